@@ -1,0 +1,42 @@
+// cache/disk_cache.h: machine code on disk, shared by processes.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "support/hash.h"
+
+namespace braze::cache {
+
+/// A directory of content-addressed blobs. Every process may read and write at any time: files appear whole (written
+/// aside, then renamed) and carry a checksum. A file that fails it, is cut short or is not ours is deleted and counts
+/// as absent. When the blobs outgrow the bound, the least recently used go. No error of the disk is ever raised: a
+/// cache that cannot be used is a cache that is empty.
+class DiskCache {
+ public:
+  /// `directory` is created when first written to. `limit_bytes` bounds the sum of all blobs.
+  DiskCache(std::string directory, int64_t limit_bytes);
+
+  /// BRAZE_CACHE_DIR, else XDG_CACHE_HOME/braze, else ~/.cache/braze; BRAZE_CACHE_LIMIT_MB (256). Null-like (always
+  /// empty) if BRAZE_CACHE=0.
+  static DiskCache& standard();
+
+  /// The blob stored under `key`, or nothing.
+  std::optional<std::vector<char>> get(const Hash128& key);
+  void put(const Hash128& key, std::string_view blob);
+
+  bool enabled() const { return enabled_; }
+  const std::string& directory() const { return directory_; }
+
+ private:
+  void trim();
+  std::string path_of(const Hash128& key) const;
+  std::string directory_;
+  int64_t limit_bytes_;
+  bool enabled_ = true;
+};
+
+}  // namespace braze::cache

@@ -1,0 +1,72 @@
+// codegen/compiler.h: loop kernels to machine code in memory.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "codegen/target.h"
+#include "loops/kernel.h"
+#include "support/hash.h"
+#include "support/phases.h"
+
+namespace braze::codegen {
+
+/// The machine code of one phase of a kernel: iterations [begin, end) of its top-level loop (in steps: begin and end
+/// count iterations, not values of the loop variable).
+/// \param buffers  address of the first element of each kernel parameter.
+/// \param scalars  8 bytes each: f32 in the low half, integers sign-extended.
+/// \param symbols  value of each symbol.
+/// \param status   set to 1 + index of the failed `checked` statement; otherwise left alone. Shared by all threads.
+using PhaseFunction = void (*)(void* const* buffers, const uint64_t* scalars, const int64_t* symbols, int64_t begin,
+                               int64_t end, int64_t* status);
+
+struct Phase {
+  PhaseFunction function = nullptr;
+  bool parallel = false;       ///< May be split between threads.
+  loops::Extent iterations;    ///< Of the top-level loop.
+  int64_t grain = 1;           ///< Fewest iterations worth a thread.
+};
+
+/// Executable code of one kernel. Immutable; safe to call from any thread. Freed with the last shared_ptr.
+class CompiledKernel {
+ public:
+  virtual ~CompiledKernel() = default;
+  const std::vector<Phase>& phases() const { return phases_; }
+  size_t code_bytes() const { return code_bytes_; }
+
+ protected:
+  std::vector<Phase> phases_;
+  size_t code_bytes_ = 0;
+};
+
+struct CompileOptions {
+  Target target = Target::host();
+  bool use_disk_cache = true;   ///< BRAZE_CACHE=0 switches it off as well.
+  int threads = 0;              ///< 0: as many as there are CPUs for this process, at most one per 2 kernels.
+};
+
+struct CompileStats {
+  int compiled = 0, from_memory = 0, from_disk = 0;
+};
+
+/// Compiles kernels, in parallel, through the caches (memory by structural hash, then disk, then LLVM).
+/// Returns them in the same order. `hashes` are the structural hashes, one per kernel.
+/// Thread-safe. LLVM is initialised on the first kernel that no cache holds.
+/// Phases recorded: "codegen" and parts "codegen/load", "codegen/emit", "codegen/machine", "codegen/store"
+/// (parts of several threads add up).
+std::vector<std::shared_ptr<const CompiledKernel>> compile(std::span<const loops::Kernel* const> kernels,
+                                                           std::span<const Hash128> hashes,
+                                                           const CompileOptions& options = {},
+                                                           PhaseTimes* times = nullptr, CompileStats* stats = nullptr);
+
+/// The LLVM IR or assembly of a kernel, compiled anew (for reading, not for running).
+std::string llvm_ir(const loops::Kernel& kernel, const Target& target = Target::host());
+std::string assembly(const loops::Kernel& kernel, const Target& target = Target::host());
+
+/// Forgets every kernel kept in memory (programs that hold them keep them).
+void clear_memory_cache();
+
+}  // namespace braze::codegen

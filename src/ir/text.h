@@ -1,0 +1,28 @@
+// ir/text.h: graphs as text. print -> parse -> print gives the same text.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "ir/graph.h"
+
+namespace braze::ir {
+
+struct PrintOptions {
+  bool sources = false;  ///< Append "; file:line".
+};
+
+/// Strides are printed only where they are not row-major: f32[4,8]{1,4}. The device only where it is not the CPU:
+/// f32[4]@cuda:0. Values are named %0, %1, ... in order of definition; inputs by their names.
+std::string print(const Graph& graph, const PrintOptions& options = {});
+std::string print(const Type& type);
+
+/// Parses one graph. Throws UserError with line and column on bad text.
+std::unique_ptr<Graph> parse(std::string_view text);
+
+/// Checks every rule of graph.h and ops.def (operand counts, dtypes, shapes, order, attributes).
+/// Throws InternalError that names the node.
+void verify(const Graph& graph);
+
+}  // namespace braze::ir

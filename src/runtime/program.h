@@ -1,0 +1,79 @@
+// runtime/program.h: a compiled program: steps over planned memory, ready to be called.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "capture/trace.h"
+#include "codegen/compiler.h"
+#include "loops/plan.h"
+#include "support/phases.h"
+
+namespace braze::runtime {
+
+struct ProgramOptions {
+  bool fuse = true;
+  bool use_disk_cache = true;
+  bool verify = false;            ///< Run the IR verifiers after every stage.
+};
+
+/// What a kernel of the program is, for people.
+struct KernelInfo {
+  std::string name;               ///< "add_layer_norm_3f2a"
+  std::vector<std::string> fused; ///< Graph nodes, in order: "%12 = add", ...
+  int64_t bytes_read = 0, bytes_written = 0;
+  size_t code_bytes = 0;
+  int launches = 0;               ///< How many steps run it.
+};
+
+struct StepInfo {
+  std::string kind;               ///< "kernel" or "call"
+  std::string name;               ///< The kernel's name, or "aten::addmm".
+  std::string source;             ///< The user's "file:line" of its first node.
+};
+
+struct MemoryInfo {
+  int64_t arena_bytes = 0;        ///< Planned memory of intermediates, one arena per concurrent call.
+  int64_t unplanned_bytes = 0;    ///< What they would take without reuse.
+  int64_t output_bytes = 0;       ///< Allocated at every call.
+  int64_t code_bytes = 0;
+  int64_t graph_bytes = 0;        ///< Kept for inspection.
+};
+
+/// Immutable after compile(); run() may be called from several threads at once.
+class Program {
+ public:
+  /// passes -> lowering -> machine code -> binding. Times are added to `times`.
+  static std::shared_ptr<Program> compile(capture::Trace trace, const ProgramOptions& options = {},
+                                          PhaseTimes times = {});
+
+  /// Runs the program on one tensor per graph argument, in order. Returns one tensor per OutputRecipe.
+  /// The caller has checked the arguments (check_arguments).
+  /// Throws UserError (index kind) when an index was out of range, before any input was written.
+  std::vector<at::Tensor> run(const std::vector<at::Tensor>& arguments) const;
+  /// Throws UserError naming the first argument whose dtype, shape, strides, device or layout is not what was traced.
+  void check_arguments(const std::vector<at::Tensor>& arguments) const;
+  /// The cheap test that check_arguments explains.
+  bool accepts(const at::Tensor* arguments, size_t count) const noexcept;
+
+  /// stage: "graph" (after passes), "traced" (before), "loops", "llvm", "asm". Throws UserError on another word.
+  std::string code(std::string_view stage) const;
+  std::vector<KernelInfo> kernels() const;
+  std::vector<StepInfo> steps() const;
+  MemoryInfo memory() const;
+  const PhaseTimes& compile_times() const;
+  const capture::Trace& trace() const;
+  const codegen::CompileStats& compile_stats() const;
+
+  ~Program();
+  class Impl;  ///< runtime/program_impl.h
+
+ private:
+  explicit Program(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace braze::runtime

@@ -1,0 +1,49 @@
+# braze_torch (capture, runtime) and the Python module _C. Torch is found through the Python that builds; its own CMake
+# package is not used, because it would look for CUDA's toolkit.
+find_package(Python 3.11 REQUIRED COMPONENTS Interpreter Development.Module)
+execute_process(
+  COMMAND ${Python_EXECUTABLE} -c "import torch, os, pybind11; print(os.path.dirname(torch.__file__) + ';' + torch.__version__ + ';' + pybind11.get_include(), end='')"
+  OUTPUT_VARIABLE BRAZE_TORCH_FACTS RESULT_VARIABLE failed)
+if(failed)
+  message(FATAL_ERROR "braze needs torch and pybind11 in ${Python_EXECUTABLE}")
+endif()
+list(GET BRAZE_TORCH_FACTS 0 TORCH_DIR)
+list(GET BRAZE_TORCH_FACTS 1 TORCH_VERSION)
+list(GET BRAZE_TORCH_FACTS 2 PYBIND11_INCLUDE)
+
+add_library(braze_libtorch INTERFACE)
+target_include_directories(braze_libtorch SYSTEM INTERFACE
+  ${TORCH_DIR}/include ${TORCH_DIR}/include/torch/csrc/api/include)
+target_compile_definitions(braze_libtorch INTERFACE BRAZE_TORCH_VERSION="${TORCH_VERSION}")
+target_link_libraries(braze_libtorch INTERFACE
+  ${TORCH_DIR}/lib/libtorch_cpu.so ${TORCH_DIR}/lib/libc10.so)
+
+file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/capture/*.cpp ${CMAKE_CURRENT_SOURCE_DIR}/runtime/*.cpp)
+add_library(braze_torch SHARED ${sources})
+target_include_directories(braze_torch PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
+target_link_libraries(braze_torch PUBLIC braze_core braze_libtorch)
+target_precompile_headers(braze_torch PRIVATE torch_pch.h)
+
+file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/python/*.cpp)
+Python_add_library(_C MODULE WITH_SOABI ${sources})
+target_include_directories(_C SYSTEM PRIVATE ${PYBIND11_INCLUDE})
+target_link_libraries(_C PRIVATE braze_torch ${TORCH_DIR}/lib/libtorch_python.so)
+target_precompile_headers(_C PRIVATE python_pch.h)
+
+# The package is importable from the source tree: libraries go beside python/braze/__init__.py.
+set(package ${CMAKE_SOURCE_DIR}/python/braze)
+if(NOT SKBUILD)
+  set_target_properties(_C PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${package})
+  set_target_properties(braze_torch PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${package}/lib)
+  if(TARGET braze_support)
+    set_target_properties(braze_core PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${package}/lib)
+  endif()
+endif()
+set_target_properties(braze_torch PROPERTIES BUILD_RPATH "$ORIGIN" INSTALL_RPATH "$ORIGIN")
+set_target_properties(_C PROPERTIES BUILD_RPATH "$ORIGIN/lib" INSTALL_RPATH "$ORIGIN/lib" CXX_VISIBILITY_PRESET hidden)
+
+install(TARGETS _C LIBRARY DESTINATION braze)
+install(TARGETS braze_torch LIBRARY DESTINATION braze/lib)
+if(TARGET braze_support)
+  install(TARGETS braze_core LIBRARY DESTINATION braze/lib)
+endif()
