@@ -92,6 +92,10 @@ struct Number {
   bool same_bits(const Number& other) const;
 };
 
+/// The number that a scalar of `dtype` holds: as C converts it. bf16 and f16 keep f32's precision, because eager
+/// PyTorch computes `bf16_tensor * 0.1` with 0.1 in f32.
+Number round_to(Number value, DType dtype);
+
 using AttrValue = std::variant<bool, int64_t, Number, std::string_view, std::span<const int64_t>>;
 struct Attr {
   std::string_view name;  ///< Static or interned text.
@@ -153,16 +157,18 @@ class Graph {
   const Type* type(DType dtype, Device device, std::span<const int64_t> sizes, std::span<const int64_t> strides);
   const Type* contiguous_type(DType dtype, Device device, std::span<const int64_t> sizes);
   size_t type_count() const;
-  /// Copies text into the graph, once per distinct text.
+  /// Copies text into the graph, once per distinct text. Empty text gives an empty view.
   std::string_view intern(std::string_view text);
   /// Copies integers into the graph (for attributes).
   std::span<const int64_t> ints(std::span<const int64_t> values);
 
   // ---- building; new nodes go before the insertion point (by default: the end)
   Value* add_input(std::string_view name, const Type* type, InputKind kind);
+  /// Copies operands (resolved), attributes and the texts and integers in them; attribute names must be static.
   Node* create(Op op, std::span<Value* const> operands, std::span<const Attr> attrs,
                std::span<const Type* const> results);
   Value* create(Op op, std::initializer_list<Value*> operands, std::initializer_list<Attr> attrs, const Type* result);
+  /// A node of op `scalar`; the number is rounded by round_to().
   Value* scalar(DType dtype, Number value, Device device = {});
   void set_insertion_point(Node* before) { insertion_point_ = before; }
   Node* insertion_point() const { return insertion_point_; }
@@ -171,6 +177,7 @@ class Graph {
   std::string_view source() const { return source_; }
 
   // ---- reading
+  /// The nodes that define inputs are not in the list of nodes.
   const std::vector<Input>& inputs() const { return inputs_; }
   Node* first() const { return first_; }
   std::vector<Value*>& outputs() { return outputs_; }
@@ -199,6 +206,8 @@ class Graph {
 
  private:
   struct Storage;
+  Node* make_node(Op op, std::span<Value* const> operands, std::span<const Attr> attrs,
+                  std::span<const Type* const> results);
   std::unique_ptr<Storage> storage_;
   std::string_view name_;
   std::vector<Input> inputs_;

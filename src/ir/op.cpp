@@ -1,0 +1,37 @@
+#include <unordered_map>
+
+#include "ir/graph.h"
+
+namespace braze::ir {
+namespace {
+
+constexpr OpInfo rows[] = {
+#define OP(name, kind, fewest, most, results, attributes, meaning) \
+  {#name, OpKind::kind, fewest, most, results, attributes, meaning},
+#include "ir/ops.def"
+#undef OP
+};
+
+}  // namespace
+
+const OpInfo& info(Op op) {
+  return rows[static_cast<size_t>(op)];
+}
+
+std::optional<Op> parse_op(std::string_view name) {
+  static const auto table = [] {
+    std::unordered_map<std::string_view, Op> by_name;
+    for (size_t i = 0; i < std::size(rows); ++i) by_name.emplace(rows[i].name, static_cast<Op>(i));
+    return by_name;
+  }();
+  const auto found = table.find(name);
+  if (found == table.end()) return std::nullopt;
+  return found->second;
+}
+
+bool is_elementwise(Op op) {
+  const OpKind kind = info(op).kind;
+  return kind >= OpKind::Unary && kind <= OpKind::Ternary;
+}
+
+}  // namespace braze::ir
