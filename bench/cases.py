@@ -1,0 +1,210 @@
+"""Every case that the demo and the benchmarks run: the program, its inputs, and what is expected of it.
+
+A case is built inside the process that measures it. `build()` gives the same weights and inputs in every process
+(fixed seeds). JAX versions of the small cases are in `jax_cases.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+@dataclass(frozen=True)
+class Built:
+    """A program and its example inputs."""
+
+    fn: Callable[..., Any]
+    args: tuple
+    kwargs: dict[str, Any]
+
+    def doubled(self) -> Built:
+        """The same program in float64, for judging errors. Changes the module in place: build anew afterwards."""
+
+        def double(value: Any) -> Any:
+            return value.double() if torch.is_tensor(value) and value.is_floating_point() else value
+
+        fn = self.fn.double() if isinstance(self.fn, nn.Module) else self.fn
+        return Built(fn, tuple(map(double, self.args)), {k: double(v) for k, v in self.kwargs.items()})
+
+
+@dataclass(frozen=True)
+class Case:
+    """`cold_limit_ms` bounds the sum of braze's phase timers for a first compilation."""
+
+    name: str
+    group: str  # "micro", "scorer", "model" or "kernel"
+    build: Callable[[], Built]
+    cold_limit_ms: float | None = None
+
+
+class Information(nn.Module):
+    """Relevance by information: the entropy of each token's softmax. (B, N, D) -> (B, N)."""
+
+    def forward(self, features, query):
+        p = torch.softmax(features, dim=-1)
+        return -(p * torch.log(p + 1e-9)).sum(dim=-1)
+
+
+class Salience(nn.Module):
+    """Relevance by salience: edges and local contrast on the token grid. (B, S*S, D) -> (B, S*S)."""
+
+    def forward(self, features, query):
+        batch, tokens, _ = features.shape
+        side = int(tokens**0.5)
+        grid = features.mean(dim=-1).view(batch, 1, side, side)
+        sobel = torch.tensor([[-1.0, 0.0, 1.0], [-2.0, 0.0, 2.0], [-1.0, 0.0, 1.0]], dtype=grid.dtype)
+        gx = F.conv2d(grid, sobel.view(1, 1, 3, 3), padding=1)
+        gy = F.conv2d(grid, sobel.t().reshape(1, 1, 3, 3), padding=1)
+        edges = torch.sqrt(gx**2 + gy**2 + 1e-8)
+        contrast = (grid - F.avg_pool2d(grid, kernel_size=3, stride=1, padding=1)).abs()
+        return (edges + contrast).view(batch, tokens)
+
+
+class QueryContent(nn.Module):
+    """Relevance to a query: attention weights of one query over the tokens. (B, N, D), (B, 1, D) -> (B, N)."""
+
+    def forward(self, features, query):
+        scale = torch.sqrt(torch.tensor(float(features.shape[-1]), dtype=features.dtype))
+        scores = query @ features.transpose(1, 2) / scale
+        return torch.softmax(scores, dim=-1).squeeze(1)
+
+
+class AllScorers(nn.Module):
+    """The three scorers in one program."""
+
+    def __init__(self):
+        super().__init__()
+        self.scorers = nn.ModuleList([Information(), Salience(), QueryContent()])
+
+    def forward(self, features, query):
+        return tuple(scorer(features, query) for scorer in self.scorers)
+
+
+def _scorer(make: Callable[[], nn.Module]) -> Callable[[], Built]:
+    def build() -> Built:
+        torch.manual_seed(0)
+        return Built(make().eval(), (torch.randn(32, 196, 768), torch.randn(32, 1, 768)), {})
+
+    return build
+
+
+def _plus_one() -> Built:
+    return Built(lambda x: x + 1, (torch.arange(10, dtype=torch.float32),), {})
+
+
+def _mlp() -> Built:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(512, 2048), nn.GELU(), nn.Linear(2048, 512))
+    return Built(model.eval(), (torch.randn(64, 512),), {})
+
+
+def _bert(batch: int, tokens: int) -> Callable[[], Built]:
+    def build() -> Built:
+        from transformers import BertConfig, BertModel
+
+        torch.manual_seed(0)
+        config = BertConfig()
+        return Built(BertModel(config).eval(), (torch.randint(config.vocab_size, (batch, tokens)),), {})
+
+    return build
+
+
+def _gpt2(batch: int, tokens: int) -> Callable[[], Built]:
+    def build() -> Built:
+        from transformers import GPT2Config, GPT2Model
+
+        torch.manual_seed(0)
+        config = GPT2Config(use_cache=False)
+        return Built(GPT2Model(config).eval(), (torch.randint(config.vocab_size, (batch, tokens)),), {})
+
+    return build
+
+
+def _pointwise(x, y):
+    return torch.relu(x * 1.5 + y) * torch.sigmoid(x) - 0.25
+
+
+def _softmax(x):
+    return torch.softmax(x, dim=-1)
+
+
+def _layer_norm(x, weight, bias):
+    return F.layer_norm(x, (x.shape[-1],), weight, bias)
+
+
+def _entropy(x):
+    p = torch.softmax(x, dim=-1)
+    return -(p * torch.log(p)).sum(dim=-1)
+
+
+def _transpose(x):
+    return x.t().contiguous()
+
+
+COLUMNS = 1024
+
+
+def _kernel(
+    fn: Callable[..., Any], megabytes: int, extra: Callable[[int], tuple] = lambda rows: ()
+) -> Callable[[], Built]:
+    """A function of one f32 matrix of `megabytes` MiB (and what `extra` makes for that many rows)."""
+
+    def build() -> Built:
+        torch.manual_seed(0)
+        rows = megabytes * 2**20 // (4 * COLUMNS)
+        return Built(fn, (torch.randn(rows, COLUMNS), *extra(rows)), {})
+
+    return build
+
+
+def _weight_and_bias(rows: int) -> tuple:
+    return torch.randn(COLUMNS), torch.randn(COLUMNS)
+
+
+def _second_matrix(rows: int) -> tuple:
+    return (torch.randn(rows, COLUMNS),)
+
+
+CASES: dict[str, Case] = {
+    case.name: case
+    for case in [
+        Case("x+1", "micro", _plus_one, cold_limit_ms=25),
+        Case("mlp", "model", _mlp, cold_limit_ms=50),
+        Case("information", "scorer", _scorer(Information), cold_limit_ms=60),
+        Case("salience", "scorer", _scorer(Salience), cold_limit_ms=60),
+        Case("query-content", "scorer", _scorer(QueryContent), cold_limit_ms=60),
+        Case("scorers", "scorer", _scorer(AllScorers), cold_limit_ms=60),
+        Case("bert-4x256", "model", _bert(4, 256), cold_limit_ms=200),
+        Case("bert-1x8", "model", _bert(1, 8), cold_limit_ms=200),
+        Case("gpt2-4x256", "model", _gpt2(4, 256), cold_limit_ms=200),
+        Case("gpt2-1x8", "model", _gpt2(1, 8), cold_limit_ms=200),
+        *(
+            Case(f"{name}-{megabytes}MB", "kernel", _kernel(fn, megabytes, *extra))
+            for megabytes in (64, 512)
+            for name, fn, *extra in [
+                ("pointwise", _pointwise, _second_matrix),
+                ("softmax", _softmax),
+                ("layer-norm", _layer_norm, _weight_and_bias),
+                ("entropy", _entropy),
+                ("transpose", _transpose),
+            ]
+        ),
+    ]
+}
+
+
+def select(groups: tuple[str, ...], only: list[str] | None) -> list[Case]:
+    """The cases of `groups`, or those of them whose name contains one of the words in `only`."""
+    chosen = [case for case in CASES.values() if case.group in groups]
+    if only:
+        chosen = [case for case in chosen if any(word in case.name for word in only)]
+        if not chosen:
+            names = ", ".join(case.name for case in CASES.values() if case.group in groups)
+            raise SystemExit(f"no case is named like {' or '.join(only)}; there are: {names}")
+    return chosen

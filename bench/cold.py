@@ -1,0 +1,150 @@
+"""Cold time of every case, each in a fresh process with empty caches, braze beside torch.compile and JAX.
+
+    python bench/cold.py                      # all cases: braze, braze with a filled disk cache, torch.compile
+    python bench/cold.py --only bert gpt2     # cases whose names contain one of the words
+    python bench/cold.py --no-compare         # braze alone
+    python bench/cold.py --jax                # JAX too (pip install jax), for the cases written for it
+    python bench/cold.py --json               # one JSON object instead of the table
+
+Exit status 1 if a limit is passed; the failed limits are named. What is held to what:
+  phases       sum of braze's phase timers: the case's limit in cases.py
+  second       the same in a second process that finds the first one's disk cache: 40 ms
+  agreement    phase timers against the clock: 20 %, where eager's own noise does not drown the difference
+  times less   torch.compile's cold time over braze's: 100
+  import       braze after torch: 50 ms;  children: none;  memory grown (without what a call itself needs): 100 MB
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from typing import Any
+
+import measure
+from cases import Case, select
+from rich.console import Console
+from rich.table import Table
+
+SECOND_LIMIT_MS = 40
+AGREEMENT = 0.20
+TIMES_LESS = 100
+IMPORT_LIMIT_MS = 50
+MEMORY_LIMIT_BYTES = 100e6
+JAX_CASES = ("x+1", "mlp", "information", "salience", "query-content", "scorers")
+
+
+def compile_memory(facts: dict[str, Any]) -> float:
+    """Memory that compiling added: what the process grew by, less what running needs at any rate."""
+    memory = facts["memory"]
+    return facts["memory_bytes"] - memory.get("arena_bytes", 0) - memory.get("output_bytes", 0)
+
+
+def disagreement(facts: dict[str, Any]) -> float | None:
+    """How far the phase timers are from the clock. None where the first run's noise is as big."""
+    total = facts["phases_ms"]["total"]
+    if facts["eager_ms"] > total:
+        return None
+    return abs(facts["cold_ms"] - total) / max(facts["cold_ms"], total)
+
+
+def broken_limits(case: Case, sides: dict[str, dict[str, Any]]) -> list[str]:
+    """A line for each limit that this case passes."""
+    failed = [
+        f"{case.name}: {side} failed: {facts['failure']}" for side, facts in sides.items() if "failure" in facts
+    ]
+    if failed:
+        return failed
+    braze, second = sides["braze"], sides["second"]
+    total, second_total = braze["phases_ms"]["total"], second["phases_ms"]["total"]
+    off = disagreement(braze)
+    checks = [
+        (total, case.cold_limit_ms, "phases, ms"),
+        (second_total, SECOND_LIMIT_MS, "phases with the disk cache, ms"),
+        (off or 0.0, AGREEMENT, "phase timers against the clock"),
+        (min(braze["import_ms"], second["import_ms"]), IMPORT_LIMIT_MS, "import braze, ms"),
+        (braze["children"], 0, "child processes"),
+        (compile_memory(braze) / 1e6, MEMORY_LIMIT_BYTES / 1e6, "memory grown, MB"),
+    ]
+    if "torch.compile" in sides:
+        checks.append(
+            (TIMES_LESS, sides["torch.compile"]["cold_ms"] / braze["cold_ms"], "times less cold time wanted")
+        )
+    if "jax" in sides:
+        checks.append((braze["cold_ms"], sides["jax"]["cold_ms"], "cold ms beside JAX's"))
+    return [
+        f"{case.name}: {what}: {value:.3g}, limit {limit:.3g}" for value, limit, what in checks if value > limit
+    ]
+
+
+def run_case(case: Case, compare: bool, jax: bool) -> dict[str, dict[str, Any]]:
+    sides: dict[str, dict[str, Any]] = {}
+    with tempfile.TemporaryDirectory(prefix="braze-cache-") as cache:
+        sides["braze"] = measure.fresh(case.name, "braze", cache=cache)
+        sides["second"] = measure.fresh(case.name, "braze", cache=cache)
+    if compare:
+        sides["torch.compile"] = measure.fresh(case.name, "torch.compile")
+    if jax and case.name in JAX_CASES:
+        sides["jax"] = measure.fresh(case.name, "jax")
+    return sides
+
+
+def show(results: dict[str, dict[str, dict[str, Any]]], console: Console) -> None:
+    table = Table(title="Cold time in ms, fresh process each", title_justify="left")
+    table.add_column("case")
+    for heading in (
+        *("eager", "braze", "phases", "disk cache", "torch.compile", "times less", "JAX"),
+        *("import", "children", "MB grown", "clock / phases"),
+    ):
+        table.add_column(heading, justify="right")
+    for name, sides in results.items():
+        braze, second = sides["braze"], sides["second"]
+        if "failure" in braze or "failure" in second:
+            table.add_row(name, "[red]failed[/red]")
+            continue
+        other, jax = sides.get("torch.compile", {}).get("cold_ms"), sides.get("jax", {}).get("cold_ms")
+        off = disagreement(braze)
+        table.add_row(
+            name,
+            f"{braze['eager_ms']:.3g}",
+            f"{braze['cold_ms']:.1f}",
+            f"{braze['phases_ms']['total']:.1f}",
+            f"{second['phases_ms']['total']:.1f}",
+            f"{other:,.0f}" if other else "",
+            f"{other / braze['cold_ms']:,.0f}x" if other else "",
+            f"{jax:.0f}" if jax else "",
+            f"{braze['import_ms']:.0f}",
+            str(braze["children"]),
+            f"{compile_memory(braze) / 1e6:.0f}",
+            "in eager's noise" if off is None else f"{braze['cold_ms'] / braze['phases_ms']['total']:.2f}",
+        )
+    console.print(table)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", metavar="WORD", help="cases whose names contain one of these")
+    parser.add_argument("--no-compare", action="store_true", help="leave out torch.compile")
+    parser.add_argument("--jax", action="store_true", help="put JAX beside")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    options = parser.parse_args()
+
+    console = Console(stderr=True, width=160)
+    results: dict[str, dict[str, dict[str, Any]]] = {}
+    failed: list[str] = []
+    for case in select(("micro", "model", "scorer"), options.only):
+        with console.status(f"cold: {case.name}"):
+            results[case.name] = run_case(case, not options.no_compare, options.jax)
+        failed += broken_limits(case, results[case.name])
+    if options.json:
+        print(json.dumps({"cases": results, "failed": failed}, indent=1))
+    else:
+        show(results, Console(width=160))
+    for line in failed:
+        console.print(f"over the limit: {line}", style="red", markup=False)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

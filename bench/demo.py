@@ -1,0 +1,171 @@
+"""The demo: relevance scorers, an MLP, BERT-base and GPT-2, eager PyTorch and braze side by side.
+
+    ./demo                # eager and braze
+    ./demo --compare      # torch.compile too (it takes minutes: that is what braze is about)
+    ./demo --only bert    # cases whose names contain one of the words
+
+Every case runs in a fresh process with empty caches. Prints a table, draws out/demo.png, and writes what was
+generated to out/<case>/{graph,loops,llvm,asm}.txt.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import measure
+from cases import CASES, Case
+from rich.console import Console
+from rich.table import Table
+
+NAMES = ["information", "salience", "query-content", "mlp", "bert-4x256", "bert-1x8", "gpt2-4x256", "gpt2-1x8"]
+OUT = Path(__file__).resolve().parent.parent / "out"
+EAGER, BRAZE, INDUCTOR = "eager", "braze", "torch.compile"
+COLORS = {EAGER: "#9aa5b1", BRAZE: "#e4572e", INDUCTOR: "#4c6ef5"}
+
+
+def pairs_for(case: Case) -> int:
+    """A quick look, not a benchmark: big inputs take a second a call."""
+    return 3 if "4x256" in case.name else 10
+
+
+def run_case(case: Case, compare: bool) -> dict[str, dict[str, Any]]:
+    options = {"pairs": pairs_for(case), "errors": True, "eager_samples": 3}
+    sides = {BRAZE: measure.fresh(case.name, BRAZE, code=str(OUT / case.name), **options)}
+    if compare:
+        sides[INDUCTOR] = measure.fresh(case.name, INDUCTOR, **options)
+    return sides
+
+
+def show(results: dict[str, dict[str, dict[str, Any]]], compare: bool, console: Console) -> None:
+    table = Table(title="\nWhat it takes: cold and warm", title_justify="left", title_style="bold")
+    table.add_column("case", style="bold")
+    headings = ["cold ms\nbraze", *(["cold ms\ntorch.compile", "times\nless"] if compare else [])]
+    headings += [
+        "warm ms\neager",
+        "warm ms\nbraze",
+        *(["warm ms\ntorch.compile"] if compare else []),
+        "eager /\nbraze",
+    ]
+    headings += [
+        "memory\ngrown, MB",
+        "kernels",
+        "ATen\ncalls",
+        "error to\neager",
+        "error to f64\nbraze",
+        "error to f64\neager",
+    ]
+    for heading in headings:
+        table.add_column(heading, justify="right")
+    for name, sides in results.items():
+        braze, other = sides[BRAZE], sides.get(INDUCTOR, {})
+        if "cold_ms" not in braze:
+            table.add_row(name, "[red]failed[/red]")
+            continue
+        cells = [f"{braze['cold_ms']:.1f}"]
+        if compare:
+            cold = other.get("cold_ms")
+            cells += [f"{cold:,.0f}", f"{cold / braze['cold_ms']:,.0f}x"] if cold else ["failed", ""]
+        cells += [f"{braze['warm_ms'][EAGER]:.4g}", f"{braze['warm_ms'][BRAZE]:.4g}"]
+        if compare:
+            cells.append(f"{other['warm_ms'][INDUCTOR]:.4g}" if "warm_ms" in other else "")
+        correct = "[green]✓[/green]" if braze["correct"] else "[red]✗[/red]"
+        cells += [
+            f"{braze['speed'][EAGER]:.2f}x",
+            f"{braze['memory_bytes'] / 1e6:.0f}",
+            str(braze["kernels"]),
+            str(braze["calls"]),
+            f"{braze['error_to_eager']:.1e}",
+            f"{braze['error']:.1e} {correct}",
+            f"{braze['eager_error']:.1e}",
+        ]
+        table.add_row(name, *cells)
+    console.print(table)
+
+
+def draw(results: dict[str, dict[str, dict[str, Any]]], compare: bool, path: Path) -> None:
+    """Two panels of grouped bars: cold times on a logarithmic axis, warm times relative to eager."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    plt.rcParams.update({"font.size": 11, "axes.spines.top": False, "axes.spines.right": False})
+    names = [name for name, sides in results.items() if "warm_ms" in sides[BRAZE]]
+    figure, (cold, warm) = plt.subplots(2, 1, figsize=(12, 8.5), sharex=True, layout="constrained")
+
+    def bars(axis, series: dict[str, list[float]], label) -> None:
+        width = 0.8 / len(series)
+        for index, (side, values) in enumerate(series.items()):
+            left = [place - 0.4 + width * (index + 0.5) for place in range(len(names))]
+            drawn = axis.bar(left, values, width * 0.92, color=COLORS[side], label=side, zorder=2)
+            axis.bar_label(drawn, [label(value) for value in values], fontsize=9, padding=2)
+        axis.grid(axis="y", color="#e3e7eb", zorder=0)
+        axis.tick_params(length=0)
+        axis.legend(frameon=False, ncols=len(series), loc="upper left", bbox_to_anchor=(0, 1.13))
+
+    def cold_of(side: str) -> list[float]:
+        return [max(results[name][side].get("cold_ms", 0.0), 0.1) for name in names]
+
+    compared = [BRAZE, *([INDUCTOR] if compare else [])]
+    cold.set_yscale("log")
+    bars(
+        cold,
+        {side: cold_of(side) for side in compared},
+        lambda ms: f"{ms:,.0f} ms" if ms < 1e3 else f"{ms / 1e3:.1f} s",
+    )
+    cold.margins(y=0.12)
+    cold.set_ylabel("cold time: first call − eager call, ms")
+    cold.set_title("How long a first call makes you wait", loc="right", fontweight="bold")
+
+    def relative(side: str) -> list[float]:
+        found = [results[name].get(side if side != EAGER else BRAZE, {}).get("warm_ms", {}) for name in names]
+        return [times[side] / times[EAGER] if side in times else 0.0 for times in found]
+
+    bars(warm, {side: relative(side) for side in [EAGER, *compared]}, lambda ratio: f"{ratio:.2f}")
+    warm.margins(y=0.12)
+    warm.set_ylabel("warm call, eager = 1 (lower is faster)")
+    warm.set_title("What a call costs afterwards", loc="right", fontweight="bold")
+    warm.set_xticks(range(len(names)), names)
+    figure.savefig(path, dpi=150)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--compare", action="store_true", help="put torch.compile beside")
+    parser.add_argument("--only", nargs="+", metavar="WORD", help="cases whose names contain one of these")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of the tables")
+    options = parser.parse_args()
+    names = [name for name in NAMES if not options.only or any(word in name for word in options.only)]
+    if not names:
+        parser.error(f"no case is named like that; there are: {', '.join(NAMES)}")
+
+    console = Console(width=None if sys.stdout.isatty() else 150)
+    progress = Console(stderr=True)
+    OUT.mkdir(exist_ok=True)
+    results: dict[str, dict[str, dict[str, Any]]] = {}
+    for number, name in enumerate(names, 1):
+        with progress.status(f"{name} ({number} of {len(names)})"):
+            results[name] = run_case(CASES[name], options.compare)
+        for side, facts in results[name].items():
+            if "cold_ms" not in facts:
+                progress.print(f"{name}: {side} failed:\n{facts['failure']}", style="red", markup=False)
+
+    if options.json:
+        print(json.dumps(results, indent=1))
+    else:
+        show(results, options.compare, console)
+    worked = {name: sides for name, sides in results.items() if "cold_ms" in sides[BRAZE]}
+    if worked:
+        draw(worked, options.compare, OUT / "demo.png")
+        console.print(f"picture:        {OUT / 'demo.png'}")
+        console.print(f"generated code: {OUT}/<case>/{{graph,loops,llvm,asm}}.txt", markup=False)
+    right = len(worked) == len(results) and all(sides[BRAZE]["correct"] for sides in worked.values())
+    return 0 if right else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,155 @@
+"""Measuring: medians, interleaved pairs, memory, errors, and cases run in fresh processes.
+
+Times are in milliseconds unless a name says otherwise. A fresh process is `worker.py`; it prints one JSON object.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+BENCH = Path(__file__).resolve().parent
+MEASURED = 0.02  # seconds that one sample lasts at least, so that the clock and the scheduler do not matter
+
+
+def timed_ms(call: Callable[[], Any], repeats: int = 1) -> float:
+    start = time.perf_counter_ns()
+    for _ in range(repeats):
+        call()
+    return (time.perf_counter_ns() - start) / repeats / 1e6
+
+
+def repeats_for(call: Callable[[], Any]) -> int:
+    """How often to call in one sample so that the sample lasts about MEASURED seconds. Warms up as well."""
+    call()
+    once = timed_ms(call)
+    if once < MEASURED * 1e3:
+        once = min(timed_ms(call) for _ in range(3))
+    return max(1, min(10_000, round(MEASURED * 1e3 / max(once, 1e-4))))
+
+
+def median_ms(call: Callable[[], Any], samples: int = 9) -> float:
+    repeats = repeats_for(call)
+    return statistics.median(timed_ms(call, repeats) for _ in range(samples))
+
+
+def interleaved(calls: dict[str, Callable[[], Any]], pairs: int = 30) -> dict[str, list[float]]:
+    """One sample of each call in turn, `pairs` times over: what disturbs one side disturbs the others as much.
+    The order turns round every time, because the first after another program finds colder caches."""
+    repeats = {name: repeats_for(call) for name, call in calls.items()}
+    samples: dict[str, list[float]] = {name: [] for name in calls}
+    order = list(calls)
+    for _ in range(pairs):
+        for name in order:
+            samples[name].append(timed_ms(calls[name], repeats[name]))
+        order.reverse()
+    return samples
+
+
+def speed(samples: dict[str, list[float]], side: str, than: str) -> float:
+    """How many times faster `side` is than `than`: the median over the pairs."""
+    return statistics.median(b / a for a, b in zip(samples[side], samples[than], strict=True))
+
+
+def resident_bytes() -> int:
+    """Memory of this process that is really there (RSS), after collecting garbage."""
+    gc.collect()
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def child_processes() -> int:
+    """How many child processes there are now, plus one if any has come and gone (its memory peak is kept)."""
+    import resource
+
+    alive = sum(len(path.read_text().split()) for path in Path("/proc/self/task").glob("*/children"))
+    return alive + (resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss > 0)
+
+
+def keep_freed_memory() -> None:
+    """Makes malloc reuse big blocks instead of returning them, so that a kernel's time holds no page faults.
+    glibc: M_MMAP_MAX = 0 and M_TRIM_THRESHOLD as large as it goes."""
+    mallopt = ctypes.CDLL(None).mallopt
+    mallopt(-4, 0)
+    mallopt(-1, 2**31 - 1)
+
+
+class Memcpy:
+    """glibc's memcpy of `bytes_moved` (read + written, half each) on as many threads as torch uses."""
+
+    def __init__(self, bytes_moved: int):
+        from concurrent.futures import ThreadPoolExecutor
+
+        import torch
+
+        size = bytes_moved // 2
+        self.source = torch.ones(size, dtype=torch.uint8)
+        self.target = torch.ones(size, dtype=torch.uint8)
+        threads = torch.get_num_threads()
+        # ctypes.memmove keeps the GIL; the same function called through CDLL releases it.
+        self.copy = ctypes.CDLL(None).memcpy
+        self.copy.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
+        self.copy.restype = ctypes.c_void_p
+        bounds = [size * i // threads // 64 * 64 for i in range(threads)] + [size]
+        self.parts = list(zip(bounds[:-1], bounds[1:], strict=True))
+        self.pool = ThreadPoolExecutor(threads)
+
+    def __call__(self) -> None:
+        def run(part: tuple[int, int]) -> None:
+            begin, end = part
+            self.copy(self.target.data_ptr() + begin, self.source.data_ptr() + begin, end - begin)
+
+        list(self.pool.map(run, self.parts))
+
+
+def tensors(result: Any) -> list:
+    """Every tensor of a nested result, in order."""
+    import torch
+    from torch.utils._pytree import tree_leaves
+
+    return [leaf for leaf in tree_leaves(result) if torch.is_tensor(leaf)]
+
+
+def largest_error(result: Any, reference: Any) -> float:
+    """The largest absolute difference between two results of the same structure, taken in float64."""
+    pairs = list(zip(tensors(result), tensors(reference), strict=True))
+    return max((float((a.double() - b.double()).abs().max()) for a, b in pairs if a.numel()), default=0.0)
+
+
+def is_correct(error: float, eager_error: float, reference: Any) -> bool:
+    """Both errors against float64: at most twice eager's, or 2 ulp of f32 at the size of the largest value."""
+    import torch
+
+    largest = max((float(t.abs().max()) for t in tensors(reference) if t.numel()), default=0.0)
+    return error <= max(2 * eager_error, 2 * torch.finfo(torch.float32).eps * largest)
+
+
+def fresh(
+    case: str, side: str, *, cache: str | None = None, timeout: float = 900, **options: Any
+) -> dict[str, Any]:
+    """Runs a case in a new process with empty caches and returns what it printed.
+    `cache`: a directory for braze's disk cache that outlives the process."""
+    with tempfile.TemporaryDirectory(prefix="braze-bench-") as scratch:
+        environment = dict(
+            os.environ,
+            BRAZE_CACHE_DIR=cache or f"{scratch}/braze",
+            TORCHINDUCTOR_CACHE_DIR=f"{scratch}/inductor",
+            TRITON_CACHE_DIR=f"{scratch}/triton",
+            HF_HUB_OFFLINE="1",
+            TOKENIZERS_PARALLELISM="false",
+        )
+        request = json.dumps({"case": case, "side": side, **options})
+        command = [sys.executable, str(BENCH / "worker.py"), request]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=timeout)
+    if done.returncode != 0:
+        return {"case": case, "side": side, "failure": done.stderr.strip()[-4000:] or f"exit {done.returncode}"}
+    return json.loads(done.stdout.strip().splitlines()[-1])

@@ -1,0 +1,149 @@
+"""Measures one case on one side in this (fresh) process and prints a JSON object. Started by measure.fresh().
+
+Cold time = first call - median eager call. For braze the first call is `braze.trace(..., check=False)` and then the
+program's first run; for torch.compile the call that compiles; for JAX the first call of the jitted function, less its
+warm median.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import measure
+
+
+def since_ms(start_ns: int) -> float:
+    return (time.perf_counter_ns() - start_ns) / 1e6
+
+
+def cold_braze(built, eager_ms: float, facts: dict[str, Any]):
+    import braze
+
+    before = measure.resident_bytes()
+    start = time.perf_counter_ns()
+    program = braze.trace(built.fn, built.args, built.kwargs, check=False)
+    facts["trace_ms"] = since_ms(start)
+    traced = time.perf_counter_ns()
+    program(*built.args, **built.kwargs)
+    facts["first_run_ms"] = since_ms(traced)
+    facts["cold_ms"] = facts["trace_ms"] + facts["first_run_ms"] - eager_ms
+    facts["children"] = measure.child_processes()
+    facts["memory_bytes"] = measure.resident_bytes() - before
+    facts["memory"] = program.memory()
+    facts["phases_ms"] = {name: ns / 1e6 for name, ns in program.compile_times().items()}
+    facts["kernels"] = len(program.kernels)
+    facts["calls"] = sum(step.kind == "call" for step in program.steps)
+    facts["program_bytes"] = sum(k.launches * (k.bytes_read + k.bytes_written) for k in program.kernels)
+    return program
+
+
+def cold_torch_compile(built, eager_ms: float, facts: dict[str, Any]):
+    import torch
+
+    before = measure.resident_bytes()
+    start = time.perf_counter_ns()
+    compiled = torch.compile(built.fn)
+    compiled(*built.args, **built.kwargs)
+    facts["cold_ms"] = since_ms(start) - eager_ms
+    facts["children"] = measure.child_processes()
+    facts["memory_bytes"] = measure.resident_bytes() - before
+    return compiled
+
+
+COLD = {"braze": cold_braze, "torch.compile": cold_torch_compile}
+
+
+def write_code(program, directory: Path) -> None:
+    """graph.txt, loops.txt, llvm.txt and asm.txt."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for stage in ("graph", "loops", "llvm", "asm"):
+        (directory / f"{stage}.txt").write_text(program.code(stage))
+
+
+def errors(case, result, eager) -> dict[str, Any]:
+    built = case.build().doubled()
+    exact = built.fn(*built.args, **built.kwargs)
+    error, eager_error = measure.largest_error(result, exact), measure.largest_error(eager, exact)
+    return {
+        "error_to_eager": measure.largest_error(result, eager),
+        "error": error,
+        "eager_error": eager_error,
+        "correct": measure.is_correct(error, eager_error, exact),
+    }
+
+
+def run_torch(request: dict[str, Any]) -> dict[str, Any]:
+    import torch
+
+    facts: dict[str, Any] = {"case": request["case"], "side": request["side"], "threads": torch.get_num_threads()}
+    if request["side"] == "braze":
+        start = time.perf_counter_ns()
+        import braze  # noqa: F401  (its import time is a figure of its own)
+
+        facts["import_ms"] = since_ms(start)
+
+    from cases import CASES
+
+    case = CASES[request["case"]]
+    if case.group == "kernel":
+        measure.keep_freed_memory()
+    with torch.no_grad():
+        built = case.build()
+
+        def eager():
+            return built.fn(*built.args, **built.kwargs)
+
+        facts["eager_ms"] = measure.median_ms(eager, request.get("eager_samples", 7))
+        compiled = COLD[request["side"]](built, facts["eager_ms"], facts)
+        if request.get("code"):
+            write_code(compiled, Path(request["code"]))
+        if request.get("errors"):
+            facts |= errors(case, compiled(*built.args, **built.kwargs), eager())
+        if request.get("pairs"):
+            calls = {"eager": eager, request["side"]: lambda: compiled(*built.args, **built.kwargs)}
+            if request.get("beside"):
+                beside = COLD[request["beside"]](built, facts["eager_ms"], {})
+                calls[request["beside"]] = lambda: beside(*built.args, **built.kwargs)
+            if case.group == "kernel":
+                calls["memcpy"] = measure.Memcpy(bytes_moved(case, built))
+            samples = measure.interleaved(calls, request["pairs"])
+            facts["warm_ms"] = {name: statistics.median(values) for name, values in samples.items()}
+            facts["speed"] = {
+                than: measure.speed(samples, request["side"], than) for than in calls if than != request["side"]
+            }
+    return facts
+
+
+def bytes_moved(case, built) -> int:
+    """The bytes that a kernel case must read and write: its inputs and its outputs, once each."""
+    moved = [*measure.tensors(built.args), *measure.tensors(built.fn(*built.args, **built.kwargs))]
+    return sum(tensor.numel() * tensor.element_size() for tensor in moved)
+
+
+def run_jax(request: dict[str, Any]) -> dict[str, Any]:
+    import jax
+    from jax_cases import CASES
+
+    fn, make_inputs = CASES[request["case"]]
+    inputs = jax.block_until_ready(make_inputs())
+    jitted = jax.jit(fn)
+    start = time.perf_counter_ns()
+    jax.block_until_ready(jitted(*inputs))
+    first = since_ms(start)
+    warm = measure.median_ms(lambda: jax.block_until_ready(jitted(*inputs)))
+    return {"case": request["case"], "side": "jax", "cold_ms": first - warm, "warm_ms": {"jax": warm}}
+
+
+def main() -> None:
+    request = json.loads(sys.argv[1])
+    facts = run_jax(request) if request["side"] == "jax" else run_torch(request)
+    print(json.dumps(facts))
+
+
+if __name__ == "__main__":
+    main()
