@@ -1,0 +1,626 @@
+// loops/parse.cpp: text to kernels, by recursive descent; the reverse of print.cpp.
+//
+// Values are numbered in the order in which their names first stand in the text, which is the order in which the
+// printer numbers them. What can only be said of a whole kernel (types, vector loops) is left to verify().
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <limits>
+#include <unordered_map>
+#include <utility>
+
+#include "loops/kernel.h"
+#include "loops/lexer.h"
+#include "loops/words.h"
+#include "support/error.h"
+
+namespace braze::loops {
+
+namespace {
+
+using Kind = Token::Kind;
+
+class Parser {
+ public:
+  explicit Parser(std::string_view text) : text_(text), lexer_(text), kernel_(std::make_unique<Kernel>()) {}
+
+  std::unique_ptr<Kernel> run() {
+    expect_word("kernel");
+    kernel_->name = expect(Kind::at, "a name such as @main").text;
+    collect_symbols();
+    expect("(");
+    if (!accept(")")) {
+      do parse_parameter();
+      while (accept(","));
+      expect(")");
+    }
+    parse_block(kernel_->body, nullptr);
+    if (token().kind != Kind::end) lexer_.fail("text after the end of the kernel");
+    return std::move(kernel_);
+  }
+
+ private:
+  // ---- tokens
+  const Token& token() const { return lexer_.token(); }
+  bool at(std::string_view mark) const { return token().kind == Kind::mark && token().text == mark; }
+  bool at_word(std::string_view word) const { return token().kind == Kind::word && token().text == word; }
+  bool accept(std::string_view mark) {
+    if (!at(mark)) return false;
+    lexer_.next();
+    return true;
+  }
+  bool accept_word(std::string_view word) {
+    if (!at_word(word)) return false;
+    lexer_.next();
+    return true;
+  }
+  /// A word that ends a statement without braces stands on the statement's line.
+  bool accept_tail(std::string_view word) { return !token().first_on_line && accept_word(word); }
+  [[noreturn]] void fail_expected(std::string_view what) const {
+    lexer_.fail(token().kind == Kind::end ? concat("expected ", what, ", the text ends here")
+                                          : concat("expected ", what, ", not '", token().text, "'"));
+  }
+  void expect(std::string_view mark) {
+    if (!accept(mark)) fail_expected(concat("'", mark, "'"));
+  }
+  void expect_word(std::string_view word) {
+    if (!accept_word(word)) fail_expected(concat("'", word, "'"));
+  }
+  Token expect(Kind kind, std::string_view what) {
+    if (token().kind != kind) fail_expected(what);
+    return lexer_.next();
+  }
+  template <typename Enum, size_t N>
+  std::optional<Enum> accept_one_of(const std::array<std::string_view, N>& words) {
+    if (token().kind != Kind::word) return std::nullopt;
+    const auto found = find_word<Enum>(words, token().text);
+    if (found) lexer_.next();
+    return found;
+  }
+  template <typename Enum, size_t N>
+  Enum expect_one_of(const std::array<std::string_view, N>& words) {
+    if (const auto found = accept_one_of<Enum>(words)) return *found;
+    std::string all;
+    for (std::string_view word : words) all += concat(all.empty() ? "" : ", ", word);
+    fail_expected(concat("one of ", all));
+  }
+
+  // ---- numbers
+  template <typename T>
+  T read_number(const Token& token, bool negative, int base = 10) const {
+    std::string digits = negative ? "-" : "";
+    digits += base == 16 ? token.text.substr(2) : token.text;
+    T value{};
+    std::from_chars_result read{};
+    if constexpr (std::is_floating_point_v<T>)
+      read = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    else
+      read = std::from_chars(digits.data(), digits.data() + digits.size(), value, base);
+    if (read.ec != std::errc() || read.ptr != digits.data() + digits.size())
+      Lexer::fail_at(token, concat("the number ", digits, " is out of range"));
+    return value;
+  }
+  int64_t parse_integer() {
+    const bool negative = accept("-");
+    return read_number<int64_t>(expect(Kind::integer, "an integer"), negative);
+  }
+  int64_t parse_named_integer(std::string_view name) {
+    expect_word(name);
+    expect("=");
+    return parse_integer();
+  }
+  /// `nan(0x7ff8000000000001)`: a NaN with its bits.
+  double parse_nan() {
+    if (!accept("(")) return std::numeric_limits<double>::quiet_NaN();
+    const Token bits = expect(Kind::integer, "the bits of a NaN");
+    if (!bits.text.starts_with("0x")) Lexer::fail_at(bits, "the bits of a NaN are hexadecimal: 0x...");
+    expect(")");
+    return std::bit_cast<double>(read_number<uint64_t>(bits, false, 16));
+  }
+  Number parse_number() {
+    if (accept_word("true")) return Number::of_int(1);
+    if (accept_word("false")) return Number::of_int(0);
+    if (accept_word("nan")) return Number::of(parse_nan());
+    const bool negative = accept("-");
+    const double infinity = std::numeric_limits<double>::infinity();
+    if (accept_word("inf")) return Number::of(negative ? -infinity : infinity);
+    if (token().kind == Kind::floating) return Number::of(read_number<double>(lexer_.next(), negative));
+    return Number::of_int(read_number<int64_t>(expect(Kind::integer, "a number"), negative));
+  }
+  DType parse_type() {
+    const Token name = expect(Kind::word, "a type");
+    const auto type = ir::parse_dtype(name.text);
+    if (!type) Lexer::fail_at(name, concat("'", name.text, "' is not a type"));
+    return *type;
+  }
+
+  // ---- names
+  ValueId use(const Token& name) const {
+    for (auto scope = values_.rbegin(); scope != values_.rend(); ++scope)
+      if (scope->first == name.text) return scope->second;
+    Lexer::fail_at(name, concat("%", name.text, " is not defined here"));
+  }
+  ValueId use() { return use(expect(Kind::value, "a value")); }
+  std::vector<ValueId> use_list() {
+    std::vector<ValueId> list;
+    do list.push_back(use());
+    while (accept(","));
+    return list;
+  }
+  void define(const Token& name, ValueId value) {
+    const bool taken =
+        std::any_of(values_.begin(), values_.end(), [&](const auto& v) { return v.first == name.text; });
+    if (taken || buffers_.count(name.text)) Lexer::fail_at(name, concat("%", name.text, " is defined twice"));
+    values_.emplace_back(name.text, value);
+  }
+  ValueId define_new(DType type) {
+    const Token name = expect(Kind::value, "a value's name");
+    const ValueId value = kernel_->add_value(type);
+    define(name, value);
+    return value;
+  }
+  BufferId add_buffer(const Token& name, Buffer buffer) {
+    if (!buffers_.emplace(name.text, kernel_->buffers.size()).second)
+      Lexer::fail_at(name, concat("%", name.text, " is defined twice"));
+    buffer.name = name.text;
+    kernel_->buffers.push_back(std::move(buffer));
+    return static_cast<BufferId>(kernel_->buffers.size() - 1);
+  }
+  BufferId use_buffer() {
+    const Token name = expect(Kind::value, "a buffer");
+    const auto found = buffers_.find(name.text);
+    if (found == buffers_.end()) Lexer::fail_at(name, concat("no buffer is called %", name.text));
+    return found->second;
+  }
+  template <typename Table>
+  uint32_t use_slot(Kind kind, const Table& table, std::string_view what) {
+    const Token name = expect(kind, what);
+    const auto found = table.find(name.text);
+    if (found == table.end()) Lexer::fail_at(name, concat("'", name.text, "' is not in the kernel's parameters"));
+    return found->second;
+  }
+  uint32_t use_symbol() { return use_slot(Kind::symbol, symbols_, "a symbol"); }
+
+  // ---- parameters
+  /// Sizes of buffers may name symbols that come later in the list, so those are found first.
+  void collect_symbols() {
+    Lexer ahead = lexer_;
+    int depth = 0;
+    bool item_start = false;
+    for (; ahead.token().kind != Kind::end; ahead.next()) {
+      const Token& t = ahead.token();
+      if (t.kind == Kind::symbol && depth == 1 && item_start) {
+        if (!symbols_.emplace(t.text, kernel_->symbols.size()).second)
+          Lexer::fail_at(t, concat("#", t.text, " is defined twice"));
+        kernel_->symbols.emplace_back(t.text);
+      }
+      const bool mark = t.kind == Kind::mark;
+      if (mark && (t.text == "(" || t.text == "[")) ++depth;
+      if (mark && (t.text == ")" || t.text == "]") && --depth == 0) return;
+      item_start = mark && (t.text == "(" || t.text == ",");
+    }
+  }
+  void parse_parameter() {
+    if (token().kind == Kind::symbol) {
+      lexer_.next();
+    } else if (token().kind == Kind::scalar) {
+      const Token name = lexer_.next();
+      if (!scalars_.emplace(name.text, kernel_->scalars.size()).second)
+        Lexer::fail_at(name, concat("$", name.text, " is defined twice"));
+      expect(":");
+      kernel_->scalars.push_back({std::string(name.text), parse_type()});
+    } else {
+      const Token name = expect(Kind::value, "a parameter: %buffer, $scalar or #symbol");
+      expect(":");
+      Buffer buffer;
+      buffer.dtype = parse_type();
+      if (at("[")) buffer.size = parse_size();
+      buffer.access = expect_one_of<Access>(access_words);
+      if (const auto space = accept_one_of<Space>(space_words)) buffer.space = *space;
+      if (accept_word("noalias")) buffer.may_alias = false;
+      if (at_word("align")) buffer.alignment = parse_named_integer("align");
+      add_buffer(name, std::move(buffer));
+    }
+  }
+  Extent parse_size() {
+    expect("[");
+    const Extent size = parse_extent();
+    expect("]");
+    return size;
+  }
+
+  // ---- index expressions
+  struct Product {
+    Extent extent = 1;
+    ValueId value = none;
+  };
+  Extent multiply(const Extent& a, const Extent& b) const {
+    if (!a.is_constant() && !b.is_constant()) lexer_.fail("a product of two symbols is not an extent");
+    const Extent& symbolic = a.is_constant() ? b : a;
+    const int64_t by = a.is_constant() ? a.constant : b.constant;
+    Extent result = symbolic;
+    result.constant *= by;
+    result.factor *= by;
+    return result;
+  }
+  void add_to(Extent& sum, const Extent& part) const {
+    if (part.symbol != none && sum.symbol != none && part.symbol != sum.symbol)
+      lexer_.fail("an extent holds one symbol only");
+    if (part.symbol != none) sum.symbol = part.symbol;
+    sum.constant += part.constant;
+    sum.factor += part.factor;
+  }
+  Product parse_product(bool negative) {
+    Product product;
+    product.extent = negative ? -1 : 1;
+    do {
+      if (token().kind == Kind::value) {
+        if (product.value != none) lexer_.fail("a product of two values is not affine");
+        product.value = use();
+      } else if (token().kind == Kind::symbol) {
+        Extent symbol;
+        symbol.symbol = use_symbol();
+        symbol.factor = 1;
+        product.extent = multiply(product.extent, symbol);
+      } else if (accept("(")) {
+        product.extent = multiply(product.extent, parse_extent());
+        expect(")");
+      } else {
+        product.extent = multiply(product.extent, parse_integer());
+      }
+    } while (accept("*"));
+    return product;
+  }
+  Affine parse_affine() {
+    Affine index;
+    bool negative = accept("-");
+    for (;;) {
+      const Product product = parse_product(negative);
+      if (product.value == none)
+        add_to(index.offset, product.extent);
+      else
+        index.add(product.extent, product.value);
+      negative = at("-");
+      if (!negative && !at("+")) return index;
+      lexer_.next();
+    }
+  }
+  Extent parse_extent() {
+    const Token start = token();
+    const Affine sum = parse_affine();
+    if (!sum.terms.empty()) Lexer::fail_at(start, "a size is made of numbers and symbols, not of values");
+    return sum.offset;
+  }
+  Affine parse_index() {
+    expect("[");
+    Affine index = parse_affine();
+    expect("]");
+    return index;
+  }
+
+  // ---- blocks
+  /// Fills `block` from `{ ... }`. A `yield` must end it if `yields` is given, and must not stand there otherwise.
+  void parse_block(Block& block, std::vector<ValueId>* yields) {
+    const size_t outer = values_.size();
+    expect("{");
+    while (!at("}") && !at_word("yield")) block.push_back(parse_stmt());
+    if (at_word("yield")) {
+      if (!yields) lexer_.fail("nothing is yielded from this block");
+      lexer_.next();
+      if (token().kind == Kind::value) *yields = use_list();
+    }
+    expect("}");
+    values_.resize(outer);
+  }
+  std::unique_ptr<Region> parse_region() {
+    auto region = std::make_unique<Region>();
+    const size_t outer = values_.size();
+    expect("(");
+    if (!at(")")) {
+      do {
+        region->args.push_back(define_new(DType::f32));
+        expect(":");
+        kernel_->types[region->args.back()] = parse_type();
+      } while (accept(","));
+    }
+    expect(")");
+    parse_block(region->body, &region->yielded);
+    values_.resize(outer);
+    return region;
+  }
+
+  Schedule parse_schedule() {
+    Schedule s;
+    for (;;) {
+      if (accept_word("parallel"))
+        s.parallel = true;
+      else if (accept_word("vector"))
+        s.vector = true;
+      else if (at_word("grain"))
+        s.grain = parse_named_integer("grain");
+      else if (at_word("unroll"))
+        s.unroll = static_cast<int32_t>(std::min<int64_t>(parse_named_integer("unroll"), INT32_MAX));
+      else if (accept_word("bind")) {
+        expect("=");
+        s.bind = expect_one_of<Schedule::Bind>(bind_words);
+      } else
+        return s;
+    }
+  }
+  Reduction parse_reduction() {
+    Reduction r;
+    r.combine = expect_one_of<Combine>(combine_words);
+    if (!has_free_state(r.combine)) return r;
+    expect("(");
+    do {
+      if (r.combine == Combine::serial) {
+        const Token name = expect(Kind::value, "a name for the state");
+        expect("=");
+        r.init.push_back(use());
+        r.state.push_back(kernel_->add_value(kernel_->types[r.init.back()]));
+        define(name, r.state.back());
+      } else {
+        r.init.push_back(use());
+      }
+    } while (accept(","));
+    expect(")");
+    if (r.combine == Combine::serial) return r;
+
+    expect_word("combine");
+    expect("(");
+    const size_t outer = values_.size();
+    for (size_t i = 0; i < 2 * r.init.size(); ++i) {
+      if (i) expect(",");
+      r.state.push_back(define_new(kernel_->types[r.init[i % r.init.size()]]));
+    }
+    expect(")");
+    r.combiner = std::make_unique<Block>();
+    parse_block(*r.combiner, &r.combined);
+    values_.resize(outer);
+    return r;
+  }
+  void parse_bound(ValueId& value, Extent& extent) {
+    if (token().kind == Kind::value)
+      value = use();
+    else
+      extent = parse_extent();
+  }
+  void parse_loop(Loop& loop, const std::vector<Token>& names) {
+    const Token start = token();
+    std::vector<ValueId> results;
+    for (size_t i = 0; i < names.size(); ++i) results.push_back(kernel_->add_value(DType::f32));
+
+    const size_t outer = values_.size();
+    const Token var = expect(Kind::value, "a loop variable");
+    loop.var = kernel_->add_value(DType::i64);
+    expect_word("in");
+    parse_bound(loop.begin_value, loop.begin);
+    expect("..");
+    parse_bound(loop.end_value, loop.end);
+    if (accept_word("step")) loop.step = parse_integer();
+    loop.schedule = parse_schedule();
+    define(var, loop.var);
+    if (accept_word("reduce")) {
+      do loop.reductions.push_back(parse_reduction());
+      while (accept(","));
+    }
+    std::vector<ValueId> yields;
+    parse_block(loop.body, loop.reductions.empty() ? nullptr : &yields);
+    values_.resize(outer);
+    share_out(loop, start, yields, results);
+    for (size_t i = 0; i < names.size(); ++i) define(names[i], results[i]);
+  }
+  /// Gives each reduction its part of what the body yields and of the loop's results.
+  void share_out(Loop& loop, const Token& start, const std::vector<ValueId>& yields,
+                 const std::vector<ValueId>& results) {
+    size_t yield_total = 0, result_total = 0;
+    for (const Reduction& r : loop.reductions) {
+      yield_total += yield_count(r);
+      result_total += state_count(r);
+    }
+    if (yields.size() != yield_total)
+      Lexer::fail_at(
+          start, concat("the loop's reductions want ", yield_total, " values, its body yields ", yields.size()));
+    if (results.size() != result_total)
+      Lexer::fail_at(start, concat("the loop's reductions give ", result_total, " values, ", results.size(),
+                                   " are named before 'for'"));
+    auto yield = yields.begin();
+    auto result = results.begin();
+    for (Reduction& r : loop.reductions) {
+      r.yielded.assign(yield, yield + yield_count(r));
+      r.results.assign(result, result + state_count(r));
+      yield += yield_count(r);
+      result += state_count(r);
+      for (size_t i = 0; i < r.results.size(); ++i) kernel_->types[r.results[i]] = state_type(*kernel_, r, i);
+    }
+  }
+
+  // ---- statements
+  Stmt parse_stmt() {
+    std::vector<Token> names;
+    if (token().kind == Kind::value) {
+      do names.push_back(expect(Kind::value, "a value's name"));
+      while (accept(","));
+      expect("=");
+    }
+    const Token word = expect(Kind::word, "a statement");
+    Stmt s;
+    if (const auto kind = find_word<StmtKind>(stmt_words, word.text); kind && *kind != StmtKind::compute) {
+      s.kind = *kind;
+    } else {
+      const auto op = ir::parse_op(word.text);
+      if (!op || !ir::is_elementwise(*op))
+        Lexer::fail_at(word, concat("'", word.text, "' is neither a statement nor an elementwise op"));
+      s.kind = StmtKind::compute;
+      s.op = *op;
+    }
+    if (s.kind == StmtKind::loop) {
+      s.type = DType::i64;
+      s.loop = std::make_unique<Loop>();
+      parse_loop(*s.loop, names);
+      return s;
+    }
+    const bool has_result = parse_operands(s);
+    if (names.size() != (has_result ? 1 : 0))
+      Lexer::fail_at(word, concat("'", word.text, "' defines ", has_result ? "one value" : "nothing", ", ",
+                                  names.size(), " are named"));
+    if (!has_result) return s;
+    s.result = kernel_->add_value(s.type);
+    define(names[0], s.result);
+    return s;
+  }
+  bool parse_operands(Stmt& s);
+
+  void parse_result_type(Stmt& s) {
+    expect(":");
+    s.type = parse_type();
+  }
+  void parse_store(Stmt& s) {
+    s.buffer = use_buffer();
+    s.index = parse_index();
+    expect(",");
+    s.args = {use()};
+    s.type = kernel_->types[s.args[0]];
+    if (accept_tail("if")) s.predicate = use();
+    if (s.kind == StmtKind::store) s.stream = accept_tail("stream");
+  }
+  void parse_load(Stmt& s) {
+    s.buffer = use_buffer();
+    s.index = parse_index();
+    if (accept_word("if")) {
+      s.predicate = use();
+      expect_word("else");
+      s.otherwise = use();
+    }
+    parse_result_type(s);
+  }
+  void parse_alloc(Stmt& s) {
+    const Token name = expect(Kind::value, "a name for the buffer");
+    Buffer buffer;
+    buffer.access = Access::inout;
+    buffer.may_alias = false;
+    buffer.is_parameter = false;
+    expect(":");
+    buffer.dtype = parse_type();
+    s.type = buffer.dtype;
+    buffer.size = parse_size();
+    buffer.space = expect_one_of<Space>(space_words);
+    if (at_word("align")) buffer.alignment = parse_named_integer("align");
+    s.buffer = add_buffer(name, std::move(buffer));
+  }
+  void parse_transpose(Stmt& s) {
+    s.buffer = use_buffer();
+    expect(",");
+    s.sources = {use_buffer()};
+    s.index = parse_index();
+    expect(",");
+    s.shape.resize(4);
+    s.shape[0] = parse_named_integer("rows");
+    s.shape[2] = parse_named_integer("step");
+    expect(",");
+    s.shape[1] = parse_named_integer("cols");
+    s.shape[3] = parse_named_integer("step");
+    if (!accept_tail("valid")) return;
+    expect("=");
+    s.valid.push_back(use());
+    expect(",");
+    s.valid.push_back(use());
+  }
+  void parse_tiles(Stmt& s) {
+    s.buffer = use_buffer();
+    s.index = parse_index();
+    while (accept(",")) {
+      if (token().kind != Kind::value) return;
+      s.sources.push_back(use_buffer());
+      s.source_indices.push_back(parse_index());
+    }
+  }
+  void parse_dot(Stmt& s) {
+    parse_tiles(s);
+    for (std::string_view word : dot_words) s.shape.push_back(parse_named_integer(word));
+  }
+  void parse_template(Stmt& s) {
+    s.text = expect(Kind::word, "the template's name").text;
+    parse_tiles(s);
+    if (accept_word("args")) {
+      expect("(");
+      s.args = use_list();
+      expect(")");
+    }
+    expect_word("sizes");
+    expect("=");
+    expect("[");
+    if (!at("]")) {
+      do s.shape.push_back(parse_integer());
+      while (accept(","));
+    }
+    expect("]");
+    if (accept_word("prologue")) s.prologue = parse_region();
+    if (accept_word("epilogue")) s.epilogue = parse_region();
+  }
+
+  std::string_view text_;
+  Lexer lexer_;
+  std::unique_ptr<Kernel> kernel_;
+  std::vector<std::pair<std::string_view, ValueId>> values_;  ///< In scope, innermost last.
+  std::unordered_map<std::string_view, BufferId> buffers_;
+  std::unordered_map<std::string_view, uint32_t> scalars_, symbols_;
+};
+
+/// Reads what follows the statement's word; true if the statement defines a value of type s.type.
+bool Parser::parse_operands(Stmt& s) {
+  switch (s.kind) {
+    case StmtKind::constant:
+      s.number = parse_number();
+      parse_result_type(s);
+      return true;
+    case StmtKind::scalar:
+      s.slot = use_slot(Kind::scalar, scalars_, "a scalar");
+      s.type = kernel_->scalars[s.slot].dtype;
+      return true;
+    case StmtKind::symbol:
+      s.slot = use_symbol();
+      s.type = DType::i64;
+      return true;
+    case StmtKind::compute:
+    case StmtKind::random:
+      s.args = use_list();
+      parse_result_type(s);
+      return true;
+    case StmtKind::affine:
+      s.index = parse_affine();
+      s.type = DType::i64;
+      return true;
+    case StmtKind::load: parse_load(s); return true;
+    case StmtKind::checked:
+      s.args = {use()};
+      expect(",");
+      s.extent = parse_extent();
+      s.type = DType::i64;
+      return true;
+    case StmtKind::atomic: s.atomic = expect_one_of<AtomicOp>(atomic_words); [[fallthrough]];
+    case StmtKind::store: parse_store(s); return false;
+    case StmtKind::alloc: parse_alloc(s); return false;
+    case StmtKind::branch:
+      s.predicate = use();
+      parse_block(s.body, nullptr);
+      return false;
+    case StmtKind::barrier:
+      s.grid = at_word("grid");
+      if (!accept_word("grid")) expect_word("block");
+      return false;
+    case StmtKind::transpose: parse_transpose(s); return false;
+    case StmtKind::dot: parse_dot(s); return false;
+    case StmtKind::tmpl: parse_template(s); return false;
+    case StmtKind::loop: break;  // Names its results itself.
+  }
+  BRAZE_CHECK(false, "a statement that parse_stmt reads");
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> parse_kernel(std::string_view text) {
+  return Parser(text).run();
+}
+
+}  // namespace braze::loops
