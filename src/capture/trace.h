@@ -30,7 +30,24 @@ struct CallPayload {
   std::vector<c10::IValue> stack;
   std::vector<Slot> slots;
   std::vector<uint32_t> cloned;  ///< Operands that the operator writes: it gets a clone, which is then also a result.
+
+  /// Where result number k of the node is found after the call: one entry a node result, in order. Returned tensors
+  /// that alias a written argument are not listed a second time, undefined ones not at all.
+  struct Result {
+    int32_t returned;            ///< Index of the return value on the stack, -1: the clone `cloned[element]`.
+    int32_t element;             ///< Index into a returned tensor list, -1 for a plain tensor.
+  };
+  std::vector<Result> results;
 };
+
+/// How operators of all traces of this process were recorded.
+struct Statistics {
+  int64_t native = 0;            ///< By a rule, as IR nodes or views.
+  int64_t calls = 0;             ///< As `call` nodes.
+  int64_t meta = 0;              ///< Shapes asked of PyTorch's Meta kernels (some of them Python functions).
+  int64_t frozen = 0;            ///< Run on example values because their result decides shapes or Python values.
+};
+Statistics statistics();
 
 /// How a returned tensor is made from the graph's outputs, so that results alias as in eager.
 struct OutputRecipe {
