@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "ir/graph.h"
 
@@ -18,8 +19,23 @@ struct PrintOptions {
 std::string print(const Graph& graph, const PrintOptions& options = {});
 std::string print(const Type& type);
 
+/// What print() calls the values: "%x", "%12". Characters of input names that the text cannot hold become '_'.
+class ValueNames {
+ public:
+  explicit ValueNames(const Graph& graph);
+  /// "%?" for a value that is not in the graph.
+  std::string_view operator()(const Value* value) const;
+
+ private:
+  std::vector<std::string> names_;  ///< By Value::id.
+};
+/// One line, without indentation or newline: "%1 = add %x, %0 : f32[4,8]".
+std::string print(const Node& node, const ValueNames& names);
+
 /// Parses one graph. Throws UserError with line and column on bad text.
 std::unique_ptr<Graph> parse(std::string_view text);
+/// Parses as many graphs as there are.
+std::vector<std::unique_ptr<Graph>> parse_all(std::string_view text);
 
 /// Checks every rule of graph.h and ops.def (operand counts, dtypes, shapes, order, attributes).
 /// Throws InternalError that names the node.

@@ -1,0 +1,49 @@
+// ir/attributes.h: what each attribute of ops.def holds, one row each.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace braze::ir {
+
+enum class AttrType : uint8_t { boolean, integer, number, text, integers };  ///< In the order of AttrValue.
+
+struct AttrInfo {
+  std::string_view name;
+  AttrType type;
+  bool required;  ///< By every op that has it. The others have a meaning when absent.
+  std::string_view meaning;
+};
+
+// clang-format off
+inline constexpr AttrInfo attributes[] = {
+  {"value",      AttrType::number,   true,  "the number"},
+  {"dim",        AttrType::integer,  true,  "0 ... rank-1"},
+  {"dims",       AttrType::integers, true,  "0 ... rank-1 each; ascending but for permute"},
+  {"start",      AttrType::integer,  true,  ">= 0"},
+  {"step",       AttrType::integer,  true,  ">= 1"},
+  {"low",        AttrType::integers, true,  "one a dimension"},
+  {"high",       AttrType::integers, true,  "one a dimension"},
+  {"keepdim",    AttrType::boolean,  false, "reduced dimensions stay with size 1; absent: false"},
+  {"correction", AttrType::number,   false, "absent: 1"},
+  {"tanh",       AttrType::boolean,  false, "absent: false"},
+  {"rank",       AttrType::integer,  true,  "how many last dimensions"},
+  {"eps",        AttrType::number,   true,  "added to the variance"},
+  {"alpha",      AttrType::number,   false, "absent: 1"},
+  {"beta",       AttrType::number,   false, "absent: 1"},
+  {"causal",     AttrType::boolean,  false, "absent: false"},
+  {"scale",      AttrType::number,   false, "absent: 1/sqrt(E)"},
+  {"target",     AttrType::text,     true,  "ATen's name"},
+  {"payload",    AttrType::integer,  false, "which arguments of the tracer"},
+  {"effect",     AttrType::boolean,  false, "absent: false"},
+};
+// clang-format on
+
+constexpr const AttrInfo* find_attribute(std::string_view name) {
+  for (const AttrInfo& row : attributes)
+    if (row.name == name) return &row;
+  return nullptr;
+}
+
+}  // namespace braze::ir

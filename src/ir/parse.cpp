@@ -1,0 +1,220 @@
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <unordered_map>
+
+#include "ir/attributes.h"
+#include "ir/text.h"
+#include "support/error.h"
+#include "support/lexer.h"
+
+namespace braze::ir {
+namespace {
+
+using Kind = Token::Kind;
+
+class Parser {
+ public:
+  explicit Parser(Lexer& lexer) : lexer_(lexer) {}
+
+  std::unique_ptr<Graph> graph() {
+    lexer_.expect("graph");
+    graph_ = std::make_unique<Graph>(lexer_.expect(Kind::symbol, "the graph's name, as @main").text);
+    values_.clear();
+    inputs_.clear();
+    lexer_.expect("(");
+    if (!lexer_.take(")")) {
+      do input();
+      while (lexer_.take(","));
+      lexer_.expect(")");
+    }
+    lexer_.expect("{");
+    while (!lexer_.peek().is("mutate") && !lexer_.peek().is("return")) node();
+    while (lexer_.take("mutate")) mutation();
+    lexer_.expect("return");
+    if (lexer_.at(Kind::value)) {
+      do graph_->outputs().push_back(use());
+      while (lexer_.take(","));
+    }
+    lexer_.expect("}");
+    return std::move(graph_);
+  }
+
+ private:
+  void define(const Token& name, Value* value) {
+    if (!values_.emplace(name.text, value).second) lexer_.fail(name, "a second definition of this value");
+  }
+
+  Value* use() {
+    const Token name = lexer_.expect(Kind::value, "a value, as %x");
+    const auto found = values_.find(name.text);
+    if (found == values_.end()) lexer_.fail(name, "this value is not defined above");
+    return found->second;
+  }
+
+  std::vector<int64_t> integers(std::string_view close) {
+    std::vector<int64_t> values;
+    if (lexer_.take(close)) return values;
+    do values.push_back(lexer_.expect_integer());
+    while (lexer_.take(","));
+    lexer_.expect(close);
+    return values;
+  }
+
+  Device device() {
+    const Token kind = lexer_.next();
+    Device device;
+    if (kind.text == "cpu")
+      device.kind = DeviceKind::cpu;
+    else if (kind.text == "cuda")
+      device.kind = DeviceKind::cuda;
+    else if (kind.text == "meta")
+      device.kind = DeviceKind::meta;
+    else
+      lexer_.fail(kind, "expected a device: cpu, cuda or meta");
+    if (lexer_.take(":")) device.index = static_cast<int8_t>(lexer_.expect_integer());
+    return device;
+  }
+
+  const Type* type() {
+    const Token word = lexer_.expect(Kind::word, "a type, as f32[4,8]");
+    const auto dtype = parse_dtype(word.text);
+    if (!dtype) lexer_.fail(word, "expected a dtype (f32, i64, bool, ...)");
+    lexer_.expect("[");
+    const std::vector<int64_t> sizes = integers("]");
+    for (const int64_t size : sizes)
+      if (size < 0) lexer_.fail(word, "a negative size in this type");
+    std::vector<int64_t> strides = contiguous_strides(sizes);
+    if (lexer_.take("{")) {
+      strides = integers("}");
+      if (strides.size() != sizes.size()) lexer_.fail(word, "this type has not one stride a dimension");
+    }
+    const Device where = lexer_.at(Kind::symbol) ? device() : Device{};
+    return graph_->type(*dtype, where, sizes, strides);
+  }
+
+  void input() {
+    const Token name = lexer_.expect(Kind::value, "an input, as %x");
+    lexer_.expect(":");
+    const Type* its_type = type();
+    InputKind kind = InputKind::argument;
+    if (lexer_.take("param"))
+      kind = InputKind::param;
+    else if (lexer_.take("constant"))
+      kind = InputKind::constant;
+    Value* value = graph_->add_input(name.text, its_type, kind);
+    inputs_.emplace(value, static_cast<uint32_t>(graph_->inputs().size() - 1));
+    define(name, value);
+  }
+
+  void mutation() {
+    const Token where = lexer_.peek();
+    const auto input = inputs_.find(use());
+    if (input == inputs_.end()) lexer_.fail(where, "only inputs can be mutated");
+    lexer_.expect(",");
+    graph_->mutations().push_back({input->second, use()});
+  }
+
+  Number number() {
+    const bool negative = lexer_.take("-");
+    const auto sign = [negative](double value) { return Number::of(negative ? -value : value); };
+    if (lexer_.take("inf")) return sign(std::numeric_limits<double>::infinity());
+    if (lexer_.take("nan")) return sign(std::numeric_limits<double>::quiet_NaN());
+    const Token token = lexer_.next();
+    const std::string digits = (negative ? "-" : "") + std::string(token.text);
+    // strtod is correctly rounded and, unlike from_chars, gives inf and 0 beyond the range.
+    if (token.kind == Kind::decimal) return Number::of(std::strtod(digits.c_str(), nullptr));
+    if (token.kind != Kind::integer) lexer_.fail(token, "expected a number");
+    errno = 0;
+    const int64_t value = std::strtoll(digits.c_str(), nullptr, 10);
+    if (errno != 0) lexer_.fail(token, "the integer does not fit 64 bits");
+    return Number::of_int(value);
+  }
+
+  AttrValue attr_value(AttrType type) {
+    switch (type) {
+      case AttrType::boolean:
+        if (lexer_.take("true")) return true;
+        if (!lexer_.take("false")) lexer_.fail("expected true or false");
+        return false;
+      case AttrType::integer: return lexer_.expect_integer();
+      case AttrType::number: return number();
+      case AttrType::text: return lexer_.expect(Kind::text, "a text in quotes").text;
+      case AttrType::integers: break;
+    }
+    lexer_.expect("[");
+    return graph_->ints(integers("]"));
+  }
+
+  void node() {
+    std::vector<Token> names;
+    if (lexer_.at(Kind::value)) {
+      do names.push_back(lexer_.expect(Kind::value, "a value, as %1"));
+      while (lexer_.take(","));
+      lexer_.expect("=");
+    }
+    const Token word = lexer_.expect(Kind::word, "an op, mutate or return");
+    const auto op = parse_op(word.text);
+    if (!op || *op == Op::input) lexer_.fail(word, "no such op");
+
+    std::vector<Value*> operands;
+    if (lexer_.at(Kind::value)) {
+      do operands.push_back(use());
+      while (lexer_.take(",") && lexer_.at(Kind::value));
+    }
+    std::vector<Attr> attrs;
+    // A node without results ends where no attribute follows; any other ends with ':'.
+    while (lexer_.at(Kind::word) && (!names.empty() || find_attribute(lexer_.peek().text)))
+      attrs.push_back(attribute());
+
+    std::vector<const Type*> types;
+    if (!names.empty()) {
+      lexer_.expect(":");
+      do types.push_back(type());
+      while (lexer_.take(","));
+    }
+    if (types.size() != names.size())
+      lexer_.fail(word, concat(names.size(), " results but ", types.size(), " types"));
+    if (*op == Op::scalar) round_scalar(word, attrs, types);
+    Node* node = graph_->create(*op, operands, attrs, types);
+    for (size_t k = 0; k < names.size(); ++k) define(names[k], node->result(k));
+  }
+
+  Attr attribute() {
+    const Token name = lexer_.next();
+    const AttrInfo* row = find_attribute(name.text);
+    if (!row) lexer_.fail(name, "no such attribute");
+    lexer_.expect("=");
+    return {row->name, attr_value(row->type)};
+  }
+
+  /// The same rounding as Graph::scalar().
+  void round_scalar(const Token& where, std::vector<Attr>& attrs, const std::vector<const Type*>& types) {
+    if (attrs.size() != 1 || attrs[0].name != "value" || types.size() != 1)
+      lexer_.fail(where, "scalar needs value=NUMBER and one result");
+    attrs[0].value = round_to(std::get<Number>(attrs[0].value), types[0]->dtype);
+  }
+
+  Lexer& lexer_;
+  std::unique_ptr<Graph> graph_;
+  std::unordered_map<std::string_view, Value*> values_;
+  std::unordered_map<const Value*, uint32_t> inputs_;
+};
+
+}  // namespace
+
+std::unique_ptr<Graph> parse(std::string_view text) {
+  Lexer lexer(text, "graph text");
+  std::unique_ptr<Graph> graph = Parser(lexer).graph();
+  if (!lexer.at_end()) lexer.fail("expected the end of the text after the graph");
+  return graph;
+}
+
+std::vector<std::unique_ptr<Graph>> parse_all(std::string_view text) {
+  Lexer lexer(text, "graph text");
+  std::vector<std::unique_ptr<Graph>> graphs;
+  while (!lexer.at_end()) graphs.push_back(Parser(lexer).graph());
+  return graphs;
+}
+
+}  // namespace braze::ir

@@ -1,0 +1,41 @@
+#include "ir/shapes.h"
+
+#include <algorithm>
+
+namespace braze::ir {
+
+std::optional<Sizes> broadcast(std::span<const int64_t> a, std::span<const int64_t> b) {
+  if (a.size() < b.size()) std::swap(a, b);
+  Sizes sizes(a.begin(), a.end());
+  const size_t offset = a.size() - b.size();
+  for (size_t k = 0; k < b.size(); ++k) {
+    int64_t& size = sizes[offset + k];
+    if (size == 1)
+      size = b[k];
+    else if (b[k] != 1 && b[k] != size)
+      return std::nullopt;
+  }
+  return sizes;
+}
+
+Sizes reduced(std::span<const int64_t> sizes, std::span<const int64_t> dims, bool keepdim) {
+  Sizes result;
+  for (size_t k = 0; k < sizes.size(); ++k) {
+    if (std::ranges::find(dims, static_cast<int64_t>(k)) == dims.end())
+      result.push_back(sizes[k]);
+    else if (keepdim)
+      result.push_back(1);
+  }
+  return result;
+}
+
+bool ascending_dims(std::span<const int64_t> dims, int64_t rank) {
+  int64_t above = -1;
+  for (const int64_t dim : dims) {
+    if (dim <= above || dim >= rank) return false;
+    above = dim;
+  }
+  return true;
+}
+
+}  // namespace braze::ir
