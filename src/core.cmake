@@ -27,6 +27,12 @@ target_compile_definitions(braze_codegen PRIVATE ${LLVM_DEFINITIONS})
 llvm_map_components_to_libnames(BRAZE_LLVM_LIBS core support analysis target targetparser mc object passes
   scalaropts instcombine transformutils codegen x86codegen x86desc x86info asmprinter selectiondag)
 
+# Debian's LLVMSupport names libz3, zlib, zstd and librt as shared libraries. Nothing that braze reaches needs them
+# (codegen/llvm_interfaces.cpp stands in for zlib's and zstd's users), and the user's machine may lack them. The build
+# id is part of the key of cached machine code (codegen/compiler.cpp), in the library as in the tests.
+set_target_properties(LLVMSupport PROPERTIES
+  INTERFACE_LINK_LIBRARIES "LLVMDemangle;m;dl" INTERFACE_LINK_OPTIONS "-Wl,--build-id")
+
 add_library(braze_core SHARED
   $<TARGET_OBJECTS:braze_support> $<TARGET_OBJECTS:braze_ir> $<TARGET_OBJECTS:braze_passes>
   $<TARGET_OBJECTS:braze_loops> $<TARGET_OBJECTS:braze_cache> $<TARGET_OBJECTS:braze_codegen>)

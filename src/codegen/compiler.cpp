@@ -1,0 +1,261 @@
+#include "codegen/compiler.h"
+
+#include <link.h>
+#include <llvm/ADT/SmallVector.h>
+#include <llvm/Config/llvm-config.h>
+#include <llvm/IR/LLVMContext.h>
+#include <llvm/IR/Module.h>
+#include <llvm/IR/Verifier.h>
+#include <llvm/Support/raw_ostream.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <exception>
+#include <optional>
+#include <thread>
+
+#include "cache/disk_cache.h"
+#include "codegen/blob.h"
+#include "codegen/emit.h"
+#include "codegen/loader.h"
+#include "codegen/machine.h"
+#include "codegen/memory_cache.h"
+#include "codegen/object_linker.h"
+#include "support/error.h"
+
+namespace braze::codegen {
+
+namespace {
+
+using loops::Kernel;
+
+// ---- keys
+
+/// The GNU build id of the file that this code is in: it changes whenever any code of braze does, so that no cached
+/// machine code outlives the compiler that made it. Empty if the linker wrote none.
+std::string_view build_id() {
+  struct Search {
+    uintptr_t inside;
+    std::string_view id;
+  };
+  static const std::string_view id = [] {
+    Search search{reinterpret_cast<uintptr_t>(&build_id), {}};
+    dl_iterate_phdr(
+        [](dl_phdr_info* file, size_t, void* data) {
+          Search& search = *static_cast<Search*>(data);
+          const std::span headers(file->dlpi_phdr, file->dlpi_phnum);
+          const bool ours = std::any_of(headers.begin(), headers.end(), [&](const ElfW(Phdr) & h) {
+            return h.p_type == PT_LOAD && search.inside - (file->dlpi_addr + h.p_vaddr) < h.p_memsz;
+          });
+          if (!ours) return 0;
+          for (const ElfW(Phdr) & h : headers) {
+            if (h.p_type != PT_NOTE) continue;
+            const char* note = reinterpret_cast<const char*>(file->dlpi_addr + h.p_vaddr);
+            for (const char* end = note + h.p_memsz; note + sizeof(ElfW(Nhdr)) <= end;) {
+              const auto* head = reinterpret_cast<const ElfW(Nhdr)*>(note);
+              const char* contents = note + sizeof *head + (head->n_namesz + 3) / 4 * 4;
+              if (head->n_type == NT_GNU_BUILD_ID) search.id = {contents, head->n_descsz};
+              note = contents + (head->n_descsz + 3) / 4 * 4;
+            }
+          }
+          return 1;
+        },
+        &search);
+    return search.id;
+  }();
+  return id;
+}
+
+/// The key of a kernel's machine code on disk.
+Hash128 disk_key(const Hash128& structure, const Target& target) {
+  return Hasher()
+      .add(structure)
+      .add(build_id())
+      .add(std::string_view(LLVM_VERSION_STRING))
+      .add(target.name())
+      .finish();
+}
+
+// ---- one kernel through LLVM
+
+std::string phase_prefix(size_t kernel) {
+  return concat("k", kernel, "_");
+}
+
+std::unique_ptr<llvm::Module> emit_module(const Machine& machine, llvm::LLVMContext& context, const Kernel& kernel,
+                                          std::string_view prefix) {
+  auto module = machine.new_module(context, kernel.name.c_str());
+  emit(kernel, machine.target(), *module, prefix);
+  if (const char* verify = std::getenv("BRAZE_VERIFY"); verify && *verify == '1') {
+    std::string complaint;
+    llvm::raw_string_ostream text(complaint);
+    BRAZE_CHECK(!llvm::verifyModule(*module, &text), "wrong LLVM IR for @", kernel.name, ": ", complaint);
+  }
+  return module;
+}
+
+std::string compile_to_blob(Machine& machine, const Kernel& kernel, PhaseTimes& times) {
+  llvm::LLVMContext context;
+  const std::string prefix = phase_prefix(0);
+  std::unique_ptr<llvm::Module> module;
+  {
+    PhaseTimer timer(&times, "codegen/emit");
+    module = emit_module(machine, context, kernel, prefix);
+  }
+  PhaseTimer timer(&times, "codegen/machine");
+  llvm::SmallVector<char, 0> object;
+  machine.object(*module, object);
+  std::vector<PhaseFacts> phases = phase_facts(kernel);
+  std::vector<std::string> roots;
+  for (size_t i = 0; i < phases.size(); ++i) roots.push_back(concat(prefix, i));
+  return write_blob(link_object({object.data(), object.size()}, roots), std::move(phases));
+}
+
+// ---- many kernels on threads
+
+int available_cpus() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+  return std::max(1, CPU_COUNT(&set));
+}
+
+/// Compiles `kernels` and returns their blobs in order. Threads live only as long as this call, so that a process
+/// may fork at any other time. The first exception is raised in the caller once all threads have ended.
+std::vector<std::string> compile_all(const std::vector<const Kernel*>& kernels, const CompileOptions& options,
+                                     PhaseTimes* times) {
+  const int wanted = options.threads > 0 ? options.threads : available_cpus();
+  const size_t threads = std::clamp<size_t>((kernels.size() + 1) / 2, 1, static_cast<size_t>(wanted));
+  std::vector<std::string> blobs(kernels.size());
+  std::vector<PhaseTimes> thread_times(threads);
+  std::vector<std::exception_ptr> errors(threads);
+  std::atomic<size_t> next{0};
+  const auto work = [&](size_t thread) {
+    try {
+      std::optional<Machine> machine;
+      for (size_t i; (i = next.fetch_add(1)) < kernels.size();) {
+        if (!machine) {
+          PhaseTimer timer(&thread_times[thread], "codegen/machine");
+          machine.emplace(options.target);
+        }
+        blobs[i] = compile_to_blob(*machine, *kernels[i], thread_times[thread]);
+      }
+    } catch (...) {
+      errors[thread] = std::current_exception();
+      next = kernels.size();
+    }
+  };
+  {
+    std::vector<std::jthread> others;
+    for (size_t t = 1; t < threads; ++t) others.emplace_back(work, t);
+    work(0);
+  }
+  for (const std::exception_ptr& error : errors)
+    if (error) std::rethrow_exception(error);
+  if (times)
+    for (const PhaseTimes& part : thread_times)
+      for (const PhaseTimes::Row& row : part.rows()) times->add(row.name.c_str(), row.nanoseconds);
+  return blobs;
+}
+
+}  // namespace
+
+// The order: memory, disk, LLVM; then all that is new is mapped at once.
+std::vector<std::shared_ptr<const CompiledKernel>> compile(std::span<const Kernel* const> kernels,
+                                                           std::span<const Hash128> hashes,
+                                                           const CompileOptions& options, PhaseTimes* times,
+                                                           CompileStats* stats) {
+  BRAZE_CHECK(kernels.size() == hashes.size(), "a hash for each kernel");
+  PhaseTimer total(times, "codegen");
+  MemoryCache& memory = MemoryCache::instance();
+  cache::DiskCache& disk = cache::DiskCache::standard();
+  const bool use_disk = options.use_disk_cache && disk.enabled() && !build_id().empty();
+  CompileStats counts;
+
+  std::vector<std::shared_ptr<const CompiledKernel>> results(kernels.size());
+  std::vector<size_t> wanted;                // the first kernel of each hash that memory does not hold
+  std::vector<std::vector<char>> from_disk;  // owns what the views below look at
+  std::vector<BlobView> views;
+  std::vector<size_t> view_of, missing;  // kernel of each view; kernels for LLVM
+  {
+    PhaseTimer timer(times, "codegen/load");
+    for (size_t i = 0; i < kernels.size(); ++i) {
+      results[i] = memory.find(hashes[i], options.target);
+      const bool repeated =
+          std::any_of(wanted.begin(), wanted.end(), [&](size_t w) { return hashes[w] == hashes[i]; });
+      if (results[i] || repeated)
+        ++counts.from_memory;
+      else
+        wanted.push_back(i);
+    }
+    for (const size_t i : wanted) {
+      std::optional<std::vector<char>> bytes;
+      if (use_disk) bytes = disk.get(disk_key(hashes[i], options.target));
+      std::optional<BlobView> view;
+      if (bytes) view = read_blob({bytes->data(), bytes->size()});
+      if (!view) {
+        missing.push_back(i);
+        continue;
+      }
+      from_disk.push_back(std::move(*bytes));  // a moved vector keeps its bytes where they are
+      views.push_back(std::move(*view));
+      view_of.push_back(i);
+      ++counts.from_disk;
+    }
+  }
+
+  std::vector<std::string> blobs;
+  if (!missing.empty()) {
+    std::vector<const Kernel*> sources;
+    for (const size_t i : missing) sources.push_back(kernels[i]);
+    blobs = compile_all(sources, options, times);
+    counts.compiled = static_cast<int>(missing.size());
+    PhaseTimer timer(times, "codegen/store");
+    for (size_t k = 0; k < missing.size(); ++k) {
+      if (use_disk) disk.put(disk_key(hashes[missing[k]], options.target), blobs[k]);
+      std::optional<BlobView> view = read_blob(blobs[k]);
+      BRAZE_CHECK(view, "a blob just written cannot be read");
+      views.push_back(std::move(*view));
+      view_of.push_back(missing[k]);
+    }
+  }
+
+  {
+    PhaseTimer timer(times, "codegen/load");
+    const auto loaded = load(views);
+    for (size_t v = 0; v < loaded.size(); ++v)
+      results[view_of[v]] = memory.insert(hashes[view_of[v]], options.target, loaded[v]);
+    for (size_t i = 0; i < kernels.size(); ++i) {
+      if (results[i]) continue;
+      const auto first =
+          std::find_if(wanted.begin(), wanted.end(), [&](size_t w) { return hashes[w] == hashes[i]; });
+      results[i] = results[*first];
+    }
+  }
+  if (stats) *stats = counts;
+  return results;
+}
+
+std::string llvm_ir(const Kernel& kernel, const Target& target) {
+  llvm::LLVMContext context;
+  const Machine machine(target);
+  const auto module = emit_module(machine, context, kernel, phase_prefix(0));
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  module->print(out, nullptr);
+  return text;
+}
+
+std::string assembly(const Kernel& kernel, const Target& target) {
+  llvm::LLVMContext context;
+  Machine machine(target);
+  const auto module = emit_module(machine, context, kernel, phase_prefix(0));
+  return machine.assembly(*module);
+}
+
+void clear_memory_cache() {
+  MemoryCache::instance().clear();
+}
+
+}  // namespace braze::codegen

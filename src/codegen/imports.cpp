@@ -1,0 +1,85 @@
+#include "codegen/imports.h"
+
+#include <cmath>
+#include <cstring>
+#include <iterator>
+
+namespace braze::codegen {
+
+namespace {
+
+template <typename T, T (*function)(T)>
+void lanes(T* x, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) x[i] = function(x[i]);
+}
+
+template <typename T, T (*function)(T, T)>
+void lanes2(T* x, const T* y, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) x[i] = function(x[i], y[i]);
+}
+
+template <typename T>
+T sigmoid(T x) {
+  const T e = std::exp(-std::fabs(x));
+  return (x < 0 ? e : T(1)) / (T(1) + e);
+}
+
+struct Import {
+  std::string_view name;
+  const void* address;
+};
+
+template <typename R, typename... Args>
+const void* address_of(R (*function)(Args...)) {
+  return reinterpret_cast<const void*>(function);
+}
+
+#define BRAZE_LIBM1(X) X(exp) X(exp2) X(expm1) X(log) X(log2) X(log10) X(log1p) X(sin) X(cos) X(tan) X(tanh) X(erf)
+#define BRAZE_LIBM2(X) X(pow) X(atan2) X(fmod)
+
+const Import kImports[] = {
+    {"memcpy", address_of(&std::memcpy)},
+    {"memmove", address_of(&std::memmove)},
+    {"memset", address_of(&std::memset)},
+    {"memcmp", address_of(&std::memcmp)},
+#define X(name)                                                  \
+  {#name, address_of(static_cast<double (*)(double)>(&::name))}, \
+      {#name "f", address_of(static_cast<float (*)(float)>(&::name##f))},
+    BRAZE_LIBM1(X)
+#undef X
+#define X(name)                                                          \
+  {#name, address_of(static_cast<double (*)(double, double)>(&::name))}, \
+      {#name "f", address_of(static_cast<float (*)(float, float)>(&::name##f))},
+        BRAZE_LIBM2(X)
+#undef X
+#define X(name)                                                      \
+  {"braze.lanes." #name ".f64", address_of(&lanes<double, ::name>)}, \
+      {"braze.lanes." #name ".f32", address_of(&lanes<float, ::name##f>)},
+            BRAZE_LIBM1(X)
+#undef X
+#define X(name)                                                       \
+  {"braze.lanes." #name ".f64", address_of(&lanes2<double, ::name>)}, \
+      {"braze.lanes." #name ".f32", address_of(&lanes2<float, ::name##f>)},
+                BRAZE_LIBM2(X)
+#undef X
+                    {"braze.lanes.sigmoid.f64", address_of(&lanes<double, sigmoid<double>>)},
+    {"braze.lanes.sigmoid.f32", address_of(&lanes<float, sigmoid<float>>)},
+};
+
+}  // namespace
+
+uint32_t import_count() {
+  return static_cast<uint32_t>(std::size(kImports));
+}
+
+const void* import_address(uint32_t number) {
+  return kImports[number].address;
+}
+
+std::optional<uint32_t> find_import(std::string_view name) {
+  for (uint32_t i = 0; i < import_count(); ++i)
+    if (kImports[i].name == name) return i;
+  return std::nullopt;
+}
+
+}  // namespace braze::codegen
