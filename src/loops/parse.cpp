@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "loops/kernel.h"
-#include "loops/lexer.h"
 #include "loops/words.h"
 #include "support/error.h"
+#include "support/lexer.h"
 
 namespace braze::loops {
 
@@ -22,56 +22,39 @@ using Kind = Token::Kind;
 
 class Parser {
  public:
-  explicit Parser(std::string_view text) : text_(text), lexer_(text), kernel_(std::make_unique<Kernel>()) {}
+  explicit Parser(std::string_view text) : lexer_(text, "kernel text"), kernel_(std::make_unique<Kernel>()) {}
 
   std::unique_ptr<Kernel> run() {
-    expect_word("kernel");
-    kernel_->name = expect(Kind::at, "a name such as @main").text;
+    expect("kernel");
+    kernel_->name = expect(Kind::symbol, "a name such as @main").text;
     collect_symbols();
     expect("(");
-    if (!accept(")")) {
+    if (!take(")")) {
       do parse_parameter();
-      while (accept(","));
+      while (take(","));
       expect(")");
     }
     parse_block(kernel_->body, nullptr);
-    if (token().kind != Kind::end) lexer_.fail("text after the end of the kernel");
+    if (!lexer_.at_end()) lexer_.fail("expected the end of the text after the kernel");
     return std::move(kernel_);
   }
 
  private:
   // ---- tokens
-  const Token& token() const { return lexer_.token(); }
-  bool at(std::string_view mark) const { return token().kind == Kind::mark && token().text == mark; }
-  bool at_word(std::string_view word) const { return token().kind == Kind::word && token().text == word; }
-  bool accept(std::string_view mark) {
-    if (!at(mark)) return false;
-    lexer_.next();
-    return true;
-  }
-  bool accept_word(std::string_view word) {
-    if (!at_word(word)) return false;
-    lexer_.next();
-    return true;
-  }
+  const Token& token() const { return lexer_.peek(); }
+  bool at(std::string_view wanted) const { return token().is(wanted); }
+  bool take(std::string_view wanted) { return lexer_.take(wanted); }
+  void expect(std::string_view wanted) { lexer_.expect(wanted); }
+  Token expect(Kind kind, std::string_view meaning) { return lexer_.expect(kind, meaning); }
   /// A word that ends a statement without braces stands on the statement's line.
-  bool accept_tail(std::string_view word) { return !token().first_on_line && accept_word(word); }
-  [[noreturn]] void fail_expected(std::string_view what) const {
-    lexer_.fail(token().kind == Kind::end ? concat("expected ", what, ", the text ends here")
-                                          : concat("expected ", what, ", not '", token().text, "'"));
-  }
-  void expect(std::string_view mark) {
-    if (!accept(mark)) fail_expected(concat("'", mark, "'"));
-  }
-  void expect_word(std::string_view word) {
-    if (!accept_word(word)) fail_expected(concat("'", word, "'"));
-  }
-  Token expect(Kind kind, std::string_view what) {
-    if (token().kind != kind) fail_expected(what);
-    return lexer_.next();
+  bool take_tail(std::string_view word) {
+    const std::string_view before = lexer_.text().substr(0, token().offset);
+    const size_t last = before.find_last_not_of(" \t\r");
+    const bool first_on_line = last == std::string_view::npos || before[last] == '\n';
+    return !first_on_line && take(word);
   }
   template <typename Enum, size_t N>
-  std::optional<Enum> accept_one_of(const std::array<std::string_view, N>& words) {
+  std::optional<Enum> take_one_of(const std::array<std::string_view, N>& words) {
     if (token().kind != Kind::word) return std::nullopt;
     const auto found = find_word<Enum>(words, token().text);
     if (found) lexer_.next();
@@ -79,58 +62,54 @@ class Parser {
   }
   template <typename Enum, size_t N>
   Enum expect_one_of(const std::array<std::string_view, N>& words) {
-    if (const auto found = accept_one_of<Enum>(words)) return *found;
+    if (const auto found = take_one_of<Enum>(words)) return *found;
     std::string all;
     for (std::string_view word : words) all += concat(all.empty() ? "" : ", ", word);
-    fail_expected(concat("one of ", all));
+    lexer_.fail(concat("expected one of ", all));
+  }
+  /// The name after `$` or `#`.
+  Token expect_name(std::string_view sigil, std::string_view meaning) {
+    if (!take(sigil)) lexer_.fail(concat("expected ", meaning));
+    return expect(Kind::word, meaning);
   }
 
   // ---- numbers
-  template <typename T>
-  T read_number(const Token& token, bool negative, int base = 10) const {
-    std::string digits = negative ? "-" : "";
-    digits += base == 16 ? token.text.substr(2) : token.text;
-    T value{};
-    std::from_chars_result read{};
-    if constexpr (std::is_floating_point_v<T>)
-      read = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    else
-      read = std::from_chars(digits.data(), digits.data() + digits.size(), value, base);
-    if (read.ec != std::errc() || read.ptr != digits.data() + digits.size())
-      Lexer::fail_at(token, concat("the number ", digits, " is out of range"));
-    return value;
-  }
-  int64_t parse_integer() {
-    const bool negative = accept("-");
-    return read_number<int64_t>(expect(Kind::integer, "an integer"), negative);
-  }
+  int64_t parse_integer() { return lexer_.expect_integer(); }
   int64_t parse_named_integer(std::string_view name) {
-    expect_word(name);
+    expect(name);
     expect("=");
     return parse_integer();
   }
-  /// `nan(0x7ff8000000000001)`: a NaN with its bits.
+  template <typename T, typename... Base>
+  T read_number(const Token& token, Base... base) const {
+    T value{};
+    const char* end = token.text.data() + token.text.size();
+    const auto read = std::from_chars(token.text.data(), end, value, base...);
+    if (read.ec != std::errc() || read.ptr != end) lexer_.fail(token, "expected a number in range");
+    return value;
+  }
+  /// `nan("7ff8000000000001")`: a NaN with its bits.
   double parse_nan() {
-    if (!accept("(")) return std::numeric_limits<double>::quiet_NaN();
-    const Token bits = expect(Kind::integer, "the bits of a NaN");
-    if (!bits.text.starts_with("0x")) Lexer::fail_at(bits, "the bits of a NaN are hexadecimal: 0x...");
+    if (!take("(")) return std::numeric_limits<double>::quiet_NaN();
+    const auto bits = read_number<uint64_t>(expect(Kind::text, "the bits of a NaN"), 16);
     expect(")");
-    return std::bit_cast<double>(read_number<uint64_t>(bits, false, 16));
+    return std::bit_cast<double>(bits);
   }
   Number parse_number() {
-    if (accept_word("true")) return Number::of_int(1);
-    if (accept_word("false")) return Number::of_int(0);
-    if (accept_word("nan")) return Number::of(parse_nan());
-    const bool negative = accept("-");
-    const double infinity = std::numeric_limits<double>::infinity();
-    if (accept_word("inf")) return Number::of(negative ? -infinity : infinity);
-    if (token().kind == Kind::floating) return Number::of(read_number<double>(lexer_.next(), negative));
-    return Number::of_int(read_number<int64_t>(expect(Kind::integer, "a number"), negative));
+    if (take("true")) return Number::of_int(1);
+    if (take("false")) return Number::of_int(0);
+    if (take("nan")) return Number::of(parse_nan());
+    const Lexer start = lexer_;
+    const double sign = take("-") ? -1.0 : 1.0;
+    if (take("inf")) return Number::of(sign * std::numeric_limits<double>::infinity());
+    if (lexer_.at(Kind::decimal)) return Number::of(sign * read_number<double>(lexer_.next()));
+    lexer_ = start;  // An integer is read with its sign: the most negative one has no opposite.
+    return Number::of_int(parse_integer());
   }
   DType parse_type() {
     const Token name = expect(Kind::word, "a type");
     const auto type = ir::parse_dtype(name.text);
-    if (!type) Lexer::fail_at(name, concat("'", name.text, "' is not a type"));
+    if (!type) lexer_.fail(name, concat("'", name.text, "' is not a type"));
     return *type;
   }
 
@@ -138,19 +117,19 @@ class Parser {
   ValueId use(const Token& name) const {
     for (auto scope = values_.rbegin(); scope != values_.rend(); ++scope)
       if (scope->first == name.text) return scope->second;
-    Lexer::fail_at(name, concat("%", name.text, " is not defined here"));
+    lexer_.fail(name, concat("%", name.text, " is not defined here"));
   }
   ValueId use() { return use(expect(Kind::value, "a value")); }
   std::vector<ValueId> use_list() {
     std::vector<ValueId> list;
     do list.push_back(use());
-    while (accept(","));
+    while (take(","));
     return list;
   }
   void define(const Token& name, ValueId value) {
     const bool taken =
         std::any_of(values_.begin(), values_.end(), [&](const auto& v) { return v.first == name.text; });
-    if (taken || buffers_.count(name.text)) Lexer::fail_at(name, concat("%", name.text, " is defined twice"));
+    if (taken || buffers_.count(name.text)) lexer_.fail(name, concat("%", name.text, " is defined twice"));
     values_.emplace_back(name.text, value);
   }
   ValueId define_new(DType type) {
@@ -161,7 +140,7 @@ class Parser {
   }
   BufferId add_buffer(const Token& name, Buffer buffer) {
     if (!buffers_.emplace(name.text, kernel_->buffers.size()).second)
-      Lexer::fail_at(name, concat("%", name.text, " is defined twice"));
+      lexer_.fail(name, concat("%", name.text, " is defined twice"));
     buffer.name = name.text;
     kernel_->buffers.push_back(std::move(buffer));
     return static_cast<BufferId>(kernel_->buffers.size() - 1);
@@ -169,44 +148,45 @@ class Parser {
   BufferId use_buffer() {
     const Token name = expect(Kind::value, "a buffer");
     const auto found = buffers_.find(name.text);
-    if (found == buffers_.end()) Lexer::fail_at(name, concat("no buffer is called %", name.text));
+    if (found == buffers_.end()) lexer_.fail(name, concat("no buffer is called %", name.text));
     return found->second;
   }
   template <typename Table>
-  uint32_t use_slot(Kind kind, const Table& table, std::string_view what) {
-    const Token name = expect(kind, what);
+  uint32_t use_slot(std::string_view sigil, const Table& table, std::string_view what) {
+    const Token name = expect_name(sigil, what);
     const auto found = table.find(name.text);
-    if (found == table.end()) Lexer::fail_at(name, concat("'", name.text, "' is not in the kernel's parameters"));
+    if (found == table.end()) lexer_.fail(name, concat("'", name.text, "' is not in the kernel's parameters"));
     return found->second;
   }
-  uint32_t use_symbol() { return use_slot(Kind::symbol, symbols_, "a symbol"); }
+  uint32_t use_symbol() { return use_slot("#", symbols_, "a symbol"); }
 
   // ---- parameters
   /// Sizes of buffers may name symbols that come later in the list, so those are found first.
   void collect_symbols() {
-    Lexer ahead = lexer_;
+    const Lexer start = lexer_;
     int depth = 0;
     bool item_start = false;
-    for (; ahead.token().kind != Kind::end; ahead.next()) {
-      const Token& t = ahead.token();
-      if (t.kind == Kind::symbol && depth == 1 && item_start) {
-        if (!symbols_.emplace(t.text, kernel_->symbols.size()).second)
-          Lexer::fail_at(t, concat("#", t.text, " is defined twice"));
-        kernel_->symbols.emplace_back(t.text);
+    while (!lexer_.at_end()) {
+      if (depth == 1 && item_start && at("#")) {
+        const Token name = expect_name("#", "a symbol");
+        if (!symbols_.emplace(name.text, kernel_->symbols.size()).second)
+          lexer_.fail(name, concat("#", name.text, " is defined twice"));
+        kernel_->symbols.emplace_back(name.text);
       }
-      const bool mark = t.kind == Kind::mark;
-      if (mark && (t.text == "(" || t.text == "[")) ++depth;
-      if (mark && (t.text == ")" || t.text == "]") && --depth == 0) return;
-      item_start = mark && (t.text == "(" || t.text == ",");
+      if (at("(") || at("[")) ++depth;
+      if ((at(")") || at("]")) && --depth == 0) break;
+      item_start = at("(") || at(",");
+      lexer_.next();
     }
+    lexer_ = start;
   }
   void parse_parameter() {
-    if (token().kind == Kind::symbol) {
-      lexer_.next();
-    } else if (token().kind == Kind::scalar) {
-      const Token name = lexer_.next();
+    if (at("#")) {
+      expect_name("#", "a symbol");
+    } else if (at("$")) {
+      const Token name = expect_name("$", "a scalar");
       if (!scalars_.emplace(name.text, kernel_->scalars.size()).second)
-        Lexer::fail_at(name, concat("$", name.text, " is defined twice"));
+        lexer_.fail(name, concat("$", name.text, " is defined twice"));
       expect(":");
       kernel_->scalars.push_back({std::string(name.text), parse_type()});
     } else {
@@ -216,9 +196,9 @@ class Parser {
       buffer.dtype = parse_type();
       if (at("[")) buffer.size = parse_size();
       buffer.access = expect_one_of<Access>(access_words);
-      if (const auto space = accept_one_of<Space>(space_words)) buffer.space = *space;
-      if (accept_word("noalias")) buffer.may_alias = false;
-      if (at_word("align")) buffer.alignment = parse_named_integer("align");
+      if (const auto space = take_one_of<Space>(space_words)) buffer.space = *space;
+      if (take("noalias")) buffer.may_alias = false;
+      if (at("align")) buffer.alignment = parse_named_integer("align");
       add_buffer(name, std::move(buffer));
     }
   }
@@ -257,23 +237,23 @@ class Parser {
       if (token().kind == Kind::value) {
         if (product.value != none) lexer_.fail("a product of two values is not affine");
         product.value = use();
-      } else if (token().kind == Kind::symbol) {
+      } else if (at("#")) {
         Extent symbol;
         symbol.symbol = use_symbol();
         symbol.factor = 1;
         product.extent = multiply(product.extent, symbol);
-      } else if (accept("(")) {
+      } else if (take("(")) {
         product.extent = multiply(product.extent, parse_extent());
         expect(")");
       } else {
         product.extent = multiply(product.extent, parse_integer());
       }
-    } while (accept("*"));
+    } while (take("*"));
     return product;
   }
   Affine parse_affine() {
     Affine index;
-    bool negative = accept("-");
+    bool negative = take("-");
     for (;;) {
       const Product product = parse_product(negative);
       if (product.value == none)
@@ -288,7 +268,7 @@ class Parser {
   Extent parse_extent() {
     const Token start = token();
     const Affine sum = parse_affine();
-    if (!sum.terms.empty()) Lexer::fail_at(start, "a size is made of numbers and symbols, not of values");
+    if (!sum.terms.empty()) lexer_.fail(start, "a size is made of numbers and symbols, not of values");
     return sum.offset;
   }
   Affine parse_index() {
@@ -303,8 +283,8 @@ class Parser {
   void parse_block(Block& block, std::vector<ValueId>* yields) {
     const size_t outer = values_.size();
     expect("{");
-    while (!at("}") && !at_word("yield")) block.push_back(parse_stmt());
-    if (at_word("yield")) {
+    while (!at("}") && !at("yield")) block.push_back(parse_stmt());
+    if (at("yield")) {
       if (!yields) lexer_.fail("nothing is yielded from this block");
       lexer_.next();
       if (token().kind == Kind::value) *yields = use_list();
@@ -321,7 +301,7 @@ class Parser {
         region->args.push_back(define_new(DType::f32));
         expect(":");
         kernel_->types[region->args.back()] = parse_type();
-      } while (accept(","));
+      } while (take(","));
     }
     expect(")");
     parse_block(region->body, &region->yielded);
@@ -332,15 +312,15 @@ class Parser {
   Schedule parse_schedule() {
     Schedule s;
     for (;;) {
-      if (accept_word("parallel"))
+      if (take("parallel"))
         s.parallel = true;
-      else if (accept_word("vector"))
+      else if (take("vector"))
         s.vector = true;
-      else if (at_word("grain"))
+      else if (at("grain"))
         s.grain = parse_named_integer("grain");
-      else if (at_word("unroll"))
+      else if (at("unroll"))
         s.unroll = static_cast<int32_t>(std::min<int64_t>(parse_named_integer("unroll"), INT32_MAX));
-      else if (accept_word("bind")) {
+      else if (take("bind")) {
         expect("=");
         s.bind = expect_one_of<Schedule::Bind>(bind_words);
       } else
@@ -362,11 +342,11 @@ class Parser {
       } else {
         r.init.push_back(use());
       }
-    } while (accept(","));
+    } while (take(","));
     expect(")");
     if (r.combine == Combine::serial) return r;
 
-    expect_word("combine");
+    expect("combine");
     expect("(");
     const size_t outer = values_.size();
     for (size_t i = 0; i < 2 * r.init.size(); ++i) {
@@ -393,16 +373,17 @@ class Parser {
     const size_t outer = values_.size();
     const Token var = expect(Kind::value, "a loop variable");
     loop.var = kernel_->add_value(DType::i64);
-    expect_word("in");
+    expect("in");
     parse_bound(loop.begin_value, loop.begin);
-    expect("..");
+    expect(".");
+    expect(".");
     parse_bound(loop.end_value, loop.end);
-    if (accept_word("step")) loop.step = parse_integer();
+    if (take("step")) loop.step = parse_integer();
     loop.schedule = parse_schedule();
     define(var, loop.var);
-    if (accept_word("reduce")) {
+    if (take("reduce")) {
       do loop.reductions.push_back(parse_reduction());
-      while (accept(","));
+      while (take(","));
     }
     std::vector<ValueId> yields;
     parse_block(loop.body, loop.reductions.empty() ? nullptr : &yields);
@@ -419,11 +400,11 @@ class Parser {
       result_total += state_count(r);
     }
     if (yields.size() != yield_total)
-      Lexer::fail_at(
-          start, concat("the loop's reductions want ", yield_total, " values, its body yields ", yields.size()));
+      lexer_.fail(start,
+                  concat("the loop's reductions want ", yield_total, " values, its body yields ", yields.size()));
     if (results.size() != result_total)
-      Lexer::fail_at(start, concat("the loop's reductions give ", result_total, " values, ", results.size(),
-                                   " are named before 'for'"));
+      lexer_.fail(start, concat("the loop's reductions give ", result_total, " values, ", results.size(),
+                                " are named before 'for'"));
     auto yield = yields.begin();
     auto result = results.begin();
     for (Reduction& r : loop.reductions) {
@@ -440,7 +421,7 @@ class Parser {
     std::vector<Token> names;
     if (token().kind == Kind::value) {
       do names.push_back(expect(Kind::value, "a value's name"));
-      while (accept(","));
+      while (take(","));
       expect("=");
     }
     const Token word = expect(Kind::word, "a statement");
@@ -450,7 +431,7 @@ class Parser {
     } else {
       const auto op = ir::parse_op(word.text);
       if (!op || !ir::is_elementwise(*op))
-        Lexer::fail_at(word, concat("'", word.text, "' is neither a statement nor an elementwise op"));
+        lexer_.fail(word, concat("'", word.text, "' is neither a statement nor an elementwise op"));
       s.kind = StmtKind::compute;
       s.op = *op;
     }
@@ -462,8 +443,8 @@ class Parser {
     }
     const bool has_result = parse_operands(s);
     if (names.size() != (has_result ? 1 : 0))
-      Lexer::fail_at(word, concat("'", word.text, "' defines ", has_result ? "one value" : "nothing", ", ",
-                                  names.size(), " are named"));
+      lexer_.fail(word, concat("'", word.text, "' defines ", has_result ? "one value" : "nothing", ", ",
+                               names.size(), " are named"));
     if (!has_result) return s;
     s.result = kernel_->add_value(s.type);
     define(names[0], s.result);
@@ -481,15 +462,15 @@ class Parser {
     expect(",");
     s.args = {use()};
     s.type = kernel_->types[s.args[0]];
-    if (accept_tail("if")) s.predicate = use();
-    if (s.kind == StmtKind::store) s.stream = accept_tail("stream");
+    if (take_tail("if")) s.predicate = use();
+    if (s.kind == StmtKind::store) s.stream = take_tail("stream");
   }
   void parse_load(Stmt& s) {
     s.buffer = use_buffer();
     s.index = parse_index();
-    if (accept_word("if")) {
+    if (take("if")) {
       s.predicate = use();
-      expect_word("else");
+      expect("else");
       s.otherwise = use();
     }
     parse_result_type(s);
@@ -505,7 +486,7 @@ class Parser {
     s.type = buffer.dtype;
     buffer.size = parse_size();
     buffer.space = expect_one_of<Space>(space_words);
-    if (at_word("align")) buffer.alignment = parse_named_integer("align");
+    if (at("align")) buffer.alignment = parse_named_integer("align");
     s.buffer = add_buffer(name, std::move(buffer));
   }
   void parse_transpose(Stmt& s) {
@@ -520,7 +501,7 @@ class Parser {
     expect(",");
     s.shape[1] = parse_named_integer("cols");
     s.shape[3] = parse_named_integer("step");
-    if (!accept_tail("valid")) return;
+    if (!take_tail("valid")) return;
     expect("=");
     s.valid.push_back(use());
     expect(",");
@@ -529,7 +510,7 @@ class Parser {
   void parse_tiles(Stmt& s) {
     s.buffer = use_buffer();
     s.index = parse_index();
-    while (accept(",")) {
+    while (take(",")) {
       if (token().kind != Kind::value) return;
       s.sources.push_back(use_buffer());
       s.source_indices.push_back(parse_index());
@@ -542,24 +523,23 @@ class Parser {
   void parse_template(Stmt& s) {
     s.text = expect(Kind::word, "the template's name").text;
     parse_tiles(s);
-    if (accept_word("args")) {
+    if (take("args")) {
       expect("(");
       s.args = use_list();
       expect(")");
     }
-    expect_word("sizes");
+    expect("sizes");
     expect("=");
     expect("[");
     if (!at("]")) {
       do s.shape.push_back(parse_integer());
-      while (accept(","));
+      while (take(","));
     }
     expect("]");
-    if (accept_word("prologue")) s.prologue = parse_region();
-    if (accept_word("epilogue")) s.epilogue = parse_region();
+    if (take("prologue")) s.prologue = parse_region();
+    if (take("epilogue")) s.epilogue = parse_region();
   }
 
-  std::string_view text_;
   Lexer lexer_;
   std::unique_ptr<Kernel> kernel_;
   std::vector<std::pair<std::string_view, ValueId>> values_;  ///< In scope, innermost last.
@@ -575,7 +555,7 @@ bool Parser::parse_operands(Stmt& s) {
       parse_result_type(s);
       return true;
     case StmtKind::scalar:
-      s.slot = use_slot(Kind::scalar, scalars_, "a scalar");
+      s.slot = use_slot("$", scalars_, "a scalar");
       s.type = kernel_->scalars[s.slot].dtype;
       return true;
     case StmtKind::symbol:
@@ -606,8 +586,8 @@ bool Parser::parse_operands(Stmt& s) {
       parse_block(s.body, nullptr);
       return false;
     case StmtKind::barrier:
-      s.grid = at_word("grid");
-      if (!accept_word("grid")) expect_word("block");
+      s.grid = at("grid");
+      if (!take("grid")) expect("block");
       return false;
     case StmtKind::transpose: parse_transpose(s); return false;
     case StmtKind::dot: parse_dot(s); return false;

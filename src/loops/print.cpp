@@ -13,18 +13,15 @@ namespace braze::loops {
 
 namespace {
 
-std::string hexadecimal(uint64_t bits) {
-  char digits[16];
-  const auto end = std::to_chars(digits, digits + sizeof digits, bits, 16).ptr;
-  return "0x" + std::string(digits, end);
-}
-
 /// Shortest text that reads back to the same bits, always told apart from an integer.
 std::string floating_text(double value) {
   if (std::isnan(value)) {
     const auto bits = std::bit_cast<uint64_t>(value);
     const auto usual = std::bit_cast<uint64_t>(std::numeric_limits<double>::quiet_NaN());
-    return bits == usual ? "nan" : "nan(" + hexadecimal(bits) + ")";
+    if (bits == usual) return "nan";
+    char digits[16];
+    return concat("nan(\"", std::string(digits, std::to_chars(digits, digits + sizeof digits, bits, 16).ptr),
+                  "\")");
   }
   if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
   char digits[32];
@@ -38,7 +35,7 @@ class Names {
  public:
   std::string unique(std::string_view wished, std::string_view otherwise) {
     std::string base;
-    for (char c : wished) base += (std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.') ? c : '_';
+    for (char c : wished) base += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
     if (base.empty()) base = otherwise;
     // Values are numbers, so a buffer must not begin with a digit.
     if (std::isdigit(static_cast<unsigned char>(base[0]))) base.insert(0, 1, '_');
@@ -255,7 +252,8 @@ class Printer {
     define(loop.var);
     put(" in ");
     put_bound(loop.begin_value, loop.begin);
-    put("..");
+    // A value's name may hold dots, so the range's must stand apart from it.
+    put(loop.begin_value == none ? ".." : " .. ");
     put_bound(loop.end_value, loop.end);
     if (loop.step != 1) put(" step ", loop.step);
     put_schedule(loop.schedule);

@@ -270,11 +270,11 @@ class Verifier {
       if (!empty) range = Range{begin, begin + (end - 1 - begin) / loop.step * loop.step};
     }
     const size_t mark = scope_.size();
+    // A combiner also joins the states of lanes and threads, after the loop: it knows no iteration.
+    for (const Reduction& r : loop.reductions) check_combiner(r);
     define(loop.var, DType::i64, range);
-    for (const Reduction& r : loop.reductions) {
-      check_combiner(r);
+    for (const Reduction& r : loop.reductions)
       if (r.combine == Combine::serial) define_state(r);
-    }
     ++depth_;
     unreachable_ += empty;
     const bool was_in_vector = std::exchange(in_vector_, in_vector_ || loop.schedule.vector);
