@@ -22,10 +22,11 @@ import sys
 import tempfile
 from typing import Any
 
-import measure
-from cases import Case, select
 from rich.console import Console
 from rich.table import Table
+
+import measure
+from cases import Case, select
 
 SECOND_LIMIT_MS = 40
 AGREEMENT = 0.20

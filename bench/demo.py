@@ -16,10 +16,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import measure
-from cases import CASES, Case
 from rich.console import Console
 from rich.table import Table
+
+import measure
+from cases import CASES, Case
 
 NAMES = ["information", "salience", "query-content", "mlp", "bert-4x256", "bert-1x8", "gpt2-4x256", "gpt2-1x8"]
 OUT = Path(__file__).resolve().parent.parent / "out"
@@ -36,7 +37,7 @@ def run_case(case: Case, compare: bool) -> dict[str, dict[str, Any]]:
     options = {"pairs": pairs_for(case), "errors": True, "eager_samples": 3}
     sides = {BRAZE: measure.fresh(case.name, BRAZE, code=str(OUT / case.name), **options)}
     if compare:
-        sides[INDUCTOR] = measure.fresh(case.name, INDUCTOR, **options)
+        sides[INDUCTOR] = measure.fresh(case.name, INDUCTOR, **{**options, "errors": False})
     return sides
 
 
@@ -86,50 +87,63 @@ def show(results: dict[str, dict[str, dict[str, Any]]], compare: bool, console: 
     console.print(table)
 
 
+def milliseconds(ms: float) -> str:
+    """A time for a label: two or three digits and a unit."""
+    if ms >= 1e3:
+        return f"{ms / 1e3:.1f} s" if ms < 1e4 else f"{ms / 1e3:.0f} s"
+    return f"{ms:.0f} ms" if ms >= 10 else f"{ms:.2g} ms"
+
+
 def draw(results: dict[str, dict[str, dict[str, Any]]], compare: bool, path: Path) -> None:
     """Two panels of grouped bars: cold times on a logarithmic axis, warm times relative to eager."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import FuncFormatter, NullLocator
 
-    plt.rcParams.update({"font.size": 11, "axes.spines.top": False, "axes.spines.right": False})
-    names = [name for name, sides in results.items() if "warm_ms" in sides[BRAZE]]
-    figure, (cold, warm) = plt.subplots(2, 1, figsize=(12, 8.5), sharex=True, layout="constrained")
+    muted = "#5b6670"
+    plt.rcParams.update(
+        {
+            **{f"axes.spines.{side}": False for side in ("top", "right", "left")},
+            **{key: muted for key in ("axes.labelcolor", "xtick.color", "ytick.color", "axes.edgecolor")},
+            "font.size": 11,
+        }
+    )
+    names = list(results)
+    figure, (cold, warm) = plt.subplots(2, 1, figsize=(12.5, 8.5), layout="constrained")
+    figure.get_layout_engine().set(hspace=0.08)
 
-    def bars(axis, series: dict[str, list[float]], label) -> None:
-        width = 0.8 / len(series)
+    def bars(axis, series: dict[str, list[float]], labels: dict[str, list[str]]) -> None:
+        width = 0.84 / max(len(series), 2)
         for index, (side, values) in enumerate(series.items()):
-            left = [place - 0.4 + width * (index + 0.5) for place in range(len(names))]
-            drawn = axis.bar(left, values, width * 0.92, color=COLORS[side], label=side, zorder=2)
-            axis.bar_label(drawn, [label(value) for value in values], fontsize=9, padding=2)
-        axis.grid(axis="y", color="#e3e7eb", zorder=0)
+            left = [place + width * (index - (len(series) - 1) / 2) for place in range(len(names))]
+            drawn = axis.bar(left, values, width * 0.9, color=COLORS[side], label=side, zorder=2)
+            axis.bar_label(drawn, labels[side], fontsize=9 - len(series) / 2, padding=2, color=muted)
+        axis.grid(axis="y", color="#e6eaee", zorder=0)
         axis.tick_params(length=0)
-        axis.legend(frameon=False, ncols=len(series), loc="upper left", bbox_to_anchor=(0, 1.13))
-
-    def cold_of(side: str) -> list[float]:
-        return [max(results[name][side].get("cold_ms", 0.0), 0.1) for name in names]
+        axis.set_xticks(range(len(names)), names, color="#1f2933")
 
     compared = [BRAZE, *([INDUCTOR] if compare else [])]
+    waits = {side: [max(results[name][side].get("cold_ms", 0.0), 0.0) for name in names] for side in compared}
     cold.set_yscale("log")
-    bars(
-        cold,
-        {side: cold_of(side) for side in compared},
-        lambda ms: f"{ms:,.0f} ms" if ms < 1e3 else f"{ms / 1e3:.1f} s",
-    )
-    cold.margins(y=0.12)
-    cold.set_ylabel("cold time: first call − eager call, ms")
-    cold.set_title("How long a first call makes you wait", loc="right", fontweight="bold")
+    cold.set_ylim(1, 4 * max(250.0, *(ms for values in waits.values() for ms in values)))
+    bars(cold, waits, {side: [milliseconds(ms) if ms else "" for ms in values] for side, values in waits.items()})
+    cold.yaxis.set_major_formatter(FuncFormatter(lambda ms, _: f"{ms / 1e3:g} s" if ms >= 1e3 else f"{ms:g} ms"))
+    cold.yaxis.set_minor_locator(NullLocator())
+    cold.set_title("Cold: how much longer the first call takes", loc="left", fontweight="bold", pad=14)
 
-    def relative(side: str) -> list[float]:
-        found = [results[name].get(side if side != EAGER else BRAZE, {}).get("warm_ms", {}) for name in names]
-        return [times[side] / times[EAGER] if side in times else 0.0 for times in found]
-
-    bars(warm, {side: relative(side) for side in [EAGER, *compared]}, lambda ratio: f"{ratio:.2f}")
-    warm.margins(y=0.12)
-    warm.set_ylabel("warm call, eager = 1 (lower is faster)")
-    warm.set_title("What a call costs afterwards", loc="right", fontweight="bold")
-    warm.set_xticks(range(len(names)), names)
+    relative: dict[str, list[float]] = {}
+    absolute: dict[str, list[str]] = {}
+    for side in [EAGER, *compared]:
+        found = [results[name].get(BRAZE if side == EAGER else side, {}).get("warm_ms", {}) for name in names]
+        relative[side] = [times[side] / times[EAGER] if side in times else 0.0 for times in found]
+        absolute[side] = [milliseconds(times[side]) if side in times else "" for times in found]
+    bars(warm, relative, absolute)
+    warm.margins(y=0.14)
+    warm.set_ylabel("time of a call, eager = 1")
+    warm.set_title("Warm: every call after it", loc="left", fontweight="bold", pad=14)
+    figure.legend(*warm.get_legend_handles_labels(), frameon=False, ncols=3, loc="upper right")
     figure.savefig(path, dpi=150)
 
 

@@ -16,8 +16,9 @@ import statistics
 import sys
 import timeit
 
-import measure
 import torch
+
+import measure
 
 CALLS = 10_000
 

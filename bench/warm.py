@@ -20,10 +20,11 @@ import json
 import sys
 from typing import Any
 
-import measure
-from cases import Case, select
 from rich.console import Console
 from rich.table import Table
+
+import measure
+from cases import Case, select
 
 NOT_SLOWER = 0.97
 MEMCPY_TIMES = 1.3

@@ -1,8 +1,8 @@
 """Measures one case on one side in this (fresh) process and prints a JSON object. Started by measure.fresh().
 
-Cold time = first call - median eager call. For braze the first call is `braze.trace(..., check=False)` and then the
-program's first run; for torch.compile the call that compiles; for JAX the first call of the jitted function, less its
-warm median.
+Cold time = first call - median eager call. For braze the first call is braze.trace(..., check=False) and then the
+program's first run; for torch.compile the call that compiles; for JAX the first call of the jitted function, less
+its warm median.
 """
 
 from __future__ import annotations
@@ -127,6 +127,7 @@ def bytes_moved(case, built) -> int:
 
 def run_jax(request: dict[str, Any]) -> dict[str, Any]:
     import jax
+
     from jax_cases import CASES
 
     fn, make_inputs = CASES[request["case"]]

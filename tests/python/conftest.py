@@ -1,0 +1,33 @@
+"""Every test starts from the same random numbers, and no test sees or fills the user's disk cache."""
+
+import os
+import tempfile
+
+_cache = tempfile.TemporaryDirectory(prefix="braze-test-cache-")
+os.environ["BRAZE_CACHE_DIR"] = _cache.name  # read when braze compiles its first kernel
+os.environ.setdefault("BRAZE_VERIFY", "1")  # the IR verifier after every pass
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import pytest  # noqa: E402  (torch and braze must see the environment above)
+import torch  # noqa: E402
+
+
+def _hypothesis_profile() -> None:
+    try:
+        from hypothesis import settings
+    except ImportError:  # not on every machine that runs these tests
+        return
+    # Compiling takes longer the first time, so a deadline would fail at random; the same examples in every run.
+    settings.register_profile("braze", deadline=None, derandomize=True, max_examples=60)
+    settings.load_profile("braze")
+
+
+_hypothesis_profile()
+
+
+@pytest.fixture(autouse=True)
+def same_random_numbers():
+    torch.manual_seed(0)
+    yield
+    assert torch.is_grad_enabled(), "the test left grad mode off"
+    assert torch.get_default_dtype() == torch.float32, "the test left another default dtype"

@@ -1,0 +1,143 @@
+"""The house: what importing braze costs and brings along, what its libraries need, and that the commands start."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import braze
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = Path(braze.__file__).parent
+# What every Linux with PyTorch has. Anything else would be missing on some user's machine.
+EVERYWHERE = re.compile(r"(lib(c|m|dl|pthread|rt|gcc_s|stdc\+\+|gomp)|ld-linux-x86-64)\.so")
+
+
+def fresh(code: str, **environment: str) -> str:
+    """Runs code in a new process, from a directory that is not the project's, and returns what it prints."""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **environment},
+        cwd="/",
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_import_is_light():
+    """What braze adds after torch: no compiler, no sympy, less than 50 ms. The best of three counts, because a busy
+    machine may take any single one longer."""
+    code = """
+import json, sys, time
+import torch
+before = set(sys.modules)
+start = time.perf_counter()
+import braze
+print(json.dumps([(time.perf_counter() - start) * 1e3, sorted(set(sys.modules) - before)]))
+"""
+    runs = [json.loads(fresh(code)) for _ in range(3)]
+    assert min(ms for ms, _ in runs) < 50
+    heavy = ("torch._dynamo", "torch._inductor", "triton", "sympy", "torch.fx")
+    assert [name for name in runs[0][1] if name.startswith(heavy)] == []
+
+
+def test_tracing_imports_no_compiler_and_starts_no_process():
+    code = """
+import pathlib, resource, sys
+import torch
+before = set(sys.modules)
+import braze
+program = braze.trace(lambda x: torch.softmax(x + 1, -1), (torch.randn(4, 5),), check=False)
+program(torch.randn(4, 5))
+children = "".join(path.read_text() for path in pathlib.Path("/proc/self/task").glob("*/children"))
+heavy = ("torch._dynamo", "torch._inductor", "triton", "sympy")
+print([name for name in set(sys.modules) - before if name.startswith(heavy)])
+print(repr(children), resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+"""
+    assert fresh(code).splitlines() == ["[]", "'' 0"]
+
+
+def test_second_process_compiles_nothing(tmp_path):
+    code = """
+import torch, braze
+program = braze.trace(lambda x: torch.relu(x * 3) - 1, (torch.randn(33),), check=False)
+x = torch.randn(33)
+assert torch.equal(program(x), torch.relu(x * 3) - 1)
+print(int("codegen/machine" in program.compile_times() and program.compile_times()["codegen/machine"] > 0))
+"""
+    assert fresh(code, BRAZE_CACHE_DIR=str(tmp_path)) == "1"
+    assert any(path.is_file() for path in tmp_path.rglob("*"))
+    assert fresh(code, BRAZE_CACHE_DIR=str(tmp_path)) == "0"
+    assert fresh(code, BRAZE_CACHE_DIR=str(tmp_path), BRAZE_CACHE="0") == "1"
+
+
+def test_version_is_the_packages():
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        assert braze.__version__ == tomllib.load(file)["project"]["version"]
+
+
+def readelf(*options: str) -> str:
+    if not shutil.which("readelf"):
+        pytest.skip("no readelf here")
+    return subprocess.run(["readelf", "-W", *options], capture_output=True, text=True, check=True).stdout
+
+
+def test_core_needs_nothing_that_a_machine_may_lack():
+    needed = re.findall(r"\(NEEDED\).*\[(.*)\]", readelf("-d", str(PACKAGE / "lib/libbraze_core.so")))
+    assert needed
+    assert [name for name in needed if not EVERYWHERE.match(name)] == []
+
+
+def test_core_hides_llvm():
+    """Another LLVM in the process (Triton's, Numba's, a driver's) must not bind to this one's symbols."""
+    symbols = readelf("--dyn-syms", str(PACKAGE / "lib/libbraze_core.so")).splitlines()
+    exported = [line.split()[-1] for line in symbols if " UND " not in line and line.strip()[:1].isdigit()]
+    assert any("braze" in name for name in exported)
+    assert [name for name in exported if "llvm" in name.lower() and "braze" not in name] == []
+
+
+def test_core_knows_neither_torch_nor_python():
+    symbols = readelf("--dyn-syms", str(PACKAGE / "lib/libbraze_core.so"))
+    assert not re.search(r" UND .*(_ZN2at|_ZN3c10|\bPy[A-Z_])", symbols)
+
+
+@pytest.mark.parametrize("script", ["demo.py", "cold.py", "warm.py", "overhead.py"])
+def test_benchmarks_explain_themselves(script):
+    command = [sys.executable, str(ROOT / "bench" / script), "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "usage:" in done.stdout
+    assert "--json" in done.stdout
+
+
+def test_a_case_is_measured_end_to_end(tmp_path):
+    """The worker that demo and benchmarks start, on the smallest case: every figure that they print is there."""
+    request = {"case": "x+1", "side": "braze", "pairs": 2, "errors": True, "code": str(tmp_path / "code")}
+    command = [sys.executable, str(ROOT / "bench" / "worker.py"), json.dumps(request)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    facts = json.loads(done.stdout.splitlines()[-1])
+    assert facts["correct"]
+    assert facts["error_to_eager"] == 0.0
+    assert facts["kernels"] == 1
+    assert facts["calls"] == 0
+    assert facts["children"] == 0
+    assert facts["phases_ms"]["total"] > 0
+    assert set(facts["warm_ms"]) == {"eager", "braze"}
+    assert {path.name for path in (tmp_path / "code").iterdir()} == {
+        "graph.txt",
+        "loops.txt",
+        "llvm.txt",
+        "asm.txt",
+    }
+    assert all(path.stat().st_size > 0 for path in (tmp_path / "code").iterdir())
