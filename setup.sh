@@ -68,7 +68,7 @@ braze_venv() {
     "$python" -m venv "$BRAZE_ROOT/.venv" || return 1
   fi
   echo "braze: installing Python packages into .venv"
-  "$BRAZE_PYTHON" -m pip install -q --disable-pip-version-check -r "$BRAZE_ROOT/tools/requirements.txt" || return 1
+  "$BRAZE_PYTHON" -m pip install -qq --disable-pip-version-check -r "$BRAZE_ROOT/tools/requirements.txt" || return 1
   echo "$BRAZE_ROOT/python" > "$("$BRAZE_PYTHON" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/braze.pth"
   echo "$wanted" > "$stamp"
 }
