@@ -7,7 +7,7 @@ if(BRAZE_CORE_PREFIX)
   return()
 endif()
 
-find_package(LLVM 19 REQUIRED CONFIG PATHS /usr/lib/llvm-19 NO_DEFAULT_PATH)
+find_package(LLVM 19.1 REQUIRED CONFIG PATHS /usr/lib/llvm-19 NO_DEFAULT_PATH)
 
 # One static library a folder, so that tests of one link no other.
 function(braze_part name)

@@ -22,6 +22,16 @@ file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/capture/*.cpp ${
 add_library(braze_torch SHARED ${sources})
 target_include_directories(braze_torch PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
 target_link_libraries(braze_torch PUBLIC braze_core braze_libtorch)
+# at::parallel_for is a template over OpenMP: it must be compiled with it, and share torch's own thread pool. The wheel
+# carries its libgomp in lib/ or in torch.libs/; a second one in the process would be a second pool.
+target_compile_options(braze_torch PRIVATE -fopenmp)
+file(GLOB BRAZE_GOMP ${TORCH_DIR}/lib/libgomp*.so* ${TORCH_DIR}/../torch.libs/libgomp*.so*)
+if(BRAZE_GOMP)
+  list(GET BRAZE_GOMP 0 BRAZE_GOMP)
+  target_link_libraries(braze_torch PRIVATE ${BRAZE_GOMP})
+else()
+  target_link_libraries(braze_torch PRIVATE gomp)
+endif()
 target_precompile_headers(braze_torch PRIVATE torch_pch.h)
 
 file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/python/*.cpp)

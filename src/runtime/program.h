@@ -17,30 +17,33 @@ namespace braze::runtime {
 struct ProgramOptions {
   bool fuse = true;
   bool use_disk_cache = true;
-  bool verify = false;            ///< Run the IR verifiers after every stage.
+  bool verify = false;  ///< Run the IR verifiers after every stage.
+  /// The tensors that were traced, one per argument: only to learn which of them share storage. May be empty: none
+  /// do.
+  std::vector<at::Tensor> example_arguments;
 };
 
 /// What a kernel of the program is, for people.
 struct KernelInfo {
-  std::string name;               ///< "add_layer_norm_3f2a"
-  std::vector<std::string> fused; ///< Graph nodes, in order: "%12 = add", ...
+  std::string name;                ///< "add_layer_norm_3f2a"
+  std::vector<std::string> fused;  ///< Graph nodes, in order: "%12 = add", ...
   int64_t bytes_read = 0, bytes_written = 0;
   size_t code_bytes = 0;
-  int launches = 0;               ///< How many steps run it.
+  int launches = 0;  ///< How many steps run it.
 };
 
 struct StepInfo {
-  std::string kind;               ///< "kernel" or "call"
-  std::string name;               ///< The kernel's name, or "aten::addmm".
-  std::string source;             ///< The user's "file:line" of its first node.
+  std::string kind;    ///< "kernel" or "call"
+  std::string name;    ///< The kernel's name, or "aten::addmm".
+  std::string source;  ///< The user's "file:line" of its first node.
 };
 
 struct MemoryInfo {
-  int64_t arena_bytes = 0;        ///< Planned memory of intermediates, one arena per concurrent call.
-  int64_t unplanned_bytes = 0;    ///< What they would take without reuse.
-  int64_t output_bytes = 0;       ///< Allocated at every call.
+  int64_t arena_bytes = 0;      ///< Planned memory of intermediates, one arena per concurrent call.
+  int64_t unplanned_bytes = 0;  ///< What they would take without reuse.
+  int64_t output_bytes = 0;     ///< Allocated at every call.
   int64_t code_bytes = 0;
-  int64_t graph_bytes = 0;        ///< Kept for inspection.
+  int64_t graph_bytes = 0;  ///< Kept for inspection.
 };
 
 /// Immutable after compile(); run() may be called from several threads at once.
@@ -54,10 +57,20 @@ class Program {
   /// The caller has checked the arguments (check_arguments).
   /// Throws UserError (index kind) when an index was out of range, before any input was written.
   std::vector<at::Tensor> run(const std::vector<at::Tensor>& arguments) const;
-  /// Throws UserError naming the first argument whose dtype, shape, strides, device or layout is not what was traced.
+  /// The same without vectors: `arguments` points to argument_count() tensors, `results` to room for
+  /// result_count().
+  void run(const at::Tensor* const* arguments, at::Tensor* results) const;
+  size_t argument_count() const noexcept;
+  size_t result_count() const noexcept;
+  /// It moves so much data, or calls so much code of others, that a caller should let go of Python's lock.
+  bool is_long() const noexcept;
+  /// Eager's results would require grad now: a floating result, grad mode on, and an input that requires grad.
+  bool loses_grad(const at::Tensor* const* arguments) const noexcept;
+  /// Throws UserError naming the first argument whose dtype, shape, strides, device or layout is not what was
+  /// traced.
   void check_arguments(const std::vector<at::Tensor>& arguments) const;
   /// The cheap test that check_arguments explains.
-  bool accepts(const at::Tensor* arguments, size_t count) const noexcept;
+  bool accepts(const at::Tensor* const* arguments) const noexcept;
 
   /// stage: "graph" (after passes), "traced" (before), "loops", "llvm", "asm". Throws UserError on another word.
   std::string code(std::string_view stage) const;
@@ -75,5 +88,8 @@ class Program {
   explicit Program(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
+
+/// Lets the tracer read values: sets capture's evaluate hook. Once per process.
+void install_evaluate_hook();
 
 }  // namespace braze::runtime

@@ -1,0 +1,241 @@
+// runtime/bind.cpp: from the plan to steps that need no looking up: addresses, operands, results, lifetimes.
+#include <bit>
+#include <unordered_map>
+
+#include "runtime/program_impl.h"
+#include "support/error.h"
+
+namespace braze::runtime {
+
+namespace {
+
+uint64_t scalar_bits(ir::DType dtype, const ir::Number& number) {
+  switch (dtype) {
+    case ir::DType::f64: return std::bit_cast<uint64_t>(number.as_double());
+    case ir::DType::f32: return std::bit_cast<uint32_t>(static_cast<float>(number.as_double()));
+    case ir::DType::b8: return number.floating ? number.f != 0 : number.i != 0;
+    default: return static_cast<uint64_t>(number.as_int());
+  }
+}
+
+bool has_checks(const loops::Block& block) {
+  for (const loops::Stmt& stmt : block) {
+    if (stmt.kind == loops::StmtKind::checked || has_checks(stmt.body)) return true;
+    if (stmt.loop && has_checks(stmt.loop->body)) return true;
+    for (const auto* region : {stmt.prologue.get(), stmt.epilogue.get()})
+      if (region && has_checks(region->body)) return true;
+  }
+  return false;
+}
+
+const void* storage_of(const at::Tensor& tensor) {
+  return tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
+}
+
+loops::View whole_view(uint32_t buffer, const ir::Type& type) {
+  return {
+      buffer, type.dtype, {type.sizes.begin(), type.sizes.end()}, {type.strides.begin(), type.strides.end()}, 0};
+}
+
+}  // namespace
+
+void Program::Impl::bind(const std::vector<at::Tensor>& example_arguments) {
+  bind_inputs(example_arguments);
+  bind_buffers();
+  for (const loops::Step& step : plan.steps)
+    step.kind == loops::Step::Kind::kernel ? bind_kernel(step.kernel) : bind_call(step.call);
+  bind_results();
+  bind_releases();
+  has_calls = !calls.empty();
+}
+
+void Program::Impl::bind_inputs(const std::vector<at::Tensor>& example_arguments) {
+  const auto& graph_inputs = trace.graph->inputs();
+  std::unordered_map<const void*, std::pair<uint32_t, const char*>> first_on_storage;
+  for (uint32_t i = 0; i < graph_inputs.size(); ++i) {
+    BoundInput input;
+    input.expected = Geometry::of(*graph_inputs[i].value->type);
+    input.bound = graph_inputs[i].kind != ir::InputKind::argument;
+    input.alias_class = i;
+    if (input.bound) {
+      bound_inputs.push_back(i);
+    } else {
+      input.argument = argument_inputs.size();
+      argument_inputs.push_back(i);
+    }
+    const at::Tensor* example = nullptr;
+    if (input.bound)
+      example = &trace.bound.at(i);
+    else if (input.argument < example_arguments.size())
+      example = &example_arguments[input.argument];
+    if (example && example->has_storage() && example->numel() > 0) {
+      const char* address = static_cast<const char*>(example->const_data_ptr());
+      const auto [at, added] = first_on_storage.try_emplace(storage_of(*example), i, address);
+      input.alias_class = at->second.first;
+      input.alias_offset = address - at->second.second;
+    }
+    inputs.push_back(std::move(input));
+  }
+  for (const ir::Mutation& mutation : trace.graph->mutations()) inputs.at(mutation.input).written = true;
+}
+
+void Program::Impl::bind_buffers() {
+  buffer_geometry.resize(plan.buffers.size());
+  for (uint32_t b = 0; b < plan.buffers.size(); ++b) {
+    const loops::PlanBuffer& buffer = plan.buffers[b];
+    switch (buffer.kind) {
+      case loops::BufferKind::mutated: inputs.at(buffer.index).written = true; [[fallthrough]];
+      case loops::BufferKind::input:
+        input_buffers.emplace_back(b, buffer.index);
+        buffer_geometry[b] = inputs.at(buffer.index).expected;
+        break;
+      case loops::BufferKind::output: output_buffers.push_back(b); [[fallthrough]];
+      case loops::BufferKind::call:
+        BRAZE_CHECK(buffer.value, "plan buffer ", b, " holds no value");
+        buffer_geometry[b] = Geometry::of(*buffer.value->type);
+        break;
+      case loops::BufferKind::temporary: break;
+    }
+  }
+  for (const BoundInput& input : inputs) any_written |= input.written;
+}
+
+void Program::Impl::bind_kernel(const loops::KernelStep& step) {
+  const loops::Kernel& kernel = *plan.kernels.at(step.kernel);
+  BoundKernel bound;
+  for (const codegen::Phase& phase : code.at(step.kernel)->phases()) {
+    BRAZE_CHECK(phase.iterations.is_constant(), "kernel ", kernel.name, " has symbols, and nobody binds them");
+    const int64_t iterations = phase.iterations.constant, grain = std::max<int64_t>(1, phase.grain);
+    bound.phases.push_back({phase.function, iterations, grain, phase.parallel && iterations > grain});
+  }
+  BRAZE_CHECK(step.scalars.size() == kernel.scalars.size(), "kernel ", kernel.name, ": scalars do not fit");
+  for (size_t i = 0; i < step.scalars.size(); ++i)
+    bound.scalars.push_back(scalar_bits(kernel.scalars[i].dtype, step.scalars[i]));
+  bound.first_pointer = pointer_count;
+  for (size_t i = 0; i < step.buffers.size(); ++i) {
+    const uint32_t buffer = step.buffers[i], slot = pointer_count + i;
+    const loops::PlanBuffer& memory = plan.buffers.at(buffer);
+    if (memory.kind == loops::BufferKind::temporary) {
+      arena_pointers.emplace_back(slot, memory.offset);
+      continue;
+    }
+    bound.patches.push_back({slot, buffer});
+    if (memory.kind == loops::BufferKind::input || memory.kind == loops::BufferKind::mutated) {
+      BoundInput& input = inputs[memory.index];
+      input.alignment = std::max(input.alignment, kernel.buffers.at(i).alignment);
+    }
+  }
+  pointer_count += step.buffers.size();
+  bound.checks = has_checks(kernel.body);
+  work_bytes += step.bytes_read + step.bytes_written;
+  steps.push_back({true, static_cast<uint32_t>(kernels.size()), {}});
+  kernels.push_back(std::move(bound));
+}
+
+bool Program::Impl::is_whole(const loops::View& view) const {
+  const Geometry& geometry = buffer_geometry.at(view.buffer);
+  return view.offset == 0 && geometry.dtype == scalar_type(view.dtype) &&
+         geometry.same_layout(view.sizes, view.strides);
+}
+
+OperandRef Program::Impl::operand(const loops::View& view) {
+  const loops::PlanBuffer& buffer = plan.buffers.at(view.buffer);
+  OperandRef ref;
+  ref.buffer = view.buffer;
+  const bool temporary = buffer.kind == loops::BufferKind::temporary;
+  if (!temporary && is_whole(view)) {
+    const bool owned = buffer.kind == loops::BufferKind::output || buffer.kind == loops::BufferKind::call;
+    ref.kind = owned ? OperandRef::Kind::owned : OperandRef::Kind::input;
+    ref.index = owned ? view.buffer : buffer.index;
+    return ref;
+  }
+  PrebuiltView built;
+  built.view = view;
+  built.in_arena = temporary;
+  built.geometry.dtype = scalar_type(view.dtype);
+  built.geometry.sizes = view.sizes;
+  built.geometry.strides = view.strides;
+  if (buffer.value) built.geometry.device = device(buffer.value->type->device);
+  int64_t last = 0, numel = 1;
+  for (size_t i = 0; i < view.sizes.size(); ++i) {
+    last += (view.sizes[i] - 1) * view.strides[i];
+    numel *= view.sizes[i];
+  }
+  built.geometry.numel = numel;
+  built.geometry.bytes = numel == 0 ? 0 : (last + 1) * ir::byte_size(view.dtype);
+  ref.kind = OperandRef::Kind::view;
+  ref.index = prebuilt.size();
+  ref.byte_offset = view.offset * ir::byte_size(view.dtype);
+  ref.in_arena = temporary;
+  prebuilt.push_back(std::move(built));
+  return ref;
+}
+
+void Program::Impl::bind_call(const loops::CallStep& step) {
+  auto call = std::make_unique<BoundCall>();
+  call->choose(*step.node, trace.payloads);
+  for (const loops::View& view : step.operands) call->operands.push_back(operand(view));
+  for (size_t i = 0; i < step.results.size(); ++i) {
+    ResultRef result;
+    if (step.results[i] >= 0) {
+      result.buffer = step.results[i];
+      const ir::Type& type = *step.node->results[i].type;
+      result.planned = Geometry::of(type);
+      result.kind = ResultRef::Kind::keep;
+      if (plan.buffers.at(result.buffer).kind != loops::BufferKind::call) {
+        result.kind = ResultRef::Kind::into;
+        result.target = operand(whole_view(result.buffer, type));
+      }
+    }
+    call->results.push_back(std::move(result));
+  }
+  steps.push_back({false, static_cast<uint32_t>(calls.size()), {}});
+  calls.push_back(std::move(call));
+}
+
+void Program::Impl::bind_results() {
+  for (const loops::View& view : plan.outputs) {
+    const loops::BufferKind kind = plan.buffers.at(view.buffer).kind;
+    BRAZE_CHECK(kind == loops::BufferKind::output || kind == loops::BufferKind::call,
+                "a result of the graph lies in memory that is not the caller's");
+    outputs.push_back({view.buffer, is_whole(view), view});
+    any_floating_output |= ir::is_floating(view.dtype);
+  }
+  const auto& graph_mutations = trace.graph->mutations();
+  BRAZE_CHECK(plan.mutations.size() == graph_mutations.size(), "the plan forgot a mutation");
+  for (size_t i = 0; i < plan.mutations.size(); ++i) {
+    const loops::View& view = plan.mutations[i];
+    const loops::PlanBuffer& buffer = plan.buffers.at(view.buffer);
+    BoundMutation mutation;
+    mutation.input = graph_mutations[i].input;
+    mutation.in_place = buffer.kind == loops::BufferKind::mutated && buffer.index == mutation.input;
+    mutation.source = operand(view);
+    const bool from_input = buffer.kind == loops::BufferKind::input || buffer.kind == loops::BufferKind::mutated;
+    mutation.through_copy = !mutation.in_place && from_input && inputs[buffer.index].written;
+    mutations.push_back(std::move(mutation));
+  }
+}
+
+void Program::Impl::bind_releases() {
+  constexpr uint32_t kept = ~0u;
+  std::unordered_map<uint32_t, uint32_t> last_use;  // buffer of kind call -> step
+  auto use = [&](uint32_t buffer, uint32_t step) {
+    if (plan.buffers[buffer].kind == loops::BufferKind::call && last_use[buffer] != kept) last_use[buffer] = step;
+  };
+  for (uint32_t s = 0; s < plan.steps.size(); ++s) {
+    const loops::Step& step = plan.steps[s];
+    if (step.kind == loops::Step::Kind::kernel) {
+      for (uint32_t buffer : step.kernel.buffers) use(buffer, s);
+    } else {
+      for (const loops::View& view : step.call.operands) use(view.buffer, s);
+      for (int32_t buffer : step.call.results)
+        if (buffer >= 0) use(buffer, s);
+    }
+  }
+  for (const loops::View& view : plan.outputs) use(view.buffer, kept);
+  for (const loops::View& view : plan.mutations) use(view.buffer, kept);
+  for (const auto& [buffer, step] : last_use)
+    if (step != kept) steps[step].releases.push_back(buffer);
+}
+
+}  // namespace braze::runtime

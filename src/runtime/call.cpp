@@ -1,0 +1,217 @@
+// runtime/call.cpp: matrix products are called unboxed, past the dispatcher, into memory that exists already; the
+// rest goes through the dispatcher with the tracer's own arguments.
+#include "runtime/call.h"
+
+#include <ATen/core/List.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/addmm_cpu_dispatch.h>
+#include <ATen/ops/baddbmm.h>
+#include <ATen/ops/baddbmm_cpu_dispatch.h>
+#include <ATen/ops/bmm.h>
+#include <ATen/ops/bmm_cpu_dispatch.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/mm_cpu_dispatch.h>
+#include <ATen/ops/scaled_dot_product_attention.h>
+
+#include "support/error.h"
+
+namespace braze::runtime {
+
+const at::Tensor& OperandRef::resolve(Frame& frame) const {
+  switch (kind) {
+    case Kind::input: return *frame.inputs[index];
+    case Kind::owned: return frame.owned[index];
+    case Kind::view: break;
+  }
+  const at::Tensor& view = frame.views[index];
+  if (!in_arena) point_at(view, static_cast<char*>(frame.addresses[buffer]) + byte_offset);
+  return view;
+}
+
+at::Tensor copy_to(const at::Tensor& source, const Geometry& planned) {
+  at::Tensor copy = planned.allocate();
+  copy.copy_(source);
+  return copy;
+}
+
+namespace {
+
+bool shares_storage(const at::Tensor& a, const at::Tensor& b) {
+  return a.defined() && b.defined() && a.has_storage() && b.has_storage() &&
+         a.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl() ==
+             b.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
+}
+
+/// Puts a result that ATen allocated where the plan wants it. A result may turn out to be a view of an operand (an
+/// op outside of the tracer's tables may be one): it is copied, because the operand's memory is used again.
+void place(const BoundCall& call, size_t index, at::Tensor result, Frame& frame) {
+  const ResultRef& ref = call.results[index];
+  if (ref.kind == ResultRef::Kind::unused) return;
+  BRAZE_CHECK(result.defined(), call.name(), " gave no tensor for result ", index, ", which the program reads");
+  BRAZE_CHECK(result.sizes() == c10::IntArrayRef(ref.planned.sizes), call.name(), " gave ", describe(result),
+              " for result ", index, ", planned was ", describe(ref.planned));
+  if (ref.kind == ResultRef::Kind::into) {
+    ref.target.resolve(frame).copy_(result);
+    return;
+  }
+  bool keep = result.layout() == c10::kStrided && ref.planned.matches(result);
+  for (const OperandRef& operand : call.operands) {
+    if (!keep) break;
+    // Owned buffers that are results of earlier calls, and views, were resolved by the call: their tensors still
+    // stand.
+    const at::Tensor& tensor = operand.kind == OperandRef::Kind::view    ? frame.views[operand.index]
+                               : operand.kind == OperandRef::Kind::owned ? frame.owned[operand.index]
+                                                                         : *frame.inputs[operand.index];
+    keep = !shares_storage(result, tensor);
+  }
+  // Two results over one storage (chunks, say) must not become two outputs that alias.
+  for (size_t other = 0; keep && other < index; ++other)
+    if (call.results[other].kind == ResultRef::Kind::keep)
+      keep = !shares_storage(result, frame.owned[call.results[other].buffer]);
+  if (!keep) result = copy_to(result, ref.planned);
+  frame.addresses[ref.buffer] = result.data_ptr();
+  frame.owned[ref.buffer] = std::move(result);
+}
+
+/// The memory that result 0 is to be computed into.
+at::Tensor& out_tensor(const BoundCall& call, Frame& frame) {
+  const ResultRef& ref = call.results[0];
+  if (ref.kind == ResultRef::Kind::into) return const_cast<at::Tensor&>(ref.target.resolve(frame));
+  at::Tensor& out = frame.owned[ref.buffer];
+  out = ref.planned.allocate();
+  frame.addresses[ref.buffer] = out.data_ptr();
+  return out;
+}
+
+// Each of these calls one ATen function. at::cpu:: skips the dispatcher (150 ns) where it would choose the same.
+void call_mm(const BoundCall& c, Frame& f) {
+  at::Tensor& out = out_tensor(c, f);
+  const at::Tensor &a = c.operands[0].resolve(f), &b = c.operands[1].resolve(f);
+  out.is_cpu() ? at::cpu::mm_out(out, a, b) : at::mm_out(out, a, b);
+}
+void call_addmm(const BoundCall& c, Frame& f) {
+  at::Tensor& out = out_tensor(c, f);
+  const at::Tensor &bias = c.operands[0].resolve(f), &a = c.operands[1].resolve(f), &b = c.operands[2].resolve(f);
+  out.is_cpu() ? at::cpu::addmm_out(out, bias, a, b, c.beta, c.alpha)
+               : at::addmm_out(out, bias, a, b, c.beta, c.alpha);
+}
+void call_bmm(const BoundCall& c, Frame& f) {
+  at::Tensor& out = out_tensor(c, f);
+  const at::Tensor &a = c.operands[0].resolve(f), &b = c.operands[1].resolve(f);
+  out.is_cpu() ? at::cpu::bmm_out(out, a, b) : at::bmm_out(out, a, b);
+}
+void call_baddbmm(const BoundCall& c, Frame& f) {
+  at::Tensor& out = out_tensor(c, f);
+  const at::Tensor &bias = c.operands[0].resolve(f), &a = c.operands[1].resolve(f), &b = c.operands[2].resolve(f);
+  out.is_cpu() ? at::cpu::baddbmm_out(out, bias, a, b, c.beta, c.alpha)
+               : at::baddbmm_out(out, bias, a, b, c.beta, c.alpha);
+}
+
+// Through PyTorch's own choice of kernel: flash where it applies, otherwise the plain products.
+void call_sdpa(const BoundCall& c, Frame& f) {
+  const at::Tensor &q = c.operands[0].resolve(f), &k = c.operands[1].resolve(f), &v = c.operands[2].resolve(f);
+  std::optional<at::Tensor> mask;
+  if (c.operands.size() > 3) mask = c.operands[3].resolve(f);
+  place(c, 0, at::scaled_dot_product_attention(q, k, v, mask, 0.0, c.causal, c.scale), f);
+}
+
+void call_boxed(const BoundCall& c, Frame& f) {
+  const capture::CallPayload& payload = *c.payload;
+  std::vector<c10::IValue>& stack = f.stack;
+  stack.assign(payload.stack.begin(), payload.stack.end());
+  std::vector<at::Tensor> clones(payload.cloned.size());
+  auto value_of = [&](uint32_t operand) {
+    for (size_t i = 0; i < payload.cloned.size(); ++i) {
+      if (payload.cloned[i] != operand) continue;
+      if (!clones[i].defined()) {
+        const at::Tensor& original = c.operands[operand].resolve(f);
+        clones[i] = copy_to(original, Geometry::of(original));
+      }
+      return clones[i];
+    }
+    return c.operands[operand].resolve(f);
+  };
+  // Lists are shared with the payload: the first slot of each makes a list of this call's own.
+  uint32_t copied_list = ~0u;
+  for (const auto& slot : payload.slots) {
+    c10::IValue& argument = stack[slot.argument];
+    if (slot.element < 0) {
+      argument = value_of(slot.operand);
+      continue;
+    }
+    if (argument.isTensorList()) {
+      if (copied_list != slot.argument) argument = argument.toTensorList().copy();
+      argument.toTensorList().set(slot.element, value_of(slot.operand));
+    } else {
+      if (copied_list != slot.argument) argument = argument.toOptionalTensorList().copy();
+      argument.toOptionalTensorList().set(slot.element, value_of(slot.operand));
+    }
+    copied_list = slot.argument;
+  }
+  payload.op.callBoxed(&stack);
+
+  // Results of the node: every tensor that the operator returns, lists opened, then the clones that it wrote.
+  size_t result = 0;
+  auto give = [&](at::Tensor tensor) {
+    if (result < c.results.size()) place(c, result, std::move(tensor), f);
+    ++result;
+  };
+  for (c10::IValue& value : stack) {
+    if (value.isTensor())
+      give(std::move(value).toTensor());
+    else if (value.isTensorList())
+      for (const at::Tensor& tensor : value.toTensorVector()) give(tensor);
+    else if (value.isNone())
+      give(at::Tensor());
+  }
+  for (at::Tensor& clone : clones) give(std::move(clone));
+  stack.clear();
+}
+
+struct Row {
+  ir::Op op;
+  CallFunction function;
+};
+constexpr Row functions[] = {
+    {ir::Op::mm, call_mm},           {ir::Op::addmm, call_addmm}, {ir::Op::bmm, call_bmm},
+    {ir::Op::baddbmm, call_baddbmm}, {ir::Op::sdpa, call_sdpa},   {ir::Op::call, call_boxed},
+};
+
+at::Scalar scalar_attr(const ir::Node& node, std::string_view name) {
+  const ir::Attr* attr = node.find(name);
+  if (!attr) return 1;
+  if (const auto* number = std::get_if<ir::Number>(&attr->value))
+    return number->floating ? at::Scalar(number->f) : at::Scalar(number->i);
+  return at::Scalar(node.int_attr(name));
+}
+
+}  // namespace
+
+void BoundCall::choose(const ir::Node& which, const std::vector<capture::CallPayload>& payloads) {
+  node = &which;
+  for (const Row& row : functions)
+    if (row.op == which.op) function = row.function;
+  BRAZE_CHECK(function, "no way to call ", ir::info(which.op).name);
+  switch (which.op) {
+    case ir::Op::addmm:
+    case ir::Op::baddbmm:
+      alpha = scalar_attr(which, "alpha");
+      beta = scalar_attr(which, "beta");
+      break;
+    case ir::Op::sdpa:
+      causal = which.bool_attr("causal");
+      if (which.find("scale")) scale = which.double_attr("scale", 1.0);
+      break;
+    case ir::Op::call: payload = &payloads.at(which.int_attr("payload")); break;
+    default: break;
+  }
+}
+
+std::string BoundCall::name() const {
+  if (payload) return payload->op.operator_name().name;
+  return concat(node->op == ir::Op::sdpa ? "aten::scaled_dot_product_attention" : "aten::",
+                node->op == ir::Op::sdpa ? "" : ir::info(node->op).name);
+}
+
+}  // namespace braze::runtime

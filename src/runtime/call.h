@@ -1,0 +1,65 @@
+// runtime/call.h: one ATen call of a program: where its operands come from, how it is called, where its results go.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "capture/trace.h"
+#include "runtime/frame.h"
+#include "runtime/geometry.h"
+
+namespace braze::runtime {
+
+/// How an ATen call sees memory of the plan as a tensor.
+struct OperandRef {
+  enum class Kind : uint8_t {
+    input,  ///< The very tensor of graph input `index`.
+    owned,  ///< The tensor that holds plan buffer `index` during this call.
+    view,   ///< Prebuilt view `index`, which points into plan buffer `buffer`.
+  } kind = Kind::input;
+  uint32_t index = 0;
+  uint32_t buffer = 0;
+  int64_t byte_offset = 0;  ///< view: from the buffer's first element.
+  bool in_arena = false;    ///< view: already points there.
+
+  const at::Tensor& resolve(Frame& frame) const;
+};
+
+/// Where result number k of a call goes.
+struct ResultRef {
+  enum class Kind : uint8_t {
+    unused,
+    keep,  ///< The call's own tensor is kept as plan buffer `buffer`, if its geometry is the planned one.
+    into,  ///< Memory that exists already.
+  } kind = Kind::unused;
+  uint32_t buffer = 0;
+  OperandRef target;  ///< into.
+  Geometry planned;
+};
+
+struct BoundCall;
+using CallFunction = void (*)(const BoundCall& call, Frame& frame);
+
+struct BoundCall {
+  const ir::Node* node = nullptr;
+  CallFunction function = nullptr;
+  std::vector<OperandRef> operands;
+  std::vector<ResultRef> results;
+  at::Scalar alpha = 1, beta = 1;                 ///< addmm, baddbmm.
+  bool causal = false;                            ///< sdpa.
+  std::optional<double> scale;                    ///< sdpa.
+  const capture::CallPayload* payload = nullptr;  ///< call.
+
+  /// Picks the cheapest way to run the node; fills everything that depends on the node alone.
+  void choose(const ir::Node& node, const std::vector<capture::CallPayload>& payloads);
+  /// "aten::addmm".
+  std::string name() const;
+};
+
+/// A copy of `source` in the planned geometry.
+at::Tensor copy_to(const at::Tensor& source, const Geometry& planned);
+
+}  // namespace braze::runtime

@@ -1,0 +1,49 @@
+// runtime/evaluate.cpp: the value of a traced tensor, wanted while the trace is still going on.
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/Generator.h>
+
+#include <mutex>
+
+#include "runtime/program.h"
+#include "support/error.h"
+
+namespace braze::runtime {
+
+namespace {
+
+/// Random numbers drawn by the program are those that eager would have drawn; the generator is put back, because
+/// the trace itself draws none.
+class KeepGenerator {
+ public:
+  KeepGenerator() : generator_(at::detail::getDefaultCPUGenerator()) {
+    std::lock_guard lock(generator_.mutex());
+    state_ = generator_.get_state();
+  }
+  ~KeepGenerator() {
+    std::lock_guard lock(generator_.mutex());
+    generator_.set_state(state_);
+  }
+  KeepGenerator(const KeepGenerator&) = delete;
+  KeepGenerator& operator=(const KeepGenerator&) = delete;
+
+ private:
+  at::Generator generator_;
+  at::Tensor state_;
+};
+
+std::vector<at::Tensor> evaluate(const capture::Trace& trace, const std::vector<at::Tensor>& arguments) {
+  BRAZE_CHECK(trace.graph->mutations().empty(), "reading a value must not change the example inputs");
+  c10::impl::ExcludeDispatchKeyGuard outside_of_trace(c10::DispatchKeySet(c10::DispatchKey::CustomRNGKeyId));
+  KeepGenerator keep;
+  ProgramOptions options;
+  options.example_arguments = arguments;
+  return Program::compile(trace, options)->run(arguments);
+}
+
+}  // namespace
+
+void install_evaluate_hook() {
+  capture::set_evaluate_hook(evaluate);
+}
+
+}  // namespace braze::runtime

@@ -1,0 +1,138 @@
+// runtime/geometry.cpp
+#include "runtime/geometry.h"
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/ops/empty_strided.h>
+
+#include "ir/text.h"
+#include "support/error.h"
+
+namespace braze::runtime {
+
+namespace {
+
+struct DTypeRow {
+  ir::DType ir;
+  c10::ScalarType torch;
+};
+constexpr DTypeRow dtypes[] = {
+    {ir::DType::f64, c10::kDouble}, {ir::DType::f32, c10::kFloat},        {ir::DType::bf16, c10::kBFloat16},
+    {ir::DType::f16, c10::kHalf},   {ir::DType::i64, c10::kLong},         {ir::DType::i32, c10::kInt},
+    {ir::DType::i16, c10::kShort},  {ir::DType::i8, c10::kChar},          {ir::DType::u8, c10::kByte},
+    {ir::DType::b8, c10::kBool},    {ir::DType::c64, c10::kComplexFloat}, {ir::DType::c128, c10::kComplexDouble},
+};
+
+// The dispatch keys of an ordinary dense tensor of that device. Any key beyond them (sparse, conjugate, negative,
+// Python, functorch) means that the bytes in memory are not the whole story.
+c10::DispatchKeySet plain_keys(c10::DeviceType type) {
+  const c10::BackendComponent backend = c10::toBackendComponent(type);
+  return c10::DispatchKeySet(c10::DispatchKey::Dense) | c10::DispatchKeySet(backend) |
+         c10::DispatchKeySet({c10::DispatchKey::ADInplaceOrView}) | c10::autograd_dispatch_keyset |
+         c10::getAutocastRelatedKeySetFromBackend(backend);
+}
+
+}  // namespace
+
+c10::ScalarType scalar_type(ir::DType dtype) {
+  for (const DTypeRow& row : dtypes)
+    if (row.ir == dtype) return row.torch;
+  BRAZE_CHECK(false, "no tensor has dtype ", ir::name(dtype));
+}
+
+ir::DType ir_dtype(c10::ScalarType type) {
+  for (const DTypeRow& row : dtypes)
+    if (row.torch == type) return row.ir;
+  return ir::DType::other;
+}
+
+c10::Device device(ir::Device device) {
+  switch (device.kind) {
+    case ir::DeviceKind::cpu: return c10::Device(c10::kCPU);
+    case ir::DeviceKind::cuda: return c10::Device(c10::kCUDA, device.index);
+    case ir::DeviceKind::meta: return c10::Device(c10::kMeta);
+  }
+  BRAZE_CHECK(false, "unknown device");
+}
+
+Geometry Geometry::of(const ir::Type& type) {
+  Geometry g;
+  g.dtype = type.dtype == ir::DType::other ? c10::ScalarType::Undefined : scalar_type(type.dtype);
+  g.device = runtime::device(type.device);
+  g.sizes.assign(type.sizes.begin(), type.sizes.end());
+  g.strides.assign(type.strides.begin(), type.strides.end());
+  g.numel = type.numel();
+  int64_t last = 0;
+  for (size_t i = 0; i < g.sizes.size(); ++i) last += (g.sizes[i] - 1) * g.strides[i];
+  g.bytes = g.numel == 0 ? 0 : (last + 1) * ir::byte_size(type.dtype);
+  return g;
+}
+
+Geometry Geometry::of(const at::Tensor& tensor) {
+  Geometry g;
+  g.dtype = tensor.scalar_type();
+  g.device = tensor.device();
+  g.sizes = tensor.sizes().vec();
+  if (tensor.layout() == c10::kStrided) g.strides = tensor.strides().vec();
+  g.numel = tensor.numel();
+  return g;
+}
+
+at::Tensor Geometry::allocate() const {
+  if (device.is_cpu()) return at::detail::empty_strided_cpu(sizes, strides, dtype);
+  return at::empty_strided(sizes, strides, at::TensorOptions().dtype(dtype).device(device));
+}
+
+bool Geometry::same_layout(c10::IntArrayRef other_sizes, c10::IntArrayRef other_strides) const noexcept {
+  if (other_sizes != c10::IntArrayRef(sizes)) return false;
+  if (other_strides == c10::IntArrayRef(strides) || numel == 0) return true;
+  for (size_t i = 0; i < sizes.size(); ++i)
+    if (sizes[i] > 1 && strides[i] != other_strides[i]) return false;
+  return true;
+}
+
+bool Geometry::matches(const at::Tensor& tensor) const noexcept {
+  const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
+  static const c10::DispatchKeySet cpu = plain_keys(c10::kCPU);
+  const c10::DispatchKeySet allowed = device.is_cpu() ? cpu : plain_keys(device.type());
+  if (!(impl->key_set() - allowed).empty() || impl->dtype().toScalarType() != dtype) return false;
+  if (!device.is_cpu() && impl->device() != device) return false;
+  return same_layout(impl->sizes(), impl->strides());
+}
+
+std::string describe(const Geometry& geometry) {
+  std::string text;
+  const ir::DType dtype = ir_dtype(geometry.dtype);
+  text += dtype == ir::DType::other ? c10::toString(geometry.dtype) : std::string(ir::name(dtype)).c_str();
+  text += '[';
+  for (size_t i = 0; i < geometry.sizes.size(); ++i) text += (i ? "," : "") + std::to_string(geometry.sizes[i]);
+  text += ']';
+  if (!geometry.strides.empty() && !geometry.same_layout(geometry.sizes, ir::contiguous_strides(geometry.sizes))) {
+    text += '{';
+    for (size_t i = 0; i < geometry.strides.size(); ++i)
+      text += (i ? "," : "") + std::to_string(geometry.strides[i]);
+    text += '}';
+  }
+  if (!geometry.device.is_cpu()) text += "@" + geometry.device.str();
+  return text;
+}
+
+std::string describe(const at::Tensor& tensor) {
+  if (!tensor.defined()) return "no tensor";
+  std::string text = describe(Geometry::of(tensor));
+  if (tensor.layout() != c10::kStrided) return text + concat(" (", tensor.layout(), ")");
+  if (tensor.is_conj()) return text + " (lazily conjugated: call resolve_conj())";
+  if (tensor.is_neg()) return text + " (lazily negated: call resolve_neg())";
+  if (tensor.unsafeGetTensorImpl()->is_python_dispatch()) return text + " (of a subclass with __torch_dispatch__)";
+  if (!(tensor.key_set() - plain_keys(tensor.device().type())).empty())
+    return text + concat(" (with dispatch keys ", tensor.key_set(), ")");
+  return text;
+}
+
+at::Tensor alias(const at::Tensor& base, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t storage_offset) {
+  const c10::TensorImpl* impl = base.unsafeGetTensorImpl();
+  auto copy = impl->shallow_copy_and_detach(impl->version_counter(), /*allow_tensor_metadata_change=*/true);
+  copy->set_sizes_and_strides(sizes, strides, storage_offset);
+  return at::Tensor(std::move(copy));
+}
+
+}  // namespace braze::runtime

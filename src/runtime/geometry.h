@@ -1,0 +1,45 @@
+// runtime/geometry.h: dtype, device, sizes and strides of a tensor, and the cheap test that a tensor has them.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace braze::runtime {
+
+c10::ScalarType scalar_type(ir::DType dtype);  ///< Throws InternalError for `other`.
+ir::DType ir_dtype(c10::ScalarType type);      ///< `other` for what the graph has no name for.
+c10::Device device(ir::Device device);
+
+struct Geometry {
+  c10::ScalarType dtype = c10::ScalarType::Undefined;
+  c10::Device device = c10::Device(c10::DeviceType::CPU);
+  std::vector<int64_t> sizes, strides;
+  int64_t numel = 0;
+  int64_t bytes = 0;  ///< From the first element to the end of the last.
+
+  static Geometry of(const ir::Type& type);
+  static Geometry of(const at::Tensor& tensor);
+  /// A new uninitialised tensor.
+  at::Tensor allocate() const;
+  /// The layout agrees wherever it can be seen: strides of dimensions of size 1, and of empty tensors, do not
+  /// matter.
+  bool same_layout(c10::IntArrayRef sizes, c10::IntArrayRef strides) const noexcept;
+  /// dtype, device, layout; strided, without lazy conjugation or negation, not of a Python subclass that
+  /// dispatches.
+  bool matches(const at::Tensor& tensor) const noexcept;
+};
+
+/// "f32[4,8]", with strides where they are not row-major: "f32[4,8]{1,4}".
+std::string describe(const Geometry& geometry);
+/// The same of any tensor, with what makes it special: "f32[4,8] (sparse)".
+std::string describe(const at::Tensor& tensor);
+
+/// Another tensor on the storage of `base`. Shares its version counter; detached.
+at::Tensor alias(const at::Tensor& base, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t storage_offset);
+
+}  // namespace braze::runtime

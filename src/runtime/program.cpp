@@ -1,0 +1,196 @@
+// runtime/program.cpp: compiling a trace, and telling about the result.
+#include "runtime/program.h"
+
+#include <unordered_map>
+#include <unordered_set>
+
+#include "ir/text.h"
+#include "passes/pipeline.h"
+#include "runtime/program_impl.h"
+#include "support/error.h"
+
+namespace braze::runtime {
+
+Program::Program(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Program::~Program() = default;
+
+std::shared_ptr<Program> Program::compile(capture::Trace trace, const ProgramOptions& options, PhaseTimes times) {
+  auto impl = std::make_unique<Impl>();
+  impl->trace = std::move(trace);
+  impl->options = options;
+  impl->options.example_arguments.clear();
+  impl->times = std::move(times);
+  ir::Graph& graph = *impl->trace.graph;
+  if (options.verify) ir::verify(graph);
+  {
+    PhaseTimer timer(&impl->times, "print");
+    impl->traced_text = ir::print(graph, {.sources = true});
+  }
+  passes::run(graph, &impl->times, options.verify);
+  {
+    PhaseTimer timer(&impl->times, "loops");
+    impl->plan = loops::lower(impl->trace.graph, {.fuse = options.fuse});
+    if (options.verify)
+      for (const auto& kernel : impl->plan.kernels) loops::verify(*kernel);
+  }
+  std::vector<const loops::Kernel*> kernels;
+  for (const auto& kernel : impl->plan.kernels) kernels.push_back(kernel.get());
+  codegen::CompileOptions code_options;
+  code_options.use_disk_cache = options.use_disk_cache;
+  impl->code = codegen::compile(kernels, impl->plan.kernel_hashes, code_options, &impl->times, &impl->stats);
+  {
+    PhaseTimer timer(&impl->times, "bind");
+    impl->bind(options.example_arguments);
+  }
+  return std::shared_ptr<Program>(new Program(std::move(impl)));
+}
+
+std::vector<at::Tensor> Program::run(const std::vector<at::Tensor>& arguments) const {
+  BRAZE_CHECK(arguments.size() == argument_count(), "the program takes ", argument_count(), " tensors");
+  std::vector<const at::Tensor*> pointers;
+  for (const at::Tensor& tensor : arguments) pointers.push_back(&tensor);
+  std::vector<at::Tensor> results(result_count());
+  impl_->run(pointers.data(), results.data());
+  return results;
+}
+
+void Program::run(const at::Tensor* const* arguments, at::Tensor* results) const {
+  impl_->run(arguments, results);
+}
+
+size_t Program::argument_count() const noexcept {
+  return impl_->argument_inputs.size();
+}
+size_t Program::result_count() const noexcept {
+  return impl_->trace.outputs.size();
+}
+
+bool Program::is_long() const noexcept {
+  // Letting go of the lock and taking it back costs 100 ns, as much as moving this many bytes takes ten times over.
+  constexpr int64_t long_bytes = 64 << 10;
+  return impl_->has_calls || impl_->work_bytes > long_bytes;
+}
+
+bool Program::loses_grad(const at::Tensor* const* arguments) const noexcept {
+  if (!impl_->any_floating_output || !at::GradMode::is_enabled()) return false;
+  for (size_t k = 0; k < argument_count(); ++k)
+    if (arguments[k]->requires_grad()) return true;
+  for (uint32_t i : impl_->bound_inputs)
+    if (impl_->trace.bound[i].requires_grad()) return true;
+  return false;
+}
+
+bool Program::accepts(const at::Tensor* const* arguments) const noexcept {
+  for (size_t k = 0; k < impl_->argument_inputs.size(); ++k)
+    if (!impl_->inputs[impl_->argument_inputs[k]].expected.matches(*arguments[k])) return false;
+  return true;
+}
+
+void Program::check_arguments(const std::vector<at::Tensor>& arguments) const {
+  if (arguments.size() != argument_count())
+    throw UserError(concat("this program takes ", argument_count(), " tensors, ", arguments.size(), " were given"),
+                    UserError::Kind::type);
+  for (size_t k = 0; k < arguments.size(); ++k) {
+    const BoundInput& input = impl_->inputs[impl_->argument_inputs[k]];
+    if (!arguments[k].defined() || !input.expected.matches(arguments[k]))
+      fail_geometry("argument", k, impl_->trace.graph->inputs()[impl_->argument_inputs[k]].name, input.expected,
+                    arguments[k]);
+  }
+}
+
+void fail_geometry(std::string_view role, size_t number, std::string_view name, const Geometry& expected,
+                   const at::Tensor& tensor) {
+  const bool argument = role == "argument";
+  const bool same_type = tensor.defined() && tensor.scalar_type() == expected.dtype;
+  throw UserError(concat(role, " ", argument ? std::to_string(number) + " " : "", argument ? "(`" : "`", name,
+                         argument ? "`)" : "`", ": traced with ", describe(expected), ", got ", describe(tensor),
+                         argument ? "; trace again or use one program per shape, dtype, layout and device"
+                                  : "; it was changed after tracing: trace again"),
+                  same_type ? UserError::Kind::value : UserError::Kind::type);
+}
+
+std::string Program::code(std::string_view stage) const {
+  if (stage == "traced") return impl_->traced_text;
+  if (stage == "graph") return ir::print(*impl_->trace.graph, {.sources = true});
+  if (stage == "loops") return loops::print(impl_->plan);
+  if (stage != "llvm" && stage != "asm")
+    throw UserError(concat("no stage \"", stage, "\": choose traced, graph, loops, llvm or asm"),
+                    UserError::Kind::value);
+  std::string text;
+  for (const auto& kernel : impl_->plan.kernels)
+    text += stage == "llvm" ? codegen::llvm_ir(*kernel) : codegen::assembly(*kernel);
+  return text;
+}
+
+namespace {
+
+/// "%12 = add" for every node, numbered as in printed text.
+std::unordered_map<const ir::Node*, std::string> printed_names(const ir::Graph& graph) {
+  std::unordered_map<const ir::Node*, std::string> names;
+  size_t next = 0;
+  ir::for_each_node(graph, [&](const ir::Node* node) {
+    if (node->op == ir::Op::input) return;
+    std::string text;
+    for (size_t r = 0; r < node->results.size(); ++r) text += concat(r ? ", %" : "%", next++);
+    names[node] = concat(text, text.empty() ? "" : " = ", ir::info(node->op).name);
+  });
+  return names;
+}
+
+}  // namespace
+
+std::vector<KernelInfo> Program::kernels() const {
+  const auto names = printed_names(*impl_->trace.graph);
+  std::vector<KernelInfo> infos(impl_->plan.kernels.size());
+  for (const loops::Step& step : impl_->plan.steps) {
+    if (step.kind != loops::Step::Kind::kernel) continue;
+    KernelInfo& info = infos[step.kernel.kernel];
+    if (info.launches++ > 0) continue;
+    info.name = impl_->plan.kernels[step.kernel.kernel]->name;
+    info.bytes_read = step.kernel.bytes_read;
+    info.bytes_written = step.kernel.bytes_written;
+    info.code_bytes = impl_->code[step.kernel.kernel]->code_bytes();
+    for (const ir::Node* node : step.kernel.fused) {
+      const auto name = names.find(node);
+      info.fused.push_back(name == names.end() ? std::string(ir::info(node->op).name) : name->second);
+    }
+  }
+  return infos;
+}
+
+std::vector<StepInfo> Program::steps() const {
+  std::vector<StepInfo> infos;
+  size_t call = 0;
+  for (const loops::Step& step : impl_->plan.steps) {
+    if (step.kind == loops::Step::Kind::kernel) {
+      const auto& fused = step.kernel.fused;
+      infos.push_back({"kernel", impl_->plan.kernels[step.kernel.kernel]->name,
+                       fused.empty() ? "" : std::string(fused.front()->source)});
+    } else {
+      infos.push_back({"call", impl_->calls[call++]->name(), std::string(step.call.node->source)});
+    }
+  }
+  return infos;
+}
+
+MemoryInfo Program::memory() const {
+  MemoryInfo info;
+  info.arena_bytes = impl_->plan.arena_bytes;
+  info.unplanned_bytes = impl_->plan.unplanned_bytes;
+  for (uint32_t b : impl_->output_buffers) info.output_bytes += impl_->buffer_geometry[b].bytes;
+  for (const auto& kernel : impl_->code) info.code_bytes += kernel->code_bytes();
+  info.graph_bytes = impl_->trace.graph->arena_bytes();
+  return info;
+}
+
+const PhaseTimes& Program::compile_times() const {
+  return impl_->times;
+}
+const capture::Trace& Program::trace() const {
+  return impl_->trace;
+}
+const codegen::CompileStats& Program::compile_stats() const {
+  return impl_->stats;
+}
+
+}  // namespace braze::runtime

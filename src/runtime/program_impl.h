@@ -1,0 +1,132 @@
+// runtime/program_impl.h: a bound program: what every step needs is worked out once, at compile time.
+//
+// What differs between two concurrent calls lives in a Frame; everything else here never changes after compile().
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/call.h"
+#include "runtime/frame.h"
+#include "runtime/geometry.h"
+#include "runtime/program.h"
+
+namespace braze::runtime {
+
+/// A kernel parameter whose address is known only when the program runs.
+struct Patch {
+  uint32_t slot;    ///< Into Frame::pointers.
+  uint32_t buffer;  ///< Into Frame::addresses.
+};
+
+struct BoundPhase {
+  codegen::PhaseFunction function;
+  int64_t iterations;
+  int64_t grain;
+  bool split;  ///< Large enough to be worth more than one thread.
+};
+
+struct BoundKernel {
+  std::vector<BoundPhase> phases;
+  std::vector<uint64_t> scalars;
+  std::vector<Patch> patches;
+  uint32_t first_pointer = 0;  ///< Into Frame::pointers.
+  bool checks = false;         ///< Holds a `checked` statement: look at the status afterwards.
+};
+
+struct BoundStep {
+  bool is_kernel;
+  uint32_t index;                  ///< Into kernels or calls.
+  std::vector<uint32_t> releases;  ///< Buffers of kind `call` that nobody reads afterwards.
+};
+
+/// What run() does with one graph input.
+struct BoundInput {
+  Geometry expected;
+  bool bound = false;        ///< A parameter or constant: looked at on every call.
+  bool written = false;      ///< A kernel writes into it, or a result is copied into it.
+  uint32_t argument = 0;     ///< If not bound: which argument.
+  int64_t alignment = 1;     ///< That kernels rely on, in bytes.
+  uint32_t alias_class = 0;  ///< The first input with which it shared storage while tracing; itself if none.
+  int64_t alias_offset = 0;  ///< Bytes from that input's first element to this one's.
+};
+
+struct BoundOutput {
+  uint32_t buffer;
+  bool whole;  ///< The buffer's own tensor is the result.
+  loops::View view;
+};
+
+struct BoundMutation {
+  uint32_t input;
+  bool in_place;      ///< A kernel has written it already.
+  bool through_copy;  ///< The source is an input that another mutation overwrites.
+  OperandRef source;
+};
+
+class Program::Impl {
+ public:
+  capture::Trace trace;
+  ProgramOptions options;
+  PhaseTimes times;
+  codegen::CompileStats stats;
+  std::string traced_text;
+  loops::Plan plan;
+  std::vector<std::shared_ptr<const codegen::CompiledKernel>> code;  ///< By Plan::kernels.
+
+  std::vector<BoundInput> inputs;
+  std::vector<uint32_t> argument_inputs;  ///< Graph input of each argument.
+  std::vector<uint32_t> bound_inputs;
+  std::vector<std::pair<uint32_t, uint32_t>> input_buffers;  ///< (plan buffer, graph input).
+  std::vector<uint32_t> output_buffers;                      ///< Plan buffers allocated at every call.
+  std::vector<Geometry> buffer_geometry;  ///< By plan buffer: of the tensor that holds it (not for temporaries).
+  std::vector<BoundKernel> kernels;
+  std::vector<std::unique_ptr<BoundCall>> calls;
+  std::vector<BoundStep> steps;
+  std::vector<BoundOutput> outputs;
+  std::vector<BoundMutation> mutations;
+  std::vector<PrebuiltView> prebuilt;                         ///< Built once per frame.
+  std::vector<std::pair<uint32_t, uint64_t>> arena_pointers;  ///< (slot, offset) of temporaries among pointers.
+  uint32_t pointer_count = 0;
+  int64_t work_bytes = 0;  ///< Moved by all kernels of one run.
+  bool has_calls = false;
+  bool any_floating_output = false;
+  bool any_written = false;  ///< Some input is changed: aliasing between inputs matters.
+  mutable FramePool frames;
+
+  void bind(const std::vector<at::Tensor>& example_arguments);
+  void run(const at::Tensor* const* arguments, at::Tensor* results) const;
+
+ private:
+  void bind_inputs(const std::vector<at::Tensor>& example_arguments);
+  void bind_buffers();
+  void bind_kernel(const loops::KernelStep& step);
+  void bind_call(const loops::CallStep& step);
+  void bind_results();
+  void bind_releases();
+  OperandRef operand(const loops::View& view);
+  bool is_whole(const loops::View& view) const;
+
+  void load_inputs(Frame& frame, const at::Tensor* const* arguments) const;
+  void check_aliasing(const Frame& frame) const;
+  void run_steps(Frame& frame) const;
+  void launch(const BoundKernel& kernel, Frame& frame) const;
+  void write_back(Frame& frame, const at::Tensor* const* arguments) const;
+  void make_results(const Frame& frame, const at::Tensor* const* arguments, at::Tensor* results) const;
+  at::Tensor graph_output(const Frame& frame, uint32_t index) const;
+  const at::Tensor& original(uint32_t input, const at::Tensor* const* arguments) const;
+  std::unique_ptr<Frame> make_frame() const;
+};
+
+/// Throws UserError that says how `tensor` differs from what was traced. `role` is "argument" or "parameter".
+[[noreturn]] void fail_geometry(std::string_view role, size_t number, std::string_view name,
+                                const Geometry& expected, const at::Tensor& tensor);
+
+}  // namespace braze::runtime
