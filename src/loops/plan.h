@@ -19,15 +19,16 @@ enum class BufferKind : uint8_t {
   temporary,  ///< Part of the program's arena, from `offset`.
   output,     ///< Freshly allocated at every call; returned (or holds a returned view).
   call,       ///< Allocated by the library call that defines it.
-  mutated,    ///< A kernel may write straight into graph input `index` (a mutation whose old contents are not read later).
+  mutated,    ///< A kernel may write straight into graph input `index` (a mutation whose old contents are not read
+              ///< later).
 };
 
 /// A piece of memory that holds one realised value (or, for `cat`, several in their places).
 struct PlanBuffer {
   BufferKind kind = BufferKind::temporary;
-  uint32_t index = 0;     ///< input and mutated: which graph input; output: dense number among outputs.
+  uint32_t index = 0;  ///< input and mutated: which graph input; output: dense number among outputs.
   int64_t bytes = 0;
-  int64_t offset = 0;     ///< temporary: byte offset in the arena, a multiple of 64.
+  int64_t offset = 0;                ///< temporary: byte offset in the arena, a multiple of 64.
   const ir::Value* value = nullptr;  ///< What it holds; its type gives dtype, sizes and strides of the allocation.
 };
 
@@ -40,18 +41,18 @@ struct View {
 };
 
 struct KernelStep {
-  uint32_t kernel = 0;                ///< Into Plan::kernels.
-  std::vector<uint32_t> buffers;      ///< Plan buffer of each kernel parameter.
-  std::vector<ir::Number> scalars;    ///< Value of each kernel scalar.
-  std::vector<const ir::Node*> fused; ///< The graph nodes it computes, in order.
+  uint32_t kernel = 0;                        ///< Into Plan::kernels.
+  std::vector<uint32_t> buffers;              ///< Plan buffer of each kernel parameter.
+  std::vector<ir::Number> scalars;            ///< Value of each kernel scalar.
+  std::vector<const ir::Node*> fused;         ///< The graph nodes it computes, in order.
   int64_t bytes_read = 0, bytes_written = 0;  ///< Each element of each operand counted once.
-  std::string description;            ///< "add+mean+var+layer_norm"
+  std::string description;                    ///< "add+mean+var+layer_norm"
 };
 
 struct CallStep {
   const ir::Node* node = nullptr;
-  std::vector<View> operands;         ///< Of each operand of the node.
-  std::vector<int32_t> results;       ///< Plan buffer of each result; -1: unused or undefined.
+  std::vector<View> operands;    ///< Of each operand of the node.
+  std::vector<int32_t> results;  ///< Plan buffer of each result; -1: unused or undefined.
 };
 
 struct Step {
@@ -61,23 +62,23 @@ struct Step {
 };
 
 struct Plan {
-  std::shared_ptr<const ir::Graph> graph;       ///< Owns the nodes that steps point to.
+  std::shared_ptr<const ir::Graph> graph;  ///< Owns the nodes that steps point to.
   std::vector<PlanBuffer> buffers;
-  std::vector<std::unique_ptr<Kernel>> kernels; ///< No two with the same structural hash.
+  std::vector<std::unique_ptr<Kernel>> kernels;  ///< No two with the same structural hash.
   std::vector<Hash128> kernel_hashes;
   std::vector<Step> steps;
-  /// Of each graph output: a buffer of kind `output` or `call` of its own, never an input's and never shared, laid out
-  /// as the value's type says. (Aliasing between results is the tracer's: capture/trace.h, OutputRecipe.)
+  /// Of each graph output: a buffer of kind `output` or `call` of its own, never an input's and never shared, laid
+  /// out as the value's type says. (Aliasing between results is the tracer's: capture/trace.h, OutputRecipe.)
   std::vector<View> outputs;
-  std::vector<View> mutations;                  ///< What to copy into each Mutation's input after the last step; kind
-                                                ///< `mutated` buffers are already in place.
+  std::vector<View> mutations;  ///< What to copy into each Mutation's input after the last step; kind
+                                ///< `mutated` buffers are already in place.
   int64_t arena_bytes = 0;
-  int64_t unplanned_bytes = 0;                  ///< What temporaries would take without reuse.
+  int64_t unplanned_bytes = 0;  ///< What temporaries would take without reuse.
 };
 
 struct LoweringOptions {
-  bool fuse = true;            ///< false: one kernel a node, to bisect a wrong result.
-  bool reuse_memory = true;    ///< false: every temporary has memory of its own.
+  bool fuse = true;                 ///< false: one kernel a node, to bisect a wrong result.
+  bool reuse_memory = true;         ///< false: every temporary has memory of its own.
   int64_t stream_bytes = 32 << 20;  ///< Stores of kernels that write at least this many bytes bypass the cache.
 };
 

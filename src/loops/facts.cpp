@@ -1,0 +1,77 @@
+#include "loops/fusion.h"
+
+namespace braze::loops {
+
+namespace {
+
+constexpr uint8_t most_free_ops = 12;
+
+}  // namespace
+
+bool is_cheap(ir::Op op) {
+  using ir::Op;
+  switch (op) {
+    case Op::exp:
+    case Op::exp2:
+    case Op::expm1:
+    case Op::log:
+    case Op::log2:
+    case Op::log10:
+    case Op::log1p:
+    case Op::sin:
+    case Op::cos:
+    case Op::tan:
+    case Op::tanh:
+    case Op::erf:
+    case Op::sigmoid:
+    case Op::pow:
+    case Op::atan2:
+    case Op::floor_div:
+    case Op::trunc_div:
+    case Op::remainder:
+    case Op::fmod: return false;
+    default: return ir::is_elementwise(op);
+  }
+}
+
+Facts::Facts(const ir::Graph& graph, const Windows& windows)
+    : windows(windows), consumers_(graph.value_limit()), escapes_(graph.value_limit()), free_(graph.value_limit()) {
+  ir::for_each_node(graph, [&](const ir::Node* node) {
+    const ir::OpKind kind = ir::info(node->op).kind;
+    const bool transparent = kind == ir::OpKind::View && !windows.is_base(&node->results[0]);
+    if (!transparent) {
+      for (const ir::Value* operand : node->operands) {
+        auto& list = consumers_[windows.base(operand)->id];
+        if (list.empty() || list.back() != node) list.push_back(node);
+      }
+    }
+    if (node->op == ir::Op::scalar || node->op == ir::Op::iota) {
+      free_[node->results[0].id] = 1;
+      return;
+    }
+    if (kind != ir::OpKind::View && !is_cheap(node->op)) return;
+    int cost = kind == ir::OpKind::View ? 0 : 1;
+    for (const ir::Value* operand : node->operands) {
+      if (!free_[operand->id]) return;
+      cost += free_[operand->id];
+    }
+    if (cost <= most_free_ops) free_[node->results[0].id] = static_cast<uint8_t>(cost);
+  });
+  for (const ir::Value* output : graph.outputs()) escapes_[windows.base(output)->id] = true;
+  for (const ir::Mutation& mutation : graph.mutations()) escapes_[windows.base(mutation.value)->id] = true;
+}
+
+uint32_t random_access_operands(const ir::Node* node) {
+  using ir::Op;
+  switch (node->op) {
+    case Op::embedding:
+    case Op::index_select:
+    case Op::gather:
+    case Op::index:
+    case Op::pad: return 1u << 0;
+    case Op::slice_scatter: return 1u << 1;
+    default: return 0;
+  }
+}
+
+}  // namespace braze::loops

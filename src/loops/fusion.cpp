@@ -1,0 +1,568 @@
+#include "loops/fusion.h"
+
+#include <algorithm>
+#include <queue>
+
+#include "support/error.h"
+
+namespace braze::loops {
+
+namespace {
+
+using ir::Node;
+using ir::Op;
+using ir::OpKind;
+using ir::Value;
+
+constexpr size_t most_nodes = 96;            // Larger kernels gain nothing more and take long to compile.
+constexpr int64_t wide_reduction = 1 << 15;  // Elements a result, above which few results are split over threads.
+constexpr int64_t few_results = 64;
+
+/// A set of unit numbers.
+class UnitSet {
+ public:
+  explicit UnitSet(size_t limit) : words_((limit + 63) / 64) {}
+  void add(uint32_t unit) { words_[unit / 64] |= uint64_t{1} << (unit % 64); }
+  void remove(uint32_t unit) { words_[unit / 64] &= ~(uint64_t{1} << (unit % 64)); }
+  bool has(uint32_t unit) const { return words_[unit / 64] >> (unit % 64) & 1; }
+  void add_all(const UnitSet& other) {
+    for (size_t k = 0; k < words_.size(); ++k) words_[k] |= other.words_[k];
+  }
+  bool meets(const UnitSet& other) const {
+    for (size_t k = 0; k < words_.size(); ++k)
+      if (words_[k] & other.words_[k]) return true;
+    return false;
+  }
+  template <typename Body>
+  void for_each(Body&& body) const {
+    for (size_t k = 0; k < words_.size(); ++k)
+      for (uint64_t word = words_[k]; word; word &= word - 1)
+        body(static_cast<uint32_t>(k * 64 + __builtin_ctzll(word)));
+  }
+
+ private:
+  std::vector<uint64_t> words_;
+};
+
+bool is_compute(const Node* node, const Windows& windows) {
+  const OpKind kind = ir::info(node->op).kind;
+  if (kind == OpKind::Source || kind == OpKind::Library) return false;
+  return kind != OpKind::View || windows.is_base(&node->results[0]);
+}
+
+/// Never shares a kernel.
+bool stands_alone(const Node* node) {
+  if (node->op == Op::cat || node->op == Op::cumsum) return true;
+  for (const Value* operand : node->operands)
+    if (operand->type->numel() == 0) return true;
+  return node->results[0].type->numel() == 0;
+}
+
+/// Adds nodes to a copy of a group; the caller keeps the copy if every step returned true.
+class Extension {
+ public:
+  Extension(Group& group, const Facts& facts) : group_(group), facts_(facts) {}
+
+  bool add(const Node* node) {
+    if (group_.nodes.size() >= most_nodes) return false;
+    Label label;
+    if (!label_of(node, label)) return false;
+    group_.labels.push_back({&node->results[0], std::move(label)});
+    group_.nodes.push_back(node);
+    if (ir::info(node->op).kind == OpKind::Reduction) {
+      const Value* operand = node->operands[0];
+      const int64_t results = std::max<int64_t>(1, node->results[0].type->numel());
+      if (results <= few_results && operand->type->numel() / results >= wide_reduction) group_.wide = true;
+    }
+    return true;
+  }
+
+  bool legal() const {
+    const AxisSpace& space = group_.space;
+    AxisList all, reduced;
+    bool first = true;
+    for (const auto& [node, label] : group_.reduced_inputs) {
+      AxisList these = reduced_by(node, label);
+      if (!first && these != reduced) return false;
+      reduced = std::move(these);
+      first = false;
+    }
+    auto join = [&](const Label& label) {
+      AxisList axes = space.axes_of(label);
+      if (std::adjacent_find(axes.begin(), axes.end()) != axes.end()) return false;
+      all.insert(all.end(), axes.begin(), axes.end());
+      return true;
+    };
+    for (const auto& [value, label] : group_.labels)
+      if (!join(label)) return false;
+    for (const auto& [node, label] : group_.reduced_inputs)
+      if (!join(label)) return false;
+    std::sort(all.begin(), all.end());
+    all.erase(std::unique(all.begin(), all.end()), all.end());
+    AxisList rows;
+    std::set_difference(all.begin(), all.end(), reduced.begin(), reduced.end(), std::back_inserter(rows));
+    for (const auto& [node, label] : group_.reduced_inputs)
+      if (space.axes_of(label) != all) return false;
+    for (const Node* node : group_.nodes) {
+      const AxisList axes = space.axes_of(*group_.find(&node->results[0]));
+      if (axes == all || axes == rows) continue;
+      // Computed for fewer axes than it is read for: only if never stored, and if that repeats no costly work.
+      if (!is_internal(node)) return false;
+      if (!is_cheap(node->op) && ir::info(node->op).kind != OpKind::Gather) return false;
+    }
+    return !group_.wide || nothing_follows_reductions();
+  }
+
+ private:
+  AxisList reduced_by(const Node* node, const Label& label) const {
+    AxisList axes;
+    for (int64_t dim : node->ints_attr("dims")) {
+      AxisList more = group_.space.leaves(label[dim]);
+      axes.insert(axes.end(), more.begin(), more.end());
+    }
+    std::sort(axes.begin(), axes.end());
+    return axes;
+  }
+
+  bool is_internal(const Node* node) const {
+    const Value* value = &node->results[0];
+    if (facts_.escapes(value)) return false;
+    for (const Node* consumer : facts_.consumers(value))
+      if (!group_.contains(consumer)) return false;
+    return true;
+  }
+
+  bool nothing_follows_reductions() const {
+    for (const Node* node : group_.nodes)
+      for (const Value* operand : node->operands) {
+        const Node* producer = facts_.windows.base(operand)->def;
+        if (ir::info(producer->op).kind == OpKind::Reduction && group_.contains(producer)) return false;
+      }
+    return true;
+  }
+
+  /// The label under which `value` is computed in this group. False: it is not; `bad` if it is, but cannot be read.
+  bool member_label(const Value* value, Label& label, bool& bad) {
+    if (const Label* known = group_.find(value)) {
+      label = *known;
+      return true;
+    }
+    if (ir::info(value->def->op).kind != OpKind::View || value->def->operands.empty()) return false;
+    Label operand;
+    if (!member_label(value->def->operands[0], operand, bad) || bad) return false;
+    if (facts_.windows.is_base(value)) return false;  // a copy of its own, in another kernel
+    if (!group_.space.through_view(value->def, operand, label)) {
+      bad = true;
+      return false;
+    }
+    group_.labels.push_back({value, label});
+    return true;
+  }
+
+  bool label_of(const Node* node, Label& out) {
+    const auto sizes = node->results[0].type->sizes;
+    const uint32_t random = random_access_operands(node);
+    bool bad = false;
+    Label label;
+    std::vector<std::pair<bool, Label>> operands;  // (computed here, label)
+    for (size_t k = 0; k < node->operands.size(); ++k) {
+      const bool here = !facts_.is_free(node->operands[k]) && member_label(node->operands[k], label, bad);
+      if (bad || (here && (random >> k & 1))) return false;
+      operands.push_back({here, here ? label : Label{}});
+    }
+    AxisSpace& space = group_.space;
+    auto operand_label = [&](size_t k) {
+      return operands[k].first ? operands[k].second : space.fresh_label(node->operands[k]->type->sizes);
+    };
+    switch (ir::info(node->op).kind) {
+      case OpKind::View: {
+        // A reshape that no strides express: rows of the operand are read in their own axes, which the result
+        // regroups.
+        Label operand = operand_label(0);
+        if (space.through_view(node, operand, out)) {
+          group_.reshaped_inputs.push_back({node, std::move(operand)});
+          return true;
+        }
+        if (operands[0].first) return false;
+        out = space.fresh_label(sizes);
+        return true;
+      }
+      case OpKind::Reduction: {
+        Label operand = operand_label(0);
+        const bool keep = node->bool_attr("keepdim");
+        const auto dims = node->ints_attr("dims");
+        out.clear();
+        for (size_t k = 0; k < operand.size(); ++k) {
+          const bool reduced = std::find(dims.begin(), dims.end(), static_cast<int64_t>(k)) != dims.end();
+          if (!reduced)
+            out.push_back(operand[k]);
+          else if (keep)
+            out.push_back({});
+        }
+        group_.reduced_inputs.push_back({node, std::move(operand)});
+        return true;
+      }
+      case OpKind::Gather: return gather_label(node, operands, out);
+      case OpKind::Pad: out = space.fresh_label(sizes); return true;
+      default: break;
+    }
+    // Elementwise (and operand 0 of slice_scatter): one label for all, dimension by dimension.
+    out.assign(sizes.size(), {});
+    for (const auto& [here, mine] : operands) {
+      if (!here) continue;
+      if (!space.unify_broadcast(out, mine)) return false;
+      for (size_t k = 1; k <= mine.size(); ++k)
+        if (out[out.size() - k].empty()) out[out.size() - k] = mine[mine.size() - k];
+    }
+    for (size_t k = 0; k < sizes.size(); ++k)
+      if (out[k].empty() && sizes[k] != 1) out[k].push_back(space.fresh(sizes[k]));
+    return true;
+  }
+
+  bool gather_label(const Node* node, const std::vector<std::pair<bool, Label>>& operands, Label& out) {
+    AxisSpace& space = group_.space;
+    const auto sizes = node->results[0].type->sizes;
+    // Dimensions [first, first + rank of the index) of the result are the index's.
+    size_t first = 0;
+    if (node->op == Op::index_select) first = static_cast<size_t>(node->int_attr("dim"));
+    if (node->op == Op::index) first = static_cast<size_t>(node->ints_attr("dims")[0]);
+    out = space.fresh_label(sizes);
+    size_t rank = 0;
+    for (size_t k = 1; k < node->operands.size(); ++k) rank = std::max(rank, node->operands[k]->type->sizes.size());
+    for (size_t k = 1; k < node->operands.size(); ++k) {
+      if (!operands[k].first) continue;
+      const Label part(out.begin() + static_cast<int64_t>(first), out.begin() + static_cast<int64_t>(first + rank));
+      if (!space.unify_broadcast(part, operands[k].second)) return false;
+    }
+    return true;
+  }
+
+  Group& group_;
+  const Facts& facts_;
+};
+
+/// Units under construction and what each depends on, transitively.
+class Former {
+ public:
+  Former(const ir::Graph& graph, const Facts& facts, bool fuse) : graph_(graph), facts_(facts), fuse_(fuse) {
+    size_t count = 0;
+    uint32_t highest = 0;
+    ir::for_each_node(graph, [&](const Node* node) {
+      ++count;
+      highest = std::max(highest, node->id);
+    });
+    limit_ = count;
+    owner_.assign(highest + 1, none_unit);
+  }
+
+  std::vector<Unit> run() {
+    uint32_t position = 0, last_effect = none_unit;
+    ir::for_each_node(graph_, [&](const Node* node) {
+      ++position;
+      if (ir::info(node->op).kind == OpKind::Library) {
+        const uint32_t unit = start(node, position);
+        units_[unit].call = node;
+        if (node->has_effect()) {
+          if (last_effect != none_unit) depend(unit, last_effect);
+          last_effect = unit;
+        }
+        return;
+      }
+      if (!is_compute(node, facts_.windows)) return;
+      if (facts_.is_free(&node->results[0]) && !must_be_stored(&node->results[0])) return;
+      place(node, position);
+    });
+    if (fuse_) join_siblings();
+    return ordered();
+  }
+
+ private:
+  static constexpr uint32_t none_unit = ~0u;
+  struct Building {
+    std::unique_ptr<Group> group;
+    const Node* call = nullptr;
+    UnitSet depends;
+    uint32_t position = 0;  ///< Of the last node.
+    bool alive = true;
+  };
+
+  /// A free value is stored only for those that cannot recompute it.
+  bool must_be_stored(const Value* value) const {
+    if (facts_.escapes(value)) return true;
+    for (const Node* consumer : facts_.consumers(value)) {
+      const OpKind kind = ir::info(consumer->op).kind;
+      if (kind == OpKind::Library || kind == OpKind::Concat || kind == OpKind::Scan) return true;
+      const uint32_t random = random_access_operands(consumer);
+      for (size_t k = 0; k < consumer->operands.size(); ++k)
+        if ((random >> k & 1) && facts_.windows.base(consumer->operands[k]) == value) return true;
+    }
+    return false;
+  }
+
+  uint32_t start(const Node* node, uint32_t position) {
+    const auto unit = static_cast<uint32_t>(units_.size());
+    units_.push_back({nullptr, nullptr, UnitSet(limit_), position, true});
+    owner_[node->id] = unit;
+    add_dependencies(unit, node);
+    return unit;
+  }
+
+  uint32_t owner_of(const Value* operand) const {
+    const Node* producer = facts_.windows.base(operand)->def;
+    return producer->op == Op::input ? none_unit : owner_[producer->id];
+  }
+
+  void add_dependencies(uint32_t unit, const Node* node) {
+    for (const Value* operand : node->operands) {
+      const uint32_t from = owner_of(operand);
+      if (from != none_unit && from != unit) depend(unit, from);
+    }
+  }
+
+  /// `unit` depends on `on`, and so does everything that depends on `unit`.
+  void depend(uint32_t unit, uint32_t on) {
+    UnitSet more = units_[on].depends;
+    more.add(on);
+    units_[unit].depends.add_all(more);
+    for (Building& other : units_)
+      if (other.alive && other.depends.has(unit)) other.depends.add_all(more);
+  }
+
+  void place(const Node* node, uint32_t position) {
+    std::vector<uint32_t> producers = fusable_producers(node);
+    if (producers.size() > 1 && try_join(producers, node, position)) return;
+    for (uint32_t producer : producers)
+      if (try_join({producer}, node, position)) return;
+    const uint32_t unit = start(node, position);
+    auto group = std::make_unique<Group>();
+    BRAZE_CHECK(Extension(*group, facts_).add(node), "a single node must be a kernel: ", ir::info(node->op).name);
+    units_[unit].group = std::move(group);
+  }
+
+  /// Kernels that compute operands of `node`, largest operand first.
+  std::vector<uint32_t> fusable_producers(const Node* node) const {
+    std::vector<std::pair<int64_t, uint32_t>> found;
+    if (!fuse_ || stands_alone(node)) return {};
+    for (const Value* operand : node->operands) {
+      const uint32_t unit = owner_of(operand);
+      if (unit == none_unit || !units_[unit].group || stands_alone(units_[unit].group->nodes[0])) continue;
+      const int64_t bytes = operand->type->numel() * ir::byte_size(operand->type->dtype);
+      auto same = std::find_if(found.begin(), found.end(), [&](const auto& entry) { return entry.second == unit; });
+      if (same == found.end())
+        found.push_back({bytes, unit});
+      else
+        same->first = std::max(same->first, bytes);
+    }
+    std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+    std::vector<uint32_t> units;
+    for (const auto& [bytes, unit] : found) units.push_back(unit);
+    return units;
+  }
+
+  /// Nothing outside of `members` lies on a path from one of them to another or to `node`.
+  bool acyclic(const std::vector<uint32_t>& members, const Node* node) const {
+    UnitSet inside(limit_), outside(limit_);
+    for (uint32_t unit : members) {
+      inside.add(unit);
+      outside.add_all(units_[unit].depends);
+    }
+    if (node) {
+      for (const Value* operand : node->operands) {
+        const uint32_t from = owner_of(operand);
+        if (from == none_unit) continue;
+        outside.add(from);
+        outside.add_all(units_[from].depends);
+      }
+    }
+    bool ok = true;
+    outside.for_each([&](uint32_t unit) {
+      if (!inside.has(unit) && units_[unit].depends.meets(inside)) ok = false;
+    });
+    return ok;
+  }
+
+  static std::unique_ptr<Group> combine(const Group& a, const Group& b) {
+    auto group = std::make_unique<Group>(a);
+    const uint32_t offset = group->space.append(b.space);
+    for (const auto& [value, label] : b.labels) group->labels.push_back({value, shifted(label, offset)});
+    for (const auto& [node, label] : b.reduced_inputs)
+      group->reduced_inputs.push_back({node, shifted(label, offset)});
+    for (const auto& [node, label] : b.reshaped_inputs)
+      group->reshaped_inputs.push_back({node, shifted(label, offset)});
+    group->nodes.insert(group->nodes.end(), b.nodes.begin(), b.nodes.end());
+    group->wide = a.wide || b.wide;
+    return group;
+  }
+
+  bool try_join(const std::vector<uint32_t>& producers, const Node* node, uint32_t position) {
+    if (!acyclic(producers, node)) return false;
+    auto group = std::make_unique<Group>(*units_[producers[0]].group);
+    for (size_t k = 1; k < producers.size(); ++k) group = combine(*group, *units_[producers[k]].group);
+    Extension extension(*group, facts_);
+    if (!extension.add(node) || !extension.legal()) return false;
+    const uint32_t unit = adopt(producers, std::move(group));
+    owner_[node->id] = unit;
+    units_[unit].position = position;
+    add_dependencies(unit, node);
+    return true;
+  }
+
+  /// The first of `members` becomes `group`, the others end.
+  uint32_t adopt(const std::vector<uint32_t>& members, std::unique_ptr<Group> group) {
+    const uint32_t unit = members[0];
+    for (size_t k = 1; k < members.size(); ++k) {
+      const uint32_t gone = members[k];
+      units_[gone].alive = false;
+      units_[unit].position = std::max(units_[unit].position, units_[gone].position);
+      for (const Node* node : units_[gone].group->nodes) owner_[node->id] = unit;
+      UnitSet more = units_[gone].depends;
+      for (Building& other : units_) {
+        if (!other.depends.has(gone)) continue;
+        other.depends.remove(gone);
+        other.depends.add(unit);
+      }
+      more.remove(unit);
+      units_[unit].depends.add_all(more);
+      units_[unit].depends.remove(unit);
+    }
+    for (uint32_t member : members) units_[unit].depends.remove(member);
+    UnitSet closure = units_[unit].depends;
+    for (Building& other : units_)
+      if (other.alive && other.depends.has(unit)) other.depends.add_all(closure);
+    std::sort(group->nodes.begin(), group->nodes.end(), [](const Node* a, const Node* b) { return a->id < b->id; });
+    units_[unit].group = std::move(group);
+    return unit;
+  }
+
+  /// Joins kernels that read the same large value and could be one loop nest.
+  void join_siblings() {
+    constexpr int64_t worth = 1 << 12;  // elements
+    std::vector<const Value*> shared;
+    for (const ir::Input& input : graph_.inputs()) shared.push_back(input.value);
+    ir::for_each_node(graph_, [&](const Node* node) {
+      for (const Value& result : node->results)
+        if (facts_.windows.is_base(&result)) shared.push_back(&result);
+    });
+    for (const Value* value : shared) {
+      if (value->type->numel() < worth || facts_.consumers(value).size() < 2) continue;
+      std::vector<uint32_t> readers;
+      for (const Node* consumer : facts_.consumers(value)) {
+        const uint32_t unit = owner_[consumer->id];
+        if (unit == none_unit || !units_[unit].group || stands_alone(consumer)) continue;
+        if (std::find(readers.begin(), readers.end(), unit) == readers.end()) readers.push_back(unit);
+      }
+      for (size_t a = 0; a < readers.size(); ++a)
+        for (size_t b = a + 1; b < readers.size(); ++b) {
+          if (!try_siblings(readers[a], readers[b], value)) continue;
+          readers.erase(readers.begin() + static_cast<int64_t>(b));
+          --b;
+        }
+    }
+  }
+
+  bool try_siblings(uint32_t a, uint32_t b, const Value* value) {
+    if (!units_[a].alive || !units_[b].alive) return false;
+    const Group &left = *units_[a].group, &right = *units_[b].group;
+    if (left.nodes.size() + right.nodes.size() > most_nodes || stands_alone(left.nodes[0])) return false;
+    if (units_[a].depends.has(b) || units_[b].depends.has(a)) return false;
+    if (!acyclic({a, b}, nullptr)) return false;
+    auto group = combine(left, right);
+    const uint32_t offset = static_cast<uint32_t>(group->space.count() - right.space.count());
+    const Label* x = reading_label(left, value);
+    const Label* y = reading_label(right, value);
+    if (!x || !y || x->size() != y->size()) return false;
+    if (!group->space.unify_broadcast(*x, shifted(*y, offset))) return false;
+    if (!Extension(*group, facts_).legal()) return false;
+    adopt({a, b}, std::move(group));
+    return true;
+  }
+
+  /// Under which label a group reads `value` directly and element by element.
+  const Label* reading_label(const Group& group, const Value* value) const {
+    for (const Node* node : group.nodes) {
+      const OpKind kind = ir::info(node->op).kind;
+      for (const Value* operand : node->operands) {
+        if (operand != value) continue;
+        if (kind == OpKind::Reduction) return group.find_reduced(node);
+        if (ir::is_elementwise(node->op) && value->type->numel() == node->results[0].type->numel() &&
+            value->type->rank() == node->results[0].type->rank())
+          return group.find(&node->results[0]);
+      }
+    }
+    return nullptr;
+  }
+
+  /// In program order of each unit's last node, as far as dependencies allow.
+  std::vector<Unit> ordered() {
+    std::vector<uint32_t> waiting(units_.size());
+    using Entry = std::pair<uint32_t, uint32_t>;
+    std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
+    for (uint32_t k = 0; k < units_.size(); ++k) {
+      if (!units_[k].alive) continue;
+      units_[k].depends.for_each([&](uint32_t unit) { waiting[k] += units_[unit].alive; });
+      if (!waiting[k]) ready.push({units_[k].position, k});
+    }
+    std::vector<Unit> order;
+    while (!ready.empty()) {
+      const uint32_t unit = ready.top().second;
+      ready.pop();
+      for (uint32_t k = 0; k < units_.size(); ++k)
+        if (units_[k].alive && units_[k].depends.has(unit) && --waiting[k] == 0)
+          ready.push({units_[k].position, k});
+      order.push_back({std::move(units_[unit].group), units_[unit].call});
+    }
+    size_t alive = 0;
+    for (const Building& unit : units_) alive += unit.alive;
+    BRAZE_CHECK(order.size() == alive, "kernels depend on each other in a circle");
+    return order;
+  }
+
+  const ir::Graph& graph_;
+  const Facts& facts_;
+  bool fuse_;
+  size_t limit_ = 0;
+  std::vector<Building> units_;
+  std::vector<uint32_t> owner_;  ///< Unit of each node, by id.
+};
+
+}  // namespace
+
+const Label* Group::find(const Value* value) const {
+  for (const auto& [known, label] : labels)
+    if (known == value) return &label;
+  return nullptr;
+}
+
+const Label* Group::find_reduced(const Node* reduction) const {
+  for (const auto& [node, label] : reduced_inputs)
+    if (node == reduction) return &label;
+  return nullptr;
+}
+
+const Label* Group::find_reshaped(const Node* reshape) const {
+  for (const auto& [node, label] : reshaped_inputs)
+    if (node == reshape) return &label;
+  return nullptr;
+}
+
+bool Group::contains(const Node* node) const {
+  return std::find(nodes.begin(), nodes.end(), node) != nodes.end();
+}
+
+AxisList Group::reduced_axes() const {
+  AxisList axes;
+  if (reduced_inputs.empty()) return axes;
+  const auto& [node, label] = reduced_inputs.front();
+  for (int64_t dim : node->ints_attr("dims")) {
+    AxisList more = space.leaves(label[dim]);
+    axes.insert(axes.end(), more.begin(), more.end());
+  }
+  std::sort(axes.begin(), axes.end());
+  return axes;
+}
+
+std::vector<Unit> form_units(const ir::Graph& graph, const Facts& facts, bool fuse) {
+  return Former(graph, facts, fuse).run();
+}
+
+}  // namespace braze::loops

@@ -1,0 +1,74 @@
+// loops/fusion.h: which nodes of a graph become one kernel.
+//
+// Fusion is greedy in program order: a node joins the kernels of its producers where one loop nest can compute
+// both, largest operand first, because that saves the most memory traffic. Afterwards kernels that read the same
+// large values are joined side by side. A kernel is legal when
+//   - no path leaves it and comes back (through a library call, say),
+//   - its values share one iteration space (loops/axes.h) with at most one set of reduced axes R: every stored
+//   value
+//     runs over all axes, or over all but R,
+//   - a value read through slice, flip, gather or pad is not computed in it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "ir/graph.h"
+#include "loops/axes.h"
+#include "loops/window.h"
+
+namespace braze::loops {
+
+/// A kernel to be: its nodes in program order and the labels of what they compute.
+struct Group {
+  std::vector<const ir::Node*> nodes;
+  AxisSpace space;
+  std::vector<std::pair<const ir::Value*, Label>> labels;         ///< Members' results and views of them.
+  std::vector<std::pair<const ir::Node*, Label>> reduced_inputs;  ///< Label of each reduction's operand.
+  /// Label of the operand of each computed reshape; absent where the shapes do not factor.
+  std::vector<std::pair<const ir::Node*, Label>> reshaped_inputs;
+  bool wide = false;  ///< A reduction over much with few results: split over threads, nothing may follow it.
+
+  const Label* find(const ir::Value* value) const;
+  const Label* find_reduced(const ir::Node* reduction) const;
+  const Label* find_reshaped(const ir::Node* reshape) const;
+  bool contains(const ir::Node* node) const;
+  AxisList reduced_axes() const;  ///< Leaves, sorted; empty without reductions.
+};
+
+/// What the planner runs in turn: a group, or one library call.
+struct Unit {
+  std::unique_ptr<Group> group;
+  const ir::Node* call = nullptr;
+};
+
+/// Facts about values that fusion and emission share.
+class Facts {
+ public:
+  Facts(const ir::Graph& graph, const Windows& windows);
+  const Windows& windows;
+  /// Nodes that read `value`, itself or through views.
+  const std::vector<const ir::Node*>& consumers(const ir::Value* value) const { return consumers_[value->id]; }
+  /// Read by the caller at the end: a graph output or a mutation.
+  bool escapes(const ir::Value* value) const { return escapes_[value->id]; }
+  /// Computed from scalars and iota alone by a few cheap ops: recomputed wherever it is read.
+  bool is_free(const ir::Value* value) const { return free_[value->id] != 0; }
+
+ private:
+  std::vector<std::vector<const ir::Node*>> consumers_;
+  std::vector<bool> escapes_;
+  std::vector<uint8_t> free_;  ///< Number of ops that recompute it, 0: not free.
+};
+
+/// Its recomputation costs less than a load from memory: elementwise, and neither a division by an integer nor a
+/// function evaluated by a polynomial.
+bool is_cheap(ir::Op op);
+
+/// Operands of `node` that are read at any place (tables of gathers, sources of pad), as a bit mask.
+uint32_t random_access_operands(const ir::Node* node);
+
+/// Units in an order that respects data and effects.
+std::vector<Unit> form_units(const ir::Graph& graph, const Facts& facts, bool fuse);
+
+}  // namespace braze::loops

@@ -1,0 +1,241 @@
+// loops/lower.cpp: graph to plan.
+#include <algorithm>
+#include <unordered_map>
+
+#include "loops/fusion.h"
+#include "loops/memory.h"
+#include "loops/nest.h"
+#include "loops/plan.h"
+#include "loops/window.h"
+#include "support/error.h"
+
+namespace braze::loops {
+
+namespace {
+
+using ir::Node;
+using ir::Op;
+using ir::OpKind;
+using ir::Value;
+
+/// Library calls that write into memory given to them; the others allocate their results.
+bool writes_into(Op op) {
+  return op == Op::mm || op == Op::addmm || op == Op::bmm || op == Op::baddbmm;
+}
+
+class Lowering {
+ public:
+  Lowering(std::shared_ptr<const ir::Graph> graph, const LoweringOptions& options)
+      : graph_(*graph),
+        options_(options),
+        windows_(graph_),
+        facts_(graph_, windows_),
+        buffer_of_(graph_.value_limit(), -1) {
+    plan_.graph = std::move(graph);
+  }
+
+  Plan run() {
+    for (uint32_t k = 0; k < graph_.inputs().size(); ++k) {
+      const Value* value = graph_.inputs()[k].value;
+      buffer_of_[value->id] = add_buffer(BufferKind::input, value);
+      plan_.buffers.back().index = k;
+    }
+    claim_outputs();
+    for (Unit& unit : form_units(graph_, facts_, options_.fuse)) {
+      if (unit.call)
+        add_call(unit.call);
+      else
+        add_group(*unit.group);
+    }
+    finish_outputs();
+    for (const ir::Mutation& mutation : graph_.mutations()) {
+      // Another mutation may overwrite an input before this one reads it, so nothing is copied from an input
+      // directly.
+      const Value* base = windows_.base(mutation.value);
+      const bool direct = base->def->op != Op::input && ir::info(base->def->op).kind != OpKind::Source;
+      plan_.mutations.push_back(direct ? view_of(windows_.of(mutation.value))
+                                       : copied(mutation.value, BufferKind::temporary));
+    }
+    plan_memory(plan_, options_.reuse_memory);
+    return std::move(plan_);
+  }
+
+ private:
+  int32_t add_buffer(BufferKind kind, const Value* value) {
+    PlanBuffer buffer;
+    buffer.kind = kind;
+    buffer.value = value;
+    buffer.bytes = value->type->numel() * ir::byte_size(value->type->dtype);
+    plan_.buffers.push_back(buffer);
+    return static_cast<int32_t>(plan_.buffers.size() - 1);
+  }
+
+  /// Outputs whose memory a kernel or call can fill directly: each value at most once, and not through a view.
+  void claim_outputs() {
+    output_of_.assign(graph_.value_limit(), -1);
+    const auto& outputs = graph_.outputs();
+    for (size_t k = 0; k < outputs.size(); ++k) {
+      const Value* value = outputs[k];
+      const Node* node = value->def;
+      if (!windows_.is_base(value) || output_of_[value->id] >= 0 || ir::info(node->op).kind == OpKind::Source)
+        continue;
+      const std::vector<int64_t> strides = storage_strides(value);
+      if (!std::equal(strides.begin(), strides.end(), value->type->strides.begin())) continue;
+      output_of_[value->id] = static_cast<int32_t>(k);
+    }
+  }
+
+  uint32_t memory_of(const Value* base) {
+    int32_t& buffer = buffer_of_[base->id];
+    if (buffer >= 0) return static_cast<uint32_t>(buffer);
+    const Node* node = base->def;
+    if (node->op == Op::scalar || node->op == Op::iota) {
+      buffer = add_buffer(BufferKind::temporary, base);
+      const Window whole{base, {base->type->sizes.begin(), base->type->sizes.end()}, storage_strides(base), 0};
+      add_kernel(build_copy(whole, whole, options_), {node});
+      return static_cast<uint32_t>(buffer_of_[base->id]);
+    }
+    const int32_t output = output_of_[base->id];
+    BufferKind kind = output >= 0 ? BufferKind::output : BufferKind::temporary;
+    if (ir::info(node->op).kind == OpKind::Library && !writes_into(node->op)) kind = BufferKind::call;
+    buffer = add_buffer(kind, base);
+    if (output >= 0) plan_.buffers.back().index = static_cast<uint32_t>(output);
+    return static_cast<uint32_t>(buffer);
+  }
+
+  View view_of(const Window& window) {
+    return {memory_of(window.base), window.base->type->dtype, window.sizes, window.strides, window.offset};
+  }
+
+  void add_group(const Group& group) {
+    const Node* node = group.nodes[0];
+    const bool writes = std::any_of(group.nodes.begin(), group.nodes.end(),
+                                    [](const Node* member) { return member->results[0].type->numel() != 0; });
+    if (!writes) {
+      for (const Node* member : group.nodes) memory_of(&member->results[0]);
+      return;
+    }
+    if (node->op == Op::cat) return add_cat(node);
+    add_kernel(node->op == Op::cumsum ? build_scan(node, facts_) : build_kernel(group, facts_, options_),
+               group.nodes);
+  }
+
+  void add_cat(const Node* node) {
+    const Value* result = &node->results[0];
+    const auto dim = static_cast<size_t>(node->int_attr("dim"));
+    Window to{result, {}, storage_strides(result), 0};
+    for (const Value* operand : node->operands) {
+      if (operand->type->numel() == 0) continue;
+      to.sizes.assign(operand->type->sizes.begin(), operand->type->sizes.end());
+      add_kernel(build_copy(windows_.of(operand), to, options_), {node});
+      to.offset += operand->type->sizes[dim] * to.strides[dim];
+    }
+  }
+
+  void add_kernel(KernelDraft draft, std::vector<const Node*> fused) {
+    Step step;
+    step.kind = Step::Kind::kernel;
+    for (const KernelDraft::Parameter& parameter : draft.parameters) {
+      if (parameter.value) {
+        step.kernel.buffers.push_back(memory_of(parameter.value));
+        continue;
+      }
+      PlanBuffer scratch;
+      scratch.bytes = parameter.scratch_bytes;
+      plan_.buffers.push_back(scratch);
+      step.kernel.buffers.push_back(static_cast<uint32_t>(plan_.buffers.size() - 1));
+    }
+    step.kernel.scalars = std::move(draft.scalars);
+    step.kernel.bytes_read = draft.bytes_read;
+    step.kernel.bytes_written = draft.bytes_written;
+    for (const Node* node : fused) {
+      const std::string_view name = ir::info(node->op).name;
+      if (!step.kernel.description.empty()) step.kernel.description += '+';
+      step.kernel.description += name;
+    }
+    step.kernel.fused = std::move(fused);
+    const Hash128 hash = structural_hash(*draft.kernel);
+    const auto [it, fresh] = kernels_.try_emplace(hash, static_cast<uint32_t>(plan_.kernels.size()));
+    if (fresh) {
+      draft.kernel->name = kernel_name(step.kernel.description, hash);
+      plan_.kernels.push_back(std::move(draft.kernel));
+      plan_.kernel_hashes.push_back(hash);
+    }
+    step.kernel.kernel = it->second;
+    plan_.steps.push_back(std::move(step));
+  }
+
+  /// At most five op names and eight digits of the hash.
+  static std::string kernel_name(std::string_view description, const Hash128& hash) {
+    std::string name;
+    int words = 0;
+    for (char c : description) {
+      if (c == '+' && ++words == 5) break;
+      name += c == '+' ? '_' : c;
+    }
+    return name + "_" + hash.hex().substr(0, 8);
+  }
+
+  void add_call(const Node* node) {
+    Step step;
+    step.kind = Step::Kind::call;
+    step.call.node = node;
+    for (const Value* operand : node->operands) step.call.operands.push_back(view_of(windows_.of(operand)));
+    for (const Value& result : node->results)
+      step.call.results.push_back(result.type ? static_cast<int32_t>(memory_of(&result)) : -1);
+    plan_.steps.push_back(std::move(step));
+  }
+
+  View copied(const Value* value, BufferKind kind) {
+    const ir::Type& type = *value->type;
+    const std::vector<int64_t> sizes(type.sizes.begin(), type.sizes.end());
+    std::vector<int64_t> strides = ir::contiguous_strides(type.sizes);
+    const bool dense = storage_strides(value) == std::vector<int64_t>(type.strides.begin(), type.strides.end());
+    if (dense && value->def->op != Op::input) strides.assign(type.strides.begin(), type.strides.end());
+    const int32_t buffer = add_buffer(kind, value);
+    if (type.numel() != 0) {
+      const Window from = windows_.of(value);
+      KernelDraft draft = build_copy(from, {value, sizes, strides, 0}, options_);
+      // The copy's own memory is the parameter that it writes; `value` itself may be the input that it reads.
+      std::vector<uint32_t> memory;
+      for (size_t k = 0; k < draft.parameters.size(); ++k) {
+        const bool stores = draft.kernel->buffers[k].access == Access::out;
+        memory.push_back(stores ? static_cast<uint32_t>(buffer) : memory_of(from.base));
+      }
+      for (KernelDraft::Parameter& parameter : draft.parameters) parameter.value = from.base;
+      add_kernel(std::move(draft), {value->def});
+      plan_.steps.back().kernel.buffers = std::move(memory);
+      plan_.steps.back().kernel.description = "copy";
+    }
+    return {static_cast<uint32_t>(buffer), type.dtype, sizes, strides, 0};
+  }
+
+  void finish_outputs() {
+    const auto& outputs = graph_.outputs();
+    for (size_t k = 0; k < outputs.size(); ++k) {
+      if (output_of_[outputs[k]->id] == static_cast<int32_t>(k)) {
+        plan_.outputs.push_back(view_of(windows_.of(outputs[k])));
+        continue;
+      }
+      plan_.outputs.push_back(copied(outputs[k], BufferKind::output));
+      plan_.buffers[plan_.outputs.back().buffer].index = static_cast<uint32_t>(k);
+    }
+  }
+
+  const ir::Graph& graph_;
+  const LoweringOptions& options_;
+  Windows windows_;
+  Facts facts_;
+  Plan plan_;
+  std::vector<int32_t> buffer_of_;  ///< Plan buffer of each base value.
+  std::vector<int32_t> output_of_;  ///< Graph output that a value's own memory serves.
+  std::unordered_map<Hash128, uint32_t> kernels_;
+};
+
+}  // namespace
+
+Plan lower(std::shared_ptr<const ir::Graph> graph, const LoweringOptions& options) {
+  return Lowering(std::move(graph), options).run();
+}
+
+}  // namespace braze::loops

@@ -1,0 +1,605 @@
+// loops/nest.cpp: the loops of a kernel, and which values each pass over the reduced axes computes.
+#include "loops/nest.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "loops/nest_builder.h"
+#include "support/error.h"
+
+namespace braze::loops {
+
+using ir::Node;
+using ir::Op;
+using ir::OpKind;
+using ir::Value;
+
+namespace {
+
+constexpr int64_t thread_work = 1 << 15;       ///< Cheap element operations worth handing to another thread.
+constexpr int64_t scratch_elements = 1 << 14;  ///< Longest row kept between passes: 64 KB, inside the cache.
+constexpr int64_t most_chunks = 64;  ///< Of a split reduction; fixed, so that results do not depend on threads.
+
+const Node* free_iota(const Value* value) {
+  if (value->def->op == Op::iota) return value->def;
+  for (const Value* operand : value->def->operands)
+    if (const Node* found = free_iota(operand)) return found;
+  return nullptr;
+}
+
+Combine combine_of(Op op) {
+  switch (op) {
+    case Op::sum: return Combine::sum;
+    case Op::prod: return Combine::prod;
+    case Op::amax: return Combine::max;
+    case Op::amin: return Combine::min;
+    case Op::any: return Combine::any;
+    case Op::all: return Combine::all;
+    case Op::argmax: return Combine::argmax;
+    case Op::argmin: return Combine::argmin;
+    default: break;
+  }
+  BRAZE_CHECK(false, "not a reduction: ", ir::info(op).name);
+  return Combine::sum;
+}
+
+bool with_index(Combine combine) {
+  return combine == Combine::argmax || combine == Combine::argmin;
+}
+
+}  // namespace
+
+NestBuilder::NestBuilder(const Group& group, const Facts& facts, const LoweringOptions& options)
+    : group_(group),
+      facts_(facts),
+      options_(options),
+      draft_{std::make_unique<Kernel>(), {}, {}, 0, 0},
+      kernel_(*draft_.kernel) {}
+
+// ---- planning
+
+bool NestBuilder::is_stored(const Value* value) const {
+  if (facts_.escapes(value)) return true;
+  const auto& consumers = facts_.consumers(value);
+  return std::any_of(consumers.begin(), consumers.end(), [&](const Node* node) { return !group_.contains(node); });
+}
+
+std::vector<int64_t> NestBuilder::strides_of(const Value* stored) const {
+  return store_strides_.empty() ? storage_strides(stored) : store_strides_;
+}
+
+void NestBuilder::number_leaves() {
+  reduced_ = group_.reduced_axes();
+  auto add = [&](const Label& label) {
+    for (const AxisList& list : label)
+      for (AxisId axis : group_.space.leaves(list)) {
+        if (std::find(leaves_.axes.begin(), leaves_.axes.end(), axis) != leaves_.axes.end()) continue;
+        leaves_.axes.push_back(axis);
+        leaves_.sizes.push_back(group_.space.size(axis));
+        leaves_.reduced.push_back(std::binary_search(reduced_.begin(), reduced_.end(), axis));
+        leaves_.individual.push_back(false);
+      }
+  };
+  for (const Node* node : group_.nodes) {
+    if (const Label* label = group_.find_reduced(node)) add(*label);
+    add(*group_.find(&node->results[0]));
+  }
+  leaf_value_.resize(leaves_.axes.size());
+}
+
+bool NestBuilder::runs_over_reduced(const Label& label) const {
+  for (AxisId axis : group_.space.axes_of(label))
+    if (std::binary_search(reduced_.begin(), reduced_.end(), axis)) return true;
+  return false;
+}
+
+void NestBuilder::collect_accesses() {
+  auto pattern = [&](const Label& label, std::span<const int64_t> sizes, std::span<const int64_t> strides,
+                     int64_t bytes, bool store) {
+    AccessPattern access{std::vector<int64_t>(leaves_.axes.size()), bytes, store};
+    for (size_t k = 1; k <= std::min(label.size(), sizes.size()); ++k) {
+      if (sizes[sizes.size() - k] == 1) continue;
+      int64_t stride = strides[sizes.size() - k];
+      const AxisList list = group_.space.leaves(label[label.size() - k]);
+      for (size_t j = list.size(); j-- > 0;) {
+        const size_t leaf = leaves_.index_of(list[j]);
+        access.strides[leaf] += stride;
+        if (stride != 0) access.weight *= leaves_.sizes[leaf];
+        stride *= leaves_.sizes[leaf];
+      }
+    }
+    accesses_.push_back(std::move(access));
+  };
+  auto single_out = [&](const Label& label) {
+    for (AxisId axis : group_.space.axes_of(label)) leaves_.individual[leaves_.index_of(axis)] = true;
+  };
+  auto read_pattern = [&](const Value* value, const Label& label) {
+    if (facts_.is_free(value)) {
+      if (free_iota(value)) single_out(label);
+      return;
+    }
+    const Value* base = facts_.windows.base(value);
+    if (group_.contains(base->def) || base->def->op == Op::scalar) return;
+    const Window& window = facts_.windows.of(value);
+    pattern(label, window.sizes, window.strides, ir::byte_size(base->type->dtype), false);
+  };
+  for (const Node* node : group_.nodes) {
+    const Value* result = &node->results[0];
+    const Label& label = *group_.find(result);
+    if (is_stored(result))
+      pattern(label, result->type->sizes, strides_of(result), ir::byte_size(result->type->dtype), true);
+    switch (ir::info(node->op).kind) {
+      case OpKind::Reduction: {
+        const Label& operand = *group_.find_reduced(node);
+        read_pattern(node->operands[0], operand);
+        if (!with_index(combine_of(node->op))) break;
+        // The index counts through the reduced dimensions in order: loops may be one only if it agrees.
+        std::vector<int64_t> strides(operand.size(), 0);
+        int64_t stride = 1;
+        const auto dims = node->ints_attr("dims");
+        for (size_t k = dims.size(); k-- > 0;) {
+          strides[static_cast<size_t>(dims[k])] = stride;
+          stride *= node->operands[0]->type->sizes[static_cast<size_t>(dims[k])];
+        }
+        pattern(operand, node->operands[0]->type->sizes, strides, 0, false);
+        break;
+      }
+      case OpKind::View:
+        if (const Label* operand = group_.find_reshaped(node))
+          read_pattern(node->operands[0], *operand);
+        else
+          single_out(label);
+        break;
+      case OpKind::Gather: {
+        for (size_t k = 1; k < node->operands.size(); ++k) {
+          size_t first = 0;
+          if (node->op == Op::index_select) first = static_cast<size_t>(node->int_attr("dim"));
+          if (node->op == Op::index) first = static_cast<size_t>(node->ints_attr("dims")[0]);
+          size_t rank = static_cast<size_t>(node->operands[k]->type->rank());
+          if (node->op == Op::index)
+            for (size_t j = 1; j < node->operands.size(); ++j)
+              rank = std::max(rank, static_cast<size_t>(node->operands[j]->type->rank()));
+          const Label part(label.begin() + static_cast<int64_t>(first),
+                           label.begin() + static_cast<int64_t>(first + rank));
+          read_pattern(node->operands[k], part);
+        }
+        const Window& table = facts_.windows.of(node->operands[0]);
+        if (node->op == Op::embedding) {
+          const auto rank = static_cast<size_t>(node->operands[1]->type->rank());
+          const Label rows(label.begin() + static_cast<int64_t>(rank), label.end());
+          pattern(rows, std::span(table.sizes).subspan(1), std::span(table.strides).subspan(1),
+                  ir::byte_size(result->type->dtype), false);
+        } else {
+          single_out(label);
+        }
+        break;
+      }
+      case OpKind::Pad:
+      case OpKind::Scatter: {
+        const Value* moved = node->operands[node->op == Op::pad ? 0 : 1];
+        if (node->op == Op::slice_scatter) read_pattern(node->operands[0], label);
+        const Window& window = facts_.windows.of(moved);
+        std::vector<int64_t> sizes(window.sizes.size(), 2);  // also a dimension of size 1 moves once padded
+        pattern(label, sizes, window.strides, ir::byte_size(moved->type->dtype), false);
+        const auto out = result->type->sizes;
+        for (size_t k = 0; k < out.size(); ++k)
+          if (out[k] != window.sizes[k] || (node->op == Op::pad && node->ints_attr("low")[k] != 0))
+            single_out({label[k]});
+        break;
+      }
+      default:
+        for (const Value* operand : node->operands) read_pattern(operand, label);
+    }
+  }
+}
+
+/// In which pass a value can first be computed: after all reductions that it needs.
+int NestBuilder::depth_of(const Value* value) {
+  const Value* base = facts_.windows.base(value);
+  const Node* node = base->def;
+  if (facts_.is_free(value) || !group_.contains(node)) return 0;
+  for (const auto& [known, depth] : depths_)
+    if (known == base) return depth;
+  int depth = 0;
+  for (const Value* operand : node->operands) depth = std::max(depth, depth_of(operand));
+  if (ir::info(node->op).kind == OpKind::Reduction) ++depth;
+  depths_.push_back({base, depth});
+  return depth;
+}
+
+void NestBuilder::plan_passes() {
+  passes_ = 0;
+  for (const Node* node : group_.nodes) {
+    const Value* result = &node->results[0];
+    const int depth = depth_of(result);
+    if (ir::info(node->op).kind == OpKind::Reduction)
+      passes_ = std::max(passes_, depth);
+    else if (is_stored(result) && runs_over_reduced(*group_.find(result)))
+      passes_ = std::max(passes_, depth + 1);
+    work_ += is_cheap(node->op) ? 1 : 8;
+  }
+}
+
+/// Marks what one pass evaluates. A costly value that an earlier pass had is kept in a row buffer from there.
+void NestBuilder::mark_evaluated(const Value* value, int pass) {
+  const Value* base = facts_.windows.base(value);
+  const Node* node = base->def;
+  if (facts_.is_free(value) || !group_.contains(node) || ir::info(node->op).kind == OpKind::Reduction) return;
+  if (!runs_over_reduced(*group_.find(base))) return;
+  for (const auto& [known, first] : first_pass_) {
+    if (known != base) continue;
+    if (first == pass) return;
+    if (!is_cheap(node->op) && ir::info(node->op).kind != OpKind::View) {
+      const bool kept =
+          std::any_of(scratch_.begin(), scratch_.end(), [&](const Scratch& s) { return s.value == base; });
+      if (!kept) scratch_.push_back({base});
+      return;
+    }
+    for (const Value* operand : node->operands) mark_evaluated(operand, pass);
+    return;
+  }
+  first_pass_.push_back({base, pass});
+  for (const Value* operand : node->operands) mark_evaluated(operand, pass);
+}
+
+void NestBuilder::plan_scratch() {
+  if (nest_.form != LoopNest::Form::rows || nest_.reduced_size() > scratch_elements) return;
+  for (int pass = 0; pass < passes_; ++pass)
+    for (const Node* node : group_.nodes) {
+      const Value* result = &node->results[0];
+      if (ir::info(node->op).kind == OpKind::Reduction) {
+        if (depth_of(result) - 1 == pass) mark_evaluated(node->operands[0], pass);
+      } else if (is_stored(result) && runs_over_reduced(*group_.find(result)) && depth_of(result) == pass) {
+        mark_evaluated(result, pass);
+      }
+    }
+}
+
+// ---- loops
+
+int64_t NestBuilder::grain(int64_t elements) const {
+  return std::max<int64_t>(1, thread_work / std::max<int64_t>(1, elements * work_ / 2));
+}
+
+int32_t NestBuilder::unroll_for(size_t statements) const {
+  return statements <= 10 ? 4 : statements <= 24 ? 2 : 1;
+}
+
+/// Defines the indices of the outer axes (and of the lane, if `with_lane`) from the variable of the top-level loop.
+void NestBuilder::open_outer(Loop& loop) {
+  loop.var = kernel_.add_value(DType::i64);
+  Builder builder(kernel_, *blocks_[0]);
+  Affine whole;
+  whole.add(1, loop.var);
+  std::vector<std::pair<int64_t, Index*>> parts;  // innermost first
+  if (chunks_ > 1) parts.push_back({chunks_, &chunk_});
+  for (size_t k = nest_.outer.size(); k-- > 0;)
+    if (nest_.outer[k].size > 0) parts.push_back({nest_.outer[k].size, &leaf_value_[nest_.outer[k].innermost()]});
+  Affine rest = whole;
+  for (size_t k = 0; k < parts.size(); ++k) {
+    parts[k].second->level = 0;
+    if (k + 1 == parts.size()) {
+      parts[k].second->affine = rest;
+      break;
+    }
+    const ValueId value = builder.affine(rest);
+    const ValueId size = builder.constant(DType::i64, Number::of_int(parts[k].first));
+    parts[k].second->affine = {};
+    parts[k].second->affine.add(1, builder.compute(Op::remainder, {value, size}));
+    rest = {};
+    rest.add(1, builder.compute(Op::floor_div, {value, size}));
+  }
+}
+
+void NestBuilder::store_all(int pass, bool rows) {
+  for (const Node* node : group_.nodes) {
+    const Value* result = &node->results[0];
+    if (!is_stored(result)) continue;
+    const Label& label = *group_.find(result);
+    const bool full = reduced_.empty() || runs_over_reduced(label);
+    if (full == rows || (full && depth_of(result) != pass && !reduced_.empty())) continue;
+    const Scalar value = member(result);
+    const std::vector<int64_t> strides = strides_of(result);
+    const Window window{result, {result->type->sizes.begin(), result->type->sizes.end()}, strides, 0};
+    int level = 0;
+    const Affine index = offset_of(window, place_of(label, result->type->sizes), level);
+    level = full && !reduced_.empty() ? 2 : lane_level_;
+    const int64_t bytes = result->type->numel() * ir::byte_size(result->type->dtype);
+    at(level).store(buffer_of(result, Access::out), index, value.id, none, full && bytes >= options_.stream_bytes);
+  }
+}
+
+void NestBuilder::build_points() {
+  Stmt top{};
+  top.kind = StmtKind::loop;
+  top.loop = std::make_unique<Loop>();
+  Loop& loop = *top.loop;
+  blocks_[0] = &loop.body;
+  if (nest_.outer.empty()) {
+    loop.var = kernel_.add_value(DType::i64);
+    loop.end = Extent(nest_.has_lane ? nest_.lane.size : 1);
+    if (nest_.has_lane) {
+      leaf_value_[nest_.lane.innermost()].affine.add(1, loop.var);
+      loop.schedule.parallel = loop.schedule.vector = true;
+      loop.schedule.grain = (grain(1) + 1023) / 1024 * 1024;
+    }
+    store_all(0, false);
+    if (nest_.has_lane) loop.schedule.unroll = unroll_for(loop.body.size());
+  } else {
+    loop.end = Extent(nest_.outer_size());
+    loop.schedule.parallel = true;
+    loop.schedule.grain = grain(nest_.lane.size);
+    open_outer(loop);
+    Stmt inner{};
+    inner.kind = StmtKind::loop;
+    inner.loop = std::make_unique<Loop>();
+    inner.loop->var = kernel_.add_value(DType::i64);
+    inner.loop->end = Extent(nest_.lane.size);
+    inner.loop->schedule.vector = true;
+    blocks_[1] = &inner.loop->body;
+    lane_level_ = 1;
+    Index& lane = leaf_value_[nest_.lane.innermost()];
+    lane.affine.add(1, inner.loop->var);
+    lane.level = 1;
+    store_all(0, false);
+    inner.loop->schedule.unroll = unroll_for(inner.loop->body.size());
+    loop.body.push_back(std::move(inner));
+  }
+  kernel_.body.push_back(std::move(top));
+}
+
+void NestBuilder::build_passes(int first_level) {
+  lane_level_ = first_level;
+  for (Scratch& scratch : scratch_) {
+    const DType type = ir::compute_dtype(scratch.value->type->dtype);
+    scratch.buffer = at(first_level).alloc(concat("row", scratch.value->id), type, Extent(nest_.reduced_size()));
+  }
+  for (pass_ = 0; pass_ < passes_; ++pass_) run_pass(pass_);
+  if (partials_.empty()) store_all(passes_, true);
+}
+
+void NestBuilder::run_pass(int pass) {
+  std::erase_if(memo_, [](const Memo& memo) { return memo.scalar.level == 2; });
+  Block body;
+  blocks_[2] = &body;
+  for (const LoopAxis& axis : nest_.reduced) {
+    Index& index = leaf_value_[axis.innermost()];
+    index = {};
+    index.level = 2;
+    index.affine.add(1, kernel_.add_value(DType::i64));
+  }
+  std::vector<Reduction> reductions;
+  std::vector<const Node*> nodes;
+  for (const Node* node : group_.nodes) {
+    if (ir::info(node->op).kind != OpKind::Reduction || depth_of(&node->results[0]) - 1 != pass) continue;
+    Reduction reduction;
+    reduction.combine = combine_of(node->op);
+    const Label& label = *group_.find_reduced(node);
+    reduction.yielded.push_back(read(node->operands[0], label).id);
+    if (with_index(reduction.combine)) {
+      AxisList order;
+      for (int64_t dim : node->ints_attr("dims")) {
+        const AxisList& list = label[static_cast<size_t>(dim)];
+        order.insert(order.end(), list.begin(), list.end());
+      }
+      Index index = index_of(order);
+      reduction.yielded.push_back(at(2).affine(index.affine));
+    }
+    reductions.push_back(std::move(reduction));
+    nodes.push_back(node);
+  }
+  store_all(pass, false);
+  blocks_[2] = nullptr;
+  if (body.empty() && reductions.empty()) return;
+  const int container = nest_.form == LoopNest::Form::columns ? lane_level_ : 0;
+  emit_reduced_loops(nest_.reduced.size(), std::move(reductions), std::move(body),
+                     *blocks_[static_cast<size_t>(container)]);
+  const Loop& done = *blocks_[static_cast<size_t>(container)]->back().loop;
+  for (size_t k = 0; k < nodes.size(); ++k) {
+    const std::vector<ValueId>& results = done.reductions[k].results;
+    memo_.push_back({&nodes[k]->results[0], {}, {results.back(), container}});
+    for (Partial& partial : partials_) {
+      if (partial.node != nodes[k]) continue;
+      // Element (outer, lane, chunk) of the partial results.
+      Affine index;
+      int64_t factor = 1;
+      auto add = [&](const Index& part) {
+        for (const Affine::Term& term : part.affine.terms) index.add(factor * term.factor.constant, term.value);
+      };
+      add(chunk_);
+      factor = chunks_;
+      if (nest_.has_lane) {
+        add(leaf_value_[nest_.lane.innermost()]);
+        factor *= nest_.lane.size;
+      }
+      for (size_t j = nest_.outer.size(); j-- > 0; factor *= nest_.outer[j].size)
+        add(leaf_value_[nest_.outer[j].innermost()]);
+      for (size_t j = 0; j < results.size(); ++j) at(container).store(partial.buffers[j], index, results[j]);
+    }
+  }
+}
+
+/// Wraps `body` into the loops over reduced axes, innermost first, handing partial results outwards.
+void NestBuilder::emit_reduced_loops(size_t depth, std::vector<Reduction> reductions, Block body, Block& into) {
+  for (size_t k = depth; k-- > 0;) {
+    const LoopAxis& axis = nest_.reduced[k];
+    Stmt stmt{};
+    stmt.kind = StmtKind::loop;
+    stmt.loop = std::make_unique<Loop>();
+    Loop& loop = *stmt.loop;
+    loop.var = leaf_value_[axis.innermost()].affine.terms[0].value;
+    loop.end = Extent(axis.size);
+    if (k == 0 && chunks_ > 1) {
+      Builder builder(kernel_, into);
+      const int64_t length = (axis.size + chunks_ - 1) / chunks_;
+      Affine begin, end;
+      for (const Affine::Term& term : chunk_.affine.terms) {
+        begin.add(length * term.factor.constant, term.value);
+        end.add(length * term.factor.constant, term.value);
+      }
+      end.offset.constant += length;
+      loop.begin_value = builder.affine(begin);
+      loop.end_value = builder.compute(
+          Op::minimum, {builder.affine(end), builder.constant(DType::i64, Number::of_int(axis.size))});
+    }
+    if (k + 1 == depth && nest_.form == LoopNest::Form::rows) {
+      loop.schedule.vector = true;
+      loop.schedule.unroll = unroll_for(body.size());
+    }
+    loop.body = std::move(body);
+    body.clear();
+    for (Reduction& reduction : reductions) {
+      Reduction here;
+      here.combine = reduction.combine;
+      here.yielded = reduction.yielded;
+      for (ValueId value : reduction.yielded) here.results.push_back(kernel_.add_value(kernel_.types[value]));
+      reduction.yielded = here.results;
+      loop.reductions.push_back(std::move(here));
+    }
+    if (k == 0)
+      into.push_back(std::move(stmt));
+    else
+      body.push_back(std::move(stmt));
+  }
+}
+
+void NestBuilder::build_reductions() {
+  Stmt top{};
+  top.kind = StmtKind::loop;
+  top.loop = std::make_unique<Loop>();
+  Loop& loop = *top.loop;
+  blocks_[0] = &loop.body;
+  const int64_t below = nest_.reduced_size() * std::max(1, passes_);
+  if (nest_.form == LoopNest::Form::columns && nest_.outer.empty() && chunks_ == 1) {
+    loop.var = kernel_.add_value(DType::i64);
+    loop.end = Extent(nest_.lane.size);
+    loop.schedule.parallel = loop.schedule.vector = true;
+    loop.schedule.grain = (grain(below) + 15) / 16 * 16;
+    leaf_value_[nest_.lane.innermost()].affine.add(1, loop.var);
+    build_passes(0);
+  } else {
+    loop.end = Extent(nest_.outer_size() * chunks_);
+    loop.schedule.parallel = true;
+    const int64_t inner = below / chunks_ * (nest_.has_lane ? nest_.lane.size : 1);
+    loop.schedule.grain = grain(inner);
+    open_outer(loop);
+    if (nest_.form == LoopNest::Form::columns) {
+      Stmt lane{};
+      lane.kind = StmtKind::loop;
+      lane.loop = std::make_unique<Loop>();
+      lane.loop->var = kernel_.add_value(DType::i64);
+      lane.loop->end = Extent(nest_.lane.size);
+      lane.loop->schedule.vector = true;
+      blocks_[1] = &lane.loop->body;
+      Index& index = leaf_value_[nest_.lane.innermost()];
+      index.affine.add(1, lane.loop->var);
+      index.level = 1;
+      build_passes(1);
+      loop.body.push_back(std::move(lane));
+    } else {
+      build_passes(0);
+    }
+  }
+  kernel_.body.push_back(std::move(top));
+}
+
+/// Few results of much input: phase 0 reduces chunks in parallel into partial results, phase 1 joins those.
+void NestBuilder::build_split() {
+  const int64_t axis = nest_.reduced[0].size;
+  const int64_t wanted = std::min({most_chunks, axis, std::max<int64_t>(1, nest_.reduced_size() / thread_work)});
+  const int64_t length = (axis + wanted - 1) / wanted;
+  chunks_ = (axis + length - 1) / length;
+  if (chunks_ == 1) return build_reductions();
+  const int64_t results = nest_.outer_size() * (nest_.has_lane ? nest_.lane.size : 1);
+  for (const Node* node : group_.nodes) {
+    if (ir::info(node->op).kind != OpKind::Reduction) continue;
+    Partial partial{node, {}};
+    const DType type = ir::compute_dtype(node->operands[0]->type->dtype);
+    auto add = [&](DType dtype) {
+      Buffer buffer;
+      buffer.name = concat("partial", kernel_.buffers.size());
+      buffer.dtype = dtype;
+      buffer.access = Access::inout;
+      buffer.may_alias = false;
+      partial.buffers.push_back(static_cast<BufferId>(kernel_.buffers.size()));
+      kernel_.buffers.push_back(std::move(buffer));
+      draft_.parameters.push_back({nullptr, results * chunks_ * ir::byte_size(dtype)});
+    };
+    add(type);
+    if (with_index(combine_of(node->op))) add(DType::i64);
+    partials_.push_back(std::move(partial));
+  }
+  build_reductions();
+
+  Stmt top{};
+  top.kind = StmtKind::loop;
+  top.loop = std::make_unique<Loop>();
+  Loop& loop = *top.loop;
+  loop.end = Extent(results);
+  memo_.clear();
+  blocks_ = {&loop.body, nullptr, nullptr};
+  lane_level_ = 0;
+  const int64_t chunks = std::exchange(chunks_, 1);
+  if (nest_.has_lane) nest_.outer.push_back(nest_.lane);  // no lanes here: results are few
+  open_outer(loop);
+  Block body;
+  Builder builder(kernel_, body);
+  const ValueId chunk = kernel_.add_value(DType::i64);
+  Affine index;
+  index.add(chunks, loop.var);
+  index.add(1, chunk);
+  std::vector<Reduction> reductions;
+  for (const Partial& partial : partials_) {
+    Reduction reduction;
+    reduction.combine = combine_of(partial.node->op);
+    for (BufferId buffer : partial.buffers) {
+      reduction.yielded.push_back(builder.load(buffer, index));
+      reduction.results.push_back(kernel_.add_value(kernel_.types[reduction.yielded.back()]));
+    }
+    memo_.push_back({&partial.node->results[0], {}, {reduction.results.back(), 0}});
+    reductions.push_back(std::move(reduction));
+  }
+  Stmt join{};
+  join.kind = StmtKind::loop;
+  join.loop = std::make_unique<Loop>();
+  join.loop->var = chunk;
+  join.loop->end = Extent(chunks);
+  join.loop->body = std::move(body);
+  join.loop->reductions = std::move(reductions);
+  loop.body.push_back(std::move(join));
+  store_all(0, true);
+  kernel_.body.push_back(std::move(top));
+}
+
+KernelDraft NestBuilder::build() {
+  number_leaves();
+  collect_accesses();
+  nest_ = make_nest(leaves_, accesses_);
+  plan_passes();
+  if (reduced_.empty() && group_.reduced_inputs.empty()) {
+    build_points();
+  } else {
+    plan_scratch();
+    // A reduction over dimensions of size 1 has no loop: give it one of a single step.
+    if (nest_.reduced.empty()) {
+      leaves_.axes.push_back(~0u);
+      leaves_.sizes.push_back(1);
+      leaves_.reduced.push_back(true);
+      leaves_.individual.push_back(false);
+      leaf_value_.emplace_back();
+      nest_.reduced.push_back({{leaves_.axes.size() - 1}, 1});
+      if (nest_.form == LoopNest::Form::points)
+        nest_.form = nest_.has_lane ? LoopNest::Form::columns : LoopNest::Form::rows;
+    }
+    group_.wide ? build_split() : build_reductions();
+  }
+  for (const AccessPattern& access : accesses_)
+    (access.is_store ? draft_.bytes_written : draft_.bytes_read) += access.weight;
+  return std::move(draft_);
+}
+
+KernelDraft build_kernel(const Group& group, const Facts& facts, const LoweringOptions& options) {
+  return NestBuilder(group, facts, options).build();
+}
+
+}  // namespace braze::loops

@@ -1,0 +1,126 @@
+// loops/nest_builder.h: the state of build_kernel. nest.cpp decides loops and passes, read.cpp evaluates values.
+#pragma once
+
+#include <vector>
+
+#include "loops/nest.h"
+#include "loops/schedule.h"
+
+namespace braze::loops {
+
+/// Builds one kernel. Values are evaluated where their deepest axis is defined:
+///   level 0  the body of the top-level loop
+///   level 1  the body of the lane loop inside it (columns, and points with outer axes)
+///   level 2  the body of the loops over reduced axes, anew in every pass
+class NestBuilder {
+ public:
+  NestBuilder(const Group& group, const Facts& facts, const LoweringOptions& options);
+  /// Stores the group's only result in these strides instead of its own.
+  void store_as(std::vector<int64_t> strides) { store_strides_ = std::move(strides); }
+  KernelDraft build();
+
+ private:
+  /// A scalar of the kernel and the innermost level that it depends on.
+  struct Scalar {
+    ValueId id = none;
+    int level = 0;
+  };
+  /// An index along one dimension, as an affine sum over loop variables and i64 values.
+  struct Index {
+    Affine affine;
+    int level = 0;
+  };
+  struct Memo {
+    const ir::Value* value;
+    std::vector<Index> place;  ///< Empty for what is computed at its own label.
+    Scalar scalar;
+  };
+
+  // ---- nest.cpp: planning
+  void number_leaves();
+  void collect_accesses();
+  void plan_passes();
+  int depth_of(const ir::Value* value);
+  void plan_scratch();
+  void mark_evaluated(const ir::Value* value, int pass);
+  bool is_stored(const ir::Value* value) const;
+  std::vector<int64_t> strides_of(const ir::Value* stored) const;
+  bool runs_over_reduced(const Label& label) const;
+
+  // ---- nest.cpp: loops
+  void build_points();
+  void build_reductions();
+  void build_split();
+  void build_passes(int first_level);
+  void open_outer(Loop& loop);
+  void run_pass(int pass);
+  void store_all(int pass, bool rows);
+  void emit_reduced_loops(size_t depth, std::vector<Reduction> reductions, Block body, Block& into);
+  int64_t grain(int64_t elements_an_iteration) const;
+  int32_t unroll_for(size_t statements) const;
+
+  // ---- read.cpp
+  Scalar read(const ir::Value* value, const Label& label);
+  Scalar read_external(const ir::Value* value, const Label& label);
+  Affine place_in_row() const;
+  Scalar member(const ir::Value* value);
+  Scalar compute_member(const ir::Node* node);
+  Scalar elementwise(const ir::Node* node, const std::vector<Scalar>& operands);
+  Scalar gathered(const ir::Node* node);
+  Scalar padded(const ir::Node* node);
+  Scalar scattered(const ir::Node* node);
+  Scalar linearised(const ir::Node* reshape);
+  Scalar read_at(const ir::Value* value, std::vector<Index> place);
+  Scalar load(const Window& window, const std::vector<Index>& place);
+  Scalar load_if(Scalar predicate, const Window& window, const std::vector<Index>& place, Scalar otherwise);
+  Scalar free_value(const ir::Value* value, const std::vector<Index>& place);
+  std::vector<Index> place_of(const Label& label, std::span<const int64_t> sizes);
+  Index index_of(const AxisList& list);
+  std::vector<Index> back_through(const ir::Node* view, const std::vector<Index>& place);
+  Index whole_number(Scalar value) const;
+  Scalar as_value(const Index& index);
+  Scalar combine(ir::Op op, Scalar a, Scalar b);
+  Scalar constant(DType type, Number number);
+  Scalar scalar_parameter(const ir::Node* node);
+  Affine offset_of(const Window& window, const std::vector<Index>& place, int& level) const;
+  BufferId buffer_of(const ir::Value* base, Access access);
+  Builder at(int level);
+
+  const Group& group_;
+  const Facts& facts_;
+  const LoweringOptions& options_;
+  KernelDraft draft_;
+  Kernel& kernel_;
+  std::vector<int64_t> store_strides_;
+  Leaves leaves_;
+  std::vector<AccessPattern> accesses_;
+  LoopNest nest_;
+  AxisList reduced_;
+  int lane_level_ = 0;  ///< Level whose body holds the loops over reduced axes.
+  int64_t work_ = 1;    ///< Rough cost of the group's ops on one element.
+
+  std::vector<std::pair<const ir::Value*, int>> depths_;
+  std::vector<std::pair<const ir::Value*, int>> first_pass_;  ///< In which pass a value is first evaluated.
+  struct Scratch {
+    const ir::Value* value;
+    BufferId buffer = none;
+    bool filled = false;
+  };
+  std::vector<Scratch> scratch_;
+  int pass_ = 0, passes_ = 1;
+
+  std::vector<Block*> blocks_ = {nullptr, nullptr, nullptr};
+  std::vector<Memo> memo_;
+  std::vector<Index> leaf_value_;  ///< Of each loop's innermost leaf: the loop's variable.
+  std::vector<const ir::Node*> scalar_nodes_;
+  /// Partial results of a reduction split over threads.
+  struct Partial {
+    const ir::Node* node;
+    std::vector<BufferId> buffers;
+  };
+  std::vector<Partial> partials_;
+  int64_t chunks_ = 1;  ///< Into how many parts the first reduced loop is split.
+  Index chunk_;         ///< Which of them.
+};
+
+}  // namespace braze::loops

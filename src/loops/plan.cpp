@@ -1,0 +1,68 @@
+#include "loops/plan.h"
+
+#include "ir/text.h"
+#include "support/error.h"
+
+namespace braze::loops {
+
+namespace {
+
+void print_view(std::ostringstream& out, const Plan& plan, const View& view) {
+  static constexpr std::string_view kinds[] = {"input", "temp", "output", "call", "mutated"};
+  out << "#" << view.buffer << ":" << kinds[static_cast<size_t>(plan.buffers[view.buffer].kind)];
+}
+
+}  // namespace
+
+std::string print(const Plan& plan) {
+  std::ostringstream out;
+  for (size_t k = 0; k < plan.kernels.size(); ++k) {
+    if (k) out << "\n";
+    for (const Step& step : plan.steps) {
+      if (step.kind != Step::Kind::kernel || step.kernel.kernel != k) continue;
+      out << "; " << step.kernel.description << ": reads " << step.kernel.bytes_read << " bytes, writes "
+          << step.kernel.bytes_written << "\n";
+      break;
+    }
+    out << print(*plan.kernels[k]);
+  }
+  out << "\nprogram {  ; arena " << plan.arena_bytes << " bytes, " << plan.unplanned_bytes << " without reuse\n";
+  for (const Step& step : plan.steps) {
+    if (step.kind == Step::Kind::kernel) {
+      out << "  launch @" << plan.kernels[step.kernel.kernel]->name << "(";
+      for (size_t k = 0; k < step.kernel.buffers.size(); ++k) {
+        if (k) out << ", ";
+        print_view(out, plan, {step.kernel.buffers[k], {}, {}, {}, 0});
+      }
+      for (const Number& scalar : step.kernel.scalars) {
+        out << ", ";
+        if (scalar.floating)
+          out << scalar.f;
+        else
+          out << scalar.i;
+      }
+      out << ")\n";
+      continue;
+    }
+    out << "  call " << ir::info(step.call.node->op).name;
+    if (step.call.node->op == ir::Op::call) out << " " << step.call.node->text_attr("target");
+    out << "(";
+    for (size_t k = 0; k < step.call.operands.size(); ++k) {
+      if (k) out << ", ";
+      print_view(out, plan, step.call.operands[k]);
+    }
+    out << ") ->";
+    for (int32_t result : step.call.results) {
+      out << " ";
+      if (result < 0)
+        out << "-";
+      else
+        print_view(out, plan, {static_cast<uint32_t>(result), {}, {}, {}, 0});
+    }
+    out << "\n";
+  }
+  out << "}\n";
+  return out.str();
+}
+
+}  // namespace braze::loops

@@ -1,0 +1,123 @@
+#include "loops/window.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "support/error.h"
+
+namespace braze::loops {
+
+namespace {
+
+bool is_dense(const ir::Type& type) {
+  std::vector<size_t> order(type.sizes.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return type.strides[a] < type.strides[b]; });
+  int64_t expected = 1;
+  for (size_t k : order) {
+    if (type.sizes[k] == 1) continue;
+    if (type.strides[k] != expected) return false;
+    expected *= type.sizes[k];
+  }
+  return true;
+}
+
+/// Reshapes without copying, as ATen's computeStride does: walk both shapes from the inside, one chunk of
+/// memory-adjacent operand dimensions at a time.
+std::optional<std::vector<int64_t>> reshape_strides(const Window& from, std::span<const int64_t> to) {
+  std::vector<int64_t> strides(to.size(), 1);
+  const bool empty = std::find(from.sizes.begin(), from.sizes.end(), 0) != from.sizes.end();
+  if (empty) return ir::contiguous_strides(to);
+  std::vector<std::pair<int64_t, int64_t>> dims;  // (size, stride) without ones
+  for (size_t k = 0; k < from.sizes.size(); ++k)
+    if (from.sizes[k] != 1) dims.push_back({from.sizes[k], from.strides[k]});
+  int64_t view = static_cast<int64_t>(to.size()) - 1;
+  for (size_t end = dims.size(); end > 0;) {
+    // The chunk of dimensions [begin, end) that lie one inside the other.
+    size_t begin = end - 1;
+    int64_t chunk = dims[begin].first;
+    while (begin > 0 && dims[begin - 1].second == dims[begin].second * dims[begin].first)
+      chunk *= dims[--begin].first;
+    int64_t stride = dims[end - 1].second, covered = 1;
+    while (view >= 0 && (covered < chunk || to[view] == 1)) {
+      strides[view] = stride * covered;
+      covered *= to[view];
+      --view;
+    }
+    if (covered != chunk) return std::nullopt;
+    end = begin;
+  }
+  while (view >= 0) {
+    if (to[view] != 1) return std::nullopt;
+    --view;
+  }
+  return strides;
+}
+
+}  // namespace
+
+std::vector<int64_t> storage_strides(const ir::Value* value) {
+  const ir::Type& type = *value->type;
+  if (value->def->op == ir::Op::input || is_dense(type)) return {type.strides.begin(), type.strides.end()};
+  return ir::contiguous_strides(type.sizes);
+}
+
+std::optional<Window> apply_view(const ir::Node* view, const Window& operand) {
+  const ir::Type& type = *view->results[0].type;
+  Window result{operand.base, {type.sizes.begin(), type.sizes.end()}, {}, operand.offset};
+  switch (view->op) {
+    case ir::Op::permute:
+      for (int64_t dim : view->ints_attr("dims")) result.strides.push_back(operand.strides[dim]);
+      return result;
+    case ir::Op::reshape: {
+      auto strides = reshape_strides(operand, type.sizes);
+      if (!strides) return std::nullopt;
+      result.strides = std::move(*strides);
+      return result;
+    }
+    case ir::Op::expand: {
+      result.strides.assign(type.sizes.size(), 0);
+      const size_t lead = type.sizes.size() - operand.sizes.size();
+      for (size_t k = 0; k < operand.sizes.size(); ++k)
+        if (operand.sizes[k] == type.sizes[lead + k]) result.strides[lead + k] = operand.strides[k];
+      return result;
+    }
+    case ir::Op::slice: {
+      const int64_t dim = view->int_attr("dim");
+      result.strides = operand.strides;
+      result.offset += view->int_attr("start") * operand.strides[dim];
+      result.strides[dim] *= view->int_attr("step");
+      return result;
+    }
+    case ir::Op::flip:
+      result.strides = operand.strides;
+      for (int64_t dim : view->ints_attr("dims")) {
+        if (operand.sizes[dim] > 0) result.offset += (operand.sizes[dim] - 1) * operand.strides[dim];
+        result.strides[dim] = -operand.strides[dim];
+      }
+      return result;
+    default: break;
+  }
+  BRAZE_CHECK(false, "not a view: ", ir::info(view->op).name);
+  return std::nullopt;
+}
+
+Windows::Windows(const ir::Graph& graph) : windows_(graph.value_limit()) {
+  auto own = [&](const ir::Value* value) {
+    windows_[value->id] = {
+        value, {value->type->sizes.begin(), value->type->sizes.end()}, storage_strides(value), 0};
+  };
+  for (const ir::Input& input : graph.inputs()) own(input.value);
+  ir::for_each_node(graph, [&](ir::Node* node) {
+    if (ir::info(node->op).kind == ir::OpKind::View) {
+      if (auto window = apply_view(node, windows_[node->operands[0]->id])) {
+        windows_[node->results[0].id] = std::move(*window);
+        return;
+      }
+    }
+    for (ir::Value& result : node->results) own(&result);
+  });
+}
+
+}  // namespace braze::loops

@@ -1,0 +1,41 @@
+// loops/window.h: views as strided windows onto realised values.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace braze::loops {
+
+/// What a chain of views shows of `base`: element (i0, i1, ...) is base's element at offset + sum of i_k *
+/// strides[k], counted in elements from base's first.
+struct Window {
+  const ir::Value* base = nullptr;
+  std::vector<int64_t> sizes, strides;
+  int64_t offset = 0;
+};
+
+/// The strides in which a realised value is stored: those of its type where they are dense (every element once, no
+/// gaps), else row-major. Inputs keep theirs whatever they are.
+std::vector<int64_t> storage_strides(const ir::Value* value);
+
+/// The window one view further, or nothing where no strides can express it (a reshape that would copy).
+std::optional<Window> apply_view(const ir::Node* view, const Window& operand);
+
+/// Windows of every value of a graph. A view that no strides can express is its own base: it is computed, as a
+/// copy.
+class Windows {
+ public:
+  explicit Windows(const ir::Graph& graph);
+  const Window& of(const ir::Value* value) const { return windows_[value->id]; }
+  /// The value that `value` shows part of: itself unless it is a view.
+  const ir::Value* base(const ir::Value* value) const { return windows_[value->id].base; }
+  bool is_base(const ir::Value* value) const { return base(value) == value; }
+
+ private:
+  std::vector<Window> windows_;
+};
+
+}  // namespace braze::loops
