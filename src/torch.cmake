@@ -52,6 +52,15 @@ endif()
 set_target_properties(braze_torch PROPERTIES BUILD_RPATH "$ORIGIN" INSTALL_RPATH "$ORIGIN")
 set_target_properties(_C PROPERTIES BUILD_RPATH "$ORIGIN/lib" INSTALL_RPATH "$ORIGIN/lib" CXX_VISIBILITY_PRESET hidden)
 
+# Read by python/braze/_load.py before the module is loaded.
+if(SKBUILD)
+  set(version_file ${CMAKE_BINARY_DIR}/torch_version.txt)
+else()
+  set(version_file ${package}/lib/torch_version.txt)
+endif()
+file(WRITE ${version_file} "${TORCH_VERSION}\n")
+install(FILES ${version_file} DESTINATION braze/lib)
+
 install(TARGETS _C LIBRARY DESTINATION braze)
 install(TARGETS braze_torch LIBRARY DESTINATION braze/lib)
 if(TARGET braze_support)

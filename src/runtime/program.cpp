@@ -86,26 +86,25 @@ bool Program::accepts(const at::Tensor* const* arguments) const noexcept {
   return true;
 }
 
-void Program::check_arguments(const std::vector<at::Tensor>& arguments) const {
+void Program::check_arguments(const std::vector<at::Tensor>& arguments,
+                              const std::vector<std::string>& labels) const {
   if (arguments.size() != argument_count())
     throw UserError(concat("this program takes ", argument_count(), " tensors, ", arguments.size(), " were given"),
                     UserError::Kind::type);
   for (size_t k = 0; k < arguments.size(); ++k) {
-    const BoundInput& input = impl_->inputs[impl_->argument_inputs[k]];
-    if (!arguments[k].defined() || !input.expected.matches(arguments[k]))
-      fail_geometry("argument", k, impl_->trace.graph->inputs()[impl_->argument_inputs[k]].name, input.expected,
-                    arguments[k]);
+    const uint32_t i = impl_->argument_inputs[k];
+    if (arguments[k].defined() && impl_->inputs[i].expected.matches(arguments[k])) continue;
+    fail_geometry(
+        k < labels.size() ? labels[k] : concat("argument ", k, " (`", impl_->trace.graph->inputs()[i].name, "`)"),
+        impl_->inputs[i].expected, arguments[k],
+        "trace again or use one program per shape, dtype, layout and device");
   }
 }
 
-void fail_geometry(std::string_view role, size_t number, std::string_view name, const Geometry& expected,
-                   const at::Tensor& tensor) {
-  const bool argument = role == "argument";
+void fail_geometry(std::string_view what, const Geometry& expected, const at::Tensor& tensor,
+                   std::string_view advice) {
   const bool same_type = tensor.defined() && tensor.scalar_type() == expected.dtype;
-  throw UserError(concat(role, " ", argument ? std::to_string(number) + " " : "", argument ? "(`" : "`", name,
-                         argument ? "`)" : "`", ": traced with ", describe(expected), ", got ", describe(tensor),
-                         argument ? "; trace again or use one program per shape, dtype, layout and device"
-                                  : "; it was changed after tracing: trace again"),
+  throw UserError(concat(what, ": traced with ", describe(expected), ", got ", describe(tensor), "; ", advice),
                   same_type ? UserError::Kind::value : UserError::Kind::type);
 }
 

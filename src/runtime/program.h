@@ -68,7 +68,8 @@ class Program {
   bool loses_grad(const at::Tensor* const* arguments) const noexcept;
   /// Throws UserError naming the first argument whose dtype, shape, strides, device or layout is not what was
   /// traced.
-  void check_arguments(const std::vector<at::Tensor>& arguments) const;
+  /// `labels`, if given, name the arguments: "argument 1 (`mask`)".
+  void check_arguments(const std::vector<at::Tensor>& arguments, const std::vector<std::string>& labels = {}) const;
   /// The cheap test that check_arguments explains.
   bool accepts(const at::Tensor* const* arguments) const noexcept;
 

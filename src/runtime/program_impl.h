@@ -125,8 +125,8 @@ class Program::Impl {
   std::unique_ptr<Frame> make_frame() const;
 };
 
-/// Throws UserError that says how `tensor` differs from what was traced. `role` is "argument" or "parameter".
-[[noreturn]] void fail_geometry(std::string_view role, size_t number, std::string_view name,
-                                const Geometry& expected, const at::Tensor& tensor);
+/// Throws UserError that says how `tensor`, which `what` names, differs from what was traced, and what to do.
+[[noreturn]] void fail_geometry(std::string_view what, const Geometry& expected, const at::Tensor& tensor,
+                                std::string_view advice);
 
 }  // namespace braze::runtime

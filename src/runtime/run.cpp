@@ -104,7 +104,8 @@ void Program::Impl::load_inputs(Frame& frame, const at::Tensor* const* arguments
   for (uint32_t i : bound_inputs) {
     const at::Tensor& tensor = trace.bound[i];
     if (!inputs[i].expected.matches(tensor)) [[unlikely]]
-      fail_geometry("the module's tensor", i, trace.graph->inputs()[i].name, inputs[i].expected, tensor);
+      fail_geometry(concat("the module's `", trace.graph->inputs()[i].name, "`"), inputs[i].expected, tensor,
+                    "it was changed after tracing: trace again");
     frame.inputs[i] = &tensor;
   }
   if (any_written) check_aliasing(frame);

@@ -1,0 +1,31 @@
+"""braze compiles PyTorch programs: trace a function or module once, call the program instead.
+
+>>> program = braze.trace(model, (x,))
+>>> y = program(x)
+>>> print(program.code("loops"))
+"""
+
+from braze._load import C as _C
+from braze._reading import TraceWarning
+from braze._trace import trace
+
+__version__ = "0.1.0"
+
+Program = _C.Program
+Error = _C.Error
+ArgumentTypeError = _C.ArgumentTypeError
+ArgumentValueError = _C.ArgumentValueError
+OutOfRangeError = _C.OutOfRangeError
+InternalError = _C.InternalError
+
+__all__ = [
+    "ArgumentTypeError",
+    "ArgumentValueError",
+    "Error",
+    "InternalError",
+    "OutOfRangeError",
+    "Program",
+    "TraceWarning",
+    "__version__",
+    "trace",
+]

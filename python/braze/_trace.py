@@ -1,0 +1,123 @@
+"""braze.trace: from a function and example inputs to a program."""
+
+import functools
+import inspect
+import itertools
+import os
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import torch
+
+from braze import _check
+from braze._load import C
+from braze._reading import TraceWarning, freezing_reads
+
+# How the compiled part is told that a parameter was filled (python/session.h, Passed).
+_NOT_PASSED, _BY_POSITION, _BY_KEYWORD = range(3)
+
+
+def trace(
+    fn_or_module: Callable[..., Any],
+    example_inputs: torch.Tensor | Sequence[Any] = (),
+    example_kwargs: dict[str, Any] | None = None,
+    *,
+    check: bool = True,
+) -> C.Program:
+    """Traces one call of a function or module and compiles it.
+
+    Operators on tensors are recorded; nothing is computed, the examples are not touched. Python control flow, and every
+    value that is not a tensor, is fixed as it was in this call.
+
+    Args:
+        fn_or_module: what to call. Parameters and buffers of a module are bound: the program reads them at each call.
+        example_inputs: the positional arguments. One tensor alone is taken as the only one.
+        example_kwargs: the keyword arguments.
+        check: run both once on copies of the examples and compare. Differences in values are a TraceWarning.
+
+    Returns:
+        A braze.Program, called as the function is, with tensors of the same shapes, dtypes, layouts and devices.
+
+    Raises:
+        braze.Error: for what cannot be traced. What the function raises passes through.
+    """
+    args = _positional(example_inputs)
+    kwargs = dict(example_kwargs) if example_kwargs else {}
+    options = {
+        "fuse": os.environ.get("BRAZE_FUSE") != "0",
+        "disk_cache": os.environ.get("BRAZE_CACHE") != "0",
+        "verify": os.environ.get("BRAZE_VERIFY") == "1",
+    }
+    with freezing_reads():
+        program, texts = C.trace(
+            fn_or_module, _name(fn_or_module), _parameters(fn_or_module, args, kwargs), _tensors(fn_or_module), options
+        )
+    for text in texts:
+        warnings.warn(text, TraceWarning, stacklevel=2)
+    if check:
+        _check.compare(program, fn_or_module, args, kwargs)
+    return program
+
+
+def _positional(example_inputs: torch.Tensor | Sequence[Any]) -> tuple[Any, ...]:
+    if isinstance(example_inputs, torch.Tensor):
+        return (example_inputs,)
+    if isinstance(example_inputs, (tuple, list)):
+        return tuple(example_inputs)
+    raise C.ArgumentTypeError(
+        f"example_inputs is a {type(example_inputs).__name__}; give the positional arguments as a tuple, "
+        "and keyword arguments as example_kwargs"
+    )
+
+
+def _name(fn: Callable[..., Any]) -> str:
+    if isinstance(fn, functools.partial):
+        return _name(fn.func)
+    return getattr(fn, "__name__", None) or type(fn).__name__
+
+
+def _tensors(fn: Callable[..., Any]) -> Iterable[tuple[str, torch.Tensor]]:
+    owner = fn if isinstance(fn, torch.nn.Module) else getattr(fn, "__self__", None)
+    if not isinstance(owner, torch.nn.Module):
+        return []
+    return itertools.chain(owner.named_parameters(), owner.named_buffers())
+
+
+def _parameters(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple]:
+    """One row per argument: (label, name, position, has default, default, passed, value)."""
+    target = fn.forward if isinstance(fn, torch.nn.Module) else fn
+    try:
+        signature = inspect.signature(target)
+    except (TypeError, ValueError):  # Built-in functions may have none.
+        return _unnamed(args, kwargs)
+    bound = signature.bind(*args, **kwargs)
+    by_position, by_keyword = [], []
+    for parameter in signature.parameters.values():
+        name, kind = parameter.name, parameter.kind
+        if kind is parameter.VAR_POSITIONAL:
+            for value in bound.arguments.get(name, ()):
+                place = len(by_position)
+                by_position.append((f"argument {place}", None, place, False, None, _BY_POSITION, value))
+            continue
+        if kind is parameter.VAR_KEYWORD:
+            for key, value in bound.arguments.get(name, {}).items():
+                by_keyword.append((f"argument {key}", key, -1, False, None, _BY_KEYWORD, value))
+            continue
+        has_default = parameter.default is not parameter.empty
+        default = parameter.default if has_default else None
+        value = bound.arguments.get(name, default)
+        if kind is parameter.KEYWORD_ONLY:
+            passed = _BY_KEYWORD if name in bound.arguments else _NOT_PASSED
+            by_keyword.append((f"argument {name}", name, -1, has_default, default, passed, value))
+            continue
+        place = len(by_position)
+        passed = _NOT_PASSED if name not in bound.arguments else _BY_KEYWORD if name in kwargs else _BY_POSITION
+        visible = None if kind is parameter.POSITIONAL_ONLY else name
+        by_position.append((f"argument {place}", visible, place, has_default, default, passed, value))
+    return by_position + by_keyword
+
+
+def _unnamed(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple]:
+    rows = [(f"argument {i}", None, i, False, None, _BY_POSITION, value) for i, value in enumerate(args)]
+    return rows + [(f"argument {key}", key, -1, False, None, _BY_KEYWORD, value) for key, value in kwargs.items()]

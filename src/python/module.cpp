@@ -1,0 +1,33 @@
+// python/module.cpp: the module braze._C.
+#include <pybind11/pybind11.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include "capture/trace.h"
+#include "python/errors.h"
+#include "python/program_object.h"
+#include "python/session.h"
+#include "python/source.h"
+#include "python/tree.h"
+#include "runtime/program.h"
+
+PYBIND11_MODULE(_C, m) {
+  namespace py = pybind11;
+  namespace braze_python = braze::python;
+  m.doc() = "The compiled part of braze.";
+  m.attr("torch_version") = BRAZE_TORCH_VERSION;
+  braze_python::add_exceptions(m);
+  braze_python::add_program_type(m);
+  braze_python::install_trees();
+  braze::runtime::install_evaluate_hook();
+  m.def("install_source_hook", &braze_python::install_source_hook, py::arg("torch_folder"), py::arg("braze_folder"),
+        "Files below these folders are not the user's.");
+  m.def("trace", &braze_python::trace, "Traces and compiles one call; see python/session.h.");
+  m.def("materialize", &braze_python::materialize, "The value of a traced tensor.");
+  m.def("untraced", &braze_python::untraced, "Calls a function so that its operators are run, not recorded.");
+  m.def(
+      "is_tracer",
+      [](py::handle object) {
+        return THPVariable_Check(object.ptr()) && braze::capture::is_tracer(THPVariable_Unpack(object.ptr()));
+      },
+      "Whether a value is a tensor of a trace.");
+}

@@ -1,0 +1,203 @@
+// python/session.cpp
+#include "python/session.h"
+
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <optional>
+#include <unordered_map>
+
+#include "capture/trace.h"
+#include "python/errors.h"
+#include "python/program_object.h"
+#include "python/source.h"
+#include "python/tree.h"
+#include "runtime/program.h"
+#include "support/error.h"
+
+namespace braze::python {
+
+namespace {
+
+py::object wrap(const at::Tensor& tensor) {
+  PyObject* wrapped = THPVariable_Wrap(tensor);
+  if (!wrapped) throw_python_error();
+  return py::reinterpret_steal<py::object>(wrapped);
+}
+
+/// "batch['ids'][0]" as a name that prints and parses in a graph: "batch.ids.0".
+std::string graph_name(const std::string& path) {
+  std::string name;
+  for (const char c : path) {
+    const bool plain = std::isalnum(static_cast<unsigned char>(c)) || c == '_';
+    if (plain)
+      name += c;
+    else if (!name.empty() && name.back() != '.')
+      name += '.';
+  }
+  while (!name.empty() && name.back() == '.') name.pop_back();
+  return name;
+}
+
+/// Gives every distinct tensor of the arguments a tracer.
+class ArgumentVisitor : public LeafVisitor {
+ public:
+  explicit ArgumentVisitor(capture::Tracer& tracer) : tracer_(tracer) {}
+
+  uint32_t leaf(const at::Tensor& tensor, const std::string& path, bool& repeated) override {
+    if (capture::is_tracer(tensor))
+      throw UserError(path + " is a tensor of another trace; give braze.trace real tensors", UserError::Kind::type);
+    const auto [at, added] = numbers_.try_emplace(tensor.unsafeGetTensorImpl(), reals.size());
+    repeated = !added;
+    if (added) {
+      tracers_.push_back(wrap(tracer_.add_argument(tensor, graph_name(path))));
+      reals.push_back(tensor);
+      labels.push_back(concat(label, " (`", path, "`)"));
+    }
+    return at->second;
+  }
+  py::object replacement(uint32_t index) override { return tracers_[index]; }
+
+  std::vector<at::Tensor> reals;    ///< By argument of the graph.
+  std::vector<std::string> labels;  ///< Likewise.
+  std::string label;                ///< Of the slot that is being looked at.
+
+ private:
+  capture::Tracer& tracer_;
+  std::vector<py::object> tracers_;
+  std::unordered_map<const c10::TensorImpl*, uint32_t> numbers_;
+};
+
+/// Collects the tensors of a result, each object once.
+class ResultVisitor : public LeafVisitor {
+ public:
+  uint32_t leaf(const at::Tensor& tensor, const std::string&, bool& repeated) override {
+    const auto [at, added] = numbers_.try_emplace(tensor.unsafeGetTensorImpl(), tensors.size());
+    repeated = !added;
+    if (added) tensors.push_back(tensor);
+    return at->second;
+  }
+  py::object replacement(uint32_t index) override { return wrap(tensors[index]); }
+
+  std::vector<at::Tensor> tensors;
+
+ private:
+  std::unordered_map<const c10::TensorImpl*, uint32_t> numbers_;
+};
+
+/// The slots, and the example call with tracers in it.
+struct ExampleCall {
+  std::vector<Slot> slots;
+  py::list positional;
+  py::dict keywords;
+};
+
+/// Messages name "argument 1 (`batch['ids']`)".
+void label_paths(Tree& tree, const std::string& label) {
+  tree.path = concat(label, " (`", tree.path, "`)");
+  for (Tree& child : tree.children) label_paths(child, label);
+}
+
+ExampleCall read_parameters(const py::list& parameters, ArgumentVisitor& visitor) {
+  ExampleCall call;
+  for (py::handle row : parameters) {
+    const auto [label, name, position, has_default, fallback, passed, value] =
+        row.cast<std::tuple<std::string, py::object, int, bool, py::object, int, py::object>>();
+    Slot slot;
+    // The word for messages, and the word for paths: a parameter without a name is called by its number.
+    const std::string path = name.is_none() ? concat("args[", position, "]") : name.cast<std::string>();
+    slot.label = concat(label, " (`", path, "`)");
+    if (!name.is_none()) {
+      PyObject* interned = name.inc_ref().ptr();
+      PyUnicode_InternInPlace(&interned);
+      slot.name = py::reinterpret_steal<py::object>(interned);
+    }
+    slot.position = position;
+    if (has_default) slot.fallback = fallback;
+    py::object replaced;
+    if (static_cast<Passed>(passed) == Passed::no) {
+      // The function fills in its own default; a tensor there is one that it closes over.
+      slot.tree.value = value;
+      slot.tree.type = py::type::of(value);
+      slot.tree.path = path;
+    } else {
+      visitor.label = label;
+      slot.tree = make_argument_tree(value, path, visitor, replaced);
+      if (static_cast<Passed>(passed) == Passed::by_position)
+        call.positional.append(replaced);
+      else
+        call.keywords[name] = replaced;
+    }
+    label_paths(slot.tree, label);
+    call.slots.push_back(std::move(slot));
+  }
+  return call;
+}
+
+void name_parameters(capture::Tracer& tracer, const py::iterable& named) {
+  for (py::handle pair : named) {
+    const auto both = py::reinterpret_borrow<py::tuple>(pair);
+    if (THPVariable_Check(both[1].ptr()))
+      tracer.name_parameter(THPVariable_Unpack(both[1].ptr()), both[0].cast<std::string>());
+  }
+}
+
+bool option(const py::dict& options, const char* name, bool otherwise) {
+  return options.contains(name) ? options[name].cast<bool>() : otherwise;
+}
+
+}  // namespace
+
+py::tuple trace(py::object function, std::string name, py::list parameters, py::iterable named, py::dict options) {
+  if (capture::Tracer::current()) throw UserError("braze.trace was called while another function is being traced");
+  PhaseTimes times;
+  {
+    PhaseTimer timer(&times, "install");
+    capture::install();
+  }
+  CallPlan plan;
+  plan.name = name;
+  std::optional<capture::Trace> traced;
+  runtime::ProgramOptions program_options;
+  {
+    PhaseTimer timer(&times, "capture");
+    capture::Tracer tracer(graph_name(name), &times);
+    ArgumentVisitor arguments(tracer);
+    ExampleCall call = read_parameters(parameters, arguments);
+    name_parameters(tracer, named);
+    SourceScope sources;
+    capture::Tracer::Scope scope(tracer);
+    const py::object result = function(*call.positional, **call.keywords);
+    ResultVisitor results;
+    plan.result = make_result_tree(result, results);
+    traced = tracer.finish(results.tensors);
+    plan.slots = std::move(call.slots);
+    plan.labels = std::move(arguments.labels);
+    program_options.example_arguments = std::move(arguments.reals);
+  }
+  program_options.fuse = option(options, "fuse", true);
+  program_options.use_disk_cache = option(options, "disk_cache", true);
+  program_options.verify = option(options, "verify", false);
+  const std::vector<std::string> warnings = traced->warnings;
+  {
+    py::gil_scoped_release unlocked;
+    plan.program = runtime::Program::compile(*std::move(traced), program_options, std::move(times));
+  }
+  py::list texts;
+  for (const std::string& text : warnings) texts.append(text);
+  return py::make_tuple(make_program_object(std::move(plan)), texts);
+}
+
+py::object materialize(py::object tensor, std::string what) {
+  const at::Tensor& traced = THPVariable_Unpack(tensor.ptr());
+  capture::Tracer* tracer = capture::Tracer::current();
+  if (!capture::is_tracer(traced) || !tracer) return tensor;
+  return wrap(tracer->materialize(traced, what));
+}
+
+py::object untraced(py::object function, py::args args, py::kwargs kwargs) {
+  c10::impl::ExcludeDispatchKeyGuard guard(c10::DispatchKeySet(c10::DispatchKey::CustomRNGKeyId));
+  return function(*args, **kwargs);
+}
+
+}  // namespace braze::python

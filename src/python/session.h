@@ -1,0 +1,31 @@
+// python/session.h: tracing a Python function: arguments in, a braze.Program out.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <string>
+
+namespace braze::python {
+
+namespace py = pybind11;
+
+/// How a parameter was filled in the example call.
+enum class Passed : int { no = 0, by_position = 1, by_keyword = 2 };
+
+/// Traces one call of `function` and compiles it.
+/// \param parameters  one tuple (label, name or None, position or -1, has default, default, Passed, value) per
+/// slot;
+///                    those with a position first, in order. `value` is the default where nothing was passed.
+/// \param named       (name, tensor) of each parameter and buffer of the module, or an empty list.
+/// \param options     "fuse", "disk_cache", "verify": bool.
+/// \returns (program, list of warnings).
+/// Throws what the function raises, with its traceback; UserError for what cannot be traced.
+py::tuple trace(py::object function, std::string name, py::list parameters, py::iterable named, py::dict options);
+
+/// The value of a traced tensor; any other tensor is given back as it is.
+py::object materialize(py::object tensor, std::string what);
+
+/// Calls a function so that its operators are run, not recorded.
+py::object untraced(py::object function, py::args args, py::kwargs kwargs);
+
+}  // namespace braze::python
