@@ -35,8 +35,22 @@ enum class Op : uint8_t {
 };
 
 enum class OpKind : uint8_t {
-  Source, Unary, UnaryTest, Cast, Binary, Compare, Ternary, View, Concat, Pad, Scatter, Gather, Reduction, Scan,
-  Composite, Library
+  Source,
+  Unary,
+  UnaryTest,
+  Cast,
+  Binary,
+  Compare,
+  Ternary,
+  View,
+  Concat,
+  Pad,
+  Scatter,
+  Gather,
+  Reduction,
+  Scan,
+  Composite,
+  Library
 };
 
 /// One row of ops.def.
@@ -75,9 +89,9 @@ struct Node;
 struct Value {
   const Type* type;
   Node* def;
-  uint32_t result;              ///< Which result of `def`.
-  uint32_t id;                  ///< Dense within the graph, in order of creation; never reused.
-  Value* replacement = nullptr; ///< Set by Graph::replace until apply_replacements().
+  uint32_t result;               ///< Which result of `def`.
+  uint32_t id;                   ///< Dense within the graph, in order of creation; never reused.
+  Value* replacement = nullptr;  ///< Set by Graph::replace until apply_replacements().
 };
 
 /// A number with exact bits: f64 for floating dtypes, i64 for integral and bool.
@@ -104,17 +118,17 @@ struct Attr {
 
 struct Node {
   Op op;
-  uint32_t id;                       ///< Dense, in order of creation; never reused.
+  uint32_t id;  ///< Dense, in order of creation; never reused.
   std::span<Value*> operands;
   std::span<Value> results;
   std::span<const Attr> attrs;
-  std::string_view source;           ///< The user's "file:line", empty if unknown.
+  std::string_view source;  ///< The user's "file:line", empty if unknown.
   Node* previous = nullptr;
   Node* next = nullptr;
 
   Value* result(size_t i = 0) { return &results[i]; }
   const Attr* find(std::string_view name) const;
-  int64_t int_attr(std::string_view name) const;                    ///< Throws InternalError if absent.
+  int64_t int_attr(std::string_view name) const;  ///< Throws InternalError if absent.
   int64_t int_attr(std::string_view name, int64_t otherwise) const;
   bool bool_attr(std::string_view name, bool otherwise = false) const;
   Number number_attr(std::string_view name) const;
@@ -167,7 +181,8 @@ class Graph {
   /// Copies operands (resolved), attributes and the texts and integers in them; attribute names must be static.
   Node* create(Op op, std::span<Value* const> operands, std::span<const Attr> attrs,
                std::span<const Type* const> results);
-  Value* create(Op op, std::initializer_list<Value*> operands, std::initializer_list<Attr> attrs, const Type* result);
+  Value* create(Op op, std::initializer_list<Value*> operands, std::initializer_list<Attr> attrs,
+                const Type* result);
   /// A node of op `scalar`; the number is rounded by round_to().
   Value* scalar(DType dtype, Number value, Device device = {});
   void set_insertion_point(Node* before) { insertion_point_ = before; }
@@ -180,12 +195,13 @@ class Graph {
   /// The nodes that define inputs are not in the list of nodes.
   const std::vector<Input>& inputs() const { return inputs_; }
   Node* first() const { return first_; }
+  Node* last() const { return last_; }
   std::vector<Value*>& outputs() { return outputs_; }
   const std::vector<Value*>& outputs() const { return outputs_; }
   std::vector<Mutation>& mutations() { return mutations_; }
   const std::vector<Mutation>& mutations() const { return mutations_; }
-  size_t node_count() const { return node_count_; }   ///< Nodes now in the list, inputs not counted.
-  uint32_t value_limit() const { return next_value_; } ///< Above every Value::id: sizes a side table.
+  size_t node_count() const { return node_count_; }     ///< Nodes now in the list, inputs not counted.
+  uint32_t value_limit() const { return next_value_; }  ///< Above every Value::id: sizes a side table.
 
   // ---- changing
   /// Every use of `old` means `with` from now on. Uses are rewritten by apply_replacements(), and by resolve() as a

@@ -40,8 +40,9 @@ bool Number::same_bits(const Number& other) const {
 Number round_to(Number value, DType dtype) {
   const DType compute = compute_dtype(dtype);
   if (is_floating(compute)) {
-    const double wide = value.as_double();
-    return Number::of(compute == DType::f32 ? static_cast<double>(static_cast<float>(wide)) : wide);
+    if (compute == DType::f64) return Number::of(value.as_double());
+    // An integer goes to f32 at once: by way of f64 it would be rounded twice.
+    return Number::of(value.floating ? static_cast<float>(value.f) : static_cast<float>(value.i));
   }
   if (!is_native(dtype)) return value;
   if (dtype == DType::b8) return Number::of_int(value.floating ? value.f != 0 : value.i != 0);

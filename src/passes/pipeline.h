@@ -12,7 +12,7 @@ namespace braze::passes {
 
 /// A pass changes a graph in place and keeps what it computes.
 struct Pass {
-  std::string_view name;              ///< As in `braze-opt --pass=NAME`.
+  std::string_view name;  ///< As in `braze-opt --pass=NAME`.
   void (*run)(ir::Graph& graph);
   std::string_view why;
 };

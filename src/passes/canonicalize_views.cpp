@@ -1,0 +1,118 @@
+#include "passes/canonicalize_views.h"
+
+#include <algorithm>
+
+#include "ir/shapes.h"
+#include "passes/rewrite.h"
+
+namespace braze::passes {
+
+using namespace ir;
+
+namespace {
+
+using enum OpKind;
+
+/// The node's operand 0, if it is the result of such a node too.
+Node* inner_of(const Node& node, Op op) {
+  Node* inner = node.operands[0]->def;
+  return inner->op == op ? inner : nullptr;
+}
+Value* operand_of(const Node* node) {
+  return Graph::resolve(node->operands[0]);
+}
+
+Value* drop_same_shape(Rewriter&, Node& node) {
+  return Rewriter::drop_to(node, node.operands[0]);
+}
+
+Value* drop_identity_permute(Rewriter&, Node& node) {
+  return std::ranges::is_sorted(node.ints_attr("dims")) ? Rewriter::drop_to(node, node.operands[0]) : nullptr;
+}
+
+Value* drop_whole_slice(Rewriter&, Node& node) {
+  // The shape is the operand's, so start is 0 and step 1, or there is at most one element along dim.
+  return Rewriter::drop_to(node, node.operands[0]);
+}
+
+Value* drop_empty_flip(Rewriter&, Node& node) {
+  const auto sizes = node.results[0].type->sizes;
+  const bool moves = std::ranges::any_of(node.ints_attr("dims"), [&](int64_t dim) { return sizes[dim] > 1; });
+  return moves ? nullptr : Rewriter::drop_to(node, node.operands[0]);
+}
+
+Value* merge_permutes(Rewriter& rewriter, Node& node) {
+  const Node* inner = inner_of(node, Op::permute);
+  if (!inner) return nullptr;
+  const auto first = inner->ints_attr("dims");
+  Sizes dims;
+  for (const int64_t dim : node.ints_attr("dims")) dims.push_back(first[dim]);
+  return rewriter.like(node, Op::permute, {operand_of(inner)}, {{"dims", std::span<const int64_t>(dims)}});
+}
+
+/// reshape of reshape and expand of expand: the last shape is all that counts.
+Value* merge_same(Rewriter& rewriter, Node& node) {
+  const Node* inner = inner_of(node, node.op);
+  return inner ? rewriter.like(node, node.op, {operand_of(inner)}) : nullptr;
+}
+
+Value* merge_slices(Rewriter& rewriter, Node& node) {
+  const Node* inner = inner_of(node, Op::slice);
+  if (!inner || inner->int_attr("dim") != node.int_attr("dim")) return nullptr;
+  const int64_t step = inner->int_attr("step");
+  return rewriter.like(node, Op::slice, {operand_of(inner)},
+                       {{"dim", node.int_attr("dim")},
+                        {"start", inner->int_attr("start") + step * node.int_attr("start")},
+                        {"step", step * node.int_attr("step")}});
+}
+
+/// Both reverse: what is named by one of them stays reversed.
+Value* merge_flips(Rewriter& rewriter, Node& node) {
+  const Node* inner = inner_of(node, Op::flip);
+  if (!inner) return nullptr;
+  Sizes dims;
+  std::ranges::set_symmetric_difference(inner->ints_attr("dims"), node.ints_attr("dims"), std::back_inserter(dims));
+  return rewriter.like(node, Op::flip, {operand_of(inner)}, {{"dims", std::span<const int64_t>(dims)}});
+}
+
+/// Elementwise ops broadcast by themselves: an expanded operand can go in as it is if the others still give the
+/// result its shape.
+Value* drop_operand_expand(Rewriter& rewriter, Node& node) {
+  const Type* type = node.results[0].type;
+  for (size_t k = 0; k < node.operands.size(); ++k) {
+    if (node.operands[k]->def->op != Op::expand) continue;
+    Value* small = operand_of(node.operands[k]->def);
+    std::optional<Sizes> sizes(std::in_place, small->type->sizes.begin(), small->type->sizes.end());
+    for (size_t other = 0; other < node.operands.size() && sizes; ++other)
+      if (other != k) sizes = broadcast(*sizes, node.operands[other]->type->sizes);
+    if (!sizes || !std::ranges::equal(*sizes, type->sizes)) continue;
+    std::vector<Value*> operands(node.operands.begin(), node.operands.end());
+    operands[k] = small;
+    return rewriter.graph().create(node.op, operands, node.attrs, std::span(&type, 1))->result();
+  }
+  return nullptr;
+}
+
+constexpr Rule rules[] = {
+    {one_of<Op::reshape, Op::expand>, drop_same_shape, "drop_same_shape", "the same type"},
+    {one_of<Op::permute>, drop_identity_permute, "drop_identity_permute", "every dimension in its place"},
+    {one_of<Op::slice>, drop_whole_slice, "drop_whole_slice", "the same type: every element in its place"},
+    {one_of<Op::flip>, drop_empty_flip, "drop_empty_flip", "reverses no two elements"},
+    {one_of<Op::permute>, merge_permutes, "merge_permutes", "index maps compose"},
+    {one_of<Op::reshape, Op::expand>, merge_same, "merge_same", "row-major order is kept; broadcasts compose"},
+    {one_of<Op::slice>, merge_slices, "merge_slices", "index maps compose"},
+    {one_of<Op::flip>, merge_flips, "merge_flips", "reversing twice does nothing"},
+    {of_kind<Binary, Compare, Ternary>, drop_operand_expand, "drop_operand_expand", "elementwise ops broadcast"},
+};
+
+}  // namespace
+
+std::span<const Rule> view_rules() {
+  return rules;
+}
+
+void canonicalize_views(Graph& graph) {
+  rewrite(graph, rule_groups()[1]);
+}
+
+}  // namespace braze::passes

@@ -1,0 +1,107 @@
+#include "passes/cse.h"
+
+#include <algorithm>
+#include <bit>
+#include <unordered_set>
+
+namespace braze::passes {
+
+using namespace ir;
+
+namespace {
+
+bool commutes(const Node& node) {
+  switch (node.op) {
+    case Op::add:
+    case Op::mul:
+    case Op::eq:
+    case Op::ne:
+    case Op::bitwise_and:
+    case Op::bitwise_or:
+    case Op::bitwise_xor: return true;
+    default: return false;
+  }
+}
+
+/// Equal nodes compute equal values. Operands are resolved.
+struct NodeHash {
+  size_t operator()(const Node* node) const {
+    uint64_t hash = static_cast<uint64_t>(node->op);
+    const auto mix = [&hash](uint64_t word) {
+      hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;
+      hash ^= hash >> 29;
+    };
+    uint64_t operands = 0;
+    for (const Value* operand : node->operands)
+      // A sum does not depend on the order, which commuting ops want; the others lose little.
+      operands += (operand->id + 1) * 0xbf58476d1ce4e5b9ull;
+    mix(operands);
+    for (const Value& result : node->results) mix(result.type->id);
+    for (const Attr& attr : node->attrs) {
+      mix(std::hash<std::string_view>()(attr.name));
+      std::visit([&](const auto& value) { mix(bits(value)); }, attr.value);
+    }
+    return hash;
+  }
+
+ private:
+  static uint64_t bits(bool value) { return value; }
+  static uint64_t bits(int64_t value) { return static_cast<uint64_t>(value); }
+  static uint64_t bits(const Number& value) {
+    return value.floating ? std::bit_cast<uint64_t>(value.f) : static_cast<uint64_t>(value.i);
+  }
+  static uint64_t bits(std::string_view value) { return std::hash<std::string_view>()(value); }
+  static uint64_t bits(std::span<const int64_t> values) {
+    uint64_t hash = values.size();
+    for (const int64_t value : values) hash = hash * 31 + static_cast<uint64_t>(value);
+    return hash;
+  }
+};
+
+struct SameAttrValue {
+  const AttrValue& other;
+  bool operator()(const Number& value) const { return value.same_bits(std::get<Number>(other)); }
+  bool operator()(std::span<const int64_t> value) const {
+    return std::ranges::equal(value, std::get<std::span<const int64_t>>(other));
+  }
+  template <typename T>
+  bool operator()(const T& value) const {
+    return value == std::get<T>(other);
+  }
+};
+
+bool same_attr(const Attr& a, const Attr& b) {
+  return a.name == b.name && a.value.index() == b.value.index() && std::visit(SameAttrValue{b.value}, a.value);
+}
+
+struct NodeEqual {
+  bool operator()(const Node* a, const Node* b) const {
+    const auto same_type = [](const Value& x, const Value& y) { return x.type == y.type; };
+    return a->op == b->op && same_operands(*a, *b) && std::ranges::equal(a->results, b->results, same_type) &&
+           std::ranges::equal(a->attrs, b->attrs, same_attr);
+  }
+
+ private:
+  static bool same_operands(const Node& a, const Node& b) {
+    if (std::ranges::equal(a.operands, b.operands)) return true;
+    return commutes(a) && a.operands[0] == b.operands[1] && a.operands[1] == b.operands[0];
+  }
+};
+
+}  // namespace
+
+void cse(Graph& graph) {
+  std::unordered_set<Node*, NodeHash, NodeEqual> seen;
+  seen.reserve(graph.node_count());
+  for_each_node(graph, [&](Node* node) {
+    for (Value*& operand : node->operands) operand = Graph::resolve(operand);
+    if (node->has_effect()) return;
+    const auto [first, is_new] = seen.insert(node);
+    if (is_new) return;
+    for (size_t k = 0; k < node->results.size(); ++k) graph.replace(node->result(k), (*first)->result(k));
+    graph.erase(node);
+  });
+  graph.apply_replacements();
+}
+
+}  // namespace braze::passes

@@ -1,0 +1,188 @@
+#include "passes/decompose.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <vector>
+
+#include "ir/shapes.h"
+#include "support/error.h"
+
+namespace braze::passes {
+
+using namespace ir;
+
+namespace {
+
+using Dims = std::span<const int64_t>;
+
+/// Writes the parts of one composite in front of it, in its compute dtype.
+class Parts {
+ public:
+  Parts(Graph& graph, Node& node)
+      : graph_(graph), node_(node), shape_(node.operands[0]->type), dtype_(compute_dtype(shape_->dtype)) {}
+
+  Value* operand(size_t k) { return cast(node_.operands[k], dtype_); }
+
+  Value* number(double value) { return graph_.scalar(dtype_, Number::of(value), shape_->device); }
+
+  Value* unary(Op op, Value* x) { return graph_.create(op, {x}, {}, type_of(x->type->sizes)); }
+
+  Value* binary(Op op, Value* x, Value* y) {
+    const auto sizes = broadcast(x->type->sizes, y->type->sizes);
+    BRAZE_CHECK(sizes, "parts of a composite do not broadcast");
+    return graph_.create(op, {x, y}, {}, type_of(*sizes));
+  }
+
+  /// Over `dims`, which stay with size 1.
+  Value* reduce(Op op, Value* x, Dims dims) {
+    return graph_.create(op, {x}, {{"dims", dims}, {"keepdim", true}},
+                         type_of(reduced(x->type->sizes, dims, true)));
+  }
+
+  Value* mean(Value* x, Dims dims) { return binary(Op::div, reduce(Op::sum, x, dims), number(count(dims))); }
+
+  /// How many elements of operand 0 go into one result.
+  double count(Dims dims) const {
+    double product = 1;
+    for (const int64_t dim : dims) product *= static_cast<double>(shape_->sizes[dim]);
+    return product;
+  }
+
+  /// Gives result `k` of the composite its new value: converted and shaped as its type says.
+  void result(size_t k, Value* value) {
+    Value* old = node_.result(k);
+    if (!std::ranges::equal(value->type->sizes, old->type->sizes))
+      value = graph_.create(Op::reshape, {value}, {},
+                            graph_.contiguous_type(value->type->dtype, value->type->device, old->type->sizes));
+    value = cast(value, old->type->dtype);
+    if (value->type != old->type) value = graph_.create(Op::reshape, {value}, {}, old->type);
+    graph_.replace(old, value);
+  }
+
+ private:
+  Value* cast(Value* x, DType dtype) {
+    if (x->type->dtype == dtype) return x;
+    return graph_.create(Op::cast, {x}, {}, graph_.type(dtype, x->type->device, x->type->sizes, x->type->strides));
+  }
+
+  /// Values of the full shape are laid out as the composite's operand.
+  const Type* type_of(std::span<const int64_t> sizes) {
+    if (std::ranges::equal(sizes, node_.results[0].type->sizes))
+      return graph_.type(dtype_, shape_->device, sizes, node_.results[0].type->strides);
+    if (std::ranges::equal(sizes, shape_->sizes))
+      return graph_.type(dtype_, shape_->device, sizes, shape_->strides);
+    return graph_.contiguous_type(dtype_, shape_->device, sizes);
+  }
+
+  Graph& graph_;
+  Node& node_;
+  const Type* shape_;  ///< Of operand 0.
+  DType dtype_;
+};
+
+/// 0.5*x*(1 + erf(x/sqrt(2))), or with tanh: Hendrycks and Gimpel, "Gaussian error linear units", 2016.
+void open_gelu(Parts& p, const Node& node) {
+  Value* x = p.operand(0);
+  Value* inner;
+  if (node.bool_attr("tanh")) {
+    const double beta = std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
+    Value* cube = p.binary(Op::mul, p.binary(Op::mul, x, x), x);
+    Value* sum = p.binary(Op::add, x, p.binary(Op::mul, cube, p.number(0.044715)));
+    inner = p.unary(Op::tanh, p.binary(Op::mul, sum, p.number(beta)));
+  } else {
+    inner = p.unary(Op::erf, p.binary(Op::mul, x, p.number(std::numbers::sqrt2 / 2)));
+  }
+  Value* half = p.binary(Op::mul, x, p.number(0.5));
+  p.result(0, p.binary(Op::mul, half, p.binary(Op::add, inner, p.number(1))));
+}
+
+/// x / (1 + exp(-x)): NaN for -inf, as in eager.
+void open_silu(Parts& p, const Node&) {
+  Value* x = p.operand(0);
+  p.result(0, p.binary(Op::div, x, p.binary(Op::add, p.unary(Op::exp, p.unary(Op::neg, x)), p.number(1))));
+}
+
+void open_mean(Parts& p, const Node& node) {
+  p.result(0, p.mean(p.operand(0), node.ints_attr("dims")));
+}
+
+void open_var(Parts& p, const Node& node) {
+  const Dims dims = node.ints_attr("dims");
+  Value* x = p.operand(0);
+  Value* off = p.binary(Op::sub, x, p.mean(x, dims));
+  Value* squares = p.reduce(Op::sum, p.binary(Op::mul, off, off), dims);
+  // Not above 0: 0/0 is NaN, as in eager.
+  const double divisor = std::max(0.0, p.count(dims) - node.double_attr("correction", 1));
+  p.result(0, p.binary(Op::div, squares, p.number(divisor)));
+}
+
+void open_softmax(Parts& p, const Node& node) {
+  const int64_t dim[] = {node.int_attr("dim")};
+  Value* x = p.operand(0);
+  Value* e = p.unary(Op::exp, p.binary(Op::sub, x, p.reduce(Op::amax, x, dim)));
+  p.result(0, p.binary(Op::div, e, p.reduce(Op::sum, e, dim)));
+}
+
+void open_log_softmax(Parts& p, const Node& node) {
+  const int64_t dim[] = {node.int_attr("dim")};
+  Value* x = p.operand(0);
+  Value* off = p.binary(Op::sub, x, p.reduce(Op::amax, x, dim));
+  Value* sum = p.reduce(Op::sum, p.unary(Op::exp, off), dim);
+  p.result(0, p.binary(Op::sub, off, p.unary(Op::log, sum)));
+}
+
+/// Ba, Kiros, Hinton, "Layer normalization", 2016.
+void open_layer_norm(Parts& p, const Node& node) {
+  std::vector<int64_t> dims;
+  const int64_t rank = node.operands[0]->type->rank();
+  for (int64_t dim = rank - node.int_attr("rank"); dim < rank; ++dim) dims.push_back(dim);
+  Value* x = p.operand(0);
+  Value* mean = p.mean(x, dims);
+  Value* off = p.binary(Op::sub, x, mean);
+  Value* var = p.mean(p.binary(Op::mul, off, off), dims);
+  Value* rstd = p.unary(Op::rsqrt, p.binary(Op::add, var, p.number(node.double_attr("eps", 0))));
+  Value* y = p.binary(Op::mul, off, rstd);
+  if (node.operands.size() > 1) y = p.binary(Op::mul, y, p.operand(1));
+  if (node.operands.size() > 2) y = p.binary(Op::add, y, p.operand(2));
+  p.result(0, y);
+  p.result(1, mean);
+  p.result(2, rstd);
+}
+
+struct Opening {
+  Op op;
+  void (*open)(Parts& parts, const Node& node);
+};
+constexpr Opening openings[] = {
+    {Op::gelu, open_gelu},
+    {Op::silu, open_silu},
+    {Op::mean, open_mean},
+    {Op::var, open_var},
+    {Op::softmax, open_softmax},
+    {Op::log_softmax, open_log_softmax},
+    {Op::layer_norm, open_layer_norm},
+};
+
+}  // namespace
+
+void decompose(Graph& graph) {
+  Node* const insertion_point = graph.insertion_point();
+  const std::string_view source = graph.source();
+  for_each_node(graph, [&](Node* node) {
+    for (Value*& operand : node->operands) operand = Graph::resolve(operand);
+    if (info(node->op).kind != OpKind::Composite) return;
+    const auto opening = std::ranges::find(openings, node->op, &Opening::op);
+    BRAZE_CHECK(opening != std::end(openings), "no way to open ", info(node->op).name);
+    graph.set_insertion_point(node);
+    graph.set_source(node->source);
+    Parts parts(graph, *node);
+    opening->open(parts, *node);
+    graph.erase(node);
+  });
+  graph.set_insertion_point(insertion_point);
+  graph.set_source(source);
+  graph.apply_replacements();
+}
+
+}  // namespace braze::passes

@@ -1,0 +1,90 @@
+#include "passes/pipeline.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+
+#include "ir/text.h"
+#include "passes/attention.h"
+#include "passes/canonicalize_views.h"
+#include "passes/cast_chains.h"
+#include "passes/constant_folding.h"
+#include "passes/cse.h"
+#include "passes/dead_code.h"
+#include "passes/decompose.h"
+#include "passes/rewrite.h"
+#include "passes/simplify.h"
+#include "passes/switches.h"
+#include "support/error.h"
+
+namespace braze::passes {
+
+using ir::Graph;
+
+namespace {
+
+void rewrite_all(Graph& graph) {
+  rewrite(graph);
+}
+
+// clang-format off
+constexpr Pass passes[] = {
+  {"dead_code",  dead_code,   "less to do for the others"},
+  {"rewrite",    rewrite_all, "all node-local rules in one walk; attention needs canonical views"},
+  {"cse",        cse,         "equal masks and scales, which the walk has made alike"},
+  {"attention",  attention,   "before softmax is opened"},
+  {"dead_code",  dead_code,   "so that a softmax that attention took is not opened"},
+  {"decompose",  decompose,   "lowering knows no composites"},
+  {"rewrite",    rewrite_all, "conversions and numbers that opening brought"},
+  {"cse",        cse,         "sums that mean and var share"},
+  {"dead_code",  dead_code,   "mean and rstd that nobody asked for"},
+};
+
+// The groups of `rewrite`, alone: for braze-opt.
+constexpr Pass groups[] = {
+  {"cast_chains",        cast_chains,        "conversions that another one undoes or repeats"},
+  {"canonicalize_views", canonicalize_views, "one view where several in a row stood"},
+  {"constant_folding",   constant_folding,   "arithmetic on numbers known now"},
+  {"simplify",           simplify,           "algebra that is exact"},
+};
+// clang-format on
+
+void after(const Pass& pass, const Graph& graph, const Switches& switches, bool verify_each) {
+  if (switches.prints_after(pass.name))
+    std::fprintf(stderr, "; after %s\n%s", std::string(pass.name).c_str(),
+                 ir::print(graph, {.sources = true}).c_str());
+  if (!verify_each && !switches.verify) return;
+  try {
+    ir::verify(graph);
+  } catch (const InternalError& error) {
+    throw InternalError(concat("after pass ", pass.name, ": ", error.what()));
+  }
+}
+
+}  // namespace
+
+std::span<const Pass> pipeline() {
+  return passes;
+}
+
+const Pass* find(std::string_view name) {
+  for (const std::span<const Pass> table : {std::span<const Pass>(passes), std::span<const Pass>(groups)})
+    if (const auto row = std::ranges::find(table, name, &Pass::name); row != table.end()) return &*row;
+  return nullptr;
+}
+
+void run(Graph& graph, PhaseTimes* times, bool verify_each) {
+  const PhaseTimer whole(times, "passes");
+  const Switches switches = Switches::from_environment();
+  for (const Pass& pass : passes) {
+    if (switches.is_off(pass.name)) continue;
+    {
+      const std::string phase = concat("passes/", pass.name);
+      const PhaseTimer timer(times, phase.c_str());
+      pass.run(graph);
+    }
+    after(pass, graph, switches, verify_each);
+  }
+}
+
+}  // namespace braze::passes
