@@ -1,0 +1,164 @@
+// codegen/reduce.cpp: see reduce.h.
+#include "codegen/reduce.h"
+
+#include <limits>
+
+#include "codegen/elementwise.h"
+#include "codegen/types.h"
+#include "support/error.h"
+
+namespace braze::codegen {
+
+using ir::Op;
+using llvm::Value;
+using loops::Combine;
+
+namespace {
+
+/// Below (sign -1) or above (+1) every number of the type.
+llvm::Constant* extreme(llvm::LLVMContext& context, DType type, int sign, unsigned lanes) {
+  if (ir::is_floating(type)) return number(context, type, sign * std::numeric_limits<double>::infinity(), lanes);
+  if (type == DType::b8) return integer(context, type, sign > 0, lanes);
+  unsigned bits = 8 * ir::byte_size(type);
+  if (!is_signed(type)) return integer(context, type, sign > 0 ? (int64_t{1} << bits) - 1 : 0, lanes);
+  int64_t largest = static_cast<int64_t>((uint64_t{1} << (bits - 1)) - 1);
+  return integer(context, type, sign > 0 ? largest : -largest - 1, lanes);
+}
+
+}  // namespace
+
+State Reducer::identity(unsigned lanes) const {
+  llvm::LLVMContext& context = b_.getContext();
+  auto all = [&](double value) {
+    State state;
+    for (DType type : types_) state.push_back(number(context, type, value, lanes));
+    return state;
+  };
+  switch (combine_) {
+    case Combine::sum:
+    case Combine::any:
+    case Combine::welford: return all(0);
+    case Combine::prod:
+    case Combine::all: return all(1);
+    case Combine::max: return {extreme(context, types_[0], -1, lanes)};
+    case Combine::min: return {extreme(context, types_[0], 1, lanes)};
+    // An index above all others marks an empty state: anything equal to the extreme value still takes its place.
+    case Combine::argmax: return {extreme(context, types_[0], -1, lanes), extreme(context, types_[1], 1, lanes)};
+    case Combine::argmin: return {extreme(context, types_[0], 1, lanes), extreme(context, types_[1], 1, lanes)};
+    case Combine::online_softmax:
+      return {extreme(context, types_[0], -1, lanes), number(context, types_[1], 0, lanes)};
+    case Combine::serial:
+    case Combine::custom: break;
+  }
+  BRAZE_CHECK(false, "a serial or custom reduction has no identity");
+}
+
+/// Takes right's where it is more extreme, or as extreme with a smaller index. NaN is the most extreme.
+State Reducer::join_extreme_index(const State& left, const State& right) const {
+  DType type = types_[0];
+  bool largest = combine_ == Combine::argmax;
+  Value *a = left[0], *x = right[0];
+  Value* smaller_index = b_.CreateICmpSLT(right[1], left[1]);
+  Value *better, *same;
+  if (ir::is_floating(type)) {
+    // Unordered-or-better, then not where `a` is NaN already.
+    Value* better_or_nan = largest ? b_.CreateFCmpUGT(x, a) : b_.CreateFCmpULT(x, a);
+    Value* a_is_nan = b_.CreateFCmpUNO(a, a);
+    better = b_.CreateAnd(better_or_nan, b_.CreateNot(a_is_nan));
+    same = b_.CreateOr(b_.CreateFCmpOEQ(x, a), b_.CreateAnd(a_is_nan, b_.CreateFCmpUNO(x, x)));
+  } else {
+    better = emit_elementwise(b_, largest ? Op::gt : Op::lt, type, {x, a});
+    same = b_.CreateICmpEQ(x, a);
+  }
+  Value* take = b_.CreateOr(better, b_.CreateAnd(same, smaller_index));
+  return {b_.CreateSelect(take, x, a), b_.CreateSelect(take, right[1], left[1])};
+}
+
+/// Chan, Golub and LeVeque 1979. Two empty states give an empty one.
+State Reducer::join_welford(const State& left, const State& right) const {
+  Value* count = b_.CreateFAdd(left[2], right[2]);
+  Value* zero = llvm::Constant::getNullValue(count->getType());
+  Value* one = llvm::ConstantFP::get(count->getType(), 1.0);
+  Value* divisor = b_.CreateSelect(b_.CreateFCmpOEQ(count, zero), one, count);
+  Value* share = b_.CreateFDiv(right[2], divisor);
+  Value* delta = b_.CreateFSub(right[0], left[0]);
+  Value* shift = b_.CreateFMul(delta, share);
+  Value* spread = b_.CreateFMul(b_.CreateFMul(delta, shift), left[2]);
+  return {b_.CreateFAdd(left[0], shift), b_.CreateFAdd(b_.CreateFAdd(left[1], right[1]), spread), count};
+}
+
+/// e**(x - maximum), with -inf - -inf taken as -inf: a lane that has seen nothing but -inf adds nothing.
+Value* Reducer::exp_of_difference(Value* x, Value* maximum) const {
+  Value* lowest = llvm::ConstantFP::getInfinity(maximum->getType(), true);
+  Value* base =
+      b_.CreateSelect(b_.CreateFCmpOEQ(maximum, lowest), llvm::Constant::getNullValue(maximum->getType()), maximum);
+  return emit_elementwise(b_, Op::exp, types_[0], {b_.CreateFSub(x, base)});
+}
+
+State Reducer::online_softmax(const State& left, Value* maximum, Value* sum) const {
+  Value* both = emit_maximum(b_, types_[0], maximum, left[0]);
+  Value* scaled = b_.CreateFMul(left[1], exp_of_difference(left[0], both));
+  Value* other = exp_of_difference(maximum, both);
+  if (sum) other = b_.CreateFMul(sum, other);
+  return {both, b_.CreateFAdd(scaled, other)};
+}
+
+State Reducer::step(const State& state, llvm::ArrayRef<Value*> contribution) const {
+  if (combine_ == Combine::online_softmax) return online_softmax(state, contribution[0], nullptr);
+  if (combine_ != Combine::welford) return join(state, State(contribution.begin(), contribution.end()));
+  // Welford 1962.
+  Value* count = b_.CreateFAdd(state[2], llvm::ConstantFP::get(state[2]->getType(), 1.0));
+  Value* delta = b_.CreateFSub(contribution[0], state[0]);
+  Value* mean = b_.CreateFAdd(state[0], b_.CreateFDiv(delta, count));
+  Value* spread = b_.CreateFMul(delta, b_.CreateFSub(contribution[0], mean));
+  return {mean, b_.CreateFAdd(state[1], spread), count};
+}
+
+State Reducer::join(const State& left, const State& right) const {
+  switch (combine_) {
+    case Combine::sum: return {emit_elementwise(b_, Op::add, types_[0], {left[0], right[0]})};
+    case Combine::prod: return {emit_elementwise(b_, Op::mul, types_[0], {left[0], right[0]})};
+    case Combine::max: return {emit_maximum(b_, types_[0], right[0], left[0])};
+    case Combine::min: return {emit_minimum(b_, types_[0], right[0], left[0])};
+    case Combine::any: return {b_.CreateOr(left[0], right[0])};
+    case Combine::all: return {b_.CreateAnd(left[0], right[0])};
+    case Combine::argmax:
+    case Combine::argmin: return join_extreme_index(left, right);
+    case Combine::welford: return join_welford(left, right);
+    case Combine::online_softmax: return online_softmax(left, right[0], right[1]);
+    case Combine::serial:
+    case Combine::custom: break;
+  }
+  BRAZE_CHECK(false, "a serial or custom reduction joins no states");
+}
+
+State Reducer::horizontal(State state) const {
+  unsigned lanes = lanes_of(state[0]);
+  if (combine_ == Combine::online_softmax && lanes > 1) {
+    // One exp over all lanes instead of one a halving.
+    Reducer largest(b_, Combine::max, {types_[0]});
+    Reducer total(b_, Combine::sum, {types_[1]});
+    Value* maximum = largest.horizontal({state[0]})[0];
+    Value* scale = exp_of_difference(state[0], b_.CreateVectorSplat(lanes, maximum));
+    return {maximum, total.horizontal({b_.CreateFMul(state[1], scale)})[0]};
+  }
+  for (; lanes > 1; lanes /= 2) {
+    llvm::SmallVector<int, 64> low, high;
+    for (unsigned i = 0; i < lanes / 2; ++i) {
+      low.push_back(i);
+      high.push_back(i + lanes / 2);
+    }
+    State lower, upper;
+    for (Value* component : state) {
+      // Two lanes are joined as scalars: vectors of one lane are not used.
+      lower.push_back(lanes == 2 ? b_.CreateExtractElement(component, uint64_t{0})
+                                 : b_.CreateShuffleVector(component, low));
+      upper.push_back(lanes == 2 ? b_.CreateExtractElement(component, uint64_t{1})
+                                 : b_.CreateShuffleVector(component, high));
+    }
+    state = join(lower, upper);
+  }
+  return state;
+}
+
+}  // namespace braze::codegen
