@@ -121,8 +121,8 @@ def _compare_tensors(place: str, one: Any, other: _Frozen) -> None:
     error, allowed = _error(one.value, other.value)
     if not error <= allowed:
         _warn(
-            f"the {place} of the program differs from that of the function by up to {error:.3g} (allowed {allowed:.3g}). "
-            "The function may depend on something that tracing cannot see, such as a counter or the time."
+            f"the {place} of the program differs from that of the function by up to {error:.3g} "
+            f"(allowed {allowed:.3g}). The function may depend on something that tracing cannot see, such as a counter or the time."
         )
 
 

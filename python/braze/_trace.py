@@ -51,7 +51,11 @@ def trace(
     }
     with freezing_reads():
         program, texts = C.trace(
-            fn_or_module, _name(fn_or_module), _parameters(fn_or_module, args, kwargs), _tensors(fn_or_module), options
+            fn_or_module,
+            _name(fn_or_module),
+            _parameters(fn_or_module, args, kwargs),
+            _tensors(fn_or_module),
+            options,
         )
     for text in texts:
         warnings.warn(text, TraceWarning, stacklevel=2)

@@ -151,21 +151,15 @@ void call_boxed(const BoundCall& c, Frame& f) {
   }
   payload.op.callBoxed(&stack);
 
-  // Results of the node: every tensor that the operator returns, lists opened, then the clones that it wrote.
-  size_t result = 0;
-  auto give = [&](at::Tensor tensor) {
-    if (result < c.results.size()) place(c, result, std::move(tensor), f);
-    ++result;
-  };
-  for (c10::IValue& value : stack) {
-    if (value.isTensor())
-      give(std::move(value).toTensor());
-    else if (value.isTensorList())
-      for (const at::Tensor& tensor : value.toTensorVector()) give(tensor);
-    else if (value.isNone())
-      give(at::Tensor());
+  for (size_t k = 0; k < payload.results.size(); ++k) {
+    const auto [returned, element] = payload.results[k];
+    if (returned < 0)
+      place(c, k, clones.at(element), f);
+    else if (element < 0)
+      place(c, k, stack.at(returned).toTensor(), f);
+    else
+      place(c, k, stack.at(returned).toTensorList().get(element), f);
   }
-  for (at::Tensor& clone : clones) give(std::move(clone));
   stack.clear();
 }
 
