@@ -122,7 +122,8 @@ def _compare_tensors(place: str, one: Any, other: _Frozen) -> None:
     if not error <= allowed:
         _warn(
             f"the {place} of the program differs from that of the function by up to {error:.3g} "
-            f"(allowed {allowed:.3g}). The function may depend on something that tracing cannot see, such as a counter or the time."
+            f"(allowed {allowed:.3g}). The function may depend on something that tracing cannot see, such as a "
+            "counter or the time."
         )
 
 

@@ -1,7 +1,7 @@
 """Reading a tensor's value while tracing: the value is computed from the example inputs and fixed in the trace.
 
 item(), bool() and float() reach braze through the dispatcher. The methods here look at memory directly; while a
-trace is going on they are replaced on torch.Tensor, for all threads, by versions that pass every other tensor through.
+trace is going on they are replaced on torch.Tensor, for all threads, by versions that let every other tensor pass.
 """
 
 import contextlib

@@ -27,11 +27,11 @@ def trace(
 ) -> C.Program:
     """Traces one call of a function or module and compiles it.
 
-    Operators on tensors are recorded; nothing is computed, the examples are not touched. Python control flow, and every
-    value that is not a tensor, is fixed as it was in this call.
+    Operators on tensors are recorded; nothing is computed, the examples are not touched. Python control flow, and
+    every value that is not a tensor, is fixed as it was in this call.
 
     Args:
-        fn_or_module: what to call. Parameters and buffers of a module are bound: the program reads them at each call.
+        fn_or_module: what to call. Parameters and buffers of a module are bound: each call of the program reads them.
         example_inputs: the positional arguments. One tensor alone is taken as the only one.
         example_kwargs: the keyword arguments.
         check: run both once on copies of the examples and compare. Differences in values are a TraceWarning.

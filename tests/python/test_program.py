@@ -84,7 +84,8 @@ def test_program_is_released():
 def test_results_do_not_share_memory_of_the_program():
     program = braze.trace(lambda x: (x + 1, (x * 2).t(), x.cumsum(0)), (torch.randn(5, 5),))
     x = torch.randn(5, 5)
-    first = [result.clone() for result in (kept := program(x))]
+    kept = program(x)
+    first = [result.clone() for result in kept]
     program(torch.randn(5, 5))
     for one, other in zip(kept, first, strict=True):
         assert torch.equal(one, other)
