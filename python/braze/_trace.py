@@ -31,7 +31,7 @@ def trace(
     every value that is not a tensor, is fixed as it was in this call.
 
     Args:
-        fn_or_module: what to call. Parameters and buffers of a module are bound: each call of the program reads them.
+        fn_or_module: what to call. Parameters and buffers of a module are bound: every call reads them anew.
         example_inputs: the positional arguments. One tensor alone is taken as the only one.
         example_kwargs: the keyword arguments.
         check: run both once on copies of the examples and compare. Differences in values are a TraceWarning.
