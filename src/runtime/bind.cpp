@@ -68,6 +68,9 @@ void Program::Impl::bind_inputs(const std::vector<at::Tensor>& example_arguments
       example = &trace.bound.at(i);
     else if (input.argument < example_arguments.size())
       example = &example_arguments[input.argument];
+    // The graph has no name for its dtype, but an ATen call may read it.
+    if (example && input.expected.dtype == c10::ScalarType::Undefined)
+      input.expected.dtype = example->scalar_type();
     if (example && example->has_storage() && example->numel() > 0) {
       const char* address = static_cast<const char*>(example->const_data_ptr());
       const auto [at, added] = first_on_storage.try_emplace(storage_of(*example), i, address);
@@ -134,7 +137,7 @@ void Program::Impl::bind_kernel(const loops::KernelStep& step) {
 
 bool Program::Impl::is_whole(const loops::View& view) const {
   const Geometry& geometry = buffer_geometry.at(view.buffer);
-  return view.offset == 0 && geometry.dtype == scalar_type(view.dtype) &&
+  return view.offset == 0 && ir_dtype(geometry.dtype) == view.dtype &&
          geometry.same_layout(view.sizes, view.strides);
 }
 
@@ -152,17 +155,8 @@ OperandRef Program::Impl::operand(const loops::View& view) {
   PrebuiltView built;
   built.view = view;
   built.in_arena = temporary;
-  built.geometry.dtype = scalar_type(view.dtype);
-  built.geometry.sizes = view.sizes;
-  built.geometry.strides = view.strides;
-  if (buffer.value) built.geometry.device = device(buffer.value->type->device);
-  int64_t last = 0, numel = 1;
-  for (size_t i = 0; i < view.sizes.size(); ++i) {
-    last += (view.sizes[i] - 1) * view.strides[i];
-    numel *= view.sizes[i];
-  }
-  built.geometry.numel = numel;
-  built.geometry.bytes = numel == 0 ? 0 : (last + 1) * ir::byte_size(view.dtype);
+  const c10::Device where = buffer.value ? device(buffer.value->type->device) : c10::Device(c10::kCPU);
+  built.geometry = Geometry::of(view.dtype, where, view.sizes, view.strides);
   ref.kind = OperandRef::Kind::view;
   ref.index = prebuilt.size();
   ref.byte_offset = view.offset * ir::byte_size(view.dtype);

@@ -14,6 +14,8 @@
 #include <ATen/ops/mm_cpu_dispatch.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
 
+#include <cstring>
+
 #include "support/error.h"
 
 namespace braze::runtime {
@@ -31,7 +33,11 @@ const at::Tensor& OperandRef::resolve(Frame& frame) const {
 
 at::Tensor copy_to(const at::Tensor& source, const Geometry& planned) {
   at::Tensor copy = planned.allocate();
-  copy.copy_(source);
+  // The whole span, gaps included: right also where elements overlap (expanded tensors), which copy_() refuses.
+  if (source.is_cpu() && planned.matches(source))
+    std::memcpy(copy.data_ptr(), source.const_data_ptr(), planned.bytes());
+  else
+    copy.copy_(source);
   return copy;
 }
 
@@ -55,7 +61,9 @@ void place(const BoundCall& call, size_t index, at::Tensor result, Frame& frame)
     ref.target.resolve(frame).copy_(result);
     return;
   }
-  bool keep = result.layout() == c10::kStrided && ref.planned.matches(result);
+  Geometry planned = ref.planned;
+  if (planned.dtype == c10::ScalarType::Undefined) planned.dtype = result.scalar_type();
+  bool keep = result.layout() == c10::kStrided && planned.matches(result);
   for (const OperandRef& operand : call.operands) {
     if (!keep) break;
     // Owned buffers that are results of earlier calls, and views, were resolved by the call: their tensors still
@@ -69,7 +77,7 @@ void place(const BoundCall& call, size_t index, at::Tensor result, Frame& frame)
   for (size_t other = 0; keep && other < index; ++other)
     if (call.results[other].kind == ResultRef::Kind::keep)
       keep = !shares_storage(result, frame.owned[call.results[other].buffer]);
-  if (!keep) result = copy_to(result, ref.planned);
+  if (!keep) result = copy_to(result, planned);
   frame.addresses[ref.buffer] = result.data_ptr();
   frame.owned[ref.buffer] = std::move(result);
 }

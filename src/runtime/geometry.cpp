@@ -31,6 +31,13 @@ c10::DispatchKeySet plain_keys(c10::DeviceType type) {
          c10::getAutocastRelatedKeySetFromBackend(backend);
 }
 
+int64_t span_of(const Geometry& g) {
+  if (g.numel == 0) return 0;
+  int64_t last = 0;
+  for (size_t i = 0; i < g.sizes.size(); ++i) last += (g.sizes[i] - 1) * g.strides[i];
+  return last + 1;
+}
+
 }  // namespace
 
 c10::ScalarType scalar_type(ir::DType dtype) {
@@ -61,9 +68,7 @@ Geometry Geometry::of(const ir::Type& type) {
   g.sizes.assign(type.sizes.begin(), type.sizes.end());
   g.strides.assign(type.strides.begin(), type.strides.end());
   g.numel = type.numel();
-  int64_t last = 0;
-  for (size_t i = 0; i < g.sizes.size(); ++i) last += (g.sizes[i] - 1) * g.strides[i];
-  g.bytes = g.numel == 0 ? 0 : (last + 1) * ir::byte_size(type.dtype);
+  g.span = span_of(g);
   return g;
 }
 
@@ -74,12 +79,25 @@ Geometry Geometry::of(const at::Tensor& tensor) {
   g.sizes = tensor.sizes().vec();
   if (tensor.layout() == c10::kStrided) g.strides = tensor.strides().vec();
   g.numel = tensor.numel();
+  if (tensor.layout() == c10::kStrided) g.span = span_of(g);
   return g;
 }
 
 at::Tensor Geometry::allocate() const {
   if (device.is_cpu()) return at::detail::empty_strided_cpu(sizes, strides, dtype);
   return at::empty_strided(sizes, strides, at::TensorOptions().dtype(dtype).device(device));
+}
+
+Geometry Geometry::of(ir::DType dtype, c10::Device device, std::vector<int64_t> sizes,
+                      std::vector<int64_t> strides) {
+  Geometry g;
+  g.dtype = scalar_type(dtype);
+  g.device = device;
+  g.sizes = std::move(sizes);
+  g.strides = std::move(strides);
+  g.numel = c10::multiply_integers(g.sizes);
+  g.span = span_of(g);
+  return g;
 }
 
 bool Geometry::same_layout(c10::IntArrayRef other_sizes, c10::IntArrayRef other_strides) const noexcept {

@@ -20,10 +20,12 @@ struct Geometry {
   c10::Device device = c10::Device(c10::DeviceType::CPU);
   std::vector<int64_t> sizes, strides;
   int64_t numel = 0;
-  int64_t bytes = 0;  ///< From the first element to the end of the last.
+  int64_t span = 0;  ///< Elements from the first to the end of the last, gaps included.
 
-  static Geometry of(const ir::Type& type);
+  static Geometry of(const ir::Type& type);  ///< dtype Undefined where the graph says `other`.
   static Geometry of(const at::Tensor& tensor);
+  static Geometry of(ir::DType dtype, c10::Device device, std::vector<int64_t> sizes, std::vector<int64_t> strides);
+  int64_t bytes() const { return span * static_cast<int64_t>(c10::elementSize(dtype)); }
   /// A new uninitialised tensor.
   at::Tensor allocate() const;
   /// The layout agrees wherever it can be seen: strides of dimensions of size 1, and of empty tensors, do not

@@ -176,7 +176,7 @@ MemoryInfo Program::memory() const {
   MemoryInfo info;
   info.arena_bytes = impl_->plan.arena_bytes;
   info.unplanned_bytes = impl_->plan.unplanned_bytes;
-  for (uint32_t b : impl_->output_buffers) info.output_bytes += impl_->buffer_geometry[b].bytes;
+  for (uint32_t b : impl_->output_buffers) info.output_bytes += impl_->buffer_geometry[b].bytes();
   for (const auto& kernel : impl_->code) info.code_bytes += kernel->code_bytes();
   info.graph_bytes = impl_->trace.graph->arena_bytes();
   return info;

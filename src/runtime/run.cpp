@@ -53,9 +53,7 @@ std::unique_ptr<Frame> Program::Impl::make_frame() const {
   // Prebuilt tensors serve calls in and out of inference mode; made as ordinary ones they do for both.
   c10::InferenceMode ordinary(false);
   auto frame = std::make_unique<Frame>();
-  frame->arena =
-      Geometry{c10::kByte, c10::Device(c10::kCPU), {plan.arena_bytes}, {1}, plan.arena_bytes, plan.arena_bytes}
-          .allocate();
+  frame->arena = Geometry::of(ir::DType::u8, c10::Device(c10::kCPU), {plan.arena_bytes}, {1}).allocate();
   char* const base = static_cast<char*>(frame->arena.data_ptr());
   frame->addresses.resize(plan.buffers.size());
   for (size_t b = 0; b < plan.buffers.size(); ++b)
@@ -68,7 +66,7 @@ std::unique_ptr<Frame> Program::Impl::make_frame() const {
     char* address = view.in_arena ? static_cast<char*>(frame->addresses[view.view.buffer]) +
                                         view.view.offset * ir::byte_size(view.view.dtype)
                                   : nullptr;
-    c10::Storage storage(c10::Storage::use_byte_size_t(), view.geometry.bytes,
+    c10::Storage storage(c10::Storage::use_byte_size_t(), view.geometry.bytes(),
                          at::DataPtr(address, view.geometry.device), /*allocator=*/nullptr, /*resizable=*/false);
     at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
         std::move(storage),
@@ -173,7 +171,7 @@ void Program::Impl::write_back(Frame& frame, const at::Tensor* const* arguments)
   for (size_t i = 0; i < mutations.size(); ++i)
     if (mutations[i].through_copy) {
       const at::Tensor& source = mutations[i].source.resolve(frame);
-      copies[i] = copy_to(source, Geometry::of(source));
+      copies[i] = source.clone();
     }
   for (size_t i = 0; i < mutations.size(); ++i) {
     const BoundMutation& mutation = mutations[i];
