@@ -494,13 +494,11 @@ class Parser {
     expect(",");
     s.sources = {use_buffer()};
     s.index = parse_index();
-    expect(",");
-    s.shape.resize(4);
-    s.shape[0] = parse_named_integer("rows");
-    s.shape[2] = parse_named_integer("step");
-    expect(",");
-    s.shape[1] = parse_named_integer("cols");
-    s.shape[3] = parse_named_integer("step");
+    for (std::string_view count : {"rows", "cols"}) {
+      expect(",");
+      s.shape.push_back(parse_named_integer(count));
+      s.shape.push_back(parse_named_integer("step"));
+    }
     if (!take_tail("valid")) return;
     expect("=");
     s.valid.push_back(use());

@@ -286,7 +286,7 @@ class Printer {
     put_buffer(s.buffer);
     put(", ");
     put_element(s.sources.at(0), s.index);
-    put(", rows=", s.shape.at(0), " step=", s.shape.at(2), ", cols=", s.shape.at(1), " step=", s.shape.at(3));
+    put(", rows=", s.shape.at(0), " step=", s.shape.at(1), ", cols=", s.shape.at(2), " step=", s.shape.at(3));
     if (s.valid.empty()) return;
     put(" valid=");
     use(s.valid.at(0));

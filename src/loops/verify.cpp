@@ -34,7 +34,10 @@ std::optional<int64_t> multiply_add(int64_t a, int64_t b, int64_t c) {
 class Verifier {
  public:
   explicit Verifier(const Kernel& kernel)
-      : kernel_(kernel), state_(kernel.types.size(), State::undefined), ranges_(kernel.types.size()) {}
+      : kernel_(kernel),
+        state_(kernel.types.size(), State::undefined),
+        ranges_(kernel.types.size()),
+        affine_(kernel.types.size()) {}
 
   void run() {
     check_parameters();
@@ -113,11 +116,29 @@ class Verifier {
         require(index.terms[k].value != value, "an index names value ", value, " twice");
     }
   }
+  /// Writes values defined by `affine` out, so that terms which depend on each other meet: 8*%i - %k with
+  /// %k = 8*%i - 3 is 3. False if a symbol is in it.
+  bool expand(const Affine& index, int64_t factor, Affine& sum) const {
+    if (!index.offset.is_constant()) return false;
+    const auto offset = multiply_add(factor, index.offset.constant, sum.offset.constant);
+    if (!offset) return false;
+    sum.offset = *offset;
+    for (const Affine::Term& term : index.terms) {
+      const auto product = multiply_add(factor, term.factor.constant, 0);
+      if (!term.factor.is_constant() || !product) return false;
+      if (!affine_[term.value])
+        sum.add(*product, term.value);
+      else if (!expand(*affine_[term.value], *product, sum))
+        return false;
+    }
+    return true;
+  }
   std::optional<Range> range_of(const Affine& index) const {
-    if (!index.offset.is_constant()) return std::nullopt;
-    Range sum{index.offset.constant, index.offset.constant};
-    for (const auto& [factor, value] : index.terms) {
-      if (!factor.is_constant() || !ranges_[value]) return std::nullopt;
+    Affine expanded;
+    if (!expand(index, 1, expanded)) return std::nullopt;
+    Range sum{expanded.offset.constant, expanded.offset.constant};
+    for (const auto& [factor, value] : expanded.terms) {
+      if (!ranges_[value]) return std::nullopt;
       const Range& r = *ranges_[value];
       const bool up = factor.constant > 0;
       const auto low = multiply_add(factor.constant, up ? r.low : r.high, sum.low);
@@ -348,9 +369,9 @@ class Verifier {
     const Buffer& from = check_element(s.sources[0], s.index, true);
     require_writable(to);
     require(to.dtype == from.dtype, "a transpose moves ", ir::name(from.dtype), " into ", ir::name(to.dtype));
-    require(s.shape.size() == 4 && s.shape[0] > 0 && s.shape[1] > 0, "rows and columns are positive");
-    require(!to.size.is_constant() || to.size.constant == 0 || s.shape[0] * s.shape[1] <= to.size.constant, "%",
-            to.name, " has ", to.size.constant, " elements, the tile ", s.shape[0] * s.shape[1]);
+    require(s.shape.size() == 4 && s.shape[0] > 0 && s.shape[2] > 0, "rows and columns are positive");
+    require(!to.size.is_constant() || to.size.constant == 0 || s.shape[0] * s.shape[2] <= to.size.constant, "%",
+            to.name, " has ", to.size.constant, " elements, the tile ", s.shape[0] * s.shape[2]);
     require(s.valid.empty() || s.valid.size() == 2, "valid= names rows and columns");
     for (ValueId value : s.valid) use(value, DType::i64, "the number of valid rows and columns");
   }
@@ -385,6 +406,7 @@ class Verifier {
   const Kernel& kernel_;
   std::vector<State> state_;
   std::vector<std::optional<Range>> ranges_;
+  std::vector<const Affine*> affine_;  ///< Of values that an `affine` defines.
   std::vector<ValueId> scope_;
   std::vector<bool> allocated_, live_;
   const Stmt* where_ = nullptr;
@@ -407,7 +429,7 @@ void Verifier::check(const Stmt& s) {
     case StmtKind::compute: check_compute(s); break;
     case StmtKind::affine:
       check(s.index);
-      range = range_of(s.index);
+      if (s.result < affine_.size()) affine_[s.result] = &s.index;
       break;
     case StmtKind::load: check_load(s); break;
     case StmtKind::store: check_store(s); break;

@@ -143,12 +143,13 @@ int64_t integer_power(int64_t base, int64_t exponent) {
   return static_cast<int64_t>(result);
 }
 
+/// Division by zero gives 0, quotient and remainder: compiled code must not trap in lanes that do not count.
 int64_t evaluate_integral(Op op, DType type, int64_t x, int64_t y) {
   const auto u = static_cast<uint64_t>(x), v = static_cast<uint64_t>(y);
   const int64_t bits = 8 * ir::byte_size(type);
   const bool divides = op == Op::floor_div || op == Op::trunc_div || op == Op::remainder || op == Op::fmod;
   if (divides) {
-    BRAZE_CHECK(y != 0, "integer division by zero");
+    if (y == 0) return 0;
     if (y == -1) return op == Op::floor_div || op == Op::trunc_div ? static_cast<int64_t>(-u) : 0;
   }
   const bool rounds_down = divides && x % y != 0 && (x % y < 0) != (y < 0);

@@ -173,6 +173,7 @@ TEST_CASE("what may lie outside is not refused: guarded, in a loop that never ru
            "for %j in 5..5 { store %x[%i + 100], %one }",
            "for %j in 0..#n { store %x[%i + %j], %one }",
            "store %free[%i + 1000], %one",
+           "%k = affine 8*%i - 3\n store %x[8*%i - %k], %one",
            "%k = affine %i + 1\n for %j in %i .. %k { store %x[%j], %one }",
        }) {
     CAPTURE(std::string(body));
