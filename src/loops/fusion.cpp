@@ -61,7 +61,11 @@ bool stands_alone(const Node* node) {
 /// Adds nodes to a copy of a group; the caller keeps the copy if every step returned true.
 class Extension {
  public:
-  Extension(Group& group, const Facts& facts) : group_(group), facts_(facts) {}
+  /// With `propose`, a dimension that no operand computed here fixes runs along the dimension of the same size of
+  /// the group's reduction: `x - amax(x)` is then computed row by row, beside the reduction. Legal or not, legal()
+  /// tells.
+  Extension(Group& group, const Facts& facts, bool propose = false)
+      : group_(group), facts_(facts), propose_(propose) {}
 
   bool add(const Node* node) {
     if (group_.nodes.size() >= most_nodes) return false;
@@ -214,8 +218,22 @@ class Extension {
       for (size_t k = 1; k <= mine.size(); ++k)
         if (out[out.size() - k].empty()) out[out.size() - k] = mine[mine.size() - k];
     }
-    for (size_t k = 0; k < sizes.size(); ++k)
-      if (out[k].empty() && sizes[k] != 1) out[k].push_back(space.fresh(sizes[k]));
+    for (size_t k = 0; k < sizes.size(); ++k) {
+      if (!out[k].empty() || sizes[k] == 1) continue;
+      if (!propose_from_reduction(sizes.size() - k, sizes[k], out[k])) out[k].push_back(space.fresh(sizes[k]));
+    }
+    return true;
+  }
+
+  bool propose_from_reduction(size_t from_right, int64_t size, AxisList& out) const {
+    if (!propose_ || group_.reduced_inputs.empty()) return false;
+    const Label& label = group_.reduced_inputs.front().second;
+    if (from_right > label.size()) return false;
+    const AxisList& list = label[label.size() - from_right];
+    int64_t product = 1;
+    for (AxisId axis : list) product *= group_.space.size(axis);
+    if (product != size || list.empty()) return false;
+    out = list;
     return true;
   }
 
@@ -239,6 +257,7 @@ class Extension {
 
   Group& group_;
   const Facts& facts_;
+  bool propose_;
 };
 
 /// Units under construction and what each depends on, transitively.
@@ -396,10 +415,17 @@ class Former {
 
   bool try_join(const std::vector<uint32_t>& producers, const Node* node, uint32_t position) {
     if (!acyclic(producers, node)) return false;
-    auto group = std::make_unique<Group>(*units_[producers[0]].group);
-    for (size_t k = 1; k < producers.size(); ++k) group = combine(*group, *units_[producers[k]].group);
-    Extension extension(*group, facts_);
-    if (!extension.add(node) || !extension.legal()) return false;
+    Group joined = *units_[producers[0]].group;
+    for (size_t k = 1; k < producers.size(); ++k) joined = std::move(*combine(joined, *units_[producers[k]].group));
+    std::unique_ptr<Group> group;
+    for (const bool propose : {true, false}) {
+      if (propose && joined.reduced_inputs.empty()) continue;
+      group = std::make_unique<Group>(joined);
+      Extension extension(*group, facts_, propose);
+      if (extension.add(node) && extension.legal()) break;
+      group.reset();
+    }
+    if (!group) return false;
     const uint32_t unit = adopt(producers, std::move(group));
     owner_[node->id] = unit;
     units_[unit].position = position;

@@ -20,31 +20,28 @@ constexpr int64_t thread_work = 1 << 15;       ///< Cheap element operations wor
 constexpr int64_t scratch_elements = 1 << 14;  ///< Longest row kept between passes: 64 KB, inside the cache.
 constexpr int64_t most_chunks = 64;  ///< Of a split reduction; fixed, so that results do not depend on threads.
 
-const Node* free_iota(const Value* value) {
-  if (value->def->op == Op::iota) return value->def;
-  for (const Value* operand : value->def->operands)
-    if (const Node* found = free_iota(operand)) return found;
-  return nullptr;
-}
-
-Combine combine_of(Op op) {
-  switch (op) {
-    case Op::sum: return Combine::sum;
-    case Op::prod: return Combine::prod;
-    case Op::amax: return Combine::max;
-    case Op::amin: return Combine::min;
-    case Op::any: return Combine::any;
-    case Op::all: return Combine::all;
-    case Op::argmax: return Combine::argmax;
-    case Op::argmin: return Combine::argmin;
-    default: break;
+/// Renumbers the buffers that a block names.
+void rename_buffers(Block& block, const std::vector<BufferId>& to) {
+  for (Stmt& stmt : block) {
+    if (stmt.buffer != none) stmt.buffer = to[stmt.buffer];
+    for (BufferId& source : stmt.sources) source = to[source];
+    if (stmt.loop) rename_buffers(stmt.loop->body, to);
+    rename_buffers(stmt.body, to);
   }
-  BRAZE_CHECK(false, "not a reduction: ", ir::info(op).name);
-  return Combine::sum;
 }
 
-bool with_index(Combine combine) {
-  return combine == Combine::argmax || combine == Combine::argmin;
+/// Row buffers were made when first needed; a kernel lists its parameters before them.
+void parameters_first(Kernel& kernel) {
+  std::vector<BufferId> to(kernel.buffers.size());
+  std::vector<Buffer> sorted;
+  for (const bool parameter : {true, false})
+    for (size_t k = 0; k < kernel.buffers.size(); ++k) {
+      if (kernel.buffers[k].is_parameter != parameter) continue;
+      to[k] = static_cast<BufferId>(sorted.size());
+      sorted.push_back(std::move(kernel.buffers[k]));
+    }
+  kernel.buffers = std::move(sorted);
+  rename_buffers(kernel.body, to);
 }
 
 }  // namespace
@@ -91,106 +88,6 @@ bool NestBuilder::runs_over_reduced(const Label& label) const {
   for (AxisId axis : group_.space.axes_of(label))
     if (std::binary_search(reduced_.begin(), reduced_.end(), axis)) return true;
   return false;
-}
-
-void NestBuilder::collect_accesses() {
-  auto pattern = [&](const Label& label, std::span<const int64_t> sizes, std::span<const int64_t> strides,
-                     int64_t bytes, bool store) {
-    AccessPattern access{std::vector<int64_t>(leaves_.axes.size()), bytes, store};
-    for (size_t k = 1; k <= std::min(label.size(), sizes.size()); ++k) {
-      if (sizes[sizes.size() - k] == 1) continue;
-      int64_t stride = strides[sizes.size() - k];
-      const AxisList list = group_.space.leaves(label[label.size() - k]);
-      for (size_t j = list.size(); j-- > 0;) {
-        const size_t leaf = leaves_.index_of(list[j]);
-        access.strides[leaf] += stride;
-        if (stride != 0) access.weight *= leaves_.sizes[leaf];
-        stride *= leaves_.sizes[leaf];
-      }
-    }
-    accesses_.push_back(std::move(access));
-  };
-  auto single_out = [&](const Label& label) {
-    for (AxisId axis : group_.space.axes_of(label)) leaves_.individual[leaves_.index_of(axis)] = true;
-  };
-  auto read_pattern = [&](const Value* value, const Label& label) {
-    if (facts_.is_free(value)) {
-      if (free_iota(value)) single_out(label);
-      return;
-    }
-    const Value* base = facts_.windows.base(value);
-    if (group_.contains(base->def) || base->def->op == Op::scalar) return;
-    const Window& window = facts_.windows.of(value);
-    pattern(label, window.sizes, window.strides, ir::byte_size(base->type->dtype), false);
-  };
-  for (const Node* node : group_.nodes) {
-    const Value* result = &node->results[0];
-    const Label& label = *group_.find(result);
-    if (is_stored(result))
-      pattern(label, result->type->sizes, strides_of(result), ir::byte_size(result->type->dtype), true);
-    switch (ir::info(node->op).kind) {
-      case OpKind::Reduction: {
-        const Label& operand = *group_.find_reduced(node);
-        read_pattern(node->operands[0], operand);
-        if (!with_index(combine_of(node->op))) break;
-        // The index counts through the reduced dimensions in order: loops may be one only if it agrees.
-        std::vector<int64_t> strides(operand.size(), 0);
-        int64_t stride = 1;
-        const auto dims = node->ints_attr("dims");
-        for (size_t k = dims.size(); k-- > 0;) {
-          strides[static_cast<size_t>(dims[k])] = stride;
-          stride *= node->operands[0]->type->sizes[static_cast<size_t>(dims[k])];
-        }
-        pattern(operand, node->operands[0]->type->sizes, strides, 0, false);
-        break;
-      }
-      case OpKind::View:
-        if (const Label* operand = group_.find_reshaped(node))
-          read_pattern(node->operands[0], *operand);
-        else
-          single_out(label);
-        break;
-      case OpKind::Gather: {
-        for (size_t k = 1; k < node->operands.size(); ++k) {
-          size_t first = 0;
-          if (node->op == Op::index_select) first = static_cast<size_t>(node->int_attr("dim"));
-          if (node->op == Op::index) first = static_cast<size_t>(node->ints_attr("dims")[0]);
-          size_t rank = static_cast<size_t>(node->operands[k]->type->rank());
-          if (node->op == Op::index)
-            for (size_t j = 1; j < node->operands.size(); ++j)
-              rank = std::max(rank, static_cast<size_t>(node->operands[j]->type->rank()));
-          const Label part(label.begin() + static_cast<int64_t>(first),
-                           label.begin() + static_cast<int64_t>(first + rank));
-          read_pattern(node->operands[k], part);
-        }
-        const Window& table = facts_.windows.of(node->operands[0]);
-        if (node->op == Op::embedding) {
-          const auto rank = static_cast<size_t>(node->operands[1]->type->rank());
-          const Label rows(label.begin() + static_cast<int64_t>(rank), label.end());
-          pattern(rows, std::span(table.sizes).subspan(1), std::span(table.strides).subspan(1),
-                  ir::byte_size(result->type->dtype), false);
-        } else {
-          single_out(label);
-        }
-        break;
-      }
-      case OpKind::Pad:
-      case OpKind::Scatter: {
-        const Value* moved = node->operands[node->op == Op::pad ? 0 : 1];
-        if (node->op == Op::slice_scatter) read_pattern(node->operands[0], label);
-        const Window& window = facts_.windows.of(moved);
-        std::vector<int64_t> sizes(window.sizes.size(), 2);  // also a dimension of size 1 moves once padded
-        pattern(label, sizes, window.strides, ir::byte_size(moved->type->dtype), false);
-        const auto out = result->type->sizes;
-        for (size_t k = 0; k < out.size(); ++k)
-          if (out[k] != window.sizes[k] || (node->op == Op::pad && node->ints_attr("low")[k] != 0))
-            single_out({label[k]});
-        break;
-      }
-      default:
-        for (const Value* operand : node->operands) read_pattern(operand, label);
-    }
-  }
 }
 
 /// In which pass a value can first be computed: after all reductions that it needs.
@@ -310,6 +207,7 @@ void NestBuilder::store_all(int pass, bool rows) {
 }
 
 void NestBuilder::build_points() {
+  if (const size_t along = transposed_axis(); along < nest_.outer.size()) return build_tiled(along);
   Stmt top{};
   top.kind = StmtKind::loop;
   top.loop = std::make_unique<Loop>();
@@ -593,8 +491,8 @@ KernelDraft NestBuilder::build() {
     }
     group_.wide ? build_split() : build_reductions();
   }
-  for (const AccessPattern& access : accesses_)
-    (access.is_store ? draft_.bytes_written : draft_.bytes_read) += access.weight;
+  parameters_first(kernel_);
+  count_bytes();
   return std::move(draft_);
 }
 

@@ -8,6 +8,9 @@
 
 namespace braze::loops {
 
+Combine combine_of(ir::Op reduction);
+bool with_index(Combine combine);  ///< Its state carries the place of the extreme beside it.
+
 /// Builds one kernel. Values are evaluated where their deepest axis is defined:
 ///   level 0  the body of the top-level loop
 ///   level 1  the body of the lane loop inside it (columns, and points with outer axes)
@@ -49,6 +52,7 @@ class NestBuilder {
 
   // ---- nest.cpp: loops
   void build_points();
+  void count_bytes();
   void build_reductions();
   void build_split();
   void build_passes(int first_level);
@@ -58,6 +62,12 @@ class NestBuilder {
   void emit_reduced_loops(size_t depth, std::vector<Reduction> reductions, Block body, Block& into);
   int64_t grain(int64_t elements_an_iteration) const;
   int32_t unroll_for(size_t statements) const;
+
+  // ---- tile.cpp
+  size_t transposed_axis() const;
+  void build_tiled(size_t along);
+  Scalar load_from_tile(BufferId buffer, const Affine& offset);
+  ValueId present(ValueId valid);
 
   // ---- read.cpp
   Scalar read(const ir::Value* value, const Label& label);
@@ -119,6 +129,20 @@ class NestBuilder {
     std::vector<BufferId> buffers;
   };
   std::vector<Partial> partials_;
+  /// While a tiled kernel is built: the loops over a tile and the transposed copies that its loads read from.
+  struct Tiling {
+    int64_t size = 0;  ///< Elements along either side.
+    ValueId lane_begin = none, along_begin = none, lane = none, along = none;
+    ValueId lane_valid = none, along_valid = none;  ///< Present in this tile; none: all.
+    Block* fill = nullptr;                          ///< Where tiles are filled, before the loops over a tile.
+    struct Copy {
+      BufferId from, tile;
+      Affine offset;
+      int64_t pitch;
+    };
+    std::vector<Copy> copies;
+  };
+  Tiling* tiling_ = nullptr;
   int64_t chunks_ = 1;  ///< Into how many parts the first reduced loop is split.
   Index chunk_;         ///< Which of them.
 };

@@ -150,8 +150,10 @@ Affine NestBuilder::offset_of(const Window& window, const std::vector<Index>& pl
 // ---- memory
 
 BufferId NestBuilder::buffer_of(const Value* base, Access access) {
-  for (size_t k = 0; k < draft_.parameters.size(); ++k)
-    if (draft_.parameters[k].value == base) return static_cast<BufferId>(k);
+  for (size_t k = 0, parameter = 0; k < kernel_.buffers.size(); ++k) {
+    if (!kernel_.buffers[k].is_parameter) continue;
+    if (draft_.parameters[parameter++].value == base) return static_cast<BufferId>(k);
+  }
   Buffer buffer;
   buffer.name = concat("v", base->id);
   buffer.dtype = base->type->dtype;
@@ -174,6 +176,15 @@ NestBuilder::Scalar NestBuilder::load_if(Scalar predicate, const Window& window,
   if (predicate.id != none) level = std::max(predicate.level, otherwise.level);
   const Affine offset = offset_of(window, place, level);
   const BufferId buffer = buffer_of(window.base, Access::in);
+  if (tiling_ && predicate.id == none) {
+    // What lies between the tile's loops and the body (an index read from memory) cannot move the tile itself.
+    bool movable = true;
+    for (size_t k = 0; k < place.size(); ++k)
+      for (const Affine::Term& term : place[k].affine.terms)
+        movable &= place[k].level == 0 || term.value == tiling_->lane || term.value == tiling_->along;
+    if (movable)
+      if (const Scalar scalar = load_from_tile(buffer, offset); scalar.id != none) return scalar;
+  }
   return {at(level).load(buffer, offset, predicate.id, otherwise.id), level};
 }
 

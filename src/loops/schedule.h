@@ -13,6 +13,7 @@ struct AccessPattern {
   std::vector<int64_t> strides;  ///< Indexed as Leaves::axes.
   int64_t weight = 0;            ///< Bytes moved in all; decides between conflicting patterns.
   bool is_store = false;
+  const ir::Value* base = nullptr;  ///< Whose memory; null for what only must be compatible.
 };
 
 /// The leaf axes of a group, numbered densely.

@@ -1,0 +1,178 @@
+// loops/tile.cpp: kernels that read along one axis what they write along another.
+//
+// Such a kernel runs over square tiles. What it reads across is first copied, transposed, into a tile in the
+// nearest cache, whole cache lines at a time; the loops over the tile then read and write along the lanes.
+#include <algorithm>
+
+#include "loops/nest_builder.h"
+#include "support/error.h"
+
+namespace braze::loops {
+
+namespace {
+
+constexpr int64_t least_side = 16;       ///< Shorter axes gain nothing from tiles.
+constexpr int64_t tile_bytes = 1 << 14;  ///< A third of the nearest cache.
+
+}  // namespace
+
+/// The outer axis along which the heaviest load across the lanes is contiguous; outer.size() if there is none.
+size_t NestBuilder::transposed_axis() const {
+  const size_t no_axis = nest_.outer.size();
+  if (!nest_.has_lane || nest_.lane.size < least_side) return no_axis;
+  size_t found = no_axis;
+  int64_t weight = 0;
+  for (const AccessPattern& access : accesses_) {
+    const int64_t lane = access.strides[nest_.lane.innermost()];
+    if (access.is_store || !access.base || lane == 0 || lane == 1 || access.weight <= weight) continue;
+    for (size_t k = 0; k < nest_.outer.size(); ++k) {
+      if (nest_.outer[k].size < least_side || access.strides[nest_.outer[k].innermost()] != 1) continue;
+      found = k;
+      weight = access.weight;
+    }
+  }
+  return found;
+}
+
+void NestBuilder::build_tiled(size_t along_index) {
+  const LoopAxis along = nest_.outer[along_index];
+  nest_.outer.erase(nest_.outer.begin() + static_cast<int64_t>(along_index));
+  int64_t widest = 1;
+  for (const AccessPattern& access : accesses_)
+    if (access.base) widest = std::max(widest, ir::byte_size(access.base->type->dtype));
+  Tiling tiling;
+  tiling.size = 16;
+  while (tiling.size * tiling.size * 4 * widest <= tile_bytes) tiling.size *= 2;
+  tiling_ = &tiling;
+
+  // Top-level loop over the other outer axes and the tiles along `along`; in it a loop over the tiles along the
+  // lanes.
+  Stmt top{};
+  top.kind = StmtKind::loop;
+  top.loop = std::make_unique<Loop>();
+  Loop& loop = *top.loop;
+  const LoopAxis tiles{along.leaves, (along.size + tiling.size - 1) / tiling.size};
+  nest_.outer.push_back(tiles);
+  loop.end = Extent(nest_.outer_size());
+  loop.schedule.parallel = true;
+  loop.schedule.grain = grain(tiling.size * nest_.lane.size);
+  blocks_[0] = &loop.body;
+  open_outer(loop);
+  const Index tile_index = leaf_value_[along.innermost()];
+  Affine along_begin;
+  for (const Affine::Term& term : tile_index.affine.terms)
+    along_begin.add(tiling.size * term.factor.constant, term.value);
+  Builder outside(kernel_, loop.body);
+  const auto bounded = [&](Builder& builder, ValueId begin, int64_t size, ValueId& valid) {
+    if (size % tiling.size == 0) return ValueId{none};
+    Affine next;
+    next.add(1, begin);
+    next.offset = Extent(tiling.size);
+    const ValueId limit = builder.constant(DType::i64, Number::of_int(size));
+    const ValueId end = builder.compute(ir::Op::minimum, {builder.affine(next), limit});
+    valid = builder.compute(ir::Op::sub, {end, begin});
+    return end;
+  };
+  tiling.along_begin = outside.affine(along_begin);
+  const ValueId along_end = bounded(outside, tiling.along_begin, along.size, tiling.along_valid);
+
+  const auto make_loop = [&](Extent end, int64_t step) {
+    auto made = std::make_unique<Loop>();
+    made->var = kernel_.add_value(DType::i64);
+    made->end = end;
+    made->step = step;
+    return made;
+  };
+  auto lane_tiles = make_loop(Extent(nest_.lane.size), tiling.size);
+  tiling.lane_begin = lane_tiles->var;
+  tiling.fill = &lane_tiles->body;
+  Builder fill(kernel_, lane_tiles->body);
+  const ValueId lane_end = bounded(fill, tiling.lane_begin, nest_.lane.size, tiling.lane_valid);
+
+  const auto span = [&](Loop& inner, ValueId begin, ValueId end, Builder& builder) {
+    inner.begin_value = begin;
+    Affine next;
+    next.add(1, begin);
+    next.offset = Extent(tiling.size);
+    inner.end_value = end != none ? end : builder.affine(next);
+  };
+  auto along_loop = make_loop(Extent(along.size), 1);
+  span(*along_loop, tiling.along_begin, along_end, outside);
+  auto lane_loop = make_loop(Extent(nest_.lane.size), 1);
+  span(*lane_loop, tiling.lane_begin, lane_end, fill);
+  lane_loop->schedule.vector = true;
+  tiling.along = along_loop->var;
+  tiling.lane = lane_loop->var;
+  for (const auto& [axis, var] : {std::pair<const LoopAxis*, ValueId>(&along, tiling.along),
+                                  std::pair<const LoopAxis*, ValueId>(&nest_.lane, tiling.lane)}) {
+    Index& index = leaf_value_[axis->innermost()];
+    index = {};
+    index.affine.add(1, var);
+    index.level = 1;
+  }
+  blocks_[1] = &lane_loop->body;
+  lane_level_ = 1;
+  store_all(0, false);
+
+  const auto push = [](Block& block, std::unique_ptr<Loop> inner) {
+    Stmt stmt{};
+    stmt.kind = StmtKind::loop;
+    stmt.loop = std::move(inner);
+    block.push_back(std::move(stmt));
+  };
+  push(along_loop->body, std::move(lane_loop));
+  push(lane_tiles->body, std::move(along_loop));
+  push(loop.body, std::move(lane_tiles));
+  kernel_.body.push_back(std::move(top));
+  tiling_ = nullptr;
+}
+
+/// A load through a transposed tile, if it is one across the lanes and along the tile's other side; else no value.
+NestBuilder::Scalar NestBuilder::load_from_tile(BufferId buffer, const Affine& offset) {
+  int64_t lane = 0, along = 0;
+  Affine start;
+  start.offset = offset.offset;
+  for (const Affine::Term& term : offset.terms) {
+    if (term.value == tiling_->lane) {
+      lane = term.factor.constant;
+      start.add(lane, tiling_->lane_begin);
+    } else if (term.value == tiling_->along) {
+      along = term.factor.constant;
+      start.add(along, tiling_->along_begin);
+    } else {
+      start.add(term.factor, term.value);
+    }
+  }
+  if (along != 1 || lane == 0 || lane == 1) return {};
+  BufferId tile = none;
+  for (const Tiling::Copy& copy : tiling_->copies)
+    if (copy.from == buffer && copy.offset == start && copy.pitch == lane) tile = copy.tile;
+  if (tile == none) {
+    const DType dtype = kernel_.buffers[buffer].dtype;
+    tile = at(0).alloc(concat("tile", tiling_->copies.size()), dtype, Extent(tiling_->size * tiling_->size));
+    Stmt stmt{};
+    stmt.kind = StmtKind::transpose;
+    stmt.buffer = tile;
+    stmt.sources = {buffer};
+    stmt.index = start;
+    stmt.shape = {tiling_->size, lane, tiling_->size, 1};
+    if (tiling_->lane_valid != none || tiling_->along_valid != none)
+      stmt.valid = {present(tiling_->lane_valid), present(tiling_->along_valid)};
+    tiling_->fill->push_back(std::move(stmt));
+    tiling_->copies.push_back({buffer, tile, start, lane});
+  }
+  // tile[(along - along_begin) * size + (lane - lane_begin)]
+  Affine place;
+  place.add(tiling_->size, tiling_->along);
+  place.add(-tiling_->size, tiling_->along_begin);
+  place.add(1, tiling_->lane);
+  place.add(-1, tiling_->lane_begin);
+  return {at(1).load(tile, place), 1};
+}
+
+/// Sides without a remainder are always whole.
+ValueId NestBuilder::present(ValueId valid) {
+  return valid != none ? valid : at(0).constant(DType::i64, Number::of_int(tiling_->size));
+}
+
+}  // namespace braze::loops
