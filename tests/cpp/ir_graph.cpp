@@ -86,6 +86,8 @@ TEST_CASE("scalars hold what their dtype can hold") {
   CHECK(round_to(Number::of(0.1), DType::f32).f == static_cast<double>(0.1f));
   CHECK(round_to(Number::of(0.1), DType::bf16).f == static_cast<double>(0.1f));
   CHECK(round_to(Number::of(0.1), DType::f64).f == 0.1);
+  // 2**53 + 2**29 + 1: by way of f64 it would be rounded to a tie, and then down.
+  CHECK(round_to(Number::of_int(9007199791611905), DType::f32).f == 9007200328482816.0);
   CHECK(round_to(Number::of_int(300), DType::u8).i == 44);
   CHECK(round_to(Number::of(0.5), DType::b8).i == 1);
   CHECK_FALSE(Number::of(0.0).same_bits(Number::of(-0.0)));

@@ -1,0 +1,449 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <random>
+
+#include "graph_interpreter.h"
+#include "ir/shapes.h"
+#include "ir/text.h"
+#include "support/error.h"
+
+namespace braze::test {
+
+using namespace ir;
+
+namespace {
+
+using Sizes = std::vector<int64_t>;
+
+/// Rounds to nearest even, to `bits` of significand but no finer than 2**finest (where denormals are).
+double round_significand(double value, int bits, int finest) {
+  if (value == 0 || !std::isfinite(value)) return value;
+  int exponent = 0;
+  std::frexp(value, &exponent);
+  const int quantum = std::max(exponent - bits, finest);
+  return std::ldexp(std::nearbyint(std::ldexp(value, -quantum)), quantum);
+}
+
+double round_value(double value, DType dtype) {
+  switch (dtype) {
+    case DType::f64: return value;
+    case DType::f32: return static_cast<float>(value);
+    case DType::bf16: {
+      const double rounded = round_significand(value, 8, -133);
+      return std::fabs(rounded) >= 0x1p128 ? std::copysign(INFINITY, value) : rounded;
+    }
+    case DType::f16:
+      return std::fabs(value) >= 65520 ? std::copysign(INFINITY, value) : round_significand(value, 11, -24);
+    case DType::b8: return value != 0;
+    default:
+      if (std::isnan(value) || std::fabs(value) >= 0x1p63) return 0;
+      return static_cast<double>(round_to(Number::of_int(static_cast<int64_t>(std::trunc(value))), dtype).i);
+  }
+}
+
+/// Row-major index of `position` (of shape `sizes`) in an operand that broadcasts to it.
+int64_t broadcast_index(const Sizes& position, std::span<const int64_t> sizes) {
+  int64_t index = 0;
+  const size_t offset = position.size() - sizes.size();
+  for (size_t k = 0; k < sizes.size(); ++k) index = index * sizes[k] + (sizes[k] == 1 ? 0 : position[offset + k]);
+  return index;
+}
+
+template <typename Body>
+void for_each_position(std::span<const int64_t> sizes, Body&& body) {
+  const int64_t count = std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());
+  Sizes position(sizes.size());
+  for (int64_t flat = 0; flat < count; ++flat) {
+    body(position, flat);
+    for (size_t k = sizes.size(); k-- > 0;) {
+      if (++position[k] < sizes[k]) break;
+      position[k] = 0;
+    }
+  }
+}
+
+double floor_mod(double x, double y) {
+  return x - y * std::floor(x / y);
+}
+
+double sign(double x) {
+  return std::isnan(x) ? x : (x > 0) - (x < 0);
+}
+
+/// One element of an elementwise op; `f32` says that floating arithmetic is rounded to float by the caller.
+double element(const Node& node, std::span<const double> v) {
+  const double x = v[0], y = v.back();
+  const bool is_bool = node.results[0].type->dtype == DType::b8;
+  const auto i = [](double value) { return static_cast<int64_t>(value); };
+  switch (node.op) {
+    case Op::cast: return x;
+    case Op::neg: return -x;
+    case Op::abs: return std::fabs(x);
+    case Op::sign: return sign(x);
+    case Op::exp: return std::exp(x);
+    case Op::expm1: return std::expm1(x);
+    case Op::log: return std::log(x);
+    case Op::log1p: return std::log1p(x);
+    case Op::sqrt: return std::sqrt(x);
+    case Op::rsqrt: return 1 / std::sqrt(x);
+    case Op::reciprocal: return 1 / x;
+    case Op::sin: return std::sin(x);
+    case Op::cos: return std::cos(x);
+    case Op::tanh: return std::tanh(x);
+    case Op::erf: return std::erf(x);
+    case Op::sigmoid: return 1 / (1 + std::exp(-x));
+    case Op::relu: return x < 0 ? 0 : x;
+    case Op::floor: return std::floor(x);
+    case Op::ceil: return std::ceil(x);
+    case Op::round: return std::nearbyint(x);
+    case Op::trunc: return std::trunc(x);
+    case Op::isnan: return std::isnan(x);
+    case Op::isinf: return std::isinf(x);
+    case Op::logical_not: return x == 0;
+    case Op::bitwise_not: return is_bool ? x == 0 : static_cast<double>(~i(x));
+    case Op::add: return is_bool ? (x != 0 || y != 0) : x + y;
+    case Op::sub: return x - y;
+    case Op::mul: return x * y;
+    case Op::div: return x / y;
+    case Op::floor_div: return std::floor(x / y);
+    case Op::trunc_div: return std::trunc(x / y);
+    case Op::remainder: return floor_mod(x, y);
+    case Op::fmod: return std::fmod(x, y);
+    case Op::pow: return std::pow(x, y);
+    case Op::maximum: return std::isnan(x) || x > y ? x : y;
+    case Op::minimum: return std::isnan(x) || x < y ? x : y;
+    case Op::eq: return x == y;
+    case Op::ne: return x != y;
+    case Op::lt: return x < y;
+    case Op::le: return x <= y;
+    case Op::gt: return x > y;
+    case Op::ge: return x >= y;
+    case Op::bitwise_and: return static_cast<double>(i(x) & i(y));
+    case Op::bitwise_or: return static_cast<double>(i(x) | i(y));
+    case Op::bitwise_xor: return static_cast<double>(i(x) ^ i(y));
+    case Op::shift_left: return static_cast<double>(i(x) << i(y));
+    case Op::shift_right: return static_cast<double>(i(x) >> i(y));
+    case Op::where: return v[0] != 0 ? v[1] : v[2];
+    default: BRAZE_CHECK(false, "not interpreted: ", info(node.op).name);
+  }
+}
+
+class Interpreter {
+ public:
+  std::vector<Elements> run(const Graph& graph, const std::vector<Elements>& inputs) {
+    for (size_t k = 0; k < inputs.size(); ++k) values_[graph.inputs()[k].value] = inputs[k];
+    for_each_node(graph, [this](Node* node) { compute(*node); });
+    std::vector<Elements> results;
+    for (const Value* output : graph.outputs()) results.push_back(values_.at(output));
+    for (const Mutation& mutation : graph.mutations()) results.push_back(values_.at(mutation.value));
+    return results;
+  }
+
+ private:
+  const Elements& in(const Node& node, size_t k) { return values_.at(node.operands[k]); }
+  static std::span<const int64_t> sizes(const Node& node, size_t k) { return node.operands[k]->type->sizes; }
+
+  void set(Node& node, size_t k, Elements elements) {
+    for (double& value : elements) value = round_value(value, node.results[k].type->dtype);
+    values_[node.result(k)] = std::move(elements);
+  }
+
+  void compute(Node& node) {
+    if (node.op == Op::scalar) return set(node, 0, {node.number_attr("value").as_double()});
+    if (node.op == Op::cat) return cat(node);
+    if (node.op == Op::layer_norm) return layer_norm(node);
+    if (is_elementwise(node.op)) return elementwise(node);
+    switch (info(node.op).kind) {
+      case OpKind::View: return view(node);
+      case OpKind::Source: return iota(node);
+      case OpKind::Pad: return pad(node);
+      case OpKind::Scatter: return scatter(node);
+      case OpKind::Reduction: return reduction(node);
+      default: return composite(node);
+    }
+  }
+
+  void iota(Node& node) {
+    Elements out(node.results[0].type->numel());
+    std::iota(out.begin(), out.end(), 0.0);
+    set(node, 0, out);
+  }
+
+  void elementwise(Node& node) {
+    Elements out;
+    std::vector<double> numbers(node.operands.size());
+    for_each_position(node.results[0].type->sizes, [&](const Sizes& position, int64_t) {
+      for (size_t k = 0; k < numbers.size(); ++k)
+        numbers[k] = in(node, k)[broadcast_index(position, sizes(node, k))];
+      out.push_back(element(node, numbers));
+    });
+    set(node, 0, out);
+  }
+
+  void view(Node& node) {
+    const Elements& from = in(node, 0);
+    const auto from_sizes = sizes(node, 0);
+    if (node.op == Op::reshape) return set(node, 0, from);
+    Elements out;
+    for_each_position(node.results[0].type->sizes, [&](const Sizes& position, int64_t) {
+      Sizes at = position;
+      if (node.op == Op::permute)
+        for (size_t k = 0; k < at.size(); ++k) at[node.ints_attr("dims")[k]] = position[k];
+      if (node.op == Op::slice)
+        at[node.int_attr("dim")] = node.int_attr("start") + position[node.int_attr("dim")] * node.int_attr("step");
+      if (node.op == Op::flip)
+        for (const int64_t dim : node.ints_attr("dims")) at[dim] = from_sizes[dim] - 1 - position[dim];
+      out.push_back(from[broadcast_index(at, from_sizes)]);
+    });
+    set(node, 0, out);
+  }
+
+  void cat(Node& node) {
+    Elements out;
+    const int64_t dim = node.int_attr("dim");
+    for_each_position(node.results[0].type->sizes, [&](const Sizes& position, int64_t) {
+      Sizes at = position;
+      size_t part = 0;
+      for (; at[dim] >= sizes(node, part)[dim]; ++part) at[dim] -= sizes(node, part)[dim];
+      out.push_back(in(node, part)[broadcast_index(at, sizes(node, part))]);
+    });
+    set(node, 0, out);
+  }
+
+  void pad(Node& node) {
+    Elements out;
+    const auto low = node.ints_attr("low");
+    for_each_position(node.results[0].type->sizes, [&](const Sizes& position, int64_t) {
+      Sizes at = position;
+      bool inside = true;
+      for (size_t k = 0; k < at.size(); ++k) {
+        at[k] -= low[k];
+        inside = inside && at[k] >= 0 && at[k] < sizes(node, 0)[k];
+      }
+      out.push_back(inside ? in(node, 0)[broadcast_index(at, sizes(node, 0))] : in(node, 1)[0]);
+    });
+    set(node, 0, out);
+  }
+
+  void scatter(Node& node) {
+    Elements out = in(node, 0);
+    const int64_t dim = node.int_attr("dim");
+    for_each_position(sizes(node, 1), [&](const Sizes& position, int64_t flat) {
+      Sizes at = position;
+      at[dim] = node.int_attr("start") + position[dim] * node.int_attr("step");
+      out[broadcast_index(at, sizes(node, 0))] = in(node, 1)[flat];
+    });
+    set(node, 0, out);
+  }
+
+  /// Calls `reduce` with the elements that go into each result.
+  template <typename Reduce>
+  Elements over(const Elements& from, std::span<const int64_t> from_sizes, std::span<const int64_t> dims,
+                Reduce reduce) {
+    const Sizes kept = ir::reduced(from_sizes, dims, true);
+    std::vector<Elements> groups(std::accumulate(kept.begin(), kept.end(), int64_t{1}, std::multiplies<>()));
+    for_each_position(from_sizes, [&](const Sizes& position, int64_t flat) {
+      groups[broadcast_index(position, kept)].push_back(from[flat]);
+    });
+    Elements out;
+    for (const Elements& group : groups) out.push_back(reduce(group));
+    return out;
+  }
+
+  static double mean(const Elements& group) {
+    return std::accumulate(group.begin(), group.end(), 0.0) / static_cast<double>(group.size());
+  }
+  static double squares(const Elements& group) {
+    const double middle = mean(group);
+    return std::accumulate(group.begin(), group.end(), 0.0,
+                           [&](double sum, double x) { return sum + (x - middle) * (x - middle); });
+  }
+  static double extreme(const Elements& group, double direction) {
+    double best = group.at(0);
+    for (const double x : group)
+      if (std::isnan(x) || direction * x > direction * best) best = x;
+    return std::ranges::any_of(group, [](double x) { return std::isnan(x); }) ? NAN : best;
+  }
+
+  void reduction(Node& node) {
+    const auto reduce = [&](const Elements& group) -> double {
+      switch (node.op) {
+        case Op::sum: return std::accumulate(group.begin(), group.end(), 0.0);
+        case Op::prod: return std::accumulate(group.begin(), group.end(), 1.0, std::multiplies<>());
+        case Op::amax: return extreme(group, 1);
+        case Op::amin: return extreme(group, -1);
+        case Op::any: return std::ranges::any_of(group, [](double x) { return x != 0; });
+        case Op::all: return std::ranges::all_of(group, [](double x) { return x != 0; });
+        default: BRAZE_CHECK(false, "not interpreted: ", info(node.op).name);
+      }
+    };
+    set(node, 0, over(in(node, 0), sizes(node, 0), node.ints_attr("dims"), reduce));
+  }
+
+  /// Joins every element with its group's result.
+  template <typename Join>
+  Elements along(const Node& node, const Elements& from, const Elements& group, std::span<const int64_t> dims,
+                 Join join) {
+    const Sizes kept = ir::reduced(sizes(node, 0), dims, true);
+    Elements out;
+    for_each_position(sizes(node, 0), [&](const Sizes& position, int64_t flat) {
+      out.push_back(join(from[flat], group[broadcast_index(position, kept)]));
+    });
+    return out;
+  }
+
+  void composite(Node& node) {
+    const Elements& x = in(node, 0);
+    Elements out = x;
+    switch (node.op) {
+      case Op::gelu:
+        for (double& v : out)
+          v = node.bool_attr("tanh") ? 0.5 * v * (1 + std::tanh(std::sqrt(2 / M_PI) * (v + 0.044715 * v * v * v)))
+                                     : 0.5 * v * (1 + std::erf(v * M_SQRT1_2));
+        return set(node, 0, out);
+      case Op::silu:
+        for (double& v : out) v = v / (1 + std::exp(-v));
+        return set(node, 0, out);
+      case Op::mean: return set(node, 0, over(x, sizes(node, 0), node.ints_attr("dims"), mean));
+      case Op::var: {
+        const double correction = node.double_attr("correction", 1);
+        return set(node, 0, over(x, sizes(node, 0), node.ints_attr("dims"), [&](const Elements& group) {
+                     return squares(group) / std::max(0.0, static_cast<double>(group.size()) - correction);
+                   }));
+      }
+      case Op::softmax:
+      case Op::log_softmax: {
+        const int64_t dim[] = {node.int_attr("dim")};
+        const Elements top = over(x, sizes(node, 0), dim, [](const Elements& group) { return extreme(group, 1); });
+        const Elements off = along(node, x, top, dim, std::minus<>());
+        const Elements sum = over(off, sizes(node, 0), dim, [](const Elements& group) {
+          return std::accumulate(group.begin(), group.end(), 0.0,
+                                 [](double s, double v) { return s + std::exp(v); });
+        });
+        const bool is_log = node.op == Op::log_softmax;
+        return set(node, 0, along(node, off, sum, dim, [&](double v, double s) {
+                     return is_log ? v - std::log(s) : std::exp(v) / s;
+                   }));
+      }
+      default: BRAZE_CHECK(false, "not interpreted: ", info(node.op).name);
+    }
+  }
+
+  void layer_norm(Node& node) {
+    Sizes dims;
+    const int64_t rank = node.operands[0]->type->rank();
+    for (int64_t dim = rank - node.int_attr("rank"); dim < rank; ++dim) dims.push_back(dim);
+    const Elements& x = in(node, 0);
+    const double eps = node.number_attr("eps").as_double();
+    const Elements means = over(x, sizes(node, 0), dims, mean);
+    const Elements rstd = over(x, sizes(node, 0), dims, [&](const Elements& group) {
+      return 1 / std::sqrt(squares(group) / static_cast<double>(group.size()) + eps);
+    });
+    Elements y = along(node, x, means, dims, std::minus<>());
+    y = along(node, y, rstd, dims, std::multiplies<>());
+    for_each_position(sizes(node, 0), [&](const Sizes& position, int64_t flat) {
+      if (node.operands.size() > 1) y[flat] *= in(node, 1)[broadcast_index(position, sizes(node, 1))];
+      if (node.operands.size() > 2) y[flat] += in(node, 2)[broadcast_index(position, sizes(node, 2))];
+    });
+    set(node, 0, y);
+    set(node, 1, means);
+    set(node, 2, rstd);
+  }
+
+  std::map<const Value*, Elements> values_;
+};
+
+bool is_rough(const Graph& graph) {
+  bool rough = false;
+  for_each_node(graph, [&](const Node* node) {
+    const OpKind kind = info(node->op).kind;
+    rough = rough || kind == OpKind::Reduction || kind == OpKind::Composite || node->op == Op::pow;
+  });
+  return rough;
+}
+
+bool equal(double a, double b, double tolerance) {
+  if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
+  if (a == b) return tolerance > 0 || std::signbit(a) == std::signbit(b);
+  return std::fabs(a - b) <= tolerance * std::max({1.0, std::fabs(a), std::fabs(b)});
+}
+
+/// One element of an input. Round 0 has special values, which would drown the others in reductions.
+double draw(DType dtype, bool special, std::mt19937& random) {
+  static constexpr double specials[] = {0.0,       -0.0, 1.0,   -1.0,   0.5,    INFINITY,
+                                        -INFINITY, NAN,  1e-45, -1e-40, 3.4e38, -2.5};
+  if (dtype == DType::b8) return static_cast<double>(random() % 2);
+  if (!is_floating(dtype)) return round_value(static_cast<double>(random() % 11) - 5, dtype);
+  if (special) return round_value(specials[random() % std::size(specials)], dtype);
+  return round_value(std::normal_distribution<double>(0, 2)(random), dtype);
+}
+
+}  // namespace
+
+bool can_interpret(const Graph& graph) {
+  bool can = true;
+  for_each_node(graph, [&](const Node* node) {
+    const OpKind kind = info(node->op).kind;
+    can = can && kind != OpKind::Library && kind != OpKind::Gather && kind != OpKind::Scan;
+  });
+  return can;
+}
+
+std::vector<Elements> interpret(const Graph& graph, const std::vector<Elements>& inputs) {
+  return Interpreter().run(graph, inputs);
+}
+
+std::optional<std::string> compare(const Graph& a, const Graph& b) {
+  std::mt19937 random(1);
+  const bool rough = is_rough(a) || is_rough(b);
+  for (int round = 0; round < 40; ++round) {
+    const bool special = round % 2 == 0 && !rough;
+    std::vector<Elements> inputs;
+    for (const Input& input : a.inputs()) {
+      Elements elements(input.value->type->numel());
+      for (double& value : elements) value = draw(input.value->type->dtype, special, random);
+      inputs.push_back(elements);
+    }
+    const auto wanted = interpret(a, inputs), got = interpret(b, inputs);
+    for (size_t k = 0; k < wanted.size(); ++k)
+      for (size_t i = 0; i < wanted[k].size(); ++i) {
+        const DType dtype = k < a.outputs().size() ? a.outputs()[k]->type->dtype : DType::f32;
+        const double tolerance = !rough ? 0 : compute_dtype(dtype) != dtype ? 2e-2 : 1e-5;
+        if (!equal(wanted[k][i], got[k][i], tolerance))
+          return concat("result ", k, ", element ", i, ": ", wanted[k][i], " became ", got[k][i]);
+      }
+  }
+  return std::nullopt;
+}
+
+}  // namespace braze::test
+
+TEST_CASE("the interpreter computes what it should, and sees differences") {
+  using namespace braze;
+  const auto graph = ir::parse(R"(graph @g(%x: f32[2,3]) {
+  %0 = permute %x, dims=[1,0] : f32[3,2]
+  %1 = sum %0, dims=[0] keepdim=false : f32[2]
+  %2 = scalar value=2.0 : f32[]
+  %3 = mul %0, %2 : f32[3,2]
+  %4 = add %3, %1 : f32[3,2]
+  %5 = mean %x, dims=[1] keepdim=true : f32[2,1]
+  return %4, %5
+})");
+  const auto results = test::interpret(*graph, {{1, 2, 3, 4, 5, 6}});
+  CHECK(results[0] == test::Elements{8, 23, 10, 25, 12, 27});
+  CHECK(results[1] == test::Elements{2, 5});
+
+  const auto signed_zero =
+      ir::parse("graph @g(%x: f32[9]) {%0 = scalar value=0.0 : f32[] %1 = add %x, %0 : f32[9] return %1}");
+  const auto identity = ir::parse("graph @g(%x: f32[9]) {return %x}");
+  CHECK(test::compare(*signed_zero, *identity).has_value());
+  CHECK_FALSE(test::compare(*identity, *identity).has_value());
+}
