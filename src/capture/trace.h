@@ -125,7 +125,7 @@ class Tracer {
   /// The tracer of the Scope on this thread, or null.
   static Tracer* current();
 
-  class Impl;  ///< capture/tracer_impl.h
+  class Impl;  ///< capture/recorder.h
   Impl& impl() { return *impl_; }
 
  private:

@@ -1,0 +1,169 @@
+#include "capture/call.h"
+
+#include <c10/core/DefaultDtype.h>
+
+namespace braze::capture {
+
+ScalarType to_scalar_type(DType dtype) {
+  switch (dtype) {
+    case DType::f64: return ScalarType::Double;
+    case DType::f32: return ScalarType::Float;
+    case DType::bf16: return ScalarType::BFloat16;
+    case DType::f16: return ScalarType::Half;
+    case DType::i64: return ScalarType::Long;
+    case DType::i32: return ScalarType::Int;
+    case DType::i16: return ScalarType::Short;
+    case DType::i8: return ScalarType::Char;
+    case DType::u8: return ScalarType::Byte;
+    case DType::b8: return ScalarType::Bool;
+    case DType::c64: return ScalarType::ComplexFloat;
+    case DType::c128: return ScalarType::ComplexDouble;
+    case DType::other: break;
+  }
+  return ScalarType::Undefined;
+}
+
+bool Call::has(size_t i) const {
+  const c10::IValue& value = arguments[i];
+  if (value.isNone()) return false;
+  return !value.isTensor() || value.toTensor().defined();
+}
+
+Sizes Call::ints(size_t i) const {
+  const c10::IValue& value = arguments[i];
+  if (value.isNone()) return {};
+  if (value.isInt()) return {value.toInt()};
+  const auto list = value.toDimVector();
+  return {list.begin(), list.end()};
+}
+
+std::optional<ScalarType> Call::dtype(size_t i) const {
+  return arguments[i].isNone() ? std::nullopt : std::optional(arguments[i].toScalarType());
+}
+
+void Call::see_device(const at::Tensor& tensor) {
+  // The device is that of a tensor with dimensions; a 0-dim CPU tensor mixes with any other.
+  const bool dimensioned = tensor.dim() > 0;
+  if (device_ && (device_from_dimensions_ || !dimensioned)) return;
+  device_ = tensor.device();
+  device_from_dimensions_ = dimensioned;
+}
+
+Operand Call::operand_of(const c10::Scalar& number) {
+  Operand operand;
+  operand.number = number;
+  operand.dtype = number.type();
+  operand.rank = Rank::number;
+  return operand;
+}
+
+std::optional<Operand> Call::operand_of(const at::Tensor& tensor) {
+  if (!tensor.defined() || !is_native(tensor.scalar_type()) || tensor.layout() != c10::kStrided) return std::nullopt;
+  const bool wrapped = tensor.unsafeGetTensorImpl()->is_wrapped_number();
+  if (wrapped && !as_tracer(tensor)) {
+    Operand operand = operand_of(tensor.is_cpu() ? at::_local_scalar_dense(tensor) : tensor.item());
+    operand.dtype = tensor.scalar_type();
+    return operand;
+  }
+  see_device(tensor);
+  Operand operand;
+  operand.value = recorder.value_of(tensor);
+  operand.dtype = tensor.scalar_type();
+  operand.rank = wrapped ? Rank::number : tensor.dim() == 0 ? Rank::zero_dim : Rank::dimensioned;
+  operand.sizes.assign(tensor.sizes().begin(), tensor.sizes().end());
+  operand.strides.assign(tensor.strides().begin(), tensor.strides().end());
+  return operand;
+}
+
+std::optional<Operand> Call::operand(size_t i) {
+  const c10::IValue& value = arguments[i];
+  if (value.isTensor()) return operand_of(value.toTensor());
+  if (value.isScalar() && !value.isComplexDouble()) return operand_of(value.toScalar());
+  return std::nullopt;
+}
+
+const ir::Type* Call::contiguous(ScalarType dtype, c10::IntArrayRef sizes) {
+  return type(dtype, sizes, capture::contiguous(sizes));
+}
+
+const ir::Type* Call::retyped(const ir::Type* like, DType dtype) {
+  return like->dtype == dtype ? like : graph().type(dtype, like->device, like->sizes, like->strides);
+}
+
+ir::Value* Call::scalar(ScalarType dtype, const c10::Scalar& number) {
+  const DType wanted = to_dtype(dtype);
+  // Not Graph::scalar, which rounds to the dtype: kernels for f16 and bf16 use the number in f32.
+  return graph().create(Op::scalar, {}, {{"value", to_number(number, wanted)}},
+                        graph().type(wanted, to_device(device()), {}, {}));
+}
+
+ir::Value* Call::cast(ir::Value* value, DType dtype) {
+  if (value->type->dtype == dtype) return value;
+  const ir::Type& from = *value->type;
+  const Sizes strides = preserved_strides(to_ref(from.sizes), to_ref(from.strides));
+  return graph().create(Op::cast, {value}, {}, graph().type(dtype, from.device, from.sizes, to_span(strides)));
+}
+
+ir::Value* Call::as(const Operand& operand, ScalarType dtype) {
+  return operand.is_number() ? scalar(dtype, operand.number) : cast(operand.value, to_dtype(dtype));
+}
+
+ir::Value* Call::copy(ir::Value* value, const ir::Type* type) {
+  return value->type == type ? value : graph().create(Op::cast, {value}, {}, type);
+}
+
+ir::Value* Call::full(const ir::Type* type, const c10::Scalar& number) {
+  ir::Value* one = scalar(to_scalar_type(type->dtype), number);
+  if (type->rank() == 0) return one;
+  const Sizes zeros(type->sizes.size(), 0);
+  ir::Value* all =
+      graph().create(Op::expand, {one}, {}, graph().type(type->dtype, type->device, type->sizes, to_span(zeros)));
+  return copy(all, type);
+}
+
+bool Call::give(ir::Value* value) {
+  results.push_back({value, {}});
+  return true;
+}
+
+bool Call::give_tensor(c10::IValue value) {
+  results.push_back({nullptr, std::move(value)});
+  return true;
+}
+
+const ir::Type* Call::target(c10::IntArrayRef sizes) const {
+  if (entry.mode == OpEntry::Mode::functional) return nullptr;
+  const size_t place = entry.mode == OpEntry::Mode::in_place ? 0 : entry.arguments - entry.outs;
+  const at::Tensor& tensor = arguments[place].toTensor();
+  if (!tensor.defined() || tensor.sizes() != sizes) return nullptr;
+  return recorder.view_of(tensor)->type;
+}
+
+ScalarType promoted(std::span<const Operand> operands) {
+  Promotion promotion;
+  for (const Operand& operand : operands) promotion.add(operand.dtype, operand.rank);
+  return promotion.result();
+}
+
+ScalarType promoted(std::initializer_list<const Operand*> operands) {
+  Promotion promotion;
+  for (const Operand* operand : operands) promotion.add(operand->dtype, operand->rank);
+  return promotion.result();
+}
+
+ScalarType floating(ScalarType dtype) {
+  return c10::isIntegralType(dtype, true) ? c10::typeMetaToScalarType(c10::get_default_dtype()) : dtype;
+}
+
+std::optional<Geometry> broadcast(std::initializer_list<const Operand*> operands) {
+  Geometry geometry;
+  c10::SmallVector<Layout, 4> layouts;
+  for (const Operand* operand : operands) {
+    if (!broadcast_into(geometry.sizes, operand->sizes)) return std::nullopt;
+    layouts.push_back({operand->sizes, operand->strides});
+  }
+  geometry.strides = iterator_strides({layouts.data(), layouts.size()}, geometry.sizes);
+  return geometry;
+}
+
+}  // namespace braze::capture

@@ -1,0 +1,322 @@
+// Operators that no rule takes: recorded as `call` nodes whose shapes PyTorch's Meta kernels tell, or run on the
+// example values if those decide the shapes.
+#include <algorithm>
+
+#include "capture/call.h"
+#include "support/error.h"
+
+namespace braze::capture {
+namespace {
+
+using torch::jit::Stack;
+
+/// Arguments that operators write although their schemas do not say so.
+struct HiddenWrite {
+  std::string_view name;
+  size_t first, last;       ///< Arguments first ... last are written,
+  int training_flag;        ///< if this argument is true.
+};
+constexpr HiddenWrite kHiddenWrites[] = {
+    {"aten::native_batch_norm", 3, 4, 5},
+    {"aten::cudnn_batch_norm", 3, 4, 5},
+    {"aten::miopen_batch_norm", 3, 4, 5},
+};
+
+/// The tensors among the arguments, with their places.
+template <typename Body>
+void for_each_tensor(std::span<const c10::IValue> arguments, Body&& body) {
+  for (uint32_t i = 0; i < arguments.size(); ++i) {
+    const c10::IValue& value = arguments[i];
+    if (value.isTensor()) {
+      if (value.toTensor().defined()) body(value.toTensor(), i, -1);
+    } else if (value.isTensorList()) {
+      const auto list = value.toTensorVector();
+      for (size_t k = 0; k < list.size(); ++k)
+        if (list[k].defined()) body(list[k], i, static_cast<int32_t>(k));
+    } else if (value.isOptionalTensorList()) {
+      const auto list = value.toOptionalTensorVector();
+      for (size_t k = 0; k < list.size(); ++k)
+        if (list[k] && list[k]->defined()) body(*list[k], i, static_cast<int32_t>(k));
+    }
+  }
+}
+
+/// The argument with every tensor replaced by `change(tensor)`.
+template <typename Change>
+c10::IValue map_tensors(const c10::IValue& value, Change&& change) {
+  if (value.isTensor()) return value.toTensor().defined() ? c10::IValue(change(value.toTensor())) : value;
+  if (value.isTensorList()) {
+    c10::List<at::Tensor> list;
+    for (const at::Tensor& tensor : value.toTensorVector()) list.push_back(tensor.defined() ? change(tensor) : tensor);
+    return list;
+  }
+  if (value.isOptionalTensorList()) {
+    c10::List<std::optional<at::Tensor>> list;
+    for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorVector())
+      list.push_back(tensor && tensor->defined() ? std::optional(change(*tensor)) : tensor);
+    return list;
+  }
+  return value;
+}
+
+bool is_wrapped_number(const at::Tensor& tensor) {
+  return tensor.unsafeGetTensorImpl()->is_wrapped_number() && !as_tracer(tensor);
+}
+
+/// A value read by the operator as a plain number stays in the payload; anything else is an operand.
+bool is_operand(const at::Tensor& tensor) {
+  return !is_wrapped_number(tensor) && !tensor.is_meta();
+}
+
+struct Shapes {
+  Stack results;                       ///< Meta tensors where tensors come back.
+  std::vector<c10::IValue> arguments;  ///< The arguments as meta tensors, resized if the operator did that.
+};
+
+/// Runs the Meta kernel.
+Shapes ask_meta(const OpEntry& entry, std::span<const c10::IValue> arguments) {
+  ++mutable_statistics().meta;
+  Shapes shapes;
+  const auto& schema = entry.op.schema().arguments();
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    c10::IValue value = map_tensors(arguments[i], [](const at::Tensor& tensor) {
+      if (tensor.is_meta() || is_wrapped_number(tensor)) return tensor;
+      at::Tensor meta = at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(c10::kMeta));
+      if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) meta.unsafeGetTensorImpl()->set_wrapped_number(true);
+      return meta;
+    });
+    const bool device = value.isDevice() || (value.isNone() && schema[i].name() == "device");
+    if (device) value = c10::Device(c10::kMeta);
+    shapes.arguments.push_back(value);
+    shapes.results.push_back(std::move(value));
+  }
+  entry.op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::Meta), &shapes.results);
+  return shapes;
+}
+
+/// For operators without a Meta kernel: their results on the example values have the shapes.
+Shapes ask_example(Recorder& recorder, const OpEntry& entry, std::span<const c10::IValue> arguments) {
+  Shapes shapes;
+  for (const c10::IValue& argument : arguments) {
+    c10::IValue value = map_tensors(argument, [&](const at::Tensor& tensor) {
+      if (!is_operand(tensor)) return tensor;
+      return recorder.materialize(tensor, concat(entry.op.schema().name(), " (which has no Meta kernel to tell shapes)"));
+    });
+    shapes.arguments.push_back(value);
+    shapes.results.push_back(std::move(value));
+  }
+  entry.op.callBoxed(shapes.results);
+  return shapes;
+}
+
+Shapes ask_shapes(Recorder& recorder, const OpEntry& entry, std::span<const c10::IValue> arguments) {
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  try {
+    return ask_meta(entry, arguments);
+  } catch (const c10::NotImplementedError&) {
+    return ask_example(recorder, entry, arguments);
+  }
+}
+
+bool returns_only_tensors(const OpEntry& entry) {
+  for (const c10::Argument& result : entry.op.schema().returns()) {
+    const auto kind = result.type()->kind();
+    const bool list = kind == c10::TypeKind::ListType &&
+                      result.type()->castRaw<c10::ListType>()->getElementType()->kind() == c10::TypeKind::TensorType;
+    if (kind != c10::TypeKind::TensorType && !list) return false;
+  }
+  return true;
+}
+
+/// One recorded call, in the making.
+class Recording {
+ public:
+  Recording(Recorder& recorder, const OpEntry& entry, std::span<const c10::IValue> arguments)
+      : recorder_(recorder), entry_(entry), arguments_(arguments), payload_{entry.op, {}, {}, {}, {}} {}
+
+  Stack run() {
+    take_operands();
+    shapes_ = ask_shapes(recorder_, entry_, arguments_);
+    place_results();
+    const bool effect = entry_.random || (entry_.returns == 0 && payload_.cloned.empty());
+    ir::Node* node = recorder_.create_call(std::move(payload_), operands_, types_, effect);
+    for (size_t k = 0; k < written_.size(); ++k) write_back(written_[k], node->result(first_clone_ + k));
+    Stack stack;
+    for (size_t k = 0; k < entry_.returns; ++k) stack.push_back(make_result(k, node));
+    return stack;
+  }
+
+ private:
+  struct Written {
+    at::Tensor tensor, meta;
+    uint32_t argument;
+  };
+
+  void take_operands() {
+    payload_.stack.assign(arguments_.begin(), arguments_.end());
+    for_each_tensor(arguments_, [&](const at::Tensor& tensor, uint32_t argument, int32_t element) {
+      if (!is_operand(tensor)) return;
+      if (!device_ || tensor.dim() > 0) device_ = tensor.device();
+      const auto operand = static_cast<uint32_t>(operands_.size());
+      operands_.push_back(recorder_.value_of(tensor));
+      payload_.slots.push_back({argument, element, operand});
+      if (!is_written(entry_, argument, arguments_)) return;
+      payload_.cloned.push_back(operand);
+      written_.push_back({tensor, {}, argument});
+      written_elements_.push_back(element);
+    });
+    // The payload keeps no tensor of the trace.
+    for (c10::IValue& value : payload_.stack)
+      value = map_tensors(value, [](const at::Tensor& tensor) { return is_operand(tensor) ? at::Tensor() : tensor; });
+    for (size_t i = 0; i < arguments_.size(); ++i)
+      if (arguments_[i].isDevice()) device_ = arguments_[i].toDevice();
+    if (!device_) device_ = c10::Device(c10::kCPU);
+  }
+
+  /// Which return values are new tensors (results of the node), written arguments, or views.
+  void place_results() {
+    const auto& returns = entry_.op.schema().returns();
+    for (size_t r = 0; r < returns.size(); ++r) {
+      const c10::IValue& value = shapes_.results[r];
+      first_result_.push_back(types_.size());
+      if (returns[r].alias_info() && returns[r].alias_info()->isWrite()) continue;
+      for_each_tensor({&value, 1}, [&](const at::Tensor& meta, uint32_t, int32_t element) {
+        payload_.results.push_back({static_cast<int32_t>(r), element});
+        types_.push_back(type_of(meta));
+      });
+    }
+    first_clone_ = types_.size();
+    for (size_t k = 0; k < written_.size(); ++k) {
+      const c10::IValue& value = shapes_.arguments[written_[k].argument];
+      written_[k].meta = written_elements_[k] < 0 ? value.toTensor() : value.toTensorVector()[written_elements_[k]];
+      payload_.results.push_back({-1, static_cast<int32_t>(k)});
+      types_.push_back(type_of(written_[k].meta));
+    }
+  }
+
+  const ir::Type* type_of(const at::Tensor& meta) {
+    return recorder_.type(meta.scalar_type(), *device_, meta.sizes(), meta.strides());
+  }
+
+  void write_back(const Written& written, ir::Value* value) {
+    const ViewPtr view = recorder_.view_of(written.tensor);
+    if (value->type == view->type) return write(recorder_, *view, value);
+    TracerTensor* tracer = as_tracer(written.tensor);
+    if (!tracer || view->parent || view->input >= 0)
+      throw UserError(concat("braze: ", entry_.op.schema().name(), " resizes a tensor that is an input or a view, which "
+                             "cannot be traced. Pass an out= tensor of the right size."));
+    const at::Tensor fresh = recorder_.wrap_fresh(value, written.tensor.scalar_type(), *device_);
+    tracer->rebind(as_tracer(fresh)->view());
+  }
+
+  c10::IValue make_result(size_t r, ir::Node* node) {
+    const c10::Argument& declared = entry_.op.schema().returns()[r];
+    const c10::AliasInfo* alias = declared.alias_info();
+    if (alias && alias->isWrite()) return written_argument(*alias);
+    size_t next = first_result_[r];
+    return map_tensors(shapes_.results[r], [&](const at::Tensor& meta) {
+      ir::Value* value = node->result(next++);
+      if (alias) return make_view(meta, value);
+      return recorder_.wrap_fresh(value, meta.scalar_type(), *device_);
+    });
+  }
+
+  /// In-place and out= operators return the very tensor that they write.
+  c10::IValue written_argument(const c10::AliasInfo& alias) {
+    const auto& schema = entry_.op.schema().arguments();
+    for (size_t i = 0; i < schema.size(); ++i)
+      if (schema[i].alias_info() && schema[i].alias_info()->beforeSets() == alias.beforeSets()) return arguments_[i];
+    BRAZE_CHECK(false, entry_.op.schema().name(), " returns a written argument that it does not take");
+  }
+
+  /// A view by an operator without a rule: a window on the memory of its first operand, if it has the same dtype.
+  at::Tensor make_view(const at::Tensor& meta, ir::Value* value) {
+    const auto slot = std::ranges::find_if(arguments_, [](const c10::IValue& v) { return v.isTensor(); });
+    BRAZE_CHECK(slot != arguments_.end(), "a view of nothing");
+    const at::Tensor& viewed = slot->toTensor();
+    const ViewPtr parent = recorder_.view_of(viewed);
+    if (meta.scalar_type() != viewed.scalar_type() || parent->memory->roots.size() != 1) {
+      parent->memory->untracked_alias = true;
+      const at::Tensor alias = recorder_.wrap_fresh(value, meta.scalar_type(), *device_);
+      as_tracer(alias)->view()->memory->untracked_alias = true;
+      return alias;
+    }
+    auto view = std::make_shared<View>();
+    view->memory = parent->memory;
+    view->parent = parent->memory->roots[0];
+    view->step.kind = ViewStep::Kind::window;
+    view->type = type_of(meta);
+    view->offset = parent->offset + meta.storage_offset();
+    view->value = value;
+    view->version = parent->memory->version;
+    return recorder_.wrap(view, meta.scalar_type(), *device_);
+  }
+
+  Recorder& recorder_;
+  const OpEntry& entry_;
+  std::span<const c10::IValue> arguments_;
+  CallPayload payload_;
+  std::vector<ir::Value*> operands_;
+  std::vector<const ir::Type*> types_;
+  std::vector<Written> written_;
+  std::vector<int32_t> written_elements_;
+  std::vector<size_t> first_result_;
+  size_t first_clone_ = 0;
+  Shapes shapes_;
+  std::optional<c10::Device> device_;
+};
+
+}  // namespace
+
+Counters& mutable_statistics() {
+  static Counters counters;
+  return counters;
+}
+
+Statistics statistics() {
+  const Counters& counters = mutable_statistics();
+  return {counters.native, counters.calls, counters.meta, counters.frozen};
+}
+
+bool is_written(const OpEntry& entry, size_t argument, std::span<const c10::IValue> arguments) {
+  const c10::FunctionSchema& schema = entry.op.schema();
+  const c10::AliasInfo* alias = schema.arguments()[argument].alias_info();
+  if (alias && alias->isWrite()) return true;
+  for (const HiddenWrite& row : kHiddenWrites)
+    if (row.name == schema.name() && argument >= row.first && argument <= row.last)
+      return arguments[row.training_flag].toBool();
+  return false;
+}
+
+void record_fallback(Recorder& recorder, const OpEntry& entry, Stack* stack) {
+  const std::span<const c10::IValue> arguments(stack->data() + stack->size() - entry.arguments, entry.arguments);
+  if (entry.dynamic || !returns_only_tensors(entry)) return record_frozen(recorder, entry, stack);
+  if (entry.random) recorder.generator().sync(recorder);
+  Stack results = Recording(recorder, entry, arguments).run();
+  ++mutable_statistics().calls;
+  torch::jit::drop(*stack, entry.arguments);
+  for (c10::IValue& result : results) stack->push_back(std::move(result));
+}
+
+void record_frozen(Recorder& recorder, const OpEntry& entry, Stack* stack) {
+  const size_t first = stack->size() - entry.arguments;
+  if (entry.writes)
+    throw UserError(concat("braze: ", entry.op.schema().name(), " writes a result whose shape the data decides, which "
+                           "cannot be traced. Use its functional form."));
+  bool private_result = false;
+  for (size_t i = first; i < stack->size(); ++i)
+    (*stack)[i] = map_tensors((*stack)[i], [&](const at::Tensor& tensor) {
+      if (!is_operand(tensor)) return tensor;
+      private_result = true;
+      return recorder.materialize(tensor, entry.op.schema().name());
+    });
+  {
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
+    entry.op.callBoxed(*stack);
+  }
+  if (!private_result) return;
+  for (size_t i = first; i < stack->size(); ++i)
+    (*stack)[i] = map_tensors((*stack)[i], [&](const at::Tensor& real) { return recorder.add_private_constant(real); });
+}
+
+}  // namespace braze::capture

@@ -1,0 +1,191 @@
+// The kernels: one for every operator of every namespace that PyTorch does not decompose by itself.
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/library.h>
+
+#include <array>
+#include <deque>
+#include <mutex>
+#include <unordered_map>
+
+#include "capture/generator.h"
+#include "capture/recorder.h"
+#include "support/error.h"
+
+namespace braze::capture {
+namespace {
+
+/// torch.tensor(...) fills a fresh CPU tensor by its pointer. It excludes these keys while it does, and nothing else
+/// excludes all of them; the finished tensor then comes in through lift_fresh.
+bool builds_python_tensor() {
+  return c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::FuncTorchDynamicLayerFrontMode) &&
+         c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::FuncTorchDynamicLayerBackMode) &&
+         c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::DeferredInit);
+}
+
+class Kernel final : public c10::OperatorKernel {
+ public:
+  explicit Kernel(const OpEntry* entry) : entry_(entry) {}
+  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+    const c10::impl::ExcludeDispatchKeyGuard guard(kKey);
+    if (entry_->passes || builds_python_tensor()) return op.callBoxed(stack);
+    Tracer* tracer = Tracer::current();
+    if (!tracer)
+      throw UserError("braze: a tensor of a finished trace was used. Tensors made while tracing do not outlive the "
+                      "traced function, except as its results: do not keep them in attributes or globals.");
+    tracer->impl().record(*entry_, stack);
+  }
+
+ private:
+  const OpEntry* entry_;
+};
+
+/// Operators whose results' shapes, or Python values, the data decides; beside those that PyTorch tags so.
+constexpr std::string_view kDynamic[] = {
+    "aten::nonzero", "aten::nonzero_numpy", "aten::masked_select", "aten::_unique2", "aten::unique_dim",
+    "aten::unique_consecutive", "aten::unique_dim_consecutive", "aten::_unique", "aten::bincount", "aten::equal",
+    "aten::repeat_interleave", "aten::is_nonzero", "aten::argwhere", "aten::_local_scalar_dense", "aten::item"};
+
+std::string_view without_namespace(const std::string& name) {
+  const size_t colons = name.find("::");
+  return colons == std::string::npos ? std::string_view(name) : std::string_view(name).substr(colons + 2);
+}
+
+/// The operators of the process. Never destroyed: kernels in the dispatcher point into it, and the order in which
+/// statics die at exit is not ours.
+class Registry {
+ public:
+  static Registry& instance() {
+    static auto* registry = new Registry;
+    return *registry;
+  }
+
+  void queue(const c10::OperatorHandle& op) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    pending_.push_back(op);
+  }
+
+  void listen(c10::RegistrationHandleRAII handle) { handles_.push_back(std::move(handle)); }
+
+  /// Registers kernels for the operators that came since the last time.
+  void process() {
+    const std::lock_guard<std::mutex> serial(processing_);
+    std::vector<c10::OperatorHandle> fresh;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      fresh.swap(pending_);
+    }
+    if (fresh.empty()) return;
+    for (const c10::OperatorHandle& op : fresh) add(op);
+    derive();
+  }
+
+ private:
+  void add(const c10::OperatorHandle& op) {
+    if (!op.hasSchema() || op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd)) return;
+    const c10::OperatorName name = op.operator_name();
+    OpEntry*& entry = by_name_[name];
+    const bool known = entry != nullptr;
+    if (!known) entry = &entries_.emplace_back(op);
+    describe(*entry);
+    if (known) return;
+    handles_.push_back(c10::Dispatcher::singleton().registerImpl(
+        name, kKey, c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<Kernel>(entry)), std::nullopt, nullptr,
+        "braze"));
+  }
+
+  void describe(OpEntry& entry) {
+    const c10::FunctionSchema& schema = entry.op.schema();
+    const std::string& name = schema.name();
+    entry.arguments = schema.arguments().size();
+    entry.returns = schema.returns().size();
+    entry.random = entry.op.hasTag(at::Tag::nondeterministic_seeded);
+    entry.dynamic = entry.op.hasTag(at::Tag::dynamic_output_shape) || entry.op.hasTag(at::Tag::data_dependent_output) ||
+                    std::ranges::find(kDynamic, name) != std::end(kDynamic);
+    entry.passes = name.starts_with("profiler::");
+    entry.writes = false;
+    entry.outs = 0;
+    for (const c10::Argument& argument : schema.arguments()) {
+      entry.writes |= argument.alias_info() && argument.alias_info()->isWrite();
+      entry.outs += argument.is_out();
+    }
+    entry.pure = !entry.random && !entry.writes && entry.returns > 0;
+    if (!name.starts_with("aten::")) return;
+    const std::string_view plain = without_namespace(name);
+    full_name_.assign(plain);
+    if (!schema.overload_name().empty()) full_name_.append(".").append(schema.overload_name());
+    entry.rule = find_rule(full_name_);
+    if (entry.rule)
+      functional_[std::string(plain)].push_back(&entry);
+    else if (entry.outs > 0 || plain.ends_with('_'))
+      underived_.push_back(&entry);
+  }
+
+  /// Gives in-place and out= operators the rule of their functional form, which may have been registered after them.
+  void derive() {
+    for (OpEntry* entry : underived_) {
+      const c10::FunctionSchema& schema = entry->op.schema();
+      std::string_view plain = without_namespace(schema.name());
+      entry->mode = entry->outs > 0 ? OpEntry::Mode::out : OpEntry::Mode::in_place;
+      if (entry->mode == OpEntry::Mode::in_place) plain.remove_suffix(1);
+      const auto candidates = functional_.find(std::string(plain));
+      if (candidates == functional_.end()) continue;
+      for (const OpEntry* functional : candidates->second)
+        if (same_arguments(functional->op.schema(), schema, entry->outs)) entry->rule = functional->rule;
+    }
+    underived_.clear();
+  }
+
+  static bool same_arguments(const c10::FunctionSchema& functional, const c10::FunctionSchema& other, size_t outs) {
+    const auto &wanted = functional.arguments(), &have = other.arguments();
+    if (wanted.size() + outs != have.size()) return false;
+    for (size_t k = 0; k < wanted.size(); ++k)
+      if (wanted[k].name() != have[k].name() || *wanted[k].type() != *have[k].type()) return false;
+    return true;
+  }
+
+  const RuleRow* find_rule(std::string_view name) {
+    if (rules_.empty())
+      for (const auto table : {pointwise_rules(), activation_rules(), view_rules(), copy_rules(), reduction_rules(),
+                               matmul_rules(), normalisation_rules(), factory_rules(), indexing_rules(),
+                               structure_rules(), host_rules()})
+        for (const RuleRow& row : table)
+          BRAZE_CHECK(rules_.emplace(row.name, &row).second, "two rules for ", row.name);
+    const auto found = rules_.find(name);
+    return found == rules_.end() ? nullptr : found->second;
+  }
+
+  std::mutex mutex_;       ///< Guards pending_ alone: operators are queued under the dispatcher's own lock.
+  std::mutex processing_;  ///< Guards everything else.
+  std::vector<c10::OperatorHandle> pending_;
+  std::deque<OpEntry> entries_;
+  std::unordered_map<c10::OperatorName, OpEntry*> by_name_;
+  std::unordered_map<std::string_view, const RuleRow*> rules_;
+  std::unordered_map<std::string, std::vector<const OpEntry*>> functional_;
+  std::vector<OpEntry*> underived_;
+  std::vector<c10::RegistrationHandleRAII> handles_;
+  std::string full_name_;
+};
+
+class Listener final : public c10::OpRegistrationListener {
+ public:
+  void onOperatorRegistered(const c10::OperatorHandle& op) override { Registry::instance().queue(op); }
+  void onOperatorDeregistered(const c10::OperatorHandle&) override {}
+};
+
+/// Our own operators, which recorded programs call.
+TORCH_LIBRARY_FRAGMENT(braze, library) {
+  library.def("set_generator_state(Tensor state) -> ()", [](const at::Tensor& state) { set_cpu_generator_state(state); });
+}
+
+}  // namespace
+
+void install() {
+  static std::once_flag once;
+  // Adding a listener tells it of every operator that exists.
+  std::call_once(once, [] {
+    Registry::instance().listen(c10::Dispatcher::singleton().addRegistrationListener(std::make_unique<Listener>()));
+  });
+  Registry::instance().process();
+}
+
+}  // namespace braze::capture

@@ -1,0 +1,97 @@
+// Values computed while tracing, from the example inputs: for what the user's Python code, or a shape, depends on.
+#include <unordered_map>
+
+#include "capture/call.h"
+#include "support/error.h"
+
+namespace braze::capture {
+
+EvaluateHook& evaluate_hook() {
+  static EvaluateHook hook;
+  return hook;
+}
+
+void set_evaluate_hook(EvaluateHook hook) {
+  evaluate_hook() = std::move(hook);
+}
+
+std::shared_ptr<ir::Graph> extract(const ir::Graph& graph, ir::Value* value) {
+  // Effects stay even if unused: random numbers drawn before shift those drawn after.
+  std::vector<char> needed(graph.value_limit() + 1, 0);
+  needed[value->id] = 1;
+  std::vector<const ir::Node*> nodes;
+  for_each_node(graph, [&](const ir::Node* node) { nodes.push_back(node); });
+  std::vector<const ir::Node*> kept;
+  for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) {
+    bool wanted = (*node)->has_effect();
+    for (const ir::Value& result : (*node)->results) wanted |= needed[result.id] != 0;
+    if (!wanted) continue;
+    for (const ir::Value* operand : (*node)->operands) needed[operand->id] = 1;
+    kept.push_back(*node);
+  }
+  auto copy = std::make_shared<ir::Graph>(graph.name());
+  std::vector<ir::Value*> values(graph.value_limit() + 1, nullptr);
+  const auto same_type = [&](const ir::Type* type) {
+    return copy->type(type->dtype, type->device, type->sizes, type->strides);
+  };
+  for (const ir::Input& input : graph.inputs())
+    values[input.value->id] = copy->add_input(input.name, same_type(input.value->type), input.kind);
+  for (auto node = kept.rbegin(); node != kept.rend(); ++node) {
+    std::vector<ir::Value*> operands;
+    std::vector<const ir::Type*> types;
+    for (const ir::Value* operand : (*node)->operands) operands.push_back(values[operand->id]);
+    for (const ir::Value& result : (*node)->results) types.push_back(same_type(result.type));
+    copy->set_source(copy->intern((*node)->source));
+    ir::Node* made = copy->create((*node)->op, operands, (*node)->attrs, types);
+    for (size_t k = 0; k < types.size(); ++k) values[(*node)->results[k].id] = made->result(k);
+  }
+  copy->outputs().push_back(values[value->id]);
+  return copy;
+}
+
+at::Tensor Recorder::evaluate(ir::Value* value) {
+  if (!evaluate_hook())
+    throw UserError("braze: the traced function reads the value of a tensor, and no way to compute it is installed.");
+  PhaseTimer timer(times_, "capture/evaluate");
+  Trace trace;
+  trace.graph = extract(*graph_, value);
+  std::vector<at::Tensor> arguments;
+  for (size_t k = 0; k < inputs_.size(); ++k) {
+    const bool is_argument = graph_->inputs()[k].kind == ir::InputKind::argument;
+    if (is_argument) arguments.push_back(inputs_[k]);
+    trace.bound.push_back(is_argument ? at::Tensor() : inputs_[k]);
+  }
+  trace.payloads = payloads_;
+  trace.outputs.emplace_back();
+  const bool draws = generator_.expected().defined();
+  if (draws) set_cpu_generator_state(generator_.original());
+  struct Restore {
+    bool active;
+    const at::Tensor& state;
+    ~Restore() {
+      if (active) set_cpu_generator_state(state);
+    }
+  } restore{draws, generator_.expected()};
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  return evaluate_hook()(trace, arguments).at(0);
+}
+
+void Recorder::warn_frozen(std::string_view what) {
+  update_source(*graph_);
+  const std::string_view source = graph_->source();
+  std::string text = concat(source.empty() ? "the traced function" : source, ": ", what,
+                            " reads the value of a tensor. The trace keeps the value of the example inputs; calls with "
+                            "other values will not see the difference.");
+  if (std::find(warnings_.begin(), warnings_.end(), text) == warnings_.end()) warnings_.push_back(std::move(text));
+}
+
+at::Tensor Recorder::materialize(const at::Tensor& tensor, std::string_view what) {
+  ir::Value* value = value_of(tensor);
+  if (const at::Tensor real = known(tensor); real.defined()) return real.clone();
+  generator_.sync(*this);
+  warn_frozen(what);
+  ++mutable_statistics().frozen;
+  return evaluate(value);
+}
+
+}  // namespace braze::capture

@@ -1,0 +1,62 @@
+// capture/pointwise.h: writing elementwise formulas for a rule.
+#pragma once
+
+#include "capture/call.h"
+
+namespace braze::capture {
+
+/// Nodes of one elementwise operator: all have the shape and layout of its result. Every formula ends with give(),
+/// which converts to the result's dtype.
+///   Pointwise p(call, x.dtype, {&x});  p.compute_in_float();
+///   ir::Value* v = p.in(x);            return p.give(p.op(Op::mul, v, p.op(Op::sigmoid, v)));
+class Pointwise {
+ public:
+  /// `dtype` is the result's. Not valid() if the operands do not broadcast.
+  Pointwise(Call& call, ScalarType dtype, std::initializer_list<const Operand*> operands);
+  bool valid() const { return type_ != nullptr; }
+  const ir::Type* type() const { return type_; }
+
+  /// Formulas of several steps for f16 and bf16: eager computes them in f32 and rounds once.
+  void compute_in_float();
+
+  /// The operand in the type of the computation, not broadcast.
+  ir::Value* in(const Operand& operand);
+  /// Likewise, but a number for f16 and bf16 is rounded to that type first, as kernels without an f32 form do.
+  ir::Value* rounded(const Operand& operand) {
+    return operand.is_number() ? call_.graph().scalar(compute_->dtype, to_number(operand.number, compute_->dtype))
+                               : in(operand);
+  }
+  ir::Value* number(const c10::Scalar& value) { return in(Call::operand_of(value)); }
+
+  ir::Value* op(Op op, ir::Value* a) { return call_.node(op, {a}, compute_); }
+  ir::Value* op(Op op, ir::Value* a, ir::Value* b) { return call_.node(op, {a, b}, compute_); }
+  ir::Value* where(ir::Value* condition, ir::Value* a, ir::Value* b) {
+    return call_.node(Op::where, {condition, a, b}, compute_);
+  }
+  /// A bool: comparisons, tests, and bitwise ops on bools.
+  ir::Value* test(Op op, ir::Value* a) { return call_.node(op, {a}, call_.retyped(compute_, DType::b8)); }
+  ir::Value* test(Op op, ir::Value* a, ir::Value* b) {
+    return call_.node(op, {a, b}, call_.retyped(compute_, DType::b8));
+  }
+  bool give(ir::Value* value);
+
+ private:
+  Call& call_;
+  const ir::Type* type_ = nullptr;
+  const ir::Type* compute_ = nullptr;
+};
+
+/// Is the number exactly representable range-wise in an integral dtype?
+inline bool fits(const c10::Scalar& number, ScalarType dtype) {
+  if (number.isFloatingPoint()) return true;
+  const int64_t value = number.toLong();
+  switch (dtype) {
+    case ScalarType::Byte: return value >= 0 && value <= 255;
+    case ScalarType::Char: return value >= -128 && value <= 127;
+    case ScalarType::Short: return value >= INT16_MIN && value <= INT16_MAX;
+    case ScalarType::Int: return value >= INT32_MIN && value <= INT32_MAX;
+    default: return true;
+  }
+}
+
+}  // namespace braze::capture

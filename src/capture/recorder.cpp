@@ -1,0 +1,291 @@
+#include "capture/recorder.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "capture/call.h"
+#include "support/error.h"
+
+namespace braze::capture {
+namespace {
+
+/// Tells traces apart, so that a tensor of a finished one is recognised.
+uint64_t next_serial() {
+  static std::atomic<uint64_t> counter{0};
+  return ++counter;
+}
+
+/// Values known while tracing are kept up to this many elements.
+constexpr int64_t kKnownElements = 16384;
+
+void check_traceable(const at::Tensor& real, std::string_view what) {
+  if (real.layout() != c10::kStrided || real.is_quantized() || !real.has_storage())
+    throw UserError(concat("braze: ", what, " is a ", real.is_quantized() ? "quantized" : c10::str(real.layout()),
+                           " tensor; only strided ones can be traced. Convert it with to_dense() or dequantize()."));
+  if (!real.is_cpu() && !real.is_cuda())
+    throw UserError(concat("braze: ", what, " is on device ", c10::str(real.device()),
+                           "; tensors on the CPU or a CUDA device can be traced."));
+  if (real.is_conj() || real.is_neg())
+    throw UserError(concat("braze: ", what, " is a lazy conjugate or negative view; call resolve_conj() or "
+                           "resolve_neg() before."));
+}
+
+}  // namespace
+
+Recorder::Recorder(std::string_view name, PhaseTimes* times)
+    : serial_(next_serial()), graph_(std::make_shared<ir::Graph>(name)), times_(times) {}
+
+// ---- tensors and values
+
+const ir::Type* Recorder::type(ScalarType dtype, c10::Device device, c10::IntArrayRef sizes,
+                               c10::IntArrayRef strides) {
+  return graph_->type(to_dtype(dtype), to_device(device), to_span(sizes), to_span(strides));
+}
+
+Memory& Recorder::new_memory(const ir::Type* type, c10::Device device, ir::Value* value) {
+  Memory& memory = memories_.emplace_back();
+  const int64_t elements = extent(to_ref(type->sizes), to_ref(type->strides));
+  memory.storage = make_empty_storage(elements * ir::byte_size(type->dtype), device);
+  auto root = std::make_shared<View>();
+  root->memory = &memory;
+  root->type = type;
+  root->value = value;
+  memory.base = root.get();
+  memory.roots.push_back(std::move(root));
+  return memory;
+}
+
+at::Tensor Recorder::wrap(ViewPtr view, ScalarType dtype, c10::Device device) {
+  return at::detail::make_tensor<TracerTensor>(std::move(view), serial_, dtype, device);
+}
+
+at::Tensor Recorder::wrap_fresh(ir::Value* value, ScalarType dtype, c10::Device device) {
+  return wrap(new_memory(value->type, device, value).roots[0], dtype, device);
+}
+
+at::Tensor Recorder::wrap_lazy(const ir::Type* type, ScalarType dtype, c10::Device device,
+                               std::function<ir::Value*()> make) {
+  Memory& memory = new_memory(type, device, nullptr);
+  memory.lazy = std::move(make);
+  return wrap(memory.roots[0], dtype, device);
+}
+
+const ViewPtr& Recorder::view_of(const at::Tensor& tensor) {
+  if (const TracerTensor* tracer = as_tracer(tensor)) {
+    if (tracer->trace() != serial_)
+      throw UserError("braze: a tensor of a finished trace was used. Tensors made while tracing do not outlive the "
+                      "traced function, except as its results: do not keep them in attributes or globals.");
+    return tracer->view();
+  }
+  if (const auto found = bound_.find(tensor.unsafeGetTensorImpl()); found != bound_.end() && found->second.view)
+    return found->second.view;
+  const auto name = names_.find(tensor.unsafeGetTensorImpl());
+  if (name != names_.end()) return bind(tensor, ir::InputKind::param, name->second);
+  return bind(tensor, ir::InputKind::constant, concat("constant", inputs_.size()));
+}
+
+const ViewPtr& Recorder::bind(const at::Tensor& real, ir::InputKind kind, std::string_view name) {
+  check_traceable(real, concat("`", name, "`"));
+  const ir::Type* mine = type(real.scalar_type(), real.device(), real.sizes(), real.strides());
+  Bound& bound = bound_[real.unsafeGetTensorImpl()];
+  bound.real = real;
+  if (real.requires_grad() && real.is_leaf()) bound.gradient = real.grad();
+
+  Memory*& memory = storages_[real.storage().unsafeGetStorageImpl()];
+  const bool is_argument = kind == ir::InputKind::argument;
+  if (memory && !is_argument) {
+    for (const ViewPtr& root : memory->roots)
+      if (root->type == mine && root->offset == real.storage_offset()) return bound.view = root;
+    if (memory->version > 0) {
+      bound.view = window_of_base(*memory, mine, real.storage_offset());
+      if (!bound.view)
+        throw UserError(concat("braze: `", name, "` shares memory with a tensor that the traced function has written "
+                               "to, in a way that cannot be followed. Pass one of them as a clone()."));
+      return bound.view;
+    }
+  }
+  ir::Value* value = graph_->add_input(name, mine, kind);
+  const auto index = static_cast<int32_t>(inputs_.size());
+  inputs_.push_back(real);
+  if (!memory) {
+    memory = &new_memory(mine, real.device(), value);
+    bound.view = memory->roots[0];
+  } else {
+    bound.view = std::make_shared<View>();
+    bound.view->memory = memory;
+    bound.view->type = mine;
+    bound.view->value = value;
+    memory->roots.push_back(bound.view);
+  }
+  bound.view->offset = real.storage_offset();
+  bound.view->input = index;
+  return bound.view;
+}
+
+at::Tensor Recorder::add_argument(const at::Tensor& real, std::string_view name) {
+  Bound& bound = bound_[real.unsafeGetTensorImpl()];
+  if (bound.tracer.defined()) return bound.tracer;
+  bind(real, ir::InputKind::argument, name);
+  bound.tracer = wrap(bound.view, real.scalar_type(), real.device());
+  if (real.requires_grad()) bound.tracer.set_requires_grad(true);
+  return bound.tracer;
+}
+
+void Recorder::name_parameter(const at::Tensor& real, std::string_view name) {
+  names_.try_emplace(real.unsafeGetTensorImpl(), name);
+}
+
+at::Tensor Recorder::add_private_constant(const at::Tensor& real) {
+  check_traceable(real, "a tensor built while tracing");
+  at::Tensor tracer;
+  if (real.dim() == 0 && real.is_cpu() && is_native(real.scalar_type())) {
+    const DType dtype = to_dtype(real.scalar_type());
+    ir::Value* value = graph_->scalar(dtype, to_number(at::_local_scalar_dense(real), dtype));
+    tracer = wrap_fresh(value, real.scalar_type(), real.device());
+    known_[value] = real;
+    return tracer;
+  }
+  const ViewPtr view = view_of(real);
+  // The traced function makes a new tensor at every call: what it writes there is not the constant's.
+  tracer = wrap_fresh(read(*this, *view), real.scalar_type(), real.device());
+  if (real.numel() <= kKnownElements && real.is_cpu()) known_[view->value] = real;
+  return tracer;
+}
+
+// ---- recording
+
+void Recorder::record(const OpEntry& entry, torch::jit::Stack* stack) {
+  const std::span<const c10::IValue> arguments(stack->data() + stack->size() - entry.arguments, entry.arguments);
+  update_source(*graph_);
+  Call call(*this, entry, arguments);
+  if (!entry.rule || !entry.rule->rule(call, *entry.rule) || !deliver(call)) {
+    record_fallback(*this, entry, stack);
+    return;
+  }
+  ++mutable_statistics().native;
+  follow_known(entry, arguments, call);
+  torch::jit::drop(*stack, entry.arguments);
+  for (Call::Result& result : call.results) stack->push_back(std::move(result.ready));
+}
+
+/// Turns the rule's values into tensors, or writes them where the in-place or out= form wants them.
+bool Recorder::deliver(Call& call) {
+  const OpEntry& entry = call.entry;
+  if (entry.mode == OpEntry::Mode::functional) {
+    for (Call::Result& result : call.results)
+      if (result.value)
+        result.ready = wrap_fresh(result.value, to_scalar_type(result.value->type->dtype), call.device());
+    return true;
+  }
+  const bool in_place = entry.mode == OpEntry::Mode::in_place;
+  const size_t first = in_place ? 0 : entry.arguments - entry.outs;
+  for (size_t k = 0; k < call.results.size(); ++k) {
+    Call::Result& result = call.results[k];
+    const at::Tensor& target = call.arguments[first + k].toTensor();
+    if (!result.value || !target.defined() || !store(target, result.value, !in_place)) {
+      BRAZE_CHECK(k == 0, "the second result of ", entry.op.schema().name(), " cannot be stored");
+      return false;
+    }
+    result.ready = target;
+  }
+  return true;
+}
+
+bool Recorder::store(const at::Tensor& target, ir::Value* value, bool may_resize) {
+  const ScalarType have = to_scalar_type(value->type->dtype);
+  if (!is_native(target.scalar_type()) || !c10::canCast(have, target.scalar_type())) return false;
+  const ViewPtr view = view_of(target);
+  const bool same_sizes = std::ranges::equal(value->type->sizes, view->type->sizes);
+  if (!same_sizes && !(may_resize && target.numel() == 0 && as_tracer(target))) return false;
+  const ir::Type* wanted = view->type;
+  if (!same_sizes)
+    wanted = type(target.scalar_type(), target.device(), to_ref(value->type->sizes), to_ref(value->type->strides));
+  if (value->type != wanted) value = graph_->create(Op::cast, {value}, {}, wanted);
+  if (same_sizes)
+    write(*this, *view, value);
+  else
+    as_tracer(target)->rebind(new_memory(wanted, target.device(), value).roots[0]);
+  return true;
+}
+
+/// Runs small operators on values that no input decides beside recording them, so that reading such a value later
+/// (transformers: "are these position ids packed?") costs no compilation and freezes nothing.
+void Recorder::follow_known(const OpEntry& entry, std::span<const c10::IValue> arguments, Call& call) {
+  if (!entry.pure || entry.mode != OpEntry::Mode::functional) return;
+  bool has_tensor = false;
+  std::vector<c10::IValue> stack;
+  const auto known_or_plain = [&](const at::Tensor& tensor, at::Tensor& out) {
+    has_tensor = true;
+    out = tensor.defined() ? known(tensor) : tensor;
+    return !tensor.defined() || out.defined();
+  };
+  for (const c10::IValue& argument : arguments) {
+    at::Tensor found;
+    if (argument.isTensor()) {
+      if (!known_or_plain(argument.toTensor(), found)) return;
+    } else if (argument.isTensorList()) {
+      for (const at::Tensor& element : argument.toTensorVector())
+        if (!known_or_plain(element, found)) return;
+    } else if (argument.isOptionalTensorList()) {
+      return;
+    }
+  }
+  for (const Call::Result& result : call.results) {
+    if (!result.ready.isTensor()) return;
+    const at::Tensor& tensor = result.ready.toTensor();
+    if (!tensor.is_cpu() || tensor.numel() > kKnownElements) return;
+    if (!has_tensor && !c10::isIntegralType(tensor.scalar_type(), true) && tensor.dim() != 0) return;
+  }
+  for (const c10::IValue& argument : arguments) {
+    if (argument.isTensor()) {
+      stack.emplace_back(argument.toTensor().defined() ? known(argument.toTensor()) : at::Tensor());
+    } else if (argument.isTensorList()) {
+      c10::List<at::Tensor> list;
+      for (const at::Tensor& element : argument.toTensorVector()) list.push_back(known(element));
+      stack.emplace_back(std::move(list));
+    } else {
+      stack.push_back(argument);
+    }
+  }
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  entry.op.callBoxed(stack);
+  for (size_t k = 0; k < call.results.size(); ++k)
+    known_[value_of(call.results[k].ready.toTensor())] = stack[k].toTensor();
+}
+
+at::Tensor Recorder::known(const at::Tensor& tensor) {
+  const TracerTensor* tracer = as_tracer(tensor);
+  if (!tracer) return tensor.unsafeGetTensorImpl()->is_wrapped_number() ? tensor : at::Tensor();
+  if (known_.empty()) return {};
+  const ViewPtr& view = view_of(tensor);
+  // A view that was not read yet is not known; reading it here would only make nodes.
+  if (!view->value || view->version != view->memory->version) return {};
+  const auto found = known_.find(view->value);
+  if (found == known_.end()) return {};
+  const at::Tensor& real = found->second;
+  return real.sizes() == tensor.sizes() ? real : at::Tensor();
+}
+
+// ---- calls
+
+ir::Node* Recorder::create_call(CallPayload payload, std::span<ir::Value* const> operands,
+                                std::span<const ir::Type* const> results, bool effect) {
+  const c10::OperatorName& name = payload.op.operator_name();
+  const auto number = static_cast<int64_t>(payloads_.size());
+  BRAZE_CHECK(payload.results.size() == results.size(), "a call of ", name.name, " with unplaced results");
+  const ir::Attr attrs[] = {{"target", std::string_view(name.name)}, {"payload", number}, {"effect", true}};
+  payloads_.push_back(std::move(payload));
+  return graph_->create(ir::Op::call, operands, std::span(attrs).first(effect ? 3 : 2), results);
+}
+
+ir::Value* Recorder::call_simple(const char* name, std::initializer_list<ir::Value*> operands,
+                                 std::vector<c10::IValue> arguments, const ir::Type* type) {
+  CallPayload payload{c10::Dispatcher::singleton().findSchemaOrThrow(name, ""), std::move(arguments), {}, {}, {{0, -1}}};
+  uint32_t operand = 0;
+  for (uint32_t k = 0; k < payload.stack.size(); ++k)
+    if (payload.stack[k].isTensor()) payload.slots.push_back({k, -1, operand++});
+  BRAZE_CHECK(operand == operands.size(), name, ": tensors and operands differ in number");
+  return create_call(std::move(payload), {operands.begin(), operands.size()}, {&type, 1}, false)->result();
+}
+
+}  // namespace braze::capture

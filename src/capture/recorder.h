@@ -1,0 +1,120 @@
+// capture/recorder.h: the state of one trace: its graph, its inputs, its memories.
+#pragma once
+
+#include <ATen/ATen.h>
+#include <ATen/core/stack.h>
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "capture/generator.h"
+#include "capture/memory.h"
+#include "capture/registry.h"
+#include "capture/trace.h"
+#include "capture/tracer_tensor.h"
+
+namespace braze::capture {
+
+class Recorder {
+ public:
+  explicit Recorder(std::string_view name, PhaseTimes* times);
+
+  // ---- the dispatcher's side
+  /// Records one call: takes the arguments off `stack` and puts the results on it.
+  void record(const OpEntry& entry, torch::jit::Stack* stack);
+
+  // ---- tensors and values
+  ir::Graph& graph() { return *graph_; }
+  /// The view that a tensor stands for; a real tensor becomes a graph input. Throws UserError for what cannot be one.
+  const ViewPtr& view_of(const at::Tensor& tensor);
+  ir::Value* value_of(const at::Tensor& tensor) { return read(*this, *view_of(tensor)); }
+  const ir::Type* type(c10::ScalarType dtype, c10::Device device, c10::IntArrayRef sizes, c10::IntArrayRef strides);
+  /// A tensor in memory of its own.
+  at::Tensor wrap_fresh(ir::Value* value, c10::ScalarType dtype, c10::Device device);
+  /// Likewise; the value is made when it is first read.
+  at::Tensor wrap_lazy(const ir::Type* type, c10::ScalarType dtype, c10::Device device,
+                       std::function<ir::Value*()> make);
+  at::Tensor wrap(ViewPtr view, c10::ScalarType dtype, c10::Device device);
+  /// A tensor that nobody else holds (torch.tensor(...)); 0-dim ones become scalar nodes.
+  at::Tensor add_private_constant(const at::Tensor& real);
+
+  // ---- calls
+  /// A `call` of an operator with one result. `operands` are its tensor arguments in order: the tensors of `arguments`.
+  ir::Value* call_simple(const char* name, std::initializer_list<ir::Value*> operands,
+                         std::vector<c10::IValue> arguments, const ir::Type* type);
+  /// A `call` node for a payload; `payload.results` says how many results it has.
+  ir::Node* create_call(CallPayload payload, std::span<ir::Value* const> operands,
+                        std::span<const ir::Type* const> results, bool effect);
+  GeneratorWatch& generator() { return generator_; }
+
+  // ---- values known while tracing
+  /// The value, computed from the example inputs, with a warning that it is frozen (none if no input decides it).
+  at::Tensor materialize(const at::Tensor& tensor, std::string_view what);
+  /// The value if it does not depend on any input and is small: exact, and free. Undefined otherwise.
+  at::Tensor known(const at::Tensor& tensor);
+  void warn_frozen(std::string_view what);
+
+  // ---- the caller's side (capture/trace.h)
+  at::Tensor add_argument(const at::Tensor& real, std::string_view name);
+  void name_parameter(const at::Tensor& real, std::string_view name);
+  Trace finish(const std::vector<at::Tensor>& outputs);
+  uint64_t serial() const { return serial_; }
+
+ private:
+  struct Bound {
+    at::Tensor real;        ///< Keeps the TensorImpl alive, so that its address is its identity.
+    ViewPtr view;
+    at::Tensor tracer;      ///< For an argument: what stands for it.
+    at::Tensor gradient;    ///< `.grad` as it was.
+  };
+
+  Memory& new_memory(const ir::Type* type, c10::Device device, ir::Value* value);
+  const ViewPtr& bind(const at::Tensor& real, ir::InputKind kind, std::string_view name);
+  bool store(const at::Tensor& target, ir::Value* value, bool may_resize);
+  bool deliver(Call& call);
+  void follow_known(const OpEntry& entry, std::span<const c10::IValue> arguments, Call& call);
+  at::Tensor evaluate(ir::Value* value);
+  OutputRecipe recipe_of(const at::Tensor& output, Trace& trace);
+  void check_gradients();
+
+  const uint64_t serial_;
+  std::shared_ptr<ir::Graph> graph_;
+  PhaseTimes* times_;
+  std::deque<Memory> memories_;
+  std::unordered_map<const c10::TensorImpl*, Bound> bound_;
+  std::unordered_map<const c10::StorageImpl*, Memory*> storages_;
+  std::unordered_map<const c10::TensorImpl*, std::string> names_;
+  std::unordered_map<const Memory*, uint32_t> output_of_;
+  std::vector<at::Tensor> inputs_;      ///< The real tensor of each graph input.
+  std::unordered_map<const ir::Value*, at::Tensor> known_;
+  std::vector<CallPayload> payloads_;
+  std::vector<std::string> warnings_;
+  GeneratorWatch generator_;
+};
+
+class Tracer::Impl final : public Recorder {
+ public:
+  using Recorder::Recorder;
+};
+
+/// Records a call that no rule took (capture/fallback.cpp).
+void record_fallback(Recorder& recorder, const OpEntry& entry, torch::jit::Stack* stack);
+/// Runs the operator on the example values of its arguments; what it returns is a constant of the trace.
+void record_frozen(Recorder& recorder, const OpEntry& entry, torch::jit::Stack* stack);
+/// A copy of the part of the graph that `value` needs, with `value` as its only output (capture/extract.cpp).
+std::shared_ptr<ir::Graph> extract(const ir::Graph& graph, ir::Value* value);
+
+/// The source of nodes from now on is where the user's program is.
+void update_source(ir::Graph& graph);
+/// statistics(), counted over all threads.
+struct Counters {
+  std::atomic<int64_t> native{0}, calls{0}, meta{0}, frozen{0};
+};
+Counters& mutable_statistics();
+EvaluateHook& evaluate_hook();
+
+}  // namespace braze::capture

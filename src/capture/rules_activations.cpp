@@ -1,0 +1,144 @@
+// Activation functions. gelu and silu stay whole for pattern passes; the others are written out.
+#include <cmath>
+
+#include "capture/pointwise.h"
+
+namespace braze::capture {
+namespace {
+
+/// x is a float operand at argument 0; the formula runs in f32 at least.
+template <typename Formula>
+bool activation(Call& call, Formula&& formula) {
+  const auto x = call.operand(0);
+  if (!x || !c10::isFloatingType(x->dtype)) return false;
+  Pointwise p(call, x->dtype, {&*x});
+  if (!p.valid()) return false;
+  p.compute_in_float();
+  return p.give(formula(p, p.in(*x)));
+}
+
+bool gelu(Call& call, const RuleRow&) {
+  const auto x = call.operand(0);
+  if (!x || !c10::isFloatingType(x->dtype)) return false;
+  Pointwise p(call, x->dtype, {&*x});
+  const bool tanh = call.arg(1).toStringView() == "tanh";
+  return p.valid() && p.give(call.node(Op::gelu, {x->value}, p.type(), {{"tanh", tanh}}));
+}
+
+bool silu(Call& call, const RuleRow&) {
+  const auto x = call.operand(0);
+  if (!x || !c10::isFloatingType(x->dtype)) return false;
+  Pointwise p(call, x->dtype, {&*x});
+  return p.valid() && p.give(call.node(Op::silu, {x->value}, p.type()));
+}
+
+/// min(max(x, low), high) with NaN kept.
+ir::Value* clamped(Pointwise& p, ir::Value* x, double low, double high) {
+  return p.op(Op::minimum, p.op(Op::maximum, x, p.number(low)), p.number(high));
+}
+
+bool hardtanh(Call& call, const RuleRow&) {
+  return activation(call, [&](Pointwise& p, ir::Value* x) { return clamped(p, x, call.real(1), call.real(2)); });
+}
+
+/// relu6(x + 3) / 6
+ir::Value* hard_gate(Pointwise& p, ir::Value* x) {
+  return clamped(p, p.op(Op::add, x, p.number(3)), 0, 6);
+}
+
+bool hardsigmoid(Call& call, const RuleRow&) {
+  return activation(call, [](Pointwise& p, ir::Value* x) { return p.op(Op::div, hard_gate(p, x), p.number(6)); });
+}
+
+bool hardswish(Call& call, const RuleRow&) {
+  return activation(call, [](Pointwise& p, ir::Value* x) {
+    return p.op(Op::div, p.op(Op::mul, x, hard_gate(p, x)), p.number(6));
+  });
+}
+
+bool leaky_relu(Call& call, const RuleRow&) {
+  return activation(call, [&](Pointwise& p, ir::Value* x) {
+    return p.where(p.test(Op::gt, x, p.number(0)), x, p.op(Op::mul, x, p.number(call.number(1))));
+  });
+}
+
+/// elu(self, alpha, scale, input_scale): x > 0 ? scale * x : scale * alpha * expm1(input_scale * x)
+bool elu(Call& call, const RuleRow&) {
+  return activation(call, [&](Pointwise& p, ir::Value* x) {
+    const double alpha = call.real(1), scale = call.real(2), input_scale = call.real(3);
+    ir::Value* scaled = input_scale == 1 ? x : p.op(Op::mul, x, p.number(input_scale));
+    ir::Value* below = p.op(Op::mul, p.op(Op::expm1, scaled), p.number(alpha * scale));
+    ir::Value* above = scale == 1 ? x : p.op(Op::mul, x, p.number(scale));
+    return p.where(p.test(Op::le, x, p.number(0)), below, above);
+  });
+}
+
+/// softplus(self, beta, threshold): x * beta > threshold ? x : log1p(exp(x * beta)) / beta
+bool softplus(Call& call, const RuleRow&) {
+  return activation(call, [&](Pointwise& p, ir::Value* x) {
+    const double beta = call.real(1);
+    ir::Value* scaled = beta == 1 ? x : p.op(Op::mul, x, p.number(beta));
+    ir::Value* soft = p.op(Op::log1p, p.op(Op::exp, scaled));
+    if (beta != 1) soft = p.op(Op::div, soft, p.number(beta));
+    return p.where(p.test(Op::gt, scaled, p.number(call.number(2))), x, soft);
+  });
+}
+
+/// x * tanh(log1p(exp(x)))
+bool mish(Call& call, const RuleRow&) {
+  return activation(call, [](Pointwise& p, ir::Value* x) {
+    return p.op(Op::mul, x, p.op(Op::tanh, p.op(Op::log1p, p.op(Op::exp, x))));
+  });
+}
+
+/// x <= threshold ? value : x
+bool threshold(Call& call, const RuleRow&) {
+  return activation(call, [&](Pointwise& p, ir::Value* x) {
+    return p.where(p.test(Op::le, x, p.number(call.number(1))), p.number(call.number(2)), x);
+  });
+}
+
+/// The gradient of threshold: x <= threshold ? 0 : gradient
+bool threshold_backward(Call& call, const RuleRow&) {
+  const auto gradient = call.operand(0), x = call.operand(1);
+  if (!gradient || !x || !c10::isFloatingType(x->dtype) || gradient->dtype != x->dtype) return false;
+  Pointwise p(call, x->dtype, {&*x, &*gradient});
+  if (!p.valid()) return false;
+  ir::Value* closed = p.test(Op::le, p.in(*x), p.number(call.number(2)));
+  return p.give(p.where(closed, p.number(0), p.in(*gradient)));
+}
+
+/// gradient * y * (1 - y) and gradient * (1 - y * y)
+bool output_gradient(Call& call, const RuleRow& row) {
+  const auto gradient = call.operand(0), y = call.operand(1);
+  if (!gradient || !y || !c10::isFloatingType(y->dtype) || gradient->dtype != y->dtype) return false;
+  Pointwise p(call, y->dtype, {&*gradient, &*y});
+  if (!p.valid()) return false;
+  p.compute_in_float();
+  ir::Value *g = p.in(*gradient), *v = p.in(*y);
+  if (row.op == Op::tanh) return p.give(p.op(Op::mul, g, p.op(Op::sub, p.number(1), p.op(Op::mul, v, v))));
+  return p.give(p.op(Op::mul, p.op(Op::mul, g, p.op(Op::sub, p.number(1), v)), v));
+}
+
+}  // namespace
+
+std::span<const RuleRow> activation_rules() {
+  static constexpr RuleRow rows[] = {
+      {"gelu", gelu},
+      {"silu", silu},
+      {"hardtanh", hardtanh},
+      {"hardsigmoid", hardsigmoid},
+      {"hardswish", hardswish},
+      {"leaky_relu", leaky_relu},
+      {"elu", elu},
+      {"softplus", softplus},
+      {"mish", mish},
+      {"threshold", threshold},
+      {"threshold_backward", threshold_backward},
+      {"sigmoid_backward", output_gradient, Op::sigmoid},
+      {"tanh_backward", output_gradient, Op::tanh},
+  };
+  return rows;
+}
+
+}  // namespace braze::capture

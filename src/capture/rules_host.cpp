@@ -1,0 +1,30 @@
+// Operators that answer a question of the user's Python code.
+#include "capture/call.h"
+
+namespace braze::capture {
+namespace {
+
+/// item(), float(t), `if t:`. Free if no input decides the value.
+bool read_number(Call& call, const RuleRow&) {
+  const at::Tensor& tensor = call.tensor(0);
+  if (tensor.numel() != 1) return false;
+  if (tensor.unsafeGetTensorImpl()->is_wrapped_number() && !as_tracer(tensor)) return false;
+  const at::Tensor real = call.recorder.materialize(tensor, "item()");
+  return call.give_tensor(at::_local_scalar_dense(real));
+}
+
+bool is_same_size(Call& call, const RuleRow&) {
+  return call.give_tensor(call.tensor(0).sizes() == call.tensor(1).sizes());
+}
+
+}  // namespace
+
+std::span<const RuleRow> host_rules() {
+  static constexpr RuleRow rows[] = {
+      {"_local_scalar_dense", read_number},
+      {"is_same_size", is_same_size},
+  };
+  return rows;
+}
+
+}  // namespace braze::capture

@@ -1,0 +1,427 @@
+// Arithmetic, comparisons, logic: operators that compute each element from one element of each operand.
+#include <cmath>
+#include <limits>
+
+#include "capture/pointwise.h"
+
+namespace braze::capture {
+
+Pointwise::Pointwise(Call& call, ScalarType dtype, std::initializer_list<const Operand*> operands) : call_(call) {
+  const auto geometry = broadcast(operands);
+  if (!geometry) return;
+  const ir::Type* target = call.target(geometry->sizes);
+  type_ = target ? call.retyped(target, to_dtype(dtype)) : call.type(dtype, geometry->sizes, geometry->strides);
+  compute_ = type_;
+}
+
+void Pointwise::compute_in_float() {
+  const DType wide = ir::compute_dtype(type_->dtype);
+  compute_ = call_.retyped(type_, wide);
+}
+
+ir::Value* Pointwise::in(const Operand& operand) {
+  if (!operand.is_number()) return call_.cast(operand.value, compute_->dtype);
+  return call_.graph().create(Op::scalar, {}, {{"value", to_number(operand.number, compute_->dtype)}},
+                              call_.graph().type(compute_->dtype, compute_->device, {}, {}));
+}
+
+bool Pointwise::give(ir::Value* value) {
+  return call_.give(value->type == type_ ? value : call_.graph().create(Op::cast, {value}, {}, type_));
+}
+
+namespace {
+
+/// Does the result of integers stay integral?
+enum Integers { kFloats, kKeep };
+
+bool unary(Call& call, const RuleRow& row) {
+  const auto x = call.operand(0);
+  if (!x) return false;
+  const bool integral = c10::isIntegralType(x->dtype, true);
+  if (x->dtype == ScalarType::Bool && row.variant == kKeep && row.op != Op::bitwise_not) return false;
+  // floor and its like are the identity on integers; relu, abs and neg are not.
+  const bool rounding = row.op == Op::floor || row.op == Op::ceil || row.op == Op::round || row.op == Op::trunc;
+  if (row.op == Op::bitwise_not && !integral) return false;
+  Pointwise p(call, row.variant == kFloats ? floating(x->dtype) : x->dtype, {&*x});
+  if (!p.valid()) return false;
+  if (rounding && integral) return p.give(p.in(*x));
+  return p.give(p.op(row.op, p.in(*x)));
+}
+
+/// torch.sign of NaN is 0; torch.sgn is the same for real numbers.
+bool sign(Call& call, const RuleRow&) {
+  const auto x = call.operand(0);
+  if (!x || x->dtype == ScalarType::Bool) return false;
+  Pointwise p(call, x->dtype, {&*x});
+  if (!p.valid()) return false;
+  ir::Value* value = p.in(*x);
+  ir::Value* zero = p.number(0);
+  return p.give(p.op(Op::sub, p.op(Op::cast, p.test(Op::gt, value, zero)), p.op(Op::cast, p.test(Op::lt, value, zero))));
+}
+
+bool test(Call& call, const RuleRow& row) {
+  const auto x = call.operand(0);
+  if (!x) return false;
+  Pointwise p(call, ScalarType::Bool, {&*x});
+  if (!p.valid()) return false;
+  if (row.op != Op::logical_not && !c10::isFloatingType(x->dtype)) return p.give(call.full(p.type(), false));
+  return p.give(p.op(row.op, x->value));
+}
+
+/// operand 0 + alpha * operand 1, and its like. variant 1: operands exchanged (rsub).
+bool add_or_sub(Call& call, const RuleRow& row) {
+  auto x = call.operand(0), y = call.operand(1);
+  if (!x || !y) return false;
+  if (row.variant == 1) std::swap(x, y);
+  const ScalarType dtype = promoted({&*x, &*y});
+  const c10::Scalar alpha = call.number(2);
+  const bool scaled = !alpha.equal(1);
+  const bool any_bool = x->dtype == ScalarType::Bool || y->dtype == ScalarType::Bool;
+  if (!is_native(dtype) || alpha.isComplex()) return false;
+  if (row.op == Op::sub && any_bool && (x->dtype == y->dtype || !x->is_number())) return false;
+  if (scaled && (dtype == ScalarType::Bool || (alpha.isFloatingPoint() && !c10::isFloatingType(dtype)))) return false;
+  Pointwise p(call, dtype, {&*x, &*y});
+  if (!p.valid()) return false;
+  if (scaled) p.compute_in_float();
+  ir::Value* left = p.in(*x);
+  ir::Value* right = p.in(*y);
+  // rsub computes other - alpha * self: alpha goes with the second operand in both.
+  if (scaled) right = p.op(Op::mul, right, p.number(alpha));
+  return p.give(p.op(row.op, left, right));
+}
+
+/// Both operands in the promoted type.
+bool binary(Call& call, const RuleRow& row) {
+  const auto x = call.operand(0), y = call.operand(1);
+  if (!x || !y) return false;
+  ScalarType dtype = promoted({&*x, &*y});
+  if (row.variant == kFloats) dtype = floating(dtype);
+  if (!is_native(dtype)) return false;
+  const bool is_bool = dtype == ScalarType::Bool;
+  const bool bitwise = row.op == Op::bitwise_and || row.op == Op::bitwise_or || row.op == Op::bitwise_xor;
+  const bool shift = row.op == Op::shift_left || row.op == Op::shift_right;
+  if ((bitwise || shift) && c10::isFloatingType(dtype)) return false;
+  if (is_bool && (shift || row.op == Op::remainder || row.op == Op::fmod)) return false;
+  Pointwise p(call, dtype, {&*x, &*y});
+  if (!p.valid()) return false;
+  if (is_bool && row.op == Op::maximum) return p.give(p.op(Op::bitwise_or, p.in(*x), p.in(*y)));
+  if (is_bool && row.op == Op::minimum) return p.give(p.op(Op::bitwise_and, p.in(*x), p.in(*y)));
+  return p.give(p.op(row.op, p.in(*x), p.in(*y)));
+}
+
+/// fmax and fmin: the other operand where one is NaN.
+bool nan_ignoring(Call& call, const RuleRow& row) {
+  const auto x = call.operand(0), y = call.operand(1);
+  if (!x || !y) return false;
+  const ScalarType dtype = promoted({&*x, &*y});
+  if (!c10::isFloatingType(dtype)) return false;
+  Pointwise p(call, dtype, {&*x, &*y});
+  if (!p.valid()) return false;
+  ir::Value *a = p.in(*x), *b = p.in(*y);
+  ir::Value* inner = p.where(p.test(Op::isnan, b), a, p.op(row.op, a, b));
+  return p.give(p.where(p.test(Op::isnan, a), b, inner));
+}
+
+bool compare(Call& call, const RuleRow& row) {
+  const auto x = call.operand(0), y = call.operand(1);
+  if (!x || !y) return false;
+  ScalarType dtype = promoted({&*x, &*y});
+  if (!is_native(dtype)) return false;
+  // Eager compares a tensor of integers with a float in float, and with a too large integer by its own rule.
+  for (const auto& operand : {*x, *y})
+    if (operand.is_number() && c10::isIntegralType(dtype, true) && dtype != ScalarType::Long &&
+        !operand.number.isBoolean() && !fits(operand.number, dtype))
+      return false;
+  Pointwise p(call, ScalarType::Bool, {&*x, &*y});
+  if (!p.valid()) return false;
+  return p.give(p.op(row.op, call.as(*x, dtype), call.as(*y, dtype)));
+}
+
+bool logical(Call& call, const RuleRow& row) {
+  const auto x = call.operand(0), y = call.operand(1);
+  if (!x || !y) return false;
+  Pointwise p(call, ScalarType::Bool, {&*x, &*y});
+  if (!p.valid()) return false;
+  return p.give(p.op(row.op, call.as(*x, ScalarType::Bool), call.as(*y, ScalarType::Bool)));
+}
+
+/// Division with rounding towards -inf. Floats as in c10/util/generic_math.h (div_floor_floating), which corrects the
+/// quotient by the remainder.
+ir::Value* floor_quotient(Pointwise& p, ir::Value* a, ir::Value* b) {
+  if (!ir::is_floating(p.type()->dtype)) return p.op(Op::floor_div, a, b);
+  ir::Value* zero = p.number(0);
+  ir::Value* mod = p.op(Op::fmod, a, b);
+  ir::Value* quotient = p.op(Op::div, p.op(Op::sub, a, mod), b);
+  ir::Value* signs_differ = p.test(Op::ne, p.test(Op::lt, b, zero), p.test(Op::lt, mod, zero));
+  ir::Value* lower = p.test(Op::bitwise_and, p.test(Op::ne, mod, zero), signs_differ);
+  quotient = p.where(lower, p.op(Op::sub, quotient, p.number(1)), quotient);
+  ir::Value* floored = p.op(Op::floor, quotient);
+  ir::Value* too_low = p.test(Op::gt, p.op(Op::sub, quotient, floored), p.number(0.5));
+  floored = p.where(too_low, p.op(Op::add, floored, p.number(1)), floored);
+  // A zero quotient has the sign of a / b; a zero divisor gives a / b.
+  ir::Value* plain = p.op(Op::div, a, b);
+  ir::Value* zero_quotient = p.op(Op::mul, plain, zero);
+  floored = p.where(p.test(Op::eq, quotient, zero), zero_quotient, floored);
+  return p.where(p.test(Op::eq, b, zero), plain, floored);
+}
+
+enum Rounding { kTrue, kByArgument, kFloor };
+
+bool divide(Call& call, const RuleRow& row) {
+  const auto x = call.operand(0), y = call.operand(1);
+  if (!x || !y) return false;
+  std::string_view mode = row.variant == kFloor ? "floor" : "";
+  if (row.variant == kByArgument && call.has(2)) mode = call.arg(2).toStringView();
+  ScalarType dtype = promoted({&*x, &*y});
+  if (mode.empty()) dtype = floating(dtype);
+  if (!is_native(dtype) || dtype == ScalarType::Bool) return false;
+  Pointwise p(call, dtype, {&*x, &*y});
+  if (!p.valid()) return false;
+  const bool is_float = c10::isFloatingType(dtype);
+  if (!mode.empty() && is_float) p.compute_in_float();
+  ir::Value *a = p.in(*x), *b = p.in(*y);
+  if (mode.empty()) return p.give(p.op(Op::div, a, b));
+  if (mode == "floor") return p.give(floor_quotient(p, a, b));
+  if (mode != "trunc") return false;
+  return p.give(is_float ? p.op(Op::trunc, p.op(Op::div, a, b)) : p.op(Op::trunc_div, a, b));
+}
+
+/// x ** number. Source: pow_tensor_scalar_kernel in ATen/native/cpu/PowKernel.cpp.
+ir::Value* power_by_number(Pointwise& p, ir::Value* x, double exponent) {
+  if (exponent == 1) return x;
+  if (exponent == 2) return p.op(Op::mul, x, x);
+  if (exponent == 3) return p.op(Op::mul, p.op(Op::mul, x, x), x);
+  if (!ir::is_floating(p.type()->dtype)) return nullptr;
+  if (exponent == 0.5) return p.op(Op::sqrt, x);
+  if (exponent == -0.5) return p.op(Op::rsqrt, x);
+  if (exponent == -1) return p.op(Op::reciprocal, x);
+  if (exponent == -2) return p.op(Op::reciprocal, p.op(Op::mul, x, x));
+  return nullptr;
+}
+
+bool power(Call& call, const RuleRow&) {
+  const auto x = call.operand(0), y = call.operand(1);
+  if (!x || !y) return false;
+  const ScalarType dtype = promoted({&*x, &*y});
+  if (!is_native(dtype) || dtype == ScalarType::Bool) return false;
+  const bool integral = c10::isIntegralType(dtype, true);
+  // Eager refuses negative integer powers of integers; its tensor form gives 0 or 1.
+  if (integral && !(y->is_number() && y->number.toLong() >= 0)) return false;
+  Pointwise p(call, dtype, {&*x, &*y});
+  if (!p.valid()) return false;
+  if (!integral) p.compute_in_float();
+  ir::Value* base = p.in(*x);
+  if (y->is_number()) {
+    const double exponent = y->number.toDouble();
+    if (exponent == 0) return p.give(call.full(p.type(), 1));
+    if (ir::Value* simple = power_by_number(p, base, exponent)) return p.give(simple);
+  }
+  return p.give(p.op(Op::pow, base, p.in(*y)));
+}
+
+bool where(Call& call, const RuleRow&) {
+  const auto condition = call.operand(0), x = call.operand(1), y = call.operand(2);
+  if (!condition || !x || !y || condition->dtype != ScalarType::Bool) return false;
+  const ScalarType dtype = promoted({&*x, &*y});
+  if (!is_native(dtype)) return false;
+  Pointwise p(call, dtype, {&*condition, &*x, &*y});
+  return p.valid() && p.give(p.where(condition->value, p.in(*x), p.in(*y)));
+}
+
+bool masked_fill(Call& call, const RuleRow&) {
+  const auto x = call.operand(0), mask = call.operand(1), value = call.operand(2);
+  if (!x || !mask || !value || mask->dtype != ScalarType::Bool || !value->sizes.empty()) return false;
+  if (!c10::canCast(value->dtype, x->dtype) && !value->is_number()) return false;
+  if (c10::isFloatingType(value->dtype) && !c10::isFloatingType(x->dtype)) return false;
+  // The result is laid out as expand(self).clone() of both.
+  Pointwise p(call, x->dtype, {&*x, &*mask});
+  if (!p.valid()) return false;
+  return p.give(p.where(mask->value, p.rounded(*value), p.in(*x)));
+}
+
+/// clamp(self, min, max): NaN stays, and max wins where min > max.
+bool clamp(Call& call, const RuleRow& row) {
+  const auto x = call.operand(0);
+  if (!x) return false;
+  // variant: 0 both limits, 1 the minimum alone, 2 the maximum alone.
+  std::optional<Operand> low, high;
+  if (row.variant != 2 && call.has(1) && !(low = call.operand(1))) return false;
+  const size_t place = row.variant == 2 ? 1 : 2;
+  if (row.variant != 1 && call.has(place) && !(high = call.operand(place))) return false;
+  if (!low && !high) return false;
+  Promotion promotion;
+  promotion.add(x->dtype, x->rank);
+  for (const auto* limit : {&low, &high})
+    if (*limit) promotion.add((*limit)->dtype, (*limit)->rank);
+  const ScalarType dtype = promotion.result();
+  if (!is_native(dtype) || dtype == ScalarType::Bool) return false;
+  for (const auto* limit : {&low, &high})  // A NaN limit makes everything NaN, by a case of its own.
+    if (*limit && (*limit)->is_number() && std::isnan((*limit)->number.toDouble())) return false;
+  const Operand none = Call::operand_of(0);
+  Pointwise p(call, dtype, {&*x, low ? &*low : &none, high ? &*high : &none});
+  if (!p.valid()) return false;
+  ir::Value* value = p.in(*x);
+  if (low) value = p.op(Op::maximum, value, p.rounded(*low));
+  if (high) value = p.op(Op::minimum, value, p.rounded(*high));
+  return p.give(value);
+}
+
+/// self + value * t1 * t2, or self + value * t1 / t2.
+bool add_product(Call& call, const RuleRow& row) {
+  const auto x = call.operand(0), a = call.operand(1), b = call.operand(2);
+  if (!x || !a || !b) return false;
+  const ScalarType dtype = promoted({&*x, &*a, &*b});
+  if (!c10::isFloatingType(dtype)) return false;
+  Pointwise p(call, dtype, {&*x, &*a, &*b});
+  if (!p.valid()) return false;
+  p.compute_in_float();
+  ir::Value* product = p.in(*a);
+  if (!call.number(3).equal(1)) product = p.op(Op::mul, p.number(call.number(3)), product);
+  return p.give(p.op(Op::add, p.in(*x), p.op(row.op, product, p.in(*b))));
+}
+
+/// self + weight * (end - self), from the nearer end. Source: ATen/native/Lerp.h.
+bool lerp(Call& call, const RuleRow&) {
+  const auto x = call.operand(0), end = call.operand(1), weight = call.operand(2);
+  if (!x || !end || !weight || x->dtype != end->dtype || !c10::isFloatingType(x->dtype)) return false;
+  if (!weight->is_number() && weight->dtype != x->dtype) return false;
+  Pointwise p(call, x->dtype, {&*x, &*end, &*weight});
+  if (!p.valid()) return false;
+  p.compute_in_float();
+  ir::Value *a = p.in(*x), *b = p.in(*end), *w = p.in(*weight);
+  ir::Value* difference = p.op(Op::sub, b, a);
+  const auto from_start = [&] { return p.op(Op::add, a, p.op(Op::mul, w, difference)); };
+  const auto from_end = [&] { return p.op(Op::sub, b, p.op(Op::mul, difference, p.op(Op::sub, p.number(1), w))); };
+  if (weight->is_number()) return p.give(std::abs(weight->number.toDouble()) < 0.5 ? from_start() : from_end());
+  return p.give(p.where(p.test(Op::lt, p.op(Op::abs, w), p.number(0.5)), from_start(), from_end()));
+}
+
+bool nan_to_num(Call& call, const RuleRow&) {
+  const auto x = call.operand(0);
+  if (!x || !c10::isFloatingType(x->dtype) || x->dtype == ScalarType::BFloat16 || x->dtype == ScalarType::Half)
+    return false;
+  Pointwise p(call, x->dtype, {&*x});
+  const bool wide = x->dtype == ScalarType::Double;
+  const double largest = wide ? std::numeric_limits<double>::max() : std::numeric_limits<float>::max();
+  const auto given = [&](size_t i, double otherwise) { return p.number(call.has(i) ? call.real(i) : otherwise); };
+  ir::Value* value = p.in(*x);
+  const double infinity = std::numeric_limits<double>::infinity();
+  ir::Value* finite = p.where(p.test(Op::eq, value, p.number(infinity)), given(2, largest), value);
+  finite = p.where(p.test(Op::eq, value, p.number(-infinity)), given(3, -largest), finite);
+  return p.give(p.where(p.test(Op::isnan, value), given(1, 0), finite));
+}
+
+}  // namespace
+
+std::span<const RuleRow> pointwise_rules() {
+  static constexpr RuleRow rows[] = {
+      {"exp", unary, Op::exp, kFloats},
+      {"exp2", unary, Op::exp2, kFloats},
+      {"expm1", unary, Op::expm1, kFloats},
+      {"log", unary, Op::log, kFloats},
+      {"log2", unary, Op::log2, kFloats},
+      {"log10", unary, Op::log10, kFloats},
+      {"log1p", unary, Op::log1p, kFloats},
+      {"sqrt", unary, Op::sqrt, kFloats},
+      {"rsqrt", unary, Op::rsqrt, kFloats},
+      {"reciprocal", unary, Op::reciprocal, kFloats},
+      {"sin", unary, Op::sin, kFloats},
+      {"cos", unary, Op::cos, kFloats},
+      {"tan", unary, Op::tan, kFloats},
+      {"tanh", unary, Op::tanh, kFloats},
+      {"erf", unary, Op::erf, kFloats},
+      {"sigmoid", unary, Op::sigmoid, kFloats},
+      {"neg", unary, Op::neg, kKeep},
+      {"abs", unary, Op::abs, kKeep},
+      {"relu", unary, Op::relu, kKeep},
+      {"floor", unary, Op::floor, kKeep},
+      {"ceil", unary, Op::ceil, kKeep},
+      {"round", unary, Op::round, kKeep},
+      {"trunc", unary, Op::trunc, kKeep},
+      {"bitwise_not", unary, Op::bitwise_not, kKeep},
+      {"sign", sign},
+      {"sgn", sign},
+      {"isnan", test, Op::isnan},
+      {"isinf", test, Op::isinf},
+      {"logical_not", test, Op::logical_not},
+      {"add.Tensor", add_or_sub, Op::add},
+      {"add.Scalar", add_or_sub, Op::add},
+      {"sub.Tensor", add_or_sub, Op::sub},
+      {"sub.Scalar", add_or_sub, Op::sub},
+      {"rsub.Tensor", add_or_sub, Op::sub, 1},
+      {"rsub.Scalar", add_or_sub, Op::sub, 1},
+      {"mul.Tensor", binary, Op::mul, kKeep},
+      {"mul.Scalar", binary, Op::mul, kKeep},
+      {"maximum", binary, Op::maximum, kKeep},
+      {"minimum", binary, Op::minimum, kKeep},
+      {"remainder.Tensor", binary, Op::remainder, kKeep},
+      {"remainder.Scalar", binary, Op::remainder, kKeep},
+      {"remainder.Scalar_Tensor", binary, Op::remainder, kKeep},
+      {"fmod.Tensor", binary, Op::fmod, kKeep},
+      {"fmod.Scalar", binary, Op::fmod, kKeep},
+      {"atan2", binary, Op::atan2, kFloats},
+      {"bitwise_and.Tensor", binary, Op::bitwise_and, kKeep},
+      {"bitwise_and.Scalar", binary, Op::bitwise_and, kKeep},
+      {"bitwise_and.Scalar_Tensor", binary, Op::bitwise_and, kKeep},
+      {"bitwise_or.Tensor", binary, Op::bitwise_or, kKeep},
+      {"bitwise_or.Scalar", binary, Op::bitwise_or, kKeep},
+      {"bitwise_or.Scalar_Tensor", binary, Op::bitwise_or, kKeep},
+      {"bitwise_xor.Tensor", binary, Op::bitwise_xor, kKeep},
+      {"bitwise_xor.Scalar", binary, Op::bitwise_xor, kKeep},
+      {"bitwise_xor.Scalar_Tensor", binary, Op::bitwise_xor, kKeep},
+      {"__and__.Tensor", binary, Op::bitwise_and, kKeep},
+      {"__or__.Tensor", binary, Op::bitwise_or, kKeep},
+      {"__xor__.Tensor", binary, Op::bitwise_xor, kKeep},
+      {"bitwise_left_shift.Tensor", binary, Op::shift_left, kKeep},
+      {"bitwise_left_shift.Tensor_Scalar", binary, Op::shift_left, kKeep},
+      {"bitwise_right_shift.Tensor", binary, Op::shift_right, kKeep},
+      {"bitwise_right_shift.Tensor_Scalar", binary, Op::shift_right, kKeep},
+      {"__lshift__.Tensor", binary, Op::shift_left, kKeep},
+      {"__lshift__.Scalar", binary, Op::shift_left, kKeep},
+      {"__rshift__.Tensor", binary, Op::shift_right, kKeep},
+      {"__rshift__.Scalar", binary, Op::shift_right, kKeep},
+      {"fmax", nan_ignoring, Op::maximum},
+      {"fmin", nan_ignoring, Op::minimum},
+      {"eq.Tensor", compare, Op::eq},
+      {"eq.Scalar", compare, Op::eq},
+      {"ne.Tensor", compare, Op::ne},
+      {"ne.Scalar", compare, Op::ne},
+      {"lt.Tensor", compare, Op::lt},
+      {"lt.Scalar", compare, Op::lt},
+      {"le.Tensor", compare, Op::le},
+      {"le.Scalar", compare, Op::le},
+      {"gt.Tensor", compare, Op::gt},
+      {"gt.Scalar", compare, Op::gt},
+      {"ge.Tensor", compare, Op::ge},
+      {"ge.Scalar", compare, Op::ge},
+      {"logical_and", logical, Op::bitwise_and},
+      {"logical_or", logical, Op::bitwise_or},
+      {"logical_xor", logical, Op::bitwise_xor},
+      {"div.Tensor", divide, Op::div, kTrue},
+      {"div.Scalar", divide, Op::div, kTrue},
+      {"div.Tensor_mode", divide, Op::div, kByArgument},
+      {"div.Scalar_mode", divide, Op::div, kByArgument},
+      {"floor_divide", divide, Op::div, kFloor},
+      {"floor_divide.Scalar", divide, Op::div, kFloor},
+      {"pow.Tensor_Tensor", power},
+      {"pow.Tensor_Scalar", power},
+      {"pow.Scalar", power},
+      {"where.self", where},
+      {"masked_fill.Scalar", masked_fill},
+      {"masked_fill.Tensor", masked_fill},
+      {"clamp", clamp},
+      {"clamp.Tensor", clamp},
+      {"clamp_min", clamp, Op::maximum, 1},
+      {"clamp_min.Tensor", clamp, Op::maximum, 1},
+      {"clamp_max", clamp, Op::minimum, 2},
+      {"clamp_max.Tensor", clamp, Op::minimum, 2},
+      {"addcmul", add_product, Op::mul},
+      {"addcdiv", add_product, Op::div},
+      {"lerp.Scalar", lerp},
+      {"lerp.Tensor", lerp},
+      {"nan_to_num", nan_to_num},
+  };
+  return rows;
+}
+
+}  // namespace braze::capture

@@ -1,0 +1,274 @@
+// Reductions and scans. Results are contiguous, as eager's are.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "capture/call.h"
+
+namespace braze::capture {
+namespace {
+
+/// What a reduction runs over.
+struct Axes {
+  Sizes dims;        ///< Sorted.
+  bool keepdim = false;
+  Sizes result;      ///< Sizes of the result.
+  Sizes kept;        ///< Sizes of the result with keepdim.
+  int64_t count = 1; ///< Elements that go into one result.
+};
+
+/// `dims` empty means all of them.
+std::optional<Axes> axes_of(c10::IntArrayRef sizes, c10::IntArrayRef dims, bool keepdim) {
+  const auto rank = static_cast<int64_t>(sizes.size());
+  c10::SmallVector<bool, 5> reduced(std::max<int64_t>(rank, 1), dims.empty());
+  for (const int64_t given : dims) {
+    const auto dim = wrap(given, rank);
+    if (!dim || reduced[*dim]) return std::nullopt;
+    reduced[*dim] = true;
+  }
+  Axes axes;
+  axes.keepdim = keepdim;
+  for (int64_t k = 0; k < rank; ++k) {
+    if (reduced[k]) {
+      axes.dims.push_back(k);
+      axes.count *= sizes[k];
+      if (keepdim) axes.result.push_back(1);
+    } else {
+      axes.result.push_back(sizes[k]);
+    }
+    axes.kept.push_back(reduced[k] ? 1 : sizes[k]);
+  }
+  return axes;
+}
+
+ir::Value* reduce(Call& call, Op op, ir::Value* value, const Axes& axes, DType dtype, bool keepdim) {
+  const ir::Type* type = call.contiguous(to_scalar_type(dtype), keepdim ? axes.kept : axes.result);
+  const std::span<const int64_t> dims(axes.dims.data(), axes.dims.size());
+  return call.node(op, {value}, type, {{"dims", dims}, {"keepdim", keepdim}});
+}
+
+ir::Value* reduce(Call& call, Op op, ir::Value* value, const Axes& axes) {
+  return reduce(call, op, value, axes, value->type->dtype, axes.keepdim);
+}
+
+/// Where the arguments of a reduction stand; -1: it has none.
+struct Form {
+  int8_t dims, keepdim, dtype;
+};
+constexpr Form kForms[] = {
+    {-1, -1, 1},   // 0: (self, dtype)
+    {1, 2, 3},     // 1: (self, dim, keepdim, dtype)
+    {1, 2, -1},    // 2: (self, dim, keepdim)
+    {-1, -1, -1},  // 3: (self)
+};
+
+std::optional<Axes> axes_of(Call& call, const Operand& x, const Form& form) {
+  const Sizes dims = form.dims < 0 ? Sizes() : call.ints(form.dims);
+  return axes_of(x.sizes, dims, form.keepdim >= 0 && call.flag(form.keepdim));
+}
+
+bool sum_like(Call& call, const RuleRow& row) {
+  const auto x = call.operand(0);
+  if (!x || x->is_number()) return false;
+  const Form& form = kForms[row.variant];
+  const auto axes = axes_of(call, *x, form);
+  if (!axes) return false;
+  const bool integral = c10::isIntegralType(x->dtype, true);
+  const ScalarType dtype = call.dtype(form.dtype).value_or(integral && row.op != Op::mean ? ScalarType::Long : x->dtype);
+  if (!is_native(dtype) || (row.op == Op::mean && !c10::isFloatingType(dtype))) return false;
+  ir::Value* value = call.cast(x->value, to_dtype(dtype));
+  // A 0-dim tensor has nothing to reduce.
+  return call.give(x->sizes.empty() ? value : reduce(call, row.op, value, *axes));
+}
+
+/// amax and amin, and max() and min() of everything.
+bool extreme(Call& call, const RuleRow& row) {
+  const auto x = call.operand(0);
+  if (!x || x->is_number()) return false;
+  const auto axes = axes_of(call, *x, kForms[row.variant]);
+  if (!axes || axes->count == 0) return false;
+  if (x->sizes.empty()) return call.give(x->value);
+  const Op boolean = row.op == Op::amax ? Op::any : Op::all;
+  return call.give(reduce(call, x->dtype == ScalarType::Bool ? boolean : row.op, x->value, *axes));
+}
+
+/// max(self, dim, keepdim) -> (values, indices), and min.
+bool extreme_with_index(Call& call, const RuleRow& row) {
+  const auto x = call.operand(0);
+  if (!x || x->is_number() || x->sizes.empty() || x->dtype == ScalarType::Bool) return false;
+  const auto axes = axes_of(x->sizes, call.ints(1), call.flag(2));
+  if (!axes || axes->count == 0) return false;
+  call.give(reduce(call, row.op, x->value, *axes));
+  const Op index = row.op == Op::amax ? Op::argmax : Op::argmin;
+  return call.give(reduce(call, index, x->value, *axes, DType::i64, axes->keepdim));
+}
+
+bool index_of_extreme(Call& call, const RuleRow& row) {
+  const auto x = call.operand(0);
+  if (!x || x->is_number() || x->dtype == ScalarType::Bool) return false;
+  const auto axes = axes_of(x->sizes, call.ints(1), call.flag(2));
+  if (!axes || axes->count == 0) return false;
+  if (x->sizes.empty()) return call.give(call.scalar(ScalarType::Long, 0));
+  return call.give(reduce(call, row.op, x->value, *axes, DType::i64, axes->keepdim));
+}
+
+/// any and all: bool, save that uint8 stays uint8.
+bool truth(Call& call, const RuleRow& row) {
+  const auto x = call.operand(0);
+  if (!x || x->is_number()) return false;
+  const Form& form = kForms[row.variant];
+  if (form.dims >= 0 && call.has(form.dims) && call.ints(form.dims).empty()) return false;
+  const auto axes = axes_of(call, *x, form);
+  if (!axes) return false;
+  ir::Value* value = call.cast(x->value, DType::b8);
+  if (!x->sizes.empty()) value = reduce(call, row.op, value, *axes);
+  return call.give(x->dtype == ScalarType::Byte ? call.cast(value, DType::u8) : value);
+}
+
+bool product(Call& call, const RuleRow& row) {
+  return sum_like(call, row);
+}
+
+/// var, std, var_mean, std_mean: (self, dim, correction, keepdim).
+enum Moments { kVar = 0, kStd = 1, kWithMean = 2 };
+
+bool variance(Call& call, const RuleRow& row) {
+  const auto x = call.operand(0);
+  if (!x || x->is_number() || !c10::isFloatingType(x->dtype) || x->sizes.empty()) return false;
+  const auto axes = axes_of(x->sizes, call.ints(1), call.flag(3));
+  if (!axes) return false;
+  const double correction = call.has(2) ? call.real(2) : 1.0;
+  const ir::Type* type = call.contiguous(x->dtype, axes->result);
+  const std::span<const int64_t> dims(axes->dims.data(), axes->dims.size());
+  ir::Value* value = call.node(Op::var, {x->value}, type,
+                               {{"dims", dims}, {"keepdim", axes->keepdim}, {"correction", ir::Number::of(correction)}});
+  if (row.variant & kStd) value = call.node(Op::sqrt, {value}, type);
+  call.give(value);
+  return !(row.variant & kWithMean) || call.give(reduce(call, Op::mean, x->value, *axes));
+}
+
+ir::Value* number(Call& call, const ir::Value* like, double value) {
+  return call.scalar(to_scalar_type(like->type->dtype), value);
+}
+
+/// (sum |x|**order)**(1/order) over the axes, in f32 at least.
+bool vector_norm(Call& call, const Operand& x, double order, const Sizes& given, bool keepdim,
+                 std::optional<ScalarType> wanted) {
+  const ScalarType dtype = wanted.value_or(x.dtype);
+  if (x.is_number() || !c10::isFloatingType(x.dtype) || !c10::isFloatingType(dtype)) return false;
+  if (wanted && c10::promoteTypes(x.dtype, dtype) != dtype) return false;
+  const auto axes = axes_of(x.sizes, given, keepdim);
+  if (!axes || (axes->count == 0 && (order < 0 || std::isinf(order)))) return false;
+  const DType compute = ir::compute_dtype(to_dtype(dtype));
+  ir::Value* value = call.cast(x.value, compute);
+  const auto node = [&](Op op, std::initializer_list<ir::Value*> operands, const ir::Value* like) {
+    return call.node(op, operands, call.retyped(like->type, compute));
+  };
+  const auto reduced = [&](Op op, ir::Value* v) { return x.sizes.empty() ? v : reduce(call, op, v, *axes); };
+  ir::Value* result;
+  if (order == 2) {
+    ir::Value* sum = reduced(Op::sum, node(Op::mul, {value, value}, value));
+    result = node(Op::sqrt, {sum}, sum);
+  } else if (order == 0) {
+    ir::Value* nonzero = call.node(Op::ne, {value, number(call, value, 0)}, call.retyped(value->type, DType::b8));
+    result = reduced(Op::sum, node(Op::cast, {nonzero}, value));
+  } else {
+    ir::Value* magnitude = node(Op::abs, {value}, value);
+    if (order == 1)
+      result = reduced(Op::sum, magnitude);
+    else if (std::isinf(order))
+      result = reduced(order > 0 ? Op::amax : Op::amin, magnitude);
+    else {
+      ir::Value* sum = reduced(Op::sum, node(Op::pow, {magnitude, number(call, value, order)}, magnitude));
+      result = node(Op::pow, {sum, number(call, value, 1 / order)}, sum);
+    }
+  }
+  return call.give(call.cast(result, to_dtype(dtype)));
+}
+
+/// linalg_vector_norm(self, ord, dim, keepdim, dtype)
+bool linalg_norm(Call& call, const RuleRow&) {
+  const auto x = call.operand(0);
+  return x && vector_norm(call, *x, call.real(1), call.ints(2), call.flag(3), call.dtype(4));
+}
+
+/// norm(self, p), and norm(self, p, dim, keepdim) as variant 1.
+bool norm(Call& call, const RuleRow& row) {
+  const auto x = call.operand(0);
+  const double order = call.has(1) ? call.real(1) : 2.0;
+  const bool dims = row.variant == 1;
+  return x && vector_norm(call, *x, order, dims ? call.ints(2) : Sizes(), dims && call.flag(3), std::nullopt);
+}
+
+/// max + log(sum(exp(x - max))), with an infinite max counted as 0. Source: ATen/native/ReduceOps.cpp.
+bool logsumexp(Call& call, const RuleRow&) {
+  const auto x = call.operand(0);
+  if (!x || x->is_number() || !c10::isFloatingType(x->dtype) || x->sizes.empty()) return false;
+  const auto axes = axes_of(x->sizes, call.ints(1), call.flag(2));
+  if (!axes || axes->count == 0) return false;
+  const DType compute = ir::compute_dtype(to_dtype(x->dtype));
+  ir::Value* value = call.cast(x->value, compute);
+  ir::Value* largest = reduce(call, Op::amax, value, *axes, compute, true);
+  const ir::Type* row = largest->type;
+  ir::Value* magnitude = call.node(Op::abs, {largest}, row);
+  ir::Value* infinite = call.node(Op::eq, {magnitude, number(call, value, std::numeric_limits<double>::infinity())},
+                                  call.retyped(row, DType::b8));
+  largest = call.node(Op::where, {infinite, number(call, value, 0), largest}, row);
+  ir::Value* shifted = call.node(Op::exp, {call.node(Op::sub, {value, largest}, value->type)}, value->type);
+  ir::Value* sum = reduce(call, Op::sum, shifted, *axes, compute, true);
+  ir::Value* result = call.node(Op::add, {call.node(Op::log, {sum}, row), largest}, row);
+  if (!axes->keepdim)
+    result = call.node(Op::reshape, {result}, call.contiguous(to_scalar_type(compute), axes->result));
+  return call.give(call.cast(result, to_dtype(x->dtype)));
+}
+
+/// cumsum(self, dim, dtype)
+bool cumsum(Call& call, const RuleRow&) {
+  const auto x = call.operand(0);
+  if (!x || x->is_number() || x->sizes.empty()) return false;
+  const auto dim = wrap(call.integer(1), static_cast<int64_t>(x->sizes.size()));
+  const bool integral = c10::isIntegralType(x->dtype, true);
+  const ScalarType dtype = call.dtype(2).value_or(integral ? ScalarType::Long : x->dtype);
+  if (!dim || !is_native(dtype)) return false;
+  ir::Value* value = call.cast(x->value, to_dtype(dtype));
+  return call.give(call.node(Op::cumsum, {value}, call.contiguous(dtype, x->sizes), {{"dim", *dim}}));
+}
+
+}  // namespace
+
+std::span<const RuleRow> reduction_rules() {
+  static constexpr RuleRow rows[] = {
+      {"sum", sum_like, Op::sum, 0},
+      {"sum.dim_IntList", sum_like, Op::sum, 1},
+      {"mean", sum_like, Op::mean, 0},
+      {"mean.dim", sum_like, Op::mean, 1},
+      {"prod", product, Op::prod, 0},
+      {"prod.dim_int", product, Op::prod, 1},
+      {"amax", extreme, Op::amax, 2},
+      {"amin", extreme, Op::amin, 2},
+      {"max", extreme, Op::amax, 3},
+      {"min", extreme, Op::amin, 3},
+      {"max.dim", extreme_with_index, Op::amax},
+      {"min.dim", extreme_with_index, Op::amin},
+      {"argmax", index_of_extreme, Op::argmax},
+      {"argmin", index_of_extreme, Op::argmin},
+      {"any", truth, Op::any, 3},
+      {"any.dim", truth, Op::any, 2},
+      {"any.dims", truth, Op::any, 2},
+      {"all", truth, Op::all, 3},
+      {"all.dim", truth, Op::all, 2},
+      {"all.dims", truth, Op::all, 2},
+      {"var.correction", variance, Op::var, kVar},
+      {"std.correction", variance, Op::var, kStd},
+      {"var_mean.correction", variance, Op::var, kVar | kWithMean},
+      {"std_mean.correction", variance, Op::var, kStd | kWithMean},
+      {"linalg_vector_norm", linalg_norm},
+      {"norm.Scalar", norm, Op::input, 0},
+      {"norm.ScalarOpt_dim", norm, Op::input, 1},
+      {"logsumexp", logsumexp},
+      {"cumsum", cumsum},
+  };
+  return rows;
+}
+
+}  // namespace braze::capture

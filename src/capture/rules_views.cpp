@@ -1,0 +1,325 @@
+// Views: no node at all until the view is read (capture/memory.h).
+#include <ATen/InferSize.h>
+#include <ATen/TensorUtils.h>
+
+#include <algorithm>
+
+#include "capture/call.h"
+
+namespace braze::capture {
+namespace {
+
+using Kind = ViewStep::Kind;
+
+/// The viewed tensor: argument 0.
+struct Source {
+  const at::Tensor& tensor;
+  ViewPtr view;
+  c10::IntArrayRef sizes, strides;
+  int64_t rank;
+};
+
+std::optional<Source> source(Call& call) {
+  const at::Tensor& tensor = call.tensor(0);
+  if (!tensor.defined() || tensor.layout() != c10::kStrided) return std::nullopt;
+  return Source{tensor, call.recorder.view_of(tensor), tensor.sizes(), tensor.strides(), tensor.dim()};
+}
+
+ViewPtr derive(Call& call, const ViewPtr& parent, ViewStep step, ScalarType dtype, c10::Device device,
+               c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) {
+  auto view = std::make_shared<View>();
+  view->memory = parent->memory;
+  view->parent = parent;
+  view->step = std::move(step);
+  view->type = call.recorder.type(dtype, device, sizes, strides);
+  view->offset = offset;
+  return view;
+}
+
+at::Tensor make(Call& call, const Source& x, ViewStep step, c10::IntArrayRef sizes, c10::IntArrayRef strides,
+                int64_t offset) {
+  const auto dtype = x.tensor.scalar_type();
+  const auto device = x.tensor.device();
+  return call.recorder.wrap(derive(call, x.view, std::move(step), dtype, device, sizes, strides, offset), dtype, device);
+}
+
+bool give(Call& call, const Source& x, ViewStep step, c10::IntArrayRef sizes, c10::IntArrayRef strides) {
+  return call.give_tensor(make(call, x, std::move(step), sizes, strides, x.view->offset));
+}
+
+ViewStep step_of(Kind kind) {
+  ViewStep step;
+  step.kind = kind;
+  return step;
+}
+
+/// Views of dtypes without native code become windows made by ATen (fallback).
+bool is_native_view(const Source& x) {
+  return is_native(x.tensor.scalar_type());
+}
+
+bool same(Call& call, const RuleRow&) {
+  const auto x = source(call);
+  if (!x) return false;
+  return call.give_tensor(call.recorder.wrap(x->view, x->tensor.scalar_type(), x->tensor.device()));
+}
+
+bool reshape_to(Call& call, const Source& x, const Sizes& sizes, c10::IntArrayRef strides) {
+  ViewStep step = step_of(c10::IntArrayRef(sizes) == x.sizes ? Kind::same : Kind::reshape);
+  return give(call, x, std::move(step), sizes, strides);
+}
+
+bool view(Call& call, const RuleRow&) {
+  const auto x = source(call);
+  if (!x || !is_native_view(*x)) return false;
+  const Sizes wanted = call.ints(1);
+  const at::DimVector inferred = at::infer_size_dv(wanted, x->tensor.numel());
+  const auto strides = at::detail::computeStride(x->sizes, x->strides, inferred);
+  if (!strides) return false;
+  return reshape_to(call, *x, Sizes(inferred.begin(), inferred.end()), *strides);
+}
+
+/// Not an alias by its schema: autograd's own reshape of a tensor that nobody else sees.
+bool unsafe_view(Call& call, const RuleRow&) {
+  const auto x = call.operand(0);
+  if (!x) return false;
+  const at::DimVector sizes = at::infer_size_dv(call.ints(1), numel(x->sizes));
+  const auto strides = at::detail::computeStride(x->sizes, x->strides, sizes);
+  if (!strides) return false;
+  if (c10::IntArrayRef(sizes) == c10::IntArrayRef(x->sizes)) return call.give(x->value);
+  return call.give(call.node(Op::reshape, {x->value}, call.type(x->dtype, sizes, *strides)));
+}
+
+bool permute_by(Call& call, const Source& x, const Sizes& dims) {
+  ViewStep step = step_of(Kind::permute);
+  Sizes sizes, strides;
+  for (const int64_t k : dims) {
+    sizes.push_back(x.sizes[k]);
+    strides.push_back(x.strides[k]);
+  }
+  step.dims = dims;
+  return give(call, x, std::move(step), sizes, strides);
+}
+
+bool permute(Call& call, const RuleRow&) {
+  const auto x = source(call);
+  if (!x || !is_native_view(*x)) return false;
+  Sizes dims;
+  for (const int64_t given : call.ints(1)) {
+    const auto dim = wrap(given, x->rank);
+    if (!dim || std::ranges::find(dims, *dim) != dims.end()) return false;
+    dims.push_back(*dim);
+  }
+  return static_cast<int64_t>(dims.size()) == x->rank && permute_by(call, *x, dims);
+}
+
+bool exchange(Call& call, const Source& x, std::optional<int64_t> a, std::optional<int64_t> b) {
+  if (!a || !b) return false;
+  if (x.rank == 0 || *a == *b) return give(call, x, step_of(Kind::same), x.sizes, x.strides);
+  Sizes dims(x.rank);
+  for (int64_t k = 0; k < x.rank; ++k) dims[k] = k;
+  std::swap(dims[*a], dims[*b]);
+  return permute_by(call, x, dims);
+}
+
+bool transpose(Call& call, const RuleRow&) {
+  const auto x = source(call);
+  return x && is_native_view(*x) &&
+         exchange(call, *x, wrap(call.integer(1), x->rank), wrap(call.integer(2), x->rank));
+}
+
+bool t(Call& call, const RuleRow&) {
+  const auto x = source(call);
+  return x && is_native_view(*x) && x->rank <= 2 && exchange(call, *x, 0, x->rank == 2 ? 1 : 0);
+}
+
+bool expand(Call& call, const RuleRow&) {
+  const auto x = source(call);
+  if (!x || !is_native_view(*x)) return false;
+  Sizes sizes = call.ints(1);
+  const auto rank = static_cast<int64_t>(sizes.size());
+  if (rank < x->rank) return false;
+  Sizes strides(rank);
+  for (int64_t k = rank; k-- > 0;) {
+    const int64_t mine = k - (rank - x->rank);
+    if (mine < 0) {
+      if (sizes[k] < 0) return false;
+      // As in inferExpandGeometry: the stride a dimension of size 1 would have there.
+      strides[k] = sizes[k] == 1 && k + 1 < rank ? sizes[k + 1] * strides[k + 1] : sizes[k] == 1 ? 1 : 0;
+      continue;
+    }
+    if (sizes[k] == -1) sizes[k] = x->sizes[mine];
+    if (sizes[k] != x->sizes[mine] && x->sizes[mine] != 1) return false;
+    strides[k] = sizes[k] == x->sizes[mine] ? x->strides[mine] : 0;
+  }
+  const Kind kind = c10::IntArrayRef(sizes) == x->sizes ? Kind::same : Kind::expand;
+  return give(call, *x, step_of(kind), sizes, strides);
+}
+
+bool unsqueeze(Call& call, const RuleRow&) {
+  const auto x = source(call);
+  if (!x || !is_native_view(*x)) return false;
+  const auto dim = wrap(call.integer(1), x->rank + 1);
+  if (!dim) return false;
+  Sizes sizes(x->sizes.begin(), x->sizes.end()), strides(x->strides.begin(), x->strides.end());
+  const int64_t stride = *dim >= x->rank ? 1 : sizes[*dim] * strides[*dim];
+  sizes.insert(sizes.begin() + *dim, 1);
+  strides.insert(strides.begin() + *dim, stride);
+  return give(call, *x, step_of(Kind::reshape), sizes, strides);
+}
+
+bool squeeze(Call& call, const RuleRow&) {
+  const auto x = source(call);
+  if (!x || !is_native_view(*x)) return false;
+  const bool all = call.arguments.size() == 1;
+  c10::SmallVector<bool, 5> drop(std::max<int64_t>(x->rank, 1), all);
+  if (!all)
+    for (const int64_t given : call.ints(1)) {
+      const auto dim = wrap(given, x->rank);
+      if (!dim) return false;
+      drop[*dim] = true;
+    }
+  Sizes sizes, strides;
+  for (int64_t k = 0; k < x->rank; ++k) {
+    if (drop[k] && x->sizes[k] == 1) continue;
+    sizes.push_back(x->sizes[k]);
+    strides.push_back(x->strides[k]);
+  }
+  return reshape_to(call, *x, sizes, strides);
+}
+
+/// Elements start, start + step, ... of `dim`, `size` of them.
+at::Tensor slice_of(Call& call, const Source& x, int64_t dim, int64_t start, int64_t step, int64_t size) {
+  Sizes sizes(x.sizes.begin(), x.sizes.end()), strides(x.strides.begin(), x.strides.end());
+  const int64_t offset = x.view->offset + start * strides[dim];
+  ViewStep how = step_of(start == 0 && step == 1 && size == sizes[dim] ? Kind::same : Kind::slice);
+  how.dim = dim;
+  how.start = start;
+  how.step = step;
+  sizes[dim] = size;
+  strides[dim] *= step;
+  return make(call, x, std::move(how), sizes, strides, offset);
+}
+
+bool slice(Call& call, const RuleRow&) {
+  const auto x = source(call);
+  if (!x || !is_native_view(*x) || x->rank == 0) return false;
+  const auto dim = wrap(call.integer(1), x->rank);
+  const int64_t step = call.integer(4);
+  if (!dim || step <= 0) return false;
+  const int64_t size = x->sizes[*dim];
+  const auto clamped = [&](size_t i, int64_t otherwise) {
+    int64_t place = call.has(i) ? call.integer(i) : otherwise;
+    if (place < 0) place += size;
+    return std::clamp<int64_t>(place, 0, size);
+  };
+  const int64_t start = clamped(2, 0), end = std::max(clamped(3, size), start);
+  return call.give_tensor(slice_of(call, *x, *dim, start, step, (end - start + step - 1) / step));
+}
+
+/// One element of `dim`, which is gone then: a slice and a reshape.
+at::Tensor select_of(Call& call, const Source& x, int64_t dim, int64_t index) {
+  const at::Tensor one = slice_of(call, x, dim, index, 1, 1);
+  const Source sliced{one, as_tracer(one)->view(), one.sizes(), one.strides(), one.dim()};
+  Sizes sizes(x.sizes.begin(), x.sizes.end()), strides(x.strides.begin(), x.strides.end());
+  sizes.erase(sizes.begin() + dim);
+  strides.erase(strides.begin() + dim);
+  return make(call, sliced, step_of(Kind::reshape), sizes, strides, sliced.view->offset);
+}
+
+bool select(Call& call, const RuleRow&) {
+  const auto x = source(call);
+  if (!x || !is_native_view(*x) || x->rank == 0) return false;
+  const auto dim = wrap(call.integer(1), x->rank);
+  if (!dim) return false;
+  int64_t index = call.integer(2);
+  if (index < -x->sizes[*dim] || index >= x->sizes[*dim]) return false;
+  if (index < 0) index += x->sizes[*dim];
+  return call.give_tensor(select_of(call, *x, *dim, index));
+}
+
+bool give_list(Call& call, std::vector<at::Tensor> parts) {
+  return call.give_tensor(c10::IValue(c10::List<at::Tensor>(at::ArrayRef<at::Tensor>(parts))));
+}
+
+bool unbind(Call& call, const RuleRow&) {
+  const auto x = source(call);
+  if (!x || !is_native_view(*x) || x->rank == 0) return false;
+  const auto dim = wrap(call.integer(1), x->rank);
+  if (!dim) return false;
+  std::vector<at::Tensor> parts;
+  for (int64_t k = 0; k < x->sizes[*dim]; ++k) parts.push_back(select_of(call, *x, *dim, k));
+  return give_list(call, std::move(parts));
+}
+
+bool split_into(Call& call, const Source& x, std::optional<int64_t> dim, const Sizes& parts) {
+  if (!dim) return false;
+  std::vector<at::Tensor> tensors;
+  int64_t start = 0;
+  for (const int64_t part : parts) {
+    if (part < 0 || start + part > x.sizes[*dim]) return false;
+    tensors.push_back(slice_of(call, x, *dim, start, 1, part));
+    start += part;
+  }
+  return start == x.sizes[*dim] && give_list(call, std::move(tensors));
+}
+
+/// split(self, split_size, dim): pieces of one size, the last one smaller.
+bool split(Call& call, const RuleRow&) {
+  const auto x = source(call);
+  if (!x || !is_native_view(*x) || x->rank == 0) return false;
+  const auto dim = wrap(call.integer(2), x->rank);
+  const int64_t part = call.integer(1);
+  if (!dim || part <= 0) return false;
+  Sizes parts;
+  int64_t left = x->sizes[*dim];
+  do {
+    parts.push_back(std::min(part, left));
+    left -= parts.back();
+  } while (left > 0);
+  return split_into(call, *x, dim, parts);
+}
+
+bool split_with_sizes(Call& call, const RuleRow&) {
+  const auto x = source(call);
+  return x && is_native_view(*x) && x->rank > 0 &&
+         split_into(call, *x, wrap(call.integer(2), x->rank), call.ints(1));
+}
+
+/// A tensor that comes into the trace: one of torch.tensor(...) is nobody else's.
+bool lift(Call& call, const RuleRow& row) {
+  const at::Tensor& tensor = call.tensor(0);
+  if (as_tracer(tensor)) return same(call, row);
+  call.set_device(tensor.device());
+  return call.give_tensor(call.recorder.add_private_constant(tensor));
+}
+
+}  // namespace
+
+std::span<const RuleRow> view_rules() {
+  static constexpr RuleRow rows[] = {
+      {"alias", same},
+      {"detach", same},
+      {"lift", lift},
+      {"lift_fresh", lift},
+      {"view", view},
+      {"_reshape_alias", view},
+      {"_unsafe_view", unsafe_view},
+      {"permute", permute},
+      {"transpose.int", transpose},
+      {"t", t},
+      {"expand", expand},
+      {"unsqueeze", unsqueeze},
+      {"squeeze", squeeze},
+      {"squeeze.dim", squeeze},
+      {"squeeze.dims", squeeze},
+      {"slice.Tensor", slice},
+      {"select.int", select},
+      {"unbind.int", unbind},
+      {"split.Tensor", split},
+      {"split_with_sizes", split_with_sizes},
+  };
+  return rows;
+}
+
+}  // namespace braze::capture

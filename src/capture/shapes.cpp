@@ -1,0 +1,180 @@
+#include "capture/shapes.h"
+
+#include <ATen/ExpandUtils.h>
+#include <c10/core/DefaultDtype.h>
+
+#include <numeric>
+
+namespace braze::capture {
+namespace {
+
+using c10::ScalarType;
+
+ScalarType promote_known(ScalarType a, ScalarType b) {
+  if (a == ScalarType::Undefined) return b;
+  if (b == ScalarType::Undefined) return a;
+  return c10::promoteTypes(a, b);
+}
+
+ScalarType combine(ScalarType higher, ScalarType lower) {
+  if (c10::isComplexType(higher)) return higher;
+  if (c10::isFloatingType(higher)) return c10::isComplexType(lower) ? c10::toComplexType(higher) : higher;
+  if (higher == ScalarType::Bool || c10::isFloatingType(lower) || c10::isComplexType(lower))
+    return promote_known(higher, lower);
+  return higher != ScalarType::Undefined ? higher : lower;
+}
+
+ScalarType default_dtype() {
+  return c10::typeMetaToScalarType(c10::get_default_dtype());
+}
+
+/// Do all operands have the result's sizes and the same plain layout? Then the result has it too.
+std::optional<Sizes> common_layout(std::span<const Layout> operands, c10::IntArrayRef sizes) {
+  bool all_contiguous = true, all_channels_last = sizes.size() == 4 || sizes.size() == 5, all_same = true;
+  const Sizes rows = contiguous(sizes);
+  const auto differs = [&](c10::IntArrayRef strides, const Sizes& wanted) {
+    for (size_t k = 0; k < sizes.size(); ++k)
+      if (sizes[k] != 1 && strides[k] != wanted[k]) return true;
+    return false;
+  };
+  Sizes last;
+  if (all_channels_last)
+    last = format_strides(sizes, sizes.size() == 4 ? c10::MemoryFormat::ChannelsLast : c10::MemoryFormat::ChannelsLast3d);
+  for (const Layout& operand : operands) {
+    if (operand.sizes != sizes) return std::nullopt;
+    all_contiguous &= numel(sizes) == 0 || !differs(operand.strides, rows);
+    all_channels_last = all_channels_last && !differs(operand.strides, last);
+    all_same &= operand.strides == operands[0].strides;
+  }
+  if (all_contiguous) return rows;
+  if (all_channels_last) return last;
+  if (all_same && is_dense(sizes, operands[0].strides))
+    return Sizes(operands[0].strides.begin(), operands[0].strides.end());
+  return std::nullopt;
+}
+
+}  // namespace
+
+void Promotion::add(ScalarType dtype, Rank rank) {
+  if (rank == Rank::number) {
+    if (c10::isComplexType(dtype)) dtype = c10::toComplexType(default_dtype());
+    if (c10::isFloatingType(dtype)) dtype = default_dtype();
+  }
+  ScalarType& mine = by_rank_[static_cast<int>(rank)];
+  mine = promote_known(mine, dtype);
+}
+
+ScalarType Promotion::result() const {
+  return combine(by_rank_[0], combine(by_rank_[1], by_rank_[2]));
+}
+
+bool broadcast_into(Sizes& sizes, c10::IntArrayRef other) {
+  if (other.size() > sizes.size()) sizes.insert(sizes.begin(), other.size() - sizes.size(), 1);
+  const size_t shift = sizes.size() - other.size();
+  for (size_t k = 0; k < other.size(); ++k) {
+    int64_t& mine = sizes[shift + k];
+    if (mine == other[k] || other[k] == 1) continue;
+    if (mine != 1) return false;
+    mine = other[k];
+  }
+  return true;
+}
+
+Sizes contiguous(c10::IntArrayRef sizes) {
+  Sizes strides(sizes.size());
+  int64_t next = 1;
+  for (size_t k = sizes.size(); k-- > 0;) {
+    strides[k] = next;
+    next *= std::max<int64_t>(sizes[k], 1);
+  }
+  return strides;
+}
+
+int64_t numel(c10::IntArrayRef sizes) {
+  return c10::multiply_integers(sizes);
+}
+
+bool is_dense(c10::IntArrayRef sizes, c10::IntArrayRef strides) {
+  Sizes order(sizes.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    if (sizes[a] < 2) return false;
+    if (sizes[b] < 2) return true;
+    return strides[a] < strides[b];
+  });
+  int64_t next = 1;
+  for (const int64_t k : order) {
+    if (sizes[k] < 2) return true;
+    if (strides[k] != next) return false;
+    next *= sizes[k];
+  }
+  return true;
+}
+
+Sizes preserved_strides(c10::IntArrayRef sizes, c10::IntArrayRef strides) {
+  if (is_dense(sizes, strides)) return {strides.begin(), strides.end()};
+  const std::vector<int64_t> dense = at::infer_dense_strides(sizes, strides);
+  return {dense.begin(), dense.end()};
+}
+
+Sizes format_strides(c10::IntArrayRef sizes, c10::MemoryFormat format) {
+  if (format == c10::MemoryFormat::ChannelsLast || format == c10::MemoryFormat::ChannelsLast3d) {
+    const auto strides = format == c10::MemoryFormat::ChannelsLast ? c10::get_channels_last_strides_2d(sizes)
+                                                                   : c10::get_channels_last_strides_3d(sizes);
+    return {strides.begin(), strides.end()};
+  }
+  return contiguous(sizes);
+}
+
+Sizes iterator_strides(std::span<const Layout> operands, c10::IntArrayRef sizes) {
+  if (auto common = common_layout(operands, sizes)) return *common;
+  const size_t rank = sizes.size();
+  // Strides of operand k in the broadcast shape.
+  const auto stride = [&](const Layout& operand, int64_t dim) -> int64_t {
+    const int64_t shift = static_cast<int64_t>(rank - operand.sizes.size());
+    if (dim < shift) return 0;
+    return operand.sizes[dim - shift] == 1 && sizes[dim] != 1 ? 0 : operand.strides[dim - shift];
+  };
+  // order[0] is the innermost dimension. Insertion sort with ambiguous comparisons, as in the source.
+  Sizes order(rank);
+  std::iota(order.rbegin(), order.rend(), 0);
+  const auto should_swap = [&](int64_t a, int64_t b) {
+    for (const Layout& operand : operands) {
+      const int64_t x = stride(operand, a), y = stride(operand, b);
+      if (x == 0 || y == 0) continue;
+      if (x != y) return x < y ? -1 : 1;
+      if (sizes[a] > sizes[b]) return 1;
+    }
+    return 0;
+  };
+  for (size_t i = 1; i < rank; ++i) {
+    size_t inner = i;
+    for (size_t j = i; j-- > 0;) {
+      const int comparison = should_swap(order[j], order[inner]);
+      if (comparison > 0) {
+        std::swap(order[j], order[inner]);
+        inner = j;
+      } else if (comparison < 0) {
+        break;
+      }
+    }
+  }
+  bool reversed = true;
+  for (size_t k = 0; k < rank; ++k) reversed &= order[k] == static_cast<int64_t>(rank - k - 1);
+  if (reversed) return contiguous(sizes);
+  Sizes strides(rank);
+  int64_t next = 1;
+  for (size_t k = 0; k < rank; ++k) {
+    strides[order[k]] = next;
+    next *= sizes[order[k]];
+  }
+  return strides;
+}
+
+std::optional<int64_t> wrap(int64_t dim, int64_t rank) {
+  const int64_t limit = std::max<int64_t>(rank, 1);
+  if (dim < -limit || dim >= limit) return std::nullopt;
+  return dim < 0 ? dim + limit : dim;
+}
+
+}  // namespace braze::capture

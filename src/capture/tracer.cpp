@@ -1,0 +1,162 @@
+// The face of capture/trace.h: the Scope that turns recording on, and what is made of a recording at its end.
+#include <ATen/autocast_mode.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+
+#include "capture/call.h"
+#include "support/error.h"
+
+namespace braze::capture {
+namespace {
+
+/// The tracer that records on this thread: the kernels, plain functions, have no other way to it.
+thread_local Tracer* current_tracer = nullptr;
+
+SourceHook& source_hook() {
+  static SourceHook hook = nullptr;
+  return hook;
+}
+
+}  // namespace
+
+void set_source_hook(SourceHook hook) {
+  source_hook() = hook;
+}
+
+void update_source(ir::Graph& graph) {
+  if (source_hook()) graph.set_source(source_hook()(graph));
+}
+
+bool is_tracer(const at::Tensor& tensor) {
+  return as_tracer(tensor) != nullptr;
+}
+
+Tracer::Tracer(std::string_view name, PhaseTimes* times) : impl_(std::make_unique<Impl>(name, times)) {
+  install();
+}
+
+Tracer::~Tracer() = default;
+
+Tracer* Tracer::current() {
+  return current_tracer;
+}
+
+at::Tensor Tracer::add_argument(const at::Tensor& real, std::string_view name) {
+  return impl_->add_argument(real, name);
+}
+
+void Tracer::name_parameter(const at::Tensor& real, std::string_view name) {
+  impl_->name_parameter(real, name);
+}
+
+at::Tensor Tracer::materialize(const at::Tensor& tracer, std::string_view what) {
+  const c10::impl::ExcludeDispatchKeyGuard guard(kKey);
+  return impl_->materialize(tracer, what);
+}
+
+Trace Tracer::finish(const std::vector<at::Tensor>& outputs) {
+  const c10::impl::ExcludeDispatchKeyGuard guard(kKey);
+  return impl_->finish(outputs);
+}
+
+struct Tracer::Scope::Saved {
+  Tracer* tracer;
+  Tracer* outer;
+  bool included;
+  bool autocast_cache;
+};
+
+Tracer::Scope::Scope(Tracer& tracer)
+    : saved_(std::make_unique<Saved>(Saved{&tracer, current_tracer, c10::impl::tls_is_dispatch_key_included(kKey),
+                                           at::autocast::is_autocast_cache_enabled()})) {
+  if (current_tracer)
+    throw UserError("braze: trace() was called inside a function that is being traced. Trace the inner function "
+                    "before, and call its program outside of the traced function.");
+  tracer.impl().generator().begin();
+  // The cache would keep casts of parameters, tensors of this trace, beyond it.
+  at::autocast::set_autocast_cache_enabled(false);
+  current_tracer = &tracer;
+  c10::impl::tls_set_dispatch_key_included(kKey, true);
+}
+
+Tracer::Scope::~Scope() {
+  c10::impl::tls_set_dispatch_key_included(kKey, saved_->included);
+  current_tracer = saved_->outer;
+  at::autocast::set_autocast_cache_enabled(saved_->autocast_cache);
+  saved_->tracer->impl().generator().end();
+}
+
+// ---- the end of a trace
+
+/// Recipes follow eager's aliasing: a result in memory of an input is a view of that input; results in one memory are
+/// views of one output.
+OutputRecipe Recorder::recipe_of(const at::Tensor& output, Trace& trace) {
+  const ViewPtr view = view_of(output);
+  Memory& memory = *view->memory;
+  OutputRecipe recipe;
+  const auto as_view_of = [&](const View& root) {
+    recipe.whole = view->type == root.type && view->offset == root.offset;
+    recipe.offset = view->offset - root.offset;
+    if (recipe.whole) return;
+    recipe.sizes.assign(view->type->sizes.begin(), view->type->sizes.end());
+    recipe.strides.assign(view->type->strides.begin(), view->type->strides.end());
+  };
+  for (const auto& [impl, bound] : bound_) {
+    const bool same = impl == output.unsafeGetTensorImpl() || bound.tracer.is_same(output);
+    if (!same || bound.view->input < 0 || !inputs_[bound.view->input].is_same(bound.real)) continue;
+    recipe.kind = OutputRecipe::Kind::input_object;
+    recipe.index = static_cast<uint32_t>(bound.view->input);
+    return recipe;
+  }
+  const auto from_input = std::ranges::find_if(memory.roots, [&](const ViewPtr& r) {
+    return r->input >= 0 && r->type->dtype == view->type->dtype && r->offset <= view->offset;
+  });
+  if (from_input != memory.roots.end()) {
+    recipe.kind = OutputRecipe::Kind::input_view;
+    recipe.index = static_cast<uint32_t>((*from_input)->input);
+    as_view_of(**from_input);
+    return recipe;
+  }
+  const auto [place, is_new] = output_of_.try_emplace(&memory, trace.graph->outputs().size());
+  if (is_new) trace.graph->outputs().push_back(read(*this, *memory.base));
+  recipe.index = place->second;
+  as_view_of(*memory.base);
+  return recipe;
+}
+
+/// `.backward()` inside the traced function leaves tensors of the trace in `.grad` of real ones: undone, and told.
+void Recorder::check_gradients() {
+  bool found = false;
+  for (auto& [impl, bound] : bound_) {
+    if (!bound.real.requires_grad() || !bound.real.is_leaf()) continue;
+    if (!as_tracer(bound.real.grad())) continue;
+    bound.real.mutable_grad() = bound.gradient;
+    found = true;
+  }
+  if (found)
+    throw UserError("braze: the traced function calls backward(), which writes to .grad of tensors outside of it. Use "
+                    "torch.autograd.grad() and return the gradients.");
+}
+
+Trace Recorder::finish(const std::vector<at::Tensor>& outputs) {
+  check_gradients();
+  generator_.sync(*this);
+  Trace trace;
+  trace.graph = graph_;
+  for (const at::Tensor& output : outputs) {
+    BRAZE_CHECK(output.defined(), "an undefined tensor was returned");
+    trace.any_requires_grad |= output.requires_grad();
+    trace.outputs.push_back(recipe_of(output, trace));
+  }
+  for (Memory& memory : memories_)
+    if (memory.version > 0 && memory.base->input >= 0)
+      graph_->mutations().push_back({static_cast<uint32_t>(memory.base->input), read(*this, *memory.base)});
+  for (size_t k = 0; k < inputs_.size(); ++k)
+    trace.bound.push_back(graph_->inputs()[k].kind == ir::InputKind::argument ? at::Tensor() : inputs_[k]);
+  trace.payloads = std::move(payloads_);
+  trace.warnings = std::move(warnings_);
+  return trace;
+}
+
+}  // namespace braze::capture

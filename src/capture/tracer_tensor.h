@@ -1,0 +1,44 @@
+// capture/tracer_tensor.h: a tensor without data that stands for a value of the graph.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include "capture/memory.h"
+
+namespace braze::capture {
+
+/// The dispatch key of braze's kernels: a backend key that no backend uses.
+constexpr auto kKey = c10::DispatchKey::CustomRNGKeyId;
+
+/// Has the device, sizes, strides and storage offset of eager's tensor, a storage that raises when it is read, and
+/// autograd's keys. Shallow copies (detach in autograd, `.data`, saved outputs) stand for the same view.
+class TracerTensor final : public c10::TensorImpl {
+ public:
+  TracerTensor(ViewPtr view, uint64_t trace, c10::ScalarType dtype, c10::Device device);
+
+  const ViewPtr& view() const { return view_; }
+  uint64_t trace() const { return trace_; }
+  /// Makes the tensor stand for another view (an `out=` tensor that was resized).
+  void rebind(ViewPtr view);
+
+  c10::intrusive_ptr<TensorImpl> shallow_copy_and_detach(const c10::VariableVersion& version_counter,
+                                                         bool allow_tensor_metadata_change) const override;
+  c10::intrusive_ptr<TensorImpl> shallow_copy_and_detach(c10::VariableVersion&& version_counter,
+                                                         bool allow_tensor_metadata_change) const override;
+  void shallow_copy_from(const c10::intrusive_ptr<TensorImpl>& impl) override;
+
+ private:
+  const char* tensorimpl_type_name() const override { return "braze::TracerTensor"; }
+  c10::intrusive_ptr<TracerTensor> copy(bool allow_tensor_metadata_change) const;
+
+  ViewPtr view_;
+  uint64_t trace_;
+};
+
+/// Null for any other tensor, undefined ones included.
+inline TracerTensor* as_tracer(const at::Tensor& tensor) {
+  if (!tensor.defined() || !tensor.unsafeGetTensorImpl()->key_set().has(kKey)) return nullptr;
+  return static_cast<TracerTensor*>(tensor.unsafeGetTensorImpl());
+}
+
+}  // namespace braze::capture
