@@ -7,7 +7,8 @@ if(BRAZE_CORE_PREFIX)
   return()
 endif()
 
-find_package(LLVM 19.1 REQUIRED CONFIG PATHS /usr/lib/llvm-19 NO_DEFAULT_PATH)
+# GLOBAL: the tests link it too.
+find_package(LLVM 19.1 REQUIRED CONFIG GLOBAL PATHS /usr/lib/llvm-19 NO_DEFAULT_PATH)
 
 # One static library a folder, so that tests of one link no other.
 function(braze_part name)
@@ -30,8 +31,11 @@ llvm_map_components_to_libnames(BRAZE_LLVM_LIBS core support analysis target tar
 # Debian's LLVMSupport names libz3, zlib, zstd and librt as shared libraries. Nothing that braze reaches needs them
 # (codegen/llvm_interfaces.cpp stands in for zlib's and zstd's users), and the user's machine may lack them. The build
 # id is part of the key of cached machine code (codegen/compiler.cpp), in the library as in the tests.
-set_target_properties(LLVMSupport PROPERTIES
-  INTERFACE_LINK_LIBRARIES "LLVMDemangle;m;dl" INTERFACE_LINK_OPTIONS "-Wl,--build-id")
+set_target_properties(LLVMSupport PROPERTIES INTERFACE_LINK_LIBRARIES "LLVMDemangle;m;dl")
+add_library(braze_llvm INTERFACE)
+target_include_directories(braze_llvm SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS})
+target_link_libraries(braze_llvm INTERFACE ${BRAZE_LLVM_LIBS})
+target_link_options(braze_llvm INTERFACE -Wl,--build-id)
 
 add_library(braze_core SHARED
   $<TARGET_OBJECTS:braze_support> $<TARGET_OBJECTS:braze_ir> $<TARGET_OBJECTS:braze_passes>
@@ -42,4 +46,4 @@ target_link_options(braze_core PRIVATE
   -Wl,--exclude-libs,ALL -Wl,--as-needed -Wl,--gc-sections
   -Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/exports.map)
 find_package(Threads REQUIRED)
-target_link_libraries(braze_core PRIVATE ${BRAZE_LLVM_LIBS} Threads::Threads)
+target_link_libraries(braze_core PRIVATE braze_llvm Threads::Threads)
