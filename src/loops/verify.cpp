@@ -24,6 +24,12 @@ bool is_compute_type(DType type) {
   return ir::is_native(type) && ir::compute_dtype(type) == type;
 }
 
+/// bf16 and f16 as values: only a cast gives them, only a cast takes them. The pair rounds, as eager mode does
+/// between ops on these types.
+bool is_rounding(const Stmt& stmt) {
+  return stmt.kind == StmtKind::compute && stmt.op == ir::Op::cast && ir::is_native(stmt.type);
+}
+
 /// a * b + c, or nothing when it does not fit.
 std::optional<int64_t> multiply_add(int64_t a, int64_t b, int64_t c) {
   int64_t product, sum;
@@ -69,8 +75,8 @@ class Verifier {
   void define(ValueId value, std::optional<DType> type, std::optional<Range> range = {}) {
     require(value < state_.size(), "value ", value, " is defined but was never added to the kernel");
     require(state_[value] == State::undefined, "value ", value, " is defined twice");
-    require(is_compute_type(kernel_.types[value]), "value ", value, " has type ", ir::name(kernel_.types[value]),
-            ", which exists only in buffers");
+    require(is_compute_type(kernel_.types[value]) || is_rounding(*where_), "value ", value, " has type ",
+            ir::name(kernel_.types[value]), ", which exists only in buffers");
     if (type)
       require(kernel_.types[value] == *type, "value ", value, " is noted as ", ir::name(kernel_.types[value]),
               " and defined as ", ir::name(*type));
@@ -313,7 +319,11 @@ class Verifier {
     const ir::OpInfo& op = ir::info(s.op);
     require(ir::is_elementwise(s.op), "only elementwise ops compute");
     require_args(s, static_cast<size_t>(op.fewest_operands));
-    for (ValueId arg : s.args) use(arg);
+    for (ValueId arg : s.args) {
+      const DType type = use(arg);
+      require(is_compute_type(type) || s.op == ir::Op::cast, "nothing is computed in ", ir::name(type),
+              ": cast value ", arg, " first");
+    }
     switch (op.kind) {
       case ir::OpKind::Cast: break;
       case ir::OpKind::UnaryTest: require(s.type == DType::b8, "a test gives bool, not ", ir::name(s.type)); break;

@@ -232,6 +232,8 @@ void write_element(void* memory, DType dtype, int64_t index, Number value) {
 Number convert(Number value, DType to) {
   if (to == DType::b8) return Number::of_int(value.floating ? value.f != 0 : value.i != 0);
   if (!ir::is_floating(to)) return Number::of_int(value.floating ? truncated(value.f, to) : wrap(value.i, to));
+  if (to == DType::bf16) return Number::of(from_bf16(to_bf16(convert(value, DType::f32).f)));
+  if (to == DType::f16) return Number::of(from_f16(to_f16(convert(value, DType::f32).f)));
   // Straight from i64 to f32: by way of f64 it would round twice.
   if (!value.floating && to == DType::f32) return Number::of(static_cast<float>(value.i));
   return Number::of(round_to(value.as_double(), to));

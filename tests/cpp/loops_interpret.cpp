@@ -361,6 +361,8 @@ TEST_CASE("floating ops at the corners") {
   CHECK(f(ir::Op::floor_div, 1, 0) == infinity);
   CHECK(f(ir::Op::add, 16777216, 1) == 16777216);
   CHECK(convert(Number::of_int(16777217), DType::f32).f == 16777216);
+  CHECK(convert(Number::of(257), DType::bf16).f == 256);
+  CHECK(convert(Number::of_int(2049), DType::f16).f == 2048);
   CHECK(convert(Number::of(-1.9), DType::i32).i == -1);
   CHECK(convert(Number::of(nan), DType::b8).i == 1);
   CHECK(convert(Number::of(3e9), DType::i32).i == std::numeric_limits<int32_t>::min());

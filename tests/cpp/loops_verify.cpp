@@ -150,6 +150,10 @@ TEST_CASE("rules that a text can break") {
       {"alloc %t: f64[8] registers\ntranspose %t, %x[0], rows=4 step=1, cols=2 step=4", "moves f32 into f64"},
       {"%r = random %i, %i : bool", "random numbers are f32, f64, i32 or i64"},
       {"%r = where %one, %one, %one : f32", "what 'where' chooses by must be bool"},
+      {"%r = cast %one : bf16\n%s = lt %r, %r : bool", "nothing is computed in bf16"},
+      {"%r = cast %one : bf16\n%s = add %r, %r : bf16", "nothing is computed in bf16"},
+      {"%r = cast %one : bf16\nstore %x[%i], %r", "what is stored in %x must be f32"},
+      {"%r = constant 1.0 : bf16", "exists only in buffers"},
       {"if %one { }", "a predicate must be bool"},
       {"%c = checked %i, 80\n%v = load %x[%c] : f32", "the index runs from 0 to 79"},
       {"%k = affine 2*%i - 1\n%v = load %x[%k] : f32", "the index runs from -1 to 125"},
@@ -166,13 +170,14 @@ TEST_CASE("rules that a text can break") {
   }
 }
 
-TEST_CASE("what may lie outside is not refused: guarded, in a loop that never runs, or of unknown size") {
+TEST_CASE("what is allowed: elements that may lie outside, casts that round") {
   for (const char* body : {
            "%p = lt %i, %i : bool\n %v = load %x[%i + 100] if %p else %one : f32",
            "%p = lt %i, %i : bool\n if %p { store %x[%i + 100], %one }",
            "for %j in 5..5 { store %x[%i + 100], %one }",
            "for %j in 0..#n { store %x[%i + %j], %one }",
            "store %free[%i + 1000], %one",
+           "%r = cast %one : bf16\n %s = cast %r : f32\n store %x[%i], %s",
            "%k = affine 8*%i - 3\n store %x[8*%i - %k], %one",
            "%k = affine %i + 1\n for %j in %i .. %k { store %x[%j], %one }",
        }) {
