@@ -1,0 +1,310 @@
+// Lowering: graphs go through the passes and are lowered; the kernels verify, survive a print and a parse, and,
+// interpreted over the planned memory, give what the graph says. Fused and not, memory shared and not.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "graph_interpreter.h"
+#include "interpret.h"
+#include "ir/text.h"
+#include "loops/plan.h"
+#include "passes/pipeline.h"
+#include "support/error.h"
+
+using namespace braze;
+using loops::oracle::read_element;
+using loops::oracle::write_element;
+using test::Elements;
+
+namespace {
+
+using Bytes = std::vector<char>;
+
+/// Calls `body` with the memory index of each element, in row-major order.
+template <typename Body>
+void for_each_element(std::span<const int64_t> sizes, std::span<const int64_t> strides, int64_t offset, Body body) {
+  std::vector<int64_t> position(sizes.size());
+  if (std::ranges::find(sizes, 0) != sizes.end()) return;
+  for (;;) {
+    int64_t at = offset;
+    for (size_t k = 0; k < sizes.size(); ++k) at += position[k] * strides[k];
+    body(at);
+    size_t k = sizes.size();
+    while (k > 0 && ++position[k - 1] == sizes[k - 1]) position[--k] = 0;
+    if (k == 0) return;
+  }
+}
+
+Elements read_view(const loops::View& view, const void* memory) {
+  Elements elements;
+  for_each_element(view.sizes, view.strides, view.offset,
+                   [&](int64_t at) { elements.push_back(read_element(memory, view.dtype, at).as_double()); });
+  return elements;
+}
+
+Bytes memory_of(const ir::Type& type, const Elements& elements) {
+  int64_t last = 0;
+  for (size_t k = 0; k < type.sizes.size(); ++k) last += std::max<int64_t>(type.sizes[k] - 1, 0) * type.strides[k];
+  Bytes memory((last + 1) * ir::byte_size(type.dtype));
+  size_t next = 0;
+  for_each_element(type.sizes, type.strides, 0, [&](int64_t at) {
+    write_element(memory.data(), type.dtype, at, ir::Number::of(elements[next++]));
+  });
+  return memory;
+}
+
+/// Numbers as an input of `dtype` holds them; integers are small, so that they can be indices.
+Elements random_elements(const ir::Type& type, std::mt19937& random) {
+  Elements elements;
+  std::normal_distribution<double> normal;
+  for (int64_t i = 0; i < type.numel(); ++i) {
+    double value = ir::is_floating(type.dtype) ? normal(random) : static_cast<double>(random() % 3);
+    if (type.dtype == ir::DType::b8) value = value > 0;
+    char memory[8];
+    write_element(memory, type.dtype, 0, ir::Number::of(value));
+    elements.push_back(read_element(memory, type.dtype, 0).as_double());
+  }
+  return elements;
+}
+
+/// Results, then what the mutated inputs hold.
+std::vector<Elements> run(const loops::Plan& plan, const ir::Graph& graph, const std::vector<Elements>& inputs) {
+  std::vector<Bytes> given, owned(plan.buffers.size());
+  for (size_t i = 0; i < inputs.size(); ++i) given.push_back(memory_of(*graph.inputs()[i].value->type, inputs[i]));
+  // All ones: NaN, if anything reads what was never written.
+  Bytes arena(plan.arena_bytes, static_cast<char>(0xff));
+  std::vector<void*> memory;
+  for (size_t i = 0; i < plan.buffers.size(); ++i) {
+    const loops::PlanBuffer& buffer = plan.buffers[i];
+    switch (buffer.kind) {
+      case loops::BufferKind::input:
+      case loops::BufferKind::mutated: memory.push_back(given[buffer.index].data()); break;
+      case loops::BufferKind::temporary:
+        REQUIRE(buffer.offset + buffer.bytes <= plan.arena_bytes);
+        memory.push_back(arena.data() + buffer.offset);
+        break;
+      default: owned[i].assign(buffer.bytes, static_cast<char>(0xff)); memory.push_back(owned[i].data());
+    }
+  }
+  for (const loops::Step& step : plan.steps) {
+    REQUIRE(step.kind == loops::Step::Kind::kernel);
+    const loops::Kernel& kernel = *plan.kernels[step.kernel.kernel];
+    std::vector<void*> buffers;
+    for (uint32_t id : step.kernel.buffers) buffers.push_back(memory[id]);
+    std::vector<uint64_t> scalars;
+    for (size_t i = 0; i < step.kernel.scalars.size(); ++i) {
+      scalars.push_back(0);
+      write_element(&scalars.back(), kernel.scalars[i].dtype, 0, step.kernel.scalars[i]);
+    }
+    int64_t status = 0;
+    loops::interpret(kernel, buffers.data(), scalars.data(), nullptr, &status);
+    CHECK(status == 0);
+  }
+  std::vector<Elements> results;
+  for (const loops::View& view : plan.outputs) results.push_back(read_view(view, memory[view.buffer]));
+  for (size_t i = 0; i < plan.mutations.size(); ++i)
+    results.push_back(read_view(plan.mutations[i], memory[plan.mutations[i].buffer]));
+  return results;
+}
+
+bool close(double a, double b, double tolerance) {
+  if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
+  return a == b || std::fabs(a - b) <= tolerance * std::max(1.0, std::max(std::fabs(a), std::fabs(b)));
+}
+
+void check_same(const std::vector<Elements>& found, const std::vector<Elements>& wanted, double tolerance) {
+  REQUIRE(found.size() == wanted.size());
+  for (size_t k = 0; k < found.size(); ++k) {
+    REQUIRE(found[k].size() == wanted[k].size());
+    for (size_t i = 0; i < found[k].size(); ++i)
+      if (!close(found[k][i], wanted[k][i], tolerance)) {
+        FAIL_CHECK(concat("result ", k, ", element ", i, ": ", found[k][i], ", not ", wanted[k][i]));
+        break;
+      }
+  }
+}
+
+std::shared_ptr<ir::Graph> prepared(const std::string& text) {
+  std::shared_ptr<ir::Graph> graph = ir::parse(text);
+  ir::verify(*graph);
+  passes::run(*graph, nullptr, true);
+  return graph;
+}
+
+/// The graph's interpreter knows all of its ops.
+bool is_known(const ir::Graph& graph) {
+  bool known = test::can_interpret(graph);
+  ir::for_each_node(graph, [&](const ir::Node* node) {
+    known = known && node->op != ir::Op::argmax && node->op != ir::Op::argmin;
+  });
+  return known;
+}
+
+struct Case {
+  const char* name;
+  const char* text;
+  double tolerance = 1e-5;
+};
+
+const Case cases[] = {
+    {"one op", "graph @g(%x: f32[5,7]) {\n %0 = exp %x : f32[5,7]\n return %0\n}"},
+    {"no elements", "graph @g(%x: f32[0,7]) {\n %0 = exp %x : f32[0,7]\n return %0\n}"},
+    {"no dimensions", "graph @g(%x: f32[]) {\n %0 = exp %x : f32[]\n return %0\n}"},
+    {"sum of nothing", "graph @g(%x: f32[4,0]) {\n %0 = sum %x, dims=[1] keepdim=false : f32[4]\n return %0\n}"},
+    {"broadcast",
+     "graph @g(%x: f32[6,1,9], %y: f32[8,1], %z: f32[]) {\n %0 = add %x, %y : f32[6,8,9]\n %1 = mul %0, %z : "
+     "f32[6,8,9]\n return %1\n}"},
+    {"types",
+     "graph @g(%x: bf16[33], %y: f16[33], %i: i64[33], %b: bool[33]) {\n"
+     " %0 = cast %x : f32[33]\n %1 = cast %y : f32[33]\n %2 = add %0, %1 : f32[33]\n %3 = cast %2 : bf16[33]\n"
+     " %4 = cast %i : i32[33]\n %5 = neg %4 : i32[33]\n %6 = cast %b : f32[33]\n %7 = mul %6, %2 : f32[33]\n"
+     " return %3, %5, %7\n}"},
+    {"comparisons",
+     "graph @g(%x: f32[40], %y: f32[40]) {\n %0 = lt %x, %y : bool[40]\n %1 = logical_not %0 : bool[40]\n"
+     " %2 = where %0, %x, %y : f32[40]\n %3 = maximum %x, %y : f32[40]\n return %0, %1, %2, %3\n}"},
+    {"softmax", "graph @g(%x: f32[6,33]) {\n %0 = softmax %x, dim=1 : f32[6,33]\n return %0\n}"},
+    {"softmax down the columns", "graph @g(%x: f32[33,20]) {\n %0 = softmax %x, dim=0 : f32[33,20]\n return %0\n}"},
+    {"log softmax of bf16", "graph @g(%x: bf16[6,33]) {\n %0 = log_softmax %x, dim=1 : bf16[6,33]\n return %0\n}",
+     2e-2},
+    {"entropy",
+     "graph @g(%x: f32[3,5,64]) {\n %0 = softmax %x, dim=2 : f32[3,5,64]\n %1 = log %0 : f32[3,5,64]\n"
+     " %2 = mul %0, %1 : f32[3,5,64]\n %3 = sum %2, dims=[2] keepdim=false : f32[3,5]\n %4 = neg %3 : f32[3,5]\n"
+     " return %4\n}"},
+    {"layer norm with residual and bias",
+     "graph @g(%x: f32[2,5,48], %r: f32[2,5,48], %b: f32[48], %w: f32[48], %v: f32[48]) {\n"
+     " %0 = add %x, %b : f32[2,5,48]\n %1 = add %0, %r : f32[2,5,48]\n"
+     " %2, %3, %4 = layer_norm %1, %w, %v, rank=1 eps=1e-05 : f32[2,5,48], f32[2,5,1], f32[2,5,1]\n return %2, "
+     "%1\n}"},
+    {"layer norm, statistics returned",
+     "graph @g(%x: f32[4,6,8]) {\n"
+     " %0, %1, %2 = layer_norm %x, rank=2 eps=1e-05 : f32[4,6,8], f32[4,1,1], f32[4,1,1]\n return %0, %1, %2\n}"},
+    {"mean and variance",
+     "graph @g(%x: f32[7,40]) {\n %0 = mean %x, dims=[0] keepdim=true : f32[1,40]\n"
+     " %1 = var %x, dims=[1] keepdim=false correction=1.0 : f32[7]\n return %0, %1\n}"},
+    {"reductions of everything",
+     "graph @g(%x: f32[9,31]) {\n %0 = sum %x, dims=[0,1] keepdim=false : f32[]\n"
+     " %1 = amax %x, dims=[0,1] keepdim=true : f32[1,1]\n %2 = amin %x, dims=[0] keepdim=false : f32[31]\n"
+     " %3 = prod %x, dims=[1] keepdim=false : f32[9]\n return %0, %1, %2, %3\n}"},
+    {"a large sum", "graph @g(%x: f32[70000]) {\n %0 = sum %x, dims=[0] keepdim=false : f32[]\n return %0\n}",
+     1e-4},
+    {"any and all",
+     "graph @g(%x: bool[6,9]) {\n %0 = any %x, dims=[1] keepdim=false : bool[6]\n"
+     " %1 = all %x, dims=[0] keepdim=false : bool[9]\n return %0, %1\n}"},
+    {"reduction over the middle",
+     "graph @g(%x: f32[5,16,9]) {\n %0 = sum %x, dims=[1] keepdim=true : f32[5,1,9]\n"
+     " %1 = sub %x, %0 : f32[5,16,9]\n return %1\n}"},
+    {"reduction of a reduction",
+     "graph @g(%x: f32[5,16,9]) {\n %0 = sum %x, dims=[2] keepdim=false : f32[5,16]\n"
+     " %1 = exp %0 : f32[5,16]\n %2 = amax %1, dims=[1] keepdim=false : f32[5]\n return %2\n}"},
+    {"argmax and argmin",
+     "graph @g(%x: f32[6,20]) {\n %0 = argmax %x, dims=[1] keepdim=false : i64[6]\n"
+     " %1 = argmin %x, dims=[0,1] keepdim=false : i64[]\n return %0, %1\n}"},
+    {"transposed",
+     "graph @g(%x: f32[40,70]) {\n %0 = permute %x, dims=[1,0] : f32[70,40]{1,70}\n"
+     " %1 = exp %0 : f32[70,40]\n return %1\n}"},
+    {"transposed sum",
+     "graph @g(%x: f32[33,17], %y: f32[17,33]) {\n %0 = permute %x, dims=[1,0] : f32[17,33]{1,17}\n"
+     " %1 = add %0, %y : f32[17,33]\n return %1\n}"},
+    {"heads split and merged",
+     "graph @g(%x: f32[2,6,24]) {\n %0 = reshape %x : f32[2,6,3,8]\n"
+     " %1 = permute %0, dims=[0,2,1,3] : f32[2,3,6,8]{144,8,24,1}\n %2 = exp %1 : f32[2,3,6,8]\n"
+     " %3 = permute %2, dims=[0,2,1,3] : f32[2,6,3,8]{144,8,48,1}\n %4 = reshape %3 : f32[2,6,24]\n"
+     " %5 = neg %4 : f32[2,6,24]\n return %5\n}"},
+    {"reshape that does not factor",
+     "graph @g(%x: f32[6,10]) {\n %0 = exp %x : f32[6,10]\n %1 = reshape %0 : f32[4,15]\n"
+     " %2 = sum %1, dims=[1] keepdim=false : f32[4]\n %3 = neg %1 : f32[4,15]\n return %2, %3\n}"},
+    {"slices with steps, flipped",
+     "graph @g(%x: f32[20,9]) {\n %0 = slice %x, dim=0 start=3 step=4 : f32[4,9]{36,1}\n"
+     " %1 = flip %0, dims=[0,1] : f32[4,9]\n %2 = exp %1 : f32[4,9]\n return %2\n}"},
+    {"concatenation",
+     "graph @g(%x: f32[3,5], %y: f32[3,2], %z: f32[3,7]) {\n %0 = exp %x : f32[3,5]\n"
+     " %1 = cat %0, %y, %z, dim=1 : f32[3,14]\n %2 = neg %1 : f32[3,14]\n return %2\n}"},
+    {"padding, and cropping",
+     "graph @g(%x: f32[5,6]) {\n %0 = scalar value=2.5 : f32[]\n %1 = pad %x, %0, low=[2,-1] high=[0,3] : "
+     "f32[7,8]\n"
+     " %2 = exp %1 : f32[7,8]\n return %2\n}"},
+    {"written slice",
+     "graph @g(%x: f32[8,6], %y: f32[4,6]) {\n %0 = slice_scatter %x, %y, dim=0 start=1 step=2 : f32[8,6]\n"
+     " %1 = neg %0 : f32[8,6]\n return %1\n}"},
+    {"expanded",
+     "graph @g(%x: f32[6,1]) {\n %0 = expand %x : f32[4,6,5]{0,1,0}\n %1 = sum %0, dims=[0,2] keepdim=false : "
+     "f32[6]\n"
+     " return %1\n}"},
+    {"iota and a causal mask",
+     "graph @g(%x: f32[7,7]) {\n %0 = iota : i64[7]\n %1 = reshape %0 : i64[7,1]\n %2 = le %0, %1 : bool[7,7]\n"
+     " %3 = scalar value=-inf : f32[]\n %4 = where %2, %x, %3 : f32[7,7]\n %5 = softmax %4, dim=1 : f32[7,7]\n"
+     " return %5\n}"},
+    {"gathers",
+     "graph @g(%t: f32[9,5], %i: i64[4,3], %j: i64[6], %k: i64[9,2]) {\n %0 = embedding %t, %i : f32[4,3,5]\n"
+     " %1 = index_select %t, %j, dim=1 : f32[9,6]\n %2 = gather %t, %k, dim=1 : f32[9,2]\n"
+     " %3 = index %t, %j, dims=[0] : f32[6,5]\n return %0, %1, %2, %3\n}"},
+    {"running sum", "graph @g(%x: f32[5,30]) {\n %0 = cumsum %x, dim=1 : f32[5,30]\n return %0\n}"},
+    {"running sum down",
+     "graph @g(%x: f32[30,5]) {\n %0 = exp %x : f32[30,5]\n %1 = cumsum %0, dim=0 : f32[30,5]\n"
+     " return %1\n}"},
+    {"gelu and silu",
+     "graph @g(%x: f32[50], %y: bf16[50]) {\n %0 = gelu %x, tanh=false : f32[50]\n %1 = gelu %0, tanh=true : "
+     "f32[50]\n"
+     " %2 = silu %y : bf16[50]\n return %1, %2\n}",
+     1e-2},
+    {"siblings that share an input",
+     "graph @g(%x: f32[12,40]) {\n %0 = exp %x : f32[12,40]\n %1 = sum %0, dims=[1] keepdim=false : f32[12]\n"
+     " %2 = amax %0, dims=[1] keepdim=false : f32[12]\n %3 = sin %x : f32[12,40]\n return %1, %2, %3\n}"},
+    {"one value twice, and an input returned",
+     "graph @g(%x: f32[10]) {\n %0 = neg %x : f32[10]\n return %0, %0, %x\n}"},
+    {"row and column sums of one product",
+     "graph @g(%x: f32[12,40], %y: f32[12,40]) {\n %0 = mul %x, %y : f32[12,40]\n"
+     " %1 = sum %0, dims=[1] keepdim=false : f32[12]\n %2 = sum %0, dims=[0] keepdim=false : f32[40]\n"
+     " return %1, %2\n}"},
+    {"an input written in place, and read after",
+     "graph @g(%x: f32[40], %y: f32[40]) {\n %0 = add %x, %y : f32[40]\n %1 = mul %0, %x : f32[40]\n"
+     " mutate %x, %0\n return %1\n}"},
+    {"inputs swapped", "graph @g(%x: f32[40], %y: f32[40]) {\n mutate %x, %y\n mutate %y, %x\n return\n}"},
+    {"a transposed input written in place",
+     "graph @g(%x: f32[6,8]{1,6}, %y: f32[6,8]) {\n %0 = sum %x, dims=[1] keepdim=true : f32[6,1]\n"
+     " %1 = add %0, %y : f32[6,8]\n mutate %x, %1\n return %1\n}"},
+    {"strided input",
+     "graph @g(%x: f32[6,8]{1,6}, %y: f32[6,8]{16,2}) {\n %0 = add %x, %y : f32[6,8]\n return %0\n}"},
+};
+
+}  // namespace
+
+TEST_CASE("lowered graphs compute what the graph says") {
+  for (const Case& c : cases) {
+    CAPTURE(std::string(c.name));
+    std::shared_ptr<ir::Graph> graph;
+    REQUIRE_NOTHROW(graph = prepared(c.text));
+    CAPTURE(ir::print(*graph));
+    std::mt19937 random(7);
+    std::vector<Elements> inputs;
+    for (const ir::Input& input : graph->inputs()) inputs.push_back(random_elements(*input.value->type, random));
+
+    std::vector<Elements> wanted;
+    const auto original = ir::parse(c.text);
+    if (is_known(*original)) wanted = test::interpret(*original, inputs);
+    for (const loops::LoweringOptions options :
+         {loops::LoweringOptions{false, false}, loops::LoweringOptions{false, true},
+          loops::LoweringOptions{true, false}, loops::LoweringOptions{true, true}}) {
+      CAPTURE(options.fuse);
+      CAPTURE(options.reuse_memory);
+      loops::Plan plan;
+      REQUIRE_NOTHROW(plan = loops::lower(graph, options));
+      CAPTURE(loops::print(plan));
+      for (const auto& kernel : plan.kernels) {
+        CHECK_NOTHROW(loops::verify(*kernel));
+        const auto again = loops::parse_kernel(loops::print(*kernel));
+        CHECK(loops::structural_hash(*again) == loops::structural_hash(*kernel));
+      }
+      const auto found = run(plan, *graph, inputs);
+      // What the graph's interpreter does not know: fused and unfused must agree.
+      if (wanted.empty()) wanted = found;
+      check_same(found, wanted, c.tolerance);
+    }
+  }
+}
