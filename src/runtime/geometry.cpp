@@ -25,7 +25,9 @@ constexpr DTypeRow dtypes[] = {
 // The dispatch keys of an ordinary dense tensor of that device. Any key beyond them (sparse, conjugate, negative,
 // Python, functorch) means that the bytes in memory are not the whole story.
 c10::DispatchKeySet plain_keys(c10::DeviceType type) {
-  const c10::BackendComponent backend = c10::toBackendComponent(type);
+  const c10::BackendComponent backend = type == c10::kCPU    ? c10::BackendComponent::CPUBit
+                                        : type == c10::kCUDA ? c10::BackendComponent::CUDABit
+                                                             : c10::BackendComponent::MetaBit;
   return c10::DispatchKeySet(c10::DispatchKey::Dense) | c10::DispatchKeySet(backend) |
          c10::DispatchKeySet({c10::DispatchKey::ADInplaceOrView}) | c10::autograd_dispatch_keyset |
          c10::getAutocastRelatedKeySetFromBackend(backend);
