@@ -165,12 +165,13 @@ int Emitter::placement(int level) const {
   return at;
 }
 
-Emitter::At::At(Emitter& emitter, int level) : guard_(emitter.b_) {
+Emitter::At::At(Emitter& emitter, int level) {
   if (level == emitter.current()) {
     token_ = emitter.levels_[level].scope;
     return;
   }
   const Level& inner = emitter.levels_[level + 1];
+  guard_.emplace(emitter.b_);
   emitter.b_.SetInsertPoint(inner.preheader->getTerminator());
   token_ = inner.instance;
 }

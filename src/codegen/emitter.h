@@ -128,7 +128,7 @@ class Emitter {
     uint64_t token() const { return token_; }
 
    private:
-    llvm::IRBuilderBase::InsertPointGuard guard_;
+    std::optional<llvm::IRBuilderBase::InsertPointGuard> guard_;  ///< Only if moved: code here may add blocks.
     uint64_t token_;
   };
   /// Runs `make` in the function's entry block.
