@@ -1,11 +1,13 @@
 #include "codegen/machine.h"
 
 #include <llvm/ADT/SmallVector.h>
+#include <llvm/ADT/StringMap.h>
 #include <llvm/IR/LLVMContext.h>
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Module.h>
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Support/CodeGen.h>
+#include <llvm/Support/CommandLine.h>
 #include <llvm/Support/raw_ostream.h>
 #include <llvm/Target/TargetMachine.h>
 #include <llvm/Target/TargetOptions.h>
@@ -27,6 +29,24 @@ namespace {
 
 constexpr const char* kTriple = "x86_64-unknown-linux-gnu";
 
+/// Parts of LLVM's code generation that only cost time here, by the names of their command-line switches.
+constexpr const char* kSwitchedOff[] = {
+    "disable-constant-hoisting",         // vectors are broadcast from memory; it also crashes (LLVM 19.1)
+    "disable-lsr",                       // the emitter has stepped its pointers already
+    "disable-mergeicmps",                // no chains of memory comparisons
+    "disable-partial-libcall-inlining",  // no calls of sqrt
+    "disable-replace-with-vec-lib",      // inline math instead
+};
+
+void switch_off_what_is_not_needed() {
+  const llvm::StringMap<llvm::cl::Option*>& options = llvm::cl::getRegisteredOptions();
+  for (const char* name : kSwitchedOff) {
+    const auto found = options.find(name);
+    BRAZE_CHECK(found != options.end(), "this LLVM has no switch ", name);
+    static_cast<llvm::cl::opt<bool>*>(found->second)->setValue(true);
+  }
+}
+
 const llvm::Target& back_end() {
   // LLVM's registry is process-wide and must be filled once.
   static std::once_flag once;
@@ -36,6 +56,7 @@ const llvm::Target& back_end() {
     LLVMInitializeX86Target();
     LLVMInitializeX86TargetMC();
     LLVMInitializeX86AsmPrinter();
+    switch_off_what_is_not_needed();
     std::string error;
     target = llvm::TargetRegistry::lookupTarget(kTriple, error);
     BRAZE_CHECK(target, "LLVM has no x86 back end: ", error);
