@@ -114,7 +114,8 @@ bool Geometry::matches(const at::Tensor& tensor) const noexcept {
   const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
   static const c10::DispatchKeySet cpu = plain_keys(c10::kCPU);
   const c10::DispatchKeySet allowed = device.is_cpu() ? cpu : plain_keys(device.type());
-  if (!(impl->key_set() - allowed).empty() || impl->dtype().toScalarType() != dtype) return false;
+  if ((impl->key_set().raw_repr() & ~allowed.raw_repr()) != 0 || impl->dtype().toScalarType() != dtype)
+    return false;
   if (!device.is_cpu() && impl->device() != device) return false;
   return same_layout(impl->sizes(), impl->strides());
 }
@@ -143,7 +144,7 @@ std::string describe(const at::Tensor& tensor) {
   if (tensor.is_conj()) return text + " (lazily conjugated: call resolve_conj())";
   if (tensor.is_neg()) return text + " (lazily negated: call resolve_neg())";
   if (tensor.unsafeGetTensorImpl()->is_python_dispatch()) return text + " (of a subclass with __torch_dispatch__)";
-  if (!(tensor.key_set() - plain_keys(tensor.device().type())).empty())
+  if ((tensor.key_set().raw_repr() & ~plain_keys(tensor.device().type()).raw_repr()) != 0)
     return text + concat(" (with dispatch keys ", tensor.key_set(), ")");
   return text;
 }
