@@ -26,7 +26,7 @@ class Kernel final : public c10::OperatorKernel {
  public:
   explicit Kernel(const OpEntry* entry) : entry_(entry) {}
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
-    const c10::impl::ExcludeDispatchKeyGuard guard(kKey);
+    const RunForReal guard;
     if (entry_->passes || builds_python_tensor()) return op.callBoxed(stack);
     Tracer* tracer = Tracer::current();
     if (!tracer)

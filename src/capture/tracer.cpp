@@ -51,24 +51,24 @@ void Tracer::name_parameter(const at::Tensor& real, std::string_view name) {
 }
 
 at::Tensor Tracer::materialize(const at::Tensor& tracer, std::string_view what) {
-  const c10::impl::ExcludeDispatchKeyGuard guard(kKey);
+  const RunForReal guard;
   return impl_->materialize(tracer, what);
 }
 
 Trace Tracer::finish(const std::vector<at::Tensor>& outputs) {
-  const c10::impl::ExcludeDispatchKeyGuard guard(kKey);
+  const RunForReal guard;
   return impl_->finish(outputs);
 }
 
 struct Tracer::Scope::Saved {
   Tracer* tracer;
   Tracer* outer;
-  bool included;
+  c10::impl::LocalDispatchKeySet keys;
   bool autocast_cache;
 };
 
 Tracer::Scope::Scope(Tracer& tracer)
-    : saved_(std::make_unique<Saved>(Saved{&tracer, current_tracer, c10::impl::tls_is_dispatch_key_included(kKey),
+    : saved_(std::make_unique<Saved>(Saved{&tracer, current_tracer, c10::impl::tls_local_dispatch_key_set(),
                                            at::autocast::is_autocast_cache_enabled()})) {
   if (current_tracer)
     throw UserError("braze: trace() was called inside a function that is being traced. Trace the inner function "
@@ -78,10 +78,11 @@ Tracer::Scope::Scope(Tracer& tracer)
   at::autocast::set_autocast_cache_enabled(false);
   current_tracer = &tracer;
   c10::impl::tls_set_dispatch_key_included(kKey, true);
+  c10::impl::tls_set_dispatch_key_excluded(c10::DispatchKey::BackendSelect, true);
 }
 
 Tracer::Scope::~Scope() {
-  c10::impl::tls_set_dispatch_key_included(kKey, saved_->included);
+  c10::impl::_force_tls_local_dispatch_key_set(saved_->keys);
   current_tracer = saved_->outer;
   at::autocast::set_autocast_cache_enabled(saved_->autocast_cache);
   saved_->tracer->impl().generator().end();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ATen/ATen.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include "capture/memory.h"
 
@@ -9,6 +10,22 @@ namespace braze::capture {
 
 /// The dispatch key of braze's kernels: a backend key that no backend uses.
 constexpr auto kKey = c10::DispatchKey::CustomRNGKeyId;
+
+/// While it lives operators of this thread run for real: not recorded, even on tracers (which have no other kernels).
+/// Factories are recorded only because the Scope excludes BackendSelect, which would choose the CPU's kernel.
+class RunForReal {
+ public:
+  RunForReal() : guard_(without_tracing()) {}
+
+ private:
+  static c10::impl::LocalDispatchKeySet without_tracing() {
+    auto keys = c10::impl::tls_local_dispatch_key_set();
+    keys.included_ = keys.included_.remove(kKey);
+    keys.excluded_ = keys.excluded_.add(kKey).remove(c10::DispatchKey::BackendSelect);
+    return keys;
+  }
+  c10::impl::ForceDispatchKeyGuard guard_;
+};
 
 /// Has the device, sizes, strides and storage offset of eager's tensor, a storage that raises when it is read, and
 /// autograd's keys. Shallow copies (detach in autograd, `.data`, saved outputs) stand for the same view.
