@@ -48,6 +48,44 @@ void for_each_stmt(const Block& block, Visit&& visit) {
   }
 }
 
+/// Of machine code for one vector: the polynomials of math.h, calls of libm lane by lane.
+int instruction_count(ir::Op op) {
+  using ir::Op;
+  switch (op) {
+    case Op::exp:
+    case Op::exp2:
+    case Op::sigmoid: return 16;
+    case Op::log:
+    case Op::log2:
+    case Op::log10:
+    case Op::expm1:
+    case Op::log1p: return 24;
+    case Op::erf:
+    case Op::tanh: return 32;
+    case Op::sin:
+    case Op::cos:
+    case Op::tan: return 40;
+    case Op::pow:
+    case Op::atan2:
+    case Op::floor_div:
+    case Op::trunc_div:
+    case Op::remainder:
+    case Op::fmod: return 64;
+    default: return 1;
+  }
+}
+
+/// Copies of a body of `weight` instructions that are worth having, at most `wanted`.
+unsigned worthwhile_copies(int wanted, int weight) {
+  constexpr int budget = 48;
+  return std::max(1, std::min(wanted, budget / std::max(1, weight)));
+}
+
+/// A body so long that a mask in every step costs less than a second copy of it for the tail.
+bool is_heavy(int weight) {
+  return weight >= 24;
+}
+
 }  // namespace
 
 // ---- what a loop is like
@@ -84,6 +122,16 @@ unsigned Emitter::width_of(const Loop& loop) const {
   });
   int64_t element = widest <= 4 ? widest : std::max<int64_t>(4, narrowest);
   return target_.vector_bytes() / element;
+}
+
+/// About how many instructions a copy of a block takes. Copies of a long body hide no more latency than the CPU's
+/// own look-ahead does, and each costs its share of the compilation.
+int Emitter::weight_of(const Block& block) const {
+  int total = 0;
+  for_each_stmt(block, [&](const Stmt& stmt) {
+    total += stmt.kind == StmtKind::compute ? instruction_count(stmt.op) : stmt.kind == StmtKind::random ? 100 : 1;
+  });
+  return total;
 }
 
 /// Whether the tail should go element by element: AVX2 masks only 4- and 8-byte elements.
@@ -362,7 +410,8 @@ void Emitter::run_loop(const Loop& loop, Value* begin, Value* end) {
 /// One iteration after another, in as many lanes as there are around the loop; unroll copies of the body a step,
 /// with accumulators of their own.
 void Emitter::run_scalar(const Loop& loop, Value* begin, Value* end, Accumulators& states) {
-  unsigned copies = std::max(1, loop.schedule.unroll), parts = lanes().parts;
+  unsigned parts = lanes().parts;
+  unsigned copies = worthwhile_copies(loop.schedule.unroll, weight_of(loop.body) * static_cast<int>(parts));
   auto count = trip_count(begin, end, loop.step);
   if (count) copies = std::min<int64_t>(copies, *count);
   auto run_copies = [&](unsigned n, Accumulators& carried, Value* variable) {
@@ -422,15 +471,28 @@ void Emitter::vector_tail(const Loop& loop, Value* from, Value* to, Accumulators
       trips);
 }
 
+/// Joins the lanes of states of one part.
+void Emitter::finish_vector(const Loop& loop, Accumulators& vectors, Accumulators& states) {
+  for (size_t r = 0; r < vectors.size(); ++r)
+    states[r] = {reducer(loop.reductions[r]).horizontal(std::move(vectors[r][0]))};
+}
+
 /// Successive iterations in the lanes of vectors: a prologue up to an aligned element if that pays, a main part
 /// without masks, a tail. States are vectors inside, scalars before and after.
 void Emitter::run_vector(const Loop& loop, Value* begin, Value* end, Accumulators& states) {
-  unsigned width = width_of(loop), parts = std::max(1, loop.schedule.unroll);
+  int weight = weight_of(loop.body);
+  unsigned width = width_of(loop), parts = worthwhile_copies(loop.schedule.unroll, weight);
   auto count = trip_count(begin, end, 1);
   if (count) {
     // A short loop in narrower vectors rather than under a mask.
     while (width > 2 && *count < width && *count <= width / 2) width /= 2;
     parts = std::max<int64_t>(1, std::min<int64_t>(parts, *count / width));
+    // Rather somewhat fewer copies than a tail.
+    for (unsigned fewer = parts; *count % width == 0 && 2 * fewer >= parts && fewer > 0; --fewer)
+      if (*count / width % fewer == 0) {
+        parts = fewer;
+        break;
+      }
   }
   if (width < 2) return run_scalar(loop, begin, end, states);
   bool scalar_tail = tail_is_scalar(loop);
@@ -440,6 +502,12 @@ void Emitter::run_vector(const Loop& loop, Value* begin, Value* end, Accumulator
   Value* main_begin = begin;
   Accumulators vectors = identities(loop, 1, width);
 
+  bool has_tail = !count || *count % width != 0;
+  if (target_.isa == Isa::avx512 && parts == 1 && has_tail && is_heavy(weight) && !wants_alignment(loop)) {
+    vector_tail(loop, begin, end, vectors, width, Trips::any);
+    levels_.back().lanes = Lanes{};
+    return finish_vector(loop, vectors, states);
+  }
   if (wants_alignment(loop) && !first && !scalar_tail && current() == 1) {
     // Threads are given chunks that begin anywhere.
     Value* up = b_.CreateAnd(b_.CreateAdd(begin, b_.getInt64(width - 1)), b_.getInt64(-int64_t{width}));
@@ -465,8 +533,7 @@ void Emitter::run_vector(const Loop& loop, Value* begin, Value* end, Accumulator
     vector_tail(loop, main_end, end, vectors, width, parts == 1 ? Trips::at_most_one : Trips::any);
     levels_.back().lanes = Lanes{};
   }
-  for (size_t r = 0; r < vectors.size(); ++r)
-    states[r] = {reducer(loop.reductions[r]).horizontal(std::move(vectors[r][0]))};
+  finish_vector(loop, vectors, states);
   if (!scalar_tail) return;
   run_segment(main_end, end, 1, states, [&](Value* variable, Accumulators& carried) {
     set_variable(loop, variable, 0, false);

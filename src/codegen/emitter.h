@@ -215,6 +215,7 @@ class Emitter {
   void set_variable(const Loop& loop, llvm::Value* variable, int64_t shift, bool vector);
   void vector_tail(const Loop& loop, llvm::Value* from, llvm::Value* to, Accumulators& states, unsigned width,
                    Trips trips);
+  void finish_vector(const Loop& loop, Accumulators& vectors, Accumulators& states);
   Reducer reducer(const Reduction& reduction);
   State first_state(const Reduction& reduction, unsigned part);
   Accumulators first_states(const Loop& loop);
@@ -222,6 +223,7 @@ class Emitter {
   void fold(const Loop& loop, Accumulators& states, unsigned keep);
   bool can_vectorise(const Loop& loop) const;
   unsigned width_of(const Loop& loop) const;
+  int weight_of(const Block& block) const;
   bool wants_alignment(const Loop& loop);
   bool tail_is_scalar(const Loop& loop) const;
 

@@ -1,4 +1,5 @@
-// codegen_emit.cpp: machine code of every kind of statement against the interpreter, on every target, in ragged sizes.
+// codegen_emit.cpp: machine code of every kind of statement against the interpreter, on every target, in ragged
+// sizes.
 #include <doctest/doctest.h>
 
 #include <filesystem>
@@ -16,7 +17,8 @@ namespace {
 
 /// `text` with every occurrence of `from` replaced.
 std::string replace(std::string text, const std::string& from, const std::string& to) {
-  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) text.replace(at, from.size(), to);
+  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+    text.replace(at, from.size(), to);
   return text;
 }
 
@@ -31,7 +33,8 @@ TEST_CASE("flat kernels: sizes known and symbolic, unrolled, in chunks, every st
     std::string scalar = type == std::string("bf16") || type == std::string("f16") ? "f32" : type;
     for (int64_t n : kSizes) {
       for (const char* unroll : {"", "unroll=4"}) {
-        std::string text = R"(kernel @flat(%x: T[SIZE] in align=1, %y: T[SIZE] in align=1, %z: T[SIZE] out align=1, #n) {
+        std::string text =
+            R"(kernel @flat(%x: T[SIZE] in align=1, %y: T[SIZE] in align=1, %z: T[SIZE] out align=1, #n) {
   for %i in 0..END parallel vector UNROLL {
     %a = load %x[%i] : S
     %b = load %y[%i] : S
@@ -40,7 +43,8 @@ TEST_CASE("flat kernels: sizes known and symbolic, unrolled, in chunks, every st
     store %z[%i], %d
   }
 })";
-        text = replace(replace(replace(text, "UNROLL", unroll), ": T", concat(": ", type)), ": S", concat(": ", scalar));
+        text = replace(replace(replace(text, "UNROLL", unroll), ": T", concat(": ", type)), ": S",
+                       concat(": ", scalar));
         int64_t bytes = ir::byte_size(*ir::parse_dtype(type));
         text = replace(text, "align=1", concat("align=", bytes));
         CHECK_KERNEL({.text = replace(replace(text, "SIZE", concat(n)), "END", concat(n)), .symbols = {n}});
@@ -55,12 +59,14 @@ TEST_CASE("casts between all types") {
   auto scalar = [](const std::string& t) { return t == "bf16" || t == "f16" ? std::string("f32") : t; };
   for (const std::string& from : types) {
     for (const std::string& to : types) {
-      std::string cast = scalar(from) == scalar(to) ? "%b = affine 0\n" : concat("%b = cast %a : ", scalar(to), "\n");
+      std::string cast =
+          scalar(from) == scalar(to) ? "%b = affine 0\n" : concat("%b = cast %a : ", scalar(to), "\n");
       std::string stored = scalar(from) == scalar(to) ? "%a" : "%b";
       CHECK_KERNEL({.text = concat("kernel @cast(%x: ", from, "[41] in, %y: ", to, "[41] out) {\n",
                                    "  for %i in 0..41 parallel vector {\n", "    %a = load %x[%i] : ", scalar(from),
                                    "\n    ", cast, "    store %y[%i], ", stored, "\n  }\n}"),
-                    .ranges = {{"x", from == "bool" ? std::pair(0.0, 1.0) : std::pair(from == "u8" ? 0.0 : -120.0, 120.0)}}});
+                    .ranges = {{"x", from == "bool" ? std::pair(0.0, 1.0)
+                                                    : std::pair(from == "u8" ? 0.0 : -120.0, 120.0)}}});
     }
   }
 }
@@ -72,39 +78,54 @@ TEST_CASE("rounding to bf16 and f16: ties, overflow, denormals, NaN") {
     %a = load %x[%i] : f32
     store %y[%i], %a
   }
-})", ": T", concat(": ", type)),
-                  .values = {{"x", {0.0, -0.0, kNaN, kInf, -kInf, 1.00390625, 1.01171875, 3.4e38, 65519.0, 65520.0, 1e-40,
-                                    6e-8, 1.0009765625 + 0.00048828125, 1e-7, -3.3961e38}}}});
+})",
+                                  ": T", concat(": ", type)),
+                  .values = {{"x",
+                              {0.0, -0.0, kNaN, kInf, -kInf, 1.00390625, 1.01171875, 3.4e38, 65519.0, 65520.0,
+                               1e-40, 6e-8, 1.0009765625 + 0.00048828125, 1e-7, -3.3961e38}}}});
 }
 
 TEST_CASE("elementwise ops on floats, with special values") {
-  const std::vector<double> left = {0.0, -0.0, 1.0, -1.5, 2.5, -2.5, 3.5, kNaN, kInf, -kInf, 7.25, -7.25, 1e-30, 1e30, 0.5,
-                                    -0.5, 5.0, 1.0, 6.0};
-  const std::vector<double> right = {1.0, 2.0, kNaN, -1.5, -2.0, 2.0, 0.5, 1.0, 2.0, -3.0, 2.0, 2.0, 3.0, -4.0, 0.25, kNaN,
-                                     kInf};
+  const std::vector<double> left = {0.0,  -0.0,  1.0,   -1.5, 2.5, -2.5, 3.5, kNaN, kInf, -kInf,
+                                    7.25, -7.25, 1e-30, 1e30, 0.5, -0.5, 5.0, 1.0,  6.0};
+  const std::vector<double> right = {1.0,  2.0, kNaN, -1.5, -2.0, 2.0,  0.5,  1.0, 2.0,
+                                     -3.0, 2.0, 2.0,  3.0,  -4.0, 0.25, kNaN, kInf};
   for (const char* type : {"f32", "f64"}) {
-    for (const char* op : {"add", "sub", "mul", "div", "floor_div", "trunc_div", "remainder", "fmod", "maximum", "minimum"})
-      CHECK_KERNEL({.text = replace(concat("kernel @op(%x: f32[323] in, %y: f32[323] in, %z: f32[323] out) {\n"
-                                           "  for %i in 0..323 parallel vector unroll=2 {\n    %a = load %x[%i] : f32\n"
-                                           "    %b = load %y[%i] : f32\n    %c = ", op, " %a, %b : f32\n"
-                                           "    store %z[%i], %c\n  }\n}"), "f32", type),
-                    .values = {{"x", left}, {"y", right}}});
+    for (const char* op :
+         {"add", "sub", "mul", "div", "floor_div", "trunc_div", "remainder", "fmod", "maximum", "minimum"})
+      CHECK_KERNEL(
+          {.text = replace(concat("kernel @op(%x: f32[323] in, %y: f32[323] in, %z: f32[323] out) {\n"
+                                  "  for %i in 0..323 parallel vector unroll=2 {\n    %a = load %x[%i] : f32\n"
+                                  "    %b = load %y[%i] : f32\n    %c = ",
+                                  op,
+                                  " %a, %b : f32\n"
+                                  "    store %z[%i], %c\n  }\n}"),
+                           "f32", type),
+           .values = {{"x", left}, {"y", right}}});
     for (const char* op : {"eq", "ne", "lt", "le", "gt", "ge"})
       CHECK_KERNEL({.text = replace(concat("kernel @op(%x: f32[323] in, %y: f32[323] in, %z: bool[323] out) {\n"
                                            "  for %i in 0..323 parallel vector {\n    %a = load %x[%i] : f32\n"
-                                           "    %b = load %y[%i] : f32\n    %c = ", op, " %a, %b : bool\n"
-                                           "    store %z[%i], %c\n  }\n}"), "f32", type),
+                                           "    %b = load %y[%i] : f32\n    %c = ",
+                                           op,
+                                           " %a, %b : bool\n"
+                                           "    store %z[%i], %c\n  }\n}"),
+                                    "f32", type),
                     .values = {{"x", left}, {"y", right}}});
-    for (const char* op : {"neg", "abs", "sign", "sqrt", "reciprocal", "relu", "floor", "ceil", "round", "trunc", "exp",
-                           "tanh", "erf", "sigmoid", "log", "rsqrt"})
+    for (const char* op : {"neg", "abs", "sign", "sqrt", "reciprocal", "relu", "floor", "ceil", "round", "trunc",
+                           "exp", "tanh", "erf", "sigmoid", "log", "rsqrt"})
       CHECK_KERNEL({.text = replace(concat("kernel @op(%x: f32[38] in, %z: f32[38] out) {\n"
                                            "  for %i in 0..38 parallel vector {\n    %a = load %x[%i] : f32\n"
-                                           "    %c = ", op, " %a : f32\n    store %z[%i], %c\n  }\n}"), "f32", type),
-                    .values = {{"x", left}}, .tolerance = 1e-6});
+                                           "    %c = ",
+                                           op, " %a : f32\n    store %z[%i], %c\n  }\n}"),
+                                    "f32", type),
+                    .values = {{"x", left}},
+                    .tolerance = 1e-6});
     for (const char* op : {"isnan", "isinf", "logical_not"})
       CHECK_KERNEL({.text = replace(concat("kernel @op(%x: f32[38] in, %z: bool[38] out) {\n"
                                            "  for %i in 0..38 parallel vector {\n    %a = load %x[%i] : f32\n"
-                                           "    %c = ", op, " %a : bool\n    store %z[%i], %c\n  }\n}"), "f32", type),
+                                           "    %c = ",
+                                           op, " %a : bool\n    store %z[%i], %c\n  }\n}"),
+                                    "f32", type),
                     .values = {{"x", left}}});
   }
 }
@@ -121,11 +142,12 @@ TEST_CASE("elementwise ops on integers") {
     if (t == "i64") left.insert(left.end(), {9e18, -9223372036854775808.0, 4294967297.0});
     if (t == "i32") left.insert(left.end(), {2147483647.0, -2147483648.0});
     auto binary = [&](const std::string& op, const std::string& result, const std::vector<double>& y) {
-      CHECK_KERNEL({.text = concat("kernel @op(%x: ", t, "[300] in, %y: ", t, "[300] in, %z: ", result, "[300] out) {\n",
-                                   "  for %i in 0..300 parallel vector {\n    %a = load %x[%i] : ", t,
-                                   "\n    %b = load %y[%i] : ", t, "\n    %c = ", op, " %a, %b : ", result,
-                                   "\n    store %z[%i], %c\n  }\n}"),
-                    .values = {{"x", left}, {"y", y}}});
+      CHECK_KERNEL(
+          {.text = concat("kernel @op(%x: ", t, "[300] in, %y: ", t, "[300] in, %z: ", result, "[300] out) {\n",
+                          "  for %i in 0..300 parallel vector {\n    %a = load %x[%i] : ", t,
+                          "\n    %b = load %y[%i] : ", t, "\n    %c = ", op, " %a, %b : ", result,
+                          "\n    store %z[%i], %c\n  }\n}"),
+           .values = {{"x", left}, {"y", y}}});
     };
     for (const char* op : {"add", "sub", "mul", "floor_div", "trunc_div", "remainder", "fmod", "maximum", "minimum",
                            "bitwise_and", "bitwise_or", "bitwise_xor"})
@@ -134,25 +156,30 @@ TEST_CASE("elementwise ops on integers") {
     for (const char* op : {"pow", "shift_left", "shift_right"}) binary(op, t, {0, 1, 2, 3, 4, 5, 7});
     for (const char* op : {"neg", "abs", "sign", "relu", "bitwise_not"})
       CHECK_KERNEL({.text = concat("kernel @op(%x: ", t, "[60] in, %z: ", t, "[60] out) {\n",
-                                   "  for %i in 0..60 parallel vector {\n    %a = load %x[%i] : ", t, "\n    %c = ", op,
-                                   " %a : ", t, "\n    store %z[%i], %c\n  }\n}"),
+                                   "  for %i in 0..60 parallel vector {\n    %a = load %x[%i] : ", t,
+                                   "\n    %c = ", op, " %a : ", t, "\n    store %z[%i], %c\n  }\n}"),
                     .values = {{"x", left}}});
   }
 }
 
 TEST_CASE("ops on bool, and choices") {
-  for (const char* op : {"add", "mul", "maximum", "minimum", "bitwise_and", "bitwise_or", "bitwise_xor", "eq", "lt"})
-    CHECK_KERNEL({.text = concat("kernel @op(%x: bool[75] in, %y: bool[75] in, %v: f32[75] in, %z: bool[75] out, %w: "
-                                 "f32[75] out) {\n  for %i in 0..75 parallel vector unroll=2 {\n"
-                                 "    %a = load %x[%i] : bool\n    %b = load %y[%i] : bool\n    %c = ", op,
-                                 " %a, %b : bool\n    store %z[%i], %c\n    %d = load %v[%i] : f32\n"
-                                 "    %e = neg %d : f32\n    %f = where %c, %d, %e : f32\n    store %w[%i], %f\n  }\n}")});
+  for (const char* op :
+       {"add", "mul", "maximum", "minimum", "bitwise_and", "bitwise_or", "bitwise_xor", "eq", "lt"})
+    CHECK_KERNEL(
+        {.text = concat("kernel @op(%x: bool[75] in, %y: bool[75] in, %v: f32[75] in, %z: bool[75] out, %w: "
+                        "f32[75] out) {\n  for %i in 0..75 parallel vector unroll=2 {\n"
+                        "    %a = load %x[%i] : bool\n    %b = load %y[%i] : bool\n    %c = ",
+                        op,
+                        " %a, %b : bool\n    store %z[%i], %c\n    %d = load %v[%i] : f32\n"
+                        "    %e = neg %d : f32\n    %f = where %c, %d, %e : f32\n    store %w[%i], %f\n  }\n}")});
 }
 
 TEST_CASE("shifted, strided, reversed, broadcast and transposed accesses") {
   for (int64_t n : kSizes) {
     if (n == 0) continue;
-    CHECK_KERNEL({.text = std::string(R"(kernel @strides(%x: f32[2*#n + 8] in align=4, %k: i64[3*#n] in align=8, %b: bf16[3*#n] in align=2, %s: f32[4] in align=4, %y: f32[#n + 5] out align=4, %r: f32[#n] out align=4, %q: i64[#n] out align=8, %u: u8[2*#n] inout align=1, #n) {
+    CHECK_KERNEL(
+        {.text = std::string(
+             R"(kernel @strides(%x: f32[2*#n + 8] in align=4, %k: i64[3*#n] in align=8, %b: bf16[3*#n] in align=2, %s: f32[4] in align=4, %y: f32[#n + 5] out align=4, %r: f32[#n] out align=4, %q: i64[#n] out align=8, %u: u8[2*#n] inout align=1, #n) {
   for %i in 0..#n parallel vector unroll=2 {
     %a = load %x[2*%i + 7] : f32
     %c = load %x[-%i + #n] : f32
@@ -169,9 +196,13 @@ TEST_CASE("shifted, strided, reversed, broadcast and transposed accesses") {
     %v = cast %i : u8
     store %u[2*%i + 1], %v
   }
-})"), .symbols = {n}, .split = 37});
+})"),
+         .symbols = {n},
+         .split = 37});
   }
-  CHECK_KERNEL({.text = R"(kernel @rows(%x: f32[1470] in align=4, %w: f32[70] in align=4, %b: f32[21] in align=4, %y: f32[1470] out align=4) {
+  CHECK_KERNEL(
+      {.text =
+           R"(kernel @rows(%x: f32[1470] in align=4, %w: f32[70] in align=4, %b: f32[21] in align=4, %y: f32[1470] out align=4) {
   for %i in 0..21 parallel {
     %bias = load %b[%i] : f32
     for %j in 0..70 vector unroll=2 {
@@ -182,13 +213,15 @@ TEST_CASE("shifted, strided, reversed, broadcast and transposed accesses") {
       store %y[70*%i + %j], %e
     }
   }
-})", .split = 4});
+})",
+       .split = 4});
 }
 
 TEST_CASE("reductions over vectors: every combiner, every size, NaN") {
   for (int64_t n : kSizes) {
     for (const char* unroll : {"", "unroll=4"}) {
-      std::string text = R"(kernel @reduce(%x: f32[SIZE] in align=4, %z: bool[SIZE] in align=1, %l: i64[SIZE] in align=8, %y: f32[12] out, %k: i64[5] out, %b: bool[2] out, #n) {
+      std::string text =
+          R"(kernel @reduce(%x: f32[SIZE] in align=4, %z: bool[SIZE] in align=1, %l: i64[SIZE] in align=8, %y: f32[12] out, %k: i64[5] out, %b: bool[2] out, #n) {
   for %once in 0..1 {
     %sum, %prod, %max, %min, %mean, %m2, %count, %top, %total = for %i in 0..SIZE vector UNROLL reduce sum, prod, max, min, welford, online_softmax {
       %a = load %x[%i] : f32
@@ -227,7 +260,9 @@ TEST_CASE("reductions over vectors: every combiner, every size, NaN") {
   }
 })";
       text = replace(text, "UNROLL", unroll);
-      if (n == 0) text = replace(replace(text, "%k[0], %kmax", "%k[0], %isum"), "%k[1], %kmin", "%k[1], %isum");  // an empty argmax has none
+      if (n == 0)
+        text = replace(replace(text, "%k[0], %kmax", "%k[0], %isum"), "%k[1], %kmin",
+                       "%k[1], %isum");  // an empty argmax has none
       for (const std::string& size : {concat(n), std::string("#n")}) {
         text = replace(text, "SIZE", size);
         auto with = [&](std::vector<double> values) {
@@ -239,9 +274,11 @@ TEST_CASE("reductions over vectors: every combiner, every size, NaN") {
         with({0.25, kNaN, 1.0, 2.0, -1.0});
         with({-2.0});
         // Welford's mean of infinities is NaN or not, by the order of joining.
-        CHECK_KERNEL({.text = replace(text, "%x[%i] : f32\n      yield %a, %a, %a, %a, %a, %a",
-                                      "%x[%i] : f32\n      %o = constant 1.0 : f32\n      yield %a, %a, %a, %a, %o, %a"),
-                      .values = {{"x", {-kInf}}}, .symbols = {n}});
+        CHECK_KERNEL(
+            {.text = replace(text, "%x[%i] : f32\n      yield %a, %a, %a, %a, %a, %a",
+                             "%x[%i] : f32\n      %o = constant 1.0 : f32\n      yield %a, %a, %a, %a, %o, %a"),
+             .values = {{"x", {-kInf}}},
+             .symbols = {n}});
       }
     }
   }
@@ -249,7 +286,9 @@ TEST_CASE("reductions over vectors: every combiner, every size, NaN") {
 
 TEST_CASE("rows: softmax and layer norm shapes, ragged rows, values kept from pass to pass") {
   for (int64_t n : {1, 5, 16, 17, 48, 70, 130}) {
-    CHECK_KERNEL({.text = std::string(R"(kernel @norm(%x: bf16[7*#n] in align=2, %w: f32[#n] in align=4, %y: f32[7*#n] out align=4, %z: bf16[7*#n] out align=2, #n) {
+    CHECK_KERNEL(
+        {.text = std::string(
+             R"(kernel @norm(%x: bf16[7*#n] in align=2, %w: f32[#n] in align=4, %y: f32[7*#n] out align=4, %z: bf16[7*#n] out align=2, #n) {
   for %i in 0..7 parallel {
     alloc %row: f32[256] local
     %sum = for %j in 0..#n vector unroll=2 reduce sum {
@@ -276,14 +315,19 @@ TEST_CASE("rows: softmax and layer norm shapes, ragged rows, values kept from pa
       store %z[#n*%i + %j3], %k
     }
   }
-})"), .symbols = {n}, .tolerance = 1e-5, .split = 2});
+})"),
+         .symbols = {n},
+         .tolerance = 1e-5,
+         .split = 2});
   }
 }
 
 TEST_CASE("columns: vector lanes around serial loops, unrolled both ways, scans, custom combiners") {
   for (int64_t n : kSizes) {
     for (const char* inner : {"", "unroll=3"}) {
-      CHECK_KERNEL({.text = replace(R"(kernel @columns(%x: f32[11*#n] in align=4, %v: f32[#n] in align=4, %y: f32[#n] out align=4, %z: f32[#n] out align=4, %c: f32[11*#n] out align=4, %k: i64[#n] out align=8, %u: f32[#n] out align=4, #n) {
+      CHECK_KERNEL(
+          {.text = replace(
+               R"(kernel @columns(%x: f32[11*#n] in align=4, %v: f32[#n] in align=4, %y: f32[#n] out align=4, %z: f32[#n] out align=4, %c: f32[11*#n] out align=4, %k: i64[#n] out align=8, %u: f32[#n] out align=4, #n) {
   for %j in 0..#n parallel vector unroll=2 {
     %sum, %max, %amax, %kmax = for %i in 0..11 INNER reduce sum, max, argmax {
       %a = load %x[#n*%i + %j] : f32
@@ -310,14 +354,20 @@ TEST_CASE("columns: vector lanes around serial loops, unrolled both ways, scans,
     }
     store %u[%j], %custom
   }
-})", "INNER", inner), .symbols = {n}, .tolerance = 1e-5, .split = 33});
+})",
+               "INNER", inner),
+           .symbols = {n},
+           .tolerance = 1e-5,
+           .split = 33});
     }
   }
 }
 
 TEST_CASE("loops whose bounds differ between lanes") {
   for (int64_t n : {1, 16, 37})
-    CHECK_KERNEL({.text = R"(kernel @ragged(%begin: i64[#n] in, %end: i64[#n] in, %x: f32[64] in, %y: f32[#n] out, %m: f32[#n] out, #n) {
+    CHECK_KERNEL(
+        {.text =
+             R"(kernel @ragged(%begin: i64[#n] in, %end: i64[#n] in, %x: f32[64] in, %y: f32[#n] out, %m: f32[#n] out, #n) {
   for %i in 0..#n parallel vector unroll=2 {
     %b = load %begin[%i] : i64
     %e = load %end[%i] : i64
@@ -328,14 +378,19 @@ TEST_CASE("loops whose bounds differ between lanes") {
     store %y[%i], %s
     store %m[%i], %m2
   }
-})", .ranges = {{"begin", {0, 20}}, {"end", {0, 64}}}, .symbols = {n}, .tolerance = 1e-5});
+})",
+         .ranges = {{"begin", {0, 20}}, {"end", {0, 64}}},
+         .symbols = {n},
+         .tolerance = 1e-5});
 }
 
 TEST_CASE("predicates and branches, uniform and by lane") {
   for (int64_t n : kSizes) {
     if (n == 0) continue;
     for (uint64_t flag : {0, 1})
-      CHECK_KERNEL({.text = R"(kernel @guarded(%x: f32[#n] in align=4, %h: bf16[#n] in align=2, %p: bool[#n] in align=1, %y: f32[#n] inout align=4, %z: bf16[#n] inout align=2, %w: f32[#n] inout align=4, $flag: bool, $fill: f32, #n) {
+      CHECK_KERNEL(
+          {.text =
+               R"(kernel @guarded(%x: f32[#n] in align=4, %h: bf16[#n] in align=2, %p: bool[#n] in align=1, %y: f32[#n] inout align=4, %z: bf16[#n] inout align=2, %w: f32[#n] inout align=4, $flag: bool, $fill: f32, #n) {
   for %i in 0..#n parallel vector unroll=2 {
     %fill = scalar $fill
     %flag = scalar $flag
@@ -354,7 +409,10 @@ TEST_CASE("predicates and branches, uniform and by lane") {
     }
     store %w[%i], %fill if %flag
   }
-})", .scalars = {flag, 0x40490fdb}, .symbols = {n}, .split = 40});
+})",
+           .scalars = {flag, 0x40490fdb},
+           .symbols = {n},
+           .split = 40});
   }
   CHECK_KERNEL({.text = R"(kernel @window(%x: f32[100] in align=4, %y: f32[128] out, $fill: f32) {
   for %i in 0..128 parallel vector {
@@ -367,12 +425,15 @@ TEST_CASE("predicates and branches, uniform and by lane") {
     %a = load %x[%i - 14] if %inside else %fill : f32
     store %y[%i], %a
   }
-})", .scalars = {0x40490fdb}});
+})",
+                .scalars = {0x40490fdb}});
 }
 
 TEST_CASE("indirect loads with bounds checks, gathers, scatters") {
   for (double highest : {19.0, 25.0, -1.0}) {
-    CHECK_KERNEL({.text = R"(kernel @embedding(%table: f32[1400] in align=4, %ids: i64[32] in, %y: f32[2240] out align=4, #vocabulary) {
+    CHECK_KERNEL(
+        {.text =
+             R"(kernel @embedding(%table: f32[1400] in align=4, %ids: i64[32] in, %y: f32[2240] out align=4, #vocabulary) {
   for %i in 0..32 parallel {
     %id = load %ids[%i] : i64
     %row = checked %id, #vocabulary
@@ -381,13 +442,18 @@ TEST_CASE("indirect loads with bounds checks, gathers, scatters") {
       store %y[70*%i + %j], %a
     }
   }
-})", .ranges = {{"ids", {highest < 0 ? -3.0 : 0.0, highest < 0 ? 5.0 : highest}}}, .symbols = {20}});
+})",
+         .ranges = {{"ids", {highest < 0 ? -3.0 : 0.0, highest < 0 ? 5.0 : highest}}},
+         .symbols = {20}});
   }
   for (int64_t n : kSizes) {
     if (n == 0) continue;
     for (const char* type : {"f32", "i64", "bf16", "u8"}) {
       std::string scalar = type == std::string("bf16") ? "f32" : type;
-      CHECK_KERNEL({.text = replace(replace(R"(kernel @gather(%x: T[50] in align=1, %ids: i64[#n] in, %y: T[#n] out align=1, %z: T[50] inout align=1, #n) {
+      CHECK_KERNEL(
+          {.text = replace(
+               replace(
+                   R"(kernel @gather(%x: T[50] in align=1, %ids: i64[#n] in, %y: T[#n] out align=1, %z: T[50] inout align=1, #n) {
   for %i in 0..#n parallel vector unroll=2 {
     %id = load %ids[%i] : i64
     %c = checked %id, 50
@@ -395,15 +461,20 @@ TEST_CASE("indirect loads with bounds checks, gathers, scatters") {
     store %y[%i], %a
     store %z[-%c + 49], %a
   }
-})", ": T", concat(": ", type)), ": S", concat(": ", scalar)),
-                    .ranges = {{"ids", {0, 49}}}, .symbols = {n}});
+})",
+                   ": T", concat(": ", type)),
+               ": S", concat(": ", scalar)),
+           .ranges = {{"ids", {0, 49}}},
+           .symbols = {n}});
     }
   }
 }
 
 TEST_CASE("atomics, random numbers, barriers") {
   for (const char* vector : {"", "vector"}) {
-    CHECK_KERNEL({.text = replace(R"(kernel @scatter(%x: f32[77] in, %at: i64[77] in, %y: f32[16] inout, %top: i32[16] inout, %all: i32[16] inout, %half: bf16[16] inout, %low: f64[16] inout) {
+    CHECK_KERNEL(
+        {.text = replace(
+             R"(kernel @scatter(%x: f32[77] in, %at: i64[77] in, %y: f32[16] inout, %top: i32[16] inout, %all: i32[16] inout, %half: bf16[16] inout, %low: f64[16] inout) {
   for %i in 0..77 parallel VECTOR {
     %k = load %at[%i] : i64
     %c = checked %k, 16
@@ -419,7 +490,11 @@ TEST_CASE("atomics, random numbers, barriers") {
     atomic max %half[%c], %a
     barrier block
   }
-})", "VECTOR", vector), .ranges = {{"at", {0, 15}}}, .tolerance = 1e-5, .split = 30});
+})",
+             "VECTOR", vector),
+         .ranges = {{"at", {0, 15}}},
+         .tolerance = 1e-5,
+         .split = 30});
   }
   for (const char* type : {"f32", "f64", "i32", "i64"})
     CHECK_KERNEL({.text = replace(R"(kernel @random(%y: f32[100] out, $seed: i64) {
@@ -429,7 +504,9 @@ TEST_CASE("atomics, random numbers, barriers") {
     %u = random %seed, %counter : f32
     store %y[%i], %u
   }
-})", "f32", type), .scalars = {0x123456789abcdef0}});
+})",
+                                  "f32", type),
+                  .scalars = {0x123456789abcdef0}});
 }
 
 TEST_CASE("transposes through a tile: whole, ragged, every element size") {
@@ -437,11 +514,13 @@ TEST_CASE("transposes through a tile: whole, ragged, every element size") {
     std::string scalar = type == std::string("bf16") ? "f32" : type;
     for (auto [rows, columns] : {std::pair{16, 16}, {8, 8}, {5, 16}, {37, 32}, {32, 64}}) {
       for (bool flipped : {false, true}) {
-        CHECK_KERNEL({.text = concat("kernel @transpose(%x: ", type, "[", rows * columns, "] in align=", ir::byte_size(*ir::parse_dtype(type)),
-                                     ", %y: ", type, "[", rows * columns, "] out) {\n  for %once in 0..1 {\n    alloc %tile: ", type,
-                                     "[", rows * columns, "] local\n    transpose %tile, %x[0], rows=", rows, " step=",
-                                     flipped ? 1 : columns, ", cols=", columns, " step=", flipped ? rows : 1,
-                                     "\n    for %k in 0..", rows * columns, " vector {\n      %a = load %tile[%k] : ", scalar,
+        CHECK_KERNEL({.text = concat("kernel @transpose(%x: ", type, "[", rows * columns,
+                                     "] in align=", ir::byte_size(*ir::parse_dtype(type)), ", %y: ", type, "[",
+                                     rows * columns, "] out) {\n  for %once in 0..1 {\n    alloc %tile: ", type,
+                                     "[", rows * columns, "] local\n    transpose %tile, %x[0], rows=", rows,
+                                     " step=", flipped ? 1 : columns, ", cols=", columns,
+                                     " step=", flipped ? rows : 1, "\n    for %k in 0..", rows * columns,
+                                     " vector {\n      %a = load %tile[%k] : ", scalar,
                                      "\n      store %y[%k], %a\n    }\n  }\n}")});
       }
     }
@@ -466,17 +545,20 @@ TEST_CASE("transposes through a tile: whole, ragged, every element size") {
       }
     }
   }
-})", "SIZE", concat(n))});
+})",
+                                  "SIZE", concat(n))});
 }
 
 TEST_CASE("dot: register tiles of every shape") {
   for (auto [m, n, k] : {std::tuple{8, 32, 32}, {1, 1, 1}, {5, 17, 3}, {13, 70, 9}, {16, 8, 20}}) {
     for (const char* type : {"f32", "f64", "bf16"}) {
       std::string scalar = type == std::string("f64") ? "f64" : "f32";
-      CHECK_KERNEL({.text = concat("kernel @dot(%a: ", type, "[", m * k, "] in align=", scalar == "f64" ? 8 : 2, ", %b: ", type, "[", k * n,
-                                   "] in align=", scalar == "f64" ? 8 : 2, ", %c: ", scalar, "[", m * n, "] inout align=", scalar == "f64" ? 8 : 4,
-                                   ") {\n  for %once in 0..1 {\n    dot %c[0], %a[0], %b[0], m=", m, " n=", n, " k=", k, " lda=", k,
-                                   " ldb=", n, " ldc=", n, "\n  }\n}"), .tolerance = 1e-5});
+      CHECK_KERNEL({.text = concat("kernel @dot(%a: ", type, "[", m * k, "] in align=", scalar == "f64" ? 8 : 2,
+                                   ", %b: ", type, "[", k * n, "] in align=", scalar == "f64" ? 8 : 2,
+                                   ", %c: ", scalar, "[", m * n, "] inout align=", scalar == "f64" ? 8 : 4,
+                                   ") {\n  for %once in 0..1 {\n    dot %c[0], %a[0], %b[0], m=", m, " n=", n,
+                                   " k=", k, " lda=", k, " ldb=", n, " ldc=", n, "\n  }\n}"),
+                    .tolerance = 1e-5});
     }
   }
 }
@@ -484,7 +566,9 @@ TEST_CASE("dot: register tiles of every shape") {
 TEST_CASE("streaming stores: chunks that begin anywhere, offsets that are aligned and not") {
   for (int64_t n : kSizes)
     for (int64_t offset : {0, 16, 3})
-      CHECK_KERNEL({.text = replace(R"(kernel @stream(%x: f32[#n] in align=4, %y: f32[#n + OFFSET] out, %s: f32[8*OFFSET + 96] out, #n) {
+      CHECK_KERNEL(
+          {.text = replace(
+               R"(kernel @stream(%x: f32[#n] in align=4, %y: f32[#n + OFFSET] out, %s: f32[8*OFFSET + 96] out, #n) {
   for %i in 0..#n parallel vector unroll=2 {
     %a = load %x[%i] : f32
     store %y[%i + OFFSET], %a stream
@@ -495,7 +579,10 @@ TEST_CASE("streaming stores: chunks that begin anywhere, offsets that are aligne
       store %s[48*%r + %j], %f stream
     }
   }
-})", "OFFSET", concat(offset)), .symbols = {n}, .split = 19});
+})",
+               "OFFSET", concat(offset)),
+           .symbols = {n},
+           .split = 19});
 }
 
 TEST_CASE("the examples of the loop IR") {

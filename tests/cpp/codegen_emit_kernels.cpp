@@ -22,7 +22,8 @@ int64_t size_of(const loops::Extent& extent, const std::vector<int64_t>& symbols
   return extent.constant + (extent.is_constant() ? 0 : extent.factor * symbols[extent.symbol]);
 }
 
-void fill(GuardedBuffer& memory, const loops::Buffer& buffer, int64_t elements, const Case& c, std::mt19937& random) {
+void fill(GuardedBuffer& memory, const loops::Buffer& buffer, int64_t elements, const Case& c,
+          std::mt19937& random) {
   if (auto found = c.values.find(buffer.name); found != c.values.end()) {
     for (int64_t i = 0; i < elements; ++i) {
       double value = found->second[i % found->second.size()];
@@ -31,18 +32,18 @@ void fill(GuardedBuffer& memory, const loops::Buffer& buffer, int64_t elements, 
     }
     return;
   }
-  std::pair<double, double> range = buffer.dtype == ir::DType::b8          ? std::pair(0.0, 1.0)
-                                    : buffer.dtype == ir::DType::u8        ? std::pair(0.0, 255.0)
-                                    : ir::is_floating(buffer.dtype)        ? std::pair(-3.0, 3.0)
-                                                                           : std::pair(-100.0, 100.0);
+  std::pair<double, double> range = buffer.dtype == ir::DType::b8   ? std::pair(0.0, 1.0)
+                                    : buffer.dtype == ir::DType::u8 ? std::pair(0.0, 255.0)
+                                    : ir::is_floating(buffer.dtype) ? std::pair(-3.0, 3.0)
+                                                                    : std::pair(-100.0, 100.0);
   if (auto found = c.ranges.find(buffer.name); found != c.ranges.end()) range = found->second;
   for (int64_t i = 0; i < elements; ++i) {
     ir::Number value;
     if (ir::is_floating(buffer.dtype))
       value = ir::Number::of(std::uniform_real_distribution<>(range.first, range.second)(random));
     else
-      value = ir::Number::of_int(std::uniform_int_distribution<int64_t>(static_cast<int64_t>(range.first),
-                                                                        static_cast<int64_t>(range.second))(random));
+      value = ir::Number::of_int(std::uniform_int_distribution<int64_t>(
+          static_cast<int64_t>(range.first), static_cast<int64_t>(range.second))(random));
     loops::oracle::write_element(memory.data(), buffer.dtype, i, value);
   }
 }
@@ -74,7 +75,9 @@ GuardedBuffer::GuardedBuffer(const loops::Buffer& buffer, int64_t elements) {
 }
 
 GuardedBuffer::GuardedBuffer(GuardedBuffer&& other) noexcept
-    : mapping_(std::exchange(other.mapping_, nullptr)), mapped_(other.mapped_), data_(other.data_),
+    : mapping_(std::exchange(other.mapping_, nullptr)),
+      mapped_(other.mapped_),
+      data_(other.data_),
       bytes_(other.bytes_) {}
 
 GuardedBuffer::~GuardedBuffer() {
@@ -132,8 +135,7 @@ std::string difference(const Case& c) {
         phase.function(addresses.data(), c.scalars.data(), c.symbols.data(), i, std::min(i + chunk, iterations),
                        &status);
     }
-    if (status != expected_status)
-      return concat(target.name(), ": status is ", status, ", not ", expected_status);
+    if (status != expected_status) return concat(target.name(), ": status is ", status, ", not ", expected_status);
     for (uint32_t i = 0; i < parameters; ++i) {
       const loops::Buffer& buffer = kernel->buffers[i];
       if (!memory[i].untouched_outside()) return concat(target.name(), ": bytes around %", buffer.name, " changed");
