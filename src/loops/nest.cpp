@@ -117,25 +117,40 @@ void NestBuilder::plan_passes() {
   }
 }
 
+/// What it costs to compute a value of the reduced axes again, in quarters of a load.
+int NestBuilder::recompute_cost(const Value* value) const {
+  constexpr int load = 4, cheap = 1, costly = 16;
+  const Value* base = facts_.windows.base(value);
+  const Node* node = base->def;
+  if (facts_.is_free(value)) return cheap;
+  if (!group_.contains(node)) return load;
+  if (ir::info(node->op).kind == OpKind::Reduction || !runs_over_reduced(*group_.find(base))) return 0;
+  if (std::any_of(scratch_.begin(), scratch_.end(), [&](const Scratch& s) { return s.value == base; })) return load;
+  if (ir::info(node->op).kind == OpKind::Gather) return load;
+  int cost = ir::info(node->op).kind == OpKind::View ? 0 : is_cheap(node->op) ? cheap : costly;
+  for (const Value* operand : node->operands) cost += recompute_cost(operand);
+  return cost;
+}
+
 /// Marks what one pass evaluates. A costly value that an earlier pass had is kept in a row buffer from there.
 void NestBuilder::mark_evaluated(const Value* value, int pass) {
+  constexpr int worth_keeping = 8;  // a store and a load
   const Value* base = facts_.windows.base(value);
   const Node* node = base->def;
   if (facts_.is_free(value) || !group_.contains(node) || ir::info(node->op).kind == OpKind::Reduction) return;
   if (!runs_over_reduced(*group_.find(base))) return;
-  for (const auto& [known, first] : first_pass_) {
-    if (known != base) continue;
-    if (first == pass) return;
-    if (!is_cheap(node->op) && ir::info(node->op).kind != OpKind::View) {
-      const bool kept =
-          std::any_of(scratch_.begin(), scratch_.end(), [&](const Scratch& s) { return s.value == base; });
-      if (!kept) scratch_.push_back({base});
-      return;
-    }
-    for (const Value* operand : node->operands) mark_evaluated(operand, pass);
+  const auto seen =
+      std::find_if(first_pass_.begin(), first_pass_.end(), [&](const auto& entry) { return entry.first == base; });
+  if (seen == first_pass_.end()) {
+    first_pass_.push_back({base, pass});
+  } else if (seen->second == pass) {
+    return;
+  } else if (std::any_of(scratch_.begin(), scratch_.end(), [&](const Scratch& s) { return s.value == base; })) {
+    return;
+  } else if (recompute_cost(base) > worth_keeping) {
+    scratch_.push_back({base});
     return;
   }
-  first_pass_.push_back({base, pass});
   for (const Value* operand : node->operands) mark_evaluated(operand, pass);
 }
 

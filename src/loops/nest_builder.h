@@ -45,6 +45,7 @@ class NestBuilder {
   void plan_passes();
   int depth_of(const ir::Value* value);
   void plan_scratch();
+  int recompute_cost(const ir::Value* value) const;
   void mark_evaluated(const ir::Value* value, int pass);
   bool is_stored(const ir::Value* value) const;
   std::vector<int64_t> strides_of(const ir::Value* stored) const;
