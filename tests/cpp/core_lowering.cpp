@@ -15,12 +15,14 @@
 #include "ir/text.h"
 #include "loops/plan.h"
 #include "passes/pipeline.h"
+#include "random_graph.h"
 #include "support/error.h"
 
 using namespace braze;
 using loops::oracle::read_element;
 using loops::oracle::write_element;
 using test::Elements;
+using test::RandomGraph;
 
 namespace {
 
@@ -86,14 +88,14 @@ std::vector<Elements> run(const loops::Plan& plan, const ir::Graph& graph, const
       case loops::BufferKind::input:
       case loops::BufferKind::mutated: memory.push_back(given[buffer.index].data()); break;
       case loops::BufferKind::temporary:
-        REQUIRE(buffer.offset + buffer.bytes <= plan.arena_bytes);
+        BRAZE_CHECK(buffer.offset + buffer.bytes <= plan.arena_bytes, "beyond the arena");
         memory.push_back(arena.data() + buffer.offset);
         break;
       default: owned[i].assign(buffer.bytes, static_cast<char>(0xff)); memory.push_back(owned[i].data());
     }
   }
   for (const loops::Step& step : plan.steps) {
-    REQUIRE(step.kind == loops::Step::Kind::kernel);
+    BRAZE_CHECK(step.kind == loops::Step::Kind::kernel, "these graphs call no library");
     const loops::Kernel& kernel = *plan.kernels[step.kernel.kernel];
     std::vector<void*> buffers;
     for (uint32_t id : step.kernel.buffers) buffers.push_back(memory[id]);
@@ -104,7 +106,7 @@ std::vector<Elements> run(const loops::Plan& plan, const ir::Graph& graph, const
     }
     int64_t status = 0;
     loops::interpret(kernel, buffers.data(), scalars.data(), nullptr, &status);
-    CHECK(status == 0);
+    BRAZE_CHECK(status == 0, "an index in range was refused");
   }
   std::vector<Elements> results;
   for (const loops::View& view : plan.outputs) results.push_back(read_view(view, memory[view.buffer]));
@@ -118,16 +120,16 @@ bool close(double a, double b, double tolerance) {
   return a == b || std::fabs(a - b) <= tolerance * std::max(1.0, std::max(std::fabs(a), std::fabs(b)));
 }
 
-void check_same(const std::vector<Elements>& found, const std::vector<Elements>& wanted, double tolerance) {
-  REQUIRE(found.size() == wanted.size());
+/// Where two lists of results differ first, or "".
+std::string difference(const std::vector<Elements>& found, const std::vector<Elements>& wanted, double tolerance) {
+  if (found.size() != wanted.size()) return concat(found.size(), " results, not ", wanted.size());
   for (size_t k = 0; k < found.size(); ++k) {
-    REQUIRE(found[k].size() == wanted[k].size());
+    if (found[k].size() != wanted[k].size()) return concat("result ", k, " has ", found[k].size(), " elements");
     for (size_t i = 0; i < found[k].size(); ++i)
-      if (!close(found[k][i], wanted[k][i], tolerance)) {
-        FAIL_CHECK(concat("result ", k, ", element ", i, ": ", found[k][i], ", not ", wanted[k][i]));
-        break;
-      }
+      if (!close(found[k][i], wanted[k][i], tolerance))
+        return concat("result ", k, ", element ", i, ": ", found[k][i], ", not ", wanted[k][i]);
   }
+  return "";
 }
 
 std::shared_ptr<ir::Graph> prepared(const std::string& text) {
@@ -144,6 +146,39 @@ bool is_known(const ir::Graph& graph) {
     known = known && node->op != ir::Op::argmax && node->op != ir::Op::argmin;
   });
   return known;
+}
+
+/// Lowers a graph in all ways; says what is wrong with the kernels or their results, or "".
+std::string fault(const std::string& text, double tolerance, uint32_t seed) {
+  const auto original = ir::parse(text);
+  const auto graph = prepared(text);
+  std::mt19937 random(seed);
+  std::vector<Elements> inputs, wanted;
+  for (const ir::Input& input : graph->inputs()) inputs.push_back(random_elements(*input.value->type, random));
+  if (is_known(*original)) wanted = test::interpret(*original, inputs);
+  for (const loops::LoweringOptions options :
+       {loops::LoweringOptions{false, false}, loops::LoweringOptions{false, true},
+        loops::LoweringOptions{true, false}, loops::LoweringOptions{true, true}}) {
+    std::string how =
+        concat(options.fuse ? "fused" : "not fused", options.reuse_memory ? ", memory reused: " : ": ");
+    try {
+      const loops::Plan plan = loops::lower(graph, options);
+      how = concat(loops::print(plan), how);
+      for (const auto& kernel : plan.kernels) {
+        loops::verify(*kernel);
+        const auto again = loops::parse_kernel(loops::print(*kernel));
+        if (loops::structural_hash(*again) != loops::structural_hash(*kernel)) return how + "hash changed by text";
+      }
+      const auto found = run(plan, *graph, inputs);
+      // What the graph's interpreter does not know: fused and unfused must agree.
+      if (wanted.empty()) wanted = found;
+      const std::string differs = difference(found, wanted, tolerance);
+      if (!differs.empty()) return how + differs;
+    } catch (const std::exception& error) {
+      return how + error.what();
+    }
+  }
+  return "";
 }
 
 struct Case {
@@ -269,6 +304,19 @@ const Case cases[] = {
     {"a transposed input written in place",
      "graph @g(%x: f32[6,8]{1,6}, %y: f32[6,8]) {\n %0 = sum %x, dims=[1] keepdim=true : f32[6,1]\n"
      " %1 = add %0, %y : f32[6,8]\n mutate %x, %1\n return %1\n}"},
+    {"reductions over one element",
+     "graph @g(%x: f32[1,9]) {\n %0 = exp %x : f32[1,9]\n %1 = sum %0, dims=[0] keepdim=true : f32[1,9]\n"
+     " %2 = log_softmax %x, dim=0 : f32[1,9]\n return %1, %2\n}"},
+    {"a value and the same flipped",
+     "graph @g(%x: f32[5,8]) {\n %0 = exp %x : f32[5,8]\n %1 = flip %0, dims=[1] : f32[5,8]\n"
+     " %2 = sin %1 : f32[5,8]\n %3 = sub %2, %0 : f32[5,8]\n return %3\n}"},
+    {"a row's result and the same shifted",
+     "graph @g(%x: f32[9,4], %y: f32[9,4]) {\n %0 = softmax %x, dim=0 : f32[9,4]\n %1 = scalar value=0.5 : f32[]\n"
+     " %2 = pad %0, %1, low=[0,1] high=[0,-1] : f32[9,4]\n %3 = lt %y, %x : bool[9,4]\n"
+     " %4 = where %3, %0, %2 : f32[9,4]\n return %0, %4\n}"},
+    {"a slice of a value and the value",
+     "graph @g(%x: f32[2,3,3]) {\n %0 = log_softmax %x, dim=0 : f32[2,3,3]\n"
+     " %1 = slice %0, dim=0 start=1 step=1 : f32[1,3,3]{9,3,1}\n %2 = sub %0, %1 : f32[2,3,3]\n return %2\n}"},
     {"strided input",
      "graph @g(%x: f32[6,8]{1,6}, %y: f32[6,8]{16,2}) {\n %0 = add %x, %y : f32[6,8]\n return %0\n}"},
 };
@@ -278,33 +326,15 @@ const Case cases[] = {
 TEST_CASE("lowered graphs compute what the graph says") {
   for (const Case& c : cases) {
     CAPTURE(std::string(c.name));
-    std::shared_ptr<ir::Graph> graph;
-    REQUIRE_NOTHROW(graph = prepared(c.text));
-    CAPTURE(ir::print(*graph));
-    std::mt19937 random(7);
-    std::vector<Elements> inputs;
-    for (const ir::Input& input : graph->inputs()) inputs.push_back(random_elements(*input.value->type, random));
+    const std::string wrong = fault(c.text, c.tolerance, 7);
+    CHECK_MESSAGE(wrong.empty(), wrong);
+  }
+}
 
-    std::vector<Elements> wanted;
-    const auto original = ir::parse(c.text);
-    if (is_known(*original)) wanted = test::interpret(*original, inputs);
-    for (const loops::LoweringOptions options :
-         {loops::LoweringOptions{false, false}, loops::LoweringOptions{false, true},
-          loops::LoweringOptions{true, false}, loops::LoweringOptions{true, true}}) {
-      CAPTURE(options.fuse);
-      CAPTURE(options.reuse_memory);
-      loops::Plan plan;
-      REQUIRE_NOTHROW(plan = loops::lower(graph, options));
-      CAPTURE(loops::print(plan));
-      for (const auto& kernel : plan.kernels) {
-        CHECK_NOTHROW(loops::verify(*kernel));
-        const auto again = loops::parse_kernel(loops::print(*kernel));
-        CHECK(loops::structural_hash(*again) == loops::structural_hash(*kernel));
-      }
-      const auto found = run(plan, *graph, inputs);
-      // What the graph's interpreter does not know: fused and unfused must agree.
-      if (wanted.empty()) wanted = found;
-      check_same(found, wanted, c.tolerance);
-    }
+TEST_CASE("random graphs compute what they say") {
+  for (uint32_t seed = 0; seed < 2500; ++seed) {
+    const std::string text = ir::print(*RandomGraph(seed).graph());
+    const std::string wrong = fault(text, 1e-3, seed);
+    REQUIRE_MESSAGE(wrong.empty(), "seed ", seed, "\n", text, "\n", wrong);
   }
 }
