@@ -78,42 +78,49 @@ Hash128 disk_key(const Hash128& structure, const Target& target) {
       .finish();
 }
 
-// ---- one kernel through LLVM
+// ---- some kernels through LLVM
 
 std::string phase_prefix(size_t kernel) {
   return concat("k", kernel, "_");
 }
 
-std::unique_ptr<llvm::Module> emit_module(const Machine& machine, llvm::LLVMContext& context, const Kernel& kernel,
-                                          std::string_view prefix) {
-  auto module = machine.new_module(context, kernel.name.c_str());
-  emit(kernel, machine.target(), *module, prefix);
+std::unique_ptr<llvm::Module> emit_module(const Machine& machine, llvm::LLVMContext& context,
+                                          std::span<const Kernel* const> kernels) {
+  auto module = machine.new_module(context, kernels[0]->name.c_str());
+  for (size_t k = 0; k < kernels.size(); ++k) emit(*kernels[k], machine.target(), *module, phase_prefix(k));
   if (const char* verify = std::getenv("BRAZE_VERIFY"); verify && *verify == '1') {
     std::string complaint;
     llvm::raw_string_ostream text(complaint);
-    BRAZE_CHECK(!llvm::verifyModule(*module, &text), "wrong LLVM IR for @", kernel.name, ": ", complaint);
+    BRAZE_CHECK(!llvm::verifyModule(*module, &text), "wrong LLVM IR: ", complaint);
   }
   return module;
 }
 
-std::string compile_to_blob(Machine& machine, const Kernel& kernel, PhaseTimes& times) {
+/// One module for all of them: half of what a small kernel costs is LLVM setting up its passes for a module.
+std::vector<std::string> compile_to_blobs(Machine& machine, std::span<const Kernel* const> kernels,
+                                          PhaseTimes& times) {
   llvm::LLVMContext context;
-  const std::string prefix = phase_prefix(0);
   std::unique_ptr<llvm::Module> module;
   {
     PhaseTimer timer(&times, "codegen/emit");
-    module = emit_module(machine, context, kernel, prefix);
+    module = emit_module(machine, context, kernels);
   }
   PhaseTimer timer(&times, "codegen/machine");
   llvm::SmallVector<char, 0> object;
   machine.object(*module, object);
-  std::vector<PhaseFacts> phases = phase_facts(kernel);
-  std::vector<std::string> roots;
-  for (size_t i = 0; i < phases.size(); ++i) roots.push_back(concat(prefix, i));
-  return write_blob(link_object({object.data(), object.size()}, roots), std::move(phases));
+  std::vector<std::string> blobs;
+  for (size_t k = 0; k < kernels.size(); ++k) {
+    std::vector<PhaseFacts> phases = phase_facts(*kernels[k]);
+    std::vector<std::string> roots;
+    for (size_t i = 0; i < phases.size(); ++i) roots.push_back(concat(phase_prefix(k), i));
+    blobs.push_back(write_blob(link_object({object.data(), object.size()}, roots), std::move(phases)));
+  }
+  return blobs;
 }
 
 // ---- many kernels on threads
+
+constexpr size_t kLargestModule = 16;  // kernels
 
 int available_cpus() {
   cpu_set_t set;
@@ -127,6 +134,9 @@ std::vector<std::string> compile_all(const std::vector<const Kernel*>& kernels, 
                                      PhaseTimes* times) {
   const int wanted = options.threads > 0 ? options.threads : available_cpus();
   const size_t threads = std::clamp<size_t>((kernels.size() + 1) / 2, 1, static_cast<size_t>(wanted));
+  // Two modules a thread, so that a thread that got the small kernels can help out; not endlessly large ones.
+  const size_t per_module =
+      threads == 1 ? kLargestModule : std::clamp<size_t>(kernels.size() / (2 * threads), 1, kLargestModule);
   std::vector<std::string> blobs(kernels.size());
   std::vector<PhaseTimes> thread_times(threads);
   std::vector<std::exception_ptr> errors(threads);
@@ -134,12 +144,13 @@ std::vector<std::string> compile_all(const std::vector<const Kernel*>& kernels, 
   const auto work = [&](size_t thread) {
     try {
       std::optional<Machine> machine;
-      for (size_t i; (i = next.fetch_add(1)) < kernels.size();) {
+      for (size_t first; (first = next.fetch_add(per_module)) < kernels.size();) {
         if (!machine) {
           PhaseTimer timer(&thread_times[thread], "codegen/machine");
           machine.emplace(options.target);
         }
-        blobs[i] = compile_to_blob(*machine, *kernels[i], thread_times[thread]);
+        const auto part = std::span(kernels).subspan(first, std::min(per_module, kernels.size() - first));
+        std::ranges::move(compile_to_blobs(*machine, part, thread_times[thread]), blobs.begin() + first);
       }
     } catch (...) {
       errors[thread] = std::current_exception();
@@ -240,7 +251,7 @@ std::vector<std::shared_ptr<const CompiledKernel>> compile(std::span<const Kerne
 std::string llvm_ir(const Kernel& kernel, const Target& target) {
   llvm::LLVMContext context;
   const Machine machine(target);
-  const auto module = emit_module(machine, context, kernel, phase_prefix(0));
+  const auto module = emit_module(machine, context, {{&kernel}});
   std::string text;
   llvm::raw_string_ostream out(text);
   module->print(out, nullptr);
@@ -250,7 +261,7 @@ std::string llvm_ir(const Kernel& kernel, const Target& target) {
 std::string assembly(const Kernel& kernel, const Target& target) {
   llvm::LLVMContext context;
   Machine machine(target);
-  const auto module = emit_module(machine, context, kernel, phase_prefix(0));
+  const auto module = emit_module(machine, context, {{&kernel}});
   return machine.assembly(*module);
 }
 

@@ -127,7 +127,8 @@ V emit_tanh(const Lanes& l, V x) {
   const V a = l.at_most(l.abs(x), l.pick(9.1, 19.2));  // 1 from there on
   const Reduced reduced = reduce(l, l.mul(a, l.number(-2)), 0.3);
   const V r = reduced.r;
-  const V tail = l.is_double() ? l.polynomial(coefficients::tanh_f64, r) : l.polynomial(coefficients::tanh_f32, r);
+  // Not polynomial(): its rounding errors would bring the result past 2 ulp.
+  const V tail = l.is_double() ? l.horner(coefficients::tanh_f64, r) : l.horner(coefficients::tanh_f32, r);
   const V power = power_of_two(l, reduced.rounded);
   const V m = l.fma(power, l.fma(l.mul(r, r), tail, r), l.sub(power, l.number(1)));
   const V sum = l.add(m, l.number(2));

@@ -62,12 +62,22 @@ class Lanes {
   V at_most(V x, V limit) const { return select(less(limit, x), limit, x); }
   V at_least(V x, V limit) const { return select(greater(limit, x), limit, x); }
 
-  /// c[0] + c[1]*x + c[2]*x^2 + ..., by Horner's rule.
+  /// c[first] + c[first + step]*x + ..., by Horner's rule.
+  template <typename T, size_t count>
+  V horner(const T (&c)[count], V x, size_t first = 0, size_t step = 1) const {
+    size_t i = first + (count - 1 - first) / step * step;
+    V sum = number(c[i]);
+    while (i != first) sum = fma(sum, x, number(c[i -= step]));
+    return sum;
+  }
+
+  /// c[0] + c[1]*x + c[2]*x^2 + ... From six coefficients on, the even and the odd powers are two chains of
+  /// Horner's rule in x^2: one more multiplication, but half the latency, which is what limits long kernels.
   template <typename T, size_t count>
   V polynomial(const T (&c)[count], V x) const {
-    V sum = number(c[count - 1]);
-    for (size_t i = count - 1; i-- > 0;) sum = fma(sum, x, number(c[i]));
-    return sum;
+    if constexpr (count < 6) return horner(c, x);
+    const V square = mul(x, x);
+    return fma(horner(c, square, 1, 2), x, horner(c, square, 0, 2));
   }
 
   /// 1.5 * 2^23 (2^52): added to a smaller x, it leaves round(x) in the low bits, ties to even.
