@@ -230,6 +230,13 @@ void Program::Impl::bind_releases() {
   for (const loops::View& view : plan.mutations) use(view.buffer, kept);
   for (const auto& [buffer, step] : last_use)
     if (step != kept) steps[step].releases.push_back(buffer);
+  // A result that only its own call mentions is not wanted; some operators give no tensor for it.
+  for (uint32_t s = 0; s < steps.size(); ++s) {
+    if (steps[s].is_kernel) continue;
+    for (ResultRef& result : calls[steps[s].index]->results)
+      if (result.kind == ResultRef::Kind::keep && last_use[result.buffer] == s)
+        result.kind = ResultRef::Kind::unused;
+  }
 }
 
 }  // namespace braze::runtime

@@ -132,10 +132,7 @@ void call_boxed(const BoundCall& c, Frame& f) {
   auto value_of = [&](uint32_t operand) {
     for (size_t i = 0; i < payload.cloned.size(); ++i) {
       if (payload.cloned[i] != operand) continue;
-      if (!clones[i].defined()) {
-        const at::Tensor& original = c.operands[operand].resolve(f);
-        clones[i] = copy_to(original, Geometry::of(original));
-      }
+      if (!clones[i].defined()) clones[i] = copy_to(c.operands[operand].resolve(f), c.clones[i]);
       return clones[i];
     }
     return c.operands[operand].resolve(f);
@@ -205,7 +202,13 @@ void BoundCall::choose(const ir::Node& which, const std::vector<capture::CallPay
       causal = which.bool_attr("causal");
       if (which.find("scale")) scale = which.double_attr("scale", 1.0);
       break;
-    case ir::Op::call: payload = &payloads.at(which.int_attr("payload")); break;
+    case ir::Op::call:
+      payload = &payloads.at(which.int_attr("payload"));
+      clones.resize(payload->cloned.size());
+      for (size_t k = 0; k < payload->results.size(); ++k)
+        if (payload->results[k].returned < 0)
+          clones.at(payload->results[k].element) = Geometry::of(*which.results[k].type);
+      break;
     default: break;
   }
 }

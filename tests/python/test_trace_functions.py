@@ -11,7 +11,7 @@ N = torch.nn
 
 
 def x(*shape, dtype=torch.float32):
-    return torch.randn(*shape).to(dtype)
+    return torch.randn(shape).to(dtype)
 
 
 POINTWISE = {

@@ -77,8 +77,8 @@ def test_keywords_and_defaults():
     with pytest.raises(ValueError, match=r"scale.*traced with float 2.0, got float 3.0"):
         program(a, 3.0)
     program = check(defaults, a, 3.0, bias=b)
-    assert torch.equal(program(a, 3.0, bias=b), a * 3.0 - b)
-    assert torch.equal(program(bias=b, scale=3.0, a=a), a * 3.0 - b)
+    torch.testing.assert_close(program(a, 3.0, bias=b), a * 3.0 - b)
+    torch.testing.assert_close(program(bias=b, scale=3.0, a=a), a * 3.0 - b)
     with pytest.raises(TypeError, match="bias"):
         program(a, 3.0)
 
