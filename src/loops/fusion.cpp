@@ -272,6 +272,9 @@ class Former {
     });
     limit_ = count;
     owner_.assign(highest + 1, none_unit);
+    position_.assign(highest + 1, 0);
+    uint32_t position = 0;
+    ir::for_each_node(graph, [&](const Node* node) { position_[node->id] = position++; });
   }
 
   std::vector<Unit> run() {
@@ -415,8 +418,8 @@ class Former {
 
   bool try_join(const std::vector<uint32_t>& producers, const Node* node, uint32_t position) {
     if (!acyclic(producers, node)) return false;
-    Group joined = *units_[producers[0]].group;
-    for (size_t k = 1; k < producers.size(); ++k) joined = std::move(*combine(joined, *units_[producers[k]].group));
+    Group joined;
+    if (!join(producers, joined)) return false;
     std::unique_ptr<Group> group;
     for (const bool propose : {true, false}) {
       if (propose && joined.reduced_inputs.empty()) continue;
@@ -431,6 +434,38 @@ class Former {
     units_[unit].position = position;
     add_dependencies(unit, node);
     return true;
+  }
+
+  /// One group of several. Where one of them reads what another computes, the labels of what is read must fit, so
+  /// the nodes are added anew.
+  bool join(const std::vector<uint32_t>& members, Group& joined) const {
+    bool independent = true;
+    for (uint32_t a : members)
+      for (uint32_t b : members) independent &= !units_[a].depends.has(b);
+    joined = *units_[members[0]].group;
+    if (independent) {
+      for (size_t k = 1; k < members.size(); ++k) joined = std::move(*combine(joined, *units_[members[k]].group));
+      return true;
+    }
+    std::vector<const Node*> nodes;
+    for (uint32_t member : members) {
+      const auto& more = units_[member].group->nodes;
+      nodes.insert(nodes.end(), more.begin(), more.end());
+    }
+    sort_by_position(nodes);
+    for (const bool propose : {true, false}) {
+      joined = Group();
+      Extension extension(joined, facts_, propose);
+      if (std::all_of(nodes.begin(), nodes.end(), [&](const Node* node) { return extension.add(node); }) &&
+          extension.legal())
+        return true;
+    }
+    return false;
+  }
+
+  void sort_by_position(std::vector<const Node*>& nodes) const {
+    std::sort(nodes.begin(), nodes.end(),
+              [&](const Node* a, const Node* b) { return position_[a->id] < position_[b->id]; });
   }
 
   /// The first of `members` becomes `group`, the others end.
@@ -455,7 +490,7 @@ class Former {
     UnitSet closure = units_[unit].depends;
     for (Building& other : units_)
       if (other.alive && other.depends.has(unit)) other.depends.add_all(closure);
-    std::sort(group->nodes.begin(), group->nodes.end(), [](const Node* a, const Node* b) { return a->id < b->id; });
+    sort_by_position(group->nodes);
     units_[unit].group = std::move(group);
     return unit;
   }
@@ -548,7 +583,8 @@ class Former {
   bool fuse_;
   size_t limit_ = 0;
   std::vector<Building> units_;
-  std::vector<uint32_t> owner_;  ///< Unit of each node, by id.
+  std::vector<uint32_t> owner_;     ///< Unit of each node, by id.
+  std::vector<uint32_t> position_;  ///< Place of each node in the program, by id.
 };
 
 }  // namespace

@@ -208,14 +208,14 @@ void NestBuilder::store_all(int pass, bool rows) {
     const Value* result = &node->results[0];
     if (!is_stored(result)) continue;
     const Label& label = *group_.find(result);
-    const bool full = reduced_.empty() || runs_over_reduced(label);
-    if (full == rows || (full && depth_of(result) != pass && !reduced_.empty())) continue;
+    const bool full = !reduces() || runs_over_reduced(label);
+    if (full == rows || (full && reduces() && depth_of(result) != pass)) continue;
     const Scalar value = member(result);
     const std::vector<int64_t> strides = strides_of(result);
     const Window window{result, {result->type->sizes.begin(), result->type->sizes.end()}, strides, 0};
     int level = 0;
     const Affine index = offset_of(window, place_of(label, result->type->sizes), level);
-    level = full && !reduced_.empty() ? 2 : lane_level_;
+    level = full && reduces() ? 2 : lane_level_;
     const int64_t bytes = result->type->numel() * ir::byte_size(result->type->dtype);
     at(level).store(buffer_of(result, Access::out), index, value.id, none, full && bytes >= options_.stream_bytes);
   }
@@ -489,7 +489,7 @@ KernelDraft NestBuilder::build() {
   collect_accesses();
   nest_ = make_nest(leaves_, accesses_);
   plan_passes();
-  if (reduced_.empty() && group_.reduced_inputs.empty()) {
+  if (!reduces()) {
     build_points();
   } else {
     plan_scratch();

@@ -49,6 +49,8 @@ class NestBuilder {
   void mark_evaluated(const ir::Value* value, int pass);
   bool is_stored(const ir::Value* value) const;
   std::vector<int64_t> strides_of(const ir::Value* stored) const;
+  /// Also over dimensions of size 1, which have no axis.
+  bool reduces() const { return !group_.reduced_inputs.empty(); }
   bool runs_over_reduced(const Label& label) const;
 
   // ---- nest.cpp: loops
