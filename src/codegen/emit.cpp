@@ -274,7 +274,9 @@ void Emitter::emit_stmt(const Stmt& stmt) {
     case StmtKind::alloc: {
       if (pointers_[stmt.buffer]) return;  // a further copy of the body: one piece of stack serves all
       const Buffer& buffer = kernel_.buffers[stmt.buffer];
-      BRAZE_CHECK(buffer.size.is_constant(), "alloc of %", buffer.name, " needs a constant size");
+      constexpr int64_t most = 256 << 10;  // of a thread's stack, which the caller's frames share
+      BRAZE_CHECK(buffer.size.is_constant() && buffer.size.constant * ir::byte_size(buffer.dtype) <= most,
+                  "alloc of %", buffer.name, " needs a constant size of at most 256 KB");
       uint64_t alignment = std::max<int64_t>(64, buffer.alignment);
       pointers_[stmt.buffer] = stack(memory_type(context_, buffer.dtype), buffer.size.constant, alignment);
       return;

@@ -274,7 +274,8 @@ void Emitter::run_segment(Value* from, Value* to, int64_t stride, Accumulators& 
   BasicBlock* entry = b_.GetInsertBlock();
   auto* header = BasicBlock::Create(context_, "loop", function_);
   auto* after = BasicBlock::Create(context_, "after", function_);
-  if (count)
+  bool enters = count || trips == Trips::at_least_one;
+  if (enters)
     b_.CreateBr(header);
   else
     b_.CreateCondBr(b_.CreateICmpSLT(from, to), header, after);
@@ -312,7 +313,7 @@ void Emitter::run_segment(Value* from, Value* to, int64_t stride, Accumulators& 
     for_each_component(states, [&](Value*& component) { carried[i++]->addIncoming(component, latch); });
   }
   b_.SetInsertPoint(after);
-  if (count) return;
+  if (enters) return;
   llvm::SmallVector<Value*, 8> before;
   for_each_component(initial, [&](Value*& component) { before.push_back(component); });
   size_t i = 0;
@@ -441,8 +442,10 @@ void Emitter::run_scalar(const Loop& loop, Value* begin, Value* end, Accumulator
                 [&](Value* variable, Accumulators& carried) { run_copies(copies, carried, variable); });
     fold(loop, states, parts);
   }
-  run_segment(main_end, end, loop.step, states,
-              [&](Value* variable, Accumulators& carried) { run_copies(1, carried, variable); });
+  run_segment(
+      main_end, end, loop.step, states,
+      [&](Value* variable, Accumulators& carried) { run_copies(1, carried, variable); },
+      copies > 1 ? Trips::any : Trips::at_least_one);
 }
 
 /// Elements from..to, `width` a step under a mask, into states of one part.
@@ -504,7 +507,7 @@ void Emitter::run_vector(const Loop& loop, Value* begin, Value* end, Accumulator
 
   bool has_tail = !count || *count % width != 0;
   if (target_.isa == Isa::avx512 && parts == 1 && has_tail && is_heavy(weight) && !wants_alignment(loop)) {
-    vector_tail(loop, begin, end, vectors, width, Trips::any);
+    vector_tail(loop, begin, end, vectors, width, Trips::at_least_one);
     levels_.back().lanes = Lanes{};
     return finish_vector(loop, vectors, states);
   }

@@ -207,7 +207,7 @@ class Emitter {
   };
   OpenLoop open_loop(const Loop& loop, llvm::Value* guard, const Accumulators& initial);
   void close_loop(const OpenLoop& open, Accumulators& states);
-  enum class Trips : uint8_t { any, at_most_one };
+  enum class Trips : uint8_t { any, at_least_one, at_most_one };  ///< How often a segment runs, if that is known.
   void run_segment(llvm::Value* from, llvm::Value* to, int64_t stride, Accumulators& states,
                    llvm::function_ref<void(llvm::Value*, Accumulators&)> body, Trips trips = Trips::any);
   /// One copy of the body; `states` from `first` on (as many as there are parts) take its contributions.
