@@ -83,12 +83,15 @@ V scale(const Lanes& l, V value, const Reduced& x) {
   return l.mul(l.mul(value, power(half)), power(l.b.CreateSub(n, half)));
 }
 
-/// numerator / sum for 1 <= sum <= 2, of which `lost` was rounded away. It counts 1/sum times, for which a straight
-/// line does.
-V divide(const Lanes& l, V numerator, V sum, V lost) {
+/// (numerator + low) / (sum + lost) for 1 <= sum <= 2, rounded once: the remainder of the first quotient and what
+/// is lost count 1/sum times, for which a straight line does. A null `low` is 0.
+V divide(const Lanes& l, V numerator, V sum, V lost, V low = nullptr) {
   const V quotient = l.div(numerator, sum);
-  const V minus_inverse = l.fma(sum, l.number(0.5), l.number(-1.5));
-  return l.fma(l.mul(quotient, lost), minus_inverse, quotient);
+  const V minus_quotient = l.neg(quotient);
+  V remainder = l.fma(minus_quotient, sum, numerator);
+  if (low) remainder = l.add(remainder, low);
+  remainder = l.fma(minus_quotient, lost, remainder);
+  return l.fma(remainder, l.fma(sum, l.number(-0.5), l.number(1.5)), quotient);
 }
 
 }  // namespace
@@ -130,10 +133,12 @@ V emit_tanh(const Lanes& l, V x) {
   // Not polynomial(): its rounding errors would bring the result past 2 ulp.
   const V tail = l.is_double() ? l.horner(coefficients::tanh_f64, r) : l.horner(coefficients::tanh_f32, r);
   const V power = power_of_two(l, reduced.rounded);
-  const V m = l.fma(power, l.fma(l.mul(r, r), tail, r), l.sub(power, l.number(1)));
+  const V q = l.fma(l.mul(r, r), tail, r), power_minus_1 = l.sub(power, l.number(1));
+  const V m = l.fma(power, q, power_minus_1);
+  const V lost_from_m = l.fma(power, q, l.sub(power_minus_1, m));
   const V sum = l.add(m, l.number(2));
-  const V lost = l.sub(m, l.sub(sum, l.number(2)));
-  return l.copysign(divide(l, m, sum, lost), x);
+  const V lost = l.add(l.sub(m, l.sub(sum, l.number(2))), lost_from_m);
+  return l.copysign(divide(l, m, sum, lost, lost_from_m), x);
 }
 
 // e**-|x| never overflows; for x < 0 the result is e**x / (1 + e**x), right down to denormals. What the sum 1 + e
