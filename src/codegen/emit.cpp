@@ -302,7 +302,42 @@ void Emitter::emit_scalar(const Stmt& stmt) {
   define(stmt.result, Slot::Kind::uniform, 0, levels_[0].scope, {value});
 }
 
+/// Quotient or remainder of a linear value by a constant, as splitting an index into coordinates takes them: one
+/// scalar division for all lanes, and 32-bit arithmetic for what the lanes add, in place of 64-bit divisions lane
+/// by lane.
+bool Emitter::emit_linear_division(const Stmt& stmt) {
+  bool quotient = stmt.op == ir::Op::floor_div;
+  if ((!quotient && stmt.op != ir::Op::remainder) || !is_uniform(stmt.args[1])) return false;
+  Slot& index = slot(stmt.args[0]);
+  auto* divisor = llvm::dyn_cast<llvm::ConstantInt>(uniform(stmt.args[1]));
+  constexpr int64_t limit = 1 << 30;
+  if (index.kind != Slot::Kind::linear || !divisor) return false;
+  int64_t d = divisor->getSExtValue();
+  if (d <= 0 || d >= limit) return false;
+
+  unsigned width = lanes().width, parts = lanes().parts;
+  At at(*this, placement(index.level));
+  Value* first = emit_elementwise(b_, ir::Op::floor_div, DType::i64, {index.parts[0], divisor});
+  Value* rest = b_.CreateTrunc(b_.CreateSub(index.parts[0], b_.CreateMul(first, divisor)), b_.getInt32Ty());
+  llvm::Constant* by = integer(context_, DType::i32, d, width);
+  llvm::Type* wide = with_lanes(b_.getInt64Ty(), width);
+  Parts results;
+  for (unsigned p = 0; p < parts; ++p) {
+    llvm::SmallVector<llvm::Constant*, 16> steps;
+    for (unsigned i = 0; i < width; ++i) steps.push_back(b_.getInt32(p * width + i));
+    Value* numerator = b_.CreateAdd(spread(rest), llvm::ConstantVector::get(steps));
+    bool at_most_one = d >= int64_t{width} * parts;  // the lanes reach the next multiple, no further
+    Value* more =
+        at_most_one ? b_.CreateZExt(b_.CreateICmpSGE(numerator, by), by->getType()) : b_.CreateUDiv(numerator, by);
+    results.push_back(quotient ? b_.CreateAdd(spread(first), b_.CreateZExt(more, wide))
+                               : b_.CreateZExt(b_.CreateSub(numerator, b_.CreateMul(more, by)), wide));
+  }
+  define(stmt.result, Slot::Kind::varying, placement(index.level), at.token(), std::move(results));
+  return true;
+}
+
 void Emitter::emit_compute(const Stmt& stmt) {
+  if (emit_linear_division(stmt)) return;
   int level = 0;
   bool varying = false;
   for (ValueId arg : stmt.args) {

@@ -159,6 +159,7 @@ class Emitter {
   void emit_block(const Block& block);
   void emit_stmt(const Stmt& stmt);
   void emit_compute(const Stmt& stmt);
+  bool emit_linear_division(const Stmt& stmt);
   void emit_checked(const Stmt& stmt);
   void emit_branch(const Stmt& stmt);
   void emit_scalar(const Stmt& stmt);

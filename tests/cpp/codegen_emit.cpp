@@ -470,6 +470,32 @@ TEST_CASE("indirect loads with bounds checks, gathers, scatters") {
   }
 }
 
+TEST_CASE("indices split into coordinates") {
+  for (int64_t n : kSizes) {
+    if (n == 0) continue;
+    for (int64_t size : {1, 3, 12, 64, 200}) {
+      CHECK_KERNEL(
+          {.text = replace(
+               R"(kernel @split(%x: f32[400] in align=4, %q: i64[#n] out align=8, %r: i64[#n] out align=8, %y: f32[#n] out align=4, #n) {
+  for %i in 0..#n parallel vector unroll=4 {
+    %size = constant SIZE : i64
+    %k = affine %i - 40
+    %a = floor_div %k, %size : i64
+    %b = remainder %k, %size : i64
+    store %q[%i], %a
+    store %r[%i], %b
+    %c = remainder %i, %size : i64
+    %d = load %x[2*%c] : f32
+    store %y[%i], %d
+  }
+})",
+               "SIZE", concat(size)),
+           .symbols = {n},
+           .split = 21});
+    }
+  }
+}
+
 TEST_CASE("atomics, random numbers, barriers") {
   for (const char* vector : {"", "vector"}) {
     CHECK_KERNEL(
