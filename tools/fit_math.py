@@ -36,6 +36,7 @@ def solve_remez(target, weight, lo, hi, powers):
     nodes = [(lo + hi) / 2 - (hi - lo) / 2 * mp.cos(mp.pi * (2 * i + 1) / (2 * n + 2)) for i in range(n + 1)]
     grid = chebyshev(lo, hi, GRID)
     values = [(x, target(x), weight(x)) for x in grid]
+    coefficients, worst = [], mpf("inf")
     for _ in range(30):
         system, right = mp.matrix(n + 1, n + 1), mp.matrix(n + 1, 1)
         for i, x in enumerate(nodes):
@@ -48,7 +49,7 @@ def solve_remez(target, weight, lo, hi, powers):
         except ZeroDivisionError:  # the exchange has met two points that say the same: it can get no better
             return coefficients, worst
         coefficients, level = [solution[k] for k in range(n)], abs(solution[n])
-        errors = [w * (sum(c * x**p for c, p in zip(coefficients, powers)) - t) for x, t, w in values]
+        errors = [w * (sum(c * x**p for c, p in zip(coefficients, powers, strict=True)) - t) for x, t, w in values]
         extrema = []  # the largest error of each run of one sign
         for i, error in enumerate(errors):
             if extrema and (error > 0) == (errors[extrema[-1]] > 0):
@@ -78,7 +79,7 @@ def fit(target, effect, lo, hi, powers, rounding):
         coefficients, _ = solve_remez(lambda x: target(x) - polynomial(fixed, x), weight, lo, hi, rest)
         fixed[rest.pop(0)] = rounding(coefficients[0])
     coefficients, _ = solve_remez(lambda x: target(x) - polynomial(fixed, x), weight, lo, hi, rest)
-    fixed |= {power: rounding(c) for power, c in zip(rest, coefficients)}
+    fixed |= {power: rounding(c) for power, c in zip(rest, coefficients, strict=True)}
     worst = max(weight(x) * abs(polynomial(fixed, x) - target(x)) for x in chebyshev(lo, hi, GRID))
     return [fixed[p] for p in powers], worst
 
@@ -154,6 +155,7 @@ PI4 = (mp.pi / 4 * mpf("1.0001")) ** 2
 ATANH = (SQRT_TWO / (mp.sqrt(2) + 1)) ** 2
 
 # name, C type, why, target, weight, lo, hi, powers
+# fmt: off
 TABLES = [
     ("exp_f32", "float", "(e**r - 1 - r) / r**2, |r| <= ln(2)/2", exp_tail,
      lambda r: r**2, -HALF_LN2, HALF_LN2, range(5)),
@@ -175,8 +177,8 @@ TABLES = [
      lambda z: z**2, mpf(0), PI4, range(3)),
     ("tan_f32", "float", "(tan(r) - r) / r**3 in r**2, |r| <= pi/4", tan_tail,
      lambda z: z, mpf(0), PI4, range(7)),
-    ("erf_f32", "float", "-log(erfc(a)) / a - f32(2/sqrt(pi)), 0 <= a <= 3.95; weighted by its effect on erf", erfc_log,
-     erfc_log_weight, mpf(0), mpf("3.95"), range(11)),
+    ("erf_f32", "float", "-log(erfc(a)) / a - f32(2/sqrt(pi)), 0 <= a <= 3.95; weighted by its effect on erf",
+     erfc_log, erfc_log_weight, mpf(0), mpf("3.95"), range(11)),
     ("atan_f64", "double", "atan(q) / q in q**2, 0 <= q <= 1, for atan2 of f32", atan_of_square,
      lambda z: mpf(1), mpf(0), mpf(1), range(12)),
     ("pow_log2_f64", "double", "log2((1+s)/(1-s)) / s in s**2, for pow of f32",
@@ -186,6 +188,7 @@ TABLES = [
     ("exp2_f64", "double", "(2**r - 1) / r, |r| <= 1/2", exp2_tail,
      lambda r: r, mpf("-0.5001"), mpf("0.5001"), range(13)),
 ]
+# fmt: on
 
 
 def literal(value, c_type):
@@ -194,7 +197,7 @@ def literal(value, c_type):
 
 def main():
     print("// codegen/math_coefficients.h: polynomials of codegen/math, lowest power first.")
-    print("// Written by tools/fit_math.py. The error given is the largest of the polynomial alone, times its weight.")
+    print("// Written by tools/fit_math.py. The error given is the polynomial's largest, times its weight.")
     print("#pragma once\n\nnamespace braze::codegen::coefficients {\n")
     for name, c_type, why, target, weight, lo, hi, powers in TABLES:
         rounding = to_f32 if c_type == "float" else to_f64

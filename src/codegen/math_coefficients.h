@@ -1,5 +1,5 @@
 // codegen/math_coefficients.h: polynomials of codegen/math, lowest power first.
-// Written by tools/fit_math.py. The error given is the largest of the polynomial alone, times its weight.
+// Written by tools/fit_math.py. The error given is the polynomial's largest, times its weight.
 #pragma once
 
 namespace braze::codegen::coefficients {
