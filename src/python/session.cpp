@@ -1,13 +1,13 @@
 // python/session.cpp
 #include "python/session.h"
 
-#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <optional>
 #include <unordered_map>
 
 #include "capture/trace.h"
+#include "capture/tracer_tensor.h"
 #include "python/errors.h"
 #include "python/program_object.h"
 #include "python/source.h"
@@ -196,7 +196,7 @@ py::object materialize(py::object tensor, std::string what) {
 }
 
 py::object untraced(py::object function, py::args args, py::kwargs kwargs) {
-  c10::impl::ExcludeDispatchKeyGuard guard(c10::DispatchKeySet(c10::DispatchKey::CustomRNGKeyId));
+  const capture::RunForReal guard;
   return function(*args, **kwargs);
 }
 

@@ -4,6 +4,7 @@
 
 #include <mutex>
 
+#include "capture/tracer_tensor.h"
 #include "runtime/program.h"
 #include "support/error.h"
 
@@ -33,7 +34,7 @@ class KeepGenerator {
 
 std::vector<at::Tensor> evaluate(const capture::Trace& trace, const std::vector<at::Tensor>& arguments) {
   BRAZE_CHECK(trace.graph->mutations().empty(), "reading a value must not change the example inputs");
-  c10::impl::ExcludeDispatchKeyGuard outside_of_trace(c10::DispatchKeySet(c10::DispatchKey::CustomRNGKeyId));
+  const capture::RunForReal outside_of_trace;
   KeepGenerator keep;
   ProgramOptions options;
   options.example_arguments = arguments;

@@ -30,11 +30,9 @@ class FrameLease {
   std::unique_ptr<Frame> frame_;
 };
 
-// What the tracer recorded was already below autograd and autocast. Its own key is out as well, so that a program
-// can run in the middle of a trace (values read while tracing).
-const c10::DispatchKeySet excluded_keys = c10::autograd_dispatch_keyset_with_ADInplaceOrView |
-                                          c10::autocast_dispatch_keyset |
-                                          c10::DispatchKeySet(c10::DispatchKey::CustomRNGKeyId);
+// What the tracer recorded was already below autograd and autocast.
+const c10::DispatchKeySet excluded_keys =
+    c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::autocast_dispatch_keyset;
 
 [[noreturn, gnu::noinline, gnu::cold]] void fail_index() {
   throw UserError("index out of range in self", UserError::Kind::index);

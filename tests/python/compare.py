@@ -15,8 +15,11 @@ def copies(tree: Any) -> Any:
     """New tensors with the same values and layout."""
 
     def copy_one(tensor):
-        fresh = torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype)
-        return fresh.copy_(tensor.detach()).requires_grad_(tensor.requires_grad)
+        # The whole storage, so that expanded tensors stay expanded.
+        storage = tensor.untyped_storage().clone()
+        fresh = torch.empty(0, dtype=tensor.dtype)
+        fresh.set_(storage, tensor.storage_offset(), tensor.size(), tensor.stride())
+        return fresh.requires_grad_(tensor.requires_grad)
 
     return pytree.tree_map_only(torch.Tensor, copy_one, tree)
 

@@ -46,7 +46,7 @@ def test_programs_from_all_threads():
         for step in range(30):
             x, w = torch.randn(shape, generator=generator), torch.randn(shape, generator=generator)
             which = (number + step) % len(FUNCTIONS)
-            torch.testing.assert_close(programs[which](x, w), FUNCTIONS[which](x, w), rtol=1e-4, atol=1e-4)
+            torch.testing.assert_close(programs[which](x, w), FUNCTIONS[which](x, w), rtol=1e-3, atol=1e-3)
 
     in_threads(body)
 
