@@ -6,6 +6,7 @@
 Method: weighted minimax (Remez exchange, 40 digits). The two lowest coefficients, whose rounding costs most, are
 rounded first, and the others are fitted again to make up for it; then they are rounded as well.
 """
+
 import functools
 import struct
 import sys
