@@ -128,6 +128,10 @@ bool returns_only_tensors(const OpEntry& entry) {
   return true;
 }
 
+bool uses_default_generator(const OpEntry& entry, std::span<const c10::IValue> arguments) {
+  return entry.random && std::ranges::none_of(arguments, [](const c10::IValue& v) { return v.isGenerator(); });
+}
+
 /// One recorded call, in the making.
 class Recording {
  public:
@@ -140,6 +144,7 @@ class Recording {
     place_results();
     const bool effect = entry_.random || (entry_.returns == 0 && payload_.cloned.empty());
     ir::Node* node = recorder_.create_call(std::move(payload_), operands_, types_, effect);
+    if (uses_default_generator(entry_, arguments_)) recorder_.generator().advance(node);
     for (size_t k = 0; k < written_.size(); ++k) write_back(written_[k], node->result(first_clone_ + k));
     Stack stack;
     for (size_t k = 0; k < entry_.returns; ++k) stack.push_back(make_result(k, node));
@@ -291,7 +296,7 @@ bool is_written(const OpEntry& entry, size_t argument, std::span<const c10::IVal
 void record_fallback(Recorder& recorder, const OpEntry& entry, Stack* stack) {
   const std::span<const c10::IValue> arguments(stack->data() + stack->size() - entry.arguments, entry.arguments);
   if (entry.dynamic || !returns_only_tensors(entry)) return record_frozen(recorder, entry, stack);
-  if (entry.random) recorder.generator().sync(recorder);
+  if (uses_default_generator(entry, arguments)) recorder.generator().sync(recorder);
   Stack results = Recording(recorder, entry, arguments).run();
   ++mutable_statistics().calls;
   torch::jit::drop(*stack, entry.arguments);

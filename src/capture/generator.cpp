@@ -2,11 +2,11 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 
+#include <algorithm>
 #include <cstring>
 #include <mutex>
 
 #include "capture/recorder.h"
-#include "support/error.h"
 
 namespace braze::capture {
 namespace {
@@ -34,24 +34,48 @@ void set_cpu_generator_state(const at::Tensor& state) {
 
 void GeneratorWatch::begin() {
   last_.reset();
+  markers_.clear();
   original_ = cpu_generator_state();
+  mark(nullptr);
+}
+
+void GeneratorWatch::mark(ir::Node* after) {
   at::Generator generator = at::detail::getDefaultCPUGenerator();
   {
     const std::lock_guard<std::mutex> lock(generator.mutex());
-    generator.set_current_seed(kMarkerSeed);
+    generator.set_current_seed(kMarkerSeed + markers_.size());
   }
-  marker_ = expected_ = cpu_generator_state();
+  expected_ = cpu_generator_state();
+  markers_.push_back({expected_, after});
+}
+
+void GeneratorWatch::advance(ir::Node* random) {
+  if (active()) mark(random);
 }
 
 void GeneratorWatch::sync(Recorder& recorder) {
   if (!expected_.defined()) return;
   const at::Tensor now = last_.defined() ? last_ : cpu_generator_state();
   if (same_bytes(now, expected_)) return;
-  if (same_bytes(now, marker_))
-    throw UserError("braze: the traced function sets the random generator back to an earlier state "
-                    "(torch.set_rng_state, fork_rng), which cannot be traced yet. Seed it with torch.manual_seed().");
-  CallPayload payload{c10::Dispatcher::singleton().findSchemaOrThrow("braze::set_generator_state", ""), {now}, {}, {}, {}};
-  recorder.create_call(std::move(payload), {}, {}, true);
+  auto& dispatcher = c10::Dispatcher::singleton();
+  CallPayload payload{dispatcher.findSchemaOrThrow("braze::set_generator_state", ""), {now}, {}, {}, {}};
+  const auto marker = std::ranges::find_if(markers_, [&](const Marker& m) { return same_bytes(m.state, now); });
+  if (marker == markers_.end()) {
+    recorder.create_call(std::move(payload), {}, {}, true);
+  } else {
+    ir::Graph& graph = recorder.graph();
+    if (!marker->saved) {
+      const int64_t bytes = now.numel();
+      const ir::Type* type = graph.contiguous_type(ir::DType::u8, {}, {&bytes, 1});
+      CallPayload save{dispatcher.findSchemaOrThrow("braze::get_generator_state", ""), {}, {}, {}, {{0, -1}}};
+      graph.set_insertion_point(marker->after ? marker->after->next : graph.first());
+      marker->saved = recorder.create_call(std::move(save), {}, {&type, 1}, true)->result();
+      graph.set_insertion_point(nullptr);
+    }
+    payload.stack[0] = at::Tensor();
+    payload.slots.push_back({0, -1, 0});
+    recorder.create_call(std::move(payload), {&marker->saved, 1}, {}, true);
+  }
   expected_ = now;
 }
 

@@ -174,6 +174,7 @@ class Listener final : public c10::OpRegistrationListener {
 
 /// Our own operators, which recorded programs call.
 TORCH_LIBRARY_FRAGMENT(braze, library) {
+  library.def("get_generator_state() -> Tensor", [] { return cpu_generator_state(); });
   library.def("set_generator_state(Tensor state) -> ()", [](const at::Tensor& state) { set_cpu_generator_state(state); });
 }
 

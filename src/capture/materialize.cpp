@@ -63,7 +63,7 @@ at::Tensor Recorder::evaluate(ir::Value* value) {
   }
   trace.payloads = payloads_;
   trace.outputs.emplace_back();
-  const bool draws = generator_.expected().defined();
+  const bool draws = generator_.active();
   if (draws) set_cpu_generator_state(generator_.original());
   struct Restore {
     bool active;
