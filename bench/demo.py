@@ -44,7 +44,11 @@ def run_case(case: Case, compare: bool) -> dict[str, dict[str, Any]]:
 def show(results: dict[str, dict[str, dict[str, Any]]], compare: bool, console: Console) -> None:
     table = Table(title="\nWhat it takes: cold and warm", title_justify="left", title_style="bold")
     table.add_column("case", style="bold")
-    headings = ["cold ms\nbraze", *(["cold ms\ntorch.compile", "times\nless"] if compare else [])]
+    headings = [
+        "cold ms\nbraze",
+        "of it\ncompiling",
+        *(["cold ms\ntorch.compile", "times\nless"] if compare else []),
+    ]
     headings += [
         "warm ms\neager",
         "warm ms\nbraze",
@@ -66,7 +70,7 @@ def show(results: dict[str, dict[str, dict[str, Any]]], compare: bool, console: 
         if "cold_ms" not in braze:
             table.add_row(name, "[red]failed[/red]")
             continue
-        cells = [f"{braze['cold_ms']:.1f}"]
+        cells = [f"{braze['cold_ms']:.1f}", f"{braze['phases_ms']['total']:.1f}"]
         if compare:
             cold = other.get("cold_ms")
             cells += [f"{cold:,.0f}", f"{cold / braze['cold_ms']:,.0f}x"] if cold else ["failed", ""]
