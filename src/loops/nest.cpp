@@ -185,6 +185,7 @@ void NestBuilder::open_outer(Loop& loop) {
   whole.add(1, loop.var);
   std::vector<std::pair<int64_t, Index*>> parts;  // innermost first
   if (chunks_ > 1) parts.push_back({chunks_, &chunk_});
+  if (strip_) parts.push_back({strip_->count, &strip_->number});
   for (size_t k = nest_.outer.size(); k-- > 0;)
     if (nest_.outer[k].size > 0) parts.push_back({nest_.outer[k].size, &leaf_value_[nest_.outer[k].innermost()]});
   Affine rest = whole;
@@ -305,78 +306,114 @@ void NestBuilder::run_pass(int pass) {
   blocks_[2] = nullptr;
   if (body.empty() && reductions.empty()) return;
   const int container = nest_.form == LoopNest::Form::columns ? lane_level_ : 0;
-  emit_reduced_loops(nest_.reduced.size(), std::move(reductions), std::move(body),
-                     *blocks_[static_cast<size_t>(container)]);
+  emit_reduced_loops(std::move(reductions), std::move(body), *blocks_[static_cast<size_t>(container)], nullptr);
   const Loop& done = *blocks_[static_cast<size_t>(container)]->back().loop;
   for (size_t k = 0; k < nodes.size(); ++k) {
     const std::vector<ValueId>& results = done.reductions[k].results;
     memo_.push_back({&nodes[k]->results[0], {}, {results.back(), container}});
-    for (Partial& partial : partials_) {
-      if (partial.node != nodes[k]) continue;
-      // Element (outer, lane, chunk) of the partial results.
-      Affine index;
-      int64_t factor = 1;
-      auto add = [&](const Index& part) {
-        for (const Affine::Term& term : part.affine.terms) index.add(factor * term.factor.constant, term.value);
-      };
-      add(chunk_);
-      factor = chunks_;
-      if (nest_.has_lane) {
-        add(leaf_value_[nest_.lane.innermost()]);
-        factor *= nest_.lane.size;
-      }
-      for (size_t j = nest_.outer.size(); j-- > 0; factor *= nest_.outer[j].size)
-        add(leaf_value_[nest_.outer[j].innermost()]);
-      for (size_t j = 0; j < results.size(); ++j) at(container).store(partial.buffers[j], index, results[j]);
-    }
+    for (const Partial& partial : partials_)
+      if (partial.node == nodes[k]) store_partials(container, partial, results);
   }
 }
 
-/// Wraps `body` into the loops over reduced axes, innermost first, handing partial results outwards.
-void NestBuilder::emit_reduced_loops(size_t depth, std::vector<Reduction> reductions, Block body, Block& into) {
-  for (size_t k = depth; k-- > 0;) {
-    const LoopAxis& axis = nest_.reduced[k];
-    Stmt stmt{};
-    stmt.kind = StmtKind::loop;
-    stmt.loop = std::make_unique<Loop>();
-    Loop& loop = *stmt.loop;
-    loop.var = leaf_value_[axis.innermost()].affine.terms[0].value;
-    loop.end = Extent(axis.size);
-    if (k == 0 && chunks_ > 1) {
-      Builder builder(kernel_, into);
-      const int64_t length = (axis.size + chunks_ - 1) / chunks_;
-      Affine begin, end;
-      for (const Affine::Term& term : chunk_.affine.terms) {
-        begin.add(length * term.factor.constant, term.value);
-        end.add(length * term.factor.constant, term.value);
-      }
-      end.offset.constant += length;
-      loop.begin_value = builder.affine(begin);
-      loop.end_value = builder.compute(
-          Op::minimum, {builder.affine(end), builder.constant(DType::i64, Number::of_int(axis.size))});
-    }
-    if (k + 1 == depth && nest_.form == LoopNest::Form::rows) {
-      loop.schedule.vector = true;
-      loop.schedule.unroll = unroll_for(body.size());
-    }
-    loop.body = std::move(body);
-    body.clear();
+/// Stores at element (outer, lane, chunk) of the partial results.
+void NestBuilder::store_partials(int level, const Partial& partial, const std::vector<ValueId>& results) {
+  Affine index;
+  int64_t factor = 1;
+  auto add = [&](const Index& part) {
+    for (const Affine::Term& term : part.affine.terms) index.add(factor * term.factor.constant, term.value);
+  };
+  add(chunk_);
+  factor = chunks_;
+  if (nest_.has_lane) {
+    add(leaf_value_[nest_.lane.innermost()]);
+    factor *= nest_.lane.size;
+  }
+  for (size_t j = nest_.outer.size(); j-- > 0; factor *= nest_.outer[j].size)
+    add(leaf_value_[nest_.outer[j].innermost()]);
+  for (size_t j = 0; j < results.size(); ++j) at(level).store(partial.buffers[j], index, results[j]);
+}
+
+/// The part of a reduced axis that this kernel runs over: all of it, or of the outermost what this chunk has.
+NestBuilder::Span NestBuilder::whole_span(size_t depth, Builder builder) {
+  const int64_t size = nest_.reduced[depth].size;
+  if (depth > 0 || chunks_ == 1) return {none, none, size};
+  const int64_t length = (size + chunks_ - 1) / chunks_;
+  Affine begin, end;
+  for (const Affine::Term& term : chunk_.affine.terms) {
+    begin.add(length * term.factor.constant, term.value);
+    end.add(length * term.factor.constant, term.value);
+  }
+  end.offset.constant += length;
+  const ValueId limit = builder.constant(DType::i64, Number::of_int(size));
+  return {builder.affine(begin), builder.compute(Op::minimum, {builder.affine(end), limit}), size};
+}
+
+/// Makes `loop` run in blocks: it is bounded to [%block, %block + length), and the loop over blocks is returned.
+/// Sums of blocks are then added up, which keeps rounding errors small (cascade summation).
+std::unique_ptr<Loop> NestBuilder::block_loop(const Span& span, int64_t length, Span& block, Builder builder) {
+  auto blocks = std::make_unique<Loop>();
+  blocks->var = kernel_.add_value(DType::i64);
+  blocks->end = Extent(span.size);
+  blocks->begin_value = span.begin;
+  blocks->end_value = span.end;
+  blocks->step = length;
+  Affine next;
+  next.add(1, blocks->var);
+  next.offset = Extent(length);
+  Builder inside(kernel_, blocks->body);
+  const ValueId limit = span.end != none ? span.end : builder.constant(DType::i64, Number::of_int(span.size));
+  block = {blocks->var, inside.compute(Op::minimum, {inside.affine(next), limit}), span.size};
+  return blocks;
+}
+
+/// Wraps `body` into the loops over reduced axes, innermost first, handing partial results outwards. `outermost`,
+/// if given, bounds the first of them.
+void NestBuilder::emit_reduced_loops(std::vector<Reduction> reductions, Block body, Block& into,
+                                     const Span* outermost) {
+  constexpr int64_t longest_sum = 1 << 14, block = 1 << 12;
+  const auto wrap = [&](std::unique_ptr<Loop> loop, Block inner) {
+    for (Stmt& stmt : inner) loop->body.push_back(std::move(stmt));
     for (Reduction& reduction : reductions) {
       Reduction here;
       here.combine = reduction.combine;
       here.yielded = reduction.yielded;
       for (ValueId value : reduction.yielded) here.results.push_back(kernel_.add_value(kernel_.types[value]));
       reduction.yielded = here.results;
-      loop.reductions.push_back(std::move(here));
+      loop->reductions.push_back(std::move(here));
     }
-    if (k == 0)
-      into.push_back(std::move(stmt));
-    else
-      body.push_back(std::move(stmt));
+    Stmt stmt{};
+    stmt.kind = StmtKind::loop;
+    stmt.loop = std::move(loop);
+    return stmt;
+  };
+  const size_t depth = nest_.reduced.size();
+  for (size_t k = depth; k-- > 0;) {
+    const LoopAxis& axis = nest_.reduced[k];
+    Builder outside(kernel_, into);
+    Span span = k == 0 && outermost ? *outermost : whole_span(k, outside);
+    std::unique_ptr<Loop> blocks;
+    const bool lanes = k + 1 == depth && nest_.form == LoopNest::Form::rows;
+    if (lanes && !reductions.empty() && axis.size > longest_sum) blocks = block_loop(span, block, span, outside);
+    auto loop = std::make_unique<Loop>();
+    loop->var = leaf_value_[axis.innermost()].affine.terms[0].value;
+    loop->end = Extent(axis.size);
+    loop->begin_value = span.begin;
+    loop->end_value = span.end;
+    loop->schedule.vector = lanes;
+    if (lanes) loop->schedule.unroll = unroll_for(body.size());
+    Stmt stmt = wrap(std::move(loop), std::exchange(body, {}));
+    if (blocks) {
+      Block one;
+      one.push_back(std::move(stmt));
+      stmt = wrap(std::move(blocks), std::move(one));
+    }
+    (k == 0 ? into : body).push_back(std::move(stmt));
   }
 }
 
 void NestBuilder::build_reductions() {
+  if (nest_.form == LoopNest::Form::strips) return build_strips();
   Stmt top{};
   top.kind = StmtKind::loop;
   top.loop = std::make_unique<Loop>();

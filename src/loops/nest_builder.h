@@ -39,6 +39,12 @@ class NestBuilder {
     Scalar scalar;
   };
 
+  /// Partial results of a reduction split over threads.
+  struct Partial {
+    const ir::Node* node;
+    std::vector<BufferId> buffers;
+  };
+
   // ---- nest.cpp: planning
   void number_leaves();
   void collect_accesses();
@@ -62,9 +68,28 @@ class NestBuilder {
   void open_outer(Loop& loop);
   void run_pass(int pass);
   void store_all(int pass, bool rows);
-  void emit_reduced_loops(size_t depth, std::vector<Reduction> reductions, Block body, Block& into);
+  /// Bounds of a loop; begin and end are values, none: 0 and `size`.
+  struct Span {
+    ValueId begin = none, end = none;
+    int64_t size = 0;
+  };
+  Span whole_span(size_t depth, Builder builder);
+  std::unique_ptr<Loop> block_loop(const Span& span, int64_t length, Span& block, Builder builder);
+  void emit_reduced_loops(std::vector<Reduction> reductions, Block body, Block& into, const Span* outermost);
   int64_t grain(int64_t elements_an_iteration) const;
   int32_t unroll_for(size_t statements) const;
+
+  // ---- strips.cpp
+  void build_strips();
+  void run_strip_pass(int pass);
+  Scalar strip_member(const ir::Value* value);
+  std::vector<BufferId>& strip_buffers(const ir::Value* value, bool& fresh);
+  std::unique_ptr<Loop> open_strip(Block& body, int level);
+  Affine place_in_strip() const;
+  void accumulate(const ir::Node* reduction, bool in_blocks);
+  bool adds_in_blocks(const ir::Node* reduction) const;
+  ValueId identity(Combine combine, DType type, bool index);
+  void store_partials(int level, const Partial& partial, const std::vector<ValueId>& results);
 
   // ---- tile.cpp
   size_t transposed_axis() const;
@@ -126,12 +151,24 @@ class NestBuilder {
   std::vector<Memo> memo_;
   std::vector<Index> leaf_value_;  ///< Of each loop's innermost leaf: the loop's variable.
   std::vector<const ir::Node*> scalar_nodes_;
-  /// Partial results of a reduction split over threads.
-  struct Partial {
-    const ir::Node* node;
-    std::vector<BufferId> buffers;
-  };
   std::vector<Partial> partials_;
+  /// While strips are built: values of the lanes alone, kept in the nearest cache.
+  struct Strip {
+    int64_t length = 0;                ///< Lanes of one strip.
+    int64_t count = 1;                 ///< Strips.
+    Index number;                      ///< Which of them.
+    ValueId begin = none, end = none;  ///< Its lanes.
+    Block* prologue = nullptr;         ///< Body of the lane loop before a pass; null outside of passes.
+    Index prologue_lane;               ///< Its lane.
+    struct Kept {
+      const ir::Value* value;
+      std::vector<BufferId> buffers;
+    };
+    std::vector<Kept> kept;
+    std::vector<std::pair<BufferId, BufferId>> blocks;  ///< Accumulator of all rows, and of a block of them.
+    int level = 0;  ///< 2 in a pass over the reduced axes, 1 in a loop over the lanes alone.
+  };
+  Strip* strip_ = nullptr;
   /// While a tiled kernel is built: the loops over a tile and the transposed copies that its loads read from.
   struct Tiling {
     int64_t size = 0;  ///< Elements along either side.

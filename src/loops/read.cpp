@@ -261,6 +261,7 @@ Affine NestBuilder::place_in_row() const {
 }
 
 NestBuilder::Scalar NestBuilder::member(const Value* value) {
+  if (strip_ && !runs_over_reduced(*group_.find(value))) return strip_member(value);
   for (const Memo& memo : memo_)
     if (memo.value == value && memo.place.empty()) return memo.scalar;
   for (Scratch& scratch : scratch_) {

@@ -113,7 +113,11 @@ LoopNest make_nest(const Leaves& leaves, const std::vector<AccessPattern>& acces
                 nest.reduced.begin() + static_cast<int64_t>(reduced) + 1, nest.reduced.end());
     return nest;
   }
-  nest.form = nest.reduced.empty() ? LoopNest::Form::points : LoopNest::Form::columns;
+  // So few rows fit into the cache together: accumulators can stay in registers.
+  constexpr int64_t few_rows = 16;
+  nest.form = nest.reduced.empty()               ? LoopNest::Form::points
+              : product(nest.reduced) > few_rows ? LoopNest::Form::strips
+                                                 : LoopNest::Form::columns;
   if (nest.outer.empty()) return nest;  // a single element
   nest.lane = nest.outer[outer];
   nest.has_lane = true;

@@ -35,13 +35,16 @@ struct LoopAxis {
 /// The loops of a kernel.
 ///   rows     top-level loop over `outer` (as one), for each a loop over `reduced` a pass, its last over lanes
 ///   columns  top-level loop over `outer`, in it a lane loop over `lane`, in it serial loops over `reduced`
+///   strips   top-level loop over `outer` and strips of `lane`, in it serial loops over `reduced`, in them a lane
+///   loop
+///            over the strip, which accumulates in the nearest cache: memory is read in the order in which it lies
 ///   points   top-level loop over `outer`, in it a lane loop over `lane`; nothing reduced
 /// Without `outer` axes the lane loop (points, columns) is the top-level loop itself.
 struct LoopNest {
-  enum class Form : uint8_t { points, rows, columns } form = Form::points;
+  enum class Form : uint8_t { points, rows, columns, strips } form = Form::points;
   std::vector<LoopAxis> outer;    ///< Outermost first.
   std::vector<LoopAxis> reduced;  ///< Outermost first; rows: the last runs over lanes.
-  LoopAxis lane;                  ///< points and columns.
+  LoopAxis lane;                  ///< points, columns, strips.
   bool has_lane = false;
   int64_t outer_size() const;
   int64_t reduced_size() const;
