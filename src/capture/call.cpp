@@ -136,7 +136,11 @@ const ir::Type* Call::target(c10::IntArrayRef sizes) const {
   const size_t place = entry.mode == OpEntry::Mode::in_place ? 0 : entry.arguments - entry.outs;
   const at::Tensor& tensor = arguments[place].toTensor();
   if (!tensor.defined() || tensor.sizes() != sizes) return nullptr;
-  return recorder.view_of(tensor)->type;
+  const ir::Type* type = recorder.view_of(tensor)->type;
+  if (is_dense(to_ref(type->sizes), to_ref(type->strides))) return type;
+  // A view with gaps: what is scattered into it need not have them.
+  const Sizes strides = preserved_strides(to_ref(type->sizes), to_ref(type->strides));
+  return recorder.graph().type(type->dtype, type->device, type->sizes, to_span(strides));
 }
 
 ScalarType promoted(std::span<const Operand> operands) {

@@ -100,7 +100,7 @@ Shapes ask_example(Recorder& recorder, const OpEntry& entry, std::span<const c10
   for (const c10::IValue& argument : arguments) {
     c10::IValue value = map_tensors(argument, [&](const at::Tensor& tensor) {
       if (!is_operand(tensor)) return tensor;
-      return recorder.materialize(tensor, concat(entry.op.schema().name(), " (which has no Meta kernel to tell shapes)"));
+      return recorder.materialize(tensor, concat(entry.op.schema().name(), " (whose shapes PyTorch tells only for real data)"));
     });
     shapes.arguments.push_back(value);
     shapes.results.push_back(std::move(value));
@@ -113,9 +113,11 @@ Shapes ask_shapes(Recorder& recorder, const OpEntry& entry, std::span<const c10:
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   try {
     return ask_meta(entry, arguments);
-  } catch (const c10::NotImplementedError&) {
-    return ask_example(recorder, entry, arguments);
+  } catch (const std::exception&) {
+    // No Meta kernel, or one that refuses: the real kernel has the last word, and the right exception.
+    if (entry.random) throw;
   }
+  return ask_example(recorder, entry, arguments);
 }
 
 bool returns_only_tensors(const OpEntry& entry) {
@@ -187,7 +189,7 @@ class Recording {
       if (returns[r].alias_info() && returns[r].alias_info()->isWrite()) continue;
       for_each_tensor({&value, 1}, [&](const at::Tensor& meta, uint32_t, int32_t element) {
         payload_.results.push_back({static_cast<int32_t>(r), element});
-        types_.push_back(type_of(meta));
+        types_.push_back(value_type_of(meta));
       });
     }
     first_clone_ = types_.size();
@@ -195,7 +197,7 @@ class Recording {
       const c10::IValue& value = shapes_.arguments[written_[k].argument];
       written_[k].meta = written_elements_[k] < 0 ? value.toTensor() : value.toTensorVector()[written_elements_[k]];
       payload_.results.push_back({-1, static_cast<int32_t>(k)});
-      types_.push_back(type_of(written_[k].meta));
+      types_.push_back(value_type_of(written_[k].meta));
     }
   }
 
@@ -203,9 +205,14 @@ class Recording {
     return recorder_.type(meta.scalar_type(), *device_, meta.sizes(), meta.strides());
   }
 
+  /// Of a value of the graph: dense, even if ATen's result is a window onto an operand's memory.
+  const ir::Type* value_type_of(const at::Tensor& meta) {
+    return recorder_.type(meta.scalar_type(), *device_, meta.sizes(), preserved_strides(meta.sizes(), meta.strides()));
+  }
+
   void write_back(const Written& written, ir::Value* value) {
     const ViewPtr view = recorder_.view_of(written.tensor);
-    if (value->type == view->type) return write(recorder_, *view, value);
+    if (std::ranges::equal(value->type->sizes, view->type->sizes)) return write(recorder_, *view, value);
     TracerTensor* tracer = as_tracer(written.tensor);
     if (!tracer || view->parent || view->input >= 0)
       throw UserError(concat("braze: ", entry_.op.schema().name(), " resizes a tensor that is an input or a view, which "
@@ -240,7 +247,8 @@ class Recording {
     BRAZE_CHECK(slot != arguments_.end(), "a view of nothing");
     const at::Tensor& viewed = slot->toTensor();
     const ViewPtr parent = recorder_.view_of(viewed);
-    if (meta.scalar_type() != viewed.scalar_type() || parent->memory->roots.size() != 1) {
+    const bool other_bits = meta.scalar_type() != viewed.scalar_type() || meta.is_conj() || meta.is_neg();
+    if (other_bits || parent->memory->roots.size() != 1) {
       parent->memory->untracked_alias = true;
       const at::Tensor alias = recorder_.wrap_fresh(value, meta.scalar_type(), *device_);
       as_tracer(alias)->view()->memory->untracked_alias = true;

@@ -83,7 +83,10 @@ ir::Value* read_window(Recorder& recorder, View& view) {
   ir::Value* flat = flatten(recorder, read(recorder, base));
   std::vector<c10::IValue> arguments{at::Tensor(), to_ref(view.type->sizes).vec(), to_ref(view.type->strides).vec(),
                                      view.offset - base.offset};
-  return recorder.call_simple("aten::as_strided", {flat}, std::move(arguments), view.type);
+  // ATen gives a window onto the operand's memory; as a value of the graph it is a dense copy.
+  const ir::Type& type = *view.type;
+  return recorder.call_simple("aten::as_strided", {flat}, std::move(arguments),
+                              recorder.graph().contiguous_type(type.dtype, type.device, type.sizes));
 }
 
 void write_window(Recorder& recorder, View& view, ir::Value* value) {
@@ -202,12 +205,14 @@ ir::Value* read(Recorder& recorder, View& view) {
 
 void write(Recorder& recorder, View& view, ir::Value* value) {
   Memory& memory = *view.memory;
-  BRAZE_CHECK(value->type == view.type, "a write changes the type of a view");
+  BRAZE_CHECK(value->type->dtype == view.type->dtype && std::ranges::equal(value->type->sizes, view.type->sizes),
+              "a write changes the type of a view");
   if (memory.untracked_alias)
     throw UserError("braze: the traced function writes to a tensor that has a view of another dtype (view_as_real, "
                     "view(dtype)). Take a clone() before one of the two.");
   if (memory.version == 0 && memory.roots.size() > 1) choose_base(memory);
   if (&view == memory.base) {
+    if (value->type != view.type) value = recorder.graph().create(Op::cast, {value}, {}, view.type);
     view.value = value;
     view.version = ++memory.version;
     return;

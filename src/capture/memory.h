@@ -39,7 +39,7 @@ struct View {
   Memory* memory = nullptr;          ///< Owned by the Recorder; not looked at once the trace is finished.
   std::shared_ptr<View> parent;
   ViewStep step;
-  const ir::Type* type = nullptr;
+  const ir::Type* type = nullptr;    ///< Eager's geometry. The value may be laid out otherwise where nobody sees it.
   int64_t offset = 0;                ///< Of its first element from the start of the storage, in elements.
   int32_t input = -1;                ///< Graph input that it is, for such a root.
   ir::Value* value = nullptr;        ///< The value as of `version`; null: not made yet.
@@ -62,7 +62,7 @@ c10::Storage make_empty_storage(int64_t bytes, c10::Device device);
 /// The present value of a view.
 ir::Value* read(Recorder& recorder, View& view);
 
-/// Makes `value`, which has the view's type, the present value of the view. Throws as eager does if elements of the
+/// Makes `value`, which has the view's dtype and sizes, the present value of the view. Throws as eager does if elements of the
 /// view overlap; UserError if views exist that cannot be kept up to date.
 void write(Recorder& recorder, View& view, ir::Value* value);
 

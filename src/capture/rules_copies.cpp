@@ -32,7 +32,7 @@ bool to_copy(Call& call, const RuleRow&) {
 
 /// `value` in the geometry and dtype of argument 0, which is written. Nullptr if it does not broadcast.
 ir::Value* filled(Call& call, const Operand& target, const Operand& value) {
-  const ir::Type* type = call.type(target.dtype, target.sizes, target.strides);
+  const ir::Type* type = call.type(target.dtype, target.sizes, preserved_strides(target.sizes, target.strides));
   if (value.is_number()) return call.full(type, value.number);
   Sizes sizes = target.sizes;
   if (!broadcast_into(sizes, value.sizes) || sizes != target.sizes) return nullptr;

@@ -47,7 +47,7 @@ bool added_product(Call& call, const RuleRow& row) {
 
 /// _scaled_dot_product_flash_attention_for_cpu(q, k, v, dropout_p, is_causal, *, attn_mask, scale)
 ///   -> (output [B,H,L,E], logsumexp [B,H,L] f32)
-/// The output is a transposed [B,L,H,E]. logsumexp, for the backward alone, is computed again if it is ever read.
+/// The output is laid out as q. logsumexp, for the backward alone, is computed again if it is ever read.
 bool attention(Call& call, const RuleRow&) {
   const auto q = call.operand(0), k = call.operand(1), v = call.operand(2);
   if (!q || !k || !v || call.real(3) != 0 || q->sizes.size() != 4 || k->sizes.size() != 4) return false;
@@ -58,9 +58,8 @@ bool attention(Call& call, const RuleRow&) {
     if (!mask) return false;
     operands.push_back(mask->value);
   }
-  const int64_t batch = q->sizes[0], heads = q->sizes[1], length = q->sizes[2], width = q->sizes[3];
-  const ir::Type* type = call.type(q->dtype, {batch, heads, length, width},
-                                   {length * heads * width, width, heads * width, 1});
+  const int64_t batch = q->sizes[0], heads = q->sizes[1], length = q->sizes[2];
+  const ir::Type* type = call.type(q->dtype, q->sizes, preserved_strides(q->sizes, q->strides));
   c10::SmallVector<ir::Attr, 2> attrs{{"causal", call.flag(4)}};
   if (call.has(6)) attrs.push_back({"scale", ir::Number::of(call.real(6))});
   ir::Node* node = call.graph().create(Op::sdpa, operands, {attrs.data(), attrs.size()}, {&type, 1});

@@ -25,25 +25,22 @@ void TracerTensor::rebind(ViewPtr view) {
   set_sizes_and_strides(to_ref(view_->type->sizes), to_ref(view_->type->strides), view_->offset);
 }
 
-c10::intrusive_ptr<TracerTensor> TracerTensor::copy(bool allow_tensor_metadata_change) const {
+template <typename Version>
+c10::intrusive_ptr<TracerTensor> TracerTensor::copy(Version&& version, bool allow_tensor_metadata_change) const {
   const auto dtype = c10::typeMetaToScalarType(this->dtype());
   auto made = c10::make_intrusive<TracerTensor>(view_, trace_, dtype, device());
-  copy_tensor_metadata(this, made.get(), c10::VariableVersion(0), allow_tensor_metadata_change);
+  copy_tensor_metadata(this, made.get(), std::forward<Version>(version), allow_tensor_metadata_change);
   return made;
 }
 
 c10::intrusive_ptr<c10::TensorImpl> TracerTensor::shallow_copy_and_detach(
     const c10::VariableVersion& version_counter, bool allow_tensor_metadata_change) const {
-  auto made = copy(allow_tensor_metadata_change);
-  made->set_version_counter(version_counter);
-  return made;
+  return copy(version_counter, allow_tensor_metadata_change);
 }
 
 c10::intrusive_ptr<c10::TensorImpl> TracerTensor::shallow_copy_and_detach(
     c10::VariableVersion&& version_counter, bool allow_tensor_metadata_change) const {
-  auto made = copy(allow_tensor_metadata_change);
-  made->set_version_counter(std::move(version_counter));
-  return made;
+  return copy(std::move(version_counter), allow_tensor_metadata_change);
 }
 
 void TracerTensor::shallow_copy_from(const c10::intrusive_ptr<TensorImpl>& impl) {

@@ -46,7 +46,8 @@ class TracerTensor final : public c10::TensorImpl {
 
  private:
   const char* tensorimpl_type_name() const override { return "braze::TracerTensor"; }
-  c10::intrusive_ptr<TracerTensor> copy(bool allow_tensor_metadata_change) const;
+  template <typename Version>
+  c10::intrusive_ptr<TracerTensor> copy(Version&& version, bool allow_tensor_metadata_change) const;
 
   ViewPtr view_;
   uint64_t trace_;
