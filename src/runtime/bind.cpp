@@ -168,7 +168,13 @@ OperandRef Program::Impl::operand(const loops::View& view) {
 void Program::Impl::bind_call(const loops::CallStep& step) {
   auto call = std::make_unique<BoundCall>();
   call->choose(*step.node, trace.payloads);
-  for (const loops::View& view : step.operands) call->operands.push_back(operand(view));
+  for (uint32_t i = 0; i < step.operands.size(); ++i) {
+    const loops::View& view = step.operands[i];
+    call->operands.push_back(operand(view));
+    Geometry seen = Geometry::of(*step.node->operands[i]->type);
+    if (call->payload && !seen.same_layout(view.sizes, view.strides))
+      call->relayouts.emplace_back(i, std::move(seen));
+  }
   for (size_t i = 0; i < step.results.size(); ++i) {
     ResultRef result;
     if (step.results[i] >= 0) {

@@ -135,6 +135,8 @@ void call_boxed(const BoundCall& c, Frame& f) {
       if (!clones[i].defined()) clones[i] = copy_to(c.operands[operand].resolve(f), c.clones[i]);
       return clones[i];
     }
+    for (const auto& [which, geometry] : c.relayouts)
+      if (which == operand) return copy_to(c.operands[operand].resolve(f), geometry);
     return c.operands[operand].resolve(f);
   };
   // Lists are shared with the payload: the first slot of each makes a list of this call's own.
