@@ -41,7 +41,8 @@ target_link_libraries(_C PRIVATE braze_torch ${TORCH_DIR}/lib/libtorch_python.so
 target_precompile_headers(_C PRIVATE python_pch.h)
 
 # The package is importable from the source tree: libraries go beside python/braze/__init__.py.
-set(package ${CMAKE_SOURCE_DIR}/python/braze)
+set(BRAZE_PACKAGE_DIR ${CMAKE_SOURCE_DIR}/python/braze CACHE PATH "where the libraries go; another folder keeps two build trees apart")
+set(package ${BRAZE_PACKAGE_DIR})
 if(NOT SKBUILD)
   set_target_properties(_C PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${package})
   set_target_properties(braze_torch PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${package}/lib)

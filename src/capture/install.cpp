@@ -108,6 +108,7 @@ class Registry {
       entry.writes |= argument.alias_info() && argument.alias_info()->isWrite();
       entry.outs += argument.is_out();
     }
+    entry.moves_view = entry.op.hasTag(at::Tag::inplace_view);
     entry.pure = !entry.random && !entry.writes && entry.returns > 0;
     if (!name.starts_with("aten::")) return;
     const std::string_view plain = without_namespace(name);

@@ -5,8 +5,8 @@
 
 namespace braze::capture {
 
-/// Nodes of one elementwise operator: all have the shape and layout of its result. Every formula ends with give(),
-/// which converts to the result's dtype.
+/// Nodes of one elementwise operator: those whose operands have the result's shape have its layout, the others are
+/// contiguous and as small as their operands. Every formula ends with give(), which converts to the result's dtype.
 ///   Pointwise p(call, x.dtype, {&x});  p.compute_in_float();
 ///   ir::Value* v = p.in(x);            return p.give(p.op(Op::mul, v, p.op(Op::sigmoid, v)));
 class Pointwise {
@@ -28,19 +28,19 @@ class Pointwise {
   }
   ir::Value* number(const c10::Scalar& value) { return in(Call::operand_of(value)); }
 
-  ir::Value* op(Op op, ir::Value* a) { return call_.node(op, {a}, compute_); }
-  ir::Value* op(Op op, ir::Value* a, ir::Value* b) { return call_.node(op, {a, b}, compute_); }
+  ir::Value* op(Op op, ir::Value* a) { return node(op, {a}, compute_->dtype); }
+  ir::Value* op(Op op, ir::Value* a, ir::Value* b) { return node(op, {a, b}, compute_->dtype); }
   ir::Value* where(ir::Value* condition, ir::Value* a, ir::Value* b) {
-    return call_.node(Op::where, {condition, a, b}, compute_);
+    return node(Op::where, {condition, a, b}, compute_->dtype);
   }
   /// A bool: comparisons, tests, and bitwise ops on bools.
-  ir::Value* test(Op op, ir::Value* a) { return call_.node(op, {a}, call_.retyped(compute_, DType::b8)); }
-  ir::Value* test(Op op, ir::Value* a, ir::Value* b) {
-    return call_.node(op, {a, b}, call_.retyped(compute_, DType::b8));
-  }
+  ir::Value* test(Op op, ir::Value* a) { return node(op, {a}, DType::b8); }
+  ir::Value* test(Op op, ir::Value* a, ir::Value* b) { return node(op, {a, b}, DType::b8); }
   bool give(ir::Value* value);
 
  private:
+  ir::Value* node(Op op, std::initializer_list<ir::Value*> operands, DType dtype);
+
   Call& call_;
   const ir::Type* type_ = nullptr;
   const ir::Type* compute_ = nullptr;

@@ -182,6 +182,11 @@ bool Recorder::deliver(Call& call) {
   for (size_t k = 0; k < call.results.size(); ++k) {
     Call::Result& result = call.results[k];
     const at::Tensor& target = call.arguments[first + k].toTensor();
+    if (entry.moves_view && result.ready.isTensor()) {
+      move_view(entry, target, result.ready.toTensor());
+      result.ready = target;
+      continue;
+    }
     if (!result.value || !target.defined() || !store(target, result.value, !in_place)) {
       BRAZE_CHECK(k == 0, "the second result of ", entry.op.schema().name(), " cannot be stored");
       return false;
@@ -189,6 +194,19 @@ bool Recorder::deliver(Call& call) {
     result.ready = target;
   }
   return true;
+}
+
+/// t_(), squeeze_() and their like: the tensor itself becomes another view of its memory.
+void Recorder::move_view(const OpEntry& entry, const at::Tensor& target, const at::Tensor& view) {
+  TracerTensor* tracer = as_tracer(target);
+  if (tracer && tracer->view() == view_of(view)) return;
+  const bool outside = !tracer || std::ranges::any_of(bound_, [&](const auto& row) {
+    return row.second.tracer.is_same(target);
+  });
+  if (outside)
+    throw UserError(concat("braze: ", entry.op.schema().name(), " changes the shape of a tensor that is an input, which "
+                           "cannot be traced. Use the form without the underscore."));
+  tracer->rebind(view_of(view));
 }
 
 bool Recorder::store(const at::Tensor& target, ir::Value* value, bool may_resize) {
@@ -200,7 +218,9 @@ bool Recorder::store(const at::Tensor& target, ir::Value* value, bool may_resize
   const ir::Type* wanted = view->type;
   if (!same_sizes)
     wanted = type(target.scalar_type(), target.device(), to_ref(value->type->sizes), to_ref(value->type->strides));
-  if (value->type != wanted) value = graph_->create(Op::cast, {value}, {}, wanted);
+  if (value->type->dtype != wanted->dtype || !same_sizes) {
+    if (value->type != wanted) value = graph_->create(Op::cast, {value}, {}, wanted);
+  }
   if (same_sizes)
     write(*this, *view, value);
   else

@@ -74,6 +74,7 @@ class Recorder {
 
   Memory& new_memory(const ir::Type* type, c10::Device device, ir::Value* value);
   const ViewPtr& bind(const at::Tensor& real, ir::InputKind kind, std::string_view name);
+  void move_view(const OpEntry& entry, const at::Tensor& target, const at::Tensor& view);
   bool store(const at::Tensor& target, ir::Value* value, bool may_resize);
   bool deliver(Call& call);
   void follow_known(const OpEntry& entry, std::span<const c10::IValue> arguments, Call& call);
@@ -105,6 +106,8 @@ class Tracer::Impl final : public Recorder {
 void record_fallback(Recorder& recorder, const OpEntry& entry, torch::jit::Stack* stack);
 /// Runs the operator on the example values of its arguments; what it returns is a constant of the trace.
 void record_frozen(Recorder& recorder, const OpEntry& entry, torch::jit::Stack* stack);
+/// The value, copied into a dense layout if its type has gaps or overlaps.
+ir::Value* densified(ir::Graph& graph, ir::Value* value);
 /// A copy of the part of the graph that `value` needs, with `value` as its only output (capture/extract.cpp).
 std::shared_ptr<ir::Graph> extract(const ir::Graph& graph, ir::Value* value);
 

@@ -54,6 +54,7 @@ struct OpEntry {
   bool dynamic = false;  ///< The data decides the shapes of its results, or it returns a Python value made from data.
   bool passes = false;   ///< Not of the user's program (profiling): runs as if nothing were traced.
   bool writes = false;   ///< Some argument, by its schema.
+  bool moves_view = false;  ///< In place on the tensor's sizes and strides, not on its elements (t_, squeeze_).
   bool pure = false;     ///< Writes nothing, draws nothing.
 };
 

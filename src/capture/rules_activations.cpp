@@ -22,6 +22,7 @@ bool gelu(Call& call, const RuleRow&) {
   if (!x || !c10::isFloatingType(x->dtype)) return false;
   Pointwise p(call, x->dtype, {&*x});
   const bool tanh = call.arg(1).toStringView() == "tanh";
+  if (!tanh && call.arg(1).toStringView() != "none") return false;
   return p.valid() && p.give(call.node(Op::gelu, {x->value}, p.type(), {{"tanh", tanh}}));
 }
 

@@ -25,6 +25,14 @@ ir::Value* Pointwise::in(const Operand& operand) {
                               call_.graph().type(compute_->dtype, compute_->device, {}, {}));
 }
 
+ir::Value* Pointwise::node(Op op, std::initializer_list<ir::Value*> operands, DType dtype) {
+  Sizes sizes;
+  for (const ir::Value* operand : operands) broadcast_into(sizes, to_ref(operand->type->sizes));
+  const bool whole = c10::IntArrayRef(sizes) == to_ref(type_->sizes);
+  return call_.node(op, operands,
+                    whole ? call_.retyped(compute_, dtype) : call_.contiguous(to_scalar_type(dtype), sizes));
+}
+
 bool Pointwise::give(ir::Value* value) {
   return call_.give(value->type == type_ ? value : call_.graph().create(Op::cast, {value}, {}, type_));
 }
@@ -56,7 +64,8 @@ bool sign(Call& call, const RuleRow&) {
   if (!p.valid()) return false;
   ir::Value* value = p.in(*x);
   ir::Value* zero = p.number(0);
-  return p.give(p.op(Op::sub, p.op(Op::cast, p.test(Op::gt, value, zero)), p.op(Op::cast, p.test(Op::lt, value, zero))));
+  return p.give(
+      p.op(Op::sub, p.op(Op::cast, p.test(Op::gt, value, zero)), p.op(Op::cast, p.test(Op::lt, value, zero))));
 }
 
 bool test(Call& call, const RuleRow& row) {
@@ -79,7 +88,8 @@ bool add_or_sub(Call& call, const RuleRow& row) {
   const bool any_bool = x->dtype == ScalarType::Bool || y->dtype == ScalarType::Bool;
   if (!is_native(dtype) || alpha.isComplex()) return false;
   if (row.op == Op::sub && any_bool && (x->dtype == y->dtype || !x->is_number())) return false;
-  if (scaled && (dtype == ScalarType::Bool || (alpha.isFloatingPoint() && !c10::isFloatingType(dtype)))) return false;
+  if (scaled && (dtype == ScalarType::Bool || (alpha.isFloatingPoint() && !c10::isFloatingType(dtype))))
+    return false;
   Pointwise p(call, dtype, {&*x, &*y});
   if (!p.valid()) return false;
   if (scaled) p.compute_in_float();
@@ -145,8 +155,8 @@ bool logical(Call& call, const RuleRow& row) {
   return p.give(p.op(row.op, call.as(*x, ScalarType::Bool), call.as(*y, ScalarType::Bool)));
 }
 
-/// Division with rounding towards -inf. Floats as in c10/util/generic_math.h (div_floor_floating), which corrects the
-/// quotient by the remainder.
+/// Division with rounding towards -inf. Floats as in c10/util/generic_math.h (div_floor_floating), which corrects
+/// the quotient by the remainder.
 ir::Value* floor_quotient(Pointwise& p, ir::Value* a, ir::Value* b) {
   if (!ir::is_floating(p.type()->dtype)) return p.op(Op::floor_div, a, b);
   ir::Value* zero = p.number(0);

@@ -17,18 +17,21 @@ std::optional<std::vector<Operand>> operands(Call& call, size_t i) {
   return list.empty() ? std::nullopt : std::optional(std::move(list));
 }
 
-bool is_channels_last(const Operand& x) {
-  return x.sizes.size() == 4 && x.strides != contiguous(x.sizes) &&
-         x.strides == format_strides(x.sizes, c10::MemoryFormat::ChannelsLast);
+/// As Tensor::suggest_memory_format, which also takes dimensions of size 1 into account.
+c10::MemoryFormat suggested_format(const Operand& x) {
+  if (c10::is_channels_last_strides_2d(x.sizes, x.strides)) return c10::MemoryFormat::ChannelsLast;
+  if (c10::is_channels_last_strides_3d(x.sizes, x.strides)) return c10::MemoryFormat::ChannelsLast3d;
+  return c10::MemoryFormat::Contiguous;
 }
 
 bool join(Call& call, std::span<const Operand> parts, std::span<ir::Value* const> values, int64_t dim,
           const Sizes& sizes) {
   const ScalarType dtype = promoted(parts);
   if (!is_native(dtype)) return false;
-  const bool channels_last = std::ranges::all_of(parts, is_channels_last);
-  const Sizes strides =
-      channels_last ? format_strides(sizes, c10::MemoryFormat::ChannelsLast) : contiguous(sizes);
+  c10::MemoryFormat format = suggested_format(parts[0]);
+  for (const Operand& part : parts)
+    if (suggested_format(part) != format) format = c10::MemoryFormat::Contiguous;
+  const Sizes strides = format_strides(sizes, format);
   c10::SmallVector<ir::Value*, 8> converted;
   for (ir::Value* value : values) converted.push_back(call.cast(value, to_dtype(dtype)));
   const ir::Attr attrs[] = {{"dim", dim}};
@@ -39,7 +42,8 @@ bool join(Call& call, std::span<const Operand> parts, std::span<ir::Value* const
 bool cat(Call& call, const RuleRow&) {
   auto parts = operands(call, 0);
   if (!parts) return false;
-  // Empty one-dimensional tensors are skipped whatever the others' shape: kept from older times. Their dtype counts.
+  // Empty one-dimensional tensors are skipped whatever the others' shape: kept from older times. Their dtype
+  // counts.
   const auto skipped = [](const Operand& part) { return part.sizes.size() == 1 && part.sizes[0] == 0; };
   if (std::ranges::any_of(*parts, skipped)) return false;
   Sizes sizes = (*parts)[0].sizes;
@@ -80,7 +84,8 @@ bool stack(Call& call, const RuleRow&) {
 bool constant_pad(Call& call, const RuleRow&) {
   const auto x = call.operand(0);
   const Sizes pairs = call.ints(1);
-  if (!x || x->is_number() || pairs.size() % 2 || pairs.size() / 2 > x->sizes.size() || is_channels_last(*x))
+  if (!x || x->is_number() || pairs.size() % 2 || pairs.size() / 2 > x->sizes.size() ||
+      suggested_format(*x) != c10::MemoryFormat::Contiguous)
     return false;
   Sizes low(x->sizes.size(), 0), high = low, sizes = x->sizes;
   for (size_t k = 0; k < pairs.size() / 2; ++k) {
@@ -90,11 +95,13 @@ bool constant_pad(Call& call, const RuleRow&) {
     sizes[dim] += low[dim] + high[dim];
     if (sizes[dim] < 0) return false;
   }
-  if (std::ranges::all_of(pairs, [](int64_t pad) { return pad <= 0; })) return false;  // A crop: eager clones a view.
-  return call.give(call.node(Op::pad, {x->value, call.graph().scalar(to_dtype(x->dtype), to_number(call.number(2), to_dtype(x->dtype)))},
-                             call.contiguous(x->dtype, sizes),
-                             {{"low", std::span<const int64_t>(low.data(), low.size())},
-                              {"high", std::span<const int64_t>(high.data(), high.size())}}));
+  if (std::ranges::all_of(pairs, [](int64_t pad) { return pad <= 0; }))
+    return false;  // A crop: eager clones a view.
+  return call.give(call.node(
+      Op::pad, {x->value, call.graph().scalar(to_dtype(x->dtype), to_number(call.number(2), to_dtype(x->dtype)))},
+      call.contiguous(x->dtype, sizes),
+      {{"low", std::span<const int64_t>(low.data(), low.size())},
+       {"high", std::span<const int64_t>(high.data(), high.size())}}));
 }
 
 /// repeat(self, repeats): reshape to [1, size] pairs, expand, reshape.
@@ -138,8 +145,8 @@ bool flip(Call& call, const RuleRow&) {
 /// slice_scatter(self, src, dim, start, end, step), and select_scatter(self, src, dim, index).
 bool scatter(Call& call, const Operand& x, ir::Value* source, int64_t dim, int64_t start, int64_t step) {
   const ir::Type* type = call.type(x.dtype, x.sizes, preserved_strides(x.sizes, x.strides));
-  return call.give(call.node(Op::slice_scatter, {x.value, source}, type,
-                             {{"dim", dim}, {"start", start}, {"step", step}}));
+  return call.give(
+      call.node(Op::slice_scatter, {x.value, source}, type, {{"dim", dim}, {"start", start}, {"step", step}}));
 }
 
 bool slice_scatter(Call& call, const RuleRow&) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "capture/call.h"
+#include "support/error.h"
 
 namespace braze::capture {
 namespace {
@@ -286,6 +287,24 @@ bool split_with_sizes(Call& call, const RuleRow&) {
          split_into(call, *x, wrap(call.integer(2), x->rank), call.ints(1));
 }
 
+/// as_strided(self, size, stride, storage_offset): whatever the memory holds there, counted from its start.
+bool as_strided(Call& call, const RuleRow&) {
+  const auto x = source(call);
+  if (!x || !is_native_view(*x)) return false;
+  const Sizes sizes = call.ints(1), strides = call.ints(2);
+  const auto negative = [](int64_t n) { return n < 0; };
+  if (sizes.size() != strides.size() || std::ranges::any_of(sizes, negative) || std::ranges::any_of(strides, negative))
+    return false;
+  const int64_t offset = call.has(3) ? call.integer(3) : x->tensor.storage_offset();
+  const auto dtype = x->tensor.scalar_type();
+  const ViewPtr window =
+      window_of_base(*x->view->memory, call.recorder.type(dtype, x->tensor.device(), sizes, strides), offset);
+  if (!window)
+    throw UserError("braze: as_strided() reaches beyond the tensor that it was called on, or that tensor has gaps in "
+                    "memory, which cannot be traced. Call it on the whole tensor, or on a clone().");
+  return call.give_tensor(call.recorder.wrap(window, dtype, x->tensor.device()));
+}
+
 /// A tensor that comes into the trace: one of torch.tensor(...) is nobody else's.
 bool lift(Call& call, const RuleRow& row) {
   const at::Tensor& tensor = call.tensor(0);
@@ -316,8 +335,12 @@ std::span<const RuleRow> view_rules() {
       {"slice.Tensor", slice},
       {"select.int", select},
       {"unbind.int", unbind},
+      {"as_strided", as_strided},
       {"split.Tensor", split},
       {"split_with_sizes", split_with_sizes},
+      // Views by what they do, although their schemas deny it.
+      {"unsafe_split.Tensor", split},
+      {"unsafe_split_with_sizes", split_with_sizes},
   };
   return rows;
 }

@@ -190,8 +190,7 @@ class Lowering {
     const ir::Type& type = *value->type;
     const std::vector<int64_t> sizes(type.sizes.begin(), type.sizes.end());
     std::vector<int64_t> strides = ir::contiguous_strides(type.sizes);
-    const bool dense = storage_strides(value) == std::vector<int64_t>(type.strides.begin(), type.strides.end());
-    if (dense && value->def->op != Op::input) strides.assign(type.strides.begin(), type.strides.end());
+    if (is_dense(type)) strides.assign(type.strides.begin(), type.strides.end());
     const int32_t buffer = add_buffer(kind, value);
     if (type.numel() != 0) {
       const Window from = windows_.of(value);

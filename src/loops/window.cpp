@@ -7,8 +7,6 @@
 
 namespace braze::loops {
 
-namespace {
-
 bool is_dense(const ir::Type& type) {
   std::vector<size_t> order(type.sizes.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -22,6 +20,8 @@ bool is_dense(const ir::Type& type) {
   }
   return true;
 }
+
+namespace {
 
 /// Reshapes without copying, as ATen's computeStride does: walk both shapes from the inside, one chunk of
 /// memory-adjacent operand dimensions at a time.

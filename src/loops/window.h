@@ -17,6 +17,9 @@ struct Window {
   int64_t offset = 0;
 };
 
+/// The elements fill their extent in memory without gaps or overlap, in whatever order of dimensions.
+bool is_dense(const ir::Type& type);
+
 /// The strides in which a realised value is stored: those of its type where they are dense (every element once, no
 /// gaps), else row-major. Inputs keep theirs whatever they are.
 std::vector<int64_t> storage_strides(const ir::Value* value);

@@ -1,6 +1,7 @@
 // python/tree.cpp
 #include "python/tree.h"
 
+#include <torch/csrc/Size.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <bit>
@@ -149,7 +150,9 @@ Tree make_result_tree(py::handle value, LeafVisitor& visitor) {
   tree.type = py::type::of(value);
   PyObject* const object = value.ptr();
   auto add_child = [&](py::handle item) { tree.children.push_back(make_result_tree(item, visitor)); };
-  if (THPVariable_Check(object)) {
+  if (THPSize_Check(object)) {  // Its row in the registry builds a plain tuple.
+    tree.value = py::reinterpret_borrow<py::object>(value);
+  } else if (THPVariable_Check(object)) {
     tree.kind = TreeKind::tensor;
     tree.index = visitor.leaf(THPVariable_Unpack(object), "", tree.repeated);
   } else if (PyTuple_CheckExact(object) || PyList_CheckExact(object) || is_named_tuple(object)) {

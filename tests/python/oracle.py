@@ -1,0 +1,248 @@
+"""Eager PyTorch as the oracle: one call of a function against its traced program.
+
+Compared are the results (type, dtype, shape, strides, value, shared memory), the arguments after the call, the random
+state and exceptions. Integers and bools must be equal bit for bit. Floating results must equal eager's within 2 ulp,
+or lie within twice eager's own error of the same function computed in float64.
+"""
+
+import contextlib
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+import braze
+from braze._check import _Copies
+
+# Below this, relative to the largest magnitude in the result, two orders of a float64 sum cannot be told apart.
+_SUM_NOISE = {torch.float64: 4e-15, torch.float32: 2e-6, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
+_WIDER = {torch.float32: torch.float64, torch.float16: torch.float64, torch.bfloat16: torch.float64}
+_REAL = {torch.complex64: torch.float32, torch.complex128: torch.float64, torch.complex32: torch.float16}
+
+
+class Mismatch(AssertionError):
+    """The program and eager disagree; the text says in what."""
+
+
+class Unsuitable(Exception):
+    """Eager itself cannot serve as an oracle for this call."""
+
+
+def check(
+    fn: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any] | None = None,
+    *,
+    values: bool = True,
+    strides: bool = True,
+    slack: float = 2,
+) -> braze.Program | None:
+    """Raises Mismatch unless a fresh program of fn does what eager does. None if both raise alike.
+
+    values=False compares no values (uninitialised memory); strides=False no strides. `slack` is how many times
+    eager's own error is allowed: long programs amplify both errors, each in its own way.
+    """
+    kwargs = kwargs or {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        theirs = _Copies().of((args, kwargs))
+        expected, eager_error, eager_state = _called(fn, *theirs)
+        try:
+            example = _Copies().of((args, kwargs))
+            torch.manual_seed(0)
+            program = braze.trace(fn, *example, check=False)
+            mine = _Copies().of((args, kwargs))
+            got, error, state = _called(program, *mine)
+        except Exception as raised:
+            got, error, state, program, mine = None, raised, eager_state, None, theirs
+        if eager_error is not None or error is not None:
+            _compare_errors(error, eager_error)
+            return None
+        _compare_trees("result", got, expected, strides=strides)
+        _compare_trees("argument after the call", mine, theirs, strides=True)
+        if _shared(got, mine) != _shared(expected, theirs):
+            raise Mismatch(f"memory shared as {_shared(got, mine)}, in eager as {_shared(expected, theirs)}")
+        if not torch.equal(state, eager_state):
+            raise Mismatch("another random state after the call")
+        if values:
+            reference = _Reference(fn, args, kwargs)
+            _compare_values("result", got, expected, lambda: reference.result, slack)
+            _compare_values("argument after the call", mine, theirs, lambda: reference.arguments, slack)
+    return program
+
+
+def _called(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, torch.Tensor]:
+    torch.manual_seed(0)
+    with torch.no_grad():
+        try:
+            return fn(*args, **kwargs), None, torch.get_rng_state()
+        except Exception as error:
+            return None, error, torch.get_rng_state()
+
+
+def _compare_errors(error: Exception | None, eager: Exception | None) -> None:
+    if error is None:
+        raise Mismatch(f"eager raises {_named(eager)}, the program does not")
+    if eager is None:
+        raise Mismatch(f"raises {_named(error)}") from error
+    # braze's own errors for wrong arguments derive from the built-in ones.
+    if not isinstance(error, type(eager)):
+        raise Mismatch(f"raises {_named(error)}, eager {_named(eager)}") from error
+
+
+def _named(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error)[:300]}"
+
+
+def _compare_trees(name: str, got: Any, expected: Any, *, strides: bool) -> None:
+    got_leaves, got_spec = pytree.tree_flatten(got)
+    expected_leaves, expected_spec = pytree.tree_flatten(expected)
+    if got_spec != expected_spec:
+        raise Mismatch(f"{name}: built as {got_spec}, in eager {expected_spec}")
+    for number, (one, other) in enumerate(zip(got_leaves, expected_leaves, strict=True)):
+        place = name if len(got_leaves) == 1 else f"{name} {number}"
+        if type(one) is not type(other):
+            raise Mismatch(f"{place}: a {type(one).__name__}, in eager {type(other).__name__}")
+        if isinstance(other, torch.Tensor):
+            _compare_types(place, one, other, strides)
+
+
+def _compare_types(place: str, one: torch.Tensor, other: torch.Tensor, strides: bool) -> None:
+    for what in ("dtype", "shape", "device", "layout"):
+        if getattr(one, what) != getattr(other, what):
+            raise Mismatch(f"{place}: {what} {getattr(one, what)}, in eager {getattr(other, what)}")
+    if not strides or other.layout != torch.strided or not other.numel():
+        return
+    pairs = [(a, b) for n, a, b in zip(other.shape, one.stride(), other.stride(), strict=True) if n > 1]
+    if any(a != b for a, b in pairs):
+        raise Mismatch(f"{place}: strides {one.stride()}, in eager {other.stride()} (shape {tuple(other.shape)})")
+
+
+def _shared(results: Any, arguments: Any) -> list[Any]:
+    """For each result: the argument that it is or views (with the offset), or the first result on its memory."""
+    owners: dict[int, Any] = {}
+    objects: dict[int, int] = {}
+    for number, leaf in enumerate(pytree.tree_leaves(arguments)):
+        if isinstance(leaf, torch.Tensor) and leaf.layout == torch.strided and leaf.untyped_storage().nbytes():
+            owners.setdefault(leaf.untyped_storage()._cdata, ("argument", number))
+            objects.setdefault(id(leaf), number)
+    found = []
+    for number, leaf in enumerate(pytree.tree_leaves(results)):
+        if not isinstance(leaf, torch.Tensor) or leaf.layout != torch.strided or not leaf.numel():
+            continue
+        owner = owners.setdefault(leaf.untyped_storage()._cdata, ("result", number))
+        offset = leaf.storage_offset() if owner != ("result", number) else 0
+        found.append((*owner, offset, objects.get(id(leaf))))
+    return found
+
+
+class _Reference:
+    """The same call with floating tensors as float64; computed when asked for the first time, None if impossible."""
+
+    def __init__(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self._call = (fn, args, kwargs)
+        self._done = False
+        self._result = self._arguments = None
+
+    @property
+    def result(self) -> Any:
+        self._run()
+        return self._result
+
+    @property
+    def arguments(self) -> Any:
+        self._run()
+        return self._arguments
+
+    def _run(self) -> None:
+        if self._done:
+            return
+        self._done = True
+        fn, args, kwargs = self._call
+
+        def widen(leaf):
+            if isinstance(leaf, torch.Tensor):
+                return leaf.to(_WIDER.get(leaf.dtype, leaf.dtype)) if leaf.layout == torch.strided else leaf
+            return _WIDER.get(leaf, leaf) if isinstance(leaf, torch.dtype) else leaf
+
+        wide = pytree.tree_map(widen, _Copies().of((args, kwargs)))
+        with contextlib.suppress(Exception):
+            result, error, _ = _called(fn, *wide)
+            if error is None:
+                self._result, self._arguments = result, wide
+
+
+def _compare_values(name: str, got: Any, expected: Any, reference: Callable[[], Any], slack: float) -> None:
+    got_leaves, expected_leaves = pytree.tree_leaves(got), pytree.tree_leaves(expected)
+    for number, (one, other) in enumerate(zip(got_leaves, expected_leaves, strict=True)):
+        place = name if len(got_leaves) == 1 else f"{name} {number}"
+        if isinstance(other, torch.Tensor):
+            _compare_tensors(place, one, other, reference, number, slack)
+        elif one is not other and one != other and not (other != other and one != one):
+            raise Mismatch(f"{place}: {one!r}, in eager {other!r}")
+
+
+def _compare_tensors(
+    place: str, one: torch.Tensor, other: torch.Tensor, reference: Callable[[], Any], number: int, slack: float
+) -> None:
+    if other.layout != torch.strided:
+        one, other = one.to_dense(), other.to_dense()
+    if not other.numel():
+        return
+    if other.is_complex():
+        one, other = torch.view_as_real(one.resolve_conj()), torch.view_as_real(other.resolve_conj())
+    one, other = one.detach().resolve_neg(), other.detach().resolve_neg()
+    if not other.is_floating_point() or other.dtype not in _SUM_NOISE:
+        if not torch.equal(_integers(one), _integers(other)):
+            raise Mismatch(_difference(place, one, other, _integers(one) != _integers(other)))
+        return
+    wide, wide_other = one.double(), other.double()
+    if not torch.equal(wide.isnan(), wide_other.isnan()):
+        raise Mismatch(_difference(place, one, other, wide.isnan() != wide_other.isnan()))
+    bad = ~_within(wide, wide_other, 2 * _ulp(wide_other, other.dtype)) & ~wide_other.isnan()
+    if not bad.any():
+        return
+    leaves = pytree.tree_leaves(reference())
+    true = leaves[number] if number < len(leaves) else None
+    if isinstance(true, torch.Tensor) and true.layout == torch.strided and true.is_complex():
+        true = torch.view_as_real(true.resolve_conj())
+    scale = wide_other[wide_other.isfinite()].abs().max().item() if wide_other.isfinite().any() else 0.0
+    noise = _SUM_NOISE[other.dtype] * scale
+    if other.dtype == torch.float64 or not isinstance(true, torch.Tensor) or true.shape != other.shape:
+        bad &= ~_within(wide, wide_other, torch.tensor(noise * slack))
+    else:
+        true = true.double()
+        eager_error = torch.where(wide_other == true, 0.0, (wide_other - true).abs()).nan_to_num(0.0)
+        allowed = torch.maximum(slack * eager_error, slack * _ulp(true, other.dtype))
+        # A sum in another order errs in other places, but no more in the whole.
+        largest = eager_error[eager_error.isfinite()]
+        allowed = torch.maximum(allowed, largest.max() * slack / 2 if largest.numel() else allowed)
+        bad &= ~_within(wide, true, allowed)
+    if bad.any():
+        raise Mismatch(_difference(place, one, other, bad))
+
+
+def _integers(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor if not tensor.is_floating_point() else tensor.double().nan_to_num(nan=1e300)
+
+
+def _within(one: torch.Tensor, other: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
+    """Equal infinities count as equal, and a zero must have no other sign than a zero allows."""
+    return (one == other) | ((one - other).abs() <= allowed)
+
+
+def _ulp(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """The distance of neighbours in `dtype` at `value` (float64)."""
+    info = torch.finfo(dtype)
+    exponent = torch.frexp(value.abs().clamp(info.tiny, info.max))[1] - 1
+    return torch.ldexp(torch.tensor(info.eps, dtype=torch.float64), exponent)
+
+
+def _difference(place: str, one: torch.Tensor, other: torch.Tensor, bad: torch.Tensor) -> str:
+    index = tuple(bad.nonzero()[0].tolist())
+    return (
+        f"{place}: {int(bad.sum())} of {bad.numel()} elements differ; at {index} {one[index].item()!r}, "
+        f"in eager {other[index].item()!r} ({other.dtype}, shape {tuple(other.shape)})"
+    )
