@@ -9,6 +9,8 @@ BRAZE_PYTHON="$BRAZE_ROOT/.venv/bin/python"
 BRAZE_PACKAGES=(g++ ccache git libc6-dev llvm-19-dev clang-format-19 libxxhash-dev libzstd-dev zlib1g-dev libz3-dev
   libxml2-dev libffi-dev doctest-dev binutils python3-venv python3-dev)
 
+# One compiler by one name for CMake and for the wheel's build, which would else take the one that built Python.
+export CC="${CC:-gcc}" CXX="${CXX:-g++}"
 # Two build trees compile the same files; ccache must see through their different paths and through precompiled headers.
 export CCACHE_BASEDIR="$BRAZE_ROOT" CCACHE_NOHASHDIR=1
 export CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
