@@ -15,6 +15,13 @@ void set_evaluate_hook(EvaluateHook hook) {
   evaluate_hook() = std::move(hook);
 }
 
+ir::Value* densified(ir::Graph& graph, ir::Value* value) {
+  const ir::Type& type = *value->type;
+  if (is_dense(to_ref(type.sizes), to_ref(type.strides))) return value;
+  const Sizes strides = preserved_strides(to_ref(type.sizes), to_ref(type.strides));
+  return graph.create(Op::cast, {value}, {}, graph.type(type.dtype, type.device, type.sizes, to_span(strides)));
+}
+
 std::shared_ptr<ir::Graph> extract(const ir::Graph& graph, ir::Value* value) {
   // Effects stay even if unused: random numbers drawn before shift those drawn after.
   std::vector<char> needed(graph.value_limit() + 1, 0);
@@ -45,13 +52,15 @@ std::shared_ptr<ir::Graph> extract(const ir::Graph& graph, ir::Value* value) {
     ir::Node* made = copy->create((*node)->op, operands, (*node)->attrs, types);
     for (size_t k = 0; k < types.size(); ++k) values[(*node)->results[k].id] = made->result(k);
   }
-  copy->outputs().push_back(values[value->id]);
+  // Results are laid out as their types say, which for a view may be with gaps or overlaps.
+  copy->outputs().push_back(densified(*copy, values[value->id]));
   return copy;
 }
 
 at::Tensor Recorder::evaluate(ir::Value* value) {
   if (!evaluate_hook())
-    throw UserError("braze: the traced function reads the value of a tensor, and no way to compute it is installed.");
+    throw UserError(
+        "braze: the traced function reads the value of a tensor, and no way to compute it is installed.");
   PhaseTimer timer(times_, "capture/evaluate");
   Trace trace;
   trace.graph = extract(*graph_, value);
@@ -79,9 +88,10 @@ at::Tensor Recorder::evaluate(ir::Value* value) {
 void Recorder::warn_frozen(std::string_view what) {
   update_source(*graph_);
   const std::string_view source = graph_->source();
-  std::string text = concat(source.empty() ? "the traced function" : source, ": ", what,
-                            " reads the value of a tensor. The trace keeps the value of the example inputs; calls with "
-                            "other values will not see the difference.");
+  std::string text =
+      concat(source.empty() ? "the traced function" : source, ": ", what,
+             " reads the value of a tensor. The trace keeps the value of the example inputs; calls with "
+             "other values will not see the difference.");
   if (std::find(warnings_.begin(), warnings_.end(), text) == warnings_.end()) warnings_.push_back(std::move(text));
 }
 

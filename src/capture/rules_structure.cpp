@@ -64,7 +64,7 @@ bool cat(Call& call, const RuleRow&) {
 bool stack(Call& call, const RuleRow&) {
   auto parts = operands(call, 0);
   if (!parts) return false;
-  const Sizes& shape = (*parts)[0].sizes;
+  const Sizes shape = (*parts)[0].sizes;
   const auto dim = wrap(call.integer(1), static_cast<int64_t>(shape.size()) + 1);
   if (!dim) return false;
   Sizes row = shape;

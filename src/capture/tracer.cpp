@@ -71,8 +71,9 @@ Tracer::Scope::Scope(Tracer& tracer)
     : saved_(std::make_unique<Saved>(Saved{&tracer, current_tracer, c10::impl::tls_local_dispatch_key_set(),
                                            at::autocast::is_autocast_cache_enabled()})) {
   if (current_tracer)
-    throw UserError("braze: trace() was called inside a function that is being traced. Trace the inner function "
-                    "before, and call its program outside of the traced function.");
+    throw UserError(
+        "braze: trace() was called inside a function that is being traced. Trace the inner function "
+        "before, and call its program outside of the traced function.");
   tracer.impl().generator().begin();
   // The cache would keep casts of parameters, tensors of this trace, beyond it.
   at::autocast::set_autocast_cache_enabled(false);
@@ -90,8 +91,8 @@ Tracer::Scope::~Scope() {
 
 // ---- the end of a trace
 
-/// Recipes follow eager's aliasing: a result in memory of an input is a view of that input; results in one memory are
-/// views of one output.
+/// Recipes follow eager's aliasing: a result in memory of an input is a view of that input; results in one memory
+/// are views of one output.
 OutputRecipe Recorder::recipe_of(const at::Tensor& output, Trace& trace) {
   const ViewPtr view = view_of(output);
   Memory& memory = *view->memory;
@@ -120,9 +121,11 @@ OutputRecipe Recorder::recipe_of(const at::Tensor& output, Trace& trace) {
     return recipe;
   }
   const auto [place, is_new] = output_of_.try_emplace(&memory, trace.graph->outputs().size());
-  if (is_new) trace.graph->outputs().push_back(read(*this, *memory.base));
+  ir::Value* base = read(*this, *memory.base);
+  ir::Value* dense = densified(*graph_, base);
+  if (is_new) trace.graph->outputs().push_back(dense);
   recipe.index = place->second;
-  as_view_of(*memory.base);
+  if (dense == base) as_view_of(*memory.base);
   return recipe;
 }
 
@@ -136,8 +139,9 @@ void Recorder::check_gradients() {
     found = true;
   }
   if (found)
-    throw UserError("braze: the traced function calls backward(), which writes to .grad of tensors outside of it. Use "
-                    "torch.autograd.grad() and return the gradients.");
+    throw UserError(
+        "braze: the traced function calls backward(), which writes to .grad of tensors outside of it. Use "
+        "torch.autograd.grad() and return the gradients.");
 }
 
 Trace Recorder::finish(const std::vector<at::Tensor>& outputs) {
