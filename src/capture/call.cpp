@@ -58,7 +58,8 @@ Operand Call::operand_of(const c10::Scalar& number) {
 }
 
 std::optional<Operand> Call::operand_of(const at::Tensor& tensor) {
-  if (!tensor.defined() || !is_native(tensor.scalar_type()) || tensor.layout() != c10::kStrided) return std::nullopt;
+  if (!tensor.defined() || !is_native(tensor.scalar_type()) || tensor.layout() != c10::kStrided)
+    return std::nullopt;
   const bool wrapped = tensor.unsafeGetTensorImpl()->is_wrapped_number();
   if (wrapped && !as_tracer(tensor)) {
     Operand operand = operand_of(tensor.is_cpu() ? at::_local_scalar_dense(tensor) : tensor.item());

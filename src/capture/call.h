@@ -7,13 +7,13 @@
 
 namespace braze::capture {
 
+using c10::ScalarType;
 using ir::DType;
 using ir::Op;
-using c10::ScalarType;
 
 /// A tensor or number that takes part in arithmetic.
 struct Operand {
-  ir::Value* value = nullptr;   ///< Null: `number`.
+  ir::Value* value = nullptr;  ///< Null: `number`.
   c10::Scalar number;
   ScalarType dtype = ScalarType::Undefined;
   Rank rank = Rank::dimensioned;
@@ -29,14 +29,14 @@ class Call {
 
   // ---- arguments, by their place in the functional schema
   const c10::IValue& arg(size_t i) const { return arguments[i]; }
-  bool has(size_t i) const;                        ///< Given: not None, not an undefined tensor.
+  bool has(size_t i) const;  ///< Given: not None, not an undefined tensor.
   const at::Tensor& tensor(size_t i) const { return arguments[i].toTensor(); }
   int64_t integer(size_t i) const { return arguments[i].toInt(); }
   bool flag(size_t i) const { return arguments[i].toBool(); }
   double real(size_t i) const { return arguments[i].toScalar().toDouble(); }
   c10::Scalar number(size_t i) const { return arguments[i].toScalar(); }
-  Sizes ints(size_t i) const;                      ///< A list of integers; one integer is a list of one; None is empty.
-  std::optional<ScalarType> dtype(size_t i) const; ///< None: nullopt.
+  Sizes ints(size_t i) const;  ///< A list of integers; one integer is a list of one; None is empty.
+  std::optional<ScalarType> dtype(size_t i) const;  ///< None: nullopt.
   /// A tensor or number. Nullopt if no native code exists for it (complex, sparse, ...).
   std::optional<Operand> operand(size_t i);
   std::optional<Operand> operand_of(const at::Tensor& tensor);
@@ -66,8 +66,8 @@ class Call {
   ir::Value* full(const ir::Type* type, const c10::Scalar& number);
 
   // ---- results, in order
-  bool give(ir::Value* value);                     ///< In memory of its own. True, to end a rule with.
-  bool give_tensor(c10::IValue value);             ///< Ready made: views, lists, numbers.
+  bool give(ir::Value* value);          ///< In memory of its own. True, to end a rule with.
+  bool give_tensor(c10::IValue value);  ///< Ready made: views, lists, numbers.
   /// The geometry that the result is written into, if it is written into a tensor of these sizes.
   const ir::Type* target(c10::IntArrayRef sizes) const;
 

@@ -13,8 +13,8 @@ using torch::jit::Stack;
 /// Arguments that operators write although their schemas do not say so.
 struct HiddenWrite {
   std::string_view name;
-  size_t first, last;       ///< Arguments first ... last are written,
-  int training_flag;        ///< if this argument is true.
+  size_t first, last;  ///< Arguments first ... last are written,
+  int training_flag;   ///< if this argument is true.
 };
 constexpr HiddenWrite kHiddenWrites[] = {
     {"aten::native_batch_norm", 3, 4, 5},
@@ -47,7 +47,8 @@ c10::IValue map_tensors(const c10::IValue& value, Change&& change) {
   if (value.isTensor()) return value.toTensor().defined() ? c10::IValue(change(value.toTensor())) : value;
   if (value.isTensorList()) {
     c10::List<at::Tensor> list;
-    for (const at::Tensor& tensor : value.toTensorVector()) list.push_back(tensor.defined() ? change(tensor) : tensor);
+    for (const at::Tensor& tensor : value.toTensorVector())
+      list.push_back(tensor.defined() ? change(tensor) : tensor);
     return list;
   }
   if (value.isOptionalTensorList()) {
@@ -100,7 +101,8 @@ Shapes ask_example(Recorder& recorder, const OpEntry& entry, std::span<const c10
   for (const c10::IValue& argument : arguments) {
     c10::IValue value = map_tensors(argument, [&](const at::Tensor& tensor) {
       if (!is_operand(tensor)) return tensor;
-      return recorder.materialize(tensor, concat(entry.op.schema().name(), " (whose shapes PyTorch tells only for real data)"));
+      return recorder.materialize(
+          tensor, concat(entry.op.schema().name(), " (whose shapes PyTorch tells only for real data)"));
     });
     shapes.arguments.push_back(value);
     shapes.results.push_back(std::move(value));
@@ -123,8 +125,9 @@ Shapes ask_shapes(Recorder& recorder, const OpEntry& entry, std::span<const c10:
 bool returns_only_tensors(const OpEntry& entry) {
   for (const c10::Argument& result : entry.op.schema().returns()) {
     const auto kind = result.type()->kind();
-    const bool list = kind == c10::TypeKind::ListType &&
-                      result.type()->castRaw<c10::ListType>()->getElementType()->kind() == c10::TypeKind::TensorType;
+    const bool list =
+        kind == c10::TypeKind::ListType &&
+        result.type()->castRaw<c10::ListType>()->getElementType()->kind() == c10::TypeKind::TensorType;
     if (kind != c10::TypeKind::TensorType && !list) return false;
   }
   return true;
@@ -174,7 +177,8 @@ class Recording {
     });
     // The payload keeps no tensor of the trace.
     for (c10::IValue& value : payload_.stack)
-      value = map_tensors(value, [](const at::Tensor& tensor) { return is_operand(tensor) ? at::Tensor() : tensor; });
+      value =
+          map_tensors(value, [](const at::Tensor& tensor) { return is_operand(tensor) ? at::Tensor() : tensor; });
     for (size_t i = 0; i < arguments_.size(); ++i)
       if (arguments_[i].isDevice()) device_ = arguments_[i].toDevice();
     if (!device_) device_ = c10::Device(c10::kCPU);
@@ -207,16 +211,19 @@ class Recording {
 
   /// Of a value of the graph: dense, even if ATen's result is a window onto an operand's memory.
   const ir::Type* value_type_of(const at::Tensor& meta) {
-    return recorder_.type(meta.scalar_type(), *device_, meta.sizes(), preserved_strides(meta.sizes(), meta.strides()));
+    return recorder_.type(meta.scalar_type(), *device_, meta.sizes(),
+                          preserved_strides(meta.sizes(), meta.strides()));
   }
 
   void write_back(const Written& written, ir::Value* value) {
     const ViewPtr view = recorder_.view_of(written.tensor);
     if (std::ranges::equal(value->type->sizes, view->type->sizes)) return write(recorder_, *view, value);
     TracerTensor* tracer = as_tracer(written.tensor);
-    if (!tracer || view->parent || view->input >= 0)
-      throw UserError(concat("braze: ", entry_.op.schema().name(), " resizes a tensor that is an input or a view, which "
-                             "cannot be traced. Pass an out= tensor of the right size."));
+    const bool keeps_elements = entry_.moves_view && written.tensor.numel() > 0;
+    if (!tracer || view->parent || view->input >= 0 || keeps_elements)
+      throw UserError(concat("braze: ", entry_.op.schema().name(),
+                             " resizes a tensor that is an input, a view or not "
+                             "empty, which cannot be traced. Pass one of the right size."));
     const at::Tensor fresh = recorder_.wrap_fresh(value, written.tensor.scalar_type(), *device_);
     tracer->rebind(as_tracer(fresh)->view());
   }
@@ -237,7 +244,8 @@ class Recording {
   c10::IValue written_argument(const c10::AliasInfo& alias) {
     const auto& schema = entry_.op.schema().arguments();
     for (size_t i = 0; i < schema.size(); ++i)
-      if (schema[i].alias_info() && schema[i].alias_info()->beforeSets() == alias.beforeSets()) return arguments_[i];
+      if (schema[i].alias_info() && schema[i].alias_info()->beforeSets() == alias.beforeSets())
+        return arguments_[i];
     BRAZE_CHECK(false, entry_.op.schema().name(), " returns a written argument that it does not take");
   }
 
@@ -314,7 +322,8 @@ void record_fallback(Recorder& recorder, const OpEntry& entry, Stack* stack) {
 void record_frozen(Recorder& recorder, const OpEntry& entry, Stack* stack) {
   const size_t first = stack->size() - entry.arguments;
   if (entry.writes)
-    throw UserError(concat("braze: ", entry.op.schema().name(), " writes a result whose shape the data decides, which "
+    throw UserError(concat("braze: ", entry.op.schema().name(),
+                           " writes a result whose shape the data decides, which "
                            "cannot be traced. Use its functional form."));
   bool private_result = false;
   for (size_t i = first; i < stack->size(); ++i)
@@ -329,7 +338,8 @@ void record_frozen(Recorder& recorder, const OpEntry& entry, Stack* stack) {
   }
   if (!private_result) return;
   for (size_t i = first; i < stack->size(); ++i)
-    (*stack)[i] = map_tensors((*stack)[i], [&](const at::Tensor& real) { return recorder.add_private_constant(real); });
+    (*stack)[i] =
+        map_tensors((*stack)[i], [&](const at::Tensor& real) { return recorder.add_private_constant(real); });
 }
 
 }  // namespace braze::capture

@@ -1,9 +1,9 @@
 // capture/generator.h: the CPU's random numbers while tracing.
 //
 // Random operators are recorded, not run. So that programs which handle the generator's state are understood, the
-// generator is given a *marker* state at the beginning and after every random operator: a state that no user sets. A
-// state that is not the one expected was set by the program: if it is an earlier marker, the program goes back to the
-// state of that place (fork_rng), which a call in the graph must save there; else it is a seed (manual_seed).
+// generator is given a *marker* state at the beginning and after every random operator: a state that no user sets.
+// A state that is not the one expected was set by the program: if it is an earlier marker, the program goes back to
+// the state of that place (fork_rng), which a call in the graph must save there; else it is a seed (manual_seed).
 #pragma once
 
 #include <ATen/ATen.h>
@@ -35,13 +35,13 @@ class GeneratorWatch {
  private:
   struct Marker {
     at::Tensor state;
-    ir::Node* after;               ///< The random operator before it; null: the beginning.
-    ir::Value* saved = nullptr;    ///< The state there, once some later place needs it.
+    ir::Node* after;             ///< The random operator before it; null: the beginning.
+    ir::Value* saved = nullptr;  ///< The state there, once some later place needs it.
   };
   void mark(ir::Node* after);
 
   at::Tensor original_, expected_;
-  at::Tensor last_;                ///< Defined after end(): the state that the program left.
+  at::Tensor last_;  ///< Defined after end(): the state that the program left.
   std::vector<Marker> markers_;
 };
 

@@ -14,8 +14,8 @@
 namespace braze::capture {
 namespace {
 
-/// torch.tensor(...) fills a fresh CPU tensor by its pointer. It excludes these keys while it does, and nothing else
-/// excludes all of them; the finished tensor then comes in through lift_fresh.
+/// torch.tensor(...) fills a fresh CPU tensor by its pointer. It excludes these keys while it does, and nothing
+/// else excludes all of them; the finished tensor then comes in through lift_fresh.
 bool builds_python_tensor() {
   return c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::FuncTorchDynamicLayerFrontMode) &&
          c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::FuncTorchDynamicLayerBackMode) &&
@@ -30,8 +30,9 @@ class Kernel final : public c10::OperatorKernel {
     if (entry_->passes || builds_python_tensor()) return op.callBoxed(stack);
     Tracer* tracer = Tracer::current();
     if (!tracer)
-      throw UserError("braze: a tensor of a finished trace was used. Tensors made while tracing do not outlive the "
-                      "traced function, except as its results: do not keep them in attributes or globals.");
+      throw UserError(
+          "braze: a tensor of a finished trace was used. Tensors made while tracing do not outlive the "
+          "traced function, except as its results: do not keep them in attributes or globals.");
     tracer->impl().record(*entry_, stack);
   }
 
@@ -40,10 +41,21 @@ class Kernel final : public c10::OperatorKernel {
 };
 
 /// Operators whose results' shapes, or Python values, the data decides; beside those that PyTorch tags so.
-constexpr std::string_view kDynamic[] = {
-    "aten::nonzero", "aten::nonzero_numpy", "aten::masked_select", "aten::_unique2", "aten::unique_dim",
-    "aten::unique_consecutive", "aten::unique_dim_consecutive", "aten::_unique", "aten::bincount", "aten::equal",
-    "aten::repeat_interleave", "aten::is_nonzero", "aten::argwhere", "aten::_local_scalar_dense", "aten::item"};
+constexpr std::string_view kDynamic[] = {"aten::nonzero",
+                                         "aten::nonzero_numpy",
+                                         "aten::masked_select",
+                                         "aten::_unique2",
+                                         "aten::unique_dim",
+                                         "aten::unique_consecutive",
+                                         "aten::unique_dim_consecutive",
+                                         "aten::_unique",
+                                         "aten::bincount",
+                                         "aten::equal",
+                                         "aten::repeat_interleave",
+                                         "aten::is_nonzero",
+                                         "aten::argwhere",
+                                         "aten::_local_scalar_dense",
+                                         "aten::item"};
 
 std::string_view without_namespace(const std::string& name) {
   const size_t colons = name.find("::");
@@ -89,8 +101,8 @@ class Registry {
     describe(*entry);
     if (known) return;
     handles_.push_back(c10::Dispatcher::singleton().registerImpl(
-        name, kKey, c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<Kernel>(entry)), std::nullopt, nullptr,
-        "braze"));
+        name, kKey, c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<Kernel>(entry)), std::nullopt,
+        nullptr, "braze"));
   }
 
   void describe(OpEntry& entry) {
@@ -99,7 +111,8 @@ class Registry {
     entry.arguments = schema.arguments().size();
     entry.returns = schema.returns().size();
     entry.random = entry.op.hasTag(at::Tag::nondeterministic_seeded);
-    entry.dynamic = entry.op.hasTag(at::Tag::dynamic_output_shape) || entry.op.hasTag(at::Tag::data_dependent_output) ||
+    entry.dynamic = entry.op.hasTag(at::Tag::dynamic_output_shape) ||
+                    entry.op.hasTag(at::Tag::data_dependent_output) ||
                     std::ranges::find(kDynamic, name) != std::end(kDynamic);
     entry.passes = name.starts_with("profiler::");
     entry.writes = false;
@@ -121,7 +134,8 @@ class Registry {
       underived_.push_back(&entry);
   }
 
-  /// Gives in-place and out= operators the rule of their functional form, which may have been registered after them.
+  /// Gives in-place and out= operators the rule of their functional form, which may have been registered after
+  /// them.
   void derive() {
     for (OpEntry* entry : underived_) {
       const c10::FunctionSchema& schema = entry->op.schema();
@@ -146,9 +160,9 @@ class Registry {
 
   const RuleRow* find_rule(std::string_view name) {
     if (rules_.empty())
-      for (const auto table : {pointwise_rules(), activation_rules(), view_rules(), copy_rules(), reduction_rules(),
-                               matmul_rules(), normalisation_rules(), factory_rules(), indexing_rules(),
-                               structure_rules(), host_rules()})
+      for (const auto table :
+           {pointwise_rules(), activation_rules(), view_rules(), copy_rules(), reduction_rules(), matmul_rules(),
+            normalisation_rules(), factory_rules(), indexing_rules(), structure_rules(), host_rules()})
         for (const RuleRow& row : table)
           BRAZE_CHECK(rules_.emplace(row.name, &row).second, "two rules for ", row.name);
     const auto found = rules_.find(name);
@@ -176,7 +190,8 @@ class Listener final : public c10::OpRegistrationListener {
 /// Our own operators, which recorded programs call.
 TORCH_LIBRARY_FRAGMENT(braze, library) {
   library.def("get_generator_state() -> Tensor", [] { return cpu_generator_state(); });
-  library.def("set_generator_state(Tensor state) -> ()", [](const at::Tensor& state) { set_cpu_generator_state(state); });
+  library.def("set_generator_state(Tensor state) -> ()",
+              [](const at::Tensor& state) { set_cpu_generator_state(state); });
 }
 
 }  // namespace

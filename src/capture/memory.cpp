@@ -17,9 +17,9 @@ using Kind = ViewStep::Kind;
 std::optional<c10::SmallVector<int64_t, 5>> dense_order(const ir::Type& type) {
   c10::SmallVector<int64_t, 5> order(type.sizes.size());
   std::iota(order.begin(), order.end(), 0);
+  if (type.numel() == 0) return order;
   std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-    return type.strides[a] != type.strides[b] ? type.strides[a] > type.strides[b]
-                                              : type.sizes[a] > type.sizes[b];
+    return type.strides[a] != type.strides[b] ? type.strides[a] > type.strides[b] : type.sizes[a] > type.sizes[b];
   });
   int64_t expected = 1;
   for (size_t k = order.size(); k-- > 0;) {
@@ -43,8 +43,9 @@ ir::Value* flatten(Recorder& recorder, ir::Value* value) {
   const ir::Type& type = *value->type;
   const auto order = dense_order(type);
   if (!order)
-    throw UserError("braze: a tensor that has gaps in memory was viewed with as_strided() or written through "
-                    "overlapping views, which cannot be traced. Call .contiguous() or .clone() first.");
+    throw UserError(
+        "braze: a tensor that has gaps in memory was viewed with as_strided() or written through "
+        "overlapping views, which cannot be traced. Call .contiguous() or .clone() first.");
   if (!is_identity(*order)) {
     c10::SmallVector<int64_t, 5> sizes, strides;
     for (const int64_t k : *order) {
@@ -52,9 +53,9 @@ ir::Value* flatten(Recorder& recorder, ir::Value* value) {
       strides.push_back(type.strides[k]);
     }
     const std::span<const int64_t> dims(order->data(), order->size());
-    value = graph.create(Op::permute, {value}, {{"dims", dims}},
-                         graph.type(type.dtype, type.device, {sizes.data(), sizes.size()},
-                                    {strides.data(), strides.size()}));
+    value = graph.create(
+        Op::permute, {value}, {{"dims", dims}},
+        graph.type(type.dtype, type.device, {sizes.data(), sizes.size()}, {strides.data(), strides.size()}));
   }
   if (type.rank() == 1) return value;
   const int64_t numel = type.numel();
@@ -65,8 +66,7 @@ ir::Value* flatten(Recorder& recorder, ir::Value* value) {
 ir::Value* unflatten(Recorder& recorder, ir::Value* flat, const ir::Type* type) {
   ir::Graph& graph = recorder.graph();
   const auto order = dense_order(*type);
-  if (is_identity(*order))
-    return type->rank() == 1 ? flat : graph.create(Op::reshape, {flat}, {}, type);
+  if (is_identity(*order)) return type->rank() == 1 ? flat : graph.create(Op::reshape, {flat}, {}, type);
   c10::SmallVector<int64_t, 5> sizes, inverse(order->size());
   for (size_t k = 0; k < order->size(); ++k) {
     sizes.push_back(type->sizes[(*order)[k]]);
@@ -115,8 +115,9 @@ void choose_base(Memory& memory) {
   }
   const auto found = std::ranges::find_if(memory.roots, [&](const ViewPtr& r) { return covers(*r, low, high); });
   if (found == memory.roots.end() || !one_dtype)
-    throw UserError("braze: the traced function writes to a tensor that shares memory with another input, and neither "
-                    "holds the other whole. Pass one of them as a clone().");
+    throw UserError(
+        "braze: the traced function writes to a tensor that shares memory with another input, and neither "
+        "holds the other whole. Pass one of them as a clone().");
   memory.base = found->get();
   for (const ViewPtr& root : memory.roots) {
     if (root.get() == memory.base) continue;
@@ -131,7 +132,8 @@ ir::Value* apply(Recorder& recorder, View& view, ir::Value* parent) {
   switch (step.kind) {
     case Kind::same: return parent;
     case Kind::permute:
-      return graph.create(Op::permute, {parent}, {{"dims", std::span(step.dims.data(), step.dims.size())}}, view.type);
+      return graph.create(Op::permute, {parent}, {{"dims", std::span(step.dims.data(), step.dims.size())}},
+                          view.type);
     case Kind::reshape: return graph.create(Op::reshape, {parent}, {}, view.type);
     case Kind::expand: return graph.create(Op::expand, {parent}, {}, view.type);
     case Kind::slice:
@@ -208,8 +210,9 @@ void write(Recorder& recorder, View& view, ir::Value* value) {
   BRAZE_CHECK(value->type->dtype == view.type->dtype && std::ranges::equal(value->type->sizes, view.type->sizes),
               "a write changes the type of a view");
   if (memory.untracked_alias)
-    throw UserError("braze: the traced function writes to a tensor that has a view of another dtype (view_as_real, "
-                    "view(dtype)). Take a clone() before one of the two.");
+    throw UserError(
+        "braze: the traced function writes to a tensor that has a view of another dtype (view_as_real, "
+        "view(dtype)). Take a clone() before one of the two.");
   if (memory.version == 0 && memory.roots.size() > 1) choose_base(memory);
   if (&view == memory.base) {
     if (value->type != view.type) value = recorder.graph().create(Op::cast, {value}, {}, view.type);

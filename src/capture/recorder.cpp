@@ -20,13 +20,15 @@ constexpr int64_t kKnownElements = 16384;
 
 void check_traceable(const at::Tensor& real, std::string_view what) {
   if (real.layout() != c10::kStrided || real.is_quantized() || !real.has_storage())
-    throw UserError(concat("braze: ", what, " is a ", real.is_quantized() ? "quantized" : c10::str(real.layout()),
-                           " tensor; only strided ones can be traced. Convert it with to_dense() or dequantize()."));
+    throw UserError(
+        concat("braze: ", what, " is a ", real.is_quantized() ? "quantized" : c10::str(real.layout()),
+               " tensor; only strided ones can be traced. Convert it with to_dense() or dequantize()."));
   if (!real.is_cpu() && !real.is_cuda())
     throw UserError(concat("braze: ", what, " is on device ", c10::str(real.device()),
                            "; tensors on the CPU or a CUDA device can be traced."));
   if (real.is_conj() || real.is_neg())
-    throw UserError(concat("braze: ", what, " is a lazy conjugate or negative view; call resolve_conj() or "
+    throw UserError(concat("braze: ", what,
+                           " is a lazy conjugate or negative view; call resolve_conj() or "
                            "resolve_neg() before."));
 }
 
@@ -73,8 +75,9 @@ at::Tensor Recorder::wrap_lazy(const ir::Type* type, ScalarType dtype, c10::Devi
 const ViewPtr& Recorder::view_of(const at::Tensor& tensor) {
   if (const TracerTensor* tracer = as_tracer(tensor)) {
     if (tracer->trace() != serial_)
-      throw UserError("braze: a tensor of a finished trace was used. Tensors made while tracing do not outlive the "
-                      "traced function, except as its results: do not keep them in attributes or globals.");
+      throw UserError(
+          "braze: a tensor of a finished trace was used. Tensors made while tracing do not outlive the "
+          "traced function, except as its results: do not keep them in attributes or globals.");
     return tracer->view();
   }
   if (const auto found = bound_.find(tensor.unsafeGetTensorImpl()); found != bound_.end() && found->second.view)
@@ -99,7 +102,8 @@ const ViewPtr& Recorder::bind(const at::Tensor& real, ir::InputKind kind, std::s
     if (memory->version > 0) {
       bound.view = window_of_base(*memory, mine, real.storage_offset());
       if (!bound.view)
-        throw UserError(concat("braze: `", name, "` shares memory with a tensor that the traced function has written "
+        throw UserError(concat("braze: `", name,
+                               "` shares memory with a tensor that the traced function has written "
                                "to, in a way that cannot be followed. Pass one of them as a clone()."));
       return bound.view;
     }
@@ -200,11 +204,11 @@ bool Recorder::deliver(Call& call) {
 void Recorder::move_view(const OpEntry& entry, const at::Tensor& target, const at::Tensor& view) {
   TracerTensor* tracer = as_tracer(target);
   if (tracer && tracer->view() == view_of(view)) return;
-  const bool outside = !tracer || std::ranges::any_of(bound_, [&](const auto& row) {
-    return row.second.tracer.is_same(target);
-  });
+  const bool outside =
+      !tracer || std::ranges::any_of(bound_, [&](const auto& row) { return row.second.tracer.is_same(target); });
   if (outside)
-    throw UserError(concat("braze: ", entry.op.schema().name(), " changes the shape of a tensor that is an input, which "
+    throw UserError(concat("braze: ", entry.op.schema().name(),
+                           " changes the shape of a tensor that is an input, which "
                            "cannot be traced. Use the form without the underscore."));
   tracer->rebind(view_of(view));
 }
@@ -300,7 +304,8 @@ ir::Node* Recorder::create_call(CallPayload payload, std::span<ir::Value* const>
 
 ir::Value* Recorder::call_simple(const char* name, std::initializer_list<ir::Value*> operands,
                                  std::vector<c10::IValue> arguments, const ir::Type* type) {
-  CallPayload payload{c10::Dispatcher::singleton().findSchemaOrThrow(name, ""), std::move(arguments), {}, {}, {{0, -1}}};
+  CallPayload payload{
+      c10::Dispatcher::singleton().findSchemaOrThrow(name, ""), std::move(arguments), {}, {}, {{0, -1}}};
   uint32_t operand = 0;
   for (uint32_t k = 0; k < payload.stack.size(); ++k)
     if (payload.stack[k].isTensor()) payload.slots.push_back({k, -1, operand++});

@@ -29,7 +29,8 @@ class Recorder {
 
   // ---- tensors and values
   ir::Graph& graph() { return *graph_; }
-  /// The view that a tensor stands for; a real tensor becomes a graph input. Throws UserError for what cannot be one.
+  /// The view that a tensor stands for; a real tensor becomes a graph input. Throws UserError for what cannot be
+  /// one.
   const ViewPtr& view_of(const at::Tensor& tensor);
   ir::Value* value_of(const at::Tensor& tensor) { return read(*this, *view_of(tensor)); }
   const ir::Type* type(c10::ScalarType dtype, c10::Device device, c10::IntArrayRef sizes, c10::IntArrayRef strides);
@@ -43,7 +44,8 @@ class Recorder {
   at::Tensor add_private_constant(const at::Tensor& real);
 
   // ---- calls
-  /// A `call` of an operator with one result. `operands` are its tensor arguments in order: the tensors of `arguments`.
+  /// A `call` of an operator with one result. `operands` are its tensor arguments in order: the tensors of
+  /// `arguments`.
   ir::Value* call_simple(const char* name, std::initializer_list<ir::Value*> operands,
                          std::vector<c10::IValue> arguments, const ir::Type* type);
   /// A `call` node for a payload; `payload.results` says how many results it has.
@@ -66,10 +68,10 @@ class Recorder {
 
  private:
   struct Bound {
-    at::Tensor real;        ///< Keeps the TensorImpl alive, so that its address is its identity.
+    at::Tensor real;  ///< Keeps the TensorImpl alive, so that its address is its identity.
     ViewPtr view;
-    at::Tensor tracer;      ///< For an argument: what stands for it.
-    at::Tensor gradient;    ///< `.grad` as it was.
+    at::Tensor tracer;    ///< For an argument: what stands for it.
+    at::Tensor gradient;  ///< `.grad` as it was.
   };
 
   Memory& new_memory(const ir::Type* type, c10::Device device, ir::Value* value);
@@ -90,7 +92,7 @@ class Recorder {
   std::unordered_map<const c10::StorageImpl*, Memory*> storages_;
   std::unordered_map<const c10::TensorImpl*, std::string> names_;
   std::unordered_map<const Memory*, uint32_t> output_of_;
-  std::vector<at::Tensor> inputs_;      ///< The real tensor of each graph input.
+  std::vector<at::Tensor> inputs_;  ///< The real tensor of each graph input.
   std::unordered_map<const ir::Value*, at::Tensor> known_;
   std::vector<CallPayload> payloads_;
   std::vector<std::string> warnings_;

@@ -12,16 +12,17 @@ namespace braze::capture {
 class Call;
 struct RuleRow;
 
-/// Records one call as IR nodes or views. False, before anything was written: this call is not one of those that the
-/// rule knows (or eager raises), so the operator becomes a `call` node, or raises from PyTorch's own checks.
+/// Records one call as IR nodes or views. False, before anything was written: this call is not one of those that
+/// the rule knows (or eager raises), so the operator becomes a `call` node, or raises from PyTorch's own checks.
 using Rule = bool (*)(Call& call, const RuleRow& row);
 
-/// One row of a rule table: an operator's functional form. Its in-place form (`name_`) and its out= forms are derived.
+/// One row of a rule table: an operator's functional form. Its in-place form (`name_`) and its out= forms are
+/// derived.
 struct RuleRow {
-  std::string_view name;     ///< "add.Tensor": without namespace, with overload.
+  std::string_view name;  ///< "add.Tensor": without namespace, with overload.
   Rule rule;
-  ir::Op op = ir::Op::input; ///< For rules shared by several operators.
-  int variant = 0;           ///< Likewise.
+  ir::Op op = ir::Op::input;  ///< For rules shared by several operators.
+  int variant = 0;            ///< Likewise.
 };
 
 /// The tables, by topic: rules_*.cpp.
@@ -50,12 +51,13 @@ struct OpEntry {
   const RuleRow* rule = nullptr;
   Mode mode = Mode::functional;
   uint32_t arguments = 0, returns = 0, outs = 0;
-  bool random = false;   ///< Draws from a generator.
-  bool dynamic = false;  ///< The data decides the shapes of its results, or it returns a Python value made from data.
-  bool passes = false;   ///< Not of the user's program (profiling): runs as if nothing were traced.
-  bool writes = false;   ///< Some argument, by its schema.
+  bool random = false;  ///< Draws from a generator.
+  bool dynamic =
+      false;  ///< The data decides the shapes of its results, or it returns a Python value made from data.
+  bool passes = false;      ///< Not of the user's program (profiling): runs as if nothing were traced.
+  bool writes = false;      ///< Some argument, by its schema.
   bool moves_view = false;  ///< In place on the tensor's sizes and strides, not on its elements (t_, squeeze_).
-  bool pure = false;     ///< Writes nothing, draws nothing.
+  bool pure = false;        ///< Writes nothing, draws nothing.
 };
 
 /// Arguments that an operator writes: by its schema, and by a table where schemas lie (batch norm's statistics).

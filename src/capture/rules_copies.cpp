@@ -55,7 +55,8 @@ bool write_into(Call& call, const Operand& target, const Operand& value) {
 /// copy_(self, src, non_blocking)
 bool copy_into(Call& call, const RuleRow&) {
   const auto target = call.operand(0), value = call.operand(1);
-  if (!target || !value || (!value->is_number() && call.tensor(1).device() != call.tensor(0).device())) return false;
+  if (!target || !value || (!value->is_number() && call.tensor(1).device() != call.tensor(0).device()))
+    return false;
   return write_into(call, *target, *value);
 }
 
@@ -83,14 +84,8 @@ bool filled_copy(Call& call, const RuleRow&) {
 
 std::span<const RuleRow> copy_rules() {
   static constexpr RuleRow rows[] = {
-      {"clone", clone},
-      {"_to_copy", to_copy},
-      {"copy_", copy_into},
-      {"copy", filled_copy},
-      {"fill_.Scalar", fill},
-      {"fill_.Tensor", fill},
-      {"fill.Scalar", filled_copy},
-      {"fill.Tensor", filled_copy},
+      {"clone", clone},       {"_to_copy", to_copy},  {"copy_", copy_into},         {"copy", filled_copy},
+      {"fill_.Scalar", fill}, {"fill_.Tensor", fill}, {"fill.Scalar", filled_copy}, {"fill.Tensor", filled_copy},
       {"zero_", zero},
   };
   return rows;

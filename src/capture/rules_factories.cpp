@@ -10,33 +10,48 @@ constexpr int kNone = -1;
 
 /// Where the arguments of a factory stand. The dtype is followed by layout, device, pin_memory.
 struct Form {
-  int sizes;        ///< Argument with the sizes; kNone: those of argument 0, a tensor.
-  int fill;         ///< Argument with the value; kNone: see `value`.
+  int sizes;  ///< Argument with the sizes; kNone: those of argument 0, a tensor.
+  int fill;   ///< Argument with the value; kNone: see `value`.
   int dtype;
-  int like;         ///< Argument whose dtype and device are the defaults; kNone: the global ones.
-  int strides;      ///< Argument with strides.
-  int format;       ///< Argument with a memory format.
+  int like;     ///< Argument whose dtype and device are the defaults; kNone: the global ones.
+  int strides;  ///< Argument with strides.
+  int format;   ///< Argument with a memory format.
   double value;
 };
 
-enum FormName { kFull, kZeros, kOnes, kEmpty, kEmptyStrided, kFullLike, kZerosLike, kOnesLike, kEmptyLike, kNewFull,
-                kNewZeros, kNewOnes, kNewEmpty, kNewEmptyStrided, kScalarTensor };
+enum FormName {
+  kFull,
+  kZeros,
+  kOnes,
+  kEmpty,
+  kEmptyStrided,
+  kFullLike,
+  kZerosLike,
+  kOnesLike,
+  kEmptyLike,
+  kNewFull,
+  kNewZeros,
+  kNewOnes,
+  kNewEmpty,
+  kNewEmptyStrided,
+  kScalarTensor
+};
 constexpr Form kForms[] = {
-    {0, 1, 2, kNone, kNone, kNone, 0},        // full(size, fill_value, *, dtype, layout, device, pin_memory)
-    {0, kNone, 1, kNone, kNone, kNone, 0},    // zeros(size, *, dtype, ...)
-    {0, kNone, 1, kNone, kNone, kNone, 1},    // ones(size, *, dtype, ...)
-    {0, kNone, 1, kNone, kNone, 5, 0},        // empty.memory_format(size, *, dtype, ..., memory_format)
-    {0, kNone, 2, kNone, 1, kNone, 0},        // empty_strided(size, stride, *, dtype, ...)
-    {kNone, 1, 2, 0, kNone, 6, 0},            // full_like(self, fill_value, *, dtype, ..., memory_format)
-    {kNone, kNone, 1, 0, kNone, 5, 0},        // zeros_like(self, *, dtype, ..., memory_format)
-    {kNone, kNone, 1, 0, kNone, 5, 1},        // ones_like
-    {kNone, kNone, 1, 0, kNone, 5, 0},        // empty_like
-    {1, 2, 3, 0, kNone, kNone, 0},            // new_full(self, size, fill_value, *, dtype, ...)
-    {1, kNone, 2, 0, kNone, kNone, 0},        // new_zeros(self, size, *, dtype, ...)
-    {1, kNone, 2, 0, kNone, kNone, 1},        // new_ones
-    {1, kNone, 2, 0, kNone, kNone, 0},        // new_empty
-    {1, kNone, 3, 0, 2, kNone, 0},            // new_empty_strided(self, size, stride, *, dtype, ...)
-    {kNone, 0, 1, kNone, kNone, kNone, 0},    // scalar_tensor(s, *, dtype, ...)
+    {0, 1, 2, kNone, kNone, kNone, 0},      // full(size, fill_value, *, dtype, layout, device, pin_memory)
+    {0, kNone, 1, kNone, kNone, kNone, 0},  // zeros(size, *, dtype, ...)
+    {0, kNone, 1, kNone, kNone, kNone, 1},  // ones(size, *, dtype, ...)
+    {0, kNone, 1, kNone, kNone, 5, 0},      // empty.memory_format(size, *, dtype, ..., memory_format)
+    {0, kNone, 2, kNone, 1, kNone, 0},      // empty_strided(size, stride, *, dtype, ...)
+    {kNone, 1, 2, 0, kNone, 6, 0},          // full_like(self, fill_value, *, dtype, ..., memory_format)
+    {kNone, kNone, 1, 0, kNone, 5, 0},      // zeros_like(self, *, dtype, ..., memory_format)
+    {kNone, kNone, 1, 0, kNone, 5, 1},      // ones_like
+    {kNone, kNone, 1, 0, kNone, 5, 0},      // empty_like
+    {1, 2, 3, 0, kNone, kNone, 0},          // new_full(self, size, fill_value, *, dtype, ...)
+    {1, kNone, 2, 0, kNone, kNone, 0},      // new_zeros(self, size, *, dtype, ...)
+    {1, kNone, 2, 0, kNone, kNone, 1},      // new_ones
+    {1, kNone, 2, 0, kNone, kNone, 0},      // new_empty
+    {1, kNone, 3, 0, 2, kNone, 0},          // new_empty_strided(self, size, stride, *, dtype, ...)
+    {kNone, 0, 1, kNone, kNone, kNone, 0},  // scalar_tensor(s, *, dtype, ...)
 };
 
 /// dtype, layout, device, pin_memory from argument `i` on: native and on a device that can be traced?
@@ -86,7 +101,7 @@ bool filled(Call& call, const RuleRow& row) {
   for (const int64_t size : sizes)
     if (size < 0) return false;
   const bool has_format = form.format != kNone && call.has(form.format);
-  const auto format = has_format ? call.arg(form.format).toMemoryFormat()
+  const auto format = has_format                                   ? call.arg(form.format).toMemoryFormat()
                       : form.format != kNone && form.like != kNone ? c10::MemoryFormat::Preserve
                                                                    : c10::MemoryFormat::Contiguous;
   if (form.strides != kNone)

@@ -20,7 +20,8 @@ bool embedding(Call& call, const RuleRow&) {
 /// index_select(self, dim, index)
 bool index_select(Call& call, const RuleRow&) {
   const auto x = call.operand(0), index = call.operand(2);
-  if (!x || !index || x->is_number() || !is_index(*index) || x->sizes.empty() || index->sizes.size() != 1) return false;
+  if (!x || !index || x->is_number() || !is_index(*index) || x->sizes.empty() || index->sizes.size() != 1)
+    return false;
   const auto dim = wrap(call.integer(1), static_cast<int64_t>(x->sizes.size()));
   if (!dim) return false;
   Sizes sizes = x->sizes;
@@ -42,8 +43,8 @@ bool gather(Call& call, const RuleRow&) {
       call.node(Op::gather, {x->value, index->value}, call.contiguous(x->dtype, index->sizes), {{"dim", *dim}}));
 }
 
-/// index.Tensor(self, indices): integer tensors for adjacent dimensions of a contiguous tensor. Masks have shapes that
-/// the data decides; other layouts have strides that TensorIterator decides.
+/// index.Tensor(self, indices): integer tensors for adjacent dimensions of a contiguous tensor. Masks have shapes
+/// that the data decides; other layouts have strides that TensorIterator decides.
 bool index(Call& call, const RuleRow&) {
   const auto x = call.operand(0);
   if (!x || x->is_number() || x->strides != contiguous(x->sizes)) return false;

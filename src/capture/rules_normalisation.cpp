@@ -81,7 +81,9 @@ bool batch_norm(Call& call, const RuleRow& row) {
     if (!parts[k] || parts[k]->dtype != x->dtype || parts[k]->sizes != channels) return false;
   }
   const ir::Type* row_type = call.contiguous(x->dtype, channels);
-  const auto rows = [&](Op op, std::initializer_list<ir::Value*> operands) { return call.node(op, operands, row_type); };
+  const auto rows = [&](Op op, std::initializer_list<ir::Value*> operands) {
+    return call.node(op, operands, row_type);
+  };
   ir::Value* variance = rows(Op::add, {parts[3]->value, call.scalar(x->dtype, call.real(form.eps))});
   ir::Value* scale = rows(Op::div, {call.scalar(x->dtype, 1), rows(Op::sqrt, {variance})});
   if (parts[0]) scale = rows(Op::mul, {scale, parts[0]->value});

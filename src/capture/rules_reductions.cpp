@@ -10,11 +10,11 @@ namespace {
 
 /// What a reduction runs over.
 struct Axes {
-  Sizes dims;        ///< Sorted.
+  Sizes dims;  ///< Sorted.
   bool keepdim = false;
-  Sizes result;      ///< Sizes of the result.
-  Sizes kept;        ///< Sizes of the result with keepdim.
-  int64_t count = 1; ///< Elements that go into one result.
+  Sizes result;       ///< Sizes of the result.
+  Sizes kept;         ///< Sizes of the result with keepdim.
+  int64_t count = 1;  ///< Elements that go into one result.
 };
 
 /// `dims` empty means all of them.
@@ -74,7 +74,8 @@ bool sum_like(Call& call, const RuleRow& row) {
   const auto axes = axes_of(call, *x, form);
   if (!axes) return false;
   const bool integral = c10::isIntegralType(x->dtype, true);
-  const ScalarType dtype = call.dtype(form.dtype).value_or(integral && row.op != Op::mean ? ScalarType::Long : x->dtype);
+  const ScalarType dtype =
+      call.dtype(form.dtype).value_or(integral && row.op != Op::mean ? ScalarType::Long : x->dtype);
   if (!is_native(dtype) || (row.op == Op::mean && !c10::isFloatingType(dtype))) return false;
   ir::Value* value = call.cast(x->value, to_dtype(dtype));
   // A 0-dim tensor has nothing to reduce.
@@ -140,8 +141,9 @@ bool variance(Call& call, const RuleRow& row) {
   const double correction = call.has(2) ? call.real(2) : 1.0;
   const ir::Type* type = call.contiguous(x->dtype, axes->result);
   const std::span<const int64_t> dims(axes->dims.data(), axes->dims.size());
-  ir::Value* value = call.node(Op::var, {x->value}, type,
-                               {{"dims", dims}, {"keepdim", axes->keepdim}, {"correction", ir::Number::of(correction)}});
+  ir::Value* value =
+      call.node(Op::var, {x->value}, type,
+                {{"dims", dims}, {"keepdim", axes->keepdim}, {"correction", ir::Number::of(correction)}});
   if (row.variant & kStd) value = call.node(Op::sqrt, {value}, type);
   call.give(value);
   return !(row.variant & kWithMean) || call.give(reduce(call, Op::mean, x->value, *axes));

@@ -41,7 +41,8 @@ at::Tensor make(Call& call, const Source& x, ViewStep step, c10::IntArrayRef siz
                 int64_t offset) {
   const auto dtype = x.tensor.scalar_type();
   const auto device = x.tensor.device();
-  return call.recorder.wrap(derive(call, x.view, std::move(step), dtype, device, sizes, strides, offset), dtype, device);
+  return call.recorder.wrap(derive(call, x.view, std::move(step), dtype, device, sizes, strides, offset), dtype,
+                            device);
 }
 
 bool give(Call& call, const Source& x, ViewStep step, c10::IntArrayRef sizes, c10::IntArrayRef strides) {
@@ -293,15 +294,17 @@ bool as_strided(Call& call, const RuleRow&) {
   if (!x || !is_native_view(*x)) return false;
   const Sizes sizes = call.ints(1), strides = call.ints(2);
   const auto negative = [](int64_t n) { return n < 0; };
-  if (sizes.size() != strides.size() || std::ranges::any_of(sizes, negative) || std::ranges::any_of(strides, negative))
+  if (sizes.size() != strides.size() || std::ranges::any_of(sizes, negative) ||
+      std::ranges::any_of(strides, negative))
     return false;
   const int64_t offset = call.has(3) ? call.integer(3) : x->tensor.storage_offset();
   const auto dtype = x->tensor.scalar_type();
   const ViewPtr window =
       window_of_base(*x->view->memory, call.recorder.type(dtype, x->tensor.device(), sizes, strides), offset);
   if (!window)
-    throw UserError("braze: as_strided() reaches beyond the tensor that it was called on, or that tensor has gaps in "
-                    "memory, which cannot be traced. Call it on the whole tensor, or on a clone().");
+    throw UserError(
+        "braze: as_strided() reaches beyond the tensor that it was called on, or that tensor has gaps in "
+        "memory, which cannot be traced. Call it on the whole tensor, or on a clone().");
   return call.give_tensor(call.recorder.wrap(window, dtype, x->tensor.device()));
 }
 

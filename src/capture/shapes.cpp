@@ -39,7 +39,8 @@ std::optional<Sizes> common_layout(std::span<const Layout> operands, c10::IntArr
   };
   Sizes last;
   if (all_channels_last)
-    last = format_strides(sizes, sizes.size() == 4 ? c10::MemoryFormat::ChannelsLast : c10::MemoryFormat::ChannelsLast3d);
+    last = format_strides(sizes,
+                          sizes.size() == 4 ? c10::MemoryFormat::ChannelsLast : c10::MemoryFormat::ChannelsLast3d);
   for (const Layout& operand : operands) {
     if (operand.sizes != sizes) return std::nullopt;
     all_contiguous &= numel(sizes) == 0 || !differs(operand.strides, rows);

@@ -12,15 +12,16 @@ using Sizes = c10::SmallVector<int64_t, 5>;
 /// How much an operand's element type counts in promotion.
 enum class Rank : uint8_t { dimensioned, zero_dim, number };
 
-/// PyTorch's result_type: tensors with dimensions decide, then 0-dim tensors, then Python numbers; a lower rank only
-/// raises the kind (integer to float). Source: ATen/native/TypeProperties.cpp, torch.result_type.
+/// PyTorch's result_type: tensors with dimensions decide, then 0-dim tensors, then Python numbers; a lower rank
+/// only raises the kind (integer to float). Source: ATen/native/TypeProperties.cpp, torch.result_type.
 class Promotion {
  public:
   void add(c10::ScalarType dtype, Rank rank);
   c10::ScalarType result() const;
 
  private:
-  c10::ScalarType by_rank_[3] = {c10::ScalarType::Undefined, c10::ScalarType::Undefined, c10::ScalarType::Undefined};
+  c10::ScalarType by_rank_[3] = {c10::ScalarType::Undefined, c10::ScalarType::Undefined,
+                                 c10::ScalarType::Undefined};
 };
 
 /// The broadcast shape of both in `sizes`; false if there is none.
@@ -36,7 +37,8 @@ Sizes iterator_strides(std::span<const Layout> operands, c10::IntArrayRef sizes)
 
 Sizes contiguous(c10::IntArrayRef sizes);
 int64_t numel(c10::IntArrayRef sizes);
-/// clone() and empty_like() with torch.preserve_format: the same strides if dense, else dense ones of the same order.
+/// clone() and empty_like() with torch.preserve_format: the same strides if dense, else dense ones of the same
+/// order.
 Sizes preserved_strides(c10::IntArrayRef sizes, c10::IntArrayRef strides);
 bool is_dense(c10::IntArrayRef sizes, c10::IntArrayRef strides);
 /// Of an explicit memory format (Preserve excluded).

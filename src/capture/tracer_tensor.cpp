@@ -38,8 +38,8 @@ c10::intrusive_ptr<c10::TensorImpl> TracerTensor::shallow_copy_and_detach(
   return copy(version_counter, allow_tensor_metadata_change);
 }
 
-c10::intrusive_ptr<c10::TensorImpl> TracerTensor::shallow_copy_and_detach(
-    c10::VariableVersion&& version_counter, bool allow_tensor_metadata_change) const {
+c10::intrusive_ptr<c10::TensorImpl> TracerTensor::shallow_copy_and_detach(c10::VariableVersion&& version_counter,
+                                                                          bool allow_tensor_metadata_change) const {
   return copy(std::move(version_counter), allow_tensor_metadata_change);
 }
 

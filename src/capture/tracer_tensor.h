@@ -11,8 +11,9 @@ namespace braze::capture {
 /// The dispatch key of braze's kernels: a backend key that no backend uses.
 constexpr auto kKey = c10::DispatchKey::CustomRNGKeyId;
 
-/// While it lives operators of this thread run for real: not recorded, even on tracers (which have no other kernels).
-/// Factories are recorded only because the Scope excludes BackendSelect, which would choose the CPU's kernel.
+/// While it lives operators of this thread run for real: not recorded, even on tracers (which have no other
+/// kernels). Factories are recorded only because the Scope excludes BackendSelect, which would choose the CPU's
+/// kernel.
 class RunForReal {
  public:
   RunForReal() : guard_(without_tracing()) {}

@@ -46,8 +46,8 @@ inline c10::IntArrayRef to_ref(std::span<const int64_t> values) {
   return {values.data(), values.size()};
 }
 
-/// `scalar` as an element of `dtype` enters arithmetic: what eager's kernels convert it to first. Numbers for f16 and
-/// bf16 are rounded to f32 only, the type that those kernels compute in.
+/// `scalar` as an element of `dtype` enters arithmetic: what eager's kernels convert it to first. Numbers for f16
+/// and bf16 are rounded to f32 only, the type that those kernels compute in.
 inline ir::Number to_number(const c10::Scalar& scalar, ir::DType dtype) {
   switch (ir::kind(dtype)) {
     case ir::DTypeKind::floating: {
