@@ -57,8 +57,14 @@ Memory& Recorder::new_memory(const ir::Type* type, c10::Device device, ir::Value
   return memory;
 }
 
+at::Tensor Recorder::wrap_view(ViewPtr view, const at::Tensor& base) {
+  return at::detail::make_tensor<TracerTensor>(std::move(view), serial_, base.scalar_type(), base.device(),
+                                               base.is_inference());
+}
+
 at::Tensor Recorder::wrap(ViewPtr view, ScalarType dtype, c10::Device device) {
-  return at::detail::make_tensor<TracerTensor>(std::move(view), serial_, dtype, device);
+  return at::detail::make_tensor<TracerTensor>(std::move(view), serial_, dtype, device,
+                                               c10::InferenceMode::is_enabled());
 }
 
 at::Tensor Recorder::wrap_fresh(ir::Value* value, ScalarType dtype, c10::Device device) {

@@ -39,6 +39,8 @@ class Recorder {
   /// Likewise; the value is made when it is first read.
   at::Tensor wrap_lazy(const ir::Type* type, c10::ScalarType dtype, c10::Device device,
                        std::function<ir::Value*()> make);
+  /// A view of `base`: an inference tensor exactly if that is one.
+  at::Tensor wrap_view(ViewPtr view, const at::Tensor& base);
   at::Tensor wrap(ViewPtr view, c10::ScalarType dtype, c10::Device device);
   /// A tensor that nobody else holds (torch.tensor(...)); 0-dim ones become scalar nodes.
   at::Tensor add_private_constant(const at::Tensor& real);

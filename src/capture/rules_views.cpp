@@ -41,8 +41,8 @@ at::Tensor make(Call& call, const Source& x, ViewStep step, c10::IntArrayRef siz
                 int64_t offset) {
   const auto dtype = x.tensor.scalar_type();
   const auto device = x.tensor.device();
-  return call.recorder.wrap(derive(call, x.view, std::move(step), dtype, device, sizes, strides, offset), dtype,
-                            device);
+  return call.recorder.wrap_view(derive(call, x.view, std::move(step), dtype, device, sizes, strides, offset),
+                                 x.tensor);
 }
 
 bool give(Call& call, const Source& x, ViewStep step, c10::IntArrayRef sizes, c10::IntArrayRef strides) {
@@ -63,7 +63,7 @@ bool is_native_view(const Source& x) {
 bool same(Call& call, const RuleRow&) {
   const auto x = source(call);
   if (!x) return false;
-  return call.give_tensor(call.recorder.wrap(x->view, x->tensor.scalar_type(), x->tensor.device()));
+  return call.give_tensor(call.recorder.wrap_view(x->view, x->tensor));
 }
 
 bool reshape_to(Call& call, const Source& x, const Sizes& sizes, c10::IntArrayRef strides) {
@@ -305,7 +305,7 @@ bool as_strided(Call& call, const RuleRow&) {
     throw UserError(
         "braze: as_strided() reaches beyond the tensor that it was called on, or that tensor has gaps in "
         "memory, which cannot be traced. Call it on the whole tensor, or on a clone().");
-  return call.give_tensor(call.recorder.wrap(window, dtype, x->tensor.device()));
+  return call.give_tensor(call.recorder.wrap_view(window, x->tensor));
 }
 
 /// A tensor that comes into the trace: one of torch.tensor(...) is nobody else's.

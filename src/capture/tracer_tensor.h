@@ -32,7 +32,8 @@ class RunForReal {
 /// autograd's keys. Shallow copies (detach in autograd, `.data`, saved outputs) stand for the same view.
 class TracerTensor final : public c10::TensorImpl {
  public:
-  TracerTensor(ViewPtr view, uint64_t trace, c10::ScalarType dtype, c10::Device device);
+  /// `inference`: an inference tensor, without autograd's keys. (Views of others are none, even in inference mode.)
+  TracerTensor(ViewPtr view, uint64_t trace, c10::ScalarType dtype, c10::Device device, bool inference);
 
   const ViewPtr& view() const { return view_; }
   uint64_t trace() const { return trace_; }

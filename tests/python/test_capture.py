@@ -396,3 +396,19 @@ def test_copies_helper_keeps_layout():
     # The comparisons above mean nothing if the copies were laid out otherwise.
     a = torch.randn(6, 4).t()
     assert copies(a).stride() == a.stride()
+
+
+def test_inference_mode():
+    weight = torch.nn.Parameter(torch.randn(3))
+
+    def fn(a):
+        b = weight[:2] * a[:2]
+        b[0].add_(1)
+        a.mul_(2)
+        return b, a.t()
+
+    for made_inside in (False, True):
+        with torch.inference_mode(made_inside):
+            a = torch.randn(3)
+        with torch.inference_mode():
+            check(fn, a)
