@@ -3,7 +3,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 
 #include <algorithm>
-#include <cstring>
+#include <atomic>
 #include <mutex>
 
 #include "capture/recorder.h"
@@ -11,12 +11,36 @@
 namespace braze::capture {
 namespace {
 
-bool same_bytes(const at::Tensor& a, const at::Tensor& b) {
-  return a.nbytes() == b.nbytes() && std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
+/// Seeds from here on are markers, a new one each time; nobody else takes them.
+constexpr uint64_t kFirstMarker = 0xb7a2e5ee00000000;
+constexpr uint64_t kMarkers = uint64_t{1} << 32;
+
+bool is_marker(uint64_t seed) {
+  return seed - kFirstMarker < kMarkers;
 }
 
-/// A seed that nobody uses: the marker only has to differ from every state that a program sets.
-constexpr uint64_t kMarkerSeed = 0xb7a2e5eed00d1e55;
+uint64_t next_marker() {
+  static std::atomic<uint32_t> counter{0};
+  return kFirstMarker + counter++;
+}
+
+uint64_t cpu_generator_seed() {
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const std::lock_guard<std::mutex> lock(generator.mutex());
+  return generator.current_seed();
+}
+
+/// The traces of all threads that watch the generator now: it is one for the process, and so is this.
+struct Watchers {
+  std::mutex mutex;
+  int count = 0;
+  at::Tensor original;
+
+  static Watchers& instance() {
+    static Watchers watchers;
+    return watchers;
+  }
+};
 
 }  // namespace
 
@@ -35,18 +59,19 @@ void set_cpu_generator_state(const at::Tensor& state) {
 void GeneratorWatch::begin() {
   last_.reset();
   markers_.clear();
-  original_ = cpu_generator_state();
+  Watchers& watchers = Watchers::instance();
+  const std::lock_guard<std::mutex> lock(watchers.mutex);
+  if (watchers.count++ == 0) watchers.original = cpu_generator_state();
+  original_ = watchers.original;
   mark(nullptr);
 }
 
 void GeneratorWatch::mark(ir::Node* after) {
+  expected_seed_ = next_marker();
+  markers_.push_back({expected_seed_, after});
   at::Generator generator = at::detail::getDefaultCPUGenerator();
-  {
-    const std::lock_guard<std::mutex> lock(generator.mutex());
-    generator.set_current_seed(kMarkerSeed + markers_.size());
-  }
-  expected_ = cpu_generator_state();
-  markers_.push_back({expected_, after});
+  const std::lock_guard<std::mutex> lock(generator.mutex());
+  generator.set_current_seed(expected_seed_);
 }
 
 void GeneratorWatch::advance(ir::Node* random) {
@@ -54,35 +79,40 @@ void GeneratorWatch::advance(ir::Node* random) {
 }
 
 void GeneratorWatch::sync(Recorder& recorder) {
-  if (!expected_.defined()) return;
-  const at::Tensor now = last_.defined() ? last_ : cpu_generator_state();
-  if (same_bytes(now, expected_)) return;
+  if (!original_.defined()) return;
+  const uint64_t seed = last_.defined() ? last_seed_ : cpu_generator_seed();
+  if (seed == expected_seed_) return;
+  const auto marker = std::ranges::find(markers_, seed, &Marker::seed);
+  const bool mine = marker != markers_.end();
+  if (!mine && is_marker(seed)) return;  // Of a trace on another thread.
   auto& dispatcher = c10::Dispatcher::singleton();
-  CallPayload payload{dispatcher.findSchemaOrThrow("braze::set_generator_state", ""), {now}, {}, {}, {}};
-  const auto marker = std::ranges::find_if(markers_, [&](const Marker& m) { return same_bytes(m.state, now); });
-  if (marker == markers_.end()) {
+  CallPayload payload{dispatcher.findSchemaOrThrow("braze::set_generator_state", ""), {at::Tensor()}, {}, {}, {}};
+  if (!mine) {
+    payload.stack[0] = last_.defined() ? last_ : cpu_generator_state();
     recorder.create_call(std::move(payload), {}, {}, true);
   } else {
     ir::Graph& graph = recorder.graph();
     if (!marker->saved) {
-      const int64_t bytes = now.numel();
+      const int64_t bytes = original_.numel();
       const ir::Type* type = graph.contiguous_type(ir::DType::u8, {}, {&bytes, 1});
       CallPayload save{dispatcher.findSchemaOrThrow("braze::get_generator_state", ""), {}, {}, {}, {{0, -1}}};
       graph.set_insertion_point(marker->after ? marker->after->next : graph.first());
       marker->saved = recorder.create_call(std::move(save), {}, {&type, 1}, true)->result();
       graph.set_insertion_point(nullptr);
     }
-    payload.stack[0] = at::Tensor();
     payload.slots.push_back({0, -1, 0});
     recorder.create_call(std::move(payload), {&marker->saved, 1}, {}, true);
   }
-  expected_ = now;
+  expected_seed_ = seed;
 }
 
 void GeneratorWatch::end() noexcept {
-  if (!expected_.defined() || last_.defined()) return;
+  if (!active()) return;
   last_ = cpu_generator_state();
-  set_cpu_generator_state(original_);
+  last_seed_ = cpu_generator_seed();
+  Watchers& watchers = Watchers::instance();
+  const std::lock_guard<std::mutex> lock(watchers.mutex);
+  if (--watchers.count == 0) set_cpu_generator_state(std::exchange(watchers.original, {}));
 }
 
 }  // namespace braze::capture

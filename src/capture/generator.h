@@ -1,9 +1,11 @@
 // capture/generator.h: the CPU's random numbers while tracing.
 //
 // Random operators are recorded, not run. So that programs which handle the generator's state are understood, the
-// generator is given a *marker* state at the beginning and after every random operator: a state that no user sets.
-// A state that is not the one expected was set by the program: if it is an earlier marker, the program goes back to
-// the state of that place (fork_rng), which a call in the graph must save there; else it is a seed (manual_seed).
+// generator is seeded with a *marker* at the beginning and after every random operator: a seed that no user takes.
+// Another seed than the expected one was set by the program: if it is an earlier marker, the program goes back to
+// the state of that place (fork_rng), which a call in the graph must save there; else it is the user's
+// (manual_seed). Seeds are compared, not states: numbers that another thread draws meanwhile change the state
+// alone.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -18,7 +20,8 @@ class Recorder;
 
 class GeneratorWatch {
  public:
-  /// Remembers the state and sets the first marker.
+  /// Remembers the state and sets the first marker. The generator is one for all threads: of traces that overlap in
+  /// time the first remembers, the last puts back.
   void begin();
   /// Records what the program did to the state since the last call, if anything.
   void sync(Recorder& recorder);
@@ -26,22 +29,22 @@ class GeneratorWatch {
   void advance(ir::Node* random);
   /// Puts the state back. May be called more than once.
   void end() noexcept;
-  bool active() const { return expected_.defined() && !last_.defined(); }
+  bool active() const { return original_.defined() && !last_.defined(); }
   /// The state before the trace; what evaluation on the example inputs begins with.
   const at::Tensor& original() const { return original_; }
-  /// The state that stands for where the trace is now.
-  const at::Tensor& expected() const { return expected_; }
 
  private:
   struct Marker {
-    at::Tensor state;
+    uint64_t seed;
     ir::Node* after;             ///< The random operator before it; null: the beginning.
     ir::Value* saved = nullptr;  ///< The state there, once some later place needs it.
   };
   void mark(ir::Node* after);
 
-  at::Tensor original_, expected_;
+  at::Tensor original_;
   at::Tensor last_;  ///< Defined after end(): the state that the program left.
+  uint64_t last_seed_ = 0;
+  uint64_t expected_seed_ = 0;
   std::vector<Marker> markers_;
 };
 

@@ -73,6 +73,7 @@ at::Tensor Recorder::evaluate(ir::Value* value) {
   trace.payloads = payloads_;
   trace.outputs.emplace_back();
   const bool draws = generator_.active();
+  const at::Tensor state = draws ? cpu_generator_state() : at::Tensor();
   if (draws) set_cpu_generator_state(generator_.original());
   struct Restore {
     bool active;
@@ -80,7 +81,7 @@ at::Tensor Recorder::evaluate(ir::Value* value) {
     ~Restore() {
       if (active) set_cpu_generator_state(state);
     }
-  } restore{draws, generator_.expected()};
+  } restore{draws, state};
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   return evaluate_hook()(trace, arguments).at(0);
 }

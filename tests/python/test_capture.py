@@ -1,5 +1,6 @@
 """What the tracer sees and keeps: aliasing, writes, random numbers, frozen values, autograd, clean-up."""
 
+import threading
 import warnings
 
 import pytest
@@ -412,3 +413,30 @@ def test_inference_mode():
             a = torch.randn(3)
         with torch.inference_mode():
             check(fn, a)
+
+
+def test_threads_that_trace_and_draw_at_the_same_time():
+    before = torch.get_rng_state()
+    programs = {}
+    stop = threading.Event()
+
+    def draw():
+        while not stop.is_set():
+            torch.rand(3)
+
+    def trace(number):
+        for _ in range(5):
+            programs[number] = traced(lambda a: F.dropout(a, 0.5) + torch.rand(3) + number, torch.zeros(3))
+
+    noise = threading.Thread(target=draw)
+    threads = [threading.Thread(target=trace, args=(n,)) for n in range(4)]
+    noise.start()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    stop.set()
+    noise.join()
+    torch.set_rng_state(before)
+    for program in programs.values():
+        assert "generator_state" not in program.code("traced")
