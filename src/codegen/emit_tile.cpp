@@ -124,6 +124,11 @@ void Emitter::emit_transpose(const Stmt& stmt) {
   auto store = [&](Value* value, Value* pointer) {
     annotate(b_.CreateAlignedStore(value, pointer, llvm::Align(ir::byte_size(dtype))), stmt.buffer);
   };
+  auto prefetch = [&](Value* pointer) {
+    constexpr int read = 0, second_level_cache = 2, data = 1;
+    b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {pointer->getType()},
+                       {pointer, b_.getInt32(read), b_.getInt32(second_level_cache), b_.getInt32(data)});
+  };
   auto elementwise = [&](Value* r0, Value* r1, Value* c0, Value* c1) {
     counted_loop(c0, c1, 1, [&](Value* c) {
       counted_loop(r0, r1, 1, [&](Value* r) { store(load(at(from, r, S, c, T), 1), at(to, c, R, r, 1)); });
@@ -148,6 +153,9 @@ void Emitter::emit_transpose(const Stmt& stmt) {
   counted_loop(zero, full_rows, width, [&](Value* r) {
     counted_loop(zero, full_columns, width, [&](Value* c) {
       Rows block;
+      // Each row lies in a page of its own, where no hardware prefetcher finds the next tile: ask for its rows now.
+      for (int64_t i = 0; i < width; ++i)
+        prefetch(at(from, b_.CreateAdd(r, b_.getInt64(i + R)), S, c, T));
       for (int64_t i = 0; i < width; ++i)
         block.push_back(load(at(from, b_.CreateAdd(r, b_.getInt64(i)), S, c, T), width));
       block = transpose_rows(b_, std::move(block));

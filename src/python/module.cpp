@@ -19,6 +19,7 @@ PYBIND11_MODULE(_C, m) {
   braze_python::add_program_type(m);
   braze_python::install_trees();
   braze::runtime::install_evaluate_hook();
+  braze::capture::install();  // once a process, so that no first call pays for it
   m.def("install_source_hook", &braze_python::install_source_hook, py::arg("torch_folder"), py::arg("braze_folder"),
         "Files below these folders are not the user's.");
   m.def("trace", &braze_python::trace, "Traces and compiles one call; see python/session.h.");
