@@ -243,10 +243,12 @@ bool masked_fill(Call& call, const RuleRow&) {
   if (!x || !mask || !value || mask->dtype != ScalarType::Bool || !value->sizes.empty()) return false;
   if (!c10::canCast(value->dtype, x->dtype) && !value->is_number()) return false;
   if (c10::isFloatingType(value->dtype) && !c10::isFloatingType(x->dtype)) return false;
-  // The result is laid out as expand(self).clone() of both.
   Pointwise p(call, x->dtype, {&*x, &*mask});
   if (!p.valid()) return false;
-  return p.give(p.where(mask->value, p.rounded(*value), p.in(*x)));
+  ir::Value* result = p.where(mask->value, p.rounded(*value), p.in(*x));
+  if (call.entry.mode != OpEntry::Mode::functional) return p.give(result);
+  // Eager clones self row-major, whatever the layout of either.
+  return call.give(call.copy(result, call.contiguous(x->dtype, to_ref(p.type()->sizes))));
 }
 
 /// clamp(self, min, max): NaN stays, and max wins where min > max.

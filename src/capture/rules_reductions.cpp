@@ -141,10 +141,12 @@ bool variance(Call& call, const RuleRow& row) {
   const double correction = call.has(2) ? call.real(2) : 1.0;
   const ir::Type* type = call.contiguous(x->dtype, axes->result);
   const std::span<const int64_t> dims(axes->dims.data(), axes->dims.size());
+  // The variance under a standard deviation is never rounded to f16 or bf16: it may be too large for f16.
+  const ir::Type* compute = row.variant & kStd ? call.retyped(type, ir::compute_dtype(type->dtype)) : type;
   ir::Value* value =
-      call.node(Op::var, {x->value}, type,
+      call.node(Op::var, {call.cast(x->value, compute->dtype)}, compute,
                 {{"dims", dims}, {"keepdim", axes->keepdim}, {"correction", ir::Number::of(correction)}});
-  if (row.variant & kStd) value = call.node(Op::sqrt, {value}, type);
+  if (row.variant & kStd) value = call.cast(call.node(Op::sqrt, {value}, compute), type->dtype);
   call.give(value);
   return !(row.variant & kWithMean) || call.give(reduce(call, Op::mean, x->value, *axes));
 }

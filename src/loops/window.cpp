@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <ranges>
 
 #include "support/error.h"
 
@@ -103,14 +104,35 @@ std::optional<Window> apply_view(const ir::Node* view, const Window& operand) {
   return std::nullopt;
 }
 
+namespace {
+
+/// Values that library calls or write-backs see, directly or through views: as tensors, whose strides are not
+/// negative.
+std::vector<bool> seen_as_tensors(const ir::Graph& graph) {
+  std::vector<bool> seen(graph.value_limit(), false);
+  for (const ir::Mutation& mutation : graph.mutations()) seen[mutation.value->id] = true;
+  std::vector<const ir::Node*> nodes;
+  ir::for_each_node(graph, [&](ir::Node* node) { nodes.push_back(node); });
+  for (const ir::Node* node : nodes | std::views::reverse) {
+    const ir::OpKind kind = ir::info(node->op).kind;
+    if (kind == ir::OpKind::Library || (kind == ir::OpKind::View && seen[node->results[0].id]))
+      for (const ir::Value* operand : node->operands) seen[operand->id] = true;
+  }
+  return seen;
+}
+
+}  // namespace
+
 Windows::Windows(const ir::Graph& graph) : windows_(graph.value_limit()) {
+  const std::vector<bool> seen = seen_as_tensors(graph);
   auto own = [&](const ir::Value* value) {
     windows_[value->id] = {
         value, {value->type->sizes.begin(), value->type->sizes.end()}, storage_strides(value), 0};
   };
   for (const ir::Input& input : graph.inputs()) own(input.value);
   ir::for_each_node(graph, [&](ir::Node* node) {
-    if (ir::info(node->op).kind == ir::OpKind::View) {
+    const bool needs_memory = node->op == ir::Op::flip && seen[node->results[0].id];
+    if (ir::info(node->op).kind == ir::OpKind::View && !needs_memory) {
       if (auto window = apply_view(node, windows_[node->operands[0]->id])) {
         windows_[node->results[0].id] = std::move(*window);
         return;

@@ -132,8 +132,11 @@ void call_boxed(const BoundCall& c, Frame& f) {
   auto value_of = [&](uint32_t operand) {
     for (size_t i = 0; i < payload.cloned.size(); ++i) {
       if (payload.cloned[i] != operand) continue;
-      if (!clones[i].defined()) clones[i] = copy_to(c.operands[operand].resolve(f), c.clones[i]);
-      return clones[i];
+      if (clones[i].defined()) return clones[i];
+      const at::Tensor& written = c.operands[operand].resolve(f);
+      // An out= tensor that the operator resizes loses its contents.
+      const bool resized = written.sizes() != c10::IntArrayRef(c.clones[i].sizes);
+      return clones[i] = resized ? c.clones[i].allocate() : copy_to(written, c.clones[i]);
     }
     for (const auto& [which, geometry] : c.relayouts)
       if (which == operand) return copy_to(c.operands[operand].resolve(f), geometry);

@@ -31,3 +31,22 @@ def same_random_numbers():
     yield
     assert torch.is_grad_enabled(), "the test left grad mode off"
     assert torch.get_default_dtype() == torch.float32, "the test left another default dtype"
+
+
+_opinfo = []
+
+
+@pytest.fixture(scope="session")
+def opinfo_report():
+    """Counts of the OpInfo sweep, told at the end of the run."""
+    from opinfo_sweep import Report
+
+    _opinfo.append(Report())
+    return _opinfo[-1]
+
+
+def pytest_terminal_summary(terminalreporter):
+    for report in _opinfo:
+        terminalreporter.section("operators against eager")
+        for line in report.lines():
+            terminalreporter.write_line(line)

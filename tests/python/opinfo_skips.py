@@ -1,10 +1,38 @@
-"""What the OpInfo sweep does not compare, and why."""
+"""What the OpInfo sweep does not compare, and why; and what is known to differ from eager."""
 
 # Name of the OpInfo entry -> reason.
-SKIPPED: dict[str, str] = {}
+SKIPPED = {
+    "sparse.sampled_addmm": "sparse inputs cannot be traced",
+    "sparse.mm.reduce": "sparse inputs cannot be traced",
+    "to_sparse": "sparse results cannot be traced",
+    "resize_": "resizing an input cannot be traced",
+}
 
 # Results are uninitialised memory.
 NO_VALUES = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"}
 
-# Strides of the results are not promised by eager either.
-ANY_STRIDES: set[str] = set()
+# Results with gaps in memory get dense strides.
+ANY_STRIDES = {"empty_strided", "new_empty_strided", "linalg.lstsq", "linalg.lstsq.grad_oriented"}
+
+# Name -> why its in-place form cannot be traced: it changes the shape of its argument, not the elements.
+SHAPE_IN_PLACE = dict.fromkeys(
+    ("as_strided", "as_strided.partial_views", "squeeze", "squeeze.multiple", "unsqueeze", "transpose", "t",
+     "swapaxes", "swapdims", "resize_", "resize_as_", "addbmm", "nn.functional.dropout3d"),
+    "in-place forms that change the shape of an input cannot be traced",
+)  # fmt: skip
+
+# Start of a failure ("name dtype kind"), up to a space -> why it is known.
+KNOWN = {
+    "view_as_complex": "a result of another dtype does not share memory with its argument",
+    "stft": "in-place transposes of complex tensors cannot be traced",
+    "as_strided.partial_views": "as_strided beyond the tensor that it is called on cannot be traced",
+    "nn.functional.max_pool1d": "reads data outside of the dispatcher",
+    "tensor_split": "reads data outside of the dispatcher",
+    "nn.functional.ctc_loss": "reads data outside of the dispatcher",
+    "nn.functional.multilabel_soft_margin_loss": "a few ulp more error than eager in a sum",
+    "nonzero": "the shape of an empty out= tensor",
+    "gather float32 error": "dtype of an out= tensor is not checked",
+    "cat float32 error": "overlap of an out= tensor is not checked",
+    "amax float32 error": "more than 64 dimensions are allowed",
+    "amin float32 error": "more than 64 dimensions are allowed",
+}

@@ -1,0 +1,90 @@
+"""What the sweeps against eager (test_opinfo.py, test_random_programs.py) found wrong once, as small as it gets."""
+
+import oracle
+import pytest
+import torch
+
+CASES = {
+    "lazy conjugates": (lambda x: torch.fft.ifft(x), [torch.randn(4, 6)]),
+    "conjugate view": (lambda x: torch.view_as_real(torch.fft.fft(x).conj().clone()), [torch.randn(5)]),
+    "formula on smaller operands": (
+        lambda x, a, b: torch.addcmul(x, a, b, value=2),
+        [*map(torch.randn, (5, 1, 5))],
+    ),
+    "floor division by a row": (lambda x, y: torch.floor_divide(x, y), [torch.randn(4, 5), torch.rand(5) + 1]),
+    "lerp with a number of dimensions": (
+        lambda x, y: torch.lerp(x, y, 0.3),
+        [torch.randn(3, 1), torch.randn(3, 4)],
+    ),
+    "t_ of an intermediate": (lambda x: x.clone().t_(), [torch.randn(3, 4)]),
+    "unsqueeze_ and squeeze_": (lambda x: (x + 1).unsqueeze_(0).mul_(2).squeeze_(1), [torch.randn(1, 4)]),
+    "write through t_": (lambda x: (x.add_(1), x.clone().t_().add_(x.t()))[1], [torch.randn(3, 4)]),
+    "as_strided with its own offset": (lambda x: x[1:].as_strided((3,), (2,), 3), [torch.randn(10)]),
+    "as_strided of a window, written": (lambda x: x.as_strided((3,), (2,), 1).mul_(2), [torch.randn(10)]),
+    "cat of channels_last": (
+        lambda x: torch.cat([x, x], 1),
+        [torch.randn(2, 3, 4, 4).to(memory_format=torch.channels_last)],
+    ),
+    "cat of one channel": (lambda x: torch.cat([x, x], 1), [torch.randn(2, 2, 2, 1).permute(0, 3, 1, 2)]),
+    "unsafe_split shares memory": (lambda x: torch.unsafe_split(x, 2), [torch.randn(5, 2)]),
+    "strides of singular vectors": (lambda x: torch.linalg.svd(x), [torch.randn(3, 5, 5)]),
+    "strides of eigenvectors": (lambda x: torch.linalg.eig(x)[1].abs(), [torch.randn(5, 5)]),
+    "transposed result of a frozen operator": (lambda x: torch.argwhere(torch.ones(3, 4)) + 0, [torch.randn(1)]),
+    "a flip that a call reads": (lambda x: torch.lgamma(x.flip(1).t()), [torch.rand(3, 4) + 1]),
+    "a flip that is written back": (lambda x: x.copy_(x.flip(1).clone().flip(0)), [torch.randn(3, 4)]),
+    "a variance too large for f16": (lambda x: x.std(), [torch.tensor([1e4, 0, 0, 0]).half()]),
+    "masked_fill is row-major": (
+        lambda x, m: x.masked_fill(m, 7),
+        [torch.randn(3, 4), torch.ones(4, 3).bool().t()],
+    ),
+    "writes to an empty diagonal": (lambda x: x.diagonal().mul_(2), [torch.randn(0, 2)]),
+    "out= that is resized": (lambda x: torch.mul(x, 2, out=torch.zeros(2, 3)), [torch.randn(4)]),
+    "a size": (lambda x: (torch.broadcast_shapes((2, 1), (3,)), x.shape), [torch.randn(2)]),
+    "an unknown gelu": (lambda x: torch.nn.functional.gelu(x, approximate="cubic"), [torch.randn(3)]),
+    "a wrong embedding": (lambda x: torch.nn.functional.embedding(torch.tensor([0]), x), [torch.randn(3, 2, 2)]),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_as_eager(name):
+    fn, arguments = CASES[name]
+    oracle.check(fn, tuple(arguments))
+
+
+def test_shapes_of_inputs_stay():
+    with pytest.raises(RuntimeError, match="changes the shape of a tensor that is an input"):
+        oracle.braze.trace(lambda x: x.t_(), (torch.randn(2, 3),), check=False)
+
+
+class TestOracle:
+    """The oracle itself must notice."""
+
+    def differs(self, got, expected):
+        fn = iter([expected, got])
+        state = {"calls": 0}
+
+        def changing(x):
+            state["calls"] += 1
+            return next(fn)(x)
+
+        with pytest.raises(oracle.Mismatch) as caught:
+            oracle.check(changing, (torch.randn(4, 4) + 2,))
+        return str(caught.value)
+
+    def test_values(self):
+        assert "of 16 elements differ" in self.differs(lambda x: x * 1.00001, lambda x: x * 1)
+
+    def test_strides(self):
+        assert "strides" in self.differs(lambda x: x.t().clone(), lambda x: x.t().contiguous())
+
+    def test_dtypes(self):
+        assert "dtype" in self.differs(lambda x: x.double(), lambda x: x + 0)
+
+    def test_shared_memory(self):
+        assert "memory shared" in self.differs(lambda x: x.view(16), lambda x: x.view(16).clone())
+
+    def test_written_arguments(self):
+        assert "argument after the call" in self.differs(lambda x: x.add_(1).sum(), lambda x: (x + 1).sum())
+
+    def test_exceptions(self):
+        assert "eager raises" in self.differs(lambda x: x, lambda x: x.view(3))
