@@ -111,11 +111,15 @@ Shapes ask_example(Recorder& recorder, const OpEntry& entry, std::span<const c10
   return shapes;
 }
 
-/// Operators whose Meta kernels tell other strides or sizes than the CPU's kernels give, which do not depend on the
-/// elements.
+/// Operators whose Meta kernels tell other strides, sizes or dtypes than the CPU's kernels give; none depends on
+/// the elements.
 constexpr std::string_view kWrongMeta[] = {
-    "aten::_linalg_svd",  "aten::linalg_eig",   "aten::_linalg_eigh",   "aten::linalg_lstsq",
-    "aten::max_unpool2d", "aten::max_unpool3d", "aten::nonzero_static", "aten::_native_batch_norm_legit",
+    "aten::_linalg_svd",       "aten::linalg_eig",
+    "aten::_linalg_eigh",      "aten::linalg_lstsq",
+    "aten::max_unpool2d",      "aten::max_unpool3d",
+    "aten::nonzero_static",    "aten::_native_batch_norm_legit",
+    "aten::native_batch_norm", "aten::_batch_norm_with_update",
+    "aten::native_layer_norm",
 };
 
 /// The real kernel's answer for zeros in the place of the arguments.

@@ -39,6 +39,14 @@ CASES = {
     ),
     "writes to an empty diagonal": (lambda x: x.diagonal().mul_(2), [torch.randn(0, 2)]),
     "out= that is resized": (lambda x: torch.mul(x, 2, out=torch.zeros(2, 3)), [torch.randn(4)]),
+    "statistics that layer norm gives": (
+        lambda x, b: torch.native_layer_norm(x, (4,), None, b, 1e-5),
+        [torch.randn(3, 4).bfloat16(), torch.randn(4).bfloat16()],
+    ),
+    "statistics that batch norm does not give": (
+        lambda x, m, v: torch.native_batch_norm(x, None, None, m, v, False, 0.1, 1e-5),
+        [torch.randn(3, 4).double(), torch.zeros(4).double(), torch.ones(4).double()],
+    ),
     "a size": (lambda x: (torch.broadcast_shapes((2, 1), (3,)), x.shape), [torch.randn(2)]),
     "an unknown gelu": (lambda x: torch.nn.functional.gelu(x, approximate="cubic"), [torch.randn(3)]),
     "a wrong embedding": (lambda x: torch.nn.functional.embedding(torch.tensor([0]), x), [torch.randn(3, 2, 2)]),
