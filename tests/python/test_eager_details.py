@@ -47,6 +47,7 @@ CASES = {
         lambda x, m, v: torch.native_batch_norm(x, None, None, m, v, False, 0.1, 1e-5),
         [torch.randn(3, 4).double(), torch.zeros(4).double(), torch.ones(4).double()],
     ),
+    "logsigmoid is row-major": (lambda x: torch.nn.functional.logsigmoid(x), [torch.randn(3, 4).t()]),
     "a size": (lambda x: (torch.broadcast_shapes((2, 1), (3,)), x.shape), [torch.randn(2)]),
     "an unknown gelu": (lambda x: torch.nn.functional.gelu(x, approximate="cubic"), [torch.randn(3)]),
     "a wrong embedding": (lambda x: torch.nn.functional.embedding(torch.tensor([0]), x), [torch.randn(3, 2, 2)]),
