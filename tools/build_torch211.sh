@@ -8,6 +8,9 @@ core="$(realpath "${1:?usage: tools/build_torch211.sh CORE_DIRECTORY}")"
 cd "$(dirname "$0")/.."
 [ -e "$core/libbraze_core.so" ] || { echo "no libbraze_core.so in $core; make it with tools/pack_core.sh" >&2; exit 1; }
 python="${PYTHON:-python3}"
+# The system's compiler, whatever CXX says: one that links a static C++ library of its own would bring a second copy of
+# its streams and locales into torch's process, and crash there.
+export CC="${BRAZE_CC:-/usr/bin/gcc}" CXX="${BRAZE_CXX:-/usr/bin/g++}"
 "$python" -c 'import torch, pybind11, sys; print("building for torch", torch.__version__, "on Python", sys.version.split()[0])'
 
 mkdir -p python/braze/lib
@@ -19,4 +22,6 @@ env -u CC -u CXX cmake -G Ninja -S . -B build-torch211 --log-level=WARNING -DBRA
 cmake --build build-torch211 --target _C --parallel "$(nproc)"
 readelf -d python/braze/lib/libbraze_torch.so | grep -q 'NEEDED.*libstdc++' \
   || { echo "the compiler linked libstdc++ statically; braze must share torch's" >&2; exit 1; }
+readelf -d python/braze/lib/libbraze_torch.so | grep -q 'libstdc++.so' \
+  || { echo "$CXX links the C++ library statically; name another compiler in BRAZE_CXX" >&2; exit 1; }
 PYTHONPATH=python "$python" -c 'import braze; print("built", braze.__file__)'
