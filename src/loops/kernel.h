@@ -1,7 +1,7 @@
 // loops/kernel.h: the loop IR: what a fused kernel computes, as loop nests over scalars.
 //
-// A kernel reads and writes buffers through affine indices. Its top-level statements are loops, one per *phase*: all
-// of a phase is done before the next begins (one launch, a barrier between). A loop says how it is to be run
+// A kernel reads and writes buffers through affine indices. Its top-level statements are loops, one per *phase*:
+// all of a phase is done before the next begins (one launch, a barrier between). A loop says how it is to be run
 // (`Schedule`), never what width: that is the target's. The same IR serves CPU and GPU.
 //
 //   kernel @row_max(%x: bf16 in, %y: f32 out, #rows) {
@@ -14,8 +14,9 @@
 //     }
 //   }
 //
-// Scalars compute in f64, f32, i64, i32, i16, i8, u8 or bool; bf16 and f16 exist only in buffers. Loop variables and
-// indices are i64. Every value is defined once, before its uses, in a block that encloses them.
+// Scalars compute in f64, f32, i64, i32, i16, i8, u8 or bool; bf16 and f16 exist only in buffers, and
+// between two casts that round. Loop variables and indices are i64. Every value is defined once, before its uses,
+// in a block that encloses them.
 #pragma once
 
 #include <cstdint>
@@ -65,13 +66,13 @@ enum class Space : uint8_t { global, local, shared, registers };  ///< `local`: 
 
 struct Buffer {
   std::string name;
-  DType dtype = DType::f32;          ///< How it is stored.
-  Access access = Access::in;        ///< For parameters.
+  DType dtype = DType::f32;    ///< How it is stored.
+  Access access = Access::in;  ///< For parameters.
   Space space = Space::global;
-  bool may_alias = true;             ///< false only where the planner proved that no other parameter overlaps it.
-  int64_t alignment = 64;            ///< Bytes that the first element's address is a multiple of (at least).
-  Extent size;                       ///< Elements; for parameters 0 means unknown.
-  bool is_parameter = true;          ///< false: made by an Alloc.
+  bool may_alias = true;     ///< false only where the planner proved that no other parameter overlaps it.
+  int64_t alignment = 64;    ///< Bytes that the first element's address is a multiple of (at least).
+  Extent size;               ///< Elements; for parameters 0 means unknown.
+  bool is_parameter = true;  ///< false: made by an Alloc.
 };
 
 /// A number passed at launch: `x + 1` and `x + 2` are one kernel.
@@ -87,7 +88,20 @@ struct Scalar {
 ///   online_softmax             (x)            -> (max, sum)         Milakov and Gimelshein 2018
 ///   serial                     any            -> the same           no joining: state is handed from step to step
 ///   custom                     `combiner`: a region over two states that yields one
-enum class Combine : uint8_t { sum, prod, max, min, any, all, argmax, argmin, welford, online_softmax, serial, custom };
+enum class Combine : uint8_t {
+  sum,
+  prod,
+  max,
+  min,
+  any,
+  all,
+  argmax,
+  argmin,
+  welford,
+  online_softmax,
+  serial,
+  custom
+};
 int contribution_size(Combine combine);  ///< -1 for serial and custom.
 int state_size(Combine combine);         ///< -1 for serial and custom.
 
@@ -96,27 +110,27 @@ using Block = std::vector<Stmt>;
 
 struct Reduction {
   Combine combine = Combine::sum;
-  std::vector<ValueId> init;      ///< serial and custom: the first state; the others start from their identity.
-  std::vector<ValueId> state;     ///< serial: the state as the body sees it. custom: left then right of `combiner`.
-  std::vector<ValueId> yielded;   ///< What one iteration contributes; defined in the loop's body.
-  std::vector<ValueId> results;   ///< The final state; defined by the loop.
-  std::unique_ptr<Block> combiner;           ///< custom only.
-  std::vector<ValueId> combined;             ///< custom only: what `combiner` yields.
+  std::vector<ValueId> init;     ///< serial and custom: the first state; the others start from their identity.
+  std::vector<ValueId> state;    ///< serial: the state as the body sees it. custom: left then right of `combiner`.
+  std::vector<ValueId> yielded;  ///< What one iteration contributes; defined in the loop's body.
+  std::vector<ValueId> results;  ///< The final state; defined by the loop.
+  std::unique_ptr<Block> combiner;  ///< custom only.
+  std::vector<ValueId> combined;    ///< custom only: what `combiner` yields.
 };
 
 /// How a loop runs. Several can hold: a flat pointwise kernel is one loop, parallel and vector.
 struct Schedule {
-  bool parallel = false;      ///< CPU: split over threads; GPU: grid. Top-level loops only.
-  bool vector = false;        ///< Lanes of the target run successive iterations; at most one loop of a nest.
-  int32_t unroll = 1;         ///< Copies of the body (and of accumulators), on top of `vector`.
-  int64_t grain = 1;          ///< Fewest iterations worth a thread, for `parallel`.
+  bool parallel = false;  ///< CPU: split over threads; GPU: grid. Top-level loops only.
+  bool vector = false;    ///< Lanes of the target run successive iterations; at most one loop of a nest.
+  int32_t unroll = 1;     ///< Copies of the body (and of accumulators), on top of `vector`.
+  int64_t grain = 1;      ///< Fewest iterations worth a thread, for `parallel`.
   enum class Bind : uint8_t { none, block, warp, thread } bind = Bind::none;  ///< GPU mapping.
 };
 
 struct Loop {
   ValueId var = none;
-  Extent begin, end;          ///< Half open.
-  int64_t step = 1;           ///< > 0. A tile loop steps by the tile.
+  Extent begin, end;                             ///< Half open.
+  int64_t step = 1;                              ///< > 0. A tile loop steps by the tile.
   ValueId begin_value = none, end_value = none;  ///< If set, i64 scalars used instead of begin/end.
   Schedule schedule;
   std::vector<Reduction> reductions;
@@ -155,36 +169,37 @@ enum class AtomicOp : uint8_t { add, max, min };
 
 struct Stmt {
   StmtKind kind = StmtKind::constant;
-  ir::Op op = ir::Op::add;              ///< compute.
-  DType type = DType::f32;              ///< Of the result; of a compute's operands where they differ see Kernel::types.
+  ir::Op op = ir::Op::add;  ///< compute.
+  DType type = DType::f32;  ///< Of the result; of a compute's operands where they differ see Kernel::types.
   ValueId result = none;
-  std::vector<ValueId> args;            ///< compute operands; store/atomic: {value}; checked: {index}; random: {seed, counter}.
-  Number number;                        ///< constant.
-  uint32_t slot = 0;                    ///< scalar: which Scalar; symbol: which symbol.
-  BufferId buffer = none;               ///< load, store, atomic, alloc, transpose (destination), dot (c).
-  Affine index;                         ///< load, store, atomic, affine, transpose (source), dot (c).
-  ValueId predicate = none;             ///< load, store, atomic, branch.
-  ValueId otherwise = none;             ///< load with a predicate.
-  Extent extent;                        ///< checked.
-  bool stream = false;                  ///< store: bypass the cache.
+  std::vector<ValueId>
+      args;                ///< compute operands; store/atomic: {value}; checked: {index}; random: {seed, counter}.
+  Number number;           ///< constant.
+  uint32_t slot = 0;       ///< scalar: which Scalar; symbol: which symbol.
+  BufferId buffer = none;  ///< load, store, atomic, alloc, transpose (destination), dot (c).
+  Affine index;            ///< load, store, atomic, affine, transpose (source), dot (c).
+  ValueId predicate = none;  ///< load, store, atomic, branch.
+  ValueId otherwise = none;  ///< load with a predicate.
+  Extent extent;             ///< checked.
+  bool stream = false;       ///< store: bypass the cache.
   AtomicOp atomic = AtomicOp::add;
-  bool grid = false;                    ///< barrier: of the whole grid rather than a block.
-  std::vector<BufferId> sources;        ///< transpose {from}; dot {a, b}.
-  std::vector<Affine> source_indices;   ///< dot {a, b}.
-  std::vector<int64_t> shape;           ///< transpose {R, S, C, T}; dot {m, n, k, lda, ldb, ldc}; template sizes.
-  std::vector<ValueId> valid;           ///< transpose: rows and columns present, or empty for all.
-  std::string text;                     ///< template: its name.
-  std::unique_ptr<Loop> loop;           ///< loop.
-  Block body;                           ///< branch.
+  bool grid = false;                   ///< barrier: of the whole grid rather than a block.
+  std::vector<BufferId> sources;       ///< transpose {from}; dot {a, b}.
+  std::vector<Affine> source_indices;  ///< dot {a, b}.
+  std::vector<int64_t> shape;          ///< transpose {R, S, C, T}; dot {m, n, k, lda, ldb, ldc}; template sizes.
+  std::vector<ValueId> valid;          ///< transpose: rows and columns present, or empty for all.
+  std::string text;                    ///< template: its name.
+  std::unique_ptr<Loop> loop;          ///< loop.
+  Block body;                          ///< branch.
   std::unique_ptr<Region> prologue, epilogue;  ///< template.
 };
 
 struct Kernel {
   std::string name;
-  std::vector<Buffer> buffers;        ///< Parameters first, in the order of the launch's pointers; then allocs.
+  std::vector<Buffer> buffers;  ///< Parameters first, in the order of the launch's pointers; then allocs.
   std::vector<Scalar> scalars;
   std::vector<std::string> symbols;
-  std::vector<DType> types;           ///< Of every ValueId.
+  std::vector<DType> types;  ///< Of every ValueId.
   Block body;
 
   uint32_t parameter_count() const;

@@ -117,11 +117,12 @@ void open_var(Parts& p, const Node& node) {
   p.result(0, p.binary(Op::div, squares, p.number(divisor)));
 }
 
+/// One division a row instead of one an element: the sum is between 1 and the row's length.
 void open_softmax(Parts& p, const Node& node) {
   const int64_t dim[] = {node.int_attr("dim")};
   Value* x = p.operand(0);
   Value* e = p.unary(Op::exp, p.binary(Op::sub, x, p.reduce(Op::amax, x, dim)));
-  p.result(0, p.binary(Op::div, e, p.reduce(Op::sum, e, dim)));
+  p.result(0, p.binary(Op::mul, e, p.unary(Op::reciprocal, p.reduce(Op::sum, e, dim))));
 }
 
 void open_log_softmax(Parts& p, const Node& node) {

@@ -101,6 +101,12 @@ void Program::Impl::bind_buffers() {
     }
   }
   for (const BoundInput& input : inputs) any_written |= input.written;
+  int64_t large_bytes = 0;
+  for (uint32_t b : output_buffers) {
+    const Geometry& geometry = buffer_geometry[b];
+    if (geometry.device.is_cpu() && OutputPool::wants(geometry.bytes())) large_bytes += geometry.bytes();
+  }
+  if (large_bytes > 0) output_pool = std::make_shared<OutputPool>(large_bytes);
 }
 
 void Program::Impl::bind_kernel(const loops::KernelStep& step) {

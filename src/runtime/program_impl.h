@@ -16,6 +16,7 @@
 #include "runtime/call.h"
 #include "runtime/frame.h"
 #include "runtime/geometry.h"
+#include "runtime/output_pool.h"
 #include "runtime/program.h"
 
 namespace braze::runtime {
@@ -100,6 +101,7 @@ class Program::Impl {
   bool any_floating_output = false;
   bool any_written = false;  ///< Some input is changed: aliasing between inputs matters.
   mutable FramePool frames;
+  std::shared_ptr<OutputPool> output_pool;  ///< Null if no result is large.
 
   void bind(const std::vector<at::Tensor>& example_arguments);
   void run(const at::Tensor* const* arguments, at::Tensor* results) const;

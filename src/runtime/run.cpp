@@ -87,7 +87,9 @@ void Program::Impl::run(const at::Tensor* const* arguments, at::Tensor* results)
   Frame& frame = *lease;
   load_inputs(frame, arguments);
   for (uint32_t b : output_buffers) {
-    frame.owned[b] = buffer_geometry[b].allocate();
+    const Geometry& geometry = buffer_geometry[b];
+    const bool pooled = output_pool && geometry.device.is_cpu() && OutputPool::wants(geometry.bytes());
+    frame.owned[b] = pooled ? output_pool->allocate(geometry) : geometry.allocate();
     frame.addresses[b] = frame.owned[b].unsafeGetTensorImpl()->mutable_data();
   }
   run_steps(frame);
