@@ -1,4 +1,5 @@
-// torch_pch.h: what nearly every file of capture/ and runtime/ includes; precompiled, because torch's headers cost 20 s.
+// torch_pch.h: what nearly every file of capture/ and runtime/ includes; precompiled, because torch's headers cost
+// 20 s.
 #pragma once
 
 #include <ATen/ATen.h>

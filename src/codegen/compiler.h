@@ -14,8 +14,8 @@
 
 namespace braze::codegen {
 
-/// The machine code of one phase of a kernel: iterations [begin, end) of its top-level loop (in steps: begin and end
-/// count iterations, not values of the loop variable).
+/// The machine code of one phase of a kernel: iterations [begin, end) of its top-level loop (in steps: begin and
+/// end count iterations, not values of the loop variable).
 /// \param buffers  address of the first element of each kernel parameter.
 /// \param scalars  8 bytes each: f32 in the low half, integers sign-extended.
 /// \param symbols  value of each symbol.
@@ -25,9 +25,9 @@ using PhaseFunction = void (*)(void* const* buffers, const uint64_t* scalars, co
 
 struct Phase {
   PhaseFunction function = nullptr;
-  bool parallel = false;       ///< May be split between threads.
-  loops::Extent iterations;    ///< Of the top-level loop.
-  int64_t grain = 1;           ///< Fewest iterations worth a thread.
+  bool parallel = false;     ///< May be split between threads.
+  loops::Extent iterations;  ///< Of the top-level loop.
+  int64_t grain = 1;         ///< Fewest iterations worth a thread.
 };
 
 /// Executable code of one kernel. Immutable; safe to call from any thread. Freed with the last shared_ptr.
@@ -44,8 +44,8 @@ class CompiledKernel {
 
 struct CompileOptions {
   Target target = Target::host();
-  bool use_disk_cache = true;   ///< BRAZE_CACHE=0 switches it off as well.
-  int threads = 0;              ///< 0: as many as there are CPUs for this process, at most one per 2 kernels.
+  bool use_disk_cache = true;  ///< BRAZE_CACHE=0 switches it off as well.
+  int threads = 0;             ///< 0: as many as there are CPUs for this process, at most one per 2 kernels.
 };
 
 struct CompileStats {
@@ -60,7 +60,8 @@ struct CompileStats {
 std::vector<std::shared_ptr<const CompiledKernel>> compile(std::span<const loops::Kernel* const> kernels,
                                                            std::span<const Hash128> hashes,
                                                            const CompileOptions& options = {},
-                                                           PhaseTimes* times = nullptr, CompileStats* stats = nullptr);
+                                                           PhaseTimes* times = nullptr,
+                                                           CompileStats* stats = nullptr);
 
 /// The LLVM IR or assembly of a kernel, compiled anew (for reading, not for running).
 std::string llvm_ir(const loops::Kernel& kernel, const Target& target = Target::host());

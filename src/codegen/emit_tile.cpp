@@ -154,8 +154,7 @@ void Emitter::emit_transpose(const Stmt& stmt) {
     counted_loop(zero, full_columns, width, [&](Value* c) {
       Rows block;
       // Each row lies in a page of its own, where no hardware prefetcher finds the next tile: ask for its rows now.
-      for (int64_t i = 0; i < width; ++i)
-        prefetch(at(from, b_.CreateAdd(r, b_.getInt64(i + R)), S, c, T));
+      for (int64_t i = 0; i < width; ++i) prefetch(at(from, b_.CreateAdd(r, b_.getInt64(i + R)), S, c, T));
       for (int64_t i = 0; i < width; ++i)
         block.push_back(load(at(from, b_.CreateAdd(r, b_.getInt64(i)), S, c, T), width));
       block = transpose_rows(b_, std::move(block));

@@ -38,8 +38,8 @@ class InternalError : public std::logic_error {
 }  // namespace braze
 
 /// Asserts an invariant in every build; further arguments are concatenated into the message.
-#define BRAZE_CHECK(condition, ...)                                                                      \
-  do {                                                                                                   \
-    if (!(condition)) [[unlikely]]                                                                       \
-      ::braze::fail_check(#condition, __FILE__, __LINE__, ::braze::concat(__VA_ARGS__));                 \
+#define BRAZE_CHECK(condition, ...)                                                      \
+  do {                                                                                   \
+    if (!(condition)) [[unlikely]]                                                       \
+      ::braze::fail_check(#condition, __FILE__, __LINE__, ::braze::concat(__VA_ARGS__)); \
   } while (false)

@@ -38,8 +38,8 @@ struct Case {
   std::map<std::string, std::vector<double>> values = {};        ///< First contents, by buffer name, repeated.
   std::vector<uint64_t> scalars = {};
   std::vector<int64_t> symbols = {};
-  double tolerance = 2e-6;   ///< Relative to the larger of 1 and the value; for f64 a billionth of it.
-  int64_t split = 0;         ///< Parallel phases run in chunks of so many iterations; 0: in one.
+  double tolerance = 2e-6;  ///< Relative to the larger of 1 and the value; for f64 a billionth of it.
+  int64_t split = 0;        ///< Parallel phases run in chunks of so many iterations; 0: in one.
 };
 
 /// The targets that this machine runs.
