@@ -41,6 +41,9 @@ Recorder::Recorder(std::string_view name, PhaseTimes* times)
 
 const ir::Type* Recorder::type(ScalarType dtype, c10::Device device, c10::IntArrayRef sizes,
                                c10::IntArrayRef strides) {
+  if (!device.is_cpu())
+    throw UserError(concat("braze: the traced function uses a tensor on ", device.str(),
+                           "; programs run on the CPU only. Move the model and its inputs with .to(\"cpu\")."));
   return graph_->type(to_dtype(dtype), to_device(device), to_span(sizes), to_span(strides));
 }
 

@@ -32,6 +32,7 @@ std::span<const RuleRow> view_rules();
 std::span<const RuleRow> copy_rules();
 std::span<const RuleRow> reduction_rules();
 std::span<const RuleRow> matmul_rules();
+std::span<const RuleRow> window_rules();
 std::span<const RuleRow> normalisation_rules();
 std::span<const RuleRow> factory_rules();
 std::span<const RuleRow> indexing_rules();

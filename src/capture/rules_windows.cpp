@@ -1,0 +1,95 @@
+// Operators that slide a window: convolution and average pooling. They run as ATen calls; their shapes are told
+// here, because their Meta kernels are Python functions that import half a thousand modules (200 ms).
+#include "capture/call.h"
+
+namespace braze::capture {
+namespace {
+
+/// One number a spatial dimension; a single one stands for all. Nullopt for another count.
+std::optional<Sizes> per_dimension(Sizes values, size_t dimensions) {
+  if (values.size() == 1) values.assign(dimensions, values[0]);
+  if (values.size() != dimensions) return std::nullopt;
+  return values;
+}
+
+/// Records a call of the operator itself. `tensors` are the places of its tensor arguments.
+bool give_call(Call& call, std::initializer_list<uint32_t> tensors, const ir::Type* type) {
+  CallPayload payload{call.entry.op, {call.arguments.begin(), call.arguments.end()}, {}, {}, {{0, -1}}};
+  std::vector<ir::Value*> operands;
+  for (uint32_t i : tensors) {
+    if (!call.has(i)) continue;
+    payload.stack[i] = at::Tensor();
+    payload.slots.push_back({i, -1, static_cast<uint32_t>(operands.size())});
+    operands.push_back(call.recorder.value_of(call.tensor(i)));
+  }
+  return call.give(call.recorder.create_call(std::move(payload), operands, {&type, 1}, false)->result());
+}
+
+/// The kernels lay their results out as this suggests; for channels_last ones it is left to the Meta kernel.
+bool is_row_major(const at::Tensor& tensor) {
+  return tensor.suggest_memory_format() == at::MemoryFormat::Contiguous;
+}
+
+/// (input [N,C,...], weight [O,C/groups,...], bias, stride, padding, dilation, transposed, output_padding, groups).
+/// Anything unusual, and what eager refuses, is left to the Meta kernel.
+bool convolution(Call& call, const RuleRow&) {
+  const auto input = call.operand(0), weight = call.operand(1);
+  if (!input || !weight || input->dtype != weight->dtype || call.flag(6)) return false;
+  const size_t rank = input->sizes.size();
+  if (rank < 3 || rank > 5 || weight->sizes.size() != rank) return false;
+  if (!is_row_major(call.tensor(0)) || !is_row_major(call.tensor(1))) return false;
+  const int64_t groups = call.integer(8), channels = weight->sizes[0];
+  if (groups < 1 || input->sizes[1] != weight->sizes[1] * groups || channels % groups != 0) return false;
+  if (call.has(2)) {
+    const auto bias = call.operand(2);
+    if (!bias || bias->dtype != input->dtype || bias->sizes != Sizes{channels}) return false;
+  }
+  const auto stride = per_dimension(call.ints(3), rank - 2), padding = per_dimension(call.ints(4), rank - 2),
+             dilation = per_dimension(call.ints(5), rank - 2);
+  if (!stride || !padding || !dilation) return false;
+  Sizes sizes{input->sizes[0], channels};
+  for (size_t k = 0; k + 2 < rank; ++k) {
+    const int64_t window = (*dilation)[k] * (weight->sizes[k + 2] - 1) + 1;
+    const int64_t room = input->sizes[k + 2] + 2 * (*padding)[k] - window;
+    if (room < 0 || (*stride)[k] < 1 || (*dilation)[k] < 1 || (*padding)[k] < 0 || weight->sizes[k + 2] < 1)
+      return false;
+    sizes.push_back(room / (*stride)[k] + 1);
+  }
+  if (c10::multiply_integers(sizes) == 0) return false;
+  return give_call(call, {0, 1, 2}, call.contiguous(input->dtype, sizes));
+}
+
+/// (input [...,H,W], kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+bool average_pool(Call& call, const RuleRow&) {
+  const auto input = call.operand(0);
+  if (!input || (input->sizes.size() != 3 && input->sizes.size() != 4) || !is_row_major(call.tensor(0)))
+    return false;
+  if (!c10::isFloatingType(input->dtype) || c10::multiply_integers(input->sizes) == 0) return false;
+  const auto kernel = per_dimension(call.ints(1), 2), padding = per_dimension(call.ints(3), 2);
+  const Sizes steps = call.ints(2);
+  const auto stride = steps.empty() ? kernel : per_dimension(steps, 2);
+  if (!kernel || !stride || !padding) return false;
+  if (call.has(6) && call.integer(6) == 0) return false;
+  Sizes sizes = input->sizes;
+  for (size_t k = 0; k < 2; ++k) {
+    const int64_t window = (*kernel)[k], step = (*stride)[k], pad = (*padding)[k];
+    int64_t& size = sizes[sizes.size() - 2 + k];
+    if (window < 1 || step < 1 || pad < 0 || 2 * pad > window || size + 2 * pad < window) return false;
+    int64_t count = (size + 2 * pad - window + (call.flag(4) ? step - 1 : 0)) / step + 1;
+    if (call.flag(4) && (count - 1) * step >= size + pad) --count;
+    size = count;
+  }
+  return give_call(call, {0}, call.contiguous(input->dtype, sizes));
+}
+
+}  // namespace
+
+std::span<const RuleRow> window_rules() {
+  static constexpr RuleRow rows[] = {
+      {"convolution", convolution},
+      {"avg_pool2d", average_pool},
+  };
+  return rows;
+}
+
+}  // namespace braze::capture

@@ -1,0 +1,76 @@
+"""Convolution and average pooling: shapes told by braze's own rules must be those that eager gives."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import braze
+
+CONVOLUTIONS = [
+    ((2, 3, 14, 14), (4, 3, 3, 3), {"padding": 1}),
+    ((1, 4, 9, 7), (6, 2, 3, 2), {"stride": 2, "groups": 2}),
+    ((2, 3, 11), (5, 3, 4), {"dilation": 2, "padding": 3}),
+    ((1, 2, 5, 6, 7), (3, 2, 2, 2, 2), {"stride": (1, 2, 3)}),
+    ((3, 10, 10), (2, 3, 3, 3), {}),
+]
+POOLS = [
+    ((2, 1, 14, 14), {"kernel_size": 3, "stride": 1, "padding": 1}),
+    ((1, 3, 9, 10), {"kernel_size": (2, 3)}),
+    ((3, 7, 8), {"kernel_size": 3, "stride": 2, "ceil_mode": True, "count_include_pad": False}),
+    ((1, 2, 6, 6), {"kernel_size": 2, "divisor_override": 3}),
+]
+
+
+def check(function, *inputs):
+    program = braze.trace(function, inputs, check=False)
+    got, wanted = program(*inputs), function(*inputs)
+    assert got.shape == wanted.shape and got.stride() == wanted.stride()
+    torch.testing.assert_close(got, wanted, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("shape, weight, options", CONVOLUTIONS)
+@pytest.mark.parametrize("bias", [False, True])
+def test_convolution(shape, weight, options, bias):
+    tensors = [torch.randn(shape), torch.randn(weight)] + ([torch.randn(weight[0])] if bias else [])
+    convolution = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}[len(weight) - 2]
+    check(lambda *t: convolution(*t, **options), *tensors)
+
+
+@pytest.mark.parametrize("shape, options", POOLS)
+def test_average_pool(shape, options):
+    check(lambda x: F.avg_pool2d(x, **options), torch.randn(shape))
+
+
+def test_transposed_weights_give_row_major_results():
+    check(lambda x, w: F.conv2d(x, w.t().reshape(1, 1, 3, 3)), torch.randn(2, 1, 8, 8), torch.randn(3, 3))
+    check(lambda x: F.avg_pool2d(x.transpose(2, 3), 2), torch.randn(2, 3, 8, 6))
+
+
+def test_channels_last_keeps_its_layout():
+    x = torch.randn(2, 3, 8, 8).to(memory_format=torch.channels_last)
+    check(lambda x: F.avg_pool2d(x, 2), x)
+
+
+def test_wrong_windows_raise_as_in_eager():
+    with pytest.raises(RuntimeError):
+        braze.trace(lambda x, w: F.conv2d(x, w), (torch.randn(1, 3, 2, 2), torch.randn(4, 3, 3, 3)))
+    with pytest.raises(RuntimeError):
+        braze.trace(lambda x: F.avg_pool2d(x, 2, padding=2), (torch.randn(1, 1, 4, 4),))
+
+
+def test_no_python_is_imported_for_shapes():
+    before = set(sys.modules)
+    braze.trace(lambda x, w: F.avg_pool2d(F.conv2d(x, w), 2), (torch.randn(1, 1, 9, 9), torch.randn(1, 1, 2, 2)))
+    assert not [name for name in set(sys.modules) - before if name.startswith(("torch._refs", "sympy"))]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_tensors_of_another_device_are_refused():
+    with pytest.raises(RuntimeError, match="CPU only"):
+        braze.trace(lambda x: x + 1, (torch.randn(3, device="cuda"),))
+    with pytest.raises(RuntimeError, match="CPU only"):
+        braze.trace(lambda x: x.to("cuda"), (torch.randn(3),))
