@@ -100,6 +100,18 @@ bool add_or_sub(Call& call, const RuleRow& row) {
   return p.give(p.op(row.op, left, right));
 }
 
+/// Whether an integer division by this raises nothing: a number that is not zero, in `dtype` too. Kernels have no
+/// exceptions, so any other integer division is ATen's, which raises ZeroDivisionError where eager does.
+bool never_zero(const Operand& divisor, ScalarType dtype) {
+  int64_t number = 0;
+  if (divisor.is_number())
+    number = divisor.number.toLong();
+  else if (divisor.value->def->op == Op::scalar)
+    number = divisor.value->def->number_attr("value").as_int();
+  const bool fits = dtype == ScalarType::Long || (number >= -127 && number <= 127);
+  return number != 0 && fits;
+}
+
 /// Both operands in the promoted type.
 bool binary(Call& call, const RuleRow& row) {
   const auto x = call.operand(0), y = call.operand(1);
@@ -111,7 +123,9 @@ bool binary(Call& call, const RuleRow& row) {
   const bool bitwise = row.op == Op::bitwise_and || row.op == Op::bitwise_or || row.op == Op::bitwise_xor;
   const bool shift = row.op == Op::shift_left || row.op == Op::shift_right;
   if ((bitwise || shift) && c10::isFloatingType(dtype)) return false;
-  if (is_bool && (shift || row.op == Op::remainder || row.op == Op::fmod)) return false;
+  const bool divides = row.op == Op::remainder || row.op == Op::fmod;
+  if (is_bool && (shift || divides)) return false;
+  if (divides && !c10::isFloatingType(dtype) && !never_zero(*y, dtype)) return false;
   Pointwise p(call, dtype, {&*x, &*y});
   if (!p.valid()) return false;
   if (is_bool && row.op == Op::maximum) return p.give(p.op(Op::bitwise_or, p.in(*x), p.in(*y)));
@@ -188,6 +202,7 @@ bool divide(Call& call, const RuleRow& row) {
   Pointwise p(call, dtype, {&*x, &*y});
   if (!p.valid()) return false;
   const bool is_float = c10::isFloatingType(dtype);
+  if (!is_float && !never_zero(*y, dtype)) return false;
   if (!mode.empty() && is_float) p.compute_in_float();
   ir::Value *a = p.in(*x), *b = p.in(*y);
   if (mode.empty()) return p.give(p.op(Op::div, a, b));

@@ -179,3 +179,27 @@ def test_memory_shared_later():
     a = torch.ones(4)
     with pytest.raises(ValueError, match="did not share memory"):
         program(a, a.view(2, 2).view(4))
+
+
+@pytest.mark.parametrize(
+    "divide",
+    [
+        lambda a, b: a // b,
+        lambda a, b: torch.div(a, b, rounding_mode="trunc"),
+        lambda a, b: a % b,
+        lambda a, b: torch.fmod(a, b),
+    ],
+)
+def test_integer_division_by_zero_raises_as_in_eager(divide):
+    a, b, zero = torch.tensor([4, 5]), torch.tensor([1, 2]), torch.tensor([0, 2])
+    program = braze.trace(divide, (a, b))
+    assert torch.equal(program(a, b), divide(a, b))
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        program(a, zero)
+
+
+def test_integer_division_by_a_number_stays_native():
+    a = torch.arange(-20, 20)
+    program = braze.trace(lambda a: (a // 3) % 7, (a,))
+    assert torch.equal(program(a), (a // 3) % 7)
+    assert all(step.kind == "kernel" for step in program.steps)
