@@ -268,7 +268,7 @@ void NestBuilder::build_passes(int first_level) {
     const DType type = ir::compute_dtype(scratch.value->type->dtype);
     scratch.buffer = at(first_level).alloc(concat("row", scratch.value->id), type, Extent(nest_.reduced_size()));
   }
-  for (pass_ = 0; pass_ < passes_; ++pass_) run_pass(pass_);
+  for (int pass = 0; pass < passes_; ++pass) run_pass(pass);
   if (partials_.empty()) store_all(passes_, true);
 }
 

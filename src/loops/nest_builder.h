@@ -99,7 +99,6 @@ class NestBuilder {
 
   // ---- read.cpp
   Scalar read(const ir::Value* value, const Label& label);
-  Scalar read_external(const ir::Value* value, const Label& label);
   Affine place_in_row() const;
   Scalar member(const ir::Value* value);
   Scalar compute_member(const ir::Node* node);
@@ -145,7 +144,7 @@ class NestBuilder {
     bool filled = false;
   };
   std::vector<Scratch> scratch_;
-  int pass_ = 0, passes_ = 1;
+  int passes_ = 1;
 
   std::vector<Block*> blocks_ = {nullptr, nullptr, nullptr};
   std::vector<Memo> memo_;

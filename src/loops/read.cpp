@@ -206,10 +206,6 @@ NestBuilder::Scalar NestBuilder::read(const Value* value, const Label& label) {
   if (facts_.is_free(value)) return free_value(value, place_of(label, value->type->sizes));
   const Value* base = facts_.windows.base(value);
   if (group_.find(value) || (group_.find(base) && group_.contains(base->def))) return member(base);
-  return read_external(value, label);
-}
-
-NestBuilder::Scalar NestBuilder::read_external(const Value* value, const Label& label) {
   return read_at(value, place_of(label, value->type->sizes));
 }
 

@@ -317,7 +317,7 @@ void NestBuilder::build_strips() {
   begin.offset = Extent(strip.length);
   strip.end =
       builder.compute(Op::minimum, {builder.affine(begin), builder.constant(DType::i64, Number::of_int(lanes))});
-  for (pass_ = 0; pass_ < passes_; ++pass_) run_strip_pass(pass_);
+  for (int pass = 0; pass < passes_; ++pass) run_strip_pass(pass);
 
   Block after;
   auto after_loop = open_strip(after, 1);
