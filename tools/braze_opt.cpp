@@ -2,6 +2,7 @@
 //
 //   braze-opt FILE --pass=cse,dead_code    those passes, in that order
 //   braze-opt FILE --pipeline              all of them, as compilation does
+//   --plan          lowers what comes out and prints kernels, calls and memory instead of the graph
 //   --verify        checks the graph before, between and after
 //   --print-before  prints each graph as it was read, too
 // FILE is '-' for standard input. Without a pass the text is only read and printed. A text that begins with the
@@ -15,6 +16,7 @@
 
 #include "ir/text.h"
 #include "loops/kernel.h"
+#include "loops/plan.h"
 #include "passes/pipeline.h"
 #include "support/error.h"
 #include "support/lexer.h"
@@ -24,12 +26,12 @@ namespace {
 using namespace braze;
 
 constexpr std::string_view usage =
-    "usage: braze-opt FILE|- [--pass=NAME,...|--pipeline] [--verify] [--print-before]";
+    "usage: braze-opt FILE|- [--pass=NAME,...|--pipeline] [--plan] [--verify] [--print-before]";
 
 struct Options {
   std::string file;
   std::vector<const passes::Pass*> passes;
-  bool pipeline = false, verify = false, print_before = false;
+  bool pipeline = false, plan = false, verify = false, print_before = false;
 };
 
 std::vector<const passes::Pass*> find_passes(std::string_view names) {
@@ -52,6 +54,8 @@ Options parse_options(const std::vector<std::string_view>& arguments) {
       options.passes = find_passes(argument.substr(pass_prefix.size()));
     else if (argument == "--pipeline")
       options.pipeline = true;
+    else if (argument == "--plan")
+      options.plan = true;
     else if (argument == "--verify")
       options.verify = true;
     else if (argument == "--print-before")
@@ -72,7 +76,8 @@ std::string read(const std::string& file) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
-void run(ir::Graph& graph, const Options& options) {
+void run(const std::shared_ptr<ir::Graph>& shared, const Options& options) {
+  ir::Graph& graph = *shared;
   if (options.print_before) std::cout << "; before\n" << ir::print(graph) << "\n; after\n";
   if (options.verify) ir::verify(graph);
   for (const passes::Pass* pass : options.passes) {
@@ -80,7 +85,10 @@ void run(ir::Graph& graph, const Options& options) {
     if (options.verify) ir::verify(graph);
   }
   if (options.pipeline) passes::run(graph, nullptr, options.verify);
-  std::cout << ir::print(graph);
+  if (options.plan)
+    std::cout << loops::print(loops::lower(shared));
+  else
+    std::cout << ir::print(graph);
 }
 
 void run(const Options& options) {
@@ -92,10 +100,10 @@ void run(const Options& options) {
     return;
   }
   bool first = true;
-  for (const auto& graph : ir::parse_all(text)) {
+  for (std::shared_ptr<ir::Graph> graph : ir::parse_all(text)) {
     if (!first) std::cout << '\n';
     first = false;
-    run(*graph, options);
+    run(graph, options);
   }
 }
 

@@ -37,6 +37,7 @@ inline constexpr AttrInfo attributes[] = {
   {"target",     AttrType::text,     true,  "ATen's name"},
   {"payload",    AttrType::integer,  false, "which arguments of the tracer"},
   {"effect",     AttrType::boolean,  false, "absent: false"},
+  {"layouts",    AttrType::text,     false, "what the call asks of each operand's strides (loops/layout.h); absent: by its name"},
 };
 // clang-format on
 

@@ -60,7 +60,7 @@ KernelDraft build_copy(const Window& from, const Window& to, const LoweringOptio
 KernelDraft build_scan(const ir::Node* scan, const Facts& facts) {
   const ir::Value* result = &scan->results[0];
   const Window& from = facts.windows.of(scan->operands[0]);
-  const std::vector<int64_t> to = storage_strides(result);
+  const std::vector<int64_t>& to = facts.windows.storage(result);
   const auto sizes = result->type->sizes;
   const auto dim = static_cast<size_t>(sizes.empty() ? 0 : scan->int_attr("dim"));
   KernelDraft draft{std::make_unique<Kernel>(), {{from.base, 0}, {result, 0}}, {}, 0, 0};

@@ -155,6 +155,8 @@ void KernelHasher::add(const Stmt& s) {
       out_.add(static_cast<uint32_t>(s.source_indices.size()));
       for (const Affine& index : s.source_indices) add(index);
       out_.add(std::span<const int64_t>(s.shape));
+      out_.add(static_cast<uint32_t>(s.sizes.size()));
+      for (const Extent& size : s.sizes) add(size);
       use_all(s.args);
       use_all(s.valid);
       add(s.prologue.get());

@@ -183,14 +183,15 @@ struct Stmt {
   Extent extent;             ///< checked.
   bool stream = false;       ///< store: bypass the cache.
   AtomicOp atomic = AtomicOp::add;
-  bool grid = false;                   ///< barrier: of the whole grid rather than a block.
-  std::vector<BufferId> sources;       ///< transpose {from}; dot {a, b}.
-  std::vector<Affine> source_indices;  ///< dot {a, b}.
-  std::vector<int64_t> shape;          ///< transpose {R, S, C, T}; dot {m, n, k, lda, ldb, ldc}; template sizes.
-  std::vector<ValueId> valid;          ///< transpose: rows and columns present, or empty for all.
-  std::string text;                    ///< template: its name.
-  std::unique_ptr<Loop> loop;          ///< loop.
-  Block body;                          ///< branch.
+  bool grid = false;                           ///< barrier: of the whole grid rather than a block.
+  std::vector<BufferId> sources;               ///< transpose {from}; dot {a, b}.
+  std::vector<Affine> source_indices;          ///< dot {a, b}.
+  std::vector<int64_t> shape;                  ///< transpose {R, S, C, T}; dot {m, n, k, lda, ldb, ldc}.
+  std::vector<Extent> sizes;                   ///< template: its sizes, in its own order.
+  std::vector<ValueId> valid;                  ///< transpose: rows and columns present, or empty for all.
+  std::string text;                            ///< template: its name.
+  std::unique_ptr<Loop> loop;                  ///< loop.
+  Block body;                                  ///< branch.
   std::unique_ptr<Region> prologue, epilogue;  ///< template.
 };
 

@@ -18,9 +18,14 @@ using ir::Op;
 using ir::OpKind;
 using ir::Value;
 
-/// Library calls that write into memory given to them; the others allocate their results.
-bool writes_into(Op op) {
-  return op == Op::mm || op == Op::addmm || op == Op::bmm || op == Op::baddbmm;
+/// Elements from the first to the end of the last, gaps included.
+int64_t span_of(std::span<const int64_t> sizes, std::span<const int64_t> strides) {
+  int64_t span = 1;
+  for (size_t k = 0; k < sizes.size(); ++k) {
+    if (sizes[k] == 0) return 0;
+    span += (sizes[k] - 1) * strides[k];
+  }
+  return span;
 }
 
 class Lowering {
@@ -28,7 +33,7 @@ class Lowering {
   Lowering(std::shared_ptr<const ir::Graph> graph, const LoweringOptions& options)
       : graph_(*graph),
         options_(options),
-        windows_(graph_),
+        windows_(graph_, assign_layouts(graph_)),
         facts_(graph_, windows_),
         buffer_of_(graph_.value_limit(), -1) {
     plan_.graph = std::move(graph);
@@ -37,7 +42,7 @@ class Lowering {
   Plan run() {
     for (uint32_t k = 0; k < graph_.inputs().size(); ++k) {
       const Value* value = graph_.inputs()[k].value;
-      buffer_of_[value->id] = add_buffer(BufferKind::input, value);
+      buffer_of_[value->id] = add_buffer(BufferKind::input, value, windows_.storage(value));
       plan_.buffers.back().index = k;
     }
     claim_outputs();
@@ -61,12 +66,13 @@ class Lowering {
   }
 
  private:
-  int32_t add_buffer(BufferKind kind, const Value* value) {
+  int32_t add_buffer(BufferKind kind, const Value* value, std::vector<int64_t> strides) {
     PlanBuffer buffer;
     buffer.kind = kind;
     buffer.value = value;
-    buffer.bytes = value->type->numel() * ir::byte_size(value->type->dtype);
-    plan_.buffers.push_back(buffer);
+    buffer.bytes = span_of(value->type->sizes, strides) * ir::byte_size(value->type->dtype);
+    buffer.strides = std::move(strides);
+    plan_.buffers.push_back(std::move(buffer));
     return static_cast<int32_t>(plan_.buffers.size() - 1);
   }
 
@@ -79,7 +85,7 @@ class Lowering {
       const Node* node = value->def;
       if (!windows_.is_base(value) || output_of_[value->id] >= 0 || ir::info(node->op).kind == OpKind::Source)
         continue;
-      const std::vector<int64_t> strides = storage_strides(value);
+      const std::vector<int64_t>& strides = windows_.storage(value);
       if (!std::equal(strides.begin(), strides.end(), value->type->strides.begin())) continue;
       output_of_[value->id] = static_cast<int32_t>(k);
     }
@@ -90,15 +96,15 @@ class Lowering {
     if (buffer >= 0) return static_cast<uint32_t>(buffer);
     const Node* node = base->def;
     if (node->op == Op::scalar || node->op == Op::iota) {
-      buffer = add_buffer(BufferKind::temporary, base);
-      const Window whole{base, {base->type->sizes.begin(), base->type->sizes.end()}, storage_strides(base), 0};
+      const Window& whole = windows_.of(base);
+      buffer = add_buffer(BufferKind::temporary, base, whole.strides);
       add_kernel(build_copy(whole, whole, options_), {node});
       return static_cast<uint32_t>(buffer_of_[base->id]);
     }
     const int32_t output = output_of_[base->id];
     BufferKind kind = output >= 0 ? BufferKind::output : BufferKind::temporary;
     if (ir::info(node->op).kind == OpKind::Library && !writes_into(node->op)) kind = BufferKind::call;
-    buffer = add_buffer(kind, base);
+    buffer = add_buffer(kind, base, windows_.storage(base));
     if (output >= 0) plan_.buffers.back().index = static_cast<uint32_t>(output);
     return static_cast<uint32_t>(buffer);
   }
@@ -123,7 +129,7 @@ class Lowering {
   void add_cat(const Node* node) {
     const Value* result = &node->results[0];
     const auto dim = static_cast<size_t>(node->int_attr("dim"));
-    Window to{result, {}, storage_strides(result), 0};
+    Window to{result, {}, windows_.storage(result), 0};
     for (const Value* operand : node->operands) {
       if (operand->type->numel() == 0) continue;
       to.sizes.assign(operand->type->sizes.begin(), operand->type->sizes.end());
@@ -180,18 +186,34 @@ class Lowering {
     Step step;
     step.kind = Step::Kind::call;
     step.call.node = node;
-    for (const Value* operand : node->operands) step.call.operands.push_back(view_of(windows_.of(operand)));
+    const std::vector<LayoutDemand> demands = demands_of(*node);
+    for (size_t k = 0; k < demands.size(); ++k)
+      step.call.operands.push_back(operand(node->operands[k], demands[k]));
     for (const Value& result : node->results)
       step.call.results.push_back(result.type ? static_cast<int32_t>(memory_of(&result)) : -1);
     plan_.steps.push_back(std::move(step));
   }
 
+  /// What a call gets to see of an operand: a copy where it requires another layout. Kernels cannot copy what has a
+  /// dtype without a name here; library calls alone make such values, in eager's own layout.
+  View operand(const Value* value, const LayoutDemand& demand) {
+    const Window& window = windows_.of(value);
+    const bool served = demand.strength != LayoutDemand::Strength::require ||
+                        demand.holds(*value->type, window.sizes, window.strides);
+    if (served || !ir::is_native(value->type->dtype)) return view_of(window);
+    return copied(value, BufferKind::temporary, demand.strides(*value->type));
+  }
+
   View copied(const Value* value, BufferKind kind) {
     const ir::Type& type = *value->type;
+    if (is_dense(type.sizes, type.strides)) return copied(value, kind, {type.strides.begin(), type.strides.end()});
+    return copied(value, kind, ir::contiguous_strides(type.sizes));
+  }
+
+  View copied(const Value* value, BufferKind kind, std::vector<int64_t> strides) {
+    const ir::Type& type = *value->type;
     const std::vector<int64_t> sizes(type.sizes.begin(), type.sizes.end());
-    std::vector<int64_t> strides = ir::contiguous_strides(type.sizes);
-    if (is_dense(type)) strides.assign(type.strides.begin(), type.strides.end());
-    const int32_t buffer = add_buffer(kind, value);
+    const int32_t buffer = add_buffer(kind, value, strides);
     if (type.numel() != 0) {
       const Window from = windows_.of(value);
       KernelDraft draft = build_copy(from, {value, sizes, strides, 0}, options_);
@@ -223,7 +245,7 @@ class Lowering {
 
   const ir::Graph& graph_;
   const LoweringOptions& options_;
-  Windows windows_;
+  Windows windows_;  ///< Over the strides that assign_layouts() chose.
   Facts facts_;
   Plan plan_;
   std::vector<int32_t> buffer_of_;  ///< Plan buffer of each base value.

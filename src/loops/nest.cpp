@@ -62,7 +62,7 @@ bool NestBuilder::is_stored(const Value* value) const {
 }
 
 std::vector<int64_t> NestBuilder::strides_of(const Value* stored) const {
-  return store_strides_.empty() ? storage_strides(stored) : store_strides_;
+  return store_strides_.empty() ? facts_.windows.storage(stored) : store_strides_;
 }
 
 void NestBuilder::number_leaves() {

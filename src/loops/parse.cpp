@@ -530,7 +530,7 @@ class Parser {
     expect("=");
     expect("[");
     if (!at("]")) {
-      do s.shape.push_back(parse_integer());
+      do s.sizes.push_back(parse_extent());
       while (take(","));
     }
     expect("]");

@@ -12,6 +12,14 @@ void print_view(std::ostringstream& out, const Plan& plan, const View& view) {
   out << "#" << view.buffer << ":" << kinds[static_cast<size_t>(plan.buffers[view.buffer].kind)];
 }
 
+/// "#3:temp", followed by "{1,4}" where the strides are not row-major.
+void print_laid_out(std::ostringstream& out, const Plan& plan, const View& view) {
+  print_view(out, plan, view);
+  if (view.strides == ir::contiguous_strides(view.sizes)) return;
+  for (size_t k = 0; k < view.strides.size(); ++k) out << (k ? "," : "{") << view.strides[k];
+  out << "}";
+}
+
 }  // namespace
 
 std::string print(const Plan& plan) {
@@ -49,15 +57,20 @@ std::string print(const Plan& plan) {
     out << "(";
     for (size_t k = 0; k < step.call.operands.size(); ++k) {
       if (k) out << ", ";
-      print_view(out, plan, step.call.operands[k]);
+      print_laid_out(out, plan, step.call.operands[k]);
     }
     out << ") ->";
     for (int32_t result : step.call.results) {
       out << " ";
-      if (result < 0)
+      if (result < 0) {
         out << "-";
-      else
-        print_view(out, plan, {static_cast<uint32_t>(result), {}, {}, {}, 0});
+        continue;
+      }
+      const PlanBuffer& buffer = plan.buffers[static_cast<size_t>(result)];
+      const ir::Type& type = *buffer.value->type;
+      print_laid_out(
+          out, plan,
+          {static_cast<uint32_t>(result), type.dtype, {type.sizes.begin(), type.sizes.end()}, buffer.strides, 0});
     }
     out << "\n";
   }

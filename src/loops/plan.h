@@ -29,7 +29,8 @@ struct PlanBuffer {
   uint32_t index = 0;  ///< input and mutated: which graph input; output: dense number among outputs.
   int64_t bytes = 0;
   int64_t offset = 0;                ///< temporary: byte offset in the arena, a multiple of 64.
-  const ir::Value* value = nullptr;  ///< What it holds; its type gives dtype, sizes and strides of the allocation.
+  const ir::Value* value = nullptr;  ///< What it holds; its type gives dtype and sizes. Null: scratch.
+  std::vector<int64_t> strides;      ///< In which the value is stored; its type's where a caller sees the memory.
 };
 
 /// A strided window onto a buffer: what an ATen call or a caller gets to see. Sizes and strides in elements.
@@ -51,7 +52,7 @@ struct KernelStep {
 
 struct CallStep {
   const ir::Node* node = nullptr;
-  std::vector<View> operands;    ///< Of each operand of the node.
+  std::vector<View> operands;    ///< Of each operand of the node, laid out as the call requires (loops/layout.h).
   std::vector<int32_t> results;  ///< Plan buffer of each result; -1: unused or undefined.
 };
 

@@ -167,9 +167,6 @@ class Printer {
     put_affine(index);
     put("]");
   }
-  void put_numbers(const std::vector<int64_t>& values) {
-    for (size_t i = 0; i < values.size(); ++i) put(i ? ", " : "", values[i]);
-  }
 
   // ---- blocks
   void put_block(const Block& block, const std::vector<const std::vector<ValueId>*>& yields) {
@@ -315,7 +312,10 @@ class Printer {
       put(")");
     }
     put(" sizes=[");
-    put_numbers(s.shape);
+    for (size_t i = 0; i < s.sizes.size(); ++i) {
+      if (i) put(", ");
+      put_extent(s.sizes[i]);
+    }
     put("]");
     put_region("prologue", s.prologue.get());
     put_region("epilogue", s.epilogue.get());

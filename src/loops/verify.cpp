@@ -400,6 +400,10 @@ class Verifier {
   void check_template(const Stmt& s) {
     require(!s.text.empty(), "a template has a name");
     check_tiles(s);
+    for (const Extent& size : s.sizes) {
+      check(size);
+      require(!size.is_constant() || size.constant > 0, "sizes are positive");
+    }
     for (ValueId arg : s.args) use(arg);
     check_region(s.prologue.get());
     check_region(s.epilogue.get());

@@ -1,26 +1,11 @@
 #include "loops/window.h"
 
 #include <algorithm>
-#include <numeric>
 #include <ranges>
 
 #include "support/error.h"
 
 namespace braze::loops {
-
-bool is_dense(const ir::Type& type) {
-  std::vector<size_t> order(type.sizes.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return type.strides[a] < type.strides[b]; });
-  int64_t expected = 1;
-  for (size_t k : order) {
-    if (type.sizes[k] == 1) continue;
-    if (type.strides[k] != expected) return false;
-    expected *= type.sizes[k];
-  }
-  return true;
-}
 
 namespace {
 
@@ -57,12 +42,6 @@ std::optional<std::vector<int64_t>> reshape_strides(const Window& from, std::spa
 }
 
 }  // namespace
-
-std::vector<int64_t> storage_strides(const ir::Value* value) {
-  const ir::Type& type = *value->type;
-  if (value->def->op == ir::Op::input || is_dense(type)) return {type.strides.begin(), type.strides.end()};
-  return ir::contiguous_strides(type.sizes);
-}
 
 std::optional<Window> apply_view(const ir::Node* view, const Window& operand) {
   const ir::Type& type = *view->results[0].type;
@@ -123,11 +102,10 @@ std::vector<bool> seen_as_tensors(const ir::Graph& graph) {
 
 }  // namespace
 
-Windows::Windows(const ir::Graph& graph) : windows_(graph.value_limit()) {
+Windows::Windows(const ir::Graph& graph, const Layouts& layouts) : windows_(graph.value_limit()) {
   const std::vector<bool> seen = seen_as_tensors(graph);
   auto own = [&](const ir::Value* value) {
-    windows_[value->id] = {
-        value, {value->type->sizes.begin(), value->type->sizes.end()}, storage_strides(value), 0};
+    windows_[value->id] = {value, {value->type->sizes.begin(), value->type->sizes.end()}, layouts.of(value), 0};
   };
   for (const ir::Input& input : graph.inputs()) own(input.value);
   ir::for_each_node(graph, [&](ir::Node* node) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ir/graph.h"
+#include "loops/layout.h"
 
 namespace braze::loops {
 
@@ -17,13 +18,6 @@ struct Window {
   int64_t offset = 0;
 };
 
-/// The elements fill their extent in memory without gaps or overlap, in whatever order of dimensions.
-bool is_dense(const ir::Type& type);
-
-/// The strides in which a realised value is stored: those of its type where they are dense (every element once, no
-/// gaps), else row-major. Inputs keep theirs whatever they are.
-std::vector<int64_t> storage_strides(const ir::Value* value);
-
 /// The window one view further, or nothing where no strides can express it (a reshape that would copy).
 std::optional<Window> apply_view(const ir::Node* view, const Window& operand);
 
@@ -31,11 +25,14 @@ std::optional<Window> apply_view(const ir::Node* view, const Window& operand);
 /// copy.
 class Windows {
  public:
-  explicit Windows(const ir::Graph& graph);
+  Windows(const ir::Graph& graph, const Layouts& layouts);
+  explicit Windows(const ir::Graph& graph) : Windows(graph, Layouts(graph)) {}
   const Window& of(const ir::Value* value) const { return windows_[value->id]; }
   /// The value that `value` shows part of: itself unless it is a view.
   const ir::Value* base(const ir::Value* value) const { return windows_[value->id].base; }
   bool is_base(const ir::Value* value) const { return base(value) == value; }
+  /// In which strides a base value is stored.
+  const std::vector<int64_t>& storage(const ir::Value* base) const { return of(base).strides; }
 
  private:
   std::vector<Window> windows_;

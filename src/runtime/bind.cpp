@@ -32,9 +32,11 @@ const void* storage_of(const at::Tensor& tensor) {
   return tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
 }
 
-loops::View whole_view(uint32_t buffer, const ir::Type& type) {
-  return {
-      buffer, type.dtype, {type.sizes.begin(), type.sizes.end()}, {type.strides.begin(), type.strides.end()}, 0};
+Geometry stored_geometry(const loops::PlanBuffer& buffer) {
+  const ir::Type& type = *buffer.value->type;
+  Geometry geometry = Geometry::of(type);
+  if (geometry.dtype == c10::ScalarType::Undefined) return geometry;
+  return Geometry::of(type.dtype, geometry.device, geometry.sizes, buffer.strides);
 }
 
 }  // namespace
@@ -95,7 +97,7 @@ void Program::Impl::bind_buffers() {
       case loops::BufferKind::output: output_buffers.push_back(b); [[fallthrough]];
       case loops::BufferKind::call:
         BRAZE_CHECK(buffer.value, "plan buffer ", b, " holds no value");
-        buffer_geometry[b] = Geometry::of(*buffer.value->type);
+        buffer_geometry[b] = stored_geometry(buffer);
         break;
       case loops::BufferKind::temporary: break;
     }
@@ -174,23 +176,18 @@ OperandRef Program::Impl::operand(const loops::View& view) {
 void Program::Impl::bind_call(const loops::CallStep& step) {
   auto call = std::make_unique<BoundCall>();
   call->choose(*step.node, trace.payloads);
-  for (uint32_t i = 0; i < step.operands.size(); ++i) {
-    const loops::View& view = step.operands[i];
-    call->operands.push_back(operand(view));
-    Geometry seen = Geometry::of(*step.node->operands[i]->type);
-    if (call->payload && !seen.same_layout(view.sizes, view.strides))
-      call->relayouts.emplace_back(i, std::move(seen));
-  }
+  for (const loops::View& view : step.operands) call->operands.push_back(operand(view));
   for (size_t i = 0; i < step.results.size(); ++i) {
     ResultRef result;
     if (step.results[i] >= 0) {
       result.buffer = step.results[i];
-      const ir::Type& type = *step.node->results[i].type;
-      result.planned = Geometry::of(type);
+      const loops::PlanBuffer& buffer = plan.buffers.at(result.buffer);
+      result.planned = stored_geometry(buffer);
       result.kind = ResultRef::Kind::keep;
-      if (plan.buffers.at(result.buffer).kind != loops::BufferKind::call) {
+      if (buffer.kind != loops::BufferKind::call) {
         result.kind = ResultRef::Kind::into;
-        result.target = operand(whole_view(result.buffer, type));
+        result.target =
+            operand({result.buffer, buffer.value->type->dtype, result.planned.sizes, buffer.strides, 0});
       }
     }
     call->results.push_back(std::move(result));

@@ -138,8 +138,6 @@ void call_boxed(const BoundCall& c, Frame& f) {
       const bool resized = written.sizes() != c10::IntArrayRef(c.clones[i].sizes);
       return clones[i] = resized ? c.clones[i].allocate() : copy_to(written, c.clones[i]);
     }
-    for (const auto& [which, geometry] : c.relayouts)
-      if (which == operand) return copy_to(c.operands[operand].resolve(f), geometry);
     return c.operands[operand].resolve(f);
   };
   // Lists are shared with the payload: the first slot of each makes a list of this call's own.

@@ -52,9 +52,6 @@ struct BoundCall {
   bool causal = false;             ///< sdpa.
   std::optional<double> scale;     ///< sdpa.
   std::vector<Geometry> clones;    ///< call: of each operand that the operator writes.
-  /// call: what operands must be copied to first: (operand, geometry). Any operator may look at the strides of its
-  /// operands, so they are eager's, also where the plan holds the value in another layout.
-  std::vector<std::pair<uint32_t, Geometry>> relayouts;
   const capture::CallPayload* payload = nullptr;  ///< call.
 
   /// Picks the cheapest way to run the node; fills everything that depends on the node alone.

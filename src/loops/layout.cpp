@@ -1,0 +1,326 @@
+#include "loops/layout.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include "loops/window.h"
+#include "support/error.h"
+#include "support/lexer.h"
+
+namespace braze::loops {
+
+using ir::Node;
+using ir::Op;
+using ir::OpKind;
+using ir::Type;
+using ir::Value;
+using Dims = std::vector<int64_t>;
+
+namespace {
+
+using Demand = LayoutDemand;
+
+constexpr std::string_view strength_words[] = {"any", "prefer", "require"};
+constexpr std::string_view form_words[] = {"traced", "rows", "matrix"};
+
+/// Who asks for what, where the node itself does not say. `call` stands for all operators without a row: any may
+/// look at strides, so they are eager's.
+struct Row {
+  Op op;
+  std::string_view layouts;
+};
+constexpr Row table[] = {
+    {Op::mm, "prefer matrix, prefer matrix"},
+    {Op::addmm, "any, prefer matrix, prefer matrix"},
+    {Op::bmm, "prefer matrix, prefer matrix"},
+    {Op::baddbmm, "any, prefer matrix, prefer matrix"},
+    // PyTorch's flash attention takes nothing else and would be left for the plain products.
+    {Op::sdpa, "require rows, require rows, require rows"},
+};
+
+// What a layout is worth, in bytes of traffic a byte of the value. A wrong required one costs a copy (read and
+// write) and a pass through the cache; a wrong preferred one makes the library rearrange as it reads; results of
+// the program that are laid out wrongly are copied, too; kernels that read in another order go through tiles.
+constexpr int64_t require_worth = 3, prefer_worth = 2, output_worth = 2, kernel_worth = 1;
+
+/// Dimensions from the outermost in memory to the innermost; equal strides keep their order.
+Dims order_of(std::span<const int64_t> strides) {
+  Dims order(strides.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, std::ranges::greater{}, [&](int64_t dim) { return strides[dim]; });
+  return order;
+}
+
+Dims strides_in(const Dims& order, std::span<const int64_t> sizes) {
+  Dims strides(sizes.size());
+  int64_t stride = 1;
+  for (size_t k = order.size(); k-- > 0;) {
+    strides[order[k]] = stride;
+    stride *= std::max<int64_t>(sizes[order[k]], 1);
+  }
+  return strides;
+}
+
+/// Strides of dimensions of size 1, and of empty values, move nothing.
+bool same_places(std::span<const int64_t> sizes, std::span<const int64_t> a, std::span<const int64_t> b) {
+  if (std::ranges::find(sizes, 0) != sizes.end()) return true;
+  for (size_t k = 0; k < sizes.size(); ++k)
+    if (sizes[k] != 1 && a[k] != b[k]) return false;
+  return true;
+}
+
+/// No two elements share a place: going outwards, each stride steps over all that lies inside.
+bool overlaps(std::span<const int64_t> sizes, std::span<const int64_t> strides) {
+  int64_t inside = 0;
+  const Dims order = order_of(strides);
+  for (size_t k = order.size(); k-- > 0;) {
+    const int64_t size = sizes[order[k]], stride = strides[order[k]];
+    if (size == 1) continue;
+    if (stride <= inside) return true;
+    inside += stride * (size - 1);
+  }
+  return false;
+}
+
+bool has_unit_stride(std::span<const int64_t> sizes, std::span<const int64_t> strides, size_t dim) {
+  return sizes[dim] <= 1 || strides[dim] == 1;
+}
+
+class DemandParser {
+ public:
+  explicit DemandParser(std::string_view text) : lexer_(text, "layouts") {}
+  std::vector<Demand> parse() {
+    std::vector<Demand> demands;
+    if (lexer_.at_end()) return demands;
+    do demands.push_back(parse_one());
+    while (lexer_.take(","));
+    if (!lexer_.at_end()) lexer_.fail("expected ',' or the end");
+    return demands;
+  }
+
+ private:
+  Demand parse_one() {
+    Demand demand;
+    const Token word = lexer_.expect(Token::Kind::word, "any, prefer or require");
+    const auto strength = std::ranges::find(strength_words, word.text);
+    if (strength == std::end(strength_words)) lexer_.fail(word, "expected any, prefer or require");
+    demand.strength = static_cast<Demand::Strength>(strength - strength_words);
+    if (demand.strength == Demand::Strength::any) return demand;
+    if (lexer_.take("(")) {
+      demand.form = Demand::Form::order;
+      do demand.order.push_back(lexer_.expect_integer());
+      while (lexer_.take(","));
+      lexer_.expect(")");
+      Dims sorted = demand.order;
+      std::ranges::sort(sorted);
+      for (size_t k = 0; k < sorted.size(); ++k)
+        if (sorted[k] != static_cast<int64_t>(k)) lexer_.fail(word, "an order names every dimension once");
+      return demand;
+    }
+    const Token form = lexer_.expect(Token::Kind::word, "traced, rows, matrix or an order such as (0,2,3,1)");
+    const auto found = std::ranges::find(form_words, form.text);
+    if (found == std::end(form_words)) lexer_.fail(form, "expected traced, rows, matrix or an order");
+    demand.form = static_cast<Demand::Form>(found - form_words);
+    return demand;
+  }
+
+  Lexer lexer_;
+};
+
+}  // namespace
+
+// ---- demands
+
+bool LayoutDemand::holds(const Type& traced, std::span<const int64_t> sizes,
+                         std::span<const int64_t> strides) const {
+  if (strength == Strength::any || std::ranges::find(sizes, 0) != sizes.end()) return true;
+  const size_t rank = sizes.size();
+  switch (form) {
+    case Form::traced: return same_places(sizes, traced.strides, strides);
+    case Form::rows: return rank == 0 || has_unit_stride(sizes, strides, rank - 1);
+    case Form::matrix: {
+      if (rank < 2) return true;
+      const size_t row = rank - 2, column = rank - 1;
+      const bool row_major =
+          has_unit_stride(sizes, strides, column) && (sizes[row] == 1 || strides[row] >= sizes[column]);
+      const bool column_major =
+          has_unit_stride(sizes, strides, row) && (sizes[column] == 1 || strides[column] >= sizes[row]);
+      return row_major || column_major;
+    }
+    case Form::order: return order.size() != rank || same_places(sizes, strides_in(order, sizes), strides);
+  }
+  return true;
+}
+
+Dims LayoutDemand::strides(const Type& traced) const {
+  if (form == Form::order && order.size() == traced.sizes.size()) return strides_in(order, traced.sizes);
+  if (overlaps(traced.sizes, traced.strides)) return ir::contiguous_strides(traced.sizes);
+  const Dims own(traced.strides.begin(), traced.strides.end());
+  if (holds(traced, traced.sizes, own)) return own;
+  Dims wanted = order_of(own);
+  const auto last = static_cast<int64_t>(own.size()) - 1;
+  wanted.erase(std::ranges::find(wanted, last));
+  wanted.push_back(last);
+  return strides_in(wanted, traced.sizes);
+}
+
+std::vector<Demand> parse_layouts(std::string_view text) {
+  return DemandParser(text).parse();
+}
+
+std::string print(std::span<const Demand> demands) {
+  std::string text;
+  for (const Demand& demand : demands) {
+    if (!text.empty()) text += ", ";
+    text += strength_words[static_cast<size_t>(demand.strength)];
+    if (demand.strength == Demand::Strength::any) continue;
+    text += " ";
+    if (demand.form != Demand::Form::order) {
+      text += form_words[static_cast<size_t>(demand.form)];
+      continue;
+    }
+    for (size_t k = 0; k < demand.order.size(); ++k) text += concat(k ? "," : "(", demand.order[k]);
+    text += ")";
+  }
+  return text;
+}
+
+std::vector<Demand> demands_of(const Node& call) {
+  std::vector<Demand> demands;
+  const auto row = std::ranges::find(table, call.op, &Row::op);
+  if (const ir::Attr* attribute = call.find("layouts"))
+    demands = parse_layouts(std::get<std::string_view>(attribute->value));
+  else if (row != std::end(table))
+    demands = parse_layouts(row->layouts);
+  else if (call.op == Op::call)
+    demands.assign(call.operands.size(), {Demand::Strength::require, Demand::Form::traced, {}});
+  demands.resize(call.operands.size());
+  return demands;
+}
+
+bool is_dense(std::span<const int64_t> sizes, std::span<const int64_t> strides) {
+  if (std::ranges::find(sizes, 0) != sizes.end()) return true;
+  return same_places(sizes, strides, strides_in(order_of(strides), sizes));
+}
+
+bool writes_into(Op op) {
+  return op == Op::mm || op == Op::addmm || op == Op::bmm || op == Op::baddbmm;
+}
+
+// ---- assignment
+
+Layouts::Layouts(const ir::Graph& graph) : strides_(graph.value_limit()) {
+  auto own = [&](const Value& value) {
+    if (!value.type) return;
+    const Type& type = *value.type;
+    const bool given =
+        value.def->op == Op::input || (ir::info(value.def->op).kind == OpKind::Library &&
+                                       !writes_into(value.def->op) && !overlaps(type.sizes, type.strides));
+    strides_[value.id] = given || is_dense(type.sizes, type.strides)
+                             ? Dims(type.strides.begin(), type.strides.end())
+                             : ir::contiguous_strides(type.sizes);
+  };
+  for (const ir::Input& input : graph.inputs()) own(*input.value);
+  ir::for_each_node(graph, [&](const Node* node) {
+    for (const Value& result : node->results) own(result);
+  });
+}
+
+namespace {
+
+class Assignment {
+ public:
+  explicit Assignment(const ir::Graph& graph)
+      : graph_(graph),
+        layouts_(graph),
+        windows_(graph, layouts_),
+        votes_(graph.value_limit()),
+        free_(graph.value_limit()) {}
+
+  Layouts run() {
+    find_free();
+    ir::for_each_node(graph_, [&](const Node* node) {
+      if (ir::info(node->op).kind != OpKind::Library) return;
+      const std::vector<Demand> demands = demands_of(*node);
+      for (size_t k = 0; k < demands.size(); ++k) vote(node->operands[k], demands[k]);
+    });
+    for (const Value* output : graph_.outputs()) vote_for_own(output, output_worth);
+    ir::for_each_node(graph_, [&](const Node* node) {
+      for (const Value& result : node->results) decide(&result);
+    });
+    return std::move(layouts_);
+  }
+
+ private:
+  /// Values whose strides are ours to choose. A view other than a permutation may turn into a copy when the strides
+  /// below it change, so what has one keeps its own.
+  void find_free() {
+    ir::for_each_node(graph_, [&](const Node* node) {
+      const OpKind kind = ir::info(node->op).kind;
+      const bool stored = kind != OpKind::Source && (kind != OpKind::Library || writes_into(node->op)) &&
+                          kind != OpKind::Concat && kind != OpKind::Scan;
+      for (const Value& result : node->results)
+        free_[result.id] = result.type && stored && windows_.is_base(&result) && result.type->numel() > 1;
+      if (kind != OpKind::View || node->op == Op::permute) return;
+      free_[windows_.base(node->operands[0])->id] = false;
+    });
+  }
+
+  /// Dimension of the base that each dimension of `value` is; nothing but permutations lies between.
+  Dims base_dims(const Value* value) const {
+    Dims dims(value->type->sizes.size());
+    std::iota(dims.begin(), dims.end(), 0);
+    for (; !windows_.is_base(value); value = value->def->operands[0]) {
+      const auto step = value->def->ints_attr("dims");
+      for (int64_t& dim : dims) dim = step[dim];
+    }
+    return dims;
+  }
+
+  void add_vote(const Value* value, std::span<const int64_t> strides, int64_t worth) {
+    const Value* base = windows_.base(value);
+    const Dims dims = base_dims(value);
+    Dims on_base(dims.size());
+    for (size_t k = 0; k < dims.size(); ++k) on_base[dims[k]] = strides[k];
+    if (!is_dense(base->type->sizes, on_base)) return;
+    votes_[base->id][on_base] += worth;
+  }
+
+  void vote(const Value* operand, const Demand& demand) {
+    if (demand.strength == Demand::Strength::any || !free_[windows_.base(operand)->id]) return;
+    const Window& window = windows_.of(operand);
+    // What the present layout serves already is a vote for it: another one may not.
+    const bool holds = demand.holds(*operand->type, window.sizes, window.strides);
+    add_vote(operand, holds ? window.strides : demand.strides(*operand->type),
+             demand.strength == Demand::Strength::require ? require_worth : prefer_worth);
+  }
+
+  void vote_for_own(const Value* value, int64_t worth) {
+    if (free_[windows_.base(value)->id]) add_vote(value, value->type->strides, worth);
+  }
+
+  void decide(const Value* value) {
+    auto& votes = votes_[value->id];
+    if (votes.empty() || !free_[value->id]) return;
+    const Dims& own = layouts_.of(value);
+    votes[own] += kernel_worth;
+    const auto best = std::ranges::max_element(
+        votes, {}, [&](const auto& vote) { return std::pair(vote.second, vote.first == own); });
+    if (best->first != own) layouts_.set(value, best->first);
+  }
+
+  const ir::Graph& graph_;
+  Layouts layouts_;
+  Windows windows_;
+  std::vector<std::map<Dims, int64_t>> votes_;  ///< Of each base value: what each layout of it is worth.
+  std::vector<char> free_;
+};
+
+}  // namespace
+
+Layouts assign_layouts(const ir::Graph& graph) {
+  return Assignment(graph).run();
+}
+
+}  // namespace braze::loops
