@@ -22,6 +22,24 @@ BENCH = Path(__file__).resolve().parent
 MEASURED = 0.02  # seconds that one sample lasts at least, so that the clock and the scheduler do not matter
 
 
+# ATen's operators that a program may call and still be called compiled: matmul, convolution, attention, what sorts,
+# and random numbers, which stay eager's.
+LIBRARY_CALLS = frozenset(
+    f"aten::{name}"
+    for name in (
+        *("mm", "bmm", "addmm", "baddbmm", "addmv", "mv", "dot", "convolution", "scaled_dot_product_attention"),
+        *("sort", "topk", "argsort", "kthvalue", "searchsorted", "unique_dim", "_unique2", "nonzero"),
+        *("bernoulli", "bernoulli_", "rand", "randn", "rand_like", "randn_like", "randint", "randperm"),
+        *("uniform_", "normal_", "multinomial", "native_dropout"),
+    )
+)
+
+
+def other_calls(program: Any) -> list[str]:
+    """The operators that a program leaves to ATen and that are not in LIBRARY_CALLS, sorted."""
+    return sorted({s.name for s in program.steps if s.kind == "call" and s.name not in LIBRARY_CALLS})
+
+
 def timed_ms(call: Callable[[], Any], repeats: int = 1) -> float:
     start = time.perf_counter_ns()
     for _ in range(repeats):

@@ -1,0 +1,53 @@
+"""Whole architectures against eager, in random small configurations, and what of them is left to ATen.
+
+BRAZE_ARCHITECTURE_SEEDS=n runs n configurations of each instead of one.
+"""
+
+import copy
+import os
+import random
+
+import oracle
+import pytest
+import torch
+from architectures import ARCHITECTURES, other_calls
+
+SEEDS = range(int(os.environ.get("BRAZE_ARCHITECTURE_SEEDS", "1")))
+# What else ATen still does, and why. A row goes when the operator is lowered.
+NOT_LOWERED = {
+    "aten::max_pool2d_with_indices": "pooling by the largest value",
+    "aten::avg_pool2d": "average pooling over the whole image (EfficientNet)",
+    "aten::upsample_bilinear2d": "resampling",
+    "aten::upsample_nearest2d": "resampling",
+    "aten::roll": "a view of two windows (Swin)",
+    "aten::constant_pad_nd": "padding (Swin)",
+    "aten::native_group_norm": "group normalisation (wav2vec 2, Hubert)",
+    "aten::_weight_norm_interface": "weight normalisation (wav2vec 2, Hubert)",
+}
+# Where the program's strides are not eager's yet.
+OTHER_STRIDES = {"convnext": "the result of a convolution whose input lies channels last does so in eager"}
+
+
+def randomised(module: torch.nn.Module) -> torch.nn.Module:
+    """The module in eval mode, with biases, scales and running statistics that are not all alike."""
+    for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
+        tensor.requires_grad_(False)
+        if tensor.is_floating_point() and tensor.dim() == 1 and "inv_freq" not in name:
+            tensor += 0.1 * torch.rand_like(tensor)
+    return module.eval()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_agrees_with_eager(name, seed):
+    torch.manual_seed(seed)
+    module, inputs = ARCHITECTURES[name](random.Random(f"{name} {seed}"))
+    module = randomised(module)
+    with torch.no_grad():
+        module(**inputs)
+    # Errors grow through the layers by chance: among few results, one can lie at many times eager's largest error.
+    program = oracle.check(
+        module, (), inputs, wider=copy.deepcopy(module).double(), slack=16, strides=name not in OTHER_STRIDES
+    )
+    assert program.kernels
+    assert [call for call in other_calls(program) if call not in NOT_LOWERED] == []
