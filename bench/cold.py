@@ -17,7 +17,6 @@ Exit status 1 if a limit is passed; the failed limits are named. What is held to
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import tempfile
 from typing import Any
@@ -138,13 +137,7 @@ def main() -> int:
         with console.status(f"cold: {case.name}"):
             results[case.name] = run_case(case, not options.no_compare, options.jax)
         failed += broken_limits(case, results[case.name])
-    if options.json:
-        print(json.dumps({"cases": results, "failed": failed}, indent=1))
-    else:
-        show(results, Console(width=160))
-    for line in failed:
-        console.print(f"over the limit: {line}", style="red", markup=False)
-    return 1 if failed else 0
+    return measure.conclude(results, failed, show, options.json, width=160)
 
 
 if __name__ == "__main__":

@@ -61,13 +61,19 @@ def median_ms(call: Callable[[], Any], samples: int = 9) -> float:
     return statistics.median(timed_ms(call, repeats) for _ in range(samples))
 
 
-def interleaved(calls: dict[str, Callable[[], Any]], pairs: int = 30) -> dict[str, list[float]]:
+def interleaved(
+    calls: dict[str, Callable[[], Any]], pairs: int = 30, budget: float = float("inf")
+) -> dict[str, list[float]]:
     """One sample of each call in turn, `pairs` times over: what disturbs one side disturbs the others as much.
-    The order turns round every time, because the first after another program finds colder caches."""
+    The order turns round every time, because the first after another program finds colder caches.
+    After `budget` seconds no further round begins, but there are at least three (or `pairs`)."""
+    start = time.monotonic()
     repeats = {name: repeats_for(call) for name, call in calls.items()}
     samples: dict[str, list[float]] = {name: [] for name in calls}
     order = list(calls)
-    for _ in range(pairs):
+    for done in range(pairs):
+        if done >= 3 and time.monotonic() - start > budget:
+            break
         for name in order:
             samples[name].append(timed_ms(calls[name], repeats[name]))
         order.reverse()
@@ -157,6 +163,14 @@ def fresh(
 ) -> dict[str, Any]:
     """Runs a case in a new process with empty caches and returns what it printed.
     `cache`: a directory for braze's disk cache that outlives the process."""
+    request = json.dumps({"case": case, "side": side, **options})
+    printed = run_fresh(BENCH / "worker.py", request, cache=cache, timeout=timeout)
+    return printed if "failure" not in printed else {"case": case, "side": side, **printed}
+
+
+def run_fresh(script: Path, *arguments: str, cache: str | None = None, timeout: float = 900) -> dict[str, Any]:
+    """Runs a Python script in a new process with empty caches. The last line that it prints is a JSON object, which
+    is returned; {"failure": text} if it fails."""
     with tempfile.TemporaryDirectory(prefix="braze-bench-") as scratch:
         environment = dict(
             os.environ,
@@ -166,9 +180,32 @@ def fresh(
             HF_HUB_OFFLINE="1",
             TOKENIZERS_PARALLELISM="false",
         )
-        request = json.dumps({"case": case, "side": side, **options})
-        command = [sys.executable, str(BENCH / "worker.py"), request]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=timeout)
+        command = [sys.executable, str(script), *arguments]
+        try:
+            done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=timeout)
+        except subprocess.TimeoutExpired:
+            return {"failure": f"not done after {timeout:.0f} s"}
     if done.returncode != 0:
-        return {"case": case, "side": side, "failure": done.stderr.strip()[-4000:] or f"exit {done.returncode}"}
+        return {"failure": done.stderr.strip()[-4000:] or f"exit {done.returncode}"}
     return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def conclude(
+    results: dict[str, Any],
+    failed: list[str],
+    show: Callable[[dict[str, Any], Any], None],
+    as_json: bool,
+    width: int,
+) -> int:
+    """The end of a benchmark: the table (show(results, console)) or one JSON object on standard output, the broken
+    limits by name on standard error. Returns the exit status."""
+    from rich.console import Console
+
+    if as_json:
+        print(json.dumps({"cases": results, "failed": failed}, indent=1))
+    else:
+        show(results, Console(width=width))
+    errors = Console(stderr=True, width=width)
+    for line in failed:
+        errors.print(f"over the limit: {line}", style="red", markup=False)
+    return 1 if failed else 0

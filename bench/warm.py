@@ -16,7 +16,6 @@ kernels within 1.3 times of the memcpy.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from typing import Any
 
@@ -81,13 +80,7 @@ def main() -> int:
             beside = {"beside": "torch.compile"} if options.compare else {}
             results[case.name] = measure.fresh(case.name, "braze", pairs=options.pairs, **beside)
         failed += broken_limits(case, results[case.name])
-    if options.json:
-        print(json.dumps({"cases": results, "failed": failed}, indent=1))
-    else:
-        show(results, Console(width=140))
-    for line in failed:
-        console.print(f"over the limit: {line}", style="red", markup=False)
-    return 1 if failed else 0
+    return measure.conclude(results, failed, show, options.json, width=140)
 
 
 if __name__ == "__main__":
