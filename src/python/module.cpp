@@ -4,6 +4,9 @@
 
 #include "capture/trace.h"
 #include "python/errors.h"
+#ifdef BRAZE_INTERPRETER
+#include "python/interpreter/functions.h"
+#endif
 #include "python/program_object.h"
 #include "python/session.h"
 #include "python/source.h"
@@ -31,4 +34,7 @@ PYBIND11_MODULE(_C, m) {
         return THPVariable_Check(object.ptr()) && braze::capture::is_tracer(THPVariable_Unpack(object.ptr()));
       },
       "Whether a value is a tensor of a trace.");
+#ifdef BRAZE_INTERPRETER
+  if (braze::interpreter::add_functions(m.ptr()) < 0) throw py::error_already_set();
+#endif
 }

@@ -1,0 +1,17 @@
+# braze's evaluator of Python frames: needs CPython alone, so that it builds in seconds. Written for the frames and
+# opcodes of CPython 3.11; on other versions _C comes without it.
+if(Python_VERSION VERSION_GREATER_EQUAL 3.12)
+  return()
+endif()
+file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/python/interpreter/*.cpp)
+list(FILTER sources EXCLUDE REGEX "standalone\\.cpp$")
+add_library(braze_interpreter OBJECT ${sources} ${CMAKE_CURRENT_SOURCE_DIR}/python/interpreter/opcode_tables.c)
+target_include_directories(braze_interpreter PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
+target_include_directories(braze_interpreter SYSTEM PRIVATE ${Python_INCLUDE_DIRS} ${Python_INCLUDE_DIRS}/internal)
+set_target_properties(braze_interpreter PROPERTIES C_VISIBILITY_PRESET hidden CXX_VISIBILITY_PRESET hidden)
+target_compile_definitions(_C PRIVATE BRAZE_INTERPRETER)
+target_link_libraries(_C PRIVATE braze_interpreter)
+
+# The same as a module of its own, for quick turns: ninja _interpreter.
+Python_add_library(_interpreter MODULE EXCLUDE_FROM_ALL ${CMAKE_CURRENT_SOURCE_DIR}/python/interpreter/standalone.cpp)
+target_link_libraries(_interpreter PRIVATE braze_interpreter)

@@ -1,0 +1,91 @@
+// python/interpreter/activation.h: a frame while the evaluator runs it.
+#pragma once
+
+#include "python/interpreter/cpython.h"
+#include "python/interpreter/ref.h"
+#include "python/interpreter/statistics.h"
+
+namespace braze::interpreter {
+
+class Observer;
+
+/// Where a value came from, as numbered by the observer; kept beside every local and stack slot. 0: made here.
+using Origin = uint32_t;
+inline constexpr Origin made_here = 0;
+
+/// An owned object off the stack, with where it came from.
+struct Value {
+  Ref object;
+  Origin origin = made_here;
+
+  PyObject* get() const { return object.get(); }
+};
+
+/// What a handler tells the loop.
+enum class Step : uint8_t {
+  next,      ///< Go on at `next`.
+  error,     ///< An exception is set; this line goes into its traceback.
+  reraise,   ///< An exception is set that was raised before; its traceback is complete.
+  returned,  ///< The frame ends with `result`.
+  yielded,   ///< The frame is suspended with `result`.
+  handover,  ///< CPython runs this instruction and all that follow in the frame.
+};
+
+/// One activation of the evaluator. Handlers get it and the instruction's argument.
+///
+/// While it lives, the frame's own `stacktop` is -1, as in CPython: nobody may look at the stack from outside. The
+/// frame's `prev_instr` is the running instruction, so that line numbers are right wherever Python code looks.
+struct Activation {
+  PyThreadState* thread;
+  Frame* frame;
+  Observer* observer;                 ///< Null if nobody watches.
+  PyObject** top;                     ///< The next free stack slot.
+  Origin* origins;                    ///< Beside frame->localsplus.
+  const CodeUnit* current;            ///< The running instruction.
+  const CodeUnit* next;               ///< Where the evaluator goes on.
+  PyObject* keyword_names = nullptr;  ///< Borrowed; set by KW_NAMES for the next CALL.
+  PyObject* result = nullptr;         ///< Owned; of a frame that returned or yielded.
+  Handover handover = Handover::unknown_opcode;
+
+  PyCodeObject* code() const { return frame->f_code; }
+  PyObject* name(int index) const { return PyTuple_GET_ITEM(code()->co_names, index); }
+  PyObject* constant(int index) const { return PyTuple_GET_ITEM(code()->co_consts, index); }
+  PyObject*& local(int index) { return frame->localsplus[index]; }
+  Origin& local_origin(int index) { return origins[index]; }
+  PyObject** stack_base() const { return frame->localsplus + code()->co_nlocalsplus; }
+
+  void push(Ref object, Origin origin = made_here) {
+    origins[top - frame->localsplus] = origin;
+    *top++ = object.release();
+  }
+  void push_borrowed(PyObject* object, Origin origin = made_here) { push(Ref::borrow(object), origin); }
+  void push_bool(bool value) { push_borrowed(value ? Py_True : Py_False); }
+  Value pop() {
+    --top;
+    return {Ref::steal(*top), origins[top - frame->localsplus]};
+  }
+  /// The slot `depth` below the top; 1 is the topmost. Borrowed.
+  PyObject*& peek(int depth) { return top[-depth]; }
+  Origin& origin(int depth) { return origins[top - depth - frame->localsplus]; }
+  /// Drops the topmost `count` values, last first.
+  void drop(Py_ssize_t count) {
+    for (; count > 0; --count) pop();
+  }
+
+  /// Pushes a call's result; null is an error.
+  Step push_result(PyObject* owned, Origin origin = made_here) {
+    if (!owned) return Step::error;
+    push(Ref::steal(owned), origin);
+    return Step::next;
+  }
+  /// Status as C functions give it: negative is an error.
+  static Step check(int status) { return status < 0 ? Step::error : Step::next; }
+  Step hand_over(Handover reason) {
+    handover = reason;
+    return Step::handover;
+  }
+};
+
+using Handler = Step (*)(Activation&, int);
+
+}  // namespace braze::interpreter

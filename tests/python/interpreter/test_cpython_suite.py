@@ -1,0 +1,128 @@
+"""CPython's own regression tests, run through braze's evaluator: each must come out as it does natively.
+
+Every module runs twice in a fresh process. The last test says how much of it braze evaluated itself.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import braze
+from braze._load import C
+
+pytestmark = pytest.mark.skipif(not hasattr(C, "interpret"), reason="the evaluator is not built for this Python")
+
+MODULES = [
+    "augassign",
+    "bool",
+    "call",
+    "class",
+    "collections",
+    "compare",
+    "contains",
+    "contextlib",
+    "dataclasses",
+    "decorators",
+    "descr",
+    "dict",
+    "dictcomps",
+    "dynamic",
+    "enum",
+    "except_star",
+    "exception_group",
+    "exceptions",
+    "extcall",
+    "float",
+    "fstring",
+    "funcattrs",
+    "functools",
+    "generator_stop",
+    "generators",
+    "genexps",
+    "global",
+    "grammar",
+    "index",
+    "int",
+    "iter",
+    "itertools",
+    "keywordonlyarg",
+    "list",
+    "listcomps",
+    "named_expressions",
+    "patma",
+    "positional_only_arg",
+    "property",
+    "raise",
+    "range",
+    "scope",
+    "set",
+    "setcomps",
+    "slice",
+    "string_literals",
+    "super",
+    "tuple",
+    "typechecks",
+    "unary",
+    "unpack",
+    "unpack_ex",
+    "with",
+    "yield_from",
+]
+
+# Test id -> why it may come out otherwise than natively.
+EXCEPTIONS: dict[str, str] = {}
+
+_statistics: list[dict] = []
+
+
+def run(mode: str, module: str) -> dict:
+    command = [sys.executable, str(Path(__file__).with_name("run_cpython_tests.py")), "braze._C", mode, module]
+    package = str(Path(braze.__file__).resolve().parents[1])
+    path = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
+    environment = {**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": "0"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def agree(native: str, ours: str | None) -> bool:
+    """The same outcome. What fails natively too (it needs a network, a locale, ...) only has to fail here."""
+    passes = ("ok", "skipped", "expected failure")
+    return native == ours or (native not in passes and ours is not None and ours not in passes)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_module(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    native, ours = run("native", f"test.test_{name}"), run("braze", f"test.test_{name}")
+    assert native["outcomes"]
+    different = {
+        test: (outcome, ours["outcomes"].get(test))
+        for test, outcome in native["outcomes"].items()
+        if not agree(outcome, ours["outcomes"].get(test)) and test not in EXCEPTIONS
+    }
+    assert different == {}
+    assert native["statistics"]["instructions"] == 0
+    assert ours["statistics"]["instructions"] > 0
+    _statistics.append(ours["statistics"])
+
+
+def test_braze_evaluated_nearly_all_of_it(record_property):
+    """At least 95 % of the frames, those apart that trace, are coroutines, or only create a generator."""
+    if not _statistics:
+        pytest.skip("the tests above did not run")
+    frames = sum(facts["frames"] for facts in _statistics)
+    left = {
+        reason: count
+        for reason in _statistics[0]["handovers"]
+        if (count := sum(facts["handovers"][reason] for facts in _statistics))
+    }
+    allowed = ("generator", "coroutine", "sys.settrace")
+    others = sum(count for reason, count in left.items() if not any(word in reason for word in allowed))
+    record_property("frames", frames)
+    record_property("left to CPython", left)
+    assert others <= 0.05 * frames
