@@ -4,6 +4,7 @@
 
 #include "capture/trace.h"
 #include "python/errors.h"
+#include "python/guards/bindings.h"
 #ifdef BRAZE_INTERPRETER
 #include "python/interpreter/functions.h"
 #endif
@@ -34,6 +35,8 @@ PYBIND11_MODULE(_C, m) {
         return THPVariable_Check(object.ptr()) && braze::capture::is_tracer(THPVariable_Unpack(object.ptr()));
       },
       "Whether a value is a tensor of a trace.");
+  py::module_ guards = m.def_submodule("_guards", "Sources, guards and recipes, for tests and benchmarks.");
+  braze::guards::add_bindings(guards);
 #ifdef BRAZE_INTERPRETER
   if (braze::interpreter::add_functions(m.ptr()) < 0) throw py::error_already_set();
 #endif

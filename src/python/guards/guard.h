@@ -24,6 +24,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "python/guards/source.h"
@@ -61,7 +62,7 @@ struct GuardRow {
   bool stable;
   enum class Sources : uint8_t { none, one, two, many } sources;
   bool (*test)(const Expected& expected, PyObject* const* values, const Call& call) noexcept;
-  /// `texts`: of the sources.
+  /// "scale == 2, was 3"; without values only what is expected: "scale == 2". `texts`: of the sources.
   std::string (*explain)(const Expected& expected, PyObject* const* values, const Call& call,
                          const std::vector<std::string>& texts);
 };
@@ -69,10 +70,10 @@ const GuardRow& row(GuardKind kind) noexcept;
 
 struct Guard {
   GuardKind kind;
-  std::vector<const Source*> sources;
-  Ref object;
+  std::vector<const Source*> sources = {};
+  Ref object = {};
   uint64_t bits = 0;
-  std::shared_ptr<Payload> payload;
+  std::shared_ptr<Payload> payload = {};
 
   Expected expected() const noexcept { return {object.get(), bits, payload.get()}; }
 };
@@ -130,7 +131,10 @@ class GuardSet {
 
   std::unique_ptr<SourceTable> sources_;
   std::vector<Guard> guards_;
+  std::unordered_map<const Source*, std::vector<uint32_t>>
+      by_source_;  ///< Numbers of guards by their first source.
   std::vector<const Source*> wanted_;
+  std::unordered_map<const Source*, uint32_t> places_;  ///< In wanted_.
 };
 
 /// Guards ready to be checked.

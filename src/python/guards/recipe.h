@@ -36,8 +36,8 @@ enum class RecipeKind : uint8_t {
   slice,      ///< Operands start, stop, step.
   cell,       ///< A closure cell with operand 0 as contents, empty without operands.
   method,     ///< Operand 0 bound to operand 1.
-  function,   ///< Function of code operand 0 and globals operand 1, then defaults, keyword defaults, closure, name,
-              ///< qualified name; None where there are none.
+  function,   ///< Operands: code, globals, defaults, keyword defaults, closure, name, qualified name, annotations;
+              ///< None where there are none.
   iterator,   ///< iter(operand 0), which has given `index` items already. For exact builtin containers.
   call,       ///< `object`, a C function or builtin type without effects, called with the operands.
 };
@@ -78,7 +78,7 @@ class RecipeBuilder {
   RecipeNode cell();
   RecipeNode cell(RecipeNode contents);
   RecipeNode method(RecipeNode function, RecipeNode self);
-  /// \param parts  code, globals, defaults, keyword defaults, closure, name, qualified name.
+  /// \param parts  as RecipeKind::function says; trailing ones may be left out from `defaults` on.
   RecipeNode function(std::span<const RecipeNode> parts);
   RecipeNode iterator(RecipeNode container, uint32_t taken);
   RecipeNode call(PyObject* callable, std::span<const RecipeNode> arguments);
@@ -101,10 +101,10 @@ class RecipeBuilder {
   struct Node {
     RecipeKind kind;
     uint32_t index = 0;
-    Ref object;
-    std::vector<uint32_t> operands;
+    Ref object = {};
+    std::vector<uint32_t> operands = {};
     /// Of lists, sets, dicts and objects: what is put in once the object itself is there.
-    std::vector<std::pair<Ref, uint32_t>> attributes;
+    std::vector<std::pair<Ref, uint32_t>> attributes = {};
   };
   struct Effect {
     EffectKind kind;
@@ -134,6 +134,7 @@ class Recipe {
 
  private:
   friend class RecipeBuilder;
+  class Run;
   std::vector<RecipeBuilder::Node> nodes_;
   std::vector<RecipeBuilder::Effect> effects_;
   std::vector<uint32_t> results_;

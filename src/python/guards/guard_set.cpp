@@ -1,0 +1,125 @@
+// python/guards/guard_set.cpp: guards under construction.
+#include <utility>
+
+#include "python/guards/guard.h"
+#include "python/guards/kinds.h"
+#include "python/guards/scalar.h"
+#include "python/guards/storage_access.h"
+#include "support/error.h"
+
+namespace braze::guards {
+
+namespace {
+
+bool same_guard(const Guard& a, const Guard& b) {
+  if (a.kind != b.kind || a.sources != b.sources || a.bits != b.bits) return false;
+  if (!a.payload != !b.payload || (a.payload && !a.payload->equals(*b.payload))) return false;
+  PyObject *x = a.object.get(), *y = b.object.get();
+  return x == y || (x && y && a.kind == GuardKind::constant && same_scalar(x, y));
+}
+
+}  // namespace
+
+GuardSet::GuardSet() : sources_(std::make_unique<SourceTable>()) {}
+
+void GuardSet::add(Guard guard) {
+  // Guards of one source are few; those without or with many sources are few in all.
+  std::vector<uint32_t>& same_source = by_source_[guard.sources.empty() ? nullptr : guard.sources[0]];
+  for (const uint32_t i : same_source)
+    if (same_guard(guards_[i], guard)) return;
+  same_source.push_back(static_cast<uint32_t>(guards_.size()));
+  guards_.push_back(std::move(guard));
+}
+
+void GuardSet::constant(const Source* source, PyObject* value) {
+  BRAZE_CHECK(is_scalar(value), "a constant guard on ", describe(value));
+  add({.kind = GuardKind::constant, .sources = {source}, .object = Ref::borrow(value)});
+}
+
+void GuardSet::identity(const Source* source, PyObject* object, Hold hold) {
+  if (hold == Hold::weak && PyType_SUPPORTS_WEAKREFS(Py_TYPE(object))) {
+    // The plain weak reference of an object is one object, so that equal guards are found equal.
+    Ref reference = Ref::steal(PyWeakref_NewRef(object, nullptr));
+    BRAZE_CHECK(reference, "no weak reference to ", describe(object));
+    return add({.kind = GuardKind::weak_identity, .sources = {source}, .object = std::move(reference)});
+  }
+  add({.kind = GuardKind::identity, .sources = {source}, .object = Ref::borrow(object)});
+}
+
+void GuardSet::type(const Source* source, PyTypeObject* type) {
+  add({.kind = GuardKind::type, .sources = {source}, .object = Ref::borrow(reinterpret_cast<PyObject*>(type))});
+}
+
+void GuardSet::length(const Source* source, size_t length) {
+  add({.kind = GuardKind::length, .sources = {source}, .bits = length});
+}
+
+void GuardSet::dict_keys(const Source* source, PyObject* dict) {
+  BRAZE_CHECK(PyDict_Check(dict) && has_plain_keys(dict), "a guard on the keys of ", describe(dict));
+  auto keys = std::make_shared<KeyList>();
+  for_each_key(dict, [&](PyObject* key) {
+    keys->keys.push_back(Ref::borrow(key));
+    return true;
+  });
+  add({.kind = GuardKind::dict_keys, .sources = {source}, .payload = std::move(keys)});
+}
+
+void GuardSet::absent(const Source* source) {
+  BRAZE_CHECK(source->parent, "an argument cannot be guarded as absent: ", to_text(source));
+  add({.kind = GuardKind::absent, .sources = {source->parent}, .payload = std::make_shared<AbsentTarget>(source)});
+}
+
+void GuardSet::function(const Source* source, PyObject* function) {
+  BRAZE_CHECK(PyFunction_Check(function), "a guard on the code of ", describe(function));
+  add({.kind = GuardKind::function, .sources = {source}, .payload = std::make_shared<FunctionParts>(function)});
+}
+
+bool GuardSet::deep(const Source* source, PyObject* value) {
+  std::shared_ptr<Payload> snapshot = make_deep_payload(value);
+  if (!snapshot) return false;
+  add({.kind = GuardKind::deep, .sources = {source}, .payload = std::move(snapshot)});
+  return true;
+}
+
+bool GuardSet::tensor(const Source* source, PyObject* tensor, uint32_t alignment) {
+  std::shared_ptr<Payload> properties = make_tensor_payload(tensor, alignment);
+  if (!properties) return false;
+  add({.kind = GuardKind::tensor, .sources = {source}, .payload = std::move(properties)});
+  return true;
+}
+
+void GuardSet::same_object(const Source* a, const Source* b) {
+  if (a == b) return;
+  if (b->number < a->number) std::swap(a, b);
+  add({.kind = GuardKind::same_object, .sources = {a, b}});
+}
+
+void GuardSet::objects(std::vector<const Source*> sources, std::span<PyObject* const> values) {
+  BRAZE_CHECK(sources.size() == values.size(), "a value for each source");
+  if (sources.size() < 2) return;
+  add({.kind = GuardKind::objects, .sources = std::move(sources), .payload = make_objects_payload(values)});
+}
+
+void GuardSet::storages(std::vector<const Source*> sources, std::span<PyObject* const> tensors) {
+  BRAZE_CHECK(sources.size() == tensors.size(), "a tensor for each source");
+  if (sources.size() < 2) return;
+  add({.kind = GuardKind::storages, .sources = std::move(sources), .payload = make_storages_payload(tensors)});
+}
+
+void GuardSet::torch_state() {
+  add({.kind = GuardKind::torch_state, .payload = make_torch_state_payload()});
+}
+
+void GuardSet::call_shape(const Call& call) {
+  Guard guard{.kind = GuardKind::call_shape, .bits = call.positional};
+  if (call.keywords && PyTuple_GET_SIZE(call.keywords)) guard.object = Ref::borrow(call.keywords);
+  add(std::move(guard));
+}
+
+uint32_t GuardSet::want(const Source* source) {
+  const auto [at, added] = places_.try_emplace(source, static_cast<uint32_t>(wanted_.size()));
+  if (added) wanted_.push_back(source);
+  return at->second;
+}
+
+}  // namespace braze::guards

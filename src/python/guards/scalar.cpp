@@ -1,0 +1,129 @@
+// python/guards/scalar.cpp
+#include "python/guards/scalar.h"
+
+#include <cstring>
+
+#include "python/guards/ref.h"
+#include "python/guards/torch_values.h"
+#include "support/error.h"
+
+namespace braze::guards {
+
+namespace {
+
+constexpr size_t kLongestText = 80;  // of a value in a message, in bytes
+
+bool is_singleton(PyObject* value) noexcept {
+  return value == Py_None || value == Py_Ellipsis || value == Py_NotImplemented || PyBool_Check(value);
+}
+
+/// One row a type whose values are compared by content; each is called with two objects of exactly that type.
+struct ScalarRow {
+  PyTypeObject* type;
+  bool (*same)(PyObject* a, PyObject* b) noexcept;
+};
+
+bool same_int(PyObject* a, PyObject* b) noexcept {
+  return PyObject_RichCompareBool(a, b, Py_EQ) == 1;
+}
+bool same_float(PyObject* a, PyObject* b) noexcept {
+  return std::memcmp(&reinterpret_cast<PyFloatObject*>(a)->ob_fval, &reinterpret_cast<PyFloatObject*>(b)->ob_fval,
+                     sizeof(double)) == 0;
+}
+bool same_complex(PyObject* a, PyObject* b) noexcept {
+  return std::memcmp(&reinterpret_cast<PyComplexObject*>(a)->cval, &reinterpret_cast<PyComplexObject*>(b)->cval,
+                     sizeof(Py_complex)) == 0;
+}
+bool same_str(PyObject* a, PyObject* b) noexcept {
+  return PyUnicode_GET_LENGTH(a) == PyUnicode_GET_LENGTH(b) && PyUnicode_KIND(a) == PyUnicode_KIND(b) &&
+         std::memcmp(PyUnicode_DATA(a), PyUnicode_DATA(b), PyUnicode_GET_LENGTH(a) * PyUnicode_KIND(a)) == 0;
+}
+bool same_bytes(PyObject* a, PyObject* b) noexcept {
+  return PyBytes_GET_SIZE(a) == PyBytes_GET_SIZE(b) &&
+         std::memcmp(PyBytes_AS_STRING(a), PyBytes_AS_STRING(b), PyBytes_GET_SIZE(a)) == 0;
+}
+
+const ScalarRow* find_row(PyTypeObject* type) noexcept {
+  static const ScalarRow rows[] = {{&PyLong_Type, same_int},
+                                   {&PyFloat_Type, same_float},
+                                   {&PyUnicode_Type, same_str},
+                                   {&PyBytes_Type, same_bytes},
+                                   {&PyComplex_Type, same_complex}};
+  for (const ScalarRow& row : rows)
+    if (row.type == type) return &row;
+  return nullptr;
+}
+
+std::string shorten(const char* text) {
+  std::string out = text;
+  if (out.size() > kLongestText) out = out.substr(0, kLongestText) + "...";
+  return out;
+}
+
+std::string name_of(PyObject* name) {
+  const char* text = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : nullptr;
+  if (!text) PyErr_Clear();
+  return text ? text : "?";
+}
+
+}  // namespace
+
+bool is_scalar(PyObject* value) noexcept {
+  return is_singleton(value) || find_row(Py_TYPE(value)) || is_torch_device(value);
+}
+
+bool same_scalar(PyObject* expected, PyObject* value) noexcept {
+  if (expected == value) return true;
+  if (Py_TYPE(expected) != Py_TYPE(value)) return false;
+  if (const ScalarRow* row = find_row(Py_TYPE(expected))) return row->same(expected, value);
+  return is_torch_device(expected) && same_torch_device(expected, value);
+}
+
+bool same_constant(PyObject* expected, PyObject* value) noexcept {
+  if (expected == value) return true;
+  if (!PyTuple_CheckExact(expected) || !PyTuple_CheckExact(value)) return same_scalar(expected, value);
+  const Py_ssize_t size = PyTuple_GET_SIZE(expected);
+  if (PyTuple_GET_SIZE(value) != size) return false;
+  for (Py_ssize_t i = 0; i < size; ++i)
+    if (!same_constant(PyTuple_GET_ITEM(expected, i), PyTuple_GET_ITEM(value, i))) return false;
+  return true;
+}
+
+Py_hash_t constant_hash(PyObject* value) noexcept {
+  if (PyTuple_CheckExact(value)) {
+    Py_hash_t hash = PyTuple_GET_SIZE(value);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i)
+      hash = hash * 1000003 ^ constant_hash(PyTuple_GET_ITEM(value, i));
+    return hash;
+  }
+  // A float NaN hashes by address, so equal bits would hash differently.
+  if (PyFloat_CheckExact(value)) return _Py_HashDouble(nullptr, PyFloat_AS_DOUBLE(value));
+  if (PyComplex_CheckExact(value))
+    return _Py_HashDouble(nullptr, reinterpret_cast<PyComplexObject*>(value)->cval.real);
+  if (is_torch_device(value)) return 1;
+  return is_scalar(value) ? PyObject_Hash(value) : _Py_HashPointer(value);
+}
+
+std::string describe(PyObject* value) {
+  if (!value) return "nothing";
+  if (is_scalar(value)) {
+    const Ref text = Ref::steal(PyObject_Repr(value));
+    const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
+    if (utf8) return shorten(utf8);
+    PyErr_Clear();  // a str with lone surrogates
+  }
+  if (PyType_Check(value)) return concat("class ", reinterpret_cast<PyTypeObject*>(value)->tp_name);
+  if (PyFunction_Check(value))
+    return "function " + name_of(reinterpret_cast<PyFunctionObject*>(value)->func_qualname);
+  if (PyCFunction_Check(value))
+    return concat("function ", reinterpret_cast<PyCFunctionObject*>(value)->m_ml->ml_name);
+  if (PyModule_Check(value)) {
+    const char* name = PyModule_GetName(value);
+    if (!name) PyErr_Clear();
+    return concat("module ", name ? name : "?");
+  }
+  if (is_tensor(value)) return concat("a ", Py_TYPE(value)->tp_name, " ", describe_tensor(value));
+  return concat("an object of type ", Py_TYPE(value)->tp_name);
+}
+
+}  // namespace braze::guards

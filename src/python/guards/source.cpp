@@ -1,0 +1,321 @@
+// python/guards/source.cpp
+#include "python/guards/source.h"
+
+#include <structmember.h>
+
+#include <cstring>
+
+#include "python/guards/scalar.h"
+#include "python/guards/storage_access.h"
+#include "python/guards/torch_values.h"
+#include "support/error.h"
+
+namespace braze::guards {
+
+namespace {
+
+Ref intern_name(const char* name) {
+  Ref text = Ref::steal(PyUnicode_InternFromString(name));
+  BRAZE_CHECK(text, "no memory for a name");
+  return text;
+}
+
+// ----------------------------------------------------------------------------------------------------------
+// members
+
+struct MemberRow {
+  const char* text;  ///< After the parent.
+  PyObject* (*read)(PyObject* object) noexcept;
+};
+
+PyFunctionObject* as_function(PyObject* object) noexcept {
+  return reinterpret_cast<PyFunctionObject*>(object);
+}
+
+/// By number of Member.
+const MemberRow kMembers[] = {
+    {".__code__",
+     [](PyObject* o) noexcept -> PyObject* { return PyFunction_Check(o) ? as_function(o)->func_code : nullptr; }},
+    {".__defaults__",
+     [](PyObject* o) noexcept -> PyObject* {
+       return PyFunction_Check(o) ? as_function(o)->func_defaults : nullptr;
+     }},
+    {".__kwdefaults__",
+     [](PyObject* o) noexcept -> PyObject* {
+       return PyFunction_Check(o) ? as_function(o)->func_kwdefaults : nullptr;
+     }},
+    {".__closure__",
+     [](PyObject* o) noexcept -> PyObject* {
+       return PyFunction_Check(o) ? as_function(o)->func_closure : nullptr;
+     }},
+    {".__globals__",
+     [](PyObject* o) noexcept -> PyObject* {
+       return PyFunction_Check(o) ? as_function(o)->func_globals : nullptr;
+     }},
+    {".cell_contents", [](PyObject* o) noexcept -> PyObject* { return PyCell_Check(o) ? PyCell_GET(o) : nullptr; }},
+    {".__func__",
+     [](PyObject* o) noexcept -> PyObject* { return PyMethod_Check(o) ? PyMethod_GET_FUNCTION(o) : nullptr; }},
+    {".__self__",
+     [](PyObject* o) noexcept -> PyObject* { return PyMethod_Check(o) ? PyMethod_GET_SELF(o) : nullptr; }},
+    {"()",
+     [](PyObject* o) noexcept -> PyObject* {
+       if (!PyWeakref_Check(o)) return nullptr;
+       PyObject* referent = PyWeakref_GET_OBJECT(o);
+       return referent == Py_None ? nullptr : referent;
+     }},
+    {".__self__",
+     [](PyObject* o) noexcept -> PyObject* { return PyCFunction_Check(o) ? PyCFunction_GET_SELF(o) : nullptr; }},
+    {".__mro__",
+     [](PyObject* o) noexcept -> PyObject* {
+       return PyType_Check(o) ? reinterpret_cast<PyTypeObject*>(o)->tp_mro : nullptr;
+     }},
+    {".grad", tensor_grad},
+};
+static_assert(std::size(kMembers) == static_cast<size_t>(Member::tensor_grad) + 1);
+
+// ------------------------------------------------------------------------------------------------------------
+// loads
+
+PyObject* load_argument(const Source& source, const Call& call) noexcept {
+  return source.index < call.size() ? call.arguments[source.index] : nullptr;
+}
+
+PyObject* load_slot(PyObject* object, PyObject* descriptor) noexcept {
+  auto* member = reinterpret_cast<PyMemberDescrObject*>(descriptor);
+  if (!PyObject_TypeCheck(object, PyDescr_TYPE(descriptor))) return nullptr;
+  PyObject* value = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + member->d_member->offset);
+  return !value && member->d_member->type == T_OBJECT ? Py_None : value;
+}
+
+PyObject* load_context_value(PyObject* variable) noexcept {
+  if (!PyContextVar_CheckExact(variable)) return nullptr;
+  PyObject* value = nullptr;
+  if (PyContextVar_Get(variable, nullptr, &value) < 0) PyErr_Clear();
+  Py_XDECREF(value);  // the context or the variable holds it
+  return value;
+}
+
+/// threading.local as the interpreter has it. Looked up once a process: the module cannot be taken away from it.
+PyTypeObject* thread_local_type() {
+  static PyTypeObject* const type = [] {
+    const Ref module = Ref::steal(PyImport_ImportModule("_thread"));
+    PyObject* found = module ? PyObject_GetAttrString(module.get(), "_local") : nullptr;
+    BRAZE_CHECK(found && PyType_Check(found), "_thread._local is not there");
+    return reinterpret_cast<PyTypeObject*>(found);
+  }();
+  return type;
+}
+
+PyObject* load_thread_local(PyObject* local, PyObject* name) noexcept {
+  if (Py_TYPE(local) != thread_local_type()) return nullptr;
+  const NoCollection no_collection;
+  PyObject* value = nullptr;
+  if (_PyObject_LookupAttr(local, name, &value) < 0) PyErr_Clear();
+  Py_XDECREF(value);  // the thread's dict holds it
+  return value;
+}
+
+// -------------------------------------------------------------------------------------------------------------
+// text
+
+std::string key_text(PyObject* key) {
+  if (!PyUnicode_CheckExact(key)) return describe(key);
+  const char* text = PyUnicode_AsUTF8(key);
+  if (text && !std::strpbrk(text, "\"\\\n\t")) return concat('"', text, '"');
+  PyErr_Clear();
+  return describe(key);
+}
+
+std::string plain_name(PyObject* name) {
+  const char* text = PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : nullptr;
+  if (!text) PyErr_Clear();
+  return text ? text : "?";
+}
+
+bool is_number(const std::string& text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+}
+
+/// The dict in which nn.Module keeps what reads as attributes of it: `self.__dict__["_modules"]["layer"]`.
+bool is_module_table(const Source* source) {
+  if (source->kind != SourceKind::dict_item || source->parent->kind != SourceKind::dict_of) return false;
+  if (!PyUnicode_CheckExact(source->key.get())) return false;
+  for (const char* table : {"_modules", "_parameters", "_buffers"})
+    if (PyUnicode_CompareWithASCIIString(source->key.get(), table) == 0) return true;
+  return false;
+}
+
+std::string item_text(const Source* source) {
+  const Source* dict = source->parent;
+  PyObject* key = source->key.get();
+  const bool named = PyUnicode_CheckExact(key);
+  if (named && dict->kind == SourceKind::dict_of) return to_text(dict->parent) + "." + plain_name(key);
+  if (named && is_module_table(dict)) {
+    const std::string owner = to_text(dict->parent->parent), name = plain_name(key);
+    return is_number(name) ? concat(owner, "[", name, "]") : concat(owner, ".", name);
+  }
+  return concat(to_text(dict), "[", key_text(key), "]");
+}
+
+}  // namespace
+
+// ------------------------------------------------------------------------------------------------------------
+// table
+
+bool SourceTable::Identity::operator==(const Identity& other) const noexcept {
+  if (kind != other.kind || index != other.index || parent != other.parent) return false;
+  if (key == other.key) return true;
+  return key && other.key && kind != SourceKind::object && same_constant(key, other.key);
+}
+
+size_t SourceTable::IdentityHash::operator()(const Identity& identity) const noexcept {
+  size_t hash = static_cast<size_t>(identity.kind) * 31 + identity.index;
+  hash = hash * 0x9E3779B97F4A7C15u ^ reinterpret_cast<uintptr_t>(identity.parent) >> 4;
+  if (!identity.key) return hash;
+  const Py_hash_t key =
+      identity.kind == SourceKind::object ? _Py_HashPointer(identity.key) : constant_hash(identity.key);
+  return hash * 0x9E3779B97F4A7C15u ^ static_cast<size_t>(key);
+}
+
+Source* SourceTable::intern(SourceKind kind, const Source* parent, uint32_t index, PyObject* key,
+                            std::string_view label) {
+  const auto [at, added] = interned_.try_emplace(Identity{kind, index, parent, key}, nullptr);
+  if (!added) return at->second;
+  auto source = std::make_unique<Source>();
+  source->kind = kind;
+  source->index = index;
+  source->number = static_cast<uint32_t>(sources_.size());
+  source->parent = parent;
+  source->key = Ref::borrow(key);
+  source->label = label;
+  at->second = source.get();
+  sources_.push_back(std::move(source));
+  return at->second;
+}
+
+const Source* SourceTable::argument(uint32_t index, std::string_view name) {
+  return intern(SourceKind::argument, nullptr, index, nullptr, name);
+}
+const Source* SourceTable::object(PyObject* object, std::string_view text) {
+  return intern(SourceKind::object, nullptr, 0, object, text);
+}
+const Source* SourceTable::dict_of(const Source* object) {
+  return intern(SourceKind::dict_of, object, 0, nullptr);
+}
+const Source* SourceTable::type_of(const Source* object) {
+  return intern(SourceKind::type_of, object, 0, nullptr);
+}
+
+const Source* SourceTable::dict_item(const Source* dict, PyObject* key) {
+  BRAZE_CHECK(is_plain_key(key), "a source reads an entry whose key runs Python code: ", describe(key));
+  const Py_hash_t hash = PyObject_Hash(key);
+  BRAZE_CHECK(hash != -1 || !PyErr_Occurred(), "a key without hash: ", describe(key));
+  Source* source = intern(SourceKind::dict_item, dict, 0, key);
+  source->hash = hash;
+  return source;
+}
+const Source* SourceTable::dict_item(const Source* dict, const char* key) {
+  return dict_item(dict, intern_name(key).get());
+}
+const Source* SourceTable::dict_key(const Source* dict, uint32_t position) {
+  return intern(SourceKind::dict_key, dict, position, nullptr);
+}
+const Source* SourceTable::sequence_item(const Source* sequence, uint32_t index) {
+  return intern(SourceKind::sequence_item, sequence, index, nullptr);
+}
+const Source* SourceTable::slot(const Source* object, PyObject* descriptor) {
+  BRAZE_CHECK(is_object_member(descriptor), "not a member that holds an object: ", describe(descriptor));
+  return intern(SourceKind::slot, object, 0, descriptor);
+}
+const Source* SourceTable::type_attribute(const Source* type, PyObject* name) {
+  return intern(SourceKind::type_attribute, type, 0, name);
+}
+const Source* SourceTable::member(const Source* object, Member member) {
+  return intern(SourceKind::member, object, static_cast<uint32_t>(member), nullptr);
+}
+const Source* SourceTable::context_value(const Source* variable) {
+  return intern(SourceKind::context_value, variable, 0, nullptr);
+}
+const Source* SourceTable::thread_local_attribute(const Source* local, PyObject* name) {
+  thread_local_type();  // found now, so that loads need not import
+  return intern(SourceKind::thread_local_attribute, local, 0, name);
+}
+
+const Source* SourceTable::attribute(const Source* object, PyObject* name) {
+  return dict_item(dict_of(object), name);
+}
+const Source* SourceTable::attribute(const Source* object, const char* name) {
+  return attribute(object, intern_name(name).get());
+}
+const Source* SourceTable::closure_variable(const Source* function, uint32_t index, std::string_view name) {
+  const Source* cell = sequence_item(member(function, Member::function_closure), index);
+  const Source* contents = member(cell, Member::cell_contents);
+  label(contents, name);
+  return contents;
+}
+
+void SourceTable::label(const Source* source, std::string_view text) {
+  Source& own = *sources_[source->number];
+  BRAZE_CHECK(&own == source, "a source of another table");
+  if (own.label.empty()) own.label = text;
+}
+
+// -------------------------------------------------------------------------------------------------------
+// evaluation
+
+PyObject* load(const Source& source, PyObject* parent, const Call& call) noexcept {
+  switch (source.kind) {
+    case SourceKind::argument: return load_argument(source, call);
+    case SourceKind::object: return source.key.get();
+    case SourceKind::dict_of: return instance_dict(parent);
+    case SourceKind::type_of: return reinterpret_cast<PyObject*>(Py_TYPE(parent));
+    case SourceKind::dict_item: return dict_entry(parent, source.key.get(), source.hash);
+    case SourceKind::dict_key: return dict_key_at(parent, source.index);
+    case SourceKind::sequence_item: return item_at(parent, source.index);
+    case SourceKind::slot: return load_slot(parent, source.key.get());
+    case SourceKind::type_attribute:
+      return PyType_Check(parent) ? _PyType_Lookup(reinterpret_cast<PyTypeObject*>(parent), source.key.get())
+                                  : nullptr;
+    case SourceKind::member: return kMembers[source.index].read(parent);
+    case SourceKind::context_value: return load_context_value(parent);
+    case SourceKind::thread_local_attribute: return load_thread_local(parent, source.key.get());
+  }
+  return nullptr;
+}
+
+PyObject* evaluate(const Source* source, const Call& call) noexcept {
+  PyObject* parent = nullptr;
+  if (source->parent) {
+    parent = evaluate(source->parent, call);
+    if (!parent) return nullptr;
+  }
+  return load(*source, parent, call);
+}
+
+std::string to_text(const Source* source) {
+  if (!source->label.empty()) return source->label;
+  switch (source->kind) {
+    case SourceKind::argument: return concat("args[", source->index, "]");
+    case SourceKind::object: return describe(source->key.get());
+    case SourceKind::dict_of: return to_text(source->parent) + ".__dict__";
+    case SourceKind::type_of: return concat("type(", to_text(source->parent), ")");
+    case SourceKind::dict_item: return item_text(source);
+    case SourceKind::dict_key: return concat("list(", to_text(source->parent), ")[", source->index, "]");
+    case SourceKind::sequence_item: return concat(to_text(source->parent), "[", source->index, "]");
+    case SourceKind::slot: return concat(to_text(source->parent), ".", plain_name(PyDescr_NAME(source->key.get())));
+    case SourceKind::type_attribute:
+    case SourceKind::thread_local_attribute:
+      return concat(to_text(source->parent), ".", plain_name(source->key.get()));
+    case SourceKind::member: return to_text(source->parent) + kMembers[source->index].text;
+    case SourceKind::context_value: return to_text(source->parent) + ".get()";
+  }
+  return "?";
+}
+
+bool is_object_member(PyObject* descriptor) noexcept {
+  if (!Py_IS_TYPE(descriptor, &PyMemberDescr_Type)) return false;
+  const int type = reinterpret_cast<PyMemberDescrObject*>(descriptor)->d_member->type;
+  return type == T_OBJECT || type == T_OBJECT_EX;
+}
+
+}  // namespace braze::guards

@@ -1,0 +1,249 @@
+// python/guards/tensor_guards.cpp: guards on tensors, and the facts about PyTorch's objects that other guards ask
+// for.
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/Device.h>
+#include <torch/csrc/Dtype.h>
+#include <torch/csrc/DynamicTypes.h>
+#include <torch/csrc/Size.h>
+#include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <cstring>
+
+#include "python/guards/kinds.h"
+#include "python/guards/torch_values.h"
+#include "support/error.h"
+
+namespace braze::guards {
+
+namespace {
+
+const at::Tensor& unpack(PyObject* tensor) noexcept {
+  return THPVariable_Unpack(tensor);
+}
+
+/// Facts of a tensor that are single bits. Names are those of Tensor's attributes where it has one.
+struct Fact {
+  const char* text;
+  bool (*read)(const c10::TensorImpl& impl, const torch::autograd::AutogradMeta* meta) noexcept;
+};
+
+using Meta = torch::autograd::AutogradMeta;
+
+const Fact kFacts[] = {
+    {"requires_grad", [](const c10::TensorImpl&,
+                         const Meta* meta) noexcept { return meta && (meta->requires_grad_ || meta->grad_fn_); }},
+    {"is_leaf", [](const c10::TensorImpl&, const Meta* meta) noexcept { return !meta || !meta->grad_fn_; }},
+    {"_is_view()", [](const c10::TensorImpl&, const Meta* meta) noexcept { return meta && meta->is_view_; }},
+    {"retains_grad", [](const c10::TensorImpl&, const Meta* meta) noexcept { return meta && meta->retains_grad_; }},
+    {"has hooks",
+     [](const c10::TensorImpl&, const Meta* meta) noexcept {
+       return meta && (!meta->hooks_.empty() || meta->cpp_hooks_list_ || meta->post_acc_grad_hooks_);
+     }},
+    {"has a tangent", [](const c10::TensorImpl&, const Meta* meta) noexcept { return meta && meta->fw_grad_; }},
+    {"is a wrapped number",
+     [](const c10::TensorImpl& impl, const Meta*) noexcept { return impl.is_wrapped_number(); }},
+};
+
+const Meta* meta_of(const at::Tensor& tensor) noexcept {
+  return torch::autograd::impl::get_autograd_meta(tensor);
+}
+
+uint32_t facts_of(const at::Tensor& tensor) noexcept {
+  const Meta* meta = meta_of(tensor);
+  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  uint32_t bits = 0;
+  for (size_t i = 0; i < std::size(kFacts); ++i) bits |= static_cast<uint32_t>(kFacts[i].read(impl, meta)) << i;
+  return bits;
+}
+
+/// The address of the first element; 0 without storage. Never faults fake storages in.
+uintptr_t data_of(const c10::TensorImpl& impl) noexcept {
+  c10::StorageImpl* storage = impl.unsafe_storage().unsafeGetStorageImpl();
+  if (!storage) return 0;
+  const auto base = reinterpret_cast<uintptr_t>(storage->_mutable_data_ptr_no_checks().get());
+  return base ? base + impl.storage_offset() * impl.itemsize() : 0;
+}
+
+bool has_plain_geometry(const at::Tensor& tensor) {
+  using c10::DispatchKey;
+  const c10::DispatchKeySet odd({DispatchKey::Python, DispatchKey::FuncTorchBatched,
+                                 DispatchKey::FuncTorchGradWrapper, DispatchKey::Functionalize,
+                                 DispatchKey::NestedTensor});
+  return !tensor.key_set().has_any(odd) && !tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides() &&
+         tensor.layout() == at::kStrided;
+}
+
+std::string dtype_text(caffe2::TypeMeta dtype) {
+  return describe_dtype(static_cast<int8_t>(dtype.toScalarType()));
+}
+
+std::string sizes_text(const int64_t* sizes, size_t rank) {
+  std::string text = "(";
+  for (size_t i = 0; i < rank; ++i) text += (i ? ", " : "") + std::to_string(sizes[i]);
+  return text + (rank == 1 ? ",)" : ")");
+}
+
+struct Properties : Payload {
+  PyTypeObject* type;  ///< Owned.
+  c10::DispatchKeySet keys;
+  caffe2::TypeMeta dtype;
+  c10::Device device;
+  uint32_t facts;
+  uint32_t alignment;
+  uint32_t rank;
+  std::vector<int64_t> geometry;  ///< Sizes, then strides.
+
+  Properties(PyObject* object, uint32_t alignment)
+      : type(reinterpret_cast<PyTypeObject*>(Py_NewRef(reinterpret_cast<PyObject*>(Py_TYPE(object))))),
+        keys(unpack(object).key_set()),
+        dtype(unpack(object).dtype()),
+        device(unpack(object).device()),
+        facts(facts_of(unpack(object))),
+        alignment(alignment),
+        rank(unpack(object).dim()) {
+    const at::Tensor& tensor = unpack(object);
+    geometry.insert(geometry.end(), tensor.sizes().begin(), tensor.sizes().end());
+    geometry.insert(geometry.end(), tensor.strides().begin(), tensor.strides().end());
+  }
+  ~Properties() override { Py_DECREF(type); }
+  Properties(const Properties&) = delete;
+  Properties& operator=(const Properties&) = delete;
+
+  bool equals(const Payload& payload) const noexcept override {
+    const auto& other = static_cast<const Properties&>(payload);
+    return type == other.type && keys == other.keys && dtype == other.dtype && device == other.device &&
+           facts == other.facts && alignment == other.alignment && geometry == other.geometry;
+  }
+  int visit(visitproc visit, void* arg) const override {
+    Py_VISIT(type);
+    return 0;
+  }
+
+  /// What differs, in the order in which it is looked at; null if nothing does.
+  const char* difference(PyObject* value) const noexcept {
+    if (Py_TYPE(value) != type) return "type";
+    const at::Tensor& tensor = unpack(value);
+    const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+    if (impl.dtype() != dtype) return "dtype";
+    if (impl.key_set() != keys) return impl.device_type() != device.type() ? "device" : "dispatch keys";
+    if (impl.device() != device) return "device";
+    if (impl.has_symbolic_sizes_strides()) return "symbolic sizes";
+    const c10::IntArrayRef sizes = impl.sizes();
+    if (sizes.size() != rank) return "rank";
+    if (std::memcmp(sizes.data(), geometry.data(), rank * sizeof(int64_t))) return "sizes";
+    if (std::memcmp(impl.strides().data(), geometry.data() + rank, rank * sizeof(int64_t))) return "strides";
+    if (facts_of(tensor) != facts) return "facts";
+    if (alignment > 1 && data_of(impl) % alignment) return "alignment";
+    return nullptr;
+  }
+};
+
+/// "requires_grad is True, was False", for the first fact that differs.
+std::string facts_text(uint32_t expected, uint32_t found) {
+  for (size_t i = 0; i < std::size(kFacts); ++i) {
+    const bool a = expected >> i & 1, b = found >> i & 1;
+    if (a != b) return concat(kFacts[i].text, " == ", a ? "True" : "False", ", was ", b ? "True" : "False");
+  }
+  return "facts as they were";
+}
+
+}  // namespace
+
+// -------------------------------------------------------------------------------------------------------------
+// guard
+
+std::shared_ptr<Payload> make_tensor_payload(PyObject* tensor, uint32_t alignment) {
+  if (!is_tensor(tensor) || !has_plain_geometry(unpack(tensor))) return nullptr;
+  return std::make_shared<Properties>(tensor, alignment);
+}
+
+bool test_tensor(const Expected& expected, PyObject* const* values, const Call&) noexcept {
+  return !static_cast<const Properties*>(expected.payload)->difference(values[0]);
+}
+
+std::string explain_tensor(const Expected& expected, PyObject* const* values, const Call&, const Texts& texts) {
+  const auto& then = *static_cast<const Properties*>(expected.payload);
+  const int64_t* geometry = then.geometry.data();
+  const char* what = values ? then.difference(values[0]) : nullptr;
+  if (!what)
+    return concat(texts[0], " is a ", then.type->tp_name, " of ", dtype_text(then.dtype), " ",
+                  sizes_text(geometry, then.rank), " with strides ", sizes_text(geometry + then.rank, then.rank),
+                  " on ", then.device.str());
+  const std::string_view which = what;
+  if (which == "type")
+    return concat("type(", texts[0], ") is ", then.type->tp_name, ", was ", Py_TYPE(values[0])->tp_name);
+  const at::Tensor& now = unpack(values[0]);
+  const auto changed = [&](const char* name, const std::string& a, const std::string& b) {
+    return concat(texts[0], ".", name, " == ", a, ", was ", b);
+  };
+  if (which == "dtype") return changed("dtype", dtype_text(then.dtype), dtype_text(now.dtype()));
+  if (which == "device") return changed("device", then.device.str(), now.device().str());
+  if (which == "dispatch keys")
+    return concat(texts[0], " has dispatch keys ", c10::toString(then.keys), ", was ",
+                  c10::toString(now.key_set()));
+  if (which == "symbolic sizes") return concat(texts[0], " has plain sizes, was symbolic");
+  if (which == "rank" || which == "sizes")
+    return changed("shape", sizes_text(geometry, then.rank), sizes_text(now.sizes().data(), now.dim()));
+  if (which == "strides")
+    return changed("stride()", sizes_text(geometry + then.rank, then.rank),
+                   sizes_text(now.strides().data(), now.dim()));
+  if (which == "facts") return concat(texts[0], ".", facts_text(then.facts, facts_of(now)));
+  return concat(texts[0], " is aligned to ", then.alignment, " bytes, was not");
+}
+
+// ------------------------------------------------------------------------------------------------------
+// torch_values
+
+bool is_torch_device(PyObject* value) noexcept {
+  return Py_IS_TYPE(value, &THPDeviceType);
+}
+
+bool same_torch_device(PyObject* a, PyObject* b) noexcept {
+  return is_torch_device(b) && reinterpret_cast<THPDevice*>(a)->device == reinterpret_cast<THPDevice*>(b)->device;
+}
+
+bool is_torch_size(PyTypeObject* type) noexcept {
+  return type == &THPSizeType;
+}
+
+bool is_tensor(PyObject* value) noexcept {
+  // Not THPVariable_Check: it asks isinstance(), which may run a metaclass's Python code.
+  return THPVariableClass && PyObject_TypeCheck(value, reinterpret_cast<PyTypeObject*>(THPVariableClass));
+}
+
+std::string describe_dtype(int8_t scalar_type) {
+  return concat("torch.", torch::getTHPDtype(static_cast<at::ScalarType>(scalar_type))->name);
+}
+
+std::string describe_tensor(PyObject* object) {
+  const at::Tensor& tensor = unpack(object);
+  if (!has_plain_geometry(tensor)) return dtype_text(tensor.dtype());
+  return dtype_text(tensor.dtype()) + sizes_text(tensor.sizes().data(), tensor.dim());
+}
+
+PyObject* tensor_grad(PyObject* value) noexcept {
+  if (!is_tensor(value)) return nullptr;
+  const Meta* meta = meta_of(unpack(value));
+  if (!meta || !meta->grad_.defined()) return nullptr;
+  try {
+    PyObject* grad = THPVariable_Wrap(meta->grad_);
+    if (!grad) PyErr_Clear();
+    Py_XDECREF(grad);  // the gradient, which the tensor keeps, keeps its Python object
+    return grad;
+  } catch (const std::exception&) {  // no memory
+    return nullptr;
+  }
+}
+
+MemoryRange memory_of(PyObject* value) noexcept {
+  if (!is_tensor(value)) return {};
+  const c10::TensorImpl& impl = *unpack(value).unsafeGetTensorImpl();
+  c10::StorageImpl* storage = impl.unsafe_storage().unsafeGetStorageImpl();
+  if (!storage || impl.has_symbolic_sizes_strides()) return {};
+  const auto first = reinterpret_cast<uintptr_t>(storage->_mutable_data_ptr_no_checks().get());
+  if (!first) return {};
+  return {first, first + storage->nbytes(), data_of(impl)};
+}
+
+}  // namespace braze::guards

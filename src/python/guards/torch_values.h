@@ -1,0 +1,34 @@
+// python/guards/torch_values.h: the few facts about PyTorch's objects that guards need, without torch's headers.
+#pragma once
+
+#include <Python.h>
+
+#include <cstdint>
+#include <string>
+
+namespace braze::guards {
+
+/// An exact torch.device.
+bool is_torch_device(PyObject* value) noexcept;
+bool same_torch_device(PyObject* a, PyObject* b) noexcept;
+
+/// torch.Size, whose instances are tuples of int.
+bool is_torch_size(PyTypeObject* type) noexcept;
+
+bool is_tensor(PyObject* value) noexcept;
+/// "torch.float32", of an at::ScalarType.
+std::string describe_dtype(int8_t scalar_type);
+/// "torch.float32(4, 8)".
+std::string describe_tensor(PyObject* tensor);
+
+/// tensor.grad, borrowed from the tensor; null if there is none, or `value` is no tensor.
+PyObject* tensor_grad(PyObject* value) noexcept;
+
+/// Where a tensor's storage lies in memory, [first, last), and where its first element is. All 0 without storage.
+struct MemoryRange {
+  uintptr_t first = 0, last = 0, data = 0;
+};
+/// \param value  a tensor; anything else has no memory.
+MemoryRange memory_of(PyObject* value) noexcept;
+
+}  // namespace braze::guards
