@@ -9,14 +9,9 @@ namespace braze::interpreter {
 
 class Observer;
 
-/// Where a value came from, as numbered by the observer; kept beside every local and stack slot. 0: made here.
-using Origin = uint32_t;
-inline constexpr Origin made_here = 0;
-
-/// An owned object off the stack, with where it came from.
+/// An owned object off the stack.
 struct Value {
   Ref object;
-  Origin origin = made_here;
 
   PyObject* get() const { return object.get(); }
 };
@@ -40,7 +35,6 @@ struct Activation {
   Frame* frame;
   Observer* observer;                 ///< Null if nobody watches.
   PyObject** top;                     ///< The next free stack slot.
-  Origin* origins;                    ///< Beside frame->localsplus.
   const CodeUnit* current;            ///< The running instruction.
   const CodeUnit* next;               ///< Where the evaluator goes on.
   PyObject* keyword_names = nullptr;  ///< Borrowed; set by KW_NAMES for the next CALL.
@@ -51,31 +45,23 @@ struct Activation {
   PyObject* name(int index) const { return PyTuple_GET_ITEM(code()->co_names, index); }
   PyObject* constant(int index) const { return PyTuple_GET_ITEM(code()->co_consts, index); }
   PyObject*& local(int index) { return frame->localsplus[index]; }
-  Origin& local_origin(int index) { return origins[index]; }
   PyObject** stack_base() const { return frame->localsplus + code()->co_nlocalsplus; }
 
-  void push(Ref object, Origin origin = made_here) {
-    origins[top - frame->localsplus] = origin;
-    *top++ = object.release();
-  }
-  void push_borrowed(PyObject* object, Origin origin = made_here) { push(Ref::borrow(object), origin); }
+  void push(Ref object) { *top++ = object.release(); }
+  void push_borrowed(PyObject* object) { push(Ref::borrow(object)); }
   void push_bool(bool value) { push_borrowed(value ? Py_True : Py_False); }
-  Value pop() {
-    --top;
-    return {Ref::steal(*top), origins[top - frame->localsplus]};
-  }
+  Value pop() { return {Ref::steal(*--top)}; }
   /// The slot `depth` below the top; 1 is the topmost. Borrowed.
   PyObject*& peek(int depth) { return top[-depth]; }
-  Origin& origin(int depth) { return origins[top - depth - frame->localsplus]; }
   /// Drops the topmost `count` values, last first.
   void drop(Py_ssize_t count) {
     for (; count > 0; --count) pop();
   }
 
   /// Pushes a call's result; null is an error.
-  Step push_result(PyObject* owned, Origin origin = made_here) {
+  Step push_result(PyObject* owned) {
     if (!owned) return Step::error;
-    push(Ref::steal(owned), origin);
+    push(Ref::steal(owned));
     return Step::next;
   }
   /// Status as C functions give it: negative is an error.

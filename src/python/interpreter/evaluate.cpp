@@ -2,10 +2,10 @@
 #include "python/interpreter/evaluate.h"
 
 #include <array>
-#include <memory>
 
 #include "python/interpreter/activation.h"
 #include "python/interpreter/handlers.h"
+#include "python/interpreter/observer.h"
 
 namespace braze::interpreter {
 
@@ -95,7 +95,8 @@ Ref take_exception() {
 bool unwind(Activation& a) {
   const CodeUnit* const first = _PyCode_CODE(a.code());
   Region region{};
-  const bool found = find_region(a.code(), static_cast<int>(a.current - first), region);
+  const bool abandoned = a.observer && a.observer->abandoned();
+  const bool found = !abandoned && find_region(a.code(), static_cast<int>(a.current - first), region);
   a.keyword_names = nullptr;
   a.drop(a.top - a.stack_base() - (found ? region.depth : 0));
   if (!found) return false;
@@ -123,6 +124,20 @@ int fetch(Activation& a, int& arg) {
   return opcode;
 }
 
+/// Ends all frames at once; see observer.h.
+Step abandon() {
+  if (!PyErr_Occurred()) PyErr_SetString(PyExc_SystemError, "braze's capture of this call was abandoned");
+  return Step::reraise;
+}
+
+/// Runs one instruction and tells the observer.
+Step run_observed(Activation& a, Handler handler, int opcode, int arg) {
+  if (!a.observer->before(a, opcode, arg)) return abandon();
+  const Step step = handler(a, arg);
+  if (step == Step::handover) return a.observer->handing_over(a.handover) ? step : abandon();
+  return a.observer->after(a, opcode, arg, step) ? step : abandon();
+}
+
 /// Runs until the frame ends, is suspended or is to be left to CPython. Returns returned, yielded, error or
 /// handover.
 Step run(Activation& a, const _PyCFrame& c_frame, Step step) {
@@ -133,13 +148,19 @@ Step run(Activation& a, const _PyCFrame& c_frame, Step step) {
       start = a.next;
       if (c_frame.use_tracing && !a.keyword_names) [[unlikely]] {
         step = a.hand_over(Handover::tracing);
+        if (a.observer && !a.observer->handing_over(a.handover)) step = abandon();
         break;
       }
       int arg;
       const int opcode = fetch(a, arg);
       ++instructions;
       const Handler handler = handlers[opcode];
-      step = handler ? handler(a, arg) : a.hand_over(Handover::unknown_opcode);
+      if (!handler) [[unlikely]] {
+        step = a.hand_over(Handover::unknown_opcode);
+        if (a.observer && !a.observer->handing_over(a.handover)) step = abandon();
+        break;
+      }
+      step = a.observer ? run_observed(a, handler, opcode, arg) : handler(a, arg);
     }
     if (step == Step::error) add_traceback(a);
     if ((step != Step::error && step != Step::reraise) || !unwind(a)) break;
@@ -180,27 +201,17 @@ class Entered {
   PyThreadState* thread_;
 };
 
-/// Origins of locals and stack: on the C stack for all but huge frames.
-class OriginStore {
- public:
-  explicit OriginStore(int count) {
-    if (count > static_cast<int>(small_.size())) large_ = std::make_unique<Origin[]>(count);
-    data_ = large_ ? large_.get() : small_.data();
-    std::fill_n(data_, count, made_here);
-  }
-  Origin* data() { return data_; }
-
- private:
-  std::array<Origin, 32> small_;
-  std::unique_ptr<Origin[]> large_;
-  Origin* data_;
-};
-
 bool is_asynchronous(const PyCodeObject* code) {
   return code->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR);
 }
 
+/// Null with an exception if an observer will not have it.
 PyObject* leave_to_cpython(PyThreadState* thread, Frame* frame, int throwing, Handover reason) {
+  Observer* observer = this_thread.observer;
+  if (observer && !observer->handing_over(reason)) {
+    abandon();
+    return nullptr;
+  }
   ++this_thread.statistics.handovers[static_cast<size_t>(reason)];
   return _PyEval_EvalFrameDefault(thread, frame, throwing);
 }
@@ -210,16 +221,17 @@ Step evaluate_here(PyThreadState* thread, Frame* frame, int throwing, PyObject*&
   const Entered entered(thread, frame);
   if (_Py_EnterRecursiveCallTstate(thread, "")) return Step::error;
   ++this_thread.statistics.frames;
-  OriginStore origins(frame->f_code->co_nlocalsplus + frame->f_code->co_stacksize);
   Activation a{.thread = thread,
                .frame = frame,
                .observer = this_thread.observer,
                .top = _PyFrame_GetStackPointer(frame),
-               .origins = origins.data(),
                .current = frame->prev_instr,
                .next = frame->prev_instr + 1};
   frame->stacktop = -1;
-  const Step step = run(a, entered.c_frame, throwing ? Step::error : Step::next);
+  Step first = throwing ? Step::error : Step::next;
+  if (a.observer && (a.observer->abandoned() || !a.observer->entered(frame))) first = abandon();
+  const Step step = run(a, entered.c_frame, first);
+  if (a.observer) a.observer->left(frame);
   _PyFrame_SetStackPointer(frame, a.top);
   result = a.result;
   reason = a.handover;

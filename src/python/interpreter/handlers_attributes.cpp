@@ -27,7 +27,7 @@ Step load_method(Activation& a, int arg) {
   Ref attribute = Ref::steal(found);
   if (is_method) {
     a.push(std::move(attribute));
-    a.push(std::move(object.object), object.origin);
+    a.push(std::move(object.object));
   } else {
     a.push(Ref());
     a.push(std::move(attribute));

@@ -79,7 +79,7 @@ Step unpack_iterable(Activation& a, PyObject* iterable, int before, int after) {
   } else if (PyErr_Occurred()) {
     return drop_items(slot, end);
   }
-  for (; a.top < end; ++a.top) a.origins[a.top - a.frame->localsplus] = made_here;
+  a.top = end;
   return Step::next;
 }
 

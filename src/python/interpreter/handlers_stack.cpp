@@ -20,13 +20,12 @@ Step nop(Activation&, int) {
 }
 
 Step copy(Activation& a, int arg) {
-  a.push_borrowed(a.peek(arg), a.origin(arg));
+  a.push_borrowed(a.peek(arg));
   return Step::next;
 }
 
 Step swap(Activation& a, int arg) {
   std::swap(a.peek(1), a.peek(arg));
-  std::swap(a.origin(1), a.origin(arg));
   return Step::next;
 }
 

@@ -68,7 +68,7 @@ Step load_fast(Activation& a, int arg) {
     raise_unbound(a, arg);
     return Step::error;
   }
-  a.push_borrowed(value, a.local_origin(arg));
+  a.push_borrowed(value);
   return Step::next;
 }
 
@@ -76,7 +76,6 @@ Step store_fast(Activation& a, int arg) {
   Value value = a.pop();
   const Ref old = Ref::steal(a.local(arg));
   a.local(arg) = value.object.release();
-  a.local_origin(arg) = value.origin;
   return Step::next;
 }
 
