@@ -5,6 +5,7 @@
 // goes through every multiplication, whatever its bits do to an exponent.
 #include <llvm/IR/IntrinsicsX86.h>
 
+#include "codegen/math_avx512.h"
 #include "codegen/math_coefficients.h"
 #include "codegen/math_lanes.h"
 
@@ -97,12 +98,14 @@ V divide(const Lanes& l, V numerator, V sum, V lost, V low = nullptr) {
 }  // namespace
 
 V emit_exp(const Lanes& l, V x) {
+  if (has_f32_tables(l)) return emit_exp_by_table(l, x);
   x = l.at_least(l.at_most(x, l.pick(89, 710)), l.pick(-104, -746));
   const Reduced reduced = reduce(l, x);
   return scale(l, l.add(expm1_of_reduced(l, reduced.r), l.number(1)), reduced);
 }
 
 V emit_exp2(const Lanes& l, V x) {
+  if (has_f32_tables(l)) return emit_exp2_by_table(l, x);
   x = l.at_least(l.at_most(x, l.pick(129, 1025)), l.pick(-151, -1076));
   Reduced reduced;
   reduced.rounded = l.add(x, l.rounder());

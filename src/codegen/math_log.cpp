@@ -2,6 +2,7 @@
 //
 // x = 2**e * (1 + f) with sqrt(1/2) <= 1 + f < sqrt(2), and log(1 + f) = f + tail(f), the two kept apart until the
 // last additions. The reduction on the bits is that of FreeBSD's msun; f64's tail is fdlibm's, with atanh.
+#include "codegen/math_avx512.h"
 #include "codegen/math_coefficients.h"
 #include "codegen/math_lanes.h"
 
@@ -77,6 +78,7 @@ V join(const Lanes& l, const Parts& parts, V tail) {
 }  // namespace
 
 V emit_log(const Lanes& l, V x) {
+  if (has_f32_tables(l)) return emit_log_by_table(l, x);
   const Parts parts = split_any(l, x);
   return with_special_cases(l, x, x, join(l, parts, log_tail(l, parts.f)));
 }
