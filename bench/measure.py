@@ -109,7 +109,8 @@ def keep_freed_memory() -> None:
 
 
 class Memcpy:
-    """glibc's memcpy of `bytes_moved` (read + written, half each) on as many threads as torch uses."""
+    """glibc's memcpy of `bytes_moved` (read + written, half each) on as many threads as torch uses, or on one for
+    less than a megabyte, where handing out the work would cost more than the work."""
 
     def __init__(self, bytes_moved: int):
         from concurrent.futures import ThreadPoolExecutor
@@ -119,7 +120,7 @@ class Memcpy:
         size = bytes_moved // 2
         self.source = torch.ones(size, dtype=torch.uint8)
         self.target = torch.ones(size, dtype=torch.uint8)
-        threads = torch.get_num_threads()
+        threads = torch.get_num_threads() if bytes_moved >= 2**20 else 1
         # ctypes.memmove keeps the GIL; the same function called through CDLL releases it.
         self.copy = ctypes.CDLL(None).memcpy
         self.copy.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
@@ -133,6 +134,8 @@ class Memcpy:
             begin, end = part
             self.copy(self.target.data_ptr() + begin, self.source.data_ptr() + begin, end - begin)
 
+        if len(self.parts) == 1:
+            return run(self.parts[0])
         list(self.pool.map(run, self.parts))
 
 
