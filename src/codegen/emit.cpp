@@ -6,6 +6,7 @@
 
 #include "codegen/elementwise.h"
 #include "codegen/emitter.h"
+#include "codegen/interleave.h"
 #include "support/error.h"
 
 namespace braze::codegen {
@@ -252,7 +253,11 @@ Value* Emitter::any_lane(const Parts& mask) {
 // ---- statements
 
 void Emitter::emit_block(const Block& block) {
-  for (const Stmt& stmt : block) emit_stmt(stmt);
+  for (size_t i = 0; i < block.size(); ++i) {
+    const bool is_transpose = block[i].kind == StmtKind::transpose;
+    if (is_transpose && i + 2 == block.size() && emit_transposed_copy(block[i], block[i + 1])) return;
+    emit_stmt(block[i]);
+  }
 }
 
 void Emitter::emit_stmt(const Stmt& stmt) {
@@ -354,11 +359,14 @@ void Emitter::emit_compute(const Stmt& stmt) {
     for (ValueId arg : stmt.args) args[p].push_back(varying ? part(arg, p) : uniform(arg));
   At at(*this, place);
   Parts results;
+  Interleave interleave(b_);
   for (unsigned p = 0; p < count; ++p) {
+    if (p) interleave.begin_part();
     Value* result = stmt.op == ir::Op::cast ? convert(b_, args[p][0], operand, kernel_.types[stmt.result])
                                             : emit_elementwise(b_, stmt.op, operand, args[p]);
     results.push_back(result);
   }
+  interleave.finish();
   define(stmt.result, varying ? Slot::Kind::varying : Slot::Kind::uniform, place, at.token(), std::move(results));
 }
 

@@ -229,7 +229,17 @@ class Emitter {
   bool tail_is_scalar(const Loop& loop) const;
 
   // ---- emit_tile.cpp
+  /// Where a transpose goes: element (r, c) to pointer[c*pitch + r].
+  struct Transposed {
+    BufferId buffer;
+    llvm::Value* pointer;
+    int64_t pitch;
+    bool stream;  ///< Past the cache; everything is aligned to cache lines then.
+  };
   void emit_transpose(const Stmt& stmt);
+  bool emit_transposed_copy(const Stmt& stmt, const Stmt& next);
+  void transpose_into(const Transposed& to, const Stmt& stmt, llvm::Value* rows, llvm::Value* columns);
+  int64_t step_of(ValueId id);
   void emit_dot(const Stmt& stmt);
   void counted_loop(llvm::Value* from, llvm::Value* to, int64_t step, llvm::function_ref<void(llvm::Value*)> body);
 

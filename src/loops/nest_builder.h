@@ -95,7 +95,8 @@ class NestBuilder {
   size_t transposed_axis() const;
   void build_tiled(size_t along);
   Scalar load_from_tile(BufferId buffer, const Affine& offset);
-  ValueId present(ValueId valid);
+  ValueId present(ValueId valid, int64_t all);
+  bool only_copies() const;
 
   // ---- read.cpp
   Scalar read(const ir::Value* value, const Label& label);
@@ -170,7 +171,7 @@ class NestBuilder {
   Strip* strip_ = nullptr;
   /// While a tiled kernel is built: the loops over a tile and the transposed copies that its loads read from.
   struct Tiling {
-    int64_t size = 0;  ///< Elements along either side.
+    int64_t lanes = 0, length = 0;  ///< Elements along the lanes and along the other side.
     ValueId lane_begin = none, along_begin = none, lane = none, along = none;
     ValueId lane_valid = none, along_valid = none;  ///< Present in this tile; none: all.
     Block* fill = nullptr;                          ///< Where tiles are filled, before the loops over a tile.

@@ -1,7 +1,8 @@
 // loops/tile.cpp: kernels that read along one axis what they write along another.
 //
-// Such a kernel runs over square tiles. What it reads across is first copied, transposed, into a tile in the
-// nearest cache, whole cache lines at a time; the loops over the tile then read and write along the lanes.
+// Such a kernel runs over tiles. What it reads across is first copied, transposed, into a tile in the nearest
+// cache, whole cache lines at a time; the loops over the tile then read and write along the lanes. A kernel that
+// does nothing else needs no tile in memory (Emitter::emit_transposed_copy).
 #include <algorithm>
 
 #include "loops/nest_builder.h"
@@ -13,6 +14,9 @@ namespace {
 
 constexpr int64_t least_side = 16;       ///< Shorter axes gain nothing from tiles.
 constexpr int64_t tile_bytes = 1 << 14;  ///< A third of the nearest cache.
+/// Of a row that is read in one go. Reads gain from length, because they wait for memory: 256 bytes cost a fifth
+/// more. Stores do not wait; two cache lines to a row are enough for them.
+constexpr int64_t run_bytes = 512;
 
 }  // namespace
 
@@ -34,6 +38,15 @@ size_t NestBuilder::transposed_axis() const {
   return found;
 }
 
+bool NestBuilder::only_copies() const {
+  if (group_.nodes.size() != 1) return false;
+  const AccessPattern* load = nullptr;
+  int64_t loads = 0;
+  for (const AccessPattern& access : accesses_)
+    if (access.base && !access.is_store) ++loads, load = &access;
+  return loads == 1 && load->base->type->dtype == group_.nodes[0]->results[0].type->dtype;
+}
+
 void NestBuilder::build_tiled(size_t along_index) {
   const LoopAxis along = nest_.outer[along_index];
   nest_.outer.erase(nest_.outer.begin() + static_cast<int64_t>(along_index));
@@ -41,8 +54,13 @@ void NestBuilder::build_tiled(size_t along_index) {
   for (const AccessPattern& access : accesses_)
     if (access.base) widest = std::max(widest, ir::byte_size(access.base->type->dtype));
   Tiling tiling;
-  tiling.size = 16;
-  while (tiling.size * tiling.size * 4 * widest <= tile_bytes) tiling.size *= 2;
+  tiling.length = 16;
+  while (tiling.length * tiling.length * 4 * widest <= tile_bytes) tiling.length *= 2;
+  tiling.lanes = tiling.length;
+  if (only_copies() && along.size * widest >= run_bytes) {
+    tiling.length = run_bytes / widest;
+    tiling.lanes = tile_bytes / run_bytes;
+  }
   tiling_ = &tiling;
 
   // Top-level loop over the other outer axes and the tiles along `along`; in it a loop over the tiles along the
@@ -51,30 +69,30 @@ void NestBuilder::build_tiled(size_t along_index) {
   top.kind = StmtKind::loop;
   top.loop = std::make_unique<Loop>();
   Loop& loop = *top.loop;
-  const LoopAxis tiles{along.leaves, (along.size + tiling.size - 1) / tiling.size};
+  const LoopAxis tiles{along.leaves, (along.size + tiling.length - 1) / tiling.length};
   nest_.outer.push_back(tiles);
   loop.end = Extent(nest_.outer_size());
   loop.schedule.parallel = true;
-  loop.schedule.grain = grain(tiling.size * nest_.lane.size);
+  loop.schedule.grain = grain(tiling.length * nest_.lane.size);
   blocks_[0] = &loop.body;
   open_outer(loop);
   const Index tile_index = leaf_value_[along.innermost()];
   Affine along_begin;
   for (const Affine::Term& term : tile_index.affine.terms)
-    along_begin.add(tiling.size * term.factor.constant, term.value);
+    along_begin.add(tiling.length * term.factor.constant, term.value);
   Builder outside(kernel_, loop.body);
-  const auto bounded = [&](Builder& builder, ValueId begin, int64_t size, ValueId& valid) {
-    if (size % tiling.size == 0) return ValueId{none};
+  const auto bounded = [&](Builder& builder, ValueId begin, int64_t size, int64_t tile, ValueId& valid) {
+    if (size % tile == 0) return ValueId{none};
     Affine next;
     next.add(1, begin);
-    next.offset = Extent(tiling.size);
+    next.offset = Extent(tile);
     const ValueId limit = builder.constant(DType::i64, Number::of_int(size));
     const ValueId end = builder.compute(ir::Op::minimum, {builder.affine(next), limit});
     valid = builder.compute(ir::Op::sub, {end, begin});
     return end;
   };
   tiling.along_begin = outside.affine(along_begin);
-  const ValueId along_end = bounded(outside, tiling.along_begin, along.size, tiling.along_valid);
+  const ValueId along_end = bounded(outside, tiling.along_begin, along.size, tiling.length, tiling.along_valid);
 
   const auto make_loop = [&](Extent end, int64_t step) {
     auto made = std::make_unique<Loop>();
@@ -83,23 +101,23 @@ void NestBuilder::build_tiled(size_t along_index) {
     made->step = step;
     return made;
   };
-  auto lane_tiles = make_loop(Extent(nest_.lane.size), tiling.size);
+  auto lane_tiles = make_loop(Extent(nest_.lane.size), tiling.lanes);
   tiling.lane_begin = lane_tiles->var;
   tiling.fill = &lane_tiles->body;
   Builder fill(kernel_, lane_tiles->body);
-  const ValueId lane_end = bounded(fill, tiling.lane_begin, nest_.lane.size, tiling.lane_valid);
+  const ValueId lane_end = bounded(fill, tiling.lane_begin, nest_.lane.size, tiling.lanes, tiling.lane_valid);
 
-  const auto span = [&](Loop& inner, ValueId begin, ValueId end, Builder& builder) {
+  const auto span = [&](Loop& inner, ValueId begin, ValueId end, int64_t tile, Builder& builder) {
     inner.begin_value = begin;
     Affine next;
     next.add(1, begin);
-    next.offset = Extent(tiling.size);
+    next.offset = Extent(tile);
     inner.end_value = end != none ? end : builder.affine(next);
   };
   auto along_loop = make_loop(Extent(along.size), 1);
-  span(*along_loop, tiling.along_begin, along_end, outside);
+  span(*along_loop, tiling.along_begin, along_end, tiling.length, outside);
   auto lane_loop = make_loop(Extent(nest_.lane.size), 1);
-  span(*lane_loop, tiling.lane_begin, lane_end, fill);
+  span(*lane_loop, tiling.lane_begin, lane_end, tiling.lanes, fill);
   lane_loop->schedule.vector = true;
   tiling.along = along_loop->var;
   tiling.lane = lane_loop->var;
@@ -149,30 +167,30 @@ NestBuilder::Scalar NestBuilder::load_from_tile(BufferId buffer, const Affine& o
     if (copy.from == buffer && copy.offset == start && copy.pitch == lane) tile = copy.tile;
   if (tile == none) {
     const DType dtype = kernel_.buffers[buffer].dtype;
-    tile = at(0).alloc(concat("tile", tiling_->copies.size()), dtype, Extent(tiling_->size * tiling_->size));
+    tile = at(0).alloc(concat("tile", tiling_->copies.size()), dtype, Extent(tiling_->lanes * tiling_->length));
     Stmt stmt{};
     stmt.kind = StmtKind::transpose;
     stmt.buffer = tile;
     stmt.sources = {buffer};
     stmt.index = start;
-    stmt.shape = {tiling_->size, lane, tiling_->size, 1};
+    stmt.shape = {tiling_->lanes, lane, tiling_->length, 1};
     if (tiling_->lane_valid != none || tiling_->along_valid != none)
-      stmt.valid = {present(tiling_->lane_valid), present(tiling_->along_valid)};
+      stmt.valid = {present(tiling_->lane_valid, tiling_->lanes), present(tiling_->along_valid, tiling_->length)};
     tiling_->fill->push_back(std::move(stmt));
     tiling_->copies.push_back({buffer, tile, start, lane});
   }
-  // tile[(along - along_begin) * size + (lane - lane_begin)]
+  // tile[(along - along_begin) * lanes + (lane - lane_begin)]
   Affine place;
-  place.add(tiling_->size, tiling_->along);
-  place.add(-tiling_->size, tiling_->along_begin);
+  place.add(tiling_->lanes, tiling_->along);
+  place.add(-tiling_->lanes, tiling_->along_begin);
   place.add(1, tiling_->lane);
   place.add(-1, tiling_->lane_begin);
   return {at(1).load(tile, place), 1};
 }
 
 /// Sides without a remainder are always whole.
-ValueId NestBuilder::present(ValueId valid) {
-  return valid != none ? valid : at(0).constant(DType::i64, Number::of_int(tiling_->size));
+ValueId NestBuilder::present(ValueId valid, int64_t all) {
+  return valid != none ? valid : at(0).constant(DType::i64, Number::of_int(all));
 }
 
 }  // namespace braze::loops
