@@ -49,8 +49,9 @@ void for_each_stmt(const Block& block, Visit&& visit) {
 }
 
 /// Of machine code for one vector: the polynomials of math.h, calls of libm lane by lane.
-int instruction_count(ir::Op op) {
+int instruction_count(ir::Op op, bool has_tables) {
   using ir::Op;
+  if (has_tables && (op == Op::exp || op == Op::exp2 || op == Op::log)) return 11;  // math_avx512.h
   switch (op) {
     case Op::exp:
     case Op::exp2:
@@ -77,7 +78,7 @@ int instruction_count(ir::Op op) {
 
 /// Copies of a body of `weight` instructions that are worth having, at most `wanted`.
 unsigned worthwhile_copies(int wanted, int weight) {
-  constexpr int budget = 48;
+  constexpr int budget = 60;
   return std::max(1, std::min(wanted, budget / std::max(1, weight)));
 }
 
@@ -127,9 +128,12 @@ unsigned Emitter::width_of(const Loop& loop) const {
 /// About how many instructions a copy of a block takes. Copies of a long body hide no more latency than the CPU's
 /// own look-ahead does, and each costs its share of the compilation.
 int Emitter::weight_of(const Block& block) const {
+  const auto count = [&](const Stmt& stmt) {
+    return instruction_count(stmt.op, target_.isa == Isa::avx512 && stmt.type == DType::f32);
+  };
   int total = 0;
   for_each_stmt(block, [&](const Stmt& stmt) {
-    total += stmt.kind == StmtKind::compute ? instruction_count(stmt.op) : stmt.kind == StmtKind::random ? 100 : 1;
+    total += stmt.kind == StmtKind::compute ? count(stmt) : stmt.kind == StmtKind::random ? 100 : 1;
   });
   return total;
 }
