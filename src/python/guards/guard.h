@@ -105,7 +105,8 @@ class GuardSet {
   /// \returns false, and adds nothing, if it is not of these, or contains itself.
   bool deep(const Source* source, PyObject* value);
   /// Type, dtype, device, sizes, strides, requires_grad, layout, dispatch keys (conjugate, negative, functorch's
-  /// among them), whether it is an inference tensor, a leaf, a view. Not the data, not its address.
+  /// among them), whether it is an inference tensor, a leaf, a view of what requires grad, has hooks or a tangent.
+  /// Not the data, not its address.
   /// \param alignment  bytes that the address of the data must keep being divisible by; 1 asks nothing.
   /// \returns false, and adds nothing, for what cannot be guarded: sizes that Python code answers.
   bool tensor(const Source* source, PyObject* tensor, uint32_t alignment = 1);

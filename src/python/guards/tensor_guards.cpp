@@ -30,11 +30,19 @@ struct Fact {
 
 using Meta = torch::autograd::AutogradMeta;
 
+/// Whether writing to the view is autograd's business. Any other view is a tensor like others: `batch[i]` comes and
+/// goes.
+bool views_grad(const Meta& meta) noexcept {
+  const auto& view = static_cast<const torch::autograd::DifferentiableViewMeta&>(meta);
+  return view.has_bw_view() && view.get_backward_view().base_.requires_grad();
+}
+
 const Fact kFacts[] = {
     {"requires_grad", [](const c10::TensorImpl&,
                          const Meta* meta) noexcept { return meta && (meta->requires_grad_ || meta->grad_fn_); }},
     {"is_leaf", [](const c10::TensorImpl&, const Meta* meta) noexcept { return !meta || !meta->grad_fn_; }},
-    {"_is_view()", [](const c10::TensorImpl&, const Meta* meta) noexcept { return meta && meta->is_view_; }},
+    {"is a view of what requires grad",
+     [](const c10::TensorImpl&, const Meta* meta) noexcept { return meta && meta->is_view_ && views_grad(*meta); }},
     {"retains_grad", [](const c10::TensorImpl&, const Meta* meta) noexcept { return meta && meta->retains_grad_; }},
     {"has hooks",
      [](const c10::TensorImpl&, const Meta* meta) noexcept {
