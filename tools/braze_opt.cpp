@@ -100,10 +100,10 @@ void run(const Options& options) {
     return;
   }
   bool first = true;
-  for (std::shared_ptr<ir::Graph> graph : ir::parse_all(text)) {
+  for (auto& parsed : ir::parse_all(text)) {
     if (!first) std::cout << '\n';
     first = false;
-    run(graph, options);
+    run(std::shared_ptr<ir::Graph>(std::move(parsed)), options);
   }
 }
 
