@@ -11,8 +11,11 @@ namespace {
 /// Moves every access to `buffer` by a constant.
 void shift_accesses(Block& block, BufferId buffer, int64_t elements) {
   for (Stmt& stmt : block) {
-    if ((stmt.kind == StmtKind::load || stmt.kind == StmtKind::store) && stmt.buffer == buffer)
-      stmt.index.offset.constant += elements;
+    const bool accesses =
+        stmt.kind == StmtKind::transpose
+            ? stmt.sources[0] == buffer
+            : (stmt.kind == StmtKind::load || stmt.kind == StmtKind::store) && stmt.buffer == buffer;
+    if (accesses) stmt.index.offset.constant += elements;
     if (stmt.loop) shift_accesses(stmt.loop->body, buffer, elements);
   }
 }

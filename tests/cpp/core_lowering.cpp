@@ -243,6 +243,10 @@ const Case cases[] = {
     {"transposed",
      "graph @g(%x: f32[40,70]) {\n %0 = permute %x, dims=[1,0] : f32[70,40]{1,70}\n"
      " %1 = exp %0 : f32[70,40]\n return %1\n}"},
+    {"transposed copies, from the middle of memory and into it",
+     "graph @g(%x: f32[40,140], %y: f32[140,20]) {\n %0 = slice %x, dim=0 start=3 step=1 : f32[32,140]{140,1}\n"
+     " %1 = permute %0, dims=[1,0] : f32[140,32]{1,140}\n %2 = cat %1, %y, %1, dim=1 : f32[140,84]\n"
+     " %3 = permute %x, dims=[1,0] : f32[140,40]{1,140}\n %4 = cast %3 : f32[140,40]\n return %2, %4\n}"},
     {"transposed sum",
      "graph @g(%x: f32[33,17], %y: f32[17,33]) {\n %0 = permute %x, dims=[1,0] : f32[17,33]{1,17}\n"
      " %1 = add %0, %y : f32[17,33]\n return %1\n}"},
