@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 #include <vector>
 
@@ -151,6 +152,35 @@ void open_layer_norm(Parts& p, const Node& node) {
   p.result(2, rstd);
 }
 
+/// log(softmax(x)), to be put in front of the log: log_softmax(x), which takes one logarithm a row instead of one
+/// an element and loses nothing of probabilities that are denormal; but where softmax(x) is 0, -inf, as its log is.
+/// Null for anything else, and where rounding to 16 bits comes between the two.
+Value* log_of_softmax(Graph& graph, const Node& log) {
+  if (log.op != Op::log) return nullptr;
+  Value* softmax = log.operands[0];
+  const Type* type = softmax->type;
+  if (softmax->def->op != Op::softmax || log.results[0].type != type) return nullptr;
+  Value* x = Graph::resolve(softmax->def->operands[0]);
+  if (compute_dtype(type->dtype) != type->dtype || x->type->dtype != type->dtype) return nullptr;
+  Value* wanted = graph.create(Op::log_softmax, {x}, {{"dim", softmax->def->int_attr("dim")}}, type);
+  Value* zero = graph.scalar(type->dtype, Number::of(0), type->device);
+  Value* lowest = graph.scalar(type->dtype, Number::of(-std::numeric_limits<double>::infinity()), type->device);
+  const Type* truth = graph.type(DType::b8, type->device, type->sizes, type->strides);
+  return graph.create(Op::where, {graph.create(Op::eq, {softmax, zero}, {}, truth), lowest, wanted}, {}, type);
+}
+
+void use_log_softmax(Graph& graph) {
+  for_each_node(graph, [&](Node* node) {
+    for (Value*& operand : node->operands) operand = Graph::resolve(operand);
+    graph.set_insertion_point(node);
+    graph.set_source(node->source);
+    Value* value = log_of_softmax(graph, *node);
+    if (!value) return;
+    graph.replace(node->result(0), value);
+    graph.erase(node);
+  });
+}
+
 struct Opening {
   Op op;
   void (*open)(Parts& parts, const Node& node);
@@ -170,6 +200,7 @@ constexpr Opening openings[] = {
 void decompose(Graph& graph) {
   Node* const insertion_point = graph.insertion_point();
   const std::string_view source = graph.source();
+  use_log_softmax(graph);
   for_each_node(graph, [&](Node* node) {
     for (Value*& operand : node->operands) operand = Graph::resolve(operand);
     if (info(node->op).kind != OpKind::Composite) return;
