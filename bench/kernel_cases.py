@@ -19,7 +19,7 @@ Sample = tuple[Callable[..., Any], tuple]
 @dataclass(frozen=True)
 class Kernel:
     """`build(bytes)` gives a function and its arguments. `streams`: memory should bound it, so that for large
-    inputs it is held to a memcpy; the rest is bound by arithmetic (exponentials, error functions) or a serial chain.
+    inputs it is held to a memcpy; the rest is bound by arithmetic (exponentials, error functions) or a chain.
     """
 
     name: str

@@ -11,6 +11,7 @@ import json
 import statistics
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,8 @@ def cold_braze(built, eager_ms: float, facts: dict[str, Any]):
     facts["memory"] = program.memory()
     facts["phases_ms"] = {name: ns / 1e6 for name, ns in program.compile_times().items()}
     facts["kernels"] = len(program.kernels)
-    facts["calls"] = sum(step.kind == "call" for step in program.steps)
+    facts["call_names"] = dict(Counter(step.name for step in program.steps if step.kind == "call"))
+    facts["calls"] = sum(facts["call_names"].values())
     facts["program_bytes"] = sum(k.launches * (k.bytes_read + k.bytes_written) for k in program.kernels)
     return program
 
@@ -88,8 +90,9 @@ def run_torch(request: dict[str, Any]) -> dict[str, Any]:
         facts["import_ms"] = since_ms(start)
 
     from cases import CASES
+    from model_cases import MODELS
 
-    case = CASES[request["case"]]
+    case = (CASES | MODELS)[request["case"]]
     if case.group == "kernel":
         measure.keep_freed_memory()
     with torch.no_grad():
