@@ -52,8 +52,8 @@ std::string print(const Plan& plan) {
       out << ")\n";
       continue;
     }
-    out << "  call " << ir::info(step.call.node->op).name;
-    if (step.call.node->op == ir::Op::call) out << " " << step.call.node->text_attr("target");
+    const ir::Node& node = *step.call.node;
+    out << "  call " << (node.op == ir::Op::call ? node.text_attr("target") : ir::info(node.op).name);
     out << "(";
     for (size_t k = 0; k < step.call.operands.size(); ++k) {
       if (k) out << ", ";
