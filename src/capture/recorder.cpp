@@ -35,7 +35,9 @@ void check_traceable(const at::Tensor& real, std::string_view what) {
 }  // namespace
 
 Recorder::Recorder(std::string_view name, PhaseTimes* times)
-    : serial_(next_serial()), graph_(std::make_shared<ir::Graph>(name)), times_(times) {}
+    : tensors_(std::make_shared<TraceTensors>(next_serial())),
+      graph_(std::make_shared<ir::Graph>(name)),
+      times_(times) {}
 
 // ---- tensors and values
 
@@ -61,12 +63,12 @@ Memory& Recorder::new_memory(const ir::Type* type, c10::Device device, ir::Value
 }
 
 at::Tensor Recorder::wrap_view(ViewPtr view, const at::Tensor& base) {
-  return at::detail::make_tensor<TracerTensor>(std::move(view), serial_, base.scalar_type(), base.device(),
+  return at::detail::make_tensor<TracerTensor>(std::move(view), tensors_, base.scalar_type(), base.device(),
                                                base.is_inference());
 }
 
 at::Tensor Recorder::wrap(ViewPtr view, ScalarType dtype, c10::Device device) {
-  return at::detail::make_tensor<TracerTensor>(std::move(view), serial_, dtype, device,
+  return at::detail::make_tensor<TracerTensor>(std::move(view), tensors_, dtype, device,
                                                c10::InferenceMode::is_enabled());
 }
 
@@ -83,7 +85,7 @@ at::Tensor Recorder::wrap_lazy(const ir::Type* type, ScalarType dtype, c10::Devi
 
 const ViewPtr& Recorder::view_of(const at::Tensor& tensor) {
   if (const TracerTensor* tracer = as_tracer(tensor)) {
-    if (tracer->trace() != serial_)
+    if (tracer->trace() != tensors_->serial())
       throw UserError(
           "braze: a tensor of a finished trace was used. Tensors made while tracing do not outlive the "
           "traced function, except as its results: do not keep them in attributes or globals.");

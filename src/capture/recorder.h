@@ -66,7 +66,8 @@ class Recorder {
   at::Tensor add_argument(const at::Tensor& real, std::string_view name);
   void name_parameter(const at::Tensor& real, std::string_view name);
   Trace finish(const std::vector<at::Tensor>& outputs);
-  uint64_t serial() const { return serial_; }
+  std::vector<at::Tensor> release();
+  void add_outputs(Trace& trace, const std::vector<at::Tensor>& outputs);
 
  private:
   struct Bound {
@@ -86,7 +87,7 @@ class Recorder {
   OutputRecipe recipe_of(const at::Tensor& output, Trace& trace);
   void check_gradients();
 
-  const uint64_t serial_;
+  const std::shared_ptr<TraceTensors> tensors_;
   std::shared_ptr<ir::Graph> graph_;
   PhaseTimes* times_;
   std::deque<Memory> memories_;

@@ -124,6 +124,12 @@ class Tracer {
   /// Ends the trace. Afterwards tracer tensors that are still alive raise when used.
   Trace finish(const std::vector<at::Tensor>& outputs);
 
+  /// After finish(), lets go of the tensors of the trace. Gives those that are still alive: none if the caller let
+  /// go of arguments and results, and the traced function kept none in anything that outlives it.
+  std::vector<at::Tensor> release();
+  /// After finish(): more outputs, at the end.
+  void add_outputs(Trace& trace, const std::vector<at::Tensor>& outputs);
+
   /// The tracer of the Scope on this thread, or null.
   static Tracer* current();
 

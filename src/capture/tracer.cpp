@@ -60,6 +60,15 @@ Trace Tracer::finish(const std::vector<at::Tensor>& outputs) {
   return impl_->finish(outputs);
 }
 
+std::vector<at::Tensor> Tracer::release() {
+  return impl_->release();
+}
+
+void Tracer::add_outputs(Trace& trace, const std::vector<at::Tensor>& outputs) {
+  const RunForReal guard;
+  impl_->add_outputs(trace, outputs);
+}
+
 struct Tracer::Scope::Saved {
   Tracer* tracer;
   Tracer* outer;
@@ -162,6 +171,16 @@ Trace Recorder::finish(const std::vector<at::Tensor>& outputs) {
   trace.payloads = std::move(payloads_);
   trace.warnings = std::move(warnings_);
   return trace;
+}
+
+std::vector<at::Tensor> Recorder::release() {
+  for (auto& [impl, bound] : bound_) bound.tracer.reset();
+  return tensors_->alive();
+}
+
+void Recorder::add_outputs(Trace& trace, const std::vector<at::Tensor>& outputs) {
+  for (const at::Tensor& output : outputs) trace.outputs.push_back(recipe_of(output, trace));
+  BRAZE_CHECK(payloads_.empty(), "a view of a value is not made by a call");
 }
 
 }  // namespace braze::capture

@@ -13,12 +13,41 @@ c10::DispatchKeySet tracer_keys(c10::Device device, bool inference) {
 
 }  // namespace
 
-TracerTensor::TracerTensor(ViewPtr view, uint64_t trace, c10::ScalarType dtype, c10::Device device, bool inference)
+TracerTensor::TracerTensor(ViewPtr view, std::shared_ptr<TraceTensors> trace, c10::ScalarType dtype,
+                           c10::Device device, bool inference)
     : TensorImpl(VIEW, c10::Storage(view->memory->storage), tracer_keys(device, inference),
                  c10::scalarTypeToTypeMeta(dtype)),
       view_(std::move(view)),
-      trace_(trace) {
+      trace_(std::move(trace)) {
   set_sizes_and_strides(to_ref(view_->type->sizes), to_ref(view_->type->strides), view_->offset);
+  trace_->add(this);
+}
+
+TracerTensor::~TracerTensor() {
+  trace_->remove(this);
+}
+
+void TracerTensor::become(const at::Tensor& real) {
+  copy_tensor_metadata(real.unsafeGetTensorImpl(), this, version_counter(), allow_tensor_metadata_change());
+  view_.reset();
+}
+
+void TraceTensors::add(TracerTensor* tensor) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  alive_.insert(tensor);
+}
+
+void TraceTensors::remove(TracerTensor* tensor) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  alive_.erase(tensor);
+}
+
+std::vector<at::Tensor> TraceTensors::alive() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<at::Tensor> tensors;
+  for (TracerTensor* tensor : alive_)
+    tensors.emplace_back(c10::intrusive_ptr<c10::TensorImpl>::unsafe_reclaim_from_nonowning(tensor));
+  return tensors;
 }
 
 void TracerTensor::rebind(ViewPtr view) {
@@ -38,15 +67,18 @@ c10::intrusive_ptr<TracerTensor> TracerTensor::copy(Version&& version, bool allo
 
 c10::intrusive_ptr<c10::TensorImpl> TracerTensor::shallow_copy_and_detach(
     const c10::VariableVersion& version_counter, bool allow_tensor_metadata_change) const {
+  if (!view_) return TensorImpl::shallow_copy_and_detach(version_counter, allow_tensor_metadata_change);
   return copy(version_counter, allow_tensor_metadata_change);
 }
 
 c10::intrusive_ptr<c10::TensorImpl> TracerTensor::shallow_copy_and_detach(c10::VariableVersion&& version_counter,
                                                                           bool allow_tensor_metadata_change) const {
+  if (!view_) return TensorImpl::shallow_copy_and_detach(std::move(version_counter), allow_tensor_metadata_change);
   return copy(std::move(version_counter), allow_tensor_metadata_change);
 }
 
 void TracerTensor::shallow_copy_from(const c10::intrusive_ptr<TensorImpl>& impl) {
+  if (!view_) return TensorImpl::shallow_copy_from(impl);
   TORCH_CHECK(impl->key_set().has(kKey),
               "braze: while tracing, `.data` of a tensor of the trace can only be set to another one.");
   view_ = static_cast<TracerTensor*>(impl.get())->view_;

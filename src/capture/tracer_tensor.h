@@ -4,6 +4,11 @@
 #include <ATen/ATen.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include <memory>
+#include <mutex>
+#include <unordered_set>
+#include <vector>
+
 #include "capture/memory.h"
 
 namespace braze::capture {
@@ -28,17 +33,38 @@ class RunForReal {
   c10::impl::ForceDispatchKeyGuard guard_;
 };
 
+class TracerTensor;
+
+/// A trace as its tensors know it: its number, and which of them are alive.
+class TraceTensors {
+ public:
+  explicit TraceTensors(uint64_t serial) : serial_(serial) {}
+  uint64_t serial() const { return serial_; }
+  void add(TracerTensor* tensor);
+  void remove(TracerTensor* tensor);
+  std::vector<at::Tensor> alive() const;
+
+ private:
+  const uint64_t serial_;
+  mutable std::mutex mutex_;  ///< Guards alive_: the last owner of a tensor may be another thread.
+  std::unordered_set<TracerTensor*> alive_;
+};
+
 /// Has the device, sizes, strides and storage offset of eager's tensor, a storage that raises when it is read, and
 /// autograd's keys. Shallow copies (detach in autograd, `.data`, saved outputs) stand for the same view.
 class TracerTensor final : public c10::TensorImpl {
  public:
   /// `inference`: an inference tensor, without autograd's keys. (Views of others are none, even in inference mode.)
-  TracerTensor(ViewPtr view, uint64_t trace, c10::ScalarType dtype, c10::Device device, bool inference);
+  TracerTensor(ViewPtr view, std::shared_ptr<TraceTensors> trace, c10::ScalarType dtype, c10::Device device,
+               bool inference);
 
   const ViewPtr& view() const { return view_; }
-  uint64_t trace() const { return trace_; }
+  uint64_t trace() const { return trace_->serial(); }
   /// Makes the tensor stand for another view (an `out=` tensor that was resized).
   void rebind(ViewPtr view);
+  /// Makes the tensor a real one, for all who hold it: `real`'s elements, memory, layout.
+  void become(const at::Tensor& real);
+  ~TracerTensor() override;
 
   c10::intrusive_ptr<TensorImpl> shallow_copy_and_detach(const c10::VariableVersion& version_counter,
                                                          bool allow_tensor_metadata_change) const override;
@@ -51,8 +77,8 @@ class TracerTensor final : public c10::TensorImpl {
   template <typename Version>
   c10::intrusive_ptr<TracerTensor> copy(Version&& version, bool allow_tensor_metadata_change) const;
 
-  ViewPtr view_;
-  uint64_t trace_;
+  ViewPtr view_;  ///< Null after become(): an ordinary tensor.
+  std::shared_ptr<TraceTensors> trace_;
 };
 
 /// Null for any other tensor, undefined ones included.

@@ -3,6 +3,7 @@
 #include <ATen/core/Generator.h>
 
 #include <mutex>
+#include <utility>
 
 #include "capture/tracer_tensor.h"
 #include "runtime/program.h"
@@ -32,7 +33,10 @@ class KeepGenerator {
   at::Tensor state_;
 };
 
+thread_local bool values_refused = false;  ///< The hook has no other way to the scope that surrounds the trace.
+
 std::vector<at::Tensor> evaluate(const capture::Trace& trace, const std::vector<at::Tensor>& arguments) {
+  if (values_refused) throw ValueRead("the function reads the value of a tensor");
   BRAZE_CHECK(trace.graph->mutations().empty(), "reading a value must not change the example inputs");
   const capture::RunForReal outside_of_trace;
   KeepGenerator keep;
@@ -42,6 +46,11 @@ std::vector<at::Tensor> evaluate(const capture::Trace& trace, const std::vector<
 }
 
 }  // namespace
+
+RefuseValues::RefuseValues() : outer_(std::exchange(values_refused, true)) {}
+RefuseValues::~RefuseValues() {
+  values_refused = outer_;
+}
 
 void install_evaluate_hook() {
   capture::set_evaluate_hook(evaluate);

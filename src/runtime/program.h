@@ -10,6 +10,7 @@
 #include "capture/trace.h"
 #include "codegen/compiler.h"
 #include "loops/plan.h"
+#include "support/error.h"
 #include "support/phases.h"
 
 namespace braze::runtime {
@@ -92,5 +93,24 @@ class Program {
 
 /// Lets the tracer read values: sets capture's evaluate hook. Once per process.
 void install_evaluate_hook();
+
+/// What reading a value throws under RefuseValues.
+class ValueRead : public UserError {
+ public:
+  using UserError::UserError;
+};
+
+/// While it lives, a function traced on this thread that reads a tensor's value gets a ValueRead, where nothing may
+/// be frozen. A function that catches it leaves the warning in its Trace. Nests.
+class RefuseValues {
+ public:
+  RefuseValues();
+  ~RefuseValues();
+  RefuseValues(const RefuseValues&) = delete;
+  RefuseValues& operator=(const RefuseValues&) = delete;
+
+ private:
+  bool outer_;
+};
 
 }  // namespace braze::runtime
