@@ -12,9 +12,8 @@ HEAVY = ("triton", "sympy", "torch._dynamo", "torch._inductor")
 
 
 def heavy_modules(before: set[str]) -> list[str]:
-    return sorted(
-        {next(h for h in HEAVY if m.startswith(h)) for m in set(sys.modules) - before if m.startswith(HEAVY)}
-    )
+    loaded = set(sys.modules) - before
+    return [heavy for heavy in HEAVY if any(name.startswith(heavy) for name in loaded)]
 
 
 def braze():

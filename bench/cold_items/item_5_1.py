@@ -1,7 +1,7 @@
 """Item 5.1: all kernels of a graph are compiled in one batch: eight in one graph against eight graphs of one.
 
-The figure is the time of the one graph over the sum of the eight, 1 if nothing is gained. The kernels of both differ
-in structure, so that none is compiled twice.
+The figure is the time of the one graph over the sum of the eight, 1 if nothing is gained. No two kernels have the
+same structure, so that none is found compiled.
 """
 
 import os

@@ -1,7 +1,7 @@
 """Item 6.1: operators find their rules in one table: what recording a common operator costs.
 
-braze: the phase timer of the capture over the operators recorded, the Python that calls them included. torch.compile:
-the same calls on FakeTensors, which is where its shapes come from.
+braze: the phase timer of the capture over the operators recorded, the Python that calls them included.
+torch.compile: the same calls on FakeTensors, which is where its shapes come from.
 """
 
 import sys

@@ -1,7 +1,7 @@
 """Item 6.2: shapes are told by rules in C++, remembered by operator and types: a thousand equal additions.
 
-braze: the phase timer of the capture over the additions, the Python that calls them included. torch.compile: the same
-calls on FakeTensors, whose cache is on.
+braze: the phase timer of the capture over the additions, the Python that calls them included. torch.compile: the
+same calls on FakeTensors, whose cache is on.
 """
 
 import sys

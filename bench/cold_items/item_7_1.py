@@ -1,4 +1,4 @@
-"""Item 7.1: compile_times() tells every phase in nanoseconds, always: how far its sum is from the clock, in percent.
+"""Item 7.1: compile_times() tells every phase in nanoseconds, always: how far their sum is from the clock.
 
 torch.compile: its timer of a whole frame against the clock of the first call.
 """
