@@ -118,13 +118,13 @@ void Emitter::emit_transpose(const Stmt& stmt) {
 }
 
 /// A transpose into a tile and the loops that only copy the tile on, as one: registers are stored where the loops
-/// would, a cache line at a time. False, and nothing written, if it is not that.
+/// would, a vector at a time. False, and nothing written, if it is not that.
 bool Emitter::emit_transposed_copy(const Stmt& stmt, const Stmt& next) {
   const int64_t R = stmt.shape[0], C = stmt.shape[2];
   const DType dtype = kernel_.buffers[stmt.buffer].dtype;
-  const int64_t side = square_side(target_, dtype);
-  // Narrower vectors than a cache line are better put together in the tile.
-  if (side * ir::byte_size(dtype) != kCacheLine || stmt.shape[1] == 1 || stmt.shape[3] != 1) return false;
+  const int64_t side = square_side(target_, dtype), vector = target_.vector_bytes();
+  // Pieces of a cache line are better put together in the tile; two halves follow each other closely enough.
+  if (side * ir::byte_size(dtype) != vector || stmt.shape[1] == 1 || stmt.shape[3] != 1) return false;
   if (R % side != 0 || C % side != 0) return false;
   const auto plain = [](const Loop& loop) {
     return loop.begin_value != none && loop.end_value != none && loop.step == 1 && loop.reductions.empty();
@@ -164,7 +164,7 @@ bool Emitter::emit_transposed_copy(const Stmt& stmt, const Stmt& next) {
   if (contiguous != 1 || pitch == 0) return false;
 
   const Index index = analyse(first);
-  bool is_aligned = out.alignment >= kCacheLine && pitch % side == 0 && index.offset.is_constant() &&
+  bool is_aligned = out.alignment >= vector && pitch % side == 0 && index.offset.is_constant() &&
                     index.offset.constant % side == 0;
   for (const Affine::Term& term : index.terms)
     is_aligned &= term.factor.is_constant() && term.factor.constant * step_of(term.value) % side == 0;
@@ -270,7 +270,7 @@ void Emitter::transpose_into(const Transposed& to, const Stmt& stmt, Value* rows
     for (int64_t i = 0; i < side; ++i) {
       llvm::StoreInst* stored = store(block[i], at(to.pointer, b_.CreateAdd(c, b_.getInt64(i)), to.pitch, r, 1));
       if (!to.stream) continue;
-      stored->setAlignment(llvm::Align(kCacheLine));
+      stored->setAlignment(llvm::Align(target_.vector_bytes()));
       llvm::Metadata* one = llvm::ConstantAsMetadata::get(b_.getInt32(1));
       stored->setMetadata(llvm::LLVMContext::MD_nontemporal, llvm::MDNode::get(context_, one));
       streamed_ = true;

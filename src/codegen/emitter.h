@@ -234,7 +234,7 @@ class Emitter {
     BufferId buffer;
     llvm::Value* pointer;
     int64_t pitch;
-    bool stream;  ///< Past the cache; everything is aligned to cache lines then.
+    bool stream;  ///< Past the cache; everything is aligned to whole vectors then.
   };
   void emit_transpose(const Stmt& stmt);
   bool emit_transposed_copy(const Stmt& stmt, const Stmt& next);

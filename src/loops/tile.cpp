@@ -14,8 +14,8 @@ namespace {
 
 constexpr int64_t least_side = 16;       ///< Shorter axes gain nothing from tiles.
 constexpr int64_t tile_bytes = 1 << 14;  ///< A third of the nearest cache.
-/// Of a row that is read in one go. Reads gain from length, because they wait for memory: 256 bytes cost a fifth
-/// more. Stores do not wait; two cache lines to a row are enough for them.
+/// Copies go through no tile in memory, and what counts is how seldom they change pages: longer runs, both ways.
+/// Runs twice as long touch more pages at once than are remembered.
 constexpr int64_t run_bytes = 512;
 
 }  // namespace
@@ -57,10 +57,8 @@ void NestBuilder::build_tiled(size_t along_index) {
   tiling.length = 16;
   while (tiling.length * tiling.length * 4 * widest <= tile_bytes) tiling.length *= 2;
   tiling.lanes = tiling.length;
-  if (only_copies() && along.size * widest >= run_bytes) {
-    tiling.length = run_bytes / widest;
-    tiling.lanes = tile_bytes / run_bytes;
-  }
+  constexpr int64_t longest = 128;
+  if (only_copies()) tiling.lanes = tiling.length = std::min(longest, run_bytes / widest);
   tiling_ = &tiling;
 
   // Top-level loop over the other outer axes and the tiles along `along`; in it a loop over the tiles along the
