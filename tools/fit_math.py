@@ -149,6 +149,12 @@ def erfc_log_weight(a):
     return mpf(1) if a < mpf(10) ** -15 else a * mp.erfc(a) / mp.erf(a)
 
 
+def erfc_tail(w):  # with w = 1/(1 + a/2): log(erfc(a) / w) + a**2
+    a = 2 * (1 / w - 1)
+    return mp.log(mp.erfc(a) / w) + a * a
+
+
+ERFC_END = 1 / (1 + mpf("10.3") / 2)
 LN2 = mp.log(2)
 HALF_LN2 = LN2 / 2 * mpf("1.0001")
 SQRT_HALF, SQRT_TWO = mp.sqrt(mpf(1) / 2) - 1, mp.sqrt(mpf(2)) - 1
@@ -188,6 +194,8 @@ TABLES = [
      lambda r: r, mpf("-0.5001"), mpf("0.5001"), range(7)),
     ("exp2_f64", "double", "(2**r - 1) / r, |r| <= 1/2", exp2_tail,
      lambda r: r, mpf("-0.5001"), mpf("0.5001"), range(13)),
+    ("erfc_f64", "double", "log(erfc(a) / w) + a**2 in w = 1/(1 + a/2), 0 <= a <= 10.3, for erfc of f32", erfc_tail,
+     lambda w: mpf(1), ERFC_END, mpf(1), range(14)),
 ]
 # fmt: on
 

@@ -216,7 +216,8 @@ Value* emit_bool(llvm::IRBuilderBase& b, Op op, llvm::ArrayRef<Value*> args) {
     case Op::bitwise_not:
     case Op::logical_not: return b.CreateNot(args[0]);
     case Op::isnan:
-    case Op::isinf: return zero_of(args[0]);
+    case Op::isinf:
+    case Op::signbit: return zero_of(args[0]);
     case Op::neg:
     case Op::abs:
     case Op::sign:
@@ -239,6 +240,9 @@ Value* emit_integer(llvm::IRBuilderBase& b, Op op, DType type, llvm::ArrayRef<Va
     case Op::trunc: return x;
     case Op::isnan:
     case Op::isinf: return llvm::Constant::getNullValue(register_type(b.getContext(), DType::b8, lanes_of(x)));
+    case Op::signbit:
+      if (is_signed(type)) return b.CreateICmpSLT(x, zero_of(x));
+      return llvm::Constant::getNullValue(register_type(b.getContext(), DType::b8, lanes_of(x)));
     case Op::logical_not: return b.CreateICmpEQ(x, zero_of(x));
     case Op::bitwise_not: return b.CreateNot(x);
     case Op::add: return b.CreateAdd(x, y);
@@ -275,11 +279,17 @@ Value* emit_float(llvm::IRBuilderBase& b, Op op, DType type, llvm::ArrayRef<Valu
     case Op::trunc: return unary_intrinsic(b, llvm::Intrinsic::trunc, x);
     case Op::isnan: return b.CreateFCmpUNO(x, x);
     case Op::isinf: return b.CreateFCmpOEQ(fabs(b, x), llvm::ConstantFP::getInfinity(x->getType()));
+    case Op::signbit: {
+      llvm::Type* bits = x->getType()->getWithNewType(b.getIntNTy(x->getType()->getScalarSizeInBits()));
+      Value* integer = b.CreateBitCast(x, bits);
+      return b.CreateICmpSLT(integer, zero_of(integer));
+    }
     case Op::logical_not: return b.CreateFCmpOEQ(x, zero_of(x));
     case Op::add: return b.CreateFAdd(x, y);
     case Op::sub: return b.CreateFSub(x, y);
     case Op::mul: return b.CreateFMul(x, y);
     case Op::div: return b.CreateFDiv(x, y);
+    case Op::copysign: return b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, x, y);
     case Op::floor_div:
     case Op::trunc_div:
     case Op::remainder:

@@ -66,8 +66,22 @@ int instruction_count(ir::Op op, bool has_tables) {
     case Op::sin:
     case Op::cos:
     case Op::tan: return 40;
+    case Op::asin:
+    case Op::acos:
+    case Op::atan:
+    case Op::sinh:
+    case Op::cosh:
+    case Op::asinh:
+    case Op::acosh:
+    case Op::atanh:
+    case Op::erfc:
+    case Op::erfinv:
+    case Op::lgamma:
+    case Op::digamma:
     case Op::pow:
     case Op::atan2:
+    case Op::hypot:
+    case Op::nextafter:
     case Op::floor_div:
     case Op::trunc_div:
     case Op::remainder:

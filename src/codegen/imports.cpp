@@ -4,6 +4,8 @@
 #include <cstring>
 #include <iterator>
 
+#include "codegen/special_functions.h"
+
 namespace braze::codegen {
 
 namespace {
@@ -24,6 +26,11 @@ T sigmoid(T x) {
   return (x < 0 ? e : T(1)) / (T(1) + e);
 }
 
+template <double (*function)(double)>
+float through_double(float x) {
+  return static_cast<float>(function(x));
+}
+
 struct Import {
   std::string_view name;
   const void* address;
@@ -34,8 +41,11 @@ const void* address_of(R (*function)(Args...)) {
   return reinterpret_cast<const void*>(function);
 }
 
-#define BRAZE_LIBM1(X) X(exp) X(exp2) X(expm1) X(log) X(log2) X(log10) X(log1p) X(sin) X(cos) X(tan) X(tanh) X(erf)
-#define BRAZE_LIBM2(X) X(pow) X(atan2) X(fmod)
+#define BRAZE_LIBM1(X)                                                                                          \
+  X(exp)                                                                                                        \
+  X(exp2) X(expm1) X(log) X(log2) X(log10) X(log1p) X(sin) X(cos) X(tan) X(tanh) X(erf) X(asin) X(acos) X(atan) \
+      X(sinh) X(cosh) X(asinh) X(acosh) X(atanh) X(erfc)
+#define BRAZE_LIBM2(X) X(pow) X(atan2) X(fmod) X(hypot) X(nextafter)
 
 const Import kImports[] = {
     {"memcpy", address_of(&std::memcpy)},
@@ -64,6 +74,12 @@ const Import kImports[] = {
 #undef X
                     {"braze.lanes.sigmoid.f64", address_of(&lanes<double, sigmoid<double>>)},
     {"braze.lanes.sigmoid.f32", address_of(&lanes<float, sigmoid<float>>)},
+    {"braze.lanes.lgamma.f64", address_of(&lanes<double, log_gamma>)},
+    {"braze.lanes.lgamma.f32", address_of(&lanes<float, through_double<log_gamma>>)},
+    {"braze.lanes.digamma.f64", address_of(&lanes<double, digamma>)},
+    {"braze.lanes.digamma.f32", address_of(&lanes<float, through_double<digamma>>)},
+    {"braze.lanes.erfinv.f64", address_of(&lanes<double, erfinv>)},
+    {"braze.lanes.erfinv.f32", address_of(&lanes<float, through_double<erfinv>>)},
 };
 
 }  // namespace

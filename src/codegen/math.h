@@ -2,8 +2,9 @@
 //
 // Inline polynomials with FMA, on a scalar or on all lanes of a fixed vector at once, shared by all targets with
 // FMA. f32: at most 2 ulp over all arguments, denormals included; infinities, NaN and signed zeros as in libm. f64:
-// exp, exp2, expm1, log, log2, log10, log1p, tanh, sigmoid and rsqrt are inline as well (at most 2 ulp); sin, cos,
-// tan, erf, pow and atan2 call libm lane by lane (codegen/imports.h). Coefficients come from tools/fit_math.py.
+// exp, exp2, expm1, log, log2, log10, log1p, tanh, sigmoid and rsqrt are inline as well (at most 2 ulp); the others
+// call libm lane by lane (codegen/imports.h), and so do nextafter and, with codegen/special_functions.h, erfinv,
+// lgamma and digamma of both types. Coefficients come from tools/fit_math.py.
 #pragma once
 
 #include <llvm/ADT/ArrayRef.h>
@@ -13,9 +14,9 @@
 
 namespace braze::codegen {
 
-/// exp exp2 expm1 log log2 log10 log1p sin cos tan tanh erf sigmoid pow atan2 rsqrt of float, double or fixed
-/// vectors of them; `args` are of one type, which is the result's. The builder's fast-math flags are ignored: FMAs
-/// stand where they are meant, and nothing else may be contracted. Throws InternalError for another op or type.
+/// The ops of math.cpp's table (exp, log, sin, asin, erf, pow, ...) of float, double or fixed vectors of them;
+/// `args` are of one type, which is the result's. The builder's fast-math flags are ignored: FMAs stand where they
+/// are meant, and nothing else may be contracted. Throws InternalError for another op or type.
 llvm::Value* emit_math(llvm::IRBuilderBase& b, ir::Op op, llvm::ArrayRef<llvm::Value*> args);
 
 /// emit_math ends the builder's block and goes on in another one: sin, cos and tan of f32, whose arguments beyond

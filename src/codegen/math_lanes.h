@@ -94,7 +94,7 @@ class Lanes {
   bool is_double_;
 };
 
-// One function an op (or a family), in math_exp.cpp, math_log.cpp, math_trig.cpp and math_pow.cpp.
+// One function an op (or a family), in math_exp.cpp, math_log.cpp, math_trig.cpp, math_inverse.cpp and math_pow.cpp.
 llvm::Value* emit_exp(const Lanes& l, llvm::Value* x);
 llvm::Value* emit_exp2(const Lanes& l, llvm::Value* x);
 llvm::Value* emit_expm1(const Lanes& l, llvm::Value* x);
@@ -110,6 +110,16 @@ llvm::Value* emit_cos_f32(const Lanes& l, llvm::Value* x);
 llvm::Value* emit_tan_f32(const Lanes& l, llvm::Value* x);
 llvm::Value* emit_pow_f32(const Lanes& l, llvm::Value* x, llvm::Value* y);
 llvm::Value* emit_atan2_f32(const Lanes& l, llvm::Value* y, llvm::Value* x);
+llvm::Value* emit_asin_f32(const Lanes& l, llvm::Value* x);
+llvm::Value* emit_acos_f32(const Lanes& l, llvm::Value* x);
+llvm::Value* emit_atan_f32(const Lanes& l, llvm::Value* x);
+llvm::Value* emit_sinh_f32(const Lanes& l, llvm::Value* x);
+llvm::Value* emit_cosh_f32(const Lanes& l, llvm::Value* x);
+llvm::Value* emit_asinh_f32(const Lanes& l, llvm::Value* x);
+llvm::Value* emit_acosh_f32(const Lanes& l, llvm::Value* x);
+llvm::Value* emit_atanh_f32(const Lanes& l, llvm::Value* x);
+llvm::Value* emit_erfc_f32(const Lanes& l, llvm::Value* x);
+llvm::Value* emit_hypot_f32(const Lanes& l, llvm::Value* x, llvm::Value* y);
 /// libm on each lane, out of line (codegen/imports.h). `second` is null for functions of one argument.
 llvm::Value* emit_library_call(const Lanes& l, std::string_view function, llvm::Value* x, llvm::Value* second);
 

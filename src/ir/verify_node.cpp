@@ -93,7 +93,8 @@ void check_attributes(const Node& node) {
 // Ranges of ops.def in which every op wants numbers of one kind.
 constexpr bool is_float_only(Op op) {
   static_assert(Op::exp < Op::sigmoid && Op::sqrt < Op::sigmoid && Op::exp < Op::erf && Op::erf < Op::sigmoid);
-  return (op >= Op::exp && op <= Op::sigmoid) || op == Op::div || op == Op::atan2;
+  static_assert(Op::atan2 < Op::hypot && Op::hypot < Op::nextafter);
+  return (op >= Op::exp && op <= Op::sigmoid) || op == Op::div || (op >= Op::atan2 && op <= Op::nextafter);
 }
 constexpr bool is_bitwise(Op op) {
   static_assert(Op::bitwise_and < Op::bitwise_xor && Op::bitwise_xor < Op::shift_right);
@@ -376,7 +377,12 @@ void check(const Node& node) {
     case OpKind::Gather: return check_gather(node);
     case OpKind::Reduction: return check_reduction(node);
     case OpKind::Scan:
-      require_same_dtype(node);
+      if (node.op == Op::cumargmax || node.op == Op::cumargmin)
+        require_dtype(result(node), DType::i64);
+      else
+        require_same_dtype(node);
+      require(node.op != Op::logcumsumexp || is_floating(result(node).dtype),
+              "logcumsumexp is for floating dtypes");
       dim_attr(node, operand(node, 0).rank());
       return require_sizes(result(node), sizes_of(operand(node, 0)));
     case OpKind::Composite: return check_composite(node);

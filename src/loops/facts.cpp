@@ -22,10 +22,24 @@ bool is_cheap(ir::Op op) {
     case Op::cos:
     case Op::tan:
     case Op::tanh:
+    case Op::asin:
+    case Op::acos:
+    case Op::atan:
+    case Op::sinh:
+    case Op::cosh:
+    case Op::asinh:
+    case Op::acosh:
+    case Op::atanh:
     case Op::erf:
+    case Op::erfc:
+    case Op::erfinv:
+    case Op::lgamma:
+    case Op::digamma:
     case Op::sigmoid:
     case Op::pow:
     case Op::atan2:
+    case Op::hypot:
+    case Op::nextafter:
     case Op::floor_div:
     case Op::trunc_div:
     case Op::remainder:

@@ -52,7 +52,7 @@ bool is_compute(const Node* node, const Windows& windows) {
 
 /// Never shares a kernel.
 bool stands_alone(const Node* node) {
-  if (node->op == Op::cat || node->op == Op::cumsum) return true;
+  if (node->op == Op::cat || ir::info(node->op).kind == OpKind::Scan) return true;
   for (const Value* operand : node->operands)
     if (operand->type->numel() == 0) return true;
   return node->results[0].type->numel() == 0;

@@ -122,8 +122,9 @@ class Lowering {
       return;
     }
     if (node->op == Op::cat) return add_cat(node);
-    add_kernel(node->op == Op::cumsum ? build_scan(node, facts_) : build_kernel(group, facts_, options_),
-               group.nodes);
+    add_kernel(
+        ir::info(node->op).kind == OpKind::Scan ? build_scan(node, facts_) : build_kernel(group, facts_, options_),
+        group.nodes);
   }
 
   void add_cat(const Node* node) {

@@ -113,9 +113,20 @@ W reference(Op op, W x, W y) {
     case Op::tan: return std::tan(x);
     case Op::tanh: return std::tanh(x);
     case Op::erf: return std::erf(x);
+    case Op::asin: return std::asin(x);
+    case Op::acos: return std::acos(x);
+    case Op::atan: return std::atan(x);
+    case Op::sinh: return std::sinh(x);
+    case Op::cosh: return std::cosh(x);
+    case Op::asinh: return std::asinh(x);
+    case Op::acosh: return std::acosh(x);
+    case Op::atanh: return std::atanh(x);
+    case Op::erfc: return std::erfc(x);
+    case Op::lgamma: return std::lgamma(x);
     case Op::sigmoid: return x >= 0 ? 1 / (1 + std::exp(-x)) : std::exp(x) / (1 + std::exp(x));
     case Op::rsqrt: return 1 / std::sqrt(x);
     case Op::pow: return std::pow(x, y);
+    case Op::hypot: return std::hypot(x, y);
     case Op::atan2: return std::atan2(x, y);
     default: FAIL("not a math op"); return 0;
   }
@@ -213,8 +224,10 @@ void report(Op op, const std::string& what, const Worst<T>& worst) {
                             << " gives " << worst.got);
 }
 
-const Op kUnary[] = {Op::exp, Op::exp2, Op::expm1, Op::log, Op::log2, Op::log10,   Op::log1p,
-                     Op::sin, Op::cos,  Op::tan,   Op::erf, Op::tanh, Op::sigmoid, Op::rsqrt};
+const Op kUnary[] = {Op::exp,  Op::exp2, Op::expm1, Op::log,   Op::log2,    Op::log10, Op::log1p, Op::sin,
+                     Op::cos,  Op::tan,  Op::erf,   Op::tanh,  Op::sigmoid, Op::rsqrt, Op::asin,  Op::acos,
+                     Op::atan, Op::sinh, Op::cosh,  Op::asinh, Op::acosh,   Op::atanh, Op::erfc};
+const Op kBinary[] = {Op::pow, Op::atan2, Op::hypot};
 
 bool runs(Isa isa) {
   return isa == Isa::avx2 || Target::host().isa == Isa::avx512;
@@ -252,11 +265,11 @@ TEST_CASE("f64 math of one argument is within 2 ulp over all exponents") {
       const std::vector<double> got = Compiled<double>(op, {isa}, isa == Isa::avx2 ? 4 : 8)(x);
       const auto worst = worst_of<double, long double>(op, x, {}, got);
       report(op, isa == Isa::avx2 ? "f64 avx2" : "f64 avx512", worst);
-      CHECK(worst.ulps <= 2.0);
+      CHECK(worst.ulps <= (op == Op::erfc ? 4.0 : 2.0));  // glibc's erfc errs by 3.2
     }
 }
 
-TEST_CASE_TEMPLATE("pow and atan2 are within 2 ulp, special values as in libm", T, float, double) {
+TEST_CASE_TEMPLATE("pow, atan2 and hypot are within 2 ulp, special values as in libm", T, float, double) {
   using W = std::conditional_t<sizeof(T) == 4, double, long double>;
   std::vector<T> x, y;
   const std::vector<T> special = special_values<T>();
@@ -273,7 +286,7 @@ TEST_CASE_TEMPLATE("pow and atan2 are within 2 ulp, special values as in libm", 
     const double exponent = std::uniform_real_distribution<double>(-limit, limit)(random);
     y.push_back(static_cast<T>(i % 8 == 0 ? std::rint(exponent) : exponent));
   }
-  for (const Op op : {Op::pow, Op::atan2})
+  for (const Op op : kBinary)
     for (const Isa isa : {Isa::avx2, Isa::avx512}) {
       if (!runs(isa)) continue;
       const std::vector<T> got = Compiled<T>(op, {isa}, (isa == Isa::avx2 ? 32 : 64) / sizeof(T))(x, y);
@@ -288,8 +301,7 @@ TEST_CASE("scalars and unusual widths give the same as vectors") {
   add_dense(x, 4000);
   std::vector<float> y(x.rbegin(), x.rend());
   std::vector<Op> ops(std::begin(kUnary), std::end(kUnary));
-  ops.push_back(Op::pow);
-  ops.push_back(Op::atan2);
+  ops.insert(ops.end(), std::begin(kBinary), std::end(kBinary));
   for (const Op op : ops) {
     const Target target = Target::host();
     const std::vector<float> vector = Compiled<float>(op, target, 8)(x, y);
@@ -304,4 +316,42 @@ TEST_CASE("scalars and unusual widths give the same as vectors") {
       CHECK(different == 0);
     }
   }
+}
+
+TEST_CASE("special functions are right where their formulas change") {
+  struct Row {
+    Op op;
+    double x, want;
+  };
+  // Values of mpmath to 17 digits.
+  constexpr Row rows[] = {
+      {Op::digamma, 0.1, -10.423754940411076},     {Op::digamma, 1, -0.57721566490153286},
+      {Op::digamma, 9.99, 2.2507003728312011},     {Op::digamma, 10, 2.2517525890667211},
+      {Op::digamma, 1e10, 23.025850929890457},     {Op::digamma, -3.7, -0.84507685887041935},
+      {Op::erfinv, 0.001, 0.00088622715746655212}, {Op::erfinv, 0.0011, 0.00097484992680842946},
+      {Op::erfinv, 0.5, 0.47693627620446987},      {Op::erfinv, -0.99999, -3.1234132743415709},
+      {Op::erfinv, 1 - 1e-15, 5.6759157397447132}, {Op::lgamma, 0.5, 0.57236494292470008},
+      {Op::lgamma, 100.25, 360.28455963776423},    {Op::lgamma, -1.5, 0.86004701537648101},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(ir::info(row.op).name);
+    CAPTURE(row.x);
+    const double got = Compiled<double>(row.op, Target::host(), 4)({row.x})[0];
+    CAPTURE(got);
+    CHECK(std::fabs(got - row.want) <= 4e-15 * std::fabs(row.want));
+    const float narrow = Compiled<float>(row.op, Target::host(), 8)({static_cast<float>(row.x)})[0];
+    CHECK(std::isfinite(narrow) == (static_cast<float>(std::fabs(row.x)) != 1 || row.op != Op::erfinv));
+  }
+  const double infinity = std::numeric_limits<double>::infinity();
+  const auto digamma = Compiled<double>(Op::digamma, Target::host(), 4)({0.0, -0.0, -3, -infinity, infinity});
+  CHECK(digamma[0] == -infinity);
+  CHECK(digamma[1] == infinity);
+  CHECK(std::isnan(digamma[2]));
+  CHECK(std::isnan(digamma[3]));
+  CHECK(digamma[4] == infinity);
+  const auto erfinv = Compiled<double>(Op::erfinv, Target::host(), 4)({1, -1, 1.5, -0.0});
+  CHECK(erfinv[0] == infinity);
+  CHECK(erfinv[1] == -infinity);
+  CHECK(std::isnan(erfinv[2]));
+  CHECK(std::signbit(erfinv[3]));
 }

@@ -240,6 +240,17 @@ const Case cases[] = {
     {"argmax and argmin",
      "graph @g(%x: f32[6,20]) {\n %0 = argmax %x, dims=[1] keepdim=false : i64[6]\n"
      " %1 = argmin %x, dims=[0,1] keepdim=false : i64[]\n return %0, %1\n}"},
+    {"scans along rows",
+     "graph @g(%x: f32[6,20]) {\n %0 = cumsum %x, dim=1 : f32[6,20]\n %1 = cumprod %x, dim=1 : f32[6,20]\n"
+     " %2 = logcumsumexp %x, dim=1 : f32[6,20]\n %3 = cummax %x, dim=1 : f32[6,20]\n return %0, %1, %2, %3\n}"},
+    {"scans down columns, with indices",
+     "graph @g(%x: f32[9,5], %i: i8[9,5]) {\n %0 = cummin %i, dim=0 : i8[9,5]\n"
+     " %1 = cumargmax %x, dim=0 : i64[9,5]\n %2 = cumargmin %i, dim=0 : i64[9,5]\n %3 = cummax %i, dim=0 : "
+     "i8[9,5]\n return %0, %1, %2, %3\n}"},
+    {"inverse and hyperbolic functions",
+     "graph @g(%x: f32[40], %y: f32[40]) {\n %0 = atan %x : f32[40]\n %1 = asinh %0 : f32[40]\n"
+     " %2 = erfc %1 : f32[40]\n %3 = hypot %2, %y : f32[40]\n %4 = copysign %3, %y : f32[40]\n"
+     " %5 = signbit %4 : bool[40]\n return %4, %5\n}"},
     {"transposed",
      "graph @g(%x: f32[40,70]) {\n %0 = permute %x, dims=[1,0] : f32[70,40]{1,70}\n"
      " %1 = exp %0 : f32[70,40]\n return %1\n}"},

@@ -109,6 +109,16 @@ double evaluate_floating(Op op, DType type, double x, double y) {
     case Op::tan: return std::tan(x);
     case Op::tanh: return std::tanh(x);
     case Op::erf: return std::erf(x);
+    case Op::asin: return std::asin(x);
+    case Op::acos: return std::acos(x);
+    case Op::atan: return std::atan(x);
+    case Op::sinh: return std::sinh(x);
+    case Op::cosh: return std::cosh(x);
+    case Op::asinh: return std::asinh(x);
+    case Op::acosh: return std::acosh(x);
+    case Op::atanh: return std::atanh(x);
+    case Op::erfc: return std::erfc(x);
+    case Op::lgamma: return std::lgamma(x);
     case Op::sigmoid: return 1 / (1 + std::exp(-x));
     case Op::relu: return x < 0 ? 0 : x;
     case Op::floor: return std::floor(x);
@@ -127,6 +137,10 @@ double evaluate_floating(Op op, DType type, double x, double y) {
     }
     case Op::fmod: return std::fmod(x, y);
     case Op::pow: return std::pow(x, y);
+    case Op::nextafter:
+      return type == DType::f32 ? std::nextafter(static_cast<float>(x), static_cast<float>(y)) : std::nextafter(x, y);
+    case Op::copysign: return std::copysign(x, y);
+    case Op::hypot: return std::hypot(x, y);
     case Op::maximum: return std::isnan(x) || std::isnan(y) ? std::nan("") : std::max(x, y);
     case Op::minimum: return std::isnan(x) || std::isnan(y) ? std::nan("") : std::min(x, y);
     case Op::atan2: return std::atan2(x, y);
@@ -245,6 +259,7 @@ Number evaluate(Op op, DType type, const std::array<Number, 3>& operands) {
   switch (ir::info(op).kind) {
     case ir::OpKind::UnaryTest:
       if (op == Op::logical_not) return Number::of_int(x.as_double() == 0);
+      if (op == Op::signbit) return Number::of_int(floating ? std::signbit(x.f) : x.i < 0);
       if (!floating) return Number::of_int(0);
       return Number::of_int(op == Op::isnan ? std::isnan(x.f) : std::isinf(x.f));
     case ir::OpKind::Compare: return Number::of_int(floating ? compare(op, x.f, y.f) : compare(op, x.i, y.i));

@@ -99,6 +99,16 @@ double element(const Node& node, std::span<const double> v) {
     case Op::cos: return std::cos(x);
     case Op::tanh: return std::tanh(x);
     case Op::erf: return std::erf(x);
+    case Op::asin: return std::asin(x);
+    case Op::acos: return std::acos(x);
+    case Op::atan: return std::atan(x);
+    case Op::sinh: return std::sinh(x);
+    case Op::cosh: return std::cosh(x);
+    case Op::asinh: return std::asinh(x);
+    case Op::acosh: return std::acosh(x);
+    case Op::atanh: return std::atanh(x);
+    case Op::erfc: return std::erfc(x);
+    case Op::lgamma: return std::lgamma(x);
     case Op::sigmoid: return 1 / (1 + std::exp(-x));
     case Op::relu: return x < 0 ? 0 : x;
     case Op::floor: return std::floor(x);
@@ -107,6 +117,7 @@ double element(const Node& node, std::span<const double> v) {
     case Op::trunc: return std::trunc(x);
     case Op::isnan: return std::isnan(x);
     case Op::isinf: return std::isinf(x);
+    case Op::signbit: return std::signbit(x);
     case Op::logical_not: return x == 0;
     case Op::bitwise_not: return is_bool ? x == 0 : static_cast<double>(~i(x));
     case Op::add: return is_bool ? (x != 0 || y != 0) : x + y;
@@ -118,6 +129,8 @@ double element(const Node& node, std::span<const double> v) {
     case Op::remainder: return floor_mod(x, y);
     case Op::fmod: return std::fmod(x, y);
     case Op::pow: return std::pow(x, y);
+    case Op::copysign: return std::copysign(x, y);
+    case Op::hypot: return std::hypot(x, y);
     case Op::maximum: return std::isnan(x) || x > y ? x : y;
     case Op::minimum: return std::isnan(x) || x < y ? x : y;
     case Op::eq: return x == y;
@@ -167,6 +180,7 @@ class Interpreter {
       case OpKind::Pad: return pad(node);
       case OpKind::Scatter: return scatter(node);
       case OpKind::Reduction: return reduction(node);
+      case OpKind::Scan: return scan(node);
       default: return composite(node);
     }
   }
@@ -288,6 +302,39 @@ class Interpreter {
     set(node, 0, over(in(node, 0), sizes(node, 0), node.ints_attr("dims"), reduce));
   }
 
+  void scan(Node& node) {
+    struct State {
+      double value;
+      int64_t index;
+    };
+    const int64_t dim = node.int_attr("dim");
+    const Sizes kept = ir::reduced(sizes(node, 0), std::span(&dim, 1), true);
+    std::vector<State> states(std::accumulate(kept.begin(), kept.end(), int64_t{1}, std::multiplies<>()));
+    Elements out;
+    for_each_position(sizes(node, 0), [&](const Sizes& position, int64_t flat) {
+      State& state = states[broadcast_index(position, kept)];
+      const double x = in(node, 0)[flat];
+      const int64_t index = position[dim];
+      const bool first = index == 0;
+      const auto take_if = [&](bool better) {
+        if (first || std::isnan(x) || better) state = {x, index};
+      };
+      switch (node.op) {
+        case Op::cumsum: state.value = first ? x : state.value + x; break;
+        case Op::cumprod: state.value = first ? x : state.value * x; break;
+        case Op::logcumsumexp: state.value = first ? x : std::log(std::exp(state.value) + std::exp(x)); break;
+        case Op::cummax:
+        case Op::cumargmax: take_if(x >= state.value); break;
+        case Op::cummin:
+        case Op::cumargmin: take_if(x <= state.value); break;
+        default: BRAZE_CHECK(false, "not interpreted: ", info(node.op).name);
+      }
+      const bool indexed = node.op == Op::cumargmax || node.op == Op::cumargmin;
+      out.push_back(indexed ? static_cast<double>(state.index) : state.value);
+    });
+    set(node, 0, out);
+  }
+
   /// Joins every element with its group's result.
   template <typename Join>
   Elements along(const Node& node, const Elements& from, const Elements& group, std::span<const int64_t> dims,
@@ -392,7 +439,7 @@ bool can_interpret(const Graph& graph) {
   bool can = true;
   for_each_node(graph, [&](const Node* node) {
     const OpKind kind = info(node->op).kind;
-    can = can && kind != OpKind::Library && kind != OpKind::Gather && kind != OpKind::Scan;
+    can = can && kind != OpKind::Library && kind != OpKind::Gather;
   });
   return can;
 }
