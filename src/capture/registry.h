@@ -27,13 +27,17 @@ struct RuleRow {
 
 /// The tables, by topic: rules_*.cpp.
 std::span<const RuleRow> pointwise_rules();
+std::span<const RuleRow> special_rules();
 std::span<const RuleRow> activation_rules();
+std::span<const RuleRow> loss_rules();
 std::span<const RuleRow> view_rules();
 std::span<const RuleRow> copy_rules();
 std::span<const RuleRow> reduction_rules();
+std::span<const RuleRow> scan_rules();
 std::span<const RuleRow> matmul_rules();
 std::span<const RuleRow> window_rules();
 std::span<const RuleRow> normalisation_rules();
+std::span<const RuleRow> batch_norm_rules();
 std::span<const RuleRow> factory_rules();
 std::span<const RuleRow> indexing_rules();
 std::span<const RuleRow> structure_rules();

@@ -39,6 +39,14 @@ ir::Value* clamped(Pointwise& p, ir::Value* x, double low, double high) {
 }
 
 bool hardtanh(Call& call, const RuleRow&) {
+  const auto x = call.operand(0);
+  if (x && c10::isIntegralType(x->dtype, true)) {
+    if (x->dtype == ScalarType::Bool || x->dtype == ScalarType::Byte) return false;
+    const int64_t low = call.number(1).toLong(), high = call.number(2).toLong();
+    if (!fits(low, x->dtype) || !fits(high, x->dtype)) return false;
+    Pointwise p(call, x->dtype, {&*x});
+    return p.valid() && p.give(p.op(Op::minimum, p.op(Op::maximum, p.in(*x), p.number(low)), p.number(high)));
+  }
   return activation(call, [&](Pointwise& p, ir::Value* x) { return clamped(p, x, call.real(1), call.real(2)); });
 }
 
@@ -60,6 +68,94 @@ bool hardswish(Call& call, const RuleRow&) {
 bool leaky_relu(Call& call, const RuleRow&) {
   return activation(call, [&](Pointwise& p, ir::Value* x) {
     return p.where(p.test(Op::gt, x, p.number(0)), x, p.op(Op::mul, x, p.number(call.number(1))));
+  });
+}
+
+/// rrelu_with_noise(self, noise, lower, upper, training, generator) outside of training. Contiguous results.
+bool rrelu(Call& call, const RuleRow&) {
+  const auto x = call.operand(0);
+  if (call.flag(4) || !x || x->is_number() || !c10::isFloatingType(x->dtype)) return false;
+  Operand flat = *x;
+  flat.strides = contiguous(x->sizes);
+  Pointwise p(call, x->dtype, {&flat});
+  if (!p.valid()) return false;
+  p.compute_in_float();
+  ir::Value *value = p.in(*x), *slope = p.number((call.real(2) + call.real(3)) / 2);
+  return p.give(p.where(p.test(Op::gt, value, p.number(0)), value, p.op(Op::mul, value, slope)));
+}
+
+/// _prelu_kernel(self, weight), the weight of self's rank.
+bool prelu(Call& call, const RuleRow&) {
+  const auto x = call.operand(0), weight = call.operand(1);
+  if (!x || !weight || !c10::isFloatingType(x->dtype) || weight->dtype != x->dtype) return false;
+  Pointwise p(call, x->dtype, {&*x, &*weight});
+  if (!p.valid()) return false;
+  p.compute_in_float();
+  ir::Value* value = p.in(*x);
+  return p.give(p.where(p.test(Op::gt, value, p.number(0)), value, p.op(Op::mul, p.in(*weight), value)));
+}
+
+/// x where it is further than lambda from 0 (NaN too), else 0.
+bool hardshrink(Call& call, const RuleRow&) {
+  return activation(call, [&](Pointwise& p, ir::Value* x) {
+    ir::Value* inside = p.test(Op::bitwise_and, p.test(Op::ge, x, p.number(-call.real(1))),
+                               p.test(Op::le, x, p.number(call.real(1))));
+    return p.where(inside, p.number(0), x);
+  });
+}
+
+/// Towards 0 by lambda; what is nearer becomes x * 0, which keeps signs and NaN.
+bool softshrink(Call& call, const RuleRow&) {
+  return activation(call, [&](Pointwise& p, ir::Value* x) {
+    ir::Value* lambda = p.number(call.real(1));
+    ir::Value* below = p.where(p.test(Op::lt, x, p.number(-call.real(1))), p.op(Op::add, x, lambda),
+                               p.op(Op::mul, x, p.number(0)));
+    return p.where(p.test(Op::gt, x, lambda), p.op(Op::sub, x, lambda), below);
+  });
+}
+
+/// log_sigmoid_forward(self) -> (output, exp(-|x|)): min(x, 0) - log(1 + exp(-|x|)). Contiguous results.
+bool log_sigmoid(Call& call, const RuleRow&) {
+  const auto x = call.operand(0);
+  if (!x || x->is_number() || !c10::isFloatingType(x->dtype)) return false;
+  Operand flat = *x;
+  flat.strides = contiguous(x->sizes);
+  Pointwise p(call, x->dtype, {&flat});
+  if (!p.valid()) return false;
+  p.compute_in_float();
+  ir::Value* value = p.in(*x);
+  ir::Value* small = p.op(Op::exp, p.op(Op::neg, p.op(Op::abs, value)));
+  p.give(p.op(Op::sub, p.op(Op::minimum, value, p.number(0)), p.op(Op::log1p, small)));
+  return p.give(small);
+}
+
+/// glu(self, dim): the first half times the sigmoid of the second.
+bool glu(Call& call, const RuleRow&) {
+  const auto x = call.operand(0);
+  if (!x || x->is_number() || !c10::isFloatingType(x->dtype) || x->sizes.empty()) return false;
+  const auto dim = wrap(call.integer(1), static_cast<int64_t>(x->sizes.size()));
+  if (!dim || x->sizes[*dim] % 2 != 0) return false;
+  Operand halves[2] = {*x, *x};
+  const int64_t size = x->sizes[*dim] / 2;
+  for (int64_t k = 0; k < 2; ++k) {
+    halves[k].sizes[*dim] = size;
+    const ir::Type* type = call.type(x->dtype, halves[k].sizes, halves[k].strides);
+    halves[k].value =
+        call.node(Op::slice, {x->value}, type, {{"dim", *dim}, {"start", k * size}, {"step", int64_t{1}}});
+  }
+  Pointwise p(call, x->dtype, {&halves[0], &halves[1]});
+  if (!p.valid()) return false;
+  p.compute_in_float();
+  return p.give(p.op(Op::mul, p.in(halves[0]), p.op(Op::sigmoid, p.in(halves[1]))));
+}
+
+/// celu(self, alpha): x > 0 ? x : alpha * expm1(x / alpha)
+bool celu(Call& call, const RuleRow&) {
+  const double alpha = call.real(1);
+  if (alpha == 0) return false;
+  return activation(call, [&](Pointwise& p, ir::Value* x) {
+    ir::Value* below = p.op(Op::mul, p.op(Op::expm1, p.op(Op::mul, x, p.number(1 / alpha))), p.number(alpha));
+    return p.where(p.test(Op::le, x, p.number(0)), below, x);
   });
 }
 
@@ -94,9 +190,17 @@ bool mish(Call& call, const RuleRow&) {
 
 /// x <= threshold ? value : x
 bool threshold(Call& call, const RuleRow&) {
-  return activation(call, [&](Pointwise& p, ir::Value* x) {
-    return p.where(p.test(Op::le, x, p.number(call.number(1))), p.number(call.number(2)), x);
-  });
+  const auto x = call.operand(0);
+  if (!x || x->dtype == ScalarType::Bool) return false;
+  const c10::Scalar limit = call.number(1), value = call.number(2);
+  if (c10::isIntegralType(x->dtype, true))
+    for (const c10::Scalar& number : {limit, value})
+      if (!fits(number.toLong(), x->dtype)) return false;
+  Pointwise p(call, x->dtype, {&*x});
+  if (!p.valid()) return false;
+  p.compute_in_float();
+  ir::Value* given = p.in(*x);
+  return p.give(p.where(p.test(Op::le, given, p.number(limit)), p.number(value), given));
 }
 
 /// The gradient of threshold: x <= threshold ? 0 : gradient
@@ -132,6 +236,13 @@ std::span<const RuleRow> activation_rules() {
       {"hardswish", hardswish},
       {"leaky_relu", leaky_relu},
       {"elu", elu},
+      {"celu", celu},
+      {"_prelu_kernel", prelu},
+      {"rrelu_with_noise", rrelu},
+      {"hardshrink", hardshrink},
+      {"softshrink", softshrink},
+      {"log_sigmoid_forward", log_sigmoid},
+      {"glu", glu},
       {"softplus", softplus},
       {"mish", mish},
       {"threshold", threshold},

@@ -1,4 +1,4 @@
-// Normalisations: softmax, layer norm, batch norm with fixed statistics.
+// Normalisations over rows: softmax, layer norm, group norm.
 #include <limits>
 
 #include "capture/call.h"
@@ -9,7 +9,11 @@ namespace {
 /// _softmax and _log_softmax: (self, dim, half_to_float). Contiguous results.
 bool softmax(Call& call, const RuleRow& row) {
   const auto x = call.operand(0);
-  if (!x || x->is_number() || !c10::isFloatingType(x->dtype) || x->sizes.empty() || call.flag(2)) return false;
+  if (!x || x->is_number() || !c10::isFloatingType(x->dtype) || call.flag(2)) return false;
+  if (x->sizes.empty()) {  // 1 and 0, NaN for NaN and infinities
+    ir::Value* nothing = call.node(Op::sub, {x->value, x->value}, x->value->type);
+    return call.give(row.op == Op::softmax ? call.node(Op::exp, {nothing}, x->value->type) : nothing);
+  }
   const auto dim = wrap(call.integer(1), static_cast<int64_t>(x->sizes.size()));
   return dim && call.give(call.node(row.op, {x->value}, call.contiguous(x->dtype, x->sizes), {{"dim", *dim}}));
 }
@@ -60,56 +64,51 @@ bool layer_norm(Call& call, const RuleRow&) {
   return true;
 }
 
-/// Batch norm with the running statistics: x * (w / sqrt(var + eps)) + (b - mean * that), as the CPU's kernel does.
-/// variant: where `training` and `eps` stand; -1: never training. Results: output, and two empty statistics.
-struct BatchNormForm {
-  int training, eps;
-};
-constexpr BatchNormForm kBatchNormForms[] = {{5, 7}, {-1, 6}};
-
-bool batch_norm(Call& call, const RuleRow& row) {
-  const BatchNormForm& form = kBatchNormForms[row.variant];
-  if (form.training >= 0 && call.flag(form.training)) return false;
+/// native_group_norm(input, weight, bias, N, C, HxW, groups, eps) -> (output, mean, rstd): a layer norm of each
+/// group, then the channels' weight and bias.
+bool group_norm(Call& call, const RuleRow&) {
   const auto x = call.operand(0);
-  if (!x || x->dtype != ScalarType::Float || x->sizes.size() < 2 || !call.has(3) || !call.has(4)) return false;
-  if (Sizes(x->strides) != contiguous(x->sizes)) return false;
-  const Sizes channels{x->sizes[1]};
-  std::optional<Operand> parts[4];  // weight, bias, mean, variance
-  for (size_t k = 0; k < 4; ++k) {
-    if (!call.has(k + 1)) continue;
-    parts[k] = call.operand(k + 1);
-    if (!parts[k] || parts[k]->dtype != x->dtype || parts[k]->sizes != channels) return false;
-  }
-  const ir::Type* row_type = call.contiguous(x->dtype, channels);
-  const auto rows = [&](Op op, std::initializer_list<ir::Value*> operands) {
-    return call.node(op, operands, row_type);
-  };
-  ir::Value* variance = rows(Op::add, {parts[3]->value, call.scalar(x->dtype, call.real(form.eps))});
-  ir::Value* scale = rows(Op::div, {call.scalar(x->dtype, 1), rows(Op::sqrt, {variance})});
-  if (parts[0]) scale = rows(Op::mul, {scale, parts[0]->value});
-  ir::Value* shift = rows(Op::mul, {parts[2]->value, scale});
-  shift = parts[1] ? rows(Op::sub, {parts[1]->value, shift}) : rows(Op::neg, {shift});
+  if (!x || x->is_number() || !c10::isFloatingType(x->dtype) || x->sizes.size() < 2) return false;
+  if (Sizes(x->strides) != contiguous(x->sizes) || numel(x->sizes) == 0) return false;
+  const int64_t batch = x->sizes[0], channels = x->sizes[1], groups = call.integer(6);
+  if (groups <= 0 || channels % groups != 0) return false;
   Sizes column(x->sizes.size() - 1, 1);
-  column[0] = channels[0];
-  const ir::Type* column_type = call.contiguous(x->dtype, column);
-  const ir::Type* type = call.contiguous(x->dtype, x->sizes);
-  ir::Value* scaled = call.node(Op::mul, {x->value, call.node(Op::reshape, {scale}, column_type)}, type);
-  call.give(call.node(Op::add, {scaled, call.node(Op::reshape, {shift}, column_type)}, type));
-  const ir::Type* none = call.contiguous(x->dtype, {0});
-  call.give(call.full(none, 0));
-  return call.give(call.full(none, 0));
+  column[0] = channels;
+  const DType compute = ir::compute_dtype(to_dtype(x->dtype));
+  const ir::Type* type = call.contiguous(to_scalar_type(compute), x->sizes);
+  ir::Value* affine[2] = {};
+  for (size_t k = 0; k < 2; ++k) {
+    if (!call.has(k + 1)) continue;
+    const auto part = call.operand(k + 1);
+    if (!part || part->dtype != x->dtype || part->sizes != Sizes{channels}) return false;
+    affine[k] =
+        call.node(Op::reshape, {call.cast(part->value, compute)}, call.contiguous(to_scalar_type(compute), column));
+  }
+  const Sizes grouped{batch, groups, numel(x->sizes) / (batch * groups)}, kept{batch, groups, 1},
+      rows{batch, groups};
+  const ir::Type* grouped_type = call.contiguous(to_scalar_type(compute), grouped);
+  const ir::Type* statistics = call.contiguous(to_scalar_type(compute), kept);
+  const ir::Type* types[] = {grouped_type, statistics, statistics};
+  const ir::Attr attrs[] = {{"rank", int64_t{1}}, {"eps", ir::Number::of(call.real(7))}};
+  ir::Value* groups_of_x = call.node(Op::reshape, {call.cast(x->value, compute)}, grouped_type);
+  ir::Node* norm = call.graph().create(Op::layer_norm, {&groups_of_x, 1}, attrs, types);
+  ir::Value* result = call.node(Op::reshape, {norm->result(0)}, type);
+  if (affine[0]) result = call.node(Op::mul, {result, affine[0]}, type);
+  if (affine[1]) result = call.node(Op::add, {result, affine[1]}, type);
+  call.give(call.cast(result, to_dtype(x->dtype)));
+  const ir::Type* flat = call.contiguous(to_scalar_type(compute), rows);
+  for (size_t k = 1; k < 3; ++k)
+    call.give(call.cast(call.node(Op::reshape, {norm->result(k)}, flat), to_dtype(x->dtype)));
+  return true;
 }
 
 }  // namespace
 
 std::span<const RuleRow> normalisation_rules() {
   static constexpr RuleRow rows[] = {
-      {"_softmax", softmax, Op::softmax},
-      {"_log_softmax", softmax, Op::log_softmax},
-      {"_safe_softmax", safe_softmax},
-      {"native_layer_norm", layer_norm},
-      {"native_batch_norm", batch_norm, Op::input, 0},
-      {"_native_batch_norm_legit_no_training", batch_norm, Op::input, 1},
+      {"_softmax", softmax, Op::softmax}, {"_log_softmax", softmax, Op::log_softmax},
+      {"_safe_softmax", safe_softmax},    {"native_layer_norm", layer_norm},
+      {"native_group_norm", group_norm},
   };
   return rows;
 }

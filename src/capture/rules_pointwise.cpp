@@ -59,9 +59,10 @@ bool unary(Call& call, const RuleRow& row) {
 /// torch.sign of NaN is 0; torch.sgn is the same for real numbers.
 bool sign(Call& call, const RuleRow&) {
   const auto x = call.operand(0);
-  if (!x || x->dtype == ScalarType::Bool) return false;
+  if (!x) return false;
   Pointwise p(call, x->dtype, {&*x});
   if (!p.valid()) return false;
+  if (x->dtype == ScalarType::Bool) return p.give(p.in(*x));
   ir::Value* value = p.in(*x);
   ir::Value* zero = p.number(0);
   return p.give(
@@ -73,7 +74,8 @@ bool test(Call& call, const RuleRow& row) {
   if (!x) return false;
   Pointwise p(call, ScalarType::Bool, {&*x});
   if (!p.valid()) return false;
-  if (row.op != Op::logical_not && !c10::isFloatingType(x->dtype)) return p.give(call.full(p.type(), false));
+  const bool of_integers = row.op == Op::logical_not || (row.op == Op::signbit && x->dtype != ScalarType::Bool);
+  if (!of_integers && !c10::isFloatingType(x->dtype)) return p.give(call.full(p.type(), false));
   return p.give(p.op(row.op, x->value));
 }
 
@@ -88,8 +90,8 @@ bool add_or_sub(Call& call, const RuleRow& row) {
   const bool any_bool = x->dtype == ScalarType::Bool || y->dtype == ScalarType::Bool;
   if (!is_native(dtype) || alpha.isComplex()) return false;
   if (row.op == Op::sub && any_bool && (x->dtype == y->dtype || !x->is_number())) return false;
-  if (scaled && (dtype == ScalarType::Bool || (alpha.isFloatingPoint() && !c10::isFloatingType(dtype))))
-    return false;
+  if (scaled && dtype == ScalarType::Bool && !alpha.isBoolean()) return false;
+  if (scaled && alpha.isFloatingPoint() && !c10::isFloatingType(dtype)) return false;
   Pointwise p(call, dtype, {&*x, &*y});
   if (!p.valid()) return false;
   if (scaled) p.compute_in_float();
@@ -123,6 +125,9 @@ bool binary(Call& call, const RuleRow& row) {
   const bool bitwise = row.op == Op::bitwise_and || row.op == Op::bitwise_or || row.op == Op::bitwise_xor;
   const bool shift = row.op == Op::shift_left || row.op == Op::shift_right;
   if ((bitwise || shift) && c10::isFloatingType(dtype)) return false;
+  if (row.op == Op::hypot && !c10::isFloatingType(dtype)) return false;
+  // The neighbour of a bf16 or f16 is not that of the f32 it is computed in.
+  if (row.op == Op::nextafter && dtype != ScalarType::Float && dtype != ScalarType::Double) return false;
   const bool divides = row.op == Op::remainder || row.op == Op::fmod;
   if (is_bool && (shift || divides)) return false;
   if (divides && !c10::isFloatingType(dtype) && !never_zero(*y, dtype)) return false;
@@ -138,7 +143,7 @@ bool nan_ignoring(Call& call, const RuleRow& row) {
   const auto x = call.operand(0), y = call.operand(1);
   if (!x || !y) return false;
   const ScalarType dtype = promoted({&*x, &*y});
-  if (!c10::isFloatingType(dtype)) return false;
+  if (!c10::isFloatingType(dtype)) return binary(call, row);
   Pointwise p(call, dtype, {&*x, &*y});
   if (!p.valid()) return false;
   ir::Value *a = p.in(*x), *b = p.in(*y);
@@ -230,8 +235,8 @@ bool power(Call& call, const RuleRow&) {
   const ScalarType dtype = promoted({&*x, &*y});
   if (!is_native(dtype) || dtype == ScalarType::Bool) return false;
   const bool integral = c10::isIntegralType(dtype, true);
-  // Eager refuses negative integer powers of integers; its tensor form gives 0 or 1.
-  if (integral && !(y->is_number() && y->number.toLong() >= 0)) return false;
+  // Eager refuses a negative number as the power of integers; among tensors it gives 0, 1 or -1.
+  if (integral && y->is_number() && y->number.toLong() < 0) return false;
   Pointwise p(call, dtype, {&*x, &*y});
   if (!p.valid()) return false;
   if (!integral) p.compute_in_float();
@@ -281,7 +286,9 @@ bool clamp(Call& call, const RuleRow& row) {
   for (const auto* limit : {&low, &high})
     if (*limit) promotion.add((*limit)->dtype, (*limit)->rank);
   const ScalarType dtype = promotion.result();
-  if (!is_native(dtype) || dtype == ScalarType::Bool) return false;
+  if (!is_native(dtype)) return false;
+  // Only clamp_min and clamp_max by a tensor take bools.
+  if (dtype == ScalarType::Bool && (row.variant == 0 || (low ? low : high)->is_number())) return false;
   for (const auto* limit : {&low, &high})  // A NaN limit makes everything NaN, by a case of its own.
     if (*limit && (*limit)->is_number() && std::isnan((*limit)->number.toDouble())) return false;
   const Operand none = Call::operand_of(0);
@@ -298,7 +305,8 @@ bool add_product(Call& call, const RuleRow& row) {
   const auto x = call.operand(0), a = call.operand(1), b = call.operand(2);
   if (!x || !a || !b) return false;
   const ScalarType dtype = promoted({&*x, &*a, &*b});
-  if (!c10::isFloatingType(dtype)) return false;
+  const bool product_of_integers = row.op == Op::mul && call.number(3).isIntegral(false);
+  if (!c10::isFloatingType(dtype) && !(product_of_integers && dtype != ScalarType::Bool)) return false;
   Pointwise p(call, dtype, {&*x, &*a, &*b});
   if (!p.valid()) return false;
   p.compute_in_float();
@@ -323,21 +331,6 @@ bool lerp(Call& call, const RuleRow&) {
   return p.give(p.where(p.test(Op::lt, p.op(Op::abs, w), p.number(0.5)), from_start(), from_end()));
 }
 
-bool nan_to_num(Call& call, const RuleRow&) {
-  const auto x = call.operand(0);
-  if (!x || !c10::isFloatingType(x->dtype) || x->dtype == ScalarType::BFloat16 || x->dtype == ScalarType::Half)
-    return false;
-  Pointwise p(call, x->dtype, {&*x});
-  const bool wide = x->dtype == ScalarType::Double;
-  const double largest = wide ? std::numeric_limits<double>::max() : std::numeric_limits<float>::max();
-  const auto given = [&](size_t i, double otherwise) { return p.number(call.has(i) ? call.real(i) : otherwise); };
-  ir::Value* value = p.in(*x);
-  const double infinity = std::numeric_limits<double>::infinity();
-  ir::Value* finite = p.where(p.test(Op::eq, value, p.number(infinity)), given(2, largest), value);
-  finite = p.where(p.test(Op::eq, value, p.number(-infinity)), given(3, -largest), finite);
-  return p.give(p.where(p.test(Op::isnan, value), given(1, 0), finite));
-}
-
 }  // namespace
 
 std::span<const RuleRow> pointwise_rules() {
@@ -358,6 +351,18 @@ std::span<const RuleRow> pointwise_rules() {
       {"tanh", unary, Op::tanh, kFloats},
       {"erf", unary, Op::erf, kFloats},
       {"sigmoid", unary, Op::sigmoid, kFloats},
+      {"asin", unary, Op::asin, kFloats},
+      {"acos", unary, Op::acos, kFloats},
+      {"atan", unary, Op::atan, kFloats},
+      {"sinh", unary, Op::sinh, kFloats},
+      {"cosh", unary, Op::cosh, kFloats},
+      {"asinh", unary, Op::asinh, kFloats},
+      {"acosh", unary, Op::acosh, kFloats},
+      {"atanh", unary, Op::atanh, kFloats},
+      {"erfc", unary, Op::erfc, kFloats},
+      {"erfinv", unary, Op::erfinv, kFloats},
+      {"lgamma", unary, Op::lgamma, kFloats},
+      {"digamma", unary, Op::digamma, kFloats},
       {"neg", unary, Op::neg, kKeep},
       {"abs", unary, Op::abs, kKeep},
       {"relu", unary, Op::relu, kKeep},
@@ -370,6 +375,7 @@ std::span<const RuleRow> pointwise_rules() {
       {"sgn", sign},
       {"isnan", test, Op::isnan},
       {"isinf", test, Op::isinf},
+      {"signbit", test, Op::signbit},
       {"logical_not", test, Op::logical_not},
       {"add.Tensor", add_or_sub, Op::add},
       {"add.Scalar", add_or_sub, Op::add},
@@ -387,6 +393,10 @@ std::span<const RuleRow> pointwise_rules() {
       {"fmod.Tensor", binary, Op::fmod, kKeep},
       {"fmod.Scalar", binary, Op::fmod, kKeep},
       {"atan2", binary, Op::atan2, kFloats},
+      {"hypot", binary, Op::hypot, kKeep},
+      {"copysign.Tensor", binary, Op::copysign, kFloats},
+      {"copysign.Scalar", binary, Op::copysign, kFloats},
+      {"nextafter", binary, Op::nextafter, kKeep},
       {"bitwise_and.Tensor", binary, Op::bitwise_and, kKeep},
       {"bitwise_and.Scalar", binary, Op::bitwise_and, kKeep},
       {"bitwise_and.Scalar_Tensor", binary, Op::bitwise_and, kKeep},
@@ -407,8 +417,8 @@ std::span<const RuleRow> pointwise_rules() {
       {"__lshift__.Scalar", binary, Op::shift_left, kKeep},
       {"__rshift__.Tensor", binary, Op::shift_right, kKeep},
       {"__rshift__.Scalar", binary, Op::shift_right, kKeep},
-      {"fmax", nan_ignoring, Op::maximum},
-      {"fmin", nan_ignoring, Op::minimum},
+      {"fmax", nan_ignoring, Op::maximum, kKeep},
+      {"fmin", nan_ignoring, Op::minimum, kKeep},
       {"eq.Tensor", compare, Op::eq},
       {"eq.Scalar", compare, Op::eq},
       {"ne.Tensor", compare, Op::ne},
@@ -446,7 +456,6 @@ std::span<const RuleRow> pointwise_rules() {
       {"addcdiv", add_product, Op::div},
       {"lerp.Scalar", lerp},
       {"lerp.Tensor", lerp},
-      {"nan_to_num", nan_to_num},
   };
   return rows;
 }

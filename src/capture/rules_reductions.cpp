@@ -1,4 +1,4 @@
-// Reductions and scans. Results are contiguous, as eager's are.
+// Reductions. Results are contiguous, as eager's are.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -20,6 +20,7 @@ struct Axes {
 /// `dims` empty means all of them.
 std::optional<Axes> axes_of(c10::IntArrayRef sizes, c10::IntArrayRef dims, bool keepdim) {
   const auto rank = static_cast<int64_t>(sizes.size());
+  if (rank > 64) return std::nullopt;  // at::dim_list_to_bitset raises
   c10::SmallVector<bool, 5> reduced(std::max<int64_t>(rank, 1), dims.empty());
   for (const int64_t given : dims) {
     const auto dim = wrap(given, rank);
@@ -96,12 +97,19 @@ bool extreme(Call& call, const RuleRow& row) {
 /// max(self, dim, keepdim) -> (values, indices), and min.
 bool extreme_with_index(Call& call, const RuleRow& row) {
   const auto x = call.operand(0);
-  if (!x || x->is_number() || x->sizes.empty() || x->dtype == ScalarType::Bool) return false;
+  if (!x || x->is_number()) return false;
   const auto axes = axes_of(x->sizes, call.ints(1), call.flag(2));
   if (!axes || axes->count == 0) return false;
-  call.give(reduce(call, row.op, x->value, *axes));
+  if (x->sizes.empty()) {
+    call.give(x->value);
+    return call.give(call.scalar(ScalarType::Long, 0));
+  }
+  const bool is_bool = x->dtype == ScalarType::Bool;
+  const Op boolean = row.op == Op::amax ? Op::any : Op::all;
+  call.give(reduce(call, is_bool ? boolean : row.op, x->value, *axes));
   const Op index = row.op == Op::amax ? Op::argmax : Op::argmin;
-  return call.give(reduce(call, index, x->value, *axes, DType::i64, axes->keepdim));
+  ir::Value* ordered = is_bool ? call.cast(x->value, DType::u8) : x->value;
+  return call.give(reduce(call, index, ordered, *axes, DType::i64, axes->keepdim));
 }
 
 bool index_of_extreme(Call& call, const RuleRow& row) {
@@ -126,8 +134,42 @@ bool truth(Call& call, const RuleRow& row) {
   return call.give(x->dtype == ScalarType::Byte ? call.cast(value, DType::u8) : value);
 }
 
-bool product(Call& call, const RuleRow& row) {
-  return sum_like(call, row);
+/// The sum of what is not NaN.
+bool nansum(Call& call, const RuleRow& row) {
+  const auto x = call.operand(0);
+  if (!x || x->is_number()) return false;
+  if (!c10::isFloatingType(x->dtype)) return sum_like(call, row);
+  const auto axes = axes_of(call, *x, kForms[row.variant]);
+  const ScalarType dtype = call.dtype(kForms[row.variant].dtype).value_or(x->dtype);
+  if (!axes || !c10::isFloatingType(dtype)) return false;
+  const ir::Type* type = call.retyped(x->value->type, to_dtype(x->dtype));
+  ir::Value* is_nan = call.node(Op::isnan, {x->value}, call.retyped(type, DType::b8));
+  ir::Value* value = call.node(Op::where, {is_nan, call.scalar(x->dtype, 0), x->value}, type);
+  value = call.cast(value, to_dtype(dtype));
+  return call.give(x->sizes.empty() ? value : reduce(call, Op::sum, value, *axes));
+}
+
+/// count_nonzero(self, dims)
+bool count_nonzero(Call& call, const RuleRow&) {
+  const auto x = call.operand(0);
+  if (!x || x->is_number()) return false;
+  const auto axes = axes_of(x->sizes, call.ints(1), false);
+  if (!axes) return false;
+  ir::Value* value = call.cast(call.cast(x->value, DType::b8), DType::i64);
+  return call.give(x->sizes.empty() ? value : reduce(call, Op::sum, value, *axes));
+}
+
+/// aminmax(self, dim, keepdim) -> (min, max)
+bool both_extremes(Call& call, const RuleRow&) {
+  const auto x = call.operand(0);
+  if (!x || x->is_number()) return false;
+  const auto axes = axes_of(x->sizes, call.ints(1), call.flag(2));
+  if (!axes || axes->count == 0) return false;
+  const bool is_bool = x->dtype == ScalarType::Bool;
+  for (const Op op : {is_bool ? Op::all : Op::amin, is_bool ? Op::any : Op::amax})
+    call.give(x->sizes.empty() ? call.copy(x->value, call.contiguous(x->dtype, {}))
+                               : reduce(call, op, x->value, *axes));
+  return true;
 }
 
 /// var, std, var_mean, std_mean: (self, dim, correction, keepdim).
@@ -139,16 +181,17 @@ bool variance(Call& call, const RuleRow& row) {
   const auto axes = axes_of(x->sizes, call.ints(1), call.flag(3));
   if (!axes) return false;
   const double correction = call.has(2) ? call.real(2) : 1.0;
-  const ir::Type* type = call.contiguous(x->dtype, axes->result);
+  // In f64, as ATen's WelfordOps: squares of f32 overflow from 1e19 on.
+  ir::Value* wide = call.cast(x->value, DType::f64);
+  const ir::Type* type = call.contiguous(ScalarType::Double, axes->result);
   const std::span<const int64_t> dims(axes->dims.data(), axes->dims.size());
-  // The variance under a standard deviation is never rounded to f16 or bf16: it may be too large for f16.
-  const ir::Type* compute = row.variant & kStd ? call.retyped(type, ir::compute_dtype(type->dtype)) : type;
   ir::Value* value =
-      call.node(Op::var, {call.cast(x->value, compute->dtype)}, compute,
+      call.node(Op::var, {wide}, type,
                 {{"dims", dims}, {"keepdim", axes->keepdim}, {"correction", ir::Number::of(correction)}});
-  if (row.variant & kStd) value = call.cast(call.node(Op::sqrt, {value}, compute), type->dtype);
-  call.give(value);
-  return !(row.variant & kWithMean) || call.give(reduce(call, Op::mean, x->value, *axes));
+  if (row.variant & kStd) value = call.node(Op::sqrt, {value}, type);
+  const DType dtype = to_dtype(x->dtype);
+  call.give(call.cast(value, dtype));
+  return !(row.variant & kWithMean) || call.give(call.cast(reduce(call, Op::mean, wide, *axes), dtype));
 }
 
 ir::Value* number(Call& call, const ir::Value* like, double value) {
@@ -207,10 +250,12 @@ bool norm(Call& call, const RuleRow& row) {
 /// max + log(sum(exp(x - max))), with an infinite max counted as 0. Source: ATen/native/ReduceOps.cpp.
 bool logsumexp(Call& call, const RuleRow&) {
   const auto x = call.operand(0);
-  if (!x || x->is_number() || !c10::isFloatingType(x->dtype) || x->sizes.empty()) return false;
+  if (!x || x->is_number()) return false;
+  if (x->sizes.empty()) return call.give(call.cast(x->value, to_dtype(floating(x->dtype))));
   const auto axes = axes_of(x->sizes, call.ints(1), call.flag(2));
   if (!axes || axes->count == 0) return false;
-  const DType compute = ir::compute_dtype(to_dtype(x->dtype));
+  const ScalarType dtype = floating(x->dtype);
+  const DType compute = ir::compute_dtype(to_dtype(dtype));
   ir::Value* value = call.cast(x->value, compute);
   ir::Value* largest = reduce(call, Op::amax, value, *axes, compute, true);
   const ir::Type* row = largest->type;
@@ -223,19 +268,7 @@ bool logsumexp(Call& call, const RuleRow&) {
   ir::Value* result = call.node(Op::add, {call.node(Op::log, {sum}, row), largest}, row);
   if (!axes->keepdim)
     result = call.node(Op::reshape, {result}, call.contiguous(to_scalar_type(compute), axes->result));
-  return call.give(call.cast(result, to_dtype(x->dtype)));
-}
-
-/// cumsum(self, dim, dtype)
-bool cumsum(Call& call, const RuleRow&) {
-  const auto x = call.operand(0);
-  if (!x || x->is_number() || x->sizes.empty()) return false;
-  const auto dim = wrap(call.integer(1), static_cast<int64_t>(x->sizes.size()));
-  const bool integral = c10::isIntegralType(x->dtype, true);
-  const ScalarType dtype = call.dtype(2).value_or(integral ? ScalarType::Long : x->dtype);
-  if (!dim || !is_native(dtype)) return false;
-  ir::Value* value = call.cast(x->value, to_dtype(dtype));
-  return call.give(call.node(Op::cumsum, {value}, call.contiguous(dtype, x->sizes), {{"dim", *dim}}));
+  return call.give(call.cast(result, to_dtype(dtype)));
 }
 
 }  // namespace
@@ -246,8 +279,12 @@ std::span<const RuleRow> reduction_rules() {
       {"sum.dim_IntList", sum_like, Op::sum, 1},
       {"mean", sum_like, Op::mean, 0},
       {"mean.dim", sum_like, Op::mean, 1},
-      {"prod", product, Op::prod, 0},
-      {"prod.dim_int", product, Op::prod, 1},
+      {"prod", sum_like, Op::prod, 0},
+      {"prod.dim_int", sum_like, Op::prod, 1},
+      {"nansum", nansum, Op::sum, 1},
+      {"count_nonzero", count_nonzero},
+      {"count_nonzero.dim_IntList", count_nonzero},
+      {"aminmax", both_extremes},
       {"amax", extreme, Op::amax, 2},
       {"amin", extreme, Op::amin, 2},
       {"max", extreme, Op::amax, 3},
@@ -270,7 +307,6 @@ std::span<const RuleRow> reduction_rules() {
       {"norm.Scalar", norm, Op::input, 0},
       {"norm.ScalarOpt_dim", norm, Op::input, 1},
       {"logsumexp", logsumexp},
-      {"cumsum", cumsum},
   };
   return rows;
 }

@@ -1,0 +1,152 @@
+// Batch norm, with the statistics of the batch or the running ones. instance_norm comes as batch norm of a reshaped
+// input.
+#include "capture/call.h"
+
+namespace braze::capture {
+namespace {
+
+/// Where the arguments stand after (input, weight, bias, running_mean, running_var); -1: there are none.
+struct Form {
+  int running, training, momentum, eps;
+};
+constexpr Form kForms[] = {
+    {3, 5, 6, 7},   // 0: native_batch_norm, _native_batch_norm_legit
+    {3, -1, 5, 6},  // 1: _native_batch_norm_legit_no_training
+    {-1, 3, 4, 5},  // 2: _native_batch_norm_legit.no_stats
+};
+
+/// The parts of one call, all of them rows [C] in the type of the computation.
+class BatchNorm {
+ public:
+  BatchNorm(Call& call, const Operand& x)
+      : call_(call), x_(x), compute_(ir::compute_dtype(to_dtype(x.dtype))), channels_{x.sizes[1]} {}
+
+  /// Operand `k`, or null if it is not given; false if it is of another type or size than eager's fast kernels
+  /// take.
+  bool take(size_t k, ir::Value*& row) {
+    row = nullptr;
+    if (!call_.has(k)) return true;
+    const auto part = call_.operand(k);
+    if (!part || part->dtype != x_.dtype || part->sizes != channels_) return false;
+    row = call_.cast(part->value, compute_);
+    return true;
+  }
+
+  ir::Value* rows(Op op, std::initializer_list<ir::Value*> operands) const {
+    return call_.node(op, operands, call_.contiguous(to_scalar_type((*operands.begin())->type->dtype), channels_));
+  }
+  ir::Value* number(const ir::Value* like, double value) const {
+    return call_.scalar(to_scalar_type(like->type->dtype), value);
+  }
+  /// In f64, in which eager sums up f32 as well.
+  ir::Value* wide(ir::Value* value) const { return call_.cast(value, DType::f64); }
+  ir::Value* narrow(ir::Value* value) const { return call_.cast(value, compute_); }
+
+  /// Mean and biased variance of the batch, f64.
+  void statistics(ir::Value*& mean, ir::Value*& variance) const {
+    std::vector<int64_t> dims;
+    for (int64_t dim = 0; dim < static_cast<int64_t>(x_.sizes.size()); ++dim)
+      if (dim != 1) dims.push_back(dim);
+    const ir::Type* type = call_.contiguous(ScalarType::Double, channels_);
+    const std::span<const int64_t> over(dims);
+    ir::Value* x = wide(x_.value);
+    mean = call_.node(Op::mean, {x}, type, {{"dims", over}, {"keepdim", false}});
+    variance =
+        call_.node(Op::var, {x}, type, {{"dims", over}, {"keepdim", false}, {"correction", ir::Number::of(0.0)}});
+  }
+
+  /// x * scale + shift in the input's type and in the layout that eager gives the result.
+  ir::Value* apply(ir::Value* scale, ir::Value* shift) const {
+    Sizes column(x_.sizes.size() - 1, 1);
+    column[0] = channels_[0];
+    const ir::Type* column_type = call_.contiguous(to_scalar_type(compute_), column);
+    const Sizes dense = contiguous(x_.sizes);
+    const bool plain = !is_channels_last();
+    const Sizes& strides = plain ? dense : x_.strides;
+    const ir::Type* type = call_.type(to_scalar_type(compute_), x_.sizes, strides);
+    ir::Value* x = call_.cast(x_.value, compute_);
+    ir::Value* scaled = call_.node(Op::mul, {x, call_.node(Op::reshape, {scale}, column_type)}, type);
+    ir::Value* result = call_.node(Op::add, {scaled, call_.node(Op::reshape, {shift}, column_type)}, type);
+    return call_.cast(result, to_dtype(x_.dtype));
+  }
+
+ private:
+  bool is_channels_last() const {
+    if (x_.strides == contiguous(x_.sizes)) return false;
+    const size_t rank = x_.sizes.size();
+    if (rank != 4 && rank != 5) return false;
+    return x_.strides == format_strides(x_.sizes, rank == 4 ? c10::MemoryFormat::ChannelsLast
+                                                            : c10::MemoryFormat::ChannelsLast3d);
+  }
+
+  Call& call_;
+  const Operand& x_;
+  DType compute_;
+  Sizes channels_;
+};
+
+/// Source: batch_norm_cpu_update_stats_template and batch_norm_cpu_contiguous_impl in ATen/native: x * (w * rstd) +
+/// (b - mean * w * rstd). Results: output, and mean and rstd of the batch (empty without training).
+bool batch_norm(Call& call, const RuleRow& row) {
+  const Form& form = kForms[row.variant];
+  const auto x = call.operand(0);
+  if (!x || x->is_number() || !c10::isFloatingType(x->dtype) || x->sizes.size() < 2 || numel(x->sizes) == 0)
+    return false;
+  if (to_dtype(x->dtype) != ir::compute_dtype(to_dtype(x->dtype)) && x->dtype != ScalarType::BFloat16) return false;
+  const bool training = form.training >= 0 && call.flag(form.training);
+  BatchNorm norm(call, *x);
+  ir::Value *weight, *bias, *running_mean = nullptr, *running_variance = nullptr;
+  if (!norm.take(1, weight) || !norm.take(2, bias)) return false;
+  if (form.running >= 0 && (!norm.take(3, running_mean) || !norm.take(4, running_variance))) return false;
+  if (!training && (!running_mean || !running_variance)) return false;
+  if (!running_mean != !running_variance) return false;
+
+  ir::Value *mean = running_mean, *rstd, *batch_mean = nullptr, *batch_variance = nullptr;
+  const double eps = call.real(form.eps);
+  if (training) {
+    norm.statistics(batch_mean, batch_variance);
+    ir::Value* root = norm.rows(Op::sqrt, {norm.rows(Op::add, {batch_variance, norm.number(batch_variance, eps)})});
+    rstd = norm.narrow(norm.rows(Op::reciprocal, {root}));
+    mean = norm.narrow(batch_mean);
+  } else {
+    ir::Value* variance = norm.rows(Op::add, {running_variance, norm.number(running_variance, eps)});
+    rstd = norm.rows(Op::reciprocal, {norm.rows(Op::sqrt, {variance})});
+  }
+  ir::Value* scale = weight ? norm.rows(Op::mul, {rstd, weight}) : rstd;
+  ir::Value* shift = norm.rows(Op::mul, {mean, scale});
+  shift = bias ? norm.rows(Op::sub, {bias, shift}) : norm.rows(Op::neg, {shift});
+  call.give(norm.apply(scale, shift));
+  if (!training) {
+    const ir::Type* none = call.contiguous(x->dtype, {0});
+    call.give(call.full(none, 0));
+    return call.give(call.full(none, 0));
+  }
+  call.give(call.cast(mean, to_dtype(x->dtype)));
+  call.give(call.cast(rstd, to_dtype(x->dtype)));
+  if (!running_mean) return true;
+  const double momentum = call.real(form.momentum);
+  const double count = static_cast<double>(numel(x->sizes) / x->sizes[1]);
+  const auto follow = [&](size_t k, ir::Value* running, ir::Value* fresh) {
+    ir::Value* old = norm.rows(Op::mul, {norm.wide(running), norm.number(fresh, 1 - momentum)});
+    ir::Value* sum = norm.rows(Op::add, {norm.rows(Op::mul, {fresh, norm.number(fresh, momentum)}), old});
+    write(call.recorder, *call.recorder.view_of(call.tensor(k)), call.cast(sum, to_dtype(x->dtype)));
+  };
+  ir::Value* unbiased = norm.rows(Op::mul, {batch_variance, norm.number(batch_variance, count / (count - 1))});
+  follow(3, running_mean, batch_mean);
+  follow(4, running_variance, unbiased);
+  return true;
+}
+
+}  // namespace
+
+std::span<const RuleRow> batch_norm_rules() {
+  static constexpr RuleRow rows[] = {
+      {"native_batch_norm", batch_norm, Op::input, 0},
+      {"_native_batch_norm_legit", batch_norm, Op::input, 0},
+      {"_native_batch_norm_legit_no_training", batch_norm, Op::input, 1},
+      {"_native_batch_norm_legit.no_stats", batch_norm, Op::input, 2},
+  };
+  return rows;
+}
+
+}  // namespace braze::capture

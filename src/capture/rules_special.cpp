@@ -1,0 +1,219 @@
+// Rarer functions of single elements, written out in those that kernels know: logit, sinc, xlogy, logaddexp, ...
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+#include "capture/pointwise.h"
+
+namespace braze::capture {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+/// A formula of one operand, integers taken as floats; f16 and bf16 are computed in f32 and rounded once.
+template <typename Formula>
+bool in_float(Call& call, Formula&& formula) {
+  const auto x = call.operand(0);
+  if (!x) return false;
+  Pointwise p(call, floating(x->dtype), {&*x});
+  if (!p.valid()) return false;
+  p.compute_in_float();
+  return p.give(formula(p, p.in(*x)));
+}
+
+/// Likewise of two operands, promoted to one floating type.
+template <typename Formula>
+bool both_in_float(Call& call, Formula&& formula) {
+  const auto x = call.operand(0), y = call.operand(1);
+  if (!x || !y) return false;
+  const ScalarType dtype = floating(promoted({&*x, &*y}));
+  if (!is_native(dtype)) return false;
+  Pointwise p(call, dtype, {&*x, &*y});
+  if (!p.valid()) return false;
+  p.compute_in_float();
+  return p.give(formula(p, p.in(*x), p.in(*y)));
+}
+
+bool frac(Call& call, const RuleRow&) {
+  const auto x = call.operand(0);
+  if (!x || !c10::isFloatingType(x->dtype)) return false;
+  return in_float(call, [](Pointwise& p, ir::Value* x) { return p.op(Op::sub, x, p.op(Op::trunc, x)); });
+}
+
+/// sin(pi*x) / (pi*x), 1 at 0. f16 and bf16 round every step, as eager's kernel does.
+bool sinc(Call& call, const RuleRow&) {
+  const auto x = call.operand(0);
+  if (!x) return false;
+  Pointwise p(call, floating(x->dtype), {&*x});
+  if (!p.valid()) return false;
+  ir::Value* value = p.in(*x);
+  ir::Value* product = p.op(Op::mul, p.rounded(Call::operand_of(std::numbers::pi)), value);
+  ir::Value* quotient = p.op(Op::div, p.op(Op::sin, product), product);
+  return p.give(p.where(p.test(Op::eq, value, p.number(0)), p.number(1), quotient));
+}
+
+double rounded(double value, ScalarType dtype) {
+  switch (dtype) {
+    case ScalarType::BFloat16: return static_cast<c10::BFloat16>(static_cast<float>(value));
+    case ScalarType::Half: return static_cast<c10::Half>(static_cast<float>(value));
+    case ScalarType::Float: return static_cast<float>(value);
+    default: return value;
+  }
+}
+
+/// log(x / (1 - x)), with x limited to [eps, 1 - eps] if that is given.
+bool logit(Call& call, const RuleRow&) {
+  return in_float(call, [&](Pointwise& p, ir::Value* x) {
+    if (call.has(1)) {
+      const ScalarType dtype = to_scalar_type(p.type()->dtype);
+      const double low = rounded(call.real(1), dtype), high = rounded(1 - low, dtype);
+      x = p.where(p.test(Op::lt, x, p.number(low)), p.number(low), x);
+      x = p.where(p.test(Op::gt, x, p.number(high)), p.number(high), x);
+    }
+    return p.op(Op::log, p.op(Op::div, x, p.op(Op::sub, p.number(1), x)));
+  });
+}
+
+/// x * log(y), and with Op::log1p x * log(1 + y): 0 where x is 0, unless y is NaN.
+bool times_log(Call& call, const RuleRow& row) {
+  return both_in_float(call, [&](Pointwise& p, ir::Value* x, ir::Value* y) {
+    ir::Value* product = p.op(Op::mul, x, p.op(row.op, y));
+    ir::Value* vanishes =
+        p.test(Op::bitwise_and, p.test(Op::eq, x, p.number(0)), p.test(Op::logical_not, p.test(Op::isnan, y)));
+    return p.where(vanishes, p.number(0), product);
+  });
+}
+
+/// -x * log(x); 0 at 0, -inf below.
+bool entropy(Call& call, const RuleRow&) {
+  return in_float(call, [](Pointwise& p, ir::Value* x) {
+    ir::Value* inside = p.op(Op::mul, p.op(Op::neg, x), p.op(Op::log, x));
+    ir::Value* result = p.where(p.test(Op::eq, x, p.number(0)), p.number(0), inside);
+    return p.where(p.test(Op::lt, x, p.number(0)), p.number(-kInfinity), result);
+  });
+}
+
+/// log(exp(x) + exp(y)), and to base 2 with Op::exp2: from the larger one. Equal infinities are themselves.
+bool log_add_exp(Call& call, const RuleRow& row) {
+  const auto x = call.operand(0), y = call.operand(1);
+  if (!x || !y || !c10::isFloatingType(promoted({&*x, &*y}))) return false;
+  return both_in_float(call, [&](Pointwise& p, ir::Value* x, ir::Value* y) {
+    ir::Value* distance = p.op(Op::abs, p.op(Op::sub, x, y));
+    ir::Value* more = p.op(Op::log1p, p.op(row.op, p.op(Op::neg, distance)));
+    if (row.op == Op::exp2) more = p.op(Op::mul, more, p.number(std::numbers::log2e));
+    ir::Value* sum = p.op(Op::add, p.op(Op::maximum, x, y), more);
+    ir::Value* same_infinity = p.test(Op::bitwise_and, p.test(Op::isinf, x), p.test(Op::eq, x, y));
+    return p.where(same_infinity, x, sum);
+  });
+}
+
+/// 0 below 0 and for NaN, 1 above, operand 1 at 0.
+bool heaviside(Call& call, const RuleRow&) {
+  const auto x = call.operand(0), y = call.operand(1);
+  if (!x || !y || x->dtype != y->dtype) return false;
+  Pointwise p(call, x->dtype, {&*x, &*y});
+  if (!p.valid()) return false;
+  ir::Value* value = p.in(*x);
+  ir::Value* step = p.op(Op::cast, p.test(Op::gt, value, p.number(0)));
+  return p.give(p.where(p.test(Op::eq, value, p.number(0)), p.in(*y), step));
+}
+
+/// variant: the sign of the infinity that is looked for.
+bool is_signed_infinity(Call& call, const RuleRow& row) {
+  const auto x = call.operand(0);
+  if (!x) return false;
+  Pointwise p(call, ScalarType::Bool, {&*x});
+  if (!p.valid()) return false;
+  if (!c10::isFloatingType(x->dtype)) return p.give(call.full(p.type(), false));
+  return p.give(p.test(Op::eq, x->value, call.scalar(x->dtype, row.variant * kInfinity)));
+}
+
+/// x times a constant of the conversion between degrees and radians; variant 1: to radians.
+bool convert_angle(Call& call, const RuleRow& row) {
+  const double factor = row.variant == 1 ? std::numbers::pi / 180 : 180 / std::numbers::pi;
+  return in_float(call, [&](Pointwise& p, ir::Value* x) { return p.op(Op::mul, x, p.number(factor)); });
+}
+
+/// round(self, decimals): scaled by a power of ten, rounded half to even, scaled back.
+bool round_decimals(Call& call, const RuleRow&) {
+  const auto x = call.operand(0);
+  if (!x || (x->dtype != ScalarType::Float && x->dtype != ScalarType::Double)) return false;
+  const int64_t decimals = call.integer(1);
+  Pointwise p(call, x->dtype, {&*x});
+  if (!p.valid()) return false;
+  if (decimals == 0) return p.give(p.op(Op::round, p.in(*x)));
+  // pow rounds alike in eager, whose kernel calls std::pow(10, n) in f64 and converts.
+  ir::Value* power = p.number(std::pow(10.0, static_cast<double>(std::abs(decimals))));
+  const Op there = decimals > 0 ? Op::mul : Op::div, back = decimals > 0 ? Op::div : Op::mul;
+  return p.give(p.op(back, p.op(Op::round, p.op(there, p.in(*x), power)), power));
+}
+
+/// nan_to_num(self, nan, posinf, neginf)
+bool nan_to_num(Call& call, const RuleRow&) {
+  const auto x = call.operand(0);
+  if (!x) return false;
+  Pointwise p(call, x->dtype, {&*x});
+  if (!p.valid()) return false;
+  ir::Value* value = p.in(*x);
+  double largest = 0;
+  switch (x->dtype) {
+    case ScalarType::Double: largest = std::numeric_limits<double>::max(); break;
+    case ScalarType::Float: largest = std::numeric_limits<float>::max(); break;
+    case ScalarType::BFloat16: largest = std::numeric_limits<c10::BFloat16>::max(); break;
+    case ScalarType::Half: largest = std::numeric_limits<c10::Half>::max(); break;
+    default: return p.give(value);  // integers have neither
+  }
+  const auto given = [&](size_t i, double otherwise) {
+    return p.rounded(Call::operand_of(call.has(i) ? call.real(i) : otherwise));
+  };
+  ir::Value* finite = p.where(p.test(Op::eq, value, p.number(kInfinity)), given(2, largest), value);
+  finite = p.where(p.test(Op::eq, value, p.number(-kInfinity)), given(3, -largest), finite);
+  return p.give(p.where(p.test(Op::isnan, value), given(1, 0), finite));
+}
+
+/// The angle of real numbers: pi below 0, NaN for NaN.
+bool angle(Call& call, const RuleRow&) {
+  return in_float(call, [](Pointwise& p, ir::Value* x) {
+    ir::Value* turned = p.where(p.test(Op::lt, x, p.number(0)), p.number(std::numbers::pi), p.number(0));
+    return p.where(p.test(Op::isnan, x), x, turned);
+  });
+}
+
+/// polygamma(n, self), of which only n = 0 has a kernel here.
+bool polygamma(Call& call, const RuleRow&) {
+  const auto x = call.operand(1);
+  if (!x || call.integer(0) != 0) return false;
+  Pointwise p(call, floating(x->dtype), {&*x});
+  return p.valid() && p.give(p.op(Op::digamma, p.in(*x)));
+}
+
+}  // namespace
+
+std::span<const RuleRow> special_rules() {
+  static constexpr RuleRow rows[] = {
+      {"frac", frac},
+      {"sinc", sinc},
+      {"logit", logit},
+      {"xlogy.Tensor", times_log, Op::log},
+      {"xlogy.Scalar_Self", times_log, Op::log},
+      {"xlogy.Scalar_Other", times_log, Op::log},
+      {"special_xlog1py", times_log, Op::log1p},
+      {"special_xlog1py.self_scalar", times_log, Op::log1p},
+      {"special_xlog1py.other_scalar", times_log, Op::log1p},
+      {"special_entr", entropy},
+      {"logaddexp", log_add_exp, Op::exp},
+      {"logaddexp2", log_add_exp, Op::exp2},
+      {"heaviside", heaviside},
+      {"isposinf", is_signed_infinity, Op::eq, 1},
+      {"isneginf", is_signed_infinity, Op::eq, -1},
+      {"deg2rad", convert_angle, Op::mul, 1},
+      {"rad2deg", convert_angle, Op::mul, 0},
+      {"round.decimals", round_decimals},
+      {"nan_to_num", nan_to_num},
+      {"angle", angle},
+      {"polygamma", polygamma},
+  };
+  return rows;
+}
+
+}  // namespace braze::capture
