@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "capture/index_map.h"
 #include "capture/recorder.h"
 #include "capture/types.h"
 #include "support/error.h"
@@ -78,9 +79,19 @@ ir::Value* unflatten(Recorder& recorder, ir::Value* flat, const ir::Type* type) 
                       type);
 }
 
+IndexMap window_map(const View& view, const View& base) {
+  return strided_map(to_ref(view.type->sizes), to_ref(view.type->strides), view.offset - base.offset);
+}
+
+IndexMap step_map(const View& view) {
+  return {view.step.dims, view.step.map, Sizes(view.type->sizes.begin(), view.type->sizes.end())};
+}
+
 ir::Value* read_window(Recorder& recorder, View& view) {
   View& base = *view.memory->base;
   ir::Value* flat = flatten(recorder, read(recorder, base));
+  if (ir::is_native(view.type->dtype))
+    return read_through(recorder.graph(), flat, window_map(view, base), view.type);
   std::vector<c10::IValue> arguments{at::Tensor(), to_ref(view.type->sizes).vec(), to_ref(view.type->strides).vec(),
                                      view.offset - base.offset};
   // ATen gives a window onto the operand's memory; as a value of the graph it is a dense copy.
@@ -92,6 +103,10 @@ ir::Value* read_window(Recorder& recorder, View& view) {
 void write_window(Recorder& recorder, View& view, ir::Value* value) {
   View& base = *view.memory->base;
   ir::Value* flat = flatten(recorder, read(recorder, base));
+  if (ir::is_native(view.type->dtype)) {
+    ir::Value* changed = write_through(recorder.graph(), flat, window_map(view, base), value);
+    return write(recorder, base, unflatten(recorder, changed, base.type));
+  }
   std::vector<c10::IValue> arguments{at::Tensor(), at::Tensor(), to_ref(view.type->sizes).vec(),
                                      to_ref(view.type->strides).vec(), view.offset - base.offset};
   ir::Value* changed =
@@ -139,6 +154,7 @@ ir::Value* apply(Recorder& recorder, View& view, ir::Value* parent) {
     case Kind::slice:
       return graph.create(Op::slice, {parent}, {{"dim", step.dim}, {"start", step.start}, {"step", step.step}},
                           view.type);
+    case Kind::index_map: return read_through(graph, parent, step_map(view), view.type);
     case Kind::root:
     case Kind::window: break;
   }
@@ -166,6 +182,10 @@ ir::Value* unapply(Recorder& recorder, View& view, ir::Value* value) {
     case Kind::slice:
       return graph.create(Op::slice_scatter, {read(recorder, *view.parent), value},
                           {{"dim", step.dim}, {"start", step.start}, {"step", step.step}}, type);
+    case Kind::index_map: {
+      ir::Value* changed = write_through(graph, read(recorder, *view.parent), step_map(view), value);
+      return changed->type == type ? changed : graph.create(Op::cast, {changed}, {}, type);
+    }
     case Kind::root:
     case Kind::window: break;
   }

@@ -29,10 +29,12 @@ struct ViewStep {
     permute,  ///< `dims` as in ir::Op::permute.
     reshape,
     expand,
-    slice,   ///< `dim`, `start`, `step` as in ir::Op::slice.
-    window,  ///< Anything else: sizes, strides and offset on the base's memory (as_strided).
+    slice,      ///< `dim`, `start`, `step` as in ir::Op::slice.
+    index_map,  ///< `dims` are ir::Op::index_map's `origin`, `map` its matrix.
+    window,     ///< Anything else: sizes, strides and offset on the base's memory (as_strided).
   } kind = Kind::root;
   c10::SmallVector<int64_t, 5> dims;
+  std::vector<int64_t> map;
   int64_t dim = 0, start = 0, step = 1;
 };
 

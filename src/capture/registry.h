@@ -41,6 +41,10 @@ std::span<const RuleRow> batch_norm_rules();
 std::span<const RuleRow> factory_rules();
 std::span<const RuleRow> indexing_rules();
 std::span<const RuleRow> structure_rules();
+std::span<const RuleRow> padding_rules();
+std::span<const RuleRow> update_rules();
+std::span<const RuleRow> pooling_rules();
+std::span<const RuleRow> resampling_rules();
 std::span<const RuleRow> host_rules();
 
 /// One operator of the dispatcher. Lives until the process ends: kernels point to it.

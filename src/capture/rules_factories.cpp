@@ -176,6 +176,18 @@ bool triangle(Call& call, const RuleRow& row) {
       call.node(Op::where, {keep, x->value, call.scalar(x->dtype, 0)}, call.contiguous(x->dtype, x->sizes)));
 }
 
+/// Small tensors that arguments without tensors decide: computed now, a constant of the program.
+bool folded(Call& call, const RuleRow&) {
+  constexpr int64_t most_elements = 1 << 16;
+  if (call.entry.mode != OpEntry::Mode::functional) return false;
+  torch::jit::Stack stack(call.arguments.begin(), call.arguments.end());
+  call.entry.op.callBoxed(stack);
+  const at::Tensor& real = stack[0].toTensor();
+  if (!real.is_cpu() || !is_native(real.scalar_type()) || real.numel() > most_elements) return false;
+  call.set_device(real.device());
+  return call.give(call.recorder.value_of(call.recorder.add_private_constant(real)));
+}
+
 }  // namespace
 
 std::span<const RuleRow> factory_rules() {
@@ -200,6 +212,10 @@ std::span<const RuleRow> factory_rules() {
       {"arange.start_step", arange, Op::iota, 3},
       {"eye", eye, Op::eq, 1},
       {"eye.m", eye, Op::eq, 2},
+      {"linspace", folded},
+      {"logspace", folded},
+      {"tril_indices", folded},
+      {"triu_indices", folded},
       {"tril", triangle, Op::le},
       {"triu", triangle, Op::ge},
   };

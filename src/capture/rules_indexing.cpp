@@ -1,11 +1,17 @@
 // Reading by index tensors.
-#include "capture/call.h"
+#include <algorithm>
+
+#include "capture/arithmetic.h"
 
 namespace braze::capture {
 namespace {
 
 bool is_index(const Operand& operand) {
   return !operand.is_number() && (operand.dtype == ScalarType::Long || operand.dtype == ScalarType::Int);
+}
+
+Sizes at_least_one(const Sizes& sizes) {
+  return sizes.empty() ? Sizes{1} : sizes;
 }
 
 /// embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse)
@@ -20,67 +26,117 @@ bool embedding(Call& call, const RuleRow&) {
 /// index_select(self, dim, index)
 bool index_select(Call& call, const RuleRow&) {
   const auto x = call.operand(0), index = call.operand(2);
-  if (!x || !index || x->is_number() || !is_index(*index) || x->sizes.empty() || index->sizes.size() != 1)
-    return false;
-  const auto dim = wrap(call.integer(1), static_cast<int64_t>(x->sizes.size()));
-  if (!dim) return false;
-  Sizes sizes = x->sizes;
-  sizes[*dim] = index->sizes[0];
-  return call.give(
-      call.node(Op::index_select, {x->value, index->value}, call.contiguous(x->dtype, sizes), {{"dim", *dim}}));
+  if (!x || !index || x->is_number() || !is_index(*index) || index->sizes.size() > 1) return false;
+  Arithmetic a(call);
+  Sizes sizes = at_least_one(x->sizes);
+  const auto dim = wrap(call.integer(1), static_cast<int64_t>(sizes.size()));
+  const int64_t count = numel(index->sizes);
+  if (!dim || (x->sizes.empty() && count != 1)) return false;
+  ir::Value* from = a.reshape(x->value, sizes);
+  sizes[*dim] = count;
+  ir::Value* picked = call.node(Op::index_select, {from, a.reshape(index->value, {count})},
+                                call.contiguous(x->dtype, sizes), {{"dim", *dim}});
+  return call.give(x->sizes.empty() ? a.reshape(picked, {}) : picked);
 }
 
 /// gather(self, dim, index, *, sparse_grad)
 bool gather(Call& call, const RuleRow&) {
   const auto x = call.operand(0), index = call.operand(2);
-  if (!x || !index || x->is_number() || !is_index(*index) || x->sizes.empty()) return false;
-  const auto rank = static_cast<int64_t>(x->sizes.size());
+  if (!x || !index || x->is_number()) return false;
+  if (numel(index->sizes) == 0) return call.give(call.full(call.contiguous(x->dtype, index->sizes), 0));
+  if (!is_index(*index)) return false;
+  const Sizes from = at_least_one(x->sizes), sizes = at_least_one(index->sizes);
+  const auto rank = static_cast<int64_t>(from.size());
   const auto dim = wrap(call.integer(1), rank);
-  if (!dim || static_cast<int64_t>(index->sizes.size()) != rank) return false;
+  if (!dim) return false;
+  Arithmetic a(call);
+  if (static_cast<int64_t>(sizes.size()) != rank) return false;
   for (int64_t k = 0; k < rank; ++k)
-    if (k != *dim && index->sizes[k] > x->sizes[k]) return false;
-  return call.give(
-      call.node(Op::gather, {x->value, index->value}, call.contiguous(x->dtype, index->sizes), {{"dim", *dim}}));
+    if (k != *dim && sizes[k] > from[k]) return false;
+  ir::Value* picked = call.node(Op::gather, {a.reshape(x->value, from), a.reshape(index->value, sizes)},
+                                call.contiguous(x->dtype, sizes), {{"dim", *dim}});
+  return call.give(a.reshape(picked, index->sizes));
 }
 
-/// index.Tensor(self, indices): integer tensors for adjacent dimensions of a contiguous tensor. Masks have shapes
-/// that the data decides; other layouts have strides that TensorIterator decides.
+/// take(self, index): of the elements in row-major order.
+bool take(Call& call, const RuleRow&) {
+  const auto x = call.operand(0), index = call.operand(1);
+  if (!x || !index || x->is_number() || !is_index(*index)) return false;
+  if (numel(index->sizes) == 0) return call.give(call.full(call.contiguous(x->dtype, index->sizes), 0));
+  if (numel(x->sizes) == 0) return false;
+  Arithmetic a(call);
+  ir::Value* const indices[] = {a.reshape(index->value, {numel(index->sizes)})};
+  ir::Value* picked = a.index(a.reshape(x->value, {numel(x->sizes)}), 0, indices);
+  return call.give(call.copy(a.reshape(picked, index->sizes), call.contiguous(x->dtype, index->sizes)));
+}
+
+/// index.Tensor(self, indices): integer tensors for any dimensions. Masks have shapes that the data decides.
 bool index(Call& call, const RuleRow&) {
   const auto x = call.operand(0);
-  if (!x || x->is_number() || x->strides != contiguous(x->sizes)) return false;
-  c10::SmallVector<ir::Value*, 4> operands{x->value};
-  Sizes dims, shape;
+  if (!x || x->is_number()) return false;
+  std::vector<Operand> indices;
+  Sizes dims, joined;
   const auto given = call.arg(1).toOptionalTensorVector();
   for (size_t k = 0; k < given.size(); ++k) {
     if (!given[k] || !given[k]->defined()) continue;
-    const auto one = call.operand_of(*given[k]);
-    if (!one || !is_index(*one) || one->strides != contiguous(one->sizes)) return false;
-    if (!dims.empty() && dims.back() + 1 != static_cast<int64_t>(k)) return false;
-    if (!broadcast_into(shape, one->sizes)) return false;
+    auto one = call.operand_of(*given[k]);
+    if (!one || !is_index(*one) || !broadcast_into(joined, one->sizes)) return false;
     dims.push_back(static_cast<int64_t>(k));
-    operands.push_back(one->value);
+    indices.push_back(std::move(*one));
   }
   if (dims.empty() || dims.back() >= static_cast<int64_t>(x->sizes.size())) return false;
   // Sizes of zero are refused by eager if the indexed dimension is empty; leave those to it.
-  if (numel(x->sizes) == 0 || numel(shape) == 0) return false;
-  Sizes sizes(x->sizes.begin(), x->sizes.begin() + dims[0]);
-  sizes.append(shape.begin(), shape.end());
-  sizes.append(x->sizes.begin() + dims.back() + 1, x->sizes.end());
-  // With several indices of unlike shapes TensorIterator may order the result differently.
-  if (dims[0] != 0 && shape.size() > 1) return false;
-  const ir::Attr attrs[] = {{"dims", std::span<const int64_t>(dims.data(), dims.size())}};
-  const ir::Type* type = call.contiguous(x->dtype, sizes);
-  return call.give(call.graph().create(Op::index, {operands.data(), operands.size()}, attrs, {&type, 1})->result());
+  if (numel(x->sizes) == 0 || numel(joined) == 0) return false;
+  // Indexed dimensions that are not adjacent come first.
+  const bool adjacent = dims.back() - dims.front() + 1 == std::ssize(dims);
+  Sizes order = adjacent ? Sizes() : dims;
+  for (int64_t k = 0; k < std::ssize(x->sizes); ++k)
+    if (adjacent || std::ranges::find(dims, k) == dims.end()) order.push_back(k);
+  Arithmetic a(call);
+  ir::Value* from = adjacent ? x->value : a.permute(x->value, order);
+  const int64_t first = adjacent ? dims[0] : 0, count = std::ssize(dims);
+  // TensorIterator sees self with strides of 0 in the indexed dimensions, and the indices in their place.
+  Sizes sizes, strides;
+  for (int64_t k = 0; k < std::ssize(order); ++k) {
+    if (k == first) {
+      sizes.append(joined.begin(), joined.end());
+      strides.append(joined.size(), 0);
+    }
+    if (k >= first && k < first + count) continue;
+    sizes.push_back(x->sizes[order[k]]);
+    strides.push_back(x->strides[order[k]]);
+  }
+  const int64_t after = std::ssize(order) - first - count;
+  c10::SmallVector<ir::Value*, 4> values;
+  std::vector<Sizes> shapes(2 * indices.size());
+  std::vector<Layout> layouts{{sizes, strides}};
+  for (size_t k = 0; k < indices.size(); ++k) {
+    // Each index is expanded to the joined shape, and has strides of 0 elsewhere.
+    Sizes &shape = shapes[2 * k], &steps = shapes[2 * k + 1];
+    shape.assign(first, 1);
+    steps.assign(first, 0);
+    const Operand& one = indices[k];
+    const size_t missing = joined.size() - one.sizes.size();
+    for (size_t j = 0; j < joined.size(); ++j) {
+      const bool expanded = j < missing || (one.sizes[j - missing] == 1 && joined[j] != 1);
+      shape.push_back(joined[j]);
+      steps.push_back(expanded ? 0 : one.strides[j - missing]);
+    }
+    shape.append(after, 1);
+    steps.append(after, 0);
+    layouts.push_back({shape, steps});
+    values.push_back(one.value);
+  }
+  ir::Value* picked = a.index(from, first, {values.data(), values.size()});
+  return call.give(call.copy(picked, call.type(x->dtype, sizes, iterator_strides(layouts, sizes))));
 }
 
 }  // namespace
 
 std::span<const RuleRow> indexing_rules() {
   static constexpr RuleRow rows[] = {
-      {"embedding", embedding},
-      {"index_select", index_select},
-      {"gather", gather},
-      {"index.Tensor", index},
+      {"embedding", embedding}, {"index_select", index_select}, {"gather", gather},
+      {"take", take},           {"index.Tensor", index},
   };
   return rows;
 }

@@ -1,7 +1,8 @@
 // Tensors put together from others: cat, stack, pad, repeat, flip, scatter of a slice.
 #include <algorithm>
 
-#include "capture/call.h"
+#include "capture/arithmetic.h"
+#include "capture/index_map.h"
 
 namespace braze::capture {
 namespace {
@@ -15,13 +16,6 @@ std::optional<std::vector<Operand>> operands(Call& call, size_t i) {
     list.push_back(std::move(*operand));
   }
   return list.empty() ? std::nullopt : std::optional(std::move(list));
-}
-
-/// As Tensor::suggest_memory_format, which also takes dimensions of size 1 into account.
-c10::MemoryFormat suggested_format(const Operand& x) {
-  if (c10::is_channels_last_strides_2d(x.sizes, x.strides)) return c10::MemoryFormat::ChannelsLast;
-  if (c10::is_channels_last_strides_3d(x.sizes, x.strides)) return c10::MemoryFormat::ChannelsLast3d;
-  return c10::MemoryFormat::Contiguous;
 }
 
 bool join(Call& call, std::span<const Operand> parts, std::span<ir::Value* const> values, int64_t dim,
@@ -45,13 +39,14 @@ bool cat(Call& call, const RuleRow&) {
   // Empty one-dimensional tensors are skipped whatever the others' shape: kept from older times. Their dtype
   // counts.
   const auto skipped = [](const Operand& part) { return part.sizes.size() == 1 && part.sizes[0] == 0; };
-  if (std::ranges::any_of(*parts, skipped)) return false;
-  Sizes sizes = (*parts)[0].sizes;
+  const auto shape = std::ranges::find_if_not(*parts, skipped);
+  Sizes sizes = shape == parts->end() ? Sizes{0} : shape->sizes;
   const auto dim = wrap(call.integer(1), static_cast<int64_t>(sizes.size()));
   if (!dim || sizes.empty()) return false;
   sizes[*dim] = 0;
   c10::SmallVector<ir::Value*, 8> values;
   for (const Operand& part : *parts) {
+    if (skipped(part) && sizes.size() != 1) continue;
     if (part.sizes.size() != sizes.size()) return false;
     for (size_t k = 0; k < sizes.size(); ++k)
       if (static_cast<int64_t>(k) != *dim && part.sizes[k] != sizes[k]) return false;
@@ -181,6 +176,183 @@ bool select_scatter(Call& call, const RuleRow&) {
   return scatter(call, *x, one, *dim, index, 1);
 }
 
+/// diagonal_scatter(self, src, offset, dim1, dim2)
+bool diagonal_scatter(Call& call, const RuleRow&) {
+  const auto x = call.operand(0), source = call.operand(1);
+  if (!x || !source || x->is_number() || x->dtype != source->dtype || x->sizes.size() < 2) return false;
+  const auto rank = static_cast<int64_t>(x->sizes.size());
+  const auto dim1 = wrap(call.integer(3), rank), dim2 = wrap(call.integer(4), rank);
+  if (!dim1 || !dim2 || *dim1 == *dim2) return false;
+  const IndexMap map = diagonal_map(x->sizes, call.integer(2), *dim1, *dim2);
+  if (map.sizes != source->sizes) return false;
+  ir::Value* value = write_through(call.graph(), x->value, map, source->value);
+  return call.give(call.copy(value, call.type(x->dtype, x->sizes, preserved_strides(x->sizes, x->strides))));
+}
+
+/// as_strided_scatter(self, src, size, stride, storage_offset), of a row-major tensor
+bool as_strided_scatter(Call& call, const RuleRow&) {
+  const auto x = call.operand(0), source = call.operand(1);
+  if (!x || !source || x->is_number() || x->dtype != source->dtype) return false;
+  const Sizes sizes = call.ints(2), strides = call.ints(3);
+  const at::Tensor& self = call.tensor(0);
+  const int64_t offset = (call.has(4) ? call.integer(4) : self.storage_offset()) - self.storage_offset();
+  const auto negative = [](int64_t n) { return n < 0; };
+  if (sizes != source->sizes || sizes.size() != strides.size() || std::ranges::any_of(strides, negative))
+    return false;
+  if (offset < 0 || offset + extent(sizes, strides) > numel(x->sizes) || x->strides != contiguous(x->sizes))
+    return false;
+  Arithmetic a(call);
+  ir::Value* flat = a.reshape(x->value, {numel(x->sizes)});
+  ir::Value* value = write_through(call.graph(), flat, strided_map(sizes, strides, offset), source->value);
+  return call.give(call.copy(a.reshape(value, x->sizes), call.contiguous(x->dtype, x->sizes)));
+}
+
+/// diag_embed(self, offset, dim1, dim2): the last dimension becomes a diagonal of two new ones.
+bool diag_embed(Call& call, const RuleRow&) {
+  const auto x = call.operand(0);
+  if (!x || x->is_number() || x->sizes.empty()) return false;
+  const int64_t offset = call.integer(1), rank = static_cast<int64_t>(x->sizes.size()) + 1;
+  const auto dim1 = wrap(call.integer(2), rank), dim2 = wrap(call.integer(3), rank);
+  if (!dim1 || !dim2 || *dim1 == *dim2) return false;
+  Sizes sizes(x->sizes.begin(), x->sizes.end() - 1);
+  const int64_t length = x->sizes.back() + std::abs(offset);
+  sizes.insert(sizes.begin() + std::min(*dim1, *dim2), length);
+  sizes.insert(sizes.begin() + std::max(*dim1, *dim2), length);
+  Arithmetic a(call);
+  ir::Value* zeros = a.expand(a.number(to_dtype(x->dtype), 0), sizes);
+  ir::Value* value = write_through(call.graph(), zeros, diagonal_map(sizes, offset, *dim1, *dim2), x->value);
+  return call.give(call.copy(value, call.contiguous(x->dtype, sizes)));
+}
+
+/// roll(self, shifts, dims): one cat of two parts a dimension.
+bool roll(Call& call, const RuleRow&) {
+  const auto x = call.operand(0);
+  Sizes shifts = call.ints(1), dims = call.ints(2);
+  if (!x || x->is_number() || shifts.empty()) return false;
+  if (numel(x->sizes) == 0)
+    return call.give(call.copy(x->value, call.type(x->dtype, x->sizes, preserved_strides(x->sizes, x->strides))));
+  Arithmetic a(call);
+  Operand whole = *x;
+  if (dims.empty()) {
+    if (shifts.size() != 1) return false;
+    whole.sizes = {numel(x->sizes)};
+    whole.strides = {1};
+    whole.value = a.reshape(whole.value, whole.sizes);
+    dims = {0};
+  }
+  if (dims.size() != shifts.size() || whole.sizes.empty()) return false;
+  ir::Value* value = whole.value;
+  for (size_t k = 0; k < dims.size(); ++k) {
+    const auto dim = wrap(dims[k], static_cast<int64_t>(whole.sizes.size()));
+    if (!dim) return false;
+    const int64_t size = whole.sizes[*dim], start = ((size - shifts[k]) % size + size) % size;
+    if (start == 0) continue;
+    ir::Value* parts[] = {a.slice(value, *dim, start, size - start), a.slice(value, *dim, 0, start)};
+    const ir::Attr attrs[] = {{"dim", *dim}};
+    const ir::Type* type = call.contiguous(x->dtype, whole.sizes);
+    value = call.graph().create(Op::cat, parts, attrs, {&type, 1})->result();
+  }
+  const auto format = call.ints(2).empty() ? c10::MemoryFormat::Contiguous : suggested_format(*x);
+  return call.give(
+      call.copy(a.reshape(value, x->sizes), call.type(x->dtype, x->sizes, format_strides(x->sizes, format))));
+}
+
+/// rot90(self, k, dims): a flip and a transposition.
+bool rot90(Call& call, const RuleRow&) {
+  const auto x = call.operand(0);
+  const Sizes given = call.ints(2);
+  if (!x || x->is_number() || given.size() != 2 || x->sizes.size() < 2) return false;
+  const auto rank = static_cast<int64_t>(x->sizes.size());
+  const auto one = wrap(given[0], rank), other = wrap(given[1], rank);
+  if (!one || !other || *one == *other) return false;
+  const int64_t turns = (call.integer(1) % 4 + 4) % 4;
+  Arithmetic a(call);
+  const Sizes strides = preserved_strides(x->sizes, x->strides);
+  if (turns == 0) return call.give(call.copy(x->value, call.contiguous(x->dtype, x->sizes)));
+  Sizes flipped = turns == 1 ? Sizes{*other} : turns == 3 ? Sizes{*one} : Sizes{*one, *other};
+  std::ranges::sort(flipped);
+  ir::Value* value = a.flip(x->value, flipped);
+  if (turns == 2) return call.give(call.copy(value, call.type(x->dtype, x->sizes, strides)));
+  Sizes order(rank), sizes = x->sizes, swapped = strides;
+  for (int64_t k = 0; k < rank; ++k) order[k] = k;
+  std::swap(order[*one], order[*other]);
+  std::swap(sizes[*one], sizes[*other]);
+  std::swap(swapped[*one], swapped[*other]);
+  return call.give(call.copy(a.permute(value, order), call.type(x->dtype, sizes, swapped)));
+}
+
+/// block_diag(tensors): matrices along the diagonal of a larger one.
+bool block_diag(Call& call, const RuleRow&) {
+  const auto parts = operands(call, 0);
+  if (!parts) return false;
+  const ScalarType dtype = promoted(*parts);
+  if (!is_native(dtype)) return false;
+  int64_t height = 0, width = 0;
+  std::vector<Sizes> shapes;
+  for (const Operand& part : *parts) {
+    if (part.sizes.size() > 2) return false;
+    Sizes shape = part.sizes;
+    shape.insert(shape.begin(), 2 - shape.size(), 1);
+    height += shape[0];
+    width += shape[1];
+    shapes.push_back(std::move(shape));
+  }
+  Arithmetic a(call);
+  c10::SmallVector<ir::Value*, 8> rows;
+  int64_t left = 0;
+  for (size_t k = 0; k < parts->size(); ++k) {
+    ir::Value* block = call.cast(a.reshape((*parts)[k].value, shapes[k]), to_dtype(dtype));
+    rows.push_back(a.pad(block, {0, left}, {0, width - left - shapes[k][1]}, 0));
+    left += shapes[k][1];
+  }
+  const ir::Attr attrs[] = {{"dim", int64_t{0}}};
+  const ir::Type* type = call.contiguous(dtype, {height, width});
+  return call.give(call.graph().create(Op::cat, {rows.data(), rows.size()}, attrs, {&type, 1})->result());
+}
+
+/// pixel_shuffle(self, factor) moves channels into the last two dimensions, pixel_unshuffle back: the variant.
+enum { kShuffle, kUnshuffle };
+bool pixels(Call& call, const RuleRow& row) {
+  const auto x = call.operand(0);
+  const int64_t factor = call.integer(1);
+  if (!x || x->is_number() || x->sizes.size() < 3 || factor < 1) return false;
+  const size_t lead = x->sizes.size() - 3;
+  const int64_t channels = x->sizes[lead], height = x->sizes[lead + 1], width = x->sizes[lead + 2];
+  Sizes split(x->sizes.begin(), x->sizes.begin() + static_cast<int64_t>(lead)), sizes = split, order;
+  for (size_t k = 0; k < lead; ++k) order.push_back(static_cast<int64_t>(k));
+  const auto at = static_cast<int64_t>(lead);
+  if (row.variant == kShuffle) {
+    if (channels % (factor * factor) != 0) return false;
+    split.append({channels / (factor * factor), factor, factor, height, width});
+    order.append({at, at + 3, at + 1, at + 4, at + 2});
+    sizes.append({channels / (factor * factor), height * factor, width * factor});
+  } else {
+    if (height % factor != 0 || width % factor != 0) return false;
+    split.append({channels, height / factor, factor, width / factor, factor});
+    order.append({at, at + 2, at + 4, at + 1, at + 3});
+    sizes.append({channels * factor * factor, height / factor, width / factor});
+  }
+  Arithmetic a(call);
+  ir::Value* value = a.reshape(a.permute(a.reshape(x->value, split), order), sizes);
+  return call.give(call.copy(value, call.type(x->dtype, sizes, format_strides(sizes, suggested_format(*x)))));
+}
+
+/// channel_shuffle(self, groups): dimension 1 as [groups, rest], transposed.
+bool channel_shuffle(Call& call, const RuleRow&) {
+  const auto x = call.operand(0);
+  const int64_t groups = call.integer(1);
+  if (!x || x->is_number() || x->sizes.size() < 3 || groups < 1 || x->sizes[1] % groups != 0) return false;
+  Sizes split{x->sizes[0], groups, x->sizes[1] / groups}, order{0, 2, 1};
+  for (size_t k = 2; k < x->sizes.size(); ++k) {
+    split.push_back(x->sizes[k]);
+    order.push_back(static_cast<int64_t>(k) + 1);
+  }
+  Arithmetic a(call);
+  ir::Value* value = a.reshape(a.permute(a.reshape(x->value, split), order), x->sizes);
+  const Sizes strides = format_strides(x->sizes, suggested_format(*x));
+  return call.give(call.copy(value, call.type(x->dtype, x->sizes, strides)));
+}
+
 }  // namespace
 
 std::span<const RuleRow> structure_rules() {
@@ -192,6 +364,16 @@ std::span<const RuleRow> structure_rules() {
       {"flip", flip},
       {"slice_scatter", slice_scatter},
       {"select_scatter", select_scatter},
+      {"diagonal_scatter", diagonal_scatter},
+      {"as_strided_scatter", as_strided_scatter},
+      {"diag_embed", diag_embed},
+      {"roll", roll},
+      {"rot90", rot90},
+      {"block_diag", block_diag},
+      {"pixel_shuffle", pixels, Op::permute, kShuffle},
+      {"pixel_unshuffle", pixels, Op::permute, kUnshuffle},
+      {"channel_shuffle", channel_shuffle},
+      {"native_channel_shuffle", channel_shuffle},
   };
   return rows;
 }

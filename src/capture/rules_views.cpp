@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "capture/call.h"
+#include "capture/index_map.h"
 #include "support/error.h"
 
 namespace braze::capture {
@@ -240,6 +241,77 @@ bool select(Call& call, const RuleRow&) {
   return call.give_tensor(select_of(call, *x, *dim, index));
 }
 
+bool mapped(Call& call, const Source& x, IndexMap map, c10::IntArrayRef strides, int64_t offset) {
+  ViewStep step = step_of(Kind::index_map);
+  step.dims = std::move(map.origin);
+  step.map = std::move(map.map);
+  return call.give_tensor(make(call, x, std::move(step), map.sizes, strides, offset));
+}
+
+/// diagonal(self, offset, dim1, dim2)
+bool diagonal(Call& call, const RuleRow&) {
+  const auto x = source(call);
+  if (!x || !is_native_view(*x) || x->rank < 2) return false;
+  const auto dim1 = wrap(call.integer(2), x->rank), dim2 = wrap(call.integer(3), x->rank);
+  if (!dim1 || !dim2 || *dim1 == *dim2) return false;
+  IndexMap map = diagonal_map(x->sizes, call.integer(1), *dim1, *dim2);
+  Sizes strides;
+  for (int64_t k = 0; k < x->rank; ++k)
+    if (k != *dim1 && k != *dim2) strides.push_back(x->strides[k]);
+  strides.push_back(x->strides[*dim1] + x->strides[*dim2]);
+  int64_t offset = x->view->offset;
+  if (map.sizes.back() > 0) offset += map.origin[*dim1] * x->strides[*dim1] + map.origin[*dim2] * x->strides[*dim2];
+  return mapped(call, *x, std::move(map), strides, offset);
+}
+
+/// unfold(self, dimension, size, step): windows of `size` elements as a last dimension.
+bool unfold(Call& call, const RuleRow&) {
+  const auto x = source(call);
+  if (!x || !is_native_view(*x) || x->rank == 0) return false;
+  const auto dim = wrap(call.integer(1), x->rank);
+  const int64_t size = call.integer(2), step = call.integer(3);
+  if (!dim || size < 0 || size > x->sizes[*dim] || step < 1) return false;
+  const auto rank = static_cast<size_t>(x->rank), at = static_cast<size_t>(*dim);
+  IndexMap map{Sizes(rank, 0), std::vector<int64_t>(rank * (rank + 1), 0), Sizes(x->sizes.begin(), x->sizes.end())};
+  Sizes strides(x->strides.begin(), x->strides.end());
+  for (size_t k = 0; k < rank; ++k) map.map[k * (rank + 1) + k] = k == at ? step : 1;
+  map.map[at * (rank + 1) + rank] = 1;
+  map.sizes[at] = (x->sizes[at] - size) / step + 1;
+  map.sizes.push_back(size);
+  strides.push_back(strides[at]);
+  strides[at] *= step;
+  return mapped(call, *x, std::move(map), strides, x->view->offset);
+}
+
+/// narrow(self, dim, start, length)
+bool narrow(Call& call, const RuleRow&) {
+  const auto x = source(call);
+  if (!x || !is_native_view(*x) || x->rank == 0) return false;
+  const auto dim = wrap(call.integer(1), x->rank);
+  const int64_t length = call.integer(3);
+  if (!dim) return false;
+  const int64_t size = x->sizes[*dim], start = call.integer(2) < 0 ? call.integer(2) + size : call.integer(2);
+  if (start < 0 || length < 0 || start + length > size) return false;
+  return call.give_tensor(slice_of(call, *x, *dim, start, 1, length));
+}
+
+/// What an operator `NAME_copy` returns: a row-major copy of each view that `view` gives.
+template <Rule view>
+bool copied(Call& call, const RuleRow& row) {
+  if (!view(call, row)) return false;
+  const c10::IValue views = call.results[0].ready;
+  call.results.clear();
+  const auto copy = [&](const at::Tensor& tensor) {
+    call.set_device(tensor.device());
+    return call.copy(call.recorder.value_of(tensor), call.contiguous(tensor.scalar_type(), tensor.sizes()));
+  };
+  if (views.isTensor()) return call.give(copy(views.toTensor()));
+  std::vector<at::Tensor> parts;
+  for (const at::Tensor& tensor : views.toTensorVector())
+    parts.push_back(call.recorder.wrap_fresh(copy(tensor), tensor.scalar_type(), tensor.device()));
+  return call.give_tensor(c10::IValue(c10::List<at::Tensor>(at::ArrayRef<at::Tensor>(parts))));
+}
+
 bool give_list(Call& call, std::vector<at::Tensor> parts) {
   return call.give_tensor(c10::IValue(c10::List<at::Tensor>(at::ArrayRef<at::Tensor>(parts))));
 }
@@ -341,6 +413,28 @@ std::span<const RuleRow> view_rules() {
       {"as_strided", as_strided},
       {"split.Tensor", split},
       {"split_with_sizes", split_with_sizes},
+      {"diagonal", diagonal},
+      {"unfold", unfold},
+      {"alias_copy", copied<same>},
+      {"detach_copy", copied<same>},
+      {"view_copy", copied<view>},
+      {"permute_copy", copied<permute>},
+      {"transpose_copy.int", copied<transpose>},
+      {"t_copy", copied<t>},
+      {"expand_copy", copied<expand>},
+      {"unsqueeze_copy", copied<unsqueeze>},
+      {"squeeze_copy", copied<squeeze>},
+      {"squeeze_copy.dim", copied<squeeze>},
+      {"squeeze_copy.dims", copied<squeeze>},
+      {"slice_copy.Tensor", copied<slice>},
+      {"narrow_copy", copied<narrow>},
+      {"select_copy.int", copied<select>},
+      {"unbind_copy.int", copied<unbind>},
+      {"as_strided_copy", copied<as_strided>},
+      {"split_copy.Tensor", copied<split>},
+      {"split_with_sizes_copy", copied<split_with_sizes>},
+      {"diagonal_copy", copied<diagonal>},
+      {"unfold_copy", copied<unfold>},
       // Views by what they do, although their schemas deny it.
       {"unsafe_split.Tensor", split},
       {"unsafe_split_with_sizes", split_with_sizes},

@@ -1,5 +1,5 @@
-// Operators that slide a window: convolution and average pooling. They run as ATen calls; their shapes are told
-// here, because their Meta kernels are Python functions that import half a thousand modules (200 ms).
+// Convolution runs as an ATen call; its shapes are told here, because its Meta kernel is a Python function that
+// imports half a thousand modules (200 ms).
 #include "capture/call.h"
 
 namespace braze::capture {
@@ -59,35 +59,11 @@ bool convolution(Call& call, const RuleRow&) {
   return give_call(call, {0, 1, 2}, call.contiguous(input->dtype, sizes));
 }
 
-/// (input [...,H,W], kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
-bool average_pool(Call& call, const RuleRow&) {
-  const auto input = call.operand(0);
-  if (!input || (input->sizes.size() != 3 && input->sizes.size() != 4) || !is_row_major(call.tensor(0)))
-    return false;
-  if (!c10::isFloatingType(input->dtype) || c10::multiply_integers(input->sizes) == 0) return false;
-  const auto kernel = per_dimension(call.ints(1), 2), padding = per_dimension(call.ints(3), 2);
-  const Sizes steps = call.ints(2);
-  const auto stride = steps.empty() ? kernel : per_dimension(steps, 2);
-  if (!kernel || !stride || !padding) return false;
-  if (call.has(6) && call.integer(6) == 0) return false;
-  Sizes sizes = input->sizes;
-  for (size_t k = 0; k < 2; ++k) {
-    const int64_t window = (*kernel)[k], step = (*stride)[k], pad = (*padding)[k];
-    int64_t& size = sizes[sizes.size() - 2 + k];
-    if (window < 1 || step < 1 || pad < 0 || 2 * pad > window || size + 2 * pad < window) return false;
-    int64_t count = (size + 2 * pad - window + (call.flag(4) ? step - 1 : 0)) / step + 1;
-    if (call.flag(4) && (count - 1) * step >= size + pad) --count;
-    size = count;
-  }
-  return give_call(call, {0}, call.contiguous(input->dtype, sizes));
-}
-
 }  // namespace
 
 std::span<const RuleRow> window_rules() {
   static constexpr RuleRow rows[] = {
       {"convolution", convolution},
-      {"avg_pool2d", average_pool},
   };
   return rows;
 }

@@ -47,6 +47,7 @@ enum class OpKind : uint8_t {
   Pad,
   Scatter,
   Gather,
+  Update,
   Reduction,
   Scan,
   Composite,

@@ -141,6 +141,20 @@ void check_slice(const Node& node, const Type& whole, const Type& part) {
   require(count == 0 || start + (count - 1) * step < whole.sizes[dim], "the slice leaves the operand");
 }
 
+/// origin + map * i lies in the operand for every i of the result.
+void check_index_map(const Node& node, const Type& from, const Type& to) {
+  const auto origin = node.ints_attr("origin"), map = node.ints_attr("map");
+  const size_t columns = to.sizes.size();
+  require(std::ssize(origin) == from.rank() && map.size() == origin.size() * columns,
+          "origin needs one number a dimension of the operand, map one for each pair of dimensions");
+  require(std::ranges::all_of(map, [](int64_t factor) { return factor >= 0; }), "map must not be negative");
+  for (size_t d = 0; d < origin.size(); ++d) {
+    int64_t last = origin[d];
+    for (size_t k = 0; k < columns; ++k) last += map[d * columns + k] * (to.sizes[k] - 1);
+    require(to.numel() == 0 || (origin[d] >= 0 && last < from.sizes[d]), "the view leaves the operand");
+  }
+}
+
 void check_view(const Node& node) {
   const Type& from = operand(node, 0);
   const Type& to = result(node);
@@ -165,6 +179,7 @@ void check_view(const Node& node) {
     case Op::flip:
       require(ascending_dims(node.ints_attr("dims"), from.rank()), "dims must be ascending and in 0 ... rank-1");
       return require_sizes(to, sizes_of(from));
+    case Op::index_map: return check_index_map(node, from, to);
     default: BRAZE_CHECK(false, "the verifier lacks a rule for the view ", info(node.op).name);
   }
 }
@@ -206,6 +221,46 @@ void check_slice_scatter(const Node& node) {
 
 // ---- gathers
 
+/// The sizes of operand 0 with those of the indices, operands `first` and on, in the place of `dims`.
+Sizes indexed_sizes(const Node& node, size_t first) {
+  const Type& from = operand(node, 0);
+  const auto dims = node.ints_attr("dims");
+  require(!dims.empty() && dims.size() + first == node.operands.size(), "dims must name one dimension an index");
+  require(ascending_dims(dims, from.rank()) && dims.back() - dims.front() + 1 == std::ssize(dims),
+          "dims must be ascending and adjacent");
+  Sizes joined;
+  for (size_t k = first; k < node.operands.size(); ++k) {
+    require_index(operand(node, k));
+    auto more = broadcast(joined, operand(node, k).sizes);
+    require(more.has_value(), "the indices do not broadcast");
+    joined = std::move(*more);
+  }
+  Sizes sizes = sizes_of(from);
+  sizes.erase(sizes.begin() + dims.front(), sizes.begin() + dims.back() + 1);
+  sizes.insert(sizes.begin() + dims.front(), joined.begin(), joined.end());
+  return sizes;
+}
+
+void check_update(const Node& node) {
+  const Type& from = operand(node, 0);
+  const Type& changes = operand(node, 1);
+  require(from.dtype == result(node).dtype && changes.dtype == from.dtype,
+          "operands 0 and 1 need the result's dtype");
+  require_sizes(result(node), sizes_of(from));
+  constexpr std::string_view words[] = {"set", "add", "mul", "max", "min"};
+  const std::string_view combine = node.text_attr("combine");
+  require(std::ranges::find(words, combine) != std::end(words), "combine must be set, add, mul, max or min");
+  require(combine == "set" || compute_dtype(from.dtype) == from.dtype,
+          "combining needs a dtype that is computed in: cast f16 and bf16 before and after");
+  if (node.op == Op::index_put) return require_sizes(changes, indexed_sizes(node, 2), "operand 1");
+  require_index(operand(node, 2));
+  const int64_t dim = dim_attr(node, from.rank());
+  require_sizes(operand(node, 2), sizes_of(changes), "index");
+  require(changes.rank() == from.rank(), "operand 1 must have the rank of operand 0");
+  for (int64_t k = 0; k < from.rank(); ++k)
+    require(k == dim || changes.sizes[k] <= from.sizes[k], "operand 1 is longer than operand 0");
+}
+
 void check_gather(const Node& node) {
   const Type& from = operand(node, 0);
   const Type& index = operand(node, 1);
@@ -230,21 +285,7 @@ void check_gather(const Node& node) {
       wanted = sizes_of(index);
       break;
     }
-    case Op::index: {
-      const auto dims = node.ints_attr("dims");
-      require(!dims.empty() && dims.size() + 1 == node.operands.size(), "dims must name one dimension an index");
-      require(ascending_dims(dims, from.rank()) && dims.back() - dims.front() + 1 == std::ssize(dims),
-              "dims must be ascending and adjacent");
-      Sizes joined;
-      for (size_t k = 1; k < node.operands.size(); ++k) {
-        auto more = broadcast(joined, operand(node, k).sizes);
-        require(more.has_value(), "the indices do not broadcast");
-        joined = std::move(*more);
-      }
-      wanted.erase(wanted.begin() + dims.front(), wanted.begin() + dims.back() + 1);
-      wanted.insert(wanted.begin() + dims.front(), joined.begin(), joined.end());
-      break;
-    }
+    case Op::index: wanted = indexed_sizes(node, 1); break;
     default: BRAZE_CHECK(false, "the verifier lacks a rule for ", info(node.op).name);
   }
   require_sizes(result(node), wanted);
@@ -375,6 +416,7 @@ void check(const Node& node) {
     case OpKind::Pad: return check_pad(node);
     case OpKind::Scatter: return check_slice_scatter(node);
     case OpKind::Gather: return check_gather(node);
+    case OpKind::Update: return check_update(node);
     case OpKind::Reduction: return check_reduction(node);
     case OpKind::Scan:
       if (node.op == Op::cumargmax || node.op == Op::cumargmin)

@@ -55,7 +55,7 @@ bool stands_alone(const Node* node) {
   if (node->op == Op::cat || ir::info(node->op).kind == OpKind::Scan) return true;
   for (const Value* operand : node->operands)
     if (operand->type->numel() == 0) return true;
-  return node->results[0].type->numel() == 0;
+  return ir::info(node->op).kind == OpKind::Update || node->results[0].type->numel() == 0;
 }
 
 /// Adds nodes to a copy of a group; the caller keeps the copy if every step returned true.
@@ -313,7 +313,8 @@ class Former {
     if (facts_.escapes(value)) return true;
     for (const Node* consumer : facts_.consumers(value)) {
       const OpKind kind = ir::info(consumer->op).kind;
-      if (kind == OpKind::Library || kind == OpKind::Concat || kind == OpKind::Scan) return true;
+      if (kind == OpKind::Library || kind == OpKind::Concat || kind == OpKind::Scan || kind == OpKind::Update)
+        return true;
       const uint32_t random = random_access_operands(consumer);
       for (size_t k = 0; k < consumer->operands.size(); ++k)
         if ((random >> k & 1) && facts_.windows.base(consumer->operands[k]) == value) return true;

@@ -121,6 +121,7 @@ class Lowering {
       for (const Node* member : group.nodes) memory_of(&member->results[0]);
       return;
     }
+    if (ir::info(node->op).kind == OpKind::Update) return add_update(node);
     if (node->op == Op::cat) return add_cat(node);
     add_kernel(
         ir::info(node->op).kind == OpKind::Scan ? build_scan(node, facts_) : build_kernel(group, facts_, options_),
@@ -137,6 +138,13 @@ class Lowering {
       add_kernel(build_copy(windows_.of(operand), to, options_), {node});
       to.offset += operand->type->sizes[dim] * to.strides[dim];
     }
+  }
+
+  void add_update(const Node* node) {
+    const Value* result = &node->results[0];
+    const Window& from = windows_.of(node->operands[0]);
+    add_kernel(build_copy(from, {result, from.sizes, windows_.storage(result), 0}, options_), {node});
+    if (node->operands[1]->type->numel() != 0) add_kernel(build_update(node, facts_), {node});
   }
 
   void add_kernel(KernelDraft draft, std::vector<const Node*> fused) {

@@ -32,4 +32,7 @@ KernelDraft build_copy(const Window& from, const Window& to, const LoweringOptio
 /// Running sums along one axis: the axis is a serial loop.
 KernelDraft build_scan(const ir::Node* scan, const Facts& facts);
 
+/// The updates of a scatter or index_put, into a result that holds operand 0 already.
+KernelDraft build_update(const ir::Node* update, const Facts& facts);
+
 }  // namespace braze::loops

@@ -101,6 +101,21 @@ std::vector<NestBuilder::Index> NestBuilder::back_through(const Node* view, cons
         index.affine.offset.constant = from[static_cast<size_t>(dim)] - 1 - index.affine.offset.constant;
       }
       return out;
+    case Op::index_map: {
+      const auto origin = view->ints_attr("origin"), map = view->ints_attr("map");
+      for (size_t d = 0; d < from.size(); ++d) {
+        out[d].affine.offset = Extent(origin[d]);
+        for (size_t k = 0; k < to.size(); ++k) {
+          const int64_t factor = map[d * to.size() + k];
+          if (factor == 0) continue;
+          for (const Affine::Term& term : place[k].affine.terms)
+            out[d].affine.add(factor * term.factor.constant, term.value);
+          out[d].affine.offset.constant += factor * place[k].affine.offset.constant;
+          out[d].level = std::max(out[d].level, place[k].level);
+        }
+      }
+      return out;
+    }
     default: break;
   }
   BRAZE_CHECK(view->op == Op::reshape, "not a view: ", ir::info(view->op).name);

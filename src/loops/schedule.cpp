@@ -55,6 +55,8 @@ std::vector<LoopAxis> collapse(const std::vector<size_t>& order, const Leaves& l
   return axes;
 }
 
+constexpr int64_t short_axis = 8;  ///< Fewer lanes than a vector waste most of it.
+
 /// How much traffic runs contiguously along an axis.
 int64_t lane_value(const LoopAxis& axis, const std::vector<AccessPattern>& accesses) {
   int64_t value = 0;
@@ -65,7 +67,6 @@ int64_t lane_value(const LoopAxis& axis, const std::vector<AccessPattern>& acces
     else if (stride == 0)
       value += access.weight / 8;
   }
-  constexpr int64_t short_axis = 8;  // fewer lanes than a vector waste most of it
   return axis.size < short_axis ? value / (short_axis / std::max<int64_t>(1, axis.size)) : value;
 }
 
@@ -107,7 +108,10 @@ LoopNest make_nest(const Leaves& leaves, const std::vector<AccessPattern>& acces
   };
   const auto [outer, outer_value] = best(nest.outer);
   const auto [reduced, reduced_value] = best(nest.reduced);
-  if (!nest.reduced.empty() && (nest.outer.empty() || reduced_value >= outer_value)) {
+  // Windows of a pooling: strided loads cost less than lanes without work and a sum over them at every result.
+  const bool short_rows = !nest.reduced.empty() && !nest.outer.empty() && nest.reduced[reduced].size < short_axis &&
+                          nest.outer[outer].size >= short_axis;
+  if (!nest.reduced.empty() && !short_rows && (nest.outer.empty() || reduced_value >= outer_value)) {
     nest.form = LoopNest::Form::rows;
     std::rotate(nest.reduced.begin() + static_cast<int64_t>(reduced),
                 nest.reduced.begin() + static_cast<int64_t>(reduced) + 1, nest.reduced.end());

@@ -77,6 +77,16 @@ std::optional<Window> apply_view(const ir::Node* view, const Window& operand) {
         result.strides[dim] = -operand.strides[dim];
       }
       return result;
+    case ir::Op::index_map: {
+      const auto origin = view->ints_attr("origin"), map = view->ints_attr("map");
+      result.strides.assign(type.sizes.size(), 0);
+      for (size_t d = 0; d < origin.size(); ++d) {
+        if (type.numel() != 0) result.offset += origin[d] * operand.strides[d];
+        for (size_t k = 0; k < type.sizes.size(); ++k)
+          result.strides[k] += map[d * type.sizes.size() + k] * operand.strides[d];
+      }
+      return result;
+    }
     default: break;
   }
   BRAZE_CHECK(false, "not a view: ", ir::info(view->op).name);

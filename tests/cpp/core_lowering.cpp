@@ -294,6 +294,44 @@ const Case cases[] = {
      "graph @g(%t: f32[9,5], %i: i64[4,3], %j: i64[6], %k: i64[9,2]) {\n %0 = embedding %t, %i : f32[4,3,5]\n"
      " %1 = index_select %t, %j, dim=1 : f32[9,6]\n %2 = gather %t, %k, dim=1 : f32[9,2]\n"
      " %3 = index %t, %j, dims=[0] : f32[6,5]\n return %0, %1, %2, %3\n}"},
+    {"a diagonal",
+     "graph @g(%x: f32[7,3,9]) {\n %0 = exp %x : f32[7,3,9]\n"
+     " %1 = index_map %0, origin=[1,0,0] map=[0,1,1,0,0,1] : f32[3,6]{9,28}\n"
+     " %2 = sum %1, dims=[1] keepdim=false : f32[3]\n return %1, %2\n}"},
+    {"sliding windows",
+     "graph @g(%x: f32[2,20,33]) {\n"
+     " %0 = index_map %x, origin=[0,0,0] map=[1,0,0,0,0,0,2,0,1,0,0,0,1,0,2] : f32[2,9,28,3,3]\n"
+     " %1 = amax %0, dims=[3,4] keepdim=false : f32[2,9,28]\n %2 = argmax %0, dims=[3,4] keepdim=false : "
+     "i64[2,9,28]\n"
+     " %3 = sum %0, dims=[3,4] keepdim=false : f32[2,9,28]\n return %1, %2, %3\n}"},
+    {"windows of a counter",
+     "graph @g(%x: i64[5,3]) {\n %0 = iota : i64[9]\n %1 = index_map %0, origin=[0] map=[2,0] : i64[5,3]\n"
+     " %2 = add %x, %1 : i64[5,3]\n return %2\n}"},
+    {"scatter along rows and columns",
+     "graph @g(%x: f32[9,70], %y: f32[6,70], %i: i64[6,70], %z: bf16[9,4], %j: i32[9,2], %w: bf16[9,2]) {\n"
+     " %0 = scatter %x, %y, %i, dim=0 combine=\"set\" : f32[9,70]\n"
+     " %1 = scatter %x, %y, %i, dim=0 combine=\"add\" : f32[9,70]\n"
+     " %2 = scatter %z, %w, %j, dim=1 combine=\"set\" : bf16[9,4]\n return %0, %1, %2\n}"},
+    {"scatter of one row over many columns",
+     "graph @g(%x: f32[3,9000], %y: f32[5,9000], %i: i64[5]) {\n %0 = reshape %i : i64[5,1]\n"
+     " %1 = expand %0 : i64[5,9000]{1,0}\n %2 = neg %y : f32[5,9000]\n"
+     " %3 = scatter %x, %2, %1, dim=0 combine=\"mul\" : f32[3,9000]\n return %3\n}"},
+    {"the last of equal places counts",
+     "graph @g(%x: f32[4], %i: i64[40]) {\n %0 = iota : i64[40]\n %1 = cast %0 : f32[40]\n"
+     " %2 = scatter %x, %1, %i, dim=0 combine=\"set\" : f32[4]\n"
+     " %3 = scatter %x, %1, %i, dim=0 combine=\"max\" : f32[4]\n"
+     " %4 = scatter %x, %1, %i, dim=0 combine=\"min\" : f32[4]\n return %2, %3, %4\n}"},
+    {"index_put",
+     "graph @g(%x: f32[2,5,6,3], %y: f32[2,7,3], %i: i64[7], %j: i64[], %k: i64[4,1], %l: i32[3], %z: "
+     "f32[2,4,3,6,3]) {\n"
+     " %0 = index_put %x, %y, %i, %j, dims=[1,2] combine=\"add\" : f32[2,5,6,3]\n"
+     " %1 = scalar value=-1 : i64[]\n %2 = mul %k, %1 : i64[4,1]\n %3 = add %2, %1 : i64[4,1]\n"
+     " %4 = expand %l : i32[4,3]{0,1}\n %5 = cast %4 : i64[4,3]\n %6 = add %5, %3 : i64[4,3]\n"
+     " %7 = index_put %x, %z, %6, dims=[1] combine=\"set\" : f32[2,5,6,3]\n return %0, %7\n}"},
+    {"one number put at many places",
+     "graph @g(%x: f32[6,4], %i: i64[3]) {\n %0 = scalar value=2.5 : f32[]\n %1 = expand %0 : f32[3,4]{0,0}\n"
+     " %2 = expand %0 : f32[6,4]{0,0}\n %3 = index_put %2, %1, %i, dims=[0] combine=\"add\" : f32[6,4]\n"
+     " %4 = add %3, %x : f32[6,4]\n return %4\n}"},
     {"running sum", "graph @g(%x: f32[5,30]) {\n %0 = cumsum %x, dim=1 : f32[5,30]\n return %0\n}"},
     {"running sum down",
      "graph @g(%x: f32[30,5]) {\n %0 = exp %x : f32[30,5]\n %1 = cumsum %0, dim=0 : f32[30,5]\n"

@@ -179,6 +179,7 @@ class Interpreter {
       case OpKind::Source: return iota(node);
       case OpKind::Pad: return pad(node);
       case OpKind::Scatter: return scatter(node);
+      case OpKind::Update: return update(node);
       case OpKind::Reduction: return reduction(node);
       case OpKind::Scan: return scan(node);
       default: return composite(node);
@@ -206,6 +207,7 @@ class Interpreter {
     const Elements& from = in(node, 0);
     const auto from_sizes = sizes(node, 0);
     if (node.op == Op::reshape) return set(node, 0, from);
+    if (node.op == Op::index_map) return index_map(node);
     Elements out;
     for_each_position(node.results[0].type->sizes, [&](const Sizes& position, int64_t) {
       Sizes at = position;
@@ -216,6 +218,47 @@ class Interpreter {
       if (node.op == Op::flip)
         for (const int64_t dim : node.ints_attr("dims")) at[dim] = from_sizes[dim] - 1 - position[dim];
       out.push_back(from[broadcast_index(at, from_sizes)]);
+    });
+    set(node, 0, out);
+  }
+
+  void index_map(Node& node) {
+    Elements out;
+    const auto origin = node.ints_attr("origin"), map = node.ints_attr("map");
+    for_each_position(node.results[0].type->sizes, [&](const Sizes& position, int64_t) {
+      Sizes at(origin.begin(), origin.end());
+      for (size_t d = 0; d < at.size(); ++d)
+        for (size_t k = 0; k < position.size(); ++k) at[d] += map[d * position.size() + k] * position[k];
+      out.push_back(in(node, 0)[broadcast_index(at, sizes(node, 0))]);
+    });
+    set(node, 0, out);
+  }
+
+  /// scatter and index_put.
+  void update(Node& node) {
+    Elements out = in(node, 0);
+    const std::string_view combine = node.text_attr("combine");
+    const bool full = node.op == Op::scatter;
+    const auto first = static_cast<size_t>(full ? node.int_attr("dim") : node.ints_attr("dims")[0]);
+    const size_t indexed = full ? 1 : node.ints_attr("dims").size();
+    const size_t index_rank = sizes(node, 1).size() + indexed - sizes(node, 0).size();
+    for_each_position(sizes(node, 1), [&](const Sizes& position, int64_t flat) {
+      const Sizes part(position.begin() + static_cast<int64_t>(first),
+                       position.begin() + static_cast<int64_t>(first + index_rank));
+      Sizes at(position.begin(), position.begin() + static_cast<int64_t>(first));
+      for (size_t k = 2; k < node.operands.size(); ++k) {
+        const auto index =
+            static_cast<int64_t>(in(node, k)[broadcast_index(full ? position : part, sizes(node, k))]);
+        at.push_back(index < 0 ? index + sizes(node, 0)[at.size()] : index);
+      }
+      at.insert(at.end(), position.begin() + static_cast<int64_t>(first + index_rank), position.end());
+      double& element = out[broadcast_index(at, sizes(node, 0))];
+      const double value = in(node, 1)[flat];
+      if (combine == "set") element = value;
+      if (combine == "add") element = round_value(element + value, node.results[0].type->dtype);
+      if (combine == "mul") element = round_value(element * value, node.results[0].type->dtype);
+      if (combine == "max") element = extreme({element, value}, 1);
+      if (combine == "min") element = extreme({element, value}, -1);
     });
     set(node, 0, out);
   }

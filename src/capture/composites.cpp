@@ -1,0 +1,52 @@
+// Composite operators of PyTorch that read the data of a tensor by its pointer, above the dispatch key of the
+// tracer. On tracers other ways are taken, which PyTorch has for tensor subclasses and for lists; any other tensor
+// gets PyTorch's own function.
+#include <ATen/ATen.h>
+#include <ATen/ops/ctc_loss_native.h>
+#include <ATen/ops/max_pool1d_native.h>
+#include <ATen/ops/tensor_split_native.h>
+#include <torch/library.h>
+
+#include "capture/tracer_tensor.h"
+
+namespace braze::capture {
+namespace {
+
+/// Each element as item() reads it: from the example, with a warning that it is frozen.
+std::vector<int64_t> frozen(const at::Tensor& tensor) {
+  std::vector<int64_t> numbers;
+  const at::Tensor flat = tensor.reshape({-1});
+  for (int64_t k = 0; k < flat.numel(); ++k) numbers.push_back(flat[k].item<int64_t>());
+  return numbers;
+}
+
+at::Tensor max_pool1d(const at::Tensor& self, at::IntArrayRef kernel, at::IntArrayRef stride,
+                      at::IntArrayRef padding, at::IntArrayRef dilation, bool ceil_mode) {
+  if (!as_tracer(self)) return at::native::max_pool1d(self, kernel, stride, padding, dilation, ceil_mode);
+  return std::get<0>(at::max_pool1d_with_indices(self, kernel, stride, padding, dilation, ceil_mode));
+}
+
+std::vector<at::Tensor> tensor_split(const at::Tensor& self, const at::Tensor& where, int64_t dim) {
+  if (!as_tracer(where) || where.dim() != 1) return at::native::tensor_split(self, where, dim);
+  return at::tensor_split(self, frozen(where), dim);
+}
+
+at::Tensor ctc_loss(const at::Tensor& log_probs, const at::Tensor& targets, const at::Tensor& input_lengths,
+                    const at::Tensor& target_lengths, int64_t blank, int64_t reduction, bool zero_infinity) {
+  if (!as_tracer(input_lengths) && !as_tracer(target_lengths))
+    return at::native::ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity);
+  // The form with lists makes a tensor of the lengths by its pointer, but only to take the mean.
+  const at::Tensor loss = at::ctc_loss(log_probs, targets, frozen(input_lengths), frozen(target_lengths), blank,
+                                       at::Reduction::None, zero_infinity);
+  if (reduction == at::Reduction::Mean) return (loss / target_lengths.to(loss.scalar_type()).clamp_min(1)).mean();
+  return reduction == at::Reduction::Sum ? loss.sum() : loss;
+}
+
+TORCH_LIBRARY_IMPL(aten, AutogradCPU, library) {
+  library.impl("max_pool1d", max_pool1d);
+  library.impl("tensor_split.tensor_indices_or_sections", tensor_split);
+  library.impl("ctc_loss.Tensor", ctc_loss);
+}
+
+}  // namespace
+}  // namespace braze::capture

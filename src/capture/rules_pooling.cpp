@@ -1,0 +1,416 @@
+// Average and maximum pooling: windows of the padded input as dimensions of their own, which a reduction removes.
+//   [N,C,H,W]  ->  pad  ->  index_map to [N,C,OH,OW,KH,KW]  ->  sum or amax over KH,KW
+// Adaptive windows of unlike sizes are read by index tensors instead.
+#include <algorithm>
+#include <limits>
+
+#include "capture/arithmetic.h"
+
+namespace braze::capture {
+namespace {
+
+/// One spatial dimension: window o covers the input at o*stride - pad + k*dilation.
+struct Axis {
+  int64_t size, kernel, stride, pad, dilation, out;
+  int64_t start(int64_t o) const { return o * stride - pad; }
+};
+using Axes = c10::SmallVector<Axis, 3>;
+
+/// As pooling_output_shape in ATen/native/Pool.h.
+bool set_output(Axis& axis, bool ceil) {
+  const int64_t reach = axis.dilation * (axis.kernel - 1) + 1;
+  if (axis.kernel < 1 || axis.stride < 1 || axis.dilation < 1 || axis.pad < 0 || 2 * axis.pad > reach) return false;
+  const int64_t room = axis.size + 2 * axis.pad - reach + (ceil ? axis.stride - 1 : 0);
+  if (room < 0) return false;
+  axis.out = room / axis.stride + 1;
+  if (ceil && (axis.out - 1) * axis.stride >= axis.size + axis.pad) --axis.out;
+  return axis.out > 0;
+}
+
+/// What all poolings begin with: the input's last `n` dimensions, the layout of the result.
+struct Input {
+  Operand x;
+  size_t lead;  ///< Dimensions before the spatial ones.
+  c10::MemoryFormat format;
+  Axes axes;
+
+  Sizes result_sizes() const {
+    Sizes sizes(x.sizes.begin(), x.sizes.begin() + static_cast<int64_t>(lead));
+    for (const Axis& axis : axes) sizes.push_back(axis.out);
+    return sizes;
+  }
+  const ir::Type* result(Call& call, ScalarType dtype) const {
+    const Sizes sizes = result_sizes();
+    return call.type(dtype, sizes, format_strides(sizes, format));
+  }
+  /// The dimensions that windows have after those of the result.
+  Sizes window_dims() const {
+    Sizes dims;
+    for (size_t k = 0; k < axes.size(); ++k) dims.push_back(static_cast<int64_t>(lead + axes.size() + k));
+    return dims;
+  }
+};
+
+std::optional<Input> input_of(Call& call, size_t n) {
+  auto x = call.operand(0);
+  if (!x || x->is_number()) return std::nullopt;
+  const size_t rank = x->sizes.size();
+  if (rank != n + 1 && rank != n + 2) return std::nullopt;
+  for (size_t k = rank == n + 2; k < rank; ++k)  // only a batch may be empty
+    if (x->sizes[k] == 0) return std::nullopt;
+  const c10::MemoryFormat format = suggested_format(*x);
+  if (format != c10::MemoryFormat::Contiguous && n != 2) return std::nullopt;
+  Input input{std::move(*x), rank - n, format, {}};
+  for (size_t k = 0; k < n; ++k) input.axes.push_back({input.x.sizes[input.lead + k], 1, 1, 0, 1, 1});
+  return input;
+}
+
+/// One number a dimension; a single one stands for all.
+std::optional<Sizes> per_dimension(Sizes values, size_t n) {
+  if (values.size() == 1) values.assign(n, values[0]);
+  if (values.size() != n) return std::nullopt;
+  return values;
+}
+
+/// Kernel, stride (empty: the kernel), padding and dilation as arguments. -1: not an argument.
+bool read_axes(Call& call, Input& input, int kernel, int stride, int pad, int dilation, bool ceil) {
+  const size_t n = input.axes.size();
+  const auto kernels = per_dimension(call.ints(kernel), n);
+  Sizes given = call.ints(stride);
+  const auto strides = given.empty() ? kernels : per_dimension(given, n);
+  const auto pads = per_dimension(call.ints(pad), n);
+  const auto dilations = dilation < 0 ? std::optional(Sizes(n, 1)) : per_dimension(call.ints(dilation), n);
+  if (!kernels || !strides || !pads || !dilations) return false;
+  for (size_t k = 0; k < n; ++k) {
+    Axis& axis = input.axes[k];
+    axis = {axis.size, (*kernels)[k], (*strides)[k], (*pads)[k], (*dilations)[k], 0};
+    if (!set_output(axis, ceil)) return false;
+  }
+  return true;
+}
+
+/// [lead..., out..., kernel...] of `value`, with `fill` where windows reach beyond it.
+ir::Value* windows(Arithmetic& a, const Input& input, ir::Value* value, const c10::Scalar& fill) {
+  const size_t n = input.axes.size(), rank = input.lead + n, columns = rank + n;
+  Sizes low(rank, 0), high(rank, 0), sizes = input.result_sizes();
+  const Sizes origin(rank, 0);
+  std::vector<int64_t> map(rank * columns, 0);
+  for (size_t k = 0; k < input.lead; ++k) map[k * columns + k] = 1;
+  for (size_t k = 0; k < n; ++k) {
+    const Axis& axis = input.axes[k];
+    const size_t dim = input.lead + k;
+    low[dim] = axis.pad;
+    high[dim] = std::max<int64_t>(0, axis.start(axis.out - 1) + axis.dilation * (axis.kernel - 1) + 1 - axis.size);
+    map[dim * columns + dim] = axis.stride;
+    map[dim * columns + dim + n] = axis.dilation;
+    sizes.push_back(axis.kernel);
+  }
+  return a.index_map(a.pad(value, low, high, fill), origin, map, sizes);
+}
+
+/// `value` of [out] along spatial dimension k of the result.
+ir::Value* along_result(Arithmetic& a, const Input& input, ir::Value* value, size_t k) {
+  return a.along(value, k, input.axes.size());
+}
+
+/// Elements that count in each window, all dimensions together; of the computing type.
+ir::Value* window_counts(Arithmetic& a, const Input& input, bool with_padding, DType dtype) {
+  ir::Value* product = nullptr;
+  for (size_t k = 0; k < input.axes.size(); ++k) {
+    const Axis& axis = input.axes[k];
+    std::vector<double> counts;
+    for (int64_t o = 0; o < axis.out; ++o) {
+      int64_t begin = axis.start(o), end = std::min(begin + axis.kernel, axis.size + axis.pad);
+      if (!with_padding) begin = std::max<int64_t>(begin, 0), end = std::min(end, axis.size);
+      counts.push_back(static_cast<double>(end - begin));
+    }
+    const bool same = std::ranges::all_of(counts, [&](double count) { return count == counts[0]; });
+    ir::Value* length =
+        same ? a.number(dtype, counts[0]) : along_result(a, input, a.constant(counts, to_scalar_type(dtype)), k);
+    product = product ? a.op(Op::mul, product, length) : length;
+  }
+  return product;
+}
+
+/// avg_poolNd(input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override); variant is N.
+bool average_pool(Call& call, const RuleRow& row) {
+  auto input = input_of(call, row.variant);
+  if (!input || !c10::isFloatingType(input->x.dtype)) return false;
+  if (!read_axes(call, *input, 1, 2, 3, -1, call.flag(4))) return false;
+  if (call.has(6) && call.integer(6) == 0) return false;
+  Arithmetic a(call);
+  const DType dtype = computing_dtype(input->x.dtype);
+  ir::Value* sum = a.reduce(Op::sum, windows(a, *input, call.cast(input->x.value, dtype), 0), input->window_dims());
+  ir::Value* count = call.has(6) ? a.number(dtype, call.integer(6)) : window_counts(a, *input, call.flag(5), dtype);
+  return call.give(call.copy(a.op(Op::div, sum, count), input->result(call, input->x.dtype)));
+}
+
+/// Less than or equal to every element.
+c10::Scalar lowest(ScalarType dtype) {
+  if (c10::isFloatingType(dtype)) return -std::numeric_limits<double>::infinity();
+  switch (dtype) {
+    case ScalarType::Long: return std::numeric_limits<int64_t>::lowest();
+    case ScalarType::Int: return std::numeric_limits<int32_t>::lowest();
+    case ScalarType::Short: return std::numeric_limits<int16_t>::lowest();
+    case ScalarType::Char: return std::numeric_limits<int8_t>::lowest();
+    default: return 0;
+  }
+}
+
+/// Which element of its window is the largest, numbered row-major; of several NaN the last, as eager's loop finds.
+ir::Value* place_of_largest(Arithmetic& a, const Input& input, ir::Value* window, ir::Value* largest) {
+  ir::Value* place = a.reduce(Op::argmax, window, input.window_dims());
+  if (!c10::isFloatingType(input.x.dtype)) return place;
+  int64_t elements = 1;
+  for (const Axis& axis : input.axes) elements *= axis.kernel;
+  ir::Value* from_end = a.reduce(Op::argmax, a.flip(window, input.window_dims()), input.window_dims());
+  ir::Value* last = a.op(Op::sub, a.number(DType::i64, elements - 1), from_end);
+  return a.where(a.op(Op::isnan, largest), last, place);
+}
+
+/// The row-major index in the input of the `place` of a window; `position(k, step)` is the input's index along
+/// dimension k for a step in the window.
+template <typename Position>
+ir::Value* input_index(Arithmetic& a, const Input& input, ir::Value* place, Position&& position) {
+  ir::Value* flat = nullptr;
+  c10::SmallVector<ir::Value*, 3> steps(input.axes.size());
+  for (size_t k = input.axes.size(); k-- > 1;) {
+    ir::Value* size = a.number(DType::i64, input.axes[k].kernel);
+    ir::Value* rest = a.op(Op::floor_div, place, size);
+    steps[k] = a.op(Op::sub, place, a.op(Op::mul, rest, size));
+    place = rest;
+  }
+  steps[0] = place;
+  for (size_t k = 0; k < input.axes.size(); ++k) {
+    ir::Value* index = position(k, steps[k]);
+    flat = flat ? a.op(Op::add, a.op(Op::mul, flat, a.number(DType::i64, input.axes[k].size)), index) : index;
+  }
+  return flat;
+}
+
+/// max_poolNd_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode); variant is N.
+bool max_pool(Call& call, const RuleRow& row) {
+  auto input = input_of(call, row.variant);
+  if (!input || input->x.dtype == ScalarType::Bool || !read_axes(call, *input, 1, 2, 3, 4, call.flag(5)))
+    return false;
+  Arithmetic a(call);
+  ir::Value* window = windows(a, *input, input->x.value, lowest(input->x.dtype));
+  ir::Value* largest = a.reduce(Op::amax, window, input->window_dims());
+  call.give(call.copy(largest, input->result(call, input->x.dtype)));
+  // Where all elements are the lowest number, the first in the input is meant, not the padding before it.
+  const auto position = [&](size_t k, ir::Value* step) {
+    const Axis& axis = input->axes[k];
+    std::vector<int64_t> starts, first_steps;
+    for (int64_t o = 0; o < axis.out; ++o) {
+      starts.push_back(axis.start(o));
+      first_steps.push_back((std::max<int64_t>(-starts.back(), 0) + axis.dilation - 1) / axis.dilation);
+    }
+    if (axis.pad > 0) step = a.op(Op::maximum, step, along_result(a, *input, a.constant(first_steps), k));
+    if (axis.dilation > 1) step = a.op(Op::mul, step, a.number(DType::i64, axis.dilation));
+    return a.op(Op::add, step, along_result(a, *input, a.constant(starts), k));
+  };
+  ir::Value* index = input_index(a, *input, place_of_largest(a, *input, window, largest), position);
+  return call.give(call.copy(index, input->result(call, ScalarType::Long)));
+}
+
+// ---- adaptive pooling: window o of a dimension covers floor(o*size/out) ... ceil((o+1)*size/out)
+
+struct AdaptiveAxis {
+  std::vector<int64_t> starts,
+      places;  ///< Of each window; of each of its `kernel` elements, the last one repeated.
+  std::vector<double> counts;
+};
+
+AdaptiveAxis adaptive_axis(Axis& axis, int64_t out) {
+  AdaptiveAxis windows;
+  axis.out = out;
+  for (int64_t o = 0; o < out; ++o) {
+    windows.starts.push_back(o * axis.size / out);
+    windows.counts.push_back(static_cast<double>(((o + 1) * axis.size + out - 1) / out - windows.starts.back()));
+    axis.kernel = std::max(axis.kernel, static_cast<int64_t>(windows.counts.back()));
+  }
+  for (int64_t o = 0; o < out; ++o)
+    for (int64_t k = 0; k < axis.kernel; ++k)
+      windows.places.push_back(windows.starts[o] + std::min(k, static_cast<int64_t>(windows.counts[o]) - 1));
+  return windows;
+}
+
+/// The windows of an adaptive pooling, and what is known of them along each dimension.
+struct Adaptive {
+  ir::Value* window;  ///< [lead..., out..., kernel...]
+  c10::SmallVector<AdaptiveAxis, 3> axes;
+};
+
+std::optional<Adaptive> adaptive_windows(Call& call, Arithmetic& a, Input& input, ir::Value* value) {
+  const size_t n = input.axes.size();
+  const auto out = per_dimension(call.ints(1), n);
+  if (!out) return std::nullopt;
+  Adaptive adaptive{nullptr, {}};
+  bool regular = true;
+  for (size_t k = 0; k < n; ++k) {
+    if ((*out)[k] < 1) return std::nullopt;
+    adaptive.axes.push_back(adaptive_axis(input.axes[k], (*out)[k]));
+    regular &= input.axes[k].size % (*out)[k] == 0;
+    input.axes[k].stride = input.axes[k].kernel;
+  }
+  if (regular) {
+    adaptive.window = windows(a, input, value, 0);
+    return adaptive;
+  }
+  c10::SmallVector<ir::Value*, 3> indices;
+  for (size_t k = 0; k < n; ++k) {
+    Sizes shape(2 * n, 1);
+    shape[k] = input.axes[k].out;
+    shape[n + k] = input.axes[k].kernel;
+    indices.push_back(a.reshape(a.constant(adaptive.axes[k].places), shape));
+  }
+  adaptive.window = a.index(value, static_cast<int64_t>(input.lead), {indices.data(), indices.size()});
+  return adaptive;
+}
+
+/// _adaptive_avg_poolNd(self, output_size); variant is N.
+bool adaptive_average(Call& call, const RuleRow& row) {
+  auto input = input_of(call, row.variant);
+  if (!input || !c10::isFloatingType(input->x.dtype)) return false;
+  Arithmetic a(call);
+  const DType dtype = computing_dtype(input->x.dtype);
+  const auto adaptive = adaptive_windows(call, a, *input, call.cast(input->x.value, dtype));
+  if (!adaptive) return false;
+  const size_t n = input->axes.size();
+  ir::Value* window = adaptive->window;
+  c10::SmallVector<ir::Value*, 3> counts;
+  for (size_t k = 0; k < n; ++k) {
+    const auto& lengths = adaptive->axes[k].counts;
+    const auto kernel = static_cast<double>(input->axes[k].kernel);
+    if (std::ranges::all_of(lengths, [&](double length) { return length == kernel; })) {
+      counts.push_back(a.number(dtype, kernel));
+      continue;
+    }
+    ir::Value* count = along_result(a, *input, a.constant(lengths, to_scalar_type(dtype)), k);
+    counts.push_back(count);
+    std::vector<double> present;
+    for (const double length : lengths)
+      for (int64_t j = 0; j < input->axes[k].kernel; ++j) present.push_back(static_cast<double>(j) < length);
+    Sizes shape(2 * n, 1);
+    shape[k] = input->axes[k].out;
+    shape[n + k] = input->axes[k].kernel;
+    ir::Value* mask = a.reshape(a.constant(present, to_scalar_type(dtype)), shape);
+    window = a.where(a.op(Op::ne, mask, a.number(dtype, 0)), window, a.number(dtype, 0));
+  }
+  ir::Value* mean = a.reduce(Op::sum, window, input->window_dims());
+  for (ir::Value* count : counts) mean = a.op(Op::div, mean, count);
+  return call.give(call.copy(mean, input->result(call, input->x.dtype)));
+}
+
+/// adaptive_max_poolNd(self, output_size); variant is N.
+bool adaptive_max(Call& call, const RuleRow& row) {
+  auto input = input_of(call, row.variant);
+  if (!input || input->x.dtype == ScalarType::Bool) return false;
+  Arithmetic a(call);
+  const auto adaptive = adaptive_windows(call, a, *input, input->x.value);
+  if (!adaptive) return false;
+  ir::Value* largest = a.reduce(Op::amax, adaptive->window, input->window_dims());
+  call.give(call.copy(largest, input->result(call, input->x.dtype)));
+  const auto position = [&](size_t k, ir::Value* step) {
+    const AdaptiveAxis& axis = adaptive->axes[k];
+    std::vector<int64_t> lasts;
+    for (size_t o = 0; o < axis.starts.size(); ++o) lasts.push_back(static_cast<int64_t>(axis.counts[o]) - 1);
+    step = a.op(Op::minimum, step, along_result(a, *input, a.constant(lasts), k));
+    return a.op(Op::add, step, along_result(a, *input, a.constant(axis.starts), k));
+  };
+  ir::Value* index = input_index(a, *input, place_of_largest(a, *input, adaptive->window, largest), position);
+  return call.give(call.copy(index, input->result(call, ScalarType::Long)));
+}
+
+// ---- im2col and col2im
+
+/// The axes of (kernel_size, dilation, padding, stride), arguments `first` and on, over a plane.
+std::optional<Axes> sliding_axes(Call& call, size_t first, c10::IntArrayRef plane) {
+  const Sizes kernel = call.ints(first), dilation = call.ints(first + 1), pad = call.ints(first + 2),
+              stride = call.ints(first + 3);
+  Axes axes;
+  for (size_t k = 0; k < 2; ++k) {
+    if (kernel.size() != 2 || dilation.size() != 2 || pad.size() != 2 || stride.size() != 2) return std::nullopt;
+    Axis axis{plane[k], kernel[k], stride[k], pad[k], dilation[k], 0};
+    const int64_t room = axis.size + 2 * axis.pad - (axis.dilation * (axis.kernel - 1) + 1);
+    if (axis.kernel < 1 || axis.stride < 1 || axis.dilation < 1 || axis.pad < 0 || room < 0) return std::nullopt;
+    axis.out = room / axis.stride + 1;
+    axes.push_back(axis);
+  }
+  return axes;
+}
+
+/// im2col(self [N,C,H,W], kernel_size, dilation, padding, stride): [N, C*KH*KW, OH*OW]
+bool im2col(Call& call, const RuleRow&) {
+  auto input = input_of(call, 2);
+  if (!input) return false;
+  auto axes = sliding_axes(call, 1, c10::IntArrayRef(input->x.sizes).slice(input->lead));
+  if (!axes) return false;
+  input->axes = std::move(*axes);
+  Arithmetic a(call);
+  ir::Value* value = windows(a, *input, input->x.value, 0);
+  Sizes order;
+  for (size_t k = 0; k < input->lead; ++k) order.push_back(static_cast<int64_t>(k));
+  const auto at = static_cast<int64_t>(input->lead);
+  order.append({at + 2, at + 3, at, at + 1});
+  const auto &h = input->axes[0], &w = input->axes[1];
+  Sizes sizes(input->x.sizes.begin(), input->x.sizes.begin() + at);
+  sizes.back() *= h.kernel * w.kernel;
+  sizes.push_back(h.out * w.out);
+  return call.give(call.copy(a.reshape(a.permute(value, order), sizes), call.contiguous(input->x.dtype, sizes)));
+}
+
+/// col2im(self [N, C*KH*KW, L], output_size, kernel_size, dilation, padding, stride): sums what im2col took apart.
+bool col2im(Call& call, const RuleRow&) {
+  const auto x = call.operand(0);
+  const Sizes plane = call.ints(1);
+  if (!x || x->is_number() || !c10::isFloatingType(x->dtype) || plane.size() != 2) return false;
+  const size_t lead = x->sizes.size() - 2;
+  const auto axes = x->sizes.size() == 2 || x->sizes.size() == 3 ? sliding_axes(call, 2, plane) : std::nullopt;
+  if (!axes) return false;
+  const auto &h = (*axes)[0], &w = (*axes)[1];
+  const int64_t kernel = h.kernel * w.kernel, blocks = h.out * w.out;
+  if (x->sizes[lead] % kernel != 0 || x->sizes[lead + 1] != blocks) return false;
+  const int64_t channels = x->sizes[lead] / kernel, batch = lead ? x->sizes[0] : 1;
+  // Where each element goes, in the padded plane.
+  const int64_t height = plane[0] + 2 * h.pad, width = plane[1] + 2 * w.pad;
+  std::vector<int64_t> places;
+  for (int64_t kh = 0; kh < h.kernel; ++kh)
+    for (int64_t kw = 0; kw < w.kernel; ++kw)
+      for (int64_t oh = 0; oh < h.out; ++oh)
+        for (int64_t ow = 0; ow < w.out; ++ow)
+          places.push_back((oh * h.stride + kh * h.dilation) * width + ow * w.stride + kw * w.dilation);
+  Arithmetic a(call);
+  const DType dtype = computing_dtype(x->dtype);
+  const int64_t planes = batch * channels;
+  ir::Value* zeros = a.expand(a.number(dtype, 0), {planes, height * width});
+  ir::Value* source = a.reshape(call.cast(x->value, dtype), {planes, kernel * blocks});
+  ir::Value* const index[] = {a.constant(places)};
+  ir::Value* sums = a.index_put(zeros, 1, index, source, "add");
+  sums = a.reshape(sums, {planes, height, width});
+  sums = a.slice(a.slice(sums, 1, h.pad, plane[0]), 2, w.pad, plane[1]);
+  Sizes sizes;
+  if (lead) sizes.push_back(batch);
+  sizes.append({channels, plane[0], plane[1]});
+  return call.give(call.copy(a.reshape(sums, sizes), call.contiguous(x->dtype, sizes)));
+}
+
+}  // namespace
+
+std::span<const RuleRow> pooling_rules() {
+  static constexpr RuleRow rows[] = {
+      {"avg_pool2d", average_pool, Op::sum, 2},
+      {"avg_pool3d", average_pool, Op::sum, 3},
+      {"max_pool2d_with_indices", max_pool, Op::amax, 2},
+      {"max_pool3d_with_indices", max_pool, Op::amax, 3},
+      {"_adaptive_avg_pool2d", adaptive_average, Op::sum, 2},
+      {"_adaptive_avg_pool3d", adaptive_average, Op::sum, 3},
+      {"adaptive_max_pool2d", adaptive_max, Op::amax, 2},
+      {"adaptive_max_pool3d", adaptive_max, Op::amax, 3},
+      {"im2col", im2col},
+      {"col2im", col2im},
+  };
+  return rows;
+}
+
+}  // namespace braze::capture
