@@ -58,8 +58,7 @@ const GuardRow& row(GuardKind kind) noexcept {
   return rows[static_cast<size_t>(kind)];
 }
 
-// ------------------------------------------------------------------------------------------------- constant,
-// identity
+// -------------------------------------------------------------------------------- constant, identity
 
 bool test_constant(const Expected& expected, PyObject* const* values, const Call&) noexcept {
   return same_scalar(expected.object, values[0]);
@@ -88,8 +87,7 @@ std::string explain_weak_identity(const Expected& expected, PyObject* const* val
   return explain_identity({.object = alive}, values, call, texts);
 }
 
-// ------------------------------------------------------------------------------------------------------ type,
-// length
+// -------------------------------------------------------------------------------- type, length
 
 bool test_type(const Expected& expected, PyObject* const* values, const Call&) noexcept {
   return reinterpret_cast<PyObject*>(Py_TYPE(values[0])) == expected.object;
@@ -111,8 +109,7 @@ std::string explain_length(const Expected& expected, PyObject* const* values, co
                 length < 0 ? was(values) : was(values, std::to_string(length)));
 }
 
-// ---------------------------------------------------------------------------------------------------------
-// dict_keys
+// ------------------------------------------------------------------------------------------- dict_keys
 
 bool KeyList::equals(const Payload& other) const noexcept {
   const auto& theirs = static_cast<const KeyList&>(other).keys;
@@ -145,8 +142,7 @@ std::string explain_dict_keys(const Expected& expected, PyObject* const* values,
   return concat("list(", texts[0], ") == ", list_text(theirs), was(values, list_text(ours)));
 }
 
-// ------------------------------------------------------------------------------------------------------------
-// absent
+// ---------------------------------------------------------------------------------------------- absent
 
 bool test_absent(const Expected& expected, PyObject* const* values, const Call& call) noexcept {
   return !load(*static_cast<const AbsentTarget*>(expected.payload)->target, values[0], call);
@@ -157,8 +153,7 @@ std::string explain_absent(const Expected& expected, PyObject* const* values, co
                 values ? was(values, describe(load(*target, values[0], call))) : std::string());
 }
 
-// ----------------------------------------------------------------------------------------------------------
-// function
+// -------------------------------------------------------------------------------------------- function
 
 FunctionParts::FunctionParts(PyObject* function)
     : code(Ref::borrow(as_function(function)->func_code)),
@@ -196,8 +191,7 @@ std::string explain_function(const Expected& expected, PyObject* const* values, 
   return concat(texts[0], ".", what, " is the object that it was, was another one");
 }
 
-// ------------------------------------------------------------------------------------------- same_object,
-// call_shape
+// -------------------------------------------------------------------------------- same_object, call_shape
 
 bool test_same_object(const Expected&, PyObject* const* values, const Call&) noexcept {
   return values[0] == values[1];

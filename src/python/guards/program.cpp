@@ -8,43 +8,20 @@
 // entries are the same objects, and only guards that the same object cannot fail (guards.def, `stable`) stand
 // there. Slots keep their values from check to check for that; one that is read again only then is alive, because
 // the dict that holds it is unchanged. Any other slot is written anew before it is read.
+//
+// The instructions of one root are a part; a part that has succeeded leaves a shortcut (shortcut.h).
 #include <algorithm>
 #include <array>
 
 #include "python/guards/guard.h"
+#include "python/guards/instructions.h"
 #include "python/guards/kinds.h"
-#include "python/guards/storage_access.h"
+#include "python/guards/shortcut.h"
 #include "support/error.h"
 
 namespace braze::guards {
 
 namespace {
-
-using Test = bool (*)(const Expected&, PyObject* const*, const Call&) noexcept;
-
-enum class Op : uint8_t {
-  load,        ///< slots[to] = load(*source, slots[from])
-  load_dict,   ///< The same for dict_of and
-  load_entry,  ///< dict_item by an exact str: most of what models are walked through.
-  test,        ///< Of slots[from].
-  gather,      ///< Of the slots of several sources, or of none.
-  type,        ///< Test of kind type, inline.
-  enter_dict,  ///< Skip to `to` if the dict in slots[from] has version `bits`.
-  enter_type,  ///< Likewise.
-  leave_dict,  ///< Remember the version of the dict in slots[from] in instruction `to`.
-  leave_type,
-};
-
-struct Instruction {
-  Op op;
-  bool ordered = false;  ///< enter_dict: the order of keys is asked for, which an OrderedDict's version leaves out.
-  uint32_t from = 0;
-  uint32_t to = 0;
-  uint32_t guard = 0;              ///< test, gather, type: number of the guard.
-  const Source* source = nullptr;  ///< load.
-  Test test = nullptr;
-  Expected expected = {};
-};
 
 constexpr uint32_t kNoSlot = UINT32_MAX;
 
@@ -75,16 +52,37 @@ bool is_stable(const Guard& guard) {
   return !(reinterpret_cast<PyTypeObject*>(guard.object.get())->tp_flags & Py_TPFLAGS_HEAPTYPE);
 }
 
+/// The instructions of one root, or some that have none.
+struct Part {
+  uint32_t begin, end;
+  const Source* root = nullptr;  ///< Null: no shortcut.
+  uint32_t root_slot = 0;
+  Shortcut shortcut = {};
+  // Recording costs as much as several checks. It waits twice as long each time that a recorded shortcut did not
+  // hold.
+  uint32_t wait = 1;  ///< Checks from now on until the next recording.
+  uint32_t patience = 1;
+};
+
+constexpr uint32_t kLongest = 1024;   // checks that a part waits at most before it records again
+constexpr uint32_t kWorthwhile = 12;  // instructions; fewer are run as they are
+
 }  // namespace
 
 struct GuardProgram::Impl {
   GuardSet set;
+  std::vector<Part> parts = {};
   std::vector<Instruction> code = {};
   std::vector<PyObject*> slots = {};                 ///< Borrowed; see above.
   std::vector<uint32_t> slot_of = {};                ///< By number of source.
   std::vector<uint32_t> wanted = {};                 ///< Slots.
   std::vector<std::vector<uint32_t>> gathered = {};  ///< Slots of a gathering guard, by guard.
   std::vector<PyObject*> scratch = {};               ///< For gathered values.
+
+  /// Runs a part. \returns ok or the number of the instruction that failed.
+  int32_t run(const Part& part, const Call& call) noexcept;
+  /// Records the shortcut of a part that has just succeeded, if it is time to.
+  void record(Part& part) noexcept;
 };
 
 namespace {
@@ -109,15 +107,19 @@ class Writer {
         test_state();
         state_tested = true;
       }
+      end_part();
       write_node(root);
+      end_part(root);
     }
     if (!state_tested) test_state();
     for (const uint32_t guard : many_) gather(guard);
+    end_part();
   }
 
-  std::vector<Instruction> code = {};
+  std::vector<Instruction> code;
+  std::vector<Part> parts;
   std::vector<uint32_t> slot_of() const {
-    std::vector<uint32_t> slots = {};
+    std::vector<uint32_t> slots;
     for (const Node& node : nodes_) slots.push_back(node.slot);
     return slots;
   }
@@ -131,6 +133,14 @@ class Writer {
   };
 
   Node& node(const Source* source) { return nodes_[source->number]; }
+
+  /// Makes a part of the instructions since the last one. \param root  where they start from, if there is one.
+  void end_part(const Source* root = nullptr) {
+    const uint32_t begin = parts.empty() ? 0 : parts.back().end, end = static_cast<uint32_t>(code.size());
+    if (begin == end) return;
+    if (end - begin < kWorthwhile) root = nullptr;
+    parts.push_back({.begin = begin, .end = end, .root = root, .root_slot = root ? node(root).slot : 0});
+  }
 
   void need(const Source* source) {
     Node& own = node(source);
@@ -239,6 +249,7 @@ class Writer {
   void write_test(const Source* source, uint32_t number) {
     const Guard& guard = set_.guards()[number];
     code.push_back({.op = guard.kind == GuardKind::type ? Op::type : Op::test,
+                    .kind = guard.kind,
                     .from = node(source).slot,
                     .guard = number,
                     .test = row(guard.kind).test,
@@ -274,6 +285,7 @@ GuardProgram::GuardProgram(GuardSet guards) : impl_(std::make_unique<Impl>(Impl{
   Writer writer(impl.set, sources, impl.set.wanted_);
   writer.write();
   impl.code = std::move(writer.code);
+  impl.parts = std::move(writer.parts);
   impl.slot_of = writer.slot_of();
   impl.slots.assign(writer.slot_count(), nullptr);
   for (size_t i = 0; i < sources.size(); ++i)
@@ -296,37 +308,14 @@ GuardProgram::~GuardProgram() = default;
 GuardProgram::GuardProgram(GuardProgram&&) noexcept = default;
 GuardProgram& GuardProgram::operator=(GuardProgram&&) noexcept = default;
 
-int32_t GuardProgram::check(const Call& call, PyObject** values) const noexcept {
-  Impl& impl = *impl_;
-  PyObject** const slots = impl.slots.data();
-  Instruction* const code = impl.code.data();
-  const size_t size = impl.code.size();
-  for (size_t at = 0; at < size;) {
+int32_t GuardProgram::Impl::run(const Part& part, const Call& call) noexcept {
+  for (uint32_t at = part.begin; at < part.end;) {
     Instruction& in = code[at];
     switch (in.op) {
-      case Op::load:
-        slots[in.to] = load(*in.source, slots[in.from], call);
-        if (!slots[in.to]) return static_cast<int32_t>(at);
-        break;
-      case Op::load_dict:
-        slots[in.to] = instance_dict(slots[in.from]);
-        if (!slots[in.to]) return static_cast<int32_t>(at);
-        break;
-      case Op::load_entry:
-        slots[in.to] = dict_entry(slots[in.from], in.expected.object, static_cast<Py_hash_t>(in.expected.bits));
-        if (!slots[in.to]) return static_cast<int32_t>(at);
-        break;
-      case Op::type:
-        if (reinterpret_cast<PyObject*>(Py_TYPE(slots[in.from])) != in.expected.object)
-          return static_cast<int32_t>(at);
-        break;
-      case Op::test:
-        if (!in.test(in.expected, slots + in.from, call)) return static_cast<int32_t>(at);
-        break;
       case Op::gather: {
-        PyObject** place = impl.scratch.data();
-        for (const uint32_t slot : impl.gathered[in.guard]) *place++ = slots[slot];
-        if (!in.test(in.expected, impl.scratch.data(), call)) return static_cast<int32_t>(at);
+        PyObject** place = scratch.data();
+        for (const uint32_t slot : gathered[in.guard]) *place++ = slots[slot];
+        if (!in.test(in.expected, scratch.data(), call)) return static_cast<int32_t>(at);
         break;
       }
       // The version is forgotten on entering: a check that fails before it leaves has overwritten slots.
@@ -351,15 +340,42 @@ int32_t GuardProgram::check(const Call& call, PyObject** values) const noexcept 
       }
       case Op::leave_dict: code[in.to].expected.bits = dict_version(slots[in.from]); break;
       case Op::leave_type: code[in.to].expected.bits = type_version(slots[in.from]); break;
+      default:
+        if (!step(in, slots.data(), call)) return static_cast<int32_t>(at);
     }
     ++at;
   }
-  for (size_t i = 0; i < impl.wanted.size(); ++i) values[i] = slots[impl.wanted[i]];
   return ok;
 }
 
-// --------------------------------------------------------------------------------------------------------------
-// text
+void GuardProgram::Impl::record(Part& part) noexcept {
+  if (--part.wait) return;
+  part.patience = std::min(part.patience * 2, kLongest);
+  part.wait = part.patience;
+  try {
+    if (!part.shortcut.record(code.data(), part.begin, part.end, part.root, part.root_slot, slots))
+      part.root = nullptr;
+  } catch (const std::bad_alloc&) {
+    part.root = nullptr;
+  }
+}
+
+int32_t GuardProgram::check(const Call& call, PyObject** values) const noexcept {
+  Impl& impl = *impl_;
+  for (Part& part : impl.parts) {
+    if (part.root) {
+      PyObject* root = load(*part.root, nullptr, call);
+      if (part.shortcut.holds(root, impl.code.data(), impl.slots.data(), call)) continue;
+      part.shortcut.forget();  // the slots that it counts on are written now
+    }
+    if (const int32_t failed = impl.run(part, call); failed != ok) return failed;
+    if (part.root) impl.record(part);
+  }
+  for (size_t i = 0; i < impl.wanted.size(); ++i) values[i] = impl.slots[impl.wanted[i]];
+  return ok;
+}
+
+// ------------------------------------------------------------------------------------------------ text
 
 std::string GuardProgram::explain(int32_t failed, const Call& call) const {
   if (failed == ok) return "every guard holds";

@@ -20,71 +20,81 @@ Ref intern_name(const char* name) {
   return text;
 }
 
-// ----------------------------------------------------------------------------------------------------------
-// members
+// --------------------------------------------------------------------------------------------- members
 
 struct MemberRow {
   const char* text;  ///< After the parent.
-  PyObject* (*read)(PyObject* object) noexcept;
+  /// Where the object keeps the pointer; null if it is of another kind. No function: `read` computes the value.
+  PyObject* const* (*place)(PyObject* object) noexcept;
+  PyObject* (*read)(PyObject* object) noexcept = nullptr;
 };
 
-PyFunctionObject* as_function(PyObject* object) noexcept {
-  return reinterpret_cast<PyFunctionObject*>(object);
+using Place = PyObject* const*;
+
+template <PyObject* PyFunctionObject::* field>
+Place function_field(PyObject* object) noexcept {
+  return PyFunction_Check(object) ? &(reinterpret_cast<PyFunctionObject*>(object)->*field) : nullptr;
+}
+template <PyObject* PyMethodObject::* field>
+Place method_field(PyObject* object) noexcept {
+  return PyMethod_Check(object) ? &(reinterpret_cast<PyMethodObject*>(object)->*field) : nullptr;
+}
+Place cell_contents(PyObject* object) noexcept {
+  return PyCell_Check(object) ? &reinterpret_cast<PyCellObject*>(object)->ob_ref : nullptr;
+}
+Place builtin_self(PyObject* object) noexcept {
+  return PyCFunction_Check(object) ? &reinterpret_cast<PyCFunctionObject*>(object)->m_self : nullptr;
+}
+Place type_mro(PyObject* object) noexcept {
+  return PyType_Check(object) ? &reinterpret_cast<PyTypeObject*>(object)->tp_mro : nullptr;
+}
+PyObject* weakref_referent(PyObject* object) noexcept {
+  if (!PyWeakref_Check(object)) return nullptr;
+  PyObject* referent = PyWeakref_GET_OBJECT(object);
+  return referent == Py_None ? nullptr : referent;
 }
 
 /// By number of Member.
 const MemberRow kMembers[] = {
-    {".__code__",
-     [](PyObject* o) noexcept -> PyObject* { return PyFunction_Check(o) ? as_function(o)->func_code : nullptr; }},
-    {".__defaults__",
-     [](PyObject* o) noexcept -> PyObject* {
-       return PyFunction_Check(o) ? as_function(o)->func_defaults : nullptr;
-     }},
-    {".__kwdefaults__",
-     [](PyObject* o) noexcept -> PyObject* {
-       return PyFunction_Check(o) ? as_function(o)->func_kwdefaults : nullptr;
-     }},
-    {".__closure__",
-     [](PyObject* o) noexcept -> PyObject* {
-       return PyFunction_Check(o) ? as_function(o)->func_closure : nullptr;
-     }},
-    {".__globals__",
-     [](PyObject* o) noexcept -> PyObject* {
-       return PyFunction_Check(o) ? as_function(o)->func_globals : nullptr;
-     }},
-    {".cell_contents", [](PyObject* o) noexcept -> PyObject* { return PyCell_Check(o) ? PyCell_GET(o) : nullptr; }},
-    {".__func__",
-     [](PyObject* o) noexcept -> PyObject* { return PyMethod_Check(o) ? PyMethod_GET_FUNCTION(o) : nullptr; }},
-    {".__self__",
-     [](PyObject* o) noexcept -> PyObject* { return PyMethod_Check(o) ? PyMethod_GET_SELF(o) : nullptr; }},
-    {"()",
-     [](PyObject* o) noexcept -> PyObject* {
-       if (!PyWeakref_Check(o)) return nullptr;
-       PyObject* referent = PyWeakref_GET_OBJECT(o);
-       return referent == Py_None ? nullptr : referent;
-     }},
-    {".__self__",
-     [](PyObject* o) noexcept -> PyObject* { return PyCFunction_Check(o) ? PyCFunction_GET_SELF(o) : nullptr; }},
-    {".__mro__",
-     [](PyObject* o) noexcept -> PyObject* {
-       return PyType_Check(o) ? reinterpret_cast<PyTypeObject*>(o)->tp_mro : nullptr;
-     }},
-    {".grad", tensor_grad},
+    {".__code__", function_field<&PyFunctionObject::func_code>},
+    {".__defaults__", function_field<&PyFunctionObject::func_defaults>},
+    {".__kwdefaults__", function_field<&PyFunctionObject::func_kwdefaults>},
+    {".__closure__", function_field<&PyFunctionObject::func_closure>},
+    {".__globals__", function_field<&PyFunctionObject::func_globals>},
+    {".cell_contents", cell_contents},
+    {".__func__", method_field<&PyMethodObject::im_func>},
+    {".__self__", method_field<&PyMethodObject::im_self>},
+    {"()", nullptr, weakref_referent},
+    {".__self__", builtin_self},
+    {".__mro__", type_mro},
+    {".grad", nullptr, tensor_grad},
 };
 static_assert(std::size(kMembers) == static_cast<size_t>(Member::tensor_grad) + 1);
 
-// ------------------------------------------------------------------------------------------------------------
-// loads
+PyObject* load_member(PyObject* object, uint32_t member) noexcept {
+  const MemberRow& row = kMembers[member];
+  if (row.read) return row.read(object);
+  const Place place = row.place(object);
+  return place ? *place : nullptr;
+}
+
+// ----------------------------------------------------------------------------------------------- loads
 
 PyObject* load_argument(const Source& source, const Call& call) noexcept {
   return source.index < call.size() ? call.arguments[source.index] : nullptr;
 }
 
-PyObject* load_slot(PyObject* object, PyObject* descriptor) noexcept {
-  auto* member = reinterpret_cast<PyMemberDescrObject*>(descriptor);
+PyObject* const* slot_place(PyObject* object, PyObject* descriptor) noexcept {
   if (!PyObject_TypeCheck(object, PyDescr_TYPE(descriptor))) return nullptr;
-  PyObject* value = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + member->d_member->offset);
-  return !value && member->d_member->type == T_OBJECT ? Py_None : value;
+  const Py_ssize_t offset = reinterpret_cast<PyMemberDescrObject*>(descriptor)->d_member->offset;
+  return reinterpret_cast<PyObject* const*>(reinterpret_cast<const char*>(object) + offset);
+}
+
+PyObject* load_slot(PyObject* object, PyObject* descriptor) noexcept {
+  PyObject* const* place = slot_place(object, descriptor);
+  if (!place) return nullptr;
+  return !*place && reinterpret_cast<PyMemberDescrObject*>(descriptor)->d_member->type == T_OBJECT ? Py_None
+                                                                                                   : *place;
 }
 
 PyObject* load_context_value(PyObject* variable) noexcept {
@@ -115,8 +125,7 @@ PyObject* load_thread_local(PyObject* local, PyObject* name) noexcept {
   return value;
 }
 
-// -------------------------------------------------------------------------------------------------------------
-// text
+// ------------------------------------------------------------------------------------------------ text
 
 std::string key_text(PyObject* key) {
   if (!PyUnicode_CheckExact(key)) return describe(key);
@@ -159,8 +168,7 @@ std::string item_text(const Source* source) {
 
 }  // namespace
 
-// ------------------------------------------------------------------------------------------------------------
-// table
+// ----------------------------------------------------------------------------------------------- table
 
 bool SourceTable::Identity::operator==(const Identity& other) const noexcept {
   if (kind != other.kind || index != other.index || parent != other.parent) return false;
@@ -260,8 +268,7 @@ void SourceTable::label(const Source* source, std::string_view text) {
   if (own.label.empty()) own.label = text;
 }
 
-// -------------------------------------------------------------------------------------------------------
-// evaluation
+// ------------------------------------------------------------------------------------------ evaluation
 
 PyObject* load(const Source& source, PyObject* parent, const Call& call) noexcept {
   switch (source.kind) {
@@ -276,11 +283,28 @@ PyObject* load(const Source& source, PyObject* parent, const Call& call) noexcep
     case SourceKind::type_attribute:
       return PyType_Check(parent) ? _PyType_Lookup(reinterpret_cast<PyTypeObject*>(parent), source.key.get())
                                   : nullptr;
-    case SourceKind::member: return kMembers[source.index].read(parent);
+    case SourceKind::member: return load_member(parent, source.index);
     case SourceKind::context_value: return load_context_value(parent);
     case SourceKind::thread_local_attribute: return load_thread_local(parent, source.key.get());
   }
   return nullptr;
+}
+
+PyObject* const* place_of(const Source& source, PyObject* parent) noexcept {
+  switch (source.kind) {
+    case SourceKind::dict_of: return _PyObject_GetDictPtr(parent);
+    case SourceKind::type_of: return reinterpret_cast<PyObject* const*>(&parent->ob_type);
+    case SourceKind::slot: return slot_place(parent, source.key.get());
+    case SourceKind::member: {
+      const MemberRow& row = kMembers[source.index];
+      return row.place ? row.place(parent) : nullptr;
+    }
+    case SourceKind::sequence_item:
+      if (!item_at(parent, source.index)) return nullptr;
+      return PyList_Check(parent) ? reinterpret_cast<PyListObject*>(parent)->ob_item + source.index
+                                  : reinterpret_cast<PyTupleObject*>(parent)->ob_item + source.index;
+    default: return nullptr;
+  }
 }
 
 PyObject* evaluate(const Source* source, const Call& call) noexcept {

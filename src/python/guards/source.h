@@ -6,7 +6,7 @@
 //
 // Evaluating a source runs no Python code: it reads exact storage (the entries of a dict, the items of a tuple or
 // list, slots, instance dicts, the MRO's dicts), never `__getattr__`, `__getitem__` or a property. Whether that is
-// what Python would do is for guards on types to say (python/guards/attributes.h adds them). What a source reads
+// what Python would do is for guards on types to say. What a source reads
 // may be missing; then it evaluates to nothing.
 //
 //   SourceTable sources;
@@ -132,6 +132,10 @@ class SourceTable {
 /// good until Python code runs; null if there is nothing, or `parent` is not of a kind that has it. Sets no Python
 /// error.
 PyObject* load(const Source& source, PyObject* parent, const Call& call) noexcept;
+
+/// Where load() reads the pointer, in an object that stays where it is as long as `parent` does; null if it
+/// computes or looks up the value.
+PyObject* const* place_of(const Source& source, PyObject* parent) noexcept;
 
 /// Evaluates the whole path. As load().
 PyObject* evaluate(const Source* source, const Call& call) noexcept;

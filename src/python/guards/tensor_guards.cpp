@@ -9,6 +9,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <cstring>
+#include <utility>
 
 #include "python/guards/kinds.h"
 #include "python/guards/torch_values.h"
@@ -22,7 +23,7 @@ const at::Tensor& unpack(PyObject* tensor) noexcept {
   return THPVariable_Unpack(tensor);
 }
 
-/// Facts of a tensor that are single bits. Names are those of Tensor's attributes where it has one.
+/// Facts of a tensor that are single bits. `text` follows the tensor's name.
 struct Fact {
   const char* text;
   bool (*read)(const c10::TensorImpl& impl, const torch::autograd::AutogradMeta* meta) noexcept;
@@ -37,19 +38,20 @@ bool views_grad(const Meta& meta) noexcept {
   return view.has_bw_view() && view.get_backward_view().base_.requires_grad();
 }
 
-const Fact kFacts[] = {
-    {"requires_grad", [](const c10::TensorImpl&,
-                         const Meta* meta) noexcept { return meta && (meta->requires_grad_ || meta->grad_fn_); }},
-    {"is_leaf", [](const c10::TensorImpl&, const Meta* meta) noexcept { return !meta || !meta->grad_fn_; }},
-    {"is a view of what requires grad",
+constexpr Fact kFacts[] = {
+    {".requires_grad", [](const c10::TensorImpl&,
+                          const Meta* meta) noexcept { return meta && (meta->requires_grad_ || meta->grad_fn_); }},
+    {".is_leaf", [](const c10::TensorImpl&, const Meta* meta) noexcept { return !meta || !meta->grad_fn_; }},
+    {" is a view of what requires grad",
      [](const c10::TensorImpl&, const Meta* meta) noexcept { return meta && meta->is_view_ && views_grad(*meta); }},
-    {"retains_grad", [](const c10::TensorImpl&, const Meta* meta) noexcept { return meta && meta->retains_grad_; }},
-    {"has hooks",
+    {".retains_grad",
+     [](const c10::TensorImpl&, const Meta* meta) noexcept { return meta && meta->retains_grad_; }},
+    {" has hooks",
      [](const c10::TensorImpl&, const Meta* meta) noexcept {
        return meta && (!meta->hooks_.empty() || meta->cpp_hooks_list_ || meta->post_acc_grad_hooks_);
      }},
-    {"has a tangent", [](const c10::TensorImpl&, const Meta* meta) noexcept { return meta && meta->fw_grad_; }},
-    {"is a wrapped number",
+    {" has a tangent", [](const c10::TensorImpl&, const Meta* meta) noexcept { return meta && meta->fw_grad_; }},
+    {" is a wrapped number",
      [](const c10::TensorImpl& impl, const Meta*) noexcept { return impl.is_wrapped_number(); }},
 };
 
@@ -57,12 +59,14 @@ const Meta* meta_of(const at::Tensor& tensor) noexcept {
   return torch::autograd::impl::get_autograd_meta(tensor);
 }
 
+template <size_t... i>
+uint32_t read_facts(const c10::TensorImpl& impl, const Meta* meta, std::index_sequence<i...>) noexcept {
+  return (... | (static_cast<uint32_t>(kFacts[i].read(impl, meta)) << i));
+}
+
+/// Unrolled, so that the table costs no calls.
 uint32_t facts_of(const at::Tensor& tensor) noexcept {
-  const Meta* meta = meta_of(tensor);
-  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
-  uint32_t bits = 0;
-  for (size_t i = 0; i < std::size(kFacts); ++i) bits |= static_cast<uint32_t>(kFacts[i].read(impl, meta)) << i;
-  return bits;
+  return read_facts(*tensor.unsafeGetTensorImpl(), meta_of(tensor), std::make_index_sequence<std::size(kFacts)>());
 }
 
 /// The address of the first element; 0 without storage. Never faults fake storages in.
@@ -158,8 +162,7 @@ std::string facts_text(uint32_t expected, uint32_t found) {
 
 }  // namespace
 
-// -------------------------------------------------------------------------------------------------------------
-// guard
+// ----------------------------------------------------------------------------------------------- guard
 
 std::shared_ptr<Payload> make_tensor_payload(PyObject* tensor, uint32_t alignment) {
   if (!is_tensor(tensor) || !has_plain_geometry(unpack(tensor))) return nullptr;
@@ -196,12 +199,11 @@ std::string explain_tensor(const Expected& expected, PyObject* const* values, co
   if (which == "strides")
     return changed("stride()", sizes_text(geometry + then.rank, then.rank),
                    sizes_text(now.strides().data(), now.dim()));
-  if (which == "facts") return concat(texts[0], ".", facts_text(then.facts, facts_of(now)));
+  if (which == "facts") return concat(texts[0], facts_text(then.facts, facts_of(now)));
   return concat(texts[0], " is aligned to ", then.alignment, " bytes, was not");
 }
 
-// ------------------------------------------------------------------------------------------------------
-// torch_values
+// ---------------------------------------------------------------------------------------- torch_values
 
 bool is_torch_device(PyObject* value) noexcept {
   return Py_IS_TYPE(value, &THPDeviceType);

@@ -63,7 +63,7 @@ def test_leaves_views_and_conjugates():
     leaf = torch.ones(3, 4, requires_grad=True)
     with torch.no_grad():
         view = leaf[0]
-    assert on_argument("tensor", torch.ones(4)).why(view) == "x.is a view of what requires grad == False, was True"
+    assert on_argument("tensor", torch.ones(4)).why(view) == "x is a view of what requires grad == False, was True"
 
 
 def test_inference_tensors():
@@ -77,7 +77,7 @@ def test_hooks_are_seen():
     x = torch.ones(3, requires_grad=True)
     case = on_argument("tensor", x)
     handle = x.register_hook(lambda grad: grad)
-    assert case.why(x) == "x.has hooks == False, was True"
+    assert case.why(x) == "x has hooks == False, was True"
     handle.remove()
     y = torch.ones(3, requires_grad=True)
     case = on_argument("tensor", y)
