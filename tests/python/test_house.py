@@ -111,7 +111,9 @@ def test_core_knows_neither_torch_nor_python():
     assert not re.search(r" UND .*(_ZN2at|_ZN3c10|\bPy[A-Z_])", symbols)
 
 
-@pytest.mark.parametrize("script", ["demo.py", "cold.py", "warm.py", "overhead.py"])
+@pytest.mark.parametrize(
+    "script", ["demo.py", "cold.py", "warm.py", "overhead.py", "kernels.py", "models.py", "cold_items"]
+)
 def test_benchmarks_explain_themselves(script):
     command = [sys.executable, str(ROOT / "bench" / script), "--help"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
