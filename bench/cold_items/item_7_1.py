@@ -34,9 +34,11 @@ def torch_compile():
     import torch
 
     x = torch.randn(8, 16)
-    clock = milliseconds(lambda: compiled(program, x))
+    compiled(torch.neg, x)  # nor is the import here
     from torch._dynamo.utils import compilation_time_metrics as metrics
 
+    metrics.clear()
+    clock = milliseconds(lambda: compiled(program, x))
     frames = next(times for name, times in metrics.items() if name.startswith("_compile.compile_inner"))
     return {"figure": 100 * abs(clock - sum(frames) * 1e3) / clock, "detail": f"torch.compile: {len(metrics)}"}
 
