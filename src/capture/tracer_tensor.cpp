@@ -6,9 +6,14 @@ namespace braze::capture {
 namespace {
 
 c10::DispatchKeySet tracer_keys(c10::Device device, bool inference) {
-  if (inference) return c10::DispatchKeySet(kKey);
-  const auto autograd = device.is_cuda() ? c10::DispatchKey::AutogradCUDA : c10::DispatchKey::AutogradCPU;
-  return c10::DispatchKeySet(kKey) | c10::DispatchKeySet({autograd, c10::DispatchKey::ADInplaceOrView});
+  const bool cuda = device.is_cuda();
+  // TensorImpl adds the autocast key itself, except in the constructor for views.
+  const auto keys =
+      c10::DispatchKeySet(kKey) | c10::getAutocastRelatedKeySetFromBackend(cuda ? c10::BackendComponent::CUDABit
+                                                                                : c10::BackendComponent::CPUBit);
+  if (inference) return keys;
+  const auto autograd = cuda ? c10::DispatchKey::AutogradCUDA : c10::DispatchKey::AutogradCPU;
+  return keys | c10::DispatchKeySet({autograd, c10::DispatchKey::ADInplaceOrView});
 }
 
 }  // namespace

@@ -150,6 +150,14 @@ def test_autocast():
             assert torch.equal(program(x), expected)
 
 
+def test_autocast_of_arguments_alone():
+    def fn(x, y):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return x @ y
+
+    check(fn, torch.randn(3, 4), torch.randn(4, 5))
+
+
 def test_gradients_inside_of_the_function():
     def fn(x, w):
         w = w.detach().requires_grad_()
