@@ -1,4 +1,4 @@
-# braze_torch (capture, runtime) and the Python module _C. Torch is found through the Python that builds; its own CMake
+# braze_torch (capture, runtime, api) and the Python module _C. Torch is found through the Python that builds; its own CMake
 # package is not used, because it would look for CUDA's toolkit.
 find_package(Python 3.11 REQUIRED COMPONENTS Interpreter Development.Module)
 execute_process(
@@ -34,6 +34,13 @@ else()
 endif()
 target_precompile_headers(braze_torch PRIVATE torch_pch.h)
 
+# The C++ face. The same headers as its users: include/ alone is public.
+file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/api/*.cpp)
+add_library(braze_api OBJECT ${sources})
+target_include_directories(braze_api PUBLIC ${CMAKE_SOURCE_DIR}/include PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+target_link_libraries(braze_api PRIVATE braze_libtorch)
+target_sources(braze_torch PRIVATE $<TARGET_OBJECTS:braze_api>)
+
 file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/python/*.cpp)
 Python_add_library(_C MODULE WITH_SOABI ${sources})
 target_include_directories(_C SYSTEM PRIVATE ${PYBIND11_INCLUDE})
@@ -50,7 +57,7 @@ if(NOT SKBUILD)
     set_target_properties(braze_core PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${package}/lib)
   endif()
 endif()
-set_target_properties(braze_torch PROPERTIES BUILD_RPATH "$ORIGIN" INSTALL_RPATH "$ORIGIN")
+set_target_properties(braze_torch PROPERTIES BUILD_RPATH "$ORIGIN")
 set_target_properties(_C PROPERTIES BUILD_RPATH "$ORIGIN/lib" INSTALL_RPATH "$ORIGIN/lib" CXX_VISIBILITY_PRESET hidden)
 
 # Read by python/braze/_load.py before the module is loaded.
@@ -60,10 +67,27 @@ else()
   set(version_file ${package}/lib/torch_version.txt)
 endif()
 file(WRITE ${version_file} "${TORCH_VERSION}\n")
-install(FILES ${version_file} DESTINATION braze/lib)
 
-install(TARGETS _C LIBRARY DESTINATION braze)
-install(TARGETS braze_torch LIBRARY DESTINATION braze/lib)
-if(TARGET braze_support)
-  install(TARGETS braze_core LIBRARY DESTINATION braze/lib)
+# The wheel holds the Python package with everything in it. `cmake --install build --prefix ...` installs the C++ face
+# alone: lib/, include/ and share/cmake/ below the prefix. Both are found by find_package(braze).
+if(SKBUILD)
+  set(root braze)
+  install(TARGETS _C LIBRARY DESTINATION ${root})
+  set(rpath "$ORIGIN:$ORIGIN/../../torch/lib:$ORIGIN/../../torch.libs")
+else()
+  set(root .)
+  set(rpath "$ORIGIN:${TORCH_DIR}/lib:${TORCH_DIR}/../torch.libs")
 endif()
+set_target_properties(braze_torch PROPERTIES INSTALL_RPATH "${rpath}")
+install(TARGETS braze_torch LIBRARY DESTINATION ${root}/lib)
+if(TARGET braze_support)
+  install(TARGETS braze_core LIBRARY DESTINATION ${root}/lib)
+else()
+  install(FILES ${BRAZE_CORE_PREFIX}/libbraze_core.so DESTINATION ${root}/lib)
+endif()
+install(FILES ${version_file} DESTINATION ${root}/lib)
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/braze DESTINATION ${root}/include)
+include(CMakePackageConfigHelpers)
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/brazeConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_SOURCE_DIR}/cmake/brazeConfig.cmake ${CMAKE_BINARY_DIR}/brazeConfigVersion.cmake
+  DESTINATION ${root}/share/cmake/braze)

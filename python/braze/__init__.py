@@ -5,11 +5,16 @@
 >>> print(program.code("loops"))
 """
 
+import os as _os
+
 from braze._load import C as _C
 from braze._reading import TraceWarning
 from braze._trace import trace
 
 __version__ = "0.1.0"
+
+#: For CMake: `find_package(braze)` finds the C++ face of the installed wheel below it (docs/cpp.md).
+cmake_prefix_path = _os.path.join(_os.path.dirname(_os.path.abspath(__file__)), "share", "cmake")
 
 Program = _C.Program
 Error = _C.Error
@@ -27,5 +32,6 @@ __all__ = [
     "Program",
     "TraceWarning",
     "__version__",
+    "cmake_prefix_path",
     "trace",
 ]

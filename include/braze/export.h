@@ -1,0 +1,4 @@
+// braze/export.h: marks what leaves the library.
+#pragma once
+
+#define BRAZE_API __attribute__((visibility("default")))

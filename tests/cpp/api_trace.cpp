@@ -1,0 +1,92 @@
+// braze::trace, and what a Program tells.
+#include "api_cases.h"
+#include "braze/compile.h"
+
+TEST_CASE("a traced program is for arguments like its examples") {
+  const auto x = torch::randn({4, 5});
+  const auto program = braze::trace([](at::Tensor x, double s) { return (x * s).relu(); }, {}, x, 0.5);
+  CHECK(same(program(x, 0.5), (x * 0.5).relu()));
+  CHECK_THROWS_AS(program(x, 0.25), braze::Error);
+  CHECK_THROWS_WITH_AS(program(torch::randn({4, 6}), 0.5), doctest::Contains("f32[4,5]"), braze::Error);
+  CHECK_THROWS_AS(program(x.to(torch::kDouble), 0.5), braze::Error);
+  CHECK_THROWS_AS(program(at::Tensor(), 0.5), braze::Error);
+  torch::NoGradGuard no_grad;
+  CHECK(same(program(x, 0.5), (x * 0.5).relu()));
+}
+
+TEST_CASE("one tensor in two places stays one") {
+  const auto x = torch::randn({3});
+  const auto program = braze::trace([](at::Tensor a, at::Tensor b) { return a + b; }, {}, x, x);
+  CHECK(same(program(x, x), x + x));
+  CHECK_THROWS_AS(program(x, x.clone()), braze::Error);
+}
+
+TEST_CASE("a value that is read is frozen, and told") {
+  const auto x = torch::ones({3});
+  const auto program = braze::trace([](at::Tensor x) { return x + x.sum().item<float>(); }, {}, x);
+  CHECK(same(program(x), x + 3));
+  CHECK(same(program(x * 2), x * 2 + 3));
+  REQUIRE(program.program().warnings().size() == 1);
+  CHECK(program.program().warnings()[0].find("item()") != std::string::npos);
+}
+
+TEST_CASE("what the function throws passes") {
+  CHECK_THROWS_AS(
+      braze::trace([](at::Tensor x) -> at::Tensor { throw std::out_of_range("here"); }, {}, torch::ones({3})),
+      std::out_of_range);
+  CHECK(torch::ones({3}).sum().item<float>() == 3);
+}
+
+TEST_CASE("what cannot be traced is told") {
+  CHECK_THROWS_AS(braze::trace([](at::Tensor x) { return x + 1; }, {}, torch::eye(3).to_sparse()), braze::Error);
+}
+
+TEST_CASE("a program tells what it is") {
+  const auto x = torch::randn({8, 16});
+  const auto program =
+      braze::trace([](at::Tensor x) { return torch::softmax(x.mm(x.t()), -1); }, {.name = "scores"}, x).program();
+  CHECK(program.graph() == program.code("graph"));
+  CHECK(program.graph().find("@scores") != std::string::npos);
+  CHECK(program.code("traced").find("mm") != std::string::npos);
+  CHECK(program.code("loops").find("for") != std::string::npos);
+  CHECK(program.code("llvm").find("define") != std::string::npos);
+  CHECK(program.code("asm").find("ret") != std::string::npos);
+  CHECK_THROWS_AS(program.code("python"), braze::Error);
+  const auto steps = program.steps();
+  REQUIRE(steps.size() == 2);
+  CHECK(steps[0].kind == "call");
+  CHECK(steps[0].name == "aten::mm");
+  CHECK(steps[1].kind == "kernel");
+  const auto kernels = program.kernels();
+  REQUIRE(kernels.size() == 1);
+  CHECK(kernels[0].name == steps[1].name);
+  CHECK(kernels[0].bytes_read == 8 * 8 * 4);
+  CHECK(kernels[0].bytes_written == 8 * 8 * 4);
+  CHECK(kernels[0].launches == 1);
+  CHECK(kernels[0].code_bytes > 0);
+  CHECK(program.memory().output_bytes == 8 * 8 * 4);
+  CHECK(program.memory().code_bytes == kernels[0].code_bytes);
+  const auto times = program.compile_times();
+  REQUIRE(times.back().name == "total");
+  int64_t sum = 0;
+  for (const braze::Phase& phase : times)
+    if (phase.name != "total" && phase.name.find('/') == std::string::npos) sum += phase.nanoseconds;
+  CHECK(times.back().nanoseconds == sum);
+  CHECK(sum > 0);
+}
+
+TEST_CASE("a program takes its tensors as a list") {
+  const auto x = torch::randn({3}), y = torch::randn({3});
+  const auto program = braze::trace([](at::Tensor x, at::Tensor y) { return x - y; }, {}, x, y).program();
+  const auto results = program({x, y});
+  REQUIRE(results.size() == 1);
+  CHECK(same(results[0], x - y));
+  CHECK_THROWS_AS(program({x}), braze::Error);
+  CHECK_THROWS_AS(program({x, torch::randn({4})}), braze::Error);
+}
+
+TEST_CASE("a program cannot be called while a function is traced") {
+  const auto x = torch::randn({3});
+  const auto inner = braze::trace([](at::Tensor x) { return x + 1; }, {}, x);
+  CHECK_THROWS_AS(braze::trace([&](at::Tensor x) { return inner(x); }, {}, x), braze::Error);
+}
