@@ -142,6 +142,9 @@ State Reducer::horizontal(State state) const {
     Value* scale = exp_of_difference(state[0], b_.CreateVectorSplat(lanes, maximum));
     return {maximum, total.horizontal({b_.CreateFMul(state[1], scale)})[0]};
   }
+  // NaN is looked for in all lanes at once, beside the halvings rather than in each.
+  const bool is_extreme = (combine_ == Combine::max || combine_ == Combine::min) && ir::is_floating(types_[0]);
+  Value* any_nan = is_extreme && lanes > 1 ? b_.CreateOrReduce(b_.CreateFCmpUNO(state[0], state[0])) : nullptr;
   for (; lanes > 1; lanes /= 2) {
     llvm::SmallVector<int, 64> low, high;
     for (unsigned i = 0; i < lanes / 2; ++i) {
@@ -156,8 +159,14 @@ State Reducer::horizontal(State state) const {
       upper.push_back(lanes == 2 ? b_.CreateExtractElement(component, uint64_t{1})
                                  : b_.CreateShuffleVector(component, high));
     }
-    state = join(lower, upper);
+    if (is_extreme) {
+      Value *x = upper[0], *y = lower[0];
+      state = {b_.CreateSelect(combine_ == Combine::max ? b_.CreateFCmpOGT(x, y) : b_.CreateFCmpOLT(x, y), x, y)};
+    } else {
+      state = join(lower, upper);
+    }
   }
+  if (any_nan) state = {b_.CreateSelect(any_nan, llvm::ConstantFP::getNaN(state[0]->getType()), state[0])};
   return state;
 }
 
