@@ -144,8 +144,10 @@ bool nll_loss(Call& call, const RuleRow&) {
     share = elements(Op::where, {ignored, zero(), call.scalar(to_scalar_type(compute), 1)});
   }
   ir::Value* result = elements(Op::where, {ignored, zero(), elements(Op::neg, {picked})});
-  const ir::Type* one = call.contiguous(to_scalar_type(compute), {});
+  // Weights of both signs cancel: in f64, not to lose more than eager's cascade of sums.
+  const ir::Type* one = call.contiguous(ScalarType::Double, {});
   const auto sum = [&](ir::Value* value) {
+    value = call.cast(value, DType::f64);
     if (rest.empty()) return value;
     std::vector<int64_t> dims;
     for (size_t k = 0; k < rest.size(); ++k) dims.push_back(static_cast<int64_t>(k));
