@@ -1,0 +1,63 @@
+"""Never a stale result: every case gives, call by call, what plain Python gives."""
+
+import pytest
+import stale_arguments  # noqa: F401  (each registers its cases)
+import stale_classes  # noqa: F401
+import stale_containers  # noqa: F401
+import stale_effects  # noqa: F401
+import stale_functions  # noqa: F401
+import stale_modules  # noqa: F401
+import stale_numbers  # noqa: F401
+import stale_objects  # noqa: F401
+import stale_state  # noqa: F401
+import stale_tensors  # noqa: F401
+from staleness import CASES, run
+
+import braze
+
+
+def plain(function):
+    return function
+
+
+def remember_first(function):
+    """The mistake that every case must catch: the first call's outcome is given again."""
+    outcome = []
+
+    def stale(*args, **kwargs):
+        if not outcome:
+            try:
+                outcome.append((function(*args, **kwargs), None))
+            except Exception as error:
+                outcome.append((None, error))
+        value, error = outcome[0]
+        if error:
+            raise error
+        return value
+
+    return stale
+
+
+COMPILERS = {"plain": plain}
+if hasattr(braze, "compile"):
+    COMPILERS["braze"] = braze.compile
+
+
+def test_there_are_enough_cases():
+    assert len(CASES) >= 250
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_case_tests_something(name):
+    """Unchanged calls agree, the change shows, and a compiler that remembers the first call is caught."""
+    expected = run(CASES[name], plain)
+    if not CASES[name].evolves:
+        assert expected[0] == expected[1], "two unchanged calls differ"
+        assert any(seen != expected[1] for seen in expected[2:]), "the change does not show"
+    assert run(CASES[name], remember_first) != expected, "a stale result is not noticed"
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("name", CASES)
+def test_no_stale_result(name, compiler):
+    assert run(CASES[name], COMPILERS[compiler]) == run(CASES[name], plain)
