@@ -1,9 +1,9 @@
 // python/guards/guard.h: what must still hold for a captured call to be replayed, and the program that checks it.
 //
 // A GuardSet collects guards while a call is captured; each records what is true at that moment. A GuardProgram is
-// the flat form that later calls run: it walks every source once, in an order that fails early, runs no Python code
-// and allocates nothing. When a check fails, its number tells which guard it was, and explain() says why in words:
-// "scale == 2, was 3".
+// the flat form that later calls run: it walks every source once, in an order that fails early, and runs no Python
+// code. It allocates only when it takes down anew what a shortcut (shortcut.h) compares. When a check fails, its
+// number tells which guard it was, and explain() says why in words: "scale == 2, was 3".
 //
 //   GuardSet guards;
 //   const Source* scale = guards.sources().dict_item(guards.sources().object(globals, "G"), "scale");

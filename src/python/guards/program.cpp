@@ -58,8 +58,7 @@ struct Part {
   const Source* root = nullptr;  ///< Null: no shortcut.
   uint32_t root_slot = 0;
   Shortcut shortcut = {};
-  // Recording costs as much as several checks. It waits twice as long each time that a recorded shortcut did not
-  // hold.
+  // Recording costs as much as several checks. It waits twice as long each time that a shortcut never held.
   uint32_t wait = 1;  ///< Checks from now on until the next recording.
   uint32_t patience = 1;
 };
@@ -365,7 +364,10 @@ int32_t GuardProgram::check(const Call& call, PyObject** values) const noexcept 
   for (Part& part : impl.parts) {
     if (part.root) {
       PyObject* root = load(*part.root, nullptr, call);
-      if (part.shortcut.holds(root, impl.code.data(), impl.slots.data(), call)) continue;
+      if (part.shortcut.holds(root, impl.code.data(), impl.slots.data(), call)) {
+        part.patience = 1;
+        continue;
+      }
       part.shortcut.forget();  // the slots that it counts on are written now
     }
     if (const int32_t failed = impl.run(part, call); failed != ok) return failed;
@@ -427,6 +429,8 @@ int GuardProgram::visit(visitproc visit, void* arg) const {
     if (guard.payload)
       if (const int result = guard.payload->visit(visit, arg)) return result;
   }
+  for (const Part& part : impl_->parts)
+    if (const int result = part.shortcut.visit(visit, arg)) return result;
   return 0;
 }
 

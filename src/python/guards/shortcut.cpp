@@ -1,6 +1,8 @@
 // python/guards/shortcut.cpp
 #include "python/guards/shortcut.h"
 
+#include <algorithm>
+
 #include "python/guards/kinds.h"
 
 namespace braze::guards {
@@ -66,6 +68,10 @@ class Shortcut::Recorder {
     if (typed_[slot]) return;
     typed_[slot] = true;
     watch(&slots_[slot]->ob_type);
+    auto* type = reinterpret_cast<PyObject*>(Py_TYPE(slots_[slot]));
+    const auto same = [type](const Ref& held) { return held.get() == type; };
+    if (std::none_of(shortcut_.types_.rbegin(), shortcut_.types_.rend(), same))
+      shortcut_.types_.push_back(Ref::borrow(type));
   }
 
   bool enter(const Instruction& in) {
@@ -114,7 +120,9 @@ class Shortcut::Recorder {
     PyObject* value = slots_[in.from];
     switch (in.kind) {
       case GuardKind::type: return watch_type(in.from);
-      case GuardKind::identity: return;  // the guard keeps the object: no other one has its address
+      case GuardKind::identity:  // the guard keeps the object: no other one has its address
+        known_[in.from] = Known::object;
+        return;
       case GuardKind::constant:
       case GuardKind::weak_identity:
         if (known == Known::object) return;
@@ -145,12 +153,18 @@ bool Shortcut::record(const Instruction* code, uint32_t begin, uint32_t end, con
   recorded_ = false;
   words_.clear();
   tests_.clear();
+  types_.clear();
   Recorder recorder(*this, slots);
   recorder.start(root_slot, root->kind == SourceKind::object ? Known::object : Known::address);
   if (!recorder.record(code, begin, end)) return false;
   root_ = slots[root_slot];
   recorded_ = true;
   return true;
+}
+
+int Shortcut::visit(visitproc visit, void* arg) const {
+  for (const Ref& type : types_) Py_VISIT(type.get());
+  return 0;
 }
 
 }  // namespace braze::guards

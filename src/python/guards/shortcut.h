@@ -28,6 +28,8 @@ class Shortcut {
   bool record(const Instruction* code, uint32_t begin, uint32_t end, const Source* root, uint32_t root_slot,
               std::span<PyObject* const> slots);
   void forget() noexcept { recorded_ = false; }
+  /// For the garbage collector.
+  int visit(visitproc visit, void* argument) const;
 
   /// Whether the program would succeed for `root`. The slots must be those that it left. False also when nothing is
   /// recorded.
@@ -50,6 +52,7 @@ class Shortcut {
   bool recorded_ = false;
   PyObject* root_ = nullptr;
   std::vector<Word> words_;
+  std::vector<Ref> types_;       ///< Those of the words: while they live, an equal word means an equal layout.
   std::vector<uint32_t> tests_;  ///< Instructions that are run anew.
 };
 
