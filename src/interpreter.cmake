@@ -11,6 +11,14 @@ target_include_directories(braze_interpreter SYSTEM PRIVATE ${Python_INCLUDE_DIR
 set_target_properties(braze_interpreter PROPERTIES C_VISIBILITY_PRESET hidden CXX_VISIBILITY_PRESET hidden)
 target_compile_definitions(_C PRIVATE BRAZE_INTERPRETER)
 target_link_libraries(_C PRIVATE braze_interpreter)
+# What watches it, and collects guards.
+file(GLOB watch CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/python/interpreter/watch/*.cpp)
+target_sources(_C PRIVATE ${watch})
+# Functions that are captured, guarded and replayed.
+file(GLOB compile CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/python/compile/*.cpp)
+target_sources(_C PRIVATE ${compile})
+set_source_files_properties(${watch} PROPERTIES SKIP_PRECOMPILE_HEADERS ON
+  INCLUDE_DIRECTORIES "${Python_INCLUDE_DIRS};${Python_INCLUDE_DIRS}/internal")
 
 # The same as a module of its own, for quick turns: ninja _interpreter.
 Python_add_library(_interpreter MODULE EXCLUDE_FROM_ALL ${CMAKE_CURRENT_SOURCE_DIR}/python/interpreter/standalone.cpp)

@@ -7,6 +7,7 @@
 
 import os as _os
 
+from braze._compile import compile
 from braze._load import C as _C
 from braze._reading import TraceWarning
 from braze._trace import trace
@@ -33,5 +34,6 @@ __all__ = [
     "TraceWarning",
     "__version__",
     "cmake_prefix_path",
+    "compile",
     "trace",
 ]

@@ -6,6 +6,7 @@
 #include "python/errors.h"
 #include "python/guards/bindings.h"
 #ifdef BRAZE_INTERPRETER
+#include "python/compile/compiled_function.h"
 #include "python/interpreter/functions.h"
 #endif
 #include "python/program_object.h"
@@ -39,5 +40,6 @@ PYBIND11_MODULE(_C, m) {
   braze::guards::add_bindings(guards);
 #ifdef BRAZE_INTERPRETER
   if (braze::interpreter::add_functions(m.ptr()) < 0) throw py::error_already_set();
+  braze_python::add_compiled_function(m);
 #endif
 }

@@ -4,6 +4,7 @@
 #include "python/interpreter/cpython.h"
 #include "python/interpreter/ref.h"
 #include "python/interpreter/statistics.h"
+#include "python/interpreter/step.h"
 
 namespace braze::interpreter {
 
@@ -14,16 +15,6 @@ struct Value {
   Ref object;
 
   PyObject* get() const { return object.get(); }
-};
-
-/// What a handler tells the loop.
-enum class Step : uint8_t {
-  next,      ///< Go on at `next`.
-  error,     ///< An exception is set; this line goes into its traceback.
-  reraise,   ///< An exception is set that was raised before; its traceback is complete.
-  returned,  ///< The frame ends with `result`.
-  yielded,   ///< The frame is suspended with `result`.
-  handover,  ///< CPython runs this instruction and all that follow in the frame.
 };
 
 /// One activation of the evaluator. Handlers get it and the instruction's argument.

@@ -34,7 +34,6 @@
 
 namespace braze::interpreter {
 
-using Frame = _PyInterpreterFrame;
 using CodeUnit = _Py_CODEUNIT;
 
 }  // namespace braze::interpreter

@@ -229,9 +229,10 @@ Step evaluate_here(PyThreadState* thread, Frame* frame, int throwing, PyObject*&
                .next = frame->prev_instr + 1};
   frame->stacktop = -1;
   Step first = throwing ? Step::error : Step::next;
-  if (a.observer && (a.observer->abandoned() || !a.observer->entered(frame))) first = abandon();
+  const bool watched = a.observer && !a.observer->abandoned();
+  if (a.observer && (!watched || !a.observer->entered(frame))) first = abandon();
   const Step step = run(a, entered.c_frame, first);
-  if (a.observer) a.observer->left(frame);
+  if (watched) a.observer->left(frame);
   _PyFrame_SetStackPointer(frame, a.top);
   result = a.result;
   reason = a.handover;

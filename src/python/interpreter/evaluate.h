@@ -6,8 +6,10 @@
 // 523, and only while a Scope is open on some thread; frames of other threads go straight to CPython.
 #pragma once
 
-#include "python/interpreter/cpython.h"
+#include <Python.h>
+
 #include "python/interpreter/statistics.h"
+#include "python/interpreter/step.h"
 
 namespace braze::interpreter {
 

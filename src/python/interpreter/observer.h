@@ -1,9 +1,12 @@
 // python/interpreter/observer.h: what watches the evaluator.
 #pragma once
 
-#include "python/interpreter/activation.h"
+#include "python/interpreter/statistics.h"
+#include "python/interpreter/step.h"
 
 namespace braze::interpreter {
+
+struct Activation;
 
 /// Sees every instruction of the frames of a Scope before and after it runs, and may end the evaluation.
 ///

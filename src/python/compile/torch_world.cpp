@@ -1,0 +1,210 @@
+// python/compile/torch_world.cpp
+#include "python/compile/torch_world.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <pybind11/pybind11.h>
+#include <torch/csrc/Dtype.h>
+#include <torch/csrc/Layout.h>
+#include <torch/csrc/MemoryFormat.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <string_view>
+
+#include "python/errors.h"
+#include "support/error.h"
+
+namespace braze::python {
+
+namespace py = pybind11;
+
+namespace {
+
+using Names = std::unordered_set<std::string_view>;
+
+// They are operators by name, but touch the tensor object itself, or what no guard covers.
+const Names& refused_names() {
+  static const Names names = {
+      "set_",          "resize_",   "resize_as_", "item",           "data",       "set_data",
+      "is_leaf",       "output_nr", "_version",   "requires_grad_", "detach_",    "retain_grad",
+      "retains_grad",  "backward",  "_backward",  "is_pinned",      "pin_memory", "to_dense",
+      "record_stream", "rename_",   "names",      "align_as",       "from_file",  "t_",
+      "transpose_",    "squeeze_",  "unsqueeze_", "swapaxes_",      "swapdims_",  "as_strided_"};
+  return names;
+}
+
+// Methods and functions that are no operators of their own.
+const Names& further_names() {
+  static const Names names = {"size",
+                              "dim",
+                              "ndimension",
+                              "stride",
+                              "numel",
+                              "nelement",
+                              "is_contiguous",
+                              "element_size",
+                              "type_as",
+                              "float",
+                              "half",
+                              "double",
+                              "int",
+                              "long",
+                              "bool",
+                              "bfloat16",
+                              "short",
+                              "byte",
+                              "char",
+                              "cpu",
+                              "to",
+                              "tensor",
+                              "new",
+                              "new_tensor",
+                              "storage_offset",
+                              "is_complex",
+                              "is_floating_point",
+                              "is_signed",
+                              "type",
+                              "get_device",
+                              "view",
+                              "promote_types",
+                              "can_cast",
+                              "is_tensor"};
+  return names;
+}
+
+const Names& operator_methods() {
+  static const Names names = {"__add__",      "__radd__",   "__iadd__",    "__sub__", "__mul__",  "__rmul__",
+                              "__imul__",     "__matmul__", "__and__",     "__or__",  "__xor__",  "__invert__",
+                              "__neg__",      "__abs__",    "__eq__",      "__ne__",  "__lt__",   "__le__",
+                              "__gt__",       "__ge__",     "__truediv__", "__div__", "__isub__", "__idiv__",
+                              "__itruediv__", "__mod__",    "__getitem__"};
+  return names;
+}
+
+// Attributes that the tensor guards pin down, and those that dispatch as an operator.
+const Names& readable_attributes() {
+  static const Names names = {
+      "shape",     "dtype",   "device", "ndim",    "layout", "is_sparse", "is_sparse_csr", "is_quantized",
+      "is_nested", "is_cuda", "is_cpu", "is_meta", "is_mps", "is_xpu",    "is_mkldnn",     "requires_grad",
+      "T",         "mT",      "H",      "mH",      "real",   "imag",      "itemsize",      "nbytes"};
+  return names;
+}
+
+// Functions of torch._C that read nothing but their arguments and torch's guarded modes. The modes that they set
+// are put back by whoever runs the capture.
+constexpr const char* module_functions[] = {
+    "_has_torch_function", "_has_torch_function_unary", "_has_torch_function_variadic", "_get_tracing_state",
+    "is_grad_enabled",     "_set_grad_enabled",         "is_inference_mode_enabled",    "is_autocast_enabled",
+    "_log_api_usage_once", "_get_cudnn_enabled"};
+
+std::unordered_set<std::string> operator_names() {
+  std::unordered_set<std::string> names;
+  constexpr std::string_view prefix = "aten::";
+  for (const c10::OperatorName& op : c10::Dispatcher::singleton().getAllOpNames())
+    if (op.name.starts_with(prefix)) names.insert(op.name.substr(prefix.size()));
+  return names;
+}
+
+std::string text_of(PyObject* name) {
+  const char* text = PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : nullptr;
+  return text ? text : "";
+}
+
+/// Reached from the call's arguments through builtin containers alone: another object at each call.
+bool is_passed(const guards::Source* source) {
+  for (; source; source = source->parent) {
+    if (source->kind == guards::SourceKind::argument) return true;
+    if (source->kind != guards::SourceKind::sequence_item && source->kind != guards::SourceKind::dict_item)
+      return false;
+  }
+  return false;
+}
+
+}  // namespace
+
+TorchNames::TorchNames() {
+  const std::unordered_set<std::string> operators = operator_names();
+  const auto is_understood = [&](const std::string& name) {
+    if (refused_names().contains(name)) return false;
+    return further_names().contains(name) || (operators.contains(name) && !name.starts_with("_"));
+  };
+  const py::module_ torch = py::module_::import("torch");
+  const py::object c = torch.attr("_C");
+  const py::object sources[] = {c.attr("_VariableFunctions"), c.attr("_nn"), c.attr("_special"), c.attr("_linalg"),
+                                c.attr("_fft")};
+  for (const py::object& source : sources)
+    for (py::handle entry : py::reinterpret_steal<py::list>(PyObject_Dir(source.ptr()))) {
+      const auto name = entry.cast<std::string>();
+      if (is_understood(name)) functions.insert(py::object(source.attr(entry)).ptr());
+    }
+  for (const char* name : module_functions)
+    if (py::hasattr(c, name)) functions.insert(py::object(c.attr(name)).ptr());
+  for (py::handle entry : py::reinterpret_steal<py::list>(PyObject_Dir(torch.attr("Tensor").ptr()))) {
+    auto name = entry.cast<std::string>();
+    if (is_understood(name) || operator_methods().contains(name)) methods.insert(std::move(name));
+  }
+  tensor_type = py::object(torch.attr("Tensor")).ptr();
+  parameter_type = py::object(torch.attr("nn").attr("Parameter")).ptr();
+}
+
+const TorchNames& torch_names() {
+  static const TorchNames names;  // Never changes: torch's own modules.
+  return names;
+}
+
+bool TorchWorld::is_tensor(PyObject* object) const {
+  return THPVariable_Check(object);
+}
+
+bool TorchWorld::learn(PyObject* tensor, const guards::Source* source) {
+  const auto* type = reinterpret_cast<PyObject*>(Py_TYPE(tensor));
+  if (type != torch_names().tensor_type && type != torch_names().parameter_type) return false;
+  const at::Tensor& real = THPVariable_Unpack(tensor);
+  if (capture::is_tracer(real) || !real.device().is_cpu() || real.layout() != at::kStrided) return false;
+  const bool is_argument = is_passed(source);
+  if (is_argument && sealed_) return false;
+  if (!guards_.tensor(source, tensor)) return false;
+  const std::string name = guards::to_text(source);
+  if (is_argument) {
+    try {
+      tracer_.add_argument(real, name);
+    } catch (const UserError&) {
+      return false;
+    }
+  } else {
+    guards_.identity(source, tensor);
+    tracer_.name_parameter(real, name);
+  }
+  tensors_.push_back({tensor, source, is_argument});
+  return true;
+}
+
+bool TorchWorld::is_plain(PyObject* object) const {
+  return THPDtype_Check(object) || THPLayout_Check(object) || THPMemoryFormat_Check(object) ||
+         THPDevice_Check(object);
+}
+
+bool TorchWorld::may_call(PyObject* function) const {
+  return torch_names().functions.contains(function);
+}
+
+bool TorchWorld::may_call_method(PyObject* name) const {
+  return torch_names().methods.contains(text_of(name));
+}
+
+bool TorchWorld::may_read(PyObject* name) const {
+  return readable_attributes().contains(text_of(name));
+}
+
+void TorchWorld::guard_aliasing() {
+  if (tensors_.size() < 2) return;
+  std::vector<const guards::Source*> sources;
+  std::vector<PyObject*> objects;
+  for (const Tensor& tensor : tensors_) {
+    sources.push_back(tensor.source);
+    objects.push_back(tensor.object);
+  }
+  guards_.objects(sources, objects);
+  guards_.storages(sources, objects);
+}
+
+}  // namespace braze::python

@@ -1,0 +1,144 @@
+// python/interpreter/watch/values.cpp
+#include "python/interpreter/watch/values.h"
+
+#include "python/guards/scalar.h"
+#include "python/guards/storage_access.h"
+
+namespace braze::interpreter {
+
+namespace {
+
+constexpr Py_ssize_t largest_container = 4096;  // Larger ones would make a guard an item.
+
+bool is_sequence(PyObject* value) {
+  return PyList_CheckExact(value) || PyTuple_CheckExact(value);
+}
+
+}  // namespace
+
+bool is_exact_dict(PyObject* value) {
+  return PyDict_CheckExact(value) || PyODict_CheckExact(value);
+}
+
+bool is_builtin_container(PyObject* value) {
+  return is_sequence(value) || is_exact_dict(value) || PyAnySet_CheckExact(value);
+}
+
+void Values::learn_as(PyObject* object, const guards::Source* source) {
+  if (known_.try_emplace(object, Known{source}).second) held_.push_back(guards::Ref::borrow(object));
+  made_.erase(object);
+}
+
+bool Values::learn(PyObject* value, const guards::Source* source) {
+  if (guards::is_scalar(value)) {
+    guards_.constant(source, value);
+    return true;
+  }
+  if (const auto found = known_.find(value); found != known_.end()) {
+    if (found->second.source != source) guards_.same_object(found->second.source, source);
+    return true;
+  }
+  if (tensors_.is_tensor(value)) {
+    if (!tensors_.learn(value, source)) return false;
+  } else if (is_builtin_container(value)) {
+    guards_.type(source, Py_TYPE(value));
+  } else {
+    guards_.type(source, Py_TYPE(value));
+    guards_.identity(source, value, PyType_Check(value) ? guards::Hold::strong : guards::Hold::weak);
+    if (PyFunction_Check(value)) guards_.function(source, value);
+  }
+  learn_as(value, source);
+  return true;
+}
+
+void Values::make(PyObject* value) {
+  if (value && !guards::is_scalar(value) && !known_.contains(value)) made_.insert(value);
+}
+
+void Values::make_constant(PyObject* value) {
+  make(value);
+  if (!PyTuple_CheckExact(value)) return;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i) make_constant(PyTuple_GET_ITEM(value, i));
+}
+
+const guards::Source* Values::source_of(PyObject* value) const {
+  const auto found = known_.find(value);
+  return found == known_.end() ? nullptr : found->second.source;
+}
+
+bool Values::is_known(PyObject* value) const {
+  return guards::is_scalar(value) || made_.contains(value) || known_.contains(value) || tensors_.is_plain(value);
+}
+
+bool Values::open(PyObject* container) {
+  const auto found = known_.find(container);
+  if (found == known_.end() || found->second.opened || !is_builtin_container(container)) return is_known(container);
+  found->second.opened = true;
+  return open_items(container, found->second);
+}
+
+bool Values::open_items(PyObject* container, Known& known) {
+  const guards::Source* source = known.source;
+  if (guards::length_of(container) > largest_container) return false;
+  if (is_sequence(container)) {
+    const Py_ssize_t length = PySequence_Fast_GET_SIZE(container);
+    guards_.length(source, static_cast<size_t>(length));
+    for (Py_ssize_t i = 0; i < length; ++i)
+      if (!learn(PySequence_Fast_GET_ITEM(container, i), sources().sequence_item(source, static_cast<uint32_t>(i))))
+        return false;
+    return true;
+  }
+  if (PyAnySet_CheckExact(container)) return guards_.deep(source, container);
+  if (!guards::has_plain_keys(container)) return false;
+  guards_.dict_keys(source, container);
+  uint32_t position = 0;
+  return guards::for_each_key(container, [&](PyObject* key) {
+    if (!guards::is_scalar(key) && !learn(key, sources().dict_key(source, position))) return false;
+    ++position;
+    PyObject* value = PyDict_GetItem(container, key);
+    return value && learn(value, sources().dict_item(source, key));
+  });
+}
+
+bool Values::absorb(PyObject* value) {
+  std::unordered_set<PyObject*> seen;
+  return absorb(value, seen);
+}
+
+bool Values::absorb(PyObject* value, std::unordered_set<PyObject*>& seen) {
+  if (!value || guards::is_scalar(value) || tensors_.is_plain(value)) return true;
+  if (tensors_.is_tensor(value)) return is_known(value);
+  const bool is_container = is_builtin_container(value);
+  if (!is_container) return is_made(value);
+  if (!is_known(value) || !open(value)) return false;
+  if (!seen.insert(value).second) return true;
+  if (is_sequence(value)) {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i)
+      if (!absorb(PySequence_Fast_GET_ITEM(value, i), seen)) return false;
+    return true;
+  }
+  if (PyAnySet_CheckExact(value)) return true;
+  Py_ssize_t at = 0;
+  PyObject *key, *item;
+  while (PyDict_Next(value, &at, &key, &item))
+    if (!absorb(item, seen)) return false;
+  return true;
+}
+
+bool Values::look_up(PyObject* dict, PyObject* key) {
+  const guards::Source* source = source_of(dict);
+  if (!source || !is_exact_dict(dict) || !guards::is_plain_key(key)) return false;
+  if (!PyUnicode_CheckExact(key) && !guards::has_plain_keys(dict)) return false;
+  if (!guards::is_scalar(key) && !is_known(key)) return false;
+  const guards::Source* entry = sources().dict_item(source, key);
+  PyObject* value = PyDict_GetItemWithError(dict, key);
+  if (value) return learn(value, entry);
+  if (PyErr_Occurred()) {
+    PyErr_Clear();
+    return false;
+  }
+  guards_.absent(entry);
+  return true;
+}
+
+}  // namespace braze::interpreter

@@ -1,0 +1,89 @@
+// python/interpreter/watch/values.h: what a watched run knows about the objects that it meets.
+//
+// Every object is one of three: a *scalar*, guarded by value when it is loaded; *sourced*, that is, it existed
+// before the call and was reached over a path that guards pin down; or *made* during the run. Provenance goes by
+// identity: objects are found by address, whatever slot or container they came from. What is none of the three was
+// reached over a path that nobody followed, and nothing may be done with it.
+#pragma once
+
+#include <Python.h>
+
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "python/guards/guard.h"
+
+namespace braze::interpreter {
+
+/// What the watcher must know of tensors, without torch's headers.
+class TensorWorld {
+ public:
+  virtual ~TensorWorld() = default;
+  virtual bool is_tensor(PyObject* object) const = 0;
+  /// A tensor that existed before the call: adds its guards. False: it cannot be traced.
+  virtual bool learn(PyObject* tensor, const guards::Source* source) = 0;
+  /// dtype, device, layout, memory format: immutable, known by identity or value.
+  virtual bool is_plain(PyObject* object) const = 0;
+  /// A C function of torch that only computes on its arguments, or depends on nothing but torch's guarded modes.
+  virtual bool may_call(PyObject* function) const = 0;
+  /// A method of torch.Tensor written in C, likewise.
+  virtual bool may_call_method(PyObject* name) const = 0;
+  /// An attribute of torch.Tensor that the tensor guards pin down, or that dispatches.
+  virtual bool may_read(PyObject* name) const = 0;
+  /// The class torch.Tensor.
+  virtual PyObject* tensor_type() const = 0;
+};
+
+class Values {
+ public:
+  Values(guards::GuardSet& guards, TensorWorld& tensors) : guards_(guards), tensors_(tensors) {}
+
+  /// `value` was read from `source`: adds what must hold for it to be the same on later calls. False: nothing that
+  /// guards can hold on to.
+  bool learn(PyObject* value, const guards::Source* source);
+  /// The contents of a closure cell that existed before the call come from `source`.
+  void learn_cell(PyObject* cell, const guards::Source* source) { learn_as(cell, source); }
+  /// A dict that stands for the attributes of a sourced object.
+  void learn_as(PyObject* object, const guards::Source* source);
+  /// Made by this run; does nothing for what is known otherwise.
+  void make(PyObject* value);
+  /// A constant of code: tuples, frozensets, code objects and all in them.
+  void make_constant(PyObject* value);
+
+  bool is_made(PyObject* value) const { return made_.contains(value); }
+  /// Null for what was made or is unknown.
+  const guards::Source* source_of(PyObject* value) const;
+  bool is_known(PyObject* value) const;
+
+  /// Guards the length or keys of a sourced builtin container and learns its items. True for what needs it not.
+  bool open(PyObject* container);
+  /// All that a C function may read of `value` is guarded: scalars, tensors, builtin containers of them.
+  bool absorb(PyObject* value);
+  /// Entry `key` of a sourced exact dict: its value, or that it is not there.
+  bool look_up(PyObject* dict, PyObject* key);
+
+  guards::GuardSet& guards() { return guards_; }
+  guards::SourceTable& sources() { return guards_.sources(); }
+  TensorWorld& tensors() { return tensors_; }
+
+ private:
+  struct Known {
+    const guards::Source* source;
+    bool opened = false;
+  };
+  bool open_items(PyObject* container, Known& known);
+  bool absorb(PyObject* value, std::unordered_set<PyObject*>& seen);
+
+  guards::GuardSet& guards_;
+  TensorWorld& tensors_;
+  std::unordered_map<PyObject*, Known> known_;
+  std::unordered_set<PyObject*> made_;
+  std::vector<guards::Ref> held_;  ///< Keys of known_: an address must not be used again.
+};
+
+/// list, tuple, dict, OrderedDict, set or frozenset, and no subclass.
+bool is_builtin_container(PyObject* value);
+bool is_exact_dict(PyObject* value);
+
+}  // namespace braze::interpreter

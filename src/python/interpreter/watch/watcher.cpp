@@ -1,0 +1,415 @@
+// python/interpreter/watch/watcher.cpp: what each instruction reads and changes.
+#include "python/interpreter/watch/watcher.h"
+
+#include "python/guards/scalar.h"
+#include "python/guards/storage_access.h"
+#include "python/interpreter/activation.h"
+
+namespace braze::interpreter {
+
+namespace {
+
+bool is_fresh_iterator(PyObject* object) {
+  return Py_TYPE(object)->tp_iternext && !PyGen_CheckExact(object) &&
+         !(Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE);
+}
+
+PyFunctionObject* function_of(Activation& a) {
+  return a.frame->f_func;
+}
+
+/// A heap class, or not, that leaves an operation to `object` itself.
+bool has_default_truth(PyTypeObject* type) {
+  const bool number = type->tp_as_number && type->tp_as_number->nb_bool;
+  const bool sequence = type->tp_as_sequence && type->tp_as_sequence->sq_length;
+  const bool mapping = type->tp_as_mapping && type->tp_as_mapping->mp_length;
+  return !number && !sequence && !mapping;
+}
+
+}  // namespace
+
+bool Watcher::abandon(const char* why, PyObject* subject) {
+  if (abandoned_) return false;
+  abandoned_ = true;
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  reason_ = why;
+  if (subject) reason_ += std::string(" (") + guards::describe(subject) + ")";
+  if (PyFrameObject* frame = PyThreadState_GetFrame(PyThreadState_Get())) {
+    PyCodeObject* code = PyFrame_GetCode(frame);
+    const char* file = PyUnicode_AsUTF8(code->co_filename);
+    reason_ = std::string(file ? file : "?") + ":" + std::to_string(PyFrame_GetLineNumber(frame)) + ": " + reason_;
+    Py_DECREF(code);
+    Py_DECREF(frame);
+  }
+  PyErr_Restore(type, value, traceback);
+  return false;
+}
+
+bool Watcher::entered(Frame* frame) {
+  auto* function = reinterpret_cast<PyObject*>(frame->f_func);
+  const Entry entry = activities_.back().entry;
+  bool expected = entry != Entry::none && values_.is_known(function);
+  if (entry == Entry::tensor && !expected) {
+    PyObject* type = values_.tensors().tensor_type();
+    PyObject* name = frame->f_func->func_name;
+    guards::SourceTable& sources = values_.sources();
+    expected = _PyType_Lookup(reinterpret_cast<PyTypeObject*>(type), name) == function &&
+               values_.learn(function, sources.type_attribute(sources.object(type, "torch.Tensor"), name));
+  }
+  PyTypeObject* constructs = activities_.back().constructs;
+  PyObject* first = frame->f_code->co_argcount > 0 ? frame->localsplus[0] : nullptr;
+  if (constructs && first && Py_IS_TYPE(first, constructs)) values_.make(first);
+  activities_.push_back({});
+  if (expected) return learn_parameters(frame);
+  return abandon("Python code is entered from C where that is not understood", function);
+}
+
+/// What a call put into the frame itself: the tuple of *args, the dict of **kwargs, defaults.
+bool Watcher::learn_parameters(Frame* frame) {
+  const PyCodeObject* code = frame->f_code;
+  if (frame->owner == FRAME_OWNED_BY_GENERATOR) return true;
+  const int named = code->co_argcount + code->co_kwonlyargcount;
+  const int packed = named + !!(code->co_flags & CO_VARARGS) + !!(code->co_flags & CO_VARKEYWORDS);
+  for (int i = named; i < packed; ++i) values_.make(frame->localsplus[i]);
+  const guards::Source* source = values_.source_of(reinterpret_cast<PyObject*>(frame->f_func));
+  if (!source) return true;  // Made here, and so are its defaults.
+  guards::SourceTable& sources = values_.sources();
+  PyObject *defaults = frame->f_func->func_defaults, *keyword_defaults = frame->f_func->func_kwdefaults;
+  const Py_ssize_t count = defaults ? PyTuple_GET_SIZE(defaults) : 0;
+  for (Py_ssize_t k = 0; k < count; ++k) {
+    PyObject* value = PyTuple_GET_ITEM(defaults, k);
+    if (frame->localsplus[code->co_argcount - count + k] != value || values_.is_known(value)) continue;
+    const guards::Source* tuple = sources.member(source, guards::Member::function_defaults);
+    if (!values_.learn(value, sources.sequence_item(tuple, static_cast<uint32_t>(k))))
+      return abandon("a default that cannot be guarded", value);
+  }
+  for (int i = code->co_argcount; keyword_defaults && i < named; ++i) {
+    PyObject* name = PyTuple_GET_ITEM(code->co_localsplusnames, i);
+    PyObject* value = PyDict_GetItemWithError(keyword_defaults, name);
+    if (!value || frame->localsplus[i] != value) continue;
+    const guards::Source* dict = sources.member(source, guards::Member::function_kwdefaults);
+    if (!values_.learn(value, sources.dict_item(dict, name)))
+      return abandon("a default that cannot be guarded", value);
+  }
+  return true;
+}
+
+bool Watcher::begin(PyObject* callable, PyObject* const* arguments, Py_ssize_t count) {
+  activities_.assign(1, {});
+  return call(callable, arguments, count);
+}
+
+void Watcher::left(Frame*) {
+  activities_.pop_back();
+}
+
+bool Watcher::handing_over(Handover reason) {
+  if (reason == Handover::generator_creation) return true;
+  return abandon(handover_texts[static_cast<size_t>(reason)]);
+}
+
+bool Watcher::operand(PyObject* value, const char* why) {
+  return values_.absorb(value) || abandon(why, value);
+}
+
+bool Watcher::operands(Activation& a, int count, const char* why) {
+  bool any_tensor = false;
+  for (int depth = 1; depth <= count; ++depth) {
+    if (!operand(a.peek(depth), why)) return false;
+    any_tensor |= values_.tensors().is_tensor(a.peek(depth));
+  }
+  return allow_made_result(any_tensor ? Entry::tensor : Entry::none);
+}
+
+bool Watcher::truth(PyObject* value) {
+  if (guards::is_scalar(value)) return true;
+  if (values_.tensors().is_tensor(value)) return abandon("a branch on the value of a tensor");
+  if (is_builtin_container(value)) {
+    const guards::Source* source = values_.source_of(value);
+    if (source) values_.guards().length(source, static_cast<size_t>(guards::length_of(value)));
+    return source || values_.is_made(value) || abandon("a branch on a value of unknown origin", value);
+  }
+  if (values_.is_known(value) && has_default_truth(Py_TYPE(value))) return true;
+  return abandon("a branch on an object that decides its truth itself", value);
+}
+
+bool Watcher::load_global(Activation& a, int arg) {
+  PyObject *name = a.name(arg >> 1), *globals = a.frame->f_globals, *builtins = a.frame->f_builtins;
+  if (!PyDict_CheckExact(globals) || !PyDict_CheckExact(builtins)) return abandon("globals that are no dict");
+  guards::SourceTable& sources = values_.sources();
+  const guards::Source* entry = sources.dict_item(sources.object(globals, "G"), name);
+  if (PyObject* value = PyDict_GetItemWithError(globals, name))
+    return values_.learn(value, entry) || abandon("a global that cannot be guarded", value);
+  PyObject* value = PyDict_GetItemWithError(builtins, name);
+  if (!value) return abandon("a global that is not there", name);
+  values_.guards().absent(entry);
+  return values_.learn(value, sources.dict_item(sources.object(builtins, "builtins"), name)) ||
+         abandon("a builtin that cannot be guarded", value);
+}
+
+bool Watcher::load_cell(PyObject* cell) {
+  if (values_.is_made(cell)) return true;
+  const guards::Source* source = values_.source_of(cell);
+  if (!source) return abandon("a closure cell of unknown origin");
+  PyObject* value = PyCell_GET(cell);
+  if (!value) return abandon("a closure cell that is empty");
+  return values_.learn(value, source) || abandon("a closed-over value that cannot be guarded", value);
+}
+
+bool Watcher::copy_free_variables(Activation& a) {
+  const auto* function = reinterpret_cast<PyObject*>(function_of(a));
+  const guards::Source* source = values_.source_of(const_cast<PyObject*>(function));
+  if (!source) return true;  // Made here: its cells are those of frames that were watched.
+  PyObject* closure = function_of(a)->func_closure;
+  guards::SourceTable& sources = values_.sources();
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(closure); ++i) {
+    const auto index = static_cast<uint32_t>(i);
+    const char* name = PyUnicode_AsUTF8(
+        PyTuple_GET_ITEM(a.code()->co_localsplusnames, a.code()->co_nlocalsplus - PyTuple_GET_SIZE(closure) + i));
+    values_.learn_cell(PyTuple_GET_ITEM(closure, i), sources.closure_variable(source, index, name ? name : "?"));
+  }
+  return true;
+}
+
+bool Watcher::subscript(PyObject* container, PyObject* key) {
+  if (values_.tensors().is_tensor(container))
+    return operand(container, "a tensor of unknown origin") && operand(key, "an index of unknown origin") &&
+           allow_made_result(Entry::tensor);
+  if (guards::is_scalar(container)) return operand(key, "an index of unknown origin") && allow_made_result();
+  if (!values_.is_known(container)) return abandon("a subscript of an object of unknown origin", container);
+  if (is_exact_dict(container)) {
+    if (values_.is_made(container)) return true;
+    return values_.look_up(container, key) || abandon("an entry of a dict that cannot be guarded", key);
+  }
+  if (is_builtin_container(container))
+    return (values_.open(container) && operand(key, "an index of unknown origin") && allow_made_result()) ||
+           abandon("a container that cannot be guarded", container);
+  if (values_.is_made(container) && PyTuple_Check(container))
+    return allow_made_result();  // torch.Size, named tuples
+  if (special_function(container, "__getitem__")) return allow(Entry::known);
+  return abandon("a subscript that is not understood", container);
+}
+
+bool Watcher::contains(PyObject* container, PyObject* item) {
+  if (guards::is_scalar(container) && guards::is_scalar(item)) return true;
+  if (!values_.is_known(container)) return abandon("`in` an object of unknown origin", container);
+  if (is_exact_dict(container)) {
+    if (values_.is_made(container)) return operand(item, "a key of unknown origin");
+    return values_.look_up(container, item) || abandon("a dict that cannot be guarded", container);
+  }
+  if (!is_builtin_container(container)) return abandon("`in` that is not understood", container);
+  if (!guards::is_scalar(item)) return abandon("`in` with an item that is no scalar", item);
+  return operand(container, "a container that cannot be guarded");
+}
+
+bool Watcher::store_item(PyObject* container, PyObject* key, PyObject* value) {
+  if (values_.tensors().is_tensor(container))
+    return operand(container, "a tensor of unknown origin") && operand(key, "an index of unknown origin") &&
+           operand(value, "a value of unknown origin") && allow(Entry::tensor);
+  const bool understood = values_.is_made(container) && (is_exact_dict(container) || PyList_CheckExact(container));
+  if (!understood) return abandon("an item is stored into what existed before the call", container);
+  return guards::is_scalar(key) || abandon("a key that is no scalar", key);
+}
+
+bool Watcher::iterate(PyObject* iterable) {
+  if (guards::is_scalar(iterable)) return allow_made_result();
+  if (values_.tensors().is_tensor(iterable))
+    return operand(iterable, "a tensor of unknown origin") && allow_made_result(Entry::tensor);
+  if (!values_.is_known(iterable)) return abandon("iteration over an object of unknown origin", iterable);
+  if (is_builtin_container(iterable))
+    return (values_.open(iterable) && allow_made_result()) ||
+           abandon("a container that cannot be guarded", iterable);
+  if (values_.is_made(iterable)) return allow_made_result(Entry::known);
+  if (special_function(iterable, "__iter__")) return allow_made_result(Entry::known);
+  return abandon("iteration that is not understood", iterable);
+}
+
+bool Watcher::binary(Activation& a, int arg) {
+  PyObject* left = a.peek(2);
+  const bool in_place = arg >= NB_INPLACE_ADD;
+  const bool changes = in_place && is_builtin_container(left) && !PyTuple_CheckExact(left);
+  const bool formats = PyUnicode_Check(left) && (arg == NB_REMAINDER || arg == NB_INPLACE_REMAINDER);
+  if (formats && !guards::is_scalar(a.peek(1))) return abandon("text is made of an object", a.peek(1));
+  if (changes && !values_.is_made(left)) return abandon("a container that existed before is changed", left);
+  return operands(a, 2, "an operand of unknown origin, or of a class with operators of its own");
+}
+
+bool Watcher::compare_identity(PyObject* left, PyObject* right) {
+  const guards::Source* a = values_.source_of(left);
+  const guards::Source* b = values_.source_of(right);
+  if (a && b && a != b) {
+    PyObject* values[] = {left, right};
+    values_.guards().objects({a, b}, values);
+  }
+  return (values_.is_known(left) && values_.is_known(right)) || abandon("`is` with an object of unknown origin");
+}
+
+bool Watcher::enter_with(PyObject* manager) {
+  if (!values_.is_known(manager)) return abandon("`with` an object of unknown origin", manager);
+  if (!special_function(manager, "__enter__") || !special_function(manager, "__exit__"))
+    return abandon("a context manager that is not written in Python", manager);
+  return allow(Entry::known);
+}
+
+bool Watcher::before(Activation& a, int opcode, int arg) {
+  if (abandoned_) return false;
+  activities_.back() = {};
+  switch (opcode) {
+    // Nothing is read that a stack, a local or a constant does not hold.
+    case POP_TOP:
+    case PUSH_NULL:
+    case NOP:
+    case COPY:
+    case SWAP:
+    case LOAD_FAST:
+    case STORE_FAST:
+    case DELETE_FAST:
+    case LOAD_CLOSURE:
+    case MAKE_CELL:
+    case KW_NAMES:
+    case PRECALL:
+    case RESUME:
+    case RETURN_VALUE:
+    case YIELD_VALUE:
+    case JUMP_FORWARD:
+    case JUMP_BACKWARD:
+    case JUMP_BACKWARD_NO_INTERRUPT:
+    case POP_JUMP_FORWARD_IF_NONE:
+    case POP_JUMP_FORWARD_IF_NOT_NONE:
+    case POP_JUMP_BACKWARD_IF_NONE:
+    case POP_JUMP_BACKWARD_IF_NOT_NONE:
+    case PUSH_EXC_INFO:
+    case POP_EXCEPT:
+    case RERAISE:
+    case LOAD_ASSERTION_ERROR:
+    case LOAD_CONST:
+    case BUILD_TUPLE:
+    case BUILD_LIST:
+    case BUILD_SLICE:
+    case LIST_TO_TUPLE:
+    case LIST_APPEND:
+    case MAKE_FUNCTION:
+    case CHECK_EXC_MATCH: return true;
+    case RETURN_GENERATOR:
+      // A generator that is dropped runs its `finally` blocks.
+      if (PyBytes_GET_SIZE(a.code()->co_exceptiontable) > 0) return abandon("a generator with try or with");
+      return true;
+    case BUILD_SET: {
+      for (int depth = 1; depth <= arg; ++depth)
+        if (!guards::is_scalar(a.peek(depth))) return abandon("a set of objects");
+      return true;
+    }
+    case BUILD_MAP: {
+      for (int i = 0; i < arg; ++i)
+        if (!guards::is_scalar(a.peek(2 * (i + 1)))) return abandon("a key that is no scalar");
+      return true;
+    }
+    case BUILD_CONST_KEY_MAP: return true;
+    case SET_ADD: return guards::is_scalar(a.peek(1)) || abandon("a set of objects");
+    case MAP_ADD: return guards::is_scalar(a.peek(2)) || abandon("a key that is no scalar");
+    case BUILD_STRING: return true;
+    case FORMAT_VALUE:
+      return (guards::is_scalar(a.peek(1)) && (!(arg & 4) || guards::is_scalar(a.peek(2)))) ||
+             abandon("text is made of an object", a.peek((arg & 4) ? 2 : 1));
+    case UNARY_POSITIVE:
+    case UNARY_NEGATIVE:
+    case UNARY_INVERT:
+      return operands(a, 1, "an operand of unknown origin, or of a class with operators of its own");
+    case UNARY_NOT:
+    case POP_JUMP_FORWARD_IF_FALSE:
+    case POP_JUMP_FORWARD_IF_TRUE:
+    case POP_JUMP_BACKWARD_IF_FALSE:
+    case POP_JUMP_BACKWARD_IF_TRUE:
+    case JUMP_IF_FALSE_OR_POP:
+    case JUMP_IF_TRUE_OR_POP: return truth(a.peek(1));
+    case BINARY_OP: return binary(a, arg);
+    case COMPARE_OP: return operands(a, 2, "a comparison with an object of unknown origin");
+    case IS_OP: return compare_identity(a.peek(2), a.peek(1));
+    case CONTAINS_OP: return contains(a.peek(1), a.peek(2));
+    case BINARY_SUBSCR: return subscript(a.peek(2), a.peek(1));
+    case STORE_SUBSCR: return store_item(a.peek(2), a.peek(1), a.peek(3));
+    case LOAD_GLOBAL: return load_global(a, arg);
+    case LOAD_DEREF: return load_cell(a.local(arg));
+    case STORE_DEREF:
+    case DELETE_DEREF:
+      return values_.is_made(a.local(arg)) || abandon("a variable of an enclosing function is changed");
+    case COPY_FREE_VARS: return copy_free_variables(a);
+    case LOAD_ATTR:
+    case LOAD_METHOD: return attribute(a.peek(1), a.name(arg));
+    case STORE_ATTR: return store_attribute(a.peek(1), a.name(arg));
+    case CALL: {
+      const bool has_self = a.peek(arg + 2) != nullptr;
+      const Py_ssize_t count = arg + has_self;
+      return call(a.peek(static_cast<int>(count) + 1), a.top - count, count);
+    }
+    case CALL_FUNCTION_EX: {
+      const bool keywords = arg & 1;
+      PyObject *given = a.peek(1 + keywords), *named = keywords ? a.peek(1) : nullptr;
+      if (!PyTuple_CheckExact(given) && !PyList_CheckExact(given))
+        return abandon("* with what is no tuple or list");
+      if (!values_.open(given) || (named && !values_.is_made(named))) return abandon("arguments of unknown origin");
+      std::vector<PyObject*> arguments(PySequence_Fast_ITEMS(given),
+                                       PySequence_Fast_ITEMS(given) + PySequence_Fast_GET_SIZE(given));
+      Py_ssize_t at = 0;
+      PyObject *key, *value;
+      while (named && PyDict_Next(named, &at, &key, &value)) arguments.push_back(value);
+      return call(a.peek(2 + keywords), arguments.data(), static_cast<Py_ssize_t>(arguments.size()));
+    }
+    case LIST_EXTEND:
+    case SET_UPDATE:
+    case DICT_UPDATE:
+    case DICT_MERGE: {
+      PyObject* source = a.peek(1);
+      if (!is_builtin_container(source)) return iterate(source);
+      return (values_.is_known(source) && values_.open(source)) ||
+             abandon("a container that cannot be guarded", source);
+    }
+    case UNPACK_SEQUENCE:
+    case UNPACK_EX: return iterate(a.peek(1));
+    case GET_ITER: return iterate(a.peek(1));
+    case GET_YIELD_FROM_ITER: return PyGen_CheckExact(a.peek(1)) || iterate(a.peek(1));
+    case FOR_ITER:
+      return values_.is_made(a.peek(1)) ? allow(Entry::known) : abandon("an iterator that existed before the call");
+    case SEND:
+      return values_.is_made(a.peek(2)) ? allow(Entry::known) : abandon("an iterator that existed before the call");
+    case BEFORE_WITH: return enter_with(a.peek(1));
+    case WITH_EXCEPT_START: return allow(Entry::known);
+    case RAISE_VARARGS: return allow(Entry::known);
+    default: return abandon("an instruction that is not understood");
+  }
+}
+
+bool Watcher::after(Activation& a, int opcode, int arg, Step step) {
+  if (abandoned_) return false;
+  if (step == Step::error || step == Step::reraise)
+    return activities_.back().entry != Entry::tensor || abandon("an operation on tensors raises an error");
+  PyObject* top = a.top > a.stack_base() ? a.peek(1) : nullptr;
+  switch (opcode) {
+    case LOAD_CONST: values_.make_constant(top); return true;
+    case BUILD_TUPLE:
+    case BUILD_LIST:
+    case BUILD_SET:
+    case BUILD_MAP:
+    case BUILD_CONST_KEY_MAP:
+    case BUILD_SLICE:
+    case BUILD_STRING:
+    case LIST_TO_TUPLE:
+    case MAKE_FUNCTION: values_.make(top); return true;
+    case MAKE_CELL: values_.make(a.local(arg)); return true;
+    case FOR_ITER:
+      if (top && a.top - 1 > a.stack_base() && is_fresh_iterator(a.peek(2))) values_.make(top);
+      return true;
+    case UNPACK_SEQUENCE:
+    case UNPACK_EX:
+      if (activities_.back().makes_result)
+        for (int depth = 1; depth <= (opcode == UNPACK_SEQUENCE ? arg : (arg & 0xFF) + 1 + (arg >> 8)); ++depth)
+          values_.make(a.peek(depth));
+      return true;
+    default:
+      if (activities_.back().makes_result) values_.make(top);
+      return true;
+  }
+}
+
+}  // namespace braze::interpreter

@@ -1,0 +1,98 @@
+// python/interpreter/watch/watcher.h: watches a run of a Python function and collects what its outcome depends on.
+//
+// Before an instruction runs, the watcher decides whether it understands all that the instruction can read and
+// change: what it reads from outside is learnt with a guard, what it changes must have been made by the run.
+// Anything else abandons the run, with the reason. Tensor operators are understood by whoever traces them; they are
+// just calls of C functions here.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "python/interpreter/observer.h"
+#include "python/interpreter/watch/values.h"
+
+namespace braze::interpreter {
+
+class Watcher final : public Observer {
+ public:
+  Watcher(guards::GuardSet& guards, TensorWorld& tensors) : values_(guards, tensors) {}
+
+  Values& values() { return values_; }
+  /// Why the run was abandoned, with the user's line; empty if it was not.
+  const std::string& reason() const { return reason_; }
+
+  /// Before the function under the Scope is called; `callable` and the arguments have been learnt. False:
+  /// abandoned.
+  bool begin(PyObject* callable, PyObject* const* arguments, Py_ssize_t count);
+
+  bool entered(Frame* frame) override;
+  void left(Frame* frame) override;
+  bool before(Activation& a, int opcode, int arg) override;
+  bool after(Activation& a, int opcode, int arg, Step step) override;
+  bool handing_over(Handover reason) override;
+
+ private:
+  /// Which Python functions the running instruction may enter.
+  enum class Entry : uint8_t {
+    none,
+    known,   ///< Those that are sourced or made.
+    tensor,  ///< Also those that are methods of torch.Tensor.
+  };
+  struct Activity {
+    Entry entry = Entry::none;
+    bool makes_result = false;           ///< What the instruction leaves on top is made by it, if it is not known.
+    PyTypeObject* constructs = nullptr;  ///< A class whose __init__ is given a new instance.
+  };
+
+  bool abandon(const char* why, PyObject* subject = nullptr);
+  bool allow(Entry entry) {
+    activities_.back().entry = entry;
+    return true;
+  }
+  bool allow_made_result(Entry entry = Entry::none) {
+    activities_.back().entry = entry;
+    activities_.back().makes_result = true;
+    return true;
+  }
+
+  // watcher.cpp
+  bool learn_parameters(Frame* frame);
+  bool operands(Activation& a, int count, const char* why);
+  bool operand(PyObject* value, const char* why);
+  bool truth(PyObject* value);
+  bool load_global(Activation& a, int arg);
+  bool load_cell(PyObject* cell);
+  bool copy_free_variables(Activation& a);
+  bool subscript(PyObject* container, PyObject* key);
+  bool contains(PyObject* container, PyObject* item);
+  bool store_item(PyObject* container, PyObject* key, PyObject* value);
+  bool iterate(PyObject* iterable);
+  bool binary(Activation& a, int arg);
+  bool compare_identity(PyObject* left, PyObject* right);
+  bool enter_with(PyObject* manager);
+  // watcher_attributes.cpp
+  bool attribute(PyObject* object, PyObject* name);
+  bool instance_attribute(PyObject* object, PyObject* name);
+  bool class_attribute(PyObject* type, PyObject* name);
+  bool tensor_attribute(PyObject* tensor, PyObject* name);
+  bool module_attribute(PyObject* module, PyObject* name);
+  bool super_attribute(PyObject* object, PyObject* name);
+  bool learn_class_entry(PyObject* found, const guards::Source* source);
+  const guards::Source* type_source(PyObject* object);
+  /// A special method written in Python, such as `__call__`: learns it. False, and no abandonment, if it is none.
+  bool special_function(PyObject* object, const char* name);
+  bool store_attribute(PyObject* object, PyObject* name);
+  // watcher_calls.cpp
+  bool call(PyObject* callable, PyObject* const* arguments, Py_ssize_t count);
+  bool call_class(PyObject* type, PyObject* const* arguments, Py_ssize_t count);
+  bool call_builtin(PyObject* function, PyObject* const* arguments, Py_ssize_t count);
+  bool call_method(PyObject* name, PyObject* self, PyObject* const* arguments, Py_ssize_t count);
+  bool absorb_all(PyObject* const* arguments, Py_ssize_t count, PyObject* callable);
+
+  Values values_;
+  std::vector<Activity> activities_;  ///< One a frame.
+  std::string reason_;
+};
+
+}  // namespace braze::interpreter

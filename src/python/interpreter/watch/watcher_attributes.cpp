@@ -1,0 +1,249 @@
+// python/interpreter/watch/watcher_attributes.cpp: what reading an attribute reads.
+//
+// Plan of a lookup on an ordinary object, as object.__getattribute__ does it:
+//   1. find the name along the type's MRO; a guard says what is there, or that nothing is
+//   2. a property: its getter is Python code that is watched in turn
+//   3. the instance's dict; a guard says what is there, or that nothing is
+//   4. what 1. found: a function becomes a bound method, other values are themselves
+//   5. a __getattr__ written in Python, watched in turn (torch.nn.Module finds parameters so)
+#include "python/guards/scalar.h"
+#include "python/guards/storage_access.h"
+#include "python/interpreter/activation.h"
+#include "python/interpreter/watch/watcher.h"
+
+namespace braze::interpreter {
+
+namespace {
+
+PyTypeObject* as_type(PyObject* object) {
+  return reinterpret_cast<PyTypeObject*>(object);
+}
+
+PyObject* find_in_type(PyTypeObject* type, PyObject* name) {
+  return _PyType_Lookup(type, name);
+}
+
+PyObject* find_in_type(PyTypeObject* type, const char* name) {
+  const Ref key = Ref::steal(PyUnicode_InternFromString(name));
+  return key ? _PyType_Lookup(type, key.get()) : nullptr;
+}
+
+/// object's own lookup, alone or with a __getattr__ written in Python behind it. That of modules differs only in
+/// what it does when it finds nothing.
+bool has_plain_lookup(PyTypeObject* type) {
+  if (type->tp_getattro == PyObject_GenericGetAttr || type->tp_getattro == PyModule_Type.tp_getattro) return true;
+  PyObject* own = find_in_type(type, "__getattribute__");
+  if (own != find_in_type(&PyBaseObject_Type, "__getattribute__") &&
+      own != find_in_type(&PyModule_Type, "__getattribute__"))
+    return false;
+  PyObject* fallback = find_in_type(type, "__getattr__");
+  return fallback && PyFunction_Check(fallback);
+}
+
+PyObject* member_descriptor(PyTypeObject* type, const char* name) {
+  return PyDict_GetItemString(type->tp_dict, name);
+}
+
+bool is_data_descriptor(PyObject* found) {
+  return Py_TYPE(found)->tp_descr_set != nullptr;
+}
+
+}  // namespace
+
+const guards::Source* Watcher::type_source(PyObject* object) {
+  guards::SourceTable& sources = values_.sources();
+  if (const guards::Source* source = values_.source_of(object)) return sources.type_of(source);
+  // Made by this run: of a class that is guarded where it was called.
+  auto* type = reinterpret_cast<PyObject*>(Py_TYPE(object));
+  return sources.object(type, Py_TYPE(object)->tp_name);
+}
+
+bool Watcher::special_function(PyObject* object, const char* name) {
+  const Ref key = Ref::steal(PyUnicode_InternFromString(name));
+  PyObject* found = key ? find_in_type(Py_TYPE(object), key.get()) : nullptr;
+  if (!found || !PyFunction_Check(found)) return false;
+  return values_.learn(found, values_.sources().type_attribute(type_source(object), key.get()));
+}
+
+/// Something found in a class: functions and plain values as they are, the function of static and class methods.
+bool Watcher::learn_class_entry(PyObject* found, const guards::Source* source) {
+  const bool wraps = Py_IS_TYPE(found, &PyStaticMethod_Type) || Py_IS_TYPE(found, &PyClassMethod_Type);
+  if (!values_.learn(found, source)) return abandon("an attribute of a class that cannot be guarded", found);
+  if (!wraps) return true;
+  PyObject* descriptor = member_descriptor(Py_TYPE(found), "__func__");
+  const Ref function = Ref::steal(PyObject_GetAttrString(found, "__func__"));
+  if (!descriptor || !function) return abandon("a method that cannot be guarded", found);
+  return values_.learn(function.get(), values_.sources().slot(source, descriptor)) ||
+         abandon("a method that cannot be guarded", found);
+}
+
+bool Watcher::attribute(PyObject* object, PyObject* name) {
+  if (values_.tensors().is_tensor(object)) return tensor_attribute(object, name);
+  if (guards::is_scalar(object) || values_.tensors().is_plain(object)) return allow_made_result();
+  if (!values_.is_known(object)) return abandon("an attribute of an object of unknown origin", object);
+  if (PyModule_CheckExact(object)) return module_attribute(object, name);
+  if (PyType_Check(object)) return class_attribute(object, name);
+  if (Py_IS_TYPE(object, &PySuper_Type)) return super_attribute(object, name);
+  if (is_builtin_container(object)) return allow_made_result();  // Methods; what they read is for the call to say.
+  return instance_attribute(object, name);
+}
+
+bool Watcher::module_attribute(PyObject* module, PyObject* name) {
+  const guards::Source* source = values_.source_of(module);
+  PyObject* dict = PyModule_GetDict(module);
+  PyObject* value = PyDict_GetItemWithError(dict, name);
+  if (!source || !value) return abandon("an attribute that a module does not have", name);
+  // The dict of a module comes before all but data descriptors of its type, of which modules have none of interest.
+  return values_.learn(value, values_.sources().attribute(source, name)) ||
+         abandon("an attribute of a module that cannot be guarded", value);
+}
+
+bool Watcher::class_attribute(PyObject* type, PyObject* name) {
+  PyObject* meta = find_in_type(Py_TYPE(type), name);
+  if (meta && is_data_descriptor(meta)) {
+    const bool is_name = PyUnicode_CompareWithASCIIString(name, "__name__") == 0;
+    return (is_name && values_.source_of(type) && Py_TYPE(type)->tp_getattro == PyType_Type.tp_getattro) ||
+           abandon("an attribute of a metaclass", name);
+  }
+  if (Py_TYPE(type)->tp_getattro != PyType_Type.tp_getattro)
+    return abandon("a metaclass with its own lookup", type);
+  PyObject* found = find_in_type(as_type(type), name);
+  guards::SourceTable& sources = values_.sources();
+  const guards::Source* source = values_.source_of(type);
+  if (!source) source = sources.object(type, as_type(type)->tp_name);
+  if (!found) return abandon("an attribute that a class does not have", name);
+  const bool is_plain = !Py_TYPE(found)->tp_descr_get;
+  const bool is_method = PyFunction_Check(found) || Py_IS_TYPE(found, &PyStaticMethod_Type) ||
+                         Py_IS_TYPE(found, &PyClassMethod_Type) || Py_IS_TYPE(found, &PyMethodDescr_Type) ||
+                         Py_IS_TYPE(found, &PyWrapperDescr_Type) || Py_IS_TYPE(found, &PyCFunction_Type);
+  if (!is_plain && !is_method) return abandon("a descriptor that is not understood", found);
+  return learn_class_entry(found, sources.type_attribute(source, name)) && allow_made_result();
+}
+
+bool Watcher::tensor_attribute(PyObject* tensor, PyObject* name) {
+  if (!values_.is_known(tensor)) return abandon("an attribute of a tensor of unknown origin");
+  PyObject* found = find_in_type(Py_TYPE(tensor), name);
+  if (!found) return abandon("an attribute of a tensor that its class does not have", name);
+  if (Py_IS_TYPE(found, &PyMethodDescr_Type)) return allow_made_result();
+  guards::SourceTable& sources = values_.sources();
+  if (PyFunction_Check(found)) {
+    auto* type = reinterpret_cast<PyObject*>(Py_TYPE(tensor));
+    const guards::Source* source = sources.type_attribute(sources.object(type, "torch.Tensor"), name);
+    return (values_.learn(found, source) && allow_made_result()) ||
+           abandon("a method that cannot be guarded", name);
+  }
+  if (values_.tensors().may_read(name)) return allow_made_result(Entry::tensor);
+  return abandon("an attribute of a tensor that guards do not cover", name);
+}
+
+bool Watcher::super_attribute(PyObject* object, PyObject* name) {
+  const Ref self_class = Ref::steal(PyObject_GetAttrString(object, "__self_class__"));
+  const Ref this_class = Ref::steal(PyObject_GetAttrString(object, "__thisclass__"));
+  if (!self_class || !this_class || !PyType_Check(self_class.get())) return abandon("an unbound super object");
+  PyObject* mro = as_type(self_class.get())->tp_mro;
+  guards::SourceTable& sources = values_.sources();
+  const guards::Source* type = sources.object(self_class.get(), as_type(self_class.get())->tp_name);
+  values_.guards().identity(sources.member(type, guards::Member::type_mro), mro);
+  bool behind = false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); ++i) {
+    PyObject* base = PyTuple_GET_ITEM(mro, i);
+    if (!behind) {
+      behind = base == this_class.get();
+      continue;
+    }
+    const guards::Source* entry =
+        sources.dict_item(sources.dict_of(sources.object(base, as_type(base)->tp_name)), name);
+    PyObject* found = PyDict_GetItemWithError(as_type(base)->tp_dict, name);
+    if (!found) {
+      values_.guards().absent(entry);
+      continue;
+    }
+    if (Py_IS_TYPE(found, &PyProperty_Type) || is_data_descriptor(found))
+      return abandon("a property found through super()", name);
+    return learn_class_entry(found, entry) && allow_made_result();
+  }
+  return abandon("an attribute that super() does not find", name);
+}
+
+bool Watcher::instance_attribute(PyObject* object, PyObject* name) {
+  PyTypeObject* type = Py_TYPE(object);
+  if (PyFunction_Check(object) || PyCFunction_Check(object) || PyMethod_Check(object))
+    return abandon("an attribute of a function", name);
+  if (!has_plain_lookup(type)) return abandon("an object with a lookup of its own", object);
+  guards::SourceTable& sources = values_.sources();
+  const guards::Source* source = values_.source_of(object);  // Null: made here.
+  const guards::Source* in_type = sources.type_attribute(type_source(object), name);
+  PyObject* found = find_in_type(type, name);
+  if (!found) {
+    values_.guards().absent(in_type);
+  } else if (is_data_descriptor(found)) {
+    if (Py_IS_TYPE(found, &PyProperty_Type)) {
+      PyObject* descriptor = member_descriptor(&PyProperty_Type, "fget");
+      const Ref getter = Ref::steal(PyObject_GetAttrString(found, "fget"));
+      if (!getter || !PyFunction_Check(getter.get()))
+        return abandon("a property that is not written in Python", name);
+      return (values_.learn(found, in_type) && values_.learn(getter.get(), sources.slot(in_type, descriptor)) &&
+              allow(Entry::known)) ||
+             abandon("a property that cannot be guarded", name);
+    }
+    if (guards::is_object_member(found)) {
+      if (!source) return true;
+      const Ref value = Ref::steal(PyObject_GetAttr(object, name));
+      if (!value) return abandon("a slot that is empty", name);
+      return (values_.learn(found, in_type) && values_.learn(value.get(), sources.slot(source, found))) ||
+             abandon("a slot that cannot be guarded", name);
+    }
+    if (PyUnicode_CompareWithASCIIString(name, "__dict__") == 0) {
+      PyObject* dict = guards::instance_dict(object);
+      if (!dict || !PyDict_CheckExact(dict)) return abandon("an object without a dict", object);
+      if (source)
+        values_.learn_as(dict, sources.dict_of(source));
+      else
+        values_.make(dict);
+      return true;
+    }
+    if (PyUnicode_CompareWithASCIIString(name, "__class__") == 0) {
+      auto* object_type = reinterpret_cast<PyObject*>(type);
+      return values_.learn(object_type, type_source(object)) || abandon("a class that cannot be guarded", object);
+    }
+    // A data descriptor written in Python, such as the flags of torch.backends.
+    if (values_.learn(found, in_type) && special_function(found, "__get__")) return allow(Entry::known);
+    return abandon("a descriptor that is not understood", found);
+  }
+  PyObject* dict = guards::instance_dict(object);
+  if (PyObject* value = dict ? PyDict_GetItemWithError(dict, name) : nullptr) {
+    if (found && source && !values_.learn(found, in_type))
+      return abandon("an attribute that cannot be guarded", name);
+    return !source || values_.learn(value, sources.attribute(source, name)) ||
+           abandon("an attribute that cannot be guarded", value);
+  }
+  if (source && dict) values_.guards().absent(sources.attribute(source, name));
+  if (found) {
+    const bool is_method = PyFunction_Check(found) || Py_IS_TYPE(found, &PyStaticMethod_Type) ||
+                           Py_IS_TYPE(found, &PyClassMethod_Type) || Py_IS_TYPE(found, &PyMethodDescr_Type) ||
+                           Py_IS_TYPE(found, &PyWrapperDescr_Type);
+    if (Py_TYPE(found)->tp_descr_get && !is_method) return abandon("a descriptor that is not understood", found);
+    return learn_class_entry(found, in_type) && allow_made_result();
+  }
+  if (PyModule_Check(object)) {
+    const Ref fallback = Ref::steal(PyUnicode_InternFromString("__getattr__"));
+    if (!fallback || !source || !dict || PyDict_GetItemWithError(dict, fallback.get()))
+      return abandon("a module with a __getattr__", object);
+    values_.guards().absent(sources.attribute(source, fallback.get()));
+  }
+  if (special_function(object, "__getattr__")) return allow(Entry::known);
+  return abandon("an attribute that is not there", name);
+}
+
+bool Watcher::store_attribute(PyObject* object, PyObject* name) {
+  PyTypeObject* type = Py_TYPE(object);
+  if (!values_.is_made(object)) return abandon("an attribute of an object that existed before is changed", object);
+  if (values_.tensors().is_tensor(object) || type->tp_setattro != PyObject_GenericSetAttr)
+    return abandon("an object that handles the change of its attributes itself", object);
+  PyObject* found = find_in_type(type, name);
+  if (found && is_data_descriptor(found) && !guards::is_object_member(found))
+    return abandon("an attribute that a descriptor changes", name);
+  return true;
+}
+
+}  // namespace braze::interpreter
