@@ -90,7 +90,7 @@ class Shortcut::Recorder {
     }
     if (!PyDict_Check(container)) return false;
     if (in.ordered && PyODict_Check(container) && PyDict_GET_SIZE(container) > 1) return false;
-    watch(&reinterpret_cast<PyDictObject*>(container)->ma_version_tag);
+    watch(dict_version_place(container));
     return true;
   }
 

@@ -42,10 +42,18 @@ inline PyObject* item_at(PyObject* sequence, size_t index) noexcept {
   return is_list ? PyList_GET_ITEM(sequence, index) : PyTuple_GET_ITEM(sequence, index);
 }
 
+/// Where a dict keeps its version. 3.12 calls the field deprecated, and keeps it up to date.
+inline const uint64_t* dict_version_place(PyObject* dict) noexcept {
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+  return &reinterpret_cast<PyDictObject*>(dict)->ma_version_tag;
+#pragma GCC diagnostic pop
+}
+
 /// A word that differs whenever anything in the dict, or the dict, is another. OrderedDict.move_to_end does not
 /// change it. 0 for what is no dict.
 inline uint64_t dict_version(PyObject* dict) noexcept {
-  return PyDict_Check(dict) ? reinterpret_cast<PyDictObject*>(dict)->ma_version_tag : 0;
+  return PyDict_Check(dict) ? *dict_version_place(dict) : 0;
 }
 
 /// A word that differs whenever anything that looking up a name in the type reads is another. 0 if there is none.
