@@ -1,6 +1,7 @@
 // python/compile/compiled_function.cpp: first calls, later calls, native calls.
 #include "python/compile/compiled_function.h"
 
+#include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
 #include <pybind11/stl.h>
 #include <structmember.h>
@@ -134,6 +135,8 @@ class Capture {
 
   /// Throws GivenUp.
   std::unique_ptr<Specialisation> run() {
+    // Operators without a deterministic form must raise, as only the kernels themselves know how.
+    if (at::globalContext().deterministicAlgorithms()) throw GivenUp{"deterministic algorithms are asked for"};
     learn_call();
     capture::Trace trace = record();
     world_.guard_aliasing();

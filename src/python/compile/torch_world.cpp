@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "python/errors.h"
+#include "python/guards/torch_values.h"
 #include "support/error.h"
 
 namespace braze::python {
@@ -24,11 +25,12 @@ using Names = std::unordered_set<std::string_view>;
 // They are operators by name, but touch the tensor object itself, or what no guard covers.
 const Names& refused_names() {
   static const Names names = {
-      "set_",          "resize_",   "resize_as_", "item",           "data",       "set_data",
-      "is_leaf",       "output_nr", "_version",   "requires_grad_", "detach_",    "retain_grad",
-      "retains_grad",  "backward",  "_backward",  "is_pinned",      "pin_memory", "to_dense",
-      "record_stream", "rename_",   "names",      "align_as",       "from_file",  "t_",
-      "transpose_",    "squeeze_",  "unsqueeze_", "swapaxes_",      "swapdims_",  "as_strided_"};
+      "set_",          "resize_",        "resize_as_", "item",           "data",       "set_data",
+      "is_leaf",       "output_nr",      "_version",   "requires_grad_", "detach_",    "retain_grad",
+      "retains_grad",  "backward",       "_backward",  "is_pinned",      "pin_memory", "to_dense",
+      "record_stream", "rename_",        "names",      "align_as",       "from_file",  "t_",
+      "transpose_",    "storage_offset", "squeeze_",   "unsqueeze_",     "swapaxes_",  "swapdims_",
+      "as_strided_"};
   return names;
 }
 
@@ -58,7 +60,6 @@ const Names& further_names() {
                               "tensor",
                               "new",
                               "new_tensor",
-                              "storage_offset",
                               "is_complex",
                               "is_floating_point",
                               "is_signed",
@@ -152,7 +153,7 @@ const TorchNames& torch_names() {
 }
 
 bool TorchWorld::is_tensor(PyObject* object) const {
-  return THPVariable_Check(object);
+  return guards::is_tensor(object);  // Not THPVariable_Check: it asks the object for its __class__.
 }
 
 bool TorchWorld::learn(PyObject* tensor, const guards::Source* source) {

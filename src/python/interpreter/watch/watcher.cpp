@@ -61,7 +61,11 @@ bool Watcher::entered(Frame* frame) {
   PyObject* first = frame->f_code->co_argcount > 0 ? frame->localsplus[0] : nullptr;
   if (constructs && first && Py_IS_TYPE(first, constructs)) values_.make(first);
   activities_.push_back({});
-  if (expected) return learn_parameters(frame);
+  try {
+    if (expected) return learn_parameters(frame);
+  } catch (const std::exception& error) {
+    return abandon(error.what());
+  }
   return abandon("Python code is entered from C where that is not understood", function);
 }
 
@@ -130,7 +134,8 @@ bool Watcher::truth(PyObject* value) {
     if (source) values_.guards().length(source, static_cast<size_t>(guards::length_of(value)));
     return source || values_.is_made(value) || abandon("a branch on a value of unknown origin", value);
   }
-  if (values_.is_known(value) && has_default_truth(Py_TYPE(value))) return true;
+  if (values_.is_known(value) && has_default_truth(Py_TYPE(value)))
+    return keep_special(value, {"__bool__", "__len__"});
   return abandon("a branch on an object that decides its truth itself", value);
 }
 
@@ -255,6 +260,15 @@ bool Watcher::enter_with(PyObject* manager) {
 bool Watcher::before(Activation& a, int opcode, int arg) {
   if (abandoned_) return false;
   activities_.back() = {};
+  try {
+    return look(a, opcode, arg);
+  } catch (const std::exception& error) {
+    // CPython's frames lie between this one and whoever could handle it.
+    return abandon(error.what());
+  }
+}
+
+bool Watcher::look(Activation& a, int opcode, int arg) {
   switch (opcode) {
     // Nothing is read that a stack, a local or a constant does not hold.
     case POP_TOP:
@@ -289,8 +303,8 @@ bool Watcher::before(Activation& a, int opcode, int arg) {
     case BUILD_SLICE:
     case LIST_TO_TUPLE:
     case LIST_APPEND:
-    case MAKE_FUNCTION:
-    case CHECK_EXC_MATCH: return true;
+    case MAKE_FUNCTION: return true;
+    case CHECK_EXC_MATCH: return open_classes(a.peek(1));
     case RETURN_GENERATOR:
       // A generator that is dropped runs its `finally` blocks.
       if (PyBytes_GET_SIZE(a.code()->co_exceptiontable) > 0) return abandon("a generator with try or with");

@@ -6,6 +6,7 @@
 // just calls of C functions here.
 #pragma once
 
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,7 @@ class Watcher final : public Observer {
   }
 
   // watcher.cpp
+  bool look(Activation& a, int opcode, int arg);
   bool learn_parameters(Frame* frame);
   bool operands(Activation& a, int count, const char* why);
   bool operand(PyObject* value, const char* why);
@@ -83,6 +85,11 @@ class Watcher final : public Observer {
   /// A special method written in Python, such as `__call__`: learns it. False, and no abandonment, if it is none.
   bool special_function(PyObject* object, const char* name);
   bool store_attribute(PyObject* object, PyObject* name);
+  /// Special methods that the class of an object has or lacks decide what an operation means: they stay as they
+  /// are.
+  bool keep_special(PyObject* object, std::initializer_list<const char*> names);
+  bool keep_in_class(PyObject* type, const guards::Source* source, std::initializer_list<const char*> names);
+  bool open_classes(PyObject* classes);
   // watcher_calls.cpp
   bool call(PyObject* callable, PyObject* const* arguments, Py_ssize_t count);
   bool call_class(PyObject* type, PyObject* const* arguments, Py_ssize_t count);

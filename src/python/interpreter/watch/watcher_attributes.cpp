@@ -65,11 +65,43 @@ bool Watcher::special_function(PyObject* object, const char* name) {
   return values_.learn(found, values_.sources().type_attribute(type_source(object), key.get()));
 }
 
+bool Watcher::keep_in_class(PyObject* type, const guards::Source* source,
+                            std::initializer_list<const char*> names) {
+  if (!(as_type(type)->tp_flags & Py_TPFLAGS_HEAPTYPE)) return true;  // Builtin classes cannot be changed.
+  for (const char* name : names) {
+    const Ref key = Ref::steal(PyUnicode_InternFromString(name));
+    if (!key) return abandon("no memory");
+    const guards::Source* entry = values_.sources().type_attribute(source, key.get());
+    PyObject* found = find_in_type(as_type(type), key.get());
+    if (!found)
+      values_.guards().absent(entry);
+    else if (!values_.learn(found, entry))
+      return abandon("a special method that cannot be guarded", found);
+  }
+  return true;
+}
+
+bool Watcher::keep_special(PyObject* object, std::initializer_list<const char*> names) {
+  return keep_in_class(reinterpret_cast<PyObject*>(Py_TYPE(object)), type_source(object), names);
+}
+
+/// Classes of isinstance() or `except`: one, or tuples of them.
+bool Watcher::open_classes(PyObject* classes) {
+  if (!values_.is_known(classes)) return abandon("a class of unknown origin", classes);
+  // A class whose metaclass answers in Python: what it runs is watched.
+  if (PyType_Check(classes)) return keep_special(classes, {"__instancecheck__", "__subclasscheck__"});
+  if (!PyTuple_Check(classes)) return true;
+  if (!values_.open(classes)) return abandon("classes that cannot be guarded", classes);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(classes); ++i)
+    if (!open_classes(PyTuple_GET_ITEM(classes, i))) return false;
+  return true;
+}
+
 /// Something found in a class: functions and plain values as they are, the function of static and class methods.
 bool Watcher::learn_class_entry(PyObject* found, const guards::Source* source) {
   const bool wraps = Py_IS_TYPE(found, &PyStaticMethod_Type) || Py_IS_TYPE(found, &PyClassMethod_Type);
   if (!values_.learn(found, source)) return abandon("an attribute of a class that cannot be guarded", found);
-  if (!wraps) return true;
+  if (!wraps) return guards::is_scalar(found) || keep_special(found, {"__get__", "__set__", "__delete__"});
   PyObject* descriptor = member_descriptor(Py_TYPE(found), "__func__");
   const Ref function = Ref::steal(PyObject_GetAttrString(found, "__func__"));
   if (!descriptor || !function) return abandon("a method that cannot be guarded", found);
@@ -109,6 +141,10 @@ bool Watcher::class_attribute(PyObject* type, PyObject* name) {
     return abandon("a metaclass with its own lookup", type);
   PyObject* found = find_in_type(as_type(type), name);
   guards::SourceTable& sources = values_.sources();
+  if (PyUnicode_Check(name)) {
+    const char* text = PyUnicode_AsUTF8(name);
+    if (!text || !keep_special(type, {"__getattribute__", text})) return false;
+  }
   const guards::Source* source = values_.source_of(type);
   if (!source) source = sources.object(type, as_type(type)->tp_name);
   if (!found) return abandon("an attribute that a class does not have", name);
@@ -170,6 +206,7 @@ bool Watcher::instance_attribute(PyObject* object, PyObject* name) {
   if (PyFunction_Check(object) || PyCFunction_Check(object) || PyMethod_Check(object))
     return abandon("an attribute of a function", name);
   if (!has_plain_lookup(type)) return abandon("an object with a lookup of its own", object);
+  if (!keep_special(object, {"__getattribute__"})) return false;
   guards::SourceTable& sources = values_.sources();
   const guards::Source* source = values_.source_of(object);  // Null: made here.
   const guards::Source* in_type = sources.type_attribute(type_source(object), name);
@@ -207,13 +244,12 @@ bool Watcher::instance_attribute(PyObject* object, PyObject* name) {
       return values_.learn(object_type, type_source(object)) || abandon("a class that cannot be guarded", object);
     }
     // A data descriptor written in Python, such as the flags of torch.backends.
-    if (values_.learn(found, in_type) && special_function(found, "__get__")) return allow(Entry::known);
+    if (learn_class_entry(found, in_type) && special_function(found, "__get__")) return allow(Entry::known);
     return abandon("a descriptor that is not understood", found);
   }
   PyObject* dict = guards::instance_dict(object);
   if (PyObject* value = dict ? PyDict_GetItemWithError(dict, name) : nullptr) {
-    if (found && source && !values_.learn(found, in_type))
-      return abandon("an attribute that cannot be guarded", name);
+    if (found && !learn_class_entry(found, in_type)) return false;
     return !source || values_.learn(value, sources.attribute(source, name)) ||
            abandon("an attribute that cannot be guarded", value);
   }
@@ -243,7 +279,9 @@ bool Watcher::store_attribute(PyObject* object, PyObject* name) {
   PyObject* found = find_in_type(type, name);
   if (found && is_data_descriptor(found) && !guards::is_object_member(found))
     return abandon("an attribute that a descriptor changes", name);
-  return true;
+  const guards::Source* entry = values_.sources().type_attribute(type_source(object), name);
+  if (!found) values_.guards().absent(entry);
+  return (!found || learn_class_entry(found, entry)) && keep_special(object, {"__setattr__"});
 }
 
 }  // namespace braze::interpreter

@@ -169,6 +169,7 @@ bool Watcher::call_class(PyObject* type, PyObject* const* arguments, Py_ssize_t 
   guards::SourceTable& sources = values_.sources();
   const guards::Source* source = values_.source_of(type);
   if (!source) return abandon("a class made by the function", type);
+  if (!keep_in_class(type, source, {"__del__"}) || !keep_special(type, {"__call__"})) return false;
   PyObject* objects_new = class_entry(reinterpret_cast<PyObject*>(&PyBaseObject_Type), "__new__");
   for (const char* name : {"__new__", "__init__"}) {
     const Ref key = Ref::steal(PyUnicode_InternFromString(name));
@@ -206,10 +207,9 @@ bool Watcher::call_builtin(PyObject* function, PyObject* const* arguments, Py_ss
   if (!values_.is_known(function)) return abandon("a function of unknown origin", function);
   if (module == "builtins") {
     if (name == "isinstance" || name == "issubclass") {
-      if (count != 2 || !values_.is_known(arguments[0]) || !values_.open(arguments[1]))
+      if (count != 2 || !values_.is_known(arguments[0]))
         return abandon("isinstance with an object of unknown origin", count ? arguments[0] : nullptr);
-      if (PyType_Check(arguments[1])) special_function(arguments[1], "__instancecheck__");
-      return allow(Entry::known);
+      return open_classes(arguments[1]) && allow(Entry::known);
     }
     if ((name == "getattr" || name == "hasattr") && count >= 2 && PyUnicode_CheckExact(arguments[1])) {
       // A missing attribute is an answer here: where the lookup is an ordinary one, its guards say that it is
