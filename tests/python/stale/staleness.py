@@ -132,7 +132,14 @@ class Freezer:
         if value.layout != torch.strided:
             return (*facts, repr(value.to_dense().tolist()))
         facts += (value.stride(), value.is_inference())
-        return facts if value.is_meta else (*facts, repr(value.tolist()))
+        return facts if value.is_meta else (*facts, repr(rounded(value.tolist())))
+
+
+def rounded(numbers):
+    """Floats as text of five digits: compiled code may differ in the last bits."""
+    if isinstance(numbers, list):
+        return [rounded(number) for number in numbers]
+    return f"{numbers:.5g}" if isinstance(numbers, float) else numbers
 
 
 @contextlib.contextmanager
