@@ -499,3 +499,108 @@ def test_a_compiled_function_dies():
     dead = make()
     gc.collect()
     assert [reference() for reference in dead] == [None, None]
+
+
+def test_imports_and_absent_attributes():
+    class Config:
+        pass
+
+    config = Config()
+
+    def f(x):
+        import math
+        from math import floor
+
+        import torch
+
+        scale = getattr(config, "scale", 1.5)
+        offset = config.offset if hasattr(config, "offset") else 0
+        return torch.relu(x) * math.ceil(scale) + floor(scale) + offset
+
+    fast = check(f, (X,))
+    config.scale = 3.5
+    same(fast(X), f(X))
+    config.offset = 2
+    same(fast(X), f(X))
+    Config.__getattr__ = lambda self, name: 10
+    del config.scale
+    same(fast(X), f(X))
+
+
+def test_a_lookup_of_its_own():
+    class Config:
+        names = {"width": "hidden"}
+
+        def __getattribute__(self, name):
+            if name != "names" and name in super().__getattribute__("names"):
+                name = super().__getattribute__("names")[name]
+            return super().__getattribute__(name)
+
+    config = Config()
+    config.hidden = 3
+
+    def f(x):
+        return x * config.width + config.hidden
+
+    fast = check(f, (X,))
+    config.hidden = 4
+    same(fast(X), f(X))
+    Config.names["width"] = "other"
+    config.other = 7
+    same(fast(X), f(X))
+
+
+def test_metaclasses_properties_and_named_arguments():
+    class Meta(type):
+        def __instancecheck__(cls, instance):
+            return getattr(instance, "is_block", False)
+
+    class Block(metaclass=Meta):
+        pass
+
+    class Thing:
+        is_block = True
+        _value = 2
+
+        @property
+        def value(self):
+            return self._value
+
+        @staticmethod
+        def double(x):
+            return x * 2
+
+        @classmethod
+        def label(cls, x, *rest, by=3, **more):
+            return cls.double(x) * by + len(rest) + len(more)
+
+    thing = Thing()
+
+    def f(x):
+        base = x * thing.value if isinstance(thing, Block) else x
+        return thing.label(base, 1, 2, by=4, extra=None), Thing.double(base)
+
+    fast = check(f, (X,))
+    Thing._value = 5
+    same(fast(X), f(X))
+    Thing.is_block = False
+    same(fast(X), f(X))
+    Thing.double = staticmethod(lambda x: x - 1)
+    same(fast(X), f(X))
+
+
+def test_sets_that_are_equal_but_ordered_otherwise():
+    numbers = {"s": {1, 9, 17}}
+
+    def f(x):
+        for n in numbers["s"]:
+            x = x * 2 + n
+        return x
+
+    fast = compiled(f)
+    same(fast(X), f(X))
+    numbers["s"] = set()
+    for n in (17, 9, 1):
+        numbers["s"].add(n)
+    same(fast(X), f(X))
+    check(lambda x: x + sum({1, 2, 3}) if 2 in numbers["s"] else x - 1, (X,))

@@ -51,6 +51,16 @@ bool Values::learn(PyObject* value, const guards::Source* source) {
   return true;
 }
 
+bool Values::has_known_order(PyObject* set) const {
+  if (!is_made(set)) return false;
+  PyObject* item = nullptr;
+  Py_hash_t hash = 0;
+  Py_ssize_t at = 0;
+  while (_PySet_NextEntry(set, &at, &item, &hash))
+    if (!guards::is_scalar(item)) return false;
+  return true;
+}
+
 void Values::make(PyObject* value) {
   if (value && !guards::is_scalar(value) && !known_.contains(value)) made_.insert(value);
 }
@@ -117,7 +127,7 @@ bool Values::absorb(PyObject* value, std::unordered_set<PyObject*>& seen) {
       if (!absorb(PySequence_Fast_GET_ITEM(value, i), seen)) return false;
     return true;
   }
-  if (PyAnySet_CheckExact(value)) return true;
+  if (PyAnySet_CheckExact(value)) return has_known_order(value);
   Py_ssize_t at = 0;
   PyObject *key, *item;
   while (PyDict_Next(value, &at, &key, &item))

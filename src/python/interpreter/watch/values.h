@@ -60,6 +60,9 @@ class Values {
   bool open(PyObject* container);
   /// All that a C function may read of `value` is guarded: scalars, tensors, builtin containers of them.
   bool absorb(PyObject* value);
+  /// Iterating over the set gives the same order in every run: it was made by this one, of scalars. Equal sets may
+  /// differ in order, and objects hash by address.
+  bool has_known_order(PyObject* set) const;
   /// Entry `key` of a sourced exact dict: its value, or that it is not there.
   bool look_up(PyObject* dict, PyObject* key);
 

@@ -204,7 +204,11 @@ bool Watcher::contains(PyObject* container, PyObject* item) {
     return values_.look_up(container, item) || abandon("a dict that cannot be guarded", container);
   }
   if (!is_builtin_container(container)) return abandon("`in` that is not understood", container);
+  const bool by_address = PyAnySet_CheckExact(container) && values_.is_made(container) && values_.is_known(item);
+  if (by_address && guards::is_plain_key(item)) return true;
   if (!guards::is_scalar(item)) return abandon("`in` with an item that is no scalar", item);
+  if (PyAnySet_CheckExact(container))
+    return values_.open(container) || abandon("a set that cannot be guarded", container);
   return operand(container, "a container that cannot be guarded");
 }
 
@@ -222,6 +226,8 @@ bool Watcher::iterate(PyObject* iterable) {
   if (values_.tensors().is_tensor(iterable))
     return operand(iterable, "a tensor of unknown origin") && allow_made_result(Entry::tensor);
   if (!values_.is_known(iterable)) return abandon("iteration over an object of unknown origin", iterable);
+  if (PyAnySet_CheckExact(iterable) && !values_.has_known_order(iterable))
+    return abandon("iteration over a set whose order may differ", iterable);
   if (is_builtin_container(iterable))
     return (values_.open(iterable) && allow_made_result()) ||
            abandon("a container that cannot be guarded", iterable);
@@ -266,6 +272,34 @@ bool Watcher::before(Activation& a, int opcode, int arg) {
     // CPython's frames lie between this one and whoever could handle it.
     return abandon(error.what());
   }
+}
+
+/// Of a module that is loaded: what sys.modules holds. Packages are asked for the names that are imported from
+/// them, by code that is not understood.
+bool Watcher::import_module(Activation& a, int arg) {
+  PyObject *name = a.name(arg), *from_list = a.peek(1), *level = a.peek(2);
+  guards::SourceTable& sources = values_.sources();
+  PyObject* builtins = a.frame->f_builtins;
+  PyObject* import = PyDict_CheckExact(builtins) ? PyDict_GetItemString(builtins, "__import__") : nullptr;
+  if (!import || import != a.thread->interp->import_func) return abandon("an import that is replaced");
+  if (!PyLong_Check(level) || PyLong_AsLong(level) != 0) return abandon("a relative import");
+  PyObject* modules = PyImport_GetModuleDict();
+  const guards::Source* source = sources.object(modules, "sys.modules");
+  const char* text = PyUnicode_AsUTF8(name);
+  const std::string_view full = text ? text : "";
+  const std::string first(full.substr(0, full.find('.')));
+  for (const std::string& part : {std::string(full), first}) {
+    const Ref key = Ref::steal(PyUnicode_InternFromString(part.c_str()));
+    PyObject* module = key ? PyDict_GetItemWithError(modules, key.get()) : nullptr;
+    if (!module || !PyModule_Check(module)) return abandon("an import of a module that is not loaded", name);
+    if (!values_.learn(module, sources.dict_item(source, key.get()))) return abandon("an import", name);
+    if (from_list != Py_None && PyObject_HasAttrString(module, "__path__"))
+      return abandon("an import of names from a package", name);
+    if (from_list != Py_None) break;
+  }
+  const Ref key = Ref::steal(PyUnicode_InternFromString("__import__"));
+  return (key && values_.learn(import, sources.dict_item(sources.object(builtins, "builtins"), key.get()))) ||
+         abandon("an import", name);
 }
 
 bool Watcher::look(Activation& a, int opcode, int arg) {
@@ -351,6 +385,8 @@ bool Watcher::look(Activation& a, int opcode, int arg) {
     case COPY_FREE_VARS: return copy_free_variables(a);
     case LOAD_ATTR:
     case LOAD_METHOD: return attribute(a.peek(1), a.name(arg));
+    case IMPORT_NAME: return import_module(a, arg);
+    case IMPORT_FROM: return attribute(a.peek(1), a.name(arg));
     case STORE_ATTR: return store_attribute(a.peek(1), a.name(arg));
     case CALL: {
       const bool has_self = a.peek(arg + 2) != nullptr;

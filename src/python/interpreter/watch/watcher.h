@@ -73,9 +73,13 @@ class Watcher final : public Observer {
   bool binary(Activation& a, int arg);
   bool compare_identity(PyObject* left, PyObject* right);
   bool enter_with(PyObject* manager);
+  bool import_module(Activation& a, int arg);
   // watcher_attributes.cpp
   bool attribute(PyObject* object, PyObject* name);
   bool instance_attribute(PyObject* object, PyObject* name);
+  /// The lookup of object.__getattribute__, whatever the class has of its own.
+  bool plain_attribute(PyObject* object, PyObject* name);
+  bool function_attribute(PyObject* function, PyObject* name);
   bool class_attribute(PyObject* type, PyObject* name);
   bool tensor_attribute(PyObject* tensor, PyObject* name);
   bool module_attribute(PyObject* module, PyObject* name);

@@ -196,17 +196,40 @@ bool Watcher::super_attribute(PyObject* object, PyObject* name) {
     }
     if (Py_IS_TYPE(found, &PyProperty_Type) || is_data_descriptor(found))
       return abandon("a property found through super()", name);
+    if (!values_.learn(self_class.get(), type)) return abandon("a class that cannot be guarded", self_class.get());
     return learn_class_entry(found, entry) && allow_made_result();
   }
   return abandon("an attribute that super() does not find", name);
 }
 
+bool Watcher::function_attribute(PyObject* function, PyObject* name) {
+  const guards::Source* source = values_.source_of(function);
+  if (!PyFunction_Check(function) || !source) return abandon("an attribute of a function", name);
+  if (PyUnicode_CompareWithASCIIString(name, "__code__") == 0) {
+    values_.make(PyFunction_GET_CODE(function));  // The guard on the function holds its code.
+    return true;
+  }
+  PyObject* dict = guards::instance_dict(function);
+  PyObject* value = dict ? PyDict_GetItemWithError(dict, name) : nullptr;
+  if (!value || find_in_type(&PyFunction_Type, name)) return abandon("an attribute of a function", name);
+  return values_.learn(value, values_.sources().attribute(source, name)) ||
+         abandon("an attribute of a function that cannot be guarded", name);
+}
+
 bool Watcher::instance_attribute(PyObject* object, PyObject* name) {
   PyTypeObject* type = Py_TYPE(object);
   if (PyFunction_Check(object) || PyCFunction_Check(object) || PyMethod_Check(object))
-    return abandon("an attribute of a function", name);
-  if (!has_plain_lookup(type)) return abandon("an object with a lookup of its own", object);
+    return function_attribute(object, name);
+  if (PyCode_Check(object)) return allow_made_result();  // Immutable.
   if (!keep_special(object, {"__getattribute__"})) return false;
+  if (has_plain_lookup(type)) return plain_attribute(object, name);
+  PyObject* own = find_in_type(type, "__getattribute__");
+  if (own && PyFunction_Check(own)) return allow(Entry::known);
+  return abandon("an object with a lookup of its own", object);
+}
+
+bool Watcher::plain_attribute(PyObject* object, PyObject* name) {
+  PyTypeObject* type = Py_TYPE(object);
   guards::SourceTable& sources = values_.sources();
   const guards::Source* source = values_.source_of(object);  // Null: made here.
   const guards::Source* in_type = sources.type_attribute(type_source(object), name);
@@ -259,6 +282,9 @@ bool Watcher::instance_attribute(PyObject* object, PyObject* name) {
                            Py_IS_TYPE(found, &PyClassMethod_Type) || Py_IS_TYPE(found, &PyMethodDescr_Type) ||
                            Py_IS_TYPE(found, &PyWrapperDescr_Type);
     if (Py_TYPE(found)->tp_descr_get && !is_method) return abandon("a descriptor that is not understood", found);
+    if (Py_IS_TYPE(found, &PyClassMethod_Type) &&
+        !values_.learn(reinterpret_cast<PyObject*>(type), type_source(object)))
+      return abandon("a class that cannot be guarded", object);
     return learn_class_entry(found, in_type) && allow_made_result();
   }
   if (PyModule_Check(object)) {
@@ -268,7 +294,7 @@ bool Watcher::instance_attribute(PyObject* object, PyObject* name) {
     values_.guards().absent(sources.attribute(source, fallback.get()));
   }
   if (special_function(object, "__getattr__")) return allow(Entry::known);
-  return abandon("an attribute that is not there", name);
+  return keep_special(object, {"__getattr__"});  // Nothing: an AttributeError, or the default of getattr().
 }
 
 bool Watcher::store_attribute(PyObject* object, PyObject* name) {

@@ -139,8 +139,16 @@ bool Watcher::call(PyObject* callable, PyObject* const* arguments, Py_ssize_t co
   if (!values_.is_known(callable)) return abandon("an object of unknown origin is called", callable);
   if (PyType_Check(callable)) return call_class(callable, arguments, count);
   if (tensors.may_call(callable)) return absorb_all(arguments, count, callable) && allow_made_result(Entry::tensor);
-  if (values_.is_made(callable) && Py_TYPE(callable)->tp_name == std::string_view("method-wrapper"))
-    return allow_made_result();  // object().__init__ of a made object, through super()
+  if (Py_IS_TYPE(callable, &_PyMethodWrapper_Type)) {
+    // A slot found through super().
+    const Ref name = Ref::steal(PyObject_GetAttrString(callable, "__name__"));
+    const Ref self = Ref::steal(PyObject_GetAttrString(callable, "__self__"));
+    if (!name || !self || !values_.is_known(self.get())) return abandon("a slot that is not understood", callable);
+    if (text_of(name.get()) == "__init__") return allow_made_result();
+    const bool reads =
+        text_of(name.get()) == "__getattribute__" && count == 1 && PyUnicode_CheckExact(arguments[0]);
+    return reads ? plain_attribute(self.get(), arguments[0]) : abandon("a slot that is not understood", callable);
+  }
   if (special_function(callable, "__call__")) return allow(Entry::known);
   return abandon("a call that is not understood", callable);
 }
@@ -244,6 +252,9 @@ bool Watcher::call_method(PyObject* name, PyObject* self, PyObject* const* argum
     return abandon("a method that is not understood", name);
   }
   const std::string_view text = text_of(name);
+  if (text == "add" && PySet_CheckExact(self) && values_.is_made(self) && count == 1 &&
+      values_.is_known(arguments[0]) && guards::is_plain_key(arguments[0]))
+    return true;
   if (values_.is_made(self)) {
     const bool keeps = text == "append" || text == "extend" || text == "insert" || text == "pop" || text == "clear";
     if (keeps && PyList_CheckExact(self))
