@@ -51,6 +51,8 @@ bool added_product(Call& call, const RuleRow& row) {
 bool attention(Call& call, const RuleRow&) {
   const auto q = call.operand(0), k = call.operand(1), v = call.operand(2);
   if (!q || !k || !v || call.real(3) != 0 || q->sizes.size() != 4 || k->sizes.size() != 4) return false;
+  // Several heads of q may share one of k and v (enable_gqa).
+  if (k->sizes[0] != q->sizes[0] || k->sizes[1] == 0 || q->sizes[1] % k->sizes[1] != 0) return false;
   if (q->dtype != k->dtype || q->dtype != v->dtype || k->sizes != v->sizes) return false;
   std::vector<ir::Value*> operands{q->value, k->value, v->value};
   if (call.has(5)) {

@@ -75,6 +75,19 @@ bool stack(Call& call, const RuleRow&) {
   return join(call, *parts, {values.data(), values.size()}, *dim, row);
 }
 
+/// A padding that adds nothing: eager clones the part that is left.
+bool cropped(Call& call, const Operand& x, const Sizes& low, const Sizes& sizes) {
+  ir::Value* part = x.value;
+  Sizes left = x.sizes;
+  for (size_t dim = 0; dim < sizes.size(); ++dim) {
+    if (sizes[dim] == left[dim]) continue;
+    left[dim] = sizes[dim];
+    part = call.node(Op::slice, {part}, call.type(x.dtype, left, x.strides),
+                     {{"dim", static_cast<int64_t>(dim)}, {"start", -low[dim]}, {"step", int64_t{1}}});
+  }
+  return call.give(call.copy(part, call.type(x.dtype, sizes, preserved_strides(sizes, x.strides))));
+}
+
 /// constant_pad_nd(self, pad, value): pairs of (low, high) from the last dimension on.
 bool constant_pad(Call& call, const RuleRow&) {
   const auto x = call.operand(0);
@@ -90,8 +103,7 @@ bool constant_pad(Call& call, const RuleRow&) {
     sizes[dim] += low[dim] + high[dim];
     if (sizes[dim] < 0) return false;
   }
-  if (std::ranges::all_of(pairs, [](int64_t pad) { return pad <= 0; }))
-    return false;  // A crop: eager clones a view.
+  if (std::ranges::all_of(pairs, [](int64_t pad) { return pad <= 0; })) return cropped(call, *x, low, sizes);
   return call.give(call.node(
       Op::pad, {x->value, call.graph().scalar(to_dtype(x->dtype), to_number(call.number(2), to_dtype(x->dtype)))},
       call.contiguous(x->dtype, sizes),

@@ -25,9 +25,11 @@ bool give_call(Call& call, std::initializer_list<uint32_t> tensors, const ir::Ty
   return call.give(call.recorder.create_call(std::move(payload), operands, {&type, 1}, false)->result());
 }
 
-/// The kernels lay their results out as this suggests; for channels_last ones it is left to the Meta kernel.
-bool is_row_major(const at::Tensor& tensor) {
-  return tensor.suggest_memory_format() == at::MemoryFormat::Contiguous;
+/// How the CPU's kernels lay out their result: channels_last if the input or the weight is
+/// (mkldnn_conv_use_channels_last and thnn_conv_use_channels_last in ATen/native/ConvUtils.h).
+at::MemoryFormat result_format(const at::Tensor& input, const at::Tensor& weight) {
+  const auto format = input.suggest_memory_format();
+  return format == at::MemoryFormat::Contiguous ? weight.suggest_memory_format() : format;
 }
 
 /// (input [N,C,...], weight [O,C/groups,...], bias, stride, padding, dilation, transposed, output_padding, groups).
@@ -37,7 +39,6 @@ bool convolution(Call& call, const RuleRow&) {
   if (!input || !weight || input->dtype != weight->dtype || call.flag(6)) return false;
   const size_t rank = input->sizes.size();
   if (rank < 3 || rank > 5 || weight->sizes.size() != rank) return false;
-  if (!is_row_major(call.tensor(0)) || !is_row_major(call.tensor(1))) return false;
   const int64_t groups = call.integer(8), channels = weight->sizes[0];
   if (groups < 1 || input->sizes[1] != weight->sizes[1] * groups || channels % groups != 0) return false;
   if (call.has(2)) {
@@ -56,7 +57,8 @@ bool convolution(Call& call, const RuleRow&) {
     sizes.push_back(room / (*stride)[k] + 1);
   }
   if (c10::multiply_integers(sizes) == 0) return false;
-  return give_call(call, {0, 1, 2}, call.contiguous(input->dtype, sizes));
+  const Sizes strides = format_strides(sizes, result_format(call.tensor(0), call.tensor(1)));
+  return give_call(call, {0, 1, 2}, call.type(input->dtype, sizes, strides));
 }
 
 }  // namespace

@@ -96,6 +96,7 @@ int64_t numel(c10::IntArrayRef sizes) {
 }
 
 bool is_dense(c10::IntArrayRef sizes, c10::IntArrayRef strides) {
+  if (numel(sizes) == 0) return true;  // An empty tensor counts as contiguous, whatever its strides.
   Sizes order(sizes.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {

@@ -478,7 +478,7 @@ void Emitter::vector_tail(const Loop& loop, Value* from, Value* to, Accumulators
   run_segment(
       from, to, width, states,
       [&](Value* variable, Accumulators& carried) {
-        levels_.back().lanes = Lanes{width, 1, {}};
+        levels_.back().lanes = LaneSet{width, 1, {}};
         levels_.back().aligned = false;
         if (!whole) {
           Value* rest = b_.CreateSub(to, variable);
@@ -526,7 +526,7 @@ void Emitter::run_vector(const Loop& loop, Value* begin, Value* end, Accumulator
   bool has_tail = !count || *count % width != 0;
   if (target_.isa == Isa::avx512 && parts == 1 && has_tail && is_heavy(weight) && !wants_alignment(loop)) {
     vector_tail(loop, begin, end, vectors, width, Trips::at_least_one);
-    levels_.back().lanes = Lanes{};
+    levels_.back().lanes = LaneSet{};
     return finish_vector(loop, vectors, states);
   }
   if (wants_alignment(loop) && !first && !scalar_tail && current() == 1) {
@@ -542,17 +542,17 @@ void Emitter::run_vector(const Loop& loop, Value* begin, Value* end, Accumulator
   Accumulators more = identities(loop, parts - 1, width);
   for (size_t r = 0; r < vectors.size(); ++r) vectors[r].append(more[r].begin(), more[r].end());
   run_segment(main_begin, main_end, stride, vectors, [&](Value* variable, Accumulators& carried) {
-    levels_.back().lanes = Lanes{width, parts, {}};
+    levels_.back().lanes = LaneSet{width, parts, {}};
     levels_.back().aligned = aligned;
     set_variable(loop, variable, 0, true);
     run_body(loop, carried, 0, false);
   });
-  levels_.back().lanes = Lanes{};
+  levels_.back().lanes = LaneSet{};
   fold(loop, vectors, 1);
 
   if (!scalar_tail) {
     vector_tail(loop, main_end, end, vectors, width, parts == 1 ? Trips::at_most_one : Trips::any);
-    levels_.back().lanes = Lanes{};
+    levels_.back().lanes = LaneSet{};
   }
   finish_vector(loop, vectors, states);
   if (!scalar_tail) return;
@@ -584,7 +584,7 @@ void Emitter::run_ragged(const Loop& loop, Accumulators& states) {
   most = b_.CreateIntMaxReduce(most, true);
   OpenLoop open = open_loop(loop, b_.CreateICmpSGT(most, b_.getInt64(0)), states);
   run_segment(b_.getInt64(0), most, loop.step, states, [&](Value* done, Accumulators& carried) {
-    Lanes outer = levels_[current() - 1].lanes;
+    LaneSet outer = levels_[current() - 1].lanes;
     Parts variables, mask;
     for (unsigned p = 0; p < parts; ++p) {
       variables.push_back(b_.CreateAdd(begins[p], b_.CreateVectorSplat(width, done)));

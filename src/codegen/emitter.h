@@ -43,7 +43,7 @@ using loops::ValueId;
 using Parts = llvm::SmallVector<llvm::Value*, 4>;  ///< One value a part.
 
 /// How many lanes run at once. Outside of vector loops: one lane, one part, no mask.
-struct Lanes {
+struct LaneSet {
   unsigned width = 1;
   unsigned parts = 1;
   Parts mask;  ///< Empty, or which lanes count, a part each. At least one lane of all counts.
@@ -68,7 +68,7 @@ struct Level {
   llvm::BasicBlock* preheader = nullptr;  ///< Of a loop: hoisted code goes before its terminator.
   uint64_t instance = 0;                  ///< Region of the preheader.
   uint64_t scope = 0;                     ///< Region of the body; renewed for each copy of it.
-  Lanes lanes;
+  LaneSet lanes;
   bool aligned = false;  ///< The vector loop's variable is a multiple of the width.
 
   struct Derived {
@@ -116,7 +116,7 @@ class Emitter {
   void begin_function(const std::string& name);
   llvm::Type* type_of(ValueId id, unsigned lanes = 1);
   int current() const { return static_cast<int>(levels_.size()) - 1; }
-  const Lanes& lanes() const { return levels_.back().lanes; }
+  const LaneSet& lanes() const { return levels_.back().lanes; }
   uint64_t new_token() { return ++tokens_; }
   bool alive(uint64_t token) const;
   /// The outermost level not above `level` that code may be moved to from here.

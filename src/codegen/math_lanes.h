@@ -8,10 +8,6 @@
 
 namespace braze::codegen {
 
-// The emitter has a Lanes of its own (codegen/emitter.h): the namespace keeps the linker from taking one for the
-// other, which ended in a double free in builds that do not inline.
-inline namespace math {
-
 /// Writes instructions on values of one type: float, double or a fixed vector of either. `bits` are integers of the
 /// same width. Fast-math flags of the builder are off for as long as a Lanes lives.
 class Lanes {
@@ -98,9 +94,8 @@ class Lanes {
   bool is_double_;
 };
 
-}  // namespace math
-
-// One function an op (or a family), in math_exp.cpp, math_log.cpp, math_trig.cpp, math_inverse.cpp and math_pow.cpp.
+// One function an op (or a family), in math_exp.cpp, math_log.cpp, math_trig.cpp, math_inverse.cpp and
+// math_pow.cpp.
 llvm::Value* emit_exp(const Lanes& l, llvm::Value* x);
 llvm::Value* emit_exp2(const Lanes& l, llvm::Value* x);
 llvm::Value* emit_expm1(const Lanes& l, llvm::Value* x);

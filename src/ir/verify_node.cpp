@@ -365,7 +365,8 @@ void check_matmul(const Node& node, size_t first, int64_t rank) {
 void check_sdpa(const Node& node) {
   for (size_t k = 0; k < 3; ++k) require_rank(node, k, 4);
   const auto q = operand(node, 0).sizes, k = operand(node, 1).sizes, v = operand(node, 2).sizes;
-  require(q[0] == k[0] && q[0] == v[0] && q[1] == k[1] && q[1] == v[1], "batch and heads of q, k and v differ");
+  require(q[0] == k[0] && q[0] == v[0] && k[1] == v[1], "batch of q, k and v, or heads of k and v, differ");
+  require(k[1] > 0 ? q[1] % k[1] == 0 : q[1] == 0, "the heads of q are no multiple of those of k and v");
   require(q[3] == k[3] && k[2] == v[2], "sizes of q, k and v do not fit");
   for (size_t i = 0; i < 3; ++i)
     require(operand(node, i).dtype == result(node).dtype, "operand ", i, " has not the result's dtype");

@@ -121,7 +121,8 @@ void call_sdpa(const BoundCall& c, Frame& f) {
   const at::Tensor &q = c.operands[0].resolve(f), &k = c.operands[1].resolve(f), &v = c.operands[2].resolve(f);
   std::optional<at::Tensor> mask;
   if (c.operands.size() > 3) mask = c.operands[3].resolve(f);
-  place(c, 0, at::scaled_dot_product_attention(q, k, v, mask, 0.0, c.causal, c.scale), f);
+  const bool grouped = q.size(1) != k.size(1);
+  place(c, 0, at::scaled_dot_product_attention(q, k, v, mask, 0.0, c.causal, c.scale, grouped), f);
 }
 
 void call_boxed(const BoundCall& c, Frame& f) {

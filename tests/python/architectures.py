@@ -65,10 +65,8 @@ def attention(r: random.Random) -> dict[str, str]:
 
 
 def shared_heads(r: random.Random, heads: int) -> dict[str, Any]:
-    """Half of the time two heads share keys and values; written out then, since SDPA cannot be traced so yet."""
-    if r.random() < 0.5:
-        return {"num_key_value_heads": heads}
-    return {"num_key_value_heads": heads // 2, "attn_implementation": "eager"}
+    """Half of the time two heads share keys and values."""
+    return {"num_key_value_heads": heads if r.random() < 0.5 else heads // 2}
 
 
 def encoder(family: str, names: dict[str, str] | None = None, **options: Any) -> Builder:

@@ -223,6 +223,14 @@ def test_attention():
     check(lambda q, k, v: (q @ k.transpose(-1, -2) / 4).softmax(-1) @ v, q, k, v)
 
 
+@pytest.mark.parametrize("heads", [1, 2, 4])
+def test_heads_that_share_keys_and_values(heads):
+    q, k = torch.randn(2, 4, 5, 8), torch.randn(2, heads, 6, 8)
+    check(lambda q, k: F.scaled_dot_product_attention(q, k, k, enable_gqa=True), q, k)
+    mask = torch.randn(5, 6)
+    check(lambda q, k, m: F.scaled_dot_product_attention(q, k, k, attn_mask=m, enable_gqa=True), q, k, mask)
+
+
 def test_convolution_and_pooling():
     check(lambda a, w: F.conv2d(a, w, padding=1).relu(), x(2, 3, 8, 8), x(4, 3, 3, 3))
     check(lambda a: F.avg_pool2d(a, 3, 1, 1) - a, x(2, 1, 8, 8))

@@ -153,6 +153,12 @@ def test_padding_by_elements(mode):
     native(lambda x: F.pad(x, (-1, 4), mode=mode), torch.randn(3, 7))
 
 
+@pytest.mark.parametrize("widths", [(0, 0, 0, 0), (-1, 0, 0, -2), (-1, -1), (0, 0, -8, 0)])
+def test_padding_that_crops(widths):
+    native(lambda x: F.pad(x, widths), torch.randn(2, 3, 8, 9))
+    native(lambda x: F.pad(x, widths), torch.randn(2, 3, 9, 8).transpose(2, 3))
+
+
 def test_composites_that_read_data_by_its_pointer():
     """max_pool1d, tensor_split and ctc_loss read above the dispatcher; lengths that are read are frozen."""
     native(lambda x: F.max_pool1d(x, 3, 2, 1), torch.randn(2, 3, 20))

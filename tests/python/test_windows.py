@@ -59,6 +59,17 @@ def test_channels_last_keeps_its_layout():
     check(lambda x: F.avg_pool2d(x, 2), x, exact=False)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("which", ["input", "weight", "both"])
+def test_a_convolution_lies_channels_last_as_in_eager(which, dtype):
+    x, w = torch.randn(2, 8, 9, 9, dtype=dtype), torch.randn(4, 8, 3, 3, dtype=dtype)
+    if which != "weight":
+        x = x.to(memory_format=torch.channels_last)
+    if which != "input":
+        w = w.to(memory_format=torch.channels_last)
+    check(lambda x, w: F.conv2d(x, w, padding=1), x, w, exact=False)
+
+
 def test_wrong_windows_raise_as_in_eager():
     with pytest.raises(RuntimeError):
         braze.trace(lambda x, w: F.conv2d(x, w), (torch.randn(1, 3, 2, 2), torch.randn(4, 3, 3, 3)))
