@@ -91,10 +91,10 @@ bool same_constant(PyObject* expected, PyObject* value) noexcept {
 
 Py_hash_t constant_hash(PyObject* value) noexcept {
   if (PyTuple_CheckExact(value)) {
-    Py_hash_t hash = PyTuple_GET_SIZE(value);
+    auto hash = static_cast<size_t>(PyTuple_GET_SIZE(value));  // wraps around
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i)
-      hash = hash * 1000003 ^ constant_hash(PyTuple_GET_ITEM(value, i));
-    return hash;
+      hash = hash * 1000003 ^ static_cast<size_t>(constant_hash(PyTuple_GET_ITEM(value, i)));
+    return static_cast<Py_hash_t>(hash);
   }
   // A float NaN hashes by address, so equal bits would hash differently.
   if (PyFloat_CheckExact(value)) return _Py_HashDouble(nullptr, PyFloat_AS_DOUBLE(value));
