@@ -603,4 +603,5 @@ def test_sets_that_are_equal_but_ordered_otherwise():
     for n in (17, 9, 1):
         numbers["s"].add(n)
     same(fast(X), f(X))
+    natively(lambda x: [x, *numbers["s"]], X)
     check(lambda x: x + sum({1, 2, 3}) if 2 in numbers["s"] else x - 1, (X,))

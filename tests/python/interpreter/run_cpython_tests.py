@@ -1,10 +1,10 @@
-"""Runs one module of CPython's own tests, each test method natively or through braze's evaluator.
+"""Runs modules of CPython's own tests, each test method natively or through braze's evaluator.
 
-    python run_cpython_tests.py EXTENSION native|braze MODULE [NAME PART]
+    python run_cpython_tests.py EXTENSION native|braze MODULE...
 
-EXTENSION is the module that has `interpret` and `interpreter_statistics`. Prints one JSON object: "outcomes" (test
-id -> "ok", "skipped", or the last line of the error) and "statistics". Only the methods run through the evaluator:
-loading of modules, setUp and tearDown are native.
+EXTENSION is the module that has `interpret` and `interpreter_statistics`. Prints one JSON object a module:
+"outcomes" (test id -> "ok", "skipped", or the last line of the error) and "statistics". Only the methods run through the
+evaluator: loading of modules, setUp and tearDown are native.
 """
 
 import importlib
@@ -20,7 +20,6 @@ class Outcomes(unittest.TestResult):
     def __init__(self) -> None:
         super().__init__()
         self.outcomes: dict[str, str] = {}
-        self.details: dict[str, str] = {}
 
     def addSuccess(self, test):
         self.outcomes.setdefault(test.id(), "ok")
@@ -47,42 +46,38 @@ class Outcomes(unittest.TestResult):
 
     def _failed(self, test, err) -> None:
         self.outcomes[test.id()] = f"{err[0].__name__}: {str(err[1])[:300]}"
-        self.details[test.id()] = self._exc_info_to_string(err, test)
 
 
-def tests_of(suite: unittest.TestSuite):
-    for entry in suite:
-        if isinstance(entry, unittest.TestSuite):
-            yield from tests_of(entry)
-        else:
-            yield entry
-
-
-def main() -> None:
-    extension, mode, name, *part = sys.argv[1:]
-    braze = importlib.import_module(extension)
-    if mode == "braze":
-
-        def through_braze(self, method) -> None:
-            braze.interpret(method)
-
-        unittest.TestCase._callTestMethod = through_braze
-    module = importlib.import_module(name)
-    suite = unittest.defaultTestLoader.loadTestsFromModule(module)
-    if part:
-        suite = unittest.TestSuite(test for test in tests_of(suite) if part[0] in test.id())
+def run(name: str, interpreter) -> dict:
+    suite = unittest.defaultTestLoader.loadTestsFromModule(importlib.import_module(name))
     outcomes = Outcomes()
     stdout, sys.stdout = sys.stdout, io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    before = interpreter.interpreter_statistics()
     try:
-        if part:
-            for test in suite:
-                print(test.id(), file=sys.stderr, flush=True)
         suite.run(outcomes)
     finally:
         sys.stdout = stdout
-    if part:
-        print("\n".join(outcomes.details.values()), file=sys.stderr)
-    print(json.dumps({"outcomes": outcomes.outcomes, "statistics": braze.interpreter_statistics()}))
+    return {"outcomes": outcomes.outcomes, "statistics": since(before, interpreter.interpreter_statistics())}
+
+
+def since(before: dict, after: dict) -> dict:
+    return {
+        key: since(before[key], value) if isinstance(value, dict) else value - before[key]
+        for key, value in after.items()
+    }
+
+
+def main() -> None:
+    extension, mode, *names = sys.argv[1:]
+    interpreter = importlib.import_module(extension)
+    if mode == "braze":
+
+        def through_braze(self, method) -> None:
+            interpreter.interpret(method)
+
+        unittest.TestCase._callTestMethod = through_braze
+    for name in names:
+        print(json.dumps(run(name, interpreter)), flush=True)
 
 
 if __name__ == "__main__":

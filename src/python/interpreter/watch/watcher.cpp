@@ -411,7 +411,7 @@ bool Watcher::look(Activation& a, int opcode, int arg) {
     case DICT_UPDATE:
     case DICT_MERGE: {
       PyObject* source = a.peek(1);
-      if (!is_builtin_container(source)) return iterate(source);
+      if (!is_builtin_container(source) || PyAnySet_CheckExact(source)) return iterate(source);
       return (values_.is_known(source) && values_.open(source)) ||
              abandon("a container that cannot be guarded", source);
     }
