@@ -605,3 +605,24 @@ def test_sets_that_are_equal_but_ordered_otherwise():
     same(fast(X), f(X))
     natively(lambda x: [x, *numbers["s"]], X)
     check(lambda x: x + sum({1, 2, 3}) if 2 in numbers["s"] else x - 1, (X,))
+
+
+def test_super_looks_behind_the_class_of_its_cell():
+    class Root:
+        def scale(self, x):
+            return x * 2
+
+    class Middle(Root):
+        def scale(self, x):
+            return super().scale(x) + 1
+
+    class Leaf(Middle):
+        def scale(self, x):
+            return super().scale(x) * 3
+
+    leaf = Leaf()
+    fast = check(lambda x: leaf.scale(x), (X,))
+    Root.scale = lambda self, x: x * 5
+    same(fast(X), leaf.scale(X))
+    Leaf.scale.__closure__[0].cell_contents = Middle
+    same(fast(X), leaf.scale(X))

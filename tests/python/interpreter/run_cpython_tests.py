@@ -3,8 +3,8 @@
     python run_cpython_tests.py EXTENSION native|braze MODULE...
 
 EXTENSION is the module that has `interpret` and `interpreter_statistics`. Prints one JSON object a module:
-"outcomes" (test id -> "ok", "skipped", or the last line of the error) and "statistics". Only the methods run through the
-evaluator: loading of modules, setUp and tearDown are native.
+"outcomes" (test id -> "ok", "skipped", or the last line of the error) and "statistics". Only the methods run
+through the evaluator: loading of modules, setUp and tearDown are native.
 """
 
 import importlib

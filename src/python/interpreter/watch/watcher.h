@@ -99,6 +99,7 @@ class Watcher final : public Observer {
   bool call_class(PyObject* type, PyObject* const* arguments, Py_ssize_t count);
   bool call_builtin(PyObject* function, PyObject* const* arguments, Py_ssize_t count);
   bool call_method(PyObject* name, PyObject* self, PyObject* const* arguments, Py_ssize_t count);
+  bool load_class_cell();
   bool absorb_all(PyObject* const* arguments, Py_ssize_t count, PyObject* callable);
 
   Values values_;

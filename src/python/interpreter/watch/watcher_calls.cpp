@@ -153,11 +153,21 @@ bool Watcher::call(PyObject* callable, PyObject* const* arguments, Py_ssize_t co
   return abandon("a call that is not understood", callable);
 }
 
+/// super() without arguments reads the cell `__class__` of the frame that calls it.
+bool Watcher::load_class_cell() {
+  const Frame* frame = PyThreadState_Get()->cframe->current_frame;
+  const PyCodeObject* code = frame->f_code;
+  for (int i = code->co_nlocalsplus - code->co_nfreevars; i < code->co_nlocalsplus; ++i)
+    if (text_of(PyTuple_GET_ITEM(code->co_localsplusnames, i)) == "__class__")
+      return load_cell(frame->localsplus[i]);
+  return abandon("super() outside of a method");
+}
+
 bool Watcher::call_class(PyObject* type, PyObject* const* arguments, Py_ssize_t count) {
   auto* cls = reinterpret_cast<PyTypeObject*>(type);
   if (Py_TYPE(cls)->tp_call != PyType_Type.tp_call)
     return abandon("a class whose metaclass makes the instances", type);
-  if (cls == &PySuper_Type) return allow_made_result();
+  if (cls == &PySuper_Type) return (count > 0 || load_class_cell()) && allow_made_result();
   if (cls == &PyType_Type) {
     if (count != 1 || !values_.is_known(arguments[0])) return abandon("type() with more than one argument");
     const guards::Source* source = type_source(arguments[0]);
