@@ -19,4 +19,6 @@ def compile(function: Callable[..., Any]) -> Callable[..., Any]:
     ... def f(x, scale=2.0):
     ...     return torch.softmax(x * scale, -1)
     """
+    if not hasattr(C, "CompiledFunction"):
+        raise C.Error("braze.compile captures Python on CPython 3.11 only; braze.trace works here.")
     return C.CompiledFunction(function)
