@@ -13,6 +13,8 @@ namespace {
 struct Axis {
   int64_t size, kernel, stride, pad, dilation, out;
   int64_t start(int64_t o) const { return o * stride - pad; }
+  /// How many elements of a window can lie in the input or before it: a kernel may be far larger than its input.
+  int64_t steps() const { return std::min(kernel, (size + pad - 1) / dilation + 1); }
 };
 using Axes = c10::SmallVector<Axis, 3>;
 
@@ -100,10 +102,10 @@ ir::Value* windows(Arithmetic& a, const Input& input, ir::Value* value, const c1
     const Axis& axis = input.axes[k];
     const size_t dim = input.lead + k;
     low[dim] = axis.pad;
-    high[dim] = std::max<int64_t>(0, axis.start(axis.out - 1) + axis.dilation * (axis.kernel - 1) + 1 - axis.size);
+    high[dim] = std::max<int64_t>(0, axis.start(axis.out - 1) + axis.dilation * (axis.steps() - 1) + 1 - axis.size);
     map[dim * columns + dim] = axis.stride;
     map[dim * columns + dim + n] = axis.dilation;
-    sizes.push_back(axis.kernel);
+    sizes.push_back(axis.steps());
   }
   return a.index_map(a.pad(value, low, high, fill), origin, map, sizes);
 }
@@ -162,7 +164,7 @@ ir::Value* place_of_largest(Arithmetic& a, const Input& input, ir::Value* window
   ir::Value* place = a.reduce(Op::argmax, window, input.window_dims());
   if (!c10::isFloatingType(input.x.dtype)) return place;
   int64_t elements = 1;
-  for (const Axis& axis : input.axes) elements *= axis.kernel;
+  for (const Axis& axis : input.axes) elements *= axis.steps();
   ir::Value* from_end = a.reduce(Op::argmax, a.flip(window, input.window_dims()), input.window_dims());
   ir::Value* last = a.op(Op::sub, a.number(DType::i64, elements - 1), from_end);
   return a.where(a.op(Op::isnan, largest), last, place);
@@ -175,7 +177,7 @@ ir::Value* input_index(Arithmetic& a, const Input& input, ir::Value* place, Posi
   ir::Value* flat = nullptr;
   c10::SmallVector<ir::Value*, 3> steps(input.axes.size());
   for (size_t k = input.axes.size(); k-- > 1;) {
-    ir::Value* size = a.number(DType::i64, input.axes[k].kernel);
+    ir::Value* size = a.number(DType::i64, input.axes[k].steps());
     ir::Value* rest = a.op(Op::floor_div, place, size);
     steps[k] = a.op(Op::sub, place, a.op(Op::mul, rest, size));
     place = rest;

@@ -80,6 +80,10 @@ inline constexpr double exp2_f64[] = {0x1.62e42fefa39efp-1,  0x1.ebfbdff82c58fp-
                                       0x1.82416006f7f09p-40};
 
 // log(erfc(a) / w) + a**2 in w = 1/(1 + a/2), 0 <= a <= 10.3, for erfc of f32: 2**-33.1
-inline constexpr double erfc_f64[] = {-0x1.43f7fc58af6b7p+0, 0x1.ffd5752f33200p-1, 0x1.851d98d65fea8p-2, 0x1.36cd170fd868dp-5, 0x1.7b83a35b9adecp-3, -0x1.44233a4739968p+0, 0x1.999e3f4ca8c3dp+1, -0x1.b54dcc4cad2d5p+2, 0x1.43bea8ec38280p+3, -0x1.3157c5084128ap+3, 0x1.67cfc66270d22p+2, -0x1.f94df8db8f9d2p+0, 0x1.7203dee6dc733p-2, -0x1.7b130fbff058bp-6};
+inline constexpr double erfc_f64[] = {-0x1.43f7fc58af6b7p+0, 0x1.ffd5752f33200p-1,  0x1.851d98d65fea8p-2,
+                                      0x1.36cd170fd868dp-5,  0x1.7b83a35b9adecp-3,  -0x1.44233a4739968p+0,
+                                      0x1.999e3f4ca8c3dp+1,  -0x1.b54dcc4cad2d5p+2, 0x1.43bea8ec38280p+3,
+                                      -0x1.3157c5084128ap+3, 0x1.67cfc66270d22p+2,  -0x1.f94df8db8f9d2p+0,
+                                      0x1.7203dee6dc733p-2,  -0x1.7b130fbff058bp-6};
 
 }  // namespace braze::codegen::coefficients

@@ -48,10 +48,10 @@ struct BoundCall {
   CallFunction function = nullptr;
   std::vector<OperandRef> operands;
   std::vector<ResultRef> results;
-  at::Scalar alpha = 1, beta = 1;  ///< addmm, baddbmm.
-  bool causal = false;             ///< sdpa.
-  std::optional<double> scale;     ///< sdpa.
-  std::vector<Geometry> clones;    ///< call: of each operand that the operator writes.
+  at::Scalar alpha = 1, beta = 1;                 ///< addmm, baddbmm.
+  bool causal = false;                            ///< sdpa.
+  std::optional<double> scale;                    ///< sdpa.
+  std::vector<Geometry> clones;                   ///< call: of each operand that the operator writes.
   const capture::CallPayload* payload = nullptr;  ///< call.
 
   /// Picks the cheapest way to run the node; fills everything that depends on the node alone.

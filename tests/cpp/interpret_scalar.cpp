@@ -138,7 +138,8 @@ double evaluate_floating(Op op, DType type, double x, double y) {
     case Op::fmod: return std::fmod(x, y);
     case Op::pow: return std::pow(x, y);
     case Op::nextafter:
-      return type == DType::f32 ? std::nextafter(static_cast<float>(x), static_cast<float>(y)) : std::nextafter(x, y);
+      return type == DType::f32 ? std::nextafter(static_cast<float>(x), static_cast<float>(y))
+                                : std::nextafter(x, y);
     case Op::copysign: return std::copysign(x, y);
     case Op::hypot: return std::hypot(x, y);
     case Op::maximum: return std::isnan(x) || std::isnan(y) ? std::nan("") : std::max(x, y);

@@ -15,8 +15,6 @@ from architectures import ARCHITECTURES, other_calls
 SEEDS = range(int(os.environ.get("BRAZE_ARCHITECTURE_SEEDS", "1")))
 # What else ATen still does, and why. A row goes when the operator is lowered.
 NOT_LOWERED = {
-    "aten::max_pool2d_with_indices": "pooling by the largest value",
-    "aten::avg_pool2d": "average pooling over the whole image (EfficientNet)",
     "aten::_weight_norm_interface": "weight normalisation (wav2vec 2, Hubert)",
 }
 

@@ -153,6 +153,15 @@ def test_padding_by_elements(mode):
     native(lambda x: F.pad(x, (-1, 4), mode=mode), torch.randn(3, 7))
 
 
+def test_a_pooling_window_far_larger_than_its_input_costs_no_more_than_the_input():
+    x = torch.randn(2, 3, 10, 9)
+    average = lambda x: F.avg_pool2d(x, 4000, ceil_mode=True)  # noqa: E731
+    native(average, x)
+    assert braze.trace(average, (x,)).memory()["arena_bytes"] < 100_000
+    native(lambda x: F.avg_pool2d(x, (12, 3), 2, (5, 1), ceil_mode=True), x)
+    native(lambda x: F.max_pool2d(x, (13, 30), 2, (5, 14), ceil_mode=True, return_indices=True), x)
+
+
 @pytest.mark.parametrize("widths", [(0, 0, 0, 0), (-1, 0, 0, -2), (-1, -1), (0, 0, -8, 0)])
 def test_padding_that_crops(widths):
     native(lambda x: F.pad(x, widths), torch.randn(2, 3, 8, 9))
