@@ -41,12 +41,12 @@ const void* address_of(R (*function)(Args...)) {
   return reinterpret_cast<const void*>(function);
 }
 
-#define BRAZE_LIBM1(X)                                                                                          \
-  X(exp)                                                                                                        \
-  X(exp2)                                                                                                       \
-  X(expm1) X(log) X(log2) X(log10) X(log1p) X(sin) X(cos) X(tan) X(tanh) X(erf) X(asin) X(acos) X(atan) X(sinh) \
-      X(cosh) X(asinh) X(acosh) X(atanh) X(erfc)
+// clang-format off
+#define BRAZE_LIBM1(X)                                                                                             \
+  X(exp) X(exp2) X(expm1) X(log) X(log2) X(log10) X(log1p) X(sin) X(cos) X(tan) X(tanh) X(erf) X(asin) X(acos)     \
+  X(atan) X(sinh) X(cosh) X(asinh) X(acosh) X(atanh) X(erfc)
 #define BRAZE_LIBM2(X) X(pow) X(atan2) X(fmod) X(hypot) X(nextafter)
+// clang-format on
 
 const Import kImports[] = {
     {"memcpy", address_of(&std::memcpy)},

@@ -14,6 +14,7 @@ import stale_tensors  # noqa: F401
 from staleness import CASES, run
 
 import braze
+from braze._load import C
 
 
 def plain(function):
@@ -39,7 +40,7 @@ def remember_first(function):
 
 
 COMPILERS = {"plain": plain}
-if hasattr(braze, "compile"):
+if hasattr(C, "CompiledFunction"):  # There is an evaluator for this Python.
     COMPILERS["braze"] = braze.compile
 
 
