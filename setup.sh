@@ -7,7 +7,7 @@ BRAZE_PYTHON="$BRAZE_ROOT/.venv/bin/python"
 
 # llvm-19-dev brings LLVM's own needs (ffi, xml2, z3); zstd, zlib and xxhash are named in its or our link line.
 BRAZE_PACKAGES=(g++ ccache git libc6-dev llvm-19-dev clang-format-19 libxxhash-dev libzstd-dev zlib1g-dev libz3-dev
-  libxml2-dev libffi-dev doctest-dev binutils python3-venv python3-dev)
+  libxml2-dev libffi-dev doctest-dev binutils python3-venv python3-dev libpython3.11-testsuite)
 
 # One compiler by one name for CMake and for the wheel's build, which would else take the one that built Python.
 export CC="${CC:-gcc}" CXX="${CXX:-g++}"
