@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "codegen/emitter.h"
+#include "loops/cost.h"
 #include "support/error.h"
 
 namespace braze::codegen {
@@ -48,46 +49,11 @@ void for_each_stmt(const Block& block, Visit&& visit) {
   }
 }
 
-/// Of machine code for one vector: the polynomials of math.h, calls of libm lane by lane.
+/// Of machine code for one vector.
 int instruction_count(ir::Op op, bool has_tables) {
   using ir::Op;
   if (has_tables && (op == Op::exp || op == Op::exp2 || op == Op::log)) return 11;  // math_avx512.h
-  switch (op) {
-    case Op::exp:
-    case Op::exp2:
-    case Op::sigmoid: return 16;
-    case Op::log:
-    case Op::log2:
-    case Op::log10:
-    case Op::expm1:
-    case Op::log1p: return 24;
-    case Op::erf:
-    case Op::tanh: return 32;
-    case Op::sin:
-    case Op::cos:
-    case Op::tan: return 40;
-    case Op::asin:
-    case Op::acos:
-    case Op::atan:
-    case Op::sinh:
-    case Op::cosh:
-    case Op::asinh:
-    case Op::acosh:
-    case Op::atanh:
-    case Op::erfc:
-    case Op::erfinv:
-    case Op::lgamma:
-    case Op::digamma:
-    case Op::pow:
-    case Op::atan2:
-    case Op::hypot:
-    case Op::nextafter:
-    case Op::floor_div:
-    case Op::trunc_div:
-    case Op::remainder:
-    case Op::fmod: return 64;
-    default: return 1;
-  }
+  return loops::vector_instructions(op);
 }
 
 /// Copies of a body of `weight` instructions that are worth having, at most `wanted`.

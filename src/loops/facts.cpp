@@ -1,3 +1,4 @@
+#include "loops/cost.h"
 #include "loops/fusion.h"
 
 namespace braze::loops {
@@ -7,46 +8,6 @@ namespace {
 constexpr uint8_t most_free_ops = 12;
 
 }  // namespace
-
-bool is_cheap(ir::Op op) {
-  using ir::Op;
-  switch (op) {
-    case Op::exp:
-    case Op::exp2:
-    case Op::expm1:
-    case Op::log:
-    case Op::log2:
-    case Op::log10:
-    case Op::log1p:
-    case Op::sin:
-    case Op::cos:
-    case Op::tan:
-    case Op::tanh:
-    case Op::asin:
-    case Op::acos:
-    case Op::atan:
-    case Op::sinh:
-    case Op::cosh:
-    case Op::asinh:
-    case Op::acosh:
-    case Op::atanh:
-    case Op::erf:
-    case Op::erfc:
-    case Op::erfinv:
-    case Op::lgamma:
-    case Op::digamma:
-    case Op::sigmoid:
-    case Op::pow:
-    case Op::atan2:
-    case Op::hypot:
-    case Op::nextafter:
-    case Op::floor_div:
-    case Op::trunc_div:
-    case Op::remainder:
-    case Op::fmod: return false;
-    default: return ir::is_elementwise(op);
-  }
-}
 
 Facts::Facts(const ir::Graph& graph, const Windows& windows)
     : windows(windows), consumers_(graph.value_limit()), escapes_(graph.value_limit()), free_(graph.value_limit()) {

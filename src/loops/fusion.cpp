@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <queue>
 
+#include "loops/cost.h"
 #include "support/error.h"
 
 namespace braze::loops {

@@ -61,10 +61,6 @@ class Facts {
   std::vector<uint8_t> free_;  ///< Number of ops that recompute it, 0: not free.
 };
 
-/// Its recomputation costs less than a load from memory: elementwise, and neither a division by an integer nor a
-/// function evaluated by a polynomial.
-bool is_cheap(ir::Op op);
-
 /// Operands of `node` that are read at any place (tables of gathers, sources of pad), as a bit mask.
 uint32_t random_access_operands(const ir::Node* node);
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "loops/cost.h"
 #include "loops/nest_builder.h"
 #include "support/error.h"
 
