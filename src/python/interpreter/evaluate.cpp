@@ -4,6 +4,8 @@
 #include <array>
 
 #include "python/interpreter/activation.h"
+#include "python/interpreter/exception_table.h"
+#include "python/interpreter/frame_run.h"
 #include "python/interpreter/handlers.h"
 #include "python/interpreter/observer.h"
 
@@ -22,53 +24,15 @@ constexpr auto handlers = [] {
 struct ThreadState {
   int scopes = 0;
   Observer* observer = nullptr;
+  FrameDriver* driver = nullptr;
   Statistics statistics;
 };
 thread_local ThreadState this_thread;  // The evaluation function gets no argument of ours.
 
-// Guarded by Python's lock: how many scopes are open in all threads, and whose frames the others are.
+// Guarded by Python's lock: how many scopes of either kind are open in all threads, and whose frames the others
+// are.
 int open_scopes = 0;
 _PyFrameEvalFunction function_before = nullptr;
-
-// ---- the exception table (Objects/exception_handling_notes.txt of CPython)
-// ------------------------------------------
-
-struct Region {
-  int start, size, handler, depth;
-  bool wants_offset;
-};
-
-/// Big-endian groups of six bits; bit 6 says that another follows, bit 7 marks the start of an entry.
-int read_varint(const uint8_t*& at) {
-  int value = *at & 63;
-  while (*at & 64) value = (value << 6) | (*++at & 63);
-  ++at;
-  return value;
-}
-
-Region read_region(const uint8_t*& at) {
-  Region region{};
-  region.start = read_varint(at);
-  region.size = read_varint(at);
-  region.handler = read_varint(at);
-  const int depth_and_offset = read_varint(at);
-  region.depth = depth_and_offset >> 1;
-  region.wants_offset = depth_and_offset & 1;
-  return region;
-}
-
-bool find_region(PyCodeObject* code, int offset, Region& found) {
-  const auto* at = reinterpret_cast<const uint8_t*>(PyBytes_AS_STRING(code->co_exceptiontable));
-  const uint8_t* const end = at + PyBytes_GET_SIZE(code->co_exceptiontable);
-  while (at < end) {
-    const Region region = read_region(at);
-    if (region.start > offset) return false;  // Entries are sorted.
-    if (offset >= region.start + region.size) continue;
-    found = region;
-    return true;
-  }
-  return false;
-}
 
 // ---- unwinding
 // ------------------------------------------------------------------------------------------------------
@@ -139,10 +103,12 @@ Step run_observed(Activation& a, Handler handler, int opcode, int arg) {
 }
 
 /// Runs until the frame ends, is suspended or is to be left to CPython. Returns returned, yielded, error or
-/// handover.
-Step run(Activation& a, const _PyCFrame& c_frame, Step step) {
+/// handover; next after an instruction of `breakpoints`, if there are any.
+Step run(Activation& a, const _PyCFrame& c_frame, Step step, const Offsets* breakpoints = nullptr) {
   uint64_t instructions = 0;
+  const CodeUnit* const first = _PyCode_CODE(a.code());
   const CodeUnit* start = a.next;
+  bool stops = false;
   for (;;) {
     while (step == Step::next) {
       start = a.next;
@@ -161,10 +127,15 @@ Step run(Activation& a, const _PyCFrame& c_frame, Step step) {
         break;
       }
       step = a.observer ? run_observed(a, handler, opcode, arg) : handler(a, arg);
+      stops = breakpoints && (*breakpoints)[start - first];
+      if (stops) break;
     }
     if (step == Step::error) add_traceback(a);
-    if ((step != Step::error && step != Step::reraise) || !unwind(a)) break;
-    step = Step::next;
+    if (step != Step::next) {
+      if ((step != Step::error && step != Step::reraise) || !unwind(a)) break;
+      step = Step::next;
+    }
+    if (stops) break;
   }
   this_thread.statistics.instructions += instructions;
   if (step == Step::handover) {
@@ -175,6 +146,8 @@ Step run(Activation& a, const _PyCFrame& c_frame, Step step) {
   }
   return step == Step::reraise ? Step::error : step;
 }
+
+}  // namespace
 
 /// Tells the thread that this frame runs, as CPython's own evaluation function does.
 class Entered {
@@ -200,6 +173,8 @@ class Entered {
  private:
   PyThreadState* thread_;
 };
+
+namespace {
 
 bool is_asynchronous(const PyCodeObject* code) {
   return code->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR);
@@ -242,6 +217,11 @@ Step evaluate_here(PyThreadState* thread, Frame* frame, int throwing, PyObject*&
 
 PyObject* evaluation_function(PyThreadState* thread, Frame* frame, int throwing) {
   if (this_thread.scopes > 0) return evaluate(thread, frame, throwing);
+  if (this_thread.driver) {
+    const bool is_begun = throwing || frame->owner == FRAME_OWNED_BY_GENERATOR || thread->cframe->use_tracing ||
+                          frame->f_code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR);
+    return is_begun ? _PyEval_EvalFrameDefault(thread, frame, throwing) : this_thread.driver->drive(thread, frame);
+  }
   return function_before ? function_before(thread, frame, throwing)
                          : _PyEval_EvalFrameDefault(thread, frame, throwing);
 }
@@ -261,26 +241,117 @@ Statistics& statistics() {
   return this_thread.statistics;
 }
 
-Scope::Scope(Observer* observer) : outer_observer_(this_thread.observer) {
-  this_thread.observer = observer;
-  ++this_thread.scopes;
+namespace {
+
+void install() {
   if (open_scopes++ > 0) return;
   PyInterpreterState* interpreter = PyInterpreterState_Get();
   function_before = _PyInterpreterState_GetEvalFrameFunc(interpreter);
   _PyInterpreterState_SetEvalFrameFunc(interpreter, evaluation_function);
 }
 
+void uninstall() {
+  if (--open_scopes > 0) return;
+  _PyInterpreterState_SetEvalFrameFunc(PyInterpreterState_Get(), function_before);
+}
+
+}  // namespace
+
+Scope::Scope(Observer* observer) : outer_observer_(std::exchange(this_thread.observer, observer)) {
+  ++this_thread.scopes;
+  install();
+}
+
 Scope::~Scope() {
   this_thread.observer = outer_observer_;
   --this_thread.scopes;
-  if (--open_scopes > 0) return;
-  _PyInterpreterState_SetEvalFrameFunc(PyInterpreterState_Get(), function_before);
+  uninstall();
+}
+
+DriverScope::DriverScope(FrameDriver* driver) : outer_(std::exchange(this_thread.driver, driver)) {
+  install();
+}
+
+DriverScope::~DriverScope() {
+  this_thread.driver = outer_;
+  uninstall();
 }
 
 Pause::Pause() : depth_(std::exchange(this_thread.scopes, 0)) {}
 
 Pause::~Pause() {
   this_thread.scopes = depth_;
+}
+
+// ---- frames by the piece
+// --------------------------------------------------------------------------------------------
+
+FrameRun::FrameRun(PyThreadState* thread, Frame* frame)
+    : entry_(std::make_unique<Entered>(thread, frame)),
+      activation_{.thread = thread,
+                  .frame = frame,
+                  .observer = nullptr,
+                  .top = _PyFrame_GetStackPointer(frame),
+                  .current = frame->prev_instr,
+                  .next = frame->prev_instr + 1} {
+  entered_ = _Py_EnterRecursiveCallTstate(thread, "") == 0;
+  frame->stacktop = -1;
+}
+
+FrameRun::~FrameRun() {
+  if (entered_) _Py_LeaveRecursiveCallTstate(activation_.thread);
+}
+
+int FrameRun::offset() const {
+  return static_cast<int>(activation_.next - _PyCode_CODE(code()));
+}
+
+Step FrameRun::run(const Offsets& breakpoints) {
+  return interpreter::run(activation_, entry_->c_frame, Step::next, &breakpoints);
+}
+
+Step FrameRun::run(Observer& observer) {
+  const Scope scope(&observer);
+  activation_.observer = &observer;
+  const Step step = interpreter::run(activation_, entry_->c_frame, Step::next);
+  activation_.observer = nullptr;
+  return step;
+}
+
+FrameRun::State FrameRun::save() const {
+  State state;
+  PyObject** const slots = activation_.frame->localsplus;
+  for (PyObject** slot = slots; slot < activation_.top; ++slot) state.slots.push_back(Ref::borrow(*slot));
+  state.offset = offset();
+  state.handled = Ref::borrow(activation_.thread->exc_info->exc_value);
+  return state;
+}
+
+void FrameRun::restore(State state) {
+  Activation& a = activation_;
+  PyObject** const slots = a.frame->localsplus;
+  std::vector<Ref> dropped;  // Last, when the frame is whole again: dropping may run Python code.
+  for (PyObject** slot = slots; slot < a.top; ++slot) dropped.push_back(Ref::steal(*slot));
+  for (size_t i = 0; i < state.slots.size(); ++i) slots[i] = state.slots[i].release();
+  a.top = slots + state.slots.size();
+  a.keyword_names = nullptr;
+  a.next = _PyCode_CODE(code()) + state.offset;
+  a.current = a.next - 1;
+  a.frame->prev_instr = const_cast<CodeUnit*>(a.current);
+  dropped.push_back(Ref::steal(std::exchange(a.thread->exc_info->exc_value, state.handled.release())));
+  dropped.push_back(Ref::steal(std::exchange(a.result, nullptr)));
+}
+
+PyObject* FrameRun::finish(Step last) {
+  Activation& a = activation_;
+  _PyFrame_SetStackPointer(a.frame, a.top);
+  PyThreadState* thread = a.thread;
+  Frame* frame = a.frame;
+  const Handover reason = a.handover;
+  if (entered_) _Py_LeaveRecursiveCallTstate(thread);
+  entered_ = false;
+  entry_.reset();
+  return last == Step::handover ? leave_to_cpython(thread, frame, 0, reason) : a.result;
 }
 
 }  // namespace braze::interpreter
