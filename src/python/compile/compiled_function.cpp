@@ -15,13 +15,13 @@
 
 #include "capture/trace.h"
 #include "capture/tracer_tensor.h"
+#include "python/compile/rebuild.h"
 #include "python/compile/torch_world.h"
 #include "python/errors.h"
 #include "python/guards/scalar.h"
 #include "python/interpreter/evaluate.h"
 #include "python/interpreter/watch/watcher.h"
 #include "python/source.h"
-#include "python/tree.h"
 #include "runtime/program.h"
 #include "support/error.h"
 
@@ -38,7 +38,7 @@ struct Specialisation {
   std::shared_ptr<runtime::Program> program;
   size_t argument_count;  ///< The first values that the guards give are the program's arguments.
   size_t result_count;
-  Tree result;
+  guards::Recipe recipe;
 };
 
 struct State {
@@ -82,42 +82,6 @@ class GradModeScope {
   bool before_ = at::GradMode::is_enabled();
 };
 
-/// Collects the tensors of a result, each object once.
-class ResultTensors : public LeafVisitor {
- public:
-  uint32_t leaf(const at::Tensor& tensor, const std::string&, bool& repeated) override {
-    const auto [at, added] = numbers_.try_emplace(tensor.unsafeGetTensorImpl(), tensors.size());
-    repeated = !added;
-    if (added) tensors.push_back(tensor);
-    return at->second;
-  }
-  py::object replacement(uint32_t) override { throw InternalError("a result is not replaced"); }
-
-  std::vector<at::Tensor> tensors;
-
- private:
-  std::unordered_map<const c10::TensorImpl*, uint32_t> numbers_;
-};
-
-/// What can be built anew at each call: exact tuples, lists and dicts that the run made, each once, of tensors,
-/// scalars and what guards pin down by identity.
-bool can_be_rebuilt(PyObject* value, interpreter::Values& values, std::unordered_set<PyObject*>& seen) {
-  if (guards::is_scalar(value) || values.tensors().is_plain(value)) return true;
-  if (values.tensors().is_tensor(value)) return values.is_known(value);
-  if (!values.is_made(value) || !seen.insert(value).second) return false;
-  if (PyTuple_CheckExact(value) || PyList_CheckExact(value)) {
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i)
-      if (!can_be_rebuilt(PySequence_Fast_GET_ITEM(value, i), values, seen)) return false;
-    return true;
-  }
-  if (!PyDict_CheckExact(value)) return false;
-  Py_ssize_t at = 0;
-  PyObject *key, *item;
-  while (PyDict_Next(value, &at, &key, &item))
-    if (!guards::is_scalar(key) || !can_be_rebuilt(item, values, seen)) return false;
-  return true;
-}
-
 /// Why a capture came to nothing.
 struct GivenUp {
   std::string reason;
@@ -140,23 +104,16 @@ class Capture {
     learn_call();
     capture::Trace trace = record();
     world_.guard_aliasing();
-    size_t argument_count = 0;
-    runtime::ProgramOptions options;
-    for (const TorchWorld::Tensor& tensor : world_.tensors()) {
-      if (!tensor.is_argument) continue;
-      if (guards_.want(tensor.source) != argument_count++)
-        throw InternalError("an argument of the graph is wanted twice");
-      options.example_arguments.push_back(THPVariable_Unpack(tensor.object));
-    }
+    const size_t argument_count = options_.example_arguments.size();
     std::shared_ptr<runtime::Program> program;
     {
       py::gil_scoped_release unlocked;
-      program = runtime::Program::compile(std::move(trace), options, std::move(times_));
+      program = runtime::Program::compile(std::move(trace), options_, std::move(times_));
     }
     if (program->argument_count() != argument_count) throw GivenUp{"an argument of the graph is not passed"};
     const size_t results = program->result_count();
     return std::make_unique<Specialisation>(Specialisation{
-        guards::GuardProgram(std::move(guards_)), std::move(program), argument_count, results, std::move(tree_)});
+        guards::GuardProgram(std::move(guards_)), std::move(program), argument_count, results, *std::move(recipe_)});
   }
 
  private:
@@ -195,15 +152,36 @@ class Capture {
     const runtime::RefuseValues refuse;
     const py::object result = interpret();
     if (!grad_mode.is_unchanged()) throw GivenUp{"the function changes the grad mode"};
-    std::unordered_set<PyObject*> seen;
-    if (!can_be_rebuilt(result.ptr(), watcher_.values(), seen))
-      throw GivenUp{"a result that cannot be rebuilt: " + guards::describe(result.ptr())};
-    ResultTensors tensors;
-    tree_ = make_result_tree(result, tensors);
-    capture::Trace trace = tracer_.finish(tensors.tensors);
+    want_arguments();
+    capture::Trace trace = tracer_.finish(rebuild(result));
     if (trace.any_requires_grad) throw GivenUp{"gradients are wanted"};
     if (!trace.warnings.empty()) throw GivenUp{trace.warnings.front()};
     return trace;
+  }
+
+  /// The arguments of the graph come first among the values of the guards.
+  void want_arguments() {
+    for (const TorchWorld::Tensor& tensor : world_.tensors()) {
+      if (!tensor.is_argument) continue;
+      if (guards_.want(tensor.source) != options_.example_arguments.size())
+        throw InternalError("an argument of the graph is wanted twice");
+      options_.example_arguments.push_back(THPVariable_Unpack(tensor.object));
+    }
+  }
+
+  /// Makes the recipe. \returns the outputs of the graph.
+  std::vector<at::Tensor> rebuild(const py::object& result) {
+    guards::RecipeBuilder builder;
+    Rebuilder rebuilder(builder, watcher_.values(), guards_);
+    try {
+      const guards::RecipeNode node = rebuilder.node(result.ptr());
+      recipe_ = std::move(builder).finish({&node, 1});
+    } catch (const NotRebuilt& failed) {
+      throw GivenUp{"a result that cannot be rebuilt: " + failed.reason};
+    }
+    std::vector<at::Tensor> outputs;
+    for (PyObject* tensor : rebuilder.outputs()) outputs.push_back(THPVariable_Unpack(tensor));
+    return outputs;
   }
 
   py::object interpret() {
@@ -232,7 +210,8 @@ class Capture {
   guards::GuardSet guards_;
   TorchWorld world_;
   interpreter::Watcher watcher_;
-  Tree tree_;
+  runtime::ProgramOptions options_;
+  std::optional<guards::Recipe> recipe_;
 };
 
 /// Runs a program on what its guards found. Nothing if the call must run natively after all: no input was written.
@@ -241,6 +220,8 @@ std::optional<py::object> replay(const Specialisation& one, PyObject* const* val
   c10::SmallVector<const at::Tensor*, 8> pointers;
   for (size_t k = 0; k < one.argument_count; ++k) held.push_back(THPVariable_Unpack(values[k]));
   for (const at::Tensor& tensor : held) pointers.push_back(&tensor);
+  c10::SmallVector<guards::Ref, 8> read;  // The program may let other threads run.
+  for (size_t k = 0; k < one.guards.wanted(); ++k) read.push_back(guards::Ref::borrow(values[k]));
   if (!one.program->accepts(pointers.data()) || one.program->loses_grad(pointers.data())) return std::nullopt;
   c10::SmallVector<at::Tensor, 4> results(one.result_count);
   try {
@@ -253,7 +234,15 @@ std::optional<py::object> replay(const Specialisation& one, PyObject* const* val
   } catch (const UserError&) {
     return std::nullopt;  // An index out of range: eager says so in its own words.
   }
-  return rebuild(one.result, results.data());
+  c10::SmallVector<py::object, 4> outputs;
+  c10::SmallVector<PyObject*, 4> borrowed;
+  for (at::Tensor& tensor : results) {
+    outputs.push_back(py::reinterpret_steal<py::object>(THPVariable_Wrap(std::move(tensor))));
+    borrowed.push_back(outputs.back().ptr());
+  }
+  guards::Ref result;
+  if (!one.recipe.run({values, one.guards.wanted()}, {borrowed.data(), borrowed.size()}, &result)) throw_python_error();
+  return py::reinterpret_steal<py::object>(result.release());
 }
 
 py::object run_natively(State& state, const Arguments& arguments, const std::string& reason) {
@@ -353,7 +342,8 @@ int function_traverse(PyObject* self, visitproc visit, void* arg) {
   const State& state = state_of(self);
   Py_VISIT(state.function.ptr());
   for (const auto& one : state.specialisations)
-    if (const int stop = one->guards.visit(visit, arg)) return stop;
+    for (const int stop : {one->guards.visit(visit, arg), one->recipe.visit(visit, arg)})
+      if (stop) return stop;
   return 0;
 }
 

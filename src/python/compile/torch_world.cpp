@@ -184,6 +184,10 @@ bool TorchWorld::is_plain(PyObject* object) const {
          THPDevice_Check(object);
 }
 
+bool TorchWorld::is_computed(PyObject* object) const {
+  return is_tensor(object) && capture::is_tracer(THPVariable_Unpack(object));
+}
+
 bool TorchWorld::may_call(PyObject* function) const {
   return torch_names().functions.contains(function);
 }

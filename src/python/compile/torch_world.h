@@ -39,6 +39,7 @@ class TorchWorld final : public interpreter::TensorWorld {
   bool is_tensor(PyObject* object) const override;
   bool learn(PyObject* tensor, const guards::Source* source) override;
   bool is_plain(PyObject* object) const override;
+  bool is_computed(PyObject* object) const override;
   bool may_call(PyObject* function) const override;
   bool may_call_method(PyObject* name) const override;
   bool may_read(PyObject* name) const override;

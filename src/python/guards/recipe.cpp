@@ -85,8 +85,13 @@ RecipeNode RecipeBuilder::function(std::span<const RecipeNode> parts) {
 RecipeNode RecipeBuilder::iterator(RecipeNode container, uint32_t taken) {
   return add({.kind = RecipeKind::iterator, .index = taken, .operands = {container.number}});
 }
-RecipeNode RecipeBuilder::call(PyObject* callable, std::span<const RecipeNode> arguments) {
-  return add({.kind = RecipeKind::call, .object = Ref::borrow(callable), .operands = numbers(arguments)});
+RecipeNode RecipeBuilder::call(PyObject* callable, std::span<const RecipeNode> arguments, PyObject* names) {
+  const bool has_names = names && PyTuple_GET_SIZE(names) > 0;
+  BRAZE_CHECK(!has_names || static_cast<size_t>(PyTuple_GET_SIZE(names)) <= arguments.size(), "too many keywords");
+  return add({.kind = RecipeKind::call,
+              .object = Ref::borrow(callable),
+              .operands = numbers(arguments),
+              .names = Ref::borrow(has_names ? names : nullptr)});
 }
 
 void RecipeBuilder::attribute(RecipeNode object, PyObject* name, RecipeNode value) {
@@ -94,8 +99,9 @@ void RecipeBuilder::attribute(RecipeNode object, PyObject* name, RecipeNode valu
 }
 void RecipeBuilder::add_item(RecipeNode container, RecipeNode item) {
   Node& node = nodes_[container.number];
-  BRAZE_CHECK(node.kind == RecipeKind::list || node.kind == RecipeKind::set,
-              "only lists and sets take items later");
+  const bool is_empty_cell = node.kind == RecipeKind::cell && node.operands.empty();
+  BRAZE_CHECK(node.kind == RecipeKind::list || node.kind == RecipeKind::set || is_empty_cell,
+              "only lists, sets and empty cells take items later");
   node.operands.push_back(item.number);
 }
 void RecipeBuilder::add_entry(RecipeNode dict, RecipeNode key, RecipeNode value) {
@@ -255,7 +261,7 @@ class Recipe::Run {
       case RecipeKind::method: return PyMethod_New(made(node.operands[0]), made(node.operands[1]));
       case RecipeKind::function: return create_function(node);
       case RecipeKind::iterator: return create_iterator(node);
-      case RecipeKind::call: return fill_all() ? call(node.object.get(), node.operands) : nullptr;
+      case RecipeKind::call: return fill_all() ? call(node.object.get(), node.operands, node.names.get()) : nullptr;
     }
     return nullptr;
   }
@@ -298,10 +304,11 @@ class Recipe::Run {
     return iterator.release();
   }
 
-  PyObject* call(PyObject* callable, std::span<const uint32_t> operands) {
+  PyObject* call(PyObject* callable, std::span<const uint32_t> operands, PyObject* names = nullptr) {
     std::vector<PyObject*> arguments;
     for (const uint32_t operand : operands) arguments.push_back(made(operand));
-    return PyObject_Vectorcall(callable, arguments.data(), arguments.size(), nullptr);
+    const size_t named = names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0;
+    return PyObject_Vectorcall(callable, arguments.data(), arguments.size() - named, names);
   }
 
   bool fill_all() {
@@ -378,6 +385,7 @@ bool Recipe::run(std::span<PyObject* const> values, std::span<PyObject* const> o
 int Recipe::visit(visitproc visit, void* arg) const {
   for (const RecipeBuilder::Node& node : nodes_) {
     Py_VISIT(node.object.get());
+    Py_VISIT(node.names.get());
     for (const auto& attribute : node.attributes) Py_VISIT(attribute.first.get());
   }
   return 0;

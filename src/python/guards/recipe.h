@@ -39,7 +39,8 @@ enum class RecipeKind : uint8_t {
   function,   ///< Operands: code, globals, defaults, keyword defaults, closure, name, qualified name, annotations;
               ///< None where there are none.
   iterator,   ///< iter(operand 0), which has given `index` items already. For exact builtin containers.
-  call,       ///< `object`, a C function or builtin type without effects, called with the operands.
+  call,       ///< `object`, a C function or builtin type without effects, called with the operands; the last
+              ///< ones by keyword if there are names.
 };
 
 enum class EffectKind : uint8_t {
@@ -81,13 +82,14 @@ class RecipeBuilder {
   /// \param parts  as RecipeKind::function says; trailing ones may be left out from `defaults` on.
   RecipeNode function(std::span<const RecipeNode> parts);
   RecipeNode iterator(RecipeNode container, uint32_t taken);
-  RecipeNode call(PyObject* callable, std::span<const RecipeNode> arguments);
+  /// \param names  null, or a tuple: the names of the last arguments.
+  RecipeNode call(PyObject* callable, std::span<const RecipeNode> arguments, PyObject* names = nullptr);
 
   /// Sets what a new object, dict, list or set has beside its items: entry `name` of its instance dict, or the slot
   /// of that name, without `__setattr__`. May name nodes made later: that is how cycles are built.
   void attribute(RecipeNode object, PyObject* name, RecipeNode value);
-  /// Adds an item to a list or set, or an entry to a dict, after it was made: for containers that contain
-  /// themselves.
+  /// Adds an item to a list or set, an entry to a dict, or the contents to an empty cell, after it was made: for
+  /// containers that contain themselves.
   void add_item(RecipeNode container, RecipeNode item);
   void add_entry(RecipeNode dict, RecipeNode key, RecipeNode value);
 
@@ -105,6 +107,7 @@ class RecipeBuilder {
     std::vector<uint32_t> operands = {};
     /// Of lists, sets, dicts and objects: what is put in once the object itself is there.
     std::vector<std::pair<Ref, uint32_t>> attributes = {};
+    Ref names = {};  ///< Of call: the keywords.
   };
   struct Effect {
     EffectKind kind;

@@ -67,6 +67,7 @@ void Values::make(PyObject* value) {
 
 void Values::make_constant(PyObject* value) {
   make(value);
+  constants_.insert(value);
   if (!PyTuple_CheckExact(value)) return;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i) make_constant(PyTuple_GET_ITEM(value, i));
 }
@@ -77,7 +78,8 @@ const guards::Source* Values::source_of(PyObject* value) const {
 }
 
 bool Values::is_known(PyObject* value) const {
-  return guards::is_scalar(value) || made_.contains(value) || known_.contains(value) || tensors_.is_plain(value);
+  return guards::is_scalar(value) || made_.contains(value) || known_.contains(value) || tensors_.is_plain(value) ||
+         tensors_.is_computed(value);
 }
 
 bool Values::open(PyObject* container) {

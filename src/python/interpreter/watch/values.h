@@ -31,6 +31,8 @@ class TensorWorld {
   virtual bool may_call_method(PyObject* name) const = 0;
   /// An attribute of torch.Tensor that the tensor guards pin down, or that dispatches.
   virtual bool may_read(PyObject* name) const = 0;
+  /// A tensor that the run computed.
+  virtual bool is_computed(PyObject* tensor) const = 0;
   /// The class torch.Tensor.
   virtual PyObject* tensor_type() const = 0;
 };
@@ -51,6 +53,8 @@ class Values {
   /// A constant of code: tuples, frozensets, code objects and all in them.
   void make_constant(PyObject* value);
 
+  /// Given to make_constant(): the same object in every run.
+  bool is_constant(PyObject* value) const { return constants_.contains(value); }
   bool is_made(PyObject* value) const { return made_.contains(value); }
   /// Null for what was made or is unknown.
   const guards::Source* source_of(PyObject* value) const;
@@ -82,6 +86,7 @@ class Values {
   TensorWorld& tensors_;
   std::unordered_map<PyObject*, Known> known_;
   std::unordered_set<PyObject*> made_;
+  std::unordered_set<PyObject*> constants_;  ///< Some of made_.
   std::vector<guards::Ref> held_;  ///< Keys of known_: an address must not be used again.
 };
 

@@ -45,6 +45,7 @@ const Names& pure_classes() {
                               "int",
                               "list",
                               "map",
+                              "functools.partial",
                               "object",
                               "range",
                               "reversed",
@@ -82,8 +83,15 @@ std::string_view module_of(PyObject* function) {
   return text_of(module);
 }
 
+/// No class statement made it, and none can change it.
 bool is_exact_builtin(PyTypeObject* type) {
-  return !(type->tp_flags & Py_TPFLAGS_HEAPTYPE);
+  return !(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE;
+}
+
+/// Builtin classes whose `__new__` makes an instance of any subclass out of its arguments alone.
+bool has_plain_new(PyTypeObject* type) {
+  return type == &PyBaseObject_Type || type == &PyTuple_Type || type == &PyList_Type || type == &PyDict_Type ||
+         type == &PyODict_Type;
 }
 
 /// Scalars and builtin containers of them: what has the same text and hash in every run.
@@ -179,8 +187,9 @@ bool Watcher::call_class(PyObject* type, PyObject* const* arguments, Py_ssize_t 
   const bool is_exception = PyExceptionClass_Check(type);
   if (is_exact_builtin(cls) && (is_exception || pure_classes().contains(cls->tp_name)))
     return (is_exception || absorb_all(arguments, count, type)) && allow_made_result(Entry::known);
-  if (!(cls->tp_flags & Py_TPFLAGS_HEAPTYPE)) return abandon("a builtin class that is not understood", type);
-  if (cls->tp_itemsize || values_.tensors().is_tensor(type) ||
+  if (is_exact_builtin(cls)) return abandon("a builtin class that is not understood", type);
+  const bool is_named_tuple = PyType_IsSubtype(cls, &PyTuple_Type);
+  if ((cls->tp_itemsize && !is_named_tuple) || values_.tensors().is_tensor(type) ||
       PyType_IsSubtype(cls, reinterpret_cast<PyTypeObject*>(values_.tensors().tensor_type())))
     return abandon("a class that is not understood", type);
   if (class_entry(type, "__del__")) return abandon("a class with __del__", type);
@@ -211,11 +220,15 @@ bool Watcher::call_builtin(PyObject* function, PyObject* const* arguments, Py_ss
   PyObject* self = PyCFunction_GET_SELF(function);
   if (values_.tensors().may_call(function))
     return absorb_all(arguments, count, function) && allow_made_result(Entry::tensor);
-  if (name == "__new__" && self == reinterpret_cast<PyObject*>(&PyBaseObject_Type) && count > 0) {
-    const bool is_ordinary = PyType_Check(arguments[0]) && values_.source_of(arguments[0]) &&
-                             reinterpret_cast<PyTypeObject*>(arguments[0])->tp_new != PyBaseObject_Type.tp_new &&
+  if (name == "__new__" && self && PyType_Check(self) && count > 0) {
+    auto* base = reinterpret_cast<PyTypeObject*>(self);
+    auto* cls = PyType_Check(arguments[0]) ? reinterpret_cast<PyTypeObject*>(arguments[0]) : nullptr;
+    const bool is_ordinary = cls && has_plain_new(base) && values_.source_of(arguments[0]) &&
+                             PyType_IsSubtype(cls, base) && cls->tp_new != base->tp_new &&
                              !class_entry(arguments[0], "__del__");
-    return is_ordinary ? allow_made_result() : abandon("object.__new__ of such a class", arguments[0]);
+    if (!is_ordinary) return abandon("__new__ of such a class", arguments[0]);
+    if (base == &PyTuple_Type && count > 1 && !iterate(arguments[1])) return false;
+    return allow_made_result();
   }
   const bool is_method = self && !PyModule_Check(self) && !PyType_Check(self);
   if (is_method) {

@@ -1,0 +1,401 @@
+// python/compile/rebuild.cpp
+#include "python/compile/rebuild.h"
+
+#include <structmember.h>
+
+#include <array>
+#include <span>
+
+#include "python/guards/scalar.h"
+#include "python/guards/storage_access.h"
+
+namespace braze::python {
+
+namespace {
+
+using guards::Ref;
+
+[[noreturn]] void refuse(const std::string& why, PyObject* value) {
+  PyErr_Clear();
+  throw NotRebuilt{why + ": " + guards::describe(value)};
+}
+
+/// Unwraps what a C function gave.
+Ref taken(PyObject* owned, PyObject* about) {
+  if (!owned) refuse("an object that does not tell what it is made of", about);
+  return Ref::steal(owned);
+}
+
+PyTypeObject* builtin_base(PyTypeObject* type) {
+  while (type->tp_flags & Py_TPFLAGS_HEAPTYPE && type->tp_base) type = type->tp_base;
+  return type;
+}
+
+/// A C struct sequence: torch.return_types.max.
+bool is_structure(PyTypeObject* type) {
+  return PyType_IsSubtype(type, &PyTuple_Type) && !(type->tp_flags & Py_TPFLAGS_BASETYPE) && type->tp_dict &&
+         PyDict_GetItemString(type->tp_dict, "n_sequence_fields");
+}
+
+PyObject* first_referent(PyObject* object) {
+  PyObject* found = nullptr;
+  const visitproc take = [](PyObject* referent, void* place) {
+    *static_cast<PyObject**>(place) = referent;
+    return 1;
+  };
+  Py_TYPE(object)->tp_traverse(object, take, &found);
+  return found;
+}
+
+/// Iterators whose `__reduce__` says all that they are: `type(*parts)`.
+bool reduces_to_call(PyTypeObject* type) {
+  return type == &PyEnum_Type || type == &PyZip_Type || type == &PyMap_Type || type == &PyFilter_Type;
+}
+
+bool is_sequence_iterator(PyTypeObject* type) {
+  return type == &PyListIter_Type || type == &PyTupleIter_Type || type == &PyRangeIter_Type ||
+         type == &PyListRevIter_Type;
+}
+
+/// One row a kind of iterator over a dict: the view that it goes through.
+struct DictIterator {
+  PyTypeObject* type;
+  const char* method;
+};
+constexpr DictIterator dict_iterators[] = {
+    {&PyDictIterKey_Type, "keys"}, {&PyDictIterValue_Type, "values"}, {&PyDictIterItem_Type, "items"}};
+
+const char* dict_iterator_method(PyTypeObject* type) {
+  for (const DictIterator& row : dict_iterators)
+    if (row.type == type) return row.method;
+  return nullptr;
+}
+
+bool is_iterator_in_flight(PyTypeObject* type) {
+  return reduces_to_call(type) || is_sequence_iterator(type) || dict_iterator_method(type);
+}
+
+/// The items in another order than a set built anew of them would have: it had more items once.
+bool has_order_of_its_own(PyObject* set) {
+  const Ref again = Ref::steal(PySet_New(nullptr));
+  if (!again) return true;
+  PyObject *item, *other;
+  Py_hash_t hash;
+  bool orderly = true;
+  for (Py_ssize_t at = 0; _PySet_NextEntry(set, &at, &item, &hash);) {
+    if (PySet_Add(again.get(), item) < 0) return true;
+    orderly &= guards::is_scalar(item);
+  }
+  if (!orderly) return false;  // Hashed by address: the order means nothing.
+  for (Py_ssize_t at = 0, other_at = 0; _PySet_NextEntry(set, &at, &item, &hash);)
+    if (!_PySet_NextEntry(again.get(), &other_at, &other, &hash) || other != item) return true;
+  return false;
+}
+
+}  // namespace
+
+// ---------------------------------------------------------------------------------------------- which node
+
+guards::RecipeNode Rebuilder::node(PyObject* value) {
+  const Node made = node_of(value);
+  while (!unfilled_.empty()) {
+    const auto [object, unfilled] = unfilled_.back();
+    unfilled_.pop_back();
+    fill(object, unfilled);
+  }
+  return made;
+}
+
+Rebuilder::Node Rebuilder::remember(PyObject* value, Node node) {
+  if (nodes_.try_emplace(value, node).second) hold(value);
+  return node;
+}
+
+Rebuilder::Node Rebuilder::node_of(PyObject* value) {
+  if (const auto found = nodes_.find(value); found != nodes_.end()) return found->second;
+  const bool is_constant =
+      guards::is_scalar(value) || values_.tensors().is_plain(value) || values_.is_constant(value);
+  if (is_constant) return remember(value, constant(value));
+  if (const guards::Source* source = values_.source_of(value)) return remember(value, sourced(value, source));
+  return remember(value, create(value));
+}
+
+/// A cell that existed before is known by the source of its contents.
+Rebuilder::Node Rebuilder::sourced(PyObject* value, const guards::Source* source) {
+  if (PyCell_Check(value)) source = source->parent;
+  if (!source) refuse("a closure cell whose function is not known", value);
+  return builder_.value(guards_.want(source));
+}
+
+Rebuilder::Node Rebuilder::create(PyObject* value) {
+  PyTypeObject* type = Py_TYPE(value);
+  if (values_.tensors().is_tensor(value)) return tensor(value);
+  // What a C function puts into its result is new, or reachable from arguments that are known: a tuple is either.
+  if (!values_.is_made(value) && !PyTuple_CheckExact(value)) refuse("an object of unknown origin", value);
+  if (PyTuple_Check(value)) return tuple(value);
+  if (PyAnySet_Check(value)) return set(value);
+  if (PyFunction_Check(value)) return function(value);
+  if (PyCell_Check(value)) {
+    const Node cell = builder_.cell();
+    unfilled_.emplace_back(value, cell);
+    return cell;
+  }
+  if (Py_IS_TYPE(value, &PyMethod_Type))
+    return builder_.method(node_of(PyMethod_GET_FUNCTION(value)), node_of(PyMethod_GET_SELF(value)));
+  if (PySlice_Check(value)) {
+    const auto* slice = reinterpret_cast<PySliceObject*>(value);
+    return builder_.slice(node_of(slice->start), node_of(slice->stop), node_of(slice->step));
+  }
+  if (PyRange_Check(value)) return range(value);
+  if (PyCode_Check(value)) return constant(value);
+  if (Py_IS_TYPE(value, &PyDictKeys_Type)) return view(value, "keys");
+  if (Py_IS_TYPE(value, &PyDictValues_Type)) return view(value, "values");
+  if (Py_IS_TYPE(value, &PyDictItems_Type)) return view(value, "items");
+  if (is_iterator_in_flight(type)) return iterator(value);
+  if (std::string_view(type->tp_name) == "functools.partial") return partial(value);
+  return instance(value);
+}
+
+Rebuilder::Node Rebuilder::tensor(PyObject* tensor) {
+  if (!values_.is_known(tensor)) refuse("a tensor of unknown origin", tensor);
+  if (reinterpret_cast<PyObject*>(Py_TYPE(tensor)) != values_.tensors().tensor_type())
+    refuse("a tensor of a subclass", tensor);
+  PyObject* dict = guards::instance_dict(tensor);
+  if (dict && PyDict_GET_SIZE(dict) > 0) refuse("a tensor with attributes of its own", tensor);
+  outputs_.push_back(tensor);
+  return builder_.output(static_cast<uint32_t>(outputs_.size() - 1));
+}
+
+// ---------------------------------------------------------------------------------------------- containers
+
+std::vector<guards::RecipeNode> Rebuilder::nodes_of(PyObject* tuple, Py_ssize_t from) {
+  std::vector<Node> items;
+  for (Py_ssize_t i = from; i < PyTuple_GET_SIZE(tuple); ++i) items.push_back(node_of(PyTuple_GET_ITEM(tuple, i)));
+  return items;
+}
+
+Rebuilder::Node Rebuilder::tuple(PyObject* tuple) {
+  PyTypeObject* type = Py_TYPE(tuple);
+  if (PyTuple_CheckExact(tuple) && PyTuple_GET_SIZE(tuple) == 0) return constant(tuple);  // There is but one.
+  const Node items = builder_.tuple(nodes_of(tuple), is_structure(type) ? &PyTuple_Type : type);
+  if (is_structure(type)) return call(type, items);
+  PyObject* dict = guards::instance_dict(tuple);
+  if (dict && PyDict_GET_SIZE(dict) > 0) unfilled_.emplace_back(tuple, items);
+  return items;
+}
+
+Rebuilder::Node Rebuilder::set(PyObject* set) {
+  PyTypeObject* type = Py_TYPE(set);
+  if (!PyAnySet_CheckExact(set)) refuse("a set of a subclass", set);
+  PyObject* item = nullptr;
+  Py_hash_t hash = 0;
+  std::vector<Node> items;
+  for (Py_ssize_t at = 0; _PySet_NextEntry(set, &at, &item, &hash);) {
+    if (!guards::is_plain_key(item)) refuse("a set of objects that hash themselves", item);
+    items.push_back(node_of(item));
+  }
+  if (has_order_of_its_own(set)) refuse("a set whose order depends on what was in it", set);
+  return type == &PySet_Type ? builder_.set(items) : builder_.frozenset(items);
+}
+
+/// Lists, dicts and plain objects, and what derives from them: made empty, filled when all else is there.
+Rebuilder::Node Rebuilder::instance(PyObject* object) {
+  PyTypeObject *type = Py_TYPE(object), *base = builtin_base(type);
+  const Node node = [&] {
+    const std::span<const Node> empty;
+    if (base == &PyList_Type) return builder_.list(empty, type);
+    if (base == &PyDict_Type || base == &PyODict_Type ||
+        std::string_view(base->tp_name) == "collections.defaultdict")
+      return builder_.dict(empty, type);
+    if (base == &PyBaseObject_Type && type != base) return builder_.object(type);
+    if (type == &PyBaseObject_Type) return builder_.call(reinterpret_cast<PyObject*>(type), empty);
+    refuse("an object of a kind that is not rebuilt", object);
+  }();
+  if (PyDict_CheckExact(object) && instance_dicts_.contains(object)) refuse("the __dict__ of an object", object);
+  unfilled_.emplace_back(object, node);
+  return node;
+}
+
+void Rebuilder::fill(PyObject* object, Node node) {
+  if (PyCell_Check(object)) {
+    if (PyObject* contents = PyCell_GET(object)) builder_.add_item(node, node_of(contents));
+    return;
+  }
+  if (PyList_Check(object))
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(object); ++i)
+      builder_.add_item(node, node_of(PyList_GET_ITEM(object, i)));
+  if (PyDict_Check(object)) fill_entries(object, node);
+  if (!PyFunction_Check(object) && !PyTuple_Check(object)) fill_slots(object, node);
+  fill_attributes(object, node);
+}
+
+void Rebuilder::fill_entries(PyObject* dict, Node node) {
+  const bool complete = guards::for_each_key(dict, [&](PyObject* key) {
+    if (!guards::is_plain_key(key)) refuse("a dict of objects that hash themselves", key);
+    PyObject* value = PyDict_GetItemWithError(dict, key);
+    if (!value) return false;
+    const Node key_node = node_of(key);
+    builder_.add_entry(node, key_node, node_of(value));
+    return true;
+  });
+  if (!complete) refuse("a dict that cannot be read", dict);
+}
+
+void Rebuilder::fill_attributes(PyObject* object, Node node) {
+  PyObject* dict = guards::instance_dict(object);
+  if (!dict) return;
+  instance_dicts_.insert(dict);
+  if (nodes_.contains(dict)) refuse("the __dict__ of an object", object);
+  Py_ssize_t at = 0;
+  PyObject *name, *value;
+  while (PyDict_Next(dict, &at, &name, &value)) {
+    PyObject* in_type = PyUnicode_CheckExact(name) ? _PyType_Lookup(Py_TYPE(object), name) : nullptr;
+    const bool is_slot = in_type && Py_IS_TYPE(in_type, &PyMemberDescr_Type);
+    if (!PyUnicode_CheckExact(name) || is_slot) refuse("an object with an attribute that is hidden", object);
+    builder_.attribute(node, name, node_of(value));
+  }
+}
+
+void Rebuilder::fill_slots(PyObject* object, Node node) {
+  PyTypeObject* type = Py_TYPE(object);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
+    auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
+    Py_ssize_t at = 0;
+    PyObject *name, *descriptor;
+    while (PyDict_Next(base->tp_dict, &at, &name, &descriptor)) {
+      if (!guards::is_object_member(descriptor)) continue;
+      const Py_ssize_t offset = reinterpret_cast<PyMemberDescrObject*>(descriptor)->d_member->offset;
+      PyObject* value = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + offset);
+      if (!value) continue;
+      PyObject* own_name = PyDescr_NAME(descriptor);
+      if (_PyType_Lookup(type, own_name) != descriptor) refuse("an object with a slot that is hidden", object);
+      builder_.attribute(node, own_name, node_of(value));
+    }
+  }
+}
+
+// ------------------------------------------------------------------------------------- functions and the like
+
+/// A dict that belongs to another object alone, such as the keyword defaults of a function.
+Rebuilder::Node Rebuilder::own_dict(PyObject* dict) {
+  if (const auto found = nodes_.find(dict); found != nodes_.end()) return found->second;
+  const Node node = remember(dict, builder_.dict(std::span<const Node>{}));
+  unfilled_.emplace_back(dict, node);
+  return node;
+}
+
+Rebuilder::Node Rebuilder::function(PyObject* object) {
+  auto* function = reinterpret_cast<PyFunctionObject*>(object);
+  const Node none = constant(Py_None);
+  std::vector<Node> parts{constant(function->func_code), constant(function->func_globals)};
+  parts.push_back(function->func_defaults ? node_of(function->func_defaults) : none);
+  parts.push_back(function->func_kwdefaults ? own_dict(function->func_kwdefaults) : none);
+  if (function->func_closure) {
+    // The tuple of cells is the function's own.
+    parts.push_back(builder_.tuple(nodes_of(function->func_closure)));
+  } else {
+    parts.push_back(none);
+  }
+  parts.push_back(node_of(function->func_name));
+  parts.push_back(node_of(function->func_qualname));
+  PyObject* annotations = function->func_annotations ? PyFunction_GetAnnotations(object) : nullptr;
+  parts.push_back(annotations ? own_dict(annotations) : none);
+  const Node node = builder_.function(parts);
+  if (function->func_doc) builder_.attribute(node, Ref::steal(PyUnicode_InternFromString("__doc__")).get(),
+                                             node_of(function->func_doc));
+  if (function->func_module) builder_.attribute(node, Ref::steal(PyUnicode_InternFromString("__module__")).get(),
+                                                node_of(function->func_module));
+  if (function->func_dict && PyDict_GET_SIZE(function->func_dict) > 0) unfilled_.emplace_back(object, node);
+  return node;
+}
+
+/// functools.partial: what `__reduce__` of the exact type says.
+Rebuilder::Node Rebuilder::partial(PyObject* partial) {
+  const Ref reduced = taken(PyObject_CallMethod(partial, "__reduce__", nullptr), partial);
+  if (!PyTuple_Check(reduced.get()) || PyTuple_GET_SIZE(reduced.get()) != 3) refuse("a partial", partial);
+  PyObject* state = PyTuple_GET_ITEM(reduced.get(), 2);  // function, arguments, keywords, dict
+  if (!PyTuple_Check(state) || PyTuple_GET_SIZE(state) != 4) refuse("a partial", partial);
+  PyObject *function = PyTuple_GET_ITEM(state, 0), *arguments = PyTuple_GET_ITEM(state, 1);
+  PyObject *keywords = PyTuple_GET_ITEM(state, 2), *dict = PyTuple_GET_ITEM(state, 3);
+  const bool flattens = Py_IS_TYPE(function, Py_TYPE(partial));
+  if (flattens || (dict != Py_None && PyDict_GET_SIZE(dict) > 0)) refuse("a partial of a partial", partial);
+  hold(reduced.get());
+  std::vector<Node> parts{node_of(function)};
+  for (const Node argument : nodes_of(arguments)) parts.push_back(argument);
+  std::vector<Ref> names;
+  Py_ssize_t at = 0;
+  PyObject *name, *value;
+  while (PyDict_Next(keywords, &at, &name, &value)) {
+    names.push_back(Ref::borrow(name));
+    parts.push_back(node_of(value));
+  }
+  const Ref all_names = taken(PyTuple_New(static_cast<Py_ssize_t>(names.size())), partial);
+  for (size_t i = 0; i < names.size(); ++i)
+    PyTuple_SET_ITEM(all_names.get(), static_cast<Py_ssize_t>(i), names[i].release());
+  return builder_.call(reinterpret_cast<PyObject*>(Py_TYPE(partial)), parts, all_names.get());
+}
+
+Rebuilder::Node Rebuilder::range(PyObject* range) {
+  std::array<Node, 3> parts{};
+  const char* names[] = {"start", "stop", "step"};
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const Ref part = taken(PyObject_GetAttrString(range, names[i]), range);
+    hold(part.get());
+    parts[i] = node_of(part.get());
+  }
+  return builder_.call(reinterpret_cast<PyObject*>(&PyRange_Type), parts);
+}
+
+/// The method of dict, or of OrderedDict, called on it.
+Rebuilder::Node Rebuilder::view(PyObject* view, const char* method) {
+  auto* dict = reinterpret_cast<PyObject*>(reinterpret_cast<_PyDictViewObject*>(view)->dv_dict);
+  const Ref unbound = taken(PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyDict_Type), method), view);
+  return call(unbound.get(), node_of(dict));
+}
+
+// ------------------------------------------------------------------------------------------------- iterators
+
+Rebuilder::Node Rebuilder::dict_iterator(PyObject* iterator) {
+  PyObject* dict = first_referent(iterator);
+  const Py_ssize_t left = PyObject_LengthHint(iterator, -1);
+  if (!dict || left < 0) refuse("an iterator that has ended", iterator);
+  if (!PyDict_CheckExact(dict)) refuse("an iterator over a dict of a subclass", dict);
+  const char* method = dict_iterator_method(Py_TYPE(iterator));
+  const Ref unbound = taken(PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyDict_Type), method), iterator);
+  const Node view = call(unbound.get(), node_of(dict));
+  return builder_.iterator(view, static_cast<uint32_t>(PyDict_GET_SIZE(dict) - left));
+}
+
+Rebuilder::Node Rebuilder::iterator(PyObject* iterator) {
+  PyTypeObject* type = Py_TYPE(iterator);
+  if (dict_iterator_method(type)) return dict_iterator(iterator);
+  const Ref reduced = taken(PyObject_CallMethod(iterator, "__reduce__", nullptr), iterator);
+  hold(reduced.get());
+  PyObject* parts = PyTuple_GET_ITEM(reduced.get(), 1);
+  PyObject* state = PyTuple_GET_SIZE(reduced.get()) > 2 ? PyTuple_GET_ITEM(reduced.get(), 2) : Py_None;
+  if (reduces_to_call(type)) {
+    // The iterators that it took from its arguments are its own.
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(parts); ++i)
+      if (is_iterator_in_flight(Py_TYPE(PyTuple_GET_ITEM(parts, i)))) values_.make(PyTuple_GET_ITEM(parts, i));
+    std::vector<Node> arguments = nodes_of(parts);
+    if (state != Py_True) return builder_.call(reinterpret_cast<PyObject*>(type), arguments);
+    const Ref strict = taken(Py_BuildValue("(s)", "strict"), iterator);
+    arguments.push_back(constant(Py_True));
+    return builder_.call(reinterpret_cast<PyObject*>(type), arguments, strict.get());
+  }
+  Py_ssize_t at = state == Py_None ? 0 : PyLong_AsSsize_t(state);
+  PyObject* sequence = PyTuple_GET_ITEM(parts, 0);
+  const Py_ssize_t length = PySequence_Size(sequence);
+  if (length < 0 || at > length || length > UINT32_MAX) refuse("an iterator that has ended", iterator);
+  if (!values_.is_known(sequence) && length == 0) values_.make(sequence);  // Ended: the sequence is a stand-in.
+  if (type == &PyRangeIter_Type) {
+    const Ref rest = taken(PySequence_GetSlice(sequence, at, length), iterator);
+    hold(rest.get());
+    return builder_.iterator(range(rest.get()), 0);
+  }
+  if (type != &PyListRevIter_Type) return builder_.iterator(node_of(sequence), static_cast<uint32_t>(at));
+  const Node reversed = call(&PyReversed_Type, node_of(sequence));
+  return builder_.iterator(reversed, static_cast<uint32_t>(length - 1 - at));
+}
+
+}  // namespace braze::python
