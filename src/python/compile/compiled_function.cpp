@@ -112,8 +112,9 @@ class Capture {
     }
     if (program->argument_count() != argument_count) throw GivenUp{"an argument of the graph is not passed"};
     const size_t results = program->result_count();
-    return std::make_unique<Specialisation>(Specialisation{
-        guards::GuardProgram(std::move(guards_)), std::move(program), argument_count, results, *std::move(recipe_)});
+    return std::make_unique<Specialisation>(Specialisation{guards::GuardProgram(std::move(guards_)),
+                                                           std::move(program), argument_count, results,
+                                                           *std::move(recipe_)});
   }
 
  private:
@@ -241,7 +242,8 @@ std::optional<py::object> replay(const Specialisation& one, PyObject* const* val
     borrowed.push_back(outputs.back().ptr());
   }
   guards::Ref result;
-  if (!one.recipe.run({values, one.guards.wanted()}, {borrowed.data(), borrowed.size()}, &result)) throw_python_error();
+  if (!one.recipe.run({values, one.guards.wanted()}, {borrowed.data(), borrowed.size()}, &result))
+    throw_python_error();
   return py::reinterpret_steal<py::object>(result.release());
 }
 

@@ -301,10 +301,11 @@ Rebuilder::Node Rebuilder::function(PyObject* object) {
   PyObject* annotations = function->func_annotations ? PyFunction_GetAnnotations(object) : nullptr;
   parts.push_back(annotations ? own_dict(annotations) : none);
   const Node node = builder_.function(parts);
-  if (function->func_doc) builder_.attribute(node, Ref::steal(PyUnicode_InternFromString("__doc__")).get(),
-                                             node_of(function->func_doc));
-  if (function->func_module) builder_.attribute(node, Ref::steal(PyUnicode_InternFromString("__module__")).get(),
-                                                node_of(function->func_module));
+  if (function->func_doc)
+    builder_.attribute(node, Ref::steal(PyUnicode_InternFromString("__doc__")).get(), node_of(function->func_doc));
+  if (function->func_module)
+    builder_.attribute(node, Ref::steal(PyUnicode_InternFromString("__module__")).get(),
+                       node_of(function->func_module));
   if (function->func_dict && PyDict_GET_SIZE(function->func_dict) > 0) unfilled_.emplace_back(object, node);
   return node;
 }

@@ -172,7 +172,10 @@ def test_sets():
 
 
 def test_slices_and_ranges():
-    assert replayed(lambda x: [x + 1, slice(1, x.size(0)), range(1, x.size(1))], X)[1:] == [slice(1, 2), range(1, 3)]
+    assert replayed(lambda x: [x + 1, slice(1, x.size(0)), range(1, x.size(1))], X)[1:] == [
+        slice(1, 2),
+        range(1, 3),
+    ]
 
 
 def test_closure_that_is_returned():
@@ -242,6 +245,17 @@ def test_partial():
     result = replayed(f, X)
     assert type(result) is functools.partial and result.func is scaled
     equal(result(), (X + 1) * 2)
+
+
+def test_partial_that_existed_before():
+    held = functools.partial(torch.mul, X)
+    scaled = functools.partial(lambda a, b, *, by: (a + b) * by, by=3.0)
+    equal(replayed(lambda x: held(x + 1), X), X * (X + 1))
+    fast = C.CompiledFunction(lambda x: scaled(x, 1))
+    for factor in (3.0, 3.0, 2.0, 2.0):
+        scaled.keywords["by"] = factor
+        equal(fast(X), (X + 1) * factor)
+    assert fast.counts() == {"captured": 2, "replayed": 2, "native": 0}
 
 
 def test_a_generator_in_flight_is_not_rebuilt():

@@ -87,7 +87,7 @@ class Values {
   std::unordered_map<PyObject*, Known> known_;
   std::unordered_set<PyObject*> made_;
   std::unordered_set<PyObject*> constants_;  ///< Some of made_.
-  std::vector<guards::Ref> held_;  ///< Keys of known_: an address must not be used again.
+  std::vector<guards::Ref> held_;            ///< Keys of known_: an address must not be used again.
 };
 
 /// list, tuple, dict, OrderedDict, set or frozenset, and no subclass.

@@ -96,6 +96,7 @@ class Watcher final : public Observer {
   bool open_classes(PyObject* classes);
   // watcher_calls.cpp
   bool call(PyObject* callable, PyObject* const* arguments, Py_ssize_t count);
+  bool call_partial(PyObject* partial, PyObject* const* arguments, Py_ssize_t count);
   bool call_class(PyObject* type, PyObject* const* arguments, Py_ssize_t count);
   bool call_builtin(PyObject* function, PyObject* const* arguments, Py_ssize_t count);
   bool call_method(PyObject* name, PyObject* self, PyObject* const* arguments, Py_ssize_t count);

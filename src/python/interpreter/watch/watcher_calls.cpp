@@ -45,7 +45,6 @@ const Names& pure_classes() {
                               "int",
                               "list",
                               "map",
-                              "functools.partial",
                               "object",
                               "range",
                               "reversed",
@@ -62,6 +61,12 @@ const Names& pure_classes() {
                               "itertools.accumulate",
                               "itertools.zip_longest",
                               "torch.Size"};
+  return names;
+}
+
+/// Builtin classes whose instances keep the arguments, and do not look into them.
+const Names& holding_classes() {
+  static const Names names = {"functools.partial", "method"};
   return names;
 }
 
@@ -157,8 +162,35 @@ bool Watcher::call(PyObject* callable, PyObject* const* arguments, Py_ssize_t co
         text_of(name.get()) == "__getattribute__" && count == 1 && PyUnicode_CheckExact(arguments[0]);
     return reads ? plain_attribute(self.get(), arguments[0]) : abandon("a slot that is not understood", callable);
   }
+  if (std::string_view(Py_TYPE(callable)->tp_name) == "functools.partial" && is_exact_builtin(Py_TYPE(callable)))
+    return call_partial(callable, arguments, count);
   if (special_function(callable, "__call__")) return allow(Entry::known);
   return abandon("a call that is not understood", callable);
+}
+
+/// The function and the arguments that a partial holds; guarded if it existed before the call.
+bool Watcher::call_partial(PyObject* partial, PyObject* const* arguments, Py_ssize_t count) {
+  const guards::Source* source = values_.source_of(partial);
+  Ref parts[3];
+  const char* names[] = {"func", "args", "keywords"};
+  for (size_t i = 0; i < 3; ++i) {
+    parts[i] = Ref::steal(PyObject_GetAttrString(partial, names[i]));
+    PyObject* descriptor = PyDict_GetItemString(Py_TYPE(partial)->tp_dict, names[i]);
+    if (!parts[i] || !descriptor) return abandon("a partial", partial);
+    if (source && !values_.learn(parts[i].get(), values_.sources().slot(source, descriptor)))
+      return abandon("a partial that cannot be guarded", partial);
+    if (source && i > 0 && !values_.open(parts[i].get()))
+      return abandon("a partial that cannot be guarded", partial);
+  }
+  if (!PyTuple_CheckExact(parts[1].get()) || !PyDict_CheckExact(parts[2].get()))
+    return abandon("a partial", partial);
+  std::vector<PyObject*> all(PySequence_Fast_ITEMS(parts[1].get()),
+                             PySequence_Fast_ITEMS(parts[1].get()) + PyTuple_GET_SIZE(parts[1].get()));
+  all.insert(all.end(), arguments, arguments + count);
+  Py_ssize_t at = 0;
+  PyObject *name, *value;
+  while (PyDict_Next(parts[2].get(), &at, &name, &value)) all.push_back(value);
+  return call(parts[0].get(), all.data(), static_cast<Py_ssize_t>(all.size()));
 }
 
 /// super() without arguments reads the cell `__class__` of the frame that calls it.
@@ -187,6 +219,11 @@ bool Watcher::call_class(PyObject* type, PyObject* const* arguments, Py_ssize_t 
   const bool is_exception = PyExceptionClass_Check(type);
   if (is_exact_builtin(cls) && (is_exception || pure_classes().contains(cls->tp_name)))
     return (is_exception || absorb_all(arguments, count, type)) && allow_made_result(Entry::known);
+  if (is_exact_builtin(cls) && holding_classes().contains(cls->tp_name)) {
+    // A partial of a partial takes the other apart.
+    const bool flattens = count > 0 && Py_IS_TYPE(arguments[0], cls) && !values_.is_made(arguments[0]);
+    return flattens ? abandon("a partial of a partial", arguments[0]) : allow_made_result();
+  }
   if (is_exact_builtin(cls)) return abandon("a builtin class that is not understood", type);
   const bool is_named_tuple = PyType_IsSubtype(cls, &PyTuple_Type);
   if ((cls->tp_itemsize && !is_named_tuple) || values_.tensors().is_tensor(type) ||
