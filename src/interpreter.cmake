@@ -1,10 +1,18 @@
 # braze's evaluator of Python frames: needs CPython alone, so that it builds in seconds. Written for the frames and
-# opcodes of CPython 3.11; on other versions _C comes without it.
-if(Python_VERSION VERSION_GREATER_EQUAL 3.12)
+# opcodes of CPython 3.11 and 3.12; on other versions _C comes without it. Sources named *_312.cpp are for that version.
+if(Python_VERSION VERSION_GREATER_EQUAL 3.13)
   return()
 endif()
+string(REPLACE "." "" this_version "${Python_VERSION_MAJOR}.${Python_VERSION_MINOR}")
 file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/python/interpreter/*.cpp)
 list(FILTER sources EXCLUDE REGEX "standalone\\.cpp$")
+file(GLOB watch CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/python/interpreter/watch/*.cpp)
+foreach(version 311 312)
+  if(NOT version EQUAL this_version)
+    list(FILTER sources EXCLUDE REGEX "_${version}\\.cpp$")
+    list(FILTER watch EXCLUDE REGEX "_${version}\\.cpp$")
+  endif()
+endforeach()
 add_library(braze_interpreter OBJECT ${sources} ${CMAKE_CURRENT_SOURCE_DIR}/python/interpreter/opcode_tables.c)
 target_include_directories(braze_interpreter PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
 target_include_directories(braze_interpreter SYSTEM PRIVATE ${Python_INCLUDE_DIRS} ${Python_INCLUDE_DIRS}/internal)
@@ -12,7 +20,6 @@ set_target_properties(braze_interpreter PROPERTIES C_VISIBILITY_PRESET hidden CX
 target_compile_definitions(_C PRIVATE BRAZE_INTERPRETER)
 target_link_libraries(_C PRIVATE braze_interpreter)
 # What watches it, and collects guards.
-file(GLOB watch CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/python/interpreter/watch/*.cpp)
 target_sources(_C PRIVATE ${watch})
 # Functions that are captured, guarded and replayed.
 file(GLOB compile CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/python/compile/*.cpp)

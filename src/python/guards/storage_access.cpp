@@ -6,7 +6,25 @@
 
 namespace braze::guards {
 
+namespace {
+
+#if PY_VERSION_HEX >= 0x030C0000
+/// The interpreter keeps the dicts of builtin classes elsewhere; the class's own field is null.
+PyObject* class_dict(PyTypeObject* type) noexcept {
+  PyObject* dict = PyType_GetDict(type);
+  Py_XDECREF(dict);  // the class or the interpreter holds it
+  return dict;
+}
+#else
+PyObject* class_dict(PyTypeObject* type) noexcept {
+  return type->tp_dict;
+}
+#endif
+
+}  // namespace
+
 PyObject* instance_dict(PyObject* object) noexcept {
+  if (PyType_Check(object)) return class_dict(reinterpret_cast<PyTypeObject*>(object));
   PyObject** place = _PyObject_GetDictPtr(object);
   if (!place) {
     if (PyErr_Occurred()) PyErr_Clear();

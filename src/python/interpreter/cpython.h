@@ -8,8 +8,8 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-#if PY_VERSION_HEX < 0x030B0000 || PY_VERSION_HEX >= 0x030C0000
-#error "the evaluator is written for the frames and opcodes of CPython 3.11"
+#if PY_VERSION_HEX < 0x030B0000 || PY_VERSION_HEX >= 0x030D0000
+#error "the evaluator is written for the frames and opcodes of CPython 3.11 and 3.12"
 #endif
 
 #ifndef Py_BUILD_CORE
@@ -37,6 +37,17 @@ namespace braze::interpreter {
 using CodeUnit = _Py_CODEUNIT;
 
 }  // namespace braze::interpreter
+
+// This version's tables of opcodes, for #include.
+#if PY_VERSION_HEX >= 0x030C0000
+#define BRAZE_OPCODES "python/interpreter/opcodes_312.def"
+#define BRAZE_FLOW "python/interpreter/flow_312.def"
+#include "python/interpreter/cpython_312.h"
+#else
+#define BRAZE_OPCODES "python/interpreter/opcodes_311.def"
+#define BRAZE_FLOW "python/interpreter/flow_311.def"
+#include "python/interpreter/cpython_311.h"
+#endif
 
 extern "C" {
 /// By opcode as it stands in the code: the opcode before CPython specialised it.

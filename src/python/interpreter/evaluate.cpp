@@ -4,10 +4,12 @@
 #include <array>
 
 #include "python/interpreter/activation.h"
+#include "python/interpreter/entry.h"
 #include "python/interpreter/exception_table.h"
 #include "python/interpreter/frame_run.h"
 #include "python/interpreter/handlers.h"
 #include "python/interpreter/observer.h"
+#include "python/interpreter/raised.h"
 
 namespace braze::interpreter {
 
@@ -15,14 +17,15 @@ namespace {
 
 constexpr auto handlers = [] {
   std::array<Handler, 256> table{};
-#define OPCODE(name, handler) table[name] = handler;
-#include "python/interpreter/opcodes_311.def"
+#define OPCODE(name, handler, look) table[name] = handler;
+#include BRAZE_OPCODES
 #undef OPCODE
   return table;
 }();
 
 struct ThreadState {
   int scopes = 0;
+  int depth = 0;  ///< Frames that are evaluated here, one inside of the other.
   Observer* observer = nullptr;
   FrameDriver* driver = nullptr;
   Statistics statistics;
@@ -44,28 +47,22 @@ void add_traceback(Activation& a) {
   if (frame) PyTraceBack_Here(reinterpret_cast<PyFrameObject*>(frame.get()));
 }
 
-/// The exception that is set, as an instance with its traceback.
-Ref take_exception() {
-  PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback);
-  PyErr_NormalizeException(&type, &value, &traceback);
-  PyException_SetTraceback(value, traceback ? traceback : Py_None);
-  Py_XDECREF(traceback);
-  Py_XDECREF(type);
-  return Ref::steal(value);
-}
-
-/// Goes to the handler of the instruction that failed; false if the frame has none, with its stack empty.
-bool unwind(Activation& a) {
+/// Goes to the handler of the instruction that failed. False if the frame has none: its stack is empty then, unless
+/// CPython is to raise the exception anew where the frame stands.
+bool unwind(Activation& a, Step step) {
   const CodeUnit* const first = _PyCode_CODE(a.code());
   Region region{};
   const bool abandoned = a.observer && a.observer->abandoned();
   const bool found = !abandoned && find_region(a.code(), static_cast<int>(a.current - first), region);
   a.keyword_names = nullptr;
+  if (!found && !abandoned && cpython_ends_frames) return false;
+  // Before its first instruction a frame has no handlers.
+  if (abandoned && cpython_ends_frames) a.frame->prev_instr = const_cast<CodeUnit*>(first - 1);
+  if (step == Step::error) add_traceback(a);
   a.drop(a.top - a.stack_base() - (found ? region.depth : 0));
   if (!found) return false;
   if (region.wants_offset) a.push(Ref::steal(PyLong_FromLong(static_cast<long>(a.frame->prev_instr - first))));
-  a.push(take_exception());
+  a.push(take_raised());
   a.next = first + region.handler;
   return true;
 }
@@ -102,17 +99,18 @@ Step run_observed(Activation& a, Handler handler, int opcode, int arg) {
   return a.observer->after(a, opcode, arg, step) ? step : abandon();
 }
 
-/// Runs until the frame ends, is suspended or is to be left to CPython. Returns returned, yielded, error or
+/// Runs until the frame ends, is suspended or is to be left to CPython. Returns returned, yielded, ends, error or
 /// handover; next after an instruction of `breakpoints`, if there are any.
-Step run(Activation& a, const _PyCFrame& c_frame, Step step, const Offsets* breakpoints = nullptr) {
+Step run(Activation& a, const Entered& entered, Step step, const Offsets* breakpoints = nullptr) {
   uint64_t instructions = 0;
   const CodeUnit* const first = _PyCode_CODE(a.code());
-  const CodeUnit* start = a.next;
+  const CodeUnit *start = a.next, *resume_at = a.next;
   bool stops = false;
   for (;;) {
     while (step == Step::next) {
       start = a.next;
-      if (c_frame.use_tracing && !a.keyword_names) [[unlikely]] {
+      if (!a.keyword_names) resume_at = start;  // KW_NAMES is one with the call that follows.
+      if (entered.is_traced_now() && !a.keyword_names) [[unlikely]] {
         step = a.hand_over(Handover::tracing);
         if (a.observer && !a.observer->handing_over(a.handover)) step = abandon();
         break;
@@ -122,7 +120,7 @@ Step run(Activation& a, const _PyCFrame& c_frame, Step step, const Offsets* brea
       ++instructions;
       const Handler handler = handlers[opcode];
       if (!handler) [[unlikely]] {
-        step = a.hand_over(Handover::unknown_opcode);
+        step = a.hand_over(is_instrumented(opcode) ? Handover::tracing : Handover::unknown_opcode);
         if (a.observer && !a.observer->handing_over(a.handover)) step = abandon();
         break;
       }
@@ -130,51 +128,22 @@ Step run(Activation& a, const _PyCFrame& c_frame, Step step, const Offsets* brea
       stops = breakpoints && (*breakpoints)[start - first];
       if (stops) break;
     }
-    if (step == Step::error) add_traceback(a);
     if (step != Step::next) {
-      if ((step != Step::error && step != Step::reraise) || !unwind(a)) break;
+      if ((step != Step::error && step != Step::reraise) || !unwind(a, step)) break;
       step = Step::next;
     }
     if (stops) break;
   }
   this_thread.statistics.instructions += instructions;
+  if (step == Step::ends) a.frame->prev_instr = const_cast<CodeUnit*>(resume_at - 1);
   if (step == Step::handover) {
     // A handler that did its work and then asks for it goes on after its instruction; the others have done nothing.
     const bool done = a.handover == Handover::asynchronous_exception;
-    a.frame->prev_instr = const_cast<CodeUnit*>((done ? a.next : start) - 1);
+    a.frame->prev_instr = const_cast<CodeUnit*>((done ? a.next : resume_at) - 1);
     this_thread.statistics.instructions -= !done && a.handover != Handover::tracing;
   }
   return step == Step::reraise ? Step::error : step;
 }
-
-}  // namespace
-
-/// Tells the thread that this frame runs, as CPython's own evaluation function does.
-class Entered {
- public:
-  Entered(PyThreadState* thread, Frame* frame) : thread_(thread) {
-    _PyCFrame* before = thread->cframe;
-    c_frame.use_tracing = before->use_tracing;
-    c_frame.previous = before;
-    c_frame.current_frame = frame;
-    thread->cframe = &c_frame;
-    frame->is_entry = true;
-    frame->previous = before->current_frame;
-  }
-  ~Entered() {
-    thread_->cframe = c_frame.previous;
-    thread_->cframe->use_tracing = c_frame.use_tracing;
-  }
-  Entered(const Entered&) = delete;
-  Entered& operator=(const Entered&) = delete;
-
-  _PyCFrame c_frame;
-
- private:
-  PyThreadState* thread_;
-};
-
-namespace {
 
 bool is_asynchronous(const PyCodeObject* code) {
   return code->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR);
@@ -185,7 +154,7 @@ PyObject* leave_to_cpython(PyThreadState* thread, Frame* frame, int throwing, Ha
   Observer* observer = this_thread.observer;
   if (observer && !observer->handing_over(reason)) {
     abandon();
-    return nullptr;
+    return end_abandoned(thread, frame);
   }
   ++this_thread.statistics.handovers[static_cast<size_t>(reason)];
   return _PyEval_EvalFrameDefault(thread, frame, throwing);
@@ -194,7 +163,7 @@ PyObject* leave_to_cpython(PyThreadState* thread, Frame* frame, int throwing, Ha
 /// The evaluation function for this thread's frames. Null for `result` with Step::error.
 Step evaluate_here(PyThreadState* thread, Frame* frame, int throwing, PyObject*& result, Handover& reason) {
   const Entered entered(thread, frame);
-  if (_Py_EnterRecursiveCallTstate(thread, "")) return Step::error;
+  if (!enter_call(thread)) return Step::error;
   ++this_thread.statistics.frames;
   Activation a{.thread = thread,
                .frame = frame,
@@ -206,19 +175,30 @@ Step evaluate_here(PyThreadState* thread, Frame* frame, int throwing, PyObject*&
   Step first = throwing ? Step::error : Step::next;
   const bool watched = a.observer && !a.observer->abandoned();
   if (a.observer && (!watched || !a.observer->entered(frame))) first = abandon();
-  const Step step = run(a, entered.c_frame, first);
+  const Step step = run(a, entered, first);
   if (watched) a.observer->left(frame);
   _PyFrame_SetStackPointer(frame, a.top);
   result = a.result;
   reason = a.handover;
-  _Py_LeaveRecursiveCallTstate(thread);
+  leave_call(thread);
   return step;
 }
+
+/// CPython evaluates Python functions that call each other in one C function; here each takes some of the C stack.
+class Deeper {
+ public:
+  Deeper() { ++this_thread.depth; }
+  ~Deeper() { --this_thread.depth; }
+  Deeper(const Deeper&) = delete;
+  Deeper& operator=(const Deeper&) = delete;
+
+  bool is_too_deep() const { return this_thread.depth > 4000; }
+};
 
 PyObject* evaluation_function(PyThreadState* thread, Frame* frame, int throwing) {
   if (this_thread.scopes > 0) return evaluate(thread, frame, throwing);
   if (this_thread.driver) {
-    const bool is_begun = throwing || frame->owner == FRAME_OWNED_BY_GENERATOR || thread->cframe->use_tracing ||
+    const bool is_begun = throwing || frame->owner == FRAME_OWNED_BY_GENERATOR || is_traced(thread) ||
                           frame->f_code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR);
     return is_begun ? _PyEval_EvalFrameDefault(thread, frame, throwing) : this_thread.driver->drive(thread, frame);
   }
@@ -229,12 +209,15 @@ PyObject* evaluation_function(PyThreadState* thread, Frame* frame, int throwing)
 }  // namespace
 
 PyObject* evaluate(PyThreadState* thread, Frame* frame, int throwing) {
-  if (thread->cframe->use_tracing) return leave_to_cpython(thread, frame, throwing, Handover::tracing);
+  if (is_traced(thread)) return leave_to_cpython(thread, frame, throwing, Handover::tracing);
   if (is_asynchronous(frame->f_code)) return leave_to_cpython(thread, frame, throwing, Handover::coroutine);
+  const Deeper deeper;
+  if (deeper.is_too_deep()) return leave_to_cpython(thread, frame, throwing, Handover::too_deep);
   PyObject* result = nullptr;
   Handover reason{};
   const Step step = evaluate_here(thread, frame, throwing, result, reason);
-  return step == Step::handover ? leave_to_cpython(thread, frame, 0, reason) : result;
+  if (step == Step::handover) return leave_to_cpython(thread, frame, 0, reason);
+  return end_frame(thread, frame, step, result);
 }
 
 Statistics& statistics() {
@@ -294,12 +277,12 @@ FrameRun::FrameRun(PyThreadState* thread, Frame* frame)
                   .top = _PyFrame_GetStackPointer(frame),
                   .current = frame->prev_instr,
                   .next = frame->prev_instr + 1} {
-  entered_ = _Py_EnterRecursiveCallTstate(thread, "") == 0;
+  entered_ = enter_call(thread);
   frame->stacktop = -1;
 }
 
 FrameRun::~FrameRun() {
-  if (entered_) _Py_LeaveRecursiveCallTstate(activation_.thread);
+  if (entered_) leave_call(activation_.thread);
 }
 
 int FrameRun::offset() const {
@@ -307,13 +290,13 @@ int FrameRun::offset() const {
 }
 
 Step FrameRun::run(const Offsets& breakpoints) {
-  return interpreter::run(activation_, entry_->c_frame, Step::next, &breakpoints);
+  return interpreter::run(activation_, *entry_, Step::next, &breakpoints);
 }
 
 Step FrameRun::run(Observer& observer) {
   const Scope scope(&observer);
   activation_.observer = &observer;
-  const Step step = interpreter::run(activation_, entry_->c_frame, Step::next);
+  const Step step = interpreter::run(activation_, *entry_, Step::next);
   activation_.observer = nullptr;
   return step;
 }
@@ -348,10 +331,11 @@ PyObject* FrameRun::finish(Step last) {
   PyThreadState* thread = a.thread;
   Frame* frame = a.frame;
   const Handover reason = a.handover;
-  if (entered_) _Py_LeaveRecursiveCallTstate(thread);
+  if (entered_) leave_call(thread);
   entered_ = false;
   entry_.reset();
-  return last == Step::handover ? leave_to_cpython(thread, frame, 0, reason) : a.result;
+  if (last == Step::handover) return leave_to_cpython(thread, frame, 0, reason);
+  return end_frame(thread, frame, last, a.result);
 }
 
 }  // namespace braze::interpreter

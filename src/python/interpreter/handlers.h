@@ -8,8 +8,8 @@
 
 namespace braze::interpreter {
 
-#define OPCODE(name, handler) Step handler(Activation& a, int arg);
-#include "python/interpreter/opcodes_311.def"
+#define OPCODE(name, handler, look) Step handler(Activation& a, int arg);
+#include BRAZE_OPCODES
 #undef OPCODE
 
 /// Signals, pending calls and requests for Python's lock. Called where CPython calls it: at backward jumps, after

@@ -35,4 +35,23 @@ Step load_method(Activation& a, int arg) {
   return Step::next;
 }
 
+// The argument's low bit says that a call follows.
+Step load_attribute_or_method(Activation& a, int arg) {
+  return arg & 1 ? load_method(a, arg >> 1) : load_attr(a, arg >> 1);
+}
+
+// super().name or super(class, self).name. The stack: super, class, self. Bit 0 asks for a null below the value,
+// bit 1 says that the call has arguments; without them super() looks for them in the running frame.
+Step load_super_attr(Activation& a, int arg) {
+  const Value self = a.pop(), type = a.pop(), callable = a.pop();
+  PyObject* const arguments[] = {type.get(), self.get()};
+  const Ref object = Ref::steal(PyObject_Vectorcall(callable.get(), arguments, arg & 2, nullptr));
+  if (!object) return Step::error;
+  Ref attribute = Ref::steal(PyObject_GetAttr(object.get(), a.name(arg >> 2)));
+  if (!attribute) return Step::error;
+  if (arg & 1) a.push(Ref());
+  a.push(std::move(attribute));
+  return Step::next;
+}
+
 }  // namespace braze::interpreter

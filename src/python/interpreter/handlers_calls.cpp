@@ -1,5 +1,6 @@
 // python/interpreter/handlers_calls.cpp: calls and the making of functions.
 #include "python/interpreter/handlers.h"
+#include "python/interpreter/raised.h"
 
 namespace braze::interpreter {
 
@@ -29,15 +30,11 @@ void explain_bad_keywords(PyObject* function, PyObject* keywords) {
     return;
   }
   if (!PyErr_ExceptionMatches(PyExc_KeyError)) return;
-  PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback);
-  if (!value || !PyTuple_Check(value) || PyTuple_GET_SIZE(value) != 1) return PyErr_Restore(type, value, traceback);
-  const Ref held[] = {Ref::steal(type), Ref::steal(value), Ref::steal(traceback)};
-  PyErr_Clear();
+  const Ref keyword = take_key_error();
+  if (!keyword) return;
   const Ref name = Ref::steal(_PyObject_FunctionStr(function));
   if (name)
-    PyErr_Format(PyExc_TypeError, "%U got multiple values for keyword argument '%S'", name.get(),
-                 PyTuple_GET_ITEM(value, 0));
+    PyErr_Format(PyExc_TypeError, "%U got multiple values for keyword argument '%S'", name.get(), keyword.get());
 }
 
 /// The positional arguments as a tuple; null with an exception.

@@ -56,7 +56,7 @@ Step service_eval_breaker(Activation& a) {
   struct _ceval_state& state = a.thread->interp->ceval;
   if (!_Py_atomic_load_relaxed(&state.eval_breaker)) return Step::next;
   if (a.thread->async_exc) return a.hand_over(Handover::asynchronous_exception);
-  if (Py_MakePendingCalls() < 0) return Step::error;  // Signals too; on the main thread only.
+  if (!run_pending_calls()) return Step::error;
   if (_Py_atomic_load_relaxed(&state.gil_drop_request)) PyEval_RestoreThread(PyEval_SaveThread());
   return Step::next;
 }
@@ -69,6 +69,11 @@ Step resume(Activation& a, int arg) {
 Step return_value(Activation& a, int) {
   a.result = a.pop().object.release();
   return Step::returned;
+}
+
+// RETURN_VALUE, RETURN_CONST and YIELD_VALUE of 3.12.
+Step end_by_cpython(Activation&, int) {
+  return Step::ends;
 }
 
 Step jump_forward(Activation& a, int arg) {

@@ -2,7 +2,9 @@
 //
 // An exception on the stack is its instance. Below a handler's exception lies the one that was handled before, and
 // below that, where the exception table asks for it, the offset of the instruction that raised.
+#include "python/interpreter/exception_table.h"
 #include "python/interpreter/handlers.h"
+#include "python/interpreter/raised.h"
 
 namespace braze::interpreter {
 
@@ -47,16 +49,10 @@ Ref instantiate(PyObject* exception) {
   return {};
 }
 
-void restore(Ref value) {
-  PyObject* traceback = PyException_GetTraceback(value.get());
-  PyObject* type = Py_NewRef(PyExceptionInstance_Class(value.get()));
-  PyErr_Restore(type, value.release(), traceback);
-}
-
 Step raise_again(Activation& a) {
   PyObject* value = _PyErr_GetTopmostException(a.thread)->exc_value;
   if (value && value != Py_None) {
-    restore(Ref::borrow(value));
+    set_raised(Ref::borrow(value));
     return Step::reraise;
   }
   PyErr_SetString(PyExc_RuntimeError, "No active exception to reraise");
@@ -99,6 +95,12 @@ GroupMatch match_group(PyObject* exception, PyObject* type) {
     return {};
   }
   return {Ref::borrow(PyTuple_GET_ITEM(pair.get(), 0)), Ref::borrow(PyTuple_GET_ITEM(pair.get(), 1))};
+}
+
+/// Whether this frame has a handler for an exception of the running instruction.
+bool has_handler(Activation& a) {
+  Region region{};
+  return find_region(a.code(), static_cast<int>(a.current - _PyCode_CODE(a.code())), region);
 }
 
 /// A special method, looked up on the type as the `with` statement does. Null with an exception.
@@ -169,7 +171,7 @@ Step reraise(Activation& a, int arg) {
     }
     a.frame->prev_instr = _PyCode_CODE(a.code()) + PyLong_AsLong(offset);
   }
-  restore(std::move(a.pop().object));
+  set_raised(std::move(a.pop().object));
   return Step::reraise;
 }
 
@@ -188,6 +190,32 @@ Step raise_varargs(Activation& a, int arg) {
       PyExceptionClass_Check(exception.get()) ? exception.get() : PyExceptionInstance_Class(value.get());
   PyErr_SetObject(type, value.get());
   return Step::error;
+}
+
+// Where CPython ends frames, what is raised again and has no handler here is raised by its own instruction: an
+// exception that is handed over would get this line a second time.
+Step reraise_or_end(Activation& a, int arg) {
+  return has_handler(a) ? reraise(a, arg) : Step::ends;
+}
+
+Step raise_or_end(Activation& a, int arg) {
+  return arg > 0 || has_handler(a) ? raise_varargs(a, arg) : Step::ends;
+}
+
+// After throw() into a `yield from` whose iterator raised. The stack: iterator, value sent last, exception. A
+// StopIteration is the end of the iteration, with its value.
+Step cleanup_throw(Activation& a, int) {
+  PyObject* exception = a.peek(1);
+  if (!PyErr_GivenExceptionMatches(exception, PyExc_StopIteration)) {
+    if (!has_handler(a)) return Step::ends;
+    set_raised(Ref::borrow(exception));
+    return Step::reraise;
+  }
+  Ref value = Ref::borrow(reinterpret_cast<PyStopIterationObject*>(exception)->value);
+  a.drop(3);
+  a.push(Ref::borrow(Py_None));
+  a.push(std::move(value));
+  return Step::next;
 }
 
 Step load_assertion_error(Activation& a, int) {

@@ -37,6 +37,16 @@ Step for_iter(Activation& a, int arg) {
   return Step::next;
 }
 
+// From 3.12 on the argument leads to an END_FOR, which is for generators that CPython runs in the same loop.
+Step for_iter_past_end(Activation& a, int arg) {
+  return for_iter(a, arg + 1);
+}
+
+Step end_for(Activation& a, int) {
+  a.drop(2);
+  return Step::next;
+}
+
 // Sends the topmost value into the iterator below it. While that yields, its values are yielded on; when it
 // returns, its result takes the iterator's place and the argument leads past the loop.
 Step send(Activation& a, int arg) {
@@ -49,6 +59,24 @@ Step send(Activation& a, int arg) {
     a.next += arg;
   }
   a.push(Ref::steal(received));
+  return Step::next;
+}
+
+// From 3.12 on the iterator stays below its result until END_SEND drops it.
+Step send_beside_iterator(Activation& a, int arg) {
+  const Value value = a.pop();
+  PyObject* received = nullptr;
+  const PySendResult status = PyIter_Send(a.peek(1), value.get(), &received);
+  if (status == PYGEN_ERROR) return Step::error;
+  if (status == PYGEN_RETURN) a.next += arg;
+  a.push(Ref::steal(received));
+  return Step::next;
+}
+
+Step end_send(Activation& a, int) {
+  Ref result = std::move(a.pop().object);
+  a.pop();
+  a.push(std::move(result));
   return Step::next;
 }
 

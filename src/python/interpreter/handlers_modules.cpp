@@ -54,7 +54,7 @@ Step import_name(Activation& a, int arg) {
   const Ref import = builtin(a, "__import__", PyExc_ImportError);
   if (!import) return Step::error;
   PyObject* locals = frame->f_locals ? frame->f_locals : Py_None;
-  if (import.get() != a.thread->interp->import_func)
+  if (import.get() != default_import(a.thread))
     return a.push_result(PyObject_CallFunctionObjArgs(import.get(), a.name(arg), frame->f_globals, locals,
                                                       from_list.get(), level.get(), nullptr));
   const int number = _PyLong_AsInt(level.get());

@@ -110,6 +110,20 @@ Step store_subscr(Activation& a, int) {
   return Activation::check(PyObject_SetItem(container.get(), key.get(), value.get()));
 }
 
+// container[start:stop]
+Step binary_slice(Activation& a, int) {
+  const Value stop = a.pop(), start = a.pop(), container = a.pop();
+  const Ref slice = Ref::steal(PySlice_New(start.get(), stop.get(), nullptr));
+  return slice ? a.push_result(PyObject_GetItem(container.get(), slice.get())) : Step::error;
+}
+
+// container[start:stop] = value
+Step store_slice(Activation& a, int) {
+  const Value stop = a.pop(), start = a.pop(), container = a.pop(), value = a.pop();
+  const Ref slice = Ref::steal(PySlice_New(start.get(), stop.get(), nullptr));
+  return slice ? Activation::check(PyObject_SetItem(container.get(), slice.get(), value.get())) : Step::error;
+}
+
 Step delete_subscr(Activation& a, int) {
   const Value key = a.pop(), container = a.pop();
   return Activation::check(PyObject_DelItem(container.get(), key.get()));
@@ -118,6 +132,11 @@ Step delete_subscr(Activation& a, int) {
 Step compare_op(Activation& a, int arg) {
   const Value right = a.pop(), left = a.pop();
   return a.push_result(PyObject_RichCompare(left.get(), right.get(), arg));
+}
+
+// From 3.12 on the low bits serve CPython's specialised forms.
+Step compare_op_shifted(Activation& a, int arg) {
+  return compare_op(a, arg >> 4);
 }
 
 Step is_op(Activation& a, int arg) {

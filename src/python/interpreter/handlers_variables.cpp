@@ -1,5 +1,6 @@
 // python/interpreter/handlers_variables.cpp: locals, globals, names of class and module bodies, closure cells.
 #include "python/interpreter/handlers.h"
+#include "python/interpreter/raised.h"
 
 namespace braze::interpreter {
 
@@ -7,14 +8,12 @@ void raise_name_error(PyObject* exception, const char* format, PyObject* name) {
   PyErr_Format(exception, format, name);
   if (exception != PyExc_NameError) return;
   // "Did you mean" reads the attribute `name`.
-  PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback);
-  PyErr_NormalizeException(&type, &value, &traceback);
-  if (PyErr_GivenExceptionMatches(value, PyExc_NameError)) {
-    auto* error = reinterpret_cast<PyNameErrorObject*>(value);
+  Ref raised = take_raised();
+  if (PyErr_GivenExceptionMatches(raised.get(), PyExc_NameError)) {
+    auto* error = reinterpret_cast<PyNameErrorObject*>(raised.get());
     if (!error->name) error->name = Py_NewRef(name);
   }
-  PyErr_Restore(type, value, traceback);
+  set_raised(std::move(raised));
 }
 
 void raise_unbound(Activation& a, int index) {
@@ -72,6 +71,13 @@ Step load_fast(Activation& a, int arg) {
   return Step::next;
 }
 
+// A comprehension keeps a variable of its own in a local of the function around it, whose value (or null) waits on
+// the stack until STORE_FAST puts it back.
+Step load_fast_and_clear(Activation& a, int arg) {
+  a.push(Ref::steal(std::exchange(a.local(arg), nullptr)));
+  return Step::next;
+}
+
 Step store_fast(Activation& a, int arg) {
   Value value = a.pop();
   const Ref old = Ref::steal(a.local(arg));
@@ -111,6 +117,23 @@ Step load_name(Activation& a, int arg) {
   if (!a.frame->f_locals) return no_locals("when loading", name);
   Ref value = find_in(a.frame->f_locals, name);
   if (!value && !PyErr_Occurred()) value = find_global(a, name);
+  return a.push_result(value.release());
+}
+
+Step load_locals(Activation& a, int) {
+  if (a.frame->f_locals) {
+    a.push_borrowed(a.frame->f_locals);
+    return Step::next;
+  }
+  PyErr_SetString(PyExc_SystemError, "no locals found");
+  return Step::error;
+}
+
+// In functions of a class body's scope (PEP 695): the class's namespace lies on the stack.
+Step load_from_dict_or_globals(Activation& a, int arg) {
+  const Value names = a.pop();
+  Ref value = find_in(names.get(), a.name(arg));
+  if (!value && !PyErr_Occurred()) value = find_global(a, a.name(arg));
   return a.push_result(value.release());
 }
 
@@ -166,6 +189,15 @@ Step load_classderef(Activation& a, int arg) {
   return a.push_result(value.release());
 }
 
+// The same with the namespace on the stack.
+Step load_from_dict_or_deref(Activation& a, int arg) {
+  const Value names = a.pop();
+  Ref value = find_in(names.get(), PyTuple_GET_ITEM(a.code()->co_localsplusnames, arg));
+  if (!value && !PyErr_Occurred()) value = Ref::borrow(PyCell_GET(a.local(arg)));
+  if (!value) raise_unbound(a, arg);
+  return a.push_result(value.release());
+}
+
 Step load_closure(Activation& a, int arg) {
   return load_fast(a, arg);
 }
@@ -179,7 +211,7 @@ Step make_cell(Activation& a, int arg) {
 }
 
 Step copy_free_vars(Activation& a, int arg) {
-  PyObject* closure = a.frame->f_func->func_closure;
+  PyObject* closure = function_of(a.frame)->func_closure;
   const int first = a.code()->co_nlocalsplus - arg;
   for (int i = 0; i < arg; ++i) a.local(first + i) = Py_NewRef(PyTuple_GET_ITEM(closure, i));
   return Step::next;

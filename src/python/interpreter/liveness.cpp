@@ -20,15 +20,21 @@ enum class Flow : uint8_t {
 
 constexpr auto flows = [] {
   std::array<Flow, 256> table{};
-  for (const int opcode : {JUMP_FORWARD}) table[opcode] = Flow::forward;
-  for (const int opcode : {JUMP_BACKWARD, JUMP_BACKWARD_NO_INTERRUPT}) table[opcode] = Flow::backward;
-  for (const int opcode : {FOR_ITER, SEND, JUMP_IF_FALSE_OR_POP, JUMP_IF_TRUE_OR_POP, POP_JUMP_FORWARD_IF_FALSE,
-                           POP_JUMP_FORWARD_IF_TRUE, POP_JUMP_FORWARD_IF_NONE, POP_JUMP_FORWARD_IF_NOT_NONE})
-    table[opcode] = Flow::maybe_forward;
-  for (const int opcode : {POP_JUMP_BACKWARD_IF_FALSE, POP_JUMP_BACKWARD_IF_TRUE, POP_JUMP_BACKWARD_IF_NONE,
-                           POP_JUMP_BACKWARD_IF_NOT_NONE})
-    table[opcode] = Flow::maybe_backward;
-  for (const int opcode : {RETURN_VALUE, RAISE_VARARGS, RERAISE}) table[opcode] = Flow::ends;
+#define FLOW(opcode, flow) table[opcode] = Flow::flow;
+#define READS(opcode)
+#include BRAZE_FLOW
+#undef READS
+#undef FLOW
+  return table;
+}();
+
+constexpr auto reads_local = [] {
+  std::array<bool, 256> table{};
+#define FLOW(opcode, flow)
+#define READS(opcode) table[opcode] = true;
+#include BRAZE_FLOW
+#undef READS
+#undef FLOW
   return table;
 }();
 
@@ -88,7 +94,7 @@ Liveness::Liveness(PyCodeObject* code) : locals_(static_cast<size_t>(code->co_nl
         case Flow::ends: break;
       }
       if (one.opcode == STORE_FAST && !is_cell[one.arg]) now[one.arg] = false;
-      if (one.opcode == LOAD_FAST || one.opcode == DELETE_FAST) now[one.arg] = true;
+      if (reads_local[one.opcode]) now[one.arg] = true;
       if (handlers[one.next - 1] >= 0) join(handlers[one.next - 1]);
       for (int at = one.start; at < one.next; ++at)
         for (size_t i = 0; i < locals_; ++i)

@@ -10,10 +10,12 @@ namespace braze::interpreter {
 #define BRAZE_HANDOVER_REASONS(ROW)                                                         \
   ROW(generator_creation, "a call of a generator function, which only makes the generator") \
   ROW(coroutine, "a coroutine or asynchronous generator")                                   \
-  ROW(tracing, "sys.settrace or sys.setprofile is on")                                      \
+  ROW(tracing, "sys.settrace, sys.setprofile or sys.monitoring is on")                      \
+  ROW(too_deep, "calls are nested so deeply that the C stack would run out")                \
   ROW(asynchronous_exception, "an exception sent by another thread")                        \
   ROW(import_star, "from ... import *")                                                     \
   ROW(except_star, "the end of a try statement with except*")                               \
+  ROW(type_parameters, "type parameters and aliases")                                       \
   ROW(unknown_opcode, "an instruction that is not in the table")
 
 enum class Handover : uint8_t {

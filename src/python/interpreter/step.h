@@ -15,6 +15,7 @@ enum class Step : uint8_t {
   reraise,   ///< An exception is set that was raised before; its traceback is complete.
   returned,  ///< The frame ends with `result`.
   yielded,   ///< The frame is suspended with `result`.
+  ends,      ///< CPython runs this instruction, which ends or suspends the frame (entry_312.h).
   handover,  ///< CPython runs this instruction and all that follow in the frame.
 };
 

@@ -1,22 +1,14 @@
-// python/interpreter/watch/watcher.cpp: what each instruction reads and changes.
+// python/interpreter/watch/watcher.cpp: frames, variables, containers, operators.
 #include "python/interpreter/watch/watcher.h"
 
 #include "python/guards/scalar.h"
 #include "python/guards/storage_access.h"
 #include "python/interpreter/activation.h"
+#include "python/interpreter/raised.h"
 
 namespace braze::interpreter {
 
 namespace {
-
-bool is_fresh_iterator(PyObject* object) {
-  return Py_TYPE(object)->tp_iternext && !PyGen_CheckExact(object) &&
-         !(Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE);
-}
-
-PyFunctionObject* function_of(Activation& a) {
-  return a.frame->f_func;
-}
 
 /// A heap class, or not, that leaves an operation to `object` itself.
 bool has_default_truth(PyTypeObject* type) {
@@ -31,8 +23,7 @@ bool has_default_truth(PyTypeObject* type) {
 bool Watcher::abandon(const char* why, PyObject* subject) {
   if (abandoned_) return false;
   abandoned_ = true;
-  PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback);
+  const RaisedAside aside;
   reason_ = why;
   if (subject) reason_ += std::string(" (") + guards::describe(subject) + ")";
   if (PyFrameObject* frame = PyThreadState_GetFrame(PyThreadState_Get())) {
@@ -42,17 +33,16 @@ bool Watcher::abandon(const char* why, PyObject* subject) {
     Py_DECREF(code);
     Py_DECREF(frame);
   }
-  PyErr_Restore(type, value, traceback);
   return false;
 }
 
 bool Watcher::entered(Frame* frame) {
-  auto* function = reinterpret_cast<PyObject*>(frame->f_func);
+  auto* function = reinterpret_cast<PyObject*>(function_of(frame));
   const Entry entry = activities_.back().entry;
   bool expected = entry != Entry::none && values_.is_known(function);
   if (entry == Entry::tensor && !expected) {
     PyObject* type = values_.tensors().tensor_type();
-    PyObject* name = frame->f_func->func_name;
+    PyObject* name = function_of(frame)->func_name;
     guards::SourceTable& sources = values_.sources();
     expected = _PyType_Lookup(reinterpret_cast<PyTypeObject*>(type), name) == function &&
                values_.learn(function, sources.type_attribute(sources.object(type, "torch.Tensor"), name));
@@ -60,6 +50,8 @@ bool Watcher::entered(Frame* frame) {
   PyTypeObject* constructs = activities_.back().constructs;
   PyObject* first = frame->f_code->co_argcount > 0 ? frame->localsplus[0] : nullptr;
   if (constructs && first && Py_IS_TYPE(first, constructs)) values_.make(first);
+  const bool given_slice = activities_.back().passes_slice && frame->f_code->co_argcount > 1;
+  if (given_slice && PySlice_Check(frame->localsplus[1])) values_.make(frame->localsplus[1]);
   activities_.push_back({});
   try {
     if (expected) return learn_parameters(frame);
@@ -76,10 +68,10 @@ bool Watcher::learn_parameters(Frame* frame) {
   const int named = code->co_argcount + code->co_kwonlyargcount;
   const int packed = named + !!(code->co_flags & CO_VARARGS) + !!(code->co_flags & CO_VARKEYWORDS);
   for (int i = named; i < packed; ++i) values_.make(frame->localsplus[i]);
-  const guards::Source* source = values_.source_of(reinterpret_cast<PyObject*>(frame->f_func));
+  const guards::Source* source = values_.source_of(reinterpret_cast<PyObject*>(function_of(frame)));
   if (!source) return true;  // Made here, and so are its defaults.
   guards::SourceTable& sources = values_.sources();
-  PyObject *defaults = frame->f_func->func_defaults, *keyword_defaults = frame->f_func->func_kwdefaults;
+  PyObject *defaults = function_of(frame)->func_defaults, *keyword_defaults = function_of(frame)->func_kwdefaults;
   const Py_ssize_t count = defaults ? PyTuple_GET_SIZE(defaults) : 0;
   for (Py_ssize_t k = 0; k < count; ++k) {
     PyObject* value = PyTuple_GET_ITEM(defaults, k);
@@ -163,10 +155,10 @@ bool Watcher::load_cell(PyObject* cell) {
 }
 
 bool Watcher::copy_free_variables(Activation& a) {
-  const auto* function = reinterpret_cast<PyObject*>(function_of(a));
+  const auto* function = reinterpret_cast<PyObject*>(function_of(a.frame));
   const guards::Source* source = values_.source_of(const_cast<PyObject*>(function));
   if (!source) return true;  // Made here: its cells are those of frames that were watched.
-  PyObject* closure = function_of(a)->func_closure;
+  PyObject* closure = function_of(a.frame)->func_closure;
   guards::SourceTable& sources = values_.sources();
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(closure); ++i) {
     const auto index = static_cast<uint32_t>(i);
@@ -281,7 +273,7 @@ bool Watcher::import_module(Activation& a, int arg) {
   guards::SourceTable& sources = values_.sources();
   PyObject* builtins = a.frame->f_builtins;
   PyObject* import = PyDict_CheckExact(builtins) ? PyDict_GetItemString(builtins, "__import__") : nullptr;
-  if (!import || import != a.thread->interp->import_func) return abandon("an import that is replaced");
+  if (!import || import != default_import(a.thread)) return abandon("an import that is replaced");
   if (!PyLong_Check(level) || PyLong_AsLong(level) != 0) return abandon("a relative import");
   PyObject* modules = PyImport_GetModuleDict();
   const guards::Source* source = sources.object(modules, "sys.modules");
@@ -300,166 +292,6 @@ bool Watcher::import_module(Activation& a, int arg) {
   const Ref key = Ref::steal(PyUnicode_InternFromString("__import__"));
   return (key && values_.learn(import, sources.dict_item(sources.object(builtins, "builtins"), key.get()))) ||
          abandon("an import", name);
-}
-
-bool Watcher::look(Activation& a, int opcode, int arg) {
-  switch (opcode) {
-    // Nothing is read that a stack, a local or a constant does not hold.
-    case POP_TOP:
-    case PUSH_NULL:
-    case NOP:
-    case COPY:
-    case SWAP:
-    case LOAD_FAST:
-    case STORE_FAST:
-    case DELETE_FAST:
-    case LOAD_CLOSURE:
-    case MAKE_CELL:
-    case KW_NAMES:
-    case PRECALL:
-    case RESUME:
-    case RETURN_VALUE:
-    case YIELD_VALUE:
-    case JUMP_FORWARD:
-    case JUMP_BACKWARD:
-    case JUMP_BACKWARD_NO_INTERRUPT:
-    case POP_JUMP_FORWARD_IF_NONE:
-    case POP_JUMP_FORWARD_IF_NOT_NONE:
-    case POP_JUMP_BACKWARD_IF_NONE:
-    case POP_JUMP_BACKWARD_IF_NOT_NONE:
-    case PUSH_EXC_INFO:
-    case POP_EXCEPT:
-    case RERAISE:
-    case LOAD_ASSERTION_ERROR:
-    case LOAD_CONST:
-    case BUILD_TUPLE:
-    case BUILD_LIST:
-    case BUILD_SLICE:
-    case LIST_TO_TUPLE:
-    case LIST_APPEND:
-    case MAKE_FUNCTION: return true;
-    case CHECK_EXC_MATCH: return open_classes(a.peek(1));
-    case RETURN_GENERATOR:
-      // A generator that is dropped runs its `finally` blocks.
-      if (PyBytes_GET_SIZE(a.code()->co_exceptiontable) > 0) return abandon("a generator with try or with");
-      return true;
-    case BUILD_SET: {
-      for (int depth = 1; depth <= arg; ++depth)
-        if (!guards::is_scalar(a.peek(depth))) return abandon("a set of objects");
-      return true;
-    }
-    case BUILD_MAP: {
-      for (int i = 0; i < arg; ++i)
-        if (!guards::is_scalar(a.peek(2 * (i + 1)))) return abandon("a key that is no scalar");
-      return true;
-    }
-    case BUILD_CONST_KEY_MAP: return true;
-    case SET_ADD: return guards::is_scalar(a.peek(1)) || abandon("a set of objects");
-    case MAP_ADD: return guards::is_scalar(a.peek(2)) || abandon("a key that is no scalar");
-    case BUILD_STRING: return true;
-    case FORMAT_VALUE:
-      return (guards::is_scalar(a.peek(1)) && (!(arg & 4) || guards::is_scalar(a.peek(2)))) ||
-             abandon("text is made of an object", a.peek((arg & 4) ? 2 : 1));
-    case UNARY_POSITIVE:
-    case UNARY_NEGATIVE:
-    case UNARY_INVERT:
-      return operands(a, 1, "an operand of unknown origin, or of a class with operators of its own");
-    case UNARY_NOT:
-    case POP_JUMP_FORWARD_IF_FALSE:
-    case POP_JUMP_FORWARD_IF_TRUE:
-    case POP_JUMP_BACKWARD_IF_FALSE:
-    case POP_JUMP_BACKWARD_IF_TRUE:
-    case JUMP_IF_FALSE_OR_POP:
-    case JUMP_IF_TRUE_OR_POP: return truth(a.peek(1));
-    case BINARY_OP: return binary(a, arg);
-    case COMPARE_OP: return operands(a, 2, "a comparison with an object of unknown origin");
-    case IS_OP: return compare_identity(a.peek(2), a.peek(1));
-    case CONTAINS_OP: return contains(a.peek(1), a.peek(2));
-    case BINARY_SUBSCR: return subscript(a.peek(2), a.peek(1));
-    case STORE_SUBSCR: return store_item(a.peek(2), a.peek(1), a.peek(3));
-    case LOAD_GLOBAL: return load_global(a, arg);
-    case LOAD_DEREF: return load_cell(a.local(arg));
-    case STORE_DEREF:
-    case DELETE_DEREF:
-      return values_.is_made(a.local(arg)) || abandon("a variable of an enclosing function is changed");
-    case COPY_FREE_VARS: return copy_free_variables(a);
-    case LOAD_ATTR:
-    case LOAD_METHOD: return attribute(a.peek(1), a.name(arg));
-    case IMPORT_NAME: return import_module(a, arg);
-    case IMPORT_FROM: return attribute(a.peek(1), a.name(arg));
-    case STORE_ATTR: return store_attribute(a.peek(1), a.name(arg));
-    case CALL: {
-      const bool has_self = a.peek(arg + 2) != nullptr;
-      const Py_ssize_t count = arg + has_self;
-      return call(a.peek(static_cast<int>(count) + 1), a.top - count, count);
-    }
-    case CALL_FUNCTION_EX: {
-      const bool keywords = arg & 1;
-      PyObject *given = a.peek(1 + keywords), *named = keywords ? a.peek(1) : nullptr;
-      if (!PyTuple_CheckExact(given) && !PyList_CheckExact(given))
-        return abandon("* with what is no tuple or list");
-      if (!values_.open(given) || (named && !values_.is_made(named))) return abandon("arguments of unknown origin");
-      std::vector<PyObject*> arguments(PySequence_Fast_ITEMS(given),
-                                       PySequence_Fast_ITEMS(given) + PySequence_Fast_GET_SIZE(given));
-      Py_ssize_t at = 0;
-      PyObject *key, *value;
-      while (named && PyDict_Next(named, &at, &key, &value)) arguments.push_back(value);
-      return call(a.peek(2 + keywords), arguments.data(), static_cast<Py_ssize_t>(arguments.size()));
-    }
-    case LIST_EXTEND:
-    case SET_UPDATE:
-    case DICT_UPDATE:
-    case DICT_MERGE: {
-      PyObject* source = a.peek(1);
-      if (!is_builtin_container(source) || PyAnySet_CheckExact(source)) return iterate(source);
-      return (values_.is_known(source) && values_.open(source)) ||
-             abandon("a container that cannot be guarded", source);
-    }
-    case UNPACK_SEQUENCE:
-    case UNPACK_EX: return iterate(a.peek(1));
-    case GET_ITER: return iterate(a.peek(1));
-    case GET_YIELD_FROM_ITER: return PyGen_CheckExact(a.peek(1)) || iterate(a.peek(1));
-    case FOR_ITER:
-      return values_.is_made(a.peek(1)) ? allow(Entry::known) : abandon("an iterator that existed before the call");
-    case SEND:
-      return values_.is_made(a.peek(2)) ? allow(Entry::known) : abandon("an iterator that existed before the call");
-    case BEFORE_WITH: return enter_with(a.peek(1));
-    case WITH_EXCEPT_START: return allow(Entry::known);
-    case RAISE_VARARGS: return allow(Entry::known);
-    default: return abandon("an instruction that is not understood");
-  }
-}
-
-bool Watcher::after(Activation& a, int opcode, int arg, Step step) {
-  if (abandoned_) return false;
-  if (step == Step::error || step == Step::reraise)
-    return activities_.back().entry != Entry::tensor || abandon("an operation on tensors raises an error");
-  PyObject* top = a.top > a.stack_base() ? a.peek(1) : nullptr;
-  switch (opcode) {
-    case LOAD_CONST: values_.make_constant(top); return true;
-    case BUILD_TUPLE:
-    case BUILD_LIST:
-    case BUILD_SET:
-    case BUILD_MAP:
-    case BUILD_CONST_KEY_MAP:
-    case BUILD_SLICE:
-    case BUILD_STRING:
-    case LIST_TO_TUPLE:
-    case MAKE_FUNCTION: values_.make(top); return true;
-    case MAKE_CELL: values_.make(a.local(arg)); return true;
-    case FOR_ITER:
-      if (top && a.top - 1 > a.stack_base() && is_fresh_iterator(a.peek(2))) values_.make(top);
-      return true;
-    case UNPACK_SEQUENCE:
-    case UNPACK_EX:
-      if (activities_.back().makes_result)
-        for (int depth = 1; depth <= (opcode == UNPACK_SEQUENCE ? arg : (arg & 0xFF) + 1 + (arg >> 8)); ++depth)
-          values_.make(a.peek(depth));
-      return true;
-    default:
-      if (activities_.back().makes_result) values_.make(top);
-      return true;
-  }
 }
 
 }  // namespace braze::interpreter

@@ -43,6 +43,7 @@ class Watcher final : public Observer {
   struct Activity {
     Entry entry = Entry::none;
     bool makes_result = false;           ///< What the instruction leaves on top is made by it, if it is not known.
+    bool passes_slice = false;           ///< Makes a slice object for a __getitem__.
     PyTypeObject* constructs = nullptr;  ///< A class whose __init__ is given a new instance.
   };
 
@@ -57,8 +58,10 @@ class Watcher final : public Observer {
     return true;
   }
 
-  // watcher.cpp
+  // looks.h
+  struct Looks;
   bool look(Activation& a, int opcode, int arg);
+  // watcher.cpp
   bool learn_parameters(Frame* frame);
   bool operands(Activation& a, int count, const char* why);
   bool operand(PyObject* value, const char* why);
@@ -84,6 +87,7 @@ class Watcher final : public Observer {
   bool tensor_attribute(PyObject* tensor, PyObject* name);
   bool module_attribute(PyObject* module, PyObject* name);
   bool super_attribute(PyObject* object, PyObject* name);
+  bool super_lookup(PyObject* this_class, PyObject* self_class, PyObject* name);
   bool learn_class_entry(PyObject* found, const guards::Source* source);
   const guards::Source* type_source(PyObject* object);
   /// A special method written in Python, such as `__call__`: learns it. False, and no abandonment, if it is none.

@@ -41,7 +41,7 @@ bool has_plain_lookup(PyTypeObject* type) {
 }
 
 PyObject* member_descriptor(PyTypeObject* type, const char* name) {
-  return PyDict_GetItemString(type->tp_dict, name);
+  return PyDict_GetItemString(guards::instance_dict(reinterpret_cast<PyObject*>(type)), name);
 }
 
 bool is_data_descriptor(PyObject* found) {
@@ -176,27 +176,31 @@ bool Watcher::super_attribute(PyObject* object, PyObject* name) {
   const Ref self_class = Ref::steal(PyObject_GetAttrString(object, "__self_class__"));
   const Ref this_class = Ref::steal(PyObject_GetAttrString(object, "__thisclass__"));
   if (!self_class || !this_class || !PyType_Check(self_class.get())) return abandon("an unbound super object");
-  PyObject* mro = as_type(self_class.get())->tp_mro;
+  return super_lookup(this_class.get(), self_class.get(), name);
+}
+
+bool Watcher::super_lookup(PyObject* this_class, PyObject* self_class, PyObject* name) {
+  PyObject* mro = as_type(self_class)->tp_mro;
   guards::SourceTable& sources = values_.sources();
-  const guards::Source* type = sources.object(self_class.get(), as_type(self_class.get())->tp_name);
+  const guards::Source* type = sources.object(self_class, as_type(self_class)->tp_name);
   values_.guards().identity(sources.member(type, guards::Member::type_mro), mro);
   bool behind = false;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); ++i) {
     PyObject* base = PyTuple_GET_ITEM(mro, i);
     if (!behind) {
-      behind = base == this_class.get();
+      behind = base == this_class;
       continue;
     }
     const guards::Source* entry =
         sources.dict_item(sources.dict_of(sources.object(base, as_type(base)->tp_name)), name);
-    PyObject* found = PyDict_GetItemWithError(as_type(base)->tp_dict, name);
+    PyObject* found = PyDict_GetItemWithError(guards::instance_dict(base), name);
     if (!found) {
       values_.guards().absent(entry);
       continue;
     }
     if (Py_IS_TYPE(found, &PyProperty_Type) || is_data_descriptor(found))
       return abandon("a property found through super()", name);
-    if (!values_.learn(self_class.get(), type)) return abandon("a class that cannot be guarded", self_class.get());
+    if (!values_.learn(self_class, type)) return abandon("a class that cannot be guarded", self_class);
     return learn_class_entry(found, entry) && allow_made_result();
   }
   return abandon("an attribute that super() does not find", name);

@@ -1,0 +1,26 @@
+// python/interpreter/cpython_311.h: what differs between the versions of CPython, for 3.11. Included by cpython.h.
+#pragma once
+
+namespace braze::interpreter {
+
+/// The running function; of module and exec code too.
+inline PyFunctionObject* function_of(const _PyInterpreterFrame* frame) {
+  return frame->f_func;
+}
+
+/// One of the forms that an instruction takes while tools watch it.
+constexpr bool is_instrumented(int) {
+  return false;
+}
+
+/// What `import` calls unless builtins.__import__ was replaced. Borrowed.
+inline PyObject* default_import(PyThreadState* thread) {
+  return thread->interp->import_func;
+}
+
+/// Signals and pending calls; they run on the main thread only. False with an exception.
+inline bool run_pending_calls() {
+  return Py_MakePendingCalls() == 0;
+}
+
+}  // namespace braze::interpreter

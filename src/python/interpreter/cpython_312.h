@@ -1,0 +1,30 @@
+// python/interpreter/cpython_312.h: what differs between the versions of CPython, for 3.12. Included by cpython.h.
+#pragma once
+
+#include <internal/pycore_import.h>
+#include <internal/pycore_instruments.h>
+#include <internal/pycore_intrinsics.h>
+
+namespace braze::interpreter {
+
+/// The running function; of module and exec code too.
+inline PyFunctionObject* function_of(const _PyInterpreterFrame* frame) {
+  return reinterpret_cast<PyFunctionObject*>(frame->f_funcobj);
+}
+
+/// One of the forms that an instruction takes while tools watch it.
+constexpr bool is_instrumented(int opcode) {
+  return opcode >= MIN_INSTRUMENTED_OPCODE;
+}
+
+/// What `import` calls unless builtins.__import__ was replaced. Borrowed.
+inline PyObject* default_import(PyThreadState* thread) {
+  return thread->interp->imports.import_func;
+}
+
+/// Signals, pending calls, and the garbage collection that an allocation asked for. False with an exception.
+inline bool run_pending_calls() {
+  return PyErr_CheckSignals() == 0 && Py_MakePendingCalls() == 0;
+}
+
+}  // namespace braze::interpreter

@@ -1,0 +1,238 @@
+// python/interpreter/watch/looks.cpp
+#include "python/interpreter/watch/looks.h"
+
+#include <array>
+
+#include "python/guards/scalar.h"
+#include "python/interpreter/exception_table.h"
+
+namespace braze::interpreter {
+
+namespace {
+
+bool is_fresh_iterator(PyObject* object) {
+  return Py_TYPE(object)->tp_iternext && !PyGen_CheckExact(object) &&
+         !(Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE);
+}
+
+constexpr const char* own_operators = "an operand of unknown origin, or of a class with operators of its own";
+constexpr const char* older_iterator = "an iterator that existed before the call";
+
+}  // namespace
+
+bool Watcher::Looks::unknown(Watcher& w, Activation&, int) {
+  return w.abandon("an instruction that is not understood");
+}
+
+// ---- the stack, locals and constants
+
+bool Watcher::Looks::nothing(Watcher&, Activation&, int) {
+  return true;
+}
+
+bool Watcher::Looks::makes(Watcher& w, Activation&, int) {
+  return w.allow_made_result();
+}
+
+// ---- operators
+
+bool Watcher::Looks::operand(Watcher& w, Activation& a, int) {
+  return w.operands(a, 1, own_operators);
+}
+
+bool Watcher::Looks::truth(Watcher& w, Activation& a, int) {
+  return w.truth(a.peek(1));
+}
+
+bool Watcher::Looks::binary(Watcher& w, Activation& a, int arg) {
+  return w.binary(a, arg);
+}
+
+bool Watcher::Looks::compares(Watcher& w, Activation& a, int) {
+  return w.operands(a, 2, "a comparison with an object of unknown origin");
+}
+
+bool Watcher::Looks::identity(Watcher& w, Activation& a, int) {
+  return w.compare_identity(a.peek(2), a.peek(1));
+}
+
+bool Watcher::Looks::contains(Watcher& w, Activation& a, int) {
+  return w.contains(a.peek(1), a.peek(2));
+}
+
+bool Watcher::Looks::subscript(Watcher& w, Activation& a, int) {
+  return w.subscript(a.peek(2), a.peek(1));
+}
+
+bool Watcher::Looks::stores_item(Watcher& w, Activation& a, int) {
+  return w.store_item(a.peek(2), a.peek(1), a.peek(3));
+}
+
+bool Watcher::Looks::formats(Watcher& w, Activation& a, int arg) {
+  const bool has_spec = arg & 4;
+  PyObject* value = a.peek(has_spec ? 2 : 1);
+  const bool plain = guards::is_scalar(value) && guards::is_scalar(a.peek(1));
+  return plain || w.abandon("text is made of an object", value);
+}
+
+// ---- variables and attributes
+
+bool Watcher::Looks::global_variable(Watcher& w, Activation& a, int arg) {
+  return w.load_global(a, arg);
+}
+
+bool Watcher::Looks::cell(Watcher& w, Activation& a, int arg) {
+  return w.load_cell(a.local(arg));
+}
+
+bool Watcher::Looks::stores_cell(Watcher& w, Activation& a, int arg) {
+  return w.values_.is_made(a.local(arg)) || w.abandon("a variable of an enclosing function is changed");
+}
+
+bool Watcher::Looks::free_variables(Watcher& w, Activation& a, int) {
+  return w.copy_free_variables(a);
+}
+
+bool Watcher::Looks::attribute(Watcher& w, Activation& a, int arg) {
+  return w.attribute(a.peek(1), a.name(arg));
+}
+
+bool Watcher::Looks::stores_attribute(Watcher& w, Activation& a, int arg) {
+  return w.store_attribute(a.peek(1), a.name(arg));
+}
+
+bool Watcher::Looks::module(Watcher& w, Activation& a, int arg) {
+  return w.import_module(a, arg);
+}
+
+// ---- containers
+
+bool Watcher::Looks::set_display(Watcher& w, Activation& a, int arg) {
+  for (int depth = 1; depth <= arg; ++depth)
+    if (!guards::is_scalar(a.peek(depth))) return w.abandon("a set of objects");
+  return w.allow_made_result();
+}
+
+bool Watcher::Looks::map_display(Watcher& w, Activation& a, int arg) {
+  for (int i = 1; i <= arg; ++i)
+    if (!guards::is_scalar(a.peek(2 * i))) return w.abandon("a key that is no scalar");
+  return w.allow_made_result();
+}
+
+bool Watcher::Looks::adds_to_set(Watcher& w, Activation& a, int) {
+  return guards::is_scalar(a.peek(1)) || w.abandon("a set of objects");
+}
+
+bool Watcher::Looks::adds_to_map(Watcher& w, Activation& a, int) {
+  return guards::is_scalar(a.peek(2)) || w.abandon("a key that is no scalar");
+}
+
+bool Watcher::Looks::extends(Watcher& w, Activation& a, int) {
+  PyObject* source = a.peek(1);
+  if (!is_builtin_container(source) || PyAnySet_CheckExact(source)) return w.iterate(source);
+  return (w.values_.is_known(source) && w.values_.open(source)) ||
+         w.abandon("a container that cannot be guarded", source);
+}
+
+// ---- calls
+
+bool Watcher::Looks::call(Watcher& w, Activation& a, int arg) {
+  const bool has_self = a.peek(arg + 2) != nullptr;
+  const Py_ssize_t count = arg + has_self;
+  return w.call(a.peek(static_cast<int>(count) + 1), a.top - count, count);
+}
+
+bool Watcher::Looks::call_unpacked(Watcher& w, Activation& a, int arg) {
+  const bool keywords = arg & 1;
+  PyObject *given = a.peek(1 + keywords), *named = keywords ? a.peek(1) : nullptr;
+  if (!PyTuple_CheckExact(given) && !PyList_CheckExact(given)) return w.abandon("* with what is no tuple or list");
+  if (!w.values_.open(given) || (named && !w.values_.is_made(named)))
+    return w.abandon("arguments of unknown origin");
+  std::vector<PyObject*> arguments(PySequence_Fast_ITEMS(given),
+                                   PySequence_Fast_ITEMS(given) + PySequence_Fast_GET_SIZE(given));
+  Py_ssize_t at = 0;
+  PyObject *key, *value;
+  while (named && PyDict_Next(named, &at, &key, &value)) arguments.push_back(value);
+  return w.call(a.peek(2 + keywords), arguments.data(), static_cast<Py_ssize_t>(arguments.size()));
+}
+
+// ---- iteration and generators
+
+bool Watcher::Looks::iterates(Watcher& w, Activation& a, int) {
+  return w.iterate(a.peek(1));
+}
+
+bool Watcher::Looks::iterates_or_generator(Watcher& w, Activation& a, int) {
+  return PyGen_CheckExact(a.peek(1)) || w.iterate(a.peek(1));
+}
+
+bool Watcher::Looks::next_item(Watcher& w, Activation& a, int) {
+  return w.values_.is_made(a.peek(1)) ? w.allow(Entry::known) : w.abandon(older_iterator);
+}
+
+bool Watcher::Looks::sends(Watcher& w, Activation& a, int) {
+  return w.values_.is_made(a.peek(2)) ? w.allow(Entry::known) : w.abandon(older_iterator);
+}
+
+// A generator that is dropped runs its `finally` blocks. The handlers of `try` and `with` begin with PUSH_EXC_INFO;
+// those that the compiler adds (for StopIteration, `yield from` and the variables of comprehensions) run no code of
+// the user's.
+bool Watcher::Looks::generator(Watcher& w, Activation& a, int) {
+  bool runs_code = false;
+  for_each_region(a.code(), [&](const Region& region) {
+    runs_code = _Py_OPCODE(_PyCode_CODE(a.code())[region.handler]) == PUSH_EXC_INFO;
+    return !runs_code;
+  });
+  return !runs_code || w.abandon("a generator with try or with");
+}
+
+// ---- exceptions and with
+
+bool Watcher::Looks::exception_class(Watcher& w, Activation& a, int) {
+  return w.open_classes(a.peek(1));
+}
+
+bool Watcher::Looks::enters_with(Watcher& w, Activation& a, int) {
+  return w.enter_with(a.peek(1));
+}
+
+bool Watcher::Looks::known_code(Watcher& w, Activation&, int) {
+  return w.allow(Entry::known);
+}
+
+bool Watcher::look(Activation& a, int opcode, int arg) {
+  static constexpr auto looks = [] {
+    std::array<Looks::Look, 256> table{};
+    for (Looks::Look& look : table) look = Looks::unknown;
+#define OPCODE(name, handler, look) table[name] = Looks::look;
+#include BRAZE_OPCODES
+#undef OPCODE
+    return table;
+  }();
+  return looks[opcode](*this, a, arg);
+}
+
+bool Watcher::after(Activation& a, int opcode, int arg, Step step) {
+  if (abandoned_) return false;
+  if (step == Step::error || step == Step::reraise)
+    return activities_.back().entry != Entry::tensor || abandon("an operation on tensors raises an error");
+  PyObject* top = a.top > a.stack_base() ? a.peek(1) : nullptr;
+  switch (opcode) {
+    case LOAD_CONST: values_.make_constant(top); return true;
+    case MAKE_CELL: values_.make(a.local(arg)); return true;
+    case FOR_ITER:
+      if (top && a.top - 1 > a.stack_base() && is_fresh_iterator(a.peek(2))) values_.make(top);
+      return true;
+    case UNPACK_SEQUENCE:
+    case UNPACK_EX:
+      if (activities_.back().makes_result)
+        for (int depth = 1; depth <= (opcode == UNPACK_SEQUENCE ? arg : (arg & 0xFF) + 1 + (arg >> 8)); ++depth)
+          values_.make(a.peek(depth));
+      return true;
+    default:
+      if (activities_.back().makes_result) values_.make(top);
+      return true;
+  }
+}
+
+}  // namespace braze::interpreter
