@@ -1,5 +1,6 @@
 """Small programs through the evaluator and natively: value, exception, traceback and output must be the same."""
 
+import contextlib
 import signal
 import sys
 import threading
@@ -208,3 +209,103 @@ def test_recursion_count_is_given_back():
         with pytest.raises(RecursionError):
             C.interpret(too_deep)
     assert C.interpret(deep, sys.getrecursionlimit() // 2) == 0
+
+
+def test_calls_nested_deeper_than_the_c_stack_allows():
+    """CPython takes over before the C stack runs out; it sets a limit of its own to calls that go through C."""
+
+    def deep(n):
+        return n and deep(n - 1)
+
+    limit = sys.getrecursionlimit()
+    before = C.interpreter_statistics()["handovers"]
+    sys.setrecursionlimit(6_000)
+    try:
+        with contextlib.suppress(RecursionError):
+            assert C.interpret(deep, 5_000) == 0
+    finally:
+        sys.setrecursionlimit(limit)
+    after = C.interpreter_statistics()["handovers"]
+    assert sum(after.values()) > sum(before.values())
+    assert C.interpret(deep, 100) == 0
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="sys.monitoring came with 3.12")
+class TestMonitoring:
+    """Tools see the events of an evaluated function as they do natively."""
+
+    @staticmethod
+    def watched():
+        def g(n):
+            for i in range(n):
+                yield 2 * i
+
+        total = 0
+        for i in g(3):
+            total += i
+        try:
+            int("x")
+        except ValueError:
+            total += 1
+        return total
+
+    @contextlib.contextmanager
+    def tool(self, events):
+        seen, monitoring = [], sys.monitoring
+        monitoring.use_tool_id(3, "test")
+        for event in (
+            monitoring.events.PY_START,
+            monitoring.events.PY_RETURN,
+            monitoring.events.PY_YIELD,
+            monitoring.events.PY_UNWIND,
+            monitoring.events.RAISE,
+            monitoring.events.LINE,
+            monitoring.events.CALL,
+        ):
+            if not events & event:
+                continue
+
+            def note(code, *rest, event=event):
+                if code.co_filename == __file__ and code.co_name in ("watched", "g"):
+                    seen.append((event, code.co_name, rest[0]))
+
+            monitoring.register_callback(3, event, note)
+        monitoring.set_events(3, events)
+        try:
+            yield seen
+        finally:
+            monitoring.set_events(3, 0)
+            monitoring.free_tool_id(3)
+
+    @pytest.mark.parametrize(
+        "names", [["PY_START", "PY_RETURN", "PY_YIELD"], ["LINE", "CALL"], ["RAISE", "PY_UNWIND"]]
+    )
+    def test_events(self, names):
+        events = 0
+        for name in names:
+            events |= getattr(sys.monitoring.events, name)
+        with self.tool(events) as natively:
+            self.watched()
+        with self.tool(events) as evaluated:
+            C.interpret(self.watched)
+        assert evaluated == natively != []
+
+    def test_tool_that_comes_during_a_call(self):
+        events = sys.monitoring.events.LINE
+
+        def starts():
+            with self.tool(events) as seen:
+                self.watched()
+            return seen
+
+        assert C.interpret(starts) == starts() != []
+
+    def test_evaluated_again_after_the_tool_left(self):
+        with self.tool(sys.monitoring.events.LINE):
+            self.watched()
+        self.watched()
+        before = C.interpreter_statistics()["handovers"]
+        assert C.interpret(self.watched) == 7
+        after = C.interpreter_statistics()["handovers"]
+        tracing = next(reason for reason in after if "sys.settrace" in reason)
+        assert after[tracing] == before[tracing]
