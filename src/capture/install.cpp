@@ -9,6 +9,7 @@
 
 #include "capture/generator.h"
 #include "capture/recorder.h"
+#include "capture/tape.h"
 #include "support/error.h"
 
 namespace braze::capture {
@@ -33,7 +34,9 @@ class Kernel final : public c10::OperatorKernel {
       throw UserError(
           "braze: a tensor of a finished trace was used. Tensors made while tracing do not outlive the "
           "traced function, except as its results: do not keep them in attributes or globals.");
-    tracer->impl().record(*entry_, stack);
+    TapeRecorder* tape = TapeRecorder::current();
+    if (!tape) return tracer->impl().record(*entry_, stack);
+    tape->keep(*entry_, stack, [&] { tracer->impl().record(*entry_, stack); });
   }
 
  private:

@@ -7,6 +7,8 @@
 #include "python/guards/bindings.h"
 #ifdef BRAZE_INTERPRETER
 #include "python/compile/compiled_function.h"
+#include "python/compile/events.h"
+#include "python/compile/stance.h"
 #include "python/interpreter/functions.h"
 #endif
 #include "python/program_object.h"
@@ -41,5 +43,7 @@ PYBIND11_MODULE(_C, m) {
 #ifdef BRAZE_INTERPRETER
   if (braze::interpreter::add_functions(m.ptr()) < 0) throw py::error_already_set();
   braze_python::add_compiled_function(m);
+  braze_python::add_events(m);
+  braze_python::add_stance(m);
 #endif
 }

@@ -110,14 +110,28 @@ std::string text_of(PyObject* name) {
   return text ? text : "";
 }
 
-/// Reached from the call's arguments through builtin containers alone: another object at each call.
-bool is_passed(const guards::Source* source) {
-  for (; source; source = source->parent) {
-    if (source->kind == guards::SourceKind::argument) return true;
-    if (source->kind != guards::SourceKind::sequence_item && source->kind != guards::SourceKind::dict_item)
+/// What a closure's cell or a bound method holds.
+bool is_held(const guards::Source* source) {
+  using enum guards::Member;
+  if (source->kind != guards::SourceKind::member) return false;
+  const auto member = static_cast<guards::Member>(source->index);
+  return member == function_closure || member == cell_contents || member == method_self;
+}
+
+/// Reached from what a call or frame is given, and no parameter or buffer of a module: another tensor at each call.
+bool is_passed(const guards::Source* source, PyObject* tensor) {
+  const bool is_parameter = reinterpret_cast<PyObject*>(Py_TYPE(tensor)) == torch_names().parameter_type;
+  for (; source->parent; source = source->parent) {
+    using enum guards::SourceKind;
+    const bool is_attribute = source->kind == dict_of || source->kind == slot;
+    if (is_attribute && is_parameter) return false;
+    const bool is_buffer = source->kind == dict_item && PyUnicode_Check(source->key.get()) &&
+                           PyUnicode_CompareWithASCIIString(source->key.get(), "_buffers") == 0;
+    if (is_buffer) return false;
+    if (source->kind != sequence_item && source->kind != dict_item && !is_attribute && !is_held(source))
       return false;
   }
-  return false;
+  return source->kind == guards::SourceKind::argument;
 }
 
 }  // namespace
@@ -161,8 +175,9 @@ bool TorchWorld::learn(PyObject* tensor, const guards::Source* source) {
   if (type != torch_names().tensor_type && type != torch_names().parameter_type) return false;
   const at::Tensor& real = THPVariable_Unpack(tensor);
   if (capture::is_tracer(real) || !real.device().is_cpu() || real.layout() != at::kStrided) return false;
-  const bool is_argument = is_passed(source);
-  if (is_argument && sealed_) return false;
+  const bool is_argument = is_passed(source, tensor);
+  // What was met before may have been written, and this tensor's memory with it.
+  if (is_argument && sealed_ && shares_memory(real)) return false;
   if (!guards_.tensor(source, tensor)) return false;
   const std::string name = guards::to_text(source);
   if (is_argument) {
@@ -177,6 +192,12 @@ bool TorchWorld::learn(PyObject* tensor, const guards::Source* source) {
   }
   tensors_.push_back({tensor, source, is_argument});
   return true;
+}
+
+bool TorchWorld::shares_memory(const at::Tensor& tensor) const {
+  for (const Tensor& known : tensors_)
+    if (THPVariable_Unpack(known.object).is_alias_of(tensor)) return true;
+  return false;
 }
 
 bool TorchWorld::is_plain(PyObject* object) const {

@@ -45,7 +45,7 @@ class TorchWorld final : public interpreter::TensorWorld {
   bool may_read(PyObject* name) const override;
   PyObject* tensor_type() const override { return torch_names().tensor_type; }
 
-  /// The function begins to run: arguments of the graph must be known by now, because it may write to their memory.
+  /// The function begins to run: it may write to the memory of the arguments that are known by now.
   void seal() { sealed_ = true; }
   /// Guards which tensors share memory or are one object. Once, at the end.
   void guard_aliasing();
@@ -56,6 +56,8 @@ class TorchWorld final : public interpreter::TensorWorld {
   capture::Tracer& tracer_;
   guards::GuardSet& guards_;
   std::vector<Tensor> tensors_;
+  bool shares_memory(const at::Tensor& tensor) const;
+
   bool sealed_ = false;
 };
 

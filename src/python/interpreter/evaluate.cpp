@@ -325,6 +325,13 @@ void FrameRun::restore(State state) {
   dropped.push_back(Ref::steal(std::exchange(a.result, nullptr)));
 }
 
+PyObject* FrameRun::finish_with(PyObject* result) {
+  Activation& a = activation_;
+  a.drop(a.top - a.stack_base());
+  Py_XDECREF(std::exchange(a.result, result));
+  return finish(Step::returned);
+}
+
 PyObject* FrameRun::finish(Step last) {
   Activation& a = activation_;
   _PyFrame_SetStackPointer(a.frame, a.top);

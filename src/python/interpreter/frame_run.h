@@ -76,6 +76,8 @@ class FrameRun {
 
   /// The frame's result, new reference, or null with an exception set. `last`: what run() gave last.
   PyObject* finish(Step last);
+  /// Ends the frame where it stands, with this result (owned; null: the exception that is set).
+  PyObject* finish_with(PyObject* result);
 
  private:
   std::unique_ptr<Entered> entry_;

@@ -1,42 +1,12 @@
 // python/interpreter/liveness.cpp
 #include "python/interpreter/liveness.h"
 
-#include <array>
-
 #include "python/interpreter/exception_table.h"
+#include "python/interpreter/flow.h"
 
 namespace braze::interpreter {
 
 namespace {
-
-enum class Flow : uint8_t {
-  next,           ///< Goes on with the next instruction.
-  forward,        ///< Jumps forward by its argument.
-  backward,       ///< Jumps back by its argument.
-  maybe_forward,  ///< Either.
-  maybe_backward,
-  ends,  ///< Leaves the frame, or goes to a handler.
-};
-
-constexpr auto flows = [] {
-  std::array<Flow, 256> table{};
-#define FLOW(opcode, flow) table[opcode] = Flow::flow;
-#define READS(opcode)
-#include BRAZE_FLOW
-#undef READS
-#undef FLOW
-  return table;
-}();
-
-constexpr auto reads_local = [] {
-  std::array<bool, 256> table{};
-#define FLOW(opcode, flow)
-#define READS(opcode) table[opcode] = true;
-#include BRAZE_FLOW
-#undef READS
-#undef FLOW
-  return table;
-}();
 
 struct Instruction {
   int start, next;  ///< Code units; start is that of its first EXTENDED_ARG.
@@ -85,7 +55,7 @@ Liveness::Liveness(PyCodeObject* code) : locals_(static_cast<size_t>(code->co_nl
           if (live_[target * locals_ + i]) now[i] = true;
       };
       now = is_cell;
-      switch (flows[one.opcode]) {
+      switch (flow_of(one.opcode)) {
         case Flow::next: join(one.next); break;
         case Flow::forward: join(one.next + one.arg); break;
         case Flow::backward: join(one.next - one.arg); break;
@@ -93,8 +63,8 @@ Liveness::Liveness(PyCodeObject* code) : locals_(static_cast<size_t>(code->co_nl
         case Flow::maybe_backward: join(one.next), join(one.next - one.arg); break;
         case Flow::ends: break;
       }
-      if (one.opcode == STORE_FAST && !is_cell[one.arg]) now[one.arg] = false;
-      if (reads_local[one.opcode]) now[one.arg] = true;
+      const LocalUse use = local_use(one.opcode);
+      if (use != LocalUse::none) now[one.arg] = use != LocalUse::stores || is_cell[one.arg];
       if (handlers[one.next - 1] >= 0) join(handlers[one.next - 1]);
       for (int at = one.start; at < one.next; ++at)
         for (size_t i = 0; i < locals_; ++i)

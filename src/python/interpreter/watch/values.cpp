@@ -10,6 +10,12 @@ namespace {
 
 constexpr Py_ssize_t largest_container = 4096;  // Larger ones would make a guard an item.
 
+/// Reached from what a call or frame is given.
+bool is_given(const guards::Source* source) {
+  while (source->parent) source = source->parent;
+  return source->kind == guards::SourceKind::argument;
+}
+
 bool is_sequence(PyObject* value) {
   return PyList_CheckExact(value) || PyTuple_CheckExact(value);
 }
@@ -44,11 +50,35 @@ bool Values::learn(PyObject* value, const guards::Source* source) {
     guards_.type(source, Py_TYPE(value));
   } else {
     guards_.type(source, Py_TYPE(value));
-    guards_.identity(source, value, PyType_Check(value) ? guards::Hold::strong : guards::Hold::weak);
+    if (!is_given(source) || !learn_given(value, source)) pin(value, source);
     if (PyFunction_Check(value)) guards_.function(source, value);
   }
   learn_as(value, source);
   return true;
+}
+
+/// Objects that a call or frame is given are often made for it. All that is read of them goes by their sources, so
+/// that they need not be the same ones; where identity matters, pin() says so.
+bool Values::learn_given(PyObject* value, const guards::Source* source) {
+  if (PyFunction_Check(value)) {
+    PyObject* globals = PyFunction_GET_GLOBALS(value);
+    guards_.identity(sources().member(source, guards::Member::function_globals), globals);
+    return true;
+  }
+  if (PyMethod_Check(value))
+    return learn(PyMethod_GET_FUNCTION(value), sources().member(source, guards::Member::method_function)) &&
+           learn(PyMethod_GET_SELF(value), sources().member(source, guards::Member::method_self));
+  return (Py_TYPE(value)->tp_flags & Py_TPFLAGS_HEAPTYPE) && !PyType_Check(value) && !PyModule_Check(value);
+}
+
+void Values::pin(PyObject* value, const guards::Source* source) {
+  guards_.identity(source, value, PyType_Check(value) ? guards::Hold::strong : guards::Hold::weak);
+}
+
+bool Values::pin(PyObject* value) {
+  const guards::Source* source = source_of(value);
+  if (source) pin(value, source);
+  return source || is_known(value);
 }
 
 bool Values::has_known_order(PyObject* set) const {
@@ -141,7 +171,7 @@ bool Values::look_up(PyObject* dict, PyObject* key) {
   const guards::Source* source = source_of(dict);
   if (!source || !is_exact_dict(dict) || !guards::is_plain_key(key)) return false;
   if (!PyUnicode_CheckExact(key) && !guards::has_plain_keys(dict)) return false;
-  if (!guards::is_scalar(key) && !is_known(key)) return false;
+  if (!guards::is_scalar(key) && !pin(key)) return false;
   const guards::Source* entry = sources().dict_item(source, key);
   PyObject* value = PyDict_GetItemWithError(dict, key);
   if (value) return learn(value, entry);

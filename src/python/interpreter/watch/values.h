@@ -55,6 +55,9 @@ class Values {
 
   /// Given to make_constant(): the same object in every run.
   bool is_constant(PyObject* value) const { return constants_.contains(value); }
+  /// It must be this very object on later calls: its address decides something. False: of unknown origin.
+  bool pin(PyObject* value);
+
   bool is_made(PyObject* value) const { return made_.contains(value); }
   /// Null for what was made or is unknown.
   const guards::Source* source_of(PyObject* value) const;
@@ -75,6 +78,8 @@ class Values {
   TensorWorld& tensors() { return tensors_; }
 
  private:
+  bool learn_given(PyObject* value, const guards::Source* source);
+  void pin(PyObject* value, const guards::Source* source);
   struct Known {
     const guards::Source* source;
     bool opened = false;

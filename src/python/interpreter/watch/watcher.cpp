@@ -24,12 +24,13 @@ bool Watcher::abandon(const char* why, PyObject* subject) {
   if (abandoned_) return false;
   abandoned_ = true;
   const RaisedAside aside;
-  reason_ = why;
-  if (subject) reason_ += std::string(" (") + guards::describe(subject) + ")";
+  place_ = {why};
+  if (subject) place_.reason += std::string(" (") + guards::describe(subject) + ")";
   if (PyFrameObject* frame = PyThreadState_GetFrame(PyThreadState_Get())) {
     PyCodeObject* code = PyFrame_GetCode(frame);
     const char* file = PyUnicode_AsUTF8(code->co_filename);
-    reason_ = std::string(file ? file : "?") + ":" + std::to_string(PyFrame_GetLineNumber(frame)) + ": " + reason_;
+    place_.file = file ? file : "?";
+    place_.line = PyFrame_GetLineNumber(frame);
     Py_DECREF(code);
     Py_DECREF(frame);
   }
@@ -94,6 +95,11 @@ bool Watcher::learn_parameters(Frame* frame) {
 bool Watcher::begin(PyObject* callable, PyObject* const* arguments, Py_ssize_t count) {
   activities_.assign(1, {});
   return call(callable, arguments, count);
+}
+
+void Watcher::begin(RootFrame& root) {
+  activities_.assign(1, {});
+  root_ = &root;
 }
 
 void Watcher::left(Frame*) {
@@ -197,7 +203,7 @@ bool Watcher::contains(PyObject* container, PyObject* item) {
   }
   if (!is_builtin_container(container)) return abandon("`in` that is not understood", container);
   const bool by_address = PyAnySet_CheckExact(container) && values_.is_made(container) && values_.is_known(item);
-  if (by_address && guards::is_plain_key(item)) return true;
+  if (by_address && guards::is_plain_key(item) && values_.pin(item)) return true;
   if (!guards::is_scalar(item)) return abandon("`in` with an item that is no scalar", item);
   if (PyAnySet_CheckExact(container))
     return values_.open(container) || abandon("a set that cannot be guarded", container);
@@ -258,8 +264,21 @@ bool Watcher::enter_with(PyObject* manager) {
 bool Watcher::before(Activation& a, int opcode, int arg) {
   if (abandoned_) return false;
   activities_.back() = {};
+  const bool at_root = root_ && a.frame == root_->frame();
   try {
-    return look(a, opcode, arg);
+    if (at_root && root_->arrives(a)) {
+      abandon("the run was to end here");
+      root_->end(a);
+      return false;
+    }
+    if (at_root && opcode == RETURN_VALUE) {
+      root_->end(a);
+      return abandon("the end of the function");
+    }
+    if ((!at_root || consume(a, opcode, arg)) && look(a, opcode, arg)) return true;
+    // What was used only by this instruction must not be guarded: then the run is repeated up to here.
+    if (at_root && !root_->has_used()) root_->end(a);
+    return false;
   } catch (const std::exception& error) {
     // CPython's frames lie between this one and whoever could handle it.
     return abandon(error.what());

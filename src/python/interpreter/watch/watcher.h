@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "python/interpreter/observer.h"
+#include "python/interpreter/watch/place.h"
+#include "python/interpreter/watch/root_frame.h"
 #include "python/interpreter/watch/values.h"
 
 namespace braze::interpreter {
@@ -20,12 +22,15 @@ class Watcher final : public Observer {
   Watcher(guards::GuardSet& guards, TensorWorld& tensors) : values_(guards, tensors) {}
 
   Values& values() { return values_; }
-  /// Why the run was abandoned, with the user's line; empty if it was not.
-  const std::string& reason() const { return reason_; }
+  /// Why the run was abandoned, and where.
+  const Place& place() const { return place_; }
 
   /// Before the function under the Scope is called; `callable` and the arguments have been learnt. False:
   /// abandoned.
   bool begin(PyObject* callable, PyObject* const* arguments, Py_ssize_t count);
+  /// Before the rest of a frame runs, the one that `root` describes. When the frame comes to an instruction that is
+  /// not understood, or to the one that is asked for, the run ends there.
+  void begin(RootFrame& root);
 
   bool entered(Frame* frame) override;
   void left(Frame* frame) override;
@@ -58,6 +63,12 @@ class Watcher final : public Observer {
     return true;
   }
 
+  // watcher_root.cpp
+  bool consume(Activation& a, int opcode, int arg);
+  bool learn_slot(Activation& a, int slot);
+  bool drops(Activation& a, int slot);
+  bool dies_quietly(PyObject* value, const guards::Source* source);
+  bool learn_cell_slot(Activation& a, int index);
   // looks.h
   struct Looks;
   bool look(Activation& a, int opcode, int arg);
@@ -109,7 +120,8 @@ class Watcher final : public Observer {
 
   Values values_;
   std::vector<Activity> activities_;  ///< One a frame.
-  std::string reason_;
+  Place place_;
+  RootFrame* root_ = nullptr;  ///< Null: the run is that of a call.
 };
 
 }  // namespace braze::interpreter

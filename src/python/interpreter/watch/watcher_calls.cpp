@@ -313,7 +313,7 @@ bool Watcher::call_method(PyObject* name, PyObject* self, PyObject* const* argum
   }
   const std::string_view text = text_of(name);
   if (text == "add" && PySet_CheckExact(self) && values_.is_made(self) && count == 1 &&
-      values_.is_known(arguments[0]) && guards::is_plain_key(arguments[0]))
+      guards::is_plain_key(arguments[0]) && values_.pin(arguments[0]))
     return true;
   if (values_.is_made(self)) {
     const bool keeps = text == "append" || text == "extend" || text == "insert" || text == "pop" || text == "clear";

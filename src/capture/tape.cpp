@@ -1,0 +1,271 @@
+#include "capture/tape.h"
+
+#include <ATen/ATen.h>
+#include <ATen/MemoryOverlap.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <algorithm>
+
+#include "capture/generator.h"
+#include "capture/recorder.h"
+#include "capture/registry.h"
+#include "capture/tracer_tensor.h"
+#include "support/error.h"
+
+namespace braze::capture {
+namespace {
+
+/// The recorder that keeps this thread's calls: the kernels, plain functions, have no other way to it.
+thread_local TapeRecorder* current_recorder = nullptr;
+
+/// What the tracer recorded was already below autograd and autocast. Not below ADInplaceOrView: that key counts
+/// versions and tells which tensors are views.
+const c10::DispatchKeySet excluded_keys = c10::autograd_dispatch_keyset | c10::autocast_dispatch_keyset;
+
+/// Calls `body(tensor, element)` for every defined tensor of an argument or result.
+template <typename Body>
+void for_each_tensor(const c10::IValue& value, Body&& body) {
+  const auto visit = [&](const at::Tensor& tensor, int32_t element) {
+    if (tensor.defined()) body(tensor, element);
+  };
+  if (value.isTensor()) return visit(value.toTensor(), -1);
+  if (value.isTensorList()) {
+    const auto list = value.toTensorVector();
+    for (size_t k = 0; k < list.size(); ++k) visit(list[k], static_cast<int32_t>(k));
+  } else if (value.isOptionalTensorList()) {
+    const auto list = value.toOptionalTensorVector();
+    for (size_t k = 0; k < list.size(); ++k)
+      if (list[k]) visit(*list[k], static_cast<int32_t>(k));
+  }
+}
+
+/// The argument with `change(tensor)` in the place of its tensor number `element`; lists are copied before.
+void replace_tensor(c10::IValue& value, int32_t element, at::Tensor tensor, bool& copied) {
+  if (element < 0) {
+    value = std::move(tensor);
+  } else if (value.isTensorList()) {
+    if (!std::exchange(copied, true)) value = value.toTensorList().copy();
+    value.toTensorList().set(element, std::move(tensor));
+  } else {
+    if (!std::exchange(copied, true)) value = value.toOptionalTensorList().copy();
+    value.toOptionalTensorList().set(element, std::move(tensor));
+  }
+}
+
+/// A Python number in an operator's tensor argument: part of the call, as the number itself would be.
+bool is_number(const at::Tensor& tensor) {
+  return tensor.unsafeGetTensorImpl()->is_wrapped_number() && !as_tracer(tensor);
+}
+
+bool is_returned_argument(const c10::OperatorHandle& op, size_t returned) {
+  const c10::AliasInfo* alias = op.schema().returns()[returned].alias_info();
+  return alias && alias->isWrite();
+}
+
+/// What a failed replay has to put back.
+class Undo {
+ public:
+  Undo(std::span<const at::Tensor> inputs, bool draws) : inputs_(inputs) {
+    if (draws) generator_ = cpu_generator_state();
+  }
+
+  /// Before a write.
+  void save(const at::Tensor& target) {
+    const bool is_input = std::ranges::any_of(
+        inputs_, [&](const at::Tensor& input) { return input.has_storage() && input.is_alias_of(target); });
+    // Nothing writes to a tensor whose elements overlap: it raises before.
+    if (is_input && at::has_internal_overlap(target) != at::MemOverlap::Yes)
+      saved_.emplace_back(target, target.clone());
+  }
+
+  void restore() {
+    for (auto at = saved_.rbegin(); at != saved_.rend(); ++at) at->first.copy_(at->second);
+    if (generator_.defined()) set_cpu_generator_state(generator_);
+  }
+
+ private:
+  std::span<const at::Tensor> inputs_;
+  std::vector<std::pair<at::Tensor, at::Tensor>> saved_;
+  at::Tensor generator_;
+};
+
+}  // namespace
+
+// ---- recording
+
+TapeRecorder::Scope::Scope(TapeRecorder& recorder) : outer_(std::exchange(current_recorder, &recorder)) {}
+
+TapeRecorder::Scope::~Scope() {
+  current_recorder = outer_;
+}
+
+TapeRecorder* TapeRecorder::current() {
+  return current_recorder;
+}
+
+void TapeRecorder::add_argument(const at::Tensor& real) {
+  const auto [at, is_new] = real_.try_emplace(real.unsafeGetTensorImpl(), tape_.tensor_count_);
+  if (!is_new) return;
+  BRAZE_CHECK(tape_.argument_count_ == tape_.inputs_.size(), "an argument of a tape after its first call");
+  tape_.inputs_.push_back({tape_.tensor_count_++, {}, real});
+  ++tape_.argument_count_;
+}
+
+uint32_t TapeRecorder::number_of_real(const at::Tensor& real) {
+  const auto [at, is_new] = real_.try_emplace(real.unsafeGetTensorImpl(), tape_.tensor_count_);
+  if (is_new) tape_.inputs_.push_back({tape_.tensor_count_++, {}, real});
+  return at->second;
+}
+
+uint32_t TapeRecorder::number_of(const at::Tensor& tensor) {
+  const TracerTensor* tracer = as_tracer(tensor);
+  if (!tracer) return number_of_real(tensor);
+  const ViewPtr& view = tracer->view();
+  if (const auto found = views_.find(view.get()); found != views_.end()) return found->second;
+  // The tracer that stands for an argument: the one view that no call has made.
+  if (Tracer* current = Tracer::current())
+    for (size_t k = 0; k < tape_.argument_count_; ++k)
+      if (current->impl().view_of(tape_.inputs_[k].bound) == view) return tape_.inputs_[k].tensor;
+  throw UserError("braze: a tensor of unknown origin cannot be kept on a tape.");
+}
+
+void TapeRecorder::set_number(const at::Tensor& tensor, uint32_t number) {
+  const TracerTensor* tracer = as_tracer(tensor);
+  if (!tracer) return;
+  views_[tracer->view().get()] = number;
+  held_.push_back(tracer->view());
+}
+
+TapeRecorder::Pending TapeRecorder::begin(const OpEntry& entry, const torch::jit::Stack& stack) {
+  const std::span<const c10::IValue> arguments(stack.data() + stack.size() - entry.arguments, entry.arguments);
+  Pending pending{&entry, {entry.op, {arguments.begin(), arguments.end()}, {}, {}, {}, {}, entry.random, {}}, {}};
+  Tape::Call& call = pending.call;
+  // A constant that the function makes anew at each call: lift_fresh would give away the one that the tape holds.
+  if (entry.op.schema().name() == "aten::lift_fresh")
+    call.op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::lift_fresh_copy", "");
+  for (uint32_t i = 0; i < arguments.size(); ++i) {
+    bool copied = false;
+    for_each_tensor(arguments[i], [&](const at::Tensor& tensor, int32_t element) {
+      if (is_number(tensor)) return;
+      if (tensor.unsafeGetTensorImpl()->is_wrapped_number())
+        throw UserError("braze: a number that a tensor stands for cannot be kept on a tape.");
+      const uint32_t number = number_of(tensor);
+      call.slots.push_back({i, element, number});
+      replace_tensor(call.stack[i], element, at::Tensor(), copied);
+      if (!is_written(entry, i, arguments)) return;
+      call.written.push_back(number);
+      pending.written.emplace_back(tensor, number);
+    });
+  }
+  return pending;
+}
+
+void TapeRecorder::end(Pending pending, const torch::jit::Stack& stack) {
+  Tape::Call& call = pending.call;
+  const size_t returns = pending.entry->returns;
+  const c10::IValue* const results = stack.data() + stack.size() - returns;
+  bool is_seen = returns == 0;
+  for (uint32_t r = 0; r < returns; ++r) {
+    if (is_returned_argument(call.op, r)) {
+      is_seen = true;
+      continue;
+    }
+    for_each_tensor(results[r], [&](const at::Tensor& tensor, int32_t element) {
+      is_seen = true;
+      if (!as_tracer(tensor)) return;
+      set_number(tensor, tape_.tensor_count_);
+      call.results.push_back({r, element, tape_.tensor_count_++});
+    });
+  }
+  // What Python has read (is_same_size, item of a known value) is in the program that Python made of it.
+  if (!is_seen) return;
+  // An out= tensor that was resized stands for another view now.
+  for (const auto& [tensor, number] : pending.written) set_number(tensor, number);
+  if (Tracer* tracer = Tracer::current()) call.source = tracer->impl().graph().source();
+  tape_.draws_ |= call.random;
+  tape_.calls_.push_back(std::move(call));
+}
+
+Tape TapeRecorder::finish(const Trace& trace, const std::vector<at::Tensor>& outputs) {
+  for (const CallPayload& payload : trace.payloads)
+    if (payload.op.schema().name() == "braze::set_generator_state")
+      throw UserError("braze: the function sets the generator's state, which backend \"eager\" cannot repeat.");
+  std::vector<at::Tensor> inputs;  // By graph input.
+  for (size_t k = 0, argument = 0; k < trace.bound.size(); ++k) {
+    const bool is_bound = trace.bound[k].defined();
+    BRAZE_CHECK(is_bound || argument < tape_.argument_count_, "the graph has more arguments than its tape");
+    inputs.push_back(is_bound ? trace.bound[k] : tape_.inputs_[argument++].bound);
+    if (const auto found = real_.find(inputs.back().unsafeGetTensorImpl()); found != real_.end())
+      std::ranges::find(tape_.inputs_, found->second, &Tape::Input::tensor)->name = trace.graph->inputs()[k].name;
+  }
+  for (size_t k = 0; k < outputs.size(); ++k) {
+    const OutputRecipe& recipe = trace.outputs.at(k);
+    const bool is_input = recipe.kind == OutputRecipe::Kind::input_object;
+    tape_.outputs_.push_back(number_of(is_input ? inputs.at(recipe.index) : outputs[k]));
+  }
+  for (size_t k = 0; k < tape_.argument_count_; ++k) tape_.inputs_[k].bound.reset();
+  tape_.plan_releases();
+  real_.clear();
+  views_.clear();
+  held_.clear();
+  return std::exchange(tape_, {});
+}
+
+// ---- replaying
+
+void Tape::plan_releases() {
+  std::vector<bool> needed(tensor_count_, false);
+  for (const Input& input : inputs_) needed[input.tensor] = true;
+  for (const uint32_t output : outputs_) needed[output] = true;
+  for (auto call = calls_.rbegin(); call != calls_.rend(); ++call) {
+    const auto release = [&](uint32_t tensor) {
+      if (needed[tensor]) return;
+      needed[tensor] = true;
+      call->releases.push_back(tensor);
+    };
+    for (const CallPayload::Slot& slot : call->slots) release(slot.operand);
+    for (const Result& result : call->results) release(result.tensor);
+  }
+}
+
+std::vector<at::Tensor> Tape::run(const at::Tensor* const* arguments) const {
+  const c10::impl::ExcludeDispatchKeyGuard below_autograd(excluded_keys);
+  std::vector<at::Tensor> tensors(tensor_count_), inputs;
+  for (size_t k = 0; k < inputs_.size(); ++k) {
+    const at::Tensor& real = k < argument_count_ ? *arguments[k] : inputs_[k].bound;
+    tensors[inputs_[k].tensor] = real;
+    inputs.push_back(real);
+  }
+  Undo undo(inputs, draws_);
+  torch::jit::Stack stack;
+  try {
+    for (const Call& call : calls_) {
+      for (const uint32_t written : call.written) undo.save(tensors[written]);
+      stack.assign(call.stack.begin(), call.stack.end());
+      uint32_t list = ~0u;  // The argument whose list is this call's own by now.
+      for (const CallPayload::Slot& slot : call.slots) {
+        bool copied = list == slot.argument;
+        replace_tensor(stack[slot.argument], slot.element, tensors[slot.operand], copied);
+        list = slot.argument;
+      }
+      call.op.callBoxed(&stack);
+      for (const Result& result : call.results) {
+        const c10::IValue& value = stack.at(result.returned);
+        tensors[result.tensor] = result.element < 0 ? value.toTensor() : value.toTensorList().get(result.element);
+      }
+      for (const uint32_t released : call.releases) tensors[released].reset();
+    }
+  } catch (...) {
+    undo.restore();
+    throw;
+  }
+  std::vector<at::Tensor> results;
+  for (size_t k = 0; k < outputs_.size(); ++k) {
+    const at::Tensor& tensor = tensors[outputs_[k]];
+    const bool is_given = std::find(outputs_.begin(), outputs_.begin() + k, outputs_[k]) != outputs_.begin() + k;
+    results.push_back(is_given ? tensor.alias() : tensor);
+  }
+  return results;
+}
+
+}  // namespace braze::capture

@@ -1,0 +1,139 @@
+// capture/tape.h: a trace as the dispatcher saw it: every operator in order, with the arguments that it got.
+//
+// Beside the graph, for those who want no code generated: backend "eager" replays a tape by ATen calls, and other
+// people's compilers get it as a torch.fx graph. A tape is not functional: views are views and in-place operators
+// write, so results alias as eager's do without anything being worked out.
+//
+//   capture::Tracer tracer("f");
+//   capture::TapeRecorder recorder;
+//   recorder.add_argument(x);
+//   {
+//     capture::Tracer::Scope tracing(tracer);
+//     capture::TapeRecorder::Scope taping(recorder);
+//     y = f(x);
+//     trace = tracer.finish({y});
+//   }
+//   capture::Tape tape = recorder.finish(trace, {y});
+//   tape.run(&arguments)[0];
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "capture/memory.h"
+#include "capture/trace.h"
+
+namespace braze::capture {
+
+struct OpEntry;
+
+/// Tensors of a tape are numbered: its arguments first, in order; each result of a call has a number of its own.
+class Tape {
+ public:
+  struct Result {
+    uint32_t returned;  ///< Index of the return value.
+    int32_t element;    ///< Index into a returned list, -1 for a plain tensor.
+    uint32_t tensor;
+  };
+  struct Call {
+    c10::OperatorHandle op;
+    std::vector<c10::IValue> stack;        ///< In schema order; tensors of the tape are undefined here.
+    std::vector<CallPayload::Slot> slots;  ///< Their places; `operand` is the tensor's number.
+    std::vector<Result> results;           ///< Written arguments that are returned have no new number.
+    std::vector<uint32_t> written;         ///< Numbers of the arguments that the operator writes.
+    std::vector<uint32_t> releases;        ///< Numbers that nobody reads afterwards.
+    bool random = false;                   ///< Draws from a generator.
+    std::string source;                    ///< The user's "file:line", or empty.
+  };
+  struct Input {
+    uint32_t tensor;
+    std::string name;
+    at::Tensor bound;  ///< Undefined for an argument. Held strongly.
+  };
+
+  /// Arguments in order, then what is bound.
+  const std::vector<Input>& inputs() const { return inputs_; }
+  size_t argument_count() const { return argument_count_; }
+  const std::vector<Call>& calls() const { return calls_; }
+  const std::vector<uint32_t>& outputs() const { return outputs_; }
+  uint32_t tensor_count() const { return tensor_count_; }
+
+  /// Runs the calls below autograd. Each output is a tensor object of its own; an output that is an argument is
+  /// that argument. Throws what ATen throws; then the inputs and the generator are as they were before.
+  std::vector<at::Tensor> run(const at::Tensor* const* arguments) const;
+
+ private:
+  friend class TapeRecorder;
+  void plan_releases();
+
+  std::vector<Input> inputs_;
+  std::vector<Call> calls_;
+  std::vector<uint32_t> outputs_;
+  size_t argument_count_ = 0;
+  uint32_t tensor_count_ = 0;
+  bool draws_ = false;  ///< Some call is random.
+};
+
+/// Keeps a tape while a Tracer records on the same thread.
+class TapeRecorder {
+ public:
+  TapeRecorder() = default;
+  TapeRecorder(const TapeRecorder&) = delete;
+  TapeRecorder& operator=(const TapeRecorder&) = delete;
+
+  /// While it lives, the calls of this thread's tracer are kept.
+  class Scope {
+   public:
+    explicit Scope(TapeRecorder& recorder);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    TapeRecorder* outer_;
+  };
+
+  /// In the order of Tracer::add_argument, before the first call. The same tensor twice is one argument.
+  void add_argument(const at::Tensor& real);
+  /// After Tracer::finish(), given what that was given and what it returned.
+  /// Throws UserError for what a tape cannot repeat (a seed that was set).
+  Tape finish(const Trace& trace, const std::vector<at::Tensor>& outputs);
+
+  /// Calls `record()`, which takes the operator's arguments off the stack and puts its results there, and keeps the
+  /// call.
+  template <typename Record>
+  void keep(const OpEntry& entry, torch::jit::Stack* stack, Record&& record) {
+    Pending pending = begin(entry, *stack);
+    record();
+    end(std::move(pending), *stack);
+  }
+
+  /// The recorder of the Scope on this thread, or null.
+  static TapeRecorder* current();
+
+ private:
+  struct Pending {
+    const OpEntry* entry;
+    Tape::Call call;
+    std::vector<std::pair<at::Tensor, uint32_t>> written;
+  };
+
+  Pending begin(const OpEntry& entry, const torch::jit::Stack& stack);
+  void end(Pending pending, const torch::jit::Stack& stack);
+  uint32_t number_of(const at::Tensor& tensor);
+  uint32_t number_of_real(const at::Tensor& real);
+  void set_number(const at::Tensor& tracer, uint32_t number);
+
+  Tape tape_;
+  std::unordered_map<const c10::TensorImpl*, uint32_t> real_;  ///< The tape holds them.
+  std::unordered_map<const View*, uint32_t> views_;
+  std::vector<ViewPtr> held_;  ///< So that an address in views_ is one view.
+};
+
+}  // namespace braze::capture

@@ -1,0 +1,201 @@
+#include "python/compile/backend.h"
+
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <algorithm>
+
+#include "ir/text.h"
+#include "python/compile/tape_builder.h"
+#include "python/errors.h"
+#include "support/error.h"
+
+namespace braze::python {
+namespace {
+
+std::string only_graph(const std::string& graph, std::string_view stage, const char* backend) {
+  if (stage == "graph" || stage == "traced") return graph;
+  throw UserError(concat("braze: backend \"", backend, "\" has no stage \"", stage, "\", only \"graph\""));
+}
+
+// ---- braze
+
+class CompiledSegment final : public SegmentProgram {
+ public:
+  explicit CompiledSegment(std::shared_ptr<runtime::Program> program) : program_(std::move(program)) {}
+
+  size_t argument_count() const noexcept override { return program_->argument_count(); }
+  size_t result_count() const noexcept override { return program_->result_count(); }
+  bool accepts(const at::Tensor* const* arguments) const noexcept override { return program_->accepts(arguments); }
+  bool loses_grad(const at::Tensor* const* arguments) const noexcept override {
+    return program_->loses_grad(arguments);
+  }
+  void run(const at::Tensor* const* arguments, at::Tensor* results) const override {
+    if (!program_->is_long()) return program_->run(arguments, results);
+    const py::gil_scoped_release unlocked;
+    program_->run(arguments, results);
+  }
+  std::vector<runtime::StepInfo> steps() const override { return program_->steps(); }
+  std::string code(std::string_view stage) const override { return program_->code(stage); }
+  const PhaseTimes& compile_times() const noexcept override { return program_->compile_times(); }
+
+ private:
+  std::shared_ptr<runtime::Program> program_;
+};
+
+class BrazeBackend final : public Backend {
+ public:
+  const char* name() const noexcept override { return "braze"; }
+  bool wants_tape() const noexcept override { return false; }
+  std::shared_ptr<const SegmentProgram> compile(Segment segment) const override {
+    const py::gil_scoped_release unlocked;
+    return std::make_shared<CompiledSegment>(
+        runtime::Program::compile(std::move(segment.trace), segment.options, std::move(segment.times)));
+  }
+};
+
+// ---- eager
+
+std::vector<runtime::StepInfo> steps_of(const capture::Tape& tape) {
+  std::vector<runtime::StepInfo> steps;
+  for (const capture::Tape::Call& call : tape.calls())
+    steps.push_back({"call", call.op.schema().name(), call.source});
+  return steps;
+}
+
+capture::Tape taken(std::optional<capture::Tape>& tape) {
+  BRAZE_CHECK(tape, "a backend that wants a tape got none");
+  return *std::move(tape);
+}
+
+class TapeSegment final : public SegmentProgram {
+ public:
+  explicit TapeSegment(Segment segment)
+      : tape_(taken(segment.tape)), graph_(ir::print(*segment.trace.graph)), times_(std::move(segment.times)) {}
+
+  size_t argument_count() const noexcept override { return tape_.argument_count(); }
+  size_t result_count() const noexcept override { return tape_.outputs().size(); }
+  void run(const at::Tensor* const* arguments, at::Tensor* results) const override {
+    const py::gil_scoped_release unlocked;  // ATen calls operators written in Python, which take it again.
+    try {
+      std::ranges::move(tape_.run(arguments), results);
+    } catch (const std::exception& error) {
+      throw UserError(error.what());
+    }
+  }
+  std::vector<runtime::StepInfo> steps() const override { return steps_of(tape_); }
+  std::string code(std::string_view stage) const override { return only_graph(graph_, stage, "eager"); }
+  const PhaseTimes& compile_times() const noexcept override { return times_; }
+
+ private:
+  capture::Tape tape_;
+  std::string graph_;
+  PhaseTimes times_;
+};
+
+class EagerBackend final : public Backend {
+ public:
+  const char* name() const noexcept override { return "eager"; }
+  std::shared_ptr<const SegmentProgram> compile(Segment segment) const override {
+    return std::make_shared<TapeSegment>(std::move(segment));
+  }
+};
+
+// ---- a callable
+
+class PythonSegment final : public SegmentProgram {
+ public:
+  PythonSegment(Segment segment, const py::object& make_builder) : graph_(ir::print(*segment.trace.graph)) {
+    const capture::Tape tape = taken(segment.tape);
+    arguments_ = tape.argument_count();
+    results_ = tape.outputs().size();
+    steps_ = steps_of(tape);
+    {
+      const PhaseTimer timer(&segment.times, "backend");
+      function_ = build_from_tape(tape, segment.options.example_arguments, make_builder());
+    }
+    times_ = std::move(segment.times);
+  }
+  ~PythonSegment() override {
+    const py::gil_scoped_acquire locked;
+    function_ = {};
+  }
+  PythonSegment(const PythonSegment&) = delete;
+  PythonSegment& operator=(const PythonSegment&) = delete;
+
+  size_t argument_count() const noexcept override { return arguments_; }
+  size_t result_count() const noexcept override { return results_; }
+  void run(const at::Tensor* const* arguments, at::Tensor* results) const override {
+    py::tuple inputs(arguments_);
+    for (size_t k = 0; k < arguments_; ++k)
+      inputs[k] = py::reinterpret_steal<py::object>(THPVariable_Wrap(*arguments[k]));
+    const py::object outputs = function_(*inputs);
+    if (PyTuple_Check(outputs.ptr()) || PyList_Check(outputs.ptr())) {
+      if (static_cast<size_t>(PySequence_Fast_GET_SIZE(outputs.ptr())) != results_) fail(outputs);
+      for (size_t k = 0; k < results_; ++k) {
+        PyObject* const output = PySequence_Fast_GET_ITEM(outputs.ptr(), k);
+        if (!THPVariable_Check(output)) fail(outputs);
+        results[k] = THPVariable_Unpack(output);
+      }
+      return;
+    }
+    if (results_ != 1 || !THPVariable_Check(outputs.ptr())) fail(outputs);
+    results[0] = THPVariable_Unpack(outputs.ptr());
+  }
+  std::vector<runtime::StepInfo> steps() const override { return steps_; }
+  std::string code(std::string_view stage) const override { return only_graph(graph_, stage, "custom"); }
+  const PhaseTimes& compile_times() const noexcept override { return times_; }
+
+ private:
+  [[noreturn]] void fail(const py::object& outputs) const {
+    throw py::type_error(
+        concat("the backend's callable returned ", py::str(py::type::of(outputs)).cast<std::string>(),
+               "; it must return a list or tuple of ", results_, " tensors, as the graph's output node does"));
+  }
+
+  size_t arguments_, results_;
+  std::string graph_;
+  std::vector<runtime::StepInfo> steps_;
+  py::object function_;
+  PhaseTimes times_;
+};
+
+class PythonBackend final : public Backend {
+ public:
+  explicit PythonBackend(py::object make_builder) : make_builder_(std::move(make_builder)) {}
+  ~PythonBackend() override {
+    const py::gil_scoped_acquire locked;
+    make_builder_ = {};
+  }
+  PythonBackend(const PythonBackend&) = delete;
+  PythonBackend& operator=(const PythonBackend&) = delete;
+
+  const char* name() const noexcept override { return "custom"; }
+  std::shared_ptr<const SegmentProgram> compile(Segment segment) const override {
+    return std::make_shared<PythonSegment>(std::move(segment), make_builder_);
+  }
+  int visit(visitproc visit, void* arg) const override {
+    Py_VISIT(make_builder_.ptr());
+    return 0;
+  }
+
+ private:
+  py::object make_builder_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Backend> make_backend(py::handle backend) {
+  if (backend.is_none()) return std::make_shared<BrazeBackend>();
+  if (PyUnicode_Check(backend.ptr())) {
+    const auto name = backend.cast<std::string>();
+    if (name == "braze") return std::make_shared<BrazeBackend>();
+    if (name == "eager") return std::make_shared<EagerBackend>();
+  } else if (PyCallable_Check(backend.ptr())) {
+    return std::make_shared<PythonBackend>(py::reinterpret_borrow<py::object>(backend));
+  }
+  throw UserError(
+      concat("braze: a backend is None, \"eager\" or a callable, not ", py::repr(backend).cast<std::string>()),
+      UserError::Kind::type);
+}
+
+}  // namespace braze::python

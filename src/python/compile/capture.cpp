@@ -1,0 +1,498 @@
+// python/compile/capture.cpp
+#include "python/compile/capture.h"
+
+#include <ATen/Context.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <unordered_set>
+
+#include "capture/tape.h"
+#include "capture/trace.h"
+#include "ir/graph.h"
+#include "python/compile/rebuild.h"
+#include "python/compile/torch_world.h"
+#include "python/errors.h"
+#include "python/interpreter/evaluate.h"
+#include "python/interpreter/liveness.h"
+#include "python/interpreter/watch/watcher.h"
+#include "python/source.h"
+#include "support/error.h"
+
+namespace braze::python {
+
+namespace {
+
+using interpreter::Activation;
+using interpreter::FrameRun;
+using interpreter::RootFrame;
+using interpreter::Step;
+
+/// Torch's grad mode as it was, whatever the captured function did.
+class GradModeScope {
+ public:
+  ~GradModeScope() { at::GradMode::set_enabled(before_); }
+  /// Nothing if it is as it was.
+  std::optional<bool> change() const {
+    const bool now = at::GradMode::is_enabled();
+    return now == before_ ? std::nullopt : std::optional<bool>(now);
+  }
+
+ private:
+  bool before_ = at::GradMode::is_enabled();
+};
+
+/// Why a capture came to nothing.
+struct GivenUp {
+  Captured::Kind kind;
+  Place place;
+};
+
+std::string text_of(PyObject* string) {
+  const char* text = string && PyUnicode_Check(string) ? PyUnicode_AsUTF8(string) : nullptr;
+  return text ? text : "?";
+}
+
+Place place_in(PyCodeObject* code, int offset, std::string reason) {
+  const int line = PyCode_Addr2Line(code, offset * static_cast<int>(sizeof(interpreter::CodeUnit)));
+  return {std::move(reason), text_of(code->co_filename), line};
+}
+
+/// Nodes that compute something: neither numbers nor views.
+size_t count_operators(const ir::Graph& graph) {
+  size_t count = graph.mutations().size();
+  for (const ir::Node* node = graph.first(); node; node = node->next) {
+    const ir::OpKind kind = ir::info(node->op).kind;
+    count += kind != ir::OpKind::Source && kind != ir::OpKind::View;
+  }
+  return count;
+}
+
+/// The guards, the tracer and the watcher of one captured run.
+class Recording {
+ public:
+  Recording(const std::string& name, const Settings& settings)
+      : settings_(settings),
+        name_(name),
+        tracer_(name, &times_),
+        world_(tracer_, guards_),
+        watcher_(guards_, world_) {
+    // Operators without a deterministic form must raise, as only the kernels themselves know how.
+    if (at::globalContext().deterministicAlgorithms())
+      throw GivenUp{Captured::Kind::refused, {"deterministic algorithms are asked for"}};
+    guards_.torch_state();
+  }
+
+ protected:
+  /// Runs `body`, which is to call collect(), on tracers.
+  template <typename Body>
+  void record(Body&& body) {
+    const GradModeScope grad_mode;
+    SourceScope sources;
+    std::optional<capture::TapeRecorder::Scope> taping;
+    if (settings_.backend->wants_tape()) {
+      tape_recorder_.emplace();
+      taping.emplace(*tape_recorder_);
+      for (const TorchWorld::Tensor& tensor : world_.tensors())
+        if (tensor.is_argument) tape_recorder_->add_argument(THPVariable_Unpack(tensor.object));
+    }
+    capture::Tracer::Scope tracing(tracer_);
+    const runtime::RefuseValues refuse;
+    const int known_arguments = static_cast<int>(world_.tensors().size());
+    body();
+    std::vector<at::Tensor> tensors;
+    for (const guards::Ref& output : outputs_) tensors.push_back(THPVariable_Unpack(output.get()));
+    trace_ = tracer_.finish(tensors);
+    if (tape_recorder_) {
+      if (static_cast<int>(world_.tensors().size()) != known_arguments) note_late_arguments();
+      tape_ = tape_recorder_->finish(trace_, tensors);
+    }
+  }
+
+  /// The arguments of the graph are the first values of the guards. Before any other is wanted.
+  void want_arguments() {
+    for (const TorchWorld::Tensor& tensor : world_.tensors()) {
+      if (!tensor.is_argument) continue;
+      if (guards_.want(tensor.source) != argument_count_++)
+        throw InternalError("an argument of the graph is wanted twice");
+      options_.example_arguments.push_back(THPVariable_Unpack(tensor.object));
+    }
+  }
+
+  void hold_outputs(const Rebuilder& rebuilder) {
+    for (PyObject* tensor : rebuilder.outputs()) outputs_.push_back(guards::Ref::borrow(tensor));
+  }
+
+  /// Not while tracing.
+  std::unique_ptr<Specialisation> compile(Outcome outcome) {
+    if (trace_.any_requires_grad) throw GivenUp{Captured::Kind::gradients, {"gradients are wanted"}};
+    if (!trace_.warnings.empty()) throw GivenUp{Captured::Kind::refused, {trace_.warnings.front()}};
+    world_.guard_aliasing();
+    const size_t op_count = count_operators(*trace_.graph);
+    std::shared_ptr<const SegmentProgram> program =
+        settings_.backend->compile({std::move(trace_), std::move(tape_), std::move(options_), std::move(times_)});
+    if (program->argument_count() != argument_count_)
+      throw GivenUp{Captured::Kind::refused, {"an argument of the graph is not passed"}};
+    return std::make_unique<Specialisation>(Specialisation{.guards = guards::GuardProgram(std::move(guards_)),
+                                                           .program = std::move(program),
+                                                           .argument_count = argument_count_,
+                                                           .outcome = std::move(outcome),
+                                                           .break_reason = {},
+                                                           .name = name_,
+                                                           .begins = {},
+                                                           .op_count = op_count});
+  }
+
+  const Settings& settings_;
+  std::string name_;
+  PhaseTimes times_;
+  capture::Tracer tracer_;
+  guards::GuardSet guards_;
+  TorchWorld world_;
+  interpreter::Watcher watcher_;
+  guards::RecipeBuilder builder_;
+  std::vector<guards::Ref> outputs_;  ///< Tensors that the run computed and its end needs.
+  capture::Trace trace_;
+  size_t argument_count_ = 0;
+
+ private:
+  void note_late_arguments() {
+    throw GivenUp{Captured::Kind::refused,
+                  {"a tensor inside of a container, which a tape does not know beforehand"}};
+  }
+
+  std::optional<capture::TapeRecorder> tape_recorder_;
+  std::optional<capture::Tape> tape_;
+  runtime::ProgramOptions options_;
+};
+
+// ---- calls
+// ----------------------------------------------------------------------------------------------------------
+
+class CallRecording : Recording {
+ public:
+  CallRecording(const py::object& function, const Arguments& arguments, const Settings& settings)
+      : Recording(py::str(py::getattr(function, "__name__", py::str("compiled"))).cast<std::string>(), settings),
+        function_(function),
+        arguments_(arguments) {}
+
+  std::unique_ptr<Specialisation> run() {
+    learn_call();
+    Outcome outcome;
+    record([&] {
+      const py::object result = interpret();
+      want_arguments();
+      Rebuilder rebuilder(builder_, watcher_.values(), guards_);
+      const guards::RecipeNode node = rebuilder.node(result.ptr());
+      hold_outputs(rebuilder);
+      outcome.recipe = std::move(builder_).finish({&node, 1});
+      outcome.grad_mode = grad_mode_change();
+    });
+    return compile(std::move(outcome));
+  }
+
+ private:
+  std::optional<bool> grad_mode_change() const {
+    const bool now = at::GradMode::is_enabled();
+    return now == grad_mode_before_ ? std::nullopt : std::optional<bool>(now);
+  }
+
+  void learn_call() {
+    const guards::Call call = arguments_.call();
+    guards_.call_shape(call);
+    interpreter::Values& values = watcher_.values();
+    guards::SourceTable& sources = values.sources();
+    if (!values.learn(function_.ptr(), sources.object(function_.ptr(), "f")))
+      throw GivenUp{Captured::Kind::refused, {"a function of its kind"}};
+    for (uint32_t i = 0; i < call.size(); ++i) {
+      const std::string name = argument_name(i);
+      if (!values.learn(call.arguments[i], sources.argument(i, name)))
+        throw GivenUp{Captured::Kind::refused, {"argument " + name + " cannot be guarded"}};
+      if (interpreter::is_builtin_container(call.arguments[i])) values.absorb(call.arguments[i]);
+    }
+    world_.seal();
+  }
+
+  std::string argument_name(uint32_t i) const {
+    const guards::Call call = arguments_.call();
+    if (i >= call.positional) return text_of(PyTuple_GET_ITEM(call.keywords, i - call.positional));
+    PyObject* function = function_.ptr();
+    if (!PyFunction_Check(function)) return concat("args[", i, "]");
+    auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
+    if (static_cast<int>(i) >= code->co_argcount) return concat("args[", i, "]");
+    return text_of(PyTuple_GET_ITEM(code->co_localsplusnames, i));
+  }
+
+  py::object interpret() {
+    const guards::Call call = arguments_.call();
+    PyObject* result = nullptr;
+    if (watcher_.begin(function_.ptr(), call.arguments, static_cast<Py_ssize_t>(call.size()))) {
+      const interpreter::Scope scope(&watcher_);
+      result = PyObject_Vectorcall(function_.ptr(), arguments_.values, arguments_.flags, arguments_.names);
+    }
+    py::object owned = py::reinterpret_steal<py::object>(result);
+    if (watcher_.abandoned()) {
+      PyErr_Clear();
+      throw GivenUp{Captured::Kind::broken, watcher_.place()};
+    }
+    if (!result) {
+      const py::error_already_set error;  // Takes the exception; raised again by the native run.
+      throw GivenUp{Captured::Kind::broken,
+                    {"the function raises " + py::str(error.type().attr("__name__")).cast<std::string>()}};
+    }
+    return owned;
+  }
+
+  const py::object& function_;
+  const Arguments& arguments_;
+  bool grad_mode_before_ = at::GradMode::is_enabled();
+};
+
+// ---- frames
+// ---------------------------------------------------------------------------------------------------------
+
+/// Code that reads variables by other means than instructions.
+bool reads_variables_by_name(PyCodeObject* code) {
+  static const std::unordered_set<std::string> names = {"locals",  "vars",      "dir",          "eval",      "exec",
+                                                        "globals", "_getframe", "currentframe", "breakpoint"};
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_names); ++i)
+    if (names.contains(text_of(PyTuple_GET_ITEM(code->co_names, i)))) return true;
+  return false;
+}
+
+class FrameRecording : Recording {
+ public:
+  FrameRecording(FrameRun& run, const Settings& settings, uint64_t stop)
+      : Recording(text_of(run.code()->co_name), settings), run_(run), stop_(stop) {}
+
+  /// Runs the frame. Throws GivenUp.
+  void record_run() {
+    const std::vector<PyObject*> values = frame_values(run_);
+    RootFrame root(run_.activation(), make_sources(values), stop_,
+                   [&](Activation& a, int offset) { collect(a, offset); });
+    root_ = &root;
+    begin_ = run_.offset();
+    handled_before_ = run_.activation().thread->exc_info->exc_value;
+    record([&] {
+      world_.seal();
+      watcher_.begin(root);
+      finish_run(run_.run(watcher_));
+    });
+  }
+
+  /// When the frame has been put back. Throws GivenUp.
+  Captured finish() {
+    Captured captured{.kind = outcome_.returns ? Captured::Kind::whole : Captured::Kind::broken,
+                      .place = watcher_.place(),
+                      .breakpoints = breakpoints_};
+    if (count_operators(*trace_.graph) == 0) {
+      captured.kind = Captured::Kind::idle;
+      return captured;
+    }
+    captured.made = compile(std::move(outcome_));
+    describe(*captured.made);
+    return captured;
+  }
+
+  /// The run did not end well: it should end before this instruction, counted from 1. 0: it ended well, or there is
+  /// no better place.
+  uint64_t repeat_until() const { return repeat_until_; }
+  const std::vector<int>& breakpoints() const { return breakpoints_; }
+
+ private:
+  std::vector<const guards::Source*> make_sources(const std::vector<PyObject*>& values) {
+    PyCodeObject* code = run_.code();
+    guards::SourceTable& sources = guards_.sources();
+    const guards::Source* function = sources.argument(0, text_of(code->co_name));
+    watcher_.values().learn_as(values[0], function);
+    std::vector<const guards::Source*> slots;
+    for (size_t k = 1; k < values.size(); ++k) {
+      const auto slot = static_cast<Py_ssize_t>(k - 1);
+      const bool is_named = slot < code->co_nlocalsplus;
+      const std::string name = is_named ? text_of(PyTuple_GET_ITEM(code->co_localsplusnames, slot))
+                                        : concat("operand ", slot - code->co_nlocalsplus);
+      slots.push_back(values[k] ? sources.argument(static_cast<uint32_t>(k), name) : nullptr);
+    }
+    own_sources_ = slots;
+    own_sources_.resize(static_cast<size_t>(code->co_nlocalsplus + code->co_stacksize));
+    return slots;
+  }
+
+  void finish_run(Step step) {
+    PyErr_Clear();
+    if (root_->has_ended()) {
+      if (!failure_) return;
+      repeat_until_ = root_->statement();
+      throw *std::move(failure_);
+    }
+    if (step != Step::returned) {
+      repeat_until_ = root_->steps();
+      throw GivenUp{Captured::Kind::refused,
+                    watcher_.abandoned() ? watcher_.place() : Place{"it raises an exception"}};
+    }
+    throw GivenUp{Captured::Kind::refused, {"it returns in a way that is not understood"}};
+  }
+
+  /// Called while the frame still holds what the run left there. Lets no exception out: CPython's frames may lie
+  /// between here and the caller.
+  void collect(Activation& a, int offset) noexcept {
+    try {
+      const CodeUnits* const first = _PyCode_CODE(a.code());
+      int at = static_cast<int>(a.current - first);
+      while (at > 0 && _Py_OPCODE(first[at - 1]) == EXTENDED_ARG) --at;
+      outcome_.returns = braze_plain_opcode[_Py_OPCODE(*a.current)] == RETURN_VALUE;
+      if (!outcome_.returns) breakpoints_.push_back(at);
+      if (!outcome_.returns && a.thread->exc_info->exc_value != handled_before_)
+        throw NotRebuilt{"it ends in the middle of an exception's handler"};
+      outcome_.offset = offset;
+      want_arguments();
+      Rebuilder rebuilder(builder_, watcher_.values(), guards_);
+      std::vector<guards::RecipeNode> results;
+      if (outcome_.returns)
+        results.push_back(slot_node(rebuilder, a, static_cast<int>(a.top - a.frame->localsplus) - 1));
+      else
+        collect_slots(rebuilder, a, offset, results);
+      hold_outputs(rebuilder);
+      outcome_.recipe = std::move(builder_).finish(results);
+      if (at::GradMode::is_enabled() != grad_mode_before_) outcome_.grad_mode = at::GradMode::is_enabled();
+    } catch (const NotRebuilt& error) {
+      failure_ = GivenUp{Captured::Kind::refused, place_in(a.code(), offset, error.reason)};
+    } catch (const std::exception& error) {
+      failure_ = GivenUp{Captured::Kind::refused, place_in(a.code(), offset, error.what())};
+    }
+  }
+
+  void collect_slots(Rebuilder& rebuilder, Activation& a, int offset, std::vector<guards::RecipeNode>& results) {
+    using Kind = Outcome::Slot::Kind;
+    const interpreter::Liveness liveness(a.code());
+    const bool all_live = reads_variables_by_name(a.code());
+    const int locals = a.code()->co_nlocalsplus, count = static_cast<int>(a.top - a.frame->localsplus);
+    for (int slot = 0; slot < count; ++slot) {
+      Outcome::Slot plan;
+      const bool is_local = slot < locals;
+      const guards::Source* source = root_->passed_on(slot);
+      // What the run made and nobody reads any more need not be made again; what was there before may have a
+      // finalizer, and stays as long as natively.
+      const bool is_dead = is_local && !source && !all_live && !liveness.is_live(offset, slot);
+      if (!a.local(slot) || is_dead) {
+        plan.kind = Kind::empty;
+      } else if (is_local && source && source == own_sources_[slot]) {
+        plan.kind = Kind::kept;
+      } else {
+        plan = {Kind::made, static_cast<uint32_t>(results.size())};
+        results.push_back(slot_node(rebuilder, a, slot));
+      }
+      outcome_.slots.push_back(plan);
+    }
+  }
+
+  guards::RecipeNode slot_node(Rebuilder& rebuilder, Activation& a, int slot) {
+    if (const guards::Source* source = root_->passed_on(slot)) return builder_.value(guards_.want(source));
+    return rebuilder.node(a.local(slot));
+  }
+
+  void describe(Specialisation& made) {
+    made.begins = place_in(run_.code(), begin_, "");
+    for (int k = 0; k < run_.depth(); ++k) made.empty_stack_slots.push_back(!run_.activation().stack_base()[k]);
+    made.globals = run_.frame()->f_globals;
+    made.builtins = run_.frame()->f_builtins;
+    made.held.push_back(guards::Ref::borrow(made.globals));
+    made.held.push_back(guards::Ref::borrow(made.builtins));
+  }
+
+  using CodeUnits = interpreter::CodeUnit;
+
+  FrameRun& run_;
+  uint64_t stop_, repeat_until_ = 0;
+  RootFrame* root_ = nullptr;
+  std::vector<const guards::Source*> own_sources_;  ///< By slot: what it held at the beginning.
+  PyObject* handled_before_ = nullptr;
+  bool grad_mode_before_ = at::GradMode::is_enabled();
+  int begin_ = 0;
+  std::vector<int> breakpoints_;
+  Outcome outcome_;
+  std::optional<GivenUp> failure_;
+};
+
+/// Puts a frame back as it is now, at the latest when it goes.
+class FrameState {
+ public:
+  explicit FrameState(FrameRun& run) : run_(run), state_(run.save()) {}
+  ~FrameState() { put_back(); }
+  FrameState(const FrameState&) = delete;
+  FrameState& operator=(const FrameState&) = delete;
+
+  void put_back() {
+    if (state_) run_.restore(*std::exchange(state_, std::nullopt));
+  }
+
+ private:
+  FrameRun& run_;
+  std::optional<FrameRun::State> state_;
+};
+
+Captured given_up(const GivenUp& error) {
+  return {.kind = error.kind, .place = error.place};
+}
+
+/// What `record()` gives, or why it gave up.
+template <typename Record>
+Captured attempt(Record&& record) {
+  try {
+    return record();
+  } catch (const GivenUp& error) {
+    return given_up(error);
+  } catch (const NotRebuilt& error) {
+    return {.kind = Captured::Kind::refused, .place = {"a result that cannot be rebuilt: " + error.reason}};
+  } catch (const UserError& error) {
+    return {.kind = Captured::Kind::refused, .place = {error.what()}};
+  }
+}
+
+}  // namespace
+
+Captured capture_call(const py::object& function, const Arguments& arguments, const Settings& settings) {
+  return attempt([&] {
+    Captured captured{.kind = Captured::Kind::whole};
+    captured.made = CallRecording(function, arguments, settings).run();
+    return captured;
+  });
+}
+
+Captured capture_frame(FrameRun& run, const Settings& settings) {
+  // A run that fails inside of a callee, or leaves what cannot be rebuilt, is repeated up to an earlier
+  // instruction.
+  uint64_t stop = 0;
+  std::optional<Place> first_place;
+  std::vector<int> breakpoints;
+  for (int runs_left = 3;; --runs_left) {
+    Captured captured = attempt([&] {
+      FrameState before(run);
+      FrameRecording recording(run, settings, stop);
+      stop = 0;
+      try {
+        recording.record_run();
+      } catch (const GivenUp& error) {
+        stop = recording.repeat_until();
+        breakpoints.insert(breakpoints.end(), recording.breakpoints().begin(), recording.breakpoints().end());
+        return given_up(error);
+      }
+      before.put_back();
+      return recording.finish();
+    });
+    if (!first_place) first_place = captured.place;
+    captured.place = *first_place;
+    captured.breakpoints.insert(captured.breakpoints.end(), breakpoints.begin(), breakpoints.end());
+    if (captured.made && !captured.made->outcome.returns) captured.made->break_reason = captured.place;
+    if (stop == 0 || runs_left == 0) return captured;
+  }
+}
+
+std::vector<PyObject*> frame_values(FrameRun& run) {
+  const Activation& a = run.activation();
+  std::vector<PyObject*> values{reinterpret_cast<PyObject*>(a.frame->f_func)};
+  values.insert(values.end(), a.frame->localsplus, a.top);
+  return values;
+}
+
+}  // namespace braze::python

@@ -1,0 +1,73 @@
+// python/compile/code_table.cpp
+#include "python/compile/code_table.h"
+
+#include <pybind11/pybind11.h>
+
+#include <string>
+#include <string_view>
+
+namespace braze::python {
+
+namespace {
+
+namespace py = pybind11;
+
+struct LibraryPaths {
+  std::string standard_library, packages, torch;
+  LibraryPaths() {
+    const py::module_ os = py::module_::import("os");
+    const py::object path = os.attr("path");
+    standard_library = path.attr("dirname")(os.attr("__file__")).cast<std::string>() + "/";
+    const py::object torch_directory = path.attr("dirname")(py::module_::import("torch").attr("__file__"));
+    torch = torch_directory.cast<std::string>() + "/";
+    packages = path.attr("dirname")(torch_directory).cast<std::string>() + "/";
+  }
+};
+
+const LibraryPaths& library_paths() {
+  static const LibraryPaths paths;  // Of modules that stay loaded.
+  return paths;
+}
+
+}  // namespace
+
+void load_library_paths() {
+  library_paths();
+}
+
+CodeState::CodeState(PyCodeObject* code)
+    : code(guards::Ref::borrow(reinterpret_cast<PyObject*>(code))), is_skipped(is_library_code(code)) {
+  breakpoints.resize(static_cast<size_t>(Py_SIZE(code)) + 1);
+}
+
+bool is_library_code(PyCodeObject* code) {
+  const LibraryPaths& paths = library_paths();
+  const char* text = PyUnicode_AsUTF8(code->co_filename);
+  const std::string_view file = text ? text : "<";
+  if (file.starts_with("<frozen")) return true;
+  if (file.starts_with(paths.torch)) {
+    const std::string_view inside = file.substr(paths.torch.size());
+    const bool is_layer = inside.starts_with("nn/modules/") && inside != "nn/modules/module.py";
+    return !is_layer && inside != "nn/functional.py";
+  }
+  return file.starts_with(paths.standard_library) && !file.starts_with(paths.packages) &&
+         file.find("/site-packages/") == std::string_view::npos;
+}
+
+std::shared_ptr<CodeState> CodeTable::state(PyCodeObject* code) {
+  std::shared_ptr<CodeState>& state = states_[code];
+  if (!state) state = std::make_shared<CodeState>(code);
+  return state;
+}
+
+int CodeTable::visit(visitproc visit, void* arg) const {
+  for (const auto& entry : states_) {
+    Py_VISIT(entry.second->code.get());
+    for (const auto& start : entry.second->starts)
+      for (const auto& one : start.second.specialisations)
+        if (const int stop = one->visit(visit, arg)) return stop;
+  }
+  return 0;
+}
+
+}  // namespace braze::python

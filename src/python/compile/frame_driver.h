@@ -1,0 +1,45 @@
+// python/compile/frame_driver.h: runs the frames of a compiled function that has graph breaks.
+#pragma once
+
+#include "python/compile/code_table.h"
+#include "python/compile/settings.h"
+#include "python/interpreter/frame_run.h"
+
+namespace braze::python {
+
+/// How the stretches of one call ran.
+struct CallCounts {
+  int64_t captured = 0, replayed = 0;
+};
+
+/// Of one call. Frames of functions that are given tensors or modules are run as chains of stretches: where a
+/// specialisation holds it is replayed, where none does one is captured, and what is between them runs natively,
+/// the functions that it calls likewise. All other frames go to CPython.
+class FrameDriver final : public interpreter::FrameDriver {
+ public:
+  /// \param capture  whether new stretches may be captured.
+  FrameDriver(CodeTable& table, const Settings& settings, bool capture)
+      : table_(table), settings_(settings), may_capture_(capture) {
+    load_library_paths();
+  }
+
+  PyObject* drive(PyThreadState* thread, interpreter::Frame* frame) override;
+  const CallCounts& counts() const { return counts_; }
+
+ private:
+  enum class Advance : uint8_t { no, moved, returned };
+  /// Replays the stretch that begins where the frame stands, if there is one or can be one.
+  Advance advance(CodeState& code, interpreter::FrameRun& run, guards::Ref& result);
+  std::shared_ptr<Specialisation> find(Start& start, interpreter::FrameRun& run, std::vector<PyObject*>& values);
+  std::shared_ptr<Specialisation> capture(CodeState& code, int offset, interpreter::FrameRun& run);
+  void move(interpreter::FrameRun& run, const Outcome& outcome, std::vector<guards::Ref>& results);
+
+  CodeTable& table_;
+  const Settings& settings_;
+  const bool may_capture_;
+  bool is_capturing_ = false;
+  int depth_ = 0;
+  CallCounts counts_;
+};
+
+}  // namespace braze::python

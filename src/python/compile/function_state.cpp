@@ -1,0 +1,240 @@
+// python/compile/function_state.cpp
+#include "python/compile/function_state.h"
+
+#include <ATen/core/grad_mode.h>
+#include <c10/util/SmallVector.h>
+#include <pybind11/stl.h>
+
+#include <algorithm>
+
+#include "capture/trace.h"
+#include "python/compile/events.h"
+#include "python/compile/stance.h"
+#include "python/errors.h"
+#include "support/error.h"
+
+namespace braze::python {
+
+namespace {
+
+constexpr int most_failed_captures = 4;  // After these without a success calls run natively for good.
+
+py::object call_natively(const py::object& function, const Arguments& arguments) {
+  PyObject* result = PyObject_Vectorcall(function.ptr(), arguments.values, arguments.flags, arguments.names);
+  if (!result) throw_python_error();
+  return py::reinterpret_steal<py::object>(result);
+}
+
+/// The first of `all` whose guards hold, moved to the front; `values` become those of its guards.
+std::shared_ptr<Specialisation> find(std::vector<std::shared_ptr<Specialisation>>& all, const guards::Call& call,
+                                     c10::SmallVectorImpl<PyObject*>& values) {
+  for (size_t i = 0; i < all.size(); ++i) {
+    values.resize(all[i]->guards.wanted());
+    if (all[i]->guards.check(call, values.data()) != guards::GuardProgram::ok) continue;
+    if (i > 0) std::rotate(all.begin(), all.begin() + i, all.begin() + i + 1);
+    return all.front();
+  }
+  return nullptr;
+}
+
+py::dict describe(const Specialisation& one) {
+  py::dict row;
+  row["code"] = one.name;
+  row["file"] = one.begins.file;
+  row["line"] = one.begins.line;
+  row["graph"] = one.program->code("graph");
+  row["op_count"] = one.op_count;
+  row["guards"] = one.guards.texts();
+  row["break"] = py::none();
+  if (one.break_reason) {
+    py::dict place;
+    place["reason"] = one.break_reason->reason;
+    place["file"] = one.break_reason->file;
+    place["line"] = one.break_reason->line;
+    row["break"] = place;
+  }
+  py::dict times;
+  for (const PhaseTimes::Row& phase : one.program->compile_times().rows())
+    times[py::str(phase.name)] = phase.nanoseconds;
+  row["compile_times"] = times;
+  row["replays"] = one.replays;
+  return row;
+}
+
+void report_new(const Specialisation& one) {
+  const auto where = [&] { return concat(one.begins.file, ":", one.begins.line, ": ", one.name, "\n"); };
+  if (is_enabled(Event::guards)) {
+    std::string text = where();
+    for (const std::string& guard : one.guards.texts()) text += "  " + guard + "\n";
+    emit(Event::guards, text);
+  }
+  if (is_enabled(Event::graph_code)) emit(Event::graph_code, where() + one.program->code("graph"));
+}
+
+}  // namespace
+
+py::object FunctionState::call(const Arguments& arguments) {
+  // Inside of a trace the function is part of it; inside of its own capture it is a callee.
+  const Stance stance = current_stance();
+  if (is_capturing_ || stance == Stance::force_eager || capture::Tracer::current())
+    return call_natively(function_, arguments);
+  if (std::optional<py::object> result = replay(arguments)) {
+    ++replayed_;
+    return *std::move(result);
+  }
+  const bool is_first = !std::exchange(was_called_, true);
+  if (stance == Stance::eager_then_compile && is_first)
+    return run_natively(arguments, "the stance is eager_then_compile");
+  if (has_breaks_) return drive(arguments, stance);
+  if (stance == Stance::eager_on_recompile && !calls_.empty())
+    return run_natively(arguments, "the stance is eager_on_recompile");
+  if (!calls_.empty()) report_miss(arguments);
+  if (stance == Stance::fail_on_recompile && !calls_.empty())
+    throw UserError(
+        concat("a compiled function is called in a way for which it has no program, and the stance is "
+               "fail_on_recompile: ",
+               explain_miss(arguments)));
+  if (calls_.size() >= settings_.recompile_limit) {
+    warn_of_limit();
+    return run_natively(arguments, "the recompile limit");
+  }
+  if (failed_captures_[at::GradMode::is_enabled()] >= most_failed_captures)
+    return run_natively(arguments, "captures were given up too often");
+  return capture(arguments);
+}
+
+std::optional<py::object> FunctionState::replay(const Arguments& arguments) {
+  if (calls_.empty()) return std::nullopt;
+  c10::SmallVector<PyObject*, 16> values;
+  const std::shared_ptr<Specialisation> one = find(calls_, arguments.call(), values);
+  guards::Ref result;
+  if (!one || !one->replay(values.data(), &result)) return std::nullopt;
+  return py::reinterpret_steal<py::object>(result.release());
+}
+
+/// Captures the call, or finds that it has graph breaks; then runs it.
+py::object FunctionState::capture(const Arguments& arguments) {
+  Captured captured;
+  is_capturing_ = true;
+  try {
+    captured = capture_call(function_, arguments, settings_);
+  } catch (...) {
+    is_capturing_ = false;
+    throw;
+  }
+  is_capturing_ = false;
+  int& failed = failed_captures_[at::GradMode::is_enabled()];
+  if (captured.made) {
+    failed = 0;
+    ++captured_;
+    report_new(*captured.made);
+    calls_.insert(calls_.begin(), std::move(captured.made));
+    if (std::optional<py::object> result = replay(arguments)) return *std::move(result);
+    return run_natively(arguments, "the new program does not take these arguments: " + explain_miss(arguments));
+  }
+  if (captured.kind == Captured::Kind::gradients) {
+    ++failed;
+    return run_natively(arguments, captured.place.text());
+  }
+  if (settings_.fullgraph)
+    throw UserError(concat("the function cannot be captured as one graph, which fullgraph=True asks for: ",
+                           captured.place.text()));
+  if (is_enabled(Event::graph_breaks)) emit(Event::graph_breaks, captured.place.text());
+  has_breaks_ = true;
+  first_break_ = captured.place;
+  return drive(arguments, current_stance());
+}
+
+py::object FunctionState::drive(const Arguments& arguments, Stance stance) {
+  const bool may_capture = stance == Stance::normal || stance == Stance::eager_then_compile;
+  FrameDriver driver(codes_, settings_, may_capture);
+  const interpreter::DriverScope scope(&driver);
+  const auto count = [&] {
+    const CallCounts& counts = driver.counts();
+    if (counts.captured == 0 && counts.replayed == 0) ++reasons_[first_break_.text()];
+    ++(counts.captured > 0 ? captured_ : counts.replayed > 0 ? replayed_ : native_);
+  };
+  try {
+    py::object result = call_natively(function_, arguments);
+    count();
+    return result;
+  } catch (...) {
+    count();
+    throw;
+  }
+}
+
+py::object FunctionState::run_natively(const Arguments& arguments, const std::string& reason) {
+  ++native_;
+  ++reasons_[reason];
+  return call_natively(function_, arguments);
+}
+
+std::string FunctionState::explain_miss(const Arguments& arguments) const {
+  const guards::Call call = arguments.call();
+  const guards::GuardProgram& guards = calls_.front()->guards;
+  std::vector<PyObject*> values(guards.wanted());
+  const int32_t failed = guards.check(call, values.data());
+  return failed == guards::GuardProgram::ok ? "an argument's data or gradient" : guards.explain(failed, call);
+}
+
+void FunctionState::report_miss(const Arguments& arguments) const {
+  if (!is_enabled(Event::recompiles)) return;
+  const Specialisation& one = *calls_.front();
+  emit(Event::recompiles, concat(one.name, ": ", explain_miss(arguments)));
+}
+
+void FunctionState::warn_of_limit() {
+  if (std::exchange(has_warned_, true)) return;
+  const std::string text =
+      concat(calls_.front()->name, " was compiled ", calls_.size(),
+             " times, which is its recompile limit: calls that none of its programs is for run "
+             "natively from now on. BRAZE_LOGS=recompiles tells what changed.");
+  // A filter may turn the warning into an error, which is not the function's.
+  if (PyErr_WarnEx(PyExc_RuntimeWarning, text.c_str(), 1) < 0) PyErr_Clear();
+}
+
+void FunctionState::reset() {
+  calls_.clear();
+  codes_.clear();
+  failed_captures_ = {};
+  has_breaks_ = was_called_ = has_warned_ = false;
+}
+
+std::vector<std::shared_ptr<const Specialisation>> FunctionState::specialisations() const {
+  std::vector<std::shared_ptr<const Specialisation>> all(calls_.begin(), calls_.end());
+  codes_.for_each([&](const CodeState& code) {
+    for (const auto& [offset, start] : code.starts)
+      all.insert(all.end(), start.specialisations.begin(), start.specialisations.end());
+  });
+  return all;
+}
+
+py::dict FunctionState::counts() const {
+  py::dict counts;
+  counts["captured"] = captured_;
+  counts["replayed"] = replayed_;
+  counts["native"] = native_;
+  return counts;
+}
+
+py::dict FunctionState::report() const {
+  py::list segments;
+  for (const auto& one : specialisations()) segments.append(describe(*one));
+  py::dict report;
+  report["segments"] = segments;
+  report["counts"] = counts();
+  report["reasons"] = py::cast(reasons_);
+  report["first_break"] = has_breaks_ ? py::object(py::str(first_break_.text())) : py::none();
+  return report;
+}
+
+int FunctionState::visit(visitproc visit, void* arg) const {
+  Py_VISIT(function_.ptr());
+  for (const auto& one : calls_)
+    if (const int stop = one->visit(visit, arg)) return stop;
+  if (const int stop = codes_.visit(visit, arg)) return stop;
+  return settings_.backend ? settings_.backend->visit(visit, arg) : 0;
+}
+
+}  // namespace braze::python

@@ -1,0 +1,29 @@
+// python/compile/settings.cpp
+#include "python/compile/settings.h"
+
+#include "support/error.h"
+
+namespace braze::python {
+
+Settings make_settings(py::handle values) {
+  Settings settings;
+  py::object backend = py::none();
+  if (values && !values.is_none()) {
+    for (const auto& [key, value] : py::reinterpret_borrow<py::dict>(values)) {
+      const auto name = key.cast<std::string>();
+      if (name == "fullgraph") {
+        settings.fullgraph = value.cast<bool>();
+      } else if (name == "recompile_limit") {
+        settings.recompile_limit = value.cast<size_t>();
+      } else if (name == "backend") {
+        backend = py::reinterpret_borrow<py::object>(value);
+      } else {
+        throw UserError(concat("braze.compile has no setting \"", name, "\""), UserError::Kind::type);
+      }
+    }
+  }
+  settings.backend = make_backend(backend);
+  return settings;
+}
+
+}  // namespace braze::python

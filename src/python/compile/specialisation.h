@@ -1,0 +1,65 @@
+// python/compile/specialisation.h: a stretch of Python that was captured, ready to be replayed.
+//
+// It is a whole call, or a part of a frame's run: from one instruction to another. Guards say when it holds; a
+// program computes its tensors; a recipe makes what it returned, or what the frame holds where it ended.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "python/compile/backend.h"
+#include "python/guards/guard.h"
+#include "python/guards/recipe.h"
+#include "python/interpreter/frame_run.h"
+#include "python/interpreter/watch/place.h"
+
+namespace braze::python {
+
+using interpreter::Place;
+
+/// What a stretch leaves behind.
+struct Outcome {
+  /// What a slot of the frame holds afterwards: locals, cells and free variables, then the operand stack.
+  struct Slot {
+    enum class Kind : uint8_t {
+      kept,   ///< As at the beginning; locals, cells and free variables only.
+      empty,  ///< Nothing, or a variable that nobody reads any more.
+      made,   ///< Result `result` of the recipe.
+    } kind = Kind::empty;
+    uint32_t result = 0;
+  };
+
+  guards::Recipe recipe;
+  bool returns = true;            ///< The frame or call ends; result 0 of the recipe is what it returns.
+  int offset = -1;                ///< Else: of the next instruction, in code units.
+  std::vector<Slot> slots;        ///< Likewise.
+  std::optional<bool> grad_mode;  ///< To be set, where the stretch changes it.
+};
+
+class Specialisation {
+ public:
+  guards::GuardProgram guards;
+  std::shared_ptr<const SegmentProgram> program;
+  size_t argument_count;  ///< The first values that the guards give are the program's arguments.
+  Outcome outcome;
+  std::optional<Place> break_reason;  ///< Why it ends where it does, if it does not return.
+  std::string name;                   ///< Of the function.
+  Place begins;                       ///< Where in the source.
+  size_t op_count = 0;
+  std::vector<bool> empty_stack_slots = {};  ///< Stretches of frames: what the operand stack's slots must be.
+  PyObject *globals = nullptr, *builtins = nullptr;  ///< Of such a frame, held by `held`.
+  std::vector<guards::Ref> held = {};
+  int64_t replays = 0;
+
+  /// Runs the program on what the guards found, then the recipe. Nothing if this must run natively after all:
+  /// nothing was written. Throws what a Python effect raises.
+  /// \param values  what the guards gave.
+  /// \param results  room for outcome.recipe.result_count().
+  bool replay(PyObject* const* values, guards::Ref* results);
+
+  int visit(visitproc visit, void* argument) const;
+};
+
+}  // namespace braze::python

@@ -1,0 +1,63 @@
+// python/interpreter/watch/root_frame.h: a run that begins in the middle of a frame.
+//
+// What the frame holds then is *passed on* until an instruction uses it: a variable or stack slot that the run only
+// carries to its end needs no guard, and may be another object on every later call.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <vector>
+
+#include "python/guards/source.h"
+#include "python/interpreter/activation.h"
+
+namespace braze::interpreter {
+
+class RootFrame {
+ public:
+  /// \param sources  by slot: locals, cells and free variables, then the operand stack.
+  /// \param stop     0, or the number of the instruction, counted from 1, before which the run is to end.
+  /// \param on_end   told the offset, in code units, of the instruction before which the run ends, while everything
+  ///                 that the frame holds is still there.
+  RootFrame(const Activation& a, std::vector<const guards::Source*> sources, uint64_t stop,
+            std::function<void(Activation&, int offset)> on_end);
+
+  const Frame* frame() const { return frame_; }
+  /// Counts an instruction that is about to run; true if the run is to end before it.
+  bool arrives(const Activation& a);
+  /// How many instructions of the frame have begun.
+  uint64_t steps() const { return steps_; }
+  /// The last of them, if any but the first, that began with no more on the operand stack than the run did: where
+  /// there is little to keep.
+  uint64_t statement() const { return statement_; }
+  /// The run ends before the running instruction.
+  void end(Activation& a);
+  bool has_ended() const { return has_ended_; }
+
+  /// The source of what slot `slot` (an index into localsplus) holds, if it was only passed on until now; null
+  /// otherwise. Afterwards it counts as used.
+  const guards::Source* use(int slot);
+  /// The same, without using it.
+  const guards::Source* passed_on(int slot) const;
+  /// Slot `slot` of the operand stack holds what it held at the beginning: perhaps nobody else does.
+  bool is_temporary(int slot) const { return slot >= locals_ && sources_[slot] && sources_[slot] == own_[slot]; }
+  /// An instruction puts slot `from` as it is into `to`.
+  void copy(int from, int to);
+  /// An instruction puts something else into `slot`.
+  void overwrite(int slot);
+  /// Something was used by the running instruction.
+  bool has_used() const { return has_used_; }
+
+ private:
+  const Frame* frame_;
+  int locals_;
+  std::vector<const guards::Source*> sources_, own_;  ///< By slot: of what it holds, of what it held at first.
+  uint64_t stop_;
+  std::function<void(Activation&, int)> on_end_;
+  uint64_t steps_ = 0, statement_ = 0;
+  std::ptrdiff_t depth_;
+  int group_ = 0;  ///< Where the instructions begin that must run together: KW_NAMES belongs to its call.
+  bool has_ended_ = false, has_used_ = false;
+};
+
+}  // namespace braze::interpreter
