@@ -20,5 +20,5 @@ def compile(function: Callable[..., Any]) -> Callable[..., Any]:
     ...     return torch.softmax(x * scale, -1)
     """
     if not hasattr(C, "CompiledFunction"):
-        raise C.Error("braze.compile captures Python on CPython 3.11 only; braze.trace works here.")
+        raise C.Error("braze.compile captures Python on CPython 3.11 and 3.12 only; braze.trace works here.")
     return C.CompiledFunction(function)
