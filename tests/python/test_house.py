@@ -112,6 +112,20 @@ def test_core_knows_neither_torch_nor_python():
     assert not re.search(r" UND .*(_ZN2at|_ZN3c10|\bPy[A-Z_])", symbols)
 
 
+def test_versions_of_cpython_differ_in_few_files():
+    """Elsewhere what differs by version has a name: function_of(), class_dict(), take_raised(), ..."""
+    homes = re.compile(r"(_31\d\.\w+|/cpython\.h|/entry\.h|/raised\.h|guards/storage_access\.\w+)$")
+    differs = re.compile(r"PY_VERSION_HEX|\btp_dict\b|\bf_func\b|\bPyErr_(Fetch|Restore)\b|\bLOAD_METHOD\b")
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+        for path in sorted((ROOT / "src/python").rglob("*.[ch]*"))
+        if not homes.search(path.as_posix())
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if differs.search(line)
+    ]
+    assert not found, "\n".join(found)
+
+
 @pytest.mark.parametrize(
     "script", ["demo.py", "cold.py", "warm.py", "overhead.py", "kernels.py", "models.py", "cold_items"]
 )

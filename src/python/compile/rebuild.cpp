@@ -33,8 +33,8 @@ PyTypeObject* builtin_base(PyTypeObject* type) {
 
 /// A C struct sequence: torch.return_types.max.
 bool is_structure(PyTypeObject* type) {
-  return PyType_IsSubtype(type, &PyTuple_Type) && !(type->tp_flags & Py_TPFLAGS_BASETYPE) && type->tp_dict &&
-         PyDict_GetItemString(type->tp_dict, "n_sequence_fields");
+  return PyType_IsSubtype(type, &PyTuple_Type) && !(type->tp_flags & Py_TPFLAGS_BASETYPE) &&
+         guards::class_dict(type) && PyDict_GetItemString(guards::class_dict(type), "n_sequence_fields");
 }
 
 PyObject* first_referent(PyObject* object) {
@@ -262,7 +262,7 @@ void Rebuilder::fill_slots(PyObject* object, Node node) {
     auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
     Py_ssize_t at = 0;
     PyObject *name, *descriptor;
-    while (PyDict_Next(base->tp_dict, &at, &name, &descriptor)) {
+    while (PyDict_Next(guards::class_dict(base), &at, &name, &descriptor)) {
       if (!guards::is_object_member(descriptor)) continue;
       const Py_ssize_t offset = reinterpret_cast<PyMemberDescrObject*>(descriptor)->d_member->offset;
       PyObject* value = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + offset);

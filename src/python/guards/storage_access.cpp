@@ -6,10 +6,7 @@
 
 namespace braze::guards {
 
-namespace {
-
 #if PY_VERSION_HEX >= 0x030C0000
-/// The interpreter keeps the dicts of builtin classes elsewhere; the class's own field is null.
 PyObject* class_dict(PyTypeObject* type) noexcept {
   PyObject* dict = PyType_GetDict(type);
   Py_XDECREF(dict);  // the class or the interpreter holds it
@@ -20,8 +17,6 @@ PyObject* class_dict(PyTypeObject* type) noexcept {
   return type->tp_dict;
 }
 #endif
-
-}  // namespace
 
 PyObject* instance_dict(PyObject* object) noexcept {
   if (PyType_Check(object)) return class_dict(reinterpret_cast<PyTypeObject*>(object));

@@ -28,6 +28,9 @@ class NoCollection {
 /// their dict, which Python code cannot tell.
 PyObject* instance_dict(PyObject* object) noexcept;
 
+/// The dict of a class. 3.12 keeps those of builtin classes elsewhere: their tp_dict is null.
+PyObject* class_dict(PyTypeObject* type) noexcept;
+
 /// Entry of a dict. `key` is plain (source.h).
 PyObject* dict_entry(PyObject* dict, PyObject* key, Py_hash_t hash) noexcept;
 

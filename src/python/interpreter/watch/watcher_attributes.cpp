@@ -41,7 +41,7 @@ bool has_plain_lookup(PyTypeObject* type) {
 }
 
 PyObject* member_descriptor(PyTypeObject* type, const char* name) {
-  return PyDict_GetItemString(guards::instance_dict(reinterpret_cast<PyObject*>(type)), name);
+  return PyDict_GetItemString(guards::class_dict(type), name);
 }
 
 bool is_data_descriptor(PyObject* found) {
@@ -193,7 +193,7 @@ bool Watcher::super_lookup(PyObject* this_class, PyObject* self_class, PyObject*
     }
     const guards::Source* entry =
         sources.dict_item(sources.dict_of(sources.object(base, as_type(base)->tp_name)), name);
-    PyObject* found = PyDict_GetItemWithError(guards::instance_dict(base), name);
+    PyObject* found = PyDict_GetItemWithError(guards::class_dict(as_type(base)), name);
     if (!found) {
       values_.guards().absent(entry);
       continue;

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "python/guards/scalar.h"
+#include "python/guards/storage_access.h"
 #include "python/interpreter/activation.h"
 #include "python/interpreter/watch/watcher.h"
 
@@ -175,7 +176,7 @@ bool Watcher::call_partial(PyObject* partial, PyObject* const* arguments, Py_ssi
   const char* names[] = {"func", "args", "keywords"};
   for (size_t i = 0; i < 3; ++i) {
     parts[i] = Ref::steal(PyObject_GetAttrString(partial, names[i]));
-    PyObject* descriptor = PyDict_GetItemString(Py_TYPE(partial)->tp_dict, names[i]);
+    PyObject* descriptor = PyDict_GetItemString(guards::class_dict(Py_TYPE(partial)), names[i]);
     if (!parts[i] || !descriptor) return abandon("a partial", partial);
     if (source && !values_.learn(parts[i].get(), values_.sources().slot(source, descriptor)))
       return abandon("a partial that cannot be guarded", partial);
