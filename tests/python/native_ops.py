@@ -50,7 +50,7 @@ def chosen(op, dtype: torch.dtype, samples: int) -> list:
     if opinfo_sweep.name_of(op) in SKIPPED or dtype not in op.supported_dtypes("cpu"):
         return []
     torch.manual_seed(0)
-    found = list(op.sample_inputs("cpu", dtype, requires_grad=False))
+    found = [s for s in op.sample_inputs("cpu", dtype, requires_grad=False) if opinfo_sweep.is_on_cpu(s)]
     if samples and len(found) > samples:
         found = [found[k * (len(found) - 1) // max(samples - 1, 1)] for k in range(samples)]
     return found

@@ -1,53 +1,96 @@
 """PyTorch's own samples of every operator (OpInfo), each through a fresh program against eager.
 
-As a script it runs one process an operator, so that a crash is one line of the report:
+As a script it runs one process an operator and dtype, several at a time, so that a crash is one line of the report:
     python tests/python/opinfo_sweep.py --ops 'softmax|sum$' --dtypes float32,int64 --samples 0
+    python tests/python/opinfo_sweep.py --dtypes all --samples 0 --every --jobs 16 --seconds 40 --table table.txt
 """
 
 import argparse
 import dataclasses
-import itertools
-import os
+import random
 import re
-import signal
 import sys
+import time
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import oracle
+import processes
 import torch
 from opinfo_skips import ANY_STRIDES, KNOWN, NO_VALUES, SHAPE_IN_PLACE, SKIPPED
+from torch.utils import _pytree as pytree
 
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int64, torch.bool)
+
+
+@dataclasses.dataclass
+class Counts:
+    """What came of samples."""
+
+    samples: int = 0
+    native: int = 0  # the program has no ATen call step
+    raising: int = 0  # eager raises, and the program too
+    failing: int = 0
+    known: int = 0  # failures that opinfo_skips.py explains
+    elsewhere: int = 0  # tensors of the sample are not on the CPU
+    unrun: int = 0  # no time left
+    calls: Counter[str] = dataclasses.field(default_factory=Counter)  # samples with such an ATen step
+
+    def add(self, other: "Counts") -> None:
+        for field in dataclasses.fields(self):
+            setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
+
+    @property
+    def traced(self) -> int:
+        return self.samples - self.raising - self.failing - self.known
+
+    def __str__(self) -> str:
+        share = f"{100 * self.native / self.traced:5.1f} %" if self.traced else "   -   "
+        return (
+            f"{self.samples:6d} samples: {self.traced + self.raising} agree, {self.raising} of them raising as in "
+            f"eager; {self.failing} fail, {self.known} known; {share} of the traced ones without an ATen call"
+            + (f"; {self.elsewhere} not on the CPU" if self.elsewhere else "")
+            + (f"; {self.unrun} NOT RUN" if self.unrun else "")
+        )
 
 
 @dataclasses.dataclass
 class Report:
     """Counts over many calls of `sweep`."""
 
-    operators: set[str] = dataclasses.field(default_factory=set)
-    samples: int = 0
-    without_calls: int = 0  # samples whose program has no ATen call step
-    raising: int = 0  # samples on which eager raises, and the program too
+    units: dict[tuple[str, str], Counts] = dataclasses.field(default_factory=dict)  # (operator, dtype)
     skipped: Counter[str] = dataclasses.field(default_factory=Counter)
     known: Counter[str] = dataclasses.field(default_factory=Counter)  # failures that opinfo_skips.py explains
 
+    def unit(self, name: str, dtype: str) -> Counts:
+        return self.units.setdefault((name, dtype), Counts())
+
     def lines(self) -> list[str]:
-        traced = self.samples - self.raising
-        share = 100 * self.without_calls / max(traced, 1)
-        text = [
-            f"{len(self.operators)} operators, {self.samples} samples: {traced} traced, of these {share:.1f} % "
-            f"without an ATen call; {self.raising} raise as in eager"
-        ]
+        total, by_dtype = Counts(), {}
+        for (_, dtype), counts in self.units.items():
+            total.add(counts)
+            by_dtype.setdefault(dtype, Counts()).add(counts)
+        operators = {name for name, _ in self.units}
+        text = [f"{dtype:9s}{counts}" for dtype, counts in by_dtype.items()]
+        text.append(f"in all   {total}; {len(operators)} operators, in-place forms apart")
         text += [f"skipped: {reason} ({count} operators)" for reason, count in sorted(self.skipped.items())]
         return text + [f"known: {reason} ({count} samples)" for reason, count in sorted(self.known.items())]
 
+    def table(self) -> Iterator[str]:
+        """A line for each operator and dtype, with the ATen operators that its programs call."""
+        for (name, dtype), counts in sorted(self.units.items()):
+            calls = " ".join(f"{call}:{count}" for call, count in counts.calls.most_common())
+            flags = "".join(
+                f" {word}={getattr(counts, word)}"
+                for word in ("raising", "failing", "known", "elsewhere", "unrun")
+                if getattr(counts, word)
+            )
+            yield f"{name} {dtype} {counts.native}/{counts.traced}{flags} {calls}".rstrip()
+
     def add(self, other: "Report") -> None:
-        self.operators |= other.operators
-        self.samples += other.samples
-        self.without_calls += other.without_calls
-        self.raising += other.raising
+        for key, counts in other.units.items():
+            self.unit(*key).add(counts)
         self.skipped += other.skipped
         self.known += other.known
 
@@ -72,15 +115,31 @@ def _variants(op, every: bool) -> Iterator[tuple[str, object]]:
         yield "_", op.inplace_variant
 
 
-def sweep(op, dtype: torch.dtype, samples: int, report: Report, every: bool = False) -> list[str]:
+def is_on_cpu(sample) -> bool:
+    leaves = pytree.tree_leaves((sample.input, sample.args, sample.kwargs))
+    devices = [leaf.device if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+    return all(device.type == "cpu" for device in devices if isinstance(device, torch.device))
+
+
+def sweep(
+    op,
+    dtype: torch.dtype,
+    samples: int,
+    report: Report,
+    every: bool = False,
+    seconds: float = float("inf"),
+    begin: Callable[[str], None] = lambda where: None,
+) -> list[str]:
     """Failures on at most `samples` samples (0: all), spread over OpInfo's list, but for known ones; `every` adds
-    in-place variants and OpInfo's wrong inputs."""
-    name = name_of(op)
+    in-place variants and OpInfo's wrong inputs. After `seconds` the rest is counted as not run. `begin` hears of
+    each sample before it is run."""
+    name, short = name_of(op), str(dtype).removeprefix("torch.")
     if reason := SKIPPED.get(name):
         report.skipped[reason] += 1
         return []
     if dtype not in op.supported_dtypes("cpu"):
         return []
+    until = time.monotonic() + seconds
     torch.manual_seed(0)
     found = list(op.sample_inputs("cpu", dtype, requires_grad=False))
     if samples and len(found) > samples:
@@ -93,25 +152,34 @@ def sweep(op, dtype: torch.dtype, samples: int, report: Report, every: bool = Fa
         if suffix and name in SHAPE_IN_PLACE:
             report.skipped[SHAPE_IN_PLACE[name]] += 1
             continue
+        counts = report.unit(name + suffix, short)
         for label, sample in calls:
-            failure = _one(variant, name, sample, report)
+            if not is_on_cpu(sample):
+                counts.elsewhere += 1
+                continue
+            if time.monotonic() > until:
+                counts.unrun += 1
+                continue
+            where = f"{name}{suffix} {short} {label}"
+            begin(where)
+            failure = _one(variant, name, sample, counts)
             if not failure:
                 continue
-            where = f"{name}{suffix} {str(dtype).removeprefix('torch.')} {label}"
             reason = next((r for start, r in KNOWN.items() if where.startswith(f"{start} ")), None)
             if reason:
+                counts.known += 1
                 report.known[f"{name}: {reason}"] += 1
             else:
+                counts.failing += 1
                 failures.append(f"{where}: {failure}")
     return failures
 
 
-def _one(variant, name: str, sample, report: Report) -> str | None:
+def _one(variant, name: str, sample, counts: Counts) -> str | None:
     def call(*args, **kwargs):
         return variant(*args, **kwargs)
 
-    report.operators.add(name)
-    report.samples += 1
+    counts.samples += 1
     try:
         program = oracle.check(
             call,
@@ -123,60 +191,68 @@ def _one(variant, name: str, sample, report: Report) -> str | None:
     except oracle.Mismatch as mismatch:
         return str(mismatch)
     if program is None:
-        report.raising += 1
-    elif all(step.kind == "kernel" for step in program.steps):
-        report.without_calls += 1
+        counts.raising += 1
+        return None
+    aten = {step.name for step in program.steps if step.kind != "kernel"}
+    counts.calls.update(aten)
+    counts.native += not aten
     return None
 
 
-def _isolated(op, dtypes, samples: int, every: bool, seconds: int) -> tuple[list[str], Report]:
-    """sweep() in a child process."""
-    import pickle
-
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reading)
-        signal.alarm(seconds)
-        report, failures = Report(), []
-        try:
-            for dtype in dtypes:
-                failures += sweep(op, dtype, samples, report, every)
-        except BaseException as error:
-            failures.append(f"{name_of(op)}: the sweep itself failed: {type(error).__name__}: {error}")
-        with os.fdopen(writing, "wb") as pipe:
-            pipe.write(pickle.dumps((failures, report)))
-        os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading, "rb") as pipe:
-        data = pipe.read()
-    _, status = os.waitpid(child, 0)
-    if os.WIFSIGNALED(status) or not data:
-        return [f"{name_of(op)}: CRASH, signal {os.WTERMSIG(status)}"], Report()
-    return pickle.loads(data)
-
-
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--ops", default="")
-    parser.add_argument("--dtypes", default="float32")
-    parser.add_argument("--samples", type=int, default=3)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ops", default="", help="a regular expression")
+    parser.add_argument("--dtypes", default="float32", help="'all', or names with commas")
+    parser.add_argument("--samples", type=int, default=3, help="of each operator; 0: all")
     parser.add_argument("--every", action="store_true", help="in-place variants and wrong inputs too")
-    parser.add_argument("--shard", default="0/1")
-    parser.add_argument("--seconds", type=int, default=120)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--seconds", type=int, default=120, help="for one operator in one dtype")
+    parser.add_argument("--in-all", type=int, default=0, help="seconds after which no operator is begun")
+    parser.add_argument("--table", help="a file for a line an operator and dtype")
     options = parser.parse_args()
-    part, parts = map(int, options.shard.split("/"))
-    dtypes = [getattr(torch, word) for word in options.dtypes.split(",")]
+    words = options.dtypes.split(",")
+    dtypes = DTYPES if words == ["all"] else [getattr(torch, word) for word in words]
+    units = [
+        (op, dtype)
+        for op in operators()
+        if re.search(options.ops, name_of(op))
+        for dtype in dtypes
+        if dtype in op.supported_dtypes("cpu")
+    ]
+    random.Random(0).shuffle(units)  # slow operators stand together
+    until = time.monotonic() + options.in_all if options.in_all else float("inf")
+    begun = [0]
+
+    def in_time() -> Iterator[tuple]:
+        for unit in units:
+            if time.monotonic() > until:
+                return
+            begun[0] += 1
+            yield unit
+
+    def task(unit: tuple, say: Callable[[str], None]) -> tuple[list[str], Report]:
+        report = Report()
+        try:
+            return sweep(*unit, options.samples, report, options.every, options.seconds, say), report
+        except Exception as error:
+            where = f"{name_of(unit[0])} {unit[1]}"
+            return [f"{where}: the sweep itself failed: {type(error).__name__}: {error}"], report
+
     total, bad = Report(), 0
-    chosen = [op for op in operators() if re.search(options.ops, name_of(op))]
-    for op in itertools.islice(chosen, part, None, parts):
-        failures, report = _isolated(op, dtypes, options.samples, options.every, options.seconds)
+    # Twice the time: against a sample that hangs.
+    for unit, result in processes.results(in_time(), task, jobs=options.jobs, seconds=2 * options.seconds):
+        if isinstance(result, processes.Crash):
+            result = [f"{result.last or name_of(unit[0])}: {result}"], Report()
+        failures, report = result
         total.add(report)
         bad += len(failures)
         for line in failures:
             print(line, flush=True)
-    print(f"{bad} failures", *total.lines(), sep="\n")
-    return bool(bad)
+    if options.table:
+        with open(options.table, "w") as file:
+            file.writelines(f"{line}\n" for line in total.table())
+    print(*total.lines(), f"{begun[0]} of {len(units)} pairs of operator and dtype, {bad} failures", sep="\n")
+    return bool(bad or begun[0] < len(units))
 
 
 if __name__ == "__main__":

@@ -13,12 +13,14 @@ As a script:
 import argparse
 import random
 import re
-import signal
 import sys
+import time
 import warnings
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 
 import oracle
+import processes
 import torch
 
 FLOATS = ("float32", "float32", "float32", "float64", "bfloat16", "float16")
@@ -171,7 +173,7 @@ class Maker:
 
     def make(self) -> "Program":
         self.add_inputs()
-        wanted = self.random.randint(5, 40)
+        wanted = self.random.randint(5, 60)
         for _ in range(wanted * 3):
             if len(self.lines) >= wanted:
                 break
@@ -381,12 +383,22 @@ def _cast(m: Maker) -> str:
     return f"{x}.to(torch.{to})"
 
 
+def overlaps_itself(tensor: torch.Tensor) -> bool:
+    """Whether two elements may lie at one place (an expanded tensor, an unfolded one)."""
+    reach = 0
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if size > 1 and stride <= reach:
+            return True
+        reach += stride * (size - 1)
+    return False
+
+
 def in_place(function: str, operand: Callable[[Maker], str]) -> Callable[[Maker], str]:
     def form(m: Maker) -> str:
         x = operand(m)
         mine = m.values[x]
-        if any(n > 1 and stride == 0 for n, stride in zip(mine.shape, mine.stride(), strict=True)):
-            raise LookupError  # Eager refuses most writes to memory that overlaps itself; fill_ is not worth it.
+        if overlaps_itself(mine):
+            raise LookupError  # Eager refuses such writes, or the result depends on how its loop was vectorised.
 
         def fits(v: torch.Tensor) -> bool:
             joined = v.dim() <= mine.dim() and all(
@@ -403,7 +415,7 @@ def in_place(function: str, operand: Callable[[Maker], str]) -> Callable[[Maker]
 def _out(m: Maker) -> str:
     x = m.numeric()
     mine = m.values[x]
-    y = m.pick(lambda v: v.dtype == mine.dtype and v.shape == mine.shape)
+    y = m.pick(lambda v: v.dtype == mine.dtype and v.shape == mine.shape and not overlaps_itself(v))
     return f"!torch.mul({x}, 2, out={y})"
 
 
@@ -414,6 +426,8 @@ def _assign(m: Maker) -> str:
         raise LookupError
     target = m.values[place.split("[")[0]]
     shape = eval(place, {**m.values}).shape
+    if overlaps_itself(target):
+        raise LookupError
     try:
         y = m.pick(lambda v: v.dtype == target.dtype and tuple(v.shape) == tuple(shape))
     except LookupError:
@@ -593,62 +607,77 @@ def program(seed: int) -> Program:
         return Maker(seed).make()
 
 
-def _in_child(task: Callable[[], str | None], seconds: int = 60) -> str | None:
-    """The task's result from a child process, so that a crash is a failure like others."""
-    import os
+def _in_child(made: Program) -> str | None:
+    """Its failure, from a child process: a crash is a failure like others."""
+    [(_, failure)] = processes.results([made], lambda p, _: p.failure(), jobs=1, seconds=60)
+    return str(failure) if failure is not None else None
 
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reading)
-        signal.alarm(seconds)
-        with os.fdopen(writing, "w") as pipe:
-            pipe.write("done " + (task() or ""))
-        os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading) as pipe:
-        text = pipe.read()
-    _, status = os.waitpid(child, 0)
-    if not text.startswith("done "):
-        return f"CRASH, signal {os.WTERMSIG(status) if os.WIFSIGNALED(status) else status}"
-    return text.removeprefix("done ") or None
+
+def _batch(seeds: range, say: Callable[[str], None]) -> list[int]:
+    """Those of the programs that fail."""
+    failing = []
+    for seed in seeds:
+        say(str(seed))
+        if program(seed).failure():
+            failing.append(seed)
+    return failing
+
+
+def _failing(options: argparse.Namespace) -> Iterator[int]:
+    """Seeds of failing programs, as they are found."""
+    end, batch = options.first + options.count, 20
+    until = time.monotonic() + options.in_all if options.in_all else float("inf")
+    done = 0
+
+    def batches() -> Iterator[range]:
+        for first in range(options.first, end, batch):
+            if time.monotonic() > until:
+                return
+            yield range(first, min(first + batch, end))
+
+    for seeds, found in processes.results(batches(), _batch, jobs=options.jobs, seconds=300):
+        done += len(seeds)
+        if isinstance(found, processes.Crash):
+            # One by one: the crash may have hidden others.
+            found = [seed for seed in seeds if _in_child(program(seed))]
+        yield from found
+    print(f"{done} of {options.count} programs run", flush=True)
+
+
+def _shrunk(seed: int, options: argparse.Namespace) -> str:
+    made = program(seed)
+    if not options.no_shrink:
+        made = shrunk(made, _in_child)
+    return f"==== {_in_child(made)}\n{made.repro()}"
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--first", type=int, default=0)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--count", type=int, default=300)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--in-all", type=int, default=0, help="seconds after which no program is begun")
+    parser.add_argument("--shrink-seconds", type=int, default=600, help="for one failure")
     parser.add_argument("--no-shrink", action="store_true")
     parser.add_argument("--most", type=int, default=10, help="failures of one kind to shrink")
     options = parser.parse_args()
-    kinds: dict[str, int] = {}
-    bad = 0
-    batch = 20
-    for first in range(options.first, options.first + options.count, batch):
-        seeds = range(first, min(first + batch, options.first + options.count))
-
-        def several(seeds=seeds) -> str | None:
-            return " ".join(str(seed) for seed in seeds if program(seed).failure()) or None
-
-        found = _in_child(several, 300)
-        failing = list(seeds) if found and found.startswith("CRASH") else [int(s) for s in (found or "").split()]
-        for seed in failing:
-            made = program(seed)
-            failure = _in_child(made.failure)
-            if not failure:
-                continue
-            bad += 1
-            kind = _sort(failure) or ""
-            kinds[kind] = kinds.get(kind, 0) + 1
-            if kinds[kind] > options.most:
-                continue
-            if not options.no_shrink:
-                made = shrunk(made, lambda p: _in_child(p.failure))
-            print(f"==== {_in_child(made.failure)}\n{made.repro()}", flush=True)
-    print(f"{options.count} programs, {bad} fail")
-    for kind, count in sorted(kinds.items(), key=lambda item: -item[1]):
-        print(f"{count:6d}  {kind}")
-    return bool(bad)
+    kinds: Counter[str] = Counter()
+    chosen = []
+    for seed in _failing(options):
+        failure = _in_child(program(seed)) or "differs only after other programs of the same process"
+        kind = _sort(failure) or ""
+        kinds[kind] += 1
+        print(f"seed {seed}: {failure}", flush=True)
+        if kinds[kind] <= options.most:
+            chosen.append(seed)
+    print(f"{kinds.total()} programs fail", flush=True)
+    for kind, count in kinds.most_common():
+        print(f"{count:6d}  {kind}", flush=True)
+    for _, text in processes.results(
+        chosen, lambda seed, _: _shrunk(seed, options), jobs=options.jobs, seconds=options.shrink_seconds
+    ):
+        print(text, flush=True)
+    return bool(kinds)
 
 
 if __name__ == "__main__":
