@@ -120,6 +120,8 @@ constexpr std::string_view kWrongMeta[] = {
     "aten::nonzero_static",    "aten::_native_batch_norm_legit",
     "aten::native_batch_norm", "aten::_batch_norm_with_update",
     "aten::native_layer_norm", "aten::log_sigmoid_forward",
+    "aten::_fft_r2c",          "aten::_fft_c2c",
+    "aten::_fft_c2r",
 };
 
 /// The real kernel's answer for zeros in the place of the arguments.

@@ -192,6 +192,20 @@ ir::Value* unapply(Recorder& recorder, View& view, ir::Value* value) {
   BRAZE_CHECK(false, "a view without a step");
 }
 
+/// Whether a view between this one and its memory repeats elements.
+bool is_expanded(const View& view) {
+  for (const View* v = &view; v->parent && v->step.kind != Kind::window; v = v->parent.get())
+    if (v->step.kind == Kind::expand && v->type->numel() != v->parent->type->numel()) return true;
+  return false;
+}
+
+/// Whether the view itself does.
+bool repeats(const View& view) {
+  for (size_t k = 0; k < view.type->sizes.size(); ++k)
+    if (view.type->sizes[k] > 1 && view.type->strides[k] == 0) return true;
+  return false;
+}
+
 }  // namespace
 
 c10::Storage make_empty_storage(int64_t bytes, c10::Device device) {
@@ -240,7 +254,9 @@ void write(Recorder& recorder, View& view, ir::Value* value) {
     view.version = ++memory.version;
     return;
   }
-  if (view.step.kind == Kind::window)
+  // One row of an expanded tensor does not overlap itself, though the view that it was taken from does.
+  const bool row = is_expanded(view) && !repeats(view) && dense_order(*memory.base->type);
+  if (view.step.kind == Kind::window || row)
     write_window(recorder, view, value);
   else
     write(recorder, *view.parent, unapply(recorder, view, value));

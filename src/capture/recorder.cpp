@@ -194,6 +194,12 @@ bool Recorder::deliver(Call& call) {
   }
   const bool in_place = entry.mode == OpEntry::Mode::in_place;
   const size_t first = in_place ? 0 : entry.arguments - entry.outs;
+  // An out= tensor of another dtype is refused by some operators, and decides in what others compute: ATen knows.
+  for (size_t k = 0; k < call.results.size() && !in_place; ++k) {
+    const at::Tensor& target = call.arguments[first + k].toTensor();
+    const ir::Value* value = call.results[k].value;
+    if (value && target.defined() && to_scalar_type(value->type->dtype) != target.scalar_type()) return false;
+  }
   for (size_t k = 0; k < call.results.size(); ++k) {
     Call::Result& result = call.results[k];
     const at::Tensor& target = call.arguments[first + k].toTensor();

@@ -1,5 +1,6 @@
 // Activation functions. gelu and silu stay whole for pattern passes; the others are written out.
 #include <cmath>
+#include <limits>
 
 #include "capture/pointwise.h"
 
@@ -106,6 +107,9 @@ bool hardshrink(Call& call, const RuleRow&) {
 
 /// Towards 0 by lambda; what is nearer becomes x * 0, which keeps signs and NaN.
 bool softshrink(Call& call, const RuleRow&) {
+  // Eager refuses a lambda below 0 or beyond the dtype's largest number, which is at least this.
+  const double limit = call.real(1);
+  if (!(limit >= 0 && limit <= std::numeric_limits<c10::Half>::max())) return false;
   return activation(call, [&](Pointwise& p, ir::Value* x) {
     ir::Value* lambda = p.number(call.real(1));
     ir::Value* below = p.where(p.test(Op::lt, x, p.number(-call.real(1))), p.op(Op::add, x, lambda),

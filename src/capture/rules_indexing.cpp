@@ -1,4 +1,7 @@
 // Reading by index tensors.
+#include <ATen/ExpandUtils.h>
+#include <ATen/TensorUtils.h>
+
 #include <algorithm>
 
 #include "capture/arithmetic.h"
@@ -111,19 +114,17 @@ bool index(Call& call, const RuleRow&) {
   std::vector<Sizes> shapes(2 * indices.size());
   std::vector<Layout> layouts{{sizes, strides}};
   for (size_t k = 0; k < indices.size(); ++k) {
-    // Each index is expanded to the joined shape, and has strides of 0 elsewhere.
+    // Each index is expanded to the joined shape, and then viewed with dimensions of size 1 around it: their
+    // strides count where self has a dimension of size 1 too.
     Sizes &shape = shapes[2 * k], &steps = shapes[2 * k + 1];
-    shape.assign(first, 1);
-    steps.assign(first, 0);
     const Operand& one = indices[k];
-    const size_t missing = joined.size() - one.sizes.size();
-    for (size_t j = 0; j < joined.size(); ++j) {
-      const bool expanded = j < missing || (one.sizes[j - missing] == 1 && joined[j] != 1);
-      shape.push_back(joined[j]);
-      steps.push_back(expanded ? 0 : one.strides[j - missing]);
-    }
+    const auto expanded = at::inferExpandGeometry_dimvector(one.sizes, one.strides, joined);
+    shape.assign(first, 1);
+    shape.append(joined.begin(), joined.end());
     shape.append(after, 1);
-    steps.append(after, 0);
+    const auto viewed = at::detail::computeStride(joined, expanded.strides, c10::IntArrayRef(shape));
+    if (!viewed) return false;
+    steps.assign(viewed->begin(), viewed->end());
     layouts.push_back({shape, steps});
     values.push_back(one.value);
   }

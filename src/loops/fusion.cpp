@@ -171,8 +171,11 @@ class Extension {
     Label label;
     std::vector<std::pair<bool, Label>> operands;  // (computed here, label)
     for (size_t k = 0; k < node->operands.size(); ++k) {
-      const bool here = !facts_.is_free(node->operands[k]) && member_label(node->operands[k], label, bad);
-      if (bad || (here && (random >> k & 1))) return false;
+      // What is read at any place comes from memory, even if recomputing it would be free.
+      const bool anywhere = (random >> k & 1) != 0;
+      const bool here =
+          (anywhere || !facts_.is_free(node->operands[k])) && member_label(node->operands[k], label, bad);
+      if (bad || (here && anywhere)) return false;
       operands.push_back({here, here ? label : Label{}});
     }
     AxisSpace& space = group_.space;

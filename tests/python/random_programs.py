@@ -328,7 +328,7 @@ def _layer_norm(m: Maker) -> str:
     dtype = m.values[x].dtype
     weights = m.names(lambda v: v.dtype == dtype and tuple(v.shape) == (size,))
     weight = m.random.choice([*weights, "None"])
-    return f"F.layer_norm({x}, ({size},), {weight}, {m.random.choice([*weights, 'None'])})"
+    return f"F.layer_norm({x}.clamp(-1e4, 1e4), ({size},), {weight}, {m.random.choice([*weights, 'None'])})"
 
 
 def _matmul(m: Maker) -> str:
@@ -393,6 +393,24 @@ def overlaps_itself(tensor: torch.Tensor) -> bool:
     return False
 
 
+def overlap_partly(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether what is read may have been written before: then the result depends on the order of eager's loop."""
+
+    def places(tensor: torch.Tensor) -> set[int]:
+        count = tensor.untyped_storage().nbytes() // tensor.element_size()
+        return set(
+            torch.arange(count)
+            .as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
+            .flatten()
+            .tolist()
+        )
+
+    if one.untyped_storage()._cdata != other.untyped_storage()._cdata or not one.numel() or not other.numel():
+        return False
+    same = (one.shape, one.stride(), one.storage_offset()) == (other.shape, other.stride(), other.storage_offset())
+    return not same and bool(places(one) & places(other))
+
+
 def in_place(function: str, operand: Callable[[Maker], str]) -> Callable[[Maker], str]:
     def form(m: Maker) -> str:
         x = operand(m)
@@ -407,6 +425,8 @@ def in_place(function: str, operand: Callable[[Maker], str]) -> Callable[[Maker]
             return joined and v.dtype == mine.dtype
 
         y = m.pick(fits) if "{1}" in function else ""
+        if y and overlap_partly(mine, m.values[y]):
+            raise LookupError
         return "!" + function.format(x, y, m.number())
 
     return form
@@ -416,6 +436,8 @@ def _out(m: Maker) -> str:
     x = m.numeric()
     mine = m.values[x]
     y = m.pick(lambda v: v.dtype == mine.dtype and v.shape == mine.shape and not overlaps_itself(v))
+    if overlap_partly(mine, m.values[y]):
+        raise LookupError
     return f"!torch.mul({x}, 2, out={y})"
 
 
@@ -425,7 +447,8 @@ def _assign(m: Maker) -> str:
     if "None" in place:
         raise LookupError
     target = m.values[place.split("[")[0]]
-    shape = eval(place, {**m.values}).shape
+    written = eval(place, {**m.values})
+    shape = written.shape
     if overlaps_itself(target):
         raise LookupError
     try:
@@ -433,6 +456,8 @@ def _assign(m: Maker) -> str:
     except LookupError:
         y = m.random.choice([m.number(), x]) if target.dtype != torch.bool else "True"
     if y in m.values and m.values[y].is_floating_point() and not target.is_floating_point():
+        raise LookupError
+    if y in m.values and overlap_partly(written, m.values[y]):
         raise LookupError
     if y not in m.values and not target.is_floating_point() and target.dtype != torch.bool:
         y = "1"
@@ -486,7 +511,8 @@ FORMS: list[tuple[Callable[[Maker], str], bool]] = [
     *[(unary(f"torch.{f}({{}})", Maker.floating), False) for f in ("neg", "abs", "relu", "positive")],
     *[(unary(f"torch.{f}({{}})", Maker.exact), False)
       for f in ("floor", "ceil", "trunc", "round", "sign", "sqrt", "reciprocal", "isnan", "isinf", "logical_not", "frac",
-                "isfinite", "signbit", "nan_to_num")],
+                "isfinite", "nan_to_num")],
+    (unary("torch.signbit({}.nan_to_num(1))", Maker.exact), False),  # NaN has whatever sign the instruction gives it
     *[(unary(f"torch.{f}({{}})", Maker.exact), True)
       for f in ("log", "log1p", "log2", "rsqrt", "exp", "expm1", "exp2", "tan", "asin", "log10")],
     *[(unary(f, Maker.floating), True)
