@@ -33,9 +33,29 @@ bool join(Call& call, std::span<const Operand> parts, std::span<ir::Value* const
   return call.give(call.graph().create(Op::cat, {converted.data(), converted.size()}, attrs, {&type, 1})->result());
 }
 
+/// As at::assert_no_overlap.
+void check_no_overlap(Call& call, const at::Tensor& read, const at::Tensor& written) {
+  if (!written.defined()) return;
+  const ViewPtr one = call.recorder.view_of(read), other = call.recorder.view_of(written);
+  const auto end = [](const View& view) {
+    return view.offset + extent(to_ref(view.type->sizes), to_ref(view.type->strides));
+  };
+  const auto dense = [](const View& view) {
+    return is_dense(to_ref(view.type->sizes), to_ref(view.type->strides));
+  };
+  TORCH_CHECK(
+      one->memory != other->memory || !dense(*one) || !dense(*other) || one->offset >= end(*other) ||
+          other->offset >= end(*one),
+      "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
+      "memory location. Please clone() the tensor before performing the operation.");
+}
+
 bool cat(Call& call, const RuleRow&) {
   auto parts = operands(call, 0);
   if (!parts) return false;
+  if (call.entry.mode == OpEntry::Mode::out)
+    for (const at::Tensor& part : call.arg(0).toTensorVector())
+      check_no_overlap(call, part, call.arg(2).toTensor());
   // Empty one-dimensional tensors are skipped whatever the others' shape: kept from older times. Their dtype
   // counts.
   const auto skipped = [](const Operand& part) { return part.sizes.size() == 1 && part.sizes[0] == 0; };

@@ -94,7 +94,11 @@ KernelDraft build_copy(const Window& from, const Window& to, const LoweringOptio
     value = graph.scalar(type.dtype, source->def->number_attr("value"), type.device);
     value = graph.create(ir::Op::expand, {value}, {}, shape);
   } else if (source->def->op == ir::Op::iota) {
-    value = graph.create(ir::Op::iota, {}, {}, shape);
+    // The window itself says which of the numbers it shows.
+    value = graph.create(ir::Op::iota, {}, {}, graph.type(type.dtype, type.device, type.sizes, type.strides));
+    const int64_t origin[] = {from.offset};
+    value = graph.create(ir::Op::index_map, {value},
+                         {{"origin", std::span(origin)}, {"map", std::span<const int64_t>(from.strides)}}, shape);
   } else {
     value = graph.add_input("from", graph.type(type.dtype, type.device, from.sizes, from.strides),
                             ir::InputKind::argument);

@@ -50,6 +50,40 @@ CASES = {
     "logsigmoid is row-major": (lambda x: torch.nn.functional.logsigmoid(x), [torch.randn(3, 4).t()]),
     "a size": (lambda x: (torch.broadcast_shapes((2, 1), (3,)), x.shape), [torch.randn(2)]),
     "an unknown gelu": (lambda x: torch.nn.functional.gelu(x, approximate="cubic"), [torch.randn(3)]),
+    "a number written to a strided row": (lambda x: x[::2, 0].fill_(1), [torch.randn(2, 1).half()]),
+    "strides of an index beside a dimension of 1": (
+        lambda x, i: x[(i % 4).long()],
+        [torch.randn(4, 7, 1), torch.ones(33, 4).long().t()],
+    ),
+    "strides of a Fourier transform": (lambda x: torch.fft.rfftn(x), [torch.randn(5, 6, 7)]),
+    "strides of a transform of two dimensions": (lambda x: torch.fft.hfft2(x, dim=(0, -1)), [torch.randn(5, 6, 7)]),
+    "a row of an expanded tensor, written": (
+        lambda x: (y := torch.exp(x), y.expand(2, 3, 4)[0::2, 1:].clamp_(-1, 1)),
+        [torch.randn(3, 4)],
+    ),
+    "an expanded tensor, written": (
+        lambda x: torch.exp(x).expand(2, 3, 4)[0:, 1:].clamp_(-1, 1),
+        [torch.randn(3, 4)],
+    ),
+    "a negative lambda": (lambda x: torch.nn.functional.softshrink(x, -0.5), [torch.randn(3)]),
+    "out= of another dtype": (lambda x: torch.sum(x, 0, out=torch.zeros(4).double()), [torch.randn(3, 4)]),
+    "out= of a dtype that is refused": (
+        lambda x: torch.aminmax(x, dim=0, out=(torch.zeros(4), torch.zeros(4).double())),
+        [torch.randn(3, 4)],
+    ),
+    "cat into one of its parts": (
+        lambda x, y: torch.cat([x, y[:0]], out=x),
+        [torch.randn(3, 2), torch.randn(3, 2)],
+    ),
+    "cat into a part of a part": (lambda x: torch.cat([x[:1], x[1:2]], out=x[:2]), [torch.randn(3, 2)]),
+    "rows of an arange, joined": (
+        lambda x: torch.stack([torch.arange(11), torch.arange(11).flip(0)], 0) + x,
+        [torch.tensor(True)],
+    ),
+    "a part of an arange": (
+        lambda x: torch.cat([torch.arange(9).view(3, 3).t()[1:], x]),
+        [torch.ones(2, 3).long()],
+    ),
     "a wrong embedding": (lambda x: torch.nn.functional.embedding(torch.tensor([0]), x), [torch.randn(3, 2, 2)]),
 }
 
