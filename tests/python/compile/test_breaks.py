@@ -292,6 +292,21 @@ def test_starred_and_keyword_arguments():
         same(fast(X, *range(n), scale=2, shift=n), call(X, n))
 
 
+def test_displays_begun_before_a_break():
+    def g(*numbers, **names):
+        return sum(numbers) + sum(names.values())
+
+    def f(x):
+        given, names = [1, 2], {"c": 3}
+        call = g(*given, *[int(x.sum() * 0)], a=int(x.sum() * 0), **names, **{"d": len(given)})
+        items = [*given, int(x.sum() * 0), *given]
+        both = {**names, "n": int(x.sum() * 0), **names}
+        loop = [y.sum() * 0 if int(y.sum() * 0) else y + 1 for y in (x, x * 2)]
+        return x * call, items, both, loop, {n + int(x.sum() * 0) for n in given}
+
+    check(f, (X,))
+
+
 def test_fullgraph_refuses():
     fast = C.CompiledFunction(lambda x: print("no") or x + 1, {"fullgraph": True})
     with pytest.raises(RuntimeError, match="print"):

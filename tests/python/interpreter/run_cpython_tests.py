@@ -1,10 +1,10 @@
-"""Runs modules of CPython's own tests, each test method natively or through braze's evaluator.
+"""Runs modules of CPython's own tests, each test method natively, through braze's evaluator, or compiled.
 
-    python run_cpython_tests.py EXTENSION native|braze MODULE...
+    python run_cpython_tests.py EXTENSION native|braze|compiled MODULE...
 
 EXTENSION is the module that has `interpret` and `interpreter_statistics`. Prints one JSON object a module:
 "outcomes" (test id -> "ok", "skipped", or the last line of the error) and "statistics". Only the methods run
-through the evaluator: loading of modules, setUp and tearDown are native.
+through braze: loading of modules, setUp and tearDown are native.
 """
 
 import importlib
@@ -70,12 +70,13 @@ def since(before: dict, after: dict) -> dict:
 def main() -> None:
     extension, mode, *names = sys.argv[1:]
     interpreter = importlib.import_module(extension)
-    if mode == "braze":
-
-        def through_braze(self, method) -> None:
-            interpreter.interpret(method)
-
-        unittest.TestCase._callTestMethod = through_braze
+    calls = {
+        "native": lambda method: method(),
+        "braze": lambda method: interpreter.interpret(method),
+        "compiled": lambda method: interpreter.CompiledFunction(method)(),
+    }
+    call = calls[mode]
+    unittest.TestCase._callTestMethod = lambda self, method: call(method) and None
     for name in names:
         print(json.dumps(run(name, interpreter)), flush=True)
 

@@ -119,15 +119,25 @@ bool Watcher::Looks::map_display(Watcher& w, Activation& a, int arg) {
   return w.allow_made_result();
 }
 
-bool Watcher::Looks::adds_to_set(Watcher& w, Activation& a, int) {
-  return guards::is_scalar(a.peek(1)) || w.abandon("a set of objects");
+/// What displays and comprehensions are built in: it may have been begun before the run.
+bool Watcher::Looks::grows(Watcher& w, PyObject* container) {
+  return w.values_.is_made(container) || w.abandon("a container that is being built grows", container);
 }
 
-bool Watcher::Looks::adds_to_map(Watcher& w, Activation& a, int) {
-  return guards::is_scalar(a.peek(2)) || w.abandon("a key that is no scalar");
+bool Watcher::Looks::adds_to_list(Watcher& w, Activation& a, int arg) {
+  return grows(w, a.peek(arg + 1));
 }
 
-bool Watcher::Looks::extends(Watcher& w, Activation& a, int) {
+bool Watcher::Looks::adds_to_set(Watcher& w, Activation& a, int arg) {
+  return grows(w, a.peek(arg + 1)) && (guards::is_scalar(a.peek(1)) || w.abandon("a set of objects"));
+}
+
+bool Watcher::Looks::adds_to_map(Watcher& w, Activation& a, int arg) {
+  return grows(w, a.peek(arg + 2)) && (guards::is_scalar(a.peek(2)) || w.abandon("a key that is no scalar"));
+}
+
+bool Watcher::Looks::extends(Watcher& w, Activation& a, int arg) {
+  if (!grows(w, a.peek(arg + 1))) return false;
   PyObject* source = a.peek(1);
   if (!is_builtin_container(source) || PyAnySet_CheckExact(source)) return w.iterate(source);
   return (w.values_.is_known(source) && w.values_.open(source)) ||

@@ -38,6 +38,8 @@ struct Watcher::Looks {
   // ---- containers
   static bool set_display(Watcher&, Activation&, int);
   static bool map_display(Watcher&, Activation&, int);
+  static bool grows(Watcher&, PyObject*);
+  static bool adds_to_list(Watcher&, Activation&, int);
   static bool adds_to_set(Watcher&, Activation&, int);
   static bool adds_to_map(Watcher&, Activation&, int);
   static bool extends(Watcher&, Activation&, int);
