@@ -36,6 +36,20 @@ def make_counter(value):
         value = new
     return get, put
 def helper(a, b=2, *, c=1): return a * b + c
+def noisy(value):
+    print("noisy", end=" ")
+    log.append(value)
+    return value
+def stepper(x, by):
+    y = x * 2 + by
+    noisy(by)
+    for item in items:
+        y = y - item
+        if item == 2: print("two", end=" ")
+    try:
+        return y + number
+    finally:
+        noisy(number)
 get, put = make_counter(1)
 number = 1
 config = {"a": 1, "b": [1, 2], "c": {"d": 3}}
@@ -104,6 +118,19 @@ STATEMENTS = [
     "r = r + torch.tensor([({s}), 1.0, 2.0, ({s2})])",
     "r = torch.where(r > ({s}), r, ({t}))",
 ]
+# What ends a graph: what follows is another stretch.
+BREAKS = [
+    "print(end='')",
+    "out.append(len(r.tolist()))",
+    "r = r + noisy(({s}))",
+    "r = stepper(r, ({s}))",
+    "if bool((r == r).all()): r = r + ({s})",
+    "for i in items:\n        r = r + i\n        print(i, end=' ')",
+    "with torch.no_grad():\n        r = r * 2\n        print(end='')\n        r = r + ({s})",
+    "try:\n        r = r + 1\n        noisy(1 / ({s}))\n    except ZeroDivisionError: r = r * 2",
+    "late = lambda v: v + ({s}) * r\n    print(end='')\n    r = late(r)",
+    "keep = [r, {{'r': r}}]\n    noisy(2)\n    r = keep[0] + keep[1]['r']",
+]
 EFFECTS = [
     "log.append(({s}))",
     "state['calls'] = ({s})",
@@ -169,10 +196,12 @@ CHANGES = [
 ]
 
 
-def source_of(rng, effects):
+def source_of(rng, effects, breaks):
     lines = []
     for _ in range(rng.randrange(1, 6)):
         line = rng.choice(EFFECTS if effects and rng.random() < 0.3 else STATEMENTS)
+        if breaks and rng.random() < 0.4:
+            line = rng.choice(BREAKS)
         lines.append(line.format(s=rng.choice(SCALARS), s2=rng.choice(SCALARS), t=rng.choice(TENSORS)))
     body = "\n    ".join(lines)
     return f"{WORLD}\ndef f(x, k=1):\n    r, out = x, []\n    {body}\n    return r, out\n"
@@ -197,7 +226,7 @@ def watched(world):
 def run_world(seed, compile, calls=8) -> tuple[list[Seen], list[str]]:
     """All that is seen of one random program, and what was done, for messages."""
     rng = random.Random(seed)
-    source = source_of(rng, effects=seed % 3 == 0)
+    source = source_of(rng, effects=seed % 3 == 0, breaks=seed % 2 == 0)
     world, story = module(source), [source.partition(WORLD)[2]]
     compiled = compile(world.f)
     seen = []
