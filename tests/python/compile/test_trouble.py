@@ -1,0 +1,193 @@
+"""Threads, forks, many recompiles, recursion: compiled functions where programs get into trouble."""
+
+import gc
+import os
+import resource
+import sys
+import threading
+
+import pytest
+import torch
+from test_compile import compiled, same
+from torch import nn
+
+from braze._load import C
+
+pytestmark = pytest.mark.skipif(not hasattr(C, "CompiledFunction"), reason="no evaluator for this Python")
+X = torch.randn(4, 5)
+
+
+@pytest.fixture(autouse=True)
+def no_grad():
+    with torch.no_grad():
+        yield
+
+
+def resident() -> int:
+    """Bytes of this process in memory now."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()
+
+
+def broken(x):
+    y = torch.tanh(x) * 2
+    int(y.sum())
+    return y + 1
+
+
+def test_recompiles_and_resets_do_not_grow_memory():
+    fast = compiled(broken)
+    xs = [torch.randn(n, 3) for n in range(1, 5)]
+
+    def turn(count):
+        for _ in range(count):
+            for x in xs:
+                fast(x)
+            fast.reset()
+        gc.collect()
+
+    turn(60)
+    before = resident()
+    turn(240)
+    assert resident() - before < 6 << 20
+
+
+def test_a_child_process_goes_on():
+    fast = compiled(broken)
+    same(fast(X), broken(X))
+    child = os.fork()
+    if child == 0:
+        good = torch.equal(fast(X), fast(X)) and torch.allclose(fast(X[:2]), broken(X[:2]))
+        os._exit(0 if good else 1)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+
+
+def test_other_threads_see_ordinary_tensors():
+    model = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 2)).eval()
+    expected = model(X)
+    fast = compiled(model)
+    stop, seen = threading.Event(), []
+
+    def use_the_model():
+        with torch.no_grad():
+            while not stop.is_set():
+                out = model(X)
+                if not torch.allclose(out, expected):
+                    seen.append(out)
+                if any(not p.is_leaf or p.data_ptr() == 0 for p in model.parameters()):
+                    seen.append("a parameter changed")
+
+    other = threading.Thread(target=use_the_model)
+    other.start()
+    for _ in range(25):
+        same(fast(X), expected)
+        fast.reset()
+    stop.set()
+    other.join()
+    assert not seen
+
+
+def test_several_threads_compile_one_function():
+    fast = compiled(broken)
+    wrong = []
+    start = threading.Barrier(4)
+
+    def work(k):
+        start.wait()
+        with torch.no_grad():
+            for n in range(1, 20):
+                x = torch.full((n % 4 + 1, k), 0.5)
+                if not torch.allclose(fast(x), broken(x)):
+                    wrong.append((k, n))
+                if n % 7 == 0:
+                    fast.reset()
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(1, 5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_recursion_with_breaks():
+    def down(x, n):
+        y = x + 1
+        print(end="")
+        return down(y * 2, n - 1) if n else y
+
+    fast = compiled(down)
+    for n in (0, 5, 30):
+        same(fast(X, n), down(X, n))
+
+    def endless(x):
+        y = x + 1
+        print(end="")
+        return endless(y)
+
+    fast = compiled(endless)
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(300)
+    try:
+        for _ in range(2):
+            with pytest.raises(RecursionError):
+                fast(X)
+    finally:
+        sys.setrecursionlimit(limit)
+    same(compiled(broken)(X), broken(X))
+
+
+def test_generators_and_comprehensions_around_breaks():
+    def pieces(x):
+        for row in x:
+            yield row * 2
+            print(end="")
+
+    def f(x):
+        total = x[0] * 0
+        for piece in pieces(x):
+            total = total + piece
+        return total, [float(p.numel()) for p in pieces(x + 1)]
+
+    fast = compiled(f)
+    for _ in range(4):
+        same(fast(X), f(X))
+
+
+def test_signals_reach_the_user():
+    import signal
+
+    class Alarm(Exception):
+        pass
+
+    def ring(*_):
+        raise Alarm
+
+    def f(x):
+        y = x + 1
+        while True:
+            int(y.sum())
+
+    fast = compiled(f)
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    try:
+        with pytest.raises(Alarm):
+            fast(X)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_calls_within_calls():
+    inner = compiled(lambda x: torch.relu(x) * 2)
+
+    def f(x):
+        y = inner(x + 1)
+        print(end="")
+        return inner(y) - 1
+
+    fast = compiled(f)
+    for _ in range(4):
+        same(fast(X), torch.relu(torch.relu(X + 1) * 2) * 2 - 1)
