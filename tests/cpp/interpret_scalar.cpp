@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "interpret.h"
+#include "scalar_math.h"
 #include "support/error.h"
 
 namespace braze::loops::oracle {
@@ -91,62 +92,16 @@ double floor_divide(double x, double y) {
 
 double evaluate_floating(Op op, DType type, double x, double y) {
   switch (op) {
-    case Op::neg: return -x;
-    case Op::abs: return std::fabs(x);
-    case Op::sign: return (x > 0) - (x < 0);
-    case Op::exp: return std::exp(x);
-    case Op::exp2: return std::exp2(x);
-    case Op::expm1: return std::expm1(x);
-    case Op::log: return std::log(x);
-    case Op::log2: return std::log2(x);
-    case Op::log10: return std::log10(x);
-    case Op::log1p: return std::log1p(x);
-    case Op::sqrt: return std::sqrt(x);
-    case Op::rsqrt: return 1 / std::sqrt(x);
-    case Op::reciprocal: return 1 / x;
-    case Op::sin: return std::sin(x);
-    case Op::cos: return std::cos(x);
-    case Op::tan: return std::tan(x);
-    case Op::tanh: return std::tanh(x);
-    case Op::erf: return std::erf(x);
-    case Op::asin: return std::asin(x);
-    case Op::acos: return std::acos(x);
-    case Op::atan: return std::atan(x);
-    case Op::sinh: return std::sinh(x);
-    case Op::cosh: return std::cosh(x);
-    case Op::asinh: return std::asinh(x);
-    case Op::acosh: return std::acosh(x);
-    case Op::atanh: return std::atanh(x);
-    case Op::erfc: return std::erfc(x);
-    case Op::lgamma: return std::lgamma(x);
-    case Op::sigmoid: return 1 / (1 + std::exp(-x));
-    case Op::relu: return x < 0 ? 0 : x;
-    case Op::floor: return std::floor(x);
-    case Op::ceil: return std::ceil(x);
-    case Op::round: return std::nearbyint(x);
-    case Op::trunc: return std::trunc(x);
-    case Op::add: return x + y;
-    case Op::sub: return x - y;
-    case Op::mul: return x * y;
-    case Op::div: return x / y;
     case Op::floor_div: return type == DType::f32 ? floor_divide<float>(x, y) : floor_divide<double>(x, y);
     case Op::trunc_div: return std::trunc(round_to(x / y, type));
-    case Op::remainder: {
-      const double rest = std::fmod(x, y);
-      return rest != 0 && (y < 0) != (rest < 0) ? rest + y : rest;
-    }
-    case Op::fmod: return std::fmod(x, y);
-    case Op::pow: return std::pow(x, y);
     case Op::nextafter:
       return type == DType::f32 ? std::nextafter(static_cast<float>(x), static_cast<float>(y))
                                 : std::nextafter(x, y);
-    case Op::copysign: return std::copysign(x, y);
-    case Op::hypot: return std::hypot(x, y);
-    case Op::maximum: return std::isnan(x) || std::isnan(y) ? std::nan("") : std::max(x, y);
-    case Op::minimum: return std::isnan(x) || std::isnan(y) ? std::nan("") : std::min(x, y);
-    case Op::atan2: return std::atan2(x, y);
-    default: BRAZE_CHECK(false, ir::info(op).name, " is not for floating types");
+    default: break;
   }
+  const std::optional<double> result = test::real_math(op, x, y);
+  BRAZE_CHECK(result, ir::info(op).name, " is not for floating types");
+  return *result;
 }
 
 /// Wraps at 2**64; negative exponents as ATen: 0 but for bases 1 and -1.
@@ -195,18 +150,6 @@ int64_t evaluate_integral(Op op, DType type, int64_t x, int64_t y) {
     case Op::shift_left: return y < 0 || y >= bits ? 0 : static_cast<int64_t>(u << y);
     case Op::shift_right: return x >> (y < 0 || y >= bits ? (type == DType::u8 ? bits : bits - 1) : y);
     default: BRAZE_CHECK(false, ir::info(op).name, " is not for integers");
-  }
-}
-
-template <typename T>
-bool compare(Op op, T x, T y) {
-  switch (op) {
-    case Op::eq: return x == y;
-    case Op::ne: return x != y;
-    case Op::lt: return x < y;
-    case Op::le: return x <= y;
-    case Op::gt: return x > y;
-    default: return x >= y;
   }
 }
 
@@ -263,7 +206,8 @@ Number evaluate(Op op, DType type, const std::array<Number, 3>& operands) {
       if (op == Op::signbit) return Number::of_int(floating ? std::signbit(x.f) : x.i < 0);
       if (!floating) return Number::of_int(0);
       return Number::of_int(op == Op::isnan ? std::isnan(x.f) : std::isinf(x.f));
-    case ir::OpKind::Compare: return Number::of_int(floating ? compare(op, x.f, y.f) : compare(op, x.i, y.i));
+    case ir::OpKind::Compare:
+      return Number::of_int(*(floating ? test::comparison(op, x.f, y.f) : test::comparison(op, x.i, y.i)));
     case ir::OpKind::Ternary: return x.i ? y : z;
     default: break;
   }

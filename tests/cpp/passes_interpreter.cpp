@@ -13,6 +13,7 @@
 #include "graph_interpreter.h"
 #include "ir/shapes.h"
 #include "ir/text.h"
+#include "scalar_math.h"
 #include "support/error.h"
 
 namespace braze::test {
@@ -70,14 +71,6 @@ void for_each_position(std::span<const int64_t> sizes, Body&& body) {
   }
 }
 
-double floor_mod(double x, double y) {
-  return x - y * std::floor(x / y);
-}
-
-double sign(double x) {
-  return std::isnan(x) ? x : (x > 0) - (x < 0);
-}
-
 /// One element of an elementwise op; `f32` says that floating arithmetic is rounded to float by the caller.
 double element(const Node& node, std::span<const double> v) {
   const double x = v[0], y = v.back();
@@ -85,68 +78,26 @@ double element(const Node& node, std::span<const double> v) {
   const auto i = [](double value) { return static_cast<int64_t>(value); };
   switch (node.op) {
     case Op::cast: return x;
-    case Op::neg: return -x;
-    case Op::abs: return std::fabs(x);
-    case Op::sign: return sign(x);
-    case Op::exp: return std::exp(x);
-    case Op::expm1: return std::expm1(x);
-    case Op::log: return std::log(x);
-    case Op::log1p: return std::log1p(x);
-    case Op::sqrt: return std::sqrt(x);
-    case Op::rsqrt: return 1 / std::sqrt(x);
-    case Op::reciprocal: return 1 / x;
-    case Op::sin: return std::sin(x);
-    case Op::cos: return std::cos(x);
-    case Op::tanh: return std::tanh(x);
-    case Op::erf: return std::erf(x);
-    case Op::asin: return std::asin(x);
-    case Op::acos: return std::acos(x);
-    case Op::atan: return std::atan(x);
-    case Op::sinh: return std::sinh(x);
-    case Op::cosh: return std::cosh(x);
-    case Op::asinh: return std::asinh(x);
-    case Op::acosh: return std::acosh(x);
-    case Op::atanh: return std::atanh(x);
-    case Op::erfc: return std::erfc(x);
-    case Op::lgamma: return std::lgamma(x);
-    case Op::sigmoid: return 1 / (1 + std::exp(-x));
-    case Op::relu: return x < 0 ? 0 : x;
-    case Op::floor: return std::floor(x);
-    case Op::ceil: return std::ceil(x);
-    case Op::round: return std::nearbyint(x);
-    case Op::trunc: return std::trunc(x);
     case Op::isnan: return std::isnan(x);
     case Op::isinf: return std::isinf(x);
     case Op::signbit: return std::signbit(x);
     case Op::logical_not: return x == 0;
     case Op::bitwise_not: return is_bool ? x == 0 : static_cast<double>(~i(x));
-    case Op::add: return is_bool ? (x != 0 || y != 0) : x + y;
-    case Op::sub: return x - y;
-    case Op::mul: return x * y;
-    case Op::div: return x / y;
     case Op::floor_div: return std::floor(x / y);
     case Op::trunc_div: return std::trunc(x / y);
-    case Op::remainder: return floor_mod(x, y);
-    case Op::fmod: return std::fmod(x, y);
-    case Op::pow: return std::pow(x, y);
-    case Op::copysign: return std::copysign(x, y);
-    case Op::hypot: return std::hypot(x, y);
-    case Op::maximum: return std::isnan(x) || x > y ? x : y;
-    case Op::minimum: return std::isnan(x) || x < y ? x : y;
-    case Op::eq: return x == y;
-    case Op::ne: return x != y;
-    case Op::lt: return x < y;
-    case Op::le: return x <= y;
-    case Op::gt: return x > y;
-    case Op::ge: return x >= y;
     case Op::bitwise_and: return static_cast<double>(i(x) & i(y));
     case Op::bitwise_or: return static_cast<double>(i(x) | i(y));
     case Op::bitwise_xor: return static_cast<double>(i(x) ^ i(y));
     case Op::shift_left: return static_cast<double>(i(x) << i(y));
     case Op::shift_right: return static_cast<double>(i(x) >> i(y));
     case Op::where: return v[0] != 0 ? v[1] : v[2];
-    default: BRAZE_CHECK(false, "not interpreted: ", info(node.op).name);
+    default: break;
   }
+  if (is_bool && node.op == Op::add) return x != 0 || y != 0;
+  if (const std::optional<bool> result = comparison(node.op, x, y)) return *result;
+  const std::optional<double> result = real_math(node.op, x, y);
+  BRAZE_CHECK(result, "not interpreted: ", info(node.op).name);
+  return *result;
 }
 
 class Interpreter {
