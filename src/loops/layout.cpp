@@ -227,6 +227,12 @@ Layouts::Layouts(const ir::Graph& graph) : strides_(graph.value_limit()) {
   });
 }
 
+const std::vector<Demand>& Layouts::demands(const Node& call) {
+  const auto [at, added] = demands_.try_emplace(&call);
+  if (added) at->second = demands_of(call);
+  return at->second;
+}
+
 namespace {
 
 class Assignment {
@@ -242,7 +248,7 @@ class Assignment {
     find_free();
     ir::for_each_node(graph_, [&](const Node* node) {
       if (ir::info(node->op).kind != OpKind::Library) return;
-      const std::vector<Demand> demands = demands_of(*node);
+      const std::vector<Demand>& demands = layouts_.demands(*node);
       for (size_t k = 0; k < demands.size(); ++k) vote(node->operands[k], demands[k]);
     });
     for (const Value* output : graph_.outputs()) vote_for_own(output, output_worth);

@@ -20,6 +20,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "ir/graph.h"
@@ -59,9 +60,12 @@ class Layouts {
   explicit Layouts(const ir::Graph& graph);
   const std::vector<int64_t>& of(const ir::Value* value) const { return strides_[value->id]; }
   void set(const ir::Value* value, std::vector<int64_t> strides) { strides_[value->id] = std::move(strides); }
+  /// demands_of() a library call, worked out once.
+  const std::vector<LayoutDemand>& demands(const ir::Node& call);
 
  private:
   std::vector<std::vector<int64_t>> strides_;
+  std::unordered_map<const ir::Node*, std::vector<LayoutDemand>> demands_;
 };
 
 /// Chooses for every value that braze's kernels store, or that a call writes into given memory, by weighing what

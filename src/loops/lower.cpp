@@ -33,7 +33,8 @@ class Lowering {
   Lowering(std::shared_ptr<const ir::Graph> graph, const LoweringOptions& options)
       : graph_(*graph),
         options_(options),
-        windows_(graph_, assign_layouts(graph_)),
+        layouts_(assign_layouts(graph_)),
+        windows_(graph_, layouts_),
         facts_(graph_, windows_),
         buffer_of_(graph_.value_limit(), -1) {
     plan_.graph = std::move(graph);
@@ -195,7 +196,7 @@ class Lowering {
     Step step;
     step.kind = Step::Kind::call;
     step.call.node = node;
-    const std::vector<LayoutDemand> demands = demands_of(*node);
+    const std::vector<LayoutDemand>& demands = layouts_.demands(*node);
     for (size_t k = 0; k < demands.size(); ++k)
       step.call.operands.push_back(operand(node->operands[k], demands[k]));
     for (const Value& result : node->results)
@@ -254,7 +255,8 @@ class Lowering {
 
   const ir::Graph& graph_;
   const LoweringOptions& options_;
-  Windows windows_;  ///< Over the strides that assign_layouts() chose.
+  Layouts layouts_;
+  Windows windows_;
   Facts facts_;
   Plan plan_;
   std::vector<int32_t> buffer_of_;  ///< Plan buffer of each base value.
