@@ -14,6 +14,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+import measure
+
 
 @dataclass(frozen=True)
 class Built:
@@ -201,10 +203,5 @@ CASES: dict[str, Case] = {
 
 def select(groups: tuple[str, ...], only: list[str] | None) -> list[Case]:
     """The cases of `groups`, or those of them whose name contains one of the words in `only`."""
-    chosen = [case for case in CASES.values() if case.group in groups]
-    if only:
-        chosen = [case for case in chosen if any(word in case.name for word in only)]
-        if not chosen:
-            names = ", ".join(case.name for case in CASES.values() if case.group in groups)
-            raise SystemExit(f"no case is named like {' or '.join(only)}; there are: {names}")
-    return chosen
+    names = [case.name for case in CASES.values() if case.group in groups]
+    return [CASES[name] for name in measure.named_like(names, only)]

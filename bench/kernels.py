@@ -151,11 +151,7 @@ def main() -> int:
     parser.add_argument("--budget", type=float, default=3.0, help="seconds for one kernel of one size (3)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args()
-    words = options.kernels or [""]
-    names = [name for name in KERNELS if any(word in name for word in words)]
-    if not names:
-        parser.error(f"no kernel is named like that; there are: {', '.join(KERNELS)}")
-
+    names = measure.named_like(KERNELS, options.kernels)
     console = Console(stderr=True)
     options.sizes = options.sizes or [bytes_of(text) for text in SIZES]
     request = {key: getattr(options, key) for key in ("sizes", "compare", "pairs", "budget")}

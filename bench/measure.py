@@ -9,12 +9,13 @@ import ctypes
 import gc
 import json
 import os
+import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,15 @@ LIBRARY_CALLS = frozenset(
 def other_calls(program: Any) -> list[str]:
     """The operators that a program leaves to ATen and that are not in LIBRARY_CALLS, sorted."""
     return sorted({s.name for s in program.steps if s.kind == "call" and s.name not in LIBRARY_CALLS})
+
+
+def named_like(names: Iterable[str], words: list[str] | None) -> list[str]:
+    """The names that contain one of the words, all if there are no words. Ends the program if that leaves none."""
+    everything = list(names)
+    chosen = [name for name in everything if not words or any(word in name for word in words)]
+    if not chosen:
+        raise SystemExit(f"nothing is named like {' or '.join(words or ())}; there are: {', '.join(everything)}")
+    return chosen
 
 
 def timed_ms(call: Callable[[], Any], repeats: int = 1) -> float:
@@ -92,12 +102,24 @@ def resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def child_processes() -> int:
-    """How many child processes there are now, plus one if any has come and gone (its memory peak is kept)."""
-    import resource
+class ChildProcesses:
+    """Counts child processes from now on: make it after importing torch, whose CUDA builds run ldconfig."""
 
-    alive = sum(len(path.read_text().split()) for path in Path("/proc/self/task").glob("*/children"))
-    return alive + (resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss > 0)
+    def __init__(self) -> None:
+        self.before, self.faults_before = self._alive(), self._faults()
+
+    def count(self) -> int:
+        """Those that are there now, plus one if any has come and gone."""
+        return len(self._alive() - self.before) + (self._faults() > self.faults_before)
+
+    @staticmethod
+    def _alive() -> set[str]:
+        return {pid for path in Path("/proc/self/task").glob("*/children") for pid in path.read_text().split()}
+
+    @staticmethod
+    def _faults() -> int:
+        """Page faults of all children that have ended: there is no process without any."""
+        return resource.getrusage(resource.RUSAGE_CHILDREN).ru_minflt
 
 
 def keep_freed_memory() -> None:

@@ -131,11 +131,7 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=30, help="interleaved samples of each side (30)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args()
-    words = options.only or [""]
-    names = [name for name in MODELS if any(word in name for word in words)]
-    if not names:
-        parser.error(f"no model is named like that; there are: {', '.join(MODELS)}")
-
+    names = measure.named_like(MODELS, options.only)
     console = Console(stderr=True)
     results: dict[str, Sides] = {}
     failed: list[str] = []

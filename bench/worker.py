@@ -25,6 +25,7 @@ def since_ms(start_ns: int) -> float:
 def cold_braze(built, eager_ms: float, facts: dict[str, Any]):
     import braze
 
+    children = measure.ChildProcesses()
     before = measure.resident_bytes()
     start = time.perf_counter_ns()
     program = braze.trace(built.fn, built.args, built.kwargs, check=False)
@@ -33,7 +34,7 @@ def cold_braze(built, eager_ms: float, facts: dict[str, Any]):
     program(*built.args, **built.kwargs)
     facts["first_run_ms"] = since_ms(traced)
     facts["cold_ms"] = facts["trace_ms"] + max(facts["first_run_ms"] - eager_ms, 0.0)
-    facts["children"] = measure.child_processes()
+    facts["children"] = children.count()
     facts["memory_bytes"] = measure.resident_bytes() - before
     facts["memory"] = program.memory()
     facts["phases_ms"] = {name: ns / 1e6 for name, ns in program.compile_times().items()}
@@ -47,12 +48,13 @@ def cold_braze(built, eager_ms: float, facts: dict[str, Any]):
 def cold_torch_compile(built, eager_ms: float, facts: dict[str, Any]):
     import torch
 
+    children = measure.ChildProcesses()
     before = measure.resident_bytes()
     start = time.perf_counter_ns()
     compiled = torch.compile(built.fn)
     compiled(*built.args, **built.kwargs)
     facts["cold_ms"] = since_ms(start) - eager_ms
-    facts["children"] = measure.child_processes()
+    facts["children"] = children.count()
     facts["memory_bytes"] = measure.resident_bytes() - before
     return compiled
 
