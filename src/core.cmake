@@ -47,3 +47,4 @@ target_link_options(braze_core PRIVATE
   -Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/exports.map)
 find_package(Threads REQUIRED)
 target_link_libraries(braze_core PRIVATE braze_llvm Threads::Threads)
+count_allocations(braze_core)

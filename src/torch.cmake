@@ -33,6 +33,7 @@ else()
   target_link_libraries(braze_torch PRIVATE gomp)
 endif()
 target_precompile_headers(braze_torch PRIVATE torch_pch.h)
+count_allocations(braze_torch)
 
 # The C++ face. The same headers as its users: include/ alone is public.
 file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/api/*.cpp)
@@ -46,6 +47,7 @@ Python_add_library(_C MODULE WITH_SOABI ${sources})
 target_include_directories(_C SYSTEM PRIVATE ${PYBIND11_INCLUDE})
 target_link_libraries(_C PRIVATE braze_torch ${TORCH_DIR}/lib/libtorch_python.so)
 target_precompile_headers(_C PRIVATE python_pch.h)
+count_allocations(_C)
 
 # The package is importable from the source tree: libraries go beside python/braze/__init__.py.
 set(BRAZE_PACKAGE_DIR ${CMAKE_SOURCE_DIR}/python/braze CACHE PATH "where the libraries go; another folder keeps two build trees apart")

@@ -14,7 +14,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ def milliseconds(call: Callable[[], Any]) -> float:
     return measure.timed_ms(call)
 
 
-def compiled(fn: Callable[..., Any], *args: Any, backend: str = "inductor") -> Callable[..., Any]:
+def compiled(fn: Callable[..., Any], *args: Any, backend: Any = "inductor") -> Callable[..., Any]:
     """fn after torch.compile and its first call."""
     import torch
 
@@ -50,6 +50,36 @@ def compiled(fn: Callable[..., Any], *args: Any, backend: str = "inductor") -> C
     with torch.no_grad():
         result(*args)
     return result
+
+
+def captured_graph(fn: Callable[..., Any], *args: Any) -> Any:
+    """The FX graph that torch.compile captures of fn; nothing is generated from it."""
+    graphs = []
+
+    def keep(module, inputs):
+        graphs.append(module.graph)
+        return module.forward
+
+    compiled(fn, *args, backend=keep)
+    return graphs[0]
+
+
+def reachable(roots: Iterable[Any], kind: type) -> list[Any]:
+    """The objects of a kind in `roots` and in the tuples, lists, sets and dicts below them, each object once."""
+    seen: set[int] = set()
+    found, waiting = [], list(roots)
+    while waiting:
+        item = waiting.pop()
+        if id(item) in seen:
+            continue
+        seen.add(id(item))
+        if isinstance(item, kind):
+            found.append(item)
+        elif isinstance(item, dict):
+            waiting += [*item.keys(), *item.values()]
+        elif isinstance(item, (tuple, list, set, frozenset)):
+            waiting += item
+    return found
 
 
 def traced(fn: Callable[..., Any], *args: Any) -> Any:

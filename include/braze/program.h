@@ -37,17 +37,22 @@ struct Step {
 
 /// Bytes by what they are for.
 struct Memory {
-  int64_t arena_bytes = 0;      ///< Intermediates, once for each call that runs at the same time.
-  int64_t unplanned_bytes = 0;  ///< What they would take if no memory were used twice.
-  int64_t output_bytes = 0;     ///< Allocated by every call.
-  int64_t code_bytes = 0;       ///< Machine code.
-  int64_t graph_bytes = 0;      ///< Kept to be looked at.
+  int64_t arena_bytes = 0;       ///< Intermediates, once for each call that runs at the same time.
+  int64_t unplanned_bytes = 0;   ///< What they would take if no memory were used twice.
+  int64_t output_bytes = 0;      ///< Allocated by every call.
+  int64_t code_bytes = 0;        ///< Machine code.
+  int64_t graph_bytes = 0;       ///< Kept to be looked at.
+  int64_t graph_used_bytes = 0;  ///< Of those, what lies in nodes, types, texts and their tables.
+  int64_t graph_peak_bytes = 0;  ///< The most that the graph held while it was traced and rewritten.
 };
 
-/// How long a phase of the compilation took.
+/// How long a phase of the compilation took, and what braze's own code and LLVM asked the heap for meanwhile (all
+/// blocks, whether they were freed again or not).
 struct Phase {
   std::string name;  ///< "capture", "passes", "loops", ...; "a/b" is a part of "a"; "total" comes last.
   int64_t nanoseconds = 0;
+  int64_t allocations = 0;
+  int64_t allocated_bytes = 0;
 };
 
 /// A compiled program. Copies are handles on the same program, which never changes. Every member may be called from

@@ -52,15 +52,19 @@ std::vector<Step> Program::steps() const {
 }
 
 std::vector<Phase> Program::compile_times() const {
+  const PhaseTimes& times = program_->compile_times();
   std::vector<Phase> phases;
-  for (const PhaseTimes::Row& row : program_->compile_times().rows()) phases.push_back({row.name, row.nanoseconds});
-  phases.push_back({"total", program_->compile_times().total()});
+  for (const PhaseTimes::Row& row : times.rows())
+    phases.push_back({row.name, row.nanoseconds, row.allocations.count, row.allocations.bytes});
+  const Allocations all = times.total_allocations();
+  phases.push_back({"total", times.total(), all.count, all.bytes});
   return phases;
 }
 
 Memory Program::memory() const {
   const runtime::MemoryInfo info = program_->memory();
-  return {info.arena_bytes, info.unplanned_bytes, info.output_bytes, info.code_bytes, info.graph_bytes};
+  return {info.arena_bytes, info.unplanned_bytes,  info.output_bytes,    info.code_bytes,
+          info.graph_bytes, info.graph_used_bytes, info.graph_peak_bytes};
 }
 
 std::vector<std::string> Program::warnings() const {

@@ -139,6 +139,7 @@ std::vector<std::string> compile_all(const std::vector<const Kernel*>& kernels, 
       threads == 1 ? kLargestModule : std::clamp<size_t>(kernels.size() / (2 * threads), 1, kLargestModule);
   std::vector<std::string> blobs(kernels.size());
   std::vector<PhaseTimes> thread_times(threads);
+  std::vector<Allocations> thread_allocated(threads);
   std::vector<std::exception_ptr> errors(threads);
   std::atomic<size_t> next{0};
   const auto work = [&](size_t thread) {
@@ -156,17 +157,19 @@ std::vector<std::string> compile_all(const std::vector<const Kernel*>& kernels, 
       errors[thread] = std::current_exception();
       next = kernels.size();
     }
+    if (thread > 0) thread_allocated[thread] = thread_allocations();
   };
   {
     std::vector<std::jthread> others;
     for (size_t t = 1; t < threads; ++t) others.emplace_back(work, t);
     work(0);
   }
+  for (const Allocations& helper : thread_allocated) adopt_allocations(helper);
   for (const std::exception_ptr& error : errors)
     if (error) std::rethrow_exception(error);
   if (times)
     for (const PhaseTimes& part : thread_times)
-      for (const PhaseTimes::Row& row : part.rows()) times->add(row.name.c_str(), row.nanoseconds);
+      for (const PhaseTimes::Row& row : part.rows()) times->add(row.name.c_str(), row.nanoseconds, row.allocations);
   return blobs;
 }
 

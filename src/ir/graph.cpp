@@ -2,33 +2,13 @@
 
 #include <algorithm>
 #include <cstring>
-#include <deque>
 #include <unordered_set>
 
+#include "support/arena.h"
 #include "support/error.h"
 
 namespace braze::ir {
 namespace {
-
-/// The system's memory, counted.
-class CountingResource : public std::pmr::memory_resource {
- public:
-  size_t bytes() const { return bytes_; }
-
- private:
-  void* do_allocate(size_t bytes, size_t alignment) override {
-    void* memory = std::pmr::new_delete_resource()->allocate(bytes, alignment);
-    bytes_ += bytes;
-    return memory;
-  }
-  void do_deallocate(void* memory, size_t bytes, size_t alignment) override {
-    bytes_ -= bytes;
-    std::pmr::new_delete_resource()->deallocate(memory, bytes, alignment);
-  }
-  bool do_is_equal(const memory_resource& other) const noexcept override { return this == &other; }
-
-  size_t bytes_ = 0;
-};
 
 struct TypeKey {
   DType dtype;
@@ -74,23 +54,12 @@ struct TypeEqual {
 }  // namespace
 
 struct Graph::Storage {
-  CountingResource system;
-  std::pmr::monotonic_buffer_resource arena{4096, &system};
-  std::unordered_set<const Type*, TypeHash, TypeEqual> types;
-  std::unordered_set<std::string_view> texts;
-  std::vector<Value*> replaced;
-
-  template <typename T>
-  std::span<T> allocate(size_t count) {
-    if (count == 0) return {};
-    return {static_cast<T*>(arena.allocate(count * sizeof(T), alignof(T))), count};
-  }
-  template <typename T>
-  std::span<T> copy(std::span<const T> values) {
-    const std::span<T> mine = allocate<T>(values.size());
-    std::uninitialized_copy(values.begin(), values.end(), mine.begin());
-    return mine;
-  }
+  CountedMemory memory;
+  Arena arena{memory};
+  std::pmr::unordered_set<const Type*, TypeHash, TypeEqual> types{&memory};
+  std::pmr::unordered_set<std::string_view> texts{&memory};
+  std::pmr::vector<Value*> replaced{&memory};
+  size_t types_wanted = 0, texts_wanted = 0, text_copies = 0;
 };
 
 Graph::Graph(std::string_view name) : storage_(std::make_unique<Storage>()) {
@@ -104,10 +73,11 @@ const Type* Graph::type(DType dtype, Device device, std::span<const int64_t> siz
                         std::span<const int64_t> strides) {
   BRAZE_CHECK(sizes.size() == strides.size(), "a type of ", sizes.size(), " sizes and ", strides.size(),
               " strides");
+  ++storage_->types_wanted;
   const TypeKey key{dtype, device, sizes, strides};
   if (const auto found = storage_->types.find(key); found != storage_->types.end()) return *found;
   Type* made = std::construct_at(
-      storage_->allocate<Type>(1).data(),
+      storage_->arena.allocate<Type>(1).data(),
       Type{dtype, device, ints(sizes), ints(strides), static_cast<uint32_t>(storage_->types.size())});
   storage_->types.insert(made);
   return made;
@@ -123,13 +93,15 @@ size_t Graph::type_count() const {
 
 std::string_view Graph::intern(std::string_view text) {
   if (text.empty()) return {};
+  ++storage_->texts_wanted;
   if (const auto found = storage_->texts.find(text); found != storage_->texts.end()) return *found;
-  const std::span<char> mine = storage_->copy(std::span<const char>(text.data(), text.size()));
+  ++storage_->text_copies;
+  const std::span<char> mine = storage_->arena.copy(std::span<const char>(text.data(), text.size()));
   return *storage_->texts.insert(std::string_view(mine.data(), mine.size())).first;
 }
 
 std::span<const int64_t> Graph::ints(std::span<const int64_t> values) {
-  return storage_->copy(values);
+  return storage_->arena.copy(values);
 }
 
 // ---- building
@@ -142,15 +114,15 @@ Value* Graph::add_input(std::string_view name, const Type* type, InputKind kind)
 
 Node* Graph::make_node(Op op, std::span<Value* const> operands, std::span<const Attr> attrs,
                        std::span<const Type* const> results) {
-  Node* node = std::construct_at(storage_->allocate<Node>(1).data());
+  Node* node = std::construct_at(storage_->arena.allocate<Node>(1).data());
   node->op = op;
   node->id = next_node_++;
-  node->operands = storage_->allocate<Value*>(operands.size());
+  node->operands = storage_->arena.allocate<Value*>(operands.size());
   std::ranges::transform(operands, node->operands.begin(), resolve);
-  node->results = storage_->allocate<Value>(results.size());
+  node->results = storage_->arena.allocate<Value>(results.size());
   for (uint32_t k = 0; k < results.size(); ++k)
     std::construct_at(&node->results[k], Value{results[k], node, k, next_value_++});
-  const std::span<Attr> mine = storage_->copy(attrs);
+  const std::span<Attr> mine = storage_->arena.copy(attrs);
   for (Attr& attr : mine) {
     if (auto* text = std::get_if<std::string_view>(&attr.value)) *text = intern(*text);
     if (auto* list = std::get_if<std::span<const int64_t>>(&attr.value)) *list = ints(*list);
@@ -309,8 +281,17 @@ Hash128 Graph::exact_hash() const {
   return StructureHasher(*this, true).run();
 }
 
-size_t Graph::arena_bytes() const {
-  return storage_->system.bytes();
+GraphStats Graph::stats() const {
+  const Storage& storage = *storage_;
+  return {.values = next_value_,
+          .types = storage.types.size(),
+          .types_wanted = storage.types_wanted,
+          .texts = storage.texts.size(),
+          .texts_wanted = storage.texts_wanted,
+          .text_copies = storage.text_copies,
+          .bytes = storage.memory.bytes(),
+          .used_bytes = storage.memory.bytes() - storage.arena.held() + storage.arena.used(),
+          .peak_bytes = storage.memory.peak()};
 }
 
 }  // namespace braze::ir

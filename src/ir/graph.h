@@ -159,6 +159,19 @@ struct Mutation {
   Value* value;
 };
 
+/// What a graph holds, and what was asked of it while it was built and rewritten.
+struct GraphStats {
+  size_t values = 0;        ///< Made so far: inputs, and results of nodes since erased, included.
+  size_t types = 0;         ///< Distinct ones.
+  size_t types_wanted = 0;  ///< Calls of type().
+  size_t texts = 0;         ///< Distinct ones.
+  size_t texts_wanted = 0;  ///< Texts interned, each as often as it came.
+  size_t text_copies = 0;   ///< Texts for which memory was taken.
+  size_t bytes = 0;         ///< Held from the system: nodes, types, texts, and the tables that find them.
+  size_t used_bytes = 0;    ///< Of those, without what the arena has not handed out yet.
+  size_t peak_bytes = 0;    ///< The most that was ever held.
+};
+
 class Graph {
  public:
   explicit Graph(std::string_view name = "main");
@@ -218,8 +231,7 @@ class Graph {
   /// structural_hash() and the scalar values.
   Hash128 exact_hash() const;
 
-  /// Bytes taken from the system by the arena.
-  size_t arena_bytes() const;
+  GraphStats stats() const;
 
  private:
   struct Storage;

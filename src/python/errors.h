@@ -18,4 +18,19 @@ void set_python_error() noexcept;
 /// Throws the exception that the interpreter has set.
 [[noreturn]] void throw_python_error();
 
+/// For functions that CPython calls: what `body` gives (anything that converts to py::object) as a new reference,
+/// or null with the exception set.
+///   PyObject* program_name(PyObject* self, void*) {
+///     return guarded([&] { return py::str(state_of(self).name); });
+///   }
+template <typename Body>
+PyObject* guarded(Body&& body) noexcept {
+  try {
+    return py::object(body()).release().ptr();
+  } catch (...) {
+    set_python_error();
+    return nullptr;
+  }
+}
+
 }  // namespace braze::python

@@ -158,17 +158,6 @@ void program_dealloc(PyObject* self) {
   Py_DECREF(type);
 }
 
-/// Runs `body`, which gives a py::object, and turns C++ exceptions into Python's.
-template <typename Body>
-PyObject* guarded(Body&& body) {
-  try {
-    return py::object(body()).release().ptr();
-  } catch (...) {
-    set_python_error();
-    return nullptr;
-  }
-}
-
 PyObject* program_repr(PyObject* self) {
   return guarded([&] {
     const State& state = state_of(self);
@@ -193,6 +182,31 @@ PyObject* program_compile_times(PyObject* self, PyObject*) {
   });
 }
 
+PyObject* program_compile_allocations(PyObject* self, PyObject*) {
+  return guarded([&] {
+    const PhaseTimes& times = state_of(self).program->compile_times();
+    const auto pair = [](const Allocations& all) { return py::make_tuple(all.count, all.bytes); };
+    py::dict allocations;
+    for (const PhaseTimes::Row& row : times.rows()) allocations[py::str(row.name)] = pair(row.allocations);
+    allocations["total"] = pair(times.total_allocations());
+    return allocations;
+  });
+}
+
+PyObject* program_graph_stats(PyObject* self, PyObject*) {
+  return guarded([&] {
+    const ir::GraphStats stats = state_of(self).program->trace().graph->stats();
+    py::dict counts;
+    counts["values"] = stats.values;
+    counts["types"] = stats.types;
+    counts["types_wanted"] = stats.types_wanted;
+    counts["texts"] = stats.texts;
+    counts["texts_wanted"] = stats.texts_wanted;
+    counts["text_copies"] = stats.text_copies;
+    return counts;
+  });
+}
+
 PyObject* program_compile_stats(PyObject* self, PyObject*) {
   return guarded([&] {
     const codegen::CompileStats& stats = state_of(self).program->compile_stats();
@@ -213,6 +227,8 @@ PyObject* program_memory(PyObject* self, PyObject*) {
     bytes["output_bytes"] = info.output_bytes;
     bytes["code_bytes"] = info.code_bytes;
     bytes["graph_bytes"] = info.graph_bytes;
+    bytes["graph_used_bytes"] = info.graph_used_bytes;
+    bytes["graph_peak_bytes"] = info.graph_peak_bytes;
     return bytes;
   });
 }
@@ -247,6 +263,13 @@ PyMethodDef methods[] = {
      "code(stage): the program as text after a stage: \"traced\", \"graph\", \"loops\", \"llvm\" or \"asm\"."},
     {"compile_times", program_compile_times, METH_NOARGS,
      "compile_times(): nanoseconds by phase of the compilation, with \"total\". \"a/b\" is a part of \"a\"."},
+    {"compile_allocations", program_compile_allocations, METH_NOARGS,
+     "compile_allocations(): (blocks, bytes) that braze and LLVM asked the heap for, by phase of the compilation, "
+     "with "
+     "\"total\". Blocks\nthat were freed again count too; what Python and PyTorch asked for does not."},
+    {"graph_stats", program_graph_stats, METH_NOARGS,
+     "graph_stats(): values made, types and texts: distinct ones (types, texts), how often one was wanted\n"
+     "(types_wanted, texts_wanted), and how often a text was copied (text_copies)."},
     {"compile_stats", program_compile_stats, METH_NOARGS,
      "compile_stats(): how many kernels were compiled, or came from memory or disk."},
     {"memory", program_memory, METH_NOARGS, "memory(): bytes by what they are for."},

@@ -178,7 +178,10 @@ MemoryInfo Program::memory() const {
   info.unplanned_bytes = impl_->plan.unplanned_bytes;
   for (uint32_t b : impl_->output_buffers) info.output_bytes += impl_->buffer_geometry[b].bytes();
   for (const auto& kernel : impl_->code) info.code_bytes += kernel->code_bytes();
-  info.graph_bytes = impl_->trace.graph->arena_bytes();
+  const ir::GraphStats graph = impl_->trace.graph->stats();
+  info.graph_bytes = static_cast<int64_t>(graph.bytes);
+  info.graph_used_bytes = static_cast<int64_t>(graph.used_bytes);
+  info.graph_peak_bytes = static_cast<int64_t>(graph.peak_bytes);
   return info;
 }
 

@@ -44,7 +44,9 @@ struct MemoryInfo {
   int64_t unplanned_bytes = 0;  ///< What they would take without reuse.
   int64_t output_bytes = 0;     ///< Allocated at every call.
   int64_t code_bytes = 0;
-  int64_t graph_bytes = 0;  ///< Kept for inspection.
+  int64_t graph_bytes = 0;       ///< Kept for inspection.
+  int64_t graph_used_bytes = 0;  ///< Of those, what lies in nodes, types, texts and their tables.
+  int64_t graph_peak_bytes = 0;  ///< The most that the graph held while it was traced and rewritten.
 };
 
 /// Immutable after compile(); run() may be called from several threads at once.

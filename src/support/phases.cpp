@@ -4,21 +4,37 @@
 
 namespace braze {
 
-void PhaseTimes::add(const char* name, int64_t nanoseconds) {
+void PhaseTimes::add(const char* name, int64_t nanoseconds, const Allocations& allocations) {
   for (Row& row : rows_) {
     if (row.name == name) {
       row.nanoseconds += nanoseconds;
       ++row.entered;
+      row.allocations += allocations;
       return;
     }
   }
-  rows_.push_back({name, nanoseconds, 1});
+  rows_.push_back({name, nanoseconds, 1, allocations});
 }
+
+namespace {
+
+bool is_part_of_another(const PhaseTimes::Row& row) {
+  return row.name.find('/') != std::string::npos;
+}
+
+}  // namespace
 
 int64_t PhaseTimes::total() const {
   int64_t sum = 0;
   for (const Row& row : rows_)
-    if (row.name.find('/') == std::string::npos) sum += row.nanoseconds;
+    if (!is_part_of_another(row)) sum += row.nanoseconds;
+  return sum;
+}
+
+Allocations PhaseTimes::total_allocations() const {
+  Allocations sum;
+  for (const Row& row : rows_)
+    if (!is_part_of_another(row)) sum += row.allocations;
   return sum;
 }
 

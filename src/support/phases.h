@@ -1,4 +1,5 @@
-// support/phases.h: how long every phase of a compilation took. Always on: a phase costs two clock reads.
+// support/phases.h: how long every phase of a compilation took and how much memory it asked for. Always on: a phase
+// costs two clock reads.
 #pragma once
 
 #include <chrono>
@@ -6,9 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "support/allocations.h"
+
 namespace braze {
 
-/// Wall-clock nanoseconds by phase, in the order in which phases first began. A phase entered twice adds up.
+/// Wall-clock nanoseconds and allocations by phase, in the order in which phases first ended. A phase entered twice
+/// adds up.
 /// Phases named "a/b" are parts of "a" and not counted again in total().
 class PhaseTimes {
  public:
@@ -16,23 +20,27 @@ class PhaseTimes {
     std::string name;
     int64_t nanoseconds = 0;
     int64_t entered = 0;
+    Allocations allocations;  ///< Those of the thread that was in the phase.
   };
-  void add(const char* name, int64_t nanoseconds);
+  void add(const char* name, int64_t nanoseconds, const Allocations& allocations = {});
   const std::vector<Row>& rows() const { return rows_; }
   int64_t total() const;
+  Allocations total_allocations() const;
 
  private:
   std::vector<Row> rows_;
 };
 
-/// Times its own lifetime into `times` (which may be null).
+/// Measures its own lifetime into `times` (which may be null).
 ///   { PhaseTimer timer(times, "passes"); run_passes(graph); }
 class PhaseTimer {
  public:
-  PhaseTimer(PhaseTimes* times, const char* name) : times_(times), name_(name), start_(Clock::now()) {}
+  PhaseTimer(PhaseTimes* times, const char* name)
+      : times_(times), name_(name), allocations_(thread_allocations()), start_(Clock::now()) {}
   ~PhaseTimer() {
     if (times_)
-      times_->add(name_, std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start_).count());
+      times_->add(name_, std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start_).count(),
+                  thread_allocations() - allocations_);
   }
   PhaseTimer(const PhaseTimer&) = delete;
   PhaseTimer& operator=(const PhaseTimer&) = delete;
@@ -41,6 +49,7 @@ class PhaseTimer {
   using Clock = std::chrono::steady_clock;
   PhaseTimes* times_;
   const char* name_;
+  Allocations allocations_;
   Clock::time_point start_;
 };
 

@@ -68,10 +68,17 @@ TEST_CASE("a program tells what it is") {
   CHECK(program.memory().code_bytes == kernels[0].code_bytes);
   const auto times = program.compile_times();
   REQUIRE(times.back().name == "total");
-  int64_t sum = 0;
+  int64_t sum = 0, allocated = 0;
   for (const braze::Phase& phase : times)
-    if (phase.name != "total" && phase.name.find('/') == std::string::npos) sum += phase.nanoseconds;
+    if (phase.name != "total" && phase.name.find('/') == std::string::npos) {
+      sum += phase.nanoseconds;
+      allocated += phase.allocated_bytes;
+    }
   CHECK(times.back().nanoseconds == sum);
+  CHECK(times.back().allocated_bytes == allocated);
+  CHECK(times.back().allocations > 0);
+  CHECK(allocated > program.memory().graph_peak_bytes);
+  CHECK(program.memory().graph_peak_bytes >= program.memory().graph_used_bytes);
   CHECK(sum > 0);
 }
 

@@ -33,6 +33,31 @@ TEST_CASE("types and texts are interned") {
   CHECK(graph.intern("abc").data() == graph.intern(std::string("abc")).data());
 }
 
+TEST_CASE("a graph tells what it holds and what it was asked for") {
+  Graph graph;  // Its name is a text.
+  const Type* type = graph.contiguous_type(DType::f32, {}, shape);
+  Value* x = graph.add_input("x", type, InputKind::argument);
+  for (int k = 0; k < 1000; ++k) {
+    graph.set_source(graph.intern("model.py:12"));
+    x = graph.create(Op::neg, {x}, {}, graph.contiguous_type(DType::f32, {}, shape));
+  }
+  graph.outputs() = {x};
+  const GraphStats stats = graph.stats();
+  CHECK(stats.values == 1001);
+  CHECK(stats.types == 1);
+  CHECK(stats.types_wanted == 1001);
+  CHECK(stats.texts == 3);
+  CHECK(stats.texts_wanted == 1002);
+  CHECK(stats.text_copies == 3);
+  CHECK(stats.used_bytes >= 1001 * (sizeof(Node) + sizeof(Value)));
+  CHECK(stats.used_bytes <= stats.bytes);
+  CHECK(stats.bytes <= stats.peak_bytes);
+  CHECK(stats.peak_bytes < stats.used_bytes * 1.3);
+
+  graph.erase(x->def);
+  CHECK(graph.stats().values == 1001);
+}
+
 TEST_CASE("contiguity follows PyTorch") {
   Graph graph;
   const int64_t sizes[] = {1, 4}, odd[] = {77, 1};

@@ -53,7 +53,47 @@ def test_times_and_memory(program):
     memory = program.memory()
     assert memory["output_bytes"] == 4 * 16 * 4
     assert memory["code_bytes"] > 0
-    assert memory["graph_bytes"] > 0
+    assert memory["graph_peak_bytes"] >= memory["graph_bytes"] >= memory["graph_used_bytes"] > 0
+
+
+def test_allocations_by_phase(program):
+    allocations, times = program.compile_allocations(), program.compile_times()
+    assert allocations.keys() == times.keys()
+    assert all(count >= 0 and size >= count for count, size in allocations.values())
+    whole = [pair for phase, pair in allocations.items() if "/" not in phase and phase != "total"]
+    assert allocations["total"] == tuple(map(sum, zip(*whole, strict=True)))
+    # The graph is built while capturing; the passes' parts are in the passes.
+    assert allocations["capture"][1] > program.memory()["graph_used_bytes"] / 2
+    parts = [size for phase, (_, size) in allocations.items() if phase.startswith("passes/")]
+    assert 0 < sum(parts) <= allocations["passes"][1]
+
+
+def test_threads_that_compile_are_counted_with_the_phase(monkeypatch):
+    monkeypatch.setenv("BRAZE_CACHE", "0")
+    def many(*tensors):
+        return [torch.softmax(tensor * 1.5, -1).cumsum(0) for tensor in tensors]
+
+    tensors = [torch.randn(3 + k, 4 + k) for k in range(12)]
+    program = braze.trace(many, tuple(tensors), check=False)
+    assert program.compile_stats()["compiled"] > 4
+    allocations = program.compile_allocations()
+    parts = [allocations[f"codegen/{part}"] for part in ("emit", "machine", "store", "load")]
+    assert sum(size for _, size in parts) <= allocations["codegen"][1]
+    # LLVM allocates megabytes.
+    assert allocations["codegen/machine"][1] > 2**20
+
+
+def test_equal_types_and_texts_are_stored_once():
+    def chain(x, y):
+        for _ in range(100):
+            x = x + y
+        return x
+
+    stats = braze.trace(chain, (torch.randn(3), torch.randn(3)), check=False).graph_stats()
+    assert stats["values"] >= 102
+    assert stats["types"] == 1
+    assert stats["types_wanted"] >= 100
+    assert stats["text_copies"] == stats["texts"] < 10
 
 
 def test_tracing_twice_gives_the_same_text():

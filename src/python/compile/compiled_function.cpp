@@ -21,16 +21,6 @@ struct FunctionObject {
   PyObject* dict;
 };
 
-template <typename Body>
-PyObject* guarded(Body&& body) {
-  try {
-    return py::object(body()).release().ptr();
-  } catch (...) {
-    set_python_error();
-    return nullptr;
-  }
-}
-
 FunctionState& state_of(PyObject* self) {
   return *reinterpret_cast<FunctionObject*>(self)->state;
 }

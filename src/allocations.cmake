@@ -1,0 +1,10 @@
+# Counts what a library's own code asks the heap for (support/allocations.h): count_allocations(target ...).
+function(count_allocations)
+  foreach(target ${ARGN})
+    target_sources(${target} PRIVATE ${CMAKE_SOURCE_DIR}/src/allocation_hooks.cpp)
+    foreach(name _Znwm _Znam _ZnwmSt11align_val_t _ZnwmRKSt9nothrow_t malloc calloc realloc)
+      target_link_options(${target} PRIVATE -Wl,--wrap=${name})
+    endforeach()
+  endforeach()
+endfunction()
+set_source_files_properties(${CMAKE_SOURCE_DIR}/src/allocation_hooks.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
