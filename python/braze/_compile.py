@@ -1,24 +1,152 @@
-"""braze.compile: a function that braze captures on its first call, guards, and replays on later ones."""
+"""braze.compile: functions and modules that braze captures on their first call, guards, and replays later."""
 
+import copyreg
+import functools
+import inspect
+import weakref
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
+from braze import _modes
+from braze._backends import lookup_backend
 from braze._load import C
+from braze._module import CompiledModule
+
+Function = Callable[..., Any]
+
+#: Every compiled function that is alive, for braze.compiler.reset().
+compiled_functions: weakref.WeakSet = weakref.WeakSet()
 
 
-def compile(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a callable that does what `function` does, faster where it could be captured.
+def compile(
+    model: Function | None = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: str | Function = "braze",
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    disable: bool = False,
+) -> Any:
+    """Returns a callable that does what `model` does, faster where it could be captured. docs/compile.md tells how.
 
-    A call whose operators and Python were all understood becomes a program; later calls for which its guards hold
-    replay it. Every other call runs natively. `counts()` of the result tells how calls ran, `reasons()` why they
-    ran natively, `guards()` what the programs depend on.
+    Args:
+        model: a function, method, module or another callable. None gives a decorator.
+        fullgraph: a call that cannot be one graph raises, naming the line, the reason and a remedy.
+        dynamic: whether sizes may be symbolic. Programs are specialised by sizes today, whatever is given here, so
+            that other sizes are captured anew: right, but a compilation more.
+        backend: "braze"; "eager" (the captured operators, run by ATen); another name of list_backends(); or a
+            callable that takes a torch.fx.GraphModule and example inputs and returns a callable.
+        mode: one of list_modes(). On a CPU all mean the same.
+        options: values of list_options() for this function alone. Not together with mode.
+        disable: give back `model` as it is.
 
-    Today a call is captured whole or not at all, without gradients, and specialises on sizes and numbers.
+    Raises:
+        braze.Error: for a backend, mode or option that does not exist, and on Pythons without capture.
 
     >>> @braze.compile
     ... def f(x, scale=2.0):
     ...     return torch.softmax(x * scale, -1)
     """
+    settings = settings_of(fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options)
+    if not isinstance(disable, bool):
+        raise C.ArgumentTypeError(f"disable is True or False, not {disable!r}")
+    if model is None:
+        return functools.partial(_compile, settings=settings, disable=disable)
+    return _compile(model, settings=settings, disable=disable)
+
+
+def settings_of(
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: str | Function = "braze",
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """compile()'s arguments, checked, with every setting that they leave to braze.config."""
+    settings = _modes.resolve(mode, options)
+    if not isinstance(fullgraph, bool):
+        raise C.ArgumentTypeError(f"fullgraph is True or False, not {fullgraph!r}")
+    if dynamic not in (None, True, False):
+        raise C.ArgumentTypeError(f"dynamic is None, True or False, not {dynamic!r}")
+    lookup_backend(backend)
+    return settings | {"fullgraph": fullgraph, "backend": backend}
+
+
+def _compile(model: Function, settings: dict[str, Any], disable: bool) -> Any:
+    if not callable(model):
+        raise C.ArgumentTypeError(_why_not(model))
+    if disable:
+        return model
+    model = innermost(model)
+    make = functools.partial(compile_callable, settings=settings)
+    if isinstance(model, torch.jit.ScriptModule):
+        raise C.ArgumentTypeError("braze.compile takes the module itself, not the one that torch.jit made of it")
+    if isinstance(model, torch.nn.Module):
+        return CompiledModule(model, make)
+    if inspect.isclass(model):
+        model.__call__ = make(model.__call__)
+        return model
+    return make(model)
+
+
+def compile_callable(function: Function, settings: dict[str, Any]) -> Function:
+    """The compiled form of anything that can be called; settings are those of compile()."""
     if not hasattr(C, "CompiledFunction"):
         raise C.Error("braze.compile captures Python on CPython 3.11 and 3.12 only; braze.trace works here.")
-    return C.CompiledFunction(function)
+    compiled = C.CompiledFunction(
+        function,
+        {
+            "backend": _runner(settings),
+            **{
+                name: settings[name]
+                for name in ("fullgraph", "recompile_limit", "cache_size_limit", "suppress_errors")
+            },
+        },
+    )
+    for name in functools.WRAPPER_ASSIGNMENTS:
+        if hasattr(function, name) and not isinstance(function, torch.nn.Module):
+            setattr(compiled, name, getattr(function, name))
+    compiled_functions.add(compiled)
+    return compiled
+
+
+def innermost(model: Function) -> Function:
+    """What compile() was given, if it was given what compile() returned."""
+    while True:
+        if isinstance(model, CompiledModule):
+            model = model._orig_mod
+        elif hasattr(C, "CompiledFunction") and isinstance(model, C.CompiledFunction):
+            model = model.__wrapped__
+        else:
+            return model
+
+
+def _runner(settings: dict[str, Any]) -> str | dict[str, bool] | Function:
+    """What the compiled part makes a segment runnable by (python/compile/backend.h)."""
+    found = lookup_backend(settings["backend"])
+    if found is None:
+        return {name: settings[name] for name in ("fusion", "disk_cache", "verify")}
+    if isinstance(found, str):
+        return found
+    from braze._fx import GraphBuilder  # Only those who want a torch.fx graph pay for the import.
+
+    return functools.partial(GraphBuilder, found)
+
+
+def _why_not(model: Any) -> str:
+    if model is None:
+        return "braze.compile was given None in the place of a function or module"
+    if isinstance(model, classmethod):
+        return "put @classmethod above @braze.compile: a classmethod object itself cannot be called"
+    if isinstance(model, property):
+        return "put @property above @braze.compile: a property object itself cannot be called"
+    return f"braze.compile takes a function, a module or another callable, not {model!r}"
+
+
+if hasattr(C, "CompiledFunction"):
+    # Like functions: by name in a pickle, and a deep copy is the function itself.
+    copyreg.pickle(C.CompiledFunction, lambda compiled: compiled.__qualname__)

@@ -104,11 +104,10 @@ TapeRecorder* TapeRecorder::current() {
 }
 
 void TapeRecorder::add_argument(const at::Tensor& real) {
-  const auto [at, is_new] = real_.try_emplace(real.unsafeGetTensorImpl(), tape_.tensor_count_);
-  if (!is_new) return;
-  BRAZE_CHECK(tape_.argument_count_ == tape_.inputs_.size(), "an argument of a tape after its first call");
-  tape_.inputs_.push_back({tape_.tensor_count_++, {}, real});
-  ++tape_.argument_count_;
+  const bool is_known = std::ranges::any_of(arguments_, [&](const at::Tensor& one) { return one.is_same(real); });
+  if (is_known) return;
+  number_of_real(real);
+  arguments_.push_back(real);
 }
 
 uint32_t TapeRecorder::number_of_real(const at::Tensor& real) {
@@ -124,8 +123,8 @@ uint32_t TapeRecorder::number_of(const at::Tensor& tensor) {
   if (const auto found = views_.find(view.get()); found != views_.end()) return found->second;
   // The tracer that stands for an argument: the one view that no call has made.
   if (Tracer* current = Tracer::current())
-    for (size_t k = 0; k < tape_.argument_count_; ++k)
-      if (current->impl().view_of(tape_.inputs_[k].bound) == view) return tape_.inputs_[k].tensor;
+    for (const at::Tensor& argument : arguments_)
+      if (current->impl().view_of(argument) == view) return number_of_real(argument);
   throw UserError("braze: a tensor of unknown origin cannot be kept on a tape.");
 }
 
@@ -193,8 +192,8 @@ Tape TapeRecorder::finish(const Trace& trace, const std::vector<at::Tensor>& out
   std::vector<at::Tensor> inputs;  // By graph input.
   for (size_t k = 0, argument = 0; k < trace.bound.size(); ++k) {
     const bool is_bound = trace.bound[k].defined();
-    BRAZE_CHECK(is_bound || argument < tape_.argument_count_, "the graph has more arguments than its tape");
-    inputs.push_back(is_bound ? trace.bound[k] : tape_.inputs_[argument++].bound);
+    BRAZE_CHECK(is_bound || argument < arguments_.size(), "the graph has more arguments than its tape");
+    inputs.push_back(is_bound ? trace.bound[k] : arguments_[argument++]);
     if (const auto found = real_.find(inputs.back().unsafeGetTensorImpl()); found != real_.end())
       std::ranges::find(tape_.inputs_, found->second, &Tape::Input::tensor)->name = trace.graph->inputs()[k].name;
   }
@@ -203,8 +202,15 @@ Tape TapeRecorder::finish(const Trace& trace, const std::vector<at::Tensor>& out
     const bool is_input = recipe.kind == OutputRecipe::Kind::input_object;
     tape_.outputs_.push_back(number_of(is_input ? inputs.at(recipe.index) : outputs[k]));
   }
-  for (size_t k = 0; k < tape_.argument_count_; ++k) tape_.inputs_[k].bound.reset();
+  for (size_t k = 0; k < arguments_.size(); ++k) {
+    const uint32_t number = number_of_real(arguments_[k]);
+    const auto place = std::ranges::find(tape_.inputs_, number, &Tape::Input::tensor);
+    place->bound.reset();
+    std::swap(*place, tape_.inputs_[k]);
+  }
+  tape_.argument_count_ = arguments_.size();
   tape_.plan_releases();
+  arguments_.clear();
   real_.clear();
   views_.clear();
   held_.clear();

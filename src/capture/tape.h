@@ -33,7 +33,7 @@ namespace braze::capture {
 
 struct OpEntry;
 
-/// Tensors of a tape are numbered: its arguments first, in order; each result of a call has a number of its own.
+/// Tensors of a tape are numbered, in no particular order; each result of a call has a number of its own.
 class Tape {
  public:
   struct Result {
@@ -99,7 +99,7 @@ class TapeRecorder {
     TapeRecorder* outer_;
   };
 
-  /// In the order of Tracer::add_argument, before the first call. The same tensor twice is one argument.
+  /// In the order of the graph's arguments, at any time before finish(). The same tensor twice is one argument.
   void add_argument(const at::Tensor& real);
   /// After Tracer::finish(), given what that was given and what it returned.
   /// Throws UserError for what a tape cannot repeat (a seed that was set).
@@ -131,6 +131,7 @@ class TapeRecorder {
   void set_number(const at::Tensor& tracer, uint32_t number);
 
   Tape tape_;
+  std::vector<at::Tensor> arguments_;
   std::unordered_map<const c10::TensorImpl*, uint32_t> real_;  ///< The tape holds them.
   std::unordered_map<const View*, uint32_t> views_;
   std::vector<ViewPtr> held_;  ///< So that an address in views_ is one view.

@@ -8,6 +8,7 @@
 #ifdef BRAZE_INTERPRETER
 #include "python/compile/compiled_function.h"
 #include "python/compile/events.h"
+#include "python/compile/remedies.h"
 #include "python/compile/stance.h"
 #include "python/interpreter/functions.h"
 #endif
@@ -45,5 +46,6 @@ PYBIND11_MODULE(_C, m) {
   braze_python::add_compiled_function(m);
   braze_python::add_events(m);
   braze_python::add_stance(m);
+  m.def("remedy", &braze_python::remedy_for, py::arg("reason"), "What a user can do about a graph break.");
 #endif
 }

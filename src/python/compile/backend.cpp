@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ir/text.h"
+#include "python/compile/events.h"
 #include "python/compile/tape_builder.h"
 #include "python/errors.h"
 #include "support/error.h"
@@ -18,6 +19,10 @@ std::string only_graph(const std::string& graph, std::string_view stage, const c
 }
 
 // ---- braze
+
+int64_t microseconds(int64_t nanoseconds) {
+  return nanoseconds / 1000;
+}
 
 class CompiledSegment final : public SegmentProgram {
  public:
@@ -42,15 +47,59 @@ class CompiledSegment final : public SegmentProgram {
   std::shared_ptr<runtime::Program> program_;
 };
 
+/// What was generated, for those who listen.
+void tell(const runtime::Program& program) {
+  if (is_enabled(Event::perf)) {
+    std::string text = concat("compiled in ", microseconds(program.compile_times().total()), " us");
+    for (const PhaseTimes::Row& row : program.compile_times().rows())
+      text += concat("\n  ", row.name, ": ", microseconds(row.nanoseconds), " us");
+    for (const runtime::StepInfo& step : program.steps())
+      if (step.kind == "call") text += concat("\n  run by ATen: ", step.name, "  ", step.source);
+    emit(Event::perf, text);
+  }
+  if (is_enabled(Event::fusion))
+    for (const runtime::KernelInfo& kernel : program.kernels()) {
+      std::string text =
+          concat(kernel.name, ": reads ", kernel.bytes_read, " bytes, writes ", kernel.bytes_written);
+      for (const std::string& node : kernel.fused) text += "\n  " + node;
+      emit(Event::fusion, text);
+    }
+  if (is_enabled(Event::output_code)) emit(Event::output_code, program.code("loops") + "\n" + program.code("asm"));
+}
+
 class BrazeBackend final : public Backend {
  public:
+  BrazeBackend() = default;
+  explicit BrazeBackend(const py::dict& options) {
+    for (const auto& [key, value] : options) {
+      const auto name = key.cast<std::string>();
+      if (name == "fusion")
+        options_.fuse = value.cast<bool>();
+      else if (name == "disk_cache")
+        options_.use_disk_cache = value.cast<bool>();
+      else if (name == "verify")
+        options_.verify = value.cast<bool>();
+      else
+        throw UserError(concat("braze: the code generator has no option \"", name, "\""), UserError::Kind::value);
+    }
+  }
+
   const char* name() const noexcept override { return "braze"; }
   bool wants_tape() const noexcept override { return false; }
   std::shared_ptr<const SegmentProgram> compile(Segment segment) const override {
-    const py::gil_scoped_release unlocked;
-    return std::make_shared<CompiledSegment>(
-        runtime::Program::compile(std::move(segment.trace), segment.options, std::move(segment.times)));
+    runtime::ProgramOptions options = options_;
+    options.example_arguments = std::move(segment.options.example_arguments);
+    std::shared_ptr<runtime::Program> program;
+    {
+      const py::gil_scoped_release unlocked;
+      program = runtime::Program::compile(std::move(segment.trace), options, std::move(segment.times));
+    }
+    tell(*program);
+    return std::make_shared<CompiledSegment>(std::move(program));
   }
+
+ private:
+  runtime::ProgramOptions options_;
 };
 
 // ---- eager
@@ -129,6 +178,18 @@ class PythonSegment final : public SegmentProgram {
     for (size_t k = 0; k < arguments_; ++k)
       inputs[k] = py::reinterpret_steal<py::object>(THPVariable_Wrap(*arguments[k]));
     const py::object outputs = function_(*inputs);
+    take(outputs, results);
+    // Results that eager makes as two tensors of one memory are one node of the graph.
+    for (size_t k = 0; k < results_; ++k)
+      if (std::any_of(results, results + k, [&](const at::Tensor& one) { return one.is_same(results[k]); }))
+        results[k] = results[k].alias();
+  }
+  std::vector<runtime::StepInfo> steps() const override { return steps_; }
+  std::string code(std::string_view stage) const override { return only_graph(graph_, stage, "custom"); }
+  const PhaseTimes& compile_times() const noexcept override { return times_; }
+
+ private:
+  void take(const py::object& outputs, at::Tensor* results) const {
     if (PyTuple_Check(outputs.ptr()) || PyList_Check(outputs.ptr())) {
       if (static_cast<size_t>(PySequence_Fast_GET_SIZE(outputs.ptr())) != results_) fail(outputs);
       for (size_t k = 0; k < results_; ++k) {
@@ -141,11 +202,6 @@ class PythonSegment final : public SegmentProgram {
     if (results_ != 1 || !THPVariable_Check(outputs.ptr())) fail(outputs);
     results[0] = THPVariable_Unpack(outputs.ptr());
   }
-  std::vector<runtime::StepInfo> steps() const override { return steps_; }
-  std::string code(std::string_view stage) const override { return only_graph(graph_, stage, "custom"); }
-  const PhaseTimes& compile_times() const noexcept override { return times_; }
-
- private:
   [[noreturn]] void fail(const py::object& outputs) const {
     throw py::type_error(
         concat("the backend's callable returned ", py::str(py::type::of(outputs)).cast<std::string>(),
@@ -190,12 +246,14 @@ std::shared_ptr<const Backend> make_backend(py::handle backend) {
     const auto name = backend.cast<std::string>();
     if (name == "braze") return std::make_shared<BrazeBackend>();
     if (name == "eager") return std::make_shared<EagerBackend>();
+  } else if (PyDict_Check(backend.ptr())) {
+    return std::make_shared<BrazeBackend>(py::reinterpret_borrow<py::dict>(backend));
   } else if (PyCallable_Check(backend.ptr())) {
     return std::make_shared<PythonBackend>(py::reinterpret_borrow<py::object>(backend));
   }
-  throw UserError(
-      concat("braze: a backend is None, \"eager\" or a callable, not ", py::repr(backend).cast<std::string>()),
-      UserError::Kind::type);
+  throw UserError(concat("braze: a backend is None, \"eager\", a dict or a callable, not ",
+                         py::repr(backend).cast<std::string>()),
+                  UserError::Kind::type);
 }
 
 }  // namespace braze::python

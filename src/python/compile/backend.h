@@ -1,6 +1,7 @@
 // python/compile/backend.h: what turns a recorded segment into something that runs: one of the backends.
 //
 //   None      braze's own compiler                    runtime::Program
+//   dict      the same with options                   {"fusion": True, "disk_cache": True, "verify": False}
 //   "eager"   the recorded operators, run by ATen     capture::Tape
 //   callable  somebody else's compiler                python/compile/tape_builder.h tells how it is called
 //
@@ -56,7 +57,7 @@ class SegmentProgram {
 struct Segment {
   capture::Trace trace;
   std::optional<capture::Tape> tape;  ///< If the backend wants one.
-  runtime::ProgramOptions options;    ///< With the example arguments.
+  runtime::ProgramOptions options;    ///< The example arguments; the backend knows its own options.
   PhaseTimes times;
 };
 
@@ -72,7 +73,7 @@ class Backend {
   virtual int visit(visitproc, void*) const { return 0; }
 };
 
-/// \param backend  None, "eager", or a callable. Throws UserError for anything else.
+/// \param backend  None, "eager", a dict or a callable. Throws UserError for anything else.
 std::shared_ptr<const Backend> make_backend(py::handle backend);
 
 }  // namespace braze::python

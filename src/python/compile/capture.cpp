@@ -93,18 +93,16 @@ class Recording {
     if (settings_.backend->wants_tape()) {
       tape_recorder_.emplace();
       taping.emplace(*tape_recorder_);
-      for (const TorchWorld::Tensor& tensor : world_.tensors())
-        if (tensor.is_argument) tape_recorder_->add_argument(THPVariable_Unpack(tensor.object));
     }
     capture::Tracer::Scope tracing(tracer_);
     const runtime::RefuseValues refuse;
-    const int known_arguments = static_cast<int>(world_.tensors().size());
     body();
     std::vector<at::Tensor> tensors;
     for (const guards::Ref& output : outputs_) tensors.push_back(THPVariable_Unpack(output.get()));
     trace_ = tracer_.finish(tensors);
     if (tape_recorder_) {
-      if (static_cast<int>(world_.tensors().size()) != known_arguments) note_late_arguments();
+      for (const TorchWorld::Tensor& tensor : world_.tensors())
+        if (tensor.is_argument) tape_recorder_->add_argument(THPVariable_Unpack(tensor.object));
       tape_ = tape_recorder_->finish(trace_, tensors);
     }
   }
@@ -156,11 +154,6 @@ class Recording {
   size_t argument_count_ = 0;
 
  private:
-  void note_late_arguments() {
-    throw GivenUp{Captured::Kind::refused,
-                  {"a tensor inside of a container, which a tape does not know beforehand"}};
-  }
-
   std::optional<capture::TapeRecorder> tape_recorder_;
   std::optional<capture::Tape> tape_;
   runtime::ProgramOptions options_;

@@ -40,8 +40,14 @@ void emit(Event event, std::string_view text) noexcept {
   PyErr_Fetch(&type, &value, &traceback);
   const py::object held = py::reinterpret_borrow<py::object>(listener);  // It may be replaced meanwhile.
   const std::string_view name = event_names[static_cast<size_t>(event)];
-  PyObject* const result = PyObject_CallFunction(held.ptr(), "s#s#", name.data(), Py_ssize_t(name.size()),
-                                                 text.data(), Py_ssize_t(text.size()));
+  const auto to_object = [](std::string_view one) {
+    return py::reinterpret_steal<py::object>(
+        PyUnicode_DecodeUTF8(one.data(), static_cast<Py_ssize_t>(one.size()), "replace"));
+  };
+  const py::object name_object = to_object(name), text_object = to_object(text);
+  PyObject* const result = name_object && text_object ? PyObject_CallFunctionObjArgs(held.ptr(), name_object.ptr(),
+                                                                                     text_object.ptr(), nullptr)
+                                                      : nullptr;
   if (!result) PyErr_WriteUnraisable(held.ptr());
   Py_XDECREF(result);
   PyErr_Restore(type, value, traceback);

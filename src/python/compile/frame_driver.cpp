@@ -61,6 +61,12 @@ bool fits_frame(const Specialisation& one, const FrameRun& run) {
   return true;
 }
 
+size_t count_programs(const CodeState& code) {
+  size_t count = 0;
+  for (const auto& [offset, start] : code.starts) count += start.specialisations.size();
+  return count;
+}
+
 }  // namespace
 
 PyObject* FrameDriver::drive(PyThreadState* thread, interpreter::Frame* frame) {
@@ -143,7 +149,8 @@ std::shared_ptr<Specialisation> FrameDriver::find(Start& start, FrameRun& run, s
 std::shared_ptr<Specialisation> FrameDriver::capture(CodeState& code, int offset, FrameRun& run) {
   {
     const Start& start = code.starts[offset];
-    const bool is_full = start.specialisations.size() >= settings_.recompile_limit;
+    const bool is_full = start.specialisations.size() >= settings_.recompile_limit ||
+                         count_programs(code) >= settings_.cache_size_limit;
     if (!may_capture_ || is_full || start.refused[at::GradMode::is_enabled()] >= most_refusals) return nullptr;
   }
   is_capturing_ = true;

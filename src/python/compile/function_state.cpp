@@ -9,6 +9,7 @@
 
 #include "capture/trace.h"
 #include "python/compile/events.h"
+#include "python/compile/remedies.h"
 #include "python/compile/stance.h"
 #include "python/errors.h"
 #include "support/error.h"
@@ -59,6 +60,11 @@ py::dict describe(const Specialisation& one) {
   row["compile_times"] = times;
   row["replays"] = one.replays;
   return row;
+}
+
+void warn(const std::string& text) {
+  // A filter may turn the warning into an error, which is not the function's.
+  if (PyErr_WarnEx(PyExc_RuntimeWarning, text.c_str(), 1) < 0) PyErr_Clear();
 }
 
 void report_new(const Specialisation& one) {
@@ -118,6 +124,12 @@ py::object FunctionState::capture(const Arguments& arguments) {
   is_capturing_ = true;
   try {
     captured = capture_call(function_, arguments, settings_);
+  } catch (const InternalError& error) {
+    is_capturing_ = false;
+    if (!settings_.suppress_errors) throw;
+    ++failed_captures_[at::GradMode::is_enabled()];
+    warn(concat("a defect of braze makes a call run natively (suppress_errors): ", error.what()));
+    return run_natively(arguments, error.what());
   } catch (...) {
     is_capturing_ = false;
     throw;
@@ -138,7 +150,7 @@ py::object FunctionState::capture(const Arguments& arguments) {
   }
   if (settings_.fullgraph)
     throw UserError(concat("the function cannot be captured as one graph, which fullgraph=True asks for: ",
-                           captured.place.text()));
+                           captured.place.text(), ". ", remedy_for(captured.place.reason)));
   if (is_enabled(Event::graph_breaks)) emit(Event::graph_breaks, captured.place.text());
   has_breaks_ = true;
   first_break_ = captured.place;
@@ -190,8 +202,7 @@ void FunctionState::warn_of_limit() {
       concat(calls_.front()->name, " was compiled ", calls_.size(),
              " times, which is its recompile limit: calls that none of its programs is for run "
              "natively from now on. BRAZE_LOGS=recompiles tells what changed.");
-  // A filter may turn the warning into an error, which is not the function's.
-  if (PyErr_WarnEx(PyExc_RuntimeWarning, text.c_str(), 1) < 0) PyErr_Clear();
+  warn(text);
 }
 
 void FunctionState::reset() {

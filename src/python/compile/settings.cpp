@@ -15,6 +15,10 @@ Settings make_settings(py::handle values) {
         settings.fullgraph = value.cast<bool>();
       } else if (name == "recompile_limit") {
         settings.recompile_limit = value.cast<size_t>();
+      } else if (name == "cache_size_limit") {
+        settings.cache_size_limit = value.cast<size_t>();
+      } else if (name == "suppress_errors") {
+        settings.suppress_errors = value.cast<bool>();
       } else if (name == "backend") {
         backend = py::reinterpret_borrow<py::object>(value);
       } else {

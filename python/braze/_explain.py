@@ -1,0 +1,121 @@
+"""braze.explain: what became of a function."""
+
+import linecache
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from braze._compile import compile_callable, innermost, settings_of
+from braze._load import C
+
+
+@dataclass(frozen=True)
+class BreakReason:
+    """Where a graph ended, and why."""
+
+    reason: str
+    file: str
+    line: int
+    source: str  #: The user's line.
+
+    @property
+    def remedy(self) -> str:
+        """What to change."""
+        return C.remedy(self.reason)
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.reason}\n      {self.source}\n      {self.remedy}"
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What braze.explain(f)(*args) gives. print() shows all of it."""
+
+    result: Any  #: What the call returned.
+    graph_count: int
+    graph_break_count: int
+    break_reasons: list[BreakReason]
+    ops: list[list[str]]  #: By graph.
+    guards: list[list[str]]  #: By graph.
+    compile_times: dict[str, int]  #: Nanoseconds by phase, of all graphs together.
+    shares: dict[str, float]  #: Of the calls: "interpreted" (captured), "replayed", "native".
+    graphs: list[str] = field(default_factory=list)  #: As text.
+    reasons: dict[str, int] = field(default_factory=dict)  #: Why calls ran natively, and how many.
+
+    @property
+    def op_count(self) -> int:
+        return sum(len(ops) for ops in self.ops)
+
+    def __str__(self) -> str:
+        lines = [f"{self.graph_count} graphs, {self.graph_break_count} graph breaks, {self.op_count} operators"]
+        lines += [f"  break {k}: {reason}" for k, reason in enumerate(self.break_reasons, 1)]
+        for k, (ops, guards) in enumerate(zip(self.ops, self.guards, strict=True), 1):
+            lines.append(f"graph {k}: {', '.join(ops) or 'no operators'}")
+            lines += [f"  guard: {guard}" for guard in guards]
+        total = sum(time for phase, time in self.compile_times.items() if "/" not in phase)
+        lines.append(f"compiled in {total / 1e6:.2f} ms")
+        lines += [f"  {phase}: {time / 1e6:.2f} ms" for phase, time in self.compile_times.items()]
+        lines += [f"native: {reason}" for reason in self.reasons]
+        lines.append("calls: " + ", ".join(f"{share:.0%} {kind}" for kind, share in self.shares.items()))
+        return "\n".join(lines)
+
+
+def explain(function: Callable[..., Any], **choices: Any) -> Callable[..., Explanation]:
+    """braze.explain(f)(*args) compiles f anew, calls it once, and tells what became of it.
+
+    Args:
+        function: what braze.compile takes; a compiled function is explained by what it was made of.
+        choices: keyword arguments of braze.compile.
+
+    >>> print(braze.explain(f)(x))
+    """
+    function = innermost(function)
+    settings = settings_of(**choices)
+
+    def explained(*args: Any, **kwargs: Any) -> Explanation:
+        compiled = compile_callable(function, settings)
+        result = compiled(*args, **kwargs)
+        return _explanation(result, compiled.report())
+
+    return explained
+
+
+def _explanation(result: Any, report: dict[str, Any]) -> Explanation:
+    segments = report["segments"]
+    graphs = [segment for segment in segments if segment["op_count"] > 0]
+    breaks = [_break_reason(segment["break"]) for segment in segments if segment["break"]]
+    if not breaks and report["first_break"]:  # Before the first operator.
+        file, line, reason = re.fullmatch(
+            r"(?:(.*?):(\d+): )?(.*)", report["first_break"], flags=re.DOTALL
+        ).groups()
+        breaks = [_break_reason({"file": file or "", "line": int(line or 0), "reason": reason})]
+    times: dict[str, int] = {}
+    for segment in segments:
+        for phase, time in segment["compile_times"].items():
+            times[phase] = times.get(phase, 0) + time
+    counts = report["counts"]
+    calls = sum(counts.values()) or 1
+    names = {"captured": "interpreted", "replayed": "replayed", "native": "native"}
+    return Explanation(
+        result=result,
+        graph_count=len(graphs),
+        graph_break_count=len(breaks),
+        break_reasons=breaks,
+        ops=[_operators(graph["graph"]) for graph in graphs],
+        guards=[list(graph["guards"]) for graph in graphs],
+        compile_times=times,
+        shares={names[kind]: counts[kind] / calls for kind in names},
+        graphs=[graph["graph"] for graph in graphs],
+        reasons=dict(report["reasons"]),
+    )
+
+
+def _break_reason(found: dict[str, Any]) -> BreakReason:
+    source = linecache.getline(found["file"], found["line"]).strip()
+    return BreakReason(found["reason"], found["file"], found["line"], source)
+
+
+def _operators(graph: str) -> list[str]:
+    """The operators of a printed graph, in order: "%3 = softmax %2, dim=-1 : f32[4]" is a softmax."""
+    return re.findall(r"^\s+%\S+(?:, %\S+)* = (\w+)", graph, flags=re.MULTILINE)

@@ -1,0 +1,97 @@
+"""The table of settings: what braze.config holds, options= accepts and the environment sets."""
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from braze._load import C
+from braze._logs import set_logs
+
+
+@dataclass(frozen=True)
+class Setting:
+    name: str
+    default: Any  # Its type is the setting's.
+    meaning: str
+    environment: str
+    per_call: bool = True  #: Also one of compile()'s options.
+
+
+SETTINGS = {
+    setting.name: setting
+    for setting in (
+        Setting(
+            "recompile_limit",
+            8,
+            "Programs for one call or place in a function; then it runs in eager there.",
+            "BRAZE_RECOMPILE_LIMIT",
+        ),
+        Setting(
+            "cache_size_limit",
+            64,
+            "Programs for all places of one function; then it runs in eager where there is none.",
+            "BRAZE_CACHE_SIZE_LIMIT",
+        ),
+        Setting(
+            "suppress_errors",
+            False,
+            "A defect of braze makes the call run in eager, with a warning, instead of raising.",
+            "BRAZE_SUPPRESS_ERRORS",
+        ),
+        Setting("verbose", False, "Everything is logged, as by braze.set_logs(all=True).", "BRAZE_VERBOSE", False),
+        Setting("fusion", True, "Several operators may become one kernel.", "BRAZE_FUSE"),
+        Setting("disk_cache", True, "Machine code is kept on disk between processes.", "BRAZE_CACHE"),
+        Setting("verify", False, "The graph is checked after every pass.", "BRAZE_VERIFY"),
+        Setting(
+            "cache_dir", "", "Where machine code is kept; read at the first compilation.", "BRAZE_CACHE_DIR", False
+        ),
+        Setting(
+            "cache_limit_mb",
+            256,
+            "How much machine code is kept on disk; read at the first compilation.",
+            "BRAZE_CACHE_LIMIT_MB",
+            False,
+        ),
+    )
+}
+
+
+def check(name: str, value: Any, allowed: dict[str, Setting], what: str) -> Any:
+    """The value. Raises for a name that is not allowed, and for a value of another type than the default's."""
+    if name not in allowed:
+        raise C.ArgumentValueError(f"unexpected {what} {name!r}; there are {', '.join(allowed)}")
+    wanted = type(allowed[name].default)
+    if type(value) is not wanted:
+        raise C.ArgumentTypeError(
+            f"{what} {name!r} is of type {type(value).__name__}, and should be of type {wanted.__name__}: "
+            f"{allowed[name].meaning}"
+        )
+    return value
+
+
+def from_environment(setting: Setting) -> Any:
+    """The setting's value at start-up."""
+    text = os.environ.get(setting.environment)
+    if not text:
+        return setting.default
+    if isinstance(setting.default, bool):
+        if text not in ("0", "1"):
+            raise C.ArgumentValueError(f"{setting.environment} is {text!r}, and should be 0 or 1")
+        return text == "1"
+    if isinstance(setting.default, int):
+        try:
+            return int(text)
+        except ValueError:
+            raise C.ArgumentValueError(f"{setting.environment} is {text!r}, and should be a number") from None
+    return text
+
+
+def apply(name: str, value: Any) -> None:
+    """What a setting does that is not looked at when functions are compiled."""
+    if name in ("cache_dir", "cache_limit_mb"):  # The compiled part reads them from the environment.
+        os.environ[SETTINGS[name].environment] = str(value)
+    elif name == "verbose":
+        set_logs(all=value)
+
+
+PER_CALL = {name: setting for name, setting in SETTINGS.items() if setting.per_call}

@@ -1,0 +1,1 @@
+"""torch.compile and what belongs to it, answered by braze, for scripts that were written for torch.compile."""

@@ -1,0 +1,163 @@
+"""torch._dynamo as scripts use it."""
+
+import collections
+import types
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+from typing import Any
+
+import braze
+from braze import compiler
+from braze._backends import lookup_backend
+from braze._compile import compiled_functions
+from braze._explain import Explanation
+from braze._torch_face.modules import module
+from braze._torch_face.options import Options
+
+
+class TorchExplanation(Explanation):
+    """With the names that torch._dynamo.explain()'s result has for the same things."""
+
+    @property
+    def ops_per_graph(self) -> list[list[str]]:
+        return self.ops
+
+    @property
+    def out_guards(self) -> list[str]:
+        return [guard for guards in self.guards for guard in guards]
+
+
+def explain(function: Callable[..., Any], *given: Any, **choices: Any) -> Any:
+    """explain(f)(*args); also the older explain(f, *args)."""
+
+    def explained(*args: Any, **kwargs: Any) -> TorchExplanation:
+        found = braze.explain(function)(*args, **kwargs)
+        return TorchExplanation(**{field.name: getattr(found, field.name) for field in fields(found)})
+
+    return explained(*given, **choices) if given or choices else explained
+
+
+def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None, wrapping: bool = True) -> Any:
+    """torch itself disables its own functions with wrapping=False: they stay as they are."""
+    return fn if fn is not None and not wrapping else compiler.disable(fn, recursive, reason=reason)
+
+
+def optimize(backend: Any = "inductor", *, nopython: bool = False, disable: bool = False, **choices: Any) -> Any:
+    """The decorator that torch.compile is made of."""
+    import torch
+
+    return torch.compile(backend=backend, fullgraph=nopython, disable=disable, dynamic=choices.get("dynamic"))
+
+
+def graph_break(msg: str = "") -> None:
+    """Ends the graph where a compiled function calls it."""
+
+
+def mark_static(t: Any, index: Any = None) -> None:
+    """Says that sizes will not vary, as braze assumes of all."""
+
+
+class Counters:
+    """torch._dynamo.utils.counters: counts by kind, as they are when they are read."""
+
+    def __init__(self) -> None:
+        self._before: dict[str, collections.Counter] = {}
+
+    def _all(self) -> collections.defaultdict:
+        counters: collections.defaultdict = collections.defaultdict(collections.Counter)
+        for compiled in list(compiled_functions):
+            report = compiled.report()
+            for kind, count in report["counts"].items():
+                counters["frames"][kind] += count
+            for segment in report["segments"]:
+                counters["stats"]["unique_graphs"] += 1
+                counters["stats"]["calls_captured"] += segment["op_count"]
+                if segment["break"]:
+                    counters["graph_break"][segment["break"]["reason"]] += 1
+        return counters
+
+    def _since_clear(self) -> collections.defaultdict:
+        counters = self._all()
+        for kind, before in self._before.items():
+            counters[kind].subtract(before)
+            counters[kind] += collections.Counter()  # Drops what is zero.
+        return counters
+
+    def clear(self) -> None:
+        self._before = self._all()
+
+    def __getitem__(self, kind: str) -> collections.Counter:
+        return self._since_clear()[kind]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._since_clear())
+
+    def __len__(self) -> int:
+        return len(self._since_clear())
+
+    def __repr__(self) -> str:
+        return repr(self._since_clear())
+
+    def keys(self) -> Any:
+        return self._since_clear().keys()
+
+    def values(self) -> Any:
+        return self._since_clear().values()
+
+    def items(self) -> Any:
+        return self._since_clear().items()
+
+
+def compile_times(repr: str = "str", aggregate: bool = False) -> Any:
+    """Seconds by phase, of everything that was compiled and is alive: a table, or (names, values) for "csv"."""
+    totals: dict[str, int] = {}
+    for compiled in list(compiled_functions):
+        for segment in compiled.report()["segments"]:
+            for phase, time in segment["compile_times"].items():
+                totals[phase] = totals.get(phase, 0) + time
+    if repr == "csv":
+        return list(totals), [f"{time / 1e9:.6f}" for time in totals.values()]
+    width = max(map(len, totals), default=0)
+    return "\n".join(f"{phase:{width}}  {time / 1e9:.6f}" for phase, time in totals.items())
+
+
+def make() -> list[types.ModuleType]:
+    """The modules, parent first."""
+    registry = module(
+        "torch._dynamo.backends.registry",
+        list_backends=braze.list_backends,
+        lookup_backend=lookup_backend,
+        register_backend=braze.register_backend,
+    )
+    utils = module("torch._dynamo.utils", counters=Counters(), compile_times=compile_times)
+    config = Options("torch._dynamo.config", "_dynamo/config.py")
+    exceptions = module("torch._dynamo.exc", Unsupported=braze.Error, TorchDynamoException=braze.Error)
+    frames = module(
+        "torch._dynamo.eval_frame", OptimizedModule=braze.CompiledModule, set_stance=compiler.set_stance
+    )
+    parent = module(
+        "torch._dynamo",
+        allow_in_graph=compiler.allow_in_graph,
+        assume_constant_result=compiler.assume_constant_result,
+        config=config,
+        disable=disable,
+        eval_frame=frames,
+        exc=exceptions,
+        explain=explain,
+        graph_break=braze.compiler.disable(graph_break),
+        is_compiling=compiler.is_compiling,
+        list_backends=braze.list_backends,
+        lookup_backend=lookup_backend,
+        mark_dynamic=compiler.mark_dynamic,
+        maybe_mark_dynamic=compiler.mark_dynamic,
+        mark_static=mark_static,
+        OptimizedModule=braze.CompiledModule,
+        optimize=optimize,
+        register_backend=braze.register_backend,
+        reset=compiler.reset,
+        set_stance=compiler.set_stance,
+        utils=utils,
+    )
+    backends = module("torch._dynamo.backends", registry=registry)
+    parent.backends = backends
+    return [parent, config, utils, exceptions, frames, backends, registry]

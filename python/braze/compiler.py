@@ -1,0 +1,143 @@
+"""braze.compiler: what torch.compiler has, for functions that braze compiles."""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from braze._backends import list_backends
+from braze._compile import compile, compiled_functions, innermost
+from braze._load import C
+from braze._module import CompiledModule
+
+__all__ = [
+    "allow_in_graph",
+    "assume_constant_result",
+    "compile",
+    "cudagraph_mark_step_begin",
+    "disable",
+    "is_compiling",
+    "is_dynamo_compiling",
+    "is_exporting",
+    "list_backends",
+    "mark_dynamic",
+    "reset",
+    "set_stance",
+]
+
+Function = Callable[..., Any]
+
+
+def reset() -> None:
+    """Forgets every program of every compiled function, and why calls were not captured."""
+    for compiled in list(compiled_functions):
+        compiled.reset()
+
+
+def disable(fn: Function | None = None, recursive: bool = True, *, reason: str | None = None) -> Any:
+    """A callable that is run natively, and ends the graph where a compiled function calls it. Also a decorator.
+
+    Args:
+        fn: a function, module, or class (whose instances are called natively).
+        recursive: compiled functions that it calls run natively too.
+        reason: why, for readers.
+    """
+    if fn is None:
+        return functools.partial(disable, recursive=recursive, reason=reason)
+    if not callable(fn):
+        raise C.ArgumentTypeError(f"disable takes a function, a module or a class, not {fn!r}")
+    fn = innermost(fn)
+    make = functools.partial(_disable_callable, recursive=recursive)
+    if isinstance(fn, torch.nn.Module):
+        return CompiledModule(fn, make)
+    if isinstance(fn, type):
+        fn.__call__ = make(fn.__call__)
+        return fn
+    return functools.update_wrapper(make(fn), fn)
+
+
+def _disable_callable(fn: Function, recursive: bool) -> Function:
+    return C.Disabled(fn, recursive)
+
+
+def allow_in_graph(fn: Any) -> Any:
+    """Gives back `fn`, or the list of functions. braze records the operators that a function reaches, whoever
+    calls them, so that every function is in the graph whose Python is understood."""
+    for one in fn if isinstance(fn, Sequence) else [fn]:
+        if not callable(one):
+            raise C.ArgumentTypeError(f"allow_in_graph takes functions, not {one!r}")
+    return fn
+
+
+def assume_constant_result(fn: Function) -> Function:
+    """Gives back `fn`. Its results are constants as far as guards show that they are: braze takes nobody's word."""
+    if not callable(fn):
+        raise C.ArgumentTypeError(f"assume_constant_result takes a function, not {fn!r}")
+    return fn
+
+
+#: Whether this thread is capturing a function now. False in calls that run natively or replay.
+is_compiling = C.is_compiling if hasattr(C, "is_compiling") else lambda: False
+is_dynamo_compiling = is_compiling
+
+
+def is_exporting() -> bool:
+    """Whether a program is being exported: never by braze."""
+    return False
+
+
+def cudagraph_mark_step_begin() -> None:
+    """Says that an iteration begins. CPU programs have no memory that a later step takes over."""
+
+
+def mark_dynamic(
+    t: torch.Tensor, index: int | Sequence[int], *, min: int | None = None, max: int | None = None
+) -> None:
+    """Says that sizes of dimension `index` will vary. Sizes are specialised today: other ones are captured anew."""
+    if not isinstance(t, torch.Tensor):
+        raise C.ArgumentTypeError(f"mark_dynamic takes a tensor, not {t!r}")
+    for one in [index] if isinstance(index, int) else index:
+        if not -t.dim() <= one < t.dim():
+            raise C.ArgumentValueError(f"dimension {one} is out of range for a tensor of {t.dim()} dimensions")
+    if min is not None and max is not None and min > max:
+        raise C.ArgumentValueError(f"min is {min}, and max, {max}, is less")
+
+
+class set_stance:
+    """How compiled functions treat their calls from now on: a call, a context manager, or a decorator.
+
+        "default"              capture calls for which there is no program yet
+        "force_eager"          run everything natively
+        "eager_on_recompile"   replay what there is, run everything else natively
+        "fail_on_recompile"    replay what there is, raise at everything else
+        "eager_then_compile"   run a function's first call natively, capture from the second on
+
+    >>> with braze.compiler.set_stance("force_eager"):
+    ...     reference = compiled(x)
+    """
+
+    def __init__(self, stance: str = "default") -> None:
+        if is_compiling():
+            raise C.Error("set_stance was called within a function that is being captured; call it outside")
+        self._stance = stance
+        self._before = C.set_stance(stance)
+
+    def __enter__(self) -> "set_stance":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        C.set_stance(self._before)
+
+    def __call__(self, fn: Function) -> Function:
+        C.set_stance(self._before)  # As a decorator it holds within the function's calls alone.
+
+        @functools.wraps(fn)
+        def with_stance(*args: Any, **kwargs: Any) -> Any:
+            before = C.set_stance(self._stance)
+            try:
+                return fn(*args, **kwargs)
+            finally:
+                C.set_stance(before)
+
+        return with_stance
