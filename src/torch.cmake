@@ -34,6 +34,14 @@ else()
 endif()
 target_precompile_headers(braze_torch PRIVATE torch_pch.h)
 count_allocations(braze_torch)
+# Chosen at run time; they include nothing, so that no inline function of others is compiled for these processors.
+foreach(level avx2:x86-64-v3 avx512:x86-64-v4)
+  string(REPLACE ":" ";" level ${level})
+  list(GET level 0 isa)
+  list(GET level 1 processor)
+  set_source_files_properties(runtime/small_matmul_${isa}.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON
+    COMPILE_OPTIONS "-march=${processor};-O3;-ffp-contract=fast")
+endforeach()
 
 # The C++ face. The same headers as its users: include/ alone is public.
 file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/api/*.cpp)

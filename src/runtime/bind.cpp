@@ -2,6 +2,7 @@
 #include <bit>
 #include <unordered_map>
 
+#include "loops/layout.h"
 #include "runtime/program_impl.h"
 #include "support/error.h"
 
@@ -192,6 +193,8 @@ void Program::Impl::bind_call(const loops::CallStep& step) {
     }
     call->results.push_back(std::move(result));
   }
+  if (loops::writes_into(step.node->op))
+    call->matmul = Matmul::plan(step, call->results[0].planned, options.use_disk_cache);
   steps.push_back({false, static_cast<uint32_t>(calls.size()), {}});
   calls.push_back(std::move(call));
 }

@@ -1,17 +1,9 @@
-// runtime/call.cpp: matrix products are called unboxed, past the dispatcher, into memory that exists already; the
+// runtime/call.cpp: matrix products are called unboxed, into memory that exists already (runtime/matmul.h); the
 // rest goes through the dispatcher with the tracer's own arguments.
 #include "runtime/call.h"
 
 #include <ATen/core/List.h>
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <ATen/ops/addmm.h>
-#include <ATen/ops/addmm_cpu_dispatch.h>
-#include <ATen/ops/baddbmm.h>
-#include <ATen/ops/baddbmm_cpu_dispatch.h>
-#include <ATen/ops/bmm.h>
-#include <ATen/ops/bmm_cpu_dispatch.h>
-#include <ATen/ops/mm.h>
-#include <ATen/ops/mm_cpu_dispatch.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
 
 #include <cstring>
@@ -92,28 +84,13 @@ at::Tensor& out_tensor(const BoundCall& call, Frame& frame) {
   return out;
 }
 
-// Each of these calls one ATen function. at::cpu:: skips the dispatcher (150 ns) where it would choose the same.
-void call_mm(const BoundCall& c, Frame& f) {
+void call_matmul(const BoundCall& c, Frame& f) {
   at::Tensor& out = out_tensor(c, f);
-  const at::Tensor &a = c.operands[0].resolve(f), &b = c.operands[1].resolve(f);
-  out.is_cpu() ? at::cpu::mm_out(out, a, b) : at::mm_out(out, a, b);
-}
-void call_addmm(const BoundCall& c, Frame& f) {
-  at::Tensor& out = out_tensor(c, f);
-  const at::Tensor &bias = c.operands[0].resolve(f), &a = c.operands[1].resolve(f), &b = c.operands[2].resolve(f);
-  out.is_cpu() ? at::cpu::addmm_out(out, bias, a, b, c.beta, c.alpha)
-               : at::addmm_out(out, bias, a, b, c.beta, c.alpha);
-}
-void call_bmm(const BoundCall& c, Frame& f) {
-  at::Tensor& out = out_tensor(c, f);
-  const at::Tensor &a = c.operands[0].resolve(f), &b = c.operands[1].resolve(f);
-  out.is_cpu() ? at::cpu::bmm_out(out, a, b) : at::bmm_out(out, a, b);
-}
-void call_baddbmm(const BoundCall& c, Frame& f) {
-  at::Tensor& out = out_tensor(c, f);
-  const at::Tensor &bias = c.operands[0].resolve(f), &a = c.operands[1].resolve(f), &b = c.operands[2].resolve(f);
-  out.is_cpu() ? at::cpu::baddbmm_out(out, bias, a, b, c.beta, c.alpha)
-               : at::baddbmm_out(out, bias, a, b, c.beta, c.alpha);
+  const size_t first = c.operands.size() - 2;  // after the bias, if any
+  const at::Tensor* bias = first == 1 ? &c.operands[0].resolve(f) : nullptr;
+  const MatmulOperands operands{
+      out, c.operands[first].resolve(f), c.operands[first + 1].resolve(f), bias, c.beta, c.alpha};
+  c.matmul ? c.matmul->run(operands) : matmul_by_aten(operands);
 }
 
 // Through PyTorch's own choice of kernel: flash where it applies, otherwise the plain products.
@@ -177,8 +154,8 @@ struct Row {
   CallFunction function;
 };
 constexpr Row functions[] = {
-    {ir::Op::mm, call_mm},           {ir::Op::addmm, call_addmm}, {ir::Op::bmm, call_bmm},
-    {ir::Op::baddbmm, call_baddbmm}, {ir::Op::sdpa, call_sdpa},   {ir::Op::call, call_boxed},
+    {ir::Op::mm, call_matmul},      {ir::Op::addmm, call_matmul}, {ir::Op::bmm, call_matmul},
+    {ir::Op::baddbmm, call_matmul}, {ir::Op::sdpa, call_sdpa},    {ir::Op::call, call_boxed},
 };
 
 at::Scalar scalar_attr(const ir::Node& node, std::string_view name) {

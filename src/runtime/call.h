@@ -4,12 +4,14 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "capture/trace.h"
 #include "runtime/frame.h"
 #include "runtime/geometry.h"
+#include "runtime/matmul.h"
 
 namespace braze::runtime {
 
@@ -53,6 +55,7 @@ struct BoundCall {
   std::optional<double> scale;                    ///< sdpa.
   std::vector<Geometry> clones;                   ///< call: of each operand that the operator writes.
   const capture::CallPayload* payload = nullptr;  ///< call.
+  std::unique_ptr<Matmul> matmul;                 ///< Products; null where only ATen computes it.
 
   /// Picks the cheapest way to run the node; fills everything that depends on the node alone.
   void choose(const ir::Node& node, const std::vector<capture::CallPayload>& payloads);

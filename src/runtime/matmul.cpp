@@ -1,0 +1,195 @@
+#include "runtime/matmul.h"
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/addmm_cpu_dispatch.h>
+#include <ATen/ops/baddbmm.h>
+#include <ATen/ops/baddbmm_cpu_dispatch.h>
+#include <ATen/ops/bmm.h>
+#include <ATen/ops/bmm_cpu_dispatch.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/mm_cpu_dispatch.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <optional>
+
+#include "codegen/target.h"
+#include "runtime/small_matmul.h"
+#include "support/error.h"
+
+// Behind torch's own f32 products when torch.backends.mkldnn.matmul.fp32_precision says so; computes in f32
+// otherwise. In libtorch_cpu since torch 1.13, in none of its headers: where a build has it not, the address is
+// null.
+namespace at::native {
+[[gnu::weak]] void mkldnn_matmul(const Tensor& a, const Tensor& b, const Tensor& result, float beta, float alpha);
+}
+
+namespace braze::runtime {
+
+namespace {
+
+// Beyond this many rows a library that packs its operands has won on every processor tried.
+constexpr int64_t most_rows = 64;
+
+bool has_rows(const loops::View& view) {
+  return view.strides.back() == 1;
+}
+bool has_columns(const loops::View& view) {
+  return view.strides[view.strides.size() - 2] == 1;
+}
+
+/// A vector of n numbers in a row, added to every row.
+bool is_row(const loops::View& bias, int64_t n) {
+  int64_t numel = 1;
+  for (int64_t size : bias.sizes) numel *= size;
+  return numel == n && !bias.sizes.empty() && bias.sizes.back() == n && (n == 1 || bias.strides.back() == 1);
+}
+
+bool is_one(const ir::Node& node, std::string_view name) {
+  const ir::Attr* attr = node.find(name);
+  if (!attr) return true;
+  const auto* number = std::get_if<ir::Number>(&attr->value);
+  return number ? number->as_double() == 1 : node.int_attr(name) == 1;
+}
+
+/// BRAZE_MATMUL=aten, onednn or rows: always that one where it applies; for looking into results and times.
+std::optional<MatmulMethod> forced_method() {
+  static const std::optional<MatmulMethod> forced = []() -> std::optional<MatmulMethod> {
+    const char* asked = std::getenv("BRAZE_MATMUL");
+    for (size_t i = 0; asked && i < matmul_method_count; ++i)
+      if (name(static_cast<MatmulMethod>(i)) == asked) return static_cast<MatmulMethod>(i);
+    return std::nullopt;
+  }();
+  return forced;
+}
+
+void by_onednn(const MatmulOperands& o) {
+  if (o.bias) const_cast<at::Tensor&>(o.out).copy_(*o.bias);
+  at::native::mkldnn_matmul(o.a, o.b, o.out, o.bias ? 1.0f : 0.0f, 1.0f);
+}
+
+}  // namespace
+
+SmallMatmulFunction small_matmul() {
+  static const SmallMatmulFunction function =
+      codegen::Target::host().isa == codegen::Isa::avx512 ? small_matmul_avx512 : small_matmul_avx2;
+  return function;
+}
+
+void matmul_by_aten(const MatmulOperands& o) {
+  at::Tensor& out = const_cast<at::Tensor&>(o.out);
+  if (out.dim() == 2 && !o.bias) {
+    out.is_cpu() ? at::cpu::mm_out(out, o.a, o.b) : at::mm_out(out, o.a, o.b);
+  } else if (out.dim() == 2) {
+    out.is_cpu() ? at::cpu::addmm_out(out, *o.bias, o.a, o.b, o.beta, o.alpha)
+                 : at::addmm_out(out, *o.bias, o.a, o.b, o.beta, o.alpha);
+  } else if (!o.bias) {
+    out.is_cpu() ? at::cpu::bmm_out(out, o.a, o.b) : at::bmm_out(out, o.a, o.b);
+  } else {
+    out.is_cpu() ? at::cpu::baddbmm_out(out, *o.bias, o.a, o.b, o.beta, o.alpha)
+                 : at::baddbmm_out(out, *o.bias, o.a, o.b, o.beta, o.alpha);
+  }
+}
+
+std::unique_ptr<Matmul> Matmul::plan(const loops::CallStep& step, const Geometry& out, bool use_disk_cache) {
+  const size_t first = step.operands.size() - 2;  // after the bias, if any
+  const loops::View &a = step.operands[first], &b = step.operands[first + 1];
+  const bool eligible = out.dtype == c10::kFloat && out.device.is_cpu() && out.numel > 0 &&
+                        a.dtype == ir::DType::f32 && b.dtype == ir::DType::f32 && is_one(*step.node, "alpha") &&
+                        is_one(*step.node, "beta");
+  const std::vector<int64_t> packed = ir::contiguous_strides(out.sizes);
+  if (!eligible || a.sizes.back() == 0 || !out.same_layout(out.sizes, packed)) return nullptr;
+  auto matmul = std::make_unique<Matmul>();
+  MatmulShape& shape = matmul->shape_;
+  const size_t dim = a.sizes.size();
+  shape.batch = dim == 3 ? a.sizes[0] : 1;
+  shape.m = a.sizes[dim - 2];
+  shape.n = b.sizes[dim - 1];
+  shape.k = a.sizes[dim - 1];
+  shape.a_transposed = !has_rows(a);
+  shape.b_transposed = !has_rows(b);
+  shape.bias = first == 1;
+  const bool adds_row = !shape.bias || (dim == 2 && is_row(step.operands[0], shape.n));
+  const bool small = shape.m <= most_rows && has_rows(a) && (has_rows(b) || has_columns(b)) && adds_row;
+  // Below this size oneDNN needs longer to find its kernel than to run it.
+  const bool large = shape.batch * shape.m * shape.n * shape.k > 32 * 32 * 32;
+  matmul->methods_.set(static_cast<size_t>(MatmulMethod::aten));
+  matmul->methods_.set(static_cast<size_t>(MatmulMethod::onednn), large && at::native::mkldnn_matmul);
+  matmul->methods_.set(static_cast<size_t>(MatmulMethod::rows), small);
+  matmul->use_disk_cache_ = use_disk_cache;
+  if (dim == 3) matmul->a_batch_ = a.strides[0], matmul->b_batch_ = b.strides[0];
+  matmul->rows_ = {.m = shape.m,
+                   .n = shape.n,
+                   .k = shape.k,
+                   .a_stride = a.strides[dim - 2],
+                   .b_stride = b.strides[has_rows(b) ? dim - 2 : dim - 1],
+                   .out_stride = shape.n,
+                   .b_transposed = !has_rows(b)};
+  return matmul->methods_.count() > 1 ? std::move(matmul) : nullptr;
+}
+
+void Matmul::by_rows(const MatmulOperands& o) const {
+  constexpr int64_t strip = 64;            // columns a unit of work
+  constexpr int64_t least_work = 1 << 20;  // multiplications worth a thread of their own
+  SmallMatmul product = rows_;
+  product.a = o.a.const_data_ptr<float>();
+  product.b = o.b.const_data_ptr<float>();
+  product.bias = o.bias ? o.bias->const_data_ptr<float>() : nullptr;
+  product.out = o.out.mutable_data_ptr<float>();
+  const int64_t strips = (product.n + strip - 1) / strip;
+  // Below four rows reading `b` takes the time.
+  const int64_t work = std::max<int64_t>(product.m, 4) * std::min(strip, product.n) * product.k;
+  const SmallMatmulFunction function = small_matmul();
+  at::parallel_for(0, shape_.batch * strips, std::max<int64_t>(1, least_work / work), [&](int64_t at, int64_t end) {
+    while (at < end) {
+      const int64_t which = at / strips, first = at % strips, last = std::min(strips, first + end - at);
+      SmallMatmul part = product;
+      part.a += which * a_batch_;
+      part.b += which * b_batch_;
+      part.out += which * product.m * product.n;
+      function(part, first * strip, std::min(product.n, last * strip));
+      at += last - first;
+    }
+  });
+}
+
+void Matmul::compute(MatmulMethod method, const MatmulOperands& operands) const {
+  switch (method) {
+    case MatmulMethod::aten: return matmul_by_aten(operands);
+    case MatmulMethod::onednn: return by_onednn(operands);
+    case MatmulMethod::rows: return by_rows(operands);
+  }
+}
+
+void Matmul::run(const MatmulOperands& operands) const {
+  const at::Context& context = at::globalContext();
+  if (context.deterministicAlgorithms() || !context.userEnabledMkldnn()) return matmul_by_aten(operands);
+  if (const auto forced = forced_method())
+    return compute(methods_[static_cast<size_t>(*forced)] ? *forced : MatmulMethod::aten, operands);
+  // A program that runs once gains nothing from a measurement.
+  if (!called_.exchange(true, std::memory_order_relaxed)) return matmul_by_aten(operands);
+
+  const int threads = at::get_num_threads();
+  MatmulChoice* choice = choice_.load(std::memory_order_acquire);
+  if (!choice || choice->threads() != threads) [[unlikely]] {
+    choice = &MatmulChoice::of(shape_, methods_, threads, use_disk_cache_);
+    choice_.store(choice, std::memory_order_release);
+  }
+  const MatmulMethod method = choice->next();
+  if (choice->decided()) return compute(method, operands);
+  const auto start = std::chrono::steady_clock::now();
+  try {
+    compute(method, operands);
+  } catch (const c10::Error&) {
+    if (method == MatmulMethod::aten) throw;
+    choice->exclude(method);
+    return matmul_by_aten(operands);
+  }
+  const auto time = std::chrono::steady_clock::now() - start;
+  choice->record(method, std::chrono::duration_cast<std::chrono::nanoseconds>(time).count());
+}
+
+}  // namespace braze::runtime
