@@ -18,6 +18,16 @@ Label AxisSpace::fresh_label(std::span<const int64_t> sizes) {
   return label;
 }
 
+void AxisSpace::replace(AxisId leaf, std::vector<AxisId> parts) {
+  axes_[leaf].parts = std::move(parts);
+  changed_.push_back(leaf);
+}
+
+void AxisSpace::roll_back(const Mark& mark) {
+  for (; changed_.size() > mark.changes; changed_.pop_back()) axes_[changed_.back()].parts.clear();
+  axes_.resize(mark.axes);
+}
+
 void AxisSpace::collect(AxisId axis, AxisList& out) const {
   const Axis& entry = axes_[axis];
   if (entry.parts.empty()) {
@@ -57,7 +67,7 @@ bool AxisSpace::unify(const AxisList& a_list, const AxisList& b_list) {
     if (x == y) continue;
     const int64_t sx = size(x), sy = size(y);
     if (sx == sy) {
-      axes_[std::max(x, y)].parts = {std::min(x, y)};
+      replace(std::max(x, y), {std::min(x, y)});
       // `x` may appear again further out in either list (an illegal label): the caller's check finds that.
       a = leaves(a);
       b = leaves(b);
@@ -67,7 +77,7 @@ bool AxisSpace::unify(const AxisList& a_list, const AxisList& b_list) {
     const AxisId larger = sx > sy ? x : y, smaller = sx > sy ? y : x;
     if (size(larger) % size(smaller) != 0) return false;
     const AxisId outer = fresh(size(larger) / size(smaller));
-    axes_[larger].parts = {outer, smaller};
+    replace(larger, {outer, smaller});
     a = leaves(a);
     b = leaves(b);
     (larger == x ? a : b).push_back(outer);
@@ -103,7 +113,7 @@ bool AxisSpace::regroup(const AxisList& flat, std::span<const int64_t> sizes, La
       }
       if (have % wanted != 0) return false;
       const AxisId outer = fresh(have / wanted), inner = fresh(wanted);
-      axes_[axis].parts = {outer, inner};
+      replace(axis, {outer, inner});
       reversed.push_back(inner);
       rest.push_back(outer);
       wanted = 1;

@@ -47,6 +47,15 @@ class AxisSpace {
   /// at the same place, and for a reshape whose sizes do not factor.
   bool through_view(const ir::Node* view, const Label& operand, Label& result);
 
+  /// A state to come back to. Changes since then can be undone, in time proportional to them.
+  struct Mark {
+    size_t axes, changes;
+  };
+  Mark mark() const { return {axes_.size(), changed_.size()}; }
+  void roll_back(const Mark& mark);
+  /// No axis has been added, split or merged since.
+  bool stands_since(const Mark& mark) const { return mark.axes == axes_.size() && mark.changes == changed_.size(); }
+
   /// Takes over another space; its axis k becomes k + the returned offset.
   uint32_t append(const AxisSpace& other);
 
@@ -57,7 +66,10 @@ class AxisSpace {
   };
   void collect(AxisId axis, AxisList& out) const;
   bool regroup(const AxisList& flat, std::span<const int64_t> sizes, Label& result);
+  /// Splits or merges a leaf.
+  void replace(AxisId leaf, std::vector<AxisId> parts);
   std::vector<Axis> axes_;
+  std::vector<AxisId> changed_;  ///< That are no leaves any more, in order.
 };
 
 Label shifted(const Label& label, uint32_t offset);

@@ -30,6 +30,22 @@ struct Group {
   std::vector<std::pair<const ir::Node*, Label>> reshaped_inputs;
   bool wide = false;  ///< A reduction over much with few results: split over threads, nothing may follow it.
 
+  /// The axes of the whole kernel and those of a stored row, sorted; empty until the group was found legal. They
+  /// hold as long as `space` stands.
+  AxisList all_axes, row_axes;
+  bool axes_known = false;
+
+  /// A state to come back to: fusion tries on the group itself.
+  struct Mark {
+    size_t nodes, labels, reduced, reshaped;
+    AxisSpace::Mark space;
+    bool wide;
+  };
+  Mark mark() const {
+    return {nodes.size(), labels.size(), reduced_inputs.size(), reshaped_inputs.size(), space.mark(), wide};
+  }
+  void roll_back(const Mark& mark);
+
   const Label* find(const ir::Value* value) const;
   const Label* find_reduced(const ir::Node* reduction) const;
   const Label* find_reshaped(const ir::Node* reshape) const;
