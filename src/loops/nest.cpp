@@ -17,7 +17,9 @@ using ir::Value;
 
 namespace {
 
-constexpr int64_t thread_work = 1 << 15;       ///< Cheap element operations worth handing to another thread.
+/// Elements moved that are worth handing to another thread, which takes some 3 us; eager's number too.
+constexpr int64_t thread_work = 1 << 15;
+constexpr int64_t gather_instructions = 16;    ///< A vector read lane by lane.
 constexpr int64_t scratch_elements = 1 << 14;  ///< Longest row kept between passes: 64 KB, inside the cache.
 constexpr int64_t most_chunks = 64;  ///< Of a split reduction; fixed, so that results do not depend on threads.
 
@@ -114,7 +116,7 @@ void NestBuilder::plan_passes() {
       passes_ = std::max(passes_, depth);
     else if (is_stored(result) && runs_over_reduced(*group_.find(result)))
       passes_ = std::max(passes_, depth + 1);
-    work_ += is_cheap(node->op) ? 1 : 8;
+    work_ += ir::info(node->op).kind == OpKind::Gather ? gather_instructions : vector_instructions(node->op);
   }
 }
 
@@ -171,7 +173,9 @@ void NestBuilder::plan_scratch() {
 // ---- loops
 
 int64_t NestBuilder::grain(int64_t elements) const {
-  return std::max<int64_t>(1, thread_work / std::max<int64_t>(1, elements * work_ / 2));
+  // While a vector is loaded and stored, so many instructions pass unnoticed.
+  constexpr int64_t hidden = 16;
+  return std::max<int64_t>(1, thread_work * hidden / std::max<int64_t>(1, elements * std::max(hidden, work_)));
 }
 
 int32_t NestBuilder::unroll_for(size_t statements) const {

@@ -135,7 +135,7 @@ class NestBuilder {
   LoopNest nest_;
   AxisList reduced_;
   int lane_level_ = 0;  ///< Level whose body holds the loops over reduced axes.
-  int64_t work_ = 1;    ///< Rough cost of the group's ops on one element.
+  int64_t work_ = 1;    ///< Rough number of instructions that a vector of elements takes.
 
   std::vector<std::pair<const ir::Value*, int>> depths_;
   std::vector<std::pair<const ir::Value*, int>> first_pass_;  ///< In which pass a value is first evaluated.

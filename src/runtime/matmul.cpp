@@ -33,6 +33,8 @@ namespace {
 
 // Beyond this many rows a library that packs its operands has won on every processor tried.
 constexpr int64_t most_rows = 64;
+// oneDNN adds up k one after the other: from here on its rounding error is more than twice that of eager's MKL.
+constexpr int64_t longest_sum = 2048;
 
 bool has_rows(const loops::View& view) {
   return view.strides.back() == 1;
@@ -115,19 +117,21 @@ std::unique_ptr<Matmul> Matmul::plan(const loops::CallStep& step, const Geometry
   const bool adds_row = !shape.bias || (dim == 2 && is_row(step.operands[0], shape.n));
   const bool small = shape.m <= most_rows && has_rows(a) && (has_rows(b) || has_columns(b)) && adds_row;
   // Below this size oneDNN needs longer to find its kernel than to run it.
-  const bool large = shape.batch * shape.m * shape.n * shape.k > 32 * 32 * 32;
+  const bool large = shape.batch * shape.m * shape.n * shape.k > 32 * 32 * 32 && shape.k <= longest_sum;
   matmul->methods_.set(static_cast<size_t>(MatmulMethod::aten));
   matmul->methods_.set(static_cast<size_t>(MatmulMethod::onednn), large && at::native::mkldnn_matmul);
   matmul->methods_.set(static_cast<size_t>(MatmulMethod::rows), small);
   matmul->use_disk_cache_ = use_disk_cache;
   if (dim == 3) matmul->a_batch_ = a.strides[0], matmul->b_batch_ = b.strides[0];
+  // A narrow `b` that lies both ways is read along k.
+  const bool transposed = !has_rows(b) || (shape.n < 16 && has_columns(b));
   matmul->rows_ = {.m = shape.m,
                    .n = shape.n,
                    .k = shape.k,
                    .a_stride = a.strides[dim - 2],
-                   .b_stride = b.strides[has_rows(b) ? dim - 2 : dim - 1],
+                   .b_stride = b.strides[transposed ? dim - 1 : dim - 2],
                    .out_stride = shape.n,
-                   .b_transposed = !has_rows(b)};
+                   .b_transposed = transposed};
   return matmul->methods_.count() > 1 ? std::move(matmul) : nullptr;
 }
 

@@ -14,6 +14,8 @@ namespace {
 constexpr int lanes = BRAZE_LANES;
 constexpr int tile_rows = lanes == 16 ? 6 : 3;  // of `a`; 24 accumulators of 32 registers, or 12 of 16
 constexpr int tile_columns = 4;                 // rows of a transposed `b`, or vectors of a plain one
+// Long sums are made of shorter ones, whose rounding errors do not grow with k.
+constexpr int64_t chunk = 256;
 typedef float Vector __attribute__((vector_size(lanes * 4), aligned(4), may_alias));
 typedef float Vector4 __attribute__((vector_size(16), aligned(4), may_alias));
 
@@ -81,7 +83,6 @@ inline void dots(const SmallMatmul& p, int64_t row, int64_t column) {
 /// rounding errors do not grow with k.
 template <int R, int C>
 inline void panels(const SmallMatmul& p, int64_t row, int64_t column) {
-  constexpr int64_t chunk = 256;
   const float *a = p.a + row * p.a_stride, *b = p.b + column;
   for (int64_t begin = 0; begin < p.k; begin += chunk) {
     const int64_t end = begin + chunk < p.k ? begin + chunk : p.k;
@@ -113,7 +114,12 @@ inline void panels(const SmallMatmul& p, int64_t row, int64_t column) {
 /// One column of a plain `b`, where less than a vector is left.
 inline void single(const SmallMatmul& p, int64_t row, int64_t column) {
   float sum = 0;
-  for (int64_t k = 0; k < p.k; ++k) sum += p.a[row * p.a_stride + k] * p.b[k * p.b_stride + column];
+  for (int64_t begin = 0; begin < p.k; begin += chunk) {
+    const int64_t end = begin + chunk < p.k ? begin + chunk : p.k;
+    float part = 0;
+    for (int64_t k = begin; k < end; ++k) part += p.a[row * p.a_stride + k] * p.b[k * p.b_stride + column];
+    sum += part;
+  }
   p.out[row * p.out_stride + column] = p.bias ? sum + p.bias[column] : sum;
 }
 

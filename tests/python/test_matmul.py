@@ -1,0 +1,142 @@
+"""Matrix products by every method that braze chooses from, and the choice itself."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+import braze
+
+METHODS = ("aten", "onednn", "rows")
+COMPARE = """
+import itertools, json, sys
+import torch, braze
+
+torch.manual_seed(0)
+torch.set_num_threads(2)
+worst = {}
+
+
+def judge(name, program, function, *arguments):
+    want = function(*(x.double() for x in arguments))
+    eager, got = function(*arguments), program(*arguments)
+    assert got.shape == eager.shape and got.stride() == eager.stride() and got.dtype == eager.dtype, name
+    # Twice eager's error, or what another order of the sum explains.
+    terms = function(*(x.double().abs() for x in arguments)).max().item()
+    limit = max(2 * (eager - want).abs().max().item(), 2.0**-22 * terms)
+    error = (got - want).abs().max().item()
+    assert error <= limit, (name, error, limit)
+
+
+for m, n, k in itertools.product((1, 5, 7, 70), (1, 17, 130), (1, 15, 300)):
+    a, b, bias = torch.randn(m, k), torch.randn(k, n), torch.randn(n)
+    strided = torch.randn(k, 2 * n)[:, ::2]
+    for name, right in (("plain", b), ("transposed", b.t().contiguous().t()), ("strided", strided)):
+        for left in (a, a.t().contiguous().t(), torch.randn(m, k + 3)[:, :k]):
+            for function, arguments in (
+                (torch.mm, (left, right)),
+                (lambda x, y, z: torch.addmm(z, x, y), (left, right, bias)),
+            ):
+                program = braze.trace(function, arguments, check=False)
+                for _ in range(2):
+                    judge((m, n, k, name, left.stride()), program, function, *arguments)
+for batch, m, n, k in ((3, 1, 70, 40), (5, 9, 17, 33), (2, 80, 64, 64)):
+    shared = torch.randn(k, n).expand(batch, k, n)
+    for right in (torch.randn(batch, k, n), torch.randn(batch, n, k).transpose(1, 2), shared):
+        left = torch.randn(batch, m, k)
+        for function, arguments in (
+            (torch.bmm, (left, right)),
+            (lambda x, y, z: torch.baddbmm(z, x, y), (left, right, torch.randn(m, n))),
+        ):
+            judge((batch, m, n, k), braze.trace(function, arguments, check=False), function, *arguments)
+print(json.dumps("done"))
+"""
+
+
+def fresh(code: str, **environment: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_each_method_is_right(method):
+    assert json.loads(fresh(COMPARE, BRAZE_MATMUL=method, BRAZE_CACHE="0")) == "done"
+
+
+def test_right_while_measuring_and_after():
+    torch.manual_seed(0)
+    x, w, b = torch.randn(16, 96), torch.randn(200, 96), torch.randn(200)
+    program = braze.trace(torch.nn.functional.linear, (x, w, b), check=False)
+    for _ in range(30):
+        x, w, b = torch.randn(16, 96), torch.randn(200, 96), torch.randn(200)
+        want = torch.nn.functional.linear(x, w, b)
+        torch.testing.assert_close(program(x, w, b), want, rtol=1e-4, atol=1e-4)
+
+
+@torch.no_grad()
+def test_changed_weights_are_seen_however_they_change():
+    torch.manual_seed(0)
+    layer = torch.nn.Linear(96, 200)
+    x = torch.randn(4, 96)
+    program = braze.trace(layer, (x,), check=False)
+    changes = (
+        lambda: layer.weight.add_(1),
+        lambda: layer.weight.data.mul_(2),
+        lambda: layer.weight.detach().numpy().__imul__(0.5),
+        lambda: layer.bias.data.copy_(torch.randn(200)),
+        lambda: layer.load_state_dict(torch.nn.Linear(96, 200).state_dict()),
+    )
+    for change in changes:
+        for _ in range(5):
+            change()
+            torch.testing.assert_close(program(x), layer(x), rtol=1e-4, atol=1e-3)
+
+
+def test_special_values_come_through():
+    x = torch.randn(4, 64)
+    w = torch.randn(64, 128)
+    x[0, 3], x[1, 5], w[7, 9] = float("nan"), float("inf"), float("-inf")
+    program = braze.trace(torch.mm, (x, w), check=False)
+    want = x @ w
+    for _ in range(20):
+        torch.testing.assert_close(program(x, w), want, rtol=1e-4, atol=1e-4, equal_nan=True)
+
+
+def test_deterministic_algorithms_are_eagers():
+    torch.manual_seed(0)
+    x, w = torch.randn(48, 96), torch.randn(96, 200)
+    program = braze.trace(torch.mm, (x, w), check=False)
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert all(torch.equal(program(x, w), x @ w) for _ in range(20))
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def test_the_choice_is_kept_on_disk(tmp_path):
+    code = """
+import os, torch, braze
+x, w = torch.randn(24, 64), torch.randn(64, 96)
+program = braze.trace(torch.mm, (x, w), check=False)
+program(x, w)
+kept = lambda: len(os.listdir(os.environ["BRAZE_CACHE_DIR"]))
+before = kept()
+for _ in range(30):
+    program(x, w)
+print(before, kept())
+"""
+    directory = str(tmp_path / "cache")
+    before, after = fresh(code, BRAZE_CACHE_DIR=directory).split()
+    assert int(after) > int(before)
+    assert fresh(code, BRAZE_CACHE_DIR=directory).split() == [after, after]
