@@ -31,7 +31,7 @@ def judge(name, program, function, *arguments):
     assert error <= limit, (name, error, limit)
 
 
-for m, n, k in itertools.product((1, 5, 7, 70), (1, 17, 130), (1, 15, 300)):
+for m, n, k in itertools.product((1, 5, 70), (1, 17, 130), (1, 300)):
     a, b, bias = torch.randn(m, k), torch.randn(k, n), torch.randn(n)
     strided = torch.randn(k, 2 * n)[:, ::2]
     for name, right in (("plain", b), ("transposed", b.t().contiguous().t()), ("strided", strided)):
