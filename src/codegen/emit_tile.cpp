@@ -54,7 +54,8 @@ Value* unpack(llvm::IRBuilderBase& b, Value* x, Value* y, int per, int size, boo
   return b.CreateShuffleVector(x, y, mask);
 }
 
-/// Transposes as many rows as each has elements: within 128-bit pieces by unpacking, then the pieces.
+/// Transposes as many rows as each has elements: within 128-bit pieces by unpacking, then the pieces. As many rows
+/// as a piece has elements may be longer: then piece l of result j is column l * rows + j.
 Rows transpose_rows(llvm::IRBuilderBase& b, Rows rows) {
   const int size = rows.size();
   const int per = 128 / rows[0]->getType()->getScalarSizeInBits();
@@ -106,6 +107,14 @@ int uses(const Block& block, BufferId buffer) {
 /// many vectors would not fit into the registers, of 128 bits.
 int64_t square_side(const Target& target, DType dtype) {
   return ir::byte_size(dtype) == 1 ? 16 : target.vector_bytes() / ir::byte_size(dtype);
+}
+
+/// Elements [first, first + count) of a vector.
+Value* piece(llvm::IRBuilderBase& b, Value* vector, int64_t first, int64_t count) {
+  if (lanes_of(vector) == count) return vector;
+  llvm::SmallVector<int, 32> mask(count);
+  std::iota(mask.begin(), mask.end(), static_cast<int>(first));
+  return b.CreateShuffleVector(vector, mask);
 }
 
 }  // namespace
@@ -238,10 +247,13 @@ void Emitter::transpose_into(const Transposed& to, const Stmt& stmt, Value* rows
   // Each row lies in pages of its own, where no hardware prefetcher finds the next tile. Its lines are asked for
   // row by row, a few with each square, into the second cache: in the first one, rows a power of two apart would
   // share too few places.
-  const int64_t line = kCacheLine / bytes, lines = C / line, share = side * side / line;
+  // Squares of bytes are transposed side by side, as many as fill a vector.
+  int64_t wide = side;
+  while (2 * wide <= std::min(C, target_.vector_bytes() / bytes)) wide *= 2;
+  const int64_t line = kCacheLine / bytes, lines = C / line, share = side * wide / line;
   auto prefetch = [&](Value* square) {
     constexpr int read = 0, second_level_cache = 2, data = 1;
-    if (C % line != 0 || (lines % share != 0 && share % lines != 0)) return;
+    if (C % line != 0 || share == 0 || (lines % share != 0 && share % lines != 0)) return;
     for (int64_t i = 0; i < share; ++i) {
       Value *row, *column;
       if (share % lines == 0) {
@@ -260,15 +272,19 @@ void Emitter::transpose_into(const Transposed& to, const Stmt& stmt, Value* rows
   };
   Value* full_rows = whole(rows, side);
   Value* full_columns = whole(columns, side);
-  auto square = [&](Value* r, Value* c) {
-    Value* by_columns = b_.CreateAdd(b_.CreateMul(c, b_.getInt64(R / side)), r);
-    prefetch(b_.CreateUDiv(by_columns, b_.getInt64(side)));
+  Value* wide_columns = whole(columns, wide);
+  auto squares = [&](Value* r, Value* c, int64_t width) {
+    if (width == wide) {
+      Value* before = b_.CreateMul(b_.CreateUDiv(c, b_.getInt64(wide)), b_.getInt64(R / side));
+      prefetch(b_.CreateAdd(before, b_.CreateUDiv(r, b_.getInt64(side))));
+    }
     Rows block;
     for (int64_t i = 0; i < side; ++i)
-      block.push_back(load(at(from, b_.CreateAdd(r, b_.getInt64(i)), S, c, T), side));
+      block.push_back(load(at(from, b_.CreateAdd(r, b_.getInt64(i)), S, c, T), width));
     block = transpose_rows(b_, std::move(block));
-    for (int64_t i = 0; i < side; ++i) {
-      llvm::StoreInst* stored = store(block[i], at(to.pointer, b_.CreateAdd(c, b_.getInt64(i)), to.pitch, r, 1));
+    for (int64_t i = 0; i < width; ++i) {
+      Value* column = piece(b_, block[i % side], i / side * side, side);
+      llvm::StoreInst* stored = store(column, at(to.pointer, b_.CreateAdd(c, b_.getInt64(i)), to.pitch, r, 1));
       if (!to.stream) continue;
       stored->setAlignment(llvm::Align(target_.vector_bytes()));
       llvm::Metadata* one = llvm::ConstantAsMetadata::get(b_.getInt32(1));
@@ -276,8 +292,12 @@ void Emitter::transpose_into(const Transposed& to, const Stmt& stmt, Value* rows
       streamed_ = true;
     }
   };
-  counted_loop(zero, full_columns, side,
-               [&](Value* c) { counted_loop(zero, full_rows, side, [&](Value* r) { square(r, c); }); });
+  auto region = [&](Value* first, Value* last, int64_t width) {
+    counted_loop(first, last, width,
+                 [&](Value* c) { counted_loop(zero, full_rows, side, [&](Value* r) { squares(r, c, width); }); });
+  };
+  region(zero, wide_columns, wide);
+  if (wide != side) region(wide_columns, full_columns, side);
   elementwise(zero, full_rows, full_columns, columns);
   elementwise(full_rows, rows, zero, columns);
 }

@@ -538,7 +538,8 @@ TEST_CASE("atomics, random numbers, barriers") {
 TEST_CASE("transposes through a tile: whole, ragged, every element size") {
   for (const char* type : {"f64", "f32", "bf16", "u8"}) {
     std::string scalar = type == std::string("bf16") ? "f32" : type;
-    for (auto [rows, columns] : {std::pair{16, 16}, {8, 8}, {5, 16}, {37, 32}, {32, 64}}) {
+    for (auto [rows, columns] :
+         {std::pair{16, 16}, {8, 8}, {5, 16}, {37, 32}, {32, 64}, {37, 100}, {32, 128}, {48, 200}}) {
       for (bool flipped : {false, true}) {
         CHECK_KERNEL({.text = concat("kernel @transpose(%x: ", type, "[", rows * columns,
                                      "] in align=", ir::byte_size(*ir::parse_dtype(type)), ", %y: ", type, "[",
