@@ -82,7 +82,7 @@ def explain(function: Callable[..., Any], **choices: Any) -> Callable[..., Expla
 
 
 def _explanation(result: Any, report: dict[str, Any]) -> Explanation:
-    segments = report["segments"]
+    segments = sorted(report["segments"], key=lambda segment: (segment["file"], segment["line"]))
     graphs = [segment for segment in segments if segment["op_count"] > 0]
     breaks = [_break_reason(segment["break"]) for segment in segments if segment["break"]]
     if not breaks and report["first_break"]:  # Before the first operator.
@@ -117,5 +117,6 @@ def _break_reason(found: dict[str, Any]) -> BreakReason:
 
 
 def _operators(graph: str) -> list[str]:
-    """The operators of a printed graph, in order: "%3 = softmax %2, dim=-1 : f32[4]" is a softmax."""
-    return re.findall(r"^\s+%\S+(?:, %\S+)* = (\w+)", graph, flags=re.MULTILINE)
+    """The operators of a printed graph, in order: "%3 = softmax %2, dim=-1 : f32[4]" is one. Numbers are none."""
+    names = re.findall(r"^\s+%\S+(?:, %\S+)* = (\w+)", graph, flags=re.MULTILINE)
+    return [name for name in names if name != "scalar"]
