@@ -22,6 +22,7 @@ using interpreter::Step;
 constexpr int most_refusals = 4;           // Captures in a row that come to nothing.
 constexpr int most_runs_without_gain = 4;  // Runs of a code object in which nothing was replayed.
 constexpr int deepest_container = 3;
+constexpr int deepest_calls = 2000;  // Each takes some of the C stack.
 
 bool is_module(PyObject* object) {
   static PyObject* const name = PyUnicode_InternFromString("_parameters");  // Kept for good.
@@ -71,7 +72,7 @@ size_t count_programs(const CodeState& code) {
 
 PyObject* FrameDriver::drive(PyThreadState* thread, interpreter::Frame* frame) {
   const bool is_outermost = depth_ == 0;
-  if (is_capturing_) return _PyEval_EvalFrameDefault(thread, frame, 0);
+  if (is_capturing_ || depth_ >= deepest_calls) return _PyEval_EvalFrameDefault(thread, frame, 0);
   const std::shared_ptr<CodeState> held = table_.state(frame->f_code);
   CodeState& code = *held;
   if (code.is_skipped || (!is_outermost && code.starts.empty() && !is_given_tensors(frame)))
@@ -79,12 +80,14 @@ PyObject* FrameDriver::drive(PyThreadState* thread, interpreter::Frame* frame) {
   FrameRun run(thread, frame);
   if (!run.entered()) return run.finish(Step::error);
   ++depth_;
-  const int64_t before = counts_.captured + counts_.replayed;
+  bool has_gained = false;
   Step step = Step::next;
   guards::Ref result;
   while (step == Step::next) {
     try {
-      if (advance(code, run, result) == Advance::returned) break;
+      const Advance advanced = advance(code, run, result);
+      has_gained |= advanced != Advance::no;
+      if (advanced == Advance::returned) break;
     } catch (...) {
       set_python_error();
       --depth_;
@@ -93,8 +96,7 @@ PyObject* FrameDriver::drive(PyThreadState* thread, interpreter::Frame* frame) {
     step = run.run(code.breakpoints);
   }
   --depth_;
-  const bool gained = counts_.captured + counts_.replayed > before;
-  code.runs_without_gain = gained ? 0 : code.runs_without_gain + 1;
+  code.runs_without_gain = has_gained ? 0 : code.runs_without_gain + 1;
   code.is_skipped = code.runs_without_gain >= most_runs_without_gain;
   if (step == Step::next) return run.finish_with(result.release());
   return run.finish(step);
