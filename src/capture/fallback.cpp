@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "capture/call.h"
+#include "capture/own_calls.h"
 #include "support/error.h"
 
 namespace braze::capture {
@@ -91,6 +92,7 @@ Shapes ask_meta(const OpEntry& entry, std::span<const c10::IValue> arguments) {
     shapes.arguments.push_back(value);
     shapes.results.push_back(std::move(value));
   }
+  const OwnCalls own;
   entry.op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::Meta), &shapes.results);
   return shapes;
 }

@@ -2,6 +2,7 @@
 #include <pybind11/pybind11.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include "capture/own_calls.h"
 #include "capture/trace.h"
 #include "python/errors.h"
 #include "python/guards/bindings.h"
@@ -10,6 +11,7 @@
 #include "python/compile/events.h"
 #include "python/compile/remedies.h"
 #include "python/compile/stance.h"
+#include "python/interpreter/evaluate.h"
 #include "python/interpreter/functions.h"
 #endif
 #include "python/program_object.h"
@@ -43,6 +45,8 @@ PYBIND11_MODULE(_C, m) {
   braze::guards::add_bindings(guards);
 #ifdef BRAZE_INTERPRETER
   if (braze::interpreter::add_functions(m.ptr()) < 0) throw py::error_already_set();
+  braze::capture::set_own_call_hook(
+      []() -> std::shared_ptr<void> { return std::make_shared<braze::interpreter::Pause>(); });
   braze_python::add_compiled_function(m);
   braze_python::add_events(m);
   braze_python::add_stance(m);
