@@ -10,6 +10,8 @@ from torch.nn.modules import module as _torch_module
 #: Attributes of the wrapper; all others are the module's.
 _OWN = frozenset({"_orig_mod", "_compile", "_is_made", "forward", "__dict__"})
 
+_HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
+
 
 class CompiledModule(torch.nn.Module):
     """Wraps a module. Reading, setting and deleting attributes reaches through to it, except for what nn.Module
@@ -29,6 +31,11 @@ class CompiledModule(torch.nn.Module):
         self.forward = compile(module)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        own = self.__dict__
+        # Without hooks of its own the wrapper is no module that is called: hooks registered for all modules run for
+        # the module alone.
+        if not any(own[name] for name in _HOOKS):
+            return own["forward"](*args, **kwargs)
         if _torch_module._has_any_global_hook():
             warnings.warn(
                 "hooks registered for all modules run once more for the wrapper that braze.compile(module) returns",

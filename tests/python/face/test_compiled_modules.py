@@ -202,10 +202,17 @@ def test_scripted_modules_are_refused(net):
         braze.compile(torch.jit.trace(net, X))
 
 
-def test_global_hooks_are_told(net):
+def test_global_hooks_run_for_the_module_alone(net):
     compiled = braze.compile(net)
-    handle = nn.modules.module.register_module_forward_hook(lambda module, args, result: None)
+    seen = []
+    handle = nn.modules.module.register_module_forward_hook(lambda module, args, result: seen.append(module))
     try:
+        compiled(X)
+        once = list(seen)
+        seen.clear()
+        net(X)
+        assert once == seen
+        compiled.register_forward_hook(lambda module, args, result: None)
         with pytest.warns(UserWarning, match="once more for the wrapper"):
             compiled(X)
     finally:
