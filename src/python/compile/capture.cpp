@@ -117,6 +117,14 @@ class Recording {
     }
   }
 
+  /// What the run changed of objects that existed before: a replay will do it again. Then it is undone.
+  void take_effects(Rebuilder& rebuilder) {
+    interpreter::Values& values = watcher_.values();
+    for (const interpreter::Effect& effect : values.effects().log()) rebuilder.effect(effect);
+    values.guard_aliasing();
+    values.effects().undo();
+  }
+
   void hold_outputs(const Rebuilder& rebuilder) {
     for (PyObject* tensor : rebuilder.outputs()) outputs_.push_back(guards::Ref::borrow(tensor));
   }
@@ -177,6 +185,7 @@ class CallRecording : Recording {
       want_arguments();
       Rebuilder rebuilder(builder_, watcher_.values(), guards_);
       const guards::RecipeNode node = rebuilder.node(result.ptr());
+      take_effects(rebuilder);
       hold_outputs(rebuilder);
       outcome.recipe = std::move(builder_).finish({&node, 1});
       outcome.grad_mode = grad_mode_change();
@@ -345,6 +354,7 @@ class FrameRecording : Recording {
         results.push_back(slot_node(rebuilder, a, static_cast<int>(a.top - a.frame->localsplus) - 1));
       else
         collect_slots(rebuilder, a, offset, results);
+      take_effects(rebuilder);
       hold_outputs(rebuilder);
       outcome_.recipe = std::move(builder_).finish(results);
       if (at::GradMode::is_enabled() != grad_mode_before_) outcome_.grad_mode = at::GradMode::is_enabled();

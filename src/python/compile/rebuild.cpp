@@ -106,6 +106,18 @@ guards::RecipeNode Rebuilder::node(PyObject* value) {
   return made;
 }
 
+void Rebuilder::effect(const interpreter::Effect& effect) {
+  std::vector<Node> operands;
+  for (const Ref* operand : {&effect.target, &effect.key, &effect.value}) {
+    if (!*operand) continue;
+    hold(operand->get());
+    operands.push_back(PyCFunction_Check(operand->get()) || Py_IS_TYPE(operand->get(), &PyMethodDescr_Type)
+                           ? constant(operand->get())  // The method of an exact dict.
+                           : node(operand->get()));
+  }
+  builder_.effect(effect.kind, operands);
+}
+
 Rebuilder::Node Rebuilder::remember(PyObject* value, Node node) {
   if (nodes_.try_emplace(value, node).second) hold(value);
   return node;

@@ -45,6 +45,9 @@ class Rebuilder {
   ///   functions, cells, methods, partials, slices, ranges, views of dicts, builtin iterators in flight
   guards::RecipeNode node(PyObject* value);
 
+  /// Adds a change of an object that existed before to the recipe. Throws NotRebuilt.
+  void effect(const interpreter::Effect& effect);
+
   /// Tensors that were computed by the run, in the order of output(k). Owned by the rebuilder.
   const std::vector<PyObject*>& outputs() const { return outputs_; }
 

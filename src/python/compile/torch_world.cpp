@@ -68,7 +68,8 @@ const Names& further_names() {
                               "view",
                               "promote_types",
                               "can_cast",
-                              "is_tensor"};
+                              "is_tensor",
+                              "_weight_norm"};
   return names;
 }
 
@@ -95,7 +96,8 @@ const Names& readable_attributes() {
 constexpr const char* module_functions[] = {
     "_has_torch_function", "_has_torch_function_unary", "_has_torch_function_variadic", "_get_tracing_state",
     "is_grad_enabled",     "_set_grad_enabled",         "is_inference_mode_enabled",    "is_autocast_enabled",
-    "_log_api_usage_once", "_get_cudnn_enabled"};
+    "_log_api_usage_once", "_get_cudnn_enabled", "_is_tracing", "_get_deterministic_algorithms",
+    "_are_functorch_transforms_active"};
 
 std::unordered_set<std::string> operator_names() {
   std::unordered_set<std::string> names;
@@ -159,6 +161,8 @@ TorchNames::TorchNames() {
   }
   tensor_type = py::object(torch.attr("Tensor")).ptr();
   parameter_type = py::object(torch.attr("nn").attr("Parameter")).ptr();
+  compiler_dict = PyModule_GetDict(py::module_::import("torch.compiler").ptr());
+  compiling_flag = PyUnicode_InternFromString("_is_compiling_flag");
 }
 
 const TorchNames& torch_names() {

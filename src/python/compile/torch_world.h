@@ -22,6 +22,8 @@ class TorchNames {
   std::unordered_set<std::string> methods;
   PyObject* tensor_type;
   PyObject* parameter_type;
+  PyObject* compiler_dict;   ///< Of the module torch.compiler.
+  PyObject* compiling_flag;  ///< The name of what torch.compiler.is_compiling() gives.
 };
 const TorchNames& torch_names();
 
@@ -43,6 +45,9 @@ class TorchWorld final : public interpreter::TensorWorld {
   bool may_call(PyObject* function) const override;
   bool may_call_method(PyObject* name) const override;
   bool may_read(PyObject* name) const override;
+  std::pair<PyObject*, PyObject*> compiling_flag() const override {
+    return {torch_names().compiler_dict, torch_names().compiling_flag};
+  }
   PyObject* tensor_type() const override { return torch_names().tensor_type; }
 
   /// The function begins to run: it may write to the memory of the arguments that are known by now.

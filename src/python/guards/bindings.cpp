@@ -75,12 +75,15 @@ Member member_named(const std::string& name) {
                         {"function_kwdefaults", Member::function_kwdefaults},
                         {"function_closure", Member::function_closure},
                         {"function_globals", Member::function_globals},
+                        {"function_annotations", Member::function_annotations},
                         {"cell_contents", Member::cell_contents},
                         {"method_function", Member::method_function},
                         {"method_self", Member::method_self},
                         {"weakref_referent", Member::weakref_referent},
                         {"builtin_self", Member::builtin_self},
                         {"type_mro", Member::type_mro},
+                        {"type_name", Member::type_name},
+                        {"type_qualname", Member::type_qualname},
                         {"tensor_grad", Member::tensor_grad}});
 }
 
@@ -168,6 +171,9 @@ void add_guards(py::class_<GuardSet>& set) {
   set.def("absent", &GuardSet::absent);
   set.def("function", [](GuardSet& s, const Source* o, py::handle function) { s.function(o, function.ptr()); });
   set.def("deep", [](GuardSet& s, const Source* o, py::handle value) { return s.deep(o, value.ptr()); });
+  set.def("membership", [](GuardSet& s, const Source* o, py::handle item, bool is_in) {
+    s.membership(o, item.ptr(), is_in);
+  });
   set.def(
       "tensor",
       [](GuardSet& s, const Source* o, py::handle tensor, uint32_t alignment) {

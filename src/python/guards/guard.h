@@ -104,6 +104,8 @@ class GuardSet {
   /// All of a value made of exact lists, tuples, dicts, sets, frozensets and scalars.
   /// \returns false, and adds nothing, if it is not of these, or contains itself.
   bool deep(const Source* source, PyObject* value);
+  /// Whether `item`, which hashes by address, is in a set or frozenset as it is now.
+  void membership(const Source* set, PyObject* item, bool is_in);
   /// Type, dtype, device, sizes, strides, requires_grad, layout, dispatch keys (conjugate, negative, functorch's
   /// among them), whether it is an inference tensor, a leaf, a view of what requires grad, has hooks or a tangent.
   /// Not the data, not its address.
@@ -117,6 +119,8 @@ class GuardSet {
   void storages(std::vector<const Source*> sources, std::span<PyObject* const> tensors);
   /// PyTorch's modes and flags on this thread, as they are now.
   void torch_state();
+  /// Which classes abstract base classes take for subclasses: abc.get_cache_token().
+  void abc_registrations();
   /// How many arguments `call` has, and the names of those given by keyword.
   void call_shape(const Call& call);
 

@@ -81,6 +81,10 @@ bool GuardSet::deep(const Source* source, PyObject* value) {
   return true;
 }
 
+void GuardSet::membership(const Source* set, PyObject* item, bool is_in) {
+  add({.kind = GuardKind::membership, .sources = {set}, .object = Ref::borrow(item), .bits = is_in});
+}
+
 bool GuardSet::tensor(const Source* source, PyObject* tensor, uint32_t alignment) {
   std::shared_ptr<Payload> properties = make_tensor_payload(tensor, alignment);
   if (!properties) return false;
@@ -108,6 +112,10 @@ void GuardSet::storages(std::vector<const Source*> sources, std::span<PyObject* 
 
 void GuardSet::torch_state() {
   add({.kind = GuardKind::torch_state, .payload = make_torch_state_payload()});
+}
+
+void GuardSet::abc_registrations() {
+  add({.kind = GuardKind::abc_registrations, .bits = abc_token()});
 }
 
 void GuardSet::call_shape(const Call& call) {

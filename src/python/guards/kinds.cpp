@@ -173,6 +173,39 @@ int FunctionParts::visit(visitproc visit, void* arg) const {
   return 0;
 }
 
+uint64_t abc_token() noexcept {
+  // Kept for good: a module of the interpreter's own.
+  static PyObject* const get = [] {
+    const Ref module = Ref::steal(PyImport_ImportModule("_abc"));
+    return module ? PyObject_GetAttrString(module.get(), "get_cache_token") : nullptr;
+  }();
+  const Ref token = Ref::steal(get ? PyObject_CallNoArgs(get) : nullptr);
+  const uint64_t value = token ? PyLong_AsUnsignedLongLong(token.get()) : 0;
+  PyErr_Clear();
+  return value;
+}
+
+bool test_abc_registrations(const Expected& expected, PyObject* const*, const Call&) noexcept {
+  return abc_token() == expected.bits;
+}
+std::string explain_abc_registrations(const Expected&, PyObject* const*, const Call&, const Texts&) {
+  return "no class is registered with an abstract base class";
+}
+
+// Linear, but no element is asked whether it is equal.
+bool test_membership(const Expected& expected, PyObject* const* values, const Call&) noexcept {
+  if (!PyAnySet_Check(values[0])) return false;
+  PyObject* item = nullptr;
+  Py_hash_t hash = 0;
+  bool found = false;
+  for (Py_ssize_t at = 0; !found && _PySet_NextEntry(values[0], &at, &item, &hash);)
+    found = item == expected.object;
+  return found == static_cast<bool>(expected.bits);
+}
+std::string explain_membership(const Expected& expected, PyObject* const*, const Call&, const Texts& texts) {
+  return concat(describe(expected.object), expected.bits ? " is in " : " is not in ", texts[0]);
+}
+
 bool test_function(const Expected& expected, PyObject* const* values, const Call&) noexcept {
   if (!PyFunction_Check(values[0])) return false;
   const auto* parts = static_cast<const FunctionParts*>(expected.payload);

@@ -41,6 +41,8 @@ struct AbsentTarget : Payload {
   }
 };
 
+/// abc.get_cache_token(): moves when a class is registered with an abstract one.
+uint64_t abc_token() noexcept;
 /// Null if `value` cannot be guarded deeply.
 std::shared_ptr<Payload> make_deep_payload(PyObject* value);
 /// Null if `tensor` cannot be guarded.

@@ -48,6 +48,11 @@ Place builtin_self(PyObject* object) noexcept {
 Place type_mro(PyObject* object) noexcept {
   return PyType_Check(object) ? &reinterpret_cast<PyTypeObject*>(object)->tp_mro : nullptr;
 }
+template <PyObject* PyHeapTypeObject::* field>
+Place type_field(PyObject* object) noexcept {
+  const bool is_heap = PyType_Check(object) && reinterpret_cast<PyTypeObject*>(object)->tp_flags & Py_TPFLAGS_HEAPTYPE;
+  return is_heap ? &(reinterpret_cast<PyHeapTypeObject*>(object)->*field) : nullptr;
+}
 PyObject* weakref_referent(PyObject* object) noexcept {
   if (!PyWeakref_Check(object)) return nullptr;
   PyObject* referent = PyWeakref_GET_OBJECT(object);
@@ -61,12 +66,15 @@ const MemberRow kMembers[] = {
     {".__kwdefaults__", function_field<&PyFunctionObject::func_kwdefaults>},
     {".__closure__", function_field<&PyFunctionObject::func_closure>},
     {".__globals__", function_field<&PyFunctionObject::func_globals>},
+    {".__annotations__", function_field<&PyFunctionObject::func_annotations>},
     {".cell_contents", cell_contents},
     {".__func__", method_field<&PyMethodObject::im_func>},
     {".__self__", method_field<&PyMethodObject::im_self>},
     {"()", nullptr, weakref_referent},
     {".__self__", builtin_self},
     {".__mro__", type_mro},
+    {".__name__", type_field<&PyHeapTypeObject::ht_name>},
+    {".__qualname__", type_field<&PyHeapTypeObject::ht_qualname>},
     {".grad", nullptr, tensor_grad},
 };
 static_assert(std::size(kMembers) == static_cast<size_t>(Member::tensor_grad) + 1);

@@ -48,8 +48,8 @@ bool Watcher::Looks::binary(Watcher& w, Activation& a, int arg) {
   return w.binary(a, arg);
 }
 
-bool Watcher::Looks::compares(Watcher& w, Activation& a, int) {
-  return w.operands(a, 2, "a comparison with an object of unknown origin");
+bool Watcher::Looks::compares(Watcher& w, Activation& a, int arg) {
+  return w.compare(a.peek(2), a.peek(1), arg) || w.operands(a, 2, "a comparison with an object of unknown origin");
 }
 
 bool Watcher::Looks::identity(Watcher& w, Activation& a, int) {
@@ -66,6 +66,10 @@ bool Watcher::Looks::subscript(Watcher& w, Activation& a, int) {
 
 bool Watcher::Looks::stores_item(Watcher& w, Activation& a, int) {
   return w.store_item(a.peek(2), a.peek(1), a.peek(3));
+}
+
+bool Watcher::Looks::deletes_item(Watcher& w, Activation& a, int) {
+  return w.delete_item(a.peek(2), a.peek(1));
 }
 
 bool Watcher::Looks::formats(Watcher& w, Activation& a, int arg) {
@@ -86,6 +90,14 @@ bool Watcher::Looks::cell(Watcher& w, Activation& a, int arg) {
 }
 
 bool Watcher::Looks::stores_cell(Watcher& w, Activation& a, int arg) {
+  return w.store_cell(a.local(arg), a.peek(1));
+}
+
+bool Watcher::Looks::stores_global(Watcher& w, Activation& a, int arg) {
+  return w.store_global(a, arg);
+}
+
+bool Watcher::Looks::deletes_cell(Watcher& w, Activation& a, int arg) {
   return w.values_.is_made(a.local(arg)) || w.abandon("a variable of an enclosing function is changed");
 }
 
@@ -98,7 +110,11 @@ bool Watcher::Looks::attribute(Watcher& w, Activation& a, int arg) {
 }
 
 bool Watcher::Looks::stores_attribute(Watcher& w, Activation& a, int arg) {
-  return w.store_attribute(a.peek(1), a.name(arg));
+  return w.store_attribute(a.peek(1), a.name(arg), a.peek(2));
+}
+
+bool Watcher::Looks::deletes_attribute(Watcher& w, Activation& a, int arg) {
+  return w.delete_attribute(a.peek(1), a.name(arg));
 }
 
 bool Watcher::Looks::module(Watcher& w, Activation& a, int arg) {
@@ -146,6 +162,11 @@ bool Watcher::Looks::extends(Watcher& w, Activation& a, int arg) {
 
 // ---- calls
 
+// PRECALL puts the function and the object of a bound method onto the stack.
+bool Watcher::Looks::takes_method_apart(Watcher& w, Activation& a, int arg) {
+  return a.peek(arg + 2) || w.learn_method(a.peek(arg + 1));
+}
+
 bool Watcher::Looks::call(Watcher& w, Activation& a, int arg) {
   const bool has_self = a.peek(arg + 2) != nullptr;
   const Py_ssize_t count = arg + has_self;
@@ -155,7 +176,14 @@ bool Watcher::Looks::call(Watcher& w, Activation& a, int arg) {
 bool Watcher::Looks::call_unpacked(Watcher& w, Activation& a, int arg) {
   const bool keywords = arg & 1;
   PyObject *given = a.peek(1 + keywords), *named = keywords ? a.peek(1) : nullptr;
-  if (!PyTuple_CheckExact(given) && !PyList_CheckExact(given)) return w.abandon("* with what is no tuple or list");
+  if (!PyTuple_Check(given) && !PyList_CheckExact(given)) {
+    // Its items are not known yet: only Python code, which is watched, may be given them.
+    PyObject* callable = a.peek(2 + keywords);
+    const bool enters =
+        PyFunction_Check(callable) || (!PyType_Check(callable) && w.special_function(callable, "__call__"));
+    if (!enters || (named && !w.values_.is_made(named))) return w.abandon("* with what is no tuple or list");
+    return w.iterate(given) && w.call(callable, nullptr, 0);
+  }
   if (!w.values_.open(given) || (named && !w.values_.is_made(named)))
     return w.abandon("arguments of unknown origin");
   std::vector<PyObject*> arguments(PySequence_Fast_ITEMS(given),
@@ -224,6 +252,7 @@ bool Watcher::look(Activation& a, int opcode, int arg) {
 
 bool Watcher::after(Activation& a, int opcode, int arg, Step step) {
   if (abandoned_) return false;
+  if (activities_.back().is_trusted) return true;
   if (step == Step::error || step == Step::reraise)
     return activities_.back().entry != Entry::tensor || abandon("an operation on tensors raises an error");
   PyObject* top = a.top > a.stack_base() ? a.peek(1) : nullptr;
@@ -240,6 +269,7 @@ bool Watcher::after(Activation& a, int opcode, int arg, Step step) {
           values_.make(a.peek(depth));
       return true;
     default:
+      if (activities_.back().sets_variable) values_.effects().set_variable(activities_.back().sets_variable, top);
       if (activities_.back().makes_result) values_.make(top);
       return true;
   }

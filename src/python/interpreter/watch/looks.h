@@ -21,6 +21,7 @@ struct Watcher::Looks {
   static bool operand(Watcher&, Activation&, int);
   static bool truth(Watcher&, Activation&, int);
   static bool binary(Watcher&, Activation&, int);
+  static bool deletes_item(Watcher&, Activation&, int);
   static bool compares(Watcher&, Activation&, int);
   static bool identity(Watcher&, Activation&, int);
   static bool contains(Watcher&, Activation&, int);
@@ -31,9 +32,12 @@ struct Watcher::Looks {
   static bool global_variable(Watcher&, Activation&, int);
   static bool cell(Watcher&, Activation&, int);
   static bool stores_cell(Watcher&, Activation&, int);
+  static bool deletes_cell(Watcher&, Activation&, int);
+  static bool stores_global(Watcher&, Activation&, int);
   static bool free_variables(Watcher&, Activation&, int);
   static bool attribute(Watcher&, Activation&, int);
   static bool stores_attribute(Watcher&, Activation&, int);
+  static bool deletes_attribute(Watcher&, Activation&, int);
   static bool module(Watcher&, Activation&, int);
   // ---- containers
   static bool set_display(Watcher&, Activation&, int);
@@ -44,6 +48,7 @@ struct Watcher::Looks {
   static bool adds_to_map(Watcher&, Activation&, int);
   static bool extends(Watcher&, Activation&, int);
   // ---- calls
+  static bool takes_method_apart(Watcher&, Activation&, int);
   static bool call(Watcher&, Activation&, int);
   static bool call_unpacked(Watcher&, Activation&, int);
   // ---- iteration and generators
@@ -57,6 +62,7 @@ struct Watcher::Looks {
   static bool enters_with(Watcher&, Activation&, int);
   static bool known_code(Watcher&, Activation&, int);
   // ---- 3.12 (looks_312.cpp)
+  static bool compares_shifted(Watcher&, Activation&, int);
   static bool attribute_or_method(Watcher&, Activation&, int);
   static bool super_attribute(Watcher&, Activation&, int);
   static bool slice(Watcher&, Activation&, int);

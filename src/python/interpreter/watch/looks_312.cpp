@@ -23,6 +23,11 @@ bool Watcher::Looks::super_attribute(Watcher& w, Activation& a, int arg) {
   return w.super_lookup(type, reinterpret_cast<PyObject*>(self_class), a.name(arg >> 2));
 }
 
+// The operator is in the upper bits of the argument.
+bool Watcher::Looks::compares_shifted(Watcher& w, Activation& a, int arg) {
+  return compares(w, a, arg >> 4);
+}
+
 // The stack: container, start, stop.
 bool Watcher::Looks::slice(Watcher& w, Activation& a, int) {
   if (!w.operand(a.peek(1), "an index of unknown origin") || !w.operand(a.peek(2), "an index of unknown origin"))

@@ -1,6 +1,8 @@
 // python/interpreter/watch/values.cpp
 #include "python/interpreter/watch/values.h"
 
+#include <map>
+
 #include "python/guards/scalar.h"
 #include "python/guards/storage_access.h"
 
@@ -17,7 +19,7 @@ bool is_given(const guards::Source* source) {
 }
 
 bool is_sequence(PyObject* value) {
-  return PyList_CheckExact(value) || PyTuple_CheckExact(value);
+  return PyList_Check(value) || PyTuple_Check(value);
 }
 
 }  // namespace
@@ -26,8 +28,17 @@ bool is_exact_dict(PyObject* value) {
   return PyDict_CheckExact(value) || PyODict_CheckExact(value);
 }
 
+PyTypeObject* storage_type(PyObject* value) {
+  if (PyList_Check(value)) return &PyList_Type;
+  if (PyTuple_Check(value)) return &PyTuple_Type;
+  if (PyODict_Check(value)) return &PyODict_Type;
+  if (PyDict_Check(value)) return &PyDict_Type;
+  if (PySet_Check(value)) return &PySet_Type;
+  return PyFrozenSet_Check(value) ? &PyFrozenSet_Type : nullptr;
+}
+
 bool is_builtin_container(PyObject* value) {
-  return is_sequence(value) || is_exact_dict(value) || PyAnySet_CheckExact(value);
+  return storage_type(value) == Py_TYPE(value);
 }
 
 void Values::learn_as(PyObject* object, const guards::Source* source) {
@@ -114,13 +125,28 @@ bool Values::is_known(PyObject* value) const {
 
 bool Values::open(PyObject* container) {
   const auto found = known_.find(container);
-  if (found == known_.end() || found->second.opened || !is_builtin_container(container)) return is_known(container);
+  if (found == known_.end() || found->second.opened || !storage_type(container)) return is_known(container);
   found->second.opened = true;
-  return open_items(container, found->second);
+  const guards::Source* source = found->second.source;
+  return effects_.changed(container) ? open_before(container, source) : open_items(container, source);
 }
 
-bool Values::open_items(PyObject* container, Known& known) {
-  const guards::Source* source = known.source;
+/// A container that the run has changed by now: guards are about what it held before.
+bool Values::open_before(PyObject* container, const guards::Source* source) {
+  const std::vector<guards::Ref>& items = effects_.before(container);
+  if (PyList_Check(container)) {
+    guards_.length(source, items.size());
+    for (size_t i = 0; i < items.size(); ++i)
+      if (!learn(items[i].get(), sources().sequence_item(source, static_cast<uint32_t>(i)))) return false;
+    return true;
+  }
+  const guards::Ref copy = guards::Ref::steal(PyDict_New());
+  for (size_t i = 0; copy && i < items.size(); i += 2)
+    if (PyDict_SetItem(copy.get(), items[i].get(), items[i + 1].get()) < 0) return false;
+  return copy && open_dict(copy.get(), source);
+}
+
+bool Values::open_items(PyObject* container, const guards::Source* source) {
   if (guards::length_of(container) > largest_container) return false;
   if (is_sequence(container)) {
     const Py_ssize_t length = PySequence_Fast_GET_SIZE(container);
@@ -130,16 +156,51 @@ bool Values::open_items(PyObject* container, Known& known) {
         return false;
     return true;
   }
-  if (PyAnySet_CheckExact(container)) return guards_.deep(source, container);
-  if (!guards::has_plain_keys(container)) return false;
-  guards_.dict_keys(source, container);
+  if (PyAnySet_Check(container)) return PyAnySet_CheckExact(container) && guards_.deep(source, container);
+  return open_dict(container, source);
+}
+
+bool Values::open_dict(PyObject* dict, const guards::Source* source) {
+  if (!guards::has_plain_keys(dict)) return false;
+  guards_.dict_keys(source, dict);
   uint32_t position = 0;
-  return guards::for_each_key(container, [&](PyObject* key) {
+  return guards::for_each_key(dict, [&](PyObject* key) {
     if (!guards::is_scalar(key) && !learn(key, sources().dict_key(source, position))) return false;
     ++position;
-    PyObject* value = PyDict_GetItem(container, key);
+    PyObject* value = PyDict_GetItem(dict, key);
     return value && learn(value, sources().dict_item(source, key));
   });
+}
+
+void Values::guard_aliasing() {
+  bool any_list = false, any_dict = false;
+  for (PyObject* container : effects_.containers()) (PyList_Check(container) ? any_list : any_dict) = true;
+  std::map<uint32_t, std::pair<const guards::Source*, PyObject*>> lists, dicts, objects, cells;  // By source.
+  for (const auto& [object, known] : known_) {
+    if (any_list && PyList_CheckExact(object)) lists[known.source->number] = {known.source, object};
+    const bool is_cell = PyCell_Check(object);
+    if (is_cell && effects_.changed_cells() && known.source->parent)
+      cells[known.source->number] = {known.source->parent, object};
+    const bool is_object = Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE && !tensors_.is_tensor(object);
+    if (is_object && effects_.changed_slots()) objects[known.source->number] = {known.source, object};
+    if (!any_dict || is_cell) continue;
+    const guards::Source* source = known.source;
+    PyObject* dict = object;
+    if (!is_exact_dict(object)) {
+      dict = is_object && !PyType_Check(object) ? guards::instance_dict(object) : nullptr;
+      source = sources().dict_of(source);
+    }
+    if (dict) dicts[source->number] = {source, dict};
+  }
+  for (const auto* group : {&lists, &dicts, &objects, &cells}) {
+    std::vector<const guards::Source*> all;
+    std::vector<PyObject*> members;
+    for (const auto& [number, entry] : *group) {
+      all.push_back(entry.first);
+      members.push_back(entry.second);
+    }
+    guards_.objects(std::move(all), members);
+  }
 }
 
 bool Values::absorb(PyObject* value) {
@@ -167,11 +228,28 @@ bool Values::absorb(PyObject* value, std::unordered_set<PyObject*>& seen) {
   return true;
 }
 
+bool Values::look_up_member(PyObject* set, PyObject* item) {
+  const guards::Source* source = source_of(set);
+  if (!source || !PyAnySet_CheckExact(set) || guards::is_scalar(item) || PyTuple_Check(item)) return false;
+  if (!guards::is_plain_key(item) || !is_known(item) || !pin(item)) return false;
+  const Py_hash_t hash_of_item = PyObject_Hash(item);
+  PyObject* other = nullptr;
+  Py_hash_t hash = 0;
+  bool found = false;
+  for (Py_ssize_t at = 0; _PySet_NextEntry(set, &at, &other, &hash);) {
+    found |= other == item;
+    if (hash == hash_of_item && other != item) return false;  // It would be asked whether it is equal.
+  }
+  if (!is_made(item)) guards_.membership(source, item, found);
+  return true;
+}
+
 bool Values::look_up(PyObject* dict, PyObject* key) {
   const guards::Source* source = source_of(dict);
-  if (!source || !is_exact_dict(dict) || !guards::is_plain_key(key)) return false;
+  if (!source || !PyDict_Check(dict) || !guards::is_plain_key(key)) return false;
   if (!PyUnicode_CheckExact(key) && !guards::has_plain_keys(dict)) return false;
   if (!guards::is_scalar(key) && !pin(key)) return false;
+  if (effects_.wrote(dict, key)) return true;
   const guards::Source* entry = sources().dict_item(source, key);
   PyObject* value = PyDict_GetItemWithError(dict, key);
   if (value) return learn(value, entry);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "python/guards/guard.h"
+#include "python/interpreter/watch/effects.h"
 
 namespace braze::interpreter {
 
@@ -33,6 +34,8 @@ class TensorWorld {
   virtual bool may_read(PyObject* name) const = 0;
   /// A tensor that the run computed.
   virtual bool is_computed(PyObject* tensor) const = 0;
+  /// The dict and the key of the flag that tells code whether it is being compiled; null if there is none.
+  virtual std::pair<PyObject*, PyObject*> compiling_flag() const = 0;
   /// The class torch.Tensor.
   virtual PyObject* tensor_type() const = 0;
 };
@@ -63,7 +66,8 @@ class Values {
   const guards::Source* source_of(PyObject* value) const;
   bool is_known(PyObject* value) const;
 
-  /// Guards the length or keys of a sourced builtin container and learns its items. True for what needs it not.
+  /// Guards the length or keys of a sourced builtin container and learns its items, as they were before the call.
+  /// True for what needs it not.
   bool open(PyObject* container);
   /// All that a C function may read of `value` is guarded: scalars, tensors, builtin containers of them.
   bool absorb(PyObject* value);
@@ -72,7 +76,15 @@ class Values {
   bool has_known_order(PyObject* set) const;
   /// Entry `key` of a sourced exact dict: its value, or that it is not there.
   bool look_up(PyObject* dict, PyObject* key);
+  /// Whether an object that hashes by address is in a sourced exact set.
+  bool look_up_member(PyObject* set, PyObject* item);
 
+  /// Two objects that the run told apart, one of which it changed, must not be one object at a replay. Once, at the
+  /// end, before the effects are undone.
+  void guard_aliasing();
+
+  /// What the run changed of what existed before.
+  Effects& effects() { return effects_; }
   guards::GuardSet& guards() { return guards_; }
   guards::SourceTable& sources() { return guards_.sources(); }
   TensorWorld& tensors() { return tensors_; }
@@ -84,7 +96,9 @@ class Values {
     const guards::Source* source;
     bool opened = false;
   };
-  bool open_items(PyObject* container, Known& known);
+  bool open_items(PyObject* container, const guards::Source* source);
+  bool open_before(PyObject* container, const guards::Source* source);
+  bool open_dict(PyObject* dict, const guards::Source* source);
   bool absorb(PyObject* value, std::unordered_set<PyObject*>& seen);
 
   guards::GuardSet& guards_;
@@ -92,9 +106,12 @@ class Values {
   std::unordered_map<PyObject*, Known> known_;
   std::unordered_set<PyObject*> made_;
   std::unordered_set<PyObject*> constants_;  ///< Some of made_.
+  Effects effects_;
   std::vector<guards::Ref> held_;            ///< Keys of known_: an address must not be used again.
 };
 
+/// The builtin container type whose storage `value` has, as an instance of it or of a subclass; null if it has none.
+PyTypeObject* storage_type(PyObject* value);
 /// list, tuple, dict, OrderedDict, set or frozenset, and no subclass.
 bool is_builtin_container(PyObject* value);
 bool is_exact_dict(PyObject* value);

@@ -40,6 +40,10 @@ bool Watcher::abandon(const char* why, PyObject* subject) {
 bool Watcher::entered(Frame* frame) {
   auto* function = reinterpret_cast<PyObject*>(function_of(frame));
   const Entry entry = activities_.back().entry;
+  if (entry == Entry::trusted || activities_.back().is_trusted) {
+    activities_.push_back({.is_trusted = true});
+    return true;
+  }
   bool expected = entry != Entry::none && values_.is_known(function);
   if (entry == Entry::tensor && !expected) {
     PyObject* type = values_.tensors().tensor_type();
@@ -94,12 +98,20 @@ bool Watcher::learn_parameters(Frame* frame) {
 
 bool Watcher::begin(PyObject* callable, PyObject* const* arguments, Py_ssize_t count) {
   activities_.assign(1, {});
+  tell_that_it_compiles();
   return call(callable, arguments, count);
+}
+
+/// As torch.compile has it: models choose a way without branches on values of tensors.
+void Watcher::tell_that_it_compiles() {
+  const auto [dict, flag] = values_.tensors().compiling_flag();
+  if (dict && flag) values_.effects().pretend(dict, flag, Py_True);
 }
 
 void Watcher::begin(RootFrame& root) {
   activities_.assign(1, {});
   root_ = &root;
+  tell_that_it_compiles();
 }
 
 void Watcher::left(Frame*) {
@@ -107,7 +119,7 @@ void Watcher::left(Frame*) {
 }
 
 bool Watcher::handing_over(Handover reason) {
-  if (reason == Handover::generator_creation) return true;
+  if (reason == Handover::generator_creation || activities_.back().is_trusted) return true;
   return abandon(handover_texts[static_cast<size_t>(reason)]);
 }
 
@@ -127,11 +139,15 @@ bool Watcher::operands(Activation& a, int count, const char* why) {
 bool Watcher::truth(PyObject* value) {
   if (guards::is_scalar(value)) return true;
   if (values_.tensors().is_tensor(value)) return abandon("a branch on the value of a tensor");
-  if (is_builtin_container(value)) {
+  if (acts_as_builtin(value, "__len__") && keep_special(value, {"__bool__"})) {
     const guards::Source* source = values_.source_of(value);
+    if (source && values_.effects().changed(value))
+      return values_.open(value) || abandon("a container that cannot be guarded", value);
     if (source) values_.guards().length(source, static_cast<size_t>(guards::length_of(value)));
     return source || values_.is_made(value) || abandon("a branch on a value of unknown origin", value);
   }
+  if (values_.is_known(value) && (special_function(value, "__bool__") || special_function(value, "__len__")))
+    return keep_special(value, {"__bool__"}) && allow(Entry::known);
   if (values_.is_known(value) && has_default_truth(Py_TYPE(value)))
     return keep_special(value, {"__bool__", "__len__"});
   return abandon("a branch on an object that decides its truth itself", value);
@@ -141,6 +157,8 @@ bool Watcher::load_global(Activation& a, int arg) {
   PyObject *name = a.name(arg >> 1), *globals = a.frame->f_globals, *builtins = a.frame->f_builtins;
   if (!PyDict_CheckExact(globals) || !PyDict_CheckExact(builtins)) return abandon("globals that are no dict");
   guards::SourceTable& sources = values_.sources();
+  if (values_.effects().wrote(globals, name))
+    return PyDict_GetItemWithError(globals, name) || abandon("a global that the function deletes", name);
   const guards::Source* entry = sources.dict_item(sources.object(globals, "G"), name);
   if (PyObject* value = PyDict_GetItemWithError(globals, name))
     return values_.learn(value, entry) || abandon("a global that cannot be guarded", value);
@@ -151,8 +169,16 @@ bool Watcher::load_global(Activation& a, int arg) {
          abandon("a builtin that cannot be guarded", value);
 }
 
+bool Watcher::store_global(Activation& a, int arg) {
+  PyObject* globals = a.frame->f_globals;
+  if (!PyDict_CheckExact(globals)) return abandon("globals that are no dict");
+  values_.learn_as(globals, values_.sources().object(globals, "G"));
+  values_.effects().store_entry(globals, a.name(arg), a.peek(1));
+  return true;
+}
+
 bool Watcher::load_cell(PyObject* cell) {
-  if (values_.is_made(cell)) return true;
+  if (values_.is_made(cell) || values_.effects().wrote(cell, nullptr)) return true;
   const guards::Source* source = values_.source_of(cell);
   if (!source) return abandon("a closure cell of unknown origin");
   PyObject* value = PyCell_GET(cell);
@@ -175,17 +201,29 @@ bool Watcher::copy_free_variables(Activation& a) {
   return true;
 }
 
+bool Watcher::store_cell(PyObject* cell, PyObject* value) {
+  if (values_.is_made(cell)) return true;
+  if (!values_.source_of(cell)) return abandon("a variable of an enclosing function is changed");
+  values_.effects().store_cell(cell, value);
+  return true;
+}
+
 bool Watcher::subscript(PyObject* container, PyObject* key) {
   if (values_.tensors().is_tensor(container))
     return operand(container, "a tensor of unknown origin") && operand(key, "an index of unknown origin") &&
            allow_made_result(Entry::tensor);
   if (guards::is_scalar(container)) return operand(key, "an index of unknown origin") && allow_made_result();
   if (!values_.is_known(container)) return abandon("a subscript of an object of unknown origin", container);
-  if (is_exact_dict(container)) {
+  if (PyType_Check(container) && !(reinterpret_cast<PyTypeObject*>(container)->tp_flags & Py_TPFLAGS_HEAPTYPE))
+    return allow_made_result();  // list[int]
+  const bool is_builtin = acts_as_builtin(container, "__getitem__");
+  if (PyDict_Check(container) && is_builtin) {
+    if (!is_exact_dict(container) && PyDict_Contains(container, key) != 1)
+      return abandon("a key that a subclass of dict does not have", key);
     if (values_.is_made(container)) return true;
     return values_.look_up(container, key) || abandon("an entry of a dict that cannot be guarded", key);
   }
-  if (is_builtin_container(container))
+  if (is_builtin && !PyAnySet_Check(container))
     return (values_.open(container) && operand(key, "an index of unknown origin") && allow_made_result()) ||
            abandon("a container that cannot be guarded", container);
   if (values_.is_made(container) && PyTuple_Check(container))
@@ -197,14 +235,19 @@ bool Watcher::subscript(PyObject* container, PyObject* key) {
 bool Watcher::contains(PyObject* container, PyObject* item) {
   if (guards::is_scalar(container) && guards::is_scalar(item)) return true;
   if (!values_.is_known(container)) return abandon("`in` an object of unknown origin", container);
-  if (is_exact_dict(container)) {
+  const bool is_builtin = acts_as_builtin(container, "__contains__");
+  if (!is_builtin && special_function(container, "__contains__"))
+    return keep_special(container, {"__bool__"}) && allow_made_result(Entry::known);
+  if (PyDict_Check(container) && is_builtin) {
     if (values_.is_made(container)) return operand(item, "a key of unknown origin");
     return values_.look_up(container, item) || abandon("a dict that cannot be guarded", container);
   }
-  if (!is_builtin_container(container)) return abandon("`in` that is not understood", container);
+  if (!is_builtin) return abandon("`in` that is not understood", container);
   const bool by_address = PyAnySet_CheckExact(container) && values_.is_made(container) && values_.is_known(item);
   if (by_address && guards::is_plain_key(item) && values_.pin(item)) return true;
-  if (!guards::is_scalar(item)) return abandon("`in` with an item that is no scalar", item);
+  if (values_.look_up_member(container, item)) return true;
+  if (!guards::is_scalar(item) && !values_.tensors().is_plain(item))
+    return abandon("`in` with an item that is no scalar", item);
   if (PyAnySet_CheckExact(container))
     return values_.open(container) || abandon("a set that cannot be guarded", container);
   return operand(container, "a container that cannot be guarded");
@@ -214,9 +257,50 @@ bool Watcher::store_item(PyObject* container, PyObject* key, PyObject* value) {
   if (values_.tensors().is_tensor(container))
     return operand(container, "a tensor of unknown origin") && operand(key, "an index of unknown origin") &&
            operand(value, "a value of unknown origin") && allow(Entry::tensor);
-  const bool understood = values_.is_made(container) && (is_exact_dict(container) || PyList_CheckExact(container));
-  if (!understood) return abandon("an item is stored into what existed before the call", container);
-  return guards::is_scalar(key) || abandon("a key that is no scalar", key);
+  if (!values_.is_known(container)) return abandon("an item is stored into an object of unknown origin", container);
+  const bool is_builtin = acts_as_builtin(container, "__setitem__");
+  if (PyDict_Check(container) && is_builtin) return store_entry(container, key, value);
+  if (PyList_Check(container) && is_builtin) {
+    if (!operand(key, "an index of unknown origin")) return false;
+    if (PySlice_Check(key) && !iterate(value)) return false;
+    return change_list(container);
+  }
+  if (special_function(container, "__setitem__")) return allow(Entry::known);
+  return abandon("an item is stored into an object that is not understood", container);
+}
+
+bool Watcher::store_entry(PyObject* dict, PyObject* key, PyObject* value) {
+  if (values_.is_made(dict)) return guards::is_scalar(key) || abandon("a key that is no scalar", key);
+  const bool is_plain = guards::is_plain_key(key) && (PyUnicode_CheckExact(key) || guards::has_plain_keys(dict));
+  if (!is_plain || !values_.is_known(key) || (!guards::is_scalar(key) && !values_.pin(key)))
+    return abandon("a key that hashes itself", key);
+  values_.effects().store_entry(dict, key, value);
+  return true;
+}
+
+/// The entry is there, and at later calls too.
+bool Watcher::delete_entry(PyObject* dict, PyObject* key) {
+  if (values_.is_made(dict)) return operand(key, "a key of unknown origin");
+  if (!values_.look_up(dict, key)) return abandon("an entry of a dict that cannot be guarded", key);
+  if (PyDict_Contains(dict, key) == 1) values_.effects().delete_entry(dict, key);
+  return true;
+}
+
+bool Watcher::delete_item(PyObject* container, PyObject* key) {
+  if (!values_.is_known(container)) return abandon("an item of an object of unknown origin is deleted", container);
+  const bool is_builtin = acts_as_builtin(container, "__delitem__");
+  if (PyDict_Check(container) && is_builtin) return delete_entry(container, key);
+  if (PyList_Check(container) && is_builtin) return operand(key, "an index of unknown origin") && change_list(container);
+  if (special_function(container, "__delitem__")) return allow(Entry::known);
+  return abandon("an item is deleted from an object that is not understood", container);
+}
+
+/// In any way but an append. What the list holds in the end depends on what it held before.
+bool Watcher::change_list(PyObject* list) {
+  if (values_.is_made(list)) return true;
+  if (!values_.open(list)) return abandon("a container that cannot be guarded", list);
+  values_.effects().change_list(list);
+  return true;
 }
 
 bool Watcher::iterate(PyObject* iterable) {
@@ -224,9 +308,9 @@ bool Watcher::iterate(PyObject* iterable) {
   if (values_.tensors().is_tensor(iterable))
     return operand(iterable, "a tensor of unknown origin") && allow_made_result(Entry::tensor);
   if (!values_.is_known(iterable)) return abandon("iteration over an object of unknown origin", iterable);
-  if (PyAnySet_CheckExact(iterable) && !values_.has_known_order(iterable))
+  if (PyAnySet_Check(iterable) && !values_.has_known_order(iterable))
     return abandon("iteration over a set whose order may differ", iterable);
-  if (is_builtin_container(iterable))
+  if (acts_as_builtin(iterable, "__iter__"))
     return (values_.open(iterable) && allow_made_result()) ||
            abandon("a container that cannot be guarded", iterable);
   if (values_.is_made(iterable)) return allow_made_result(Entry::known);
@@ -240,8 +324,27 @@ bool Watcher::binary(Activation& a, int arg) {
   const bool changes = in_place && is_builtin_container(left) && !PyTuple_CheckExact(left);
   const bool formats = PyUnicode_Check(left) && (arg == NB_REMAINDER || arg == NB_INPLACE_REMAINDER);
   if (formats && !guards::is_scalar(a.peek(1))) return abandon("text is made of an object", a.peek(1));
+  if (changes && PyList_CheckExact(left) && values_.source_of(left)) {
+    if (!change_list(left)) return false;
+    return arg == NB_INPLACE_ADD ? iterate(a.peek(1)) && allow(Entry::none) : operand(a.peek(1), "an operand");
+  }
   if (changes && !values_.is_made(left)) return abandon("a container that existed before is changed", left);
   return operands(a, 2, "an operand of unknown origin, or of a class with operators of its own");
+}
+
+/// == and != of objects that leave them to `object`: whether they are one object. False, and no abandonment, for
+/// anything else.
+bool Watcher::compare(PyObject* left, PyObject* right, int operation) {
+  if (operation != Py_EQ && operation != Py_NE) return false;
+  bool any_object = false;
+  for (PyObject* value : {left, right}) {
+    if (guards::is_scalar(value)) continue;
+    any_object = true;
+    if (!values_.is_known(value) || Py_TYPE(value)->tp_richcompare != PyBaseObject_Type.tp_richcompare) return false;
+  }
+  if (!any_object || !keep_special(left, {"__eq__", "__ne__"}) || !keep_special(right, {"__eq__", "__ne__"}))
+    return false;
+  return compare_identity(left, right);
 }
 
 bool Watcher::compare_identity(PyObject* left, PyObject* right) {
@@ -263,7 +366,8 @@ bool Watcher::enter_with(PyObject* manager) {
 
 bool Watcher::before(Activation& a, int opcode, int arg) {
   if (abandoned_) return false;
-  activities_.back() = {};
+  if (activities_.back().is_trusted) return true;
+  activities_.back() = {.is_trusted = false};
   const bool at_root = root_ && a.frame == root_->frame();
   try {
     if (at_root && root_->arrives(a)) {

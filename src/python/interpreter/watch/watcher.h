@@ -8,6 +8,7 @@
 
 #include <initializer_list>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "python/interpreter/observer.h"
@@ -44,14 +45,18 @@ class Watcher final : public Observer {
     none,
     known,   ///< Those that are sourced or made.
     tensor,  ///< Also those that are methods of torch.Tensor.
+    trusted,  ///< Any: a function of the library that is known to read nothing but its guarded arguments.
   };
   struct Activity {
     Entry entry = Entry::none;
+    bool is_trusted = false;             ///< The frame runs what Entry::trusted entered.
     bool makes_result = false;           ///< What the instruction leaves on top is made by it, if it is not known.
     bool passes_slice = false;           ///< Makes a slice object for a __getitem__.
+    PyObject* sets_variable = nullptr;   ///< A context variable.
     PyTypeObject* constructs = nullptr;  ///< A class whose __init__ is given a new instance.
   };
 
+  void tell_that_it_compiles();
   bool abandon(const char* why, PyObject* subject = nullptr);
   bool allow(Entry entry) {
     activities_.back().entry = entry;
@@ -78,13 +83,20 @@ class Watcher final : public Observer {
   bool operand(PyObject* value, const char* why);
   bool truth(PyObject* value);
   bool load_global(Activation& a, int arg);
+  bool store_global(Activation& a, int arg);
   bool load_cell(PyObject* cell);
+  bool store_cell(PyObject* cell, PyObject* value);
   bool copy_free_variables(Activation& a);
   bool subscript(PyObject* container, PyObject* key);
   bool contains(PyObject* container, PyObject* item);
   bool store_item(PyObject* container, PyObject* key, PyObject* value);
+  bool store_entry(PyObject* dict, PyObject* key, PyObject* value);
+  bool delete_entry(PyObject* dict, PyObject* key);
+  bool delete_item(PyObject* container, PyObject* key);
+  bool change_list(PyObject* list);
   bool iterate(PyObject* iterable);
   bool binary(Activation& a, int arg);
+  bool compare(PyObject* left, PyObject* right, int operation);
   bool compare_identity(PyObject* left, PyObject* right);
   bool enter_with(PyObject* manager);
   bool import_module(Activation& a, int arg);
@@ -96,25 +108,40 @@ class Watcher final : public Observer {
   bool function_attribute(PyObject* function, PyObject* name);
   bool class_attribute(PyObject* type, PyObject* name);
   bool tensor_attribute(PyObject* tensor, PyObject* name);
+  bool own_attribute(PyObject* tensor, PyObject* name);
   bool module_attribute(PyObject* module, PyObject* name);
   bool super_attribute(PyObject* object, PyObject* name);
   bool super_lookup(PyObject* this_class, PyObject* self_class, PyObject* name);
   bool learn_class_entry(PyObject* found, const guards::Source* source);
   const guards::Source* type_source(PyObject* object);
+  const guards::Source* class_source(PyObject* type);
   /// A special method written in Python, such as `__call__`: learns it. False, and no abandonment, if it is none.
   bool special_function(PyObject* object, const char* name);
-  bool store_attribute(PyObject* object, PyObject* name);
+  bool store_attribute(PyObject* object, PyObject* name, PyObject* value);
+  /// What object.__setattr__ does, whatever the class has of its own. Without a value: object.__delattr__.
+  bool plain_store(PyObject* object, PyObject* name, PyObject* value);
+  bool delete_attribute(PyObject* object, PyObject* name);
   /// Special methods that the class of an object has or lacks decide what an operation means: they stay as they
   /// are.
   bool keep_special(PyObject* object, std::initializer_list<const char*> names);
   bool keep_in_class(PyObject* type, const guards::Source* source, std::initializer_list<const char*> names);
   bool open_classes(PyObject* classes);
+  /// A builtin container, or an instance of a subclass that leaves the operation `slot` to it.
+  bool acts_as_builtin(PyObject* object, const char* slot);
+  bool class_name(PyObject* type, PyObject* name);
   // watcher_calls.cpp
   bool call(PyObject* callable, PyObject* const* arguments, Py_ssize_t count);
+  bool learn_method(PyObject* callable);
+  bool call_signature(PyObject* function);
   bool call_partial(PyObject* partial, PyObject* const* arguments, Py_ssize_t count);
   bool call_class(PyObject* type, PyObject* const* arguments, Py_ssize_t count);
   bool call_builtin(PyObject* function, PyObject* const* arguments, Py_ssize_t count);
   bool call_method(PyObject* name, PyObject* self, PyObject* const* arguments, Py_ssize_t count);
+  bool call_container_slot(std::string_view name, PyObject* self, PyObject* const* arguments, Py_ssize_t count);
+  bool call_context_variable(std::string_view name, PyObject* self, PyObject* const* arguments, Py_ssize_t count);
+  bool text_of_class(PyObject* type);
+  bool call_object_slot(std::string_view name, PyObject* self, PyObject* const* arguments, Py_ssize_t count);
+  bool change_by_method(std::string_view name, PyObject* self, PyObject* const* arguments, Py_ssize_t count);
   bool load_class_cell();
   bool absorb_all(PyObject* const* arguments, Py_ssize_t count, PyObject* callable);
 

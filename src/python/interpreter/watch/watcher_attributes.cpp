@@ -6,6 +6,12 @@
 //   3. the instance's dict; a guard says what is there, or that nothing is
 //   4. what 1. found: a function becomes a bound method, other values are themselves
 //   5. a __getattr__ written in Python, watched in turn (torch.nn.Module finds parameters so)
+#include <Python.h>
+#include <structmember.h>
+
+#include <string_view>
+
+
 #include "python/guards/scalar.h"
 #include "python/guards/storage_access.h"
 #include "python/interpreter/activation.h"
@@ -44,6 +50,12 @@ PyObject* member_descriptor(PyTypeObject* type, const char* name) {
   return PyDict_GetItemString(guards::class_dict(type), name);
 }
 
+/// Builtin classes all of whose attributes are computed from what an instance was made of.
+bool is_immutable_record(PyTypeObject* type) {
+  const std::string_view name = type->tp_name;
+  return !(type->tp_flags & Py_TPFLAGS_HEAPTYPE) && (name == "torch.finfo" || name == "torch.iinfo");
+}
+
 bool is_data_descriptor(PyObject* found) {
   return Py_TYPE(found)->tp_descr_set != nullptr;
 }
@@ -56,6 +68,12 @@ const guards::Source* Watcher::type_source(PyObject* object) {
   // Made by this run: of a class that is guarded where it was called.
   auto* type = reinterpret_cast<PyObject*>(Py_TYPE(object));
   return sources.object(type, Py_TYPE(object)->tp_name);
+}
+
+/// Where a class comes from; itself if no path is known.
+const guards::Source* Watcher::class_source(PyObject* type) {
+  const guards::Source* source = values_.source_of(type);
+  return source ? source : values_.sources().object(type, as_type(type)->tp_name);
 }
 
 bool Watcher::special_function(PyObject* object, const char* name) {
@@ -83,6 +101,24 @@ bool Watcher::keep_in_class(PyObject* type, const guards::Source* source,
 
 bool Watcher::keep_special(PyObject* object, std::initializer_list<const char*> names) {
   return keep_in_class(reinterpret_cast<PyObject*>(Py_TYPE(object)), type_source(object), names);
+}
+
+bool Watcher::acts_as_builtin(PyObject* object, const char* slot) {
+  PyTypeObject* storage = storage_type(object);
+  if (!storage) return false;
+  if (storage == Py_TYPE(object)) return true;
+  PyObject* own = find_in_type(Py_TYPE(object), slot);
+  return own && own == find_in_type(storage, slot) && keep_special(object, {slot});
+}
+
+/// `__name__` or `__qualname__` of a class.
+bool Watcher::class_name(PyObject* type, PyObject* name) {
+  if (!(as_type(type)->tp_flags & Py_TPFLAGS_HEAPTYPE)) return allow_made_result();
+  const bool is_short = PyUnicode_CompareWithASCIIString(name, "__name__") == 0;
+  const guards::Source* source = class_source(type);
+  auto* heap = reinterpret_cast<PyHeapTypeObject*>(type);
+  const guards::Member member = is_short ? guards::Member::type_name : guards::Member::type_qualname;
+  return values_.learn(is_short ? heap->ht_name : heap->ht_qualname, values_.sources().member(source, member));
 }
 
 /// Classes of isinstance() or `except`: one, or tuples of them.
@@ -125,28 +161,38 @@ bool Watcher::module_attribute(PyObject* module, PyObject* name) {
   PyObject* dict = PyModule_GetDict(module);
   PyObject* value = PyDict_GetItemWithError(dict, name);
   if (!source || !value) return abandon("an attribute that a module does not have", name);
+  if (values_.effects().wrote(dict, name)) return true;
   // The dict of a module comes before all but data descriptors of its type, of which modules have none of interest.
   return values_.learn(value, values_.sources().attribute(source, name)) ||
          abandon("an attribute of a module that cannot be guarded", value);
 }
 
 bool Watcher::class_attribute(PyObject* type, PyObject* name) {
+  guards::SourceTable& sources = values_.sources();
   PyObject* meta = find_in_type(Py_TYPE(type), name);
   if (meta && is_data_descriptor(meta)) {
-    const bool is_name = PyUnicode_CompareWithASCIIString(name, "__name__") == 0;
-    return (is_name && values_.source_of(type) && Py_TYPE(type)->tp_getattro == PyType_Type.tp_getattro) ||
-           abandon("an attribute of a metaclass", name);
+    const bool is_plain = meta == find_in_type(&PyType_Type, name) &&
+                          Py_TYPE(type)->tp_getattro == PyType_Type.tp_getattro && keep_special(type, {"__getattribute__"});
+    const bool is_name = PyUnicode_CompareWithASCIIString(name, "__name__") == 0 ||
+                         PyUnicode_CompareWithASCIIString(name, "__qualname__") == 0;
+    if (is_plain && is_name) return class_name(type, name);
+    if (is_plain && PyUnicode_CompareWithASCIIString(name, "__module__") == 0 &&
+        as_type(type)->tp_flags & Py_TPFLAGS_HEAPTYPE) {
+      PyObject* value = PyDict_GetItemWithError(guards::class_dict(as_type(type)), name);
+      const guards::Source* source = class_source(type);
+      return (value && guards::is_scalar(value) && values_.learn(value, sources.attribute(source, name))) ||
+             abandon("a class without a module", type);
+    }
+    return abandon("an attribute of a metaclass", name);
   }
   if (Py_TYPE(type)->tp_getattro != PyType_Type.tp_getattro)
     return abandon("a metaclass with its own lookup", type);
   PyObject* found = find_in_type(as_type(type), name);
-  guards::SourceTable& sources = values_.sources();
   if (PyUnicode_Check(name)) {
     const char* text = PyUnicode_AsUTF8(name);
     if (!text || !keep_special(type, {"__getattribute__", text})) return false;
   }
-  const guards::Source* source = values_.source_of(type);
-  if (!source) source = sources.object(type, as_type(type)->tp_name);
+  const guards::Source* source = class_source(type);
   if (!found) return abandon("an attribute that a class does not have", name);
   const bool is_plain = !Py_TYPE(found)->tp_descr_get;
   const bool is_method = PyFunction_Check(found) || Py_IS_TYPE(found, &PyStaticMethod_Type) ||
@@ -159,7 +205,7 @@ bool Watcher::class_attribute(PyObject* type, PyObject* name) {
 bool Watcher::tensor_attribute(PyObject* tensor, PyObject* name) {
   if (!values_.is_known(tensor)) return abandon("an attribute of a tensor of unknown origin");
   PyObject* found = find_in_type(Py_TYPE(tensor), name);
-  if (!found) return abandon("an attribute of a tensor that its class does not have", name);
+  if (!found) return own_attribute(tensor, name);
   if (Py_IS_TYPE(found, &PyMethodDescr_Type)) return allow_made_result();
   guards::SourceTable& sources = values_.sources();
   if (PyFunction_Check(found)) {
@@ -170,6 +216,20 @@ bool Watcher::tensor_attribute(PyObject* tensor, PyObject* name) {
   }
   if (values_.tensors().may_read(name)) return allow_made_result(Entry::tensor);
   return abandon("an attribute of a tensor that guards do not cover", name);
+}
+
+/// What a tensor has in its instance dict, or that it has nothing of that name.
+bool Watcher::own_attribute(PyObject* tensor, PyObject* name) {
+  guards::SourceTable& sources = values_.sources();
+  values_.guards().absent(sources.type_attribute(type_source(tensor), name));
+  PyObject* dict = guards::instance_dict(tensor);
+  PyObject* value = dict ? PyDict_GetItemWithError(dict, name) : nullptr;
+  const guards::Source* source = values_.source_of(tensor);
+  if (source && value)
+    return values_.learn(value, sources.attribute(source, name)) ||
+           abandon("an attribute that cannot be guarded", value);
+  if (source && dict) values_.guards().absent(sources.attribute(source, name));
+  return !value || abandon("an attribute of a tensor that the function made", name);
 }
 
 bool Watcher::super_attribute(PyObject* object, PyObject* name) {
@@ -207,6 +267,10 @@ bool Watcher::super_lookup(PyObject* this_class, PyObject* self_class, PyObject*
 }
 
 bool Watcher::function_attribute(PyObject* function, PyObject* name) {
+  // A method's function was learnt when the method was found.
+  if (PyMethod_Check(function) && (PyUnicode_CompareWithASCIIString(name, "__func__") == 0 ||
+                                   PyUnicode_CompareWithASCIIString(name, "__self__") == 0))
+    return true;
   const guards::Source* source = values_.source_of(function);
   if (!PyFunction_Check(function) || !source) return abandon("an attribute of a function", name);
   if (PyUnicode_CompareWithASCIIString(name, "__code__") == 0) {
@@ -216,6 +280,7 @@ bool Watcher::function_attribute(PyObject* function, PyObject* name) {
   PyObject* dict = guards::instance_dict(function);
   PyObject* value = dict ? PyDict_GetItemWithError(dict, name) : nullptr;
   if (!value || find_in_type(&PyFunction_Type, name)) return abandon("an attribute of a function", name);
+  if (values_.effects().wrote(dict, name)) return true;
   return values_.learn(value, values_.sources().attribute(source, name)) ||
          abandon("an attribute of a function that cannot be guarded", name);
 }
@@ -251,7 +316,7 @@ bool Watcher::plain_attribute(PyObject* object, PyObject* name) {
              abandon("a property that cannot be guarded", name);
     }
     if (guards::is_object_member(found)) {
-      if (!source) return true;
+      if (!source || values_.effects().wrote(object, found)) return true;
       const Ref value = Ref::steal(PyObject_GetAttr(object, name));
       if (!value) return abandon("a slot that is empty", name);
       return (values_.learn(found, in_type) && values_.learn(value.get(), sources.slot(source, found))) ||
@@ -261,7 +326,7 @@ bool Watcher::plain_attribute(PyObject* object, PyObject* name) {
       PyObject* dict = guards::instance_dict(object);
       if (!dict || !PyDict_CheckExact(dict)) return abandon("an object without a dict", object);
       if (source)
-        values_.learn_as(dict, sources.dict_of(source));
+        values_.learn_as(dict, sources.dict_of(source));  // Its entries as they were before the call.
       else
         values_.make(dict);
       return true;
@@ -270,17 +335,19 @@ bool Watcher::plain_attribute(PyObject* object, PyObject* name) {
       auto* object_type = reinterpret_cast<PyObject*>(type);
       return values_.learn(object_type, type_source(object)) || abandon("a class that cannot be guarded", object);
     }
+    if (Py_IS_TYPE(found, &PyGetSetDescr_Type) && is_immutable_record(type)) return allow_made_result();
     // A data descriptor written in Python, such as the flags of torch.backends.
     if (learn_class_entry(found, in_type) && special_function(found, "__get__")) return allow(Entry::known);
     return abandon("a descriptor that is not understood", found);
   }
   PyObject* dict = guards::instance_dict(object);
+  const bool is_own = !source || (dict && values_.effects().wrote(dict, name));
   if (PyObject* value = dict ? PyDict_GetItemWithError(dict, name) : nullptr) {
     if (found && !learn_class_entry(found, in_type)) return false;
-    return !source || values_.learn(value, sources.attribute(source, name)) ||
+    return is_own || values_.learn(value, sources.attribute(source, name)) ||
            abandon("an attribute that cannot be guarded", value);
   }
-  if (source && dict) values_.guards().absent(sources.attribute(source, name));
+  if (!is_own && dict) values_.guards().absent(sources.attribute(source, name));
   if (found) {
     const bool is_method = PyFunction_Check(found) || Py_IS_TYPE(found, &PyStaticMethod_Type) ||
                            Py_IS_TYPE(found, &PyClassMethod_Type) || Py_IS_TYPE(found, &PyMethodDescr_Type) ||
@@ -301,17 +368,67 @@ bool Watcher::plain_attribute(PyObject* object, PyObject* name) {
   return keep_special(object, {"__getattr__"});  // Nothing: an AttributeError, or the default of getattr().
 }
 
-bool Watcher::store_attribute(PyObject* object, PyObject* name) {
+bool Watcher::store_attribute(PyObject* object, PyObject* name, PyObject* value) {
+  if (!values_.is_known(object)) return abandon("an attribute of an object of unknown origin is changed", object);
+  if (values_.tensors().is_tensor(object) || PyType_Check(object))
+    return abandon("an attribute of a tensor or of a class is changed", name);
+  if (Py_TYPE(object)->tp_setattro == PyObject_GenericSetAttr)
+    return keep_special(object, {"__setattr__"}) && plain_store(object, name, value);
+  if (special_function(object, "__setattr__")) return allow(Entry::known);
+  return abandon("an object that handles the change of its attributes itself", object);
+}
+
+bool Watcher::delete_attribute(PyObject* object, PyObject* name) {
+  if (!values_.is_known(object)) return abandon("an attribute of an object of unknown origin is deleted", object);
+  if (values_.tensors().is_tensor(object) || PyType_Check(object))
+    return abandon("an attribute of a tensor or of a class is deleted", name);
+  if (Py_TYPE(object)->tp_setattro == PyObject_GenericSetAttr)
+    return keep_special(object, {"__delattr__"}) && plain_store(object, name, nullptr);
+  if (special_function(object, "__delattr__")) return allow(Entry::known);
+  return abandon("an object that handles the change of its attributes itself", object);
+}
+
+bool Watcher::plain_store(PyObject* object, PyObject* name, PyObject* value) {
   PyTypeObject* type = Py_TYPE(object);
-  if (!values_.is_made(object)) return abandon("an attribute of an object that existed before is changed", object);
-  if (values_.tensors().is_tensor(object) || type->tp_setattro != PyObject_GenericSetAttr)
-    return abandon("an object that handles the change of its attributes itself", object);
+  guards::SourceTable& sources = values_.sources();
+  const guards::Source* source = values_.source_of(object);  // Null: made here.
+  const guards::Source* in_type = sources.type_attribute(type_source(object), name);
   PyObject* found = find_in_type(type, name);
-  if (found && is_data_descriptor(found) && !guards::is_object_member(found))
-    return abandon("an attribute that a descriptor changes", name);
-  const guards::Source* entry = values_.sources().type_attribute(type_source(object), name);
-  if (!found) values_.guards().absent(entry);
-  return (!found || learn_class_entry(found, entry)) && keep_special(object, {"__setattr__"});
+  if (!found)
+    values_.guards().absent(in_type);
+  else if (!learn_class_entry(found, in_type))
+    return false;
+  if (found && is_data_descriptor(found)) {
+    if (guards::is_object_member(found)) {
+      if (reinterpret_cast<PyMemberDescrObject*>(found)->d_member->flags & READONLY)
+        return abandon("an attribute that is read-only", name);
+      if (source && !value) return abandon("a slot is emptied", name);
+      if (source) values_.effects().store_slot(object, found, value);
+      return true;
+    }
+    if (!Py_IS_TYPE(found, &PyProperty_Type) || !value)
+      return abandon("an attribute that a descriptor changes", name);
+    const Ref setter = Ref::steal(PyObject_GetAttrString(found, "fset"));
+    PyObject* descriptor = member_descriptor(&PyProperty_Type, "fset");
+    if (!setter || !PyFunction_Check(setter.get())) return abandon("a property without a setter in Python", name);
+    return (values_.learn(setter.get(), sources.slot(in_type, descriptor)) && allow(Entry::known)) ||
+           abandon("a property that cannot be guarded", name);
+  }
+  PyObject* dict = guards::instance_dict(object);
+  if (!dict || !PyDict_CheckExact(dict)) return abandon("an object without a dict", object);
+  if (!source) return true;
+  if (!PyUnicode_CheckExact(name) || !guards::has_plain_keys(dict)) return abandon("a dict of its own kind", object);
+  if (value) {
+    values_.effects().store_entry(dict, name, value, object);
+    return true;
+  }
+  if (!PyDict_Contains(dict, name)) return abandon("an attribute is deleted that is not there", name);
+  const bool wrote = values_.effects().wrote(dict, name);
+  PyObject* old = PyDict_GetItemWithError(dict, name);
+  if (!wrote && !values_.learn(old, sources.attribute(source, name)))
+    return abandon("an attribute that cannot be guarded", name);
+  values_.effects().delete_entry(dict, name, object);
+  return true;
 }
 
 }  // namespace braze::interpreter

@@ -61,13 +61,21 @@ const Names& pure_classes() {
                               "itertools.product",
                               "itertools.accumulate",
                               "itertools.zip_longest",
-                              "torch.Size"};
+                              "torch.Size",
+                              "torch.finfo",
+                              "torch.iinfo"};
+  return names;
+}
+
+/// Those that take the items of what they are given, and do nothing with them.
+const Names& iterating_classes() {
+  static const Names names = {"enumerate", "list", "tuple", "zip", "itertools.chain", "itertools.islice"};
   return names;
 }
 
 /// Builtin classes whose instances keep the arguments, and do not look into them.
 const Names& holding_classes() {
-  static const Names names = {"functools.partial", "method"};
+  static const Names names = {"functools.partial", "method", "mappingproxy"};
   return names;
 }
 
@@ -116,6 +124,34 @@ bool all_data(PyObject* const* arguments, Py_ssize_t count) {
   return true;
 }
 
+/// The `__new__` or `__init__` of list, dict or OrderedDict: fills the instance from what it is given. Of `__new__`
+/// nothing is read.
+bool is_plain_constructor(PyObject* found) {
+  for (PyTypeObject* type : {&PyList_Type, &PyDict_Type, &PyODict_Type})
+    for (const char* name : {"__new__", "__init__"})
+      if (found == PyDict_GetItemString(guards::class_dict(type), name)) return true;
+  return false;
+}
+
+/// inspect.signature itself.
+bool is_signature(PyObject* function) {
+  const auto* object = reinterpret_cast<PyFunctionObject*>(function);
+  if (PyUnicode_CompareWithASCIIString(object->func_qualname, "signature") != 0) return false;
+  PyObject* inspect = PyDict_GetItemString(PyImport_GetModuleDict(), "inspect");
+  return inspect && PyModule_Check(inspect) && PyModule_GetDict(inspect) == object->func_globals;
+}
+
+/// type.__instancecheck__ or type.__subclasscheck__, bound to a class.
+bool is_check_of_type(const PyCFunctionObject* function) {
+  for (const char* name : {"__instancecheck__", "__subclasscheck__"}) {
+    PyObject* own = PyDict_GetItemString(guards::class_dict(&PyType_Type), name);
+    if (own && Py_IS_TYPE(own, &PyMethodDescr_Type) &&
+        reinterpret_cast<PyMethodDescrObject*>(own)->d_method == function->m_ml)
+      return true;
+  }
+  return false;
+}
+
 PyObject* class_entry(PyObject* type, const char* name) {
   const Ref key = Ref::steal(PyUnicode_InternFromString(name));
   return key ? _PyType_Lookup(reinterpret_cast<PyTypeObject*>(type), key.get()) : nullptr;
@@ -133,21 +169,24 @@ bool Watcher::absorb_all(PyObject* const* arguments, Py_ssize_t count, PyObject*
 bool Watcher::call(PyObject* callable, PyObject* const* arguments, Py_ssize_t count) {
   TensorWorld& tensors = values_.tensors();
   if (Py_IS_TYPE(callable, &PyMethod_Type)) {
+    if (!learn_method(callable)) return false;
     std::vector<PyObject*> all{PyMethod_GET_SELF(callable)};
     all.insert(all.end(), arguments, arguments + count);
     return call(PyMethod_GET_FUNCTION(callable), all.data(), count + 1);
   }
   if (PyFunction_Check(callable)) {
     if (!values_.is_known(callable)) return abandon("a function of unknown origin", callable);
+    if (is_signature(callable) && count == 1) return call_signature(arguments[0]);
     const auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(callable));
     return code->co_flags & CO_GENERATOR ? allow_made_result(Entry::known) : allow(Entry::known);
   }
   if (Py_IS_TYPE(callable, &PyMethodDescr_Type) && count > 0)
     return call_method(PyDescr_NAME(callable), arguments[0], arguments + 1, count - 1);
   if (Py_IS_TYPE(callable, &PyWrapperDescr_Type) && PyWrapperDescr_Type.tp_name && count > 0) {
-    const bool is_init =
-        text_of(PyDescr_NAME(callable)) == "__init__" && PyDescr_TYPE(callable) == &PyBaseObject_Type;
-    return is_init || abandon("a slot that is not understood", callable);
+    if (PyDescr_TYPE(callable) == storage_type(arguments[0]) || PyDescr_TYPE(callable) == &PyDict_Type)
+      return call_container_slot(text_of(PyDescr_NAME(callable)), arguments[0], arguments + 1, count - 1);
+    if (PyDescr_TYPE(callable) != &PyBaseObject_Type) return abandon("a slot that is not understood", callable);
+    return call_object_slot(text_of(PyDescr_NAME(callable)), arguments[0], arguments + 1, count - 1);
   }
   if (PyCFunction_Check(callable)) return call_builtin(callable, arguments, count);
   if (!values_.is_known(callable)) return abandon("an object of unknown origin is called", callable);
@@ -158,15 +197,67 @@ bool Watcher::call(PyObject* callable, PyObject* const* arguments, Py_ssize_t co
     const Ref name = Ref::steal(PyObject_GetAttrString(callable, "__name__"));
     const Ref self = Ref::steal(PyObject_GetAttrString(callable, "__self__"));
     if (!name || !self || !values_.is_known(self.get())) return abandon("a slot that is not understood", callable);
-    if (text_of(name.get()) == "__init__") return allow_made_result();
-    const bool reads =
-        text_of(name.get()) == "__getattribute__" && count == 1 && PyUnicode_CheckExact(arguments[0]);
-    return reads ? plain_attribute(self.get(), arguments[0]) : abandon("a slot that is not understood", callable);
+    const Ref owner = Ref::steal(PyObject_GetAttrString(callable, "__objclass__"));
+    const bool is_storages = owner && owner.get() != reinterpret_cast<PyObject*>(&PyBaseObject_Type);
+    if (is_storages && storage_type(self.get()))
+      return call_container_slot(text_of(name.get()), self.get(), arguments, count);
+    if (is_storages) return abandon("a slot that is not understood", callable);
+    return call_object_slot(text_of(name.get()), self.get(), arguments, count);
   }
   if (std::string_view(Py_TYPE(callable)->tp_name) == "functools.partial" && is_exact_builtin(Py_TYPE(callable)))
     return call_partial(callable, arguments, count);
   if (special_function(callable, "__call__")) return allow(Entry::known);
   return abandon("a call that is not understood", callable);
+}
+
+/// The function and the object of a bound method that existed before the call. True for anything else.
+bool Watcher::learn_method(PyObject* callable) {
+  const guards::Source* source = Py_IS_TYPE(callable, &PyMethod_Type) ? values_.source_of(callable) : nullptr;
+  if (!source) return true;
+  guards::SourceTable& sources = values_.sources();
+  return (values_.learn(PyMethod_GET_FUNCTION(callable), sources.member(source, guards::Member::method_function)) &&
+          values_.learn(PyMethod_GET_SELF(callable), sources.member(source, guards::Member::method_self))) ||
+         abandon("a method that cannot be guarded", callable);
+}
+
+/// inspect.signature() of a Python function reads its code and defaults, which are guarded, its annotations, and
+/// the attributes with which decorators lead it elsewhere.
+bool Watcher::call_signature(PyObject* function) {
+  if (Py_IS_TYPE(function, &PyMethod_Type)) {
+    if (!learn_method(function)) return false;
+    function = PyMethod_GET_FUNCTION(function);
+  }
+  if (!PyFunction_Check(function) || !values_.is_known(function))
+    return abandon("the signature of an object of this kind", function);
+  PyObject* dict = reinterpret_cast<PyFunctionObject*>(function)->func_dict;
+  if (dict && PyDict_GET_SIZE(dict) > 0) return abandon("the signature of a function with attributes", function);
+  const guards::Source* source = values_.source_of(function);
+  activities_.back().entry = Entry::trusted;
+  activities_.back().makes_result = true;
+  if (!source) return true;
+  guards::SourceTable& sources = values_.sources();
+  for (const char* name : {"__signature__", "__wrapped__", "__text_signature__"})
+    values_.guards().absent(sources.attribute(source, name));
+  // signature() asks for them, and a function without annotations is given an empty dict then.
+  const Ref annotations = Ref::steal(PyObject_GetAttrString(function, "__annotations__"));
+  const guards::Source* entries = sources.member(source, guards::Member::function_annotations);
+  return (annotations && PyDict_CheckExact(annotations.get()) && values_.learn(annotations.get(), entries) &&
+          values_.open(annotations.get())) ||
+         abandon("annotations that cannot be guarded", function);
+}
+
+/// object.__init__ and its like.
+bool Watcher::call_object_slot(std::string_view name, PyObject* self, PyObject* const* arguments,
+                               Py_ssize_t count) {
+  if (name == "__init__") return allow_made_result();
+  const bool has_name = count >= 1 && PyUnicode_CheckExact(arguments[0]) && values_.is_known(self);
+  const bool is_ordinary = !values_.tensors().is_tensor(self) && !PyType_Check(self);
+  if (name == "__getattribute__" && count == 1 && has_name) return plain_attribute(self, arguments[0]);
+  if (name == "__setattr__" && count == 2 && has_name && is_ordinary)
+    return plain_store(self, arguments[0], arguments[1]);
+  if (name == "__delattr__" && count == 1 && has_name && is_ordinary)
+    return plain_store(self, arguments[0], nullptr);
+  return abandon("a slot that is not understood", self);
 }
 
 /// The function and the arguments that a partial holds; guarded if it existed before the call.
@@ -215,9 +306,15 @@ bool Watcher::call_class(PyObject* type, PyObject* const* arguments, Py_ssize_t 
     return values_.learn(reinterpret_cast<PyObject*>(Py_TYPE(arguments[0])), source) ||
            abandon("a class that cannot be guarded", arguments[0]);
   }
+  if (cls == &PyUnicode_Type && count == 1 && PyType_Check(arguments[0])) return text_of_class(arguments[0]);
   const bool depends_on_hash_or_text = cls == &PyUnicode_Type || cls == &PySet_Type || cls == &PyFrozenSet_Type;
   if (depends_on_hash_or_text && !all_data(arguments, count)) return abandon("text or a set of objects", type);
   const bool is_exception = PyExceptionClass_Check(type);
+  if (is_exact_builtin(cls) && iterating_classes().contains(cls->tp_name)) {
+    for (Py_ssize_t i = 0; i < count; ++i)
+      if (!guards::is_scalar(arguments[i]) && !iterate(arguments[i])) return false;
+    return allow_made_result(Entry::known);
+  }
   if (is_exact_builtin(cls) && (is_exception || pure_classes().contains(cls->tp_name)))
     return (is_exception || absorb_all(arguments, count, type)) && allow_made_result(Entry::known);
   if (is_exact_builtin(cls) && holding_classes().contains(cls->tp_name)) {
@@ -236,18 +333,25 @@ bool Watcher::call_class(PyObject* type, PyObject* const* arguments, Py_ssize_t 
   if (!source) return abandon("a class made by the function", type);
   if (!keep_in_class(type, source, {"__del__"}) || !keep_special(type, {"__call__"})) return false;
   PyObject* objects_new = class_entry(reinterpret_cast<PyObject*>(&PyBaseObject_Type), "__new__");
+  bool makes_in_c = false;
   for (const char* name : {"__new__", "__init__"}) {
     const Ref key = Ref::steal(PyUnicode_InternFromString(name));
     PyObject* found = class_entry(type, name);
     if (!key || !found) return abandon("a class without a constructor", type);
     if (!learn_class_entry(found, sources.type_attribute(source, key.get()))) return false;
     const bool is_python = PyFunction_Check(found) || Py_IS_TYPE(found, &PyStaticMethod_Type);
+    if (is_plain_constructor(found)) {
+      makes_in_c = true;
+      for (Py_ssize_t i = 0; i < count; ++i)
+        if (!guards::is_scalar(arguments[i]) && !iterate(arguments[i])) return false;
+      continue;
+    }
     const bool is_objects = found == class_entry(reinterpret_cast<PyObject*>(&PyBaseObject_Type), name);
     if (!is_python && !is_objects && !(is_exception && !PyFunction_Check(found)))
       return abandon("a class whose instances are made in C", type);
   }
   // A __new__ written in Python may give an object that existed before; what it makes is known where it makes it.
-  if (class_entry(type, "__new__") != objects_new && !is_exception) return allow(Entry::known);
+  if (class_entry(type, "__new__") != objects_new && !is_exception && !makes_in_c) return allow(Entry::known);
   activities_.back().constructs = cls;
   return allow_made_result(Entry::known);
 }
@@ -268,6 +372,10 @@ bool Watcher::call_builtin(PyObject* function, PyObject* const* arguments, Py_ss
     if (base == &PyTuple_Type && count > 1 && !iterate(arguments[1])) return false;
     return allow_made_result();
   }
+  if (is_check_of_type(builtin))
+    return (count == 1 && values_.is_known(arguments[0]) && values_.is_known(self))
+               ? allow(Entry::known)
+               : abandon("isinstance with an object of unknown origin", count ? arguments[0] : nullptr);
   const bool is_method = self && !PyModule_Check(self) && !PyType_Check(self);
   if (is_method) {
     const Ref text = Ref::steal(PyUnicode_FromString(builtin->m_ml->ml_name));
@@ -285,12 +393,32 @@ bool Watcher::call_builtin(PyObject* function, PyObject* const* arguments, Py_ss
       // missing.
       return attribute(arguments[0], arguments[1]);
     }
-    if (name == "len" && count == 1 && !is_builtin_container(arguments[0]) && values_.source_of(arguments[0]) &&
+    if (name == "setattr" && count == 3 && PyUnicode_CheckExact(arguments[1]))
+      return store_attribute(arguments[0], arguments[1], arguments[2]);
+    if (name == "delattr" && count == 2 && PyUnicode_CheckExact(arguments[1]))
+      return delete_attribute(arguments[0], arguments[1]);
+    if (name == "len" && count == 1 && !guards::is_scalar(arguments[0]) && values_.is_known(arguments[0]) &&
         special_function(arguments[0], "__len__"))
       return allow(Entry::known);
+    if (name == "len" && count == 1 && values_.is_known(arguments[0]) && acts_as_builtin(arguments[0], "__len__"))
+      return values_.open(arguments[0]) || abandon("a container that cannot be guarded", arguments[0]);
+    if (name == "callable" && count == 1 && values_.is_known(arguments[0]))
+      return keep_special(arguments[0], {"__call__"});
+    if ((name == "iter" || name == "next") && count >= 1 && values_.is_known(arguments[0]) &&
+        !is_builtin_container(arguments[0]))
+      return name == "iter" ? iterate(arguments[0])
+                            : (values_.is_made(arguments[0]) ? allow_made_result(Entry::known)
+                                                             : abandon("an iterator that existed before the call"));
     if (name == "super") return allow_made_result();
     if (!pure_builtins().contains(name)) return abandon("a builtin function that is not understood", function);
     return absorb_all(arguments, count, function) && allow_made_result(Entry::tensor);
+  }
+  if (module == "_abc" && (name == "_abc_instancecheck" || name == "_abc_subclasscheck") && count == 2) {
+    values_.guards().abc_registrations();
+    return (values_.is_known(arguments[0]) && values_.is_known(arguments[1]) &&
+            keep_in_class(arguments[0], class_source(arguments[0]), {"__subclasshook__"}) &&
+            allow(Entry::known)) ||
+           abandon("isinstance with an object of unknown origin", arguments[1]);
   }
   if (pure_modules().contains(module))
     return absorb_all(arguments, count, function) && allow_made_result(Entry::tensor);
@@ -308,25 +436,136 @@ bool Watcher::call_method(PyObject* name, PyObject* self, PyObject* const* argum
     return absorb_all(arguments, count, nullptr) && allow_made_result();
   }
   if (!values_.is_known(self)) return abandon("a method of an object of unknown origin", self);
-  if (!is_builtin_container(self)) {
-    // The __new__ of object, called by a class's own.
-    return abandon("a method that is not understood", name);
-  }
   const std::string_view text = text_of(name);
+  if (PyContextVar_CheckExact(self)) return call_context_variable(text, self, arguments, count);
+  // Of a subclass of a container: the method that it inherits.
+  PyTypeObject* storage = storage_type(self);
+  PyObject* method = storage ? class_entry(reinterpret_cast<PyObject*>(storage), std::string(text).c_str()) : nullptr;
+  if (!method || (!Py_IS_TYPE(method, &PyMethodDescr_Type) && !Py_IS_TYPE(method, &PyWrapperDescr_Type)))
+    return abandon("a method that is not understood", name);
+  if (text.starts_with("__")) return call_container_slot(text, self, arguments, count);
   if (text == "add" && PySet_CheckExact(self) && values_.is_made(self) && count == 1 &&
       guards::is_plain_key(arguments[0]) && values_.pin(arguments[0]))
     return true;
   if (values_.is_made(self)) {
     const bool keeps = text == "append" || text == "extend" || text == "insert" || text == "pop" || text == "clear";
-    if (keeps && PyList_CheckExact(self))
-      return (text != "extend" || absorb_all(arguments, count, nullptr)) && allow(Entry::none);
-    return absorb_all(arguments, count, nullptr) && allow_made_result();
+    if (keeps && PyList_Check(self)) return (text != "extend" || iterate(arguments[0])) && allow(Entry::known);
+    const bool stores = PyDict_Check(self) && (text == "pop" || text == "setdefault" || text == "get");
+    if (stores && count >= 1) return operand(arguments[0], "a key of unknown origin") && allow(Entry::known);
+    return absorb_all(arguments, count, nullptr) && allow_made_result(Entry::known);
   }
-  if (!reading_methods().contains(text)) return abandon("a container that existed before is changed", name);
-  if (text == "get" && is_exact_dict(self) && count >= 1)
+  if (!reading_methods().contains(text)) return change_by_method(text, self, arguments, count);
+  if (text == "get" && PyDict_Check(self) && count >= 1)
     return values_.look_up(self, arguments[0]) || abandon("an entry of a dict that cannot be guarded", self);
   return (values_.open(self) && absorb_all(arguments, count, nullptr) && allow_made_result()) ||
          abandon("a container that cannot be guarded", self);
+}
+
+/// A method that changes a container that existed before the call.
+bool Watcher::change_by_method(std::string_view name, PyObject* self, PyObject* const* arguments,
+                               Py_ssize_t count) {
+  Effects& effects = values_.effects();
+  if (PyList_Check(self)) {
+    if (name == "append" && count == 1) {
+      effects.append(self, arguments[0]);
+      return true;
+    }
+    if (name == "extend" && count == 1) return change_list(self) && iterate(arguments[0]);
+    const bool moves = name == "insert" || name == "pop" || name == "clear" || name == "reverse";
+    if (moves) return change_list(self) && (name == "insert" || absorb_all(arguments, count, self));
+  }
+  if (PySet_CheckExact(self) && count == 1 && guards::is_scalar(arguments[0]) && values_.open(self)) {
+    // What changes nothing; any change would be one of the order too.
+    const bool is_in = PySet_Contains(self, arguments[0]) == 1;
+    if (is_in ? name == "add" : name == "discard") return true;
+  }
+  if (PyDict_Check(self)) {
+    if (name == "__setitem__" && count == 2) return store_entry(self, arguments[0], arguments[1]);
+    if (name == "__delitem__" && count == 1) return delete_entry(self, arguments[0]);
+    if (name == "pop" && count >= 1) return delete_entry(self, arguments[0]);
+    if (name == "setdefault" && count >= 1) {
+      if (!values_.look_up(self, arguments[0])) return abandon("an entry of a dict that cannot be guarded", self);
+      if (PyDict_Contains(self, arguments[0]) == 1) return true;
+      return store_entry(self, arguments[0], count > 1 ? arguments[1] : Py_None);
+    }
+    if (name == "clear") {
+      effects.clear_dict(self);
+      return true;
+    }
+    if (name == "update" && count == 1 && is_exact_dict(arguments[0])) {
+      if (!values_.is_known(arguments[0]) || !values_.open(arguments[0]))
+        return abandon("a dict that cannot be guarded", arguments[0]);
+      return guards::for_each_key(arguments[0], [&](PyObject* key) {
+        return store_entry(self, key, PyDict_GetItemWithError(arguments[0], key));
+      });
+    }
+  }
+  return abandon("a container that existed before is changed", self);
+}
+
+/// A slot of a builtin container, called on it or on an instance of a subclass.
+bool Watcher::call_container_slot(std::string_view name, PyObject* self, PyObject* const* arguments,
+                                  Py_ssize_t count) {
+  if (!values_.is_known(self)) return abandon("a slot of an object of unknown origin", self);
+  const bool made = values_.is_made(self), is_dict = PyDict_Check(self);
+  if (name == "__init__" && made) {
+    for (Py_ssize_t i = 0; i < count; ++i)
+      if (!guards::is_scalar(arguments[i]) && !iterate(arguments[i])) return false;
+    return allow_made_result(Entry::known);
+  }
+  if (name == "__setitem__" && count == 2)
+    return is_dict ? store_entry(self, arguments[0], arguments[1])
+                   : PyList_Check(self) && operand(arguments[0], "an index") && change_list(self);
+  if (name == "__delitem__" && count == 1)
+    return is_dict ? delete_entry(self, arguments[0])
+                   : PyList_Check(self) && operand(arguments[0], "an index") && change_list(self);
+  if (name == "__getitem__" && count == 1 && is_dict && PyDict_Contains(self, arguments[0]) == 1)
+    return made || values_.look_up(self, arguments[0]) || abandon("an entry that cannot be guarded", self);
+  if (name == "__getitem__" && count == 1 && !is_dict)
+    return (operand(arguments[0], "an index") && values_.open(self) && allow_made_result()) ||
+           abandon("a container that cannot be guarded", self);
+  if (name == "__contains__" && count == 1 && is_dict)
+    return made ? operand(arguments[0], "a key of unknown origin")
+                : values_.look_up(self, arguments[0]) || abandon("an entry that cannot be guarded", self);
+  if ((name == "__len__" || name == "__iter__") && count == 0 && !PyAnySet_Check(self))
+    return (values_.open(self) && allow_made_result()) || abandon("a container that cannot be guarded", self);
+  return abandon("a slot that is not understood", self);
+}
+
+/// str() or repr() of a class: its module and qualified name.
+bool Watcher::text_of_class(PyObject* type) {
+  PyTypeObject* meta = Py_TYPE(type);
+  if (!values_.is_known(type) || meta->tp_repr != PyType_Type.tp_repr || meta->tp_str != PyBaseObject_Type.tp_str)
+    return abandon("the text of a class that makes it itself", type);
+  const Ref module = Ref::steal(PyUnicode_InternFromString("__module__"));
+  const Ref name = Ref::steal(PyUnicode_InternFromString("__qualname__"));
+  return module && name && keep_special(type, {"__repr__", "__str__"}) && class_attribute(type, module.get()) &&
+         class_attribute(type, name.get()) && allow_made_result();
+}
+
+/// get, set and reset of a contextvars.ContextVar.
+bool Watcher::call_context_variable(std::string_view name, PyObject* self, PyObject* const* arguments,
+                                    Py_ssize_t count) {
+  guards::SourceTable& sources = values_.sources();
+  Effects& effects = values_.effects();
+  const guards::Source* source = values_.source_of(self);
+  if (!source) return abandon("a context variable that the function made", self);
+  if (name == "get" && effects.is_set(self)) return true;
+  if (name == "get") {
+    PyObject* value = nullptr;
+    if (PyContextVar_Get(self, nullptr, &value) < 0) PyErr_Clear();
+    const Ref owned = Ref::steal(value);
+    const guards::Source* contents = sources.context_value(source);
+    if (!value) values_.guards().absent(contents);
+    return !value || values_.learn(value, contents) || abandon("a context variable that cannot be guarded", value);
+  }
+  if (name == "set" && count == 1) {
+    activities_.back().sets_variable = self;
+    return allow_made_result();
+  }
+  if (name == "reset" && count == 1)
+    return effects.reset_variable(self, arguments[0]) || abandon("a token that is not of the latest set()", self);
+  return abandon("a method of a context variable", self);
 }
 
 }  // namespace braze::interpreter
