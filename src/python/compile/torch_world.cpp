@@ -93,11 +93,19 @@ const Names& readable_attributes() {
 
 // Functions of torch._C that read nothing but their arguments and torch's guarded modes. The modes that they set
 // are put back by whoever runs the capture.
-constexpr const char* module_functions[] = {
-    "_has_torch_function", "_has_torch_function_unary", "_has_torch_function_variadic", "_get_tracing_state",
-    "is_grad_enabled",     "_set_grad_enabled",         "is_inference_mode_enabled",    "is_autocast_enabled",
-    "_log_api_usage_once", "_get_cudnn_enabled", "_is_tracing", "_get_deterministic_algorithms",
-    "_are_functorch_transforms_active"};
+constexpr const char* module_functions[] = {"_has_torch_function",
+                                            "_has_torch_function_unary",
+                                            "_has_torch_function_variadic",
+                                            "_get_tracing_state",
+                                            "is_grad_enabled",
+                                            "_set_grad_enabled",
+                                            "is_inference_mode_enabled",
+                                            "is_autocast_enabled",
+                                            "_log_api_usage_once",
+                                            "_get_cudnn_enabled",
+                                            "_is_tracing",
+                                            "_get_deterministic_algorithms",
+                                            "_are_functorch_transforms_active"};
 
 std::unordered_set<std::string> operator_names() {
   std::unordered_set<std::string> names;

@@ -171,9 +171,8 @@ void add_guards(py::class_<GuardSet>& set) {
   set.def("absent", &GuardSet::absent);
   set.def("function", [](GuardSet& s, const Source* o, py::handle function) { s.function(o, function.ptr()); });
   set.def("deep", [](GuardSet& s, const Source* o, py::handle value) { return s.deep(o, value.ptr()); });
-  set.def("membership", [](GuardSet& s, const Source* o, py::handle item, bool is_in) {
-    s.membership(o, item.ptr(), is_in);
-  });
+  set.def("membership",
+          [](GuardSet& s, const Source* o, py::handle item, bool is_in) { s.membership(o, item.ptr(), is_in); });
   set.def(
       "tensor",
       [](GuardSet& s, const Source* o, py::handle tensor, uint32_t alignment) {

@@ -50,7 +50,8 @@ Place type_mro(PyObject* object) noexcept {
 }
 template <PyObject* PyHeapTypeObject::* field>
 Place type_field(PyObject* object) noexcept {
-  const bool is_heap = PyType_Check(object) && reinterpret_cast<PyTypeObject*>(object)->tp_flags & Py_TPFLAGS_HEAPTYPE;
+  const bool is_heap =
+      PyType_Check(object) && reinterpret_cast<PyTypeObject*>(object)->tp_flags & Py_TPFLAGS_HEAPTYPE;
   return is_heap ? &(reinterpret_cast<PyHeapTypeObject*>(object)->*field) : nullptr;
 }
 PyObject* weakref_referent(PyObject* object) noexcept {

@@ -61,15 +61,15 @@ enum class Member : uint32_t {
   function_closure,     ///< The tuple of cells; nothing when there is none.
   function_globals,
   function_annotations,  ///< A dict, or the tuple that becomes one when it is first asked for.
-  cell_contents,  ///< Nothing when the cell is empty.
+  cell_contents,         ///< Nothing when the cell is empty.
   method_function,
   method_self,
   weakref_referent,  ///< Nothing when the referent is dead.
   builtin_self,      ///< What a builtin method is bound to: the list of `lst.append`.
   type_mro,
-  type_name,       ///< Of classes made by Python code; nothing for others, whose names stay.
-  type_qualname,   ///< Likewise.
-  tensor_grad,  ///< Nothing when the gradient is None.
+  type_name,      ///< Of classes made by Python code; nothing for others, whose names stay.
+  type_qualname,  ///< Likewise.
+  tensor_grad,    ///< Nothing when the gradient is None.
 };
 
 struct Source {

@@ -28,7 +28,8 @@ PyObject*& slot_of(PyObject* object, PyObject* descriptor) {
 
 /// The builtin `clear`, whatever a subclass makes of it.
 PyObject* clear_of(PyObject* dict) {
-  PyObject* clear = PyDict_GetItemString(guards::class_dict(PyODict_Check(dict) ? &PyODict_Type : &PyDict_Type), "clear");
+  PyObject* clear =
+      PyDict_GetItemString(guards::class_dict(PyODict_Check(dict) ? &PyODict_Type : &PyDict_Type), "clear");
   BRAZE_CHECK(clear, "a dict without clear()");
   return clear;
 }
@@ -101,8 +102,8 @@ void Effects::store_entry(PyObject* dict, PyObject* key, PyObject* value, PyObje
 
 void Effects::delete_entry(PyObject* dict, PyObject* key, PyObject* owner) {
   note(dict);
-  log_.push_back({owner ? EffectKind::delete_attribute : EffectKind::delete_item,
-                  Ref::borrow(owner ? owner : dict), Ref::borrow(key)});
+  log_.push_back({owner ? EffectKind::delete_attribute : EffectKind::delete_item, Ref::borrow(owner ? owner : dict),
+                  Ref::borrow(key)});
   written_.erase({dict, key});
   written_.emplace(Place{dict, log_.back().key.get()}, log_.size() - 1);
 }

@@ -107,10 +107,11 @@ class Values {
   std::unordered_set<PyObject*> made_;
   std::unordered_set<PyObject*> constants_;  ///< Some of made_.
   Effects effects_;
-  std::vector<guards::Ref> held_;            ///< Keys of known_: an address must not be used again.
+  std::vector<guards::Ref> held_;  ///< Keys of known_: an address must not be used again.
 };
 
-/// The builtin container type whose storage `value` has, as an instance of it or of a subclass; null if it has none.
+/// The builtin container type whose storage `value` has, as an instance of it or of a subclass; null if it has
+/// none.
 PyTypeObject* storage_type(PyObject* value);
 /// list, tuple, dict, OrderedDict, set or frozenset, and no subclass.
 bool is_builtin_container(PyObject* value);

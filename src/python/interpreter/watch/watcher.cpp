@@ -10,6 +10,18 @@ namespace braze::interpreter {
 
 namespace {
 
+/// Kernels that PyTorch has in Python, which the dispatcher enters: shapes, decompositions.
+bool is_torchs_own(Frame* frame) {
+  if (!PyDict_Check(frame->f_globals)) return false;
+  PyObject* name = PyDict_GetItemString(frame->f_globals, "__name__");
+  const char* text = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : nullptr;
+  if (!text) return false;
+  for (const char* prefix :
+       {"torch._meta_registrations", "torch._refs", "torch._prims", "torch._decomp", "torch._ops"})
+    if (std::string_view(text).starts_with(prefix)) return true;
+  return false;
+}
+
 /// A heap class, or not, that leaves an operation to `object` itself.
 bool has_default_truth(PyTypeObject* type) {
   const bool number = type->tp_as_number && type->tp_as_number->nb_bool;
@@ -51,6 +63,10 @@ bool Watcher::entered(Frame* frame) {
     guards::SourceTable& sources = values_.sources();
     expected = _PyType_Lookup(reinterpret_cast<PyTypeObject*>(type), name) == function &&
                values_.learn(function, sources.type_attribute(sources.object(type, "torch.Tensor"), name));
+  }
+  if (!expected && entry == Entry::tensor && is_torchs_own(frame)) {
+    activities_.push_back({.is_trusted = true});
+    return true;
   }
   PyTypeObject* constructs = activities_.back().constructs;
   PyObject* first = frame->f_code->co_argcount > 0 ? frame->localsplus[0] : nullptr;
@@ -290,7 +306,8 @@ bool Watcher::delete_item(PyObject* container, PyObject* key) {
   if (!values_.is_known(container)) return abandon("an item of an object of unknown origin is deleted", container);
   const bool is_builtin = acts_as_builtin(container, "__delitem__");
   if (PyDict_Check(container) && is_builtin) return delete_entry(container, key);
-  if (PyList_Check(container) && is_builtin) return operand(key, "an index of unknown origin") && change_list(container);
+  if (PyList_Check(container) && is_builtin)
+    return operand(key, "an index of unknown origin") && change_list(container);
   if (special_function(container, "__delitem__")) return allow(Entry::known);
   return abandon("an item is deleted from an object that is not understood", container);
 }
@@ -318,6 +335,23 @@ bool Watcher::iterate(PyObject* iterable) {
   return abandon("iteration that is not understood", iterable);
 }
 
+/// A binary operator that a class of the left operand has in Python, in place or not. False, and no abandonment, if
+/// there is none, or the right operand may come first.
+bool Watcher::user_operator(PyObject* left, PyObject* right, int operation) {
+  static constexpr const char* names[] = {"add", "and", "floordiv", "lshift", "matmul",  "mul", "mod",
+                                          "or",  "pow", "rshift",   "sub",    "truediv", "xor"};
+  static_assert(NB_INPLACE_ADD == std::size(names));
+  const bool in_place = operation >= NB_INPLACE_ADD;
+  const char* name = names[operation % NB_INPLACE_ADD];
+  if (!(Py_TYPE(left)->tp_flags & Py_TPFLAGS_HEAPTYPE) || values_.tensors().is_tensor(left)) return false;
+  const bool known = values_.is_known(left) && values_.is_known(right) && !values_.tensors().is_tensor(right);
+  if (!known) return false;
+  if (in_place && special_function(left, ("__i" + std::string(name) + "__").c_str())) return true;
+  const bool right_first = !Py_IS_TYPE(right, Py_TYPE(left)) && PyType_IsSubtype(Py_TYPE(right), Py_TYPE(left));
+  if (right_first || (in_place && !keep_special(left, {("__i" + std::string(name) + "__").c_str()}))) return false;
+  return special_function(left, ("__" + std::string(name) + "__").c_str());
+}
+
 bool Watcher::binary(Activation& a, int arg) {
   PyObject* left = a.peek(2);
   const bool in_place = arg >= NB_INPLACE_ADD;
@@ -329,6 +363,7 @@ bool Watcher::binary(Activation& a, int arg) {
     return arg == NB_INPLACE_ADD ? iterate(a.peek(1)) && allow(Entry::none) : operand(a.peek(1), "an operand");
   }
   if (changes && !values_.is_made(left)) return abandon("a container that existed before is changed", left);
+  if (user_operator(left, a.peek(1), arg)) return allow_made_result(Entry::known);
   return operands(a, 2, "an operand of unknown origin, or of a class with operators of its own");
 }
 
@@ -340,7 +375,8 @@ bool Watcher::compare(PyObject* left, PyObject* right, int operation) {
   for (PyObject* value : {left, right}) {
     if (guards::is_scalar(value)) continue;
     any_object = true;
-    if (!values_.is_known(value) || Py_TYPE(value)->tp_richcompare != PyBaseObject_Type.tp_richcompare) return false;
+    if (!values_.is_known(value) || Py_TYPE(value)->tp_richcompare != PyBaseObject_Type.tp_richcompare)
+      return false;
   }
   if (!any_object || !keep_special(left, {"__eq__", "__ne__"}) || !keep_special(right, {"__eq__", "__ne__"}))
     return false;

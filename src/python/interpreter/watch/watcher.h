@@ -43,8 +43,8 @@ class Watcher final : public Observer {
   /// Which Python functions the running instruction may enter.
   enum class Entry : uint8_t {
     none,
-    known,   ///< Those that are sourced or made.
-    tensor,  ///< Also those that are methods of torch.Tensor.
+    known,    ///< Those that are sourced or made.
+    tensor,   ///< Also those that are methods of torch.Tensor.
     trusted,  ///< Any: a function of the library that is known to read nothing but its guarded arguments.
   };
   struct Activity {
@@ -95,6 +95,7 @@ class Watcher final : public Observer {
   bool delete_item(PyObject* container, PyObject* key);
   bool change_list(PyObject* list);
   bool iterate(PyObject* iterable);
+  bool user_operator(PyObject* left, PyObject* right, int operation);
   bool binary(Activation& a, int arg);
   bool compare(PyObject* left, PyObject* right, int operation);
   bool compare_identity(PyObject* left, PyObject* right);

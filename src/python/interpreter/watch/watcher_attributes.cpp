@@ -11,7 +11,6 @@
 
 #include <string_view>
 
-
 #include "python/guards/scalar.h"
 #include "python/guards/storage_access.h"
 #include "python/interpreter/activation.h"
@@ -172,7 +171,8 @@ bool Watcher::class_attribute(PyObject* type, PyObject* name) {
   PyObject* meta = find_in_type(Py_TYPE(type), name);
   if (meta && is_data_descriptor(meta)) {
     const bool is_plain = meta == find_in_type(&PyType_Type, name) &&
-                          Py_TYPE(type)->tp_getattro == PyType_Type.tp_getattro && keep_special(type, {"__getattribute__"});
+                          Py_TYPE(type)->tp_getattro == PyType_Type.tp_getattro &&
+                          keep_special(type, {"__getattribute__"});
     const bool is_name = PyUnicode_CompareWithASCIIString(name, "__name__") == 0 ||
                          PyUnicode_CompareWithASCIIString(name, "__qualname__") == 0;
     if (is_plain && is_name) return class_name(type, name);
@@ -417,7 +417,8 @@ bool Watcher::plain_store(PyObject* object, PyObject* name, PyObject* value) {
   PyObject* dict = guards::instance_dict(object);
   if (!dict || !PyDict_CheckExact(dict)) return abandon("an object without a dict", object);
   if (!source) return true;
-  if (!PyUnicode_CheckExact(name) || !guards::has_plain_keys(dict)) return abandon("a dict of its own kind", object);
+  if (!PyUnicode_CheckExact(name) || !guards::has_plain_keys(dict))
+    return abandon("a dict of its own kind", object);
   if (value) {
     values_.effects().store_entry(dict, name, value, object);
     return true;

@@ -416,8 +416,7 @@ bool Watcher::call_builtin(PyObject* function, PyObject* const* arguments, Py_ss
   if (module == "_abc" && (name == "_abc_instancecheck" || name == "_abc_subclasscheck") && count == 2) {
     values_.guards().abc_registrations();
     return (values_.is_known(arguments[0]) && values_.is_known(arguments[1]) &&
-            keep_in_class(arguments[0], class_source(arguments[0]), {"__subclasshook__"}) &&
-            allow(Entry::known)) ||
+            keep_in_class(arguments[0], class_source(arguments[0]), {"__subclasshook__"}) && allow(Entry::known)) ||
            abandon("isinstance with an object of unknown origin", arguments[1]);
   }
   if (pure_modules().contains(module))
@@ -440,7 +439,8 @@ bool Watcher::call_method(PyObject* name, PyObject* self, PyObject* const* argum
   if (PyContextVar_CheckExact(self)) return call_context_variable(text, self, arguments, count);
   // Of a subclass of a container: the method that it inherits.
   PyTypeObject* storage = storage_type(self);
-  PyObject* method = storage ? class_entry(reinterpret_cast<PyObject*>(storage), std::string(text).c_str()) : nullptr;
+  PyObject* method =
+      storage ? class_entry(reinterpret_cast<PyObject*>(storage), std::string(text).c_str()) : nullptr;
   if (!method || (!Py_IS_TYPE(method, &PyMethodDescr_Type) && !Py_IS_TYPE(method, &PyWrapperDescr_Type)))
     return abandon("a method that is not understood", name);
   if (text.starts_with("__")) return call_container_slot(text, self, arguments, count);
