@@ -1,4 +1,4 @@
-"""Changes of what existed before the call: a capture leaves none, every replay repeats them, as plain Python does."""
+"""Changes of what existed before: a capture leaves none, every replay repeats them, as plain Python does."""
 
 import collections
 import copy

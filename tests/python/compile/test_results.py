@@ -224,7 +224,7 @@ def test_iterators_in_flight():
         next(entries)
         numbers = iter(range(2, 11, 3))
         next(numbers)
-        return first, entries, zip(items, numbers, strict=False), enumerate(["p", "q"], 5), table.keys(), items  # noqa: B905
+        return first, entries, zip(items, numbers, strict=False), enumerate(["p", "q"], 5), table.keys(), items
 
     first, entries, pairs, counted, keys, items = replayed(f, X)
     left = list(first)
