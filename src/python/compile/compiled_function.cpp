@@ -153,6 +153,13 @@ PyType_Spec spec = {"braze.CompiledFunction", sizeof(FunctionObject), 0,
 
 }  // namespace
 
+PyObject* compiled_from(PyObject* object) noexcept {
+  // By its vectorcall: the type is made once a module, and nobody else has this function.
+  const bool is_one = PyType_HasFeature(Py_TYPE(object), Py_TPFLAGS_HAVE_VECTORCALL) &&
+                      PyVectorcall_Function(object) == function_vectorcall;
+  return is_one ? state_of(object).function().ptr() : nullptr;
+}
+
 void add_compiled_function(py::module_& module) {
   PyObject* type = PyType_FromSpec(&spec);
   if (!type) throw py::error_already_set();

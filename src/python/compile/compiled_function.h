@@ -18,4 +18,7 @@ namespace py = pybind11;
 /// guards() (texts, by program), steps() and report(). `settings`: see settings.h.
 void add_compiled_function(py::module_& module);
 
+/// What a CompiledFunction was made of, borrowed; null for every other object.
+PyObject* compiled_from(PyObject* object) noexcept;
+
 }  // namespace braze::python

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "capture/trace.h"
+#include "python/compile/compiled_function.h"
 #include "python/interpreter/watch/values.h"
 
 namespace braze::python {
@@ -49,6 +50,7 @@ class TorchWorld final : public interpreter::TensorWorld {
     return {torch_names().compiler_dict, torch_names().compiling_flag};
   }
   PyObject* tensor_type() const override { return torch_names().tensor_type; }
+  PyObject* compiled_from(PyObject* object) const override { return python::compiled_from(object); }
 
   /// The function begins to run: it may write to the memory of the arguments that are known by now.
   void seal() { sealed_ = true; }

@@ -191,3 +191,25 @@ def test_calls_within_calls():
     fast = compiled(f)
     for _ in range(4):
         same(fast(X), torch.relu(torch.relu(X + 1) * 2) * 2 - 1)
+
+
+def test_compiled_functions_are_captured_within_others():
+    inner = compiled(lambda x: torch.relu(x) * 2)
+
+    class Thing:
+        scale = 3
+
+        @compiled
+        def run(self, x):
+            return x * self.scale
+
+    thing = Thing()
+    fast = compiled(lambda x: inner(x + 1) - thing.run(x))
+    for _ in range(3):
+        same(fast(X), torch.relu(X + 1) * 2 - X * 3)
+    assert fast.counts() == {"captured": 1, "replayed": 2, "native": 0}
+    assert inner.counts()["captured"] == 0
+    Thing.scale = 4
+    same(fast(X), torch.relu(X + 1) * 2 - X * 4)
+    inner.__wrapped__.__code__ = (lambda x: x * 5).__code__
+    same(fast(X), (X + 1) * 5 - X * 4)

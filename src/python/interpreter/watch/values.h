@@ -38,6 +38,8 @@ class TensorWorld {
   virtual std::pair<PyObject*, PyObject*> compiling_flag() const = 0;
   /// The class torch.Tensor.
   virtual PyObject* tensor_type() const = 0;
+  /// What a compiled function runs, which is part of the capture when it is called there; null for all else.
+  virtual PyObject* compiled_from(PyObject* object) const = 0;
 };
 
 class Values {

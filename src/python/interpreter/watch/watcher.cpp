@@ -330,8 +330,7 @@ bool Watcher::iterate(PyObject* iterable) {
   if (acts_as_builtin(iterable, "__iter__"))
     return (values_.open(iterable) && allow_made_result()) ||
            abandon("a container that cannot be guarded", iterable);
-  if (values_.is_made(iterable)) return allow_made_result(Entry::known);
-  if (special_function(iterable, "__iter__")) return allow_made_result(Entry::known);
+  if (special_function(iterable, "__iter__") || values_.is_made(iterable)) return allow_made_result(Entry::known);
   return abandon("iteration that is not understood", iterable);
 }
 

@@ -351,7 +351,7 @@ bool Watcher::plain_attribute(PyObject* object, PyObject* name) {
   if (found) {
     const bool is_method = PyFunction_Check(found) || Py_IS_TYPE(found, &PyStaticMethod_Type) ||
                            Py_IS_TYPE(found, &PyClassMethod_Type) || Py_IS_TYPE(found, &PyMethodDescr_Type) ||
-                           Py_IS_TYPE(found, &PyWrapperDescr_Type);
+                           Py_IS_TYPE(found, &PyWrapperDescr_Type) || values_.tensors().compiled_from(found);
     if (Py_TYPE(found)->tp_descr_get && !is_method) return abandon("a descriptor that is not understood", found);
     if (Py_IS_TYPE(found, &PyClassMethod_Type) &&
         !values_.learn(reinterpret_cast<PyObject*>(type), type_source(object)))

@@ -190,6 +190,12 @@ bool Watcher::call(PyObject* callable, PyObject* const* arguments, Py_ssize_t co
   }
   if (PyCFunction_Check(callable)) return call_builtin(callable, arguments, count);
   if (!values_.is_known(callable)) return abandon("an object of unknown origin is called", callable);
+  if (PyObject* function = tensors.compiled_from(callable)) {
+    values_.pin(callable);
+    return (values_.learn(function, values_.sources().object(function, "compiled")) &&
+            call(function, arguments, count)) ||
+           abandon("a compiled function that cannot be guarded", function);
+  }
   if (PyType_Check(callable)) return call_class(callable, arguments, count);
   if (tensors.may_call(callable)) return absorb_all(arguments, count, callable) && allow_made_result(Entry::tensor);
   if (Py_IS_TYPE(callable, &_PyMethodWrapper_Type)) {
