@@ -493,7 +493,7 @@ Captured capture_frame(FrameRun& run, const Settings& settings) {
 
 std::vector<PyObject*> frame_values(FrameRun& run) {
   const Activation& a = run.activation();
-  std::vector<PyObject*> values{reinterpret_cast<PyObject*>(a.frame->f_func)};
+  std::vector<PyObject*> values{reinterpret_cast<PyObject*>(interpreter::function_of(a.frame))};
   values.insert(values.end(), a.frame->localsplus, a.top);
   return values;
 }
