@@ -14,6 +14,7 @@
 #include "python/compile/torch_world.h"
 #include "python/errors.h"
 #include "python/interpreter/evaluate.h"
+#include "python/interpreter/instructions.h"
 #include "python/interpreter/liveness.h"
 #include "python/interpreter/watch/watcher.h"
 #include "python/source.h"
@@ -342,7 +343,8 @@ class FrameRecording : Recording {
       const CodeUnits* const first = _PyCode_CODE(a.code());
       int at = static_cast<int>(a.current - first);
       while (at > 0 && _Py_OPCODE(first[at - 1]) == EXTENDED_ARG) --at;
-      outcome_.returns = braze_plain_opcode[_Py_OPCODE(*a.current)] == RETURN_VALUE;
+      const interpreter::Instruction last = interpreter::instruction_at(a.code(), at);
+      outcome_.returns = interpreter::is_return(last.opcode);
       if (!outcome_.returns) breakpoints_.push_back(at);
       if (!outcome_.returns && a.thread->exc_info->exc_value != handled_before_)
         throw NotRebuilt{"it ends in the middle of an exception's handler"};
@@ -350,7 +352,10 @@ class FrameRecording : Recording {
       want_arguments();
       Rebuilder rebuilder(builder_, watcher_.values(), guards_);
       std::vector<guards::RecipeNode> results;
-      if (outcome_.returns)
+      PyObject* constant = interpreter::returned_constant(a.code(), last.opcode, last.arg);
+      if (constant)
+        results.push_back(rebuilder.node(constant));
+      else if (outcome_.returns)
         results.push_back(slot_node(rebuilder, a, static_cast<int>(a.top - a.frame->localsplus) - 1));
       else
         collect_slots(rebuilder, a, offset, results);

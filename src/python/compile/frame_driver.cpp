@@ -119,6 +119,7 @@ FrameDriver::Advance FrameDriver::advance(CodeState& code, FrameRun& run, guards
   if (!one->replay(values.data(), results.data())) return Advance::no;
   ++(is_new ? counts_.captured : counts_.replayed);
   if (one->outcome.returns) {
+    run.stand_at(one->outcome.offset);
     result = std::move(results[0]);
     return Advance::returned;
   }

@@ -13,6 +13,15 @@ constexpr bool is_instrumented(int) {
   return false;
 }
 
+constexpr bool is_return(int opcode) {
+  return opcode == RETURN_VALUE;
+}
+
+/// What the return instruction of `code` with this argument returns; null: the value on top of the stack. Borrowed.
+inline PyObject* returned_constant(PyCodeObject*, int, int) {
+  return nullptr;
+}
+
 /// What `import` calls unless builtins.__import__ was replaced. Borrowed.
 inline PyObject* default_import(PyThreadState* thread) {
   return thread->interp->import_func;

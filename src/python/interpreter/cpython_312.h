@@ -17,6 +17,15 @@ constexpr bool is_instrumented(int opcode) {
   return opcode >= MIN_INSTRUMENTED_OPCODE;
 }
 
+constexpr bool is_return(int opcode) {
+  return opcode == RETURN_VALUE || opcode == RETURN_CONST;
+}
+
+/// What the return instruction of `code` with this argument returns; null: the value on top of the stack. Borrowed.
+inline PyObject* returned_constant(PyCodeObject* code, int opcode, int arg) {
+  return opcode == RETURN_CONST ? PyTuple_GET_ITEM(code->co_consts, arg) : nullptr;
+}
+
 /// What `import` calls unless builtins.__import__ was replaced. Borrowed.
 inline PyObject* default_import(PyThreadState* thread) {
   return thread->interp->imports.import_func;

@@ -8,6 +8,7 @@
 #include "python/interpreter/exception_table.h"
 #include "python/interpreter/frame_run.h"
 #include "python/interpreter/handlers.h"
+#include "python/interpreter/instructions.h"
 #include "python/interpreter/observer.h"
 #include "python/interpreter/raised.h"
 
@@ -325,11 +326,30 @@ void FrameRun::restore(State state) {
   dropped.push_back(Ref::steal(std::exchange(a.result, nullptr)));
 }
 
+void FrameRun::stand_at(int offset) {
+  Activation& a = activation_;
+  a.drop(a.top - a.stack_base());
+  a.next = _PyCode_CODE(code()) + offset;
+  a.current = a.next - 1;
+  a.frame->prev_instr = const_cast<CodeUnit*>(a.current);
+}
+
 PyObject* FrameRun::finish_with(PyObject* result) {
   Activation& a = activation_;
   a.drop(a.top - a.stack_base());
-  Py_XDECREF(std::exchange(a.result, result));
-  return finish(Step::returned);
+  if (!result) {
+    Py_CLEAR(a.result);
+    if (cpython_ends_frames) stand_at(0);  // Where no handler covers it.
+    return finish(Step::error);
+  }
+  if (!cpython_ends_frames) {
+    Py_XDECREF(std::exchange(a.result, result));
+    return finish(Step::returned);
+  }
+  const Instruction last = instruction_at(code(), offset());
+  Ref owned = Ref::steal(result);
+  if (!returned_constant(code(), last.opcode, last.arg)) a.push(std::move(owned));
+  return finish(Step::ends);
 }
 
 PyObject* FrameRun::finish(Step last) {

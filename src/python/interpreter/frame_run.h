@@ -76,7 +76,10 @@ class FrameRun {
 
   /// The frame's result, new reference, or null with an exception set. `last`: what run() gave last.
   PyObject* finish(Step last);
-  /// Ends the frame where it stands, with this result (owned; null: the exception that is set).
+  /// Goes to another instruction that finds an empty operand stack, but for what it takes off at once.
+  void stand_at(int offset);
+  /// Ends the frame with this result (owned), at the return instruction where it stands; or, if null, anywhere with
+  /// the exception that is set.
   PyObject* finish_with(PyObject* result);
 
  private:

@@ -3,35 +3,9 @@
 
 #include "python/interpreter/exception_table.h"
 #include "python/interpreter/flow.h"
+#include "python/interpreter/instructions.h"
 
 namespace braze::interpreter {
-
-namespace {
-
-struct Instruction {
-  int start, next;  ///< Code units; start is that of its first EXTENDED_ARG.
-  int opcode, arg;
-};
-
-std::vector<Instruction> instructions_of(PyCodeObject* code) {
-  std::vector<Instruction> all;
-  const CodeUnit* const first = _PyCode_CODE(code);
-  const int size = static_cast<int>(Py_SIZE(code));
-  for (int at = 0; at < size;) {
-    Instruction one{at, 0, braze_plain_opcode[_Py_OPCODE(first[at])], _Py_OPARG(first[at])};
-    while (one.opcode == EXTENDED_ARG) {
-      ++at;
-      one.opcode = braze_plain_opcode[_Py_OPCODE(first[at])];
-      one.arg = (one.arg << 8) | _Py_OPARG(first[at]);
-    }
-    at += 1 + braze_cache_units[one.opcode];
-    one.next = at;
-    all.push_back(one);
-  }
-  return all;
-}
-
-}  // namespace
 
 Liveness::Liveness(PyCodeObject* code) : locals_(static_cast<size_t>(code->co_nlocalsplus)) {
   const size_t size = static_cast<size_t>(Py_SIZE(code)) + 1;

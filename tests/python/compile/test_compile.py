@@ -110,6 +110,81 @@ def test_loops_comprehensions_and_helpers():
     check(f, ([torch.randn(5) for _ in range(3)],))
 
 
+def test_comprehensions_hide_their_variables():
+    """Their variables may live in the function around them, with what they hide (perhaps nothing) on the stack."""
+
+    def f(xs):
+        total = torch.zeros(5)
+        for _ in range(2):
+            total = total + sum([x * weight for x in xs for weight in (1, 2)])
+        x = "hidden"
+        return total, [x for x in xs], {k: xs[k] + k for k in range(2)}, x
+
+    check(f, ([torch.randn(5) for _ in range(3)],))
+
+
+class Window:
+    def __init__(self, items):
+        self.items = items
+
+    def __getitem__(self, key):
+        return self.items[key.start : key.stop]
+
+
+def test_slices():
+    text = "abcdef"
+
+    def f(x, n):
+        window = Window([x, x + 1, x * 2])
+        return x[1:n], x[:, :2], [x, x][:1], text[n:], window[:2], (x, n)[1:], x[None:None]
+
+    check(f, (X, 3))
+
+
+def test_slices_of_tensors_are_stored():
+    def f(x):
+        y = torch.zeros(4, 5)
+        y[1:3] = x[1:3]
+        y[:1] = 2
+        return y
+
+    check(f, (X,))
+
+
+class Scaled(torch.nn.Module):
+    factor = 2
+
+    def scale(self, x, *, by=1):
+        return x * self.factor * by
+
+
+class Shifted(Scaled):
+    factor = 3
+
+    def scale(self, x, *, by=1):
+        bound = super().scale
+        return bound(x) + super().scale(x, by=by) + super(Shifted, self).scale(x) * super().factor  # noqa: UP008
+
+    def forward(self, x):
+        return self.scale(x, by=4)
+
+
+def test_super_attributes():
+    check(Shifted().eval(), (X,))
+
+
+def test_constants_are_returned():
+    def which(x):
+        if x.dim() == 2:
+            return "matrix"
+        return ("other", 1)
+
+    def nothing(x):
+        pass
+
+    check(lambda x: (x + 1, which(x), which(x[0]), nothing(x)), (X,))
+
+
 def test_modules():
     model = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.LayerNorm(8), nn.Linear(8, 2), nn.Dropout()).eval()
     fast = check(model, (X,), (torch.randn(2, 5),))

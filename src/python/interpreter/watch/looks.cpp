@@ -205,6 +205,7 @@ bool Watcher::Looks::iterates_or_generator(Watcher& w, Activation& a, int) {
 }
 
 bool Watcher::Looks::next_item(Watcher& w, Activation& a, int) {
+  w.activities_.back().iterator = a.peek(1);
   return w.values_.is_made(a.peek(1)) ? w.allow(Entry::known) : w.abandon(older_iterator);
 }
 
@@ -259,9 +260,12 @@ bool Watcher::after(Activation& a, int opcode, int arg, Step step) {
   switch (opcode) {
     case LOAD_CONST: values_.make_constant(top); return true;
     case MAKE_CELL: values_.make(a.local(arg)); return true;
-    case FOR_ITER:
-      if (top && a.top - 1 > a.stack_base() && is_fresh_iterator(a.peek(2))) values_.make(top);
+    case FOR_ITER: {  // At its end the iterator is gone, and anything may lie on top.
+      PyObject* iterator = activities_.back().iterator;
+      const bool has_item = top && a.top - 1 > a.stack_base() && a.peek(2) == iterator;
+      if (has_item && is_fresh_iterator(iterator)) values_.make(top);
       return true;
+    }
     case UNPACK_SEQUENCE:
     case UNPACK_EX:
       if (activities_.back().makes_result)

@@ -410,7 +410,8 @@ bool Watcher::before(Activation& a, int opcode, int arg) {
       root_->end(a);
       return false;
     }
-    if (at_root && opcode == RETURN_VALUE) {
+    if (at_root && is_return(opcode)) {
+      if (PyObject* constant = returned_constant(a.code(), opcode, arg)) values_.make_constant(constant);
       root_->end(a);
       return abandon("the end of the function");
     }

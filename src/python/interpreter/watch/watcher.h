@@ -53,6 +53,7 @@ class Watcher final : public Observer {
     bool makes_result = false;           ///< What the instruction leaves on top is made by it, if it is not known.
     bool passes_slice = false;           ///< Makes a slice object for a __getitem__.
     PyObject* sets_variable = nullptr;   ///< A context variable.
+    PyObject* iterator = nullptr;        ///< Asked for its next item. Only compared.
     PyTypeObject* constructs = nullptr;  ///< A class whose __init__ is given a new instance.
   };
 

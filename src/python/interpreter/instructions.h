@@ -1,0 +1,22 @@
+// python/interpreter/instructions.h: the instructions of a code object, as they were before CPython specialised
+// them.
+#pragma once
+
+#include <vector>
+
+#include "python/interpreter/cpython.h"
+
+namespace braze::interpreter {
+
+/// Offsets in code units.
+struct Instruction {
+  int start, next;  ///< Its first EXTENDED_ARG, and the instruction after its inline cache.
+  int opcode, arg;
+};
+
+/// The one that starts at `offset`.
+Instruction instruction_at(PyCodeObject* code, int offset);
+/// All of them, in order.
+std::vector<Instruction> instructions_of(PyCodeObject* code);
+
+}  // namespace braze::interpreter
