@@ -41,6 +41,17 @@ class Parts {
                          type_of(reduced(x->type->sizes, dims, true)));
   }
 
+  /// x - its largest along `dims`, at most 0. Code generation may contract a product and the subtraction into one
+  /// fma, which would give what rounding took from the largest: far beyond exp's range for products of 1e10 and
+  /// more. An added 0 takes the product instead.
+  Value* below_largest(Value* x, Dims dims) {
+    Value* largest = reduce(Op::amax, x, dims);
+    Value* from = x;
+    while (info(from->def->op).kind == OpKind::View || from->def->op == Op::neg)
+      from = Graph::resolve(from->def->operands[0]);
+    return binary(Op::sub, from->def->op == Op::mul ? binary(Op::add, x, number(0)) : x, largest);
+  }
+
   Value* mean(Value* x, Dims dims) { return binary(Op::div, reduce(Op::sum, x, dims), number(count(dims))); }
 
   /// How many elements of operand 0 go into one result.
@@ -122,14 +133,14 @@ void open_var(Parts& p, const Node& node) {
 void open_softmax(Parts& p, const Node& node) {
   const int64_t dim[] = {node.int_attr("dim")};
   Value* x = p.operand(0);
-  Value* e = p.unary(Op::exp, p.binary(Op::sub, x, p.reduce(Op::amax, x, dim)));
+  Value* e = p.unary(Op::exp, p.below_largest(x, dim));
   p.result(0, p.binary(Op::mul, e, p.unary(Op::reciprocal, p.reduce(Op::sum, e, dim))));
 }
 
 void open_log_softmax(Parts& p, const Node& node) {
   const int64_t dim[] = {node.int_attr("dim")};
   Value* x = p.operand(0);
-  Value* off = p.binary(Op::sub, x, p.reduce(Op::amax, x, dim));
+  Value* off = p.below_largest(x, dim);
   Value* sum = p.reduce(Op::sum, p.unary(Op::exp, off), dim);
   p.result(0, p.binary(Op::sub, off, p.unary(Op::log, sum)));
 }

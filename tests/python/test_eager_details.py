@@ -84,6 +84,11 @@ CASES = {
         lambda x: torch.cat([torch.arange(9).view(3, 3).t()[1:], x]),
         [torch.ones(2, 3).long()],
     ),
+    "softmax of huge products": (lambda x: torch.softmax(x * x, 0), [torch.tensor([3.3e10, -1.7e10, 3.1e10])]),
+    "log_softmax of huge products": (
+        lambda x: torch.log_softmax(-(x * x).view(2, 2), 1),
+        [torch.tensor([3.3e10, 1.7e10, 1.1e10, 3e10])],
+    ),
     "a wrong embedding": (lambda x: torch.nn.functional.embedding(torch.tensor([0]), x), [torch.randn(3, 2, 2)]),
 }
 
