@@ -96,6 +96,17 @@ bool prelu(Call& call, const RuleRow&) {
   return p.give(p.where(p.test(Op::gt, value, p.number(0)), value, p.op(Op::mul, p.in(*weight), value)));
 }
 
+/// native_dropout_backward(grad, mask, scale)
+bool dropout_backward(Call& call, const RuleRow&) {
+  const auto grad = call.operand(0), mask = call.operand(1);
+  if (!grad || !mask || grad->is_number() || mask->dtype != ScalarType::Bool || !c10::isFloatingType(grad->dtype))
+    return false;
+  Pointwise p(call, grad->dtype, {&*grad, &*mask});
+  if (!p.valid()) return false;
+  p.compute_in_float();
+  return p.give(p.op(Op::mul, p.in(*grad), p.op(Op::mul, p.in(*mask), p.number(call.real(2)))));
+}
+
 /// x where it is further than lambda from 0 (NaN too), else 0.
 bool hardshrink(Call& call, const RuleRow&) {
   return activation(call, [&](Pointwise& p, ir::Value* x) {
@@ -245,6 +256,7 @@ std::span<const RuleRow> activation_rules() {
       {"rrelu_with_noise", rrelu},
       {"hardshrink", hardshrink},
       {"softshrink", softshrink},
+      {"native_dropout_backward", dropout_backward},
       {"log_sigmoid_forward", log_sigmoid},
       {"glu", glu},
       {"softplus", softplus},

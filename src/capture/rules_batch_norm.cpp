@@ -92,7 +92,6 @@ bool batch_norm(Call& call, const RuleRow& row) {
   const auto x = call.operand(0);
   if (!x || x->is_number() || !c10::isFloatingType(x->dtype) || x->sizes.size() < 2 || numel(x->sizes) == 0)
     return false;
-  if (to_dtype(x->dtype) != ir::compute_dtype(to_dtype(x->dtype)) && x->dtype != ScalarType::BFloat16) return false;
   const bool training = form.training >= 0 && call.flag(form.training);
   BatchNorm norm(call, *x);
   ir::Value *weight, *bias, *running_mean = nullptr, *running_variance = nullptr;

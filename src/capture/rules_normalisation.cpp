@@ -102,13 +102,42 @@ bool group_norm(Call& call, const RuleRow&) {
   return true;
 }
 
+/// _softmax_backward_data(grad, output, dim, input_dtype): (grad - sum(grad * output)) * output; and
+/// _log_softmax_backward_data: grad - exp(output) * sum(grad).
+bool softmax_backward(Call& call, const RuleRow& row) {
+  const auto grad = call.operand(0), y = call.operand(1);
+  if (!grad || !y || grad->is_number() || y->is_number() || !c10::isFloatingType(y->dtype)) return false;
+  if (grad->dtype != y->dtype || call.dtype(3) != y->dtype || grad->sizes != y->sizes || numel(y->sizes) == 0)
+    return false;
+  const auto rank = static_cast<int64_t>(y->sizes.size());
+  const auto dim = wrap(call.integer(2), rank);
+  if (!dim || rank == 0) return false;
+  const ScalarType compute = to_scalar_type(ir::compute_dtype(to_dtype(y->dtype)));
+  const ir::Type* type = call.contiguous(compute, y->sizes);
+  Sizes kept = y->sizes;
+  kept[*dim] = 1;
+  ir::Value *g = call.cast(grad->value, type->dtype), *out = call.cast(y->value, type->dtype);
+  const bool is_log = row.op == Op::log_softmax;
+  const int64_t dims[] = {*dim};
+  ir::Value* sum = call.node(Op::sum, {is_log ? g : call.node(Op::mul, {g, out}, type)},
+                             call.contiguous(compute, kept), {{"dims", std::span(dims)}, {"keepdim", true}});
+  ir::Value* result =
+      is_log ? call.node(Op::sub, {g, call.node(Op::mul, {call.node(Op::exp, {out}, type), sum}, type)}, type)
+             : call.node(Op::mul, {call.node(Op::sub, {g, sum}, type), out}, type);
+  return call.give(call.cast(result, to_dtype(y->dtype)));
+}
+
 }  // namespace
 
 std::span<const RuleRow> normalisation_rules() {
   static constexpr RuleRow rows[] = {
-      {"_softmax", softmax, Op::softmax}, {"_log_softmax", softmax, Op::log_softmax},
-      {"_safe_softmax", safe_softmax},    {"native_layer_norm", layer_norm},
+      {"_softmax", softmax, Op::softmax},
+      {"_log_softmax", softmax, Op::log_softmax},
+      {"_safe_softmax", safe_softmax},
+      {"native_layer_norm", layer_norm},
       {"native_group_norm", group_norm},
+      {"_softmax_backward_data", softmax_backward, Op::softmax},
+      {"_log_softmax_backward_data", softmax_backward, Op::log_softmax},
   };
   return rows;
 }

@@ -3,7 +3,8 @@
 #include <cmath>
 #include <limits>
 
-#include "capture/call.h"
+#include "capture/arithmetic.h"
+#include "capture/pointwise.h"
 
 namespace braze::capture {
 namespace {
@@ -247,6 +248,32 @@ bool norm(Call& call, const RuleRow& row) {
   return x && vector_norm(call, *x, order, dims ? call.ints(2) : Sizes(), dims && call.flag(3), std::nullopt);
 }
 
+/// dist(self, other, p): the norm of the difference.
+bool dist(Call& call, const RuleRow&) {
+  const auto x = call.operand(0), y = call.operand(1);
+  if (!x || !y || x->is_number() || y->is_number()) return false;
+  Operand off;
+  off.dtype = promoted({&*x, &*y});
+  if (!c10::isFloatingType(off.dtype)) return false;
+  Pointwise p(call, off.dtype, {&*x, &*y});
+  if (!p.valid()) return false;
+  off.value = call.cast(p.op(Op::sub, p.in(*x), p.in(*y)), to_dtype(off.dtype));
+  off.sizes = Sizes(p.type()->sizes.begin(), p.type()->sizes.end());
+  if (to_ref(off.value->type->sizes) != off.sizes) return false;
+  return vector_norm(call, off, call.real(2), {}, false, std::nullopt);
+}
+
+/// trace(self): f32 is summed in f64, as in eager.
+bool trace(Call& call, const RuleRow&) {
+  const auto x = call.operand(0);
+  if (!x || x->sizes.size() != 2 || x->dtype == ScalarType::Bool) return false;
+  Arithmetic a(call);
+  const int64_t origin[] = {0, 0}, map[] = {1, 1}, size[] = {std::min(x->sizes[0], x->sizes[1])};
+  const bool integral = c10::isIntegralType(x->dtype, true);
+  ir::Value* diagonal = call.cast(a.index_map(x->value, origin, map, size), integral ? DType::i64 : DType::f64);
+  return call.give(call.cast(a.reduce(Op::sum, diagonal, {0}), integral ? DType::i64 : to_dtype(x->dtype)));
+}
+
 /// max + log(sum(exp(x - max))), with an infinite max counted as 0. Source: ATen/native/ReduceOps.cpp.
 bool logsumexp(Call& call, const RuleRow&) {
   const auto x = call.operand(0);
@@ -263,7 +290,9 @@ bool logsumexp(Call& call, const RuleRow&) {
   ir::Value* infinite = call.node(Op::eq, {magnitude, number(call, value, std::numeric_limits<double>::infinity())},
                                   call.retyped(row, DType::b8));
   largest = call.node(Op::where, {infinite, number(call, value, 0), largest}, row);
-  ir::Value* shifted = call.node(Op::exp, {call.node(Op::sub, {value, largest}, value->type)}, value->type);
+  // The added 0 keeps a product and the subtraction from becoming one fma, as in softmax (passes/decompose.cpp).
+  ir::Value* taken = call.node(Op::add, {value, number(call, value, 0)}, value->type);
+  ir::Value* shifted = call.node(Op::exp, {call.node(Op::sub, {taken, largest}, value->type)}, value->type);
   ir::Value* sum = reduce(call, Op::sum, shifted, *axes, compute, true);
   ir::Value* result = call.node(Op::add, {call.node(Op::log, {sum}, row), largest}, row);
   if (!axes->keepdim)
@@ -307,6 +336,8 @@ std::span<const RuleRow> reduction_rules() {
       {"norm.Scalar", norm, Op::input, 0},
       {"norm.ScalarOpt_dim", norm, Op::input, 1},
       {"logsumexp", logsumexp},
+      {"dist", dist},
+      {"trace", trace},
   };
   return rows;
 }

@@ -187,6 +187,46 @@ bool polygamma(Call& call, const RuleRow&) {
   return p.valid() && p.give(p.op(Op::digamma, p.in(*x)));
 }
 
+/// ldexp(self, other): self * 2**other, where the power has other's type, or the default one for integers.
+bool ldexp(Call& call, const RuleRow&) {
+  const auto x = call.operand(0), exponent = call.operand(1);
+  if (!x || !exponent || exponent->is_number()) return false;
+  Operand power = *exponent;
+  power.dtype = floating(exponent->dtype);
+  const ScalarType dtype = promoted({&*x, &power});
+  if (!is_native(dtype) || !is_native(power.dtype)) return false;
+  ir::Value* raised = call.cast(exponent->value, to_dtype(power.dtype));
+  const DType wide = ir::compute_dtype(raised->type->dtype);
+  raised = call.cast(raised, wide);
+  power.value = call.cast(call.node(Op::exp2, {raised}, raised->type), to_dtype(power.dtype));
+  Pointwise p(call, dtype, {&*x, &power});
+  return p.valid() && p.give(p.op(Op::mul, p.in(*x), p.in(power)));
+}
+
+/// addr(self, vec1, vec2, *, beta, alpha): beta * self + alpha * vec1 * vec2', without self if beta is 0.
+bool addr(Call& call, const RuleRow&) {
+  const auto x = call.operand(0), column = call.operand(1), row = call.operand(2);
+  if (!x || !column || !row || column->sizes.size() != 1 || row->sizes.size() != 1) return false;
+  const ScalarType dtype = promoted({&*x, &*column, &*row});
+  const c10::Scalar beta = call.number(3), alpha = call.number(4);
+  if (beta.isComplex() || alpha.isComplex() || dtype == ScalarType::Bool) return false;
+  if (!c10::isFloatingType(dtype) && (beta.isFloatingPoint() || alpha.isFloatingPoint())) return false;
+  Operand standing = *column;
+  standing.sizes = {column->sizes[0], 1};
+  standing.strides = {column->strides[0], column->strides[0]};
+  standing.value = call.node(Op::reshape, {column->value}, call.contiguous(column->dtype, standing.sizes));
+  Operand whole = *x;  // Eager sees self expanded, and refuses one that is larger.
+  const Sizes sizes{column->sizes[0], row->sizes[0]};
+  Sizes joined = sizes;
+  if (!broadcast_into(joined, x->sizes) || joined != sizes) return false;
+  Pointwise p(call, dtype, {&whole, &standing, &*row});
+  if (!p.valid()) return false;
+  p.compute_in_float();
+  ir::Value* product = p.op(Op::mul, p.op(Op::mul, p.number(alpha), p.in(standing)), p.in(*row));
+  if (beta.equal(0)) return p.give(product);
+  return p.give(p.op(Op::add, p.op(Op::mul, p.number(beta), p.in(whole)), product));
+}
+
 }  // namespace
 
 std::span<const RuleRow> special_rules() {
@@ -212,6 +252,8 @@ std::span<const RuleRow> special_rules() {
       {"nan_to_num", nan_to_num},
       {"angle", angle},
       {"polygamma", polygamma},
+      {"ldexp.Tensor", ldexp},
+      {"addr", addr},
   };
   return rows;
 }

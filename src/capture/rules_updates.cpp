@@ -156,8 +156,16 @@ bool scatter_reduce(Call& call, const RuleRow&) {
   if (changes_nothing(call)) return give_copy(call);
   const Way* way = way_named(call.arg(4).toStringRef(), &Way::name);
   const auto u = scatter_update(call);
-  if (!way || !u || u->x.dtype == ScalarType::Bool) return false;
-  return give(call, *u, updated(call, *u, way->combine, way->name == "mean", call.flag(5)));
+  if (!way || !u) return false;
+  if (u->x.dtype != ScalarType::Bool)
+    return give(call, *u, updated(call, *u, way->combine, way->name == "mean", call.flag(5)));
+  // Sums of bools are their largest, products their smallest.
+  if (way->name == "mean") return false;
+  Update bytes = *u;
+  bytes.x.dtype = ScalarType::Byte;
+  for (ir::Value** value : {&bytes.base, &bytes.source}) *value = call.cast(*value, DType::u8);
+  const bool smallest = way->combine == "mul" || way->combine == "min";
+  return give(call, *u, call.cast(updated(call, bytes, smallest ? "min" : "max", false, call.flag(5)), DType::b8));
 }
 
 /// (self, dim, index, source, ...) with a one-dimensional index of slices along dim.
@@ -332,6 +340,26 @@ bool index_put(Call& call, const RuleRow&) {
   return call.give(call.copy(result, preserved(call, *x)));
 }
 
+/// masked_scatter(self, mask, source): the first elements of source, in order, where the mask holds. Eager raises
+/// if there are too few: only a source as long as the mask is known to be long enough.
+bool masked_scatter(Call& call, const RuleRow&) {
+  const auto x = call.operand(0), mask = call.operand(1), source = call.operand(2);
+  if (!x || !mask || !source || x->is_number() || mask->dtype != ScalarType::Bool || source->dtype != x->dtype)
+    return false;
+  Sizes sizes = x->sizes;
+  if (!broadcast_into(sizes, mask->sizes)) return false;
+  const int64_t count = numel(sizes);
+  if (count == 0 || numel(source->sizes) < count) return false;
+  Arithmetic a(call);
+  ir::Value* holds = a.expand(mask->value, sizes);
+  ir::Value* ones = a.reshape(call.cast(holds, DType::i64), {count});
+  ir::Value* before = call.node(Op::cumsum, {ones}, ones->type, {{"dim", int64_t{0}}});
+  ir::Value* const place[] = {a.op(Op::sub, before, ones)};
+  ir::Value* taken = a.index(a.reshape(source->value, {numel(source->sizes)}), 0, place);
+  return call.give(call.node(Op::where, {holds, a.reshape(taken, sizes), a.expand(x->value, sizes)},
+                             call.contiguous(x->dtype, sizes)));
+}
+
 }  // namespace
 
 std::span<const RuleRow> update_rules() {
@@ -350,6 +378,7 @@ std::span<const RuleRow> update_rules() {
       {"index_put", index_put},
       {"_unsafe_index_put", index_put},
       {"put", put_flat},
+      {"masked_scatter", masked_scatter},
   };
   return rows;
 }
