@@ -127,7 +127,7 @@ bool truth(Call& call, const RuleRow& row) {
   const auto x = call.operand(0);
   if (!x || x->is_number()) return false;
   const Form& form = kForms[row.variant];
-  if (form.dims >= 0 && call.has(form.dims) && call.ints(form.dims).empty()) return false;
+  if (form.dims >= 0 && call.has(form.dims) && call.ints(form.dims).empty() && !x->sizes.empty()) return false;
   const auto axes = axes_of(call, *x, form);
   if (!axes) return false;
   ir::Value* value = call.cast(x->value, DType::b8);
