@@ -69,6 +69,21 @@ size_t count_operators(const ir::Graph& graph) {
   return count;
 }
 
+/// No garbage is collected while it lives. A collection runs finalizers and callbacks of weak references: Python
+/// code that would end the capture, and that nobody runs a second time after it was refused.
+class CollectionPause {
+ public:
+  CollectionPause() : was_enabled_(PyGC_Disable() != 0) {}
+  ~CollectionPause() {
+    if (was_enabled_) PyGC_Enable();
+  }
+  CollectionPause(const CollectionPause&) = delete;
+  CollectionPause& operator=(const CollectionPause&) = delete;
+
+ private:
+  bool was_enabled_;
+};
+
 /// The guards, the tracer and the watcher of one captured run.
 class Recording {
  public:
@@ -88,6 +103,7 @@ class Recording {
   /// Runs `body`, which is to call collect(), on tracers.
   template <typename Body>
   void record(Body&& body) {
+    const CollectionPause no_collections;
     const GradModeScope grad_mode;
     SourceScope sources;
     std::optional<capture::TapeRecorder::Scope> taping;
