@@ -41,6 +41,12 @@ def other_calls(program: Any) -> list[str]:
     return sorted({s.name for s in program.steps if s.kind == "call" and s.name not in LIBRARY_CALLS})
 
 
+def compiled_function(compiled: Any) -> Any:
+    """What counts calls and holds programs, of what braze.compile returned: for a module that is its wrapper's
+    way of calling it."""
+    return compiled if hasattr(compiled, "counts") else compiled.forward
+
+
 def named_like(names: Iterable[str], words: list[str] | None) -> list[str]:
     """The names that contain one of the words, all if there are no words. Ends the program if that leaves none."""
     everything = list(names)

@@ -126,10 +126,10 @@ def run_case(case: Case, compare: bool, rounds: int) -> dict[str, Any]:
         calls["x + 1"] = (braze.compile(plus_one), (ten_floats(),))
     samples = take_turns(calls, case.calls, rounds)
     medians = {side: statistics.median(times) for side, times in samples.items()}
-    counts = sides[COMPILE].counts()
+    counts = measure.compiled_function(sides[COMPILE]).counts()
     result: dict[str, Any] = {"ns": medians, "counts": counts}
     if counts["native"]:
-        result["reasons"] = sides[COMPILE].reasons()
+        result["reasons"] = measure.compiled_function(sides[COMPILE]).reasons()
     if EAGER in samples:
         result["speed"] = {side: measure.speed(samples, side, EAGER) for side in samples if side != EAGER}
     if case.beside_plus_one:

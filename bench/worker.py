@@ -1,8 +1,9 @@
 """Measures one case on one side in this (fresh) process and prints a JSON object. Started by measure.fresh().
 
-Cold time = first call - median eager call. For braze the first call is braze.trace(..., check=False) and then the
-program's first run; for torch.compile the call that compiles; for JAX the first call of the jitted function, less
-its warm median. A first run of braze's program that is faster than eager's median counts as equal, not as time won.
+Cold time = first call - median eager call. Side "braze.compile" and torch.compile: the call that compiles. Side
+"braze": braze.trace(..., check=False) and then the program's first run. JAX: the first call of the jitted function,
+less its warm median. Where braze's program runs faster than eager's median, that is not counted as time won while
+compiling: its own run is taken off then.
 """
 
 from __future__ import annotations
@@ -22,7 +23,47 @@ def since_ms(start_ns: int) -> float:
     return (time.perf_counter_ns() - start_ns) / 1e6
 
 
-def cold_braze(built, eager_ms: float, facts: dict[str, Any]):
+def tell(programs: list, facts: dict[str, Any]) -> None:
+    """What braze says of all programs of a function together."""
+    phases: Counter = Counter()
+    memory: Counter = Counter()
+    for program in programs:
+        phases.update(program.compile_times())
+        memory.update(program.memory())
+    kernels = [kernel for program in programs for kernel in program.kernels]
+    facts["phases_ms"] = {name: ns / 1e6 for name, ns in phases.items()}
+    facts["memory"] = dict(memory)
+    facts["kernels"] = len(kernels)
+    facts["call_names"] = dict(
+        Counter(step.name for program in programs for step in program.steps if step.kind == "call")
+    )
+    facts["calls"] = sum(facts["call_names"].values())
+    facts["program_bytes"] = sum(k.launches * (k.bytes_read + k.bytes_written) for k in kernels)
+
+
+def cold_compile(built, eager_ms: float, facts: dict[str, Any]):
+    import braze
+
+    children = measure.ChildProcesses()
+    before = measure.resident_bytes()
+    start = time.perf_counter_ns()
+    compiled = braze.compile(built.fn)
+    compiled(*built.args, **built.kwargs)
+    first_ms = since_ms(start)
+    facts["children"] = children.count()
+    facts["memory_bytes"] = measure.resident_bytes() - before
+    second = time.perf_counter_ns()
+    compiled(*built.args, **built.kwargs)
+    facts["cold_ms"] = first_ms - min(eager_ms, since_ms(second))
+    function = measure.compiled_function(compiled)
+    tell(function.programs(), facts)
+    facts["programs"] = len(function.programs())
+    facts["counts"] = function.counts()
+    facts["reasons"] = list(function.reasons())
+    return compiled
+
+
+def cold_trace(built, eager_ms: float, facts: dict[str, Any]):
     import braze
 
     children = measure.ChildProcesses()
@@ -36,12 +77,7 @@ def cold_braze(built, eager_ms: float, facts: dict[str, Any]):
     facts["cold_ms"] = facts["trace_ms"] + max(facts["first_run_ms"] - eager_ms, 0.0)
     facts["children"] = children.count()
     facts["memory_bytes"] = measure.resident_bytes() - before
-    facts["memory"] = program.memory()
-    facts["phases_ms"] = {name: ns / 1e6 for name, ns in program.compile_times().items()}
-    facts["kernels"] = len(program.kernels)
-    facts["call_names"] = dict(Counter(step.name for step in program.steps if step.kind == "call"))
-    facts["calls"] = sum(facts["call_names"].values())
-    facts["program_bytes"] = sum(k.launches * (k.bytes_read + k.bytes_written) for k in program.kernels)
+    tell([program], facts)
     return program
 
 
@@ -59,14 +95,14 @@ def cold_torch_compile(built, eager_ms: float, facts: dict[str, Any]):
     return compiled
 
 
-COLD = {"braze": cold_braze, "torch.compile": cold_torch_compile}
+COLD = {"braze": cold_trace, "braze.compile": cold_compile, "torch.compile": cold_torch_compile}
 
 
-def write_code(program, directory: Path) -> None:
+def write_code(programs: list, directory: Path) -> None:
     """graph.txt, loops.txt, llvm.txt and asm.txt."""
     directory.mkdir(parents=True, exist_ok=True)
     for stage in ("graph", "loops", "llvm", "asm"):
-        (directory / f"{stage}.txt").write_text(program.code(stage))
+        (directory / f"{stage}.txt").write_text("".join(program.code(stage) for program in programs))
 
 
 def errors(case, result, eager) -> dict[str, Any]:
@@ -85,7 +121,7 @@ def run_torch(request: dict[str, Any]) -> dict[str, Any]:
     import torch
 
     facts: dict[str, Any] = {"case": request["case"], "side": request["side"], "threads": torch.get_num_threads()}
-    if request["side"] == "braze":
+    if request["side"].startswith("braze"):
         start = time.perf_counter_ns()
         import braze  # noqa: F401  (its import time is a figure of its own)
 
@@ -106,7 +142,9 @@ def run_torch(request: dict[str, Any]) -> dict[str, Any]:
         facts["eager_ms"] = measure.median_ms(eager, request.get("eager_samples", 7))
         compiled = COLD[request["side"]](built, facts["eager_ms"], facts)
         if request.get("code"):
-            write_code(compiled, Path(request["code"]))
+            is_traced = request["side"] == "braze"
+            programs = [compiled] if is_traced else measure.compiled_function(compiled).programs()
+            write_code(programs, Path(request["code"]))
         if request.get("errors"):
             facts |= errors(case, compiled(*built.args, **built.kwargs), eager())
         if request.get("pairs"):

@@ -149,6 +149,13 @@ PyObject* program_vectorcall(PyObject* self, PyObject* const* args, size_t flags
   }
 }
 
+PyObject* refuse_call(PyObject* self, PyObject* const*, size_t, PyObject*) {
+  return guarded([&]() -> py::object {
+    throw UserError(
+        concat("this program is a part of the compiled `", state_of(self).name, "`; call that instead"));
+  });
+}
+
 void program_dealloc(PyObject* self) {
   auto* object = reinterpret_cast<ProgramObject*>(self);
   if (object->weak_references) PyObject_ClearWeakRefs(self);
@@ -333,7 +340,9 @@ void add_program_type(py::module_& module) {
   module.add_object("Program", py::handle(reinterpret_cast<PyObject*>(program_type)));
 }
 
-py::object make_program_object(CallPlan plan) {
+namespace {
+
+py::object make_object(CallPlan plan, vectorcallfunc vectorcall) {
   auto state = std::make_unique<State>();
   static_cast<CallPlan&>(*state) = std::move(plan);
   state->argument_count = state->program->argument_count();
@@ -342,10 +351,23 @@ py::object make_program_object(CallPlan plan) {
   for (const Slot& slot : state->slots) state->positional_count += slot.position >= 0;
   auto* object = PyObject_New(ProgramObject, program_type);
   if (!object) throw py::error_already_set();
-  object->vectorcall = program_vectorcall;
+  object->vectorcall = vectorcall;
   object->weak_references = nullptr;
   object->state = state.release();
   return py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(object));
+}
+
+}  // namespace
+
+py::object make_program_object(CallPlan plan) {
+  return make_object(std::move(plan), program_vectorcall);
+}
+
+py::object make_program_view(std::string name, std::shared_ptr<runtime::Program> program) {
+  CallPlan plan;
+  plan.name = std::move(name);
+  plan.program = std::move(program);
+  return make_object(std::move(plan), refuse_call);
 }
 
 }  // namespace braze::python

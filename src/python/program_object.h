@@ -35,4 +35,7 @@ void add_program_type(py::module_& module);
 
 py::object make_program_object(CallPlan plan);
 
+/// A program that is a part of something else, to be looked at: calling it is an error.
+py::object make_program_view(std::string name, std::shared_ptr<runtime::Program> program);
+
 }  // namespace braze::python

@@ -42,6 +42,7 @@ class CompiledSegment final : public SegmentProgram {
   std::vector<runtime::StepInfo> steps() const override { return program_->steps(); }
   std::string code(std::string_view stage) const override { return program_->code(stage); }
   const PhaseTimes& compile_times() const noexcept override { return program_->compile_times(); }
+  std::shared_ptr<runtime::Program> program() const override { return program_; }
 
  private:
   std::shared_ptr<runtime::Program> program_;

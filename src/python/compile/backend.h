@@ -51,6 +51,8 @@ class SegmentProgram {
   /// stage: as of runtime::Program; another backend has nothing but "graph".
   virtual std::string code(std::string_view stage) const = 0;
   virtual const PhaseTimes& compile_times() const noexcept = 0;
+  /// What braze's own compiler made; null for other backends.
+  virtual std::shared_ptr<runtime::Program> program() const { return nullptr; }
 };
 
 /// What a capture hands over.

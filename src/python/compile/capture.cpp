@@ -103,6 +103,7 @@ class Recording {
   /// Runs `body`, which is to call collect(), on tracers.
   template <typename Body>
   void record(Body&& body) {
+    const PhaseTimer timer(&times_, "capture");
     const CollectionPause no_collections;
     const GradModeScope grad_mode;
     SourceScope sources;
@@ -150,13 +151,13 @@ class Recording {
   std::unique_ptr<Specialisation> compile(Outcome outcome) {
     if (trace_.any_requires_grad) throw GivenUp{Captured::Kind::gradients, {"gradients are wanted"}};
     if (!trace_.warnings.empty()) throw GivenUp{Captured::Kind::refused, {trace_.warnings.front()}};
-    world_.guard_aliasing();
     const size_t op_count = count_operators(*trace_.graph);
+    guards::GuardProgram guards = finish_guards();
     std::shared_ptr<const SegmentProgram> program =
         settings_.backend->compile({std::move(trace_), std::move(tape_), std::move(options_), std::move(times_)});
     if (program->argument_count() != argument_count_)
       throw GivenUp{Captured::Kind::refused, {"an argument of the graph is not passed"}};
-    return std::make_unique<Specialisation>(Specialisation{.guards = guards::GuardProgram(std::move(guards_)),
+    return std::make_unique<Specialisation>(Specialisation{.guards = std::move(guards),
                                                            .program = std::move(program),
                                                            .argument_count = argument_count_,
                                                            .outcome = std::move(outcome),
@@ -164,6 +165,12 @@ class Recording {
                                                            .name = name_,
                                                            .begins = {},
                                                            .op_count = op_count});
+  }
+
+  guards::GuardProgram finish_guards() {
+    const PhaseTimer timer(&times_, "guards");
+    world_.guard_aliasing();
+    return guards::GuardProgram(std::move(guards_));
   }
 
   const Settings& settings_;

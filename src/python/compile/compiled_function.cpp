@@ -9,6 +9,7 @@
 
 #include "python/compile/function_state.h"
 #include "python/errors.h"
+#include "python/program_object.h"
 
 namespace braze::python {
 
@@ -113,6 +114,15 @@ PyObject* function_reset(PyObject* self, PyObject*) {
   Py_RETURN_NONE;
 }
 
+PyObject* function_programs(PyObject* self, PyObject*) {
+  return guarded([&] {
+    py::list programs;
+    for (const auto& one : state_of(self).specialisations())
+      if (auto program = one->program->program()) programs.append(make_program_view(one->name, std::move(program)));
+    return programs;
+  });
+}
+
 PyObject* function_wrapped(PyObject* self, void*) {
   return Py_NewRef(state_of(self).function().ptr());
 }
@@ -122,6 +132,8 @@ PyMethodDef methods[] = {
     {"reasons", function_reasons, METH_NOARGS, "reasons(): why calls ran natively, with how many did."},
     {"guards", function_guards, METH_NOARGS, "guards(): by program, what must hold for it to be replayed."},
     {"steps", function_steps, METH_NOARGS, "steps(): by program, what a call of it runs."},
+    {"programs", function_programs, METH_NOARGS,
+     "programs(): what braze compiled, each a braze.Program to be looked at, not to be called."},
     {"report", function_report, METH_NOARGS, "report(): all that is known of the programs, as a dict."},
     {"reset", function_reset, METH_NOARGS, "reset(): forgets all programs."},
     {nullptr, nullptr, 0, nullptr}};
