@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "python/compile/announce.h"
 #include "python/compile/capture.h"
 #include "python/compile/events.h"
 #include "python/compile/torch_world.h"
@@ -172,6 +173,7 @@ std::shared_ptr<Specialisation> FrameDriver::capture(CodeState& code, int offset
   refused = captured.made ? 0 : refused + 1;
   if (captured.kind != Captured::Kind::whole && is_enabled(Event::graph_breaks))
     emit(Event::graph_breaks, captured.place.text());
+  if (captured.made) announce(*captured.made);
   return std::move(captured.made);
 }
 

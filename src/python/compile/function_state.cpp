@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "capture/trace.h"
+#include "python/compile/announce.h"
 #include "python/compile/events.h"
 #include "python/compile/remedies.h"
 #include "python/compile/stance.h"
@@ -65,16 +66,6 @@ py::dict describe(const Specialisation& one) {
 void warn(const std::string& text) {
   // A filter may turn the warning into an error, which is not the function's.
   if (PyErr_WarnEx(PyExc_RuntimeWarning, text.c_str(), 1) < 0) PyErr_Clear();
-}
-
-void report_new(const Specialisation& one) {
-  const auto where = [&] { return concat(one.begins.file, ":", one.begins.line, ": ", one.name, "\n"); };
-  if (is_enabled(Event::guards)) {
-    std::string text = where();
-    for (const std::string& guard : one.guards.texts()) text += "  " + guard + "\n";
-    emit(Event::guards, text);
-  }
-  if (is_enabled(Event::graph_code)) emit(Event::graph_code, where() + one.program->code("graph"));
 }
 
 }  // namespace
@@ -139,7 +130,7 @@ py::object FunctionState::capture(const Arguments& arguments) {
   if (captured.made) {
     failed = 0;
     ++captured_;
-    report_new(*captured.made);
+    announce(*captured.made);
     calls_.insert(calls_.begin(), std::move(captured.made));
     if (std::optional<py::object> result = replay(arguments)) return *std::move(result);
     return run_natively(arguments, "the new program does not take these arguments: " + explain_miss(arguments));

@@ -163,6 +163,8 @@ TorchNames::TorchNames() {
     }
   for (const char* name : module_functions)
     if (py::hasattr(c, name)) functions.insert(py::object(c.attr(name)).ptr());
+  // True in every captured run.
+  functions.insert(py::object(py::module_::import("braze._C").attr("is_compiling")).ptr());
   for (py::handle entry : py::reinterpret_steal<py::list>(PyObject_Dir(torch.attr("Tensor").ptr()))) {
     auto name = entry.cast<std::string>();
     if (is_understood(name) || operator_methods().contains(name)) methods.insert(std::move(name));

@@ -189,3 +189,14 @@ def test_functions_that_change_nothing():
 
 def test_backends_are_listed():
     assert braze.compiler.list_backends() == braze.list_backends()
+
+
+def test_is_compiling():
+    def f(x):
+        return x + 1 if braze.compiler.is_compiling() else x - 1
+
+    compiled = braze.compile(f)
+    for _ in range(2):
+        torch.testing.assert_close(compiled(X), X + 1)
+    assert compiled.counts()["replayed"] == 1
+    torch.testing.assert_close(f(X), X - 1)

@@ -100,6 +100,16 @@ def test_graph_breaks_name_line_and_reason():
     assert "value of a tensor" in texts[0][1]
 
 
+def test_graphs_of_stretches():
+    def branches(x):
+        y = x * 2
+        return y + 1 if y.sum() > 0 else y - 1
+
+    texts = logged(["graph_code", "guards"], lambda: braze.compile(branches)(X))
+    assert [name for name, _ in texts].count("braze.graph_code") == 2
+    assert [name for name, _ in texts].count("braze.guards") == 2
+
+
 def test_nothing_is_logged_unasked():
     assert logged([], lambda: braze.compile(lambda x: x + 1)(X)) == []
     braze.set_logs(guards=True)
