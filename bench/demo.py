@@ -24,7 +24,7 @@ from cases import CASES, Case
 
 NAMES = ["information", "salience", "query-content", "mlp", "bert-4x256", "bert-1x8", "gpt2-4x256", "gpt2-1x8"]
 OUT = Path(__file__).resolve().parent.parent / "out"
-EAGER, BRAZE, INDUCTOR = "eager", "braze", "torch.compile"
+EAGER, BRAZE, INDUCTOR = "eager", "braze.compile", "torch.compile"
 COLORS = {EAGER: "#9aa5b1", BRAZE: "#e4572e", INDUCTOR: "#4c6ef5"}
 
 

@@ -33,8 +33,9 @@ namespace {
 
 // Beyond this many rows a library that packs its operands has won on every processor tried.
 constexpr int64_t most_rows = 64;
-// oneDNN adds up k one after the other: from here on its rounding error is more than twice that of eager's MKL.
-constexpr int64_t longest_sum = 2048;
+// oneDNN adds up k one after the other. Longer sums are made of parts, so that their rounding error stays within
+// twice that of eager's MKL, which sums by blocks.
+constexpr int64_t longest_sum = 256;
 
 bool has_rows(const loops::View& view) {
   return view.strides.back() == 1;
@@ -70,7 +71,12 @@ std::optional<MatmulMethod> forced_method() {
 
 void by_onednn(const MatmulOperands& o) {
   if (o.bias) const_cast<at::Tensor&>(o.out).copy_(*o.bias);
-  at::native::mkldnn_matmul(o.a, o.b, o.out, o.bias ? 1.0f : 0.0f, 1.0f);
+  const int64_t k = o.a.size(-1);
+  for (int64_t first = 0; first < k; first += longest_sum) {
+    const int64_t length = std::min(longest_sum, k - first);
+    const float beta = o.bias || first > 0 ? 1.0f : 0.0f;
+    at::native::mkldnn_matmul(o.a.narrow(-1, first, length), o.b.narrow(-2, first, length), o.out, beta, 1.0f);
+  }
 }
 
 }  // namespace
@@ -117,7 +123,7 @@ std::unique_ptr<Matmul> Matmul::plan(const loops::CallStep& step, const Geometry
   const bool adds_row = !shape.bias || (dim == 2 && is_row(step.operands[0], shape.n));
   const bool small = shape.m <= most_rows && has_rows(a) && (has_rows(b) || has_columns(b)) && adds_row;
   // Below this size oneDNN needs longer to find its kernel than to run it.
-  const bool large = shape.batch * shape.m * shape.n * shape.k > 32 * 32 * 32 && shape.k <= longest_sum;
+  const bool large = shape.batch * shape.m * shape.n * shape.k > 32 * 32 * 32;
   matmul->methods_.set(static_cast<size_t>(MatmulMethod::aten));
   matmul->methods_.set(static_cast<size_t>(MatmulMethod::onednn), large && at::native::mkldnn_matmul);
   matmul->methods_.set(static_cast<size_t>(MatmulMethod::rows), small);
