@@ -1,5 +1,6 @@
 // python/interpreter/handlers_control.cpp: jumps, branches, entry and return.
 #include "python/interpreter/handlers.h"
+#include "python/interpreter/observer.h"
 
 namespace braze::interpreter {
 
@@ -55,6 +56,13 @@ Step jump_or_pop(Activation& a, int arg, bool wanted) {
 Step service_eval_breaker(Activation& a) {
   struct _ceval_state& state = a.thread->interp->ceval;
   if (!_Py_atomic_load_relaxed(&state.eval_breaker)) return Step::next;
+  if (a.observer) {
+    // Other threads must not see what a watched run has done, and a signal's handler is not part of it: what waits
+    // is for the run that follows.
+    const bool is_called = a.thread->async_exc || _Py_atomic_load_relaxed(&_PyRuntime.ceval.signals_pending) ||
+                           _Py_atomic_load_relaxed(&state.pending.calls_to_do);
+    return is_called || a.observer->keeps_others_waiting() ? a.hand_over(Handover::interrupted) : Step::next;
+  }
   if (a.thread->async_exc) return a.hand_over(Handover::asynchronous_exception);
   if (!run_pending_calls()) return Step::error;
   if (_Py_atomic_load_relaxed(&state.gil_drop_request)) PyEval_RestoreThread(PyEval_SaveThread());

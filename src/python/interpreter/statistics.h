@@ -13,6 +13,7 @@ namespace braze::interpreter {
   ROW(tracing, "sys.settrace, sys.setprofile or sys.monitoring is on")                      \
   ROW(too_deep, "calls are nested so deeply that the C stack would run out")                \
   ROW(asynchronous_exception, "an exception sent by another thread")                        \
+  ROW(interrupted, "a signal, or another thread that is waited for")                        \
   ROW(import_star, "from ... import *")                                                     \
   ROW(except_star, "the end of a try statement with except*")                               \
   ROW(type_parameters, "type parameters and aliases")                                       \

@@ -21,9 +21,6 @@ pytestmark = pytest.mark.skipif(not hasattr(C, "CompiledFunction"), reason="no e
 REPORT = os.environ.get("BRAZE_MODEL_REPORT")
 # Models with calls that are not captured whole, and why. A row goes when they are.
 BROKEN = {
-    **dict.fromkeys(
-        ["llama", "mistral", "qwen2", "phi", "gemma", "cohere"], "a slice of an nn.ModuleList makes another one"
-    ),
     "bloom": "an autograd.Function",
     "mamba": "functools.lru_cache",
 }

@@ -180,6 +180,48 @@ def test_signals_reach_the_user():
         signal.signal(signal.SIGALRM, before)
 
 
+def test_a_signal_during_a_capture_is_not_lost():
+    import signal
+
+    class Alarm(Exception):
+        pass
+
+    def ring(*_):
+        raise Alarm
+
+    def f(x):
+        n = 0
+        while x.shape[0]:
+            n += 1
+        return x + n
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    try:
+        with pytest.raises(Alarm):
+            compiled(f)(X)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_a_capture_that_waits_for_another_thread_gives_up():
+    state = {"go": False}
+
+    def f(x):
+        while not state["go"]:
+            pass
+        return x + 1
+
+    def release():
+        state["go"] = True
+
+    timer = threading.Timer(0.1, release)
+    timer.start()
+    same(compiled(f)(X), X + 1)
+    timer.join()
+
+
 def test_calls_within_calls():
     inner = compiled(lambda x: torch.relu(x) * 2)
 
