@@ -70,6 +70,7 @@ def test_allocations_by_phase(program):
 
 def test_threads_that_compile_are_counted_with_the_phase(monkeypatch):
     monkeypatch.setenv("BRAZE_CACHE", "0")
+
     def many(*tensors):
         return [torch.softmax(tensor * 1.5, -1).cumsum(0) for tensor in tensors]
 

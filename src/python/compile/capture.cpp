@@ -84,6 +84,20 @@ class CollectionPause {
   bool was_enabled_;
 };
 
+/// The exception that the thread is handling is as before afterwards: a run that ends in the middle of a handler
+/// leaves its own there.
+class HandledExceptionScope {
+ public:
+  HandledExceptionScope() : item_(PyThreadState_Get()->exc_info), before_(guards::Ref::borrow(item_->exc_value)) {}
+  ~HandledExceptionScope() { guards::Ref::steal(std::exchange(item_->exc_value, before_.release())); }
+  HandledExceptionScope(const HandledExceptionScope&) = delete;
+  HandledExceptionScope& operator=(const HandledExceptionScope&) = delete;
+
+ private:
+  _PyErr_StackItem* item_;
+  guards::Ref before_;
+};
+
 /// The guards, the tracer and the watcher of one captured run.
 class Recording {
  public:
@@ -105,6 +119,7 @@ class Recording {
   void record(Body&& body) {
     const PhaseTimer timer(&times_, "capture");
     const CollectionPause no_collections;
+    const HandledExceptionScope handled;
     const GradModeScope grad_mode;
     SourceScope sources;
     std::optional<capture::TapeRecorder::Scope> taping;
@@ -369,7 +384,7 @@ class FrameRecording : Recording {
       const interpreter::Instruction last = interpreter::instruction_at(a.code(), at);
       outcome_.returns = interpreter::is_return(last.opcode);
       if (!outcome_.returns) breakpoints_.push_back(at);
-      if (!outcome_.returns && a.thread->exc_info->exc_value != handled_before_)
+      if (a.thread->exc_info->exc_value != handled_before_)
         throw NotRebuilt{"it ends in the middle of an exception's handler"};
       outcome_.offset = offset;
       want_arguments();

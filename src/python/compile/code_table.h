@@ -29,6 +29,7 @@ struct CodeState {
   interpreter::Offsets breakpoints;
   std::unordered_map<int, Start> starts;  ///< By offset in code units.
   int runs_without_gain = 0;
+  int fruitless = 0;  ///< Captures that came to nothing.
 };
 
 /// Code of Python's standard library, of torch but for torch.nn's layers and functions, or without a file.

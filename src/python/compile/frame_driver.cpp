@@ -20,7 +20,8 @@ namespace {
 using interpreter::FrameRun;
 using interpreter::Step;
 
-constexpr int most_refusals = 4;           // Captures in a row that come to nothing.
+constexpr int most_refusals = 4;           // Captures in a row that come to nothing, at one place.
+constexpr int most_fruitless = 48;         // Captures that come to nothing, in one code object.
 constexpr int most_runs_without_gain = 4;  // Runs of a code object in which nothing was replayed.
 constexpr int deepest_container = 3;
 constexpr int deepest_calls = 2000;  // Each takes some of the C stack.
@@ -72,7 +73,7 @@ size_t count_programs(const CodeState& code) {
 }  // namespace
 
 PyObject* FrameDriver::drive(PyThreadState* thread, interpreter::Frame* frame) {
-  const bool is_outermost = depth_ == 0;
+  const bool is_outermost = !std::exchange(has_begun_, true);
   if (is_capturing_ || depth_ >= deepest_calls) return _PyEval_EvalFrameDefault(thread, frame, 0);
   const std::shared_ptr<CodeState> held = table_.state(frame->f_code);
   CodeState& code = *held;
@@ -155,7 +156,9 @@ std::shared_ptr<Specialisation> FrameDriver::capture(CodeState& code, int offset
     const Start& start = code.starts[offset];
     const bool is_full = start.specialisations.size() >= settings_.recompile_limit ||
                          count_programs(code) >= settings_.cache_size_limit;
-    if (!may_capture_ || is_full || start.refused[at::GradMode::is_enabled()] >= most_refusals) return nullptr;
+    const bool is_fruitless = code.fruitless >= most_fruitless;
+    if (!may_capture_ || is_full || is_fruitless || start.refused[at::GradMode::is_enabled()] >= most_refusals)
+      return nullptr;
   }
   is_capturing_ = true;
   Captured captured;
@@ -171,6 +174,7 @@ std::shared_ptr<Specialisation> FrameDriver::capture(CodeState& code, int offset
   start.is_idle = captured.kind == Captured::Kind::idle;
   int& refused = start.refused[at::GradMode::is_enabled()];
   refused = captured.made ? 0 : refused + 1;
+  code.fruitless += !captured.made;
   if (captured.kind != Captured::Kind::whole && is_enabled(Event::graph_breaks))
     emit(Event::graph_breaks, captured.place.text());
   if (captured.made) announce(*captured.made);

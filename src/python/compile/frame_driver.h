@@ -37,7 +37,7 @@ class FrameDriver final : public interpreter::FrameDriver {
   CodeTable& table_;
   const Settings& settings_;
   const bool may_capture_;
-  bool is_capturing_ = false;
+  bool is_capturing_ = false, has_begun_ = false;
   int depth_ = 0;
   CallCounts counts_;
 };

@@ -127,6 +127,23 @@ def test_exceptions_cross_breaks():
     check(f, (X, torch.tensor(False)), (X, torch.tensor(True)))
 
 
+def test_the_handled_exception_is_as_before():
+    def f(x):
+        try:
+            return {}["missing"]
+        except KeyError:
+            print(end="")
+        return x + 1
+
+    fast = compiled(f)
+    for _ in range(3):
+        same(fast(X), X + 1)
+        assert sys.exc_info() == (None, None, None)
+        with pytest.raises(ValueError) as caught:
+            raise ValueError
+        assert caught.value.__context__ is None
+
+
 def test_an_error_after_a_break_has_the_users_lines():
     def f(x):
         y = x * 2

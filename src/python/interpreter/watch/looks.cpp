@@ -235,6 +235,18 @@ bool Watcher::Looks::enters_with(Watcher& w, Activation& a, int) {
   return w.enter_with(a.peek(1));
 }
 
+/// Raising an exception changes its traceback and its context.
+bool Watcher::Looks::raises(Watcher& w, Activation& a, int arg) {
+  PyObject* exception = arg > 0 ? a.peek(arg) : nullptr;
+  if (exception && PyExceptionInstance_Check(exception) && !w.values_.is_made(exception))
+    return w.abandon("an exception that existed before is raised", exception);
+  return w.allow(Entry::known);
+}
+
+bool Watcher::Looks::reraises(Watcher& w, Activation& a, int) {
+  return !w.values_.source_of(a.peek(1)) || w.abandon("an exception that existed before is raised", a.peek(1));
+}
+
 bool Watcher::Looks::known_code(Watcher& w, Activation&, int) {
   return w.allow(Entry::known);
 }

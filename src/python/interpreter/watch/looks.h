@@ -60,6 +60,8 @@ struct Watcher::Looks {
   // ---- exceptions and with
   static bool exception_class(Watcher&, Activation&, int);
   static bool enters_with(Watcher&, Activation&, int);
+  static bool raises(Watcher&, Activation&, int);
+  static bool reraises(Watcher&, Activation&, int);
   static bool known_code(Watcher&, Activation&, int);
   // ---- 3.12 (looks_312.cpp)
   static bool compares_shifted(Watcher&, Activation&, int);

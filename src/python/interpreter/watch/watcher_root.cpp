@@ -60,6 +60,7 @@ bool Watcher::consume(Activation& a, int opcode, int arg) {
   }
   switch (opcode) {
     case POP_TOP: return drops(a, top - 1);
+    case POP_EXCEPT: return !root_->passed_on(top - 1) || abandon("the end of a handler that was entered before");
     case MAKE_CELL: return learn_slot(a, arg);
     case LOAD_DEREF:
     case LOAD_CLOSURE:
