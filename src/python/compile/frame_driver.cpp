@@ -24,7 +24,8 @@ constexpr int most_refusals = 4;           // Captures in a row that come to not
 constexpr int most_fruitless = 48;         // Captures that come to nothing, in one code object.
 constexpr int most_runs_without_gain = 4;  // Runs of a code object in which nothing was replayed.
 constexpr int deepest_container = 3;
-constexpr int deepest_calls = 2000;  // Each takes some of the C stack.
+constexpr Py_ssize_t most_items = 16;  // Of a container that are looked at.
+constexpr int deepest_calls = 2000;    // Each takes some of the C stack.
 
 bool is_module(PyObject* object) {
   static PyObject* const name = PyUnicode_InternFromString("_parameters");  // Kept for good.
@@ -37,14 +38,15 @@ bool has_tensors(PyObject* value, int depth = 0) {
   if (!value || depth > deepest_container) return false;
   if (guards::is_tensor(value) || is_module(value)) return true;
   if (PyTuple_CheckExact(value) || PyList_CheckExact(value)) {
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i)
+    const Py_ssize_t count = std::min(PySequence_Fast_GET_SIZE(value), most_items);
+    for (Py_ssize_t i = 0; i < count; ++i)
       if (has_tensors(PySequence_Fast_GET_ITEM(value, i), depth + 1)) return true;
     return false;
   }
   if (!PyDict_CheckExact(value)) return false;
-  Py_ssize_t at = 0;
+  Py_ssize_t at = 0, seen = 0;
   PyObject *key, *item;
-  while (PyDict_Next(value, &at, &key, &item))
+  while (seen++ < most_items && PyDict_Next(value, &at, &key, &item))
     if (has_tensors(item, depth + 1)) return true;
   return false;
 }

@@ -23,6 +23,10 @@ bool Specialisation::replay(PyObject* const* values, guards::Ref* results) {
     program->run(arguments.data(), tensors.data());
   } catch (const UserError&) {
     return false;  // An index out of range: eager says so in its own words.
+  } catch (const c10::Error&) {
+    // An operator refuses its arguments. No input was written: natively, what came before it happens, then the
+    // error.
+    return false;
   }
   c10::SmallVector<guards::Ref, 4> owned;
   c10::SmallVector<PyObject*, 4> outputs;

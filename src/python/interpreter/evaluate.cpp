@@ -126,8 +126,9 @@ Step run(Activation& a, const Entered& entered, Step step, const Offsets* breakp
         break;
       }
       step = a.observer ? run_observed(a, handler, opcode, arg) : handler(a, arg);
-      stops = breakpoints && (*breakpoints)[start - first];
-      if (stops) break;
+      // KW_NAMES belongs to the call that follows it.
+      stops = stops || (breakpoints && (*breakpoints)[start - first]);
+      if (stops && !a.keyword_names) break;
     }
     if (step != Step::next) {
       if ((step != Step::error && step != Step::reraise) || !unwind(a, step)) break;

@@ -324,6 +324,21 @@ def test_displays_begun_before_a_break():
     check(f, (X,))
 
 
+def test_keyword_names_stay_with_their_call(capsys):
+    def f(x):
+        with torch.no_grad():
+            print("a", "b" if int(x.sum() * 0) else "c", sep="-", end=";")
+            y = x * 2
+            print(y.numel(), int(x.sum() * 0), end=";", sep="+")
+        return y + 1
+
+    fast = compiled(f)
+    for _ in range(6):
+        same(fast(X), X * 2 + 1)
+    assert capsys.readouterr().out == "a-c;20+0;" * 6
+    assert fast.counts()["replayed"] >= 3
+
+
 def test_fullgraph_refuses():
     fast = C.CompiledFunction(lambda x: print("no") or x + 1, {"fullgraph": True})
     with pytest.raises(RuntimeError, match="print"):

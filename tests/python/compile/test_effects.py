@@ -417,3 +417,18 @@ def test_reads_after_writes_see_what_was_written():
         return x * world.table["s"], sorted(world.table), bool(world.items)
 
     check(f, lambda: World(config=None, items=[1.0], table={"t": 0.0}))
+
+
+def test_effects_before_an_operator_that_raises():
+    log, layer = [], nn.Linear(4, 4)
+
+    def f(x):
+        log.append(len(log))
+        return x - layer(x)
+
+    fast = C.CompiledFunction(f)
+    with torch.no_grad():
+        for n in range(1, 4):
+            with pytest.raises(RuntimeError, match="dtype"):
+                fast(torch.ones(4, dtype=torch.float64))
+            assert log == list(range(n))
