@@ -363,11 +363,11 @@ class FrameRecording : Recording {
     PyErr_Clear();
     if (root_->has_ended()) {
       if (!failure_) return;
-      repeat_until_ = root_->statement();
+      repeat_until_ = root_->failed_at() < root_->steps() ? root_->failed_at() : root_->statement();
       throw *std::move(failure_);
     }
     if (step != Step::returned) {
-      repeat_until_ = root_->steps();
+      repeat_until_ = root_->failed_at();
       throw GivenUp{Captured::Kind::refused,
                     watcher_.abandoned() ? watcher_.place() : Place{"it raises an exception"}};
     }

@@ -265,8 +265,10 @@ bool Watcher::look(Activation& a, int opcode, int arg) {
 
 bool Watcher::after(Activation& a, int opcode, int arg, Step step) {
   if (abandoned_) return false;
+  const bool is_error = step == Step::error || step == Step::reraise;
+  if (is_error && root_ && a.frame == root_->frame()) root_->raises();
   if (activities_.back().is_trusted) return true;
-  if (step == Step::error || step == Step::reraise)
+  if (is_error)
     return activities_.back().entry != Entry::tensor || abandon("an operation on tensors raises an error");
   PyObject* top = a.top > a.stack_base() ? a.peek(1) : nullptr;
   switch (opcode) {

@@ -30,6 +30,12 @@ class RootFrame {
   /// The last of them, if any but the first, that began with no more on the operand stack than the run did: where
   /// there is little to keep.
   uint64_t statement() const { return statement_; }
+  /// The running instruction raises.
+  void raises() {
+    if (!raised_) raised_ = steps_;
+  }
+  /// The first instruction that raised, or the last that began: what follows an exception may be its handlers.
+  uint64_t failed_at() const { return raised_ ? raised_ : steps_; }
   /// The run ends before the running instruction.
   void end(Activation& a);
   bool has_ended() const { return has_ended_; }
@@ -54,7 +60,7 @@ class RootFrame {
   std::vector<const guards::Source*> sources_, own_;  ///< By slot: of what it holds, of what it held at first.
   uint64_t stop_;
   std::function<void(Activation&, int)> on_end_;
-  uint64_t steps_ = 0, statement_ = 0;
+  uint64_t steps_ = 0, statement_ = 0, raised_ = 0;
   std::ptrdiff_t depth_;
   int group_ = 0;  ///< Where the instructions begin that must run together: KW_NAMES belongs to its call.
   bool has_ended_ = false, has_used_ = false;
