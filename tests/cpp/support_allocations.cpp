@@ -1,8 +1,8 @@
 // What a thread asks the heap for, and the arena that asks for little.
+#include <algorithm>
 #include <doctest/doctest.h>
 
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <thread>
 
@@ -77,7 +77,7 @@ TEST_CASE("an arena holds little more than it has handed out") {
     size_t handed_out = 0;
     for (size_t k = 0; k < 20'000; ++k) {
       const std::span<char> text = arena.allocate<char>(k % 7);
-      std::memset(text.data(), 1, text.size());
+      std::ranges::fill(text, 'x');
       const std::span<double> numbers = arena.allocate<double>(k % 5);
       CHECK(reinterpret_cast<uintptr_t>(numbers.data()) % alignof(double) == 0);
       for (double& number : numbers) number = 1;
