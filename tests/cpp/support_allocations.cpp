@@ -1,7 +1,7 @@
 // What a thread asks the heap for, and the arena that asks for little.
-#include <algorithm>
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 #include <thread>
