@@ -33,11 +33,6 @@ using interpreter::Step;
 class GradModeScope {
  public:
   ~GradModeScope() { at::GradMode::set_enabled(before_); }
-  /// Nothing if it is as it was.
-  std::optional<bool> change() const {
-    const bool now = at::GradMode::is_enabled();
-    return now == before_ ? std::nullopt : std::optional<bool>(now);
-  }
 
  private:
   bool before_ = at::GradMode::is_enabled();
@@ -140,6 +135,12 @@ class Recording {
     }
   }
 
+  /// Nothing if the run leaves it as it was.
+  std::optional<bool> grad_mode_change() const {
+    const bool now = at::GradMode::is_enabled();
+    return now == grad_mode_before_ ? std::nullopt : std::optional<bool>(now);
+  }
+
   /// The arguments of the graph are the first values of the guards. Before any other is wanted.
   void want_arguments() {
     for (const TorchWorld::Tensor& tensor : world_.tensors()) {
@@ -188,6 +189,7 @@ class Recording {
     return guards::GuardProgram(std::move(guards_));
   }
 
+  const bool grad_mode_before_ = at::GradMode::is_enabled();
   const Settings& settings_;
   std::string name_;
   PhaseTimes times_;
@@ -233,11 +235,6 @@ class CallRecording : Recording {
   }
 
  private:
-  std::optional<bool> grad_mode_change() const {
-    const bool now = at::GradMode::is_enabled();
-    return now == grad_mode_before_ ? std::nullopt : std::optional<bool>(now);
-  }
-
   void learn_call() {
     const guards::Call call = arguments_.call();
     guards_.call_shape(call);
@@ -286,7 +283,6 @@ class CallRecording : Recording {
 
   const py::object& function_;
   const Arguments& arguments_;
-  bool grad_mode_before_ = at::GradMode::is_enabled();
 };
 
 // ---- frames
@@ -400,7 +396,7 @@ class FrameRecording : Recording {
       take_effects(rebuilder);
       hold_outputs(rebuilder);
       outcome_.recipe = std::move(builder_).finish(results);
-      if (at::GradMode::is_enabled() != grad_mode_before_) outcome_.grad_mode = at::GradMode::is_enabled();
+      outcome_.grad_mode = grad_mode_change();
     } catch (const NotRebuilt& error) {
       failure_ = GivenUp{Captured::Kind::refused, place_in(a.code(), offset, error.reason)};
     } catch (const std::exception& error) {
@@ -453,7 +449,6 @@ class FrameRecording : Recording {
   RootFrame* root_ = nullptr;
   std::vector<const guards::Source*> own_sources_;  ///< By slot: what it held at the beginning.
   PyObject* handled_before_ = nullptr;
-  bool grad_mode_before_ = at::GradMode::is_enabled();
   int begin_ = 0;
   std::vector<int> breakpoints_;
   Outcome outcome_;

@@ -320,19 +320,21 @@ void FrameRun::restore(State state) {
   for (size_t i = 0; i < state.slots.size(); ++i) slots[i] = state.slots[i].release();
   a.top = slots + state.slots.size();
   a.keyword_names = nullptr;
-  a.next = _PyCode_CODE(code()) + state.offset;
-  a.current = a.next - 1;
-  a.frame->prev_instr = const_cast<CodeUnit*>(a.current);
+  go_to(state.offset);
   dropped.push_back(Ref::steal(std::exchange(a.thread->exc_info->exc_value, state.handled.release())));
   dropped.push_back(Ref::steal(std::exchange(a.result, nullptr)));
 }
 
-void FrameRun::stand_at(int offset) {
+void FrameRun::go_to(int offset) {
   Activation& a = activation_;
-  a.drop(a.top - a.stack_base());
   a.next = _PyCode_CODE(code()) + offset;
   a.current = a.next - 1;
   a.frame->prev_instr = const_cast<CodeUnit*>(a.current);
+}
+
+void FrameRun::stand_at(int offset) {
+  activation_.drop(activation_.top - activation_.stack_base());
+  go_to(offset);
 }
 
 PyObject* FrameRun::finish_with(PyObject* result) {

@@ -83,6 +83,9 @@ class FrameRun {
   PyObject* finish_with(PyObject* result);
 
  private:
+  /// Sets the next instruction.
+  void go_to(int offset);
+
   std::unique_ptr<Entered> entry_;
   Activation activation_;
   bool entered_ = false;

@@ -2,12 +2,11 @@
 
 import gc
 import sys
-import threading
 import weakref
 
 import pytest
 import torch
-from test_compile import compiled, same
+from test_compile import compiled, in_threads, same
 from torch import nn
 
 from braze._load import C
@@ -376,11 +375,7 @@ def test_threads():
                 if not torch.equal(fast(x), f(x)):
                     wrong.append(k)
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(1, 5)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work, range(1, 5))
     assert not wrong
 
 

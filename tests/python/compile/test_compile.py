@@ -1,6 +1,7 @@
 """braze.compile against plain Python: results, and that captured calls replay."""
 
 import math
+import threading
 
 import pytest
 import torch
@@ -39,6 +40,15 @@ def same(one, other):
         assert one == pytest.approx(other, rel=1e-5)
     else:
         assert one == other
+
+
+def in_threads(work, arguments):
+    """Calls work(argument) for each argument, each in a thread of its own, all at a time."""
+    threads = [threading.Thread(target=work, args=(argument,)) for argument in arguments]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 def check(function, *argument_lists, replays=True):

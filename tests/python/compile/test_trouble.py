@@ -8,7 +8,7 @@ import threading
 
 import pytest
 import torch
-from test_compile import compiled, same
+from test_compile import compiled, in_threads, same
 from torch import nn
 
 from braze._load import C
@@ -103,11 +103,7 @@ def test_several_threads_compile_one_function():
                 if n % 7 == 0:
                     fast.reset()
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(1, 5)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work, range(1, 5))
     assert not wrong
 
 
