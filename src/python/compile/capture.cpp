@@ -68,15 +68,32 @@ size_t count_operators(const ir::Graph& graph) {
 /// code that would end the capture, and that nobody runs a second time after it was refused.
 class CollectionPause {
  public:
-  CollectionPause() : was_enabled_(PyGC_Disable() != 0) {}
+  CollectionPause() {
+    static const bool told_of_forks = pthread_atfork(nullptr, nullptr, keep_own) == 0;
+    static_cast<void>(told_of_forks);
+    if (all_ == 0) was_enabled_ = PyGC_Disable() != 0;
+    ++all_;
+    ++own_;
+  }
   ~CollectionPause() {
-    if (was_enabled_) PyGC_Enable();
+    --own_;
+    if (--all_ == 0 && was_enabled_) PyGC_Enable();
   }
   CollectionPause(const CollectionPause&) = delete;
   CollectionPause& operator=(const CollectionPause&) = delete;
 
  private:
-  bool was_enabled_;
+  /// In a forked child, where the other threads and their pauses are gone.
+  static void keep_own() {
+    const bool was_paused = all_ > 0;
+    all_ = own_;
+    if (was_paused && all_ == 0 && was_enabled_) PyGC_Enable();
+  }
+  // The collector has one switch for the whole process, and captures of several threads overlap: an operator lets go
+  // of Python's lock, which guards these.
+  static inline int all_ = 0;
+  static inline thread_local int own_ = 0;
+  static inline bool was_enabled_ = false;
 };
 
 /// The exception that the thread is handling is as before afterwards: a run that ends in the middle of a handler

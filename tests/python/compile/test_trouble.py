@@ -107,6 +107,65 @@ def test_several_threads_compile_one_function():
     assert not wrong
 
 
+def test_captures_of_several_threads_leave_the_process_as_it_was():
+    """An operator lets go of Python's lock: captures overlap, and end in any order."""
+    x = torch.ones(200, 1000)
+    told, outside, stop = [], [], threading.Event()
+
+    def slow(x, k):
+        told.append(torch.compiler.is_compiling())
+        for _ in range(30):
+            x = torch.relu(x) * k
+        return x
+
+    def look():
+        while not stop.is_set():
+            outside.append(torch.compiler.is_compiling())
+
+    def work(k):
+        for _ in range(5):
+            compiled(slow)(x, 1 + k / 8)
+
+    looks = threading.Thread(target=look)
+    looks.start()
+    in_threads(work, range(4))
+    stop.set()
+    looks.join()
+    assert not any(outside)
+    assert torch.compiler.is_compiling() is False
+    assert gc.isenabled()
+    assert all(told)
+
+
+def test_what_other_threads_store_meanwhile_stays():
+    shared = {"mine": 0, "theirs": 0}
+    x = torch.ones(200, 1000)
+    stop, lost = threading.Event(), []
+
+    def slow(x):
+        for _ in range(30):
+            x = torch.relu(x)
+            shared["mine"] = shared["mine"] + 1
+        return x
+
+    def count():
+        n = 0
+        while not stop.is_set():
+            if shared["theirs"] != n:
+                lost.append(n)
+            n += 1
+            shared["theirs"] = n
+
+    counts = threading.Thread(target=count)
+    counts.start()
+    for _ in range(20):
+        compiled(slow)(x)
+    stop.set()
+    counts.join()
+    assert shared["mine"] == 600
+    assert not lost
+
+
 def test_recursion_with_breaks():
     def down(x, n):
         y = x + 1

@@ -84,12 +84,13 @@ Effects::Snapshot& Effects::note(PyObject* container) {
 /// What was stored at the same place before is not seen by anyone: the earlier effect takes the new value.
 void Effects::store(Place place, Effect effect) {
   const auto found = written_.find(place);
-  const bool in_log = found != written_.end() && found->second != none;
-  if (in_log && log_[found->second].value) {
-    log_[found->second].value = std::move(effect.value);
-    return;
+  if (found != written_.end()) {
+    if (log_[found->second].value) {
+      log_[found->second].value = std::move(effect.value);
+      return;
+    }
+    written_.erase(found);  // Its key may be another object.
   }
-  if (found != written_.end()) written_.erase(found);  // Its key may be another object.
   log_.push_back(std::move(effect));
   written_.emplace(place, log_.size() - 1);
 }
@@ -136,12 +137,6 @@ void Effects::append(PyObject* list, PyObject* value) {
 void Effects::change_list(PyObject* list) {
   note(list);
   if (std::ranges::find(changed_lists_, list) == changed_lists_.end()) changed_lists_.push_back(list);
-}
-
-void Effects::pretend(PyObject* dict, PyObject* key, PyObject* value) {
-  note(dict);
-  must(set_entry(dict, key, value));
-  written_.emplace(Place{dict, key}, none);
 }
 
 void Effects::set_variable(PyObject* variable, PyObject* token) {
@@ -204,6 +199,8 @@ std::vector<Effect> Effects::log() const {
 void Effects::restore_dict(const Snapshot& snapshot) {
   PyObject* dict = snapshot.container.get();
   std::vector<Ref> added;
+  // What other threads have stored meanwhile stays.
+  const auto is_ours = [&](PyObject* key) { return snapshot.cleared || written_.contains({dict, key}); };
   size_t at = 0;
   bool same_order = true;
   guards::for_each_key(dict, [&](PyObject* key) {
@@ -214,8 +211,10 @@ void Effects::restore_dict(const Snapshot& snapshot) {
     at += 2;
     return same_order;
   });
-  if (same_order && at >= snapshot.items.size()) {
-    for (const Ref& key : added) must(delete_entry_of(dict, key.get()));
+  const bool in_place = same_order && at >= snapshot.items.size();
+  if (in_place) {
+    for (const Ref& key : added)
+      if (is_ours(key.get())) must(delete_entry_of(dict, key.get()));
   } else if (PyODict_Check(dict)) {
     // Emptied and filled again: entries that were deleted go back to their place in the order.
     must(static_cast<bool>(Ref::steal(PyObject_CallOneArg(clear_of(dict), dict))));
@@ -223,7 +222,8 @@ void Effects::restore_dict(const Snapshot& snapshot) {
     PyDict_Clear(dict);
   }
   for (size_t i = 0; i < snapshot.items.size(); i += 2)
-    if (PyDict_GetItemWithError(dict, snapshot.items[i].get()) != snapshot.items[i + 1].get())
+    if ((!in_place || is_ours(snapshot.items[i].get())) &&
+        PyDict_GetItemWithError(dict, snapshot.items[i].get()) != snapshot.items[i + 1].get())
       must(set_entry(dict, snapshot.items[i].get(), snapshot.items[i + 1].get()));
 }
 

@@ -48,8 +48,6 @@ class Effects {
   /// Any other change of a list: the replay gives it the contents that it has in the end.
   void change_list(PyObject* list);
 
-  /// Gives an entry another value while the run lasts, which a replay does not repeat.
-  void pretend(PyObject* dict, PyObject* key, PyObject* value);
   /// After a context variable was set, with the token that set() gave.
   void set_variable(PyObject* variable, PyObject* token);
   /// Before reset(). False: the token is not that of the latest set().
@@ -94,13 +92,12 @@ class Effects {
   struct PlaceHash {
     size_t operator()(const Place& place) const;
   };
-  static constexpr size_t none = SIZE_MAX;
   Snapshot& note(PyObject* container);
   void store(Place place, Effect effect);
-  static void restore_dict(const Snapshot& snapshot);
+  void restore_dict(const Snapshot& snapshot);
 
   std::vector<Effect> log_;
-  /// Number in log_ of the last effect, which holds the key; or none.
+  /// Number in log_ of the last effect, which holds the key.
   std::unordered_map<Place, size_t, PlaceHash> written_;
   std::unordered_map<PyObject*, Snapshot> snapshots_;
   std::vector<Slot> slots_;

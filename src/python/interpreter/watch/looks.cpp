@@ -273,6 +273,11 @@ bool Watcher::after(Activation& a, int opcode, int arg, Step step) {
   PyObject* top = a.top > a.stack_base() ? a.peek(1) : nullptr;
   switch (opcode) {
     case LOAD_CONST: values_.make_constant(top); return true;
+    case LOAD_GLOBAL:
+      // As torch.compile has it: models choose a way without branches on values of tensors. Only this run is told,
+      // not the other threads that read the flag meanwhile.
+      if (activities_.back().asks_whether_compiling) a.pop(), a.push_bool(true);
+      return true;
     case MAKE_CELL: values_.make(a.local(arg)); return true;
     case FOR_ITER: {  // At its end the iterator is gone, and anything may lie on top.
       PyObject* iterator = activities_.back().iterator;

@@ -34,7 +34,7 @@ class TensorWorld {
   virtual bool may_read(PyObject* name) const = 0;
   /// A tensor that the run computed.
   virtual bool is_computed(PyObject* tensor) const = 0;
-  /// The dict and the key of the flag that tells code whether it is being compiled; null if there is none.
+  /// The dict and the key of the flag that tells code whether it is being compiled: read as true here.
   virtual std::pair<PyObject*, PyObject*> compiling_flag() const = 0;
   /// The class torch.Tensor.
   virtual PyObject* tensor_type() const = 0;

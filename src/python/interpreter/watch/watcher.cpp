@@ -114,20 +114,12 @@ bool Watcher::learn_parameters(Frame* frame) {
 
 bool Watcher::begin(PyObject* callable, PyObject* const* arguments, Py_ssize_t count) {
   activities_.assign(1, {});
-  tell_that_it_compiles();
   return call(callable, arguments, count);
-}
-
-/// As torch.compile has it: models choose a way without branches on values of tensors.
-void Watcher::tell_that_it_compiles() {
-  const auto [dict, flag] = values_.tensors().compiling_flag();
-  if (dict && flag) values_.effects().pretend(dict, flag, Py_True);
 }
 
 void Watcher::begin(RootFrame& root) {
   activities_.assign(1, {});
   root_ = &root;
-  tell_that_it_compiles();
 }
 
 void Watcher::left(Frame*) {
@@ -172,6 +164,10 @@ bool Watcher::truth(PyObject* value) {
 bool Watcher::load_global(Activation& a, int arg) {
   PyObject *name = a.name(arg >> 1), *globals = a.frame->f_globals, *builtins = a.frame->f_builtins;
   if (!PyDict_CheckExact(globals) || !PyDict_CheckExact(builtins)) return abandon("globals that are no dict");
+  if (std::pair(globals, name) == values_.tensors().compiling_flag()) {
+    activities_.back().asks_whether_compiling = true;
+    return true;
+  }
   guards::SourceTable& sources = values_.sources();
   if (values_.effects().wrote(globals, name))
     return PyDict_GetItemWithError(globals, name) || abandon("a global that the function deletes", name);

@@ -51,13 +51,13 @@ class Watcher final : public Observer {
     Entry entry = Entry::none;
     bool is_trusted = false;             ///< The frame runs what Entry::trusted entered.
     bool makes_result = false;           ///< What the instruction leaves on top is made by it, if it is not known.
+    bool asks_whether_compiling = false;  ///< Reads the flag that is true in captures only.
     bool passes_slice = false;           ///< Makes a slice object for a __getitem__.
     PyObject* sets_variable = nullptr;   ///< A context variable.
     PyObject* iterator = nullptr;        ///< Asked for its next item. Only compared.
     PyTypeObject* constructs = nullptr;  ///< A class whose __init__ is given a new instance.
   };
 
-  void tell_that_it_compiles();
   bool abandon(const char* why, PyObject* subject = nullptr);
   bool allow(Entry entry) {
     activities_.back().entry = entry;
