@@ -4,7 +4,7 @@
 # PYTHON needs torch and what tools/requirements.txt lists, cmake and ninja may be .venv's. The build goes to
 # build-python<version>/, which holds a package of its own, so that the other versions' libraries stay as they are.
 set -euo pipefail
-python="$(command -v "${1:?usage: tools/test_python.sh PYTHON [pytest's arguments]}")"
+python="$(command -v "${1:?usage: tools/test_python.sh PYTHON [arguments of pytest]}")"
 shift
 cd "$(dirname "$0")/.."
 . ./setup.sh

@@ -6,6 +6,7 @@ import runpy
 import sys
 
 from braze._torch_face.install import install
+from braze._torch_face.logs import DEBUG_FOLDER
 
 
 def main() -> None:
@@ -21,6 +22,10 @@ def main() -> None:
     run.add_argument("script")
     run.add_argument("arguments", nargs=argparse.REMAINDER, help="handed to the script")
     asked = parser.parse_args()
+    # torch imports the real torch._dynamo when it finds this variable, and it is imported already.
+    if os.environ.pop("TORCH_COMPILE_DEBUG", "0") == "1":
+        os.environ[DEBUG_FOLDER] = "1"
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
     install()
     sys.argv = [asked.script, *asked.arguments]
     if asked.is_module:

@@ -125,16 +125,22 @@ def innermost(model: Function) -> Function:
             return model
 
 
-def _runner(settings: dict[str, Any]) -> str | dict[str, bool] | Function:
+def _runner(settings: dict[str, Any]) -> str | dict[str, Any] | Function:
     """What the compiled part makes a segment runnable by (python/compile/backend.h)."""
     found = lookup_backend(settings["backend"])
     if found is None:
-        return {name: settings[name] for name in ("fusion", "disk_cache", "verify")}
+        return {name: settings[name] for name in ("fusion", "disk_cache", "verify", "compile_threads")}
     if isinstance(found, str):
         return found
     from braze._fx import GraphBuilder  # Only those who want a torch.fx graph pay for the import.
 
     return functools.partial(GraphBuilder, found)
+
+
+@functools.cache
+def forced_runner(backend: str | Function) -> str | dict[str, Any] | Function:
+    """The same object for the same backend: the programs that it made are found by it."""
+    return _runner(settings_of(backend=backend))
 
 
 def _why_not(model: Any) -> str:

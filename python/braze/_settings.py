@@ -43,6 +43,12 @@ SETTINGS = {
         Setting("disk_cache", True, "Machine code is kept on disk between processes.", "BRAZE_CACHE"),
         Setting("verify", False, "The graph is checked after every pass.", "BRAZE_VERIFY"),
         Setting(
+            "compile_threads",
+            0,
+            "Threads that make machine code; 0: as many as there are cores and work for.",
+            "BRAZE_COMPILE_THREADS",
+        ),
+        Setting(
             "cache_dir", "", "Where machine code is kept; read at the first compilation.", "BRAZE_CACHE_DIR", False
         ),
         Setting(

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from braze._backends import list_backends
-from braze._compile import compile, compiled_functions, innermost
+from braze._compile import compile, compiled_functions, forced_runner, innermost
 from braze._load import C
 from braze._module import CompiledModule
 
@@ -62,19 +62,37 @@ def _disable_callable(fn: Function, recursive: bool) -> Function:
 
 
 def allow_in_graph(fn: Any) -> Any:
-    """Gives back `fn`, or the list of functions. braze records the operators that a function reaches, whoever
-    calls them, so that every function is in the graph whose Python is understood."""
-    for one in fn if isinstance(fn, Sequence) else [fn]:
-        if not callable(one):
-            raise C.ArgumentTypeError(f"allow_in_graph takes functions, not {one!r}")
+    """Says that `fn` computes on its arguments alone: braze records the operators that it reaches without a look at
+    its Python, so that nothing in it ends the graph. What it reads elsewhere, and changes, is not seen.
+
+    Args:
+        fn: a function, or a list or tuple of functions. Given back as it is; also a decorator.
+    """
+    if isinstance(fn, (list, tuple)):
+        for one in fn:
+            allow_in_graph(one)
+    else:
+        _promise("allow_in_graph", fn)
     return fn
 
 
 def assume_constant_result(fn: Function) -> Function:
-    """Gives back `fn`. Its results are constants as far as guards show that they are: braze takes nobody's word."""
-    if not callable(fn):
-        raise C.ArgumentTypeError(f"assume_constant_result takes a function, not {fn!r}")
+    """Says that `fn` gives the same for the same arguments for ever: what a call of it gives while a function is
+    captured is what it gives in every replay. Gives back `fn`; also a decorator.
+
+    >>> @braze.compiler.assume_constant_result
+    ... def table_size():
+    ...     return int(os.environ["TABLE_SIZE"])
+    """
+    _promise("assume_constant_result", fn)
     return fn
+
+
+def _promise(name: str, fn: Any) -> None:
+    if not callable(fn):
+        raise C.ArgumentTypeError(f"{name} takes a function, not {fn!r}")
+    if hasattr(C, name):
+        getattr(C, name)(innermost(fn))
 
 
 #: Whether this thread is capturing a function now. False in calls that run natively or replay.
@@ -113,31 +131,47 @@ class set_stance:
         "fail_on_recompile"    replay what there is, raise at everything else
         "eager_then_compile"   run a function's first call natively, capture from the second on
 
+    Args:
+        stance: one of these.
+        skip_guard_eval_unsafe: accepted. Guards are evaluated all the same: they tell which program is for a call.
+        force_backend: with "default" only: what all functions are compiled by in the place of their own backend, as
+            compile() takes it. Their other programs are kept for later.
+
     >>> with braze.compiler.set_stance("force_eager"):
     ...     reference = compiled(x)
     """
 
-    def __init__(self, stance: str = "default") -> None:
+    def __init__(
+        self,
+        stance: str = "default",
+        *,
+        skip_guard_eval_unsafe: bool = False,
+        force_backend: str | Function | None = None,
+    ) -> None:
         if is_compiling():
             raise C.Error("set_stance was called within a function that is being captured; call it outside")
-        self._stance = stance
-        self._before = C.set_stance(stance)
+        if force_backend is not None and stance != "default":
+            raise C.ArgumentValueError(
+                f'force_backend goes with the stance "default" only, not with {stance!r}, which runs natively'
+            )
+        self._stance = stance, None if force_backend is None else forced_runner(force_backend)
+        self._before = C.set_stance(*self._stance)
 
     def __enter__(self) -> "set_stance":
         return self
 
     def __exit__(self, *exception: object) -> None:
-        C.set_stance(self._before)
+        C.set_stance(*self._before)
 
     def __call__(self, fn: Function) -> Function:
-        C.set_stance(self._before)  # As a decorator it holds within the function's calls alone.
+        C.set_stance(*self._before)  # As a decorator it holds within the function's calls alone.
 
         @functools.wraps(fn)
         def with_stance(*args: Any, **kwargs: Any) -> Any:
-            before = C.set_stance(self._stance)
+            before = C.set_stance(*self._stance)
             try:
                 return fn(*args, **kwargs)
             finally:
-                C.set_stance(before)
+                C.set_stance(*before)
 
         return with_stance

@@ -10,6 +10,7 @@
 #include "python/compile/compiled_function.h"
 #include "python/compile/events.h"
 #include "python/compile/remedies.h"
+#include "python/compile/promises.h"
 #include "python/compile/stance.h"
 #include "python/interpreter/evaluate.h"
 #include "python/interpreter/functions.h"
@@ -50,6 +51,7 @@ PYBIND11_MODULE(_C, m) {
   braze_python::add_compiled_function(m);
   braze_python::add_events(m);
   braze_python::add_stance(m);
+  braze_python::add_promises(m);
   m.def("remedy", &braze_python::remedy_for, py::arg("reason"), "What a user can do about a graph break.");
 #endif
 }

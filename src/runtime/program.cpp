@@ -37,6 +37,7 @@ std::shared_ptr<Program> Program::compile(capture::Trace trace, const ProgramOpt
   for (const auto& kernel : impl->plan.kernels) kernels.push_back(kernel.get());
   codegen::CompileOptions code_options;
   code_options.use_disk_cache = options.use_disk_cache;
+  code_options.threads = options.compile_threads;
   impl->code = codegen::compile(kernels, impl->plan.kernel_hashes, code_options, &impl->times, &impl->stats);
   {
     PhaseTimer timer(&impl->times, "bind");

@@ -18,7 +18,8 @@ namespace braze::runtime {
 struct ProgramOptions {
   bool fuse = true;
   bool use_disk_cache = true;
-  bool verify = false;  ///< Run the IR verifiers after every stage.
+  bool verify = false;      ///< Run the IR verifiers after every stage.
+  int compile_threads = 0;  ///< 0: as many as there are cores and work for.
   /// The tensors that were traced, one per argument: only to learn which of them share storage. May be empty: none
   /// do.
   std::vector<at::Tensor> example_arguments;

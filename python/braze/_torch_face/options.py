@@ -20,6 +20,7 @@ _SAME = {
     "accumulated_cache_size_limit": "cache_size_limit",
     "accumulated_recompile_limit": "cache_size_limit",
     "cache_size_limit": "recompile_limit",
+    "compile_threads": "compile_threads",
     "recompile_limit": "recompile_limit",
     "suppress_errors": "suppress_errors",
     "verbose": "verbose",

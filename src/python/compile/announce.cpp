@@ -15,4 +15,8 @@ void announce(const Specialisation& one) {
   if (is_enabled(Event::graph_code)) emit(Event::graph_code, where() + one.program->code("graph"));
 }
 
+void warn(const std::string& text) {
+  if (PyErr_WarnEx(PyExc_RuntimeWarning, text.c_str(), 1) < 0) PyErr_Clear();
+}
+
 }  // namespace braze::python

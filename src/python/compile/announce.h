@@ -1,4 +1,4 @@
-// python/compile/announce.h: new programs in the user's logs.
+// python/compile/announce.h: new programs in the user's logs, and warnings.
 #pragma once
 
 #include "python/compile/specialisation.h"
@@ -7,5 +7,9 @@ namespace braze::python {
 
 /// Tells the guards and the graph of a program that was just made, if somebody listens (events.h).
 void announce(const Specialisation& one);
+
+/// Raises a RuntimeWarning in the line of the user's that runs. A filter may turn it into an error, which is
+/// dropped: it is not the function's.
+void warn(const std::string& text);
 
 }  // namespace braze::python

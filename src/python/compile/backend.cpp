@@ -80,6 +80,8 @@ class BrazeBackend final : public Backend {
         options_.use_disk_cache = value.cast<bool>();
       else if (name == "verify")
         options_.verify = value.cast<bool>();
+      else if (name == "compile_threads")
+        options_.compile_threads = value.cast<int>();
       else
         throw UserError(concat("braze: the code generator has no option \"", name, "\""), UserError::Kind::value);
     }

@@ -1,7 +1,7 @@
 // python/compile/backend.h: what turns a recorded segment into something that runs: one of the backends.
 //
 //   None      braze's own compiler                    runtime::Program
-//   dict      the same with options                   {"fusion": True, "disk_cache": True, "verify": False}
+//   dict      the same with options                   {"fusion": True, "verify": False, ...}
 //   "eager"   the recorded operators, run by ATen     capture::Tape
 //   callable  somebody else's compiler                python/compile/tape_builder.h tells how it is called
 //

@@ -10,6 +10,7 @@
 #include "capture/tape.h"
 #include "capture/trace.h"
 #include "ir/graph.h"
+#include "python/compile/announce.h"
 #include "python/compile/rebuild.h"
 #include "python/compile/torch_world.h"
 #include "python/errors.h"
@@ -89,8 +90,8 @@ class CollectionPause {
     all_ = own_;
     if (was_paused && all_ == 0 && was_enabled_) PyGC_Enable();
   }
-  // The collector has one switch for the whole process, and captures of several threads overlap: an operator lets go
-  // of Python's lock, which guards these.
+  // The collector has one switch for the whole process, and captures of several threads overlap: an operator lets
+  // go of Python's lock, which guards these.
   static inline int all_ = 0;
   static inline thread_local int own_ = 0;
   static inline bool was_enabled_ = false;
@@ -493,9 +494,14 @@ Captured given_up(const GivenUp& error) {
   return {.kind = error.kind, .place = error.place};
 }
 
+Captured suppressed(const std::string& error) {
+  warn(concat("suppress_errors makes a call run natively: ", error));
+  return {.kind = Captured::Kind::refused, .place = {error}};
+}
+
 /// What `record()` gives, or why it gave up.
 template <typename Record>
-Captured attempt(Record&& record) {
+Captured attempt(const Settings& settings, Record&& record) {
   try {
     return record();
   } catch (const GivenUp& error) {
@@ -504,13 +510,19 @@ Captured attempt(Record&& record) {
     return {.kind = Captured::Kind::refused, .place = {"a result that cannot be rebuilt: " + error.reason}};
   } catch (const UserError& error) {
     return {.kind = Captured::Kind::refused, .place = {error.what()}};
+  } catch (const InternalError& error) {
+    if (!settings.suppress_errors) throw;
+    return suppressed(concat("a defect of braze: ", error.what()));
+  } catch (const py::error_already_set& error) {  // Of a backend of the user's.
+    if (!settings.suppress_errors || !error.matches(PyExc_Exception)) throw;
+    return suppressed(concat("the backend raises ", error.what()));
   }
 }
 
 }  // namespace
 
 Captured capture_call(const py::object& function, const Arguments& arguments, const Settings& settings) {
-  return attempt([&] {
+  return attempt(settings, [&] {
     Captured captured{.kind = Captured::Kind::whole};
     captured.made = CallRecording(function, arguments, settings).run();
     return captured;
@@ -524,7 +536,7 @@ Captured capture_frame(FrameRun& run, const Settings& settings) {
   std::optional<Place> first_place;
   std::vector<int> breakpoints;
   for (int runs_left = 3;; --runs_left) {
-    Captured captured = attempt([&] {
+    Captured captured = attempt(settings, [&] {
       FrameState before(run);
       FrameRecording recording(run, settings, stop);
       stop = 0;

@@ -63,11 +63,6 @@ py::dict describe(const Specialisation& one) {
   return row;
 }
 
-void warn(const std::string& text) {
-  // A filter may turn the warning into an error, which is not the function's.
-  if (PyErr_WarnEx(PyExc_RuntimeWarning, text.c_str(), 1) < 0) PyErr_Clear();
-}
-
 }  // namespace
 
 py::object FunctionState::call(const Arguments& arguments) {
@@ -75,6 +70,7 @@ py::object FunctionState::call(const Arguments& arguments) {
   const Stance stance = current_stance();
   if (is_capturing_ || stance == Stance::force_eager || capture::Tracer::current())
     return call_natively(function_, arguments);
+  if (PyObject* backend = forced_backend(); backend && !is_variant_) return with_backend(backend).call(arguments);
   if (std::optional<py::object> result = replay(arguments)) {
     ++replayed_;
     return *std::move(result);
@@ -100,6 +96,17 @@ py::object FunctionState::call(const Arguments& arguments) {
   return capture(arguments);
 }
 
+FunctionState& FunctionState::with_backend(PyObject* backend) {
+  std::unique_ptr<FunctionState>& variant = variants_[guards::Ref::borrow(backend)];
+  if (!variant) {
+    Settings settings = settings_;
+    settings.backend = make_backend(backend);
+    variant = std::make_unique<FunctionState>(function_, std::move(settings));
+    variant->is_variant_ = true;
+  }
+  return *variant;
+}
+
 std::optional<py::object> FunctionState::replay(const Arguments& arguments) {
   if (calls_.empty()) return std::nullopt;
   c10::SmallVector<PyObject*, 16> values;
@@ -115,12 +122,6 @@ py::object FunctionState::capture(const Arguments& arguments) {
   is_capturing_ = true;
   try {
     captured = capture_call(function_, arguments, settings_);
-  } catch (const InternalError& error) {
-    is_capturing_ = false;
-    if (!settings_.suppress_errors) throw;
-    ++failed_captures_[at::GradMode::is_enabled()];
-    warn(concat("a defect of braze makes a call run natively (suppress_errors): ", error.what()));
-    return run_natively(arguments, error.what());
   } catch (...) {
     is_capturing_ = false;
     throw;
@@ -201,6 +202,7 @@ void FunctionState::reset() {
   codes_.clear();
   failed_captures_ = {};
   has_breaks_ = was_called_ = has_warned_ = false;
+  for (auto& [backend, variant] : variants_) variant->reset();
 }
 
 std::vector<std::shared_ptr<const Specialisation>> FunctionState::specialisations() const {
@@ -209,15 +211,30 @@ std::vector<std::shared_ptr<const Specialisation>> FunctionState::specialisation
     for (const auto& [offset, start] : code.starts)
       all.insert(all.end(), start.specialisations.begin(), start.specialisations.end());
   });
+  for (const auto& [backend, variant] : variants_)
+    std::ranges::copy(variant->specialisations(), std::back_inserter(all));
   return all;
 }
 
 py::dict FunctionState::counts() const {
+  int64_t captured = captured_, replayed = replayed_, native = native_;
+  for (const auto& [backend, variant] : variants_) {
+    captured += variant->captured_;
+    replayed += variant->replayed_;
+    native += variant->native_;
+  }
   py::dict counts;
-  counts["captured"] = captured_;
-  counts["replayed"] = replayed_;
-  counts["native"] = native_;
+  counts["captured"] = captured;
+  counts["replayed"] = replayed;
+  counts["native"] = native;
   return counts;
+}
+
+std::map<std::string, int64_t> FunctionState::reasons() const {
+  std::map<std::string, int64_t> all = reasons_;
+  for (const auto& [backend, variant] : variants_)
+    for (const auto& [reason, count] : variant->reasons_) all[reason] += count;
+  return all;
 }
 
 py::dict FunctionState::report() const {
@@ -226,7 +243,7 @@ py::dict FunctionState::report() const {
   py::dict report;
   report["segments"] = segments;
   report["counts"] = counts();
-  report["reasons"] = py::cast(reasons_);
+  report["reasons"] = py::cast(reasons());
   report["first_break"] = has_breaks_ ? py::object(py::str(first_break_.text())) : py::none();
   return report;
 }
@@ -236,6 +253,10 @@ int FunctionState::visit(visitproc visit, void* arg) const {
   for (const auto& one : calls_)
     if (const int stop = one->visit(visit, arg)) return stop;
   if (const int stop = codes_.visit(visit, arg)) return stop;
+  for (const auto& [backend, variant] : variants_) {
+    Py_VISIT(backend.get());
+    if (const int stop = variant->visit(visit, arg)) return stop;
+  }
   return settings_.backend ? settings_.backend->visit(visit, arg) : 0;
 }
 

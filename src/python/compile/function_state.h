@@ -15,6 +15,10 @@
 namespace braze::python {
 
 class FunctionState {
+  struct ByAddress {
+    bool operator()(const guards::Ref& a, const guards::Ref& b) const { return std::less<>()(a.get(), b.get()); }
+  };
+
  public:
   FunctionState(py::object function, Settings settings)
       : function_(std::move(function)), settings_(std::move(settings)) {}
@@ -28,7 +32,7 @@ class FunctionState {
   /// Calls by how they ran: "captured", "replayed", "native".
   py::dict counts() const;
   /// Why calls ran natively, with how many did.
-  const std::map<std::string, int64_t>& reasons() const { return reasons_; }
+  std::map<std::string, int64_t> reasons() const;
   /// All specialisations: of whole calls first, then of stretches of frames.
   std::vector<std::shared_ptr<const Specialisation>> specialisations() const;
   /// {"segments": [...], "counts": {...}}, as braze/_explain.py reads it.
@@ -36,6 +40,8 @@ class FunctionState {
   int visit(visitproc visit, void* argument) const;
 
  private:
+  /// The same function, compiled by another backend.
+  FunctionState& with_backend(PyObject* backend);
   std::optional<py::object> replay(const Arguments& arguments);
   py::object capture(const Arguments& arguments);
   py::object drive(const Arguments& arguments, Stance stance);
@@ -49,12 +55,13 @@ class FunctionState {
   Settings settings_;
   std::vector<std::shared_ptr<Specialisation>> calls_;  ///< The one used last comes first.
   CodeTable codes_;
+  std::map<guards::Ref, std::unique_ptr<FunctionState>, ByAddress> variants_;  ///< By backend that was forced.
   std::map<std::string, int64_t> reasons_;
   Place first_break_;
   int64_t captured_ = 0, replayed_ = 0, native_ = 0;
   std::array<int, 2> failed_captures_{};  ///< In a row, by grad mode.
   bool has_breaks_ = false;               ///< Calls are not captured whole: frames are chains of stretches.
-  bool is_capturing_ = false, was_called_ = false, has_warned_ = false;
+  bool is_variant_ = false, is_capturing_ = false, was_called_ = false, has_warned_ = false;
 };
 
 }  // namespace braze::python

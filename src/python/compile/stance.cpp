@@ -15,7 +15,7 @@ namespace py = pybind11;
 
 namespace {
 
-std::string set_stance(std::string_view name) {
+py::tuple set_stance(std::string_view name, const py::object& forced_backend) {
   const auto found = std::ranges::find(stance_names, name);
   if (found == stance_names.end())
     throw UserError(concat("braze: no stance is named \"", name,
@@ -23,7 +23,10 @@ std::string set_stance(std::string_view name) {
                            "eager_then_compile"),
                     UserError::Kind::value);
   const Stance before = detail::stance.exchange(static_cast<Stance>(found - stance_names.begin()));
-  return std::string(stance_names[static_cast<size_t>(before)]);
+  PyObject* const forced = forced_backend.is_none() ? nullptr : forced_backend.inc_ref().ptr();
+  const auto forced_before = py::reinterpret_steal<py::object>(std::exchange(detail::forced_backend, forced));
+  return py::make_tuple(std::string(stance_names[static_cast<size_t>(before)]),
+                        forced_before ? forced_before : py::object(py::none()));
 }
 
 struct DisabledObject {
@@ -118,7 +121,8 @@ PyType_Spec spec = {"braze.Disabled", sizeof(DisabledObject), 0,
 }  // namespace
 
 void add_stance(py::module_& module) {
-  module.def("set_stance", &set_stance, py::arg("name"), "Sets the stance of all compiled functions.");
+  module.def("set_stance", &set_stance, py::arg("name"), py::arg("forced_backend") = py::none(),
+             "Sets the stance of all compiled functions.");
   module.def(
       "is_compiling", [] { return capture::Tracer::current() != nullptr; }, "Whether a capture is going on.");
   PyObject* type = PyType_FromSpec(&spec);

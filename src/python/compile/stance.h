@@ -24,6 +24,9 @@ inline constexpr std::array<std::string_view, 5> stance_names = {"default", "for
 namespace detail {
 /// One for the process, as torch's is.
 inline std::atomic<Stance> stance{Stance::normal};
+/// A backend as make_backend() takes it, for all compiled functions in the place of their own; null: none. Owned;
+/// guarded by Python's lock.
+inline PyObject* forced_backend = nullptr;
 /// Calls of disable()d functions that this thread is in.
 inline thread_local int disabled_depth = 0;
 }  // namespace detail
@@ -34,8 +37,13 @@ inline Stance current_stance() noexcept {
   return detail::stance.load(std::memory_order_relaxed);
 }
 
+/// Borrowed; null if every function has its own.
+inline PyObject* forced_backend() noexcept {
+  return detail::forced_backend;
+}
+
 /// Adds to the module:
-///   set_stance(name) -> the name before
+///   set_stance(name, forced_backend=None) -> both as they were before
 ///   Disabled(function, recursive): a callable that runs `function` natively; if recursive, also the compiled
 ///     functions that it calls. To a capture it is a callable of unknown kind: the graph ends there.
 ///   is_compiling() -> bool: whether this thread is capturing.

@@ -9,6 +9,7 @@
 
 #include "capture/trace.h"
 #include "python/compile/compiled_function.h"
+#include "python/compile/promises.h"
 #include "python/interpreter/watch/values.h"
 
 namespace braze::python {
@@ -51,6 +52,7 @@ class TorchWorld final : public interpreter::TensorWorld {
   }
   PyObject* tensor_type() const override { return torch_names().tensor_type; }
   PyObject* compiled_from(PyObject* object) const override { return python::compiled_from(object); }
+  interpreter::Promise promise_about(PyObject* function) const override { return python::promise_about(function); }
 
   /// The function begins to run: it may write to the memory of the arguments that are known by now.
   void seal() { sealed_ = true; }

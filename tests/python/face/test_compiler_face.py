@@ -177,7 +177,7 @@ def test_functions_that_change_nothing():
     braze.compiler.mark_dynamic(X, 0)
     braze.compiler.mark_dynamic(X, [0, -1], min=2, max=9)
     for wrong, text in (
-        (lambda: braze.compiler.allow_in_graph(3), "functions"),
+        (lambda: braze.compiler.allow_in_graph(3), "function"),
         (lambda: braze.compiler.assume_constant_result(3), "function"),
         (lambda: braze.compiler.mark_dynamic(X, 2), "out of range"),
         (lambda: braze.compiler.mark_dynamic(3, 0), "tensor"),
@@ -200,3 +200,112 @@ def test_is_compiling():
         torch.testing.assert_close(compiled(X), X + 1)
     assert compiled.counts()["replayed"] == 1
     torch.testing.assert_close(f(X), X - 1)
+
+
+def test_allow_in_graph():
+    calls = []
+
+    @braze.compiler.allow_in_graph
+    def odd(x):
+        calls.append(len(calls))  # An effect that a capture would have to know.
+        return x * 2 if bool(calls) else x
+
+    def f(x):
+        return odd(x) + 1
+
+    fast = braze.compile(f, fullgraph=True)
+    x = torch.randn(3)
+    for _ in range(3):
+        torch.testing.assert_close(fast(x), x * 2 + 1)
+    assert fast.counts() == {"captured": 1, "replayed": 2, "native": 0}
+    assert calls == [0], "a replay runs the operators alone"
+    assert braze.compiler.allow_in_graph([odd, f]) == [odd, f]
+    with pytest.raises(TypeError, match="takes a function"):
+        braze.compiler.allow_in_graph(3)
+
+
+def test_a_function_allowed_in_graphs_is_given_guarded_arguments():
+    @braze.compiler.allow_in_graph
+    def scaled(x, factors):
+        return x * sum(factors)
+
+    fast = braze.compile(lambda x, factors: scaled(x, factors) + 1, fullgraph=True)
+    x, factors = torch.randn(3), [1, 2]
+    torch.testing.assert_close(fast(x, factors), x * 3 + 1)
+    factors.append(3)
+    torch.testing.assert_close(fast(x, factors), x * 6 + 1)
+
+
+def test_assume_constant_result():
+    answers = iter([2.0, 3.0])
+
+    class Model(torch.nn.Module):
+        @braze.compiler.assume_constant_result
+        def factor(self, name):
+            return {name: next(answers)}
+
+        def forward(self, x):
+            return x * self.factor("a")["a"]
+
+    fast = braze.compile(Model(), fullgraph=True)
+    x = torch.randn(3)
+    with torch.no_grad():
+        for _ in range(3):
+            torch.testing.assert_close(fast(x), x * 2)
+        torch.testing.assert_close(fast(x[:2]), x[:2] * 3)  # Captured anew.
+    assert next(answers, None) is None
+
+
+def test_a_constant_result_is_one_object():
+    made = []
+
+    @braze.compiler.assume_constant_result
+    def make():
+        made.append(object())
+        return made[-1]
+
+    fast = braze.compile(lambda x: (x + 1, make()), fullgraph=True)
+    results = [fast(torch.zeros(2))[1] for _ in range(3)]
+    assert len(made) == 1
+    assert all(one is made[0] for one in results)
+
+
+def test_forced_backends():
+    seen = []
+
+    def backend(graph, example_inputs):
+        seen.append(len(example_inputs))
+        return graph.forward
+
+    fast = braze.compile(lambda x: torch.relu(x) + 1)
+    x = torch.randn(4)
+    expected = torch.relu(x) + 1
+    torch.testing.assert_close(fast(x), expected)
+    for _ in range(2):
+        with braze.compiler.set_stance("default", force_backend=backend):
+            torch.testing.assert_close(fast(x), expected)
+        torch.testing.assert_close(fast(x), expected)
+    with braze.compiler.set_stance(force_backend="eager"):
+        torch.testing.assert_close(fast(x), expected)
+    assert seen == [1], "its program is found again"
+    assert fast.counts() == {"captured": 3, "replayed": 3, "native": 0}
+    with pytest.raises(ValueError, match="force_backend goes with"):
+        braze.compiler.set_stance("force_eager", force_backend="eager")
+
+
+def test_suppressed_errors():
+    def backend(graph, example_inputs):
+        raise ZeroDivisionError("no code today")
+
+    def f(x):
+        y = torch.relu(x)
+        print(end="")
+        return y + 1
+
+    x = torch.randn(4)
+    with pytest.raises(ZeroDivisionError, match="no code today"):
+        braze.compile(f, backend=backend)(x)
+    fast = braze.compile(f, backend=backend, options={"suppress_errors": True})
+    with pytest.warns(RuntimeWarning, match="suppress_errors.*no code today"):
+        torch.testing.assert_close(fast(x), torch.relu(x) + 1)
+    assert fast.counts()["native"] == 1

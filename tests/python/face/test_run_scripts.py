@@ -193,6 +193,24 @@ except ValueError as error:
     assert "refused" in text
 
 
+def test_a_debug_folder(run, tmp_path):
+    code = """
+import torch
+f = torch.compile(lambda x: torch.relu(x) + 1, options={"compile_threads": 1})
+f(torch.ones(3))
+f(torch.ones(4))
+"""
+    text = run(code, TORCH_COMPILE_DEBUG="1", TORCH_COMPILE_DEBUG_DIR=str(tmp_path), TORCH_LOGS="recompiles")
+    assert "[braze.recompiles]" in text
+    assert "relu" not in text, "what TORCH_LOGS does not name is in the folder only"
+    (folder,) = (tmp_path / "torch_compile_debug").iterdir()
+    files = {file.name: file.read_text() for file in folder.iterdir()}
+    assert "relu" in files["graph_code.txt"]
+    assert "guards.txt" in files
+    assert "output_code.txt" in files
+    assert files["recompiles.txt"]
+
+
 def test_optimizers_still_work(run):
     code = """
 import torch

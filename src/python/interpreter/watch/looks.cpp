@@ -293,7 +293,10 @@ bool Watcher::after(Activation& a, int opcode, int arg, Step step) {
       return true;
     default:
       if (activities_.back().sets_variable) values_.effects().set_variable(activities_.back().sets_variable, top);
-      if (activities_.back().makes_result) values_.make(top);
+      if (activities_.back().makes_constant && !values_.is_known(top))
+        values_.make_constant(top);
+      else if (activities_.back().makes_result)
+        values_.make(top);
       return true;
   }
 }

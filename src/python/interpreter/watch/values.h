@@ -17,6 +17,13 @@
 
 namespace braze::interpreter {
 
+/// What the user says of a function, and the run takes on trust.
+enum class Promise : uint8_t {
+  none,
+  in_graph,  ///< It depends on nothing but its arguments, and changes nothing.
+  constant,  ///< It gives the same object for these arguments for ever.
+};
+
 /// What the watcher must know of tensors, without torch's headers.
 class TensorWorld {
  public:
@@ -40,6 +47,7 @@ class TensorWorld {
   virtual PyObject* tensor_type() const = 0;
   /// What a compiled function runs, which is part of the capture when it is called there; null for all else.
   virtual PyObject* compiled_from(PyObject* object) const = 0;
+  virtual Promise promise_about(PyObject* function) const = 0;
 };
 
 class Values {

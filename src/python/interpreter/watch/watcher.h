@@ -49,13 +49,14 @@ class Watcher final : public Observer {
   };
   struct Activity {
     Entry entry = Entry::none;
-    bool is_trusted = false;             ///< The frame runs what Entry::trusted entered.
-    bool makes_result = false;           ///< What the instruction leaves on top is made by it, if it is not known.
+    bool is_trusted = false;              ///< The frame runs what Entry::trusted entered.
+    bool makes_result = false;            ///< What the instruction leaves on top is made by it, if it is not known.
+    bool makes_constant = false;          ///< Likewise, and it is the same object in every run.
     bool asks_whether_compiling = false;  ///< Reads the flag that is true in captures only.
-    bool passes_slice = false;           ///< Makes a slice object for a __getitem__.
-    PyObject* sets_variable = nullptr;   ///< A context variable.
-    PyObject* iterator = nullptr;        ///< Asked for its next item. Only compared.
-    PyTypeObject* constructs = nullptr;  ///< A class whose __init__ is given a new instance.
+    bool passes_slice = false;            ///< Makes a slice object for a __getitem__.
+    PyObject* sets_variable = nullptr;    ///< A context variable.
+    PyObject* iterator = nullptr;         ///< Asked for its next item. Only compared.
+    PyTypeObject* constructs = nullptr;   ///< A class whose __init__ is given a new instance.
   };
 
   bool abandon(const char* why, PyObject* subject = nullptr);
@@ -133,6 +134,7 @@ class Watcher final : public Observer {
   bool class_name(PyObject* type, PyObject* name);
   // watcher_calls.cpp
   bool call(PyObject* callable, PyObject* const* arguments, Py_ssize_t count);
+  bool call_promised(Promise promise, PyObject* callable, PyObject* const* arguments, Py_ssize_t count);
   bool learn_method(PyObject* callable);
   bool call_signature(PyObject* function);
   bool call_partial(PyObject* partial, PyObject* const* arguments, Py_ssize_t count);

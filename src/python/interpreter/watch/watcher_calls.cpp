@@ -174,6 +174,8 @@ bool Watcher::call(PyObject* callable, PyObject* const* arguments, Py_ssize_t co
     all.insert(all.end(), arguments, arguments + count);
     return call(PyMethod_GET_FUNCTION(callable), all.data(), count + 1);
   }
+  if (const Promise promise = tensors.promise_about(callable); promise != Promise::none)
+    return call_promised(promise, callable, arguments, count);
   if (PyFunction_Check(callable)) {
     if (!values_.is_known(callable)) return abandon("a function of unknown origin", callable);
     if (is_signature(callable) && count == 1) return call_signature(arguments[0]);
@@ -214,6 +216,17 @@ bool Watcher::call(PyObject* callable, PyObject* const* arguments, Py_ssize_t co
     return call_partial(callable, arguments, count);
   if (special_function(callable, "__call__")) return allow(Entry::known);
   return abandon("a call that is not understood", callable);
+}
+
+bool Watcher::call_promised(Promise promise, PyObject* callable, PyObject* const* arguments, Py_ssize_t count) {
+  if (!values_.pin(callable)) return abandon("a function of unknown origin", callable);
+  activities_.back().entry = Entry::trusted;
+  activities_.back().makes_result = true;
+  if (promise == Promise::in_graph) return absorb_all(arguments, count, callable);
+  activities_.back().makes_constant = true;
+  for (Py_ssize_t i = 0; i < count; ++i)
+    if (!values_.is_known(arguments[i])) return abandon("an argument of unknown origin", arguments[i]);
+  return true;
 }
 
 /// The function and the object of a bound method that existed before the call. True for anything else.
