@@ -25,6 +25,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "python/guards/source.h"
@@ -127,6 +128,8 @@ class GuardSet {
   /// Asks for the value of `source` after a successful check. \returns its place among the values.
   uint32_t want(const Source* source);
 
+  /// Whether a guard of this set says that the source is exactly of this type.
+  bool says_type(const Source* source, PyTypeObject* type) const noexcept;
   const std::vector<Guard>& guards() const noexcept { return guards_; }
   size_t wanted() const noexcept { return wanted_.size(); }
 
@@ -138,6 +141,7 @@ class GuardSet {
   std::vector<Guard> guards_;
   std::unordered_map<const Source*, std::vector<uint32_t>>
       by_source_;  ///< Numbers of guards by their first source.
+  std::unordered_set<const Source*> absent_;
   std::vector<const Source*> wanted_;
   std::unordered_map<const Source*, uint32_t> places_;  ///< In wanted_.
 };

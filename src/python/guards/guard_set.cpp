@@ -66,6 +66,7 @@ void GuardSet::dict_keys(const Source* source, PyObject* dict) {
 
 void GuardSet::absent(const Source* source) {
   BRAZE_CHECK(source->parent, "an argument cannot be guarded as absent: ", to_text(source));
+  if (!absent_.insert(source).second) return;  // Asked for often: of each instance of a class.
   add({.kind = GuardKind::absent, .sources = {source->parent}, .payload = std::make_shared<AbsentTarget>(source)});
 }
 
@@ -122,6 +123,15 @@ void GuardSet::call_shape(const Call& call) {
   Guard guard{.kind = GuardKind::call_shape, .bits = call.positional};
   if (call.keywords && PyTuple_GET_SIZE(call.keywords)) guard.object = Ref::borrow(call.keywords);
   add(std::move(guard));
+}
+
+bool GuardSet::says_type(const Source* source, PyTypeObject* type) const noexcept {
+  const auto found = by_source_.find(source);
+  if (found == by_source_.end()) return false;
+  for (const uint32_t i : found->second)
+    if (guards_[i].kind == GuardKind::type && guards_[i].object.get() == reinterpret_cast<PyObject*>(type))
+      return true;
+  return false;
 }
 
 uint32_t GuardSet::want(const Source* source) {

@@ -48,8 +48,7 @@ Versioned version_of(const Source& source) {
 
 bool is_stable(const Guard& guard) {
   if (guard.kind != GuardKind::type) return row(guard.kind).stable;
-  // `__class__` can be assigned only where both types are made by class statements.
-  return !(reinterpret_cast<PyTypeObject*>(guard.object.get())->tp_flags & Py_TPFLAGS_HEAPTYPE);
+  return !can_change_class(reinterpret_cast<PyTypeObject*>(guard.object.get()));
 }
 
 /// The instructions of one root, or some that have none.

@@ -63,15 +63,23 @@ class Shortcut::Recorder {
     shortcut_.words_.push_back({word, *word});
   }
 
-  /// Before anything inside of an object is looked at, it must be one of the same type.
+  /// Before anything inside of an object is looked at, it must be one of the same type. The same object is, unless
+  /// its class can be assigned.
   void watch_type(uint32_t slot) {
     if (typed_[slot]) return;
     typed_[slot] = true;
+    if (known_[slot] == Known::object && !can_change_class(Py_TYPE(slots_[slot]))) return;
     watch(&slots_[slot]->ob_type);
     auto* type = reinterpret_cast<PyObject*>(Py_TYPE(slots_[slot]));
     const auto same = [type](const Ref& held) { return held.get() == type; };
     if (std::none_of(shortcut_.types_.rbegin(), shortcut_.types_.rend(), same))
       shortcut_.types_.push_back(Ref::borrow(type));
+  }
+
+  /// Nothing that is read later depends on a length of 0. Most are: a module has four tables of hooks.
+  void watch_length(const Py_ssize_t* length) {
+    if (*length) return watch(length);
+    shortcut_.zeros_.push_back(reinterpret_cast<const uint64_t*>(length));
   }
 
   bool enter(const Instruction& in) {
@@ -129,10 +137,18 @@ class Shortcut::Recorder {
         return again(in, at);
       case GuardKind::length:
         watch_type(in.from);
-        if (PyDict_Check(value)) return watch(&reinterpret_cast<PyDictObject*>(value)->ma_used);
+        if (PyDict_Check(value)) return watch_length(&reinterpret_cast<PyDictObject*>(value)->ma_used);
         if (PyList_Check(value) || PyTuple_Check(value))
-          return watch(&reinterpret_cast<PyVarObject*>(value)->ob_size);
+          return watch_length(&reinterpret_cast<PyVarObject*>(value)->ob_size);
         return again(in, at);
+      case GuardKind::function: {
+        if (!PyFunction_Check(value)) return again(in, at);
+        watch_type(in.from);
+        const auto* function = reinterpret_cast<PyFunctionObject*>(value);
+        watch(&function->func_code);
+        watch(&function->func_defaults);
+        return watch(&function->func_kwdefaults);
+      }
       default: return again(in, at);
     }
   }
@@ -152,6 +168,7 @@ bool Shortcut::record(const Instruction* code, uint32_t begin, uint32_t end, con
                       std::span<PyObject* const> slots) {
   recorded_ = false;
   words_.clear();
+  zeros_.clear();
   tests_.clear();
   types_.clear();
   Recorder recorder(*this, slots);

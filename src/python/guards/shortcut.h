@@ -37,6 +37,9 @@ class Shortcut {
     if (!recorded_ || root != root_) return false;
     for (const Word& word : words_)
       if (*word.address != word.value) return false;
+    uint64_t any = 0;
+    for (const uint64_t* zero : zeros_) any |= *zero;
+    if (any) return false;
     for (const uint32_t at : tests_)
       if (!step(code[at], slots, call)) return false;
     return true;
@@ -52,6 +55,7 @@ class Shortcut {
   bool recorded_ = false;
   PyObject* root_ = nullptr;
   std::vector<Word> words_;
+  std::vector<const uint64_t*> zeros_;  ///< Words that are 0, and that no later one is reached through.
   std::vector<Ref> types_;       ///< Those of the words: while they live, an equal word means an equal layout.
   std::vector<uint32_t> tests_;  ///< Instructions that are run anew.
 };

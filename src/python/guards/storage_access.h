@@ -66,6 +66,11 @@ inline uint64_t type_version(PyObject* type) noexcept {
   return t->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG ? t->tp_version_tag : 0;
 }
 
+/// Whether `__class__` can be assigned to objects of this type: those that class statements make, and modules.
+inline bool can_change_class(PyTypeObject* type) noexcept {
+  return type->tp_flags & Py_TPFLAGS_HEAPTYPE || PyType_IsSubtype(type, &PyModule_Type);
+}
+
 /// Number of items of a list, tuple, dict, set, frozenset, str or bytes; -1 for anything else.
 Py_ssize_t length_of(PyObject* container) noexcept;
 

@@ -219,6 +219,19 @@ def test_many_memories():
     assert tied.why(*tensors, tensors[6]) == "a5 and a60 share memory, was otherwise"
 
 
+def test_memory_that_moves_under_the_same_tensors():
+    tensors = [torch.ones(4) for _ in range(6)]
+    case = storages(*tensors)
+    for _ in range(3):
+        assert case.holds(*tensors)
+        own = tensors[3].data
+        tensors[3].data = tensors[1].data
+        assert case.why(*tensors) == "a1 and a3 share no memory, was otherwise"
+        assert not case.holds(*tensors)
+        tensors[3].data = own
+        tensors[2].data = torch.ones(9)
+
+
 def test_empty_tensors_share_nothing():
     empty = torch.ones(0)
     case = storages(empty, fresh())

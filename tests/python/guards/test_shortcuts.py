@@ -300,6 +300,57 @@ def test_tensors_in_a_model_are_looked_at_every_time():
         model[5].float()
 
 
+def test_class_of_a_module_is_looked_at_every_time():
+    """Besides classes made by class statements, modules are the objects whose class can be assigned."""
+    import types
+
+    class Computed(types.ModuleType):
+        k = property(lambda self: 5)
+
+    box = types.ModuleType("box")
+    case = padded(lambda g, x: g.type(g.attribute(x, "box"), types.ModuleType))
+    thing = holder(box=box)
+    for _ in range(3):
+        assert case.holds(thing)
+        box.__class__ = Computed
+        assert not case.holds(thing)
+        box.__class__ = types.ModuleType
+
+
+def test_empty_tables_and_functions_are_looked_at_every_time():
+    from collections import OrderedDict
+
+    def function(x, y=1, *, z=2):
+        return x
+
+    thing = holder(hooks=OrderedDict(), items=[], table={}, function=function)
+
+    def build(g, x):
+        for name, kind in (("hooks", OrderedDict), ("items", list), ("table", dict)):
+            g.type(g.attribute(x, name), kind)
+            g.length(g.attribute(x, name), 0)
+        g.function(g.attribute(x, "function"), function)
+
+    case = padded(build)
+    code, defaults, keywords = function.__code__, function.__defaults__, function.__kwdefaults__
+    changes = [
+        (lambda: thing.hooks.update(a=1), lambda: thing.hooks.clear()),
+        (lambda: thing.items.append(1), lambda: thing.items.clear()),
+        (lambda: thing.table.update(a=1), lambda: thing.table.clear()),
+        (lambda: setattr(function, "__code__", (lambda x, y=1, *, z=2: y).__code__),
+         lambda: setattr(function, "__code__", code)),
+        (lambda: setattr(function, "__defaults__", (3,)), lambda: setattr(function, "__defaults__", defaults)),
+        (lambda: setattr(function, "__kwdefaults__", {"z": 4}),
+         lambda: setattr(function, "__kwdefaults__", keywords)),
+    ]  # fmt: skip
+    for change, undo in changes:
+        for _ in range(3):
+            assert case.holds(thing)
+        change()
+        assert not case.holds(thing)
+        undo()
+
+
 def test_modes_and_context_are_looked_at_every_time():
     import contextvars
 

@@ -426,3 +426,39 @@ def init_subclass_sees_later_classes():
     m = with_point("def f(x):\n  class D(Base): pass\n  return x * getattr(D, 'mark', 1)")
     yield m.f, tensor()
     m.Base.__init_subclass__ = classmethod(lambda cls: setattr(cls, "mark", 3))
+
+
+@case
+def class_of_an_imported_module_assigned():
+    m = with_point("""
+import types
+class Computed(types.ModuleType):
+    k = property(lambda self: 5)
+box = types.ModuleType("box")
+box.k = 2
+def f(x): return x * box.k""")
+    yield m.f, tensor()
+    m.box.__class__ = m.Computed
+
+
+def many_layers():
+    return module("""
+import torch
+net = torch.nn.Sequential(*[torch.nn.Linear(4, 4) for _ in range(6)])
+def f(x): return net(x)""")
+
+
+@case
+def class_shared_by_layers_left_by_one():
+    m = many_layers()
+    yield m.f, tensor(2, 4)
+    patched = type("Linear", (m.torch.nn.Linear,), {})
+    patched.forward = lambda self, x: x * 3
+    m.net[4].__class__ = patched
+
+
+@case
+def class_shared_by_made_and_given_objects():
+    m = with_point("def f(x): return x * C().k + c.m(x)")
+    yield m.f, tensor()
+    m.C.k = 6

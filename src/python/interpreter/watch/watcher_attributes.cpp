@@ -63,10 +63,11 @@ bool is_data_descriptor(PyObject* found) {
 
 const guards::Source* Watcher::type_source(PyObject* object) {
   guards::SourceTable& sources = values_.sources();
-  if (const guards::Source* source = values_.source_of(object)) return sources.type_of(source);
-  // Made by this run: of a class that is guarded where it was called.
-  auto* type = reinterpret_cast<PyObject*>(Py_TYPE(object));
-  return sources.object(type, Py_TYPE(object)->tp_name);
+  const guards::Source* source = values_.source_of(object);
+  if (source && !values_.guards().says_type(source, Py_TYPE(object))) return sources.type_of(source);
+  // The class itself: a guard says that the object is of it, or the run made the object, and the class is guarded
+  // where it was called. So what a class has and lacks is guarded once, and not once an instance.
+  return sources.object(reinterpret_cast<PyObject*>(Py_TYPE(object)), Py_TYPE(object)->tp_name);
 }
 
 /// Where a class comes from; itself if no path is known.
