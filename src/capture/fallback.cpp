@@ -4,6 +4,7 @@
 
 #include "capture/call.h"
 #include "capture/own_calls.h"
+#include "capture/traceable.h"
 #include "support/error.h"
 
 namespace braze::capture {
@@ -224,6 +225,7 @@ class Recording {
       first_result_.push_back(types_.size());
       if (returns[r].alias_info() && returns[r].alias_info()->isWrite()) continue;
       for_each_tensor({&value, 1}, [&](const at::Tensor& meta, uint32_t, int32_t element) {
+        if (!is_strided(meta)) refuse_unstrided(meta, concat("the result of ", entry_.op.schema().name()));
         payload_.results.push_back({static_cast<int32_t>(r), element});
         types_.push_back(value_type_of(meta));
       });

@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "capture/call.h"
+#include "capture/traceable.h"
 #include "support/error.h"
 
 namespace braze::capture {
@@ -19,10 +20,7 @@ uint64_t next_serial() {
 constexpr int64_t kKnownElements = 16384;
 
 void check_traceable(const at::Tensor& real, std::string_view what) {
-  if (real.layout() != c10::kStrided || real.is_quantized() || !real.has_storage())
-    throw UserError(
-        concat("braze: ", what, " is a ", real.is_quantized() ? "quantized" : c10::str(real.layout()),
-               " tensor; only strided ones can be traced. Convert it with to_dense() or dequantize()."));
+  if (!is_strided(real) || !real.has_storage()) refuse_unstrided(real, what);
   if (!real.is_cpu() && !real.is_cuda())
     throw UserError(concat("braze: ", what, " is on device ", c10::str(real.device()),
                            "; tensors on the CPU or a CUDA device can be traced."));
@@ -33,6 +31,20 @@ void check_traceable(const at::Tensor& real, std::string_view what) {
 }
 
 }  // namespace
+
+bool is_strided(const at::Tensor& tensor) {
+  // The meta tensor of a quantized result has no key that says so.
+  return tensor.layout() == c10::kStrided && !c10::isQIntType(tensor.scalar_type()) && !tensor.is_nested();
+}
+
+void refuse_unstrided(const at::Tensor& tensor, std::string_view what) {
+  const std::string kind = c10::isQIntType(tensor.scalar_type()) ? "quantized"
+                           : tensor.is_nested()                  ? "nested"
+                                                                 : c10::str(tensor.layout());
+  throw UserError(concat("braze: ", what, " is a ", kind,
+                         " tensor; only strided ones can be traced. Convert it with to_dense(), dequantize() or "
+                         "to_padded_tensor()."));
+}
 
 Recorder::Recorder(std::string_view name, PhaseTimes* times)
     : tensors_(std::make_shared<TraceTensors>(next_serial())),

@@ -1,4 +1,5 @@
 // Losses: elementwise formulas, then the mean or the sum over everything.
+#include "capture/arithmetic.h"
 #include "capture/pointwise.h"
 
 namespace braze::capture {
@@ -99,6 +100,45 @@ bool bce_with_logits(Call& call, const RuleRow&) {
   return give_loss(call, p, result, call.integer(4));
 }
 
+/// multi_margin_loss(self [N,C] or [C], target [N] or [], p, margin, weight, reduction): for every row the mean of
+/// weight[t] * max(0, margin - x[t] + x[c])**p over the classes c, where that of t itself counts as 0.
+bool multi_margin_loss(Call& call, const RuleRow&) {
+  const auto x = call.operand(0), target = call.operand(1);
+  if (!x || !target || x->is_number() || target->dtype != ScalarType::Long) return false;
+  if (x->dtype != ScalarType::Float && x->dtype != ScalarType::Double) return false;
+  const size_t rank = x->sizes.size();
+  if (rank > 2 || numel(x->sizes) == 0) return false;
+  const int64_t rows = rank == 2 ? x->sizes[0] : 1, classes = rank ? x->sizes.back() : 1;
+  if (numel(target->sizes) != rows || target->sizes.size() > 1 || (rank == 2 && target->sizes.empty()))
+    return false;
+  const double power = call.real(2);
+  if (power != 1 && power != 2) return false;
+  Arithmetic a(call);
+  const DType dtype = to_dtype(x->dtype);
+  const auto number = [&](double value) { return a.number(dtype, value); };
+  ir::Value* value = a.reshape(x->value, {rows, classes});
+  ir::Value* labels = a.reshape(target->value, {rows, 1});
+  ir::Value* picked =
+      call.node(Op::gather, {value, labels}, call.contiguous(x->dtype, {rows, 1}), {{"dim", int64_t{1}}});
+  ir::Value* excess = a.op(Op::add, a.op(Op::sub, number(call.real(3)), picked), value);
+  ir::Value* penalty = power == 1 ? excess : a.op(Op::mul, excess, excess);
+  if (call.has(4)) {
+    const auto weight = call.operand(4);
+    if (!weight || weight->dtype != x->dtype || weight->sizes != Sizes{classes}) return false;
+    ir::Value* const index[] = {labels};
+    penalty = a.op(Op::mul, penalty, a.index(weight->value, 0, index));
+  }
+  ir::Value* itself = a.op(Op::eq, a.along(a.count(classes), 1, 2), labels);
+  penalty = a.where(a.op(Op::gt, excess, number(0)), penalty, number(0));
+  penalty = a.where(itself, number(0), penalty);
+  ir::Value* result = a.op(Op::div, a.reduce(Op::sum, penalty, {1}), number(static_cast<double>(classes)));
+  const int64_t reduction = call.integer(5);
+  if (reduction == kNone) return call.give(target->sizes.empty() ? a.reshape(result, {}) : result);
+  result = a.reduce(Op::sum, result, {0});
+  if (reduction == kMean) result = a.op(Op::div, result, number(static_cast<double>(rows)));
+  return call.give(result);
+}
+
 /// nll_loss_forward and nll_loss2d_forward: (self, target, weight, reduction, ignore_index) -> (output, total
 /// weight) self [C] or [N, C, ...], target [] or [N, ...]: -weight[t] * self[t], 0 where the target is to be
 /// ignored.
@@ -175,6 +215,7 @@ std::span<const RuleRow> loss_rules() {
       {"huber_loss", huber_loss},
       {"soft_margin_loss", soft_margin_loss},
       {"binary_cross_entropy_with_logits", bce_with_logits},
+      {"multi_margin_loss", multi_margin_loss},
       {"nll_loss_forward", nll_loss},
       {"nll_loss2d_forward", nll_loss},
   };

@@ -1,7 +1,7 @@
 // Normalisations over rows: softmax, layer norm, group norm.
 #include <limits>
 
-#include "capture/call.h"
+#include "capture/arithmetic.h"
 
 namespace braze::capture {
 namespace {
@@ -127,6 +127,28 @@ bool softmax_backward(Call& call, const RuleRow& row) {
   return call.give(call.cast(result, to_dtype(y->dtype)));
 }
 
+/// _weight_norm_interface(v, g, dim) -> (v * g / norm, norm): the norm of each slice along dim, the first or last
+/// one.
+bool weight_norm(Call& call, const RuleRow&) {
+  const auto v = call.operand(0), g = call.operand(1);
+  if (!v || !g || v->is_number() || !c10::isFloatingType(v->dtype) || g->dtype != v->dtype) return false;
+  const auto rank = static_cast<int64_t>(v->sizes.size());
+  const int64_t dim = call.integer(2);
+  if (rank < 2 || (dim != 0 && dim != rank - 1) || numel(v->sizes) == 0) return false;
+  Sizes kept(v->sizes.size(), 1), others;
+  kept[dim] = v->sizes[dim];
+  for (int64_t k = 0; k < rank; ++k)
+    if (k != dim) others.push_back(k);
+  if (g->sizes != kept) return false;
+  Arithmetic a(call);
+  const DType dtype = computing_dtype(v->dtype);
+  ir::Value *value = call.cast(v->value, dtype), *size = call.cast(g->value, dtype);
+  ir::Value* norm = a.reshape(a.op(Op::sqrt, a.reduce(Op::sum, a.op(Op::mul, value, value), others)), kept);
+  ir::Value* result = a.op(Op::mul, value, a.op(Op::div, size, norm));
+  call.give(call.copy(call.cast(result, to_dtype(v->dtype)), call.contiguous(v->dtype, v->sizes)));
+  return call.give(call.copy(norm, call.contiguous(to_scalar_type(dtype), kept)));
+}
+
 }  // namespace
 
 std::span<const RuleRow> normalisation_rules() {
@@ -138,6 +160,7 @@ std::span<const RuleRow> normalisation_rules() {
       {"native_group_norm", group_norm},
       {"_softmax_backward_data", softmax_backward, Op::softmax},
       {"_log_softmax_backward_data", softmax_backward, Op::log_softmax},
+      {"_weight_norm_interface", weight_norm},
   };
   return rows;
 }

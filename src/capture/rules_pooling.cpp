@@ -53,16 +53,26 @@ struct Input {
   }
 };
 
-std::optional<Input> input_of(Call& call, size_t n) {
+/// In three dimensions only plain maxima keep the layout (`keeps`), of an input without a batch as well: that one
+/// has strides that no format names.
+std::optional<c10::MemoryFormat> result_format(const Operand& x, size_t n, bool keeps) {
+  if (n == 2) return suggested_format(x);
+  if (!keeps) return c10::MemoryFormat::Contiguous;
+  if (x.sizes.size() == n + 2) return suggested_format(x);
+  if (x.strides != contiguous(x.sizes)) return std::nullopt;
+  return c10::MemoryFormat::Contiguous;
+}
+
+std::optional<Input> input_of(Call& call, size_t n, bool keeps = false) {
   auto x = call.operand(0);
   if (!x || x->is_number()) return std::nullopt;
   const size_t rank = x->sizes.size();
   if (rank != n + 1 && rank != n + 2) return std::nullopt;
   for (size_t k = rank == n + 2; k < rank; ++k)  // only a batch may be empty
     if (x->sizes[k] == 0) return std::nullopt;
-  const c10::MemoryFormat format = suggested_format(*x);
-  if (format != c10::MemoryFormat::Contiguous && n != 2) return std::nullopt;
-  Input input{std::move(*x), rank - n, format, {}};
+  const auto format = result_format(*x, n, keeps);
+  if (!format) return std::nullopt;
+  Input input{std::move(*x), rank - n, *format, {}};
   for (size_t k = 0; k < n; ++k) input.axes.push_back({input.x.sizes[input.lead + k], 1, 1, 0, 1, 1});
   return input;
 }
@@ -192,7 +202,7 @@ ir::Value* input_index(Arithmetic& a, const Input& input, ir::Value* place, Posi
 
 /// max_poolNd_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode); variant is N.
 bool max_pool(Call& call, const RuleRow& row) {
-  auto input = input_of(call, row.variant);
+  auto input = input_of(call, row.variant, true);
   if (!input || input->x.dtype == ScalarType::Bool || !read_axes(call, *input, 1, 2, 3, 4, call.flag(5)))
     return false;
   Arithmetic a(call);
@@ -397,6 +407,66 @@ bool col2im(Call& call, const RuleRow&) {
   return call.give(call.copy(a.reshape(sums, sizes), call.contiguous(x->dtype, sizes)));
 }
 
+// ---- what undoes maximum pooling: elements written to the places that a pooling has found, one plane at a time
+
+/// Sizes of a value whose last `n` dimensions are one.
+Sizes flattened(c10::IntArrayRef sizes, size_t n) {
+  Sizes flat(sizes.begin(), sizes.end() - static_cast<int64_t>(n));
+  flat.push_back(numel(sizes.slice(sizes.size() - n)));
+  return flat;
+}
+
+/// `source` at the places that `indices`, of its sizes, tell within the last `n` dimensions of `sizes`, which are
+/// else 0.
+ir::Value* spread(Call& call, const Operand& source, const Operand& indices, c10::IntArrayRef sizes, size_t n,
+                  std::string_view combine) {
+  Arithmetic a(call);
+  const DType dtype = combine == "set" ? to_dtype(source.dtype) : computing_dtype(source.dtype);
+  const Sizes flat = flattened(source.sizes, n), out = flattened(sizes, n);
+  ir::Value* zeros = a.expand(a.number(dtype, 0), out);
+  ir::Value* result = a.scatter(zeros, static_cast<int64_t>(flat.size()) - 1, a.reshape(indices.value, flat),
+                                a.reshape(call.cast(source.value, dtype), flat), combine);
+  return a.reshape(call.cast(result, to_dtype(source.dtype)), sizes);
+}
+
+bool is_native_float(const Operand& x) {
+  return !x.is_number() && c10::isFloatingType(x.dtype) && numel(x.sizes) > 0;
+}
+
+/// max_unpool2d(self, indices, output_size), max_unpool3d(self, indices, output_size, stride, padding); variant is
+/// N. Stride and padding only take part in checks, which Python's callers have made.
+bool max_unpool(Call& call, const RuleRow& row) {
+  const auto n = static_cast<size_t>(row.variant);
+  const auto x = call.operand(0), indices = call.operand(1);
+  if (!x || !indices || !is_native_float(*x) || indices->dtype != ScalarType::Long || indices->sizes != x->sizes)
+    return false;
+  const size_t rank = x->sizes.size();
+  const Sizes out = call.ints(2);
+  if ((rank != n + 1 && rank != n + 2) || out.size() != n || numel(out) <= 0) return false;
+  if (n == 3)
+    for (const size_t i : {3, 4})
+      for (const int64_t number : call.ints(i))
+        if (call.ints(i).size() != n || number < (i == 3)) return false;
+  Sizes sizes(x->sizes.begin(), x->sizes.end() - static_cast<int64_t>(n));
+  sizes.append(out.begin(), out.end());
+  const auto format = n == 2 ? suggested_format(*x) : c10::MemoryFormat::Contiguous;
+  return call.give(call.copy(spread(call, *x, *indices, sizes, n, "set"),
+                             call.type(x->dtype, sizes, format_strides(sizes, format))));
+}
+
+/// max_pool2d_with_indices_backward(grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices)
+bool max_pool_backward(Call& call, const RuleRow&) {
+  const auto gradient = call.operand(0), x = call.operand(1), indices = call.operand(7);
+  if (!gradient || !x || !indices || !is_native_float(*gradient) || gradient->dtype != x->dtype) return false;
+  if (indices->dtype != ScalarType::Long || indices->sizes != gradient->sizes) return false;
+  const size_t rank = x->sizes.size();
+  if ((rank != 3 && rank != 4) || gradient->sizes.size() != rank || numel(x->sizes) == 0) return false;
+  for (size_t k = 0; k + 2 < rank; ++k)
+    if (x->sizes[k] != gradient->sizes[k]) return false;
+  return call.give(call.copy(spread(call, *gradient, *indices, x->sizes, 2, "add"),
+                             call.type(x->dtype, x->sizes, format_strides(x->sizes, suggested_format(*x)))));
+}
+
 }  // namespace
 
 std::span<const RuleRow> pooling_rules() {
@@ -409,6 +479,9 @@ std::span<const RuleRow> pooling_rules() {
       {"_adaptive_avg_pool3d", adaptive_average, Op::sum, 3},
       {"adaptive_max_pool2d", adaptive_max, Op::amax, 2},
       {"adaptive_max_pool3d", adaptive_max, Op::amax, 3},
+      {"max_unpool2d", max_unpool, Op::scatter, 2},
+      {"max_unpool3d", max_unpool, Op::scatter, 3},
+      {"max_pool2d_with_indices_backward", max_pool_backward},
       {"im2col", im2col},
       {"col2im", col2im},
   };

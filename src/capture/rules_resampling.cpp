@@ -136,7 +136,6 @@ bool upsample(Call& call, const RuleRow& row) {
     if (x->sizes[k] == 0) return false;
   if (!c10::isFloatingType(x->dtype) && (weighs || x->dtype != ScalarType::Byte)) return false;
   const c10::MemoryFormat format = suggested_format(*x);
-  if (format != c10::MemoryFormat::Contiguous && n != 2) return false;
   const DType compute = computing_dtype(x->dtype);
   std::vector<Taps> taps;
   Sizes sizes(x->sizes.begin(), x->sizes.begin() + 2);
@@ -150,6 +149,165 @@ bool upsample(Call& call, const RuleRow& row) {
   Arithmetic a(call);
   ir::Value* value = Interpolation(a, x->value, 2, taps, to_scalar_type(compute)).run();
   return call.give(call.copy(value, call.type(x->dtype, sizes, format_strides(sizes, format))));
+}
+
+// ---- grid_sample: each result is a sum of elements of the input around a place that a grid tells, in units of
+// half the input's size
+//   [N,C,H,W], grid [N,OH,OW,2]  ->  index of [N,H,W,C] by (n, y, x) of each tap, times its weight, summed
+// Source: ATen/native/GridSampler.h and cpu/GridSamplerKernel.cpp.
+
+enum GridMethod { kGridLinear, kGridNearest, kGridCubic };  // at::native::GridSamplerInterpolation
+enum GridPadding { kZeros, kBorder, kReflection };          // at::native::GridSamplerPadding
+
+/// An element that a result reads, along one dimension. `inside` and `weight` may be null: always, 1.
+struct Tap {
+  ir::Value *place, *inside, *weight;  ///< i64, bool, floating; each [N, out...].
+};
+
+/// The taps along one spatial dimension of the input.
+class GridTaps {
+ public:
+  GridTaps(Arithmetic& a, DType dtype, int64_t size, GridPadding padding, bool align_corners)
+      : a_(a), dtype_(dtype), size_(static_cast<double>(size)), padding_(padding), align_corners_(align_corners) {}
+
+  std::vector<Tap> of(ir::Value* grid, GridMethod method) {
+    ir::Value* at = a_.op(Op::mul, a_.op(Op::add, grid, number(1)), number(align_corners_ ? size_ - 1 : size_));
+    // Divided, lest the next step become part of the multiplication: no last bit of a place may differ.
+    at = a_.op(Op::div, at, number(2));
+    if (!align_corners_) at = a_.op(Op::sub, at, number(0.5));
+    if (method == kGridCubic) return cubic(at);
+    at = padded(at);
+    if (method == kGridNearest) return {tap(a_.op(Op::round, at), nullptr)};
+    ir::Value* low = a_.op(Op::floor, at);
+    ir::Value* weight = a_.op(Op::sub, at, low);
+    return {tap(low, a_.op(Op::sub, number(1), weight)), tap(a_.op(Op::add, low, number(1)), weight)};
+  }
+
+ private:
+  ir::Value* number(double value) { return a_.number(dtype_, value); }
+
+  /// Limited to the input; NaN becomes 0.
+  ir::Value* clipped(ir::Value* at) {
+    at = a_.where(a_.op(Op::gt, at, number(0)), at, number(0));
+    return a_.op(Op::minimum, at, number(size_ - 1));
+  }
+
+  /// Mirrored at the outer elements, or with align_corners off at their outer edges.
+  ir::Value* reflected(ir::Value* at) {
+    const double low = align_corners_ ? 0 : -0.5, span = 2 * (align_corners_ ? size_ - 1 : size_);
+    if (span == 0) return a_.op(Op::mul, at, number(0));
+    ir::Value* distance = a_.op(Op::abs, a_.op(Op::sub, at, number(low)));
+    ir::Value* turns = a_.op(Op::trunc, a_.op(Op::div, distance, number(span)));
+    ir::Value* rest = a_.op(Op::sub, distance, a_.op(Op::mul, turns, number(span)));
+    return a_.op(Op::add, a_.op(Op::minimum, rest, a_.op(Op::sub, number(span), rest)), number(low));
+  }
+
+  ir::Value* padded(ir::Value* at) {
+    if (padding_ == kZeros) return at;
+    return clipped(padding_ == kReflection ? reflected(at) : at);
+  }
+
+  /// `at` is a whole number, perhaps outside of the input.
+  Tap tap(ir::Value* at, ir::Value* weight) {
+    ir::Value* inside = a_.op(Op::bitwise_and, a_.op(Op::ge, at, number(0)), a_.op(Op::le, at, number(size_ - 1)));
+    return {a_.cast(clipped(at), DType::i64), inside, weight};
+  }
+
+  /// Keys' cubic convolution with a = -0.75. The padding is each tap's own.
+  std::vector<Tap> cubic(ir::Value* at) {
+    constexpr double a = -0.75;
+    ir::Value* low = a_.op(Op::floor, at);
+    ir::Value* x = a_.op(Op::sub, at, low);
+    const auto polynomial = [&](ir::Value* x, std::initializer_list<double> factors) {
+      ir::Value* sum = nullptr;
+      for (const double factor : factors)
+        sum = sum ? a_.op(Op::add, a_.op(Op::mul, sum, x), number(factor)) : number(factor);
+      return sum;
+    };
+    const auto near = [&](ir::Value* x) { return polynomial(x, {a + 2, -(a + 3), 0, 1}); };
+    const auto far = [&](ir::Value* x) { return polynomial(x, {a, -5 * a, 8 * a, -4 * a}); };
+    ir::Value* rest = a_.op(Op::sub, number(1), x);
+    ir::Value* const weights[] = {far(a_.op(Op::add, x, number(1))), near(x), near(rest),
+                                  far(a_.op(Op::add, rest, number(1)))};
+    std::vector<Tap> taps;
+    for (int k = 0; k < 4; ++k) taps.push_back(tap(padded(a_.op(Op::add, low, number(k - 1))), weights[k]));
+    return taps;
+  }
+
+  Arithmetic& a_;
+  DType dtype_;
+  double size_;
+  GridPadding padding_;
+  bool align_corners_;
+};
+
+/// Sums over the taps of all dimensions, the last one innermost.
+class Sampling {
+ public:
+  /// \param input  [N, spatial..., C]
+  Sampling(Arithmetic& a, ir::Value* input, std::vector<std::vector<Tap>> taps)
+      : a_(a), input_(input), taps_(std::move(taps)) {
+    places_.push_back(a.along(a.count(input->type->sizes[0]), 0, taps_.size() + 1));
+  }
+
+  ir::Value* run(size_t k = 0, ir::Value* inside = nullptr, ir::Value* weight = nullptr) {
+    if (k == taps_.size()) return term(inside, weight);
+    ir::Value* sum = nullptr;
+    for (const Tap& tap : taps_[k]) {
+      places_.push_back(tap.place);
+      ir::Value* one = run(k + 1, inside ? a_.op(Op::bitwise_and, inside, tap.inside) : tap.inside,
+                           weight && tap.weight ? a_.op(Op::mul, weight, tap.weight) : tap.weight);
+      places_.pop_back();
+      sum = sum ? a_.op(Op::add, sum, one) : one;
+    }
+    return sum;
+  }
+
+ private:
+  ir::Value* term(ir::Value* inside, ir::Value* weight) {
+    ir::Value* picked = a_.index(input_, 0, {places_.data(), places_.size()});
+    picked = a_.where(column(inside), picked, a_.number(picked->type->dtype, 0));
+    return weight ? a_.op(Op::mul, picked, column(weight)) : picked;
+  }
+  ir::Value* column(ir::Value* value) {
+    Sizes sizes(value->type->sizes.begin(), value->type->sizes.end());
+    sizes.push_back(1);
+    return a_.reshape(value, sizes);
+  }
+
+  Arithmetic& a_;
+  ir::Value* input_;
+  std::vector<std::vector<Tap>> taps_;
+  c10::SmallVector<ir::Value*, 4> places_;
+};
+
+/// grid_sampler_Nd(input, grid, interpolation_mode, padding_mode, align_corners); variant is N.
+bool grid_sampler(Call& call, const RuleRow& row) {
+  const auto n = static_cast<size_t>(row.variant);
+  const auto x = call.operand(0), grid = call.operand(1);
+  if (!x || !grid || x->is_number() || x->dtype != grid->dtype) return false;
+  // In half precision the places themselves are rounded at every step.
+  if (x->dtype != ScalarType::Float && x->dtype != ScalarType::Double) return false;
+  if (x->sizes.size() != n + 2 || grid->sizes.size() != n + 2) return false;
+  if (grid->sizes[0] != x->sizes[0] || grid->sizes.back() != static_cast<int64_t>(n)) return false;
+  if (numel(x->sizes) == 0 || numel(grid->sizes) == 0) return false;
+  const auto method = static_cast<GridMethod>(call.integer(2));
+  const auto padding = static_cast<GridPadding>(call.integer(3));
+  if (method == kGridCubic && n != 2) return false;
+  Arithmetic a(call);
+  Sizes out(grid->sizes.begin(), grid->sizes.end() - 1), last{0}, first{0, static_cast<int64_t>(n + 1)};
+  std::vector<std::vector<Tap>> taps;
+  for (size_t k = 0; k < n; ++k) {
+    last.push_back(static_cast<int64_t>(k + 2));
+    first.push_back(static_cast<int64_t>(k + 1));
+    // The grid has x before y.
+    ir::Value* at =
+        a.reshape(a.slice(grid->value, static_cast<int64_t>(n + 1), static_cast<int64_t>(n - 1 - k), 1), out);
+    taps.push_back(GridTaps(a, to_dtype(x->dtype), x->sizes[k + 2], padding, call.flag(4)).of(at, method));
+  }
+  last.push_back(1);
+  ir::Value* sum = a.permute(Sampling(a, a.permute(x->value, last), std::move(taps)).run(), first);
+  return call.give(call.copy(sum, call.contiguous(x->dtype, to_ref(sum->type->sizes))));
 }
 
 }  // namespace
@@ -166,6 +324,8 @@ std::span<const RuleRow> resampling_rules() {
       {"upsample_bilinear2d", upsample, Op::index, 10 * kLinear + 2},
       {"upsample_trilinear3d", upsample, Op::index, 10 * kLinear + 3},
       {"upsample_bicubic2d", upsample, Op::index, 10 * kCubic + 2},
+      {"grid_sampler_2d", grid_sampler, Op::index, 2},
+      {"grid_sampler_3d", grid_sampler, Op::index, 3},
   };
   return rows;
 }

@@ -3,6 +3,7 @@
 #include <limits>
 #include <numbers>
 
+#include "capture/arithmetic.h"
 #include "capture/pointwise.h"
 
 namespace braze::capture {
@@ -227,6 +228,85 @@ bool addr(Call& call, const RuleRow&) {
   return p.give(p.op(Op::add, p.op(Op::mul, p.number(beta), p.in(whole)), product));
 }
 
+/// frexp(self) -> (mantissa, exponent): 0.5 <= |mantissa| < 1, and an i32. What is 0 or not finite has exponent 0.
+bool frexp(Call& call, const RuleRow&) {
+  const auto x = call.operand(0);
+  if (!x || x->is_number() || !c10::isFloatingType(x->dtype) || call.entry.mode != OpEntry::Mode::functional)
+    return false;
+  Pointwise p(call, x->dtype, {&*x});
+  if (!p.valid()) return false;
+  p.compute_in_float();
+  const bool wide = x->dtype == ScalarType::Double;
+  const double tiny = wide ? 0x1p-900 : 0x1p-60, lift = wide ? 300 : 90;
+  ir::Value* value = p.in(*x);
+  ir::Value* size = p.op(Op::abs, value);
+  // Denormals are scaled up before a logarithm is taken.
+  ir::Value* small = p.test(Op::lt, size, p.number(tiny));
+  ir::Value* scaled = p.where(small, p.op(Op::mul, value, p.number(std::exp2(lift))), value);
+  ir::Value* exponent = p.op(Op::add, p.op(Op::floor, p.op(Op::log2, p.op(Op::abs, scaled))), p.number(1));
+  // In two steps, neither of which leaves the range.
+  ir::Value* half = p.op(Op::floor, p.op(Op::mul, exponent, p.number(0.5)));
+  const auto lowered = [&](ir::Value* x, ir::Value* by) {
+    return p.op(Op::mul, x, p.op(Op::exp2, p.op(Op::neg, by)));
+  };
+  ir::Value* mantissa = lowered(lowered(scaled, half), p.op(Op::sub, exponent, half));
+  // The logarithm may have been rounded over a whole number.
+  ir::Value* above = p.test(Op::ge, p.op(Op::abs, mantissa), p.number(1));
+  ir::Value* below = p.test(Op::lt, p.op(Op::abs, mantissa), p.number(0.5));
+  const auto corrected = [&](ir::Value* x, auto up, auto down) {
+    return p.where(above, up(x), p.where(below, down(x), x));
+  };
+  exponent = corrected(
+      exponent, [&](ir::Value* e) { return p.op(Op::add, e, p.number(1)); },
+      [&](ir::Value* e) { return p.op(Op::sub, e, p.number(1)); });
+  mantissa = corrected(
+      mantissa, [&](ir::Value* m) { return p.op(Op::mul, m, p.number(0.5)); },
+      [&](ir::Value* m) { return p.op(Op::mul, m, p.number(2)); });
+  exponent = p.op(Op::sub, exponent, p.where(small, p.number(lift), p.number(0)));
+  ir::Value* regular =
+      p.test(Op::bitwise_and, p.test(Op::ne, value, p.number(0)), p.test(Op::lt, size, p.number(kInfinity)));
+  p.give(p.where(regular, mantissa, value));
+  return call.give(call.cast(p.where(regular, exponent, p.number(0)), DType::i32));
+}
+
+/// mvlgamma(self, p): p(p-1)/4 log(pi) + the sum over j < p of lgamma(x - j/2)
+bool multivariate_lgamma(Call& call, const RuleRow&) {
+  constexpr int64_t most_terms = 16;
+  const auto x = call.operand(0);
+  const int64_t terms = call.integer(1);
+  if (!x || x->dtype == ScalarType::Bool || terms < 1 || terms > most_terms) return false;
+  return in_float(call, [&](Pointwise& p, ir::Value* x) {
+    ir::Value* sum = nullptr;
+    for (int64_t j = terms - 1; j >= 0; --j) {
+      ir::Value* term = p.op(Op::lgamma, p.op(Op::sub, x, p.number(static_cast<double>(j) / 2)));
+      sum = sum ? p.op(Op::add, sum, term) : term;
+    }
+    const double constant = static_cast<double>(terms * (terms - 1)) / 4 * std::log(std::numbers::pi);
+    return p.op(Op::add, sum, p.number(constant));
+  });
+}
+
+/// linalg_cross(self, other, *, dim): element k is a[k+1] * b[k+2] - a[k+2] * b[k+1], places counted modulo 3.
+bool cross(Call& call, const RuleRow&) {
+  const auto x = call.operand(0), y = call.operand(1);
+  if (!x || !y || x->is_number() || y->is_number() || x->dtype != y->dtype || x->dtype == ScalarType::Bool)
+    return false;
+  const auto rank = static_cast<int64_t>(x->sizes.size());
+  const auto dim = wrap(call.integer(2), rank);
+  Sizes sizes = x->sizes;
+  if (!dim || y->sizes.size() != x->sizes.size() || x->sizes[*dim] != 3 || y->sizes[*dim] != 3) return false;
+  if (!broadcast_into(sizes, y->sizes) || numel(sizes) == 0) return false;
+  Arithmetic a(call);
+  const DType dtype = computing_dtype(x->dtype);
+  ir::Value* const turns[] = {a.constant(std::vector<int64_t>{1, 2, 0}), a.constant(std::vector<int64_t>{2, 0, 1})};
+  const auto turned = [&](const Operand& of, size_t by) {
+    return call.cast(a.index(of.value, *dim, {&turns[by], 1}), dtype);
+  };
+  ir::Value* result =
+      a.op(Op::sub, a.op(Op::mul, turned(*x, 0), turned(*y, 1)), a.op(Op::mul, turned(*x, 1), turned(*y, 0)));
+  return call.give(call.copy(call.cast(result, to_dtype(x->dtype)), call.contiguous(x->dtype, sizes)));
+}
+
 }  // namespace
 
 std::span<const RuleRow> special_rules() {
@@ -254,6 +334,9 @@ std::span<const RuleRow> special_rules() {
       {"polygamma", polygamma},
       {"ldexp.Tensor", ldexp},
       {"addr", addr},
+      {"frexp.Tensor", frexp},
+      {"mvlgamma", multivariate_lgamma},
+      {"linalg_cross", cross},
   };
   return rows;
 }

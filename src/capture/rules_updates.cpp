@@ -201,10 +201,9 @@ bool index_add(Call& call, const RuleRow&) {
   const c10::Scalar alpha = call.number(4);
   if (alpha.isComplex()) return false;
   if (!alpha.equal(1)) {
-    if (u->x.dtype == ScalarType::Bool || (alpha.isFloatingPoint() && !c10::isFloatingType(u->x.dtype)))
-      return false;
+    if (alpha.isFloatingPoint() && !c10::isFloatingType(u->x.dtype)) return false;
     Arithmetic a(call);
-    const DType dtype = computing_dtype(u->x.dtype);
+    const DType dtype = computing_dtype(u->x.dtype);  // of bools the product is their conjunction
     u->source = a.op(Op::mul, call.cast(u->source, dtype), a.number(dtype, alpha));
   }
   return give(call, *u, updated(call, *u, "add", false, true));

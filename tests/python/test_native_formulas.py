@@ -166,6 +166,14 @@ LOSSES = {
     ),
     "cosine": lambda x, y, reduction: F.cosine_embedding_loss(x, y, x[:, 0].sign(), reduction=reduction),
     "kl_div": lambda x, y, reduction: F.kl_div(x, y.abs(), reduction=reduction),
+    "multi_margin": lambda x, y, reduction: F.multi_margin_loss(
+        x.double(),
+        torch.arange(len(x)) % x.size(1),
+        p=2,
+        margin=0.7,
+        weight=y[0].abs().double(),
+        reduction=reduction,
+    ),
     "multilabel_soft_margin": lambda x, y, reduction: F.multilabel_soft_margin_loss(
         x, (y > 0).to(y.dtype), reduction=reduction
     ),
@@ -189,6 +197,12 @@ def test_cross_entropy(shape, reduction):
     native(lambda x, t: F.cross_entropy(x, t, reduction=reduction), x, target)
     native(lambda x, t, w: F.cross_entropy(x, t, w, ignore_index=3, reduction=reduction), x, target, weight)
     native(lambda x, t: F.nll_loss(x, t, reduction=reduction), x.bfloat16(), target)
+
+
+def test_multi_margin_loss():
+    native(lambda x, t: F.multi_margin_loss(x, t), torch.tensor([0.3, nan, 2.0, inf]), torch.tensor(2))
+    native(lambda x, t: F.multi_margin_loss(x, t, reduction="none"), torch.randn(6), torch.tensor([1]))
+    oracle.check(lambda x, t: F.multi_margin_loss(x, t), (torch.randn(2, 3), torch.tensor([0, 3])))
 
 
 def test_a_class_that_does_not_exist():
@@ -278,6 +292,52 @@ def test_extremes_of_one_number():
     x = torch.tensor(2.5)
     native(lambda x: (x.max(0), x.min(-1), torch.aminmax(x), x.softmax(0), x.log_softmax(0)), x)
     native(lambda x: (x.softmax(0), x.log_softmax(0)), torch.tensor(inf))
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_frexp(dtype):
+    info = torch.finfo(dtype)
+    powers = torch.tensor([2.0**k for k in range(-14, 16)], dtype=torch.float64).to(dtype)
+    edges = torch.tensor(
+        [info.tiny, info.smallest_normal, info.max, info.min, info.tiny * info.eps], dtype=torch.float64
+    )
+    x = torch.cat(
+        [torch.tensor(SPECIAL, dtype=dtype), powers, edges.to(dtype), edges.to(dtype) * 0.75, -powers * 0.99]
+    )
+    native(torch.frexp, x)
+    for given in layouts(torch.randn(4, 5).to(dtype)):
+        native(torch.frexp, given)
+
+
+def test_frexp_near_powers_of_two():
+    for dtype, most in ((torch.float32, 126), (torch.float64, 1021)):
+        powers = torch.tensor([2.0**k for k in range(-most, most)], dtype=torch.float64).to(dtype)
+        toward = torch.tensor(0.0, dtype=dtype)
+        native(
+            torch.frexp, torch.cat([powers, torch.nextafter(powers, toward), torch.nextafter(powers, powers * 2)])
+        )
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, torch.int64, torch.int8], ids=str)
+def test_cross(dtype):
+    x, y = (torch.randn(4, 3, 5) * 9).to(dtype), (torch.randn(4, 3, 1) * 9).to(dtype)
+    native(lambda x, y: torch.linalg.cross(x, y, dim=1), x, y)
+    native(lambda x, y: torch.cross(x[:3].permute(1, 0, 2), y[:3, :, 0].t()[..., None], 0), x, y)
+
+
+def test_multivariate_lgamma():
+    x = torch.tensor([0.1, 0.5, 1.0, 1.5, 7.25, nan, inf, -0.3])
+    for terms in (1, 2, 5):
+        native(lambda x, p=terms: torch.mvlgamma(x, p), x)
+        native(lambda x, p=terms: torch.mvlgamma(x, p), torch.tensor([3, 9]))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+def test_weight_norm(dtype):
+    v = torch.randn(4, 3, 2).to(dtype)
+    native(lambda v, g: torch._weight_norm(v, g, 0), v, torch.rand(4, 1, 1).to(dtype))
+    native(lambda v, g: torch._weight_norm(v, g, 2), v.transpose(0, 1), torch.rand(1, 1, 2).to(dtype))
+    native(lambda v, g: torch._weight_norm(v, g, 0), v * 0, torch.rand(4, 1, 1).to(dtype))
 
 
 def test_glu():

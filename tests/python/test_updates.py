@@ -142,6 +142,12 @@ def test_interpolation(mode, layout):
         native(lambda x: F.interpolate(x, (10, 5), mode=mode, align_corners=True), x)
 
 
+def test_index_add_of_bools():
+    x, source = torch.rand(4, 3) > 0.5, torch.rand(5, 3) > 0.5
+    for alpha in (1, True, False, 2, -1, 0):
+        native(lambda x, i, s, a=alpha: x.index_add(0, i, s, alpha=a), x, torch.tensor([0, 3, 0, 1, 1]), source)
+
+
 def test_fold_takes_back_unfold():
     x = torch.randn(2, 3, 10, 12)
     native(lambda x: F.fold(F.unfold(x, (3, 2), (2, 1), 1, (2, 3)), (10, 12), (3, 2), (2, 1), 1, (2, 3)), x)

@@ -1,0 +1,17 @@
+// capture/traceable.h: which tensors a graph can hold.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string_view>
+
+namespace braze::capture {
+
+/// An array of numbers laid out by strides: not sparse, quantized, nested.
+bool is_strided(const at::Tensor& tensor);
+
+/// Throws the UserError about a tensor that is not.
+/// \param what  whose value it is: "`x`", "the result of aten::to_sparse".
+[[noreturn]] void refuse_unstrided(const at::Tensor& tensor, std::string_view what);
+
+}  // namespace braze::capture
