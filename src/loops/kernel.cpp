@@ -42,6 +42,16 @@ constexpr std::array<std::array<int, 2>, 12> arities = {{
 }};
 static_assert(arities.size() == static_cast<size_t>(Combine::custom) + 1);
 
+bool has_checks(const Block& block) {
+  for (const Stmt& stmt : block) {
+    if (stmt.kind == StmtKind::checked || has_checks(stmt.body)) return true;
+    if (stmt.loop && has_checks(stmt.loop->body)) return true;
+    for (const Region* region : {stmt.prologue.get(), stmt.epilogue.get()})
+      if (region && has_checks(region->body)) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 void Affine::add(Extent factor, ValueId value) {
@@ -66,6 +76,10 @@ int state_size(Combine combine) {
 uint32_t Kernel::parameter_count() const {
   return static_cast<uint32_t>(
       std::count_if(buffers.begin(), buffers.end(), [](const Buffer& buffer) { return buffer.is_parameter; }));
+}
+
+bool has_checks(const Kernel& kernel) {
+  return has_checks(kernel.body);
 }
 
 }  // namespace braze::loops

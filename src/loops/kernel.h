@@ -238,6 +238,9 @@ class Builder {
   Block* block_;
 };
 
+/// Some index is checked when it runs: its status must be looked at before anything relies on it.
+bool has_checks(const Kernel& kernel);
+
 /// Text. print -> parse -> print gives the same text; values are renumbered in order of definition.
 std::string print(const Kernel& kernel);
 std::unique_ptr<Kernel> parse_kernel(std::string_view text);  ///< Throws UserError with line and column.

@@ -5,7 +5,9 @@
 #include "loops/fusion.h"
 #include "loops/memory.h"
 #include "loops/nest.h"
+#include "loops/placement.h"
 #include "loops/plan.h"
+#include "loops/regions.h"
 #include "loops/window.h"
 #include "support/error.h"
 
@@ -34,10 +36,12 @@ class Lowering {
       : graph_(*graph),
         options_(options),
         layouts_(assign_layouts(graph_)),
+        places_(place_in_cats(graph_, layouts_)),
         windows_(graph_, layouts_),
         facts_(graph_, windows_),
         buffer_of_(graph_.value_limit(), -1) {
     plan_.graph = std::move(graph);
+    align_parts();
   }
 
   Plan run() {
@@ -63,10 +67,34 @@ class Lowering {
                                        : copied(mutation.value, BufferKind::temporary));
     }
     plan_memory(plan_, options_.reuse_memory);
+    form_regions(plan_);
     return std::move(plan_);
   }
 
  private:
+  const Place* place_of(const Value* base) const {
+    return !places_.empty() && places_[base->id].whole ? &places_[base->id] : nullptr;
+  }
+
+  /// What lies in a cat begins wherever its neighbour ends.
+  void align_parts() {
+    if (places_.empty()) return;
+    ir::for_each_node(graph_, [&](const Node* node) {
+      for (const Value& result : node->results)
+        if (const Place* place = place_of(&result); place && ir::info(node->op).kind != OpKind::Library)
+          windows_.set_alignment(&result, ir::byte_size(result.type->dtype));
+    });
+  }
+
+  /// Memory of a value that lies in a cat's.
+  int32_t add_part(const Value* base, const Place& place) {
+    const auto whole = static_cast<int32_t>(memory_of(place.whole));
+    const int32_t buffer = add_buffer(BufferKind::part, base, windows_.storage(base));
+    plan_.buffers.back().part_of = whole;
+    plan_.buffers.back().offset = place.offset * ir::byte_size(base->type->dtype);
+    return buffer;
+  }
+
   int32_t add_buffer(BufferKind kind, const Value* value, std::vector<int64_t> strides) {
     PlanBuffer buffer;
     buffer.kind = kind;
@@ -102,6 +130,10 @@ class Lowering {
       add_kernel(build_copy(whole, whole, options_), {node});
       return static_cast<uint32_t>(buffer_of_[base->id]);
     }
+    if (const Place* place = place_of(base)) {
+      const int32_t part = add_part(base, *place);
+      return static_cast<uint32_t>(buffer_of_[base->id] = part);
+    }
     const int32_t output = output_of_[base->id];
     BufferKind kind = output >= 0 ? BufferKind::output : BufferKind::temporary;
     if (ir::info(node->op).kind == OpKind::Library && !writes_into(node->op)) kind = BufferKind::call;
@@ -134,9 +166,18 @@ class Lowering {
     const auto dim = static_cast<size_t>(node->int_attr("dim"));
     Window to{result, {}, windows_.storage(result), 0};
     for (const Value* operand : node->operands) {
+      const Place* place = place_of(windows_.base(operand));
+      const bool is_there = place && place->whole == result;
       if (operand->type->numel() == 0) continue;
       to.sizes.assign(operand->type->sizes.begin(), operand->type->sizes.end());
-      add_kernel(build_copy(windows_.of(operand), to, options_), {node});
+      if (!is_there) {
+        KernelDraft draft = build_copy(windows_.of(operand), to, options_);
+        // Its own memory may begin anywhere in that of another cat.
+        for (Buffer& buffer : draft.kernel->buffers)
+          if (buffer.access == Access::out)
+            buffer.alignment = std::min(buffer.alignment, windows_.alignment(result));
+        add_kernel(std::move(draft), {node});
+      }
       to.offset += operand->type->sizes[dim] * to.strides[dim];
     }
   }
@@ -256,6 +297,7 @@ class Lowering {
   const ir::Graph& graph_;
   const LoweringOptions& options_;
   Layouts layouts_;
+  const std::vector<Place> places_;
   Windows windows_;
   Facts facts_;
   Plan plan_;

@@ -18,6 +18,7 @@ std::vector<Lifetime> lifetimes(const Plan& plan) {
   const auto end = static_cast<int64_t>(plan.steps.size());
   std::vector<int64_t> first(plan.buffers.size(), end), last(plan.buffers.size(), -1);
   auto touch = [&](uint32_t buffer, int64_t step) {
+    while (plan.buffers[buffer].part_of >= 0) buffer = static_cast<uint32_t>(plan.buffers[buffer].part_of);
     first[buffer] = std::min(first[buffer], step);
     last[buffer] = std::max(last[buffer], step);
   };
@@ -69,6 +70,11 @@ void plan_memory(Plan& plan, bool reuse) {
         std::upper_bound(placed.begin(), placed.end(), &life,
                          [&](const Lifetime* a, const Lifetime* b) { return offset_of(a) < offset_of(b); }),
         &life);
+  }
+  for (PlanBuffer& buffer : plan.buffers) {
+    if (buffer.part_of < 0 || plan.buffers[buffer.part_of].kind != BufferKind::temporary) continue;
+    buffer.kind = BufferKind::temporary;
+    buffer.offset += plan.buffers[buffer.part_of].offset;
   }
 }
 

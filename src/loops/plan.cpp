@@ -8,8 +8,9 @@ namespace braze::loops {
 namespace {
 
 void print_view(std::ostringstream& out, const Plan& plan, const View& view) {
-  static constexpr std::string_view kinds[] = {"input", "temp", "output", "call", "mutated"};
+  static constexpr std::string_view kinds[] = {"input", "temp", "output", "call", "part", "mutated"};
   out << "#" << view.buffer << ":" << kinds[static_cast<size_t>(plan.buffers[view.buffer].kind)];
+  if (const int32_t whole = plan.buffers[view.buffer].part_of; whole >= 0) out << " of #" << whole;
 }
 
 /// "#3:temp", followed by "{1,4}" where the strides are not row-major.
@@ -35,9 +36,14 @@ std::string print(const Plan& plan) {
     out << print(*plan.kernels[k]);
   }
   out << "\nprogram {  ; arena " << plan.arena_bytes << " bytes, " << plan.unplanned_bytes << " without reuse\n";
-  for (const Step& step : plan.steps) {
+  for (size_t s = 0; s < plan.steps.size(); ++s) {
+    const Step& step = plan.steps[s];
+    const bool goes_on = s + 1 < plan.steps.size() && plan.steps[s + 1].join != Join::alone;
+    if (step.join == Join::alone && goes_on) out << "  region {\n";
+    const bool inside = step.join != Join::alone || goes_on;
+    if (step.join == Join::after) out << "    barrier\n";
     if (step.kind == Step::Kind::kernel) {
-      out << "  launch @" << plan.kernels[step.kernel.kernel]->name << "(";
+      out << (inside ? "    launch @" : "  launch @") << plan.kernels[step.kernel.kernel]->name << "(";
       for (size_t k = 0; k < step.kernel.buffers.size(); ++k) {
         if (k) out << ", ";
         print_view(out, plan, {step.kernel.buffers[k], {}, {}, {}, 0});
@@ -50,6 +56,7 @@ std::string print(const Plan& plan) {
           out << scalar.i;
       }
       out << ")\n";
+      if (inside && !goes_on) out << "  }\n";
       continue;
     }
     const ir::Node& node = *step.call.node;

@@ -19,6 +19,7 @@ enum class BufferKind : uint8_t {
   temporary,  ///< Part of the program's arena, from `offset`.
   output,     ///< Freshly allocated at every call; returned (or holds a returned view).
   call,       ///< Allocated by the library call that defines it.
+  part,       ///< Of the output, or part of one, `part_of`: from its byte `offset`.
   mutated,    ///< A kernel may write straight into graph input `index` (a mutation whose old contents are not read
               ///< later).
 };
@@ -28,7 +29,8 @@ struct PlanBuffer {
   BufferKind kind = BufferKind::temporary;
   uint32_t index = 0;  ///< input and mutated: which graph input; output: dense number among outputs.
   int64_t bytes = 0;
-  int64_t offset = 0;                ///< temporary: byte offset in the arena, a multiple of 64.
+  int64_t offset = 0;    ///< temporary: byte offset in the arena, a multiple of 64 unless part of another.
+  int32_t part_of = -1;  ///< Buffer that it is part of (loops/placement.h), of a smaller index.
   const ir::Value* value = nullptr;  ///< What it holds; its type gives dtype and sizes. Null: scratch.
   std::vector<int64_t> strides;      ///< In which the value is stored; its type's where a caller sees the memory.
 };
@@ -56,8 +58,16 @@ struct CallStep {
   std::vector<int32_t> results;  ///< Plan buffer of each result; -1: unused or undefined.
 };
 
+/// How a kernel runs beside the steps before it (loops/regions.h).
+enum class Join : uint8_t {
+  alone,   ///< It begins a parallel region of its own; so does every library call.
+  beside,  ///< In the region of the step before, at the same time as what ran since the last barrier.
+  after,   ///< In the region of the step before, behind a barrier.
+};
+
 struct Step {
   enum class Kind : uint8_t { kernel, call } kind;
+  Join join = Join::alone;
   KernelStep kernel;
   CallStep call;
 };

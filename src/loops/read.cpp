@@ -174,8 +174,7 @@ BufferId NestBuilder::buffer_of(const Value* base, Access access) {
   buffer.dtype = base->type->dtype;
   buffer.access = access;
   buffer.may_alias = false;  // what a kernel writes is never memory that anything else in the launch uses
-  const bool ours = base->def->op != Op::input && ir::info(base->def->op).kind != OpKind::Library;
-  buffer.alignment = ours ? 64 : ir::byte_size(base->type->dtype);
+  buffer.alignment = facts_.windows.alignment(base);
   kernel_.buffers.push_back(std::move(buffer));
   draft_.parameters.push_back({base, 0});
   return static_cast<BufferId>(kernel_.buffers.size() - 1);

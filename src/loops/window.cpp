@@ -93,6 +93,25 @@ std::optional<Window> apply_view(const ir::Node* view, const Window& operand) {
   return std::nullopt;
 }
 
+std::optional<std::vector<int64_t>> undo_view(const ir::Node* view, const std::vector<int64_t>& strides) {
+  const auto shown = view->results[0].type->sizes, below = view->operands[0]->type->sizes;
+  const Window result{&view->results[0], {shown.begin(), shown.end()}, strides, 0};
+  if (view->op == ir::Op::permute) {
+    std::vector<int64_t> undone(strides.size());
+    const auto dims = view->ints_attr("dims");
+    for (size_t k = 0; k < strides.size(); ++k) undone[dims[k]] = strides[k];
+    return undone;
+  }
+  if (view->op != ir::Op::reshape) return std::nullopt;
+  auto undone = reshape_strides(result, below);
+  if (!undone) return std::nullopt;
+  const auto again = reshape_strides({view->operands[0], {below.begin(), below.end()}, *undone, 0}, shown);
+  if (!again) return std::nullopt;
+  for (size_t k = 0; k < strides.size(); ++k)
+    if (shown[k] != 1 && (*again)[k] != strides[k]) return std::nullopt;
+  return undone;
+}
+
 namespace {
 
 /// Values that library calls or write-backs see, directly or through views: as tensors, whose strides are not
@@ -128,6 +147,12 @@ Windows::Windows(const ir::Graph& graph, const Layouts& layouts) : windows_(grap
     }
     for (ir::Value& result : node->results) own(&result);
   });
+}
+
+int64_t Windows::alignment(const ir::Value* base) const {
+  if (const auto at = alignment_.find(base->id); at != alignment_.end()) return at->second;
+  const bool planned = base->def->op != ir::Op::input && ir::info(base->def->op).kind != ir::OpKind::Library;
+  return planned ? 64 : ir::byte_size(base->type->dtype);
 }
 
 }  // namespace braze::loops

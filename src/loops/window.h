@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "ir/graph.h"
@@ -21,6 +22,10 @@ struct Window {
 /// The window one view further, or nothing where no strides can express it (a reshape that would copy).
 std::optional<Window> apply_view(const ir::Node* view, const Window& operand);
 
+/// The strides of `view`'s operand that give its result these ones, where it shows every element once by permuting
+/// or reshaping; nothing where there are none.
+std::optional<std::vector<int64_t>> undo_view(const ir::Node* view, const std::vector<int64_t>& strides);
+
 /// Windows of every value of a graph. A view that no strides can express is its own base: it is computed, as a
 /// copy.
 class Windows {
@@ -31,11 +36,15 @@ class Windows {
   /// The value that `value` shows part of: itself unless it is a view.
   const ir::Value* base(const ir::Value* value) const { return windows_[value->id].base; }
   bool is_base(const ir::Value* value) const { return base(value) == value; }
+  /// That the address of a base value's first element is a multiple of, in bytes.
+  int64_t alignment(const ir::Value* base) const;
+  void set_alignment(const ir::Value* base, int64_t bytes) { alignment_[base->id] = bytes; }
   /// In which strides a base value is stored.
   const std::vector<int64_t>& storage(const ir::Value* base) const { return of(base).strides; }
 
  private:
   std::vector<Window> windows_;
+  std::unordered_map<uint32_t, int64_t> alignment_;  ///< Where it is not as usual.
 };
 
 }  // namespace braze::loops

@@ -19,16 +19,6 @@ uint64_t scalar_bits(ir::DType dtype, const ir::Number& number) {
   }
 }
 
-bool has_checks(const loops::Block& block) {
-  for (const loops::Stmt& stmt : block) {
-    if (stmt.kind == loops::StmtKind::checked || has_checks(stmt.body)) return true;
-    if (stmt.loop && has_checks(stmt.loop->body)) return true;
-    for (const auto* region : {stmt.prologue.get(), stmt.epilogue.get()})
-      if (region && has_checks(region->body)) return true;
-  }
-  return false;
-}
-
 const void* storage_of(const at::Tensor& tensor) {
   return tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
 }
@@ -45,10 +35,13 @@ Geometry stored_geometry(const loops::PlanBuffer& buffer) {
 void Program::Impl::bind(const std::vector<at::Tensor>& example_arguments) {
   bind_inputs(example_arguments);
   bind_buffers();
-  for (const loops::Step& step : plan.steps)
-    step.kind == loops::Step::Kind::kernel ? bind_kernel(step.kernel) : bind_call(step.call);
+  std::vector<uint32_t> bound_steps;  // of each step of the plan
+  for (const loops::Step& step : plan.steps) {
+    step.kind == loops::Step::Kind::kernel ? bind_kernel(step.kernel, step.join) : bind_call(step.call);
+    bound_steps.push_back(static_cast<uint32_t>(steps.size()) - 1);
+  }
   bind_results();
-  bind_releases();
+  bind_releases(bound_steps);
   has_calls = !calls.empty();
 }
 
@@ -100,6 +93,7 @@ void Program::Impl::bind_buffers() {
         BRAZE_CHECK(buffer.value, "plan buffer ", b, " holds no value");
         buffer_geometry[b] = stored_geometry(buffer);
         break;
+      case loops::BufferKind::part: part_buffers.push_back(b); break;
       case loops::BufferKind::temporary: break;
     }
   }
@@ -112,18 +106,19 @@ void Program::Impl::bind_buffers() {
   if (large_bytes > 0) output_pool = std::make_shared<OutputPool>(large_bytes);
 }
 
-void Program::Impl::bind_kernel(const loops::KernelStep& step) {
+void Program::Impl::bind_kernel(const loops::KernelStep& step, loops::Join join) {
   const loops::Kernel& kernel = *plan.kernels.at(step.kernel);
-  BoundKernel bound;
-  for (const codegen::Phase& phase : code.at(step.kernel)->phases()) {
-    BRAZE_CHECK(phase.iterations.is_constant(), "kernel ", kernel.name, " has symbols, and nobody binds them");
-    const int64_t iterations = phase.iterations.constant, grain = std::max<int64_t>(1, phase.grain);
-    bound.phases.push_back({phase.function, iterations, grain, phase.parallel && iterations > grain});
+  if (join == loops::Join::alone) {
+    steps.push_back({true, static_cast<uint32_t>(regions.size()), {}});
+    regions.emplace_back();
   }
+  BoundRegion& bound = regions.back();
+  if (join == loops::Join::after) bound.region.add_barrier();
   BRAZE_CHECK(step.scalars.size() == kernel.scalars.size(), "kernel ", kernel.name, ": scalars do not fit");
+  std::vector<uint64_t> scalars;
   for (size_t i = 0; i < step.scalars.size(); ++i)
-    bound.scalars.push_back(scalar_bits(kernel.scalars[i].dtype, step.scalars[i]));
-  bound.first_pointer = pointer_count;
+    scalars.push_back(scalar_bits(kernel.scalars[i].dtype, step.scalars[i]));
+  bound.region.add(*code.at(step.kernel), pointer_count, scalars);
   for (size_t i = 0; i < step.buffers.size(); ++i) {
     const uint32_t buffer = step.buffers[i], slot = pointer_count + i;
     const loops::PlanBuffer& memory = plan.buffers.at(buffer);
@@ -138,10 +133,8 @@ void Program::Impl::bind_kernel(const loops::KernelStep& step) {
     }
   }
   pointer_count += step.buffers.size();
-  bound.checks = has_checks(kernel.body);
+  bound.checks |= loops::has_checks(kernel);
   work_bytes += step.bytes_read + step.bytes_written;
-  steps.push_back({true, static_cast<uint32_t>(kernels.size()), {}});
-  kernels.push_back(std::move(bound));
 }
 
 bool Program::Impl::is_whole(const loops::View& view) const {
@@ -155,7 +148,7 @@ OperandRef Program::Impl::operand(const loops::View& view) {
   OperandRef ref;
   ref.buffer = view.buffer;
   const bool temporary = buffer.kind == loops::BufferKind::temporary;
-  if (!temporary && is_whole(view)) {
+  if (!temporary && buffer.kind != loops::BufferKind::part && is_whole(view)) {
     const bool owned = buffer.kind == loops::BufferKind::output || buffer.kind == loops::BufferKind::call;
     ref.kind = owned ? OperandRef::Kind::owned : OperandRef::Kind::input;
     ref.index = owned ? view.buffer : buffer.index;
@@ -222,7 +215,7 @@ void Program::Impl::bind_results() {
   }
 }
 
-void Program::Impl::bind_releases() {
+void Program::Impl::bind_releases(const std::vector<uint32_t>& bound_steps) {
   constexpr uint32_t kept = ~0u;
   std::unordered_map<uint32_t, uint32_t> last_use;  // buffer of kind call -> step
   auto use = [&](uint32_t buffer, uint32_t step) {
@@ -231,11 +224,11 @@ void Program::Impl::bind_releases() {
   for (uint32_t s = 0; s < plan.steps.size(); ++s) {
     const loops::Step& step = plan.steps[s];
     if (step.kind == loops::Step::Kind::kernel) {
-      for (uint32_t buffer : step.kernel.buffers) use(buffer, s);
+      for (uint32_t buffer : step.kernel.buffers) use(buffer, bound_steps[s]);
     } else {
-      for (const loops::View& view : step.call.operands) use(view.buffer, s);
+      for (const loops::View& view : step.call.operands) use(view.buffer, bound_steps[s]);
       for (int32_t buffer : step.call.results)
-        if (buffer >= 0) use(buffer, s);
+        if (buffer >= 0) use(buffer, bound_steps[s]);
     }
   }
   for (const loops::View& view : plan.outputs) use(view.buffer, kept);
@@ -244,7 +237,7 @@ void Program::Impl::bind_releases() {
     if (step != kept) steps[step].releases.push_back(buffer);
   // A result that only its own call mentions is not wanted; some operators give no tensor for it.
   for (uint32_t s = 0; s < steps.size(); ++s) {
-    if (steps[s].is_kernel) continue;
+    if (steps[s].is_region) continue;
     for (ResultRef& result : calls[steps[s].index]->results)
       if (result.kind == ResultRef::Kind::keep && last_use[result.buffer] == s)
         result.kind = ResultRef::Kind::unused;

@@ -18,6 +18,7 @@
 #include "runtime/geometry.h"
 #include "runtime/output_pool.h"
 #include "runtime/program.h"
+#include "runtime/region.h"
 
 namespace braze::runtime {
 
@@ -27,24 +28,16 @@ struct Patch {
   uint32_t buffer;  ///< Into Frame::addresses.
 };
 
-struct BoundPhase {
-  codegen::PhaseFunction function;
-  int64_t iterations;
-  int64_t grain;
-  bool split;  ///< Large enough to be worth more than one thread.
-};
-
-struct BoundKernel {
-  std::vector<BoundPhase> phases;
-  std::vector<uint64_t> scalars;
+/// Kernels that run in one parallel region.
+struct BoundRegion {
+  Region region;
   std::vector<Patch> patches;
-  uint32_t first_pointer = 0;  ///< Into Frame::pointers.
-  bool checks = false;         ///< Holds a `checked` statement: look at the status afterwards.
+  bool checks = false;  ///< Holds a `checked` statement: look at the status afterwards.
 };
 
 struct BoundStep {
-  bool is_kernel;
-  uint32_t index;                  ///< Into kernels or calls.
+  bool is_region;
+  uint32_t index;                  ///< Into regions or calls.
   std::vector<uint32_t> releases;  ///< Buffers of kind `call` that nobody reads afterwards.
 };
 
@@ -87,8 +80,9 @@ class Program::Impl {
   std::vector<uint32_t> bound_inputs;
   std::vector<std::pair<uint32_t, uint32_t>> input_buffers;  ///< (plan buffer, graph input).
   std::vector<uint32_t> output_buffers;                      ///< Plan buffers allocated at every call.
+  std::vector<uint32_t> part_buffers;                        ///< Plan buffers that lie in those.
   std::vector<Geometry> buffer_geometry;  ///< By plan buffer: of the tensor that holds it (not for temporaries).
-  std::vector<BoundKernel> kernels;
+  std::vector<BoundRegion> regions;
   std::vector<std::unique_ptr<BoundCall>> calls;
   std::vector<BoundStep> steps;
   std::vector<BoundOutput> outputs;
@@ -109,17 +103,17 @@ class Program::Impl {
  private:
   void bind_inputs(const std::vector<at::Tensor>& example_arguments);
   void bind_buffers();
-  void bind_kernel(const loops::KernelStep& step);
+  void bind_kernel(const loops::KernelStep& step, loops::Join join);
   void bind_call(const loops::CallStep& step);
   void bind_results();
-  void bind_releases();
+  void bind_releases(const std::vector<uint32_t>& bound_steps);
   OperandRef operand(const loops::View& view);
   bool is_whole(const loops::View& view) const;
 
   void load_inputs(Frame& frame, const at::Tensor* const* arguments) const;
   void check_aliasing(const Frame& frame) const;
   void run_steps(Frame& frame) const;
-  void launch(const BoundKernel& kernel, Frame& frame) const;
+  void launch(const BoundRegion& bound, Frame& frame) const;
   void write_back(Frame& frame, const at::Tensor* const* arguments) const;
   void make_results(const Frame& frame, const at::Tensor* const* arguments, at::Tensor* results) const;
   at::Tensor graph_output(const Frame& frame, uint32_t index) const;

@@ -2,7 +2,6 @@
 //
 // Budget: a program of one small kernel costs one allocation (its result) and about 300 ns in all; what does not
 // change between calls was worked out by bind.cpp. Nothing here needs Python.
-#include <ATen/Parallel.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
@@ -92,6 +91,8 @@ void Program::Impl::run(const at::Tensor* const* arguments, at::Tensor* results)
     frame.owned[b] = pooled ? output_pool->allocate(geometry) : geometry.allocate();
     frame.addresses[b] = frame.owned[b].unsafeGetTensorImpl()->mutable_data();
   }
+  for (uint32_t b : part_buffers)
+    frame.addresses[b] = static_cast<char*>(frame.addresses[plan.buffers[b].part_of]) + plan.buffers[b].offset;
   run_steps(frame);
   if (any_written) write_back(frame, arguments);
   make_results(frame, arguments, results);
@@ -140,29 +141,18 @@ void Program::Impl::check_aliasing(const Frame& frame) const {
 
 void Program::Impl::run_steps(Frame& frame) const {
   for (const BoundStep& step : steps) {
-    if (step.is_kernel)
-      launch(kernels[step.index], frame);
+    if (step.is_region)
+      launch(regions[step.index], frame);
     else
       calls[step.index]->function(*calls[step.index], frame);
     for (uint32_t buffer : step.releases) frame.owned[buffer].reset();
   }
 }
 
-void Program::Impl::launch(const BoundKernel& kernel, Frame& frame) const {
-  void** const pointers = frame.pointers.data() + kernel.first_pointer;
-  for (const Patch& patch : kernel.patches) frame.pointers[patch.slot] = frame.addresses[patch.buffer];
-  const uint64_t* const scalars = kernel.scalars.data();
-  int64_t* const status = &frame.status;
-  for (const BoundPhase& phase : kernel.phases) {
-    if (!phase.split) {
-      phase.function(pointers, scalars, nullptr, 0, phase.iterations, status);
-      continue;
-    }
-    at::parallel_for(0, phase.iterations, phase.grain, [&](int64_t begin, int64_t end) {
-      phase.function(pointers, scalars, nullptr, begin, end, status);
-    });
-  }
-  if (kernel.checks && frame.status != 0) [[unlikely]]
+void Program::Impl::launch(const BoundRegion& bound, Frame& frame) const {
+  for (const Patch& patch : bound.patches) frame.pointers[patch.slot] = frame.addresses[patch.buffer];
+  bound.region.run(frame.pointers.data(), &frame.status);
+  if (bound.checks && frame.status != 0) [[unlikely]]
     fail_index();
 }
 

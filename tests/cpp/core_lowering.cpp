@@ -91,6 +91,9 @@ std::vector<Elements> run(const loops::Plan& plan, const ir::Graph& graph, const
         BRAZE_CHECK(buffer.offset + buffer.bytes <= plan.arena_bytes, "beyond the arena");
         memory.push_back(arena.data() + buffer.offset);
         break;
+      case loops::BufferKind::part:
+        memory.push_back(static_cast<char*>(memory[buffer.part_of]) + buffer.offset);
+        break;
       default: owned[i].assign(buffer.bytes, static_cast<char>(0xff)); memory.push_back(owned[i].data());
     }
   }
