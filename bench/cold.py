@@ -14,6 +14,7 @@ Exit status 1 if a limit is passed; the failed limits are named. What is held to
   second       the same in a second process that finds the first one's disk cache: 40 ms
   agreement    phase timers against the clock: 20 %, where eager's own noise does not drown the difference
   times less   torch.compile's cold time over braze's: 100
+  eager        the first call with backend="eager", of the smallest cases: 10 ms
   import       braze after torch: 50 ms;  children: none;  memory grown (without what a call itself needs): 100 MB
 """
 
@@ -33,9 +34,12 @@ from cases import Case, select
 SECOND_LIMIT_MS = 40
 CAPTURE_LIMIT_MS = 60
 AGREEMENT = 0.20
+EAGER_BACKEND_LIMIT_MS = 10
 TIMES_LESS = 100
 IMPORT_LIMIT_MS = 50
 MEMORY_LIMIT_BYTES = 100e6
+EAGER_BACKEND = "braze.compile, eager"  # a side of worker.py
+EAGER_BACKEND_CASES = ("x+1", "mlp")
 JAX_CASES = ("x+1", "mlp", "information", "salience", "query-content", "scorers")
 
 
@@ -74,6 +78,8 @@ def broken_limits(case: Case, sides: dict[str, dict[str, Any]]) -> list[str]:
         (braze["children"], 0, "child processes"),
         (compile_memory(braze) / 1e6, MEMORY_LIMIT_BYTES / 1e6, "memory grown, MB"),
     ]
+    if EAGER_BACKEND in sides:
+        checks.append((sides[EAGER_BACKEND]["cold_ms"], EAGER_BACKEND_LIMIT_MS, 'with backend="eager", ms'))
     if "torch.compile" in sides:
         checks.append(
             (TIMES_LESS, sides["torch.compile"]["cold_ms"] / braze["cold_ms"], "times less cold time wanted")
@@ -90,6 +96,8 @@ def run_case(case: Case, side: str, compare: bool, jax: bool) -> dict[str, dict[
     with tempfile.TemporaryDirectory(prefix="braze-cache-") as cache:
         sides["braze"] = measure.fresh(case.name, side, cache=cache)
         sides["second"] = measure.fresh(case.name, side, cache=cache)
+    if case.name in EAGER_BACKEND_CASES and side == "braze.compile":
+        sides[EAGER_BACKEND] = measure.fresh(case.name, EAGER_BACKEND)
     if compare:
         sides["torch.compile"] = measure.fresh(case.name, "torch.compile")
     if jax and case.name in JAX_CASES:

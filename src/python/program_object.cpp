@@ -200,44 +200,53 @@ PyObject* program_compile_allocations(PyObject* self, PyObject*) {
   });
 }
 
+/// A number of a struct that Python sees by name.
+template <typename Struct, typename Number>
+struct Field {
+  const char* name;
+  Number Struct::* member;
+};
+
+constexpr Field<ir::GraphStats, size_t> kGraphFields[] = {
+    {"values", &ir::GraphStats::values},
+    {"types", &ir::GraphStats::types},
+    {"types_wanted", &ir::GraphStats::types_wanted},
+    {"texts", &ir::GraphStats::texts},
+    {"texts_wanted", &ir::GraphStats::texts_wanted},
+    {"text_copies", &ir::GraphStats::text_copies},
+};
+constexpr Field<codegen::CompileStats, int> kCompileFields[] = {
+    {"compiled", &codegen::CompileStats::compiled},
+    {"from_memory", &codegen::CompileStats::from_memory},
+    {"from_disk", &codegen::CompileStats::from_disk},
+};
+constexpr Field<runtime::MemoryInfo, int64_t> kMemoryFields[] = {
+    {"arena_bytes", &runtime::MemoryInfo::arena_bytes},
+    {"unplanned_bytes", &runtime::MemoryInfo::unplanned_bytes},
+    {"output_bytes", &runtime::MemoryInfo::output_bytes},
+    {"code_bytes", &runtime::MemoryInfo::code_bytes},
+    {"graph_bytes", &runtime::MemoryInfo::graph_bytes},
+    {"graph_used_bytes", &runtime::MemoryInfo::graph_used_bytes},
+    {"graph_peak_bytes", &runtime::MemoryInfo::graph_peak_bytes},
+};
+
+template <typename Struct, typename Number, size_t count>
+py::dict to_dict(const Struct& from, const Field<Struct, Number> (&fields)[count]) {
+  py::dict numbers;
+  for (const auto& field : fields) numbers[field.name] = from.*field.member;
+  return numbers;
+}
+
 PyObject* program_graph_stats(PyObject* self, PyObject*) {
-  return guarded([&] {
-    const ir::GraphStats stats = state_of(self).program->trace().graph->stats();
-    py::dict counts;
-    counts["values"] = stats.values;
-    counts["types"] = stats.types;
-    counts["types_wanted"] = stats.types_wanted;
-    counts["texts"] = stats.texts;
-    counts["texts_wanted"] = stats.texts_wanted;
-    counts["text_copies"] = stats.text_copies;
-    return counts;
-  });
+  return guarded([&] { return to_dict(state_of(self).program->trace().graph->stats(), kGraphFields); });
 }
 
 PyObject* program_compile_stats(PyObject* self, PyObject*) {
-  return guarded([&] {
-    const codegen::CompileStats& stats = state_of(self).program->compile_stats();
-    py::dict counts;
-    counts["compiled"] = stats.compiled;
-    counts["from_memory"] = stats.from_memory;
-    counts["from_disk"] = stats.from_disk;
-    return counts;
-  });
+  return guarded([&] { return to_dict(state_of(self).program->compile_stats(), kCompileFields); });
 }
 
 PyObject* program_memory(PyObject* self, PyObject*) {
-  return guarded([&] {
-    const runtime::MemoryInfo info = state_of(self).program->memory();
-    py::dict bytes;
-    bytes["arena_bytes"] = info.arena_bytes;
-    bytes["unplanned_bytes"] = info.unplanned_bytes;
-    bytes["output_bytes"] = info.output_bytes;
-    bytes["code_bytes"] = info.code_bytes;
-    bytes["graph_bytes"] = info.graph_bytes;
-    bytes["graph_used_bytes"] = info.graph_used_bytes;
-    bytes["graph_peak_bytes"] = info.graph_peak_bytes;
-    return bytes;
-  });
+  return guarded([&] { return to_dict(state_of(self).program->memory(), kMemoryFields); });
 }
 
 PyObject* program_graph(PyObject* self, void*) {

@@ -5,8 +5,6 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/python_variable.h>
 
-#include <unordered_set>
-
 #include "capture/tape.h"
 #include "capture/trace.h"
 #include "ir/graph.h"
@@ -16,7 +14,6 @@
 #include "python/errors.h"
 #include "python/interpreter/evaluate.h"
 #include "python/interpreter/instructions.h"
-#include "python/interpreter/liveness.h"
 #include "python/interpreter/watch/watcher.h"
 #include "python/source.h"
 #include "support/error.h"
@@ -130,6 +127,7 @@ class Recording {
   /// Runs `body`, which is to call collect(), on tracers.
   template <typename Body>
   void record(Body&& body) {
+    preparing_.reset();
     const PhaseTimer timer(&times_, "capture");
     const CollectionPause no_collections;
     const HandledExceptionScope handled;
@@ -211,6 +209,8 @@ class Recording {
   const Settings& settings_;
   std::string name_;
   PhaseTimes times_;
+  /// What a run needs before it begins is part of the capture: in a process's first, finding torch's operators.
+  std::optional<PhaseTimer> preparing_{std::in_place, &times_, "capture"};
   capture::Tracer tracer_;
   guards::GuardSet guards_;
   TorchWorld world_;
@@ -306,19 +306,10 @@ class CallRecording : Recording {
 // ---- frames
 // ---------------------------------------------------------------------------------------------------------
 
-/// Code that reads variables by other means than instructions.
-bool reads_variables_by_name(PyCodeObject* code) {
-  static const std::unordered_set<std::string> names = {"locals",  "vars",      "dir",          "eval",      "exec",
-                                                        "globals", "_getframe", "currentframe", "breakpoint"};
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_names); ++i)
-    if (names.contains(text_of(PyTuple_GET_ITEM(code->co_names, i)))) return true;
-  return false;
-}
-
 class FrameRecording : Recording {
  public:
-  FrameRecording(FrameRun& run, const Settings& settings, uint64_t stop)
-      : Recording(text_of(run.code()->co_name), settings), run_(run), stop_(stop) {}
+  FrameRecording(FrameRun& run, CodeState& code, const Settings& settings, uint64_t stop)
+      : Recording(text_of(run.code()->co_name), settings), run_(run), code_(code), stop_(stop) {}
 
   /// Runs the frame. Throws GivenUp.
   void record_run() {
@@ -424,8 +415,7 @@ class FrameRecording : Recording {
 
   void collect_slots(Rebuilder& rebuilder, Activation& a, int offset, std::vector<guards::RecipeNode>& results) {
     using Kind = Outcome::Slot::Kind;
-    const interpreter::Liveness liveness(a.code());
-    const bool all_live = reads_variables_by_name(a.code());
+    const Variables& variables = code_.variables();
     const int locals = a.code()->co_nlocalsplus, count = static_cast<int>(a.top - a.frame->localsplus);
     for (int slot = 0; slot < count; ++slot) {
       Outcome::Slot plan;
@@ -433,7 +423,8 @@ class FrameRecording : Recording {
       const guards::Source* source = root_->passed_on(slot);
       // What the run made and nobody reads any more need not be made again; what was there before may have a
       // finalizer, and stays as long as natively.
-      const bool is_dead = is_local && !source && !all_live && !liveness.is_live(offset, slot);
+      const bool is_dead =
+          is_local && !source && !variables.are_read_by_name && !variables.liveness.is_live(offset, slot);
       if (!a.local(slot) || is_dead) {
         plan.kind = Kind::empty;
       } else if (is_local && source && source == own_sources_[slot]) {
@@ -463,6 +454,7 @@ class FrameRecording : Recording {
   using CodeUnits = interpreter::CodeUnit;
 
   FrameRun& run_;
+  CodeState& code_;
   uint64_t stop_, repeat_until_ = 0;
   RootFrame* root_ = nullptr;
   std::vector<const guards::Source*> own_sources_;  ///< By slot: what it held at the beginning.
@@ -529,7 +521,7 @@ Captured capture_call(const py::object& function, const Arguments& arguments, co
   });
 }
 
-Captured capture_frame(FrameRun& run, const Settings& settings) {
+Captured capture_frame(FrameRun& run, CodeState& code, const Settings& settings) {
   // A run that fails inside of a callee, or leaves what cannot be rebuilt, is repeated up to an earlier
   // instruction.
   uint64_t stop = 0;
@@ -538,7 +530,7 @@ Captured capture_frame(FrameRun& run, const Settings& settings) {
   for (int runs_left = 3;; --runs_left) {
     Captured captured = attempt(settings, [&] {
       FrameState before(run);
-      FrameRecording recording(run, settings, stop);
+      FrameRecording recording(run, code, settings, stop);
       stop = 0;
       try {
         recording.record_run();

@@ -6,6 +6,7 @@
 
 #include <memory>
 
+#include "python/compile/code_table.h"
 #include "python/compile/settings.h"
 #include "python/compile/specialisation.h"
 
@@ -37,8 +38,8 @@ struct Captured {
 /// A call of `function`, from its arguments to its result.
 Captured capture_call(const py::object& function, const Arguments& arguments, const Settings& settings);
 
-/// The rest of a frame's run. The frame is as before afterwards.
-Captured capture_frame(interpreter::FrameRun& run, const Settings& settings);
+/// The rest of a frame's run. The frame is as before afterwards. \param code  of the frame.
+Captured capture_frame(interpreter::FrameRun& run, CodeState& code, const Settings& settings);
 
 /// What the guards of a frame's stretch read: the function, then the frame's slots. Owned by the frame.
 std::vector<PyObject*> frame_values(interpreter::FrameRun& run);

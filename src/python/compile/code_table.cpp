@@ -3,6 +3,8 @@
 
 #include <pybind11/pybind11.h>
 
+#include <algorithm>
+#include <iterator>
 #include <string>
 #include <string_view>
 
@@ -29,7 +31,27 @@ const LibraryPaths& library_paths() {
   return paths;
 }
 
+bool reads_variables_by_name(PyCodeObject* code) {
+  constexpr std::string_view kReaders[] = {"locals",  "vars",      "dir",          "eval",      "exec",
+                                           "globals", "_getframe", "currentframe", "breakpoint"};
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_names); ++i) {
+    const char* name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(code->co_names, i));
+    if (!name)
+      PyErr_Clear();
+    else if (std::find(std::begin(kReaders), std::end(kReaders), name) != std::end(kReaders))
+      return true;
+  }
+  return false;
+}
+
 }  // namespace
+
+Variables::Variables(PyCodeObject* code) : liveness(code), are_read_by_name(reads_variables_by_name(code)) {}
+
+const Variables& CodeState::variables() {
+  if (!variables_) variables_.emplace(reinterpret_cast<PyCodeObject*>(code.get()));
+  return *variables_;
+}
 
 void load_library_paths() {
   library_paths();

@@ -6,10 +6,12 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
 #include "python/compile/specialisation.h"
+#include "python/interpreter/liveness.h"
 
 namespace braze::python {
 
@@ -20,8 +22,18 @@ struct Start {
   bool is_idle = false;          ///< Nothing is computed from here to the next breakpoint: not worth a replay.
 };
 
+/// Which variables a code object reads, and how.
+struct Variables {
+  explicit Variables(PyCodeObject* code);
+
+  interpreter::Liveness liveness;
+  bool are_read_by_name;  ///< By other means than instructions: locals(), eval() and their like.
+};
+
 struct CodeState {
   explicit CodeState(PyCodeObject* code);
+  /// Worked out when it is first asked for: every stretch that ends inside of the code does.
+  const Variables& variables();
 
   guards::Ref code;
   /// Its frames go to CPython: torch's own Python and the standard library's, or nothing was ever gained.
@@ -30,6 +42,9 @@ struct CodeState {
   std::unordered_map<int, Start> starts;  ///< By offset in code units.
   int runs_without_gain = 0;
   int fruitless = 0;  ///< Captures that came to nothing.
+
+ private:
+  std::optional<Variables> variables_;
 };
 
 /// Code of Python's standard library, of torch but for torch.nn's layers and functions, or without a file.

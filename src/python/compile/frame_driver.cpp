@@ -133,12 +133,12 @@ FrameDriver::Advance FrameDriver::advance(CodeState& code, FrameRun& run, guards
 
 /// The specialisation that holds, which comes first from now on; `values` become those of its guards.
 std::shared_ptr<Specialisation> FrameDriver::find(Start& start, FrameRun& run, std::vector<PyObject*>& values) {
-  if (start.specialisations.empty()) return nullptr;
-  const std::vector<PyObject*> slots = frame_values(run);
-  const guards::Call call{slots.data(), slots.size(), nullptr};
+  std::vector<PyObject*> slots;  // Read when the first specialisation fits.
   for (size_t i = 0; i < start.specialisations.size(); ++i) {
     const Specialisation& one = *start.specialisations[i];
     if (!fits_frame(one, run)) continue;
+    if (slots.empty()) slots = frame_values(run);
+    const guards::Call call{slots.data(), slots.size(), nullptr};
     values.resize(one.guards.wanted());
     const int32_t failed = one.guards.check(call, values.data());
     if (failed == guards::GuardProgram::ok) {
@@ -165,7 +165,7 @@ std::shared_ptr<Specialisation> FrameDriver::capture(CodeState& code, int offset
   is_capturing_ = true;
   Captured captured;
   try {
-    captured = capture_frame(run, settings_);
+    captured = capture_frame(run, code, settings_);
   } catch (...) {
     is_capturing_ = false;
     throw;

@@ -1,6 +1,7 @@
 // python/guards/tensor_guards.cpp: guards on tensors, and the facts about PyTorch's objects that other guards ask
 // for.
 #include <ATen/core/Tensor.h>
+#include <c10/util/SmallVector.h>
 #include <torch/csrc/Device.h>
 #include <torch/csrc/Dtype.h>
 #include <torch/csrc/DynamicTypes.h>
@@ -8,7 +9,6 @@
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/autograd/variable.h>
 
-#include <cstring>
 #include <utility>
 
 #include "python/guards/kinds.h"
@@ -96,6 +96,13 @@ std::string sizes_text(const int64_t* sizes, size_t rank) {
   return text + (rank == 1 ? ",)" : ")");
 }
 
+/// Without a call: most are one to four words, and a model has hundreds of tensors.
+bool same_words(const int64_t* a, const int64_t* b, uint32_t count) noexcept {
+  for (uint32_t i = 0; i < count; ++i)
+    if (a[i] != b[i]) return false;
+  return true;
+}
+
 struct Properties : Payload {
   PyTypeObject* type;  ///< Owned.
   c10::DispatchKeySet keys;
@@ -104,7 +111,7 @@ struct Properties : Payload {
   uint32_t facts;
   uint32_t alignment;
   uint32_t rank;
-  std::vector<int64_t> geometry;  ///< Sizes, then strides.
+  c10::SmallVector<int64_t, 8> geometry;  ///< Sizes, then strides; beside the rest up to four dimensions.
 
   Properties(PyObject* object, uint32_t alignment)
       : type(reinterpret_cast<PyTypeObject*>(Py_NewRef(reinterpret_cast<PyObject*>(Py_TYPE(object))))),
@@ -115,8 +122,8 @@ struct Properties : Payload {
         alignment(alignment),
         rank(unpack(object).dim()) {
     const at::Tensor& tensor = unpack(object);
-    geometry.insert(geometry.end(), tensor.sizes().begin(), tensor.sizes().end());
-    geometry.insert(geometry.end(), tensor.strides().begin(), tensor.strides().end());
+    geometry.append(tensor.sizes().begin(), tensor.sizes().end());
+    geometry.append(tensor.strides().begin(), tensor.strides().end());
   }
   ~Properties() override { Py_DECREF(type); }
   Properties(const Properties&) = delete;
@@ -143,8 +150,8 @@ struct Properties : Payload {
     if (impl.has_symbolic_sizes_strides()) return "symbolic sizes";
     const c10::IntArrayRef sizes = impl.sizes();
     if (sizes.size() != rank) return "rank";
-    if (std::memcmp(sizes.data(), geometry.data(), rank * sizeof(int64_t))) return "sizes";
-    if (std::memcmp(impl.strides().data(), geometry.data() + rank, rank * sizeof(int64_t))) return "strides";
+    if (!same_words(sizes.data(), geometry.data(), rank)) return "sizes";
+    if (!same_words(impl.strides().data(), geometry.data() + rank, rank)) return "strides";
     if (facts_of(tensor) != facts) return "facts";
     if (alignment > 1 && data_of(impl) % alignment) return "alignment";
     return nullptr;

@@ -5,48 +5,40 @@
 
 namespace braze::interpreter {
 
-Flow flow_of(int opcode) {
-  static constexpr auto flows = [] {
-    std::array<Flow, 256> table{};
-#define FLOW(opcode, flow) table[opcode] = Flow::flow;
-#define LOCAL(opcode, use)
-#define USES(opcode, count)
+namespace {
+
+/// What the table of the version says about one opcode.
+struct Row {
+  Flow flow{};
+  LocalUse use{};
+  int (*operands)(int arg) = nullptr;  ///< How many; null: not known.
+};
+
+constexpr std::array<Row, 256> kRows = [] {
+  std::array<Row, 256> rows{};
+#define FLOW(opcode, kind) rows[opcode].flow = Flow::kind;
+#define LOCAL(opcode, kind) rows[opcode].use = LocalUse::kind;
+#define USES(opcode, count) rows[opcode].operands = []([[maybe_unused]] int arg) -> int { return count; };
 #include BRAZE_FLOW
 #undef FLOW
 #undef LOCAL
 #undef USES
-    return table;
-  }();
-  return flows[opcode];
+  return rows;
+}();
+
+}  // namespace
+
+Flow flow_of(int opcode) {
+  return kRows[opcode].flow;
 }
 
 LocalUse local_use(int opcode) {
-  static constexpr auto uses = [] {
-    std::array<LocalUse, 256> table{};
-#define FLOW(opcode, flow)
-#define LOCAL(opcode, use) table[opcode] = LocalUse::use;
-#define USES(opcode, count)
-#include BRAZE_FLOW
-#undef FLOW
-#undef LOCAL
-#undef USES
-    return table;
-  }();
-  return uses[opcode];
+  return kRows[opcode].use;
 }
 
 int operands_used(int opcode, int arg) {
-  switch (opcode) {
-#define FLOW(opcode, flow)
-#define LOCAL(opcode, use)
-#define USES(opcode, count) \
-  case opcode: return count;
-#include BRAZE_FLOW
-#undef FLOW
-#undef LOCAL
-#undef USES
-    default: return -1;
-  }
+  const auto operands = kRows[opcode].operands;
+  return operands ? operands(arg) : -1;
 }
 
 }  // namespace braze::interpreter
