@@ -3,13 +3,11 @@
 // Values are numbered in the order in which their names first stand in the text, which is the order in which the
 // printer numbers them. What can only be said of a whole kernel (types, vector loops) is left to verify().
 #include <algorithm>
-#include <bit>
-#include <charconv>
-#include <limits>
 #include <unordered_map>
 #include <utility>
 
 #include "loops/kernel.h"
+#include "loops/parse_number.h"
 #include "loops/words.h"
 #include "support/error.h"
 #include "support/lexer.h"
@@ -79,32 +77,6 @@ class Parser {
     expect(name);
     expect("=");
     return parse_integer();
-  }
-  template <typename T, typename... Base>
-  T read_number(const Token& token, Base... base) const {
-    T value{};
-    const char* end = token.text.data() + token.text.size();
-    const auto read = std::from_chars(token.text.data(), end, value, base...);
-    if (read.ec != std::errc() || read.ptr != end) lexer_.fail(token, "expected a number in range");
-    return value;
-  }
-  /// `nan("7ff8000000000001")`: a NaN with its bits.
-  double parse_nan() {
-    if (!take("(")) return std::numeric_limits<double>::quiet_NaN();
-    const auto bits = read_number<uint64_t>(expect(Kind::text, "the bits of a NaN"), 16);
-    expect(")");
-    return std::bit_cast<double>(bits);
-  }
-  Number parse_number() {
-    if (take("true")) return Number::of_int(1);
-    if (take("false")) return Number::of_int(0);
-    if (take("nan")) return Number::of(parse_nan());
-    const Lexer start = lexer_;
-    const double sign = take("-") ? -1.0 : 1.0;
-    if (take("inf")) return Number::of(sign * std::numeric_limits<double>::infinity());
-    if (lexer_.at(Kind::decimal)) return Number::of(sign * read_number<double>(lexer_.next()));
-    lexer_ = start;  // An integer is read with its sign: the most negative one has no opposite.
-    return Number::of_int(parse_integer());
   }
   DType parse_type() {
     const Token name = expect(Kind::word, "a type");
@@ -549,7 +521,7 @@ class Parser {
 bool Parser::parse_operands(Stmt& s) {
   switch (s.kind) {
     case StmtKind::constant:
-      s.number = parse_number();
+      s.number = parse_number(lexer_);
       parse_result_type(s);
       return true;
     case StmtKind::scalar:

@@ -31,7 +31,7 @@ int64_t rounded(int64_t size) {
 const Hash128& host_key() {
   static const Hash128 key = [] {
     Hasher hasher;
-    hasher.add("matmul choice 1").add(BRAZE_TORCH_VERSION).add(codegen::Target::host().name());
+    hasher.add("matmul choice 2").add(BRAZE_TORCH_VERSION).add(codegen::Target::host().name());
     // Hypervisors give several processors one name: the signature tells them apart.
     for (unsigned leaf : {1u, 0x80000002u, 0x80000003u, 0x80000004u}) {
       unsigned a = 0, b = 0, c = 0, d = 0;
