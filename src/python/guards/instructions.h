@@ -35,6 +35,11 @@ struct Instruction {
   Expected expected = {};
 };
 
+/// Whether the instruction writes slot `to`.
+inline bool is_load(const Instruction& in) noexcept {
+  return in.op == Op::load || in.op == Op::load_dict || in.op == Op::load_entry;
+}
+
 /// Runs a load, a test or a type test. \returns whether it succeeded.
 inline bool step(const Instruction& in, PyObject** slots, const Call& call) noexcept {
   switch (in.op) {

@@ -60,6 +60,14 @@ struct Part {
   // Recording costs as much as several checks. It waits twice as long each time that a shortcut never held.
   uint32_t wait = 1;  ///< Checks from now on until the next recording.
   uint32_t patience = 1;
+  bool moved = true;  ///< In this check, a slot was given another value than it had.
+};
+
+/// What a guard on several sources is told.
+struct Gathered {
+  std::vector<uint32_t> slots = {};
+  std::vector<uint32_t> parts = {};  ///< That these slots are written in; each once.
+  bool is_about_addresses = false;   ///< Holds as long as the slots keep their values.
 };
 
 constexpr uint32_t kLongest = 1024;   // checks that a part waits at most before it records again
@@ -71,14 +79,22 @@ struct GuardProgram::Impl {
   GuardSet set;
   std::vector<Part> parts = {};
   std::vector<Instruction> code = {};
-  std::vector<PyObject*> slots = {};                 ///< Borrowed; see above.
-  std::vector<uint32_t> slot_of = {};                ///< By number of source.
-  std::vector<uint32_t> wanted = {};                 ///< Slots.
-  std::vector<std::vector<uint32_t>> gathered = {};  ///< Slots of a gathering guard, by guard.
-  std::vector<PyObject*> scratch = {};               ///< For gathered values.
+  std::vector<PyObject*> slots = {};    ///< Borrowed; see above.
+  std::vector<uint32_t> slot_of = {};   ///< By number of source.
+  std::vector<uint32_t> wanted = {};    ///< Slots.
+  std::vector<Gathered> gathered = {};  ///< By guard.
+  std::vector<PyObject*> scratch = {};  ///< For gathered values.
+  bool settled = false;                 ///< The last check succeeded.
 
   /// Runs a part. \returns ok or the number of the instruction that failed.
-  int32_t run(const Part& part, const Call& call) noexcept;
+  int32_t run(Part& part, const Call& call) noexcept;
+  /// Fills in `gathered`.
+  void plan_gathering();
+  /// The last check has shown that the guard holds, and nothing that it is about has moved since.
+  bool holds_still(const Gathered& gathering) const noexcept {
+    return settled && gathering.is_about_addresses &&
+           std::none_of(gathering.parts.begin(), gathering.parts.end(), [&](uint32_t p) { return parts[p].moved; });
+  }
   /// Records the shortcut of a part that has just succeeded, if it is time to.
   void record(Part& part) noexcept;
 };
@@ -285,34 +301,51 @@ GuardProgram::GuardProgram(GuardSet guards) : impl_(std::make_unique<Impl>(Impl{
   impl.code = std::move(writer.code);
   impl.parts = std::move(writer.parts);
   impl.slot_of = writer.slot_of();
-  impl.slots.assign(writer.slot_count(), nullptr);
+  impl.slots.assign(std::max(writer.slot_count(), 1u), nullptr);  // tests name slot 0
   for (size_t i = 0; i < sources.size(); ++i)
     if (sources.at(i)->kind == SourceKind::object && impl.slot_of[i] != kNoSlot)
       impl.slots[impl.slot_of[i]] = sources.at(i)->key.get();
   for (const Source* source : impl.set.wanted_) impl.wanted.push_back(impl.slot_of[source->number]);
-  impl.gathered.resize(impl.set.guards().size());
+  impl.plan_gathering();
+}
+
+void GuardProgram::Impl::plan_gathering() {
+  constexpr uint32_t kNoPart = UINT32_MAX;
+  std::vector<uint32_t> part_of(slots.size(), kNoPart);
+  for (uint32_t p = 0; p < parts.size(); ++p)
+    for (uint32_t at = parts[p].begin; at < parts[p].end; ++at)
+      if (is_load(code[at])) part_of[code[at].to] = p;
+  gathered.resize(set.guards().size());
   size_t most = 1;
-  for (const Instruction& instruction : impl.code) {
-    if (instruction.op != Op::gather) continue;
-    const Guard& guard = impl.set.guards()[instruction.guard];
-    for (const Source* source : guard.sources)
-      impl.gathered[instruction.guard].push_back(impl.slot_of[source->number]);
+  for (const Instruction& in : code) {
+    if (in.op != Op::gather) continue;
+    const Guard& guard = set.guards()[in.guard];
+    Gathered& own = gathered[in.guard];
+    own.is_about_addresses = guard.kind == GuardKind::objects || guard.kind == GuardKind::same_object;
+    for (const Source* source : guard.sources) {
+      own.slots.push_back(slot_of[source->number]);
+      const uint32_t part = part_of[own.slots.back()];  // None writes the slot of a held object.
+      if (part != kNoPart && std::find(own.parts.begin(), own.parts.end(), part) == own.parts.end())
+        own.parts.push_back(part);
+    }
     most = std::max(most, guard.sources.size());
   }
-  impl.scratch.resize(most);
+  scratch.resize(most);
 }
 
 GuardProgram::~GuardProgram() = default;
 GuardProgram::GuardProgram(GuardProgram&&) noexcept = default;
 GuardProgram& GuardProgram::operator=(GuardProgram&&) noexcept = default;
 
-int32_t GuardProgram::Impl::run(const Part& part, const Call& call) noexcept {
+int32_t GuardProgram::Impl::run(Part& part, const Call& call) noexcept {
   for (uint32_t at = part.begin; at < part.end;) {
     Instruction& in = code[at];
     switch (in.op) {
       case Op::gather: {
+        const Gathered& gathering = gathered[in.guard];
+        if (holds_still(gathering)) break;
         PyObject** place = scratch.data();
-        for (const uint32_t slot : gathered[in.guard]) *place++ = slots[slot];
+        for (const uint32_t slot : gathering.slots) *place++ = slots[slot];
         if (!in.test(in.expected, scratch.data(), call)) return static_cast<int32_t>(at);
         break;
       }
@@ -338,8 +371,11 @@ int32_t GuardProgram::Impl::run(const Part& part, const Call& call) noexcept {
       }
       case Op::leave_dict: code[in.to].expected.bits = dict_version(slots[in.from]); break;
       case Op::leave_type: code[in.to].expected.bits = type_version(slots[in.from]); break;
-      default:
+      default: {
+        PyObject* const before = slots[in.to];
         if (!step(in, slots.data(), call)) return static_cast<int32_t>(at);
+        part.moved |= slots[in.to] != before;
+      }
     }
     ++at;
   }
@@ -365,13 +401,19 @@ int32_t GuardProgram::check(const Call& call, PyObject** values) const noexcept 
       PyObject* root = load(*part.root, nullptr, call);
       if (part.shortcut.holds(root, impl.code.data(), impl.slots.data(), call)) {
         part.patience = 1;
+        part.moved = part.shortcut.reloads();
         continue;
       }
       part.shortcut.forget();  // the slots that it counts on are written now
     }
-    if (const int32_t failed = impl.run(part, call); failed != ok) return failed;
+    part.moved = false;
+    if (const int32_t failed = impl.run(part, call); failed != ok) {
+      impl.settled = false;
+      return failed;
+    }
     if (part.root) impl.record(part);
   }
+  impl.settled = true;
   for (size_t i = 0; i < impl.wanted.size(); ++i) values[i] = impl.slots[impl.wanted[i]];
   return ok;
 }

@@ -51,9 +51,6 @@ class Shortcut::Recorder {
   }
 
  private:
-  static bool is_load(const Instruction& in) {
-    return in.op == Op::load || in.op == Op::load_dict || in.op == Op::load_entry;
-  }
   static bool is_root(const Instruction& in) { return !in.source->parent; }
 
   template <typename T>
@@ -155,7 +152,9 @@ class Shortcut::Recorder {
 
   void again(const Instruction& in, uint32_t at) {
     shortcut_.tests_.push_back(at);
-    if (is_load(in)) known_[in.to] = Known::nothing;
+    if (!is_load(in)) return;
+    shortcut_.reloads_ = true;
+    known_[in.to] = Known::nothing;
   }
 
   Shortcut& shortcut_;
@@ -166,7 +165,7 @@ class Shortcut::Recorder {
 
 bool Shortcut::record(const Instruction* code, uint32_t begin, uint32_t end, const Source* root, uint32_t root_slot,
                       std::span<PyObject* const> slots) {
-  recorded_ = false;
+  recorded_ = reloads_ = false;
   words_.clear();
   zeros_.clear();
   tests_.clear();

@@ -28,6 +28,8 @@ class Shortcut {
   bool record(const Instruction* code, uint32_t begin, uint32_t end, const Source* root, uint32_t root_slot,
               std::span<PyObject* const> slots);
   void forget() noexcept { recorded_ = false; }
+  /// Whether holds() writes slots.
+  bool reloads() const noexcept { return reloads_; }
   /// For the garbage collector.
   int visit(visitproc visit, void* argument) const;
 
@@ -52,7 +54,7 @@ class Shortcut {
   };
   class Recorder;
 
-  bool recorded_ = false;
+  bool recorded_ = false, reloads_ = false;
   PyObject* root_ = nullptr;
   std::vector<Word> words_;
   std::vector<const uint64_t*> zeros_;  ///< Words that are 0, and that no later one is reached through.

@@ -375,6 +375,42 @@ def test_modes_and_context_are_looked_at_every_time():
         thing.tensor.grad = None
 
 
+def test_objects_are_compared_again_when_one_has_moved():
+    """Also when the check in which it moved failed before it came to them."""
+    import contextvars
+
+    variable = contextvars.ContextVar("variable")
+    variable.set([])
+    thing = holder(a=[], b=[], k=1, variable=variable)
+    thing.c = thing.a
+
+    def build(g, x):
+        a, b, c, read = (g.attribute(x, name) for name in ("a", "b", "c", "variable"))
+        g.objects([a, b, g.context_value(read)], [thing.a, thing.b, variable.get()])
+        g.same_object(a, c)
+        g.constant(g.attribute(x, "k"), 1)
+
+    case = padded(build)
+    for _ in range(3):
+        assert case.holds(thing)
+        for k in (1, 2):
+            thing.b, thing.k = thing.a, k
+            assert not case.holds(thing)
+            thing.k = 1
+            assert not case.holds(thing)
+            thing.b = []
+            assert case.holds(thing)
+            thing.c, thing.k = [], k
+            assert not case.holds(thing)
+            thing.k = 1
+            assert not case.holds(thing)
+            thing.c = thing.a
+            assert case.holds(thing)
+        token = variable.set(thing.a)
+        assert not case.holds(thing)
+        variable.reset(token)
+
+
 def test_shortcuts_die_with_what_they_saw():
     """A program keeps no argument alive."""
     import weakref
