@@ -102,6 +102,11 @@ def deberta(r: random.Random) -> Example:
     return model("DebertaV2", vocab_size=VOCABULARY, **sizes(r), **positions), tokens(r)
 
 
+def modernbert(r: random.Random) -> Example:
+    special = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "cls_token_id": 1, "sep_token_id": 2}
+    return model("ModernBert", vocab_size=VOCABULARY, **sizes(r), **attention(r), **special), tokens(r)
+
+
 def mamba(r: random.Random) -> Example:
     config = {"hidden_size": r.choice([16, 24, 32]), "state_size": r.choice([4, 8]), "time_step_rank": 4}
     config |= {"num_hidden_layers": r.choice([1, 2]), "conv_kernel": r.choice([3, 4])}
@@ -126,10 +131,13 @@ def both_ways(r: random.Random) -> dict[str, Any]:
     return config
 
 
-def bart(r: random.Random) -> Example:
-    inputs = tokens(r)
-    inputs["decoder_input_ids"] = torch.randint(5, VOCABULARY, (len(inputs["input_ids"]), r.choice([3, 5])))
-    return model("Bart", max_position_embeddings=64, **both_ways(r)), inputs
+def translator(family: str) -> Builder:
+    def build(r: random.Random) -> Example:
+        inputs = tokens(r)
+        inputs["decoder_input_ids"] = torch.randint(5, VOCABULARY, (len(inputs["input_ids"]), r.choice([3, 5])))
+        return model(family, max_position_embeddings=64, **both_ways(r)), inputs
+
+    return build
 
 
 def whisper(r: random.Random) -> Example:
@@ -244,6 +252,7 @@ ARCHITECTURES: dict[str, Builder] = {
     "albert": encoder("Albert", embedding_size=12),
     "electra": encoder("Electra", embedding_size=12),
     "deberta-v2": deberta,
+    "modernbert": modernbert,
     "gpt2": decoder("GPT2", {"hidden": "n_embd", "heads": "n_head", "layers": "n_layer", "inner": "n_inner"}),
     "opt": decoder("OPT", {"inner": "ffn_dim"}, word_embed_proj_dim=20),
     "gpt-neox": decoder("GPTNeoX", hidden_size=32),
@@ -255,11 +264,19 @@ ARCHITECTURES: dict[str, Builder] = {
     "qwen2": decoder("Qwen2", grouped=True),
     "phi": decoder("Phi", grouped=True),
     "gemma": gemma,
+    "qwen3": decoder("Qwen3", grouped=True, head_dim=8),
+    "olmo2": decoder("Olmo2", grouped=True),
+    "mixtral": decoder("Mixtral", grouped=True, num_local_experts=2),
+    "gptj": decoder(
+        "GPTJ", {"hidden": "n_embd", "heads": "n_head", "layers": "n_layer", "inner": "n_inner"}, rotary_dim=4
+    ),
+    "starcoder2": decoder("Starcoder2", grouped=True),
     "stablelm": decoder("StableLm", grouped=True, hidden_size=32),
     "cohere": decoder("Cohere", grouped=True),
     "mamba": mamba,
     "t5": t5,
-    "bart": bart,
+    "bart": translator("Bart"),
+    "m2m100": translator("M2M100"),
     "whisper": whisper,
     "wav2vec2": speech("Wav2Vec2"),
     "hubert": speech("Hubert"),
@@ -267,6 +284,7 @@ ARCHITECTURES: dict[str, Builder] = {
     "deit": patches("DeiT"),
     "beit": patches("Beit", use_relative_position_bias=True),
     "dinov2": patches("Dinov2"),
+    "siglip": patches("SiglipVision"),
     "swin": swin,
     "clip": clip,
     "convnext": stages("ConvNext", num_stages=2),

@@ -2,13 +2,13 @@
 #include "python/compile/capture.h"
 
 #include <ATen/Context.h>
-#include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include "capture/tape.h"
 #include "capture/trace.h"
 #include "ir/graph.h"
 #include "python/compile/announce.h"
+#include "python/compile/modes.h"
 #include "python/compile/rebuild.h"
 #include "python/compile/torch_world.h"
 #include "python/errors.h"
@@ -26,15 +26,6 @@ using interpreter::Activation;
 using interpreter::FrameRun;
 using interpreter::RootFrame;
 using interpreter::Step;
-
-/// Torch's grad mode as it was, whatever the captured function did.
-class GradModeScope {
- public:
-  ~GradModeScope() { at::GradMode::set_enabled(before_); }
-
- private:
-  bool before_ = at::GradMode::is_enabled();
-};
 
 /// Why a capture came to nothing.
 struct GivenUp {
@@ -131,7 +122,7 @@ class Recording {
     const PhaseTimer timer(&times_, "capture");
     const CollectionPause no_collections;
     const HandledExceptionScope handled;
-    const GradModeScope grad_mode;
+    const ModesScope modes;
     SourceScope sources;
     std::optional<capture::TapeRecorder::Scope> taping;
     if (settings_.backend->wants_tape()) {
@@ -151,10 +142,11 @@ class Recording {
     }
   }
 
-  /// Nothing if the run leaves it as it was.
-  std::optional<bool> grad_mode_change() const {
-    const bool now = at::GradMode::is_enabled();
-    return now == grad_mode_before_ ? std::nullopt : std::optional<bool>(now);
+  /// Nothing if the run leaves them as they were.
+  std::optional<ModesChange> modes_change() const {
+    Modes now = Modes::now();
+    now.autocast_cache = world_.autocast_cache();
+    return now == modes_before_ ? std::nullopt : std::optional<ModesChange>({modes_before_, now});
   }
 
   /// The arguments of the graph are the first values of the guards. Before any other is wanted.
@@ -205,7 +197,7 @@ class Recording {
     return guards::GuardProgram(std::move(guards_));
   }
 
-  const bool grad_mode_before_ = at::GradMode::is_enabled();
+  const Modes modes_before_ = Modes::now();
   const Settings& settings_;
   std::string name_;
   PhaseTimes times_;
@@ -247,7 +239,7 @@ class CallRecording : Recording {
       take_effects(rebuilder);
       hold_outputs(rebuilder);
       outcome.recipe = std::move(builder_).finish({&node, 1});
-      outcome.grad_mode = grad_mode_change();
+      outcome.modes = modes_change();
     });
     return compile(std::move(outcome));
   }
@@ -405,7 +397,7 @@ class FrameRecording : Recording {
       take_effects(rebuilder);
       hold_outputs(rebuilder);
       outcome_.recipe = std::move(builder_).finish(results);
-      outcome_.grad_mode = grad_mode_change();
+      outcome_.modes = modes_change();
     } catch (const NotRebuilt& error) {
       failure_ = GivenUp{Captured::Kind::refused, place_in(a.code(), offset, error.reason)};
     } catch (const std::exception& error) {

@@ -1,7 +1,6 @@
 // python/compile/specialisation.cpp
 #include "python/compile/specialisation.h"
 
-#include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include "python/errors.h"
@@ -35,7 +34,7 @@ bool Specialisation::replay(PyObject* const* values, guards::Ref* results) {
     if (!owned.back()) throw_python_error();
     outputs.push_back(owned.back().get());
   }
-  if (outcome.grad_mode) at::GradMode::set_enabled(*outcome.grad_mode);
+  if (outcome.modes) outcome.modes->repeat();
   if (!outcome.recipe.run({values, guards.wanted()}, {outputs.data(), outputs.size()}, results))
     throw_python_error();
   ++replays;

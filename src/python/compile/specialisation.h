@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "python/compile/backend.h"
+#include "python/compile/modes.h"
 #include "python/guards/guard.h"
 #include "python/guards/recipe.h"
 #include "python/interpreter/frame_run.h"
@@ -32,10 +33,10 @@ struct Outcome {
   };
 
   guards::Recipe recipe;
-  bool returns = true;            ///< The frame or call ends; result 0 of the recipe is what it returns.
-  int offset = -1;                ///< Else: of the next instruction, in code units.
-  std::vector<Slot> slots;        ///< Likewise.
-  std::optional<bool> grad_mode;  ///< To be set, where the stretch changes it.
+  bool returns = true;               ///< The frame or call ends; result 0 of the recipe is what it returns.
+  int offset = -1;                   ///< Else: of the next instruction, in code units.
+  std::vector<Slot> slots;           ///< Likewise.
+  std::optional<ModesChange> modes;  ///< Where the stretch leaves other modes than it found.
 };
 
 class Specialisation {

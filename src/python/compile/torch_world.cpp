@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "python/errors.h"
+#include "python/guards/storage_access.h"
 #include "python/guards/torch_values.h"
 #include "support/error.h"
 
@@ -101,6 +102,17 @@ constexpr const char* module_functions[] = {"_has_torch_function",
                                             "_set_grad_enabled",
                                             "is_inference_mode_enabled",
                                             "is_autocast_enabled",
+                                            "is_autocast_cache_enabled",
+                                            "get_autocast_dtype",
+                                            "set_autocast_enabled",
+                                            "set_autocast_dtype",
+                                            "set_autocast_cache_enabled",
+                                            "autocast_increment_nesting",
+                                            "autocast_decrement_nesting",
+                                            "clear_autocast_cache",
+                                            "_is_autocast_available",
+                                            "_get_privateuse1_backend_name",
+                                            "_is_torch_function_mode_enabled",
                                             "_log_api_usage_once",
                                             "_get_cudnn_enabled",
                                             "_is_tracing",
@@ -146,12 +158,7 @@ bool is_passed(const guards::Source* source, PyObject* tensor) {
 
 }  // namespace
 
-TorchNames::TorchNames() {
-  const std::unordered_set<std::string> operators = operator_names();
-  const auto is_understood = [&](const std::string& name) {
-    if (refused_names().contains(name)) return false;
-    return further_names().contains(name) || (operators.contains(name) && !name.starts_with("_"));
-  };
+TorchNames::TorchNames() : operators(operator_names()) {
   const py::module_ torch = py::module_::import("torch");
   const py::object c = torch.attr("_C");
   const py::object sources[] = {c.attr("_VariableFunctions"), c.attr("_nn"), c.attr("_special"), c.attr("_linalg"),
@@ -163,6 +170,8 @@ TorchNames::TorchNames() {
     }
   for (const char* name : module_functions)
     if (py::hasattr(c, name)) functions.insert(py::object(c.attr(name)).ptr());
+  // Gives back what it is given, but for tensors of functorch's transforms that have ended.
+  functions.insert(py::object(c.attr("_functorch").attr("unwrap_if_dead")).ptr());
   // True in every captured run.
   functions.insert(py::object(py::module_::import("braze._C").attr("is_compiling")).ptr());
   for (py::handle entry : py::reinterpret_steal<py::list>(PyObject_Dir(torch.attr("Tensor").ptr()))) {
@@ -171,13 +180,30 @@ TorchNames::TorchNames() {
   }
   tensor_type = py::object(torch.attr("Tensor")).ptr();
   parameter_type = py::object(torch.attr("nn").attr("Parameter")).ptr();
+  const py::module_ ops = py::module_::import("torch._ops");
+  operator_type = py::object(ops.attr("OpOverloadPacket")).ptr();
+  overload_type = py::object(ops.attr("OpOverload")).ptr();
+  reads_autocast_cache = py::object(c.attr("is_autocast_cache_enabled")).ptr();
+  sets_autocast_cache = py::object(c.attr("set_autocast_cache_enabled")).ptr();
   compiler_dict = PyModule_GetDict(py::module_::import("torch.compiler").ptr());
   compiling_flag = PyUnicode_InternFromString("_is_compiling_flag");
+}
+
+bool TorchNames::is_understood(const std::string& name) const {
+  if (refused_names().contains(name)) return false;
+  return further_names().contains(name) || (operators.contains(name) && !name.starts_with("_"));
 }
 
 const TorchNames& torch_names() {
   static const TorchNames names;  // Never changes: torch's own modules.
   return names;
+}
+
+TorchWorld::~TorchWorld() {
+  // Views share the counter of their base: what was met first has seen it as it was.
+  for (auto tensor = tensors_.rbegin(); tensor != tensors_.rend(); ++tensor)
+    if (tensor->version.enabled() && tensor->version.current_version() != tensor->version_before)
+      tensor->version.set_version(tensor->version_before);
 }
 
 bool TorchWorld::is_tensor(PyObject* object) const {
@@ -204,7 +230,8 @@ bool TorchWorld::learn(PyObject* tensor, const guards::Source* source) {
     guards_.identity(source, tensor);
     tracer_.name_parameter(real, name);
   }
-  tensors_.push_back({tensor, source, is_argument});
+  const c10::VariableVersion& version = real.unsafeGetTensorImpl()->version_counter();
+  tensors_.push_back({tensor, source, is_argument, version, version.enabled() ? version.current_version() : 0});
   return true;
 }
 
@@ -229,6 +256,44 @@ bool TorchWorld::may_call(PyObject* function) const {
 
 bool TorchWorld::may_call_method(PyObject* name) const {
   return torch_names().methods.contains(text_of(name));
+}
+
+/// Those of aten by name, as elsewhere. Others are called again at every replay; only those that PyTorch decomposes
+/// by functions in Python could depend on more than their arguments.
+bool TorchWorld::is_operator(PyObject* object) const {
+  const auto* type = reinterpret_cast<PyObject*>(Py_TYPE(object));
+  const bool is_packet = type == torch_names().operator_type;
+  if (!is_packet && type != torch_names().overload_type) return false;
+  PyObject* dict = guards::instance_dict(object);
+  PyObject* text = dict ? PyDict_GetItemString(dict, is_packet ? "_qualified_op_name" : "_name") : nullptr;
+  if (!text) return false;
+  std::string name = text_of(text);
+  name = name.substr(0, name.find('.'));
+  constexpr std::string_view aten = "aten::";
+  if (name.starts_with(aten)) return torch_names().is_understood(name.substr(aten.size()));
+  c10::Dispatcher& dispatcher = c10::Dispatcher::singleton();
+  bool found = false;
+  for (const c10::OperatorName& each : dispatcher.getAllOpNames()) {
+    if (each.name != name) continue;
+    const auto op = dispatcher.findOp(each);
+    found = op && op->hasSchema() && !op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
+    if (!found) return false;
+  }
+  return found;
+}
+
+PyObject* TorchWorld::answer(PyObject* function, PyObject* const* arguments, Py_ssize_t count) {
+  const TorchNames& names = torch_names();
+  if (function == names.sets_autocast_cache && count == 1 && PyBool_Check(arguments[0])) {
+    autocast_cache_ = arguments[0] == Py_True;
+    return Py_None;
+  }
+  if (function == names.reads_autocast_cache) return autocast_cache_ ? Py_True : Py_False;
+  return nullptr;
+}
+
+void TorchWorld::answered() {
+  at::autocast::set_autocast_cache_enabled(false);
 }
 
 bool TorchWorld::may_read(PyObject* name) const {

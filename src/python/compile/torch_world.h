@@ -1,9 +1,11 @@
 // python/compile/torch_world.h: what the watcher of Python frames must know of torch's objects.
 #pragma once
 
+#include <ATen/autocast_mode.h>
 #include <ATen/core/Tensor.h>
 #include <Python.h>
 
+#include <string>
 #include <unordered_set>
 #include <vector>
 
@@ -20,12 +22,18 @@ class TorchNames {
   /// Needs torch to be imported. Throws what Python raises.
   TorchNames();
 
+  /// By its name: an operator, or a function likewise, that computes on its arguments alone.
+  bool is_understood(const std::string& name) const;
+
   std::unordered_set<PyObject*> functions;  ///< Held for good by torch's modules.
   std::unordered_set<std::string> methods;
+  std::unordered_set<std::string> operators;  ///< The names that aten has.
   PyObject* tensor_type;
   PyObject* parameter_type;
-  PyObject* compiler_dict;   ///< Of the module torch.compiler.
-  PyObject* compiling_flag;  ///< The name of what torch.compiler.is_compiling() gives.
+  PyObject* compiler_dict;                               ///< Of the module torch.compiler.
+  PyObject *operator_type, *overload_type;               ///< What torch.ops has.
+  PyObject *reads_autocast_cache, *sets_autocast_cache;  ///< Functions, of the flag that enables it.
+  PyObject* compiling_flag;                              ///< The name of what torch.compiler.is_compiling() gives.
 };
 const TorchNames& torch_names();
 
@@ -35,10 +43,15 @@ class TorchWorld final : public interpreter::TensorWorld {
   struct Tensor {
     PyObject* object;
     const guards::Source* source;
-    bool is_argument;  ///< Else the program holds this very tensor.
+    bool is_argument;              ///< Else the program holds this very tensor.
+    c10::VariableVersion version;  ///< Its counter, null of an inference tensor,
+    uint32_t version_before;       ///< and what that said.
   };
 
   TorchWorld(capture::Tracer& tracer, guards::GuardSet& guards) : tracer_(tracer), guards_(guards) {}
+
+  /// Writes that were recorded have counted as versions of real tensors: puts the counters back.
+  ~TorchWorld() override;
 
   bool is_tensor(PyObject* object) const override;
   bool learn(PyObject* tensor, const guards::Source* source) override;
@@ -50,10 +63,16 @@ class TorchWorld final : public interpreter::TensorWorld {
   std::pair<PyObject*, PyObject*> compiling_flag() const override {
     return {torch_names().compiler_dict, torch_names().compiling_flag};
   }
+  bool is_operator(PyObject* object) const override;
+  PyObject* answer(PyObject* function, PyObject* const* arguments, Py_ssize_t count) override;
+  void answered() override;
   PyObject* tensor_type() const override { return torch_names().tensor_type; }
   PyObject* compiled_from(PyObject* object) const override { return python::compiled_from(object); }
   interpreter::Promise promise_about(PyObject* function) const override { return python::promise_about(function); }
 
+  /// What the run sees of torch.is_autocast_cache_enabled(): the tracer keeps the cache off, which would hand its
+  /// tensors to others.
+  bool autocast_cache() const { return autocast_cache_; }
   /// The function begins to run: it may write to the memory of the arguments that are known by now.
   void seal() { sealed_ = true; }
   /// Guards which tensors share memory or are one object. Once, at the end.
@@ -68,6 +87,7 @@ class TorchWorld final : public interpreter::TensorWorld {
   bool shares_memory(const at::Tensor& tensor) const;
 
   bool sealed_ = false;
+  bool autocast_cache_ = at::autocast::is_autocast_cache_enabled();
 };
 
 }  // namespace braze::python

@@ -69,6 +69,7 @@ const StateRow kState[] = {
      dtype_text},
     {"torch.is_autocast_cache_enabled()", [] { return uint64_t(at::autocast::is_autocast_cache_enabled()); },
      truth_text},
+    {"the number of autocast contexts", [] { return uint64_t(autocast_nesting()); }, number_text},
     {"torch.get_default_dtype()", [] { return uint64_t(c10::get_default_dtype_as_scalartype()); }, dtype_text},
     {"the number of torch function modes", [] { return uint64_t(at::impl::PythonTorchFunctionTLS::stack_len()); },
      number_text},
@@ -120,6 +121,11 @@ struct TorchState : Payload {
 };
 
 }  // namespace
+
+int autocast_nesting() noexcept {
+  at::autocast::increment_nesting();  // There is no other way to ask.
+  return at::autocast::decrement_nesting();
+}
 
 std::shared_ptr<Payload> make_torch_state_payload() {
   return std::make_shared<TorchState>();

@@ -31,4 +31,7 @@ struct MemoryRange {
 /// \param value  a tensor; anything else has no memory.
 MemoryRange memory_of(PyObject* value) noexcept;
 
+/// How many autocast contexts the thread has entered.
+int autocast_nesting() noexcept;
+
 }  // namespace braze::guards

@@ -268,8 +268,12 @@ bool Watcher::after(Activation& a, int opcode, int arg, Step step) {
   const bool is_error = step == Step::error || step == Step::reraise;
   if (is_error && root_ && a.frame == root_->frame()) root_->raises();
   if (activities_.back().is_trusted) return true;
-  if (is_error)
-    return activities_.back().entry != Entry::tensor || abandon("an operation on tensors raises an error");
+  if (activities_.back().answer) values_.tensors().answered();
+  if (is_error) {
+    const Entry entry = activities_.back().entry;
+    const bool is_operation = entry == Entry::tensor || entry == Entry::trusted;
+    return !is_operation || abandon("an operation on tensors raises an error");
+  }
   PyObject* top = a.top > a.stack_base() ? a.peek(1) : nullptr;
   switch (opcode) {
     case LOAD_CONST: values_.make_constant(top); return true;
@@ -292,6 +296,7 @@ bool Watcher::after(Activation& a, int opcode, int arg, Step step) {
           values_.make(a.peek(depth));
       return true;
     default:
+      if (activities_.back().answer) a.pop(), a.push_borrowed(activities_.back().answer);
       if (activities_.back().sets_variable) values_.effects().set_variable(activities_.back().sets_variable, top);
       if (activities_.back().makes_constant && !values_.is_known(top))
         values_.make_constant(top);

@@ -45,6 +45,14 @@ class TensorWorld {
   virtual std::pair<PyObject*, PyObject*> compiling_flag() const = 0;
   /// The class torch.Tensor.
   virtual PyObject* tensor_type() const = 0;
+  /// An operator of torch.ops, or an overload of one, that computes on its arguments alone. Python functions that
+  /// are part of it may run.
+  virtual bool is_operator(PyObject* object) const = 0;
+  /// Before a call of a function that reads or sets a flag of torch's which is not, while a run is traced, what the
+  /// run is to see: what the call gives it (borrowed). Null for all other functions.
+  virtual PyObject* answer(PyObject* function, PyObject* const* arguments, Py_ssize_t count) = 0;
+  /// After such a call.
+  virtual void answered() = 0;
   /// What a compiled function runs, which is part of the capture when it is called there; null for all else.
   virtual PyObject* compiled_from(PyObject* object) const = 0;
   virtual Promise promise_about(PyObject* function) const = 0;

@@ -71,6 +71,9 @@ bool Watcher::entered(Frame* frame) {
   PyTypeObject* constructs = activities_.back().constructs;
   PyObject* first = frame->f_code->co_argcount > 0 ? frame->localsplus[0] : nullptr;
   if (constructs && first && Py_IS_TYPE(first, constructs)) values_.make(first);
+  if (activities_.back().packs_arguments)
+    for (int i = 0; i < frame->f_code->co_argcount; ++i)
+      if (PyTuple_CheckExact(frame->localsplus[i])) values_.make(frame->localsplus[i]);
   const bool given_slice = activities_.back().passes_slice && frame->f_code->co_argcount > 1;
   if (given_slice && PySlice_Check(frame->localsplus[1])) values_.make(frame->localsplus[1]);
   activities_.push_back({});

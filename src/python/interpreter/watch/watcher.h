@@ -53,10 +53,12 @@ class Watcher final : public Observer {
     bool makes_result = false;            ///< What the instruction leaves on top is made by it, if it is not known.
     bool makes_constant = false;          ///< Likewise, and it is the same object in every run.
     bool asks_whether_compiling = false;  ///< Reads the flag that is true in captures only.
+    PyObject* answer = nullptr;           ///< What a call gives in place of its own result.
     bool passes_slice = false;            ///< Makes a slice object for a __getitem__.
     PyObject* sets_variable = nullptr;    ///< A context variable.
     PyObject* iterator = nullptr;         ///< Asked for its next item. Only compared.
     PyTypeObject* constructs = nullptr;   ///< A class whose __init__ is given a new instance.
+    bool packs_arguments = false;         ///< The tuples that are passed are made by the C function.
   };
 
   bool abandon(const char* why, PyObject* subject = nullptr);
@@ -148,6 +150,11 @@ class Watcher final : public Observer {
   bool change_by_method(std::string_view name, PyObject* self, PyObject* const* arguments, Py_ssize_t count);
   bool load_class_cell();
   bool absorb_all(PyObject* const* arguments, Py_ssize_t count, PyObject* callable);
+  // watcher_torch.cpp
+  bool is_function_apply(PyObject* function);
+  bool apply_function(PyObject* type);
+  bool is_word_for_backward(PyObject* object, PyObject* descriptor);
+  bool is_needs_input_grad(PyObject* object, PyObject* descriptor);
 
   Values values_;
   std::vector<Activity> activities_;  ///< One a frame.

@@ -337,6 +337,7 @@ bool Watcher::plain_attribute(PyObject* object, PyObject* name) {
       return values_.learn(object_type, type_source(object)) || abandon("a class that cannot be guarded", object);
     }
     if (Py_IS_TYPE(found, &PyGetSetDescr_Type) && is_immutable_record(type)) return allow_made_result();
+    if (is_needs_input_grad(object, found)) return allow_made_result();
     // A data descriptor written in Python, such as the flags of torch.backends.
     if (learn_class_entry(found, in_type) && special_function(found, "__get__")) return allow(Entry::known);
     return abandon("a descriptor that is not understood", found);
@@ -407,6 +408,7 @@ bool Watcher::plain_store(PyObject* object, PyObject* name, PyObject* value) {
       if (source) values_.effects().store_slot(object, found, value);
       return true;
     }
+    if (value && is_word_for_backward(object, found)) return true;
     if (!Py_IS_TYPE(found, &PyProperty_Type) || !value)
       return abandon("an attribute that a descriptor changes", name);
     const Ref setter = Ref::steal(PyObject_GetAttrString(found, "fset"));

@@ -214,6 +214,8 @@ bool Watcher::call(PyObject* callable, PyObject* const* arguments, Py_ssize_t co
   }
   if (std::string_view(Py_TYPE(callable)->tp_name) == "functools.partial" && is_exact_builtin(Py_TYPE(callable)))
     return call_partial(callable, arguments, count);
+  if (tensors.is_operator(callable))
+    return values_.pin(callable) && absorb_all(arguments, count, callable) && allow_made_result(Entry::trusted);
   if (special_function(callable, "__call__")) return allow(Entry::known);
   return abandon("a call that is not understood", callable);
 }
@@ -361,7 +363,7 @@ bool Watcher::call_class(PyObject* type, PyObject* const* arguments, Py_ssize_t 
     const bool is_python = PyFunction_Check(found) || Py_IS_TYPE(found, &PyStaticMethod_Type);
     if (is_plain_constructor(found)) {
       makes_in_c = true;
-      for (Py_ssize_t i = 0; i < count; ++i)
+      for (Py_ssize_t i = 0; name == std::string_view("__init__") && i < count; ++i)
         if (!guards::is_scalar(arguments[i]) && !iterate(arguments[i])) return false;
       continue;
     }
@@ -379,8 +381,11 @@ bool Watcher::call_builtin(PyObject* function, PyObject* const* arguments, Py_ss
   auto* builtin = reinterpret_cast<PyCFunctionObject*>(function);
   const std::string_view name = builtin->m_ml->ml_name, module = module_of(function);
   PyObject* self = PyCFunction_GET_SELF(function);
-  if (values_.tensors().may_call(function))
+  if (values_.tensors().may_call(function)) {
+    activities_.back().answer = values_.tensors().answer(function, arguments, count);
     return absorb_all(arguments, count, function) && allow_made_result(Entry::tensor);
+  }
+  if (is_function_apply(function)) return apply_function(self);
   if (name == "__new__" && self && PyType_Check(self) && count > 0) {
     auto* base = reinterpret_cast<PyTypeObject*>(self);
     auto* cls = PyType_Check(arguments[0]) ? reinterpret_cast<PyTypeObject*>(arguments[0]) : nullptr;

@@ -1,0 +1,53 @@
+// python/compile/modes.h: the modes of a thread that captured code may change: gradients and autocast.
+//
+// A capture runs the code for real, so the modes change for real; afterwards they are put back, and a replay sets
+// what the code leaves different. Which modes hold at the beginning is guarded (guards/torch_state.cpp).
+#pragma once
+
+#include <ATen/autocast_mode.h>
+#include <c10/core/ScalarType.h>
+
+#include <array>
+#include <tuple>
+
+namespace braze::python {
+
+struct Modes {
+  struct Autocast {
+    bool is_enabled = false;
+    at::ScalarType dtype = at::kFloat;
+    bool operator==(const Autocast&) const = default;
+  };
+
+  bool grad = true;
+  bool autocast_cache = true;
+  int autocast_nesting = 0;  ///< How many autocast contexts are entered. The outermost clears the cache at its end.
+  /// In the order of at::autocast::_AUTOCAST_SUPPORTED_DEVICES.
+  std::array<Autocast, std::tuple_size_v<decltype(at::autocast::_AUTOCAST_SUPPORTED_DEVICES)>> autocast = {};
+
+  static Modes now();
+  /// Sets what is different here from `before`. The nesting changes by as much.
+  void set_from(const Modes& before) const;
+  bool operator==(const Modes&) const = default;
+};
+
+/// Puts the modes back as they were, whatever runs while it lives.
+class ModesScope {
+ public:
+  ModesScope() = default;
+  ~ModesScope() { before_.set_from(Modes::now()); }
+  ModesScope(const ModesScope&) = delete;
+  ModesScope& operator=(const ModesScope&) = delete;
+
+ private:
+  Modes before_ = Modes::now();
+};
+
+/// How a stretch of code leaves the modes.
+struct ModesChange {
+  Modes before, after;
+
+  void repeat() const { after.set_from(before); }
+};
+
+}  // namespace braze::python

@@ -1,0 +1,179 @@
+"""Autocast and the grad mode, around compiled calls and inside of them: results, dtypes and modes as in eager."""
+
+import contextlib
+
+import pytest
+import torch
+from test_compile import compiled
+from torch import nn
+
+from braze._load import C
+
+pytestmark = pytest.mark.skipif(not hasattr(C, "CompiledFunction"), reason="no evaluator for this Python")
+torch.manual_seed(0)
+NET = nn.Sequential(nn.Linear(8, 16), nn.LayerNorm(16), nn.GELU(), nn.Linear(16, 8), nn.Softmax(-1))
+NET.requires_grad_(False)
+SURROUNDINGS = {
+    "nothing": [],
+    "no_grad": [torch.no_grad],
+    "inference_mode": [torch.inference_mode],
+    "autocast": [lambda: torch.autocast("cpu", torch.bfloat16)],
+    "autocast, off": [lambda: torch.autocast("cpu", enabled=False)],
+    "no_grad, autocast, without a cache": [torch.no_grad, lambda: torch.autocast("cpu", cache_enabled=False)],
+}
+
+
+def modes():
+    nesting = torch.autocast_increment_nesting() - 1
+    torch.autocast_decrement_nesting()
+    return (
+        torch.is_grad_enabled(),
+        torch.is_autocast_enabled("cpu"),
+        torch.get_autocast_dtype("cpu"),
+        torch.is_autocast_cache_enabled(),
+        nesting,
+    )
+
+
+def same(one, other):
+    if isinstance(one, torch.Tensor):
+        assert (one.dtype, one.requires_grad, one.is_inference()) == (
+            other.dtype,
+            other.requires_grad,
+            other.is_inference(),
+        )
+        torch.testing.assert_close(one, other, rtol=2e-2, atol=1e-2)
+    elif isinstance(one, tuple):
+        for a, b in zip(one, other, strict=True):
+            same(a, b)
+    else:
+        assert one == other
+
+
+def region(x):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = NET(x)
+    return y, x @ x.T
+
+
+@torch.autocast("cpu")
+def decorated(x):
+    return NET(x)
+
+
+def nested(x):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        a = NET(x)
+        with torch.autocast("cpu", enabled=False):
+            b = NET(x.float())
+        return a, b, NET(x), torch.is_autocast_enabled("cpu")
+
+
+def among_grad_modes(x):
+    with torch.no_grad(), torch.amp.autocast("cpu", torch.float16):
+        with torch.enable_grad():
+            a = NET(x)
+        b = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu"), torch.is_grad_enabled()
+    return a, b, torch.is_autocast_enabled("cpu")
+
+
+def uncached(x):
+    with torch.autocast("cpu", cache_enabled=False):
+        inner = torch.is_autocast_cache_enabled()
+        y = NET(x)
+    return y, inner, torch.is_autocast_cache_enabled()
+
+
+def reads_modes(x):
+    return x * 2, torch.is_autocast_cache_enabled(), torch.is_autocast_enabled("cpu")
+
+
+def left_by_an_exception(x):
+    y = x
+    try:
+        with torch.autocast("cpu"):
+            y = NET(x)
+            raise ValueError
+    except ValueError:
+        pass
+    return y, x @ x.T
+
+
+def changed_for_good(x):
+    torch.set_grad_enabled(False)
+    torch.set_autocast_enabled("cpu", True)
+    y = x @ x.T
+    torch.set_autocast_cache_enabled(False)
+    return y
+
+
+WHOLE = [region, decorated, nested, among_grad_modes, uncached, reads_modes, left_by_an_exception, changed_for_good]
+
+
+def broken_inside(x):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = NET(x) @ x.T
+        print(end="")
+        z = y @ y
+    return z, x @ x.T
+
+
+def broken_in_a_callee(x):
+    def callee(x):
+        with torch.autocast("cpu", cache_enabled=False):
+            y = x @ x.T
+            print(end="")
+            return y @ y
+
+    return callee(x) + 1, x @ x.T
+
+
+@pytest.mark.parametrize("surrounding", SURROUNDINGS)
+@pytest.mark.parametrize("function", [*WHOLE, broken_inside, broken_in_a_callee], ids=lambda f: f.__name__)
+def test_as_in_eager(function, surrounding):
+    fast = compiled(function)
+    for _ in range(3):
+        x = torch.randn(4, 8)
+        outcomes = []
+        for call in (function, fast):
+            before = torch.get_autocast_dtype("cpu"), torch.is_autocast_cache_enabled()
+            with contextlib.ExitStack() as stack:
+                for enter in SURROUNDINGS[surrounding]:
+                    stack.enter_context(enter())
+                with torch.set_grad_enabled(torch.is_grad_enabled()), torch.autocast("cpu", enabled=False):
+                    torch.set_autocast_enabled("cpu", "autocast" in surrounding and "off" not in surrounding)
+                    outcomes.append((call(x), modes()))
+            assert (torch.get_autocast_dtype("cpu"), torch.is_autocast_cache_enabled()) == before
+        same(outcomes[1], outcomes[0])
+    if function in WHOLE:
+        assert fast.reasons() == {} and fast.counts() == {"captured": 1, "replayed": 2, "native": 0}
+        assert len(fast.report()["segments"]) == 1
+
+
+def test_the_mode_around_is_guarded():
+    fast = compiled(lambda x: NET(x))
+    x = torch.randn(4, 8)
+    for _ in range(2):
+        for enabled in (False, True):
+            for dtype in (torch.bfloat16, torch.float16):
+                with torch.autocast("cpu", dtype, enabled=enabled):
+                    same(fast(x), NET(x))
+    assert fast.counts()["replayed"] >= 4
+
+
+def test_casts_of_parameters_are_neither_left_nor_taken():
+    """Autocast keeps casts of parameters that require grad: real ones for captures, tracers for eager calls."""
+    net = nn.Linear(8, 8)
+    fast = compiled(lambda x: net(x))
+    x = torch.randn(4, 8)
+    with torch.no_grad(), torch.autocast("cpu"):
+        same(net(x), net(x))
+        same(fast(x), net(x))
+        same(fast(x), net(x))
+    net.weight.data.mul_(3)
+    with torch.no_grad(), torch.autocast("cpu"):
+        same(fast(x), net(x))
+        inner = compiled(lambda x: region(net(x)))
+        for _ in range(2):
+            same(inner(x), region(net(x)))
+            assert torch.is_autocast_cache_enabled()
