@@ -16,6 +16,8 @@ SEEDS = range(int(os.environ.get("BRAZE_ARCHITECTURE_SEEDS", "1")))
 # What else ATen still does, and why. A row goes when the operator is lowered.
 NOT_LOWERED = {
     "aten::_weight_norm_interface": "weight normalisation (wav2vec 2, Hubert)",
+    "aten::_grouped_mm": "a matmul for each expert (Mixtral)",
+    "aten::histc": "counts of the tokens of each expert (Mixtral)",
 }
 
 
