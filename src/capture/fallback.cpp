@@ -116,16 +116,14 @@ Shapes ask_example(Recorder& recorder, const OpEntry& entry, std::span<const c10
 
 /// Operators whose Meta kernels tell other strides, sizes or dtypes than the CPU's kernels give; none depends on
 /// the elements.
-constexpr std::string_view kWrongMeta[] = {
-    "aten::_linalg_svd",       "aten::linalg_eig",
-    "aten::_linalg_eigh",      "aten::linalg_lstsq",
-    "aten::max_unpool2d",      "aten::max_unpool3d",
-    "aten::nonzero_static",    "aten::_native_batch_norm_legit",
-    "aten::native_batch_norm", "aten::_batch_norm_with_update",
-    "aten::native_layer_norm", "aten::log_sigmoid_forward",
-    "aten::_fft_r2c",          "aten::_fft_c2c",
-    "aten::_fft_c2r",
-};
+constexpr std::string_view kWrongMeta[] = {"aten::_linalg_svd",       "aten::linalg_eig",
+                                           "aten::_linalg_eigh",      "aten::linalg_lstsq",
+                                           "aten::max_unpool2d",      "aten::max_unpool3d",
+                                           "aten::nonzero_static",    "aten::_native_batch_norm_legit",
+                                           "aten::native_batch_norm", "aten::_batch_norm_with_update",
+                                           "aten::native_layer_norm", "aten::log_sigmoid_forward",
+                                           "aten::_fft_r2c",          "aten::_fft_c2c",
+                                           "aten::_fft_c2r",          "aten::max_pool3d_with_indices"};
 
 /// The real kernel's answer for zeros in the place of the arguments.
 Shapes ask_zeros(const OpEntry& entry, std::span<const c10::IValue> arguments) {

@@ -18,6 +18,7 @@ class Pointwise {
 
   /// Formulas of several steps for f16 and bf16: eager computes them in f32 and rounds once.
   void compute_in_float();
+  void compute_in(DType dtype) { compute_ = call_.retyped(type_, dtype); }
 
   /// The operand in the type of the computation, not broadcast.
   ir::Value* in(const Operand& operand);

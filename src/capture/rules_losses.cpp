@@ -100,6 +100,31 @@ bool bce_with_logits(Call& call, const RuleRow&) {
   return give_loss(call, p, result, call.integer(4));
 }
 
+/// binary_cross_entropy(self, target, weight, reduction): -log(x) where the target is 1, -log(1 - x) where it is 0,
+/// each at most 100.
+bool binary_cross_entropy(Call& call, const RuleRow&) {
+  const auto x = call.operand(0), y = call.operand(1);
+  if (!x || !y || x->dtype != y->dtype || !c10::isFloatingType(x->dtype) || x->sizes != y->sizes) return false;
+  if (numel(x->sizes) == 0) return false;
+  std::optional<Operand> weight;
+  if (call.has(2)) {
+    weight = call.operand(2);
+    Sizes sizes = x->sizes;
+    if (!weight || weight->dtype != x->dtype || !broadcast_into(sizes, weight->sizes) || sizes != x->sizes)
+      return false;
+  }
+  Pointwise p(call, x->dtype, {&*x});
+  if (!p.valid()) return false;
+  p.compute_in_float();
+  ir::Value *chance = p.op(Op::probability, p.in(*x)), *target = p.in(*y);
+  const auto limited = [&](ir::Value* log) { return p.op(Op::maximum, log, p.number(-100)); };
+  ir::Value* absent =
+      p.op(Op::mul, p.op(Op::sub, target, p.number(1)), limited(p.op(Op::log1p, p.op(Op::neg, chance))));
+  ir::Value* result = p.op(Op::sub, absent, p.op(Op::mul, target, limited(p.op(Op::log, chance))));
+  if (weight) result = p.op(Op::mul, result, p.in(*weight));
+  return give_loss(call, p, result, call.integer(3));
+}
+
 /// multi_margin_loss(self [N,C] or [C], target [N] or [], p, margin, weight, reduction): for every row the mean of
 /// weight[t] * max(0, margin - x[t] + x[c])**p over the classes c, where that of t itself counts as 0.
 bool multi_margin_loss(Call& call, const RuleRow&) {
@@ -215,6 +240,7 @@ std::span<const RuleRow> loss_rules() {
       {"huber_loss", huber_loss},
       {"soft_margin_loss", soft_margin_loss},
       {"binary_cross_entropy_with_logits", bce_with_logits},
+      {"binary_cross_entropy", binary_cross_entropy},
       {"multi_margin_loss", multi_margin_loss},
       {"nll_loss_forward", nll_loss},
       {"nll_loss2d_forward", nll_loss},

@@ -15,8 +15,7 @@ Pointwise::Pointwise(Call& call, ScalarType dtype, std::initializer_list<const O
 }
 
 void Pointwise::compute_in_float() {
-  const DType wide = ir::compute_dtype(type_->dtype);
-  compute_ = call_.retyped(type_, wide);
+  compute_in(ir::compute_dtype(type_->dtype));
 }
 
 ir::Value* Pointwise::in(const Operand& operand) {
@@ -102,8 +101,7 @@ bool add_or_sub(Call& call, const RuleRow& row) {
   return p.give(p.op(row.op, left, right));
 }
 
-/// Whether an integer division by this raises nothing: a number that is not zero, in `dtype` too. Kernels have no
-/// exceptions, so any other integer division is ATen's, which raises ZeroDivisionError where eager does.
+/// Whether an integer division by this raises nothing: a number that is not zero, in `dtype` too.
 bool never_zero(const Operand& divisor, ScalarType dtype) {
   int64_t number = 0;
   if (divisor.is_number())
@@ -112,6 +110,14 @@ bool never_zero(const Operand& divisor, ScalarType dtype) {
     number = divisor.value->def->number_attr("value").as_int();
   const bool fits = dtype == ScalarType::Long || (number >= -127 && number <= 127);
   return number != 0 && fits;
+}
+
+/// The operand as a divisor: one of integers that may be zero is checked, since eager raises ZeroDivisionError.
+/// Null: eager is to be asked, as the check of a number would also fail where no element is divided.
+ir::Value* divisor(Pointwise& p, const Operand& y) {
+  const DType dtype = p.type()->dtype;
+  if (ir::is_floating(dtype) || never_zero(y, to_scalar_type(dtype))) return p.in(y);
+  return y.is_number() || p.type()->numel() == 0 ? nullptr : p.op(Op::divisor, p.in(y));
 }
 
 /// Both operands in the promoted type.
@@ -130,12 +136,32 @@ bool binary(Call& call, const RuleRow& row) {
   if (row.op == Op::nextafter && dtype != ScalarType::Float && dtype != ScalarType::Double) return false;
   const bool divides = row.op == Op::remainder || row.op == Op::fmod;
   if (is_bool && (shift || divides)) return false;
-  if (divides && !c10::isFloatingType(dtype) && !never_zero(*y, dtype)) return false;
+  if (row.op == Op::gcd && (is_bool || c10::isFloatingType(dtype))) return false;
   Pointwise p(call, dtype, {&*x, &*y});
   if (!p.valid()) return false;
+  if (divides) {
+    ir::Value* by = divisor(p, *y);
+    return by && p.give(p.op(row.op, p.in(*x), by));
+  }
   if (is_bool && row.op == Op::maximum) return p.give(p.op(Op::bitwise_or, p.in(*x), p.in(*y)));
   if (is_bool && row.op == Op::minimum) return p.give(p.op(Op::bitwise_and, p.in(*x), p.in(*y)));
   return p.give(p.op(row.op, p.in(*x), p.in(*y)));
+}
+
+/// |x / gcd * y|, in i32 for narrower integers, as C computes it; 0 where both are 0.
+bool least_common_multiple(Call& call, const RuleRow&) {
+  const auto x = call.operand(0), y = call.operand(1);
+  if (!x || !y) return false;
+  const ScalarType dtype = promoted({&*x, &*y});
+  if (!c10::isIntegralType(dtype, false)) return false;
+  Pointwise p(call, dtype, {&*x, &*y});
+  if (!p.valid()) return false;
+  ir::Value *a = p.in(*x), *b = p.in(*y), *gcd = p.op(Op::gcd, a, b);
+  const bool narrow = c10::elementSize(dtype) < 4;
+  const auto widened = [&](ir::Value* value) { return narrow ? call.cast(value, DType::i32) : value; };
+  if (narrow) p.compute_in(DType::i32);
+  a = widened(a), b = widened(b), gcd = widened(gcd);
+  return p.give(p.op(Op::abs, p.op(Op::mul, p.op(Op::trunc_div, a, gcd), b)));
 }
 
 /// fmax and fmin: the other operand where one is NaN.
@@ -207,9 +233,9 @@ bool divide(Call& call, const RuleRow& row) {
   Pointwise p(call, dtype, {&*x, &*y});
   if (!p.valid()) return false;
   const bool is_float = c10::isFloatingType(dtype);
-  if (!is_float && !never_zero(*y, dtype)) return false;
   if (!mode.empty() && is_float) p.compute_in_float();
-  ir::Value *a = p.in(*x), *b = p.in(*y);
+  ir::Value *a = p.in(*x), *b = divisor(p, *y);
+  if (!b) return false;
   if (mode.empty()) return p.give(p.op(Op::div, a, b));
   if (mode == "floor") return p.give(floor_quotient(p, a, b));
   if (mode != "trunc") return false;
@@ -394,6 +420,8 @@ std::span<const RuleRow> pointwise_rules() {
       {"fmod.Scalar", binary, Op::fmod, kKeep},
       {"atan2", binary, Op::atan2, kFloats},
       {"hypot", binary, Op::hypot, kKeep},
+      {"gcd", binary, Op::gcd, kKeep},
+      {"lcm", least_common_multiple},
       {"copysign.Tensor", binary, Op::copysign, kFloats},
       {"copysign.Scalar", binary, Op::copysign, kFloats},
       {"nextafter", binary, Op::nextafter, kKeep},

@@ -19,7 +19,8 @@ namespace braze::codegen {
 /// \param buffers  address of the first element of each kernel parameter.
 /// \param scalars  8 bytes each: f32 in the low half, integers sign-extended.
 /// \param symbols  value of each symbol.
-/// \param status   set to 1 + index of the failed `checked` statement; otherwise left alone. Shared by all threads.
+/// \param status   set to 1 + index of the failed `checked` statement, or to loops::status_of the check that a
+///                 value has failed; otherwise left alone. Shared by all threads.
 using PhaseFunction = void (*)(void* const* buffers, const uint64_t* scalars, const int64_t* symbols, int64_t begin,
                                int64_t end, int64_t* status);
 

@@ -159,6 +159,35 @@ Value* emit_integer_pow(llvm::IRBuilderBase& b, DType type, Value* x, Value* y) 
   return b.CreateSelect(b.CreateICmpSLT(y, zero_of(y)), negative, next_result);
 }
 
+/// Euclid's algorithm over magnitudes, until all lanes are through. As in eager the smallest integer is its own
+/// magnitude, and remainders have the sign that C gives them.
+Value* emit_gcd(llvm::IRBuilderBase& b, DType type, Value* x, Value* y) {
+  llvm::LLVMContext& context = b.getContext();
+  if (is_signed(type)) {
+    x = b.CreateBinaryIntrinsic(llvm::Intrinsic::abs, x, b.getFalse());
+    y = b.CreateBinaryIntrinsic(llvm::Intrinsic::abs, y, b.getFalse());
+  }
+  llvm::BasicBlock* entry = b.GetInsertBlock();
+  llvm::Function* function = entry->getParent();
+  auto* loop = llvm::BasicBlock::Create(context, "gcd", function);
+  auto* done = llvm::BasicBlock::Create(context, "gcd.done", function);
+  b.CreateBr(loop);
+  b.SetInsertPoint(loop);
+  llvm::PHINode* divisor = b.CreatePHI(x->getType(), 2);
+  llvm::PHINode* result = b.CreatePHI(x->getType(), 2);
+  Value* remainder = divide(b, type, result, divisor).remainder;
+  Value* next_result = b.CreateSelect(b.CreateICmpEQ(divisor, zero_of(x)), result, divisor);
+  Value* left = b.CreateICmpNE(remainder, zero_of(x));
+  if (lanes_of(x) > 1) left = b.CreateOrReduce(left);
+  divisor->addIncoming(x, entry);
+  result->addIncoming(y, entry);
+  divisor->addIncoming(remainder, b.GetInsertBlock());
+  result->addIncoming(next_result, b.GetInsertBlock());
+  b.CreateCondBr(left, loop, done);
+  b.SetInsertPoint(done);
+  return next_result;
+}
+
 /// Shifts by the width or more (or by a negative count) give 0, or copies of the sign: x86 alone would disagree
 /// between scalars and vectors.
 Value* emit_shift(llvm::IRBuilderBase& b, Op op, DType type, Value* x, Value* y) {
@@ -253,6 +282,7 @@ Value* emit_integer(llvm::IRBuilderBase& b, Op op, DType type, llvm::ArrayRef<Va
     case Op::remainder:
     case Op::fmod: return emit_integer_division(b, op, type, x, y);
     case Op::pow: return emit_integer_pow(b, type, x, y);
+    case Op::gcd: return emit_gcd(b, type, x, y);
     case Op::bitwise_and: return b.CreateAnd(x, y);
     case Op::bitwise_or: return b.CreateOr(x, y);
     case Op::bitwise_xor: return b.CreateXor(x, y);
@@ -304,9 +334,16 @@ Value* emit_float(llvm::IRBuilderBase& b, Op op, DType type, llvm::ArrayRef<Valu
 
 }  // namespace
 
+Value* fails_check(llvm::IRBuilderBase& b, Op op, Value* x) {
+  if (op == Op::divisor) return b.CreateICmpEQ(x, zero_of(x));
+  BRAZE_CHECK(op == Op::probability, ir::info(op).name, " checks nothing");
+  Value* from_zero = b.CreateFCmpOGE(x, zero_of(x));
+  return b.CreateNot(b.CreateAnd(from_zero, b.CreateFCmpOLE(x, llvm::ConstantFP::get(x->getType(), 1.0))));
+}
+
 bool adds_blocks(Op op, DType type) {
   if (ir::is_floating(type)) return math_adds_blocks(op, type == DType::f64);
-  return op == Op::pow && type != DType::b8;
+  return (op == Op::pow || op == Op::gcd) && type != DType::b8;
 }
 
 Value* emit_maximum(llvm::IRBuilderBase& b, DType type, Value* fresh, Value* sticky) {

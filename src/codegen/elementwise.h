@@ -2,7 +2,7 @@
 //
 // The transcendental functions are codegen/math.h's; everything else is here. Semantics are eager PyTorch's:
 // integers wrap, maximum and minimum give NaN if either operand is NaN, remainder has the sign of the divisor. An
-// integer divisor of zero gives 0 (whoever lowers the op checks for it).
+// integer divisor of zero gives 0 (the op `divisor` reports it).
 #pragma once
 
 #include <llvm/ADT/ArrayRef.h>
@@ -16,6 +16,9 @@ namespace braze::codegen {
 /// Adds no basic block, so it may be called with the builder in the middle of one, unless adds_blocks says
 /// otherwise.
 llvm::Value* emit_elementwise(llvm::IRBuilderBase& b, ir::Op op, ir::DType type, llvm::ArrayRef<llvm::Value*> args);
+
+/// Where a value does not pass the check that is `op` (loops::status_of): a bool for each lane.
+llvm::Value* fails_check(llvm::IRBuilderBase& b, ir::Op op, llvm::Value* x);
 
 /// Ops that end the builder's block and go on in another.
 bool adds_blocks(ir::Op op, ir::DType type);

@@ -343,6 +343,7 @@ bool Emitter::emit_linear_division(const Stmt& stmt) {
 
 void Emitter::emit_compute(const Stmt& stmt) {
   if (emit_linear_division(stmt)) return;
+  if (loops::status_of(stmt.op) != 0) return emit_value_check(stmt);
   int level = 0;
   bool varying = false;
   for (ValueId arg : stmt.args) {
@@ -403,9 +404,28 @@ void Emitter::emit_checked(const Stmt& stmt) {
     bool masked = varying && !lanes().mask.empty();
     bad.push_back(masked ? b_.CreateAnd(outside, lanes().mask[p]) : outside);
   }
+  set_status(bad, 1 + ordinals_.lookup(&stmt));
+  define_here(stmt.result, varying, std::move(results));
+}
+
+void Emitter::set_status(const Parts& bad, int64_t status) {
   Value* to = b_.CreateSelect(any_lane(bad), function_->getArg(5), scrap());
-  llvm::StoreInst* store = b_.CreateStore(b_.getInt64(1 + ordinals_.lookup(&stmt)), to);
+  llvm::StoreInst* store = b_.CreateStore(b_.getInt64(status), to);
   if (launch_scopes_) store->setMetadata(llvm::LLVMContext::MD_noalias, launch_scopes_);
+}
+
+/// Passes its operand on, here and not further out: what a skipped iteration would have read is nobody's error.
+void Emitter::emit_value_check(const Stmt& stmt) {
+  const bool varying = !is_uniform(stmt.args[0]);
+  const unsigned count = varying ? lanes().parts : 1;
+  Parts results, bad;
+  for (unsigned p = 0; p < count; ++p) {
+    Value* value = varying ? part(stmt.args[0], p) : uniform(stmt.args[0]);
+    Value* fails = fails_check(b_, stmt.op, value);
+    bad.push_back(varying && !lanes().mask.empty() ? b_.CreateAnd(fails, lanes().mask[p]) : fails);
+    results.push_back(value);
+  }
+  set_status(bad, loops::status_of(stmt.op));
   define_here(stmt.result, varying, std::move(results));
 }
 

@@ -161,6 +161,8 @@ class Emitter {
   void emit_compute(const Stmt& stmt);
   bool emit_linear_division(const Stmt& stmt);
   void emit_checked(const Stmt& stmt);
+  void emit_value_check(const Stmt& stmt);
+  void set_status(const Parts& bad, int64_t status);  ///< If any lane is bad.
   void emit_branch(const Stmt& stmt);
   void emit_scalar(const Stmt& stmt);
   void emit_random(const Stmt& stmt);

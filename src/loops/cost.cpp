@@ -37,7 +37,10 @@ int vector_instructions(ir::Op op) {
     case Op::floor_div:
     case Op::trunc_div:
     case Op::remainder:
-    case Op::fmod: return 64;
+    case Op::fmod:
+    case Op::gcd: return 64;
+    case Op::divisor:
+    case Op::probability: return 3;
     default: return 1;
   }
 }

@@ -45,6 +45,7 @@ static_assert(arities.size() == static_cast<size_t>(Combine::custom) + 1);
 bool has_checks(const Block& block) {
   for (const Stmt& stmt : block) {
     if (stmt.kind == StmtKind::checked || has_checks(stmt.body)) return true;
+    if (stmt.kind == StmtKind::compute && status_of(stmt.op) != 0) return true;
     if (stmt.loop && has_checks(stmt.loop->body)) return true;
     for (const Region* region : {stmt.prologue.get(), stmt.epilogue.get()})
       if (region && has_checks(region->body)) return true;

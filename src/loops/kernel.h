@@ -165,6 +165,11 @@ enum class StmtKind : uint8_t {
   tmpl,       // template matmul|conv|attention {attributes} prologue (..) {..} epilogue (..) {..}
 };
 
+/// What the status is set to by a computation that checks its operand; 0: the op checks nothing.
+constexpr int64_t status_of(ir::Op op) {
+  return op == ir::Op::divisor ? -1 : op == ir::Op::probability ? -2 : 0;
+}
+
 enum class AtomicOp : uint8_t { add, max, min };
 
 struct Stmt {
@@ -238,7 +243,7 @@ class Builder {
   Block* block_;
 };
 
-/// Some index is checked when it runs: its status must be looked at before anything relies on it.
+/// Some index or value is checked when it runs: its status must be looked at before anything relies on it.
 bool has_checks(const Kernel& kernel);
 
 /// Text. print -> parse -> print gives the same text; values are renumbered in order of definition.

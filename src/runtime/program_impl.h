@@ -32,7 +32,7 @@ struct Patch {
 struct BoundRegion {
   Region region;
   std::vector<Patch> patches;
-  bool checks = false;  ///< Holds a `checked` statement: look at the status afterwards.
+  bool checks = false;  ///< Holds a statement that can fail: look at the status afterwards.
 };
 
 struct BoundStep {

@@ -33,7 +33,12 @@ class FrameLease {
 const c10::DispatchKeySet excluded_keys =
     c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::autocast_dispatch_keyset;
 
-[[noreturn, gnu::noinline, gnu::cold]] void fail_index() {
+/// In eager's words.
+[[noreturn, gnu::noinline, gnu::cold]] void fail(int64_t status) {
+  if (status == loops::status_of(ir::Op::divisor))
+    throw UserError("ZeroDivisionError: an integer is divided by zero");
+  if (status == loops::status_of(ir::Op::probability))
+    throw UserError("all elements of input should be between 0 and 1");
   throw UserError("index out of range in self", UserError::Kind::index);
 }
 
@@ -153,7 +158,7 @@ void Program::Impl::launch(const BoundRegion& bound, Frame& frame) const {
   for (const Patch& patch : bound.patches) frame.pointers[patch.slot] = frame.addresses[patch.buffer];
   bound.region.run(frame.pointers.data(), &frame.status);
   if (bound.checks && frame.status != 0) [[unlikely]]
-    fail_index();
+    fail(frame.status);
 }
 
 void Program::Impl::write_back(Frame& frame, const at::Tensor* const* arguments) const {
