@@ -162,6 +162,8 @@ class Recording {
   /// What the run changed of objects that existed before: a replay will do it again. Then it is undone.
   void take_effects(Rebuilder& rebuilder) {
     interpreter::Values& values = watcher_.values();
+    if (values.effects().holds_lock()) throw NotRebuilt{"a lock is held"};
+    if (watcher_.leaves_generator()) throw NotRebuilt{"a generator with try or with is left unfinished"};
     for (const interpreter::Effect& effect : values.effects().log()) rebuilder.effect(effect);
     values.guard_aliasing();
     values.effects().undo();

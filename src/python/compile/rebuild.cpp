@@ -52,6 +52,11 @@ bool reduces_to_call(PyTypeObject* type) {
   return type == &PyEnum_Type || type == &PyZip_Type || type == &PyMap_Type || type == &PyFilter_Type;
 }
 
+bool reduces_to_names(PyTypeObject* type) {
+  const std::string_view name = type->tp_name;
+  return name == "operator.itemgetter" || name == "operator.attrgetter";
+}
+
 bool is_sequence_iterator(PyTypeObject* type) {
   return type == &PyListIter_Type || type == &PyTupleIter_Type || type == &PyRangeIter_Type ||
          type == &PyListRevIter_Type;
@@ -108,7 +113,9 @@ guards::RecipeNode Rebuilder::node(PyObject* value) {
 
 void Rebuilder::effect(const interpreter::Effect& effect) {
   std::vector<Node> operands;
-  for (const Ref* operand : {&effect.target, &effect.key, &effect.value}) {
+  std::vector<const Ref*> all = {&effect.target, &effect.key, &effect.value};
+  for (const Ref& operand : effect.rest) all.push_back(&operand);
+  for (const Ref* operand : all) {
     if (!*operand) continue;
     hold(operand->get());
     operands.push_back(PyCFunction_Check(operand->get()) || Py_IS_TYPE(operand->get(), &PyMethodDescr_Type)
@@ -165,6 +172,8 @@ Rebuilder::Node Rebuilder::create(PyObject* value) {
   if (Py_IS_TYPE(value, &PyDictItems_Type)) return view(value, "items");
   if (is_iterator_in_flight(type)) return iterator(value);
   if (std::string_view(type->tp_name) == "functools.partial") return partial(value);
+  if (std::string_view(type->tp_name) == "collections.deque") return deque(value);
+  if (reduces_to_names(type)) return builder_.call(reinterpret_cast<PyObject*>(type), getter_parts(value));
   return instance(value);
 }
 
@@ -213,6 +222,9 @@ Rebuilder::Node Rebuilder::set(PyObject* set) {
 /// Lists, dicts and plain objects, and what derives from them: made empty, filled when all else is there.
 Rebuilder::Node Rebuilder::instance(PyObject* object) {
   PyTypeObject *type = Py_TYPE(object), *base = builtin_base(type);
+  // No class statement made it: what it keeps is in fields of its own.
+  if (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE && type->tp_flags & Py_TPFLAGS_HEAPTYPE)
+    refuse("an object of a kind that is not rebuilt", object);
   const Node node = [&] {
     const std::span<const Node> empty;
     if (base == &PyList_Type) return builder_.list(empty, type);
@@ -346,6 +358,25 @@ Rebuilder::Node Rebuilder::partial(PyObject* partial) {
   for (size_t i = 0; i < names.size(); ++i)
     PyTuple_SET_ITEM(all_names.get(), static_cast<Py_ssize_t>(i), names[i].release());
   return builder_.call(reinterpret_cast<PyObject*>(Py_TYPE(partial)), parts, all_names.get());
+}
+
+/// What operator.itemgetter or attrgetter was made of.
+std::vector<guards::RecipeNode> Rebuilder::getter_parts(PyObject* getter) {
+  const Ref reduced = taken(PyObject_CallMethod(getter, "__reduce__", nullptr), getter);
+  hold(reduced.get());
+  return nodes_of(PyTuple_GET_ITEM(reduced.get(), 1));
+}
+
+/// A deque of its items and maxlen. It does not contain itself.
+Rebuilder::Node Rebuilder::deque(PyObject* deque) {
+  const Ref items = taken(PySequence_Tuple(deque), deque);
+  const Ref most = taken(PyObject_GetAttrString(deque, "maxlen"), deque);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.get()); ++i)
+    if (PyTuple_GET_ITEM(items.get(), i) == deque) refuse("a deque that contains itself", deque);
+  hold(items.get());
+  hold(most.get());
+  const Node parts[] = {node_of(items.get()), node_of(most.get())};
+  return builder_.call(reinterpret_cast<PyObject*>(Py_TYPE(deque)), parts);
 }
 
 Rebuilder::Node Rebuilder::range(PyObject* range) {

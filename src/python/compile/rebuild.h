@@ -42,7 +42,7 @@ class Rebuilder {
   ///   tensors computed by the run          outputs of the graph
   ///   tuples, lists, dicts, sets           and subclasses: ModelOutput, OrderedDict, defaultdict, named tuples
   ///   instances of classes                 instance dict and slots
-  ///   functions, cells, methods, partials, slices, ranges, views of dicts, builtin iterators in flight
+  ///   deques, functions, cells, methods, partials, slices, ranges, views of dicts, builtin iterators in flight
   guards::RecipeNode node(PyObject* value);
 
   /// Adds a change of an object that existed before to the recipe. Throws NotRebuilt.
@@ -64,6 +64,8 @@ class Rebuilder {
   Node instance(PyObject* object);
   Node function(PyObject* function);
   Node partial(PyObject* partial);
+  Node deque(PyObject* deque);
+  std::vector<Node> getter_parts(PyObject* getter);
   Node range(PyObject* range);
   Node view(PyObject* view, const char* method);
   Node iterator(PyObject* iterator);

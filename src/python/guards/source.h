@@ -60,6 +60,10 @@ enum class Member : uint32_t {
   function_kwdefaults,  ///< The dict; nothing when there is none.
   function_closure,     ///< The tuple of cells; nothing when there is none.
   function_globals,
+  function_name,
+  function_qualname,
+  function_doc,
+  function_module,
   function_annotations,  ///< A dict, or the tuple that becomes one when it is first asked for.
   cell_contents,         ///< Nothing when the cell is empty.
   method_function,

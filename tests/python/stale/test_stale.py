@@ -12,6 +12,7 @@ import stale_modules  # noqa: F401
 import stale_numbers  # noqa: F401
 import stale_objects  # noqa: F401
 import stale_state  # noqa: F401
+import stale_targets  # noqa: F401
 import stale_tensors  # noqa: F401
 from staleness import CASES, run
 

@@ -128,6 +128,58 @@ void Effects::store_cell(PyObject* cell, PyObject* value) {
   store({cell, nullptr}, {EffectKind::store_cell, Ref::borrow(cell), {}, Ref::borrow(value)});
 }
 
+void Effects::store_in_class(PyObject* type, PyObject* name, PyObject* value) {
+  if (!wrote(type, name)) {
+    PyObject* before = PyDict_GetItemWithError(guards::class_dict(reinterpret_cast<PyTypeObject*>(type)), name);
+    class_entries_.push_back({Ref::borrow(type), Ref::borrow(name), Ref::borrow(before)});
+  }
+  // class_entries_ holds the name, which is the key of the place.
+  PyObject* key = name;
+  for (const ClassEntry& entry : class_entries_)
+    if (guards::same_constant(entry.name.get(), name)) key = entry.name.get();
+  if (value) {
+    store({type, key}, {EffectKind::store_attribute, Ref::borrow(type), Ref::borrow(name), Ref::borrow(value)});
+    return;
+  }
+  log_.push_back({EffectKind::delete_attribute, Ref::borrow(type), Ref::borrow(name)});
+  written_.erase({type, key});
+  written_.emplace(Place{type, key}, log_.size() - 1);
+}
+
+bool Effects::is_new_in_class(PyObject* type, PyObject* name) const {
+  return std::ranges::any_of(class_entries_, [&](const ClassEntry& entry) {
+    return entry.type.get() == type && !entry.value && guards::same_constant(entry.name.get(), name);
+  });
+}
+
+bool Effects::changed_set(PyObject* set) const {
+  return std::ranges::any_of(sets_, [&](const SetTable& table) { return table.set() == set; });
+}
+
+void Effects::change_set(PyObject* set, const char* method, PyObject* argument) {
+  if (!changed_set(set)) sets_.emplace_back(set);
+  PyObject* function = PyDict_GetItemString(guards::class_dict(&PySet_Type), method);
+  BRAZE_CHECK(function, "a set without ", method);
+  log_.push_back({EffectKind::call, Ref::borrow(function), Ref::borrow(set), Ref::borrow(argument)});
+}
+
+void Effects::move_to_end(PyObject* dict, PyObject* key, PyObject* last) {
+  note(dict);
+  PyObject* function = PyDict_GetItemString(guards::class_dict(&PyODict_Type), "move_to_end");
+  BRAZE_CHECK(function, "an OrderedDict without move_to_end()");
+  log_.push_back(
+      {EffectKind::call, Ref::borrow(function), Ref::borrow(dict), Ref::borrow(key), {Ref::borrow(last)}});
+}
+
+void Effects::take_lock(PyObject* lock) {
+  locks_.push_back(Ref::borrow(lock));
+}
+
+void Effects::release_lock(PyObject* lock) {
+  const auto last = std::find_if(locks_.rbegin(), locks_.rend(), [&](const Ref& one) { return one.get() == lock; });
+  if (last != locks_.rend()) locks_.erase(std::next(last).base());
+}
+
 void Effects::append(PyObject* list, PyObject* value) {
   note(list);
   if (std::ranges::find(changed_lists_, list) != changed_lists_.end()) return;
@@ -228,6 +280,15 @@ void Effects::restore_dict(const Snapshot& snapshot) {
 }
 
 void Effects::undo() {
+  for (auto lock = locks_.rbegin(); lock != locks_.rend(); ++lock)
+    must(static_cast<bool>(Ref::steal(PyObject_CallMethod(lock->get(), "release", nullptr))));
+  locks_.clear();
+  for (auto entry = class_entries_.rbegin(); entry != class_entries_.rend(); ++entry) {
+    auto* type = reinterpret_cast<PyTypeObject*>(entry->type.get());
+    if (entry->value || PyDict_GetItemWithError(guards::class_dict(type), entry->name.get()))
+      must(PyType_Type.tp_setattro(entry->type.get(), entry->name.get(), entry->value.get()) == 0);
+  }
+  for (SetTable& table : sets_) must(table.restore());
   for (auto slot = slots_.rbegin(); slot != slots_.rend(); ++slot) {
     PyObject*& place = slot_of(slot->object.get(), slot->descriptor.get());
     const Ref dropped = Ref::steal(std::exchange(place, slot->value.release()));
@@ -248,7 +309,9 @@ void Effects::undo() {
   for (auto setting = settings_.rbegin(); setting != settings_.rend(); ++setting)
     must(PyContextVar_Reset(setting->variable.get(), setting->token.get()) == 0);
   settings_.clear();
+  sets_.clear();
   written_.clear();
+  class_entries_.clear();
   slots_.clear();
   snapshots_.clear();
   changed_lists_.clear();

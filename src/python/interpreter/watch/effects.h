@@ -2,8 +2,9 @@
 //
 // The run changes them for real, so that all that it reads is as it should be. Before the first change of a
 // container its contents are noted down, and undo() puts them back: a capture leaves no trace, and the replay
-// repeats the changes. What is logged is storage alone: entries of dicts (of instances and modules too), slots,
-// cells, lists and context variables; that nothing of the user's runs when they change is for the watcher to say.
+// repeats the changes. What is logged is storage alone: entries of dicts (of instances, modules and classes too),
+// slots, cells, lists, sets and context variables; that nothing of the user's runs when they change is for the
+// watcher to say.
 //
 //   effects.store_entry(globals, name, value);          // before STORE_GLOBAL runs
 //   effects.wrote(globals, name)                        // true: what is read there needs no guard
@@ -18,6 +19,7 @@
 
 #include "python/guards/recipe.h"
 #include "python/guards/ref.h"
+#include "python/interpreter/watch/set_table.h"
 
 namespace braze::interpreter {
 
@@ -25,6 +27,7 @@ namespace braze::interpreter {
 struct Effect {
   guards::EffectKind kind;
   guards::Ref target, key = {}, value = {};
+  std::vector<guards::Ref> rest = {};  ///< Further arguments of a call.
 };
 
 class Effects {
@@ -39,11 +42,24 @@ class Effects {
   /// \param dict   a dict or OrderedDict whose keys are plain.
   /// \param owner  null, or the object whose instance dict it is.
   void store_entry(PyObject* dict, PyObject* key, PyObject* value, PyObject* owner = nullptr);
+  /// The dict is going to make an entry itself; fill_entry() tells which, afterwards.
+  void will_fill(PyObject* dict) { note(dict); }
+  void fill_entry(PyObject* dict, PyObject* key, PyObject* value) { store_entry(dict, key, value); }
   /// The entry must be there.
   void delete_entry(PyObject* dict, PyObject* key, PyObject* owner = nullptr);
   void clear_dict(PyObject* dict);
   void store_slot(PyObject* object, PyObject* descriptor, PyObject* value);
   void store_cell(PyObject* cell, PyObject* value);
+  /// An attribute of a class, by type.__setattr__. Without a value it is deleted; it was not there before the call.
+  void store_in_class(PyObject* type, PyObject* name, PyObject* value);
+  /// Before set.`method`(argument), which is to be repeated. \param argument  null if there is none.
+  void change_set(PyObject* set, const char* method, PyObject* argument);
+  /// Before OrderedDict.move_to_end(dict, key, last).
+  void move_to_end(PyObject* dict, PyObject* key, PyObject* last);
+  /// A lock that is taken during the run, and let go of.
+  void take_lock(PyObject* lock);
+  void release_lock(PyObject* lock);
+  bool holds_lock() const { return !locks_.empty(); }
   void append(PyObject* list, PyObject* value);
   /// Any other change of a list: the replay gives it the contents that it has in the end.
   void change_list(PyObject* list);
@@ -59,12 +75,17 @@ class Effects {
   /// this run, or were deleted by it.
   bool wrote(PyObject* storage, PyObject* key) const;
   bool changed(PyObject* container) const { return snapshots_.contains(container); }
+  bool changed_set(PyObject* set) const;
+  bool changed_sets() const { return !sets_.empty(); }
   /// What a changed container held before the call: items of a list; keys and values, alternating, of a dict.
   const std::vector<guards::Ref>& before(PyObject* container) const { return snapshots_.at(container).items; }
   /// Containers that were changed, instance dicts included.
   std::vector<PyObject*> containers() const;
 
   bool changed_cells() const;
+  bool changed_classes() const { return !class_entries_.empty(); }
+  /// The class had nothing of that name before the call, and the run has put something there.
+  bool is_new_in_class(PyObject* type, PyObject* name) const;
   bool changed_slots() const { return !slots_.empty(); }
 
   bool empty() const { return log_.empty() && changed_lists_.empty() && settings_.empty(); }
@@ -81,6 +102,9 @@ class Effects {
   };
   struct Slot {
     guards::Ref object, descriptor, value;
+  };
+  struct ClassEntry {
+    guards::Ref type, name, value;  ///< Value: null if there was none.
   };
   struct Setting {
     guards::Ref variable, token;
@@ -101,6 +125,9 @@ class Effects {
   std::unordered_map<Place, size_t, PlaceHash> written_;
   std::unordered_map<PyObject*, Snapshot> snapshots_;
   std::vector<Slot> slots_;
+  std::vector<ClassEntry> class_entries_;
+  std::vector<SetTable> sets_;
+  std::vector<guards::Ref> locks_;
   std::vector<PyObject*> changed_lists_;
   std::vector<Setting> settings_;  ///< Of context variables, not reset yet.
 };

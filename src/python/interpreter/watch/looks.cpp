@@ -1,10 +1,12 @@
 // python/interpreter/watch/looks.cpp
 #include "python/interpreter/watch/looks.h"
 
+#include <algorithm>
 #include <array>
 
 #include "python/guards/scalar.h"
 #include "python/interpreter/exception_table.h"
+#include "python/interpreter/watch/look_ups.h"
 
 namespace braze::interpreter {
 
@@ -13,6 +15,17 @@ namespace {
 bool is_fresh_iterator(PyObject* object) {
   return Py_TYPE(object)->tp_iternext && !PyGen_CheckExact(object) &&
          !(Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE);
+}
+
+/// The handlers of `try` and `with` begin with PUSH_EXC_INFO; those that the compiler adds (for StopIteration,
+/// `yield from` and the variables of comprehensions) run no code of the user's.
+bool has_handlers(PyCodeObject* code) {
+  bool runs_code = false;
+  for_each_region(code, [&](const Region& region) {
+    runs_code = _Py_OPCODE(_PyCode_CODE(code)[region.handler]) == PUSH_EXC_INFO;
+    return !runs_code;
+  });
+  return runs_code;
 }
 
 constexpr const char* own_operators = "an operand of unknown origin, or of a class with operators of its own";
@@ -37,7 +50,12 @@ bool Watcher::Looks::makes(Watcher& w, Activation&, int) {
 // ---- operators
 
 bool Watcher::Looks::operand(Watcher& w, Activation& a, int) {
-  return w.operands(a, 1, own_operators);
+  const int opcode = _Py_OPCODE(*a.current);
+  const char* method = opcode == UNARY_NEGATIVE ? "__neg__" : opcode == UNARY_INVERT ? "__invert__" : "__pos__";
+  if (w.values_.is_known(a.peek(1)) && !guards::is_scalar(a.peek(1)) && w.special_function(a.peek(1), method) &&
+      !w.values_.tensors().is_tensor(a.peek(1)))
+    return w.allow(Entry::known);
+  return !w.abandoned_ && w.operands(a, 1, own_operators);
 }
 
 bool Watcher::Looks::truth(Watcher& w, Activation& a, int) {
@@ -49,7 +67,9 @@ bool Watcher::Looks::binary(Watcher& w, Activation& a, int arg) {
 }
 
 bool Watcher::Looks::compares(Watcher& w, Activation& a, int arg) {
-  return w.compare(a.peek(2), a.peek(1), arg) || w.operands(a, 2, "a comparison with an object of unknown origin");
+  if (w.compare(a.peek(2), a.peek(1), arg)) return true;
+  if (!w.abandoned_ && w.user_comparison(a.peek(2), a.peek(1), arg)) return w.allow(Entry::known);
+  return !w.abandoned_ && w.operands(a, 2, "a comparison with an object of unknown origin");
 }
 
 bool Watcher::Looks::identity(Watcher& w, Activation& a, int) {
@@ -75,8 +95,14 @@ bool Watcher::Looks::deletes_item(Watcher& w, Activation& a, int) {
 bool Watcher::Looks::formats(Watcher& w, Activation& a, int arg) {
   const bool has_spec = arg & 4;
   PyObject* value = a.peek(has_spec ? 2 : 1);
-  const bool plain = guards::is_scalar(value) && guards::is_scalar(a.peek(1));
-  return plain || w.abandon("text is made of an object", value);
+  if (has_spec && !guards::is_scalar(a.peek(1))) return w.abandon("text is made of an object", value);
+  if (is_data(value)) return w.values_.absorb(value) || w.abandon("text is made of an object", value);
+  if (w.is_plain_exception(value)) return true;
+  const int conversion = arg & 3;  // str, repr, ascii.
+  const bool is_own = conversion
+                          ? w.converts(conversion == 1 ? "str" : "repr", value)
+                          : w.special_function(value, "__format__") || (!has_spec && w.formats_as_text(value));
+  return (is_own && w.allow(Entry::known)) || w.abandon("text is made of an object", value);
 }
 
 // ---- variables and attributes
@@ -170,12 +196,15 @@ bool Watcher::Looks::takes_method_apart(Watcher& w, Activation& a, int arg) {
 bool Watcher::Looks::call(Watcher& w, Activation& a, int arg) {
   const bool has_self = a.peek(arg + 2) != nullptr;
   const Py_ssize_t count = arg + has_self;
+  w.keyword_names_ = a.keyword_names;
   return w.call(a.peek(static_cast<int>(count) + 1), a.top - count, count);
 }
 
 bool Watcher::Looks::call_unpacked(Watcher& w, Activation& a, int arg) {
   const bool keywords = arg & 1;
   PyObject *given = a.peek(1 + keywords), *named = keywords ? a.peek(1) : nullptr;
+  const Ref names = Ref::steal(named ? PySequence_Tuple(named) : nullptr);
+  w.keyword_names_ = names && PyTuple_GET_SIZE(names.get()) > 0 ? names.get() : nullptr;
   if (!PyTuple_Check(given) && !PyList_CheckExact(given)) {
     // Its items are not known yet: only Python code, which is watched, may be given them.
     PyObject* callable = a.peek(2 + keywords);
@@ -206,23 +235,13 @@ bool Watcher::Looks::iterates_or_generator(Watcher& w, Activation& a, int) {
 
 bool Watcher::Looks::next_item(Watcher& w, Activation& a, int) {
   w.activities_.back().iterator = a.peek(1);
+  w.activities_.back().is_direct = PyGen_CheckExact(a.peek(1));
   return w.values_.is_made(a.peek(1)) ? w.allow(Entry::known) : w.abandon(older_iterator);
 }
 
 bool Watcher::Looks::sends(Watcher& w, Activation& a, int) {
+  w.activities_.back().is_direct = PyGen_CheckExact(a.peek(2));
   return w.values_.is_made(a.peek(2)) ? w.allow(Entry::known) : w.abandon(older_iterator);
-}
-
-// A generator that is dropped runs its `finally` blocks. The handlers of `try` and `with` begin with PUSH_EXC_INFO;
-// those that the compiler adds (for StopIteration, `yield from` and the variables of comprehensions) run no code of
-// the user's.
-bool Watcher::Looks::generator(Watcher& w, Activation& a, int) {
-  bool runs_code = false;
-  for_each_region(a.code(), [&](const Region& region) {
-    runs_code = _Py_OPCODE(_PyCode_CODE(a.code())[region.handler]) == PUSH_EXC_INFO;
-    return !runs_code;
-  });
-  return !runs_code || w.abandon("a generator with try or with");
 }
 
 // ---- exceptions and with
@@ -247,8 +266,74 @@ bool Watcher::Looks::reraises(Watcher& w, Activation& a, int) {
   return !w.values_.source_of(a.peek(1)) || w.abandon("an exception that existed before is raised", a.peek(1));
 }
 
+bool Watcher::Looks::exits_with(Watcher& w, Activation& a, int) {
+  PyObject* exit = a.peek(4);
+  if (PyCFunction_Check(exit) && PyCFunction_GET_SELF(exit))
+    w.values_.effects().release_lock(PyCFunction_GET_SELF(exit));
+  return w.allow(Entry::known);
+}
+
 bool Watcher::Looks::known_code(Watcher& w, Activation&, int) {
   return w.allow(Entry::known);
+}
+
+// ---- match
+
+/// Whether it is a sequence or mapping is for its type to say.
+bool Watcher::Looks::known_object(Watcher& w, Activation& a, int) {
+  return w.values_.is_known(a.peek(1)) || w.abandon("a match of an object of unknown origin", a.peek(1));
+}
+
+bool Watcher::Looks::length(Watcher& w, Activation& a, int) {
+  PyObject* subject = a.peek(1);
+  if (guards::is_scalar(subject)) return true;
+  if (w.acts_as_builtin(subject, "__len__"))
+    return w.values_.open(subject) || w.abandon("a container that cannot be guarded", subject);
+  return (w.values_.is_known(subject) && w.special_function(subject, "__len__") && w.allow(Entry::known)) ||
+         w.abandon("a match of an object that is not understood", subject);
+}
+
+// The stack: subject, keys.
+bool Watcher::Looks::match_keys(Watcher& w, Activation& a, int) {
+  PyObject *subject = a.peek(2), *keys = a.peek(1);
+  if (!is_exact_dict(subject)) return w.abandon("a match of a mapping that is not understood", subject);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys); ++i) {
+    PyObject* key = PyTuple_GET_ITEM(keys, i);
+    const bool made = w.values_.is_made(subject) && guards::is_scalar(key);
+    if (!made && !w.values_.look_up(subject, key))
+      return w.abandon("an entry of a dict that cannot be guarded", key);
+  }
+  return w.allow_made_result();
+}
+
+// The stack: subject, class, names of keyword sub-patterns.
+bool Watcher::Looks::match_class(Watcher& w, Activation& a, int positional) {
+  PyObject *subject = a.peek(3), *type = a.peek(2), *names = a.peek(1);
+  if (!w.values_.is_known(subject)) return w.abandon("a match of an object of unknown origin", subject);
+  if (!PyType_Check(type) || Py_TYPE(type)->tp_getattro != PyType_Type.tp_getattro || !w.open_classes(type))
+    return w.abandon("a match of a class that is not understood", type);
+  PyObject* check = class_entry(reinterpret_cast<PyObject*>(Py_TYPE(type)), "__instancecheck__");
+  if (check != class_entry(reinterpret_cast<PyObject*>(&PyType_Type), "__instancecheck__"))
+    return w.abandon("a match of a class that is not understood", type);
+  auto* cls = reinterpret_cast<PyTypeObject*>(type);
+  if (!PyType_IsSubtype(Py_TYPE(subject), cls)) return true;
+  std::vector<Ref> asked;
+  const Ref match_args = Ref::steal(PyUnicode_InternFromString("__match_args__"));
+  if (positional && match_args && (cls->tp_flags & Py_TPFLAGS_HEAPTYPE)) {
+    PyObject* own = _PyType_Lookup(cls, match_args.get());
+    if (!own || !PyTuple_CheckExact(own)) return w.abandon("a match of a class that is not understood", type);
+    if (!w.class_attribute(type, match_args.get()) || !w.values_.open(own)) return false;
+    for (Py_ssize_t i = 0; i < std::min<Py_ssize_t>(positional, PyTuple_GET_SIZE(own)); ++i)
+      asked.push_back(Ref::borrow(PyTuple_GET_ITEM(own, i)));
+  }
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i) asked.push_back(Ref::borrow(PyTuple_GET_ITEM(names, i)));
+  Entry entry = Entry::none;
+  for (const Ref& name : asked) {
+    if (!PyUnicode_CheckExact(name.get()) || !w.attribute(subject, name.get()))
+      return w.abandon("a match of an attribute that is not understood", name.get());
+    if (w.activities_.back().entry != Entry::none) entry = w.activities_.back().entry;
+  }
+  return w.allow_made_result(entry);
 }
 
 bool Watcher::look(Activation& a, int opcode, int arg) {
@@ -275,6 +360,8 @@ bool Watcher::after(Activation& a, int opcode, int arg, Step step) {
     return !is_operation || abandon("an operation on tensors raises an error");
   }
   PyObject* top = a.top > a.stack_base() ? a.peek(1) : nullptr;
+  if (activities_.back().fills && top)
+    values_.effects().fill_entry(activities_.back().fills, activities_.back().key, top);
   switch (opcode) {
     case LOAD_CONST: values_.make_constant(top); return true;
     case LOAD_GLOBAL:
@@ -302,7 +389,29 @@ bool Watcher::after(Activation& a, int opcode, int arg, Step step) {
         values_.make_constant(top);
       else if (activities_.back().makes_result)
         values_.make(top);
+      if (top && PyGen_CheckExact(top) && values_.is_made(top)) keep_generator(top);
       return true;
+  }
+}
+
+/// A generator that is dropped before its end runs its `finally` blocks, which a capture must not.
+void Watcher::keep_generator(PyObject* generator) {
+  const auto* object = reinterpret_cast<PyGenObject*>(generator);
+  if (has_handlers(reinterpret_cast<PyCodeObject*>(object->gi_code)))
+    generators_.push_back(guards::Ref::borrow(generator));
+}
+
+bool Watcher::leaves_generator() const {
+  return std::ranges::any_of(generators_, [](const guards::Ref& generator) {
+    const auto* object = reinterpret_cast<PyGenObject*>(generator.get());
+    return object->gi_frame_state != FRAME_CREATED && object->gi_frame_state < FRAME_COMPLETED;
+  });
+}
+
+Watcher::~Watcher() {
+  for (const guards::Ref& generator : generators_) {
+    auto* object = reinterpret_cast<PyGenObject*>(generator.get());
+    if (object->gi_frame_state < FRAME_EXECUTING) object->gi_frame_state = FRAME_COMPLETED;
   }
 }
 

@@ -56,13 +56,18 @@ struct Watcher::Looks {
   static bool iterates_or_generator(Watcher&, Activation&, int);
   static bool next_item(Watcher&, Activation&, int);
   static bool sends(Watcher&, Activation&, int);
-  static bool generator(Watcher&, Activation&, int);
   // ---- exceptions and with
   static bool exception_class(Watcher&, Activation&, int);
   static bool enters_with(Watcher&, Activation&, int);
   static bool raises(Watcher&, Activation&, int);
   static bool reraises(Watcher&, Activation&, int);
+  static bool exits_with(Watcher&, Activation&, int);
   static bool known_code(Watcher&, Activation&, int);
+  // ---- match
+  static bool known_object(Watcher&, Activation&, int);
+  static bool length(Watcher&, Activation&, int);
+  static bool match_keys(Watcher&, Activation&, int);
+  static bool match_class(Watcher&, Activation&, int);
   // ---- 3.12 (looks_312.cpp)
   static bool compares_shifted(Watcher&, Activation&, int);
   static bool attribute_or_method(Watcher&, Activation&, int);

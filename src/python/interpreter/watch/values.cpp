@@ -175,8 +175,9 @@ bool Values::open_dict(PyObject* dict, const guards::Source* source) {
 void Values::guard_aliasing() {
   bool any_list = false, any_dict = false;
   for (PyObject* container : effects_.containers()) (PyList_Check(container) ? any_list : any_dict) = true;
-  std::map<uint32_t, std::pair<const guards::Source*, PyObject*>> lists, dicts, objects, cells;  // By source.
+  std::map<uint32_t, std::pair<const guards::Source*, PyObject*>> lists, dicts, objects, cells, sets;  // By source.
   for (const auto& [object, known] : known_) {
+    if (PySet_CheckExact(object) && effects_.changed_sets()) sets[known.source->number] = {known.source, object};
     if (any_list && PyList_CheckExact(object)) lists[known.source->number] = {known.source, object};
     const bool is_cell = PyCell_Check(object);
     if (is_cell && effects_.changed_cells() && known.source->parent)
@@ -192,7 +193,7 @@ void Values::guard_aliasing() {
     }
     if (dict) dicts[source->number] = {source, dict};
   }
-  for (const auto* group : {&lists, &dicts, &objects, &cells}) {
+  for (const auto* group : {&lists, &dicts, &objects, &cells, &sets}) {
     std::vector<const guards::Source*> all;
     std::vector<PyObject*> members;
     for (const auto& [number, entry] : *group) {
@@ -212,7 +213,7 @@ bool Values::absorb(PyObject* value, std::unordered_set<PyObject*>& seen) {
   if (!value || guards::is_scalar(value) || tensors_.is_plain(value)) return true;
   if (tensors_.is_tensor(value)) return is_known(value);
   const bool is_container = is_builtin_container(value);
-  if (!is_container) return is_made(value);
+  if (!is_container) return is_made(value) && absorb_held(value, seen);
   if (!is_known(value) || !open(value)) return false;
   if (!seen.insert(value).second) return true;
   if (is_sequence(value)) {
@@ -226,6 +227,33 @@ bool Values::absorb(PyObject* value, std::unordered_set<PyObject*>& seen) {
   while (PyDict_Next(value, &at, &key, &item))
     if (!absorb(item, seen)) return false;
   return true;
+}
+
+/// What an iterator, a view or another C container that the run made holds: C code reads it from there.
+bool Values::absorb_held(PyObject* value, std::unordered_set<PyObject*>& seen) {
+  PyTypeObject* type = Py_TYPE(value);
+  const bool is_builtin = !(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE;
+  if (!is_builtin || !type->tp_traverse || !(type->tp_iternext || type->tp_iter) || PyGen_CheckExact(value))
+    return true;
+  if (!seen.insert(value).second) return true;
+  std::vector<PyObject*> held;
+  const visitproc take = [](PyObject* referent, void* list) {
+    static_cast<std::vector<PyObject*>*>(list)->push_back(referent);
+    return 0;
+  };
+  type->tp_traverse(value, take, &held);
+  for (PyObject* referent : held) {
+    const bool holds_items = storage_type(referent) || Py_TYPE(referent)->tp_iternext;
+    if (!holds_items || PyGen_CheckExact(referent)) continue;
+    make_held(referent);
+    if (!absorb(referent, seen)) return false;
+  }
+  return true;
+}
+
+/// The iterators that a made one has made for itself.
+void Values::make_held(PyObject* referent) {
+  if (!storage_type(referent)) make(referent);
 }
 
 bool Values::look_up_member(PyObject* set, PyObject* item) {

@@ -118,6 +118,8 @@ class Values {
   bool open_before(PyObject* container, const guards::Source* source);
   bool open_dict(PyObject* dict, const guards::Source* source);
   bool absorb(PyObject* value, std::unordered_set<PyObject*>& seen);
+  bool absorb_held(PyObject* value, std::unordered_set<PyObject*>& seen);
+  void make_held(PyObject* referent);
 
   guards::GuardSet& guards_;
   TensorWorld& tensors_;

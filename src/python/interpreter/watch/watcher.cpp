@@ -5,6 +5,7 @@
 #include "python/guards/storage_access.h"
 #include "python/interpreter/activation.h"
 #include "python/interpreter/raised.h"
+#include "python/interpreter/watch/look_ups.h"
 
 namespace braze::interpreter {
 
@@ -20,6 +21,16 @@ bool is_torchs_own(Frame* frame) {
        {"torch._meta_registrations", "torch._refs", "torch._prims", "torch._decomp", "torch._ops"})
     if (std::string_view(text).starts_with(prefix)) return true;
   return false;
+}
+
+PyTypeObject* default_dict_type() {
+  PyObject* collections = PyDict_GetItemString(PyImport_GetModuleDict(), "collections");
+  PyObject* type = collections && PyModule_Check(collections)
+                       ? PyDict_GetItemString(PyModule_GetDict(collections), "defaultdict")
+                       : nullptr;
+  return type && PyType_Check(type) && is_exact_builtin(reinterpret_cast<PyTypeObject*>(type))
+             ? reinterpret_cast<PyTypeObject*>(type)
+             : nullptr;
 }
 
 /// A heap class, or not, that leaves an operation to `object` itself.
@@ -231,10 +242,12 @@ bool Watcher::subscript(PyObject* container, PyObject* key) {
   if (!values_.is_known(container)) return abandon("a subscript of an object of unknown origin", container);
   if (PyType_Check(container) && !(reinterpret_cast<PyTypeObject*>(container)->tp_flags & Py_TPFLAGS_HEAPTYPE))
     return allow_made_result();  // list[int]
+  if (PyRange_Check(container)) return operand(key, "an index of unknown origin") && allow_made_result();
+  if (values_.is_made(container) && is_a(container, "collections.deque"))
+    return operand(key, "an index of unknown origin");
   const bool is_builtin = acts_as_builtin(container, "__getitem__");
   if (PyDict_Check(container) && is_builtin) {
-    if (!is_exact_dict(container) && PyDict_Contains(container, key) != 1)
-      return abandon("a key that a subclass of dict does not have", key);
+    if (!is_exact_dict(container) && PyDict_Contains(container, key) != 1) return missing_entry(container, key);
     if (values_.is_made(container)) return true;
     return values_.look_up(container, key) || abandon("an entry of a dict that cannot be guarded", key);
   }
@@ -247,8 +260,32 @@ bool Watcher::subscript(PyObject* container, PyObject* key) {
   return abandon("a subscript that is not understood", container);
 }
 
+/// An entry that a subclass of dict may make when it is asked for one that is not there.
+bool Watcher::missing_entry(PyObject* dict, PyObject* key) {
+  const bool is_made = values_.is_made(dict);
+  if (is_made ? !guards::is_scalar(key) : !values_.look_up(dict, key))
+    return abandon("an entry of a dict that cannot be guarded", key);
+  if (special_function(dict, "__missing__")) return allow(Entry::known);
+  if (!Py_IS_TYPE(dict, default_dict_type())) return abandon("a key that a subclass of dict does not have", key);
+  PyObject* descriptor = PyDict_GetItemString(guards::class_dict(Py_TYPE(dict)), "default_factory");
+  const Ref factory = Ref::steal(PyObject_GetAttrString(dict, "default_factory"));
+  if (!factory || !descriptor) return abandon("a dict without a factory", dict);
+  const guards::Source* source = values_.source_of(dict);
+  if (source && !values_.learn(factory.get(), values_.sources().slot(source, descriptor)))
+    return abandon("a factory that cannot be guarded", factory.get());
+  if (factory.get() == Py_None) return true;  // A KeyError.
+  if (!call(factory.get(), nullptr, 0)) return false;
+  if (source) {
+    values_.effects().will_fill(dict);
+    activities_.back().fills = dict;
+    activities_.back().key = key;
+  }
+  return true;
+}
+
 bool Watcher::contains(PyObject* container, PyObject* item) {
   if (guards::is_scalar(container) && guards::is_scalar(item)) return true;
+  if (PyRange_Check(container) && values_.is_known(container) && guards::is_scalar(item)) return true;
   if (!values_.is_known(container)) return abandon("`in` an object of unknown origin", container);
   const bool is_builtin = acts_as_builtin(container, "__contains__");
   if (!is_builtin && special_function(container, "__contains__"))
@@ -324,6 +361,7 @@ bool Watcher::iterate(PyObject* iterable) {
   if (values_.tensors().is_tensor(iterable))
     return operand(iterable, "a tensor of unknown origin") && allow_made_result(Entry::tensor);
   if (!values_.is_known(iterable)) return abandon("iteration over an object of unknown origin", iterable);
+  if (PyRange_Check(iterable)) return allow_made_result();  // Immutable, and held by identity.
   if (PyAnySet_Check(iterable) && !values_.has_known_order(iterable))
     return abandon("iteration over a set whose order may differ", iterable);
   if (acts_as_builtin(iterable, "__iter__"))
@@ -333,21 +371,69 @@ bool Watcher::iterate(PyObject* iterable) {
   return abandon("iteration that is not understood", iterable);
 }
 
-/// A binary operator that a class of the left operand has in Python, in place or not. False, and no abandonment, if
-/// there is none, or the right operand may come first.
+namespace {
+
+/// An object whose class was made by a class statement, and no tensor.
+bool has_own_class(PyObject* object, const TensorWorld& tensors) {
+  return (Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE) && !tensors.is_tensor(object) &&
+         !guards::is_scalar(object);
+}
+
+}  // namespace
+
+/// The method `name` of an operand, if its class has one: learnt if it is written in Python. Null if it is neither
+/// that nor missing, nor object's own.
+Watcher::Method Watcher::learn_operator(PyObject* operand, const std::string& name) {
+  if (!has_own_class(operand, values_.tensors())) return Method::none;
+  if (special_function(operand, name.c_str())) return Method::python;
+  PyObject* found = class_entry(reinterpret_cast<PyObject*>(Py_TYPE(operand)), name.c_str());
+  if (found && found != class_entry(reinterpret_cast<PyObject*>(&PyBaseObject_Type), name.c_str()))
+    return Method::other;
+  return keep_special(operand, {name.c_str()}) ? Method::none : Method::other;
+}
+
+/// A binary operator, in place or not, that the class of an operand has in Python: whichever of the methods is
+/// asked, it is learnt. False, and no abandonment, if there is none, or C code has a say in it.
 bool Watcher::user_operator(PyObject* left, PyObject* right, int operation) {
   static constexpr const char* names[] = {"add", "and", "floordiv", "lshift", "matmul",  "mul", "mod",
                                           "or",  "pow", "rshift",   "sub",    "truediv", "xor"};
   static_assert(NB_INPLACE_ADD == std::size(names));
-  const bool in_place = operation >= NB_INPLACE_ADD;
-  const char* name = names[operation % NB_INPLACE_ADD];
-  if (!(Py_TYPE(left)->tp_flags & Py_TPFLAGS_HEAPTYPE) || values_.tensors().is_tensor(left)) return false;
-  const bool known = values_.is_known(left) && values_.is_known(right) && !values_.tensors().is_tensor(right);
-  if (!known) return false;
-  if (in_place && special_function(left, ("__i" + std::string(name) + "__").c_str())) return true;
-  const bool right_first = !Py_IS_TYPE(right, Py_TYPE(left)) && PyType_IsSubtype(Py_TYPE(right), Py_TYPE(left));
-  if (right_first || (in_place && !keep_special(left, {("__i" + std::string(name) + "__").c_str()}))) return false;
-  return special_function(left, ("__" + std::string(name) + "__").c_str());
+  const std::string name = names[operation % NB_INPLACE_ADD];
+  std::vector<std::pair<PyObject*, std::string>> asked = {{left, "__" + name + "__"}, {right, "__r" + name + "__"}};
+  if (operation >= NB_INPLACE_ADD) asked.insert(asked.begin(), {left, "__i" + name + "__"});
+  return user_methods(left, right, asked);
+}
+
+/// A comparison, likewise.
+bool Watcher::user_comparison(PyObject* left, PyObject* right, int operation) {
+  static constexpr const char* names[] = {"__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__"};
+  static constexpr int reflected[] = {Py_GT, Py_GE, Py_EQ, Py_NE, Py_LT, Py_LE};
+  std::vector<std::pair<PyObject*, std::string>> asked = {{left, names[operation]},
+                                                          {right, names[reflected[operation]]}};
+  if (operation == Py_NE) asked.insert(asked.end(), {{left, "__eq__"}, {right, "__eq__"}});
+  if (!user_methods(left, right, asked)) return false;
+  // What no method answers is decided by identity.
+  return (operation != Py_EQ && operation != Py_NE) || compare_identity(left, right);
+}
+
+bool Watcher::user_methods(PyObject* left, PyObject* right,
+                           const std::vector<std::pair<PyObject*, std::string>>& asked) {
+  bool any_own = false;
+  for (PyObject* operand : {left, right}) {
+    const bool is_own = has_own_class(operand, values_.tensors());
+    // Numbers and None leave it to the other; sequences, text and tensors look at it.
+    const bool is_number = PyLong_CheckExact(operand) || PyFloat_CheckExact(operand) || PyBool_Check(operand);
+    if (!values_.is_known(operand) || (!is_own && !is_number && operand != Py_None)) return false;
+    any_own |= is_own;
+  }
+  bool any_python = false;
+  for (const auto& [operand, name] : asked) {
+    if (!any_own) return false;
+    const Method method = learn_operator(operand, name);
+    if (method == Method::other) return false;
+    any_python |= method == Method::python;
+  }
+  return any_python;
 }
 
 bool Watcher::binary(Activation& a, int arg) {
@@ -355,13 +441,30 @@ bool Watcher::binary(Activation& a, int arg) {
   const bool in_place = arg >= NB_INPLACE_ADD;
   const bool changes = in_place && is_builtin_container(left) && !PyTuple_CheckExact(left);
   const bool formats = PyUnicode_Check(left) && (arg == NB_REMAINDER || arg == NB_INPLACE_REMAINDER);
-  if (formats && !guards::is_scalar(a.peek(1))) return abandon("text is made of an object", a.peek(1));
+  if (formats && !is_data(a.peek(1))) return abandon("text is made of an object", a.peek(1));
   if (changes && PyList_CheckExact(left) && values_.source_of(left)) {
     if (!change_list(left)) return false;
     return arg == NB_INPLACE_ADD ? iterate(a.peek(1)) && allow(Entry::none) : operand(a.peek(1), "an operand");
   }
+  if (changes && PySet_CheckExact(left) && values_.source_of(left) && PyAnySet_CheckExact(a.peek(1))) {
+    const char* method = arg == NB_INPLACE_OR         ? "update"
+                         : arg == NB_INPLACE_AND      ? "intersection_update"
+                         : arg == NB_INPLACE_SUBTRACT ? "difference_update"
+                         : arg == NB_INPLACE_XOR      ? "symmetric_difference_update"
+                                                      : "";
+    PyObject* right = a.peek(1);
+    keyword_names_ = nullptr;
+    return change_set(method, left, &right, 1);
+  }
+  if (changes && arg == NB_INPLACE_OR && is_exact_dict(left) && values_.source_of(left) &&
+      is_exact_dict(a.peek(1))) {
+    PyObject* right = a.peek(1);
+    keyword_names_ = nullptr;
+    return update_dict(left, &right, 1);
+  }
   if (changes && !values_.is_made(left)) return abandon("a container that existed before is changed", left);
-  if (user_operator(left, a.peek(1), arg)) return allow_made_result(Entry::known);
+  if (user_operator(left, a.peek(1), arg)) return allow(Entry::known);
+  if (abandoned_) return false;
   return operands(a, 2, "an operand of unknown origin, or of a class with operators of its own");
 }
 
@@ -391,8 +494,24 @@ bool Watcher::compare_identity(PyObject* left, PyObject* right) {
   return (values_.is_known(left) && values_.is_known(right)) || abandon("`is` with an object of unknown origin");
 }
 
+namespace {
+
+/// functools.cached_property computes under a lock, which 3.12 no longer has: a replay does without. Anywhere else
+/// a lock keeps others away from what a replay would do without it.
+bool is_cached_property_code(const Frame* frame) {
+  PyObject* functools = PyDict_GetItemString(PyImport_GetModuleDict(), "functools");
+  return functools && PyModule_Check(functools) && PyModule_GetDict(functools) == frame->f_globals &&
+         text_of(frame->f_code->co_qualname) == "cached_property.__get__";
+}
+
+}  // namespace
+
 bool Watcher::enter_with(PyObject* manager) {
   if (!values_.is_known(manager)) return abandon("`with` an object of unknown origin", manager);
+  if (is_a(manager, "_thread.RLock") && is_cached_property_code(PyThreadState_Get()->cframe->current_frame)) {
+    values_.effects().take_lock(manager);
+    return true;
+  }
   if (!special_function(manager, "__enter__") || !special_function(manager, "__exit__"))
     return abandon("a context manager that is not written in Python", manager);
   return allow(Entry::known);
@@ -414,7 +533,7 @@ bool Watcher::before(Activation& a, int opcode, int arg) {
       root_->end(a);
       return abandon("the end of the function");
     }
-    if ((!at_root || consume(a, opcode, arg)) && look(a, opcode, arg)) return true;
+    if ((!at_root || consume(a, opcode, arg)) && gives(a, opcode) && look(a, opcode, arg)) return true;
     // What was used only by this instruction must not be guarded: then the run is repeated up to here.
     if (at_root && !root_->has_used()) root_->end(a);
     return false;
@@ -422,6 +541,15 @@ bool Watcher::before(Activation& a, int opcode, int arg) {
     // CPython's frames lie between this one and whoever could handle it.
     return abandon(error.what());
   }
+}
+
+/// What a function or generator gives to C code that looks into it is guarded all through.
+bool Watcher::gives(Activation& a, int opcode) {
+  const bool leaves = opcode == YIELD_VALUE || opcode == RETURN_VALUE;
+  if (!leaves || activities_.size() < 2) return true;
+  const Activity& caller = activities_[activities_.size() - 2];
+  if (caller.is_direct || !(caller.looks || looks_lazily_)) return true;
+  return values_.absorb(a.peek(1)) || abandon("C code is given an object whose parts are not guarded", a.peek(1));
 }
 
 /// Of a module that is loaded: what sys.modules holds. Packages are asked for the names that are imported from

@@ -22,7 +22,13 @@ class Watcher final : public Observer {
  public:
   Watcher(guards::GuardSet& guards, TensorWorld& tensors) : values_(guards, tensors) {}
 
+  ~Watcher() override;
+  Watcher(const Watcher&) = delete;
+  Watcher& operator=(const Watcher&) = delete;
+
   Values& values() { return values_; }
+  /// The run leaves a generator in the middle of what may be a `try` or `with`.
+  bool leaves_generator() const;
   /// Why the run was abandoned, and where.
   const Place& place() const { return place_; }
 
@@ -55,10 +61,13 @@ class Watcher final : public Observer {
     bool asks_whether_compiling = false;  ///< Reads the flag that is true in captures only.
     PyObject* answer = nullptr;           ///< What a call gives in place of its own result.
     bool passes_slice = false;            ///< Makes a slice object for a __getitem__.
-    PyObject* sets_variable = nullptr;    ///< A context variable.
-    PyObject* iterator = nullptr;         ///< Asked for its next item. Only compared.
-    PyTypeObject* constructs = nullptr;   ///< A class whose __init__ is given a new instance.
-    bool packs_arguments = false;         ///< The tuples that are passed are made by the C function.
+    bool is_direct = false;               ///< Calls a Python function and does nothing else.
+    bool looks = false;                   ///< C code that looks into what Python functions give it.
+    PyObject *fills = nullptr, *key = nullptr;  ///< An older defaultdict that gets an entry, and its key.
+    PyObject* sets_variable = nullptr;          ///< A context variable.
+    PyObject* iterator = nullptr;               ///< Asked for its next item. Only compared.
+    PyTypeObject* constructs = nullptr;         ///< A class whose __init__ is given a new instance.
+    bool packs_arguments = false;               ///< The tuples that are passed are made by the C function.
   };
 
   bool abandon(const char* why, PyObject* subject = nullptr);
@@ -71,6 +80,14 @@ class Watcher final : public Observer {
     activities_.back().makes_result = true;
     return true;
   }
+
+  /// The instruction's C code looks into what it is given, by functions and generators too.
+  bool looks() {
+    activities_.back().looks = true;
+    return true;
+  }
+  bool gives(Activation& a, int opcode);
+  void keep_generator(PyObject* generator);
 
   // watcher_root.cpp
   bool consume(Activation& a, int opcode, int arg);
@@ -92,6 +109,7 @@ class Watcher final : public Observer {
   bool store_cell(PyObject* cell, PyObject* value);
   bool copy_free_variables(Activation& a);
   bool subscript(PyObject* container, PyObject* key);
+  bool missing_entry(PyObject* dict, PyObject* key);
   bool contains(PyObject* container, PyObject* item);
   bool store_item(PyObject* container, PyObject* key, PyObject* value);
   bool store_entry(PyObject* dict, PyObject* key, PyObject* value);
@@ -99,7 +117,12 @@ class Watcher final : public Observer {
   bool delete_item(PyObject* container, PyObject* key);
   bool change_list(PyObject* list);
   bool iterate(PyObject* iterable);
+  /// What the class of an operand says about an operator.
+  enum class Method : uint8_t { none, python, other };
+  Method learn_operator(PyObject* operand, const std::string& name);
   bool user_operator(PyObject* left, PyObject* right, int operation);
+  bool user_comparison(PyObject* left, PyObject* right, int operation);
+  bool user_methods(PyObject* left, PyObject* right, const std::vector<std::pair<PyObject*, std::string>>& asked);
   bool binary(Activation& a, int arg);
   bool compare(PyObject* left, PyObject* right, int operation);
   bool compare_identity(PyObject* left, PyObject* right);
@@ -111,6 +134,7 @@ class Watcher final : public Observer {
   /// The lookup of object.__getattribute__, whatever the class has of its own.
   bool plain_attribute(PyObject* object, PyObject* name);
   bool function_attribute(PyObject* function, PyObject* name);
+  bool function_field(PyObject* function, const guards::Source* source, PyObject* name);
   bool class_attribute(PyObject* type, PyObject* name);
   bool tensor_attribute(PyObject* tensor, PyObject* name);
   bool own_attribute(PyObject* tensor, PyObject* name);
@@ -125,6 +149,11 @@ class Watcher final : public Observer {
   bool store_attribute(PyObject* object, PyObject* name, PyObject* value);
   /// What object.__setattr__ does, whatever the class has of its own. Without a value: object.__delattr__.
   bool plain_store(PyObject* object, PyObject* name, PyObject* value);
+  bool store_in_class(PyObject* type, PyObject* name, PyObject* value);
+  bool find_written(PyObject* type, PyObject* name);
+  bool bind_in_metaclass(PyObject* type, PyObject* found, PyObject* name);
+  bool property_getter(PyObject* property, const guards::Source* source, PyObject* name);
+  bool named_tuple_field(PyObject* object, PyObject* field, const guards::Source* source);
   bool delete_attribute(PyObject* object, PyObject* name);
   /// Special methods that the class of an object has or lacks decide what an operation means: they stay as they
   /// are.
@@ -134,13 +163,20 @@ class Watcher final : public Observer {
   /// A builtin container, or an instance of a subclass that leaves the operation `slot` to it.
   bool acts_as_builtin(PyObject* object, const char* slot);
   bool class_name(PyObject* type, PyObject* name);
-  // watcher_calls.cpp
+  // watcher_methods.cpp and watcher_calls.cpp
   bool call(PyObject* callable, PyObject* const* arguments, Py_ssize_t count);
   bool call_promised(Promise promise, PyObject* callable, PyObject* const* arguments, Py_ssize_t count);
   bool learn_method(PyObject* callable);
   bool call_signature(PyObject* function);
   bool call_partial(PyObject* partial, PyObject* const* arguments, Py_ssize_t count);
   bool call_class(PyObject* type, PyObject* const* arguments, Py_ssize_t count);
+  bool instantiate(PyObject* type, PyObject* const* arguments, Py_ssize_t count);
+  bool converts(std::string_view builtin, PyObject* object);
+  bool is_plain_exception(PyObject* object);
+  bool formats_as_text(PyObject* object);
+  bool is_harmless(PyObject* callable);
+  bool absorb_given(PyObject* const* arguments, Py_ssize_t count);
+  bool call_getter(PyObject* getter, PyObject* const* arguments, Py_ssize_t count);
   bool call_builtin(PyObject* function, PyObject* const* arguments, Py_ssize_t count);
   bool call_method(PyObject* name, PyObject* self, PyObject* const* arguments, Py_ssize_t count);
   bool call_container_slot(std::string_view name, PyObject* self, PyObject* const* arguments, Py_ssize_t count);
@@ -148,6 +184,12 @@ class Watcher final : public Observer {
   bool text_of_class(PyObject* type);
   bool call_object_slot(std::string_view name, PyObject* self, PyObject* const* arguments, Py_ssize_t count);
   bool change_by_method(std::string_view name, PyObject* self, PyObject* const* arguments, Py_ssize_t count);
+  bool resume_generator(PyObject* generator, PyObject* const* arguments, Py_ssize_t count);
+  bool sort(PyObject* list, PyObject* const* arguments, Py_ssize_t count);
+  bool call_deque(std::string_view name, PyObject* self, PyObject* const* arguments, Py_ssize_t count);
+  bool change_set(std::string_view name, PyObject* set, PyObject* const* arguments, Py_ssize_t count);
+  bool pop_item(PyObject* dict, PyObject* const* arguments, Py_ssize_t count);
+  bool update_dict(PyObject* dict, PyObject* const* arguments, Py_ssize_t count);
   bool load_class_cell();
   bool absorb_all(PyObject* const* arguments, Py_ssize_t count, PyObject* callable);
   // watcher_torch.cpp
@@ -159,7 +201,10 @@ class Watcher final : public Observer {
   Values values_;
   std::vector<Activity> activities_;  ///< One a frame.
   Place place_;
-  RootFrame* root_ = nullptr;  ///< Null: the run is that of a call.
+  PyObject* keyword_names_ = nullptr;    ///< Of the call that is looked at; null if there are none.
+  std::vector<guards::Ref> generators_;  ///< Made by the run, with `try` or `with` in them.
+  bool looks_lazily_ = false;            ///< There is an iterator that looks into its items.
+  RootFrame* root_ = nullptr;            ///< Null: the run is that of a call.
 };
 
 }  // namespace braze::interpreter

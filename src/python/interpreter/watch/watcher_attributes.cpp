@@ -14,6 +14,7 @@
 #include "python/guards/scalar.h"
 #include "python/guards/storage_access.h"
 #include "python/interpreter/activation.h"
+#include "python/interpreter/watch/look_ups.h"
 #include "python/interpreter/watch/watcher.h"
 
 namespace braze::interpreter {
@@ -53,6 +54,10 @@ PyObject* member_descriptor(PyTypeObject* type, const char* name) {
 bool is_immutable_record(PyTypeObject* type) {
   const std::string_view name = type->tp_name;
   return !(type->tp_flags & Py_TPFLAGS_HEAPTYPE) && (name == "torch.finfo" || name == "torch.iinfo");
+}
+
+bool is_named_tuple_field(PyObject* found) {
+  return std::string_view(Py_TYPE(found)->tp_name) == "_collections._tuplegetter";
 }
 
 bool is_data_descriptor(PyObject* found) {
@@ -170,6 +175,8 @@ bool Watcher::module_attribute(PyObject* module, PyObject* name) {
 bool Watcher::class_attribute(PyObject* type, PyObject* name) {
   guards::SourceTable& sources = values_.sources();
   PyObject* meta = find_in_type(Py_TYPE(type), name);
+  if (meta && Py_IS_TYPE(meta, &PyProperty_Type))
+    return property_getter(meta, sources.type_attribute(type_source(type), name), name);
   if (meta && is_data_descriptor(meta)) {
     const bool is_plain = meta == find_in_type(&PyType_Type, name) &&
                           Py_TYPE(type)->tp_getattro == PyType_Type.tp_getattro &&
@@ -186,7 +193,8 @@ bool Watcher::class_attribute(PyObject* type, PyObject* name) {
     }
     return abandon("an attribute of a metaclass", name);
   }
-  if (Py_TYPE(type)->tp_getattro != PyType_Type.tp_getattro)
+  // A metaclass may have a __getattr__, for what is not found.
+  if (find_in_type(Py_TYPE(type), "__getattribute__") != find_in_type(&PyType_Type, "__getattribute__"))
     return abandon("a metaclass with its own lookup", type);
   PyObject* found = find_in_type(as_type(type), name);
   if (PyUnicode_Check(name)) {
@@ -194,13 +202,35 @@ bool Watcher::class_attribute(PyObject* type, PyObject* name) {
     if (!text || !keep_special(type, {"__getattribute__", text})) return false;
   }
   const guards::Source* source = class_source(type);
-  if (!found) return abandon("an attribute that a class does not have", name);
+  if (find_written(type, name)) return true;
+  if (!found) {
+    if (as_type(type)->tp_flags & Py_TPFLAGS_HEAPTYPE)
+      values_.guards().absent(sources.type_attribute(source, name));
+    if (meta) return bind_in_metaclass(type, meta, name);
+    if (special_function(type, "__getattr__")) return allow(Entry::known);
+    return keep_special(type, {"__getattr__"});  // An AttributeError, or the default of getattr().
+  }
   const bool is_plain = !Py_TYPE(found)->tp_descr_get;
   const bool is_method = PyFunction_Check(found) || Py_IS_TYPE(found, &PyStaticMethod_Type) ||
                          Py_IS_TYPE(found, &PyClassMethod_Type) || Py_IS_TYPE(found, &PyMethodDescr_Type) ||
-                         Py_IS_TYPE(found, &PyWrapperDescr_Type) || Py_IS_TYPE(found, &PyCFunction_Type);
-  if (!is_plain && !is_method) return abandon("a descriptor that is not understood", found);
-  return learn_class_entry(found, sources.type_attribute(source, name)) && allow_made_result();
+                         Py_IS_TYPE(found, &PyWrapperDescr_Type) || Py_IS_TYPE(found, &PyCFunction_Type) ||
+                         Py_IS_TYPE(found, &PyClassMethodDescr_Type) || Py_IS_TYPE(found, &PyProperty_Type);
+  const guards::Source* entry = sources.type_attribute(source, name);
+  if (!is_plain && !is_method) {
+    if (learn_class_entry(found, entry) && special_function(found, "__get__")) return allow(Entry::known);
+    return abandon("a descriptor that is not understood", found);
+  }
+  if (is_named_tuple_field(found)) return values_.learn(found, entry) || abandon("a field of a named tuple", found);
+  return learn_class_entry(found, entry) && allow_made_result();
+}
+
+/// What a metaclass has and the class does not: methods are bound to the class.
+bool Watcher::bind_in_metaclass(PyObject* type, PyObject* found, PyObject* name) {
+  const guards::Source* entry = values_.sources().type_attribute(type_source(type), name);
+  const bool is_bound = PyFunction_Check(found) || Py_IS_TYPE(found, &PyMethodDescr_Type) ||
+                        Py_IS_TYPE(found, &PyWrapperDescr_Type) || !Py_TYPE(found)->tp_descr_get;
+  if (!is_bound) return abandon("an attribute of a metaclass", name);
+  return learn_class_entry(found, entry) && allow_made_result();
 }
 
 bool Watcher::tensor_attribute(PyObject* tensor, PyObject* name) {
@@ -255,6 +285,7 @@ bool Watcher::super_lookup(PyObject* this_class, PyObject* self_class, PyObject*
     const guards::Source* entry =
         sources.dict_item(sources.dict_of(sources.object(base, as_type(base)->tp_name)), name);
     PyObject* found = PyDict_GetItemWithError(guards::class_dict(as_type(base)), name);
+    if (values_.effects().wrote(base, name)) return abandon("an attribute of a class that was changed", name);
     if (!found) {
       values_.guards().absent(entry);
       continue;
@@ -272,18 +303,59 @@ bool Watcher::function_attribute(PyObject* function, PyObject* name) {
   if (PyMethod_Check(function) && (PyUnicode_CompareWithASCIIString(name, "__func__") == 0 ||
                                    PyUnicode_CompareWithASCIIString(name, "__self__") == 0))
     return true;
+  if (Py_IS_TYPE(function, &PyMethod_Type)) {
+    // A method has the attributes of its function.
+    if (!learn_method(function)) return false;
+    return function_attribute(PyMethod_GET_FUNCTION(function), name);
+  }
+  if (PyCFunction_Check(function) && !find_in_type(&PyCFunction_Type, name)) return true;  // It has no others.
+  if (PyCFunction_Check(function) && values_.is_known(function)) {
+    const std::string_view text = text_of(name);
+    if (text == "__name__" || text == "__qualname__" || text == "__doc__") return allow_made_result();
+  }
+  if (!PyFunction_Check(function) || !values_.is_known(function))
+    return abandon("an attribute of a function", name);
   const guards::Source* source = values_.source_of(function);
-  if (!PyFunction_Check(function) || !source) return abandon("an attribute of a function", name);
   if (PyUnicode_CompareWithASCIIString(name, "__code__") == 0) {
     values_.make(PyFunction_GET_CODE(function));  // The guard on the function holds its code.
     return true;
   }
+  if (find_in_type(&PyFunction_Type, name)) return function_field(function, source, name);
   PyObject* dict = guards::instance_dict(function);
+  if (!source || (dict && values_.effects().wrote(dict, name))) return true;
+  const guards::Source* entry = values_.sources().attribute(source, name);
   PyObject* value = dict ? PyDict_GetItemWithError(dict, name) : nullptr;
-  if (!value || find_in_type(&PyFunction_Type, name)) return abandon("an attribute of a function", name);
-  if (values_.effects().wrote(dict, name)) return true;
-  return values_.learn(value, values_.sources().attribute(source, name)) ||
+  if (!value) values_.guards().absent(entry);
+  return !value || values_.learn(value, entry) ||
          abandon("an attribute of a function that cannot be guarded", name);
+}
+
+/// What a function keeps beside its dict.
+bool Watcher::function_field(PyObject* function, const guards::Source* source, PyObject* name) {
+  using guards::Member;
+  static constexpr std::pair<std::string_view, Member> fields[] = {
+      {"__name__", Member::function_name},
+      {"__qualname__", Member::function_qualname},
+      {"__doc__", Member::function_doc},
+      {"__module__", Member::function_module},
+      {"__defaults__", Member::function_defaults},
+      {"__kwdefaults__", Member::function_kwdefaults},
+      {"__annotations__", Member::function_annotations}};
+  for (const auto& [text, member] : fields) {
+    if (text_of(name) != text) continue;
+    const Ref value = Ref::steal(PyObject_GetAttr(function, name));
+    if (!value) return abandon("an attribute of a function", name);
+    if (!source) {
+      values_.make(value.get());
+      return true;
+    }
+    const guards::Source* field = values_.sources().member(source, member);
+    const bool is_missing =
+        value.get() == Py_None && (member == Member::function_defaults || member == Member::function_kwdefaults);
+    if (is_missing) values_.guards().absent(field);
+    return is_missing || values_.learn(value.get(), field) || abandon("an attribute of a function", name);
+  }
+  return abandon("an attribute of a function", name);
 }
 
 bool Watcher::instance_attribute(PyObject* object, PyObject* name) {
@@ -298,24 +370,37 @@ bool Watcher::instance_attribute(PyObject* object, PyObject* name) {
   return abandon("an object with a lookup of its own", object);
 }
 
+bool Watcher::property_getter(PyObject* property, const guards::Source* source, PyObject* name) {
+  PyObject* descriptor = member_descriptor(&PyProperty_Type, "fget");
+  const Ref getter = Ref::steal(PyObject_GetAttrString(property, "fget"));
+  if (!getter || !PyFunction_Check(getter.get())) return abandon("a property that is not written in Python", name);
+  return (values_.learn(property, source) &&
+          values_.learn(getter.get(), values_.sources().slot(source, descriptor)) && allow(Entry::known)) ||
+         abandon("a property that cannot be guarded", name);
+}
+
+/// The descriptor of a field of a named tuple, on an instance: the item.
+bool Watcher::named_tuple_field(PyObject* object, PyObject* field, const guards::Source* source) {
+  return (PyTuple_Check(object) && values_.learn(field, source) && values_.open(object)) ||
+         abandon("a field of a named tuple", object);
+}
+
 bool Watcher::plain_attribute(PyObject* object, PyObject* name) {
   PyTypeObject* type = Py_TYPE(object);
   guards::SourceTable& sources = values_.sources();
   const guards::Source* source = values_.source_of(object);  // Null: made here.
   const guards::Source* in_type = sources.type_attribute(type_source(object), name);
   PyObject* found = find_in_type(type, name);
-  if (!found) {
+  const bool is_written = find_written(reinterpret_cast<PyObject*>(type), name);
+  if (is_written && Py_TYPE(found)->tp_descr_get && !PyFunction_Check(found))
+    return abandon("an attribute of a class that was changed", name);
+  if (is_written) {
+    // What the run put there needs no guard.
+  } else if (!found) {
     values_.guards().absent(in_type);
   } else if (is_data_descriptor(found)) {
-    if (Py_IS_TYPE(found, &PyProperty_Type)) {
-      PyObject* descriptor = member_descriptor(&PyProperty_Type, "fget");
-      const Ref getter = Ref::steal(PyObject_GetAttrString(found, "fget"));
-      if (!getter || !PyFunction_Check(getter.get()))
-        return abandon("a property that is not written in Python", name);
-      return (values_.learn(found, in_type) && values_.learn(getter.get(), sources.slot(in_type, descriptor)) &&
-              allow(Entry::known)) ||
-             abandon("a property that cannot be guarded", name);
-    }
+    if (Py_IS_TYPE(found, &PyProperty_Type)) return property_getter(found, in_type, name);
+    if (is_named_tuple_field(found)) return named_tuple_field(object, found, in_type);
     if (guards::is_object_member(found)) {
       if (!source || values_.effects().wrote(object, found)) return true;
       const Ref value = Ref::steal(PyObject_GetAttr(object, name));
@@ -338,6 +423,11 @@ bool Watcher::plain_attribute(PyObject* object, PyObject* name) {
     }
     if (Py_IS_TYPE(found, &PyGetSetDescr_Type) && is_immutable_record(type)) return allow_made_result();
     if (is_needs_input_grad(object, found)) return allow_made_result();
+    if (Py_IS_TYPE(found, &PyGetSetDescr_Type) && PyExceptionInstance_Check(object) && !source) {
+      // The exceptions that led to it are known, or of unknown origin; the rest is its own.
+      const std::string_view text = text_of(name);
+      return text == "__cause__" || text == "__context__" || allow_made_result();
+    }
     // A data descriptor written in Python, such as the flags of torch.backends.
     if (learn_class_entry(found, in_type) && special_function(found, "__get__")) return allow(Entry::known);
     return abandon("a descriptor that is not understood", found);
@@ -345,7 +435,7 @@ bool Watcher::plain_attribute(PyObject* object, PyObject* name) {
   PyObject* dict = guards::instance_dict(object);
   const bool is_own = !source || (dict && values_.effects().wrote(dict, name));
   if (PyObject* value = dict ? PyDict_GetItemWithError(dict, name) : nullptr) {
-    if (found && !learn_class_entry(found, in_type)) return false;
+    if (found && !is_written && !learn_class_entry(found, in_type)) return false;
     return is_own || values_.learn(value, sources.attribute(source, name)) ||
            abandon("an attribute that cannot be guarded", value);
   }
@@ -354,7 +444,11 @@ bool Watcher::plain_attribute(PyObject* object, PyObject* name) {
     const bool is_method = PyFunction_Check(found) || Py_IS_TYPE(found, &PyStaticMethod_Type) ||
                            Py_IS_TYPE(found, &PyClassMethod_Type) || Py_IS_TYPE(found, &PyMethodDescr_Type) ||
                            Py_IS_TYPE(found, &PyWrapperDescr_Type) || values_.tensors().compiled_from(found);
-    if (Py_TYPE(found)->tp_descr_get && !is_method) return abandon("a descriptor that is not understood", found);
+    if (is_written) return !is_method || allow_made_result();
+    if (Py_TYPE(found)->tp_descr_get && !is_method) {
+      if (learn_class_entry(found, in_type) && special_function(found, "__get__")) return allow(Entry::known);
+      return abandon("a descriptor that is not understood", found);
+    }
     if (Py_IS_TYPE(found, &PyClassMethod_Type) &&
         !values_.learn(reinterpret_cast<PyObject*>(type), type_source(object)))
       return abandon("a class that cannot be guarded", object);
@@ -372,8 +466,8 @@ bool Watcher::plain_attribute(PyObject* object, PyObject* name) {
 
 bool Watcher::store_attribute(PyObject* object, PyObject* name, PyObject* value) {
   if (!values_.is_known(object)) return abandon("an attribute of an object of unknown origin is changed", object);
-  if (values_.tensors().is_tensor(object) || PyType_Check(object))
-    return abandon("an attribute of a tensor or of a class is changed", name);
+  if (values_.tensors().is_tensor(object)) return abandon("an attribute of a tensor is changed", name);
+  if (PyType_Check(object)) return store_in_class(object, name, value);
   if (Py_TYPE(object)->tp_setattro == PyObject_GenericSetAttr)
     return keep_special(object, {"__setattr__"}) && plain_store(object, name, value);
   if (special_function(object, "__setattr__")) return allow(Entry::known);
@@ -382,12 +476,57 @@ bool Watcher::store_attribute(PyObject* object, PyObject* name, PyObject* value)
 
 bool Watcher::delete_attribute(PyObject* object, PyObject* name) {
   if (!values_.is_known(object)) return abandon("an attribute of an object of unknown origin is deleted", object);
-  if (values_.tensors().is_tensor(object) || PyType_Check(object))
-    return abandon("an attribute of a tensor or of a class is deleted", name);
+  if (values_.tensors().is_tensor(object)) return abandon("an attribute of a tensor is deleted", name);
+  if (PyType_Check(object)) return store_in_class(object, name, nullptr);
   if (Py_TYPE(object)->tp_setattro == PyObject_GenericSetAttr)
     return keep_special(object, {"__delattr__"}) && plain_store(object, name, nullptr);
   if (special_function(object, "__delattr__")) return allow(Entry::known);
   return abandon("an object that handles the change of its attributes itself", object);
+}
+
+/// Whether the run put what looking up `name` in a class finds there. The classes that are asked before lack it
+/// then, and must go on doing so.
+bool Watcher::find_written(PyObject* type, PyObject* name) {
+  const Effects& effects = values_.effects();
+  if (!effects.changed_classes() || !as_type(type)->tp_mro) return false;
+  guards::SourceTable& sources = values_.sources();
+  PyObject* mro = as_type(type)->tp_mro;
+  std::vector<PyObject*> lacking;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); ++i) {
+    PyObject* base = PyTuple_GET_ITEM(mro, i);
+    if (!PyDict_GetItemWithError(guards::class_dict(as_type(base)), name)) {
+      lacking.push_back(base);
+      continue;
+    }
+    if (!effects.wrote(base, name)) return false;
+    values_.guards().identity(
+        sources.member(sources.object(type, as_type(type)->tp_name), guards::Member::type_mro), mro);
+    for (PyObject* other : lacking)
+      if (!effects.wrote(other, name))
+        values_.guards().absent(
+            sources.dict_item(sources.dict_of(sources.object(other, as_type(other)->tp_name)), name));
+    return true;
+  }
+  return false;
+}
+
+/// An attribute of a class. Special methods would change what other instructions mean.
+bool Watcher::store_in_class(PyObject* type, PyObject* name, PyObject* value) {
+  if (!PyUnicode_CheckExact(name) || text_of(name).starts_with("__"))
+    return abandon("a special attribute of a class is changed", name);
+  if (!(as_type(type)->tp_flags & Py_TPFLAGS_HEAPTYPE) || as_type(type)->tp_flags & Py_TPFLAGS_IMMUTABLETYPE)
+    return abandon("an attribute of a builtin class is changed", name);
+  if (Py_TYPE(type)->tp_setattro != PyType_Type.tp_setattro)
+    return abandon("a class that handles the change of its attributes itself", type);
+  PyObject* meta = find_in_type(Py_TYPE(type), name);
+  const std::string text(text_of(name));
+  if (meta && is_data_descriptor(meta)) return abandon("an attribute that a metaclass changes", name);
+  if (!keep_special(type, {"__setattr__", "__delattr__", text.c_str()})) return false;
+  Effects& effects = values_.effects();
+  if (!value && !effects.is_new_in_class(type, name)) return abandon("an attribute of a class is deleted", name);
+  if (!values_.source_of(type)) return values_.is_made(type) || abandon("a class of unknown origin", type);
+  effects.store_in_class(type, name, value);
+  return true;
 }
 
 bool Watcher::plain_store(PyObject* object, PyObject* name, PyObject* value) {
@@ -396,10 +535,13 @@ bool Watcher::plain_store(PyObject* object, PyObject* name, PyObject* value) {
   const guards::Source* source = values_.source_of(object);  // Null: made here.
   const guards::Source* in_type = sources.type_attribute(type_source(object), name);
   PyObject* found = find_in_type(type, name);
-  if (!found)
+  if (find_written(reinterpret_cast<PyObject*>(type), name)) {
+    if (is_data_descriptor(found)) return abandon("an attribute of a class that was changed", name);
+  } else if (!found) {
     values_.guards().absent(in_type);
-  else if (!learn_class_entry(found, in_type))
+  } else if (!learn_class_entry(found, in_type)) {
     return false;
+  }
   if (found && is_data_descriptor(found)) {
     if (guards::is_object_member(found)) {
       if (reinterpret_cast<PyMemberDescrObject*>(found)->d_member->flags & READONLY)
@@ -409,10 +551,13 @@ bool Watcher::plain_store(PyObject* object, PyObject* name, PyObject* value) {
       return true;
     }
     if (value && is_word_for_backward(object, found)) return true;
-    if (!Py_IS_TYPE(found, &PyProperty_Type) || !value)
+    if (!Py_IS_TYPE(found, &PyProperty_Type)) {
+      if (special_function(found, value ? "__set__" : "__delete__")) return allow(Entry::known);
       return abandon("an attribute that a descriptor changes", name);
-    const Ref setter = Ref::steal(PyObject_GetAttrString(found, "fset"));
-    PyObject* descriptor = member_descriptor(&PyProperty_Type, "fset");
+    }
+    const char* part = value ? "fset" : "fdel";
+    const Ref setter = Ref::steal(PyObject_GetAttrString(found, part));
+    PyObject* descriptor = member_descriptor(&PyProperty_Type, part);
     if (!setter || !PyFunction_Check(setter.get())) return abandon("a property without a setter in Python", name);
     return (values_.learn(setter.get(), sources.slot(in_type, descriptor)) && allow(Entry::known)) ||
            abandon("a property that cannot be guarded", name);

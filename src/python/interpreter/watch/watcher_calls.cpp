@@ -11,19 +11,18 @@
 #include "python/guards/scalar.h"
 #include "python/guards/storage_access.h"
 #include "python/interpreter/activation.h"
+#include "python/interpreter/watch/look_ups.h"
 #include "python/interpreter/watch/watcher.h"
 
 namespace braze::interpreter {
 
 namespace {
 
-using Names = std::unordered_set<std::string_view>;
-
 /// Functions of module builtins that compute on their arguments alone. Python code that they enter (keys,
 /// iterators) must be known.
 const Names& pure_builtins() {
-  static const Names names = {"abs", "all", "any",  "callable", "chr", "divmod", "iter",   "len",
-                              "max", "min", "next", "ord",      "pow", "round",  "sorted", "sum"};
+  static const Names names = {"abs", "all", "any",  "bin", "callable", "chr", "divmod", "hex",    "iter", "len",
+                              "max", "min", "next", "oct", "ord",      "pow", "round",  "sorted", "sum"};
   return names;
 }
 
@@ -55,12 +54,26 @@ const Names& pure_classes() {
                               "tuple",
                               "zip",
                               "collections.OrderedDict",
-                              "itertools.chain",
-                              "itertools.islice",
-                              "itertools.repeat",
-                              "itertools.product",
                               "itertools.accumulate",
+                              "itertools.chain",
+                              "itertools.combinations",
+                              "itertools.combinations_with_replacement",
+                              "itertools.compress",
+                              "itertools.count",
+                              "itertools.cycle",
+                              "itertools.dropwhile",
+                              "itertools.filterfalse",
+                              "itertools.groupby",
+                              "itertools.islice",
+                              "itertools.pairwise",
+                              "itertools.permutations",
+                              "itertools.product",
+                              "itertools.repeat",
+                              "itertools.starmap",
+                              "itertools.takewhile",
                               "itertools.zip_longest",
+                              "operator.attrgetter",
+                              "operator.itemgetter",
                               "torch.Size",
                               "torch.finfo",
                               "torch.iinfo"};
@@ -69,9 +82,46 @@ const Names& pure_classes() {
 
 /// Those that take the items of what they are given, and do nothing with them.
 const Names& iterating_classes() {
-  static const Names names = {"enumerate", "list", "tuple", "zip", "itertools.chain", "itertools.islice"};
+  static const Names names = {"collections.deque", "enumerate",       "list", "tuple", "zip",
+                              "itertools.chain",   "itertools.islice"};
   return names;
 }
+
+/// Iterators that look into what they are given, or into what a function gives them, whenever they go on.
+const Names& looking_iterators() {
+  static const Names names = {"filter",
+                              "itertools.accumulate",
+                              "itertools.compress",
+                              "itertools.dropwhile",
+                              "itertools.filterfalse",
+                              "itertools.groupby",
+                              "itertools.starmap",
+                              "itertools.takewhile"};
+  return names;
+}
+
+/// Builtin classes that make a scalar of a scalar.
+const Names& converting_classes() {
+  static const Names names = {"bool", "float", "int"};
+  return names;
+}
+
+/// Class methods of builtin classes that compute on their arguments alone.
+const Names& pure_class_methods() {
+  static const Names names = {"from_bytes", "from_iterable", "fromhex", "fromkeys"};
+  return names;
+}
+
+/// What a builtin does with an object whose class says how in Python. One row a function or class.
+struct Conversion {
+  std::string_view builtin;
+  const char *method, *fallback;  ///< The fallback where the class has only object's own method.
+};
+constexpr Conversion conversions[] = {{"str", "__str__", "__repr__"},        {"repr", "__repr__", nullptr},
+                                      {"int", "__int__", nullptr},           {"float", "__float__", nullptr},
+                                      {"bool", "__bool__", "__len__"},       {"hash", "__hash__", nullptr},
+                                      {"abs", "__abs__", nullptr},           {"round", "__round__", nullptr},
+                                      {"reversed", "__reversed__", nullptr}, {"complex", "__complex__", nullptr}};
 
 /// Builtin classes whose instances keep the arguments, and do not look into them.
 const Names& holding_classes() {
@@ -79,49 +129,15 @@ const Names& holding_classes() {
   return names;
 }
 
-/// Methods of builtin containers that only read.
-const Names& reading_methods() {
-  static const Names names = {"copy",         "count",      "get",       "index",    "items",
-                              "keys",         "values",     "union",     "issubset", "issuperset",
-                              "intersection", "difference", "isdisjoint"};
-  return names;
-}
-
-std::string_view text_of(PyObject* string) {
-  const char* text = string && PyUnicode_Check(string) ? PyUnicode_AsUTF8(string) : nullptr;
-  return text ? text : "";
-}
-
 std::string_view module_of(PyObject* function) {
   PyObject* module = reinterpret_cast<PyCFunctionObject*>(function)->m_module;
   return text_of(module);
-}
-
-/// No class statement made it, and none can change it.
-bool is_exact_builtin(PyTypeObject* type) {
-  return !(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE;
 }
 
 /// Builtin classes whose `__new__` makes an instance of any subclass out of its arguments alone.
 bool has_plain_new(PyTypeObject* type) {
   return type == &PyBaseObject_Type || type == &PyTuple_Type || type == &PyList_Type || type == &PyDict_Type ||
          type == &PyODict_Type;
-}
-
-/// Scalars and builtin containers of them: what has the same text and hash in every run.
-bool is_data(PyObject* value, int depth = 0) {
-  if (guards::is_scalar(value)) return true;
-  if (depth > 8 || !is_builtin_container(value)) return false;
-  const Ref items = Ref::steal(PyDict_Check(value) ? PyDict_Items(value) : PySequence_List(value));
-  for (Py_ssize_t i = 0; items && i < PyList_GET_SIZE(items.get()); ++i)
-    if (!is_data(PyList_GET_ITEM(items.get(), i), depth + 1)) return false;
-  return static_cast<bool>(items);
-}
-
-bool all_data(PyObject* const* arguments, Py_ssize_t count) {
-  for (Py_ssize_t i = 0; i < count; ++i)
-    if (!is_data(arguments[i])) return false;
-  return true;
 }
 
 /// The `__new__` or `__init__` of list, dict or OrderedDict: fills the instance from what it is given. Of `__new__`
@@ -152,11 +168,6 @@ bool is_check_of_type(const PyCFunctionObject* function) {
   return false;
 }
 
-PyObject* class_entry(PyObject* type, const char* name) {
-  const Ref key = Ref::steal(PyUnicode_InternFromString(name));
-  return key ? _PyType_Lookup(reinterpret_cast<PyTypeObject*>(type), key.get()) : nullptr;
-}
-
 }  // namespace
 
 bool Watcher::absorb_all(PyObject* const* arguments, Py_ssize_t count, PyObject* callable) {
@@ -164,6 +175,47 @@ bool Watcher::absorb_all(PyObject* const* arguments, Py_ssize_t count, PyObject*
     if (!values_.absorb(arguments[i]))
       return abandon("a C function is given an object whose parts are not guarded", arguments[i]);
   return true;
+}
+
+/// A function written in C that reads nothing but its arguments, whoever calls it with what is guarded all through.
+bool Watcher::is_harmless(PyObject* callable) {
+  if (values_.tensors().may_call(callable)) return true;
+  if (!values_.is_known(callable)) return false;
+  if (is_a(callable, "operator.itemgetter")) return true;
+  if (!PyCFunction_Check(callable) ||
+      (PyCFunction_GET_SELF(callable) && !PyModule_Check(PyCFunction_GET_SELF(callable))))
+    return false;
+  const std::string_view module = module_of(callable);
+  const std::string_view name = reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name;
+  return (module == "builtins" && pure_builtins().contains(name) && name != "iter" && name != "next") ||
+         pure_modules().contains(module);
+}
+
+/// Arguments of a C function that looks into them and may call those that are functions.
+bool Watcher::absorb_given(PyObject* const* arguments, Py_ssize_t count) {
+  bool calls_c = false, all_containers = true;
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    PyObject* value = arguments[i];
+    const bool is_type = PyType_Check(value) && is_exact_builtin(reinterpret_cast<PyTypeObject*>(value));
+    if (PyFunction_Check(value) && values_.is_known(value)) continue;
+    if (Py_IS_TYPE(value, &PyMethod_Type) && values_.is_known(value)) {
+      if (!learn_method(value)) return false;
+      continue;
+    }
+    if (is_type && values_.is_known(value) &&
+        converting_classes().contains(reinterpret_cast<PyTypeObject*>(value)->tp_name)) {
+      calls_c = true;
+      continue;
+    }
+    if (is_harmless(value)) {
+      calls_c = true;
+      continue;
+    }
+    if (!values_.absorb(value))
+      return abandon("a C function is given an object whose parts are not guarded", value);
+    all_containers &= guards::is_scalar(value) || is_builtin_container(value) || values_.tensors().is_tensor(value);
+  }
+  return !calls_c || all_containers || abandon("a C function is given to another, with more than containers");
 }
 
 bool Watcher::call(PyObject* callable, PyObject* const* arguments, Py_ssize_t count) {
@@ -180,6 +232,7 @@ bool Watcher::call(PyObject* callable, PyObject* const* arguments, Py_ssize_t co
     if (!values_.is_known(callable)) return abandon("a function of unknown origin", callable);
     if (is_signature(callable) && count == 1) return call_signature(arguments[0]);
     const auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(callable));
+    activities_.back().is_direct = true;
     return code->co_flags & CO_GENERATOR ? allow_made_result(Entry::known) : allow(Entry::known);
   }
   if (Py_IS_TYPE(callable, &PyMethodDescr_Type) && count > 0)
@@ -206,6 +259,8 @@ bool Watcher::call(PyObject* callable, PyObject* const* arguments, Py_ssize_t co
     const Ref self = Ref::steal(PyObject_GetAttrString(callable, "__self__"));
     if (!name || !self || !values_.is_known(self.get())) return abandon("a slot that is not understood", callable);
     const Ref owner = Ref::steal(PyObject_GetAttrString(callable, "__objclass__"));
+    if (owner.get() == reinterpret_cast<PyObject*>(&PyType_Type) && text_of(name.get()) == "__call__")
+      return instantiate(self.get(), arguments, count);
     const bool is_storages = owner && owner.get() != reinterpret_cast<PyObject*>(&PyBaseObject_Type);
     if (is_storages && storage_type(self.get()))
       return call_container_slot(text_of(name.get()), self.get(), arguments, count);
@@ -216,7 +271,12 @@ bool Watcher::call(PyObject* callable, PyObject* const* arguments, Py_ssize_t co
     return call_partial(callable, arguments, count);
   if (tensors.is_operator(callable))
     return values_.pin(callable) && absorb_all(arguments, count, callable) && allow_made_result(Entry::trusted);
-  if (special_function(callable, "__call__")) return allow(Entry::known);
+  if (is_a(callable, "operator.itemgetter") || is_a(callable, "operator.attrgetter"))
+    return call_getter(callable, arguments, count);
+  if (special_function(callable, "__call__")) {
+    activities_.back().is_direct = true;
+    return allow(Entry::known);
+  }
   return abandon("a call that is not understood", callable);
 }
 
@@ -306,6 +366,26 @@ bool Watcher::call_partial(PyObject* partial, PyObject* const* arguments, Py_ssi
   return call(parts[0].get(), all.data(), static_cast<Py_ssize_t>(all.size()));
 }
 
+/// operator.itemgetter and attrgetter: what they are made of never changes.
+bool Watcher::call_getter(PyObject* getter, PyObject* const* arguments, Py_ssize_t count) {
+  const Ref reduced = Ref::steal(PyObject_CallMethod(getter, "__reduce__", nullptr));
+  PyObject* parts = reduced && PyTuple_Check(reduced.get()) ? PyTuple_GET_ITEM(reduced.get(), 1) : nullptr;
+  if (!parts || !PyTuple_Check(parts) || count != 1) return abandon("a getter that is not understood", getter);
+  const bool of_items = is_a(getter, "operator.itemgetter");
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(parts); ++i) {
+    PyObject* part = PyTuple_GET_ITEM(parts, i);
+    const bool is_path = !of_items && text_of(part).find('.') != std::string_view::npos;
+    if (!guards::is_scalar(part) || is_path) return abandon("a getter that is not understood", getter);
+    if (!(of_items ? subscript(arguments[0], part) : attribute(arguments[0], part))) return false;
+    // Only one code can be entered, and only one result is known for what it is.
+    const bool one = PyTuple_GET_SIZE(parts) == 1;
+    if (!one && activities_.back().entry == Entry::known)
+      return abandon("a getter of several computed parts", getter);
+    if (one) return true;
+  }
+  return allow_made_result(Entry::tensor);
+}
+
 /// super() without arguments reads the cell `__class__` of the frame that calls it.
 bool Watcher::load_class_cell() {
   const Frame* frame = PyThreadState_Get()->cframe->current_frame;
@@ -316,10 +396,49 @@ bool Watcher::load_class_cell() {
   return abandon("super() outside of a method");
 }
 
+/// Whether a class says in Python what a builtin does with its instance. If so, that code is entered.
+bool Watcher::converts(std::string_view builtin, PyObject* object) {
+  if (!(Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE) || values_.tensors().is_tensor(object)) return false;
+  if (!values_.is_known(object) || guards::is_scalar(object)) return false;
+  for (const Conversion& row : conversions) {
+    if (row.builtin != builtin) continue;
+    if (special_function(object, row.method)) return allow(Entry::known);
+    PyObject* found = class_entry(reinterpret_cast<PyObject*>(Py_TYPE(object)), row.method);
+    PyObject* own = class_entry(reinterpret_cast<PyObject*>(&PyBaseObject_Type), row.method);
+    return row.fallback && found == own && special_function(object, row.fallback) &&
+           keep_special(object, {row.method}) && allow(Entry::known);
+  }
+  return false;
+}
+
+/// object.__format__ without a specification is str().
+bool Watcher::formats_as_text(PyObject* object) {
+  PyObject* own = class_entry(reinterpret_cast<PyObject*>(&PyBaseObject_Type), "__format__");
+  return class_entry(reinterpret_cast<PyObject*>(Py_TYPE(object)), "__format__") == own &&
+         converts("str", object) && keep_special(object, {"__format__"});
+}
+
+/// Text of an exception that the run made: that of its arguments.
+bool Watcher::is_plain_exception(PyObject* object) {
+  if (!PyExceptionInstance_Check(object) || !values_.is_made(object)) return false;
+  for (const char* name : {"__str__", "__repr__"})
+    if (PyObject* found = class_entry(reinterpret_cast<PyObject*>(Py_TYPE(object)), name);
+        !found || !Py_IS_TYPE(found, &PyWrapperDescr_Type))
+      return false;
+  return is_data(reinterpret_cast<PyBaseExceptionObject*>(object)->args) &&
+         keep_special(object, {"__str__", "__repr__"});
+}
+
 bool Watcher::call_class(PyObject* type, PyObject* const* arguments, Py_ssize_t count) {
+  if (Py_TYPE(type)->tp_call == PyType_Type.tp_call)
+    return keep_special(type, {"__call__"}) && instantiate(type, arguments, count);
+  if (special_function(type, "__call__")) return allow(Entry::known);
+  return abandon("a class whose metaclass makes the instances", type);
+}
+
+/// What type.__call__ does, whatever the metaclass has of its own.
+bool Watcher::instantiate(PyObject* type, PyObject* const* arguments, Py_ssize_t count) {
   auto* cls = reinterpret_cast<PyTypeObject*>(type);
-  if (Py_TYPE(cls)->tp_call != PyType_Type.tp_call)
-    return abandon("a class whose metaclass makes the instances", type);
   if (cls == &PySuper_Type) return (count > 0 || load_class_cell()) && allow_made_result();
   if (cls == &PyType_Type) {
     if (count != 1 || !values_.is_known(arguments[0])) return abandon("type() with more than one argument");
@@ -328,6 +447,9 @@ bool Watcher::call_class(PyObject* type, PyObject* const* arguments, Py_ssize_t 
            abandon("a class that cannot be guarded", arguments[0]);
   }
   if (cls == &PyUnicode_Type && count == 1 && PyType_Check(arguments[0])) return text_of_class(arguments[0]);
+  if (cls == &PyUnicode_Type && count == 1 && is_plain_exception(arguments[0])) return allow_made_result();
+  if (is_exact_builtin(cls) && count >= 1 && converts(cls->tp_name, arguments[0])) return true;
+  if (abandoned_) return false;
   const bool depends_on_hash_or_text = cls == &PyUnicode_Type || cls == &PySet_Type || cls == &PyFrozenSet_Type;
   if (depends_on_hash_or_text && !all_data(arguments, count)) return abandon("text or a set of objects", type);
   const bool is_exception = PyExceptionClass_Check(type);
@@ -336,8 +458,15 @@ bool Watcher::call_class(PyObject* type, PyObject* const* arguments, Py_ssize_t 
       if (!guards::is_scalar(arguments[i]) && !iterate(arguments[i])) return false;
     return allow_made_result(Entry::known);
   }
+  looks_lazily_ |= is_exact_builtin(cls) && looking_iterators().contains(cls->tp_name);
   if (is_exact_builtin(cls) && (is_exception || pure_classes().contains(cls->tp_name)))
-    return (is_exception || absorb_all(arguments, count, type)) && allow_made_result(Entry::known);
+    return (is_exception || absorb_given(arguments, count)) && allow_made_result(Entry::tensor) && looks();
+  if (std::string_view(cls->tp_name) == "collections.defaultdict" && is_exact_builtin(cls)) {
+    if (count > 0 && !values_.is_known(arguments[0])) return abandon("a factory of unknown origin", arguments[0]);
+    for (Py_ssize_t i = 1; i < count - (keyword_names_ ? PyTuple_GET_SIZE(keyword_names_) : 0); ++i)
+      if (!iterate(arguments[i])) return false;
+    return allow_made_result(Entry::known);
+  }
   if (is_exact_builtin(cls) && holding_classes().contains(cls->tp_name)) {
     // A partial of a partial takes the other apart.
     const bool flattens = count > 0 && Py_IS_TYPE(arguments[0], cls) && !values_.is_made(arguments[0]);
@@ -352,7 +481,7 @@ bool Watcher::call_class(PyObject* type, PyObject* const* arguments, Py_ssize_t 
   guards::SourceTable& sources = values_.sources();
   const guards::Source* source = values_.source_of(type);
   if (!source) return abandon("a class made by the function", type);
-  if (!keep_in_class(type, source, {"__del__"}) || !keep_special(type, {"__call__"})) return false;
+  if (!keep_in_class(type, source, {"__del__"})) return false;
   PyObject* objects_new = class_entry(reinterpret_cast<PyObject*>(&PyBaseObject_Type), "__new__");
   bool makes_in_c = false;
   for (const char* name : {"__new__", "__init__"}) {
@@ -396,6 +525,11 @@ bool Watcher::call_builtin(PyObject* function, PyObject* const* arguments, Py_ss
     if (base == &PyTuple_Type && count > 1 && !iterate(arguments[1])) return false;
     return allow_made_result();
   }
+  if (self && PyType_Check(self) && is_exact_builtin(reinterpret_cast<PyTypeObject*>(self)) &&
+      pure_class_methods().contains(name)) {
+    looks_lazily_ |= name == "from_iterable";
+    return absorb_given(arguments, count) && allow_made_result(Entry::known) && looks();
+  }
   if (is_check_of_type(builtin))
     return (count == 1 && values_.is_known(arguments[0]) && values_.is_known(self))
                ? allow(Entry::known)
@@ -434,9 +568,17 @@ bool Watcher::call_builtin(PyObject* function, PyObject* const* arguments, Py_ss
                             : (values_.is_made(arguments[0]) ? allow_made_result(Entry::known)
                                                              : abandon("an iterator that existed before the call"));
     if (name == "super") return allow_made_result();
+    if (count >= 1 && converts(name, arguments[0])) return true;
+    if (abandoned_) return false;
+    const bool makes_text = name == "repr" || name == "ascii" || name == "format" || name == "hash";
+    if (makes_text && (all_data(arguments, count) || (count == 1 && is_plain_exception(arguments[0]))))
+      return (PyExceptionInstance_Check(arguments[0]) || absorb_all(arguments, count, function)) &&
+             allow(Entry::none);
     if (!pure_builtins().contains(name)) return abandon("a builtin function that is not understood", function);
-    return absorb_all(arguments, count, function) && allow_made_result(Entry::tensor);
+    return absorb_given(arguments, count) && allow_made_result(Entry::tensor) && looks();
   }
+  if (module == "_functools" && name == "reduce")
+    return absorb_given(arguments, count) && allow(Entry::tensor) && looks();
   if (module == "_abc" && (name == "_abc_instancecheck" || name == "_abc_subclasscheck") && count == 2) {
     values_.guards().abc_registrations();
     return (values_.is_known(arguments[0]) && values_.is_known(arguments[1]) &&
@@ -444,116 +586,8 @@ bool Watcher::call_builtin(PyObject* function, PyObject* const* arguments, Py_ss
            abandon("isinstance with an object of unknown origin", arguments[1]);
   }
   if (pure_modules().contains(module))
-    return absorb_all(arguments, count, function) && allow_made_result(Entry::tensor);
+    return absorb_given(arguments, count) && allow_made_result(Entry::tensor) && looks();
   return abandon("a C function that is not understood", function);
-}
-
-bool Watcher::call_method(PyObject* name, PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
-  if (values_.tensors().is_tensor(self)) {
-    if (!values_.is_known(self) || !values_.tensors().may_call_method(name))
-      return abandon("a method of tensors that is not understood", name);
-    return absorb_all(arguments, count, nullptr) && allow_made_result(Entry::tensor);
-  }
-  if (guards::is_scalar(self)) {
-    if (!all_data(arguments, count)) return abandon("text is made of an object", name);
-    return absorb_all(arguments, count, nullptr) && allow_made_result();
-  }
-  if (!values_.is_known(self)) return abandon("a method of an object of unknown origin", self);
-  const std::string_view text = text_of(name);
-  if (PyContextVar_CheckExact(self)) return call_context_variable(text, self, arguments, count);
-  // Of a subclass of a container: the method that it inherits.
-  PyTypeObject* storage = storage_type(self);
-  PyObject* method =
-      storage ? class_entry(reinterpret_cast<PyObject*>(storage), std::string(text).c_str()) : nullptr;
-  if (!method || (!Py_IS_TYPE(method, &PyMethodDescr_Type) && !Py_IS_TYPE(method, &PyWrapperDescr_Type)))
-    return abandon("a method that is not understood", name);
-  if (text.starts_with("__")) return call_container_slot(text, self, arguments, count);
-  if (text == "add" && PySet_CheckExact(self) && values_.is_made(self) && count == 1 &&
-      guards::is_plain_key(arguments[0]) && values_.pin(arguments[0]))
-    return true;
-  if (values_.is_made(self)) {
-    const bool keeps = text == "append" || text == "extend" || text == "insert" || text == "pop" || text == "clear";
-    if (keeps && PyList_Check(self)) return (text != "extend" || iterate(arguments[0])) && allow(Entry::known);
-    const bool stores = PyDict_Check(self) && (text == "pop" || text == "setdefault" || text == "get");
-    if (stores && count >= 1) return operand(arguments[0], "a key of unknown origin") && allow(Entry::known);
-    return absorb_all(arguments, count, nullptr) && allow_made_result(Entry::known);
-  }
-  if (!reading_methods().contains(text)) return change_by_method(text, self, arguments, count);
-  if (text == "get" && PyDict_Check(self) && count >= 1)
-    return values_.look_up(self, arguments[0]) || abandon("an entry of a dict that cannot be guarded", self);
-  return (values_.open(self) && absorb_all(arguments, count, nullptr) && allow_made_result()) ||
-         abandon("a container that cannot be guarded", self);
-}
-
-/// A method that changes a container that existed before the call.
-bool Watcher::change_by_method(std::string_view name, PyObject* self, PyObject* const* arguments,
-                               Py_ssize_t count) {
-  Effects& effects = values_.effects();
-  if (PyList_Check(self)) {
-    if (name == "append" && count == 1) {
-      effects.append(self, arguments[0]);
-      return true;
-    }
-    if (name == "extend" && count == 1) return change_list(self) && iterate(arguments[0]);
-    const bool moves = name == "insert" || name == "pop" || name == "clear" || name == "reverse";
-    if (moves) return change_list(self) && (name == "insert" || absorb_all(arguments, count, self));
-  }
-  if (PySet_CheckExact(self) && count == 1 && guards::is_scalar(arguments[0]) && values_.open(self)) {
-    // What changes nothing; any change would be one of the order too.
-    const bool is_in = PySet_Contains(self, arguments[0]) == 1;
-    if (is_in ? name == "add" : name == "discard") return true;
-  }
-  if (PyDict_Check(self)) {
-    if (name == "__setitem__" && count == 2) return store_entry(self, arguments[0], arguments[1]);
-    if (name == "__delitem__" && count == 1) return delete_entry(self, arguments[0]);
-    if (name == "pop" && count >= 1) return delete_entry(self, arguments[0]);
-    if (name == "setdefault" && count >= 1) {
-      if (!values_.look_up(self, arguments[0])) return abandon("an entry of a dict that cannot be guarded", self);
-      if (PyDict_Contains(self, arguments[0]) == 1) return true;
-      return store_entry(self, arguments[0], count > 1 ? arguments[1] : Py_None);
-    }
-    if (name == "clear") {
-      effects.clear_dict(self);
-      return true;
-    }
-    if (name == "update" && count == 1 && is_exact_dict(arguments[0])) {
-      if (!values_.is_known(arguments[0]) || !values_.open(arguments[0]))
-        return abandon("a dict that cannot be guarded", arguments[0]);
-      return guards::for_each_key(arguments[0], [&](PyObject* key) {
-        return store_entry(self, key, PyDict_GetItemWithError(arguments[0], key));
-      });
-    }
-  }
-  return abandon("a container that existed before is changed", self);
-}
-
-/// A slot of a builtin container, called on it or on an instance of a subclass.
-bool Watcher::call_container_slot(std::string_view name, PyObject* self, PyObject* const* arguments,
-                                  Py_ssize_t count) {
-  if (!values_.is_known(self)) return abandon("a slot of an object of unknown origin", self);
-  const bool made = values_.is_made(self), is_dict = PyDict_Check(self);
-  if (name == "__init__" && made) {
-    for (Py_ssize_t i = 0; i < count; ++i)
-      if (!guards::is_scalar(arguments[i]) && !iterate(arguments[i])) return false;
-    return allow_made_result(Entry::known);
-  }
-  if (name == "__setitem__" && count == 2)
-    return is_dict ? store_entry(self, arguments[0], arguments[1])
-                   : PyList_Check(self) && operand(arguments[0], "an index") && change_list(self);
-  if (name == "__delitem__" && count == 1)
-    return is_dict ? delete_entry(self, arguments[0])
-                   : PyList_Check(self) && operand(arguments[0], "an index") && change_list(self);
-  if (name == "__getitem__" && count == 1 && is_dict && PyDict_Contains(self, arguments[0]) == 1)
-    return made || values_.look_up(self, arguments[0]) || abandon("an entry that cannot be guarded", self);
-  if (name == "__getitem__" && count == 1 && !is_dict)
-    return (operand(arguments[0], "an index") && values_.open(self) && allow_made_result()) ||
-           abandon("a container that cannot be guarded", self);
-  if (name == "__contains__" && count == 1 && is_dict)
-    return made ? operand(arguments[0], "a key of unknown origin")
-                : values_.look_up(self, arguments[0]) || abandon("an entry that cannot be guarded", self);
-  if ((name == "__len__" || name == "__iter__") && count == 0 && !PyAnySet_Check(self))
-    return (values_.open(self) && allow_made_result()) || abandon("a container that cannot be guarded", self);
-  return abandon("a slot that is not understood", self);
 }
 
 /// str() or repr() of a class: its module and qualified name.
@@ -565,31 +599,6 @@ bool Watcher::text_of_class(PyObject* type) {
   const Ref name = Ref::steal(PyUnicode_InternFromString("__qualname__"));
   return module && name && keep_special(type, {"__repr__", "__str__"}) && class_attribute(type, module.get()) &&
          class_attribute(type, name.get()) && allow_made_result();
-}
-
-/// get, set and reset of a contextvars.ContextVar.
-bool Watcher::call_context_variable(std::string_view name, PyObject* self, PyObject* const* arguments,
-                                    Py_ssize_t count) {
-  guards::SourceTable& sources = values_.sources();
-  Effects& effects = values_.effects();
-  const guards::Source* source = values_.source_of(self);
-  if (!source) return abandon("a context variable that the function made", self);
-  if (name == "get" && effects.is_set(self)) return true;
-  if (name == "get") {
-    PyObject* value = nullptr;
-    if (PyContextVar_Get(self, nullptr, &value) < 0) PyErr_Clear();
-    const Ref owned = Ref::steal(value);
-    const guards::Source* contents = sources.context_value(source);
-    if (!value) values_.guards().absent(contents);
-    return !value || values_.learn(value, contents) || abandon("a context variable that cannot be guarded", value);
-  }
-  if (name == "set" && count == 1) {
-    activities_.back().sets_variable = self;
-    return allow_made_result();
-  }
-  if (name == "reset" && count == 1)
-    return effects.reset_variable(self, arguments[0]) || abandon("a token that is not of the latest set()", self);
-  return abandon("a method of a context variable", self);
 }
 
 }  // namespace braze::interpreter

@@ -1,0 +1,54 @@
+// python/interpreter/watch/look_ups.h: small questions about objects that the watcher's files share.
+#pragma once
+
+#include <Python.h>
+
+#include <string_view>
+#include <unordered_set>
+
+#include "python/guards/ref.h"
+#include "python/guards/scalar.h"
+#include "python/interpreter/watch/values.h"
+
+namespace braze::interpreter {
+
+using Names = std::unordered_set<std::string_view>;
+
+inline std::string_view text_of(PyObject* string) {
+  const char* text = string && PyUnicode_Check(string) ? PyUnicode_AsUTF8(string) : nullptr;
+  return text ? text : "";
+}
+
+/// What a class or one of its bases has under that name, unbound; null if nothing.
+inline PyObject* class_entry(PyObject* type, const char* name) {
+  const guards::Ref key = guards::Ref::steal(PyUnicode_InternFromString(name));
+  return key ? _PyType_Lookup(reinterpret_cast<PyTypeObject*>(type), key.get()) : nullptr;
+}
+
+/// No class statement made it, and none can change it.
+inline bool is_exact_builtin(PyTypeObject* type) {
+  return !(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE;
+}
+
+/// An instance of exactly that builtin class.
+inline bool is_a(PyObject* object, std::string_view type_name) {
+  return is_exact_builtin(Py_TYPE(object)) && Py_TYPE(object)->tp_name == type_name;
+}
+
+/// Scalars and builtin containers of them: what has the same text and hash in every run.
+inline bool is_data(PyObject* value, int depth = 0) {
+  if (guards::is_scalar(value)) return true;
+  if (depth > 8 || (!is_builtin_container(value) && !is_a(value, "torch.Size"))) return false;
+  const guards::Ref items = guards::Ref::steal(PyDict_Check(value) ? PyDict_Items(value) : PySequence_List(value));
+  for (Py_ssize_t i = 0; items && i < PyList_GET_SIZE(items.get()); ++i)
+    if (!is_data(PyList_GET_ITEM(items.get(), i), depth + 1)) return false;
+  return static_cast<bool>(items);
+}
+
+inline bool all_data(PyObject* const* arguments, Py_ssize_t count) {
+  for (Py_ssize_t i = 0; i < count; ++i)
+    if (!is_data(arguments[i])) return false;
+  return true;
+}
+
+}  // namespace braze::interpreter

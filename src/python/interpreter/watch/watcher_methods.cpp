@@ -1,0 +1,270 @@
+// python/interpreter/watch/watcher_methods.cpp: methods of builtin containers, and slots called by name.
+//
+//   what the run made          may be changed
+//   what existed before        may be read, guarded; its changes are effects
+#include <string_view>
+
+#include "python/guards/scalar.h"
+#include "python/guards/storage_access.h"
+#include "python/interpreter/watch/look_ups.h"
+#include "python/interpreter/watch/watcher.h"
+
+namespace braze::interpreter {
+
+namespace {
+
+/// Methods of builtin containers that only read.
+const Names& reading_methods() {
+  static const Names names = {"copy",         "count",      "get",       "index",    "items",
+                              "keys",         "values",     "union",     "issubset", "issuperset",
+                              "intersection", "difference", "isdisjoint"};
+  return names;
+}
+
+}  // namespace
+
+bool Watcher::call_method(PyObject* name, PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
+  if (values_.tensors().is_tensor(self)) {
+    if (!values_.is_known(self) || !values_.tensors().may_call_method(name))
+      return abandon("a method of tensors that is not understood", name);
+    return absorb_all(arguments, count, nullptr) && allow_made_result(Entry::tensor);
+  }
+  if (guards::is_scalar(self)) {
+    if (!all_data(arguments, count)) return abandon("text is made of an object", name);
+    return absorb_all(arguments, count, nullptr) && allow_made_result();
+  }
+  if (!values_.is_known(self)) return abandon("a method of an object of unknown origin", self);
+  const std::string_view text = text_of(name);
+  if (PyContextVar_CheckExact(self)) return call_context_variable(text, self, arguments, count);
+  if (PyGen_CheckExact(self)) {
+    if (text == "send" || text == "throw" || text == "close") return resume_generator(self, arguments, count);
+    return abandon("a method that is not understood", name);
+  }
+  if (is_a(self, "_thread.RLock") && text == "__exit__") {
+    values_.effects().release_lock(self);
+    return true;
+  }
+  if (PyRange_Check(self)) return absorb_all(arguments, count, nullptr) && allow_made_result();
+  if (is_a(self, "collections.deque")) return call_deque(text, self, arguments, count);
+  // Of a subclass of a container: the method that it inherits.
+  PyTypeObject* storage = storage_type(self);
+  PyObject* method =
+      storage ? class_entry(reinterpret_cast<PyObject*>(storage), std::string(text).c_str()) : nullptr;
+  if (!method || (!Py_IS_TYPE(method, &PyMethodDescr_Type) && !Py_IS_TYPE(method, &PyWrapperDescr_Type)))
+    return abandon("a method that is not understood", name);
+  if (text.starts_with("__")) return call_container_slot(text, self, arguments, count);
+  if (text == "add" && PySet_CheckExact(self) && values_.is_made(self) && count == 1 &&
+      guards::is_plain_key(arguments[0]) && values_.pin(arguments[0]))
+    return true;
+  if (values_.is_made(self) && text == "sort") return sort(self, arguments, count);
+  if (values_.is_made(self)) {
+    const bool keeps = text == "append" || text == "extend" || text == "insert" || text == "pop" || text == "clear";
+    if (keeps && PyList_Check(self)) return (text != "extend" || iterate(arguments[0])) && allow(Entry::known);
+    const bool stores = PyDict_Check(self) && (text == "pop" || text == "setdefault" || text == "get");
+    if (stores && count >= 1) return operand(arguments[0], "a key of unknown origin") && allow(Entry::known);
+    return absorb_all(arguments, count, nullptr) && allow_made_result(Entry::known);
+  }
+  if (!reading_methods().contains(text)) return change_by_method(text, self, arguments, count);
+  if (text == "get" && PyDict_Check(self) && count >= 1)
+    return values_.look_up(self, arguments[0]) || abandon("an entry of a dict that cannot be guarded", self);
+  return (values_.open(self) && absorb_all(arguments, count, nullptr) && allow_made_result()) ||
+         abandon("a container that cannot be guarded", self);
+}
+
+/// A generator that the run made goes on. What is thrown into it was made by the run too.
+bool Watcher::resume_generator(PyObject* generator, PyObject* const* arguments, Py_ssize_t count) {
+  if (!values_.is_made(generator)) return abandon("a generator that existed before the call", generator);
+  for (Py_ssize_t i = 0; i < count; ++i)
+    if (PyExceptionInstance_Check(arguments[i]) && values_.source_of(arguments[i]))
+      return abandon("an exception that existed before is raised", arguments[i]);
+  return allow(Entry::known);
+}
+
+/// list.sort() compares the items, or what the key function says of them.
+bool Watcher::sort(PyObject* list, PyObject* const* arguments, Py_ssize_t count) {
+  return absorb_given(&list, 1) && absorb_given(arguments, count) && change_list(list) && looks() &&
+         allow(Entry::known);
+}
+
+/// A deque that the run made.
+bool Watcher::call_deque(std::string_view name, PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
+  if (!values_.is_made(self)) return abandon("a deque that existed before the call", self);
+  if (name == "append" || name == "appendleft" || name == "pop" || name == "popleft" || name == "clear" ||
+      name == "rotate" || name == "reverse" || name == "insert")
+    return true;
+  if (name == "extend" || name == "extendleft") return iterate(arguments[0]);
+  if (name == "copy") return allow_made_result();
+  const bool compares = name == "count" || name == "index" || name == "remove";
+  if (compares) return absorb_all(&self, 1, nullptr) && absorb_all(arguments, count, nullptr);
+  return abandon("a method that is not understood", self);
+}
+
+/// set.add() and its like. All that they read is guarded, so that a replay that does the same changes the order of
+/// iteration in the same way.
+bool Watcher::change_set(std::string_view name, PyObject* set, PyObject* const* arguments, Py_ssize_t count) {
+  static const Names names = {"add",
+                              "discard",
+                              "remove",
+                              "clear",
+                              "update",
+                              "difference_update",
+                              "intersection_update",
+                              "symmetric_difference_update"};
+  if (!names.contains(name) || count != (name == "clear" ? 0 : 1) || keyword_names_)
+    return abandon("a set that existed before is changed", set);
+  if (!values_.open(set)) return abandon("a set that cannot be guarded", set);
+  PyObject* argument = count ? arguments[0] : nullptr;
+  const bool is_item = name == "add" || name == "discard" || name == "remove";
+  if (is_item && !guards::is_scalar(argument)) return abandon("a set of objects is changed", set);
+  if (argument && !is_item) {
+    const bool is_known = values_.is_known(argument) && is_data(argument) && values_.open(argument);
+    if (!is_known || PyDict_Check(argument)) return abandon("a set of objects is changed", set);
+  }
+  if (name == "remove" && PySet_Contains(set, argument) != 1) return true;  // A KeyError.
+  values_.effects().change_set(set, std::string(name).c_str(), argument);
+  return true;
+}
+
+/// dict.popitem() of what existed before, whose keys and their order are guarded.
+bool Watcher::pop_item(PyObject* dict, PyObject* const* arguments, Py_ssize_t count) {
+  if (!values_.open(dict)) return abandon("a dict that cannot be guarded", dict);
+  const bool from_front = count == 1 && PyObject_Not(arguments[0]) == 1;
+  if (count > 1 || (count == 1 && !PyBool_Check(arguments[0]))) return abandon("a dict is changed", dict);
+  Ref key;
+  guards::for_each_key(dict, [&](PyObject* each) {
+    key = Ref::borrow(each);
+    return !from_front;
+  });
+  if (!key) return true;  // A KeyError.
+  values_.effects().delete_entry(dict, key.get());
+  return allow_made_result();
+}
+
+/// dict.update() with a dict, pairs, or keywords.
+bool Watcher::update_dict(PyObject* dict, PyObject* const* arguments, Py_ssize_t count) {
+  const Py_ssize_t named = keyword_names_ ? PyTuple_GET_SIZE(keyword_names_) : 0, given = count - named;
+  if (given > 1) return true;  // A TypeError.
+  PyObject* entries = given ? arguments[0] : nullptr;
+  if (entries && (!values_.is_known(entries) || !is_builtin_container(entries) || !values_.open(entries)))
+    return abandon("a dict that cannot be guarded", entries);
+  if (entries && is_exact_dict(entries)) {
+    const bool all = guards::for_each_key(
+        entries, [&](PyObject* key) { return store_entry(dict, key, PyDict_GetItemWithError(entries, key)); });
+    if (!all) return false;
+  } else if (entries) {
+    if (PyAnySet_Check(entries)) return abandon("a dict of the items of a set", entries);
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(entries); ++i) {
+      PyObject* pair = PySequence_Fast_GET_ITEM(entries, i);
+      const bool is_pair = (PyTuple_CheckExact(pair) || PyList_CheckExact(pair)) && values_.open(pair) &&
+                           PySequence_Fast_GET_SIZE(pair) == 2;
+      if (!is_pair) return abandon("a dict of what are no pairs", pair);
+      if (!store_entry(dict, PySequence_Fast_GET_ITEM(pair, 0), PySequence_Fast_GET_ITEM(pair, 1))) return false;
+    }
+  }
+  for (Py_ssize_t i = 0; i < named; ++i)
+    if (!store_entry(dict, PyTuple_GET_ITEM(keyword_names_, i), arguments[given + i])) return false;
+  return true;
+}
+
+/// A method that changes a container that existed before the call.
+bool Watcher::change_by_method(std::string_view name, PyObject* self, PyObject* const* arguments,
+                               Py_ssize_t count) {
+  Effects& effects = values_.effects();
+  if (PyList_Check(self)) {
+    if (name == "sort") return sort(self, arguments, count);
+    if (name == "remove" && count == 1 && values_.open(self) && is_data(self) && is_data(arguments[0]))
+      return absorb_all(arguments, count, self) && change_list(self);
+    if (name == "append" && count == 1) {
+      effects.append(self, arguments[0]);
+      return true;
+    }
+    if (name == "extend" && count == 1) return change_list(self) && iterate(arguments[0]);
+    const bool moves = name == "insert" || name == "pop" || name == "clear" || name == "reverse";
+    if (moves) return change_list(self) && (name == "insert" || absorb_all(arguments, count, self));
+  }
+  if (PySet_CheckExact(self) && count == 1 && guards::is_scalar(arguments[0]) && values_.open(self)) {
+    // What changes nothing; any change would be one of the order too.
+    const bool is_in = PySet_Contains(self, arguments[0]) == 1;
+    if (is_in ? name == "add" : name == "discard") return true;
+  }
+  if (PySet_CheckExact(self)) return change_set(name, self, arguments, count);
+  if (PyDict_Check(self)) {
+    if (name == "__setitem__" && count == 2) return store_entry(self, arguments[0], arguments[1]);
+    if (name == "__delitem__" && count == 1) return delete_entry(self, arguments[0]);
+    if (name == "pop" && count >= 1) return delete_entry(self, arguments[0]);
+    if (name == "setdefault" && count >= 1) {
+      if (!values_.look_up(self, arguments[0])) return abandon("an entry of a dict that cannot be guarded", self);
+      if (PyDict_Contains(self, arguments[0]) == 1) return true;
+      return store_entry(self, arguments[0], count > 1 ? arguments[1] : Py_None);
+    }
+    if (name == "clear") {
+      effects.clear_dict(self);
+      return true;
+    }
+    if (name == "update") return update_dict(self, arguments, count);
+    if (name == "popitem") return pop_item(self, arguments, count);
+    if (name == "move_to_end" && PyODict_CheckExact(self) && count >= 1 && count <= 2) {
+      if (!values_.look_up(self, arguments[0])) return abandon("an entry of a dict that cannot be guarded", self);
+      if (PyDict_Contains(self, arguments[0]) != 1) return true;  // A KeyError.
+      effects.move_to_end(self, arguments[0], count > 1 ? arguments[1] : Py_True);
+      return true;
+    }
+  }
+  return abandon("a container that existed before is changed", self);
+}
+
+/// A slot of a builtin container, called on it or on an instance of a subclass.
+bool Watcher::call_container_slot(std::string_view name, PyObject* self, PyObject* const* arguments,
+                                  Py_ssize_t count) {
+  if (!values_.is_known(self)) return abandon("a slot of an object of unknown origin", self);
+  const bool made = values_.is_made(self), is_dict = PyDict_Check(self);
+  if (name == "__init__" && made) {
+    for (Py_ssize_t i = 0; i < count; ++i)
+      if (!guards::is_scalar(arguments[i]) && !iterate(arguments[i])) return false;
+    return allow_made_result(Entry::known);
+  }
+  if (name == "__setitem__" && count == 2)
+    return is_dict ? store_entry(self, arguments[0], arguments[1])
+                   : PyList_Check(self) && operand(arguments[0], "an index") && change_list(self);
+  if (name == "__delitem__" && count == 1)
+    return is_dict ? delete_entry(self, arguments[0])
+                   : PyList_Check(self) && operand(arguments[0], "an index") && change_list(self);
+  if (name == "__getitem__" && count == 1 && is_dict && PyDict_Contains(self, arguments[0]) == 1)
+    return made || values_.look_up(self, arguments[0]) || abandon("an entry that cannot be guarded", self);
+  if (name == "__getitem__" && count == 1 && !is_dict)
+    return (operand(arguments[0], "an index") && values_.open(self) && allow_made_result()) ||
+           abandon("a container that cannot be guarded", self);
+  if (name == "__contains__" && count == 1 && is_dict)
+    return made ? operand(arguments[0], "a key of unknown origin")
+                : values_.look_up(self, arguments[0]) || abandon("an entry that cannot be guarded", self);
+  if ((name == "__len__" || name == "__iter__") && count == 0 && !PyAnySet_Check(self))
+    return (values_.open(self) && allow_made_result()) || abandon("a container that cannot be guarded", self);
+  return abandon("a slot that is not understood", self);
+}
+
+/// get, set and reset of a contextvars.ContextVar.
+bool Watcher::call_context_variable(std::string_view name, PyObject* self, PyObject* const* arguments,
+                                    Py_ssize_t count) {
+  guards::SourceTable& sources = values_.sources();
+  Effects& effects = values_.effects();
+  const guards::Source* source = values_.source_of(self);
+  if (!source) return abandon("a context variable that the function made", self);
+  if (name == "get" && effects.is_set(self)) return true;
+  if (name == "get") {
+    PyObject* value = nullptr;
+    if (PyContextVar_Get(self, nullptr, &value) < 0) PyErr_Clear();
+    const Ref owned = Ref::steal(value);
+    const guards::Source* contents = sources.context_value(source);
+    if (!value) values_.guards().absent(contents);
+    return !value || values_.learn(value, contents) || abandon("a context variable that cannot be guarded", value);
+  }
+  if (name == "set" && count == 1) {
+    activities_.back().sets_variable = self;
+    return allow_made_result();
+  }
+  if (name == "reset" && count == 1)
+    return effects.reset_variable(self, arguments[0]) || abandon("a token that is not of the latest set()", self);
+  return abandon("a method of a context variable", self);
+}
+
+}  // namespace braze::interpreter
