@@ -1,0 +1,36 @@
+"""The Python language in captured stretches: every row as plain Python has it, replayed, in the fewest graphs."""
+
+import sys
+
+import language_builtins  # noqa: F401  (each adds its rows)
+import language_calls  # noqa: F401
+import language_changes  # noqa: F401
+import language_exceptions  # noqa: F401
+import language_flow  # noqa: F401
+import language_objects  # noqa: F401
+import pytest
+import torch
+from language import ROWS, make, observe
+
+from braze._load import C
+
+pytestmark = pytest.mark.skipif(not hasattr(C, "CompiledFunction"), reason="no evaluator for this Python")
+X = torch.arange(6.0).reshape(2, 3)
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_as_plain_python(name):
+    row = ROWS[name]
+    with torch.no_grad():
+        plain, ours = make(row.source), make(row.source)
+        compiled = C.CompiledFunction(ours.f)
+        for _ in range(2):
+            assert observe(compiled, X) == observe(plain.f, X)
+        before = compiled.counts()
+        assert observe(compiled, X) == observe(plain.f, X)
+    after = compiled.counts()
+    if row.replays:
+        assert after == before | {"replayed": before["replayed"] + 1}, compiled.reasons()
+    if sys.version_info[:2] == (3, 11):  # Others have other instructions.
+        breaks = {(b["file"], b["line"], b["reason"]) for s in compiled.report()["segments"] if (b := s["break"])}
+        assert len(breaks) == row.breaks, breaks
