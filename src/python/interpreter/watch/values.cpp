@@ -213,6 +213,10 @@ bool Values::absorb(PyObject* value, std::unordered_set<PyObject*>& seen) {
   if (!value || guards::is_scalar(value) || tensors_.is_plain(value)) return true;
   if (tensors_.is_tensor(value)) return is_known(value);
   const bool is_container = is_builtin_container(value);
+  // A builtin class tells nothing but its name.
+  const bool is_builtin_class =
+      PyType_Check(value) && PyType_HasFeature(reinterpret_cast<PyTypeObject*>(value), Py_TPFLAGS_IMMUTABLETYPE);
+  if (is_builtin_class && is_known(value)) return true;
   if (!is_container) return is_made(value) && absorb_held(value, seen);
   if (!is_known(value) || !open(value)) return false;
   if (!seen.insert(value).second) return true;

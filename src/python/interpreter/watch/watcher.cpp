@@ -421,9 +421,11 @@ bool Watcher::user_methods(PyObject* left, PyObject* right,
   bool any_own = false;
   for (PyObject* operand : {left, right}) {
     const bool is_own = has_own_class(operand, values_.tensors());
-    // Numbers and None leave it to the other; sequences, text and tensors look at it.
+    // Numbers and None leave it to the other, and so do text and containers on the right; tensors look at it.
     const bool is_number = PyLong_CheckExact(operand) || PyFloat_CheckExact(operand) || PyBool_Check(operand);
-    if (!values_.is_known(operand) || (!is_own && !is_number && operand != Py_None)) return false;
+    const bool is_passive = is_number || operand == Py_None ||
+                            (operand == right && (guards::is_scalar(operand) || is_builtin_container(operand)));
+    if (!values_.is_known(operand) || (!is_own && !is_passive)) return false;
     any_own |= is_own;
   }
   bool any_python = false;
