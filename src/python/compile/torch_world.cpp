@@ -10,9 +10,11 @@
 
 #include <string_view>
 
+#include "capture/tracer_tensor.h"
 #include "python/errors.h"
 #include "python/guards/storage_access.h"
 #include "python/guards/torch_values.h"
+#include "python/interpreter/evaluate.h"
 #include "support/error.h"
 
 namespace braze::python {
@@ -233,6 +235,12 @@ bool TorchWorld::learn(PyObject* tensor, const guards::Source* source) {
   const c10::VariableVersion& version = real.unsafeGetTensorImpl()->version_counter();
   tensors_.push_back({tensor, source, is_argument, version, version.enabled() ? version.current_version() : 0});
   return true;
+}
+
+PyObject* TorchWorld::call_for_real(PyObject* function, PyObject* const* arguments, Py_ssize_t count) const {
+  const capture::RunForReal real;
+  const interpreter::Pause unwatched;
+  return PyObject_Vectorcall(function, arguments, static_cast<size_t>(count), nullptr);
 }
 
 bool TorchWorld::shares_memory(const at::Tensor& tensor) const {

@@ -68,6 +68,7 @@ class TorchWorld final : public interpreter::TensorWorld {
   void answered() override;
   PyObject* tensor_type() const override { return torch_names().tensor_type; }
   PyObject* compiled_from(PyObject* object) const override { return python::compiled_from(object); }
+  PyObject* call_for_real(PyObject* function, PyObject* const* arguments, Py_ssize_t count) const override;
   interpreter::Promise promise_about(PyObject* function) const override { return python::promise_about(function); }
 
   /// What the run sees of torch.is_autocast_cache_enabled(): the tracer keeps the cache off, which would hand its

@@ -159,7 +159,6 @@ row(
     def g(a, b=2): pass
     def f(x): return x + 1, list(inspect.signature(g).parameters)
     """,
-    breaks=1,
 )
 row(
     "heapq bisect",

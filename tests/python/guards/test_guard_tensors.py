@@ -245,7 +245,10 @@ STATES = {
     "no_grad": (torch.no_grad, "torch.is_grad_enabled() == True, was False"),
     "inference_mode": (torch.inference_mode, "torch.is_"),
     "autocast": (lambda: torch.autocast("cpu", dtype=torch.bfloat16), "the excluded dispatch keys"),
-    "autocast, disabled": (lambda: torch.autocast("cpu", enabled=False), None),
+    "autocast, disabled": (
+        lambda: torch.autocast("cpu", enabled=False),
+        "the number of autocast contexts == 0, was 1",
+    ),
     "autocast dtype": (lambda: autocast_dtype(torch.float16), "torch.get_autocast_dtype('cpu') =="),
     "default dtype": (
         lambda: default_dtype(torch.float64),

@@ -389,6 +389,7 @@ bool Watcher::after(Activation& a, int opcode, int arg, Step step) {
         values_.make_constant(top);
       else if (activities_.back().makes_result)
         values_.make(top);
+      if (activities_.back().makes_signature) make_signature(top);
       if (top && PyGen_CheckExact(top) && values_.is_made(top)) keep_generator(top);
       return true;
   }
@@ -397,7 +398,8 @@ bool Watcher::after(Activation& a, int opcode, int arg, Step step) {
 /// A generator that is dropped before its end runs its `finally` blocks, which a capture must not.
 void Watcher::keep_generator(PyObject* generator) {
   const auto* object = reinterpret_cast<PyGenObject*>(generator);
-  if (has_handlers(reinterpret_cast<PyCodeObject*>(object->gi_code)))
+  const auto* frame = reinterpret_cast<const Frame*>(object->gi_iframe);
+  if (object->gi_frame_state < FRAME_COMPLETED && has_handlers(frame->f_code))
     generators_.push_back(guards::Ref::borrow(generator));
 }
 

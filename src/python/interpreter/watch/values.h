@@ -56,6 +56,8 @@ class TensorWorld {
   /// What a compiled function runs, which is part of the capture when it is called there; null for all else.
   virtual PyObject* compiled_from(PyObject* object) const = 0;
   virtual Promise promise_about(PyObject* function) const = 0;
+  /// Calls a function natively, operators on tensors included. A new reference; null with an exception.
+  virtual PyObject* call_for_real(PyObject* function, PyObject* const* arguments, Py_ssize_t count) const = 0;
 };
 
 class Values {

@@ -554,6 +554,17 @@ bool Watcher::gives(Activation& a, int opcode) {
   return values_.absorb(a.peek(1)) || abandon("C code is given an object whose parts are not guarded", a.peek(1));
 }
 
+namespace {
+
+bool has_all(PyObject* dict, PyObject* names) {
+  if (!PyTuple_CheckExact(names)) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i)
+    if (!PyDict_GetItemWithError(dict, PyTuple_GET_ITEM(names, i))) return false;
+  return true;
+}
+
+}  // namespace
+
 /// Of a module that is loaded: what sys.modules holds. Packages are asked for the names that are imported from
 /// them, by code that is not understood.
 bool Watcher::import_module(Activation& a, int arg) {
@@ -573,8 +584,11 @@ bool Watcher::import_module(Activation& a, int arg) {
     PyObject* module = key ? PyDict_GetItemWithError(modules, key.get()) : nullptr;
     if (!module || !PyModule_Check(module)) return abandon("an import of a module that is not loaded", name);
     if (!values_.learn(module, sources.dict_item(source, key.get()))) return abandon("an import", name);
-    if (from_list != Py_None && PyObject_HasAttrString(module, "__path__"))
-      return abandon("an import of names from a package", name);
+    if (from_list != Py_None && PyObject_HasAttrString(module, "__path__")) {
+      // A name that is not there may be a module that this imports; of the others nothing is done.
+      if (!has_all(PyModule_GetDict(module), from_list)) return abandon("an import of names from a package", name);
+      allow(Entry::trusted);
+    }
     if (from_list != Py_None) break;
   }
   const Ref key = Ref::steal(PyUnicode_InternFromString("__import__"));

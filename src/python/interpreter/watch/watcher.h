@@ -57,6 +57,7 @@ class Watcher final : public Observer {
     Entry entry = Entry::none;
     bool is_trusted = false;              ///< The frame runs what Entry::trusted entered.
     bool makes_result = false;            ///< What the instruction leaves on top is made by it, if it is not known.
+    bool makes_signature = false;         ///< That is one of inspect.signature().
     bool makes_constant = false;          ///< Likewise, and it is the same object in every run.
     bool asks_whether_compiling = false;  ///< Reads the flag that is true in captures only.
     PyObject* answer = nullptr;           ///< What a call gives in place of its own result.
@@ -167,7 +168,6 @@ class Watcher final : public Observer {
   bool call(PyObject* callable, PyObject* const* arguments, Py_ssize_t count);
   bool call_promised(Promise promise, PyObject* callable, PyObject* const* arguments, Py_ssize_t count);
   bool learn_method(PyObject* callable);
-  bool call_signature(PyObject* function);
   bool call_partial(PyObject* partial, PyObject* const* arguments, Py_ssize_t count);
   bool call_class(PyObject* type, PyObject* const* arguments, Py_ssize_t count);
   bool instantiate(PyObject* type, PyObject* const* arguments, Py_ssize_t count);
@@ -192,6 +192,11 @@ class Watcher final : public Observer {
   bool update_dict(PyObject* dict, PyObject* const* arguments, Py_ssize_t count);
   bool load_class_cell();
   bool absorb_all(PyObject* const* arguments, Py_ssize_t count, PyObject* callable);
+  // watcher_library.cpp
+  bool calls_signature(PyObject* function, Py_ssize_t count) const;
+  bool call_signature(PyObject* function);
+  void make_signature(PyObject* signature);
+  bool call_cached(PyObject* wrapper, PyObject* const* arguments, Py_ssize_t count);
   // watcher_torch.cpp
   bool is_function_apply(PyObject* function);
   bool apply_function(PyObject* type);

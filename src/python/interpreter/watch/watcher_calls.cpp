@@ -149,14 +149,6 @@ bool is_plain_constructor(PyObject* found) {
   return false;
 }
 
-/// inspect.signature itself.
-bool is_signature(PyObject* function) {
-  const auto* object = reinterpret_cast<PyFunctionObject*>(function);
-  if (PyUnicode_CompareWithASCIIString(object->func_qualname, "signature") != 0) return false;
-  PyObject* inspect = PyDict_GetItemString(PyImport_GetModuleDict(), "inspect");
-  return inspect && PyModule_Check(inspect) && PyModule_GetDict(inspect) == object->func_globals;
-}
-
 /// type.__instancecheck__ or type.__subclasscheck__, bound to a class.
 bool is_check_of_type(const PyCFunctionObject* function) {
   for (const char* name : {"__instancecheck__", "__subclasscheck__"}) {
@@ -230,11 +222,12 @@ bool Watcher::call(PyObject* callable, PyObject* const* arguments, Py_ssize_t co
     return call_promised(promise, callable, arguments, count);
   if (PyFunction_Check(callable)) {
     if (!values_.is_known(callable)) return abandon("a function of unknown origin", callable);
-    if (is_signature(callable) && count == 1) return call_signature(arguments[0]);
+    if (calls_signature(callable, count)) return call_signature(arguments[0]);
     const auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(callable));
     activities_.back().is_direct = true;
     return code->co_flags & CO_GENERATOR ? allow_made_result(Entry::known) : allow(Entry::known);
   }
+  if (is_a(callable, "functools._lru_cache_wrapper")) return call_cached(callable, arguments, count);
   if (Py_IS_TYPE(callable, &PyMethodDescr_Type) && count > 0)
     return call_method(PyDescr_NAME(callable), arguments[0], arguments + 1, count - 1);
   if (Py_IS_TYPE(callable, &PyWrapperDescr_Type) && PyWrapperDescr_Type.tp_name && count > 0) {
@@ -299,32 +292,6 @@ bool Watcher::learn_method(PyObject* callable) {
   return (values_.learn(PyMethod_GET_FUNCTION(callable), sources.member(source, guards::Member::method_function)) &&
           values_.learn(PyMethod_GET_SELF(callable), sources.member(source, guards::Member::method_self))) ||
          abandon("a method that cannot be guarded", callable);
-}
-
-/// inspect.signature() of a Python function reads its code and defaults, which are guarded, its annotations, and
-/// the attributes with which decorators lead it elsewhere.
-bool Watcher::call_signature(PyObject* function) {
-  if (Py_IS_TYPE(function, &PyMethod_Type)) {
-    if (!learn_method(function)) return false;
-    function = PyMethod_GET_FUNCTION(function);
-  }
-  if (!PyFunction_Check(function) || !values_.is_known(function))
-    return abandon("the signature of an object of this kind", function);
-  PyObject* dict = reinterpret_cast<PyFunctionObject*>(function)->func_dict;
-  if (dict && PyDict_GET_SIZE(dict) > 0) return abandon("the signature of a function with attributes", function);
-  const guards::Source* source = values_.source_of(function);
-  activities_.back().entry = Entry::trusted;
-  activities_.back().makes_result = true;
-  if (!source) return true;
-  guards::SourceTable& sources = values_.sources();
-  for (const char* name : {"__signature__", "__wrapped__", "__text_signature__"})
-    values_.guards().absent(sources.attribute(source, name));
-  // signature() asks for them, and a function without annotations is given an empty dict then.
-  const Ref annotations = Ref::steal(PyObject_GetAttrString(function, "__annotations__"));
-  const guards::Source* entries = sources.member(source, guards::Member::function_annotations);
-  return (annotations && PyDict_CheckExact(annotations.get()) && values_.learn(annotations.get(), entries) &&
-          values_.open(annotations.get())) ||
-         abandon("annotations that cannot be guarded", function);
 }
 
 /// object.__init__ and its like.

@@ -1,0 +1,112 @@
+"""Functions of the standard library that are understood as a whole: those with a cache, signatures."""
+
+import functools
+import inspect
+
+import pytest
+import torch
+from test_compile import compiled, same
+
+from braze._load import C
+
+pytestmark = pytest.mark.skipif(not hasattr(C, "CompiledFunction"), reason="no evaluator for this Python")
+X = torch.randn(4, 5)
+STATE = {"factor": 2.0, "calls": 0}
+
+
+@pytest.fixture(autouse=True)
+def no_grad():
+    STATE.update(factor=2.0, calls=0)
+    with torch.no_grad():
+        yield
+
+
+def make(maxsize):
+    @functools.lru_cache(maxsize)
+    def factor(name, *more):
+        STATE["calls"] += 1
+        torch.zeros(3).add_(1)  # No operator of the graph.
+        return STATE[name] + len(more)
+
+    return factor
+
+
+@pytest.mark.parametrize("maxsize", [None, 128])
+@pytest.mark.parametrize("arguments", [("factor",), ("factor", 1, "a")])
+def test_a_cached_result_stays_until_the_cache_drops_it(maxsize, arguments):
+    factor = make(maxsize)
+    fast = compiled(lambda x: torch.relu(x) * factor(*arguments))
+    for _ in range(3):
+        same(fast(X), torch.relu(X) * (2.0 + len(arguments) - 1))
+    assert STATE["calls"] == 1
+    assert fast.counts() == {"captured": 1, "replayed": 2, "native": 0}
+    STATE["factor"] = 5.0
+    same(fast(X), torch.relu(X) * (2.0 + len(arguments) - 1))
+    assert fast.counts()["replayed"] == 3, "the entry is there, and the function is not run"
+    factor.cache_clear()
+    for _ in range(2):
+        same(fast(X), torch.relu(X) * (5.0 + len(arguments) - 1))
+    assert STATE["calls"] == 2
+    assert fast.counts()["captured"] == 2
+    (node,) = [line for line in fast.report()["segments"][0]["graph"].splitlines() if "relu" in line]
+    assert "zeros" not in fast.report()["segments"][0]["graph"], node
+
+
+def test_a_small_cache_drops_what_was_asked_long_ago():
+    factor = make(1)
+    fast = compiled(lambda x: x * factor("factor"))
+    same(fast(X), X * 2.0)
+    STATE["factor"] = 3.0
+    factor("calls")
+    same(fast(X), X * 3.0)
+
+
+@pytest.mark.parametrize("way", ["keyword", "typed", "object", "none kept", "raises"])
+def test_what_is_not_plain_is_called_natively(way):
+    maxsize = 0 if way == "none kept" else 8
+
+    @functools.lru_cache(maxsize, typed=way == "typed")
+    def factor(one=1):
+        if way == "raises":
+            raise ValueError("no factor")
+        return [2.0] if way == "object" else 2.0
+
+    def f(x):
+        y = torch.relu(x)
+        if way == "keyword":
+            return y * factor(one=1)
+        if way == "raises":
+            try:
+                factor()
+            except ValueError as error:
+                return y, str(error)
+        return y * (factor(1)[0] if way == "object" else factor(1))
+
+    fast = compiled(f)
+    for _ in range(3):
+        same(fast(X), f(X))
+
+
+def test_signatures_tell_their_parameters():
+    def taken(a, b=1, *, c=2):
+        return a
+
+    def f(x, function):
+        return x * len(inspect.signature(function).parameters)
+
+    fast = compiled(f)
+    for function, count in ((taken, 3), (taken, 3), (make, 1), (taken, 3)):
+        same(fast(X, function), X * count)
+    assert fast.counts() == {"captured": 2, "replayed": 2, "native": 0}
+
+
+def test_names_of_a_package():
+    def f(x):
+        from torch.nn import functional
+
+        return functional.relu(x) + 1
+
+    fast = compiled(f)
+    for _ in range(3):
+        same(fast(X), torch.relu(X) + 1)
+    assert fast.counts() == {"captured": 1, "replayed": 2, "native": 0}
