@@ -214,7 +214,9 @@ bool vector_norm(Call& call, const Operand& x, double order, const Sizes& given,
   };
   const auto reduced = [&](Op op, ir::Value* v) { return x.sizes.empty() ? v : reduce(call, op, v, *axes); };
   ir::Value* result;
-  if (order == 2) {
+  if (axes->count == 1 && order != 0) {
+    result = reduced(Op::sum, node(Op::abs, {value}, value));  // As in eager: powers would overflow or vanish.
+  } else if (order == 2) {
     ir::Value* sum = reduced(Op::sum, node(Op::mul, {value, value}, value));
     result = node(Op::sqrt, {sum}, sum);
   } else if (order == 0) {

@@ -44,8 +44,8 @@ void check_no_overlap(Call& call, const at::Tensor& read, const at::Tensor& writ
     return is_dense(to_ref(view.type->sizes), to_ref(view.type->strides));
   };
   TORCH_CHECK(
-      one->memory != other->memory || !dense(*one) || !dense(*other) || one->offset >= end(*other) ||
-          other->offset >= end(*one),
+      one != other && (one->memory != other->memory || !dense(*one) || !dense(*other) ||
+                       one->offset >= end(*other) || other->offset >= end(*one)),
       "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
       "memory location. Please clone() the tensor before performing the operation.");
 }

@@ -230,3 +230,16 @@ def test_subclasses():
     oracle.check(lambda x: (x.as_subclass(Plain) + 1).as_subclass(torch.Tensor), (X,))
     parameter = torch.nn.Parameter(X.clone())
     assert torch.equal(braze.trace(lambda x: x * 2, (parameter,))(parameter), parameter.detach() * 2)
+
+
+@pytest.mark.parametrize("order", [2.0, 3.0, -1.0, 0.5])
+@pytest.mark.parametrize("value", [1e-41, -1e30, 0.0, float("nan")])
+def test_the_norm_of_one_element_is_its_magnitude(order, value):
+    x = torch.full((3, 1), value)
+    native(lambda x: (torch.linalg.vector_norm(x, order, dim=1), x[:1].norm(order)), x)
+
+
+def test_a_cat_without_elements_into_one_of_its_parts():
+    x = torch.zeros(0)
+    with pytest.raises(RuntimeError, match="single memory location"):
+        braze.trace(lambda x, y: torch.cat([x, y], out=x), (x, torch.ones(4, 6)))
