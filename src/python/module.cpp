@@ -9,8 +9,8 @@
 #ifdef BRAZE_INTERPRETER
 #include "python/compile/compiled_function.h"
 #include "python/compile/events.h"
-#include "python/compile/remedies.h"
 #include "python/compile/promises.h"
+#include "python/compile/remedies.h"
 #include "python/compile/stance.h"
 #include "python/interpreter/evaluate.h"
 #include "python/interpreter/functions.h"
