@@ -110,3 +110,15 @@ def test_names_of_a_package():
     for _ in range(3):
         same(fast(X), torch.relu(X) + 1)
     assert fast.counts() == {"captured": 1, "replayed": 2, "native": 0}
+
+
+def test_addresses():
+    table = {id(STATE): 3.0}
+
+    def f(x, key):
+        return x * table.get(id(key), 0.5), x * (id([]) > 0)
+
+    fast = compiled(f)
+    other = {}
+    for key in (STATE, STATE, other, STATE, other):
+        same(fast(X, key), f(X, key))
