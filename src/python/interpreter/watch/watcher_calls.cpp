@@ -535,8 +535,9 @@ bool Watcher::call_builtin(PyObject* function, PyObject* const* arguments, Py_ss
                             : (values_.is_made(arguments[0]) ? allow_made_result(Entry::known)
                                                              : abandon("an iterator that existed before the call"));
     if (name == "super") return allow_made_result();
-    if (name == "id" && count == 1)
-      return (values_.source_of(arguments[0]) && values_.pin(arguments[0])) ||
+    if (name == "id" && count == 1)  // A tensor is another one at nearly every call.
+      return (!values_.tensors().is_tensor(arguments[0]) && values_.source_of(arguments[0]) &&
+              values_.pin(arguments[0])) ||
              abandon("the address of an object that is another one in every run", arguments[0]);
     if (count >= 1 && converts(name, arguments[0])) return true;
     if (abandoned_) return false;
