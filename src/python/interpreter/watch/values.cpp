@@ -5,6 +5,7 @@
 
 #include "python/guards/scalar.h"
 #include "python/guards/storage_access.h"
+#include "python/interpreter/watch/look_ups.h"
 
 namespace braze::interpreter {
 
@@ -236,8 +237,8 @@ bool Values::absorb(PyObject* value, std::unordered_set<PyObject*>& seen) {
 /// What an iterator, a view or another C container that the run made holds: C code reads it from there.
 bool Values::absorb_held(PyObject* value, std::unordered_set<PyObject*>& seen) {
   PyTypeObject* type = Py_TYPE(value);
-  const bool is_builtin = !(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE;
-  if (!is_builtin || !type->tp_traverse || !(type->tp_iternext || type->tp_iter) || PyGen_CheckExact(value))
+  if (!is_exact_builtin(type) || !type->tp_traverse || !(type->tp_iternext || type->tp_iter) ||
+      PyGen_CheckExact(value))
     return true;
   if (!seen.insert(value).second) return true;
   std::vector<PyObject*> held;

@@ -514,8 +514,7 @@ bool Watcher::find_written(PyObject* type, PyObject* name) {
 bool Watcher::store_in_class(PyObject* type, PyObject* name, PyObject* value) {
   if (!PyUnicode_CheckExact(name) || text_of(name).starts_with("__"))
     return abandon("a special attribute of a class is changed", name);
-  if (!(as_type(type)->tp_flags & Py_TPFLAGS_HEAPTYPE) || as_type(type)->tp_flags & Py_TPFLAGS_IMMUTABLETYPE)
-    return abandon("an attribute of a builtin class is changed", name);
+  if (is_exact_builtin(as_type(type))) return abandon("an attribute of a builtin class is changed", name);
   if (Py_TYPE(type)->tp_setattro != PyType_Type.tp_setattro)
     return abandon("a class that handles the change of its attributes itself", type);
   PyObject* meta = find_in_type(Py_TYPE(type), name);
