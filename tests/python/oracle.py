@@ -7,10 +7,12 @@ cancel on the way, a result may be off by a few ulp of those, but no more than 8
 """
 
 import contextlib
+import functools
 import warnings
 from collections.abc import Callable
 from typing import Any
 
+import conditioning
 import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -41,12 +43,13 @@ def check(
     strides: bool = True,
     slack: float = 2,
     wider: Callable[..., Any] | None = None,
+    amplified: bool = False,
 ) -> braze.Program | None:
     """Raises Mismatch unless a fresh program of fn does what eager does. None if both raise alike.
 
     values=False compares no values (uninitialised memory); strides=False no strides. `slack` is how many times
-    eager's own error is allowed: long programs amplify both errors, each in its own way. `wider` is fn for float64
-    arguments, if fn itself names narrower types.
+    eager's own error is allowed. `wider` is fn for float64 arguments, if fn itself names narrower types. With
+    `amplified`, what goes beyond may lie as far from eager as one-ulp changes of the values on the way move it.
     """
     kwargs = kwargs or {}
     with warnings.catch_warnings():
@@ -72,10 +75,9 @@ def check(
             raise Mismatch("another random state after the call")
         if values:
             reference = _Reference(wider or fn, args, kwargs)
-            _compare_values("result", got, expected, lambda: (reference.result, reference.largest), slack)
-            _compare_values(
-                "argument after the call", mine, theirs, lambda: (reference.arguments, reference.largest), slack
-            )
+            spread = conditioning.Spread(_called, fn, args, kwargs) if amplified else None
+            _compare_values("result", got, expected, reference, slack, spread)
+            _compare_values("argument after the call", mine, theirs, reference, slack, spread)
     return program
 
 
@@ -167,15 +169,9 @@ class _Reference:
         self._result = self._arguments = None
         self.largest = 0.0  # magnitude of any value on the way; known once the result is
 
-    @property
-    def result(self) -> Any:
+    def tree(self, name: str) -> Any:
         self._run()
-        return self._result
-
-    @property
-    def arguments(self) -> Any:
-        self._run()
-        return self._arguments
+        return self._result if name == "result" else self._arguments
 
     def _run(self) -> None:
         if self._done:
@@ -200,18 +196,38 @@ class _Reference:
                 self._result, self._arguments, self.largest = result, wide, seen.value
 
 
-def _compare_values(name: str, got: Any, expected: Any, reference: Callable[[], Any], slack: float) -> None:
+def _compare_values(
+    name: str,
+    got: Any,
+    expected: Any,
+    reference: _Reference,
+    slack: float,
+    spread: conditioning.Spread | None,
+) -> None:
     got_leaves, expected_leaves = pytree.tree_leaves(got), pytree.tree_leaves(expected)
     for number, (one, other) in enumerate(zip(got_leaves, expected_leaves, strict=True)):
         place = name if len(got_leaves) == 1 else f"{name} {number}"
         if isinstance(other, torch.Tensor):
-            _compare_tensors(place, one, other, reference, number, slack)
+            leaves = functools.partial(_leaf, reference, name, number)
+            explained = functools.partial(spread.of, other, name, number) if spread else None
+            _compare_tensors(place, one, other, leaves, slack, explained)
         elif one is not other and one != other and not (other != other and one != one):
             raise Mismatch(f"{place}: {one!r}, in eager {other!r}")
 
 
+def _leaf(reference: _Reference, name: str, number: int) -> tuple[Any, float]:
+    """What the leaf is in float64 (None if not known), and the largest magnitude on the way."""
+    leaves = pytree.tree_leaves(reference.tree(name))
+    return leaves[number] if number < len(leaves) else None, reference.largest
+
+
 def _compare_tensors(
-    place: str, one: torch.Tensor, other: torch.Tensor, reference: Callable[[], Any], number: int, slack: float
+    place: str,
+    one: torch.Tensor,
+    other: torch.Tensor,
+    reference: Callable[[], tuple[Any, float]],
+    slack: float,
+    explained: Callable[[], torch.Tensor] | None,
 ) -> None:
     if other.layout != torch.strided:
         one, other = one.to_dense(), other.to_dense()
@@ -228,9 +244,7 @@ def _compare_tensors(
     bad = ~_within(wide, wide_other, 2 * _ulp(wide_other, other.dtype))
     if not bad.any():
         return
-    trees, intermediate = reference()
-    leaves = pytree.tree_leaves(trees)
-    true = leaves[number] if number < len(leaves) else None
+    true, intermediate = reference()
     if isinstance(true, torch.Tensor) and true.layout == torch.strided and true.is_complex():
         true = torch.view_as_real(true.resolve_conj())
     scale = wide_other[wide_other.isfinite()].abs().max().item() if wide_other.isfinite().any() else 0.0
@@ -253,6 +267,8 @@ def _compare_tensors(
         if other.dtype == torch.float64:  # The reference itself is no better.
             allowed = torch.maximum(allowed, torch.tensor(noise * slack))
         bad &= ~_within(wide, true, allowed)
+    if bad.any() and explained is not None:
+        bad &= ~((wide - wide_other).abs().nan_to_num(torch.inf, posinf=torch.inf) <= 2 * explained())
     if bad.any():
         raise Mismatch(_difference(place, one, other, bad))
 

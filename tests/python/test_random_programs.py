@@ -2,8 +2,11 @@
 
 import os
 
+import conditioning
+import oracle
 import pytest
 import random_programs
+import torch
 
 COUNT = int(os.environ.get("BRAZE_RANDOM_PROGRAMS", "300"))
 BATCH = 25
@@ -31,3 +34,42 @@ def test_shrinking_keeps_only_what_fails():
     assert small.is_valid()
     assert sum("cumsum" in line for line in small.lines) == 1
     assert len(small.lines) <= 4
+
+
+def off_by(part):
+    """A function whose program, being traced first after eager has run once, has results off by `part` of them."""
+    calls = []
+
+    def changing(x):
+        calls.append(None)
+        return torch.tanh(x) * (1 + part if len(calls) == 2 else 1)
+
+    return changing
+
+
+def test_rounding_explains_what_later_operators_amplify():
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(8, 33, generator=generator)
+    # An ulp of 1e15 is 1e8 turns of the circle.
+    oracle.check(lambda x: torch.cos(torch.logsumexp(x * 1e15, -1)), (x,), amplified=True)
+    # Partial sums are larger than the largest float, or not, by their order.
+    oracle.check(lambda x: (x.sign() * 3e38).mean(), (x,), amplified=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_rounding_explains_no_error(dtype):
+    x = torch.linspace(0.5, 2, 40, dtype=dtype)
+    oracle.check(off_by(0), (x,), amplified=True)
+    with pytest.raises(oracle.Mismatch):
+        oracle.check(off_by(64 * torch.finfo(dtype).eps), (x,), amplified=True)
+
+
+def test_nudged_runs_keep_what_is_exact():
+    x = torch.arange(-8.0, 8).view(4, 4) / 4
+    with conditioning.Nudged(3):
+        exact = [x * x + x, x > x.t(), x.amax(0), x.where(x > 0, -x)]
+        inexact = x.exp()
+    assert all(torch.equal(a, b) for a, b in zip(exact, [x * x + x, x > x.t(), x.amax(0), x.abs()], strict=True))
+    steps = (inexact - x.exp()) / (torch.finfo(torch.float32).eps * x.exp())
+    assert steps.any()
+    assert steps.abs().max() <= 2
