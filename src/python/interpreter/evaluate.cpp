@@ -198,6 +198,8 @@ class Deeper {
 };
 
 PyObject* evaluation_function(PyThreadState* thread, Frame* frame, int throwing) {
+  // A hook of sys.addaudithook or sys.settrace runs beside the program, whose every step may call it.
+  if (thread->tracing > 0) return _PyEval_EvalFrameDefault(thread, frame, throwing);
   if (this_thread.scopes > 0) return evaluate(thread, frame, throwing);
   if (this_thread.driver) {
     const bool is_begun = throwing || frame->owner == FRAME_OWNED_BY_GENERATOR || is_traced(thread) ||

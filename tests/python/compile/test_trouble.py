@@ -6,11 +6,13 @@ import resource
 import sys
 import threading
 
+import processes
 import pytest
 import torch
 from test_compile import compiled, in_threads, same
 from torch import nn
 
+import braze
 from braze._load import C
 
 pytestmark = pytest.mark.skipif(not hasattr(C, "CompiledFunction"), reason="no evaluator for this Python")
@@ -310,3 +312,21 @@ def test_compiled_functions_are_captured_within_others():
     same(fast(X), torch.relu(X + 1) * 2 - X * 4)
     inner.__wrapped__.__code__ = (lambda x: x * 5).__code__
     same(fast(X), (X + 1) * 5 - X * 4)
+
+
+def captured_under_an_audit_hook(_task, _say):
+    """Runs in a process of its own, since an audit hook stays."""
+    events = []
+    sys.addaudithook(lambda event, arguments: events.append(event))
+
+    def fn(x):
+        return x * len(fn.__code__.co_varnames)  # reading __code__ is an audited event
+
+    fast = braze.compile(fn, fullgraph=True)
+    results = [fast(X), fast(X)]
+    return [torch.equal(result, X) for result in results], fast.counts(), "object.__getattr__" in events
+
+
+def test_audit_hooks_are_not_part_of_the_program():
+    ((_, found),) = processes.results(["once"], captured_under_an_audit_hook, jobs=1, seconds=60)
+    assert found == ([True, True], {"captured": 1, "replayed": 1, "native": 0}, True)
