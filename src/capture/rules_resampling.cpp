@@ -93,7 +93,9 @@ class Interpolation {
   Interpolation(Arithmetic& a, ir::Value* value, int64_t lead, const std::vector<Taps>& taps, ScalarType dtype)
       : a_(a), value_(value), lead_(lead), picks_(taps.size()), places_(taps.size()), weights_(taps.size()) {
     for (size_t k = 0; k < taps.size(); ++k) {
-      for (const auto& places : taps[k].places) places_[k].push_back(a.along(a.constant(places), k, taps.size()));
+      for (const auto& places : taps[k].places)
+        places_[k].push_back(
+            a.along(numbers(value->type->sizes[static_cast<size_t>(lead) + k], places), k, taps.size()));
       for (const auto& weights : taps[k].weights)
         weights_[k].push_back(a.along(a.constant(weights, dtype), k, taps.size()));
     }
@@ -115,6 +117,16 @@ class Interpolation {
   }
 
  private:
+  /// Each place of `size` a whole number of times: counted where it is needed, rather than read from memory.
+  ir::Value* numbers(int64_t size, const std::vector<int64_t>& places) {
+    const auto out = static_cast<int64_t>(places.size());
+    const int64_t times = out / size;
+    bool repeats = size > 1 && times > 1 && out == size * times;
+    for (int64_t o = 0; repeats && o < out; ++o) repeats = places[static_cast<size_t>(o)] == o / times;
+    if (!repeats) return a_.constant(places);
+    return a_.reshape(a_.expand(a_.reshape(a_.count(size), {size, 1}), {size, times}), {out});
+  }
+
   ir::Value* cast(ir::Value* value) { return a_.cast(value, weights_[0][0]->type->dtype); }
 
   Arithmetic& a_;

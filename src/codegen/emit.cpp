@@ -338,11 +338,34 @@ bool Emitter::emit_linear_division(const Stmt& stmt) {
                                : b_.CreateZExt(b_.CreateSub(numerator, b_.CreateMul(more, by)), wide));
   }
   define(stmt.result, Slot::Kind::varying, placement(index.level), at.token(), std::move(results));
+  const bool starts_whole = index.induction && index.level == current() && levels_.back().aligned && width % d == 0;
+  if (quotient && starts_whole && index.shift % d == 0) {
+    slots_[stmt.result].repeats = d;
+    slots_[stmt.result].first = first;
+  }
+  return true;
+}
+
+/// Quotient or remainder of what is known not to be negative: rounding down needs no correction.
+bool Emitter::emit_counted_division(const Stmt& stmt) {
+  const bool quotient = stmt.op == ir::Op::floor_div;
+  if ((!quotient && stmt.op != ir::Op::remainder) || stmt.type != DType::i64) return false;
+  const Slot& numerator = slot(stmt.args[0]);
+  if (!numerator.counts || !is_uniform(stmt.args[1])) return false;
+  const auto* divisor = llvm::dyn_cast<llvm::ConstantInt>(uniform(stmt.args[1]));
+  if (!divisor || !divisor->getValue().isStrictlyPositive()) return false;
+  const int place = placement(numerator.level);
+  if (place < current() && alive(slots_[stmt.result].token)) return true;
+  At at(*this, place);
+  Value* by = uniform(stmt.args[1]);
+  Value* result = quotient ? b_.CreateUDiv(numerator.parts[0], by) : b_.CreateURem(numerator.parts[0], by);
+  define(stmt.result, Slot::Kind::uniform, place, at.token(), {result});
+  slots_[stmt.result].counts = true;
   return true;
 }
 
 void Emitter::emit_compute(const Stmt& stmt) {
-  if (emit_linear_division(stmt)) return;
+  if (emit_linear_division(stmt) || emit_counted_division(stmt)) return;
   if (loops::status_of(stmt.op) != 0) return emit_value_check(stmt);
   int level = 0;
   bool varying = false;

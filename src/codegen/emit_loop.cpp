@@ -118,6 +118,29 @@ int Emitter::weight_of(const Block& block) const {
   return total;
 }
 
+/// Whether a loop inside a vector loop is better written out: so few steps that their addresses are constants and
+/// the loop itself would cost as much. The windows of a pooling are such.
+bool Emitter::is_small_window(const Loop& loop, int64_t count) const {
+  constexpr int64_t budget = 64;  // instructions
+  const auto size = [&](auto& self, const Block& block) -> int64_t {
+    int64_t total = 0;
+    for (const Stmt& stmt : block) {
+      if (stmt.kind == StmtKind::compute) total += loops::vector_instructions(stmt.op);
+      if (stmt.kind == StmtKind::load || stmt.kind == StmtKind::store) ++total;
+      if (stmt.kind == StmtKind::branch || stmt.kind == StmtKind::random) return budget;
+      if (!stmt.loop) continue;
+      const Loop& inner = *stmt.loop;
+      const bool known = inner.begin.is_constant() && inner.end.is_constant() && inner.begin_value == none &&
+                         inner.end_value == none;
+      const int64_t trips = known ? inner.end.constant - inner.begin.constant : budget;
+      total += std::min(budget, trips) * self(self, inner.body);
+    }
+    return total;
+  };
+  return lanes().width > 1 && count * lanes().parts <= budget &&
+         count * lanes().parts * size(size, loop.body) <= budget;
+}
+
 /// Whether the tail should go element by element: AVX2 masks only 4- and 8-byte elements.
 bool Emitter::tail_is_scalar(const Loop& loop) const {
   if (target_.isa == Isa::avx512) return false;
@@ -187,6 +210,8 @@ void Emitter::set_variable(const Loop& loop, Value* variable, int64_t shift, boo
   define(loop.var, vector ? Slot::Kind::linear : Slot::Kind::uniform, current(), levels_.back().scope, {value});
   slots_[loop.var].induction = levels_.back().loop == &loop;
   slots_[loop.var].shift = shift;
+  slots_[loop.var].counts =
+      !vector && loop.begin_value == none && loop.begin.is_constant() && loop.begin.constant >= 0;
 }
 
 void Emitter::run_body(const Loop& loop, Accumulators& states, unsigned first, bool masked) {
@@ -396,8 +421,17 @@ void Emitter::run_loop(const Loop& loop, Value* begin, Value* end) {
 /// with accumulators of their own.
 void Emitter::run_scalar(const Loop& loop, Value* begin, Value* end, Accumulators& states) {
   unsigned parts = lanes().parts;
-  unsigned copies = worthwhile_copies(loop.schedule.unroll, weight_of(loop.body) * static_cast<int>(parts));
   auto count = trip_count(begin, end, loop.step);
+  if (count && is_small_window(loop, *count)) {
+    return run_segment(begin, end, loop.step * *count, states, [&](Value* variable, Accumulators& carried) {
+      for (int64_t c = 0; c < *count; ++c) {
+        if (c) levels_.back().scope = new_token();
+        set_variable(loop, variable, c * loop.step, false);
+        run_body(loop, carried, 0, false);
+      }
+    });
+  }
+  unsigned copies = worthwhile_copies(loop.schedule.unroll, weight_of(loop.body) * static_cast<int>(parts));
   if (count) copies = std::min<int64_t>(copies, *count);
   auto run_copies = [&](unsigned n, Accumulators& carried, Value* variable) {
     for (unsigned c = 0; c < n; ++c) {
@@ -432,9 +466,9 @@ void Emitter::run_scalar(const Loop& loop, Value* begin, Value* end, Accumulator
       copies > 1 ? Trips::any : Trips::at_least_one);
 }
 
-/// Elements from..to, `width` a step under a mask, into states of one part.
+/// Elements from..to, `width` a step under a mask, into states of one part. `aligned`: `from` is a multiple of it.
 void Emitter::vector_tail(const Loop& loop, Value* from, Value* to, Accumulators& states, unsigned width,
-                          Trips trips) {
+                          Trips trips, bool aligned) {
   // Masks as wide as the elements they mask; of short rows, where lanes are few, no wider than the count.
   llvm::Type* lane = b_.getIntNTy(std::min<unsigned>(64, 8 * target_.vector_bytes() / width));
   llvm::SmallVector<llvm::Constant*, 16> numbers;
@@ -445,7 +479,7 @@ void Emitter::vector_tail(const Loop& loop, Value* from, Value* to, Accumulators
       from, to, width, states,
       [&](Value* variable, Accumulators& carried) {
         levels_.back().lanes = LaneSet{width, 1, {}};
-        levels_.back().aligned = false;
+        levels_.back().aligned = aligned;
         if (!whole) {
           Value* rest = b_.CreateSub(to, variable);
           rest = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, rest, b_.getInt64(width));
@@ -491,7 +525,7 @@ void Emitter::run_vector(const Loop& loop, Value* begin, Value* end, Accumulator
 
   bool has_tail = !count || *count % width != 0;
   if (target_.isa == Isa::avx512 && parts == 1 && has_tail && is_heavy(weight) && !wants_alignment(loop)) {
-    vector_tail(loop, begin, end, vectors, width, Trips::at_least_one);
+    vector_tail(loop, begin, end, vectors, width, Trips::at_least_one, aligned);
     levels_.back().lanes = LaneSet{};
     return finish_vector(loop, vectors, states);
   }
@@ -517,7 +551,7 @@ void Emitter::run_vector(const Loop& loop, Value* begin, Value* end, Accumulator
   fold(loop, vectors, 1);
 
   if (!scalar_tail) {
-    vector_tail(loop, main_end, end, vectors, width, parts == 1 ? Trips::at_most_one : Trips::any);
+    vector_tail(loop, main_end, end, vectors, width, parts == 1 ? Trips::at_most_one : Trips::any, aligned);
     levels_.back().lanes = LaneSet{};
   }
   finish_vector(loop, vectors, states);

@@ -3,6 +3,7 @@
 
 #include "codegen/elementwise.h"
 #include "codegen/emitter.h"
+#include "codegen/strided.h"
 #include "support/error.h"
 
 namespace braze::codegen {
@@ -29,6 +30,12 @@ std::optional<Extent> sum(const Extent& a, const Extent& b) {
   result.constant = a.constant + b.constant;
   if (!a.is_constant() && !b.is_constant()) result.factor = a.factor + b.factor;
   return result;
+}
+
+/// Elements from lane to lane; 0 if they differ or are not known.
+int64_t constant_stride(const Index& index) {
+  const bool is_known = index.varying.empty() && index.lane_stride && index.lane_stride->is_constant();
+  return is_known ? index.lane_stride->constant : 0;
 }
 
 bool is_multiple(const Extent& extent, int64_t of) {
@@ -253,6 +260,39 @@ Value* Emitter::lane_mask(int level, unsigned p, ValueId predicate) {
   return mask ? b_.CreateAnd(mask, own) : own;
 }
 
+/// The only term that differs between lanes, if it is a number for several lanes each.
+const Slot* Emitter::repeated(const Index& index) {
+  if (index.lane_stride || index.varying.size() != 1 || !(index.varying[0].factor == Extent(1))) return nullptr;
+  const Slot& place = slots_[index.varying[0].value];
+  return place.repeats > 1 && place.repeats <= 8 && 2 * place.repeats <= lanes().width ? &place : nullptr;
+}
+
+/// The elements once, each then put into its lanes.
+Value* Emitter::load_repeated(BufferId buffer, const Address& address, const Slot& place, unsigned p, Value* mask) {
+  const Buffer& from = kernel_.buffers[buffer];
+  const int64_t width = lanes().width, count = width / place.repeats;
+  Value* pointer = element(buffer, address, p * count);
+  pointer = b_.CreateGEP(memory_type(context_, from.dtype), pointer, place.first);
+  llvm::Type* type = memory_type(context_, from.dtype, count);
+  Value* wanted = nullptr;  // elements that at least one lane is for
+  for (int64_t k = 0; mask && k < place.repeats; ++k) {
+    llvm::SmallVector<int, 32> lane_of;
+    for (int64_t i = 0; i < count; ++i) lane_of.push_back(static_cast<int>(i * place.repeats + k));
+    Value* lanes = b_.CreateShuffleVector(mask, lane_of);
+    wanted = wanted ? b_.CreateOr(wanted, lanes) : lanes;
+  }
+  Value* zero = llvm::Constant::getNullValue(type);
+  llvm::Instruction* load = nullptr;
+  if (wanted)
+    load = b_.CreateMaskedLoad(type, pointer, element_alignment(from), wanted, zero);
+  else
+    load = b_.CreateAlignedLoad(type, pointer, element_alignment(from));
+  annotate(load, buffer);
+  llvm::SmallVector<int, 64> element_of;
+  for (int64_t i = 0; i < width; ++i) element_of.push_back(static_cast<int>(i / place.repeats));
+  return b_.CreateShuffleVector(load, element_of);
+}
+
 /// One part in registers. Lanes off the mask are 0, or `otherwise` if given.
 Value* Emitter::load_part(BufferId buffer, const Index& index, const Address& address, unsigned p, Value* mask,
                           Value* otherwise) {
@@ -262,7 +302,7 @@ Value* Emitter::load_part(BufferId buffer, const Index& index, const Address& ad
   llvm::Align alignment = element_alignment(from);
   int64_t first = static_cast<int64_t>(p) * width;
   Value* zero = llvm::Constant::getNullValue(type);
-  llvm::Instruction* load;
+  llvm::Instruction* load = nullptr;
   Value* loaded;
   if (index.is_strided_by(1)) {
     Value* pointer = element(buffer, address, first);
@@ -272,13 +312,24 @@ Value* Emitter::load_part(BufferId buffer, const Index& index, const Address& ad
   } else if (index.is_strided_by(-1) && !mask) {
     load = b_.CreateAlignedLoad(type, element(buffer, address, -(first + width - 1)), alignment);
     loaded = b_.CreateVectorReverse(load);
+  } else if (const int64_t stride = constant_stride(index); is_short_stride(stride, width)) {
+    loaded = load_strided(b_, stride, width, mask, [&](int64_t from_element, Value* own_mask) -> Value* {
+      Value* pointer = element(buffer, address, first * stride + from_element);
+      load = own_mask
+                 ? static_cast<llvm::Instruction*>(b_.CreateMaskedLoad(type, pointer, alignment, own_mask, zero))
+                 : b_.CreateAlignedLoad(type, pointer, alignment);
+      annotate(load, buffer);
+      return load;
+    });
+  } else if (const Slot* place = repeated(index)) {
+    loaded = load_repeated(buffer, address, *place, p, mask);
   } else {
     Value* pointers = part_pointers(buffer, index, address, p);
     Value* all = llvm::Constant::getAllOnesValue(with_lanes(b_.getInt1Ty(), width));
     load = b_.CreateMaskedGather(type, pointers, alignment, mask ? mask : all, zero);
     loaded = load;
   }
-  annotate(load, buffer);
+  if (load) annotate(load, buffer);
   loaded = from_memory(b_, loaded, from.dtype);
   return otherwise ? b_.CreateSelect(mask, loaded, otherwise) : loaded;
 }

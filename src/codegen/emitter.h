@@ -56,9 +56,12 @@ struct Slot {
   int level = 0;           ///< It depends on nothing inside deeper levels.
   uint64_t token = 0;      ///< Of the code region that holds it; see Emitter::alive.
   Parts parts;             ///< uniform: one scalar; linear: lane 0 of part 0; varying: all.
+  bool counts = false;     ///< uniform: not negative, as a loop variable and what divisions make of it.
   bool induction = false;  ///< A loop variable: the segment's variable plus `shift`.
   int64_t shift = 0;
-  Parts spread;  ///< The same as vectors, once wanted.
+  int64_t repeats = 0;           ///< varying: so many lanes have each number, from lane 0 on; 0: nothing is known,
+  llvm::Value* first = nullptr;  ///< the number in lane 0, from which lane to lane it is the same or one more.
+  Parts spread;                  ///< The same as vectors, once wanted.
   uint64_t spread_token = 0;
 };
 
@@ -160,6 +163,7 @@ class Emitter {
   void emit_stmt(const Stmt& stmt);
   void emit_compute(const Stmt& stmt);
   bool emit_linear_division(const Stmt& stmt);
+  bool emit_counted_division(const Stmt& stmt);
   void emit_checked(const Stmt& stmt);
   void emit_value_check(const Stmt& stmt);
   void set_status(const Parts& bad, int64_t status);  ///< If any lane is bad.
@@ -183,6 +187,9 @@ class Emitter {
   int load_placement(int level, BufferId buffer);
   const llvm::SmallVector<BufferId, 4>& written(const Loop& loop);
   llvm::Value* lane_mask(int level, unsigned p, ValueId predicate);
+  const Slot* repeated(const Index& index);
+  llvm::Value* load_repeated(BufferId buffer, const Address& address, const Slot& place, unsigned p,
+                             llvm::Value* mask);
   llvm::Value* load_part(BufferId buffer, const Index& index, const Address& address, unsigned p, llvm::Value* mask,
                          llvm::Value* otherwise);
   void emit_load(const Stmt& stmt);
@@ -217,7 +224,7 @@ class Emitter {
   void run_body(const Loop& loop, Accumulators& states, unsigned first, bool masked);
   void set_variable(const Loop& loop, llvm::Value* variable, int64_t shift, bool vector);
   void vector_tail(const Loop& loop, llvm::Value* from, llvm::Value* to, Accumulators& states, unsigned width,
-                   Trips trips);
+                   Trips trips, bool aligned = false);
   void finish_vector(const Loop& loop, Accumulators& vectors, Accumulators& states);
   Reducer reducer(const Reduction& reduction);
   State first_state(const Reduction& reduction, unsigned part);
@@ -229,6 +236,7 @@ class Emitter {
   int weight_of(const Block& block) const;
   bool wants_alignment(const Loop& loop);
   bool tail_is_scalar(const Loop& loop) const;
+  bool is_small_window(const Loop& loop, int64_t count) const;
 
   // ---- emit_tile.cpp
   /// Where a transpose goes: element (r, c) to pointer[c*pitch + r].

@@ -18,6 +18,12 @@ Label aligned(const Label& label, size_t rank) {
   return Label(label.end() - static_cast<int64_t>(std::min(rank, label.size())), label.end());
 }
 
+/// Whether a value shows numbers of an iota, all of them below `extent`.
+bool counts_below(const Value* value, int64_t extent) {
+  while (ir::info(value->def->op).kind == OpKind::View) value = value->def->operands[0];
+  return value->def->op == Op::iota && value->type->numel() <= extent;
+}
+
 }  // namespace
 
 Builder NestBuilder::at(int level) {
@@ -335,6 +341,7 @@ NestBuilder::Scalar NestBuilder::gathered(const Node* node) {
   auto checked = [&](size_t operand, const Label& at_label, int64_t extent, bool wraps) {
     Scalar index = read(node->operands[operand], at_label);
     index.id = at(index.level).cast(index.id, DType::i64);
+    if (counts_below(node->operands[operand], extent)) return whole_number(index);
     if (wraps) {
       const Scalar size = constant(DType::i64, Number::of_int(extent)),
                    zero = constant(DType::i64, Number::of_int(0));

@@ -89,3 +89,30 @@ def test_tensors_of_another_device_are_refused():
         braze.trace(lambda x: x + 1, (torch.randn(3, device="cuda"),))
     with pytest.raises(RuntimeError, match="CPU only"):
         braze.trace(lambda x: x.to("cuda"), (torch.randn(3),))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("width", [7, 16, 28, 33, 64])
+def test_windows_two_apart(dtype, width):
+    """Their elements are read as whole vectors, also where a row ends within one."""
+    x = torch.randn(2, 3, 9, width).to(dtype)
+    for options in ({"kernel_size": 2}, {"kernel_size": 3, "stride": 2, "padding": 1}, {"kernel_size": (1, 4)}):
+        check(lambda x, options=options: F.max_pool2d(x, **options), x)
+        check(lambda x, options=options: F.avg_pool2d(x, **options), x, exact=False)
+    check(lambda x: x[..., 1::2].clone(), x)
+    check(lambda x: x[..., ::3] * 2, x)
+
+
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize("factor", [2, 3, 4, (2, 1), 1.5])
+def test_nearest_upsampling(factor, layout):
+    for width in (1, 8, 20, 33):
+        x = torch.randn(2, 5, 7, width).contiguous(memory_format=layout)
+        check(lambda x: F.interpolate(x, scale_factor=factor), x)
+        check(lambda x: F.interpolate(x, scale_factor=factor, mode="nearest-exact").relu(), x)
+
+
+def test_upsampling_by_whole_numbers_reads_no_table():
+    program = braze.trace(lambda x: F.interpolate(x, scale_factor=2), (torch.randn(1, 2, 8, 16),))
+    assert "i64 in" not in program.code("loops")
+    assert "gather" not in program.code("asm")
