@@ -16,6 +16,8 @@ from mpmath import mp, mpf
 
 ENTRIES = 16
 LN2_F32 = to_f32(mp.log(2))
+ERF_SCALE = to_f32(mpf("3.9385"))  # intervals of erf in a unit; the last one ends where erf is 1 in f32
+ERF_POWERS = 5
 
 
 def log_table():
@@ -34,6 +36,43 @@ def log_table():
         inverses.append(mpf(float(candidates[best])))
         logs.append(to_f32(exact[best]))
     return [*inverses, mpf(1) / 2], [*logs, LN2_F32]
+
+
+def erf_tables():
+    """For intervals around j / ERF_SCALE: c near their middles, erf(c), and polynomials for the rest of
+    erf(c + t) = erf(c) + (t + t * rest(t)), a list a power; last their largest error. The first c is 0, which makes
+    small results as precise as large ones."""
+    half = 1 / ERF_SCALE / 2
+    middles, polynomials, worst = [], [], mpf(0)
+    for j in range(ENTRIES):
+        c = with_exact_erf(j / ERF_SCALE) if j else mpf(0)
+        value = mp.erf(c)
+        slope = 2 / mp.sqrt(mp.pi) * mp.exp(-(c**2))
+
+        def rest(t, c=c, value=value, slope=slope):
+            return (slope if abs(t) < mpf(10) ** -12 else (mp.erf(c + t) - value) / t) - 1
+
+        def effect(t, c=c, slope=slope):
+            return 1 / slope if c + t == 0 else t / mp.erf(c + t)
+
+        low = j / ERF_SCALE - half if j else mpf(0)
+        coefficients, error = fit(rest, effect, low - c, j / ERF_SCALE + half - c, ERF_POWERS)
+        middles.append(c)
+        polynomials.append(coefficients)
+        worst = max(worst, error)
+    return middles, [to_f32(mp.erf(c)) for c in middles], list(zip(*polynomials, strict=True)), worst
+
+
+def with_exact_erf(x):
+    """The float near x whose erf is nearest to a float."""
+    middle = np.float32(float(x)).view(np.int32)
+    best = None
+    for candidate in (middle + np.arange(-1000, 1001, dtype=np.int32)).view(np.float32):
+        exact = mp.erf(mpf(float(candidate)))
+        error = abs(to_f32(exact) - exact)
+        if best is None or error < best[0]:
+            best = error, mpf(float(candidate))
+    return best[1]
 
 
 def log_rest(r):  # (log(1+r) - r) / r**2
@@ -89,6 +128,17 @@ def main():
         mpf(1) / 16,
         4,
     )
+    middles, values, rests, worst = erf_tables()
+    error = f"2**{float(mp.log(worst, 2)):.1f}"
+    print(f"erf_rest: {error}", file=sys.stderr)
+    print(f"// Intervals of erf in a unit.\ninline constexpr float erf_scale = {literal(ERF_SCALE, 'float')};\n")
+    show("erf_middle", "c, near j / erf_scale", middles)
+    show("erf_of_middle", "erf(c)", values)
+    print(
+        f"// (erf(c + t) - erf(c)) / t - 1, a line a power, |c + t - j / erf_scale| <= 1 / (2 * erf_scale): {error}"
+    )
+    lines = ",\n".join("{" + ", ".join(literal(v, "float") for v in line) + "}" for line in rests)
+    print(f"inline constexpr float erf_rest[][{ENTRIES}] = {{{lines}}};\n")
     print("}  // namespace braze::codegen::tables")
 
 

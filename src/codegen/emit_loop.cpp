@@ -53,6 +53,7 @@ void for_each_stmt(const Block& block, Visit&& visit) {
 int instruction_count(ir::Op op, bool has_tables) {
   using ir::Op;
   if (has_tables && (op == Op::exp || op == Op::exp2 || op == Op::log)) return 11;  // math_avx512.h
+  if (has_tables && op == Op::erf) return 19;
   return loops::vector_instructions(op);
 }
 

@@ -2,6 +2,8 @@
 
 #include <llvm/IR/IntrinsicsX86.h>
 
+#include <iterator>
+
 #include "codegen/math_tables.h"
 
 namespace braze::codegen {
@@ -135,6 +137,20 @@ V emit_log_by_table(const Lanes& lanes, V argument) {
     const V r = z.fma(m, z.pick(tables::log_inverse, interval), z.number(-1));
     const V high = z.fma(z.exponent(x), z.number(0x1.62e43p-1), z.pick(tables::log_of_inverse, interval));
     return z.add(high, z.fma(z.mul(r, r), z.horner(tables::log_rest, r), r));
+  });
+}
+
+// a = |x| = c + t, c near the middle of one of 16 intervals: erf(a) = erf(c) + (t + t * rest(t)). From the end of the
+// last interval on it is 1.
+V emit_erf_by_table(const Lanes& lanes, V argument) {
+  return in_sixteens(lanes, argument, [](const Zmm& z, V x) {
+    const V a = z.at_most(z.abs(x), z.number(15.49 / tables::erf_scale));
+    const V interval = z.to_bits(z.fma(a, z.number(tables::erf_scale), z.rounder()));
+    const V t = z.sub(a, z.pick(tables::erf_middle, interval));
+    V rest = z.pick(tables::erf_rest[std::size(tables::erf_rest) - 1], interval);
+    for (size_t power = std::size(tables::erf_rest) - 1; power-- > 0;)
+      rest = z.fma(rest, t, z.pick(tables::erf_rest[power], interval));
+    return z.copysign(z.add(z.fma(rest, t, t), z.pick(tables::erf_of_middle, interval)), x);
   });
 }
 

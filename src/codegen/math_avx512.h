@@ -1,8 +1,9 @@
-// codegen/math_avx512.h: exp, exp2 and log of f32 with the instructions that only AVX-512 has.
+// codegen/math_avx512.h: exp, exp2, log and erf of f32 with the instructions that only AVX-512 has.
 //
 // Sixteen constants fit into one register, and vpermps picks from it by four bits: a table of 2**(j/16) or of
-// log(1 + j/16) leaves so small a rest that its polynomial is short. vgetexp, vgetmant and vscalef take numbers
-// apart and put them together, denormals, zeros, infinities and NaN included, so that no special case is left.
+// log(1 + j/16) leaves so small a rest that its polynomial is short; erf takes a polynomial for each of 16
+// intervals. vgetexp, vgetmant and vscalef take numbers apart and put them together, denormals, zeros, infinities
+// and NaN included, so that no special case is left.
 #pragma once
 
 #include "codegen/math_lanes.h"
@@ -16,5 +17,6 @@ bool has_f32_tables(const Lanes& l);
 llvm::Value* emit_exp_by_table(const Lanes& l, llvm::Value* x);
 llvm::Value* emit_exp2_by_table(const Lanes& l, llvm::Value* x);
 llvm::Value* emit_log_by_table(const Lanes& l, llvm::Value* x);
+llvm::Value* emit_erf_by_table(const Lanes& l, llvm::Value* x);
 
 }  // namespace braze::codegen

@@ -158,6 +158,7 @@ V emit_sigmoid(const Lanes& l, V x) {
 // erf(a) = 1 - e**-Q(a) with Q = -log(erfc(a)), a polynomial without constant term: one range for all a, accurate
 // near 0 because e**r - 1 is.
 V emit_erf_f32(const Lanes& l, V x) {
+  if (has_f32_tables(l)) return emit_erf_by_table(l, x);
   constexpr double kSlope = 0x1.20dd76p+0;          // f32(2 / sqrt(pi)); its rounding error is in erf_f32[0]
   const V a = l.at_most(l.abs(x), l.number(3.95));  // 1 from there on
   const V minus_a = l.neg(a);

@@ -37,6 +37,13 @@ TEST_CASE("exp and log of f32 test for no special case where AVX-512 is") {
   }
 }
 
+TEST_CASE("erf of f32 picks the polynomials of 16 intervals by their number where AVX-512 is") {
+  const std::string code = assembly("erf", 1);
+  CHECK_MESSAGE(count(code, "\tvpermps\\s.*%zmm") == 2 * 7, code);  // main part and tail
+  CHECK(count(code, "\tv(fmadd|fmsub|fnmadd)[^\n]*%zmm") == 2 * 6);
+  CHECK(count(code, "vdivps|vcmp[a-z]*ps|vscalefps") == 0);
+}
+
 TEST_CASE("the steps of four vectors stand side by side") {
   const std::string four = assembly("exp", 4);
   CHECK_MESSAGE(count(four, "(\tvscalefps[^\n]*\n){4}") == 1, four);
