@@ -12,6 +12,7 @@
 #include "passes/cse.h"
 #include "passes/dead_code.h"
 #include "passes/decompose.h"
+#include "passes/early_gathers.h"
 #include "passes/rewrite.h"
 #include "passes/simplify.h"
 #include "passes/switches.h"
@@ -36,6 +37,7 @@ constexpr Pass passes[] = {
   {"dead_code",  dead_code,   "so that a softmax that attention took is not opened"},
   {"decompose",  decompose,   "lowering knows no composites"},
   {"rewrite",    rewrite_all, "conversions and numbers that opening brought"},
+  {"early_gathers", early_gathers, "softmax is open; two gathers of one value are equal"},
   {"cse",        cse,         "sums that mean and var share"},
   {"dead_code",  dead_code,   "mean and rstd that nobody asked for"},
 };
