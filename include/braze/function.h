@@ -24,7 +24,13 @@ struct Options {
   bool fuse = true;
   bool disk_cache = true;  ///< Keep machine code in BRAZE_CACHE_DIR.
   bool verify = false;     ///< Check the graph after every pass.
+  /// Keep copies of weights in the form that is multiplied fastest. Changes of a weight are seen as long as they go
+  /// through PyTorch's operators; after writing by a pointer (data_ptr(), NumPy) call repack_weights().
+  bool prepack_weights = false;
 };
+
+/// All packed copies of weights are made anew when they are next used.
+BRAZE_API void repack_weights();
 
 /// How the calls of a compiled function were answered since it was made.
 struct Statistics {

@@ -41,6 +41,7 @@ struct Memory {
   int64_t unplanned_bytes = 0;   ///< What they would take if no memory were used twice.
   int64_t output_bytes = 0;      ///< Allocated by every call.
   int64_t code_bytes = 0;        ///< Machine code.
+  int64_t packed_bytes = 0;      ///< Copies of weights (Options::prepack_weights), shared with other programs.
   int64_t graph_bytes = 0;       ///< Kept to be looked at.
   int64_t graph_used_bytes = 0;  ///< Of those, what lies in nodes, types, texts and their tables.
   int64_t graph_peak_bytes = 0;  ///< The most that the graph held while it was traced and rewritten.

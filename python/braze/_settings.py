@@ -41,6 +41,12 @@ SETTINGS = {
         Setting("verbose", False, "Everything is logged, as by braze.set_logs(all=True).", "BRAZE_VERBOSE", False),
         Setting("fusion", True, "Several operators may become one kernel.", "BRAZE_FUSE"),
         Setting("disk_cache", True, "Machine code is kept on disk between processes.", "BRAZE_CACHE"),
+        Setting(
+            "prepack_weights",
+            False,
+            "Copies of weights are kept as they are multiplied fastest; writes through .data are not seen.",
+            "BRAZE_PREPACK_WEIGHTS",
+        ),
         Setting("verify", False, "The graph is checked after every pass.", "BRAZE_VERIFY"),
         Setting(
             "compile_threads",

@@ -10,9 +10,10 @@ from typing import Any
 
 import torch
 
-from braze import _check
+from braze import _check, config
 from braze._load import C
 from braze._reading import TraceWarning, freezing_reads
+from braze._weights import watch_optimizers
 
 # How the compiled part is told that a parameter was filled (python/session.h, Passed).
 _NOT_PASSED, _BY_POSITION, _BY_KEYWORD = range(3)
@@ -24,6 +25,7 @@ def trace(
     example_kwargs: dict[str, Any] | None = None,
     *,
     check: bool = True,
+    prepack_weights: bool | None = None,
 ) -> C.Program:
     """Traces one call of a function or module and compiles it.
 
@@ -35,6 +37,9 @@ def trace(
         example_inputs: the positional arguments. One tensor alone is taken as the only one.
         example_kwargs: the keyword arguments.
         check: run both once on copies of the examples and compare. Differences in values are a TraceWarning.
+        prepack_weights: keep copies of weights as they are multiplied fastest. Changes by PyTorch's operators are
+            seen; after a write through .data or NumPy call braze.compiler.repack_weights(). None: as
+            braze.config.prepack_weights says.
 
     Returns:
         A braze.Program, called as the function is, with tensors of the same shapes, dtypes, layouts and devices.
@@ -42,12 +47,17 @@ def trace(
     Raises:
         braze.Error: for what cannot be traced. What the function raises passes through.
     """
+    if prepack_weights is None:
+        prepack_weights = config.prepack_weights
+    if prepack_weights:
+        watch_optimizers()
     args = _positional(example_inputs)
     kwargs = dict(example_kwargs) if example_kwargs else {}
     options = {
         "fuse": os.environ.get("BRAZE_FUSE") != "0",
         "disk_cache": os.environ.get("BRAZE_CACHE") != "0",
         "verify": os.environ.get("BRAZE_VERIFY") == "1",
+        "prepack_weights": prepack_weights,
     }
     with freezing_reads():
         program, texts = C.trace(

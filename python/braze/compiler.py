@@ -1,7 +1,7 @@
 """braze.compiler: what torch.compiler has, for functions that braze compiles."""
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -22,6 +22,8 @@ __all__ = [
     "is_exporting",
     "list_backends",
     "mark_dynamic",
+    "packed_weight_bytes",
+    "repack_weights",
     "reset",
     "set_stance",
 ]
@@ -33,6 +35,22 @@ def reset() -> None:
     """Forgets every program of every compiled function, and why calls were not captured."""
     for compiled in list(compiled_functions):
         compiled.reset()
+
+
+def repack_weights(weights: Iterable[torch.Tensor] | None = None) -> None:
+    """The copies that `prepack_weights` keeps of these weights, or of all, are made anew when they are next used.
+
+    To be called after weights were changed past PyTorch's operators: through `.data`, NumPy or a pointer.
+    """
+    if weights is None:
+        C.forget_packed_weights()
+    else:
+        C.forget_packed_weights(weights)
+
+
+def packed_weight_bytes() -> int:
+    """Of all copies that `prepack_weights` keeps now in this process."""
+    return C.packed_weight_bytes()
 
 
 def disable(fn: Function | None = None, recursive: bool = True, *, reason: str | None = None) -> Any:

@@ -4,6 +4,8 @@
 #include <atomic>
 
 #include "api/recording.h"
+#include "braze/function.h"
+#include "runtime/packed_weights.h"
 #include "support/error.h"
 
 namespace braze {
@@ -63,8 +65,12 @@ std::vector<Phase> Program::compile_times() const {
 
 Memory Program::memory() const {
   const runtime::MemoryInfo info = program_->memory();
-  return {info.arena_bytes, info.unplanned_bytes,  info.output_bytes,    info.code_bytes,
-          info.graph_bytes, info.graph_used_bytes, info.graph_peak_bytes};
+  return {info.arena_bytes,  info.unplanned_bytes, info.output_bytes,     info.code_bytes,
+          info.packed_bytes, info.graph_bytes,     info.graph_used_bytes, info.graph_peak_bytes};
+}
+
+void repack_weights() {
+  runtime::forget_packed_weights();
 }
 
 std::vector<std::string> Program::warnings() const {

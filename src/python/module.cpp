@@ -19,6 +19,7 @@
 #include "python/session.h"
 #include "python/source.h"
 #include "python/tree.h"
+#include "runtime/packed_weights.h"
 #include "runtime/program.h"
 
 PYBIND11_MODULE(_C, m) {
@@ -34,6 +35,9 @@ PYBIND11_MODULE(_C, m) {
   m.def("install_source_hook", &braze_python::install_source_hook, py::arg("torch_folder"), py::arg("braze_folder"),
         "Files below these folders are not the user's.");
   m.def("trace", &braze_python::trace, "Traces and compiles one call; see python/session.h.");
+  m.def("forget_packed_weights", [] { braze::runtime::forget_packed_weights(); }, "See runtime/packed_weights.h.");
+  m.def("forget_packed_weights", &braze_python::forget_packed_weights, "The same for copies of some tensors.");
+  m.def("packed_weight_bytes", &braze::runtime::packed_weight_bytes, "See runtime/packed_weights.h.");
   m.def("materialize", &braze_python::materialize, "The value of a traced tensor.");
   m.def("untraced", &braze_python::untraced, "Calls a function so that its operators are run, not recorded.");
   m.def(

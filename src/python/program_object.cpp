@@ -225,6 +225,7 @@ constexpr Field<runtime::MemoryInfo, int64_t> kMemoryFields[] = {
     {"unplanned_bytes", &runtime::MemoryInfo::unplanned_bytes},
     {"output_bytes", &runtime::MemoryInfo::output_bytes},
     {"code_bytes", &runtime::MemoryInfo::code_bytes},
+    {"packed_bytes", &runtime::MemoryInfo::packed_bytes},
     {"graph_bytes", &runtime::MemoryInfo::graph_bytes},
     {"graph_used_bytes", &runtime::MemoryInfo::graph_used_bytes},
     {"graph_peak_bytes", &runtime::MemoryInfo::graph_peak_bytes},

@@ -12,6 +12,7 @@
 #include "python/program_object.h"
 #include "python/source.h"
 #include "python/tree.h"
+#include "runtime/packed_weights.h"
 #include "runtime/program.h"
 #include "support/error.h"
 
@@ -178,6 +179,7 @@ py::tuple trace(py::object function, std::string name, py::list parameters, py::
   program_options.fuse = option(options, "fuse", true);
   program_options.use_disk_cache = option(options, "disk_cache", true);
   program_options.verify = option(options, "verify", false);
+  program_options.prepack_weights = option(options, "prepack_weights", false);
   const std::vector<std::string> warnings = traced->warnings;
   {
     py::gil_scoped_release unlocked;
@@ -198,6 +200,18 @@ py::object materialize(py::object tensor, std::string what) {
 py::object untraced(py::object function, py::args args, py::kwargs kwargs) {
   const capture::RunForReal guard;
   return function(*args, **kwargs);
+}
+
+void forget_packed_weights(py::iterable weights) {
+  std::vector<at::Tensor> tensors;
+  for (const py::handle weight : weights) {
+    if (!THPVariable_Check(weight.ptr()))
+      throw UserError(
+          concat("braze.compiler.repack_weights takes tensors, not ", py::repr(weight).cast<std::string>()),
+          UserError::Kind::type);
+    tensors.push_back(THPVariable_Unpack(weight.ptr()));
+  }
+  runtime::forget_packed_weights(tensors);
 }
 
 }  // namespace braze::python

@@ -17,7 +17,7 @@ enum class Passed : int { no = 0, by_position = 1, by_keyword = 2 };
 /// slot;
 ///                    those with a position first, in order. `value` is the default where nothing was passed.
 /// \param named       (name, tensor) of each parameter and buffer of the module, or an empty list.
-/// \param options     "fuse", "disk_cache", "verify": bool.
+/// \param options     "fuse", "disk_cache", "verify", "prepack_weights": bool.
 /// \returns (program, list of warnings).
 /// Throws what the function raises, with its traceback; UserError for what cannot be traced.
 py::tuple trace(py::object function, std::string name, py::list parameters, py::iterable named, py::dict options);
@@ -27,5 +27,8 @@ py::object materialize(py::object tensor, std::string what);
 
 /// Calls a function so that its operators are run, not recorded.
 py::object untraced(py::object function, py::args args, py::kwargs kwargs);
+
+/// Copies of these weights are made anew (runtime/packed_weights.h).
+void forget_packed_weights(py::iterable weights);
 
 }  // namespace braze::python

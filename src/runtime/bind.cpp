@@ -167,6 +167,15 @@ OperandRef Program::Impl::operand(const loops::View& view) {
   return ref;
 }
 
+std::optional<uint32_t> Program::Impl::weight_of(const loops::View& view) const {
+  const loops::PlanBuffer& buffer = plan.buffers.at(view.buffer);
+  if (!options.prepack_weights || buffer.kind != loops::BufferKind::input) return std::nullopt;
+  const uint32_t storage = inputs[buffer.index].alias_class;
+  for (const BoundInput& input : inputs)
+    if (input.written && input.alias_class == storage) return std::nullopt;
+  return buffer.index;
+}
+
 void Program::Impl::bind_call(const loops::CallStep& step) {
   auto call = std::make_unique<BoundCall>();
   call->choose(*step.node, trace.payloads);
@@ -186,8 +195,11 @@ void Program::Impl::bind_call(const loops::CallStep& step) {
     }
     call->results.push_back(std::move(result));
   }
-  if (loops::writes_into(step.node->op))
-    call->matmul = Matmul::plan(step, call->results[0].planned, options.use_disk_cache);
+  if (loops::writes_into(step.node->op)) {
+    call->weight = weight_of(step.operands.back());
+    call->matmul = Matmul::plan(step, call->results[0].planned, options.use_disk_cache,
+                                call->weight ? &inputs[*call->weight].expected : nullptr);
+  }
   steps.push_back({false, static_cast<uint32_t>(calls.size()), {}});
   calls.push_back(std::move(call));
 }

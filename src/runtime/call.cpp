@@ -88,8 +88,9 @@ void call_matmul(const BoundCall& c, Frame& f) {
   at::Tensor& out = out_tensor(c, f);
   const size_t first = c.operands.size() - 2;  // after the bias, if any
   const at::Tensor* bias = first == 1 ? &c.operands[0].resolve(f) : nullptr;
+  const at::Tensor* weight = c.weight ? f.inputs[*c.weight] : nullptr;
   const MatmulOperands operands{
-      out, c.operands[first].resolve(f), c.operands[first + 1].resolve(f), bias, c.beta, c.alpha};
+      out, c.operands[first].resolve(f), c.operands[first + 1].resolve(f), bias, c.beta, c.alpha, weight};
   c.matmul ? c.matmul->run(operands) : matmul_by_aten(operands);
 }
 

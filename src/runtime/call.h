@@ -56,6 +56,8 @@ struct BoundCall {
   std::vector<Geometry> clones;                   ///< call: of each operand that the operator writes.
   const capture::CallPayload* payload = nullptr;  ///< call.
   std::unique_ptr<Matmul> matmul;                 ///< Products; null where only ATen computes it.
+  std::optional<uint32_t>
+      weight;  ///< The graph input of which a packed copy may be kept (runtime/packed_weights.h).
 
   /// Picks the cheapest way to run the node; fills everything that depends on the node alone.
   void choose(const ir::Node& node, const std::vector<capture::CallPayload>& payloads);

@@ -58,7 +58,8 @@ bool is_one(const ir::Node& node, std::string_view name) {
   return number ? number->as_double() == 1 : node.int_attr(name) == 1;
 }
 
-/// BRAZE_MATMUL=aten, onednn or rows: always that one where it applies; for looking into results and times.
+/// BRAZE_MATMUL=aten, onednn, rows, panels or packed: always that one where it applies; for looking into results
+/// and times.
 std::optional<MatmulMethod> forced_method() {
   static const std::optional<MatmulMethod> forced = []() -> std::optional<MatmulMethod> {
     const char* asked = std::getenv("BRAZE_MATMUL");
@@ -102,7 +103,12 @@ void matmul_by_aten(const MatmulOperands& o) {
   }
 }
 
-std::unique_ptr<Matmul> Matmul::plan(const loops::CallStep& step, const Geometry& out, bool use_disk_cache) {
+const PanelFunctions& panel_matmul() {
+  return codegen::Target::host().isa == codegen::Isa::avx512 ? panel_matmul_avx512 : panel_matmul_avx2;
+}
+
+std::unique_ptr<Matmul> Matmul::plan(const loops::CallStep& step, const Geometry& out, bool use_disk_cache,
+                                     const Geometry* weight) {
   const size_t first = step.operands.size() - 2;  // after the bias, if any
   const loops::View &a = step.operands[first], &b = step.operands[first + 1];
   const bool eligible = out.dtype == c10::kFloat && out.device.is_cpu() && out.numel > 0 &&
@@ -127,6 +133,8 @@ std::unique_ptr<Matmul> Matmul::plan(const loops::CallStep& step, const Geometry
   matmul->methods_.set(static_cast<size_t>(MatmulMethod::aten));
   matmul->methods_.set(static_cast<size_t>(MatmulMethod::onednn), large && at::native::mkldnn_matmul);
   matmul->methods_.set(static_cast<size_t>(MatmulMethod::rows), small);
+  const bool by_panels = has_rows(a) && adds_row;
+  matmul->methods_.set(static_cast<size_t>(MatmulMethod::panels), by_panels);
   matmul->use_disk_cache_ = use_disk_cache;
   if (dim == 3) matmul->a_batch_ = a.strides[0], matmul->b_batch_ = b.strides[0];
   // A narrow `b` that lies both ways is read along k.
@@ -138,6 +146,22 @@ std::unique_ptr<Matmul> Matmul::plan(const loops::CallStep& step, const Geometry
                    .b_stride = b.strides[transposed ? dim - 1 : dim - 2],
                    .out_stride = shape.n,
                    .b_transposed = transposed};
+  matmul->panels_ = {.m = shape.m,
+                     .n = shape.n,
+                     .k = shape.k,
+                     .a_stride = a.strides[dim - 2],
+                     .b_rows = b.strides[dim - 2],
+                     .b_columns = b.strides[dim - 1],
+                     .out_stride = shape.n};
+  if (weight && by_panels && dim == 2) {
+    Hasher format;
+    format.add("panels").add(panel_matmul().width).add(b.offset);
+    for (const auto* numbers : {&weight->sizes, &weight->strides, &b.sizes, &b.strides}) {
+      format.add(numbers->size());
+      for (int64_t number : *numbers) format.add(number);
+    }
+    matmul->packed_ = std::make_unique<PackedWeight>(format.finish());
+  }
   return matmul->methods_.count() > 1 ? std::move(matmul) : nullptr;
 }
 
@@ -166,40 +190,102 @@ void Matmul::by_rows(const MatmulOperands& o) const {
   });
 }
 
+void Matmul::by_panels(const MatmulOperands& o, const at::Tensor& packed) const {
+  constexpr int64_t least_work = 1 << 20;  // multiplications worth a thread of their own
+  constexpr int64_t least_rows = 64;       // for which `b` is packed once more
+  const PanelFunctions& functions = panel_matmul();
+  PanelMatmul product = panels_;
+  product.a = o.a.const_data_ptr<float>();
+  product.b = o.b.const_data_ptr<float>();
+  product.panels = packed.defined() ? packed.const_data_ptr<float>() : nullptr;
+  product.bias = o.bias ? o.bias->const_data_ptr<float>() : nullptr;
+  product.out = o.out.mutable_data_ptr<float>();
+  const int64_t panels = functions.count(product.n);
+  // Enough parts that no thread waits long for the last one, out of rows where there are few panels.
+  const int64_t wanted = (8 * at::get_num_threads() - 1) / (shape_.batch * panels) + 1;
+  const int64_t blocks = std::clamp<int64_t>(product.m / least_rows, 1, wanted);
+  const int64_t work = product.m * functions.width * product.k / blocks;
+  at::parallel_for(
+      0, shape_.batch * panels * blocks, std::max<int64_t>(1, least_work / work), [&](int64_t at, int64_t end) {
+        for (; at < end; ++at) {
+          const int64_t matrix = at / (panels * blocks), panel = at / blocks % panels, block = at % blocks;
+          PanelMatmul part = product;
+          part.a += matrix * a_batch_;
+          part.b += matrix * b_batch_;
+          part.out += matrix * product.m * product.n;
+          functions.multiply(part, panel, product.m * block / blocks, product.m * (block + 1) / blocks);
+        }
+      });
+}
+
+at::Tensor Matmul::packed_weight(const MatmulOperands& o) const {
+  return packed_->copy(*o.weight, [&] {
+    const PanelFunctions& functions = panel_matmul();
+    PanelMatmul product = panels_;
+    product.b = o.b.const_data_ptr<float>();
+    const int64_t panels = functions.count(product.n);
+    // ATen's allocator aligns it to a line of the cache.
+    const at::Tensor copy =
+        Geometry::of(ir::DType::f32, c10::Device(c10::kCPU), {panels * product.k * functions.width}, {1})
+            .allocate();
+    functions.pack(product, 0, panels, copy.mutable_data_ptr<float>());
+    return copy;
+  });
+}
+
 void Matmul::compute(MatmulMethod method, const MatmulOperands& operands) const {
   switch (method) {
     case MatmulMethod::aten: return matmul_by_aten(operands);
     case MatmulMethod::onednn: return by_onednn(operands);
     case MatmulMethod::rows: return by_rows(operands);
+    case MatmulMethod::panels: return by_panels(operands, {});
+    case MatmulMethod::packed: return by_panels(operands, packed_weight(operands));
   }
+}
+
+MatmulChoice& Matmul::choice(bool with_packed) const {
+  std::atomic<MatmulChoice*>& kept = choices_[with_packed];
+  const int threads = at::get_num_threads();
+  MatmulChoice* choice = kept.load(std::memory_order_acquire);
+  if (!choice || choice->threads() != threads) [[unlikely]] {
+    MatmulMethods methods = methods_;
+    methods.set(static_cast<size_t>(MatmulMethod::packed), with_packed);
+    choice = &MatmulChoice::of(shape_, methods, threads, use_disk_cache_);
+    kept.store(choice, std::memory_order_release);
+  }
+  return *choice;
 }
 
 void Matmul::run(const MatmulOperands& operands) const {
   const at::Context& context = at::globalContext();
   if (context.deterministicAlgorithms() || !context.userEnabledMkldnn()) return matmul_by_aten(operands);
-  if (const auto forced = forced_method())
-    return compute(methods_[static_cast<size_t>(*forced)] ? *forced : MatmulMethod::aten, operands);
+  const bool stays = packed_ && packed_->stays(*operands.weight);
+  if (const auto forced = forced_method()) {
+    const bool possible = *forced == MatmulMethod::packed ? stays : methods_[static_cast<size_t>(*forced)];
+    return compute(possible ? *forced : MatmulMethod::aten, operands);
+  }
   // A program that runs once gains nothing from a measurement.
   if (!called_.exchange(true, std::memory_order_relaxed)) return matmul_by_aten(operands);
 
-  const int threads = at::get_num_threads();
-  MatmulChoice* choice = choice_.load(std::memory_order_acquire);
-  if (!choice || choice->threads() != threads) [[unlikely]] {
-    choice = &MatmulChoice::of(shape_, methods_, threads, use_disk_cache_);
-    choice_.store(choice, std::memory_order_release);
+  MatmulChoice& choice = this->choice(stays);
+  const MatmulMethod method = choice.next();
+  if (choice.decided()) {
+    if (stays && method != MatmulMethod::packed) packed_->release();
+    return compute(method, operands);
   }
-  const MatmulMethod method = choice->next();
-  if (choice->decided()) return compute(method, operands);
+  // Packing happens once, and is no part of the time.
+  if (method == MatmulMethod::packed && !packed_weight(operands).defined())
+    return compute(MatmulMethod::panels, operands);
   const auto start = std::chrono::steady_clock::now();
   try {
     compute(method, operands);
   } catch (const c10::Error&) {
     if (method == MatmulMethod::aten) throw;
-    choice->exclude(method);
+    choice.exclude(method);
     return matmul_by_aten(operands);
   }
   const auto time = std::chrono::steady_clock::now() - start;
-  choice->record(method, std::chrono::duration_cast<std::chrono::nanoseconds>(time).count());
+  choice.record(method, std::chrono::duration_cast<std::chrono::nanoseconds>(time).count());
 }
 
 }  // namespace braze::runtime

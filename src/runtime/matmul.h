@@ -3,12 +3,15 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <array>
 #include <atomic>
 #include <memory>
 
 #include "loops/plan.h"
 #include "runtime/geometry.h"
 #include "runtime/matmul_choice.h"
+#include "runtime/packed_weights.h"
+#include "runtime/panel_matmul.h"
 #include "runtime/small_matmul.h"
 
 namespace braze::runtime {
@@ -18,6 +21,7 @@ struct MatmulOperands {
   const at::Tensor &out, &a, &b;
   const at::Tensor* bias;
   const at::Scalar &beta, &alpha;
+  const at::Tensor* weight = nullptr;  ///< The tensor that `b` is or lies in, if a copy may be kept of it.
 };
 
 /// What eager would call; past the dispatcher (150 ns) where it would choose the same.
@@ -30,21 +34,31 @@ void matmul_by_aten(const MatmulOperands& operands);
 class Matmul {
  public:
   /// Null if only ATen can compute it.
-  static std::unique_ptr<Matmul> plan(const loops::CallStep& step, const Geometry& out, bool use_disk_cache);
+  /// \param weight  The layout of the tensor that `b` lies in, if copies of it may be kept; else null.
+  static std::unique_ptr<Matmul> plan(const loops::CallStep& step, const Geometry& out, bool use_disk_cache,
+                                      const Geometry* weight);
   /// Thread-safe. What the operands look like is what plan() was told.
   void run(const MatmulOperands& operands) const;
+  int64_t packed_bytes() const { return packed_ ? packed_->bytes() : 0; }
 
  private:
+  /// The measurement among some methods; kept for the number of threads that was last seen.
+  MatmulChoice& choice(bool with_packed) const;
+  /// The right operand in panels; undefined where there is none yet.
+  at::Tensor packed_weight(const MatmulOperands& operands) const;
   void compute(MatmulMethod method, const MatmulOperands& operands) const;
   void by_rows(const MatmulOperands& operands) const;
+  void by_panels(const MatmulOperands& operands, const at::Tensor& packed) const;
 
   MatmulShape shape_;
   SmallMatmul rows_;                   ///< For `rows`, without addresses.
   int64_t a_batch_ = 0, b_batch_ = 0;  ///< Elements between matrices of a batch.
-  MatmulMethods methods_;
+  PanelMatmul panels_;                 ///< For `panels` and `packed`, likewise.
+  MatmulMethods methods_;              ///< `packed` aside.
   bool use_disk_cache_ = true;
+  std::unique_ptr<PackedWeight> packed_;  ///< Null: no copies are kept.
   mutable std::atomic<bool> called_{false};
-  mutable std::atomic<MatmulChoice*> choice_{nullptr};  ///< For the number of threads that was last seen.
+  mutable std::array<std::atomic<MatmulChoice*>, 2> choices_{};  ///< Without `packed` and with it.
 };
 
 }  // namespace braze::runtime

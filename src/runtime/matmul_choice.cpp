@@ -16,7 +16,7 @@ namespace braze::runtime {
 
 namespace {
 
-constexpr std::string_view names[matmul_method_count] = {"aten", "onednn", "rows"};
+constexpr std::string_view names[matmul_method_count] = {"aten", "onednn", "rows", "panels", "packed"};
 constexpr int wanted_samples = 4;
 // A change of library must be worth more than noise.
 constexpr double advantage = 0.97;

@@ -19,8 +19,10 @@ enum class MatmulMethod : uint8_t {
   aten,    ///< What eager calls: MKL, or what the wheel was built with.
   onednn,  ///< PyTorch's oneDNN, which eager takes for f32 only if asked to.
   rows,    ///< small_matmul.h.
+  panels,  ///< panel_matmul.h.
+  packed,  ///< The same with a right operand that lies in panels already (packed_weights.h).
 };
-constexpr size_t matmul_method_count = 3;
+constexpr size_t matmul_method_count = 5;
 using MatmulMethods = std::bitset<matmul_method_count>;
 std::string_view name(MatmulMethod method);  ///< "onednn"
 

@@ -179,6 +179,8 @@ MemoryInfo Program::memory() const {
   info.unplanned_bytes = impl_->plan.unplanned_bytes;
   for (uint32_t b : impl_->output_buffers) info.output_bytes += impl_->buffer_geometry[b].bytes();
   for (const auto& kernel : impl_->code) info.code_bytes += kernel->code_bytes();
+  for (const auto& call : impl_->calls)
+    if (call->matmul) info.packed_bytes += call->matmul->packed_bytes();
   const ir::GraphStats graph = impl_->trace.graph->stats();
   info.graph_bytes = static_cast<int64_t>(graph.bytes);
   info.graph_used_bytes = static_cast<int64_t>(graph.used_bytes);

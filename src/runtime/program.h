@@ -18,7 +18,10 @@ namespace braze::runtime {
 struct ProgramOptions {
   bool fuse = true;
   bool use_disk_cache = true;
-  bool verify = false;      ///< Run the IR verifiers after every stage.
+  bool verify = false;  ///< Run the IR verifiers after every stage.
+  /// Copies of weights are kept in the form that is multiplied fastest (runtime/packed_weights.h): what is written
+  /// to them past PyTorch's version counters is then not seen before forget_packed_weights().
+  bool prepack_weights = false;
   int compile_threads = 0;  ///< 0: as many as there are cores and work for.
   /// The tensors that were traced, one per argument: only to learn which of them share storage. May be empty: none
   /// do.
@@ -45,6 +48,7 @@ struct MemoryInfo {
   int64_t unplanned_bytes = 0;  ///< What they would take without reuse.
   int64_t output_bytes = 0;     ///< Allocated at every call.
   int64_t code_bytes = 0;
+  int64_t packed_bytes = 0;      ///< Copies of weights, shared with other programs.
   int64_t graph_bytes = 0;       ///< Kept for inspection.
   int64_t graph_used_bytes = 0;  ///< Of those, what lies in nodes, types, texts and their tables.
   int64_t graph_peak_bytes = 0;  ///< The most that the graph held while it was traced and rewritten.

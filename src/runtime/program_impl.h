@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -108,6 +109,8 @@ class Program::Impl {
   void bind_results();
   void bind_releases(const std::vector<uint32_t>& bound_steps);
   OperandRef operand(const loops::View& view);
+  /// The graph input that the view lies in, if copies of it may be kept: not if the program writes there.
+  std::optional<uint32_t> weight_of(const loops::View& view) const;
   bool is_whole(const loops::View& view) const;
 
   void load_inputs(Frame& frame, const at::Tensor* const* arguments) const;

@@ -10,7 +10,7 @@ import torch
 
 import braze
 
-METHODS = ("aten", "onednn", "rows")
+METHODS = ("aten", "onednn", "rows", "panels", "packed")
 COMPARE = """
 import itertools, json, sys
 import torch, braze
@@ -41,7 +41,7 @@ for m, n, k in itertools.product((1, 5, 70), (1, 17, 130), (1, 300)):
                 (lambda x, y, z: torch.addmm(z, x, y), (left, right, bias)),
             ):
                 program = braze.trace(function, arguments, check=False)
-                for _ in range(2):
+                for _ in range(3):
                     judge((m, n, k, name, left.stride()), program, function, *arguments)
 for batch, m, n, k in ((3, 1, 70, 40), (5, 9, 17, 33), (2, 80, 64, 64)):
     shared = torch.randn(k, n).expand(batch, k, n)
@@ -71,7 +71,7 @@ def fresh(code: str, **environment: str) -> str:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_each_method_is_right(method):
-    assert json.loads(fresh(COMPARE, BRAZE_MATMUL=method, BRAZE_CACHE="0")) == "done"
+    assert json.loads(fresh(COMPARE, BRAZE_MATMUL=method, BRAZE_CACHE="0", BRAZE_PREPACK_WEIGHTS="1")) == "done"
 
 
 def test_right_while_measuring_and_after():

@@ -80,6 +80,8 @@ class BrazeBackend final : public Backend {
         options_.use_disk_cache = value.cast<bool>();
       else if (name == "verify")
         options_.verify = value.cast<bool>();
+      else if (name == "prepack_weights")
+        options_.prepack_weights = value.cast<bool>();
       else if (name == "compile_threads")
         options_.compile_threads = value.cast<int>();
       else
