@@ -31,21 +31,44 @@ std::vector<at::Tensor> tensor_split(const at::Tensor& self, const at::Tensor& w
   return at::tensor_split(self, frozen(where), dim);
 }
 
+/// The mean over the batch of each loss over its length, or their sum; the losses themselves as they are.
+at::Tensor reduced(const at::Tensor& losses, const at::Tensor& target_lengths, int64_t reduction) {
+  if (reduction == at::Reduction::Mean)
+    return (losses / target_lengths.to(losses.scalar_type()).clamp_min(1)).mean();
+  return reduction == at::Reduction::Sum ? losses.sum() : losses;
+}
+
+at::Tensor ctc_loss_of_lists(const at::Tensor& log_probs, const at::Tensor& targets, at::IntArrayRef input_lengths,
+                             at::IntArrayRef target_lengths, int64_t blank, int64_t reduction, bool zero_infinity) {
+  const bool traced = as_tracer(log_probs) || as_tracer(targets);
+  if (!traced || reduction == at::Reduction::None)
+    return at::native::ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity);
+  const at::Tensor losses = at::native::ctc_loss(log_probs, targets, input_lengths, target_lengths, blank,
+                                                 at::Reduction::None, zero_infinity);
+  // A real tensor, which the trace binds: PyTorch would fill one of the trace by its pointer.
+  const at::Tensor lengths = [&] {
+    const RunForReal real;
+    return at::tensor(target_lengths, at::kLong);
+  }();
+  return reduced(losses, losses.dim() == 0 ? lengths.reshape({}) : lengths, reduction);
+}
+
 at::Tensor ctc_loss(const at::Tensor& log_probs, const at::Tensor& targets, const at::Tensor& input_lengths,
                     const at::Tensor& target_lengths, int64_t blank, int64_t reduction, bool zero_infinity) {
-  if (!as_tracer(input_lengths) && !as_tracer(target_lengths))
+  const auto traced = [](const at::Tensor& tensor) { return as_tracer(tensor) != nullptr; };
+  if (!traced(log_probs) && !traced(targets) && !traced(input_lengths) && !traced(target_lengths))
     return at::native::ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity);
   // The form with lists makes a tensor of the lengths by its pointer, but only to take the mean.
-  const at::Tensor loss = at::ctc_loss(log_probs, targets, frozen(input_lengths), frozen(target_lengths), blank,
-                                       at::Reduction::None, zero_infinity);
-  if (reduction == at::Reduction::Mean) return (loss / target_lengths.to(loss.scalar_type()).clamp_min(1)).mean();
-  return reduction == at::Reduction::Sum ? loss.sum() : loss;
+  const at::Tensor losses = at::native::ctc_loss(log_probs, targets, frozen(input_lengths), frozen(target_lengths),
+                                                 blank, at::Reduction::None, zero_infinity);
+  return reduced(losses, target_lengths, reduction);
 }
 
 TORCH_LIBRARY_IMPL(aten, AutogradCPU, library) {
   library.impl("max_pool1d", max_pool1d);
   library.impl("tensor_split.tensor_indices_or_sections", tensor_split);
   library.impl("ctc_loss.Tensor", ctc_loss);
+  library.impl("ctc_loss.IntList", ctc_loss_of_lists);
 }
 
 }  // namespace

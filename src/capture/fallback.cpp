@@ -114,8 +114,8 @@ Shapes ask_example(Recorder& recorder, const OpEntry& entry, std::span<const c10
   return shapes;
 }
 
-/// Operators whose Meta kernels tell other strides, sizes or dtypes than the CPU's kernels give; none depends on
-/// the elements.
+/// Operators whose Meta kernels tell other strides, sizes or dtypes than the CPU's kernels give, or that have none;
+/// none depends on the elements.
 constexpr std::string_view kWrongMeta[] = {"aten::_linalg_svd",       "aten::linalg_eig",
                                            "aten::_linalg_eigh",      "aten::linalg_lstsq",
                                            "aten::max_unpool2d",      "aten::max_unpool3d",
@@ -123,7 +123,8 @@ constexpr std::string_view kWrongMeta[] = {"aten::_linalg_svd",       "aten::lin
                                            "aten::native_batch_norm", "aten::_batch_norm_with_update",
                                            "aten::native_layer_norm", "aten::log_sigmoid_forward",
                                            "aten::_fft_r2c",          "aten::_fft_c2c",
-                                           "aten::_fft_c2r",          "aten::max_pool3d_with_indices"};
+                                           "aten::_fft_c2r",          "aten::max_pool3d_with_indices",
+                                           "aten::_ctc_loss"};
 
 /// The real kernel's answer for zeros in the place of the arguments.
 Shapes ask_zeros(const OpEntry& entry, std::span<const c10::IValue> arguments) {
@@ -249,10 +250,15 @@ class Recording {
 
   void write_back(const Written& written, ir::Value* value) {
     const ViewPtr view = recorder_.view_of(written.tensor);
-    if (std::ranges::equal(value->type->sizes, view->type->sizes)) return write(recorder_, *view, value);
     TracerTensor* tracer = as_tracer(written.tensor);
+    const bool is_input = !tracer || view->input >= 0;
+    const bool same_sizes = std::ranges::equal(value->type->sizes, view->type->sizes);
+    if (entry_.moves_view && !is_input)
+      if (const ViewPtr moved = window(*view, written.meta)) return tracer->rebind(moved);
+    if (same_sizes && !(entry_.moves_view && written.meta.strides() != written.tensor.strides()))
+      return write(recorder_, *view, value);
     const bool keeps_elements = entry_.moves_view && written.tensor.numel() > 0;
-    if (!tracer || view->parent || view->input >= 0 || keeps_elements)
+    if (is_input || view->parent || keeps_elements)
       throw UserError(concat("braze: ", entry_.op.schema().name(),
                              " resizes a tensor that is an input, a view or not "
                              "empty, which cannot be traced. Pass one of the right size."));
@@ -288,21 +294,31 @@ class Recording {
     const at::Tensor& viewed = slot->toTensor();
     const ViewPtr parent = recorder_.view_of(viewed);
     const bool other_bits = meta.scalar_type() != viewed.scalar_type() || meta.is_conj() || meta.is_neg();
-    if (other_bits || parent->memory->roots.size() != 1) {
+    const ViewPtr view = other_bits ? nullptr : window(*parent, meta);
+    if (!view) {
       parent->memory->untracked_alias = true;
       const at::Tensor alias = recorder_.wrap_fresh(value, meta.scalar_type(), *device_);
       as_tracer(alias)->view()->memory->untracked_alias = true;
       return alias;
     }
-    auto view = std::make_shared<View>();
-    view->memory = parent->memory;
-    view->parent = parent->memory->roots[0];
-    view->step.kind = ViewStep::Kind::window;
-    view->type = type_of(meta);
-    view->offset = parent->offset + meta.storage_offset();
     view->value = value;
     view->version = parent->memory->version;
     return recorder_.wrap_view(view, viewed);
+  }
+
+  /// Another geometry on the memory of `parent`. Null if inputs share the memory, or it would reach beyond.
+  ViewPtr window(const View& parent, const at::Tensor& meta) {
+    if (parent.memory->roots.size() != 1) return nullptr;
+    const View& base = *parent.memory->base;
+    const int64_t end = parent.offset + meta.storage_offset() + extent(meta.sizes(), meta.strides());
+    if (end > base.offset + extent(to_ref(base.type->sizes), to_ref(base.type->strides))) return nullptr;
+    auto view = std::make_shared<View>();
+    view->memory = parent.memory;
+    view->parent = parent.memory->roots[0];
+    view->step.kind = ViewStep::Kind::window;
+    view->type = type_of(meta);
+    view->offset = parent.offset + meta.storage_offset();
+    return view;
   }
 
   Recorder& recorder_;

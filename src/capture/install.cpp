@@ -117,6 +117,8 @@ class Registry {
     entry.dynamic = entry.op.hasTag(at::Tag::dynamic_output_shape) ||
                     entry.op.hasTag(at::Tag::data_dependent_output) ||
                     std::ranges::find(kDynamic, name) != std::end(kDynamic);
+    // Tagged for its overload that takes the lengths as tensors; as lists they are known.
+    if (name == "aten::_ctc_loss" && schema.overload_name().empty()) entry.dynamic = false;
     entry.passes = name.starts_with("profiler::");
     entry.writes = false;
     entry.outs = 0;

@@ -86,6 +86,7 @@ class Recorder {
   at::Tensor evaluate(ir::Value* value);
   OutputRecipe recipe_of(const at::Tensor& output, Trace& trace);
   void check_gradients();
+  void keep_checks();
 
   const std::shared_ptr<TraceTensors> tensors_;
   std::shared_ptr<ir::Graph> graph_;

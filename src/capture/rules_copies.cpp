@@ -44,12 +44,11 @@ ir::Value* filled(Call& call, const Operand& target, const Operand& value) {
   return call.copy(source, type);
 }
 
-bool write_into(Call& call, const Operand& target, const Operand& value) {
+bool write_into(Call& call, const Operand& target, const Operand& value, const ViewPtr& view) {
   ir::Value* result = filled(call, target, value);
   if (!result) return false;
-  const at::Tensor& tensor = call.tensor(0);
-  write(call.recorder, *call.recorder.view_of(tensor), result);
-  return call.give_tensor(tensor);
+  write(call.recorder, *view, result);
+  return call.give_tensor(call.tensor(0));
 }
 
 /// copy_(self, src, non_blocking)
@@ -57,17 +56,29 @@ bool copy_into(Call& call, const RuleRow&) {
   const auto target = call.operand(0), value = call.operand(1);
   if (!target || !value || (!value->is_number() && call.tensor(1).device() != call.tensor(0).device()))
     return false;
-  return write_into(call, *target, *value);
+  return write_into(call, *target, *value, call.recorder.view_of(call.tensor(0)));
+}
+
+/// One number everywhere: elements that share their place (of an expanded tensor) are written once.
+bool fill_with(Call& call, Operand target, const Operand& value) {
+  const ViewPtr view = call.recorder.view_of(call.tensor(0));
+  bool repeats = false;
+  for (size_t k = 0; k < target.sizes.size(); ++k)
+    if (target.strides[k] == 0 && target.sizes[k] > 1) target.sizes[k] = 1, repeats = true;
+  if (!repeats) return write_into(call, target, value, view);
+  const ir::Type* once = call.type(target.dtype, target.sizes, target.strides);
+  const ViewPtr window = window_of_base(*view->memory, once, view->offset);
+  return window && write_into(call, target, value, window);
 }
 
 bool fill(Call& call, const RuleRow&) {
   const auto target = call.operand(0), value = call.operand(1);
-  return target && value && value->sizes.empty() && write_into(call, *target, *value);
+  return target && value && value->sizes.empty() && fill_with(call, *target, *value);
 }
 
 bool zero(Call& call, const RuleRow&) {
   const auto target = call.operand(0);
-  return target && write_into(call, *target, Call::operand_of(0));
+  return target && fill_with(call, *target, Call::operand_of(0));
 }
 
 /// copy(self, src) and fill(self, value): the functional forms.

@@ -117,7 +117,8 @@ bool never_zero(const Operand& divisor, ScalarType dtype) {
 ir::Value* divisor(Pointwise& p, const Operand& y) {
   const DType dtype = p.type()->dtype;
   if (ir::is_floating(dtype) || never_zero(y, to_scalar_type(dtype))) return p.in(y);
-  return y.is_number() || p.type()->numel() == 0 ? nullptr : p.op(Op::divisor, p.in(y));
+  if (y.is_number()) return nullptr;
+  return p.type()->numel() == 0 ? p.in(y) : p.op(Op::divisor, p.in(y));
 }
 
 /// Both operands in the promoted type.

@@ -130,15 +130,15 @@ ir::Value* window_counts(Arithmetic& a, const Input& input, bool with_padding, D
   ir::Value* product = nullptr;
   for (size_t k = 0; k < input.axes.size(); ++k) {
     const Axis& axis = input.axes[k];
-    std::vector<double> counts;
+    std::vector<int64_t> counts;
     for (int64_t o = 0; o < axis.out; ++o) {
       int64_t begin = axis.start(o), end = std::min(begin + axis.kernel, axis.size + axis.pad);
       if (!with_padding) begin = std::max<int64_t>(begin, 0), end = std::min(end, axis.size);
-      counts.push_back(static_cast<double>(end - begin));
+      counts.push_back(end - begin);
     }
-    const bool same = std::ranges::all_of(counts, [&](double count) { return count == counts[0]; });
+    const bool same = std::ranges::all_of(counts, [&](int64_t count) { return count == counts[0]; });
     ir::Value* length =
-        same ? a.number(dtype, counts[0]) : along_result(a, input, a.constant(counts, to_scalar_type(dtype)), k);
+        same ? a.number(dtype, counts[0]) : along_result(a, input, a.cast(a.constant(counts), dtype), k);
     product = product ? a.op(Op::mul, product, length) : length;
   }
   return product;
@@ -147,14 +147,17 @@ ir::Value* window_counts(Arithmetic& a, const Input& input, bool with_padding, D
 /// avg_poolNd(input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override); variant is N.
 bool average_pool(Call& call, const RuleRow& row) {
   auto input = input_of(call, row.variant);
-  if (!input || !c10::isFloatingType(input->x.dtype)) return false;
+  // Of integers eager averages int64 only, rounding towards zero.
+  const bool is_float = input && c10::isFloatingType(input->x.dtype);
+  if (!input || !(is_float || input->x.dtype == ScalarType::Long)) return false;
   if (!read_axes(call, *input, 1, 2, 3, -1, call.flag(4))) return false;
   if (call.has(6) && call.integer(6) == 0) return false;
   Arithmetic a(call);
-  const DType dtype = computing_dtype(input->x.dtype);
+  const DType dtype = is_float ? computing_dtype(input->x.dtype) : DType::i64;
   ir::Value* sum = a.reduce(Op::sum, windows(a, *input, call.cast(input->x.value, dtype), 0), input->window_dims());
   ir::Value* count = call.has(6) ? a.number(dtype, call.integer(6)) : window_counts(a, *input, call.flag(5), dtype);
-  return call.give(call.copy(a.op(Op::div, sum, count), input->result(call, input->x.dtype)));
+  ir::Value* mean = a.op(is_float ? Op::div : Op::trunc_div, sum, count);
+  return call.give(call.copy(mean, input->result(call, input->x.dtype)));
 }
 
 /// Less than or equal to every element.

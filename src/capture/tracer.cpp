@@ -3,6 +3,8 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <numeric>
+#include <ranges>
 
 #include "capture/call.h"
 #include "support/error.h"
@@ -153,6 +155,41 @@ void Recorder::check_gradients() {
         "torch.autograd.grad() and return the gradients.");
 }
 
+/// A bad index, divisor or probability raises even where nobody uses the result. Nodes that check one and that no
+/// output needs become outputs of the graph, behind all that recipes name: one bool for the elements of each.
+void Recorder::keep_checks() {
+  std::vector<bool> live(graph_->value_limit());
+  const auto mark = [&](const ir::Value* value) {
+    live[ir::Graph::resolve(const_cast<ir::Value*>(value))->id] = true;
+  };
+  std::ranges::for_each(graph_->outputs(), mark);
+  for (const ir::Mutation& mutation : graph_->mutations()) mark(mutation.value);
+  std::vector<ir::Value*> unused;
+  for (ir::Node* node = graph_->last(); node; node = node->previous) {
+    const bool needed = node->has_effect() || std::ranges::any_of(node->results, [&](const ir::Value& result) {
+                          return live[result.id];
+                        });
+    const ir::OpKind kind = ir::info(node->op).kind;
+    const bool checks = kind == ir::OpKind::Gather || kind == ir::OpKind::Update || node->op == ir::Op::divisor ||
+                        node->op == ir::Op::probability;
+    if (!needed && !checks) continue;
+    if (!needed) unused.push_back(node->result());
+    std::ranges::for_each(node->operands, mark);
+  }
+  for (ir::Value* value : unused | std::views::reverse) {
+    const ir::Type& type = *value->type;
+    std::vector<int64_t> dims(type.rank());
+    std::iota(dims.begin(), dims.end(), 0);
+    if (type.dtype != ir::DType::b8)
+      value = graph_->create(ir::Op::cast, {value}, {},
+                             graph_->type(ir::DType::b8, type.device, type.sizes, type.strides));
+    if (!dims.empty())
+      value = graph_->create(ir::Op::any, {value}, {{"dims", std::span<const int64_t>(dims)}, {"keepdim", false}},
+                             graph_->contiguous_type(ir::DType::b8, type.device, {}));
+    graph_->outputs().push_back(value);
+  }
+}
+
 Trace Recorder::finish(const std::vector<at::Tensor>& outputs) {
   check_gradients();
   generator_.sync(*this);
@@ -166,6 +203,7 @@ Trace Recorder::finish(const std::vector<at::Tensor>& outputs) {
   for (Memory& memory : memories_)
     if (memory.version > 0 && memory.base->input >= 0)
       graph_->mutations().push_back({static_cast<uint32_t>(memory.base->input), read(*this, *memory.base)});
+  keep_checks();
   for (size_t k = 0; k < inputs_.size(); ++k)
     trace.bound.push_back(graph_->inputs()[k].kind == ir::InputKind::argument ? at::Tensor() : inputs_[k]);
   trace.payloads = std::move(payloads_);

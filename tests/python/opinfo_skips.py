@@ -24,7 +24,6 @@ SHAPE_IN_PLACE = dict.fromkeys(
 # Start of a failure ("name dtype kind"), up to a space -> why it is known.
 KNOWN = {
     "view_as_complex": "a result of another dtype does not share memory with its argument",
-    "stft": "in-place transposes of complex tensors cannot be traced",
-    "as_strided.partial_views": "as_strided beyond the tensor that it is called on cannot be traced",
+    "as_strided.partial_views": "as_strided beyond the memory that the inputs cover cannot be traced",
     "signal.windows.nuttall float32": "numbers near 1 cancel to 0.0004",
 }

@@ -1,8 +1,11 @@
 """What the sweeps against eager (test_opinfo.py, test_random_programs.py) found wrong once, as small as it gets."""
 
+import warnings
+
 import oracle
 import pytest
 import torch
+from torch.nn import functional as F
 
 import braze
 
@@ -91,6 +94,22 @@ CASES = {
         lambda x: torch.log_softmax(-(x * x).view(2, 2), 1),
         [torch.tensor([3.3e10, 1.7e10, 1.1e10, 3e10])],
     ),
+    "an expanded tensor, filled": (
+        lambda x: (x.expand(3, 4).fill_(2), x[:, :2].t().expand(5, 2, 1).zero_(), x + 1),
+        [torch.randn(1, 4)],
+    ),
+    "empty integers divided by zeros": (
+        lambda x, y: (x // y, x % y, torch.fmod(x, y)),
+        [torch.ones(0, 3).long(), torch.zeros(3).long()],
+    ),
+    "a complex intermediate, transposed in place": (
+        lambda x: (torch.fft.rfft(x).transpose_(0, 1), torch.fft.fft(x[:, :3]).t_().abs()),
+        [torch.randn(3, 6)],
+    ),
+    "a short-time Fourier transform": (
+        lambda x, w: torch.stft(x, 8, window=w, return_complex=True).abs(),
+        [torch.randn(2, 32), torch.hann_window(8)],
+    ),
     "a wrong embedding": (lambda x: torch.nn.functional.embedding(torch.tensor([0]), x), [torch.randn(3, 2, 2)]),
 }
 
@@ -99,6 +118,60 @@ CASES = {
 def test_as_eager(name):
     fn, arguments = CASES[name]
     oracle.check(fn, tuple(arguments))
+
+
+def test_larger_than_its_memory():
+    with pytest.raises(RuntimeError, match="resizes a tensor"):
+        oracle.braze.trace(lambda x: (x * 2).resize_(5, 2), (torch.randn(4, 2),), check=False)
+
+
+def used(x, y):
+    return x * 2
+
+
+# What checks its operands, and of which the result is never used: (function, good operands, bad operands).
+UNUSED = {
+    "embedding": (lambda w, i: used(w, F.embedding(i, w)), torch.tensor([3]), torch.tensor([4])),
+    "index": (lambda w, i: used(w, w[i] + 1), torch.tensor([-4]), torch.tensor([5])),
+    "gather": (lambda w, i: used(w, w.gather(0, i).sum()), torch.tensor([[3]]), torch.tensor([[4]])),
+    "scatter": (lambda w, i: used(w, w.scatter(0, i, 1.0)), torch.tensor([[3]]), torch.tensor([[4]])),
+    "division": (lambda w, i: used(w, 5 // i), torch.tensor([3]), torch.tensor([0])),
+    "probability": (
+        lambda w, p: used(w, F.binary_cross_entropy(p, torch.ones(2))),
+        torch.tensor([0.5, 1]),
+        torch.tensor([0.5, 1.5]),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNUSED)
+def test_what_nobody_uses_raises_as_well(name):
+    fn, good, bad = UNUSED[name]
+    weight = torch.randn(4, 3)
+    program = braze.trace(fn, (weight, good), check=False)
+    assert torch.equal(program(weight, good), weight * 2)
+    assert oracle.check(fn, (weight, bad)) is None
+    with pytest.raises(Exception) as eager:
+        fn(weight, bad)
+    with pytest.raises(eager.type):
+        program(weight, bad)
+
+
+@pytest.mark.parametrize("lengths", ["lists", "tensors"])
+def test_ctc_loss_is_computed_anew(lengths):
+    inputs, targets = ([10, 9], [3, 2]) if lengths == "lists" else (torch.tensor([10, 9]), torch.tensor([3, 2]))
+
+    def loss(x, labels):
+        return F.ctc_loss(x.log_softmax(2), labels, inputs, targets)
+
+    def draw():
+        return torch.randn(10, 2, 5), torch.randint(1, 5, (2, 3))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # That the lengths are frozen.
+        program = braze.trace(loss, draw(), check=False)
+    for arguments in (draw(), draw()):
+        torch.testing.assert_close(program(*arguments), loss(*arguments))
 
 
 def test_shapes_of_inputs_stay():
