@@ -52,6 +52,13 @@ def test_rounding_explains_what_later_operators_amplify():
     x = torch.randn(8, 33, generator=generator)
     # An ulp of 1e15 is 1e8 turns of the circle.
     oracle.check(lambda x: torch.cos(torch.logsumexp(x * 1e15, -1)), (x,), amplified=True)
+    # The error of one sine, 272 times.
+    equal = torch.full((16, 17), 0.7)
+    oracle.check(
+        lambda x: (torch.sin(torch.log_softmax(x.unsqueeze(-1) * x.new_ones(2), -1)).sum() - 1) ** 2,
+        (equal,),
+        amplified=True,
+    )
     # Partial sums are larger than the largest float, or not, by their order.
     oracle.check(lambda x: (x.sign() * 3e38).mean(), (x,), amplified=True)
 
