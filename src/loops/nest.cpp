@@ -17,8 +17,6 @@ using ir::Value;
 
 namespace {
 
-/// Elements moved that are worth handing to another thread, which takes some 3 us; eager's number too.
-constexpr int64_t thread_work = 1 << 15;
 constexpr int64_t gather_instructions = 16;    ///< A vector read lane by lane.
 constexpr int64_t scratch_elements = 1 << 14;  ///< Longest row kept between passes: 64 KB, inside the cache.
 constexpr int64_t most_chunks = 64;  ///< Of a split reduction; fixed, so that results do not depend on threads.

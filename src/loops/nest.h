@@ -29,7 +29,7 @@ KernelDraft build_kernel(const Group& group, const Facts& facts, const LoweringO
 /// for the operands of a cat. A base of `from` that is a scalar or an iota is written out.
 KernelDraft build_copy(const Window& from, const Window& to, const LoweringOptions& options);
 
-/// Running sums along one axis: the axis is a serial loop.
+/// A scan along one axis (loops/scan.cpp): the axis is a serial loop.
 KernelDraft build_scan(const ir::Node* scan, const Facts& facts);
 
 /// The updates of a scatter or index_put, into a result that holds operand 0 already.

@@ -8,6 +8,9 @@
 
 namespace braze::loops {
 
+/// Elements moved that are worth handing to another thread, which takes some 3 us; eager's number too.
+constexpr int64_t thread_work = 1 << 15;
+
 Combine combine_of(ir::Op reduction);
 bool with_index(Combine combine);  ///< Its state carries the place of the extreme beside it.
 

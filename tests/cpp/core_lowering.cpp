@@ -336,6 +336,11 @@ const Case cases[] = {
      " %2 = expand %0 : f32[6,4]{0,0}\n %3 = index_put %2, %1, %i, dims=[0] combine=\"add\" : f32[6,4]\n"
      " %4 = add %3, %x : f32[6,4]\n return %4\n}"},
     {"running sum", "graph @g(%x: f32[5,30]) {\n %0 = cumsum %x, dim=1 : f32[5,30]\n return %0\n}"},
+    {"running sums of three dimensions",
+     "graph @g(%x: f32[3,7,9], %y: i32[2,1,6], %z: f32[11]) {\n %0 = cumsum %x, dim=2 : f32[3,7,9]\n"
+     " %1 = cumsum %x, dim=0 : f32[3,7,9]\n %2 = cumprod %x, dim=1 : f32[3,7,9]\n"
+     " %3 = cumargmax %y, dim=2 : i64[2,1,6]\n %4 = cumsum %y, dim=1 : i32[2,1,6]\n"
+     " %5 = cumsum %z, dim=0 : f32[11]\n return %0, %1, %2, %3, %4, %5\n}"},
     {"running sum down",
      "graph @g(%x: f32[30,5]) {\n %0 = exp %x : f32[30,5]\n %1 = cumsum %0, dim=0 : f32[30,5]\n"
      " return %1\n}"},
