@@ -192,10 +192,24 @@ ir::Value* unapply(Recorder& recorder, View& view, ir::Value* value) {
   BRAZE_CHECK(false, "a view without a step");
 }
 
+/// Whether two elements of such a tensor may lie in one place: not if every stride steps over all smaller ones.
+bool may_overlap(const ir::Type& type) {
+  c10::SmallVector<std::pair<int64_t, int64_t>, 5> steps;  // stride, size
+  for (size_t k = 0; k < type.sizes.size(); ++k)
+    if (type.sizes[k] > 1) steps.emplace_back(type.strides[k], type.sizes[k]);
+  std::ranges::sort(steps);
+  int64_t reached = 0;
+  for (const auto& [stride, size] : steps) {
+    if (stride <= reached) return true;
+    reached += stride * (size - 1);
+  }
+  return false;
+}
+
 /// Whether a view between this one and its memory repeats elements.
-bool is_expanded(const View& view) {
+bool is_of_overlapping(const View& view) {
   for (const View* v = &view; v->parent && v->step.kind != Kind::window; v = v->parent.get())
-    if (v->step.kind == Kind::expand && v->type->numel() != v->parent->type->numel()) return true;
+    if (v->step.kind != Kind::same && may_overlap(*v->type)) return true;
   return false;
 }
 
@@ -254,9 +268,16 @@ void write(Recorder& recorder, View& view, ir::Value* value) {
     view.version = ++memory.version;
     return;
   }
-  // One row of an expanded tensor does not overlap itself, though the view that it was taken from does.
-  const bool row = is_expanded(view) && !repeats(view) && dense_order(*memory.base->type);
-  if (view.step.kind == Kind::window || row)
+  // One row of an expanded tensor does not overlap itself, though the view that it was taken from does: written
+  // through that one, the old values of the other rows would come back.
+  const bool is_row = is_of_overlapping(view) && !repeats(view);
+  const bool has_window = is_row && dense_order(*memory.base->type);
+  if (is_row && !has_window)
+    throw UserError(
+        "braze: the traced function writes to a view of a view whose elements overlap (expand, unfold, "
+        "as_strided), "
+        "in memory with gaps. Take a clone() of the tensor below first.");
+  if (view.step.kind == Kind::window || has_window)
     write_window(recorder, view, value);
   else
     write(recorder, *view.parent, unapply(recorder, view, value));

@@ -108,6 +108,32 @@ def test_written_diagonal_and_windows():
     native(diagonal, torch.randn(8, 5).T)
 
 
+def test_writes_to_a_part_of_a_view_that_overlaps_itself():
+    """Written through the overlapping view, the old value of the element's other places would come back."""
+
+    def one_of_windows(x):
+        y = x + 1
+        y.unfold(0, 2, 1)[::2, 1::2].tanh_()
+        return y
+
+    def one_row_of_windows(x):
+        y = x + 1
+        windows = y.unfold(0, 2, 1)
+        y += 7
+        windows[0].movedim(0, -1).mul_(2)
+        return y, windows
+
+    def of_given_strides(x):
+        y = x.clone()
+        y.as_strided((3, 3), (2, 1)).transpose(0, 1)[1].neg_()
+        return y
+
+    for fn in (one_of_windows, one_row_of_windows, of_given_strides):
+        native(fn, torch.randn(7))
+    with pytest.raises(RuntimeError, match="whose elements overlap"):
+        braze.trace(lambda x: x.unfold(0, 2, 1)[0].neg_(), (torch.randn(14)[::2],))
+
+
 def test_diagonals_are_views_of_their_argument():
     x = torch.randn(4, 6)
     program = native(lambda x: x.diagonal(), x)
