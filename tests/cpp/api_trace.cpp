@@ -82,6 +82,25 @@ TEST_CASE("a program tells what it is") {
   CHECK(sum > 0);
 }
 
+TEST_CASE("packed weights follow what is written to them") {
+  const torch::NoGradGuard no_grad;
+  const auto x = torch::randn({16, 256}), w = torch::randn({512, 256});
+  const auto linear = braze::trace([](at::Tensor x, at::Tensor w) { return torch::linear(x, w); },
+                                   {.disk_cache = false, .prepack_weights = true}, x, w);
+  int64_t packed = 0;
+  for (int i = 0; i < 60; ++i) {
+    CHECK(torch::allclose(linear(x, w), torch::linear(x, w), 1e-4, 1e-4));
+    packed = std::max(packed, linear.program().memory().packed_bytes);
+  }
+  CHECK(packed == w.numel() * 4);
+  w.mul_(-1);
+  CHECK(torch::allclose(linear(x, w), torch::linear(x, w), 1e-4, 1e-4));
+  for (int i = 0; i < 3; ++i) linear(x, w);
+  w.data_ptr<float>()[5] += 100;  // Moves no version.
+  braze::repack_weights();
+  for (int i = 0; i < 3; ++i) CHECK(torch::allclose(linear(x, w), torch::linear(x, w), 1e-4, 1e-3));
+}
+
 TEST_CASE("a program takes its tensors as a list") {
   const auto x = torch::randn({3}), y = torch::randn({3});
   const auto program = braze::trace([](at::Tensor x, at::Tensor y) { return x - y; }, {}, x, y).program();

@@ -69,9 +69,15 @@ def fresh(code: str, **environment: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_each_method_is_right(method):
-    assert json.loads(fresh(COMPARE, BRAZE_MATMUL=method, BRAZE_CACHE="0", BRAZE_PREPACK_WEIGHTS="1")) == "done"
+@pytest.mark.parametrize(
+    ("method", "isa"),
+    [*((method, "") for method in METHODS), *((method, "avx2") for method in ("rows", "panels", "packed"))],
+)
+def test_each_method_is_right(method, isa):
+    assert (
+        json.loads(fresh(COMPARE, BRAZE_MATMUL=method, BRAZE_ISA=isa, BRAZE_CACHE="0", BRAZE_PREPACK_WEIGHTS="1"))
+        == "done"
+    )
 
 
 def test_right_while_measuring_and_after():
