@@ -127,7 +127,7 @@ def innermost(model: Function) -> Function:
 
 
 #: What the code generator is told.
-_CODE_SETTINGS = ("fusion", "disk_cache", "verify", "prepack_weights", "compile_threads")
+_CODE_SETTINGS = ("fusion", "emulate_precision_casts", "disk_cache", "verify", "prepack_weights", "compile_threads")
 
 
 def _runner(settings: dict[str, Any]) -> str | dict[str, Any] | Function:

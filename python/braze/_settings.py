@@ -40,6 +40,12 @@ SETTINGS = {
         ),
         Setting("verbose", False, "Everything is logged, as by braze.set_logs(all=True).", "BRAZE_VERBOSE", False),
         Setting("fusion", True, "Several operators may become one kernel.", "BRAZE_FUSE"),
+        Setting(
+            "emulate_precision_casts",
+            False,
+            "Values of bf16 and f16 are rounded after every operator, as in eager.",
+            "BRAZE_EMULATE_PRECISION_CASTS",
+        ),
         Setting("disk_cache", True, "Machine code is kept on disk between processes.", "BRAZE_CACHE"),
         Setting(
             "prepack_weights",

@@ -55,6 +55,7 @@ def trace(
     kwargs = dict(example_kwargs) if example_kwargs else {}
     options = {
         "fuse": os.environ.get("BRAZE_FUSE") != "0",
+        "emulate_precision_casts": os.environ.get("BRAZE_EMULATE_PRECISION_CASTS") == "1",
         "disk_cache": os.environ.get("BRAZE_CACHE") != "0",
         "verify": os.environ.get("BRAZE_VERIFY") == "1",
         "prepack_weights": prepack_weights,

@@ -14,6 +14,7 @@
 #include "passes/decompose.h"
 #include "passes/early_gathers.h"
 #include "passes/rewrite.h"
+#include "passes/round_halves.h"
 #include "passes/simplify.h"
 #include "passes/switches.h"
 #include "support/error.h"
@@ -42,8 +43,9 @@ constexpr Pass passes[] = {
   {"dead_code",  dead_code,   "mean and rstd that nobody asked for"},
 };
 
-// The groups of `rewrite`, alone: for braze-opt.
-constexpr Pass groups[] = {
+// What runs on request, and the groups of `rewrite` alone: for braze-opt.
+constexpr Pass others[] = {
+  {"round_halves",       round_halves,       "before all others, where eager's rounding is wanted"},
   {"cast_chains",        cast_chains,        "conversions that another one undoes or repeats"},
   {"canonicalize_views", canonicalize_views, "one view where several in a row stood"},
   {"constant_folding",   constant_folding,   "arithmetic on numbers known now"},
@@ -70,7 +72,7 @@ std::span<const Pass> pipeline() {
 }
 
 const Pass* find(std::string_view name) {
-  for (const std::span<const Pass> table : {std::span<const Pass>(passes), std::span<const Pass>(groups)})
+  for (const std::span<const Pass> table : {std::span<const Pass>(passes), std::span<const Pass>(others)})
     if (const auto row = std::ranges::find(table, name, &Pass::name); row != table.end()) return &*row;
   return nullptr;
 }

@@ -177,6 +177,7 @@ py::tuple trace(py::object function, std::string name, py::list parameters, py::
     program_options.example_arguments = std::move(arguments.reals);
   }
   program_options.fuse = option(options, "fuse", true);
+  program_options.emulate_precision_casts = option(options, "emulate_precision_casts", false);
   program_options.use_disk_cache = option(options, "disk_cache", true);
   program_options.verify = option(options, "verify", false);
   program_options.prepack_weights = option(options, "prepack_weights", false);

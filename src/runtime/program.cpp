@@ -6,6 +6,7 @@
 
 #include "ir/text.h"
 #include "passes/pipeline.h"
+#include "passes/round_halves.h"
 #include "runtime/program_impl.h"
 #include "support/error.h"
 
@@ -26,6 +27,7 @@ std::shared_ptr<Program> Program::compile(capture::Trace trace, const ProgramOpt
     PhaseTimer timer(&impl->times, "print");
     impl->traced_text = ir::print(graph, {.sources = true});
   }
+  if (options.emulate_precision_casts) passes::round_halves(graph);
   passes::run(graph, &impl->times, options.verify);
   {
     PhaseTimer timer(&impl->times, "loops");

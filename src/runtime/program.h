@@ -17,6 +17,7 @@ namespace braze::runtime {
 
 struct ProgramOptions {
   bool fuse = true;
+  bool emulate_precision_casts = false;  ///< Round to bf16 and f16 after every operator, as eager does.
   bool use_disk_cache = true;
   bool verify = false;  ///< Run the IR verifiers after every stage.
   /// Copies of weights are kept in the form that is multiplied fastest (runtime/packed_weights.h): what is written

@@ -41,6 +41,9 @@ _INEXACT = {
     *("linspace", "logspace"),
 }  # fmt: skip
 
+# Of zeros with both signs, which one they give depends on their order and on lanes.
+_EITHER_ZERO = {"amax", "amin", "aminmax", "max", "min", "maximum", "minimum", "fmax", "fmin"}
+
 
 class Nudged(TorchDispatchMode):
     """Moves what is rounded. Seed 0 nudges nothing, but lets a sum overflow where some order of adding up would.
@@ -69,6 +72,10 @@ class Nudged(TorchDispatchMode):
         if accumulating and not self._overflow and not function._schema.is_mutable:
             args, kwargs = pytree.tree_map_only(torch.Tensor, self._moved, (args, kwargs))
         result = function(*args, **kwargs)
+        if name in _EITHER_ZERO and not self._overflow:
+            for leaf in pytree.tree_leaves(result):
+                if isinstance(leaf, torch.Tensor) and _is_float(leaf):
+                    leaf.masked_fill_(leaf == 0, 0.0 if self._alike else -0.0)
         if not rounds:
             return result
         largest_ones = pytree.tree_leaves(result if overflowed is None else overflowed)

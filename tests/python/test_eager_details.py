@@ -226,3 +226,22 @@ def test_half_precision_is_rounded_where_a_kernel_stores(dtype):
     fused = braze.compile(f)(x, y, z)
     assert (fused - exact).abs().mean() < 0.7 * (eager - exact).abs().mean()
     assert torch.equal(braze.compile(f, options={"fusion": False})(x, y, z), eager)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_is_rounded_after_every_operator_on_request(dtype):
+    torch.manual_seed(0)
+    # Of eighths: their sums are exact in any order.
+    x, y, z = ((torch.randn(16, 60) * 8).round().to(dtype) / 8 for _ in range(3))
+
+    def f(x, y, z):
+        a = (x * y + z) * y - x * 0.1
+        b = torch.addcmul(a, x, z, value=0.3).relu().sqrt() / (y.abs() + 0.7)
+        return b, x.sum(-1, keepdim=True) * a, (a > b).sum(), torch.where(a > 0.5, a * 3, b / 3), x.mean(0) + z
+
+    def same(compiled):
+        pairs = zip(compiled(x, y, z), f(x, y, z), strict=True)
+        return all(torch.equal(one.nan_to_num(-1), other.nan_to_num(-1)) for one, other in pairs)
+
+    assert same(braze.compile(f, options={"emulate_precision_casts": True}))
+    assert not same(braze.compile(f))

@@ -59,6 +59,9 @@ def test_rounding_explains_what_later_operators_amplify():
         (equal,),
         amplified=True,
     )
+    # Which zero is the largest is nobody's promise.
+    zeros = torch.tensor([[0.0, -0.0] * 20, [-0.0, 0.0] * 20])
+    oracle.check(lambda x: torch.atan2(x.amax(1), x.sum(1) - 1), (zeros,), amplified=True)
     # Partial sums are larger than the largest float, or not, by their order.
     oracle.check(lambda x: (x.sign() * 3e38).mean(), (x,), amplified=True)
 

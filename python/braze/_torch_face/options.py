@@ -21,6 +21,7 @@ _SAME = {
     "accumulated_recompile_limit": "cache_size_limit",
     "cache_size_limit": "recompile_limit",
     "compile_threads": "compile_threads",
+    "emulate_precision_casts": "emulate_precision_casts",
     "freezing": "prepack_weights",
     "recompile_limit": "recompile_limit",
     "suppress_errors": "suppress_errors",

@@ -76,6 +76,8 @@ class BrazeBackend final : public Backend {
       const auto name = key.cast<std::string>();
       if (name == "fusion")
         options_.fuse = value.cast<bool>();
+      else if (name == "emulate_precision_casts")
+        options_.emulate_precision_casts = value.cast<bool>();
       else if (name == "disk_cache")
         options_.use_disk_cache = value.cast<bool>();
       else if (name == "verify")
