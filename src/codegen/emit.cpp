@@ -142,7 +142,7 @@ llvm::AllocaInst* Emitter::stack(llvm::Type* type, uint64_t count, uint64_t alig
 }
 
 Value* Emitter::scrap() {
-  if (!dummy_) dummy_ = stack(b_.getInt64Ty(), 1, 8);
+  if (!dummy_) dummy_ = stack(b_.getInt64Ty(), 8, 64);
   return dummy_;
 }
 
@@ -403,6 +403,10 @@ void Emitter::emit_affine(ValueId id, const Affine& affine) {
     At at(*this, place);
     sum = b_.CreateAdd(sum, b_.getInt64(displacement));
     define(id, index.is_uniform() ? Slot::Kind::uniform : Slot::Kind::linear, place, at.token(), {sum});
+    slots_[id].counts = index.is_uniform() && index.offset.is_constant() && index.offset.constant >= 0 &&
+                        llvm::all_of(index.terms, [&](const Affine::Term& term) {
+                          return slots_[term.value].counts && term.factor.is_constant() && term.factor.constant > 0;
+                        });
     return;
   }
   Parts offsets, parts;

@@ -142,6 +142,31 @@ bool Emitter::is_small_window(const Loop& loop, int64_t count) const {
          count * lanes().parts * size(size, loop.body) <= budget;
 }
 
+/// Whether an iteration may be done again: nothing is read that was written. The tail of a row is then its last
+/// whole vector rather than one under a mask.
+bool Emitter::may_run_twice(const Loop& loop) const {
+  bool may = loop.reductions.empty();
+  llvm::SmallVector<BufferId, 4> reads, writes;
+  for (const Stmt& stmt : loop.body) {
+    switch (stmt.kind) {
+      case StmtKind::load: reads.push_back(stmt.buffer); break;
+      case StmtKind::store: writes.push_back(stmt.buffer); break;
+      case StmtKind::constant:
+      case StmtKind::scalar:
+      case StmtKind::symbol:
+      case StmtKind::compute:
+      case StmtKind::affine: break;
+      default: may = false;
+    }
+  }
+  const auto shared = [&](BufferId id) {
+    return kernel_.buffers[id].is_parameter && kernel_.buffers[id].may_alias;
+  };
+  for (const BufferId to : writes)
+    for (const BufferId from : reads) may &= to != from && !(shared(to) && shared(from));
+  return may;
+}
+
 /// Whether the tail should go element by element: AVX2 masks only 4- and 8-byte elements.
 bool Emitter::tail_is_scalar(const Loop& loop) const {
   if (target_.isa == Isa::avx512) return false;
@@ -211,8 +236,9 @@ void Emitter::set_variable(const Loop& loop, Value* variable, int64_t shift, boo
   define(loop.var, vector ? Slot::Kind::linear : Slot::Kind::uniform, current(), levels_.back().scope, {value});
   slots_[loop.var].induction = levels_.back().loop == &loop;
   slots_[loop.var].shift = shift;
-  slots_[loop.var].counts =
-      !vector && loop.begin_value == none && loop.begin.is_constant() && loop.begin.constant >= 0;
+  const bool from_zero_on = loop.begin_value == none ? loop.begin.is_constant() && loop.begin.constant >= 0
+                                                     : slots_[loop.begin_value].counts;
+  slots_[loop.var].counts = !vector && from_zero_on;
 }
 
 void Emitter::run_body(const Loop& loop, Accumulators& states, unsigned first, bool masked) {
@@ -395,7 +421,7 @@ void Emitter::emit_loop(const Loop& loop) {
 void Emitter::run_loop(const Loop& loop, Value* begin, Value* end) {
   Accumulators states = first_states(loop);
   auto count = trip_count(begin, end, loop.step);
-  bool vector = loop.schedule.vector && lanes().width == 1 && can_vectorise(loop);
+  bool vector = loop.schedule.vector && lanes().width == 1 && count != 1 && can_vectorise(loop);
   if (count == 1 && !vector) {
     set_variable(loop, begin, 0, false);
     if (llvm::isa<llvm::Constant>(begin)) define(loop.var, Slot::Kind::uniform, 0, levels_[0].scope, {begin});
@@ -551,6 +577,20 @@ void Emitter::run_vector(const Loop& loop, Value* begin, Value* end, Accumulator
   levels_.back().lanes = LaneSet{};
   fold(loop, vectors, 1);
 
+  if (count && *count >= width && has_tail && may_run_twice(loop) && !wants_alignment(loop)) {
+    const auto run_whole = [&](Value* from, Value* to) {
+      run_segment(from, to, width, states, [&](Value* variable, Accumulators& carried) {
+        levels_.back().lanes = LaneSet{width, 1, {}};
+        levels_.back().aligned = false;
+        set_variable(loop, variable, 0, true);
+        run_body(loop, carried, 0, false);
+      });
+      levels_.back().lanes = LaneSet{};
+    };
+    Value* last = b_.CreateSub(end, b_.getInt64(width));
+    run_whole(main_end, last);  // the last step may overlap with the next one too
+    return run_whole(last, end);
+  }
   if (!scalar_tail) {
     vector_tail(loop, main_end, end, vectors, width, parts == 1 ? Trips::at_most_one : Trips::any, aligned);
     levels_.back().lanes = LaneSet{};

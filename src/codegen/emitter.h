@@ -192,6 +192,7 @@ class Emitter {
                              llvm::Value* mask);
   llvm::Value* load_part(BufferId buffer, const Index& index, const Address& address, unsigned p, llvm::Value* mask,
                          llvm::Value* otherwise);
+  llvm::Value* load_all_or_none(const Stmt& stmt, const Address& address, unsigned p, llvm::Value* otherwise);
   void emit_load(const Stmt& stmt);
   void emit_store(const Stmt& stmt);
   void emit_scalar_store(const Stmt& stmt, const Address& address);
@@ -236,6 +237,7 @@ class Emitter {
   int weight_of(const Block& block) const;
   bool wants_alignment(const Loop& loop);
   bool tail_is_scalar(const Loop& loop) const;
+  bool may_run_twice(const Loop& loop) const;
   bool is_small_window(const Loop& loop, int64_t count) const;
 
   // ---- emit_tile.cpp
@@ -268,7 +270,7 @@ class Emitter {
   llvm::MDNode* launch_scopes_ = nullptr;
   llvm::DenseMap<const Stmt*, int64_t> ordinals_;  ///< Of checked statements, in order of the text.
   llvm::DenseMap<const Loop*, llvm::SmallVector<BufferId, 4>> written_;
-  llvm::Value* dummy_ = nullptr;  ///< A scrap of stack that skipped accesses are sent to.
+  llvm::Value* dummy_ = nullptr;  ///< A vector's worth of stack that skipped accesses are sent to.
   uint64_t tokens_ = 0;
   bool streamed_ = false;
 };

@@ -216,53 +216,22 @@ void NestBuilder::store_all(int pass, bool rows) {
     if (full == rows || (full && reduces() && depth_of(result) != pass)) continue;
     const Scalar value = member(result);
     const std::vector<int64_t> strides = strides_of(result);
+    if (stage_) {
+      Affine place = stage_->row;
+      for (const Affine::Term& term : leaf_value_[nest_.lane.innermost()].affine.terms)
+        place.add(term.factor, term.value);
+      at(lane_level_).store(stage_->buffer, place, value.id);
+      continue;
+    }
     const Window window{result, {result->type->sizes.begin(), result->type->sizes.end()}, strides, 0};
     int level = 0;
     const Affine index = offset_of(window, place_of(label, result->type->sizes), level);
     level = full && reduces() ? 2 : lane_level_;
     const int64_t bytes = result->type->numel() * ir::byte_size(result->type->dtype);
-    at(level).store(buffer_of(result, Access::out), index, value.id, none, full && bytes >= options_.stream_bytes);
+    const bool in_lanes = full || nest_.form == LoopNest::Form::columns;
+    at(level).store(buffer_of(result, Access::out), index, value.id, none,
+                    in_lanes && bytes >= options_.stream_bytes);
   }
-}
-
-void NestBuilder::build_points() {
-  if (const size_t along = transposed_axis(); along < nest_.outer.size()) return build_tiled(along);
-  Stmt top{};
-  top.kind = StmtKind::loop;
-  top.loop = std::make_unique<Loop>();
-  Loop& loop = *top.loop;
-  blocks_[0] = &loop.body;
-  if (nest_.outer.empty()) {
-    loop.var = kernel_.add_value(DType::i64);
-    loop.end = Extent(nest_.has_lane ? nest_.lane.size : 1);
-    if (nest_.has_lane) {
-      leaf_value_[nest_.lane.innermost()].affine.add(1, loop.var);
-      loop.schedule.parallel = loop.schedule.vector = true;
-      loop.schedule.grain = (grain(1) + 1023) / 1024 * 1024;
-    }
-    store_all(0, false);
-    if (nest_.has_lane) loop.schedule.unroll = unroll_for(loop.body.size());
-  } else {
-    loop.end = Extent(nest_.outer_size());
-    loop.schedule.parallel = true;
-    loop.schedule.grain = grain(nest_.lane.size);
-    open_outer(loop);
-    Stmt inner{};
-    inner.kind = StmtKind::loop;
-    inner.loop = std::make_unique<Loop>();
-    inner.loop->var = kernel_.add_value(DType::i64);
-    inner.loop->end = Extent(nest_.lane.size);
-    inner.loop->schedule.vector = true;
-    blocks_[1] = &inner.loop->body;
-    lane_level_ = 1;
-    Index& lane = leaf_value_[nest_.lane.innermost()];
-    lane.affine.add(1, inner.loop->var);
-    lane.level = 1;
-    store_all(0, false);
-    inner.loop->schedule.unroll = unroll_for(inner.loop->body.size());
-    loop.body.push_back(std::move(inner));
-  }
-  kernel_.body.push_back(std::move(top));
 }
 
 void NestBuilder::build_passes(int first_level) {

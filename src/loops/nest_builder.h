@@ -63,7 +63,6 @@ class NestBuilder {
   bool runs_over_reduced(const Label& label) const;
 
   // ---- nest.cpp: loops
-  void build_points();
   void count_bytes();
   void build_reductions();
   void build_split();
@@ -93,6 +92,16 @@ class NestBuilder {
   bool adds_in_blocks(const ir::Node* reduction) const;
   ValueId identity(Combine combine, DType type, bool index);
   void store_partials(int level, const Partial& partial, const std::vector<ValueId>& results);
+
+  // ---- points.cpp
+  void build_points();
+  void build_rows();
+  void emit_lanes(Block& into);
+  std::vector<int64_t> lane_cuts() const;
+  int64_t staged_rows() const;
+  void build_staged(int64_t rows);
+  size_t blocked_axis() const;
+  void build_blocked(size_t across);
 
   // ---- tile.cpp
   size_t transposed_axis() const;
@@ -186,6 +195,18 @@ class NestBuilder {
     std::vector<Copy> copies;
   };
   Tiling* tiling_ = nullptr;
+  /// While lanes run in several loops, one after another: those of the present one.
+  struct Lanes {
+    int64_t begin = 0, end = 0;
+    ValueId variable = none;
+  };
+  const Lanes* lanes_ = nullptr;
+  /// While rows are put together in the nearest cache, before they are stored: where, and at which of its elements.
+  struct Stage {
+    BufferId buffer = none;
+    Affine row;
+  };
+  const Stage* stage_ = nullptr;
   int64_t chunks_ = 1;  ///< Into how many parts the first reduced loop is split.
   Index chunk_;         ///< Which of them.
 };

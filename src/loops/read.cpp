@@ -395,11 +395,24 @@ NestBuilder::Scalar NestBuilder::padded(const Node* node) {
   const auto low = node->ints_attr("low");
   std::vector<Index> place = place_of(*group_.find(&node->results[0]), node->results[0].type->sizes);
   const auto out = node->results[0].type->sizes, in = from->type->sizes;
+  // The same for all lanes that run now: 1 or 0; -1 if it differs, or is not known.
+  const auto known = [&](const Index& index, Op op, int64_t bound) {
+    const Affine& at = index.affine;
+    if (!lanes_ || at.terms.size() != 1 || at.terms[0].value != lanes_->variable) return -1;
+    if (!(at.terms[0].factor == Extent(1))) return -1;
+    const int64_t first = lanes_->begin + at.offset.constant, last = lanes_->end - 1 + at.offset.constant;
+    if (op == Op::ge) return first >= bound ? 1 : last < bound ? 0 : -1;
+    return last < bound ? 1 : first >= bound ? 0 : -1;
+  };
   Scalar inside;
+  bool outside = false;
   for (size_t k = 0; k < place.size(); ++k) {
     place[k].affine.offset.constant -= low[k];
     const bool below = low[k] > 0, above = out[k] - low[k] > in[k];
     auto require = [&](Op op, int64_t bound) {
+      const int answer = known(place[k], op, bound);
+      outside |= answer == 0;
+      if (answer >= 0) return;
       const Scalar test = combine(op, as_value(place[k]), constant(DType::i64, Number::of_int(bound)));
       inside = inside.id == none ? test : combine(Op::bitwise_and, inside, test);
     };
@@ -407,6 +420,7 @@ NestBuilder::Scalar NestBuilder::padded(const Node* node) {
     if (above) require(Op::lt, in[k]);
   }
   const Scalar fill = read(node->operands[1], {});
+  if (outside) return fill;
   if (inside.id == none) return load(facts_.windows.of(from), place);
   return load_if(inside, facts_.windows.of(from), place, fill);
 }

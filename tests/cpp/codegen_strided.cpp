@@ -1,4 +1,5 @@
-// codegen_strided.cpp: every n-th element, and elements repeated n times, read as whole vectors.
+// codegen_strided.cpp: reads as whole vectors: every n-th element, elements repeated n times, rows that are there
+// or not.
 #include <doctest/doctest.h>
 
 #include <regex>
@@ -94,4 +95,21 @@ TEST_CASE("short strides and repeats need no gather, longer strides do") {
     CHECK(count(assembly(repeats("f32", 2, 56), isa), "gather") == 0);
   }
   CHECK(count(assembly(every("f32", 9, 0, 64), Isa::avx512), "vgatherdps") > 0);
+}
+
+TEST_CASE("rows that are there or not are read without masks, and not where they are not") {
+  for (const int64_t lanes : {16, 23, 64, 100}) {
+    const std::string text =
+        concat("kernel @rows(%x: f32[", 3 * lanes, "] in noalias align=4, %y: f32[", 5 * lanes,
+               "] out noalias) {\n  for %r in 0..5 parallel {\n    %zero = constant 0 : i64\n"
+               "    %three = constant 3 : i64\n    %fill = constant 7.5 : f32\n"
+               "    %at = affine %r - 1\n    %low = ge %at, %zero : bool\n"
+               "    %high = lt %at, %three : bool\n    %in = bitwise_and %low, %high : bool\n"
+               "    for %i in 0..",
+               lanes, " vector unroll=4 {\n      %a = load %x[", lanes, "*%r + %i - ", lanes,
+               "] if %in else %fill : f32\n      store %y[", lanes, "*%r + %i], %a\n    }\n  }\n}");
+    CHECK_KERNEL({.text = text});
+    const std::string code = assembly(text, Isa::avx512);
+    CHECK_MESSAGE(count(code, R"(\{%k[1-7]\} \{z\})") == 0, code);
+  }
 }

@@ -116,3 +116,34 @@ def test_upsampling_by_whole_numbers_reads_no_table():
     program = braze.trace(lambda x: F.interpolate(x, scale_factor=2), (torch.randn(1, 2, 8, 16),))
     assert "i64 in" not in program.code("loops")
     assert "gather" not in program.code("asm")
+
+
+@pytest.mark.parametrize("pad", [(1, 1, 1, 1), (3, 0, 0, 2), (-1, 2, 1, -1), (20, 0), (0, 0, 2, 2)])
+def test_padding(pad):
+    for width in (8, 31, 32, 100):
+        x = torch.randn(2, 3, 9, width)
+        check(lambda x: F.pad(x, pad), x)
+        check(lambda x: F.pad(x, pad, value=2.5) * 2 + F.pad(x.abs(), pad, value=1.0), x)
+
+
+def test_the_inside_of_a_padded_row_has_no_conditions_on_lanes():
+    program = braze.trace(lambda x: F.pad(x, (1, 1)), (torch.randn(40, 32),))
+    text = program.code("loops")
+    assert "in 0..1 " in text and "in 1..33 " in text and "in 33..34 " in text
+    assert " if " not in text
+
+
+def test_large_outputs_in_odd_rows_go_past_the_cache():
+    """Rows of 34 floats are no whole cache lines; the last block of rows is not whole either."""
+    x = torch.randn(275003, 32)
+    program = braze.trace(lambda x: F.pad(x, (1, 1)), (x,), check=False)
+    assert "%stage" in program.code("loops") and "vmovnt" in program.code("asm")
+    assert torch.equal(program(x), F.pad(x, (1, 1)))
+
+
+@pytest.mark.parametrize("shape", [(2, 1003, 12, 16), (1, 523, 16, 64), (1, 999, 8, 33)])
+def test_heads_are_moved_in_blocks(shape):
+    x = torch.randn(shape)
+    program = braze.trace(lambda x: x.transpose(1, 2).contiguous(), (x,), check=False)
+    assert program.code("loops").count("for %") == 4
+    assert torch.equal(program(x), x.transpose(1, 2))
