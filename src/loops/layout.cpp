@@ -90,13 +90,19 @@ bool has_unit_stride(std::span<const int64_t> sizes, std::span<const int64_t> st
 class DemandParser {
  public:
   explicit DemandParser(std::string_view text) : lexer_(text, "layouts") {}
-  std::vector<Demand> parse() {
-    std::vector<Demand> demands;
-    if (lexer_.at_end()) return demands;
-    do demands.push_back(parse_one());
+  CallLayouts parse() {
+    CallLayouts layouts;
+    if (lexer_.at_end()) return layouts;
+    do layouts.operands.push_back(parse_one());
     while (lexer_.take(","));
-    if (!lexer_.at_end()) lexer_.fail("expected ',' or the end");
-    return demands;
+    if (lexer_.take("-")) {
+      const Token word = lexer_.peek();
+      lexer_.expect(">");
+      lexer_.expect("(");
+      layouts.result = parse_order(word);
+    }
+    if (!lexer_.at_end()) lexer_.fail("expected ',', '->' or the end");
+    return layouts;
   }
 
  private:
@@ -109,13 +115,7 @@ class DemandParser {
     if (demand.strength == Demand::Strength::any) return demand;
     if (lexer_.take("(")) {
       demand.form = Demand::Form::order;
-      do demand.order.push_back(lexer_.expect_integer());
-      while (lexer_.take(","));
-      lexer_.expect(")");
-      Dims sorted = demand.order;
-      std::ranges::sort(sorted);
-      for (size_t k = 0; k < sorted.size(); ++k)
-        if (sorted[k] != static_cast<int64_t>(k)) lexer_.fail(word, "an order names every dimension once");
+      demand.order = parse_order(word);
       return demand;
     }
     const Token form = lexer_.expect(Token::Kind::word, "traced, rows, matrix or an order such as (0,2,3,1)");
@@ -123,6 +123,19 @@ class DemandParser {
     if (found == std::end(form_words)) lexer_.fail(form, "expected traced, rows, matrix or an order");
     demand.form = static_cast<Demand::Form>(found - form_words);
     return demand;
+  }
+
+  /// What follows "("; `where` is blamed.
+  Dims parse_order(const Token& where) {
+    Dims order;
+    do order.push_back(lexer_.expect_integer());
+    while (lexer_.take(","));
+    lexer_.expect(")");
+    Dims sorted = order;
+    std::ranges::sort(sorted);
+    for (size_t k = 0; k < sorted.size(); ++k)
+      if (sorted[k] != static_cast<int64_t>(k)) lexer_.fail(where, "an order names every dimension once");
+    return order;
   }
 
   Lexer lexer_;
@@ -165,38 +178,42 @@ Dims LayoutDemand::strides(const Type& traced) const {
   return strides_in(wanted, traced.sizes);
 }
 
-std::vector<Demand> parse_layouts(std::string_view text) {
+CallLayouts parse_layouts(std::string_view text) {
   return DemandParser(text).parse();
 }
 
-std::string print(std::span<const Demand> demands) {
+std::string print(const CallLayouts& layouts) {
+  auto order_text = [](const Dims& order) {
+    std::string text;
+    for (size_t k = 0; k < order.size(); ++k) text += concat(k ? "," : "(", order[k]);
+    return text + ")";
+  };
   std::string text;
-  for (const Demand& demand : demands) {
+  for (const Demand& demand : layouts.operands) {
     if (!text.empty()) text += ", ";
     text += strength_words[static_cast<size_t>(demand.strength)];
     if (demand.strength == Demand::Strength::any) continue;
     text += " ";
-    if (demand.form != Demand::Form::order) {
+    if (demand.form == Demand::Form::order)
+      text += order_text(demand.order);
+    else
       text += form_words[static_cast<size_t>(demand.form)];
-      continue;
-    }
-    for (size_t k = 0; k < demand.order.size(); ++k) text += concat(k ? "," : "(", demand.order[k]);
-    text += ")";
   }
+  if (!layouts.result.empty()) text += " -> " + order_text(layouts.result);
   return text;
 }
 
-std::vector<Demand> demands_of(const Node& call) {
-  std::vector<Demand> demands;
+CallLayouts layouts_of(const Node& call) {
+  CallLayouts layouts;
   const auto row = std::ranges::find(table, call.op, &Row::op);
   if (const ir::Attr* attribute = call.find("layouts"))
-    demands = parse_layouts(std::get<std::string_view>(attribute->value));
+    layouts = parse_layouts(std::get<std::string_view>(attribute->value));
   else if (row != std::end(table))
-    demands = parse_layouts(row->layouts);
+    layouts = parse_layouts(row->layouts);
   else if (call.op == Op::call)
-    demands.assign(call.operands.size(), {Demand::Strength::require, Demand::Form::traced, {}});
-  demands.resize(call.operands.size());
-  return demands;
+    layouts.operands.assign(call.operands.size(), {Demand::Strength::require, Demand::Form::traced, {}});
+  layouts.operands.resize(call.operands.size());
+  return layouts;
 }
 
 bool is_dense(std::span<const int64_t> sizes, std::span<const int64_t> strides) {
@@ -210,7 +227,7 @@ bool writes_into(Op op) {
 
 // ---- assignment
 
-Layouts::Layouts(const ir::Graph& graph) : strides_(graph.value_limit()) {
+Layouts::Layouts(const ir::Graph& graph, const LayoutOverrides& overrides) : strides_(graph.value_limit()) {
   auto own = [&](const Value& value) {
     if (!value.type) return;
     const Type& type = *value.type;
@@ -224,23 +241,29 @@ Layouts::Layouts(const ir::Graph& graph) : strides_(graph.value_limit()) {
   for (const ir::Input& input : graph.inputs()) own(*input.value);
   ir::for_each_node(graph, [&](const Node* node) {
     for (const Value& result : node->results) own(result);
+    if (ir::info(node->op).kind != OpKind::Library) return;
+    const auto override = overrides.find(node);
+    CallLayouts& layouts = calls_[node];
+    layouts = override == overrides.end() ? layouts_of(*node) : parse_layouts(override->second);
+    layouts.operands.resize(node->operands.size());
+    const Value& result = node->results[0];
+    if (!result.type || layouts.result.size() != result.type->sizes.size()) return;
+    Dims strides = strides_in(layouts.result, result.type->sizes);
+    changes_results_ |= !same_places(result.type->sizes, strides, strides_[result.id]);
+    strides_[result.id] = std::move(strides);
   });
-}
-
-const std::vector<Demand>& Layouts::demands(const Node& call) {
-  const auto [at, added] = demands_.try_emplace(&call);
-  if (added) at->second = demands_of(call);
-  return at->second;
 }
 
 namespace {
 
 class Assignment {
  public:
-  explicit Assignment(const ir::Graph& graph)
+  Assignment(const ir::Graph& graph, const LayoutOverrides& overrides)
       : graph_(graph),
-        layouts_(graph),
+        layouts_(graph, overrides),
         windows_(graph, layouts_),
+        carries_(layouts_.changes_results()),
+        shown_(carries_ ? graph.value_limit() : 0),
         votes_(graph.value_limit()),
         free_(graph.value_limit()) {}
 
@@ -252,25 +275,49 @@ class Assignment {
       for (size_t k = 0; k < demands.size(); ++k) vote(node->operands[k], demands[k]);
     });
     for (const Value* output : graph_.outputs()) vote_for_own(output, output_worth);
+    for (const ir::Input& input : graph_.inputs()) show(input.value);
     ir::for_each_node(graph_, [&](const Node* node) {
-      for (const Value& result : node->results) decide(&result);
+      for (const Value& result : node->results) {
+        decide(&result);
+        show(&result);
+      }
     });
     return std::move(layouts_);
   }
 
  private:
   /// Values whose strides are ours to choose. A view other than a permutation may turn into a copy when the strides
-  /// below it change, so what has one keeps its own.
+  /// below it change, so what has one keeps its own. While an order is carried on, only views that need eager's
+  /// strides count: windows of a pooling must not hold their input in another order.
   void find_free() {
     ir::for_each_node(graph_, [&](const Node* node) {
       const OpKind kind = ir::info(node->op).kind;
       const bool stored = kind != OpKind::Source && (kind != OpKind::Library || writes_into(node->op)) &&
-                          kind != OpKind::Concat && kind != OpKind::Scan;
+                          (kind != OpKind::Concat || carries_) && kind != OpKind::Scan;
       for (const Value& result : node->results)
         free_[result.id] = result.type && stored && windows_.is_base(&result) && result.type->numel() > 1;
       if (kind != OpKind::View || node->op == Op::permute) return;
+      if (carries_ && node->op != Op::flip && (node->op != Op::reshape || splits(*node))) return;
       free_[windows_.base(node->operands[0])->id] = false;
     });
+  }
+
+  /// A reshape that keeps every dimension or makes several of it: possible whatever the strides.
+  static bool splits(const Node& reshape) {
+    const auto &from = reshape.operands[0]->type->sizes, &to = reshape.results[0].type->sizes;
+    size_t at = 0;
+    for (const int64_t size : from) {
+      int64_t product = 1;
+      while (product != size && at < to.size()) product *= to[at++];
+      if (product != size) return false;
+    }
+    return true;
+  }
+
+  bool only_permuted(const Value* value) const {
+    for (; !windows_.is_base(value); value = value->def->operands[0])
+      if (value->def->op != Op::permute) return false;
+    return true;
   }
 
   /// Dimension of the base that each dimension of `value` is; nothing but permutations lies between.
@@ -286,6 +333,10 @@ class Assignment {
 
   void add_vote(const Value* value, std::span<const int64_t> strides, int64_t worth) {
     const Value* base = windows_.base(value);
+    if (!only_permuted(value)) {
+      votes_[base->id][layouts_.of(base)] += worth;
+      return;
+    }
     const Dims dims = base_dims(value);
     Dims on_base(dims.size());
     for (size_t k = 0; k < dims.size(); ++k) on_base[dims[k]] = strides[k];
@@ -306,11 +357,63 @@ class Assignment {
     if (free_[windows_.base(value)->id]) add_vote(value, value->type->strides, worth);
   }
 
-  void decide(const Value* value) {
-    auto& votes = votes_[value->id];
-    if (votes.empty() || !free_[value->id]) return;
+  /// `value` as a window onto memory whose strides are decided.
+  void show(const Value* value) {
+    if (!carries_ || !value->type) return;
+    const Node* node = value->def;
+    if (!windows_.is_base(value))
+      if (auto window = apply_view(node, shown_[node->operands[0]->id])) {
+        shown_[value->id] = std::move(*window);
+        return;
+      }
+    const auto sizes = value->type->sizes;
+    shown_[value->id] = {value, {sizes.begin(), sizes.end()}, layouts_.of(value), 0};
+  }
+
+  /// Which dimension of `operand` each of the node's result is; empty if they do not correspond.
+  static Dims dims_from(const Node& node, const Value* operand) {
+    const size_t rank = node.results[0].type->sizes.size(), operand_rank = operand->type->sizes.size();
+    Dims dims(operand_rank);
+    std::iota(dims.begin(), dims.end(), 0);
+    if (operand_rank == rank) return dims;
+    if (ir::info(node.op).kind != OpKind::Reduction) return {};
+    for (const int64_t reduced : node.ints_attr("dims")) std::erase(dims, reduced);
+    return dims.size() == rank ? dims : Dims{};
+  }
+
+  /// The strides of `value` that walk through memory as its largest operand does. Its own where none is as large as
+  /// to matter.
+  Dims carried(const Value* value) const {
+    const Node* node = value->def;
     const Dims& own = layouts_.of(value);
-    votes[own] += kernel_worth;
+    const Value* largest = nullptr;
+    for (const Value* operand : node->operands) {
+      const int64_t numel = windows_.base(operand)->type->numel();
+      if (2 * numel < value->type->numel() || operand->type->sizes.size() < own.size()) continue;
+      if (!largest || numel > windows_.base(largest)->type->numel()) largest = operand;
+    }
+    if (!largest) return own;
+    const Dims dims = dims_from(*node, largest);
+    if (dims.empty()) return own;
+    const std::vector<int64_t>& shown = shown_[largest->id].strides;
+    Dims strides;
+    for (const int64_t dim : dims) strides.push_back(shown[dim]);
+    // An expanded dimension lies nowhere.
+    for (size_t k = 0; k < strides.size(); ++k)
+      if (value->type->sizes[k] != 1 && strides[k] == 0) return own;
+    return strides_in(order_of(strides), value->type->sizes);
+  }
+
+  void decide(const Value* value) {
+    if (!free_[value->id]) return;
+    auto& votes = votes_[value->id];
+    const Dims own = layouts_.of(value);
+    if (carries_)
+      votes[carried(value)] += kernel_worth;
+    else if (votes.empty())
+      return;
+    else
+      votes[own] += kernel_worth;
     const auto best = std::ranges::max_element(
         votes, {}, [&](const auto& vote) { return std::pair(vote.second, vote.first == own); });
     if (best->first != own) layouts_.set(value, best->first);
@@ -319,14 +422,16 @@ class Assignment {
   const ir::Graph& graph_;
   Layouts layouts_;
   Windows windows_;
+  const bool carries_;         ///< Some call's result has another order, which kernels carry on.
+  std::vector<Window> shown_;  ///< By Value::id, if carries_: as the layouts decided so far make it.
   std::vector<std::map<Dims, int64_t>> votes_;  ///< Of each base value: what each layout of it is worth.
   std::vector<char> free_;
 };
 
 }  // namespace
 
-Layouts assign_layouts(const ir::Graph& graph) {
-  return Assignment(graph).run();
+Layouts assign_layouts(const ir::Graph& graph, const LayoutOverrides& overrides) {
+  return Assignment(graph, overrides).run();
 }
 
 }  // namespace braze::loops

@@ -11,6 +11,9 @@
 //   STRENGTH matrix   of the last two dimensions one has stride 1 and the other at least its size
 //   STRENGTH (0,2,3,1)  no gaps, dimensions in this order from the outermost in (here: channels_last)
 //
+//   -> (0,2,3,1)      at the end, after all operands: in which order the call lays out its (first) result. Else as
+//                     its type says.
+//
 // STRENGTH is `prefer` or `require`. What a kernel computes for such a call is stored in the layout that costs the
 // fewest bytes of copies; a required layout that an operand has not, is copied to before the call. A preference
 // never causes a copy of its own.
@@ -42,12 +45,21 @@ struct LayoutDemand {
   std::vector<int64_t> strides(const ir::Type& traced) const;
 };
 
-/// Text as above, one demand an operand. Throws UserError with the column.
-std::vector<LayoutDemand> parse_layouts(std::string_view text);
-std::string print(std::span<const LayoutDemand> demands);
+/// What a library call says of the memory that it reads and allocates.
+struct CallLayouts {
+  std::vector<LayoutDemand> operands;  ///< One an operand; missing ones are `any`.
+  std::vector<int64_t> result;         ///< Order of the first result's dimensions; empty: as its type says.
+};
 
-/// What a library call asks: its attribute `layouts`, else the table. One a operand; missing ones are `any`.
-std::vector<LayoutDemand> demands_of(const ir::Node& call);
+/// Text as above. Throws UserError with the column.
+CallLayouts parse_layouts(std::string_view text);
+std::string print(const CallLayouts& layouts);
+
+/// Calls that are lowered with other layouts than their attribute or the table says.
+using LayoutOverrides = std::unordered_map<const ir::Node*, std::string_view>;
+
+/// What a library call says: its attribute `layouts`, else the table. One demand an operand.
+CallLayouts layouts_of(const ir::Node& call);
 
 /// The elements fill their extent in memory without gaps or overlap, in whatever order of dimensions.
 bool is_dense(std::span<const int64_t> sizes, std::span<const int64_t> strides);
@@ -56,21 +68,25 @@ bool is_dense(std::span<const int64_t> sizes, std::span<const int64_t> strides);
 class Layouts {
  public:
   /// Those of the values' types where they are dense, else row-major. Inputs, and what library calls allocate,
-  /// keep theirs whatever they are.
-  explicit Layouts(const ir::Graph& graph);
+  /// keep theirs whatever they are, unless the call says otherwise.
+  explicit Layouts(const ir::Graph& graph, const LayoutOverrides& overrides = {});
   const std::vector<int64_t>& of(const ir::Value* value) const { return strides_[value->id]; }
   void set(const ir::Value* value, std::vector<int64_t> strides) { strides_[value->id] = std::move(strides); }
-  /// demands_of() a library call, worked out once.
-  const std::vector<LayoutDemand>& demands(const ir::Node& call);
+  /// layouts_of() a library call, or what overrides it.
+  const std::vector<LayoutDemand>& demands(const ir::Node& call) const { return calls_.at(&call).operands; }
+  /// Some call lays out a result in another order than its type says.
+  bool changes_results() const { return changes_results_; }
 
  private:
   std::vector<std::vector<int64_t>> strides_;
-  std::unordered_map<const ir::Node*, std::vector<LayoutDemand>> demands_;
+  std::unordered_map<const ir::Node*, CallLayouts> calls_;
+  bool changes_results_ = false;
 };
 
 /// Chooses for every value that braze's kernels store, or that a call writes into given memory, by weighing what
-/// the calls that read it ask.
-Layouts assign_layouts(const ir::Graph& graph);
+/// the calls that read it ask. Where a call lays out its result otherwise than eager, kernels that read it carry
+/// its order on: through elementwise operators, windows, reductions, padding, gathers and cats.
+Layouts assign_layouts(const ir::Graph& graph, const LayoutOverrides& overrides = {});
 
 /// Library calls that write into memory given to them; the others allocate their results.
 bool writes_into(ir::Op op);

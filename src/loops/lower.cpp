@@ -35,7 +35,7 @@ class Lowering {
   Lowering(std::shared_ptr<const ir::Graph> graph, const LoweringOptions& options)
       : graph_(*graph),
         options_(options),
-        layouts_(assign_layouts(graph_)),
+        layouts_(assign_layouts(graph_, options.layouts)),
         places_(place_in_cats(graph_, layouts_)),
         windows_(graph_, layouts_),
         facts_(graph_, windows_),

@@ -11,6 +11,7 @@
 
 #include "ir/graph.h"
 #include "loops/kernel.h"
+#include "loops/layout.h"
 
 namespace braze::loops {
 
@@ -90,6 +91,7 @@ struct Plan {
 struct LoweringOptions {
   bool fuse = true;                 ///< false: one kernel a node, to bisect a wrong result.
   bool reuse_memory = true;         ///< false: every temporary has memory of its own.
+  LayoutOverrides layouts = {};     ///< Calls that ask for other layouts than their nodes say.
   int64_t stream_bytes = 32 << 20;  ///< Stores of kernels that write at least this many bytes bypass the cache.
 };
 

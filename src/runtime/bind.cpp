@@ -32,8 +32,7 @@ Geometry stored_geometry(const loops::PlanBuffer& buffer) {
 
 }  // namespace
 
-void Program::Impl::bind(const std::vector<at::Tensor>& example_arguments) {
-  bind_inputs(example_arguments);
+void Program::Impl::bind() {
   bind_buffers();
   std::vector<uint32_t> bound_steps;  // of each step of the plan
   for (const loops::Step& step : plan.steps) {

@@ -17,7 +17,13 @@ void point_at(const at::Tensor& view, void* address) {
 }
 
 FramePool::~FramePool() {
+  clear();
+}
+
+void FramePool::clear() {
   delete single_.exchange(nullptr);
+  std::lock_guard lock(mutex_);
+  others_.clear();
 }
 
 std::unique_ptr<Frame> FramePool::take() {

@@ -47,6 +47,7 @@ class FramePool {
   ~FramePool();
   std::unique_ptr<Frame> take();  ///< Null: make one.
   void put(std::unique_ptr<Frame> frame);
+  void clear();  ///< Drops the frames that nobody has taken.
 
  private:
   std::atomic<Frame*> single_{nullptr};

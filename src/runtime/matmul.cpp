@@ -243,17 +243,17 @@ void Matmul::compute(MatmulMethod method, const MatmulOperands& operands) const 
   }
 }
 
-MatmulChoice& Matmul::choice(bool with_packed) const {
-  std::atomic<MatmulChoice*>& kept = choices_[with_packed];
+Choice& Matmul::choice(bool with_packed) const {
+  std::atomic<ThreadedChoice*>& kept = choices_[with_packed];
   const int threads = at::get_num_threads();
-  MatmulChoice* choice = kept.load(std::memory_order_acquire);
-  if (!choice || choice->threads() != threads) [[unlikely]] {
+  ThreadedChoice* known = kept.load(std::memory_order_acquire);
+  if (!known || known->threads != threads) [[unlikely]] {
     MatmulMethods methods = methods_;
     methods.set(static_cast<size_t>(MatmulMethod::packed), with_packed);
-    choice = &MatmulChoice::of(shape_, methods, threads, use_disk_cache_);
-    kept.store(choice, std::memory_order_release);
+    known = &matmul_choice(shape_, methods, threads, use_disk_cache_);
+    kept.store(known, std::memory_order_release);
   }
-  return *choice;
+  return known->choice;
 }
 
 void Matmul::run(const MatmulOperands& operands) const {
@@ -267,8 +267,8 @@ void Matmul::run(const MatmulOperands& operands) const {
   // A program that runs once gains nothing from a measurement.
   if (!called_.exchange(true, std::memory_order_relaxed)) return matmul_by_aten(operands);
 
-  MatmulChoice& choice = this->choice(stays);
-  const MatmulMethod method = choice.next();
+  Choice& choice = this->choice(stays);
+  const auto method = static_cast<MatmulMethod>(choice.next());
   if (choice.decided()) {
     if (stays && method != MatmulMethod::packed) packed_->release();
     return compute(method, operands);
@@ -281,11 +281,11 @@ void Matmul::run(const MatmulOperands& operands) const {
     compute(method, operands);
   } catch (const c10::Error&) {
     if (method == MatmulMethod::aten) throw;
-    choice.exclude(method);
+    choice.exclude(static_cast<size_t>(method));
     return matmul_by_aten(operands);
   }
   const auto time = std::chrono::steady_clock::now() - start;
-  choice.record(method, std::chrono::duration_cast<std::chrono::nanoseconds>(time).count());
+  choice.record(static_cast<size_t>(method), std::chrono::duration_cast<std::chrono::nanoseconds>(time).count());
 }
 
 }  // namespace braze::runtime

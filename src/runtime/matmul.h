@@ -28,7 +28,7 @@ struct MatmulOperands {
 void matmul_by_aten(const MatmulOperands& operands);
 
 /// A product of float32 matrices on the CPU. Its first call goes to ATen, the next ones take part in the
-/// measurement of their size, and from then on the fastest way is taken (MatmulChoice). All ways accumulate in
+/// measurement of their size, and from then on the fastest way is taken (runtime/choice.h). All ways accumulate in
 /// float32, unless PyTorch's own switches (torch.backends.mkldnn.matmul.fp32_precision) allow less; then eager does
 /// so too. Under torch.use_deterministic_algorithms, or with oneDNN switched off, it is always ATen.
 class Matmul {
@@ -43,7 +43,7 @@ class Matmul {
 
  private:
   /// The measurement among some methods; kept for the number of threads that was last seen.
-  MatmulChoice& choice(bool with_packed) const;
+  Choice& choice(bool with_packed) const;
   /// The right operand in panels; undefined where there is none yet.
   at::Tensor packed_weight(const MatmulOperands& operands) const;
   void compute(MatmulMethod method, const MatmulOperands& operands) const;
@@ -58,7 +58,7 @@ class Matmul {
   bool use_disk_cache_ = true;
   std::unique_ptr<PackedWeight> packed_;  ///< Null: no copies are kept.
   mutable std::atomic<bool> called_{false};
-  mutable std::array<std::atomic<MatmulChoice*>, 2> choices_{};  ///< Without `packed` and with it.
+  mutable std::array<std::atomic<ThreadedChoice*>, 2> choices_{};  ///< Without `packed` and with it.
 };
 
 }  // namespace braze::runtime

@@ -8,44 +8,69 @@
 #include "passes/pipeline.h"
 #include "passes/round_halves.h"
 #include "runtime/program_impl.h"
+#include "runtime/program_layouts.h"
 #include "support/error.h"
 
 namespace braze::runtime {
 
-Program::Program(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Program::Program(std::unique_ptr<Impl> impl, std::unique_ptr<Layouts> layouts)
+    : impl_(std::move(impl)), layouts_(std::move(layouts)) {}
 Program::~Program() = default;
 
 std::shared_ptr<Program> Program::compile(capture::Trace trace, const ProgramOptions& options, PhaseTimes times) {
-  auto impl = std::make_unique<Impl>();
-  impl->trace = std::move(trace);
-  impl->options = options;
-  impl->options.example_arguments.clear();
-  impl->times = std::move(times);
-  ir::Graph& graph = *impl->trace.graph;
+  ir::Graph& graph = *trace.graph;
   if (options.verify) ir::verify(graph);
+  std::string traced_text;
   {
-    PhaseTimer timer(&impl->times, "print");
-    impl->traced_text = ir::print(graph, {.sources = true});
+    PhaseTimer timer(&times, "print");
+    traced_text = ir::print(graph, {.sources = true});
   }
   if (options.emulate_precision_casts) passes::round_halves(graph);
-  passes::run(graph, &impl->times, options.verify);
+  passes::run(graph, &times, options.verify);
+  ProgramOptions kept = options;
+  kept.example_arguments.clear();
+  auto impl = std::make_unique<Impl>(std::make_shared<const capture::Trace>(std::move(trace)), std::move(kept));
+  impl->times = std::move(times);
+  impl->traced_text = std::move(traced_text);
+  std::unique_ptr<Layouts> layouts = Layouts::of(*impl);
+  impl->build(layouts ? layouts->first_overrides() : loops::LayoutOverrides(), options.example_arguments);
+  if (layouts) layouts->set_first(*impl);
+  return std::shared_ptr<Program>(new Program(std::move(impl), std::move(layouts)));
+}
+
+void Program::Impl::lower(const loops::LayoutOverrides& layouts) {
   {
-    PhaseTimer timer(&impl->times, "loops");
-    impl->plan = loops::lower(impl->trace.graph, {.fuse = options.fuse});
+    PhaseTimer timer(&times, "loops");
+    plan = loops::lower(trace.graph, {.fuse = options.fuse, .layouts = layouts});
     if (options.verify)
-      for (const auto& kernel : impl->plan.kernels) loops::verify(*kernel);
+      for (const auto& kernel : plan.kernels) loops::verify(*kernel);
   }
   std::vector<const loops::Kernel*> kernels;
-  for (const auto& kernel : impl->plan.kernels) kernels.push_back(kernel.get());
+  for (const auto& kernel : plan.kernels) kernels.push_back(kernel.get());
   codegen::CompileOptions code_options;
   code_options.use_disk_cache = options.use_disk_cache;
   code_options.threads = options.compile_threads;
-  impl->code = codegen::compile(kernels, impl->plan.kernel_hashes, code_options, &impl->times, &impl->stats);
-  {
-    PhaseTimer timer(&impl->times, "bind");
-    impl->bind(options.example_arguments);
-  }
-  return std::shared_ptr<Program>(new Program(std::move(impl)));
+  code = codegen::compile(kernels, plan.kernel_hashes, code_options, &times, &stats);
+}
+
+void Program::Impl::build(const loops::LayoutOverrides& layouts, const std::vector<at::Tensor>& example_arguments) {
+  lower(layouts);
+  PhaseTimer timer(&times, "bind");
+  bind_inputs(example_arguments);
+  bind();
+}
+
+void Program::Impl::build_like(const Impl& other, const loops::LayoutOverrides& layouts) {
+  lower(layouts);
+  PhaseTimer timer(&times, "bind");
+  inputs = other.inputs;
+  argument_inputs = other.argument_inputs;
+  bound_inputs = other.bound_inputs;
+  bind();
+}
+
+const Program::Impl& Program::current() const {
+  return layouts_ ? layouts_->current() : *impl_;
 }
 
 std::vector<at::Tensor> Program::run(const std::vector<at::Tensor>& arguments) const {
@@ -53,12 +78,12 @@ std::vector<at::Tensor> Program::run(const std::vector<at::Tensor>& arguments) c
   std::vector<const at::Tensor*> pointers;
   for (const at::Tensor& tensor : arguments) pointers.push_back(&tensor);
   std::vector<at::Tensor> results(result_count());
-  impl_->run(pointers.data(), results.data());
+  run(pointers.data(), results.data());
   return results;
 }
 
 void Program::run(const at::Tensor* const* arguments, at::Tensor* results) const {
-  impl_->run(arguments, results);
+  layouts_ ? layouts_->run(arguments, results) : impl_->run(arguments, results);
 }
 
 size_t Program::argument_count() const noexcept {
@@ -114,12 +139,12 @@ void fail_geometry(std::string_view what, const Geometry& expected, const at::Te
 std::string Program::code(std::string_view stage) const {
   if (stage == "traced") return impl_->traced_text;
   if (stage == "graph") return ir::print(*impl_->trace.graph, {.sources = true});
-  if (stage == "loops") return loops::print(impl_->plan);
+  if (stage == "loops") return loops::print(current().plan);
   if (stage != "llvm" && stage != "asm")
     throw UserError(concat("no stage \"", stage, "\": choose traced, graph, loops, llvm or asm"),
                     UserError::Kind::value);
   std::string text;
-  for (const auto& kernel : impl_->plan.kernels)
+  for (const auto& kernel : current().plan.kernels)
     text += stage == "llvm" ? codegen::llvm_ir(*kernel) : codegen::assembly(*kernel);
   return text;
 }
@@ -143,15 +168,16 @@ std::unordered_map<const ir::Node*, std::string> printed_names(const ir::Graph& 
 
 std::vector<KernelInfo> Program::kernels() const {
   const auto names = printed_names(*impl_->trace.graph);
-  std::vector<KernelInfo> infos(impl_->plan.kernels.size());
-  for (const loops::Step& step : impl_->plan.steps) {
+  const Impl& impl = current();
+  std::vector<KernelInfo> infos(impl.plan.kernels.size());
+  for (const loops::Step& step : impl.plan.steps) {
     if (step.kind != loops::Step::Kind::kernel) continue;
     KernelInfo& info = infos[step.kernel.kernel];
     if (info.launches++ > 0) continue;
-    info.name = impl_->plan.kernels[step.kernel.kernel]->name;
+    info.name = impl.plan.kernels[step.kernel.kernel]->name;
     info.bytes_read = step.kernel.bytes_read;
     info.bytes_written = step.kernel.bytes_written;
-    info.code_bytes = impl_->code[step.kernel.kernel]->code_bytes();
+    info.code_bytes = impl.code[step.kernel.kernel]->code_bytes();
     for (const ir::Node* node : step.kernel.fused) {
       const auto name = names.find(node);
       info.fused.push_back(name == names.end() ? std::string(ir::info(node->op).name) : name->second);
@@ -163,13 +189,14 @@ std::vector<KernelInfo> Program::kernels() const {
 std::vector<StepInfo> Program::steps() const {
   std::vector<StepInfo> infos;
   size_t call = 0;
-  for (const loops::Step& step : impl_->plan.steps) {
+  const Impl& impl = current();
+  for (const loops::Step& step : impl.plan.steps) {
     if (step.kind == loops::Step::Kind::kernel) {
       const auto& fused = step.kernel.fused;
-      infos.push_back({"kernel", impl_->plan.kernels[step.kernel.kernel]->name,
+      infos.push_back({"kernel", impl.plan.kernels[step.kernel.kernel]->name,
                        fused.empty() ? "" : std::string(fused.front()->source)});
     } else {
-      infos.push_back({"call", impl_->calls[call++]->name(), std::string(step.call.node->source)});
+      infos.push_back({"call", impl.calls[call++]->name(), std::string(step.call.node->source)});
     }
   }
   return infos;
@@ -177,13 +204,14 @@ std::vector<StepInfo> Program::steps() const {
 
 MemoryInfo Program::memory() const {
   MemoryInfo info;
-  info.arena_bytes = impl_->plan.arena_bytes;
-  info.unplanned_bytes = impl_->plan.unplanned_bytes;
-  for (uint32_t b : impl_->output_buffers) info.output_bytes += impl_->buffer_geometry[b].bytes();
-  for (const auto& kernel : impl_->code) info.code_bytes += kernel->code_bytes();
-  for (const auto& call : impl_->calls)
+  const Impl& impl = current();
+  info.arena_bytes = impl.plan.arena_bytes;
+  info.unplanned_bytes = impl.plan.unplanned_bytes;
+  for (uint32_t b : impl.output_buffers) info.output_bytes += impl.buffer_geometry[b].bytes();
+  for (const auto& kernel : impl.code) info.code_bytes += kernel->code_bytes();
+  for (const auto& call : impl.calls)
     if (call->matmul) info.packed_bytes += call->matmul->packed_bytes();
-  const ir::GraphStats graph = impl_->trace.graph->stats();
+  const ir::GraphStats graph = impl.trace.graph->stats();
   info.graph_bytes = static_cast<int64_t>(graph.bytes);
   info.graph_used_bytes = static_cast<int64_t>(graph.used_bytes);
   info.graph_peak_bytes = static_cast<int64_t>(graph.peak_bytes);

@@ -55,7 +55,9 @@ struct MemoryInfo {
   int64_t graph_peak_bytes = 0;  ///< The most that the graph held while it was traced and rewritten.
 };
 
-/// Immutable after compile(); run() may be called from several threads at once.
+/// run() may be called from several threads at once. What it computes never changes after compile(); a program with
+/// convolutions may change their layouts, and with them its kernels and steps, during its first ten calls or so
+/// (runtime/program_layouts.h).
 class Program {
  public:
   /// passes -> lowering -> machine code -> binding. Times are added to `times`.
@@ -92,11 +94,14 @@ class Program {
   const codegen::CompileStats& compile_stats() const;
 
   ~Program();
-  class Impl;  ///< runtime/program_impl.h
+  class Impl;     ///< runtime/program_impl.h
+  class Layouts;  ///< runtime/program_layouts.h
 
  private:
-  explicit Program(std::unique_ptr<Impl> impl);
+  Program(std::unique_ptr<Impl> impl, std::unique_ptr<Layouts> layouts);
+  const Impl& current() const;
   std::unique_ptr<Impl> impl_;
+  std::unique_ptr<Layouts> layouts_;  ///< Null if there is one way only.
 };
 
 /// Lets the tracer read values: sets capture's evaluate hook. Once per process.

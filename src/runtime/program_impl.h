@@ -68,8 +68,12 @@ struct BoundMutation {
 
 class Program::Impl {
  public:
-  capture::Trace trace;
-  ProgramOptions options;
+  Impl(std::shared_ptr<const capture::Trace> of, ProgramOptions with)
+      : traced(std::move(of)), trace(*traced), options(std::move(with)) {}
+
+  const std::shared_ptr<const capture::Trace> traced;  ///< Shared by all that is lowered from it.
+  const capture::Trace& trace;
+  const ProgramOptions options;
   PhaseTimes times;
   codegen::CompileStats stats;
   std::string traced_text;
@@ -98,10 +102,15 @@ class Program::Impl {
   mutable FramePool frames;
   std::shared_ptr<OutputPool> output_pool;  ///< Null if no result is large.
 
-  void bind(const std::vector<at::Tensor>& example_arguments);
+  /// Lowering, machine code, binding. The arguments that were traced tell which inputs share storage.
+  void build(const loops::LayoutOverrides& layouts, const std::vector<at::Tensor>& example_arguments);
+  /// The same for calls that `other`, of the same trace, may serve as well.
+  void build_like(const Impl& other, const loops::LayoutOverrides& layouts);
   void run(const at::Tensor* const* arguments, at::Tensor* results) const;
 
  private:
+  void lower(const loops::LayoutOverrides& layouts);
+  void bind();
   void bind_inputs(const std::vector<at::Tensor>& example_arguments);
   void bind_buffers();
   void bind_kernel(const loops::KernelStep& step, loops::Join join);

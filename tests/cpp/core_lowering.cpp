@@ -159,7 +159,7 @@ std::string fault(const std::string& text, double tolerance, uint32_t seed) {
   std::vector<Elements> inputs, wanted;
   for (const ir::Input& input : graph->inputs()) inputs.push_back(random_elements(*input.value->type, random));
   if (is_known(*original)) wanted = test::interpret(*original, inputs);
-  for (const loops::LoweringOptions options :
+  for (const loops::LoweringOptions& options :
        {loops::LoweringOptions{false, false}, loops::LoweringOptions{false, true},
         loops::LoweringOptions{true, false}, loops::LoweringOptions{true, true}}) {
     std::string how =

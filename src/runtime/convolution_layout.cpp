@@ -1,0 +1,68 @@
+#include "runtime/convolution_layout.h"
+
+#include <cstdlib>
+
+namespace braze::runtime {
+
+namespace {
+
+constexpr std::string_view names[convolution_layout_count] = {"traced", "channels_last"};
+
+/// What a convolution asks, and how it then lays out its result: as its input (ATen/native/ConvUtils.h,
+/// mkldnn_conv_use_channels_last). The weight comes as it is; ATen copies what is not pointwise.
+struct Row {
+  size_t rank;
+  std::string_view layouts;
+};
+constexpr Row rows[] = {
+    {4, "require (0,2,3,1) -> (0,2,3,1)"},
+    {5, "require (0,2,3,4,1) -> (0,2,3,4,1)"},
+};
+
+bool is_convolution(const ir::Node& node, const std::vector<capture::CallPayload>& payloads) {
+  if (node.op != ir::Op::call || node.results.size() != 1 || !node.results[0].type) return false;
+  const capture::CallPayload& payload = payloads.at(node.int_attr("payload"));
+  if (payload.op.operator_name().name != "aten::convolution" || payload.slots.empty()) return false;
+  return payload.slots[0].argument == 0 && payload.slots[0].operand == 0;
+}
+
+bool is_eligible(const ir::Type& type) {
+  const bool dtype = type.dtype == ir::DType::f32 || type.dtype == ir::DType::bf16 || type.dtype == ir::DType::f16;
+  return dtype && type.device.kind == ir::DeviceKind::cpu && type.numel() > 0;
+}
+
+}  // namespace
+
+std::string_view name(ConvolutionLayout layout) {
+  return names[static_cast<size_t>(layout)];
+}
+
+loops::LayoutOverrides channels_last_convolutions(const capture::Trace& trace) {
+  loops::LayoutOverrides overrides;
+  bool changes = false;
+  ir::for_each_node(*trace.graph, [&](const ir::Node* node) {
+    if (!is_convolution(*node, trace.payloads)) return;
+    const ir::Type &input = *node->operands[0]->type, &result = *node->results[0].type;
+    if (!is_eligible(input) || !is_eligible(result)) return;
+    for (const Row& row : rows) {
+      if (row.rank != result.sizes.size() || row.rank != input.sizes.size()) continue;
+      overrides[node] = row.layouts;
+      const loops::LayoutDemand demand = loops::parse_layouts(row.layouts).operands[0];
+      changes |= !demand.holds(result, result.sizes, result.strides);
+    }
+  });
+  if (!changes) overrides.clear();
+  return overrides;
+}
+
+std::optional<ConvolutionLayout> forced_convolution_layout() {
+  static const std::optional<ConvolutionLayout> forced = []() -> std::optional<ConvolutionLayout> {
+    const char* asked = std::getenv("BRAZE_CONVOLUTION");
+    for (size_t i = 0; asked && i < convolution_layout_count; ++i)
+      if (names[i] == asked) return static_cast<ConvolutionLayout>(i);
+    return std::nullopt;
+  }();
+  return forced;
+}
+
+}  // namespace braze::runtime
