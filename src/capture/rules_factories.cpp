@@ -115,15 +115,20 @@ bool filled(Call& call, const RuleRow& row) {
 
 /// arange(end), arange(start, end), arange(start, end, step): variant is the number of those.
 bool arange(Call& call, const RuleRow& row) {
-  const c10::Scalar start = row.variant > 1 ? call.number(0) : c10::Scalar(0);
-  const c10::Scalar end = call.number(row.variant > 1 ? 1 : 0);
-  const c10::Scalar step = row.variant > 2 ? call.number(2) : c10::Scalar(1);
+  c10::Scalar start = row.variant > 1 ? call.number(0) : c10::Scalar(0);
+  c10::Scalar end = call.number(row.variant > 1 ? 1 : 0);
+  c10::Scalar step = row.variant > 2 ? call.number(2) : c10::Scalar(1);
   const bool integral = start.isIntegral(true) && end.isIntegral(true) && step.isIntegral(true);
   const auto wanted = options(call, row.variant, integral ? ScalarType::Long : default_dtype(), c10::kCPU);
-  if (!wanted || wanted->dtype == ScalarType::Bool || step.toDouble() == 0) return false;
+  if (!wanted || wanted->dtype == ScalarType::Bool) return false;
   call.set_device(wanted->device);
   const bool whole = c10::isIntegralType(wanted->dtype, false);
-  if (whole && !integral) return false;
+  if (whole && !integral) {
+    // Only of int64 are the ends cut off before elements are counted.
+    if (wanted->dtype != ScalarType::Long) return false;
+    for (c10::Scalar* number : {&start, &end, &step}) *number = number->toLong();
+  }
+  if (step.toDouble() == 0) return false;
   const double length = whole ? std::ceil(static_cast<double>(end.toLong() - start.toLong()) / step.toDouble())
                               : std::ceil((end.toDouble() - start.toDouble()) / step.toDouble());
   if (length < 0 || !std::isfinite(length)) return false;
