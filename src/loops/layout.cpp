@@ -246,6 +246,7 @@ Layouts::Layouts(const ir::Graph& graph, const LayoutOverrides& overrides) : str
     CallLayouts& layouts = calls_[node];
     layouts = override == overrides.end() ? layouts_of(*node) : parse_layouts(override->second);
     layouts.operands.resize(node->operands.size());
+    if (node->results.empty()) return;  // a call for its effect or its check alone
     const Value& result = node->results[0];
     if (!result.type || layouts.result.size() != result.type->sizes.size()) return;
     Dims strides = strides_in(layouts.result, result.type->sizes);

@@ -146,6 +146,15 @@ TEST_CASE("results of the program keep the strides of their types") {
   CHECK(kernels_launched(plan) == 1);
 }
 
+TEST_CASE("a call for its check alone has no result to lay out") {
+  const loops::Plan plan = lower(R"graph(graph @main(%x: f32[3,3], %info: i32[]) {
+    %0 = neg %x : f32[3,3]
+    call %info target="aten::_linalg_check_errors" effect=true
+    return %0
+  })graph");
+  CHECK(call_step(plan, 0).operands.size() == 1);
+}
+
 TEST_CASE("attention gets rows of stride 1") {
   const loops::Plan plan = lower(R"graph(graph @main(%q: f32[1,2,4,8], %k: f32[1,2,8,4]) {
     %0 = neg %k : f32[1,2,8,4]
