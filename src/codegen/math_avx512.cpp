@@ -140,8 +140,8 @@ V emit_log_by_table(const Lanes& lanes, V argument) {
   });
 }
 
-// a = |x| = c + t, c near the middle of one of 16 intervals: erf(a) = erf(c) + (t + t * rest(t)). From the end of the
-// last interval on it is 1.
+// a = |x| = c + t, c near the middle of one of 16 intervals: erf(a) = erf(c) + (t + t * rest(t)). From the end of
+// the last interval on it is 1.
 V emit_erf_by_table(const Lanes& lanes, V argument) {
   return in_sixteens(lanes, argument, [](const Zmm& z, V x) {
     const V a = z.at_most(z.abs(x), z.number(15.49 / tables::erf_scale));

@@ -1,7 +1,8 @@
 // passes/round_halves.h: round to bf16 and f16 after every operator, as eager does.
 //
-// Why: values of half types are computed in f32, and inside of a kernel they stay there until they are stored. That is
-// nearer to the true value and faster; who wants eager's bits (ProgramOptions::emulate_precision_casts) pays for them.
+// Why: values of half types are computed in f32, and inside of a kernel they stay there until they are stored. That
+// is nearer to the true value and faster; who wants eager's bits (ProgramOptions::emulate_precision_casts) pays for
+// them.
 //   before                              after
 //   %0 = mul %x, %y : bf16[8]           %0 = cast %x : f32[8]
 //   %1 = add %0, %x : bf16[8]           %1 = cast %y : f32[8]
@@ -12,8 +13,8 @@
 //                                       %6 = add %4, %5 : f32[8]
 //                                       %7 = cast %6 : bf16[8]
 // Needs: to run first, while a node is still an operator of PyTorch's. Leaves: operators whose results are half
-// already (relu, maximum), composites, which are opened in f32 and round their results, and scans and library calls,
-// which store theirs.
+// already (relu, maximum), composites, which are opened in f32 and round their results, and scans and library
+// calls, which store theirs.
 #pragma once
 
 #include "ir/graph.h"

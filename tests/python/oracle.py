@@ -271,7 +271,7 @@ def _compare_tensors(
             allowed = torch.maximum(allowed, torch.tensor(noise * slack))
         bad &= ~_within(wide, true, allowed)
     if bad.any() and explained is not None:
-        bad &= ~((wide - wide_other).abs().nan_to_num(torch.inf, posinf=torch.inf) <= 2 * explained())
+        bad &= ~((wide - wide_other).abs().nan_to_num(torch.inf, posinf=torch.inf) <= 4 * explained())
     if bad.any():
         raise Mismatch(_difference(place, one, other, bad))
 

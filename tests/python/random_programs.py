@@ -17,12 +17,23 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import oracle
 import processes
 import torch
 from random_choices import FLOATS, INTEGERS, LARGEST, Choices, make
 from random_forms import FORMS
+
+
+def _rounds_to_half(result: Any, used: list[torch.Tensor]) -> bool:
+    """Whether eager rounds something to a half type that a program may keep in float32 until it is stored."""
+    written = result if isinstance(result, torch.Tensor) else used[0] if used else None
+    if written is None or written.dtype not in (torch.bfloat16, torch.float16):
+        return False
+    return written is not result or all(
+        tensor.untyped_storage()._cdata != result.untyped_storage()._cdata for tensor in used
+    )
 
 
 class Maker(Choices):
@@ -68,6 +79,7 @@ class Maker(Choices):
         self.lines.append(line)
         used = [self.values[word] for word in re.findall(r"\b[vx]\d+\b", line) if word in self.values]
         spoilt = inexact or any(not self.is_exact(tensor) for tensor in used)
+        spoilt |= _rounds_to_half(result, used)
         if isinstance(result, torch.Tensor):
             if spoilt:
                 self.inexact.add(result.untyped_storage()._cdata)
