@@ -26,6 +26,31 @@ bool embedding(Call& call, const RuleRow&) {
   return call.give(call.node(Op::embedding, {weight->value, index->value}, call.contiguous(weight->dtype, sizes)));
 }
 
+/// embedding_renorm(self, indices, max_norm, norm_type): scales down the rows that indices name. One that is named
+/// twice is written twice, the same.
+bool embedding_renorm(Call& call, const RuleRow&) {
+  const auto weight = call.operand(0), index = call.operand(1);
+  if (!weight || !index || weight->is_number() || !is_index(*index) || weight->sizes.size() != 2) return false;
+  const double most = call.real(2), order = call.real(3);
+  const int64_t count = numel(index->sizes), columns = weight->sizes[1];
+  if (!c10::isFloatingType(weight->dtype) || (order != 1 && order != 2) || count == 0) return false;
+  Arithmetic a(call);
+  const DType dtype = to_dtype(weight->dtype), compute = computing_dtype(weight->dtype);
+  ir::Value* rows = a.reshape(index->value, {count});
+  ir::Value* picked = a.cast(
+      call.node(Op::embedding, {weight->value, rows}, call.contiguous(weight->dtype, {count, columns})), compute);
+  ir::Value* norm = a.reduce(Op::sum, order == 1 ? a.op(Op::abs, picked) : a.op(Op::mul, picked, picked), {1});
+  if (order == 2) norm = a.op(Op::sqrt, norm);
+  // Eager rounds the norm to the weight's type and divides in double.
+  norm = a.reshape(a.cast(a.cast(norm, dtype), DType::f64), {count, 1});
+  ir::Value* limit = a.number(DType::f64, most);
+  ir::Value* scale = a.op(Op::div, limit, a.op(Op::add, norm, a.number(DType::f64, 1e-7)));
+  ir::Value* scaled = a.cast(a.op(Op::mul, picked, a.cast(scale, compute)), dtype);
+  ir::Value* kept = a.where(a.op(Op::gt, norm, limit), scaled, a.cast(picked, dtype));
+  ir::Value* result = a.index_put(a.reshape(weight->value, weight->sizes), 0, {&rows, 1}, kept, "set");
+  return call.give(call.copy(result, call.type(weight->dtype, weight->sizes, weight->strides)));
+}
+
 /// index_select(self, dim, index)
 bool index_select(Call& call, const RuleRow&) {
   const auto x = call.operand(0), index = call.operand(2);
@@ -136,8 +161,12 @@ bool index(Call& call, const RuleRow&) {
 
 std::span<const RuleRow> indexing_rules() {
   static constexpr RuleRow rows[] = {
-      {"embedding", embedding}, {"index_select", index_select}, {"gather", gather},
-      {"take", take},           {"index.Tensor", index},
+      {"embedding", embedding},
+      {"embedding_renorm", embedding_renorm},
+      {"index_select", index_select},
+      {"gather", gather},
+      {"take", take},
+      {"index.Tensor", index},
   };
   return rows;
 }

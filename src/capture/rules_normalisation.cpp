@@ -69,9 +69,15 @@ bool layer_norm(Call& call, const RuleRow&) {
 bool group_norm(Call& call, const RuleRow&) {
   const auto x = call.operand(0);
   if (!x || x->is_number() || !c10::isFloatingType(x->dtype) || x->sizes.size() < 2) return false;
-  if (Sizes(x->strides) != contiguous(x->sizes) || numel(x->sizes) == 0) return false;
   const int64_t batch = x->sizes[0], channels = x->sizes[1], groups = call.integer(6);
   if (groups <= 0 || channels % groups != 0) return false;
+  if (batch == 0) {
+    const ir::Type* none = call.contiguous(x->dtype, {batch, groups});
+    call.give(call.full(call.contiguous(x->dtype, x->sizes), 0));
+    call.give(call.full(none, 0));
+    return call.give(call.full(none, 0));
+  }
+  if (Sizes(x->strides) != contiguous(x->sizes) || numel(x->sizes) == 0) return false;
   Sizes column(x->sizes.size() - 1, 1);
   column[0] = channels;
   const DType compute = ir::compute_dtype(to_dtype(x->dtype));

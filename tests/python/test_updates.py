@@ -134,6 +134,14 @@ def test_writes_to_a_part_of_a_view_that_overlaps_itself():
         braze.trace(lambda x: x.unfold(0, 2, 1)[0].neg_(), (torch.randn(14)[::2],))
 
 
+@pytest.mark.parametrize("norm_type", [1.0, 2.0])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_embeddings_of_bounded_norm_change_the_rows_they_read(dtype, norm_type):
+    """A row that is read twice is scaled once."""
+    weight = (torch.randn(20, 8) * 2).to(dtype)
+    native(lambda w, i: F.embedding(i, w, max_norm=1.5, norm_type=norm_type), weight, torch.randint(0, 20, (3, 9)))
+
+
 def test_diagonals_are_views_of_their_argument():
     x = torch.randn(4, 6)
     program = native(lambda x: x.diagonal(), x)
