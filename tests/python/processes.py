@@ -1,4 +1,4 @@
-"""Tasks in child processes, several at a time: a crash or a hang is a result like others."""
+"""Tasks in child processes, several at a time, and code in a fresh Python: a crash or a hang is a result too."""
 
 import dataclasses
 import io
@@ -6,6 +6,8 @@ import os
 import pickle
 import selectors
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
@@ -84,3 +86,18 @@ def results(
                     continue
                 running.unregister(key.fd)
                 yield key.data.task, key.data.result()
+
+
+def fresh(code: str, **environment: str) -> str:
+    """What `code` prints in a Python of its own, which finds the modules beside this one."""
+    folder = os.path.dirname(os.path.abspath(__file__))
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys\nsys.path.insert(0, {folder!r})\n{code}"],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout

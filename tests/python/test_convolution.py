@@ -1,13 +1,11 @@
 """Convolutions in eager's layout and in channels_last, and the choice between the two while a program is called."""
 
 import json
-import os
-import subprocess
-import sys
 import threading
 
 import pytest
 import torch
+from processes import fresh
 from torch import nn
 from torch.nn import functional as F
 
@@ -87,20 +85,6 @@ def compare_all():
         same(program(x), model(x))
         same(braze.compile(model)(x), model(x))
     return "done"
-
-
-def fresh(code: str, **environment: str) -> str:
-    folder = os.path.dirname(os.path.abspath(__file__))
-    done = subprocess.run(
-        [sys.executable, "-c", f"import sys\nsys.path.insert(0, {folder!r})\n{code}"],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -1,12 +1,10 @@
 """Matrix products by every method that braze chooses from, and the choice itself."""
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 import torch
+from processes import fresh
 
 import braze
 
@@ -54,19 +52,6 @@ for batch, m, n, k in ((3, 1, 70, 40), (5, 9, 17, 33), (2, 80, 64, 64)):
             judge((batch, m, n, k), braze.trace(function, arguments, check=False), function, *arguments)
 print(json.dumps("done"))
 """
-
-
-def fresh(code: str, **environment: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 @pytest.mark.parametrize(
