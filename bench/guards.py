@@ -12,6 +12,7 @@ import json
 import sys
 
 import torch
+
 from braze._C import _guards
 
 LIMITS_NS = {"x + scale": 1_000, "BERT-base": 10_000}

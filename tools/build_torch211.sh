@@ -17,7 +17,7 @@ mkdir -p python/braze/lib
 cp "$core/libbraze_core.so" python/braze/lib/
 cmake -G Ninja -S . -B build-torch211 --log-level=WARNING -DBRAZE_TESTS=OFF -DBRAZE_CORE_PREFIX="$PWD/python/braze/lib" \
   -DPython_EXECUTABLE="$(command -v "$python")"
-cmake --build build-torch211 --target _C --parallel "$(nproc)"
+cmake --build build-torch211 --target _C --parallel "$(nproc --all)"
 readelf -d python/braze/lib/libbraze_torch.so | grep -q 'NEEDED.*libstdc++.so' \
   || { echo "$CXX links the C++ library statically; name another compiler in BRAZE_CXX" >&2; exit 1; }
 PYTHONPATH=python "$python" -c 'import braze; print("built", braze.__file__)'

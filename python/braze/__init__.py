@@ -20,8 +20,12 @@ from braze._trace import trace
 
 __version__ = "0.1.0"
 
-#: For CMake: `find_package(braze)` finds the C++ face of the installed wheel below it (docs/cpp.md).
-cmake_prefix_path = _os.path.join(_os.path.dirname(_os.path.abspath(__file__)), "share", "cmake")
+_folder = _os.path.dirname(_os.path.abspath(__file__))
+#: For CMake: `find_package(braze)` finds the C++ face below it (docs/cpp.md): of the installed wheel, or of what
+#: `cmake --install build --prefix build/prefix` has put there in a source tree.
+cmake_prefix_path = _os.path.join(_folder, "share", "cmake")
+if not _os.path.isdir(cmake_prefix_path):
+    cmake_prefix_path = _os.path.normpath(_os.path.join(_folder, "..", "..", "build", "prefix", "share", "cmake"))
 
 Program = _C.Program
 Error = _C.Error
@@ -56,3 +60,7 @@ __all__ = [
     "set_logs",
     "trace",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

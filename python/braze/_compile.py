@@ -5,7 +5,7 @@ import functools
 import inspect
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import torch
 
@@ -16,11 +16,20 @@ from braze._module import CompiledModule
 from braze._weights import watch_optimizers
 
 Function = Callable[..., Any]
+_T = TypeVar("_T")
 
 #: Every compiled function that is alive, for braze.compiler.reset().
 compiled_functions: weakref.WeakSet = weakref.WeakSet()
 
 
+@overload
+def compile(model: torch.nn.Module, **choices: Any) -> CompiledModule: ...
+@overload
+def compile(model: type[_T], **choices: Any) -> type[_T]: ...
+@overload
+def compile(model: Function, **choices: Any) -> "C.CompiledFunction": ...
+@overload
+def compile(model: None = None, **choices: Any) -> Callable[[Any], Any]: ...
 def compile(
     model: Function | None = None,
     *,

@@ -42,6 +42,8 @@ class Explanation:
     shares: dict[str, float]  #: Of the calls: "interpreted" (captured), "replayed", "native".
     graphs: list[str] = field(default_factory=list)  #: As text.
     reasons: dict[str, int] = field(default_factory=dict)  #: Why calls ran natively, and how many.
+    #: How many operators ran "compiled" and how many "native", and "reasons": why those did.
+    operators: dict[str, Any] = field(default_factory=dict)
 
     @property
     def op_count(self) -> int:
@@ -56,6 +58,9 @@ class Explanation:
         total = sum(time for phase, time in self.compile_times.items() if "/" not in phase)
         lines.append(f"compiled in {total / 1e6:.2f} ms")
         lines += [f"  {phase}: {time / 1e6:.2f} ms" for phase, time in self.compile_times.items()]
+        if self.operators:
+            lines.append("operators: {compiled} compiled, {native} native".format(**self.operators))
+            lines += [f"  {count} native: {reason}" for reason, count in self.operators["reasons"].items()]
         lines += [f"native: {reason}" for reason in self.reasons]
         lines.append("calls: " + ", ".join(f"{share:.0%} {kind}" for kind, share in self.shares.items()))
         return "\n".join(lines)
@@ -108,6 +113,7 @@ def _explanation(result: Any, report: dict[str, Any]) -> Explanation:
         shares={names[kind]: counts[kind] / calls for kind in names},
         graphs=[graph["graph"] for graph in graphs],
         reasons=dict(report["reasons"]),
+        operators=dict(report["operators"]),
     )
 
 

@@ -2,13 +2,16 @@
 
 import warnings
 from collections.abc import Callable, Sized
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.nn.modules import module as _torch_module
 
 #: Attributes of the wrapper; all others are the module's.
 _OWN = frozenset({"_orig_mod", "_compile", "_is_made", "forward", "__dict__"})
+
+#: What is told of the compiled function, where the module has nothing of that name.
+_REPORTS = frozenset({"counts", "guards", "operators", "programs", "reasons", "report", "steps"})
 
 _HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
 
@@ -17,7 +20,9 @@ class CompiledModule(torch.nn.Module):
     """Wraps a module. Reading, setting and deleting attributes reaches through to it, except for what nn.Module
     itself has: hooks registered on the wrapper run when the wrapper is called, around those of the module.
 
-    `_orig_mod` is the module; the names in state_dict() begin with it, as they do with torch.compile.
+    `counts()`, `operators()`, `reasons()`, `guards()`, `programs()` and `steps()` tell of the calls, as those of a
+    compiled function do. `_orig_mod` is the module; the names in state_dict() begin with it, as they do with
+    torch.compile.
     """
 
     def __init__(self, module: torch.nn.Module, compile: Callable[[torch.nn.Module], Callable[..., Any]]) -> None:
@@ -72,7 +77,12 @@ class CompiledModule(torch.nn.Module):
     def __getattr__(self, name: str) -> Any:
         if name == "_orig_mod":
             return self._modules["_orig_mod"]
-        return getattr(self._orig_mod, name)
+        try:
+            return getattr(self._orig_mod, name)
+        except AttributeError:
+            if name not in _REPORTS or "forward" not in self.__dict__:
+                raise
+            return getattr(self.__dict__["forward"], name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in _OWN or hasattr(type(self), name):
@@ -88,4 +98,14 @@ class CompiledModule(torch.nn.Module):
 
     def __dir__(self) -> list[str]:
         names = list(self._orig_mod.__dir__())
-        return names + [name for name in super().__dir__() if name not in names]
+        return names + [name for name in (*super().__dir__(), *sorted(_REPORTS)) if name not in names]
+
+    if TYPE_CHECKING:
+
+        def counts(self) -> dict[str, int]: ...
+        def guards(self) -> list[list[str]]: ...
+        def operators(self) -> dict[str, Any]: ...
+        def programs(self) -> list[Any]: ...
+        def reasons(self) -> dict[str, int]: ...
+        def report(self) -> dict[str, Any]: ...
+        def steps(self) -> list[Any]: ...

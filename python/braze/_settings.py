@@ -15,6 +15,7 @@ class Setting:
     meaning: str
     environment: str
     per_call: bool = True  #: Also one of compile()'s options.
+    least: int = 0  #: Of a number.
 
 
 SETTINGS = {
@@ -25,12 +26,14 @@ SETTINGS = {
             8,
             "Programs for one call or place in a function; then it runs in eager there.",
             "BRAZE_RECOMPILE_LIMIT",
+            least=1,
         ),
         Setting(
             "cache_size_limit",
             64,
             "Programs for all places of one function; then it runs in eager where there is none.",
             "BRAZE_CACHE_SIZE_LIMIT",
+            least=1,
         ),
         Setting(
             "suppress_errors",
@@ -84,7 +87,21 @@ def check(name: str, value: Any, allowed: dict[str, Setting], what: str) -> Any:
             f"{what} {name!r} is of type {type(value).__name__}, and should be of type {wanted.__name__}: "
             f"{allowed[name].meaning}"
         )
+    _check_value(f"{what} {name!r}", value, allowed[name])
     return value
+
+
+_MOST = 2**31 - 1  # What the compiled part takes.
+
+
+def _check_value(name: str, value: Any, setting: Setting) -> None:
+    """Numbers in range, and a folder that can be one."""
+    if type(value) is int and not setting.least <= value <= _MOST:
+        raise C.ArgumentValueError(f"{name} is {value}, and should be from {setting.least} to {_MOST}")
+    if isinstance(value, str) and "\0" in value:
+        raise C.ArgumentValueError(f"{name} is {value!r}, which cannot be the name of a folder")
+    if setting.name == "cache_dir" and os.path.exists(value) and not os.path.isdir(value):
+        raise C.ArgumentValueError(f"{name} is {value!r}, which is no folder")
 
 
 def from_environment(setting: Setting) -> Any:
@@ -98,9 +115,11 @@ def from_environment(setting: Setting) -> Any:
         return text == "1"
     if isinstance(setting.default, int):
         try:
-            return int(text)
+            number = int(text)
         except ValueError:
             raise C.ArgumentValueError(f"{setting.environment} is {text!r}, and should be a number") from None
+        _check_value(setting.environment, number, setting)
+        return number
     return text
 
 

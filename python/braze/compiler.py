@@ -31,6 +31,10 @@ __all__ = [
 Function = Callable[..., Any]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def reset() -> None:
     """Forgets every program of every compiled function, and why calls were not captured."""
     for compiled in list(compiled_functions):
@@ -59,14 +63,14 @@ def disable(fn: Function | None = None, recursive: bool = True, *, reason: str |
     Args:
         fn: a function, module, or class (whose instances are called natively).
         recursive: compiled functions that it calls run natively too.
-        reason: why, for readers.
+        reason: why, for readers, and for those of braze.explain().
     """
     if fn is None:
         return functools.partial(disable, recursive=recursive, reason=reason)
     if not callable(fn):
         raise C.ArgumentTypeError(f"disable takes a function, a module or a class, not {fn!r}")
     fn = innermost(fn)
-    make = functools.partial(_disable_callable, recursive=recursive)
+    make = functools.partial(_disable_callable, recursive=recursive, reason=reason)
     if isinstance(fn, torch.nn.Module):
         return CompiledModule(fn, make)
     if isinstance(fn, type):
@@ -75,8 +79,11 @@ def disable(fn: Function | None = None, recursive: bool = True, *, reason: str |
     return functools.update_wrapper(make(fn), fn)
 
 
-def _disable_callable(fn: Function, recursive: bool) -> Function:
-    return C.Disabled(fn, recursive)
+def _disable_callable(fn: Function, recursive: bool, reason: str | None) -> Function:
+    disabled = C.Disabled(fn, recursive)
+    if reason is not None:
+        disabled.reason = reason  # What explain() and the logs give for the break.
+    return disabled
 
 
 def allow_in_graph(fn: Any) -> Any:

@@ -159,6 +159,8 @@ EntryPtr detail::Engine::Impl::capture(Call& call, int replaced) {
     entry = make_entry(call, signature);
   } catch (const runtime::ValueRead& error) {
     entry = eager_entry(std::move(signature), Eager::value_read, error.what());
+  } catch (const GradientWanted& error) {
+    entry = eager_entry(std::move(signature), Eager::gradients, error.what());
   } catch (const Error&) {
     throw;  // It cannot be run by itself any more.
   } catch (const std::exception& error) {
@@ -182,7 +184,7 @@ EntryPtr detail::Engine::Impl::make_entry(Call& call, Signature signature) {
     return eager_entry(std::move(signature), Eager::value_read, recording.trace.warnings.front());
   auto entry = eager_entry(std::move(signature), Eager::no, {});
   const auto distinct = entry->signature.distinct(call.inputs.tensors);
-  const std::vector<at::Tensor> bound = recording.trace.bound;
+  const std::vector<at::Tensor> bound = recording.trace.bound.tensors();
   entry->bound.emplace(bound, distinct);
   bool requires_grad = entry->bound->any_requires_grad();
   for (const at::Tensor* tensor : distinct) requires_grad |= tensor->requires_grad();
@@ -232,7 +234,7 @@ bool detail::Engine::Impl::still_right(Entry& entry, const Call& call) {
     const auto distinct = entry.signature.distinct(call.inputs.tensors);
     if (!again.trace.warnings.empty() || !again.kept.empty() || again.closes_over_argument) return false;
     if (again.results != entry.results) return false;
-    if (!BoundTensors(again.trace.bound, distinct).same_tensors(*entry.bound)) return false;
+    if (!BoundTensors(again.trace.bound.tensors(), distinct).same_tensors(*entry.bound)) return false;
     if (ir::print(*again.trace.graph, {.sources = true}) != entry.traced) return false;
   } catch (const Error&) {
     throw;

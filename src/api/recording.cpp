@@ -66,7 +66,10 @@ Recording record(const std::string& name, const Signature& signature, const deta
     recording.trace = tracer.finish(results);
   } catch (const std::exception& error) {
     tracers.clear();
-    if (tracer.release().empty()) throw;
+    if (tracer.release().empty()) {
+      if (tracer.wants_gradients()) throw GradientWanted(error.what());
+      throw;
+    }
     throw Error(
         concat("braze: the function cannot be captured (", error.what(),
                "), and has left a tensor in something that outlives the call, so that it cannot be run again "

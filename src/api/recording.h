@@ -10,6 +10,7 @@
 #include "braze/function.h"
 #include "capture/trace.h"
 #include "runtime/program.h"
+#include "support/error.h"
 
 namespace braze::api {
 
@@ -26,6 +27,12 @@ struct Recording {
   /// Tensors of the trace that the function left in something that outlives it: the last outputs of the trace.
   std::vector<at::Tensor> kept;
   bool closes_over_argument = false;  ///< It has an argument of this call from elsewhere as well.
+};
+
+/// What record() throws for a write that autograd would note in the history of a tensor from outside.
+class GradientWanted : public UserError {
+ public:
+  using UserError::UserError;
 };
 
 /// Registers braze's kernels with the dispatcher, once a process.

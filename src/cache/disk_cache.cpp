@@ -14,6 +14,7 @@
 #include <cstring>
 #include <ctime>
 #include <memory>
+#include <new>
 #include <tuple>
 
 #include "support/error.h"
@@ -26,6 +27,11 @@ constexpr char kMagic[8] = {'B', 'R', 'A', 'Z', 'E', 'D', 'C', '1'};
 constexpr std::string_view kSuffix = ".braze";
 constexpr const char* kSizeFile = "/size";  // the sum of all files, so that a put need not look at them all
 constexpr time_t kStaleSeconds = 3600;      // a file being written is left alone for so long
+constexpr int kLockAttempts = 5;            // one a millisecond: who holds the lock for longer may never let go
+// Kernels take kilobytes. What claims more is damaged, and would cost memory and time to find out about.
+constexpr uint64_t kLargestBlob = 64 << 20;
+// Nothing that lies in the directory may make a call wait: a FIFO opens at once and is then refused.
+constexpr int kOpenFlags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
 
 struct Header {
   char magic[8];
@@ -64,6 +70,14 @@ bool write_all(int fd, const void* from, size_t size) {
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return false;
     at += n, size -= static_cast<size_t>(n);
+  }
+  return true;
+}
+
+bool lock(int fd, int attempts) {
+  while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    if ((errno != EWOULDBLOCK && errno != EINTR) || --attempts <= 0) return false;
+    usleep(1000);
   }
   return true;
 }
@@ -118,10 +132,10 @@ std::string DiskCache::path_of(const Hash128& key) const {
   return concat(directory_, "/", key.hex(), kSuffix);
 }
 
-std::optional<std::vector<char>> DiskCache::get(const Hash128& key) {
+std::optional<std::vector<char>> DiskCache::get(const Hash128& key) try {
   if (!enabled_) return std::nullopt;
   const std::string path = path_of(key);
-  const File file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  const File file(open(path.c_str(), O_RDONLY | kOpenFlags));
   struct stat facts;
   if (!file.ok() || fstat(file, &facts) != 0 || !trusted(facts)) return std::nullopt;
 
@@ -131,6 +145,7 @@ std::optional<std::vector<char>> DiskCache::get(const Hash128& key) {
     if (!read_all(file, &header, sizeof header) || std::memcmp(header.magic, kMagic, sizeof kMagic) != 0)
       return false;
     if (header.key != key || header.size != static_cast<uint64_t>(facts.st_size) - sizeof header) return false;
+    if (header.size > kLargestBlob || facts.st_size > limit_bytes_) return false;
     blob.resize(header.size);
     return read_all(file, blob.data(), blob.size()) && hash_bytes(blob.data(), blob.size()) == header.checksum;
   };
@@ -140,17 +155,19 @@ std::optional<std::vector<char>> DiskCache::get(const Hash128& key) {
   }
   futimens(file, nullptr);  // recently used; a read-only cache just cannot say so
   return blob;
+} catch (const std::bad_alloc&) {
+  return std::nullopt;
 }
 
-void DiskCache::put(const Hash128& key, std::string_view blob) {
+void DiskCache::put(const Hash128& key, std::string_view blob) try {
   const int64_t bytes = static_cast<int64_t>(sizeof(Header) + blob.size());
-  if (!enabled_ || bytes > limit_bytes_) return;
+  if (!enabled_ || bytes > limit_bytes_ || blob.size() > kLargestBlob) return;
 
   // Aside under a name that no other process or thread uses, then renamed: readers see all of it or nothing.
   static std::atomic<uint32_t> counter{0};
   const std::string path = path_of(key);
   const std::string aside = concat(path, ".", getpid(), ".", counter.fetch_add(1));
-  const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
+  const int flags = O_WRONLY | O_CREAT | O_EXCL | kOpenFlags;
   int fd = open(aside.c_str(), flags, 0600);
   if (fd < 0 && errno == ENOENT && make_directories(directory_)) fd = open(aside.c_str(), flags, 0600);
   const File file(fd);
@@ -170,16 +187,25 @@ void DiskCache::put(const Hash128& key, std::string_view blob) {
     return;
   }
   account(bytes - replaced);
+} catch (const std::bad_alloc&) {
+  // Nothing is kept; a file left aside goes with a later trim.
 }
 
 /// Adds to the sum kept in the size file and trims the directory when it passes the bound. The sum may drift when a
-/// process dies in between; every trim sets it right.
+/// process dies in between; every trim sets it right. What cannot be added now, because another process has the
+/// file, is added next time.
 void DiskCache::account(int64_t written) {
-  const File file(open((directory_ + kSizeFile).c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!file.ok() || flock(file, LOCK_EX) != 0) return;
+  const int64_t pending = unaccounted_.fetch_add(written, std::memory_order_relaxed);
+  const File file(open((directory_ + kSizeFile).c_str(), O_RDWR | O_CREAT | kOpenFlags, 0600));
+  struct stat facts;
+  if (!file.ok() || fstat(file, &facts) != 0 || !trusted(facts) || !lock(file, pending == 0 ? kLockAttempts : 1)) {
+    // Without the sum the bound is still kept, if later.
+    if (pending + written > limit_bytes_ / 2) trim(), unaccounted_ = 0;
+    return;
+  }
   int64_t total = 0;
-  const bool known = pread(file, &total, sizeof total, 0) == sizeof total && total >= 0;
-  total += written;
+  const bool known = pread(file, &total, sizeof total, 0) == sizeof total && total >= 0 && total <= INT64_MAX / 2;
+  total += unaccounted_.exchange(0, std::memory_order_relaxed);
   if (!known || total > limit_bytes_) total = trim();
   if (pwrite(file, &total, sizeof total, 0) != sizeof total) unlink((directory_ + kSizeFile).c_str());
 }
@@ -201,7 +227,9 @@ int64_t DiskCache::trim() {
     const std::string_view name = item->d_name;
     const size_t suffix = name.find(kSuffix);
     struct stat facts;
-    if (suffix == std::string_view::npos || fstatat(dirfd(listing.get()), item->d_name, &facts, 0) != 0) continue;
+    if (suffix == std::string_view::npos) continue;
+    if (fstatat(dirfd(listing.get()), item->d_name, &facts, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    if (!S_ISREG(facts.st_mode)) continue;
     const bool aside = suffix + kSuffix.size() != name.size();
     if (aside && now - facts.st_mtim.tv_sec > kStaleSeconds) {  // its writer has died
       unlinkat(dirfd(listing.get()), item->d_name, 0);

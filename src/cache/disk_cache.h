@@ -1,6 +1,7 @@
 // cache/disk_cache.h: machine code on disk, shared by processes.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -14,7 +15,7 @@ namespace braze::cache {
 /// A directory of content-addressed blobs. Every process may read and write at any time: files appear whole
 /// (written aside, then renamed) and carry a checksum. A file that fails it, is cut short or is not ours is deleted
 /// and counts as absent. When the blobs outgrow the bound, the least recently used go. No error of the disk is ever
-/// raised: a cache that cannot be used is a cache that is empty.
+/// raised, nor lack of memory, and nothing waits for others: a cache that cannot be used is a cache that is empty.
 ///
 /// Blobs are code that will be run, so a file is only read if it belongs to this user (or root), and files are
 /// created for this user alone. Cost of a get: about 15 us.
@@ -43,6 +44,7 @@ class DiskCache {
   std::string directory_;
   int64_t limit_bytes_;
   bool enabled_ = true;
+  std::atomic<int64_t> unaccounted_{0};  ///< Bytes written and deleted that the size file does not know of yet.
 };
 
 }  // namespace braze::cache

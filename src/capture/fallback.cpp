@@ -2,6 +2,7 @@
 // example values if those decide the shapes.
 #include <algorithm>
 
+#include "capture/arguments.h"
 #include "capture/call.h"
 #include "capture/own_calls.h"
 #include "capture/traceable.h"
@@ -24,46 +25,14 @@ constexpr HiddenWrite kHiddenWrites[] = {
     {"aten::miopen_batch_norm", 3, 4, 5},
 };
 
-/// The tensors among the arguments, with their places.
-template <typename Body>
-void for_each_tensor(std::span<const c10::IValue> arguments, Body&& body) {
-  for (uint32_t i = 0; i < arguments.size(); ++i) {
-    const c10::IValue& value = arguments[i];
-    if (value.isTensor()) {
-      if (value.toTensor().defined()) body(value.toTensor(), i, -1);
-    } else if (value.isTensorList()) {
-      const auto list = value.toTensorVector();
-      for (size_t k = 0; k < list.size(); ++k)
-        if (list[k].defined()) body(list[k], i, static_cast<int32_t>(k));
-    } else if (value.isOptionalTensorList()) {
-      const auto list = value.toOptionalTensorVector();
-      for (size_t k = 0; k < list.size(); ++k)
-        if (list[k] && list[k]->defined()) body(*list[k], i, static_cast<int32_t>(k));
-    }
-  }
-}
-
-/// The argument with every tensor replaced by `change(tensor)`.
-template <typename Change>
-c10::IValue map_tensors(const c10::IValue& value, Change&& change) {
-  if (value.isTensor()) return value.toTensor().defined() ? c10::IValue(change(value.toTensor())) : value;
-  if (value.isTensorList()) {
-    c10::List<at::Tensor> list;
-    for (const at::Tensor& tensor : value.toTensorVector())
-      list.push_back(tensor.defined() ? change(tensor) : tensor);
-    return list;
-  }
-  if (value.isOptionalTensorList()) {
-    c10::List<std::optional<at::Tensor>> list;
-    for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorVector())
-      list.push_back(tensor && tensor->defined() ? std::optional(change(*tensor)) : tensor);
-    return list;
-  }
-  return value;
-}
-
 bool is_wrapped_number(const at::Tensor& tensor) {
   return tensor.unsafeGetTensorImpl()->is_wrapped_number() && !as_tracer(tensor);
+}
+
+bool overlaps(const at::Tensor& tensor) {
+  for (int64_t k = 0; k < tensor.dim(); ++k)
+    if (tensor.size(k) > 1 && tensor.stride(k) == 0) return true;
+  return false;
 }
 
 /// A value read by the operator as a plain number stays in the payload; anything else is an operand.
@@ -74,6 +43,16 @@ bool is_operand(const at::Tensor& tensor) {
 struct Shapes {
   Stack results;                       ///< Meta tensors where tensors come back.
   std::vector<c10::IValue> arguments;  ///< The arguments as meta tensors, resized if the operator did that.
+};
+
+/// What operators warn of is told when the program runs.
+class Silent final : c10::WarningHandler {
+ public:
+  Silent() : guard_(this) {}
+  void process(const c10::Warning&) override {}
+
+ private:
+  c10::WarningUtils::WarningHandlerGuard guard_;
 };
 
 /// Runs the Meta kernel.
@@ -114,6 +93,10 @@ Shapes ask_example(Recorder& recorder, const OpEntry& entry, std::span<const c10
   return shapes;
 }
 
+bool uses_default_generator(const OpEntry& entry, std::span<const c10::IValue> arguments) {
+  return entry.random && std::ranges::none_of(arguments, [](const c10::IValue& v) { return v.isGenerator(); });
+}
+
 /// Operators whose Meta kernels tell other strides, sizes or dtypes than the CPU's kernels give, or that have none;
 /// none depends on the elements.
 constexpr std::string_view kWrongMeta[] = {"aten::_linalg_svd",       "aten::linalg_eig",
@@ -137,14 +120,38 @@ Shapes ask_zeros(const OpEntry& entry, std::span<const c10::IValue> arguments) {
     shapes.arguments.push_back(value);
     shapes.results.push_back(std::move(value));
   }
+  const at::Tensor state = entry.random ? cpu_generator_state() : at::Tensor();
   entry.op.callBoxed(shapes.results);
+  if (entry.random) set_cpu_generator_state(state);
   return shapes;
+}
+
+/// Often called on other layouts, costly, and right there.
+constexpr std::string_view kRightMeta[] = {"aten::_scaled_dot_product_flash_attention_for_cpu", "aten::mm",
+                                           "aten::bmm", "aten::addmm", "aten::baddbmm"};
+
+/// Meta kernels tell the right strides for row-major operands that are not empty; elsewhere many do not.
+bool is_meta_right(const OpEntry& entry, std::span<const c10::IValue> arguments) {
+  const std::string& name = entry.op.schema().name();
+  if (entry.random && !uses_default_generator(entry, arguments)) return true;
+  if (std::ranges::find(kWrongMeta, name) != std::end(kWrongMeta)) return false;
+  // What an operator of the user's does is not to be done once more.
+  if (!name.starts_with("aten::") || std::ranges::find(kRightMeta, name) != std::end(kRightMeta)) return true;
+  bool row_major = true;
+  for_each_tensor(arguments, [&](const at::Tensor& tensor, uint32_t, int32_t) {
+    row_major &= tensor.numel() > 0 && tensor.strides() == c10::IntArrayRef(contiguous(tensor.sizes()));
+  });
+  return row_major;
 }
 
 Shapes ask_shapes(Recorder& recorder, const OpEntry& entry, std::span<const c10::IValue> arguments) {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  const bool wrong_meta = std::ranges::find(kWrongMeta, entry.op.schema().name()) != std::end(kWrongMeta);
-  if (wrong_meta && entry.outs == 0) return ask_zeros(entry, arguments);
+  const Silent silent;
+  try {
+    if (entry.outs == 0 && !is_meta_right(entry, arguments)) return ask_zeros(entry, arguments);
+  } catch (const std::exception&) {
+    // Not for zeros.
+  }
   try {
     return ask_meta(entry, arguments);
   } catch (const std::exception&) {
@@ -163,10 +170,6 @@ bool returns_only_tensors(const OpEntry& entry) {
     if (kind != c10::TypeKind::TensorType && !list) return false;
   }
   return true;
-}
-
-bool uses_default_generator(const OpEntry& entry, std::span<const c10::IValue> arguments) {
-  return entry.random && std::ranges::none_of(arguments, [](const c10::IValue& v) { return v.isGenerator(); });
 }
 
 /// One recorded call, in the making.
@@ -203,6 +206,10 @@ class Recording {
       operands_.push_back(recorder_.value_of(tensor));
       payload_.slots.push_back({argument, element, operand});
       if (!is_written(entry_, argument, arguments_)) return;
+      if (entry_.random && !is_dense(tensor.sizes(), tensor.strides()))
+        throw UserError(concat("braze: ", entry_.op.schema().name(),
+                               " fills a tensor with gaps, which takes other random numbers than a dense one; this "
+                               "cannot be traced. Fill a new tensor and copy it."));
       payload_.cloned.push_back(operand);
       written_.push_back({tensor, {}, argument});
       written_elements_.push_back(element);
@@ -254,7 +261,7 @@ class Recording {
     const bool is_input = !tracer || view->input >= 0;
     const bool same_sizes = std::ranges::equal(value->type->sizes, view->type->sizes);
     if (entry_.moves_view && !is_input)
-      if (const ViewPtr moved = window(*view, written.meta)) return tracer->rebind(moved);
+      if (const ViewPtr moved = window(view, written.meta)) return tracer->rebind(moved);
     if (same_sizes && !(entry_.moves_view && written.meta.strides() != written.tensor.strides()))
       return write(recorder_, *view, value);
     const bool keeps_elements = entry_.moves_view && written.tensor.numel() > 0;
@@ -274,6 +281,8 @@ class Recording {
     return map_tensors(shapes_.results[r], [&](const at::Tensor& meta) {
       ir::Value* value = node->result(next++);
       if (alias) return make_view(meta, value);
+      if (is_native(meta.scalar_type()) && !is_dense(meta.sizes(), meta.strides()) && !overlaps(meta))
+        return recorder_.wrap_gapped(value, meta.scalar_type(), *device_, meta.sizes(), meta.strides(), 0);
       return recorder_.wrap_fresh(value, meta.scalar_type(), *device_);
     });
   }
@@ -287,38 +296,26 @@ class Recording {
     BRAZE_CHECK(false, entry_.op.schema().name(), " returns a written argument that it does not take");
   }
 
-  /// A view by an operator without a rule: a window on the memory of its first operand, if it has the same dtype.
+  /// A view by an operator without a rule: a window on the memory of its first operand.
   at::Tensor make_view(const at::Tensor& meta, ir::Value* value) {
     const auto slot = std::ranges::find_if(arguments_, [](const c10::IValue& v) { return v.isTensor(); });
     BRAZE_CHECK(slot != arguments_.end(), "a view of nothing");
     const at::Tensor& viewed = slot->toTensor();
     const ViewPtr parent = recorder_.view_of(viewed);
     const bool other_bits = meta.scalar_type() != viewed.scalar_type() || meta.is_conj() || meta.is_neg();
-    const ViewPtr view = other_bits ? nullptr : window(*parent, meta);
-    if (!view) {
-      parent->memory->untracked_alias = true;
-      const at::Tensor alias = recorder_.wrap_fresh(value, meta.scalar_type(), *device_);
-      as_tracer(alias)->view()->memory->untracked_alias = true;
-      return alias;
-    }
+    const ViewPtr view = other_bits ? nullptr : window(parent, meta);
+    if (!view)
+      throw UserError(concat("braze: ", entry_.op.schema().name(),
+                             " returns a view that cannot be followed. Take a clone() of its operand first."));
     view->value = value;
     view->version = parent->memory->version;
     return recorder_.wrap_view(view, viewed);
   }
 
-  /// Another geometry on the memory of `parent`. Null if inputs share the memory, or it would reach beyond.
-  ViewPtr window(const View& parent, const at::Tensor& meta) {
-    if (parent.memory->roots.size() != 1) return nullptr;
-    const View& base = *parent.memory->base;
-    const int64_t end = parent.offset + meta.storage_offset() + extent(meta.sizes(), meta.strides());
-    if (end > base.offset + extent(to_ref(base.type->sizes), to_ref(base.type->strides))) return nullptr;
-    auto view = std::make_shared<View>();
-    view->memory = parent.memory;
-    view->parent = parent.memory->roots[0];
-    view->step.kind = ViewStep::Kind::window;
-    view->type = type_of(meta);
-    view->offset = parent.offset + meta.storage_offset();
-    return view;
+  /// Another geometry on the memory of `parent`. Null if it reaches beyond.
+  ViewPtr window(const ViewPtr& parent, const at::Tensor& meta) {
+    ViewPtr view = window_like(parent, type_of(meta), parent->offset + meta.storage_offset());
+    return end_byte(*view) <= end_byte(window_base(*view)) ? view : nullptr;
   }
 
   Recorder& recorder_;

@@ -1,5 +1,4 @@
 // The kernels: one for every operator of every namespace that PyTorch does not decompose by itself.
-#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/library.h>
 
 #include <array>
@@ -7,6 +6,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "capture/gate.h"
 #include "capture/generator.h"
 #include "capture/recorder.h"
 #include "capture/tape.h"
@@ -14,14 +14,6 @@
 
 namespace braze::capture {
 namespace {
-
-/// torch.tensor(...) fills a fresh CPU tensor by its pointer. It excludes these keys while it does, and nothing
-/// else excludes all of them; the finished tensor then comes in through lift_fresh.
-bool builds_python_tensor() {
-  return c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::FuncTorchDynamicLayerFrontMode) &&
-         c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::FuncTorchDynamicLayerBackMode) &&
-         c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::DeferredInit);
-}
 
 class Kernel final : public c10::OperatorKernel {
  public:
@@ -158,6 +150,8 @@ class Registry {
   static bool same_arguments(const c10::FunctionSchema& functional, const c10::FunctionSchema& other, size_t outs) {
     const auto &wanted = functional.arguments(), &have = other.arguments();
     if (wanted.size() + outs != have.size()) return false;
+    for (size_t k = wanted.size(); k < have.size(); ++k)  // A list of tensors (unbind_copy) is ATen's to fill.
+      if (have[k].type()->kind() != c10::TypeKind::TensorType) return false;
     for (size_t k = 0; k < wanted.size(); ++k)
       if (wanted[k].name() != have[k].name() || *wanted[k].type() != *have[k].type()) return false;
     return true;
@@ -166,10 +160,11 @@ class Registry {
   const RuleRow* find_rule(std::string_view name) {
     if (rules_.empty())
       for (const auto table :
-           {pointwise_rules(),     special_rules(),    activation_rules(), loss_rules(),       view_rules(),
-            copy_rules(),          reduction_rules(),  scan_rules(),       matmul_rules(),     window_rules(),
-            normalisation_rules(), batch_norm_rules(), factory_rules(),    indexing_rules(),   structure_rules(),
-            padding_rules(),       update_rules(),     pooling_rules(),    resampling_rules(), host_rules()})
+           {pointwise_rules(),     special_rules(),    activation_rules(), loss_rules(),     view_rules(),
+            copy_rules(),          reduction_rules(),  scan_rules(),       matmul_rules(),   window_rules(),
+            normalisation_rules(), batch_norm_rules(), factory_rules(),    indexing_rules(), structure_rules(),
+            bits_rules(),          padding_rules(),    update_rules(),     pooling_rules(),  resampling_rules(),
+            host_rules()})
         for (const RuleRow& row : table)
           BRAZE_CHECK(rules_.emplace(row.name, &row).second, "two rules for ", row.name);
     const auto found = rules_.find(name);
@@ -191,7 +186,7 @@ class Registry {
 class Listener final : public c10::OpRegistrationListener {
  public:
   void onOperatorRegistered(const c10::OperatorHandle& op) override { Registry::instance().queue(op); }
-  void onOperatorDeregistered(const c10::OperatorHandle&) override {}
+  void onOperatorDeregistered(const c10::OperatorHandle& op) override { operator_taken_back(op); }
 };
 
 /// Our own operators, which recorded programs call.

@@ -6,6 +6,7 @@
 #include "capture/index_map.h"
 #include "capture/recorder.h"
 #include "capture/types.h"
+#include "capture/window.h"
 #include "support/error.h"
 
 namespace braze::capture {
@@ -14,122 +15,24 @@ namespace {
 using ir::Op;
 using Kind = ViewStep::Kind;
 
-/// Dimensions from the outermost in memory to the innermost, if the geometry fills its extent without gaps.
-std::optional<c10::SmallVector<int64_t, 5>> dense_order(const ir::Type& type) {
-  c10::SmallVector<int64_t, 5> order(type.sizes.size());
-  std::iota(order.begin(), order.end(), 0);
-  if (type.numel() == 0) return order;
-  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-    return type.strides[a] != type.strides[b] ? type.strides[a] > type.strides[b] : type.sizes[a] > type.sizes[b];
-  });
-  int64_t expected = 1;
-  for (size_t k = order.size(); k-- > 0;) {
-    const int64_t size = type.sizes[order[k]];
-    if (size == 1) continue;
-    if (type.strides[order[k]] != expected) return std::nullopt;
-    expected *= size;
-  }
-  return order;
-}
-
-bool is_identity(const c10::SmallVector<int64_t, 5>& order) {
-  for (size_t k = 0; k < order.size(); ++k)
-    if (order[k] != static_cast<int64_t>(k)) return false;
-  return true;
-}
-
-/// The base's elements in the order of memory, one-dimensional.
-ir::Value* flatten(Recorder& recorder, ir::Value* value) {
-  ir::Graph& graph = recorder.graph();
-  const ir::Type& type = *value->type;
-  const auto order = dense_order(type);
-  if (!order)
-    throw UserError(
-        "braze: a tensor that has gaps in memory was viewed with as_strided() or written through "
-        "overlapping views, which cannot be traced. Call .contiguous() or .clone() first.");
-  if (!is_identity(*order)) {
-    c10::SmallVector<int64_t, 5> sizes, strides;
-    for (const int64_t k : *order) {
-      sizes.push_back(type.sizes[k]);
-      strides.push_back(type.strides[k]);
-    }
-    const std::span<const int64_t> dims(order->data(), order->size());
-    value = graph.create(
-        Op::permute, {value}, {{"dims", dims}},
-        graph.type(type.dtype, type.device, {sizes.data(), sizes.size()}, {strides.data(), strides.size()}));
-  }
-  if (type.rank() == 1) return value;
-  const int64_t numel = type.numel();
-  return graph.create(Op::reshape, {value}, {}, graph.contiguous_type(type.dtype, type.device, {&numel, 1}));
-}
-
-/// The reverse of flatten().
-ir::Value* unflatten(Recorder& recorder, ir::Value* flat, const ir::Type* type) {
-  ir::Graph& graph = recorder.graph();
-  const auto order = dense_order(*type);
-  if (is_identity(*order)) return type->rank() == 1 ? flat : graph.create(Op::reshape, {flat}, {}, type);
-  c10::SmallVector<int64_t, 5> sizes, inverse(order->size());
-  for (size_t k = 0; k < order->size(); ++k) {
-    sizes.push_back(type->sizes[(*order)[k]]);
-    inverse[(*order)[k]] = static_cast<int64_t>(k);
-  }
-  ir::Value* rows = graph.create(Op::reshape, {flat}, {},
-                                 graph.contiguous_type(type->dtype, type->device, {sizes.data(), sizes.size()}));
-  return graph.create(Op::permute, {rows}, {{"dims", std::span<const int64_t>(inverse.data(), inverse.size())}},
-                      type);
-}
-
-IndexMap window_map(const View& view, const View& base) {
-  return strided_map(to_ref(view.type->sizes), to_ref(view.type->strides), view.offset - base.offset);
-}
-
 IndexMap step_map(const View& view) {
   return {view.step.dims, view.step.map, Sizes(view.type->sizes.begin(), view.type->sizes.end())};
 }
 
-ir::Value* read_window(Recorder& recorder, View& view) {
-  View& base = *view.memory->base;
-  ir::Value* flat = flatten(recorder, read(recorder, base));
-  if (ir::is_native(view.type->dtype))
-    return read_through(recorder.graph(), flat, window_map(view, base), view.type);
-  std::vector<c10::IValue> arguments{at::Tensor(), to_ref(view.type->sizes).vec(), to_ref(view.type->strides).vec(),
-                                     view.offset - base.offset};
-  // ATen gives a window onto the operand's memory; as a value of the graph it is a dense copy.
-  const ir::Type& type = *view.type;
-  return recorder.call_simple("aten::as_strided", {flat}, std::move(arguments),
-                              recorder.graph().contiguous_type(type.dtype, type.device, type.sizes));
-}
-
-void write_window(Recorder& recorder, View& view, ir::Value* value) {
-  View& base = *view.memory->base;
-  ir::Value* flat = flatten(recorder, read(recorder, base));
-  if (ir::is_native(view.type->dtype)) {
-    ir::Value* changed = write_through(recorder.graph(), flat, window_map(view, base), value);
-    return write(recorder, base, unflatten(recorder, changed, base.type));
-  }
-  std::vector<c10::IValue> arguments{at::Tensor(), at::Tensor(), to_ref(view.type->sizes).vec(),
-                                     to_ref(view.type->strides).vec(), view.offset - base.offset};
-  ir::Value* changed =
-      recorder.call_simple("aten::as_strided_scatter", {flat, value}, std::move(arguments), flat->type);
-  write(recorder, base, unflatten(recorder, changed, base.type));
-}
-
+/// Bytes from `low` to `high` of the memory.
 bool covers(const View& base, int64_t low, int64_t high) {
-  return low >= base.offset && high <= base.offset + extent(to_ref(base.type->sizes), to_ref(base.type->strides)) &&
-         dense_order(*base.type);
+  return low >= first_byte(base) && high <= end_byte(base) && dense_order(*base.type);
 }
 
 /// Before the first write to memory that several graph inputs lie in: writes go to the one that holds the others.
 void choose_base(Memory& memory) {
-  int64_t low = INT64_MAX, high = 0;
-  bool one_dtype = true;
+  int64_t low = INT64_MAX, high = INT64_MIN;
   for (const ViewPtr& root : memory.roots) {
-    low = std::min(low, root->offset);
-    high = std::max(high, root->offset + extent(to_ref(root->type->sizes), to_ref(root->type->strides)));
-    one_dtype &= root->type->dtype == memory.base->type->dtype;
+    low = std::min(low, first_byte(*root));
+    high = std::max(high, end_byte(*root));
   }
   const auto found = std::ranges::find_if(memory.roots, [&](const ViewPtr& r) { return covers(*r, low, high); });
-  if (found == memory.roots.end() || !one_dtype)
+  if (found == memory.roots.end())
     throw UserError(
         "braze: the traced function writes to a tensor that shares memory with another input, and neither "
         "holds the other whole. Pass one of them as a clone().");
@@ -139,6 +42,13 @@ void choose_base(Memory& memory) {
     root->parent = *found;
     root->step.kind = Kind::window;
   }
+}
+
+/// Most operators raise for such tensors in eager; the others leave what they write last.
+[[noreturn]] void refuse_repeated() {
+  throw UserError(
+      "braze: the traced function writes to an expanded tensor, of which several elements lie in a single memory "
+      "location; this cannot be traced. Please clone() it before.");
 }
 
 ir::Value* apply(Recorder& recorder, View& view, ir::Value* parent) {
@@ -175,9 +85,7 @@ ir::Value* unapply(Recorder& recorder, View& view, ir::Value* value) {
     }
     case Kind::reshape: return graph.create(Op::reshape, {value}, {}, type);
     case Kind::expand:
-      TORCH_CHECK(view.type->numel() == type->numel(),
-                  "unsupported operation: more than one element of the written-to tensor refers to a single memory "
-                  "location. Please clone() the tensor before performing the operation.");
+      if (view.type->numel() != type->numel()) refuse_repeated();
       return graph.create(Op::reshape, {value}, {}, type);
     case Kind::slice:
       return graph.create(Op::slice_scatter, {read(recorder, *view.parent), value},
@@ -190,20 +98,6 @@ ir::Value* unapply(Recorder& recorder, View& view, ir::Value* value) {
     case Kind::window: break;
   }
   BRAZE_CHECK(false, "a view without a step");
-}
-
-/// Whether two elements of such a tensor may lie in one place: not if every stride steps over all smaller ones.
-bool may_overlap(const ir::Type& type) {
-  c10::SmallVector<std::pair<int64_t, int64_t>, 5> steps;  // stride, size
-  for (size_t k = 0; k < type.sizes.size(); ++k)
-    if (type.sizes[k] > 1) steps.emplace_back(type.strides[k], type.sizes[k]);
-  std::ranges::sort(steps);
-  int64_t reached = 0;
-  for (const auto& [stride, size] : steps) {
-    if (stride <= reached) return true;
-    reached += stride * (size - 1);
-  }
-  return false;
 }
 
 /// Whether a view between this one and its memory repeats elements.
@@ -221,6 +115,59 @@ bool repeats(const View& view) {
 }
 
 }  // namespace
+
+int64_t first_byte(const View& view) {
+  return view.offset * static_cast<int64_t>(c10::elementSize(view.dtype));
+}
+
+int64_t end_byte(const View& view) {
+  const int64_t elements = extent(to_ref(view.type->sizes), to_ref(view.type->strides));
+  return first_byte(view) + elements * static_cast<int64_t>(c10::elementSize(view.dtype));
+}
+
+int64_t storage_offset(const View& view) {
+  return view.offset - view.origin / static_cast<int64_t>(c10::elementSize(view.dtype));
+}
+
+bool is_plain(const View& view) {
+  return is_native(view.dtype) && !view.is_neg && !view.is_conj;
+}
+
+std::optional<c10::SmallVector<int64_t, 5>> dense_order(const ir::Type& type) {
+  c10::SmallVector<int64_t, 5> order(type.sizes.size());
+  std::iota(order.begin(), order.end(), 0);
+  if (type.numel() == 0) return order;
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    return type.strides[a] != type.strides[b] ? type.strides[a] > type.strides[b] : type.sizes[a] > type.sizes[b];
+  });
+  int64_t expected = 1;
+  for (size_t k = order.size(); k-- > 0;) {
+    const int64_t size = type.sizes[order[k]];
+    if (size == 1) continue;
+    if (type.strides[order[k]] != expected) return std::nullopt;
+    expected *= size;
+  }
+  return order;
+}
+
+ViewPtr root_of(const ViewPtr& view) {
+  ViewPtr root = view;
+  while (root->parent) root = root->parent;
+  return root;
+}
+
+bool may_overlap(const ir::Type& type) {
+  c10::SmallVector<std::pair<int64_t, int64_t>, 5> steps;  // stride, size
+  for (size_t k = 0; k < type.sizes.size(); ++k)
+    if (type.sizes[k] > 1) steps.emplace_back(type.strides[k], type.sizes[k]);
+  std::ranges::sort(steps);
+  int64_t reached = 0;
+  for (const auto& [stride, size] : steps) {
+    if (stride <= reached) return true;
+    reached += stride * (size - 1);
+  }
+  return false;
+}
 
 c10::Storage make_empty_storage(int64_t bytes, c10::Device device) {
   auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
@@ -255,29 +202,21 @@ ir::Value* read(Recorder& recorder, View& view) {
 
 void write(Recorder& recorder, View& view, ir::Value* value) {
   Memory& memory = *view.memory;
-  BRAZE_CHECK(value->type->dtype == view.type->dtype && std::ranges::equal(value->type->sizes, view.type->sizes),
-              "a write changes the type of a view");
-  if (memory.untracked_alias)
+  BRAZE_CHECK(value->type->dtype == view.type->dtype, "a write changes the type of a view");
+  if (!std::ranges::equal(value->type->sizes, view.type->sizes))
     throw UserError(
-        "braze: the traced function writes to a tensor that has a view of another dtype (view_as_real, "
-        "view(dtype)). Take a clone() before one of the two.");
+        "braze: an operator resizes a tensor that it writes, which cannot be traced. Pass one of the right size.");
+  if (view.input >= 0 && repeats(view)) refuse_repeated();
   if (memory.version == 0 && memory.roots.size() > 1) choose_base(memory);
   if (&view == memory.base) {
-    if (value->type != view.type) value = recorder.graph().create(Op::cast, {value}, {}, view.type);
-    view.value = value;
+    view.value = laid_out(recorder, value, view);
     view.version = ++memory.version;
     return;
   }
   // One row of an expanded tensor does not overlap itself, though the view that it was taken from does: written
   // through that one, the old values of the other rows would come back.
   const bool is_row = is_of_overlapping(view) && !repeats(view);
-  const bool has_window = is_row && dense_order(*memory.base->type);
-  if (is_row && !has_window)
-    throw UserError(
-        "braze: the traced function writes to a view of a view whose elements overlap (expand, unfold, "
-        "as_strided), "
-        "in memory with gaps. Take a clone() of the tensor below first.");
-  if (view.step.kind == Kind::window || has_window)
+  if (view.step.kind == Kind::window || is_row)
     write_window(recorder, view, value);
   else
     write(recorder, *view.parent, unapply(recorder, view, value));
@@ -285,17 +224,28 @@ void write(Recorder& recorder, View& view, ir::Value* value) {
   view.version = memory.version;
 }
 
-ViewPtr window_of_base(Memory& memory, const ir::Type* type, int64_t offset) {
-  const int64_t end = offset + extent(to_ref(type->sizes), to_ref(type->strides));
-  if (!covers(*memory.base, offset, end) || memory.base->type->dtype != type->dtype) return nullptr;
+ViewPtr window_like(const ViewPtr& like, const ir::Type* type, int64_t offset) {
   auto view = std::make_shared<View>();
-  view->memory = &memory;
-  view->type = type;
-  view->offset = offset;
+  view->memory = like->memory;
+  view->parent = root_of(like);
   view->step.kind = Kind::window;
-  for (const ViewPtr& root : memory.roots)
-    if (root.get() == memory.base) view->parent = root;
+  view->type = type;
+  view->dtype = like->dtype;
+  view->is_conj = like->is_conj;
+  view->is_neg = like->is_neg;
+  view->offset = offset;
+  view->origin = like->origin;
   return view;
+}
+
+bool is_covered(const View& window) {
+  const View& base = window_base(window);
+  return first_byte(window) >= first_byte(base) && end_byte(window) <= end_byte(base) && dense_order(*base.type);
+}
+
+const View& window_base(const View& window) {
+  const Memory& memory = *window.memory;
+  return memory.version > 0 || !window.parent ? *memory.base : *window.parent;
 }
 
 }  // namespace braze::capture

@@ -6,6 +6,10 @@
 // functional:
 //   y = x[0]; y.add_(1); return x      %1 = slice %x ...  %2 = reshape %1   %3 = add %2, 1
 //                                      %4 = reshape %3    %5 = slice_scatter %x, %4      mutate %x, %5
+//
+// What the graph has no words for - elements of another type than the memory's (view_as_real, view(dtype)), of a
+// type that only ATen knows (complex), lazily conjugated or negated - is a *window* on the root: sizes, strides and
+// a place in bytes, read and written by ATen (capture/window.h).
 #pragma once
 
 #include <ATen/ATen.h>
@@ -31,7 +35,7 @@ struct ViewStep {
     expand,
     slice,      ///< `dim`, `start`, `step` as in ir::Op::slice.
     index_map,  ///< `dims` are ir::Op::index_map's `origin`, `map` its matrix.
-    window,     ///< Anything else: sizes, strides and offset on the base's memory (as_strided).
+    window,     ///< Anything else: dtype, sizes, strides and offset in the memory (capture/window.h).
   } kind = Kind::root;
   c10::SmallVector<int64_t, 5> dims;
   std::vector<int64_t> map;
@@ -43,21 +47,35 @@ struct View {
   std::shared_ptr<View> parent;
   ViewStep step;
   const ir::Type* type = nullptr;  ///< Eager's geometry. The value may be laid out otherwise where nobody sees it.
-  int64_t offset = 0;              ///< Of its first element from the start of the storage, in elements.
-  int32_t input = -1;              ///< Graph input that it is, for such a root.
-  ir::Value* value = nullptr;      ///< The value as of `version`; null: not made yet.
+  c10::ScalarType dtype = c10::ScalarType::Undefined;  ///< Tells more than type->dtype, which may be `other`.
+  bool is_conj = false, is_neg = false;                ///< Lazily: the value is that of the elements as they read.
+  int64_t offset = 0;  ///< Of its first element from the start of the memory, in elements.
+  int64_t origin = 0;  ///< Where its storage begins in the memory, in bytes: several may share memory (NumPy's).
+  int32_t input = -1;  ///< Graph input that it is, for such a root.
+  ir::Value* value = nullptr;  ///< The value as of `version`; null: not made yet.
   uint32_t version = 0;
 };
 using ViewPtr = std::shared_ptr<View>;
 
 struct Memory {
-  std::vector<ViewPtr> roots;    ///< Several if graph inputs share storage.
-  View* base = nullptr;          ///< The root that writes go to. It covers all others once version > 0.
-  uint32_t version = 0;          ///< Counts writes.
-  c10::Storage storage;          ///< Without data: reading it raises.
-  bool untracked_alias = false;  ///< A view exists that this file cannot express (another dtype): never written.
+  std::vector<ViewPtr> roots;        ///< Several if graph inputs share storage.
+  View* base = nullptr;              ///< The root that writes go to. It covers all others once version > 0.
+  uint32_t version = 0;              ///< Counts writes.
+  c10::Storage storage;              ///< Without data: reading it raises.
   std::function<ir::Value*()> lazy;  ///< Makes the base's value when it is first read.
 };
+
+/// Where a view begins in its memory, and the end of its last element, in bytes.
+int64_t first_byte(const View& view);
+int64_t end_byte(const View& view);
+/// In elements of its own, as eager tells it.
+int64_t storage_offset(const View& view);
+/// Whether the graph has operators for its elements.
+bool is_plain(const View& view);
+/// The view that the chain of `view` begins at.
+ViewPtr root_of(const ViewPtr& view);
+/// Whether two elements of such a tensor may lie in one place: not if every stride steps over all smaller ones.
+bool may_overlap(const ir::Type& type);
 
 /// A storage of `bytes` bytes without data.
 c10::Storage make_empty_storage(int64_t bytes, c10::Device device);
@@ -72,8 +90,13 @@ void write(Recorder& recorder, View& view, ir::Value* value);
 /// Elements of memory from the first to the last that a geometry reaches, plus one; 0 if it is empty.
 int64_t extent(c10::IntArrayRef sizes, c10::IntArrayRef strides);
 
-/// Makes a root for a graph input that lies in memory already known and written to: a window on its base.
-/// Null if the base does not cover it.
-ViewPtr window_of_base(Memory& memory, const ir::Type* type, int64_t offset);
+/// Another geometry on the memory of `like`, of its dtype.
+ViewPtr window_like(const ViewPtr& like, const ir::Type* type, int64_t offset);
+/// The root whose value a window is read from.
+const View& window_base(const View& window);
+/// Whether that root holds all of the window, gaps included.
+bool is_covered(const View& window);
+/// Dimensions from the outermost in memory to the innermost, if the geometry fills its extent without gaps.
+std::optional<c10::SmallVector<int64_t, 5>> dense_order(const ir::Type& type);
 
 }  // namespace braze::capture

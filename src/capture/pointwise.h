@@ -60,4 +60,13 @@ inline bool fits(const c10::Scalar& number, ScalarType dtype) {
   }
 }
 
+/// A number as kernels take it that read it from a tensor of the common type: rounded to that, for f16 and bf16.
+inline Operand narrowed(Operand operand, ScalarType dtype) {
+  if (!operand.is_number() || operand.number.isComplex()) return operand;
+  const auto value = static_cast<float>(operand.number.toDouble());
+  if (dtype == ScalarType::Half) operand.number = static_cast<double>(static_cast<c10::Half>(value));
+  if (dtype == ScalarType::BFloat16) operand.number = static_cast<double>(static_cast<c10::BFloat16>(value));
+  return operand;
+}
+
 }  // namespace braze::capture

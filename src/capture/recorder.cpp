@@ -1,9 +1,15 @@
 #include "capture/recorder.h"
 
+#include <ATen/core/grad_mode.h>
+
 #include <algorithm>
 #include <atomic>
 
+#include "capture/arguments.h"
 #include "capture/call.h"
+#include "capture/gates.h"
+#include "capture/index_map.h"
+#include "capture/overlap.h"
 #include "capture/traceable.h"
 #include "support/error.h"
 
@@ -61,38 +67,63 @@ const ir::Type* Recorder::type(ScalarType dtype, c10::Device device, c10::IntArr
   return graph_->type(to_dtype(dtype), to_device(device), to_span(sizes), to_span(strides));
 }
 
-Memory& Recorder::new_memory(const ir::Type* type, c10::Device device, ir::Value* value) {
+Memory& Recorder::new_memory(const ir::Type* type, ScalarType dtype, c10::Device device, ir::Value* value) {
   Memory& memory = memories_.emplace_back();
-  const int64_t elements = extent(to_ref(type->sizes), to_ref(type->strides));
-  memory.storage = make_empty_storage(elements * ir::byte_size(type->dtype), device);
   auto root = std::make_shared<View>();
   root->memory = &memory;
   root->type = type;
+  root->dtype = dtype;
   root->value = value;
+  memory.storage = make_empty_storage(end_byte(*root), device);
   memory.base = root.get();
   memory.roots.push_back(std::move(root));
   return memory;
 }
 
 at::Tensor Recorder::wrap_view(ViewPtr view, const at::Tensor& base) {
-  return at::detail::make_tensor<TracerTensor>(std::move(view), tensors_, base.scalar_type(), base.device(),
-                                               base.is_inference());
+  return at::detail::make_tensor<TracerTensor>(std::move(view), tensors_, base.device(), base.is_inference());
 }
 
-at::Tensor Recorder::wrap(ViewPtr view, ScalarType dtype, c10::Device device) {
-  return at::detail::make_tensor<TracerTensor>(std::move(view), tensors_, dtype, device,
-                                               c10::InferenceMode::is_enabled());
+at::Tensor Recorder::wrap(ViewPtr view, c10::Device device) {
+  return at::detail::make_tensor<TracerTensor>(std::move(view), tensors_, device, c10::InferenceMode::is_enabled());
 }
 
 at::Tensor Recorder::wrap_fresh(ir::Value* value, ScalarType dtype, c10::Device device) {
-  return wrap(new_memory(value->type, device, value).roots[0], dtype, device);
+  return wrap(new_memory(value->type, dtype, device, value).roots[0], device);
+}
+
+at::Tensor Recorder::wrap_gapped(ir::Value* value, ScalarType dtype, c10::Device device, c10::IntArrayRef sizes,
+                                 c10::IntArrayRef strides, int64_t offset) {
+  const int64_t length = offset + extent(sizes, strides), none = 0;
+  const DType mine = to_dtype(dtype);
+  const ir::Device place = to_device(device);
+  ir::Value* flat = graph_->create(Op::expand, {graph_->scalar(mine, ir::Number::of_int(0), place)}, {},
+                                   graph_->type(mine, place, {&length, 1}, {&none, 1}));
+  flat = graph_->create(Op::cast, {flat}, {}, graph_->contiguous_type(mine, place, {&length, 1}));
+  if (value) flat = write_through(*graph_, flat, strided_map(sizes, strides, offset), value);
+  const at::Tensor whole = wrap_fresh(flat, dtype, device);
+  const ViewPtr view = window_like(view_of(whole), type(dtype, device, sizes, strides), offset);
+  return wrap(view, device);
 }
 
 at::Tensor Recorder::wrap_lazy(const ir::Type* type, ScalarType dtype, c10::Device device,
                                std::function<ir::Value*()> make) {
-  Memory& memory = new_memory(type, device, nullptr);
+  Memory& memory = new_memory(type, dtype, device, nullptr);
   memory.lazy = std::move(make);
-  return wrap(memory.roots[0], dtype, device);
+  return wrap(memory.roots[0], device);
+}
+
+void Recorder::depend_on_place(const ViewPtr& view, int64_t bytes) {
+  for (const View* from = view.get(); from; from = from->parent.get())
+    if (from->input >= 0) {
+      uint32_t& modulus = place_modulus_[from->input];
+      modulus = std::max(modulus, static_cast<uint32_t>(bytes));
+    }
+}
+
+bool Recorder::is_from_outside(const at::Tensor& real) const {
+  const c10::TensorImpl* impl = real.unsafeGetTensorImpl();
+  return bound_.contains(impl) || names_.contains(impl);
 }
 
 const ViewPtr& Recorder::view_of(const at::Tensor& tensor) {
@@ -116,15 +147,27 @@ const ViewPtr& Recorder::bind(const at::Tensor& real, ir::InputKind kind, std::s
   Bound& bound = bound_[real.unsafeGetTensorImpl()];
   bound.real = real;
   if (real.requires_grad() && real.is_leaf()) bound.gradient = real.grad();
+  if (!real.is_inference()) bound.version = real._version();
 
-  Memory*& memory = storages_[real.storage().unsafeGetStorageImpl()];
+  Placed place = place_of(real);
+  const auto itemsize = static_cast<int64_t>(real.itemsize());
+  const int64_t origin = place.begin - place.origin;
+  if (origin % itemsize != 0)
+    throw UserError(concat("braze: `", name,
+                           "` shares memory with another tensor, whose elements begin at other "
+                           "bytes. Pass one of them as a clone()."));
+  const int64_t offset = origin / itemsize + real.storage_offset();
   const bool is_argument = kind == ir::InputKind::argument;
-  if (memory && !is_argument) {
-    for (const ViewPtr& root : memory->roots)
-      if (root->type == mine && root->offset == real.storage_offset()) return bound.view = root;
-    if (memory->version > 0) {
-      bound.view = window_of_base(*memory, mine, real.storage_offset());
-      if (!bound.view)
+  if (place.memory && !is_argument) {
+    for (const ViewPtr& root : place.memory->roots)
+      if (root->type == mine && root->dtype == real.scalar_type() && root->offset == offset &&
+          inputs_[root->input].is_alias_of(real))
+        return bound.view = root;
+    if (place.memory->version > 0) {
+      bound.view = window_like(place.memory->roots[0], mine, offset);
+      bound.view->dtype = real.scalar_type();
+      bound.view->origin = origin;
+      if (!is_covered(*bound.view))
         throw UserError(concat("braze: `", name,
                                "` shares memory with a tensor that the traced function has written "
                                "to, in a way that cannot be followed. Pass one of them as a clone()."));
@@ -134,28 +177,79 @@ const ViewPtr& Recorder::bind(const at::Tensor& real, ir::InputKind kind, std::s
   ir::Value* value = graph_->add_input(name, mine, kind);
   const auto index = static_cast<int32_t>(inputs_.size());
   inputs_.push_back(real);
-  if (!memory) {
-    memory = &new_memory(mine, real.device(), value);
-    bound.view = memory->roots[0];
+  place_modulus_.push_back(1);
+  if (!place.memory) {
+    place.memory = &new_memory(mine, real.scalar_type(), real.device(), value);
+    bound.view = place.memory->roots[0];
   } else {
     bound.view = std::make_shared<View>();
-    bound.view->memory = memory;
+    bound.view->memory = place.memory;
     bound.view->type = mine;
+    bound.view->dtype = real.scalar_type();
     bound.view->value = value;
-    memory->roots.push_back(bound.view);
+    place.memory->roots.push_back(bound.view);
   }
-  bound.view->offset = real.storage_offset();
+  bound.view->offset = offset;
+  bound.view->origin = origin;
   bound.view->input = index;
+  keep_place(place);
   return bound.view;
 }
 
+/// Where a real tensor's storage lies, with the memory known to lie there. Those that overlap are one memory,
+/// however many storages there are.
+Recorder::Placed Recorder::place_of(const at::Tensor& real) const {
+  const auto begin = reinterpret_cast<intptr_t>(real.storage().data());
+  Placed place{begin, begin + static_cast<intptr_t>(real.storage().nbytes()), begin, nullptr};
+  if (place.begin == place.end) return place;
+  auto known = placed_.upper_bound(place.begin);
+  if (known != placed_.begin()) --known;
+  for (; known != placed_.end() && known->first < place.end; ++known) {
+    if (known->second.end <= place.begin) continue;
+    if (place.memory)
+      throw UserError("braze: a tensor shares memory with two others that share none. Pass it as a clone().");
+    place.memory = known->second.memory;
+    place.origin = known->second.origin;
+  }
+  return place;
+}
+
+void Recorder::keep_place(Placed place) {
+  if (place.begin == place.end) return;
+  auto known = placed_.upper_bound(place.begin);
+  if (known != placed_.begin()) --known;
+  while (known != placed_.end() && known->first < place.end) {
+    if (known->second.memory != place.memory) {
+      ++known;
+      continue;
+    }
+    place.begin = std::min(place.begin, known->second.begin);
+    place.end = std::max(place.end, known->second.end);
+    known = placed_.erase(known);
+  }
+  placed_.emplace(place.begin, place);
+}
+
 at::Tensor Recorder::add_argument(const at::Tensor& real, std::string_view name) {
+  const Bound& known = bound_[real.unsafeGetTensorImpl()];
+  if (known.tracer.defined()) return known.tracer;
+  bind(real, ir::InputKind::argument, name);
+  return stand_in(real);
+}
+
+at::Tensor Recorder::stand_in(const at::Tensor& real) {
+  view_of(real);
   Bound& bound = bound_[real.unsafeGetTensorImpl()];
   if (bound.tracer.defined()) return bound.tracer;
-  bind(real, ir::InputKind::argument, name);
-  bound.tracer = wrap(bound.view, real.scalar_type(), real.device());
+  bound.tracer = wrap(bound.view, real.device());
   if (real.requires_grad()) bound.tracer.set_requires_grad(true);
   return bound.tracer;
+}
+
+const at::Tensor* Recorder::bound_as(const ViewPtr& view) const {
+  for (const auto& [impl, bound] : bound_)
+    if (bound.view == view) return &bound.real;
+  return nullptr;
 }
 
 void Recorder::name_parameter(const at::Tensor& real, std::string_view name) {
@@ -181,11 +275,33 @@ at::Tensor Recorder::add_private_constant(const at::Tensor& real) {
 
 // ---- recording
 
+/// Autograd notes in a tensor's history what is written into it, once this call has returned: in that of a real
+/// tensor too, and no replay would do that. The running statistics of a batch norm are not among such writes.
+void Recorder::refuse_tracked_write(const OpEntry& entry, std::span<const c10::IValue> arguments) {
+  bool tracked = false, outside = false;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const c10::AliasInfo* alias = entry.op.schema().arguments()[i].alias_info();
+    const bool written = alias && alias->isWrite();
+    for_each_tensor(arguments.subspan(i, 1), [&](const at::Tensor& tensor, uint32_t, int32_t) {
+      tracked |= tensor.requires_grad();
+      const TracerTensor* tracer = as_tracer(tensor);
+      outside |= written && (!tracer || (tracer->view() && tracer->view()->memory->base->input >= 0));
+    });
+  }
+  if (!tracked || !outside) return;
+  wants_gradients_ = true;
+  throw UserError(concat("braze: ", entry.op.schema().name(),
+                         " writes into a tensor that was there before, and its gradient is wanted. Use "
+                         "torch.no_grad(), or the form without the underscore."));
+}
+
 void Recorder::record(const OpEntry& entry, torch::jit::Stack* stack) {
   const std::span<const c10::IValue> arguments(stack->data() + stack->size() - entry.arguments, entry.arguments);
+  if (entry.writes && at::GradMode::is_enabled()) refuse_tracked_write(entry, arguments);
   update_source(*graph_);
+  if (entry.writes && !entry.moves_view) check_overlap(*this, entry, arguments);
   Call call(*this, entry, arguments);
-  if (!entry.rule || !entry.rule->rule(call, *entry.rule) || !deliver(call)) {
+  if (!entry.rule || may_be_refused(entry, arguments) || !entry.rule->rule(call, *entry.rule) || !deliver(call)) {
     record_fallback(*this, entry, stack);
     return;
   }
@@ -257,7 +373,7 @@ bool Recorder::store(const at::Tensor& target, ir::Value* value, bool may_resize
   if (same_sizes)
     write(*this, *view, value);
   else
-    as_tracer(target)->rebind(new_memory(wanted, target.device(), value).roots[0]);
+    as_tracer(target)->rebind(new_memory(wanted, target.scalar_type(), target.device(), value).roots[0]);
   return true;
 }
 

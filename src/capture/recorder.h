@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <deque>
+#include <map>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -41,7 +42,10 @@ class Recorder {
                        std::function<ir::Value*()> make);
   /// A view of `base`: an inference tensor exactly if that is one.
   at::Tensor wrap_view(ViewPtr view, const at::Tensor& base);
-  at::Tensor wrap(ViewPtr view, c10::ScalarType dtype, c10::Device device);
+  /// A tensor with gaps in memory of its own, which begins `offset` elements before it. Without a value: zeros.
+  at::Tensor wrap_gapped(ir::Value* value, c10::ScalarType dtype, c10::Device device, c10::IntArrayRef sizes,
+                         c10::IntArrayRef strides, int64_t offset);
+  at::Tensor wrap(ViewPtr view, c10::Device device);
   /// A tensor that nobody else holds (torch.tensor(...)); 0-dim ones become scalar nodes.
   at::Tensor add_private_constant(const at::Tensor& real);
 
@@ -61,10 +65,19 @@ class Recorder {
   /// The value if it does not depend on any input and is small: exact, and free. Undefined otherwise.
   at::Tensor known(const at::Tensor& tensor);
   void warn_frozen(std::string_view what);
+  /// The trace depends on where `view`'s input lies in its storage, modulo so many bytes.
+  void depend_on_place(const ViewPtr& view, int64_t bytes);
+  /// A real tensor that the trace knows from before: none that the traced function has just made.
+  bool is_from_outside(const at::Tensor& real) const;
 
   // ---- the caller's side (capture/trace.h)
   at::Tensor add_argument(const at::Tensor& real, std::string_view name);
+  /// A tracer for a real tensor, bound if it was not.
+  at::Tensor stand_in(const at::Tensor& real);
+  /// The tensor from outside whose view this is; null if the trace made it.
+  const at::Tensor* bound_as(const ViewPtr& view) const;
   void name_parameter(const at::Tensor& real, std::string_view name);
+  bool wants_gradients() const { return wants_gradients_; }
   Trace finish(const std::vector<at::Tensor>& outputs);
   std::vector<at::Tensor> release();
   void add_outputs(Trace& trace, const std::vector<at::Tensor>& outputs);
@@ -73,11 +86,19 @@ class Recorder {
   struct Bound {
     at::Tensor real;  ///< Keeps the TensorImpl alive, so that its address is its identity.
     ViewPtr view;
-    at::Tensor tracer;    ///< For an argument: what stands for it.
-    at::Tensor gradient;  ///< `.grad` as it was.
+    at::Tensor tracer;     ///< For an argument: what stands for it.
+    at::Tensor gradient;   ///< `.grad` as it was.
+    uint32_t version = 0;  ///< Of the real one, when it was bound.
+  };
+  /// Addresses of the storages of one memory, and the one that offsets are counted from.
+  struct Placed {
+    intptr_t begin, end, origin;
+    Memory* memory;
   };
 
-  Memory& new_memory(const ir::Type* type, c10::Device device, ir::Value* value);
+  Memory& new_memory(const ir::Type* type, c10::ScalarType dtype, c10::Device device, ir::Value* value);
+  Placed place_of(const at::Tensor& real) const;
+  void keep_place(Placed place);
   const ViewPtr& bind(const at::Tensor& real, ir::InputKind kind, std::string_view name);
   void move_view(const OpEntry& entry, const at::Tensor& target, const at::Tensor& view);
   bool store(const at::Tensor& target, ir::Value* value, bool may_resize);
@@ -85,6 +106,10 @@ class Recorder {
   void follow_known(const OpEntry& entry, std::span<const c10::IValue> arguments, Call& call);
   at::Tensor evaluate(ir::Value* value);
   OutputRecipe recipe_of(const at::Tensor& output, Trace& trace);
+  void refuse_tracked_write(const OpEntry& entry, std::span<const c10::IValue> arguments);
+  ir::Value* memory_of_its_own(ir::Value* value);
+  void find_base(const at::Tensor& output, const std::vector<at::Tensor>& outputs, OutputRecipe& recipe);
+  void count_writes(Trace& trace) const;
   void check_gradients();
   void keep_checks();
 
@@ -93,13 +118,16 @@ class Recorder {
   PhaseTimes* times_;
   std::deque<Memory> memories_;
   std::unordered_map<const c10::TensorImpl*, Bound> bound_;
-  std::unordered_map<const c10::StorageImpl*, Memory*> storages_;
+  std::map<intptr_t, Placed> placed_;  ///< By `begin`; none overlap.
   std::unordered_map<const c10::TensorImpl*, std::string> names_;
   std::unordered_map<const Memory*, uint32_t> output_of_;
-  std::vector<at::Tensor> inputs_;  ///< The real tensor of each graph input.
+  std::vector<at::Tensor> hidden_;       ///< Bases of returned views that are not returned.
+  std::vector<at::Tensor> inputs_;       ///< The real tensor of each graph input.
+  std::vector<uint32_t> place_modulus_;  ///< Of each.
   std::unordered_map<const ir::Value*, at::Tensor> known_;
   std::vector<CallPayload> payloads_;
   std::vector<std::string> warnings_;
+  bool wants_gradients_ = false;
   GeneratorWatch generator_;
 };
 

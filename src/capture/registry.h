@@ -31,6 +31,7 @@ std::span<const RuleRow> special_rules();
 std::span<const RuleRow> activation_rules();
 std::span<const RuleRow> loss_rules();
 std::span<const RuleRow> view_rules();
+std::span<const RuleRow> bits_rules();
 std::span<const RuleRow> copy_rules();
 std::span<const RuleRow> reduction_rules();
 std::span<const RuleRow> scan_rules();

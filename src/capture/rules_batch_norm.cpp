@@ -72,7 +72,7 @@ class BatchNorm {
 
  private:
   bool is_channels_last() const {
-    if (x_.strides == contiguous(x_.sizes)) return false;
+    if (is_row_major(x_.sizes, x_.strides)) return false;
     const size_t rank = x_.sizes.size();
     if (rank != 4 && rank != 5) return false;
     return x_.strides == format_strides(x_.sizes, rank == 4 ? c10::MemoryFormat::ChannelsLast

@@ -67,8 +67,8 @@ bool fill_with(Call& call, Operand target, const Operand& value) {
     if (target.strides[k] == 0 && target.sizes[k] > 1) target.sizes[k] = 1, repeats = true;
   if (!repeats) return write_into(call, target, value, view);
   const ir::Type* once = call.type(target.dtype, target.sizes, target.strides);
-  const ViewPtr window = window_of_base(*view->memory, once, view->offset);
-  return window && write_into(call, target, value, window);
+  const ViewPtr window = window_like(view, once, view->offset);
+  return is_covered(*window) && write_into(call, target, value, window);
 }
 
 bool fill(Call& call, const RuleRow&) {

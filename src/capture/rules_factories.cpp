@@ -110,6 +110,8 @@ bool filled(Call& call, const RuleRow& row) {
     strides = preserved_strides(sizes, call.tensor(form.like).strides());
   else
     strides = format_strides(sizes, format);
+  if (!is_dense(sizes, strides) && call.entry.mode == OpEntry::Mode::functional)
+    return call.give_tensor(call.recorder.wrap_gapped(nullptr, wanted->dtype, wanted->device, sizes, strides, 0));
   return call.give(call.full(call.type(wanted->dtype, sizes, strides), number));
 }
 

@@ -77,7 +77,7 @@ bool group_norm(Call& call, const RuleRow&) {
     call.give(call.full(none, 0));
     return call.give(call.full(none, 0));
   }
-  if (Sizes(x->strides) != contiguous(x->sizes) || numel(x->sizes) == 0) return false;
+  if (!is_row_major(x->sizes, x->strides) || numel(x->sizes) == 0) return false;
   Sizes column(x->sizes.size() - 1, 1);
   column[0] = channels;
   const DType compute = ir::compute_dtype(to_dtype(x->dtype));

@@ -142,7 +142,7 @@ bool binary(Call& call, const RuleRow& row) {
   if (!p.valid()) return false;
   if (divides) {
     ir::Value* by = divisor(p, *y);
-    return by && p.give(p.op(row.op, p.in(*x), by));
+    return by && p.give(p.op(row.op, p.in(narrowed(*x, dtype)), by));
   }
   if (is_bool && row.op == Op::maximum) return p.give(p.op(Op::bitwise_or, p.in(*x), p.in(*y)));
   if (is_bool && row.op == Op::minimum) return p.give(p.op(Op::bitwise_and, p.in(*x), p.in(*y)));
@@ -233,8 +233,8 @@ bool divide(Call& call, const RuleRow& row) {
   if (!is_native(dtype) || dtype == ScalarType::Bool) return false;
   Pointwise p(call, dtype, {&*x, &*y});
   if (!p.valid()) return false;
+  // f16 and bf16 are rounded after every step in eager, and here on request (emulate_precision_casts).
   const bool is_float = c10::isFloatingType(dtype);
-  if (!mode.empty() && is_float) p.compute_in_float();
   ir::Value *a = p.in(*x), *b = divisor(p, *y);
   if (!b) return false;
   if (mode.empty()) return p.give(p.op(Op::div, a, b));
@@ -245,12 +245,13 @@ bool divide(Call& call, const RuleRow& row) {
 
 /// x ** number. Source: pow_tensor_scalar_kernel in ATen/native/cpu/PowKernel.cpp.
 ir::Value* power_by_number(Pointwise& p, ir::Value* x, double exponent) {
+  const bool by_root = p.type()->dtype != DType::f16;  // whose kernel has no roots of its own
   if (exponent == 1) return x;
   if (exponent == 2) return p.op(Op::mul, x, x);
   if (exponent == 3) return p.op(Op::mul, p.op(Op::mul, x, x), x);
   if (!ir::is_floating(p.type()->dtype)) return nullptr;
-  if (exponent == 0.5) return p.op(Op::sqrt, x);
-  if (exponent == -0.5) return p.op(Op::rsqrt, x);
+  if (exponent == 0.5 && by_root) return p.op(Op::sqrt, x);
+  if (exponent == -0.5 && by_root) return p.op(Op::rsqrt, x);
   if (exponent == -1) return p.op(Op::reciprocal, x);
   if (exponent == -2) return p.op(Op::reciprocal, p.op(Op::mul, x, x));
   return nullptr;
@@ -267,7 +268,11 @@ bool power(Call& call, const RuleRow&) {
   Pointwise p(call, dtype, {&*x, &*y});
   if (!p.valid()) return false;
   if (!integral) p.compute_in_float();
-  ir::Value* base = p.in(*x);
+  ir::Value* base = p.in(narrowed(*x, dtype));
+  // A number to the power of a tensor is row-major, whatever the tensor.
+  if (x->is_number() && call.entry.mode == OpEntry::Mode::functional)
+    return call.give(call.copy(call.cast(p.op(Op::pow, base, p.in(*y)), p.type()->dtype),
+                               call.contiguous(dtype, to_ref(p.type()->sizes))));
   if (y->is_number()) {
     const double exponent = y->number.toDouble();
     if (exponent == 0) return p.give(call.full(p.type(), 1));

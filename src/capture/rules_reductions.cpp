@@ -182,6 +182,9 @@ bool variance(Call& call, const RuleRow& row) {
   const auto axes = axes_of(x->sizes, call.ints(1), call.flag(3));
   if (!axes) return false;
   const double correction = call.has(2) ? call.real(2) : 1.0;
+  const int64_t kept = numel(axes->result);
+  // Too few values: eager warns, at every call.
+  if (kept == 0 || static_cast<double>(numel(x->sizes) / kept) <= correction) return false;
   // In f64, as ATen's WelfordOps: squares of f32 overflow from 1e19 on.
   ir::Value* wide = call.cast(x->value, DType::f64);
   const ir::Type* type = call.contiguous(ScalarType::Double, axes->result);

@@ -41,16 +41,13 @@ bool frac(Call& call, const RuleRow&) {
   return in_float(call, [](Pointwise& p, ir::Value* x) { return p.op(Op::sub, x, p.op(Op::trunc, x)); });
 }
 
-/// sin(pi*x) / (pi*x), 1 at 0. f16 and bf16 round every step, as eager's kernel does.
+/// sin(pi*x) / (pi*x), 1 at 0
 bool sinc(Call& call, const RuleRow&) {
-  const auto x = call.operand(0);
-  if (!x) return false;
-  Pointwise p(call, floating(x->dtype), {&*x});
-  if (!p.valid()) return false;
-  ir::Value* value = p.in(*x);
-  ir::Value* product = p.op(Op::mul, p.rounded(Call::operand_of(std::numbers::pi)), value);
-  ir::Value* quotient = p.op(Op::div, p.op(Op::sin, product), product);
-  return p.give(p.where(p.test(Op::eq, value, p.number(0)), p.number(1), quotient));
+  return in_float(call, [](Pointwise& p, ir::Value* x) {
+    ir::Value* product = p.op(Op::mul, p.number(std::numbers::pi), x);
+    ir::Value* quotient = p.op(Op::div, p.op(Op::sin, product), product);
+    return p.where(p.test(Op::eq, x, p.number(0)), p.number(1), quotient);
+  });
 }
 
 double rounded(double value, ScalarType dtype) {
@@ -275,6 +272,7 @@ bool multivariate_lgamma(Call& call, const RuleRow&) {
   const auto x = call.operand(0);
   const int64_t terms = call.integer(1);
   if (!x || x->dtype == ScalarType::Bool || terms < 1 || terms > most_terms) return false;
+  if (x->strides != contiguous(x->sizes)) return false;  // a sum in eager, which orders strides otherwise
   return in_float(call, [&](Pointwise& p, ir::Value* x) {
     ir::Value* sum = nullptr;
     for (int64_t j = terms - 1; j >= 0; --j) {

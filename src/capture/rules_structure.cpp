@@ -87,6 +87,8 @@ bool stack(Call& call, const RuleRow&) {
   c10::SmallVector<ir::Value*, 8> values;
   for (Operand& part : *parts) {
     if (part.sizes != shape) return false;
+    // Eager keeps the order of channels_last parts, by the dimension along which it stacks: ATen tells.
+    if (suggested_format(part) != c10::MemoryFormat::Contiguous) return false;
     values.push_back(call.node(Op::reshape, {part.value}, call.contiguous(part.dtype, row)));
     part.sizes = row;
     part.strides = contiguous(row);
@@ -169,10 +171,21 @@ bool flip(Call& call, const RuleRow&) {
       call.node(Op::flip, {x->value}, type, {{"dims", std::span<const int64_t>(dims.data(), dims.size())}}));
 }
 
+/// Gives a scatter's result: eager clones self with the gaps between its elements, if they do not overlap.
+bool give_scattered(Call& call, const Operand& x, ir::Value* value) {
+  bool repeats = false;
+  for (size_t k = 0; k < x.sizes.size(); ++k) repeats |= x.sizes[k] > 1 && x.strides[k] == 0;
+  if (call.entry.mode != OpEntry::Mode::functional || repeats || is_dense(x.sizes, x.strides))
+    return call.give(value);
+  return call.give_tensor(call.recorder.wrap_gapped(value, x.dtype, call.device(), x.sizes, x.strides,
+                                                    call.tensor(0).storage_offset()));
+}
+
 /// slice_scatter(self, src, dim, start, end, step), and select_scatter(self, src, dim, index).
 bool scatter(Call& call, const Operand& x, ir::Value* source, int64_t dim, int64_t start, int64_t step) {
   const ir::Type* type = call.type(x.dtype, x.sizes, preserved_strides(x.sizes, x.strides));
-  return call.give(
+  return give_scattered(
+      call, x,
       call.node(Op::slice_scatter, {x.value, source}, type, {{"dim", dim}, {"start", start}, {"step", step}}));
 }
 
@@ -218,7 +231,8 @@ bool diagonal_scatter(Call& call, const RuleRow&) {
   const IndexMap map = diagonal_map(x->sizes, call.integer(2), *dim1, *dim2);
   if (map.sizes != source->sizes) return false;
   ir::Value* value = write_through(call.graph(), x->value, map, source->value);
-  return call.give(call.copy(value, call.type(x->dtype, x->sizes, preserved_strides(x->sizes, x->strides))));
+  return give_scattered(call, *x,
+                        call.copy(value, call.type(x->dtype, x->sizes, preserved_strides(x->sizes, x->strides))));
 }
 
 /// as_strided_scatter(self, src, size, stride, storage_offset), of a row-major tensor

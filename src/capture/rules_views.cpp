@@ -27,23 +27,16 @@ std::optional<Source> source(Call& call) {
   return Source{tensor, call.recorder.view_of(tensor), tensor.sizes(), tensor.strides(), tensor.dim()};
 }
 
-ViewPtr derive(Call& call, const ViewPtr& parent, ViewStep step, ScalarType dtype, c10::Device device,
-               c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) {
-  auto view = std::make_shared<View>();
-  view->memory = parent->memory;
-  view->parent = parent;
-  view->step = std::move(step);
-  view->type = call.recorder.type(dtype, device, sizes, strides);
-  view->offset = offset;
-  return view;
-}
-
+/// A view of the same elements' type. Of those that the graph has no operators for, a window on the root.
 at::Tensor make(Call& call, const Source& x, ViewStep step, c10::IntArrayRef sizes, c10::IntArrayRef strides,
                 int64_t offset) {
-  const auto dtype = x.tensor.scalar_type();
-  const auto device = x.tensor.device();
-  return call.recorder.wrap_view(derive(call, x.view, std::move(step), dtype, device, sizes, strides, offset),
-                                 x.tensor);
+  const ViewPtr view =
+      window_like(x.view, call.recorder.type(x.view->dtype, x.tensor.device(), sizes, strides), offset);
+  if (is_plain(*x.view)) {
+    view->parent = x.view;
+    view->step = std::move(step);
+  }
+  return call.recorder.wrap_view(view, x.tensor);
 }
 
 bool give(Call& call, const Source& x, ViewStep step, c10::IntArrayRef sizes, c10::IntArrayRef strides) {
@@ -54,11 +47,6 @@ ViewStep step_of(Kind kind) {
   ViewStep step;
   step.kind = kind;
   return step;
-}
-
-/// Views of dtypes without native code become windows made by ATen (fallback).
-bool is_native_view(const Source& x) {
-  return is_native(x.tensor.scalar_type());
 }
 
 bool same(Call& call, const RuleRow&) {
@@ -74,7 +62,7 @@ bool reshape_to(Call& call, const Source& x, const Sizes& sizes, c10::IntArrayRe
 
 bool view(Call& call, const RuleRow&) {
   const auto x = source(call);
-  if (!x || !is_native_view(*x)) return false;
+  if (!x) return false;
   const Sizes wanted = call.ints(1);
   const at::DimVector inferred = at::infer_size_dv(wanted, x->tensor.numel());
   const auto strides = at::detail::computeStride(x->sizes, x->strides, inferred);
@@ -106,7 +94,7 @@ bool permute_by(Call& call, const Source& x, const Sizes& dims) {
 
 bool permute(Call& call, const RuleRow&) {
   const auto x = source(call);
-  if (!x || !is_native_view(*x)) return false;
+  if (!x) return false;
   Sizes dims;
   for (const int64_t given : call.ints(1)) {
     const auto dim = wrap(given, x->rank);
@@ -127,18 +115,17 @@ bool exchange(Call& call, const Source& x, std::optional<int64_t> a, std::option
 
 bool transpose(Call& call, const RuleRow&) {
   const auto x = source(call);
-  return x && is_native_view(*x) &&
-         exchange(call, *x, wrap(call.integer(1), x->rank), wrap(call.integer(2), x->rank));
+  return x && exchange(call, *x, wrap(call.integer(1), x->rank), wrap(call.integer(2), x->rank));
 }
 
 bool t(Call& call, const RuleRow&) {
   const auto x = source(call);
-  return x && is_native_view(*x) && x->rank <= 2 && exchange(call, *x, 0, x->rank == 2 ? 1 : 0);
+  return x && x->rank <= 2 && exchange(call, *x, 0, x->rank == 2 ? 1 : 0);
 }
 
 bool expand(Call& call, const RuleRow&) {
   const auto x = source(call);
-  if (!x || !is_native_view(*x)) return false;
+  if (!x) return false;
   Sizes sizes = call.ints(1);
   const auto rank = static_cast<int64_t>(sizes.size());
   if (rank < x->rank) return false;
@@ -148,7 +135,7 @@ bool expand(Call& call, const RuleRow&) {
     if (mine < 0) {
       if (sizes[k] < 0) return false;
       // As in inferExpandGeometry: the stride a dimension of size 1 would have there.
-      strides[k] = sizes[k] == 1 && k + 1 < rank ? sizes[k + 1] * strides[k + 1] : sizes[k] == 1 ? 1 : 0;
+      strides[k] = sizes[k] == 1 && x->rank > 0 ? sizes[k + 1] * strides[k + 1] : 0;
       continue;
     }
     if (sizes[k] == -1) sizes[k] = x->sizes[mine];
@@ -161,7 +148,7 @@ bool expand(Call& call, const RuleRow&) {
 
 bool unsqueeze(Call& call, const RuleRow&) {
   const auto x = source(call);
-  if (!x || !is_native_view(*x)) return false;
+  if (!x) return false;
   const auto dim = wrap(call.integer(1), x->rank + 1);
   if (!dim) return false;
   Sizes sizes(x->sizes.begin(), x->sizes.end()), strides(x->strides.begin(), x->strides.end());
@@ -173,8 +160,8 @@ bool unsqueeze(Call& call, const RuleRow&) {
 
 bool squeeze(Call& call, const RuleRow&) {
   const auto x = source(call);
-  if (!x || !is_native_view(*x)) return false;
-  const bool all = call.arguments.size() == 1;
+  if (!x) return false;
+  const bool all = call.arguments.size() - call.entry.outs == 1;
   c10::SmallVector<bool, 5> drop(std::max<int64_t>(x->rank, 1), all);
   if (!all)
     for (const int64_t given : call.ints(1)) {
@@ -206,7 +193,7 @@ at::Tensor slice_of(Call& call, const Source& x, int64_t dim, int64_t start, int
 
 bool slice(Call& call, const RuleRow&) {
   const auto x = source(call);
-  if (!x || !is_native_view(*x) || x->rank == 0) return false;
+  if (!x || x->rank == 0) return false;
   const auto dim = wrap(call.integer(1), x->rank);
   const int64_t step = call.integer(4);
   if (!dim || step <= 0) return false;
@@ -232,7 +219,7 @@ at::Tensor select_of(Call& call, const Source& x, int64_t dim, int64_t index) {
 
 bool select(Call& call, const RuleRow&) {
   const auto x = source(call);
-  if (!x || !is_native_view(*x) || x->rank == 0) return false;
+  if (!x || x->rank == 0) return false;
   const auto dim = wrap(call.integer(1), x->rank);
   if (!dim) return false;
   int64_t index = call.integer(2);
@@ -251,7 +238,7 @@ bool mapped(Call& call, const Source& x, IndexMap map, c10::IntArrayRef strides,
 /// diagonal(self, offset, dim1, dim2)
 bool diagonal(Call& call, const RuleRow&) {
   const auto x = source(call);
-  if (!x || !is_native_view(*x) || x->rank < 2) return false;
+  if (!x || x->rank < 2) return false;
   const auto dim1 = wrap(call.integer(2), x->rank), dim2 = wrap(call.integer(3), x->rank);
   if (!dim1 || !dim2 || *dim1 == *dim2) return false;
   IndexMap map = diagonal_map(x->sizes, call.integer(1), *dim1, *dim2);
@@ -267,7 +254,7 @@ bool diagonal(Call& call, const RuleRow&) {
 /// unfold(self, dimension, size, step): windows of `size` elements as a last dimension.
 bool unfold(Call& call, const RuleRow&) {
   const auto x = source(call);
-  if (!x || !is_native_view(*x) || x->rank == 0) return false;
+  if (!x || x->rank == 0) return false;
   const auto dim = wrap(call.integer(1), x->rank);
   const int64_t size = call.integer(2), step = call.integer(3);
   if (!dim || size < 0 || size > x->sizes[*dim] || step < 1) return false;
@@ -286,7 +273,7 @@ bool unfold(Call& call, const RuleRow&) {
 /// narrow(self, dim, start, length)
 bool narrow(Call& call, const RuleRow&) {
   const auto x = source(call);
-  if (!x || !is_native_view(*x) || x->rank == 0) return false;
+  if (!x || x->rank == 0) return false;
   const auto dim = wrap(call.integer(1), x->rank);
   const int64_t length = call.integer(3);
   if (!dim) return false;
@@ -298,6 +285,7 @@ bool narrow(Call& call, const RuleRow&) {
 /// What an operator `NAME_copy` returns: a row-major copy of each view that `view` gives.
 template <Rule view>
 bool copied(Call& call, const RuleRow& row) {
+  if (!is_native(call.tensor(0).scalar_type())) return false;
   if (!view(call, row)) return false;
   const c10::IValue views = call.results[0].ready;
   call.results.clear();
@@ -318,7 +306,7 @@ bool give_list(Call& call, std::vector<at::Tensor> parts) {
 
 bool unbind(Call& call, const RuleRow&) {
   const auto x = source(call);
-  if (!x || !is_native_view(*x) || x->rank == 0) return false;
+  if (!x || x->rank == 0) return false;
   const auto dim = wrap(call.integer(1), x->rank);
   if (!dim) return false;
   std::vector<at::Tensor> parts;
@@ -341,7 +329,7 @@ bool split_into(Call& call, const Source& x, std::optional<int64_t> dim, const S
 /// split(self, split_size, dim): pieces of one size, the last one smaller.
 bool split(Call& call, const RuleRow&) {
   const auto x = source(call);
-  if (!x || !is_native_view(*x) || x->rank == 0) return false;
+  if (!x || x->rank == 0) return false;
   const auto dim = wrap(call.integer(2), x->rank);
   const int64_t part = call.integer(1);
   if (!dim || part <= 0) return false;
@@ -356,24 +344,23 @@ bool split(Call& call, const RuleRow&) {
 
 bool split_with_sizes(Call& call, const RuleRow&) {
   const auto x = source(call);
-  return x && is_native_view(*x) && x->rank > 0 &&
-         split_into(call, *x, wrap(call.integer(2), x->rank), call.ints(1));
+  return x && x->rank > 0 && split_into(call, *x, wrap(call.integer(2), x->rank), call.ints(1));
 }
 
 /// as_strided(self, size, stride, storage_offset): whatever the memory holds there, counted from its start.
 bool as_strided(Call& call, const RuleRow&) {
   const auto x = source(call);
-  if (!x || !is_native_view(*x)) return false;
+  if (!x) return false;
   const Sizes sizes = call.ints(1), strides = call.ints(2);
   const auto negative = [](int64_t n) { return n < 0; };
   if (sizes.size() != strides.size() || std::ranges::any_of(sizes, negative) ||
       std::ranges::any_of(strides, negative))
     return false;
-  const int64_t offset = call.has(3) ? call.integer(3) : x->tensor.storage_offset();
-  const auto dtype = x->tensor.scalar_type();
-  const ViewPtr window =
-      window_of_base(*x->view->memory, call.recorder.type(dtype, x->tensor.device(), sizes, strides), offset);
-  if (!window)
+  const int64_t shift = x->view->offset - storage_offset(*x->view);
+  const int64_t offset = (call.has(3) ? call.integer(3) : storage_offset(*x->view)) + shift;
+  const ir::Type* type = call.recorder.type(x->tensor.scalar_type(), x->tensor.device(), sizes, strides);
+  const ViewPtr window = window_like(x->view, type, offset);
+  if (!is_covered(*window))
     throw UserError(
         "braze: as_strided() reaches beyond the tensor that it was called on, or that tensor has gaps in "
         "memory, which cannot be traced. Call it on the whole tensor, or on a clone().");
@@ -381,9 +368,9 @@ bool as_strided(Call& call, const RuleRow&) {
 }
 
 /// A tensor that comes into the trace: one of torch.tensor(...) is nobody else's.
-bool lift(Call& call, const RuleRow& row) {
+bool lift(Call& call, const RuleRow&) {
   const at::Tensor& tensor = call.tensor(0);
-  if (as_tracer(tensor)) return same(call, row);
+  if (as_tracer(tensor) || call.recorder.is_from_outside(tensor)) return call.give_tensor(tensor);
   call.set_device(tensor.device());
   return call.give_tensor(call.recorder.add_private_constant(tensor));
 }

@@ -57,6 +57,9 @@ bool convolution(Call& call, const RuleRow&) {
     sizes.push_back(room / (*stride)[k] + 1);
   }
   if (c10::multiply_integers(sizes) == 0) return false;
+  // Which kernel there is for other layouts, and whether it keeps them, is for ATen to tell.
+  if (rank != 4 && !(is_row_major(input->sizes, input->strides) && is_row_major(weight->sizes, weight->strides)))
+    return false;
   const Sizes strides = format_strides(sizes, result_format(call.tensor(0), call.tensor(1)));
   return give_call(call, {0, 1, 2}, call.type(input->dtype, sizes, strides));
 }

@@ -91,6 +91,14 @@ Sizes contiguous(c10::IntArrayRef sizes) {
   return strides;
 }
 
+bool is_row_major(c10::IntArrayRef sizes, c10::IntArrayRef strides) {
+  const Sizes rows = contiguous(sizes);
+  if (numel(sizes) == 0) return true;
+  for (size_t k = 0; k < sizes.size(); ++k)
+    if (sizes[k] != 1 && strides[k] != rows[k]) return false;
+  return true;
+}
+
 int64_t numel(c10::IntArrayRef sizes) {
   return c10::multiply_integers(sizes);
 }

@@ -36,6 +36,8 @@ struct Layout {
 Sizes iterator_strides(std::span<const Layout> operands, c10::IntArrayRef sizes);
 
 Sizes contiguous(c10::IntArrayRef sizes);
+/// As Tensor::is_contiguous(): strides of dimensions of size 1 mean nothing.
+bool is_row_major(c10::IntArrayRef sizes, c10::IntArrayRef strides);
 int64_t numel(c10::IntArrayRef sizes);
 /// clone() and empty_like() with torch.preserve_format: the same strides if dense, else dense ones of the same
 /// order.

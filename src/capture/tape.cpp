@@ -125,6 +125,9 @@ uint32_t TapeRecorder::number_of(const at::Tensor& tensor) {
   if (Tracer* current = Tracer::current())
     for (const at::Tensor& argument : arguments_)
       if (current->impl().view_of(argument) == view) return number_of_real(argument);
+  // One that the gate for values put in the place of a tensor from outside.
+  if (Tracer* current = Tracer::current())
+    if (const at::Tensor* real = current->impl().bound_as(view)) return number_of_real(*real);
   throw UserError("braze: a tensor of unknown origin cannot be kept on a tape.");
 }
 
@@ -140,7 +143,11 @@ TapeRecorder::Pending TapeRecorder::begin(const OpEntry& entry, const torch::jit
   Pending pending{&entry, {entry.op, {arguments.begin(), arguments.end()}, {}, {}, {}, {}, entry.random, {}}, {}};
   Tape::Call& call = pending.call;
   // A constant that the function makes anew at each call: lift_fresh would give away the one that the tape holds.
-  if (entry.op.schema().name() == "aten::lift_fresh")
+  const auto is_made_by_python = [](const at::Tensor& tensor) {
+    Tracer* const tracer = Tracer::current();
+    return !as_tracer(tensor) && !(tracer && tracer->impl().is_from_outside(tensor));
+  };
+  if (entry.op.schema().name() == "aten::lift_fresh" && is_made_by_python(arguments[0].toTensor()))
     call.op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::lift_fresh_copy", "");
   for (uint32_t i = 0; i < arguments.size(); ++i) {
     bool copied = false;

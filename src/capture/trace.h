@@ -11,6 +11,8 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "ir/graph.h"
@@ -58,19 +60,62 @@ struct OutputRecipe {
     input_object,  ///< The very tensor of graph input `index`.
   } kind = Kind::output;
   uint32_t index = 0;
-  bool whole = true;                    ///< The geometry is the output's own.
-  std::vector<int64_t> sizes, strides;  ///< In elements, if !whole.
-  int64_t offset = 0;                   ///< In elements from the storage's start (output) or the input's start.
+  bool whole = true;  ///< The geometry is the output's own, and so is the dtype.
+  // If !whole:
+  c10::ScalarType dtype = c10::ScalarType::Undefined;
+  std::vector<int64_t> sizes, strides;
+  int64_t offset = 0;  ///< In bytes from the first element of the output or input.
   bool is_conj = false, is_neg = false;
+
+  uint32_t version = 0;  ///< What eager's version counter shows, of memory that is no input's.
+  /// Of what autograd calls a view: which tensor is its base.
+  enum class Base : uint8_t {
+    none,    ///< It is no view.
+    input,   ///< That of graph input `base`, which is itself its base if it is no view.
+    output,  ///< Result number `base`, the hidden ones counted behind the others.
+  } base_kind = Base::none;
+  uint32_t base = 0;
+  bool made_without_grad = false;  ///< The view: in a no_grad block, which autograd remembers.
+};
+
+/// The real tensors that graph inputs are bound to; undefined for arguments. Owned, but for those that it was told
+/// to let go of: whoever runs the graph knows that they are alive, and keeps them so meanwhile.
+class Bindings {
+ public:
+  Bindings() = default;
+  Bindings(Bindings&&) noexcept = default;
+  Bindings(const Bindings& other) : tensors_(other.tensors_) {}  // A copy owns all, which must be alive.
+  Bindings& operator=(Bindings other) noexcept {
+    std::swap(tensors_, other.tensors_);
+    std::swap(borrowed_, other.borrowed_);
+    return *this;
+  }
+  ~Bindings();
+
+  void push_back(at::Tensor tensor) { tensors_.push_back(std::move(tensor)); }
+  const at::Tensor& operator[](size_t k) const { return tensors_[k]; }
+  const at::Tensor& at(size_t k) const { return tensors_.at(k); }
+  size_t size() const { return tensors_.size(); }
+  const std::vector<at::Tensor>& tensors() const { return tensors_; }
+
+  /// These may die from now on.
+  void let_go(const std::unordered_set<const c10::TensorImpl*>& kept_elsewhere);
+
+ private:
+  std::vector<at::Tensor> tensors_;
+  std::vector<size_t> borrowed_;  ///< Places among tensors_ that own nothing.
 };
 
 /// A finished trace.
 struct Trace {
   std::shared_ptr<ir::Graph> graph;
-  /// One per graph input: the real tensor of a `param` or `constant`, undefined for an `argument`. Held strongly.
-  std::vector<at::Tensor> bound;
+  Bindings bound;  ///< One per graph input: the real tensor of a `param` or `constant`.
   std::vector<CallPayload> payloads;
   std::vector<OutputRecipe> outputs;  ///< One per returned tensor.
+  std::vector<OutputRecipe> hidden;   ///< Tensors that returned views are views of, and nothing else.
+  std::vector<uint32_t> writes;       ///< By graph input: by how much its version counter moves.
+  /// By graph input: its place in its storage, in bytes, counts modulo this for views as larger elements.
+  std::vector<uint32_t> place_modulus;
   bool any_requires_grad = false;     ///< Eager's result would require grad.
   std::vector<std::string> warnings;  ///< Texts for the user, each naming a line.
 };
@@ -120,6 +165,9 @@ class Tracer {
   /// The value of a tracer, computed from the example inputs through the evaluate hook. Adds a warning that the
   /// value is frozen into the trace; `what` says what read it ("item()", "tolist()").
   at::Tensor materialize(const at::Tensor& tracer, std::string_view what);
+
+  /// A write was refused because autograd would note it in the history of a tensor that is not of this trace.
+  bool wants_gradients() const;
 
   /// Ends the trace. Afterwards tracer tensors that are still alive raise when used.
   Trace finish(const std::vector<at::Tensor>& outputs);

@@ -1,6 +1,7 @@
 // The face of capture/trace.h: the Scope that turns recording on, and what is made of a recording at its end.
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <numeric>
@@ -57,6 +58,10 @@ at::Tensor Tracer::materialize(const at::Tensor& tracer, std::string_view what) 
   return impl_->materialize(tracer, what);
 }
 
+bool Tracer::wants_gradients() const {
+  return impl_->wants_gradients();
+}
+
 Trace Tracer::finish(const std::vector<at::Tensor>& outputs) {
   const RunForReal guard;
   return impl_->finish(outputs);
@@ -109,9 +114,12 @@ OutputRecipe Recorder::recipe_of(const at::Tensor& output, Trace& trace) {
   Memory& memory = *view->memory;
   OutputRecipe recipe;
   const auto as_view_of = [&](const View& root) {
-    recipe.whole = view->type == root.type && view->offset == root.offset;
-    recipe.offset = view->offset - root.offset;
+    recipe.is_conj = view->is_conj;
+    recipe.is_neg = view->is_neg;
+    recipe.whole = view->type == root.type && view->offset == root.offset && view->dtype == root.dtype;
+    recipe.offset = first_byte(*view) - first_byte(root);
     if (recipe.whole) return;
+    recipe.dtype = view->dtype;
     recipe.sizes.assign(view->type->sizes.begin(), view->type->sizes.end());
     recipe.strides.assign(view->type->strides.begin(), view->type->strides.end());
   };
@@ -122,22 +130,72 @@ OutputRecipe Recorder::recipe_of(const at::Tensor& output, Trace& trace) {
     recipe.index = static_cast<uint32_t>(bound.view->input);
     return recipe;
   }
-  const auto from_input = std::ranges::find_if(memory.roots, [&](const ViewPtr& r) {
-    return r->input >= 0 && r->type->dtype == view->type->dtype && r->offset <= view->offset;
-  });
-  if (from_input != memory.roots.end()) {
+  const View* input = view.get();  // That it was made from, or else another in the same memory.
+  while (input && input->input < 0) input = input->parent.get();
+  for (const ViewPtr& root : memory.roots)
+    if (!input && root->input >= 0) input = root.get();
+  if (input) {
     recipe.kind = OutputRecipe::Kind::input_view;
-    recipe.index = static_cast<uint32_t>((*from_input)->input);
-    as_view_of(**from_input);
+    recipe.index = static_cast<uint32_t>(input->input);
+    as_view_of(*input);
     return recipe;
   }
+  if (!output.is_inference()) recipe.version = output._version();
   const auto [place, is_new] = output_of_.try_emplace(&memory, trace.graph->outputs().size());
   ir::Value* base = read(*this, *memory.base);
-  ir::Value* dense = densified(*graph_, base);
+  ir::Value* dense = memory_of_its_own(base);
   if (is_new) trace.graph->outputs().push_back(dense);
   recipe.index = place->second;
-  if (dense == base) as_view_of(*memory.base);
+  if (dense->type == base->type) as_view_of(*memory.base);
   return recipe;
+}
+
+/// The value in memory that can be given away. Kernels make that themselves, but not of what only ATen knows.
+ir::Value* Recorder::memory_of_its_own(ir::Value* value) {
+  const ir::Type& type = *value->type;
+  if (ir::is_native(type.dtype)) return densified(*graph_, value);
+  const bool dense = is_dense(to_ref(type.sizes), to_ref(type.strides));
+  if (dense && value->def->op == Op::call) return value;
+  const Sizes strides = preserved_strides(to_ref(type.sizes), to_ref(type.strides));
+  return call_simple("braze::lay_out", {value}, {at::Tensor(), to_ref({strides.data(), strides.size()}).vec()},
+                     graph_->type(type.dtype, type.device, type.sizes, to_span(strides)));
+}
+
+/// What autograd takes a returned view for a view of: results know it as eager's do.
+void Recorder::find_base(const at::Tensor& output, const std::vector<at::Tensor>& outputs, OutputRecipe& recipe) {
+  using Base = OutputRecipe::Base;
+  if (recipe.kind == OutputRecipe::Kind::input_object || !as_tracer(output) || !output.is_view()) return;
+  const at::Tensor base(output._base());
+  recipe.made_without_grad = torch::autograd::impl::get_view_autograd_meta(output)->get_creation_meta() ==
+                             torch::autograd::CreationMeta::NO_GRAD_MODE;
+  for (const auto& [impl, bound] : bound_) {
+    if (bound.view->input < 0 || !inputs_[bound.view->input].is_same(bound.real)) continue;
+    const at::Tensor& one = bound.tracer.defined() && as_tracer(base) ? bound.tracer : bound.real;
+    if (!base.is_same(one) && !(one.is_view() && base.is_same(one._base()))) continue;
+    recipe.base_kind = Base::input;
+    recipe.base = static_cast<uint32_t>(bound.view->input);
+    return;
+  }
+  if (!as_tracer(base)) return;
+  const auto place = [&](const std::vector<at::Tensor>& tensors) {
+    return static_cast<uint32_t>(
+        std::ranges::find_if(tensors, [&](const at::Tensor& one) { return one.is_same(base); }) - tensors.begin());
+  };
+  recipe.base_kind = Base::output;
+  recipe.base = place(outputs);
+  if (recipe.base < outputs.size()) return;
+  recipe.base += place(hidden_);
+  if (recipe.base == outputs.size() + hidden_.size()) hidden_.push_back(base);
+}
+
+void Recorder::count_writes(Trace& trace) const {
+  trace.writes.assign(inputs_.size(), 0);
+  for (const auto& [impl, bound] : bound_) {
+    if (bound.view->input < 0 || !inputs_[bound.view->input].is_same(bound.real)) continue;
+    uint32_t& writes = trace.writes[bound.view->input];
+    if (!bound.real.is_inference()) writes = bound.real._version() - bound.version;
+    if (bound.tracer.defined() && !bound.tracer.is_inference()) writes += bound.tracer._version();
+  }
 }
 
 /// `.backward()` inside the traced function leaves tensors of the trace in `.grad` of real ones: undone, and told.
@@ -199,7 +257,12 @@ Trace Recorder::finish(const std::vector<at::Tensor>& outputs) {
     BRAZE_CHECK(output.defined(), "an undefined tensor was returned");
     trace.any_requires_grad |= output.requires_grad();
     trace.outputs.push_back(recipe_of(output, trace));
+    find_base(output, outputs, trace.outputs.back());
   }
+  for (const at::Tensor& tensor : hidden_) trace.hidden.push_back(recipe_of(tensor, trace));
+  hidden_.clear();
+  count_writes(trace);
+  trace.place_modulus = place_modulus_;
   for (Memory& memory : memories_)
     if (memory.version > 0 && memory.base->input >= 0)
       graph_->mutations().push_back({static_cast<uint32_t>(memory.base->input), read(*this, *memory.base)});

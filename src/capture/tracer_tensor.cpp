@@ -18,14 +18,19 @@ c10::DispatchKeySet tracer_keys(c10::Device device, bool inference) {
 
 }  // namespace
 
-TracerTensor::TracerTensor(ViewPtr view, std::shared_ptr<TraceTensors> trace, c10::ScalarType dtype,
-                           c10::Device device, bool inference)
+TracerTensor::TracerTensor(ViewPtr view, std::shared_ptr<TraceTensors> trace, c10::Device device, bool inference)
     : TensorImpl(VIEW, c10::Storage(view->memory->storage), tracer_keys(device, inference),
-                 c10::scalarTypeToTypeMeta(dtype)),
+                 c10::scalarTypeToTypeMeta(view->dtype)),
       view_(std::move(view)),
       trace_(std::move(trace)) {
-  set_sizes_and_strides(to_ref(view_->type->sizes), to_ref(view_->type->strides), view_->offset);
+  take_geometry();
   trace_->add(this);
+}
+
+void TracerTensor::take_geometry() {
+  set_sizes_and_strides(to_ref(view_->type->sizes), to_ref(view_->type->strides), capture::storage_offset(*view_));
+  _set_neg(view_->is_neg);
+  if (view_->is_conj != is_conj()) _set_conj(view_->is_conj);
 }
 
 TracerTensor::~TracerTensor() {
@@ -58,14 +63,13 @@ std::vector<at::Tensor> TraceTensors::alive() const {
 void TracerTensor::rebind(ViewPtr view) {
   view_ = std::move(view);
   storage_ = view_->memory->storage;
-  set_sizes_and_strides(to_ref(view_->type->sizes), to_ref(view_->type->strides), view_->offset);
+  take_geometry();
 }
 
 template <typename Version>
 c10::intrusive_ptr<TracerTensor> TracerTensor::copy(Version&& version, bool allow_tensor_metadata_change) const {
-  const auto dtype = c10::typeMetaToScalarType(this->dtype());
-  auto made = c10::make_intrusive<TracerTensor>(view_, trace_, dtype, device(),
-                                                !key_set().has(c10::DispatchKey::ADInplaceOrView));
+  auto made =
+      c10::make_intrusive<TracerTensor>(view_, trace_, device(), !key_set().has(c10::DispatchKey::ADInplaceOrView));
   copy_tensor_metadata(this, made.get(), std::forward<Version>(version), allow_tensor_metadata_change);
   return made;
 }

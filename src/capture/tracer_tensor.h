@@ -55,8 +55,7 @@ class TraceTensors {
 class TracerTensor final : public c10::TensorImpl {
  public:
   /// `inference`: an inference tensor, without autograd's keys. (Views of others are none, even in inference mode.)
-  TracerTensor(ViewPtr view, std::shared_ptr<TraceTensors> trace, c10::ScalarType dtype, c10::Device device,
-               bool inference);
+  TracerTensor(ViewPtr view, std::shared_ptr<TraceTensors> trace, c10::Device device, bool inference);
 
   const ViewPtr& view() const { return view_; }
   uint64_t trace() const { return trace_->serial(); }
@@ -74,6 +73,7 @@ class TracerTensor final : public c10::TensorImpl {
 
  private:
   const char* tensorimpl_type_name() const override { return "braze::TracerTensor"; }
+  void take_geometry();
   template <typename Version>
   c10::intrusive_ptr<TracerTensor> copy(Version&& version, bool allow_tensor_metadata_change) const;
 

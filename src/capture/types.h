@@ -55,7 +55,15 @@ inline ir::Number to_number(const c10::Scalar& scalar, ir::DType dtype) {
       return ir::Number::of(dtype == ir::DType::f64 ? value : static_cast<double>(static_cast<float>(value)));
     }
     case ir::DTypeKind::boolean: return ir::Number::of_int(scalar.toBool());
-    default: return ir::Number::of_int(scalar.toLong());
+    default: break;
+  }
+  const int64_t value = scalar.toLong();
+  switch (dtype) {  // wrapped, as a tensor of one element that is cast
+    case ir::DType::u8: return ir::Number::of_int(static_cast<uint8_t>(value));
+    case ir::DType::i8: return ir::Number::of_int(static_cast<int8_t>(value));
+    case ir::DType::i16: return ir::Number::of_int(static_cast<int16_t>(value));
+    case ir::DType::i32: return ir::Number::of_int(static_cast<int32_t>(value));
+    default: return ir::Number::of_int(value);
   }
 }
 

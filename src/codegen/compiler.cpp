@@ -24,6 +24,7 @@
 #include "codegen/memory_cache.h"
 #include "codegen/object_linker.h"
 #include "support/error.h"
+#include "support/memory_reserve.h"
 
 namespace braze::codegen {
 
@@ -96,9 +97,13 @@ std::unique_ptr<llvm::Module> emit_module(const Machine& machine, llvm::LLVMCont
   return module;
 }
 
+// Sixteen kernels of 96 nodes took 20 MB at most.
+constexpr size_t kReserve = 64 << 20;
+
 /// One module for all of them: half of what a small kernel costs is LLVM setting up its passes for a module.
 std::vector<std::string> compile_to_blobs(Machine& machine, std::span<const Kernel* const> kernels,
                                           PhaseTimes& times) {
+  const MemoryReserve reserve(kReserve);
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> module;
   {
@@ -148,6 +153,7 @@ std::vector<std::string> compile_all(const std::vector<const Kernel*>& kernels, 
       for (size_t first; (first = next.fetch_add(per_module)) < kernels.size();) {
         if (!machine) {
           PhaseTimer timer(&thread_times[thread], "codegen/machine");
+          const MemoryReserve reserve(kReserve);
           machine.emplace(options.target);
         }
         const auto part = std::span(kernels).subspan(first, std::min(per_module, kernels.size() - first));
@@ -161,7 +167,11 @@ std::vector<std::string> compile_all(const std::vector<const Kernel*>& kernels, 
   };
   {
     std::vector<std::jthread> others;
-    for (size_t t = 1; t < threads; ++t) others.emplace_back(work, t);
+    try {
+      for (size_t t = 1; t < threads; ++t) others.emplace_back(work, t);
+    } catch (const std::exception&) {
+      // No more threads, or no memory for one: those that there are do the work.
+    }
     work(0);
   }
   for (const Allocations& helper : thread_allocated) adopt_allocations(helper);
@@ -252,6 +262,7 @@ std::vector<std::shared_ptr<const CompiledKernel>> compile(std::span<const Kerne
 }
 
 std::string llvm_ir(const Kernel& kernel, const Target& target) {
+  const MemoryReserve reserve(kReserve);
   llvm::LLVMContext context;
   const Machine machine(target);
   const auto module = emit_module(machine, context, {{&kernel}});
@@ -262,6 +273,7 @@ std::string llvm_ir(const Kernel& kernel, const Target& target) {
 }
 
 std::string assembly(const Kernel& kernel, const Target& target) {
+  const MemoryReserve reserve(kReserve);
   llvm::LLVMContext context;
   Machine machine(target);
   const auto module = emit_module(machine, context, {{&kernel}});

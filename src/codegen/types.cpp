@@ -86,8 +86,10 @@ Value* from_f16_bits(llvm::IRBuilderBase& b, Value* bits) {
 Value* float_to_int(llvm::IRBuilderBase& b, Value* value, DType to) {
   llvm::Type* result = register_type(b.getContext(), to, lanes_of(value));
   if (ir::byte_size(to) >= 4) return b.CreateFPToSI(value, result);
-  // Through 32 bits, as compilers do for C: 300.0 to u8 gives 44, not a saturated 255.
-  return b.CreateTrunc(b.CreateFPToSI(value, like(value, b.getInt32Ty())), result);
+  // Through 32 bits, as compilers do for C: 300.0 to u8 gives 44, not a saturated 255. ATen takes f64 to u8 by i64.
+  const bool by_i64 = to == DType::u8 && value->getType()->getScalarType()->isDoubleTy();
+  llvm::Type* between = by_i64 ? b.getInt64Ty() : b.getInt32Ty();
+  return b.CreateTrunc(b.CreateFPToSI(value, like(value, between)), result);
 }
 
 Value* int_to_float(llvm::IRBuilderBase& b, Value* value, DType from, DType to) {

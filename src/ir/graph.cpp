@@ -4,6 +4,7 @@
 #include <cstring>
 #include <unordered_set>
 
+#include "ir/shapes.h"
 #include "support/arena.h"
 #include "support/error.h"
 
@@ -76,6 +77,12 @@ const Type* Graph::type(DType dtype, Device device, std::span<const int64_t> siz
   ++storage_->types_wanted;
   const TypeKey key{dtype, device, sizes, strides};
   if (const auto found = storage_->types.find(key); found != storage_->types.end()) return *found;
+  if (!is_addressable(sizes, strides)) {
+    std::string text;
+    for (const int64_t size : sizes) text += concat(text.empty() ? "" : ",", size);
+    throw UserError(concat("a tensor of shape [", text, "] has more elements than any memory holds"),
+                    UserError::Kind::value);
+  }
   Type* made = std::construct_at(
       storage_->arena.allocate<Type>(1).data(),
       Type{dtype, device, ints(sizes), ints(strides), static_cast<uint32_t>(storage_->types.size())});

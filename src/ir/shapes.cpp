@@ -4,6 +4,13 @@
 
 namespace braze::ir {
 
+namespace {
+
+// Times any element's bytes, and a vector more, this is still far from the end of int64_t.
+constexpr int64_t most_elements = int64_t{1} << 47;
+
+}  // namespace
+
 std::optional<Sizes> broadcast(std::span<const int64_t> a, std::span<const int64_t> b) {
   if (a.size() < b.size()) std::swap(a, b);
   Sizes sizes(a.begin(), a.end());
@@ -34,6 +41,19 @@ bool ascending_dims(std::span<const int64_t> dims, int64_t rank) {
   for (const int64_t dim : dims) {
     if (dim <= above || dim >= rank) return false;
     above = dim;
+  }
+  return true;
+}
+
+bool is_addressable(std::span<const int64_t> sizes, std::span<const int64_t> strides) {
+  int64_t count = 1, span = 0;
+  for (size_t k = 0; k < sizes.size(); ++k) {
+    if (sizes[k] <= 1) continue;
+    int64_t reach = 0;
+    const bool overflow = __builtin_mul_overflow(count, sizes[k], &count) ||
+                          __builtin_mul_overflow(sizes[k] - 1, strides[k], &reach) ||
+                          __builtin_add_overflow(span, reach < 0 ? -reach : reach, &span);
+    if (overflow || count > most_elements || span > most_elements) return false;
   }
   return true;
 }

@@ -19,4 +19,7 @@ Sizes reduced(std::span<const int64_t> sizes, std::span<const int64_t> dims, boo
 /// True if dims are ascending, distinct and in 0 ... rank-1.
 bool ascending_dims(std::span<const int64_t> dims, int64_t rank);
 
+/// False for what lies beyond any memory, or is expanded to as much: byte counts and indices would overflow.
+bool is_addressable(std::span<const int64_t> sizes, std::span<const int64_t> strides);
+
 }  // namespace braze::ir

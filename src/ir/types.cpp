@@ -27,7 +27,8 @@ std::vector<int64_t> contiguous_strides(std::span<const int64_t> sizes) {
   int64_t step = 1;
   for (size_t k = sizes.size(); k-- > 0;) {
     strides[k] = step;
-    step *= sizes[k] > 1 ? sizes[k] : 1;
+    // Saturates: such a type is refused when a graph makes it.
+    if (sizes[k] > 1 && __builtin_mul_overflow(step, sizes[k], &step)) step = INT64_MAX;
   }
   return strides;
 }

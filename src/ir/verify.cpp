@@ -66,11 +66,24 @@ class Verifier {
     for (size_t k = 0; k < node.operands.size(); ++k)
       if (!is_defined(node.operands[k])) fail(concat("operand ", k, " is not defined above"), &node);
     for (uint32_t k = 0; k < node.results.size(); ++k) define(node.results[k], &node, k, &node);
+    if (row.kind != OpKind::Source && node.op != Op::call && !has_small_attributes(node))
+      fail("a number here is larger than any tensor", &node);
     if (const auto wrong = complaint(node)) fail(*wrong, &node);
     for (const Value& result : node.results)
       if (node.op != Op::call && !is_native(result.type->dtype) && info(node.op).kind != OpKind::View &&
           info(node.op).kind != OpKind::Library)
         fail("complex and other opaque dtypes are for call and views only", &node);
+  }
+
+  /// Starts, steps, pads: whoever calculates with them need not fear an overflow.
+  static bool has_small_attributes(const Node& node) {
+    const auto small = [](int64_t number) { return number > -(int64_t{1} << 48) && number < int64_t{1} << 48; };
+    return std::ranges::all_of(node.attrs, [&](const Attr& attr) {
+      if (const auto* one = std::get_if<int64_t>(&attr.value)) return small(*one);
+      if (const auto* many = std::get_if<std::span<const int64_t>>(&attr.value))
+        return std::ranges::all_of(*many, small);
+      return true;
+    });
   }
 
   void check_mutations() const {

@@ -1,9 +1,9 @@
 #include "loops/fusion.h"
 
 #include <algorithm>
-#include <queue>
 
 #include "loops/extension.h"
+#include "loops/unit_order.h"
 #include "support/error.h"
 
 namespace braze::loops {
@@ -14,32 +14,6 @@ using ir::Node;
 using ir::Op;
 using ir::OpKind;
 using ir::Value;
-
-/// A set of unit numbers.
-class UnitSet {
- public:
-  explicit UnitSet(size_t limit) : words_((limit + 63) / 64) {}
-  void add(uint32_t unit) { words_[unit / 64] |= uint64_t{1} << (unit % 64); }
-  void remove(uint32_t unit) { words_[unit / 64] &= ~(uint64_t{1} << (unit % 64)); }
-  bool has(uint32_t unit) const { return words_[unit / 64] >> (unit % 64) & 1; }
-  void add_all(const UnitSet& other) {
-    for (size_t k = 0; k < words_.size(); ++k) words_[k] |= other.words_[k];
-  }
-  bool meets(const UnitSet& other) const {
-    for (size_t k = 0; k < words_.size(); ++k)
-      if (words_[k] & other.words_[k]) return true;
-    return false;
-  }
-  template <typename Body>
-  void for_each(Body&& body) const {
-    for (size_t k = 0; k < words_.size(); ++k)
-      for (uint64_t word = words_[k]; word; word &= word - 1)
-        body(static_cast<uint32_t>(k * 64 + __builtin_ctzll(word)));
-  }
-
- private:
-  std::vector<uint64_t> words_;
-};
 
 bool is_compute(const Node* node, const Windows& windows) {
   const OpKind kind = ir::info(node->op).kind;
@@ -55,17 +29,12 @@ bool stands_alone(const Node* node) {
   return ir::info(node->op).kind == OpKind::Update || node->results[0].type->numel() == 0;
 }
 
-/// Units under construction and what each depends on, transitively.
+/// Units under construction.
 class Former {
  public:
   Former(const ir::Graph& graph, const Facts& facts, bool fuse) : graph_(graph), facts_(facts), fuse_(fuse) {
-    size_t count = 0;
     uint32_t highest = 0;
-    ir::for_each_node(graph, [&](const Node* node) {
-      ++count;
-      highest = std::max(highest, node->id);
-    });
-    limit_ = count;
+    ir::for_each_node(graph, [&](const Node* node) { highest = std::max(highest, node->id); });
     owner_.assign(highest + 1, none_unit);
     position_.assign(highest + 1, 0);
     uint32_t position = 0;
@@ -80,7 +49,7 @@ class Former {
         const uint32_t unit = start(node, position);
         units_[unit].call = node;
         if (node->has_effect()) {
-          if (last_effect != none_unit) depend(unit, last_effect);
+          if (last_effect != none_unit) order_.need(unit, last_effect);
           last_effect = unit;
         }
         return;
@@ -98,9 +67,7 @@ class Former {
   struct Building {
     std::unique_ptr<Group> group;
     const Node* call = nullptr;
-    UnitSet depends;
     uint32_t position = 0;  ///< Of the last node.
-    bool alive = true;
   };
 
   /// A free value is stored only for those that cannot recompute it.
@@ -118,10 +85,9 @@ class Former {
   }
 
   uint32_t start(const Node* node, uint32_t position) {
-    const auto unit = static_cast<uint32_t>(units_.size());
-    units_.push_back({nullptr, nullptr, UnitSet(limit_), position, true});
+    const uint32_t unit = order_.add(read_by(node));
+    units_.push_back({nullptr, nullptr, position});
     owner_[node->id] = unit;
-    add_dependencies(unit, node);
     return unit;
   }
 
@@ -130,21 +96,14 @@ class Former {
     return producer->op == Op::input ? none_unit : owner_[producer->id];
   }
 
-  void add_dependencies(uint32_t unit, const Node* node) {
-    for (const Value* operand : node->operands) {
-      const uint32_t from = owner_of(operand);
-      if (from != none_unit && from != unit) depend(unit, from);
-    }
-  }
-
-  /// `unit` depends on `on`, and so does everything that depends on `unit`.
-  void depend(uint32_t unit, uint32_t on) {
-    if (units_[unit].depends.has(on)) return;
-    UnitSet more = units_[on].depends;
-    more.add(on);
-    units_[unit].depends.add_all(more);
-    for (Building& other : units_)
-      if (other.alive && other.depends.has(unit)) other.depends.add_all(more);
+  /// Units that compute operands of `node`, each once.
+  std::vector<uint32_t> read_by(const Node* node) const {
+    std::vector<uint32_t> units;
+    for (const Value* operand : node->operands)
+      if (const uint32_t unit = owner_of(operand); unit != none_unit) units.push_back(unit);
+    std::sort(units.begin(), units.end());
+    units.erase(std::unique(units.begin(), units.end()), units.end());
+    return units;
   }
 
   void place(const Node* node, uint32_t position) {
@@ -178,34 +137,6 @@ class Former {
     return units;
   }
 
-  /// Nothing outside of `members` lies on a path from one of them to another or to `node`.
-  bool acyclic(const std::vector<uint32_t>& members, const Node* node) const {
-    if (members.size() == 1) {
-      return std::none_of(node->operands.begin(), node->operands.end(), [&](const Value* operand) {
-        const uint32_t from = owner_of(operand);
-        return from != none_unit && units_[from].depends.has(members[0]);
-      });
-    }
-    UnitSet inside(limit_), outside(limit_);
-    for (uint32_t unit : members) {
-      inside.add(unit);
-      outside.add_all(units_[unit].depends);
-    }
-    if (node) {
-      for (const Value* operand : node->operands) {
-        const uint32_t from = owner_of(operand);
-        if (from == none_unit) continue;
-        outside.add(from);
-        outside.add_all(units_[from].depends);
-      }
-    }
-    bool ok = true;
-    outside.for_each([&](uint32_t unit) {
-      if (!inside.has(unit) && units_[unit].depends.meets(inside)) ok = false;
-    });
-    return ok;
-  }
-
   static std::unique_ptr<Group> combine(const Group& a, const Group& b) {
     auto group = std::make_unique<Group>(a);
     group->axes_known = false;
@@ -221,15 +152,25 @@ class Former {
   }
 
   bool try_join(const std::vector<uint32_t>& producers, const Node* node, uint32_t position) {
-    if (!acyclic(producers, node)) return false;
+    const std::vector<uint32_t> reads = read_by(node);
+    if (!order_.can_merge(producers, reads)) return false;
+    const uint32_t unit = producers[0];
     if (producers.size() == 1) {
-      if (!extend(*units_[producers[0]].group, node)) return false;
-      take(producers[0], node, position);
-      return true;
+      Group& group = *units_[unit].group;
+      const Group::Mark before = group.mark();
+      if (!extend(group, node)) return false;
+      if (!order_.merge(producers, reads)) {
+        group.roll_back(before);
+        group.axes_known = false;
+        return false;
+      }
+    } else {
+      auto joined = std::make_unique<Group>();
+      if (!join(producers, *joined) || !extend(*joined, node) || !order_.merge(producers, reads)) return false;
+      adopt(producers, std::move(joined));
     }
-    auto joined = std::make_unique<Group>();
-    if (!join(producers, *joined) || !extend(*joined, node)) return false;
-    take(adopt(producers, std::move(joined)), node, position);
+    owner_[node->id] = unit;
+    units_[unit].position = position;
     return true;
   }
 
@@ -245,18 +186,12 @@ class Former {
     return false;
   }
 
-  void take(uint32_t unit, const Node* node, uint32_t position) {
-    owner_[node->id] = unit;
-    units_[unit].position = position;
-    add_dependencies(unit, node);
-  }
-
   /// One group of several. Where one of them reads what another computes, the labels of what is read must fit, so
   /// the nodes are added anew.
   bool join(const std::vector<uint32_t>& members, Group& joined) const {
     bool independent = true;
     for (uint32_t a : members)
-      for (uint32_t b : members) independent &= !units_[a].depends.has(b);
+      for (uint32_t b : members) independent &= a == b || !order_.needs_directly(a, b);
     joined = *units_[members[0]].group;
     if (independent) {
       for (size_t k = 1; k < members.size(); ++k) joined = std::move(*combine(joined, *units_[members[k]].group));
@@ -284,35 +219,22 @@ class Former {
   }
 
   /// The first of `members` becomes `group`, the others end.
-  uint32_t adopt(const std::vector<uint32_t>& members, std::unique_ptr<Group> group) {
-    const uint32_t unit = members[0];
+  void adopt(const std::vector<uint32_t>& members, std::unique_ptr<Group> group) {
+    Building& unit = units_[members[0]];
     for (size_t k = 1; k < members.size(); ++k) {
-      const uint32_t gone = members[k];
-      units_[gone].alive = false;
-      units_[unit].position = std::max(units_[unit].position, units_[gone].position);
-      for (const Node* node : units_[gone].group->nodes) owner_[node->id] = unit;
-      UnitSet more = units_[gone].depends;
-      for (Building& other : units_) {
-        if (!other.depends.has(gone)) continue;
-        other.depends.remove(gone);
-        other.depends.add(unit);
-      }
-      more.remove(unit);
-      units_[unit].depends.add_all(more);
-      units_[unit].depends.remove(unit);
+      Building& gone = units_[members[k]];
+      unit.position = std::max(unit.position, gone.position);
+      for (const Node* node : gone.group->nodes) owner_[node->id] = members[0];
+      gone.group.reset();
     }
-    for (uint32_t member : members) units_[unit].depends.remove(member);
-    UnitSet closure = units_[unit].depends;
-    for (Building& other : units_)
-      if (other.alive && other.depends.has(unit)) other.depends.add_all(closure);
     sort_by_position(group->nodes);
-    units_[unit].group = std::move(group);
-    return unit;
+    unit.group = std::move(group);
   }
 
   /// Joins kernels that read the same large value and could be one loop nest.
   void join_siblings() {
-    constexpr int64_t worth = 1 << 12;  // elements
+    constexpr int64_t worth = 1 << 12;   // elements
+    constexpr size_t most_readers = 64;  // of one value that each reader is compared with
     std::vector<const Value*> shared;
     for (const ir::Input& input : graph_.inputs()) shared.push_back(input.value);
     ir::for_each_node(graph_, [&](const Node* node) {
@@ -328,7 +250,7 @@ class Former {
         if (std::find(readers.begin(), readers.end(), unit) == readers.end()) readers.push_back(unit);
       }
       for (size_t a = 0; a < readers.size(); ++a)
-        for (size_t b = a + 1; b < readers.size(); ++b) {
+        for (size_t b = a + 1; b < std::min(readers.size(), a + most_readers); ++b) {
           if (!try_siblings(readers[a], readers[b], value)) continue;
           readers.erase(readers.begin() + static_cast<int64_t>(b));
           --b;
@@ -337,18 +259,18 @@ class Former {
   }
 
   bool try_siblings(uint32_t a, uint32_t b, const Value* value) {
-    if (!units_[a].alive || !units_[b].alive) return false;
+    if (!order_.alive(a) || !order_.alive(b)) return false;
     const Group &left = *units_[a].group, &right = *units_[b].group;
     if (left.nodes.size() + right.nodes.size() > most_nodes || stands_alone(left.nodes[0])) return false;
-    if (units_[a].depends.has(b) || units_[b].depends.has(a)) return false;
-    if (!acyclic({a, b}, nullptr)) return false;
+    const uint32_t members[] = {a, b};
+    if (order_.needs_directly(a, b) || order_.needs_directly(b, a) || !order_.can_merge(members, {})) return false;
     auto group = combine(left, right);
     const uint32_t offset = static_cast<uint32_t>(group->space.count() - right.space.count());
     const Label* x = reading_label(left, value);
     const Label* y = reading_label(right, value);
     if (!x || !y || x->size() != y->size()) return false;
     if (!group->space.unify_broadcast(*x, shifted(*y, offset))) return false;
-    if (!Extension(*group, facts_).legal()) return false;
+    if (!Extension(*group, facts_).legal() || !order_.merge(members, {})) return false;
     adopt({a, b}, std::move(group));
     return true;
   }
@@ -370,25 +292,15 @@ class Former {
 
   /// In program order of each unit's last node, as far as dependencies allow.
   std::vector<Unit> ordered() {
-    std::vector<uint32_t> waiting(units_.size());
-    using Entry = std::pair<uint32_t, uint32_t>;
-    std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
+    std::vector<uint32_t> position;
+    size_t alive = 0;
     for (uint32_t k = 0; k < units_.size(); ++k) {
-      if (!units_[k].alive) continue;
-      units_[k].depends.for_each([&](uint32_t unit) { waiting[k] += units_[unit].alive; });
-      if (!waiting[k]) ready.push({units_[k].position, k});
+      position.push_back(units_[k].position);
+      alive += order_.alive(k);
     }
     std::vector<Unit> order;
-    while (!ready.empty()) {
-      const uint32_t unit = ready.top().second;
-      ready.pop();
-      for (uint32_t k = 0; k < units_.size(); ++k)
-        if (units_[k].alive && units_[k].depends.has(unit) && --waiting[k] == 0)
-          ready.push({units_[k].position, k});
+    for (const uint32_t unit : order_.in_order(position))
       order.push_back({std::move(units_[unit].group), units_[unit].call});
-    }
-    size_t alive = 0;
-    for (const Building& unit : units_) alive += unit.alive;
     BRAZE_CHECK(order.size() == alive, "kernels depend on each other in a circle");
     return order;
   }
@@ -396,8 +308,8 @@ class Former {
   const ir::Graph& graph_;
   const Facts& facts_;
   bool fuse_;
-  size_t limit_ = 0;
-  std::vector<Building> units_;
+  std::vector<Building> units_;  ///< By their numbers in order_.
+  UnitOrder order_;
   std::vector<uint32_t> owner_;     ///< Unit of each node, by id.
   std::vector<uint32_t> position_;  ///< Place of each node in the program, by id.
 };

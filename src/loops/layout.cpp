@@ -382,10 +382,26 @@ class Assignment {
     return dims.size() == rank ? dims : Dims{};
   }
 
+  /// The strides of a cat that walk through memory as most of what it joins does: each operand may be small.
+  Dims joined(const Value* cat) const {
+    std::map<Dims, int64_t> elements;  // that would only be copied straight on
+    for (const Value* operand : cat->def->operands) {
+      const Dims& strides = shown_[operand->id].strides;
+      if (operand->type->numel() > 0 && strides.size() == cat->type->sizes.size())
+        elements[strides_in(order_of(strides), cat->type->sizes)] += operand->type->numel();
+    }
+    const Dims& own = layouts_.of(cat);
+    if (elements.empty()) return own;
+    return std::ranges::max_element(elements, {},
+                                    [&](const auto& order) { return std::pair(order.second, order.first == own); })
+        ->first;
+  }
+
   /// The strides of `value` that walk through memory as its largest operand does. Its own where none is as large as
   /// to matter.
   Dims carried(const Value* value) const {
     const Node* node = value->def;
+    if (ir::info(node->op).kind == OpKind::Concat) return joined(value);
     const Dims& own = layouts_.of(value);
     const Value* largest = nullptr;
     for (const Value* operand : node->operands) {

@@ -3,8 +3,10 @@
 #include <unordered_map>
 
 #include "loops/fusion.h"
+#include "loops/in_place.h"
 #include "loops/memory.h"
 #include "loops/nest.h"
+#include "loops/origins.h"
 #include "loops/placement.h"
 #include "loops/plan.h"
 #include "loops/regions.h"
@@ -39,6 +41,7 @@ class Lowering {
         places_(place_in_cats(graph_, layouts_)),
         windows_(graph_, layouts_),
         facts_(graph_, windows_),
+        in_place_(graph_, windows_, options.writable),
         buffer_of_(graph_.value_limit(), -1) {
     plan_.graph = std::move(graph);
     align_parts();
@@ -51,11 +54,13 @@ class Lowering {
       plan_.buffers.back().index = k;
     }
     claim_outputs();
-    for (Unit& unit : form_units(graph_, facts_, options_.fuse)) {
-      if (unit.call)
-        add_call(unit.call);
+    const std::vector<Unit> units = form_units(graph_, facts_, options_.fuse);
+    in_place_.set_units(units, facts_);
+    for (size_t u = 0; u < units.size(); ++u) {
+      if (units[u].call)
+        add_call(units[u].call);
       else
-        add_group(*unit.group);
+        add_group(*units[u].group, u);
     }
     finish_outputs();
     for (const ir::Mutation& mutation : graph_.mutations()) {
@@ -146,7 +151,7 @@ class Lowering {
     return {memory_of(window.base), window.base->type->dtype, window.sizes, window.strides, window.offset};
   }
 
-  void add_group(const Group& group) {
+  void add_group(const Group& group, size_t unit) {
     const Node* node = group.nodes[0];
     const bool writes = std::any_of(group.nodes.begin(), group.nodes.end(),
                                     [](const Node* member) { return member->results[0].type->numel() != 0; });
@@ -156,9 +161,18 @@ class Lowering {
     }
     if (ir::info(node->op).kind == OpKind::Update) return add_update(node);
     if (node->op == Op::cat) return add_cat(node);
-    add_kernel(
-        ir::info(node->op).kind == OpKind::Scan ? build_scan(node, facts_) : build_kernel(group, facts_, options_),
-        group.nodes);
+    if (ir::info(node->op).kind == OpKind::Scan) return add_kernel(build_scan(node, facts_), group.nodes);
+    KernelDraft draft = build_kernel(group, facts_, options_);
+    for (const Node* member : group.nodes) store_in_place(draft, &member->results[0], unit);
+    add_kernel(std::move(draft), group.nodes);
+  }
+
+  void store_in_place(KernelDraft& draft, const Value* result, size_t unit) {
+    const int64_t input = in_place_.input_for(result, unit);
+    if (input < 0 || output_of_[result->id] >= 0 || place_of(result) || buffer_of_[result->id] >= 0) return;
+    if (!InPlace::store(draft, result, graph_.inputs()[static_cast<size_t>(input)].value)) return;
+    buffer_of_[result->id] = add_buffer(BufferKind::mutated, result, windows_.storage(result));
+    plan_.buffers.back().index = static_cast<uint32_t>(input);
   }
 
   void add_cat(const Node* node) {
@@ -211,6 +225,7 @@ class Lowering {
       step.kernel.description += name;
     }
     step.kernel.fused = std::move(fused);
+    step.kernel.origins = move_origins(*draft.kernel);
     const Hash128 hash = structural_hash(*draft.kernel);
     const auto [it, fresh] = kernels_.try_emplace(hash, static_cast<uint32_t>(plan_.kernels.size()));
     if (fresh) {
@@ -300,6 +315,7 @@ class Lowering {
   const std::vector<Place> places_;
   Windows windows_;
   Facts facts_;
+  InPlace in_place_;
   Plan plan_;
   std::vector<int32_t> buffer_of_;  ///< Plan buffer of each base value.
   std::vector<int32_t> output_of_;  ///< Graph output that a value's own memory serves.

@@ -47,6 +47,8 @@ std::string print(const Plan& plan) {
       for (size_t k = 0; k < step.kernel.buffers.size(); ++k) {
         if (k) out << ", ";
         print_view(out, plan, {step.kernel.buffers[k], {}, {}, {}, 0});
+        if (!step.kernel.origins.empty() && step.kernel.origins[k] > 0)
+          out << "[" << step.kernel.origins[k] << "..]";
       }
       for (const Number& scalar : step.kernel.scalars) {
         out << ", ";

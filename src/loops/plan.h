@@ -45,10 +45,11 @@ struct View {
 };
 
 struct KernelStep {
-  uint32_t kernel = 0;                        ///< Into Plan::kernels.
-  std::vector<uint32_t> buffers;              ///< Plan buffer of each kernel parameter.
-  std::vector<ir::Number> scalars;            ///< Value of each kernel scalar.
-  std::vector<const ir::Node*> fused;         ///< The graph nodes it computes, in order.
+  uint32_t kernel = 0;                 ///< Into Plan::kernels.
+  std::vector<uint32_t> buffers;       ///< Plan buffer of each kernel parameter.
+  std::vector<int64_t> origins;        ///< Where in each it begins, in elements (loops/origins.h); empty: at 0.
+  std::vector<ir::Number> scalars;     ///< Value of each kernel scalar.
+  std::vector<const ir::Node*> fused;  ///< The graph nodes it computes, in order.
   int64_t bytes_read = 0, bytes_written = 0;  ///< Each element of each operand counted once.
   std::string description;                    ///< "add+mean+var+layer_norm"
 };
@@ -91,6 +92,7 @@ struct Plan {
 struct LoweringOptions {
   bool fuse = true;                 ///< false: one kernel a node, to bisect a wrong result.
   bool reuse_memory = true;         ///< false: every temporary has memory of its own.
+  std::vector<bool> writable = {};  ///< Graph inputs that share memory with no other: results may be stored there.
   LayoutOverrides layouts = {};     ///< Calls that ask for other layouts than their nodes say.
   int64_t stream_bytes = 32 << 20;  ///< Stores of kernels that write at least this many bytes bypass the cache.
 };

@@ -38,8 +38,8 @@ bool share_memory(const Plan& plan, uint32_t first, uint32_t second) {
   if (first_root == second_root) return false;
   first = first_root, second = second_root;
   const PlanBuffer &a = plan.buffers[first], &b = plan.buffers[second];
-  // Callers may pass tensors that overlap.
-  if (is_input(a.kind) && is_input(b.kind)) return true;
+  // An input that is written to overlaps no other one (LoweringOptions::writable).
+  if (is_input(a.kind) && is_input(b.kind)) return a.index == b.index;
   if (a.kind != BufferKind::temporary || b.kind != BufferKind::temporary) return false;
   return a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
 }

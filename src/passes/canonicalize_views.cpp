@@ -66,6 +66,31 @@ Value* merge_slices(Rewriter& rewriter, Node& node) {
                         {"step", step * node.int_attr("step")}});
 }
 
+/// A part of a tensor into which another part was written: of what was written, or of what was there before.
+Value* slice_past_scatter(Rewriter& rewriter, Node& node) {
+  const Node* inner = inner_of(node, Op::slice_scatter);
+  if (!inner || inner->int_attr("dim") != node.int_attr("dim")) return nullptr;
+  struct Range {
+    int64_t start, step, count;
+    int64_t last() const { return start + (count - 1) * step; }
+    bool operator==(const Range&) const = default;
+  };
+  const auto dim = static_cast<size_t>(node.int_attr("dim"));
+  const auto range_of = [&](const Node& of, const Type& part) {
+    return Range{of.int_attr("start"), of.int_attr("step"), part.sizes[dim]};
+  };
+  Value* written = Graph::resolve(inner->operands[1]);
+  const Range read = range_of(node, *node.results[0].type), write = range_of(*inner, *written->type);
+  if (read.count == 0 || write.count == 0) return nullptr;
+  if (read == write) {
+    if (Value* same = Rewriter::drop_to(node, written)) return same;
+    return rewriter.like(node, Op::cast, {written});  // laid out otherwise
+  }
+  if (read.last() >= write.start && write.last() >= read.start) return nullptr;
+  return rewriter.like(node, Op::slice, {operand_of(inner)},
+                       {{"dim", node.int_attr("dim")}, {"start", read.start}, {"step", read.step}});
+}
+
 /// Both reverse: what is named by one of them stays reversed.
 Value* merge_flips(Rewriter& rewriter, Node& node) {
   const Node* inner = inner_of(node, Op::flip);
@@ -101,6 +126,7 @@ constexpr Rule rules[] = {
     {one_of<Op::permute>, merge_permutes, "merge_permutes", "index maps compose"},
     {one_of<Op::reshape, Op::expand>, merge_same, "merge_same", "row-major order is kept; broadcasts compose"},
     {one_of<Op::slice>, merge_slices, "merge_slices", "index maps compose"},
+    {one_of<Op::slice>, slice_past_scatter, "slice_past_scatter", "the same elements, read where they come from"},
     {one_of<Op::flip>, merge_flips, "merge_flips", "reversing twice does nothing"},
     {of_kind<Binary, Compare, Ternary>, drop_operand_expand, "drop_operand_expand", "elementwise ops broadcast"},
 };

@@ -6,6 +6,7 @@
 #include "capture/trace.h"
 #include "python/errors.h"
 #include "python/guards/bindings.h"
+#include "python/guards/torch_values.h"
 #ifdef BRAZE_INTERPRETER
 #include "python/compile/compiled_function.h"
 #include "python/compile/events.h"
@@ -43,7 +44,8 @@ PYBIND11_MODULE(_C, m) {
   m.def(
       "is_tracer",
       [](py::handle object) {
-        return THPVariable_Check(object.ptr()) && braze::capture::is_tracer(THPVariable_Unpack(object.ptr()));
+        return braze::guards::is_tensor(object.ptr()) &&
+               braze::capture::is_tracer(THPVariable_Unpack(object.ptr()));
       },
       "Whether a value is a tensor of a trace.");
   py::module_ guards = m.def_submodule("_guards", "Sources, guards and recipes, for tests and benchmarks.");

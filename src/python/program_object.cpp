@@ -19,6 +19,7 @@
 #include <cstddef>
 
 #include "python/errors.h"
+#include "python/operator_warnings.h"
 #include "support/error.h"
 
 namespace braze::python {
@@ -132,10 +133,12 @@ PyObject* call(State& state, PyObject* const* args, size_t positional, PyObject*
     c10::SmallVector<at::Tensor, 16> held;
     for (const at::Tensor*& tensor : tensors) held.push_back(*tensor);
     for (size_t k = 0; k < held.size(); ++k) tensors[k] = &held[k];
-    WithoutGil unlocked;
-    state.program->run(tensors.data(), results.data());
+    with_operator_warnings([&] {
+      const WithoutGil unlocked;
+      state.program->run(tensors.data(), results.data());
+    });
   } else {
-    state.program->run(tensors.data(), results.data());
+    with_operator_warnings([&] { state.program->run(tensors.data(), results.data()); });
   }
   return rebuild(state.result, results.data()).release().ptr();
 }

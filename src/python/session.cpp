@@ -9,6 +9,7 @@
 #include "capture/trace.h"
 #include "capture/tracer_tensor.h"
 #include "python/errors.h"
+#include "python/guards/torch_values.h"
 #include "python/program_object.h"
 #include "python/source.h"
 #include "python/tree.h"
@@ -138,7 +139,7 @@ ExampleCall read_parameters(const py::list& parameters, ArgumentVisitor& visitor
 void name_parameters(capture::Tracer& tracer, const py::iterable& named) {
   for (py::handle pair : named) {
     const auto both = py::reinterpret_borrow<py::tuple>(pair);
-    if (THPVariable_Check(both[1].ptr()))
+    if (guards::is_tensor(both[1].ptr()))
       tracer.name_parameter(THPVariable_Unpack(both[1].ptr()), both[0].cast<std::string>());
   }
 }
@@ -206,7 +207,7 @@ py::object untraced(py::object function, py::args args, py::kwargs kwargs) {
 void forget_packed_weights(py::iterable weights) {
   std::vector<at::Tensor> tensors;
   for (const py::handle weight : weights) {
-    if (!THPVariable_Check(weight.ptr()))
+    if (!guards::is_tensor(weight.ptr()))
       throw UserError(
           concat("braze.compiler.repack_weights takes tensors, not ", py::repr(weight).cast<std::string>()),
           UserError::Kind::type);

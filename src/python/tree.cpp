@@ -9,12 +9,26 @@
 
 #include "capture/trace.h"
 #include "python/errors.h"
+#include "python/guards/torch_values.h"
 #include "runtime/geometry.h"
 #include "support/error.h"
+#include "support/stack.h"
 
 namespace braze::python {
 
 namespace {
+
+/// One level of a value that is walked through. Throws Python's RecursionError, for what contains itself too.
+class Level {
+ public:
+  Level() {
+    if (stack_is_short()) PyErr_SetString(PyExc_RecursionError, "a value is nested too deeply");
+    if (PyErr_Occurred() || Py_EnterRecursiveCall(" in a nested value")) throw_python_error();
+  }
+  ~Level() { Py_LeaveRecursiveCall(); }
+  Level(const Level&) = delete;
+  Level& operator=(const Level&) = delete;
+};
 
 PyObject* registry = nullptr;  // torch.utils._pytree.SUPPORTED_NODES; lives as long as torch.
 
@@ -54,7 +68,7 @@ std::pair<py::list, py::object> flatten(const py::object& function, py::handle v
 }
 
 bool is_traced(PyObject* value) {
-  return THPVariable_Check(value) && capture::is_tracer(THPVariable_Unpack(value));
+  return guards::is_tensor(value) && capture::is_tracer(THPVariable_Unpack(value));
 }
 
 /// Whether a traced tensor can be reached through containers and attributes. Looks no deeper than eight levels, and
@@ -85,7 +99,7 @@ void install_trees() {
 }
 
 std::string describe_value(py::handle value) {
-  if (THPVariable_Check(value.ptr())) return "tensor " + runtime::describe(THPVariable_Unpack(value.ptr()));
+  if (guards::is_tensor(value.ptr())) return "tensor " + runtime::describe(THPVariable_Unpack(value.ptr()));
   if (PyTuple_Check(value.ptr()) || PyList_Check(value.ptr()) || PyDict_Check(value.ptr()))
     return concat(type_name(value), " of ", py::len(value));
   if (value.is_none()) return "None";
@@ -95,6 +109,7 @@ std::string describe_value(py::handle value) {
 }
 
 Tree make_argument_tree(py::handle value, std::string path, LeafVisitor& visitor, py::object& replaced) {
+  const Level level;
   Tree tree;
   tree.path = std::move(path);
   tree.type = py::type::of(value);
@@ -104,7 +119,7 @@ Tree make_argument_tree(py::handle value, std::string path, LeafVisitor& visitor
     tree.children.push_back(make_argument_tree(item, std::move(where), visitor, child));
     return child;
   };
-  if (THPVariable_Check(object)) {
+  if (guards::is_tensor(object)) {
     tree.kind = TreeKind::tensor;
     tree.index = visitor.leaf(THPVariable_Unpack(object), tree.path, tree.repeated);
     replaced = visitor.replacement(tree.index);
@@ -146,13 +161,14 @@ Tree make_argument_tree(py::handle value, std::string path, LeafVisitor& visitor
 }
 
 Tree make_result_tree(py::handle value, LeafVisitor& visitor) {
+  const Level level;
   Tree tree;
   tree.type = py::type::of(value);
   PyObject* const object = value.ptr();
   auto add_child = [&](py::handle item) { tree.children.push_back(make_result_tree(item, visitor)); };
   if (THPSize_Check(object)) {  // Its row in the registry builds a plain tuple.
     tree.value = py::reinterpret_borrow<py::object>(value);
-  } else if (THPVariable_Check(object)) {
+  } else if (guards::is_tensor(object)) {
     tree.kind = TreeKind::tensor;
     tree.index = visitor.leaf(THPVariable_Unpack(object), "", tree.repeated);
   } else if (PyTuple_CheckExact(object) || PyList_CheckExact(object) || is_named_tuple(object)) {
@@ -260,7 +276,7 @@ void match_node(const Tree& tree, PyObject* value, Match& found) {
 void match(const Tree& tree, PyObject* value, Match& found) {
   switch (tree.kind) {
     case TreeKind::tensor: {
-      if (!THPVariable_Check(value)) fail_match(tree, value);
+      if (!guards::is_tensor(value)) fail_match(tree, value);
       const at::Tensor* tensor = &THPVariable_Unpack(value);
       if (tree.repeated && !tensor->is_same(*found.tensors[tree.index])) fail_repeated(tree);
       found.tensors[tree.index] = tensor;

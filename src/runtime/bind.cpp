@@ -1,5 +1,6 @@
 // runtime/bind.cpp: from the plan to steps that need no looking up: addresses, operands, results, lifetimes.
 #include <bit>
+#include <map>
 #include <unordered_map>
 
 #include "loops/layout.h"
@@ -19,9 +20,38 @@ uint64_t scalar_bits(ir::DType dtype, const ir::Number& number) {
   }
 }
 
-const void* storage_of(const at::Tensor& tensor) {
-  return tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
-}
+/// Inputs whose storages overlap, by address.
+class Overlaps {
+ public:
+  struct First {
+    uint32_t input;
+    const char* address;  ///< Of its first element.
+  };
+
+  /// The first input over the same memory as number `input`: itself, if there was none.
+  First add(uint32_t input, const at::Tensor& example) {
+    const auto* begin = static_cast<const char*>(example.storage().data());
+    const char* end = begin + example.storage().nbytes();
+    auto at = spans_.upper_bound(begin);
+    if (at != spans_.begin()) --at;
+    while (at != spans_.end() && at->second.end <= begin) ++at;
+    Span span{end, {input, static_cast<const char*>(example.const_data_ptr())}};
+    if (at != spans_.end() && at->first < end) {
+      begin = std::min(begin, at->first);
+      span = {std::max(end, at->second.end), at->second.first};
+      spans_.erase(at);
+    }
+    spans_.emplace(begin, span);
+    return span.first;
+  }
+
+ private:
+  struct Span {
+    const char* end;
+    First first;
+  };
+  std::map<const char*, Span> spans_;  ///< By where they begin; none overlap.
+};
 
 Geometry stored_geometry(const loops::PlanBuffer& buffer) {
   const ir::Type& type = *buffer.value->type;
@@ -46,7 +76,7 @@ void Program::Impl::bind() {
 
 void Program::Impl::bind_inputs(const std::vector<at::Tensor>& example_arguments) {
   const auto& graph_inputs = trace.graph->inputs();
-  std::unordered_map<const void*, std::pair<uint32_t, const char*>> first_on_storage;
+  Overlaps overlaps;
   for (uint32_t i = 0; i < graph_inputs.size(); ++i) {
     BoundInput input;
     input.expected = Geometry::of(*graph_inputs[i].value->type);
@@ -67,14 +97,56 @@ void Program::Impl::bind_inputs(const std::vector<at::Tensor>& example_arguments
     if (example && input.expected.dtype == c10::ScalarType::Undefined)
       input.expected.dtype = example->scalar_type();
     if (example && example->has_storage() && example->numel() > 0) {
-      const char* address = static_cast<const char*>(example->const_data_ptr());
-      const auto [at, added] = first_on_storage.try_emplace(storage_of(*example), i, address);
-      input.alias_class = at->second.first;
-      input.alias_offset = address - at->second.second;
+      const Overlaps::First first = overlaps.add(i, *example);
+      input.alias_class = first.input;
+      input.alias_offset = static_cast<const char*>(example->const_data_ptr()) - first.address;
     }
+    const uint32_t modulus = i < trace.place_modulus.size() ? trace.place_modulus[i] : 1;
+    if (example && modulus > 1)
+      places.push_back(
+          {i, modulus, example->storage_offset() * static_cast<int64_t>(example->itemsize()) % modulus});
     inputs.push_back(std::move(input));
   }
   for (const ir::Mutation& mutation : trace.graph->mutations()) inputs.at(mutation.input).written = true;
+  std::unordered_map<uint32_t, std::pair<size_t, bool>> classes;  // members, whether one is written
+  for (BoundInput& input : inputs) {
+    input.span = input.expected.bytes();
+    auto& [members, written] = classes[input.alias_class];
+    ++members;
+    written |= input.written;
+  }
+  for (BoundInput& input : inputs) {
+    const auto& [members, written] = classes[input.alias_class];
+    input.is_shared = members > 1 && written;
+  }
+  writable = inputs_apart(example_arguments);
+}
+
+std::vector<bool> Program::Impl::inputs_apart(const std::vector<at::Tensor>& example_arguments) const {
+  struct Place {
+    const char *begin, *end;
+    size_t input;
+  };
+  std::vector<bool> apart(inputs.size());
+  std::vector<Place> places;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const BoundInput& input = inputs[i];
+    const at::Tensor* example = nullptr;
+    if (input.bound)
+      example = &trace.bound.at(i);
+    else if (input.argument < example_arguments.size())
+      example = &example_arguments[input.argument];
+    if (!example || !example->has_storage() || !input.expected.device.is_cpu()) continue;
+    const char* begin = static_cast<const char*>(example->const_data_ptr());
+    apart[i] = true;
+    if (input.expected.numel > 0) places.push_back({begin, begin + input.span, i});
+  }
+  std::ranges::sort(places, {}, &Place::begin);
+  for (size_t k = 1, widest = 0; k < places.size(); ++k) {
+    if (places[k].begin < places[widest].end) apart[places[k].input] = apart[places[widest].input] = false;
+    if (places[k].end > places[widest].end) widest = k;
+  }
+  return apart;
 }
 
 void Program::Impl::bind_buffers() {
@@ -121,11 +193,12 @@ void Program::Impl::bind_kernel(const loops::KernelStep& step, loops::Join join)
   for (size_t i = 0; i < step.buffers.size(); ++i) {
     const uint32_t buffer = step.buffers[i], slot = pointer_count + i;
     const loops::PlanBuffer& memory = plan.buffers.at(buffer);
+    const int64_t origin = step.origins.empty() ? 0 : step.origins[i] * ir::byte_size(kernel.buffers.at(i).dtype);
     if (memory.kind == loops::BufferKind::temporary) {
-      arena_pointers.emplace_back(slot, memory.offset);
+      arena_pointers.emplace_back(slot, memory.offset + origin);
       continue;
     }
-    bound.patches.push_back({slot, buffer});
+    bound.patches.push_back({slot, buffer, origin});
     if (memory.kind == loops::BufferKind::input || memory.kind == loops::BufferKind::mutated) {
       BoundInput& input = inputs[memory.index];
       input.alignment = std::max(input.alignment, kernel.buffers.at(i).alignment);

@@ -74,9 +74,9 @@ void place(const BoundCall& call, size_t index, at::Tensor result, Frame& frame)
   frame.owned[ref.buffer] = std::move(result);
 }
 
-/// The memory that result 0 is to be computed into.
-at::Tensor& out_tensor(const BoundCall& call, Frame& frame) {
-  const ResultRef& ref = call.results[0];
+/// The memory that a result is to be computed into.
+at::Tensor& out_tensor(const BoundCall& call, Frame& frame, size_t index = 0) {
+  const ResultRef& ref = call.results[index];
   if (ref.kind == ResultRef::Kind::into) return const_cast<at::Tensor&>(ref.target.resolve(frame));
   at::Tensor& out = frame.owned[ref.buffer];
   out = ref.planned.allocate();
@@ -150,6 +150,14 @@ void call_boxed(const BoundCall& c, Frame& f) {
   stack.clear();
 }
 
+void call_sort(const BoundCall& c, Frame& f) {
+  const at::Tensor& self = c.operands[0].resolve(f);
+  const bool both = c.results[0].kind != ResultRef::Kind::unused && c.results[1].kind != ResultRef::Kind::unused;
+  if (!both || !c.sort->serves(self)) return call_boxed(c, f);
+  const at::Tensor &values = out_tensor(c, f, 0), &indices = out_tensor(c, f, 1);
+  if (!c.sort->run(self, values, indices)) call_boxed(c, f);
+}
+
 struct Row {
   ir::Op op;
   CallFunction function;
@@ -190,6 +198,7 @@ void BoundCall::choose(const ir::Node& which, const std::vector<capture::CallPay
       for (size_t k = 0; k < payload->results.size(); ++k)
         if (payload->results[k].returned < 0)
           clones.at(payload->results[k].element) = Geometry::of(*which.results[k].type);
+      if ((sort = SortCall::of(*payload))) function = call_sort;
       break;
     default: break;
   }

@@ -12,6 +12,7 @@
 #include "runtime/frame.h"
 #include "runtime/geometry.h"
 #include "runtime/matmul.h"
+#include "runtime/sort_call.h"
 
 namespace braze::runtime {
 
@@ -55,6 +56,7 @@ struct BoundCall {
   std::optional<double> scale;                    ///< sdpa.
   std::vector<Geometry> clones;                   ///< call: of each operand that the operator writes.
   const capture::CallPayload* payload = nullptr;  ///< call.
+  std::optional<SortCall> sort;                   ///< call: of aten::sort or aten::topk.
   std::unique_ptr<Matmul> matmul;                 ///< Products; null where only ATen computes it.
   std::optional<uint32_t>
       weight;  ///< The graph input of which a packed copy may be kept (runtime/packed_weights.h).

@@ -16,6 +16,8 @@ namespace braze::runtime {
 namespace {
 
 constexpr int wanted_samples = 4;
+constexpr int64_t budget = 20;  // Trials may cost one part in so many.
+constexpr int64_t feared = 2;   // How many times as long as the best an unknown method is thought to take.
 // A change of method must be worth more than noise.
 constexpr double advantage = 0.97;
 
@@ -64,15 +66,34 @@ Choice::Choice(const Hash128& key, std::span<const Method> methods, bool use_dis
 size_t Choice::next() {
   if (const uint8_t method = decided_.load(std::memory_order_acquire); method != undecided) return method;
   std::lock_guard lock(mutex_);
-  const Timing* fewest = nullptr;
+  const Timing& best = best_known();
+  const Timing* next = nullptr;
   for (const Timing& timing : timings_)
-    if (timing.method.possible && (!fewest || timing.samples < fewest->samples)) fewest = &timing;
-  return static_cast<size_t>(fewest - timings_.data());
+    if (timing.method.possible && timing.samples < wanted_samples && (!next || timing.samples < next->samples))
+      next = &timing;
+  if (best.samples == 0 || !next) return static_cast<size_t>(&best - timings_.data());
+  const int64_t cost = next->samples > 0 ? next->best - best.best : (feared - 1) * best.best;
+  const bool affordable = extra_ + cost <= spent_ / budget;
+  return static_cast<size_t>((affordable ? next : &best) - timings_.data());
+}
+
+/// The fastest so far; before any measurement what is expected to be.
+const Choice::Timing& Choice::best_known() const {
+  const Timing* best = nullptr;
+  for (const Timing& timing : timings_) {
+    if (!timing.method.possible) continue;
+    const bool better = best && (timing.best < best->best || (best->samples == 0 && timing.method.expected));
+    if (!best || better) best = &timing;
+  }
+  return *best;
 }
 
 void Choice::record(size_t method, int64_t nanoseconds) {
   std::lock_guard lock(mutex_);
   Timing& timing = timings_[method];
+  const Timing& known = best_known();
+  spent_ += nanoseconds;
+  if (&known != &timing && known.samples > 0) extra_ += std::max<int64_t>(0, nanoseconds - known.best);
   ++timing.samples;
   timing.best = std::min(timing.best, nanoseconds);
   int64_t best = INT64_MAX;

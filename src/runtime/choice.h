@@ -1,6 +1,7 @@
 // runtime/choice.h: which of several ways to compute the same is fastest on this machine, by measurement.
 //
-// The ways take turns on real calls until each has been timed a few times; one twice as slow as the best leaves
+// The best way known runs, and is timed; the others are tried now and then, a few times each, only while what they
+// cost more is within a twentieth of the time that all calls have taken. One twice as slow as the best leaves
 // early. What comes out is shared by the process and kept on disk through cache::DiskCache.
 #pragma once
 
@@ -25,6 +26,7 @@ class Choice {
   struct Method {
     std::string_view name;  ///< As kept on disk; outlives the choice.
     bool possible = true;
+    bool expected = false;  ///< Taken for the best while nothing is measured; at most one.
   };
   /// Decided already if the disk knows `key`. At least one method is possible.
   Choice(const Hash128& key, std::span<const Method> methods, bool use_disk_cache);
@@ -47,12 +49,15 @@ class Choice {
     int64_t best = INT64_MAX;
   };
   void settle();
+  const Timing& best_known() const;
 
   const Hash128 key_;
   const bool use_disk_cache_;
   std::atomic<uint8_t> decided_{undecided};
   std::mutex mutex_;  ///< Protects the rest.
   std::vector<Timing> timings_;
+  int64_t spent_ = 0;  ///< Nanoseconds, by all calls so far.
+  int64_t extra_ = 0;  ///< Of these, what trials took longer than the best method would have.
 };
 
 /// A choice that was made for a number of threads.

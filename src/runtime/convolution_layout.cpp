@@ -1,12 +1,13 @@
 #include "runtime/convolution_layout.h"
 
 #include <cstdlib>
+#include <iterator>
 
 namespace braze::runtime {
 
 namespace {
 
-constexpr std::string_view names[convolution_layout_count] = {"traced", "channels_last"};
+constexpr std::string_view names[] = {"traced", "channels_last"};  // by ConvolutionLayout
 
 /// What a convolution asks, and how it then lays out its result: as its input (ATen/native/ConvUtils.h,
 /// mkldnn_conv_use_channels_last). The weight comes as it is; ATen copies what is not pointwise.
@@ -14,6 +15,9 @@ struct Row {
   size_t rank;
   std::string_view layouts;
 };
+// Below it oneDNN has no blocked layout to gain from, and channels_last leaves lanes empty.
+constexpr int64_t least_channels = 16;
+
 constexpr Row rows[] = {
     {4, "require (0,2,3,1) -> (0,2,3,1)"},
     {5, "require (0,2,3,4,1) -> (0,2,3,4,1)"},
@@ -33,10 +37,6 @@ bool is_eligible(const ir::Type& type) {
 
 }  // namespace
 
-std::string_view name(ConvolutionLayout layout) {
-  return names[static_cast<size_t>(layout)];
-}
-
 loops::LayoutOverrides channels_last_convolutions(const capture::Trace& trace) {
   loops::LayoutOverrides overrides;
   bool changes = false;
@@ -55,10 +55,28 @@ loops::LayoutOverrides channels_last_convolutions(const capture::Trace& trace) {
   return overrides;
 }
 
+bool channels_last_pays(const capture::Trace& trace, const loops::LayoutOverrides& convolutions) {
+  const auto through_views = [](const ir::Value* value) {
+    while (ir::info(value->def->op).kind == ir::OpKind::View && !value->def->operands.empty())
+      value = value->def->operands[0];
+    return value;
+  };
+  int64_t gain = 0;  // elements that need not be moved
+  for (const auto& [node, layouts] : convolutions) {
+    const ir::Type &input = *node->operands[0]->type, &result = *node->results[0].type;
+    for (const ir::Type* type : {&input, &result})
+      gain += type->sizes[1] >= least_channels ? type->numel() : -type->numel();
+    if (through_views(node->operands[0])->def->op == ir::Op::input && input.is_contiguous()) gain -= input.numel();
+  }
+  for (const ir::Value* output : trace.graph->outputs())
+    if (output->type->sizes.size() >= 4) gain -= output->type->numel();
+  return gain > 0;
+}
+
 std::optional<ConvolutionLayout> forced_convolution_layout() {
   static const std::optional<ConvolutionLayout> forced = []() -> std::optional<ConvolutionLayout> {
     const char* asked = std::getenv("BRAZE_CONVOLUTION");
-    for (size_t i = 0; asked && i < convolution_layout_count; ++i)
+    for (size_t i = 0; asked && i < std::size(names); ++i)
       if (names[i] == asked) return static_cast<ConvolutionLayout>(i);
     return std::nullopt;
   }();

@@ -20,12 +20,14 @@ enum class ConvolutionLayout : uint8_t {
   traced,         ///< Eager's.
   channels_last,  ///< The channels innermost, of images and volumes.
 };
-constexpr size_t convolution_layout_count = 2;
-std::string_view name(ConvolutionLayout layout);  ///< "channels_last"
-
 /// The convolutions of `trace` with images or volumes of f32, bf16 or f16 on the CPU, each with what it is to ask
 /// in channels_last. Empty if all lie like that already, or there are none.
 loops::LayoutOverrides channels_last_convolutions(const capture::Trace& trace);
+
+/// Whether these convolutions move less memory in channels_last: every operand and result that oneDNN need not
+/// rearrange counts for it; inputs and outputs of the program that are copied instead, and images of few channels,
+/// count against it.
+bool channels_last_pays(const capture::Trace& trace, const loops::LayoutOverrides& convolutions);
 
 /// BRAZE_CONVOLUTION=traced or channels_last: always that one; for looking into results and times.
 std::optional<ConvolutionLayout> forced_convolution_layout();

@@ -30,7 +30,8 @@ struct Frame {
   std::vector<at::Tensor> owned;          ///< By plan buffer: outputs and results of calls, during a call.
   std::vector<const at::Tensor*> inputs;  ///< By graph input, during a call.
   std::vector<std::pair<uint32_t, at::Tensor>> realigned;  ///< Inputs that had to be copied to an aligned address.
-  std::vector<c10::IValue> stack;                          ///< Of boxed calls.
+  std::vector<const char*> checked;  ///< Where the inputs lay when they were last found to overlap as traced.
+  std::vector<c10::IValue> stack;    ///< Of boxed calls.
   int64_t status = 0;
   Frame* next = nullptr;  ///< In the pool's list.
 

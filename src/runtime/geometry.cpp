@@ -149,11 +149,30 @@ std::string describe(const at::Tensor& tensor) {
   return text;
 }
 
+bool share_memory(const at::Tensor& a, const at::Tensor& b) {
+  const c10::StorageImpl* one = a.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
+  const c10::StorageImpl* other = b.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
+  if (one == other) return true;
+  const auto *first = static_cast<const char*>(one->data()), *second = static_cast<const char*>(other->data());
+  return first < second + other->nbytes() && second < first + one->nbytes();
+}
+
 at::Tensor alias(const at::Tensor& base, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t storage_offset) {
   const c10::TensorImpl* impl = base.unsafeGetTensorImpl();
   auto copy = impl->shallow_copy_and_detach(impl->version_counter(), /*allow_tensor_metadata_change=*/true);
   copy->set_sizes_and_strides(sizes, strides, storage_offset);
   return at::Tensor(std::move(copy));
+}
+
+at::Tensor alias(const at::Tensor& base, c10::ScalarType dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides,
+                 int64_t storage_offset) {
+  if (dtype == base.scalar_type()) return alias(base, sizes, strides, storage_offset);
+  const c10::TensorImpl* impl = base.unsafeGetTensorImpl();
+  auto made = c10::make_intrusive<c10::TensorImpl>(c10::TensorImpl::VIEW, c10::Storage(base.storage()),
+                                                   impl->key_set(), c10::scalarTypeToTypeMeta(dtype));
+  made->set_sizes_and_strides(sizes, strides, storage_offset);
+  if (impl->version_counter().enabled()) made->set_version_counter(impl->version_counter());
+  return at::Tensor(std::move(made));
 }
 
 }  // namespace braze::runtime

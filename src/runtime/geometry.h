@@ -41,7 +41,13 @@ std::string describe(const Geometry& geometry);
 /// The same of any tensor, with what makes it special: "f32[4,8] (sparse)".
 std::string describe(const at::Tensor& tensor);
 
+/// Whether their storages overlap: are one, or two over the same memory (of NumPy, say).
+bool share_memory(const at::Tensor& a, const at::Tensor& b);
+
 /// Another tensor on the storage of `base`. Shares its version counter; detached.
 at::Tensor alias(const at::Tensor& base, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t storage_offset);
+/// Likewise, of elements of another type.
+at::Tensor alias(const at::Tensor& base, c10::ScalarType dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides,
+                 int64_t storage_offset);
 
 }  // namespace braze::runtime

@@ -1,5 +1,7 @@
 #include "runtime/matmul_choice.h"
 
+#include <cpuid.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -9,6 +11,20 @@ namespace braze::runtime {
 namespace {
 
 constexpr std::string_view names[matmul_method_count] = {"aten", "onednn", "rows", "panels", "packed"};
+
+/// MKL is at its best there.
+bool is_intel() {
+  static const bool intel = [] {
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    return __get_cpuid(0, &a, &b, &c, &d) && b == signature_INTEL_ebx;
+  }();
+  return intel;
+}
+
+/// So many are multiplied fastest with the right operand as it lies.
+int64_t few_rows() {
+  return is_intel() ? 4 : 12;
+}
 
 /// The four highest bits of a size stay.
 int64_t rounded(int64_t size) {
@@ -29,9 +45,19 @@ Hash128 MatmulShape::bucket(MatmulMethods methods) const {
   return hasher.add(a_transposed).add(b_transposed).add(bias).finish();
 }
 
+MatmulMethod MatmulShape::expected(MatmulMethods methods) const {
+  const auto possible = [&](MatmulMethod method) { return methods[static_cast<size_t>(method)]; };
+  if (m <= few_rows() && possible(MatmulMethod::rows)) return MatmulMethod::rows;
+  if (is_intel()) return MatmulMethod::aten;
+  for (const MatmulMethod method : {MatmulMethod::packed, MatmulMethod::panels, MatmulMethod::onednn})
+    if (possible(method)) return method;
+  return MatmulMethod::aten;
+}
+
 ThreadedChoice& matmul_choice(const MatmulShape& shape, MatmulMethods methods, int threads, bool use_disk_cache) {
   std::array<Choice::Method, matmul_method_count> all;
-  for (size_t i = 0; i < all.size(); ++i) all[i] = {names[i], methods[i]};
+  const MatmulMethod expected = shape.expected(methods);
+  for (size_t i = 0; i < all.size(); ++i) all[i] = {names[i], methods[i], i == static_cast<size_t>(expected)};
   return shared_choice(shape.bucket(methods), all, threads, use_disk_cache);
 }
 

@@ -32,6 +32,8 @@ struct MatmulShape {
 
   /// Sizes that differ by less than an eighth share a measurement.
   Hash128 bucket(MatmulMethods methods) const;
+  /// Which of `methods` is fastest by experience, until it has been measured here.
+  MatmulMethod expected(MatmulMethods methods) const;
 };
 
 /// The process's measurement of the shape's bucket; its methods are MatmulMethod's values.

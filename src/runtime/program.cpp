@@ -29,6 +29,10 @@ std::shared_ptr<Program> Program::compile(capture::Trace trace, const ProgramOpt
   passes::run(graph, &times, options.verify);
   ProgramOptions kept = options;
   kept.example_arguments.clear();
+  kept.kept_elsewhere.clear();
+  // Alive until it is compiled, whatever other threads do.
+  const std::vector<at::Tensor> alive = trace.bound.tensors();
+  trace.bound.let_go(options.kept_elsewhere);
   auto impl = std::make_unique<Impl>(std::make_shared<const capture::Trace>(std::move(trace)), std::move(kept));
   impl->times = std::move(times);
   impl->traced_text = std::move(traced_text);
@@ -41,7 +45,7 @@ std::shared_ptr<Program> Program::compile(capture::Trace trace, const ProgramOpt
 void Program::Impl::lower(const loops::LayoutOverrides& layouts) {
   {
     PhaseTimer timer(&times, "loops");
-    plan = loops::lower(trace.graph, {.fuse = options.fuse, .layouts = layouts});
+    plan = loops::lower(trace.graph, {.fuse = options.fuse, .writable = writable, .layouts = layouts});
     if (options.verify)
       for (const auto& kernel : plan.kernels) loops::verify(*kernel);
   }
@@ -54,18 +58,22 @@ void Program::Impl::lower(const loops::LayoutOverrides& layouts) {
 }
 
 void Program::Impl::build(const loops::LayoutOverrides& layouts, const std::vector<at::Tensor>& example_arguments) {
+  {
+    PhaseTimer timer(&times, "bind");
+    bind_inputs(example_arguments);
+  }
   lower(layouts);
   PhaseTimer timer(&times, "bind");
-  bind_inputs(example_arguments);
   bind();
 }
 
 void Program::Impl::build_like(const Impl& other, const loops::LayoutOverrides& layouts) {
-  lower(layouts);
-  PhaseTimer timer(&times, "bind");
   inputs = other.inputs;
   argument_inputs = other.argument_inputs;
   bound_inputs = other.bound_inputs;
+  writable = other.writable;
+  lower(layouts);
+  PhaseTimer timer(&times, "bind");
   bind();
 }
 

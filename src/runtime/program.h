@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "capture/trace.h"
@@ -27,6 +28,8 @@ struct ProgramOptions {
   /// The tensors that were traced, one per argument: only to learn which of them share storage. May be empty: none
   /// do.
   std::vector<at::Tensor> example_arguments;
+  /// Bound tensors that the program does not keep alive: whoever calls it does, for the length of a run.
+  std::unordered_set<const c10::TensorImpl*> kept_elsewhere;
 };
 
 /// What a kernel of the program is, for people.
@@ -55,8 +58,8 @@ struct MemoryInfo {
   int64_t graph_peak_bytes = 0;  ///< The most that the graph held while it was traced and rewritten.
 };
 
-/// run() may be called from several threads at once. What it computes never changes after compile(); a program with
-/// convolutions may change their layouts, and with them its kernels and steps, during its first ten calls or so
+/// run() may be called from several threads at once. What it computes never changes after compile(), nor how, but
+/// for convolutions where the process switches to deterministic algorithms, or oneDNN off
 /// (runtime/program_layouts.h).
 class Program {
  public:

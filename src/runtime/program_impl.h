@@ -27,6 +27,7 @@ namespace braze::runtime {
 struct Patch {
   uint32_t slot;    ///< Into Frame::pointers.
   uint32_t buffer;  ///< Into Frame::addresses.
+  int64_t offset;   ///< Bytes.
 };
 
 /// Kernels that run in one parallel region.
@@ -42,6 +43,12 @@ struct BoundStep {
   std::vector<uint32_t> releases;  ///< Buffers of kind `call` that nobody reads afterwards.
 };
 
+/// A graph input that is viewed as larger elements: where it begins in its storage decides whether it can be.
+struct InputPlace {
+  uint32_t input;
+  int64_t modulus, remainder;  ///< In bytes.
+};
+
 /// What run() does with one graph input.
 struct BoundInput {
   Geometry expected;
@@ -51,6 +58,8 @@ struct BoundInput {
   int64_t alignment = 1;     ///< That kernels rely on, in bytes.
   uint32_t alias_class = 0;  ///< The first input with which it shared storage while tracing; itself if none.
   int64_t alias_offset = 0;  ///< Bytes from that input's first element to this one's.
+  int64_t span = 0;          ///< Bytes from its first element to the end of its last one.
+  bool is_shared = false;    ///< Of an alias class with several inputs, one of which is written.
 };
 
 struct BoundOutput {
@@ -83,6 +92,7 @@ class Program::Impl {
   std::vector<BoundInput> inputs;
   std::vector<uint32_t> argument_inputs;  ///< Graph input of each argument.
   std::vector<uint32_t> bound_inputs;
+  std::vector<InputPlace> places;                            ///< Few, if any.
   std::vector<std::pair<uint32_t, uint32_t>> input_buffers;  ///< (plan buffer, graph input).
   std::vector<uint32_t> output_buffers;                      ///< Plan buffers allocated at every call.
   std::vector<uint32_t> part_buffers;                        ///< Plan buffers that lie in those.
@@ -98,7 +108,8 @@ class Program::Impl {
   int64_t work_bytes = 0;  ///< Moved by all kernels of one run.
   bool has_calls = false;
   bool any_floating_output = false;
-  bool any_written = false;  ///< Some input is changed: aliasing between inputs matters.
+  bool any_written = false;    ///< Some input is changed: aliasing between inputs matters.
+  std::vector<bool> writable;  ///< By input: kernels may write there.
   mutable FramePool frames;
   std::shared_ptr<OutputPool> output_pool;  ///< Null if no result is large.
 
@@ -110,6 +121,8 @@ class Program::Impl {
 
  private:
   void lower(const loops::LayoutOverrides& layouts);
+  /// Of each input, that it overlapped no other one while tracing.
+  std::vector<bool> inputs_apart(const std::vector<at::Tensor>& example_arguments) const;
   void bind();
   void bind_inputs(const std::vector<at::Tensor>& example_arguments);
   void bind_buffers();
@@ -123,10 +136,13 @@ class Program::Impl {
   bool is_whole(const loops::View& view) const;
 
   void load_inputs(Frame& frame, const at::Tensor* const* arguments) const;
-  void check_aliasing(const Frame& frame) const;
+  void check_aliasing(Frame& frame) const;
   void run_steps(Frame& frame) const;
   void launch(const BoundRegion& bound, Frame& frame) const;
   void write_back(Frame& frame, const at::Tensor* const* arguments) const;
+  void count_writes(const at::Tensor* const* arguments) const;
+  at::Tensor make_result(const capture::OutputRecipe& recipe, const Frame& frame,
+                         const at::Tensor* const* arguments, uint64_t& given) const;
   void make_results(const Frame& frame, const at::Tensor* const* arguments, at::Tensor* results) const;
   at::Tensor graph_output(const Frame& frame, uint32_t index) const;
   const at::Tensor& original(uint32_t input, const at::Tensor* const* arguments) const;

@@ -1,11 +1,8 @@
-// runtime/program_layouts.h: a program with convolutions, lowered for each layout that they may have, and the
-// choice between them by measurement of whole calls.
+// runtime/program_layouts.h: a program with convolutions, lowered for the layout that suits them.
 //
-// Whole calls, because a layout is worth what the convolutions gain less what copies at the edges cost and what
-// kernels in between lose or gain; no sum of parts tells that as well as a clock.
-//
-// The first call runs what was lowered first: what the disk knows to be faster, else eager's layouts. On the second
-// the other one is lowered, and the two take turns, four times each. Then the faster one stays.
+// Which one is said by a model of what has to be moved (convolution_layout.h), before the first call: measuring
+// both would make users wait for a second compilation, and for calls in the slower layout. Eager's layouts are
+// lowered besides only when settings change to what asks for them.
 #pragma once
 
 #include <array>
@@ -13,7 +10,6 @@
 #include <memory>
 #include <mutex>
 
-#include "runtime/choice.h"
 #include "runtime/convolution_layout.h"
 #include "runtime/program_impl.h"
 
@@ -21,11 +17,11 @@ namespace braze::runtime {
 
 class Program::Layouts {
  public:
-  /// Null if the program has no convolution that could be laid out otherwise. `first` is not built yet.
+  /// Null if eager's layouts are the right ones, or nothing could be laid out otherwise. `first` is not built yet.
   static std::unique_ptr<Layouts> of(const Impl& first);
 
   /// What to build the first Impl with.
-  const loops::LayoutOverrides& first_overrides() const { return overrides(first_layout_); }
+  const loops::LayoutOverrides& first_overrides() const { return channels_last_; }
   /// Takes the first Impl, built. Program keeps it alive.
   void set_first(const Impl& first);
 
@@ -37,21 +33,12 @@ class Program::Layouts {
   explicit Layouts(loops::LayoutOverrides channels_last) : channels_last_(std::move(channels_last)) {}
 
  private:
-  const loops::LayoutOverrides& overrides(ConvolutionLayout layout) const;
-  const Impl& first() const { return *built_[static_cast<size_t>(first_layout_)].load(std::memory_order_acquire); }
-  /// Lowers it now if that has not been done; null if another thread is at it and `wait` is false.
-  const Impl* get(ConvolutionLayout layout, bool wait);
-  ThreadedChoice& choice();
+  const Impl& as_traced();  ///< Lowers it now if that has not been done.
 
-  const loops::LayoutOverrides channels_last_, as_traced_;
-  Hash128 key_;
-  bool use_disk_cache_ = true;
-  ConvolutionLayout first_layout_ = ConvolutionLayout::traced;
-  std::array<std::atomic<const Impl*>, convolution_layout_count> built_{};
-  std::atomic<const Impl*> current_{nullptr};
-  std::atomic<bool> called_{false};
-  std::atomic<ThreadedChoice*> choice_{nullptr};  ///< For the number of threads that was last seen.
-  std::mutex building_;                           ///< Protects second_.
+  const loops::LayoutOverrides channels_last_;
+  const Impl* first_ = nullptr;
+  std::atomic<const Impl*> current_{nullptr}, traced_{nullptr};
+  std::mutex building_;  ///< Protects second_.
   std::unique_ptr<Impl> second_;
 };
 

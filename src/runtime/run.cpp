@@ -4,6 +4,10 @@
 // change between calls was worked out by bind.cpp. Nothing here needs Python.
 #include <c10/core/InferenceMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+#include <utility>
 
 #include "runtime/program_impl.h"
 #include "support/error.h"
@@ -32,6 +36,11 @@ class FrameLease {
 // What the tracer recorded was already below autograd and autocast.
 const c10::DispatchKeySet excluded_keys =
     c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::autocast_dispatch_keyset;
+
+/// Where a tensor begins in its storage, in bytes.
+int64_t place_of(const at::Tensor& tensor) {
+  return tensor.storage_offset() * static_cast<int64_t>(tensor.itemsize());
+}
 
 /// In eager's words.
 [[noreturn, gnu::noinline, gnu::cold]] void fail(int64_t status) {
@@ -113,6 +122,12 @@ void Program::Impl::load_inputs(Frame& frame, const at::Tensor* const* arguments
     frame.inputs[i] = &tensor;
   }
   if (any_written) check_aliasing(frame);
+  for (const auto& [i, modulus, remainder] : places)
+    if (place_of(*frame.inputs[i]) % modulus != remainder) [[unlikely]]
+      throw UserError(concat("`", trace.graph->inputs()[i].name,
+                             "` begins at another place in its storage than when the program was traced, where it "
+                             "was viewed as larger elements. Trace again with such an argument."),
+                      UserError::Kind::value);
   for (const auto& [buffer, i] : input_buffers) {
     const at::Tensor& tensor = *frame.inputs[i];
     const void* address = inputs[i].written ? tensor.mutable_data_ptr() : tensor.const_data_ptr();
@@ -125,23 +140,35 @@ void Program::Impl::load_inputs(Frame& frame, const at::Tensor* const* arguments
   }
 }
 
-void Program::Impl::check_aliasing(const Frame& frame) const {
-  auto storage = [&](uint32_t i) {
-    return frame.inputs[i]->unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
-  };
-  auto address = [&](uint32_t i) { return static_cast<const char*>(frame.inputs[i]->const_data_ptr()); };
-  for (uint32_t w = 0; w < inputs.size(); ++w) {
-    if (!inputs[w].written || inputs[w].expected.numel == 0) continue;
-    for (uint32_t other = 0; other < inputs.size(); ++other) {
-      if (other == w || inputs[other].expected.numel == 0) continue;
-      const bool traced = inputs[w].alias_class == inputs[other].alias_class;
-      bool same = traced == (storage(w) == storage(other));
-      if (same && traced) same = address(w) - address(other) == inputs[w].alias_offset - inputs[other].alias_offset;
-      if (!same) [[unlikely]]
-        fail_aliasing(std::string(trace.graph->inputs()[w].name), std::string(trace.graph->inputs()[other].name),
-                      traced);
-    }
+// By addresses: tensors over one NumPy array share memory without sharing a storage.
+void Program::Impl::check_aliasing(Frame& frame) const {
+  const auto address = [&](uint32_t i) { return static_cast<const char*>(frame.inputs[i]->const_data_ptr()); };
+  const auto name = [&](uint32_t i) { return std::string(trace.graph->inputs()[i].name); };
+  const auto count = static_cast<uint32_t>(inputs.size());
+  bool moved = frame.checked.size() != count;
+  frame.checked.resize(count);
+  for (uint32_t i = 0; i < count; ++i) {
+    const char* const place = address(i);
+    moved |= std::exchange(frame.checked[i], place) != place;
   }
+  if (!moved) return;
+  const auto places = std::exchange(frame.checked, {});  // Kept only if nothing is thrown.
+  std::vector<uint32_t> order;
+  for (uint32_t i = 0; i < count; ++i) {
+    const uint32_t first = inputs[i].alias_class;
+    if (inputs[i].expected.numel == 0) continue;
+    if (inputs[i].is_shared && places[i] - places[first] != inputs[i].alias_offset - inputs[first].alias_offset)
+      fail_aliasing(name(i), name(first), true);
+    order.push_back(i);
+  }
+  std::ranges::sort(order, {}, [&](uint32_t i) { return places[i]; });
+  for (size_t a = 0; a < order.size(); ++a)
+    for (size_t b = a + 1; b < order.size() && places[order[b]] < places[order[a]] + inputs[order[a]].span; ++b) {
+      const BoundInput &one = inputs[order[a]], &other = inputs[order[b]];
+      if ((one.written || other.written) && one.alias_class != other.alias_class)
+        fail_aliasing(name(order[a]), name(order[b]), false);
+    }
+  frame.checked = places;
 }
 
 void Program::Impl::run_steps(Frame& frame) const {
@@ -155,7 +182,8 @@ void Program::Impl::run_steps(Frame& frame) const {
 }
 
 void Program::Impl::launch(const BoundRegion& bound, Frame& frame) const {
-  for (const Patch& patch : bound.patches) frame.pointers[patch.slot] = frame.addresses[patch.buffer];
+  for (const Patch& patch : bound.patches)
+    frame.pointers[patch.slot] = static_cast<char*>(frame.addresses[patch.buffer]) + patch.offset;
   bound.region.run(frame.pointers.data(), &frame.status);
   if (bound.checks && frame.status != 0) [[unlikely]]
     fail(frame.status);
@@ -177,9 +205,21 @@ void Program::Impl::write_back(Frame& frame, const at::Tensor* const* arguments)
     } else {
       target.copy_(copies[i].defined() ? copies[i] : mutation.source.resolve(frame));
     }
-    // What autograd saved of the old contents must be found out of date, as after an in-place op.
-    if (!target.is_inference()) target.unsafeGetTensorImpl()->bump_version();
   }
+  count_writes(arguments);
+}
+
+/// As often as eager's operators would have, so that autograd finds what it saved of the old contents out of date.
+/// Inputs may share a counter, which counts the writes to all of them: it is moved once.
+void Program::Impl::count_writes(const at::Tensor* const* arguments) const {
+  c10::SmallVector<std::pair<const c10::VariableVersion*, uint32_t>, 4> after;
+  for (uint32_t k = 0; k < trace.writes.size(); ++k) {
+    const at::Tensor* target = trace.writes[k] == 0 ? nullptr : &original(k, arguments);
+    if (!target || target->is_inference()) continue;
+    const c10::VariableVersion& version = target->unsafeGetTensorImpl()->version_counter();
+    after.emplace_back(&version, version.current_version() + trace.writes[k]);
+  }
+  for (const auto& [version, number] : after) const_cast<c10::VariableVersion*>(version)->set_version(number);
 }
 
 at::Tensor Program::Impl::graph_output(const Frame& frame, uint32_t index) const {
@@ -189,30 +229,64 @@ at::Tensor Program::Impl::graph_output(const Frame& frame, uint32_t index) const
   return alias(tensor, output.view.sizes, output.view.strides, tensor.storage_offset() + output.view.offset);
 }
 
+namespace {
+
+at::Tensor placed(const at::Tensor& base, const capture::OutputRecipe& recipe) {
+  if (recipe.whole) return alias(base, base.sizes(), base.strides(), base.storage_offset());
+  const c10::ScalarType dtype = recipe.dtype == c10::ScalarType::Undefined ? base.scalar_type() : recipe.dtype;
+  const int64_t offset = place_of(base) + recipe.offset;
+  return alias(base, dtype, recipe.sizes, recipe.strides, offset / static_cast<int64_t>(c10::elementSize(dtype)));
+}
+
+/// `tensor` as autograd's view of `base`.
+at::Tensor as_view(const at::Tensor& base, const at::Tensor& tensor, bool made_without_grad) {
+  using torch::autograd::CreationMeta;
+  if (base.is_inference()) return tensor;
+  return torch::autograd::make_variable_differentiable_view(
+      tensor, torch::autograd::ViewInfo(base, nullptr, nullptr), std::nullopt, /*shared_view_info=*/true,
+      made_without_grad ? CreationMeta::NO_GRAD_MODE : CreationMeta::DEFAULT);
+}
+
+}  // namespace
+
+at::Tensor Program::Impl::make_result(const capture::OutputRecipe& recipe, const Frame& frame,
+                                      const at::Tensor* const* arguments, uint64_t& given) const {
+  using Kind = capture::OutputRecipe::Kind;
+  if (recipe.kind == Kind::input_object) return original(recipe.index, arguments);
+  at::Tensor result;
+  if (recipe.kind == Kind::input_view) {
+    result = placed(original(recipe.index, arguments), recipe);
+  } else {
+    at::Tensor base = graph_output(frame, recipe.index);
+    if (recipe.version > 0 && !base.is_inference())
+      const_cast<c10::VariableVersion&>(base.unsafeGetTensorImpl()->version_counter()).set_version(recipe.version);
+    const uint64_t bit = recipe.index < 64 ? uint64_t{1} << recipe.index : 0;
+    const bool first = recipe.whole && bit && !(given & bit);
+    if (first) given |= bit;
+    result = first ? std::move(base) : placed(base, recipe);
+  }
+  if (recipe.is_conj) result._set_conj(true);
+  if (recipe.is_neg) result._set_neg(true);
+  return result;
+}
+
 void Program::Impl::make_results(const Frame& frame, const at::Tensor* const* arguments,
                                  at::Tensor* results) const {
-  using Kind = capture::OutputRecipe::Kind;
+  using Base = capture::OutputRecipe::Base;
   uint64_t given = 0;  // Which of the first 64 graph outputs have been handed out as they are.
-  for (size_t r = 0; r < trace.outputs.size(); ++r) {
+  const size_t count = trace.outputs.size();
+  for (size_t r = 0; r < count; ++r) results[r] = make_result(trace.outputs[r], frame, arguments, given);
+  c10::SmallVector<at::Tensor, 2> hidden;
+  for (const capture::OutputRecipe& recipe : trace.hidden)
+    hidden.push_back(make_result(recipe, frame, arguments, given));
+  for (size_t r = 0; r < count; ++r) {
     const capture::OutputRecipe& recipe = trace.outputs[r];
-    if (recipe.kind == Kind::input_object) {
-      results[r] = original(recipe.index, arguments);
-      continue;
-    }
-    const bool from_input = recipe.kind == Kind::input_view;
-    at::Tensor base = from_input ? original(recipe.index, arguments) : graph_output(frame, recipe.index);
-    const uint64_t bit = recipe.index < 64 ? uint64_t{1} << recipe.index : 0;
-    const bool first = !from_input && bit && !(given & bit);
-    if (recipe.whole && first) {
-      given |= bit;
-      results[r] = std::move(base);
-    } else if (recipe.whole) {
-      results[r] = alias(base, base.sizes(), base.strides(), base.storage_offset());
-    } else {
-      results[r] = alias(base, recipe.sizes, recipe.strides, base.storage_offset() + recipe.offset);
-    }
-    if (recipe.is_conj) results[r]._set_conj(true);
-    if (recipe.is_neg) results[r]._set_neg(true);
+    if (recipe.base_kind == Base::none) continue;
+    at::Tensor base = recipe.base_kind == Base::input ? original(recipe.base, arguments)
+                      : recipe.base < count           ? results[recipe.base]
+                                                      : hidden[recipe.base - count];
+    if (recipe.base_kind == Base::input && base.is_view()) base = base._base();
+    results[r] = as_view(base, results[r], recipe.made_without_grad);
   }
 }
 

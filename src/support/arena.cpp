@@ -18,7 +18,8 @@ void CountedMemory::do_deallocate(void* memory, size_t bytes, size_t alignment) 
 
 Arena::~Arena() {
   for (const Block& block : blocks_)
-    blocks_.get_allocator().resource()->deallocate(block.memory, block.bytes, alignof(std::max_align_t));
+    if (block.memory)  // The last one has none if there was no memory for it.
+      blocks_.get_allocator().resource()->deallocate(block.memory, block.bytes, alignof(std::max_align_t));
 }
 
 void* Arena::take_from_new_block(size_t bytes) {

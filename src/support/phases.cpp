@@ -1,10 +1,12 @@
 #include "support/phases.h"
 
 #include <cstring>
+#include <new>
 
 namespace braze {
 
-void PhaseTimes::add(const char* name, int64_t nanoseconds, const Allocations& allocations) {
+// Timers add at their end, also while an exception is on its way: without memory a phase just goes unmeasured.
+void PhaseTimes::add(const char* name, int64_t nanoseconds, const Allocations& allocations) try {
   for (Row& row : rows_) {
     if (row.name == name) {
       row.nanoseconds += nanoseconds;
@@ -14,6 +16,7 @@ void PhaseTimes::add(const char* name, int64_t nanoseconds, const Allocations& a
     }
   }
   rows_.push_back({name, nanoseconds, 1, allocations});
+} catch (const std::bad_alloc&) {
 }
 
 namespace {

@@ -1,8 +1,11 @@
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -96,6 +99,91 @@ TEST_CASE("a damaged, shortened or foreign file counts as absent and is deleted"
     CHECK(text_of(cache.get(key(7))) == "(absent)");
     CHECK(text_of(cache.get(key(8))) == "other");
   }
+}
+
+TEST_CASE("whatever lies in an entry's place counts as absent, at once") {
+  Scratch scratch;
+  DiskCache cache(scratch.path.string(), 1 << 20);
+  const std::string path = cache.path_of(key(7));
+  SUBCASE("a FIFO that nobody writes to") {
+    REQUIRE(mkfifo(path.c_str(), 0600) == 0);
+    CHECK(text_of(cache.get(key(7))) == "(absent)");
+    cache.put(key(7), "code");
+    CHECK(text_of(cache.get(key(7))) == "code");
+  }
+  SUBCASE("a directory") {
+    fs::create_directory(path);
+    cache.put(key(7), "code");
+    CHECK(text_of(cache.get(key(7))) == "(absent)");
+  }
+  SUBCASE("a symbolic link") {
+    cache.put(key(8), "code");
+    fs::create_symlink(cache.path_of(key(8)), path);
+    CHECK(text_of(cache.get(key(7))) == "(absent)");
+  }
+  SUBCASE("a device") {
+    fs::create_symlink("/dev/zero", path);
+    CHECK(text_of(cache.get(key(7))) == "(absent)");
+  }
+}
+
+TEST_CASE("a file that claims to be enormous costs no memory, and goes") {
+  Scratch scratch;
+  DiskCache cache(scratch.path.string(), 1 << 20);
+  const std::string path = cache.path_of(key(7));
+  for (const uint64_t claimed : {uint64_t{2} << 20, uint64_t{3} << 30, uint64_t{1} << 40}) {
+    cache.put(key(7), "machine code");
+    std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+    const uint64_t blob = claimed - 48;
+    file.seekp(8).write(reinterpret_cast<const char*>(&blob), sizeof blob);
+    file.close();
+    fs::resize_file(path, claimed);
+    CHECK(text_of(cache.get(key(7))) == "(absent)");
+    CHECK_FALSE(fs::exists(path));
+  }
+}
+
+TEST_CASE("nobody waits for the lock of the sum, and the bound holds without it") {
+  Scratch scratch;
+  DiskCache cache(scratch.path.string(), 20000);
+  const auto fill = [&] {
+    const auto start = std::chrono::steady_clock::now();
+    for (uint64_t i = 0; i < 100; ++i) cache.put(key(i), std::string(1000, 'x'));
+    CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(2));
+    CHECK(bytes_of_blobs(scratch.path) <= 20000 + 10000);
+    CHECK(text_of(cache.get(key(99))) != "(absent)");
+  };
+  SUBCASE("held by another process") {
+    cache.put(key(0), "code");
+    const int fd = open((scratch.path / "size").c_str(), O_RDWR);
+    REQUIRE(flock(fd, LOCK_EX) == 0);
+    fill();
+    close(fd);
+    cache.put(key(100), "code");
+    CHECK(bytes_of_blobs(scratch.path) <= 20000);
+  }
+  SUBCASE("a FIFO") {
+    REQUIRE(mkfifo((scratch.path / "size").c_str(), 0600) == 0);
+    fill();
+  }
+  SUBCASE("a directory") {
+    fs::create_directory(scratch.path / "size");
+    fill();
+  }
+  SUBCASE("nonsense in it") {
+    std::ofstream(scratch.path / "size", std::ios::binary) << std::string(8, '\x7f');
+    fill();
+  }
+}
+
+TEST_CASE("a directory that is taken away is made anew") {
+  Scratch scratch;
+  DiskCache cache((scratch.path / "cache").string(), 1 << 20);
+  cache.put(key(1), "one");
+  fs::remove_all(scratch.path / "cache");
+  CHECK(text_of(cache.get(key(1))) == "(absent)");
+  cache.put(key(1), "two");
+  CHECK(text_of(cache.get(key(1))) == "two");
 }
 
 TEST_CASE("a file that others may write is not trusted") {

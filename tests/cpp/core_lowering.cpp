@@ -101,7 +101,11 @@ std::vector<Elements> run(const loops::Plan& plan, const ir::Graph& graph, const
     BRAZE_CHECK(step.kind == loops::Step::Kind::kernel, "these graphs call no library");
     const loops::Kernel& kernel = *plan.kernels[step.kernel.kernel];
     std::vector<void*> buffers;
-    for (uint32_t id : step.kernel.buffers) buffers.push_back(memory[id]);
+    for (size_t k = 0; k < step.kernel.buffers.size(); ++k) {
+      const int64_t origin = step.kernel.origins.empty() ? 0 : step.kernel.origins[k];
+      buffers.push_back(static_cast<char*>(memory[step.kernel.buffers[k]]) +
+                        origin * ir::byte_size(kernel.buffers[k].dtype));
+    }
     std::vector<uint64_t> scalars;
     for (size_t i = 0; i < step.kernel.scalars.size(); ++i) {
       scalars.push_back(0);
@@ -161,9 +165,10 @@ std::string fault(const std::string& text, double tolerance, uint32_t seed) {
   if (is_known(*original)) wanted = test::interpret(*original, inputs);
   for (const loops::LoweringOptions& options :
        {loops::LoweringOptions{false, false}, loops::LoweringOptions{false, true},
-        loops::LoweringOptions{true, false}, loops::LoweringOptions{true, true}}) {
-    std::string how =
-        concat(options.fuse ? "fused" : "not fused", options.reuse_memory ? ", memory reused: " : ": ");
+        loops::LoweringOptions{true, false}, loops::LoweringOptions{true, true},
+        loops::LoweringOptions{true, true, std::vector<bool>(inputs.size(), true)}}) {
+    std::string how = concat(options.fuse ? "fused" : "not fused", options.reuse_memory ? ", memory reused" : "",
+                             options.writable.empty() ? ": " : ", in place: ");
     try {
       const loops::Plan plan = loops::lower(graph, options);
       how = concat(loops::print(plan), how);

@@ -108,7 +108,11 @@ def test_elements_that_overlap():
     windows = torch.arange(10.0).as_strided((4, 3), (2, 1))
     native(lambda x: (x * x, x.sum(0), x.softmax(1), x.flatten()), windows)
     oracle.check(lambda x: x.add_(1), (wide,))
-    oracle.check(lambda x: x.mul_(2), (windows,))
+    # What the overlapping elements come to depends on the order of eager's kernel: left to it.
+    with pytest.raises(RuntimeError, match="more than once"):
+        braze.trace(lambda x: x.mul_(2), (torch.arange(10.0).as_strided((4, 3), (2, 1)),))
+    one, other = (torch.arange(10.0).as_strided((4, 3), (2, 1)) for _ in range(2))
+    assert torch.equal(braze.compile(lambda x: x.mul_(2))(one), other.mul_(2)) and torch.equal(one, other)
 
 
 def test_lazy_conjugates_and_negatives():

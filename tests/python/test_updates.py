@@ -130,8 +130,7 @@ def test_writes_to_a_part_of_a_view_that_overlaps_itself():
 
     for fn in (one_of_windows, one_row_of_windows, of_given_strides):
         native(fn, torch.randn(7))
-    with pytest.raises(RuntimeError, match="whose elements overlap"):
-        braze.trace(lambda x: x.unfold(0, 2, 1)[0].neg_(), (torch.randn(14)[::2],))
+    check(lambda x: x.unfold(0, 2, 1)[0].neg_(), torch.randn(14)[::2])
 
 
 @pytest.mark.parametrize("norm_type", [1.0, 2.0])

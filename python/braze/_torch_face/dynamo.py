@@ -1,16 +1,17 @@
 """torch._dynamo as scripts use it."""
 
-import collections
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
 import braze
 from braze import compiler
-from braze._backends import lookup_backend
+from braze._backends import lookup_backend as braze_lookup_backend
 from braze._compile import compiled_functions
 from braze._explain import Explanation
+from braze._torch_face import real
+from braze._torch_face.counters import Counters
 from braze._torch_face.modules import module
 from braze._torch_face.options import Options
 
@@ -44,9 +45,19 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
 
 def optimize(backend: Any = "inductor", *, nopython: bool = False, disable: bool = False, **choices: Any) -> Any:
     """The decorator that torch.compile is made of."""
+    if real.is_asked_by_torch():
+        return real.attribute("torch._dynamo", "optimize")(
+            backend=backend, nopython=nopython, disable=disable, **choices
+        )
     import torch
 
     return torch.compile(backend=backend, fullgraph=nopython, disable=disable, dynamic=choices.get("dynamic"))
+
+
+def lookup_backend(backend: Any) -> Any:
+    if real.is_asked_by_torch():
+        return real.attribute("torch._dynamo.backends.registry", "lookup_backend")(backend)
+    return braze_lookup_backend(backend)
 
 
 def graph_break(msg: str = "") -> None:
@@ -55,57 +66,6 @@ def graph_break(msg: str = "") -> None:
 
 def mark_static(t: Any, index: Any = None) -> None:
     """Says that sizes will not vary, as braze assumes of all."""
-
-
-class Counters:
-    """torch._dynamo.utils.counters: counts by kind, as they are when they are read."""
-
-    def __init__(self) -> None:
-        self._before: dict[str, collections.Counter] = {}
-
-    def _all(self) -> collections.defaultdict:
-        counters: collections.defaultdict = collections.defaultdict(collections.Counter)
-        for compiled in list(compiled_functions):
-            report = compiled.report()
-            for kind, count in report["counts"].items():
-                counters["frames"][kind] += count
-            for segment in report["segments"]:
-                counters["stats"]["unique_graphs"] += 1
-                counters["stats"]["calls_captured"] += segment["op_count"]
-                if segment["break"]:
-                    counters["graph_break"][segment["break"]["reason"]] += 1
-        return counters
-
-    def _since_clear(self) -> collections.defaultdict:
-        counters = self._all()
-        for kind, before in self._before.items():
-            counters[kind].subtract(before)
-            counters[kind] += collections.Counter()  # Drops what is zero.
-        return counters
-
-    def clear(self) -> None:
-        self._before = self._all()
-
-    def __getitem__(self, kind: str) -> collections.Counter:
-        return self._since_clear()[kind]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._since_clear())
-
-    def __len__(self) -> int:
-        return len(self._since_clear())
-
-    def __repr__(self) -> str:
-        return repr(self._since_clear())
-
-    def keys(self) -> Any:
-        return self._since_clear().keys()
-
-    def values(self) -> Any:
-        return self._since_clear().values()
-
-    def items(self) -> Any:
-        return self._since_clear().items()
 
 
 def compile_times(repr: str = "str", aggregate: bool = False) -> Any:

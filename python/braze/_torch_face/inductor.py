@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import braze
+from braze._torch_face import real
 from braze._torch_face.modules import module
 from braze._torch_face.options import Options
 
@@ -37,8 +38,15 @@ def fresh_cache(*_: Any, **__: Any) -> Iterator[None]:
     braze.compiler.reset()
 
 
-class Cache:
-    """FxGraphCache and PyCodeCache: clearing one forgets every program."""
+class _FromReal(type):
+    def __getattr__(cls, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(real.attribute("torch._inductor.codecache", cls.__name__), name)
+
+
+class Cache(metaclass=_FromReal):
+    """Clearing one forgets every program."""
 
     @staticmethod
     def clear() -> None:
@@ -47,10 +55,20 @@ class Cache:
     cache_clear = clear
 
 
+class FxGraphCache(Cache):
+    pass
+
+
+class PyCodeCache(Cache):
+    pass
+
+
 def make() -> list[types.ModuleType]:
     """The modules, parent first."""
     config = Options("torch._inductor.config", "_inductor/config.py")
-    codecache = module("torch._inductor.codecache", FxGraphCache=Cache, PyCodeCache=Cache, cache_dir=cache_dir)
+    codecache = module(
+        "torch._inductor.codecache", FxGraphCache=FxGraphCache, PyCodeCache=PyCodeCache, cache_dir=cache_dir
+    )
     utils = module("torch._inductor.utils", fresh_cache=fresh_cache, fresh_inductor_cache=fresh_cache)
     parent = module(
         "torch._inductor",

@@ -1,5 +1,6 @@
 """Puts braze in the place of torch.compile, torch.compiler, torch._dynamo and torch._inductor."""
 
+import functools
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -7,14 +8,20 @@ from typing import Any
 import torch
 import torch._logging
 import torch.compiler
+import torch.fx
+from torch.fx._lazy_graph_module import _use_lazy_graph_module
 
 import braze
 from braze import compiler
-from braze._torch_face import dynamo, inductor, logs
+from braze._torch_face import dynamo, inductor, logs, real
 from braze._torch_face.options import checked_options
 
-#: Names of torch.compiler that braze.compiler has too.
-_COMPILER = tuple(name for name in compiler.__all__ if name not in ("compile", "mark_dynamic"))
+#: Names of torch.compiler that braze.compiler has too. Captures read the flag of torch's own is_compiling(), which
+#: torch.export sets as well.
+_OWN = ("compile", "mark_dynamic", "is_exporting", "is_compiling")
+_COMPILER = tuple(name for name in compiler.__all__ if name not in _OWN)
+
+_torch_compile = torch.compile
 
 
 def compile(
@@ -32,6 +39,10 @@ def compile(
     shapes_spec: Any = None,
 ) -> Any:
     """torch.compile: "inductor" means braze, options of PyTorch are accepted."""
+    if real.is_asked_by_torch():
+        return _torch_compile(
+            model, fullgraph=fullgraph, dynamic=dynamic, backend=backend or "inductor", mode=mode, options=options
+        )
     if mode is not None and options is not None:
         raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
     options = checked_options(options, lambda: sys.modules["torch._inductor.config"])
@@ -49,18 +60,27 @@ def compile(
     )
 
 
+_torch_symbolic_trace = torch.fx.symbolic_trace
+
+
+@functools.wraps(_torch_symbolic_trace)
+def symbolic_trace(*args: Any, **kwargs: Any) -> torch.fx.GraphModule:
+    """PyTorch's own. The code of the module is generated when it is first called or read: compiling 1,000 lines of
+    Python takes three times the memory that the graph does."""
+    with _use_lazy_graph_module(True):
+        return _torch_symbolic_trace(*args, **kwargs)
+
+
 def install() -> None:
     """Once, before the script begins. Refuses when the real modules are there already."""
     for name in ("torch._dynamo", "torch._inductor"):
         if name in sys.modules:
             raise braze.Error(f"{name} is imported already; braze cannot take its place")
-    for made in (dynamo.make(), inductor.make()):
-        for one in made:
-            sys.modules[one.__name__] = one
-        setattr(torch, made[0].__name__.removeprefix("torch."), made[0])
+    real.put_in_front([*dynamo.make(), *inductor.make()])
     torch.compile = compile
     torch.compiler.compile = compile
     for name in _COMPILER:
         setattr(torch.compiler, name, getattr(compiler, name))
     torch._logging.set_logs = logs.set_logs
+    torch.fx.symbolic_trace = symbolic_trace
     logs.from_environment()

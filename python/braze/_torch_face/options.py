@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 import braze
+from braze._torch_face import real
 
 #: Settings of PyTorch that braze has too, by their names in torch._dynamo.config and torch._inductor.config. Every
 #: other known name is accepted and changes nothing.
@@ -61,6 +62,13 @@ def _literal(expression: ast.expr | None) -> Any:
         return _UNKNOWN_DEFAULT
 
 
+def _set_real(config: types.ModuleType, name: str, value: Any) -> None:
+    *path, last = name.split(".")
+    for part in path:
+        config = getattr(config, part)
+    setattr(config, last, value)
+
+
 class Options(types.ModuleType):
     """torch._dynamo.config or torch._inductor.config: its names, values that can be set, patch()."""
 
@@ -74,7 +82,9 @@ class Options(types.ModuleType):
                 object.__setattr__(self, name, _defaults(ast.parse(file.read()).body))
             return self._values
         if name.startswith("__"):
-            raise AttributeError(name)
+            if (found := real.loaded(self.__name__)) is None:
+                raise AttributeError(name)
+            return getattr(found, name)
         return self._get(name)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -86,6 +96,8 @@ class Options(types.ModuleType):
     def _get(self, name: str) -> Any:
         if any(key.startswith(name + ".") for key in self._values):
             return _Group(self, name)
+        if name not in self._values and "." not in name:  # Its functions.
+            return real.attribute(self.__name__, name)
         self._check(name)
         if name in _SAME:
             return getattr(braze.config, _SAME[name])
@@ -96,6 +108,8 @@ class Options(types.ModuleType):
         self._values[name] = value
         for own, given in to_braze({name: value}).items():
             setattr(braze.config, own, given)
+        if (found := real.loaded(self.__name__)) is not None:
+            _set_real(found, name, value)
 
     def _check(self, name: str) -> None:
         if name not in self._values:

@@ -8,6 +8,7 @@
 #include "python/compile/events.h"
 #include "python/compile/tape_builder.h"
 #include "python/errors.h"
+#include "python/guards/torch_values.h"
 #include "support/error.h"
 
 namespace braze::python {
@@ -31,11 +32,8 @@ class CompiledSegment final : public SegmentProgram {
   size_t argument_count() const noexcept override { return program_->argument_count(); }
   size_t result_count() const noexcept override { return program_->result_count(); }
   bool accepts(const at::Tensor* const* arguments) const noexcept override { return program_->accepts(arguments); }
-  bool loses_grad(const at::Tensor* const* arguments) const noexcept override {
-    return program_->loses_grad(arguments);
-  }
-  void run(const at::Tensor* const* arguments, at::Tensor* results) const override {
-    if (!program_->is_long()) return program_->run(arguments, results);
+  void run(const at::Tensor* const* arguments, at::Tensor* results, bool keeps_gil) const override {
+    if (keeps_gil || !program_->is_long()) return program_->run(arguments, results);
     const py::gil_scoped_release unlocked;
     program_->run(arguments, results);
   }
@@ -96,6 +94,7 @@ class BrazeBackend final : public Backend {
   std::shared_ptr<const SegmentProgram> compile(Segment segment) const override {
     runtime::ProgramOptions options = options_;
     options.example_arguments = std::move(segment.options.example_arguments);
+    options.kept_elsewhere = std::move(segment.options.kept_elsewhere);
     std::shared_ptr<runtime::Program> program;
     {
       const py::gil_scoped_release unlocked;
@@ -130,8 +129,9 @@ class TapeSegment final : public SegmentProgram {
 
   size_t argument_count() const noexcept override { return tape_.argument_count(); }
   size_t result_count() const noexcept override { return tape_.outputs().size(); }
-  void run(const at::Tensor* const* arguments, at::Tensor* results) const override {
-    const py::gil_scoped_release unlocked;  // ATen calls operators written in Python, which take it again.
+  void run(const at::Tensor* const* arguments, at::Tensor* results, bool keeps_gil) const override {
+    std::optional<py::gil_scoped_release> unlocked;
+    if (!keeps_gil) unlocked.emplace();  // ATen calls operators written in Python, which take it again.
     try {
       std::ranges::move(tape_.run(arguments), results);
     } catch (const std::exception& error) {
@@ -180,11 +180,11 @@ class PythonSegment final : public SegmentProgram {
 
   size_t argument_count() const noexcept override { return arguments_; }
   size_t result_count() const noexcept override { return results_; }
-  void run(const at::Tensor* const* arguments, at::Tensor* results) const override {
+  void run(const at::Tensor* const* arguments, at::Tensor* results, bool) const override {
     py::tuple inputs(arguments_);
     for (size_t k = 0; k < arguments_; ++k)
       inputs[k] = py::reinterpret_steal<py::object>(THPVariable_Wrap(*arguments[k]));
-    const py::object outputs = function_(*inputs);
+    const py::object outputs = call(inputs);
     take(outputs, results);
     // Results that eager makes as two tensors of one memory are one node of the graph.
     for (size_t k = 0; k < results_; ++k)
@@ -196,17 +196,22 @@ class PythonSegment final : public SegmentProgram {
   const PhaseTimes& compile_times() const noexcept override { return times_; }
 
  private:
+  /// Nothing of it is recorded: it is the user's compiler's code, not the user's.
+  py::object call(const py::tuple& inputs) const {
+    const at::NoGradGuard no_gradients;
+    return function_(*inputs);
+  }
   void take(const py::object& outputs, at::Tensor* results) const {
     if (PyTuple_Check(outputs.ptr()) || PyList_Check(outputs.ptr())) {
       if (static_cast<size_t>(PySequence_Fast_GET_SIZE(outputs.ptr())) != results_) fail(outputs);
       for (size_t k = 0; k < results_; ++k) {
         PyObject* const output = PySequence_Fast_GET_ITEM(outputs.ptr(), k);
-        if (!THPVariable_Check(output)) fail(outputs);
+        if (!guards::is_tensor(output)) fail(outputs);
         results[k] = THPVariable_Unpack(output);
       }
       return;
     }
-    if (results_ != 1 || !THPVariable_Check(outputs.ptr())) fail(outputs);
+    if (results_ != 1 || !guards::is_tensor(outputs.ptr())) fail(outputs);
     results[0] = THPVariable_Unpack(outputs.ptr());
   }
   [[noreturn]] void fail(const py::object& outputs) const {

@@ -38,13 +38,12 @@ class SegmentProgram {
   virtual size_t result_count() const noexcept = 0;
   /// The cheap test of the arguments' form.
   virtual bool accepts(const at::Tensor* const*) const noexcept { return true; }
-  /// Eager's results would require grad, and these do not.
-  virtual bool loses_grad(const at::Tensor* const*) const noexcept { return false; }
-  /// `arguments` points to argument_count() tensors, `results` to room for result_count(). Lets go of Python's lock
-  /// if it takes long.
+  /// `arguments` points to argument_count() tensors, `results` to room for result_count(). Releases the GIL if it
+  /// takes long, unless `keeps_gil`: then no other thread changes what the guards have seen. Results do not require
+  /// grad: where eager's would, nothing is captured.
   /// Throws UserError if the segment must be run natively: nothing was written, no random number drawn. Whatever
   /// else it throws goes to the user: what a compiler of theirs has raised.
-  virtual void run(const at::Tensor* const* arguments, at::Tensor* results) const = 0;
+  virtual void run(const at::Tensor* const* arguments, at::Tensor* results, bool keeps_gil) const = 0;
 
   /// What a run consists of, for people.
   virtual std::vector<runtime::StepInfo> steps() const = 0;

@@ -1,9 +1,13 @@
 // python/compile/capture.cpp
 #include "python/compile/capture.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <algorithm>
+
+#include "capture/gate.h"
 #include "capture/tape.h"
 #include "capture/trace.h"
 #include "ir/graph.h"
@@ -12,7 +16,9 @@
 #include "python/compile/rebuild.h"
 #include "python/compile/torch_world.h"
 #include "python/errors.h"
+#include "python/guards/scalar.h"
 #include "python/interpreter/evaluate.h"
+#include "python/interpreter/flow.h"
 #include "python/interpreter/instructions.h"
 #include "python/interpreter/watch/watcher.h"
 #include "python/source.h"
@@ -51,6 +57,21 @@ size_t count_operators(const ir::Graph& graph) {
     count += kind != ir::OpKind::Source && kind != ir::OpKind::View;
   }
   return count;
+}
+
+/// What the program draws random numbers from.
+std::vector<at::Generator> generators_of(const capture::Trace& trace) {
+  std::vector<at::Generator> all;
+  const auto add = [&](const at::Generator& generator) {
+    if (std::ranges::find(all, generator) == all.end()) all.push_back(generator);
+  };
+  for (const capture::CallPayload& payload : trace.payloads) {
+    if (payload.op.hasTag(at::Tag::nondeterministic_seeded) || payload.op.schema().name().starts_with("braze::"))
+      add(at::detail::getDefaultCPUGenerator());
+    for (const c10::IValue& value : payload.stack)
+      if (value.isGenerator()) add(value.toGenerator());
+  }
+  return all;
 }
 
 /// No garbage is collected while it lives. A collection runs finalizers and callbacks of weak references: Python
@@ -102,11 +123,11 @@ class HandledExceptionScope {
 /// The guards, the tracer and the watcher of one captured run.
 class Recording {
  public:
-  Recording(const std::string& name, const Settings& settings)
+  Recording(const std::string& name, const Settings& settings, TorchWorld::Others others)
       : settings_(settings),
         name_(name),
         tracer_(name, &times_),
-        world_(tracer_, guards_),
+        world_(tracer_, guards_, others),
         watcher_(guards_, world_) {
     // Operators without a deterministic form must raise, as only the kernels themselves know how.
     if (at::globalContext().deterministicAlgorithms())
@@ -131,7 +152,9 @@ class Recording {
     }
     capture::Tracer::Scope tracing(tracer_);
     const runtime::RefuseValues refuse;
+    const capture::Gate gate;
     body();
+    guards_.kernels(gate.kernels());
     std::vector<at::Tensor> tensors;
     for (const guards::Ref& output : outputs_) tensors.push_back(THPVariable_Unpack(output.get()));
     trace_ = tracer_.finish(tensors);
@@ -166,6 +189,9 @@ class Recording {
     if (watcher_.leaves_generator()) throw NotRebuilt{"a generator with try or with is left unfinished"};
     for (const interpreter::Effect& effect : values.effects().log()) rebuilder.effect(effect);
     values.guard_aliasing();
+    values.guard_drops();
+    constexpr size_t worth_a_guard = 8;  // Fewer fit below any limit under which Python works.
+    if (watcher_.deepest() > worth_a_guard) guards_.recursion(watcher_.deepest());
     values.effects().undo();
   }
 
@@ -175,9 +201,11 @@ class Recording {
 
   /// Not while tracing.
   std::unique_ptr<Specialisation> compile(Outcome outcome) {
-    if (trace_.any_requires_grad) throw GivenUp{Captured::Kind::gradients, {"gradients are wanted"}};
+    if (trace_.any_requires_grad) throw wants_gradients();
     if (!trace_.warnings.empty()) throw GivenUp{Captured::Kind::refused, {trace_.warnings.front()}};
     const size_t op_count = count_operators(*trace_.graph);
+    keep_bound();
+    std::vector<at::Generator> generators = generators_of(trace_);
     guards::GuardProgram guards = finish_guards();
     std::shared_ptr<const SegmentProgram> program =
         settings_.backend->compile({std::move(trace_), std::move(tape_), std::move(options_), std::move(times_)});
@@ -190,8 +218,23 @@ class Recording {
                                                            .break_reason = {},
                                                            .name = name_,
                                                            .begins = {},
-                                                           .op_count = op_count});
+                                                           .op_count = op_count,
+                                                           .generators = std::move(generators)});
   }
+
+  /// Tensors that the program binds are free to die between its runs: the guards find them, and a replay holds them
+  /// while it runs. A gradient is held by its tensor alone, in a way that Python's references do not see.
+  void keep_bound() {
+    for (const TorchWorld::Tensor& tensor : world_.tensors()) {
+      const bool is_gradient = tensor.source->kind == guards::SourceKind::member &&
+                               static_cast<guards::Member>(tensor.source->index) == guards::Member::tensor_grad;
+      if (tensor.is_argument || is_gradient) continue;
+      guards_.want(tensor.source);
+      options_.kept_elsewhere.insert(THPVariable_Unpack(tensor.object).unsafeGetTensorImpl());
+    }
+  }
+
+  static GivenUp wants_gradients() { return {Captured::Kind::gradients, {std::string(gradients_text)}}; }
 
   guards::GuardProgram finish_guards() {
     const PhaseTimer timer(&times_, "guards");
@@ -225,12 +268,13 @@ class Recording {
 
 class CallRecording : Recording {
  public:
-  CallRecording(const py::object& function, const Arguments& arguments, const Settings& settings)
-      : Recording(py::str(py::getattr(function, "__name__", py::str("compiled"))).cast<std::string>(), settings),
+  CallRecording(const py::object& function, const Arguments& arguments, const Settings& settings, bool is_first)
+      : Recording(py::str(py::getattr(function, "__name__", py::str("compiled"))).cast<std::string>(), settings,
+                  is_first ? TorchWorld::Others::none : TorchWorld::Others::attributes),
         function_(function),
         arguments_(arguments) {}
 
-  std::unique_ptr<Specialisation> run() {
+  Captured run() {
     learn_call();
     Outcome outcome;
     record([&] {
@@ -243,7 +287,12 @@ class CallRecording : Recording {
       outcome.recipe = std::move(builder_).finish({&node, 1});
       outcome.modes = modes_change();
     });
-    return compile(std::move(outcome));
+    if (trace_.any_requires_grad)
+      return {.kind = Captured::Kind::gradients,
+              .place = wants_gradients().place,
+              .wanting = finish_guards(),
+              .op_count = count_operators(*trace_.graph)};
+    return {.kind = Captured::Kind::whole, .made = compile(std::move(outcome))};
   }
 
  private:
@@ -283,7 +332,8 @@ class CallRecording : Recording {
     py::object owned = py::reinterpret_steal<py::object>(result);
     if (watcher_.abandoned()) {
       PyErr_Clear();
-      throw GivenUp{Captured::Kind::broken, watcher_.place()};
+      if (tracer_.wants_gradients()) throw wants_gradients();
+      throw GivenUp{watcher_.is_for_later() ? Captured::Kind::later : Captured::Kind::broken, watcher_.place()};
     }
     if (!result) {
       const py::error_already_set error;  // Takes the exception; raised again by the native run.
@@ -303,7 +353,11 @@ class CallRecording : Recording {
 class FrameRecording : Recording {
  public:
   FrameRecording(FrameRun& run, CodeState& code, const Settings& settings, uint64_t stop)
-      : Recording(text_of(run.code()->co_name), settings), run_(run), code_(code), stop_(stop) {}
+      : Recording(text_of(run.code()->co_name), settings,
+                  code.has_other_tensors(run.offset()) ? TorchWorld::Others::parameters : TorchWorld::Others::none),
+        run_(run),
+        code_(code),
+        stop_(stop) {}
 
   /// Runs the frame. Throws GivenUp.
   void record_run() {
@@ -326,7 +380,8 @@ class FrameRecording : Recording {
                       .place = watcher_.place(),
                       .breakpoints = breakpoints_};
     if (count_operators(*trace_.graph) == 0) {
-      captured.kind = Captured::Kind::idle;
+      // What raises says nothing of the way that other arguments go.
+      captured.kind = raises_ ? Captured::Kind::refused : Captured::Kind::idle;
       return captured;
     }
     captured.made = compile(std::move(outcome_));
@@ -360,6 +415,11 @@ class FrameRecording : Recording {
 
   void finish_run(Step step) {
     PyErr_Clear();
+    if (tracer_.wants_gradients()) throw wants_gradients();  // Here and now: it is no breakpoint.
+    if (watcher_.is_for_later()) {
+      breakpoints_.clear();
+      throw GivenUp{Captured::Kind::later, watcher_.place()};
+    }
     if (root_->has_ended()) {
       if (!failure_) return;
       repeat_until_ = root_->failed_at() < root_->steps() ? root_->failed_at() : root_->statement();
@@ -377,11 +437,10 @@ class FrameRecording : Recording {
   /// between here and the caller.
   void collect(Activation& a, int offset) noexcept {
     try {
-      const CodeUnits* const first = _PyCode_CODE(a.code());
-      int at = static_cast<int>(a.current - first);
-      while (at > 0 && _Py_OPCODE(first[at - 1]) == EXTENDED_ARG) --at;
+      const int at = a.offset_of(a.start);
       const interpreter::Instruction last = interpreter::instruction_at(a.code(), at);
       outcome_.returns = interpreter::is_return(last.opcode);
+      raises_ = last.opcode == RAISE_VARARGS;
       if (!outcome_.returns) breakpoints_.push_back(at);
       if (a.thread->exc_info->exc_value != handled_before_)
         throw NotRebuilt{"it ends in the middle of an exception's handler"};
@@ -410,15 +469,16 @@ class FrameRecording : Recording {
   void collect_slots(Rebuilder& rebuilder, Activation& a, int offset, std::vector<guards::RecipeNode>& results) {
     using Kind = Outcome::Slot::Kind;
     const Variables& variables = code_.variables();
+    const bool is_looked_at = variables.are_read_by_name || shows_variables(a, offset);
     const int locals = a.code()->co_nlocalsplus, count = static_cast<int>(a.top - a.frame->localsplus);
     for (int slot = 0; slot < count; ++slot) {
       Outcome::Slot plan;
       const bool is_local = slot < locals;
       const guards::Source* source = root_->passed_on(slot);
-      // What the run made and nobody reads any more need not be made again; what was there before may have a
-      // finalizer, and stays as long as natively.
-      const bool is_dead =
-          is_local && !source && !variables.are_read_by_name && !variables.liveness.is_live(offset, slot);
+      // A tensor that nobody reads any more need not be computed; what was there before may have a finalizer, and
+      // stays as long as natively. All else is for those who look at a frame's variables from outside.
+      const bool is_dead = is_local && !source && !is_looked_at && !variables.liveness.is_live(offset, slot) &&
+                           !costs_nothing(a.local(slot));
       if (!a.local(slot) || is_dead) {
         plan.kind = Kind::empty;
       } else if (is_local && source && source == own_sources_[slot]) {
@@ -429,6 +489,34 @@ class FrameRecording : Recording {
       }
       outcome_.slots.push_back(plan);
     }
+  }
+
+  /// What follows shows what the frame holds: a statement that raises, or a call of what asks for frames.
+  static bool shows_variables(const Activation& a, int offset) {
+    using interpreter::Flow;
+    using interpreter::LocalUse;
+    interpreter::Instruction one = interpreter::instruction_at(a.code(), offset);
+    while (interpreter::flow_of(one.opcode) == Flow::next && interpreter::local_use(one.opcode) != LocalUse::stores)
+      one = interpreter::instruction_at(a.code(), one.next);
+    if (one.opcode == RAISE_VARARGS) return true;
+    const int opcode = interpreter::opcode_at(a.current);
+    if (opcode != CALL && opcode != CALL_FUNCTION_EX) return false;
+    return std::any_of(a.stack_base(), a.top, [](PyObject* value) {
+      return value && PyFunction_Check(value) &&
+             reads_variables_by_name(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(value)));
+    });
+  }
+
+  /// A replay makes it again without computing a tensor.
+  bool costs_nothing(PyObject* value, int depth = 0) {
+    interpreter::Values& values = watcher_.values();
+    if (!value || guards::is_scalar(value) || values.tensors().is_plain(value)) return true;
+    if (values.is_constant(value) || values.source_of(value)) return true;
+    const bool is_sequence = PyTuple_CheckExact(value) || PyList_CheckExact(value);
+    if (!is_sequence || !values.is_made(value) || depth > 3 || PySequence_Fast_GET_SIZE(value) > 16) return false;
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i)
+      if (!costs_nothing(PySequence_Fast_GET_ITEM(value, i), depth + 1)) return false;
+    return true;
   }
 
   guards::RecipeNode slot_node(Rebuilder& rebuilder, Activation& a, int slot) {
@@ -445,8 +533,6 @@ class FrameRecording : Recording {
     made.held.push_back(guards::Ref::borrow(made.builtins));
   }
 
-  using CodeUnits = interpreter::CodeUnit;
-
   FrameRun& run_;
   CodeState& code_;
   uint64_t stop_, repeat_until_ = 0;
@@ -454,6 +540,7 @@ class FrameRecording : Recording {
   std::vector<const guards::Source*> own_sources_;  ///< By slot: what it held at the beginning.
   PyObject* handled_before_ = nullptr;
   int begin_ = 0;
+  bool raises_ = false;  ///< It ended before a `raise`.
   std::vector<int> breakpoints_;
   Outcome outcome_;
   std::optional<GivenUp> failure_;
@@ -502,17 +589,16 @@ Captured attempt(const Settings& settings, Record&& record) {
   } catch (const py::error_already_set& error) {  // Of a backend of the user's.
     if (!settings.suppress_errors || !error.matches(PyExc_Exception)) throw;
     return suppressed(concat("the backend raises ", error.what()));
+  } catch (const std::exception& error) {  // No memory, no more threads: eager may have enough.
+    return {.kind = Captured::Kind::failed, .place = {concat("compiling failed: ", error.what())}};
   }
 }
 
 }  // namespace
 
-Captured capture_call(const py::object& function, const Arguments& arguments, const Settings& settings) {
-  return attempt(settings, [&] {
-    Captured captured{.kind = Captured::Kind::whole};
-    captured.made = CallRecording(function, arguments, settings).run();
-    return captured;
-  });
+Captured capture_call(const py::object& function, const Arguments& arguments, const Settings& settings,
+                      bool is_first) {
+  return attempt(settings, [&] { return CallRecording(function, arguments, settings, is_first).run(); });
 }
 
 Captured capture_frame(FrameRun& run, CodeState& code, const Settings& settings) {

@@ -5,6 +5,9 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
 
 #include "python/compile/code_table.h"
 #include "python/compile/settings.h"
@@ -18,8 +21,15 @@ struct Arguments {
   size_t flags;
   PyObject* names;
 
+  std::span<PyObject* const> all() const {
+    const auto named = static_cast<size_t>(names ? PyTuple_GET_SIZE(names) : 0);
+    return {values, static_cast<size_t>(PyVectorcall_NARGS(flags)) + named};
+  }
   guards::Call call() const { return {values, static_cast<size_t>(PyVectorcall_NARGS(flags)), names}; }
 };
+
+/// Why nothing is captured where eager's results would require grad.
+inline constexpr std::string_view gradients_text = "gradients are wanted";
 
 /// What came of a capture.
 struct Captured {
@@ -28,15 +38,21 @@ struct Captured {
     broken,     ///< `made` goes to an instruction that is not understood; calls: nothing is made.
     idle,       ///< There is such an instruction, and no operator before it.
     gradients,  ///< Eager's results would require grad.
+    later,      ///< It depends on what a native run does once.
     refused,    ///< Something else; another time it may come out better.
+    failed,     ///< Nothing is wrong with the code: no memory, say. What was captured before stays as it is.
   } kind;
   std::unique_ptr<Specialisation> made = {};
-  Place place = {};                   ///< All but `whole`: why it is not.
+  Place place = {};  ///< All but `whole`: why it is not.
+  /// Whole calls that want gradients: what says of later calls that they do, and how many operators they have.
+  std::optional<guards::GuardProgram> wanting = {};
+  size_t op_count = 0;
   std::vector<int> breakpoints = {};  ///< Frames: such instructions that were met, by their offset in code units.
 };
 
-/// A call of `function`, from its arguments to its result.
-Captured capture_call(const py::object& function, const Arguments& arguments, const Settings& settings);
+/// A call of `function`, from its arguments to its result. \param is_first  no other call of it was captured.
+Captured capture_call(const py::object& function, const Arguments& arguments, const Settings& settings,
+                      bool is_first);
 
 /// The rest of a frame's run. The frame is as before afterwards. \param code  of the frame.
 Captured capture_frame(interpreter::FrameRun& run, CodeState& code, const Settings& settings);

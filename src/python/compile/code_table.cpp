@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "python/compile/events.h"
+
 namespace braze::python {
 
 namespace {
@@ -31,9 +33,12 @@ const LibraryPaths& library_paths() {
   return paths;
 }
 
+}  // namespace
+
 bool reads_variables_by_name(PyCodeObject* code) {
-  constexpr std::string_view kReaders[] = {"locals",  "vars",      "dir",          "eval",      "exec",
-                                           "globals", "_getframe", "currentframe", "breakpoint"};
+  constexpr std::string_view kReaders[] = {"locals",   "vars",     "dir",       "eval",
+                                           "exec",     "globals",  "_getframe", "breakpoint",
+                                           "f_locals", "tb_frame", "f_back",    "currentframe"};
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_names); ++i) {
     const char* name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(code->co_names, i));
     if (!name)
@@ -43,8 +48,6 @@ bool reads_variables_by_name(PyCodeObject* code) {
   }
   return false;
 }
-
-}  // namespace
 
 Variables::Variables(PyCodeObject* code) : liveness(code), are_read_by_name(reads_variables_by_name(code)) {}
 
@@ -58,7 +61,7 @@ void load_library_paths() {
 }
 
 CodeState::CodeState(PyCodeObject* code)
-    : code(guards::Ref::borrow(reinterpret_cast<PyObject*>(code))), is_skipped(is_library_code(code)) {
+    : code(guards::Ref::borrow(reinterpret_cast<PyObject*>(code))), is_library(is_library_code(code)) {
   breakpoints.resize(static_cast<size_t>(Py_SIZE(code)) + 1);
 }
 
@@ -80,6 +83,11 @@ std::shared_ptr<CodeState> CodeTable::state(PyCodeObject* code) {
   std::shared_ptr<CodeState>& state = states_[code];
   if (!state) state = std::make_shared<CodeState>(code);
   return state;
+}
+
+void CodeTable::tell_break(const Place& place) {
+  if (is_enabled(Event::graph_breaks) && told_breaks_.insert(place.text()).second)
+    emit(Event::graph_breaks, place.text());
 }
 
 int CodeTable::visit(visitproc visit, void* arg) const {

@@ -4,12 +4,14 @@
 // instruction that no capture understands, which runs natively.
 #pragma once
 
-#include <array>
 #include <memory>
 #include <optional>
+#include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
+#include "python/compile/refusals.h"
 #include "python/compile/specialisation.h"
 #include "python/interpreter/liveness.h"
 
@@ -18,8 +20,11 @@ namespace braze::python {
 /// A place in a code object where a stretch may begin.
 struct Start {
   std::vector<std::shared_ptr<Specialisation>> specialisations;  ///< The one used last comes first.
-  std::array<int, 2> refused{};  ///< Captures in a row that came to nothing, by grad mode.
-  bool is_idle = false;          ///< Nothing is computed from here to the next breakpoint: not worth a replay.
+  size_t dropped = 0;                                            ///< Those whose tensors or modules have died.
+  Refusals refused;                                              ///< Captures that came to nothing.
+  std::string why;                                               ///< The last of them did.
+  bool is_idle = false;      ///< Nothing is computed from here to the next breakpoint: not worth a replay.
+  uint32_t idle_visits = 0;  ///< Since then. Other arguments may go another way: tried anew when they have doubled.
 };
 
 /// Which variables a code object reads, and how.
@@ -30,18 +35,26 @@ struct Variables {
   bool are_read_by_name;  ///< By other means than instructions: locals(), eval() and their like.
 };
 
+/// Its instructions name something that shows variables of frames: locals(), eval(), sys._getframe().
+bool reads_variables_by_name(PyCodeObject* code);
+
 struct CodeState {
   explicit CodeState(PyCodeObject* code);
+  /// There is a program for this place that does not hold; perhaps since it is for the tensors of another object.
+  bool has_other_tensors(int offset) const {
+    const auto found = starts.find(offset);
+    return found != starts.end() && !found->second.specialisations.empty();
+  }
   /// Worked out when it is first asked for: every stretch that ends inside of the code does.
   const Variables& variables();
 
   guards::Ref code;
-  /// Its frames go to CPython: torch's own Python and the standard library's, or nothing was ever gained.
-  bool is_skipped = false;
+  /// Its frames go to CPython: torch's own Python and the standard library's.
+  bool is_library = false;
   interpreter::Offsets breakpoints;
   std::unordered_map<int, Start> starts;  ///< By offset in code units.
-  int runs_without_gain = 0;
-  int fruitless = 0;  ///< Captures that came to nothing.
+  Refusals runs_without_gain;             ///< Runs in which nothing was replayed, by what they were given.
+  int fruitless = 0;                      ///< Captures that came to nothing.
 
  private:
   std::optional<Variables> variables_;
@@ -60,11 +73,17 @@ class CodeTable {
   void for_each(Visit&& visit) const {
     for (const auto& entry : states_) visit(*entry.second);
   }
-  void clear() { states_.clear(); }
+  void clear() {
+    states_.clear();
+    told_breaks_.clear();
+  }
+  /// In the log of graph breaks; each once.
+  void tell_break(const Place& place);
   int visit(visitproc visit, void* argument) const;
 
  private:
   std::unordered_map<PyCodeObject*, std::shared_ptr<CodeState>> states_;
+  std::unordered_set<std::string> told_breaks_;
 };
 
 }  // namespace braze::python

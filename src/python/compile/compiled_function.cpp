@@ -85,6 +85,10 @@ PyObject* function_counts(PyObject* self, PyObject*) {
   return guarded([&] { return state_of(self).counts(); });
 }
 
+PyObject* function_operators(PyObject* self, PyObject*) {
+  return guarded([&] { return state_of(self).operators(); });
+}
+
 PyObject* function_reasons(PyObject* self, PyObject*) {
   return guarded([&] { return py::cast(state_of(self).reasons()); });
 }
@@ -123,12 +127,19 @@ PyObject* function_programs(PyObject* self, PyObject*) {
   });
 }
 
+PyObject* function_repr(PyObject* self) {
+  return guarded(
+      [&] { return py::str("<compiled by braze: " + describe_function(state_of(self).function()) + ">"); });
+}
+
 PyObject* function_wrapped(PyObject* self, void*) {
   return Py_NewRef(state_of(self).function().ptr());
 }
 
 PyMethodDef methods[] = {
     {"counts", function_counts, METH_NOARGS, "counts(): how many calls were captured, replayed, run natively."},
+    {"operators", function_operators, METH_NOARGS,
+     "operators(): how many operators of all calls ran compiled, how many natively, and why these did."},
     {"reasons", function_reasons, METH_NOARGS, "reasons(): why calls ran natively, with how many did."},
     {"guards", function_guards, METH_NOARGS, "guards(): by program, what must hold for it to be replayed."},
     {"steps", function_steps, METH_NOARGS, "steps(): by program, what a call of it runs."},
@@ -151,6 +162,7 @@ PyMemberDef members[] = {
 PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void*>(function_new)},
                        {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
                        {Py_tp_descr_get, reinterpret_cast<void*>(function_bind)},
+                       {Py_tp_repr, reinterpret_cast<void*>(function_repr)},
                        {Py_tp_traverse, reinterpret_cast<void*>(function_traverse)},
                        {Py_tp_clear, reinterpret_cast<void*>(function_clear)},
                        {Py_tp_dealloc, reinterpret_cast<void*>(function_dealloc)},

@@ -1,9 +1,10 @@
 // python/compile/frame_driver.cpp
 #include "python/compile/frame_driver.h"
 
-#include <ATen/core/grad_mode.h>
+#include <torch/csrc/jit/frontend/tracer.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "python/compile/announce.h"
 #include "python/compile/capture.h"
@@ -12,6 +13,8 @@
 #include "python/errors.h"
 #include "python/guards/storage_access.h"
 #include "python/guards/torch_values.h"
+#include "python/interpreter/evaluate.h"
+#include "support/stack.h"
 
 namespace braze::python {
 
@@ -20,12 +23,9 @@ namespace {
 using interpreter::FrameRun;
 using interpreter::Step;
 
-constexpr int most_refusals = 4;           // Captures in a row that come to nothing, at one place.
-constexpr int most_fruitless = 48;         // Captures that come to nothing, in one code object.
-constexpr int most_runs_without_gain = 4;  // Runs of a code object in which nothing was replayed.
+constexpr int most_fruitless = 48;  // Captures that come to nothing, in one code object.
 constexpr int deepest_container = 3;
 constexpr Py_ssize_t most_items = 16;  // Of a container that are looked at.
-constexpr int deepest_calls = 2000;    // Each takes some of the C stack.
 
 bool is_module(PyObject* object) {
   static PyObject* const name = PyUnicode_InternFromString("_parameters");  // Kept for good.
@@ -74,54 +74,82 @@ size_t count_programs(const CodeState& code) {
 
 }  // namespace
 
+class FrameDriver::NativePiece {
+ public:
+  NativePiece(FrameDriver& driver, const std::string& reason)
+      : driver_(driver), reason_(reason), before_(driver.operators_.count()), told_before_(driver.counts_.native) {}
+  ~NativePiece() {
+    // Frames that were entered meanwhile have told of their own.
+    const int64_t all = driver_.operators_.count() - before_, told = driver_.counts_.native - told_before_;
+    if (all <= told) return;
+    driver_.counts_.native += all - told;
+    driver_.counts_.reasons[reason_] += all - told;
+  }
+  NativePiece(const NativePiece&) = delete;
+  NativePiece& operator=(const NativePiece&) = delete;
+
+ private:
+  FrameDriver& driver_;
+  const std::string& reason_;
+  int64_t before_, told_before_;
+};
+
 PyObject* FrameDriver::drive(PyThreadState* thread, interpreter::Frame* frame) {
   const bool is_outermost = !std::exchange(has_begun_, true);
-  if (is_capturing_ || depth_ >= deepest_calls) return _PyEval_EvalFrameDefault(thread, frame, 0);
+  if (is_capturing_ || torch::jit::tracer::isTracing()) return _PyEval_EvalFrameDefault(thread, frame, 0);
+  if (stack_is_short()) return interpreter::evaluate_apart(thread, frame, 0);
   const std::shared_ptr<CodeState> held = table_.state(frame->f_code);
   CodeState& code = *held;
-  if (code.is_skipped || (!is_outermost && code.starts.empty() && !is_given_tensors(frame)))
+  if (code.is_library || (!is_outermost && code.starts.empty() && !is_given_tensors(frame)))
     return _PyEval_EvalFrameDefault(thread, frame, 0);
+  const uint64_t look = look_of({frame->localsplus, static_cast<size_t>(frame->f_code->co_nlocalsplus)});
+  if (!code.runs_without_gain.should_try(look)) return _PyEval_EvalFrameDefault(thread, frame, 0);
   FrameRun run(thread, frame);
   if (!run.entered()) return run.finish(Step::error);
-  ++depth_;
   bool has_gained = false;
+  std::string reason;
   Step step = Step::next;
   guards::Ref result;
   while (step == Step::next) {
     try {
-      const Advance advanced = advance(code, run, result);
+      const Advance advanced = advance(code, run, result, reason);
       has_gained |= advanced != Advance::no;
       if (advanced == Advance::returned) break;
     } catch (...) {
       set_python_error();
-      --depth_;
       return run.finish_with(nullptr);
     }
+    const NativePiece piece(*this, reason);
     step = run.run(code.breakpoints);
   }
-  --depth_;
-  code.runs_without_gain = has_gained ? 0 : code.runs_without_gain + 1;
-  code.is_skipped = code.runs_without_gain >= most_runs_without_gain;
+  has_gained ? code.runs_without_gain.succeeded(look) : code.runs_without_gain.failed(look);
   if (step == Step::next) return run.finish_with(result.release());
   return run.finish(step);
 }
 
-FrameDriver::Advance FrameDriver::advance(CodeState& code, FrameRun& run, guards::Ref& result) {
+FrameDriver::Advance FrameDriver::advance(CodeState& code, FrameRun& run, guards::Ref& result,
+                                          std::string& reason) {
   const int offset = run.offset();
   Start& start = code.starts[offset];
-  if (start.is_idle) return Advance::no;
+  if (start.is_idle && !std::has_single_bit(++start.idle_visits)) return Advance::no;
+  reason = start.why;
   std::vector<PyObject*> values;
   std::shared_ptr<Specialisation> one = find(start, run, values);
   const bool is_new = !one;
   if (is_new) {
     one = capture(code, offset, run);
-    if (!one) return Advance::no;
+    if (!one) {
+      reason = start.why;
+      return Advance::no;
+    }
     start.specialisations.insert(start.specialisations.begin(), one);
     if (!find(start, run, values)) return Advance::no;
   }
   std::vector<guards::Ref> results(one->outcome.recipe.result_count());
   if (!one->replay(values.data(), results.data())) return Advance::no;
   ++(is_new ? counts_.captured : counts_.replayed);
+  counts_.compiled += static_cast<int64_t>(one->op_count);
+  if (one->break_reason) reason = one->break_reason->text();
   if (one->outcome.returns) {
     run.stand_at(one->outcome.offset);
     result = std::move(results[0]);
@@ -154,14 +182,20 @@ std::shared_ptr<Specialisation> FrameDriver::find(Start& start, FrameRun& run, s
 }
 
 std::shared_ptr<Specialisation> FrameDriver::capture(CodeState& code, int offset, FrameRun& run) {
+  const uint64_t look = look_of(frame_values(run));
   {
-    const Start& start = code.starts[offset];
+    Start& start = code.starts[offset];
+    start.dropped += drop_dead(start.specialisations);
     const bool is_full = start.specialisations.size() >= settings_.recompile_limit ||
+                         start.dropped >= most_dropped * settings_.recompile_limit ||
                          count_programs(code) >= settings_.cache_size_limit;
     const bool is_fruitless = code.fruitless >= most_fruitless;
-    if (!may_capture_ || is_full || is_fruitless || start.refused[at::GradMode::is_enabled()] >= most_refusals)
+    if (!may_capture_ || is_full || is_fruitless || !start.refused.should_try(look)) {
+      counts_.wants_gradients |= start.why == gradients_text;
       return nullptr;
+    }
   }
+  const NativeOperators::Pause uncounted;
   is_capturing_ = true;
   Captured captured;
   try {
@@ -174,11 +208,16 @@ std::shared_ptr<Specialisation> FrameDriver::capture(CodeState& code, int offset
   for (const int breakpoint : captured.breakpoints) code.breakpoints[breakpoint] = true;
   Start& start = code.starts[offset];
   start.is_idle = captured.kind == Captured::Kind::idle;
-  int& refused = start.refused[at::GradMode::is_enabled()];
-  refused = captured.made ? 0 : refused + 1;
-  code.fruitless += !captured.made;
-  if (captured.kind != Captured::Kind::whole && is_enabled(Event::graph_breaks))
-    emit(Event::graph_breaks, captured.place.text());
+  if (captured.made) {
+    start.refused.succeeded(look);
+  } else {
+    start.refused.failed(look);
+    start.why = captured.place.text();
+    const bool wants_gradients = captured.kind == Captured::Kind::gradients;
+    counts_.wants_gradients |= wants_gradients;
+    code.fruitless += !wants_gradients;
+  }
+  if (captured.kind != Captured::Kind::whole) table_.tell_break(captured.place);
   if (captured.made) announce(*captured.made);
   return std::move(captured.made);
 }

@@ -1,7 +1,11 @@
 // python/compile/frame_driver.h: runs the frames of a compiled function that has graph breaks.
 #pragma once
 
+#include <map>
+#include <string>
+
 #include "python/compile/code_table.h"
+#include "python/compile/operators.h"
 #include "python/compile/settings.h"
 #include "python/interpreter/frame_run.h"
 
@@ -9,7 +13,10 @@ namespace braze::python {
 
 /// How the stretches of one call ran.
 struct CallCounts {
-  int64_t captured = 0, replayed = 0;
+  int64_t captured = 0, replayed = 0;        ///< Stretches.
+  int64_t compiled = 0, native = 0;          ///< Operators.
+  std::map<std::string, int64_t> reasons{};  ///< Why the native ones are, with how many each.
+  bool wants_gradients = false;              ///< That is why some were not captured.
 };
 
 /// Of one call. Frames of functions that are given tensors or modules are run as chains of stretches: where a
@@ -28,8 +35,11 @@ class FrameDriver final : public interpreter::FrameDriver {
 
  private:
   enum class Advance : uint8_t { no, moved, returned };
+  /// Operators that the frame calls, natively, between two stretches.
+  class NativePiece;
   /// Replays the stretch that begins where the frame stands, if there is one or can be one.
-  Advance advance(CodeState& code, interpreter::FrameRun& run, guards::Ref& result);
+  /// \param reason  why what follows runs natively.
+  Advance advance(CodeState& code, interpreter::FrameRun& run, guards::Ref& result, std::string& reason);
   std::shared_ptr<Specialisation> find(Start& start, interpreter::FrameRun& run, std::vector<PyObject*>& values);
   std::shared_ptr<Specialisation> capture(CodeState& code, int offset, interpreter::FrameRun& run);
   void move(interpreter::FrameRun& run, const Outcome& outcome, std::vector<guards::Ref>& results);
@@ -38,7 +48,7 @@ class FrameDriver final : public interpreter::FrameDriver {
   const Settings& settings_;
   const bool may_capture_;
   bool is_capturing_ = false, has_begun_ = false;
-  int depth_ = 0;
+  NativeOperators operators_;
   CallCounts counts_;
 };
 

@@ -1,25 +1,28 @@
 // python/compile/function_state.cpp
 #include "python/compile/function_state.h"
 
-#include <ATen/core/grad_mode.h>
 #include <c10/util/SmallVector.h>
 #include <pybind11/stl.h>
+#include <torch/csrc/jit/frontend/tracer.h>
 
 #include <algorithm>
 
 #include "capture/trace.h"
 #include "python/compile/announce.h"
 #include "python/compile/events.h"
+#include "python/compile/operators.h"
 #include "python/compile/remedies.h"
 #include "python/compile/stance.h"
 #include "python/errors.h"
+#include "python/interpreter/entry.h"
 #include "support/error.h"
+#include "support/stack.h"
 
 namespace braze::python {
 
 namespace {
 
-constexpr int most_failed_captures = 4;  // After these without a success calls run natively for good.
+constexpr int most_put_off = 16;  // Captures that wait for a native run.
 
 py::object call_natively(const py::object& function, const Arguments& arguments) {
   PyObject* result = PyObject_Vectorcall(function.ptr(), arguments.values, arguments.flags, arguments.names);
@@ -65,34 +68,59 @@ py::dict describe(const Specialisation& one) {
 
 }  // namespace
 
+std::string describe_function(const py::object& function) {
+  const py::object name = py::getattr(function, "__qualname__", py::none());
+  if (!py::isinstance<py::str>(name)) return py::str(py::type::of(function).attr("__name__")).cast<std::string>();
+  const py::object code = py::getattr(function, "__code__", py::none());
+  if (!PyCode_Check(code.ptr())) return name.cast<std::string>();
+  return concat(name.cast<std::string>(), " (", py::str(code.attr("co_filename")).cast<std::string>(), ":",
+                code.attr("co_firstlineno").cast<int>(), ")");
+}
+
 py::object FunctionState::call(const Arguments& arguments) {
   // Inside of a trace the function is part of it; inside of its own capture it is a callee.
   const Stance stance = current_stance();
   if (is_capturing_ || stance == Stance::force_eager || capture::Tracer::current())
     return call_natively(function_, arguments);
+  // Whoever traces must see every line and call.
+  if (interpreter::is_traced(PyThreadState_Get()))
+    return run_natively(arguments,
+                        interpreter::handover_texts[static_cast<size_t>(interpreter::Handover::tracing)]);
   if (PyObject* backend = forced_backend(); backend && !is_variant_) return with_backend(backend).call(arguments);
   if (std::optional<py::object> result = replay(arguments)) {
     ++replayed_;
     return *std::move(result);
   }
+  // torch.jit.trace keeps the operators that run, and would see those of a capture.
+  if (torch::jit::tracer::isTracing()) return run_natively(arguments, "torch.jit.trace is under way");
   const bool is_first = !std::exchange(was_called_, true);
   if (stance == Stance::eager_then_compile && is_first)
     return run_natively(arguments, "the stance is eager_then_compile");
   if (has_breaks_) return drive(arguments, stance);
   if (stance == Stance::eager_on_recompile && !calls_.empty())
     return run_natively(arguments, "the stance is eager_on_recompile");
+  dropped_ += drop_dead(calls_);
+  std::erase_if(wanting_, [](const Wanting& one) { return one.guards.is_dead(); });
   if (!calls_.empty()) report_miss(arguments);
   if (stance == Stance::fail_on_recompile && !calls_.empty())
     throw UserError(
         concat("a compiled function is called in a way for which it has no program, and the stance is "
                "fail_on_recompile: ",
                explain_miss(arguments)));
-  if (calls_.size() >= settings_.recompile_limit) {
+  if (calls_.size() >= settings_.recompile_limit || dropped_ >= most_dropped * settings_.recompile_limit) {
     warn_of_limit();
     return run_natively(arguments, "the recompile limit");
   }
-  if (failed_captures_[at::GradMode::is_enabled()] >= most_failed_captures)
-    return run_natively(arguments, "captures were given up too often");
+  const guards::Call call = arguments.call();
+  for (const Wanting& one : wanting_) {
+    std::vector<PyObject*> values(one.guards.wanted());
+    if (one.guards.check(call, values.data()) == guards::GuardProgram::ok)
+      return run_natively(arguments, std::string(gradients_text), one.op_count);
+  }
+  if (wanting_.size() >= settings_.recompile_limit || !failed_captures_.should_try(look_of(arguments.all())))
+    return run_natively(arguments,
+                        failed_captures_.empty() ? "the recompile limit" : "captures were given up too often");
+  if (stack_is_short()) return run_natively(arguments, "little of the C stack is left");
   return capture(arguments);
 }
 
@@ -113,6 +141,7 @@ std::optional<py::object> FunctionState::replay(const Arguments& arguments) {
   const std::shared_ptr<Specialisation> one = find(calls_, arguments.call(), values);
   guards::Ref result;
   if (!one || !one->replay(values.data(), &result)) return std::nullopt;
+  compiled_operators_ += static_cast<int64_t>(one->op_count);
   return py::reinterpret_steal<py::object>(result.release());
 }
 
@@ -121,29 +150,40 @@ py::object FunctionState::capture(const Arguments& arguments) {
   Captured captured;
   is_capturing_ = true;
   try {
-    captured = capture_call(function_, arguments, settings_);
+    captured = capture_call(function_, arguments, settings_, calls_.empty());
   } catch (...) {
     is_capturing_ = false;
     throw;
   }
   is_capturing_ = false;
-  int& failed = failed_captures_[at::GradMode::is_enabled()];
+  const uint64_t look = look_of(arguments.all());
   if (captured.made) {
-    failed = 0;
+    failed_captures_.succeeded(look);
     ++captured_;
     announce(*captured.made);
     calls_.insert(calls_.begin(), std::move(captured.made));
     if (std::optional<py::object> result = replay(arguments)) return *std::move(result);
     return run_natively(arguments, "the new program does not take these arguments: " + explain_miss(arguments));
   }
+  if (captured.kind == Captured::Kind::later && ++put_off_ <= most_put_off)
+    return run_natively(arguments, captured.place.text());
   if (captured.kind == Captured::Kind::gradients) {
-    ++failed;
+    warn_of_gradients();
+    if (!captured.wanting) {
+      failed_captures_.failed(look);
+      return run_natively(arguments, captured.place.text());
+    }
+    wanting_.push_back({*std::move(captured.wanting), static_cast<int64_t>(captured.op_count)});
+    return run_natively(arguments, captured.place.text(), wanting_.back().op_count);
+  }
+  if (captured.kind == Captured::Kind::failed) {
+    failed_captures_.failed(look);
     return run_natively(arguments, captured.place.text());
   }
   if (settings_.fullgraph)
     throw UserError(concat("the function cannot be captured as one graph, which fullgraph=True asks for: ",
                            captured.place.text(), ". ", remedy_for(captured.place.reason)));
-  if (is_enabled(Event::graph_breaks)) emit(Event::graph_breaks, captured.place.text());
+  codes_.tell_break(captured.place);
   has_breaks_ = true;
   first_break_ = captured.place;
   return drive(arguments, current_stance());
@@ -155,8 +195,14 @@ py::object FunctionState::drive(const Arguments& arguments, Stance stance) {
   const interpreter::DriverScope scope(&driver);
   const auto count = [&] {
     const CallCounts& counts = driver.counts();
-    if (counts.captured == 0 && counts.replayed == 0) ++reasons_[first_break_.text()];
-    ++(counts.captured > 0 ? captured_ : counts.replayed > 0 ? replayed_ : native_);
+    const bool is_training = counts.wants_gradients && counts.native > counts.compiled;
+    if (is_training) warn_of_gradients();
+    const bool is_native = is_training || (counts.captured == 0 && counts.replayed == 0);
+    if (is_native) ++reasons_[is_training ? std::string(gradients_text) : first_break_.text()];
+    ++(is_native ? native_ : counts.captured > 0 ? captured_ : replayed_);
+    compiled_operators_ += counts.compiled;
+    for (const auto& [reason, count] : counts.reasons)
+      add_native(reason.empty() ? first_break_.text() : reason, count);
   };
   try {
     py::object result = call_natively(function_, arguments);
@@ -168,10 +214,30 @@ py::object FunctionState::drive(const Arguments& arguments, Stance stance) {
   }
 }
 
-py::object FunctionState::run_natively(const Arguments& arguments, const std::string& reason) {
+py::object FunctionState::run_natively(const Arguments& arguments, const std::string& reason,
+                                       std::optional<int64_t> op_count) {
   ++native_;
   ++reasons_[reason];
-  return call_natively(function_, arguments);
+  if (op_count) {
+    add_native(reason, *op_count);
+    return call_natively(function_, arguments);
+  }
+  const NativeOperators operators;
+  const auto count = [&] { add_native(reason, operators.count()); };
+  try {
+    py::object result = call_natively(function_, arguments);
+    count();
+    return result;
+  } catch (...) {
+    count();
+    throw;
+  }
+}
+
+void FunctionState::add_native(const std::string& reason, int64_t operators) {
+  if (operators == 0) return;
+  native_operators_ += operators;
+  native_reasons_[reason] += operators;
 }
 
 std::string FunctionState::explain_miss(const Arguments& arguments) const {
@@ -191,17 +257,28 @@ void FunctionState::report_miss(const Arguments& arguments) const {
 void FunctionState::warn_of_limit() {
   if (std::exchange(has_warned_, true)) return;
   const std::string text =
-      concat(calls_.front()->name, " was compiled ", calls_.size(),
+      concat(py::str(py::getattr(function_, "__name__", py::str("compiled"))).cast<std::string>(), " was compiled ",
+             calls_.size() + dropped_,
              " times, which is its recompile limit: calls that none of its programs is for run "
              "natively from now on. BRAZE_LOGS=recompiles tells what changed.");
   warn(text);
 }
 
+void FunctionState::warn_of_gradients() {
+  if (std::exchange(has_warned_of_gradients_, true)) return;
+  log_warning(concat(
+      describe_function(function_),
+      " is called where gradients are wanted, and braze does not compile for training yet: such calls run in "
+      "eager. Where no gradients are needed, call it under torch.no_grad() or torch.inference_mode(), or "
+      "freeze its parameters with requires_grad_(False)."));
+}
+
 void FunctionState::reset() {
   calls_.clear();
+  wanting_.clear();
   codes_.clear();
-  failed_captures_ = {};
-  has_breaks_ = was_called_ = has_warned_ = false;
+  failed_captures_.clear();
+  has_breaks_ = was_called_ = has_warned_ = has_warned_of_gradients_ = false;
   for (auto& [backend, variant] : variants_) variant->reset();
 }
 
@@ -237,12 +314,29 @@ std::map<std::string, int64_t> FunctionState::reasons() const {
   return all;
 }
 
+py::dict FunctionState::operators() const {
+  int64_t compiled = compiled_operators_, native = native_operators_;
+  std::map<std::string, int64_t> reasons = native_reasons_;
+  const auto add = [&](const FunctionState& state) {
+    compiled += state.compiled_operators_;
+    native += state.native_operators_;
+    for (const auto& [reason, count] : state.native_reasons_) reasons[reason] += count;
+  };
+  for (const auto& [backend, variant] : variants_) add(*variant);
+  py::dict operators;
+  operators["compiled"] = compiled;
+  operators["native"] = native;
+  operators["reasons"] = py::cast(reasons);
+  return operators;
+}
+
 py::dict FunctionState::report() const {
   py::list segments;
   for (const auto& one : specialisations()) segments.append(describe(*one));
   py::dict report;
   report["segments"] = segments;
   report["counts"] = counts();
+  report["operators"] = operators();
   report["reasons"] = py::cast(reasons());
   report["first_break"] = has_breaks_ ? py::object(py::str(first_break_.text())) : py::none();
   return report;
@@ -253,6 +347,8 @@ int FunctionState::visit(visitproc visit, void* arg) const {
   for (const auto& one : calls_)
     if (const int stop = one->visit(visit, arg)) return stop;
   if (const int stop = codes_.visit(visit, arg)) return stop;
+  for (const Wanting& one : wanting_)
+    if (const int stop = one.guards.visit(visit, arg)) return stop;
   for (const auto& [backend, variant] : variants_) {
     Py_VISIT(backend.get());
     if (const int stop = variant->visit(visit, arg)) return stop;

@@ -1,7 +1,6 @@
 // python/compile/function_state.h: one compiled function: its programs, and how its calls run.
 #pragma once
 
-#include <array>
 #include <map>
 #include <memory>
 #include <optional>
@@ -13,6 +12,9 @@
 #include "python/compile/stance.h"
 
 namespace braze::python {
+
+/// "f (model.py:12)", as far as it has a name and a place.
+std::string describe_function(const py::object& function);
 
 class FunctionState {
   struct ByAddress {
@@ -29,10 +31,13 @@ class FunctionState {
   void reset();
 
   const py::object& function() const { return function_; }
-  /// Calls by how they ran: "captured", "replayed", "native".
+  /// Calls by how they ran: "captured", "replayed", "native". One that wants gradients is native where most of its
+  /// operators are.
   py::dict counts() const;
   /// Why calls ran natively, with how many did.
   std::map<std::string, int64_t> reasons() const;
+  /// Operators of all calls: "compiled", "native", and "reasons": why the native ones are, with how many each.
+  py::dict operators() const;
   /// All specialisations: of whole calls first, then of stretches of frames.
   std::vector<std::shared_ptr<const Specialisation>> specialisations() const;
   /// {"segments": [...], "counts": {...}}, as braze/_explain.py reads it.
@@ -45,23 +50,38 @@ class FunctionState {
   std::optional<py::object> replay(const Arguments& arguments);
   py::object capture(const Arguments& arguments);
   py::object drive(const Arguments& arguments, Stance stance);
-  py::object run_natively(const Arguments& arguments, const std::string& reason);
+  /// \param op_count  how many operators that has, if it is known; else they are counted.
+  py::object run_natively(const Arguments& arguments, const std::string& reason,
+                          std::optional<int64_t> op_count = std::nullopt);
   /// Which guard of the program used last refuses the call, in words.
   std::string explain_miss(const Arguments& arguments) const;
   void report_miss(const Arguments& arguments) const;
   void warn_of_limit();
+  void warn_of_gradients();
+  void add_native(const std::string& reason, int64_t operators);
+
+  /// Calls that want gradients, as their guards say.
+  struct Wanting {
+    guards::GuardProgram guards;
+    int64_t op_count;
+  };
 
   py::object function_;
   Settings settings_;
   std::vector<std::shared_ptr<Specialisation>> calls_;  ///< The one used last comes first.
   CodeTable codes_;
   std::map<guards::Ref, std::unique_ptr<FunctionState>, ByAddress> variants_;  ///< By backend that was forced.
-  std::map<std::string, int64_t> reasons_;
+  std::vector<Wanting> wanting_;
+  std::map<std::string, int64_t> reasons_, native_reasons_;  ///< Of calls and of operators.
+  int64_t compiled_operators_ = 0, native_operators_ = 0;
   Place first_break_;
+  size_t dropped_ = 0;  ///< Programs whose tensors or modules have died.
   int64_t captured_ = 0, replayed_ = 0, native_ = 0;
-  std::array<int, 2> failed_captures_{};  ///< In a row, by grad mode.
-  bool has_breaks_ = false;               ///< Calls are not captured whole: frames are chains of stretches.
-  bool is_variant_ = false, is_capturing_ = false, was_called_ = false, has_warned_ = false;
+  Refusals failed_captures_;
+  int put_off_ = 0;          ///< Captures that waited for a native run.
+  bool has_breaks_ = false;  ///< Calls are not captured whole: frames are chains of stretches.
+  bool is_variant_ = false, is_capturing_ = false, was_called_ = false, has_warned_ = false,
+       has_warned_of_gradients_ = false;
 };
 
 }  // namespace braze::python

@@ -4,6 +4,7 @@
 // what the code leaves different. Which modes hold at the beginning is guarded (guards/torch_state.cpp).
 #pragma once
 
+#include <ATen/PythonTorchFunctionTLS.h>
 #include <ATen/autocast_mode.h>
 #include <c10/core/ScalarType.h>
 
@@ -35,12 +36,17 @@ struct Modes {
 class ModesScope {
  public:
   ModesScope() = default;
-  ~ModesScope() { before_.set_from(Modes::now()); }
+  ~ModesScope() {
+    before_.set_from(Modes::now());
+    at::impl::PythonTorchFunctionTLS::set_state(functions_);
+  }
   ModesScope(const ModesScope&) = delete;
   ModesScope& operator=(const ModesScope&) = delete;
 
  private:
   Modes before_ = Modes::now();
+  /// The stack of torch function modes: Python code that takes one off for a while may be given up meanwhile.
+  at::impl::PythonTorchFunctionTLS functions_ = at::impl::PythonTorchFunctionTLS::get_state();
 };
 
 /// How a stretch of code leaves the modes.

@@ -15,6 +15,8 @@ namespace {
 
 using guards::Ref;
 
+constexpr int deepest_container = 200;  // Levels of what must be there before what holds it is made.
+
 [[noreturn]] void refuse(const std::string& why, PyObject* value) {
   PyErr_Clear();
   throw NotRebuilt{why + ": " + guards::describe(value)};
@@ -132,11 +134,28 @@ Rebuilder::Node Rebuilder::remember(PyObject* value, Node node) {
 
 Rebuilder::Node Rebuilder::node_of(PyObject* value) {
   if (const auto found = nodes_.find(value); found != nodes_.end()) return found->second;
-  const bool is_constant =
-      guards::is_scalar(value) || values_.tensors().is_plain(value) || values_.is_constant(value);
+  if (guards::is_scalar(value)) return remember(value, scalar(value));
+  const bool is_constant = values_.tensors().is_plain(value) || values_.is_constant(value);
   if (is_constant) return remember(value, constant(value));
   if (const guards::Source* source = values_.source_of(value)) return remember(value, sourced(value, source));
-  return remember(value, create(value));
+  if (depth_ > deepest_container) refuse("an object that is nested too deeply", value);
+  ++depth_;
+  const Node made = create(value);
+  --depth_;
+  return remember(value, made);
+}
+
+/// A number or text that was given is handed on as the object that it is. Where one object was read in several
+/// places, it is one on later calls too.
+Rebuilder::Node Rebuilder::scalar(PyObject* scalar) {
+  const std::vector<const guards::Source*> sources = values_.scalar_sources(scalar);
+  if (sources.empty()) return constant(scalar);
+  if (values_.is_constant(scalar)) {
+    for (const guards::Source* source : sources) guards_.identity(source, scalar);
+    return constant(scalar);
+  }
+  for (const guards::Source* source : sources) guards_.same_object(sources.front(), source);
+  return builder_.value(guards_.want(sources.front()));
 }
 
 /// A cell that existed before is known by the source of its contents.
@@ -167,9 +186,10 @@ Rebuilder::Node Rebuilder::create(PyObject* value) {
   }
   if (PyRange_Check(value)) return range(value);
   if (PyCode_Check(value)) return constant(value);
-  if (Py_IS_TYPE(value, &PyDictKeys_Type)) return view(value, "keys");
-  if (Py_IS_TYPE(value, &PyDictValues_Type)) return view(value, "values");
-  if (Py_IS_TYPE(value, &PyDictItems_Type)) return view(value, "items");
+  if (PyDictKeys_Check(value)) return view(value, "keys");
+  if (PyDictValues_Check(value)) return view(value, "values");
+  if (PyDictItems_Check(value)) return view(value, "items");
+  if (Py_IS_TYPE(value, &PyDictProxy_Type)) return proxy(value);
   if (is_iterator_in_flight(type)) return iterator(value);
   if (std::string_view(type->tp_name) == "functools.partial") return partial(value);
   if (std::string_view(type->tp_name) == "collections.deque") return deque(value);
@@ -393,8 +413,18 @@ Rebuilder::Node Rebuilder::range(PyObject* range) {
 /// The method of dict, or of OrderedDict, called on it.
 Rebuilder::Node Rebuilder::view(PyObject* view, const char* method) {
   auto* dict = reinterpret_cast<PyObject*>(reinterpret_cast<_PyDictViewObject*>(view)->dv_dict);
-  const Ref unbound = taken(PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyDict_Type), method), view);
+  const bool is_ordered = std::string_view(Py_TYPE(view)->tp_name).starts_with("odict_");
+  auto* type = reinterpret_cast<PyObject*>(is_ordered ? &PyODict_Type : &PyDict_Type);
+  const Ref unbound = taken(PyObject_GetAttrString(type, method), view);
   return call(unbound.get(), node_of(dict));
+}
+
+Rebuilder::Node Rebuilder::proxy(PyObject* proxy) {
+  PyObject* mapping = interpreter::mapping_of_proxy(proxy);
+  const guards::Source* source = mapping ? values_.source_of(mapping) : nullptr;
+  const bool is_of_class = source && source->kind == guards::SourceKind::dict_of;
+  if (!mapping || is_of_class) refuse("the __dict__ of an object", proxy);
+  return call(&PyDictProxy_Type, node_of(mapping));
 }
 
 // ------------------------------------------------------------------------------------------------- iterators

@@ -56,6 +56,7 @@ class Rebuilder {
 
   Node node_of(PyObject* value);
   Node create(PyObject* value);
+  Node scalar(PyObject* scalar);
   Node remember(PyObject* value, Node node);
   Node sourced(PyObject* value, const guards::Source* source);
   Node tensor(PyObject* tensor);
@@ -68,6 +69,7 @@ class Rebuilder {
   std::vector<Node> getter_parts(PyObject* getter);
   Node range(PyObject* range);
   Node view(PyObject* view, const char* method);
+  Node proxy(PyObject* proxy);
   Node iterator(PyObject* iterator);
   Node dict_iterator(PyObject* iterator);
   Node own_dict(PyObject* dict);
@@ -89,6 +91,7 @@ class Rebuilder {
   std::unordered_set<PyObject*> instance_dicts_;  ///< Of objects that were built: no node of their own.
   std::vector<std::pair<PyObject*, Node>> unfilled_;
   std::vector<PyObject*> outputs_;
+  int depth_ = 0;                  ///< Of what is being created.
   std::vector<guards::Ref> held_;  ///< Keys of nodes_.
 };
 

@@ -9,8 +9,12 @@ struct Row {
 };
 
 constexpr Row rows[] = {
+    {"braze.compiler.disable", "Call it outside of the compiled function, or take the mark away."},
     {"branch on the value of a tensor",
      "Use torch.where, or compute the condition outside of the compiled function."},
+    {"values of a tensor are read",
+     "Keep values in tensors (no item(), bool(), float()); use torch.where(mask, a, b) where a mask selects; or do "
+     "it after the compiled function has returned."},
     {"reads the value of a tensor",
      "Keep the value in a tensor (no item(), tolist(), numpy(), float() or print), or read it after the compiled "
      "function has returned."},

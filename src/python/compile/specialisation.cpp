@@ -3,28 +3,64 @@
 
 #include <torch/csrc/autograd/python_variable.h>
 
+#include "python/compile/operators.h"
 #include "python/errors.h"
+#include "python/interpreter/evaluate.h"
+#include "python/operator_warnings.h"
 #include "support/error.h"
 
 namespace braze::python {
+
+namespace {
+
+/// A run that ends in an error is repeated natively, and draws the same numbers then.
+class GeneratorStates {
+ public:
+  explicit GeneratorStates(const std::vector<at::Generator>& generators) : generators_(generators) {
+    for (at::Generator generator : generators_) {
+      const std::lock_guard<std::mutex> lock(generator.mutex());
+      states_.push_back(generator.get_state());
+    }
+  }
+  void put_back() {
+    for (size_t k = 0; k < states_.size(); ++k) {
+      at::Generator generator = generators_[k];
+      const std::lock_guard<std::mutex> lock(generator.mutex());
+      generator.set_state(states_[k]);
+    }
+  }
+
+ private:
+  const std::vector<at::Generator>& generators_;
+  c10::SmallVector<at::Tensor, 2> states_;
+};
+
+}  // namespace
 
 bool Specialisation::replay(PyObject* const* values, guards::Ref* results) {
   c10::SmallVector<at::Tensor, 8> held_tensors;
   c10::SmallVector<const at::Tensor*, 8> arguments;
   for (size_t k = 0; k < argument_count; ++k) held_tensors.push_back(THPVariable_Unpack(values[k]));
   for (const at::Tensor& tensor : held_tensors) arguments.push_back(&tensor);
-  if (!program->accepts(arguments.data()) || program->loses_grad(arguments.data())) return false;
+  if (!program->accepts(arguments.data())) return false;
   // The program may let go of Python's lock, and then anything may be dropped.
   c10::SmallVector<guards::Ref, 16> held_values;
   for (size_t k = argument_count; k < guards.wanted(); ++k) held_values.push_back(guards::Ref::borrow(values[k]));
   c10::SmallVector<at::Tensor, 4> tensors(program->result_count());
+  GeneratorStates states(generators);
   try {
-    program->run(arguments.data(), tensors.data());
+    // What a user's compiler has made is no part of the program, nor are operators written in Python.
+    const interpreter::Pause undriven;
+    const NativeOperators::Pause uncounted;
+    with_operator_warnings(
+        [&] { program->run(arguments.data(), tensors.data(), outcome.recipe.replaces_lists()); });
   } catch (const UserError&) {
+    states.put_back();
     return false;  // An index out of range: eager says so in its own words.
   } catch (const c10::Error&) {
     // An operator refuses its arguments. No input was written: natively, what came before it happens, then the
     // error.
+    states.put_back();
     return false;
   }
   c10::SmallVector<guards::Ref, 4> owned;
@@ -39,6 +75,10 @@ bool Specialisation::replay(PyObject* const* values, guards::Ref* results) {
     throw_python_error();
   ++replays;
   return true;
+}
+
+size_t drop_dead(std::vector<std::shared_ptr<Specialisation>>& programs) {
+  return std::erase_if(programs, [](const auto& one) { return one->guards.is_dead(); });
 }
 
 int Specialisation::visit(visitproc visit, void* arg) const {

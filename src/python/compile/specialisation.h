@@ -4,6 +4,8 @@
 // program computes its tensors; a recipe makes what it returned, or what the frame holds where it ended.
 #pragma once
 
+#include <ATen/core/Generator.h>
+
 #include <memory>
 #include <optional>
 #include <string>
@@ -52,6 +54,7 @@ class Specialisation {
   std::vector<bool> empty_stack_slots = {};  ///< Stretches of frames: what the operand stack's slots must be.
   PyObject *globals = nullptr, *builtins = nullptr;  ///< Of such a frame, held by `held`.
   std::vector<guards::Ref> held = {};
+  std::vector<at::Generator> generators = {};  ///< What the program draws random numbers from.
   int64_t replays = 0;
 
   /// Runs the program on what the guards found, then the recipe. Nothing if this must run natively after all:
@@ -62,5 +65,11 @@ class Specialisation {
 
   int visit(visitproc visit, void* argument) const;
 };
+
+/// Of recompile limits: where each call replaces a tensor, captures come to an end.
+constexpr size_t most_dropped = 8;
+
+/// Programs whose tensors or objects have died will never be replayed again. \returns how many there were.
+size_t drop_dead(std::vector<std::shared_ptr<Specialisation>>& programs);
 
 }  // namespace braze::python

@@ -120,6 +120,11 @@ PyType_Spec spec = {"braze.Disabled", sizeof(DisabledObject), 0,
 
 }  // namespace
 
+bool is_disabled(PyObject* object) noexcept {
+  return PyType_HasFeature(Py_TYPE(object), Py_TPFLAGS_HAVE_VECTORCALL) &&
+         PyVectorcall_Function(object) == disabled_call;
+}
+
 void add_stance(py::module_& module) {
   module.def("set_stance", &set_stance, py::arg("name"), py::arg("forced_backend") = py::none(),
              "Sets the stance of all compiled functions.");

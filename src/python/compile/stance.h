@@ -42,6 +42,9 @@ inline PyObject* forced_backend() noexcept {
   return detail::forced_backend;
 }
 
+/// Whether it is what Disabled() gave.
+bool is_disabled(PyObject* object) noexcept;
+
 /// Adds to the module:
 ///   set_stance(name, forced_backend=None) -> both as they were before
 ///   Disabled(function, recursive): a callable that runs `function` natively; if recursive, also the compiled

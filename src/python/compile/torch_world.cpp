@@ -8,13 +8,17 @@
 #include <torch/csrc/MemoryFormat.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <algorithm>
 #include <string_view>
 
 #include "capture/tracer_tensor.h"
+#include "python/compile/stance.h"
 #include "python/errors.h"
 #include "python/guards/storage_access.h"
 #include "python/guards/torch_values.h"
 #include "python/interpreter/evaluate.h"
+#include "python/interpreter/raised.h"
+#include "runtime/geometry.h"
 #include "support/error.h"
 
 namespace braze::python {
@@ -37,42 +41,61 @@ const Names& refused_names() {
   return names;
 }
 
+// Operators that PyTorch keeps to itself by name, and that compute on their arguments alone.
+const Names& private_operators() {
+  static const Names names = {"_transformer_encoder_layer_fwd",
+                              "_native_multi_head_attention",
+                              "_is_all_true",
+                              "_is_any_true",
+                              "_softmax",
+                              "_log_softmax",
+                              "_masked_softmax",
+                              "_unsafe_view",
+                              "_reshape_alias",
+                              "_to_copy",
+                              "_conj",
+                              "_addmm_activation",
+                              "_adaptive_avg_pool2d",
+                              "_adaptive_avg_pool3d",
+                              "_cdist_forward",
+                              "_embedding_bag",
+                              "_euclidean_dist",
+                              "_trilinear",
+                              "_fft_r2c",
+                              "_fft_c2r",
+                              "_fft_c2c",
+                              "_linalg_det",
+                              "_linalg_slogdet",
+                              "_linalg_solve_ex",
+                              "_linalg_svd",
+                              "_linalg_eigh",
+                              "_lu_with_info",
+                              "_prelu_kernel",
+                              "_native_batch_norm_legit_no_training",
+                              "_scaled_dot_product_attention_math",
+                              "_scaled_dot_product_flash_attention_for_cpu",
+                              "_upsample_bilinear2d_aa",
+                              "_upsample_bicubic2d_aa",
+                              "_upsample_nearest_exact1d",
+                              "_upsample_nearest_exact2d"};
+  return names;
+}
+
+// What of a tensor without gradients says how it came to be, and says nothing then.
+const Names& attributes_of_gradients() {
+  static const Names names = {"is_leaf", "grad_fn", "retains_grad"};
+  return names;
+}
+
 // Methods and functions that are no operators of their own.
 const Names& further_names() {
-  static const Names names = {"size",
-                              "dim",
-                              "ndimension",
-                              "stride",
-                              "numel",
-                              "nelement",
-                              "is_contiguous",
-                              "element_size",
-                              "type_as",
-                              "float",
-                              "half",
-                              "double",
-                              "int",
-                              "long",
-                              "bool",
-                              "bfloat16",
-                              "short",
-                              "byte",
-                              "char",
-                              "cpu",
-                              "to",
-                              "tensor",
-                              "new",
-                              "new_tensor",
-                              "is_complex",
-                              "is_floating_point",
-                              "is_signed",
-                              "type",
-                              "get_device",
-                              "view",
-                              "promote_types",
-                              "can_cast",
-                              "is_tensor",
-                              "_weight_norm"};
+  static const Names names = {
+      "size",         "dim",       "ndimension", "stride", "numel",         "nelement",   "is_contiguous",
+      "element_size", "type_as",   "float",      "half",   "double",        "int",        "long",
+      "bool",         "bfloat16",  "short",      "byte",   "char",          "cpu",        "to",
+      "tensor",       "as_tensor", "asarray",    "new",    "new_tensor",    "is_complex", "is_floating_point",
+      "is_signed",    "type",      "get_device", "view",   "promote_types", "can_cast",   "is_tensor",
+      "_weight_norm"};
   return names;
 }
 
@@ -100,6 +123,7 @@ constexpr const char* module_functions[] = {"_has_torch_function",
                                             "_has_torch_function_unary",
                                             "_has_torch_function_variadic",
                                             "_get_tracing_state",
+                                            "_len_torch_dispatch_stack",
                                             "is_grad_enabled",
                                             "_set_grad_enabled",
                                             "is_inference_mode_enabled",
@@ -117,6 +141,7 @@ constexpr const char* module_functions[] = {"_has_torch_function",
                                             "_is_torch_function_mode_enabled",
                                             "_log_api_usage_once",
                                             "_get_cudnn_enabled",
+                                            "get_default_dtype",
                                             "_is_tracing",
                                             "_get_deterministic_algorithms",
                                             "_are_functorch_transforms_active"};
@@ -143,19 +168,25 @@ bool is_held(const guards::Source* source) {
 }
 
 /// Reached from what a call or frame is given, and no parameter or buffer of a module: another tensor at each call.
-bool is_passed(const guards::Source* source, PyObject* tensor) {
+/// \param others  there is a program for other tensors: parameters, buffers and attributes of what was compiled are
+///                passed as well, so that the next one is for all of them.
+bool is_passed(const guards::Source* source, PyObject* tensor, TorchWorld::Others others) {
+  const bool is_bound = others != TorchWorld::Others::parameters;
   const bool is_parameter = reinterpret_cast<PyObject*>(Py_TYPE(tensor)) == torch_names().parameter_type;
+  bool any_attribute = false;
   for (; source->parent; source = source->parent) {
     using enum guards::SourceKind;
     const bool is_attribute = source->kind == dict_of || source->kind == slot;
-    if (is_attribute && is_parameter) return false;
+    any_attribute |= is_attribute;
+    if (is_attribute && is_parameter && is_bound) return false;
     const bool is_buffer = source->kind == dict_item && PyUnicode_Check(source->key.get()) &&
                            PyUnicode_CompareWithASCIIString(source->key.get(), "_buffers") == 0;
-    if (is_buffer) return false;
+    if (is_buffer && is_bound) return false;
     if (source->kind != sequence_item && source->kind != dict_item && !is_attribute && !is_held(source))
       return false;
   }
-  return source->kind == guards::SourceKind::argument;
+  if (source->kind == guards::SourceKind::argument) return true;
+  return source->kind == guards::SourceKind::object && any_attribute && others == TorchWorld::Others::attributes;
 }
 
 }  // namespace
@@ -185,6 +216,8 @@ TorchNames::TorchNames() : operators(operator_names()) {
   const py::module_ ops = py::module_::import("torch._ops");
   operator_type = py::object(ops.attr("OpOverloadPacket")).ptr();
   overload_type = py::object(ops.attr("OpOverload")).ptr();
+  for (const char* name : {"OpOverloadPacket", "_OpNamespace", "_Ops"})
+    lazy_types.insert(py::object(ops.attr(name)).ptr());
   reads_autocast_cache = py::object(c.attr("is_autocast_cache_enabled")).ptr();
   sets_autocast_cache = py::object(c.attr("set_autocast_cache_enabled")).ptr();
   compiler_dict = PyModule_GetDict(py::module_::import("torch.compiler").ptr());
@@ -193,7 +226,8 @@ TorchNames::TorchNames() : operators(operator_names()) {
 
 bool TorchNames::is_understood(const std::string& name) const {
   if (refused_names().contains(name)) return false;
-  return further_names().contains(name) || (operators.contains(name) && !name.starts_with("_"));
+  return further_names().contains(name) ||
+         (operators.contains(name) && (!name.starts_with("_") || private_operators().contains(name)));
 }
 
 const TorchNames& torch_names() {
@@ -217,10 +251,11 @@ bool TorchWorld::learn(PyObject* tensor, const guards::Source* source) {
   if (type != torch_names().tensor_type && type != torch_names().parameter_type) return false;
   const at::Tensor& real = THPVariable_Unpack(tensor);
   if (capture::is_tracer(real) || !real.device().is_cpu() || real.layout() != at::kStrided) return false;
-  const bool is_argument = is_passed(source, tensor);
-  // What was met before may have been written, and this tensor's memory with it.
-  if (is_argument && sealed_ && shares_memory(real)) return false;
-  if (!guards_.tensor(source, tensor)) return false;
+  const bool is_argument = is_passed(source, tensor, others_);
+  // What was met before has been written, and this tensor's memory with it.
+  if (is_argument && sealed_ && shares_written_memory(real)) return false;
+  const auto which = is_argument ? guards::GuardSet::Which::any : guards::GuardSet::Which::same;
+  if (!guards_.tensor(source, tensor, 1, which)) return false;
   const std::string name = guards::to_text(source);
   if (is_argument) {
     try {
@@ -229,7 +264,6 @@ bool TorchWorld::learn(PyObject* tensor, const guards::Source* source) {
       return false;
     }
   } else {
-    guards_.identity(source, tensor);
     tracer_.name_parameter(real, name);
   }
   const c10::VariableVersion& version = real.unsafeGetTensorImpl()->version_counter();
@@ -237,16 +271,11 @@ bool TorchWorld::learn(PyObject* tensor, const guards::Source* source) {
   return true;
 }
 
-PyObject* TorchWorld::call_for_real(PyObject* function, PyObject* const* arguments, Py_ssize_t count) const {
-  const capture::RunForReal real;
-  const interpreter::Pause unwatched;
-  return PyObject_Vectorcall(function, arguments, static_cast<size_t>(count), nullptr);
-}
-
-bool TorchWorld::shares_memory(const at::Tensor& tensor) const {
-  for (const Tensor& known : tensors_)
-    if (THPVariable_Unpack(known.object).is_alias_of(tensor)) return true;
-  return false;
+bool TorchWorld::shares_written_memory(const at::Tensor& tensor) const {
+  return std::ranges::any_of(tensors_, [&](const Tensor& known) {
+    const bool may_be_written = !known.version.enabled() || known.version.current_version() != known.version_before;
+    return may_be_written && runtime::share_memory(THPVariable_Unpack(known.object), tensor);
+  });
 }
 
 bool TorchWorld::is_plain(PyObject* object) const {
@@ -290,6 +319,50 @@ bool TorchWorld::is_operator(PyObject* object) const {
   return found;
 }
 
+/// The classes ask for the dispatch key, which tracers have of their own: answered is by dtype. They are those of
+/// strided tensors on the CPU, or of none that a run may have.
+bool TorchWorld::is_of_legacy_type(PyObject* object, PyObject* classes) const {
+  if (!is_tensor(object)) return false;
+  if (PyTuple_Check(classes)) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(classes); ++i)
+      if (is_of_legacy_type(object, PyTuple_GET_ITEM(classes, i))) return true;
+    return false;
+  }
+  if (Py_TYPE(classes)->tp_name != std::string_view("torch.tensortype")) return false;
+  const auto says = [classes](const char* name) {
+    return guards::Ref::steal(PyObject_GetAttrString(classes, name));
+  };
+  const guards::Ref dtype = says("dtype"), cuda = says("is_cuda"), layout = says("layout");
+  PyErr_Clear();
+  const at::Tensor& tensor = THPVariable_Unpack(object);
+  return dtype && THPDtype_Check(dtype.get()) && cuda.get() == Py_False && layout &&
+         THPLayout_Check(layout.get()) && reinterpret_cast<THPLayout*>(layout.get())->layout == at::kStrided &&
+         tensor.device().is_cpu() && tensor.scalar_type() == reinterpret_cast<THPDtype*>(dtype.get())->scalar_type;
+}
+
+void TorchWorld::make_attribute(PyObject* object, PyObject* name) const {
+  if (!torch_names().lazy_types.contains(reinterpret_cast<PyObject*>(Py_TYPE(object)))) return;
+  PyObject* dict = guards::instance_dict(object);
+  if (!dict || PyDict_Contains(dict, name)) return;
+  const capture::RunForReal real;
+  const interpreter::Pause unwatched;
+  Py_XDECREF(PyObject_GetAttr(object, name));
+  PyErr_Clear();
+}
+
+bool TorchWorld::may_read_without_grad(PyObject* tensor, PyObject* name) const {
+  return attributes_of_gradients().contains(text_of(name)) && !THPVariable_Unpack(tensor).requires_grad();
+}
+
+const char* TorchWorld::why_raised() const {
+  const interpreter::RaisedAside aside;
+  PyObject* error = aside.get();
+  const guards::Ref message = guards::Ref::steal(error ? PyObject_Str(error) : nullptr);
+  PyErr_Clear();
+  if (!message || text_of(message.get()).find("reads the value of a tensor") == std::string::npos) return nullptr;
+  return "the values of a tensor are read, or decide a shape (item, bool, nonzero, a mask as index)";
+}
+
 PyObject* TorchWorld::answer(PyObject* function, PyObject* const* arguments, Py_ssize_t count) {
   const TorchNames& names = torch_names();
   if (function == names.sets_autocast_cache && count == 1 && PyBool_Check(arguments[0])) {
@@ -298,6 +371,10 @@ PyObject* TorchWorld::answer(PyObject* function, PyObject* const* arguments, Py_
   }
   if (function == names.reads_autocast_cache) return autocast_cache_ ? Py_True : Py_False;
   return nullptr;
+}
+
+interpreter::Promise TorchWorld::promise_about(PyObject* function) const {
+  return is_disabled(function) ? interpreter::Promise::disabled : python::promise_about(function);
 }
 
 void TorchWorld::answered() {

@@ -31,6 +31,7 @@ class TorchNames {
   PyObject* tensor_type;
   PyObject* parameter_type;
   PyObject* compiler_dict;                               ///< Of the module torch.compiler.
+  std::unordered_set<PyObject*> lazy_types;              ///< Classes whose instances make attributes on demand.
   PyObject *operator_type, *overload_type;               ///< What torch.ops has.
   PyObject *reads_autocast_cache, *sets_autocast_cache;  ///< Functions, of the flag that enables it.
   PyObject* compiling_flag;                              ///< The name of what torch.compiler.is_compiling() gives.
@@ -48,7 +49,13 @@ class TorchWorld final : public interpreter::TensorWorld {
     uint32_t version_before;       ///< and what that said.
   };
 
-  TorchWorld(capture::Tracer& tracer, guards::GuardSet& guards) : tracer_(tracer), guards_(guards) {}
+  /// Which tensors the program takes as arguments, besides what calls and frames are given, because there is a
+  /// program already for others in their place: none; attributes of what was compiled that are neither parameters
+  /// nor buffers; of what a frame is given, those too (many layers may share the code of a frame).
+  enum class Others : uint8_t { none, attributes, parameters };
+
+  TorchWorld(capture::Tracer& tracer, guards::GuardSet& guards, Others others)
+      : tracer_(tracer), guards_(guards), others_(others) {}
 
   /// Writes that were recorded have counted as versions of real tensors: puts the counters back.
   ~TorchWorld() override;
@@ -64,12 +71,15 @@ class TorchWorld final : public interpreter::TensorWorld {
     return {torch_names().compiler_dict, torch_names().compiling_flag};
   }
   bool is_operator(PyObject* object) const override;
+  void make_attribute(PyObject* object, PyObject* name) const override;
+  bool may_read_without_grad(PyObject* tensor, PyObject* name) const override;
+  const char* why_raised() const override;
+  bool is_of_legacy_type(PyObject* object, PyObject* classes) const override;
   PyObject* answer(PyObject* function, PyObject* const* arguments, Py_ssize_t count) override;
   void answered() override;
   PyObject* tensor_type() const override { return torch_names().tensor_type; }
   PyObject* compiled_from(PyObject* object) const override { return python::compiled_from(object); }
-  PyObject* call_for_real(PyObject* function, PyObject* const* arguments, Py_ssize_t count) const override;
-  interpreter::Promise promise_about(PyObject* function) const override { return python::promise_about(function); }
+  interpreter::Promise promise_about(PyObject* function) const override;
 
   /// What the run sees of torch.is_autocast_cache_enabled(): the tracer keeps the cache off, which would hand its
   /// tensors to others.
@@ -85,8 +95,9 @@ class TorchWorld final : public interpreter::TensorWorld {
   capture::Tracer& tracer_;
   guards::GuardSet& guards_;
   std::vector<Tensor> tensors_;
-  bool shares_memory(const at::Tensor& tensor) const;
+  bool shares_written_memory(const at::Tensor& tensor) const;
 
+  const Others others_;
   bool sealed_ = false;
   bool autocast_cache_ = at::autocast::is_autocast_cache_enabled();
 };

@@ -46,6 +46,7 @@ struct Snapshot : Payload {
     if (depth > kDeepest || entries.size() >= kMostEntries) return false;
     PyTypeObject* type = Py_TYPE(value);
     if (is_scalar(value)) {
+      if (is_nan(value)) return false;  // Its address counts too.
       entries.push_back({type, 0, Ref::borrow(value)});
       return true;
     }

@@ -30,6 +30,10 @@
 
 #include "python/guards/source.h"
 
+namespace braze::capture {
+class KernelSnapshot;
+}
+
 namespace braze::guards {
 
 enum class GuardKind : uint8_t {
@@ -44,6 +48,8 @@ class Payload {
   virtual ~Payload() = default;
   /// Whether another guard of the same kind and source, with `other` as payload, would be the same.
   virtual bool equals(const Payload& other) const noexcept = 0;
+  /// What it expects seems to have died: the guard will hardly hold again.
+  virtual bool is_dead() const noexcept { return false; }
   /// For the garbage collector.
   virtual int visit(visitproc, void*) const { return 0; }
 };
@@ -90,7 +96,7 @@ class GuardSet {
   GuardSet();
   SourceTable& sources() noexcept { return *sources_; }
 
-  /// The source is this scalar (scalar.h). Throws InternalError if it is none.
+  /// The source is this scalar (scalar.h); this very object, if it is a NaN. Throws InternalError if it is none.
   void constant(const Source* source, PyObject* value);
   void identity(const Source* source, PyObject* object, Hold hold = Hold::strong);
   void type(const Source* source, PyTypeObject* type);
@@ -101,18 +107,27 @@ class GuardSet {
   void dict_keys(const Source* source, PyObject* dict);
   /// `source` evaluates to nothing, though its parent is there and of the kind that it was.
   void absent(const Source* source);
+  /// What looking up each of these names in the class finds now, or that it finds nothing.
+  void class_entries(const Source* source, PyTypeObject* type, std::span<PyObject* const> names);
+  /// The instance dict of an object, if it has one at all, has no entry of that name.
+  void lacks(const Source* source, PyObject* name);
   void function(const Source* source, PyObject* function);
+  /// What `source` evaluates to, if there is anything, can lose `count` references without that code runs
+  /// (drops.h). \param contents  the items of the list or dict there.
+  void drops(const Source* source, bool contents, size_t count);
   /// All of a value made of exact lists, tuples, dicts, sets, frozensets and scalars.
   /// \returns false, and adds nothing, if it is not of these, or contains itself.
   bool deep(const Source* source, PyObject* value);
   /// Whether `item`, which hashes by address, is in a set or frozenset as it is now.
   void membership(const Source* set, PyObject* item, bool is_in);
+  enum class Which : uint8_t { any, same };
   /// Type, dtype, device, sizes, strides, requires_grad, layout, dispatch keys (conjugate, negative, functorch's
   /// among them), whether it is an inference tensor, a leaf, a view of what requires grad, has hooks or a tangent.
   /// Not the data, not its address.
   /// \param alignment  bytes that the address of the data must keep being divisible by; 1 asks nothing.
+  /// \param which  whether it must be this very tensor. It is free to die; then the guard fails.
   /// \returns false, and adds nothing, for what cannot be guarded: sizes that Python code answers.
-  bool tensor(const Source* source, PyObject* tensor, uint32_t alignment = 1);
+  bool tensor(const Source* source, PyObject* tensor, uint32_t alignment = 1, Which which = Which::any);
   void same_object(const Source* a, const Source* b);
   /// Which of these are the same object now, pair by pair.
   void objects(std::vector<const Source*> sources, std::span<PyObject* const> values);
@@ -120,8 +135,12 @@ class GuardSet {
   void storages(std::vector<const Source*> sources, std::span<PyObject* const> tensors);
   /// PyTorch's modes and flags on this thread, as they are now.
   void torch_state();
+  /// Which kernels run the operators that were called.
+  void kernels(const capture::KernelSnapshot& snapshot);
   /// Which classes abstract base classes take for subclasses: abc.get_cache_token().
   void abc_registrations();
+  /// So many frames may be entered before sys.getrecursionlimit() is reached.
+  void recursion(size_t frames);
   /// How many arguments `call` has, and the names of those given by keyword.
   void call_shape(const Call& call);
 
@@ -164,6 +183,8 @@ class GuardProgram {
   /// Why number `failed` does not hold for these arguments: "x has dtype torch.float32, was torch.float16",
   /// "scale == 2, was 3". Reads everything anew: good at once after a check.
   std::string explain(int32_t failed, const Call& call) const;
+  /// Something that it expects has died: it will hardly hold again.
+  bool is_dead() const noexcept;
   /// Every guard as text, in the order in which they are checked.
   std::vector<std::string> texts() const;
 

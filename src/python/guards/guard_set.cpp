@@ -5,6 +5,7 @@
 #include "python/guards/kinds.h"
 #include "python/guards/scalar.h"
 #include "python/guards/storage_access.h"
+#include "python/guards/torch_values.h"
 #include "support/error.h"
 
 namespace braze::guards {
@@ -33,10 +34,13 @@ void GuardSet::add(Guard guard) {
 
 void GuardSet::constant(const Source* source, PyObject* value) {
   BRAZE_CHECK(is_scalar(value), "a constant guard on ", describe(value));
+  if (is_nan(value)) return identity(source, value);
   add({.kind = GuardKind::constant, .sources = {source}, .object = Ref::borrow(value)});
 }
 
 void GuardSet::identity(const Source* source, PyObject* object, Hold hold) {
+  // torch.utils.swap_tensors refuses tensors with weak references.
+  if (hold == Hold::weak && is_tensor(object) && tensor(source, object, 1, Which::same)) return;
   if (hold == Hold::weak && PyType_SUPPORTS_WEAKREFS(Py_TYPE(object))) {
     // The plain weak reference of an object is one object, so that equal guards are found equal.
     Ref reference = Ref::steal(PyWeakref_NewRef(object, nullptr));
@@ -70,6 +74,21 @@ void GuardSet::absent(const Source* source) {
   add({.kind = GuardKind::absent, .sources = {source->parent}, .payload = std::make_shared<AbsentTarget>(source)});
 }
 
+void GuardSet::drops(const Source* source, bool contents, size_t count) {
+  add({.kind = GuardKind::drops,
+       .sources = {source->parent ? source->parent : source},
+       .bits = count,
+       .payload = std::make_shared<DropTarget>(source, contents)});
+}
+
+void GuardSet::class_entries(const Source* source, PyTypeObject* type, std::span<PyObject* const> names) {
+  add({.kind = GuardKind::class_entries, .sources = {source}, .payload = make_class_entries_payload(type, names)});
+}
+
+void GuardSet::lacks(const Source* source, PyObject* name) {
+  add({.kind = GuardKind::lacks, .sources = {source}, .object = Ref::borrow(name)});
+}
+
 void GuardSet::function(const Source* source, PyObject* function) {
   BRAZE_CHECK(PyFunction_Check(function), "a guard on the code of ", describe(function));
   add({.kind = GuardKind::function, .sources = {source}, .payload = std::make_shared<FunctionParts>(function)});
@@ -83,11 +102,18 @@ bool GuardSet::deep(const Source* source, PyObject* value) {
 }
 
 void GuardSet::membership(const Source* set, PyObject* item, bool is_in) {
-  add({.kind = GuardKind::membership, .sources = {set}, .object = Ref::borrow(item), .bits = is_in});
+  // Where it is guarded that the item lives, for which it need not be held.
+  const bool weak = PyType_SUPPORTS_WEAKREFS(Py_TYPE(item));
+  Ref object = weak ? Ref::steal(PyWeakref_NewRef(item, nullptr)) : Ref::borrow(item);
+  BRAZE_CHECK(object, "no weak reference to ", describe(item));
+  add({.kind = GuardKind::membership,
+       .sources = {set},
+       .object = std::move(object),
+       .bits = static_cast<uint64_t>(is_in) | static_cast<uint64_t>(weak) << 1});
 }
 
-bool GuardSet::tensor(const Source* source, PyObject* tensor, uint32_t alignment) {
-  std::shared_ptr<Payload> properties = make_tensor_payload(tensor, alignment);
+bool GuardSet::tensor(const Source* source, PyObject* tensor, uint32_t alignment, Which which) {
+  std::shared_ptr<Payload> properties = make_tensor_payload(tensor, alignment, which == Which::same);
   if (!properties) return false;
   add({.kind = GuardKind::tensor, .sources = {source}, .payload = std::move(properties)});
   return true;
@@ -117,6 +143,10 @@ void GuardSet::torch_state() {
 
 void GuardSet::abc_registrations() {
   add({.kind = GuardKind::abc_registrations, .bits = abc_token()});
+}
+
+void GuardSet::recursion(size_t frames) {
+  add({.kind = GuardKind::recursion, .bits = frames});
 }
 
 void GuardSet::call_shape(const Call& call) {

@@ -41,12 +41,25 @@ struct AbsentTarget : Payload {
   }
 };
 
+/// Drops: what goes. Belongs to the table of the guard set.
+struct DropTarget : Payload {
+  const Source* source;
+  bool contents;  ///< Not what is there, but its items.
+  DropTarget(const Source* source, bool contents) : source(source), contents(contents) {}
+  bool equals(const Payload& other) const noexcept override {
+    const auto& theirs = static_cast<const DropTarget&>(other);
+    return theirs.source == source && theirs.contents == contents;
+  }
+};
+
+std::shared_ptr<Payload> make_class_entries_payload(PyTypeObject* type, std::span<PyObject* const> names);
+
 /// abc.get_cache_token(): moves when a class is registered with an abstract one.
 uint64_t abc_token() noexcept;
 /// Null if `value` cannot be guarded deeply.
 std::shared_ptr<Payload> make_deep_payload(PyObject* value);
 /// Null if `tensor` cannot be guarded.
-std::shared_ptr<Payload> make_tensor_payload(PyObject* tensor, uint32_t alignment);
+std::shared_ptr<Payload> make_tensor_payload(PyObject* tensor, uint32_t alignment, bool is_same);
 std::shared_ptr<Payload> make_objects_payload(std::span<PyObject* const> values);
 std::shared_ptr<Payload> make_storages_payload(std::span<PyObject* const> tensors);
 std::shared_ptr<Payload> make_torch_state_payload();

@@ -196,6 +196,7 @@ class Writer {
     switch (guard.kind) {
       case GuardKind::dict_keys: return Versioned::dict;
       case GuardKind::absent: return version_of(*static_cast<const AbsentTarget*>(guard.payload.get())->target);
+      case GuardKind::class_entries: return Versioned::type;
       case GuardKind::length: return has_entries() ? Versioned::dict : Versioned::no;
       default: return Versioned::no;
     }
@@ -450,6 +451,13 @@ std::vector<std::string> GuardProgram::texts() const {
     all.push_back(row(guard.kind).explain(guard.expected(), nullptr, {}, texts));
   }
   return all;
+}
+
+bool GuardProgram::is_dead() const noexcept {
+  return std::ranges::any_of(impl_->set.guards(), [](const Guard& guard) {
+    if (guard.kind == GuardKind::weak_identity) return PyWeakref_GET_OBJECT(guard.object.get()) == Py_None;
+    return guard.payload && guard.payload->is_dead();
+  });
 }
 
 size_t GuardProgram::wanted() const noexcept {

@@ -382,6 +382,11 @@ bool Recipe::run(std::span<PyObject* const> values, std::span<PyObject* const> o
   return Run(*this, values, outputs).run(results);
 }
 
+bool Recipe::replaces_lists() const noexcept {
+  return std::ranges::any_of(
+      effects_, [](const RecipeBuilder::Effect& effect) { return effect.kind == EffectKind::replace_list; });
+}
+
 int Recipe::visit(visitproc visit, void* arg) const {
   for (const RecipeBuilder::Node& node : nodes_) {
     Py_VISIT(node.object.get());

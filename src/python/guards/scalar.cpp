@@ -1,6 +1,7 @@
 // python/guards/scalar.cpp
 #include "python/guards/scalar.h"
 
+#include <cmath>
 #include <cstring>
 
 #include "python/guards/ref.h"
@@ -70,6 +71,20 @@ std::string name_of(PyObject* name) {
 
 bool is_scalar(PyObject* value) noexcept {
   return is_singleton(value) || find_row(Py_TYPE(value)) || is_torch_device(value);
+}
+
+bool is_nan(PyObject* value) noexcept {
+  if (PyFloat_CheckExact(value)) return std::isnan(PyFloat_AS_DOUBLE(value));
+  if (!PyComplex_CheckExact(value)) return false;
+  const Py_complex number = reinterpret_cast<PyComplexObject*>(value)->cval;
+  return std::isnan(number.real) || std::isnan(number.imag);
+}
+
+bool is_unique(PyObject* value) noexcept {
+  if (!PyLong_CheckExact(value)) return is_singleton(value);
+  int overflow = 0;
+  const long number = PyLong_AsLongAndOverflow(value, &overflow);
+  return overflow == 0 && number >= -5 && number <= 256;
 }
 
 bool same_scalar(PyObject* expected, PyObject* value) noexcept {

@@ -13,6 +13,12 @@ namespace braze::guards {
 
 bool is_scalar(PyObject* value) noexcept;
 
+/// A float or complex that is not equal to itself: containers find it by its address alone.
+bool is_nan(PyObject* value) noexcept;
+
+/// A scalar of which there is one object: None, True, small integers. Equal others may be several.
+bool is_unique(PyObject* value) noexcept;
+
 /// Whether `value` is the scalar `expected`, in exact type and bits. Runs no Python code, allocates nothing.
 bool same_scalar(PyObject* expected, PyObject* value) noexcept;
 

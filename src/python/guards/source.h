@@ -151,7 +151,7 @@ PyObject* evaluate(const Source* source, const Call& call) noexcept;
 std::string to_text(const Source* source);
 
 /// A dict may be asked for this key without Python code: exact scalars and bytes, tuples of them, and objects that
-/// hash and compare by address.
+/// hash and compare by address. No NaN: equal bits do not find it.
 bool is_plain_key(PyObject* key) noexcept;
 
 /// A dict may be asked for any plain key without Python code: all of its keys are plain. Linear.

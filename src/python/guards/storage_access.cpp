@@ -64,7 +64,7 @@ Py_ssize_t length_of(PyObject* container) noexcept {
 }
 
 bool is_plain_key(PyObject* key) noexcept {
-  if (is_scalar(key)) return true;
+  if (is_scalar(key)) return !is_nan(key);
   if (PyTuple_CheckExact(key)) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i)
       if (!is_plain_key(PyTuple_GET_ITEM(key, i))) return false;

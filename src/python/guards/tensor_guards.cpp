@@ -9,6 +9,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <optional>
 #include <utility>
 
 #include "python/guards/kinds.h"
@@ -112,8 +113,13 @@ struct Properties : Payload {
   uint32_t alignment;
   uint32_t rank;
   c10::SmallVector<int64_t, 8> geometry;  ///< Sizes, then strides; beside the rest up to four dimensions.
+  /// Null: any tensor will do. Else where it lies, and no reference, not even a weak one: torch.utils.swap_tensors
+  /// refuses tensors that have any. Another tensor of this form at the same place will do as well: a program reads
+  /// what lies there.
+  const c10::TensorImpl* only = nullptr;
+  std::optional<c10::weak_intrusive_ptr<c10::StorageImpl>> life;  ///< Of its memory.
 
-  Properties(PyObject* object, uint32_t alignment)
+  Properties(PyObject* object, uint32_t alignment, bool is_same)
       : type(reinterpret_cast<PyTypeObject*>(Py_NewRef(reinterpret_cast<PyObject*>(Py_TYPE(object))))),
         keys(unpack(object).key_set()),
         dtype(unpack(object).dtype()),
@@ -124,6 +130,9 @@ struct Properties : Payload {
     const at::Tensor& tensor = unpack(object);
     geometry.append(tensor.sizes().begin(), tensor.sizes().end());
     geometry.append(tensor.strides().begin(), tensor.strides().end());
+    if (!is_same) return;
+    only = tensor.unsafeGetTensorImpl();
+    life.emplace(tensor.storage().getWeakStorageImpl());
   }
   ~Properties() override { Py_DECREF(type); }
   Properties(const Properties&) = delete;
@@ -132,8 +141,9 @@ struct Properties : Payload {
   bool equals(const Payload& payload) const noexcept override {
     const auto& other = static_cast<const Properties&>(payload);
     return type == other.type && keys == other.keys && dtype == other.dtype && device == other.device &&
-           facts == other.facts && alignment == other.alignment && geometry == other.geometry;
+           facts == other.facts && alignment == other.alignment && geometry == other.geometry && only == other.only;
   }
+  bool is_dead() const noexcept override { return life && life->expired(); }
   int visit(visitproc visit, void* arg) const override {
     Py_VISIT(type);
     return 0;
@@ -144,6 +154,7 @@ struct Properties : Payload {
     if (Py_TYPE(value) != type) return "type";
     const at::Tensor& tensor = unpack(value);
     const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+    if (only && &impl != only) return "identity";
     if (impl.dtype() != dtype) return "dtype";
     if (impl.key_set() != keys) return impl.device_type() != device.type() ? "device" : "dispatch keys";
     if (impl.device() != device) return "device";
@@ -171,9 +182,9 @@ std::string facts_text(uint32_t expected, uint32_t found) {
 
 // ----------------------------------------------------------------------------------------------- guard
 
-std::shared_ptr<Payload> make_tensor_payload(PyObject* tensor, uint32_t alignment) {
+std::shared_ptr<Payload> make_tensor_payload(PyObject* tensor, uint32_t alignment, bool is_same) {
   if (!is_tensor(tensor) || !has_plain_geometry(unpack(tensor))) return nullptr;
-  return std::make_shared<Properties>(tensor, alignment);
+  return std::make_shared<Properties>(tensor, alignment, is_same);
 }
 
 bool test_tensor(const Expected& expected, PyObject* const* values, const Call&) noexcept {
@@ -191,6 +202,9 @@ std::string explain_tensor(const Expected& expected, PyObject* const* values, co
   const std::string_view which = what;
   if (which == "type")
     return concat("type(", texts[0], ") is ", then.type->tp_name, ", was ", Py_TYPE(values[0])->tp_name);
+  if (which == "identity")
+    return concat(texts[0], then.is_dead() ? " is a tensor that has died" : " is the tensor that it was",
+                  ", was another one");
   const at::Tensor& now = unpack(values[0]);
   const auto changed = [&](const char* name, const std::string& a, const std::string& b) {
     return concat(texts[0], ".", name, " == ", a, ", was ", b);

@@ -1,7 +1,7 @@
 // python/interpreter/activation.h: a frame while the evaluator runs it.
 #pragma once
 
-#include "python/interpreter/cpython.h"
+#include "python/interpreter/code_units.h"
 #include "python/interpreter/ref.h"
 #include "python/interpreter/statistics.h"
 #include "python/interpreter/step.h"
@@ -26,8 +26,9 @@ struct Activation {
   Frame* frame;
   Observer* observer;                 ///< Null if nobody watches.
   PyObject** top;                     ///< The next free stack slot.
-  const CodeUnit* current;            ///< The running instruction.
+  const CodeUnit* current;            ///< The running instruction: its opcode, after all EXTENDED_ARG.
   const CodeUnit* next;               ///< Where the evaluator goes on.
+  const CodeUnit* start = current;    ///< Where the running instruction begins: its first EXTENDED_ARG.
   PyObject* keyword_names = nullptr;  ///< Borrowed; set by KW_NAMES for the next CALL.
   PyObject* result = nullptr;         ///< Owned; of a frame that returned or yielded.
   Handover handover = Handover::unknown_opcode;
@@ -35,6 +36,8 @@ struct Activation {
   PyCodeObject* code() const { return frame->f_code; }
   PyObject* name(int index) const { return PyTuple_GET_ITEM(code()->co_names, index); }
   PyObject* constant(int index) const { return PyTuple_GET_ITEM(code()->co_consts, index); }
+  /// Offset of a unit in the code.
+  int offset_of(const CodeUnit* unit) const { return static_cast<int>(unit - first_unit(code())); }
   PyObject*& local(int index) { return frame->localsplus[index]; }
   PyObject** stack_base() const { return frame->localsplus + code()->co_nlocalsplus; }
 

@@ -66,7 +66,7 @@ inline PyObject* end_frame(PyThreadState* thread, Frame* frame, Step last, PyObj
 /// The same for a frame that must not run on, whatever handlers it has: before its first instruction it has none.
 /// An exception is set.
 inline PyObject* end_abandoned(PyThreadState* thread, Frame* frame) {
-  frame->prev_instr = _PyCode_CODE(frame->f_code) - 1;
+  frame->prev_instr = first_unit(frame->f_code) - 1;
   return _PyEval_EvalFrameDefault(thread, frame, 1);
 }
 

@@ -11,6 +11,7 @@
 #include "python/interpreter/instructions.h"
 #include "python/interpreter/observer.h"
 #include "python/interpreter/raised.h"
+#include "support/stack.h"
 
 namespace braze::interpreter {
 
@@ -26,7 +27,7 @@ constexpr auto handlers = [] {
 
 struct ThreadState {
   int scopes = 0;
-  int depth = 0;  ///< Frames that are evaluated here, one inside of the other.
+  int installed = 0;  ///< Scopes of either kind, paused ones too.
   Observer* observer = nullptr;
   FrameDriver* driver = nullptr;
   Statistics statistics;
@@ -51,14 +52,14 @@ void add_traceback(Activation& a) {
 /// Goes to the handler of the instruction that failed. False if the frame has none: its stack is empty then, unless
 /// CPython is to raise the exception anew where the frame stands.
 bool unwind(Activation& a, Step step) {
-  const CodeUnit* const first = _PyCode_CODE(a.code());
+  const CodeUnit* const first = first_unit(a.code());
   Region region{};
   const bool abandoned = a.observer && a.observer->abandoned();
-  const bool found = !abandoned && find_region(a.code(), static_cast<int>(a.current - first), region);
+  const bool found = !abandoned && find_region(a.code(), a.offset_of(a.current), region);
   a.keyword_names = nullptr;
   if (!found && !abandoned && cpython_ends_frames) return false;
   // Before its first instruction a frame has no handlers.
-  if (abandoned && cpython_ends_frames) a.frame->prev_instr = const_cast<CodeUnit*>(first - 1);
+  if (abandoned && cpython_ends_frames) a.frame->prev_instr = first_unit(a.code()) - 1;
   if (step == Step::error) add_traceback(a);
   a.drop(a.top - a.stack_base() - (found ? region.depth : 0));
   if (!found) return false;
@@ -71,19 +72,14 @@ bool unwind(Activation& a, Step step) {
 // ---- the loop
 // -------------------------------------------------------------------------------------------------------
 
-/// Reads the instruction at `next` with its whole argument and moves past it and its inline cache.
-int fetch(Activation& a, int& arg) {
-  int opcode = braze_plain_opcode[_Py_OPCODE(*a.next)];
-  arg = _Py_OPARG(*a.next);
-  while (opcode == EXTENDED_ARG) {
-    ++a.next;
-    opcode = braze_plain_opcode[_Py_OPCODE(*a.next)];
-    arg = (arg << 8) | _Py_OPARG(*a.next);
-  }
-  a.current = a.next;
-  a.frame->prev_instr = const_cast<CodeUnit*>(a.next);
-  a.next += 1 + braze_cache_units[opcode];
-  return opcode;
+/// Reads the instruction at `next` and moves past it.
+Fetched fetch_next(Activation& a) {
+  const Fetched found = fetch(a.next);
+  a.start = a.next;
+  a.current = found.last;
+  a.frame->prev_instr = const_cast<CodeUnit*>(found.last);
+  a.next = found.next;
+  return found;
 }
 
 /// Ends all frames at once; see observer.h.
@@ -104,20 +100,17 @@ Step run_observed(Activation& a, Handler handler, int opcode, int arg) {
 /// handover; next after an instruction of `breakpoints`, if there are any.
 Step run(Activation& a, const Entered& entered, Step step, const Offsets* breakpoints = nullptr) {
   uint64_t instructions = 0;
-  const CodeUnit* const first = _PyCode_CODE(a.code());
-  const CodeUnit *start = a.next, *resume_at = a.next;
+  const CodeUnit* resume_at = a.next;
   bool stops = false;
   for (;;) {
     while (step == Step::next) {
-      start = a.next;
-      if (!a.keyword_names) resume_at = start;  // KW_NAMES is one with the call that follows.
+      if (!a.keyword_names) resume_at = a.next;  // KW_NAMES is one with the call that follows.
       if (entered.is_traced_now() && !a.keyword_names) [[unlikely]] {
         step = a.hand_over(Handover::tracing);
         if (a.observer && !a.observer->handing_over(a.handover)) step = abandon();
         break;
       }
-      int arg;
-      const int opcode = fetch(a, arg);
+      const auto [opcode, arg, last, next] = fetch_next(a);
       ++instructions;
       const Handler handler = handlers[opcode];
       if (!handler) [[unlikely]] {
@@ -127,7 +120,7 @@ Step run(Activation& a, const Entered& entered, Step step, const Offsets* breakp
       }
       step = a.observer ? run_observed(a, handler, opcode, arg) : handler(a, arg);
       // KW_NAMES belongs to the call that follows it.
-      stops = stops || (breakpoints && (*breakpoints)[start - first]);
+      stops = stops || (breakpoints && (*breakpoints)[a.offset_of(a.start)]);
       if (stops && !a.keyword_names) break;
     }
     if (step != Step::next) {
@@ -151,6 +144,30 @@ bool is_asynchronous(const PyCodeObject* code) {
   return code->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR);
 }
 
+PyObject* evaluation_function(PyThreadState* thread, Frame* frame, int throwing);
+
+void use(_PyFrameEvalFunction function) {
+  _PyInterpreterState_SetEvalFrameFunc(PyInterpreterState_Get(), function);
+}
+
+/// CPython runs Python functions that call each other in one C function, as long as no evaluation function is
+/// installed; here, and natively beside it, each takes some of the C stack. While this lives there is none, unless
+/// another thread needs it.
+class Uninstalled {
+ public:
+  Uninstalled() : is_alone_(open_scopes == this_thread.installed) {
+    if (is_alone_) use(function_before);
+  }
+  ~Uninstalled() {
+    if (is_alone_ && open_scopes > 0) use(evaluation_function);
+  }
+  Uninstalled(const Uninstalled&) = delete;
+  Uninstalled& operator=(const Uninstalled&) = delete;
+
+ private:
+  bool is_alone_;
+};
+
 /// Null with an exception if an observer will not have it.
 PyObject* leave_to_cpython(PyThreadState* thread, Frame* frame, int throwing, Handover reason) {
   Observer* observer = this_thread.observer;
@@ -159,7 +176,8 @@ PyObject* leave_to_cpython(PyThreadState* thread, Frame* frame, int throwing, Ha
     return end_abandoned(thread, frame);
   }
   ++this_thread.statistics.handovers[static_cast<size_t>(reason)];
-  return _PyEval_EvalFrameDefault(thread, frame, throwing);
+  return reason == Handover::too_deep ? evaluate_apart(thread, frame, throwing)
+                                      : _PyEval_EvalFrameDefault(thread, frame, throwing);
 }
 
 /// The evaluation function for this thread's frames. Null for `result` with Step::error.
@@ -186,17 +204,6 @@ Step evaluate_here(PyThreadState* thread, Frame* frame, int throwing, PyObject*&
   return step;
 }
 
-/// CPython evaluates Python functions that call each other in one C function; here each takes some of the C stack.
-class Deeper {
- public:
-  Deeper() { ++this_thread.depth; }
-  ~Deeper() { --this_thread.depth; }
-  Deeper(const Deeper&) = delete;
-  Deeper& operator=(const Deeper&) = delete;
-
-  bool is_too_deep() const { return this_thread.depth > 4000; }
-};
-
 PyObject* evaluation_function(PyThreadState* thread, Frame* frame, int throwing) {
   // A hook of sys.addaudithook or sys.settrace runs beside the program, whose every step may call it.
   if (thread->tracing > 0) return _PyEval_EvalFrameDefault(thread, frame, throwing);
@@ -215,13 +222,17 @@ PyObject* evaluation_function(PyThreadState* thread, Frame* frame, int throwing)
 PyObject* evaluate(PyThreadState* thread, Frame* frame, int throwing) {
   if (is_traced(thread)) return leave_to_cpython(thread, frame, throwing, Handover::tracing);
   if (is_asynchronous(frame->f_code)) return leave_to_cpython(thread, frame, throwing, Handover::coroutine);
-  const Deeper deeper;
-  if (deeper.is_too_deep()) return leave_to_cpython(thread, frame, throwing, Handover::too_deep);
+  if (stack_is_short()) return leave_to_cpython(thread, frame, throwing, Handover::too_deep);
   PyObject* result = nullptr;
   Handover reason{};
   const Step step = evaluate_here(thread, frame, throwing, result, reason);
   if (step == Step::handover) return leave_to_cpython(thread, frame, 0, reason);
   return end_frame(thread, frame, step, result);
+}
+
+PyObject* evaluate_apart(PyThreadState* thread, Frame* frame, int throwing) {
+  const Uninstalled uninstalled;
+  return _PyEval_EvalFrameDefault(thread, frame, throwing);
 }
 
 Statistics& statistics() {
@@ -231,15 +242,14 @@ Statistics& statistics() {
 namespace {
 
 void install() {
-  if (open_scopes++ > 0) return;
-  PyInterpreterState* interpreter = PyInterpreterState_Get();
-  function_before = _PyInterpreterState_GetEvalFrameFunc(interpreter);
-  _PyInterpreterState_SetEvalFrameFunc(interpreter, evaluation_function);
+  ++this_thread.installed;
+  if (open_scopes++ == 0) function_before = _PyInterpreterState_GetEvalFrameFunc(PyInterpreterState_Get());
+  use(evaluation_function);  // Another thread may have taken it away for a while.
 }
 
 void uninstall() {
-  if (--open_scopes > 0) return;
-  _PyInterpreterState_SetEvalFrameFunc(PyInterpreterState_Get(), function_before);
+  --this_thread.installed;
+  if (--open_scopes == 0) use(function_before);
 }
 
 }  // namespace
@@ -264,10 +274,12 @@ DriverScope::~DriverScope() {
   uninstall();
 }
 
-Pause::Pause() : depth_(std::exchange(this_thread.scopes, 0)) {}
+Pause::Pause()
+    : depth_(std::exchange(this_thread.scopes, 0)), driver_(std::exchange(this_thread.driver, nullptr)) {}
 
 Pause::~Pause() {
   this_thread.scopes = depth_;
+  this_thread.driver = driver_;
 }
 
 // ---- frames by the piece
@@ -290,7 +302,7 @@ FrameRun::~FrameRun() {
 }
 
 int FrameRun::offset() const {
-  return static_cast<int>(activation_.next - _PyCode_CODE(code()));
+  return activation_.offset_of(activation_.next);
 }
 
 Step FrameRun::run(const Offsets& breakpoints) {
@@ -329,8 +341,8 @@ void FrameRun::restore(State state) {
 
 void FrameRun::go_to(int offset) {
   Activation& a = activation_;
-  a.next = _PyCode_CODE(code()) + offset;
-  a.current = a.next - 1;
+  a.next = first_unit(code()) + offset;
+  a.current = a.start = a.next - 1;
   a.frame->prev_instr = const_cast<CodeUnit*>(a.current);
 }
 

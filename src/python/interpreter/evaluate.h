@@ -13,6 +13,7 @@
 
 namespace braze::interpreter {
 
+class FrameDriver;
 class Observer;
 
 /// While it lives, frames that this thread enters are evaluated here. Scopes nest. Needs Python's lock.
@@ -27,7 +28,7 @@ class Scope {
   Observer* outer_observer_;
 };
 
-/// Within a Scope: frames that this thread enters go to CPython as long as it lives.
+/// Within a Scope or DriverScope: frames that this thread enters go to CPython as long as it lives.
 class Pause {
  public:
   Pause();
@@ -37,6 +38,7 @@ class Pause {
 
  private:
   int depth_;
+  FrameDriver* driver_;
 };
 
 /// Of this thread.
@@ -45,5 +47,8 @@ Statistics& statistics();
 /// The evaluation function. Evaluates `frame` until it returns, yields or raises; `throwing` says that an exception
 /// is set that is to be raised where the frame stands. Result and error as CPython's _PyEval_EvalFrameDefault.
 PyObject* evaluate(PyThreadState* thread, Frame* frame, int throwing);
+
+/// CPython's own, with nothing of ours in the frames that it enters: for where the C stack is short.
+PyObject* evaluate_apart(PyThreadState* thread, Frame* frame, int throwing);
 
 }  // namespace braze::interpreter

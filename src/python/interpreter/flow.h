@@ -28,5 +28,8 @@ LocalUse local_use(int opcode);
 /// How many values an instruction takes off the stack to look at them; -1: not known, take it for all. Storing,
 /// copying and dropping is not looking.
 int operands_used(int opcode, int arg);
+/// How deep the container lies on the stack that an instruction adds to, besides what it uses; 1 is the top, 0:
+/// none.
+int container_grown(int opcode, int arg);
 
 }  // namespace braze::interpreter

@@ -100,7 +100,7 @@ GroupMatch match_group(PyObject* exception, PyObject* type) {
 /// Whether this frame has a handler for an exception of the running instruction.
 bool has_handler(Activation& a) {
   Region region{};
-  return find_region(a.code(), static_cast<int>(a.current - _PyCode_CODE(a.code())), region);
+  return find_region(a.code(), a.offset_of(a.current), region);
 }
 
 /// A special method, looked up on the type as the `with` statement does. Null with an exception.
@@ -169,7 +169,7 @@ Step reraise(Activation& a, int arg) {
       PyErr_SetString(PyExc_SystemError, "lasti is not an int");
       return Step::error;
     }
-    a.frame->prev_instr = _PyCode_CODE(a.code()) + PyLong_AsLong(offset);
+    a.frame->prev_instr = first_unit(a.code()) + PyLong_AsLong(offset);
   }
   set_raised(std::move(a.pop().object));
   return Step::reraise;

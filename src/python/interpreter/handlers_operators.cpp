@@ -77,9 +77,9 @@ Step unary_not(Activation& a, int) {
 // CPython's specialised form of `s += t` on strings grows s in place when the local variable that s came from is
 // the only other owner. Without it a loop of concatenations is quadratic, so it is done here too.
 Step concatenate_in_place(Activation& a) {
-  const CodeUnit store = *a.next;
-  const int local = _Py_OPARG(store);
-  const bool to_its_own_local = braze_plain_opcode[_Py_OPCODE(store)] == STORE_FAST && a.local(local) == a.peek(2);
+  const Fetched store = fetch(a.next);
+  const int local = store.arg;
+  const bool to_its_own_local = store.opcode == STORE_FAST && a.local(local) == a.peek(2);
   const Value right = a.pop();
   Value left = a.pop();
   if (to_its_own_local) {

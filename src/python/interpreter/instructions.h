@@ -1,5 +1,5 @@
 // python/interpreter/instructions.h: the instructions of a code object, as they were before CPython specialised
-// them.
+// them or put instrumented forms in their place.
 #pragma once
 
 #include <vector>
@@ -14,7 +14,7 @@ struct Instruction {
   int opcode, arg;
 };
 
-/// The one that starts at `offset`.
+/// The one that starts at `offset`. Both throw std::bad_alloc when the code is looked at for the first time only.
 Instruction instruction_at(PyCodeObject* code, int offset);
 /// All of them, in order.
 std::vector<Instruction> instructions_of(PyCodeObject* code);

@@ -21,6 +21,7 @@ class RaisedAside {
  public:
   RaisedAside() : exception_(PyErr_GetRaisedException()) {}
   ~RaisedAside() { PyErr_SetRaisedException(exception_); }
+  PyObject* get() const { return exception_; }
   RaisedAside(const RaisedAside&) = delete;
   RaisedAside& operator=(const RaisedAside&) = delete;
 
@@ -63,6 +64,7 @@ class RaisedAside {
  public:
   RaisedAside() { PyErr_Fetch(&type_, &value_, &traceback_); }
   ~RaisedAside() { PyErr_Restore(type_, value_, traceback_); }
+  PyObject* get() const { return value_; }
   RaisedAside(const RaisedAside&) = delete;
   RaisedAside& operator=(const RaisedAside&) = delete;
 

@@ -20,6 +20,7 @@ from pathlib import Path
 import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "stale"))
+from specialised import specialise, widen
 from staleness import Freezer
 
 FILE = "<row>"
@@ -54,11 +55,20 @@ def statements(topic, head, prepare, result, *sources, breaks=0, replays=True):
 
 
 def make(source):
-    """A module that has run `source`."""
+    """A module that has run `source`, or its code."""
     made = types.ModuleType("staleness")  # the name of a module that there is: dataclasses look it up
     made.torch = torch
-    exec(compile(source, FILE, "exec"), made.__dict__)
+    exec(compile(source, FILE, "exec") if isinstance(source, str) else source, made.__dict__)
     return made
+
+
+def make_specialised(source, x):
+    """The code of such a module, with wide arguments and after native runs."""
+    code = specialise(compile(widen(source), FILE, "exec"))
+    warm = make(code)
+    for _ in range(3):
+        observe(warm.f, x)
+    return code
 
 
 def tell(error):

@@ -232,7 +232,6 @@ row(
     g(3)
     def f(x): return x * g(3)[0], g(3) is g(3)
     """,
-    breaks=1,
 )
 row(
     "lru_cache method",

@@ -198,7 +198,6 @@ row(
     """
     def f(x): return x + 1, f'{x.shape} {x.dtype} {tuple(x.shape)}', str(x.shape)
     """,
-    breaks=1,
 )
 row(
     "string methods",
@@ -299,7 +298,6 @@ row(
           max([x, x], key=lambda v: 1) is x,
       )
     """,
-    breaks=1,
 )
 row(
     "itertools",

@@ -166,7 +166,6 @@ row(
       t = T(2)._replace(v=4.0)
       return a * b, n.b, n._asdict(), t, t.m(), N._make([1, 2]), N._fields, n[1:]
     """,
-    breaks=1,
 )
 row(
     "enum",
@@ -192,7 +191,6 @@ row(
           len(E),
       )
     """,
-    breaks=1,
 )
 row(
     "enum flags",
@@ -226,7 +224,6 @@ row(
       B = enum.auto()
     def f(x): return x * (2 if E.A == 'a' else 3), {'a': 1}.get(E.A), S.B == 'b'
     """,
-    breaks=1,
 )
 row(
     "metaclass",
@@ -353,5 +350,4 @@ row(
     c = C()
     def f(x): return x * sum(c.__dict__.values()), sorted(vars(c)), c.__class__.__name__, type(c).__qualname__
     """,
-    breaks=1,
 )

@@ -11,8 +11,9 @@ import weakref
 
 import pytest
 import torch
-from braze._C import _guards
 from guarding import OK, Case
+
+from braze._C import _guards
 
 
 class Config:

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 import torch
+
 from braze._C import _guards
 
 

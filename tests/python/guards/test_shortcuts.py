@@ -5,8 +5,9 @@ import random
 
 import pytest
 import torch
-from braze._C import _guards
 from guarding import OK, Case
+
+from braze._C import _guards
 
 
 class Node:

@@ -9,6 +9,7 @@ import weakref
 
 import pytest
 import torch
+
 from braze._C import _guards
 
 SCALE = 3

@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from specialised import specialise, widen
 
 CASES: dict[str, Case] = {}
 
@@ -74,8 +75,35 @@ def module(source, **names):
     """A fresh module that runs `source`, with `names` in its globals."""
     made = types.ModuleType(__name__)  # the name of a module that there is: dataclasses look it up
     made.__dict__.update(torch=torch, **names)
-    exec(compile(source, "<stale>", "exec"), made.__dict__)
+    exec(_code(source), made.__dict__)
     return made
+
+
+def _code(source):
+    if not _is_specialised:
+        return compile(source, "<stale>", "exec")
+    if source not in _codes:
+        _codes[source] = specialise(compile(widen(source), "<stale>", "exec"))
+    return _codes[source]
+
+
+_codes = {}  # the code of modules, by source, while it is to be specialised
+_is_specialised = False
+
+
+@contextlib.contextmanager
+def specialising(one):
+    """Inside, the code of this case has run natively, so that CPython has specialised it."""
+    global _is_specialised
+    _is_specialised = True
+    try:
+        specialise(one.make.__code__)
+        for _ in range(2):
+            run(one, lambda function: function)
+        yield
+    finally:
+        _is_specialised = False
+        _codes.clear()
 
 
 # ------------------------------------------------------------------------------------------------------ observation
@@ -87,8 +115,11 @@ class Freezer:
     """Turns values into what can be compared: exact types and bits, tensors with strides, and who is who: the
     second time that an object is met it becomes its number."""
 
-    def __init__(self):
+    def __init__(self, versions=None):
+        self.versions = versions or {}  # of tensors before the call: what counts is by how much they move
+        self.met = {}
         self.numbers = {}
+        self.memories = {}
         self.kept = []  # so that no address is used twice
 
     def freeze(self, value):
@@ -131,8 +162,23 @@ class Freezer:
         facts = (type(value).__name__, str(value.dtype), tuple(value.shape), value.requires_grad)
         if value.layout != torch.strided:
             return (*facts, repr(value.to_dense().tolist()))
-        facts += (value.stride(), value.is_inference())
+        facts += (value.stride(), value.is_inference(), value.is_conj(), value.is_neg())
+        facts += (self.number_memory(value), self.freeze_history(value))
         return facts if value.is_meta else (*facts, repr(rounded(value.tolist())))
+
+    def number_memory(self, value):
+        """Tensors over one memory have one number."""
+        address = 0 if value.is_meta else value.untyped_storage().data_ptr()
+        return self.memories.setdefault(address, len(self.memories)) if address else None
+
+    def freeze_history(self, value):
+        """What autograd counts and knows of a tensor."""
+        if value.is_inference():
+            return None
+        base = value._base
+        known = None if base is None else (self.numbers.get(id(base)), tuple(base.shape), base.stride())
+        self.met[id(value)] = value._version
+        return value._version - self.versions.get(id(value), 0), value._is_view(), known
 
 
 def rounded(numbers):
@@ -162,7 +208,10 @@ class Seen:
 
 
 def observe(function, request) -> Seen:
-    seen, freezer = Seen(), Freezer()
+    with unobserved():
+        before = Freezer()
+        before.freeze([list(request.args), request.kwargs, list(request.watched)])
+    seen, freezer = Seen(), Freezer(before.met)
     with unobserved():
         for argument in request.args:
             freezer.freeze(argument)  # so that a result which is an argument is told by its number
@@ -177,7 +226,7 @@ def observe(function, request) -> Seen:
             seen.error = (type(error).__name__, str(error), type(error.__cause__).__name__)
     seen.printed = printed.getvalue() + "".join(f"{w.category.__name__}: {w.message}\n" for w in warned)
     with unobserved():
-        seen.state = Freezer().freeze([list(request.args), request.kwargs, list(request.watched)])
+        seen.state = Freezer(before.met).freeze([list(request.args), request.kwargs, list(request.watched)])
     return seen
 
 

@@ -4,17 +4,35 @@ import functools
 
 import pytest
 import stale_arguments  # noqa: F401  (each registers its cases)
+import stale_caches  # noqa: F401
+import stale_ccode  # noqa: F401
 import stale_classes  # noqa: F401
 import stale_containers  # noqa: F401
+import stale_copies  # noqa: F401
 import stale_effects  # noqa: F401
+import stale_finalizers  # noqa: F401
 import stale_functions  # noqa: F401
+import stale_gradients  # noqa: F401
+import stale_identity  # noqa: F401
+import stale_interpreter  # noqa: F401
+import stale_kernels  # noqa: F401
+import stale_kinds  # noqa: F401
+import stale_lifetimes  # noqa: F401
+import stale_memory  # noqa: F401
 import stale_modules  # noqa: F401
 import stale_numbers  # noqa: F401
 import stale_objects  # noqa: F401
+import stale_patches  # noqa: F401
+import stale_protocols  # noqa: F401
+import stale_random  # noqa: F401
+import stale_resumed  # noqa: F401
 import stale_state  # noqa: F401
 import stale_targets  # noqa: F401
 import stale_tensors  # noqa: F401
-from staleness import CASES, run
+import stale_values  # noqa: F401
+import stale_versions  # noqa: F401
+import stale_writes  # noqa: F401
+from staleness import CASES, run, specialising
 
 import braze
 from braze._load import C
@@ -67,3 +85,11 @@ def test_case_tests_something(name):
 def test_no_stale_result(name, compiler, replays):
     seen = run(CASES[name], COMPILERS[compiler], replays.add)
     assert seen == run(CASES[name], plain)
+
+
+@pytest.mark.skipif("braze" not in COMPILERS, reason="no evaluator for this Python")
+@pytest.mark.parametrize("name", CASES)
+def test_no_stale_result_of_specialised_code(name):
+    with specialising(CASES[name]):
+        seen = run(CASES[name], COMPILERS["braze"])
+        assert seen == run(CASES[name], plain)

@@ -48,6 +48,77 @@ bool delete_entry_of(PyObject* dict, PyObject* key) {
   return (PyODict_Check(dict) ? PyODict_DelItem(dict, key) : PyDict_DelItem(dict, key)) == 0;
 }
 
+/// Items of a list, keys and values of a dict, alternating, or what is in a cell.
+std::vector<Ref> contents_of(PyObject* container) {
+  std::vector<Ref> items;
+  if (PyList_Check(container)) {
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(container); ++i)
+      items.push_back(Ref::borrow(PyList_GET_ITEM(container, i)));
+  } else if (PyCell_Check(container)) {
+    items.push_back(Ref::borrow(PyCell_GET(container)));
+  } else {
+    guards::for_each_key(container, [&](PyObject* key) {
+      items.push_back(Ref::borrow(key));
+      items.push_back(Ref::borrow(PyDict_GetItemWithError(container, key)));
+      return true;
+    });
+  }
+  return items;
+}
+
+/// Entries that stay are not moved: somebody may be iterating over them. Where the order differs, the dict is
+/// emptied and filled again.
+void set_entries(PyObject* dict, const std::vector<Ref>& items) {
+  std::vector<Ref> surplus;
+  size_t at = 0;
+  bool same_order = true;
+  guards::for_each_key(dict, [&](PyObject* key) {
+    if (at < items.size())
+      same_order &= items[at].get() == key;
+    else
+      surplus.push_back(Ref::borrow(key));
+    at += 2;
+    return same_order;
+  });
+  if (same_order) {
+    for (const Ref& key : surplus) must(delete_entry_of(dict, key.get()));
+  } else if (PyODict_Check(dict)) {
+    must(static_cast<bool>(Ref::steal(PyObject_CallOneArg(clear_of(dict), dict))));
+  } else {
+    PyDict_Clear(dict);
+  }
+  for (size_t i = 0; i < items.size(); i += 2)
+    if (PyDict_GetItemWithError(dict, items[i].get()) != items[i + 1].get())
+      must(set_entry(dict, items[i].get(), items[i + 1].get()));
+}
+
+void set_contents(PyObject* container, const std::vector<Ref>& items) {
+  if (PyCell_Check(container)) {
+    must(PyCell_Set(container, items[0].get()) == 0);
+  } else if (PyList_Check(container)) {
+    const Ref list = Ref::steal(PyList_New(static_cast<Py_ssize_t>(items.size())));
+    must(static_cast<bool>(list));
+    for (size_t i = 0; i < items.size(); ++i)
+      PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i), Py_NewRef(items[i].get()));
+    must(PyList_SetSlice(container, 0, PyList_GET_SIZE(container), list.get()) == 0);
+  } else {
+    set_entries(container, items);
+  }
+}
+
+void set_slot(PyObject* object, PyObject* descriptor, PyObject* value) {
+  const Ref dropped = Ref::steal(std::exchange(slot_of(object, descriptor), Py_XNewRef(value)));
+}
+
+/// Null if the class itself has nothing of that name.
+PyObject* class_value(PyObject* type, PyObject* name) {
+  return PyDict_GetItemWithError(guards::class_dict(reinterpret_cast<PyTypeObject*>(type)), name);
+}
+
+void set_class_value(PyObject* type, PyObject* name, PyObject* value) {
+  if (value || class_value(type, name)) must(PyType_Type.tp_setattro(type, name, value) == 0);
+}
+
 }  // namespace
 
 bool Effects::Place::operator==(const Place& other) const {
@@ -65,18 +136,7 @@ Effects::Snapshot& Effects::note(PyObject* container) {
   Snapshot& snapshot = at->second;
   if (!added) return snapshot;
   snapshot.container = Ref::borrow(container);
-  if (PyList_Check(container)) {
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(container); ++i)
-      snapshot.items.push_back(Ref::borrow(PyList_GET_ITEM(container, i)));
-  } else if (PyCell_Check(container)) {
-    snapshot.items.push_back(Ref::borrow(PyCell_GET(container)));
-  } else {
-    guards::for_each_key(container, [&](PyObject* key) {
-      snapshot.items.push_back(Ref::borrow(key));
-      snapshot.items.push_back(Ref::borrow(PyDict_GetItemWithError(container, key)));
-      return true;
-    });
-  }
+  snapshot.items = contents_of(container);
   return snapshot;
 }
 
@@ -171,6 +231,13 @@ void Effects::move_to_end(PyObject* dict, PyObject* key, PyObject* last) {
       {EffectKind::call, Ref::borrow(function), Ref::borrow(dict), Ref::borrow(key), {Ref::borrow(last)}});
 }
 
+void Effects::call(PyObject* function, PyObject* callable, PyObject* names,
+                   const std::vector<PyObject*>& arguments) {
+  Effect effect{EffectKind::call, Ref::borrow(function), Ref::borrow(callable), Ref::borrow(names)};
+  for (PyObject* argument : arguments) effect.rest.push_back(Ref::borrow(argument));
+  log_.push_back(std::move(effect));
+}
+
 void Effects::take_lock(PyObject* lock) {
   locks_.push_back(Ref::borrow(lock));
 }
@@ -248,66 +315,76 @@ std::vector<Effect> Effects::log() const {
   return all;
 }
 
-void Effects::restore_dict(const Snapshot& snapshot) {
-  PyObject* dict = snapshot.container.get();
-  std::vector<Ref> added;
-  // What other threads have stored meanwhile stays.
-  const auto is_ours = [&](PyObject* key) { return snapshot.cleared || written_.contains({dict, key}); };
-  size_t at = 0;
-  bool same_order = true;
-  guards::for_each_key(dict, [&](PyObject* key) {
-    if (at < snapshot.items.size())
-      same_order &= snapshot.items[at].get() == key;
-    else
-      added.push_back(Ref::borrow(key));
-    at += 2;
-    return same_order;
-  });
-  const bool in_place = same_order && at >= snapshot.items.size();
-  if (in_place) {
-    for (const Ref& key : added)
-      if (is_ours(key.get())) must(delete_entry_of(dict, key.get()));
-  } else if (PyODict_Check(dict)) {
-    // Emptied and filled again: entries that were deleted go back to their place in the order.
-    must(static_cast<bool>(Ref::steal(PyObject_CallOneArg(clear_of(dict), dict))));
-  } else {
-    PyDict_Clear(dict);
+bool Effects::has_other_threads() {
+  return PyThreadState_Next(PyInterpreterState_ThreadHead(PyInterpreterState_Get())) != nullptr;
+}
+
+bool Effects::is_live() const {
+  return !snapshots_.empty() || !slots_.empty() || !class_entries_.empty() || !sets_.empty();
+}
+
+void Effects::hide() {
+  if (is_hidden_ || !is_live()) return;
+  is_hidden_ = true;
+  for (auto& [container, snapshot] : snapshots_) hidden_.contents[container] = contents_of(container);
+  for (const Slot& slot : slots_)
+    hidden_.slots.push_back(Ref::borrow(slot_of(slot.object.get(), slot.descriptor.get())));
+  for (const ClassEntry& entry : class_entries_)
+    hidden_.class_entries.push_back(Ref::borrow(class_value(entry.type.get(), entry.name.get())));
+  for (const SetTable& table : sets_) hidden_.sets.emplace_back(table.set());
+  for (const auto& [container, snapshot] : snapshots_) set_contents(container, snapshot.items);
+  for (auto slot = slots_.rbegin(); slot != slots_.rend(); ++slot)
+    set_slot(slot->object.get(), slot->descriptor.get(), slot->value.get());
+  for (auto entry = class_entries_.rbegin(); entry != class_entries_.rend(); ++entry)
+    set_class_value(entry->type.get(), entry->name.get(), entry->value.get());
+  for (SetTable& table : sets_) must(table.restore());
+}
+
+bool Effects::is_as_before() const {
+  return std::ranges::all_of(snapshots_,
+                             [](const auto& each) {
+                               return std::ranges::equal(contents_of(each.first), each.second.items,
+                                                         std::equal_to(), &Ref::get, &Ref::get);
+                             }) &&
+         std::ranges::all_of(slots_,
+                             [](const Slot& slot) {
+                               return slot_of(slot.object.get(), slot.descriptor.get()) == slot.value.get();
+                             }) &&
+         std::ranges::all_of(class_entries_,
+                             [](const ClassEntry& entry) {
+                               return class_value(entry.type.get(), entry.name.get()) == entry.value.get();
+                             }) &&
+         std::ranges::all_of(sets_, [](const SetTable& table) { return table == SetTable(table.set()); });
+}
+
+bool Effects::show() {
+  if (!is_hidden_) return true;
+  if (!is_as_before()) {
+    forget();
+    return false;
   }
-  for (size_t i = 0; i < snapshot.items.size(); i += 2)
-    if ((!in_place || is_ours(snapshot.items[i].get())) &&
-        PyDict_GetItemWithError(dict, snapshot.items[i].get()) != snapshot.items[i + 1].get())
-      must(set_entry(dict, snapshot.items[i].get(), snapshot.items[i + 1].get()));
+  is_hidden_ = false;
+  Hidden run = std::exchange(hidden_, {});
+  for (const auto& [container, items] : run.contents) set_contents(container, items);
+  for (size_t i = 0; i < slots_.size(); ++i)
+    set_slot(slots_[i].object.get(), slots_[i].descriptor.get(), run.slots[i].get());
+  for (size_t i = 0; i < class_entries_.size(); ++i)
+    set_class_value(class_entries_[i].type.get(), class_entries_[i].name.get(), run.class_entries[i].get());
+  for (SetTable& table : run.sets) must(table.restore());
+  return true;
 }
 
 void Effects::undo() {
   for (auto lock = locks_.rbegin(); lock != locks_.rend(); ++lock)
     must(static_cast<bool>(Ref::steal(PyObject_CallMethod(lock->get(), "release", nullptr))));
   locks_.clear();
-  for (auto entry = class_entries_.rbegin(); entry != class_entries_.rend(); ++entry) {
-    auto* type = reinterpret_cast<PyTypeObject*>(entry->type.get());
-    if (entry->value || PyDict_GetItemWithError(guards::class_dict(type), entry->name.get()))
-      must(PyType_Type.tp_setattro(entry->type.get(), entry->name.get(), entry->value.get()) == 0);
-  }
-  for (SetTable& table : sets_) must(table.restore());
-  for (auto slot = slots_.rbegin(); slot != slots_.rend(); ++slot) {
-    PyObject*& place = slot_of(slot->object.get(), slot->descriptor.get());
-    const Ref dropped = Ref::steal(std::exchange(place, slot->value.release()));
-  }
-  for (auto& [container, snapshot] : snapshots_) {
-    if (PyCell_Check(container)) {
-      must(PyCell_Set(container, snapshot.items[0].get()) == 0);
-    } else if (PyList_Check(container)) {
-      const Ref items = Ref::steal(PyList_New(static_cast<Py_ssize_t>(snapshot.items.size())));
-      must(static_cast<bool>(items));
-      for (size_t i = 0; i < snapshot.items.size(); ++i)
-        PyList_SET_ITEM(items.get(), static_cast<Py_ssize_t>(i), Py_NewRef(snapshot.items[i].get()));
-      must(PyList_SetSlice(container, 0, PyList_GET_SIZE(container), items.get()) == 0);
-    } else {
-      restore_dict(snapshot);
-    }
-  }
+  hide();
   for (auto setting = settings_.rbegin(); setting != settings_.rend(); ++setting)
     must(PyContextVar_Reset(setting->variable.get(), setting->token.get()) == 0);
+  forget();
+}
+
+void Effects::forget() {
   settings_.clear();
   sets_.clear();
   written_.clear();
@@ -316,6 +393,8 @@ void Effects::undo() {
   snapshots_.clear();
   changed_lists_.clear();
   log_.clear();
+  hidden_ = {};
+  is_hidden_ = false;
 }
 
 }  // namespace braze::interpreter

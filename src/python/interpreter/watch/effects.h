@@ -4,7 +4,8 @@
 // container its contents are noted down, and undo() puts them back: a capture leaves no trace, and the replay
 // repeats the changes. What is logged is storage alone: entries of dicts (of instances, modules and classes too),
 // slots, cells, lists, sets and context variables; that nothing of the user's runs when they change is for the
-// watcher to say.
+// watcher to say. Other threads see none of it: whenever Python's lock is let go of, everything is as it was before
+// the run, and afterwards the changes are put back, unless another thread has changed the same objects.
 //
 //   effects.store_entry(globals, name, value);          // before STORE_GLOBAL runs
 //   effects.wrote(globals, name)                        // true: what is read there needs no guard
@@ -56,6 +57,8 @@ class Effects {
   void change_set(PyObject* set, const char* method, PyObject* argument);
   /// Before OrderedDict.move_to_end(dict, key, last).
   void move_to_end(PyObject* dict, PyObject* key, PyObject* last);
+  /// `function` is called by a replay; the run does without. Names, if any, are a constant.
+  void call(PyObject* function, PyObject* callable, PyObject* names, const std::vector<PyObject*>& arguments);
   /// A lock that is taken during the run, and let go of.
   void take_lock(PyObject* lock);
   void release_lock(PyObject* lock);
@@ -88,6 +91,17 @@ class Effects {
   bool is_new_in_class(PyObject* type, PyObject* name) const;
   bool changed_slots() const { return !slots_.empty(); }
 
+  /// Python's lock is about to be let go of: everything is as it was before the run, for other threads to see.
+  void hide();
+  /// There is something to hide.
+  bool is_live() const;
+  /// There is another thread that may run Python code.
+  static bool has_other_threads();
+  /// Puts the run's changes back. False: another thread has changed some of what the run has; it stays as that
+  /// thread left it, and there are no effects any more.
+  bool show();
+  bool are_hidden() const { return is_hidden_; }
+
   bool empty() const { return log_.empty() && changed_lists_.empty() && settings_.empty(); }
   /// The changes in order. Before undo().
   std::vector<Effect> log() const;
@@ -118,7 +132,8 @@ class Effects {
   };
   Snapshot& note(PyObject* container);
   void store(Place place, Effect effect);
-  void restore_dict(const Snapshot& snapshot);
+  bool is_as_before() const;
+  void forget();
 
   std::vector<Effect> log_;
   /// Number in log_ of the last effect, which holds the key.
@@ -130,6 +145,13 @@ class Effects {
   std::vector<guards::Ref> locks_;
   std::vector<PyObject*> changed_lists_;
   std::vector<Setting> settings_;  ///< Of context variables, not reset yet.
+  /// While hidden: what snapshots_, slots_, class_entries_ and sets_ are of, as the run left it.
+  struct Hidden {
+    std::unordered_map<PyObject*, std::vector<guards::Ref>> contents;
+    std::vector<guards::Ref> slots, class_entries;
+    std::vector<SetTable> sets;
+  } hidden_;
+  bool is_hidden_ = false;
 };
 
 }  // namespace braze::interpreter

@@ -19,6 +19,8 @@ inline std::string_view text_of(PyObject* string) {
   return text ? text : "";
 }
 
+bool names_builtin_codec(PyObject* const* names, Py_ssize_t count);
+
 /// What a class or one of its bases has under that name, unbound; null if nothing.
 inline PyObject* class_entry(PyObject* type, const char* name) {
   const guards::Ref key = guards::Ref::steal(PyUnicode_InternFromString(name));
@@ -35,9 +37,21 @@ inline bool is_a(PyObject* object, std::string_view type_name) {
   return is_exact_builtin(Py_TYPE(object)) && Py_TYPE(object)->tp_name == type_name;
 }
 
+/// `__name__`, `__doc__` and their like, which a function keeps beside its dict.
+bool is_function_field(PyObject* name);
+
+/// Its text depends on sys.set_int_max_str_digits().
+inline bool has_many_digits(PyObject* value) {
+  constexpr size_t most_bits = 2100;  // Of 640 digits, below which there is no limit.
+  return PyLong_CheckExact(value) && _PyLong_NumBits(value) > most_bits;
+}
+
 /// Scalars and builtin containers of them: what has the same text and hash in every run.
 inline bool is_data(PyObject* value, int depth = 0) {
-  if (guards::is_scalar(value)) return true;
+  if (guards::is_scalar(value)) return !has_many_digits(value);
+  if (is_a(value, "torch.dtype") || is_a(value, "torch.layout") || is_a(value, "torch.memory_format")) return true;
+  if (PyDictKeys_Check(value))
+    return is_data(reinterpret_cast<PyObject*>(reinterpret_cast<_PyDictViewObject*>(value)->dv_dict), depth + 1);
   if (depth > 8 || (!is_builtin_container(value) && !is_a(value, "torch.Size"))) return false;
   const guards::Ref items = guards::Ref::steal(PyDict_Check(value) ? PyDict_Items(value) : PySequence_List(value));
   for (Py_ssize_t i = 0; items && i < PyList_GET_SIZE(items.get()); ++i)

@@ -6,6 +6,7 @@
 
 #include "python/guards/scalar.h"
 #include "python/interpreter/exception_table.h"
+#include "python/interpreter/instructions.h"
 #include "python/interpreter/watch/look_ups.h"
 
 namespace braze::interpreter {
@@ -17,18 +18,21 @@ bool is_fresh_iterator(PyObject* object) {
          !(Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE);
 }
 
+}  // namespace
+
 /// The handlers of `try` and `with` begin with PUSH_EXC_INFO; those that the compiler adds (for StopIteration,
 /// `yield from` and the variables of comprehensions) run no code of the user's.
 bool has_handlers(PyCodeObject* code) {
   bool runs_code = false;
   for_each_region(code, [&](const Region& region) {
-    runs_code = _Py_OPCODE(_PyCode_CODE(code)[region.handler]) == PUSH_EXC_INFO;
+    runs_code = instruction_at(code, region.handler).opcode == PUSH_EXC_INFO;
     return !runs_code;
   });
   return runs_code;
 }
 
-constexpr const char* own_operators = "an operand of unknown origin, or of a class with operators of its own";
+namespace {
+
 constexpr const char* older_iterator = "an iterator that existed before the call";
 
 }  // namespace
@@ -50,12 +54,10 @@ bool Watcher::Looks::makes(Watcher& w, Activation&, int) {
 // ---- operators
 
 bool Watcher::Looks::operand(Watcher& w, Activation& a, int) {
-  const int opcode = _Py_OPCODE(*a.current);
-  const char* method = opcode == UNARY_NEGATIVE ? "__neg__" : opcode == UNARY_INVERT ? "__invert__" : "__pos__";
-  if (w.values_.is_known(a.peek(1)) && !guards::is_scalar(a.peek(1)) && w.special_function(a.peek(1), method) &&
-      !w.values_.tensors().is_tensor(a.peek(1)))
-    return w.allow(Entry::known);
-  return !w.abandoned_ && w.operands(a, 1, own_operators);
+  const int opcode = opcode_at(a.current);
+  return w.unary(a.peek(1), opcode == UNARY_NEGATIVE ? "__neg__"
+                            : opcode == UNARY_INVERT ? "__invert__"
+                                                     : "__pos__");
 }
 
 bool Watcher::Looks::truth(Watcher& w, Activation& a, int) {
@@ -63,13 +65,11 @@ bool Watcher::Looks::truth(Watcher& w, Activation& a, int) {
 }
 
 bool Watcher::Looks::binary(Watcher& w, Activation& a, int arg) {
-  return w.binary(a, arg);
+  return w.binary(a.peek(2), a.peek(1), arg);
 }
 
 bool Watcher::Looks::compares(Watcher& w, Activation& a, int arg) {
-  if (w.compare(a.peek(2), a.peek(1), arg)) return true;
-  if (!w.abandoned_ && w.user_comparison(a.peek(2), a.peek(1), arg)) return w.allow(Entry::known);
-  return !w.abandoned_ && w.operands(a, 2, "a comparison with an object of unknown origin");
+  return w.comparison(a.peek(2), a.peek(1), arg);
 }
 
 bool Watcher::Looks::identity(Watcher& w, Activation& a, int) {
@@ -97,7 +97,7 @@ bool Watcher::Looks::formats(Watcher& w, Activation& a, int arg) {
   PyObject* value = a.peek(has_spec ? 2 : 1);
   if (has_spec && !guards::is_scalar(a.peek(1))) return w.abandon("text is made of an object", value);
   if (is_data(value)) return w.values_.absorb(value) || w.abandon("text is made of an object", value);
-  if (w.is_plain_exception(value)) return true;
+  if (w.is_plain_exception(value) || w.values_.absorb_text(value)) return true;
   const int conversion = arg & 3;  // str, repr, ascii.
   const bool is_own = conversion
                           ? w.converts(conversion == 1 ? "str" : "repr", value)
@@ -150,15 +150,17 @@ bool Watcher::Looks::module(Watcher& w, Activation& a, int arg) {
 // ---- containers
 
 bool Watcher::Looks::set_display(Watcher& w, Activation& a, int arg) {
+  w.activities_.back().makes_result = true;
   for (int depth = 1; depth <= arg; ++depth)
-    if (!guards::is_scalar(a.peek(depth))) return w.abandon("a set of objects");
-  return w.allow_made_result();
+    if (!w.hashes(a.peek(depth))) return false;
+  return true;
 }
 
 bool Watcher::Looks::map_display(Watcher& w, Activation& a, int arg) {
+  w.activities_.back().makes_result = true;
   for (int i = 1; i <= arg; ++i)
-    if (!guards::is_scalar(a.peek(2 * i))) return w.abandon("a key that is no scalar");
-  return w.allow_made_result();
+    if (!w.hashes(a.peek(2 * i))) return false;
+  return true;
 }
 
 /// What displays and comprehensions are built in: it may have been begun before the run.
@@ -171,11 +173,11 @@ bool Watcher::Looks::adds_to_list(Watcher& w, Activation& a, int arg) {
 }
 
 bool Watcher::Looks::adds_to_set(Watcher& w, Activation& a, int arg) {
-  return grows(w, a.peek(arg + 1)) && (guards::is_scalar(a.peek(1)) || w.abandon("a set of objects"));
+  return grows(w, a.peek(arg + 1)) && w.hashes(a.peek(1));
 }
 
 bool Watcher::Looks::adds_to_map(Watcher& w, Activation& a, int arg) {
-  return grows(w, a.peek(arg + 2)) && (guards::is_scalar(a.peek(2)) || w.abandon("a key that is no scalar"));
+  return grows(w, a.peek(arg + 2)) && w.hashes(a.peek(2));
 }
 
 bool Watcher::Looks::extends(Watcher& w, Activation& a, int arg) {
@@ -197,6 +199,7 @@ bool Watcher::Looks::call(Watcher& w, Activation& a, int arg) {
   const bool has_self = a.peek(arg + 2) != nullptr;
   const Py_ssize_t count = arg + has_self;
   w.keyword_names_ = a.keyword_names;
+  w.callee_ = &a.peek(static_cast<int>(count) + 1);
   return w.call(a.peek(static_cast<int>(count) + 1), a.top - count, count);
 }
 
@@ -205,13 +208,16 @@ bool Watcher::Looks::call_unpacked(Watcher& w, Activation& a, int arg) {
   PyObject *given = a.peek(1 + keywords), *named = keywords ? a.peek(1) : nullptr;
   const Ref names = Ref::steal(named ? PySequence_Tuple(named) : nullptr);
   w.keyword_names_ = names && PyTuple_GET_SIZE(names.get()) > 0 ? names.get() : nullptr;
+  w.callee_ = &a.peek(2 + keywords);
   if (!PyTuple_Check(given) && !PyList_CheckExact(given)) {
     // Its items are not known yet: only Python code, which is watched, may be given them.
     PyObject* callable = a.peek(2 + keywords);
     const bool enters =
         PyFunction_Check(callable) || (!PyType_Check(callable) && w.special_function(callable, "__call__"));
     if (!enters || (named && !w.values_.is_made(named))) return w.abandon("* with what is no tuple or list");
-    return w.iterate(given) && w.call(callable, nullptr, 0);
+    if (!w.iterate(given) || !w.call(callable, nullptr, 0)) return false;
+    if (w.values_.tensors().is_tensor(given)) w.activities_.back().entry = Entry::tensor;
+    return true;
   }
   if (!w.values_.open(given) || (named && !w.values_.is_made(named)))
     return w.abandon("arguments of unknown origin");
@@ -247,7 +253,7 @@ bool Watcher::Looks::sends(Watcher& w, Activation& a, int) {
 // ---- exceptions and with
 
 bool Watcher::Looks::exception_class(Watcher& w, Activation& a, int) {
-  return w.open_classes(a.peek(1));
+  return w.keep_class_of(a.peek(2)) && w.open_classes(a.peek(1));
 }
 
 bool Watcher::Looks::enters_with(Watcher& w, Activation& a, int) {
@@ -281,7 +287,8 @@ bool Watcher::Looks::known_code(Watcher& w, Activation&, int) {
 
 /// Whether it is a sequence or mapping is for its type to say.
 bool Watcher::Looks::known_object(Watcher& w, Activation& a, int) {
-  return w.values_.is_known(a.peek(1)) || w.abandon("a match of an object of unknown origin", a.peek(1));
+  return w.values_.is_known(a.peek(1)) ? w.keep_pattern_flags(a.peek(1))
+                                       : w.abandon("a match of an object of unknown origin", a.peek(1));
 }
 
 bool Watcher::Looks::length(Watcher& w, Activation& a, int) {
@@ -310,7 +317,8 @@ bool Watcher::Looks::match_keys(Watcher& w, Activation& a, int) {
 bool Watcher::Looks::match_class(Watcher& w, Activation& a, int positional) {
   PyObject *subject = a.peek(3), *type = a.peek(2), *names = a.peek(1);
   if (!w.values_.is_known(subject)) return w.abandon("a match of an object of unknown origin", subject);
-  if (!PyType_Check(type) || Py_TYPE(type)->tp_getattro != PyType_Type.tp_getattro || !w.open_classes(type))
+  if (!PyType_Check(type) || Py_TYPE(type)->tp_getattro != PyType_Type.tp_getattro || !w.open_classes(type) ||
+      !w.keep_class_of(subject))
     return w.abandon("a match of a class that is not understood", type);
   PyObject* check = class_entry(reinterpret_cast<PyObject*>(Py_TYPE(type)), "__instancecheck__");
   if (check != class_entry(reinterpret_cast<PyObject*>(&PyType_Type), "__instancecheck__"))
@@ -350,6 +358,7 @@ bool Watcher::look(Activation& a, int opcode, int arg) {
 
 bool Watcher::after(Activation& a, int opcode, int arg, Step step) {
   if (abandoned_) return false;
+  if (activities_.back().shares && !show_effects()) return false;
   const bool is_error = step == Step::error || step == Step::reraise;
   if (is_error && root_ && a.frame == root_->frame()) root_->raises();
   if (activities_.back().is_trusted) return true;
@@ -357,7 +366,9 @@ bool Watcher::after(Activation& a, int opcode, int arg, Step step) {
   if (is_error) {
     const Entry entry = activities_.back().entry;
     const bool is_operation = entry == Entry::tensor || entry == Entry::trusted;
-    return !is_operation || abandon("an operation on tensors raises an error");
+    if (!is_operation) return true;
+    const char* why = values_.tensors().why_raised();
+    return abandon(why ? why : "an operation on tensors raises an error");
   }
   PyObject* top = a.top > a.stack_base() ? a.peek(1) : nullptr;
   if (activities_.back().fills && top)
@@ -390,6 +401,7 @@ bool Watcher::after(Activation& a, int opcode, int arg, Step step) {
       else if (activities_.back().makes_result)
         values_.make(top);
       if (activities_.back().makes_signature) make_signature(top);
+      if (activities_.back().reduces) learn_reduced(activities_.back().reduces, top);
       if (top && PyGen_CheckExact(top) && values_.is_made(top)) keep_generator(top);
       return true;
   }

@@ -10,6 +10,9 @@
 
 namespace braze::interpreter {
 
+/// A generator of this code that is closed where it stands runs code of the user's.
+bool has_handlers(PyCodeObject* code);
+
 struct Watcher::Looks {
   using Look = bool (*)(Watcher&, Activation&, int);
 

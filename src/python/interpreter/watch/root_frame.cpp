@@ -19,10 +19,7 @@ bool RootFrame::arrives(const Activation& a) {
   ++steps_;
   has_used_ = false;
   if (steps_ > 1 && steps_ != stop_ && a.top - a.stack_base() <= depth_) statement_ = steps_;
-  const auto* at = a.current;
-  const CodeUnit* const first = _PyCode_CODE(a.code());
-  while (at > first && _Py_OPCODE(at[-1]) == EXTENDED_ARG) --at;
-  if (!a.keyword_names) group_ = static_cast<int>(at - first);
+  if (!a.keyword_names) group_ = a.offset_of(a.start);
   return steps_ == stop_;
 }
 
@@ -43,6 +40,10 @@ const guards::Source* RootFrame::passed_on(int slot) const {
 
 void RootFrame::copy(int from, int to) {
   sources_[to] = sources_[from];
+}
+
+void RootFrame::swap(int one, int other) {
+  std::swap(sources_[one], sources_[other]);
 }
 
 void RootFrame::overwrite(int slot) {

@@ -49,6 +49,8 @@ class RootFrame {
   bool is_temporary(int slot) const { return slot >= locals_ && sources_[slot] && sources_[slot] == own_[slot]; }
   /// An instruction puts slot `from` as it is into `to`.
   void copy(int from, int to);
+  /// An instruction exchanges what two slots hold.
+  void swap(int one, int other);
   /// An instruction puts something else into `slot`.
   void overwrite(int slot);
   /// Something was used by the running instruction.

@@ -7,6 +7,7 @@
 
 #include <Python.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "python/guards/ref.h"
@@ -24,6 +25,14 @@ class SetTable {
     entries_.assign(object->table, object->table + object->mask + 1);
     for (const setentry& entry : entries_)
       if (is_item(entry)) items_.push_back(guards::Ref::borrow(entry.key));
+  }
+
+  /// The same items in the same places.
+  bool operator==(const SetTable& other) const {
+    return fill_ == other.fill_ && used_ == other.used_ &&
+           std::ranges::equal(entries_, other.entries_, [](const setentry& a, const setentry& b) {
+             return a.key == b.key && a.hash == b.hash;
+           });
   }
 
   PyObject* set() const { return set_.get(); }

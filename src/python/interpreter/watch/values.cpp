@@ -1,8 +1,10 @@
 // python/interpreter/watch/values.cpp
 #include "python/interpreter/watch/values.h"
 
+#include <algorithm>
 #include <map>
 
+#include "python/guards/drops.h"
 #include "python/guards/scalar.h"
 #include "python/guards/storage_access.h"
 #include "python/interpreter/watch/look_ups.h"
@@ -12,11 +14,29 @@ namespace braze::interpreter {
 namespace {
 
 constexpr Py_ssize_t largest_container = 4096;  // Larger ones would make a guard an item.
+constexpr int deepest_source = 400;             // Sources are evaluated and printed by recursion.
+constexpr int deepest_container = 200;          // Levels.
 
 /// Reached from what a call or frame is given.
 bool is_given(const guards::Source* source) {
   while (source->parent) source = source->parent;
   return source->kind == guards::SourceKind::argument;
+}
+
+bool is_deep(const guards::Source* source) {
+  int depth = 0;
+  for (; source->parent; source = source->parent) ++depth;
+  return depth > deepest_source;
+}
+
+/// An instance of a class statement's class that no weak reference can be made to, by its `__slots__`. Guards must
+/// not keep it alive, and cannot tell that it is gone. Not the numbers of an IntEnum, which live as long as it
+/// does.
+bool is_out_of_sight(PyObject* value) {
+  PyTypeObject* type = Py_TYPE(value);
+  if (PyLong_Check(value)) return false;
+  return type->tp_flags & Py_TPFLAGS_HEAPTYPE && !(type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) &&
+         !PyType_SUPPORTS_WEAKREFS(type);
 }
 
 bool is_sequence(PyObject* value) {
@@ -42,6 +62,13 @@ bool is_builtin_container(PyObject* value) {
   return storage_type(value) == Py_TYPE(value);
 }
 
+void Values::learn_cell(PyObject* cell, const guards::Source* contents) {
+  const guards::Source* before = source_of(cell);
+  if (before && before->parent && contents->parent && !is_made(cell))
+    guards_.same_object(before->parent, contents->parent);  // Functions that share a variable.
+  learn_as(cell, contents);
+}
+
 void Values::learn_as(PyObject* object, const guards::Source* source) {
   if (known_.try_emplace(object, Known{source}).second) held_.push_back(guards::Ref::borrow(object));
   made_.erase(object);
@@ -50,19 +77,25 @@ void Values::learn_as(PyObject* object, const guards::Source* source) {
 bool Values::learn(PyObject* value, const guards::Source* source) {
   if (guards::is_scalar(value)) {
     guards_.constant(source, value);
+    if (guards::is_unique(value)) return true;
+    std::vector<const guards::Source*>& all = scalars_[value];
+    if (all.empty()) held_.push_back(guards::Ref::borrow(value));
+    if (std::ranges::find(all, source) == all.end()) all.push_back(source);
     return true;
   }
   if (const auto found = known_.find(value); found != known_.end()) {
     if (found->second.source != source) guards_.same_object(found->second.source, source);
     return true;
   }
+  if (is_deep(source)) return false;
   if (tensors_.is_tensor(value)) {
     if (!tensors_.learn(value, source)) return false;
   } else if (is_builtin_container(value)) {
     guards_.type(source, Py_TYPE(value));
   } else {
     guards_.type(source, Py_TYPE(value));
-    if (!is_given(source) || !learn_given(value, source)) pin(value, source);
+    const bool by_parts = is_given(source) || is_out_of_sight(value);
+    if (!by_parts || !learn_given(value, source)) pin(value, source);
     if (PyFunction_Check(value)) guards_.function(source, value);
   }
   learn_as(value, source);
@@ -89,7 +122,9 @@ void Values::pin(PyObject* value, const guards::Source* source) {
 
 bool Values::pin(PyObject* value) {
   const guards::Source* source = source_of(value);
+  if (source && is_out_of_sight(value)) return false;
   if (source) pin(value, source);
+  keep_protocols(value);
   return source || is_known(value);
 }
 
@@ -99,12 +134,16 @@ bool Values::has_known_order(PyObject* set) const {
   Py_hash_t hash = 0;
   Py_ssize_t at = 0;
   while (_PySet_NextEntry(set, &at, &item, &hash))
-    if (!guards::is_scalar(item)) return false;
+    if (!guards::is_scalar(item) && !tensors_.is_plain(item)) return false;
   return true;
 }
 
 void Values::make(PyObject* value) {
-  if (value && !guards::is_scalar(value) && !known_.contains(value)) made_.insert(value);
+  if (!value || guards::is_scalar(value) || known_.contains(value)) return;
+  made_.insert(value);
+  // Tensors release the GIL when they go, at any instruction that drops one, with all changes there to be seen.
+  const bool holds_tensors = tensors_.is_tensor(value) || PyTuple_Check(value);
+  if (holds_tensors && Effects::has_other_threads()) held_.push_back(guards::Ref::borrow(value));
 }
 
 void Values::make_constant(PyObject* value) {
@@ -117,6 +156,11 @@ void Values::make_constant(PyObject* value) {
 const guards::Source* Values::source_of(PyObject* value) const {
   const auto found = known_.find(value);
   return found == known_.end() ? nullptr : found->second.source;
+}
+
+std::vector<const guards::Source*> Values::scalar_sources(PyObject* scalar) const {
+  const auto found = scalars_.find(scalar);
+  return found == scalars_.end() ? std::vector<const guards::Source*>() : found->second;
 }
 
 bool Values::is_known(PyObject* value) const {
@@ -167,6 +211,7 @@ bool Values::open_dict(PyObject* dict, const guards::Source* source) {
   uint32_t position = 0;
   return guards::for_each_key(dict, [&](PyObject* key) {
     if (!guards::is_scalar(key) && !learn(key, sources().dict_key(source, position))) return false;
+    keep_protocols(key);
     ++position;
     PyObject* value = PyDict_GetItem(dict, key);
     return value && learn(value, sources().dict_item(source, key));
@@ -176,25 +221,29 @@ bool Values::open_dict(PyObject* dict, const guards::Source* source) {
 void Values::guard_aliasing() {
   bool any_list = false, any_dict = false;
   for (PyObject* container : effects_.containers()) (PyList_Check(container) ? any_list : any_dict) = true;
-  std::map<uint32_t, std::pair<const guards::Source*, PyObject*>> lists, dicts, objects, cells, sets;  // By source.
+  std::map<uint32_t, std::pair<const guards::Source*, PyObject*>> lists, dicts, objects, cells, sets, told;
+  for (PyObject* object : told_apart_) {
+    const guards::Source* source = source_of(object);
+    told[source->number] = {source, object};
+  }
   for (const auto& [object, known] : known_) {
     if (PySet_CheckExact(object) && effects_.changed_sets()) sets[known.source->number] = {known.source, object};
-    if (any_list && PyList_CheckExact(object)) lists[known.source->number] = {known.source, object};
+    if (any_list && PyList_Check(object)) lists[known.source->number] = {known.source, object};
     const bool is_cell = PyCell_Check(object);
     if (is_cell && effects_.changed_cells() && known.source->parent)
       cells[known.source->number] = {known.source->parent, object};
     const bool is_object = Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE && !tensors_.is_tensor(object);
     if (is_object && effects_.changed_slots()) objects[known.source->number] = {known.source, object};
     if (!any_dict || is_cell) continue;
-    const guards::Source* source = known.source;
-    PyObject* dict = object;
-    if (!is_exact_dict(object)) {
-      dict = is_object && !PyType_Check(object) ? guards::instance_dict(object) : nullptr;
-      source = sources().dict_of(source);
-    }
+    // A dict may be given beside the object, function or module whose attributes it is.
+    if (PyDict_Check(object)) dicts[known.source->number] = {known.source, object};
+    const bool has_attributes = is_object || PyFunction_Check(object) || PyModule_Check(object);
+    if (!has_attributes || PyType_Check(object)) continue;
+    PyObject* dict = guards::instance_dict(object);
+    const guards::Source* source = sources().dict_of(known.source);
     if (dict) dicts[source->number] = {source, dict};
   }
-  for (const auto* group : {&lists, &dicts, &objects, &cells, &sets}) {
+  for (const auto* group : {&lists, &dicts, &objects, &cells, &sets, &told}) {
     std::vector<const guards::Source*> all;
     std::vector<PyObject*> members;
     for (const auto& [number, entry] : *group) {
@@ -205,31 +254,74 @@ void Values::guard_aliasing() {
   }
 }
 
+bool Values::drop(PyObject* value, const guards::Source* source, bool contents) {
+  // What the run knows is held by it, by the frame as it was, and by the stack.
+  const auto extra = [this](PyObject* object) -> Py_ssize_t { return known_.contains(object) ? 6 : 0; };
+  for (const Drop& other : drops_)
+    if (contents && other.contents && other.source == source) return true;
+  drops_.push_back({source, contents});
+  drops_objects_ |= value && !guards::is_scalar(value);
+  if (!value) return true;
+  if (!contents) return guards::goes_unnoticed(value, 1, extra);
+  const guards::Ref items = guards::Ref::steal(PyDict_Check(value) ? PyDict_Items(value) : PySequence_List(value));
+  bool all = static_cast<bool>(items);
+  for (Py_ssize_t i = 0; all && i < PyList_GET_SIZE(items.get()); ++i) {
+    PyObject* item = PyList_GET_ITEM(items.get(), i);
+    if (!PyDict_Check(value))
+      all = guards::goes_unnoticed(item, 2, extra);
+    else
+      all = guards::goes_unnoticed(PyTuple_GET_ITEM(item, 0), 2, extra) &&
+            guards::goes_unnoticed(PyTuple_GET_ITEM(item, 1), 2, extra);
+  }
+  return all;
+}
+
+void Values::guard_drops() {
+  for (const Drop& drop : drops_) guards_.drops(drop.source, drop.contents, drops_.size());
+}
+
 bool Values::absorb(PyObject* value) {
   std::unordered_set<PyObject*> seen;
   return absorb(value, seen);
 }
 
 bool Values::absorb(PyObject* value, std::unordered_set<PyObject*>& seen) {
+  if (absorbing_ >= deepest_container) return false;
+  ++absorbing_;
+  const bool is_guarded = absorb_here(value, seen);
+  --absorbing_;
+  return is_guarded;
+}
+
+bool Values::absorb_here(PyObject* value, std::unordered_set<PyObject*>& seen) {
   if (!value || guards::is_scalar(value) || tensors_.is_plain(value)) return true;
+  keep_protocols(value);
   if (tensors_.is_tensor(value)) return is_known(value);
   const bool is_container = is_builtin_container(value);
   // A builtin class tells nothing but its name.
   const bool is_builtin_class =
       PyType_Check(value) && PyType_HasFeature(reinterpret_cast<PyTypeObject*>(value), Py_TPFLAGS_IMMUTABLETYPE);
   if (is_builtin_class && is_known(value)) return true;
-  if (!is_container) return is_made(value) && absorb_held(value, seen);
-  if (!is_known(value) || !open(value)) return false;
-  if (!seen.insert(value).second) return true;
-  if (is_sequence(value)) {
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i)
-      if (!absorb(PySequence_Fast_GET_ITEM(value, i), seen)) return false;
+  if (is_derived_scalar(value) && source_of(value)) return absorb_derived(value);
+  const bool is_tuple = !is_container && is_known(value) && acts_as_tuple(value);
+  if (!is_container && !is_tuple) return is_made(value) && absorb_held(value, seen);
+  return is_known(value) && absorb_items(value, seen);
+}
+
+/// What C code reads from the storage of a container.
+bool Values::absorb_items(PyObject* container, std::unordered_set<PyObject*>& seen) {
+  if (!open(container)) return false;
+  if (!seen.insert(container).second) return true;
+  if (is_sequence(container)) {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(container); ++i)
+      if (!absorb(PySequence_Fast_GET_ITEM(container, i), seen)) return false;
     return true;
   }
-  if (PyAnySet_CheckExact(value)) return has_known_order(value);
+  if (PyAnySet_Check(container)) return has_known_order(container);
+  if (!PyDict_Check(container)) return false;
   Py_ssize_t at = 0;
   PyObject *key, *item;
-  while (PyDict_Next(value, &at, &key, &item))
+  while (PyDict_Next(container, &at, &key, &item))
     if (!absorb(item, seen)) return false;
   return true;
 }
@@ -237,6 +329,7 @@ bool Values::absorb(PyObject* value, std::unordered_set<PyObject*>& seen) {
 /// What an iterator, a view or another C container that the run made holds: C code reads it from there.
 bool Values::absorb_held(PyObject* value, std::unordered_set<PyObject*>& seen) {
   PyTypeObject* type = Py_TYPE(value);
+  if (storage_type(value)) return absorb_items(value, seen);  // Of a subclass.
   if (!is_exact_builtin(type) || !type->tp_traverse || !(type->tp_iternext || type->tp_iter) ||
       PyGen_CheckExact(value))
     return true;
@@ -250,15 +343,32 @@ bool Values::absorb_held(PyObject* value, std::unordered_set<PyObject*>& seen) {
   for (PyObject* referent : held) {
     const bool holds_items = storage_type(referent) || Py_TYPE(referent)->tp_iternext;
     if (!holds_items || PyGen_CheckExact(referent)) continue;
-    make_held(referent);
-    if (!absorb(referent, seen)) return false;
+    make_held(value, referent);
+    // Views of dicts and their iterators read the storage, whatever the class of the dict makes of it.
+    const bool reads_storage = PyDict_Check(referent) && is_known(referent);
+    if (!(reads_storage ? absorb_items(referent, seen) : absorb(referent, seen))) return false;
   }
   return true;
 }
 
-/// The iterators that a made one has made for itself.
-void Values::make_held(PyObject* referent) {
-  if (!storage_type(referent)) make(referent);
+/// The iterators that a made one has made for itself; zip and map keep theirs in a tuple.
+void Values::make_held(PyObject* holder, PyObject* referent) {
+  if (!storage_type(referent)) return make(referent);
+  if (!PyTuple_CheckExact(referent) || !(Py_IS_TYPE(holder, &PyZip_Type) || Py_IS_TYPE(holder, &PyMap_Type)))
+    return;
+  make(referent);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(referent); ++i)
+    if (Py_TYPE(PyTuple_GET_ITEM(referent, i))->tp_iternext) make(PyTuple_GET_ITEM(referent, i));
+}
+
+PyObject* mapping_of_proxy(PyObject* proxy) {
+  PyObject* mapping = nullptr;
+  const visitproc take = [](PyObject* referent, void* place) {
+    *static_cast<PyObject**>(place) = referent;
+    return 1;
+  };
+  PyDictProxy_Type.tp_traverse(proxy, take, &mapping);
+  return mapping;
 }
 
 bool Values::look_up_member(PyObject* set, PyObject* item) {
@@ -271,6 +381,7 @@ bool Values::look_up_member(PyObject* set, PyObject* item) {
   bool found = false;
   for (Py_ssize_t at = 0; _PySet_NextEntry(set, &at, &other, &hash);) {
     found |= other == item;
+    keep_protocols(other);
     if (hash == hash_of_item && other != item) return false;  // It would be asked whether it is equal.
   }
   if (!is_made(item)) guards_.membership(source, item, found);
@@ -278,6 +389,7 @@ bool Values::look_up_member(PyObject* set, PyObject* item) {
 }
 
 bool Values::look_up(PyObject* dict, PyObject* key) {
+  if (const guards::Ref exact = exact_key(key)) return absorb(key) && look_up(dict, exact.get());
   const guards::Source* source = source_of(dict);
   if (!source || !PyDict_Check(dict) || !guards::is_plain_key(key)) return false;
   if (!PyUnicode_CheckExact(key) && !guards::has_plain_keys(dict)) return false;

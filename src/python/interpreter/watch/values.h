@@ -8,6 +8,7 @@
 
 #include <Python.h>
 
+#include <span>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -22,6 +23,7 @@ enum class Promise : uint8_t {
   none,
   in_graph,  ///< It depends on nothing but its arguments, and changes nothing.
   constant,  ///< It gives the same object for these arguments for ever.
+  disabled,  ///< It is never to be captured.
 };
 
 /// What the watcher must know of tensors, without torch's headers.
@@ -43,11 +45,19 @@ class TensorWorld {
   virtual bool is_computed(PyObject* tensor) const = 0;
   /// The dict and the key of the flag that tells code whether it is being compiled: read as true here.
   virtual std::pair<PyObject*, PyObject*> compiling_flag() const = 0;
+  /// `isinstance(tensor, torch.FloatTensor)` and the like are true: of a class, or of one in a tuple.
+  virtual bool is_of_legacy_type(PyObject* object, PyObject* classes) const = 0;
   /// The class torch.Tensor.
   virtual PyObject* tensor_type() const = 0;
   /// An operator of torch.ops, or an overload of one, that computes on its arguments alone. Python functions that
   /// are part of it may run.
   virtual bool is_operator(PyObject* object) const = 0;
+  /// torch.ops, its namespaces and packets make what they are asked for when they are first asked: has that done.
+  virtual void make_attribute(PyObject* object, PyObject* name) const = 0;
+  /// Nothing that the run may see of a tensor without gradients depends on how it came to be.
+  virtual bool may_read_without_grad(PyObject* tensor, PyObject* name) const = 0;
+  /// After an error under which a run ends: why, in other words than "it raised".
+  virtual const char* why_raised() const = 0;
   /// Before a call of a function that reads or sets a flag of torch's which is not, while a run is traced, what the
   /// run is to see: what the call gives it (borrowed). Null for all other functions.
   virtual PyObject* answer(PyObject* function, PyObject* const* arguments, Py_ssize_t count) = 0;
@@ -56,8 +66,6 @@ class TensorWorld {
   /// What a compiled function runs, which is part of the capture when it is called there; null for all else.
   virtual PyObject* compiled_from(PyObject* object) const = 0;
   virtual Promise promise_about(PyObject* function) const = 0;
-  /// Calls a function natively, operators on tensors included. A new reference; null with an exception.
-  virtual PyObject* call_for_real(PyObject* function, PyObject* const* arguments, Py_ssize_t count) const = 0;
 };
 
 class Values {
@@ -68,7 +76,7 @@ class Values {
   /// guards can hold on to.
   bool learn(PyObject* value, const guards::Source* source);
   /// The contents of a closure cell that existed before the call come from `source`.
-  void learn_cell(PyObject* cell, const guards::Source* source) { learn_as(cell, source); }
+  void learn_cell(PyObject* cell, const guards::Source* contents);
   /// A dict that stands for the attributes of a sourced object.
   void learn_as(PyObject* object, const guards::Source* source);
   /// Made by this run; does nothing for what is known otherwise.
@@ -82,6 +90,8 @@ class Values {
   bool pin(PyObject* value);
 
   bool is_made(PyObject* value) const { return made_.contains(value); }
+  /// Where a scalar was read, whose equals may be other objects; empty if it was computed.
+  std::vector<const guards::Source*> scalar_sources(PyObject* scalar) const;
   /// Null for what was made or is unknown.
   const guards::Source* source_of(PyObject* value) const;
   bool is_known(PyObject* value) const;
@@ -91,6 +101,16 @@ class Values {
   bool open(PyObject* container);
   /// All that a C function may read of `value` is guarded: scalars, tensors, builtin containers of them.
   bool absorb(PyObject* value);
+  /// All that making text of an instance of a class that derives from a number or text may read is guarded.
+  bool absorb_text(PyObject* value);
+  /// Where the class of an object comes from.
+  const guards::Source* type_source(PyObject* object);
+  /// C code may ask the class of the object for any special method: it keeps having or lacking each.
+  void keep_protocols(PyObject* value);
+  /// Whether this object is another one has been asked for: replays must tell the same objects apart.
+  void tell_apart(PyObject* object) {
+    if (source_of(object)) told_apart_.insert(object);
+  }
   /// Iterating over the set gives the same order in every run: it was made by this one, of scalars. Equal sets may
   /// differ in order, and objects hash by address.
   bool has_known_order(PyObject* set) const;
@@ -102,6 +122,13 @@ class Values {
   /// Two objects that the run told apart, one of which it changed, must not be one object at a replay. Once, at the
   /// end, before the effects are undone.
   void guard_aliasing();
+
+  /// The run lets go of what `source` holds, or of its items; `value` is that now, and null if there is nothing.
+  /// False: somebody may notice. A guard says at the end that nobody does.
+  bool drop(PyObject* value, const guards::Source* source, bool contents = false);
+  void guard_drops();
+  /// It has let go of something: natively, that is gone.
+  bool has_drops() const { return drops_objects_; }
 
   /// What the run changed of what existed before.
   Effects& effects() { return effects_; }
@@ -120,15 +147,30 @@ class Values {
   bool open_before(PyObject* container, const guards::Source* source);
   bool open_dict(PyObject* dict, const guards::Source* source);
   bool absorb(PyObject* value, std::unordered_set<PyObject*>& seen);
+  bool absorb_here(PyObject* value, std::unordered_set<PyObject*>& seen);
+  bool absorb_items(PyObject* container, std::unordered_set<PyObject*>& seen);
+  bool absorb_derived(PyObject* value);
+  bool acts_as_tuple(PyObject* value);
+  bool inherits(PyObject* value, PyTypeObject* base, std::span<const char* const> names);
   bool absorb_held(PyObject* value, std::unordered_set<PyObject*>& seen);
-  void make_held(PyObject* referent);
+  void make_held(PyObject* holder, PyObject* referent);
 
   guards::GuardSet& guards_;
   TensorWorld& tensors_;
   std::unordered_map<PyObject*, Known> known_;
+  std::unordered_map<PyObject*, std::vector<const guards::Source*>> scalars_;
   std::unordered_set<PyObject*> made_;
   std::unordered_set<PyObject*> constants_;  ///< Some of made_.
+  struct Drop {
+    const guards::Source* source;
+    bool contents;
+  };
+  std::vector<Drop> drops_;
+  bool drops_objects_ = false;
+  std::unordered_set<PyTypeObject*> protocols_kept_;
+  std::unordered_set<PyObject*> told_apart_;  ///< Sourced ones.
   Effects effects_;
+  int absorbing_ = 0;              ///< Levels of the container that is being absorbed.
   std::vector<guards::Ref> held_;  ///< Keys of known_: an address must not be used again.
 };
 
@@ -138,5 +180,13 @@ PyTypeObject* storage_type(PyObject* value);
 /// list, tuple, dict, OrderedDict, set or frozenset, and no subclass.
 bool is_builtin_container(PyObject* value);
 bool is_exact_dict(PyObject* value);
+/// An instance of a class that Python code derived from int, float, complex, str or bytes.
+bool is_derived_scalar(PyObject* value);
+/// The method of the builtin class that such an instance has under this name; null if its class has another one.
+PyObject* derived_method(PyObject* value, const char* name);
+/// What such an instance finds in a dict, if it hashes and compares as the builtin class does. Null for all else.
+guards::Ref exact_key(PyObject* key);
+/// What a types.MappingProxyType stands for, borrowed.
+PyObject* mapping_of_proxy(PyObject* proxy);
 
 }  // namespace braze::interpreter

@@ -6,6 +6,7 @@
 #include "python/interpreter/activation.h"
 #include "python/interpreter/raised.h"
 #include "python/interpreter/watch/look_ups.h"
+#include "python/interpreter/watch/looks.h"
 
 namespace braze::interpreter {
 
@@ -67,17 +68,26 @@ bool Watcher::entered(Frame* frame) {
     activities_.push_back({.is_trusted = true});
     return true;
   }
+  // A generator that is dropped where it stands, without a handler, only ends.
+  const bool closes = frame->owner == FRAME_OWNED_BY_GENERATOR && PyErr_Occurred() &&
+                      PyErr_ExceptionMatches(PyExc_GeneratorExit) && !has_handlers(frame->f_code);
+  if (closes) {
+    activities_.push_back({.is_trusted = true});
+    return true;
+  }
   bool expected = entry != Entry::none && values_.is_known(function);
-  if (entry == Entry::tensor && !expected) {
-    PyObject* type = values_.tensors().tensor_type();
-    PyObject* name = function_of(frame)->func_name;
-    guards::SourceTable& sources = values_.sources();
-    expected = _PyType_Lookup(reinterpret_cast<PyTypeObject*>(type), name) == function &&
-               values_.learn(function, sources.type_attribute(sources.object(type, "torch.Tensor"), name));
+  if (entry == Entry::tensor && !expected) expected = learn_tensor_method(function);
+  if (entry == Entry::tensor && expected && hashes_tensor(function)) {
+    activities_.push_back({.is_trusted = true});
+    return true;
   }
   if (!expected && entry == Entry::tensor && is_torchs_own(frame)) {
     activities_.push_back({.is_trusted = true});
     return true;
+  }
+  if (!show_effects()) {
+    activities_.push_back({});
+    return false;
   }
   PyTypeObject* constructs = activities_.back().constructs;
   PyObject* first = frame->f_code->co_argcount > 0 ? frame->localsplus[0] : nullptr;
@@ -88,6 +98,7 @@ bool Watcher::entered(Frame* frame) {
   const bool given_slice = activities_.back().passes_slice && frame->f_code->co_argcount > 1;
   if (given_slice && PySlice_Check(frame->localsplus[1])) values_.make(frame->localsplus[1]);
   activities_.push_back({});
+  deepest_ = std::max(deepest_, activities_.size());
   try {
     if (expected) return learn_parameters(frame);
   } catch (const std::exception& error) {
@@ -138,9 +149,30 @@ void Watcher::begin(RootFrame& root) {
 
 void Watcher::left(Frame*) {
   activities_.pop_back();
+  if (!abandoned_ && activities_.back().shares) values_.effects().hide();
+}
+
+/// Operators release the GIL. Other threads must see neither tracers nor half of what the run changes, and what
+/// they change meanwhile must not be undone with it; but C code that looks into what the run has changed must see
+/// it. So beside other threads, a run that has changed something ends before such code.
+bool Watcher::hide_effects() {
+  Activity& activity = activities_.back();
+  activity.shares =
+      (activity.entry == Entry::tensor || activity.entry == Entry::trusted) && Effects::has_other_threads();
+  if (!activity.shares) return true;
+  if (values_.effects().is_live())
+    return abandon("C code is called after a change that other threads must not see yet");
+  return true;
+}
+
+bool Watcher::show_effects() {
+  if (values_.effects().show()) return true;
+  is_for_later_ = true;
+  return abandon("another thread changes what the function changes");
 }
 
 bool Watcher::handing_over(Handover reason) {
+  if (activities_.back().shares && !show_effects()) return false;
   if (reason == Handover::generator_creation || activities_.back().is_trusted) return true;
   return abandon(handover_texts[static_cast<size_t>(reason)]);
 }
@@ -149,11 +181,11 @@ bool Watcher::operand(PyObject* value, const char* why) {
   return values_.absorb(value) || abandon(why, value);
 }
 
-bool Watcher::operands(Activation& a, int count, const char* why) {
+bool Watcher::operands(std::initializer_list<PyObject*> values, const char* why) {
   bool any_tensor = false;
-  for (int depth = 1; depth <= count; ++depth) {
-    if (!operand(a.peek(depth), why)) return false;
-    any_tensor |= values_.tensors().is_tensor(a.peek(depth));
+  for (PyObject* value : values) {
+    if (!operand(value, why)) return false;
+    any_tensor |= values_.tensors().is_tensor(value);
   }
   return allow_made_result(any_tensor ? Entry::tensor : Entry::none);
 }
@@ -161,6 +193,8 @@ bool Watcher::operands(Activation& a, int count, const char* why) {
 bool Watcher::truth(PyObject* value) {
   if (guards::is_scalar(value)) return true;
   if (values_.tensors().is_tensor(value)) return abandon("a branch on the value of a tensor");
+  if (is_derived_scalar(value) && values_.absorb(value)) return true;
+  if (is_a(value, "collections.deque") && values_.is_made(value)) return true;
   if (acts_as_builtin(value, "__len__") && keep_special(value, {"__bool__"})) {
     const guards::Source* source = values_.source_of(value);
     if (source && values_.effects().changed(value))
@@ -199,6 +233,7 @@ bool Watcher::store_global(Activation& a, int arg) {
   PyObject* globals = a.frame->f_globals;
   if (!PyDict_CheckExact(globals)) return abandon("globals that are no dict");
   values_.learn_as(globals, values_.sources().object(globals, "G"));
+  if (!lets_go_of_entry(globals, a.name(arg))) return false;
   values_.effects().store_entry(globals, a.name(arg), a.peek(1));
   return true;
 }
@@ -229,7 +264,9 @@ bool Watcher::copy_free_variables(Activation& a) {
 
 bool Watcher::store_cell(PyObject* cell, PyObject* value) {
   if (values_.is_made(cell)) return true;
-  if (!values_.source_of(cell)) return abandon("a variable of an enclosing function is changed");
+  const guards::Source* source = values_.source_of(cell);
+  if (!source) return abandon("a variable of an enclosing function is changed");
+  if (!values_.effects().wrote(cell, nullptr) && !lets_go(PyCell_GET(cell), source)) return false;
   values_.effects().store_cell(cell, value);
   return true;
 }
@@ -239,6 +276,7 @@ bool Watcher::subscript(PyObject* container, PyObject* key) {
     return operand(container, "a tensor of unknown origin") && operand(key, "an index of unknown origin") &&
            allow_made_result(Entry::tensor);
   if (guards::is_scalar(container)) return operand(key, "an index of unknown origin") && allow_made_result();
+  if (PyObject* dict = dict_behind(container)) return subscript(dict, key);
   if (!values_.is_known(container)) return abandon("a subscript of an object of unknown origin", container);
   if (PyType_Check(container) && !(reinterpret_cast<PyTypeObject*>(container)->tp_flags & Py_TPFLAGS_HEAPTYPE))
     return allow_made_result();  // list[int]
@@ -248,7 +286,7 @@ bool Watcher::subscript(PyObject* container, PyObject* key) {
   const bool is_builtin = acts_as_builtin(container, "__getitem__");
   if (PyDict_Check(container) && is_builtin) {
     if (!is_exact_dict(container) && PyDict_Contains(container, key) != 1) return missing_entry(container, key);
-    if (values_.is_made(container)) return true;
+    if (values_.is_made(container)) return hashes(key);
     return values_.look_up(container, key) || abandon("an entry of a dict that cannot be guarded", key);
   }
   if (is_builtin && !PyAnySet_Check(container))
@@ -287,18 +325,20 @@ bool Watcher::contains(PyObject* container, PyObject* item) {
   if (guards::is_scalar(container) && guards::is_scalar(item)) return true;
   if (PyRange_Check(container) && values_.is_known(container) && guards::is_scalar(item)) return true;
   if (!values_.is_known(container)) return abandon("`in` an object of unknown origin", container);
+  if (PyObject* dict = dict_behind(container)) return view_contains(container, dict, item);
   const bool is_builtin = acts_as_builtin(container, "__contains__");
   if (!is_builtin && special_function(container, "__contains__"))
     return keep_special(container, {"__bool__"}) && allow_made_result(Entry::known);
   if (PyDict_Check(container) && is_builtin) {
-    if (values_.is_made(container)) return operand(item, "a key of unknown origin");
+    if (values_.is_made(container)) return hashes(item);
     return values_.look_up(container, item) || abandon("a dict that cannot be guarded", container);
   }
   if (!is_builtin) return abandon("`in` that is not understood", container);
-  const bool by_address = PyAnySet_CheckExact(container) && values_.is_made(container) && values_.is_known(item);
-  if (by_address && guards::is_plain_key(item) && values_.pin(item)) return true;
+  if (PyAnySet_CheckExact(container) && values_.is_made(container)) return hashes(item);
   if (values_.look_up_member(container, item)) return true;
-  if (!guards::is_scalar(item) && !values_.tensors().is_plain(item))
+  const bool is_derived =
+      is_derived_scalar(item) ? values_.absorb(item) : PyTuple_Check(item) && formats_as_data(item);
+  if (!guards::is_scalar(item) && !values_.tensors().is_plain(item) && !is_derived)
     return abandon("`in` with an item that is no scalar", item);
   if (PyAnySet_CheckExact(container))
     return values_.open(container) || abandon("a set that cannot be guarded", container);
@@ -322,10 +362,11 @@ bool Watcher::store_item(PyObject* container, PyObject* key, PyObject* value) {
 }
 
 bool Watcher::store_entry(PyObject* dict, PyObject* key, PyObject* value) {
-  if (values_.is_made(dict)) return guards::is_scalar(key) || abandon("a key that is no scalar", key);
+  if (values_.is_made(dict)) return hashes(key);
   const bool is_plain = guards::is_plain_key(key) && (PyUnicode_CheckExact(key) || guards::has_plain_keys(dict));
   if (!is_plain || !values_.is_known(key) || (!guards::is_scalar(key) && !values_.pin(key)))
     return abandon("a key that hashes itself", key);
+  if (!lets_go_of_entry(dict, key)) return false;
   values_.effects().store_entry(dict, key, value);
   return true;
 }
@@ -334,7 +375,9 @@ bool Watcher::store_entry(PyObject* dict, PyObject* key, PyObject* value) {
 bool Watcher::delete_entry(PyObject* dict, PyObject* key) {
   if (values_.is_made(dict)) return operand(key, "a key of unknown origin");
   if (!values_.look_up(dict, key)) return abandon("an entry of a dict that cannot be guarded", key);
-  if (PyDict_Contains(dict, key) == 1) values_.effects().delete_entry(dict, key);
+  if (PyDict_Contains(dict, key) != 1) return true;  // A KeyError, or the default of pop().
+  if (!lets_go_of_entry(dict, key)) return false;
+  values_.effects().delete_entry(dict, key);
   return true;
 }
 
@@ -348,10 +391,12 @@ bool Watcher::delete_item(PyObject* container, PyObject* key) {
   return abandon("an item is deleted from an object that is not understood", container);
 }
 
-/// In any way but an append. What the list holds in the end depends on what it held before.
+/// In any way but an append. What the list holds in the end depends on what it held before; each of its items may
+/// be dropped.
 bool Watcher::change_list(PyObject* list) {
   if (values_.is_made(list)) return true;
   if (!values_.open(list)) return abandon("a container that cannot be guarded", list);
+  if (!lets_go(list, values_.source_of(list), true)) return false;
   values_.effects().change_list(list);
   return true;
 }
@@ -362,6 +407,8 @@ bool Watcher::iterate(PyObject* iterable) {
     return operand(iterable, "a tensor of unknown origin") && allow_made_result(Entry::tensor);
   if (!values_.is_known(iterable)) return abandon("iteration over an object of unknown origin", iterable);
   if (PyRange_Check(iterable)) return allow_made_result();  // Immutable, and held by identity.
+  if (Py_IS_TYPE(iterable, &PyDictProxy_Type))
+    return dict_behind(iterable) ? iterate(dict_behind(iterable)) : abandon("a proxy of unknown origin", iterable);
   if (PyAnySet_Check(iterable) && !values_.has_known_order(iterable))
     return abandon("iteration over a set whose order may differ", iterable);
   if (acts_as_builtin(iterable, "__iter__"))
@@ -369,131 +416,6 @@ bool Watcher::iterate(PyObject* iterable) {
            abandon("a container that cannot be guarded", iterable);
   if (special_function(iterable, "__iter__") || values_.is_made(iterable)) return allow_made_result(Entry::known);
   return abandon("iteration that is not understood", iterable);
-}
-
-namespace {
-
-/// An object whose class was made by a class statement, and no tensor.
-bool has_own_class(PyObject* object, const TensorWorld& tensors) {
-  return (Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE) && !tensors.is_tensor(object) &&
-         !guards::is_scalar(object);
-}
-
-}  // namespace
-
-/// The method `name` of an operand, if its class has one: learnt if it is written in Python. Null if it is neither
-/// that nor missing, nor object's own.
-Watcher::Method Watcher::learn_operator(PyObject* operand, const std::string& name) {
-  if (!has_own_class(operand, values_.tensors())) return Method::none;
-  if (special_function(operand, name.c_str())) return Method::python;
-  PyObject* found = class_entry(reinterpret_cast<PyObject*>(Py_TYPE(operand)), name.c_str());
-  if (found && found != class_entry(reinterpret_cast<PyObject*>(&PyBaseObject_Type), name.c_str()))
-    return Method::other;
-  return keep_special(operand, {name.c_str()}) ? Method::none : Method::other;
-}
-
-/// A binary operator, in place or not, that the class of an operand has in Python: whichever of the methods is
-/// asked, it is learnt. False, and no abandonment, if there is none, or C code has a say in it.
-bool Watcher::user_operator(PyObject* left, PyObject* right, int operation) {
-  static constexpr const char* names[] = {"add", "and", "floordiv", "lshift", "matmul",  "mul", "mod",
-                                          "or",  "pow", "rshift",   "sub",    "truediv", "xor"};
-  static_assert(NB_INPLACE_ADD == std::size(names));
-  const std::string name = names[operation % NB_INPLACE_ADD];
-  std::vector<std::pair<PyObject*, std::string>> asked = {{left, "__" + name + "__"}, {right, "__r" + name + "__"}};
-  if (operation >= NB_INPLACE_ADD) asked.insert(asked.begin(), {left, "__i" + name + "__"});
-  return user_methods(left, right, asked);
-}
-
-/// A comparison, likewise.
-bool Watcher::user_comparison(PyObject* left, PyObject* right, int operation) {
-  static constexpr const char* names[] = {"__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__"};
-  static constexpr int reflected[] = {Py_GT, Py_GE, Py_EQ, Py_NE, Py_LT, Py_LE};
-  std::vector<std::pair<PyObject*, std::string>> asked = {{left, names[operation]},
-                                                          {right, names[reflected[operation]]}};
-  if (operation == Py_NE) asked.insert(asked.end(), {{left, "__eq__"}, {right, "__eq__"}});
-  if (!user_methods(left, right, asked)) return false;
-  // What no method answers is decided by identity.
-  return (operation != Py_EQ && operation != Py_NE) || compare_identity(left, right);
-}
-
-bool Watcher::user_methods(PyObject* left, PyObject* right,
-                           const std::vector<std::pair<PyObject*, std::string>>& asked) {
-  bool any_own = false;
-  for (PyObject* operand : {left, right}) {
-    const bool is_own = has_own_class(operand, values_.tensors());
-    // Numbers and None leave it to the other, and so do text and containers on the right; tensors look at it.
-    const bool is_number = PyLong_CheckExact(operand) || PyFloat_CheckExact(operand) || PyBool_Check(operand);
-    const bool is_passive = is_number || operand == Py_None ||
-                            (operand == right && (guards::is_scalar(operand) || is_builtin_container(operand)));
-    if (!values_.is_known(operand) || (!is_own && !is_passive)) return false;
-    any_own |= is_own;
-  }
-  bool any_python = false;
-  for (const auto& [operand, name] : asked) {
-    if (!any_own) return false;
-    const Method method = learn_operator(operand, name);
-    if (method == Method::other) return false;
-    any_python |= method == Method::python;
-  }
-  return any_python;
-}
-
-bool Watcher::binary(Activation& a, int arg) {
-  PyObject* left = a.peek(2);
-  const bool in_place = arg >= NB_INPLACE_ADD;
-  const bool changes = in_place && is_builtin_container(left) && !PyTuple_CheckExact(left);
-  const bool formats = PyUnicode_Check(left) && (arg == NB_REMAINDER || arg == NB_INPLACE_REMAINDER);
-  if (formats && !is_data(a.peek(1))) return abandon("text is made of an object", a.peek(1));
-  if (changes && PyList_CheckExact(left) && values_.source_of(left)) {
-    if (!change_list(left)) return false;
-    return arg == NB_INPLACE_ADD ? iterate(a.peek(1)) && allow(Entry::none) : operand(a.peek(1), "an operand");
-  }
-  if (changes && PySet_CheckExact(left) && values_.source_of(left) && PyAnySet_CheckExact(a.peek(1))) {
-    const char* method = arg == NB_INPLACE_OR         ? "update"
-                         : arg == NB_INPLACE_AND      ? "intersection_update"
-                         : arg == NB_INPLACE_SUBTRACT ? "difference_update"
-                         : arg == NB_INPLACE_XOR      ? "symmetric_difference_update"
-                                                      : "";
-    PyObject* right = a.peek(1);
-    keyword_names_ = nullptr;
-    return change_set(method, left, &right, 1);
-  }
-  if (changes && arg == NB_INPLACE_OR && is_exact_dict(left) && values_.source_of(left) &&
-      is_exact_dict(a.peek(1))) {
-    PyObject* right = a.peek(1);
-    keyword_names_ = nullptr;
-    return update_dict(left, &right, 1);
-  }
-  if (changes && !values_.is_made(left)) return abandon("a container that existed before is changed", left);
-  if (user_operator(left, a.peek(1), arg)) return allow(Entry::known);
-  if (abandoned_) return false;
-  return operands(a, 2, "an operand of unknown origin, or of a class with operators of its own");
-}
-
-/// == and != of objects that leave them to `object`: whether they are one object. False, and no abandonment, for
-/// anything else.
-bool Watcher::compare(PyObject* left, PyObject* right, int operation) {
-  if (operation != Py_EQ && operation != Py_NE) return false;
-  bool any_object = false;
-  for (PyObject* value : {left, right}) {
-    if (guards::is_scalar(value)) continue;
-    any_object = true;
-    if (!values_.is_known(value) || Py_TYPE(value)->tp_richcompare != PyBaseObject_Type.tp_richcompare)
-      return false;
-  }
-  if (!any_object || !keep_special(left, {"__eq__", "__ne__"}) || !keep_special(right, {"__eq__", "__ne__"}))
-    return false;
-  return compare_identity(left, right);
-}
-
-bool Watcher::compare_identity(PyObject* left, PyObject* right) {
-  const guards::Source* a = values_.source_of(left);
-  const guards::Source* b = values_.source_of(right);
-  if (a && b && a != b) {
-    PyObject* values[] = {left, right};
-    values_.guards().objects({a, b}, values);
-  }
-  return (values_.is_known(left) && values_.is_known(right)) || abandon("`is` with an object of unknown origin");
 }
 
 namespace {
@@ -523,6 +445,7 @@ bool Watcher::before(Activation& a, int opcode, int arg) {
   if (abandoned_) return false;
   if (activities_.back().is_trusted) return true;
   activities_.back() = {.is_trusted = false};
+  callee_ = nullptr;
   const bool at_root = root_ && a.frame == root_->frame();
   try {
     if (at_root && root_->arrives(a)) {
@@ -535,7 +458,7 @@ bool Watcher::before(Activation& a, int opcode, int arg) {
       root_->end(a);
       return abandon("the end of the function");
     }
-    if ((!at_root || consume(a, opcode, arg)) && gives(a, opcode) && look(a, opcode, arg)) return true;
+    if ((!at_root || consume(a, opcode, arg)) && gives(a, opcode) && look(a, opcode, arg)) return hide_effects();
     // What was used only by this instruction must not be guarded: then the run is repeated up to here.
     if (at_root && !root_->has_used()) root_->end(a);
     return false;
@@ -552,48 +475,6 @@ bool Watcher::gives(Activation& a, int opcode) {
   const Activity& caller = activities_[activities_.size() - 2];
   if (caller.is_direct || !(caller.looks || looks_lazily_)) return true;
   return values_.absorb(a.peek(1)) || abandon("C code is given an object whose parts are not guarded", a.peek(1));
-}
-
-namespace {
-
-bool has_all(PyObject* dict, PyObject* names) {
-  if (!PyTuple_CheckExact(names)) return false;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i)
-    if (!PyDict_GetItemWithError(dict, PyTuple_GET_ITEM(names, i))) return false;
-  return true;
-}
-
-}  // namespace
-
-/// Of a module that is loaded: what sys.modules holds. Packages are asked for the names that are imported from
-/// them, by code that is not understood.
-bool Watcher::import_module(Activation& a, int arg) {
-  PyObject *name = a.name(arg), *from_list = a.peek(1), *level = a.peek(2);
-  guards::SourceTable& sources = values_.sources();
-  PyObject* builtins = a.frame->f_builtins;
-  PyObject* import = PyDict_CheckExact(builtins) ? PyDict_GetItemString(builtins, "__import__") : nullptr;
-  if (!import || import != default_import(a.thread)) return abandon("an import that is replaced");
-  if (!PyLong_Check(level) || PyLong_AsLong(level) != 0) return abandon("a relative import");
-  PyObject* modules = PyImport_GetModuleDict();
-  const guards::Source* source = sources.object(modules, "sys.modules");
-  const char* text = PyUnicode_AsUTF8(name);
-  const std::string_view full = text ? text : "";
-  const std::string first(full.substr(0, full.find('.')));
-  for (const std::string& part : {std::string(full), first}) {
-    const Ref key = Ref::steal(PyUnicode_InternFromString(part.c_str()));
-    PyObject* module = key ? PyDict_GetItemWithError(modules, key.get()) : nullptr;
-    if (!module || !PyModule_Check(module)) return abandon("an import of a module that is not loaded", name);
-    if (!values_.learn(module, sources.dict_item(source, key.get()))) return abandon("an import", name);
-    if (from_list != Py_None && PyObject_HasAttrString(module, "__path__")) {
-      // A name that is not there may be a module that this imports; of the others nothing is done.
-      if (!has_all(PyModule_GetDict(module), from_list)) return abandon("an import of names from a package", name);
-      allow(Entry::trusted);
-    }
-    if (from_list != Py_None) break;
-  }
-  const Ref key = Ref::steal(PyUnicode_InternFromString("__import__"));
-  return (key && values_.learn(import, sources.dict_item(sources.object(builtins, "builtins"), key.get()))) ||
-         abandon("an import", name);
 }
 
 }  // namespace braze::interpreter

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "python/interpreter/observer.h"
 #include "python/interpreter/watch/place.h"
 #include "python/interpreter/watch/root_frame.h"
+#include "python/interpreter/watch/rows.h"
 #include "python/interpreter/watch/values.h"
 
 namespace braze::interpreter {
@@ -29,6 +31,10 @@ class Watcher final : public Observer {
   Values& values() { return values_; }
   /// The run leaves a generator in the middle of what may be a `try` or `with`.
   bool leaves_generator() const;
+  /// How many frames the run was deep.
+  size_t deepest() const { return deepest_; }
+  /// The run was abandoned for what a native run will have done the next time.
+  bool is_for_later() const { return is_for_later_; }
   /// Why the run was abandoned, and where.
   const Place& place() const { return place_; }
 
@@ -62,12 +68,14 @@ class Watcher final : public Observer {
     bool asks_whether_compiling = false;  ///< Reads the flag that is true in captures only.
     PyObject* answer = nullptr;           ///< What a call gives in place of its own result.
     bool passes_slice = false;            ///< Makes a slice object for a __getitem__.
+    PyObject* reduces = nullptr;          ///< Takes this object apart for a copy.
     bool is_direct = false;               ///< Calls a Python function and does nothing else.
     bool looks = false;                   ///< C code that looks into what Python functions give it.
     PyObject *fills = nullptr, *key = nullptr;  ///< An older defaultdict that gets an entry, and its key.
     PyObject* sets_variable = nullptr;          ///< A context variable.
     PyObject* iterator = nullptr;               ///< Asked for its next item. Only compared.
     PyTypeObject* constructs = nullptr;         ///< A class whose __init__ is given a new instance.
+    bool shares = false;                        ///< C code that may let go of Python's lock, with effects hidden.
     bool packs_arguments = false;               ///< The tuples that are passed are made by the C function.
   };
 
@@ -92,16 +100,20 @@ class Watcher final : public Observer {
 
   // watcher_root.cpp
   bool consume(Activation& a, int opcode, int arg);
+  bool swap_slots(Activation& a, int one, int other);
   bool learn_slot(Activation& a, int slot);
   bool drops(Activation& a, int slot);
-  bool dies_quietly(PyObject* value, const guards::Source* source);
+  bool lets_go(PyObject* value, const guards::Source* source, bool contents = false);
+  bool lets_go_of_entry(PyObject* dict, PyObject* key);
   bool learn_cell_slot(Activation& a, int index);
   // looks.h
   struct Looks;
   bool look(Activation& a, int opcode, int arg);
+  bool hide_effects();
+  bool show_effects();
   // watcher.cpp
   bool learn_parameters(Frame* frame);
-  bool operands(Activation& a, int count, const char* why);
+  bool operands(std::initializer_list<PyObject*> values, const char* why);
   bool operand(PyObject* value, const char* why);
   bool truth(PyObject* value);
   bool load_global(Activation& a, int arg);
@@ -124,7 +136,9 @@ class Watcher final : public Observer {
   bool user_operator(PyObject* left, PyObject* right, int operation);
   bool user_comparison(PyObject* left, PyObject* right, int operation);
   bool user_methods(PyObject* left, PyObject* right, const std::vector<std::pair<PyObject*, std::string>>& asked);
-  bool binary(Activation& a, int arg);
+  bool unary(PyObject* value, const char* method);
+  bool binary(PyObject* left, PyObject* right, int operation);
+  bool comparison(PyObject* left, PyObject* right, int operation);
   bool compare(PyObject* left, PyObject* right, int operation);
   bool compare_identity(PyObject* left, PyObject* right);
   bool enter_with(PyObject* manager);
@@ -136,14 +150,16 @@ class Watcher final : public Observer {
   bool plain_attribute(PyObject* object, PyObject* name);
   bool function_attribute(PyObject* function, PyObject* name);
   bool function_field(PyObject* function, const guards::Source* source, PyObject* name);
+  bool class_of(PyObject* object, PyObject* name);
   bool class_attribute(PyObject* type, PyObject* name);
+  bool class_field(PyObject* type, PyObject* meta, PyObject* name);
   bool tensor_attribute(PyObject* tensor, PyObject* name);
   bool own_attribute(PyObject* tensor, PyObject* name);
   bool module_attribute(PyObject* module, PyObject* name);
   bool super_attribute(PyObject* object, PyObject* name);
   bool super_lookup(PyObject* this_class, PyObject* self_class, PyObject* name);
   bool learn_class_entry(PyObject* found, const guards::Source* source);
-  const guards::Source* type_source(PyObject* object);
+  const guards::Source* type_source(PyObject* object) { return values_.type_source(object); }
   const guards::Source* class_source(PyObject* type);
   /// A special method written in Python, such as `__call__`: learns it. False, and no abandonment, if it is none.
   bool special_function(PyObject* object, const char* name);
@@ -161,6 +177,10 @@ class Watcher final : public Observer {
   bool keep_special(PyObject* object, std::initializer_list<const char*> names);
   bool keep_in_class(PyObject* type, const guards::Source* source, std::initializer_list<const char*> names);
   bool open_classes(PyObject* classes);
+  // watcher_classes.cpp
+  void keep_bases(PyTypeObject* type, const guards::Source* source);
+  bool keep_class_of(PyObject* object);
+  bool keep_pattern_flags(PyObject* object);
   /// A builtin container, or an instance of a subclass that leaves the operation `slot` to it.
   bool acts_as_builtin(PyObject* object, const char* slot);
   bool class_name(PyObject* type, PyObject* name);
@@ -168,17 +188,31 @@ class Watcher final : public Observer {
   bool call(PyObject* callable, PyObject* const* arguments, Py_ssize_t count);
   bool call_promised(Promise promise, PyObject* callable, PyObject* const* arguments, Py_ssize_t count);
   bool learn_method(PyObject* callable);
+  bool open_partial(PyObject* partial, guards::Ref (&parts)[3]);
   bool call_partial(PyObject* partial, PyObject* const* arguments, Py_ssize_t count);
   bool call_class(PyObject* type, PyObject* const* arguments, Py_ssize_t count);
   bool instantiate(PyObject* type, PyObject* const* arguments, Py_ssize_t count);
   bool converts(std::string_view builtin, PyObject* object);
   bool is_plain_exception(PyObject* object);
   bool formats_as_text(PyObject* object);
-  bool is_harmless(PyObject* callable);
-  bool absorb_given(PyObject* const* arguments, Py_ssize_t count);
+  bool formats_as_data(PyObject* object);
   bool call_getter(PyObject* getter, PyObject* const* arguments, Py_ssize_t count);
   bool call_builtin(PyObject* function, PyObject* const* arguments, Py_ssize_t count);
   bool call_method(PyObject* name, PyObject* self, PyObject* const* arguments, Py_ssize_t count);
+  // watcher_copies.cpp
+  bool reduce(PyObject* object, PyObject* const* arguments, Py_ssize_t count);
+  void learn_reduced(PyObject* object, PyObject* parts);
+  bool address(PyObject* object);
+  bool check_abstract(PyObject* type, PyObject* subject, bool is_instance);
+  // watcher_views.cpp
+  PyObject* dict_behind(PyObject* view) const;
+  bool view_contains(PyObject* view, PyObject* dict, PyObject* item);
+  bool hashes(PyObject* key);
+  // watcher_slots.cpp
+  bool call_slot(PyTypeObject* owner, std::string_view name, PyObject* self, PyObject* const* arguments,
+                 Py_ssize_t count);
+  bool call_bound_slot(PyObject* slot, PyObject* const* arguments, Py_ssize_t count);
+  bool call_weak_reference(PyObject* reference);
   bool call_container_slot(std::string_view name, PyObject* self, PyObject* const* arguments, Py_ssize_t count);
   bool call_context_variable(std::string_view name, PyObject* self, PyObject* const* arguments, Py_ssize_t count);
   bool text_of_class(PyObject* type);
@@ -192,12 +226,23 @@ class Watcher final : public Observer {
   bool update_dict(PyObject* dict, PyObject* const* arguments, Py_ssize_t count);
   bool load_class_cell();
   bool absorb_all(PyObject* const* arguments, Py_ssize_t count, PyObject* callable);
+  // watcher_given.cpp
+  std::optional<Does> what_given_does(PyObject* callable);
+  std::optional<Does> what_partial_does(PyObject* partial);
+  Does what_bound_does(PyObject* self, PyObject* name);
+  Does what_method_does(PyObject* self, PyTypeObject* type, PyObject* name);
+  bool absorb_given(PyObject* const* arguments, Py_ssize_t count);
+  bool reduces_in_place(PyObject* const* arguments, Py_ssize_t count);
+  bool call_reduce(PyObject* const* arguments, Py_ssize_t count);
+  bool call_operator(std::string_view name, PyObject* const* arguments, Py_ssize_t count);
   // watcher_library.cpp
   bool calls_signature(PyObject* function, Py_ssize_t count) const;
   bool call_signature(PyObject* function);
   void make_signature(PyObject* signature);
   bool call_cached(PyObject* wrapper, PyObject* const* arguments, Py_ssize_t count);
   // watcher_torch.cpp
+  bool learn_tensor_method(PyObject* function);
+  bool hashes_tensor(PyObject* function);
   bool is_function_apply(PyObject* function);
   bool apply_function(PyObject* type);
   bool is_word_for_backward(PyObject* object, PyObject* descriptor);
@@ -206,6 +251,9 @@ class Watcher final : public Observer {
   Values values_;
   std::vector<Activity> activities_;  ///< One a frame.
   Place place_;
+  bool is_for_later_ = false;
+  size_t deepest_ = 1;                   ///< How many frames there were at once.
+  PyObject** callee_ = nullptr;          ///< Where the stack holds what the running instruction calls, if it does.
   PyObject* keyword_names_ = nullptr;    ///< Of the call that is looked at; null if there are none.
   std::vector<guards::Ref> generators_;  ///< Made by the run, with `try` or `with` in them.
   bool looks_lazily_ = false;            ///< There is an iterator that looks into its items.

@@ -66,15 +66,6 @@ bool is_data_descriptor(PyObject* found) {
 
 }  // namespace
 
-const guards::Source* Watcher::type_source(PyObject* object) {
-  guards::SourceTable& sources = values_.sources();
-  const guards::Source* source = values_.source_of(object);
-  if (source && !values_.guards().says_type(source, Py_TYPE(object))) return sources.type_of(source);
-  // The class itself: a guard says that the object is of it, or the run made the object, and the class is guarded
-  // where it was called. So what a class has and lacks is guarded once, and not once an instance.
-  return sources.object(reinterpret_cast<PyObject*>(Py_TYPE(object)), Py_TYPE(object)->tp_name);
-}
-
 /// Where a class comes from; itself if no path is known.
 const guards::Source* Watcher::class_source(PyObject* type) {
   const guards::Source* source = values_.source_of(type);
@@ -131,7 +122,10 @@ bool Watcher::open_classes(PyObject* classes) {
   if (!values_.is_known(classes)) return abandon("a class of unknown origin", classes);
   // A class whose metaclass answers in Python: what it runs is watched.
   if (PyType_Check(classes)) return keep_special(classes, {"__instancecheck__", "__subclasscheck__"});
-  if (!PyTuple_Check(classes)) return true;
+  if (!PyTuple_Check(classes)) {
+    special_function(classes, "__instancecheck__");
+    return !abandoned_;
+  }
   if (!values_.open(classes)) return abandon("classes that cannot be guarded", classes);
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(classes); ++i)
     if (!open_classes(PyTuple_GET_ITEM(classes, i))) return false;
@@ -151,6 +145,8 @@ bool Watcher::learn_class_entry(PyObject* found, const guards::Source* source) {
 }
 
 bool Watcher::attribute(PyObject* object, PyObject* name) {
+  if (text_of(name) == "__class__" && !PyType_Check(object) && values_.is_known(object))
+    return class_of(object, name);
   if (values_.tensors().is_tensor(object)) return tensor_attribute(object, name);
   if (guards::is_scalar(object) || values_.tensors().is_plain(object)) return allow_made_result();
   if (!values_.is_known(object)) return abandon("an attribute of an object of unknown origin", object);
@@ -177,22 +173,7 @@ bool Watcher::class_attribute(PyObject* type, PyObject* name) {
   PyObject* meta = find_in_type(Py_TYPE(type), name);
   if (meta && Py_IS_TYPE(meta, &PyProperty_Type))
     return property_getter(meta, sources.type_attribute(type_source(type), name), name);
-  if (meta && is_data_descriptor(meta)) {
-    const bool is_plain = meta == find_in_type(&PyType_Type, name) &&
-                          Py_TYPE(type)->tp_getattro == PyType_Type.tp_getattro &&
-                          keep_special(type, {"__getattribute__"});
-    const bool is_name = PyUnicode_CompareWithASCIIString(name, "__name__") == 0 ||
-                         PyUnicode_CompareWithASCIIString(name, "__qualname__") == 0;
-    if (is_plain && is_name) return class_name(type, name);
-    if (is_plain && PyUnicode_CompareWithASCIIString(name, "__module__") == 0 &&
-        as_type(type)->tp_flags & Py_TPFLAGS_HEAPTYPE) {
-      PyObject* value = PyDict_GetItemWithError(guards::class_dict(as_type(type)), name);
-      const guards::Source* source = class_source(type);
-      return (value && guards::is_scalar(value) && values_.learn(value, sources.attribute(source, name))) ||
-             abandon("a class without a module", type);
-    }
-    return abandon("an attribute of a metaclass", name);
-  }
+  if (meta && is_data_descriptor(meta)) return class_field(type, meta, name);
   // A metaclass may have a __getattr__, for what is not found.
   if (find_in_type(Py_TYPE(type), "__getattribute__") != find_in_type(&PyType_Type, "__getattribute__"))
     return abandon("a metaclass with its own lookup", type);
@@ -233,36 +214,6 @@ bool Watcher::bind_in_metaclass(PyObject* type, PyObject* found, PyObject* name)
   return learn_class_entry(found, entry) && allow_made_result();
 }
 
-bool Watcher::tensor_attribute(PyObject* tensor, PyObject* name) {
-  if (!values_.is_known(tensor)) return abandon("an attribute of a tensor of unknown origin");
-  PyObject* found = find_in_type(Py_TYPE(tensor), name);
-  if (!found) return own_attribute(tensor, name);
-  if (Py_IS_TYPE(found, &PyMethodDescr_Type)) return allow_made_result();
-  guards::SourceTable& sources = values_.sources();
-  if (PyFunction_Check(found)) {
-    auto* type = reinterpret_cast<PyObject*>(Py_TYPE(tensor));
-    const guards::Source* source = sources.type_attribute(sources.object(type, "torch.Tensor"), name);
-    return (values_.learn(found, source) && allow_made_result()) ||
-           abandon("a method that cannot be guarded", name);
-  }
-  if (values_.tensors().may_read(name)) return allow_made_result(Entry::tensor);
-  return abandon("an attribute of a tensor that guards do not cover", name);
-}
-
-/// What a tensor has in its instance dict, or that it has nothing of that name.
-bool Watcher::own_attribute(PyObject* tensor, PyObject* name) {
-  guards::SourceTable& sources = values_.sources();
-  values_.guards().absent(sources.type_attribute(type_source(tensor), name));
-  PyObject* dict = guards::instance_dict(tensor);
-  PyObject* value = dict ? PyDict_GetItemWithError(dict, name) : nullptr;
-  const guards::Source* source = values_.source_of(tensor);
-  if (source && value)
-    return values_.learn(value, sources.attribute(source, name)) ||
-           abandon("an attribute that cannot be guarded", value);
-  if (source && dict) values_.guards().absent(sources.attribute(source, name));
-  return !value || abandon("an attribute of a tensor that the function made", name);
-}
-
 bool Watcher::super_attribute(PyObject* object, PyObject* name) {
   const Ref self_class = Ref::steal(PyObject_GetAttrString(object, "__self_class__"));
   const Ref this_class = Ref::steal(PyObject_GetAttrString(object, "__thisclass__"));
@@ -298,72 +249,13 @@ bool Watcher::super_lookup(PyObject* this_class, PyObject* self_class, PyObject*
   return abandon("an attribute that super() does not find", name);
 }
 
-bool Watcher::function_attribute(PyObject* function, PyObject* name) {
-  // A method's function was learnt when the method was found.
-  if (PyMethod_Check(function) && (PyUnicode_CompareWithASCIIString(name, "__func__") == 0 ||
-                                   PyUnicode_CompareWithASCIIString(name, "__self__") == 0))
-    return true;
-  if (Py_IS_TYPE(function, &PyMethod_Type)) {
-    // A method has the attributes of its function.
-    if (!learn_method(function)) return false;
-    return function_attribute(PyMethod_GET_FUNCTION(function), name);
-  }
-  if (PyCFunction_Check(function) && !find_in_type(&PyCFunction_Type, name)) return true;  // It has no others.
-  if (PyCFunction_Check(function) && values_.is_known(function)) {
-    const std::string_view text = text_of(name);
-    if (text == "__name__" || text == "__qualname__" || text == "__doc__") return allow_made_result();
-  }
-  if (!PyFunction_Check(function) || !values_.is_known(function))
-    return abandon("an attribute of a function", name);
-  const guards::Source* source = values_.source_of(function);
-  if (PyUnicode_CompareWithASCIIString(name, "__code__") == 0) {
-    values_.make(PyFunction_GET_CODE(function));  // The guard on the function holds its code.
-    return true;
-  }
-  if (find_in_type(&PyFunction_Type, name)) return function_field(function, source, name);
-  PyObject* dict = guards::instance_dict(function);
-  if (!source || (dict && values_.effects().wrote(dict, name))) return true;
-  const guards::Source* entry = values_.sources().attribute(source, name);
-  PyObject* value = dict ? PyDict_GetItemWithError(dict, name) : nullptr;
-  if (!value) values_.guards().absent(entry);
-  return !value || values_.learn(value, entry) ||
-         abandon("an attribute of a function that cannot be guarded", name);
-}
-
-/// What a function keeps beside its dict.
-bool Watcher::function_field(PyObject* function, const guards::Source* source, PyObject* name) {
-  using guards::Member;
-  static constexpr std::pair<std::string_view, Member> fields[] = {
-      {"__name__", Member::function_name},
-      {"__qualname__", Member::function_qualname},
-      {"__doc__", Member::function_doc},
-      {"__module__", Member::function_module},
-      {"__defaults__", Member::function_defaults},
-      {"__kwdefaults__", Member::function_kwdefaults},
-      {"__annotations__", Member::function_annotations}};
-  for (const auto& [text, member] : fields) {
-    if (text_of(name) != text) continue;
-    const Ref value = Ref::steal(PyObject_GetAttr(function, name));
-    if (!value) return abandon("an attribute of a function", name);
-    if (!source) {
-      values_.make(value.get());
-      return true;
-    }
-    const guards::Source* field = values_.sources().member(source, member);
-    const bool is_missing =
-        value.get() == Py_None && (member == Member::function_defaults || member == Member::function_kwdefaults);
-    if (is_missing) values_.guards().absent(field);
-    return is_missing || values_.learn(value.get(), field) || abandon("an attribute of a function", name);
-  }
-  return abandon("an attribute of a function", name);
-}
-
 bool Watcher::instance_attribute(PyObject* object, PyObject* name) {
   PyTypeObject* type = Py_TYPE(object);
   if (PyFunction_Check(object) || PyCFunction_Check(object) || PyMethod_Check(object))
     return function_attribute(object, name);
   if (PyCode_Check(object)) return allow_made_result();  // Immutable.
   if (!keep_special(object, {"__getattribute__"})) return false;
+  if (!text_of(name).starts_with("__")) values_.tensors().make_attribute(object, name);
   if (has_plain_lookup(type)) return plain_attribute(object, name);
   PyObject* own = find_in_type(type, "__getattribute__");
   if (own && PyFunction_Check(own)) return allow(Entry::known);
@@ -417,10 +309,6 @@ bool Watcher::plain_attribute(PyObject* object, PyObject* name) {
         values_.make(dict);
       return true;
     }
-    if (PyUnicode_CompareWithASCIIString(name, "__class__") == 0) {
-      auto* object_type = reinterpret_cast<PyObject*>(type);
-      return values_.learn(object_type, type_source(object)) || abandon("a class that cannot be guarded", object);
-    }
     if (Py_IS_TYPE(found, &PyGetSetDescr_Type) && is_immutable_record(type)) return allow_made_result();
     if (is_needs_input_grad(object, found)) return allow_made_result();
     if (Py_IS_TYPE(found, &PyGetSetDescr_Type) && PyExceptionInstance_Check(object) && !source) {
@@ -443,7 +331,8 @@ bool Watcher::plain_attribute(PyObject* object, PyObject* name) {
   if (found) {
     const bool is_method = PyFunction_Check(found) || Py_IS_TYPE(found, &PyStaticMethod_Type) ||
                            Py_IS_TYPE(found, &PyClassMethod_Type) || Py_IS_TYPE(found, &PyMethodDescr_Type) ||
-                           Py_IS_TYPE(found, &PyWrapperDescr_Type) || values_.tensors().compiled_from(found);
+                           Py_IS_TYPE(found, &PyWrapperDescr_Type) || values_.tensors().compiled_from(found) ||
+                           is_a(found, "functools._lru_cache_wrapper");
     if (is_written) return !is_method || allow_made_result();
     if (Py_TYPE(found)->tp_descr_get && !is_method) {
       if (learn_class_entry(found, in_type) && special_function(found, "__get__")) return allow(Entry::known);
@@ -468,6 +357,7 @@ bool Watcher::store_attribute(PyObject* object, PyObject* name, PyObject* value)
   if (!values_.is_known(object)) return abandon("an attribute of an object of unknown origin is changed", object);
   if (values_.tensors().is_tensor(object)) return abandon("an attribute of a tensor is changed", name);
   if (PyType_Check(object)) return store_in_class(object, name, value);
+  if (PyFunction_Check(object) && values_.is_made(object) && is_function_field(name)) return true;
   if (Py_TYPE(object)->tp_setattro == PyObject_GenericSetAttr)
     return keep_special(object, {"__setattr__"}) && plain_store(object, name, value);
   if (special_function(object, "__setattr__")) return allow(Entry::known);
@@ -524,6 +414,11 @@ bool Watcher::store_in_class(PyObject* type, PyObject* name, PyObject* value) {
   Effects& effects = values_.effects();
   if (!value && !effects.is_new_in_class(type, name)) return abandon("an attribute of a class is deleted", name);
   if (!values_.source_of(type)) return values_.is_made(type) || abandon("a class of unknown origin", type);
+  if (!effects.wrote(type, name)) {
+    PyObject* before = PyDict_GetItemWithError(guards::class_dict(as_type(type)), name);
+    const guards::Source* entries = values_.sources().dict_of(class_source(type));
+    if (!lets_go(before, values_.sources().dict_item(entries, name))) return false;
+  }
   effects.store_in_class(type, name, value);
   return true;
 }
@@ -546,7 +441,10 @@ bool Watcher::plain_store(PyObject* object, PyObject* name, PyObject* value) {
       if (reinterpret_cast<PyMemberDescrObject*>(found)->d_member->flags & READONLY)
         return abandon("an attribute that is read-only", name);
       if (source && !value) return abandon("a slot is emptied", name);
-      if (source) values_.effects().store_slot(object, found, value);
+      if (!source) return true;
+      const guards::Source* slot = sources.slot(source, found);
+      if (!values_.effects().wrote(object, found) && !lets_go(guards::load(*slot, object, {}), slot)) return false;
+      values_.effects().store_slot(object, found, value);
       return true;
     }
     if (value && is_word_for_backward(object, found)) return true;
@@ -566,6 +464,8 @@ bool Watcher::plain_store(PyObject* object, PyObject* name, PyObject* value) {
   if (!source) return true;
   if (!PyUnicode_CheckExact(name) || !guards::has_plain_keys(dict))
     return abandon("a dict of its own kind", object);
+  const bool is_older = !values_.effects().wrote(dict, name);
+  if (is_older && !lets_go(PyDict_GetItemWithError(dict, name), sources.attribute(source, name))) return false;
   if (value) {
     values_.effects().store_entry(dict, name, value, object);
     return true;

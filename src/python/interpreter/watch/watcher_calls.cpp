@@ -12,25 +12,12 @@
 #include "python/guards/storage_access.h"
 #include "python/interpreter/activation.h"
 #include "python/interpreter/watch/look_ups.h"
+#include "python/interpreter/watch/rows.h"
 #include "python/interpreter/watch/watcher.h"
 
 namespace braze::interpreter {
 
 namespace {
-
-/// Functions of module builtins that compute on their arguments alone. Python code that they enter (keys,
-/// iterators) must be known.
-const Names& pure_builtins() {
-  static const Names names = {"abs", "all", "any",  "bin", "callable", "chr", "divmod", "hex",    "iter", "len",
-                              "max", "min", "next", "oct", "ord",      "pow", "round",  "sorted", "sum"};
-  return names;
-}
-
-/// Likewise, of other modules: every function.
-const Names& pure_modules() {
-  static const Names names = {"math", "_operator"};
-  return names;
-}
 
 /// Builtin classes whose construction computes on the arguments alone.
 const Names& pure_classes() {
@@ -75,6 +62,7 @@ const Names& pure_classes() {
                               "operator.attrgetter",
                               "operator.itemgetter",
                               "torch.Size",
+                              "torch.device",
                               "torch.finfo",
                               "torch.iinfo"};
   return names;
@@ -97,12 +85,6 @@ const Names& looking_iterators() {
                               "itertools.groupby",
                               "itertools.starmap",
                               "itertools.takewhile"};
-  return names;
-}
-
-/// Builtin classes that make a scalar of a scalar.
-const Names& converting_classes() {
-  static const Names names = {"bool", "float", "int"};
   return names;
 }
 
@@ -137,13 +119,13 @@ std::string_view module_of(PyObject* function) {
 /// Builtin classes whose `__new__` makes an instance of any subclass out of its arguments alone.
 bool has_plain_new(PyTypeObject* type) {
   return type == &PyBaseObject_Type || type == &PyTuple_Type || type == &PyList_Type || type == &PyDict_Type ||
-         type == &PyODict_Type;
+         type == &PyODict_Type || type == &PyProperty_Type;
 }
 
 /// The `__new__` or `__init__` of list, dict or OrderedDict: fills the instance from what it is given. Of `__new__`
 /// nothing is read.
 bool is_plain_constructor(PyObject* found) {
-  for (PyTypeObject* type : {&PyList_Type, &PyDict_Type, &PyODict_Type})
+  for (PyTypeObject* type : {&PyList_Type, &PyDict_Type, &PyODict_Type, &PyProperty_Type})
     for (const char* name : {"__new__", "__init__"})
       if (found == PyDict_GetItemString(guards::class_dict(type), name)) return true;
   return false;
@@ -169,47 +151,6 @@ bool Watcher::absorb_all(PyObject* const* arguments, Py_ssize_t count, PyObject*
   return true;
 }
 
-/// A function written in C that reads nothing but its arguments, whoever calls it with what is guarded all through.
-bool Watcher::is_harmless(PyObject* callable) {
-  if (values_.tensors().may_call(callable)) return true;
-  if (!values_.is_known(callable)) return false;
-  if (is_a(callable, "operator.itemgetter")) return true;
-  if (!PyCFunction_Check(callable) ||
-      (PyCFunction_GET_SELF(callable) && !PyModule_Check(PyCFunction_GET_SELF(callable))))
-    return false;
-  const std::string_view module = module_of(callable);
-  const std::string_view name = reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name;
-  return (module == "builtins" && pure_builtins().contains(name) && name != "iter" && name != "next") ||
-         pure_modules().contains(module);
-}
-
-/// Arguments of a C function that looks into them and may call those that are functions.
-bool Watcher::absorb_given(PyObject* const* arguments, Py_ssize_t count) {
-  bool calls_c = false, all_containers = true;
-  for (Py_ssize_t i = 0; i < count; ++i) {
-    PyObject* value = arguments[i];
-    const bool is_type = PyType_Check(value) && is_exact_builtin(reinterpret_cast<PyTypeObject*>(value));
-    if (PyFunction_Check(value) && values_.is_known(value)) continue;
-    if (Py_IS_TYPE(value, &PyMethod_Type) && values_.is_known(value)) {
-      if (!learn_method(value)) return false;
-      continue;
-    }
-    if (is_type && values_.is_known(value) &&
-        converting_classes().contains(reinterpret_cast<PyTypeObject*>(value)->tp_name)) {
-      calls_c = true;
-      continue;
-    }
-    if (is_harmless(value)) {
-      calls_c = true;
-      continue;
-    }
-    if (!values_.absorb(value))
-      return abandon("a C function is given an object whose parts are not guarded", value);
-    all_containers &= guards::is_scalar(value) || is_builtin_container(value) || values_.tensors().is_tensor(value);
-  }
-  return !calls_c || all_containers || abandon("a C function is given to another, with more than containers");
-}
-
 bool Watcher::call(PyObject* callable, PyObject* const* arguments, Py_ssize_t count) {
   TensorWorld& tensors = values_.tensors();
   if (Py_IS_TYPE(callable, &PyMethod_Type)) {
@@ -230,12 +171,9 @@ bool Watcher::call(PyObject* callable, PyObject* const* arguments, Py_ssize_t co
   if (is_a(callable, "functools._lru_cache_wrapper")) return call_cached(callable, arguments, count);
   if (Py_IS_TYPE(callable, &PyMethodDescr_Type) && count > 0)
     return call_method(PyDescr_NAME(callable), arguments[0], arguments + 1, count - 1);
-  if (Py_IS_TYPE(callable, &PyWrapperDescr_Type) && PyWrapperDescr_Type.tp_name && count > 0) {
-    if (PyDescr_TYPE(callable) == storage_type(arguments[0]) || PyDescr_TYPE(callable) == &PyDict_Type)
-      return call_container_slot(text_of(PyDescr_NAME(callable)), arguments[0], arguments + 1, count - 1);
-    if (PyDescr_TYPE(callable) != &PyBaseObject_Type) return abandon("a slot that is not understood", callable);
-    return call_object_slot(text_of(PyDescr_NAME(callable)), arguments[0], arguments + 1, count - 1);
-  }
+  if (Py_IS_TYPE(callable, &PyWrapperDescr_Type) && count > 0)
+    return call_slot(PyDescr_TYPE(callable), text_of(PyDescr_NAME(callable)), arguments[0], arguments + 1,
+                     count - 1);
   if (PyCFunction_Check(callable)) return call_builtin(callable, arguments, count);
   if (!values_.is_known(callable)) return abandon("an object of unknown origin is called", callable);
   if (PyObject* function = tensors.compiled_from(callable)) {
@@ -246,20 +184,8 @@ bool Watcher::call(PyObject* callable, PyObject* const* arguments, Py_ssize_t co
   }
   if (PyType_Check(callable)) return call_class(callable, arguments, count);
   if (tensors.may_call(callable)) return absorb_all(arguments, count, callable) && allow_made_result(Entry::tensor);
-  if (Py_IS_TYPE(callable, &_PyMethodWrapper_Type)) {
-    // A slot found through super().
-    const Ref name = Ref::steal(PyObject_GetAttrString(callable, "__name__"));
-    const Ref self = Ref::steal(PyObject_GetAttrString(callable, "__self__"));
-    if (!name || !self || !values_.is_known(self.get())) return abandon("a slot that is not understood", callable);
-    const Ref owner = Ref::steal(PyObject_GetAttrString(callable, "__objclass__"));
-    if (owner.get() == reinterpret_cast<PyObject*>(&PyType_Type) && text_of(name.get()) == "__call__")
-      return instantiate(self.get(), arguments, count);
-    const bool is_storages = owner && owner.get() != reinterpret_cast<PyObject*>(&PyBaseObject_Type);
-    if (is_storages && storage_type(self.get()))
-      return call_container_slot(text_of(name.get()), self.get(), arguments, count);
-    if (is_storages) return abandon("a slot that is not understood", callable);
-    return call_object_slot(text_of(name.get()), self.get(), arguments, count);
-  }
+  if (Py_IS_TYPE(callable, &_PyMethodWrapper_Type)) return call_bound_slot(callable, arguments, count);
+  if (PyWeakref_CheckRefExact(callable)) return call_weak_reference(callable);
   if (std::string_view(Py_TYPE(callable)->tp_name) == "functools.partial" && is_exact_builtin(Py_TYPE(callable)))
     return call_partial(callable, arguments, count);
   if (tensors.is_operator(callable))
@@ -274,6 +200,12 @@ bool Watcher::call(PyObject* callable, PyObject* const* arguments, Py_ssize_t co
 }
 
 bool Watcher::call_promised(Promise promise, PyObject* callable, PyObject* const* arguments, Py_ssize_t count) {
+  if (promise == Promise::disabled) {
+    PyObject* dict = guards::instance_dict(callable);
+    PyObject* reason = dict ? PyDict_GetItemString(dict, "reason") : nullptr;
+    if (!reason && dict) reason = PyDict_GetItemString(dict, "__qualname__");
+    return abandon("a function marked braze.compiler.disable", reason);
+  }
   if (!values_.pin(callable)) return abandon("a function of unknown origin", callable);
   activities_.back().entry = Entry::trusted;
   activities_.back().makes_result = true;
@@ -294,27 +226,12 @@ bool Watcher::learn_method(PyObject* callable) {
          abandon("a method that cannot be guarded", callable);
 }
 
-/// object.__init__ and its like.
-bool Watcher::call_object_slot(std::string_view name, PyObject* self, PyObject* const* arguments,
-                               Py_ssize_t count) {
-  if (name == "__init__") return allow_made_result();
-  const bool has_name = count >= 1 && PyUnicode_CheckExact(arguments[0]) && values_.is_known(self);
-  const bool is_ordinary = !values_.tensors().is_tensor(self) && !PyType_Check(self);
-  if (name == "__getattribute__" && count == 1 && has_name) return plain_attribute(self, arguments[0]);
-  if (name == "__setattr__" && count == 2 && has_name && is_ordinary)
-    return plain_store(self, arguments[0], arguments[1]);
-  if (name == "__delattr__" && count == 1 && has_name && is_ordinary)
-    return plain_store(self, arguments[0], nullptr);
-  return abandon("a slot that is not understood", self);
-}
-
-/// The function and the arguments that a partial holds; guarded if it existed before the call.
-bool Watcher::call_partial(PyObject* partial, PyObject* const* arguments, Py_ssize_t count) {
+/// The function, positional and keyword arguments that a partial holds; guarded if it existed before the call.
+bool Watcher::open_partial(PyObject* partial, guards::Ref (&parts)[3]) {
   const guards::Source* source = values_.source_of(partial);
-  Ref parts[3];
   const char* names[] = {"func", "args", "keywords"};
   for (size_t i = 0; i < 3; ++i) {
-    parts[i] = Ref::steal(PyObject_GetAttrString(partial, names[i]));
+    parts[i] = guards::Ref::steal(PyObject_GetAttrString(partial, names[i]));
     PyObject* descriptor = PyDict_GetItemString(guards::class_dict(Py_TYPE(partial)), names[i]);
     if (!parts[i] || !descriptor) return abandon("a partial", partial);
     if (source && !values_.learn(parts[i].get(), values_.sources().slot(source, descriptor)))
@@ -322,8 +239,12 @@ bool Watcher::call_partial(PyObject* partial, PyObject* const* arguments, Py_ssi
     if (source && i > 0 && !values_.open(parts[i].get()))
       return abandon("a partial that cannot be guarded", partial);
   }
-  if (!PyTuple_CheckExact(parts[1].get()) || !PyDict_CheckExact(parts[2].get()))
-    return abandon("a partial", partial);
+  return (PyTuple_CheckExact(parts[1].get()) && PyDict_CheckExact(parts[2].get())) || abandon("a partial", partial);
+}
+
+bool Watcher::call_partial(PyObject* partial, PyObject* const* arguments, Py_ssize_t count) {
+  guards::Ref parts[3];
+  if (!open_partial(partial, parts)) return false;
   std::vector<PyObject*> all(PySequence_Fast_ITEMS(parts[1].get()),
                              PySequence_Fast_ITEMS(parts[1].get()) + PyTuple_GET_SIZE(parts[1].get()));
   all.insert(all.end(), arguments, arguments + count);
@@ -378,6 +299,16 @@ bool Watcher::converts(std::string_view builtin, PyObject* object) {
   return false;
 }
 
+/// What `%` makes text of: data, or a named tuple of it, whose items it takes.
+bool Watcher::formats_as_data(PyObject* object) {
+  if (is_data(object)) return true;
+  if (values_.absorb_text(object)) return true;
+  if (!PyTuple_Check(object) || !values_.absorb(object)) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i)
+    if (!is_data(PyTuple_GET_ITEM(object, i)) && !values_.absorb_text(PyTuple_GET_ITEM(object, i))) return false;
+  return true;
+}
+
 /// object.__format__ without a specification is str().
 bool Watcher::formats_as_text(PyObject* object) {
   PyObject* own = class_entry(reinterpret_cast<PyObject*>(&PyBaseObject_Type), "__format__");
@@ -417,13 +348,21 @@ bool Watcher::instantiate(PyObject* type, PyObject* const* arguments, Py_ssize_t
   if (cls == &PyUnicode_Type && count == 1 && is_plain_exception(arguments[0])) return allow_made_result();
   if (is_exact_builtin(cls) && count >= 1 && converts(cls->tp_name, arguments[0])) return true;
   if (abandoned_) return false;
+  if (cls == &PyUnicode_Type && count == 1 && values_.absorb_text(arguments[0])) return allow_made_result();
   const bool depends_on_hash_or_text = cls == &PyUnicode_Type || cls == &PySet_Type || cls == &PyFrozenSet_Type;
   if (depends_on_hash_or_text && !all_data(arguments, count)) return abandon("text or a set of objects", type);
+  const bool decodes = (cls == &PyUnicode_Type || cls == &PyBytes_Type) && count > 1;
+  if (decodes && !names_builtin_codec(arguments + 1, count - 1)) return abandon("a codec that others may replace");
+  const bool counts_digits = cls == &PyLong_Type && count > 0 && guards::length_of(arguments[0]) > 640;
+  if (counts_digits) return abandon("an integer of so many digits that sys.set_int_max_str_digits() counts", type);
   const bool is_exception = PyExceptionClass_Check(type);
   if (is_exact_builtin(cls) && iterating_classes().contains(cls->tp_name)) {
-    for (Py_ssize_t i = 0; i < count; ++i)
+    bool any_tensor = false;
+    for (Py_ssize_t i = 0; i < count; ++i) {
       if (!guards::is_scalar(arguments[i]) && !iterate(arguments[i])) return false;
-    return allow_made_result(Entry::known);
+      any_tensor |= values_.tensors().is_tensor(arguments[i]);
+    }
+    return allow_made_result(any_tensor ? Entry::tensor : Entry::known);
   }
   looks_lazily_ |= is_exact_builtin(cls) && looking_iterators().contains(cls->tp_name);
   if (is_exact_builtin(cls) && (is_exception || pure_classes().contains(cls->tp_name)))
@@ -486,7 +425,7 @@ bool Watcher::call_builtin(PyObject* function, PyObject* const* arguments, Py_ss
     auto* base = reinterpret_cast<PyTypeObject*>(self);
     auto* cls = PyType_Check(arguments[0]) ? reinterpret_cast<PyTypeObject*>(arguments[0]) : nullptr;
     const bool is_ordinary = cls && has_plain_new(base) && values_.source_of(arguments[0]) &&
-                             PyType_IsSubtype(cls, base) && cls->tp_new != base->tp_new &&
+                             PyType_IsSubtype(cls, base) && (cls->tp_new != base->tp_new || count == 1) &&
                              !class_entry(arguments[0], "__del__");
     if (!is_ordinary) return abandon("__new__ of such a class", arguments[0]);
     if (base == &PyTuple_Type && count > 1 && !iterate(arguments[1])) return false;
@@ -498,7 +437,7 @@ bool Watcher::call_builtin(PyObject* function, PyObject* const* arguments, Py_ss
     return absorb_given(arguments, count) && allow_made_result(Entry::known) && looks();
   }
   if (is_check_of_type(builtin))
-    return (count == 1 && values_.is_known(arguments[0]) && values_.is_known(self))
+    return (count == 1 && values_.is_known(arguments[0]) && values_.is_known(self) && keep_class_of(arguments[0]))
                ? allow(Entry::known)
                : abandon("isinstance with an object of unknown origin", count ? arguments[0] : nullptr);
   const bool is_method = self && !PyModule_Check(self) && !PyType_Check(self);
@@ -511,7 +450,10 @@ bool Watcher::call_builtin(PyObject* function, PyObject* const* arguments, Py_ss
     if (name == "isinstance" || name == "issubclass") {
       if (count != 2 || !values_.is_known(arguments[0]))
         return abandon("isinstance with an object of unknown origin", count ? arguments[0] : nullptr);
-      return open_classes(arguments[1]) && allow(Entry::known);
+      if (!keep_class_of(arguments[0]) || !open_classes(arguments[1])) return false;
+      if (name == "isinstance" && values_.tensors().is_of_legacy_type(arguments[0], arguments[1]))
+        activities_.back().answer = Py_True;
+      return allow(Entry::known);
     }
     if ((name == "getattr" || name == "hasattr") && count >= 2 && PyUnicode_CheckExact(arguments[1])) {
       // A missing attribute is an answer here: where the lookup is an ordinary one, its guards say that it is
@@ -529,35 +471,41 @@ bool Watcher::call_builtin(PyObject* function, PyObject* const* arguments, Py_ss
       return values_.open(arguments[0]) || abandon("a container that cannot be guarded", arguments[0]);
     if (name == "callable" && count == 1 && values_.is_known(arguments[0]))
       return keep_special(arguments[0], {"__call__"});
-    if ((name == "iter" || name == "next") && count >= 1 && values_.is_known(arguments[0]) &&
+    if ((name == "next" || (name == "iter" && count == 1)) && count >= 1 && values_.is_known(arguments[0]) &&
         !is_builtin_container(arguments[0]))
       return name == "iter" ? iterate(arguments[0])
                             : (values_.is_made(arguments[0]) ? allow_made_result(Entry::known)
                                                              : abandon("an iterator that existed before the call"));
     if (name == "super") return allow_made_result();
-    if (name == "id" && count == 1)  // A tensor is another one at nearly every call.
-      return (!values_.tensors().is_tensor(arguments[0]) && values_.source_of(arguments[0]) &&
-              values_.pin(arguments[0])) ||
-             abandon("the address of an object that is another one in every run", arguments[0]);
+    if (name == "id" && count == 1) return address(arguments[0]);
+    if (name == "vars" && count == 1 && values_.is_known(arguments[0])) {
+      const Ref dict = Ref::steal(PyUnicode_InternFromString("__dict__"));
+      return dict && attribute(arguments[0], dict.get());
+    }
+    if (name == "globals" && count == 0) {
+      PyObject* globals = PyThreadState_Get()->cframe->current_frame->f_globals;
+      values_.learn_as(globals, values_.sources().object(globals, "G"));
+      return true;
+    }
     if (count >= 1 && converts(name, arguments[0])) return true;
     if (abandoned_) return false;
     const bool makes_text = name == "repr" || name == "ascii" || name == "format" || name == "hash";
     if (makes_text && (all_data(arguments, count) || (count == 1 && is_plain_exception(arguments[0]))))
       return (PyExceptionInstance_Check(arguments[0]) || absorb_all(arguments, count, function)) &&
              allow(Entry::none);
-    if (!pure_builtins().contains(name)) return abandon("a builtin function that is not understood", function);
+    const bool calls = name == "iter" || name == "next";
+    if (!calls && what_function_does(module, name) != Does::computes)
+      return abandon("a builtin function that is not understood", function);
     return absorb_given(arguments, count) && allow_made_result(Entry::tensor) && looks();
   }
-  if (module == "_functools" && name == "reduce")
-    return absorb_given(arguments, count) && allow(Entry::tensor) && looks();
-  if (module == "_abc" && (name == "_abc_instancecheck" || name == "_abc_subclasscheck") && count == 2) {
-    values_.guards().abc_registrations();
-    return (values_.is_known(arguments[0]) && values_.is_known(arguments[1]) &&
-            keep_in_class(arguments[0], class_source(arguments[0]), {"__subclasshook__"}) && allow(Entry::known)) ||
-           abandon("isinstance with an object of unknown origin", arguments[1]);
-  }
-  if (pure_modules().contains(module))
-    return absorb_given(arguments, count) && allow_made_result(Entry::tensor) && looks();
+  if (module == "sys" && name == "exc_info") return allow_made_result();
+  if ((module == "posix" && name == "fspath") || (module == "sys" && name == "intern"))
+    return all_data(arguments, count) || abandon("text is made of an object", function);
+  if (module == "_functools" && name == "reduce") return call_reduce(arguments, count);
+  if (module == "_abc" && (name == "_abc_instancecheck" || name == "_abc_subclasscheck") && count == 2)
+    return check_abstract(arguments[0], arguments[1], name == "_abc_instancecheck");
+  if (module == "_operator") return call_operator(name, arguments, count);
+  if (module == "math") return absorb_given(arguments, count) && allow_made_result(Entry::tensor) && looks();
   return abandon("a C function that is not understood", function);
 }
 

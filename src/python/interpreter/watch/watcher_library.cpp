@@ -2,6 +2,7 @@
 #include "python/guards/scalar.h"
 #include "python/guards/storage_access.h"
 #include "python/interpreter/watch/look_ups.h"
+#include "python/interpreter/watch/lru_cache.h"
 #include "python/interpreter/watch/watcher.h"
 
 namespace braze::interpreter {
@@ -17,24 +18,29 @@ void for_each_referent(PyObject* object, Visit&& visit) {
   Py_TYPE(object)->tp_traverse(object, call, &visit);
 }
 
-/// The dict in which functools.lru_cache keeps results. Null if it keeps none.
-PyObject* cache_of(PyObject* wrapper) {
-  PyObject** const attributes = _PyObject_GetDictPtr(wrapper);
-  PyObject* cache = nullptr;
-  for_each_referent(wrapper, [&](PyObject* referent) {
-    if (PyDict_CheckExact(referent) && !(attributes && *attributes == referent)) cache = referent;
-  });
-  return cache;
+/// In place of a C function that the run must not call: gives what it is bound to, whatever the arguments are.
+PyObject* give_self(PyObject* self, PyObject* const*, Py_ssize_t, PyObject*) {
+  return Py_NewRef(self);
 }
 
-/// The key under which it keeps the result for these arguments, if types do not count.
-Ref key_of(PyObject* const* arguments, Py_ssize_t count) {
-  if (count == 1 && (PyUnicode_CheckExact(arguments[0]) || PyLong_CheckExact(arguments[0])))
-    return Ref::borrow(arguments[0]);
-  Ref key = Ref::steal(PyTuple_New(count));
-  for (Py_ssize_t i = 0; key && i < count; ++i) PyTuple_SET_ITEM(key.get(), i, Py_NewRef(arguments[i]));
-  return key;
+/// Called by a replay with a function, the names of its last arguments or None, and its arguments.
+PyObject* use_cached(PyObject*, PyObject* const* given, Py_ssize_t count) {
+  PyObject* names = given[1] == Py_None ? nullptr : given[1];
+  const Py_ssize_t named = names ? PyTuple_GET_SIZE(names) : 0;
+  return PyObject_Vectorcall(given[0], given + 2, static_cast<size_t>(count - 2 - named), names);
 }
+
+bool has_all(PyObject* dict, PyObject* names) {
+  if (!PyTuple_CheckExact(names)) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i)
+    if (!PyDict_GetItemWithError(dict, PyTuple_GET_ITEM(names, i))) return false;
+  return true;
+}
+
+PyMethodDef give_self_method = {"give_self", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(give_self)),
+                                METH_FASTCALL | METH_KEYWORDS, nullptr};
+PyMethodDef use_cached_method = {"use_cached", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(use_cached)),
+                                 METH_FASTCALL, nullptr};
 
 /// inspect.signature itself.
 bool is_signature(PyObject* function) {
@@ -91,28 +97,89 @@ void Watcher::make_signature(PyObject* signature) {
   });
 }
 
-/// What functools.lru_cache keeps for plain arguments stays as it is until the cache drops it: guarded is the
-/// entry, and not what the function would compute now. What is not there yet is computed at once, as it would be
-/// natively; no operators are recorded. The cache's own counts of hits differ from eager's.
+/// isinstance() or issubclass() with an abstract base class. It keeps the answer until a class is registered
+/// somewhere; what it asks of the classes to find it does not count any more.
+bool Watcher::check_abstract(PyObject* type, PyObject* subject, bool is_instance) {
+  values_.guards().abc_registrations();
+  if (!values_.is_known(type) || !values_.is_known(subject))
+    return abandon("isinstance with an object of unknown origin", subject);
+  PyObject* own = class_entry(reinterpret_cast<PyObject*>(&PyBaseObject_Type), "__class__");
+  if (is_instance && class_entry(reinterpret_cast<PyObject*>(Py_TYPE(subject)), "__class__") != own)
+    return abandon("isinstance with an object that says its class itself", subject);
+  if (!keep_class_of(subject)) return false;
+  return keep_in_class(type, class_source(type), {"__subclasshook__"}) && allow(Entry::trusted);
+}
+
+/// What functools.lru_cache keeps stays as it is until the cache drops it: guarded is the entry, and not what the
+/// function would compute now. The run takes the result out of it, and a replay calls the cached function, which is
+/// a use like any other: the order in which entries are dropped and the counts are eager's. What is not there yet
+/// has the function called, whose effects are its own: the call runs natively, and the next one finds it.
 bool Watcher::call_cached(PyObject* wrapper, PyObject* const* arguments, Py_ssize_t count) {
   if (!values_.pin(wrapper)) return abandon("a function of unknown origin", wrapper);
-  if (keyword_names_) return abandon("a call with keywords of a function that has a cache", wrapper);
-  for (Py_ssize_t i = 0; i < count; ++i)
-    if (!guards::is_scalar(arguments[i])) return abandon("an object given to a function that has a cache", wrapper);
-  const Ref result = Ref::steal(values_.tensors().call_for_real(wrapper, arguments, count));
-  PyErr_Clear();
-  PyObject* cache = cache_of(wrapper);
-  const Ref key = key_of(arguments, count);
-  if (!result || !guards::is_scalar(result.get()) || !cache || !key)
+  const LruCache cache(wrapper);
+  if (!callee_ || !cache.is_understood()) return abandon("a function with a cache of another kind", wrapper);
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    PyObject* argument = arguments[i];
+    const bool is_plain = guards::is_plain_key(argument) && values_.is_known(argument) &&
+                          (guards::is_scalar(argument) ||
+                           (PyTuple_CheckExact(argument) ? is_data(argument) && values_.absorb(argument)
+                                                         : values_.source_of(argument) && values_.pin(argument)));
+    if (!is_plain) return abandon("an object given to a function that has a cache", wrapper);
+  }
+  const guards::Ref key = cache.key(arguments, count, keyword_names_);
+  if (!key || !guards::has_plain_keys(cache.entries()))
     return abandon("a function with a cache of another kind", wrapper);
-  PyObject* kept = PyDict_GetItemWithError(cache, key.get());
+  PyObject* kept = PyDict_GetItemWithError(cache.entries(), key.get());
   if (!kept) {
     PyErr_Clear();
-    return abandon("a function with a cache of another kind", wrapper);
+    is_for_later_ = true;
+    return abandon("a function whose cache has no result yet", wrapper);
   }
+  PyObject* result = cache.result(kept);
   guards::SourceTable& sources = values_.sources();
-  values_.guards().identity(sources.dict_item(sources.object(cache, "the cache of a function"), key.get()), kept);
-  return true;
+  const guards::Source* entry =
+      sources.dict_item(sources.object(cache.entries(), "the cache of a function"), key.get());
+  values_.guards().identity(entry, kept);
+  const guards::Source* source = result == kept ? entry : sources.object(result, "a result in a cache");
+  if (!result || !values_.learn(result, source))
+    return abandon("a result in a cache that cannot be guarded", result);
+  static PyObject* const use = PyCFunction_New(&use_cached_method, nullptr);  // Kept for good.
+  PyObject* answer = PyCFunction_New(&give_self_method, result);
+  if (!use || !answer) return abandon("no memory");
+  values_.effects().call(use, wrapper, keyword_names_ ? keyword_names_ : Py_None, {arguments, arguments + count});
+  Py_SETREF(*callee_, answer);
+  return allow(Entry::none);
+}
+
+/// Of a module that is loaded: what sys.modules holds. Packages are asked for the names that are imported from
+/// them, by code that is not understood.
+bool Watcher::import_module(Activation& a, int arg) {
+  PyObject *name = a.name(arg), *from_list = a.peek(1), *level = a.peek(2);
+  guards::SourceTable& sources = values_.sources();
+  PyObject* builtins = a.frame->f_builtins;
+  PyObject* import = PyDict_CheckExact(builtins) ? PyDict_GetItemString(builtins, "__import__") : nullptr;
+  if (!import || import != default_import(a.thread)) return abandon("an import that is replaced");
+  if (!PyLong_Check(level) || PyLong_AsLong(level) != 0) return abandon("a relative import");
+  PyObject* modules = PyImport_GetModuleDict();
+  const guards::Source* source = sources.object(modules, "sys.modules");
+  const char* text = PyUnicode_AsUTF8(name);
+  const std::string_view full = text ? text : "";
+  const std::string first(full.substr(0, full.find('.')));
+  for (const std::string& part : {std::string(full), first}) {
+    const Ref key = Ref::steal(PyUnicode_InternFromString(part.c_str()));
+    PyObject* module = key ? PyDict_GetItemWithError(modules, key.get()) : nullptr;
+    if (!module || !PyModule_Check(module)) return abandon("an import of a module that is not loaded", name);
+    if (!values_.learn(module, sources.dict_item(source, key.get()))) return abandon("an import", name);
+    if (from_list != Py_None && PyObject_HasAttrString(module, "__path__")) {
+      // A name that is not there may be a module that this imports; of the others nothing is done.
+      if (!has_all(PyModule_GetDict(module), from_list)) return abandon("an import of names from a package", name);
+      allow(Entry::trusted);
+    }
+    if (from_list != Py_None) break;
+  }
+  const Ref key = Ref::steal(PyUnicode_InternFromString("__import__"));
+  return (key && values_.learn(import, sources.dict_item(sources.object(builtins, "builtins"), key.get()))) ||
+         abandon("an import", name);
 }
 
 }  // namespace braze::interpreter

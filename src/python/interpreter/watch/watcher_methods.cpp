@@ -6,6 +6,7 @@
 
 #include "python/guards/scalar.h"
 #include "python/guards/storage_access.h"
+#include "python/interpreter/cpython.h"
 #include "python/interpreter/watch/look_ups.h"
 #include "python/interpreter/watch/watcher.h"
 
@@ -21,7 +22,23 @@ const Names& reading_methods() {
   return names;
 }
 
+/// Loggers keep under a lock at which levels they are enabled; a replay does without.
+bool is_logging_code(const Frame* frame) {
+  PyObject* logging = PyDict_GetItemString(PyImport_GetModuleDict(), "logging");
+  return logging && PyModule_Check(logging) && PyModule_GetDict(logging) == frame->f_globals;
+}
+
 }  // namespace
+
+/// Names of codecs and of ways to handle errors that no registry is asked for.
+bool names_builtin_codec(PyObject* const* names, Py_ssize_t count) {
+  static const Names builtin = {"utf-8",        "utf8",   "utf_8",  "UTF-8",  "ascii",   "ASCII",
+                                "latin-1",      "latin1", "strict", "ignore", "replace", "surrogateescape",
+                                "surrogatepass"};
+  for (Py_ssize_t i = 0; i < count; ++i)
+    if (!builtin.contains(text_of(names[i]))) return false;
+  return true;
+}
 
 bool Watcher::call_method(PyObject* name, PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
   if (values_.tensors().is_tensor(self)) {
@@ -29,16 +46,36 @@ bool Watcher::call_method(PyObject* name, PyObject* self, PyObject* const* argum
       return abandon("a method of tensors that is not understood", name);
     return absorb_all(arguments, count, nullptr) && allow_made_result(Entry::tensor);
   }
+  if (is_a(self, "torch.device") && (text_of(name) == "__enter__" || text_of(name) == "__exit__"))
+    return abandon("a device as a context", self);
+  if (PyUnicode_CheckExact(self) && text_of(name) == "join" && count == 1 && !is_data(arguments[0]))
+    return iterate(arguments[0]) && allow_made_result(Entry::known) && looks();
   if (guards::is_scalar(self)) {
     if (!all_data(arguments, count)) return abandon("text is made of an object", name);
+    const bool converts = text_of(name) == "encode" || text_of(name) == "decode";
+    if (converts && !names_builtin_codec(arguments, count)) return abandon("a codec that others may replace", name);
     return absorb_all(arguments, count, nullptr) && allow_made_result();
   }
   if (!values_.is_known(self)) return abandon("a method of an object of unknown origin", self);
   const std::string_view text = text_of(name);
+  if (is_derived_scalar(self) && derived_method(self, std::string(text).c_str()) && all_data(arguments, count))
+    return (values_.absorb(self) && absorb_all(arguments, count, nullptr) && allow_made_result()) ||
+           abandon("a method of a class that is not understood", self);
+  if (PyObject* dict = dict_behind(self)) {
+    if (Py_IS_TYPE(self, &PyDictProxy_Type)) return call_method(name, dict, arguments, count);
+    return absorb_all(&self, 1, nullptr) && absorb_all(arguments, count, nullptr) && allow_made_result();
+  }
+  if (is_a(self, "torch.Size") && text == "numel") return absorb_all(&self, 1, nullptr);
   if (PyContextVar_CheckExact(self)) return call_context_variable(text, self, arguments, count);
   if (PyGen_CheckExact(self)) {
     if (text == "send" || text == "throw" || text == "close") return resume_generator(self, arguments, count);
     return abandon("a method that is not understood", name);
+  }
+  if (text == "__reduce_ex__") return reduce(self, arguments, count);
+  if (is_a(self, "_thread.RLock") && (text == "acquire" || text == "release") && count == 0) {
+    if (!is_logging_code(PyThreadState_Get()->cframe->current_frame)) return abandon("a lock", self);
+    text == "acquire" ? values_.effects().take_lock(self) : values_.effects().release_lock(self);
+    return true;
   }
   if (is_a(self, "_thread.RLock") && text == "__exit__") {
     values_.effects().release_lock(self);
@@ -53,15 +90,14 @@ bool Watcher::call_method(PyObject* name, PyObject* self, PyObject* const* argum
   if (!method || (!Py_IS_TYPE(method, &PyMethodDescr_Type) && !Py_IS_TYPE(method, &PyWrapperDescr_Type)))
     return abandon("a method that is not understood", name);
   if (text.starts_with("__")) return call_container_slot(text, self, arguments, count);
-  if (text == "add" && PySet_CheckExact(self) && values_.is_made(self) && count == 1 &&
-      guards::is_plain_key(arguments[0]) && values_.pin(arguments[0]))
-    return true;
+  const bool asks_set = text == "add" || text == "discard" || text == "remove";
+  if (asks_set && PySet_CheckExact(self) && values_.is_made(self) && count == 1) return hashes(arguments[0]);
   if (values_.is_made(self) && text == "sort") return sort(self, arguments, count);
   if (values_.is_made(self)) {
     const bool keeps = text == "append" || text == "extend" || text == "insert" || text == "pop" || text == "clear";
     if (keeps && PyList_Check(self)) return (text != "extend" || iterate(arguments[0])) && allow(Entry::known);
     const bool stores = PyDict_Check(self) && (text == "pop" || text == "setdefault" || text == "get");
-    if (stores && count >= 1) return operand(arguments[0], "a key of unknown origin") && allow(Entry::known);
+    if (stores && count >= 1) return hashes(arguments[0]);
     return absorb_all(arguments, count, nullptr) && allow_made_result(Entry::known);
   }
   if (!reading_methods().contains(text)) return change_by_method(text, self, arguments, count);
@@ -115,7 +151,8 @@ bool Watcher::change_set(std::string_view name, PyObject* set, PyObject* const* 
   if (!values_.open(set)) return abandon("a set that cannot be guarded", set);
   PyObject* argument = count ? arguments[0] : nullptr;
   const bool is_item = name == "add" || name == "discard" || name == "remove";
-  if (is_item && !guards::is_scalar(argument)) return abandon("a set of objects is changed", set);
+  if (is_item && (!guards::is_scalar(argument) || guards::is_nan(argument)))
+    return abandon("a set of objects is changed", set);
   if (argument && !is_item) {
     const bool is_known = values_.is_known(argument) && is_data(argument) && values_.open(argument);
     if (!is_known || PyDict_Check(argument)) return abandon("a set of objects is changed", set);
@@ -136,6 +173,7 @@ bool Watcher::pop_item(PyObject* dict, PyObject* const* arguments, Py_ssize_t co
     return !from_front;
   });
   if (!key) return true;  // A KeyError.
+  if (!lets_go_of_entry(dict, key.get())) return false;
   values_.effects().delete_entry(dict, key.get());
   return allow_made_result();
 }
@@ -198,6 +236,8 @@ bool Watcher::change_by_method(std::string_view name, PyObject* self, PyObject* 
       return store_entry(self, arguments[0], count > 1 ? arguments[1] : Py_None);
     }
     if (name == "clear") {
+      const guards::Source* source = values_.source_of(self);
+      if (source && !lets_go(self, source, true)) return false;
       effects.clear_dict(self);
       return true;
     }
@@ -211,35 +251,6 @@ bool Watcher::change_by_method(std::string_view name, PyObject* self, PyObject* 
     }
   }
   return abandon("a container that existed before is changed", self);
-}
-
-/// A slot of a builtin container, called on it or on an instance of a subclass.
-bool Watcher::call_container_slot(std::string_view name, PyObject* self, PyObject* const* arguments,
-                                  Py_ssize_t count) {
-  if (!values_.is_known(self)) return abandon("a slot of an object of unknown origin", self);
-  const bool made = values_.is_made(self), is_dict = PyDict_Check(self);
-  if (name == "__init__" && made) {
-    for (Py_ssize_t i = 0; i < count; ++i)
-      if (!guards::is_scalar(arguments[i]) && !iterate(arguments[i])) return false;
-    return allow_made_result(Entry::known);
-  }
-  if (name == "__setitem__" && count == 2)
-    return is_dict ? store_entry(self, arguments[0], arguments[1])
-                   : PyList_Check(self) && operand(arguments[0], "an index") && change_list(self);
-  if (name == "__delitem__" && count == 1)
-    return is_dict ? delete_entry(self, arguments[0])
-                   : PyList_Check(self) && operand(arguments[0], "an index") && change_list(self);
-  if (name == "__getitem__" && count == 1 && is_dict && PyDict_Contains(self, arguments[0]) == 1)
-    return made || values_.look_up(self, arguments[0]) || abandon("an entry that cannot be guarded", self);
-  if (name == "__getitem__" && count == 1 && !is_dict)
-    return (operand(arguments[0], "an index") && values_.open(self) && allow_made_result()) ||
-           abandon("a container that cannot be guarded", self);
-  if (name == "__contains__" && count == 1 && is_dict)
-    return made ? operand(arguments[0], "a key of unknown origin")
-                : values_.look_up(self, arguments[0]) || abandon("an entry that cannot be guarded", self);
-  if ((name == "__len__" || name == "__iter__") && count == 0 && !PyAnySet_Check(self))
-    return (values_.open(self) && allow_made_result()) || abandon("a container that cannot be guarded", self);
-  return abandon("a slot that is not understood", self);
 }
 
 /// get, set and reset of a contextvars.ContextVar.
@@ -259,6 +270,10 @@ bool Watcher::call_context_variable(std::string_view name, PyObject* self, PyObj
     return !value || values_.learn(value, contents) || abandon("a context variable that cannot be guarded", value);
   }
   if (name == "set" && count == 1) {
+    PyObject* before = nullptr;
+    if (PyContextVar_Get(self, nullptr, &before) < 0) PyErr_Clear();
+    const Ref held = Ref::steal(before);
+    if (!effects.is_set(self) && !lets_go(before, sources.context_value(source))) return false;
     activities_.back().sets_variable = self;
     return allow_made_result();
   }

@@ -7,32 +7,6 @@
 
 namespace braze::interpreter {
 
-namespace {
-
-constexpr int deepest = 3;  // Of what an object holds, as far as it is looked at.
-
-/// Neither the object nor what it holds has a finalizer.
-bool is_inert(PyObject* value, int depth = 0) {
-  if (!value || guards::is_scalar(value)) return true;
-  const PyTypeObject* type = Py_TYPE(value);
-  if (type->tp_finalize || type->tp_del) return false;
-  if (depth >= deepest) return true;
-  if (PyList_CheckExact(value) || PyTuple_CheckExact(value)) {
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i)
-      if (!is_inert(PySequence_Fast_GET_ITEM(value, i), depth + 1)) return false;
-    return true;
-  }
-  if (PyModule_Check(value) || PyType_Check(value) || PyFunction_Check(value)) return true;  // Held elsewhere.
-  PyObject* dict = PyDict_CheckExact(value) ? value : guards::instance_dict(value);
-  Py_ssize_t at = 0;
-  PyObject *key, *item;
-  while (dict && PyDict_CheckExact(dict) && PyDict_Next(dict, &at, &key, &item))
-    if (!is_inert(item, depth + 1)) return false;
-  return true;
-}
-
-}  // namespace
-
 /// What the instruction uses of the root frame's stack is learnt now; what it only moves goes on being passed on.
 bool Watcher::consume(Activation& a, int opcode, int arg) {
   const int depth = static_cast<int>(a.top - a.stack_base());
@@ -41,6 +15,8 @@ bool Watcher::consume(Activation& a, int opcode, int arg) {
   if (used < 0 || used > depth) used = depth;
   for (int slot = top - used; slot < top; ++slot)
     if (!learn_slot(a, slot)) return false;
+  if (const int at = container_grown(opcode, arg); at > used && at <= depth && !learn_slot(a, top - at))
+    return false;
   for (int slot = top; slot < base + a.code()->co_stacksize; ++slot) root_->overwrite(slot);
   switch (local_use(opcode)) {
     case LocalUse::none: break;
@@ -61,6 +37,8 @@ bool Watcher::consume(Activation& a, int opcode, int arg) {
   switch (opcode) {
     case POP_TOP: return drops(a, top - 1);
     case POP_EXCEPT: return !root_->passed_on(top - 1) || abandon("the end of a handler that was entered before");
+    case COPY: root_->copy(top - arg, top); return true;
+    case SWAP: return swap_slots(a, top - 1, top - arg);
     case MAKE_CELL: return learn_slot(a, arg);
     case LOAD_DEREF:
     case LOAD_CLOSURE:
@@ -70,12 +48,20 @@ bool Watcher::consume(Activation& a, int opcode, int arg) {
   }
 }
 
+/// An object that perhaps nobody else holds counts as used: once it has moved, nobody knows that of it any more.
+bool Watcher::swap_slots(Activation& a, int one, int other) {
+  for (const int slot : {one, other})
+    if (root_->is_temporary(slot) && !learn_slot(a, slot)) return false;
+  root_->swap(one, other);
+  return true;
+}
+
 bool Watcher::learn_slot(Activation& a, int slot) {
   const bool is_temporary = root_->is_temporary(slot);
   const guards::Source* source = root_->use(slot);
   if (!source) return true;
   if (!values_.learn(a.local(slot), source)) return abandon("a value that cannot be guarded", a.local(slot));
-  return !is_temporary || dies_quietly(a.local(slot), source);
+  return !is_temporary || lets_go(a.local(slot), source);
 }
 
 /// The frame lets go of what a slot holds. A replay does so at its end only.
@@ -83,16 +69,20 @@ bool Watcher::drops(Activation& a, int slot) {
   PyObject* value = a.local(slot);
   const guards::Source* source = root_->passed_on(slot);
   if (!source) source = value ? values_.source_of(value) : nullptr;
-  return !source || dies_quietly(value, source);
+  return !source || lets_go(value, source);
 }
 
-/// Nobody notices when the object goes, now or on later calls.
-bool Watcher::dies_quietly(PyObject* value, const guards::Source* source) {
-  if (!is_inert(value)) return abandon("an object is dropped that may have a finalizer", value);
-  values_.guards().type(source, Py_TYPE(value));
-  const bool is_instance = Py_TYPE(value)->tp_flags & Py_TPFLAGS_HEAPTYPE && !values_.tensors().is_tensor(value);
-  auto* type = reinterpret_cast<PyObject*>(Py_TYPE(value));
-  return !is_instance || keep_in_class(type, values_.sources().type_of(source), {"__del__"});
+/// The run lets go of what a path led to before it: nobody may notice, now or on later calls.
+bool Watcher::lets_go(PyObject* value, const guards::Source* source, bool contents) {
+  return values_.drop(value, source, contents) ||
+         abandon("an object is dropped that may have a finalizer", contents ? nullptr : value);
+}
+
+/// Entry `key` of a dict that existed before is overwritten or deleted.
+bool Watcher::lets_go_of_entry(PyObject* dict, PyObject* key) {
+  const guards::Source* source = values_.source_of(dict);
+  if (!source || values_.effects().wrote(dict, key)) return true;
+  return lets_go(PyDict_GetItemWithError(dict, key), values_.sources().dict_item(source, key));
 }
 
 /// A cell of the root frame: the run may have made it, or it was there before, and its contents come from it.

@@ -1,10 +1,11 @@
-// python/interpreter/watch/watcher_torch.cpp: torch.autograd.Function.
+// python/interpreter/watch/watcher_torch.cpp: torch.autograd.Function, and attributes of tensors.
 //
 // `apply` makes a context object and calls the class's `forward` with it, which is watched in turn. Where nothing
 // requires grad, the context is dropped when forward has returned: what is stored there goes nowhere.
 #include <string_view>
 
 #include "python/guards/storage_access.h"
+#include "python/interpreter/watch/look_ups.h"
 #include "python/interpreter/watch/watcher.h"
 
 namespace braze::interpreter {
@@ -21,7 +22,32 @@ PyTypeObject* function_base(PyTypeObject* type) {
   return nullptr;
 }
 
+/// Under which name a class itself has `value`; null if it has it not.
+PyObject* name_in_class(PyTypeObject* type, PyObject* value) {
+  Py_ssize_t at = 0;
+  PyObject *name, *entry;
+  while (PyDict_Next(guards::class_dict(type), &at, &name, &entry))
+    if (entry == value) return name;
+  return nullptr;
+}
+
 }  // namespace
+
+/// A method of torch.Tensor written in Python, which C code enters. What decorators have wrapped has another name
+/// than the class knows it by: `x ** 2` enters the function `pow`.
+bool Watcher::learn_tensor_method(PyObject* function) {
+  PyObject* tensor = values_.tensors().tensor_type();
+  auto* type = reinterpret_cast<PyTypeObject*>(tensor);
+  PyObject* name = reinterpret_cast<PyFunctionObject*>(function)->func_name;
+  if (_PyType_Lookup(type, name) != function) name = name_in_class(type, function);
+  guards::SourceTable& sources = values_.sources();
+  return name && values_.learn(function, sources.type_attribute(sources.object(tensor, "torch.Tensor"), name));
+}
+
+/// Tensor.__hash__, entered from C code that looks a tensor up: it goes by the address, and shows it to nobody.
+bool Watcher::hashes_tensor(PyObject* function) {
+  return class_entry(values_.tensors().tensor_type(), "__hash__") == function;
+}
 
 /// The `apply` of torch._C._FunctionBase, bound to a class.
 bool Watcher::is_function_apply(PyObject* function) {
@@ -62,6 +88,46 @@ bool Watcher::is_needs_input_grad(PyObject* object, PyObject* descriptor) {
   return values_.is_made(object) && Py_IS_TYPE(descriptor, &PyGetSetDescr_Type) &&
          PyDescr_TYPE(descriptor) == function_base(Py_TYPE(object)) &&
          PyUnicode_CompareWithASCIIString(PyDescr_NAME(descriptor), "needs_input_grad") == 0;
+}
+
+/// Methods and properties of torch's, written in C or in Python, must stay what they are: in the class, which
+/// anyone may patch, and on the object, whose own attributes come before methods.
+bool Watcher::tensor_attribute(PyObject* tensor, PyObject* name) {
+  if (!values_.is_known(tensor)) return abandon("an attribute of a tensor of unknown origin");
+  PyObject* found = _PyType_Lookup(Py_TYPE(tensor), name);
+  if (!found || !PyUnicode_CheckExact(name)) return own_attribute(tensor, name);
+  guards::SourceTable& sources = values_.sources();
+  const guards::Source* type = type_source(tensor);
+  const bool is_function = PyFunction_Check(found);
+  if (is_function || Py_IS_TYPE(found, &PyMethodDescr_Type) || Py_IS_TYPE(found, &PyWrapperDescr_Type)) {
+    PyObject* dict = guards::instance_dict(tensor);
+    if (dict && PyDict_GetItemWithError(dict, name)) return own_attribute(tensor, name);
+    if (const guards::Source* source = values_.source_of(tensor)) values_.guards().lacks(source, name);
+    if (!is_function) values_.guards().class_entries(type, Py_TYPE(tensor), {&name, 1});
+    return !is_function || values_.learn(found, sources.type_attribute(type, name))
+               ? allow_made_result()
+               : abandon("a method that cannot be guarded", name);
+  }
+  const bool may_read = values_.tensors().may_read(name);
+  if (!Py_IS_TYPE(found, &PyGetSetDescr_Type) ||
+      (!may_read && !values_.tensors().may_read_without_grad(tensor, name)))
+    return abandon("an attribute of a tensor that guards do not cover", name);
+  values_.guards().class_entries(type, Py_TYPE(tensor), {&name, 1});
+  return may_read ? allow_made_result(Entry::tensor) : allow_made_result();
+}
+
+/// What a tensor has in its instance dict, or that it has nothing of that name.
+bool Watcher::own_attribute(PyObject* tensor, PyObject* name) {
+  guards::SourceTable& sources = values_.sources();
+  values_.guards().class_entries(type_source(tensor), Py_TYPE(tensor), {&name, 1});
+  PyObject* dict = guards::instance_dict(tensor);
+  PyObject* value = dict ? PyDict_GetItemWithError(dict, name) : nullptr;
+  const guards::Source* source = values_.source_of(tensor);
+  if (source && value)
+    return values_.learn(value, sources.attribute(source, name)) ||
+           abandon("an attribute that cannot be guarded", value);
+  if (source) values_.guards().lacks(source, name);
+  return !value || abandon("an attribute of a tensor that the function made", name);
 }
 
 }  // namespace braze::interpreter

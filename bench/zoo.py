@@ -1,0 +1,198 @@
+"""Models of other people's libraries: correct, safe after native calls, replayed, graphs beside torch.compile's.
+
+    pip install --no-deps --target zoo-site -r bench/zoo-requirements.txt
+    PYTHONPATH=zoo-site python bench/zoo.py                # all; goes on where the last run stopped
+    PYTHONPATH=zoo-site python bench/zoo.py --only kornia  # cases whose names contain one of the words
+    python bench/zoo.py --results out/zoo.jsonl --limit 120 --no-compare
+
+Each model (zoo_cases.py: small random configurations, no weights are downloaded) runs in a process of its own, for
+a limited time: 16 calls in eager first, so that CPython has specialised its code, then four compiled ones with new
+values, each beside eager's. The third is to be replayed. torch.compile (with its backend "eager") has a process of
+its own as well. Results are appended to a file, one JSON object a line.
+
+Exit status 1 if a model is wrong, crashes, is not replayed, or has more graphs than torch.compile makes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import copy
+import io
+import json
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.table import Table
+from torch.utils._pytree import tree_leaves
+
+import measure
+from zoo_cases import CASES
+
+WARM_UP = 16
+
+
+def difference(ours: Any, theirs: Any) -> float:
+    """The largest, beside the largest element. Infinite where the results are not even alike."""
+    worst = 0.0
+    mine, other = tree_leaves(ours), tree_leaves(theirs)
+    if len(mine) != len(other):
+        return float("inf")
+    for a, b in zip(mine, other, strict=True):
+        if not isinstance(b, torch.Tensor):
+            continue
+        if not isinstance(a, torch.Tensor) or a.shape != b.shape or a.dtype != b.dtype or a.stride() != b.stride():
+            return float("inf")
+        if b.numel() == 0 or not b.is_floating_point():
+            worst = max(worst, 0.0 if torch.equal(a, b) else float("inf"))
+            continue
+        both_nan = a.isnan() & b.isnan()
+        gap = (a.double() - b.double()).masked_fill(both_nan | (a == b), 0).abs().max().item()
+        worst = max(worst, gap / max(b.double().nan_to_num(0, 0, 0).abs().max().item(), 1e-6))
+    return worst
+
+
+def run_braze(name: str) -> dict[str, Any]:
+    import braze
+
+    torch.manual_seed(0)
+    function, inputs = CASES[name]()
+    facts: dict[str, Any] = {}
+    with torch.no_grad():
+        for number in range(WARM_UP):
+            function(*inputs(number))
+        compiled = braze.compile(function)
+        facts["difference"] = 0.0
+        facts["ms"] = []
+        for number in range(4):
+            before = compiled.counts()
+            arguments = inputs(100 + number)
+            again = copy.deepcopy(arguments)
+            torch.manual_seed(number)
+            started = time.perf_counter()
+            ours = compiled(*arguments)
+            facts["ms"].append(round(1e3 * (time.perf_counter() - started), 2))
+            torch.manual_seed(number)
+            facts["difference"] = max(facts["difference"], difference(ours, function(*again)))
+            after = compiled.counts()
+            if number == 2:
+                facts["replayed"] = (
+                    after["replayed"] > before["replayed"] and after["captured"] == before["captured"]
+                )
+        report = compiled.report()
+    segments = [segment for segment in report["segments"] if segment["op_count"]]
+    facts["graphs"] = len(segments)
+    facts["breaks"] = len([segment for segment in report["segments"] if segment["break"]])
+    facts["operators"] = {kind: report["operators"][kind] for kind in ("compiled", "native")}
+    found = {segment["break"]["reason"] for segment in report["segments"] if segment["break"]}
+    facts["reasons"] = sorted(found | {report["first_break"] or ""} - {""}) + sorted(report["reasons"])
+    return facts
+
+
+def run_torch(name: str) -> dict[str, Any]:
+    import torch._dynamo
+    from torch._dynamo.utils import counters
+
+    torch.manual_seed(0)
+    function, inputs = CASES[name]()
+    compiled = torch.compile(function, backend="eager", dynamic=False)
+    with torch.no_grad(), contextlib.redirect_stderr(io.StringIO()):
+        compiled(*inputs(100))
+    return {"graphs": counters["stats"]["unique_graphs"], "breaks": sum(counters["graph_break"].values())}
+
+
+RUNS = {"braze": run_braze, "torch": run_torch}
+
+
+def run_apart(kind: str, name: str, limit: float) -> dict[str, Any]:
+    command = [sys.executable, __file__, "--one", kind, name]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=limit, check=False)
+    except subprocess.TimeoutExpired:
+        return {"error": f"longer than {limit:.0f} s"}
+    for line in reversed(done.stdout.splitlines()):
+        if line.startswith("{"):
+            return json.loads(line)
+    last = (done.stderr.strip().splitlines() or [""])[-1]
+    return {"error": f"crash (signal {-done.returncode})" if done.returncode < 0 else last[:200]}
+
+
+def verdict(row: dict[str, Any]) -> str:
+    ours, theirs = row["braze"], row.get("torch", {})
+    if "error" in ours:
+        return ours["error"]
+    said = []
+    if ours["difference"] > 1e-3:
+        said.append(f"differs by {ours['difference']:.1e}")
+    if not ours["replayed"]:
+        said.append("third call not replayed")
+    if theirs.get("graphs") and max(ours["graphs"], 1) > theirs["graphs"]:
+        said.append("more graphs than torch.compile")
+    return ", ".join(said)
+
+
+def show(rows: dict[str, dict[str, Any]], console: Console) -> None:
+    table = Table(title="The zoo: graphs and breaks, braze beside torch.compile", title_justify="left")
+    for heading in ("model", "graphs", "breaks", "torch: graphs", "breaks", "operators", "native", "third, ms", ""):
+        table.add_column(heading, justify="left" if heading in ("model", "") else "right", overflow="fold")
+    for name, row in rows.items():
+        ours, theirs = row["braze"], row.get("torch", {})
+        operators = ours.get("operators", {})
+        table.add_row(
+            name,
+            *(str(ours.get(key, "")) for key in ("graphs", "breaks")),
+            *(str(theirs.get(key, "")) for key in ("graphs", "breaks")),
+            *(str(operators.get(key, "")) for key in ("compiled", "native")),
+            str(ours["ms"][2]) if "ms" in ours else "",
+            verdict(row) or "[green]ok[/green]",
+        )
+    console.print(table)
+    for name, row in rows.items():
+        for reason in row["braze"].get("reasons", []):
+            console.print(f"{name}: {reason}", markup=False)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", metavar="WORD", help="models whose names contain one of these")
+    parser.add_argument("--no-compare", action="store_true", help="leave out torch.compile")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--limit", type=float, default=120, help="seconds a model may take")
+    parser.add_argument("--results", type=Path, default=Path("out/zoo.jsonl"), help="where results are kept")
+    parser.add_argument("--anew", action="store_true", help="run again what is there")
+    parser.add_argument("--one", nargs=2, metavar=("KIND", "NAME"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        kind, name = options.one
+        torch.set_num_threads(1)
+        warnings.simplefilter("ignore")
+        print(json.dumps(RUNS[kind](name)))
+        return 0
+
+    options.results.parent.mkdir(parents=True, exist_ok=True)
+    kept: dict[str, dict[str, Any]] = {}
+    if options.results.exists() and not options.anew:
+        kept = {row["name"]: row for row in map(json.loads, options.results.read_text().splitlines())}
+    rows: dict[str, dict[str, Any]] = {}
+    for name in measure.named_like(list(CASES), options.only):
+        row = kept.get(name, {"name": name})
+        wanted = ["braze"] if options.no_compare else ["braze", "torch"]
+        missing = [kind for kind in wanted if kind not in row]
+        for kind in missing:
+            row[kind] = run_apart(kind, name, options.limit)
+        if missing:
+            with options.results.open("a") as file:
+                file.write(json.dumps(row) + "\n")
+        rows[name] = row
+    failed = [f"{name}: {verdict(row)}" for name, row in rows.items() if verdict(row)]
+    return measure.conclude(rows, failed, show, options.json, width=180)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,194 @@
+#include "capture/gate.h"
+
+#include <torch/library.h>
+
+#include <atomic>
+#include <memory>
+#include <utility>
+
+#include "capture/recorder.h"
+#include "capture/traceable.h"
+#include "support/error.h"
+
+namespace braze::capture {
+
+namespace {
+
+/// Above autograd and autocast, and used by nobody: PyTorch keeps it for tests.
+constexpr auto kGateKey = c10::DispatchKey::TESTING_ONLY_GenericMode;
+
+/// Those through which everything on the CPU goes. An override for one of the others is Python code that the run
+/// enters, or changes what a mode does.
+constexpr c10::DispatchKey kWatched[] = {c10::DispatchKey::CPU, c10::DispatchKey::AutogradCPU};
+
+thread_local Gate* current_gate = nullptr;  // Kernels, plain functions, have no other way to it.
+std::atomic<uint64_t> deregistered{0};
+
+bool is_pytorchs(const c10::OperatorHandle& op) {
+  return op.operator_name().name.starts_with("aten::");
+}
+
+/// The dispatcher's own table of an operator: PyTorch has no notice of a kernel that is registered.
+c10::impl::OperatorEntry& entry_of(const c10::OperatorHandle& op);
+template <auto member>
+struct EntryAccess {
+  friend c10::impl::OperatorEntry& entry_of(const c10::OperatorHandle& op) { return (op.*member)->op; }
+};
+template struct EntryAccess<&c10::OperatorHandle::operatorDef_>;
+/// Where it keeps the object of torch.ops.
+c10::PyHandleCache& python_object_of(c10::impl::OperatorEntry& entry);
+template <auto member>
+struct CacheAccess {
+  friend c10::PyHandleCache& python_object_of(c10::impl::OperatorEntry& entry) { return entry.*member; }
+};
+template struct CacheAccess<&c10::impl::OperatorEntry::py_cache_>;
+
+const c10::KernelFunction* kernel_of(const c10::OperatorHandle& op, c10::DispatchKey key) {
+  return op.hasComputedKernelForDispatchKey(key) ? &entry_of(op).lookup(c10::DispatchKeySet(key)) : nullptr;
+}
+
+/// Kernels written in C++ can be called without boxes.
+bool is_python(const c10::KernelFunction& kernel) {
+  return !kernel.isValidUnboxed() && !kernel.isValidSymUnboxed();
+}
+
+bool gives_number(const c10::FunctionSchema& schema) {
+  if (schema.returns().size() != 1) return false;
+  const c10::TypeKind kind = schema.returns()[0].type()->kind();
+  return kind == c10::TypeKind::NumberType || kind == c10::TypeKind::BoolType;
+}
+
+/// The real tensors among the arguments of a composite operator, and what stands for them.
+class StandIns {
+ public:
+  explicit StandIns(Recorder& recorder) : recorder_(recorder) {}
+
+  void put(c10::IValue& value) {
+    if (value.isTensor()) {
+      if (wants(value.toTensor())) value = stand_in(value.toTensor());
+    } else if (value.isTensorList()) {
+      c10::List<at::Tensor> list = value.toTensorList().copy();
+      bool any = false;
+      for (size_t k = 0; k < list.size(); ++k)
+        if (const at::Tensor tensor = list.get(k); wants(tensor)) list.set(k, stand_in(tensor)), any = true;
+      if (any) value = std::move(list);
+    } else if (value.isOptionalTensorList()) {
+      c10::List<std::optional<at::Tensor>> list = value.toOptionalTensorList().copy();
+      bool any = false;
+      for (size_t k = 0; k < list.size(); ++k)
+        if (const std::optional<at::Tensor> tensor = list.get(k); tensor && wants(*tensor))
+          list.set(k, stand_in(*tensor)), any = true;
+      if (any) value = std::move(list);
+    }
+  }
+
+  /// Operators that give back what they were given, as `to` and `contiguous` do, give the real tensor back.
+  void take_out(c10::IValue& value) const {
+    if (real_.empty() || !value.isTensor()) return;
+    for (const auto& [tracer, real] : real_)
+      if (tracer.is_same(value.toTensor())) {
+        value = real;
+        return;
+      }
+  }
+
+ private:
+  static bool wants(const at::Tensor& tensor) {
+    return tensor.defined() && !as_tracer(tensor) && tensor.is_cpu() && is_strided(tensor) &&
+           !tensor.unsafeGetTensorImpl()->is_wrapped_number() && !tensor.is_conj() && !tensor.is_neg();
+  }
+  at::Tensor stand_in(const at::Tensor& real) {
+    real_.emplace_back(recorder_.stand_in(real), real);
+    return real_.back().first;
+  }
+
+  Recorder& recorder_;
+  c10::SmallVector<std::pair<at::Tensor, at::Tensor>, 4> real_;
+};
+
+}  // namespace
+
+bool builds_python_tensor() {
+  return c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::FuncTorchDynamicLayerFrontMode) &&
+         c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::FuncTorchDynamicLayerBackMode) &&
+         c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::DeferredInit);
+}
+
+struct GateKernel {
+  static void run(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+    const auto below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kGateKey);
+    Tracer* tracer = Tracer::current();
+    if (!current_gate || !tracer || !c10::impl::tls_local_dispatch_key_set().included_.has(kKey))
+      return op.redispatchBoxed(below, stack);
+    const bool is_new = current_gate->called_.insert(op).second;
+    if (is_new && is_pytorchs(op)) check(op);
+    if (builds_python_tensor()) {
+      // Of the tensors that it is given it asks for numbers; all else is done with the fresh one.
+      if (gives_number(op.schema())) throw UserError("braze: a tensor is made of the values of others");
+      return op.redispatchBoxed(below, stack);
+    }
+    if (!op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd))
+      return op.redispatchBoxed(below, stack);
+    StandIns stand_ins(tracer->impl());
+    const auto& arguments = op.schema().arguments();
+    for (size_t k = 0; k < arguments.size(); ++k) {
+      // What is written is the tensor itself.
+      const bool is_written = arguments[k].alias_info() && arguments[k].alias_info()->isWrite();
+      if (!is_written) stand_ins.put((*stack)[stack->size() - arguments.size() + k]);
+    }
+    const size_t returns = op.schema().returns().size();
+    op.redispatchBoxed(below, stack);
+    for (size_t k = 0; k < returns; ++k) stand_ins.take_out((*stack)[stack->size() - returns + k]);
+  }
+
+ private:
+  static void check(const c10::OperatorHandle& op) {
+    const c10::KernelFunction* kernel = kernel_of(op, c10::DispatchKey::CPU);
+    if (kernel && is_python(*kernel) && op.hasKernelForDispatchKey(c10::DispatchKey::CPU))
+      throw UserError(concat("braze: the kernel of ", op.operator_name().name, " was replaced"));
+  }
+};
+
+TORCH_LIBRARY_IMPL(_, TESTING_ONLY_GenericMode, library) {
+  library.fallback(torch::CppFunction::makeFromBoxedFunction<&GateKernel::run>());
+}
+
+void KernelSnapshot::add(const c10::OperatorHandle& op) {
+  watches_names_ |= !is_pytorchs(op);
+  for (const c10::DispatchKey key : kWatched) {
+    const c10::KernelFunction* kernel = kernel_of(op, key);
+    if (!kernel) continue;
+    // What it calls: an object, a function that takes boxes and one that takes none.
+    const auto* words = reinterpret_cast<const void* const*>(kernel);
+    static_assert(sizeof(c10::KernelFunction) >= 3 * sizeof(void*));
+    for (int k = 0; k < 3; ++k) words_.push_back({words + k, words[k]});
+  }
+}
+
+uint64_t KernelSnapshot::deregistrations() noexcept {
+  return deregistered.load(std::memory_order_relaxed);
+}
+
+void operator_taken_back(const c10::OperatorHandle& op) noexcept {
+  deregistered.fetch_add(1, std::memory_order_relaxed);
+  c10::PyHandleCache& object = python_object_of(entry_of(op));
+  std::destroy_at(&object);
+  std::construct_at(&object);
+}
+
+Gate::Gate() : outer_(std::exchange(current_gate, this)) {
+  c10::impl::tls_set_dispatch_key_included(kGateKey, true);
+}
+
+Gate::~Gate() {
+  current_gate = outer_;
+  if (!outer_) c10::impl::tls_set_dispatch_key_included(kGateKey, false);
+}
+
+KernelSnapshot Gate::kernels() const {
+  KernelSnapshot snapshot;
+  for (const c10::OperatorHandle& op : called_) snapshot.add(op);
+  return snapshot;
+}
+
+}  // namespace braze::capture

@@ -1,0 +1,68 @@
+// capture/gate.h: what comes before every operator of a captured run, composite ones included.
+//
+// A composite operator of PyTorch's runs above the tracer's kernels, and some read what they are given by its
+// pointer (tensor_split, ctc_loss, lstm's batch sizes). Here they get a tracer, which has no data, for every real
+// tensor: so no value is read that nobody knows of, whatever the operator does.
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <cstdint>
+#include <unordered_set>
+#include <vector>
+
+namespace braze::capture {
+
+/// torch.tensor(...) fills a fresh CPU tensor by its pointer. It excludes some keys while it does, and nothing else
+/// excludes all of them; the finished tensor then comes in through lift_fresh.
+bool builds_python_tensor();
+
+/// Which kernels run what operators do: any of them may be replaced while the process runs.
+class KernelSnapshot {
+ public:
+  void add(const c10::OperatorHandle& op);
+  /// Of all that was added, the kernels are what they were.
+  bool holds() const noexcept {
+    for (const Word& word : words_)
+      if (*word.place != word.value) return false;
+    return !watches_names_ || generation_ == deregistrations();
+  }
+  /// An operator was taken back since: it will not hold again.
+  bool is_dead() const noexcept { return watches_names_ && generation_ != deregistrations(); }
+
+ private:
+  struct Word {
+    const void* const* place;
+    const void* value;
+  };
+  static uint64_t deregistrations() noexcept;
+
+  std::vector<Word> words_;
+  bool watches_names_ = false;  ///< Some operator is not PyTorch's own, and may be defined anew.
+  uint64_t generation_ = deregistrations();
+};
+
+/// An operator is taken back: what was recorded of it counts no longer. The dispatcher keeps its entry, because of
+/// the tracer's kernel there, and must forget the object of torch.ops, whose schema is gone: it may come back with
+/// another one.
+void operator_taken_back(const c10::OperatorHandle& op) noexcept;
+
+/// On this thread, while it lives and the tracer's Scope with it. Throws, where an operator is called, UserError
+/// for one of PyTorch's whose kernel was replaced by a function in Python.
+class Gate {
+ public:
+  Gate();
+  ~Gate();
+  Gate(const Gate&) = delete;
+  Gate& operator=(const Gate&) = delete;
+
+  /// Of all operators that were called.
+  KernelSnapshot kernels() const;
+
+ private:
+  friend struct GateKernel;
+  std::unordered_set<c10::OperatorHandle> called_;
+  Gate* outer_;
+};
+
+}  // namespace braze::capture

@@ -1,0 +1,16 @@
+// capture/gates.h: which calls are ATen's to judge, although there is a rule.
+#pragma once
+
+#include <ATen/core/ivalue.h>
+
+#include <span>
+
+#include "capture/registry.h"
+
+namespace braze::capture {
+
+/// May ATen raise for these arguments where the operator's rule would not? Then the call is recorded as such, and
+/// raises when it runs.
+bool may_be_refused(const OpEntry& entry, std::span<const c10::IValue> arguments);
+
+}  // namespace braze::capture

@@ -1,0 +1,176 @@
+#include "capture/overlap.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+
+#include <cstring>
+
+#include "capture/arguments.h"
+#include "capture/generator.h"
+#include "capture/types.h"
+#include "support/error.h"
+
+namespace braze::capture {
+namespace {
+
+/// A tensor among the arguments of the call.
+struct Part {
+  uint32_t argument;
+  int32_t element;
+  ViewPtr view;
+  bool written;
+};
+
+bool is_number(const at::Tensor& tensor) {
+  return tensor.unsafeGetTensorImpl()->is_wrapped_number() && !as_tracer(tensor);
+}
+
+bool may_meet(const View& a, const View& b) {
+  return a.memory == b.memory && a.type->numel() > 0 && b.type->numel() > 0 && first_byte(a) < end_byte(b) &&
+         first_byte(b) < end_byte(a);
+}
+
+bool is_same_place(const View& a, const View& b) {
+  return a.dtype == b.dtype && a.offset == b.offset && a.type == b.type && a.is_conj == b.is_conj &&
+         a.is_neg == b.is_neg;
+}
+
+/// Real memory of zeros in the place of the trace's memories.
+class Shadows {
+ public:
+  explicit Shadows(const std::vector<Part>& parts) {
+    for (const Part& part : parts) {
+      Span& span = span_of(*part.view);
+      span.first = std::min(span.first, first_byte(*part.view));
+      span.end = std::max(span.end, end_byte(*part.view));
+    }
+    for (Span& span : spans_) {
+      // So that every offset is a whole number of elements, of whatever type.
+      span.first -= ((span.first % 16) + 16) % 16;
+      span.bytes = at::zeros({span.end - span.first}, at::kByte);
+    }
+  }
+
+  at::Tensor tensor(const View& view) {
+    const Span& span = span_of(view);
+    const int64_t offset = (first_byte(view) - span.first) / static_cast<int64_t>(c10::elementSize(view.dtype));
+    at::Tensor tensor = at::empty({0}, at::TensorOptions().dtype(view.dtype));
+    tensor.set_(span.bytes.storage(), offset, to_ref(view.type->sizes), to_ref(view.type->strides));
+    tensor._set_neg(view.is_neg);
+    if (view.is_conj) tensor._set_conj(true);
+    return tensor;
+  }
+
+  void clear() {
+    for (Span& span : spans_) span.bytes.zero_();
+  }
+
+  int64_t count_ones(const View& view) { return span_of(view).bytes.sum().item<int64_t>(); }
+
+ private:
+  struct Span {
+    const Memory* memory;
+    int64_t first, end;  ///< In bytes.
+    at::Tensor bytes;
+  };
+
+  Span& span_of(const View& view) {
+    for (Span& span : spans_)
+      if (span.memory == view.memory) return span;
+    return spans_.emplace_back(Span{view.memory, INT64_MAX, INT64_MIN, {}});
+  }
+
+  std::vector<Span> spans_;
+};
+
+/// The tensor's elements one by one, whatever its type: one of bytes with another dimension.
+at::Tensor bytes_of(const at::Tensor& tensor) {
+  std::vector<int64_t> sizes = tensor.sizes().vec(), strides;
+  const auto itemsize = static_cast<int64_t>(tensor.itemsize());
+  for (const int64_t stride : tensor.strides()) strides.push_back(stride * itemsize);
+  sizes.push_back(itemsize);
+  strides.push_back(1);
+  at::Tensor bytes = at::empty({0}, at::kByte);
+  return bytes.set_(tensor.storage(), tensor.storage_offset() * itemsize, sizes, strides);
+}
+
+bool share_elements(Shadows& shadows, const View& a, const View& b) {
+  shadows.clear();
+  bytes_of(shadows.tensor(a)).fill_(1);
+  return bytes_of(shadows.tensor(b)).any().item<bool>();
+}
+
+/// Whether two elements of it lie in one place.
+bool repeats(Shadows& shadows, const View& view) {
+  shadows.clear();
+  bytes_of(shadows.tensor(view)).fill_(1);
+  return shadows.count_ones(view) < view.type->numel() * static_cast<int64_t>(c10::elementSize(view.dtype));
+}
+
+/// Each element of the result comes of the elements in the same places.
+bool is_pointwise(const OpEntry& entry) {
+  return entry.rule && (entry.op.hasTag(at::Tag::pointwise) || entry.op.schema().name() == "aten::copy_");
+}
+
+/// Writes one value everywhere: how often to one place does not matter.
+bool is_fill(const OpEntry& entry) {
+  const std::string& name = entry.op.schema().name();
+  return name == "aten::fill_" || name == "aten::zero_";
+}
+
+/// Throws what the operator says of where its arguments lie; what else it may say of zeros is of no interest.
+void ask(const OpEntry& entry, std::span<const c10::IValue> arguments, const std::vector<Part>& parts,
+         Shadows& shadows) {
+  torch::jit::Stack stack;
+  size_t next = 0;
+  for (uint32_t i = 0; i < arguments.size(); ++i)
+    stack.push_back(map_tensors(arguments[i], [&](const at::Tensor& tensor) {
+      return is_number(tensor) ? tensor : shadows.tensor(*parts[next++].view);
+    }));
+  const at::Tensor state = entry.random ? cpu_generator_state() : at::Tensor();
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  try {
+    entry.op.callBoxed(stack);
+  } catch (const c10::Error& error) {
+    if (std::strstr(error.what(), "single memory location")) throw;
+  } catch (const std::exception&) {
+  }
+  if (entry.random) set_cpu_generator_state(state);
+}
+
+}  // namespace
+
+void check_overlap(Recorder& recorder, const OpEntry& entry, std::span<const c10::IValue> arguments) {
+  std::vector<Part> parts;
+  for_each_tensor(arguments, [&](const at::Tensor& tensor, uint32_t argument, int32_t element) {
+    if (is_number(tensor)) return;
+    parts.push_back({argument, element, recorder.view_of(tensor), is_written(entry, argument, arguments)});
+  });
+  std::vector<std::pair<const View*, const View*>> meetings;
+  std::vector<const View*> doubtful;
+  for (size_t w = 0; w < parts.size(); ++w) {
+    if (!parts[w].written) continue;
+    const View& written = *parts[w].view;
+    if (written.type->numel() > 0 && may_overlap(*written.type)) doubtful.push_back(&written);
+    for (size_t k = 0; k < parts.size(); ++k) {
+      const View& other = *parts[k].view;
+      // Which of the two is written twice, or both: once is enough to look.
+      if (k == w || (parts[k].written && k < w) || !may_meet(written, other)) continue;
+      meetings.emplace_back(&written, &other);
+      if (parts[k].written && is_same_place(written, other))
+        throw UserError(concat("braze: ", entry.op.schema().name(), " writes to one tensor twice."));
+    }
+  }
+  if (meetings.empty() && doubtful.empty()) return;
+  Shadows shadows(parts);
+  ask(entry, arguments, parts, shadows);
+  for (const auto& [written, other] : meetings)
+    if (!(is_same_place(*written, *other) && is_pointwise(entry)) && share_elements(shadows, *written, *other))
+      throw UserError(concat("braze: ", entry.op.schema().name(),
+                             " writes to memory that it also reads, element after element."));
+  for (const View* written : doubtful)
+    if (!is_fill(entry) && repeats(shadows, *written))
+      throw UserError(concat("braze: ", entry.op.schema().name(), " writes to one place more than once."));
+}
+
+}  // namespace braze::capture

@@ -1,0 +1,18 @@
+// capture/window.h: views as places in memory, for what the steps of a view cannot say.
+//
+// A window of the base's own dtype is an index map. Any other is read and written by operators of braze that get
+// the base's value and do what eager does: point a tensor at its bytes, with a dtype, sizes, strides, lazy
+// conjugation and negation, and copy.
+#pragma once
+
+#include "capture/memory.h"
+
+namespace braze::capture {
+
+ir::Value* read_window(Recorder& recorder, View& window);
+/// `value`, as the elements read, becomes the window's; the memory gets a new base value.
+void write_window(Recorder& recorder, View& window, ir::Value* value);
+/// `value` in the layout of the view's type, which is that of its base root.
+ir::Value* laid_out(Recorder& recorder, ir::Value* value, const View& view);
+
+}  // namespace braze::capture

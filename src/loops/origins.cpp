@@ -1,0 +1,61 @@
+#include "loops/origins.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace braze::loops {
+
+namespace {
+
+constexpr int64_t cache_line = 64;
+
+/// Calls `body` with each statement; false if one of them reads memory in a way of its own.
+template <typename Body>
+bool for_each_access(Block& block, Body&& body) {
+  for (Stmt& stmt : block) {
+    if (stmt.kind == StmtKind::dot || stmt.kind == StmtKind::tmpl) return false;
+    body(stmt);
+    if (stmt.loop && !for_each_access(stmt.loop->body, body)) return false;
+    if (!for_each_access(stmt.body, body)) return false;
+  }
+  return true;
+}
+
+/// Which buffer the statement's index is about.
+BufferId indexed(const Stmt& stmt) {
+  if (stmt.kind == StmtKind::transpose) return stmt.sources[0];
+  return stmt.kind == StmtKind::load || stmt.kind == StmtKind::store ? stmt.buffer : none;
+}
+
+}  // namespace
+
+std::vector<int64_t> move_origins(Kernel& kernel) {
+  std::vector<std::optional<int64_t>> lowest(kernel.buffers.size());
+  const bool understood = for_each_access(kernel.body, [&](const Stmt& stmt) {
+    const BufferId id = indexed(stmt);
+    if (id == none) return;
+    const int64_t offset = stmt.index.offset.is_constant() ? stmt.index.offset.constant : 0;
+    lowest[id] = std::min(lowest[id].value_or(offset), offset);
+  });
+  if (!understood) return {};
+  std::vector<int64_t> origins;
+  bool any = false;
+  for (BufferId id = 0; id < kernel.buffers.size(); ++id) {
+    Buffer& buffer = kernel.buffers[id];
+    const bool moves = buffer.is_parameter && buffer.access != Access::inout && lowest[id].value_or(0) > 0;
+    if (!moves) lowest[id] = 0;
+    if (buffer.is_parameter) origins.push_back(*lowest[id]);
+    if (!moves) continue;
+    any = true;
+    const int64_t element = ir::byte_size(buffer.dtype);
+    if (*lowest[id] * element % cache_line != 0) buffer.alignment = std::min(buffer.alignment, element);
+    if (buffer.size.is_constant() && buffer.size.constant > 0) buffer.size.constant -= *lowest[id];
+  }
+  if (!any) return {};
+  for_each_access(kernel.body, [&](Stmt& stmt) {
+    if (const BufferId id = indexed(stmt); id != none) stmt.index.offset.constant -= *lowest[id];
+  });
+  return origins;
+}
+
+}  // namespace braze::loops

@@ -1,0 +1,109 @@
+// python/interpreter/watch/derived.cpp: instances of classes that derive from numbers, text and tuples.
+//
+// Enum members that are text or integers, named tuples, `class Index(int)`: where such a class leaves all that C
+// code asks of its instances to the builtin class, C code sees a number, a text, a tuple.
+#include <algorithm>
+#include <array>
+
+#include "python/guards/scalar.h"
+#include "python/guards/storage_access.h"
+#include "python/interpreter/watch/look_ups.h"
+#include "python/interpreter/watch/values.h"
+
+namespace braze::interpreter {
+
+namespace {
+
+/// What C code may ask of a number, a text or a tuple, but for its text.
+constexpr const char* asked[] = {
+    "__index__",   "__int__",       "__float__",    "__complex__", "__bool__",   "__hash__",
+    "__eq__",      "__ne__",        "__lt__",       "__le__",      "__gt__",     "__ge__",
+    "__add__",     "__radd__",      "__sub__",      "__rsub__",    "__mul__",    "__rmul__",
+    "__truediv__", "__rtruediv__",  "__floordiv__", "__mod__",     "__rmod__",   "__pow__",
+    "__rpow__",    "__rfloordiv__", "__and__",      "__rand__",    "__or__",     "__ror__",
+    "__xor__",     "__rxor__",      "__lshift__",   "__rlshift__", "__rshift__", "__rrshift__",
+    "__neg__",     "__pos__",       "__abs__",      "__invert__",  "__round__",  "__trunc__",
+    "__floor__",   "__ceil__",      "__divmod__",   "__rdivmod__", "__len__",    "__iter__",
+    "__getitem__", "__contains__",  "__iadd__",     "__isub__",    "__imul__",   "__torch_function__"};
+
+constexpr const char* asked_of_tuples[] = {
+    "__len__", "__iter__", "__getitem__", "__contains__", "__eq__",   "__ne__",   "__lt__",   "__le__",
+    "__gt__",  "__ge__",   "__add__",     "__mul__",      "__hash__", "__bool__", "__radd__", "__rmul__"};
+
+constexpr const char* asked_for_text[] = {"__str__", "__repr__", "__format__"};
+
+constexpr std::array bases = {&PyLong_Type, &PyUnicode_Type, &PyFloat_Type, &PyComplex_Type, &PyBytes_Type};
+
+/// The builtin class whose number or text `value` holds, as an instance of a class made by Python code.
+PyTypeObject* base_of(PyObject* value) {
+  PyTypeObject* type = Py_TYPE(value);
+  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) return nullptr;
+  const auto found =
+      std::ranges::find_if(bases, [type](PyTypeObject* base) { return PyType_IsSubtype(type, base); });
+  return found == bases.end() ? nullptr : *found;
+}
+
+}  // namespace
+
+bool is_derived_scalar(PyObject* value) {
+  return base_of(value) != nullptr;
+}
+
+PyObject* derived_method(PyObject* value, const char* name) {
+  PyTypeObject* base = base_of(value);
+  PyObject* found = base ? class_entry(reinterpret_cast<PyObject*>(Py_TYPE(value)), name) : nullptr;
+  return found && found == class_entry(reinterpret_cast<PyObject*>(base), name) ? found : nullptr;
+}
+
+guards::Ref exact_key(PyObject* key) {
+  PyTypeObject* base = base_of(key);
+  if (base == &PyUnicode_Type) return guards::Ref::steal(PyUnicode_FromObject(key));
+  if (base == &PyLong_Type) return guards::Ref::steal(_PyLong_Copy(reinterpret_cast<PyLongObject*>(key)));
+  return {};
+}
+
+const guards::Source* Values::type_source(PyObject* object) {
+  const guards::Source* source = source_of(object);
+  const bool says_type = guards_.says_type(source, Py_TYPE(object)) || tensors_.is_tensor(object);
+  if (source && !says_type) return sources().type_of(source);
+  // The class itself: a guard says that the object is of it, or the run made the object, and the class is guarded
+  // where it was called. So what a class has and lacks is guarded once, and not once an instance.
+  return sources().object(reinterpret_cast<PyObject*>(Py_TYPE(object)), Py_TYPE(object)->tp_name);
+}
+
+/// The class leaves these methods to `base`, and goes on doing so.
+bool Values::inherits(PyObject* value, PyTypeObject* base, std::span<const char* const> names) {
+  PyTypeObject* type = Py_TYPE(value);
+  const guards::Source* source = type_source(value);
+  for (const char* name : names) {
+    const guards::Ref key = guards::Ref::steal(PyUnicode_InternFromString(name));
+    if (!key || _PyType_Lookup(type, key.get()) != _PyType_Lookup(base, key.get())) return false;
+  }
+  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) return true;
+  for (const char* name : names) {
+    const guards::Ref key = guards::Ref::steal(PyUnicode_InternFromString(name));
+    const guards::Source* entry = sources().type_attribute(source, key.get());
+    if (PyObject* found = _PyType_Lookup(type, key.get()))
+      guards_.identity(entry, found);
+    else
+      guards_.absent(entry);
+  }
+  return true;
+}
+
+/// The number or text is part of the object and never changes.
+bool Values::absorb_derived(PyObject* value) {
+  PyTypeObject* base = base_of(value);
+  return base && source_of(value) && inherits(value, base, asked) && pin(value);
+}
+
+bool Values::absorb_text(PyObject* value) {
+  return absorb_derived(value) && inherits(value, base_of(value), asked_for_text);
+}
+
+/// A named tuple, torch.Size or torch.return_types.max: C code reads the items where they lie.
+bool Values::acts_as_tuple(PyObject* value) {
+  return PyTuple_Check(value) && !PyTuple_CheckExact(value) && inherits(value, &PyTuple_Type, asked_of_tuples);
+}
+
+}  // namespace braze::interpreter

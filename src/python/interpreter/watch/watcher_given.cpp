@@ -1,0 +1,199 @@
+// python/interpreter/watch/watcher_given.cpp: what C code is given to call, and operators as functions.
+//
+// `map`, `sorted`, `filter`, `reduce` and their like call what they are given, and no instruction shows it. Python
+// functions are watched when they are entered. C functions are looked up by type and name (rows.h): those that only
+// compute may be given what is guarded all through; what they would change is left to native code.
+#include <algorithm>
+
+#include "python/guards/scalar.h"
+#include "python/guards/storage_access.h"
+#include "python/interpreter/watch/look_ups.h"
+#include "python/interpreter/watch/rows.h"
+#include "python/interpreter/watch/watcher.h"
+
+namespace braze::interpreter {
+
+namespace {
+
+std::string_view module_of(PyObject* function) {
+  return text_of(reinterpret_cast<PyCFunctionObject*>(function)->m_module);
+}
+
+/// Of several functions that are called with the same arguments.
+Does stricter(Does a, Does b) {
+  if (a == Does::unknown || b == Does::unknown) return Does::unknown;
+  return std::max(a, b);
+}
+
+/// sys.set_int_max_str_digits() says whether int() takes such a text, itself or in a list.
+bool has_long_text(PyObject* value) {
+  constexpr Py_ssize_t most = 640;
+  if (PyUnicode_Check(value) || PyBytes_Check(value)) return guards::length_of(value) > most;
+  if (!PyList_CheckExact(value) && !PyTuple_CheckExact(value)) return false;
+  PyObject** const items = PySequence_Fast_ITEMS(value);
+  return std::any_of(items, items + PySequence_Fast_GET_SIZE(value), has_long_text);
+}
+
+}  // namespace
+
+/// A method of a builtin type written in C, bound to `self` or found in the class.
+Does Watcher::what_method_does(PyObject* self, PyTypeObject* type, PyObject* name) {
+  const TensorWorld& tensors = values_.tensors();
+  if (PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(tensors.tensor_type()), type) && type != &PyBaseObject_Type)
+    return tensors.may_call_method(name) ? Does::computes : Does::unknown;
+  if (type == &PyUnicode_Type || type == &PyBytes_Type || type == &PyLong_Type || type == &PyFloat_Type ||
+      type == &PyBool_Type || type == &PyComplex_Type)
+    return Does::writes_text;
+  for (PyTypeObject* storage :
+       {&PyList_Type, &PyTuple_Type, &PyDict_Type, &PyODict_Type, &PySet_Type, &PyFrozenSet_Type}) {
+    if (type != storage) continue;
+    const Does does = what_container_method_does(type, text_of(name));
+    // What the run made is made again as it is in the end.
+    const bool may_change =
+        self && values_.is_made(self) && is_builtin_container(self) && !values_.is_constant(self);
+    return does == Does::changes && may_change ? Does::computes : does;
+  }
+  return Does::unknown;
+}
+
+/// What happens when C code calls `callable`. Nothing if it is no function, or a Python function that is watched
+/// then.
+std::optional<Does> Watcher::what_given_does(PyObject* callable) {
+  const TensorWorld& tensors = values_.tensors();
+  if (guards::is_scalar(callable) || is_builtin_container(callable) || tensors.is_tensor(callable))
+    return std::nullopt;
+  if (tensors.may_call(callable)) return Does::computes;
+  const bool is_known = values_.is_known(callable);
+  if (PyFunction_Check(callable) && is_known) return std::nullopt;
+  if (Py_IS_TYPE(callable, &PyMethod_Type) && is_known) {
+    if (!learn_method(callable)) return Does::unknown;
+    return what_given_does(PyMethod_GET_FUNCTION(callable));
+  }
+  if (PyCFunction_Check(callable)) {
+    PyObject* self = PyCFunction_GET_SELF(callable);
+    const std::string_view name = reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name;
+    if (!self || PyModule_Check(self))
+      return is_known ? what_function_does(module_of(callable), name) : Does::unknown;
+    const Ref text =
+        Ref::steal(PyUnicode_FromString(reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name));
+    return text ? what_bound_does(self, text.get()) : Does::unknown;
+  }
+  if (Py_IS_TYPE(callable, &_PyMethodWrapper_Type)) {
+    const Ref name = Ref::steal(PyObject_GetAttrString(callable, "__name__"));
+    const Ref self = Ref::steal(PyObject_GetAttrString(callable, "__self__"));
+    return name && self ? what_bound_does(self.get(), name.get()) : Does::unknown;
+  }
+  if (Py_IS_TYPE(callable, &PyMethodDescr_Type) || Py_IS_TYPE(callable, &PyWrapperDescr_Type))
+    return what_method_does(nullptr, PyDescr_TYPE(callable), PyDescr_NAME(callable));
+  if (!PyCallable_Check(callable)) return std::nullopt;
+  if (!is_known) return Does::unknown;
+  if (PyType_Check(callable) && is_exact_builtin(reinterpret_cast<PyTypeObject*>(callable)))
+    return what_class_does(reinterpret_cast<PyTypeObject*>(callable)->tp_name);
+  if (is_a(callable, "functools.partial")) return what_partial_does(callable);
+  if (is_a(callable, "operator.itemgetter")) return Does::computes;
+  return Does::unknown;
+}
+
+/// A method that is bound to an object: what it reads there is guarded.
+Does Watcher::what_bound_does(PyObject* self, PyObject* name) {
+  if (PyType_Check(self)) return Does::unknown;
+  if (!values_.is_known(self) || !values_.absorb(self)) return Does::unknown;
+  PyTypeObject* type = storage_type(self);
+  if (type && type != Py_TYPE(self)) return Does::unknown;  // A subclass may have its say.
+  if (values_.tensors().is_tensor(self)) type = reinterpret_cast<PyTypeObject*>(values_.tensors().tensor_type());
+  return what_method_does(self, type ? type : Py_TYPE(self), name);
+}
+
+/// A partial calls its function with more arguments than C code gives it.
+std::optional<Does> Watcher::what_partial_does(PyObject* partial) {
+  guards::Ref parts[3];
+  if (!open_partial(partial, parts)) return Does::unknown;
+  const std::optional<Does> does = what_given_does(parts[0].get());
+  if (!does) return does;
+  const auto holds = [&](PyObject* value) {
+    return values_.absorb(value) && (*does != Does::writes_text || is_data(value));
+  };
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(parts[1].get()); ++i)
+    if (!holds(PyTuple_GET_ITEM(parts[1].get(), i))) return Does::unknown;
+  Py_ssize_t at = 0;
+  PyObject *name, *value;
+  while (PyDict_Next(parts[2].get(), &at, &name, &value))
+    if (!holds(value)) return Does::unknown;
+  return does;
+}
+
+/// Arguments of a C function that looks into them and may call those that are functions.
+bool Watcher::absorb_given(PyObject* const* arguments, Py_ssize_t count) {
+  std::optional<Does> does;
+  std::vector<PyObject*> values;
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    PyObject* value = arguments[i];
+    const bool is_python =
+        (PyFunction_Check(value) || Py_IS_TYPE(value, &PyMethod_Type)) && values_.is_known(value);
+    const std::optional<Does> own = what_given_does(value);
+    if (abandoned_) return false;
+    if (own == Does::changes) return abandon("a C function is given one that changes objects", value);
+    if (own == Does::unknown) return abandon("a C function is given one that is not understood", value);
+    if (own)
+      does = does ? stricter(*does, *own) : *own;
+    else if (!is_python && !is_a(value, "functools.partial"))
+      values.push_back(value);
+  }
+  for (PyObject* value : values) {
+    if (!values_.absorb(value))
+      return abandon("a C function is given an object whose parts are not guarded", value);
+    const bool is_plain = guards::is_scalar(value) || is_builtin_container(value) || PyTuple_Check(value) ||
+                          PyRange_Check(value) || values_.tensors().is_tensor(value);
+    if (does && !is_plain) return abandon("a C function is given to another, with more than containers");
+    if (does == Does::writes_text && !is_data(value) && !PyRange_Check(value))
+      return abandon("text or a set of objects", value);
+    if (does && has_long_text(value)) return abandon("a text of so many characters is given to a C function");
+  }
+  return true;
+}
+
+/// functools.reduce() with an operator that changes its left operand: that is what it begins with.
+bool Watcher::reduces_in_place(PyObject* const* arguments, Py_ssize_t count) {
+  if (count < 2 || count > 3 || what_given_does(arguments[0]) != Does::changes) return false;
+  if (!PyCFunction_Check(arguments[0]) || module_of(arguments[0]) != "_operator" ||
+      *reinterpret_cast<PyCFunctionObject*>(arguments[0])->m_ml->ml_name != 'i')
+    return false;
+  PyObject* first = count == 3 ? arguments[2] : nullptr;
+  if (!first && (PyList_CheckExact(arguments[1]) || PyTuple_CheckExact(arguments[1])))
+    first = PySequence_Fast_GET_SIZE(arguments[1]) > 0 ? PySequence_Fast_GET_ITEM(arguments[1], 0) : Py_None;
+  if (!first) return false;
+  return guards::is_scalar(first) || PyTuple_CheckExact(first) || values_.tensors().is_tensor(first) ||
+         (values_.is_made(first) && is_builtin_container(first));
+}
+
+bool Watcher::call_reduce(PyObject* const* arguments, Py_ssize_t count) {
+  const bool in_place = reduces_in_place(arguments, count);
+  if (abandoned_) return false;
+  return absorb_given(arguments + in_place, count - in_place) && allow(Entry::tensor) && looks();
+}
+
+/// A function of module operator: the instruction that does the same says what is understood.
+bool Watcher::call_operator(std::string_view name, PyObject* const* arguments, Py_ssize_t count) {
+  using As = OperatorRow::As;
+  const OperatorRow* row = operator_row(name);
+  if (!row || keyword_names_) return absorb_given(arguments, count) && allow_made_result(Entry::tensor) && looks();
+  const bool is_unary = row->as == As::unary || row->as == As::truth;
+  if (row->as == As::call)
+    return count > 0 ? call(arguments[0], arguments + 1, count - 1) : allow(Entry::none);  // A TypeError.
+  if (count != (is_unary ? 1 : row->as == As::store ? 3 : 2)) return allow(Entry::none);   // Likewise.
+  switch (row->as) {
+    case As::binary: return binary(arguments[0], arguments[1], row->operation);
+    case As::comparison: return comparison(arguments[0], arguments[1], row->operation);
+    case As::unary: return unary(arguments[0], row->method);
+    case As::contains: return contains(arguments[0], arguments[1]);
+    case As::subscript: return subscript(arguments[0], arguments[1]);
+    case As::store: return store_item(arguments[0], arguments[1], arguments[2]);
+    case As::remove: return delete_item(arguments[0], arguments[1]);
+    case As::identity: return compare_identity(arguments[0], arguments[1]);
+    case As::truth: return truth(arguments[0]);
+    case As::call: break;
+  }
+  return false;
+}
+
+}  // namespace braze::interpreter

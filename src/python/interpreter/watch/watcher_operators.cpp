@@ -1,0 +1,152 @@
+// python/interpreter/watch/watcher_operators.cpp: operators and comparisons, by instruction or by function.
+#include <algorithm>
+
+#include "python/guards/scalar.h"
+#include "python/interpreter/watch/look_ups.h"
+#include "python/interpreter/watch/watcher.h"
+
+namespace braze::interpreter {
+
+namespace {
+
+/// An object whose class was made by a class statement, and no tensor.
+bool has_own_class(PyObject* object, const TensorWorld& tensors) {
+  return (Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE) && !tensors.is_tensor(object) &&
+         !guards::is_scalar(object);
+}
+
+}  // namespace
+
+/// The method `name` of an operand, if its class has one: learnt if it is written in Python. Null if it is neither
+/// that nor missing, nor object's own.
+Watcher::Method Watcher::learn_operator(PyObject* operand, const std::string& name) {
+  if (!has_own_class(operand, values_.tensors())) return Method::none;
+  if (special_function(operand, name.c_str())) return Method::python;
+  PyObject* found = class_entry(reinterpret_cast<PyObject*>(Py_TYPE(operand)), name.c_str());
+  if (found && found != class_entry(reinterpret_cast<PyObject*>(&PyBaseObject_Type), name.c_str()))
+    return Method::other;
+  return keep_special(operand, {name.c_str()}) ? Method::none : Method::other;
+}
+
+/// A binary operator, in place or not, that the class of an operand has in Python: whichever of the methods is
+/// asked, it is learnt. False, and no abandonment, if there is none, or C code has a say in it.
+bool Watcher::user_operator(PyObject* left, PyObject* right, int operation) {
+  static constexpr const char* names[] = {"add", "and", "floordiv", "lshift", "matmul",  "mul", "mod",
+                                          "or",  "pow", "rshift",   "sub",    "truediv", "xor"};
+  static_assert(NB_INPLACE_ADD == std::size(names));
+  const std::string name = names[operation % NB_INPLACE_ADD];
+  std::vector<std::pair<PyObject*, std::string>> asked = {{left, "__" + name + "__"}, {right, "__r" + name + "__"}};
+  if (operation >= NB_INPLACE_ADD) asked.insert(asked.begin(), {left, "__i" + name + "__"});
+  return user_methods(left, right, asked);
+}
+
+/// A comparison, likewise.
+bool Watcher::user_comparison(PyObject* left, PyObject* right, int operation) {
+  static constexpr const char* names[] = {"__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__"};
+  static constexpr int reflected[] = {Py_GT, Py_GE, Py_EQ, Py_NE, Py_LT, Py_LE};
+  std::vector<std::pair<PyObject*, std::string>> asked = {{left, names[operation]},
+                                                          {right, names[reflected[operation]]}};
+  if (operation == Py_NE) asked.insert(asked.end(), {{left, "__eq__"}, {right, "__eq__"}});
+  if (!user_methods(left, right, asked)) return false;
+  // What no method answers is decided by identity.
+  return (operation != Py_EQ && operation != Py_NE) || compare_identity(left, right);
+}
+
+bool Watcher::user_methods(PyObject* left, PyObject* right,
+                           const std::vector<std::pair<PyObject*, std::string>>& asked) {
+  bool any_own = false;
+  for (PyObject* operand : {left, right}) {
+    const bool is_own = has_own_class(operand, values_.tensors());
+    // Numbers and None leave it to the other, and so do text and containers on the right; tensors look at it.
+    const bool is_number = PyLong_CheckExact(operand) || PyFloat_CheckExact(operand) || PyBool_Check(operand);
+    const bool is_passive = is_number || operand == Py_None ||
+                            (operand == right && (guards::is_scalar(operand) || is_builtin_container(operand)));
+    if (!values_.is_known(operand) || (!is_own && !is_passive)) return false;
+    any_own |= is_own;
+  }
+  bool any_python = false;
+  for (const auto& [operand, name] : asked) {
+    if (!any_own) return false;
+    const Method method = learn_operator(operand, name);
+    if (method == Method::other) return false;
+    any_python |= method == Method::python;
+  }
+  return any_python;
+}
+
+namespace {
+
+constexpr const char* own_operators = "an operand of unknown origin, or of a class with operators of its own";
+
+}  // namespace
+
+bool Watcher::unary(PyObject* value, const char* method) {
+  if (values_.is_known(value) && !guards::is_scalar(value) && !values_.tensors().is_tensor(value) &&
+      special_function(value, method))
+    return allow(Entry::known);
+  return !abandoned_ && operands({value}, own_operators);
+}
+
+bool Watcher::binary(PyObject* left, PyObject* right, int operation) {
+  const bool in_place = operation >= NB_INPLACE_ADD;
+  const bool changes = in_place && is_builtin_container(left) && !PyTuple_CheckExact(left);
+  const bool formats = PyUnicode_Check(left) && operation % NB_INPLACE_ADD == NB_REMAINDER;
+  if (formats && !formats_as_data(right)) return abandon("text is made of an object", right);
+  if (changes && PyList_CheckExact(left) && values_.source_of(left)) {
+    if (!change_list(left)) return false;
+    return operation == NB_INPLACE_ADD ? iterate(right) && allow(Entry::none) : operand(right, "an operand");
+  }
+  if (changes && PySet_CheckExact(left) && values_.source_of(left) && PyAnySet_CheckExact(right)) {
+    const char* method = operation == NB_INPLACE_OR         ? "update"
+                         : operation == NB_INPLACE_AND      ? "intersection_update"
+                         : operation == NB_INPLACE_SUBTRACT ? "difference_update"
+                         : operation == NB_INPLACE_XOR      ? "symmetric_difference_update"
+                                                            : "";
+    keyword_names_ = nullptr;
+    return change_set(method, left, &right, 1);
+  }
+  if (changes && operation == NB_INPLACE_OR && is_exact_dict(left) && values_.source_of(left) &&
+      is_exact_dict(right)) {
+    keyword_names_ = nullptr;
+    return update_dict(left, &right, 1);
+  }
+  if (changes && !values_.is_made(left)) return abandon("a container that existed before is changed", left);
+  if (user_operator(left, right, operation)) return allow(Entry::known);
+  return !abandoned_ && operands({left, right}, own_operators);
+}
+
+bool Watcher::comparison(PyObject* left, PyObject* right, int operation) {
+  if (compare(left, right, operation)) return true;
+  if (!abandoned_ && user_comparison(left, right, operation)) return allow(Entry::known);
+  return !abandoned_ && operands({left, right}, "a comparison with an object of unknown origin");
+}
+
+/// == and != of objects that leave them to `object`: whether they are one object. False, and no abandonment, for
+/// anything else.
+bool Watcher::compare(PyObject* left, PyObject* right, int operation) {
+  if (operation != Py_EQ && operation != Py_NE) return false;
+  bool any_object = false;
+  for (PyObject* value : {left, right}) {
+    if (guards::is_scalar(value)) continue;
+    any_object = true;
+    if (!values_.is_known(value) || Py_TYPE(value)->tp_richcompare != PyBaseObject_Type.tp_richcompare)
+      return false;
+  }
+  if (!any_object || !keep_special(left, {"__eq__", "__ne__"}) || !keep_special(right, {"__eq__", "__ne__"}))
+    return false;
+  return compare_identity(left, right);
+}
+
+bool Watcher::compare_identity(PyObject* left, PyObject* right) {
+  if (guards::is_scalar(left) && guards::same_scalar(left, right) && !guards::is_unique(left))
+    return abandon("`is` with equal numbers or texts, which may be one object or two", left);
+  const guards::Source* a = values_.source_of(left);
+  const guards::Source* b = values_.source_of(right);
+  if (a && b && a != b) {
+    PyObject* values[] = {left, right};
+    values_.guards().objects({a, b}, values);
+  }
+  return (values_.is_known(left) && values_.is_known(right)) || abandon("`is` with an object of unknown origin");
+}
+
+}  // namespace braze::interpreter

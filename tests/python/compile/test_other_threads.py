@@ -1,0 +1,181 @@
+"""What other threads do to the containers that a captured run changes, and what they see of it meanwhile."""
+
+import sys
+import threading
+import types
+
+import pytest
+import torch
+
+import braze
+from braze._load import C
+
+pytestmark = pytest.mark.skipif(not hasattr(C, "CompiledFunction"), reason="no evaluator for this Python")
+
+
+@pytest.fixture(autouse=True)
+def quick_switches():
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    with torch.no_grad():
+        yield
+    sys.setswitchinterval(before)
+
+
+def module(body, count=60, **names):
+    made = types.ModuleType("__main__")
+    made.__dict__.update(names, torch=torch)
+    lines = body.format(work="\n".join(["  x = torch.sin(x)"] * count))
+    exec(compile(lines, "<threads>", "exec"), made.__dict__)
+    return made
+
+
+def beside(work, run):
+    """Calls `run` while another thread calls `work` again and again; how often it did."""
+    stop, turns, errors = threading.Event(), [0], []
+
+    def loop():
+        try:
+            while not stop.is_set():
+                work(turns[0])
+                turns[0] += 1
+                if turns[0] % 20 == 0:
+                    stop.wait(1e-5)
+        except Exception as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=loop)
+    thread.start()
+    try:
+        run()
+    finally:
+        stop.set()
+        thread.join()
+    assert not errors, errors
+    return turns[0]
+
+
+def capture(body, **names):
+    for _ in range(4):
+        f = braze.compile(module(body, **names).f)
+        for _ in range(2):
+            f(torch.ones(4))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "def f(x):\n  shared.append(-1)\n{work}\n  return x",
+        "def f(x):\n  shared.extend([-1])\n{work}\n  return x",
+        "def f(x):\n  shared.insert(0, -1)\n{work}\n  return x",
+        "def f(x):\n  shared.append(-1)\n{work}\n  shared.append(-2)\n  return x",
+    ],
+)
+def test_what_others_append_stays(body):
+    shared = []
+    turns = beside(shared.append, lambda: capture(body, shared=shared))
+    assert [v for v in shared if v >= 0] == list(range(turns)), "nothing is lost, and nothing moved"
+    assert sum(v == -1 for v in shared) == 8
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "def f(x):\n  shared['own'] = 1\n{work}\n  return x",
+        "def f(x):\n  shared['own'] = 1\n{work}\n  del shared['own']\n  return x",
+        "def f(x):\n  shared.pop('first', None); shared['first'] = 1\n{work}\n  return x",
+    ],
+)
+def test_what_others_store_stays(body):
+    shared = {"first": 0}
+    turns = beside(lambda i: shared.__setitem__(i, i), lambda: capture(body, shared=shared))
+    assert [k for k in shared if not isinstance(k, str)] == list(range(turns))
+
+
+def test_what_others_add_to_a_set_stays():
+    shared = set()
+    body = "def f(x):\n  shared.add('own')\n{work}\n  return x"
+    turns = beside(shared.add, lambda: capture(body, shared=shared))
+    assert shared == {"own", *range(turns)}
+
+
+def test_attributes_that_others_set_stay():
+    class Box:
+        pass
+
+    box = Box()
+    body = "def f(x):\n  box.own = 1\n{work}\n  return x"
+    turns = beside(lambda i: setattr(box, f"a{i % 50}", i), lambda: capture(body, box=box))
+    assert max(v for k, v in vars(box).items() if k != "own") == turns - 1
+
+
+def test_nobody_sees_a_tracer_or_half_of_a_change():
+    class Slots:
+        __slots__ = ("value",)
+
+    class Box:
+        pass
+
+    box, slots, cache, row = Box(), Slots(), {}, [None]
+    box.left = box.right = 0
+    slots.value = None
+    body = (
+        "def f(x):\n  box.left = box.left + 1\n  x = torch.cos(x)\n  cache['t'] = x\n  row[0] = x\n"
+        "  slots.value = x\n  Box.kept = x\n{work}\n  box.right = box.right + 1\n  return x\n"
+    )
+    names = {"box": box, "Box": Box, "slots": slots, "cache": cache, "row": row}
+    seen = []
+
+    def look(_):
+        for value in (cache.get("t"), row[0], slots.value, getattr(Box, "kept", None)):
+            if value is not None:
+                seen.append(value.sum().item())  # A tracer has no data.
+        before = box.right
+        seen.append(float(box.left < before))
+
+    beside(look, lambda: capture(body, **names))
+    assert all(v == v for v in seen)
+    assert box.left == box.right == 8
+
+
+def test_captures_of_several_threads_change_one_list():
+    shared = []
+    body = "def f(x):\n  shared.append(1)\n{work}\n  shared.append(2)\n  return x"
+    threads = [threading.Thread(target=capture, args=(body,), kwargs={"shared": shared}) for _ in range(3)]
+    with torch.no_grad():
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert sorted(shared) == [1] * 24 + [2] * 24
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "y = len(sorted(map(str, world)))",
+        "y = world[3]",
+        "y = sum(world.values())",
+        "y = len(list(map(world.get, world)))",
+    ],
+)
+def test_c_code_sees_what_the_function_has_changed(statement):
+    """Another thread exists, and does nothing."""
+    stop = threading.Event()
+    waiting = threading.Thread(target=stop.wait)
+    waiting.start()
+    try:
+        names = {}
+        exec(
+            f"def f(x, world):\n  world['a'] = 2.0\n  {statement}\n  return torch.relu(x) * y",
+            {"torch": torch},
+            names,
+        )
+        ours, theirs = (dict(b=1.0, c=3.0) | {3: 4.0} for _ in range(2))
+        compiled = braze.compile(names["f"])
+        for _ in range(3):
+            assert torch.equal(compiled(torch.ones(2), ours), names["f"](torch.ones(2), theirs))
+            assert ours == theirs
+    finally:
+        stop.set()
+        waiting.join()

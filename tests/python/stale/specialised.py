@@ -1,0 +1,60 @@
+"""Code as it is after it has run for a while: CPython has specialised it, and jumps and names need wide arguments.
+
+code = specialise(compile(widen(source), ...))   # then run it once or twice natively
+"""
+
+import ast
+import ctypes
+import sys
+import types
+
+WIDE = 256  # code units, names, constants and variables that one byte counts
+
+
+class Widener(ast.NodeTransformer):
+    """Every loop's body is longer than a byte counts, and a function's variables, names and constants begin after
+    as many that are never used. Lines and meaning stay."""
+
+    def loop(self, node):
+        self.generic_visit(node)
+        filler = [ast.copy_location(ast.Expr(ast.List([], ast.Load())), node) for _ in range(WIDE // 2 + 2)]
+        node.body[:0] = filler  # BUILD_LIST, POP_TOP
+        return node
+
+    visit_For = visit_While = loop
+
+    def visit_FunctionDef(self, node):
+        self.generic_visit(node)
+        unused = "".join(f" w{i} = {1000 + i}.5; u{i}\n" for i in range(WIDE))
+        never = ast.copy_location(ast.parse(f"if 0:\n{unused}").body[0], node)
+        has_text = isinstance(node.body[0], ast.Expr) and isinstance(node.body[0].value, ast.Constant)
+        node.body.insert(int(has_text), never)
+        return node
+
+
+def widen(source):
+    """The same program, with wide arguments."""
+    return ast.fix_missing_locations(Widener().visit(ast.parse(source)))
+
+
+def codes_of(code):
+    """A code object and those in its constants."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from codes_of(constant)
+
+
+def specialise(code):
+    """Has CPython begin with it at the next native run, rather than after eight."""
+    if sys.version_info[:2] == (3, 11):
+        co_warmup = object.__basicsize__ + tuple.__itemsize__ + 3 * tuple.__itemsize__ + ctypes.sizeof(ctypes.c_int)
+        for one in codes_of(code):
+            counter = ctypes.c_short.from_address(id(one) + co_warmup)
+            if counter.value < 0:
+                counter.value = -1
+    return code
+
+
+def is_specialised(code):
+    return code._co_code_adaptive != code.co_code
