@@ -381,6 +381,7 @@ bool Watcher::after(Activation& a, int opcode, int arg, Step step) {
       if (activities_.back().asks_whether_compiling) a.pop(), a.push_bool(true);
       return true;
     case MAKE_CELL: values_.make(a.local(arg)); return true;
+    case BEFORE_WITH: values_.make(a.peek(2)); return true;  // The bound __exit__.
     case FOR_ITER: {  // At its end the iterator is gone, and anything may lie on top.
       PyObject* iterator = activities_.back().iterator;
       const bool has_item = top && a.top - 1 > a.stack_base() && a.peek(2) == iterator;
@@ -403,8 +404,18 @@ bool Watcher::after(Activation& a, int opcode, int arg, Step step) {
       if (activities_.back().makes_signature) make_signature(top);
       if (activities_.back().reduces) learn_reduced(activities_.back().reduces, top);
       if (top && PyGen_CheckExact(top) && values_.is_made(top)) keep_generator(top);
+      if (opcode == LOAD_METHOD || opcode == LOAD_ATTR) learn_unbound(a);
       return true;
   }
+}
+
+/// A method lies unbound below its object, until it is called. A builtin class's is the same in every run.
+void Watcher::learn_unbound(Activation& a) {
+  PyObject* method = a.top - a.stack_base() > 1 ? a.peek(2) : nullptr;
+  if (!method || !Py_IS_TYPE(method, &PyMethodDescr_Type)) return;
+  const PyTypeObject* owner = reinterpret_cast<PyDescrObject*>(method)->d_type;
+  const bool may_change = owner->tp_flags & Py_TPFLAGS_HEAPTYPE && !(owner->tp_flags & Py_TPFLAGS_IMMUTABLETYPE);
+  if (!may_change && !values_.is_known(method)) values_.make_constant(method);
 }
 
 /// A generator that is dropped before its end runs its `finally` blocks, which a capture must not.

@@ -97,6 +97,7 @@ class Watcher final : public Observer {
   }
   bool gives(Activation& a, int opcode);
   void keep_generator(PyObject* generator);
+  void learn_unbound(Activation& a);
 
   // watcher_root.cpp
   bool consume(Activation& a, int opcode, int arg);
