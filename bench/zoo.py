@@ -4,6 +4,7 @@
     PYTHONPATH=zoo-site python bench/zoo.py                # all; goes on where the last run stopped
     PYTHONPATH=zoo-site python bench/zoo.py --only kornia  # cases whose names contain one of the words
     python bench/zoo.py --results out/zoo.jsonl --limit 120 --no-compare
+    python bench/zoo.py --jobs 16                          # so many models at once; their times mean nothing then
 
 Each model (zoo_cases.py: small random configurations, no weights are downloaded) runs in a process of its own, for
 a limited time: 16 calls in eager first, so that CPython has specialised its code, then four compiled ones with new
@@ -24,6 +25,7 @@ import subprocess
 import sys
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -165,6 +167,7 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--limit", type=float, default=120, help="seconds a model may take")
     parser.add_argument("--results", type=Path, default=Path("out/zoo.jsonl"), help="where results are kept")
+    parser.add_argument("--jobs", type=int, default=1, help="models at once")
     parser.add_argument("--anew", action="store_true", help="run again what is there")
     parser.add_argument("--one", nargs=2, metavar=("KIND", "NAME"), help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -179,17 +182,20 @@ def main() -> int:
     kept: dict[str, dict[str, Any]] = {}
     if options.results.exists() and not options.anew:
         kept = {row["name"]: row for row in map(json.loads, options.results.read_text().splitlines())}
-    rows: dict[str, dict[str, Any]] = {}
-    for name in measure.named_like(list(CASES), options.only):
+    wanted = ["braze"] if options.no_compare else ["braze", "torch"]
+
+    def run(name: str) -> tuple[str, dict[str, Any]]:
         row = kept.get(name, {"name": name})
-        wanted = ["braze"] if options.no_compare else ["braze", "torch"]
         missing = [kind for kind in wanted if kind not in row]
         for kind in missing:
             row[kind] = run_apart(kind, name, options.limit)
         if missing:
-            with options.results.open("a") as file:
+            with options.results.open("a") as file:  # One write a line: lines of several threads stay whole.
                 file.write(json.dumps(row) + "\n")
-        rows[name] = row
+        return name, row
+
+    with ThreadPoolExecutor(options.jobs) as pool:
+        rows = dict(pool.map(run, measure.named_like(list(CASES), options.only)))
     failed = [f"{name}: {verdict(row)}" for name, row in rows.items() if verdict(row)]
     return measure.conclude(rows, failed, show, options.json, width=180)
 
