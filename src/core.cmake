@@ -1,4 +1,4 @@
-# braze_core: support ir passes loops codegen cache. Knows neither torch nor Python.
+# braze_core: support target ir passes loops codegen cache. Knows neither torch nor Python.
 if(BRAZE_CORE_PREFIX)
   add_library(braze_core SHARED IMPORTED GLOBAL)
   set_target_properties(braze_core PROPERTIES
@@ -17,6 +17,7 @@ function(braze_part name)
   target_include_directories(braze_${name} PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
 endfunction()
 braze_part(support)
+braze_part(target)
 braze_part(ir)
 braze_part(passes)
 braze_part(loops)
@@ -38,7 +39,7 @@ target_link_libraries(braze_llvm INTERFACE ${BRAZE_LLVM_LIBS})
 target_link_options(braze_llvm INTERFACE -Wl,--build-id)
 
 add_library(braze_core SHARED
-  $<TARGET_OBJECTS:braze_support> $<TARGET_OBJECTS:braze_ir> $<TARGET_OBJECTS:braze_passes>
+  $<TARGET_OBJECTS:braze_support> $<TARGET_OBJECTS:braze_target> $<TARGET_OBJECTS:braze_ir> $<TARGET_OBJECTS:braze_passes>
   $<TARGET_OBJECTS:braze_loops> $<TARGET_OBJECTS:braze_cache> $<TARGET_OBJECTS:braze_codegen>)
 target_include_directories(braze_core PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
 # Only braze's own symbols leave the library: another LLVM in the process must not meet this one.

@@ -3,6 +3,7 @@
 //   braze-opt FILE --pass=cse,dead_code    those passes, in that order
 //   braze-opt FILE --pipeline              all of them, as compilation does
 //   --plan          lowers what comes out and prints kernels, calls and memory instead of the graph
+//   --target=NAME   lowers for that target (target/target.h) instead of this machine
 //   --verify        checks the graph before, between and after
 //   --print-before  prints each graph as it was read, too
 // FILE is '-' for standard input. Without a pass the text is only read and printed. A text that begins with the
@@ -10,6 +11,7 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,17 +22,19 @@
 #include "passes/pipeline.h"
 #include "support/error.h"
 #include "support/lexer.h"
+#include "target/target.h"
 
 namespace {
 
 using namespace braze;
 
 constexpr std::string_view usage =
-    "usage: braze-opt FILE|- [--pass=NAME,...|--pipeline] [--plan] [--verify] [--print-before]";
+    "usage: braze-opt FILE|- [--pass=NAME,...|--pipeline] [--plan] [--target=NAME] [--verify] [--print-before]";
 
 struct Options {
   std::string file;
   std::vector<const passes::Pass*> passes;
+  std::optional<Target> target;
   bool pipeline = false, plan = false, verify = false, print_before = false;
 };
 
@@ -47,11 +51,13 @@ std::vector<const passes::Pass*> find_passes(std::string_view names) {
 }
 
 Options parse_options(const std::vector<std::string_view>& arguments) {
-  constexpr std::string_view pass_prefix = "--pass=";
+  constexpr std::string_view pass_prefix = "--pass=", target_prefix = "--target=";
   Options options;
   for (const std::string_view argument : arguments) {
     if (argument.starts_with(pass_prefix))
       options.passes = find_passes(argument.substr(pass_prefix.size()));
+    else if (argument.starts_with(target_prefix))
+      options.target = Target::named(argument.substr(target_prefix.size()));
     else if (argument == "--pipeline")
       options.pipeline = true;
     else if (argument == "--plan")
@@ -86,7 +92,8 @@ void run(const std::shared_ptr<ir::Graph>& shared, const Options& options) {
   }
   if (options.pipeline) passes::run(graph, nullptr, options.verify);
   if (options.plan)
-    std::cout << loops::print(loops::lower(shared));
+    std::cout << loops::print(
+        loops::lower(shared, {.target = options.target ? &*options.target : &Target::host()}));
   else
     std::cout << ir::print(graph);
 }

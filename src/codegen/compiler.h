@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "codegen/target.h"
 #include "loops/kernel.h"
 #include "support/hash.h"
 #include "support/phases.h"
+#include "target/target.h"
 
 namespace braze::codegen {
 

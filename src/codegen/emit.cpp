@@ -7,6 +7,7 @@
 #include "codegen/elementwise.h"
 #include "codegen/emitter.h"
 #include "codegen/interleave.h"
+#include "codegen/machine.h"
 #include "support/error.h"
 
 namespace braze::codegen {
@@ -67,8 +68,8 @@ void Emitter::begin_function(const std::string& name) {
     function_->addParamAttr(i, llvm::Attribute::ReadOnly);
   }
   function_->addFnAttr(llvm::Attribute::NoUnwind);
-  std::string bits = std::to_string(8 * target_.vector_bytes());
-  function_->addFnAttr("target-cpu", llvm::StringRef(target_.cpu().data(), target_.cpu().size()));
+  std::string bits = std::to_string(8 * target_.vector_bytes);
+  function_->addFnAttr("target-cpu", llvm::StringRef(cpu_name(target_)));
   // x86-64-v4 prefers 256 bits, for the sake of CPUs that AVX-512 slowed down.
   function_->addFnAttr("prefer-vector-width", bits);
   function_->addFnAttr("min-legal-vector-width", bits);

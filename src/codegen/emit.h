@@ -6,8 +6,8 @@
 
 #include <string_view>
 
-#include "codegen/target.h"
 #include "loops/kernel.h"
+#include "target/target.h"
 
 namespace llvm {
 class Module;

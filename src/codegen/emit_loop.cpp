@@ -363,7 +363,7 @@ void Emitter::run_scalar(const Loop& loop, Value* begin, Value* end, Accumulator
 void Emitter::vector_tail(const Loop& loop, Value* from, Value* to, Accumulators& states, unsigned width,
                           Trips trips, bool aligned) {
   // Masks as wide as the elements they mask; of short rows, where lanes are few, no wider than the count.
-  llvm::Type* lane = b_.getIntNTy(std::min<unsigned>(64, 8 * target_.vector_bytes() / width));
+  llvm::Type* lane = b_.getIntNTy(std::min<unsigned>(64, 8 * target_.vector_bytes / width));
   llvm::SmallVector<llvm::Constant*, 16> numbers;
   for (unsigned i = 0; i < width; ++i) numbers.push_back(llvm::ConstantInt::get(lane, i));
   auto left = trip_count(from, to, 1);

@@ -61,7 +61,7 @@ unsigned Emitter::width_of(const Loop& loop) const {
     }
   });
   int64_t element = widest <= 4 ? widest : std::max<int64_t>(4, narrowest);
-  return target_.vector_bytes() / element;
+  return target_.vector_bytes / element;
 }
 
 /// About how many instructions a copy of a block takes. Copies of a long body hide no more latency than the CPU's

@@ -106,7 +106,7 @@ int uses(const Block& block, BufferId buffer) {
 /// Elements along a side of the square that is transposed in registers: those of a vector, or of bytes, where as
 /// many vectors would not fit into the registers, of 128 bits.
 int64_t square_side(const Target& target, DType dtype) {
-  return ir::byte_size(dtype) == 1 ? 16 : target.vector_bytes() / ir::byte_size(dtype);
+  return ir::byte_size(dtype) == 1 ? 16 : target.vector_bytes / ir::byte_size(dtype);
 }
 
 /// Elements [first, first + count) of a vector.
@@ -131,7 +131,7 @@ void Emitter::emit_transpose(const Stmt& stmt) {
 bool Emitter::emit_transposed_copy(const Stmt& stmt, const Stmt& next) {
   const int64_t R = stmt.shape[0], C = stmt.shape[2];
   const DType dtype = kernel_.buffers[stmt.buffer].dtype;
-  const int64_t side = square_side(target_, dtype), vector = target_.vector_bytes();
+  const int64_t side = square_side(target_, dtype), vector = target_.vector_bytes;
   // Pieces of a cache line are better put together in the tile; two halves follow each other closely enough.
   if (side * ir::byte_size(dtype) != vector || stmt.shape[1] == 1 || stmt.shape[3] != 1) return false;
   if (R % side != 0 || C % side != 0) return false;
@@ -249,7 +249,7 @@ void Emitter::transpose_into(const Transposed& to, const Stmt& stmt, Value* rows
   // share too few places.
   // Squares of bytes are transposed side by side, as many as fill a vector.
   int64_t wide = side;
-  while (2 * wide <= std::min(C, target_.vector_bytes() / bytes)) wide *= 2;
+  while (2 * wide <= std::min(C, target_.vector_bytes / bytes)) wide *= 2;
   const int64_t line = kCacheLine / bytes, lines = C / line, share = side * wide / line;
   auto prefetch = [&](Value* square) {
     constexpr int read = 0, second_level_cache = 2, data = 1;
@@ -286,7 +286,7 @@ void Emitter::transpose_into(const Transposed& to, const Stmt& stmt, Value* rows
       Value* column = piece(b_, block[i % side], i / side * side, side);
       llvm::StoreInst* stored = store(column, at(to.pointer, b_.CreateAdd(c, b_.getInt64(i)), to.pitch, r, 1));
       if (!to.stream) continue;
-      stored->setAlignment(llvm::Align(target_.vector_bytes()));
+      stored->setAlignment(llvm::Align(target_.vector_bytes));
       llvm::Metadata* one = llvm::ConstantAsMetadata::get(b_.getInt32(1));
       stored->setMetadata(llvm::LLVMContext::MD_nontemporal, llvm::MDNode::get(context_, one));
       streamed_ = true;
@@ -326,8 +326,8 @@ void Emitter::emit_dot(const Stmt& stmt) {
   BRAZE_CHECK(compute != DType::b8, "dot on bool");
 
   // Two vectors by as many rows as leave registers for b and a broadcast of a.
-  int64_t width = target_.vector_bytes() / ir::byte_size(compute);
-  int64_t block_rows = target_.vector_registers() == 32 ? 8 : 4;
+  int64_t width = target_.vector_bytes / ir::byte_size(compute);
+  int64_t block_rows = target_.vector_registers == 32 ? 8 : 4;
   constexpr int64_t block_vectors = 2;
 
   auto at = [&](const Operand& o, Value* i, int64_t ld, Value* j, int64_t di, int64_t dj) {

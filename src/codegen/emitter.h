@@ -22,9 +22,9 @@
 #include <vector>
 
 #include "codegen/reduce.h"
-#include "codegen/target.h"
 #include "codegen/types.h"
 #include "loops/kernel.h"
+#include "target/target.h"
 
 namespace braze::codegen {
 

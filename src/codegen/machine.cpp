@@ -69,7 +69,7 @@ llvm::TargetMachine* create(const Target& target) {
   options.FunctionSections = true;  // object_linker takes what a kernel's phases reach
   options.TrapUnreachable = false;
   // Less: the default level takes a quarter longer and makes no better code of straight vector IR.
-  return back_end().createTargetMachine(kTriple, std::string(target.cpu()), "", options, llvm::Reloc::PIC_,
+  return back_end().createTargetMachine(kTriple, std::string(cpu_name(target)), "", options, llvm::Reloc::PIC_,
                                         llvm::CodeModel::Small, llvm::CodeGenOptLevel::Less, /*JIT=*/false);
 }
 
@@ -82,6 +82,10 @@ void run(llvm::TargetMachine& machine, llvm::Module& module, llvm::raw_pwrite_st
 }
 
 }  // namespace
+
+std::string_view cpu_name(const Target& target) {
+  return target.isa == Isa::avx512 ? "x86-64-v4" : "x86-64-v3";
+}
 
 Machine::Machine(const Target& target) : target_(target), machine_(create(target)) {}
 Machine::~Machine() = default;

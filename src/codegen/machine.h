@@ -3,8 +3,9 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
-#include "codegen/target.h"
+#include "target/target.h"
 
 namespace llvm {
 class LLVMContext;
@@ -15,6 +16,9 @@ class SmallVectorImpl;
 }  // namespace llvm
 
 namespace braze::codegen {
+
+/// LLVM's name for what a target's instruction set belongs to.
+std::string_view cpu_name(const Target& target);
 
 /// LLVM's x86 back end for one target. Not thread-safe: one per thread. Modules live in contexts of the caller.
 /// Building the first one in a process registers the back end (a few milliseconds).

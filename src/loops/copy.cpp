@@ -22,7 +22,7 @@ void shift_accesses(Block& block, BufferId buffer, int64_t elements) {
 
 }  // namespace
 
-KernelDraft build_copy(const Window& from, const Window& to, const LoweringOptions& options) {
+KernelDraft build_copy(const Window& from, const Window& to, const Target& target) {
   // A graph of one node, so that copies are scheduled like any other kernel.
   ir::Graph graph("copy");
   const ir::Type& type = *from.base->type;
@@ -45,10 +45,10 @@ KernelDraft build_copy(const Window& from, const Window& to, const LoweringOptio
   ir::Value* copy = graph.create(ir::Op::cast, {value}, {}, shape);
   graph.outputs().push_back(copy);
   const Windows windows(graph);
-  const Facts facts(graph, windows);
+  const Facts facts(graph, windows, target);
   std::vector<Unit> units = form_units(graph, facts, true);
   BRAZE_CHECK(units.size() == 1, "a copy is one kernel");
-  NestBuilder builder(*units[0].group, facts, options);
+  NestBuilder builder(*units[0].group, facts);
   builder.store_as(to.strides);
   KernelDraft draft = builder.build();
   for (size_t k = 0; k < draft.parameters.size(); ++k) {
@@ -59,7 +59,7 @@ KernelDraft build_copy(const Window& from, const Window& to, const LoweringOptio
     shift_accesses(draft.kernel->body, static_cast<BufferId>(k), window.offset);
     const bool planned = ir::info(window.base->def->op).kind != ir::OpKind::Library;
     draft.kernel->buffers[k].alignment =
-        stores && planned && window.offset == 0 ? 64 : ir::byte_size(window.base->type->dtype);
+        stores && planned && window.offset == 0 ? planned_alignment : ir::byte_size(window.base->type->dtype);
   }
   return draft;
 }

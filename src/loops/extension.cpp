@@ -11,13 +11,6 @@ using ir::Op;
 using ir::OpKind;
 using ir::Value;
 
-namespace {
-
-constexpr int64_t wide_reduction = 1 << 15;  // Elements a result, above which few results are split over threads.
-constexpr int64_t few_results = 64;
-
-}  // namespace
-
 void Group::roll_back(const Mark& mark) {
   nodes.resize(mark.nodes);
   labels.resize(mark.labels);
@@ -63,7 +56,7 @@ AxisList Group::reduced_axes() const {
 }
 
 bool Extension::add(const Node* node) {
-  if (group_.nodes.size() >= most_nodes) return false;
+  if (group_.nodes.size() >= facts_.target.most_nodes) return false;
   Label label;
   if (!label_of(node, label)) return false;
   group_.labels.push_back({&node->results[0], std::move(label)});
@@ -71,7 +64,9 @@ bool Extension::add(const Node* node) {
   if (ir::info(node->op).kind == OpKind::Reduction) {
     const Value* operand = node->operands[0];
     const int64_t results = std::max<int64_t>(1, node->results[0].type->numel());
-    if (results <= few_results && operand->type->numel() / results >= wide_reduction) group_.wide = true;
+    const Target& target = facts_.target;
+    if (results <= target.few_results && operand->type->numel() / results >= target.wide_reduction)
+      group_.wide = true;
   }
   return true;
 }

@@ -5,9 +5,6 @@
 
 namespace braze::loops {
 
-/// Larger kernels gain nothing more and take long to compile.
-constexpr size_t most_nodes = 96;
-
 /// Adds nodes to a group. Unless every step returned true, the caller rolls the group back or drops it.
 class Extension {
  public:

@@ -9,8 +9,12 @@ constexpr uint8_t most_free_ops = 12;
 
 }  // namespace
 
-Facts::Facts(const ir::Graph& graph, const Windows& windows)
-    : windows(windows), consumers_(graph.value_limit()), escapes_(graph.value_limit()), free_(graph.value_limit()) {
+Facts::Facts(const ir::Graph& graph, const Windows& windows, const Target& target)
+    : windows(windows),
+      target(target),
+      consumers_(graph.value_limit()),
+      escapes_(graph.value_limit()),
+      free_(graph.value_limit()) {
   ir::for_each_node(graph, [&](const ir::Node* node) {
     const ir::OpKind kind = ir::info(node->op).kind;
     const bool transparent = kind == ir::OpKind::View && !windows.is_base(&node->results[0]);

@@ -17,6 +17,7 @@
 #include "ir/graph.h"
 #include "loops/axes.h"
 #include "loops/window.h"
+#include "target/target.h"
 
 namespace braze::loops {
 
@@ -59,11 +60,12 @@ struct Unit {
   const ir::Node* call = nullptr;
 };
 
-/// Facts about values that fusion and emission share.
+/// Facts about values that fusion and emission share, and what they are computed on.
 class Facts {
  public:
-  Facts(const ir::Graph& graph, const Windows& windows);
+  Facts(const ir::Graph& graph, const Windows& windows, const Target& target);
   const Windows& windows;
+  const Target& target;
   /// Nodes that read `value`, itself or through views.
   const std::vector<const ir::Node*>& consumers(const ir::Value* value) const { return consumers_[value->id]; }
   /// Read by the caller at the end: a graph output or a mutation.

@@ -64,15 +64,18 @@ struct Affine {
 enum class Access : uint8_t { in, out, inout };
 enum class Space : uint8_t { global, local, shared, registers };  ///< `local`: of one thread; `shared`: of a block.
 
+/// Bytes that memory which braze plans begins at a multiple of; the text leaves this alignment out.
+inline constexpr int64_t planned_alignment = 64;
+
 struct Buffer {
   std::string name;
   DType dtype = DType::f32;    ///< How it is stored.
   Access access = Access::in;  ///< For parameters.
   Space space = Space::global;
-  bool may_alias = true;     ///< false only where the planner proved that no other parameter overlaps it.
-  int64_t alignment = 64;    ///< Bytes that the first element's address is a multiple of (at least).
-  Extent size;               ///< Elements; for parameters 0 means unknown.
-  bool is_parameter = true;  ///< false: made by an Alloc.
+  bool may_alias = true;  ///< false only where the planner proved that no other parameter overlaps it.
+  int64_t alignment = planned_alignment;  ///< Bytes that the first element's address is a multiple of (at least).
+  Extent size;                            ///< Elements; for parameters 0 means unknown.
+  bool is_parameter = true;               ///< false: made by an Alloc.
 };
 
 /// A number passed at launch: `x + 1` and `x + 2` are one kernel.

@@ -38,9 +38,9 @@ class Lowering {
       : graph_(*graph),
         options_(options),
         layouts_(assign_layouts(graph_, options.layouts)),
-        places_(place_in_cats(graph_, layouts_)),
+        places_(place_in_cats(graph_, layouts_, *options.target)),
         windows_(graph_, layouts_),
-        facts_(graph_, windows_),
+        facts_(graph_, windows_, *options.target),
         in_place_(graph_, windows_, options.writable),
         buffer_of_(graph_.value_limit(), -1) {
     plan_.graph = std::move(graph);
@@ -132,7 +132,7 @@ class Lowering {
     if (node->op == Op::scalar || node->op == Op::iota) {
       const Window& whole = windows_.of(base);
       buffer = add_buffer(BufferKind::temporary, base, whole.strides);
-      add_kernel(build_copy(whole, whole, options_), {node});
+      add_kernel(build_copy(whole, whole, *options_.target), {node});
       return static_cast<uint32_t>(buffer_of_[base->id]);
     }
     if (const Place* place = place_of(base)) {
@@ -162,7 +162,7 @@ class Lowering {
     if (ir::info(node->op).kind == OpKind::Update) return add_update(node);
     if (node->op == Op::cat) return add_cat(node);
     if (ir::info(node->op).kind == OpKind::Scan) return add_kernel(build_scan(node, facts_), group.nodes);
-    KernelDraft draft = build_kernel(group, facts_, options_);
+    KernelDraft draft = build_kernel(group, facts_);
     for (const Node* member : group.nodes) store_in_place(draft, &member->results[0], unit);
     add_kernel(std::move(draft), group.nodes);
   }
@@ -185,7 +185,7 @@ class Lowering {
       if (operand->type->numel() == 0) continue;
       to.sizes.assign(operand->type->sizes.begin(), operand->type->sizes.end());
       if (!is_there) {
-        KernelDraft draft = build_copy(windows_.of(operand), to, options_);
+        KernelDraft draft = build_copy(windows_.of(operand), to, *options_.target);
         // Its own memory may begin anywhere in that of another cat.
         for (Buffer& buffer : draft.kernel->buffers)
           if (buffer.access == Access::out)
@@ -199,7 +199,7 @@ class Lowering {
   void add_update(const Node* node) {
     const Value* result = &node->results[0];
     const Window& from = windows_.of(node->operands[0]);
-    add_kernel(build_copy(from, {result, from.sizes, windows_.storage(result), 0}, options_), {node});
+    add_kernel(build_copy(from, {result, from.sizes, windows_.storage(result), 0}, *options_.target), {node});
     if (node->operands[1]->type->numel() != 0) add_kernel(build_update(node, facts_), {node});
   }
 
@@ -282,7 +282,7 @@ class Lowering {
     const int32_t buffer = add_buffer(kind, value, strides);
     if (type.numel() != 0) {
       const Window from = windows_.of(value);
-      KernelDraft draft = build_copy(from, {value, sizes, strides, 0}, options_);
+      KernelDraft draft = build_copy(from, {value, sizes, strides, 0}, *options_.target);
       // The copy's own memory is the parameter that it writes; `value` itself may be the input that it reads.
       std::vector<uint32_t> memory;
       for (size_t k = 0; k < draft.parameters.size(); ++k) {

@@ -6,8 +6,6 @@ namespace braze::loops {
 
 namespace {
 
-constexpr int64_t cache_line = 64;
-
 struct Lifetime {
   uint32_t buffer;
   int64_t bytes;
@@ -37,7 +35,7 @@ std::vector<Lifetime> lifetimes(const Plan& plan) {
   std::vector<Lifetime> lives;
   for (uint32_t k = 0; k < plan.buffers.size(); ++k) {
     if (plan.buffers[k].kind != BufferKind::temporary || last[k] < 0) continue;
-    const int64_t bytes = (plan.buffers[k].bytes + cache_line - 1) / cache_line * cache_line;
+    const int64_t bytes = (plan.buffers[k].bytes + planned_alignment - 1) / planned_alignment * planned_alignment;
     lives.push_back({k, bytes, first[k], last[k]});
   }
   return lives;

@@ -17,10 +17,6 @@ using ir::Value;
 
 namespace {
 
-constexpr int64_t gather_instructions = 16;    ///< A vector read lane by lane.
-constexpr int64_t scratch_elements = 1 << 14;  ///< Longest row kept between passes: 64 KB, inside the cache.
-constexpr int64_t most_chunks = 64;  ///< Of a split reduction; fixed, so that results do not depend on threads.
-
 /// Renumbers the buffers that a block names.
 void rename_buffers(Block& block, const std::vector<BufferId>& to) {
   for (Stmt& stmt : block) {
@@ -47,10 +43,11 @@ void parameters_first(Kernel& kernel) {
 
 }  // namespace
 
-NestBuilder::NestBuilder(const Group& group, const Facts& facts, const LoweringOptions& options)
+NestBuilder::NestBuilder(const Group& group, const Facts& facts)
     : group_(group),
       facts_(facts),
-      options_(options),
+      target_(facts.target),
+      limits_(facts.target.cpu),
       draft_{std::make_unique<Kernel>(), {}, {}, 0, 0},
       kernel_(*draft_.kernel) {}
 
@@ -114,7 +111,7 @@ void NestBuilder::plan_passes() {
       passes_ = std::max(passes_, depth);
     else if (is_stored(result) && runs_over_reduced(*group_.find(result)))
       passes_ = std::max(passes_, depth + 1);
-    work_ += ir::info(node->op).kind == OpKind::Gather ? gather_instructions : vector_instructions(node->op);
+    work_ += ir::info(node->op).kind == OpKind::Gather ? limits_.gather : vector_instructions(node->op);
   }
 }
 
@@ -156,7 +153,8 @@ void NestBuilder::mark_evaluated(const Value* value, int pass) {
 }
 
 void NestBuilder::plan_scratch() {
-  if (nest_.form != LoopNest::Form::rows || nest_.reduced_size() > scratch_elements) return;
+  const int64_t longest_kept = target_.second_cache / 16 / 4;  // f32; several rows of several threads lie there
+  if (nest_.form != LoopNest::Form::rows || nest_.reduced_size() > longest_kept) return;
   for (int pass = 0; pass < passes_; ++pass)
     for (const Node* node : group_.nodes) {
       const Value* result = &node->results[0];
@@ -171,13 +169,12 @@ void NestBuilder::plan_scratch() {
 // ---- loops
 
 int64_t NestBuilder::grain(int64_t elements) const {
-  // While a vector is loaded and stored, so many instructions pass unnoticed.
-  constexpr int64_t hidden = 16;
-  return std::max<int64_t>(1, thread_work * hidden / std::max<int64_t>(1, elements * std::max(hidden, work_)));
+  const int64_t instructions = elements * std::max(limits_.hidden, work_);
+  return std::max<int64_t>(1, limits_.thread_work * limits_.hidden / std::max<int64_t>(1, instructions));
 }
 
 int32_t NestBuilder::unroll_for(size_t statements) const {
-  return statements <= 10 ? 4 : statements <= 24 ? 2 : 1;
+  return statements <= limits_.unroll_four ? 4 : statements <= limits_.unroll_two ? 2 : 1;
 }
 
 /// Defines the indices of the outer axes (and of the lane, if `with_lane`) from the variable of the top-level loop.
@@ -229,8 +226,7 @@ void NestBuilder::store_all(int pass, bool rows) {
     level = full && reduces() ? 2 : lane_level_;
     const int64_t bytes = result->type->numel() * ir::byte_size(result->type->dtype);
     const bool in_lanes = full || nest_.form == LoopNest::Form::columns;
-    at(level).store(buffer_of(result, Access::out), index, value.id, none,
-                    in_lanes && bytes >= options_.stream_bytes);
+    at(level).store(buffer_of(result, Access::out), index, value.id, none, in_lanes && bytes >= target_.last_cache);
   }
 }
 
@@ -396,7 +392,7 @@ void NestBuilder::build_reductions() {
     loop.var = kernel_.add_value(DType::i64);
     loop.end = Extent(nest_.lane.size);
     loop.schedule.parallel = loop.schedule.vector = true;
-    loop.schedule.grain = (grain(below) + 15) / 16 * 16;
+    loop.schedule.grain = whole_lines(grain(below), target_);
     leaf_value_[nest_.lane.innermost()].affine.add(1, loop.var);
     build_passes(0);
   } else {
@@ -428,7 +424,8 @@ void NestBuilder::build_reductions() {
 /// Few results of much input: phase 0 reduces chunks in parallel into partial results, phase 1 joins those.
 void NestBuilder::build_split() {
   const int64_t axis = nest_.reduced[0].size;
-  const int64_t wanted = std::min({most_chunks, axis, std::max<int64_t>(1, nest_.reduced_size() / thread_work)});
+  const int64_t wanted =
+      std::min({limits_.most_chunks, axis, std::max<int64_t>(1, nest_.reduced_size() / limits_.thread_work)});
   const int64_t length = (axis + wanted - 1) / wanted;
   chunks_ = (axis + length - 1) / length;
   if (chunks_ == 1) return build_reductions();
@@ -496,7 +493,7 @@ void NestBuilder::build_split() {
 KernelDraft NestBuilder::build() {
   number_leaves();
   collect_accesses();
-  nest_ = make_nest(leaves_, accesses_);
+  nest_ = make_nest(leaves_, accesses_, limits_);
   plan_passes();
   if (!reduces()) {
     build_points();
@@ -520,8 +517,8 @@ KernelDraft NestBuilder::build() {
   return std::move(draft_);
 }
 
-KernelDraft build_kernel(const Group& group, const Facts& facts, const LoweringOptions& options) {
-  return NestBuilder(group, facts, options).build();
+KernelDraft build_kernel(const Group& group, const Facts& facts) {
+  return NestBuilder(group, facts).build();
 }
 
 }  // namespace braze::loops

@@ -23,11 +23,11 @@ struct KernelDraft {
 };
 
 /// Loop IR of a group.
-KernelDraft build_kernel(const Group& group, const Facts& facts, const LoweringOptions& options);
+KernelDraft build_kernel(const Group& group, const Facts& facts);
 
 /// A kernel that copies what `from` shows to where `to` shows (equal sizes): for results that must not be views,
 /// for the operands of a cat. A base of `from` that is a scalar or an iota is written out.
-KernelDraft build_copy(const Window& from, const Window& to, const LoweringOptions& options);
+KernelDraft build_copy(const Window& from, const Window& to, const Target& target);
 
 /// A scan along one axis (loops/scan.cpp): the axis is a serial loop.
 KernelDraft build_scan(const ir::Node* scan, const Facts& facts);

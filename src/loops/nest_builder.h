@@ -8,10 +8,13 @@
 
 namespace braze::loops {
 
-/// Elements moved that are worth handing to another thread, which takes some 3 us; eager's number too.
-constexpr int64_t thread_work = 1 << 15;
-
 Combine combine_of(ir::Op reduction);
+/// The next multiple of the f32 that fill a cache line.
+inline int64_t whole_lines(int64_t elements, const Target& target) {
+  const int64_t line = target.line_elements();
+  return (elements + line - 1) / line * line;
+}
+
 bool with_index(Combine combine);  ///< Its state carries the place of the extreme beside it.
 
 /// Builds one kernel. Values are evaluated where their deepest axis is defined:
@@ -20,7 +23,7 @@ bool with_index(Combine combine);  ///< Its state carries the place of the extre
 ///   level 2  the body of the loops over reduced axes, anew in every pass
 class NestBuilder {
  public:
-  NestBuilder(const Group& group, const Facts& facts, const LoweringOptions& options);
+  NestBuilder(const Group& group, const Facts& facts);
   /// Stores the group's only result in these strides instead of its own.
   void store_as(std::vector<int64_t> strides) { store_strides_ = std::move(strides); }
   KernelDraft build();
@@ -138,7 +141,8 @@ class NestBuilder {
 
   const Group& group_;
   const Facts& facts_;
-  const LoweringOptions& options_;
+  const Target& target_;
+  const CpuLimits& limits_;
   KernelDraft draft_;
   Kernel& kernel_;
   std::vector<int64_t> store_strides_;

@@ -7,8 +7,6 @@ namespace braze::loops {
 
 namespace {
 
-constexpr int64_t cache_line = 64;
-
 /// Calls `body` with each statement; false if one of them reads memory in a way of its own.
 template <typename Body>
 bool for_each_access(Block& block, Body&& body) {
@@ -48,7 +46,7 @@ std::vector<int64_t> move_origins(Kernel& kernel) {
     if (!moves) continue;
     any = true;
     const int64_t element = ir::byte_size(buffer.dtype);
-    if (*lowest[id] * element % cache_line != 0) buffer.alignment = std::min(buffer.alignment, element);
+    if (*lowest[id] * element % planned_alignment != 0) buffer.alignment = std::min(buffer.alignment, element);
     if (buffer.size.is_constant() && buffer.size.constant > 0) buffer.size.constant -= *lowest[id];
   }
   if (!any) return {};

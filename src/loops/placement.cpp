@@ -17,9 +17,6 @@ using ir::OpKind;
 using ir::Value;
 using Dims = std::vector<int64_t>;
 
-// Shorter runs share cache lines with their neighbours, which other kernels write.
-constexpr int64_t least_run_bytes = 64;
-
 /// Bytes that lie without a gap.
 int64_t run_bytes(const ir::Type& type, const Dims& strides) {
   Dims dims;
@@ -36,11 +33,11 @@ int64_t run_bytes(const ir::Type& type, const Dims& strides) {
 
 class Placing {
  public:
-  Placing(const ir::Graph& graph, Layouts& layouts, std::vector<const Node*> cats)
+  Placing(const ir::Graph& graph, Layouts& layouts, const Target& target, std::vector<const Node*> cats)
       : layouts_(layouts),
         cats_(std::move(cats)),
         windows_(graph, layouts),
-        facts_(graph, windows_),
+        facts_(graph, windows_, target),
         places_(graph.value_limit()) {}
 
   std::vector<Place> run() {
@@ -91,7 +88,8 @@ class Placing {
 
   bool suits(const Value* base, const Dims& strides) const {
     if (writes_into(base->def->op)) return strides == ir::contiguous_strides(base->type->sizes);
-    return run_bytes(*base->type, strides) >= least_run_bytes;
+    // Shorter runs share cache lines with their neighbours, which other kernels write.
+    return run_bytes(*base->type, strides) >= facts_.target.cache_line;
   }
 
   Layouts& layouts_;
@@ -103,13 +101,13 @@ class Placing {
 
 }  // namespace
 
-std::vector<Place> place_in_cats(const ir::Graph& graph, Layouts& layouts) {
+std::vector<Place> place_in_cats(const ir::Graph& graph, Layouts& layouts, const Target& target) {
   std::vector<const Node*> cats;
   ir::for_each_node(graph, [&](const Node* node) {
     if (node->op == Op::cat && node->results[0].type->numel() != 0) cats.push_back(node);
   });
   if (cats.empty()) return {};
-  return Placing(graph, layouts, std::move(cats)).run();
+  return Placing(graph, layouts, target, std::move(cats)).run();
 }
 
 }  // namespace braze::loops

@@ -17,6 +17,7 @@
 
 #include "ir/graph.h"
 #include "loops/layout.h"
+#include "target/target.h"
 
 namespace braze::loops {
 
@@ -27,6 +28,6 @@ struct Place {
 };
 
 /// Places by Value::id; empty if nothing is placed. Sets the strides of what is placed in `layouts`.
-std::vector<Place> place_in_cats(const ir::Graph& graph, Layouts& layouts);
+std::vector<Place> place_in_cats(const ir::Graph& graph, Layouts& layouts, const Target& target);
 
 }  // namespace braze::loops

@@ -12,6 +12,7 @@
 #include "ir/graph.h"
 #include "loops/kernel.h"
 #include "loops/layout.h"
+#include "target/target.h"
 
 namespace braze::loops {
 
@@ -94,7 +95,7 @@ struct LoweringOptions {
   bool reuse_memory = true;         ///< false: every temporary has memory of its own.
   std::vector<bool> writable = {};  ///< Graph inputs that share memory with no other: results may be stored there.
   LayoutOverrides layouts = {};     ///< Calls that ask for other layouts than their nodes say.
-  int64_t stream_bytes = 32 << 20;  ///< Stores of kernels that write at least this many bytes bypass the cache.
+  const Target* target = &Target::host();  ///< Never null.
 };
 
 /// Lowers a graph that has been through passes/pipeline. Throws InternalError on ops it has no lowering for (only

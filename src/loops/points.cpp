@@ -21,8 +21,6 @@ using ir::Value;
 
 namespace {
 
-constexpr int64_t cache_line = 64;
-
 void push(Block& block, std::unique_ptr<Loop> loop) {
   Stmt stmt{};
   stmt.kind = StmtKind::loop;
@@ -46,7 +44,8 @@ void NestBuilder::build_points() {
   if (nest_.has_lane) {
     leaf_value_[nest_.lane.innermost()].affine.add(1, loop->var);
     loop->schedule.parallel = loop->schedule.vector = true;
-    loop->schedule.grain = (grain(1) + 1023) / 1024 * 1024;
+    loop->schedule.grain =
+        (grain(1) + limits_.points_multiple - 1) / limits_.points_multiple * limits_.points_multiple;
   }
   store_all(0, false);
   if (nest_.has_lane) loop->schedule.unroll = unroll_for(loop->body.size());
@@ -67,7 +66,7 @@ void NestBuilder::build_rows() {
 /// Where along the lanes the answers of a pad change.
 std::vector<int64_t> NestBuilder::lane_cuts() const {
   constexpr size_t most = 4;
-  constexpr int64_t least_lanes = 16;  // fewer are one vector under a mask
+  const int64_t least_lanes = target_.line_elements();  // fewer are one vector under a mask
   std::vector<int64_t> cuts;
   if (nest_.lane.size < least_lanes || nest_.lane.leaves.size() != 1) return cuts;
   const AxisId lane = leaves_.axes[nest_.lane.innermost()];
@@ -122,16 +121,18 @@ void NestBuilder::emit_lanes(Block& into) {
 
 /// So many rows are put together before they are stored; 0: rows can be stored as they are.
 int64_t NestBuilder::staged_rows() const {
-  constexpr int64_t stage_bytes = 1 << 12, most_bytes = 1 << 14;  // in the nearest cache, beside what is read
+  // In the nearest cache, beside what is read.
+  const int64_t stage_bytes = target_.near_cache / 12, most_bytes = target_.near_cache / 3;
+  const int64_t line = target_.cache_line;
   const AccessPattern* store = nullptr;
   for (const AccessPattern& access : accesses_) {
     if (!access.is_store) continue;
     if (store) return 0;
     store = &access;
   }
-  if (!store || !nest_.has_lane || facts_.windows.alignment(store->base) < cache_line) return 0;
+  if (!store || !nest_.has_lane || facts_.windows.alignment(store->base) < line) return 0;
   const int64_t element = ir::byte_size(store->base->type->dtype), row = nest_.lane.size * element;
-  if (store->base->type->numel() * element < options_.stream_bytes || row % cache_line == 0) return 0;
+  if (store->base->type->numel() * element < target_.last_cache || row % line == 0) return 0;
   int64_t stride = 1;
   const auto follows = [&](const LoopAxis& axis) {
     const bool is_next = store->strides[axis.innermost()] == stride;
@@ -141,7 +142,7 @@ int64_t NestBuilder::staged_rows() const {
   if (!follows(nest_.lane)) return 0;
   for (size_t k = nest_.outer.size(); k-- > 0;)
     if (!follows(nest_.outer[k])) return 0;
-  const int64_t whole = cache_line / std::gcd(cache_line, row);  // rows that end with a line
+  const int64_t whole = line / std::gcd(line, row);  // rows that end with a line
   if (whole * row > most_bytes) return 0;
   return whole * std::max<int64_t>(1, stage_bytes / (whole * row));
 }
@@ -203,30 +204,30 @@ void NestBuilder::build_staged(int64_t rows) {
 /// The outer axis that the input has next to the lanes, where the output has another one there; outer.size() if
 /// none.
 size_t NestBuilder::blocked_axis() const {
-  constexpr int64_t most_run = 512, least_bytes = 1 << 20, least_size = 4;
   const size_t no_axis = nest_.outer.size();
-  if (no_axis < 2 || !nest_.has_lane || nest_.outer.back().size < 2 * least_size || !lane_cuts().empty())
+  if (no_axis < 2 || !nest_.has_lane || nest_.outer.back().size < 2 * limits_.least_block_rows ||
+      !lane_cuts().empty())
     return no_axis;
   const AccessPattern *load = nullptr, *store = nullptr;
   for (const AccessPattern& access : accesses_) {
     const AccessPattern*& heaviest = access.is_store ? store : load;
     if (access.base && (!heaviest || access.weight > heaviest->weight)) heaviest = &access;
   }
-  if (!load || !store || load->weight < least_bytes) return no_axis;
+  if (!load || !store || load->weight < target_.second_cache) return no_axis;
   const int64_t lanes = nest_.lane.size;
   const auto runs = [&](const AccessPattern& access, const LoopAxis& next) {
     return access.strides[nest_.lane.innermost()] == 1 && access.strides[next.innermost()] == lanes;
   };
-  if (lanes * ir::byte_size(load->base->type->dtype) > most_run || !runs(*store, nest_.outer.back()))
+  if (lanes * ir::byte_size(load->base->type->dtype) > limits_.run_bytes || !runs(*store, nest_.outer.back()))
     return no_axis;
   for (size_t k = 0; k + 1 < no_axis; ++k)
-    if (nest_.outer[k].size >= least_size && runs(*load, nest_.outer[k])) return k;
+    if (nest_.outer[k].size >= limits_.least_block_rows && runs(*load, nest_.outer[k])) return k;
   return no_axis;
 }
 
 /// for blocks of the innermost axis: for the axis `across`: for one block: lanes
 void NestBuilder::build_blocked(size_t across_index) {
-  constexpr int64_t length = 16;
+  const int64_t length = limits_.block_rows;
   const LoopAxis across = nest_.outer[across_index], along = nest_.outer.back();
   nest_.outer.pop_back();
   nest_.outer.erase(nest_.outer.begin() + static_cast<int64_t>(across_index));

@@ -68,7 +68,7 @@ class Printer {
       put(" ", word(access_words, buffer.access));
       if (buffer.space != Space::global) put(" ", word(space_words, buffer.space));
       if (!buffer.may_alias) put(" noalias");
-      if (buffer.alignment != 64) put(" align=", buffer.alignment);
+      if (buffer.alignment != planned_alignment) put(" align=", buffer.alignment);
       separator = ", ";
     }
     for (size_t i = 0; i < scalars_.size(); ++i) {
@@ -324,7 +324,7 @@ class Printer {
     put_type_of(s.buffer);
     const Buffer& buffer = kernel_.buffers[s.buffer];
     put(" ", word(space_words, buffer.space));
-    if (buffer.alignment != 64) put(" align=", buffer.alignment);
+    if (buffer.alignment != planned_alignment) put(" align=", buffer.alignment);
   }
   void put_stmt(const Stmt& s);
 

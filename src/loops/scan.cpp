@@ -81,7 +81,8 @@ class ScanBuilder {
         sizes_(node.results[0].type->sizes),
         dim_(sizes_.empty() ? 0 : static_cast<size_t>(node.int_attr("dim"))),
         kernel_(*draft.kernel),
-        type_(running_type(node.op, from_.base->type->dtype)) {
+        type_(running_type(node.op, from_.base->type->dtype)),
+        target_(facts.target) {
     add_buffer(from_.base, "from", Access::in);
     add_buffer(&node.results[0], "to", Access::out);
     for (size_t k = 0; k < sizes_.size(); ++k)
@@ -123,21 +124,21 @@ class ScanBuilder {
   /// Of the loop over dimension k, `rows` of which are an iteration.
   Schedule schedule_of(size_t k, int64_t rows) {
     const bool lanes = outer_.back() > dim_;
-    const int64_t times_slower = lanes ? 2 : 8;  // than arithmetic in lanes
+    const int64_t times_slower = lanes ? target_.cpu.running_lanes : target_.cpu.running_rows;
     Schedule schedule;
     left_ /= sizes_[k];
     schedule.vector = lanes && k == outer_.back();
     schedule.parallel = k == outer_.front();
     if (!schedule.parallel) return schedule;
-    schedule.grain = std::max<int64_t>(1, thread_work / times_slower / (left_ * rows));
-    if (schedule.vector) schedule.grain = (schedule.grain + 15) / 16 * 16;
+    schedule.grain = std::max<int64_t>(1, target_.cpu.thread_work / times_slower / (left_ * rows));
+    if (schedule.vector) schedule.grain = whole_lines(schedule.grain, target_);
     return schedule;
   }
 
   void add_rows(Block& block, const Affine& load, const Affine& store) {
-    constexpr int64_t side_by_side = 4;  // an addition takes about as many cycles
     const size_t k = outer_.back();
-    const int64_t count = sizes_[k], together = std::min(side_by_side, count), whole = count - count % together;
+    const int64_t count = sizes_[k], together = std::min(target_.cpu.rows_together, count),
+                  whole = count - count % together;
     const Schedule schedule = schedule_of(k, together);
     const auto add = [&](int64_t begin, int64_t end, int64_t step) {
       Loop& loop = Builder(kernel_, block).loop(begin, end, schedule, step);
@@ -187,6 +188,7 @@ class ScanBuilder {
   size_t dim_;
   Kernel& kernel_;
   DType type_;
+  const Target& target_;
   std::vector<size_t> outer_;  ///< The other dimensions, but for those of size 1.
   int64_t left_ = 1;           ///< Elements in an iteration of the loops so far.
 };

@@ -55,10 +55,8 @@ std::vector<LoopAxis> collapse(const std::vector<size_t>& order, const Leaves& l
   return axes;
 }
 
-constexpr int64_t short_axis = 8;  ///< Fewer lanes than a vector waste most of it.
-
 /// How much traffic runs contiguously along an axis.
-int64_t lane_value(const LoopAxis& axis, const std::vector<AccessPattern>& accesses) {
+int64_t lane_value(const LoopAxis& axis, const std::vector<AccessPattern>& accesses, int64_t short_axis) {
   int64_t value = 0;
   for (const AccessPattern& access : accesses) {
     const int64_t stride = access.strides[axis.innermost()];
@@ -90,7 +88,7 @@ int64_t LoopNest::reduced_size() const {
   return product(reduced);
 }
 
-LoopNest make_nest(const Leaves& leaves, const std::vector<AccessPattern>& accesses) {
+LoopNest make_nest(const Leaves& leaves, const std::vector<AccessPattern>& accesses, const CpuLimits& limits) {
   LoopNest nest;
   nest.outer = collapse(natural_order(leaves, accesses, false), leaves, accesses);
   nest.reduced = collapse(natural_order(leaves, accesses, true), leaves, accesses);
@@ -98,7 +96,7 @@ LoopNest make_nest(const Leaves& leaves, const std::vector<AccessPattern>& acces
     size_t winner = axes.size();
     int64_t value = -1;
     for (size_t k = axes.size(); k-- > 0;) {  // the innermost wins ties
-      const int64_t here = lane_value(axes[k], accesses);
+      const int64_t here = lane_value(axes[k], accesses, limits.short_axis);
       if (here > value) {
         value = here;
         winner = k;
@@ -109,19 +107,18 @@ LoopNest make_nest(const Leaves& leaves, const std::vector<AccessPattern>& acces
   const auto [outer, outer_value] = best(nest.outer);
   const auto [reduced, reduced_value] = best(nest.reduced);
   // Windows of a pooling: strided loads cost less than lanes without work and a sum over them at every result.
-  const bool short_rows = !nest.reduced.empty() && !nest.outer.empty() && nest.reduced[reduced].size < short_axis &&
-                          nest.outer[outer].size >= short_axis;
+  const bool short_rows = !nest.reduced.empty() && !nest.outer.empty() &&
+                          nest.reduced[reduced].size < limits.short_axis &&
+                          nest.outer[outer].size >= limits.short_axis;
   if (!nest.reduced.empty() && !short_rows && (nest.outer.empty() || reduced_value >= outer_value)) {
     nest.form = LoopNest::Form::rows;
     std::rotate(nest.reduced.begin() + static_cast<int64_t>(reduced),
                 nest.reduced.begin() + static_cast<int64_t>(reduced) + 1, nest.reduced.end());
     return nest;
   }
-  // So few rows fit into the cache together: accumulators can stay in registers.
-  constexpr int64_t few_rows = 16;
-  nest.form = nest.reduced.empty()               ? LoopNest::Form::points
-              : product(nest.reduced) > few_rows ? LoopNest::Form::strips
-                                                 : LoopNest::Form::columns;
+  nest.form = nest.reduced.empty()                           ? LoopNest::Form::points
+              : product(nest.reduced) > limits.register_rows ? LoopNest::Form::strips
+                                                             : LoopNest::Form::columns;
   if (nest.outer.empty()) return nest;  // a single element
   nest.lane = nest.outer[outer];
   nest.has_lane = true;

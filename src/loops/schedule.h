@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "loops/axes.h"
+#include "target/target.h"
 
 namespace braze::loops {
 
@@ -50,6 +51,6 @@ struct LoopNest {
   int64_t reduced_size() const;
 };
 
-LoopNest make_nest(const Leaves& leaves, const std::vector<AccessPattern>& accesses);
+LoopNest make_nest(const Leaves& leaves, const std::vector<AccessPattern>& accesses, const CpuLimits& limits);
 
 }  // namespace braze::loops

@@ -27,8 +27,6 @@ using ir::Value;
 
 namespace {
 
-constexpr int64_t longest_strip = 1024, shortest_strip = 64;  ///< Lanes.
-constexpr int64_t wanted_strips = 8;                          ///< Enough for a few threads.
 constexpr int64_t block_rows = 128;  ///< Added up by themselves first, for accuracy (cascade summation).
 
 Op joining(Combine combine) {
@@ -296,8 +294,9 @@ void NestBuilder::build_strips() {
   Strip strip;
   strip_ = &strip;
   const int64_t lanes = nest_.lane.size, outer = std::max<int64_t>(1, nest_.outer_size()) * chunks_;
-  const int64_t share = lanes / std::max<int64_t>(1, wanted_strips / outer);
-  strip.length = std::min(lanes, std::clamp((share + 15) / 16 * 16, shortest_strip, longest_strip));
+  const int64_t share = lanes / std::max<int64_t>(1, limits_.wanted_strips / outer);
+  strip.length =
+      std::min(lanes, std::clamp(whole_lines(share, target_), limits_.shortest_strip, limits_.longest_strip));
   strip.count = (lanes + strip.length - 1) / strip.length;
 
   Stmt top{};

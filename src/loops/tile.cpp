@@ -10,19 +10,10 @@
 
 namespace braze::loops {
 
-namespace {
-
-constexpr int64_t least_side = 16;       ///< Shorter axes gain nothing from tiles.
-constexpr int64_t tile_bytes = 1 << 14;  ///< A third of the nearest cache.
-/// Copies go through no tile in memory, and what counts is how seldom they change pages: longer runs, both ways.
-/// Runs twice as long touch more pages at once than are remembered.
-constexpr int64_t run_bytes = 512;
-
-}  // namespace
-
 /// The outer axis along which the heaviest load across the lanes is contiguous; outer.size() if there is none.
 size_t NestBuilder::transposed_axis() const {
   const size_t no_axis = nest_.outer.size();
+  const int64_t least_side = target_.line_elements();  // shorter axes gain nothing from tiles
   if (!nest_.has_lane || nest_.lane.size < least_side) return no_axis;
   size_t found = no_axis;
   int64_t weight = 0;
@@ -54,11 +45,11 @@ void NestBuilder::build_tiled(size_t along_index) {
   for (const AccessPattern& access : accesses_)
     if (access.base) widest = std::max(widest, ir::byte_size(access.base->type->dtype));
   Tiling tiling;
-  tiling.length = 16;
-  while (tiling.length * tiling.length * 4 * widest <= tile_bytes) tiling.length *= 2;
+  tiling.length = target_.line_elements();
+  while (tiling.length * tiling.length * 4 * widest <= target_.near_cache / 3) tiling.length *= 2;
   tiling.lanes = tiling.length;
-  constexpr int64_t longest = 128;
-  if (only_copies()) tiling.lanes = tiling.length = std::min(longest, run_bytes / widest);
+  // Copies go through no tile in memory, and what counts is how seldom they change pages: longer runs, both ways.
+  if (only_copies()) tiling.lanes = tiling.length = std::min(limits_.tile_side, limits_.run_bytes / widest);
   tiling_ = &tiling;
 
   // Top-level loop over the other outer axes and the tiles along `along`; in it a loop over the tiles along the

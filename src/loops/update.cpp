@@ -18,9 +18,6 @@ using ir::Value;
 
 namespace {
 
-constexpr int64_t lane_block = 64;          ///< Columns that a thread takes at once.
-constexpr int64_t worth_threads = 1 << 15;  ///< Updates.
-
 /// What combines an element with an update; nullopt: it is replaced.
 std::optional<Op> combining_op(std::string_view word) {
   if (word == "set") return std::nullopt;
@@ -94,8 +91,11 @@ class UpdateBuilder {
     };
     for (size_t k = 0; k + (lanes ? 1 : 0) < rank; ++k)
       if (!collides(k)) places_[k] = open(sizes_[k], {}).var;
+    // Columns that a thread takes at once: whole lines of every type.
+    const int64_t lane_block = facts_.target.cache_line;
     ValueId begin = none, end = none;
-    if (top && lanes && sizes_.back() > lane_block && node_.operands[1]->type->numel() >= worth_threads) {
+    if (top && lanes && sizes_.back() > lane_block &&
+        node_.operands[1]->type->numel() >= facts_.target.cpu.thread_work) {
       Loop& blocks = open(sizes_.back(), {});
       blocks.step = lane_block;
       begin = blocks.var;

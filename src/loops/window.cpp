@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <ranges>
 
+#include "loops/kernel.h"
 #include "support/error.h"
 
 namespace braze::loops {
@@ -152,7 +153,7 @@ Windows::Windows(const ir::Graph& graph, const Layouts& layouts) : windows_(grap
 int64_t Windows::alignment(const ir::Value* base) const {
   if (const auto at = alignment_.find(base->id); at != alignment_.end()) return at->second;
   const bool planned = base->def->op != ir::Op::input && ir::info(base->def->op).kind != ir::OpKind::Library;
-  return planned ? 64 : ir::byte_size(base->type->dtype);
+  return planned ? planned_alignment : ir::byte_size(base->type->dtype);
 }
 
 }  // namespace braze::loops

@@ -7,9 +7,9 @@
 #include <unordered_map>
 
 #include "cache/disk_cache.h"
-#include "codegen/target.h"
 #include "runtime/program.h"
 #include "support/error.h"
+#include "target/target.h"
 
 namespace braze::runtime {
 
@@ -26,7 +26,7 @@ constexpr double advantage = 0.97;
 const Hash128& measured_on() {
   static const Hash128 key = [] {
     Hasher hasher;
-    hasher.add(BRAZE_TORCH_VERSION).add(codegen::Target::host().name());
+    hasher.add(BRAZE_TORCH_VERSION).add(Target::host().name());
     // Hypervisors give several processors one name: the signature tells them apart.
     for (unsigned leaf : {1u, 0x80000002u, 0x80000003u, 0x80000004u}) {
       unsigned a = 0, b = 0, c = 0, d = 0;

@@ -16,9 +16,9 @@
 #include <cstdlib>
 #include <optional>
 
-#include "codegen/target.h"
 #include "runtime/small_matmul.h"
 #include "support/error.h"
+#include "target/target.h"
 
 // Behind torch's own f32 products when torch.backends.mkldnn.matmul.fp32_precision says so; computes in f32
 // otherwise. In libtorch_cpu since torch 1.13, in none of its headers: where a build has it not, the address is
@@ -84,7 +84,7 @@ void by_onednn(const MatmulOperands& o) {
 
 SmallMatmulFunction small_matmul() {
   static const SmallMatmulFunction function =
-      codegen::Target::host().isa == codegen::Isa::avx512 ? small_matmul_avx512 : small_matmul_avx2;
+      Target::host().isa == Isa::avx512 ? small_matmul_avx512 : small_matmul_avx2;
   return function;
 }
 
@@ -104,7 +104,7 @@ void matmul_by_aten(const MatmulOperands& o) {
 }
 
 const PanelFunctions& panel_matmul() {
-  return codegen::Target::host().isa == codegen::Isa::avx512 ? panel_matmul_avx512 : panel_matmul_avx2;
+  return Target::host().isa == Isa::avx512 ? panel_matmul_avx512 : panel_matmul_avx2;
 }
 
 std::unique_ptr<Matmul> Matmul::plan(const loops::CallStep& step, const Geometry& out, bool use_disk_cache,

@@ -26,7 +26,6 @@ using namespace braze;
 using codegen::CompiledKernel;
 using codegen::CompileOptions;
 using codegen::CompileStats;
-using codegen::Isa;
 namespace fs = std::filesystem;
 
 namespace {
@@ -247,7 +246,7 @@ TEST_CASE("a blob with any byte changed, cut or added is none") {
 TEST_CASE("what generated code may not do, the linker refuses") {
   const auto object_of = [](const char* called) {
     llvm::LLVMContext context;
-    codegen::Machine machine({Isa::avx2});
+    codegen::Machine machine(Isa::avx2);
     const auto module = machine.new_module(context, "calls");
     llvm::IRBuilder<> b(context);
     auto* type = llvm::FunctionType::get(b.getVoidTy(), false);

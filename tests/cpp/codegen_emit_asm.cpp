@@ -8,14 +8,13 @@
 #include "codegen/compiler.h"
 
 using namespace braze;
-using codegen::Isa;
 
 namespace {
 
 std::string assembly(const char* text, Isa isa) {
   const auto kernel = loops::parse_kernel(text);
   loops::verify(*kernel);
-  return codegen::assembly(*kernel, codegen::Target{isa});
+  return codegen::assembly(*kernel, Target{isa});
 }
 
 int count(const std::string& text, const std::string& pattern) {

@@ -7,7 +7,6 @@
 #include "codegen/compiler.h"
 
 using namespace braze;
-using codegen::Isa;
 
 namespace {
 
@@ -18,7 +17,7 @@ std::string assembly(const std::string& op, int unroll) {
       std::to_string(unroll) + " {\n    %a = load %x[%i] : f32\n    %b = " + op +
       " %a : f32\n    store %y[%i], %b\n  }\n}");
   loops::verify(*kernel);
-  return codegen::assembly(*kernel, codegen::Target{Isa::avx512});
+  return codegen::assembly(*kernel, Target{Isa::avx512});
 }
 
 int count(const std::string& text, const std::string& pattern) {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "codegen/target.h"
 #include "loops/kernel.h"
+#include "target/target.h"
 
 namespace braze::codegen::testing {
 

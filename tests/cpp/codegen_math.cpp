@@ -21,8 +21,6 @@
 #include "scalar_math.h"
 
 using namespace braze;
-using codegen::Isa;
-using codegen::Target;
 using ir::Op;
 
 namespace {
@@ -43,7 +41,7 @@ class Compiled {
     auto* function = llvm::Function::Create(
         llvm::FunctionType::get(b.getVoidTy(), {pointer, pointer, pointer, index, index, pointer}, false),
         llvm::Function::ExternalLinkage, "f", *module);
-    function->addFnAttr("target-cpu", target.cpu());
+    function->addFnAttr("target-cpu", codegen::cpu_name(target));
     function->addFnAttr("prefer-vector-width", target.isa == Isa::avx512 ? "512" : "256");
     auto* entry = llvm::BasicBlock::Create(context, "", function);
     auto* loop = llvm::BasicBlock::Create(context, "loop", function);

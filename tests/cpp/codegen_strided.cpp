@@ -10,7 +10,6 @@
 #include "support/error.h"
 
 using namespace braze;
-using codegen::Isa;
 
 namespace {
 
@@ -56,7 +55,7 @@ constexpr const char* kPool = R"(kernel @pool(%x: f32[2048] in noalias align=4, 
 std::string assembly(const std::string& text, Isa isa) {
   const auto kernel = loops::parse_kernel(text);
   loops::verify(*kernel);
-  return codegen::assembly(*kernel, codegen::Target{isa});
+  return codegen::assembly(*kernel, Target{isa});
 }
 
 int count(const std::string& text, const std::string& pattern) {

@@ -9,7 +9,6 @@
 #include "support/error.h"
 
 using namespace braze;
-using codegen::Isa;
 
 namespace {
 

@@ -1,0 +1,104 @@
+#include "target/target.h"
+
+#include <array>
+#include <cstdlib>
+
+#include "support/error.h"
+
+namespace braze {
+
+namespace {
+
+constexpr int64_t KB = 1 << 10, MB = 1 << 20;
+
+/// In the order of Isa.
+constexpr std::array<std::string_view, 2> names = {"avx2", "avx512"};
+
+/// Measured: on two cores of an AMD Zen 5, in both instruction sets.
+CpuLimits cpu_limits() {
+  CpuLimits limits;
+  limits.thread_work = 1 << 15;   // handing it over takes some 3 us (measured); eager's number too (at::GRAIN_SIZE)
+  limits.hidden = 16;             // measured on chains of arithmetic over memory
+  limits.gather = 16;             // a load for each f32 of the widest vector
+  limits.points_multiple = 1024;  // whole lines of every type, whatever the loop is unrolled to
+  limits.short_axis = 8;          // f32 in a vector of AVX2, and half of one of AVX-512
+  limits.register_rows = 16;      // so few rows fit into the cache together: the registers of AVX2
+  limits.run_bytes = 512;         // measured: runs twice as long touch more pages at once than are remembered
+  limits.tile_side = 128;         // f32 in such a run
+  limits.longest_strip = 1024;    // accumulators of 4 KB, and as much of a row, beside what is read
+  limits.shortest_strip = 64;     // four lines of f32
+  limits.wanted_strips = 8;       // enough for a few threads
+  limits.block_rows = 16;         // measured on heads of attention
+  limits.least_block_rows = 4;    // a quarter of that
+  limits.most_chunks = 64;        // a few for each of 16 threads
+  limits.running_lanes = 2;       // measured: twice as slow as arithmetic in lanes
+  limits.running_rows = 8;        // measured: a step waits for the one before
+  limits.rows_together = 4;       // an addition takes about as many cycles
+  limits.unroll_four = 10;        // bodies that are shorter than what out-of-order execution looks ahead;
+  limits.unroll_two = 24;         // longer ones take longer to compile and run no faster
+  return limits;
+}
+
+void make_x86(Target& target) {
+  const bool wide = target.isa == Isa::avx512;
+  target.vector_bytes = wide ? 64 : 32;      // Intel's manual, volume 1, chapters 14 and 15
+  target.vector_registers = wide ? 32 : 16;  // the same
+  target.cache_line = 64;                    // of every x86-64 CPU so far
+  target.near_cache = 48 * KB;               // Intel since Ice Lake, AMD since Zen 5 (32 before)
+  target.second_cache = 1 * MB;              // AMD since Zen 4; Intel's servers have 1 to 2
+  target.last_cache = 32 * MB;               // of eight cores of a Zen; stores past it pay from there on (measured)
+  target.most_nodes = 96;
+  target.wide_reduction = 1 << 15;  // thread_work: then each part is worth a thread
+  target.few_results = 64;          // as many as a split has chunks
+  target.cpu = cpu_limits();
+}
+
+// __builtin_cpu_supports asks the CPU *and* whether the operating system saves the registers (xgetbv).
+bool runs_avx2() {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
+         __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("f16c");
+}
+
+bool runs_avx512() {
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+         __builtin_cpu_supports("avx512vl");
+}
+
+Isa detect() {
+  __builtin_cpu_init();
+  if (!runs_avx2())
+    throw UserError("braze needs an x86-64 CPU with AVX2, FMA, BMI2 and F16C; this one lacks them.");
+  const char* asked = std::getenv("BRAZE_ISA");
+  const std::string_view isa = asked ? asked : "";
+  if (!isa.empty() && isa != "avx2" && isa != "avx512")
+    throw UserError(concat("BRAZE_ISA=", isa, " is not known. Use avx2 or avx512, or leave it unset."),
+                    UserError::Kind::value);
+  const bool wide = runs_avx512();
+  if (isa == "avx512" && !wide)
+    throw UserError("BRAZE_ISA=avx512, but this CPU has no AVX-512 (F, BW, CD, DQ, VL).");
+  return wide && isa != "avx2" ? Isa::avx512 : Isa::avx2;
+}
+
+}  // namespace
+
+Target::Target(Isa of) : isa(of) {
+  make_x86(*this);
+}
+
+const Target& Target::host() {
+  static const Target target(detect());
+  return target;
+}
+
+Target Target::named(std::string_view name) {
+  for (size_t k = 0; k < names.size(); ++k)
+    if (names[k] == name) return Target(static_cast<Isa>(k));
+  throw UserError(concat("no target is called '", name, "'"));
+}
+
+std::string_view Target::name() const {
+  return names[static_cast<size_t>(isa)];
+}
+
+}  // namespace braze
