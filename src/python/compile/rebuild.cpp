@@ -350,6 +350,11 @@ Rebuilder::Node Rebuilder::function(PyObject* object) {
   if (function->func_module)
     builder_.attribute(node, Ref::steal(PyUnicode_InternFromString("__module__")).get(),
                        node_of(function->func_module));
+#if PY_VERSION_HEX >= 0x030C0000
+  if (function->func_typeparams && PyTuple_GET_SIZE(function->func_typeparams) > 0)
+    builder_.attribute(node, Ref::steal(PyUnicode_InternFromString("__type_params__")).get(),
+                       node_of(function->func_typeparams));
+#endif
   if (function->func_dict && PyDict_GET_SIZE(function->func_dict) > 0) unfilled_.emplace_back(object, node);
   return node;
 }

@@ -64,6 +64,7 @@ enum class Member : uint32_t {
   function_qualname,
   function_doc,
   function_module,
+  function_type_params,  ///< Of Python 3.12 and later; never there before.
   function_annotations,  ///< A dict, or the tuple that becomes one when it is first asked for.
   cell_contents,         ///< Nothing when the cell is empty.
   method_function,

@@ -65,7 +65,11 @@ Py_ssize_t length_of(PyObject* container) noexcept {
 
 bool is_plain_key(PyObject* key) noexcept {
   if (is_scalar(key)) return !is_nan(key);
-  if (PyTuple_CheckExact(key)) {
+  // torch.Size and the like, which leave both to the builtin class.
+  const bool is_builtin = !(Py_TYPE(key)->tp_flags & Py_TPFLAGS_HEAPTYPE);
+  const bool is_tuple = PyTuple_Check(key) && is_builtin && Py_TYPE(key)->tp_hash == PyTuple_Type.tp_hash &&
+                        Py_TYPE(key)->tp_richcompare == PyTuple_Type.tp_richcompare;
+  if (is_tuple) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i)
       if (!is_plain_key(PyTuple_GET_ITEM(key, i))) return false;
     return true;

@@ -234,6 +234,42 @@ row(
     """,
 )
 row(
+    "cache of a size and of an object",
+    """
+    import functools
+    class Recipe: pass
+    recipe = Recipe()
+    @functools.lru_cache(16)
+    def g(recipe, size, pairs): return [s * 2 for s in size]
+    g(recipe, torch.Size([2, 3]), (("a", 1),))
+    def f(x): return x * sum(g(recipe, x.shape, (("a", 1),)))
+    """,
+)
+row(
+    "the names of a signature's parameters as a set",
+    """
+    import inspect
+    class P:
+      def __call__(self, a, b, c=None): return a
+    p = P()
+    def f(x):
+      names = set(inspect.signature(p.__call__).parameters.keys())
+      return x * len(names), {k: v for k, v in {"b": 1, "z": 2}.items() if k in names}, sorted(names)
+    """,
+)
+row(
+    "wraps within the function",
+    """
+    import functools
+    def g(x): return x + 1
+    def twice(h):
+      @functools.wraps(h)
+      def both(x): return h(h(x))
+      return both
+    def f(x): return twice(g)(x), twice(g).__name__
+    """,
+)
+row(
     "lru_cache method",
     """
     import functools

@@ -141,3 +141,33 @@ def test_addresses():
     other = {}
     for key in (STATE, STATE, other, STATE, other):
         same(fast(X, key), f(X, key))
+
+
+def test_relative_imports(tmp_path, monkeypatch):
+    package = tmp_path / "relatives"
+    (package / "models").mkdir(parents=True)
+    (package / "__init__.py").write_text("FACTOR = 2.0\n")
+    (package / "tools.py").write_text("OFFSET = 1.0\n")
+    (package / "models" / "__init__.py").write_text("")
+    (package / "models" / "near.py").write_text("SHIFT = 0.5\n")
+    (package / "models" / "model.py").write_text(
+        "def f(x):\n    from .. import FACTOR\n    from ..tools import OFFSET\n    from . import near\n"
+        "    return x * FACTOR + OFFSET - near.SHIFT\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    import relatives.models.model
+    import relatives.models.near
+    import relatives.tools
+
+    f = relatives.models.model.f
+    fast = compiled(f)
+    for _ in range(2):
+        same(fast(X), f(X))
+    assert fast.counts() == {"captured": 1, "replayed": 1, "native": 0}
+    relatives.tools.OFFSET = 7.0
+    same(fast(X), f(X))
+    relatives.models.near.SHIFT = 3.0
+    same(fast(X), f(X))
+    monkeypatch.setattr(relatives.models.model, "__package__", "relatives")  # Now `..` is beyond the top.
+    with pytest.raises(ImportError):
+        fast(X)

@@ -59,6 +59,14 @@ inline bool is_data(PyObject* value, int depth = 0) {
   return static_cast<bool>(items);
 }
 
+inline bool has_scalar_keys(PyObject* dict) {
+  Py_ssize_t at = 0;
+  PyObject *key, *value;
+  while (PyDict_Next(dict, &at, &key, &value))
+    if (!guards::is_scalar(key)) return false;
+  return true;
+}
+
 inline bool all_data(PyObject* const* arguments, Py_ssize_t count) {
   for (Py_ssize_t i = 0; i < count; ++i)
     if (!is_data(arguments[i])) return false;

@@ -143,6 +143,7 @@ class Watcher final : public Observer {
   bool compare(PyObject* left, PyObject* right, int operation);
   bool compare_identity(PyObject* left, PyObject* right);
   bool enter_with(PyObject* manager);
+  std::optional<std::string> imported_name(Frame* frame, PyObject* name, PyObject* level);
   bool import_module(Activation& a, int arg);
   // watcher_attributes.cpp
   bool attribute(PyObject* object, PyObject* name);

@@ -349,7 +349,11 @@ bool Watcher::instantiate(PyObject* type, PyObject* const* arguments, Py_ssize_t
   if (is_exact_builtin(cls) && count >= 1 && converts(cls->tp_name, arguments[0])) return true;
   if (abandoned_) return false;
   if (cls == &PyUnicode_Type && count == 1 && values_.absorb_text(arguments[0])) return allow_made_result();
-  const bool depends_on_hash_or_text = cls == &PyUnicode_Type || cls == &PySet_Type || cls == &PyFrozenSet_Type;
+  const bool makes_set = cls == &PySet_Type || cls == &PyFrozenSet_Type;
+  if (makes_set && count == 1 && PyDictKeys_Check(arguments[0]) && dict_behind(arguments[0]) &&
+      has_scalar_keys(dict_behind(arguments[0])))
+    return iterate(arguments[0]) && allow_made_result();
+  const bool depends_on_hash_or_text = cls == &PyUnicode_Type || makes_set;
   if (depends_on_hash_or_text && !all_data(arguments, count)) return abandon("text or a set of objects", type);
   const bool decodes = (cls == &PyUnicode_Type || cls == &PyBytes_Type) && count > 1;
   if (decodes && !names_builtin_codec(arguments + 1, count - 1)) return abandon("a codec that others may replace");

@@ -14,13 +14,11 @@ namespace {
 using guards::Member;
 
 /// What a function keeps beside its dict.
-constexpr std::pair<std::string_view, Member> fields[] = {{"__name__", Member::function_name},
-                                                          {"__qualname__", Member::function_qualname},
-                                                          {"__doc__", Member::function_doc},
-                                                          {"__module__", Member::function_module},
-                                                          {"__defaults__", Member::function_defaults},
-                                                          {"__kwdefaults__", Member::function_kwdefaults},
-                                                          {"__annotations__", Member::function_annotations}};
+constexpr std::pair<std::string_view, Member> fields[] = {
+    {"__type_params__", Member::function_type_params}, {"__name__", Member::function_name},
+    {"__qualname__", Member::function_qualname},       {"__doc__", Member::function_doc},
+    {"__module__", Member::function_module},           {"__defaults__", Member::function_defaults},
+    {"__kwdefaults__", Member::function_kwdefaults},   {"__annotations__", Member::function_annotations}};
 
 }  // namespace
 
@@ -87,8 +85,10 @@ bool Watcher::function_field(PyObject* function, const guards::Source* source, P
       return true;
     }
     const guards::Source* field = values_.sources().member(source, member);
-    const bool is_missing =
-        value.get() == Py_None && (member == Member::function_defaults || member == Member::function_kwdefaults);
+    const bool is_missing = (value.get() == Py_None &&
+                             (member == Member::function_defaults || member == Member::function_kwdefaults)) ||
+                            (member == Member::function_type_params && PyTuple_Check(value.get()) &&
+                             PyTuple_GET_SIZE(value.get()) == 0);
     if (is_missing) values_.guards().absent(field);
     return is_missing || values_.learn(value.get(), field) || abandon("an attribute of a function", name);
   }

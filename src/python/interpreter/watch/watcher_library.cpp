@@ -122,8 +122,8 @@ bool Watcher::call_cached(PyObject* wrapper, PyObject* const* arguments, Py_ssiz
     PyObject* argument = arguments[i];
     const bool is_plain = guards::is_plain_key(argument) && values_.is_known(argument) &&
                           (guards::is_scalar(argument) ||
-                           (PyTuple_CheckExact(argument) ? is_data(argument) && values_.absorb(argument)
-                                                         : values_.source_of(argument) && values_.pin(argument)));
+                           (PyTuple_Check(argument) ? is_data(argument) && values_.absorb(argument)
+                                                    : values_.source_of(argument) && values_.pin(argument)));
     if (!is_plain) return abandon("an object given to a function that has a cache", wrapper);
   }
   const guards::Ref key = cache.key(arguments, count, keyword_names_);
@@ -151,6 +151,29 @@ bool Watcher::call_cached(PyObject* wrapper, PyObject* const* arguments, Py_ssiz
   return allow(Entry::none);
 }
 
+/// The whole name of a module that code names from where it stands: `from ..models import x`. Nothing if it is not
+/// known.
+std::optional<std::string> Watcher::imported_name(Frame* frame, PyObject* name, PyObject* level) {
+  const long levels = PyLong_Check(level) ? PyLong_AsLong(level) : -1;
+  const std::string given(text_of(name));
+  if (levels == 0) return given;
+  PyObject* globals = frame->f_globals;
+  const Ref key = Ref::steal(PyUnicode_InternFromString("__package__"));
+  PyObject* package = key && PyDict_CheckExact(globals) ? PyDict_GetItemWithError(globals, key.get()) : nullptr;
+  guards::SourceTable& sources = values_.sources();
+  std::string full(package && PyUnicode_CheckExact(package) ? text_of(package) : "");
+  for (long i = 1; i < levels && !full.empty(); ++i) {
+    const size_t dot = full.rfind('.');
+    full.resize(dot == std::string::npos ? 0 : dot);
+  }
+  if (levels < 0 || full.empty() || values_.effects().wrote(globals, key.get()) ||
+      !values_.learn(package, sources.dict_item(sources.object(globals, "G"), key.get()))) {
+    abandon("a relative import", name);
+    return std::nullopt;
+  }
+  return given.empty() ? full : full + "." + given;
+}
+
 /// Of a module that is loaded: what sys.modules holds. Packages are asked for the names that are imported from
 /// them, by code that is not understood.
 bool Watcher::import_module(Activation& a, int arg) {
@@ -159,13 +182,14 @@ bool Watcher::import_module(Activation& a, int arg) {
   PyObject* builtins = a.frame->f_builtins;
   PyObject* import = PyDict_CheckExact(builtins) ? PyDict_GetItemString(builtins, "__import__") : nullptr;
   if (!import || import != default_import(a.thread)) return abandon("an import that is replaced");
-  if (!PyLong_Check(level) || PyLong_AsLong(level) != 0) return abandon("a relative import");
   PyObject* modules = PyImport_GetModuleDict();
   const guards::Source* source = sources.object(modules, "sys.modules");
-  const char* text = PyUnicode_AsUTF8(name);
-  const std::string_view full = text ? text : "";
+  const std::optional<std::string> absolute = imported_name(a.frame, name, level);
+  if (!absolute) return false;
+  const std::string& full = *absolute;
+  const bool is_relative = PyLong_AsLong(level) > 0;
   const std::string first(full.substr(0, full.find('.')));
-  for (const std::string& part : {std::string(full), first}) {
+  for (const std::string& part : {full, first}) {
     const Ref key = Ref::steal(PyUnicode_InternFromString(part.c_str()));
     PyObject* module = key ? PyDict_GetItemWithError(modules, key.get()) : nullptr;
     if (!module || !PyModule_Check(module)) return abandon("an import of a module that is not loaded", name);
@@ -175,6 +199,7 @@ bool Watcher::import_module(Activation& a, int arg) {
       if (!has_all(PyModule_GetDict(module), from_list)) return abandon("an import of names from a package", name);
       allow(Entry::trusted);
     }
+    if (is_relative) allow(Entry::trusted);  // The module's `__spec__` is asked for its parent.
     if (from_list != Py_None) break;
   }
   const Ref key = Ref::steal(PyUnicode_InternFromString("__import__"));
