@@ -179,3 +179,133 @@ def test_c_code_sees_what_the_function_has_changed(statement):
     finally:
         stop.set()
         waiting.join()
+
+
+@pytest.fixture
+def sleeper():
+    """Another thread exists, and does nothing."""
+    stop = threading.Event()
+    thread = threading.Thread(target=stop.wait)
+    thread.start()
+    yield
+    stop.set()
+    thread.join()
+
+
+WORLD = """
+import collections, logging
+log, table, members = [1], {'a': 1, 'b': 2}, {1, 2}
+rows, count = collections.defaultdict(list), 0
+ordered = collections.OrderedDict(a=1, b=2)
+class Kept:
+    made = 0
+class Slots:
+    __slots__ = ('value',)
+kept, slots = Kept(), Slots()
+slots.value = 0
+def cell():
+    total = 0
+    def add(y):
+        nonlocal total
+        total = total + 1
+        return y * total
+    return add
+add = cell()
+def f(x):
+    global count
+    CHANGE
+    y = torch.sin(x) * 2
+    AGAIN
+    return torch.cos(y) + 1
+def state():
+    return log, table, members, dict(rows), count, list(ordered.items()), vars(kept), Kept.made, slots.value
+"""
+
+CHANGES = [
+    "count += 1",
+    "log.append(x.shape[0])",
+    "log.insert(0, 3)",
+    "log[0] += 1",
+    "log.sort()",
+    "log.pop() if len(log) > 1 else log.extend([4, 5])",
+    "table['new'] = len(table)",
+    "table['a'] += 1",
+    "table.update(c=3)",
+    "table.pop('a', None); table['a'] = 1",
+    "table.clear(); table['a'] = 2",
+    "table.setdefault('z', [])",
+    "members.add(len(members) + 5)",
+    "members.discard(1)",
+    "rows['q'].append(1)",
+    "ordered.move_to_end('a')",
+    "ordered.popitem(); ordered['b'] = 3",
+    "kept.value = x.shape[0]",
+    "kept.other = kept.made",
+    "Kept.made += 1",
+    "slots.value += 1",
+    "x = add(x)",
+    "for key in table: table[key] += 1",
+]
+
+
+def _world(change, again):
+    made = types.ModuleType("__main__")
+    made.torch = torch
+    exec(compile(WORLD.replace("CHANGE", change).replace("AGAIN", again), "<world>", "exec"), made.__dict__)
+    return made
+
+
+def _check(change, again):
+    ours, theirs = _world(change, again), _world(change, again)
+    compiled = C.CompiledFunction(ours.f)
+    for _ in range(4):
+        assert torch.allclose(compiled(torch.ones(2, 2)), theirs.f(torch.ones(2, 2)))
+        assert ours.state() == theirs.state()
+    return compiled
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_changes_are_one_graph_beside_a_thread(change, sleeper):
+    for again in ("pass", change):
+        compiled = _check(change, again)
+        breaks = [s["break"]["reason"] for s in compiled.report()["segments"] if s["break"]]
+        assert not breaks and not compiled.reasons()
+
+
+# C code, or an iterator, that has in its hands what the function changes, while operators run.
+HELD = [
+    "log.sort(key=lambda n: torch.sin(x).shape[0] + n)",
+    "log.append(2); log.sort(key=lambda n: (torch.sin(x * n), -n)[1])",
+    "log.append(2); x = x + sum(map(lambda n: (torch.sin(x), n)[1], log))",
+    "log.append(2); x = x + sum(t.shape[0] for t in map(torch.full, [(n,) for n in log], log))",
+    "log.insert(0, 2); log.extend((torch.sin(x), n)[1] for n in range(2))",
+    "for n in log:\n        if len(log) < 6: log.append(n + 1)\n        x = torch.sin(x) + n",
+    "for n in list(log): log.remove(n); x = torch.sin(x) + n; log.append(n + 1)",
+    "for n in list(table): del table[n]; x = torch.sin(x); table[n] = 1",
+    "keys = iter(table); table.pop('b'); x = torch.sin(x); table['b'] = 4; x = x + len(list(keys))",
+    "for n in table: table[n] = table[n] + 1; x = torch.sin(x) * table[n]",
+    "for n, m in table.items(): table[n] = m + 1; x = torch.sin(x) * m",
+    "table['a'] = 5; x = x * max(table, key=lambda k: (torch.sin(x), table[k])[1]).count('a')",
+    "table['t'] = torch.sin(x).shape; x = x.reshape(table['t'])",
+    "log.append(2); x = x + torch.tensor(log).sum()",
+    "log.append(2); x = x + torch.stack([torch.ones(2, 2) * n for n in log]).sum(0)",
+    "members.add(7); x = x + sum(torch.ones(n).sum() for n in sorted(members))",
+]
+
+
+@pytest.mark.parametrize("change", HELD)
+def test_c_code_has_in_its_hands_what_changes(change, sleeper):
+    for again in ("pass", change):
+        _check(change, again)
+
+
+def test_what_others_store_beside_the_functions_own_is_kept():
+    """The function changes one entry, another thread others: neither is undone, and neither ends the capture."""
+    shared = {"own": 0}
+    body = "def f(x):\n  shared['own'] += 1\n{work}\n  return x"
+    made = module(body, shared=shared)
+    compiled = C.CompiledFunction(made.f)
+    turns = beside(lambda i: shared.__setitem__(i, i), lambda: [compiled(torch.ones(4)) for _ in range(4)])
+    assert shared["own"] == 4
+    assert [k for k in shared if k != "own"] == list(range(turns))
+    assert not any(s["break"] for s in compiled.report()["segments"])

@@ -1,12 +1,9 @@
 // python/interpreter/watch/effects.cpp
 #include "python/interpreter/watch/effects.h"
 
-#include <structmember.h>
-
 #include <algorithm>
 
 #include "python/guards/scalar.h"
-#include "python/guards/source.h"
 #include "python/guards/storage_access.h"
 #include "support/error.h"
 
@@ -21,104 +18,6 @@ bool is_list_effect(const Effect& effect, PyObject* list) {
   return effect.kind == EffectKind::append && effect.target.get() == list;
 }
 
-PyObject*& slot_of(PyObject* object, PyObject* descriptor) {
-  const Py_ssize_t offset = reinterpret_cast<PyMemberDescrObject*>(descriptor)->d_member->offset;
-  return *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + offset);
-}
-
-/// The builtin `clear`, whatever a subclass makes of it.
-PyObject* clear_of(PyObject* dict) {
-  PyObject* clear =
-      PyDict_GetItemString(guards::class_dict(PyODict_Check(dict) ? &PyODict_Type : &PyDict_Type), "clear");
-  BRAZE_CHECK(clear, "a dict without clear()");
-  return clear;
-}
-
-void must(bool succeeded) {
-  if (succeeded) return;
-  PyErr_Clear();
-  throw InternalError("a change of an object could not be undone");
-}
-
-bool set_entry(PyObject* dict, PyObject* key, PyObject* value) {
-  return (PyODict_Check(dict) ? PyODict_SetItem(dict, key, value) : PyDict_SetItem(dict, key, value)) == 0;
-}
-
-bool delete_entry_of(PyObject* dict, PyObject* key) {
-  return (PyODict_Check(dict) ? PyODict_DelItem(dict, key) : PyDict_DelItem(dict, key)) == 0;
-}
-
-/// Items of a list, keys and values of a dict, alternating, or what is in a cell.
-std::vector<Ref> contents_of(PyObject* container) {
-  std::vector<Ref> items;
-  if (PyList_Check(container)) {
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(container); ++i)
-      items.push_back(Ref::borrow(PyList_GET_ITEM(container, i)));
-  } else if (PyCell_Check(container)) {
-    items.push_back(Ref::borrow(PyCell_GET(container)));
-  } else {
-    guards::for_each_key(container, [&](PyObject* key) {
-      items.push_back(Ref::borrow(key));
-      items.push_back(Ref::borrow(PyDict_GetItemWithError(container, key)));
-      return true;
-    });
-  }
-  return items;
-}
-
-/// Entries that stay are not moved: somebody may be iterating over them. Where the order differs, the dict is
-/// emptied and filled again.
-void set_entries(PyObject* dict, const std::vector<Ref>& items) {
-  std::vector<Ref> surplus;
-  size_t at = 0;
-  bool same_order = true;
-  guards::for_each_key(dict, [&](PyObject* key) {
-    if (at < items.size())
-      same_order &= items[at].get() == key;
-    else
-      surplus.push_back(Ref::borrow(key));
-    at += 2;
-    return same_order;
-  });
-  if (same_order) {
-    for (const Ref& key : surplus) must(delete_entry_of(dict, key.get()));
-  } else if (PyODict_Check(dict)) {
-    must(static_cast<bool>(Ref::steal(PyObject_CallOneArg(clear_of(dict), dict))));
-  } else {
-    PyDict_Clear(dict);
-  }
-  for (size_t i = 0; i < items.size(); i += 2)
-    if (PyDict_GetItemWithError(dict, items[i].get()) != items[i + 1].get())
-      must(set_entry(dict, items[i].get(), items[i + 1].get()));
-}
-
-void set_contents(PyObject* container, const std::vector<Ref>& items) {
-  if (PyCell_Check(container)) {
-    must(PyCell_Set(container, items[0].get()) == 0);
-  } else if (PyList_Check(container)) {
-    const Ref list = Ref::steal(PyList_New(static_cast<Py_ssize_t>(items.size())));
-    must(static_cast<bool>(list));
-    for (size_t i = 0; i < items.size(); ++i)
-      PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i), Py_NewRef(items[i].get()));
-    must(PyList_SetSlice(container, 0, PyList_GET_SIZE(container), list.get()) == 0);
-  } else {
-    set_entries(container, items);
-  }
-}
-
-void set_slot(PyObject* object, PyObject* descriptor, PyObject* value) {
-  const Ref dropped = Ref::steal(std::exchange(slot_of(object, descriptor), Py_XNewRef(value)));
-}
-
-/// Null if the class itself has nothing of that name.
-PyObject* class_value(PyObject* type, PyObject* name) {
-  return PyDict_GetItemWithError(guards::class_dict(reinterpret_cast<PyTypeObject*>(type)), name);
-}
-
-void set_class_value(PyObject* type, PyObject* name, PyObject* value) {
-  if (value || class_value(type, name)) must(PyType_Type.tp_setattro(type, name, value) == 0);
-}
-
 }  // namespace
 
 bool Effects::Place::operator==(const Place& other) const {
@@ -131,16 +30,23 @@ size_t Effects::PlaceHash::operator()(const Place& place) const {
   return storage * 0x9E3779B97F4A7C15u ^ static_cast<size_t>(place.key ? guards::constant_hash(place.key) : 0);
 }
 
-Effects::Snapshot& Effects::note(PyObject* container) {
-  const auto [at, added] = snapshots_.try_emplace(container);
-  Snapshot& snapshot = at->second;
-  if (!added) return snapshot;
-  snapshot.container = Ref::borrow(container);
-  snapshot.items = contents_of(container);
-  return snapshot;
+/// The change of that kind of an object, which begins now if there is none yet.
+template <typename Kind>
+Kind& Effects::change(std::unordered_map<PyObject*, Kind*>& all, PyObject* object) {
+  Kind*& found = all[object];
+  if (!found) found = &add<Kind>(object);
+  return *found;
 }
 
-/// The key of `place` must be held by the effect, or by slots_.
+template <typename Kind, typename... Arguments>
+Kind& Effects::add(Arguments... arguments) {
+  auto made = std::make_unique<Kind>(arguments...);
+  Kind& change = *made;
+  changes_.push_back(std::move(made));
+  return change;
+}
+
+/// The key of `place` must be held by the effect, or by a change.
 /// What was stored at the same place before is not seen by anyone: the earlier effect takes the new value.
 void Effects::store(Place place, Effect effect) {
   const auto found = written_.find(place);
@@ -156,13 +62,13 @@ void Effects::store(Place place, Effect effect) {
 }
 
 void Effects::store_entry(PyObject* dict, PyObject* key, PyObject* value, PyObject* owner) {
-  note(dict);
+  change(dicts_, dict).touch(key);
   store({dict, key}, {owner ? EffectKind::store_in_dict_of : EffectKind::store_item,
                       Ref::borrow(owner ? owner : dict), Ref::borrow(key), Ref::borrow(value)});
 }
 
 void Effects::delete_entry(PyObject* dict, PyObject* key, PyObject* owner) {
-  note(dict);
+  change(dicts_, dict).rearrange();
   log_.push_back({owner ? EffectKind::delete_attribute : EffectKind::delete_item, Ref::borrow(owner ? owner : dict),
                   Ref::borrow(key)});
   written_.erase({dict, key});
@@ -170,33 +76,32 @@ void Effects::delete_entry(PyObject* dict, PyObject* key, PyObject* owner) {
 }
 
 void Effects::clear_dict(PyObject* dict) {
-  note(dict).cleared = true;
+  change(dicts_, dict).clear();
   std::erase_if(written_, [&](const auto& entry) { return entry.first.storage == dict; });
   log_.push_back({EffectKind::call, Ref::borrow(clear_of(dict)), Ref::borrow(dict)});
 }
 
 void Effects::store_slot(PyObject* object, PyObject* descriptor, PyObject* value) {
-  if (!wrote(object, descriptor))
-    slots_.push_back({Ref::borrow(object), Ref::borrow(descriptor), Ref::borrow(slot_of(object, descriptor))});
-  // slots_ holds the descriptor, which is the key of the place; the effect goes by the name.
+  if (!wrote(object, descriptor)) {
+    add<SlotChange>(object, descriptor);
+    changed_slots_ = true;
+  }
+  // The change holds the descriptor, which is the key of the place; the effect goes by the name.
   store({object, descriptor}, {EffectKind::store_in_dict_of, Ref::borrow(object),
                                Ref::borrow(PyDescr_NAME(descriptor)), Ref::borrow(value)});
 }
 
 void Effects::store_cell(PyObject* cell, PyObject* value) {
-  note(cell);
+  change(cells_, cell);
   store({cell, nullptr}, {EffectKind::store_cell, Ref::borrow(cell), {}, Ref::borrow(value)});
 }
 
 void Effects::store_in_class(PyObject* type, PyObject* name, PyObject* value) {
-  if (!wrote(type, name)) {
-    PyObject* before = PyDict_GetItemWithError(guards::class_dict(reinterpret_cast<PyTypeObject*>(type)), name);
-    class_entries_.push_back({Ref::borrow(type), Ref::borrow(name), Ref::borrow(before)});
-  }
-  // class_entries_ holds the name, which is the key of the place.
+  if (!wrote(type, name)) classes_.push_back(&add<ClassChange>(type, name));
+  // The change holds the name, which is the key of the place.
   PyObject* key = name;
-  for (const ClassEntry& entry : class_entries_)
-    if (guards::same_constant(entry.name.get(), name)) key = entry.name.get();
+  for (const ClassChange* each : classes_)
+    if (guards::same_constant(each->name(), name)) key = each->name();
   if (value) {
     store({type, key}, {EffectKind::store_attribute, Ref::borrow(type), Ref::borrow(name), Ref::borrow(value)});
     return;
@@ -207,24 +112,20 @@ void Effects::store_in_class(PyObject* type, PyObject* name, PyObject* value) {
 }
 
 bool Effects::is_new_in_class(PyObject* type, PyObject* name) const {
-  return std::ranges::any_of(class_entries_, [&](const ClassEntry& entry) {
-    return entry.type.get() == type && !entry.value && guards::same_constant(entry.name.get(), name);
+  return std::ranges::any_of(classes_, [&](const ClassChange* each) {
+    return each->type() == type && each->is_new() && guards::same_constant(each->name(), name);
   });
 }
 
-bool Effects::changed_set(PyObject* set) const {
-  return std::ranges::any_of(sets_, [&](const SetTable& table) { return table.set() == set; });
-}
-
 void Effects::change_set(PyObject* set, const char* method, PyObject* argument) {
-  if (!changed_set(set)) sets_.emplace_back(set);
+  change(sets_, set);
   PyObject* function = PyDict_GetItemString(guards::class_dict(&PySet_Type), method);
   BRAZE_CHECK(function, "a set without ", method);
   log_.push_back({EffectKind::call, Ref::borrow(function), Ref::borrow(set), Ref::borrow(argument)});
 }
 
 void Effects::move_to_end(PyObject* dict, PyObject* key, PyObject* last) {
-  note(dict);
+  change(dicts_, dict).rearrange();
   PyObject* function = PyDict_GetItemString(guards::class_dict(&PyODict_Type), "move_to_end");
   BRAZE_CHECK(function, "an OrderedDict without move_to_end()");
   log_.push_back(
@@ -248,14 +149,14 @@ void Effects::release_lock(PyObject* lock) {
 }
 
 void Effects::append(PyObject* list, PyObject* value) {
-  note(list);
-  if (std::ranges::find(changed_lists_, list) != changed_lists_.end()) return;
+  if (change(lists_, list).is_rearranged()) return;
   log_.push_back({EffectKind::append, Ref::borrow(list), {}, Ref::borrow(value)});
 }
 
 void Effects::change_list(PyObject* list) {
-  note(list);
-  if (std::ranges::find(changed_lists_, list) == changed_lists_.end()) changed_lists_.push_back(list);
+  ListChange& changed = change(lists_, list);
+  if (!changed.is_rearranged()) rearranged_lists_.push_back(list);
+  changed.rearrange();
 }
 
 void Effects::set_variable(PyObject* variable, PyObject* token) {
@@ -278,29 +179,34 @@ bool Effects::is_set(PyObject* variable) const {
 
 bool Effects::wrote(PyObject* storage, PyObject* key) const {
   if (written_.contains({storage, key})) return true;
-  const auto found = snapshots_.find(storage);
-  return found != snapshots_.end() && found->second.cleared;
+  const auto found = dicts_.find(storage);
+  return found != dicts_.end() && found->second->was_cleared();
 }
 
-std::vector<PyObject*> Effects::containers() const {
+bool Effects::changed(PyObject* container) const {
+  return dicts_.contains(container) || lists_.contains(container) || sets_.contains(container);
+}
+
+PyObject* Effects::before(PyObject* container) const {
+  const auto found = lists_.find(container);
+  return found != lists_.end() ? found->second->before() : dicts_.at(container)->before();
+}
+
+std::vector<PyObject*> Effects::rearranged_dicts() const {
   std::vector<PyObject*> all;
-  for (const auto& entry : snapshots_)
-    if (!PyCell_Check(entry.first)) all.push_back(entry.first);
+  for (const auto& [dict, change] : dicts_)
+    if (change->is_rearranged()) all.push_back(dict);
   return all;
-}
-
-bool Effects::changed_cells() const {
-  return std::ranges::any_of(snapshots_, [](const auto& entry) { return PyCell_Check(entry.first); });
 }
 
 std::vector<Effect> Effects::log() const {
   std::vector<Effect> all;
   for (const Effect& effect : log_) {
     const bool superseded =
-        std::ranges::any_of(changed_lists_, [&](PyObject* list) { return is_list_effect(effect, list); });
+        std::ranges::any_of(rearranged_lists_, [&](PyObject* list) { return is_list_effect(effect, list); });
     if (!superseded) all.push_back(effect);
   }
-  for (PyObject* list : changed_lists_) {
+  for (PyObject* list : rearranged_lists_) {
     Ref contents = Ref::steal(PyList_AsTuple(list));
     BRAZE_CHECK(contents, "no memory for the contents of a list");
     all.push_back({EffectKind::replace_list, Ref::borrow(list), {}, std::move(contents)});
@@ -319,58 +225,20 @@ bool Effects::has_other_threads() {
   return PyThreadState_Next(PyInterpreterState_ThreadHead(PyInterpreterState_Get())) != nullptr;
 }
 
-bool Effects::is_live() const {
-  return !snapshots_.empty() || !slots_.empty() || !class_entries_.empty() || !sets_.empty();
-}
-
 void Effects::hide() {
-  if (is_hidden_ || !is_live()) return;
+  if (is_hidden_) return;
   is_hidden_ = true;
-  for (auto& [container, snapshot] : snapshots_) hidden_.contents[container] = contents_of(container);
-  for (const Slot& slot : slots_)
-    hidden_.slots.push_back(Ref::borrow(slot_of(slot.object.get(), slot.descriptor.get())));
-  for (const ClassEntry& entry : class_entries_)
-    hidden_.class_entries.push_back(Ref::borrow(class_value(entry.type.get(), entry.name.get())));
-  for (const SetTable& table : sets_) hidden_.sets.emplace_back(table.set());
-  for (const auto& [container, snapshot] : snapshots_) set_contents(container, snapshot.items);
-  for (auto slot = slots_.rbegin(); slot != slots_.rend(); ++slot)
-    set_slot(slot->object.get(), slot->descriptor.get(), slot->value.get());
-  for (auto entry = class_entries_.rbegin(); entry != class_entries_.rend(); ++entry)
-    set_class_value(entry->type.get(), entry->name.get(), entry->value.get());
-  for (SetTable& table : sets_) must(table.restore());
-}
-
-bool Effects::is_as_before() const {
-  return std::ranges::all_of(snapshots_,
-                             [](const auto& each) {
-                               return std::ranges::equal(contents_of(each.first), each.second.items,
-                                                         std::equal_to(), &Ref::get, &Ref::get);
-                             }) &&
-         std::ranges::all_of(slots_,
-                             [](const Slot& slot) {
-                               return slot_of(slot.object.get(), slot.descriptor.get()) == slot.value.get();
-                             }) &&
-         std::ranges::all_of(class_entries_,
-                             [](const ClassEntry& entry) {
-                               return class_value(entry.type.get(), entry.name.get()) == entry.value.get();
-                             }) &&
-         std::ranges::all_of(sets_, [](const SetTable& table) { return table == SetTable(table.set()); });
+  for (auto change = changes_.rbegin(); change != changes_.rend(); ++change) (*change)->take_back();
 }
 
 bool Effects::show() {
   if (!is_hidden_) return true;
-  if (!is_as_before()) {
+  if (!std::ranges::all_of(changes_, [](const auto& change) { return change->is_taken_back(); })) {
     forget();
     return false;
   }
   is_hidden_ = false;
-  Hidden run = std::exchange(hidden_, {});
-  for (const auto& [container, items] : run.contents) set_contents(container, items);
-  for (size_t i = 0; i < slots_.size(); ++i)
-    set_slot(slots_[i].object.get(), slots_[i].descriptor.get(), run.slots[i].get());
-  for (size_t i = 0; i < class_entries_.size(); ++i)
-    set_class_value(class_entries_[i].type.get(), class_entries_[i].name.get(), run.class_entries[i].get());
-  for (SetTable& table : run.sets) must(table.restore());
+  for (const auto& change : changes_) change->make_again();
   return true;
 }
 
@@ -386,14 +254,16 @@ void Effects::undo() {
 
 void Effects::forget() {
   settings_.clear();
-  sets_.clear();
   written_.clear();
-  class_entries_.clear();
-  slots_.clear();
-  snapshots_.clear();
-  changed_lists_.clear();
+  rearranged_lists_.clear();
   log_.clear();
-  hidden_ = {};
+  dicts_.clear();
+  lists_.clear();
+  cells_.clear();
+  sets_.clear();
+  classes_.clear();
+  changed_slots_ = false;
+  changes_.clear();
   is_hidden_ = false;
 }
 

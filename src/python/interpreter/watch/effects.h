@@ -1,11 +1,11 @@
 // python/interpreter/watch/effects.h: what a watched run changed of the objects that existed before it.
 //
-// The run changes them for real, so that all that it reads is as it should be. Before the first change of a
-// container its contents are noted down, and undo() puts them back: a capture leaves no trace, and the replay
-// repeats the changes. What is logged is storage alone: entries of dicts (of instances, modules and classes too),
-// slots, cells, lists, sets and context variables; that nothing of the user's runs when they change is for the
-// watcher to say. Other threads see none of it: whenever Python's lock is let go of, everything is as it was before
-// the run, and afterwards the changes are put back, unless another thread has changed the same objects.
+// The run changes them for real, so that all that it reads is as it should be. Before the first change of an
+// object what it holds is noted down (changes.h), and undo() puts that back: a capture leaves no trace, and the
+// replay repeats the changes. What is logged is storage alone: entries of dicts (of instances, modules and classes
+// too), slots, cells, lists, sets and context variables; that nothing of the user's runs when they change is for
+// the watcher to say. Other threads see none of it: whenever Python's lock is let go of, everything is as it was
+// before the run, and afterwards the changes are put back, unless another thread has changed the same objects.
 //
 //   effects.store_entry(globals, name, value);          // before STORE_GLOBAL runs
 //   effects.wrote(globals, name)                        // true: what is read there needs no guard
@@ -15,12 +15,13 @@
 
 #include <Python.h>
 
+#include <memory>
 #include <unordered_map>
 #include <vector>
 
 #include "python/guards/recipe.h"
 #include "python/guards/ref.h"
-#include "python/interpreter/watch/set_table.h"
+#include "python/interpreter/watch/changes.h"
 
 namespace braze::interpreter {
 
@@ -44,7 +45,7 @@ class Effects {
   /// \param owner  null, or the object whose instance dict it is.
   void store_entry(PyObject* dict, PyObject* key, PyObject* value, PyObject* owner = nullptr);
   /// The dict is going to make an entry itself; fill_entry() tells which, afterwards.
-  void will_fill(PyObject* dict) { note(dict); }
+  void will_fill(PyObject* dict) { change(dicts_, dict); }
   void fill_entry(PyObject* dict, PyObject* key, PyObject* value) { store_entry(dict, key, value); }
   /// The entry must be there.
   void delete_entry(PyObject* dict, PyObject* key, PyObject* owner = nullptr);
@@ -77,49 +78,38 @@ class Effects {
   /// Entry `key` of a dict, slot `key` (the descriptor) of an object, or the contents of a cell (key null) are of
   /// this run, or were deleted by it.
   bool wrote(PyObject* storage, PyObject* key) const;
-  bool changed(PyObject* container) const { return snapshots_.contains(container); }
-  bool changed_set(PyObject* set) const;
-  bool changed_sets() const { return !sets_.empty(); }
-  /// What a changed container held before the call: items of a list; keys and values, alternating, of a dict.
-  const std::vector<guards::Ref>& before(PyObject* container) const { return snapshots_.at(container).items; }
-  /// Containers that were changed, instance dicts included.
-  std::vector<PyObject*> containers() const;
+  /// A list, dict or set.
+  bool changed(PyObject* container) const;
+  /// A list or an exact dict of what a changed list or dict held before the call.
+  PyObject* before(PyObject* container) const;
+  /// Those from which entries were removed, or whose order was changed.
+  std::vector<PyObject*> rearranged_dicts() const;
 
-  bool changed_cells() const;
-  bool changed_classes() const { return !class_entries_.empty(); }
+  bool changed_lists() const { return !lists_.empty(); }
+  bool changed_dicts() const { return !dicts_.empty(); }
+  bool changed_sets() const { return !sets_.empty(); }
+  bool changed_cells() const { return !cells_.empty(); }
+  bool changed_classes() const { return !classes_.empty(); }
+  bool changed_slots() const { return changed_slots_; }
   /// The class had nothing of that name before the call, and the run has put something there.
   bool is_new_in_class(PyObject* type, PyObject* name) const;
-  bool changed_slots() const { return !slots_.empty(); }
 
-  /// Python's lock is about to be let go of: everything is as it was before the run, for other threads to see.
-  void hide();
-  /// There is something to hide.
-  bool is_live() const;
   /// There is another thread that may run Python code.
   static bool has_other_threads();
+  /// There is something to hide.
+  bool is_live() const { return !changes_.empty() && !is_hidden_; }
+  /// The GIL is about to be released: everything is as it was before the run, for other threads to see.
+  void hide();
   /// Puts the run's changes back. False: another thread has changed some of what the run has; it stays as that
   /// thread left it, and there are no effects any more.
   bool show();
-  bool are_hidden() const { return is_hidden_; }
 
-  bool empty() const { return log_.empty() && changed_lists_.empty() && settings_.empty(); }
   /// The changes in order. Before undo().
   std::vector<Effect> log() const;
   /// Puts everything back as it was. Afterwards there are no effects.
   void undo();
 
  private:
-  struct Snapshot {
-    guards::Ref container;
-    std::vector<guards::Ref> items;
-    bool cleared = false;
-  };
-  struct Slot {
-    guards::Ref object, descriptor, value;
-  };
-  struct ClassEntry {
-    guards::Ref type, name, value;  ///< Value: null if there was none.
-  };
   struct Setting {
     guards::Ref variable, token;
   };
@@ -130,27 +120,28 @@ class Effects {
   struct PlaceHash {
     size_t operator()(const Place& place) const;
   };
-  Snapshot& note(PyObject* container);
+  template <typename Kind>
+  Kind& change(std::unordered_map<PyObject*, Kind*>& all, PyObject* object);
+  template <typename Kind, typename... Arguments>
+  Kind& add(Arguments... arguments);
   void store(Place place, Effect effect);
-  bool is_as_before() const;
   void forget();
 
   std::vector<Effect> log_;
   /// Number in log_ of the last effect, which holds the key.
   std::unordered_map<Place, size_t, PlaceHash> written_;
-  std::unordered_map<PyObject*, Snapshot> snapshots_;
-  std::vector<Slot> slots_;
-  std::vector<ClassEntry> class_entries_;
-  std::vector<SetTable> sets_;
+  std::vector<PyObject*> rearranged_lists_;
   std::vector<guards::Ref> locks_;
-  std::vector<PyObject*> changed_lists_;
   std::vector<Setting> settings_;  ///< Of context variables, not reset yet.
-  /// While hidden: what snapshots_, slots_, class_entries_ and sets_ are of, as the run left it.
-  struct Hidden {
-    std::unordered_map<PyObject*, std::vector<guards::Ref>> contents;
-    std::vector<guards::Ref> slots, class_entries;
-    std::vector<SetTable> sets;
-  } hidden_;
+
+  std::vector<std::unique_ptr<Change>> changes_;  ///< In the order in which they began.
+  // The same by object, which the change holds.
+  std::unordered_map<PyObject*, DictChange*> dicts_;
+  std::unordered_map<PyObject*, ListChange*> lists_;
+  std::unordered_map<PyObject*, CellChange*> cells_;
+  std::unordered_map<PyObject*, SetChange*> sets_;
+  std::vector<ClassChange*> classes_;
+  bool changed_slots_ = false;
   bool is_hidden_ = false;
 };
 

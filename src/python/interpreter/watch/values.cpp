@@ -178,29 +178,22 @@ bool Values::open(PyObject* container) {
 
 /// A container that the run has changed by now: guards are about what it held before.
 bool Values::open_before(PyObject* container, const guards::Source* source) {
-  const std::vector<guards::Ref>& items = effects_.before(container);
-  if (PyList_Check(container)) {
-    guards_.length(source, items.size());
-    for (size_t i = 0; i < items.size(); ++i)
-      if (!learn(items[i].get(), sources().sequence_item(source, static_cast<uint32_t>(i)))) return false;
-    return true;
-  }
-  const guards::Ref copy = guards::Ref::steal(PyDict_New());
-  for (size_t i = 0; copy && i < items.size(); i += 2)
-    if (PyDict_SetItem(copy.get(), items[i].get(), items[i + 1].get()) < 0) return false;
-  return copy && open_dict(copy.get(), source);
+  PyObject* before = effects_.before(container);
+  return PyList_Check(container) ? open_sequence(before, source) : open_dict(before, source);
+}
+
+bool Values::open_sequence(PyObject* sequence, const guards::Source* source) {
+  const Py_ssize_t length = PySequence_Fast_GET_SIZE(sequence);
+  guards_.length(source, static_cast<size_t>(length));
+  for (Py_ssize_t i = 0; i < length; ++i)
+    if (!learn(PySequence_Fast_GET_ITEM(sequence, i), sources().sequence_item(source, static_cast<uint32_t>(i))))
+      return false;
+  return true;
 }
 
 bool Values::open_items(PyObject* container, const guards::Source* source) {
   if (guards::length_of(container) > largest_container) return false;
-  if (is_sequence(container)) {
-    const Py_ssize_t length = PySequence_Fast_GET_SIZE(container);
-    guards_.length(source, static_cast<size_t>(length));
-    for (Py_ssize_t i = 0; i < length; ++i)
-      if (!learn(PySequence_Fast_GET_ITEM(container, i), sources().sequence_item(source, static_cast<uint32_t>(i))))
-        return false;
-    return true;
-  }
+  if (is_sequence(container)) return open_sequence(container, source);
   if (PyAnySet_Check(container)) return PyAnySet_CheckExact(container) && guards_.deep(source, container);
   return open_dict(container, source);
 }
@@ -219,8 +212,6 @@ bool Values::open_dict(PyObject* dict, const guards::Source* source) {
 }
 
 void Values::guard_aliasing() {
-  bool any_list = false, any_dict = false;
-  for (PyObject* container : effects_.containers()) (PyList_Check(container) ? any_list : any_dict) = true;
   std::map<uint32_t, std::pair<const guards::Source*, PyObject*>> lists, dicts, objects, cells, sets, told;
   for (PyObject* object : told_apart_) {
     const guards::Source* source = source_of(object);
@@ -228,13 +219,13 @@ void Values::guard_aliasing() {
   }
   for (const auto& [object, known] : known_) {
     if (PySet_CheckExact(object) && effects_.changed_sets()) sets[known.source->number] = {known.source, object};
-    if (any_list && PyList_Check(object)) lists[known.source->number] = {known.source, object};
+    if (effects_.changed_lists() && PyList_Check(object)) lists[known.source->number] = {known.source, object};
     const bool is_cell = PyCell_Check(object);
     if (is_cell && effects_.changed_cells() && known.source->parent)
       cells[known.source->number] = {known.source->parent, object};
     const bool is_object = Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE && !tensors_.is_tensor(object);
     if (is_object && effects_.changed_slots()) objects[known.source->number] = {known.source, object};
-    if (!any_dict || is_cell) continue;
+    if (!effects_.changed_dicts() || is_cell) continue;
     // A dict may be given beside the object, function or module whose attributes it is.
     if (PyDict_Check(object)) dicts[known.source->number] = {known.source, object};
     const bool has_attributes = is_object || PyFunction_Check(object) || PyModule_Check(object);
@@ -319,6 +310,7 @@ bool Values::absorb_items(PyObject* container, std::unordered_set<PyObject*>& se
   }
   if (PyAnySet_Check(container)) return has_known_order(container);
   if (!PyDict_Check(container)) return false;
+  iterate_dict(container);
   Py_ssize_t at = 0;
   PyObject *key, *item;
   while (PyDict_Next(container, &at, &key, &item))

@@ -99,6 +99,9 @@ class Values {
   /// Guards the length or keys of a sourced builtin container and learns its items, as they were before the call.
   /// True for what needs it not.
   bool open(PyObject* container);
+  /// Something may go through the entries of a dict, now and later.
+  void iterate_dict(PyObject* dict) { iterated_.insert(dict); }
+  bool is_iterated(PyObject* dict) const { return iterated_.contains(dict); }
   /// All that a C function may read of `value` is guarded: scalars, tensors, builtin containers of them.
   bool absorb(PyObject* value);
   /// All that making text of an instance of a class that derives from a number or text may read is guarded.
@@ -145,6 +148,7 @@ class Values {
   };
   bool open_items(PyObject* container, const guards::Source* source);
   bool open_before(PyObject* container, const guards::Source* source);
+  bool open_sequence(PyObject* sequence, const guards::Source* source);
   bool open_dict(PyObject* dict, const guards::Source* source);
   bool absorb(PyObject* value, std::unordered_set<PyObject*>& seen);
   bool absorb_here(PyObject* value, std::unordered_set<PyObject*>& seen);
@@ -169,6 +173,7 @@ class Values {
   bool drops_objects_ = false;
   std::unordered_set<PyTypeObject*> protocols_kept_;
   std::unordered_set<PyObject*> told_apart_;  ///< Sourced ones.
+  std::unordered_set<PyObject*> iterated_;    ///< Dicts. Only compared.
   Effects effects_;
   int absorbing_ = 0;              ///< Levels of the container that is being absorbed.
   std::vector<guards::Ref> held_;  ///< Keys of known_: an address must not be used again.

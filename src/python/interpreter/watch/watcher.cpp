@@ -149,26 +149,8 @@ void Watcher::begin(RootFrame& root) {
 
 void Watcher::left(Frame*) {
   activities_.pop_back();
-  if (!abandoned_ && activities_.back().shares) values_.effects().hide();
-}
-
-/// Operators release the GIL. Other threads must see neither tracers nor half of what the run changes, and what
-/// they change meanwhile must not be undone with it; but C code that looks into what the run has changed must see
-/// it. So beside other threads, a run that has changed something ends before such code.
-bool Watcher::hide_effects() {
-  Activity& activity = activities_.back();
-  activity.shares =
-      (activity.entry == Entry::tensor || activity.entry == Entry::trusted) && Effects::has_other_threads();
-  if (!activity.shares) return true;
-  if (values_.effects().is_live())
-    return abandon("C code is called after a change that other threads must not see yet");
-  return true;
-}
-
-bool Watcher::show_effects() {
-  if (values_.effects().show()) return true;
-  is_for_later_ = true;
-  return abandon("another thread changes what the function changes");
+  // C code goes on: nothing may be left for others to see.
+  if (!abandoned_ && activities_.back().shares && !hide_effects()) values_.effects().undo();
 }
 
 bool Watcher::handing_over(Handover reason) {
@@ -406,6 +388,7 @@ bool Watcher::iterate(PyObject* iterable) {
   if (values_.tensors().is_tensor(iterable))
     return operand(iterable, "a tensor of unknown origin") && allow_made_result(Entry::tensor);
   if (!values_.is_known(iterable)) return abandon("iteration over an object of unknown origin", iterable);
+  if (PyObject* dict = PyDict_Check(iterable) ? iterable : dict_behind(iterable)) values_.iterate_dict(dict);
   if (PyRange_Check(iterable)) return allow_made_result();  // Immutable, and held by identity.
   if (Py_IS_TYPE(iterable, &PyDictProxy_Type))
     return dict_behind(iterable) ? iterate(dict_behind(iterable)) : abandon("a proxy of unknown origin", iterable);
@@ -458,7 +441,8 @@ bool Watcher::before(Activation& a, int opcode, int arg) {
       root_->end(a);
       return abandon("the end of the function");
     }
-    if ((!at_root || consume(a, opcode, arg)) && gives(a, opcode) && look(a, opcode, arg)) return hide_effects();
+    if ((!at_root || consume(a, opcode, arg)) && gives(a, opcode) && look(a, opcode, arg))
+      return hide_effects(a, opcode, arg);
     // What was used only by this instruction must not be guarded: then the run is repeated up to here.
     if (at_root && !root_->has_used()) root_->end(a);
     return false;

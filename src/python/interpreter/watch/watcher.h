@@ -75,7 +75,9 @@ class Watcher final : public Observer {
     PyObject* sets_variable = nullptr;          ///< A context variable.
     PyObject* iterator = nullptr;               ///< Asked for its next item. Only compared.
     PyTypeObject* constructs = nullptr;         ///< A class whose __init__ is given a new instance.
-    bool shares = false;                        ///< C code that may let go of Python's lock, with effects hidden.
+    bool shares = false;                        ///< C code that may release the GIL, with effects hidden.
+    bool holds_changes = false;                 ///< C code that has something changed in its hands.
+    bool is_quiet = false;                      ///< Trusted, and computes nothing with tensors.
     bool packs_arguments = false;               ///< The tuples that are passed are made by the C function.
   };
 
@@ -110,6 +112,8 @@ class Watcher final : public Observer {
   // looks.h
   struct Looks;
   bool look(Activation& a, int opcode, int arg);
+  // watcher_threads.cpp
+  bool hide_effects(Activation& a, int opcode, int arg);
   bool hide_effects();
   bool show_effects();
   // watcher.cpp

@@ -71,6 +71,7 @@ bool Watcher::call_signature(PyObject* function) {
   activities_.back().entry = Entry::trusted;
   activities_.back().makes_result = true;
   activities_.back().makes_signature = true;
+  activities_.back().is_quiet = true;
   if (!source) return true;
   guards::SourceTable& sources = values_.sources();
   for (const char* name : {"__signature__", "__wrapped__", "__text_signature__"})
@@ -107,6 +108,7 @@ bool Watcher::check_abstract(PyObject* type, PyObject* subject, bool is_instance
   if (is_instance && class_entry(reinterpret_cast<PyObject*>(Py_TYPE(subject)), "__class__") != own)
     return abandon("isinstance with an object that says its class itself", subject);
   if (!keep_class_of(subject)) return false;
+  activities_.back().is_quiet = true;
   return keep_in_class(type, class_source(type), {"__subclasshook__"}) && allow(Entry::trusted);
 }
 
@@ -197,6 +199,7 @@ bool Watcher::import_module(Activation& a, int arg) {
     if (from_list != Py_None && PyObject_HasAttrString(module, "__path__")) {
       // A name that is not there may be a module that this imports; of the others nothing is done.
       if (!has_all(PyModule_GetDict(module), from_list)) return abandon("an import of names from a package", name);
+      activities_.back().is_quiet = true;
       allow(Entry::trusted);
     }
     if (is_relative) allow(Entry::trusted);  // The module's `__spec__` is asked for its parent.

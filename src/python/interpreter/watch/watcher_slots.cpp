@@ -110,6 +110,7 @@ bool Watcher::call_container_slot(std::string_view name, PyObject* self, PyObjec
   if (name == "__contains__" && count == 1 && is_dict)
     return made ? operand(arguments[0], "a key of unknown origin")
                 : values_.look_up(self, arguments[0]) || abandon("an entry that cannot be guarded", self);
+  if (name == "__iter__" && is_dict) values_.iterate_dict(self);
   if ((name == "__len__" || name == "__iter__") && count == 0 && !PyAnySet_Check(self))
     return (values_.open(self) && allow_made_result()) || abandon("a container that cannot be guarded", self);
   if (reading_slots().contains(name) && count <= 1)

@@ -1,0 +1,148 @@
+// python/interpreter/watch/changes.h: what a run changed in one object, to be taken back and made again.
+//
+// Each is made before the first change. take_back() leaves the object as it was before the run, and notes down how
+// the run has left it; make_again() puts that there. Only what the run has touched is moved: the entries of a dict
+// that it stored and the items that it appended, unless it has changed their order.
+#pragma once
+
+#include <Python.h>
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "python/guards/ref.h"
+#include "python/interpreter/watch/set_table.h"
+
+namespace braze::interpreter {
+
+class Change {
+ public:
+  Change() = default;
+  Change(const Change&) = delete;
+  Change& operator=(const Change&) = delete;
+  virtual ~Change() = default;
+
+  virtual void take_back() = 0;
+  /// Nobody has changed anything there since.
+  virtual bool is_taken_back() const = 0;
+  virtual void make_again() = 0;
+};
+
+/// Of a dict or OrderedDict with plain keys.
+class DictChange final : public Change {
+ public:
+  explicit DictChange(PyObject* dict);
+
+  /// An exact dict of what it held.
+  PyObject* before() const { return before_.get(); }
+  /// The entry is stored.
+  void touch(PyObject* key);
+  /// Entries are removed or moved.
+  void rearrange();
+  bool is_rearranged() const { return is_rearranged_; }
+  /// All entries are removed: what is there is of the run.
+  void clear() {
+    rearrange();
+    was_cleared_ = true;
+  }
+  bool was_cleared() const { return was_cleared_; }
+
+  void take_back() override;
+  bool is_taken_back() const override;
+  void make_again() override;
+
+ private:
+  guards::Ref dict_, before_;
+  guards::Ref touched_;                                       ///< A dict, used as an ordered set of keys.
+  std::vector<std::pair<guards::Ref, guards::Ref>> entries_;  ///< Taken back: the touched ones; null: none.
+  guards::Ref after_;                                         ///< Taken back, and rearranged: all entries.
+  bool is_rearranged_ = false, was_cleared_ = false;
+};
+
+class ListChange final : public Change {
+ public:
+  explicit ListChange(PyObject* list);
+
+  /// A list of what it held.
+  PyObject* before() const { return before_.get(); }
+  /// In any way but an append.
+  void rearrange();
+  bool is_rearranged() const { return is_rearranged_; }
+
+  void take_back() override;
+  bool is_taken_back() const override;
+  void make_again() override;
+
+ private:
+  guards::Ref list_, before_;
+  guards::Ref after_;  ///< Taken back: what was appended, or all items.
+  bool is_rearranged_ = false;
+};
+
+class CellChange final : public Change {
+ public:
+  explicit CellChange(PyObject* cell) : cell_(guards::Ref::borrow(cell)), before_(contents()) {}
+
+  void take_back() override;
+  bool is_taken_back() const override { return contents().get() == before_.get(); }
+  void make_again() override;
+
+ private:
+  guards::Ref contents() const { return guards::Ref::borrow(PyCell_GET(cell_.get())); }
+
+  guards::Ref cell_, before_, after_;
+};
+
+/// Of what a member descriptor reads.
+class SlotChange final : public Change {
+ public:
+  SlotChange(PyObject* object, PyObject* descriptor);
+
+  void take_back() override;
+  bool is_taken_back() const override;
+  void make_again() override;
+
+ private:
+  guards::Ref object_, descriptor_, before_, after_;
+};
+
+/// Of an attribute of a class.
+class ClassChange final : public Change {
+ public:
+  ClassChange(PyObject* type, PyObject* name);
+
+  PyObject* type() const { return type_.get(); }
+  PyObject* name() const { return name_.get(); }
+  /// The class had nothing of that name.
+  bool is_new() const { return !before_; }
+
+  void take_back() override;
+  bool is_taken_back() const override;
+  void make_again() override;
+
+ private:
+  guards::Ref type_, name_, before_, after_;  ///< Null: nothing.
+};
+
+class SetChange final : public Change {
+ public:
+  explicit SetChange(PyObject* set) : before_(set) {}
+
+  PyObject* set() const { return before_.set(); }
+
+  void take_back() override;
+  bool is_taken_back() const override { return before_ == SetTable(before_.set()); }
+  void make_again() override;
+
+ private:
+  SetTable before_;
+  std::unique_ptr<SetTable> after_;
+};
+
+/// Throws InternalError, in place of a Python error, where something could not be undone.
+void must(bool succeeded);
+/// The builtin `clear`, whatever a subclass makes of it.
+PyObject* clear_of(PyObject* dict);
+
+}  // namespace braze::interpreter
