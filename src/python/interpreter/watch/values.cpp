@@ -294,6 +294,8 @@ bool Values::absorb_here(PyObject* value, std::unordered_set<PyObject*>& seen) {
       PyType_Check(value) && PyType_HasFeature(reinterpret_cast<PyTypeObject*>(value), Py_TPFLAGS_IMMUTABLETYPE);
   if (is_builtin_class && is_known(value)) return true;
   if (is_derived_scalar(value) && source_of(value)) return absorb_derived(value);
+  // In what the run made: C code put it there, as in tuple(d.items()).
+  if (absorbing_ > 1 && PyTuple_CheckExact(value)) make(value);
   const bool is_tuple = !is_container && is_known(value) && acts_as_tuple(value);
   if (!is_container && !is_tuple) return is_made(value) && absorb_held(value, seen);
   return is_known(value) && absorb_items(value, seen);

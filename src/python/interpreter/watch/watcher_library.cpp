@@ -120,12 +120,19 @@ bool Watcher::call_cached(PyObject* wrapper, PyObject* const* arguments, Py_ssiz
   if (!values_.pin(wrapper)) return abandon("a function of unknown origin", wrapper);
   const LruCache cache(wrapper);
   if (!callee_ || !cache.is_understood()) return abandon("a function with a cache of another kind", wrapper);
+  const auto pin = [this](PyObject* argument) {
+    const guards::Source* source = values_.source_of(argument);
+    // The guard on the entry holds the key, and so the argument.
+    if (source) values_.guards().identity(source, argument, guards::Hold::strong);
+    values_.keep_protocols(argument);
+    return source != nullptr;
+  };
   for (Py_ssize_t i = 0; i < count; ++i) {
     PyObject* argument = arguments[i];
-    const bool is_plain = guards::is_plain_key(argument) && values_.is_known(argument) &&
-                          (guards::is_scalar(argument) ||
-                           (PyTuple_Check(argument) ? is_data(argument) && values_.absorb(argument)
-                                                    : values_.source_of(argument) && values_.pin(argument)));
+    const bool is_plain =
+        guards::is_plain_key(argument) && values_.is_known(argument) &&
+        (guards::is_scalar(argument) ||
+         (PyTuple_Check(argument) ? is_data(argument) && values_.absorb(argument) : pin(argument)));
     if (!is_plain) return abandon("an object given to a function that has a cache", wrapper);
   }
   const guards::Ref key = cache.key(arguments, count, keyword_names_);
