@@ -148,6 +148,7 @@ Rebuilder::Node Rebuilder::node_of(PyObject* value) {
 /// A number or text that was given is handed on as the object that it is. Where one object was read in several
 /// places, it is one on later calls too.
 Rebuilder::Node Rebuilder::scalar(PyObject* scalar) {
+  if (values_.is_address(scalar)) refuse("the address of an object", scalar);
   const std::vector<const guards::Source*> sources = values_.scalar_sources(scalar);
   if (sources.empty()) return constant(scalar);
   if (values_.is_constant(scalar)) {

@@ -20,7 +20,7 @@ constexpr size_t kMostEntries = 100000;  // a check would take longer than what 
 struct Entry {
   PyTypeObject* type;  ///< Exact; builtin types and torch.Size, which live forever.
   uint32_t count;      ///< Items of a container, pairs of a dict.
-  Ref scalar;          ///< Null for containers.
+  Ref scalar;          ///< Or what there is but one of. Null for containers.
 };
 
 bool is_sequence(PyTypeObject* type) noexcept {
@@ -28,6 +28,14 @@ bool is_sequence(PyTypeObject* type) noexcept {
 }
 bool is_set(PyTypeObject* type) noexcept {
   return type == &PySet_Type || type == &PyFrozenSet_Type;
+}
+
+/// There is but one of it, for good: builtin classes and dtypes. Sets keep them in an order of their own.
+bool is_lasting(PyObject* value) noexcept {
+  if (PyType_Check(value))
+    return PyType_HasFeature(reinterpret_cast<PyTypeObject*>(value), Py_TPFLAGS_IMMUTABLETYPE);
+  return std::string_view(Py_TYPE(value)->tp_name) == "torch.dtype" &&
+         !PyType_HasFeature(Py_TYPE(value), Py_TPFLAGS_HEAPTYPE);
 }
 
 struct Snapshot : Payload {
@@ -45,7 +53,7 @@ struct Snapshot : Payload {
   bool add(PyObject* value, int depth) {
     if (depth > kDeepest || entries.size() >= kMostEntries) return false;
     PyTypeObject* type = Py_TYPE(value);
-    if (is_scalar(value)) {
+    if (is_scalar(value) || is_lasting(value)) {
       if (is_nan(value)) return false;  // Its address counts too.
       entries.push_back({type, 0, Ref::borrow(value)});
       return true;

@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "python/guards/deque.h"
 #include "python/guards/kinds.h"
 #include "python/guards/scalar.h"
 #include "python/guards/source.h"
@@ -93,6 +94,11 @@ bool test_drops(const Expected& expected, PyObject* const* values, const Call& c
   if (PyList_Check(value)) {
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(value); ++i)
       if (!goes_unnoticed(PyList_GET_ITEM(value, i), dropped)) return false;
+    return true;
+  }
+  if (is_deque(value)) {
+    for (Py_ssize_t i = 0; i < Py_SIZE(value); ++i)
+      if (!goes_unnoticed(deque_item(value, i), dropped)) return false;
     return true;
   }
   Py_ssize_t at = 0;

@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "python/guards/deque.h"
 #include "python/guards/scalar.h"
 #include "python/guards/storage_access.h"
 #include "python/guards/torch_values.h"
@@ -299,7 +300,8 @@ PyObject* load(const Source& source, PyObject* parent, const Call& call) noexcep
     case SourceKind::type_of: return reinterpret_cast<PyObject*>(Py_TYPE(parent));
     case SourceKind::dict_item: return dict_entry(parent, source.key.get(), source.hash);
     case SourceKind::dict_key: return dict_key_at(parent, source.index);
-    case SourceKind::sequence_item: return item_at(parent, source.index);
+    case SourceKind::sequence_item:
+      return is_deque(parent) ? deque_item(parent, source.index) : item_at(parent, source.index);
     case SourceKind::slot: return load_slot(parent, source.key.get());
     case SourceKind::type_attribute:
       return PyType_Check(parent) ? _PyType_Lookup(reinterpret_cast<PyTypeObject*>(parent), source.key.get())

@@ -1,6 +1,7 @@
 // python/guards/storage_access.cpp
 #include "python/guards/storage_access.h"
 
+#include "python/guards/deque.h"
 #include "python/guards/scalar.h"
 #include "python/guards/source.h"
 
@@ -57,6 +58,7 @@ PyObject* dict_key_at(PyObject* dict, Py_ssize_t position) noexcept {
 
 Py_ssize_t length_of(PyObject* container) noexcept {
   if (PyList_Check(container) || PyTuple_Check(container) || PyBytes_Check(container)) return Py_SIZE(container);
+  if (is_deque(container)) return Py_SIZE(container);
   if (PyDict_Check(container)) return PyDict_GET_SIZE(container);
   if (PyAnySet_Check(container)) return PySet_GET_SIZE(container);
   if (PyUnicode_Check(container)) return PyUnicode_GET_LENGTH(container);

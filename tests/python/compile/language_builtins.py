@@ -60,7 +60,6 @@ row(
     import re
     def f(x): return x * len(re.findall('a', 'aba')), re.sub('a', 'b', 'a')
     """,
-    breaks=1,
 )
 row(
     "copy",
@@ -175,7 +174,6 @@ row(
     import string
     def f(x): return x + 1, string.ascii_lowercase[:2], string.Template('$a').substitute(a=1)
     """,
-    breaks=1,
 )
 row(
     "decimal fractions",
@@ -277,7 +275,6 @@ expressions(
 expressions(
     "collections",
     "import collections as C",
-    "C.Counter('aab')",
     "C.Counter('aab').most_common(1)",
     "C.namedtuple('N', 'a')(1)",
     breaks=1,
@@ -285,6 +282,7 @@ expressions(
 expressions(
     "collections",
     "import collections as C",
+    "C.Counter('aab')",
     "C.Counter(a=1) + C.Counter(a=2)",
     "C.OrderedDict(a=1)",
     "C.OrderedDict(a=1, b=2).popitem(last=False)",

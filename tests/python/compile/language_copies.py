@@ -34,7 +34,6 @@ expressions(
     "copies of what is keyed by text",
     HEAD,
     *("copy.deepcopy(dd)", "copy.deepcopy(c).m(x)", "copy.deepcopy(dc)", "copy.deepcopy({'a': [1, {'b': 2}]})"),
-    breaks=1,
 )
 expressions(
     "text of parts",

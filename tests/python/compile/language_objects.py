@@ -125,7 +125,6 @@ row(
           dataclasses.is_dataclass(p),
       )
     """,
-    breaks=1,
 )
 row(
     "dataclass slots kw",
@@ -247,7 +246,6 @@ row(
       def m(self, x): return x * 2
     def f(x): return x * C[3], G[int]().m(x), list[int], typing.Optional[int]
     """,
-    breaks=2,
 )
 row(
     "abstract class",

@@ -17,6 +17,7 @@ import stale_identity  # noqa: F401
 import stale_interpreter  # noqa: F401
 import stale_kernels  # noqa: F401
 import stale_kinds  # noqa: F401
+import stale_library  # noqa: F401
 import stale_lifetimes  # noqa: F401
 import stale_memory  # noqa: F401
 import stale_modules  # noqa: F401

@@ -200,6 +200,32 @@ void ListChange::make_again() {
   must(PyList_SetSlice(list_.get(), is_rearranged_ ? 0 : all, all, after.get()) == 0);
 }
 
+// ---- deques
+
+namespace {
+
+void set_items(PyObject* deque, PyObject* items) {
+  made(PyObject_CallMethod(deque, "clear", nullptr));
+  made(PyObject_CallMethod(deque, "extend", "O", items));
+}
+
+}  // namespace
+
+DequeChange::DequeChange(PyObject* deque) : deque_(Ref::borrow(deque)), before_(made(PySequence_List(deque))) {}
+
+void DequeChange::take_back() {
+  after_ = made(PySequence_List(deque_.get()));
+  set_items(deque_.get(), before_.get());
+}
+
+bool DequeChange::is_taken_back() const {
+  return has_items(made(PySequence_List(deque_.get())).get(), before_.get());
+}
+
+void DequeChange::make_again() {
+  set_items(deque_.get(), std::exchange(after_, {}).get());
+}
+
 // ---- single values
 
 void CellChange::take_back() {

@@ -80,6 +80,22 @@ class ListChange final : public Change {
   bool is_rearranged_ = false;
 };
 
+/// Of an exact collections.deque.
+class DequeChange final : public Change {
+ public:
+  explicit DequeChange(PyObject* deque);
+
+  /// A list of what it held.
+  PyObject* before() const { return before_.get(); }
+
+  void take_back() override;
+  bool is_taken_back() const override;
+  void make_again() override;
+
+ private:
+  guards::Ref deque_, before_, after_;  ///< Lists of what it holds.
+};
+
 class CellChange final : public Change {
  public:
   explicit CellChange(PyObject* cell) : cell_(guards::Ref::borrow(cell)), before_(contents()) {}

@@ -124,6 +124,15 @@ void Effects::change_set(PyObject* set, const char* method, PyObject* argument) 
   log_.push_back({EffectKind::call, Ref::borrow(function), Ref::borrow(set), Ref::borrow(argument)});
 }
 
+void Effects::change_deque(PyObject* deque, const char* method, const std::vector<PyObject*>& arguments) {
+  change(deques_, deque);
+  PyObject* function = PyDict_GetItemString(guards::class_dict(Py_TYPE(deque)), method);
+  BRAZE_CHECK(function, "a deque without ", method);
+  Effect effect{EffectKind::call, Ref::borrow(function), Ref::borrow(deque)};
+  for (PyObject* argument : arguments) effect.rest.push_back(Ref::borrow(argument));
+  log_.push_back(std::move(effect));
+}
+
 void Effects::move_to_end(PyObject* dict, PyObject* key, PyObject* last) {
   change(dicts_, dict).rearrange();
   PyObject* function = PyDict_GetItemString(guards::class_dict(&PyODict_Type), "move_to_end");
@@ -184,10 +193,12 @@ bool Effects::wrote(PyObject* storage, PyObject* key) const {
 }
 
 bool Effects::changed(PyObject* container) const {
-  return dicts_.contains(container) || lists_.contains(container) || sets_.contains(container);
+  return dicts_.contains(container) || lists_.contains(container) || sets_.contains(container) ||
+         deques_.contains(container);
 }
 
 PyObject* Effects::before(PyObject* container) const {
+  if (const auto deque = deques_.find(container); deque != deques_.end()) return deque->second->before();
   const auto found = lists_.find(container);
   return found != lists_.end() ? found->second->before() : dicts_.at(container)->before();
 }
@@ -259,6 +270,7 @@ void Effects::forget() {
   log_.clear();
   dicts_.clear();
   lists_.clear();
+  deques_.clear();
   cells_.clear();
   sets_.clear();
   classes_.clear();

@@ -56,6 +56,8 @@ class Effects {
   void store_in_class(PyObject* type, PyObject* name, PyObject* value);
   /// Before set.`method`(argument), which is to be repeated. \param argument  null if there is none.
   void change_set(PyObject* set, const char* method, PyObject* argument);
+  /// Before deque.`method`(arguments), which is to be repeated. The arguments do not change any more.
+  void change_deque(PyObject* deque, const char* method, const std::vector<PyObject*>& arguments);
   /// Before OrderedDict.move_to_end(dict, key, last).
   void move_to_end(PyObject* dict, PyObject* key, PyObject* last);
   /// `function` is called by a replay; the run does without. Names, if any, are a constant.
@@ -78,9 +80,9 @@ class Effects {
   /// Entry `key` of a dict, slot `key` (the descriptor) of an object, or the contents of a cell (key null) are of
   /// this run, or were deleted by it.
   bool wrote(PyObject* storage, PyObject* key) const;
-  /// A list, dict or set.
+  /// A list, dict, set or deque.
   bool changed(PyObject* container) const;
-  /// A list or an exact dict of what a changed list or dict held before the call.
+  /// A list or an exact dict of what a changed list, deque or dict held before the call.
   PyObject* before(PyObject* container) const;
   /// Those from which entries were removed, or whose order was changed.
   std::vector<PyObject*> rearranged_dicts() const;
@@ -138,6 +140,7 @@ class Effects {
   // The same by object, which the change holds.
   std::unordered_map<PyObject*, DictChange*> dicts_;
   std::unordered_map<PyObject*, ListChange*> lists_;
+  std::unordered_map<PyObject*, DequeChange*> deques_;
   std::unordered_map<PyObject*, CellChange*> cells_;
   std::unordered_map<PyObject*, SetChange*> sets_;
   std::vector<ClassChange*> classes_;

@@ -32,6 +32,9 @@ inline bool is_exact_builtin(PyTypeObject* type) {
   return !(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE;
 }
 
+/// The running instruction is one of module copy.
+bool runs_module_copy();
+
 /// An instance of exactly that builtin class.
 inline bool is_a(PyObject* object, std::string_view type_name) {
   return is_exact_builtin(Py_TYPE(object)) && Py_TYPE(object)->tp_name == type_name;

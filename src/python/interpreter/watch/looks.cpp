@@ -212,6 +212,12 @@ bool Watcher::Looks::call_unpacked(Watcher& w, Activation& a, int arg) {
   if (!PyTuple_Check(given) && !PyList_CheckExact(given)) {
     // Its items are not known yet: only Python code, which is watched, may be given them.
     PyObject* callable = a.peek(2 + keywords);
+    // A builtin class looks into what a generator gives: that is guarded when it is given.
+    const bool computes = PyType_Check(callable) && PyGen_CheckExact(given) && !named &&
+                          w.values_.is_known(callable) &&
+                          is_exact_builtin(reinterpret_cast<PyTypeObject*>(callable)) &&
+                          what_class_does(reinterpret_cast<PyTypeObject*>(callable)->tp_name) == Does::computes;
+    if (computes) return w.iterate(given) && w.looks() && w.allow_made_result(Entry::known);
     const bool enters =
         PyFunction_Check(callable) || (!PyType_Check(callable) && w.special_function(callable, "__call__"));
     if (!enters || (named && !w.values_.is_made(named))) return w.abandon("* with what is no tuple or list");
@@ -401,6 +407,7 @@ bool Watcher::after(Activation& a, int opcode, int arg, Step step) {
         values_.make_constant(top);
       else if (activities_.back().makes_result)
         values_.make(top);
+      if (activities_.back().makes_address) values_.note_address(top);
       if (activities_.back().makes_signature) make_signature(top);
       if (activities_.back().reduces) learn_reduced(activities_.back().reduces, top);
       if (top && PyGen_CheckExact(top) && values_.is_made(top)) keep_generator(top);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "python/guards/deque.h"
 #include "python/guards/drops.h"
 #include "python/guards/scalar.h"
 #include "python/guards/storage_access.h"
@@ -128,11 +129,18 @@ bool Values::pin(PyObject* value) {
   return source || is_known(value);
 }
 
-bool Values::has_known_order(PyObject* set) const {
-  if (!is_made(set)) return false;
+bool Values::has_known_order(PyObject* set) {
   PyObject* item = nullptr;
   Py_hash_t hash = 0;
   Py_ssize_t at = 0;
+  if (source_of(set)) {
+    if (effects_.changed(set) || !PyAnySet_CheckExact(set) || !open(set)) return false;
+    while (_PySet_NextEntry(set, &at, &item, &hash))
+      if (PyType_Check(item))
+        learn_as(item, sources().object(item, reinterpret_cast<PyTypeObject*>(item)->tp_name));
+    return true;
+  }
+  if (!is_made(set)) return false;
   while (_PySet_NextEntry(set, &at, &item, &hash))
     if (!guards::is_scalar(item) && !tensors_.is_plain(item)) return false;
   return true;
@@ -148,7 +156,7 @@ void Values::make(PyObject* value) {
 
 void Values::make_constant(PyObject* value) {
   make(value);
-  constants_.insert(value);
+  if (constants_.insert(value).second) held_.push_back(guards::Ref::borrow(value));
   if (!PyTuple_CheckExact(value)) return;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i) make_constant(PyTuple_GET_ITEM(value, i));
 }
@@ -170,7 +178,8 @@ bool Values::is_known(PyObject* value) const {
 
 bool Values::open(PyObject* container) {
   const auto found = known_.find(container);
-  if (found == known_.end() || found->second.opened || !storage_type(container)) return is_known(container);
+  const bool is_container = storage_type(container) || guards::is_deque(container);
+  if (found == known_.end() || found->second.opened || !is_container) return is_known(container);
   found->second.opened = true;
   const guards::Source* source = found->second.source;
   return effects_.changed(container) ? open_before(container, source) : open_items(container, source);
@@ -179,7 +188,7 @@ bool Values::open(PyObject* container) {
 /// A container that the run has changed by now: guards are about what it held before.
 bool Values::open_before(PyObject* container, const guards::Source* source) {
   PyObject* before = effects_.before(container);
-  return PyList_Check(container) ? open_sequence(before, source) : open_dict(before, source);
+  return PyDict_Check(container) ? open_dict(before, source) : open_sequence(before, source);
 }
 
 bool Values::open_sequence(PyObject* sequence, const guards::Source* source) {
@@ -194,8 +203,17 @@ bool Values::open_sequence(PyObject* sequence, const guards::Source* source) {
 bool Values::open_items(PyObject* container, const guards::Source* source) {
   if (guards::length_of(container) > largest_container) return false;
   if (is_sequence(container)) return open_sequence(container, source);
+  if (guards::is_deque(container)) return open_deque(container, source);
   if (PyAnySet_Check(container)) return PyAnySet_CheckExact(container) && guards_.deep(source, container);
   return open_dict(container, source);
+}
+
+bool Values::open_deque(PyObject* deque, const guards::Source* source) {
+  guards_.length(source, static_cast<size_t>(Py_SIZE(deque)));
+  for (Py_ssize_t i = 0; i < Py_SIZE(deque); ++i)
+    if (!learn(guards::deque_item(deque, i), sources().sequence_item(source, static_cast<uint32_t>(i))))
+      return false;
+  return true;
 }
 
 bool Values::open_dict(PyObject* dict, const guards::Source* source) {
@@ -296,6 +314,7 @@ bool Values::absorb_here(PyObject* value, std::unordered_set<PyObject*>& seen) {
   if (is_derived_scalar(value) && source_of(value)) return absorb_derived(value);
   // In what the run made: C code put it there, as in tuple(d.items()).
   if (absorbing_ > 1 && PyTuple_CheckExact(value)) make(value);
+  if (guards::is_deque(value) && source_of(value)) return absorb_items(value, seen);
   const bool is_tuple = !is_container && is_known(value) && acts_as_tuple(value);
   if (!is_container && !is_tuple) return is_made(value) && absorb_held(value, seen);
   return is_known(value) && absorb_items(value, seen);
@@ -311,6 +330,11 @@ bool Values::absorb_items(PyObject* container, std::unordered_set<PyObject*>& se
     return true;
   }
   if (PyAnySet_Check(container)) return has_known_order(container);
+  if (guards::is_deque(container)) {
+    for (Py_ssize_t i = 0; i < Py_SIZE(container); ++i)
+      if (!absorb(guards::deque_item(container, i), seen)) return false;
+    return true;
+  }
   if (!PyDict_Check(container)) return false;
   iterate_dict(container);
   Py_ssize_t at = 0;

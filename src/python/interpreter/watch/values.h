@@ -89,6 +89,12 @@ class Values {
   /// It must be this very object on later calls: its address decides something. False: of unknown origin.
   bool pin(PyObject* value);
 
+  /// The address of an object: nothing that a replay could hand on.
+  void note_address(PyObject* number) {
+    if (addresses_.insert(number).second) held_.push_back(guards::Ref::borrow(number));
+  }
+  bool is_address(PyObject* number) const { return addresses_.contains(number); }
+
   bool is_made(PyObject* value) const { return made_.contains(value); }
   /// Where a scalar was read, whose equals may be other objects; empty if it was computed.
   std::vector<const guards::Source*> scalar_sources(PyObject* scalar) const;
@@ -114,9 +120,9 @@ class Values {
   void tell_apart(PyObject* object) {
     if (source_of(object)) told_apart_.insert(object);
   }
-  /// Iterating over the set gives the same order in every run: it was made by this one, of scalars. Equal sets may
-  /// differ in order, and objects hash by address.
-  bool has_known_order(PyObject* set) const;
+  /// Iterating over the set gives the same order in every run: it was made by this one, of scalars, or guards say
+  /// so of an older one that the run has not changed. Equal sets may differ in order, and objects hash by address.
+  bool has_known_order(PyObject* set);
   /// Entry `key` of a sourced exact dict: its value, or that it is not there.
   bool look_up(PyObject* dict, PyObject* key);
   /// Whether an object that hashes by address is in a sourced exact set.
@@ -149,6 +155,7 @@ class Values {
   bool open_items(PyObject* container, const guards::Source* source);
   bool open_before(PyObject* container, const guards::Source* source);
   bool open_sequence(PyObject* sequence, const guards::Source* source);
+  bool open_deque(PyObject* deque, const guards::Source* source);
   bool open_dict(PyObject* dict, const guards::Source* source);
   bool absorb(PyObject* value, std::unordered_set<PyObject*>& seen);
   bool absorb_here(PyObject* value, std::unordered_set<PyObject*>& seen);
@@ -164,6 +171,7 @@ class Values {
   std::unordered_map<PyObject*, Known> known_;
   std::unordered_map<PyObject*, std::vector<const guards::Source*>> scalars_;
   std::unordered_set<PyObject*> made_;
+  std::unordered_set<PyObject*> addresses_;
   std::unordered_set<PyObject*> constants_;  ///< Some of made_.
   struct Drop {
     const guards::Source* source;

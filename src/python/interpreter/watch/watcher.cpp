@@ -1,6 +1,7 @@
 // python/interpreter/watch/watcher.cpp: frames, variables, containers, operators.
 #include "python/interpreter/watch/watcher.h"
 
+#include "python/guards/deque.h"
 #include "python/guards/scalar.h"
 #include "python/guards/storage_access.h"
 #include "python/interpreter/activation.h"
@@ -176,7 +177,7 @@ bool Watcher::truth(PyObject* value) {
   if (guards::is_scalar(value)) return true;
   if (values_.tensors().is_tensor(value)) return abandon("a branch on the value of a tensor");
   if (is_derived_scalar(value) && values_.absorb(value)) return true;
-  if (is_a(value, "collections.deque") && values_.is_made(value)) return true;
+  if (guards::is_deque(value)) return values_.open(value) || abandon("a deque of unknown origin", value);
   if (acts_as_builtin(value, "__len__") && keep_special(value, {"__bool__"})) {
     const guards::Source* source = values_.source_of(value);
     if (source && values_.effects().changed(value))
@@ -261,10 +262,12 @@ bool Watcher::subscript(PyObject* container, PyObject* key) {
   if (PyObject* dict = dict_behind(container)) return subscript(dict, key);
   if (!values_.is_known(container)) return abandon("a subscript of an object of unknown origin", container);
   if (PyType_Check(container) && !(reinterpret_cast<PyTypeObject*>(container)->tp_flags & Py_TPFLAGS_HEAPTYPE))
-    return allow_made_result();  // list[int]
+    return is_part_of_type(key) ? subscript_type(container, key) : allow_made_result();  // list[int]
+  if (is_generic(container)) return subscript_type(container, key);
   if (PyRange_Check(container)) return operand(key, "an index of unknown origin") && allow_made_result();
-  if (values_.is_made(container) && is_a(container, "collections.deque"))
-    return operand(key, "an index of unknown origin");
+  if (guards::is_deque(container))
+    return (values_.open(container) && operand(key, "an index of unknown origin")) ||
+           abandon("a deque that cannot be guarded", container);
   const bool is_builtin = acts_as_builtin(container, "__getitem__");
   if (PyDict_Check(container) && is_builtin) {
     if (!is_exact_dict(container) && PyDict_Contains(container, key) != 1) return missing_entry(container, key);
@@ -308,6 +311,8 @@ bool Watcher::contains(PyObject* container, PyObject* item) {
   if (PyRange_Check(container) && values_.is_known(container) && guards::is_scalar(item)) return true;
   if (!values_.is_known(container)) return abandon("`in` an object of unknown origin", container);
   if (PyObject* dict = dict_behind(container)) return view_contains(container, dict, item);
+  if (guards::is_deque(container))
+    return operand(container, "a deque of objects") && operand(item, "an item of unknown origin");
   const bool is_builtin = acts_as_builtin(container, "__contains__");
   if (!is_builtin && special_function(container, "__contains__"))
     return keep_special(container, {"__bool__"}) && allow_made_result(Entry::known);
@@ -394,7 +399,7 @@ bool Watcher::iterate(PyObject* iterable) {
     return dict_behind(iterable) ? iterate(dict_behind(iterable)) : abandon("a proxy of unknown origin", iterable);
   if (PyAnySet_Check(iterable) && !values_.has_known_order(iterable))
     return abandon("iteration over a set whose order may differ", iterable);
-  if (acts_as_builtin(iterable, "__iter__"))
+  if (acts_as_builtin(iterable, "__iter__") || guards::is_deque(iterable))
     return (values_.open(iterable) && allow_made_result()) ||
            abandon("a container that cannot be guarded", iterable);
   if (special_function(iterable, "__iter__") || values_.is_made(iterable)) return allow_made_result(Entry::known);

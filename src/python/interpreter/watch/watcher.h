@@ -77,6 +77,7 @@ class Watcher final : public Observer {
     PyTypeObject* constructs = nullptr;         ///< A class whose __init__ is given a new instance.
     bool shares = false;                        ///< C code that may release the GIL, with effects hidden.
     bool holds_changes = false;                 ///< C code that has something changed in its hands.
+    bool makes_address = false;                 ///< A number that is another one in every run.
     bool is_quiet = false;                      ///< Trusted, and computes nothing with tensors.
     bool packs_arguments = false;               ///< The tuples that are passed are made by the C function.
   };
@@ -183,6 +184,10 @@ class Watcher final : public Observer {
   bool keep_special(PyObject* object, std::initializer_list<const char*> names);
   bool keep_in_class(PyObject* type, const guards::Source* source, std::initializer_list<const char*> names);
   bool open_classes(PyObject* classes);
+  // watcher_types.cpp
+  bool is_generic(PyObject* object);
+  bool subscript_type(PyObject* container, PyObject* key);
+  bool is_part_of_type(PyObject* part);
   // watcher_classes.cpp
   void keep_bases(PyTypeObject* type, const guards::Source* source);
   bool keep_class_of(PyObject* object);
@@ -207,6 +212,7 @@ class Watcher final : public Observer {
   bool call_method(PyObject* name, PyObject* self, PyObject* const* arguments, Py_ssize_t count);
   // watcher_copies.cpp
   bool reduce(PyObject* object, PyObject* const* arguments, Py_ssize_t count);
+  bool reduce_builtin(PyObject* object);
   void learn_reduced(PyObject* object, PyObject* parts);
   bool address(PyObject* object);
   bool check_abstract(PyObject* type, PyObject* subject, bool is_instance);
@@ -224,9 +230,13 @@ class Watcher final : public Observer {
   bool text_of_class(PyObject* type);
   bool call_object_slot(std::string_view name, PyObject* self, PyObject* const* arguments, Py_ssize_t count);
   bool change_by_method(std::string_view name, PyObject* self, PyObject* const* arguments, Py_ssize_t count);
+  bool call_pattern(PyObject* self, PyObject* const* arguments, Py_ssize_t count);
   bool resume_generator(PyObject* generator, PyObject* const* arguments, Py_ssize_t count);
   bool sort(PyObject* list, PyObject* const* arguments, Py_ssize_t count);
+  // watcher_deques.cpp
   bool call_deque(std::string_view name, PyObject* self, PyObject* const* arguments, Py_ssize_t count);
+  bool change_deque(std::string_view name, PyObject* deque, PyObject* const* arguments, Py_ssize_t count);
+  bool is_data_deque(PyObject* deque) const;
   bool change_set(std::string_view name, PyObject* set, PyObject* const* arguments, Py_ssize_t count);
   bool pop_item(PyObject* dict, PyObject* const* arguments, Py_ssize_t count);
   bool update_dict(PyObject* dict, PyObject* const* arguments, Py_ssize_t count);

@@ -53,7 +53,9 @@ PyObject* member_descriptor(PyTypeObject* type, const char* name) {
 /// Builtin classes all of whose attributes are computed from what an instance was made of.
 bool is_immutable_record(PyTypeObject* type) {
   const std::string_view name = type->tp_name;
-  return !(type->tp_flags & Py_TPFLAGS_HEAPTYPE) && (name == "torch.finfo" || name == "torch.iinfo");
+  const bool is_record = name == "torch.finfo" || name == "torch.iinfo" || name == "re.Pattern" ||
+                         name == "re.Match" || name == "collections.deque";  // Its limit.
+  return is_record && is_exact_builtin(type);
 }
 
 bool is_named_tuple_field(PyObject* found) {
@@ -309,7 +311,8 @@ bool Watcher::plain_attribute(PyObject* object, PyObject* name) {
         values_.make(dict);
       return true;
     }
-    if (Py_IS_TYPE(found, &PyGetSetDescr_Type) && is_immutable_record(type)) return allow_made_result();
+    const bool is_field = Py_IS_TYPE(found, &PyGetSetDescr_Type) || Py_IS_TYPE(found, &PyMemberDescr_Type);
+    if (is_field && is_immutable_record(type)) return values_.pin(object) && allow_made_result();
     if (is_needs_input_grad(object, found)) return allow_made_result();
     if (Py_IS_TYPE(found, &PyGetSetDescr_Type) && PyExceptionInstance_Check(object) && !source) {
       // The exceptions that led to it are known, or of unknown origin; the rest is its own.

@@ -8,6 +8,7 @@
 #include <array>
 #include <string_view>
 
+#include "python/guards/deque.h"
 #include "python/guards/scalar.h"
 #include "python/guards/storage_access.h"
 #include "python/interpreter/activation.h"
@@ -471,7 +472,9 @@ bool Watcher::call_builtin(PyObject* function, PyObject* const* arguments, Py_ss
     if (name == "len" && count == 1 && !guards::is_scalar(arguments[0]) && values_.is_known(arguments[0]) &&
         special_function(arguments[0], "__len__"))
       return allow(Entry::known);
-    if (name == "len" && count == 1 && values_.is_known(arguments[0]) && acts_as_builtin(arguments[0], "__len__"))
+    const bool has_builtin_length = name == "len" && count == 1 && values_.is_known(arguments[0]) &&
+                                    (acts_as_builtin(arguments[0], "__len__") || guards::is_deque(arguments[0]));
+    if (has_builtin_length)
       return values_.open(arguments[0]) || abandon("a container that cannot be guarded", arguments[0]);
     if (name == "callable" && count == 1 && values_.is_known(arguments[0]))
       return keep_special(arguments[0], {"__call__"});
@@ -509,6 +512,9 @@ bool Watcher::call_builtin(PyObject* function, PyObject* const* arguments, Py_ss
   if (module == "_abc" && (name == "_abc_instancecheck" || name == "_abc_subclasscheck") && count == 2)
     return check_abstract(arguments[0], arguments[1], name == "_abc_instancecheck");
   if (module == "_operator") return call_operator(name, arguments, count);
+  if (module == "_collections" && name == "_count_elements" && count == 2)
+    return (values_.is_made(arguments[0]) && is_data(arguments[1]) && absorb_all(arguments + 1, 1, function)) ||
+           abandon("what is counted is no data, or into what existed before", arguments[1]);
   if (module == "math") return absorb_given(arguments, count) && allow_made_result(Entry::tensor) && looks();
   return abandon("a C function that is not understood", function);
 }

@@ -27,6 +27,25 @@ Ref from_copyreg(const char* name) {
 
 }  // namespace
 
+bool runs_module_copy() {
+  PyObject* copy = PyDict_GetItemString(PyImport_GetModuleDict(), "copy");
+  return copy && PyModule_Check(copy) &&
+         PyModule_GetDict(copy) == PyThreadState_Get()->cframe->current_frame->f_globals;
+}
+
+/// What torch.Size and OrderedDict say: class, arguments, and the entries as an iterator.
+bool Watcher::reduce_builtin(PyObject* object) {
+  if (!values_.open(object)) return abandon("a container that cannot be guarded", object);
+  if (PyDict_Check(object)) values_.iterate_dict(object);
+  PyObject* attributes = guards::instance_dict(object);
+  const guards::Source* source = values_.source_of(object);
+  if (attributes && PyDict_GET_SIZE(attributes) > 0) return abandon("a copy of a dict with attributes", object);
+  if (attributes && source) values_.guards().length(values_.sources().dict_of(source), 0);
+  activities_.back().reduces = object;
+  activities_.back().is_quiet = true;
+  return allow_made_result(Entry::trusted);  // A class is asked for its slots.
+}
+
 /// object.__reduce_ex__(4) of an object without slots: its class, what __getnewargs__ gives, its dict.
 bool Watcher::reduce(PyObject* object, PyObject* const* arguments, Py_ssize_t count) {
   auto* type = reinterpret_cast<PyObject*>(Py_TYPE(object));
@@ -35,6 +54,7 @@ bool Watcher::reduce(PyObject* object, PyObject* const* arguments, Py_ssize_t co
                            !PyExceptionInstance_Check(object) && (!storage_type(object) || PyTuple_Check(object)) &&
                            !is_derived_scalar(object);
   const bool asks_for_copy = count == 1 && PyLong_CheckExact(arguments[0]) && PyLong_AsLong(arguments[0]) >= 2;
+  if (asks_for_copy && (is_a(object, "torch.Size") || PyODict_CheckExact(object))) return reduce_builtin(object);
   if (!is_ordinary || !asks_for_copy || !leaves_to_object(type))
     return abandon("a copy of an object of this kind", object);
   // A class is told its slots when it is first asked for them.
@@ -56,8 +76,17 @@ bool Watcher::reduce(PyObject* object, PyObject* const* arguments, Py_ssize_t co
 
 /// What object.__reduce_ex__ gave: copyreg.__newobj__, (class, arguments...), the dict of the object itself.
 void Watcher::learn_reduced(PyObject* object, PyObject* parts) {
-  if (!PyTuple_CheckExact(parts) || PyTuple_GET_SIZE(parts) < 3) return;
+  if (!PyTuple_CheckExact(parts) || PyTuple_GET_SIZE(parts) < 2) return;
   guards::SourceTable& sources = values_.sources();
+  if (is_exact_builtin(Py_TYPE(object))) {  // It has no state, and what it gives is new.
+    PyObject *type = PyTuple_GET_ITEM(parts, 0), *arguments = PyTuple_GET_ITEM(parts, 1);
+    values_.learn(type, sources.object(type, Py_TYPE(object)->tp_name));
+    values_.make(arguments);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments); ++i) values_.make(PyTuple_GET_ITEM(arguments, i));
+    for (Py_ssize_t i = 2; i < PyTuple_GET_SIZE(parts); ++i) values_.make(PyTuple_GET_ITEM(parts, i));
+    return;
+  }
+  if (PyTuple_GET_SIZE(parts) < 3) return;
   PyObject *maker = PyTuple_GET_ITEM(parts, 0), *arguments = PyTuple_GET_ITEM(parts, 1),
            *state = PyTuple_GET_ITEM(parts, 2);
   values_.learn(maker, sources.object(maker, "copyreg.__newobj__"));
@@ -74,11 +103,9 @@ void Watcher::learn_reduced(PyObject* object, PyObject* parts) {
 /// id() in module copy, whose memo is a dict by address: a replay finds there what this run has found, as long as
 /// the objects are told apart in the same way.
 bool Watcher::address(PyObject* object) {
-  const Frame* frame = PyThreadState_Get()->cframe->current_frame;
-  PyObject* copy = PyDict_GetItemString(PyImport_GetModuleDict(), "copy");
-  const bool is_memo = copy && PyModule_Check(copy) && PyModule_GetDict(copy) == frame->f_globals;
-  if (is_memo && values_.is_known(object) && !values_.tensors().is_tensor(object)) {
+  if (runs_module_copy() && values_.is_known(object) && !values_.tensors().is_tensor(object)) {
     values_.tell_apart(object);
+    activities_.back().makes_address = true;
     return true;
   }
   // A tensor is another one at nearly every call.

@@ -187,6 +187,7 @@ std::optional<std::string> Watcher::imported_name(Frame* frame, PyObject* name, 
 /// them, by code that is not understood.
 bool Watcher::import_module(Activation& a, int arg) {
   PyObject *name = a.name(arg), *from_list = a.peek(1), *level = a.peek(2);
+  activities_.back().is_quiet = true;
   guards::SourceTable& sources = values_.sources();
   PyObject* builtins = a.frame->f_builtins;
   PyObject* import = PyDict_CheckExact(builtins) ? PyDict_GetItemString(builtins, "__import__") : nullptr;
@@ -206,7 +207,6 @@ bool Watcher::import_module(Activation& a, int arg) {
     if (from_list != Py_None && PyObject_HasAttrString(module, "__path__")) {
       // A name that is not there may be a module that this imports; of the others nothing is done.
       if (!has_all(PyModule_GetDict(module), from_list)) return abandon("an import of names from a package", name);
-      activities_.back().is_quiet = true;
       allow(Entry::trusted);
     }
     if (is_relative) allow(Entry::trusted);  // The module's `__spec__` is asked for its parent.

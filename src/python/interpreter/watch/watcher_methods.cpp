@@ -81,6 +81,7 @@ bool Watcher::call_method(PyObject* name, PyObject* self, PyObject* const* argum
     values_.effects().release_lock(self);
     return true;
   }
+  if (is_a(self, "re.Pattern") || is_a(self, "re.Match")) return call_pattern(self, arguments, count);
   if (PyRange_Check(self)) return absorb_all(arguments, count, nullptr) && allow_made_result();
   if (is_a(self, "collections.deque")) return call_deque(text, self, arguments, count);
   // Of a subclass of a container: the method that it inherits.
@@ -116,23 +117,23 @@ bool Watcher::resume_generator(PyObject* generator, PyObject* const* arguments, 
   return allow(Entry::known);
 }
 
+/// A compiled pattern, or what it has found, never changes. What is put in place of a match may be for a function
+/// to say.
+bool Watcher::call_pattern(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
+  for (Py_ssize_t i = 0; i < count; ++i)
+    if (!guards::is_scalar(arguments[i]) && !(PyFunction_Check(arguments[i]) && values_.is_known(arguments[i])))
+      return abandon("a pattern is given an object", arguments[i]);
+  // Such a function is given a new match.
+  PyObject* re = PyDict_GetItemString(PyImport_GetModuleDict(), "re");
+  PyObject* match = re && PyModule_Check(re) ? PyDict_GetItemString(PyModule_GetDict(re), "Match") : nullptr;
+  if (match && PyType_Check(match)) activities_.back().constructs = reinterpret_cast<PyTypeObject*>(match);
+  return (values_.pin(self) && allow_made_result(Entry::known)) || abandon("a pattern of unknown origin", self);
+}
+
 /// list.sort() compares the items, or what the key function says of them.
 bool Watcher::sort(PyObject* list, PyObject* const* arguments, Py_ssize_t count) {
   return absorb_given(&list, 1) && absorb_given(arguments, count) && change_list(list) && looks() &&
          allow(Entry::known);
-}
-
-/// A deque that the run made.
-bool Watcher::call_deque(std::string_view name, PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
-  if (!values_.is_made(self)) return abandon("a deque that existed before the call", self);
-  if (name == "append" || name == "appendleft" || name == "pop" || name == "popleft" || name == "clear" ||
-      name == "rotate" || name == "reverse" || name == "insert")
-    return true;
-  if (name == "extend" || name == "extendleft") return iterate(arguments[0]);
-  if (name == "copy") return allow_made_result();
-  const bool compares = name == "count" || name == "index" || name == "remove";
-  if (compares) return absorb_all(&self, 1, nullptr) && absorb_all(arguments, count, nullptr);
-  return abandon("a method that is not understood", self);
 }
 
 /// set.add() and its like. All that they read is guarded, so that a replay that does the same changes the order of

@@ -138,8 +138,11 @@ bool Watcher::compare(PyObject* left, PyObject* right, int operation) {
 }
 
 bool Watcher::compare_identity(PyObject* left, PyObject* right) {
-  if (guards::is_scalar(left) && guards::same_scalar(left, right) && !guards::is_unique(left))
+  if (guards::is_scalar(left) && guards::same_scalar(left, right) && !guards::is_unique(left)) {
+    // What copy.deepcopy() is asked to copy, and has given back as it is.
+    if (left == right && runs_module_copy()) return true;
     return abandon("`is` with equal numbers or texts, which may be one object or two", left);
+  }
   const guards::Source* a = values_.source_of(left);
   const guards::Source* b = values_.source_of(right);
   if (a && b && a != b) {
