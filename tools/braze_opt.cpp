@@ -93,7 +93,7 @@ void run(const std::shared_ptr<ir::Graph>& shared, const Options& options) {
   if (options.pipeline) passes::run(graph, nullptr, options.verify);
   if (options.plan)
     std::cout << loops::print(
-        loops::lower(shared, {.target = options.target ? &*options.target : &Target::host()}));
+        loops::lower(graph, {.target = options.target ? &*options.target : &Target::host()}));
   else
     std::cout << ir::print(graph);
 }

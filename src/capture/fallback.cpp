@@ -183,7 +183,7 @@ class Recording {
     shapes_ = ask_shapes(recorder_, entry_, arguments_);
     place_results();
     const bool effect = entry_.random || (entry_.returns == 0 && payload_.cloned.empty());
-    ir::Node* node = recorder_.create_call(std::move(payload_), operands_, types_, effect);
+    ir::Node* node = recorder_.create_call(payload_, operands_, types_, effect);
     if (uses_default_generator(entry_, arguments_)) recorder_.generator().advance(node);
     for (size_t k = 0; k < written_.size(); ++k) write_back(written_[k], node->result(first_clone_ + k));
     Stack stack;

@@ -89,7 +89,7 @@ void GeneratorWatch::sync(Recorder& recorder) {
   CallPayload payload{dispatcher.findSchemaOrThrow("braze::set_generator_state", ""), {at::Tensor()}, {}, {}, {}};
   if (!mine) {
     payload.stack[0] = last_.defined() ? last_ : cpu_generator_state();
-    recorder.create_call(std::move(payload), {}, {}, true);
+    recorder.create_call(payload, {}, {}, true);
   } else {
     ir::Graph& graph = recorder.graph();
     if (!marker->saved) {
@@ -97,11 +97,11 @@ void GeneratorWatch::sync(Recorder& recorder) {
       const ir::Type* type = graph.contiguous_type(ir::DType::u8, {}, {&bytes, 1});
       CallPayload save{dispatcher.findSchemaOrThrow("braze::get_generator_state", ""), {}, {}, {}, {{0, -1}}};
       graph.set_insertion_point(marker->after ? marker->after->next : graph.first());
-      marker->saved = recorder.create_call(std::move(save), {}, {&type, 1}, true)->result();
+      marker->saved = recorder.create_call(save, {}, {&type, 1}, true)->result();
       graph.set_insertion_point(nullptr);
     }
     payload.slots.push_back({0, -1, 0});
-    recorder.create_call(std::move(payload), {&marker->saved, 1}, {}, true);
+    recorder.create_call(payload, {&marker->saved, 1}, {}, true);
   }
   expected_seed_ = seed;
 }

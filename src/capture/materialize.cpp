@@ -70,7 +70,7 @@ at::Tensor Recorder::evaluate(ir::Value* value) {
     if (is_argument) arguments.push_back(inputs_[k]);
     trace.bound.push_back(is_argument ? at::Tensor() : inputs_[k]);
   }
-  trace.payloads = payloads_;
+  trace.objects = objects_;
   trace.outputs.emplace_back();
   const bool draws = generator_.active();
   const at::Tensor state = draws ? cpu_generator_state() : at::Tensor();

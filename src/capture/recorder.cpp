@@ -11,6 +11,7 @@
 #include "capture/index_map.h"
 #include "capture/overlap.h"
 #include "capture/traceable.h"
+#include "capture/library_call.h"
 #include "support/error.h"
 
 namespace braze::capture {
@@ -437,14 +438,21 @@ at::Tensor Recorder::known(const at::Tensor& tensor) {
 
 // ---- calls
 
-ir::Node* Recorder::create_call(CallPayload payload, std::span<ir::Value* const> operands,
+ir::Node* Recorder::create_call(const CallPayload& payload, std::span<ir::Value* const> operands,
                                 std::span<const ir::Type* const> results, bool effect) {
-  const c10::OperatorName& name = payload.op.operator_name();
-  const auto number = static_cast<int64_t>(payloads_.size());
-  BRAZE_CHECK(payload.results.size() == results.size(), "a call of ", name.name, " with unplaced results");
-  const ir::Attr attrs[] = {{"target", std::string_view(name.name)}, {"payload", number}, {"effect", true}};
-  payloads_.push_back(std::move(payload));
-  return graph_->create(ir::Op::call, operands, std::span(attrs).first(effect ? 3 : 2), results);
+  const ir::LibraryCall call = describe(payload, objects_);
+  BRAZE_CHECK(call.results.size() == results.size(), "a call of ", call.name, " with unplaced results");
+  std::string arguments;
+  ir::append_arguments(arguments, call.arguments);
+  const std::string places = ir::print(call.results);
+  const std::vector<int64_t> written(call.written.begin(), call.written.end());
+  c10::SmallVector<ir::Attr, 6> attrs{{"target", std::string_view(call.name)}};
+  if (!call.overload.empty()) attrs.push_back({"overload", std::string_view(call.overload)});
+  attrs.push_back({"arguments", std::string_view(arguments)});
+  if (!written.empty()) attrs.push_back({"written", std::span<const int64_t>(written)});
+  if (!places.empty()) attrs.push_back({"results", std::string_view(places)});
+  if (effect) attrs.push_back({"effect", true});
+  return graph_->create(ir::Op::call, operands, {attrs.data(), attrs.size()}, results);
 }
 
 ir::Value* Recorder::call_simple(const char* name, std::initializer_list<ir::Value*> operands,
@@ -455,7 +463,7 @@ ir::Value* Recorder::call_simple(const char* name, std::initializer_list<ir::Val
   for (uint32_t k = 0; k < payload.stack.size(); ++k)
     if (payload.stack[k].isTensor()) payload.slots.push_back({k, -1, operand++});
   BRAZE_CHECK(operand == operands.size(), name, ": tensors and operands differ in number");
-  return create_call(std::move(payload), {operands.begin(), operands.size()}, {&type, 1}, false)->result();
+  return create_call(payload, {operands.begin(), operands.size()}, {&type, 1}, false)->result();
 }
 
 }  // namespace braze::capture

@@ -55,7 +55,7 @@ class Recorder {
   ir::Value* call_simple(const char* name, std::initializer_list<ir::Value*> operands,
                          std::vector<c10::IValue> arguments, const ir::Type* type);
   /// A `call` node for a payload; `payload.results` says how many results it has.
-  ir::Node* create_call(CallPayload payload, std::span<ir::Value* const> operands,
+  ir::Node* create_call(const CallPayload& payload, std::span<ir::Value* const> operands,
                         std::span<const ir::Type* const> results, bool effect);
   GeneratorWatch& generator() { return generator_; }
 
@@ -125,7 +125,7 @@ class Recorder {
   std::vector<at::Tensor> inputs_;       ///< The real tensor of each graph input.
   std::vector<uint32_t> place_modulus_;  ///< Of each.
   std::unordered_map<const ir::Value*, at::Tensor> known_;
-  std::vector<CallPayload> payloads_;
+  std::vector<c10::IValue> objects_;  ///< What calls are given that has no text.
   std::vector<std::string> warnings_;
   bool wants_gradients_ = false;
   GeneratorWatch generator_;

@@ -22,7 +22,7 @@ bool give_call(Call& call, std::initializer_list<uint32_t> tensors, const ir::Ty
     payload.slots.push_back({i, -1, static_cast<uint32_t>(operands.size())});
     operands.push_back(call.recorder.value_of(call.tensor(i)));
   }
-  return call.give(call.recorder.create_call(std::move(payload), operands, {&type, 1}, false)->result());
+  return call.give(call.recorder.create_call(payload, operands, {&type, 1}, false)->result());
 }
 
 /// How the CPU's kernels lay out their result: channels_last if the input or the weight is

@@ -193,9 +193,10 @@ void TapeRecorder::end(Pending pending, const torch::jit::Stack& stack) {
 }
 
 Tape TapeRecorder::finish(const Trace& trace, const std::vector<at::Tensor>& outputs) {
-  for (const CallPayload& payload : trace.payloads)
-    if (payload.op.schema().name() == "braze::set_generator_state")
+  ir::for_each_node(*trace.graph, [](const ir::Node* node) {
+    if (node->op == ir::Op::call && node->text_attr("target") == "braze::set_generator_state")
       throw UserError("braze: the function sets the generator's state, which backend \"eager\" cannot repeat.");
+  });
   std::vector<at::Tensor> inputs;  // By graph input.
   for (size_t k = 0, argument = 0; k < trace.bound.size(); ++k) {
     const bool is_bound = trace.bound[k].defined();

@@ -20,8 +20,9 @@
 
 namespace braze::capture {
 
-/// The arguments of an `ir::Op::call` node. `stack` holds them in schema order; a tensor argument (also inside a
-/// list) that is a graph value is replaced at run time by operand number `operand`.
+/// A call of an operator, ready to be made (in plain values: ir/library_call.h). `stack` holds its arguments in
+/// schema order; a tensor argument (also inside a list) that is a graph value is replaced at run time by operand
+/// number `operand`.
 struct CallPayload {
   struct Slot {
     uint32_t argument;  ///< Index into `stack`.
@@ -110,7 +111,7 @@ class Bindings {
 struct Trace {
   std::shared_ptr<ir::Graph> graph;
   Bindings bound;  ///< One per graph input: the real tensor of a `param` or `constant`.
-  std::vector<CallPayload> payloads;
+  std::vector<c10::IValue> objects;   ///< Arguments of library calls that have no text, by number.
   std::vector<OutputRecipe> outputs;  ///< One per returned tensor.
   std::vector<OutputRecipe> hidden;   ///< Tensors that returned views are views of, and nothing else.
   std::vector<uint32_t> writes;       ///< By graph input: by how much its version counter moves.

@@ -269,7 +269,7 @@ Trace Recorder::finish(const std::vector<at::Tensor>& outputs) {
   keep_checks();
   for (size_t k = 0; k < inputs_.size(); ++k)
     trace.bound.push_back(graph_->inputs()[k].kind == ir::InputKind::argument ? at::Tensor() : inputs_[k]);
-  trace.payloads = std::move(payloads_);
+  trace.objects = std::move(objects_);
   trace.warnings = std::move(warnings_);
   return trace;
 }
@@ -281,7 +281,7 @@ std::vector<at::Tensor> Recorder::release() {
 
 void Recorder::add_outputs(Trace& trace, const std::vector<at::Tensor>& outputs) {
   for (const at::Tensor& output : outputs) trace.outputs.push_back(recipe_of(output, trace));
-  BRAZE_CHECK(payloads_.empty(), "a view of a value is not made by a call");
+  BRAZE_CHECK(objects_.empty(), "a view of a value is not made by a call");
 }
 
 }  // namespace braze::capture

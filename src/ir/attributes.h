@@ -38,7 +38,10 @@ inline constexpr AttrInfo attributes[] = {
   {"causal",     AttrType::boolean,  false, "absent: false"},
   {"scale",      AttrType::number,   false, "absent: 1/sqrt(E)"},
   {"target",     AttrType::text,     true,  "ATen's name"},
-  {"payload",    AttrType::integer,  false, "which arguments of the tracer"},
+  {"overload",   AttrType::text,     false, "of the target; absent: the one without a name"},
+  {"arguments",  AttrType::text,     false, "in schema order (ir/library_call.h); absent: the operands"},
+  {"written",    AttrType::integers, false, "operands that the call writes; absent: none"},
+  {"results",    AttrType::text,     false, "where each is found after the call (ir/library_call.h); absent: in order"},
   {"effect",     AttrType::boolean,  false, "absent: false"},
   {"layouts",    AttrType::text,     false, "what the call asks of each operand's strides (loops/layout.h); absent: by its name"},
 };

@@ -13,6 +13,30 @@ namespace {
 
 using Kind = Token::Kind;
 
+std::vector<int64_t> integers(Lexer& lexer, std::string_view close) {
+  std::vector<int64_t> values;
+  if (lexer.take(close)) return values;
+  do values.push_back(lexer.expect_integer());
+  while (lexer.take(","));
+  lexer.expect(close);
+  return values;
+}
+
+Device device(Lexer& lexer) {
+  const Token kind = lexer.next();
+  Device device;
+  if (kind.text == "cpu")
+    device.kind = DeviceKind::cpu;
+  else if (kind.text == "cuda")
+    device.kind = DeviceKind::cuda;
+  else if (kind.text == "meta")
+    device.kind = DeviceKind::meta;
+  else
+    lexer.fail(kind, "expected a device: cpu, cuda or meta");
+  if (lexer.take(":")) device.index = static_cast<int8_t>(lexer.expect_integer());
+  return device;
+}
+
 class Parser {
  public:
   explicit Parser(Lexer& lexer) : lexer_(lexer) {}
@@ -52,45 +76,9 @@ class Parser {
     return found->second;
   }
 
-  std::vector<int64_t> integers(std::string_view close) {
-    std::vector<int64_t> values;
-    if (lexer_.take(close)) return values;
-    do values.push_back(lexer_.expect_integer());
-    while (lexer_.take(","));
-    lexer_.expect(close);
-    return values;
-  }
-
-  Device device() {
-    const Token kind = lexer_.next();
-    Device device;
-    if (kind.text == "cpu")
-      device.kind = DeviceKind::cpu;
-    else if (kind.text == "cuda")
-      device.kind = DeviceKind::cuda;
-    else if (kind.text == "meta")
-      device.kind = DeviceKind::meta;
-    else
-      lexer_.fail(kind, "expected a device: cpu, cuda or meta");
-    if (lexer_.take(":")) device.index = static_cast<int8_t>(lexer_.expect_integer());
-    return device;
-  }
-
   const Type* type() {
-    const Token word = lexer_.expect(Kind::word, "a type, as f32[4,8]");
-    const auto dtype = parse_dtype(word.text);
-    if (!dtype) lexer_.fail(word, "expected a dtype (f32, i64, bool, ...)");
-    lexer_.expect("[");
-    const std::vector<int64_t> sizes = integers("]");
-    for (const int64_t size : sizes)
-      if (size < 0) lexer_.fail(word, "a negative size in this type");
-    std::vector<int64_t> strides = contiguous_strides(sizes);
-    if (lexer_.take("{")) {
-      strides = integers("}");
-      if (strides.size() != sizes.size()) lexer_.fail(word, "this type has not one stride a dimension");
-    }
-    const Device where = lexer_.at(Kind::symbol) ? device() : Device{};
-    return graph_->type(*dtype, where, sizes, strides);
+    const TypeParts parts = parse_type(lexer_);
+    return graph_->type(parts.dtype, parts.device, parts.sizes, parts.strides);
   }
 
   void input() {
@@ -143,7 +131,7 @@ class Parser {
       case AttrType::integers: break;
     }
     lexer_.expect("[");
-    return graph_->ints(integers("]"));
+    return graph_->ints(integers(lexer_, "]"));
   }
 
   void node() {
@@ -202,6 +190,23 @@ class Parser {
 };
 
 }  // namespace
+
+TypeParts parse_type(Lexer& lexer) {
+  const Token word = lexer.expect(Kind::word, "a type, as f32[4,8]");
+  const auto dtype = parse_dtype(word.text);
+  if (!dtype) lexer.fail(word, "expected a dtype (f32, i64, bool, ...)");
+  lexer.expect("[");
+  TypeParts parts{.dtype = *dtype, .device = {}, .sizes = integers(lexer, "]"), .strides = {}};
+  for (const int64_t size : parts.sizes)
+    if (size < 0) lexer.fail(word, "a negative size in this type");
+  parts.strides = contiguous_strides(parts.sizes);
+  if (lexer.take("{")) {
+    parts.strides = integers(lexer, "}");
+    if (parts.strides.size() != parts.sizes.size()) lexer.fail(word, "this type has not one stride a dimension");
+  }
+  if (lexer.at(Kind::symbol)) parts.device = device(lexer);
+  return parts;
+}
 
 std::unique_ptr<Graph> parse(std::string_view text) {
   Lexer lexer(text, "graph text");

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ir/graph.h"
+#include "support/lexer.h"
 
 namespace braze::ir {
 
@@ -31,6 +32,15 @@ class ValueNames {
 };
 /// One line, without indentation or newline: "%1 = add %x, %0 : f32[4,8]".
 std::string print(const Node& node, const ValueNames& names);
+
+/// A type that is in no graph.
+struct TypeParts {
+  DType dtype;
+  Device device;
+  std::vector<int64_t> sizes, strides;
+};
+/// "f32[4,8]{1,4}@cuda:0". Throws UserError with line and column.
+TypeParts parse_type(Lexer& lexer);
 
 /// Parses one graph. Throws UserError with line and column on bad text.
 std::unique_ptr<Graph> parse(std::string_view text);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ir/attributes.h"
+#include "ir/library_call.h"
 #include "ir/shapes.h"
 #include "ir/text.h"
 #include "support/error.h"
@@ -379,6 +380,26 @@ void check_sdpa(const Node& node) {
   require(joined && *joined == scores, "the mask does not broadcast to [B,H,L,S]");
 }
 
+/// What types the results have, only ATen knows.
+void check_call(const Node& node) {
+  LibraryCall call;
+  try {
+    call = library_call(node);
+  } catch (const UserError& error) {
+    throw Broken{error.what()};
+  }
+  int64_t operands = 0;
+  require(names_operands(call.arguments, operands) && operands == static_cast<int64_t>(node.operands.size()),
+          "the arguments must name every operand once, in order");
+  for (const uint32_t operand : call.written)
+    require(operand < node.operands.size(), "operand ", operand, ", which is written, does not exist");
+  require(call.results.size() == node.results.size(), call.results.size(), " results are placed, there are ",
+          node.results.size());
+  for (const CallResult& result : call.results)
+    require(result.returned >= 0 || static_cast<size_t>(result.element) < call.written.size(),
+            "clone ", result.element, " of a written operand does not exist");
+}
+
 void check_library(const Node& node) {
   switch (node.op) {
     case Op::mm: return check_matmul(node, 0, 2);
@@ -386,7 +407,7 @@ void check_library(const Node& node) {
     case Op::bmm: return check_matmul(node, 0, 3);
     case Op::baddbmm: return check_matmul(node, 1, 3);
     case Op::sdpa: return check_sdpa(node);
-    default: return;  // call: only ATen knows
+    default: return check_call(node);
   }
 }
 

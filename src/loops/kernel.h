@@ -28,6 +28,7 @@
 #include "ir/dtype.h"
 #include "ir/graph.h"
 #include "support/hash.h"
+#include "support/lexer.h"
 
 namespace braze::loops {
 
@@ -252,6 +253,7 @@ bool has_checks(const Kernel& kernel);
 /// Text. print -> parse -> print gives the same text; values are renumbered in order of definition.
 std::string print(const Kernel& kernel);
 std::unique_ptr<Kernel> parse_kernel(std::string_view text);  ///< Throws UserError with line and column.
+std::unique_ptr<Kernel> parse_kernel(Lexer& lexer);           ///< Likewise, up to the end of the kernel.
 /// Definitions before uses, types, one vector loop per nest, reductions' arity. Throws InternalError.
 void verify(const Kernel& kernel);
 /// Equal for kernels that differ only in names of the kernel, values, buffers and scalars.

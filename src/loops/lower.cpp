@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "ir/text.h"
 #include "loops/fusion.h"
 #include "loops/in_place.h"
 #include "loops/memory.h"
@@ -22,28 +23,18 @@ using ir::Op;
 using ir::OpKind;
 using ir::Value;
 
-/// Elements from the first to the end of the last, gaps included.
-int64_t span_of(std::span<const int64_t> sizes, std::span<const int64_t> strides) {
-  int64_t span = 1;
-  for (size_t k = 0; k < sizes.size(); ++k) {
-    if (sizes[k] == 0) return 0;
-    span += (sizes[k] - 1) * strides[k];
-  }
-  return span;
-}
-
 class Lowering {
  public:
-  Lowering(std::shared_ptr<const ir::Graph> graph, const LoweringOptions& options)
-      : graph_(*graph),
+  Lowering(const ir::Graph& graph, const LoweringOptions& options)
+      : graph_(graph),
         options_(options),
+        names_(graph),
         layouts_(assign_layouts(graph_, options.layouts)),
         places_(place_in_cats(graph_, layouts_, *options.target)),
         windows_(graph_, layouts_),
         facts_(graph_, windows_, *options.target),
         in_place_(graph_, windows_, options.writable),
         buffer_of_(graph_.value_limit(), -1) {
-    plan_.graph = std::move(graph);
     align_parts();
   }
 
@@ -68,11 +59,11 @@ class Lowering {
       // directly.
       const Value* base = windows_.base(mutation.value);
       const bool direct = base->def->op != Op::input && ir::info(base->def->op).kind != OpKind::Source;
-      plan_.mutations.push_back(direct ? view_of(windows_.of(mutation.value))
-                                       : copied(mutation.value, BufferKind::temporary));
+      plan_.mutations.push_back({mutation.input, direct ? view_of(windows_.of(mutation.value))
+                                                        : copied(mutation.value, BufferKind::temporary)});
     }
     plan_memory(plan_, options_.reuse_memory);
-    form_regions(plan_);
+    form_regions(plan_, cats_);
     return std::move(plan_);
   }
 
@@ -102,9 +93,12 @@ class Lowering {
 
   int32_t add_buffer(BufferKind kind, const Value* value, std::vector<int64_t> strides) {
     PlanBuffer buffer;
+    const ir::Type& type = *value->type;
     buffer.kind = kind;
-    buffer.value = value;
-    buffer.bytes = span_of(value->type->sizes, strides) * ir::byte_size(value->type->dtype);
+    buffer.dtype = type.dtype;
+    buffer.device = type.device;
+    buffer.sizes.assign(type.sizes.begin(), type.sizes.end());
+    buffer.bytes = span_of(type.sizes, strides) * ir::byte_size(type.dtype);
     buffer.strides = std::move(strides);
     plan_.buffers.push_back(std::move(buffer));
     return static_cast<int32_t>(plan_.buffers.size() - 1);
@@ -203,9 +197,10 @@ class Lowering {
     if (node->operands[1]->type->numel() != 0) add_kernel(build_update(node, facts_), {node});
   }
 
-  void add_kernel(KernelDraft draft, std::vector<const Node*> fused) {
+  void add_kernel(KernelDraft draft, const std::vector<const Node*>& fused) {
     Step step;
     step.kind = Step::Kind::kernel;
+    step.source = fused.front()->source;
     for (const KernelDraft::Parameter& parameter : draft.parameters) {
       if (parameter.value) {
         step.kernel.buffers.push_back(memory_of(parameter.value));
@@ -213,50 +208,57 @@ class Lowering {
       }
       PlanBuffer scratch;
       scratch.bytes = parameter.scratch_bytes;
+      scratch.sizes = {scratch.bytes};
+      scratch.strides = {1};
       plan_.buffers.push_back(scratch);
       step.kernel.buffers.push_back(static_cast<uint32_t>(plan_.buffers.size() - 1));
     }
     step.kernel.scalars = std::move(draft.scalars);
     step.kernel.bytes_read = draft.bytes_read;
     step.kernel.bytes_written = draft.bytes_written;
-    for (const Node* node : fused) {
-      const std::string_view name = ir::info(node->op).name;
-      if (!step.kernel.description.empty()) step.kernel.description += '+';
-      step.kernel.description += name;
-    }
-    step.kernel.fused = std::move(fused);
+    for (const Node* node : fused) step.kernel.fused.push_back(title(*node));
     step.kernel.origins = move_origins(*draft.kernel);
+    step.kernel.origins.resize(step.kernel.buffers.size(), 0);
     const Hash128 hash = structural_hash(*draft.kernel);
     const auto [it, fresh] = kernels_.try_emplace(hash, static_cast<uint32_t>(plan_.kernels.size()));
     if (fresh) {
-      draft.kernel->name = kernel_name(step.kernel.description, hash);
+      draft.kernel->name = kernel_name(fused, hash);
       plan_.kernels.push_back(std::move(draft.kernel));
       plan_.kernel_hashes.push_back(hash);
     }
     step.kernel.kernel = it->second;
+    cats_.push_back(fused.size() == 1 && fused[0]->op == Op::cat ? fused[0] : nullptr);
     plan_.steps.push_back(std::move(step));
   }
 
+  /// "%12 = add", as the graph prints it.
+  std::string title(const Node& node) const {
+    std::string text;
+    for (const Value& result : node.results) text.append(text.empty() ? "" : ", ").append(names_(&result));
+    if (!text.empty()) text += " = ";
+    return text += ir::info(node.op).name;
+  }
+
   /// At most five op names and eight digits of the hash.
-  static std::string kernel_name(std::string_view description, const Hash128& hash) {
+  static std::string kernel_name(const std::vector<const Node*>& fused, const Hash128& hash) {
+    constexpr size_t most_words = 5;
     std::string name;
-    int words = 0;
-    for (char c : description) {
-      if (c == '+' && ++words == 5) break;
-      name += c == '+' ? '_' : c;
-    }
-    return name + "_" + hash.hex().substr(0, 8);
+    for (size_t k = 0; k < std::min(fused.size(), most_words); ++k) (name += ir::info(fused[k]->op).name) += '_';
+    return name + hash.hex().substr(0, 8);
   }
 
   void add_call(const Node* node) {
     Step step;
     step.kind = Step::Kind::call;
-    step.call.node = node;
+    step.source = node->source;
+    step.call.call = ir::library_call(*node);
+    step.call.writes_into = writes_into(node->op);
     const std::vector<LayoutDemand>& demands = layouts_.demands(*node);
     for (size_t k = 0; k < demands.size(); ++k)
       step.call.operands.push_back(operand(node->operands[k], demands[k]));
     for (const Value& result : node->results)
       step.call.results.push_back(result.type ? static_cast<int32_t>(memory_of(&result)) : -1);
+    cats_.push_back(nullptr);
     plan_.steps.push_back(std::move(step));
   }
 
@@ -292,7 +294,6 @@ class Lowering {
       for (KernelDraft::Parameter& parameter : draft.parameters) parameter.value = from.base;
       add_kernel(std::move(draft), {value->def});
       plan_.steps.back().kernel.buffers = std::move(memory);
-      plan_.steps.back().kernel.description = "copy";
     }
     return {static_cast<uint32_t>(buffer), type.dtype, sizes, strides, 0};
   }
@@ -311,6 +312,7 @@ class Lowering {
 
   const ir::Graph& graph_;
   const LoweringOptions& options_;
+  const ir::ValueNames names_;
   Layouts layouts_;
   const std::vector<Place> places_;
   Windows windows_;
@@ -320,12 +322,13 @@ class Lowering {
   std::vector<int32_t> buffer_of_;  ///< Plan buffer of each base value.
   std::vector<int32_t> output_of_;  ///< Graph output that a value's own memory serves.
   std::unordered_map<Hash128, uint32_t> kernels_;
+  std::vector<const Node*> cats_;  ///< By step: the cat of which it copies an operand, or null.
 };
 
 }  // namespace
 
-Plan lower(std::shared_ptr<const ir::Graph> graph, const LoweringOptions& options) {
-  return Lowering(std::move(graph), options).run();
+Plan lower(const ir::Graph& graph, const LoweringOptions& options) {
+  return Lowering(graph, options).run();
 }
 
 }  // namespace braze::loops

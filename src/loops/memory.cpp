@@ -31,7 +31,7 @@ std::vector<Lifetime> lifetimes(const Plan& plan) {
     }
   }
   for (const View& view : plan.outputs) touch(view.buffer, end);
-  for (const View& view : plan.mutations) touch(view.buffer, end);
+  for (const PlanMutation& mutation : plan.mutations) touch(mutation.view.buffer, end);
   std::vector<Lifetime> lives;
   for (uint32_t k = 0; k < plan.buffers.size(); ++k) {
     if (plan.buffers[k].kind != BufferKind::temporary || last[k] < 0) continue;

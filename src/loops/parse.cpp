@@ -6,8 +6,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "ir/literals.h"
 #include "loops/kernel.h"
-#include "loops/parse_number.h"
 #include "loops/words.h"
 #include "support/error.h"
 #include "support/lexer.h"
@@ -20,7 +20,7 @@ using Kind = Token::Kind;
 
 class Parser {
  public:
-  explicit Parser(std::string_view text) : lexer_(text, "kernel text"), kernel_(std::make_unique<Kernel>()) {}
+  explicit Parser(Lexer& lexer) : lexer_(lexer), kernel_(std::make_unique<Kernel>()) {}
 
   std::unique_ptr<Kernel> run() {
     expect("kernel");
@@ -33,7 +33,6 @@ class Parser {
       expect(")");
     }
     parse_block(kernel_->body, nullptr);
-    if (!lexer_.at_end()) lexer_.fail("expected the end of the text after the kernel");
     return std::move(kernel_);
   }
 
@@ -510,7 +509,7 @@ class Parser {
     if (take("epilogue")) s.epilogue = parse_region();
   }
 
-  Lexer lexer_;
+  Lexer& lexer_;
   std::unique_ptr<Kernel> kernel_;
   std::vector<std::pair<std::string_view, ValueId>> values_;  ///< In scope, innermost last.
   std::unordered_map<std::string_view, BufferId> buffers_;
@@ -521,7 +520,7 @@ class Parser {
 bool Parser::parse_operands(Stmt& s) {
   switch (s.kind) {
     case StmtKind::constant:
-      s.number = parse_number(lexer_);
+      s.number = ir::parse_number(lexer_);
       parse_result_type(s);
       return true;
     case StmtKind::scalar:
@@ -570,7 +569,14 @@ bool Parser::parse_operands(Stmt& s) {
 }  // namespace
 
 std::unique_ptr<Kernel> parse_kernel(std::string_view text) {
-  return Parser(text).run();
+  Lexer lexer(text, "kernel text");
+  std::unique_ptr<Kernel> kernel = parse_kernel(lexer);
+  if (!lexer.at_end()) lexer.fail("expected the end of the text after the kernel");
+  return kernel;
+}
+
+std::unique_ptr<Kernel> parse_kernel(Lexer& lexer) {
+  return Parser(lexer).run();
 }
 
 }  // namespace braze::loops

@@ -1,90 +1,147 @@
+// loops/plan.cpp: plans as text.
 #include "loops/plan.h"
 
+#include "ir/literals.h"
 #include "ir/text.h"
+#include "loops/plan_words.h"
 #include "support/error.h"
 
 namespace braze::loops {
 
 namespace {
 
-void print_view(std::ostringstream& out, const Plan& plan, const View& view) {
-  static constexpr std::string_view kinds[] = {"input", "temp", "output", "call", "part", "mutated"};
-  out << "#" << view.buffer << ":" << kinds[static_cast<size_t>(plan.buffers[view.buffer].kind)];
-  if (const int32_t whole = plan.buffers[view.buffer].part_of; whole >= 0) out << " of #" << whole;
-}
+class Printer {
+ public:
+  explicit Printer(const Plan& plan) : plan_(plan) {}
 
-/// "#3:temp", followed by "{1,4}" where the strides are not row-major.
-void print_laid_out(std::ostringstream& out, const Plan& plan, const View& view) {
-  print_view(out, plan, view);
-  if (view.strides == ir::contiguous_strides(view.sizes)) return;
-  for (size_t k = 0; k < view.strides.size(); ++k) out << (k ? "," : "{") << view.strides[k];
-  out << "}";
-}
+  std::string run() {
+    for (const auto& kernel : plan_.kernels) out_.append(loops::print(*kernel)) += '\n';
+    put("plan {\n  arena ", plan_.arena_bytes, " unplanned ", plan_.unplanned_bytes, "\n");
+    for (size_t k = 0; k < plan_.buffers.size(); ++k) put_buffer(k);
+    for (size_t s = 0; s < plan_.steps.size(); ++s) put_step(s);
+    for (const auto& [input, view] : plan_.mutations) {
+      put("  mutate ", input, ", ");
+      put_view(view);
+      put("\n");
+    }
+    put("  return");
+    for (size_t k = 0; k < plan_.outputs.size(); ++k) {
+      put(k ? ", " : " ");
+      put_view(plan_.outputs[k]);
+    }
+    put("\n}\n");
+    return std::move(out_);
+  }
+
+ private:
+  void put(std::string_view text) { out_ += text; }
+  void put(int64_t number) { ir::append_number(out_, Number::of_int(number)); }
+  template <typename... Parts>
+    requires(sizeof...(Parts) > 1)
+  void put(const Parts&... parts) {
+    (put(parts), ...);
+  }
+
+  void put_buffer(size_t number) {
+    const PlanBuffer& buffer = plan_.buffers[number];
+    put("  #", static_cast<int64_t>(number), " = ", buffer_words[static_cast<size_t>(buffer.kind)]);
+    if (buffer.kind != BufferKind::call) put(" ", has_index(buffer.kind) ? buffer.index : buffer.offset);
+    if (buffer.part_of >= 0) put(" of #", buffer.part_of);
+    put(" : ", ir::print({buffer.dtype, buffer.device, buffer.sizes, buffer.strides, 0}), "\n");
+  }
+
+  void put_view(const View& view) {
+    put("#", view.buffer);
+    if (view == whole(plan_, view.buffer)) return;
+    put(" as ", ir::print({view.dtype, {}, view.sizes, view.strides, 0}));
+    if (view.offset != 0) put(" + ", view.offset);
+  }
+
+  void put_step(size_t number) {
+    const Step& step = plan_.steps[number];
+    const bool goes_on = number + 1 < plan_.steps.size() && plan_.steps[number + 1].join != Join::alone;
+    const bool inside = step.join != Join::alone || goes_on;
+    if (step.join == Join::alone && goes_on) put("  region {\n");
+    if (step.join == Join::after) put("    barrier\n");
+    put(inside ? "    " : "  ");
+    step.kind == Step::Kind::kernel ? put_launch(step.kernel) : put_call(step.call);
+    if (!step.source.empty()) {
+      put(" source=");
+      ir::append_quoted(out_, step.source);
+    }
+    put("\n");
+    if (inside && !goes_on) put("  }\n");
+  }
+
+  void put_launch(const KernelStep& step) {
+    put("launch @", plan_.kernels[step.kernel]->name, "(");
+    std::string_view separator;
+    for (size_t k = 0; k < step.buffers.size(); ++k) {
+      put(separator, "#", step.buffers[k]);
+      if (step.origins[k] != 0) put("[", step.origins[k], "..]");
+      separator = ", ";
+    }
+    for (const Number& scalar : step.scalars) {
+      put(separator);
+      ir::append_number(out_, scalar);
+      separator = ", ";
+    }
+    put(") reads=", step.bytes_read, " writes=", step.bytes_written, " fused=[");
+    for (size_t k = 0; k < step.fused.size(); ++k) {
+      if (k) put(", ");
+      ir::append_quoted(out_, step.fused[k]);
+    }
+    put("]");
+  }
+
+  void put_call(const CallStep& step) {
+    put("call ");
+    ir::append_quoted(out_, step.call.name);
+    if (!step.call.overload.empty()) {
+      put(" overload=");
+      ir::append_quoted(out_, step.call.overload);
+    }
+    put("(");
+    ir::append_arguments(out_, step.call.arguments, [this, &step](std::string&, int64_t operand) {
+      put_view(step.operands[static_cast<size_t>(operand)]);
+    });
+    put(")");
+    if (!step.call.written.empty()) {
+      put(" written=[");
+      for (size_t k = 0; k < step.call.written.size(); ++k) put(k ? ", " : "", step.call.written[k]);
+      put("]");
+    }
+    if (const std::string places = ir::print(step.call.results); !places.empty()) put(" results=[", places, "]");
+    if (step.writes_into) put(" into");
+    if (!step.results.empty()) put(" ->");
+    for (size_t k = 0; k < step.results.size(); ++k) {
+      put(k ? ", " : " ");
+      step.results[k] < 0 ? put("none") : put("#", step.results[k]);
+    }
+  }
+
+  const Plan& plan_;
+  std::string out_;
+};
 
 }  // namespace
 
+int64_t span_of(std::span<const int64_t> sizes, std::span<const int64_t> strides) {
+  int64_t span = 1;
+  for (size_t k = 0; k < sizes.size(); ++k) {
+    if (sizes[k] == 0) return 0;
+    span += (sizes[k] - 1) * strides[k];
+  }
+  return span;
+}
+
+View whole(const Plan& plan, uint32_t buffer) {
+  const PlanBuffer& memory = plan.buffers.at(buffer);
+  return {buffer, memory.dtype, memory.sizes, memory.strides, 0};
+}
+
 std::string print(const Plan& plan) {
-  std::ostringstream out;
-  for (size_t k = 0; k < plan.kernels.size(); ++k) {
-    if (k) out << "\n";
-    for (const Step& step : plan.steps) {
-      if (step.kind != Step::Kind::kernel || step.kernel.kernel != k) continue;
-      out << "; " << step.kernel.description << ": reads " << step.kernel.bytes_read << " bytes, writes "
-          << step.kernel.bytes_written << "\n";
-      break;
-    }
-    out << print(*plan.kernels[k]);
-  }
-  out << "\nprogram {  ; arena " << plan.arena_bytes << " bytes, " << plan.unplanned_bytes << " without reuse\n";
-  for (size_t s = 0; s < plan.steps.size(); ++s) {
-    const Step& step = plan.steps[s];
-    const bool goes_on = s + 1 < plan.steps.size() && plan.steps[s + 1].join != Join::alone;
-    if (step.join == Join::alone && goes_on) out << "  region {\n";
-    const bool inside = step.join != Join::alone || goes_on;
-    if (step.join == Join::after) out << "    barrier\n";
-    if (step.kind == Step::Kind::kernel) {
-      out << (inside ? "    launch @" : "  launch @") << plan.kernels[step.kernel.kernel]->name << "(";
-      for (size_t k = 0; k < step.kernel.buffers.size(); ++k) {
-        if (k) out << ", ";
-        print_view(out, plan, {step.kernel.buffers[k], {}, {}, {}, 0});
-        if (!step.kernel.origins.empty() && step.kernel.origins[k] > 0)
-          out << "[" << step.kernel.origins[k] << "..]";
-      }
-      for (const Number& scalar : step.kernel.scalars) {
-        out << ", ";
-        if (scalar.floating)
-          out << scalar.f;
-        else
-          out << scalar.i;
-      }
-      out << ")\n";
-      if (inside && !goes_on) out << "  }\n";
-      continue;
-    }
-    const ir::Node& node = *step.call.node;
-    out << "  call " << (node.op == ir::Op::call ? node.text_attr("target") : ir::info(node.op).name);
-    out << "(";
-    for (size_t k = 0; k < step.call.operands.size(); ++k) {
-      if (k) out << ", ";
-      print_laid_out(out, plan, step.call.operands[k]);
-    }
-    out << ") ->";
-    for (int32_t result : step.call.results) {
-      out << " ";
-      if (result < 0) {
-        out << "-";
-        continue;
-      }
-      const PlanBuffer& buffer = plan.buffers[static_cast<size_t>(result)];
-      const ir::Type& type = *buffer.value->type;
-      print_laid_out(
-          out, plan,
-          {static_cast<uint32_t>(result), type.dtype, {type.sizes.begin(), type.sizes.end()}, buffer.strides, 0});
-    }
-    out << "\n";
-  }
-  out << "}\n";
-  return out.str();
+  return Printer(plan).run();
 }
 
 }  // namespace braze::loops

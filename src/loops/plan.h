@@ -1,15 +1,18 @@
 // loops/plan.h: a lowered graph: fused kernels and library calls in order, over planned buffers.
 //
-// The plan knows neither torch nor machine code. runtime/ binds it: buffers become memory, kernels become function
-// pointers (codegen/compiler.h), calls become ATen calls.
+// The plan knows neither torch nor machine code, and points into no graph: it is plain values that print and parse
+// (below). runtime/ binds it: buffers become memory, kernels become function pointers
+// (codegen/compiler.h), calls become ATen calls.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "ir/graph.h"
+#include "ir/library_call.h"
 #include "loops/kernel.h"
 #include "loops/layout.h"
 #include "target/target.h"
@@ -33,8 +36,11 @@ struct PlanBuffer {
   int64_t bytes = 0;
   int64_t offset = 0;    ///< temporary: byte offset in the arena, a multiple of 64 unless part of another.
   int32_t part_of = -1;  ///< Buffer that it is part of (loops/placement.h), of a smaller index.
-  const ir::Value* value = nullptr;  ///< What it holds; its type gives dtype and sizes. Null: scratch.
-  std::vector<int64_t> strides;      ///< In which the value is stored; its type's where a caller sees the memory.
+  /// What it holds, and how that is stored: as the value's type says where a caller sees the memory. Scratch is
+  /// bytes.
+  ir::DType dtype = ir::DType::u8;
+  ir::Device device = {};
+  std::vector<int64_t> sizes, strides;
 };
 
 /// A strided window onto a buffer: what an ATen call or a caller gets to see. Sizes and strides in elements.
@@ -43,22 +49,23 @@ struct View {
   ir::DType dtype = ir::DType::f32;
   std::vector<int64_t> sizes, strides;
   int64_t offset = 0;
+  bool operator==(const View&) const = default;
 };
 
 struct KernelStep {
-  uint32_t kernel = 0;                 ///< Into Plan::kernels.
-  std::vector<uint32_t> buffers;       ///< Plan buffer of each kernel parameter.
-  std::vector<int64_t> origins;        ///< Where in each it begins, in elements (loops/origins.h); empty: at 0.
-  std::vector<ir::Number> scalars;     ///< Value of each kernel scalar.
-  std::vector<const ir::Node*> fused;  ///< The graph nodes it computes, in order.
+  uint32_t kernel = 0;                        ///< Into Plan::kernels.
+  std::vector<uint32_t> buffers;              ///< Plan buffer of each kernel parameter.
+  std::vector<int64_t> origins;               ///< Where in each it begins, in elements (loops/origins.h).
+  std::vector<ir::Number> scalars;            ///< Value of each kernel scalar.
+  std::vector<std::string> fused;             ///< The graph's nodes that it computes, in order: "%12 = add".
   int64_t bytes_read = 0, bytes_written = 0;  ///< Each element of each operand counted once.
-  std::string description;                    ///< "add+mean+var+layer_norm"
 };
 
 struct CallStep {
-  const ir::Node* node = nullptr;
-  std::vector<View> operands;    ///< Of each operand of the node, laid out as the call requires (loops/layout.h).
+  ir::LibraryCall call;
+  std::vector<View> operands;    ///< Laid out as the call requires (loops/layout.h).
   std::vector<int32_t> results;  ///< Plan buffer of each result; -1: unused or undefined.
+  bool writes_into = false;      ///< The result is computed into memory of the plan; else the call allocates.
 };
 
 /// How a kernel runs beside the steps before it (loops/regions.h).
@@ -71,12 +78,18 @@ enum class Join : uint8_t {
 struct Step {
   enum class Kind : uint8_t { kernel, call } kind;
   Join join = Join::alone;
+  std::string source;  ///< The user's "file:line" of its first node, empty if unknown.
   KernelStep kernel;
   CallStep call;
 };
 
+/// What is copied into a graph input at the end; a view of a buffer of kind `mutated` is already in place.
+struct PlanMutation {
+  uint32_t input = 0;
+  View view;
+};
+
 struct Plan {
-  std::shared_ptr<const ir::Graph> graph;  ///< Owns the nodes that steps point to.
   std::vector<PlanBuffer> buffers;
   std::vector<std::unique_ptr<Kernel>> kernels;  ///< No two with the same structural hash.
   std::vector<Hash128> kernel_hashes;
@@ -84,8 +97,7 @@ struct Plan {
   /// Of each graph output: a buffer of kind `output` or `call` of its own, never an input's and never shared, laid
   /// out as the value's type says. (Aliasing between results is the tracer's: capture/trace.h, OutputRecipe.)
   std::vector<View> outputs;
-  std::vector<View> mutations;  ///< What to copy into each Mutation's input after the last step; kind
-                                ///< `mutated` buffers are already in place.
+  std::vector<PlanMutation> mutations;  ///< In order, after the last step.
   int64_t arena_bytes = 0;
   int64_t unplanned_bytes = 0;  ///< What temporaries would take without reuse.
 };
@@ -100,9 +112,35 @@ struct LoweringOptions {
 
 /// Lowers a graph that has been through passes/pipeline. Throws InternalError on ops it has no lowering for (only
 /// composites that were not opened).
-Plan lower(std::shared_ptr<const ir::Graph> graph, const LoweringOptions& options = {});
+Plan lower(const ir::Graph& graph, const LoweringOptions& options = {});
 
-/// Kernels in text with a line above each that names the step's nodes; calls as one line.
+/// The whole of a buffer.
+View whole(const Plan& plan, uint32_t buffer);
+/// Elements from the first to the end of the last, gaps included.
+int64_t span_of(std::span<const int64_t> sizes, std::span<const int64_t> strides);
+
+/// Text: the kernels, then
+///
+///   plan {
+///     arena 256 unplanned 512                  bytes, and what they would be without reuse
+///     #0 = input 0 : f32[4,8]                  of graph input 0
+///     #1 = temporary 128 : f32[4,8]            at byte 128 of the arena
+///     #2 = output 0 : f32[8,8]
+///     #3 = part 128 of #2 : f32[4,8]           from byte 128 of buffer 2
+///     region {
+///       launch @exp_1f2e3d4c(#0, #1[64..], 2.5) reads=128 writes=128 fused=['%0 = exp'] source='model.py:3'
+///       barrier
+///       launch ...
+///     }
+///     call 'aten::mm'(#1, #0 as f32[8,4]{1,8} + 16) into -> #2
+///     mutate 0, #1                             copied into graph input 0 at the end
+///     return #2
+///   }
+///
+/// print -> parse -> print gives the same text.
 std::string print(const Plan& plan);
+Plan parse_plan(std::string_view text);  ///< Throws UserError with line and column.
+/// Every number names something that exists, and every access lies in its buffer. Throws InternalError.
+void verify(const Plan& plan);
 
 }  // namespace braze::loops

@@ -1,10 +1,8 @@
 // loops/print.cpp: kernels as text; the grammar is beside each statement kind in kernel.h.
-#include <bit>
-#include <charconv>
-#include <cmath>
 #include <limits>
 #include <unordered_set>
 
+#include "ir/literals.h"
 #include "loops/kernel.h"
 #include "loops/words.h"
 #include "support/error.h"
@@ -12,23 +10,6 @@
 namespace braze::loops {
 
 namespace {
-
-/// Shortest text that reads back to the same bits, always told apart from an integer.
-std::string floating_text(double value) {
-  if (std::isnan(value)) {
-    const auto bits = std::bit_cast<uint64_t>(value);
-    const auto usual = std::bit_cast<uint64_t>(std::numeric_limits<double>::quiet_NaN());
-    if (bits == usual) return "nan";
-    char digits[16];
-    return concat("nan(\"", std::string(digits, std::to_chars(digits, digits + sizeof digits, bits, 16).ptr),
-                  "\")");
-  }
-  if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
-  char digits[32];
-  std::string text(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
-  if (text.find_first_of(".e") == std::string::npos) text += ".0";
-  return text;
-}
 
 /// Names become identifiers, distinct within one kernel.
 class Names {
@@ -267,12 +248,10 @@ class Printer {
 
   // ---- statements
   void put_constant(const Stmt& s) {
-    if (s.number.floating)
-      put(floating_text(s.number.f));
-    else if (s.type == DType::b8 && (s.number.i == 0 || s.number.i == 1))
-      put(s.number.i ? "true" : "false");
-    else
-      put(s.number.i);
+    std::string text;
+    ir::append_number(text, s.number);
+    const bool is_truth = s.type == DType::b8 && !s.number.floating && (s.number.i == 0 || s.number.i == 1);
+    put(is_truth ? (s.number.i ? "true" : "false") : text);
   }
   void put_predicate(const Stmt& s) {
     if (s.predicate == none) return;

@@ -44,10 +44,8 @@ bool share_memory(const Plan& plan, uint32_t first, uint32_t second) {
   return a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
 }
 
-std::vector<Use> uses_of(const Plan& plan, const KernelStep& step) {
+std::vector<Use> uses_of(const Plan& plan, const KernelStep& step, const ir::Node* cat) {
   const Kernel& kernel = *plan.kernels[step.kernel];
-  const bool is_cat = step.fused.size() == 1 && step.fused[0]->op == ir::Op::cat;
-  const ir::Node* cat = is_cat ? step.fused[0] : nullptr;
   std::vector<Use> uses;
   for (size_t k = 0; k < step.buffers.size(); ++k)
     uses.push_back({step.buffers[k], kernel.buffers[k].access != Access::in, cat});
@@ -65,17 +63,18 @@ bool depends(const Plan& plan, const std::vector<Use>& uses, const std::vector<U
 
 }  // namespace
 
-void form_regions(Plan& plan) {
+void form_regions(Plan& plan, std::span<const ir::Node* const> cats) {
   std::vector<Use> since_barrier;
   size_t kernels = 0;  // since the barrier
   bool open = false;   // the step before leaves a region open
-  for (Step& step : plan.steps) {
+  for (size_t s = 0; s < plan.steps.size(); ++s) {
+    Step& step = plan.steps[s];
     step.join = Join::alone;
     if (step.kind == Step::Kind::call) {
       open = false;
       continue;
     }
-    std::vector<Use> uses = uses_of(plan, step.kernel);
+    std::vector<Use> uses = uses_of(plan, step.kernel, cats[s]);
     if (open) step.join = kernels == most_beside || depends(plan, uses, since_barrier) ? Join::after : Join::beside;
     if (step.join != Join::beside) {
       since_barrier.clear();

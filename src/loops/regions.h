@@ -21,6 +21,7 @@ namespace braze::loops {
 
 /// Sets Step::join of every step. Needs: planned memory, because temporaries that share bytes of the arena depend
 /// on each other.
-void form_regions(Plan& plan);
+/// \param cats  By step: the cat of which it copies an operand, each to a place of its own in the result; or null.
+void form_regions(Plan& plan, std::span<const ir::Node* const> cats);
 
 }  // namespace braze::loops

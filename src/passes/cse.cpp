@@ -88,6 +88,11 @@ struct NodeEqual {
   }
 };
 
+/// Not ATen's: whoever wrote it may count on being called as often as the program says.
+bool is_others_operator(const Node& node) {
+  return node.op == Op::call && !node.text_attr("target").starts_with("aten::");
+}
+
 }  // namespace
 
 void cse(Graph& graph) {
@@ -95,7 +100,7 @@ void cse(Graph& graph) {
   seen.reserve(graph.node_count());
   for_each_node(graph, [&](Node* node) {
     for (Value*& operand : node->operands) operand = Graph::resolve(operand);
-    if (node->has_effect()) return;
+    if (node->has_effect() || is_others_operator(*node)) return;
     const auto [first, is_new] = seen.insert(node);
     if (is_new) return;
     for (size_t k = 0; k < node->results.size(); ++k) graph.replace(node->result(k), (*first)->result(k));

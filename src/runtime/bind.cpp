@@ -54,10 +54,7 @@ class Overlaps {
 };
 
 Geometry stored_geometry(const loops::PlanBuffer& buffer) {
-  const ir::Type& type = *buffer.value->type;
-  Geometry geometry = Geometry::of(type);
-  if (geometry.dtype == c10::ScalarType::Undefined) return geometry;
-  return Geometry::of(type.dtype, geometry.device, geometry.sizes, buffer.strides);
+  return Geometry::of(buffer.dtype, device(buffer.device), buffer.sizes, buffer.strides);
 }
 
 }  // namespace
@@ -161,7 +158,6 @@ void Program::Impl::bind_buffers() {
         break;
       case loops::BufferKind::output: output_buffers.push_back(b); [[fallthrough]];
       case loops::BufferKind::call:
-        BRAZE_CHECK(buffer.value, "plan buffer ", b, " holds no value");
         buffer_geometry[b] = stored_geometry(buffer);
         break;
       case loops::BufferKind::part: part_buffers.push_back(b); break;
@@ -193,7 +189,7 @@ void Program::Impl::bind_kernel(const loops::KernelStep& step, loops::Join join)
   for (size_t i = 0; i < step.buffers.size(); ++i) {
     const uint32_t buffer = step.buffers[i], slot = pointer_count + i;
     const loops::PlanBuffer& memory = plan.buffers.at(buffer);
-    const int64_t origin = step.origins.empty() ? 0 : step.origins[i] * ir::byte_size(kernel.buffers.at(i).dtype);
+    const int64_t origin = step.origins[i] * ir::byte_size(kernel.buffers.at(i).dtype);
     if (memory.kind == loops::BufferKind::temporary) {
       arena_pointers.emplace_back(slot, memory.offset + origin);
       continue;
@@ -229,8 +225,7 @@ OperandRef Program::Impl::operand(const loops::View& view) {
   PrebuiltView built;
   built.view = view;
   built.in_arena = temporary;
-  const c10::Device where = buffer.value ? device(buffer.value->type->device) : c10::Device(c10::kCPU);
-  built.geometry = Geometry::of(view.dtype, where, view.sizes, view.strides);
+  built.geometry = Geometry::of(view.dtype, device(buffer.device), view.sizes, view.strides);
   ref.kind = OperandRef::Kind::view;
   ref.index = prebuilt.size();
   ref.byte_offset = view.offset * ir::byte_size(view.dtype);
@@ -250,7 +245,6 @@ std::optional<uint32_t> Program::Impl::weight_of(const loops::View& view) const 
 
 void Program::Impl::bind_call(const loops::CallStep& step) {
   auto call = std::make_unique<BoundCall>();
-  call->choose(*step.node, trace.payloads);
   for (const loops::View& view : step.operands) call->operands.push_back(operand(view));
   for (size_t i = 0; i < step.results.size(); ++i) {
     ResultRef result;
@@ -261,13 +255,13 @@ void Program::Impl::bind_call(const loops::CallStep& step) {
       result.kind = ResultRef::Kind::keep;
       if (buffer.kind != loops::BufferKind::call) {
         result.kind = ResultRef::Kind::into;
-        result.target =
-            operand({result.buffer, buffer.value->type->dtype, result.planned.sizes, buffer.strides, 0});
+        result.target = operand(loops::whole(plan, result.buffer));
       }
     }
     call->results.push_back(std::move(result));
   }
-  if (loops::writes_into(step.node->op)) {
+  call->choose(step, trace.objects);
+  if (step.writes_into) {
     call->weight = weight_of(step.operands.back());
     call->matmul = Matmul::plan(step, call->results[0].planned, options.use_disk_cache,
                                 call->weight ? &inputs[*call->weight].expected : nullptr);
@@ -284,13 +278,10 @@ void Program::Impl::bind_results() {
     outputs.push_back({view.buffer, is_whole(view), view});
     any_floating_output |= ir::is_floating(view.dtype);
   }
-  const auto& graph_mutations = trace.graph->mutations();
-  BRAZE_CHECK(plan.mutations.size() == graph_mutations.size(), "the plan forgot a mutation");
-  for (size_t i = 0; i < plan.mutations.size(); ++i) {
-    const loops::View& view = plan.mutations[i];
+  for (const auto& [input, view] : plan.mutations) {
     const loops::PlanBuffer& buffer = plan.buffers.at(view.buffer);
     BoundMutation mutation;
-    mutation.input = graph_mutations[i].input;
+    mutation.input = input;
     mutation.in_place = buffer.kind == loops::BufferKind::mutated && buffer.index == mutation.input;
     mutation.source = operand(view);
     const bool from_input = buffer.kind == loops::BufferKind::input || buffer.kind == loops::BufferKind::mutated;
@@ -316,7 +307,7 @@ void Program::Impl::bind_releases(const std::vector<uint32_t>& bound_steps) {
     }
   }
   for (const loops::View& view : plan.outputs) use(view.buffer, kept);
-  for (const loops::View& view : plan.mutations) use(view.buffer, kept);
+  for (const loops::PlanMutation& mutation : plan.mutations) use(mutation.view.buffer, kept);
   for (const auto& [buffer, step] : last_use)
     if (step != kept) steps[step].releases.push_back(buffer);
   // A result that only its own call mentions is not wanted; some operators give no tensor for it.

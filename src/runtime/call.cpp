@@ -4,10 +4,10 @@
 
 #include <ATen/core/List.h>
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <ATen/ops/scaled_dot_product_attention.h>
 
 #include <cstring>
 
+#include "capture/library_call.h"
 #include "support/error.h"
 
 namespace braze::runtime {
@@ -46,8 +46,8 @@ bool shares_storage(const at::Tensor& a, const at::Tensor& b) {
 void place(const BoundCall& call, size_t index, at::Tensor result, Frame& frame) {
   const ResultRef& ref = call.results[index];
   if (ref.kind == ResultRef::Kind::unused) return;
-  BRAZE_CHECK(result.defined(), call.name(), " gave no tensor for result ", index, ", which the program reads");
-  BRAZE_CHECK(result.sizes() == c10::IntArrayRef(ref.planned.sizes), call.name(), " gave ", describe(result),
+  BRAZE_CHECK(result.defined(), call.name, " gave no tensor for result ", index, ", which the program reads");
+  BRAZE_CHECK(result.sizes() == c10::IntArrayRef(ref.planned.sizes), call.name, " gave ", describe(result),
               " for result ", index, ", planned was ", describe(ref.planned));
   if (ref.kind == ResultRef::Kind::into) {
     ref.target.resolve(frame).copy_(result);
@@ -92,15 +92,6 @@ void call_matmul(const BoundCall& c, Frame& f) {
   const MatmulOperands operands{
       out, c.operands[first].resolve(f), c.operands[first + 1].resolve(f), bias, c.beta, c.alpha, weight};
   c.matmul ? c.matmul->run(operands) : matmul_by_aten(operands);
-}
-
-// Through PyTorch's own choice of kernel: flash where it applies, otherwise the plain products.
-void call_sdpa(const BoundCall& c, Frame& f) {
-  const at::Tensor &q = c.operands[0].resolve(f), &k = c.operands[1].resolve(f), &v = c.operands[2].resolve(f);
-  std::optional<at::Tensor> mask;
-  if (c.operands.size() > 3) mask = c.operands[3].resolve(f);
-  const bool grouped = q.size(1) != k.size(1);
-  place(c, 0, at::scaled_dot_product_attention(q, k, v, mask, 0.0, c.causal, c.scale, grouped), f);
 }
 
 void call_boxed(const BoundCall& c, Frame& f) {
@@ -158,56 +149,28 @@ void call_sort(const BoundCall& c, Frame& f) {
   if (!c.sort->run(self, values, indices)) call_boxed(c, f);
 }
 
-struct Row {
-  ir::Op op;
-  CallFunction function;
-};
-constexpr Row functions[] = {
-    {ir::Op::mm, call_matmul},      {ir::Op::addmm, call_matmul}, {ir::Op::bmm, call_matmul},
-    {ir::Op::baddbmm, call_matmul}, {ir::Op::sdpa, call_sdpa},    {ir::Op::call, call_boxed},
-};
-
-at::Scalar scalar_attr(const ir::Node& node, std::string_view name) {
-  const ir::Attr* attr = node.find(name);
-  if (!attr) return 1;
-  if (const auto* number = std::get_if<ir::Number>(&attr->value))
-    return number->floating ? at::Scalar(number->f) : at::Scalar(number->i);
-  return at::Scalar(node.int_attr(name));
+at::Scalar scalar_of(const ir::Argument& argument) {
+  return argument.kind == ir::Argument::Kind::integer ? at::Scalar(argument.integer) : at::Scalar(argument.real);
 }
 
 }  // namespace
 
-void BoundCall::choose(const ir::Node& which, const std::vector<capture::CallPayload>& payloads) {
-  node = &which;
-  for (const Row& row : functions)
-    if (row.op == which.op) function = row.function;
-  BRAZE_CHECK(function, "no way to call ", ir::info(which.op).name);
-  switch (which.op) {
-    case ir::Op::addmm:
-    case ir::Op::baddbmm:
-      alpha = scalar_attr(which, "alpha");
-      beta = scalar_attr(which, "beta");
-      break;
-    case ir::Op::sdpa:
-      causal = which.bool_attr("causal");
-      if (which.find("scale")) scale = which.double_attr("scale", 1.0);
-      break;
-    case ir::Op::call:
-      payload = &payloads.at(which.int_attr("payload"));
-      clones.resize(payload->cloned.size());
-      for (size_t k = 0; k < payload->results.size(); ++k)
-        if (payload->results[k].returned < 0)
-          clones.at(payload->results[k].element) = Geometry::of(*which.results[k].type);
-      if ((sort = SortCall::of(*payload))) function = call_sort;
-      break;
-    default: break;
+void BoundCall::choose(const loops::CallStep& step, const std::vector<c10::IValue>& objects) {
+  const ir::LibraryCall& call = step.call;
+  name = call.name;
+  if (step.writes_into) {  // A product: [bias,] a, b [, beta, alpha]
+    function = call_matmul;
+    if (step.operands.size() < 3) return;
+    beta = scalar_of(call.arguments.at(3));
+    alpha = scalar_of(call.arguments.at(4));
+    return;
   }
-}
-
-std::string BoundCall::name() const {
-  if (payload) return payload->op.operator_name().name;
-  return concat(node->op == ir::Op::sdpa ? "aten::scaled_dot_product_attention" : "aten::",
-                node->op == ir::Op::sdpa ? "" : ir::info(node->op).name);
+  payload = capture::payload_of(call, objects);
+  function = call_boxed;
+  clones.resize(payload->cloned.size());
+  for (size_t k = 0; k < payload->results.size(); ++k)
+    if (payload->results[k].returned < 0) clones.at(payload->results[k].element) = results.at(k).planned;
+  if ((sort = SortCall::of(*payload))) function = call_sort;
 }
 
 }  // namespace braze::runtime

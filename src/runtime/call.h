@@ -47,24 +47,20 @@ struct BoundCall;
 using CallFunction = void (*)(const BoundCall& call, Frame& frame);
 
 struct BoundCall {
-  const ir::Node* node = nullptr;
+  std::string name;  ///< "aten::addmm"
   CallFunction function = nullptr;
   std::vector<OperandRef> operands;
   std::vector<ResultRef> results;
-  at::Scalar alpha = 1, beta = 1;                 ///< addmm, baddbmm.
-  bool causal = false;                            ///< sdpa.
-  std::optional<double> scale;                    ///< sdpa.
-  std::vector<Geometry> clones;                   ///< call: of each operand that the operator writes.
-  const capture::CallPayload* payload = nullptr;  ///< call.
-  std::optional<SortCall> sort;                   ///< call: of aten::sort or aten::topk.
-  std::unique_ptr<Matmul> matmul;                 ///< Products; null where only ATen computes it.
+  std::optional<capture::CallPayload> payload;  ///< What goes through the dispatcher.
+  std::vector<Geometry> clones;                 ///< Of each operand that the operator writes.
+  std::optional<SortCall> sort;                 ///< Of aten::sort or aten::topk.
+  at::Scalar alpha = 1, beta = 1;               ///< Products with a bias.
+  std::unique_ptr<Matmul> matmul;               ///< Products; null where only ATen computes it.
   std::optional<uint32_t>
       weight;  ///< The graph input of which a packed copy may be kept (runtime/packed_weights.h).
 
-  /// Picks the cheapest way to run the node; fills everything that depends on the node alone.
-  void choose(const ir::Node& node, const std::vector<capture::CallPayload>& payloads);
-  /// "aten::addmm".
-  std::string name() const;
+  /// Picks the cheapest way to run the step. Needs `results`.
+  void choose(const loops::CallStep& step, const std::vector<c10::IValue>& objects);
 };
 
 /// A copy of `source` in the planned geometry.

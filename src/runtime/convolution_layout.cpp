@@ -3,6 +3,8 @@
 #include <cstdlib>
 #include <iterator>
 
+#include "ir/library_call.h"
+
 namespace braze::runtime {
 
 namespace {
@@ -23,11 +25,11 @@ constexpr Row rows[] = {
     {5, "require (0,2,3,4,1) -> (0,2,3,4,1)"},
 };
 
-bool is_convolution(const ir::Node& node, const std::vector<capture::CallPayload>& payloads) {
+bool is_convolution(const ir::Node& node) {
   if (node.op != ir::Op::call || node.results.size() != 1 || !node.results[0].type) return false;
-  const capture::CallPayload& payload = payloads.at(node.int_attr("payload"));
-  if (payload.op.operator_name().name != "aten::convolution" || payload.slots.empty()) return false;
-  return payload.slots[0].argument == 0 && payload.slots[0].operand == 0;
+  if (node.text_attr("target") != "aten::convolution") return false;
+  const ir::LibraryCall call = ir::library_call(node);
+  return !call.arguments.empty() && call.arguments[0].kind == ir::Argument::Kind::operand;
 }
 
 bool is_eligible(const ir::Type& type) {
@@ -41,7 +43,7 @@ loops::LayoutOverrides channels_last_convolutions(const capture::Trace& trace) {
   loops::LayoutOverrides overrides;
   bool changes = false;
   ir::for_each_node(*trace.graph, [&](const ir::Node* node) {
-    if (!is_convolution(*node, trace.payloads)) return;
+    if (!is_convolution(*node)) return;
     const ir::Type &input = *node->operands[0]->type, &result = *node->results[0].type;
     if (!is_eligible(input) || !is_eligible(result)) return;
     for (const Row& row : rows) {

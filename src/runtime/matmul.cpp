@@ -51,11 +51,12 @@ bool is_row(const loops::View& bias, int64_t n) {
   return numel == n && !bias.sizes.empty() && bias.sizes.back() == n && (n == 1 || bias.strides.back() == 1);
 }
 
-bool is_one(const ir::Node& node, std::string_view name) {
-  const ir::Attr* attr = node.find(name);
-  if (!attr) return true;
-  const auto* number = std::get_if<ir::Number>(&attr->value);
-  return number ? number->as_double() == 1 : node.int_attr(name) == 1;
+/// alpha and beta, where there are any, are one.
+bool is_plain(const ir::LibraryCall& call) {
+  return std::ranges::all_of(call.arguments, [](const ir::Argument& argument) {
+    return argument.kind == ir::Argument::Kind::operand ||
+           (argument.kind == ir::Argument::Kind::integer ? argument.integer == 1 : argument.real == 1);
+  });
 }
 
 /// BRAZE_MATMUL=aten, onednn, rows, panels or packed: always that one where it applies; for looking into results
@@ -112,8 +113,7 @@ std::unique_ptr<Matmul> Matmul::plan(const loops::CallStep& step, const Geometry
   const size_t first = step.operands.size() - 2;  // after the bias, if any
   const loops::View &a = step.operands[first], &b = step.operands[first + 1];
   const bool eligible = out.dtype == c10::kFloat && out.device.is_cpu() && out.numel > 0 &&
-                        a.dtype == ir::DType::f32 && b.dtype == ir::DType::f32 && is_one(*step.node, "alpha") &&
-                        is_one(*step.node, "beta");
+                        a.dtype == ir::DType::f32 && b.dtype == ir::DType::f32 && is_plain(step.call);
   const std::vector<int64_t> packed = ir::contiguous_strides(out.sizes);
   if (!eligible || a.sizes.back() == 0 || !out.same_layout(out.sizes, packed)) return nullptr;
   auto matmul = std::make_unique<Matmul>();

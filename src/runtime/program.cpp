@@ -45,7 +45,7 @@ std::shared_ptr<Program> Program::compile(capture::Trace trace, const ProgramOpt
 void Program::Impl::lower(const loops::LayoutOverrides& layouts) {
   {
     PhaseTimer timer(&times, "loops");
-    plan = loops::lower(trace.graph, {.fuse = options.fuse, .writable = writable, .layouts = layouts});
+    plan = loops::lower(*trace.graph, {.fuse = options.fuse, .writable = writable, .layouts = layouts});
     if (options.verify)
       for (const auto& kernel : plan.kernels) loops::verify(*kernel);
   }
@@ -157,25 +157,7 @@ std::string Program::code(std::string_view stage) const {
   return text;
 }
 
-namespace {
-
-/// "%12 = add" for every node, numbered as in printed text.
-std::unordered_map<const ir::Node*, std::string> printed_names(const ir::Graph& graph) {
-  std::unordered_map<const ir::Node*, std::string> names;
-  size_t next = 0;
-  ir::for_each_node(graph, [&](const ir::Node* node) {
-    if (node->op == ir::Op::input) return;
-    std::string text;
-    for (size_t r = 0; r < node->results.size(); ++r) text += concat(r ? ", %" : "%", next++);
-    names[node] = concat(text, text.empty() ? "" : " = ", ir::info(node->op).name);
-  });
-  return names;
-}
-
-}  // namespace
-
 std::vector<KernelInfo> Program::kernels() const {
-  const auto names = printed_names(*impl_->trace.graph);
   const Impl& impl = current();
   std::vector<KernelInfo> infos(impl.plan.kernels.size());
   for (const loops::Step& step : impl.plan.steps) {
@@ -186,26 +168,18 @@ std::vector<KernelInfo> Program::kernels() const {
     info.bytes_read = step.kernel.bytes_read;
     info.bytes_written = step.kernel.bytes_written;
     info.code_bytes = impl.code[step.kernel.kernel]->code_bytes();
-    for (const ir::Node* node : step.kernel.fused) {
-      const auto name = names.find(node);
-      info.fused.push_back(name == names.end() ? std::string(ir::info(node->op).name) : name->second);
-    }
+    info.fused = step.kernel.fused;
   }
   return infos;
 }
 
 std::vector<StepInfo> Program::steps() const {
   std::vector<StepInfo> infos;
-  size_t call = 0;
   const Impl& impl = current();
   for (const loops::Step& step : impl.plan.steps) {
-    if (step.kind == loops::Step::Kind::kernel) {
-      const auto& fused = step.kernel.fused;
-      infos.push_back({"kernel", impl.plan.kernels[step.kernel.kernel]->name,
-                       fused.empty() ? "" : std::string(fused.front()->source)});
-    } else {
-      infos.push_back({"call", impl.calls[call++]->name(), std::string(step.call.node->source)});
-    }
+    const bool is_kernel = step.kind == loops::Step::Kind::kernel;
+    infos.push_back({is_kernel ? "kernel" : "call",
+                     is_kernel ? impl.plan.kernels[step.kernel.kernel]->name : step.call.call.name, step.source});
   }
   return infos;
 }

@@ -127,8 +127,8 @@ Token Lexer::scan() {
     if (end > position_ + 1)
       return finish(c == '%' ? Token::Kind::value : Token::Kind::symbol, position_ + 1, end, end);
   }
-  if (c == '"') {
-    const size_t end = text_.find('"', position_ + 1);
+  if (c == '"' || c == '\'') {
+    const size_t end = text_.find(c, position_ + 1);
     if (end == std::string_view::npos) fail(token, "a text without its closing quote");
     return finish(Token::Kind::text, position_ + 1, end, end + 1);
   }

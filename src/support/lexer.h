@@ -17,7 +17,7 @@ struct Token {
     symbol,       ///< @main (text without the @)
     integer,      ///< 12
     decimal,      ///< 1.5, 1e-05
-    text,         ///< "aten::add" (without the quotes)
+    text,         ///< "aten::add" or 'mean' (without the quotes)
     punctuation,  ///< one character
   };
   Kind kind = Kind::end;

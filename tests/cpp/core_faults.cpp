@@ -59,7 +59,7 @@ std::string chain(int count) {
 loops::Plan lowered(const std::string& text) {
   std::shared_ptr<ir::Graph> graph = ir::parse(text);
   passes::run(*graph);
-  return loops::lower(std::move(graph));
+  return loops::lower(*graph);
 }
 
 size_t compiled(const loops::Plan& plan, int threads = 1) {

@@ -17,13 +17,13 @@ loops::Plan lowered(const std::string& inputs, const std::string& body, size_t w
   std::shared_ptr<ir::Graph> graph = ir::parse("graph @f(" + inputs + ") {\n" + body + "\n}\n");
   ir::verify(*graph);
   passes::run(*graph);
-  return loops::lower(graph, {.writable = std::vector<bool>(writable, true)});
+  return loops::lower(*graph, {.writable = std::vector<bool>(writable, true)});
 }
 
 /// How many of the mutations are in place.
 int in_place(const loops::Plan& plan) {
   int count = 0;
-  for (const loops::View& view : plan.mutations)
+  for (const auto& [input, view] : plan.mutations)
     count += plan.buffers[view.buffer].kind == loops::BufferKind::mutated;
   return count;
 }

@@ -15,6 +15,7 @@
 #include "ir/text.h"
 #include "loops/plan.h"
 #include "passes/pipeline.h"
+#include "plan_interpreter.h"
 #include "random_graph.h"
 #include "support/error.h"
 
@@ -25,41 +26,6 @@ using test::Elements;
 using test::RandomGraph;
 
 namespace {
-
-using Bytes = std::vector<char>;
-
-/// Calls `body` with the memory index of each element, in row-major order.
-template <typename Body>
-void for_each_element(std::span<const int64_t> sizes, std::span<const int64_t> strides, int64_t offset, Body body) {
-  std::vector<int64_t> position(sizes.size());
-  if (std::ranges::find(sizes, 0) != sizes.end()) return;
-  for (;;) {
-    int64_t at = offset;
-    for (size_t k = 0; k < sizes.size(); ++k) at += position[k] * strides[k];
-    body(at);
-    size_t k = sizes.size();
-    while (k > 0 && ++position[k - 1] == sizes[k - 1]) position[--k] = 0;
-    if (k == 0) return;
-  }
-}
-
-Elements read_view(const loops::View& view, const void* memory) {
-  Elements elements;
-  for_each_element(view.sizes, view.strides, view.offset,
-                   [&](int64_t at) { elements.push_back(read_element(memory, view.dtype, at).as_double()); });
-  return elements;
-}
-
-Bytes memory_of(const ir::Type& type, const Elements& elements) {
-  int64_t last = 0;
-  for (size_t k = 0; k < type.sizes.size(); ++k) last += std::max<int64_t>(type.sizes[k] - 1, 0) * type.strides[k];
-  Bytes memory((last + 1) * ir::byte_size(type.dtype));
-  size_t next = 0;
-  for_each_element(type.sizes, type.strides, 0, [&](int64_t at) {
-    write_element(memory.data(), type.dtype, at, ir::Number::of(elements[next++]));
-  });
-  return memory;
-}
 
 /// Numbers as an input of `dtype` holds them; integers are small, so that they can be indices.
 Elements random_elements(const ir::Type& type, std::mt19937& random) {
@@ -73,53 +39,6 @@ Elements random_elements(const ir::Type& type, std::mt19937& random) {
     elements.push_back(read_element(memory, type.dtype, 0).as_double());
   }
   return elements;
-}
-
-/// Results, then what the mutated inputs hold.
-std::vector<Elements> run(const loops::Plan& plan, const ir::Graph& graph, const std::vector<Elements>& inputs) {
-  std::vector<Bytes> given, owned(plan.buffers.size());
-  for (size_t i = 0; i < inputs.size(); ++i) given.push_back(memory_of(*graph.inputs()[i].value->type, inputs[i]));
-  // All ones: NaN, if anything reads what was never written.
-  Bytes arena(plan.arena_bytes, static_cast<char>(0xff));
-  std::vector<void*> memory;
-  for (size_t i = 0; i < plan.buffers.size(); ++i) {
-    const loops::PlanBuffer& buffer = plan.buffers[i];
-    switch (buffer.kind) {
-      case loops::BufferKind::input:
-      case loops::BufferKind::mutated: memory.push_back(given[buffer.index].data()); break;
-      case loops::BufferKind::temporary:
-        BRAZE_CHECK(buffer.offset + buffer.bytes <= plan.arena_bytes, "beyond the arena");
-        memory.push_back(arena.data() + buffer.offset);
-        break;
-      case loops::BufferKind::part:
-        memory.push_back(static_cast<char*>(memory[buffer.part_of]) + buffer.offset);
-        break;
-      default: owned[i].assign(buffer.bytes, static_cast<char>(0xff)); memory.push_back(owned[i].data());
-    }
-  }
-  for (const loops::Step& step : plan.steps) {
-    BRAZE_CHECK(step.kind == loops::Step::Kind::kernel, "these graphs call no library");
-    const loops::Kernel& kernel = *plan.kernels[step.kernel.kernel];
-    std::vector<void*> buffers;
-    for (size_t k = 0; k < step.kernel.buffers.size(); ++k) {
-      const int64_t origin = step.kernel.origins.empty() ? 0 : step.kernel.origins[k];
-      buffers.push_back(static_cast<char*>(memory[step.kernel.buffers[k]]) +
-                        origin * ir::byte_size(kernel.buffers[k].dtype));
-    }
-    std::vector<uint64_t> scalars;
-    for (size_t i = 0; i < step.kernel.scalars.size(); ++i) {
-      scalars.push_back(0);
-      write_element(&scalars.back(), kernel.scalars[i].dtype, 0, step.kernel.scalars[i]);
-    }
-    int64_t status = 0;
-    loops::interpret(kernel, buffers.data(), scalars.data(), nullptr, &status);
-    BRAZE_CHECK(status == 0, "an index in range was refused");
-  }
-  std::vector<Elements> results;
-  for (const loops::View& view : plan.outputs) results.push_back(read_view(view, memory[view.buffer]));
-  for (size_t i = 0; i < plan.mutations.size(); ++i)
-    results.push_back(read_view(plan.mutations[i], memory[plan.mutations[i].buffer]));
-  return results;
 }
 
 bool close(double a, double b, double tolerance) {
@@ -170,14 +89,15 @@ std::string fault(const std::string& text, double tolerance, uint32_t seed) {
     std::string how = concat(options.fuse ? "fused" : "not fused", options.reuse_memory ? ", memory reused" : "",
                              options.writable.empty() ? ": " : ", in place: ");
     try {
-      const loops::Plan plan = loops::lower(graph, options);
-      how = concat(loops::print(plan), how);
-      for (const auto& kernel : plan.kernels) {
-        loops::verify(*kernel);
-        const auto again = loops::parse_kernel(loops::print(*kernel));
-        if (loops::structural_hash(*again) != loops::structural_hash(*kernel)) return how + "hash changed by text";
-      }
-      const auto found = run(plan, *graph, inputs);
+      const loops::Plan plan = loops::lower(*graph, options);
+      const std::string text = loops::print(plan);
+      how = concat(text, how);
+      loops::verify(plan);
+      const loops::Plan again = loops::parse_plan(text);
+      loops::verify(again);
+      if (loops::print(again) != text) return how + "the plan changed by text";
+      if (again.kernel_hashes != plan.kernel_hashes) return how + "hash changed by text";
+      const auto found = test::run(again, inputs);
       // What the graph's interpreter does not know: fused and unfused must agree.
       if (wanted.empty()) wanted = found;
       const std::string differs = difference(found, wanted, tolerance);

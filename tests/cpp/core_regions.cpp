@@ -16,18 +16,17 @@ namespace {
 std::vector<std::string> outline(const std::string& text) {
   std::shared_ptr<ir::Graph> graph = ir::parse(text);
   passes::run(*graph);
-  const std::string plan = loops::print(loops::lower(std::move(graph), {.fuse = false}));
+  const loops::Plan plan = loops::lower(*graph, {.fuse = false});
   std::vector<std::string> words;
-  size_t at = plan.find("\nprogram {");
-  while ((at = plan.find('\n', at + 1)) != std::string::npos) {
-    const std::string line = plan.substr(at + 1, plan.find('\n', at + 1) - at - 1);
-    const size_t first = line.find_first_not_of(' ');
-    if (first == std::string::npos || first == 0) break;
-    if (const size_t name = line.find('@'); name != std::string::npos)
-      words.push_back(line.substr(name + 1, line.find('_') - name - 1));
-    else
-      words.push_back(line.find("region") != std::string::npos ? "{"
-                                                               : line.substr(first, line.find(' ', first) - first));
+  for (size_t k = 0; k < plan.steps.size(); ++k) {
+    const loops::Step& step = plan.steps[k];
+    const bool goes_on = k + 1 < plan.steps.size() && plan.steps[k + 1].join != loops::Join::alone;
+    if (step.join == loops::Join::alone && goes_on) words.push_back("{");
+    if (step.join == loops::Join::after) words.push_back("barrier");
+    const bool is_kernel = step.kind == loops::Step::Kind::kernel;
+    const std::string name = is_kernel ? plan.kernels[step.kernel.kernel]->name : "call";
+    words.push_back(name.substr(0, name.find('_')));
+    if (step.join != loops::Join::alone && !goes_on) words.push_back("}");
   }
   return words;
 }

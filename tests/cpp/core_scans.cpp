@@ -18,7 +18,7 @@ std::vector<std::string> loops_of(const std::string& shape, int dim) {
       ir::parse("graph @main(%x: f32" + shape + ") {\n %0 = cumsum %x, dim=" + std::to_string(dim) + " : f32" +
                 shape + "\n return %0\n}");
   passes::run(*graph);
-  const std::string plan = loops::print(loops::lower(std::move(graph)));
+  const std::string plan = loops::print(loops::lower(*graph));
   std::vector<std::string> found;
   for (size_t at = plan.find("for %"); at != std::string::npos; at = plan.find("for %", at + 1)) {
     const size_t first = plan.find("in ", at);

@@ -42,8 +42,8 @@ TEST_CASE("graphs print as they were read") {
   %3 = permute %2, dims=[1,0] : f32[8,4]{1,8}
   %4 = sum %3, dims=[0] keepdim=true : f32[1,4]
   %5, %6, %7 = layer_norm %2, %w, rank=1 eps=1e-05 : f32[4,8], f32[4,1], f32[4,1]
-  %8, %9 = call %5, %c, target="aten::topk" payload=0 : f32[4,2], i64[4,2]
-  call %8, target="aten::print" payload=1 effect=true
+  %8, %9 = call %5, %c, target="aten::topk" arguments="[$0, $1], 'a\27b', -1.5" results="1, 0[2]" : f32[4,2], i64[4,2]
+  call %8, target="aten::print" overload="out" effect=true
   mutate %w, %w
   mutate %x, %2
   return %3, %4, %8
@@ -202,7 +202,13 @@ TEST_CASE("every rule of the verifier") {
       {"%0 = sdpa %q, %q, %q, %x : f32[2,3,4,8]", "mask does not broadcast"},
       {"%0 = iota : i64[2,2]", "one dimension"},
       {"%0 = iota : i32[2]", "must be i64"},
-      {"%0 = call %x, payload=0 : f32[1]", "target is missing"},
+      {"%0 = call %x, overload=\"out\" : f32[1]", "target is missing"},
+      {"%0 = call %x, target=\"a\" arguments=\"1\" : f32[1]", "name every operand once"},
+      {"%0 = call %x, target=\"a\" arguments=\"$0, [$0]\" : f32[1]", "name every operand once"},
+      {"%0 = call %x, target=\"a\" arguments=\"$0, sideways\" : f32[1]", "arguments, line 1"},
+      {"%0 = call %x, target=\"a\" results=\"0, 1\" : f32[1]", "2 results are placed"},
+      {"%0 = call %x, target=\"a\" results=\"clone 0\" : f32[1]", "clone 0"},
+      {"%0 = call %x, target=\"a\" written=[1] : f32[1]", "operand 1, which is written"},
       {"mutate %y, %x", "mutation's value has not"},
       {"mutate %x, %x mutate %x, %x", "mutated twice"},
   };

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "capture/gate.h"
+#include "capture/library_call.h"
 #include "capture/tape.h"
 #include "capture/trace.h"
 #include "ir/graph.h"
@@ -65,12 +66,14 @@ std::vector<at::Generator> generators_of(const capture::Trace& trace) {
   const auto add = [&](const at::Generator& generator) {
     if (std::ranges::find(all, generator) == all.end()) all.push_back(generator);
   };
-  for (const capture::CallPayload& payload : trace.payloads) {
-    if (payload.op.hasTag(at::Tag::nondeterministic_seeded) || payload.op.schema().name().starts_with("braze::"))
+  ir::for_each_node(*trace.graph, [&](const ir::Node* node) {
+    if (node->op != ir::Op::call) return;
+    if (node->text_attr("target").starts_with("braze::") ||
+        capture::operator_of(*node).hasTag(at::Tag::nondeterministic_seeded))
       add(at::detail::getDefaultCPUGenerator());
-    for (const c10::IValue& value : payload.stack)
-      if (value.isGenerator()) add(value.toGenerator());
-  }
+  });
+  for (const c10::IValue& object : trace.objects)
+    if (object.isGenerator()) add(object.toGenerator());
   return all;
 }
 
