@@ -1,4 +1,4 @@
-# braze_core: support target ir passes loops codegen cache. Knows neither torch nor Python.
+# braze_core: support target ir passes loops codegen compile cache. Knows neither torch nor Python.
 if(BRAZE_CORE_PREFIX)
   add_library(braze_core SHARED IMPORTED GLOBAL)
   set_target_properties(braze_core PROPERTIES
@@ -23,6 +23,7 @@ braze_part(passes)
 braze_part(loops)
 braze_part(cache)
 braze_part(codegen)
+braze_part(compile)
 
 target_include_directories(braze_codegen SYSTEM PRIVATE ${LLVM_INCLUDE_DIRS})
 target_compile_definitions(braze_codegen PRIVATE ${LLVM_DEFINITIONS})
@@ -40,7 +41,8 @@ target_link_options(braze_llvm INTERFACE -Wl,--build-id)
 
 add_library(braze_core SHARED
   $<TARGET_OBJECTS:braze_support> $<TARGET_OBJECTS:braze_target> $<TARGET_OBJECTS:braze_ir> $<TARGET_OBJECTS:braze_passes>
-  $<TARGET_OBJECTS:braze_loops> $<TARGET_OBJECTS:braze_cache> $<TARGET_OBJECTS:braze_codegen>)
+  $<TARGET_OBJECTS:braze_loops> $<TARGET_OBJECTS:braze_cache> $<TARGET_OBJECTS:braze_codegen>
+  $<TARGET_OBJECTS:braze_compile>)
 target_include_directories(braze_core PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
 # Only braze's own symbols leave the library: another LLVM in the process must not meet this one.
 target_link_options(braze_core PRIVATE

@@ -40,21 +40,21 @@ std::string Program::code(std::string_view stage) const {
 
 std::vector<Kernel> Program::kernels() const {
   std::vector<Kernel> kernels;
-  for (runtime::KernelInfo& info : program_->kernels())
-    kernels.push_back({std::move(info.name), std::move(info.fused), info.bytes_read, info.bytes_written,
+  for (const driver::KernelFacts& info : program_->facts().kernels)
+    kernels.push_back({info.name, info.fused, info.bytes_read, info.bytes_written,
                        static_cast<int64_t>(info.code_bytes), info.launches});
   return kernels;
 }
 
 std::vector<Step> Program::steps() const {
   std::vector<Step> steps;
-  for (runtime::StepInfo& info : program_->steps())
-    steps.push_back({std::move(info.kind), std::move(info.name), std::move(info.source)});
+  for (const driver::StepFacts& info : program_->facts().steps)
+    steps.push_back({info.kind, info.name, info.source});
   return steps;
 }
 
 std::vector<Phase> Program::compile_times() const {
-  const PhaseTimes& times = program_->compile_times();
+  const PhaseTimes& times = program_->facts().times;
   std::vector<Phase> phases;
   for (const PhaseTimes::Row& row : times.rows())
     phases.push_back({row.name, row.nanoseconds, row.allocations.count, row.allocations.bytes});

@@ -206,7 +206,8 @@ class Describer {
     Argument list{.kind = Kind::list};
     for (const IValue& each : value.toListRef()) {
       const auto element = static_cast<int32_t>(list.elements.size());
-      list.elements.push_back(each.isNone() ? Argument::of(Kind::none) : tensor(argument, element, each.toTensor()));
+      list.elements.push_back(each.isNone() ? Argument::of(Kind::none)
+                                            : tensor(argument, element, each.toTensor()));
     }
     return list;
   }

@@ -9,9 +9,9 @@
 #include "capture/call.h"
 #include "capture/gates.h"
 #include "capture/index_map.h"
+#include "capture/library_call.h"
 #include "capture/overlap.h"
 #include "capture/traceable.h"
-#include "capture/library_call.h"
 #include "support/error.h"
 
 namespace braze::capture {

@@ -110,7 +110,7 @@ class Bindings {
 /// A finished trace.
 struct Trace {
   std::shared_ptr<ir::Graph> graph;
-  Bindings bound;  ///< One per graph input: the real tensor of a `param` or `constant`.
+  Bindings bound;                     ///< One per graph input: the real tensor of a `param` or `constant`.
   std::vector<c10::IValue> objects;   ///< Arguments of library calls that have no text, by number.
   std::vector<OutputRecipe> outputs;  ///< One per returned tensor.
   std::vector<OutputRecipe> hidden;   ///< Tensors that returned views are views of, and nothing else.

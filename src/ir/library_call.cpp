@@ -44,9 +44,8 @@ class Printer {
 
  private:
   void one(const Argument& argument) {
-    if (const Word* word = find(words, [&](const Word& row) {
-          return row.kind == argument.kind && row.integer == argument.integer;
-        })) {
+    if (const Word* word = find(
+            words, [&](const Word& row) { return row.kind == argument.kind && row.integer == argument.integer; })) {
       out_ += word->text;
       return;
     }
@@ -225,7 +224,9 @@ Argument Argument::of_number(Number number) {
 }
 
 bool Argument::operator==(const Argument& other) const {
-  const auto same_bits = [](double a, double b) { return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b); };
+  const auto same_bits = [](double a, double b) {
+    return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b);
+  };
   return kind == other.kind && integer == other.integer && same_bits(real, other.real) &&
          same_bits(imaginary, other.imaginary) && text == other.text && elements == other.elements;
 }

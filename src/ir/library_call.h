@@ -78,7 +78,7 @@ bool names_operands(std::span<const Argument> arguments, int64_t& next);
 /// How operands stand in a text. The parser gives the operand's number, or takes nothing if none begins here.
 using OperandPrinter = std::function<void(std::string& out, int64_t number)>;
 using OperandParser = std::function<std::optional<int64_t>(Lexer& lexer)>;
-void print_operand(std::string& out, int64_t number);     ///< "$0"
+void print_operand(std::string& out, int64_t number);  ///< "$0"
 std::optional<int64_t> parse_operand(Lexer& lexer);
 
 void append_arguments(std::string& out, std::span<const Argument> arguments,

@@ -396,8 +396,8 @@ void check_call(const Node& node) {
   require(call.results.size() == node.results.size(), call.results.size(), " results are placed, there are ",
           node.results.size());
   for (const CallResult& result : call.results)
-    require(result.returned >= 0 || static_cast<size_t>(result.element) < call.written.size(),
-            "clone ", result.element, " of a written operand does not exist");
+    require(result.returned >= 0 || static_cast<size_t>(result.element) < call.written.size(), "clone ",
+            result.element, " of a written operand does not exist");
 }
 
 void check_library(const Node& node) {

@@ -294,6 +294,7 @@ class Lowering {
       for (KernelDraft::Parameter& parameter : draft.parameters) parameter.value = from.base;
       add_kernel(std::move(draft), {value->def});
       plan_.steps.back().kernel.buffers = std::move(memory);
+      plan_.steps.back().kernel.fused = {"copy of " + std::string(names_(value))};
     }
     return {static_cast<uint32_t>(buffer), type.dtype, sizes, strides, 0};
   }

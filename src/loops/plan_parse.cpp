@@ -128,23 +128,27 @@ class Parser {
 
   // ---- steps
   void steps() {
-    if (!lexer_.take("region")) return step(Join::alone);
+    if (lexer_.take("call")) return call_step();
+    if (!lexer_.take("region")) return launch_step(Join::alone);
     lexer_.expect("{");
-    step(Join::alone);
-    while (!lexer_.take("}")) step(lexer_.take("barrier") ? Join::after : Join::beside);
+    launch_step(Join::alone);
+    while (!lexer_.take("}")) launch_step(lexer_.take("barrier") ? Join::after : Join::beside);
   }
 
-  void step(Join join) {
+  void call_step() {
     Step step;
+    step.kind = Step::Kind::call;
+    call(step.call);
+    step.source = source();
+    plan_.steps.push_back(std::move(step));
+  }
+
+  void launch_step(Join join) {
+    lexer_.expect("launch");
+    Step step;
+    step.kind = Step::Kind::kernel;
     step.join = join;
-    if (join == Join::alone && lexer_.take("call")) {
-      step.kind = Step::Kind::call;
-      call(step.call);
-    } else {
-      lexer_.expect("launch");
-      step.kind = Step::Kind::kernel;
-      launch(step.kernel);
-    }
+    launch(step.kernel);
     step.source = source();
     plan_.steps.push_back(std::move(step));
   }

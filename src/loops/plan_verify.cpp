@@ -29,7 +29,8 @@ class Verifier {
     for (const View& view : plan_.outputs) {
       check_view(view);
       const BufferKind kind = plan_.buffers[view.buffer].kind;
-      require(kind == BufferKind::output || kind == BufferKind::call, "a result lies in memory that is not the caller's");
+      require(kind == BufferKind::output || kind == BufferKind::call,
+              "a result lies in memory that is not the caller's");
     }
     for (const auto& [input, view] : plan_.mutations) check_view(view);
   }
@@ -147,7 +148,9 @@ class Verifier {
   /// [bias,] a, b [, beta, alpha]
   static bool is_product(const CallStep& step) {
     constexpr std::string_view plain[] = {"aten::mm", "aten::bmm"}, biased[] = {"aten::addmm", "aten::baddbmm"};
-    const auto is_one_of = [&](const auto& names) { return std::ranges::find(names, step.call.name) != std::end(names); };
+    const auto is_one_of = [&](const auto& names) {
+      return std::ranges::find(names, step.call.name) != std::end(names);
+    };
     if (step.results.size() != 1 || step.results[0] < 0) return false;
     if (is_one_of(plain)) return step.operands.size() == 2 && step.call.arguments.size() == 2;
     if (!is_one_of(biased) || step.operands.size() != 3 || step.call.arguments.size() != 5) return false;

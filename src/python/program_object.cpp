@@ -172,7 +172,7 @@ PyObject* program_repr(PyObject* self) {
   return guarded([&] {
     const State& state = state_of(self);
     size_t kernels = 0, calls = 0;
-    for (const runtime::StepInfo& step : state.program->steps()) ++(step.kind == "kernel" ? kernels : calls);
+    for (const driver::StepFacts& step : state.program->facts().steps) ++(step.kind == "kernel" ? kernels : calls);
     return py::str(concat("<braze.Program of ", state.name, ": ", state.argument_count, " tensors in, ",
                           state.result_count, " out, ", kernels, " kernel launches, ", calls, " ATen calls>"));
   });
@@ -185,16 +185,16 @@ PyObject* program_code(PyObject* self, PyObject* stage) {
 PyObject* program_compile_times(PyObject* self, PyObject*) {
   return guarded([&] {
     py::dict times;
-    for (const PhaseTimes::Row& row : state_of(self).program->compile_times().rows())
+    for (const PhaseTimes::Row& row : state_of(self).program->facts().times.rows())
       times[py::str(row.name)] = row.nanoseconds;
-    times["total"] = state_of(self).program->compile_times().total();
+    times["total"] = state_of(self).program->facts().times.total();
     return times;
   });
 }
 
 PyObject* program_compile_allocations(PyObject* self, PyObject*) {
   return guarded([&] {
-    const PhaseTimes& times = state_of(self).program->compile_times();
+    const PhaseTimes& times = state_of(self).program->facts().times;
     const auto pair = [](const Allocations& all) { return py::make_tuple(all.count, all.bytes); };
     py::dict allocations;
     for (const PhaseTimes::Row& row : times.rows()) allocations[py::str(row.name)] = pair(row.allocations);
@@ -246,7 +246,7 @@ PyObject* program_graph_stats(PyObject* self, PyObject*) {
 }
 
 PyObject* program_compile_stats(PyObject* self, PyObject*) {
-  return guarded([&] { return to_dict(state_of(self).program->compile_stats(), kCompileFields); });
+  return guarded([&] { return to_dict(state_of(self).program->facts().code, kCompileFields); });
 }
 
 PyObject* program_memory(PyObject* self, PyObject*) {
@@ -257,10 +257,10 @@ PyObject* program_graph(PyObject* self, void*) {
   return guarded([&] { return py::str(state_of(self).program->code("graph")); });
 }
 PyObject* program_kernels(PyObject* self, void*) {
-  return guarded([&] { return py::cast(state_of(self).program->kernels()); });
+  return guarded([&] { return py::cast(state_of(self).program->facts().kernels); });
 }
 PyObject* program_steps(PyObject* self, void*) {
-  return guarded([&] { return py::cast(state_of(self).program->steps()); });
+  return guarded([&] { return py::cast(state_of(self).program->facts().steps); });
 }
 PyObject* program_name(PyObject* self, void*) {
   return guarded([&] { return py::str(state_of(self).name); });
@@ -331,23 +331,23 @@ PyTypeObject* program_type = nullptr;  // Made once per process, at import.
 }  // namespace
 
 void add_program_type(py::module_& module) {
-  py::class_<runtime::KernelInfo>(module, "Kernel", "A compiled kernel.")
-      .def_readonly("name", &runtime::KernelInfo::name)
-      .def_readonly("fused", &runtime::KernelInfo::fused)
-      .def_readonly("bytes_read", &runtime::KernelInfo::bytes_read)
-      .def_readonly("bytes_written", &runtime::KernelInfo::bytes_written)
-      .def_readonly("code_bytes", &runtime::KernelInfo::code_bytes)
-      .def_readonly("launches", &runtime::KernelInfo::launches)
-      .def("__repr__", [](const runtime::KernelInfo& k) {
+  py::class_<driver::KernelFacts>(module, "Kernel", "A compiled kernel.")
+      .def_readonly("name", &driver::KernelFacts::name)
+      .def_readonly("fused", &driver::KernelFacts::fused)
+      .def_readonly("bytes_read", &driver::KernelFacts::bytes_read)
+      .def_readonly("bytes_written", &driver::KernelFacts::bytes_written)
+      .def_readonly("code_bytes", &driver::KernelFacts::code_bytes)
+      .def_readonly("launches", &driver::KernelFacts::launches)
+      .def("__repr__", [](const driver::KernelFacts& k) {
         return concat("<kernel ", k.name, ": ", k.fused.size(), " nodes, reads ", k.bytes_read, " bytes, writes ",
                       k.bytes_written, ">");
       });
-  py::class_<runtime::StepInfo>(module, "Step", "A step of a program.")
-      .def_readonly("kind", &runtime::StepInfo::kind)
-      .def_readonly("name", &runtime::StepInfo::name)
-      .def_readonly("source", &runtime::StepInfo::source)
+  py::class_<driver::StepFacts>(module, "Step", "A step of a program.")
+      .def_readonly("kind", &driver::StepFacts::kind)
+      .def_readonly("name", &driver::StepFacts::name)
+      .def_readonly("source", &driver::StepFacts::source)
       .def("__repr__",
-           [](const runtime::StepInfo& s) { return concat("<", s.kind, " ", s.name, " ; ", s.source, ">"); });
+           [](const driver::StepFacts& s) { return concat("<", s.kind, " ", s.name, " ; ", s.source, ">"); });
   program_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
   if (!program_type) throw py::error_already_set();
   module.add_object("Program", py::handle(reinterpret_cast<PyObject*>(program_type)));

@@ -157,9 +157,7 @@ void Program::Impl::bind_buffers() {
         buffer_geometry[b] = inputs.at(buffer.index).expected;
         break;
       case loops::BufferKind::output: output_buffers.push_back(b); [[fallthrough]];
-      case loops::BufferKind::call:
-        buffer_geometry[b] = stored_geometry(buffer);
-        break;
+      case loops::BufferKind::call: buffer_geometry[b] = stored_geometry(buffer); break;
       case loops::BufferKind::part: part_buffers.push_back(b); break;
       case loops::BufferKind::temporary: break;
     }
@@ -185,7 +183,7 @@ void Program::Impl::bind_kernel(const loops::KernelStep& step, loops::Join join)
   std::vector<uint64_t> scalars;
   for (size_t i = 0; i < step.scalars.size(); ++i)
     scalars.push_back(scalar_bits(kernel.scalars[i].dtype, step.scalars[i]));
-  bound.region.add(*code.at(step.kernel), pointer_count, scalars);
+  bound.region.add(*artifact.code.at(step.kernel), pointer_count, scalars);
   for (size_t i = 0; i < step.buffers.size(); ++i) {
     const uint32_t buffer = step.buffers[i], slot = pointer_count + i;
     const loops::PlanBuffer& memory = plan.buffers.at(buffer);
@@ -222,6 +220,7 @@ OperandRef Program::Impl::operand(const loops::View& view) {
     ref.index = owned ? view.buffer : buffer.index;
     return ref;
   }
+  BRAZE_CHECK(view.dtype != ir::DType::other, "a window onto elements that only ATen understands");
   PrebuiltView built;
   built.view = view;
   built.in_arena = temporary;

@@ -64,14 +64,8 @@ c10::Device device(ir::Device device) {
 }
 
 Geometry Geometry::of(const ir::Type& type) {
-  Geometry g;
-  g.dtype = type.dtype == ir::DType::other ? c10::ScalarType::Undefined : scalar_type(type.dtype);
-  g.device = runtime::device(type.device);
-  g.sizes.assign(type.sizes.begin(), type.sizes.end());
-  g.strides.assign(type.strides.begin(), type.strides.end());
-  g.numel = type.numel();
-  g.span = span_of(g);
-  return g;
+  return of(type.dtype, runtime::device(type.device), {type.sizes.begin(), type.sizes.end()},
+            {type.strides.begin(), type.strides.end()});
 }
 
 Geometry Geometry::of(const at::Tensor& tensor) {
@@ -93,7 +87,7 @@ at::Tensor Geometry::allocate() const {
 Geometry Geometry::of(ir::DType dtype, c10::Device device, std::vector<int64_t> sizes,
                       std::vector<int64_t> strides) {
   Geometry g;
-  g.dtype = scalar_type(dtype);
+  g.dtype = dtype == ir::DType::other ? c10::ScalarType::Undefined : scalar_type(dtype);
   g.device = device;
   g.sizes = std::move(sizes);
   g.strides = std::move(strides);

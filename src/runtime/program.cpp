@@ -1,12 +1,7 @@
 // runtime/program.cpp: compiling a trace, and telling about the result.
 #include "runtime/program.h"
 
-#include <unordered_map>
-#include <unordered_set>
-
 #include "ir/text.h"
-#include "passes/pipeline.h"
-#include "passes/round_halves.h"
 #include "runtime/program_impl.h"
 #include "runtime/program_layouts.h"
 #include "support/error.h"
@@ -18,15 +13,11 @@ Program::Program(std::unique_ptr<Impl> impl, std::unique_ptr<Layouts> layouts)
 Program::~Program() = default;
 
 std::shared_ptr<Program> Program::compile(capture::Trace trace, const ProgramOptions& options, PhaseTimes times) {
-  ir::Graph& graph = *trace.graph;
-  if (options.verify) ir::verify(graph);
   std::string traced_text;
   {
     PhaseTimer timer(&times, "print");
-    traced_text = ir::print(graph, {.sources = true});
+    traced_text = ir::print(*trace.graph, {.sources = true});
   }
-  if (options.emulate_precision_casts) passes::round_halves(graph);
-  passes::run(graph, &times, options.verify);
   ProgramOptions kept = options;
   kept.example_arguments.clear();
   kept.kept_elsewhere.clear();
@@ -34,46 +25,42 @@ std::shared_ptr<Program> Program::compile(capture::Trace trace, const ProgramOpt
   const std::vector<at::Tensor> alive = trace.bound.tensors();
   trace.bound.let_go(options.kept_elsewhere);
   auto impl = std::make_unique<Impl>(std::make_shared<const capture::Trace>(std::move(trace)), std::move(kept));
-  impl->times = std::move(times);
   impl->traced_text = std::move(traced_text);
+  impl->build(Layouts::wanted(), options.example_arguments, std::move(times));
   std::unique_ptr<Layouts> layouts = Layouts::of(*impl);
-  impl->build(layouts ? layouts->first_overrides() : loops::LayoutOverrides(), options.example_arguments);
-  if (layouts) layouts->set_first(*impl);
   return std::shared_ptr<Program>(new Program(std::move(impl), std::move(layouts)));
 }
 
-void Program::Impl::lower(const loops::LayoutOverrides& layouts) {
-  {
-    PhaseTimer timer(&times, "loops");
-    plan = loops::lower(*trace.graph, {.fuse = options.fuse, .writable = writable, .layouts = layouts});
-    if (options.verify)
-      for (const auto& kernel : plan.kernels) loops::verify(*kernel);
-  }
-  std::vector<const loops::Kernel*> kernels;
-  for (const auto& kernel : plan.kernels) kernels.push_back(kernel.get());
-  codegen::CompileOptions code_options;
-  code_options.use_disk_cache = options.use_disk_cache;
-  code_options.threads = options.compile_threads;
-  code = codegen::compile(kernels, plan.kernel_hashes, code_options, &times, &stats);
+driver::Options Program::Impl::compile_options(driver::Convolutions convolutions) const {
+  driver::Options wanted;
+  wanted.emulate_precision_casts = options.emulate_precision_casts;
+  wanted.fuse = options.fuse;
+  wanted.verify = options.verify;
+  wanted.writable = writable;
+  wanted.convolutions = convolutions;
+  wanted.code.use_disk_cache = options.use_disk_cache;
+  wanted.code.threads = options.compile_threads;
+  return wanted;
 }
 
-void Program::Impl::build(const loops::LayoutOverrides& layouts, const std::vector<at::Tensor>& example_arguments) {
+void Program::Impl::build(driver::Convolutions convolutions, const std::vector<at::Tensor>& example_arguments,
+                          PhaseTimes times) {
   {
     PhaseTimer timer(&times, "bind");
     bind_inputs(example_arguments);
   }
-  lower(layouts);
-  PhaseTimer timer(&times, "bind");
+  artifact = driver::compile(*trace.graph, compile_options(convolutions), std::move(times));
+  PhaseTimer timer(&artifact.facts.times, "bind");
   bind();
 }
 
-void Program::Impl::build_like(const Impl& other, const loops::LayoutOverrides& layouts) {
+void Program::Impl::build_like(const Impl& other, driver::Convolutions convolutions) {
   inputs = other.inputs;
   argument_inputs = other.argument_inputs;
   bound_inputs = other.bound_inputs;
   writable = other.writable;
-  lower(layouts);
-  PhaseTimer timer(&times, "bind");
+  artifact = driver::compile_rewritten(*trace.graph, compile_options(convolutions));
+  PhaseTimer timer(&artifact.facts.times, "bind");
   bind();
 }
 
@@ -157,40 +144,18 @@ std::string Program::code(std::string_view stage) const {
   return text;
 }
 
-std::vector<KernelInfo> Program::kernels() const {
-  const Impl& impl = current();
-  std::vector<KernelInfo> infos(impl.plan.kernels.size());
-  for (const loops::Step& step : impl.plan.steps) {
-    if (step.kind != loops::Step::Kind::kernel) continue;
-    KernelInfo& info = infos[step.kernel.kernel];
-    if (info.launches++ > 0) continue;
-    info.name = impl.plan.kernels[step.kernel.kernel]->name;
-    info.bytes_read = step.kernel.bytes_read;
-    info.bytes_written = step.kernel.bytes_written;
-    info.code_bytes = impl.code[step.kernel.kernel]->code_bytes();
-    info.fused = step.kernel.fused;
-  }
-  return infos;
-}
-
-std::vector<StepInfo> Program::steps() const {
-  std::vector<StepInfo> infos;
-  const Impl& impl = current();
-  for (const loops::Step& step : impl.plan.steps) {
-    const bool is_kernel = step.kind == loops::Step::Kind::kernel;
-    infos.push_back({is_kernel ? "kernel" : "call",
-                     is_kernel ? impl.plan.kernels[step.kernel.kernel]->name : step.call.call.name, step.source});
-  }
-  return infos;
+const driver::Facts& Program::facts() const {
+  return current().artifact.facts;
 }
 
 MemoryInfo Program::memory() const {
   MemoryInfo info;
   const Impl& impl = current();
-  info.arena_bytes = impl.plan.arena_bytes;
-  info.unplanned_bytes = impl.plan.unplanned_bytes;
-  for (uint32_t b : impl.output_buffers) info.output_bytes += impl.buffer_geometry[b].bytes();
-  for (const auto& kernel : impl.code) info.code_bytes += kernel->code_bytes();
+  const driver::Facts& facts = impl.artifact.facts;
+  info.arena_bytes = facts.arena_bytes;
+  info.unplanned_bytes = facts.unplanned_bytes;
+  info.output_bytes = facts.output_bytes;
+  info.code_bytes = facts.code_bytes;
   for (const auto& call : impl.calls)
     if (call->matmul) info.packed_bytes += call->matmul->packed_bytes();
   const ir::GraphStats graph = impl.trace.graph->stats();
@@ -200,14 +165,8 @@ MemoryInfo Program::memory() const {
   return info;
 }
 
-const PhaseTimes& Program::compile_times() const {
-  return impl_->times;
-}
 const capture::Trace& Program::trace() const {
   return impl_->trace;
-}
-const codegen::CompileStats& Program::compile_stats() const {
-  return impl_->stats;
 }
 
 }  // namespace braze::runtime

@@ -9,8 +9,7 @@
 #include <vector>
 
 #include "capture/trace.h"
-#include "codegen/compiler.h"
-#include "loops/plan.h"
+#include "compile/facts.h"
 #include "support/error.h"
 #include "support/phases.h"
 
@@ -30,21 +29,6 @@ struct ProgramOptions {
   std::vector<at::Tensor> example_arguments;
   /// Bound tensors that the program does not keep alive: whoever calls it does, for the length of a run.
   std::unordered_set<const c10::TensorImpl*> kept_elsewhere;
-};
-
-/// What a kernel of the program is, for people.
-struct KernelInfo {
-  std::string name;                ///< "add_layer_norm_3f2a"
-  std::vector<std::string> fused;  ///< Graph nodes, in order: "%12 = add", ...
-  int64_t bytes_read = 0, bytes_written = 0;
-  size_t code_bytes = 0;
-  int launches = 0;  ///< How many steps run it.
-};
-
-struct StepInfo {
-  std::string kind;    ///< "kernel" or "call"
-  std::string name;    ///< The kernel's name, or "aten::addmm".
-  std::string source;  ///< The user's "file:line" of its first node.
 };
 
 struct MemoryInfo {
@@ -89,12 +73,10 @@ class Program {
 
   /// stage: "graph" (after passes), "traced" (before), "loops", "llvm", "asm". Throws UserError on another word.
   std::string code(std::string_view stage) const;
-  std::vector<KernelInfo> kernels() const;
-  std::vector<StepInfo> steps() const;
+  /// What happened in its compilation.
+  const driver::Facts& facts() const;
   MemoryInfo memory() const;
-  const PhaseTimes& compile_times() const;
   const capture::Trace& trace() const;
-  const codegen::CompileStats& compile_stats() const;
 
   ~Program();
   class Impl;     ///< runtime/program_impl.h

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "compile/driver.h"
 #include "runtime/call.h"
 #include "runtime/frame.h"
 #include "runtime/geometry.h"
@@ -83,11 +84,9 @@ class Program::Impl {
   const std::shared_ptr<const capture::Trace> traced;  ///< Shared by all that is lowered from it.
   const capture::Trace& trace;
   const ProgramOptions options;
-  PhaseTimes times;
-  codegen::CompileStats stats;
   std::string traced_text;
-  loops::Plan plan;
-  std::vector<std::shared_ptr<const codegen::CompiledKernel>> code;  ///< By Plan::kernels.
+  driver::Artifact artifact;
+  const loops::Plan& plan = artifact.plan;
 
   std::vector<BoundInput> inputs;
   std::vector<uint32_t> argument_inputs;  ///< Graph input of each argument.
@@ -113,14 +112,15 @@ class Program::Impl {
   mutable FramePool frames;
   std::shared_ptr<OutputPool> output_pool;  ///< Null if no result is large.
 
-  /// Lowering, machine code, binding. The arguments that were traced tell which inputs share storage.
-  void build(const loops::LayoutOverrides& layouts, const std::vector<at::Tensor>& example_arguments);
+  /// Compiles the trace's graph, which is rewritten, and binds it. The arguments that were traced tell which inputs
+  /// share storage.
+  void build(driver::Convolutions convolutions, const std::vector<at::Tensor>& example_arguments, PhaseTimes times);
   /// The same for calls that `other`, of the same trace, may serve as well.
-  void build_like(const Impl& other, const loops::LayoutOverrides& layouts);
+  void build_like(const Impl& other, driver::Convolutions convolutions);
   void run(const at::Tensor* const* arguments, at::Tensor* results) const;
 
  private:
-  void lower(const loops::LayoutOverrides& layouts);
+  driver::Options compile_options(driver::Convolutions convolutions) const;
   /// Of each input, that it overlapped no other one while tracing.
   std::vector<bool> inputs_apart(const std::vector<at::Tensor>& example_arguments) const;
   void bind();

@@ -2,6 +2,10 @@
 
 #include <ATen/Context.h>
 
+#include <cstdlib>
+#include <optional>
+#include <string_view>
+
 namespace braze::runtime {
 
 namespace {
@@ -12,28 +16,36 @@ bool wants_eagers_layouts() {
   return context.deterministicAlgorithms() || !context.userEnabledMkldnn();
 }
 
-}  // namespace
-
-std::unique_ptr<Program::Layouts> Program::Layouts::of(const Impl& first) {
-  loops::LayoutOverrides channels_last = channels_last_convolutions(first.trace);
-  if (channels_last.empty()) return nullptr;
-  const auto forced = forced_convolution_layout();
-  const bool chosen = forced ? *forced == ConvolutionLayout::channels_last
-                             : !wants_eagers_layouts() && channels_last_pays(first.trace, channels_last);
-  return chosen ? std::make_unique<Layouts>(std::move(channels_last)) : nullptr;
+/// BRAZE_CONVOLUTION=traced or channels_last: always that one; for looking into results and times.
+std::optional<driver::Convolutions> forced_convolutions() {
+  static const std::optional<driver::Convolutions> forced = []() -> std::optional<driver::Convolutions> {
+    const char* asked = std::getenv("BRAZE_CONVOLUTION");
+    if (!asked) return std::nullopt;
+    if (std::string_view(asked) == "traced") return driver::Convolutions::as_traced;
+    if (std::string_view(asked) == "channels_last") return driver::Convolutions::channels_last;
+    return std::nullopt;
+  }();
+  return forced;
 }
 
-void Program::Layouts::set_first(const Impl& first) {
-  first_ = &first;
-  current_.store(&first, std::memory_order_release);
+}  // namespace
+
+driver::Convolutions Program::Layouts::wanted() {
+  if (const auto forced = forced_convolutions()) return *forced;
+  return wants_eagers_layouts() ? driver::Convolutions::as_traced : driver::Convolutions::cheapest;
+}
+
+std::unique_ptr<Program::Layouts> Program::Layouts::of(const Impl& first) {
+  const bool as_eager = first.artifact.facts.convolutions == driver::ConvolutionLayout::traced;
+  return as_eager ? nullptr : std::make_unique<Layouts>(first);
 }
 
 const Program::Impl& Program::Layouts::as_traced() {
   if (const Impl* impl = traced_.load(std::memory_order_acquire)) return *impl;
   const std::lock_guard lock(building_);
   if (!second_) {
-    auto second = std::make_unique<Impl>(first_->traced, first_->options);
-    second->build_like(*first_, {});
+    auto second = std::make_unique<Impl>(first_.traced, first_.options);
+    second->build_like(first_, driver::Convolutions::as_traced);
     second_ = std::move(second);
     traced_.store(second_.get(), std::memory_order_release);
   }
@@ -41,7 +53,7 @@ const Program::Impl& Program::Layouts::as_traced() {
 }
 
 void Program::Layouts::run(const at::Tensor* const* arguments, at::Tensor* results) {
-  const Impl& impl = wants_eagers_layouts() ? as_traced() : *first_;
+  const Impl& impl = wants_eagers_layouts() ? as_traced() : first_;
   if (current_.load(std::memory_order_relaxed) != &impl) current_.store(&impl, std::memory_order_release);
   impl.run(arguments, results);
 }

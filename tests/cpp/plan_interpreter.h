@@ -1,5 +1,5 @@
-// tests/cpp/plan_interpreter.h: runs plans over memory of its own, kernels by walking them (interpret.h): the oracle
-// of lowering, and of plans that were read from text or bytes.
+// tests/cpp/plan_interpreter.h: runs plans over memory of its own, kernels by walking them (interpret.h): the
+// oracle of lowering, and of plans that were read from text or bytes.
 #pragma once
 
 #include <vector>

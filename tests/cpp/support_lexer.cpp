@@ -9,11 +9,11 @@ TEST_CASE("the lexer tells tokens apart") {
   Lexer lexer("add %x.1, @main -12 1.5e-05 0..8 \"a b\" 'c \"' ; comment\n// comment\n {", "text");
   using Kind = Token::Kind;
   const std::pair<Kind, std::string_view> wanted[] = {
-      {Kind::word, "add"},      {Kind::value, "x.1"},     {Kind::punctuation, ","},   {Kind::symbol, "main"},
-      {Kind::punctuation, "-"}, {Kind::integer, "12"},    {Kind::decimal, "1.5e-05"}, {Kind::integer, "0"},
-      {Kind::punctuation, "."}, {Kind::punctuation, "."}, {Kind::integer, "8"},       {Kind::text, "a b"},
-      {Kind::text, "c \""},
-      {Kind::punctuation, "{"}, {Kind::end, ""}};
+      {Kind::word, "add"},        {Kind::value, "x.1"},     {Kind::punctuation, ","},
+      {Kind::symbol, "main"},     {Kind::punctuation, "-"}, {Kind::integer, "12"},
+      {Kind::decimal, "1.5e-05"}, {Kind::integer, "0"},     {Kind::punctuation, "."},
+      {Kind::punctuation, "."},   {Kind::integer, "8"},     {Kind::text, "a b"},
+      {Kind::text, "c \""},       {Kind::punctuation, "{"}, {Kind::end, ""}};
   for (const auto& [kind, text] : wanted) {
     const Token token = lexer.next();
     CHECK(token.kind == kind);

@@ -38,7 +38,7 @@ def test_optimizers_write_in_place():
                 torch.testing.assert_close(a, b)
     (program,) = compiled.programs()
     assert program.memory()["arena_bytes"] == 0
-    assert ":mutated" in program.code("loops")
+    assert " = mutated " in program.code("loops")
 
 
 def add_reversed(x):

@@ -37,9 +37,9 @@ class CompiledSegment final : public SegmentProgram {
     const py::gil_scoped_release unlocked;
     program_->run(arguments, results);
   }
-  std::vector<runtime::StepInfo> steps() const override { return program_->steps(); }
+  std::vector<driver::StepFacts> steps() const override { return program_->facts().steps; }
   std::string code(std::string_view stage) const override { return program_->code(stage); }
-  const PhaseTimes& compile_times() const noexcept override { return program_->compile_times(); }
+  const PhaseTimes& compile_times() const noexcept override { return program_->facts().times; }
   std::shared_ptr<runtime::Program> program() const override { return program_; }
 
  private:
@@ -49,15 +49,15 @@ class CompiledSegment final : public SegmentProgram {
 /// What was generated, for those who listen.
 void tell(const runtime::Program& program) {
   if (is_enabled(Event::perf)) {
-    std::string text = concat("compiled in ", microseconds(program.compile_times().total()), " us");
-    for (const PhaseTimes::Row& row : program.compile_times().rows())
+    std::string text = concat("compiled in ", microseconds(program.facts().times.total()), " us");
+    for (const PhaseTimes::Row& row : program.facts().times.rows())
       text += concat("\n  ", row.name, ": ", microseconds(row.nanoseconds), " us");
-    for (const runtime::StepInfo& step : program.steps())
+    for (const driver::StepFacts& step : program.facts().steps)
       if (step.kind == "call") text += concat("\n  run by ATen: ", step.name, "  ", step.source);
     emit(Event::perf, text);
   }
   if (is_enabled(Event::fusion))
-    for (const runtime::KernelInfo& kernel : program.kernels()) {
+    for (const driver::KernelFacts& kernel : program.facts().kernels) {
       std::string text =
           concat(kernel.name, ": reads ", kernel.bytes_read, " bytes, writes ", kernel.bytes_written);
       for (const std::string& node : kernel.fused) text += "\n  " + node;
@@ -110,8 +110,8 @@ class BrazeBackend final : public Backend {
 
 // ---- eager
 
-std::vector<runtime::StepInfo> steps_of(const capture::Tape& tape) {
-  std::vector<runtime::StepInfo> steps;
+std::vector<driver::StepFacts> steps_of(const capture::Tape& tape) {
+  std::vector<driver::StepFacts> steps;
   for (const capture::Tape::Call& call : tape.calls())
     steps.push_back({"call", call.op.schema().name(), call.source});
   return steps;
@@ -138,7 +138,7 @@ class TapeSegment final : public SegmentProgram {
       throw UserError(error.what());
     }
   }
-  std::vector<runtime::StepInfo> steps() const override { return steps_of(tape_); }
+  std::vector<driver::StepFacts> steps() const override { return steps_of(tape_); }
   std::string code(std::string_view stage) const override { return only_graph(graph_, stage, "eager"); }
   const PhaseTimes& compile_times() const noexcept override { return times_; }
 
@@ -191,7 +191,7 @@ class PythonSegment final : public SegmentProgram {
       if (std::any_of(results, results + k, [&](const at::Tensor& one) { return one.is_same(results[k]); }))
         results[k] = results[k].alias();
   }
-  std::vector<runtime::StepInfo> steps() const override { return steps_; }
+  std::vector<driver::StepFacts> steps() const override { return steps_; }
   std::string code(std::string_view stage) const override { return only_graph(graph_, stage, "custom"); }
   const PhaseTimes& compile_times() const noexcept override { return times_; }
 
@@ -222,7 +222,7 @@ class PythonSegment final : public SegmentProgram {
 
   size_t arguments_, results_;
   std::string graph_;
-  std::vector<runtime::StepInfo> steps_;
+  std::vector<driver::StepFacts> steps_;
   py::object function_;
   PhaseTimes times_;
 };

@@ -46,7 +46,7 @@ class SegmentProgram {
   virtual void run(const at::Tensor* const* arguments, at::Tensor* results, bool keeps_gil) const = 0;
 
   /// What a run consists of, for people.
-  virtual std::vector<runtime::StepInfo> steps() const = 0;
+  virtual std::vector<driver::StepFacts> steps() const = 0;
   /// stage: as of runtime::Program; another backend has nothing but "graph".
   virtual std::string code(std::string_view stage) const = 0;
   virtual const PhaseTimes& compile_times() const noexcept = 0;

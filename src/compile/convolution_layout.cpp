@@ -1,15 +1,10 @@
-#include "runtime/convolution_layout.h"
-
-#include <cstdlib>
-#include <iterator>
+#include "compile/convolution_layout.h"
 
 #include "ir/library_call.h"
 
-namespace braze::runtime {
+namespace braze::driver {
 
 namespace {
-
-constexpr std::string_view names[] = {"traced", "channels_last"};  // by ConvolutionLayout
 
 /// What a convolution asks, and how it then lays out its result: as its input (ATen/native/ConvUtils.h,
 /// mkldnn_conv_use_channels_last). The weight comes as it is; ATen copies what is not pointwise.
@@ -39,10 +34,10 @@ bool is_eligible(const ir::Type& type) {
 
 }  // namespace
 
-loops::LayoutOverrides channels_last_convolutions(const capture::Trace& trace) {
+loops::LayoutOverrides channels_last_convolutions(const ir::Graph& graph) {
   loops::LayoutOverrides overrides;
   bool changes = false;
-  ir::for_each_node(*trace.graph, [&](const ir::Node* node) {
+  ir::for_each_node(graph, [&](const ir::Node* node) {
     if (!is_convolution(*node)) return;
     const ir::Type &input = *node->operands[0]->type, &result = *node->results[0].type;
     if (!is_eligible(input) || !is_eligible(result)) return;
@@ -57,7 +52,7 @@ loops::LayoutOverrides channels_last_convolutions(const capture::Trace& trace) {
   return overrides;
 }
 
-bool channels_last_pays(const capture::Trace& trace, const loops::LayoutOverrides& convolutions) {
+bool channels_last_pays(const ir::Graph& graph, const loops::LayoutOverrides& convolutions) {
   const auto through_views = [](const ir::Value* value) {
     while (ir::info(value->def->op).kind == ir::OpKind::View && !value->def->operands.empty())
       value = value->def->operands[0];
@@ -70,19 +65,9 @@ bool channels_last_pays(const capture::Trace& trace, const loops::LayoutOverride
       gain += type->sizes[1] >= least_channels ? type->numel() : -type->numel();
     if (through_views(node->operands[0])->def->op == ir::Op::input && input.is_contiguous()) gain -= input.numel();
   }
-  for (const ir::Value* output : trace.graph->outputs())
+  for (const ir::Value* output : graph.outputs())
     if (output->type->sizes.size() >= 4) gain -= output->type->numel();
   return gain > 0;
 }
 
-std::optional<ConvolutionLayout> forced_convolution_layout() {
-  static const std::optional<ConvolutionLayout> forced = []() -> std::optional<ConvolutionLayout> {
-    const char* asked = std::getenv("BRAZE_CONVOLUTION");
-    for (size_t i = 0; asked && i < std::size(names); ++i)
-      if (names[i] == asked) return static_cast<ConvolutionLayout>(i);
-    return std::nullopt;
-  }();
-  return forced;
-}
-
-}  // namespace braze::runtime
+}  // namespace braze::driver

@@ -1,0 +1,54 @@
+// compile/driver.h: from a graph to what can be run: passes, layouts, lowering, machine code. The only such way:
+// programs and braze-opt take it.
+//
+// (The namespace is not called `compile`, because braze::compile is the function of the C++ face.)
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "codegen/compiler.h"
+#include "compile/facts.h"
+#include "ir/graph.h"
+#include "loops/plan.h"
+
+namespace braze::driver {
+
+/// In order; each is all of the ones before and its own.
+enum class Stage : uint8_t {
+  passes,  ///< The graph rewritten.
+  plan,    ///< Loops, library calls and memory.
+  code,    ///< Machine code.
+};
+
+enum class Convolutions : uint8_t {
+  as_traced,      ///< In eager's layouts.
+  channels_last,  ///< In channels_last wherever that is another layout.
+  cheapest,       ///< In whichever moves less memory (compile/convolution_layout.h).
+};
+
+struct Options {
+  bool emulate_precision_casts = false;  ///< Round to bf16 and f16 after every operator, as eager does.
+  bool fuse = true;                      ///< false: one kernel a node, to bisect a wrong result.
+  bool verify = false;                   ///< Run the verifiers after every stage.
+  std::vector<bool> writable = {};       ///< As in loops::LoweringOptions.
+  Convolutions convolutions = Convolutions::as_traced;
+  codegen::CompileOptions code = {};  ///< Its target is that of lowering, too.
+  Stage last = Stage::code;           ///< Where to stop.
+};
+
+/// Self-contained: it points into no graph. Immutable once made.
+struct Artifact {
+  loops::Plan plan;
+  std::vector<std::shared_ptr<const codegen::CompiledKernel>> code;  ///< By Plan::kernels.
+  Facts facts;
+};
+
+/// Rewrites `graph` in place, and makes an artifact of it. `times` are those of what came before.
+Artifact compile(ir::Graph& graph, const Options& options = {}, PhaseTimes times = {});
+
+/// The same of a graph that compile() has rewritten: another way to run it.
+Artifact compile_rewritten(const ir::Graph& graph, const Options& options = {}, PhaseTimes times = {});
+
+}  // namespace braze::driver
