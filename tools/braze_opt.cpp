@@ -1,21 +1,27 @@
-// braze-opt: runs passes on graphs in text, or reads kernels and prints them again.
+// braze-opt: runs the compiler on text, as far as one likes, and prints what comes out.
 //
+//   braze-opt FILE                         the graphs, read and printed again
 //   braze-opt FILE --pass=cse,dead_code    those passes, in that order
-//   braze-opt FILE --pipeline              all of them, as compilation does
-//   --plan          lowers what comes out and prints kernels, calls and memory instead of the graph
-//   --target=NAME   lowers for that target (target/target.h) instead of this machine
-//   --verify        checks the graph before, between and after
+//   braze-opt FILE --stop-after=STAGE      as compilation does (compile/driver.h), up to
+//       passes   the graph rewritten           loops   kernels
+//       plan     kernels, calls and memory     llvm    their LLVM IR
+//       code     their machine code
+// With both, the graphs go on from the given passes instead of all of them.
+//   --target=NAME   for that target (target/target.h) instead of this machine
+//   --verify        checks the graph before, between and after, and what it is lowered to
 //   --print-before  prints each graph as it was read, too
-// FILE is '-' for standard input. Without a pass the text is only read and printed. A text that begins with the
-// word `kernel` is loop IR (loops/kernel.h): it is read, verified and printed.
+//   --output=FILE   writes the artifact (compile/artifact_bytes.h) of the only graph there instead of printing
+// FILE is '-' for standard input. A text may also be a kernel (loops/kernel.h), which is read, verified and
+// printed, or a plan (loops/plan.h), which goes on from there, as an artifact does.
 #include <fstream>
 #include <iostream>
 #include <iterator>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "compile/artifact_bytes.h"
+#include "compile/driver.h"
 #include "ir/text.h"
 #include "loops/kernel.h"
 #include "loops/plan.h"
@@ -29,13 +35,45 @@ namespace {
 using namespace braze;
 
 constexpr std::string_view usage =
-    "usage: braze-opt FILE|- [--pass=NAME,...|--pipeline] [--plan] [--target=NAME] [--verify] [--print-before]";
+    "usage: braze-opt FILE|- [--pass=NAME,...] [--stop-after=passes|loops|plan|llvm|code] [--target=NAME] "
+    "[--output=FILE] [--verify] [--print-before]";
+
+std::string kernels(const loops::Plan& plan) {
+  std::string text;
+  for (const auto& kernel : plan.kernels) text += (text.empty() ? "" : "\n") + loops::print(*kernel);
+  return text;
+}
+
+/// What --stop-after=NAME prints.
+struct Stop {
+  std::string_view name;
+  driver::Stage last;
+  std::string (*print)(const loops::Plan& plan, const Target& target);  ///< Null: the graph.
+};
+const Stop stops[] = {
+    {"passes", driver::Stage::passes, nullptr},
+    {"loops", driver::Stage::plan, [](const loops::Plan& plan, const Target&) { return kernels(plan); }},
+    {"plan", driver::Stage::plan, [](const loops::Plan& plan, const Target&) { return loops::print(plan); }},
+    {"llvm", driver::Stage::plan,
+     [](const loops::Plan& plan, const Target& target) {
+       std::string text;
+       for (const auto& kernel : plan.kernels) text += codegen::llvm_ir(*kernel, target);
+       return text;
+     }},
+    {"code", driver::Stage::plan,
+     [](const loops::Plan& plan, const Target& target) {
+       std::string text;
+       for (const auto& kernel : plan.kernels) text += codegen::assembly(*kernel, target);
+       return text;
+     }},
+};
 
 struct Options {
-  std::string file;
+  std::string file, output;
   std::vector<const passes::Pass*> passes;
-  std::optional<Target> target;
-  bool pipeline = false, plan = false, verify = false, print_before = false;
+  const Stop* stop = nullptr;
+  Target target = Target::host();
+  bool verify = false, print_before = false;
 };
 
 std::vector<const passes::Pass*> find_passes(std::string_view names) {
@@ -50,18 +88,25 @@ std::vector<const passes::Pass*> find_passes(std::string_view names) {
   return found;
 }
 
+const Stop* find_stop(std::string_view name) {
+  for (const Stop& stop : stops)
+    if (stop.name == name) return &stop;
+  throw UserError(concat("no stage is called '", name, "'\n", usage));
+}
+
 Options parse_options(const std::vector<std::string_view>& arguments) {
-  constexpr std::string_view pass_prefix = "--pass=", target_prefix = "--target=";
   Options options;
   for (const std::string_view argument : arguments) {
-    if (argument.starts_with(pass_prefix))
-      options.passes = find_passes(argument.substr(pass_prefix.size()));
-    else if (argument.starts_with(target_prefix))
-      options.target = Target::named(argument.substr(target_prefix.size()));
-    else if (argument == "--pipeline")
-      options.pipeline = true;
-    else if (argument == "--plan")
-      options.plan = true;
+    const size_t equals = std::min(argument.find('='), argument.size() - 1);
+    const std::string_view name = argument.substr(0, equals + 1), value = argument.substr(equals + 1);
+    if (name == "--pass=")
+      options.passes = find_passes(value);
+    else if (name == "--stop-after=")
+      options.stop = find_stop(value);
+    else if (name == "--target=")
+      options.target = Target::named(value);
+    else if (name == "--output=")
+      options.output = value;
     else if (argument == "--verify")
       options.verify = true;
     else if (argument == "--print-before")
@@ -82,35 +127,77 @@ std::string read(const std::string& file) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
-void run(const std::shared_ptr<ir::Graph>& shared, const Options& options) {
-  ir::Graph& graph = *shared;
+std::string bytes_of(const loops::Plan& plan, const Target& target) {
+  std::vector<const loops::Kernel*> kernels;
+  for (const auto& kernel : plan.kernels) kernels.push_back(kernel.get());
+  codegen::CompileOptions options;
+  options.target = target;
+  return driver::write_artifact(plan, codegen::make_blobs(kernels, options), target.isa);
+}
+
+void put(const loops::Plan& plan, const Options& options) {
+  if (options.output.empty()) {
+    const Stop* stop = options.stop ? options.stop : find_stop("plan");
+    std::cout << stop->print(plan, options.target);
+    return;
+  }
+  std::ofstream stream(options.output, std::ios::binary);
+  stream << bytes_of(plan, options.target);
+  if (!stream.flush()) throw UserError(concat("cannot write ", options.output));
+}
+
+void run(ir::Graph& graph, const Options& options) {
   if (options.print_before) std::cout << "; before\n" << ir::print(graph) << "\n; after\n";
   if (options.verify) ir::verify(graph);
   for (const passes::Pass* pass : options.passes) {
     pass->run(graph);
     if (options.verify) ir::verify(graph);
   }
-  if (options.pipeline) passes::run(graph, nullptr, options.verify);
-  if (options.plan)
-    std::cout << loops::print(
-        loops::lower(graph, {.target = options.target ? &*options.target : &Target::host()}));
+  driver::Options wanted;
+  wanted.verify = options.verify;
+  wanted.code.target = options.target;
+  wanted.last = options.output.empty() && options.stop ? options.stop->last : driver::Stage::plan;
+  driver::Artifact artifact;
+  if (options.stop || !options.output.empty())
+    artifact = options.passes.empty() ? driver::compile(graph, wanted) : driver::compile_rewritten(graph, wanted);
+  if (!options.output.empty() || (options.stop && options.stop->print))
+    put(artifact.plan, options);
   else
     std::cout << ir::print(graph);
 }
 
+void run(const loops::Plan& plan, const Options& options) {
+  const bool goes_back = !options.passes.empty() || (options.stop && !options.stop->print);
+  if (goes_back) throw UserError("a plan is past the passes");
+  put(plan, options);
+}
+
 void run(const Options& options) {
   const std::string text = read(options.file);
-  if (Lexer(text, "text").peek().is("kernel")) {
+  if (driver::is_artifact(text)) {
+    const auto stored = driver::read_artifact(text);
+    if (!stored) throw UserError(concat(options.file, " is damaged, or of another version"));
+    return run(stored->plan, options);
+  }
+  const bool is_kernel = Lexer(text, "text").peek().is("kernel");
+  if (Lexer(text, "text").peek().is("plan") || (is_kernel && text.find("\nplan {") != std::string::npos)) {
+    const loops::Plan plan = loops::parse_plan(text);
+    loops::verify(plan);
+    return run(plan, options);
+  }
+  if (is_kernel) {
     const auto kernel = loops::parse_kernel(text);
     loops::verify(*kernel);
     std::cout << loops::print(*kernel);
     return;
   }
+  const auto graphs = ir::parse_all(text);
+  if (!options.output.empty() && graphs.size() != 1) throw UserError("an artifact is of one graph");
   bool first = true;
-  for (auto& parsed : ir::parse_all(text)) {
+  for (const auto& graph : graphs) {
     if (!first) std::cout << '\n';
     first = false;
-    run(std::shared_ptr<ir::Graph>(std::move(parsed)), options);
+    run(*graph, options);
   }
 }
 

@@ -261,6 +261,11 @@ std::vector<std::shared_ptr<const CompiledKernel>> compile(std::span<const Kerne
   return results;
 }
 
+std::vector<std::string> make_blobs(std::span<const Kernel* const> kernels, const CompileOptions& options) {
+  if (kernels.empty()) return {};
+  return compile_all({kernels.begin(), kernels.end()}, options, nullptr);
+}
+
 std::string llvm_ir(const Kernel& kernel, const Target& target) {
   const MemoryReserve reserve(kReserve);
   llvm::LLVMContext context;

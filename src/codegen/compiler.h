@@ -64,6 +64,10 @@ std::vector<std::shared_ptr<const CompiledKernel>> compile(std::span<const loops
                                                            PhaseTimes* times = nullptr,
                                                            CompileStats* stats = nullptr);
 
+/// The machine code as blobs (codegen/blob.h), in order; compiled anew, for keeping.
+std::vector<std::string> make_blobs(std::span<const loops::Kernel* const> kernels,
+                                    const CompileOptions& options = {});
+
 /// The LLVM IR or assembly of a kernel, compiled anew (for reading, not for running).
 std::string llvm_ir(const loops::Kernel& kernel, const Target& target = Target::host());
 std::string assembly(const loops::Kernel& kernel, const Target& target = Target::host());

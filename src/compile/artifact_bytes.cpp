@@ -1,0 +1,97 @@
+#include "compile/artifact_bytes.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "codegen/loader.h"
+#include "compile/inspect.h"
+#include "loops/plan_bytes.h"
+#include "support/archive.h"
+#include "support/error.h"
+#include "support/hash.h"
+
+namespace braze::driver {
+
+namespace {
+
+constexpr char magic[8] = {'B', 'R', 'A', 'Z', 'E', 'A', 'R', '\n'};
+constexpr uint32_t version = 1;
+constexpr size_t isa_count = static_cast<size_t>(Isa::avx512) + 1;
+
+struct Header {
+  char magic[8];
+  uint32_t version, reserved;
+  uint64_t size;     // of everything behind the header
+  Hash128 checksum;  // of the same
+};
+
+/// A whole blob with the phases that the kernel has.
+bool fits(std::string_view code, const loops::Kernel& kernel) {
+  const auto blob = codegen::read_blob(code);
+  if (!blob) return false;
+  const auto same = [](const codegen::PhaseFacts& a, const codegen::PhaseFacts& b) {
+    return a.parallel == b.parallel && a.grain == b.grain && a.iterations == b.iterations;
+  };
+  try {
+    return std::ranges::equal(blob->phases, codegen::phase_facts(kernel), same);
+  } catch (const InternalError&) {  // Loops that are never lowered to.
+    return false;
+  }
+}
+
+}  // namespace
+
+std::string write_artifact(const loops::Plan& plan, std::vector<std::string> code, Isa isa) {
+  BRAZE_CHECK(code.size() == plan.kernels.size(), "a blob for each kernel");
+  ArchiveWriter archive;
+  archive.enumerator(isa, isa_count);
+  loops::write(archive, plan);
+  archive(code);
+  const std::string body = archive.take();
+  Header header{};
+  std::memcpy(header.magic, magic, sizeof magic);
+  header.version = version;
+  header.size = body.size();
+  header.checksum = hash_bytes(body.data(), body.size());
+  std::string bytes(reinterpret_cast<const char*>(&header), sizeof header);
+  return bytes += body;
+}
+
+bool is_artifact(std::string_view bytes) {
+  return bytes.starts_with(std::string_view(magic, sizeof magic));
+}
+
+std::optional<StoredArtifact> read_artifact(std::string_view bytes) {
+  Header header{};
+  if (bytes.size() < sizeof header) return std::nullopt;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  bytes.remove_prefix(sizeof header);
+  if (!is_artifact({header.magic, sizeof header.magic}) || header.version != version || header.reserved != 0)
+    return std::nullopt;
+  if (header.size != bytes.size() || header.checksum != hash_bytes(bytes.data(), bytes.size())) return std::nullopt;
+
+  // The checksum says that these are the bytes written; what follows is checked even if they are not braze's.
+  ArchiveReader archive(bytes);
+  StoredArtifact stored;
+  archive.enumerator(stored.isa, isa_count);
+  stored.plan = loops::read_plan(archive);
+  archive(stored.code);
+  if (!archive.ok() || !archive.at_end() || stored.code.size() != stored.plan.kernels.size()) return std::nullopt;
+  for (size_t k = 0; k < stored.code.size(); ++k)
+    if (!fits(stored.code[k], *stored.plan.kernels[k])) return std::nullopt;
+  return stored;
+}
+
+Artifact load(StoredArtifact stored) {
+  if (stored.isa > Target::host().isa)
+    throw UserError(concat("the code was made for ", Target(stored.isa).name(), ", which this CPU does not run"));
+  std::vector<codegen::BlobView> blobs;
+  for (const std::string& code : stored.code) blobs.push_back(codegen::read_blob(code).value());
+  Artifact artifact;
+  artifact.code = codegen::load(blobs);
+  artifact.plan = std::move(stored.plan);
+  inspect(artifact);
+  return artifact;
+}
+
+}  // namespace braze::driver
