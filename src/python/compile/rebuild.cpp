@@ -28,8 +28,20 @@ Ref taken(PyObject* owned, PyObject* about) {
   return Ref::steal(owned);
 }
 
+/// A class statement made it, or type() did. C code makes classes on the heap too, as pybind11 does, whose
+/// instances hold more than Python sees.
+bool is_made_by_python(PyTypeObject* type) {
+  static const destructor dealloc_of_classes = [] {
+    const Ref probe =
+        Ref::steal(PyObject_CallFunction(reinterpret_cast<PyObject*>(&PyType_Type), "s(){}", "probe"));
+    return probe ? reinterpret_cast<PyTypeObject*>(probe.get())->tp_dealloc : nullptr;
+  }();
+  return type->tp_flags & Py_TPFLAGS_HEAPTYPE && type->tp_dealloc == dealloc_of_classes;
+}
+
+/// The nearest base that C code made.
 PyTypeObject* builtin_base(PyTypeObject* type) {
-  while (type->tp_flags & Py_TPFLAGS_HEAPTYPE && type->tp_base) type = type->tp_base;
+  while (is_made_by_python(type) && type->tp_base) type = type->tp_base;
   return type;
 }
 
@@ -243,9 +255,6 @@ Rebuilder::Node Rebuilder::set(PyObject* set) {
 /// Lists, dicts and plain objects, and what derives from them: made empty, filled when all else is there.
 Rebuilder::Node Rebuilder::instance(PyObject* object) {
   PyTypeObject *type = Py_TYPE(object), *base = builtin_base(type);
-  // No class statement made it: what it keeps is in fields of its own.
-  if (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE && type->tp_flags & Py_TPFLAGS_HEAPTYPE)
-    refuse("an object of a kind that is not rebuilt", object);
   const Node node = [&] {
     const std::span<const Node> empty;
     if (base == &PyList_Type) return builder_.list(empty, type);

@@ -265,3 +265,16 @@ def test_a_generator_in_flight_is_not_rebuilt():
     fast = C.CompiledFunction(f)
     for _ in range(3):
         equal(next(fast(X)), X + 1)
+
+
+def test_objects_of_c_classes_are_not_made_again():
+    """pybind11 makes classes on the heap, whose instances are no plain objects: here the mark of a profiler."""
+
+    def f(x):
+        with torch.autograd.profiler.record_function("part"):
+            y = x * 2
+        return torch.relu(y) + 1
+
+    fast = C.CompiledFunction(f)
+    for _ in range(3):
+        assert torch.equal(fast(X), f(X))
