@@ -12,7 +12,7 @@ find_package(LLVM 19.1 REQUIRED CONFIG GLOBAL PATHS /usr/lib/llvm-19 NO_DEFAULT_
 
 # One static library a folder, so that tests of one link no other.
 function(braze_part name)
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cpp)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cpp)
   add_library(braze_${name} OBJECT ${sources})
   target_include_directories(braze_${name} PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
 endfunction()

@@ -16,7 +16,7 @@ class KernelHasher {
   explicit KernelHasher(const Kernel& kernel) : kernel_(kernel), number_(kernel.types.size(), none) {}
 
   Hash128 run() {
-    out_.add(kernel_.buffers.size()).add(kernel_.scalars.size()).add(kernel_.symbols.size());
+    out_.add(kernel_.buffers.size()).add(kernel_.scalars.size()).add(kernel_.symbols.size()).add(kernel_.narrow);
     for (const Buffer& buffer : kernel_.buffers) add(buffer);
     for (const Scalar& scalar : kernel_.scalars) out_.add(scalar.dtype);
     add(kernel_.body);
@@ -143,7 +143,7 @@ void KernelHasher::add(const Stmt& s) {
       use(s.predicate);
       add(s.body);
       return;
-    case StmtKind::barrier: out_.add(s.grid); break;
+    case StmtKind::barrier: break;
     case StmtKind::random: use_all(s.args); break;
     case StmtKind::transpose:
     case StmtKind::dot:

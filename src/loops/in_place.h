@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "loops/fusion.h"
-#include "loops/nest.h"
+#include "loops/schedule/schedule.h"
 
 namespace braze::loops {
 

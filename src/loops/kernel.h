@@ -128,9 +128,14 @@ struct Schedule {
   bool vector = false;    ///< Lanes of the target run successive iterations; at most one loop of a nest.
   int32_t unroll = 1;     ///< Copies of the body (and of accumulators), on top of `vector`.
   int64_t grain = 1;      ///< Fewest iterations worth a thread, for `parallel`.
-  enum class Bind : uint8_t { none, block, warp, thread } bind = Bind::none;  ///< GPU mapping.
+  enum class Bind : uint8_t { none, block, warp, thread } bind = Bind::none;  ///< GPU: what runs an iteration.
 };
 
+/// On a GPU a top-level loop bound to `block` is the grid. In it, loops bound to `warp` share their iterations out
+/// over the warps of a block, one each; loops bound to `thread` theirs over the threads of the block, or of the
+/// warp that they stand in. What stands outside of them is done by every thread alike, and stored by the first; the
+/// result of a reduction over threads is known to all of them. A buffer in `registers` is spread over the threads:
+/// each element is touched by one of them.
 struct Loop {
   ValueId var = none;
   Extent begin, end;                             ///< Half open.
@@ -161,7 +166,7 @@ enum class StmtKind : uint8_t {
   alloc,      // alloc %buf: f32[size] local                  lives to the end of the block
   loop,       // for ...
   branch,     // if %p { ... }
-  barrier,    // barrier block|grid
+  barrier,    // barrier                                       all threads of the block wait for each other
   transpose,  // transpose %tile, %buf[affine], rows=R step=S, cols=C step=T valid=%r,%c
               //   tile[c*R + r] = buf[affine + r*S + c*T]; on CPU in registers
   random,     // %r = random %seed, %counter : type           Philox4x32-10, uniform [0,1) or 32 bits
@@ -192,7 +197,6 @@ struct Stmt {
   Extent extent;             ///< checked.
   bool stream = false;       ///< store: bypass the cache.
   AtomicOp atomic = AtomicOp::add;
-  bool grid = false;                           ///< barrier: of the whole grid rather than a block.
   std::vector<BufferId> sources;               ///< transpose {from}; dot {a, b}.
   std::vector<Affine> source_indices;          ///< dot {a, b}.
   std::vector<int64_t> shape;                  ///< transpose {R, S, C, T}; dot {m, n, k, lda, ldb, ldc}.
@@ -210,6 +214,7 @@ struct Kernel {
   std::vector<Scalar> scalars;
   std::vector<std::string> symbols;
   std::vector<DType> types;  ///< Of every ValueId.
+  bool narrow = false;       ///< Every index and loop variable fits into 32 bits: they may be computed in these.
   Block body;
 
   uint32_t parameter_count() const;

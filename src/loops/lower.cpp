@@ -6,11 +6,11 @@
 #include "loops/fusion.h"
 #include "loops/in_place.h"
 #include "loops/memory.h"
-#include "loops/nest.h"
 #include "loops/origins.h"
 #include "loops/placement.h"
 #include "loops/plan.h"
 #include "loops/regions.h"
+#include "loops/schedule/schedule.h"
 #include "loops/window.h"
 #include "support/error.h"
 

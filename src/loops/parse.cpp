@@ -32,6 +32,7 @@ class Parser {
       while (take(","));
       expect(")");
     }
+    kernel_->narrow = take("narrow");
     parse_block(kernel_->body, nullptr);
     return std::move(kernel_);
   }
@@ -554,10 +555,7 @@ bool Parser::parse_operands(Stmt& s) {
       s.predicate = use();
       parse_block(s.body, nullptr);
       return false;
-    case StmtKind::barrier:
-      s.grid = at("grid");
-      if (!take("grid")) expect("block");
-      return false;
+    case StmtKind::barrier: return false;
     case StmtKind::transpose: parse_transpose(s); return false;
     case StmtKind::dot: parse_dot(s); return false;
     case StmtKind::tmpl: parse_template(s); return false;

@@ -60,7 +60,7 @@ class Printer {
       put(separator, "#", symbol);
       separator = ", ";
     }
-    put(") {\n");
+    put(kernel_.narrow ? ") narrow {\n" : ") {\n");
     put_block(kernel_.body, {});
     put("}\n");
     return std::move(out_);
@@ -326,7 +326,8 @@ void Printer::put_stmt(const Stmt& s) {
     define(s.result);
     put(" = ");
   }
-  put(s.kind == StmtKind::compute ? ir::info(s.op).name : word(stmt_words, s.kind), " ");
+  put(s.kind == StmtKind::compute ? ir::info(s.op).name : word(stmt_words, s.kind));
+  if (s.kind != StmtKind::barrier) put(" ");
   switch (s.kind) {
     case StmtKind::constant: put_constant(s); break;
     case StmtKind::scalar: put("$", scalars_.at(s.slot)); break;
@@ -362,7 +363,7 @@ void Printer::put_stmt(const Stmt& s) {
       put_block(s.body, {});
       close();
       break;
-    case StmtKind::barrier: put(s.grid ? "grid" : "block"); break;
+    case StmtKind::barrier: break;
     case StmtKind::transpose: put_transpose(s); break;
     case StmtKind::dot: put_dot(s); break;
     case StmtKind::tmpl: put_template(s); break;

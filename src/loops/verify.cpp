@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "loops/barriers.h"
 #include "loops/kernel.h"
 #include "loops/words.h"
 #include "support/error.h"
@@ -224,6 +225,21 @@ class Verifier {
     require(!s.parallel || loop.reductions.empty(),
             "a parallel loop cannot reduce: write partial results and reduce them in a second phase");
     require(!s.vector || !in_vector_, "a vector loop stands within another one");
+    check_binding(loop);
+  }
+  /// Where a GPU runs a loop: the grid at the top, warps in a block, threads in a block or a warp.
+  void check_binding(const Loop& loop) const {
+    using Bind = Schedule::Bind;
+    const Bind bind = loop.schedule.bind;
+    if (bind == Bind::none) return;
+    if (bind == Bind::block) return require(loop.schedule.parallel, "blocks run a parallel loop");
+    require(bound_ == Bind::block || (bind == Bind::thread && bound_ == Bind::warp), "a loop over ",
+            word(bind_words, bind), "s stands in none over ", bind == Bind::warp ? "blocks" : "blocks or warps",
+            ", or in another one");
+    const bool counted = loop.begin_value == none && loop.end_value == none && loop.begin == Extent(0) &&
+                         loop.end.is_constant() && loop.step == 1;
+    require(counted, "a loop over warps or threads runs from 0 to a number");
+    require(bind == Bind::thread || loop.reductions.empty(), "warps join what they find through shared memory");
   }
   void check_init(const Reduction& r) const {
     if (has_free_state(r.combine)) {
@@ -305,7 +321,10 @@ class Verifier {
     ++depth_;
     unreachable_ += empty;
     const bool was_in_vector = std::exchange(in_vector_, in_vector_ || loop.schedule.vector);
+    const Schedule::Bind bind = loop.schedule.bind;
+    const Schedule::Bind was_bound = std::exchange(bound_, bind == Schedule::Bind::none ? bound_ : bind);
     check_block(loop.body);
+    bound_ = was_bound;
     in_vector_ = was_in_vector;
     unreachable_ -= empty;
     --depth_;
@@ -368,6 +387,10 @@ class Verifier {
     const Buffer& made = kernel_.buffers[s.buffer];
     require(!allocated_[s.buffer], "%", made.name, " is allocated twice");
     require(made.space != Space::global, "%", made.name, " is in global memory: that is the planner's to give");
+    require(made.space != Space::shared || bound_ == Schedule::Bind::block, "%", made.name,
+            " is shared by a block, and belongs to none");
+    require(made.space != Space::registers || bound_ == Schedule::Bind::block || bound_ == Schedule::Bind::warp,
+            "%", made.name, " is spread over the threads of a block or a warp, and stands in none");
     require(made.size.is_constant() && made.size.constant > 0, "%", made.name,
             " needs a size known when the kernel is compiled");
     allocated_[s.buffer] = true;
@@ -426,6 +449,7 @@ class Verifier {
   const Stmt* where_ = nullptr;
   int depth_ = 0, branches_ = 0, unreachable_ = 0;
   bool in_vector_ = false;
+  Schedule::Bind bound_ = Schedule::Bind::none;  ///< Of the innermost loop that is bound to anything.
 };
 
 void Verifier::check(const Stmt& s) {
@@ -465,7 +489,10 @@ void Verifier::check(const Stmt& s) {
       leave(mark);
       break;
     }
-    case StmtKind::barrier: break;
+    case StmtKind::barrier:
+      require(bound_ == Schedule::Bind::block && branches_ == 0,
+              "all threads of a block meet at a barrier, or none");
+      break;
     case StmtKind::transpose: check_transpose(s); break;
     case StmtKind::random: check_random(s); break;
     case StmtKind::dot: check_dot(s); break;
@@ -482,6 +509,7 @@ void Verifier::check(const Stmt& s) {
 
 void verify(const Kernel& kernel) {
   Verifier(kernel).run();
+  check_barriers(kernel);
 }
 
 }  // namespace braze::loops

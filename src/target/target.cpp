@@ -12,16 +12,14 @@ namespace {
 constexpr int64_t KB = 1 << 10, MB = 1 << 20;
 
 /// In the order of Isa.
-constexpr std::array<std::string_view, 2> names = {"avx2", "avx512"};
+constexpr std::array<std::string_view, 3> names = {"avx2", "avx512", "sm_90"};
 
 /// Measured: on two cores of an AMD Zen 5, in both instruction sets.
 CpuLimits cpu_limits() {
   CpuLimits limits;
   limits.thread_work = 1 << 15;   // handing it over takes some 3 us (measured); eager's number too (at::GRAIN_SIZE)
   limits.hidden = 16;             // measured on chains of arithmetic over memory
-  limits.gather = 16;             // a load for each f32 of the widest vector
   limits.points_multiple = 1024;  // whole lines of every type, whatever the loop is unrolled to
-  limits.short_axis = 8;          // f32 in a vector of AVX2, and half of one of AVX-512
   limits.register_rows = 16;      // so few rows fit into the cache together: the registers of AVX2
   limits.run_bytes = 512;         // measured: runs twice as long touch more pages at once than are remembered
   limits.tile_side = 128;         // f32 in such a run
@@ -47,10 +45,42 @@ void make_x86(Target& target) {
   target.near_cache = 48 * KB;               // Intel since Ice Lake, AMD since Zen 5 (32 before)
   target.second_cache = 1 * MB;              // AMD since Zen 4; Intel's servers have 1 to 2
   target.last_cache = 32 * MB;               // of eight cores of a Zen; stores past it pay from there on (measured)
+  target.short_axis = 8;                     // f32 in a vector of AVX2, and half of one of AVX-512
+  target.gather = 16;                        // a load for each f32 of the widest vector
   target.most_nodes = 96;
   target.wide_reduction = 1 << 15;  // thread_work: then each part is worth a thread
   target.few_results = 64;          // as many as a split has chunks
   target.cpu = cpu_limits();
+}
+
+/// "Guide": NVIDIA's CUDA C++ Programming Guide, tables of compute capability 9.0. "Tuning": the Hopper Tuning
+/// Guide.
+void make_hopper(Target& target) {
+  target.vector_bytes = 16;         // ld.global.v4.b32 (PTX ISA)
+  target.vector_registers = 255;    // of 32 bits, a thread (Guide)
+  target.cache_line = 128;          // four sectors of 32 (Tuning)
+  target.near_cache = 256 * KB;     // first level and shared memory together (Tuning)
+  target.second_cache = 50 * MB;    // of an H100 and an H200 (data sheets)
+  target.last_cache = 50 * MB;      // the same: there is no third
+  target.short_axis = 16;           // half of a warp
+  target.gather = 32;               // a sector for each thread of a warp
+  target.most_nodes = 96;           // as on CPUs: what makes machine code takes time in proportion
+  target.wide_reduction = 1 << 15;  // a block of 1024 threads with 32 elements each: more are worth two phases
+  target.few_results = 132;         // one a multiprocessor: blocks of their own would leave some idle
+  GpuLimits& gpu = target.gpu;
+  gpu.warp = 32;                // Guide
+  gpu.most_threads = 1024;      // Guide
+  gpu.shared_bytes = 227 * KB;  // Guide
+  gpu.multiprocessors = 132;    // data sheets
+  gpu.block_threads = 256;      // eight blocks fill the 2048 threads of a multiprocessor (Guide)
+  gpu.least_threads = 128;      // four warps: one for each scheduler (Tuning)
+  gpu.moved_bytes = 32;         // two vector loads in flight; more of them hold more registers
+  gpu.thread_vectors = 4;       // loads in flight that hide the memory's latency at 2048 threads
+  gpu.warp_row = 1024;          // 32 f32 a thread: an eighth of its registers
+  gpu.thread_rows = 32;         // as many loads in a thread, one behind another
+  gpu.kept = 64;                // a quarter of a thread's registers
+  gpu.least_chunk = 4096;       // 16 f32 for each of 256 threads
+  gpu.tile_side = 32;           // a warp reads and writes 128 bytes of f32
 }
 
 // __builtin_cpu_supports asks the CPU *and* whether the operating system saves the registers (xgetbv).
@@ -83,7 +113,7 @@ Isa detect() {
 }  // namespace
 
 Target::Target(Isa of) : isa(of) {
-  make_x86(*this);
+  is_gpu() ? make_hopper(*this) : make_x86(*this);
 }
 
 const Target& Target::host() {

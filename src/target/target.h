@@ -14,15 +14,14 @@ namespace braze {
 enum class Isa : uint8_t {
   avx2,    ///< x86-64-v3
   avx512,  ///< x86-64-v4: F, BW, CD, DQ, VL
+  sm_90,   ///< NVIDIA Hopper: H100, H200
 };
 
 /// How loops are shaped for threads of a CPU (loops/schedule/cpu).
 struct CpuLimits {
   int64_t thread_work = 0;      ///< Elements moved that are worth handing to another thread.
   int64_t hidden = 0;           ///< Instructions that pass unnoticed while a vector is loaded and stored.
-  int64_t gather = 0;           ///< Instructions of a vector that is read lane by lane.
   int64_t points_multiple = 0;  ///< Of so many elements are the parts that threads take of a flat kernel.
-  int64_t short_axis = 0;       ///< Lanes; fewer waste most of a vector.
   int64_t register_rows = 0;    ///< Reduced rows up to which accumulators of columns stay in registers.
   int64_t run_bytes = 0;        ///< Runs of a transposed copy; longer ones touch too many pages at once.
   int64_t tile_side = 0;        ///< Most elements along a side of a transposed copy's tile.
@@ -37,14 +36,33 @@ struct CpuLimits {
   size_t unroll_four = 0, unroll_two = 0;
 };
 
+/// How loops are shaped for blocks of threads of a GPU (loops/schedule/gpu).
+struct GpuLimits {
+  int64_t warp = 0;             ///< Threads that run in step.
+  int64_t most_threads = 0;     ///< Of a block.
+  int64_t shared_bytes = 0;     ///< Of a block.
+  int64_t multiprocessors = 0;  ///< Fewer blocks leave some idle.
+  int64_t block_threads = 0;    ///< Of a block whose threads need nothing of each other.
+  int64_t least_threads = 0;    ///< Of a block that reduces a row.
+  int64_t moved_bytes = 0;      ///< Most of a value that a thread takes at once.
+  int64_t thread_vectors =
+      0;                    ///< Vectors of a row that each thread of a block takes, before there are more threads.
+  int64_t warp_row = 0;     ///< Elements of a row up to which a warp reduces it alone.
+  int64_t thread_rows = 0;  ///< Reduced rows up to which a thread reduces a column alone.
+  int64_t kept = 0;         ///< Elements of rows that a thread keeps in registers.
+  int64_t least_chunk = 0;  ///< Elements of a part of a split reduction.
+  int64_t tile_side = 0;    ///< Of a transposed tile.
+};
+
 struct Target {
   Target(Isa isa);  // NOLINT: an instruction set is a target
   /// The best that this CPU runs; BRAZE_ISA=avx2 lowers it. Throws UserError on a CPU without AVX2 and FMA.
   static const Target& host();
-  /// By name: avx2, avx512. Throws UserError.
+  /// By name: avx2, avx512, sm_90. Throws UserError.
   static Target named(std::string_view name);
 
   Isa isa;
+  bool is_gpu() const { return isa == Isa::sm_90; }
   std::string_view name() const;
 
   // What a thread has.
@@ -57,12 +75,17 @@ struct Target {
   int64_t second_cache = 0;  ///< The next one.
   int64_t last_cache = 0;    ///< Results of this size and more are stored past the caches.
 
+  // What loops cost.
+  int64_t short_axis = 0;  ///< Lanes; fewer waste most of what runs side by side.
+  int64_t gather = 0;      ///< Instructions of a vector that is read lane by lane.
+
   // What becomes one kernel.
   size_t most_nodes = 0;       ///< Larger kernels gain nothing more and take long to compile.
   int64_t wide_reduction = 0;  ///< Elements a result from which a reduction to few results is split,
   int64_t few_results = 0;     ///< and how many those are.
 
-  CpuLimits cpu;
+  CpuLimits cpu;  ///< Zeros on a GPU,
+  GpuLimits gpu;  ///< and these on a CPU.
 
   int64_t line_elements(int64_t element_bytes = 4) const { return cache_line / element_bytes; }
 };

@@ -496,7 +496,7 @@ TEST_CASE("indices split into coordinates") {
   }
 }
 
-TEST_CASE("atomics, random numbers, barriers") {
+TEST_CASE("atomics and random numbers") {
   for (const char* vector : {"", "vector"}) {
     CHECK_KERNEL(
         {.text = replace(
@@ -514,7 +514,6 @@ TEST_CASE("atomics, random numbers, barriers") {
     atomic add %all[-%c + 15], %n
     atomic min %low[%c], %d if %p
     atomic max %half[%c], %a
-    barrier block
   }
 })",
              "VECTOR", vector),

@@ -12,8 +12,8 @@ using namespace braze;
 
 namespace {
 
-/// y[b, c, n] = x[b, n, c], in tiles of `lanes` n by `length` c, as loops/tile.cpp writes it. `step` apart are the
-/// rows of y.
+/// y[b, c, n] = x[b, n, c], in tiles of `lanes` n by `length` c, as loops/schedule/cpu/tile.cpp writes it. `step`
+/// apart are the rows of y.
 struct Transposition {
   const char* type = "f32";
   int64_t batch = 1, n = 64, c = 256, lanes = 32, length = 128, step = 0;

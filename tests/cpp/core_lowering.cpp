@@ -74,6 +74,25 @@ bool is_known(const ir::Graph& graph) {
   return known;
 }
 
+/// A GPU so small that graphs of a few elements need several blocks, warps and chunks.
+Target small_gpu() {
+  Target target(Isa::sm_90);
+  target.short_axis = 2;
+  target.wide_reduction = 64;
+  GpuLimits& gpu = target.gpu;
+  gpu.warp = gpu.tile_side = 4;
+  gpu.most_threads = 32;
+  gpu.shared_bytes = 256;
+  gpu.multiprocessors = 3;
+  gpu.block_threads = 8;
+  gpu.least_threads = 8;
+  gpu.warp_row = 16;
+  gpu.thread_rows = 4;
+  gpu.kept = 2;
+  gpu.least_chunk = 16;
+  return target;
+}
+
 /// Lowers a graph in all ways; says what is wrong with the kernels or their results, or "".
 std::string fault(const std::string& text, double tolerance, uint32_t seed) {
   const auto original = ir::parse(text);
@@ -82,12 +101,15 @@ std::string fault(const std::string& text, double tolerance, uint32_t seed) {
   std::vector<Elements> inputs, wanted;
   for (const ir::Input& input : graph->inputs()) inputs.push_back(random_elements(*input.value->type, random));
   if (is_known(*original)) wanted = test::interpret(*original, inputs);
+  static const Target gpus[] = {Isa::sm_90, small_gpu()};
   for (const loops::LoweringOptions& options :
        {loops::LoweringOptions{false, false}, loops::LoweringOptions{false, true},
         loops::LoweringOptions{true, false}, loops::LoweringOptions{true, true},
-        loops::LoweringOptions{true, true, std::vector<bool>(inputs.size(), true)}}) {
-    std::string how = concat(options.fuse ? "fused" : "not fused", options.reuse_memory ? ", memory reused" : "",
-                             options.writable.empty() ? ": " : ", in place: ");
+        loops::LoweringOptions{true, true, std::vector<bool>(inputs.size(), true)},
+        loops::LoweringOptions{.target = &gpus[0]}, loops::LoweringOptions{.target = &gpus[1]}}) {
+    std::string how =
+        concat(options.target->name(), options.fuse ? ", fused" : ", not fused",
+               options.reuse_memory ? ", memory reused" : "", options.writable.empty() ? ": " : ", in place: ");
     try {
       const loops::Plan plan = loops::lower(*graph, options);
       const std::string text = loops::print(plan);

@@ -132,7 +132,7 @@ TEST_CASE("bad text is refused with line, column and reason") {
       {"%a = affine #n + #k", "one symbol only"},
       {"%a = checked %i, %i", "numbers and symbols, not of values"},
       {"%a, %b = add %i, %i : i64", "defines one value, 2 are named"},
-      {"%a = barrier block", "defines nothing, 1 are named"},
+      {"%a = barrier", "defines nothing, 1 are named"},
       {"add %i, %i : i64", "defines one value, 0 are named"},
       {"yield %i", "nothing is yielded from this block"},
       {"%a = constant 99999999999999999999 : i64", "does not fit 64 bits"},

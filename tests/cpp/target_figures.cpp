@@ -9,7 +9,7 @@
 using namespace braze;
 
 TEST_CASE("a target is found by its name") {
-  for (const Isa isa : {Isa::avx2, Isa::avx512}) CHECK(Target::named(Target(isa).name()).isa == isa);
+  for (const Isa isa : {Isa::avx2, Isa::avx512, Isa::sm_90}) CHECK(Target::named(Target(isa).name()).isa == isa);
   CHECK_THROWS_AS(Target::named("avx3"), UserError);
   CHECK_THROWS_AS(Target::named(""), UserError);
 }
@@ -28,4 +28,18 @@ TEST_CASE("caches grow outwards, and vectors fit into lines") {
     CHECK(target.cpu.shortest_strip % target.line_elements() == 0);
     CHECK(target.cpu.points_multiple % target.line_elements(1) == 0);
   }
+}
+
+TEST_CASE("blocks of a GPU are whole warps and fit") {
+  const Target target(Isa::sm_90);
+  const GpuLimits& gpu = target.gpu;
+  CHECK(target.is_gpu());
+  for (const int64_t threads : {gpu.block_threads, gpu.least_threads, gpu.most_threads}) {
+    CHECK(threads % gpu.warp == 0);
+    CHECK(threads <= gpu.most_threads);
+  }
+  CHECK(gpu.kept < target.vector_registers);
+  // A tile of the widest type, and what eight warps found of 32 columns.
+  CHECK(8 * gpu.tile_side * (gpu.tile_side + 1) <= gpu.shared_bytes);
+  CHECK(gpu.tile_side == gpu.warp);
 }

@@ -1,0 +1,180 @@
+// loops/schedule/accesses.cpp: how a kernel will move through memory, before its loops are decided.
+#include <algorithm>
+
+#include "loops/schedule/nest_builder.h"
+#include "support/error.h"
+
+namespace braze::loops {
+
+using ir::Node;
+using ir::Op;
+using ir::OpKind;
+using ir::Value;
+
+namespace {
+
+const Node* free_iota(const Value* value) {
+  if (value->def->op == Op::iota) return value->def;
+  for (const Value* operand : value->def->operands)
+    if (const Node* found = free_iota(operand)) return found;
+  return nullptr;
+}
+
+}  // namespace
+
+Combine combine_of(Op op) {
+  switch (op) {
+    case Op::sum: return Combine::sum;
+    case Op::prod: return Combine::prod;
+    case Op::amax: return Combine::max;
+    case Op::amin: return Combine::min;
+    case Op::any: return Combine::any;
+    case Op::all: return Combine::all;
+    case Op::argmax: return Combine::argmax;
+    case Op::argmin: return Combine::argmin;
+    default: break;
+  }
+  BRAZE_CHECK(false, "not a reduction: ", ir::info(op).name);
+  return Combine::sum;
+}
+
+bool with_index(Combine combine) {
+  return combine == Combine::argmax || combine == Combine::argmin;
+}
+
+void NestBuilder::collect_accesses() {
+  auto pattern = [&](const Label& label, std::span<const int64_t> sizes, std::span<const int64_t> strides,
+                     int64_t bytes, bool store, const Value* base) {
+    AccessPattern access{std::vector<int64_t>(leaves_.axes.size()), bytes, store, base};
+    for (size_t k = 1; k <= std::min(label.size(), sizes.size()); ++k) {
+      if (sizes[sizes.size() - k] == 1) continue;
+      int64_t stride = strides[sizes.size() - k];
+      const AxisList list = group_.space.leaves(label[label.size() - k]);
+      for (size_t j = list.size(); j-- > 0;) {
+        const size_t leaf = leaves_.index_of(list[j]);
+        access.strides[leaf] += stride;
+        if (stride != 0) access.weight *= leaves_.sizes[leaf];
+        stride *= leaves_.sizes[leaf];
+      }
+    }
+    accesses_.push_back(std::move(access));
+  };
+  auto single_out = [&](const Label& label) {
+    for (AxisId axis : group_.space.axes_of(label)) leaves_.individual[leaves_.index_of(axis)] = true;
+  };
+  auto read_pattern = [&](const Value* value, const Label& label) {
+    if (facts_.is_free(value)) {
+      if (free_iota(value)) single_out(label);
+      return;
+    }
+    const Value* base = facts_.windows.base(value);
+    if (group_.contains(base->def) || base->def->op == Op::scalar) return;
+    const Window& window = facts_.windows.of(value);
+    pattern(label, window.sizes, window.strides, ir::byte_size(base->type->dtype), false, base);
+  };
+  for (const Node* node : group_.nodes) {
+    const Value* result = &node->results[0];
+    const Label& label = *group_.find(result);
+    if (is_stored(result))
+      pattern(label, result->type->sizes, strides_of(result), ir::byte_size(result->type->dtype), true, result);
+    switch (ir::info(node->op).kind) {
+      case OpKind::Reduction: {
+        const Label& operand = *group_.find_reduced(node);
+        read_pattern(node->operands[0], operand);
+        if (!with_index(combine_of(node->op))) break;
+        // The index counts through the reduced dimensions in order: loops may be one only if it agrees.
+        std::vector<int64_t> strides(operand.size(), 0);
+        int64_t stride = 1;
+        const auto dims = node->ints_attr("dims");
+        for (size_t k = dims.size(); k-- > 0;) {
+          strides[static_cast<size_t>(dims[k])] = stride;
+          stride *= node->operands[0]->type->sizes[static_cast<size_t>(dims[k])];
+        }
+        pattern(operand, node->operands[0]->type->sizes, strides, 0, false, nullptr);
+        break;
+      }
+      case OpKind::View:
+        if (const Label* operand = group_.find_reshaped(node))
+          read_pattern(node->operands[0], *operand);
+        else
+          single_out(label);
+        break;
+      case OpKind::Gather: {
+        for (size_t k = 1; k < node->operands.size(); ++k) {
+          size_t first = 0;
+          if (node->op == Op::index_select) first = static_cast<size_t>(node->int_attr("dim"));
+          if (node->op == Op::index) first = static_cast<size_t>(node->ints_attr("dims")[0]);
+          size_t rank = static_cast<size_t>(node->operands[k]->type->rank());
+          if (node->op == Op::index)
+            for (size_t j = 1; j < node->operands.size(); ++j)
+              rank = std::max(rank, static_cast<size_t>(node->operands[j]->type->rank()));
+          const Label part(label.begin() + static_cast<int64_t>(first),
+                           label.begin() + static_cast<int64_t>(first + rank));
+          read_pattern(node->operands[k], part);
+        }
+        const Window& table = facts_.windows.of(node->operands[0]);
+        if (node->op == Op::embedding) {
+          const auto rank = static_cast<size_t>(node->operands[1]->type->rank());
+          const Label rows(label.begin() + static_cast<int64_t>(rank), label.end());
+          pattern(rows, std::span(table.sizes).subspan(1), std::span(table.strides).subspan(1),
+                  ir::byte_size(result->type->dtype), false, table.base);
+        } else {
+          single_out(label);
+        }
+        break;
+      }
+      case OpKind::Pad:
+      case OpKind::Scatter: {
+        const Value* moved = node->operands[node->op == Op::pad ? 0 : 1];
+        if (node->op == Op::slice_scatter) read_pattern(node->operands[0], label);
+        const Window& window = facts_.windows.of(moved);
+        std::vector<int64_t> sizes(window.sizes.size(), 2);  // also a dimension of size 1 moves once padded
+        pattern(label, sizes, window.strides, ir::byte_size(moved->type->dtype), false, window.base);
+        const auto out = result->type->sizes;
+        for (size_t k = 0; k < out.size(); ++k)
+          if (out[k] != window.sizes[k] || (node->op == Op::pad && node->ints_attr("low")[k] != 0))
+            single_out({label[k]});
+        break;
+      }
+      default:
+        for (const Value* operand : node->operands) read_pattern(operand, label);
+    }
+  }
+}
+
+/// Each element of each operand once, however often a kernel reads it again from the cache.
+/// The outer axis along which the heaviest load across the lanes is contiguous; outer.size() if there is none.
+/// Sides shorter than `least_side` gain nothing.
+size_t NestBuilder::crosswise_axis(int64_t least_side) const {
+  const size_t no_axis = nest_.outer.size();
+  if (!nest_.has_lane || nest_.lane.size < least_side) return no_axis;
+  size_t found = no_axis;
+  int64_t weight = 0;
+  for (const AccessPattern& access : accesses_) {
+    const int64_t lane = access.strides[nest_.lane.innermost()];
+    if (access.is_store || !access.base || lane == 0 || lane == 1 || access.weight <= weight) continue;
+    for (size_t k = 0; k < nest_.outer.size(); ++k) {
+      if (nest_.outer[k].size < least_side || access.strides[nest_.outer[k].innermost()] != 1) continue;
+      found = k;
+      weight = access.weight;
+    }
+  }
+  return found;
+}
+
+void NestBuilder::count_bytes() {
+  std::vector<const AccessPattern*> counted;
+  for (const AccessPattern& access : accesses_) {
+    if (!access.base) continue;
+    const int64_t size = access.base->type->numel() * ir::byte_size(access.base->type->dtype);
+    const int64_t bytes = std::min(access.weight, size);
+    const bool seen = std::any_of(counted.begin(), counted.end(), [&](const AccessPattern* other) {
+      return other->base == access.base && other->is_store == access.is_store;
+    });
+    if (seen) continue;
+    counted.push_back(&access);
+    (access.is_store ? draft_.bytes_written : draft_.bytes_read) += bytes;
+  }
+}
+
+}  // namespace braze::loops

@@ -1,0 +1,176 @@
+// loops/schedule/cpu/tile.cpp: kernels that read along one axis what they write along another.
+//
+// Such a kernel runs over tiles. What it reads across is first copied, transposed, into a tile in the nearest
+// cache, whole cache lines at a time; the loops over the tile then read and write along the lanes. A kernel that
+// does nothing else needs no tile in memory (Emitter::emit_transposed_copy).
+#include <algorithm>
+
+#include "loops/schedule/cpu/schedule.h"
+#include "support/error.h"
+
+namespace braze::loops {
+
+bool CpuNest::only_copies() const {
+  if (group_.nodes.size() != 1) return false;
+  const AccessPattern* load = nullptr;
+  int64_t loads = 0;
+  for (const AccessPattern& access : accesses_)
+    if (access.base && !access.is_store) ++loads, load = &access;
+  return loads == 1 && load->base->type->dtype == group_.nodes[0]->results[0].type->dtype;
+}
+
+void CpuNest::build_tiled(size_t along_index) {
+  const LoopAxis along = nest_.outer[along_index];
+  nest_.outer.erase(nest_.outer.begin() + static_cast<int64_t>(along_index));
+  int64_t widest = 1;
+  for (const AccessPattern& access : accesses_)
+    if (access.base) widest = std::max(widest, ir::byte_size(access.base->type->dtype));
+  Tiling tiling;
+  tiling.length = target_.line_elements();
+  while (tiling.length * tiling.length * 4 * widest <= target_.near_cache / 3) tiling.length *= 2;
+  tiling.lanes = tiling.length;
+  // Copies go through no tile in memory, and what counts is how seldom they change pages: longer runs, both ways.
+  if (only_copies()) tiling.lanes = tiling.length = std::min(limits_.tile_side, limits_.run_bytes / widest);
+  tiling_ = &tiling;
+
+  // Top-level loop over the other outer axes and the tiles along `along`; in it a loop over the tiles along the
+  // lanes.
+  Stmt top{};
+  top.kind = StmtKind::loop;
+  top.loop = std::make_unique<Loop>();
+  Loop& loop = *top.loop;
+  const LoopAxis tiles{along.leaves, (along.size + tiling.length - 1) / tiling.length};
+  nest_.outer.push_back(tiles);
+  loop.end = Extent(nest_.outer_size());
+  loop.schedule.parallel = true;
+  loop.schedule.grain = grain(tiling.length * nest_.lane.size);
+  blocks_[0] = &loop.body;
+  open_outer(loop);
+  const Index tile_index = leaf_value_[along.innermost()];
+  Affine along_begin;
+  for (const Affine::Term& term : tile_index.affine.terms)
+    along_begin.add(tiling.length * term.factor.constant, term.value);
+  Builder outside(kernel_, loop.body);
+  const auto bounded = [&](Builder& builder, ValueId begin, int64_t size, int64_t tile, ValueId& valid) {
+    if (size % tile == 0) return ValueId{none};
+    Affine next;
+    next.add(1, begin);
+    next.offset = Extent(tile);
+    const ValueId limit = builder.constant(DType::i64, Number::of_int(size));
+    const ValueId end = builder.compute(ir::Op::minimum, {builder.affine(next), limit});
+    valid = builder.compute(ir::Op::sub, {end, begin});
+    return end;
+  };
+  tiling.along_begin = outside.affine(along_begin);
+  const ValueId along_end = bounded(outside, tiling.along_begin, along.size, tiling.length, tiling.along_valid);
+
+  const auto make_loop = [&](Extent end, int64_t step) {
+    auto made = std::make_unique<Loop>();
+    made->var = kernel_.add_value(DType::i64);
+    made->end = end;
+    made->step = step;
+    return made;
+  };
+  auto lane_tiles = make_loop(Extent(nest_.lane.size), tiling.lanes);
+  tiling.lane_begin = lane_tiles->var;
+  tiling.fill = &lane_tiles->body;
+  Builder fill(kernel_, lane_tiles->body);
+  const ValueId lane_end = bounded(fill, tiling.lane_begin, nest_.lane.size, tiling.lanes, tiling.lane_valid);
+
+  const auto span = [&](Loop& inner, ValueId begin, ValueId end, int64_t tile, Builder& builder) {
+    inner.begin_value = begin;
+    Affine next;
+    next.add(1, begin);
+    next.offset = Extent(tile);
+    inner.end_value = end != none ? end : builder.affine(next);
+  };
+  auto along_loop = make_loop(Extent(along.size), 1);
+  span(*along_loop, tiling.along_begin, along_end, tiling.length, outside);
+  auto lane_loop = make_loop(Extent(nest_.lane.size), 1);
+  span(*lane_loop, tiling.lane_begin, lane_end, tiling.lanes, fill);
+  lane_loop->schedule.vector = true;
+  tiling.along = along_loop->var;
+  tiling.lane = lane_loop->var;
+  for (const auto& [axis, var] : {std::pair<const LoopAxis*, ValueId>(&along, tiling.along),
+                                  std::pair<const LoopAxis*, ValueId>(&nest_.lane, tiling.lane)}) {
+    Index& index = leaf_value_[axis->innermost()];
+    index = {};
+    index.affine.add(1, var);
+    index.level = 1;
+  }
+  blocks_[1] = &lane_loop->body;
+  lane_level_ = 1;
+  store_all(0, false);
+
+  const auto push = [](Block& block, std::unique_ptr<Loop> inner) {
+    Stmt stmt{};
+    stmt.kind = StmtKind::loop;
+    stmt.loop = std::move(inner);
+    block.push_back(std::move(stmt));
+  };
+  push(along_loop->body, std::move(lane_loop));
+  push(lane_tiles->body, std::move(along_loop));
+  push(loop.body, std::move(lane_tiles));
+  kernel_.body.push_back(std::move(top));
+  tiling_ = nullptr;
+}
+
+NestBuilder::Scalar CpuNest::load_nearby(BufferId buffer, const Affine& offset, const std::vector<Index>& place) {
+  if (!tiling_) return {};
+  // What lies between the tile's loops and the body (an index read from memory) cannot move the tile itself.
+  bool movable = true;
+  for (size_t k = 0; k < place.size(); ++k)
+    for (const Affine::Term& term : place[k].affine.terms)
+      movable &= place[k].level == 0 || term.value == tiling_->lane || term.value == tiling_->along;
+  return movable ? load_from_tile(buffer, offset) : Scalar{};
+}
+
+/// A load through a transposed tile, if it is one across the lanes and along the tile's other side; else no value.
+NestBuilder::Scalar CpuNest::load_from_tile(BufferId buffer, const Affine& offset) {
+  int64_t lane = 0, along = 0;
+  Affine start;
+  start.offset = offset.offset;
+  for (const Affine::Term& term : offset.terms) {
+    if (term.value == tiling_->lane) {
+      lane = term.factor.constant;
+      start.add(lane, tiling_->lane_begin);
+    } else if (term.value == tiling_->along) {
+      along = term.factor.constant;
+      start.add(along, tiling_->along_begin);
+    } else {
+      start.add(term.factor, term.value);
+    }
+  }
+  if (along != 1 || lane == 0 || lane == 1) return {};
+  BufferId tile = none;
+  for (const Tiling::Copy& copy : tiling_->copies)
+    if (copy.from == buffer && copy.offset == start && copy.pitch == lane) tile = copy.tile;
+  if (tile == none) {
+    const DType dtype = kernel_.buffers[buffer].dtype;
+    tile = at(0).alloc(concat("tile", tiling_->copies.size()), dtype, Extent(tiling_->lanes * tiling_->length));
+    Stmt stmt{};
+    stmt.kind = StmtKind::transpose;
+    stmt.buffer = tile;
+    stmt.sources = {buffer};
+    stmt.index = start;
+    stmt.shape = {tiling_->lanes, lane, tiling_->length, 1};
+    if (tiling_->lane_valid != none || tiling_->along_valid != none)
+      stmt.valid = {present(tiling_->lane_valid, tiling_->lanes), present(tiling_->along_valid, tiling_->length)};
+    tiling_->fill->push_back(std::move(stmt));
+    tiling_->copies.push_back({buffer, tile, start, lane});
+  }
+  // tile[(along - along_begin) * lanes + (lane - lane_begin)]
+  Affine place;
+  place.add(tiling_->lanes, tiling_->along);
+  place.add(-tiling_->lanes, tiling_->along_begin);
+  place.add(1, tiling_->lane);
+  place.add(-1, tiling_->lane_begin);
+  return {at(1).load(tile, place), 1};
+}
+
+/// Sides without a remainder are always whole.
+ValueId CpuNest::present(ValueId valid, int64_t all) {
+  return valid != none ? valid : at(0).constant(DType::i64, Number::of_int(all));
+}
+
+}  // namespace braze::loops

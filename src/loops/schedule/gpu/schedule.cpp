@@ -1,0 +1,78 @@
+// loops/schedule/gpu/schedule.cpp: which form a kernel's loops have, and how they are shared out.
+#include "loops/schedule/gpu/schedule.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "support/error.h"
+
+namespace braze::loops {
+
+using ir::Op;
+using ir::Value;
+
+void GpuNest::build_loops() {
+  if (!reduces()) {
+    build_points();
+  } else {
+    choose_chunks();
+    const int64_t results = nest_.outer_size() * (nest_.has_lane ? nest_.lane.size : 1);
+    if (chunks_ > 1) add_partials(results);
+    nest_.form == LoopNest::Form::rows ? build_rows() : build_columns();
+    if (chunks_ > 1) join_chunks();
+  }
+  kernel_.narrow = indices_are_narrow();
+}
+
+std::unique_ptr<Units> GpuNest::open(int64_t count, bool warps,
+                                     const std::vector<std::pair<int64_t, Index*>>& parts) {
+  auto units = open_units(kernel_, limits_, count, warps);
+  blocks_[0] = &units->body;
+  split_index(units->number, parts);
+  return units;
+}
+
+void GpuNest::close(Units& units) {
+  close_units(kernel_, units);
+  blocks_[0] = nullptr;
+}
+
+/// How many neighbours along `axis` a thread takes at once: 1 where some access does not walk along it
+/// contiguously.
+int64_t GpuNest::vector_along(const LoopAxis& axis) const {
+  if (axis.size == 1) return 1;
+  int64_t narrowest = 8, widest = 1;
+  for (const AccessPattern& access : accesses_) {
+    if (!access.base) continue;
+    const int64_t stride = access.strides[axis.innermost()];
+    if (stride == 0) continue;
+    if (stride != 1) return 1;
+    const int64_t bytes = ir::byte_size(access.base->type->dtype);
+    narrowest = std::min(narrowest, bytes);
+    widest = std::max(widest, bytes);
+  }
+  int64_t vector = std::min<int64_t>(target_.vector_bytes / narrowest, limits_.moved_bytes / widest);
+  // Where rows follow each other, vectors of one that is no whole number of them would not be aligned.
+  while (vector > 1 && axis.size % vector != 0) vector /= 2;
+  return std::max<int64_t>(1, vector);
+}
+
+bool GpuNest::indices_are_narrow() const {
+  // A block more than there is work for counts on, and so does a vector.
+  const int64_t most = std::numeric_limits<int32_t>::max() - limits_.most_threads * limits_.moved_bytes;
+  int64_t space = 1;
+  for (const int64_t size : leaves_.sizes) {
+    if (space > most / std::max<int64_t>(1, size)) return false;
+    space *= size;
+  }
+  return std::ranges::all_of(draft_.parameters, [&](const KernelDraft::Parameter& parameter) {
+    if (!parameter.value) return parameter.scratch_bytes <= most;
+    const auto& strides = facts_.windows.storage(parameter.value);
+    int64_t last = 0;
+    for (size_t k = 0; k < strides.size(); ++k)
+      last += std::max<int64_t>(0, parameter.value->type->sizes[k] - 1) * strides[k];
+    return last <= most;
+  });
+}
+
+}  // namespace braze::loops

@@ -1,0 +1,98 @@
+// loops/schedule/gpu/schedule.h: loops for blocks, warps and threads of a GPU.
+//
+//   points   every thread takes a vector of elements; tiles in shared memory where reads and writes run crosswise
+//   rows     reductions along contiguous axes: a row a warp or a block, kept in registers from pass to pass
+//   columns  reductions along other axes: a column a thread, or 32 columns a block whose warps take turns at the
+//   rows split    reductions with too few results to fill the machine, in two phases
+//
+// How such loops run is said in kernel.h. Results of `bind=thread` loops are known to all threads that run them.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "loops/schedule/gpu/units.h"
+#include "loops/schedule/nest_builder.h"
+
+namespace braze::loops {
+
+class GpuNest final : public NestBuilder {
+ public:
+  GpuNest(const Group& group, const Facts& facts) : NestBuilder(group, facts), limits_(facts.target.gpu) {}
+
+ private:
+  void build_loops() override;
+  int64_t longest_kept() const override { return limits_.most_threads * limits_.kept; }
+  Scalar member(const ir::Value* value) override;
+  Scalar load_nearby(BufferId buffer, const Affine& offset, const std::vector<Index>& place) override;
+
+  // ---- schedule.cpp
+  /// As open_units(), with the unit's number taken apart into `parts`, innermost first; values of level 0 are its
+  /// body's.
+  std::unique_ptr<Units> open(int64_t count, bool warps, const std::vector<std::pair<int64_t, Index*>>& parts);
+  void close(Units& units);
+  int64_t vector_along(const LoopAxis& axis) const;
+  bool indices_are_narrow() const;
+
+  // ---- points.cpp
+  void build_points();
+
+  // ---- rows.cpp
+  void build_rows();
+  void run_pass(int number);
+  void place_kept();
+
+  // ---- columns.cpp
+  void build_columns();
+  void build_thread_columns();
+  void build_block_columns();
+  void run_column_pass(int number);
+  /// The loop over the lanes of a warp, each a column. Values of level 1 belong to its body.
+  struct Lanes {
+    std::unique_ptr<Loop> loop;
+    Block body;
+    ValueId guard = none;
+  };
+  std::unique_ptr<Lanes> open_lanes();
+  Stmt close_lanes(Lanes& lanes);
+  Scalar join_warps(const ir::Node* reduction, std::vector<ValueId>* parts);
+
+  // ---- split.cpp
+  void choose_chunks();
+  void join_chunks();
+
+  // ---- tile.cpp
+  void build_tiled(size_t along);
+
+  const GpuLimits& limits_;
+  /// While rows are reduced.
+  int64_t row_threads_ = 0;  ///< That share a row.
+  int64_t row_vector_ = 1;   ///< Elements that each takes at once.
+  /// While columns are reduced by blocks: what each warp found, by reduction.
+  struct WarpResults {
+    const ir::Node* node;
+    std::vector<BufferId> buffers;
+  };
+  std::vector<WarpResults> warp_results_;
+  int64_t warps_ = 0;
+  Affine first_column_;
+  ValueId column_lane_ = none;  ///< The variable of the innermost lanes.
+  /// While a tiled kernel is built.
+  struct Tiling {
+    ValueId lane_begin = none, along_begin = none;
+    ValueId lane = none, along = none, step = none;  ///< Thread, warp and serial loop of the body.
+    struct Fill {
+      ValueId thread = none, warp = none, step = none;
+      Block* body = nullptr;
+    } fill;
+    struct Copy {
+      BufferId from, tile;
+      Affine offset;
+      int64_t pitch;
+    };
+    std::vector<Copy> copies;
+  };
+  Tiling* tiling_ = nullptr;
+};
+
+}  // namespace braze::loops

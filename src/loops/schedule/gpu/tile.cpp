@@ -1,0 +1,153 @@
+// loops/schedule/gpu/tile.cpp: kernels that read along one axis what they write along another. A block copies a
+// tile of what it reads into shared memory, neighbouring threads reading neighbours, and then walks through the
+// tile the other way. A line of the tile is an element longer than it needs to be, so that its columns lie in
+// different banks.
+#include <algorithm>
+#include <tuple>
+
+#include "loops/schedule/gpu/schedule.h"
+#include "support/error.h"
+
+namespace braze::loops {
+
+using ir::Op;
+
+namespace {
+
+int64_t coefficient(const Affine& affine, ValueId value) {
+  for (const Affine::Term& term : affine.terms)
+    if (term.value == value) return term.factor.constant;
+  return 0;
+}
+
+Affine affine_of(std::initializer_list<std::pair<int64_t, ValueId>> terms) {
+  Affine out;
+  for (const auto& [factor, value] : terms) out.add(factor, value);
+  return out;
+}
+
+}  // namespace
+
+void GpuNest::build_tiled(size_t along_index) {
+  const int64_t side = limits_.tile_side, warps = limits_.block_threads / limits_.warp;
+  const LoopAxis along = nest_.outer[along_index];
+  nest_.outer.erase(nest_.outer.begin() + static_cast<int64_t>(along_index));
+  const auto tiles = [&](const LoopAxis& axis) { return (axis.size + side - 1) / side; };
+  Tiling tiling;
+  tiling_ = &tiling;
+  Loop block;
+  blocks_[0] = &block.body;
+  block.var = kernel_.add_value(DType::i64);
+  block.end = Extent(nest_.outer_size() * tiles(along) * tiles(nest_.lane));
+  block.schedule.parallel = true;
+  block.schedule.bind = Schedule::Bind::block;
+  Index lane_tile, along_tile;
+  std::vector<std::pair<int64_t, Index*>> parts = {{tiles(nest_.lane), &lane_tile}, {tiles(along), &along_tile}};
+  for (size_t k = nest_.outer.size(); k-- > 0;)
+    parts.push_back({nest_.outer[k].size, &leaf_value_[nest_.outer[k].innermost()]});
+  split_index(affine_of({{1, block.var}}), parts);
+  const auto first = [&](const Index& tile) {
+    Affine begin;
+    for (const Affine::Term& term : tile.affine.terms) begin.add(side * term.factor.constant, term.value);
+    return begin;
+  };
+  tiling.lane_begin = at(0).affine(first(lane_tile));
+  tiling.along_begin = at(0).affine(first(along_tile));
+
+  // Two walks over the tile: warps and steps over one side, the threads of a warp over the other.
+  struct Walk {
+    std::unique_ptr<Loop> warps = std::make_unique<Loop>(), threads = std::make_unique<Loop>(),
+                          steps = std::make_unique<Loop>();
+    ValueId guard = none;
+    Block body;
+  };
+  const auto open = [&](Walk& walk, bool fills) {
+    for (const auto& [loop, end, bind] : {std::tuple(walk.warps.get(), warps, Schedule::Bind::warp),
+                                          std::tuple(walk.threads.get(), limits_.warp, Schedule::Bind::thread),
+                                          std::tuple(walk.steps.get(), side / warps, Schedule::Bind::none)}) {
+      loop->var = kernel_.add_value(DType::i64);
+      loop->end = Extent(end);
+      loop->schedule.bind = bind;
+    }
+    walk.steps->schedule.unroll = static_cast<int32_t>(side / warps);
+    const Affine across = affine_of({{warps, walk.steps->var}, {1, walk.warps->var}});
+    const Affine thread = affine_of({{1, walk.threads->var}});
+    Affine lane = fills ? across : thread, other = fills ? thread : across;
+    lane.add(1, tiling.lane_begin);
+    other.add(1, tiling.along_begin);
+    Builder inside(kernel_, walk.steps->body);
+    for (const auto& [index, size] : {std::pair(&lane, nest_.lane.size), std::pair(&other, along.size)}) {
+      if (size % side == 0) continue;
+      const ValueId limit = inside.constant(DType::i64, Number::of_int(size));
+      const ValueId present = inside.compute(Op::lt, {inside.affine(*index), limit});
+      walk.guard = walk.guard == none ? present : inside.compute(Op::bitwise_and, {walk.guard, present});
+    }
+    return std::pair(lane, other);
+  };
+  const auto close = [&](Walk& walk) {
+    close_guarded(walk.steps->body, walk.guard, std::move(walk.body));
+    walk.threads->body.push_back(as_statement(std::move(walk.steps)));
+    walk.warps->body.push_back(as_statement(std::move(walk.threads)));
+    block.body.push_back(as_statement(std::move(walk.warps)));
+  };
+  Walk fill, use;
+  open(fill, true);
+  tiling.fill = {fill.threads->var, fill.warps->var, fill.steps->var, &fill.body};
+  const auto [lane, other] = open(use, false);
+  tiling.lane = use.threads->var, tiling.along = use.warps->var, tiling.step = use.steps->var;
+  leaf_value_[nest_.lane.innermost()] = {lane, 1};
+  leaf_value_[along.innermost()] = {other, 1};
+  blocks_[1] = &use.body;
+  lane_level_ = 1;
+  store_all(0, false);
+  blocks_[1] = nullptr;
+  if (!tiling.copies.empty()) {
+    close(fill);
+    Stmt barrier{};
+    barrier.kind = StmtKind::barrier;
+    block.body.push_back(std::move(barrier));
+  }
+  close(use);
+  blocks_[0] = nullptr;
+  tiling_ = nullptr;
+  kernel_.body.push_back(as_statement(std::make_unique<Loop>(std::move(block))));
+}
+
+NestBuilder::Scalar GpuNest::load_nearby(BufferId buffer, const Affine& offset, const std::vector<Index>& place) {
+  if (!tiling_) return {};
+  const int64_t warps = limits_.block_threads / limits_.warp, pitch = limits_.tile_side + 1;
+  const auto of_tile = [&](ValueId value) {
+    return value == tiling_->lane || value == tiling_->along || value == tiling_->step ||
+           value == tiling_->lane_begin || value == tiling_->along_begin;
+  };
+  // What lies between the tile's loops and the body (an index read from memory) cannot move the tile itself.
+  for (const Index& index : place)
+    for (const Affine::Term& term : index.affine.terms)
+      if (index.level != 0 && !of_tile(term.value) && coefficient(offset, term.value) != 0) return {};
+  const int64_t lane = coefficient(offset, tiling_->lane);
+  if (coefficient(offset, tiling_->along) != 1 || lane == 0 || lane == 1) return {};
+  Affine start;
+  start.offset = offset.offset;
+  for (const Affine::Term& term : offset.terms)
+    if (term.value != tiling_->lane && term.value != tiling_->along && term.value != tiling_->step)
+      start.add(term.factor, term.value);
+  BufferId tile = none;
+  for (const Tiling::Copy& copy : tiling_->copies)
+    if (copy.from == buffer && copy.offset == start && copy.pitch == lane) tile = copy.tile;
+  if (tile == none) {
+    const auto& [thread, warp, step, body] = tiling_->fill;
+    tile = at(0).alloc(concat("tile", tiling_->copies.size()), kernel_.buffers[buffer].dtype,
+                       Extent(limits_.tile_side * pitch), Space::shared);
+    Builder fill(kernel_, *body);
+    Affine from = start;
+    from.add(lane * warps, step);
+    from.add(lane, warp);
+    from.add(1, thread);
+    fill.store(tile, affine_of({{pitch * warps, step}, {pitch, warp}, {1, thread}}), fill.load(buffer, from));
+    tiling_->copies.push_back({buffer, tile, start, lane});
+  }
+  const Affine here = affine_of({{pitch, tiling_->lane}, {warps, tiling_->step}, {1, tiling_->along}});
+  return {at(1).load(tile, here), 1};
+}
+
+}  // namespace braze::loops

@@ -1,0 +1,44 @@
+#include "loops/schedule/gpu/units.h"
+
+#include <algorithm>
+
+#include "loops/schedule/statements.h"
+
+namespace braze::loops {
+
+using ir::Op;
+
+std::unique_ptr<Units> open_units(Kernel& kernel, const GpuLimits& limits, int64_t count, bool warps) {
+  auto units = std::make_unique<Units>();
+  const int64_t unit_threads = warps ? limits.warp : 1;
+  const int64_t whole_warps = (count * unit_threads + limits.warp - 1) / limits.warp * limits.warp;
+  const int64_t a_block = std::min(limits.block_threads, whole_warps) / unit_threads;
+  units->blocks = std::make_unique<Loop>();
+  units->blocks->var = kernel.add_value(DType::i64);
+  units->blocks->end = Extent((count + a_block - 1) / a_block);
+  units->blocks->schedule.parallel = true;
+  units->blocks->schedule.bind = Schedule::Bind::block;
+  units->threads = std::make_unique<Loop>();
+  units->threads->var = kernel.add_value(DType::i64);
+  units->threads->end = Extent(a_block);
+  units->threads->schedule.bind = warps ? Schedule::Bind::warp : Schedule::Bind::thread;
+  Affine& number = units->number;
+  number.add(a_block, units->blocks->var);
+  number.add(1, units->threads->var);
+  if (count % a_block != 0) {
+    Builder outside(kernel, units->threads->body);
+    const ValueId unit = outside.affine(number);
+    units->guard = outside.compute(Op::lt, {unit, outside.constant(DType::i64, Number::of_int(count))});
+    number = {};
+    number.add(1, unit);
+  }
+  return units;
+}
+
+void close_units(Kernel& kernel, Units& units) {
+  close_guarded(units.threads->body, units.guard, std::move(units.body));
+  units.blocks->body.push_back(as_statement(std::move(units.threads)));
+  kernel.body.push_back(as_statement(std::move(units.blocks)));
+}
+
+}  // namespace braze::loops

@@ -1,0 +1,128 @@
+#include "loops/schedule/update_builder.h"
+
+#include "support/error.h"
+
+namespace braze::loops {
+
+using ir::Op;
+using ir::Value;
+
+namespace {
+
+/// What combines an element with an update; nullopt: it is replaced.
+std::optional<Op> combining_op(std::string_view word) {
+  if (word == "set") return std::nullopt;
+  if (word == "add") return Op::add;
+  if (word == "mul") return Op::mul;
+  if (word == "max") return Op::maximum;
+  BRAZE_CHECK(word == "min", "an unknown way to combine: ", word);
+  return Op::minimum;
+}
+
+void add_scaled(Affine& sum, int64_t factor, const Affine& index) {
+  for (const Affine::Term& term : index.terms) sum.add(factor * term.factor.constant, term.value);
+}
+
+}  // namespace
+
+UpdateBuilder::UpdateBuilder(const ir::Node* node, const Facts& facts)
+    : node_(*node), facts_(facts), result_(&node->results[0]), to_(facts.windows.storage(result_)) {
+  const auto sizes = node_.operands[1]->type->sizes;
+  sizes_.assign(sizes.begin(), sizes.end());
+  places_.resize(sizes_.size());
+  if (node_.op == Op::scatter) {
+    first_ = static_cast<size_t>(node_.int_attr("dim"));
+    indexed_ = index_rank_ = 1;
+  } else {
+    first_ = static_cast<size_t>(node_.ints_attr("dims")[0]);
+    indexed_ = node_.ints_attr("dims").size();
+    index_rank_ = sizes_.size() + indexed_ - static_cast<size_t>(result_->type->rank());
+  }
+}
+
+KernelDraft UpdateBuilder::build() {
+  to_buffer_ = add_buffer(result_, Access::inout);
+  source_ = add_buffer(facts_.windows.base(node_.operands[1]), Access::in);
+  for (size_t k = 2; k < node_.operands.size(); ++k)
+    indices_.push_back(add_buffer(facts_.windows.base(node_.operands[k]), Access::in));
+  build_loops();
+  const int64_t updates = node_.operands[1]->type->numel(), bytes = ir::byte_size(result_->type->dtype);
+  draft_.bytes_written = updates * bytes;
+  draft_.bytes_read = updates * bytes;
+  for (size_t k = 2; k < node_.operands.size(); ++k) {
+    const Value* index = node_.operands[k];
+    draft_.bytes_read += index->type->numel() * ir::byte_size(index->type->dtype);
+  }
+  return std::move(draft_);
+}
+
+BufferId UpdateBuilder::add_buffer(const Value* base, Access access) {
+  Buffer buffer;
+  buffer.name = concat("v", kernel_.buffers.size());
+  buffer.dtype = base->type->dtype;
+  buffer.access = access;
+  buffer.may_alias = false;  // nothing else in the launch is written
+  buffer.alignment = ir::byte_size(buffer.dtype);
+  kernel_.buffers.push_back(std::move(buffer));
+  draft_.parameters.push_back({base, 0});
+  return static_cast<BufferId>(kernel_.buffers.size() - 1);
+}
+
+/// Where a window that spans the dimensions [from, to) of the updates, right-aligned, is read.
+Affine UpdateBuilder::read_place(const Window& window, size_t to) const {
+  Affine index;
+  index.offset = Extent(window.offset);
+  for (size_t k = 1; k <= window.sizes.size(); ++k) {
+    const size_t own = window.sizes.size() - k;
+    if (window.sizes[own] != 1) add_scaled(index, window.strides[own], places_[to - k]);
+  }
+  return index;
+}
+
+ValueId UpdateBuilder::checked_index(Builder& builder, size_t which) {
+  const Window& window = facts_.windows.of(node_.operands[2 + which]);
+  const bool full = node_.op == Op::scatter;
+  const Affine place = read_place(window, full ? sizes_.size() : first_ + index_rank_);
+  ValueId index = builder.cast(builder.load(indices_[which], place), DType::i64);
+  const int64_t extent = result_->type->sizes[first_ + which];
+  if (!full) {
+    const ValueId zero = builder.constant(DType::i64, Number::of_int(0));
+    const ValueId size = builder.constant(DType::i64, Number::of_int(extent));
+    index = builder.compute(
+        Op::where, {builder.compute(Op::lt, {index, zero}), builder.compute(Op::add, {index, size}), index});
+  }
+  return builder.checked(index, Extent(extent));
+}
+
+void UpdateBuilder::emit_update(Block& block, std::optional<AtomicOp> atomic) {
+  Builder builder(kernel_, block);
+  Affine place;
+  for (size_t which = 0; which < indexed_; ++which) place.add(to_[first_ + which], checked_index(builder, which));
+  for (size_t k = 0; k < sizes_.size(); ++k) {
+    if (collides(k)) continue;
+    const size_t own = k < first_ ? k : k - index_rank_ + indexed_;
+    if (result_->type->sizes[own] != 1) add_scaled(place, to_[own], places_[k]);
+  }
+  const Window& source = facts_.windows.of(node_.operands[1]);
+  ValueId value = builder.load(source_, read_place(source, sizes_.size()));
+  if (atomic) {
+    Stmt stmt{};
+    stmt.kind = StmtKind::atomic;
+    stmt.type = kernel_.types[value];
+    stmt.atomic = *atomic;
+    stmt.buffer = to_buffer_;
+    stmt.index = place;
+    stmt.args = {value};
+    block.push_back(std::move(stmt));
+    return;
+  }
+  if (const auto op = combining_op(node_.text_attr("combine")))
+    value = builder.compute(*op, {builder.load(to_buffer_, place), value});
+  builder.store(to_buffer_, place, value);
+}
+
+KernelDraft build_update(const ir::Node* update, const Facts& facts) {
+  return (facts.target.is_gpu() ? make_gpu_update : make_cpu_update)(update, facts)->build();
+}
+
+}  // namespace braze::loops
