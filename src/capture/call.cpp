@@ -160,12 +160,18 @@ ScalarType floating(ScalarType dtype) {
   return c10::isIntegralType(dtype, true) ? c10::typeMetaToScalarType(c10::get_default_dtype()) : dtype;
 }
 
-std::optional<Geometry> broadcast(std::initializer_list<const Operand*> operands) {
+std::optional<Geometry> broadcast(std::initializer_list<const Operand*> operands, ScalarType common) {
   Geometry geometry;
   c10::SmallVector<Layout, 4> layouts;
+  c10::SmallVector<Sizes, 4> converted;
+  converted.reserve(operands.size());  // The layouts point into it.
   for (const Operand* operand : operands) {
+    if (!operand) continue;
     if (!broadcast_into(geometry.sizes, operand->sizes)) return std::nullopt;
-    layouts.push_back({operand->sizes, operand->strides});
+    const bool as_it_is = operand->is_mask || operand->dtype == common;
+    const Sizes& strides =
+        as_it_is ? operand->strides : converted.emplace_back(preserved_strides(operand->sizes, operand->strides));
+    layouts.push_back({operand->sizes, strides});
   }
   geometry.strides = iterator_strides({layouts.data(), layouts.size()}, geometry.sizes);
   return geometry;

@@ -18,6 +18,7 @@ struct Operand {
   ScalarType dtype = ScalarType::Undefined;
   Rank rank = Rank::dimensioned;
   Sizes sizes, strides;
+  bool is_mask = false;  ///< Taken as it is, where other operands are converted to a common type.
 
   bool is_number() const { return value == nullptr; }
 };
@@ -94,10 +95,11 @@ ScalarType promoted(std::initializer_list<const Operand*> operands);
 /// The element type for functions that turn integers into floats.
 ScalarType floating(ScalarType dtype);
 
-/// Sizes and strides that TensorIterator gives a fresh result of these operands; nullopt if they do not broadcast.
+/// Sizes and strides that TensorIterator gives a fresh result of these operands (null: none), which it converts to
+/// the type that it computes in before it looks at how they lie. Nullopt if they do not broadcast.
 struct Geometry {
   Sizes sizes, strides;
 };
-std::optional<Geometry> broadcast(std::initializer_list<const Operand*> operands);
+std::optional<Geometry> broadcast(std::initializer_list<const Operand*> operands, ScalarType common);
 
 }  // namespace braze::capture

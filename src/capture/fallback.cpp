@@ -55,6 +55,14 @@ class Silent final : c10::WarningHandler {
   c10::WarningUtils::WarningHandlerGuard guard_;
 };
 
+at::Tensor meta_of(const at::Tensor& tensor) {
+  const at::TensorOptions options = tensor.options().device(c10::kMeta);
+  const int64_t offset = tensor.storage_offset();
+  if (offset == 0) return at::empty_strided(tensor.sizes(), tensor.strides(), options);
+  return at::empty({offset + extent(tensor.sizes(), tensor.strides())}, options)
+      .as_strided(tensor.sizes(), tensor.strides(), offset);
+}
+
 /// Runs the Meta kernel.
 Shapes ask_meta(const OpEntry& entry, std::span<const c10::IValue> arguments) {
   ++mutable_statistics().meta;
@@ -63,7 +71,7 @@ Shapes ask_meta(const OpEntry& entry, std::span<const c10::IValue> arguments) {
   for (size_t i = 0; i < arguments.size(); ++i) {
     c10::IValue value = map_tensors(arguments[i], [](const at::Tensor& tensor) {
       if (tensor.is_meta() || is_wrapped_number(tensor)) return tensor;
-      at::Tensor meta = at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(c10::kMeta));
+      at::Tensor meta = meta_of(tensor);
       if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) meta.unsafeGetTensorImpl()->set_wrapped_number(true);
       return meta;
     });
@@ -126,9 +134,17 @@ Shapes ask_zeros(const OpEntry& entry, std::span<const c10::IValue> arguments) {
   return shapes;
 }
 
-/// Often called on other layouts, costly, and right there.
-constexpr std::string_view kRightMeta[] = {"aten::_scaled_dot_product_flash_attention_for_cpu", "aten::mm",
-                                           "aten::bmm", "aten::addmm", "aten::baddbmm"};
+/// Right on other layouts: often called on them and costly, or with results that lie as their first argument does,
+/// places before it and gaps included.
+constexpr std::string_view kRightMeta[] = {"aten::_scaled_dot_product_flash_attention_for_cpu",
+                                           "aten::mm",
+                                           "aten::bmm",
+                                           "aten::addmm",
+                                           "aten::baddbmm",
+                                           "aten::slice_scatter",
+                                           "aten::select_scatter",
+                                           "aten::diagonal_scatter",
+                                           "aten::as_strided_scatter"};
 
 /// Meta kernels tell the right strides for row-major operands that are not empty; elsewhere many do not.
 bool is_meta_right(const OpEntry& entry, std::span<const c10::IValue> arguments) {
@@ -262,8 +278,8 @@ class Recording {
     const bool same_sizes = std::ranges::equal(value->type->sizes, view->type->sizes);
     if (entry_.moves_view && !is_input)
       if (const ViewPtr moved = window(view, written.meta)) return tracer->rebind(moved);
-    if (same_sizes && !(entry_.moves_view && written.meta.strides() != written.tensor.strides()))
-      return write(recorder_, *view, value);
+    const bool same_place = written.meta.strides() == written.tensor.strides() || written.tensor.numel() == 0;
+    if (same_sizes && same_place) return write(recorder_, *view, value);
     const bool keeps_elements = entry_.moves_view && written.tensor.numel() > 0;
     if (is_input || view->parent || keeps_elements)
       throw UserError(concat("braze: ", entry_.op.schema().name(),
@@ -281,8 +297,9 @@ class Recording {
     return map_tensors(shapes_.results[r], [&](const at::Tensor& meta) {
       ir::Value* value = node->result(next++);
       if (alias) return make_view(meta, value);
-      if (is_native(meta.scalar_type()) && !is_dense(meta.sizes(), meta.strides()) && !overlaps(meta))
-        return recorder_.wrap_gapped(value, meta.scalar_type(), *device_, meta.sizes(), meta.strides(), 0);
+      const int64_t offset = meta.storage_offset();
+      if ((offset != 0 || !is_dense(meta.sizes(), meta.strides())) && !overlaps(meta))
+        return recorder_.wrap_gapped(value, meta.scalar_type(), *device_, meta.sizes(), meta.strides(), offset);
       return recorder_.wrap_fresh(value, meta.scalar_type(), *device_);
     });
   }

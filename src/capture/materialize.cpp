@@ -2,6 +2,7 @@
 #include <unordered_map>
 
 #include "capture/call.h"
+#include "capture/window.h"
 #include "support/error.h"
 
 namespace braze::capture {
@@ -58,6 +59,8 @@ std::shared_ptr<ir::Graph> extract(const ir::Graph& graph, ir::Value* value) {
 }
 
 at::Tensor Recorder::evaluate(ir::Value* value) {
+  for (size_t k = 0; k < inputs_.size(); ++k)
+    if (graph_->inputs()[k].value == value) return inputs_[k].clone();
   if (!evaluate_hook())
     throw UserError(
         "braze: the traced function reads the value of a tensor, and no way to compute it is installed.");
@@ -102,7 +105,7 @@ at::Tensor Recorder::materialize(const at::Tensor& tensor, std::string_view what
   generator_.sync(*this);
   warn_frozen(what);
   ++mutable_statistics().frozen;
-  return evaluate(value);
+  return laid_out(evaluate(value), tensor.strides());
 }
 
 }  // namespace braze::capture

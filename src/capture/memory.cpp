@@ -44,13 +44,6 @@ void choose_base(Memory& memory) {
   }
 }
 
-/// Most operators raise for such tensors in eager; the others leave what they write last.
-[[noreturn]] void refuse_repeated() {
-  throw UserError(
-      "braze: the traced function writes to an expanded tensor, of which several elements lie in a single memory "
-      "location; this cannot be traced. Please clone() it before.");
-}
-
 ir::Value* apply(Recorder& recorder, View& view, ir::Value* parent) {
   ir::Graph& graph = recorder.graph();
   const ViewStep& step = view.step;
@@ -115,6 +108,12 @@ bool repeats(const View& view) {
 }
 
 }  // namespace
+
+void refuse_repeated() {
+  throw UserError(
+      "braze: the traced function writes to an expanded tensor, of which several elements lie in a single memory "
+      "location; this cannot be traced. Please clone() it before.");
+}
 
 int64_t first_byte(const View& view) {
   return view.offset * static_cast<int64_t>(c10::elementSize(view.dtype));
@@ -209,7 +208,7 @@ void write(Recorder& recorder, View& view, ir::Value* value) {
   if (view.input >= 0 && repeats(view)) refuse_repeated();
   if (memory.version == 0 && memory.roots.size() > 1) choose_base(memory);
   if (&view == memory.base) {
-    view.value = laid_out(recorder, value, view);
+    view.value = laid_out(recorder, value, view.type, view.dtype);
     view.version = ++memory.version;
     return;
   }

@@ -77,6 +77,9 @@ ViewPtr root_of(const ViewPtr& view);
 /// Whether two elements of such a tensor may lie in one place: not if every stride steps over all smaller ones.
 bool may_overlap(const ir::Type& type);
 
+/// Most operators raise for such tensors in eager; the others leave what they write last.
+[[noreturn]] void refuse_repeated();
+
 /// A storage of `bytes` bytes without data.
 c10::Storage make_empty_storage(int64_t bytes, c10::Device device);
 

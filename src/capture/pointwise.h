@@ -11,7 +11,8 @@ namespace braze::capture {
 ///   ir::Value* v = p.in(x);            return p.give(p.op(Op::mul, v, p.op(Op::sigmoid, v)));
 class Pointwise {
  public:
-  /// `dtype` is the result's. Not valid() if the operands do not broadcast.
+  /// `dtype` is the result's. The operands (null: none) are those that decide the layout: no numbers where eager
+  /// has a kernel of its own for them. Not valid() if they do not broadcast.
   Pointwise(Call& call, ScalarType dtype, std::initializer_list<const Operand*> operands);
   bool valid() const { return type_ != nullptr; }
   const ir::Type* type() const { return type_; }
@@ -20,8 +21,18 @@ class Pointwise {
   void compute_in_float();
   void compute_in(DType dtype) { compute_ = call_.retyped(type_, dtype); }
 
-  /// The operand in the type of the computation, not broadcast.
+  /// Whether ATen's kernel takes the elements in vectors (all but a rest), or one by one because they do not lie
+  /// side by side or are too few. Some functions have two forms there, which differ in which of two zeros is the
+  /// larger, or in what overflows on the way. Source: vectorized_loop in ATen/native/cpu/Loops.h, of two vectors a
+  /// step.
+  bool in_vectors() const;
+
+  /// The operand in the type of the computation, not broadcast; rounded to the result's type on the way if that is
+  /// narrower than its own.
   ir::Value* in(const Operand& operand);
+  /// Likewise, as the second operand of products and quotients: a single element of a wider type than f16 or bf16
+  /// is not rounded to that. To be called before in(), since it sets the type of the computation.
+  ir::Value* in_as_factor(const Operand& operand);
   /// Likewise, but a number for f16 and bf16 is rounded to that type first, as kernels without an f32 form do.
   ir::Value* rounded(const Operand& operand) {
     return operand.is_number() ? call_.graph().scalar(compute_->dtype, to_number(operand.number, compute_->dtype))
@@ -41,8 +52,10 @@ class Pointwise {
 
  private:
   ir::Value* node(Op op, std::initializer_list<ir::Value*> operands, DType dtype);
+  int64_t innermost_loop() const;
 
   Call& call_;
+  c10::SmallVector<const Operand*, 3> operands_;
   const ir::Type* type_ = nullptr;
   const ir::Type* compute_ = nullptr;
 };

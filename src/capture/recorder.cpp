@@ -98,12 +98,23 @@ at::Tensor Recorder::wrap_gapped(ir::Value* value, ScalarType dtype, c10::Device
   const int64_t length = offset + extent(sizes, strides), none = 0;
   const DType mine = to_dtype(dtype);
   const ir::Device place = to_device(device);
-  ir::Value* flat = graph_->create(Op::expand, {graph_->scalar(mine, ir::Number::of_int(0), place)}, {},
-                                   graph_->type(mine, place, {&length, 1}, {&none, 1}));
-  flat = graph_->create(Op::cast, {flat}, {}, graph_->contiguous_type(mine, place, {&length, 1}));
-  if (value) flat = write_through(*graph_, flat, strided_map(sizes, strides, offset), value);
+  const ir::Type* memory = graph_->contiguous_type(mine, place, {&length, 1});
+  ir::Value* flat = nullptr;
+  if (is_native(dtype)) {
+    flat = graph_->create(Op::expand, {graph_->scalar(mine, ir::Number::of_int(0), place)}, {},
+                          graph_->type(mine, place, {&length, 1}, {&none, 1}));
+    flat = graph_->create(Op::cast, {flat}, {}, memory);
+    if (value) flat = write_through(*graph_, flat, strided_map(sizes, strides, offset), value);
+  } else {
+    BRAZE_CHECK(value, "only operators of ATen make tensors of such types");
+    flat = call_simple("braze::spread", {value}, {at::Tensor(), strides.vec(), offset, length}, memory);
+  }
   const at::Tensor whole = wrap_fresh(flat, dtype, device);
   const ViewPtr view = window_like(view_of(whole), type(dtype, device, sizes, strides), offset);
+  if (value) {  // Read as it is, until something is written there.
+    view->value = value;
+    view->version = view->memory->version;
+  }
   return wrap(view, device);
 }
 
@@ -269,7 +280,11 @@ at::Tensor Recorder::add_private_constant(const at::Tensor& real) {
   }
   const ViewPtr view = view_of(real);
   // The traced function makes a new tensor at every call: what it writes there is not the constant's.
-  tracer = wrap_fresh(read(*this, *view), real.scalar_type(), real.device());
+  ir::Value* value = read(*this, *view);
+  const bool has_gaps = !is_dense(real.sizes(), real.strides());
+  tracer = has_gaps && !may_overlap(*view->type)
+               ? wrap_gapped(value, real.scalar_type(), real.device(), real.sizes(), real.strides(), 0)
+               : wrap_fresh(value, real.scalar_type(), real.device());
   if (real.numel() <= kKnownElements && real.is_cpu()) known_[view->value] = real;
   return tracer;
 }
@@ -364,7 +379,8 @@ bool Recorder::store(const at::Tensor& target, ir::Value* value, bool may_resize
   if (!is_native(target.scalar_type()) || !c10::canCast(have, target.scalar_type())) return false;
   const ViewPtr view = view_of(target);
   const bool same_sizes = std::ranges::equal(value->type->sizes, view->type->sizes);
-  if (!same_sizes && !(may_resize && target.numel() == 0 && as_tracer(target))) return false;
+  const bool is_its_own = view->input < 0 && !view->parent && as_tracer(target);
+  if (!same_sizes && !(may_resize && target.numel() == 0 && is_its_own)) return false;
   const ir::Type* wanted = view->type;
   if (!same_sizes)
     wanted = type(target.scalar_type(), target.device(), to_ref(value->type->sizes), to_ref(value->type->strides));

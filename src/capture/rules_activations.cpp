@@ -18,13 +18,28 @@ bool activation(Call& call, Formula&& formula) {
   return p.give(formula(p, p.in(*x)));
 }
 
+/// Whether oneDNN computes this gelu in eager. It makes NaN of inf, and inf of what overflows when it is doubled.
+bool is_gelu_of_onednn(const Operand& x) {
+  if (numel(x.sizes) < 2 || !is_row_major(x.sizes, x.strides)) return false;
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  const at::Tensor infinite =
+      at::full({2}, std::numeric_limits<float>::infinity(), at::TensorOptions().dtype(x.dtype));
+  return at::gelu(infinite).isnan().all().item<bool>();
+}
+
 bool gelu(Call& call, const RuleRow&) {
   const auto x = call.operand(0);
   if (!x || !c10::isFloatingType(x->dtype)) return false;
   Pointwise p(call, x->dtype, {&*x});
   const bool tanh = call.arg(1).toStringView() == "tanh";
   if (!tanh && call.arg(1).toStringView() != "none") return false;
-  return p.valid() && p.give(call.node(Op::gelu, {x->value}, p.type(), {{"tanh", tanh}}));
+  if (!p.valid()) return false;
+  if (tanh || !is_gelu_of_onednn(*x)) return p.give(call.node(Op::gelu, {x->value}, p.type(), {{"tanh", tanh}}));
+  p.compute_in_float();
+  ir::Value* value = p.in(*x);
+  ir::Value* result = call.node(Op::gelu, {value}, value->type, {{"tanh", false}});
+  result = p.op(Op::mul, p.op(Op::add, result, result), p.number(0.5));
+  return p.give(p.op(Op::sub, result, p.op(Op::sub, value, value)));
 }
 
 bool silu(Call& call, const RuleRow&) {
@@ -34,9 +49,9 @@ bool silu(Call& call, const RuleRow&) {
   return p.valid() && p.give(call.node(Op::silu, {x->value}, p.type()));
 }
 
-/// min(max(x, low), high) with NaN kept.
+/// min(max(x, low), high) with NaN kept, and x where it equals a limit: a zero has its sign.
 ir::Value* clamped(Pointwise& p, ir::Value* x, double low, double high) {
-  return p.op(Op::minimum, p.op(Op::maximum, x, p.number(low)), p.number(high));
+  return p.op(Op::minimum, p.number(high), p.op(Op::maximum, p.number(low), x));
 }
 
 bool hardtanh(Call& call, const RuleRow&) {
@@ -98,7 +113,8 @@ bool prelu(Call& call, const RuleRow&) {
 
 /// native_dropout_backward(grad, mask, scale)
 bool dropout_backward(Call& call, const RuleRow&) {
-  const auto grad = call.operand(0), mask = call.operand(1);
+  const auto grad = call.operand(0);
+  auto mask = call.operand(1);
   if (!grad || !mask || grad->is_number() || mask->dtype != ScalarType::Bool || !c10::isFloatingType(grad->dtype))
     return false;
   Pointwise p(call, grad->dtype, {&*grad, &*mask});
@@ -116,15 +132,15 @@ bool hardshrink(Call& call, const RuleRow&) {
   });
 }
 
-/// Towards 0 by lambda; what is nearer becomes x * 0, which keeps signs and NaN.
+/// Towards 0 by lambda; what is nearer becomes x * 0, which keeps NaN and, but for vectors, signs.
 bool softshrink(Call& call, const RuleRow&) {
   // Eager refuses a lambda below 0 or beyond the dtype's largest number, which is at least this.
   const double limit = call.real(1);
   if (!(limit >= 0 && limit <= std::numeric_limits<c10::Half>::max())) return false;
   return activation(call, [&](Pointwise& p, ir::Value* x) {
     ir::Value* lambda = p.number(call.real(1));
-    ir::Value* below = p.where(p.test(Op::lt, x, p.number(-call.real(1))), p.op(Op::add, x, lambda),
-                               p.op(Op::mul, x, p.number(0)));
+    ir::Value* nothing = p.op(Op::mul, p.in_vectors() ? p.op(Op::abs, x) : x, p.number(0));
+    ir::Value* below = p.where(p.test(Op::lt, x, p.number(-call.real(1))), p.op(Op::add, x, lambda), nothing);
     return p.where(p.test(Op::gt, x, lambda), p.op(Op::sub, x, lambda), below);
   });
 }

@@ -1,4 +1,7 @@
 // Arithmetic, comparisons, logic: operators that compute each element from one element of each operand.
+#include <ATen/Version.h>
+
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -7,11 +10,44 @@
 namespace braze::capture {
 
 Pointwise::Pointwise(Call& call, ScalarType dtype, std::initializer_list<const Operand*> operands) : call_(call) {
-  const auto geometry = broadcast(operands);
+  Promotion promotion;  // Tests, whose results are bools, compare in it.
+  for (const Operand* operand : operands)
+    if (operand) {
+      promotion.add(operand->dtype, operand->rank);
+      operands_.push_back(operand);
+    }
+  const auto geometry = broadcast(operands, dtype == ScalarType::Bool ? promotion.result() : dtype);
   if (!geometry) return;
   const ir::Type* target = call.target(geometry->sizes);
   type_ = target ? call.retyped(target, to_dtype(dtype)) : call.type(dtype, geometry->sizes, geometry->strides);
   compute_ = type_;
+}
+
+/// How many elements of the result, and of each operand that is not one element for all of them, lie side by side.
+int64_t Pointwise::innermost_loop() const {
+  Sizes dims;
+  for (size_t k = 0; k < type_->sizes.size(); ++k)
+    if (type_->sizes[k] != 1) dims.push_back(static_cast<int64_t>(k));
+  std::ranges::stable_sort(dims, {}, [&](int64_t k) { return type_->strides[k]; });
+  int64_t length = 1;
+  for (const int64_t dim : dims) {
+    if (type_->strides[dim] != length) break;
+    const bool all = std::ranges::all_of(operands_, [&](const Operand* operand) {
+      if (numel(operand->sizes) == 1) return true;
+      const auto mine = dim - static_cast<int64_t>(type_->sizes.size() - operand->sizes.size());
+      const int64_t size = mine < 0 ? 1 : operand->sizes[mine];
+      return size != 1 && operand->strides[mine] == length;
+    });
+    if (!all) break;
+    length *= type_->sizes[dim];
+  }
+  return length;
+}
+
+bool Pointwise::in_vectors() const {
+  static const std::string capability = at::get_cpu_capability();
+  const int64_t bytes = capability == "AVX512" ? 64 : capability == "AVX2" ? 32 : 0;
+  return bytes > 0 && innermost_loop() * ir::byte_size(type_->dtype) >= 2 * bytes;
 }
 
 void Pointwise::compute_in_float() {
@@ -19,9 +55,21 @@ void Pointwise::compute_in_float() {
 }
 
 ir::Value* Pointwise::in(const Operand& operand) {
-  if (!operand.is_number()) return call_.cast(operand.value, compute_->dtype);
+  if (!operand.is_number()) {
+    const DType mine = operand.value->type->dtype, common = type_->dtype;
+    const bool narrows =
+        ir::is_floating(mine) && ir::is_floating(common) && ir::byte_size(common) < ir::byte_size(mine);
+    return call_.cast(narrows ? call_.cast(operand.value, common) : operand.value, compute_->dtype);
+  }
   return call_.graph().create(Op::scalar, {}, {{"value", to_number(operand.number, compute_->dtype)}},
                               call_.graph().type(compute_->dtype, compute_->device, {}, {}));
+}
+
+ir::Value* Pointwise::in_as_factor(const Operand& operand) {
+  const bool half = type_->dtype == DType::f16 || type_->dtype == DType::bf16;
+  if (!half || operand.rank != Rank::zero_dim) return in(operand);
+  compute_in_float();
+  return call_.cast(operand.value, compute_->dtype);
 }
 
 ir::Value* Pointwise::node(Op op, std::initializer_list<ir::Value*> operands, DType dtype) {
@@ -53,6 +101,21 @@ bool unary(Call& call, const RuleRow& row) {
   if (!p.valid()) return false;
   if (rounding && integral) return p.give(p.in(*x));
   return p.give(p.op(row.op, p.in(*x)));
+}
+
+/// sinh and cosh: in vectors they overflow where exp(|x|) does.
+bool hyperbolic(Call& call, const RuleRow& row) {
+  const auto x = call.operand(0);
+  if (!x) return false;
+  Pointwise p(call, floating(x->dtype), {&*x});
+  if (!p.valid()) return false;
+  p.compute_in_float();
+  ir::Value *value = p.in(*x), *result = p.op(row.op, value);
+  if (!p.in_vectors()) return p.give(result);
+  const double last = p.type()->dtype == DType::f64 ? 0x1.62e42fefa39efp+9 : 0x1.62e42ep+6;
+  ir::Value* infinite = p.number(std::numeric_limits<double>::infinity());
+  if (row.op == Op::sinh) infinite = p.op(Op::copysign, infinite, value);
+  return p.give(p.where(p.test(Op::gt, p.op(Op::abs, value), p.number(last)), infinite, result));
 }
 
 /// torch.sign of NaN is 0; torch.sgn is the same for real numbers.
@@ -121,6 +184,11 @@ ir::Value* divisor(Pointwise& p, const Operand& y) {
   return p.type()->numel() == 0 ? p.in(y) : p.op(Op::divisor, p.in(y));
 }
 
+/// Of two zeros, vectors give the second and single elements the first one, as ir::Op gives the second.
+ir::Value* extreme(Pointwise& p, Op op, ir::Value* a, ir::Value* b) {
+  return p.in_vectors() ? p.op(op, a, b) : p.op(op, b, a);
+}
+
 /// Both operands in the promoted type.
 bool binary(Call& call, const RuleRow& row) {
   const auto x = call.operand(0), y = call.operand(1);
@@ -141,11 +209,25 @@ bool binary(Call& call, const RuleRow& row) {
   Pointwise p(call, dtype, {&*x, &*y});
   if (!p.valid()) return false;
   if (divides) {
-    ir::Value* by = divisor(p, *y);
-    return by && p.give(p.op(row.op, p.in(narrowed(*x, dtype)), by));
+    ir::Value *whole = p.in(narrowed(*x, dtype)), *by = divisor(p, *y);
+    if (!by) return false;
+    ir::Value* rest = p.op(row.op, whole, by);
+    if (!c10::isFloatingType(dtype) || !p.in_vectors()) return p.give(rest);
+    // Vectors divide on the way, in f32 at least (Sleef's fmod): there is no remainder of a quotient that
+    // overflows.
+    p.compute_in_float();
+    rest = call.cast(rest, ir::compute_dtype(rest->type->dtype));
+    ir::Value* quotient = p.op(Op::div, p.in(narrowed(*x, dtype)), p.in(narrowed(*y, dtype)));
+    ir::Value* nan = p.number(std::numeric_limits<double>::quiet_NaN());
+    return p.give(p.where(p.test(Op::isinf, quotient), nan, rest));
   }
   if (is_bool && row.op == Op::maximum) return p.give(p.op(Op::bitwise_or, p.in(*x), p.in(*y)));
   if (is_bool && row.op == Op::minimum) return p.give(p.op(Op::bitwise_and, p.in(*x), p.in(*y)));
+  if (row.op == Op::mul) {
+    ir::Value* factor = p.in_as_factor(*y);
+    return p.give(p.op(Op::mul, p.in(*x), factor));
+  }
+  if (row.op == Op::maximum || row.op == Op::minimum) return p.give(extreme(p, row.op, p.in(*x), p.in(*y)));
   return p.give(p.op(row.op, p.in(*x), p.in(*y)));
 }
 
@@ -174,7 +256,9 @@ bool nan_ignoring(Call& call, const RuleRow& row) {
   Pointwise p(call, dtype, {&*x, &*y});
   if (!p.valid()) return false;
   ir::Value *a = p.in(*x), *b = p.in(*y);
-  ir::Value* inner = p.where(p.test(Op::isnan, b), a, p.op(row.op, a, b));
+  // Of two zeros the first, as fmax() of the C library has it; not so the kernel for bf16.
+  ir::Value* larger = dtype == ScalarType::BFloat16 ? p.op(row.op, a, b) : p.op(row.op, b, a);
+  ir::Value* inner = p.where(p.test(Op::isnan, b), a, larger);
   return p.give(p.where(p.test(Op::isnan, a), b, inner));
 }
 
@@ -235,9 +319,12 @@ bool divide(Call& call, const RuleRow& row) {
   if (!p.valid()) return false;
   // f16 and bf16 are rounded after every step in eager, and here on request (emulate_precision_casts).
   const bool is_float = c10::isFloatingType(dtype);
+  if (mode.empty()) {
+    ir::Value* by = p.in_as_factor(*y);
+    return p.give(p.op(Op::div, p.in(*x), by));
+  }
   ir::Value *a = p.in(*x), *b = divisor(p, *y);
   if (!b) return false;
-  if (mode.empty()) return p.give(p.op(Op::div, a, b));
   if (mode == "floor") return p.give(floor_quotient(p, a, b));
   if (mode != "trunc") return false;
   return p.give(is_float ? p.op(Op::trunc, p.op(Op::div, a, b)) : p.op(Op::trunc_div, a, b));
@@ -265,7 +352,7 @@ bool power(Call& call, const RuleRow&) {
   const bool integral = c10::isIntegralType(dtype, true);
   // Eager refuses a negative number as the power of integers; among tensors it gives 0, 1 or -1.
   if (integral && y->is_number() && y->number.toLong() < 0) return false;
-  Pointwise p(call, dtype, {&*x, &*y});
+  Pointwise p(call, dtype, {&*x, y->is_number() ? nullptr : &*y});
   if (!p.valid()) return false;
   if (!integral) p.compute_in_float();
   ir::Value* base = p.in(narrowed(*x, dtype));
@@ -282,8 +369,10 @@ bool power(Call& call, const RuleRow&) {
 }
 
 bool where(Call& call, const RuleRow&) {
-  const auto condition = call.operand(0), x = call.operand(1), y = call.operand(2);
+  auto condition = call.operand(0);
+  const auto x = call.operand(1), y = call.operand(2);
   if (!condition || !x || !y || condition->dtype != ScalarType::Bool) return false;
+  condition->is_mask = true;
   const ScalarType dtype = promoted({&*x, &*y});
   if (!is_native(dtype)) return false;
   Pointwise p(call, dtype, {&*condition, &*x, &*y});
@@ -291,8 +380,10 @@ bool where(Call& call, const RuleRow&) {
 }
 
 bool masked_fill(Call& call, const RuleRow&) {
-  const auto x = call.operand(0), mask = call.operand(1), value = call.operand(2);
+  const auto x = call.operand(0), value = call.operand(2);
+  auto mask = call.operand(1);
   if (!x || !mask || !value || mask->dtype != ScalarType::Bool || !value->sizes.empty()) return false;
+  mask->is_mask = true;
   if (!c10::canCast(value->dtype, x->dtype) && !value->is_number()) return false;
   if (c10::isFloatingType(value->dtype) && !c10::isFloatingType(x->dtype)) return false;
   Pointwise p(call, x->dtype, {&*x, &*mask});
@@ -323,12 +414,19 @@ bool clamp(Call& call, const RuleRow& row) {
   if (dtype == ScalarType::Bool && (row.variant == 0 || (low ? low : high)->is_number())) return false;
   for (const auto* limit : {&low, &high})  // A NaN limit makes everything NaN, by a case of its own.
     if (*limit && (*limit)->is_number() && std::isnan((*limit)->number.toDouble())) return false;
-  const Operand none = Call::operand_of(0);
-  Pointwise p(call, dtype, {&*x, low ? &*low : &none, high ? &*high : &none});
+  const auto tensor = [](const std::optional<Operand>& limit) {
+    return limit && !limit->is_number() ? &*limit : nullptr;
+  };
+  Pointwise p(call, dtype, {&*x, tensor(low), tensor(high)});
   if (!p.valid()) return false;
   ir::Value* value = p.in(*x);
-  if (low) value = p.op(Op::maximum, value, p.rounded(*low));
-  if (high) value = p.op(Op::minimum, value, p.rounded(*high));
+  const bool by_numbers = !tensor(low) && !tensor(high);
+  // A zero among numbers leaves x its own zero.
+  const auto limited = [&](Op op, const Operand& limit) {
+    return by_numbers ? p.op(op, p.rounded(limit), value) : extreme(p, op, value, p.rounded(limit));
+  };
+  if (low) value = limited(Op::maximum, *low);
+  if (high) value = limited(Op::minimum, *high);
   return p.give(value);
 }
 
@@ -352,7 +450,7 @@ bool lerp(Call& call, const RuleRow&) {
   const auto x = call.operand(0), end = call.operand(1), weight = call.operand(2);
   if (!x || !end || !weight || x->dtype != end->dtype || !c10::isFloatingType(x->dtype)) return false;
   if (!weight->is_number() && weight->dtype != x->dtype) return false;
-  Pointwise p(call, x->dtype, {&*x, &*end, &*weight});
+  Pointwise p(call, x->dtype, {&*x, &*end, weight->is_number() ? nullptr : &*weight});
   if (!p.valid()) return false;
   p.compute_in_float();
   ir::Value *a = p.in(*x), *b = p.in(*end), *w = p.in(*weight);
@@ -386,8 +484,8 @@ std::span<const RuleRow> pointwise_rules() {
       {"asin", unary, Op::asin, kFloats},
       {"acos", unary, Op::acos, kFloats},
       {"atan", unary, Op::atan, kFloats},
-      {"sinh", unary, Op::sinh, kFloats},
-      {"cosh", unary, Op::cosh, kFloats},
+      {"sinh", hyperbolic, Op::sinh},
+      {"cosh", hyperbolic, Op::cosh},
       {"asinh", unary, Op::asinh, kFloats},
       {"acosh", unary, Op::acosh, kFloats},
       {"atanh", unary, Op::atanh, kFloats},

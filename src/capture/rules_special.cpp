@@ -32,7 +32,7 @@ bool both_in_float(Call& call, Formula&& formula) {
   Pointwise p(call, dtype, {&*x, &*y});
   if (!p.valid()) return false;
   p.compute_in_float();
-  return p.give(formula(p, p.in(*x), p.in(*y)));
+  return p.give(formula(p, p.in(narrowed(*x, dtype)), p.in(narrowed(*y, dtype))));
 }
 
 bool frac(Call& call, const RuleRow&) {
@@ -126,10 +126,17 @@ bool is_signed_infinity(Call& call, const RuleRow& row) {
   return p.give(p.test(Op::eq, x->value, call.scalar(x->dtype, row.variant * kInfinity)));
 }
 
-/// x times a constant of the conversion between degrees and radians; variant 1: to radians.
+/// x times a constant of the conversion between degrees and radians; variant 1: to radians. A new result lies as
+/// empty_like(x) does.
 bool convert_angle(Call& call, const RuleRow& row) {
   const double factor = row.variant == 1 ? std::numbers::pi / 180 : 180 / std::numbers::pi;
-  return in_float(call, [&](Pointwise& p, ir::Value* x) { return p.op(Op::mul, x, p.number(factor)); });
+  const bool known = in_float(call, [&](Pointwise& p, ir::Value* x) { return p.op(Op::mul, x, p.number(factor)); });
+  if (!known || call.entry.mode != OpEntry::Mode::functional) return known;
+  ir::Value*& value = call.results[0].value;
+  const at::Tensor& x = call.tensor(0);
+  const Sizes strides = preserved_strides(x.sizes(), x.strides());
+  value = call.copy(value, call.type(to_scalar_type(value->type->dtype), x.sizes(), strides));
+  return true;
 }
 
 /// round(self, decimals): scaled by a power of ten, rounded half to even, scaled back.
@@ -198,7 +205,9 @@ bool ldexp(Call& call, const RuleRow&) {
   raised = call.cast(raised, wide);
   power.value = call.cast(call.node(Op::exp2, {raised}, raised->type), to_dtype(power.dtype));
   Pointwise p(call, dtype, {&*x, &power});
-  return p.valid() && p.give(p.op(Op::mul, p.in(*x), p.in(power)));
+  if (!p.valid()) return false;
+  ir::Value* factor = p.in_as_factor(power);
+  return p.give(p.op(Op::mul, p.in(*x), factor));
 }
 
 /// addr(self, vec1, vec2, *, beta, alpha): beta * self + alpha * vec1 * vec2', without self if beta is 0.

@@ -3,6 +3,8 @@
 
 #include "capture/arithmetic.h"
 #include "capture/index_map.h"
+#include "capture/window.h"
+#include "support/error.h"
 
 namespace braze::capture {
 namespace {
@@ -171,14 +173,15 @@ bool flip(Call& call, const RuleRow&) {
       call.node(Op::flip, {x->value}, type, {{"dims", std::span<const int64_t>(dims.data(), dims.size())}}));
 }
 
-/// Gives a scatter's result: eager clones self with the gaps between its elements, if they do not overlap.
+/// Gives a scatter's result: eager clones the storage of self, with what lies before its elements and between
+/// them, if they do not overlap.
 bool give_scattered(Call& call, const Operand& x, ir::Value* value) {
   bool repeats = false;
   for (size_t k = 0; k < x.sizes.size(); ++k) repeats |= x.sizes[k] > 1 && x.strides[k] == 0;
-  if (call.entry.mode != OpEntry::Mode::functional || repeats || is_dense(x.sizes, x.strides))
+  const int64_t offset = call.tensor(0).storage_offset();
+  if (call.entry.mode != OpEntry::Mode::functional || repeats || (offset == 0 && is_dense(x.sizes, x.strides)))
     return call.give(value);
-  return call.give_tensor(call.recorder.wrap_gapped(value, x.dtype, call.device(), x.sizes, x.strides,
-                                                    call.tensor(0).storage_offset()));
+  return call.give_tensor(call.recorder.wrap_gapped(value, x.dtype, call.device(), x.sizes, x.strides, offset));
 }
 
 /// slice_scatter(self, src, dim, start, end, step), and select_scatter(self, src, dim, index).
@@ -235,22 +238,34 @@ bool diagonal_scatter(Call& call, const RuleRow&) {
                         call.copy(value, call.type(x->dtype, x->sizes, preserved_strides(x->sizes, x->strides))));
 }
 
-/// as_strided_scatter(self, src, size, stride, storage_offset), of a row-major tensor
+/// as_strided_scatter(self, src, size, stride, storage_offset): src written into a clone of self's storage, at
+/// places that are counted from where that begins. A call could not tell where it began.
 bool as_strided_scatter(Call& call, const RuleRow&) {
-  const auto x = call.operand(0), source = call.operand(1);
-  if (!x || !source || x->is_number() || x->dtype != source->dtype) return false;
+  const at::Tensor &self = call.tensor(0), &source = call.tensor(1);
   const Sizes sizes = call.ints(2), strides = call.ints(3);
-  const at::Tensor& self = call.tensor(0);
-  const int64_t offset = (call.has(4) ? call.integer(4) : self.storage_offset()) - self.storage_offset();
+  const int64_t begin = self.storage_offset(), offset = call.has(4) ? call.integer(4) : begin;
+  const ScalarType dtype = self.scalar_type();
   const auto negative = [](int64_t n) { return n < 0; };
-  if (sizes != source->sizes || sizes.size() != strides.size() || std::ranges::any_of(strides, negative))
+  if (source.scalar_type() != dtype || source.sizes() != sizes || sizes.size() != strides.size() || offset < 0 ||
+      std::ranges::any_of(strides, negative))
     return false;
-  if (offset < 0 || offset + extent(sizes, strides) > numel(x->sizes) || x->strides != contiguous(x->sizes))
-    return false;
-  Arithmetic a(call);
-  ir::Value* flat = a.reshape(x->value, {numel(x->sizes)});
-  ir::Value* value = write_through(call.graph(), flat, strided_map(sizes, strides, offset), source->value);
-  return call.give(call.copy(a.reshape(value, x->sizes), call.contiguous(x->dtype, x->sizes)));
+  Recorder& recorder = call.recorder;
+  const ir::Type* type = recorder.view_of(self)->type;
+  if (may_overlap(*type)) return false;
+  call.set_device(self.device());
+  ir::Value* value = recorder.value_of(self);
+  const at::Tensor clone =
+      begin == 0 && is_dense(self.sizes(), self.strides())
+          ? recorder.wrap_fresh(laid_out(recorder, value, type, dtype), dtype, self.device())
+          : recorder.wrap_gapped(value, dtype, self.device(), self.sizes(), self.strides(), begin);
+  const ViewPtr window = window_like(recorder.view_of(clone), call.type(dtype, sizes, strides), offset);
+  if (!is_covered(*window))
+    throw UserError(
+        "braze: as_strided_scatter() reaches beyond the tensor that it was called on, which cannot be traced. Call "
+        "it on the whole tensor.");
+  write(recorder, *window, recorder.value_of(source));
+  if (call.entry.mode == OpEntry::Mode::functional) return call.give_tensor(clone);
+  return is_native(dtype) && call.give(recorder.value_of(clone));
 }
 
 /// diag_embed(self, offset, dim1, dim2): the last dimension becomes a diagonal of two new ones.

@@ -6,6 +6,7 @@
 
 #include "capture/call.h"
 #include "capture/index_map.h"
+#include "capture/window.h"
 #include "support/error.h"
 
 namespace braze::capture {
@@ -68,17 +69,6 @@ bool view(Call& call, const RuleRow&) {
   const auto strides = at::detail::computeStride(x->sizes, x->strides, inferred);
   if (!strides) return false;
   return reshape_to(call, *x, Sizes(inferred.begin(), inferred.end()), *strides);
-}
-
-/// Not an alias by its schema: autograd's own reshape of a tensor that nobody else sees.
-bool unsafe_view(Call& call, const RuleRow&) {
-  const auto x = call.operand(0);
-  if (!x) return false;
-  const at::DimVector sizes = at::infer_size_dv(call.ints(1), numel(x->sizes));
-  const auto strides = at::detail::computeStride(x->sizes, x->strides, sizes);
-  if (!strides) return false;
-  if (c10::IntArrayRef(sizes) == c10::IntArrayRef(x->sizes)) return call.give(x->value);
-  return call.give(call.node(Op::reshape, {x->value}, call.type(x->dtype, sizes, *strides)));
 }
 
 bool permute_by(Call& call, const Source& x, const Sizes& dims) {
@@ -285,13 +275,13 @@ bool narrow(Call& call, const RuleRow&) {
 /// What an operator `NAME_copy` returns: a row-major copy of each view that `view` gives.
 template <Rule view>
 bool copied(Call& call, const RuleRow& row) {
-  if (!is_native(call.tensor(0).scalar_type())) return false;
   if (!view(call, row)) return false;
   const c10::IValue views = call.results[0].ready;
   call.results.clear();
   const auto copy = [&](const at::Tensor& tensor) {
     call.set_device(tensor.device());
-    return call.copy(call.recorder.value_of(tensor), call.contiguous(tensor.scalar_type(), tensor.sizes()));
+    const ScalarType dtype = tensor.scalar_type();
+    return laid_out(call.recorder, call.recorder.value_of(tensor), call.contiguous(dtype, tensor.sizes()), dtype);
   };
   if (views.isTensor()) return call.give(copy(views.toTensor()));
   std::vector<at::Tensor> parts;
@@ -385,7 +375,7 @@ std::span<const RuleRow> view_rules() {
       {"lift_fresh", lift},
       {"view", view},
       {"_reshape_alias", view},
-      {"_unsafe_view", unsafe_view},
+      {"_unsafe_view", view},  // no alias by its schema, but operators write through it (kron with out=)
       {"permute", permute},
       {"transpose.int", transpose},
       {"t", t},

@@ -2,6 +2,7 @@
 
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/from_blob.h>
+#include <ATen/ops/zeros.h>
 #include <torch/library.h>
 
 #include <numeric>
@@ -14,21 +15,6 @@ namespace braze::capture {
 namespace {
 
 // ---- at run time
-
-/// The tensor over memory that is laid out so.
-at::Tensor laid_out_by(const at::Tensor& tensor, c10::IntArrayRef strides) {
-  if (tensor.strides() == strides) return tensor;
-  at::Tensor made = at::empty_strided(tensor.sizes(), strides, tensor.options());
-  // Elements that share a place are equal: one of them is enough, and copy_() refuses more.
-  at::Tensor to = made, from = tensor;
-  for (int64_t k = 0; k < to.dim(); ++k) {
-    if (strides[k] != 0 || to.size(k) < 2) continue;
-    to = to.narrow(k, 0, 1);
-    from = from.narrow(k, 0, 1);
-  }
-  to.copy_(from);
-  return made;
-}
 
 /// Where a window lies, as an operator of braze is told.
 struct Place {
@@ -46,19 +32,26 @@ struct Place {
 
 at::Tensor read_bytes(const at::Tensor& base, c10::IntArrayRef layout, c10::ScalarType dtype,
                       c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset, bool conj, bool neg) {
-  const at::Tensor held = laid_out_by(base, layout);
+  const at::Tensor held = laid_out(base, layout);
   return Place{sizes, strides, offset, conj, neg}.on(held, dtype).clone();
 }
 
 at::Tensor write_bytes(const at::Tensor& base, const at::Tensor& value, c10::IntArrayRef layout,
                        c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset, bool conj, bool neg) {
-  at::Tensor held = laid_out_by(base, layout);
+  at::Tensor held = laid_out(base, layout);
   if (held.is_same(base)) {
     held = at::empty_strided(base.sizes(), layout, base.options());
     std::memcpy(held.data_ptr(), base.const_data_ptr(), held.storage().nbytes());
   }
   Place{sizes, strides, offset, conj, neg}.on(held, value.scalar_type()).copy_(value);
   return held;
+}
+
+/// Memory of `length` elements, zeros but for those of `value` at these strides.
+at::Tensor spread(const at::Tensor& value, c10::IntArrayRef strides, int64_t offset, int64_t length) {
+  at::Tensor memory = at::zeros({length}, value.options());
+  memory.as_strided(value.sizes(), strides, offset).copy_(value);
+  return memory;
 }
 
 TORCH_LIBRARY_FRAGMENT(braze, library) {
@@ -70,7 +63,9 @@ TORCH_LIBRARY_FRAGMENT(braze, library) {
       "write_bytes(Tensor base, Tensor value, int[] layout, int[] size, int[] stride, int offset, bool conj, "
       "bool neg) -> Tensor",
       write_bytes);
-  library.def("lay_out(Tensor tensor, int[] stride) -> Tensor", laid_out_by);
+  library.def("spread(Tensor value, int[] stride, int offset, int length) -> Tensor", spread);
+  library.def("lay_out(Tensor tensor, int[] stride) -> Tensor",
+              [](const at::Tensor& tensor, c10::IntArrayRef stride) { return laid_out(tensor, stride); });
 }
 
 // ---- while tracing
@@ -139,11 +134,24 @@ const ir::Type* dense_type(Recorder& recorder, const ir::Type& type) {
 
 }  // namespace
 
-ir::Value* laid_out(Recorder& recorder, ir::Value* value, const View& view) {
-  if (value->type == view.type) return value;
-  if (is_native(view.dtype)) return recorder.graph().create(Op::cast, {value}, {}, view.type);
-  return recorder.call_simple("braze::lay_out", {value}, {at::Tensor(), to_ref(view.type->strides).vec()},
-                              view.type);
+at::Tensor laid_out(const at::Tensor& tensor, c10::IntArrayRef strides) {
+  if (tensor.strides() == strides) return tensor;
+  at::Tensor made = at::empty_strided(tensor.sizes(), strides, tensor.options());
+  // One of the elements that share a place is enough, and copy_() refuses more.
+  at::Tensor to = made, from = tensor;
+  for (int64_t k = 0; k < to.dim(); ++k) {
+    if (strides[k] != 0 || to.size(k) < 2) continue;
+    to = to.narrow(k, 0, 1);
+    from = from.narrow(k, 0, 1);
+  }
+  to.copy_(from);
+  return made;
+}
+
+ir::Value* laid_out(Recorder& recorder, ir::Value* value, const ir::Type* type, c10::ScalarType dtype) {
+  if (value->type == type) return value;
+  if (is_native(dtype)) return recorder.graph().create(Op::cast, {value}, {}, type);
+  return recorder.call_simple("braze::lay_out", {value}, {at::Tensor(), to_ref(type->strides).vec()}, type);
 }
 
 ir::Value* read_window(Recorder& recorder, View& window) {
@@ -170,9 +178,8 @@ void write_window(Recorder& recorder, View& window, ir::Value* value) {
     ir::Value* changed = write_through(recorder.graph(), flatten(recorder, old), window_map(window, base), value);
     return write(recorder, base, unflatten(recorder, changed, base.type));
   }
-  TORCH_CHECK(!may_overlap(*window.type) || window.type->numel() == 0,
-              "unsupported operation: more than one element of the written-to tensor refers to a single memory "
-              "location. Please clone() the tensor before performing the operation.");
+  // What ATen does not refuse (capture/overlap.h) depends on the order in which it writes.
+  if (may_overlap(*window.type) && window.type->numel() > 0) refuse_repeated();
   std::vector<c10::IValue> arguments{at::Tensor(),
                                      at::Tensor(),
                                      to_ref(base.type->strides).vec(),

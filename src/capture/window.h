@@ -12,7 +12,10 @@ namespace braze::capture {
 ir::Value* read_window(Recorder& recorder, View& window);
 /// `value`, as the elements read, becomes the window's; the memory gets a new base value.
 void write_window(Recorder& recorder, View& window, ir::Value* value);
-/// `value` in the layout of the view's type, which is that of its base root.
-ir::Value* laid_out(Recorder& recorder, ir::Value* value, const View& view);
+/// `value`, of elements of `dtype`, in the layout of `type`.
+ir::Value* laid_out(Recorder& recorder, ir::Value* value, const ir::Type* type, c10::ScalarType dtype);
+
+/// `tensor`, copied if it does not have these strides. Elements that share a place must be equal.
+at::Tensor laid_out(const at::Tensor& tensor, c10::IntArrayRef strides);
 
 }  // namespace braze::capture

@@ -24,7 +24,7 @@ const at::Tensor& OperandRef::resolve(Frame& frame) const {
 }
 
 at::Tensor copy_to(const at::Tensor& source, const Geometry& planned) {
-  at::Tensor copy = planned.allocate();
+  at::Tensor copy = planned.allocate(source.scalar_type());
   // The whole span, gaps included: right also where elements overlap (expanded tensors), which copy_() refuses.
   if (source.is_cpu() && planned.matches(source))
     std::memcpy(copy.data_ptr(), source.const_data_ptr(), planned.bytes());
@@ -70,6 +70,9 @@ void place(const BoundCall& call, size_t index, at::Tensor result, Frame& frame)
     if (call.results[other].kind == ResultRef::Kind::keep)
       keep = !shares_storage(result, frame.owned[call.results[other].buffer]);
   if (!keep) result = copy_to(result, planned);
+  // What ATen gives a dimension of size 1 may differ for operands that lie elsewhere than eager's.
+  else if (result.strides() != c10::IntArrayRef(planned.strides))
+    result.unsafeGetTensorImpl()->set_sizes_and_strides(planned.sizes, planned.strides, result.storage_offset());
   frame.addresses[ref.buffer] = result.data_ptr();
   frame.owned[ref.buffer] = std::move(result);
 }
@@ -106,7 +109,7 @@ void call_boxed(const BoundCall& c, Frame& f) {
       const at::Tensor& written = c.operands[operand].resolve(f);
       // An out= tensor that the operator resizes loses its contents.
       const bool resized = written.sizes() != c10::IntArrayRef(c.clones[i].sizes);
-      return clones[i] = resized ? c.clones[i].allocate() : copy_to(written, c.clones[i]);
+      return clones[i] = resized ? c.clones[i].allocate(written.scalar_type()) : copy_to(written, c.clones[i]);
     }
     return c.operands[operand].resolve(f);
   };

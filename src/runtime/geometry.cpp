@@ -80,8 +80,13 @@ Geometry Geometry::of(const at::Tensor& tensor) {
 }
 
 at::Tensor Geometry::allocate() const {
-  if (device.is_cpu()) return at::detail::empty_strided_cpu(sizes, strides, dtype);
-  return at::empty_strided(sizes, strides, at::TensorOptions().dtype(dtype).device(device));
+  return allocate(dtype);
+}
+
+at::Tensor Geometry::allocate(c10::ScalarType otherwise) const {
+  const c10::ScalarType type = dtype == c10::ScalarType::Undefined ? otherwise : dtype;
+  if (device.is_cpu()) return at::detail::empty_strided_cpu(sizes, strides, type);
+  return at::empty_strided(sizes, strides, at::TensorOptions().dtype(type).device(device));
 }
 
 Geometry Geometry::of(ir::DType dtype, c10::Device device, std::vector<int64_t> sizes,

@@ -28,6 +28,8 @@ struct Geometry {
   int64_t bytes() const { return span * static_cast<int64_t>(c10::elementSize(dtype)); }
   /// A new uninitialised tensor.
   at::Tensor allocate() const;
+  /// Likewise, of elements of that type where the graph has no name for theirs.
+  at::Tensor allocate(c10::ScalarType otherwise) const;
   /// The layout agrees wherever it can be seen: strides of dimensions of size 1, and of empty tensors, do not
   /// matter.
   bool same_layout(c10::IntArrayRef sizes, c10::IntArrayRef strides) const noexcept;

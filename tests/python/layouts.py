@@ -54,6 +54,11 @@ def _one(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.as_strided(tensor.shape, strides)
 
 
+def _one_row(tensor: torch.Tensor) -> torch.Tensor:
+    """A first dimension of size 1 whose stride is that of another one."""
+    return _reversed(torch.cat([tensor, tensor], 1))[:1, : tensor.shape[1]]
+
+
 @dataclasses.dataclass
 class Layout:
     make: Callable[[torch.Tensor], torch.Tensor]
@@ -80,6 +85,7 @@ LAYOUTS = {
     "padded_rows": Layout(_padded_rows, lambda x: x.dim() >= 2 and x.numel() > 0),
     "offset": Layout(_offset, lambda x: x.numel() > 0),
     "one": Layout(_one, lambda x: 1 in x.shape),
+    "one_row": Layout(_one_row, lambda x: x.dim() >= 2 and x.numel() > 0),
     "one_channels_last": Layout(
         lambda x: _channels_last(x[:1]) if x.shape[0] > 1 else _channels_last(x),
         lambda x: x.dim() in (4, 5) and x.shape[0] > 0,

@@ -49,13 +49,9 @@ class Share:
 
 def chosen(op, dtype: torch.dtype, samples: int) -> list:
     """At most `samples` of OpInfo's samples (0: all), spread over its list."""
-    if opinfo_sweep.name_of(op) in SKIPPED or dtype not in op.supported_dtypes("cpu"):
+    if opinfo_sweep.name_of(op) in SKIPPED:
         return []
-    torch.manual_seed(0)
-    found = [s for s in op.sample_inputs("cpu", dtype, requires_grad=False) if opinfo_sweep.is_on_cpu(s)]
-    if samples and len(found) > samples:
-        found = [found[k * (len(found) - 1) // max(samples - 1, 1)] for k in range(samples)]
-    return found
+    return [s for s in opinfo_sweep.samples_of(op, dtype, samples) if opinfo_sweep.is_on_cpu(s)]
 
 
 def warns(call, args, kwargs) -> bool:

@@ -115,6 +115,32 @@ def _variants(op, every: bool) -> Iterator[tuple[str, object]]:
         yield "_", op.inplace_variant
 
 
+def samples_of(op, dtype: torch.dtype, most: int) -> list:
+    """At most `most` of OpInfo's samples (0: all), spread over its list, the same ones each time."""
+    if dtype not in op.supported_dtypes("cpu"):
+        return []
+    torch.manual_seed(0)
+    found = list(op.sample_inputs("cpu", dtype, requires_grad=False))
+    if most and len(found) > most:
+        found = [found[k * (len(found) - 1) // max(most - 1, 1)] for k in range(most)]
+    return found
+
+
+def units(pattern: str, words: str, every: tuple[torch.dtype, ...]) -> list[tuple]:
+    """(operator, dtype) of the operators that the pattern finds, for dtypes named with commas, or 'all': `every`.
+    Shuffled, as slow operators stand together."""
+    dtypes = every if words == "all" else [getattr(torch, word) for word in words.split(",")]
+    found = [
+        (op, dtype)
+        for op in operators()
+        if re.search(pattern, name_of(op))
+        for dtype in dtypes
+        if dtype in op.supported_dtypes("cpu")
+    ]
+    random.Random(0).shuffle(found)
+    return found
+
+
 def is_on_cpu(sample) -> bool:
     leaves = pytree.tree_leaves((sample.input, sample.args, sample.kwargs))
     devices = [leaf.device if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
@@ -140,12 +166,8 @@ def sweep(
     if dtype not in op.supported_dtypes("cpu"):
         return []
     until = time.monotonic() + seconds
-    torch.manual_seed(0)
-    found = list(op.sample_inputs("cpu", dtype, requires_grad=False))
-    if samples and len(found) > samples:
-        found = [found[k * (len(found) - 1) // max(samples - 1, 1)] for k in range(samples)]
     failures = []
-    calls = [(f"sample {k}", sample) for k, sample in enumerate(found)]
+    calls = [(f"sample {k}", sample) for k, sample in enumerate(samples_of(op, dtype, samples))]
     if every and op.error_inputs_func is not None and dtype == torch.float32:
         calls += [(f"error {k}", e.sample_input) for k, e in enumerate(op.error_inputs("cpu"))]
     for suffix, variant in _variants(op, every):
@@ -210,21 +232,12 @@ def main() -> int:
     parser.add_argument("--in-all", type=int, default=0, help="seconds after which no operator is begun")
     parser.add_argument("--table", help="a file for a line an operator and dtype")
     options = parser.parse_args()
-    words = options.dtypes.split(",")
-    dtypes = DTYPES if words == ["all"] else [getattr(torch, word) for word in words]
-    units = [
-        (op, dtype)
-        for op in operators()
-        if re.search(options.ops, name_of(op))
-        for dtype in dtypes
-        if dtype in op.supported_dtypes("cpu")
-    ]
-    random.Random(0).shuffle(units)  # slow operators stand together
+    pairs = units(options.ops, options.dtypes, DTYPES)
     until = time.monotonic() + options.in_all if options.in_all else float("inf")
     begun = [0]
 
     def in_time() -> Iterator[tuple]:
-        for unit in units:
+        for unit in pairs:
             if time.monotonic() > until:
                 return
             begun[0] += 1
@@ -251,8 +264,8 @@ def main() -> int:
     if options.table:
         with open(options.table, "w") as file:
             file.writelines(f"{line}\n" for line in total.table())
-    print(*total.lines(), f"{begun[0]} of {len(units)} pairs of operator and dtype, {bad} failures", sep="\n")
-    return bool(bad or begun[0] < len(units))
+    print(*total.lines(), f"{begun[0]} of {len(pairs)} pairs of operator and dtype, {bad} failures", sep="\n")
+    return bool(bad or begun[0] < len(pairs))
 
 
 if __name__ == "__main__":
