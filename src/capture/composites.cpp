@@ -2,6 +2,7 @@
 // tracer. On tracers other ways are taken, which PyTorch has for tensor subclasses and for lists; any other tensor
 // gets PyTorch's own function.
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/ctc_loss_native.h>
 #include <ATen/ops/max_pool1d_native.h>
 #include <ATen/ops/tensor_split_native.h>
@@ -23,7 +24,10 @@ std::vector<int64_t> frozen(const at::Tensor& tensor) {
 at::Tensor max_pool1d(const at::Tensor& self, at::IntArrayRef kernel, at::IntArrayRef stride,
                       at::IntArrayRef padding, at::IntArrayRef dilation, bool ceil_mode) {
   if (!as_tracer(self)) return at::native::max_pool1d(self, kernel, stride, padding, dilation, ceil_mode);
-  return std::get<0>(at::max_pool1d_with_indices(self, kernel, stride, padding, dilation, ceil_mode));
+  const at::Tensor pooled =
+      std::get<0>(at::max_pool1d_with_indices(self, kernel, stride, padding, dilation, ceil_mode));
+  // Row-major where PyTorch needs no indices.
+  return self.requires_grad() && at::GradMode::is_enabled() ? pooled : pooled.clone(at::MemoryFormat::Contiguous);
 }
 
 std::vector<at::Tensor> tensor_split(const at::Tensor& self, const at::Tensor& where, int64_t dim) {

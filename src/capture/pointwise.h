@@ -27,8 +27,7 @@ class Pointwise {
   /// step.
   bool in_vectors() const;
 
-  /// The operand in the type of the computation, not broadcast; rounded to the result's type on the way if that is
-  /// narrower than its own.
+  /// The operand, converted to the type of the result and then to that of the computation, not broadcast.
   ir::Value* in(const Operand& operand);
   /// Likewise, as the second operand of products and quotients: a single element of a wider type than f16 or bf16
   /// is not rounded to that. To be called before in(), since it sets the type of the computation.

@@ -56,10 +56,9 @@ void Pointwise::compute_in_float() {
 
 ir::Value* Pointwise::in(const Operand& operand) {
   if (!operand.is_number()) {
-    const DType mine = operand.value->type->dtype, common = type_->dtype;
-    const bool narrows =
-        ir::is_floating(mine) && ir::is_floating(common) && ir::byte_size(common) < ir::byte_size(mine);
-    return call_.cast(narrows ? call_.cast(operand.value, common) : operand.value, compute_->dtype);
+    const bool is_test = type_->dtype == DType::b8;
+    ir::Value* converted = is_test ? operand.value : call_.cast(operand.value, type_->dtype);
+    return call_.cast(converted, compute_->dtype);
   }
   return call_.graph().create(Op::scalar, {}, {{"value", to_number(operand.number, compute_->dtype)}},
                               call_.graph().type(compute_->dtype, compute_->device, {}, {}));

@@ -198,6 +198,7 @@ bool ldexp(Call& call, const RuleRow&) {
   if (!x || !exponent || exponent->is_number()) return false;
   Operand power = *exponent;
   power.dtype = floating(exponent->dtype);
+  power.strides = contiguous(power.sizes);  // as a number to the power of a tensor is laid out
   const ScalarType dtype = promoted({&*x, &power});
   if (!is_native(dtype) || !is_native(power.dtype)) return false;
   ir::Value* raised = call.cast(exponent->value, to_dtype(power.dtype));

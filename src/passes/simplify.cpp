@@ -217,9 +217,10 @@ Value* pad_nothing(Rewriter&, Node& node) {
   return nothing ? drop_to(node, 0) : nullptr;
 }
 
-Value* scatter_whole(Rewriter&, Node& node) {
-  return std::ranges::equal(node.operands[1]->type->sizes, node.results[0].type->sizes) ? drop_to(node, 1)
-                                                                                        : nullptr;
+Value* scatter_whole(Rewriter& rewriter, Node& node) {
+  Value* source = node.operands[1];
+  if (!std::ranges::equal(source->type->sizes, node.results[0].type->sizes)) return nullptr;
+  return source->type == node.results[0].type ? source : rewriter.like(node, Op::cast, {source});
 }
 
 // clang-format off

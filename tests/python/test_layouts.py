@@ -77,6 +77,9 @@ CASES = {
         lambda x: torch.linalg.lstsq(x, x[:, :, :2] + 1).solution,
         torch.randn(2, 4, 3, dtype=torch.complex64),
     ),
+    "pooled rows": (lambda x: F.max_pool1d(x, 3, 2, 1), torch.randn(2, 4, 3).transpose(1, 2)),
+    "ldexp": (lambda x: torch.ldexp(x[:, :1], x), torch.ones(4, 3, 2).permute(2, 1, 0)),
+    "slice_scatter of all of it": (lambda x: torch.zeros(3, 4).slice_scatter(x[:, ::2], 1, 0, 4), torch.rand(3, 8)),
     "slice_scatter behind an offset": (lambda x: x[1:].slice_scatter(x[1:2], 0, 0, 1), LAST.contiguous()),
     "select_scatter behind an offset": (lambda x: x[1:].select_scatter(x[1:, 0], 1, 0), LAST.contiguous()),
     "diagonal_scatter behind an offset": (

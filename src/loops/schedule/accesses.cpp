@@ -131,9 +131,11 @@ void NestBuilder::collect_accesses() {
         std::vector<int64_t> sizes(window.sizes.size(), 2);  // also a dimension of size 1 moves once padded
         pattern(label, sizes, window.strides, ir::byte_size(moved->type->dtype), false, window.base);
         const auto out = result->type->sizes;
-        for (size_t k = 0; k < out.size(); ++k)
-          if (out[k] != window.sizes[k] || (node->op == Op::pad && node->ints_attr("low")[k] != 0))
-            single_out({label[k]});
+        for (size_t k = 0; k < out.size(); ++k) {
+          const bool has_bounds = node->op == Op::pad ? node->ints_attr("low")[k] != 0
+                                                      : node->int_attr("dim") == static_cast<int64_t>(k);
+          if (out[k] != window.sizes[k] || has_bounds) single_out({label[k]});
+        }
         break;
       }
       default:
