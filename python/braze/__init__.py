@@ -7,7 +7,7 @@
 
 import os as _os
 
-from braze import _logs, compiler, config
+from braze import _logs, _stand_ins, compiler, config
 from braze._backends import list_backends, register_backend
 from braze._compile import compile
 from braze._explain import BreakReason, Explanation, explain
@@ -35,6 +35,7 @@ OutOfRangeError = _C.OutOfRangeError
 InternalError = _C.InternalError
 
 _logs.from_environment()
+_stand_ins.install()
 
 __all__ = [
     "ArgumentTypeError",

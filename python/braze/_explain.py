@@ -7,22 +7,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from braze._compile import compile_callable, innermost, settings_of
-from braze._load import C
 
 
 @dataclass(frozen=True)
 class BreakReason:
     """Where a graph ended, and why."""
 
+    id: str  #: The same for all breaks of one kind: "boolean_mask".
     reason: str
+    remedy: str  #: What to change.
     file: str
     line: int
     source: str  #: The user's line.
-
-    @property
-    def remedy(self) -> str:
-        """What to change."""
-        return C.remedy(self.reason)
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}: {self.reason}\n      {self.source}\n      {self.remedy}"
@@ -91,10 +87,7 @@ def _explanation(result: Any, report: dict[str, Any]) -> Explanation:
     graphs = [segment for segment in segments if segment["op_count"] > 0]
     breaks = [_break_reason(segment["break"]) for segment in segments if segment["break"]]
     if not breaks and report["first_break"]:  # Before the first operator.
-        file, line, reason = re.fullmatch(
-            r"(?:(.*?):(\d+): )?(.*)", report["first_break"], flags=re.DOTALL
-        ).groups()
-        breaks = [_break_reason({"file": file or "", "line": int(line or 0), "reason": reason})]
+        breaks = [_break_reason(report["first_break"])]
     times: dict[str, int] = {}
     for segment in segments:
         for phase, time in segment["compile_times"].items():
@@ -119,7 +112,7 @@ def _explanation(result: Any, report: dict[str, Any]) -> Explanation:
 
 def _break_reason(found: dict[str, Any]) -> BreakReason:
     source = linecache.getline(found["file"], found["line"]).strip()
-    return BreakReason(found["reason"], found["file"], found["line"], source)
+    return BreakReason(**found, source=source)
 
 
 def _operators(graph: str) -> list[str]:

@@ -5,18 +5,22 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/ctc_loss_native.h>
 #include <ATen/ops/max_pool1d_native.h>
+#include <ATen/ops/one_hot_native.h>
 #include <ATen/ops/tensor_split_native.h>
 #include <torch/library.h>
 
+#include "capture/trace.h"
 #include "capture/tracer_tensor.h"
 
 namespace braze::capture {
 namespace {
 
-/// Each element as item() reads it: from the example, with a warning that it is frozen.
-std::vector<int64_t> frozen(const at::Tensor& tensor) {
+/// The elements, from the example, with a warning that they are frozen.
+std::vector<int64_t> frozen(const at::Tensor& tensor, std::string_view what) {
+  const at::Tensor known = as_tracer(tensor) ? Tracer::current()->materialize(tensor, what) : tensor;
+  const RunForReal guard;
+  const at::Tensor flat = known.reshape({-1}).to(at::kLong);
   std::vector<int64_t> numbers;
-  const at::Tensor flat = tensor.reshape({-1});
   for (int64_t k = 0; k < flat.numel(); ++k) numbers.push_back(flat[k].item<int64_t>());
   return numbers;
 }
@@ -32,7 +36,22 @@ at::Tensor max_pool1d(const at::Tensor& self, at::IntArrayRef kernel, at::IntArr
 
 std::vector<at::Tensor> tensor_split(const at::Tensor& self, const at::Tensor& where, int64_t dim) {
   if (!as_tracer(where) || where.dim() != 1) return at::native::tensor_split(self, where, dim);
-  return at::tensor_split(self, frozen(where), dim);
+  return at::tensor_split(self, frozen(where, "tensor_split()"), dim);
+}
+
+/// With the classes counted: ones written into zeros, a kernel that refuses what is no class as eager's reads of
+/// the smallest and largest value do.
+at::Tensor one_hot(const at::Tensor& self, int64_t class_count) {
+  if (!as_tracer(self) || self.scalar_type() != at::kLong || self.numel() == 0 || class_count == 0)
+    return at::native::one_hot(self, class_count);
+  if (class_count < 0) {
+    const at::Tensor real = Tracer::current()->materialize(self, "one_hot()");
+    const RunForReal guard;
+    class_count = real.max().item<int64_t>() + 1;
+  }
+  std::vector<int64_t> sizes = self.sizes().vec();
+  sizes.push_back(class_count);
+  return at::empty(sizes, self.options()).zero_().scatter_(-1, self.unsqueeze(-1), 1);
 }
 
 /// The mean over the batch of each loss over its length, or their sum; the losses themselves as they are.
@@ -63,14 +82,16 @@ at::Tensor ctc_loss(const at::Tensor& log_probs, const at::Tensor& targets, cons
   if (!traced(log_probs) && !traced(targets) && !traced(input_lengths) && !traced(target_lengths))
     return at::native::ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity);
   // The form with lists makes a tensor of the lengths by its pointer, but only to take the mean.
-  const at::Tensor losses = at::native::ctc_loss(log_probs, targets, frozen(input_lengths), frozen(target_lengths),
-                                                 blank, at::Reduction::None, zero_infinity);
+  const at::Tensor losses =
+      at::native::ctc_loss(log_probs, targets, frozen(input_lengths, "ctc_loss()"),
+                           frozen(target_lengths, "ctc_loss()"), blank, at::Reduction::None, zero_infinity);
   return reduced(losses, target_lengths, reduction);
 }
 
 TORCH_LIBRARY_IMPL(aten, AutogradCPU, library) {
   library.impl("max_pool1d", max_pool1d);
   library.impl("tensor_split.tensor_indices_or_sections", tensor_split);
+  library.impl("one_hot", one_hot);
   library.impl("ctc_loss.Tensor", ctc_loss);
   library.impl("ctc_loss.IntList", ctc_loss_of_lists);
 }

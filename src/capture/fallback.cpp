@@ -115,15 +115,39 @@ constexpr std::string_view kWrongMeta[] = {"aten::_linalg_svd",       "aten::lin
                                            "aten::native_layer_norm", "aten::log_sigmoid_forward",
                                            "aten::_fft_r2c",          "aten::_fft_c2c",
                                            "aten::_fft_c2r",          "aten::max_pool3d_with_indices",
-                                           "aten::_ctc_loss"};
+                                           "aten::_ctc_loss",         "aten::multilabel_margin_loss_forward"};
 
-/// The real kernel's answer for zeros in the place of the arguments.
-Shapes ask_zeros(const OpEntry& entry, std::span<const c10::IValue> arguments) {
+/// Operators whose results' shapes the elements of one argument decide, and nothing else's.
+struct DecidesShape {
+  std::string_view name;
+  size_t argument;
+};
+constexpr DecidesShape kDecideShapes[] = {
+    {"aten::index", 1},
+    {"aten::masked_select", 1},
+    {"aten::_pack_padded_sequence", 1},
+};
+
+/// That argument is known, which no input decides: then so are the shapes.
+bool has_known_shape(Recorder& recorder, const OpEntry& entry, std::span<const c10::IValue> arguments) {
+  const auto row = std::ranges::find(kDecideShapes, entry.op.schema().name(), &DecidesShape::name);
+  if (row == std::end(kDecideShapes) || entry.writes) return false;
+  bool is_known = true;
+  for_each_tensor(arguments.subspan(row->argument, 1), [&](const at::Tensor& tensor, uint32_t, int32_t) {
+    is_known &= recorder.known(tensor).defined();
+  });
+  return is_known;
+}
+
+/// The real kernel's answer for zeros in the place of the arguments that are not known.
+Shapes ask_zeros(Recorder& recorder, const OpEntry& entry, std::span<const c10::IValue> arguments) {
   Shapes shapes;
   for (const c10::IValue& argument : arguments) {
-    c10::IValue value = map_tensors(argument, [](const at::Tensor& tensor) {
+    c10::IValue value = map_tensors(argument, [&](const at::Tensor& tensor) {
       if (!is_operand(tensor)) return tensor;
-      return at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options()).zero_();
+      at::Tensor like = at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options());
+      const at::Tensor real = recorder.known(tensor);
+      return real.defined() ? like.copy_(real) : like.zero_();
     });
     shapes.arguments.push_back(value);
     shapes.results.push_back(std::move(value));
@@ -164,7 +188,8 @@ Shapes ask_shapes(Recorder& recorder, const OpEntry& entry, std::span<const c10:
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   const Silent silent;
   try {
-    if (entry.outs == 0 && !is_meta_right(entry, arguments)) return ask_zeros(entry, arguments);
+    if (has_known_shape(recorder, entry, arguments)) return ask_zeros(recorder, entry, arguments);
+    if (entry.outs == 0 && !is_meta_right(entry, arguments)) return ask_zeros(recorder, entry, arguments);
   } catch (const std::exception&) {
     // Not for zeros.
   }
@@ -373,7 +398,8 @@ bool is_written(const OpEntry& entry, size_t argument, std::span<const c10::IVal
 
 void record_fallback(Recorder& recorder, const OpEntry& entry, Stack* stack) {
   const std::span<const c10::IValue> arguments(stack->data() + stack->size() - entry.arguments, entry.arguments);
-  if (entry.dynamic || !returns_only_tensors(entry)) return record_frozen(recorder, entry, stack);
+  if (!returns_only_tensors(entry) || (entry.dynamic && !has_known_shape(recorder, entry, arguments)))
+    return record_frozen(recorder, entry, stack);
   if (uses_default_generator(entry, arguments)) recorder.generator().sync(recorder);
   Stack results = Recording(recorder, entry, arguments).run();
   ++mutable_statistics().calls;

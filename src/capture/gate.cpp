@@ -94,8 +94,9 @@ class StandIns {
 
  private:
   static bool wants(const at::Tensor& tensor) {
-    return tensor.defined() && !as_tracer(tensor) && tensor.is_cpu() && is_strided(tensor) &&
-           !tensor.unsafeGetTensorImpl()->is_wrapped_number() && !tensor.is_conj() && !tensor.is_neg();
+    return tensor.defined() && !as_tracer(tensor) && !is_transformed(tensor) && tensor.is_cpu() &&
+           is_strided(tensor) && !tensor.unsafeGetTensorImpl()->is_wrapped_number() && !tensor.is_conj() &&
+           !tensor.is_neg();
   }
   at::Tensor stand_in(const at::Tensor& real) {
     real_.emplace_back(recorder_.stand_in(real), real);

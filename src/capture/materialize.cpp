@@ -103,6 +103,7 @@ at::Tensor Recorder::materialize(const at::Tensor& tensor, std::string_view what
   ir::Value* value = value_of(tensor);
   if (const at::Tensor real = known(tensor); real.defined()) return real.clone();
   generator_.sync(*this);
+  last_read_ = what;
   warn_frozen(what);
   ++mutable_statistics().frozen;
   return laid_out(evaluate(value), tensor.strides());

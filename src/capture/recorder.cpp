@@ -39,6 +39,11 @@ void check_traceable(const at::Tensor& real, std::string_view what) {
 
 }  // namespace
 
+bool is_transformed(const at::Tensor& tensor) {
+  return tensor.defined() && tensor.key_set().has_any(c10::DispatchKeySet(
+                                 {c10::DispatchKey::FuncTorchBatched, c10::DispatchKey::FuncTorchGradWrapper}));
+}
+
 bool is_strided(const at::Tensor& tensor) {
   // The meta tensor of a quantized result has no key that says so.
   return tensor.layout() == c10::kStrided && !c10::isQIntType(tensor.scalar_type()) && !tensor.is_nested();
@@ -287,6 +292,13 @@ at::Tensor Recorder::add_private_constant(const at::Tensor& real) {
                : wrap_fresh(value, real.scalar_type(), real.device());
   if (real.numel() <= kKnownElements && real.is_cpu()) known_[view->value] = real;
   return tracer;
+}
+
+Recorder::Mark Recorder::mark(size_t memories) const {
+  Mark mark{memories, 0, 0};
+  for (size_t k = 0; k < memories; ++k) mark.writes += memories_[k].version;
+  for_each_node(*graph_, [&](const ir::Node* node) { mark.effects += node->has_effect(); });
+  return mark;
 }
 
 // ---- recording

@@ -65,10 +65,23 @@ class Recorder {
   /// The value if it does not depend on any input and is small: exact, and free. Undefined otherwise.
   at::Tensor known(const at::Tensor& tensor);
   void warn_frozen(std::string_view what);
+  /// What read a value last that inputs decide: `what` of materialize(). Empty: nothing has.
+  const std::string& last_read() const { return last_read_; }
   /// The trace depends on where `view`'s input lies in its storage, modulo so many bytes.
   void depend_on_place(const ViewPtr& view, int64_t bytes);
   /// A real tensor that the trace knows from before: none that the traced function has just made.
   bool is_from_outside(const at::Tensor& real) const;
+
+  // ---- what a part of the trace does beside computing
+  struct Mark {
+    size_t memories;  ///< That there were.
+    uint64_t writes;  ///< To those, until now.
+    size_t effects;   ///< Calls that draw random numbers, or have another effect.
+    bool operator==(const Mark&) const = default;
+  };
+  Mark mark() const { return mark(memories_.size()); }
+  /// Nothing that was there then was written since, and no random number was drawn.
+  bool only_computed_since(const Mark& before) const { return mark(before.memories) == before; }
 
   // ---- the caller's side (capture/trace.h)
   at::Tensor add_argument(const at::Tensor& real, std::string_view name);
@@ -96,6 +109,7 @@ class Recorder {
     Memory* memory;
   };
 
+  Mark mark(size_t memories) const;
   Memory& new_memory(const ir::Type* type, c10::ScalarType dtype, c10::Device device, ir::Value* value);
   Placed place_of(const at::Tensor& real) const;
   void keep_place(Placed place);
@@ -127,6 +141,7 @@ class Recorder {
   std::unordered_map<const ir::Value*, at::Tensor> known_;
   std::vector<c10::IValue> objects_;  ///< What calls are given that has no text.
   std::vector<std::string> warnings_;
+  std::string last_read_;
   bool wants_gradients_ = false;
   GeneratorWatch generator_;
 };

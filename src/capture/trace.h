@@ -160,12 +160,17 @@ class Tracer {
   /// that share storage give tracers that share storage. Throws UserError for layouts and devices braze cannot
   /// trace.
   at::Tensor add_argument(const at::Tensor& real, std::string_view name);
+  /// The tracer of a real tensor, which the trace binds if it does not know it.
+  at::Tensor stand_in(const at::Tensor& real);
   /// Names a parameter or buffer, so that it prints as `%encoder.weight` when an operator first reads it.
   void name_parameter(const at::Tensor& real, std::string_view name);
 
   /// The value of a tracer, computed from the example inputs through the evaluate hook. Adds a warning that the
   /// value is frozen into the trace; `what` says what read it ("item()", "tolist()").
   at::Tensor materialize(const at::Tensor& tracer, std::string_view what);
+
+  /// What read a value last that inputs decide: "item()", "aten::nonzero". Empty: nothing has.
+  const std::string& last_read() const;
 
   /// A write was refused because autograd would note it in the history of a tensor that is not of this trace.
   bool wants_gradients() const;

@@ -10,6 +10,9 @@ namespace braze::capture {
 /// An array of numbers laid out by strides: not sparse, quantized, nested.
 bool is_strided(const at::Tensor& tensor);
 
+/// A tensor that a transform of torch.func wraps around another one: its data are that one's.
+bool is_transformed(const at::Tensor& tensor);
+
 /// Throws the UserError about a tensor that is not.
 /// \param what  whose value it is: "`x`", "the result of aten::to_sparse".
 [[noreturn]] void refuse_unstrided(const at::Tensor& tensor, std::string_view what);

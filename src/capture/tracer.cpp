@@ -49,6 +49,10 @@ at::Tensor Tracer::add_argument(const at::Tensor& real, std::string_view name) {
   return impl_->add_argument(real, name);
 }
 
+at::Tensor Tracer::stand_in(const at::Tensor& real) {
+  return impl_->stand_in(real);
+}
+
 void Tracer::name_parameter(const at::Tensor& real, std::string_view name) {
   impl_->name_parameter(real, name);
 }
@@ -56,6 +60,10 @@ void Tracer::name_parameter(const at::Tensor& real, std::string_view name) {
 at::Tensor Tracer::materialize(const at::Tensor& tracer, std::string_view what) {
   const RunForReal guard;
   return impl_->materialize(tracer, what);
+}
+
+const std::string& Tracer::last_read() const {
+  return impl_->last_read();
 }
 
 bool Tracer::wants_gradients() const {

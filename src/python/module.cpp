@@ -11,10 +11,11 @@
 #include "python/compile/compiled_function.h"
 #include "python/compile/events.h"
 #include "python/compile/promises.h"
-#include "python/compile/remedies.h"
 #include "python/compile/stance.h"
+#include "python/compile/stand_ins.h"
 #include "python/interpreter/evaluate.h"
 #include "python/interpreter/functions.h"
+#include "python/interpreter/watch/break_reasons.h"
 #endif
 #include "python/program_object.h"
 #include "python/session.h"
@@ -58,6 +59,10 @@ PYBIND11_MODULE(_C, m) {
   braze_python::add_events(m);
   braze_python::add_stance(m);
   braze_python::add_promises(m);
-  m.def("remedy", &braze_python::remedy_for, py::arg("reason"), "What a user can do about a graph break.");
+  braze_python::add_stand_ins(m);
+  py::dict reasons;
+  for (const braze::interpreter::BreakRow& row : braze::interpreter::break_rows)
+    reasons[py::str(row.id.data(), row.id.size())] = py::make_tuple(row.text, row.remedy);
+  m.attr("break_reasons") = reasons;
 #endif
 }

@@ -16,6 +16,7 @@
 #include "python/compile/modes.h"
 #include "python/compile/rebuild.h"
 #include "python/compile/torch_world.h"
+#include "python/compile/transforms_scope.h"
 #include "python/errors.h"
 #include "python/guards/scalar.h"
 #include "python/interpreter/evaluate.h"
@@ -30,6 +31,8 @@ namespace braze::python {
 namespace {
 
 using interpreter::Activation;
+using interpreter::Break;
+using interpreter::BreakReason;
 using interpreter::FrameRun;
 using interpreter::RootFrame;
 using interpreter::Step;
@@ -47,7 +50,7 @@ std::string text_of(PyObject* string) {
 
 Place place_in(PyCodeObject* code, int offset, std::string reason) {
   const int line = PyCode_Addr2Line(code, offset * static_cast<int>(sizeof(interpreter::CodeUnit)));
-  return {std::move(reason), text_of(code->co_filename), line};
+  return {BreakReason::told(reason), text_of(code->co_filename), line};
 }
 
 /// Nodes that compute something: neither numbers nor views.
@@ -133,8 +136,7 @@ class Recording {
         world_(tracer_, guards_, others),
         watcher_(guards_, world_) {
     // Operators without a deterministic form must raise, as only the kernels themselves know how.
-    if (at::globalContext().deterministicAlgorithms())
-      throw GivenUp{Captured::Kind::refused, {"deterministic algorithms are asked for"}};
+    if (at::globalContext().deterministicAlgorithms()) throw GivenUp{Captured::Kind::refused, Break::deterministic};
     guards_.torch_state();
   }
 
@@ -156,6 +158,7 @@ class Recording {
     capture::Tracer::Scope tracing(tracer_);
     const runtime::RefuseValues refuse;
     const capture::Gate gate;
+    const TransformsScope transforms;  // Ends first: it asks for the dispatch state that the others put back.
     body();
     guards_.kernels(gate.kernels());
     std::vector<at::Tensor> tensors;
@@ -205,7 +208,8 @@ class Recording {
   /// Not while tracing.
   std::unique_ptr<Specialisation> compile(Outcome outcome) {
     if (trace_.any_requires_grad) throw wants_gradients();
-    if (!trace_.warnings.empty()) throw GivenUp{Captured::Kind::refused, {trace_.warnings.front()}};
+    if (!trace_.warnings.empty())
+      throw GivenUp{Captured::Kind::refused, BreakReason::told(trace_.warnings.front())};
     const size_t op_count = count_operators(*trace_.graph);
     keep_bound();
     std::vector<at::Generator> generators = generators_of(trace_);
@@ -237,7 +241,7 @@ class Recording {
     }
   }
 
-  static GivenUp wants_gradients() { return {Captured::Kind::gradients, {std::string(gradients_text)}}; }
+  static GivenUp wants_gradients() { return {Captured::Kind::gradients, Break::gradients}; }
 
   guards::GuardProgram finish_guards() {
     const PhaseTimer timer(&times_, "guards");
@@ -309,7 +313,7 @@ class CallRecording : Recording {
     for (uint32_t i = 0; i < call.size(); ++i) {
       const std::string name = argument_name(i);
       if (!values.learn(call.arguments[i], sources.argument(i, name)))
-        throw GivenUp{Captured::Kind::refused, {"argument " + name + " cannot be guarded"}};
+        throw GivenUp{Captured::Kind::refused, BreakReason::told("argument " + name + " cannot be guarded")};
       if (interpreter::is_builtin_container(call.arguments[i])) values.absorb(call.arguments[i]);
     }
     world_.seal();
@@ -341,7 +345,7 @@ class CallRecording : Recording {
     if (!result) {
       const py::error_already_set error;  // Takes the exception; raised again by the native run.
       throw GivenUp{Captured::Kind::broken,
-                    {"the function raises " + py::str(error.type().attr("__name__")).cast<std::string>()}};
+                    {Break::raises, py::str(error.type().attr("__name__")).cast<std::string>()}};
     }
     return owned;
   }
@@ -430,8 +434,7 @@ class FrameRecording : Recording {
     }
     if (step != Step::returned) {
       repeat_until_ = root_->failed_at();
-      throw GivenUp{Captured::Kind::refused,
-                    watcher_.abandoned() ? watcher_.place() : Place{"it raises an exception"}};
+      throw GivenUp{Captured::Kind::refused, watcher_.abandoned() ? watcher_.place() : Place(Break::raises)};
     }
     throw GivenUp{Captured::Kind::refused, {"it returns in a way that is not understood"}};
   }
@@ -572,7 +575,7 @@ Captured given_up(const GivenUp& error) {
 
 Captured suppressed(const std::string& error) {
   warn(concat("suppress_errors makes a call run natively: ", error));
-  return {.kind = Captured::Kind::refused, .place = {error}};
+  return {.kind = Captured::Kind::refused, .place = BreakReason::told(error)};
 }
 
 /// What `record()` gives, or why it gave up.
@@ -583,9 +586,9 @@ Captured attempt(const Settings& settings, Record&& record) {
   } catch (const GivenUp& error) {
     return given_up(error);
   } catch (const NotRebuilt& error) {
-    return {.kind = Captured::Kind::refused, .place = {"a result that cannot be rebuilt: " + error.reason}};
+    return {.kind = Captured::Kind::refused, .place = {Break::result_not_rebuilt, error.reason}};
   } catch (const UserError& error) {
-    return {.kind = Captured::Kind::refused, .place = {error.what()}};
+    return {.kind = Captured::Kind::refused, .place = BreakReason::told(error.what())};
   } catch (const InternalError& error) {
     if (!settings.suppress_errors) throw;
     return suppressed(concat("a defect of braze: ", error.what()));
@@ -593,7 +596,7 @@ Captured attempt(const Settings& settings, Record&& record) {
     if (!settings.suppress_errors || !error.matches(PyExc_Exception)) throw;
     return suppressed(concat("the backend raises ", error.what()));
   } catch (const std::exception& error) {  // No memory, no more threads: eager may have enough.
-    return {.kind = Captured::Kind::failed, .place = {concat("compiling failed: ", error.what())}};
+    return {.kind = Captured::Kind::failed, .place = BreakReason::told(concat("compiling failed: ", error.what()))};
   }
 }
 

@@ -29,7 +29,7 @@ struct Arguments {
 };
 
 /// Why nothing is captured where eager's results would require grad.
-inline constexpr std::string_view gradients_text = "gradients are wanted";
+inline constexpr std::string_view gradients_text = interpreter::row_of(interpreter::Break::gradients).text;
 
 /// What came of a capture.
 struct Captured {

@@ -22,7 +22,7 @@ struct Start {
   std::vector<std::shared_ptr<Specialisation>> specialisations;  ///< The one used last comes first.
   size_t dropped = 0;                                            ///< Those whose tensors or modules have died.
   Refusals refused;                                              ///< Captures that came to nothing.
-  std::string why;                                               ///< The last of them did.
+  Place why;                                                     ///< The last of them did.
   bool is_idle = false;      ///< Nothing is computed from here to the next breakpoint: not worth a replay.
   uint32_t idle_visits = 0;  ///< Since then. Other arguments may go another way: tried anew when they have doubled.
 };

@@ -10,6 +10,7 @@
 #include "python/compile/capture.h"
 #include "python/compile/events.h"
 #include "python/compile/torch_world.h"
+#include "python/compile/transforms_scope.h"
 #include "python/errors.h"
 #include "python/guards/storage_access.h"
 #include "python/guards/torch_values.h"
@@ -96,7 +97,8 @@ class FrameDriver::NativePiece {
 
 PyObject* FrameDriver::drive(PyThreadState* thread, interpreter::Frame* frame) {
   const bool is_outermost = !std::exchange(has_begun_, true);
-  if (is_capturing_ || torch::jit::tracer::isTracing()) return _PyEval_EvalFrameDefault(thread, frame, 0);
+  if (is_capturing_ || torch::jit::tracer::isTracing() || is_transforming())
+    return _PyEval_EvalFrameDefault(thread, frame, 0);
   if (stack_is_short()) return interpreter::evaluate_apart(thread, frame, 0);
   const std::shared_ptr<CodeState> held = table_.state(frame->f_code);
   CodeState& code = *held;
@@ -132,14 +134,14 @@ FrameDriver::Advance FrameDriver::advance(CodeState& code, FrameRun& run, guards
   const int offset = run.offset();
   Start& start = code.starts[offset];
   if (start.is_idle && !std::has_single_bit(++start.idle_visits)) return Advance::no;
-  reason = start.why;
+  reason = start.why.text();
   std::vector<PyObject*> values;
   std::shared_ptr<Specialisation> one = find(start, run, values);
   const bool is_new = !one;
   if (is_new) {
     one = capture(code, offset, run);
     if (!one) {
-      reason = start.why;
+      reason = start.why.text();
       return Advance::no;
     }
     start.specialisations.insert(start.specialisations.begin(), one);
@@ -191,7 +193,7 @@ std::shared_ptr<Specialisation> FrameDriver::capture(CodeState& code, int offset
                          count_programs(code) >= settings_.cache_size_limit;
     const bool is_fruitless = code.fruitless >= most_fruitless;
     if (!may_capture_ || is_full || is_fruitless || !start.refused.should_try(look)) {
-      counts_.wants_gradients |= start.why == gradients_text;
+      counts_.wants_gradients |= start.why.id == interpreter::Break::gradients;
       return nullptr;
     }
   }
@@ -212,7 +214,7 @@ std::shared_ptr<Specialisation> FrameDriver::capture(CodeState& code, int offset
     start.refused.succeeded(look);
   } else {
     start.refused.failed(look);
-    start.why = captured.place.text();
+    start.why = captured.place;
     const bool wants_gradients = captured.kind == Captured::Kind::gradients;
     counts_.wants_gradients |= wants_gradients;
     code.fruitless += !wants_gradients;

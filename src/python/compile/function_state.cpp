@@ -11,8 +11,8 @@
 #include "python/compile/announce.h"
 #include "python/compile/events.h"
 #include "python/compile/operators.h"
-#include "python/compile/remedies.h"
 #include "python/compile/stance.h"
+#include "python/compile/transforms_scope.h"
 #include "python/errors.h"
 #include "python/interpreter/entry.h"
 #include "support/error.h"
@@ -42,6 +42,16 @@ std::shared_ptr<Specialisation> find(std::vector<std::shared_ptr<Specialisation>
   return nullptr;
 }
 
+py::dict describe(const Place& place) {
+  py::dict row;
+  row["id"] = interpreter::row_of(place.id).id;
+  row["reason"] = place.reason;
+  row["remedy"] = place.remedy();
+  row["file"] = place.file;
+  row["line"] = place.line;
+  return row;
+}
+
 py::dict describe(const Specialisation& one) {
   py::dict row;
   row["code"] = one.name;
@@ -50,14 +60,7 @@ py::dict describe(const Specialisation& one) {
   row["graph"] = one.program->code("graph");
   row["op_count"] = one.op_count;
   row["guards"] = one.guards.texts();
-  row["break"] = py::none();
-  if (one.break_reason) {
-    py::dict place;
-    place["reason"] = one.break_reason->reason;
-    place["file"] = one.break_reason->file;
-    place["line"] = one.break_reason->line;
-    row["break"] = place;
-  }
+  row["break"] = one.break_reason ? py::object(describe(*one.break_reason)) : py::none();
   py::dict times;
   for (const PhaseTimes::Row& phase : one.program->compile_times().rows())
     times[py::str(phase.name)] = phase.nanoseconds;
@@ -86,6 +89,8 @@ py::object FunctionState::call(const Arguments& arguments) {
   if (interpreter::is_traced(PyThreadState_Get()))
     return run_natively(arguments,
                         interpreter::handover_texts[static_cast<size_t>(interpreter::Handover::tracing)]);
+  // Its tensors are wrapped, and the transform, not the caller, says what operators mean.
+  if (is_transforming()) return run_natively(arguments, std::string(row_of(interpreter::Break::transforming).text));
   if (PyObject* backend = forced_backend(); backend && !is_variant_) return with_backend(backend).call(arguments);
   if (std::optional<py::object> result = replay(arguments)) {
     ++replayed_;
@@ -182,7 +187,7 @@ py::object FunctionState::capture(const Arguments& arguments) {
   }
   if (settings_.fullgraph)
     throw UserError(concat("the function cannot be captured as one graph, which fullgraph=True asks for: ",
-                           captured.place.text(), ". ", remedy_for(captured.place.reason)));
+                           captured.place.text(), ". ", captured.place.remedy()));
   codes_.tell_break(captured.place);
   has_breaks_ = true;
   first_break_ = captured.place;
@@ -338,7 +343,7 @@ py::dict FunctionState::report() const {
   report["counts"] = counts();
   report["operators"] = operators();
   report["reasons"] = py::cast(reasons());
-  report["first_break"] = has_breaks_ ? py::object(py::str(first_break_.text())) : py::none();
+  report["first_break"] = has_breaks_ ? py::object(describe(first_break_)) : py::none();
   return report;
 }
 

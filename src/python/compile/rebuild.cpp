@@ -2,10 +2,12 @@
 #include "python/compile/rebuild.h"
 
 #include <structmember.h>
+#include <torch/csrc/autograd/python_variable.h>
 
 #include <array>
 #include <span>
 
+#include "capture/traceable.h"
 #include "python/guards/scalar.h"
 #include "python/guards/storage_access.h"
 
@@ -216,6 +218,7 @@ Rebuilder::Node Rebuilder::tensor(PyObject* tensor) {
     refuse("a tensor of a subclass", tensor);
   PyObject* dict = guards::instance_dict(tensor);
   if (dict && PyDict_GET_SIZE(dict) > 0) refuse("a tensor with attributes of its own", tensor);
+  if (capture::is_transformed(THPVariable_Unpack(tensor))) refuse("a tensor that leaves its transform", tensor);
   outputs_.push_back(tensor);
   return builder_.output(static_cast<uint32_t>(outputs_.size() - 1));
 }

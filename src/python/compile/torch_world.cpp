@@ -10,9 +10,12 @@
 
 #include <algorithm>
 #include <string_view>
+#include <unordered_map>
 
+#include "capture/traceable.h"
 #include "capture/tracer_tensor.h"
 #include "python/compile/stance.h"
+#include "python/compile/value_reads.h"
 #include "python/errors.h"
 #include "python/guards/storage_access.h"
 #include "python/guards/torch_values.h"
@@ -32,18 +35,20 @@ using Names = std::unordered_set<std::string_view>;
 // They are operators by name, but touch the tensor object itself, or what no guard covers.
 const Names& refused_names() {
   static const Names names = {
-      "set_",          "resize_",        "resize_as_", "item",           "data",       "set_data",
-      "is_leaf",       "output_nr",      "_version",   "requires_grad_", "detach_",    "retain_grad",
-      "retains_grad",  "backward",       "_backward",  "is_pinned",      "pin_memory", "to_dense",
-      "record_stream", "rename_",        "names",      "align_as",       "from_file",  "t_",
-      "transpose_",    "storage_offset", "squeeze_",   "unsqueeze_",     "swapaxes_",  "swapdims_",
-      "as_strided_"};
+      "set_",           "resize_",   "resize_as_",     "data",       "set_data",    "is_leaf",
+      "output_nr",      "_version",  "requires_grad_", "detach_",    "retain_grad", "retains_grad",
+      "backward",       "_backward", "is_pinned",      "pin_memory", "to_dense",    "record_stream",
+      "rename_",        "names",     "align_as",       "from_file",  "t_",          "transpose_",
+      "storage_offset", "squeeze_",  "unsqueeze_",     "swapaxes_",  "swapdims_",   "as_strided_"};
   return names;
 }
 
 // Operators that PyTorch keeps to itself by name, and that compute on their arguments alone.
 const Names& private_operators() {
-  static const Names names = {"_transformer_encoder_layer_fwd",
+  static const Names names = {"_unique2",
+                              "_pack_padded_sequence",
+                              "_pad_packed_sequence",
+                              "_transformer_encoder_layer_fwd",
                               "_native_multi_head_attention",
                               "_is_all_true",
                               "_is_any_true",
@@ -111,9 +116,10 @@ const Names& operator_methods() {
 // Attributes that the tensor guards pin down, and those that dispatch as an operator.
 const Names& readable_attributes() {
   static const Names names = {
-      "shape",     "dtype",   "device", "ndim",    "layout", "is_sparse", "is_sparse_csr", "is_quantized",
-      "is_nested", "is_cuda", "is_cpu", "is_meta", "is_mps", "is_xpu",    "is_mkldnn",     "requires_grad",
-      "T",         "mT",      "H",      "mH",      "real",   "imag",      "itemsize",      "nbytes"};
+      "shape",        "dtype",         "device",  "ndim",   "layout",  "is_sparse", "is_sparse_csr",
+      "is_quantized", "is_nested",     "is_cuda", "is_cpu", "is_meta", "is_mps",    "is_xpu",
+      "is_mkldnn",    "requires_grad", "T",       "mT",     "H",       "mH",        "real",
+      "imag",         "itemsize",      "nbytes",  "data"};
   return names;
 }
 
@@ -206,7 +212,10 @@ TorchNames::TorchNames() : operators(operator_names()) {
   // Gives back what it is given, but for tensors of functorch's transforms that have ended.
   functions.insert(py::object(c.attr("_functorch").attr("unwrap_if_dead")).ptr());
   // True in every captured run.
-  functions.insert(py::object(py::module_::import("braze._C").attr("is_compiling")).ptr());
+  const py::module_ own = py::module_::import("braze._C");
+  for (const char* name : {"is_compiling", "is_known", "trace_mark", "only_computed_since"})
+    functions.insert(py::object(own.attr(name)).ptr());
+  ends_graph = py::object(own.attr("end_graph")).ptr();
   for (py::handle entry : py::reinterpret_steal<py::list>(PyObject_Dir(torch.attr("Tensor").ptr()))) {
     auto name = entry.cast<std::string>();
     if (is_understood(name) || operator_methods().contains(name)) methods.insert(std::move(name));
@@ -250,7 +259,9 @@ bool TorchWorld::learn(PyObject* tensor, const guards::Source* source) {
   const auto* type = reinterpret_cast<PyObject*>(Py_TYPE(tensor));
   if (type != torch_names().tensor_type && type != torch_names().parameter_type) return false;
   const at::Tensor& real = THPVariable_Unpack(tensor);
-  if (capture::is_tracer(real) || !real.device().is_cpu() || real.layout() != at::kStrided) return false;
+  if (capture::is_tracer(real) || capture::is_transformed(real) || !real.device().is_cpu() ||
+      real.layout() != at::kStrided)
+    return false;
   const bool is_argument = is_passed(source, tensor, others_);
   // What was met before has been written, and this tensor's memory with it.
   if (is_argument && sealed_ && shares_written_memory(real)) return false;
@@ -284,7 +295,8 @@ bool TorchWorld::is_plain(PyObject* object) const {
 }
 
 bool TorchWorld::is_computed(PyObject* object) const {
-  return is_tensor(object) && capture::is_tracer(THPVariable_Unpack(object));
+  return is_tensor(object) &&
+         (capture::is_tracer(THPVariable_Unpack(object)) || capture::is_transformed(THPVariable_Unpack(object)));
 }
 
 bool TorchWorld::may_call(PyObject* function) const {
@@ -354,13 +366,40 @@ bool TorchWorld::may_read_without_grad(PyObject* tensor, PyObject* name) const {
   return attributes_of_gradients().contains(text_of(name)) && !THPVariable_Unpack(tensor).requires_grad();
 }
 
-const char* TorchWorld::why_raised() const {
-  const interpreter::RaisedAside aside;
-  PyObject* error = aside.get();
-  const guards::Ref message = guards::Ref::steal(error ? PyObject_Str(error) : nullptr);
-  PyErr_Clear();
-  if (!message || text_of(message.get()).find("reads the value of a tensor") == std::string::npos) return nullptr;
-  return "the values of a tensor are read, or decide a shape (item, bool, nonzero, a mask as index)";
+std::optional<interpreter::Break> TorchWorld::why_not(PyObject* name) const {
+  using interpreter::Break;
+  static const std::unordered_map<std::string_view, Break> reasons = {{"tolist", Break::tolist},
+                                                                      {"numpy", Break::numpy},
+                                                                      {"__array__", Break::numpy},
+                                                                      {"data_ptr", Break::memory_address},
+                                                                      {"storage", Break::memory_address},
+                                                                      {"untyped_storage", Break::memory_address},
+                                                                      {"_typed_storage", Break::memory_address}};
+  const auto found = reasons.find(text_of(name));
+  return found == reasons.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::optional<interpreter::Break> TorchWorld::why_raised() const {
+  if (tracer_.last_read().empty()) return std::nullopt;
+  return python::why_read(tracer_.last_read());
+}
+
+/// Whether a tensor of the run requires grad, and is a view, dies with the run.
+bool TorchWorld::changes_only_itself(PyObject* tensor, PyObject* name, PyObject* const* arguments,
+                                     Py_ssize_t count) const {
+  const std::string text = text_of(name);
+  if (text == "detach_") return is_computed(tensor) && count == 0;
+  if (text != "requires_grad_" || count > 1 || (count == 1 && !PyBool_Check(arguments[0]))) return false;
+  const bool wanted = count == 0 || arguments[0] == Py_True;
+  return is_computed(tensor) || THPVariable_Unpack(tensor).requires_grad() == wanted;
+}
+
+/// `.data` of a tensor that existed before is memory that the tracer knows nothing of: it is the tracer's there.
+PyObject* TorchWorld::answer_attribute(PyObject* tensor, PyObject* name) {
+  if (is_computed(tensor) || text_of(name) != "data") return nullptr;
+  const at::Tensor& real = THPVariable_Unpack(tensor);
+  answers_.push_back(guards::Ref::steal(THPVariable_Wrap(tracer_.stand_in(real).variable_data())));
+  return answers_.back().get();
 }
 
 PyObject* TorchWorld::answer(PyObject* function, PyObject* const* arguments, Py_ssize_t count) {

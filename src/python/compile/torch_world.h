@@ -12,6 +12,7 @@
 #include "capture/trace.h"
 #include "python/compile/compiled_function.h"
 #include "python/compile/promises.h"
+#include "python/compile/stand_ins.h"
 #include "python/interpreter/watch/values.h"
 
 namespace braze::python {
@@ -34,6 +35,7 @@ class TorchNames {
   std::unordered_set<PyObject*> lazy_types;              ///< Classes whose instances make attributes on demand.
   PyObject *operator_type, *overload_type;               ///< What torch.ops has.
   PyObject *reads_autocast_cache, *sets_autocast_cache;  ///< Functions, of the flag that enables it.
+  PyObject* ends_graph;                                  ///< braze's own, see stand_ins.h.
   PyObject* compiling_flag;                              ///< The name of what torch.compiler.is_compiling() gives.
 };
 const TorchNames& torch_names();
@@ -73,13 +75,19 @@ class TorchWorld final : public interpreter::TensorWorld {
   bool is_operator(PyObject* object) const override;
   void make_attribute(PyObject* object, PyObject* name) const override;
   bool may_read_without_grad(PyObject* tensor, PyObject* name) const override;
-  const char* why_raised() const override;
+  std::optional<interpreter::Break> why_not(PyObject* name) const override;
+  std::optional<interpreter::Break> why_raised() const override;
+  bool changes_only_itself(PyObject* tensor, PyObject* name, PyObject* const* arguments,
+                           Py_ssize_t count) const override;
+  PyObject* answer_attribute(PyObject* tensor, PyObject* name) override;
   bool is_of_legacy_type(PyObject* object, PyObject* classes) const override;
   PyObject* answer(PyObject* function, PyObject* const* arguments, Py_ssize_t count) override;
   void answered() override;
   PyObject* tensor_type() const override { return torch_names().tensor_type; }
   PyObject* compiled_from(PyObject* object) const override { return python::compiled_from(object); }
   interpreter::Promise promise_about(PyObject* function) const override;
+  PyObject* stand_in_for(PyObject* function) const override { return python::stand_in_for(function); }
+  bool ends_graph(PyObject* function) const override { return function == torch_names().ends_graph; }
 
   /// What the run sees of torch.is_autocast_cache_enabled(): the tracer keeps the cache off, which would hand its
   /// tensors to others.
@@ -99,6 +107,7 @@ class TorchWorld final : public interpreter::TensorWorld {
 
   const Others others_;
   bool sealed_ = false;
+  std::vector<guards::Ref> answers_;  ///< Tensors in the place of attributes.
   bool autocast_cache_ = at::autocast::is_autocast_cache_enabled();
 };
 

@@ -7,6 +7,7 @@ import math
 T = torch.Tensor
 p = torch.nn.Parameter(torch.ones(3), requires_grad=False)
 d = {'w': p}
+F = torch.nn.functional.one_hot
 """
 
 expressions(
@@ -98,4 +99,32 @@ expressions(
     *("x.shape == (2, 3)", "x.shape.numel()", "x.shape[:1] + (5,)", "x.size() == x.shape", "2 in x.shape"),
     *("x.shape.index(3)", "torch.Size((1, 2)) + x.shape", "x.shape < (3,)", "f'{x.shape}'", "'%s %s' % x.shape"),
     *("isinstance(x.shape, tuple)", "math.prod(x.shape)", "x.shape * 2", "sorted(x.shape)", "x.shape is not None"),
+)
+expressions(
+    "what a tensor says of itself",
+    HEAD,
+    *("x.data + 1", "p.data * 2", "(x + 1).data", "x.detach().data", "x.requires_grad_(False) + 1"),
+    *("(x + 1).requires_grad_(False)", "(x * 2).detach_()", "x.cpu() + 1", "x.to('cpu') + 1"),
+    *("x.type(torch.FloatTensor) + 1", "x.type(torch.DoubleTensor) + 1", "x.type('torch.DoubleTensor')"),
+    *("x.type()", "torch.iinfo(torch.int32).max", "torch.finfo(x.dtype).eps", "torch.is_grad_enabled()"),
+)
+expressions(
+    "shapes from shapes",
+    HEAD,
+    *("torch.broadcast_tensors(x, x[0])[1] + 1", "torch.meshgrid(x[0], x[1], indexing='ij')[0] + 1"),
+    *(
+        "F(torch.tensor([0, 2, 1]), 3) + 1",
+        "F(x.long() % 2, 5)",
+        "F(x.long(), num_classes=6).float()",
+    ),
+)
+expressions(
+    "shapes by what no input decides",
+    HEAD + "mask = [True, False]\n",
+    *(
+        "x[torch.tensor(mask)] + 1",
+        "x.masked_select(torch.ones(2, 3, dtype=torch.bool))",
+        "torch.tensor(3.0).item()",
+    ),
+    "torch.arange(3).max().item()",
 )

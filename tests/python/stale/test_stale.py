@@ -30,6 +30,7 @@ import stale_resumed  # noqa: F401
 import stale_state  # noqa: F401
 import stale_targets  # noqa: F401
 import stale_tensors  # noqa: F401
+import stale_transforms  # noqa: F401
 import stale_values  # noqa: F401
 import stale_versions  # noqa: F401
 import stale_writes  # noqa: F401

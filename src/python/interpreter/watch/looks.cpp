@@ -33,7 +33,7 @@ bool has_handlers(PyCodeObject* code) {
 
 namespace {
 
-constexpr const char* older_iterator = "an iterator that existed before the call";
+constexpr BreakReason older_iterator = "an iterator that existed before the call";
 
 }  // namespace
 
@@ -364,17 +364,22 @@ bool Watcher::look(Activation& a, int opcode, int arg) {
 
 bool Watcher::after(Activation& a, int opcode, int arg, Step step) {
   if (abandoned_) return false;
-  if (activities_.back().shares && !show_effects()) return false;
   const bool is_error = step == Step::error || step == Step::reraise;
+  if (activities_.back().is_around) {
+    PyObject* made = !is_error && a.top > a.stack_base() ? a.peek(1) : nullptr;
+    if (made && PyGen_CheckExact(made)) keep_generator(made);
+    return true;
+  }
+  if (activities_.back().shares && !show_effects()) return false;
   if (is_error && root_ && a.frame == root_->frame()) root_->raises();
   if (activities_.back().is_trusted) return true;
   if (activities_.back().answer) values_.tensors().answered();
   if (is_error) {
     const Entry entry = activities_.back().entry;
-    const bool is_operation = entry == Entry::tensor || entry == Entry::trusted;
+    const bool is_operation = entry == Entry::tensor || entry == Entry::trusted || entry == Entry::around;
     if (!is_operation) return true;
-    const char* why = values_.tensors().why_raised();
-    return abandon(why ? why : "an operation on tensors raises an error");
+    const std::optional<Break> why = values_.tensors().why_raised();
+    return abandon(why ? BreakReason(*why) : "an operation on tensors raises an error");
   }
   PyObject* top = a.top > a.stack_base() ? a.peek(1) : nullptr;
   if (activities_.back().fills && top)
@@ -401,10 +406,15 @@ bool Watcher::after(Activation& a, int opcode, int arg, Step step) {
           values_.make(a.peek(depth));
       return true;
     default:
-      if (activities_.back().answer) a.pop(), a.push_borrowed(activities_.back().answer);
+      if (activities_.back().answer) {
+        a.pop(), a.push_borrowed(activities_.back().answer);
+        top = a.peek(1);
+      }
       if (activities_.back().sets_variable) values_.effects().set_variable(activities_.back().sets_variable, top);
       if (activities_.back().makes_constant && !values_.is_known(top))
         values_.make_constant(top);
+      else if (activities_.back().entry == Entry::around)
+        keep_fresh(top);
       else if (activities_.back().makes_result)
         values_.make(top);
       if (activities_.back().makes_address) values_.note_address(top);

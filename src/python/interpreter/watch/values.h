@@ -8,12 +8,14 @@
 
 #include <Python.h>
 
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
 #include "python/guards/guard.h"
+#include "python/interpreter/watch/break_reasons.h"
 #include "python/interpreter/watch/effects.h"
 
 namespace braze::interpreter {
@@ -56,8 +58,16 @@ class TensorWorld {
   virtual void make_attribute(PyObject* object, PyObject* name) const = 0;
   /// Nothing that the run may see of a tensor without gradients depends on how it came to be.
   virtual bool may_read_without_grad(PyObject* tensor, PyObject* name) const = 0;
+  /// Why a method of tensors, or an attribute of one, is refused, in other words than "it is not understood".
+  virtual std::optional<Break> why_not(PyObject* name) const = 0;
   /// After an error under which a run ends: why, in other words than "it raised".
-  virtual const char* why_raised() const = 0;
+  virtual std::optional<Break> why_raised() const = 0;
+  /// A method that changes nothing but what a tensor of this run says of itself, or nothing at all.
+  virtual bool changes_only_itself(PyObject* tensor, PyObject* name, PyObject* const* arguments,
+                                   Py_ssize_t count) const = 0;
+  /// Before an attribute of a tensor is read that would show the run its real memory: what it is to see instead
+  /// (borrowed). Null for all other attributes.
+  virtual PyObject* answer_attribute(PyObject* tensor, PyObject* name) = 0;
   /// Before a call of a function that reads or sets a flag of torch's which is not, while a run is traced, what the
   /// run is to see: what the call gives it (borrowed). Null for all other functions.
   virtual PyObject* answer(PyObject* function, PyObject* const* arguments, Py_ssize_t count) = 0;
@@ -66,6 +76,10 @@ class TensorWorld {
   /// What a compiled function runs, which is part of the capture when it is called there; null for all else.
   virtual PyObject* compiled_from(PyObject* object) const = 0;
   virtual Promise promise_about(PyObject* function) const = 0;
+  /// What a run calls in the place of a function of PyTorch's; null for all others.
+  virtual PyObject* stand_in_for(PyObject* function) const = 0;
+  /// A C function by which such code ends the graph, for a reason that it passes as its argument.
+  virtual bool ends_graph(PyObject* function) const = 0;
 };
 
 class Values {

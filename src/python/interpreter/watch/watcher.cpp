@@ -45,11 +45,11 @@ bool has_default_truth(PyTypeObject* type) {
 
 }  // namespace
 
-bool Watcher::abandon(const char* why, PyObject* subject) {
+bool Watcher::abandon(BreakReason why, PyObject* subject) {
   if (abandoned_) return false;
   abandoned_ = true;
   const RaisedAside aside;
-  place_ = {why};
+  place_ = why;
   if (subject) place_.reason += std::string(" (") + guards::describe(subject) + ")";
   if (PyFrameObject* frame = PyThreadState_GetFrame(PyThreadState_Get())) {
     PyCodeObject* code = PyFrame_GetCode(frame);
@@ -69,6 +69,12 @@ bool Watcher::entered(Frame* frame) {
     activities_.push_back({.is_trusted = true});
     return true;
   }
+  const bool from_around = activities_.back().is_around;
+  const Way way = from_around || entry == Entry::around ? way_from_trusted(frame) : Way::watched;
+  if (way == Way::unwatched) {
+    activities_.push_back({.is_around = true, .shares = activities_.back().shares});
+    return true;
+  }
   // A generator that is dropped where it stands, without a handler, only ends.
   const bool closes = frame->owner == FRAME_OWNED_BY_GENERATOR && PyErr_Occurred() &&
                       PyErr_ExceptionMatches(PyExc_GeneratorExit) && !has_handlers(frame->f_code);
@@ -76,7 +82,7 @@ bool Watcher::entered(Frame* frame) {
     activities_.push_back({.is_trusted = true});
     return true;
   }
-  bool expected = entry != Entry::none && values_.is_known(function);
+  bool expected = !from_around && entry != Entry::none && values_.is_known(function);
   if (entry == Entry::tensor && !expected) expected = learn_tensor_method(function);
   if (entry == Entry::tensor && expected && hashes_tensor(function)) {
     activities_.push_back({.is_trusted = true});
@@ -101,9 +107,10 @@ bool Watcher::entered(Frame* frame) {
   activities_.push_back({});
   deepest_ = std::max(deepest_, activities_.size());
   try {
+    if (from_around && way == Way::watched) return entered_from_trusted(frame);
     if (expected) return learn_parameters(frame);
   } catch (const std::exception& error) {
-    return abandon(error.what());
+    return abandon(BreakReason::told(error.what()));
   }
   return abandon("Python code is entered from C where that is not understood", function);
 }
@@ -155,16 +162,17 @@ void Watcher::left(Frame*) {
 }
 
 bool Watcher::handing_over(Handover reason) {
+  if (activities_.back().is_around) return true;  // Effects stay hidden until it has returned.
   if (activities_.back().shares && !show_effects()) return false;
   if (reason == Handover::generator_creation || activities_.back().is_trusted) return true;
-  return abandon(handover_texts[static_cast<size_t>(reason)]);
+  return abandon(BreakReason::told(handover_texts[static_cast<size_t>(reason)]));
 }
 
-bool Watcher::operand(PyObject* value, const char* why) {
+bool Watcher::operand(PyObject* value, BreakReason why) {
   return values_.absorb(value) || abandon(why, value);
 }
 
-bool Watcher::operands(std::initializer_list<PyObject*> values, const char* why) {
+bool Watcher::operands(std::initializer_list<PyObject*> values, BreakReason why) {
   bool any_tensor = false;
   for (PyObject* value : values) {
     if (!operand(value, why)) return false;
@@ -279,6 +287,9 @@ bool Watcher::subscript(PyObject* container, PyObject* key) {
            abandon("a container that cannot be guarded", container);
   if (values_.is_made(container) && PyTuple_Check(container))
     return allow_made_result();  // torch.Size, named tuples
+  if (is_a(container, "torch.Size"))
+    return operand(container, "a container that cannot be guarded") && operand(key, "an index of unknown origin") &&
+           allow_made_result();
   if (special_function(container, "__getitem__")) return allow(Entry::known);
   return abandon("a subscript that is not understood", container);
 }
@@ -431,7 +442,12 @@ bool Watcher::enter_with(PyObject* manager) {
 
 bool Watcher::before(Activation& a, int opcode, int arg) {
   if (abandoned_) return false;
-  if (activities_.back().is_trusted) return true;
+  if (activities_.back().is_around && opcode == BEFORE_WITH) {
+    // A run that is given up leaves no `with`: what it holds would stay locked.
+    const bool is_lock = is_a(a.peek(1), "_thread.lock") || is_a(a.peek(1), "_thread.RLock");
+    return !is_lock || abandon("a lock", a.peek(1));
+  }
+  if (activities_.back().is_trusted || activities_.back().is_around) return true;
   activities_.back() = {.is_trusted = false};
   callee_ = nullptr;
   const bool at_root = root_ && a.frame == root_->frame();
@@ -453,7 +469,7 @@ bool Watcher::before(Activation& a, int opcode, int arg) {
     return false;
   } catch (const std::exception& error) {
     // CPython's frames lie between this one and whoever could handle it.
-    return abandon(error.what());
+    return abandon(BreakReason::told(error.what()));
   }
 }
 
@@ -462,7 +478,7 @@ bool Watcher::gives(Activation& a, int opcode) {
   const bool leaves = opcode == YIELD_VALUE || opcode == RETURN_VALUE;
   if (!leaves || activities_.size() < 2) return true;
   const Activity& caller = activities_[activities_.size() - 2];
-  if (caller.is_direct || !(caller.looks || looks_lazily_)) return true;
+  if (!caller.is_around && (caller.is_direct || !(caller.looks || looks_lazily_))) return true;
   return values_.absorb(a.peek(1)) || abandon("C code is given an object whose parts are not guarded", a.peek(1));
 }
 

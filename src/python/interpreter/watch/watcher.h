@@ -57,11 +57,13 @@ class Watcher final : public Observer {
     none,
     known,    ///< Those that are sourced or made.
     tensor,   ///< Also those that are methods of torch.Tensor.
+    around,   ///< Code of PyTorch's that runs unwatched, and around what it calls (watcher_trusted.cpp).
     trusted,  ///< Any: a function of the library that is known to read nothing but its guarded arguments.
   };
   struct Activity {
     Entry entry = Entry::none;
     bool is_trusted = false;              ///< The frame runs what Entry::trusted entered.
+    bool is_around = false;               ///< The frame runs what Entry::around entered, and is not watched.
     bool makes_result = false;            ///< What the instruction leaves on top is made by it, if it is not known.
     bool makes_signature = false;         ///< That is one of inspect.signature().
     bool makes_constant = false;          ///< Likewise, and it is the same object in every run.
@@ -82,7 +84,7 @@ class Watcher final : public Observer {
     bool packs_arguments = false;               ///< The tuples that are passed are made by the C function.
   };
 
-  bool abandon(const char* why, PyObject* subject = nullptr);
+  bool abandon(BreakReason why, PyObject* subject = nullptr);
   bool allow(Entry entry) {
     activities_.back().entry = entry;
     return true;
@@ -119,8 +121,8 @@ class Watcher final : public Observer {
   bool show_effects();
   // watcher.cpp
   bool learn_parameters(Frame* frame);
-  bool operands(std::initializer_list<PyObject*> values, const char* why);
-  bool operand(PyObject* value, const char* why);
+  bool operands(std::initializer_list<PyObject*> values, BreakReason why);
+  bool operand(PyObject* value, BreakReason why);
   bool truth(PyObject* value);
   bool load_global(Activation& a, int arg);
   bool store_global(Activation& a, int arg);
@@ -256,6 +258,16 @@ class Watcher final : public Observer {
   bool call_signature(PyObject* function);
   void make_signature(PyObject* signature);
   bool call_cached(PyObject* wrapper, PyObject* const* arguments, Py_ssize_t count);
+  // watcher_trusted.cpp
+  static bool is_trusted_code(const Frame* frame);
+  bool call_stand_in(PyObject* function, PyObject* stand_in);
+  bool call_trusted(PyObject* function, PyObject* const* arguments, Py_ssize_t count);
+  bool open_closure(PyObject* function);
+  bool opens_for_trusted(PyObject* value);
+  void keep_fresh(PyObject* value);
+  enum class Way : uint8_t { unwatched, watched, unknown };
+  Way way_from_trusted(Frame* frame);
+  bool entered_from_trusted(Frame* frame);
   // watcher_torch.cpp
   bool learn_tensor_method(PyObject* function);
   bool hashes_tensor(PyObject* function);

@@ -165,6 +165,11 @@ bool Watcher::call(PyObject* callable, PyObject* const* arguments, Py_ssize_t co
   if (PyFunction_Check(callable)) {
     if (!values_.is_known(callable)) return abandon("a function of unknown origin", callable);
     if (calls_signature(callable, count)) return call_signature(arguments[0]);
+    if (PyObject* stand_in = callee_ ? tensors.stand_in_for(callable) : nullptr)
+      if (PyThreadState_Get()->cframe->current_frame->f_globals != PyFunction_GET_GLOBALS(stand_in))
+        return call_stand_in(callable, stand_in);
+    if (call_trusted(callable, arguments, count)) return true;
+    if (abandoned_) return false;
     const auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(callable));
     activities_.back().is_direct = true;
     return code->co_flags & CO_GENERATOR ? allow_made_result(Entry::known) : allow(Entry::known);
@@ -425,6 +430,7 @@ bool Watcher::call_builtin(PyObject* function, PyObject* const* arguments, Py_ss
     activities_.back().answer = values_.tensors().answer(function, arguments, count);
     return absorb_all(arguments, count, function) && allow_made_result(Entry::tensor);
   }
+  if (values_.tensors().ends_graph(function)) return abandon(Break::stand_in, count > 0 ? arguments[0] : nullptr);
   if (is_function_apply(function)) return apply_function(self);
   if (name == "__new__" && self && PyType_Check(self) && count > 0) {
     auto* base = reinterpret_cast<PyTypeObject*>(self);

@@ -144,7 +144,10 @@ bool Watcher::absorb_given(PyObject* const* arguments, Py_ssize_t count) {
       return abandon("a C function is given an object whose parts are not guarded", value);
     const bool is_plain = guards::is_scalar(value) || is_builtin_container(value) || PyTuple_Check(value) ||
                           PyRange_Check(value) || values_.tensors().is_tensor(value);
-    if (does && !is_plain) return abandon("a C function is given to another, with more than containers");
+    // What a generator of this run gives is looked at when it gives it.
+    const bool is_watched = does == Does::computes && PyGen_CheckExact(value);
+    if (does && !is_plain && !is_watched)
+      return abandon("a C function is given to another, with more than containers");
     if (does == Does::writes_text && !is_data(value) && !PyRange_Check(value))
       return abandon("text or a set of objects", value);
     if (does && has_long_text(value)) return abandon("a text of so many characters is given to a C function");

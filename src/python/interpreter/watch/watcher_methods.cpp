@@ -42,8 +42,13 @@ bool names_builtin_codec(PyObject* const* names, Py_ssize_t count) {
 
 bool Watcher::call_method(PyObject* name, PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
   if (values_.tensors().is_tensor(self)) {
-    if (!values_.is_known(self) || !values_.tensors().may_call_method(name))
-      return abandon("a method of tensors that is not understood", name);
+    TensorWorld& tensors = values_.tensors();
+    const bool may_call = values_.is_known(self) && (tensors.may_call_method(name) ||
+                                                     tensors.changes_only_itself(self, name, arguments, count));
+    if (!may_call) {
+      const std::optional<Break> why = tensors.why_not(name);
+      return why ? abandon(*why) : abandon("a method of tensors that is not understood", name);
+    }
     return absorb_all(arguments, count, nullptr) && allow_made_result(Entry::tensor);
   }
   if (is_a(self, "torch.device") && (text_of(name) == "__enter__" || text_of(name) == "__exit__"))

@@ -76,7 +76,7 @@ bool Watcher::user_methods(PyObject* left, PyObject* right,
 
 namespace {
 
-constexpr const char* own_operators = "an operand of unknown origin, or of a class with operators of its own";
+constexpr BreakReason own_operators = "an operand of unknown origin, or of a class with operators of its own";
 
 }  // namespace
 

@@ -79,7 +79,7 @@ bool Watcher::hide_effects(Activation& a, int opcode, int arg) {
   for (int i = 1; i <= (used < 0 ? depth : std::min(used, depth)); ++i) reach.add(a.peek(i));
   activity.holds_changes = reach.has_changes() && !activity.constructs;  // Which only passes arguments on.
   activity.shares = reach.has_operator() || (activity.entry == Entry::tensor && reach.has_tensor()) ||
-                    (activity.entry == Entry::trusted && !activity.is_quiet);
+                    activity.entry == Entry::around || (activity.entry == Entry::trusted && !activity.is_quiet);
   if (!activity.shares) return true;
   for (const Activity& each : activities_)
     if (each.holds_changes)

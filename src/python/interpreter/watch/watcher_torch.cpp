@@ -109,6 +109,7 @@ bool Watcher::tensor_attribute(PyObject* tensor, PyObject* name) {
                : abandon("a method that cannot be guarded", name);
   }
   const bool may_read = values_.tensors().may_read(name);
+  activities_.back().answer = values_.tensors().answer_attribute(tensor, name);
   if (!Py_IS_TYPE(found, &PyGetSetDescr_Type) ||
       (!may_read && !values_.tensors().may_read_without_grad(tensor, name)))
     return abandon("an attribute of a tensor that guards do not cover", name);

@@ -1,0 +1,86 @@
+// python/compile/stand_ins.cpp
+#include "python/compile/stand_ins.h"
+
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <unordered_map>
+
+#include "capture/recorder.h"
+#include "capture/tracer_tensor.h"
+#include "python/guards/torch_values.h"
+#include "python/interpreter/evaluate.h"
+#include "support/error.h"
+
+namespace braze::python {
+
+namespace py = pybind11;
+
+namespace {
+
+/// One for the process, filled when braze is imported. Never destroyed: the interpreter may be gone first.
+std::unordered_map<PyObject*, PyObject*>& all_stand_ins() {
+  static auto& all = *new std::unordered_map<PyObject*, PyObject*>;  // NOLINT
+  return all;
+}
+
+capture::Recorder& recorder() {
+  capture::Tracer* tracer = capture::Tracer::current();
+  if (!tracer) throw UserError("braze: this is for functions that are being captured");
+  return tracer->impl();
+}
+
+bool is_known(py::handle tensor) {
+  if (!guards::is_tensor(tensor.ptr())) throw UserError("is_known takes a tensor", UserError::Kind::type);
+  const at::Tensor& real = THPVariable_Unpack(tensor.ptr());
+  return capture::is_tracer(real) && recorder().known(real).defined();
+}
+
+/// torch.func loads what it needs when it is first used, under a lock: it does so now, natively, as a capture may
+/// be given up at any instruction.
+void prepare_transforms(PyObject* function) {
+  static bool is_prepared = false;  // Once a process, guarded by Python's lock.
+  if (is_prepared) return;
+  PyObject* globals = PyFunction_GET_GLOBALS(function);
+  PyObject* name = PyDict_Check(globals) ? PyDict_GetItemString(globals, "__name__") : nullptr;
+  const char* text = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : nullptr;
+  const std::string_view module = text ? text : "";
+  if (!module.starts_with("torch._functorch.") && !module.starts_with("torch._higher_order_ops.")) return;
+  is_prepared = true;
+  const capture::RunForReal real;
+  const interpreter::Pause unwatched;
+  try {
+    py::module_::import("braze._stand_ins").attr("prepare_transforms")();
+  } catch (py::error_already_set& error) {
+    error.discard_as_unraisable("braze");
+  }
+}
+
+}  // namespace
+
+PyObject* stand_in_for(PyObject* function) noexcept {
+  prepare_transforms(function);
+  const auto found = all_stand_ins().find(function);
+  return found == all_stand_ins().end() ? nullptr : found->second;
+}
+
+void add_stand_ins(py::module_& module) {
+  module.def(
+      "set_stand_in",
+      [](py::handle function, py::handle stand_in) {
+        // Both for good: an address must not be used again.
+        all_stand_ins()[function.inc_ref().ptr()] = stand_in.inc_ref().ptr();
+      },
+      py::arg("function"), py::arg("stand_in"), "Captures call the second in the place of the first.");
+  module.def("end_graph", [](const py::str& why) { throw UserError("braze: " + why.cast<std::string>()); });
+  module.def("is_known", &is_known, py::arg("tensor"));
+  module.def("trace_mark", [] {
+    const capture::Recorder::Mark mark = recorder().mark();
+    return py::make_tuple(mark.memories, mark.writes, mark.effects);
+  });
+  module.def("only_computed_since", [](const py::tuple& mark) {
+    return recorder().only_computed_since(
+        {mark[0].cast<size_t>(), mark[1].cast<uint64_t>(), mark[2].cast<size_t>()});
+  });
+}
+
+}  // namespace braze::python

@@ -1,0 +1,20 @@
+// python/compile/stand_ins.h: functions of PyTorch's that captures run in another form
+// (python/braze/_stand_ins.py).
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+namespace braze::python {
+
+/// What a capture calls in the place of `function`, borrowed; null for nearly all.
+PyObject* stand_in_for(PyObject* function) noexcept;
+
+/// Adds to the module, for those forms:
+///   set_stand_in(function, stand_in)  from now on
+///   end_graph(why)                    the graph ends before the call of the function that is stood in for
+///   is_known(tensor)                  no input decides its elements: reading them is free
+///   trace_mark()                      a mark of the trace
+///   only_computed_since(mark)         nothing older was written since, and no random number drawn
+void add_stand_ins(pybind11::module_& module);
+
+}  // namespace braze::python

@@ -1,0 +1,53 @@
+// python/compile/value_reads.cpp
+#include "python/compile/value_reads.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace braze::python {
+
+using interpreter::Break;
+
+namespace {
+
+struct Row {
+  std::string_view what;  ///< Without the namespace of PyTorch's operators.
+  Break why;
+};
+
+constexpr Row rows[] = {
+    {"item()", Break::item},
+    {"one_hot()", Break::one_hot},
+    {"index", Break::boolean_mask},
+    {"index_put", Break::boolean_mask},
+    {"masked_select", Break::masked_select},
+    {"nonzero", Break::nonzero},
+    {"nonzero_numpy", Break::nonzero},
+    {"argwhere", Break::nonzero},
+    {"_unique", Break::unique},
+    {"_unique2", Break::unique},
+    {"unique_dim", Break::unique},
+    {"unique_consecutive", Break::unique},
+    {"unique_dim_consecutive", Break::unique},
+    {"bincount", Break::bincount},
+    {"repeat_interleave", Break::repeat_interleave},
+    {"_pack_padded_sequence", Break::packed_sequence},
+    {"tensor_split()", Break::tensor_split},
+    {"ctc_loss()", Break::ctc_lengths},
+    {"_ctc_loss", Break::ctc_lengths},
+    {"equal", Break::compared_whole},
+    {"is_nonzero", Break::item},
+};
+
+}  // namespace
+
+Break why_read(std::string_view what) {
+  constexpr std::string_view aten = "aten::";
+  const bool is_operator = what.starts_with(aten);
+  if (is_operator) what = what.substr(aten.size(), what.find(' ') - aten.size());
+  const Row* row = std::ranges::find(rows, what, &Row::what);
+  if (row != std::end(rows)) return row->why;
+  return is_operator ? Break::data_dependent_shape : Break::value_read;
+}
+
+}  // namespace braze::python

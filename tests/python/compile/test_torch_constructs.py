@@ -1,0 +1,304 @@
+"""Functions of PyTorch that take functions, and those whose shapes the data decides: one graph, or a reason."""
+
+import warnings
+
+import pytest
+import torch
+from test_compile import compiled, same
+from torch import nn
+
+from braze._load import C
+
+pytestmark = pytest.mark.skipif(not hasattr(C, "CompiledFunction"), reason="no evaluator for this Python")
+X = torch.randn(4, 5)
+W = torch.randn(5, 5)
+INDICES = torch.tensor([0, 2, 1])
+
+
+@pytest.fixture(autouse=True)
+def no_grad():
+    with torch.no_grad():
+        yield
+
+
+def check_whole(function, *calls, oracle=None):
+    """All calls as `oracle` has them (by default the function itself), in one graph a kind of call."""
+    (oracle or function)(*calls[0])  # What PyTorch loads when it is first used is loaded natively.
+    fast = compiled(function)
+    for _ in range(3):
+        for arguments in calls:
+            same(fast(*arguments), (oracle or function)(*arguments))
+    report = fast.report()
+    assert report["first_break"] is None, report["first_break"]
+    assert fast.counts()["native"] == 0
+    assert fast.counts()["captured"] <= len(calls)
+
+
+# ---- transforms of torch.func
+
+
+def test_vmap():
+    check_whole(lambda x: torch.vmap(lambda row: (row.sin() * 2).sum())(x), (X,), (-X,))
+    check_whole(lambda x: torch.vmap(torch.dot)(x, x + 1), (X,))
+    check_whole(lambda x: torch.vmap(lambda a, w: w @ a + 1, in_dims=(0, None))(x, W), (X,))
+    check_whole(lambda x: torch.vmap(lambda a: torch.softmax(a, -1), in_dims=1, out_dims=1)(x), (X,))
+    check_whole(lambda x: torch.func.vmap(lambda d: d["a"] * d["b"][0])({"a": x, "b": [x + 1]}), (X,))
+    check_whole(lambda x: torch.vmap(torch.vmap(lambda a: a * a.sin()))(x), (X,))
+
+
+def test_vmap_of_a_module():
+    net = nn.Sequential(nn.Linear(5, 3), nn.ReLU()).requires_grad_(False)
+    check_whole(lambda x: torch.vmap(net)(x), (X,), (X * 2,))
+
+
+def test_vmap_that_was_made_before():
+    scale = [2.0]
+    batched = torch.vmap(lambda row: (row * scale[0]).sum())
+    fast = compiled(lambda x: batched(x) + 1)
+    for value in (2.0, 2.0, 3.0, 3.0, 2.0):
+        scale[0] = value
+        same(fast(X), batched(X) + 1)
+    assert fast.report()["first_break"] is None
+
+
+def test_gradients_of_functions():
+    check_whole(lambda x: torch.func.grad(lambda a: (a.sin() * a).sum())(x), (X,), (X + 1,))
+    check_whole(lambda x: torch.func.grad_and_value(lambda a: (a @ W).pow(2).sum())(x), (X,))
+    check_whole(lambda x: torch.func.vjp(torch.sin, x)[1](x)[0] + 1, (X,))
+    check_whole(lambda x: torch.func.jacrev(lambda a: a.sin() * a)(x[0]), (X,))
+    check_whole(lambda x: torch.func.vmap(torch.func.grad(lambda a: (a.sin() @ W).sum()))(x), (X,))
+
+
+def test_forward_gradients_of_functions():
+    """Right, and not yet in one graph."""
+    for function in (
+        lambda x: torch.func.jvp(torch.sin, (x,), (x,))[1],
+        lambda x: torch.func.jacfwd(lambda a: a.sin() * a)(x[0]),
+        lambda x: torch.func.hessian(lambda a: (a**3).sum())(x[0]),
+    ):
+        fast = compiled(function)
+        for _ in range(3):
+            same(fast(X), function(X))
+        assert torch._C._functorch.get_dynamic_layer_stack_depth() == 0
+
+
+def test_functional_call():
+    net = nn.Linear(5, 3).requires_grad_(False)
+    check_whole(lambda x: torch.func.functional_call(net, {"weight": x[:3] * 2}, (x,)), (X,), (X + 1,))
+
+
+def test_a_break_inside_of_a_transform():
+    """Nothing of the transform is left behind where it was given up."""
+
+    def inner(row):
+        print(end="")
+        return row * 2
+
+    fast = compiled(lambda x: torch.vmap(inner)(x + 1) + 1)
+    for _ in range(3):
+        same(fast(X), (X + 1) * 2 + 1)
+        assert torch._C._functorch.get_dynamic_layer_stack_depth() == 0
+    fast = compiled(lambda x: torch.func.jvp(inner, (x,), (x,))[1] + 1)
+    for _ in range(3):
+        same(fast(X), X * 2 + 1)
+        assert torch._C._functorch.get_dynamic_layer_stack_depth() == 0
+        assert torch.autograd.forward_ad._current_level == -1
+    same(torch.func.jvp(torch.sin, (X,), (X,))[1], X.cos() * X)
+
+
+def test_a_compiled_function_under_a_transform():
+    fast = compiled(lambda row: (row * 2).sum())
+    same(fast(X[0]), (X[0] * 2).sum())
+    for _ in range(3):
+        same(torch.vmap(fast)(X), (X * 2).sum(1))
+        same(torch.func.grad(fast)(X), torch.full_like(X, 2))
+    assert any("transform" in reason for reason in fast.reasons())
+
+
+def test_trees():
+    check_whole(lambda x: torch.utils._pytree.tree_map(torch.sin, {"a": x, "b": [x + 1, (x * 2,)]}), (X,))
+
+    def rebuilt(x):
+        leaves, spec = torch.utils._pytree.tree_flatten([x, {"k": (x + 1, 3)}])
+        return torch.utils._pytree.tree_unflatten([leaf * 2 for leaf in leaves], spec)
+
+    check_whole(rebuilt, (X,))
+
+
+# ---- higher-order operators
+
+
+def plain_cond(pred, true_fn, false_fn, operands):
+    return true_fn(*operands) if bool(pred) else false_fn(*operands)
+
+
+def test_cond_of_a_bool():
+    check_whole(
+        lambda x: torch.cond(x.shape[0] > 3, lambda a: a + 1, lambda a: a - 1, (x,)), (X,), (X[:2].clone(),)
+    )
+
+
+def test_cond_of_a_tensor():
+    def branch(run):
+        return lambda x: run(x.sum() > 0, lambda a: (a + 1, [a.sin()]), lambda a: (a - 1, [a * 2]), (x,))
+
+    check_whole(branch(torch.cond), (X,), (X.abs(),), (-X.abs(),), oracle=branch(plain_cond))
+
+
+def test_cond_with_an_effect_runs_natively():
+    def f(x):
+        return torch.cond(x.sum() > 0, lambda a: a.add_(1) * 2, lambda a: a - 1, (x.clone(),))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fast = compiled(f)
+        for one in (X.abs(), -X.abs()):
+            same(fast(one), (one + 1) * 2 if one.sum() > 0 else one - 1)
+
+
+def test_while_loop():
+    def plain(condition, body, carried):
+        while bool(condition(*carried)):
+            carried = body(*carried)
+        return carried
+
+    def known(run):
+        return lambda x: run(lambda i, a: i < 4, lambda i, a: (i + 1, a * 2 + i), (torch.zeros(()), x))
+
+    check_whole(known(torch.while_loop), (X,), (X + 1,), oracle=known(plain))
+
+
+def test_scan_and_map():
+    scan = pytest.importorskip("torch._higher_order_ops.scan").scan
+    mapped = pytest.importorskip("torch._higher_order_ops.map").map
+
+    def running(x):
+        return scan(lambda carry, row: (carry + row, carry * row), x[0] * 0, x)
+
+    def plain_running(x):
+        carry, rows = x[0] * 0, []
+        for row in x:
+            rows.append(carry * row)
+            carry = carry + row
+        return carry, torch.stack(rows)
+
+    check_whole(running, (X,), oracle=plain_running)
+    check_whole(
+        lambda x: mapped(lambda row, y: row * y, x, x[0]), (X,), oracle=lambda x: torch.stack([r * x[0] for r in x])
+    )
+
+
+def test_associative_scan():
+    module = pytest.importorskip("torch._higher_order_ops.associative_scan")
+    scan = module.associative_scan
+    check_whole(lambda x: scan(lambda a, b: a + b, x, dim=0, combine_mode="generic") + 0, (X,))
+
+
+# ---- modules that look at their masks
+
+
+def encoder(norm=None, **choices):
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, **choices)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return nn.TransformerEncoder(layer, 2, norm=norm).eval().requires_grad_(False)
+
+
+@pytest.mark.parametrize("norm", [None, nn.LayerNorm(8)])
+@pytest.mark.filterwarnings("ignore")
+def test_encoder_with_padding(norm):
+    """Eager leaves padding at the ends out, and has zeros there; padding elsewhere is computed."""
+    net = encoder(norm).requires_grad_(False)
+    if norm is not None:
+        norm.bias.fill_(0.5)
+    x = torch.randn(2, 4, 8)
+    left = torch.tensor([[False, False, True, True], [False, False, False, False]])
+    mixed = torch.tensor([[False, True, False, True], [False, False, False, True]])
+    masked = left.new_zeros(2, 4)
+    fast = compiled(lambda x, padding: net(x, src_key_padding_mask=padding))
+    for padding in (left, mixed, masked, left):
+        torch.testing.assert_close(fast(x, padding), net(x, src_key_padding_mask=padding), rtol=1e-4, atol=1e-5)
+    assert fast.report()["first_break"] is None
+    assert fast.counts() == {"captured": 1, "replayed": 3, "native": 0}
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_attention_with_masks():
+    net = nn.MultiheadAttention(8, 2, batch_first=True).eval().requires_grad_(False)
+    x = torch.randn(2, 4, 8)
+    padding = torch.tensor([[False, False, True, True], [False, False, False, True]])
+    causal = nn.Transformer.generate_square_subsequent_mask(4)
+    check_whole(lambda x: net(x, x, x, need_weights=False)[0], (x,))
+    check_whole(lambda x: net(x, x, x, key_padding_mask=padding)[0], (x,))
+    check_whole(lambda x: net(x, x, x, attn_mask=causal, need_weights=True, average_attn_weights=False)[1], (x,))
+    check_whole(lambda x: net(x, x, x, attn_mask=causal, is_causal=True, need_weights=False)[0], (x,))
+
+
+# ---- shapes and values that the data decides
+
+READS = {
+    "boolean_mask": lambda x: (x + 1)[x > 0] + 1,
+    "masked_select": lambda x: (x + 1).masked_select(x > 0) * 2,
+    "nonzero": lambda x: (x + 1)[torch.where(x[:, 0] > 0)[0]],
+    "unique": lambda x: torch.unique(x.long() + 1) + 1,
+    "one_hot": lambda x: torch.nn.functional.one_hot(x.abs().long() + 1) + 1,
+    "repeat_interleave": lambda x: torch.repeat_interleave(x + 1, INDICES.repeat(2)[:4] + 0 * x[:, 0].long(), 0),
+    "bincount": lambda x: torch.bincount(x.abs().long().flatten() + 1) + 1,
+    "item": lambda x: x + (x + 1).sum().item(),
+    "tolist": lambda x: (x + 1).sum(1).tolist()[0] + x,
+    "numpy": lambda x: x + float((x + 1).sum().numpy()),
+    "compared_whole": lambda x: x + torch.equal(x + 1, x),
+    "packed_sequence": lambda x: (
+        nn.utils.rnn.pack_padded_sequence(x[..., None] + 1, 5 - x[:, 0].long() * 0, batch_first=True).data * 2
+    ),
+    "branch_on_tensor": lambda x: x + 1 if (x + 1).sum() > 0 else x,
+}
+
+
+@pytest.mark.parametrize("reason", READS)
+def test_reads_have_reasons_of_their_own(reason):
+    function = READS[reason]
+    fast = compiled(function)
+    for _ in range(3):
+        same(fast(X), function(X))
+    report = fast.report()
+    assert report["first_break"]["id"] == reason
+    assert report["first_break"]["reason"].startswith(C.break_reasons[reason][0])
+    assert report["first_break"]["remedy"] == C.break_reasons[reason][1]
+
+
+def test_one_hot_refuses_what_is_no_class():
+    def f(index):
+        return nn.functional.one_hot(index, 3) + 1
+
+    fast = compiled(f)
+    same(fast(INDICES), f(INDICES))
+    for bad in (INDICES + 1, INDICES - 1):
+        with pytest.raises(RuntimeError) as ours:
+            fast(bad)
+        with pytest.raises(RuntimeError) as eagers:
+            f(bad)
+        assert str(ours.value) == str(eagers.value)
+    same(fast(INDICES), f(INDICES))
+
+
+def test_lengths_that_are_known():
+    check_whole(
+        lambda x: nn.utils.rnn.pack_padded_sequence(x[..., None] + 1, [5, 4, 3, 2], batch_first=True).data * 2, (X,)
+    )
+
+
+def test_data_of_a_parameter_that_is_replaced():
+    weight = nn.Parameter(torch.ones(5))
+    fast = compiled(lambda x: x * weight.data + 1)
+    for value in (1.0, 1.0, 2.0, 3.0):
+        weight.data = torch.full((5,), value)
+        same(fast(X), X * value + 1)
+        weight.data.mul_(2)
+        same(fast(X), X * value * 2 + 1)
+
+
+def test_ids_and_texts_are_unique():
+    texts = [text for text, _ in C.break_reasons.values()]
+    assert len(set(texts)) == len(texts)
+    assert all(remedy.endswith(".") for _, remedy in C.break_reasons.values())
