@@ -169,6 +169,41 @@ TEST_CASE("rules that a text can break") {
   }
 }
 
+TEST_CASE("where blocks, warps and threads run, and where they must meet") {
+  const std::string write = "alloc %s: f32[32] shared\nfor %t in 0..32 bind=thread { store %s[%t], %one }\n";
+  const std::string read = "for %u in 0..32 bind=thread { %v = load %s[%u] : f32 }";
+  const struct {
+    std::string body;
+    const char* reason;
+  } cases[] = {
+      {"for %t in 0..4 bind=block { }", "blocks run a parallel loop"},
+      {"for %t in 0..32 bind=thread { for %u in 0..4 bind=thread { } }",
+       "a loop over threads stands in none over blocks or warps"},
+      {"for %t in 0..32 bind=thread { for %w in 0..4 bind=warp { } }",
+       "a loop over warps stands in none over blocks"},
+      {"for %t in 0..32 step 2 bind=thread { }", "runs from 0 to a number"},
+      {"%r = for %w in 0..4 bind=warp reduce sum { yield %one }", "through shared memory"},
+      {"for %t in 0..32 bind=thread { barrier }", "all threads of a block meet at a barrier, or none"},
+      {"%p = lt %b, %b : bool\nif %p { barrier }", "all threads of a block meet at a barrier, or none"},
+      {"for %t in 0..32 bind=thread { alloc %s: f32[8] shared }", "is shared by a block"},
+      {"for %t in 0..32 bind=thread { alloc %s: f32[8] registers }", "is spread over the threads"},
+      {write + read, "no barrier stands between two uses of %s"},
+      {write + "barrier\n" + read + "\nfor %w in 0..8 bind=warp { store %s[%w], %one }",
+       "no barrier stands between"},
+      {write + "barrier\n" + read, ""},
+  };
+  for (const auto& [body, reason] : cases) {
+    CAPTURE(body);
+    const auto kernel = parse_kernel(
+        concat("kernel @k(%x: f32 inout) {\n for %b in 0..8 parallel bind=block {\n  %one = constant 1.0 : f32\n  ",
+               body, "\n }\n}\n"));
+    const std::string message = message_of(*kernel);
+    CAPTURE(message);
+    CHECK(message.empty() == (*reason == 0));
+    CHECK(contains(message, reason));
+  }
+}
+
 TEST_CASE("what is allowed: elements that may lie outside, casts that round") {
   for (const char* body : {
            "%p = lt %i, %i : bool\n %v = load %x[%i + 100] if %p else %one : f32",
