@@ -20,6 +20,28 @@ braze_fail() {
   return 1
 }
 
+# Reads what a long command prints and shows how far it is: in place on a terminal, else at every fifth of the way.
+#   COMMAND | braze_progress WHAT PATTERN TOTAL    lines like PATTERN are steps; [3/40] at their start says it better
+# Other lines are shown if they say that something is wrong.
+braze_progress() {
+  awk -v what="$1" -v pattern="$2" -v total="$3" -v terminal="$([ -t 1 ] && echo 1)" '
+    function clear() { if (terminal && step) printf "\r\033[K" }
+    $0 ~ pattern {
+      step++
+      if (match($0, /^\[[0-9]+\/[0-9]+\]/)) {
+        split(substr($0, 2, RLENGTH - 2), parts, "/")
+        step = parts[1]; total = parts[2]
+      }
+      if (total < step) total = step
+      if (terminal) printf "\rbraze: %s, %d of %d\033[K", what, step, total
+      else if (5 * step >= (shown + 1) * total) { shown = int(5 * step / total); print "braze: " what ", " step " of " total }
+      fflush(); next
+    }
+    /[Ee]rror|ERROR|FAILED|[Ww]arning|^E: / { said = 1 }
+    said { clear(); print; fflush() }
+    END { clear() }'
+}
+
 braze_as_root() {
   if [ "$(id -u)" = 0 ]; then
     "$@"
@@ -41,7 +63,13 @@ braze_system_packages() {
   [ ${#missing[@]} = 0 ] && return 0
   echo "braze: installing ${missing[*]}"
   braze_as_root env DEBIAN_FRONTEND=noninteractive apt-get update -qq || return 1
-  braze_as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" > /dev/null
+  local steps
+  steps="$(apt-get install -s --no-install-recommends "${missing[@]}" 2> /dev/null | grep -c '^Inst')"
+  (
+    set -o pipefail
+    braze_as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}" 2>&1 \
+      | grep -v '^debconf: ' | braze_progress "setting up Debian's packages" '^Setting up ' "$steps"
+  )
 }
 
 # A Python 3.11 with headers and venv. Debian's own comes first: `python3` may be any version put before it in PATH.
@@ -70,7 +98,11 @@ braze_venv() {
     "$python" -m venv "$BRAZE_ROOT/.venv" || return 1
   fi
   echo "braze: installing Python packages into .venv"
-  "$BRAZE_PYTHON" -m pip install -qq --disable-pip-version-check -r "$BRAZE_ROOT/tools/requirements.txt" || return 1
+  (
+    set -o pipefail
+    "$BRAZE_PYTHON" -m pip install --disable-pip-version-check -r "$BRAZE_ROOT/tools/requirements.txt" 2>&1 \
+      | braze_progress "Python's packages" '^Collecting ' "$(grep -c '^[a-zA-Z]' "$BRAZE_ROOT/tools/requirements.txt")"
+  ) || return 1
   echo "$BRAZE_ROOT/python" > "$("$BRAZE_PYTHON" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/braze.pth"
   echo "$wanted" > "$stamp"
 }
@@ -86,11 +118,14 @@ braze_configure() {
   echo "$wanted" > "$directory/braze-stamp"
 }
 
-# braze_build DIRECTORY TARGET...: prints only what is built or what fails.
+# braze_build DIRECTORY TARGET...: prints how far it is, and what fails.
 braze_build() {
   local directory="$BRAZE_ROOT/$1"
   shift
-  "$BRAZE_ROOT/.venv/bin/ninja" -C "$directory" --quiet "$@"
+  (
+    set -o pipefail
+    "$BRAZE_ROOT/.venv/bin/ninja" -C "$directory" "$@" | braze_progress building '^\\[[0-9]+/[0-9]+\\]' 1
+  )
 }
 
 braze_setup() {

@@ -62,7 +62,7 @@ def difference(ours: Any, theirs: Any) -> float:
 
 
 def rounding(module: torch.nn.Module, arguments: Any, theirs: Any) -> float:
-    """How far eager itself is from what it computes with twice the digits: random deep networks lose most of them."""
+    """How far eager is from what it computes with twice the digits: random deep networks lose most of them."""
     try:
         exact = copy.deepcopy(module).double()(*tree_map(widened, arguments))
         return difference(tree_map(widened, theirs), exact)

@@ -14,6 +14,8 @@ list(GET BRAZE_TORCH_FACTS 2 PYBIND11_INCLUDE)
 add_library(braze_libtorch INTERFACE)
 target_include_directories(braze_libtorch SYSTEM INTERFACE
   ${TORCH_DIR}/include ${TORCH_DIR}/include/torch/csrc/api/include)
+# GCC 12 takes the unused inline storage of a c10::SmallVector that was moved for one that is read.
+target_compile_options(braze_libtorch INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
 target_compile_definitions(braze_libtorch INTERFACE BRAZE_TORCH_VERSION="${TORCH_VERSION}")
 target_link_libraries(braze_libtorch INTERFACE
   ${TORCH_DIR}/lib/libtorch_cpu.so ${TORCH_DIR}/lib/libc10.so)

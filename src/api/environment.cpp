@@ -33,7 +33,7 @@ Environment Environment::now() {
   e.excluded = keys.excluded_.raw_repr();
   const c10::AutogradState& autograd = c10::AutogradState::get_tls_state();
   const at::Context& context = at::globalContext();
-  const auto bit = [&](bool on, Mode mode) { e.modes |= on ? mode : 0; };
+  const auto bit = [&](bool on, Mode mode) { e.modes |= on ? static_cast<uint32_t>(mode) : 0U; };
   bit(autograd.get_grad_mode(), grad);
   bit(autograd.get_inference_mode(), inference);
   bit(autograd.get_fw_grad_mode(), forward_grad);
