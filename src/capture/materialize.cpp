@@ -59,12 +59,13 @@ std::shared_ptr<ir::Graph> extract(const ir::Graph& graph, ir::Value* value) {
 }
 
 at::Tensor Recorder::evaluate(ir::Value* value) {
-  for (size_t k = 0; k < inputs_.size(); ++k)
-    if (graph_->inputs()[k].value == value) return inputs_[k].clone();
   if (!evaluate_hook())
     throw UserError(
         "braze: the traced function reads the value of a tensor, and no way to compute it is installed.");
   PhaseTimer timer(times_, "capture/evaluate");
+  // An input is there, of whatever type and layout; but whether values may be read at all, the hook says.
+  for (size_t k = 0; k < inputs_.size(); ++k)
+    if (graph_->inputs()[k].value == value) return evaluate_hook()(Trace(), {inputs_[k]}).at(0);
   Trace trace;
   trace.graph = extract(*graph_, value);
   std::vector<at::Tensor> arguments;

@@ -10,6 +10,7 @@
 #include "capture/traceable.h"
 #include "python/guards/scalar.h"
 #include "python/guards/storage_access.h"
+#include "python/guards/type_params_312.h"
 
 namespace braze::python {
 
@@ -363,11 +364,10 @@ Rebuilder::Node Rebuilder::function(PyObject* object) {
   if (function->func_module)
     builder_.attribute(node, Ref::steal(PyUnicode_InternFromString("__module__")).get(),
                        node_of(function->func_module));
-#if PY_VERSION_HEX >= 0x030C0000
-  if (function->func_typeparams && PyTuple_GET_SIZE(function->func_typeparams) > 0)
+  PyObject* const* type_params = guards::type_params_of(object);
+  if (type_params && *type_params && PyTuple_GET_SIZE(*type_params) > 0)
     builder_.attribute(node, Ref::steal(PyUnicode_InternFromString("__type_params__")).get(),
-                       node_of(function->func_typeparams));
-#endif
+                       node_of(*type_params));
   if (function->func_dict && PyDict_GET_SIZE(function->func_dict) > 0) unfilled_.emplace_back(object, node);
   return node;
 }

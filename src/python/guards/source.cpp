@@ -9,6 +9,7 @@
 #include "python/guards/scalar.h"
 #include "python/guards/storage_access.h"
 #include "python/guards/torch_values.h"
+#include "python/guards/type_params_312.h"
 #include "support/error.h"
 
 namespace braze::guards {
@@ -35,13 +36,6 @@ using Place = PyObject* const*;
 template <PyObject* PyFunctionObject::* field>
 Place function_field(PyObject* object) noexcept {
   return PyFunction_Check(object) ? &(reinterpret_cast<PyFunctionObject*>(object)->*field) : nullptr;
-}
-Place function_type_params([[maybe_unused]] PyObject* object) noexcept {
-#if PY_VERSION_HEX >= 0x030C0000
-  return function_field<&PyFunctionObject::func_typeparams>(object);
-#else
-  return nullptr;
-#endif
 }
 template <PyObject* PyMethodObject::* field>
 Place method_field(PyObject* object) noexcept {
@@ -79,7 +73,7 @@ const MemberRow kMembers[] = {
     {".__qualname__", function_field<&PyFunctionObject::func_qualname>},
     {".__doc__", function_field<&PyFunctionObject::func_doc>},
     {".__module__", function_field<&PyFunctionObject::func_module>},
-    {".__type_params__", function_type_params},
+    {".__type_params__", type_params_of},
     {".__annotations__", function_field<&PyFunctionObject::func_annotations>},
     {".cell_contents", cell_contents},
     {".__func__", method_field<&PyMethodObject::im_func>},

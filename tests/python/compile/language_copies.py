@@ -92,6 +92,6 @@ expressions(
 expressions(
     "values that are read",
     HEAD,
-    *("torch.nonzero(x)", "x[x > 2]", "torch.where(x > 2)[0]", "torch.masked_select(x, x > 1)", "int(x.sum())"),
+    *("torch.nonzero(x > 1)", "x[x > 2]", "torch.where(x > 2)[0]", "torch.masked_select(x, x > 1)", "int(x.sum())"),
     breaks=1,
 )

@@ -8,7 +8,7 @@ import warnings
 
 import pytest
 import torch
-from test_compile import compiled, same
+from test_compile import compiled
 from torch.nn.parameter import UninitializedParameter
 
 from braze._load import C
@@ -34,6 +34,7 @@ BREAKS = {
     "nn.functional.gaussian_nll_loss": {"branch_on_tensor"},
     "nn.functional.kl_div": WARNS,
     "nn.functional.linear_cross_entropy": WARNS,
+    **dict.fromkeys((f"nn.functional.max_unpool{d}d" for d in (1, 2, 3)), {"container_unguarded"}),  # A torch.Size.
     "nn.functional.one_hot": {"one_hot"},
     "nn.functional.upsample_bilinear": WARNS,
     "nn.functional.upsample_nearest": WARNS,
@@ -59,7 +60,7 @@ def breaks_of(function, *args, **kwargs):
     with torch.no_grad():
         expected = function(*args, **kwargs)
         for _ in range(3):
-            same(fast(*args, **kwargs), expected)
+            torch.testing.assert_close(fast(*args, **kwargs), expected, equal_nan=True)
     report = fast.report()
     ids = {segment["break"]["id"] for segment in report["segments"] if segment["break"]}
     if report["first_break"]:

@@ -421,7 +421,7 @@ bool Watcher::after(Activation& a, int opcode, int arg, Step step) {
       if (activities_.back().makes_signature) make_signature(top);
       if (activities_.back().reduces) learn_reduced(activities_.back().reduces, top);
       if (top && PyGen_CheckExact(top) && values_.is_made(top)) keep_generator(top);
-      if (opcode == LOAD_METHOD || opcode == LOAD_ATTR) learn_unbound(a);
+      learn_unbound(a);
       return true;
   }
 }
