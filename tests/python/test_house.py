@@ -126,6 +126,21 @@ def test_versions_of_cpython_differ_in_few_files():
     assert not found, "\n".join(found)
 
 
+def test_every_reason_for_a_break_is_a_row():
+    """A text without a row counts as `other`, and has no remedy of its own."""
+    table = (ROOT / "src/python/interpreter/watch/break_reasons.def").read_text()
+    rows = re.findall(r'BREAK\((\w+),\s*"((?:[^"\\]|\\.)*)"', table)
+    ids, texts = [row[0] for row in rows], [row[1] for row in rows]
+    assert len(set(ids)) == len(ids) and len(set(texts)) == len(texts)
+    missing = [
+        f"{path.name}: {text}"
+        for path in sorted((ROOT / "src/python").rglob("*.cpp"))
+        for text in re.findall(r'abandon\(\s*"((?:[^"\\]|\\.)*)"', path.read_text())
+        if text not in texts
+    ]
+    assert not missing, "\n".join(missing)
+
+
 @pytest.mark.parametrize(
     "script", ["demo.py", "cold.py", "warm.py", "overhead.py", "kernels.py", "models.py", "cold_items"]
 )
