@@ -391,7 +391,8 @@ bool TorchWorld::changes_only_itself(PyObject* tensor, PyObject* name, PyObject*
   if (text == "detach_") return is_computed(tensor) && count == 0;
   if (text != "requires_grad_" || count > 1 || (count == 1 && !PyBool_Check(arguments[0]))) return false;
   const bool wanted = count == 0 || arguments[0] == Py_True;
-  return is_computed(tensor) || THPVariable_Unpack(tensor).requires_grad() == wanted;
+  if (is_computed(tensor)) return !wanted;  // Else what follows has a history, which programs do not record.
+  return THPVariable_Unpack(tensor).requires_grad() == wanted;
 }
 
 /// `.data` of a tensor that existed before is memory that the tracer knows nothing of: it is the tracer's there.
