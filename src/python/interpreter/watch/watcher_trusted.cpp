@@ -16,10 +16,10 @@ namespace braze::interpreter {
 namespace {
 
 /// Modules whose functions may be called by code that is watched.
-constexpr std::string_view entered_modules[] = {"torch._functorch.apis", "torch._functorch.eager_transforms",
-                                                "torch._functorch.vmap", "torch._higher_order_ops.associative_scan",
-                                                "torch.autograd",        "torch.autograd.functional",
-                                                "torch.utils._pytree"};
+constexpr std::string_view entered_modules[] = {
+    "torch._functorch.apis",     "torch._functorch.eager_transforms",
+    "torch._functorch.vmap",     "torch._higher_order_ops.associative_scan",
+    "torch.autograd.functional", "torch.utils._pytree"};
 
 /// What those are made of, also where the user's code has it too.
 constexpr std::string_view inner_modules[] = {"contextlib",
@@ -49,9 +49,9 @@ std::string_view module_of(PyObject* globals) {
 bool is_entered(PyObject* function) {
   const auto* object = reinterpret_cast<PyFunctionObject*>(function);
   const std::string_view module = module_of(object->func_globals);
-  if (!module.starts_with("torch.") || std::ranges::find(entered_modules, module) == std::end(entered_modules))
-    return false;
-  return module != "torch.autograd" || text_of(object->func_name) == "grad";  // Not backward(), which has effects.
+  // Not torch.autograd.grad(): the engine adds gradients in place or not as it finds them referred to, so that the
+  // version of what it gives would differ from eager's.
+  return module.starts_with("torch.") && std::ranges::find(entered_modules, module) != std::end(entered_modules);
 }
 
 /// What torch.utils._pytree says of how a container was built: made by its functions, and never changed.
