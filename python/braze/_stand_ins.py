@@ -3,6 +3,7 @@
 Each means what the original means, in operators; where it cannot, it ends the graph, and the original runs.
 """
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -140,12 +141,14 @@ _encoder_forward = torch.nn.TransformerEncoder.forward
 
 
 def prepare_transforms() -> None:
-    """Loads what torch.func loads when it is first used."""
-    from torch._functorch import vmap
-    from torch.autograd import forward_ad
+    """Loads what torch.func loads when it is first used. What that warns of is PyTorch's own."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from torch._functorch import vmap
+        from torch.autograd import forward_ad
 
-    vmap.lazy_load_decompositions()
-    getattr(forward_ad, "_maybe_load_decompositions", lambda: None)()
+        vmap.lazy_load_decompositions()
+        getattr(forward_ad, "_maybe_load_decompositions", lambda: None)()
 
 
 def install() -> None:
