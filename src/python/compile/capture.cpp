@@ -195,6 +195,7 @@ class Recording {
     if (watcher_.leaves_generator()) throw NotRebuilt{"a generator with try or with is left unfinished"};
     for (const interpreter::Effect& effect : values.effects().log()) rebuilder.effect(effect);
     values.guard_aliasing();
+    values.guard_iterators();
     values.guard_drops();
     constexpr size_t worth_a_guard = 8;  // Fewer fit below any limit under which Python works.
     if (watcher_.deepest() > worth_a_guard) guards_.recursion(watcher_.deepest());
@@ -480,14 +481,14 @@ class FrameRecording : Recording {
     for (int slot = 0; slot < count; ++slot) {
       Outcome::Slot plan;
       const bool is_local = slot < locals;
-      const guards::Source* source = root_->passed_on(slot);
+      const interpreter::Passed& passed = root_->passed_on(slot);
       // A tensor that nobody reads any more need not be computed; what was there before may have a finalizer, and
       // stays as long as natively. All else is for those who look at a frame's variables from outside.
-      const bool is_dead = is_local && !source && !is_looked_at && !variables.liveness.is_live(offset, slot) &&
+      const bool is_dead = is_local && !passed && !is_looked_at && !variables.liveness.is_live(offset, slot) &&
                            !costs_nothing(a.local(slot));
       if (!a.local(slot) || is_dead) {
         plan.kind = Kind::empty;
-      } else if (is_local && source && source == own_sources_[slot]) {
+      } else if (is_local && passed.source && passed.source == own_sources_[slot]) {
         plan.kind = Kind::kept;
       } else {
         plan = {Kind::made, static_cast<uint32_t>(results.size())};
@@ -526,8 +527,18 @@ class FrameRecording : Recording {
   }
 
   guards::RecipeNode slot_node(Rebuilder& rebuilder, Activation& a, int slot) {
-    if (const guards::Source* source = root_->passed_on(slot)) return builder_.value(guards_.want(source));
+    if (const interpreter::Passed& passed = root_->passed_on(slot))
+      return passed_node(rebuilder, a.local(slot), passed);
     return rebuilder.node(a.local(slot));
+  }
+
+  guards::RecipeNode passed_node(Rebuilder& rebuilder, PyObject* value, const interpreter::Passed& passed) {
+    if (passed.source) return builder_.value(guards_.want(passed.source));
+    std::vector<guards::RecipeNode> items;
+    for (size_t i = 0; i < passed.parts->size(); ++i)
+      items.push_back(
+          passed_node(rebuilder, PyTuple_GET_ITEM(value, static_cast<Py_ssize_t>(i)), (*passed.parts)[i]));
+    return rebuilder.tuple_of(value, items);
   }
 
   void describe(Specialisation& made) {

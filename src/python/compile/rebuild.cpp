@@ -128,6 +128,11 @@ guards::RecipeNode Rebuilder::node(PyObject* value) {
   return made;
 }
 
+guards::RecipeNode Rebuilder::tuple_of(PyObject* tuple, std::span<const Node> items) {
+  const auto found = nodes_.find(tuple);
+  return found != nodes_.end() ? found->second : remember(tuple, builder_.tuple(items));
+}
+
 void Rebuilder::effect(const interpreter::Effect& effect) {
   std::vector<Node> operands;
   std::vector<const Ref*> all = {&effect.target, &effect.key, &effect.value};

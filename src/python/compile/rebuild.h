@@ -15,6 +15,7 @@
 
 #include <Python.h>
 
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -44,6 +45,9 @@ class Rebuilder {
   ///   instances of classes                 instance dict and slots
   ///   deques, functions, cells, methods, partials, slices, ranges, views of dicts, builtin iterators in flight
   guards::RecipeNode node(PyObject* value);
+
+  /// The node of a tuple whose items are told as nodes.
+  guards::RecipeNode tuple_of(PyObject* tuple, std::span<const guards::RecipeNode> items);
 
   /// Adds a change of an object that existed before to the recipe. Throws NotRebuilt.
   void effect(const interpreter::Effect& effect);

@@ -165,12 +165,12 @@ std::string text_of(PyObject* name) {
   return text ? text : "";
 }
 
-/// What a closure's cell or a bound method holds.
+/// What a closure's cell, a bound method or an iterator holds.
 bool is_held(const guards::Source* source) {
   using enum guards::Member;
   if (source->kind != guards::SourceKind::member) return false;
   const auto member = static_cast<guards::Member>(source->index);
-  return member == function_closure || member == cell_contents || member == method_self;
+  return member == function_closure || member == cell_contents || member == method_self || member == iterated;
 }
 
 /// Reached from what a call or frame is given, and no parameter or buffer of a module: another tensor at each call.
@@ -188,8 +188,8 @@ bool is_passed(const guards::Source* source, PyObject* tensor, TorchWorld::Other
     const bool is_buffer = source->kind == dict_item && PyUnicode_Check(source->key.get()) &&
                            PyUnicode_CompareWithASCIIString(source->key.get(), "_buffers") == 0;
     if (is_buffer && is_bound) return false;
-    if (source->kind != sequence_item && source->kind != dict_item && !is_attribute && !is_held(source))
-      return false;
+    const bool is_item = source->kind == sequence_item || source->kind == dict_item || source->kind == next_item;
+    if (!is_item && !is_attribute && !is_held(source)) return false;
   }
   if (source->kind == guards::SourceKind::argument) return true;
   return source->kind == guards::SourceKind::object && any_attribute && others == TorchWorld::Others::attributes;

@@ -84,7 +84,8 @@ Member member_named(const std::string& name) {
                         {"type_mro", Member::type_mro},
                         {"type_name", Member::type_name},
                         {"type_qualname", Member::type_qualname},
-                        {"tensor_grad", Member::tensor_grad}});
+                        {"tensor_grad", Member::tensor_grad},
+                        {"iterated", Member::iterated}});
 }
 
 EffectKind effect_named(const std::string& name) {
@@ -97,6 +98,7 @@ EffectKind effect_named(const std::string& name) {
                             {"append", EffectKind::append},
                             {"replace_list", EffectKind::replace_list},
                             {"store_cell", EffectKind::store_cell},
+                            {"ask_next", EffectKind::ask_next},
                             {"call", EffectKind::call}});
 }
 
@@ -137,6 +139,8 @@ void add_sources(py::class_<GuardSet>& set) {
       [](GuardSet& s, const Source* d, py::handle key) { return s.sources().dict_item(d, key.ptr()); });
   def("dict_key", [](GuardSet& s, const Source* d, uint32_t i) { return s.sources().dict_key(d, i); });
   def("sequence_item", [](GuardSet& s, const Source* o, uint32_t i) { return s.sources().sequence_item(o, i); });
+  def("next_item", [](GuardSet& s, const Source* o, uint32_t i) { return s.sources().next_item(o, i); });
+  def("next_key", [](GuardSet& s, const Source* o, uint32_t i) { return s.sources().next_key(o, i); });
   def("slot", [](GuardSet& s, const Source* o, py::handle d) { return s.sources().slot(o, d.ptr()); });
   def("type_attribute",
       [](GuardSet& s, const Source* t, py::handle name) { return s.sources().type_attribute(t, name.ptr()); });

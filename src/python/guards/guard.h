@@ -102,6 +102,8 @@ class GuardSet {
   void type(const Source* source, PyTypeObject* type);
   /// Of an exact or derived list, tuple, dict, set, frozenset, str or bytes, without `__len__`.
   void length(const Source* source, size_t length);
+  /// A builtin iterator that items_left() knows has at least, or exactly, so many items left.
+  void items_left(const Source* source, size_t count, bool exactly);
   /// The keys that `dict` has now, in order; scalars by value, others by identity. Not for dicts with other keys
   /// than plain ones.
   void dict_keys(const Source* source, PyObject* dict);

@@ -145,6 +145,12 @@ void GuardSet::abc_registrations() {
   add({.kind = GuardKind::abc_registrations, .bits = abc_token()});
 }
 
+void GuardSet::items_left(const Source* source, size_t count, bool exactly) {
+  add({.kind = GuardKind::items_left,
+       .sources = {source},
+       .bits = static_cast<uint64_t>(count) << 1 | static_cast<uint64_t>(exactly)});
+}
+
 void GuardSet::recursion(size_t frames) {
   add({.kind = GuardKind::recursion, .bits = frames});
 }

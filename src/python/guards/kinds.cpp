@@ -1,6 +1,7 @@
 // python/guards/kinds.cpp: the table of guards, and the kinds that need nothing but CPython.
 #include "python/guards/kinds.h"
 
+#include "python/guards/iterators.h"
 #include "python/guards/scalar.h"
 #include "python/guards/storage_access.h"
 #include "support/error.h"
@@ -107,6 +108,21 @@ std::string explain_length(const Expected& expected, PyObject* const* values, co
   const Py_ssize_t length = values ? length_of(values[0]) : 0;
   return concat("len(", texts[0], ") == ", expected.bits,
                 length < 0 ? was(values) : was(values, std::to_string(length)));
+}
+
+bool test_items_left(const Expected& expected, PyObject* const* values, const Call&) noexcept {
+  const auto count = static_cast<Py_ssize_t>(expected.bits >> 1);
+  const bool exactly = expected.bits & 1;
+  const Py_ssize_t left = items_left(values[0], count + exactly);
+  return left == count;
+}
+std::string explain_items_left(const Expected& expected, PyObject* const* values, const Call&, const Texts& texts) {
+  const auto count = static_cast<Py_ssize_t>(expected.bits >> 1);
+  const bool exactly = expected.bits & 1;
+  const std::string text = concat(texts[0], exactly ? " has " : " has at least ", count, " items left");
+  if (!values) return text;
+  const Py_ssize_t left = items_left(values[0], count + 1);
+  return left > count ? text + ", had more" : text + was(values, std::to_string(left));
 }
 
 // ------------------------------------------------------------------------------------------- dict_keys

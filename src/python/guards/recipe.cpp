@@ -115,7 +115,8 @@ void RecipeBuilder::effect(EffectKind kind, std::span<const RecipeNode> operands
   struct Arity {
     size_t least, most;
   };
-  static const Arity arities[] = {{3, 3}, {2, 2}, {3, 3}, {3, 3}, {2, 2}, {2, 2}, {2, 2}, {1, 2}, {1, SIZE_MAX}};
+  static const Arity arities[] = {{3, 3}, {2, 2}, {3, 3}, {3, 3}, {2, 2},
+                                  {2, 2}, {2, 2}, {1, 2}, {1, 1}, {1, SIZE_MAX}};
   static_assert(std::size(arities) == static_cast<size_t>(EffectKind::call) + 1);
   const Arity arity = arities[static_cast<size_t>(kind)];
   BRAZE_CHECK(operands.size() >= arity.least && operands.size() <= arity.most, "an effect with ", operands.size(),
@@ -362,6 +363,10 @@ class Recipe::Run {
       case EffectKind::append: return PyList_Append(target, key) == 0;
       case EffectKind::replace_list: return PyList_SetSlice(target, 0, PyList_GET_SIZE(target), key) == 0;
       case EffectKind::store_cell: return PyCell_Set(target, key) == 0;
+      case EffectKind::ask_next: {
+        const Ref item = Ref::steal(PyIter_Next(target));
+        return item || !PyErr_Occurred();
+      }
       case EffectKind::call: {
         const Ref result = Ref::steal(call(target, std::span(operands).subspan(1)));
         return static_cast<bool>(result);

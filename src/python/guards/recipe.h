@@ -52,6 +52,7 @@ enum class EffectKind : uint8_t {
   append,            ///< (list, value).
   replace_list,      ///< list[:] = the tuple or list (list, sequence).
   store_cell,        ///< (cell, value); without value the cell is emptied.
+  ask_next,          ///< (iterator): it gives its next item, which is dropped, or comes to its end.
   call,              ///< Operand 0 called with the others; the result is dropped.
 };
 

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "python/guards/deque.h"
+#include "python/guards/iterators.h"
 #include "python/guards/scalar.h"
 #include "python/guards/storage_access.h"
 #include "python/guards/torch_values.h"
@@ -84,8 +85,9 @@ const MemberRow kMembers[] = {
     {".__name__", type_field<&PyHeapTypeObject::ht_name>},
     {".__qualname__", type_field<&PyHeapTypeObject::ht_qualname>},
     {".grad", nullptr, tensor_grad},
+    {".iterated", iterator_source},
 };
-static_assert(std::size(kMembers) == static_cast<size_t>(Member::tensor_grad) + 1);
+static_assert(std::size(kMembers) == static_cast<size_t>(Member::iterated) + 1);
 
 PyObject* load_member(PyObject* object, uint32_t member) noexcept {
   const MemberRow& row = kMembers[member];
@@ -264,6 +266,12 @@ const Source* SourceTable::thread_local_attribute(const Source* local, PyObject*
   thread_local_type();  // found now, so that loads need not import
   return intern(SourceKind::thread_local_attribute, local, 0, name);
 }
+const Source* SourceTable::next_item(const Source* iterator, uint32_t index) {
+  return intern(SourceKind::next_item, iterator, index, nullptr);
+}
+const Source* SourceTable::next_key(const Source* iterator, uint32_t index) {
+  return intern(SourceKind::next_key, iterator, index, nullptr);
+}
 
 const Source* SourceTable::attribute(const Source* object, PyObject* name) {
   return dict_item(dict_of(object), name);
@@ -303,6 +311,8 @@ PyObject* load(const Source& source, PyObject* parent, const Call& call) noexcep
     case SourceKind::member: return load_member(parent, source.index);
     case SourceKind::context_value: return load_context_value(parent);
     case SourceKind::thread_local_attribute: return load_thread_local(parent, source.key.get());
+    case SourceKind::next_item: return next_item(parent, source.index, source.made);
+    case SourceKind::next_key: return next_key(parent, source.index, source.made);
   }
   return nullptr;
 }
@@ -349,6 +359,8 @@ std::string to_text(const Source* source) {
       return concat(to_text(source->parent), ".", plain_name(source->key.get()));
     case SourceKind::member: return to_text(source->parent) + kMembers[source->index].text;
     case SourceKind::context_value: return to_text(source->parent) + ".get()";
+    case SourceKind::next_item: return concat("list(", to_text(source->parent), ")[", source->index, "]");
+    case SourceKind::next_key: return concat("list(", to_text(source->parent), ")[", source->index, "][0]");
   }
   return "?";
 }

@@ -51,6 +51,8 @@ enum class SourceKind : uint8_t {
   member,          ///< A field of a builtin object, see Member.
   context_value,   ///< The value of a contextvars.ContextVar in the present context; its default if it has none.
   thread_local_attribute,  ///< Attribute `key` of an exact threading.local, for the present thread.
+  next_item,               ///< Item `index`, from 0, of those that a builtin iterator gives next (iterators.h).
+  next_key,  ///< The key of pair `index` that an iterator over a dict gives next, or the number of an enumerate.
 };
 
 /// Fields of builtin objects that no member descriptor gives. The table is in source.cpp.
@@ -75,16 +77,18 @@ enum class Member : uint32_t {
   type_name,      ///< Of classes made by Python code; nothing for others, whose names stay.
   type_qualname,  ///< Likewise.
   tensor_grad,    ///< Nothing when the gradient is None.
+  iterated,       ///< What a builtin iterator goes through: iterator_source().
 };
 
 struct Source {
   SourceKind kind;
-  uint32_t index = 0;              ///< argument, dict_key, sequence_item; member: the Member.
+  uint32_t index = 0;              ///< argument, dict_key, sequence_item, next_item, next_key; member: the Member.
   uint32_t number = 0;             ///< In the order of creation; parents come before children.
   const Source* parent = nullptr;  ///< Null for argument and object.
   Ref key;                         ///< Key, name, descriptor or held object.
   Py_hash_t hash = 0;              ///< dict_item: of the key.
   std::string label;               ///< If not empty: how the user would write it.
+  mutable Ref made;                ///< next_item, next_key: keeps the number that load() has made, until the next.
 };
 
 /// Owns sources. Pointers stay valid as long as the table lives.
@@ -107,6 +111,8 @@ class SourceTable {
   const Source* member(const Source* object, Member member);
   const Source* context_value(const Source* variable);
   const Source* thread_local_attribute(const Source* local, PyObject* name);
+  const Source* next_item(const Source* iterator, uint32_t index);
+  const Source* next_key(const Source* iterator, uint32_t index);
 
   /// dict_item(dict_of(object), name): an attribute that lives in the instance's dict.
   const Source* attribute(const Source* object, PyObject* name);

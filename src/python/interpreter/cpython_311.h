@@ -1,11 +1,23 @@
 // python/interpreter/cpython_311.h: what differs between the versions of CPython, for 3.11. Included by cpython.h.
 #pragma once
 
+#include <algorithm>
+
 namespace braze::interpreter {
 
 /// The running function; of module and exec code too.
 inline PyFunctionObject* function_of(const _PyInterpreterFrame* frame) {
   return frame->f_func;
+}
+
+/// A new int that is equal to one, also to one of which there is but one object otherwise. Null: no memory.
+inline PyObject* fresh_int(PyObject* number) {
+  const Py_ssize_t digits = Py_ABS(Py_SIZE(number));
+  PyLongObject* copy = _PyLong_New(digits);
+  if (!copy) return nullptr;
+  Py_SET_SIZE(copy, Py_SIZE(number));
+  std::copy_n(reinterpret_cast<PyLongObject*>(number)->ob_digit, digits, copy->ob_digit);
+  return reinterpret_cast<PyObject*>(copy);
 }
 
 /// One of the forms that an instruction takes while tools watch it.

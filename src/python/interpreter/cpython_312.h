@@ -4,12 +4,26 @@
 #include <internal/pycore_import.h>
 #include <internal/pycore_instruments.h>
 #include <internal/pycore_intrinsics.h>
+#include <internal/pycore_long.h>
+
+#include <algorithm>
 
 namespace braze::interpreter {
 
 /// The running function; of module and exec code too.
 inline PyFunctionObject* function_of(const _PyInterpreterFrame* frame) {
   return reinterpret_cast<PyFunctionObject*>(frame->f_funcobj);
+}
+
+/// A new int that is equal to one, also to one of which there is but one object otherwise. Null: no memory.
+inline PyObject* fresh_int(PyObject* number) {
+  const _PyLongValue& value = reinterpret_cast<PyLongObject*>(number)->long_value;
+  const auto digits = static_cast<Py_ssize_t>(value.lv_tag >> NON_SIZE_BITS);
+  PyLongObject* copy = _PyLong_New(digits);
+  if (!copy) return nullptr;
+  copy->long_value.lv_tag = value.lv_tag;
+  std::copy_n(value.ob_digit, digits, copy->long_value.ob_digit);
+  return reinterpret_cast<PyObject*>(copy);
 }
 
 /// One of the forms that an instruction takes while tools watch it.

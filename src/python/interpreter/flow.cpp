@@ -7,12 +7,21 @@ namespace braze::interpreter {
 
 namespace {
 
+/// Operands from the first to the last, by depth. By default none.
+struct Depths {
+  int (*first)(int arg) = nullptr;
+  int (*last)(int arg) = nullptr;
+
+  bool contain(int depth, int arg) const { return first && first(arg) <= depth && depth <= last(arg); }
+};
+
 /// What the table of the version says about one opcode.
 struct Row {
   Flow flow{};
   LocalUse use{};
   int (*operands)(int arg) = nullptr;  ///< How many; null: not known.
   int (*grows)(int arg) = nullptr;     ///< How deep what it adds to lies; null: nothing.
+  Depths moves, shut;                  ///< Operands that it only moves, and containers that it does not look into.
 };
 
 constexpr std::array<Row, 256> kRows = [] {
@@ -21,11 +30,21 @@ constexpr std::array<Row, 256> kRows = [] {
 #define LOCAL(opcode, kind) rows[opcode].use = LocalUse::kind;
 #define USES(opcode, count) rows[opcode].operands = []([[maybe_unused]] int arg) -> int { return count; };
 #define GROWS(opcode, depth) rows[opcode].grows = [](int arg) -> int { return depth; };
+#define DEPTHS(from, to)                                    \
+  {                                                         \
+      []([[maybe_unused]] int arg) -> int { return from; }, \
+      []([[maybe_unused]] int arg) -> int { return to; },   \
+  }
+#define MOVES(opcode, from, to) rows[opcode].moves = DEPTHS(from, to);
+#define SHUT(opcode, from, to) rows[opcode].shut = DEPTHS(from, to);
 #include BRAZE_FLOW
 #undef FLOW
 #undef LOCAL
 #undef USES
 #undef GROWS
+#undef MOVES
+#undef SHUT
+#undef DEPTHS
   return rows;
 }();
 
@@ -42,6 +61,14 @@ LocalUse local_use(int opcode) {
 int operands_used(int opcode, int arg) {
   const auto operands = kRows[opcode].operands;
   return operands ? operands(arg) : -1;
+}
+
+bool moves_operand(int opcode, int arg, int depth) {
+  return kRows[opcode].moves.contain(depth, arg);
+}
+
+bool leaves_shut(int opcode, int arg, int depth) {
+  return kRows[opcode].shut.contain(depth, arg);
 }
 
 int container_grown(int opcode, int arg) {

@@ -28,6 +28,10 @@ LocalUse local_use(int opcode);
 /// How many values an instruction takes off the stack to look at them; -1: not known, take it for all. Storing,
 /// copying and dropping is not looking.
 int operands_used(int opcode, int arg);
+/// The instruction only puts the operand `depth` (1 is the top) into a container or a cell, whatever it is.
+bool moves_operand(int opcode, int arg, int depth);
+/// If that operand is a container, the instruction looks at none of what it contains.
+bool leaves_shut(int opcode, int arg, int depth);
 /// How deep the container lies on the stack that an instruction adds to, besides what it uses; 1 is the top, 0:
 /// none.
 int container_grown(int opcode, int arg);

@@ -357,3 +357,178 @@ def traced(switch):
 
 for switch in (sys.settrace, sys.setprofile):
     traced(switch)
+
+
+# ---- iterators that are given: (name, body, first arguments, then others)
+
+ITERATORS = {
+    "length": ("for a in it: x = x * 2 + a", lambda: iter([1, 2]), lambda: iter([1, 2, 3])),
+    "ended": ("for a in it: x = x * 2 + a", lambda: iter([1]), lambda: iter([])),
+    "item": ("x = x + next(it)", lambda: iter([1, 2]), lambda: iter([5, 2])),
+    "position": ("x = x + next(it)", lambda: iter([1, 2, 3]), lambda: advanced([1, 2, 3])),
+    "default": ("x = x + next(it, 9)", lambda: iter([1]), lambda: iter([])),
+    "stops": ("x = x + next(it)", lambda: iter([1]), lambda: iter([])),
+    "kind": ("x = x + next(it)", lambda: iter([1, 2]), lambda: iter((1, 3))),
+    "range": ("x = x + next(it)", lambda: iter(range(3)), lambda: iter(range(4, 9))),
+    "range_step": ("x = x + next(it) + next(it)", lambda: iter(range(3)), lambda: iter(range(0, 9, 4))),
+    "reversed": ("x = x + next(it)", lambda: reversed([1, 2]), lambda: reversed([1, 2, 7])),
+    "enumerate": ("i, a = next(it); x = x * i + a", lambda: enumerate([1, 2]), lambda: enumerate([1, 2], 3)),
+    "enumerate_item": ("i, a = next(it); x = x * i + a", lambda: enumerate([1, 2]), lambda: enumerate([4, 2])),
+    "zip": (
+        "a, b = next(it); x = x * a + b",
+        lambda: zip([1], [2], strict=False),
+        lambda: zip([1], [3], strict=False),
+    ),
+    "zip_ends": (
+        "for a, b in it: x = x * a + b",
+        lambda: zip([1, 2], [2, 3], strict=False),
+        lambda: zip([1, 2], [2], strict=False),
+    ),
+    "zip_more": (
+        "a, b = next(it); x = x * a + b",
+        lambda: zip([1], [2], strict=False),
+        lambda: zip([1], [2], [3], strict=False),
+    ),
+    "keys": ("for k in it: x = x * 2 + k", lambda: iter({1: 2, 3: 4}), lambda: iter({3: 2, 1: 4})),
+    "values": ("for v in it: x = x * 2 + v", lambda: iter({1: 2}.values()), lambda: iter({1: 5}.values())),
+    "items": ("for k, v in it: x = x * k + v", lambda: iter({1: 2}.items()), lambda: iter({2: 2}.items())),
+    "generator": ("for a in it: x = x * 2 + a", lambda: iter([1, 2]), lambda: (n for n in (1, 2, 3))),
+    "tensor": ("for row in it: x = x * 2 + row", lambda: iter(tensor()), lambda: iter(tensor()[:1])),
+}
+
+ITERATOR = """
+def f(x, it):
+    {body}
+    {rest}
+    return x * 3, list(it)
+"""
+
+
+def advanced(items):
+    it = iter(items)
+    next(it)
+    return it
+
+
+def iterator_case(name, body, first, second, rest):
+    def make():
+        f = module(ITERATOR.format(body=body, rest=rest)).f
+        yield f, tensor(), first()
+        yield f, tensor(), second()
+
+    case(make, evolves=True, name=f"iterator_{name}{'_after_a_break' if rest else ''}")
+
+
+for name, (body, first, second) in ITERATORS.items():
+    iterator_case(name, body, first, second, "")
+    iterator_case(name, f"if x.sum() > 1e9: x = -x\n    {body}", first, second, "x = x + 1")
+
+
+@case(evolves=True)
+def iterator_is_another_argument():
+    m = module("def f(x, a, b): return x * next(a) + next(b), next(a, 0), next(b, 0)")
+    yield m.f, tensor(), iter([1, 2, 3, 4]), iter([1, 2, 3, 4])
+    one = iter([1, 2, 3, 4])
+    yield m.f, tensor(), one, one
+
+
+@case(evolves=True)
+def iterator_was_another_argument():
+    m = module("def f(x, a, b): return x * next(a) + next(b), next(a, 0), next(b, 0)")
+    one = iter([1, 2, 3, 4])
+    yield m.f, tensor(), one, one
+    yield m.f, tensor(), iter([1, 2, 3, 4]), iter([1, 2, 3, 4])
+
+
+@case(evolves=True)
+def iterated_list_grows():
+    m = module("def f(x, it, more):\n    x = x + next(it)\n    more.append(9)\n    return x, list(it), more")
+    yield m.f, tensor(), iter([1, 2]), [5]
+    both = [1, 2]
+    yield m.f, tensor(), iter(both), both
+
+
+@case(evolves=True)
+def iterated_list_grew_first():
+    m = module("def f(x, it, more):\n    more.append(9)\n    return x + next(it, 4), list(it), more")
+    yield m.f, tensor(), iter([]), [5]
+    both = []
+    yield m.f, tensor(), iter(both), both
+
+
+@case(evolves=True)
+def iterated_dict_changes():
+    m = module("def f(x, it, more):\n    more[7] = x\n    return x + next(it), len(more)")
+    yield m.f, tensor(), iter({1: 2}), {5: 6}
+    both = {1: 2, 3: 4}
+    yield m.f, tensor(), iter(both), both
+
+
+@case(evolves=True)
+def iterated_dict_has_changed():
+    m = module("def f(x, it): return x + next(it)")
+    yield m.f, tensor(), iter({1: 2, 3: 4})
+    table = {1: 2, 3: 4}
+    it = iter(table)
+    table[5] = 6
+    yield m.f, tensor(), it
+
+
+@case(evolves=True)
+def iterated_dict_has_other_keys():
+    m = module("def f(x, it): return x + next(it) + next(it)")
+    yield m.f, tensor(), iter({1: 2, 3: 4})
+    table = {1: 2, 3: 4}
+    it = iter(table)
+    del table[1]
+    table[8] = 6
+    yield m.f, tensor(), it
+
+
+@case(evolves=True)
+def iterator_in_a_global():
+    m = module("IT = iter(range(100))\ndef f(x): return x + next(IT)")
+    yield m.f, tensor()
+    m.IT = iter(range(50, 60))
+
+
+@case(evolves=True)
+def iterator_in_an_attribute():
+    m = module("class Box: pass\nbox = Box()\ndef f(x): return x + next(box.it, 0), x * next(box.it, 7)")
+    m.box.it = enumerate(range(100))
+    m.box.it = iter(range(100))
+    yield m.f, tensor()
+    m.box.it = iter([3])
+
+
+@case(evolves=True)
+def number_that_is_only_kept():
+    m = module("""
+def f(x, n, kept):
+    if x.sum() > 1e9: x = -x
+    kept.append(n)
+    kept.append((n, [n]))
+    return x * 2, kept
+""")
+    yield m.f, tensor(), 3, []
+    yield m.f, tensor(), 4, []
+    yield m.f, tensor(), 4.0, [1]
+    yield m.f, tensor(), True, []
+    yield m.f, tensor(), float("nan"), []
+    yield m.f, tensor(), 2**70, []
+    yield m.f, tensor(), -1, []
+
+
+@case(evolves=True)
+def number_that_is_kept_and_read():
+    m = module("""
+def f(x, n, kept):
+    if x.sum() > 1e9: x = -x
+    kept.append(n)
+    box = {"n": n}
+    if kept[-1] > 3: x = x + 1
+    return x * 2, kept, box
+""")
+    yield m.f, tensor(), 3, []
+    yield m.f, tensor(), 4, []
+    yield m.f, tensor(), 3.5, []

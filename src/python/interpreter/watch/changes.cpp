@@ -270,6 +270,16 @@ void ClassChange::make_again() {
   set_class_value(type_.get(), name_.get(), std::exchange(after_, {}).get());
 }
 
+void IteratorChange::take_back() {
+  after_ = std::make_unique<guards::IteratorState>(iterator_.get());
+  before_.restore(iterator_.get());
+}
+
+void IteratorChange::make_again() {
+  after_->restore(iterator_.get());
+  after_.reset();
+}
+
 void SetChange::take_back() {
   after_ = std::make_unique<SetTable>(before_.set());
   must(before_.restore());

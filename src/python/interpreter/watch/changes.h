@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "python/guards/iterators.h"
 #include "python/guards/ref.h"
 #include "python/interpreter/watch/set_table.h"
 
@@ -154,6 +155,25 @@ class SetChange final : public Change {
  private:
   SetTable before_;
   std::unique_ptr<SetTable> after_;
+};
+
+/// Of how far a builtin iterator has come.
+class IteratorChange final : public Change {
+ public:
+  explicit IteratorChange(PyObject* iterator) : iterator_(guards::Ref::borrow(iterator)), before_(iterator) {}
+
+  /// How many items the run has taken, and whether it has met the end.
+  uint32_t taken = 0;
+  bool ended = false;
+
+  void take_back() override;
+  bool is_taken_back() const override { return guards::IteratorState(iterator_.get()) == before_; }
+  void make_again() override;
+
+ private:
+  guards::Ref iterator_;
+  guards::IteratorState before_;
+  std::unique_ptr<guards::IteratorState> after_;
 };
 
 /// Throws InternalError, in place of a Python error, where something could not be undone.

@@ -148,6 +148,21 @@ void Effects::call(PyObject* function, PyObject* callable, PyObject* names,
   log_.push_back(std::move(effect));
 }
 
+void Effects::advance(PyObject* iterator, bool ends) {
+  IteratorChange& changed = change(iterators_, iterator);
+  changed.taken += !ends;
+  changed.ended |= ends;
+}
+
+void Effects::ask_next(PyObject* iterator) {
+  log_.push_back({EffectKind::ask_next, Ref::borrow(iterator)});
+}
+
+uint32_t Effects::taken(PyObject* iterator) const {
+  const auto found = iterators_.find(iterator);
+  return found == iterators_.end() ? 0 : found->second->taken;
+}
+
 void Effects::take_lock(PyObject* lock) {
   locks_.push_back(Ref::borrow(lock));
 }
@@ -273,6 +288,7 @@ void Effects::forget() {
   deques_.clear();
   cells_.clear();
   sets_.clear();
+  iterators_.clear();
   classes_.clear();
   changed_slots_ = false;
   changes_.clear();

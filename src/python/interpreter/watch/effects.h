@@ -63,6 +63,13 @@ class Effects {
   /// `function` is called by a replay; the run does without. Names, if any, are a constant.
   void call(PyObject* function, PyObject* callable, PyObject* names, const std::vector<PyObject*>& arguments);
   /// A lock that is taken during the run, and let go of.
+  /// A builtin iterator gives an item, or comes to its end. Its own share alone: not that of those within it.
+  void advance(PyObject* iterator, bool ends);
+  /// The whole of what advance() was told of: an iterator, and those within it, are asked for the next item.
+  void ask_next(PyObject* iterator);
+  /// How many items the run has taken from it.
+  uint32_t taken(PyObject* iterator) const;
+  const std::unordered_map<PyObject*, IteratorChange*>& iterators() const { return iterators_; }
   void take_lock(PyObject* lock);
   void release_lock(PyObject* lock);
   bool holds_lock() const { return !locks_.empty(); }
@@ -143,6 +150,7 @@ class Effects {
   std::unordered_map<PyObject*, DequeChange*> deques_;
   std::unordered_map<PyObject*, CellChange*> cells_;
   std::unordered_map<PyObject*, SetChange*> sets_;
+  std::unordered_map<PyObject*, IteratorChange*> iterators_;
   std::vector<ClassChange*> classes_;
   bool changed_slots_ = false;
   bool is_hidden_ = false;

@@ -238,6 +238,8 @@ bool Watcher::Looks::call_unpacked(Watcher& w, Activation& a, int arg) {
 // ---- iteration and generators
 
 bool Watcher::Looks::iterates(Watcher& w, Activation& a, int) {
+  // An iterator is its own.
+  if (opcode_at(a.current) == GET_ITER && w.is_older_iterator(a.peek(1))) return true;
   return w.iterate(a.peek(1));
 }
 
@@ -248,7 +250,11 @@ bool Watcher::Looks::iterates_or_generator(Watcher& w, Activation& a, int) {
 bool Watcher::Looks::next_item(Watcher& w, Activation& a, int) {
   w.activities_.back().iterator = a.peek(1);
   w.activities_.back().is_direct = PyGen_CheckExact(a.peek(1));
-  return w.values_.is_made(a.peek(1)) ? w.allow(Entry::known) : w.abandon(older_iterator);
+  PyObject* iterator = a.peek(1);
+  if (w.values_.is_made(iterator)) return w.allow(Entry::known);
+  if (!w.ask_next(iterator)) return false;
+  const bool ends = w.is_older_iterator(iterator) && !w.next_item_;
+  return !ends || w.lets_go(iterator, w.values_.source_of(iterator));  // The stack holds it no longer.
 }
 
 bool Watcher::Looks::sends(Watcher& w, Activation& a, int) {
@@ -396,6 +402,7 @@ bool Watcher::after(Activation& a, int opcode, int arg, Step step) {
     case FOR_ITER: {  // At its end the iterator is gone, and anything may lie on top.
       PyObject* iterator = activities_.back().iterator;
       const bool has_item = top && a.top - 1 > a.stack_base() && a.peek(2) == iterator;
+      if (has_item && next_item_) return receive(a);
       if (has_item && is_fresh_iterator(iterator)) values_.make(top);
       return true;
     }
@@ -417,6 +424,7 @@ bool Watcher::after(Activation& a, int opcode, int arg, Step step) {
         keep_fresh(top);
       else if (activities_.back().makes_result)
         values_.make(top);
+      if (next_item_) return receive(a);
       if (activities_.back().makes_address) values_.note_address(top);
       if (activities_.back().makes_signature) make_signature(top);
       if (activities_.back().reduces) learn_reduced(activities_.back().reduces, top);

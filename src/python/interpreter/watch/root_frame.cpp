@@ -7,12 +7,12 @@ RootFrame::RootFrame(const Activation& a, std::vector<const guards::Source*> sou
                      std::function<void(Activation&, int)> on_end)
     : frame_(a.frame),
       locals_(a.code()->co_nlocalsplus),
-      sources_(std::move(sources)),
+      own_(std::move(sources)),
       stop_(stop),
       on_end_(std::move(on_end)),
       depth_(a.top - a.stack_base()) {
-  sources_.resize(static_cast<size_t>(a.code()->co_nlocalsplus + a.code()->co_stacksize));
-  own_ = sources_;
+  own_.resize(static_cast<size_t>(a.code()->co_nlocalsplus + a.code()->co_stacksize));
+  for (const guards::Source* source : own_) sources_.push_back({source});
 }
 
 bool RootFrame::arrives(const Activation& a) {
@@ -28,14 +28,10 @@ void RootFrame::end(Activation& a) {
   on_end_(a, group_);
 }
 
-const guards::Source* RootFrame::use(int slot) {
-  const guards::Source* source = std::exchange(sources_[slot], nullptr);
-  has_used_ |= source != nullptr;
-  return source;
-}
-
-const guards::Source* RootFrame::passed_on(int slot) const {
-  return sources_[slot];
+Passed RootFrame::use(int slot) {
+  Passed passed = std::exchange(sources_[slot], {});
+  has_used_ |= static_cast<bool>(passed);
+  return passed;
 }
 
 void RootFrame::copy(int from, int to) {
@@ -46,8 +42,11 @@ void RootFrame::swap(int one, int other) {
   std::swap(sources_[one], sources_[other]);
 }
 
-void RootFrame::overwrite(int slot) {
-  sources_[slot] = nullptr;
+bool RootFrame::unpack(int slot, int count) {
+  const auto parts = sources_[slot].parts;
+  if (!parts || parts->size() != static_cast<size_t>(count)) return false;
+  for (int i = 0; i < count; ++i) sources_[slot + count - 1 - i] = (*parts)[static_cast<size_t>(i)];
+  return true;
 }
 
 }  // namespace braze::interpreter

@@ -6,12 +6,22 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "python/guards/source.h"
 #include "python/interpreter/activation.h"
 
 namespace braze::interpreter {
+
+/// What a slot holds that was only passed on until now.
+struct Passed {
+  const guards::Source* source = nullptr;
+  /// A tuple that an iterator has made of such, in the place of a source; else null.
+  std::shared_ptr<const std::vector<Passed>> parts = {};
+
+  explicit operator bool() const { return source || parts; }
+};
 
 class RootFrame {
  public:
@@ -40,26 +50,34 @@ class RootFrame {
   void end(Activation& a);
   bool has_ended() const { return has_ended_; }
 
-  /// The source of what slot `slot` (an index into localsplus) holds, if it was only passed on until now; null
-  /// otherwise. Afterwards it counts as used.
-  const guards::Source* use(int slot);
+  /// What slot `slot` (an index into localsplus) holds, if it was only passed on until now; nothing otherwise.
+  /// Afterwards it counts as used.
+  Passed use(int slot);
   /// The same, without using it.
-  const guards::Source* passed_on(int slot) const;
+  const Passed& passed_on(int slot) const { return sources_[slot]; }
   /// Slot `slot` of the operand stack holds what it held at the beginning: perhaps nobody else does.
-  bool is_temporary(int slot) const { return slot >= locals_ && sources_[slot] && sources_[slot] == own_[slot]; }
+  bool is_temporary(int slot) const {
+    return slot >= locals_ && sources_[slot].source && sources_[slot].source == own_[slot];
+  }
   /// An instruction puts slot `from` as it is into `to`.
   void copy(int from, int to);
   /// An instruction exchanges what two slots hold.
   void swap(int one, int other);
   /// An instruction puts something else into `slot`.
-  void overwrite(int slot);
+  void overwrite(int slot) { sources_[slot] = {}; }
+  /// An iterator gives what is passed on into `slot`.
+  void give(int slot, Passed passed) { sources_[slot] = std::move(passed); }
+  /// An instruction puts the items of a passed on tuple, if it has so many, into its slot and those above it, the
+  /// last one first. False: it is none.
+  bool unpack(int slot, int count);
   /// Something was used by the running instruction.
   bool has_used() const { return has_used_; }
 
  private:
   const Frame* frame_;
   int locals_;
-  std::vector<const guards::Source*> sources_, own_;  ///< By slot: of what it holds, of what it held at first.
+  std::vector<Passed> sources_;             ///< By slot: of what it holds.
+  std::vector<const guards::Source*> own_;  ///< By slot: of what it held at first.
   uint64_t stop_;
   std::function<void(Activation&, int)> on_end_;
   uint64_t steps_ = 0, statement_ = 0, raised_ = 0;

@@ -6,6 +6,7 @@
 
 #include "python/guards/deque.h"
 #include "python/guards/drops.h"
+#include "python/guards/iterators.h"
 #include "python/guards/scalar.h"
 #include "python/guards/storage_access.h"
 #include "python/interpreter/watch/look_ups.h"
@@ -91,7 +92,7 @@ bool Values::learn(PyObject* value, const guards::Source* source) {
   if (is_deep(source)) return false;
   if (tensors_.is_tensor(value)) {
     if (!tensors_.learn(value, source)) return false;
-  } else if (is_builtin_container(value)) {
+  } else if (is_builtin_container(value) || guards::iterator_kind(value) != guards::IteratorKind::none) {
     guards_.type(source, Py_TYPE(value));
   } else {
     guards_.type(source, Py_TYPE(value));
@@ -123,7 +124,8 @@ void Values::pin(PyObject* value, const guards::Source* source) {
 
 bool Values::pin(PyObject* value) {
   const guards::Source* source = source_of(value);
-  if (source && is_out_of_sight(value)) return false;
+  if (source && (is_out_of_sight(value) || guards::iterator_kind(value) != guards::IteratorKind::none))
+    return false;
   if (source) pin(value, source);
   keep_protocols(value);
   return source || is_known(value);
@@ -230,7 +232,8 @@ bool Values::open_dict(PyObject* dict, const guards::Source* source) {
 }
 
 void Values::guard_aliasing() {
-  std::map<uint32_t, std::pair<const guards::Source*, PyObject*>> lists, dicts, objects, cells, sets, told;
+  std::map<uint32_t, std::pair<const guards::Source*, PyObject*>> lists, dicts, objects, cells, sets, iterators,
+      told;
   for (PyObject* object : told_apart_) {
     const guards::Source* source = source_of(object);
     told[source->number] = {source, object};
@@ -238,6 +241,8 @@ void Values::guard_aliasing() {
   for (const auto& [object, known] : known_) {
     if (PySet_CheckExact(object) && effects_.changed_sets()) sets[known.source->number] = {known.source, object};
     if (effects_.changed_lists() && PyList_Check(object)) lists[known.source->number] = {known.source, object};
+    const bool is_iterator = guards::iterator_kind(object) != guards::IteratorKind::none;
+    if (is_iterator && !effects_.iterators().empty()) iterators[known.source->number] = {known.source, object};
     const bool is_cell = PyCell_Check(object);
     if (is_cell && effects_.changed_cells() && known.source->parent)
       cells[known.source->number] = {known.source->parent, object};
@@ -252,7 +257,7 @@ void Values::guard_aliasing() {
     const guards::Source* source = sources().dict_of(known.source);
     if (dict) dicts[source->number] = {source, dict};
   }
-  for (const auto* group : {&lists, &dicts, &objects, &cells, &sets, &told}) {
+  for (const auto* group : {&lists, &dicts, &objects, &cells, &sets, &iterators, &told}) {
     std::vector<const guards::Source*> all;
     std::vector<PyObject*> members;
     for (const auto& [number, entry] : *group) {
@@ -260,6 +265,19 @@ void Values::guard_aliasing() {
       members.push_back(entry.second);
     }
     guards_.objects(std::move(all), members);
+  }
+}
+
+void Values::guard_iterators() {
+  std::map<uint32_t, PyObject*> moved;  // In an order of their own, not by address.
+  for (const auto& [iterator, change] : effects_.iterators())
+    if (const guards::Source* source = source_of(iterator)) moved[source->number] = iterator;
+  for (const auto& [number, iterator] : moved) {
+    using enum guards::IteratorKind;
+    const guards::IteratorKind kind = guards::iterator_kind(iterator);
+    if (kind == enumerate || kind == zip) continue;  // Those within say it.
+    const IteratorChange& change = *effects_.iterators().at(iterator);
+    guards_.items_left(source_of(iterator), change.taken, change.ended);
   }
 }
 
@@ -303,6 +321,7 @@ bool Values::absorb(PyObject* value, std::unordered_set<PyObject*>& seen) {
 }
 
 bool Values::absorb_here(PyObject* value, std::unordered_set<PyObject*>& seen) {
+  if (value && has_deferred()) settle(value);
   if (!value || guards::is_scalar(value) || tensors_.is_plain(value)) return true;
   keep_protocols(value);
   if (tensors_.is_tensor(value)) return is_known(value);

@@ -93,6 +93,15 @@ class Values {
   void learn_cell(PyObject* cell, const guards::Source* contents);
   /// A dict that stands for the attributes of a sourced object.
   void learn_as(PyObject* object, const guards::Source* source);
+  /// A float or int, read from `source`, that is only put somewhere: its type is guarded now, its value when
+  /// somebody looks at it. Gives what stands for it in the run, borrowed: a number that nothing else in the run is.
+  /// Null for what must be learnt.
+  PyObject* defer(PyObject* number, const guards::Source* source);
+  bool has_deferred() const { return !deferred_.empty(); }
+  /// Somebody looks at `value`. Gives the number that it stands for, borrowed; null if it stands for none.
+  PyObject* settle(PyObject* value);
+  /// Somebody looks at what a builtin container holds.
+  void settle_within(PyObject* container);
   /// Made by this run; does nothing for what is known otherwise.
   void make(PyObject* value);
   /// A constant of code: tuples, frozensets, code objects and all in them.
@@ -146,6 +155,9 @@ class Values {
   /// end, before the effects are undone.
   void guard_aliasing();
 
+  /// How many items the iterators that the run has moved on must have left. Once, likewise.
+  void guard_iterators();
+
   /// The run lets go of what `source` holds, or of its items; `value` is that now, and null if there is nothing.
   /// False: somebody may notice. A guard says at the end that nobody does.
   bool drop(PyObject* value, const guards::Source* source, bool contents = false);
@@ -171,6 +183,7 @@ class Values {
   bool open_sequence(PyObject* sequence, const guards::Source* source);
   bool open_deque(PyObject* deque, const guards::Source* source);
   bool open_dict(PyObject* dict, const guards::Source* source);
+  void settle_within(PyObject* container, std::unordered_set<PyObject*>& seen);
   bool absorb(PyObject* value, std::unordered_set<PyObject*>& seen);
   bool absorb_here(PyObject* value, std::unordered_set<PyObject*>& seen);
   bool absorb_items(PyObject* container, std::unordered_set<PyObject*>& seen);
@@ -184,6 +197,11 @@ class Values {
   TensorWorld& tensors_;
   std::unordered_map<PyObject*, Known> known_;
   std::unordered_map<PyObject*, std::vector<const guards::Source*>> scalars_;
+  struct Deferred {
+    guards::Ref number;
+    const guards::Source* source;
+  };
+  std::unordered_map<PyObject*, Deferred> deferred_;  ///< By what stands for them.
   std::unordered_set<PyObject*> made_;
   std::unordered_set<PyObject*> addresses_;
   std::unordered_set<PyObject*> constants_;  ///< Some of made_.

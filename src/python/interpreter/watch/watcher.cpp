@@ -450,6 +450,7 @@ bool Watcher::before(Activation& a, int opcode, int arg) {
   if (activities_.back().is_trusted || activities_.back().is_around) return true;
   activities_.back() = {.is_trusted = false};
   callee_ = nullptr;
+  next_item_ = {};
   const bool at_root = root_ && a.frame == root_->frame();
   try {
     if (at_root && root_->arrives(a)) {
@@ -462,8 +463,13 @@ bool Watcher::before(Activation& a, int opcode, int arg) {
       root_->end(a);
       return abandon("the end of the function");
     }
-    if ((!at_root || consume(a, opcode, arg)) && gives(a, opcode) && look(a, opcode, arg))
-      return hide_effects(a, opcode, arg);
+    // Items that are only passed on are not looked at.
+    if (at_root && opcode == UNPACK_SEQUENCE &&
+        root_->unpack(static_cast<int>(a.top - a.frame->localsplus) - 1, arg))
+      return true;
+    const bool is_learnt = !at_root || consume(a, opcode, arg);
+    if (is_learnt && values_.has_deferred()) settle_operands(a, opcode, arg);
+    if (is_learnt && gives(a, opcode) && look(a, opcode, arg)) return hide_effects(a, opcode, arg);
     // What was used only by this instruction must not be guarded: then the run is repeated up to here.
     if (at_root && !root_->has_used()) root_->end(a);
     return false;

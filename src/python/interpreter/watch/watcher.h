@@ -107,8 +107,12 @@ class Watcher final : public Observer {
   // watcher_root.cpp
   bool consume(Activation& a, int opcode, int arg);
   bool swap_slots(Activation& a, int one, int other);
-  bool learn_slot(Activation& a, int slot);
+  bool learn_slot(Activation& a, int slot, bool stays = false);
   bool drops(Activation& a, int slot);
+  // watcher_deferred.cpp
+  static bool only_moves(Activation& a, int opcode, int arg, int depth);
+  bool defer_slot(Activation& a, int slot);
+  void settle_operands(Activation& a, int opcode, int arg);
   bool lets_go(PyObject* value, const guards::Source* source, bool contents = false);
   bool lets_go_of_entry(PyObject* dict, PyObject* key);
   bool learn_cell_slot(Activation& a, int index);
@@ -253,6 +257,17 @@ class Watcher final : public Observer {
   bool reduces_in_place(PyObject* const* arguments, Py_ssize_t count);
   bool call_reduce(PyObject* const* arguments, Py_ssize_t count);
   bool call_operator(std::string_view name, PyObject* const* arguments, Py_ssize_t count);
+  // watcher_iterators.cpp
+  /// What asking an iterator comes to.
+  enum class Next : uint8_t { gives, ends, unknown };
+  bool is_older_iterator(PyObject* object) const;
+  bool ask_next(PyObject* iterator);
+  Next advance(PyObject* iterator, Passed& item, std::vector<PyObject*>& asked);
+  Next advance_zip(PyObject* zip, const guards::Source* source, Passed& item, std::vector<PyObject*>& asked);
+  Next advance_within(PyObject* iterator, const guards::Source* source, Passed& item,
+                      std::vector<PyObject*>& asked);
+  bool receive(Activation& a);
+  bool learn_passed(PyObject* value, const Passed& passed);
   // watcher_library.cpp
   bool calls_signature(PyObject* function, Py_ssize_t count) const;
   bool call_signature(PyObject* function);
@@ -283,6 +298,7 @@ class Watcher final : public Observer {
   size_t deepest_ = 1;                   ///< How many frames there were at once.
   PyObject** callee_ = nullptr;          ///< Where the stack holds what the running instruction calls, if it does.
   PyObject* keyword_names_ = nullptr;    ///< Of the call that is looked at; null if there are none.
+  Passed next_item_;                     ///< What the running instruction gets from an older iterator, if anything.
   std::vector<guards::Ref> generators_;  ///< Made by the run, with `try` or `with` in them.
   bool looks_lazily_ = false;            ///< There is an iterator that looks into its items.
   RootFrame* root_ = nullptr;            ///< Null: the run is that of a call.

@@ -485,10 +485,10 @@ bool Watcher::call_builtin(PyObject* function, PyObject* const* arguments, Py_ss
     if (name == "callable" && count == 1 && values_.is_known(arguments[0]))
       return keep_special(arguments[0], {"__call__"});
     if ((name == "next" || (name == "iter" && count == 1)) && count >= 1 && values_.is_known(arguments[0]) &&
-        !is_builtin_container(arguments[0]))
-      return name == "iter" ? iterate(arguments[0])
-                            : (values_.is_made(arguments[0]) ? allow_made_result(Entry::known)
-                                                             : abandon("an iterator that existed before the call"));
+        !is_builtin_container(arguments[0])) {
+      if (name == "iter") return is_older_iterator(arguments[0]) || iterate(arguments[0]);
+      return values_.is_made(arguments[0]) ? allow_made_result(Entry::known) : ask_next(arguments[0]);
+    }
     if (name == "super") return allow_made_result();
     if (name == "id" && count == 1) return address(arguments[0]);
     if (name == "vars" && count == 1 && values_.is_known(arguments[0])) {

@@ -14,7 +14,9 @@ bool Watcher::consume(Activation& a, int opcode, int arg) {
   int used = operands_used(opcode, arg);
   if (used < 0 || used > depth) used = depth;
   for (int slot = top - used; slot < top; ++slot)
-    if (!learn_slot(a, slot)) return false;
+    if (!(only_moves(a, opcode, arg, top - slot) && defer_slot(a, slot)) &&
+        !learn_slot(a, slot, opcode == FOR_ITER))
+      return false;
   if (const int at = container_grown(opcode, arg); at > used && at <= depth && !learn_slot(a, top - at))
     return false;
   for (int slot = top; slot < base + a.code()->co_stacksize; ++slot) root_->overwrite(slot);
@@ -56,18 +58,19 @@ bool Watcher::swap_slots(Activation& a, int one, int other) {
   return true;
 }
 
-bool Watcher::learn_slot(Activation& a, int slot) {
+/// \param stays  the instruction leaves it there.
+bool Watcher::learn_slot(Activation& a, int slot, bool stays) {
   const bool is_temporary = root_->is_temporary(slot);
-  const guards::Source* source = root_->use(slot);
-  if (!source) return true;
-  if (!values_.learn(a.local(slot), source)) return abandon("a value that cannot be guarded", a.local(slot));
-  return !is_temporary || lets_go(a.local(slot), source);
+  const Passed passed = root_->use(slot);
+  if (!passed) return true;
+  if (!learn_passed(a.local(slot), passed)) return abandon("a value that cannot be guarded", a.local(slot));
+  return !is_temporary || stays || lets_go(a.local(slot), passed.source);
 }
 
 /// The frame lets go of what a slot holds. A replay does so at its end only.
 bool Watcher::drops(Activation& a, int slot) {
   PyObject* value = a.local(slot);
-  const guards::Source* source = root_->passed_on(slot);
+  const guards::Source* source = root_->passed_on(slot).source;
   if (!source) source = value ? values_.source_of(value) : nullptr;
   return !source || lets_go(value, source);
 }
@@ -87,7 +90,7 @@ bool Watcher::lets_go_of_entry(PyObject* dict, PyObject* key) {
 
 /// A cell of the root frame: the run may have made it, or it was there before, and its contents come from it.
 bool Watcher::learn_cell_slot(Activation& a, int index) {
-  const guards::Source* source = root_->use(index);
+  const guards::Source* source = root_->use(index).source;
   if (source && a.local(index) && PyCell_Check(a.local(index)))
     values_.learn_cell(a.local(index), values_.sources().member(source, guards::Member::cell_contents));
   return true;

@@ -39,6 +39,7 @@ bool Watcher::call_slot(PyTypeObject* owner, std::string_view name, PyObject* se
   }
   if (owner != &PyBaseObject_Type && (owner == storage_type(self) || owner == &PyDict_Type))
     return call_container_slot(name, self, arguments, count);
+  if (name == "__next__" && count == 0 && is_older_iterator(self)) return ask_next(self);
   if (name == "__next__" && count == 0 && values_.is_made(self) && Py_TYPE(self)->tp_iternext)
     return allow_made_result(Entry::known);
   if (owner == &PyProperty_Type && name == "__init__" && values_.is_made(self)) return allow_made_result();
