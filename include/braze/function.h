@@ -27,6 +27,8 @@ struct Options {
   /// Keep copies of weights in the form that is multiplied fastest. Changes of a weight are seen as long as they go
   /// through PyTorch's operators; after writing by a pointer (data_ptr(), NumPy) call repack_weights().
   bool prepack_weights = false;
+  /// Measure several ways to compute a matrix product during the first calls: results then vary in the last bits.
+  bool max_autotune = false;
 };
 
 /// All packed copies of weights are made anew when they are next used.

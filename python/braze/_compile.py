@@ -13,6 +13,7 @@ from braze import _modes
 from braze._backends import lookup_backend
 from braze._load import C
 from braze._module import CompiledModule
+from braze._settings import CODE_SETTINGS
 from braze._weights import watch_optimizers
 
 Function = Callable[..., Any]
@@ -135,17 +136,13 @@ def innermost(model: Function) -> Function:
             return model
 
 
-#: What the code generator is told.
-_CODE_SETTINGS = ("fusion", "emulate_precision_casts", "disk_cache", "verify", "prepack_weights", "compile_threads")
-
-
 def _runner(settings: dict[str, Any]) -> str | dict[str, Any] | Function:
     """What the compiled part makes a segment runnable by (python/compile/backend.h)."""
     found = lookup_backend(settings["backend"])
     if found is None:
         if settings["prepack_weights"]:
             watch_optimizers()
-        return {name: settings[name] for name in _CODE_SETTINGS}
+        return {name: settings[name] for name in CODE_SETTINGS}
     if isinstance(found, str):
         return found
     from braze._fx import GraphBuilder  # Only those who want a torch.fx graph pay for the import.

@@ -6,13 +6,13 @@ from braze import config
 from braze._load import C
 from braze._settings import PER_CALL, check
 
-#: What each mode sets. On a CPU there is no launch overhead for CUDA graphs to save, and code is chosen from what
-#: is known of the machine, not by trying: all four mean the same until there is something that they could choose.
+#: What each mode sets. On a CPU there is no launch overhead for CUDA graphs to save. Without autotuning code is
+#: chosen from what is known of the machine, so that one input gives the same bits on every call.
 _MODES: dict[str, dict[str, Any]] = {
     "default": {},
     "reduce-overhead": {},
-    "max-autotune": {},
-    "max-autotune-no-cudagraphs": {},
+    "max-autotune": {"max_autotune": True},
+    "max-autotune-no-cudagraphs": {"max_autotune": True},
 }
 
 

@@ -16,6 +16,7 @@ class Setting:
     environment: str
     per_call: bool = True  #: Also one of compile()'s options.
     least: int = 0  #: Of a number.
+    of_code: bool = False  #: The code generator is told (python/program_options.h).
 
 
 SETTINGS = {
@@ -42,26 +43,38 @@ SETTINGS = {
             "BRAZE_SUPPRESS_ERRORS",
         ),
         Setting("verbose", False, "Everything is logged, as by braze.set_logs(all=True).", "BRAZE_VERBOSE", False),
-        Setting("fusion", True, "Several operators may become one kernel.", "BRAZE_FUSE"),
+        Setting("fusion", True, "Several operators may become one kernel.", "BRAZE_FUSE", of_code=True),
         Setting(
             "emulate_precision_casts",
             False,
             "Values of bf16 and f16 are rounded after every operator, as in eager.",
             "BRAZE_EMULATE_PRECISION_CASTS",
+            of_code=True,
         ),
-        Setting("disk_cache", True, "Machine code is kept on disk between processes.", "BRAZE_CACHE"),
+        Setting("disk_cache", True, "Machine code is kept on disk between processes.", "BRAZE_CACHE", of_code=True),
         Setting(
             "prepack_weights",
             False,
             "Copies of weights are kept as they are multiplied fastest; writes through .data are not seen.",
             "BRAZE_PREPACK_WEIGHTS",
+            of_code=True,
         ),
-        Setting("verify", False, "The graph is checked after every pass.", "BRAZE_VERIFY"),
+        Setting(
+            "max_autotune",
+            False,
+            "Ways to compute a matrix product are measured in the first calls; results vary in the last bits.",
+            "BRAZE_MAX_AUTOTUNE",
+            of_code=True,
+        ),
+        Setting(
+            "verify", False, "Graph and machine code are checked as they are made.", "BRAZE_VERIFY", of_code=True
+        ),
         Setting(
             "compile_threads",
             0,
             "Threads that make machine code; 0: as many as there are cores and work for.",
             "BRAZE_COMPILE_THREADS",
+            of_code=True,
         ),
         Setting(
             "cache_dir", "", "Where machine code is kept; read at the first compilation.", "BRAZE_CACHE_DIR", False
@@ -132,3 +145,4 @@ def apply(name: str, value: Any) -> None:
 
 
 PER_CALL = {name: setting for name, setting in SETTINGS.items() if setting.per_call}
+CODE_SETTINGS = tuple(name for name, setting in SETTINGS.items() if setting.of_code)

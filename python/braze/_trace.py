@@ -3,7 +3,6 @@
 import functools
 import inspect
 import itertools
-import os
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -13,6 +12,7 @@ import torch
 from braze import _check, config
 from braze._load import C
 from braze._reading import TraceWarning, freezing_reads
+from braze._settings import CODE_SETTINGS
 from braze._weights import watch_optimizers
 
 # How the compiled part is told that a parameter was filled (python/session.h, Passed).
@@ -53,20 +53,14 @@ def trace(
         watch_optimizers()
     args = _positional(example_inputs)
     kwargs = dict(example_kwargs) if example_kwargs else {}
-    options = {
-        "fuse": os.environ.get("BRAZE_FUSE") != "0",
-        "emulate_precision_casts": os.environ.get("BRAZE_EMULATE_PRECISION_CASTS") == "1",
-        "disk_cache": os.environ.get("BRAZE_CACHE") != "0",
-        "verify": os.environ.get("BRAZE_VERIFY") == "1",
-        "prepack_weights": prepack_weights,
-    }
+    settings = {name: getattr(config, name) for name in CODE_SETTINGS} | {"prepack_weights": prepack_weights}
     with freezing_reads():
         program, texts = C.trace(
             fn_or_module,
             _name(fn_or_module),
             _parameters(fn_or_module, args, kwargs),
             _tensors(fn_or_module),
-            options,
+            settings,
         )
     for text in texts:
         warnings.warn(text, TraceWarning, stacklevel=2)

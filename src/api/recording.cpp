@@ -88,6 +88,7 @@ std::shared_ptr<const runtime::Program> compile(Recording& recording, const Opti
   program_options.use_disk_cache = options.disk_cache;
   program_options.verify = options.verify;
   program_options.prepack_weights = options.prepack_weights;
+  program_options.max_autotune = options.max_autotune;
   program_options.example_arguments = std::move(recording.examples);
   return runtime::Program::compile(std::move(recording.trace), program_options, std::move(recording.times));
 }

@@ -18,6 +18,7 @@
 #include <tuple>
 
 #include "support/error.h"
+#include "support/switches.h"
 
 namespace braze::cache {
 
@@ -101,15 +102,15 @@ std::string environment(const char* name) {
 }
 
 std::string standard_directory() {
-  if (environment("BRAZE_CACHE") == "0") return "";
-  if (std::string named = environment("BRAZE_CACHE_DIR"); !named.empty()) return named;
+  if (switches::text(switches::cache) == "0") return "";
+  if (const std::string_view named = switches::text(switches::cache_dir); !named.empty()) return std::string(named);
   if (std::string xdg = environment("XDG_CACHE_HOME"); !xdg.empty()) return xdg + "/braze";
   const std::string home = environment("HOME");
   return home.empty() ? "" : home + "/.cache/braze";
 }
 
 int64_t standard_limit() {
-  const std::string text = environment("BRAZE_CACHE_LIMIT_MB");
+  const std::string text(switches::text(switches::cache_limit_mb));
   char* end = nullptr;
   const long long megabytes = std::strtoll(text.c_str(), &end, 10);
   const bool valid = !text.empty() && *end == 0 && megabytes >= 0 && megabytes < (1 << 30);

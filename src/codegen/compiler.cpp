@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <exception>
 #include <optional>
 #include <thread>
@@ -25,6 +24,7 @@
 #include "codegen/object_linker.h"
 #include "support/error.h"
 #include "support/memory_reserve.h"
+#include "support/switches.h"
 
 namespace braze::codegen {
 
@@ -89,7 +89,7 @@ std::unique_ptr<llvm::Module> emit_module(const Machine& machine, llvm::LLVMCont
                                           std::span<const Kernel* const> kernels) {
   auto module = machine.new_module(context, kernels[0]->name.c_str());
   for (size_t k = 0; k < kernels.size(); ++k) emit(*kernels[k], machine.target(), *module, phase_prefix(k));
-  if (const char* verify = std::getenv("BRAZE_VERIFY"); verify && *verify == '1') {
+  if (switches::text(switches::verify) == "1") {
     std::string complaint;
     llvm::raw_string_ostream text(complaint);
     BRAZE_CHECK(!llvm::verifyModule(*module, &text), "wrong LLVM IR: ", complaint);

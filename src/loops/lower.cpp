@@ -104,19 +104,32 @@ class Lowering {
     return static_cast<int32_t>(plan_.buffers.size() - 1);
   }
 
-  /// Outputs whose memory a kernel or call can fill directly: each value at most once, and not through a view.
+  /// Outputs whose memory a kernel or call can fill directly: each value at most once. First those that are
+  /// computed, then those that only show all of what is computed in another shape, as a mean without its dimension.
   void claim_outputs() {
     output_of_.assign(graph_.value_limit(), -1);
     const auto& outputs = graph_.outputs();
-    for (size_t k = 0; k < outputs.size(); ++k) {
-      const Value* value = outputs[k];
-      const Node* node = value->def;
-      if (!windows_.is_base(value) || output_of_[value->id] >= 0 || ir::info(node->op).kind == OpKind::Source)
-        continue;
-      const std::vector<int64_t>& strides = windows_.storage(value);
-      if (!std::equal(strides.begin(), strides.end(), value->type->strides.begin())) continue;
-      output_of_[value->id] = static_cast<int32_t>(k);
-    }
+    for (const bool through_view : {false, true})
+      for (size_t k = 0; k < outputs.size(); ++k) {
+        const Value* base = windows_.base(outputs[k]);
+        if ((base != outputs[k]) == through_view && output_of_[base->id] < 0 && fills(base, outputs[k]))
+          output_of_[base->id] = static_cast<int32_t>(k);
+      }
+  }
+
+  /// `base`, as it is stored, is the whole of `output`, as that is to be laid out.
+  bool fills(const Value* base, const Value* output) const {
+    const OpKind kind = ir::info(base->def->op).kind;
+    if (kind == OpKind::Source) return false;
+    const Window& shown = windows_.of(output);
+    const ir::Type& type = *output->type;
+    if (base == output) return std::ranges::equal(shown.strides, type.strides);
+    // A library is told the shape of the memory that it fills.
+    if (kind == OpKind::Library || place_of(base)) return false;
+    if (shown.offset != 0 || type.numel() != base->type->numel()) return false;
+    for (size_t dim = 0; dim < type.sizes.size(); ++dim)
+      if (type.sizes[dim] != 1 && shown.strides[dim] != type.strides[dim]) return false;
+    return is_dense(type.sizes, type.strides);
   }
 
   uint32_t memory_of(const Value* base) {
@@ -137,7 +150,13 @@ class Lowering {
     BufferKind kind = output >= 0 ? BufferKind::output : BufferKind::temporary;
     if (ir::info(node->op).kind == OpKind::Library && !writes_into(node->op)) kind = BufferKind::call;
     buffer = add_buffer(kind, base, windows_.storage(base));
-    if (output >= 0) plan_.buffers.back().index = static_cast<uint32_t>(output);
+    if (output >= 0) {
+      const ir::Type& seen = *graph_.outputs()[static_cast<size_t>(output)]->type;
+      PlanBuffer& added = plan_.buffers.back();
+      added.index = static_cast<uint32_t>(output);
+      added.sizes.assign(seen.sizes.begin(), seen.sizes.end());
+      added.strides.assign(seen.strides.begin(), seen.strides.end());
+    }
     return static_cast<uint32_t>(buffer);
   }
 
@@ -302,8 +321,9 @@ class Lowering {
   void finish_outputs() {
     const auto& outputs = graph_.outputs();
     for (size_t k = 0; k < outputs.size(); ++k) {
-      if (output_of_[outputs[k]->id] == static_cast<int32_t>(k)) {
-        plan_.outputs.push_back(view_of(windows_.of(outputs[k])));
+      const Value* base = windows_.base(outputs[k]);
+      if (output_of_[base->id] == static_cast<int32_t>(k)) {
+        plan_.outputs.push_back(whole(plan_, memory_of(base)));
         continue;
       }
       plan_.outputs.push_back(copied(outputs[k], BufferKind::output));

@@ -3,13 +3,10 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "support/switches.h"
+
 namespace braze::passes {
 namespace {
-
-std::string_view text(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
 
 bool lists(std::string_view names, std::string_view wanted) {
   while (!names.empty()) {
@@ -24,10 +21,12 @@ bool lists(std::string_view names, std::string_view wanted) {
 
 Switches Switches::from_environment() {
   Switches switches;
-  switches.passes_off = text("BRAZE_PASSES_OFF");
-  switches.print_after = text("BRAZE_PRINT_AFTER");
-  switches.verify = text("BRAZE_VERIFY") == "1";
-  if (const char* limit = std::getenv("BRAZE_REWRITES")) switches.rewrites = std::strtoll(limit, nullptr, 10);
+  switches.passes_off = braze::switches::text(braze::switches::passes_off);
+  switches.print_after = braze::switches::text(braze::switches::print_after);
+  switches.verify = braze::switches::text(braze::switches::verify) == "1";
+  // The environment's texts end with a zero.
+  const std::string_view limit = braze::switches::text(braze::switches::rewrites);
+  if (!limit.empty()) switches.rewrites = std::strtoll(limit.data(), nullptr, 10);
   return switches;
 }
 

@@ -23,6 +23,7 @@
 #include "python/tree.h"
 #include "runtime/packed_weights.h"
 #include "runtime/program.h"
+#include "support/switches.h"
 
 PYBIND11_MODULE(_C, m) {
   namespace py = pybind11;
@@ -49,6 +50,10 @@ PYBIND11_MODULE(_C, m) {
                braze::capture::is_tracer(THPVariable_Unpack(object.ptr()));
       },
       "Whether a value is a tensor of a trace.");
+  py::list switches;
+  for (const braze::switches::Row& row : braze::switches::rows())
+    switches.append(py::make_tuple(row.name, row.values, row.meaning));
+  m.attr("switches") = switches;
   py::module_ guards = m.def_submodule("_guards", "Sources, guards and recipes, for tests and benchmarks.");
   braze::guards::add_bindings(guards);
 #ifdef BRAZE_INTERPRETER

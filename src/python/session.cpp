@@ -11,6 +11,7 @@
 #include "python/errors.h"
 #include "python/guards/torch_values.h"
 #include "python/program_object.h"
+#include "python/program_options.h"
 #include "python/source.h"
 #include "python/tree.h"
 #include "runtime/packed_weights.h"
@@ -144,13 +145,9 @@ void name_parameters(capture::Tracer& tracer, const py::iterable& named) {
   }
 }
 
-bool option(const py::dict& options, const char* name, bool otherwise) {
-  return options.contains(name) ? options[name].cast<bool>() : otherwise;
-}
-
 }  // namespace
 
-py::tuple trace(py::object function, std::string name, py::list parameters, py::iterable named, py::dict options) {
+py::tuple trace(py::object function, std::string name, py::list parameters, py::iterable named, py::dict settings) {
   if (capture::Tracer::current()) throw UserError("braze.trace was called while another function is being traced");
   PhaseTimes times;
   {
@@ -160,7 +157,7 @@ py::tuple trace(py::object function, std::string name, py::list parameters, py::
   CallPlan plan;
   plan.name = name;
   std::optional<capture::Trace> traced;
-  runtime::ProgramOptions program_options;
+  runtime::ProgramOptions options = program_options(settings);
   {
     PhaseTimer timer(&times, "capture");
     capture::Tracer tracer(graph_name(name), &times);
@@ -175,17 +172,12 @@ py::tuple trace(py::object function, std::string name, py::list parameters, py::
     traced = tracer.finish(results.tensors);
     plan.slots = std::move(call.slots);
     plan.labels = std::move(arguments.labels);
-    program_options.example_arguments = std::move(arguments.reals);
+    options.example_arguments = std::move(arguments.reals);
   }
-  program_options.fuse = option(options, "fuse", true);
-  program_options.emulate_precision_casts = option(options, "emulate_precision_casts", false);
-  program_options.use_disk_cache = option(options, "disk_cache", true);
-  program_options.verify = option(options, "verify", false);
-  program_options.prepack_weights = option(options, "prepack_weights", false);
   const std::vector<std::string> warnings = traced->warnings;
   {
     py::gil_scoped_release unlocked;
-    plan.program = runtime::Program::compile(*std::move(traced), program_options, std::move(times));
+    plan.program = runtime::Program::compile(*std::move(traced), options, std::move(times));
   }
   py::list texts;
   for (const std::string& text : warnings) texts.append(text);

@@ -262,8 +262,10 @@ void Program::Impl::bind_call(const loops::CallStep& step) {
   call->choose(step, trace.objects);
   if (step.writes_into) {
     call->weight = weight_of(step.operands.back());
-    call->matmul = Matmul::plan(step, call->results[0].planned, options.use_disk_cache,
-                                call->weight ? &inputs[*call->weight].expected : nullptr);
+    call->matmul = Matmul::plan(step, call->results[0].planned,
+                                {.measure = options.max_autotune,
+                                 .use_disk_cache = options.use_disk_cache,
+                                 .weight = call->weight ? &inputs[*call->weight].expected : nullptr});
   }
   steps.push_back({false, static_cast<uint32_t>(calls.size()), {}});
   calls.push_back(std::move(call));

@@ -13,11 +13,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <optional>
 
 #include "runtime/small_matmul.h"
 #include "support/error.h"
+#include "support/switches.h"
 #include "target/target.h"
 
 // Behind torch's own f32 products when torch.backends.mkldnn.matmul.fp32_precision says so; computes in f32
@@ -63,8 +63,8 @@ bool is_plain(const ir::LibraryCall& call) {
 /// and times.
 std::optional<MatmulMethod> forced_method() {
   static const std::optional<MatmulMethod> forced = []() -> std::optional<MatmulMethod> {
-    const char* asked = std::getenv("BRAZE_MATMUL");
-    for (size_t i = 0; asked && i < matmul_method_count; ++i)
+    const std::string_view asked = switches::text(switches::matmul);
+    for (size_t i = 0; i < matmul_method_count; ++i)
       if (name(static_cast<MatmulMethod>(i)) == asked) return static_cast<MatmulMethod>(i);
     return std::nullopt;
   }();
@@ -108,8 +108,8 @@ const PanelFunctions& panel_matmul() {
   return Target::host().isa == Isa::avx512 ? panel_matmul_avx512 : panel_matmul_avx2;
 }
 
-std::unique_ptr<Matmul> Matmul::plan(const loops::CallStep& step, const Geometry& out, bool use_disk_cache,
-                                     const Geometry* weight) {
+std::unique_ptr<Matmul> Matmul::plan(const loops::CallStep& step, const Geometry& out,
+                                     const MatmulOptions& options) {
   const size_t first = step.operands.size() - 2;  // after the bias, if any
   const loops::View &a = step.operands[first], &b = step.operands[first + 1];
   const bool eligible = out.dtype == c10::kFloat && out.device.is_cpu() && out.numel > 0 &&
@@ -135,7 +135,8 @@ std::unique_ptr<Matmul> Matmul::plan(const loops::CallStep& step, const Geometry
   matmul->methods_.set(static_cast<size_t>(MatmulMethod::rows), small);
   const bool by_panels = has_rows(a) && adds_row;
   matmul->methods_.set(static_cast<size_t>(MatmulMethod::panels), by_panels);
-  matmul->use_disk_cache_ = use_disk_cache;
+  matmul->measures_ = options.measure;
+  matmul->use_disk_cache_ = options.use_disk_cache;
   if (dim == 3) matmul->a_batch_ = a.strides[0], matmul->b_batch_ = b.strides[0];
   // A narrow `b` that lies both ways is read along k.
   const bool transposed = !has_rows(b) || (shape.n < 16 && has_columns(b));
@@ -153,7 +154,7 @@ std::unique_ptr<Matmul> Matmul::plan(const loops::CallStep& step, const Geometry
                      .b_rows = b.strides[dim - 2],
                      .b_columns = b.strides[dim - 1],
                      .out_stride = shape.n};
-  if (weight && by_panels && dim == 2) {
+  if (const Geometry* weight = options.weight; weight && by_panels && dim == 2) {
     Hasher format;
     format.add("panels").add(panel_matmul().width).add(b.offset);
     for (const auto* numbers : {&weight->sizes, &weight->strides, &b.sizes, &b.strides}) {
@@ -162,6 +163,7 @@ std::unique_ptr<Matmul> Matmul::plan(const loops::CallStep& step, const Geometry
     }
     matmul->packed_ = std::make_unique<PackedWeight>(format.finish());
   }
+  matmul->expected_ = shape.expected(matmul->methods_, matmul->packed_ != nullptr);
   return matmul->methods_.count() > 1 ? std::move(matmul) : nullptr;
 }
 
@@ -264,13 +266,23 @@ void Matmul::run(const MatmulOperands& operands) const {
     const bool possible = *forced == MatmulMethod::packed ? stays : methods_[static_cast<size_t>(*forced)];
     return compute(possible ? *forced : MatmulMethod::aten, operands);
   }
-  // A program that runs once gains nothing from a measurement.
-  if (!called_.exchange(true, std::memory_order_relaxed)) return matmul_by_aten(operands);
+  if (measures_) return measure(operands, stays);
+  // What lies in panels already gives the bits of what is copied into them on the way.
+  const bool packs = stays && expected_ == MatmulMethod::panels;
+  if (stays && !packs) packed_->release();
+  try {
+    compute(packs ? MatmulMethod::packed : expected_, operands);
+  } catch (const c10::Error&) {  // oneDNN refuses some operands, and the same ones on every call.
+    if (expected_ == MatmulMethod::aten) throw;
+    matmul_by_aten(operands);
+  }
+}
 
-  Choice& choice = this->choice(stays);
+void Matmul::measure(const MatmulOperands& operands, bool with_packed) const {
+  Choice& choice = this->choice(with_packed);
   const auto method = static_cast<MatmulMethod>(choice.next());
   if (choice.decided()) {
-    if (stays && method != MatmulMethod::packed) packed_->release();
+    if (with_packed && method != MatmulMethod::packed) packed_->release();
     return compute(method, operands);
   }
   // Packing happens once, and is no part of the time.

@@ -1,4 +1,4 @@
-// runtime/matmul.h: one matrix product of a program, by whichever library is fastest on this machine.
+// runtime/matmul.h: one matrix product of a program, by the library that is fastest for it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -27,16 +27,24 @@ struct MatmulOperands {
 /// What eager would call; past the dispatcher (150 ns) where it would choose the same.
 void matmul_by_aten(const MatmulOperands& operands);
 
-/// A product of float32 matrices on the CPU. Its first call goes to ATen, the next ones take part in the
-/// measurement of their size, and from then on the fastest way is taken (runtime/choice.h). All ways accumulate in
-/// float32, unless PyTorch's own switches (torch.backends.mkldnn.matmul.fp32_precision) allow less; then eager does
-/// so too. Under torch.use_deterministic_algorithms, or with oneDNN switched off, it is always ATen.
+/// How the way of a product is chosen.
+struct MatmulOptions {
+  /// The ways are tried on the operands of the first calls, and from then on the fastest is taken
+  /// (runtime/choice.h). Else it is the one expected to be (MatmulShape::expected), on every call, so that one
+  /// input always gives the same bits.
+  bool measure = false;
+  bool use_disk_cache = true;        ///< For what was measured.
+  const Geometry* weight = nullptr;  ///< Of the tensor that `b` lies in, if copies of it may be kept.
+};
+
+/// A product of float32 matrices on the CPU, by one of several libraries. All accumulate in float32, unless
+/// PyTorch's own switches (torch.backends.mkldnn.matmul.fp32_precision) allow less; then eager does so too. Under
+/// torch.use_deterministic_algorithms, or with oneDNN switched off, it is always ATen.
 class Matmul {
  public:
   /// Null if only ATen can compute it.
-  /// \param weight  The layout of the tensor that `b` lies in, if copies of it may be kept; else null.
-  static std::unique_ptr<Matmul> plan(const loops::CallStep& step, const Geometry& out, bool use_disk_cache,
-                                      const Geometry* weight);
+  static std::unique_ptr<Matmul> plan(const loops::CallStep& step, const Geometry& out,
+                                      const MatmulOptions& options);
   /// Thread-safe. What the operands look like is what plan() was told.
   void run(const MatmulOperands& operands) const;
   int64_t packed_bytes() const { return packed_ ? packed_->bytes() : 0; }
@@ -44,6 +52,7 @@ class Matmul {
  private:
   /// The measurement among some methods; kept for the number of threads that was last seen.
   Choice& choice(bool with_packed) const;
+  void measure(const MatmulOperands& operands, bool with_packed) const;
   /// The right operand in panels; undefined where there is none yet.
   at::Tensor packed_weight(const MatmulOperands& operands) const;
   void compute(MatmulMethod method, const MatmulOperands& operands) const;
@@ -55,9 +64,9 @@ class Matmul {
   int64_t a_batch_ = 0, b_batch_ = 0;  ///< Elements between matrices of a batch.
   PanelMatmul panels_;                 ///< For `panels` and `packed`, likewise.
   MatmulMethods methods_;              ///< `packed` aside.
-  bool use_disk_cache_ = true;
-  std::unique_ptr<PackedWeight> packed_;  ///< Null: no copies are kept.
-  mutable std::atomic<bool> called_{false};
+  MatmulMethod expected_ = MatmulMethod::aten;
+  bool measures_ = false, use_disk_cache_ = true;
+  std::unique_ptr<PackedWeight> packed_;                           ///< Null: no copies are kept.
   mutable std::array<std::atomic<ThreadedChoice*>, 2> choices_{};  ///< Without `packed` and with it.
 };
 

@@ -1,7 +1,9 @@
-// runtime/matmul_choice.h: which library multiplies matrices of a size fastest on this machine, by measurement.
+// runtime/matmul_choice.h: which library multiplies matrices of a size fastest: by experience, so that one input
+// gives the same bits on every call and in every process, or by measurement where that is asked for
+// (mode="max-autotune").
 //
-// No rule of thumb holds: on one core of a Zen 5, 128 x 768 x 768 takes MKL 1,690 us and oneDNN 750, on Intel's
-// processors MKL often wins, and with few rows both lose against reading the matrix in place.
+// On one core of a Zen 5, 128 x 768 x 768 takes MKL 1,690 us, oneDNN 750 and panels 690; on Intel's processors MKL
+// often wins; with few rows all lose against reading the matrix in place.
 #pragma once
 
 #include <bitset>
@@ -32,8 +34,9 @@ struct MatmulShape {
 
   /// Sizes that differ by less than an eighth share a measurement.
   Hash128 bucket(MatmulMethods methods) const;
-  /// Which of `methods` is fastest by experience, until it has been measured here.
-  MatmulMethod expected(MatmulMethods methods) const;
+  /// Which of `methods` is fastest by experience.
+  /// \param packs  Copies of the right operand in panels will be kept.
+  MatmulMethod expected(MatmulMethods methods, bool packs = false) const;
 };
 
 /// The process's measurement of the shape's bucket; its methods are MatmulMethod's values.

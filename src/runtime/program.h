@@ -23,6 +23,9 @@ struct ProgramOptions {
   /// Copies of weights are kept in the form that is multiplied fastest (runtime/packed_weights.h): what is written
   /// to them past PyTorch's version counters is then not seen before forget_packed_weights().
   bool prepack_weights = false;
+  /// Where there are several ways to compute the same, whose results may differ in the last bits, they are measured
+  /// during the first calls. Else one is chosen by what is known of the processor, and never changes.
+  bool max_autotune = false;
   int compile_threads = 0;  ///< 0: as many as there are cores and work for.
   /// The tensors that were traced, one per argument: only to learn which of them share storage. May be empty: none
   /// do.

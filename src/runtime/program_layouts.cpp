@@ -2,9 +2,10 @@
 
 #include <ATen/Context.h>
 
-#include <cstdlib>
 #include <optional>
 #include <string_view>
+
+#include "support/switches.h"
 
 namespace braze::runtime {
 
@@ -19,10 +20,9 @@ bool wants_eagers_layouts() {
 /// BRAZE_CONVOLUTION=traced or channels_last: always that one; for looking into results and times.
 std::optional<driver::Convolutions> forced_convolutions() {
   static const std::optional<driver::Convolutions> forced = []() -> std::optional<driver::Convolutions> {
-    const char* asked = std::getenv("BRAZE_CONVOLUTION");
-    if (!asked) return std::nullopt;
-    if (std::string_view(asked) == "traced") return driver::Convolutions::as_traced;
-    if (std::string_view(asked) == "channels_last") return driver::Convolutions::channels_last;
+    const std::string_view asked = switches::text(switches::convolution);
+    if (asked == "traced") return driver::Convolutions::as_traced;
+    if (asked == "channels_last") return driver::Convolutions::channels_last;
     return std::nullopt;
   }();
   return forced;

@@ -1,9 +1,9 @@
 #include "target/target.h"
 
 #include <array>
-#include <cstdlib>
 
 #include "support/error.h"
+#include "support/switches.h"
 
 namespace braze {
 
@@ -99,8 +99,7 @@ Isa detect() {
   __builtin_cpu_init();
   if (!runs_avx2())
     throw UserError("braze needs an x86-64 CPU with AVX2, FMA, BMI2 and F16C; this one lacks them.");
-  const char* asked = std::getenv("BRAZE_ISA");
-  const std::string_view isa = asked ? asked : "";
+  const std::string_view isa = switches::text(switches::isa);
   if (!isa.empty() && isa != "avx2" && isa != "avx512")
     throw UserError(concat("BRAZE_ISA=", isa, " is not known. Use avx2 or avx512, or leave it unset."),
                     UserError::Kind::value);

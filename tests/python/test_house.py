@@ -10,6 +10,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import torch
 
 import braze
 
@@ -139,6 +140,23 @@ def test_every_reason_for_a_break_is_a_row():
         if text not in texts
     ]
     assert not missing, "\n".join(missing)
+
+
+def test_environment_variables_are_rows_of_two_tables():
+    """support/switches.def for the compiled part, braze._settings and braze._logs for Python."""
+    compiled = [path for path in (ROOT / "src").rglob("*.[ch]*") if path.stem != "switches"]
+    readers = [path for path in PACKAGE.rglob("*.py") if path.name not in ("_settings.py", "_logs.py")]
+    for paths, reading in ((compiled, r'getenv\("BRAZE'), (readers, r'environ.*"BRAZE_')):
+        found = [path for path in paths if re.search(reading, path.read_text())]
+        assert not found, f"these read the environment themselves: {found}"
+
+
+@pytest.mark.parametrize(("script", "page"), [("settings_page", "settings"), ("life_of_a_tensor",) * 2])
+def test_generated_pages_are_what_the_code_says(script, page):
+    if sys.version_info[:2] != (3, 11) or not torch.__version__.startswith("2.13"):
+        pytest.skip("the page shows what guards there are on Python 3.11 with torch 2.13")
+    code = f"import sys; sys.path.insert(0, {str(ROOT / 'tools')!r}); import {script}; print({script}.page())"
+    assert fresh(code) == (ROOT / f"docs/{page}.md").read_text().strip(), f"run tools/{script}.py"
 
 
 @pytest.mark.parametrize(

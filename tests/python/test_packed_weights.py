@@ -37,7 +37,8 @@ if os.environ.get("BRAZE_MATMUL") != "packed":
         assert braze.compiler.packed_weight_bytes() <= before
         assert program.memory()["packed_bytes"] == 0
 
-    def test_the_measurement_tries_copies():
+    @pytest.mark.parametrize("tuning", ["0", "1"])
+    def test_copies_are_used(tuning):
         code = """
 import torch, braze
 x, w = torch.randn(48, 512), torch.randn(512, 512)
@@ -51,7 +52,7 @@ assert peak == 4 * 512 * 512, peak
 """
         done = subprocess.run(
             [sys.executable, "-c", code],
-            env={**os.environ, "BRAZE_CACHE": "0"},
+            env={**os.environ, "BRAZE_CACHE": "0", "BRAZE_MAX_AUTOTUNE": tuning},
             capture_output=True,
             text=True,
             timeout=120,

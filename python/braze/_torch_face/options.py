@@ -24,6 +24,7 @@ _SAME = {
     "compile_threads": "compile_threads",
     "emulate_precision_casts": "emulate_precision_casts",
     "freezing": "prepack_weights",
+    "max_autotune": "max_autotune",
     "recompile_limit": "recompile_limit",
     "suppress_errors": "suppress_errors",
     "verbose": "verbose",

@@ -9,6 +9,7 @@
 #include "python/compile/tape_builder.h"
 #include "python/errors.h"
 #include "python/guards/torch_values.h"
+#include "python/program_options.h"
 #include "support/error.h"
 
 namespace braze::python {
@@ -69,25 +70,7 @@ void tell(const runtime::Program& program) {
 class BrazeBackend final : public Backend {
  public:
   BrazeBackend() = default;
-  explicit BrazeBackend(const py::dict& options) {
-    for (const auto& [key, value] : options) {
-      const auto name = key.cast<std::string>();
-      if (name == "fusion")
-        options_.fuse = value.cast<bool>();
-      else if (name == "emulate_precision_casts")
-        options_.emulate_precision_casts = value.cast<bool>();
-      else if (name == "disk_cache")
-        options_.use_disk_cache = value.cast<bool>();
-      else if (name == "verify")
-        options_.verify = value.cast<bool>();
-      else if (name == "prepack_weights")
-        options_.prepack_weights = value.cast<bool>();
-      else if (name == "compile_threads")
-        options_.compile_threads = value.cast<int>();
-      else
-        throw UserError(concat("braze: the code generator has no option \"", name, "\""), UserError::Kind::value);
-    }
-  }
+  explicit BrazeBackend(const py::dict& settings) : options_(program_options(settings)) {}
 
   const char* name() const noexcept override { return "braze"; }
   bool wants_tape() const noexcept override { return false; }
