@@ -112,8 +112,8 @@ def run_braze(name: str) -> dict[str, Any]:
     facts["graphs"] = len(segments)
     facts["breaks"] = len([segment for segment in report["segments"] if segment["break"]])
     facts["operators"] = {kind: report["operators"][kind] for kind in ("compiled", "native")}
-    found = {segment["break"]["reason"] for segment in report["segments"] if segment["break"]}
-    facts["reasons"] = sorted(found | {report["first_break"] or ""} - {""}) + sorted(report["reasons"])
+    breaks = [segment["break"] for segment in report["segments"]] + [report["first_break"]]
+    facts["reasons"] = sorted({each["reason"] for each in breaks if each}) + sorted(report["reasons"])
     return facts
 
 
