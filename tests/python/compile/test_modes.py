@@ -7,6 +7,7 @@ import torch
 from test_compile import compiled
 from torch import nn
 
+import braze
 from braze._load import C
 
 pytestmark = pytest.mark.skipif(not hasattr(C, "CompiledFunction"), reason="no evaluator for this Python")
@@ -177,3 +178,46 @@ def test_casts_of_parameters_are_neither_left_nor_taken():
         for _ in range(2):
             same(inner(x), region(net(x)))
             assert torch.is_autocast_cache_enabled()
+
+
+@contextlib.contextmanager
+def put_back(setter, value):
+    setter(not value)
+    try:
+        yield
+    finally:
+        setter(value)
+
+
+@pytest.mark.parametrize(
+    ("read", "setter"),
+    [
+        (torch._C._get_mkldnn_enabled, torch._C._set_mkldnn_enabled),
+        (torch._C._get_cudnn_enabled, torch._C._set_cudnn_enabled),
+        (torch._C._get_cudnn_benchmark, torch._C._set_cudnn_benchmark),
+        (torch._C._get_cudnn_deterministic, torch._C._set_cudnn_deterministic),
+        (torch._C._get_flash_sdp_enabled, torch._C._set_sdp_use_flash),
+        (torch._C._get_mem_efficient_sdp_enabled, torch._C._set_sdp_use_mem_efficient),
+        (torch._C._get_math_sdp_enabled, torch._C._set_sdp_use_math),
+        (torch.is_deterministic_algorithms_warn_only_enabled, None),
+        (torch.is_anomaly_enabled, torch.autograd.set_detect_anomaly),
+        (torch._C._is_multithreading_enabled, None),
+        (torch._C._is_fwd_grad_enabled, None),
+    ],
+)
+def test_what_pytorch_is_told_is_read_in_a_graph_and_guarded(read, setter):
+    """torch.backends.mkldnn.flags() and its like read before they set."""
+
+    def f(x):
+        y = x * 2
+        return y + 1 if read() else y - 1
+
+    x = torch.ones(3)
+    quick = braze.compile(f, fullgraph=True)
+    for _ in range(3):
+        torch.testing.assert_close(quick(x), f(x))
+    assert quick.counts()["captured"] == 1
+    if setter:
+        with put_back(setter, read()):
+            torch.testing.assert_close(quick(x), f(x))
+        torch.testing.assert_close(quick(x), f(x))
