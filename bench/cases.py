@@ -60,7 +60,8 @@ class Salience(nn.Module):
         batch, tokens, _ = features.shape
         side = int(tokens**0.5)
         grid = features.mean(dim=-1).view(batch, 1, side, side)
-        sobel = torch.tensor([[-1.0, 0.0, 1.0], [-2.0, 0.0, 2.0], [-1.0, 0.0, 1.0]], dtype=grid.dtype)
+        edge = [[-1.0, 0.0, 1.0], [-2.0, 0.0, 2.0], [-1.0, 0.0, 1.0]]
+        sobel = torch.tensor(edge, dtype=grid.dtype, device=grid.device)
         gx = F.conv2d(grid, sobel.view(1, 1, 3, 3), padding=1)
         gy = F.conv2d(grid, sobel.t().reshape(1, 1, 3, 3), padding=1)
         edges = torch.sqrt(gx**2 + gy**2 + 1e-8)

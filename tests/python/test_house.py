@@ -160,7 +160,11 @@ def test_generated_pages_are_what_the_code_says(script, page):
 
 
 @pytest.mark.parametrize(
-    "script", ["demo.py", "cold.py", "warm.py", "overhead.py", "kernels.py", "models.py", "cold_items"]
+    "script",
+    [
+        *("demo.py", "cold.py", "warm.py", "overhead.py", "kernels.py", "models.py", "cold_items"),
+        *("gpu/bandwidth.py", "gpu/models.py"),
+    ],
 )
 def test_benchmarks_explain_themselves(script):
     command = [sys.executable, str(ROOT / "bench" / script), "--help"]
