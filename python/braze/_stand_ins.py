@@ -3,12 +3,15 @@
 Each means what the original means, in operators; where it cannot, it ends the graph, and the original runs.
 """
 
+import collections
+import importlib
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch.nn import functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from braze._load import C
@@ -140,13 +143,90 @@ def _leaves_padding_out(encoder: Any, src: Any, mask: Any, padding: Any) -> bool
 _encoder_forward = torch.nn.TransformerEncoder.forward
 
 
-def prepare_transforms() -> None:
+def check_with(error_type: Any, cond: Any, message: Any) -> None:
+    """torch._check and its like, which ask what loads the whole of PyTorch's symbolic shapes."""
+    if cond is not True:
+        C.end_graph("a check of PyTorch's that fails")
+
+
+def count_elements(mapping: Any, iterable: Any) -> None:
+    """What collections.Counter.update counts with, in C."""
+    for element in iterable:
+        mapping[element] = mapping.get(element, 0) + 1
+
+
+class AttentionKernels:
+    """torch.nn.attention.sdpa_kernel, which looks backends up in dicts that ask each for its hash."""
+
+    def __init__(self, backends: Any, set_priority: bool = False) -> None:
+        if set_priority:
+            C.end_graph("sdpa_kernel with priorities")
+        asked = [backends] if isinstance(backends, SDPBackend) else backends
+        if not isinstance(asked, list):
+            C.end_graph("sdpa_kernel of what is no backend")
+        known = [
+            SDPBackend.FLASH_ATTENTION,
+            SDPBackend.EFFICIENT_ATTENTION,
+            SDPBackend.MATH,
+            SDPBackend.CUDNN_ATTENTION,
+            SDPBackend.OVERRIDEABLE,
+        ]
+        wanted = [False] * len(known)
+        for backend in asked:
+            found = False
+            for i in range(len(known)):
+                if backend is known[i]:
+                    found = wanted[i] = True
+            if not found:
+                C.end_graph("sdpa_kernel of what is no backend")
+        self.wanted = wanted
+        self.before = wanted
+
+    def __enter__(self) -> dict[str, Any]:
+        self.before = [
+            torch._C._get_flash_sdp_enabled(),
+            torch._C._get_mem_efficient_sdp_enabled(),
+            torch._C._get_math_sdp_enabled(),
+            torch._C._get_cudnn_sdp_enabled(),
+            torch._C._get_overrideable_sdp_enabled(),
+        ]
+        self._set(self.wanted)
+        return {}
+
+    def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
+        self._set(self.before)
+
+    def _set(self, enabled: list[bool]) -> None:
+        torch._C._set_sdp_use_flash(enabled[0])
+        torch._C._set_sdp_use_mem_efficient(enabled[1])
+        torch._C._set_sdp_use_math(enabled[2])
+        torch._C._set_sdp_use_cudnn(enabled[3])
+        torch._C._set_sdp_use_overrideable(enabled[4])
+
+
+def kernels_of_attention(backends: Any, set_priority: bool = False) -> AttentionKernels:
+    return AttentionKernels(backends, set_priority)
+
+
+class quiet_record_function(torch.autograd.profiler.record_function):
+    """torch.profiler.record_function in a graph, which has no place for a profiler's ranges."""
+
+    def __enter__(self) -> "quiet_record_function":
+        return self
+
+    def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
+        return None
+
+
+def prepare_transforms(takes_gradients: bool) -> None:
     """Loads what torch.func loads when it is first used. What that warns of is PyTorch's own."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from torch._functorch import vmap
         from torch.autograd import forward_ad
 
+        if takes_gradients:
+            importlib.import_module("torch._dynamo.compiled_autograd")
         vmap.lazy_load_decompositions()
         getattr(forward_ad, "_maybe_load_decompositions", lambda: None)()
 
@@ -158,6 +238,10 @@ def install() -> None:
     operators = torch._higher_order_ops
     C.set_stand_in(torch.cond, cond)
     C.set_stand_in(torch.nn.TransformerEncoder.forward, encoder_forward)
+    C.set_stand_in(torch._check_with, check_with)
+    C.set_stand_in(sdpa_kernel, kernels_of_attention)
+    C.set_stand_in(collections._count_elements, count_elements)
+    C.set_stand_in(torch.autograd.profiler.record_function, quiet_record_function)
     for name, stand_in in (("while_loop", while_loop), ("scan", scan), ("map", map)):
         function = getattr(operators, name, None)
         if callable(function):

@@ -71,6 +71,12 @@ class Registry {
     pending_.push_back(op);
   }
 
+  /// It is gone before anything was registered for it: the handle leads nowhere from now on.
+  void forget(const c10::OperatorHandle& op) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    std::erase_if(pending_, [&](const c10::OperatorHandle& one) { return one == op; });
+  }
+
   void listen(c10::RegistrationHandleRAII handle) { handles_.push_back(std::move(handle)); }
 
   /// Registers kernels for the operators that came since the last time.
@@ -186,7 +192,10 @@ class Registry {
 class Listener final : public c10::OpRegistrationListener {
  public:
   void onOperatorRegistered(const c10::OperatorHandle& op) override { Registry::instance().queue(op); }
-  void onOperatorDeregistered(const c10::OperatorHandle& op) override { operator_taken_back(op); }
+  void onOperatorDeregistered(const c10::OperatorHandle& op) override {
+    Registry::instance().forget(op);
+    operator_taken_back(op);
+  }
 };
 
 /// Our own operators, which recorded programs call.

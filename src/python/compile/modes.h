@@ -1,4 +1,5 @@
-// python/compile/modes.h: the modes of a thread that captured code may change: gradients and autocast.
+// python/compile/modes.h: the modes that captured code may change: gradients, autocast, and which kernels attention
+// may take.
 //
 // A capture runs the code for real, so the modes change for real; afterwards they are put back, and a replay sets
 // what the code leaves different. Which modes hold at the beginning is guarded (guards/torch_state.cpp).
@@ -25,6 +26,9 @@ struct Modes {
   int autocast_nesting = 0;  ///< How many autocast contexts are entered. The outermost clears the cache at its end.
   /// In the order of at::autocast::_AUTOCAST_SUPPORTED_DEVICES.
   std::array<Autocast, std::tuple_size_v<decltype(at::autocast::_AUTOCAST_SUPPORTED_DEVICES)>> autocast = {};
+
+  /// Flash, memory-efficient, plain, cuDNN's, overrideable. Of the process, not of the thread.
+  std::array<bool, 5> attention = {};
 
   static Modes now();
   /// Sets what is different here from `before`. The nesting changes by as much.

@@ -140,9 +140,10 @@ void Rebuilder::effect(const interpreter::Effect& effect) {
   for (const Ref* operand : all) {
     if (!*operand) continue;
     hold(operand->get());
-    operands.push_back(PyCFunction_Check(operand->get()) || Py_IS_TYPE(operand->get(), &PyMethodDescr_Type)
-                           ? constant(operand->get())  // The method of an exact dict.
-                           : node(operand->get()));
+    const bool is_method = PyCFunction_Check(operand->get()) || Py_IS_TYPE(operand->get(), &PyMethodDescr_Type) ||
+                           Py_IS_TYPE(operand->get(), &PyWrapperDescr_Type);
+    operands.push_back(is_method ? constant(operand->get())  // Of an exact dict or deque.
+                                 : node(operand->get()));
   }
   builder_.effect(effect.kind, operands);
 }
@@ -214,6 +215,7 @@ Rebuilder::Node Rebuilder::create(PyObject* value) {
   if (is_iterator_in_flight(type)) return iterator(value);
   if (std::string_view(type->tp_name) == "functools.partial") return partial(value);
   if (std::string_view(type->tp_name) == "collections.deque") return deque(value);
+  if (PyWeakref_CheckRefExact(value)) return weak_reference(value);
   if (reduces_to_names(type)) return builder_.call(reinterpret_cast<PyObject*>(type), getter_parts(value));
   return instance(value);
 }
@@ -401,6 +403,13 @@ Rebuilder::Node Rebuilder::partial(PyObject* partial) {
   for (size_t i = 0; i < names.size(); ++i)
     PyTuple_SET_ITEM(all_names.get(), static_cast<Py_ssize_t>(i), names[i].release());
   return builder_.call(reinterpret_cast<PyObject*>(Py_TYPE(partial)), parts, all_names.get());
+}
+
+/// Without a callback. To what is gone by then: nothing that could be made again.
+Rebuilder::Node Rebuilder::weak_reference(PyObject* reference) {
+  PyObject* referent = PyWeakref_GET_OBJECT(reference);
+  if (referent == Py_None || values_.tensors().is_tensor(referent)) refuse("a weak reference", reference);
+  return call(Py_TYPE(reference), node_of(referent));
 }
 
 /// What operator.itemgetter or attrgetter was made of.

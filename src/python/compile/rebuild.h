@@ -70,6 +70,7 @@ class Rebuilder {
   Node function(PyObject* function);
   Node partial(PyObject* partial);
   Node deque(PyObject* deque);
+  Node weak_reference(PyObject* reference);
   std::vector<Node> getter_parts(PyObject* getter);
   Node range(PyObject* range);
   Node view(PyObject* view, const char* method);

@@ -3,6 +3,8 @@
 
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <algorithm>
+#include <string_view>
 #include <unordered_map>
 
 #include "capture/recorder.h"
@@ -35,21 +37,30 @@ bool is_known(py::handle tensor) {
   return capture::is_tracer(real) && recorder().known(real).defined();
 }
 
+constexpr std::string_view gradient_transforms[] = {"grad", "grad_and_value", "vjp", "jacrev", "hessian"};
+
 /// torch.func loads what it needs when it is first used, under a lock: it does so now, natively, as a capture may
 /// be given up at any instruction.
 void prepare_transforms(PyObject* function) {
-  static bool is_prepared = false;  // Once a process, guarded by Python's lock.
-  if (is_prepared) return;
+  static bool is_prepared = false, is_prepared_for_gradients = false;  // Once a process, guarded by Python's lock.
+  if (is_prepared && is_prepared_for_gradients) return;
   PyObject* globals = PyFunction_GET_GLOBALS(function);
   PyObject* name = PyDict_Check(globals) ? PyDict_GetItemString(globals, "__name__") : nullptr;
   const char* text = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : nullptr;
   const std::string_view module = text ? text : "";
   if (!module.starts_with("torch._functorch.") && !module.starts_with("torch._higher_order_ops.")) return;
+  // Taking gradients loads the whole of torch._dynamo, which others do without.
+  const std::string name_of_function =
+      py::str(py::handle(reinterpret_cast<PyFunctionObject*>(function)->func_name));
+  const bool takes_gradients =
+      std::ranges::find(gradient_transforms, name_of_function) != std::end(gradient_transforms);
+  if (is_prepared && !takes_gradients) return;
   is_prepared = true;
+  is_prepared_for_gradients |= takes_gradients;
   const capture::RunForReal real;
   const interpreter::Pause unwatched;
   try {
-    py::module_::import("braze._stand_ins").attr("prepare_transforms")();
+    py::module_::import("braze._stand_ins").attr("prepare_transforms")(takes_gradients);
   } catch (py::error_already_set& error) {
     error.discard_as_unraisable("braze");
   }
@@ -58,7 +69,7 @@ void prepare_transforms(PyObject* function) {
 }  // namespace
 
 PyObject* stand_in_for(PyObject* function) noexcept {
-  prepare_transforms(function);
+  if (PyFunction_Check(function)) prepare_transforms(function);
   const auto found = all_stand_ins().find(function);
   return found == all_stand_ins().end() ? nullptr : found->second;
 }
@@ -70,7 +81,8 @@ void add_stand_ins(py::module_& module) {
         // Both for good: an address must not be used again.
         all_stand_ins()[function.inc_ref().ptr()] = stand_in.inc_ref().ptr();
       },
-      py::arg("function"), py::arg("stand_in"), "Captures call the second in the place of the first.");
+      py::arg("function"), py::arg("stand_in"),
+      "Captures call the second function or class in the place of the first.");
   module.def("end_graph", [](const py::str& why) { throw UserError("braze: " + why.cast<std::string>()); });
   module.def("is_known", &is_known, py::arg("tensor"));
   module.def("trace_mark", [] {

@@ -106,6 +106,8 @@ const StateRow kState[] = {
     {"memory efficient attention being enabled", [] { return uint64_t(context().userEnabledMemEfficientSDP()); },
      truth_text},
     {"plain attention being enabled", [] { return uint64_t(context().userEnabledMathSDP()); }, truth_text},
+    {"overrideable attention being enabled", [] { return uint64_t(context().userEnabledOverrideableSDP()); },
+     truth_text},
     {"cuDNN's attention being enabled", [] { return uint64_t(context().userEnabledCuDNNSDP()); }, truth_text},
 };
 

@@ -177,7 +177,6 @@ statements(
     "import collections\nQ = collections.deque([3, 1, 2])",
     "Q.clear(); Q.extend([3, 1, 2])",
     "len(Q), list(Q)",
-    "Q[0] = 3",
     "del Q[0]",
     "Q.__iadd__([1])",
     breaks=1,
@@ -210,7 +209,27 @@ statements(
     "D.clear(); D['a'] = 1",
     "len(D), list(D.items())",
     "D.update('ab')",
-    breaks=1,
+    "D.update(['a', 3, 'a'])",
+    "D.update(n for n in range(3))",
+)
+statements(
+    "older deque is stored into",
+    "import collections\nQ = collections.deque([3, 1, 2])",
+    "Q.clear(); Q.extend([3, 1, 2])",
+    "len(Q), list(Q), Q[0]",
+    "Q[0] = 7",
+    "Q[-1] = x",
+    "Q[0], Q[1] = Q[1], Q[0]",
+    "Q[0] += 3",
+)
+statements(
+    "deque is stored into",
+    "import collections",
+    "q = collections.deque([3, x, 2], 3)",
+    "len(q), list(q), q[0]",
+    "q[0] = 7",
+    "q[-1] = y",
+    "q[0] += 3",
 )
 statements(
     "class attribute",
@@ -230,4 +249,12 @@ statements(
     "c.__class__.k = 7",
     "C.h.append(1); C.h.clear()",
     "C.bump()",
+)
+statements(
+    "older deque is stored into twice",
+    "import collections\nQ = collections.deque([3, 1, 2])",
+    "Q.clear(); Q.extend([3, 1, 2])",
+    "len(Q), list(Q), Q[0]",
+    "Q[1] = y; Q[1] = Q[1] * 2",
+    replays=False,  # What a deque held before is guarded, and a tensor there is another one at each call.
 )

@@ -12,6 +12,7 @@ import language_frames  # noqa: F401
 import language_given  # noqa: F401
 import language_library  # noqa: F401
 import language_objects  # noqa: F401
+import language_references  # noqa: F401
 import language_tensors  # noqa: F401
 import language_views  # noqa: F401
 import pytest

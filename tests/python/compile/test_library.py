@@ -171,3 +171,50 @@ def test_relative_imports(tmp_path, monkeypatch):
     monkeypatch.setattr(relatives.models.model, "__package__", "relatives")  # Now `..` is beyond the top.
     with pytest.raises(ImportError):
         fast(X)
+
+
+def test_cached_functions_are_given_objects_and_dtypes():
+    class Logger:
+        pass
+
+    logger, calls = Logger(), []
+
+    @functools.lru_cache
+    def cached(*arguments):
+        calls.append(arguments)
+        return len(calls)
+
+    def f(x, scale):
+        x = x * cached(x.shape, x.dtype, x.device)
+        x = x + cached(logger, "once")
+        return x - cached((logger, (1, logger)), scale)
+
+    fast = compiled(f)
+    for _ in range(5):  # Each of the three is computed by a native run first.
+        fast(X, 2)
+    assert len(calls) == 3
+    counts = fast.counts()
+    same(fast(X, 2), f(X, 2))
+    assert fast.counts() == counts | {"replayed": counts["replayed"] + 1}
+    assert fast.report()["first_break"] is None or len(fast.report()["segments"]) == 1
+    logger = Logger()  # Another one: another entry.
+    for _ in range(4):
+        result = fast(X, 2)
+    assert len(calls) == 5
+    same(result, f(X, 2))
+
+
+def test_counters_that_existed_before():
+    import collections
+
+    counter = collections.Counter(a=1)
+
+    def f(x, words):
+        counter.update(words)
+        return x * counter["a"], counter["b"]
+
+    fast = compiled(f)
+    same(fast(X, ["a", "b", "a"]), (X * 3, 1))
+    same(fast(X, ["a", "b", "a"]), (X * 5, 2))
+    same(fast(X, ["b"]), (X * 5, 3))
+    assert dict(counter) == {"a": 5, "b": 3}

@@ -262,6 +262,72 @@ def test_shared_iterators(name, form):
             same(list(one), list(other))
 
 
+ELSEWHERE = [
+    "list(it)",
+    "tuple(it)",
+    "[*it]",
+    "(lambda *a: a)(*it)",
+    "sum(it)",
+    "max(it, default=0)",
+    "sorted(it)",
+    "any(it)",
+    "list(zip(it, it))",
+    "list(zip(it, range(9)))",
+    "list(enumerate(it))",
+    "list(map(abs, it))",
+    "list(itertools.islice(it, 2))",
+    "list(itertools.chain(it, it))",
+    "dict(zip(it, it))",
+    "3 in it",
+    "it in [it]",
+    "{it: 1}[it]",
+    "hash(it) == hash(it)",
+    "len(str(it)) > 3",
+    "bool(it)",
+    "it.__length_hint__()",
+    "iter(it) is it",
+    "it is iter([])",
+    "isinstance(it, type(iter([])))",
+    "type(it).__name__",
+    "list(n for n in it)",
+    "[n for n in it]",
+    "{n: n for n in it}",
+    "torch.tensor(list(it)).sum()",
+    "[(n, next(it, None)) for n in it]",
+    "next(zip(it, it), None)",
+    "hasattr(it, '__next__')",
+    "(it, it)[0] is it",
+    "setattr(BOX, 'it', it), next(BOX.it, None)",
+    "copy.copy(it).__length_hint__()",
+    "set(it)",
+    "functools.reduce(lambda a, b: a + b, it, 0)",
+    "list(reversed(list(it)))",
+    "[].extend(it)",
+    "next(filter(None, it), None)",
+]
+
+
+@pytest.mark.parametrize("rest", ["", "x.sum().item()"])
+@pytest.mark.parametrize("source", ELSEWHERE)
+def test_older_iterators_elsewhere(source, rest):
+    import copy
+    import functools
+
+    class Box:
+        pass
+
+    names = {"BOX": Box(), "copy": copy, "functools": functools}
+    text = f"def f(x, it):\n    x = x + 1\n    {rest}\n    y = {source}\n    return x * 2, y, next(it, None)"
+    function = function_of(text, "cold", **names)
+    fast = compiled(function)
+    makers = (lambda n: iter(range(n)), lambda n: iter(list(range(n))), lambda n: iter(dict.fromkeys(range(n))))
+    for length in (4, 4, 6, 0, 4):
+        for make in makers:
+            one, other = make(length), make(length)
+            same(fast(X, one), function(X, other))
+            assert list(one) == list(other)
+
+
 def test_next_of_an_argument():
     def f(x, it):
         return x + next(it) * next(it, 5)

@@ -1,9 +1,11 @@
 """Functions of PyTorch that take functions, and those whose shapes the data decides: one graph, or a reason."""
 
+import textwrap
 import warnings
 
 import pytest
 import torch
+from processes import fresh
 from test_compile import compiled, same
 from torch import nn
 
@@ -302,3 +304,120 @@ def test_ids_and_texts_are_unique():
     texts = [text for text, _ in C.break_reasons.values()]
     assert len(set(texts)) == len(texts)
     assert all(remedy.endswith(".") for _, remedy in C.break_reasons.values())
+
+
+# ---- what torch.compile leaves out of its graphs too
+
+
+def test_record_function():
+    from torch.profiler import record_function
+
+    def f(x):
+        with record_function("one"):
+            x = x + 1
+        with torch.autograd.profiler.record_function("two", "arguments") as range_:
+            x = x * 2
+        return x, isinstance(range_, record_function)
+
+    check_whole(f, (X,))
+
+
+def test_record_function_across_a_break():
+    def f(x):
+        with torch.profiler.record_function("one"):
+            x = x + 1
+            total = x.sum().item()
+            x = x * 2
+        return x, total
+
+    fast = compiled(f)
+    for _ in range(3):
+        same(fast(X), f(X))
+    assert fast.counts()["native"] == 0
+
+
+def test_checks_that_hold():
+    def f(x, size):
+        torch._check(x.shape[0] == 4)
+        torch._check_value(size > 2, lambda: f"{size} is too small")
+        return x * size
+
+    check_whole(f, (X, 3), (X, 4))
+    fast = compiled(f)
+    with pytest.raises(ValueError, match="1 is too small"):
+        fast(X, 1)
+
+
+def test_max_unpool_to_a_size():
+    def f(x):
+        y, indices = nn.functional.max_pool2d(x, 2, return_indices=True)
+        return nn.functional.max_unpool2d(y, indices, 2, output_size=x.size())
+
+    check_whole(f, (torch.randn(1, 1, 4, 4),))
+
+
+def test_kernels_of_attention():
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    def flags():
+        return torch._C._get_flash_sdp_enabled(), torch._C._get_math_sdp_enabled()
+
+    def f(x, backends):
+        with sdpa_kernel(backends):
+            inside = flags()
+            x = nn.functional.scaled_dot_product_attention(x, x, x)
+        return x * 2, inside, flags()
+
+    q = torch.randn(1, 2, 4, 8)
+    check_whole(f, (q, SDPBackend.MATH), (q, [SDPBackend.MATH, SDPBackend.FLASH_ATTENTION]))
+    check_whole(lambda x: f(x, SDPBackend.FLASH_ATTENTION), (q,))
+    assert flags() == (True, True)
+
+
+def test_kernels_of_attention_across_a_break():
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    def f(x):
+        with sdpa_kernel(SDPBackend.MATH):
+            x = x + 1
+            total = x.sum().item()
+            inside = torch._C._get_flash_sdp_enabled()
+            x = nn.functional.scaled_dot_product_attention(x, x, x)
+            if total > 1e9:
+                raise ValueError
+        return x, total, inside, torch._C._get_flash_sdp_enabled()
+
+    q = torch.randn(1, 2, 4, 8)
+    fast = compiled(f)
+    for _ in range(3):
+        same(fast(q), f(q))
+    assert fast.counts()["native"] == 0
+    torch.backends.cuda.enable_flash_sdp(False)
+    try:
+        same(fast(q), f(q))
+    finally:
+        torch.backends.cuda.enable_flash_sdp(True)
+    with pytest.raises(ValueError):
+        fast(q + 1e10)
+    assert torch._C._get_flash_sdp_enabled()
+
+
+@pytest.mark.parametrize("transform", ["grad", "jacrev", "vjp"])
+def test_the_first_gradient_of_a_process(transform):
+    program = f"""
+        import torch
+        from braze._load import C
+
+        def f(x):
+            made = torch.func.{transform}
+            return made(torch.sin, x)[1](x)[0] if made is torch.func.vjp else made(lambda v: (v**3).sum())(x)
+
+        fast = C.CompiledFunction(f)
+        with torch.no_grad():
+            x = torch.randn(4)
+            for _ in range(3):
+                torch.testing.assert_close(fast(x), f(x))
+        assert fast.report()["first_break"] is None, fast.report()["first_break"]
+        assert fast.counts() == {{"captured": 1, "replayed": 2, "native": 0}}
+    """
+    fresh(textwrap.dedent(program))

@@ -330,3 +330,27 @@ def captured_under_an_audit_hook(_task, _say):
 def test_audit_hooks_are_not_part_of_the_program():
     ((_, found),) = processes.results(["once"], captured_under_an_audit_hook, jobs=1, seconds=60)
     assert found == ([True, True], {"captured": 1, "replayed": 1, "native": 0}, True)
+
+
+def test_operators_that_go_before_they_are_used():
+    """A library that is gone again by the next capture leaves nothing to look into."""
+    processes.fresh("""
+import torch
+from braze._load import C
+
+def call(x):
+    fast = C.CompiledFunction(lambda x: x * 2 + 1)
+    assert torch.equal(fast(x), x * 2 + 1)
+
+with torch.no_grad():
+    x = torch.randn(4)
+    call(x)
+    for turn in range(20):
+        library = torch.library.Library(f"gone{turn}", "DEF")
+        for i in range(50):
+            library.define(f"op{i}(Tensor x) -> Tensor")
+        library._destroy()
+        del library
+        keep = [torch.zeros(i + 1) for i in range(500)]  # Takes the memory.
+        call(x)
+""")

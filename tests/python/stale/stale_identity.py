@@ -225,3 +225,42 @@ def two_variables(first, then, change):
 
 two_variables("one", "two", lambda shared, other: other[0](7))
 two_variables("two", "two", lambda shared, other: other[0](7))
+
+
+@case
+def member_of_an_enum_in_a_tuple():
+    m = module("""
+import enum
+class Mode(enum.Enum): A = 1; B = 2; C = 3
+MODE = Mode.A
+def f(x): return x + (1 if MODE in (Mode.A, Mode.B) else 2)
+""")
+    yield m.f, tensor()
+    m.MODE = m.Mode.B
+    yield tensor()
+    m.MODE = m.Mode.C
+    yield tensor()
+
+
+@case
+def object_in_a_list():
+    m = module("""
+class Box: pass
+a, b = Box(), Box()
+def f(x, box, boxes): return x + (1 if box in boxes else 2)
+""")
+    yield m.f, tensor(), m.a, [m.a, m.b]
+    yield tensor(), m.b, [m.a, m.b]
+    yield tensor(), m.Box(), [m.a, m.b]
+    yield tensor(), m.a, [m.b]
+
+
+@case
+def object_in_a_list_gets_an_equality():
+    m = module("""
+class Box: pass
+a, b = Box(), Box()
+def f(x): return x + (1 if a in [b] else 2)
+""")
+    yield m.f, tensor()
+    m.Box.__eq__ = lambda self, other: True

@@ -334,6 +334,8 @@ bool Watcher::contains(PyObject* container, PyObject* item) {
   if (!is_builtin) return abandon("`in` that is not understood", container);
   if (PyAnySet_CheckExact(container) && values_.is_made(container)) return hashes(item);
   if (values_.look_up_member(container, item)) return true;
+  if (has_same_object(container, item)) return true;
+  if (abandoned_) return false;
   const bool is_derived =
       is_derived_scalar(item) ? values_.absorb(item) : PyTuple_Check(item) && formats_as_data(item);
   if (!guards::is_scalar(item) && !values_.tensors().is_plain(item) && !is_derived)
@@ -341,6 +343,25 @@ bool Watcher::contains(PyObject* container, PyObject* item) {
   if (PyAnySet_CheckExact(container))
     return values_.open(container) || abandon("a set that cannot be guarded", container);
   return operand(container, "a container that cannot be guarded");
+}
+
+/// `in` a list or tuple of objects that are equal to themselves alone: members of enums, classes, modules. False,
+/// and no abandonment, if it is none.
+bool Watcher::has_same_object(PyObject* container, PyObject* item) {
+  const auto is_by_identity = [](PyObject* object) {
+    return Py_TYPE(object)->tp_richcompare == PyBaseObject_Type.tp_richcompare;
+  };
+  const bool is_sequence = PyList_CheckExact(container) || PyTuple_CheckExact(container);
+  if (!is_sequence || !is_by_identity(item) || !values_.is_known(item) || !values_.open(container)) return false;
+  PyObject** const items = PySequence_Fast_ITEMS(container);
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(container); ++i)
+    if (!guards::is_scalar(items[i]) && !(is_by_identity(items[i]) && values_.is_known(items[i]))) return false;
+  if (!keep_special(item, {"__eq__"})) return false;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(container); ++i) {
+    if (guards::is_scalar(items[i])) continue;
+    if (!keep_special(items[i], {"__eq__"}) || !compare_identity(item, items[i])) return false;
+  }
+  return true;
 }
 
 bool Watcher::store_item(PyObject* container, PyObject* key, PyObject* value) {
@@ -355,6 +376,7 @@ bool Watcher::store_item(PyObject* container, PyObject* key, PyObject* value) {
     if (PySlice_Check(key) && !iterate(value)) return false;
     return change_list(container);
   }
+  if (guards::is_deque(container)) return store_in_deque(container, key, value);
   if (special_function(container, "__setitem__")) return allow(Entry::known);
   return abandon("an item is stored into an object that is not understood", container);
 }

@@ -136,6 +136,7 @@ class Watcher final : public Observer {
   bool subscript(PyObject* container, PyObject* key);
   bool missing_entry(PyObject* dict, PyObject* key);
   bool contains(PyObject* container, PyObject* item);
+  bool has_same_object(PyObject* container, PyObject* item);
   bool store_item(PyObject* container, PyObject* key, PyObject* value);
   bool store_entry(PyObject* dict, PyObject* key, PyObject* value);
   bool delete_entry(PyObject* dict, PyObject* key);
@@ -169,6 +170,7 @@ class Watcher final : public Observer {
   bool tensor_attribute(PyObject* tensor, PyObject* name);
   bool own_attribute(PyObject* tensor, PyObject* name);
   bool module_attribute(PyObject* module, PyObject* name);
+  bool lacks_in_module(PyObject* module, PyObject* name);
   bool super_attribute(PyObject* object, PyObject* name);
   bool super_lookup(PyObject* this_class, PyObject* self_class, PyObject* name);
   bool learn_class_entry(PyObject* found, const guards::Source* source);
@@ -231,6 +233,7 @@ class Watcher final : public Observer {
                  Py_ssize_t count);
   bool call_bound_slot(PyObject* slot, PyObject* const* arguments, Py_ssize_t count);
   bool call_weak_reference(PyObject* reference);
+  bool make_weak_reference(PyObject* const* arguments, Py_ssize_t count);
   bool call_container_slot(std::string_view name, PyObject* self, PyObject* const* arguments, Py_ssize_t count);
   bool call_context_variable(std::string_view name, PyObject* self, PyObject* const* arguments, Py_ssize_t count);
   bool text_of_class(PyObject* type);
@@ -241,6 +244,7 @@ class Watcher final : public Observer {
   bool sort(PyObject* list, PyObject* const* arguments, Py_ssize_t count);
   // watcher_deques.cpp
   bool call_deque(std::string_view name, PyObject* self, PyObject* const* arguments, Py_ssize_t count);
+  bool store_in_deque(PyObject* deque, PyObject* key, PyObject* value);
   bool change_deque(std::string_view name, PyObject* deque, PyObject* const* arguments, Py_ssize_t count);
   bool is_data_deque(PyObject* deque) const;
   bool change_set(std::string_view name, PyObject* set, PyObject* const* arguments, Py_ssize_t count);
@@ -272,10 +276,12 @@ class Watcher final : public Observer {
   bool calls_signature(PyObject* function, Py_ssize_t count) const;
   bool call_signature(PyObject* function);
   void make_signature(PyObject* signature);
+  bool is_cache_key(PyObject* argument);
   bool call_cached(PyObject* wrapper, PyObject* const* arguments, Py_ssize_t count);
   // watcher_trusted.cpp
   static bool is_trusted_code(const Frame* frame);
   bool call_stand_in(PyObject* function, PyObject* stand_in);
+  bool put_stand_in(PyObject* callable, PyObject* stand_in);
   bool call_trusted(PyObject* function, PyObject* const* arguments, Py_ssize_t count);
   bool open_closure(PyObject* function);
   bool opens_for_trusted(PyObject* value);

@@ -163,11 +163,25 @@ bool Watcher::module_attribute(PyObject* module, PyObject* name) {
   const guards::Source* source = values_.source_of(module);
   PyObject* dict = PyModule_GetDict(module);
   PyObject* value = PyDict_GetItemWithError(dict, name);
-  if (!source || !value) return abandon("an attribute that a module does not have", name);
+  if (!source) return abandon("an attribute of an object of unknown origin", module);
+  if (!value) return lacks_in_module(module, name);
   if (values_.effects().wrote(dict, name)) return true;
   // The dict of a module comes before all but data descriptors of its type, of which modules have none of interest.
   return values_.learn(value, values_.sources().attribute(source, name)) ||
          abandon("an attribute of a module that cannot be guarded", value);
+}
+
+/// An AttributeError, or the default of getattr(). A module may have a function that finds what it does not have.
+bool Watcher::lacks_in_module(PyObject* module, PyObject* name) {
+  PyObject* dict = PyModule_GetDict(module);
+  const Ref finder = Ref::steal(PyUnicode_InternFromString("__getattr__"));
+  const bool is_found = find_in_type(Py_TYPE(module), name) || (finder && PyDict_Contains(dict, finder.get()) != 0);
+  if (!finder || is_found || values_.effects().changed(dict))
+    return abandon("an attribute that a module does not have", name);
+  const guards::Source* source = values_.source_of(module);
+  for (PyObject* missing : {name, finder.get()})
+    values_.guards().absent(values_.sources().attribute(source, missing));
+  return true;
 }
 
 bool Watcher::class_attribute(PyObject* type, PyObject* name) {
@@ -177,9 +191,13 @@ bool Watcher::class_attribute(PyObject* type, PyObject* name) {
     return property_getter(meta, sources.type_attribute(type_source(type), name), name);
   if (meta && is_data_descriptor(meta)) return class_field(type, meta, name);
   // A metaclass may have a __getattr__, for what is not found.
-  if (find_in_type(Py_TYPE(type), "__getattribute__") != find_in_type(&PyType_Type, "__getattribute__"))
-    return abandon("a metaclass with its own lookup", type);
   PyObject* found = find_in_type(as_type(type), name);
+  // That of pybind11 gives its own methods unbound, and all else as `type` does.
+  const bool is_of_pybind =
+      std::string_view(Py_TYPE(type)->tp_name) == "pybind11_type" && found && !PyInstanceMethod_Check(found);
+  if (!is_of_pybind &&
+      find_in_type(Py_TYPE(type), "__getattribute__") != find_in_type(&PyType_Type, "__getattribute__"))
+    return abandon("a metaclass with its own lookup", type);
   if (PyUnicode_Check(name)) {
     const char* text = PyUnicode_AsUTF8(name);
     if (!text || !keep_special(type, {"__getattribute__", text})) return false;

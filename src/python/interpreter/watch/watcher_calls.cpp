@@ -188,7 +188,11 @@ bool Watcher::call(PyObject* callable, PyObject* const* arguments, Py_ssize_t co
             call(function, arguments, count)) ||
            abandon("a compiled function that cannot be guarded", function);
   }
-  if (PyType_Check(callable)) return call_class(callable, arguments, count);
+  if (PyType_Check(callable)) {
+    PyObject* stand_in = callee_ && *callee_ == callable ? tensors.stand_in_for(callable) : nullptr;
+    if (stand_in && !put_stand_in(callable, stand_in)) return false;
+    return call_class(stand_in ? stand_in : callable, arguments, count);
+  }
   if (tensors.may_call(callable)) return absorb_all(arguments, count, callable) && allow_made_result(Entry::tensor);
   if (Py_IS_TYPE(callable, &_PyMethodWrapper_Type)) return call_bound_slot(callable, arguments, count);
   if (PyWeakref_CheckRefExact(callable)) return call_weak_reference(callable);
@@ -343,6 +347,7 @@ bool Watcher::call_class(PyObject* type, PyObject* const* arguments, Py_ssize_t 
 /// What type.__call__ does, whatever the metaclass has of its own.
 bool Watcher::instantiate(PyObject* type, PyObject* const* arguments, Py_ssize_t count) {
   auto* cls = reinterpret_cast<PyTypeObject*>(type);
+  if (cls == &_PyWeakref_RefType) return make_weak_reference(arguments, count);
   if (cls == &PySuper_Type) return (count > 0 || load_class_cell()) && allow_made_result();
   if (cls == &PyType_Type) {
     if (count != 1 || !values_.is_known(arguments[0])) return abandon("type() with more than one argument");
@@ -518,9 +523,12 @@ bool Watcher::call_builtin(PyObject* function, PyObject* const* arguments, Py_ss
   if (module == "_abc" && (name == "_abc_instancecheck" || name == "_abc_subclasscheck") && count == 2)
     return check_abstract(arguments[0], arguments[1], name == "_abc_instancecheck");
   if (module == "_operator") return call_operator(name, arguments, count);
-  if (module == "_collections" && name == "_count_elements" && count == 2)
-    return (values_.is_made(arguments[0]) && is_data(arguments[1]) && absorb_all(arguments + 1, 1, function)) ||
-           abandon("what is counted is no data, or into what existed before", arguments[1]);
+  if (module == "_collections" && name == "_count_elements" && count == 2) {
+    if (values_.is_made(arguments[0]) && is_data(arguments[1])) return absorb_all(arguments + 1, 1, function);
+    PyObject* stand_in = callee_ && *callee_ == function ? values_.tensors().stand_in_for(function) : nullptr;
+    if (!stand_in) return abandon("what is counted is no data, or into what existed before", arguments[1]);
+    return put_stand_in(function, stand_in) && call(stand_in, arguments, count);
+  }
   if (module == "math") return absorb_given(arguments, count) && allow_made_result(Entry::tensor) && looks();
   return abandon("a C function that is not understood", function);
 }

@@ -51,6 +51,19 @@ bool Watcher::is_data_deque(PyObject* deque) const {
   return true;
 }
 
+/// Entry `key`, which is there, or an IndexError.
+bool Watcher::store_in_deque(PyObject* deque, PyObject* key, PyObject* value) {
+  if (!values_.open(deque)) return abandon("a deque that cannot be guarded", deque);
+  if (values_.is_made(deque)) return operand(key, "an index of unknown origin");
+  if (!PyLong_CheckExact(key)) return abandon("a place in a deque that is no number", deque);
+  const Py_ssize_t place = PyLong_AsSsize_t(key);
+  if (PyErr_Occurred()) PyErr_Clear();
+  if (place >= Py_SIZE(deque) || place < -Py_SIZE(deque)) return true;
+  if (!lets_go(deque, values_.source_of(deque), true)) return false;
+  values_.effects().change_deque(deque, "__setitem__", {key, value});
+  return true;
+}
+
 /// A deque that existed before the call.
 bool Watcher::change_deque(std::string_view name, PyObject* deque, PyObject* const* arguments, Py_ssize_t count) {
   if (keyword_names_) return abandon("a deque is changed with keywords", deque);

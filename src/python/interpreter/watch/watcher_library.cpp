@@ -120,21 +120,9 @@ bool Watcher::call_cached(PyObject* wrapper, PyObject* const* arguments, Py_ssiz
   if (!values_.pin(wrapper)) return abandon("a function of unknown origin", wrapper);
   const LruCache cache(wrapper);
   if (!callee_ || !cache.is_understood()) return abandon("a function with a cache of another kind", wrapper);
-  const auto pin = [this](PyObject* argument) {
-    const guards::Source* source = values_.source_of(argument);
-    // The guard on the entry holds the key, and so the argument.
-    if (source) values_.guards().identity(source, argument, guards::Hold::strong);
-    values_.keep_protocols(argument);
-    return source != nullptr;
-  };
-  for (Py_ssize_t i = 0; i < count; ++i) {
-    PyObject* argument = arguments[i];
-    const bool is_plain =
-        guards::is_plain_key(argument) && values_.is_known(argument) &&
-        (guards::is_scalar(argument) ||
-         (PyTuple_Check(argument) ? is_data(argument) && values_.absorb(argument) : pin(argument)));
-    if (!is_plain) return abandon("an object given to a function that has a cache", wrapper);
-  }
+  for (Py_ssize_t i = 0; i < count; ++i)
+    if (!guards::is_plain_key(arguments[i]) || !is_cache_key(arguments[i]))
+      return abandon("an object given to a function that has a cache", wrapper);
   const guards::Ref key = cache.key(arguments, count, keyword_names_);
   if (!key || !guards::has_plain_keys(cache.entries()))
     return abandon("a function with a cache of another kind", wrapper);
@@ -158,6 +146,24 @@ bool Watcher::call_cached(PyObject* wrapper, PyObject* const* arguments, Py_ssiz
   values_.effects().call(use, wrapper, keyword_names_ ? keyword_names_ : Py_None, {arguments, arguments + count});
   Py_SETREF(*callee_, answer);
   return allow(Entry::none);
+}
+
+/// Later calls are given an equal one: scalars and dtypes, tuples of such and of objects that are the same ones.
+bool Watcher::is_cache_key(PyObject* argument) {
+  if (!values_.is_known(argument)) return false;
+  if (guards::is_scalar(argument) || values_.tensors().is_plain(argument)) return true;
+  if (PyTuple_Check(argument)) {
+    if (is_data(argument)) return values_.absorb(argument);
+    if (!values_.open(argument)) return false;
+    PyObject** const items = PySequence_Fast_ITEMS(argument);
+    return std::all_of(items, items + PyTuple_GET_SIZE(argument),
+                       [this](PyObject* one) { return is_cache_key(one); });
+  }
+  const guards::Source* source = values_.source_of(argument);
+  // The guard on the entry holds the key, and so the argument.
+  if (source) values_.guards().identity(source, argument, guards::Hold::strong);
+  values_.keep_protocols(argument);
+  return source != nullptr;
 }
 
 /// The whole name of a module that code names from where it stands: `from ..models import x`. Nothing if it is not

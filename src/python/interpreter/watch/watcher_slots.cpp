@@ -57,10 +57,20 @@ bool Watcher::call_bound_slot(PyObject* slot, PyObject* const* arguments, Py_ssi
   return call_slot(reinterpret_cast<PyTypeObject*>(owner.get()), text_of(name.get()), self.get(), arguments, count);
 }
 
+/// weakref.ref(object), without a callback. Tensors of the run are held by the capture, and live on.
+bool Watcher::make_weak_reference(PyObject* const* arguments, Py_ssize_t count) {
+  if (count != 1 || keyword_names_) return abandon("a weak reference with a callback");
+  PyObject* referent = arguments[0];
+  const bool stays =
+      values_.is_known(referent) && !values_.tensors().is_tensor(referent) && !PyType_Check(referent);
+  if (!stays) return abandon("a weak reference to a tensor, a class or an object of unknown origin", referent);
+  return allow_made_result();
+}
+
 /// What a weak reference gives is there, or gone, at later calls too.
 bool Watcher::call_weak_reference(PyObject* reference) {
   const guards::Source* source = values_.source_of(reference);
-  if (!source) return abandon("a weak reference that the function made", reference);
+  if (!source) return values_.is_made(reference) || abandon("a weak reference of unknown origin", reference);
   if (values_.has_drops()) return abandon("a weak reference to what the function may have dropped", reference);
   const guards::Source* referent = values_.sources().member(source, guards::Member::weakref_referent);
   PyObject* object = PyWeakref_GET_OBJECT(reference);

@@ -78,6 +78,15 @@ bool Watcher::call_stand_in(PyObject* function, PyObject* stand_in) {
   return allow(Entry::known);
 }
 
+/// A class in the place of another one, or a Python function in that of one written in C, which is about to be
+/// called.
+bool Watcher::put_stand_in(PyObject* callable, PyObject* stand_in) {
+  if (!values_.pin(callable)) return abandon("a function of unknown origin", callable);
+  values_.learn(stand_in, values_.sources().object(stand_in, "braze's form of a function"));
+  Py_SETREF(*callee_, Py_NewRef(stand_in));
+  return true;
+}
+
 bool Watcher::is_trusted_code(const Frame* frame) {
   const std::string_view module = module_of(frame->f_globals);
   return std::ranges::find(entered_modules, module) != std::end(entered_modules) ||
