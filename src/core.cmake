@@ -1,4 +1,4 @@
-# braze_core: support target ir passes loops codegen compile cache. Knows neither torch nor Python.
+# braze_core: support target ir passes loops codegen device compile cache. Knows neither torch nor Python.
 if(BRAZE_CORE_PREFIX)
   add_library(braze_core SHARED IMPORTED GLOBAL)
   set_target_properties(braze_core PROPERTIES
@@ -23,12 +23,13 @@ braze_part(passes)
 braze_part(loops)
 braze_part(cache)
 braze_part(codegen)
+braze_part(device)
 braze_part(compile)
 
 target_include_directories(braze_codegen SYSTEM PRIVATE ${LLVM_INCLUDE_DIRS})
 target_compile_definitions(braze_codegen PRIVATE ${LLVM_DEFINITIONS})
 llvm_map_components_to_libnames(BRAZE_LLVM_LIBS core support analysis target targetparser mc object passes
-  scalaropts instcombine transformutils codegen x86codegen x86desc x86info asmprinter selectiondag)
+  scalaropts instcombine transformutils codegen x86codegen x86desc x86info nvptxcodegen nvptxdesc nvptxinfo asmprinter selectiondag)
 
 # Debian's LLVMSupport names libz3, zlib, zstd and librt as shared libraries. Nothing that braze reaches needs them
 # (codegen/llvm_interfaces.cpp stands in for zlib's and zstd's users), and the user's machine may lack them. The build
@@ -42,7 +43,7 @@ target_link_options(braze_llvm INTERFACE -Wl,--build-id)
 add_library(braze_core SHARED
   $<TARGET_OBJECTS:braze_support> $<TARGET_OBJECTS:braze_target> $<TARGET_OBJECTS:braze_ir> $<TARGET_OBJECTS:braze_passes>
   $<TARGET_OBJECTS:braze_loops> $<TARGET_OBJECTS:braze_cache> $<TARGET_OBJECTS:braze_codegen>
-  $<TARGET_OBJECTS:braze_compile>)
+  $<TARGET_OBJECTS:braze_device> $<TARGET_OBJECTS:braze_compile>)
 target_include_directories(braze_core PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
 # Only braze's own symbols leave the library: another LLVM in the process must not meet this one.
 target_link_options(braze_core PRIVATE

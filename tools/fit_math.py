@@ -149,6 +149,17 @@ def erfc_log_weight(a):
     return mpf(1) if a < mpf(10) ** -15 else a * mp.erfc(a) / mp.erf(a)
 
 
+def erf_of_square(z):  # with z = a**2: erf(a) / a
+    if z < mpf(10) ** -20:
+        return 2 / mp.sqrt(mp.pi) * (1 - z / 3)
+    a = mp.sqrt(z)
+    return mp.erf(a) / a
+
+
+def erfc_log2(a):  # -log2(erfc(a)) / a
+    return -mp.log(mp.erfc(a), 2) / a
+
+
 def erfc_tail(w):  # with w = 1/(1 + a/2): log(erfc(a) / w) + a**2
     a = 2 * (1 / w - 1)
     return mp.log(mp.erfc(a) / w) + a * a
@@ -186,6 +197,10 @@ TABLES = [
      lambda z: z, mpf(0), PI4, range(7)),
     ("erf_f32", "float", "-log(erfc(a)) / a - f32(2/sqrt(pi)), 0 <= a <= 3.95; weighted by its effect on erf",
      erfc_log, erfc_log_weight, mpf(0), mpf("3.95"), range(11)),
+    ("erf_near_f32", "float", "erf(a) / a in a**2, 0 <= a <= 0.7, for GPUs", erf_of_square,
+     lambda z: 1 / erf_of_square(z), mpf(0), mpf("0.7") ** 2, range(5)),
+    ("erf_far_f32", "float", "-log2(erfc(a)) / a, 0.7 <= a <= 3.95, for GPUs; weighted by its effect on erf",
+     erfc_log2, lambda a: LN2 * erfc_log_weight(a), mpf("0.7"), mpf("3.95"), range(6)),
     ("atan_f64", "double", "atan(q) / q in q**2, 0 <= q <= 1, for atan2 of f32", atan_of_square,
      lambda z: mpf(1), mpf(0), mpf(1), range(12)),
     ("pow_log2_f64", "double", "log2((1+s)/(1-s)) / s in s**2, for pow of f32",

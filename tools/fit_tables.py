@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Finds the tables of codegen/math_avx512 and the polynomials for what they leave; prints codegen/math_tables.h.
+"""Finds the tables of codegen/x86/math_avx512 and the polynomials for what they leave.
 
-    python tools/fit_tables.py > src/codegen/math_tables.h
+    python tools/fit_tables.py > src/codegen/x86/math_tables.h
 
 A table has 16 entries, as many floats as a register of AVX-512 holds. Of the many c near the inverse of an
 interval's middle that one is taken whose -log(c) is nearest to a float: the table is then as good as one of twice
@@ -109,9 +109,7 @@ def main():
     largest = max(max(abs(c * (1 + mpf(j + i) / ENTRIES) - 1) for i in (0, 1)) for j, c in enumerate(inverses))
     assert largest <= mpf(1) / 16, "the rest must lie where its polynomial was fitted"
     assert all(c * (1 + mpf(j) / ENTRIES) - 1 >= -mpf(1) / 32 for j, c in enumerate(inverses))
-    print(
-        "// codegen/math_tables.h: tables of codegen/math_avx512; polynomials, lowest power first, for the rests."
-    )
+    print("// codegen/x86/math_tables.h: tables of math_avx512.h; polynomials, lowest power first, for the rests.")
     print("// Written by tools/fit_tables.py. The error given is the polynomial's largest, relative to the result.")
     print("#pragma once\n\nnamespace braze::codegen::tables {\n")
     show("exp2_sixteenths", "2**(j/16)", [to_f32(mpf(2) ** (mpf(j) / ENTRIES)) for j in range(ENTRIES)])

@@ -1,12 +1,7 @@
 #include "codegen/compiler.h"
 
 #include <link.h>
-#include <llvm/ADT/SmallVector.h>
 #include <llvm/Config/llvm-config.h>
-#include <llvm/IR/LLVMContext.h>
-#include <llvm/IR/Module.h>
-#include <llvm/IR/Verifier.h>
-#include <llvm/Support/raw_ostream.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -16,21 +11,20 @@
 #include <thread>
 
 #include "cache/disk_cache.h"
-#include "codegen/blob.h"
-#include "codegen/emit.h"
-#include "codegen/loader.h"
-#include "codegen/machine.h"
+#include "codegen/back_end.h"
 #include "codegen/memory_cache.h"
-#include "codegen/object_linker.h"
 #include "support/error.h"
 #include "support/memory_reserve.h"
-#include "support/switches.h"
 
 namespace braze::codegen {
 
 namespace {
 
 using loops::Kernel;
+
+const BackEnd& back_end_of(const Target& target) {
+  return target.is_gpu() ? nvptx::back_end : x86::back_end;
+}
 
 // ---- keys
 
@@ -76,56 +70,14 @@ Hash128 disk_key(const Hash128& structure, const Target& target) {
       .add(build_id())
       .add(std::string_view(LLVM_VERSION_STRING))
       .add(target.name())
+      .add(back_end_of(target).revision())
       .finish();
-}
-
-// ---- some kernels through LLVM
-
-std::string phase_prefix(size_t kernel) {
-  return concat("k", kernel, "_");
-}
-
-std::unique_ptr<llvm::Module> emit_module(const Machine& machine, llvm::LLVMContext& context,
-                                          std::span<const Kernel* const> kernels) {
-  auto module = machine.new_module(context, kernels[0]->name.c_str());
-  for (size_t k = 0; k < kernels.size(); ++k) emit(*kernels[k], machine.target(), *module, phase_prefix(k));
-  if (switches::text(switches::verify) == "1") {
-    std::string complaint;
-    llvm::raw_string_ostream text(complaint);
-    BRAZE_CHECK(!llvm::verifyModule(*module, &text), "wrong LLVM IR: ", complaint);
-  }
-  return module;
 }
 
 // Sixteen kernels of 96 nodes took 20 MB at most.
 constexpr size_t kReserve = 64 << 20;
 
-/// One module for all of them: half of what a small kernel costs is LLVM setting up its passes for a module.
-std::vector<std::string> compile_to_blobs(Machine& machine, std::span<const Kernel* const> kernels,
-                                          PhaseTimes& times) {
-  const MemoryReserve reserve(kReserve);
-  llvm::LLVMContext context;
-  std::unique_ptr<llvm::Module> module;
-  {
-    PhaseTimer timer(&times, "codegen/emit");
-    module = emit_module(machine, context, kernels);
-  }
-  PhaseTimer timer(&times, "codegen/machine");
-  llvm::SmallVector<char, 0> object;
-  machine.object(*module, object);
-  std::vector<std::string> blobs;
-  for (size_t k = 0; k < kernels.size(); ++k) {
-    std::vector<PhaseFacts> phases = phase_facts(*kernels[k]);
-    std::vector<std::string> roots;
-    for (size_t i = 0; i < phases.size(); ++i) roots.push_back(concat(phase_prefix(k), i));
-    blobs.push_back(write_blob(link_object({object.data(), object.size()}, roots), std::move(phases)));
-  }
-  return blobs;
-}
-
 // ---- many kernels on threads
-
-constexpr size_t kLargestModule = 16;  // kernels
 
 int available_cpus() {
   cpu_set_t set;
@@ -138,10 +90,13 @@ int available_cpus() {
 std::vector<std::string> compile_all(const std::vector<const Kernel*>& kernels, const CompileOptions& options,
                                      PhaseTimes* times) {
   const int wanted = options.threads > 0 ? options.threads : available_cpus();
-  const size_t threads = std::clamp<size_t>((kernels.size() + 1) / 2, 1, static_cast<size_t>(wanted));
+  const BackEnd& back_end = back_end_of(options.target);
+  const size_t worth = back_end.kernels_a_module == 1 ? 1 : 2;  // kernels that a thread is started for
+  const size_t threads = std::clamp<size_t>((kernels.size() + worth - 1) / worth, 1, static_cast<size_t>(wanted));
   // Two modules a thread, so that a thread that got the small kernels can help out; not endlessly large ones.
-  const size_t per_module =
-      threads == 1 ? kLargestModule : std::clamp<size_t>(kernels.size() / (2 * threads), 1, kLargestModule);
+  const size_t per_module = threads == 1
+                                ? back_end.kernels_a_module
+                                : std::clamp<size_t>(kernels.size() / (2 * threads), 1, back_end.kernels_a_module);
   std::vector<std::string> blobs(kernels.size());
   std::vector<PhaseTimes> thread_times(threads);
   std::vector<Allocations> thread_allocated(threads);
@@ -149,15 +104,15 @@ std::vector<std::string> compile_all(const std::vector<const Kernel*>& kernels, 
   std::atomic<size_t> next{0};
   const auto work = [&](size_t thread) {
     try {
-      std::optional<Machine> machine;
+      std::unique_ptr<BlobMaker> maker;
       for (size_t first; (first = next.fetch_add(per_module)) < kernels.size();) {
-        if (!machine) {
+        const MemoryReserve reserve(kReserve);
+        if (!maker) {
           PhaseTimer timer(&thread_times[thread], "codegen/machine");
-          const MemoryReserve reserve(kReserve);
-          machine.emplace(options.target);
+          maker = back_end.maker(options.target);
         }
         const auto part = std::span(kernels).subspan(first, std::min(per_module, kernels.size() - first));
-        std::ranges::move(compile_to_blobs(*machine, part, thread_times[thread]), blobs.begin() + first);
+        std::ranges::move(maker->make(part, thread_times[thread]), blobs.begin() + first);
       }
     } catch (...) {
       errors[thread] = std::current_exception();
@@ -199,9 +154,9 @@ std::vector<std::shared_ptr<const CompiledKernel>> compile(std::span<const Kerne
 
   std::vector<std::shared_ptr<const CompiledKernel>> results(kernels.size());
   std::vector<size_t> wanted;                // the first kernel of each hash that memory does not hold
-  std::vector<std::vector<char>> from_disk;  // owns what the views below look at
-  std::vector<BlobView> views;
-  std::vector<size_t> view_of, missing;  // kernel of each view; kernels for LLVM
+  std::vector<std::vector<char>> from_disk;  // owns what the loader looks at
+  const std::unique_ptr<BlobLoader> loader = back_end_of(options.target).loader(options.target);
+  std::vector<size_t> added, missing;  // kernel of each blob given to the loader; kernels for LLVM
   {
     PhaseTimer timer(times, "codegen/load");
     for (size_t i = 0; i < kernels.size(); ++i) {
@@ -216,15 +171,12 @@ std::vector<std::shared_ptr<const CompiledKernel>> compile(std::span<const Kerne
     for (const size_t i : wanted) {
       std::optional<std::vector<char>> bytes;
       if (use_disk) bytes = disk.get(disk_key(hashes[i], options.target));
-      std::optional<BlobView> view;
-      if (bytes) view = read_blob({bytes->data(), bytes->size()});
-      if (!view) {
+      if (!bytes || !loader->add({bytes->data(), bytes->size()})) {
         missing.push_back(i);
         continue;
       }
       from_disk.push_back(std::move(*bytes));  // a moved vector keeps its bytes where they are
-      views.push_back(std::move(*view));
-      view_of.push_back(i);
+      added.push_back(i);
       ++counts.from_disk;
     }
   }
@@ -238,18 +190,16 @@ std::vector<std::shared_ptr<const CompiledKernel>> compile(std::span<const Kerne
     PhaseTimer timer(times, "codegen/store");
     for (size_t k = 0; k < missing.size(); ++k) {
       if (use_disk) disk.put(disk_key(hashes[missing[k]], options.target), blobs[k]);
-      std::optional<BlobView> view = read_blob(blobs[k]);
-      BRAZE_CHECK(view, "a blob just written cannot be read");
-      views.push_back(std::move(*view));
-      view_of.push_back(missing[k]);
+      BRAZE_CHECK(loader->add(blobs[k]), "a blob just written cannot be read");
+      added.push_back(missing[k]);
     }
   }
 
   {
     PhaseTimer timer(times, "codegen/load");
-    const auto loaded = load(views);
-    for (size_t v = 0; v < loaded.size(); ++v)
-      results[view_of[v]] = memory.insert(hashes[view_of[v]], options.target, loaded[v]);
+    const auto loaded = loader->load();
+    for (size_t k = 0; k < loaded.size(); ++k)
+      results[added[k]] = memory.insert(hashes[added[k]], options.target, loaded[k]);
     for (size_t i = 0; i < kernels.size(); ++i) {
       if (results[i]) continue;
       const auto first =
@@ -268,21 +218,12 @@ std::vector<std::string> make_blobs(std::span<const Kernel* const> kernels, cons
 
 std::string llvm_ir(const Kernel& kernel, const Target& target) {
   const MemoryReserve reserve(kReserve);
-  llvm::LLVMContext context;
-  const Machine machine(target);
-  const auto module = emit_module(machine, context, {{&kernel}});
-  std::string text;
-  llvm::raw_string_ostream out(text);
-  module->print(out, nullptr);
-  return text;
+  return back_end_of(target).maker(target)->llvm_ir(kernel);
 }
 
 std::string assembly(const Kernel& kernel, const Target& target) {
   const MemoryReserve reserve(kReserve);
-  llvm::LLVMContext context;
-  Machine machine(target);
-  const auto module = emit_module(machine, context, {{&kernel}});
-  return machine.assembly(*module);
+  return back_end_of(target).maker(target)->assembly(kernel);
 }
 
 void clear_memory_cache() {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "loops/kernel.h"
@@ -31,15 +32,41 @@ struct Phase {
   int64_t grain = 1;         ///< Fewest iterations worth a thread.
 };
 
+/// One phase of a kernel for a GPU: a launch of `blocks` x 1 x 1 blocks of `threads` x 1 x 1 threads. Its
+/// parameters, all by value: the device address of the first element of each kernel parameter, 8 bytes for each
+/// scalar and for each symbol (as in PhaseFunction), the device address of the status, which may be null.
+struct GpuPhase {
+  std::string entry;          ///< Its name in the code.
+  uint32_t threads = 0;       ///< Of a block: whole warps.
+  loops::Extent blocks;       ///< None: there is nothing to launch.
+  uint32_t shared_bytes = 0;  ///< Dynamic shared memory of a block.
+};
+
 /// Executable code of one kernel. Immutable; safe to call from any thread. Freed with the last shared_ptr.
-class CompiledKernel {
+/// For a CPU it has `phases`, for a GPU the three others, which device/cuda/module.h loads and launches.
+class CompiledKernel : public std::enable_shared_from_this<CompiledKernel> {
  public:
   virtual ~CompiledKernel() = default;
   const std::vector<Phase>& phases() const { return phases_; }
   size_t code_bytes() const { return code_bytes_; }
 
+  const std::vector<GpuPhase>& gpu_phases() const { return gpu_phases_; }
+  /// A cubin, or PTX (ending in a zero byte) where nothing could link it: then the driver does when it is loaded.
+  std::string_view device_code() const { return device_code_; }
+  /// Bytes that the address of each parameter must be a multiple of for this code: 128-bit accesses rely on it.
+  const std::vector<uint32_t>& alignments() const { return alignments_; }
+  size_t scalar_count() const { return scalar_count_; }  ///< GPU only: parameters of a launch.
+  size_t symbol_count() const { return symbol_count_; }  ///< GPU only.
+  /// GPU only: code of the same kernel that relies on no more than the kernel's own text promises. Compiled on the
+  /// first call, which is rare: the caching allocator aligns to 512 bytes.
+  virtual std::shared_ptr<const CompiledKernel> unaligned() const { return nullptr; }
+
  protected:
   std::vector<Phase> phases_;
+  std::vector<GpuPhase> gpu_phases_;
+  std::vector<uint32_t> alignments_;
+  std::string_view device_code_;
+  size_t scalar_count_ = 0, symbol_count_ = 0;
   size_t code_bytes_ = 0;
 };
 
@@ -64,11 +91,11 @@ std::vector<std::shared_ptr<const CompiledKernel>> compile(std::span<const loops
                                                            PhaseTimes* times = nullptr,
                                                            CompileStats* stats = nullptr);
 
-/// The machine code as blobs (codegen/blob.h), in order; compiled anew, for keeping.
+/// The machine code as blobs (codegen/back_end.h), in order; compiled anew, for keeping.
 std::vector<std::string> make_blobs(std::span<const loops::Kernel* const> kernels,
                                     const CompileOptions& options = {});
 
-/// The LLVM IR or assembly of a kernel, compiled anew (for reading, not for running).
+/// The LLVM IR or assembly (PTX for a GPU) of a kernel, compiled anew (for reading, not for running).
 std::string llvm_ir(const loops::Kernel& kernel, const Target& target = Target::host());
 std::string assembly(const loops::Kernel& kernel, const Target& target = Target::host());
 

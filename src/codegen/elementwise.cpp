@@ -3,7 +3,9 @@
 
 #include <llvm/IR/Intrinsics.h>
 
+#include "codegen/device.h"
 #include "codegen/math.h"
+#include "codegen/nvptx/math.h"
 #include "codegen/types.h"
 #include "support/error.h"
 
@@ -90,6 +92,11 @@ Value* emit_integer_division(llvm::IRBuilderBase& b, Op op, DType type, Value* x
 
 // ---- floating division
 
+/// As C's fmod. What PTX calls a remainder is not exact.
+Value* exact_remainder(llvm::IRBuilderBase& b, Value* x, Value* y) {
+  return is_for_gpu(b) ? nvptx::emit_fmod(b, x, y) : b.CreateFRem(x, y);
+}
+
 Value* opposite_nonzero(llvm::IRBuilderBase& b, Value* mod, Value* y) {
   Value* nonzero = b.CreateFCmpUNE(mod, zero_of(mod));
   Value* signs = b.CreateXor(b.CreateFCmpOLT(mod, zero_of(mod)), b.CreateFCmpOLT(y, zero_of(y)));
@@ -100,7 +107,7 @@ Value* opposite_nonzero(llvm::IRBuilderBase& b, Value* mod, Value* y) {
 Value* emit_float_floor_div(llvm::IRBuilderBase& b, Value* x, Value* y) {
   llvm::Constant* zero = llvm::Constant::getNullValue(x->getType());
   llvm::Constant* one = llvm::ConstantFP::get(x->getType(), 1.0);
-  Value* mod = b.CreateFRem(x, y);
+  Value* mod = exact_remainder(b, x, y);
   Value* quotient = b.CreateFDiv(b.CreateFSub(x, mod), y);
   quotient = b.CreateSelect(opposite_nonzero(b, mod, y), b.CreateFSub(quotient, one), quotient);
   Value* floored = unary_intrinsic(b, llvm::Intrinsic::floor, quotient);
@@ -115,7 +122,7 @@ Value* emit_float_floor_div(llvm::IRBuilderBase& b, Value* x, Value* y) {
 Value* emit_float_division(llvm::IRBuilderBase& b, Op op, Value* x, Value* y) {
   if (op == Op::floor_div) return emit_float_floor_div(b, x, y);
   if (op == Op::trunc_div) return unary_intrinsic(b, llvm::Intrinsic::trunc, b.CreateFDiv(x, y));
-  Value* mod = b.CreateFRem(x, y);
+  Value* mod = exact_remainder(b, x, y);
   if (op == Op::fmod) return mod;
   return b.CreateSelect(opposite_nonzero(b, mod, y), b.CreateFAdd(mod, y), mod);
 }
@@ -350,6 +357,7 @@ Value* emit_maximum(llvm::IRBuilderBase& b, DType type, Value* fresh, Value* sti
   if (type == DType::b8) return b.CreateOr(fresh, sticky);
   if (!ir::is_floating(type))
     return b.CreateBinaryIntrinsic(is_signed(type) ? llvm::Intrinsic::smax : llvm::Intrinsic::umax, fresh, sticky);
+  if (type == DType::f32 && is_for_gpu(b)) return b.CreateBinaryIntrinsic(llvm::Intrinsic::maximum, fresh, sticky);
   // fresh > sticky ? fresh : sticky is one x86 max and gives `sticky` where unordered.
   Value* larger = b.CreateSelect(b.CreateFCmpOGT(fresh, sticky), fresh, sticky);
   return b.CreateSelect(b.CreateFCmpUNO(fresh, fresh), fresh, larger);
@@ -359,6 +367,7 @@ Value* emit_minimum(llvm::IRBuilderBase& b, DType type, Value* fresh, Value* sti
   if (type == DType::b8) return b.CreateAnd(fresh, sticky);
   if (!ir::is_floating(type))
     return b.CreateBinaryIntrinsic(is_signed(type) ? llvm::Intrinsic::smin : llvm::Intrinsic::umin, fresh, sticky);
+  if (type == DType::f32 && is_for_gpu(b)) return b.CreateBinaryIntrinsic(llvm::Intrinsic::minimum, fresh, sticky);
   Value* smaller = b.CreateSelect(b.CreateFCmpOLT(fresh, sticky), fresh, sticky);
   return b.CreateSelect(b.CreateFCmpUNO(fresh, fresh), fresh, smaller);
 }

@@ -2,7 +2,10 @@
 
 #include <llvm/IR/Module.h>
 
+#include "codegen/capabilities.h"
+#include "codegen/device.h"
 #include "codegen/math_lanes.h"
+#include "codegen/nvptx/math.h"
 #include "support/error.h"
 
 namespace braze::codegen {
@@ -69,6 +72,20 @@ bool math_adds_blocks(Op op, bool is_double) {
   return !is_double && (op == Op::sin || op == Op::cos || op == Op::tan);
 }
 
+bool can_compute(const Target& target, Op op, ir::DType type) {
+  if (!target.is_gpu() || !ir::is_floating(type)) return true;
+  for (const Row& row : kRows) {
+    if (row.op != op) continue;
+    if (type != ir::DType::f64) return row.unary_f32 || row.binary_f32;
+    return row.unary_f64 != nullptr;
+  }
+  return true;
+}
+
+Value* Lanes::near_quotient(Value* x, Value* y) const {
+  return !is_double_ && is_for_gpu(b) ? nvptx::approximate_quotient(*this, x, y) : div(x, y);
+}
+
 Value* emit_math(llvm::IRBuilderBase& b, Op op, llvm::ArrayRef<Value*> args) {
   const Row& row = row_of(op);
   const ir::OpInfo& facts = ir::info(op);
@@ -82,12 +99,15 @@ Value* emit_math(llvm::IRBuilderBase& b, Op op, llvm::ArrayRef<Value*> args) {
     if (!lanes.is_double() && row.binary_f32) return row.binary_f32(lanes, args[0], args[1]);
     return emit_library_call(lanes, facts.name, args[0], args[1]);
   }
+  if (is_for_gpu(b))
+    if (const nvptx::Unary form = nvptx::device_form(op, lanes.is_double())) return form(lanes, args[0]);
   const auto inline_form = lanes.is_double() ? row.unary_f64 : row.unary_f32;
   return inline_form ? inline_form(lanes, args[0]) : emit_library_call(lanes, facts.name, args[0], nullptr);
 }
 
 Value* emit_library_call(const Lanes& l, std::string_view function, Value* x, Value* second) {
   llvm::IRBuilderBase& b = l.b;
+  BRAZE_CHECK(!is_for_gpu(b), "a GPU has no library to call for ", function, ": can_compute() says so");
   llvm::Function* parent = b.GetInsertBlock()->getParent();
   const auto new_slot = [&] {  // in the entry block, where it is part of the frame
     llvm::IRBuilder<> entry(&parent->getEntryBlock(), parent->getEntryBlock().begin());

@@ -3,8 +3,8 @@
 // Inline polynomials with FMA, on a scalar or on all lanes of a fixed vector at once, shared by all targets with
 // FMA. f32: at most 2 ulp over all arguments, denormals included; infinities, NaN and signed zeros as in libm. f64:
 // exp, exp2, expm1, log, log2, log10, log1p, tanh, sigmoid and rsqrt are inline as well (at most 2 ulp); the others
-// call libm lane by lane (codegen/imports.h), and so do nextafter and, with codegen/special_functions.h, erfinv,
-// lgamma and digamma of both types. Coefficients come from tools/fit_math.py.
+// call libm lane by lane (codegen/x86/imports.h), and so do nextafter and, with codegen/special_functions.h,
+// erfinv, lgamma and digamma of both types. Coefficients come from tools/fit_math.py.
 #pragma once
 
 #include <llvm/ADT/ArrayRef.h>

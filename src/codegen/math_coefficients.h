@@ -56,6 +56,14 @@ inline constexpr float erf_f32[] = {-0x1.fa34920000000p-25f, 0x1.45f3080000000p-
                                     -0x1.79007a0000000p-11f, 0x1.410f060000000p-13f,  -0x1.0760160000000p-16f,
                                     -0x1.55af6e0000000p-27f, 0x1.c8ec360000000p-24f};
 
+// erf(a) / a in a**2, 0 <= a <= 0.7, for GPUs: 2**-24.1
+inline constexpr float erf_near_f32[] = {0x1.20dd740000000p+0f, -0x1.8125cc0000000p-2f, 0x1.cdd60e0000000p-4f,
+                                         -0x1.b0bfa20000000p-6f, 0x1.14203a0000000p-8f};
+
+// -log2(erfc(a)) / a, 0.7 <= a <= 3.95, for GPUs; weighted by its effect on erf: 2**-27.8
+inline constexpr float erf_far_f32[] = {0x1.a0cd0a0000000p+0f,  0x1.d588b00000000p-1f, 0x1.373f7a0000000p-3f,
+                                        -0x1.0f1eec0000000p-5f, 0x1.31678c0000000p-8f, -0x1.4660840000000p-12f};
+
 // atan(q) / q in q**2, 0 <= q <= 1, for atan2 of f32: 2**-34.1
 inline constexpr double atan_f64[] = {0x1.ffffffff8c53dp-1,  -0x1.555554404c897p-2, 0x1.99992b9f0e188p-3,
                                       -0x1.2489b0ada6313p-3, 0x1.c668fa5e4359bp-4,  -0x1.6ff9a5b0adfb0p-4,

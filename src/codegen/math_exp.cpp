@@ -5,9 +5,9 @@
 // goes through every multiplication, whatever its bits do to an exponent.
 #include <llvm/IR/IntrinsicsX86.h>
 
-#include "codegen/math_avx512.h"
 #include "codegen/math_coefficients.h"
 #include "codegen/math_lanes.h"
+#include "codegen/x86/math_avx512.h"
 
 namespace braze::codegen {
 
@@ -87,7 +87,7 @@ V scale(const Lanes& l, V value, const Reduced& x) {
 /// (numerator + low) / (sum + lost) for 1 <= sum <= 2, rounded once: the remainder of the first quotient and what
 /// is lost count 1/sum times, for which a straight line does. A null `low` is 0.
 V divide(const Lanes& l, V numerator, V sum, V lost, V low = nullptr) {
-  const V quotient = l.div(numerator, sum);
+  const V quotient = l.near_quotient(numerator, sum);
   const V minus_quotient = l.neg(quotient);
   V remainder = l.fma(minus_quotient, sum, numerator);
   if (low) remainder = l.add(remainder, low);

@@ -6,6 +6,8 @@
 
 #include <string_view>
 
+#include "codegen/device.h"
+
 namespace braze::codegen {
 
 /// Writes instructions on values of one type: float, double or a fixed vector of either. `bits` are integers of the
@@ -15,7 +17,11 @@ class Lanes {
   using V = llvm::Value*;
 
   Lanes(llvm::IRBuilderBase& builder, llvm::Type* type)
-      : b(builder), guard_(builder), type_(type), is_double_(type->getScalarType()->isDoubleTy()) {
+      : b(builder),
+        guard_(builder),
+        type_(type),
+        is_double_(type->getScalarType()->isDoubleTy()),
+        has_minimum_(!is_double_ && is_for_gpu(builder)) {
     b.clearFastMathFlags();
     llvm::Type* integer = is_double_ ? b.getInt64Ty() : b.getInt32Ty();
     bits_type_ = type->getWithNewType(integer);
@@ -42,11 +48,17 @@ class Lanes {
   V sub(V x, V y) const { return b.CreateFSub(x, y); }
   V mul(V x, V y) const { return b.CreateFMul(x, y); }
   V div(V x, V y) const { return b.CreateFDiv(x, y); }
+  V near_quotient(V x, V y) const;  ///< x / y to 2 ulp, for 1 <= y <= 2.
   V neg(V x) const { return b.CreateFNeg(x); }
   V fma(V x, V y, V z) const { return b.CreateIntrinsic(llvm::Intrinsic::fma, {type_}, {x, y, z}); }
   V abs(V x) const { return b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x); }
   V sqrt(V x) const { return b.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, x); }
   V copysign(V magnitude, V sign) const {
+    if (has_minimum_) {  // one instruction, where the intrinsic becomes five
+      const uint64_t top = uint64_t{1} << 31;
+      return from_bits(
+          b.CreateOr(b.CreateAnd(to_bits(magnitude), bits(top - 1)), b.CreateAnd(to_bits(sign), bits(top))));
+    }
     return b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, magnitude, sign);
   }
 
@@ -59,8 +71,14 @@ class Lanes {
   V unordered(V x, V y) const { return b.CreateFCmpUNO(x, y); }
   V select(V condition, V yes, V no) const { return b.CreateSelect(condition, yes, no); }
   /// NaN stays NaN: minps and maxps return their second operand then.
-  V at_most(V x, V limit) const { return select(less(limit, x), limit, x); }
-  V at_least(V x, V limit) const { return select(greater(limit, x), limit, x); }
+  V at_most(V x, V limit) const {
+    if (has_minimum_) return b.CreateBinaryIntrinsic(llvm::Intrinsic::minimum, x, limit);
+    return select(less(limit, x), limit, x);
+  }
+  V at_least(V x, V limit) const {
+    if (has_minimum_) return b.CreateBinaryIntrinsic(llvm::Intrinsic::maximum, x, limit);
+    return select(greater(limit, x), limit, x);
+  }
 
   /// c[first] + c[first + step]*x + ..., by Horner's rule.
   template <typename T, size_t count>
@@ -92,6 +110,7 @@ class Lanes {
   llvm::Type* type_;
   llvm::Type* bits_type_;
   bool is_double_;
+  bool has_minimum_;  ///< An instruction that lets NaN win: a GPU's, for f32.
 };
 
 // One function an op (or a family), in math_exp.cpp, math_log.cpp, math_trig.cpp, math_inverse.cpp and
@@ -121,7 +140,7 @@ llvm::Value* emit_acosh_f32(const Lanes& l, llvm::Value* x);
 llvm::Value* emit_atanh_f32(const Lanes& l, llvm::Value* x);
 llvm::Value* emit_erfc_f32(const Lanes& l, llvm::Value* x);
 llvm::Value* emit_hypot_f32(const Lanes& l, llvm::Value* x, llvm::Value* y);
-/// libm on each lane, out of line (codegen/imports.h). `second` is null for functions of one argument.
+/// libm on each lane, out of line (codegen/x86/imports.h). `second` is null for functions of one argument.
 llvm::Value* emit_library_call(const Lanes& l, std::string_view function, llvm::Value* x, llvm::Value* second);
 
 }  // namespace braze::codegen

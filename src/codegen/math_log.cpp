@@ -2,9 +2,9 @@
 //
 // x = 2**e * (1 + f) with sqrt(1/2) <= 1 + f < sqrt(2), and log(1 + f) = f + tail(f), the two kept apart until the
 // last additions. The reduction on the bits is that of FreeBSD's msun; f64's tail is fdlibm's, with atanh.
-#include "codegen/math_avx512.h"
 #include "codegen/math_coefficients.h"
 #include "codegen/math_lanes.h"
+#include "codegen/x86/math_avx512.h"
 
 namespace braze::codegen {
 

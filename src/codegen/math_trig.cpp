@@ -1,11 +1,14 @@
 // sin, cos, tan of f32.
 //
 // x = n * pi/2 + (r + low) with pi/2 in three parts (Cody and Waite 1980; FMA makes the first product exact). n
-// must stay below 2^16 for that; lanes with |x| > 1e5 are rare, and a cold path calls libm for them.
+// must stay below 2^16 for that; lanes with |x| > 1e5 are rare, and a cold path calls libm for them, or reduces
+// them with more care where there is none.
 #include <llvm/IR/MDBuilder.h>
 
+#include "codegen/device.h"
 #include "codegen/math_coefficients.h"
 #include "codegen/math_lanes.h"
+#include "codegen/nvptx/math.h"
 
 namespace braze::codegen {
 
@@ -22,7 +25,7 @@ struct Reduced {
   V r, low;
 };
 
-Reduced reduce(const Lanes& l, V x) {
+Reduced reduce_small(const Lanes& l, V x) {
   const V rounded = l.fma(x, l.number(kTwoOverPi), l.rounder());
   const V n = l.sub(rounded, l.rounder());
   const V first = l.fma(n, l.number(-kHalfPi[0]), x);
@@ -34,6 +37,49 @@ Reduced reduce(const Lanes& l, V x) {
   const V product_error = l.fma(n, l.number(-kHalfPi[1]), l.neg(product));
   const V low = l.fma(n, l.number(-kHalfPi[2]), l.add(lost, product_error));
   return {l.to_bits(rounded), r, low};
+}
+
+/// The block that the builder goes on in, and one in front of it that runs where `condition` holds.
+struct ColdPath {
+  llvm::BasicBlock *here, *cold, *join;
+};
+ColdPath open_cold_path(llvm::IRBuilderBase& b, V condition) {
+  ColdPath path{b.GetInsertBlock(), nullptr, nullptr};
+  if (b.GetInsertPoint() == path.here->end()) {
+    path.join = llvm::BasicBlock::Create(b.getContext(), "", path.here->getParent());
+  } else {
+    path.join = path.here->splitBasicBlock(b.GetInsertPoint());
+    path.here->getTerminator()->eraseFromParent();
+  }
+  path.cold = llvm::BasicBlock::Create(b.getContext(), "large", path.here->getParent(), path.join);
+  b.SetInsertPoint(path.here);
+  b.CreateCondBr(condition, path.cold, path.join, llvm::MDBuilder(b.getContext()).createUnlikelyBranchWeights());
+  b.SetInsertPoint(path.cold);
+  return path;
+}
+V close_cold_path(llvm::IRBuilderBase& b, const ColdPath& path, V usual, V rare) {
+  llvm::PHINode* phi = b.CreatePHI(usual->getType(), 2);
+  phi->addIncoming(usual, path.here);
+  phi->addIncoming(rare, path.cold);
+  return phi;
+}
+
+V is_large(const Lanes& l, V x) {
+  const V large = l.greater(l.abs(x), l.number(kLargest));
+  if (l.count() == 1) return large;
+  return l.b.CreateICmpNE(l.b.CreateBitCast(large, l.b.getIntNTy(l.count())), l.b.getIntN(l.count(), 0));
+}
+
+/// Of any x on a GPU, elsewhere of |x| <= kLargest.
+Reduced reduce(const Lanes& l, V x) {
+  const Reduced small = reduce_small(l, x);
+  if (!is_for_gpu(l.b)) return small;
+  const ColdPath path = open_cold_path(l.b, is_large(l, x));
+  const nvptx::LargeAngle large = nvptx::reduce_large(l, x);
+  l.b.CreateBr(path.join);
+  l.b.SetInsertPoint(path.join, path.join->begin());
+  return {close_cold_path(l.b, path, small.quadrant, large.quadrant), close_cold_path(l.b, path, small.r, large.r),
+          close_cold_path(l.b, path, small.low, large.low)};
 }
 
 /// sin(r + low) = r + (low + r^3 * P).
@@ -64,32 +110,15 @@ V sine_in_quadrant(const Lanes& l, const Reduced& x, V quadrant) {
   return l.from_bits(l.b.CreateXor(l.to_bits(result), sign));
 }
 
-/// `result`, unless any lane of x is too large for reduce(): then `function` of libm in all lanes.
+/// `result`, unless any lane of x is too large for reduce(), as only a CPU's can be: then `function` of libm in all
+/// lanes.
 V with_cold_path(const Lanes& l, std::string_view function, V x, V result) {
-  llvm::IRBuilderBase& b = l.b;
-  V large = l.greater(l.abs(x), l.number(kLargest));
-  if (l.count() > 1)
-    large = b.CreateICmpNE(b.CreateBitCast(large, b.getIntNTy(l.count())), b.getIntN(l.count(), 0));
-
-  llvm::BasicBlock* here = b.GetInsertBlock();
-  llvm::BasicBlock* join;
-  if (b.GetInsertPoint() == here->end()) {
-    join = llvm::BasicBlock::Create(b.getContext(), "", here->getParent());
-  } else {
-    join = here->splitBasicBlock(b.GetInsertPoint());
-    here->getTerminator()->eraseFromParent();
-  }
-  llvm::BasicBlock* cold = llvm::BasicBlock::Create(b.getContext(), "large", here->getParent(), join);
-  b.SetInsertPoint(here);
-  b.CreateCondBr(large, cold, join, llvm::MDBuilder(b.getContext()).createUnlikelyBranchWeights());
-  b.SetInsertPoint(cold);
+  if (is_for_gpu(l.b)) return result;
+  const ColdPath path = open_cold_path(l.b, is_large(l, x));
   const V from_library = emit_library_call(l, function, x, nullptr);
-  b.CreateBr(join);
-  b.SetInsertPoint(join, join->begin());
-  llvm::PHINode* phi = b.CreatePHI(l.type(), 2);
-  phi->addIncoming(result, here);
-  phi->addIncoming(from_library, cold);
-  return phi;
+  l.b.CreateBr(path.join);
+  l.b.SetInsertPoint(path.join, path.join->begin());
+  return close_cold_path(l.b, path, result, from_library);
 }
 
 /// Small x is its own sine and tangent: this keeps -0.0 and denormals.

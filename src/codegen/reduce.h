@@ -1,7 +1,7 @@
 // codegen/reduce.h: the arithmetic of reductions: identities, one more contribution, two partial states joined.
 //
 // A state is one LLVM value a component, all of the same number of lanes. `serial` and `custom` have no arithmetic
-// of their own and are emit_loop.cpp's.
+// of their own and are each target's.
 #pragma once
 
 #include <llvm/ADT/SmallVector.h>

@@ -1,6 +1,6 @@
 // codegen/special_functions.h: functions that have neither a vector form here nor a place in libm.
 //
-// Called lane by lane (codegen/imports.h), in f64 for f32 too.
+// Called lane by lane (codegen/x86/imports.h), in f64 for f32 too.
 #pragma once
 
 namespace braze::codegen {

@@ -1,6 +1,9 @@
 // codegen/types.cpp: see types.h.
 #include "codegen/types.h"
 
+#include <llvm/IR/IntrinsicsNVPTX.h>
+
+#include "codegen/device.h"
 #include "support/error.h"
 
 namespace braze::codegen {
@@ -61,6 +64,8 @@ llvm::Type* like(const Value* value, llvm::Type* element) {
 
 /// float -> the 16 bits of the nearest bf16, ties to even. NaN becomes the quiet NaN 0x7fc0, as in c10::BFloat16.
 Value* to_bf16_bits(llvm::IRBuilderBase& b, Value* value) {
+  if (is_for_gpu(b))
+    return b.CreateBitCast(b.CreateIntrinsic(llvm::Intrinsic::nvvm_f2bf16_rn, {}, {value}), b.getInt16Ty());
   llvm::Type* wide = like(value, b.getInt32Ty());
   llvm::Type* narrow = like(value, b.getInt16Ty());
   Value* bits = b.CreateBitCast(value, wide);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "codegen/loader.h"
+#include "codegen/x86/loader.h"
 #include "compile/inspect.h"
 #include "loops/plan_bytes.h"
 #include "support/archive.h"

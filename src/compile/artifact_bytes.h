@@ -1,6 +1,6 @@
 // compile/artifact_bytes.h: an artifact as bytes that describe and check themselves: magic, version, size and a
 // checksum of 128 bits, then what the code is for, the plan (loops/plan_bytes.h) and a blob a kernel
-// (codegen/blob.h).
+// (codegen/x86/blob.h).
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "codegen/blob.h"
+#include "codegen/x86/blob.h"
 #include "compile/driver.h"
 
 namespace braze::driver {

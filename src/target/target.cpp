@@ -78,7 +78,9 @@ void make_hopper(Target& target) {
   gpu.thread_vectors = 4;       // loads in flight that hide the memory's latency at 2048 threads
   gpu.warp_row = 1024;          // 32 f32 a thread: an eighth of its registers
   gpu.thread_rows = 32;         // as many loads in a thread, one behind another
-  gpu.kept = 64;                // a quarter of a thread's registers
+  gpu.kept = 64;                // rows of 65,536 in a block of 1024; the code grows with it
+  gpu.registers = 64 << 10;     // Guide
+  gpu.busy_registers = 40;      // what pointwise kernels take (ptxas)
   gpu.least_chunk = 4096;       // 16 f32 for each of 256 threads
   gpu.tile_side = 32;           // a warp reads and writes 128 bytes of f32
 }

@@ -49,9 +49,11 @@ struct GpuLimits {
       0;                    ///< Vectors of a row that each thread of a block takes, before there are more threads.
   int64_t warp_row = 0;     ///< Elements of a row up to which a warp reduces it alone.
   int64_t thread_rows = 0;  ///< Reduced rows up to which a thread reduces a column alone.
-  int64_t kept = 0;         ///< Elements of rows that a thread keeps in registers.
-  int64_t least_chunk = 0;  ///< Elements of a part of a split reduction.
-  int64_t tile_side = 0;    ///< Of a transposed tile.
+  int64_t kept = 0;         ///< Elements of a row that a thread keeps from pass to pass.
+  int64_t registers = 0;    ///< Of a multiprocessor, 32 bits each.
+  int64_t busy_registers = 0;  ///< Of a thread, which hold nothing of a row.
+  int64_t least_chunk = 0;     ///< Elements of a part of a split reduction.
+  int64_t tile_side = 0;       ///< Of a transposed tile.
 };
 
 struct Target {

@@ -15,11 +15,11 @@
 #include <vector>
 
 #include "cache/disk_cache.h"
-#include "codegen/blob.h"
 #include "codegen/compiler.h"
-#include "codegen/loader.h"
-#include "codegen/machine.h"
-#include "codegen/object_linker.h"
+#include "codegen/x86/blob.h"
+#include "codegen/x86/loader.h"
+#include "codegen/x86/machine.h"
+#include "codegen/x86/object_linker.h"
 #include "support/error.h"
 
 using namespace braze;

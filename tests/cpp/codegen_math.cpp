@@ -13,11 +13,11 @@
 #include <string>
 #include <vector>
 
-#include "codegen/blob.h"
-#include "codegen/loader.h"
-#include "codegen/machine.h"
 #include "codegen/math.h"
-#include "codegen/object_linker.h"
+#include "codegen/x86/blob.h"
+#include "codegen/x86/loader.h"
+#include "codegen/x86/machine.h"
+#include "codegen/x86/object_linker.h"
 #include "scalar_math.h"
 
 using namespace braze;

@@ -35,8 +35,11 @@ void for_each_element(const View& view, Body body) {
 
 class Run {
  public:
-  Run(const loops::Plan& plan, const std::vector<Elements>& inputs)
-      : plan_(plan), arena_(static_cast<size_t>(plan.arena_bytes), unwritten), owned_(plan.buffers.size()) {
+  Run(const loops::Plan& plan, const std::vector<Elements>& inputs, const Launcher& launcher)
+      : plan_(plan),
+        launcher_(launcher),
+        arena_(static_cast<size_t>(plan.arena_bytes), unwritten),
+        owned_(plan.buffers.size()) {
     given_.resize(inputs.size());
     for (uint32_t b = 0; b < plan.buffers.size(); ++b) memory_.push_back(place(b, inputs));
   }
@@ -87,14 +90,15 @@ class Run {
 
   void launch(const loops::KernelStep& step) {
     const loops::Kernel& kernel = *plan_.kernels.at(step.kernel);
-    std::vector<void*> buffers;
-    for (size_t k = 0; k < step.buffers.size(); ++k)
-      buffers.push_back(memory_[step.buffers[k]] + step.origins[k] * ir::byte_size(kernel.buffers[k].dtype));
+    std::vector<Memory> buffers;
+    for (size_t k = 0; k < step.buffers.size(); ++k) {
+      const int64_t origin = step.origins[k] * ir::byte_size(kernel.buffers[k].dtype);
+      buffers.push_back({memory_[step.buffers[k]] + origin, plan_.buffers[step.buffers[k]].bytes - origin});
+    }
     std::vector<uint64_t> scalars(step.scalars.size(), 0);
     for (size_t k = 0; k < scalars.size(); ++k)
       write_element(&scalars[k], kernel.scalars[k].dtype, 0, step.scalars[k]);
-    int64_t status = 0;
-    loops::interpret(kernel, buffers.data(), scalars.data(), nullptr, &status);
+    const int64_t status = launcher_(step.kernel, buffers, scalars.data());
     BRAZE_CHECK(status == 0, "an index in range was refused");
   }
 
@@ -120,6 +124,7 @@ class Run {
   }
 
   const loops::Plan& plan_;
+  const Launcher& launcher_;
   std::vector<Bytes> given_;  ///< By graph input.
   Bytes arena_;
   std::vector<Bytes> owned_;
@@ -129,7 +134,17 @@ class Run {
 }  // namespace
 
 std::vector<Elements> run(const loops::Plan& plan, const std::vector<Elements>& inputs) {
-  return Run(plan, inputs).run();
+  return run(plan, inputs, [&](uint32_t kernel, std::span<const Memory> memory, const uint64_t* scalars) {
+    std::vector<void*> buffers;
+    for (const Memory& piece : memory) buffers.push_back(piece.data);
+    int64_t status = 0;
+    loops::interpret(*plan.kernels.at(kernel), buffers.data(), scalars, nullptr, &status);
+    return status;
+  });
+}
+
+std::vector<Elements> run(const loops::Plan& plan, const std::vector<Elements>& inputs, const Launcher& launcher) {
+  return Run(plan, inputs, launcher).run();
 }
 
 }  // namespace braze::test

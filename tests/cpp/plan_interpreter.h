@@ -2,6 +2,8 @@
 // oracle of lowering, and of plans that were read from text or bytes.
 #pragma once
 
+#include <functional>
+#include <span>
 #include <vector>
 
 #include "graph_interpreter.h"
@@ -13,5 +15,15 @@ namespace braze::test {
 /// \param inputs  The elements of each graph input.
 /// \throws InternalError on an access outside of memory, and on library calls other than matrix products.
 std::vector<Elements> run(const loops::Plan& plan, const std::vector<Elements>& inputs);
+
+/// Memory of a kernel's parameter, from its first element on.
+struct Memory {
+  char* data;
+  int64_t bytes;
+};
+/// Runs a kernel (Plan::kernels) in another way than by walking it. Returns its status.
+using Launcher = std::function<int64_t(uint32_t kernel, std::span<const Memory>, const uint64_t* scalars)>;
+/// As above, kernels by `launcher`.
+std::vector<Elements> run(const loops::Plan& plan, const std::vector<Elements>& inputs, const Launcher& launcher);
 
 }  // namespace braze::test

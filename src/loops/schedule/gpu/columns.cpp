@@ -1,16 +1,16 @@
 // loops/schedule/gpu/columns.cpp: reductions along axes that are not contiguous: neighbouring threads have
 // neighbouring columns. Few rows are a thread's; of many, the warps of a block take every eighth:
 //
-//   for %b in 0..32 parallel bind=block {
-//     alloc %warps: f32[256] shared
-//     for %w in 0..8 bind=warp { for %l in 0..32 bind=thread {
-//       %s = for %r in %w..4096 step 8 reduce sum { %x = load %in[1024*%r + 32*%b + %l] ... }
-//       store %warps[32*%w + %l], %s
-//     } }
+//   for %b in 0..8 parallel bind=block {
+//     alloc %warps: f32[1024] shared
+//     for %w in 0..8 bind=warp { for %l in 0..32 bind=thread { for %v in 0..4 vector {
+//       %s = for %r in %w..4096 step 8 reduce sum { %x = load %in[1024*%r + 128*%b + 4*%l + %v] ... }
+//       store %warps[128*%w + 4*%l + %v], %s
+//     } } }
 //     barrier
-//     for %l in 0..32 bind=thread {
-//       %sum = for %w in 0..8 reduce sum { %s = load %warps[32*%w + %l] ... }
-//       store %out[32*%b + %l], %sum
+//     for %l in 0..32 bind=thread { for %v in 0..4 vector {
+//       %sum = for %w in 0..8 reduce sum { %s = load %warps[128*%w + 4*%l + %v] ... }
+//       store %out[128*%b + 4*%l + %v], %sum
 //
 // A pass that needs what an earlier one found joins the warps' parts for itself: eight loads from shared memory.
 #include <algorithm>
@@ -65,24 +65,40 @@ std::unique_ptr<GpuNest::Lanes> GpuNest::open_lanes() {
   std::erase_if(memo_, [](const Memo& memo) { return memo.scalar.level > 0; });
   auto lanes = std::make_unique<Lanes>();
   lanes->loop = std::make_unique<Loop>();
-  lanes->loop->var = column_lane_ = kernel_.add_value(DType::i64);
+  lanes->loop->var = kernel_.add_value(DType::i64);
   lanes->loop->end = Extent(limits_.warp);
   lanes->loop->schedule.bind = Schedule::Bind::thread;
+  column_place_ = {};
+  column_place_.add(column_vector_, lanes->loop->var);
   Index& lane = leaf_value_[nest_.lane.innermost()];
   lane = {first_column_, 1};
-  lane.affine.add(1, column_lane_);
-  if (nest_.lane.size % limits_.warp != 0) {
+  lane.affine.add(column_vector_, lanes->loop->var);
+  // There are as many columns as whole vectors of them.
+  if (nest_.lane.size % (limits_.warp * column_vector_) != 0) {
     Builder outside(kernel_, lanes->loop->body);
     const ValueId column = outside.affine(lane.affine);
     lane.affine = {};
     lane.affine.add(1, column);
     lanes->guard = outside.compute(Op::lt, {column, outside.constant(DType::i64, Number::of_int(nest_.lane.size))});
   }
+  if (column_vector_ > 1) {
+    lanes->vector = std::make_unique<Loop>();
+    lanes->vector->var = kernel_.add_value(DType::i64);
+    lanes->vector->end = Extent(column_vector_);
+    lanes->vector->schedule.vector = true;
+    lane.affine.add(1, lanes->vector->var);
+    column_place_.add(1, lanes->vector->var);
+  }
   blocks_[1] = &lanes->body;
   return lanes;
 }
 
 Stmt GpuNest::close_lanes(Lanes& lanes) {
+  if (lanes.vector) {
+    lanes.vector->body = std::move(lanes.body);
+    lanes.body = Block();
+    lanes.body.push_back(as_statement(std::move(lanes.vector)));
+  }
   close_guarded(lanes.loop->body, lanes.guard, std::move(lanes.body));
   blocks_[1] = nullptr;
   return as_statement(std::move(lanes.loop));
@@ -90,7 +106,7 @@ Stmt GpuNest::close_lanes(Lanes& lanes) {
 
 void GpuNest::build_block_columns() {
   warps_ = limits_.block_threads / limits_.warp;
-  const int64_t tiles = (nest_.lane.size + limits_.warp - 1) / limits_.warp;
+  const int64_t a_tile = limits_.warp * column_vector_, tiles = (nest_.lane.size + a_tile - 1) / a_tile;
   Loop block;
   block.var = kernel_.add_value(DType::i64);
   block.end = Extent(nest_.outer_size() * chunks_ * tiles);
@@ -106,8 +122,7 @@ void GpuNest::build_block_columns() {
   number.add(1, block.var);
   split_index(number, parts);
   first_column_ = {};
-  for (const Affine::Term& term : tile.affine.terms)
-    first_column_.add(limits_.warp * term.factor.constant, term.value);
+  for (const Affine::Term& term : tile.affine.terms) first_column_.add(a_tile * term.factor.constant, term.value);
   for (int pass = 0; pass < passes_; ++pass) run_column_pass(pass);
 
   const auto lanes = open_lanes();
@@ -166,14 +181,13 @@ void GpuNest::run_column_pass(int number) {
   const Loop& done = *lanes->body.back().loop;
   for (size_t k = 0; k < pass.nodes.size(); ++k) {
     WarpResults found{pass.nodes[k], {}};
-    Affine place;
-    place.add(limits_.warp, warps->var);
-    place.add(1, column_lane_);
+    Affine place = column_place_;
+    place.add(limits_.warp * column_vector_, warps->var);
     for (size_t part = 0; part < done.reductions[k].results.size(); ++part) {
       const ValueId result = done.reductions[k].results[part];
       const std::string name = concat("warps", pass.nodes[k]->results[0].id, part == 0 ? "" : "i");
       found.buffers.push_back(
-          at(0).alloc(name, kernel_.types[result], Extent(warps_ * limits_.warp), Space::shared));
+          at(0).alloc(name, kernel_.types[result], Extent(warps_ * limits_.warp * column_vector_), Space::shared));
       at(1).store(found.buffers.back(), place, result);
     }
     warp_results_.push_back(std::move(found));
@@ -194,9 +208,8 @@ NestBuilder::Scalar GpuNest::join_warps(const Node* node, std::vector<ValueId>* 
   auto loop = std::make_unique<Loop>();
   loop->var = kernel_.add_value(DType::i64);
   loop->end = Extent(warps_);
-  Affine place;
-  place.add(limits_.warp, loop->var);
-  place.add(1, column_lane_);
+  Affine place = column_place_;
+  place.add(limits_.warp * column_vector_, loop->var);
   Block body;
   Builder builder(kernel_, body);
   std::vector<Reduction> reductions(1);

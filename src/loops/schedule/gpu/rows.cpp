@@ -20,6 +20,10 @@ namespace braze::loops {
 
 using ir::Op;
 
+namespace {
+constexpr int64_t row_scratch = 4 << 10;  // bytes of shared memory that joining what warps found may take
+}
+
 void GpuNest::build_rows() {
   const int64_t rows = nest_.outer_size() * chunks_, row = nest_.reduced_size() / chunks_;
   const bool warps = row <= limits_.warp_row && rows >= limits_.multiprocessors;
@@ -59,20 +63,36 @@ void GpuNest::build_rows() {
   kernel_.body.push_back(as_statement(std::make_unique<Loop>(std::move(block))));
 }
 
-/// Where what is kept between passes lies: in registers, in shared memory, or, if there is too much of it, nowhere.
+/// Where what is kept between passes lies: spread over the threads (in registers, and where these do not suffice in
+/// shared memory), else in shared memory, or, if there is too much of it, nowhere. What was read from memory is
+/// kept as it lies there; what is computed from it is the first to go.
 void GpuNest::place_kept() {
-  const auto count = static_cast<int64_t>(kept_.size());
-  const int64_t elements = nest_.reduced_size() * count;
-  int64_t bytes = 0;
-  for (const Kept& kept : kept_)
-    bytes += nest_.reduced_size() * ir::byte_size(ir::compute_dtype(kept.value->type->dtype));
-  const bool registers = elements <= row_threads_ * limits_.kept;
-  if (!registers && (row_threads_ == limits_.warp || bytes > limits_.shared_bytes)) kept_.clear();
-  for (Kept& kept : kept_) {
-    const DType type = ir::compute_dtype(kept.value->type->dtype);
-    kept.buffer = at(0).alloc(concat("row", kept.value->id), type, Extent(nest_.reduced_size()),
-                              registers ? Space::registers : Space::shared);
+  const auto type_of = [](const Kept& kept) {
+    const DType type = kept.value->type->dtype;
+    return kept.label.empty() ? ir::compute_dtype(type) : type;
+  };
+  const int64_t last = nest_.reduced.back().size, step = row_threads_ * row_vector_;
+  const int64_t thread_elements = nest_.reduced_size() / last * ((last + step - 1) / step) * row_vector_;
+  const int64_t block_threads = std::max(row_threads_, limits_.block_threads);
+  const int64_t words = std::min<int64_t>(limits_.registers / block_threads, target_.vector_registers) -
+                        limits_.busy_registers + (limits_.shared_bytes - row_scratch) / block_threads / 4;
+  const auto spread = [&] {
+    int64_t wanted = 0;
+    for (const Kept& kept : kept_) wanted += (thread_elements * ir::byte_size(type_of(kept)) + 3) / 4;
+    return thread_elements <= limits_.kept && wanted <= words;
+  };
+  const auto loads = std::ranges::count_if(kept_, [](const Kept& kept) { return !kept.label.empty(); });
+  bool registers = spread();
+  if (!registers && loads > 0 && thread_elements <= limits_.kept) {
+    std::erase_if(kept_, [](const Kept& kept) { return kept.label.empty(); });
+    registers = spread();
   }
+  int64_t bytes = row_scratch;
+  for (const Kept& kept : kept_) bytes += nest_.reduced_size() * ir::byte_size(type_of(kept));
+  if (!registers && (row_threads_ == limits_.warp || bytes > limits_.shared_bytes)) kept_.clear();
+  for (Kept& kept : kept_)
+    kept.buffer = at(0).alloc(concat("row", kept.value->id), type_of(kept), Extent(nest_.reduced_size()),
+                              registers ? Space::registers : Space::shared);
 }
 
 void GpuNest::run_pass(int number) {

@@ -15,6 +15,7 @@ void GpuNest::build_loops() {
   if (!reduces()) {
     build_points();
   } else {
+    if (nest_.form != LoopNest::Form::rows && nest_.has_lane) column_vector_ = column_vector();
     choose_chunks();
     const int64_t results = nest_.outer_size() * (nest_.has_lane ? nest_.lane.size : 1);
     if (chunks_ > 1) add_partials(results);
@@ -55,6 +56,17 @@ int64_t GpuNest::vector_along(const LoopAxis& axis) const {
   // Where rows follow each other, vectors of one that is no whole number of them would not be aligned.
   while (vector > 1 && axis.size % vector != 0) vector /= 2;
   return std::max<int64_t>(1, vector);
+}
+
+/// Columns that a lane of build_block_columns takes at once: as many as leave each multiprocessor a block.
+int64_t GpuNest::column_vector() const {
+  int64_t vector = vector_along(nest_.lane);
+  const auto blocks = [&](int64_t columns) {
+    return nest_.outer_size() * (nest_.lane.size / (limits_.warp * columns)) *
+           std::max<int64_t>(1, passes_ > 1 ? 1 : nest_.reduced_size() / limits_.least_chunk);
+  };
+  while (vector > 1 && blocks(vector) < limits_.multiprocessors) vector /= 2;
+  return vector;
 }
 
 bool GpuNest::indices_are_narrow() const {

@@ -2,8 +2,10 @@
 //
 //   points   every thread takes a vector of elements; tiles in shared memory where reads and writes run crosswise
 //   rows     reductions along contiguous axes: a row a warp or a block, kept in registers from pass to pass
-//   columns  reductions along other axes: a column a thread, or 32 columns a block whose warps take turns at the
-//   rows split    reductions with too few results to fill the machine, in two phases
+//   columns  reductions along other axes: a column a thread, or 32 vectors of columns a block whose warps take
+//   turns
+//            at the rows
+//   split    reductions with too few results to fill the machine, in two phases
 //
 // How such loops run is said in kernel.h. Results of `bind=thread` loops are known to all threads that run them.
 #pragma once
@@ -44,13 +46,15 @@ class GpuNest final : public NestBuilder {
 
   // ---- columns.cpp
   void build_columns();
+  int64_t column_vector() const;
   void build_thread_columns();
   void build_block_columns();
   void run_column_pass(int number);
-  /// The loop over the lanes of a warp, each a column. Values of level 1 belong to its body.
+  /// The loops over the lanes of a warp and the columns that each takes at once. Values of level 1 belong to its
+  /// body.
   struct Lanes {
-    std::unique_ptr<Loop> loop;
-    Block body;
+    std::unique_ptr<Loop> loop, vector;
+    Block body;  ///< Of the inner of them.
     ValueId guard = none;
   };
   std::unique_ptr<Lanes> open_lanes();
@@ -63,6 +67,7 @@ class GpuNest final : public NestBuilder {
 
   // ---- tile.cpp
   void build_tiled(size_t along);
+  int64_t tile_vector(const LoopAxis& along) const;
 
   const GpuLimits& limits_;
   /// While rows are reduced.
@@ -76,13 +81,16 @@ class GpuNest final : public NestBuilder {
   std::vector<WarpResults> warp_results_;
   int64_t warps_ = 0;
   Affine first_column_;
-  ValueId column_lane_ = none;  ///< The variable of the innermost lanes.
+  Affine column_place_;        ///< Of the innermost lane's column in its tile.
+  int64_t column_vector_ = 1;  ///< Columns that a lane takes at once.
   /// While a tiled kernel is built.
   struct Tiling {
     ValueId lane_begin = none, along_begin = none;
-    ValueId lane = none, along = none, step = none;  ///< Thread, warp and serial loop of the body.
+    ValueId lane = none, along = none, step = none;  ///< Thread, warp and serial loop of the body,
+    ValueId part = none;                             ///< and its vector loop, if a thread moves more than one.
+    int64_t vector = 1;
     struct Fill {
-      ValueId thread = none, warp = none, step = none;
+      ValueId thread = none, warp = none, step = none, part = none;
       Block* body = nullptr;
     } fill;
     struct Copy {

@@ -1,9 +1,10 @@
 // loops/schedule/gpu/tile.cpp: kernels that read along one axis what they write along another. A block copies a
 // tile of what it reads into shared memory, neighbouring threads reading neighbours, and then walks through the
-// tile the other way. A line of the tile is an element longer than it needs to be, so that its columns lie in
-// different banks.
+// tile the other way. Threads move 32 bits: two elements of 16, in tiles of twice the side. A line of the tile is
+// that much longer than it needs to be, so that its columns lie in different banks.
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 #include "loops/schedule/gpu/schedule.h"
 #include "support/error.h"
@@ -28,13 +29,25 @@ Affine affine_of(std::initializer_list<std::pair<int64_t, ValueId>> terms) {
 
 }  // namespace
 
+/// Neighbours that a thread of a tile moves at once.
+int64_t GpuNest::tile_vector(const LoopAxis& along) const {
+  constexpr int64_t word = 4;  // bytes: of a bank
+  int64_t narrowest = word;
+  for (const AccessPattern& access : accesses_)
+    if (access.base) narrowest = std::min(narrowest, ir::byte_size(access.base->type->dtype));
+  const int64_t vector = word / narrowest;
+  return nest_.lane.size % vector == 0 && along.size % vector == 0 ? vector : 1;
+}
+
 void GpuNest::build_tiled(size_t along_index) {
-  const int64_t side = limits_.tile_side, warps = limits_.block_threads / limits_.warp;
   const LoopAxis along = nest_.outer[along_index];
+  const int64_t vector = tile_vector(along), side = limits_.tile_side * vector;
+  const int64_t warps = limits_.block_threads / limits_.warp;
   nest_.outer.erase(nest_.outer.begin() + static_cast<int64_t>(along_index));
   const auto tiles = [&](const LoopAxis& axis) { return (axis.size + side - 1) / side; };
   Tiling tiling;
   tiling_ = &tiling;
+  tiling.vector = vector;
   Loop block;
   blocks_[0] = &block.body;
   block.var = kernel_.add_value(DType::i64);
@@ -57,7 +70,7 @@ void GpuNest::build_tiled(size_t along_index) {
   // Two walks over the tile: warps and steps over one side, the threads of a warp over the other.
   struct Walk {
     std::unique_ptr<Loop> warps = std::make_unique<Loop>(), threads = std::make_unique<Loop>(),
-                          steps = std::make_unique<Loop>();
+                          steps = std::make_unique<Loop>(), lanes;
     ValueId guard = none;
     Block body;
   };
@@ -71,10 +84,11 @@ void GpuNest::build_tiled(size_t along_index) {
     }
     walk.steps->schedule.unroll = static_cast<int32_t>(side / warps);
     const Affine across = affine_of({{warps, walk.steps->var}, {1, walk.warps->var}});
-    const Affine thread = affine_of({{1, walk.threads->var}});
+    const Affine thread = affine_of({{vector, walk.threads->var}});
     Affine lane = fills ? across : thread, other = fills ? thread : across;
     lane.add(1, tiling.lane_begin);
     other.add(1, tiling.along_begin);
+    // Vectors are inside or outside as a whole.
     Builder inside(kernel_, walk.steps->body);
     for (const auto& [index, size] : {std::pair(&lane, nest_.lane.size), std::pair(&other, along.size)}) {
       if (size % side == 0) continue;
@@ -82,9 +96,20 @@ void GpuNest::build_tiled(size_t along_index) {
       const ValueId present = inside.compute(Op::lt, {inside.affine(*index), limit});
       walk.guard = walk.guard == none ? present : inside.compute(Op::bitwise_and, {walk.guard, present});
     }
+    if (vector > 1) {
+      walk.lanes = std::make_unique<Loop>();
+      walk.lanes->var = kernel_.add_value(DType::i64);
+      walk.lanes->end = Extent(vector);
+      walk.lanes->schedule.vector = true;
+      (fills ? other : lane).add(1, walk.lanes->var);
+    }
     return std::pair(lane, other);
   };
   const auto close = [&](Walk& walk) {
+    if (walk.lanes) {
+      walk.lanes->body = std::exchange(walk.body, Block());
+      walk.body.push_back(as_statement(std::move(walk.lanes)));
+    }
     close_guarded(walk.steps->body, walk.guard, std::move(walk.body));
     walk.threads->body.push_back(as_statement(std::move(walk.steps)));
     walk.warps->body.push_back(as_statement(std::move(walk.threads)));
@@ -92,9 +117,11 @@ void GpuNest::build_tiled(size_t along_index) {
   };
   Walk fill, use;
   open(fill, true);
-  tiling.fill = {fill.threads->var, fill.warps->var, fill.steps->var, &fill.body};
+  tiling.fill = {fill.threads->var, fill.warps->var, fill.steps->var, fill.lanes ? fill.lanes->var : none,
+                 &fill.body};
   const auto [lane, other] = open(use, false);
   tiling.lane = use.threads->var, tiling.along = use.warps->var, tiling.step = use.steps->var;
+  tiling.part = use.lanes ? use.lanes->var : none;
   leaf_value_[nest_.lane.innermost()] = {lane, 1};
   leaf_value_[along.innermost()] = {other, 1};
   blocks_[1] = &use.body;
@@ -115,38 +142,46 @@ void GpuNest::build_tiled(size_t along_index) {
 
 NestBuilder::Scalar GpuNest::load_nearby(BufferId buffer, const Affine& offset, const std::vector<Index>& place) {
   if (!tiling_) return {};
-  const int64_t warps = limits_.block_threads / limits_.warp, pitch = limits_.tile_side + 1;
+  const int64_t vector = tiling_->vector, side = limits_.tile_side * vector;
+  const int64_t warps = limits_.block_threads / limits_.warp, pitch = side + vector;
   const auto of_tile = [&](ValueId value) {
-    return value == tiling_->lane || value == tiling_->along || value == tiling_->step ||
-           value == tiling_->lane_begin || value == tiling_->along_begin;
+    return value == tiling_->lane || (vector > 1 && value == tiling_->part) || value == tiling_->along ||
+           value == tiling_->step || value == tiling_->lane_begin || value == tiling_->along_begin;
   };
   // What lies between the tile's loops and the body (an index read from memory) cannot move the tile itself.
   for (const Index& index : place)
     for (const Affine::Term& term : index.affine.terms)
       if (index.level != 0 && !of_tile(term.value) && coefficient(offset, term.value) != 0) return {};
-  const int64_t lane = coefficient(offset, tiling_->lane);
+  const int64_t lane = coefficient(offset, vector > 1 ? tiling_->part : tiling_->lane);
   if (coefficient(offset, tiling_->along) != 1 || lane == 0 || lane == 1) return {};
   Affine start;
   start.offset = offset.offset;
   for (const Affine::Term& term : offset.terms)
-    if (term.value != tiling_->lane && term.value != tiling_->along && term.value != tiling_->step)
+    if (term.value != tiling_->lane && term.value != tiling_->along && term.value != tiling_->step &&
+        (vector == 1 || term.value != tiling_->part))
       start.add(term.factor, term.value);
   BufferId tile = none;
   for (const Tiling::Copy& copy : tiling_->copies)
     if (copy.from == buffer && copy.offset == start && copy.pitch == lane) tile = copy.tile;
   if (tile == none) {
-    const auto& [thread, warp, step, body] = tiling_->fill;
-    tile = at(0).alloc(concat("tile", tiling_->copies.size()), kernel_.buffers[buffer].dtype,
-                       Extent(limits_.tile_side * pitch), Space::shared);
+    const auto& [thread, warp, step, part, body] = tiling_->fill;
+    tile = at(0).alloc(concat("tile", tiling_->copies.size()), kernel_.buffers[buffer].dtype, Extent(side * pitch),
+                       Space::shared);
     Builder fill(kernel_, *body);
     Affine from = start;
     from.add(lane * warps, step);
     from.add(lane, warp);
-    from.add(1, thread);
-    fill.store(tile, affine_of({{pitch * warps, step}, {pitch, warp}, {1, thread}}), fill.load(buffer, from));
+    from.add(vector, thread);
+    Affine to = affine_of({{pitch * warps, step}, {pitch, warp}, {vector, thread}});
+    if (vector > 1) {
+      from.add(1, part);
+      to.add(1, part);
+    }
+    fill.store(tile, to, fill.load(buffer, from));
     tiling_->copies.push_back({buffer, tile, start, lane});
   }
-  const Affine here = affine_of({{pitch, tiling_->lane}, {warps, tiling_->step}, {1, tiling_->along}});
+  Affine here = affine_of({{pitch * vector, tiling_->lane}, {warps, tiling_->step}, {1, tiling_->along}});
+  if (vector > 1) here.add(pitch, tiling_->part);
   return {at(1).load(tile, here), 1};
 }
 

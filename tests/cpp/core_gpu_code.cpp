@@ -1,0 +1,139 @@
+// Code for GPUs, as text: what kernels of the graphs in tests/targets and of random graphs become, and, where ptxas
+// is on the path, that it assembles.
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "codegen/capabilities.h"
+#include "codegen/compiler.h"
+#include "ir/text.h"
+#include "loops/plan.h"
+#include "lowering_cases.h"
+#include "passes/pipeline.h"
+#include "random_graph.h"
+
+using namespace braze;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string graph_text(const std::string& name) {
+  std::ifstream file(fs::path(BRAZE_TEST_DATA "/targets") / (name + ".graph"));
+  std::string kept;
+  for (std::string line; std::getline(file, line);)
+    if (!line.starts_with("//")) kept += line + "\n";
+  return kept;
+}
+
+/// PTX of each kernel that the graph needs.
+std::vector<std::string> ptx_of(const std::string& text, const Target& target) {
+  const std::shared_ptr<ir::Graph> graph = ir::parse(text);
+  passes::run(*graph);
+  std::vector<std::string> ptx;
+  const Target gpu(Isa::sm_90);
+  for (const auto& kernel : loops::lower(*graph, {.target = &target}).kernels)
+    ptx.push_back(codegen::assembly(*kernel, gpu));
+  return ptx;
+}
+std::vector<std::string> ptx_of(const std::string& text) {
+  return ptx_of(text, Target(Isa::sm_90));
+}
+
+bool has_ptxas() {
+  static const bool found = std::system("command -v ptxas > /dev/null 2>&1") == 0;
+  return found;
+}
+
+/// What ptxas says of some PTX that is wrong; "" if it assembles without spilling registers (or is not there).
+std::string complaint(const std::string& ptx) {
+  if (!has_ptxas()) return "";
+  const fs::path folder = fs::temp_directory_path() / concat("braze_ptx_", getpid());
+  fs::create_directories(folder);
+  std::ofstream(folder / "kernel.ptx") << ptx;
+  const std::string command =
+      concat("cd ", folder.string(), " && ptxas -v -arch=sm_90 kernel.ptx -o kernel.cubin > said 2>&1");
+  const int status = std::system(command.c_str());
+  std::ifstream file(folder / "said");
+  std::stringstream said;
+  said << file.rdbuf();
+  fs::remove_all(folder);
+  const bool spills = said.str().find("bytes stack frame") != std::string::npos &&
+                      said.str().find(" 0 bytes stack frame") == std::string::npos;
+  return status == 0 && !spills ? "" : concat(said.str(), "\n", ptx);
+}
+
+bool contains(const std::vector<std::string>& texts, const char* what) {
+  return std::ranges::any_of(texts, [&](const std::string& text) { return text.find(what) != std::string::npos; });
+}
+
+}  // namespace
+
+TEST_CASE("kernels for a GPU move 128 bits at a time and assemble") {
+  for (const char* name : {"pointwise", "softmax", "layer_norm", "full_sum", "column_sum", "softmax_columns",
+                           "transpose", "cat", "gather", "scatter"}) {
+    CAPTURE(std::string(name));
+    const auto ptx = ptx_of(graph_text(name));
+    CHECK(!ptx.empty());
+    for (const std::string& text : ptx) {
+      const std::string wrong = complaint(text);
+      CHECK_MESSAGE(wrong.empty(), wrong);
+      CHECK(text.find("st.local") == std::string::npos);
+    }
+  }
+  for (const char* name : {"pointwise", "softmax", "full_sum", "cat", "gather"})
+    CHECK(contains(ptx_of(graph_text(name)), "ld.global.nc.v4.f32"));
+  for (const char* name : {"pointwise", "softmax", "cat", "gather"})
+    CHECK(contains(ptx_of(graph_text(name)), "st.global.v4.f32"));
+  const auto layer_norm = ptx_of(graph_text("layer_norm"));
+  CHECK(contains(layer_norm, "ld.global.nc.v4.u32"));  // eight bf16
+  CHECK(contains(layer_norm, "cvt.rn.bf16x2.f32"));
+  CHECK(contains(layer_norm, "shfl.sync.bfly.b32"));
+  CHECK(contains(ptx_of(graph_text("scatter")), "atom.global.add.f32"));
+}
+
+TEST_CASE("memory that need not be aligned is moved element by element where the text alone is relied on") {
+  const std::shared_ptr<ir::Graph> graph = ir::parse(graph_text("pointwise"));
+  passes::run(*graph);
+  const Target gpu(Isa::sm_90);
+  const loops::Plan plan = loops::lower(*graph, {.target = &gpu});
+  codegen::CompileOptions options;
+  options.target = gpu;
+  options.use_disk_cache = false;
+  const auto code = codegen::compile({{plan.kernels[0].get()}}, {{plan.kernel_hashes[0]}}, options)[0];
+  CHECK(code->phases().empty());
+  REQUIRE(code->gpu_phases().size() == 1);
+  CHECK(code->gpu_phases()[0].threads == 256);
+  CHECK(code->gpu_phases()[0].blocks == loops::Extent(4096));
+  CHECK(code->alignments() == std::vector<uint32_t>{16, 16, 16, 16});
+  const auto unaligned = code->unaligned();
+  REQUIRE(unaligned);
+  // The result is the planner's own memory, and aligned in any case.
+  CHECK(
+      std::ranges::all_of(std::span(unaligned->alignments()).first(3), [](uint32_t bytes) { return bytes <= 4; }));
+}
+
+TEST_CASE("every case of lowering becomes code for a GPU") {
+  const Target gpus[] = {Isa::sm_90, test::small_gpu()};
+  for (const test::LoweringCase& c : test::lowering_cases)
+    for (const Target& gpu : gpus) {
+      CAPTURE(std::string(c.name));
+      for (const std::string& text : ptx_of(c.text, gpu)) CHECK(text.find(".visible .entry") != std::string::npos);
+    }
+}
+
+TEST_CASE("random graphs become code for a GPU that assembles") {
+  const char* asked = std::getenv("BRAZE_RANDOM_GRAPHS");
+  const uint32_t count = asked ? static_cast<uint32_t>(std::atoi(asked)) : 12;
+  for (uint32_t seed = 0; seed < count; ++seed)
+    for (const std::string& text : ptx_of(ir::print(*test::RandomGraph(seed).graph()))) {
+      const std::string wrong = complaint(text);
+      REQUIRE_MESSAGE(wrong.empty(), "seed ", seed, "\n", wrong);
+    }
+}
