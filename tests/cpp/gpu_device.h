@@ -58,13 +58,18 @@ inline int64_t launch_with_copies(const loops::Kernel& kernel, const codegen::Co
   DeviceMemory status(8);
   int64_t found = 0;
   status.upload(&found, 8);
+  // All of a parameter's memory, `shift` bytes into a piece of the device's.
+  const auto whole = [&](size_t k) {
+    return std::pair(memory[k].data - memory[k].before, memory[k].before + memory[k].bytes);
+  };
   for (size_t k = 0; k < memory.size(); ++k) {
     const int64_t shift = shift_of(k);
-    DeviceMemory& piece = pieces.emplace_back(memory[k].bytes + shift);
-    std::vector<char> shifted(static_cast<size_t>(memory[k].bytes + shift));
-    std::copy_n(memory[k].data, memory[k].bytes, shifted.begin() + shift);
-    piece.upload(shifted.data(), memory[k].bytes + shift);
-    buffers.push_back(static_cast<char*>(piece.data()) + shift);
+    const auto [from, bytes] = whole(k);
+    DeviceMemory& piece = pieces.emplace_back(bytes + shift);
+    std::vector<char> shifted(static_cast<size_t>(bytes + shift));
+    std::copy_n(from, bytes, shifted.begin() + shift);
+    piece.upload(shifted.data(), bytes + shift);
+    buffers.push_back(static_cast<char*>(piece.data()) + shift + memory[k].before);
   }
   const auto module = device::cuda::load(code, 0);
   device::cuda::launch(*module, buffers.data(), scalars, nullptr, static_cast<int64_t*>(status.data()), nullptr);
@@ -72,9 +77,10 @@ inline int64_t launch_with_copies(const loops::Kernel& kernel, const codegen::Co
   for (size_t k = 0; k < memory.size(); ++k) {
     if (kernel.buffers[k].access == loops::Access::in) continue;
     const int64_t shift = shift_of(k);
-    std::vector<char> shifted(static_cast<size_t>(memory[k].bytes + shift));
-    pieces[k].download(shifted.data(), memory[k].bytes + shift);
-    std::copy_n(shifted.begin() + shift, memory[k].bytes, memory[k].data);
+    const auto [to, bytes] = whole(k);
+    std::vector<char> shifted(static_cast<size_t>(bytes + shift));
+    pieces[k].download(shifted.data(), bytes + shift);
+    std::copy_n(shifted.begin() + shift, bytes, to);
   }
   status.download(&found, 8);
   return found;

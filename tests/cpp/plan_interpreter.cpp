@@ -93,7 +93,7 @@ class Run {
     std::vector<Memory> buffers;
     for (size_t k = 0; k < step.buffers.size(); ++k) {
       const int64_t origin = step.origins[k] * ir::byte_size(kernel.buffers[k].dtype);
-      buffers.push_back({memory_[step.buffers[k]] + origin, plan_.buffers[step.buffers[k]].bytes - origin});
+      buffers.push_back({memory_[step.buffers[k]] + origin, plan_.buffers[step.buffers[k]].bytes - origin, origin});
     }
     std::vector<uint64_t> scalars(step.scalars.size(), 0);
     for (size_t k = 0; k < scalars.size(); ++k)

@@ -16,10 +16,11 @@ namespace braze::test {
 /// \throws InternalError on an access outside of memory, and on library calls other than matrix products.
 std::vector<Elements> run(const loops::Plan& plan, const std::vector<Elements>& inputs);
 
-/// Memory of a kernel's parameter, from its first element on.
+/// Memory of a kernel's parameter, from its first element on; walks that go backwards reach what lies before.
 struct Memory {
   char* data;
   int64_t bytes;
+  int64_t before = 0;
 };
 /// Runs a kernel (Plan::kernels) in another way than by walking it. Returns its status.
 using Launcher = std::function<int64_t(uint32_t kernel, std::span<const Memory>, const uint64_t* scalars)>;

@@ -153,11 +153,13 @@ void Emitter::emit_serial(const Loop& loop, States& states) {
                       (kernel_.narrow || (to && to->high < INT32_MAX - slack));
   llvm::Type* type = narrow ? b_.getInt32Ty() : b_.getInt64Ty();
   first = b_.CreateSExt(first, type), limit = b_.CreateSExt(limit, type);
+  // What it starts at and steps by says what it is a multiple of.
+  const int64_t multiple = std::min(begin.multiple(), Linear(loop.step).multiple());
   const auto one = [&](const Linear& variable, States& inside) { run_body(loop, variable, inside); };
   if (copies > 1) {
     const int64_t reach = (copies - 1) * loop.step;
     Value* last_whole = b_.CreateSub(limit, llvm::ConstantInt::getSigned(type, reach), "", false, true);
-    first = run_while(first, last_whole, copies * loop.step, range, false, states,
+    first = run_while(first, last_whole, copies * loop.step, {nullptr, range, multiple}, false, states,
                       [&](const Linear& variable, States& inside) {
                         for (int64_t copy = 0; copy < copies; ++copy) {
                           Linear its = variable;
@@ -166,7 +168,7 @@ void Emitter::emit_serial(const Loop& loop, States& states) {
                         }
                       });
   }
-  run_while(first, limit, loop.step, range, false, states, one);
+  run_while(first, limit, loop.step, {nullptr, range, multiple}, false, states, one);
   --repeated_;
 }
 
@@ -186,7 +188,7 @@ void Emitter::emit_written_out(const Loop& loop, const Linear& begin, const Line
   }
 }
 
-Value* Emitter::run_while(Value* from, Value* limit, int64_t stride, const MaybeRange& range, bool at_least_once,
+Value* Emitter::run_while(Value* from, Value* limit, int64_t stride, const Base& facts, bool at_least_once,
                           States& states, Body body) {
   BasicBlock* before = b_.GetInsertBlock();
   auto* inside = BasicBlock::Create(context_, "loop", function_);
@@ -206,7 +208,7 @@ Value* Emitter::run_while(Value* from, Value* limit, int64_t stride, const Maybe
       mine.push_back(phi);
     }
   }
-  body(Linear(Base{variable, range}), running);
+  body(Linear(Base{variable, facts.range, facts.multiple}), running);
   Value* next = b_.CreateAdd(variable, llvm::ConstantInt::getSigned(variable->getType(), stride), "", false, true);
   BasicBlock* last = b_.GetInsertBlock();
   variable->addIncoming(next, last);

@@ -17,12 +17,6 @@ using loops::Space;
 
 namespace {
 constexpr int64_t kWidest = 16;  // bytes of an access
-
-/// The largest power of two up to `most` that divides `number`.
-int64_t power_in(int64_t number, int64_t most) {
-  if (number == 0) return most;
-  return std::min(most, int64_t{1} << std::countr_zero(static_cast<uint64_t>(number)));
-}
 }  // namespace
 
 Value* Emitter::buffer_pointer(BufferId id) {
@@ -33,8 +27,7 @@ Value* Emitter::buffer_pointer(BufferId id) {
 int64_t Emitter::known_alignment(BufferId id, const Linear& index, int64_t wanted) {
   const Buffer& buffer = kernel_.buffers[id];
   const int64_t element = ir::byte_size(buffer.dtype);
-  int64_t known = power_in(index.constant * element, wanted);
-  for (const Linear::Term& term : index.terms) known = power_in(term.factor * element, known);
+  int64_t known = std::min(wanted, index.multiple() * element);
   if (!buffer.is_parameter) return known;
   if (known > buffer.alignment && !aligned_) known = buffer.alignment;
   if (known > element) alignments_[id] = std::max(alignments_[id], static_cast<uint32_t>(known));

@@ -59,7 +59,8 @@ void Emitter::emit_bound(const Loop& loop) {
                    [&](States& inside) { one(mine, inside); });
   } else {
     ++repeated_;
-    run_while(number, b_.getInt32(static_cast<uint32_t>(count)), runners, Range{0, count - 1}, true, states, one);
+    run_while(number, b_.getInt32(static_cast<uint32_t>(count)), runners, {nullptr, Range{0, count - 1}}, true,
+              states, one);
     --repeated_;
   }
   scope_ = outer;

@@ -147,7 +147,8 @@ class Emitter {
                         States& states);
   void emit_lanes(const Loop& loop, States& states);
   /// while (variable < limit) body, variable += stride. Returns the variable's last value.
-  llvm::Value* run_while(llvm::Value* from, llvm::Value* limit, int64_t stride, const MaybeRange& range,
+  /// \param facts  What is known of the variable.
+  llvm::Value* run_while(llvm::Value* from, llvm::Value* limit, int64_t stride, const Base& facts,
                          bool at_least_once, States& states, Body body);
   void run_body(const Loop& loop, const Linear& variable, States& states);
   void guarded_states(llvm::Value* condition, States& states, llvm::function_ref<void(States&)> then);

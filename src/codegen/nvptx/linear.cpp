@@ -45,6 +45,14 @@ MaybeRange Linear::range() const {
   return sum;
 }
 
+int64_t Linear::multiple() const {
+  const auto lowest_bit = [](int64_t number) { return number & -number; };
+  int64_t common = 16;
+  if (constant != 0) common = std::min(common, lowest_bit(constant));
+  for (const Term& term : terms) common = std::min(common, lowest_bit(term.factor) * term.base.multiple);
+  return common;
+}
+
 bool Linear::same_terms(const Linear& other) const {
   return terms.size() == other.terms.size() && std::ranges::all_of(terms, [&](const Term& term) {
            return std::ranges::any_of(

@@ -30,6 +30,7 @@ MaybeRange join(const MaybeRange& a, const MaybeRange& b);  ///< Of a value that
 struct Base {
   llvm::Value* value = nullptr;
   MaybeRange range;
+  int64_t multiple = 1;  ///< Of so many, a power of two, it is a multiple.
   bool operator==(const Base& other) const { return value == other.value; }
 };
 
@@ -48,6 +49,7 @@ struct Linear {
   void add(const Linear& other, int64_t factor = 1);
   bool is_constant() const { return terms.empty(); }
   MaybeRange range() const;
+  int64_t multiple() const;  ///< The largest power of two, up to 16, that the sum is known to be a multiple of.
   bool same_terms(const Linear& other) const;
 };
 

@@ -35,7 +35,7 @@ V exp2_f32(const Lanes& l, V x) {
 }
 
 V sigmoid_f32(const Lanes& l, V x) {
-  return call(l, llvm::Intrinsic::nvvm_rcp_approx_ftz_f, l.add(exp_f32(l, l.neg(x)), l.number(1)));
+  return call(l, llvm::Intrinsic::nvvm_rcp_rn_f, l.add(exp_f32(l, l.neg(x)), l.number(1)));
 }
 
 V rsqrt_f32(const Lanes& l, V x) {

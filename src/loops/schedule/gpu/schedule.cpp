@@ -63,7 +63,8 @@ int64_t GpuNest::column_vector() const {
   int64_t vector = vector_along(nest_.lane);
   const auto blocks = [&](int64_t columns) {
     return nest_.outer_size() * (nest_.lane.size / (limits_.warp * columns)) *
-           std::max<int64_t>(1, passes_ > 1 ? 1 : nest_.reduced_size() / limits_.least_chunk);
+           std::max<int64_t>(1,
+                             passes_ > 1 ? 1 : nest_.reduced_size() * limits_.warp * columns / limits_.least_chunk);
   };
   while (vector > 1 && blocks(vector) < limits_.multiprocessors) vector /= 2;
   return vector;

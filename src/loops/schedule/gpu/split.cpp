@@ -19,9 +19,8 @@ void GpuNest::choose_chunks() {
   const int64_t columns = nest_.has_lane ? (nest_.lane.size + a_tile - 1) / a_tile : 1;
   const int64_t blocks = nest_.outer_size() * (rows ? 1 : columns);
   const int64_t input = nest_.reduced_size() * (rows ? 1 : a_tile);  // elements of a block
-  // As many as run at the same time: blocks that reduce rows are larger.
-  const int64_t at_once = rows ? 2 : 2 * limits_.most_threads / limits_.block_threads;
-  const int64_t wanted = at_once * limits_.multiprocessors / std::max<int64_t>(1, blocks);
+  // Blocks that reduce rows are larger.
+  const int64_t wanted = (rows ? 2 : 4) * limits_.multiprocessors / std::max<int64_t>(1, blocks);
   const int64_t most = std::min({wanted, input / limits_.least_chunk, nest_.reduced[0].size});
   if (most <= 1) return;
   int64_t length = (nest_.reduced[0].size + most - 1) / most;
