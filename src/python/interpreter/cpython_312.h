@@ -4,7 +4,6 @@
 #include <internal/pycore_import.h>
 #include <internal/pycore_instruments.h>
 #include <internal/pycore_intrinsics.h>
-#include <internal/pycore_long.h>
 
 #include <algorithm>
 
@@ -18,7 +17,9 @@ inline PyFunctionObject* function_of(const _PyInterpreterFrame* frame) {
 /// A new int that is equal to one, also to one of which there is but one object otherwise. Null: no memory.
 inline PyObject* fresh_int(PyObject* number) {
   const _PyLongValue& value = reinterpret_cast<PyLongObject*>(number)->long_value;
-  const auto digits = static_cast<Py_ssize_t>(value.lv_tag >> NON_SIZE_BITS);
+  // NON_SIZE_BITS of pycore_long.h, which defines what torch's pythoncapi_compat.h defines, too.
+  constexpr int non_size_bits = 3;
+  const auto digits = static_cast<Py_ssize_t>(value.lv_tag >> non_size_bits);
   PyLongObject* copy = _PyLong_New(digits);
   if (!copy) return nullptr;
   copy->long_value.lv_tag = value.lv_tag;
