@@ -7,6 +7,9 @@
 //       plan     kernels, calls and memory     llvm    their LLVM IR
 //       code     their machine code
 // With both, the graphs go on from the given passes instead of all of them.
+//   --symbols=3,5   instantiates graphs of symbols for these values, in order of declaration, before they are
+//   lowered;
+//                   without it, for their examples
 //   --target=NAME   for that target (target/target.h) instead of this machine
 //   --verify        checks the graph before, between and after, and what it is lowered to
 //   --print-before  prints each graph as it was read, too
@@ -16,12 +19,16 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "compile/artifact_bytes.h"
 #include "compile/driver.h"
+#include "ir/instantiate.h"
+#include "ir/shape_env.h"
 #include "ir/text.h"
 #include "loops/kernel.h"
 #include "loops/plan.h"
@@ -35,8 +42,8 @@ namespace {
 using namespace braze;
 
 constexpr std::string_view usage =
-    "usage: braze-opt FILE|- [--pass=NAME,...] [--stop-after=passes|loops|plan|llvm|code] [--target=NAME] "
-    "[--output=FILE] [--verify] [--print-before]";
+    "usage: braze-opt FILE|- [--pass=NAME,...] [--stop-after=passes|loops|plan|llvm|code] [--symbols=NUMBER,...] "
+    "[--target=NAME] [--output=FILE] [--verify] [--print-before]";
 
 std::string kernels(const loops::Plan& plan) {
   std::string text;
@@ -71,6 +78,7 @@ const Stop stops[] = {
 struct Options {
   std::string file, output;
   std::vector<const passes::Pass*> passes;
+  std::vector<int64_t> symbols;
   const Stop* stop = nullptr;
   Target target = Target::host();
   bool verify = false, print_before = false;
@@ -88,6 +96,15 @@ std::vector<const passes::Pass*> find_passes(std::string_view names) {
   return found;
 }
 
+std::vector<int64_t> parse_numbers(std::string_view text) {
+  std::vector<int64_t> numbers;
+  Lexer lexer(text, "--symbols");
+  do numbers.push_back(lexer.expect_integer());
+  while (lexer.take(","));
+  if (!lexer.at_end()) lexer.fail("expected a comma");
+  return numbers;
+}
+
 const Stop* find_stop(std::string_view name) {
   for (const Stop& stop : stops)
     if (stop.name == name) return &stop;
@@ -103,6 +120,8 @@ Options parse_options(const std::vector<std::string_view>& arguments) {
       options.passes = find_passes(value);
     else if (name == "--stop-after=")
       options.stop = find_stop(value);
+    else if (name == "--symbols=")
+      options.symbols = parse_numbers(value);
     else if (name == "--target=")
       options.target = Target::named(value);
     else if (name == "--output=")
@@ -153,17 +172,27 @@ void run(ir::Graph& graph, const Options& options) {
     pass->run(graph);
     if (options.verify) ir::verify(graph);
   }
+  const bool lowers = !options.output.empty() || (options.stop && options.stop->print);
+  const ir::ShapeEnv* env = graph.find_shape_env();
+  std::unique_ptr<ir::Graph> instance;
+  if (env && (lowers || !options.symbols.empty())) {
+    if (options.passes.empty() && (options.stop || lowers)) passes::run(graph, nullptr, options.verify);
+    const std::span<const int64_t> examples = env->examples(), given = options.symbols;
+    instance = ir::instantiate(graph, given.empty() ? examples : given);
+  }
+  const bool rewritten = instance || !options.passes.empty();
+  ir::Graph& left = instance ? *instance : graph;
   driver::Options wanted;
   wanted.verify = options.verify;
   wanted.code.target = options.target;
   wanted.last = options.output.empty() && options.stop ? options.stop->last : driver::Stage::plan;
   driver::Artifact artifact;
   if (options.stop || !options.output.empty())
-    artifact = options.passes.empty() ? driver::compile(graph, wanted) : driver::compile_rewritten(graph, wanted);
-  if (!options.output.empty() || (options.stop && options.stop->print))
+    artifact = rewritten ? driver::compile_rewritten(left, wanted) : driver::compile(left, wanted);
+  if (lowers)
     put(artifact.plan, options);
   else
-    std::cout << ir::print(graph);
+    std::cout << ir::print(left);
 }
 
 void run(const loops::Plan& plan, const Options& options) {

@@ -1,4 +1,4 @@
-// ir/attributes.h: what each attribute of ops.def holds, one row each.
+// ir/attributes.h: what each attribute of ops.def holds, one row each. Sizes that are numbers are held as integers.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,8 @@
 
 namespace braze::ir {
 
-enum class AttrType : uint8_t { boolean, integer, number, text, integers };  ///< In the order of AttrValue.
+/// In the order of AttrValue.
+enum class AttrType : uint8_t { boolean, integer, number, text, integers, size, sizes };
 
 struct AttrInfo {
   std::string_view name;
@@ -21,13 +22,14 @@ inline constexpr AttrInfo attributes[] = {
   {"value",      AttrType::number,   true,  "the number"},
   {"dim",        AttrType::integer,  true,  "0 ... rank-1"},
   {"dims",       AttrType::integers, true,  "0 ... rank-1 each; ascending but for permute"},
-  {"start",      AttrType::integer,  true,  ">= 0"},
-  {"step",       AttrType::integer,  true,  ">= 1"},
-  {"origin",     AttrType::integers, true,  ">= 0, one a dimension of the operand"},
-  {"map",        AttrType::integers, true,  "a matrix, row by row"},
+  {"start",      AttrType::size,     true,  ">= 0"},
+  {"step",       AttrType::size,     true,  ">= 1"},
+  {"origin",     AttrType::sizes,    true,  ">= 0, one a dimension of the operand"},
+  {"map",        AttrType::sizes,    true,  "a matrix, row by row"},
+  {"of",         AttrType::size,     true,  "what the number is"},
   {"combine",    AttrType::text,     true,  "set, add, mul, max or min"},
-  {"low",        AttrType::integers, true,  "one a dimension"},
-  {"high",       AttrType::integers, true,  "one a dimension"},
+  {"low",        AttrType::sizes,    true,  "one a dimension"},
+  {"high",       AttrType::sizes,    true,  "one a dimension"},
   {"keepdim",    AttrType::boolean,  false, "reduced dimensions stay with size 1; absent: false"},
   {"correction", AttrType::number,   false, "absent: 1"},
   {"tanh",       AttrType::boolean,  false, "absent: false"},

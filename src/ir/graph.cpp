@@ -4,6 +4,7 @@
 #include <cstring>
 #include <unordered_set>
 
+#include "ir/infer.h"
 #include "ir/shapes.h"
 #include "support/arena.h"
 #include "support/error.h"
@@ -14,14 +15,14 @@ namespace {
 struct TypeKey {
   DType dtype;
   Device device;
-  std::span<const int64_t> sizes, strides;
+  std::span<const Size> sizes, strides;
 };
 
 TypeKey key_of(const TypeKey& key) {
   return key;
 }
 TypeKey key_of(const Type* type) {
-  return {type->dtype, type->device, type->sizes, type->strides};
+  return {type->dtype, type->device, type->sizes.symbolic(), type->strides.symbolic()};
 }
 
 struct TypeHash {
@@ -31,13 +32,13 @@ struct TypeHash {
     const TypeKey key = key_of(item);
     uint64_t hash = static_cast<uint64_t>(key.dtype) | static_cast<uint64_t>(key.device.kind) << 8 |
                     static_cast<uint64_t>(static_cast<uint8_t>(key.device.index)) << 16;
-    const auto mix = [&hash](int64_t number) {
-      hash = (hash ^ static_cast<uint64_t>(number)) * 0x9e3779b97f4a7c15ull;
+    const auto mix = [&hash](uint64_t word) {
+      hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;
       hash ^= hash >> 29;
     };
-    mix(static_cast<int64_t>(key.sizes.size()));
-    for (const int64_t size : key.sizes) mix(size);
-    for (const int64_t stride : key.strides) mix(stride);
+    mix(key.sizes.size());
+    for (const Size size : key.sizes) mix(size.bits());
+    for (const Size stride : key.strides) mix(stride.bits());
     return hash;
   }
 };
@@ -60,6 +61,7 @@ struct Graph::Storage {
   std::pmr::unordered_set<const Type*, TypeHash, TypeEqual> types{&memory};
   std::pmr::unordered_set<std::string_view> texts{&memory};
   std::pmr::vector<Value*> replaced{&memory};
+  std::unique_ptr<ShapeEnv> shape_env;
   size_t types_wanted = 0, texts_wanted = 0, text_copies = 0;
 };
 
@@ -72,20 +74,25 @@ Graph::~Graph() = default;
 
 const Type* Graph::type(DType dtype, Device device, std::span<const int64_t> sizes,
                         std::span<const int64_t> strides) {
+  return symbolic_type(dtype, device, as_sizes(sizes), as_sizes(strides));
+}
+
+const Type* Graph::symbolic_type(DType dtype, Device device, std::span<const Size> sizes,
+                                 std::span<const Size> strides) {
   BRAZE_CHECK(sizes.size() == strides.size(), "a type of ", sizes.size(), " sizes and ", strides.size(),
               " strides");
   ++storage_->types_wanted;
   const TypeKey key{dtype, device, sizes, strides};
   if (const auto found = storage_->types.find(key); found != storage_->types.end()) return *found;
-  if (!is_addressable(sizes, strides)) {
-    std::string text;
-    for (const int64_t size : sizes) text += concat(text.empty() ? "" : ",", size);
-    throw UserError(concat("a tensor of shape [", text, "] has more elements than any memory holds"),
+  const SizeSpan wanted(sizes), steps(strides);
+  if (wanted.is_constant() && steps.is_constant() &&
+      !is_addressable({wanted.begin(), wanted.end()}, {steps.begin(), steps.end()}))
+    throw UserError(concat("a tensor of shape ", to_text(sizes), " has more elements than any memory holds"),
                     UserError::Kind::value);
-  }
   Type* made = std::construct_at(
       storage_->arena.allocate<Type>(1).data(),
-      Type{dtype, device, ints(sizes), ints(strides), static_cast<uint32_t>(storage_->types.size())});
+      Type{dtype, device, SizeSpan(storage_->arena.copy(sizes)), SizeSpan(storage_->arena.copy(strides)),
+           static_cast<uint32_t>(storage_->types.size())});
   storage_->types.insert(made);
   return made;
 }
@@ -111,43 +118,104 @@ std::span<const int64_t> Graph::ints(std::span<const int64_t> values) {
   return storage_->arena.copy(values);
 }
 
+std::span<const Size> Graph::sizes(std::span<const Size> values) {
+  return storage_->arena.copy(values);
+}
+
+// ---- symbols
+
+ShapeEnv& Graph::shape_env() {
+  if (!storage_->shape_env) storage_->shape_env = std::make_unique<ShapeEnv>();
+  return *storage_->shape_env;
+}
+const ShapeEnv* Graph::find_shape_env() const {
+  return storage_->shape_env.get();
+}
+SizeRules Graph::prove() const {
+  return SizeRules::proving(storage_->shape_env.get());
+}
+SizeRules Graph::decide(std::string_view why) {
+  return SizeRules::deciding(storage_->shape_env.get(), why);
+}
+
 // ---- building
 
 Value* Graph::add_input(std::string_view name, const Type* type, InputKind kind) {
-  Node* node = make_node(Op::input, {}, {}, std::span(&type, 1));
+  Node* node = make_node(Op::input, {}, {}, 1);
+  node->results[0].type = type;
   inputs_.push_back({node->result(), intern(name), kind});
   return node->result();
 }
 
-Node* Graph::make_node(Op op, std::span<Value* const> operands, std::span<const Attr> attrs,
-                       std::span<const Type* const> results) {
+Node* Graph::make_node(Op op, std::span<Value* const> operands, std::span<const Attr> attrs, size_t results) {
   Node* node = std::construct_at(storage_->arena.allocate<Node>(1).data());
   node->op = op;
   node->id = next_node_++;
   node->operands = storage_->arena.allocate<Value*>(operands.size());
   std::ranges::transform(operands, node->operands.begin(), resolve);
-  node->results = storage_->arena.allocate<Value>(results.size());
-  for (uint32_t k = 0; k < results.size(); ++k)
-    std::construct_at(&node->results[k], Value{results[k], node, k, next_value_++});
+  node->results = storage_->arena.allocate<Value>(results);
+  for (uint32_t k = 0; k < results; ++k)
+    std::construct_at(&node->results[k], Value{nullptr, node, k, next_value_++});
   const std::span<Attr> mine = storage_->arena.copy(attrs);
   for (Attr& attr : mine) {
-    if (auto* text = std::get_if<std::string_view>(&attr.value)) *text = intern(*text);
-    if (auto* list = std::get_if<std::span<const int64_t>>(&attr.value)) *list = ints(*list);
+    if (auto* text = std::get_if<std::string_view>(&attr.value)) attr.value = intern(*text);
+    if (auto* list = std::get_if<std::span<const Size>>(&attr.value)) {
+      if (const SizeSpan sizes(*list); sizes.is_constant())
+        attr.value = std::span<const int64_t>(sizes);
+      else
+        attr.value = this->sizes(*list);
+    }
+    if (auto* list = std::get_if<std::span<const int64_t>>(&attr.value)) attr.value = ints(*list);
+    if (auto* size = std::get_if<Size>(&attr.value); size && size->is_constant()) attr.value = size->constant();
   }
   node->attrs = mine;
   node->source = source_;
   return node;
 }
 
-Node* Graph::create(Op op, std::span<Value* const> operands, std::span<const Attr> attrs,
-                    std::span<const Type* const> results) {
-  Node* node = make_node(op, operands, attrs, results);
+Node* Graph::insert(Node* node) {
   node->next = insertion_point_;
   node->previous = insertion_point_ ? insertion_point_->previous : last_;
   (node->previous ? node->previous->next : first_) = node;
   (node->next ? node->next->previous : last_) = node;
   ++node_count_;
   return node;
+}
+
+Node* Graph::create(Op op, std::span<Value* const> operands, std::span<const Attr> attrs,
+                    std::span<const Type* const> results) {
+  Node* node = make_node(op, operands, attrs, results.size());
+  for (size_t k = 0; k < results.size(); ++k) node->results[k].type = results[k];
+  return insert(node);
+}
+
+Node* Graph::add(Op op, std::span<Value* const> operands, std::span<const Attr> attrs, const Stated& stated) {
+  const OpInfo& row = info(op);
+  BRAZE_CHECK(row.results > 0, "the types of ", row.name, " do not follow from its operands");
+  Node* node = make_node(op, operands, attrs, static_cast<size_t>(row.results));
+  try {
+    const std::vector<Inferred> results = infer(*node, stated, decide(source_.empty() ? row.name : source_));
+    for (size_t k = 0; k < results.size(); ++k) {
+      const auto& [dtype, device, sizes, natural] = results[k];
+      std::span<const Size> strides = k == 0 && stated.strides ? *stated.strides : natural;
+      const auto same = [&sizes](const Type* type) { return std::ranges::equal(type->sizes.symbolic(), sizes); };
+      if (const auto like = std::ranges::find_if(stated.like, same); like != stated.like.end())
+        strides = (*like)->strides.symbolic();
+      node->results[k].type = symbolic_type(dtype, device, sizes, strides);
+    }
+  } catch (const InvalidNode& broken) {
+    throw InternalError(concat("a node of ", row.name, " cannot be: ", broken.what));
+  }
+  return insert(node);
+}
+
+Value* Graph::add(Op op, std::initializer_list<Value*> operands, std::initializer_list<Attr> attrs) {
+  return add(op, operands, attrs, Stated{});
+}
+Value* Graph::add(Op op, std::initializer_list<Value*> operands, std::initializer_list<Attr> attrs,
+                  const Stated& stated) {
+  return add(op, std::span(operands.begin(), operands.size()), std::span(attrs.begin(), attrs.size()), stated)
+      ->result();
 }
 
 Value* Graph::create(Op op, std::initializer_list<Value*> operands, std::initializer_list<Attr> attrs,
@@ -167,7 +235,8 @@ void Graph::replace(Value* old, Value* with) {
   with = resolve(with);
   if (old == with) return;
   BRAZE_CHECK(!old->replacement, "a value was replaced twice");
-  BRAZE_CHECK(old->type->dtype == with->type->dtype && std::ranges::equal(old->type->sizes, with->type->sizes),
+  BRAZE_CHECK(old->type->dtype == with->type->dtype &&
+                  prove().equal(old->type->sizes.symbolic(), with->type->sizes.symbolic()),
               "a value of ", info(old->def->op).name, " was replaced by one of ", info(with->def->op).name,
               " of another dtype or shape");
   old->replacement = with;
@@ -221,6 +290,7 @@ class StructureHasher {
         seen_types_(graph.type_count()) {}
 
   Hash128 run() {
+    if (const ShapeEnv* env = graph_.find_shape_env()) add(*env);
     hasher_.add(graph_.inputs().size());
     for (const Input& input : graph_.inputs()) {
       hasher_.add(input.kind);
@@ -248,7 +318,25 @@ class StructureHasher {
     seen = ++next_type_;
     const Type& type = *value.type;
     hasher_.add(seen).add(type.dtype).add(type.device.kind).add(type.device.index);
-    hasher_.add(type.sizes).add(type.strides);
+    add(type.sizes);
+    add(type.strides);
+  }
+  void add(const SizeSpan& sizes) {
+    if (sizes.is_constant())
+      add(std::span<const int64_t>(sizes));
+    else
+      add(sizes.symbolic());
+  }
+  /// Symbols by name, with what holds for all values that the graph is good for; not the examples.
+  void add(const ShapeEnv& env) {
+    hasher_.add(env.table().symbol_count());
+    for (uint32_t slot = 0; slot < env.table().symbol_count(); ++slot) {
+      const SymbolFacts& facts = env.declared(slot);
+      hasher_.add(env.table().name(slot)).add(facts.range.low).add(facts.range.high);
+      hasher_.add(facts.modulus).add(facts.remainder);
+    }
+    hasher_.add(env.guards().size());
+    for (const ShapeEnv::Guard& guard : env.guards()) hasher_.add(to_text(guard.test));
   }
   void use(Value* value) { hasher_.add(numbers_[Graph::resolve(value)->id]); }
   void add(const Node& node) {
@@ -270,6 +358,11 @@ class StructureHasher {
   }
   void add(std::string_view value) { hasher_.add(value); }
   void add(std::span<const int64_t> value) { hasher_.add(value); }
+  void add(Size value) { hasher_.add(to_text(value)); }
+  void add(std::span<const Size> value) {
+    hasher_.add(value.size());
+    for (const Size size : value) add(size);
+  }
 
   const Graph& graph_;
   const bool with_scalars_;

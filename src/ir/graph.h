@@ -9,6 +9,13 @@
 //     %1 = add %x, %0 : f32[4,8]        ; model.py:12
 //     return %1
 //   }
+//
+// Sizes may be expressions over symbols (ir/size.h), which the graph then declares, with an example of each:
+//
+//   graph @main[n = 8, m = 5 in 2..inf](%x: f32[n,4*m]) {
+//     %0 = sum %x, dims=[1] keepdim=false : f32[n]
+//     return %0
+//   }
 #pragma once
 
 #include <cstddef>
@@ -24,9 +31,15 @@
 #include <vector>
 
 #include "ir/dtype.h"
+#include "ir/size.h"
+#include "ir/size_span.h"
 #include "support/hash.h"
 
 namespace braze::ir {
+
+class ShapeEnv;
+class SizeRules;
+struct Stated;
 
 enum class Op : uint8_t {
 #define OP(name, ...) name,
@@ -54,6 +67,20 @@ enum class OpKind : uint8_t {
   Library
 };
 
+/// What is true of an op beyond its kind; sets of them are sums.
+namespace traits {
+enum Trait : uint8_t {
+  none = 0,
+  floats = 1,        ///< For floating dtypes only.
+  integers = 2,      ///< For integral dtypes and bool only.
+  commutes = 4,      ///< f(x, y) and f(y, x) have the same bits.
+  exact = 8,         ///< The result is an operand, or a number that the operand's dtype has.
+  raises = 16,       ///< Some elements are a runtime error.
+  reads_first = 32,  ///< Operand 0 is read at places that are computed.
+  reads_second = 64  ///< Operand 1 is.
+};
+}  // namespace traits
+
 /// One row of ops.def.
 struct OpInfo {
   std::string_view name;
@@ -61,28 +88,37 @@ struct OpInfo {
   int fewest_operands, most_operands;  ///< most == -1: any number.
   int results;                         ///< -1: as the node says.
   std::string_view attributes;         ///< Names, separated by spaces.
+  uint8_t traits;                      ///< Of traits::Trait.
+  int vector_instructions;             ///< Roughly how many one vector takes; 1 also where nobody asks.
   std::string_view meaning;
 };
 const OpInfo& info(Op op);
 std::optional<Op> parse_op(std::string_view name);
 /// One result element depends on one element of each operand (Unary ... Ternary).
 bool is_elementwise(Op op);
+inline bool has(Op op, traits::Trait trait) {
+  return (info(op).traits & trait) != 0;
+}
 
 /// Interned: two types of one graph are equal exactly when their addresses are.
 struct Type {
   DType dtype;
   Device device;
-  std::span<const int64_t> sizes;
-  std::span<const int64_t> strides;  ///< In elements. What eager PyTorch gives this value.
-  uint32_t id;                       ///< Dense, from 0, in order of creation.
+  SizeSpan sizes;
+  SizeSpan strides;  ///< In elements. What eager PyTorch gives this value.
+  uint32_t id;       ///< Dense, from 0, in order of creation.
 
   int64_t rank() const { return static_cast<int64_t>(sizes.size()); }
-  int64_t numel() const;
-  bool is_contiguous() const;  ///< Row-major without gaps.
+  int64_t numel() const;        ///< Throws InternalError if it is an expression.
+  Size symbolic_numel() const;  ///< The same, as it is.
+  /// Row-major without gaps. Of sizes that are expressions: written so, which false does not deny.
+  bool is_contiguous() const;
 };
 
 /// Row-major strides of `sizes`.
 std::vector<int64_t> contiguous_strides(std::span<const int64_t> sizes);
+/// Strides of an empty tensor, of which nothing is read, may be 0.
+std::vector<Size> contiguous_strides(std::span<const Size> sizes);
 
 struct Node;
 
@@ -111,7 +147,9 @@ struct Number {
 /// PyTorch computes `bf16_tensor * 0.1` with 0.1 in f32.
 Number round_to(Number value, DType dtype);
 
-using AttrValue = std::variant<bool, int64_t, Number, std::string_view, std::span<const int64_t>>;
+/// A Size here is an expression: a constant one becomes an int64_t, constant lists integers, when a node is made.
+using AttrValue =
+    std::variant<bool, int64_t, Number, std::string_view, std::span<const int64_t>, Size, std::span<const Size>>;
 struct Attr {
   std::string_view name;  ///< Static or interned text.
   AttrValue value;
@@ -136,6 +174,8 @@ struct Node {
   double double_attr(std::string_view name, double otherwise) const;
   std::string_view text_attr(std::string_view name) const;
   std::span<const int64_t> ints_attr(std::string_view name) const;
+  Size size_attr(std::string_view name) const;  ///< A number or an expression.
+  std::span<const Size> sizes_attr(std::string_view name) const;
   /// Kept although unused, and in order with other effects (random numbers, custom ops that write).
   bool has_effect() const;
 };
@@ -184,11 +224,22 @@ class Graph {
   // ---- types and text
   const Type* type(DType dtype, Device device, std::span<const int64_t> sizes, std::span<const int64_t> strides);
   const Type* contiguous_type(DType dtype, Device device, std::span<const int64_t> sizes);
+  const Type* symbolic_type(DType dtype, Device device, std::span<const Size> sizes, std::span<const Size> strides);
   size_t type_count() const;
   /// Copies text into the graph, once per distinct text. Empty text gives an empty view.
   std::string_view intern(std::string_view text);
   /// Copies integers into the graph (for attributes).
   std::span<const int64_t> ints(std::span<const int64_t> values);
+  std::span<const Size> sizes(std::span<const Size> values);
+
+  // ---- symbols
+  /// Owns the symbols that sizes of this graph may mention, and the guards on them. Made when first asked for.
+  ShapeEnv& shape_env();
+  const ShapeEnv* find_shape_env() const;  ///< Null if nobody has asked for it: all sizes are numbers.
+  /// Answers about sizes that hold for all values of the symbols; no other is given (ir/shape_env.h).
+  SizeRules prove() const;
+  /// Answers about all sizes, with guards where they are not proved. \param why  for people; outlives the answers.
+  SizeRules decide(std::string_view why);
 
   // ---- building; new nodes go before the insertion point (by default: the end)
   Value* add_input(std::string_view name, const Type* type, InputKind kind);
@@ -197,6 +248,12 @@ class Graph {
                std::span<const Type* const> results);
   Value* create(Op op, std::initializer_list<Value*> operands, std::initializer_list<Attr> attrs,
                 const Type* result);
+  /// The types of the results follow from the op's row (ir/infer.h); what they do not say is `stated`. Sizes that
+  /// cannot be compared otherwise are decided, with guards. Throws InternalError where no type follows.
+  Node* add(Op op, std::span<Value* const> operands, std::span<const Attr> attrs, const Stated& stated);
+  Value* add(Op op, std::initializer_list<Value*> operands, std::initializer_list<Attr> attrs = {});
+  Value* add(Op op, std::initializer_list<Value*> operands, std::initializer_list<Attr> attrs,
+             const Stated& stated);
   /// A node of op `scalar`; the number is rounded by round_to().
   Value* scalar(DType dtype, Number value, Device device = {});
   void set_insertion_point(Node* before) { insertion_point_ = before; }
@@ -235,8 +292,8 @@ class Graph {
 
  private:
   struct Storage;
-  Node* make_node(Op op, std::span<Value* const> operands, std::span<const Attr> attrs,
-                  std::span<const Type* const> results);
+  Node* make_node(Op op, std::span<Value* const> operands, std::span<const Attr> attrs, size_t results);
+  Node* insert(Node* node);
   std::unique_ptr<Storage> storage_;
   std::string_view name_;
   std::vector<Input> inputs_;

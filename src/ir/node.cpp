@@ -50,6 +50,19 @@ std::span<const int64_t> Node::ints_attr(std::string_view name) const {
   return get<std::span<const int64_t>>(*this, name);
 }
 
+Size Node::size_attr(std::string_view name) const {
+  const Attr* attr = find(name);
+  if (attr && std::holds_alternative<Size>(attr->value)) return std::get<Size>(attr->value);
+  return get<int64_t>(*this, name);
+}
+
+std::span<const Size> Node::sizes_attr(std::string_view name) const {
+  const Attr* attr = find(name);
+  if (attr && std::holds_alternative<std::span<const Size>>(attr->value))
+    return std::get<std::span<const Size>>(attr->value);
+  return as_sizes(get<std::span<const int64_t>>(*this, name));
+}
+
 bool Node::has_effect() const {
   return op == Op::call && bool_attr("effect");
 }

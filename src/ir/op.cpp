@@ -5,9 +5,11 @@
 namespace braze::ir {
 namespace {
 
+using namespace traits;
+
 constexpr OpInfo rows[] = {
-#define OP(name, kind, fewest, most, results, attributes, meaning) \
-  {#name, OpKind::kind, fewest, most, results, attributes, meaning},
+#define OP(name, kind, fewest, most, results, attributes, types, traits, cost, meaning) \
+  {#name, OpKind::kind, fewest, most, results, attributes, traits, cost, meaning},
 #include "ir/ops.def"
 #undef OP
 };

@@ -4,6 +4,9 @@
 #include <unordered_map>
 
 #include "ir/attributes.h"
+#include "ir/shape_env.h"
+#include "ir/shapes.h"
+#include "ir/size_text.h"
 #include "ir/text.h"
 #include "support/error.h"
 #include "support/lexer.h"
@@ -37,6 +40,39 @@ Device device(Lexer& lexer) {
   return device;
 }
 
+struct ParsedType {
+  DType dtype;
+  Device device;
+  SymbolicSizes sizes, strides;
+};
+
+/// \param size  reads one size or stride.
+template <typename ReadSize>
+ParsedType type_of(Lexer& lexer, ReadSize&& size) {
+  const auto list = [&](std::string_view close) {
+    SymbolicSizes sizes;
+    if (lexer.take(close)) return sizes;
+    do sizes.push_back(size());
+    while (lexer.take(","));
+    lexer.expect(close);
+    return sizes;
+  };
+  const Token word = lexer.expect(Kind::word, "a type, as f32[4,8]");
+  const auto dtype = parse_dtype(word.text);
+  if (!dtype) lexer.fail(word, "expected a dtype (f32, i64, bool, ...)");
+  lexer.expect("[");
+  ParsedType type{.dtype = *dtype, .device = {}, .sizes = list("]"), .strides = {}};
+  for (const Size size : type.sizes)
+    if (size.is_constant() && size.constant() < 0) lexer.fail(word, "a negative size in this type");
+  type.strides = contiguous_strides(std::span<const Size>(type.sizes));
+  if (lexer.take("{")) {
+    type.strides = list("}");
+    if (type.strides.size() != type.sizes.size()) lexer.fail(word, "this type has not one stride a dimension");
+  }
+  if (lexer.at(Kind::symbol)) type.device = device(lexer);
+  return type;
+}
+
 class Parser {
  public:
   explicit Parser(Lexer& lexer) : lexer_(lexer) {}
@@ -46,6 +82,11 @@ class Parser {
     graph_ = std::make_unique<Graph>(lexer_.expect(Kind::symbol, "the graph's name, as @main").text);
     values_.clear();
     inputs_.clear();
+    if (lexer_.take("[")) {
+      do symbol();
+      while (lexer_.take(","));
+      lexer_.expect("]");
+    }
     lexer_.expect("(");
     if (!lexer_.take(")")) {
       do input();
@@ -53,6 +94,7 @@ class Parser {
       lexer_.expect(")");
     }
     lexer_.expect("{");
+    while (lexer_.take("guard")) guard();
     while (!lexer_.peek().is("mutate") && !lexer_.peek().is("return")) node();
     while (lexer_.take("mutate")) mutation();
     lexer_.expect("return");
@@ -76,9 +118,59 @@ class Parser {
     return found->second;
   }
 
+  /// Without symbols a number: the same text as ever, the same errors.
+  Size size() {
+    if (!graph_->find_shape_env()) return lexer_.expect_integer();
+    return parse_size(lexer_, graph_->shape_env().table(), "");
+  }
+
   const Type* type() {
-    const TypeParts parts = parse_type(lexer_);
-    return graph_->type(parts.dtype, parts.device, parts.sizes, parts.strides);
+    const ParsedType parsed = type_of(lexer_, [this] { return size(); });
+    return graph_->symbolic_type(parsed.dtype, parsed.device, parsed.sizes, parsed.strides);
+  }
+
+  void symbol() {
+    const Token name = lexer_.expect(Kind::word, "a symbol");
+    SymbolFacts facts;
+    lexer_.expect("=");
+    const int64_t example = lexer_.expect_integer();
+    if (lexer_.take("in")) {
+      facts.range.low = lexer_.expect_integer();
+      lexer_.expect(".");
+      lexer_.expect(".");
+      facts.range.high = lexer_.take("inf") ? SizeRange::infinity : lexer_.expect_integer();
+    }
+    if (lexer_.take("mod")) {
+      facts.modulus = lexer_.expect_integer();
+      lexer_.expect("=");
+      lexer_.expect("=");
+      facts.remainder = lexer_.expect_integer();
+    }
+    const bool holds = facts.range.low >= 0 && facts.modulus >= 1 && facts.remainder >= 0 &&
+                       facts.remainder < facts.modulus && facts.range.has(example) &&
+                       example % facts.modulus == facts.remainder;
+    if (!holds) lexer_.fail(name, "the example is none of the symbol's values");
+    ShapeEnv& env = graph_->shape_env();
+    if (env.table().find(name.text)) lexer_.fail(name, "a second symbol of this name");
+    env.create_symbol(name.text, example, facts);
+  }
+
+  void guard() {
+    const Token where = lexer_.peek();
+    const Size left = size();
+    std::string comparison;
+    while (lexer_.at(Kind::punctuation) && comparison.size() < 2) comparison += lexer_.next().text;
+    const Size right = size();
+    SizeTest test = at_least(left, right);
+    if (comparison == "==")
+      test = equal(left, right);
+    else if (comparison == "!=")
+      test = differs(left, right);
+    else if (comparison == "<=")
+      test = at_most(left, right);
+    else if (comparison != ">=")
+      lexer_.fail(where, "expected a guard: two sizes with ==, !=, >= or <= between them");
+    if (!graph_->decide("").answer(test)) lexer_.fail(where, "the examples break this guard");
   }
 
   void input() {
@@ -126,6 +218,16 @@ class Parser {
         if (!lexer_.take("false")) lexer_.fail("expected true or false");
         return false;
       case AttrType::integer: return lexer_.expect_integer();
+      case AttrType::size: return size();
+      case AttrType::sizes: {
+        lexer_.expect("[");
+        sizes_.clear();
+        if (lexer_.take("]")) return std::span<const Size>();
+        do sizes_.push_back(size());
+        while (lexer_.take(","));
+        lexer_.expect("]");
+        return graph_->sizes(sizes_);
+      }
       case AttrType::number: return number();
       case AttrType::text: return lexer_.expect(Kind::text, "a text in quotes").text;
       case AttrType::integers: break;
@@ -185,6 +287,7 @@ class Parser {
 
   Lexer& lexer_;
   std::unique_ptr<Graph> graph_;
+  SymbolicSizes sizes_;
   std::unordered_map<std::string_view, Value*> values_;
   std::unordered_map<const Value*, uint32_t> inputs_;
 };
@@ -192,20 +295,9 @@ class Parser {
 }  // namespace
 
 TypeParts parse_type(Lexer& lexer) {
-  const Token word = lexer.expect(Kind::word, "a type, as f32[4,8]");
-  const auto dtype = parse_dtype(word.text);
-  if (!dtype) lexer.fail(word, "expected a dtype (f32, i64, bool, ...)");
-  lexer.expect("[");
-  TypeParts parts{.dtype = *dtype, .device = {}, .sizes = integers(lexer, "]"), .strides = {}};
-  for (const int64_t size : parts.sizes)
-    if (size < 0) lexer.fail(word, "a negative size in this type");
-  parts.strides = contiguous_strides(parts.sizes);
-  if (lexer.take("{")) {
-    parts.strides = integers(lexer, "}");
-    if (parts.strides.size() != parts.sizes.size()) lexer.fail(word, "this type has not one stride a dimension");
-  }
-  if (lexer.at(Kind::symbol)) parts.device = device(lexer);
-  return parts;
+  const ParsedType parsed = type_of(lexer, [&lexer] { return Size(lexer.expect_integer()); });
+  const SizeSpan sizes(parsed.sizes), strides(parsed.strides);
+  return {parsed.dtype, parsed.device, {sizes.begin(), sizes.end()}, {strides.begin(), strides.end()}};
 }
 
 std::unique_ptr<Graph> parse(std::string_view text) {

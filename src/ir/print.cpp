@@ -2,7 +2,9 @@
 #include <cmath>
 #include <unordered_set>
 
+#include "ir/shape_env.h"
 #include "ir/text.h"
+#include "support/error.h"
 
 namespace braze::ir {
 namespace {
@@ -20,6 +22,12 @@ void append(std::string& out, std::span<const int64_t> values, char open, char c
     append(out, values[k]);
   }
   out += close;
+}
+
+void append(std::string& out, const SizeSpan& sizes, char open, char close) {
+  if (sizes.is_constant()) return append(out, std::span<const int64_t>(sizes), open, close);
+  const std::string text = to_text(sizes.symbolic());
+  ((out += open) += std::string_view(text).substr(1, text.size() - 2)) += close;
 }
 
 /// The shortest text that reads back as the same number, and as a floating one.
@@ -47,6 +55,8 @@ struct AttrPrinter {
   }
   void operator()(std::string_view value) { (out += '"').append(value) += '"'; }
   void operator()(std::span<const int64_t> value) { append(out, value, '[', ']'); }
+  void operator()(Size value) { out += to_text(value); }
+  void operator()(std::span<const Size> value) { out += to_text(value); }
 };
 
 bool is_name(char c) {
@@ -64,7 +74,8 @@ std::string sanitise(std::string_view name) {
 void append(std::string& out, const Type& type) {
   out += name(type.dtype);
   append(out, type.sizes, '[', ']');
-  if (!std::ranges::equal(type.strides, contiguous_strides(type.sizes))) append(out, type.strides, '{', '}');
+  const auto rows = contiguous_strides(type.sizes.symbolic());
+  if (!std::ranges::equal(type.strides.symbolic(), rows)) append(out, type.strides, '{', '}');
   if (type.device != Device{}) (out += '@') += to_string(type.device);
 }
 
@@ -101,6 +112,22 @@ std::string_view text(InputKind kind) {
     case InputKind::constant: return " constant";
   }
   return "";
+}
+
+/// "[n = 8, m = 5 in 2..64, k = 12 mod 4 == 0]": with what was declared of them.
+void append_symbols(std::string& out, const ShapeEnv& env) {
+  if (env.table().symbol_count() == 0) return;
+  for (uint32_t slot = 0; slot < env.table().symbol_count(); ++slot) {
+    const SymbolFacts& facts = env.declared(slot);
+    ((out += slot == 0 ? "[" : ", ") += env.table().name(slot)) += " = ";
+    append(out, env.examples()[slot]);
+    if (facts.range != SymbolFacts{}.range) {
+      append(out += " in ", facts.range.low);
+      out += facts.range.high == SizeRange::infinity ? "..inf" : concat("..", facts.range.high);
+    }
+    if (facts.modulus != 1) out += concat(" mod ", facts.modulus, " == ", facts.remainder);
+  }
+  out += ']';
 }
 
 }  // namespace
@@ -140,7 +167,10 @@ std::string print(const Node& node, const ValueNames& names) {
 
 std::string print(const Graph& graph, const PrintOptions& options) {
   const ValueNames names(graph);
-  std::string out = "graph @" + sanitise(graph.name()) + "(";
+  std::string out = "graph @" + sanitise(graph.name());
+  const ShapeEnv* env = graph.find_shape_env();
+  if (env) append_symbols(out, *env);
+  out += '(';
   std::string_view separator;
   for (const Input& input : graph.inputs()) {
     out.append(separator).append(names(input.value)) += ": ";
@@ -149,6 +179,12 @@ std::string print(const Graph& graph, const PrintOptions& options) {
     separator = ", ";
   }
   out += ") {\n";
+  if (env)
+    for (const ShapeEnv::Guard& guard : env->guards()) {
+      (out += "  guard ") += to_text(guard.test);
+      if (options.sources && !guard.why.empty()) (out += "  ; ") += guard.why;
+      out += '\n';
+    }
   for (const Node* node = graph.first(); node; node = node->next) {
     append(out += "  ", *node, names);
     if (options.sources && !node->source.empty()) (out += "  ; ") += node->source;

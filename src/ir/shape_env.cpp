@@ -77,6 +77,7 @@ Size ShapeEnv::create_symbol(std::string_view name, int64_t example, SymbolFacts
   BRAZE_CHECK(facts.range.has(example) && (example - facts.remainder) % facts.modulus == 0,
               "the example of a size is not one of its values");
   examples_.push_back(example);
+  declared_.push_back(facts);
   return table_.symbol(name, facts);
 }
 
@@ -114,7 +115,7 @@ std::optional<bool> ShapeEnv::prove(const SizeTest& asked) {
   if (test.kind == Kind::at_least) {
     if (range.low >= 0) return true;
     if (range.high < 0) return false;
-    return std::nullopt;
+    return prove_by_operands(test.left);
   }
   const bool when_never_zero = test.kind == Kind::differs;
   if (range == SizeRange{0, 0}) return !when_never_zero;
@@ -124,6 +125,34 @@ std::optional<bool> ShapeEnv::prove(const SizeTest& asked) {
     if (modulus == 1) continue;
     const Size left = mod(test.left, modulus);
     if (left.is_constant() && left.constant() != 0) return when_never_zero;
+  }
+  return std::nullopt;
+}
+
+/// left >= 0 by what stands for an atom in it. rest + c*max(a, b) is max(rest + c*a, rest + c*b), or for a negative
+/// c their minimum; x mod d and x floordiv d are at most x, if that is not negative.
+std::optional<bool> ShapeEnv::prove_by_operands(Size left) {
+  using Kind = SizeAtom::Kind;
+  for (const SizeTerm& term : std::vector<SizeTerm>(left.expr()->terms)) {
+    if (term.product->degree != 1) continue;
+    const SizeAtom* atom = term.product->powers[0].atom;
+    const int64_t factor = term.coefficient;
+    const Size rest = left - factor * table_.of(atom);
+    if (atom->kind == Kind::max) {
+      const bool decisive = factor > 0;  // One operand that reaches 0 is enough; or one that does not.
+      bool all_known = true;
+      for (const Size operand : atom->operands) {
+        const std::optional<bool> known = prove(at_least(rest + factor * operand, 0));
+        if (known == decisive) return decisive;
+        all_known = all_known && known.has_value();
+      }
+      return all_known ? std::optional(!decisive) : std::nullopt;
+    }
+    const bool is_part = atom->kind == Kind::mod || atom->kind == Kind::floor_div;
+    if (!is_part || factor > 0) continue;
+    const Size whole = atom->operands[0];
+    if (table_.range(whole).low < 0 || table_.range(atom->operands[1]).low < 1) continue;
+    if (prove(at_least(rest + factor * whole, 0)) == true) return true;
   }
   return std::nullopt;
 }
@@ -158,6 +187,24 @@ std::optional<size_t> ShapeEnv::broken(std::span<const int64_t> symbols) const {
   for (size_t k = 0; k < guards_.size(); ++k)
     if (!holds(guards_[k].test.kind, values[k])) return k;
   return std::nullopt;
+}
+
+// ---- what rules ask
+
+bool SizeRules::equal(std::span<const Size> a, std::span<const Size> b) const {
+  return std::ranges::equal(a, b, [this](Size x, Size y) { return equal(x, y); });
+}
+
+bool SizeRules::ask(const SizeTest& test) const {
+  if (test.left.is_constant()) return holds(test.kind, test.left.constant());
+  BRAZE_CHECK(env_, "the size ", to_text(test.left), " belongs to no graph");
+  return why_ ? env_->decide(test, *why_) : env_->prove(test).value_or(false);
+}
+
+int64_t SizeRules::hint(Size size) const {
+  if (size.is_constant()) return size.constant();
+  BRAZE_CHECK(env_, "the size ", to_text(size), " belongs to no graph");
+  return env_->example(size);
 }
 
 // ---- what a test teaches

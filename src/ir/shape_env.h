@@ -14,6 +14,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,6 +48,7 @@ class ShapeEnv {
   };
 
   SizeTable& table() { return table_; }
+  const SizeTable& table() const { return table_; }
   /// `example` satisfies `facts`.
   Size create_symbol(std::string_view name, int64_t example, SymbolFacts facts = {});
 
@@ -60,8 +62,11 @@ class ShapeEnv {
   /// break it.
   void assume(const SizeTest& test);
 
-  /// Its value for the examples.
+  /// Its value for the examples: also a hint where either choice would be right, which needs no guard.
   int64_t example(Size size) const;
+  std::span<const int64_t> examples() const { return examples_; }  ///< By slot.
+  /// What create_symbol() was told of the symbol; the table may know more by now.
+  const SymbolFacts& declared(uint32_t slot) const { return declared_[slot]; }
   Size simplify(Size size) { return table_.simplify(size); }
   const std::vector<Guard>& guards() const { return guards_; }
   /// The first guard that these values of the symbols break; nullopt: none.
@@ -69,15 +74,51 @@ class ShapeEnv {
 
  private:
   SizeTest canonical(const SizeTest& test);
+  std::optional<bool> prove_by_operands(Size left);
   void learn(const SizeTest& test);
   void learn_range(Size left, SizeRange range);
   bool solve(Size left);
 
   SizeTable table_;
   std::vector<int64_t> examples_;
+  std::vector<SymbolFacts> declared_;
   std::vector<Guard> guards_;
   SizeCode guard_code_;
   std::set<uint32_t> never_zero_;  ///< Ids of expressions that are guarded to differ from 0.
+};
+
+/// What rules ask about sizes. Numbers are compared at once; about expressions a ShapeEnv is asked. Every answer
+/// `true` may be relied on. When rules only prove, `false` says that the opposite holds, or that it is not known:
+/// ask for what allows something, not for what forbids it.
+class SizeRules {
+ public:
+  /// Of numbers alone.
+  SizeRules() = default;
+  static SizeRules proving(ShapeEnv* env) { return {env, std::nullopt}; }
+  /// What is not proved is decided for the examples, and guarded; `false` may be relied on too.
+  static SizeRules deciding(ShapeEnv* env, std::string_view why) { return {env, why}; }
+
+  bool equal(Size a, Size b) const {
+    return a == b || (!(a.is_constant() && b.is_constant()) && ask(ir::equal(a, b)));
+  }
+  bool equal(std::span<const Size> a, std::span<const Size> b) const;
+  bool at_least(Size a, Size b) const {
+    return a.is_constant() && b.is_constant() ? a.constant() >= b.constant() : ask(ir::at_least(a, b));
+  }
+  bool at_most(Size a, Size b) const { return at_least(b, a); }
+  bool less(Size a, Size b) const { return at_least(b, a + 1); }
+  bool differs(Size a, Size b) const {
+    return a != b && ((a.is_constant() && b.is_constant()) || ask(ir::differs(a, b)));
+  }
+  bool answer(const SizeTest& test) const { return ask(test); }
+  /// For choices that are both right: the value for the examples.
+  int64_t hint(Size size) const;
+
+ private:
+  SizeRules(ShapeEnv* env, std::optional<std::string_view> why) : env_(env), why_(why) {}
+  bool ask(const SizeTest& test) const;
+  ShapeEnv* env_ = nullptr;
+  std::optional<std::string_view> why_;  ///< None: prove only.
 };
 
 }  // namespace braze::ir

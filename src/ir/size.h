@@ -13,6 +13,7 @@
 // them; those of two tables never meet. Arithmetic that leaves 64 bits throws UserError.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -26,9 +27,10 @@ class Size {
  public:
   constexpr Size() = default;
   /// Throws UserError below -2^62: those bits name expressions.
-  Size(int64_t value) : bits_(value) {  // NOLINT: a number is a size
-    if (value < least_constant) [[unlikely]]
-      fail_constant(value);
+  template <std::integral Number>
+  Size(Number value) : bits_(static_cast<int64_t>(value)) {  // NOLINT: a number is a size
+    if (bits_ < least_constant) [[unlikely]]
+      fail_constant(bits_);
   }
   explicit Size(const SizeExpr* expr) : bits_(static_cast<int64_t>(reinterpret_cast<uint64_t>(expr) | tag)) {}
 

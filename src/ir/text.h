@@ -16,7 +16,9 @@ struct PrintOptions {
 };
 
 /// Strides are printed only where they are not row-major: f32[4,8]{1,4}. The device only where it is not the CPU:
-/// f32[4]@cuda:0. Values are named %0, %1, ... in order of definition; inputs by their names.
+/// f32[4]@cuda:0. Symbols are declared behind the graph's name, with an example, and what is known of all their
+/// values where that is more than n >= 0; guards are the first lines. Values are named %0, %1, ... in order of
+/// definition; inputs by their names.
 std::string print(const Graph& graph, const PrintOptions& options = {});
 std::string print(const Type& type);
 
@@ -33,7 +35,7 @@ class ValueNames {
 /// One line, without indentation or newline: "%1 = add %x, %0 : f32[4,8]".
 std::string print(const Node& node, const ValueNames& names);
 
-/// A type that is in no graph.
+/// A type of numbers that is in no graph.
 struct TypeParts {
   DType dtype;
   Device device;

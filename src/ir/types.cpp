@@ -1,4 +1,5 @@
 // Types and numbers: what a value is, and exact constants.
+#include <algorithm>
 #include <bit>
 
 #include "ir/graph.h"
@@ -11,7 +12,15 @@ int64_t Type::numel() const {
   return count;
 }
 
+Size Type::symbolic_numel() const {
+  Size count = 1;
+  for (const Size size : sizes.symbolic()) count = count * size;
+  return count;
+}
+
 bool Type::is_contiguous() const {
+  if (!sizes.is_constant() || !strides.is_constant())
+    return std::ranges::equal(strides.symbolic(), contiguous_strides(sizes.symbolic()));
   // As PyTorch sees it: the stride of a dimension of one element does not matter, nor any of an empty tensor.
   int64_t expected = 1;
   for (size_t k = sizes.size(); k-- > 0;) {
@@ -29,6 +38,22 @@ std::vector<int64_t> contiguous_strides(std::span<const int64_t> sizes) {
     strides[k] = step;
     // Saturates: such a type is refused when a graph makes it.
     if (sizes[k] > 1 && __builtin_mul_overflow(step, sizes[k], &step)) step = INT64_MAX;
+  }
+  return strides;
+}
+
+std::vector<Size> contiguous_strides(std::span<const Size> sizes) {
+  std::vector<Size> strides(sizes.size());
+  if (std::ranges::all_of(sizes, &Size::is_constant)) {
+    const std::vector<int64_t> numbers =
+        contiguous_strides({reinterpret_cast<const int64_t*>(sizes.data()), sizes.size()});
+    std::ranges::copy(numbers, strides.begin());
+    return strides;
+  }
+  Size step = 1;
+  for (size_t k = sizes.size(); k-- > 0;) {
+    strides[k] = step;
+    if (sizes[k] != 0) step = step * sizes[k];
   }
   return strides;
 }

@@ -11,7 +11,7 @@ namespace {
 class Verifier {
  public:
   explicit Verifier(const Graph& graph)
-      : graph_(graph), defined_(graph.value_limit()), types_(graph.type_count()) {}
+      : graph_(graph), rules_(graph.prove()), defined_(graph.value_limit()), types_(graph.type_count()) {}
 
   void run() {
     for (const Input& input : graph_.inputs()) {
@@ -45,6 +45,11 @@ class Verifier {
     return value && value->id < defined_.size() && defined_[value->id] == value;
   }
 
+  bool is_of_this_graph(Size size) const {
+    const ShapeEnv* env = graph_.find_shape_env();
+    return size.is_constant() || (env && size.expr()->table == &env->table());
+  }
+
   void define(const Value& value, const Node* def, uint32_t result, const Node* node) {
     if (value.def != def || value.result != result) fail("a result does not know its node", node);
     if (value.id >= defined_.size() || defined_[value.id]) fail("a result's id is taken or out of range", node);
@@ -53,6 +58,11 @@ class Verifier {
     const Type*& known = types_[value.type->id];
     if (known && known != value.type) fail("a result's type is of another graph", node);
     known = value.type;
+    for (const SizeSpan& sizes : {value.type->sizes, value.type->strides})
+      for (const Size size : sizes.symbolic())
+        if (!is_of_this_graph(size)) fail("a size is of another graph", node);
+    for (const Size size : value.type->sizes.symbolic())
+      if (!size.is_constant() && !rules_.at_least(size, 0)) fail("a size may be negative", node);
     defined_[value.id] = &value;
   }
 
@@ -68,7 +78,7 @@ class Verifier {
     for (uint32_t k = 0; k < node.results.size(); ++k) define(node.results[k], &node, k, &node);
     if (row.kind != OpKind::Source && node.op != Op::call && !has_small_attributes(node))
       fail("a number here is larger than any tensor", &node);
-    if (const auto wrong = complaint(node)) fail(*wrong, &node);
+    if (const auto wrong = complaint(node, rules_)) fail(*wrong, &node);
     for (const Value& result : node.results)
       if (node.op != Op::call && !is_native(result.type->dtype) && info(node.op).kind != OpKind::View &&
           info(node.op).kind != OpKind::Library)
@@ -82,7 +92,7 @@ class Verifier {
       if (const auto* one = std::get_if<int64_t>(&attr.value)) return small(*one);
       if (const auto* many = std::get_if<std::span<const int64_t>>(&attr.value))
         return std::ranges::all_of(*many, small);
-      return true;
+      return true;  // Arithmetic on expressions is checked.
     });
   }
 
@@ -95,12 +105,13 @@ class Verifier {
       if (!is_defined(mutation.value)) fail("a mutation's value is not defined in the graph");
       const Type& from = *mutation.value->type;
       const Type& to = *graph_.inputs()[mutation.input].value->type;
-      if (from.dtype != to.dtype || !std::ranges::equal(from.sizes, to.sizes))
+      if (from.dtype != to.dtype || !rules_.equal(from.sizes.symbolic(), to.sizes.symbolic()))
         fail("a mutation's value has not the input's dtype and shape");
     }
   }
 
   const Graph& graph_;
+  const SizeRules rules_;
   std::vector<const Value*> defined_;  ///< By Value::id.
   std::vector<const Type*> types_;     ///< By Type::id, as far as met.
 };

@@ -5,9 +5,10 @@
 
 namespace braze::loops {
 
-/// Roughly how many instructions one vector takes: 1, or more for the polynomials of codegen/math.h, for calls of
-/// libm lane by lane and for divisions of integers.
-int vector_instructions(ir::Op op);
+/// Roughly how many instructions one vector takes.
+inline int vector_instructions(ir::Op op) {
+  return ir::info(op).vector_instructions;
+}
 
 /// Its recomputation costs less than a load from memory: elementwise, and neither a division by an integer nor a
 /// function evaluated by a polynomial.

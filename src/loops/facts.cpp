@@ -41,16 +41,8 @@ Facts::Facts(const ir::Graph& graph, const Windows& windows, const Target& targe
 }
 
 uint32_t random_access_operands(const ir::Node* node) {
-  using ir::Op;
-  switch (node->op) {
-    case Op::embedding:
-    case Op::index_select:
-    case Op::gather:
-    case Op::index:
-    case Op::pad: return 1u << 0;
-    case Op::slice_scatter: return 1u << 1;
-    default: return 0;
-  }
+  return (ir::has(node->op, ir::traits::reads_first) ? 1u << 0 : 0) |
+         (ir::has(node->op, ir::traits::reads_second) ? 1u << 1 : 0);
 }
 
 }  // namespace braze::loops

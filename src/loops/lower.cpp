@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "ir/shape_env.h"
 #include "ir/text.h"
 #include "loops/fusion.h"
 #include "loops/in_place.h"
@@ -349,6 +350,9 @@ class Lowering {
 }  // namespace
 
 Plan lower(const ir::Graph& graph, const LoweringOptions& options) {
+  const ir::ShapeEnv* symbols = graph.find_shape_env();
+  if (symbols && symbols->table().symbol_count() > 0)
+    throw UserError("kernels are made for sizes that are numbers: instantiate the graph first (ir/instantiate.h)");
   return Lowering(graph, options).run();
 }
 

@@ -111,7 +111,7 @@ struct LoweringOptions {
 };
 
 /// Lowers a graph that has been through passes/pipeline. Throws InternalError on ops it has no lowering for (only
-/// composites that were not opened).
+/// composites that were not opened), UserError on sizes that are expressions.
 Plan lower(const ir::Graph& graph, const LoweringOptions& options = {});
 
 /// The whole of a buffer.

@@ -1,10 +1,10 @@
 #include "passes/attention.h"
 
 #include <algorithm>
-#include <numeric>
 #include <optional>
 #include <vector>
 
+#include "ir/infer.h"
 #include "ir/shapes.h"
 #include "passes/bounds.h"
 #include "passes/rewrite.h"
@@ -23,20 +23,23 @@ struct Match {
 
 /// The layout of at::empty_like(q), which is that of the library's result: dense, dimensions in q's order. Nothing
 /// where q's strides leave the order open.
-std::optional<Sizes> dense_strides(const Type& type) {
-  std::vector<size_t> order(type.sizes.size());
-  std::iota(order.begin(), order.end(), 0);
-  if (type.is_contiguous()) return contiguous_strides(type.sizes);
-  std::ranges::sort(order, std::greater(), [&](size_t dim) { return type.strides[dim]; });
-  Sizes strides(order.size());
-  int64_t step = 1;
-  for (size_t k = order.size(); k-- > 0;) {
-    const size_t dim = order[k];
-    if (type.sizes[dim] <= 1 || type.strides[dim] != step) return std::nullopt;
-    strides[dim] = step;
-    step *= type.sizes[dim];
+std::optional<SymbolicSizes> dense_strides(const Type& type) {
+  const auto sizes = type.sizes.symbolic(), strides = type.strides.symbolic();
+  if (type.is_contiguous()) return contiguous_strides(sizes);
+  // Each dimension's stride is the product of the sizes of those within it.
+  SymbolicSizes dense(sizes.size());
+  std::vector<bool> placed(sizes.size());
+  Size step = 1;
+  for (size_t count = 0; count < sizes.size(); ++count) {
+    size_t next = sizes.size();
+    for (size_t dim = 0; dim < sizes.size(); ++dim)
+      if (!placed[dim] && strides[dim] == step) next = next == sizes.size() ? dim : sizes.size() + 1;
+    if (next >= sizes.size() || (sizes[next].is_constant() && sizes[next].constant() <= 1)) return std::nullopt;
+    placed[next] = true;
+    dense[next] = step;
+    step = step * sizes[next];
   }
-  return strides;
+  return dense;
 }
 
 class AttentionPass {
@@ -72,16 +75,17 @@ class AttentionPass {
   /// `last` is the reshape of the second bmm to [B,H,L,E].
   std::optional<Match> find(const Node& last) const {
     const Type& out = *last.results[0].type;
-    if (out.rank() != 4 || out.device.kind != DeviceKind::cpu || out.numel() == 0) return std::nullopt;
+    if (out.rank() != 4 || out.device.kind != DeviceKind::cpu) return std::nullopt;
+    if (!graph_.prove().differs(out.symbolic_numel(), 0)) return std::nullopt;
     if (out.dtype != DType::f32 && out.dtype != DType::f64) return std::nullopt;
 
     const Node* second = only(last.operands[0], Op::bmm);
-    if (!second || !splits(*second->results[0].type, out.sizes)) return std::nullopt;
+    if (!second || !splits(*second->results[0].type, out.sizes.symbolic())) return std::nullopt;
     const Node* flat = only(second->operands[0], Op::reshape);
     const Node* softmax = flat ? only(flat->operands[0], Op::softmax) : nullptr;
     if (!softmax || softmax->int_attr("dim") != 3) return std::nullopt;
-    const auto scores_sizes = softmax->results[0].type->sizes;
-    if (!std::ranges::equal(scores_sizes.first(3), out.sizes.first(3))) return std::nullopt;
+    const auto scores_sizes = softmax->results[0].type->sizes.symbolic();
+    if (!std::ranges::equal(scores_sizes.first(3), out.sizes.symbolic().first(3))) return std::nullopt;
 
     Match match{};
     match.v = second->operands[1];
@@ -89,26 +93,28 @@ class AttentionPass {
     scores = scores ? strip_scale(scores, match) : nullptr;
     const Node* unflat = scores ? only(scores, Op::reshape) : nullptr;
     const Node* first = unflat ? only(unflat->operands[0], Op::bmm) : nullptr;
-    if (!first || !std::ranges::equal(unflat->results[0].type->sizes, scores_sizes)) return std::nullopt;
+    if (!first || !std::ranges::equal(unflat->results[0].type->sizes.symbolic(), scores_sizes)) return std::nullopt;
     match.q = first->operands[0];
     match.kt = first->operands[1];
     // The library wants one size of head.
-    return match.q->type->sizes[2] == match.v->type->sizes[2] ? std::optional(match) : std::nullopt;
+    const auto q = match.q->type->sizes.symbolic(), v = match.v->type->sizes.symbolic();
+    return q[2] == v[2] ? std::optional(match) : std::nullopt;
   }
 
   /// [B*H,M,N] beside [B,H,M,N].
-  static bool splits(const Type& flat, std::span<const int64_t> sizes) {
-    return flat.sizes[1] == sizes[2] && flat.sizes[2] == sizes[3];
+  static bool splits(const Type& flat, std::span<const Size> sizes) {
+    return flat.sizes.symbolic()[1] == sizes[2] && flat.sizes.symbolic()[2] == sizes[3];
   }
 
   /// What the mask is added to; the scores themselves if there is none; null if the mask will not do.
-  Value* strip_mask(Value* scores, std::span<const int64_t> sizes, Match& match) const {
+  Value* strip_mask(Value* scores, std::span<const Size> sizes, Match& match) const {
     const Node* add = only(scores, Op::add);
     if (!add) return scores;
     for (const size_t k : {1, 0}) {
       Value* mask = add->operands[k];
       Value* rest = add->operands[1 - k];
-      if (!std::ranges::equal(rest->type->sizes, sizes) || !is_mask(*mask->type) || !bounds(mask)) continue;
+      if (!std::ranges::equal(rest->type->sizes.symbolic(), sizes) || !is_mask(*mask->type) || !bounds(mask))
+        continue;
       match.mask = mask;
       return rest;
     }
@@ -132,14 +138,14 @@ class AttentionPass {
   }
 
   /// The [B*H,M,N] value as [B,H,M,N]: what it was made from if that has the shape, else a reshape of it.
-  Value* unflatten(Value* flat, int64_t batch, int64_t heads) {
-    const Sizes sizes = {batch, heads, flat->type->sizes[1], flat->type->sizes[2]};
+  Value* unflatten(Value* flat, Size batch, Size heads) {
+    const auto from = flat->type->sizes.symbolic();
+    const SymbolicSizes sizes = {batch, heads, from[1], from[2]};
     if (flat->def->op == Op::reshape) {
       Value* origin = Graph::resolve(flat->def->operands[0]);
-      if (std::ranges::equal(origin->type->sizes, sizes)) return origin;
+      if (std::ranges::equal(origin->type->sizes.symbolic(), sizes)) return origin;
     }
-    return graph_.create(Op::reshape, {flat}, {},
-                         graph_.contiguous_type(flat->type->dtype, flat->type->device, sizes));
+    return graph_.add(Op::reshape, {flat}, {}, {.sizes = sizes});
   }
 
   /// The last two dimensions swapped; a transpose of a transpose is the original.
@@ -148,19 +154,12 @@ class AttentionPass {
     const Node* def = value->def;
     if (def->op == Op::permute && std::ranges::equal(def->ints_attr("dims"), swapped))
       return Graph::resolve(def->operands[0]);
-    const Type& from = *value->type;
-    Sizes sizes, strides;
-    for (const int64_t dim : swapped) {
-      sizes.push_back(from.sizes[dim]);
-      strides.push_back(from.strides[dim]);
-    }
-    return graph_.create(Op::permute, {value}, {{"dims", std::span<const int64_t>(swapped)}},
-                         graph_.type(from.dtype, from.device, sizes, strides));
+    return graph_.add(Op::permute, {value}, {{"dims", std::span<const int64_t>(swapped)}});
   }
 
   void replace(Node& last, const Match& match) {
     const Type* out = last.results[0].type;
-    const int64_t batch = out->sizes[0], heads = out->sizes[1];
+    const Size batch = out->sizes.symbolic()[0], heads = out->sizes.symbolic()[1];
     graph_.set_insertion_point(&last);
     graph_.set_source(last.source);
     Value* q = unflatten(match.q, batch, heads);
@@ -170,10 +169,9 @@ class AttentionPass {
                                     unflatten(match.v, batch, heads)};
     if (match.mask) operands.push_back(match.mask);
     const Attr attrs[] = {{"causal", false}, {"scale", Number::of(match.scale)}};
-    const Type* type = graph_.type(out->dtype, out->device, out->sizes, *strides);
-    Value* result = graph_.create(Op::sdpa, operands, attrs, std::span(&type, 1))->result();
+    Value* result = graph_.add(Op::sdpa, operands, attrs, {.strides = *strides})->result();
     // The old result was row-major; what follows may rely on it.
-    if (type != out) result = graph_.create(Op::reshape, {result}, {}, out);
+    if (result->type != out) result = graph_.create(Op::reshape, {result}, {}, out);
     graph_.replace(last.result(), result);
     graph_.erase(&last);
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/shape_env.h"
 #include "ir/shapes.h"
 #include "passes/rewrite.h"
 
@@ -35,10 +36,12 @@ Value* drop_whole_slice(Rewriter&, Node& node) {
   return Rewriter::drop_to(node, node.operands[0]);
 }
 
-Value* drop_empty_flip(Rewriter&, Node& node) {
-  const auto sizes = node.results[0].type->sizes;
-  const bool moves = std::ranges::any_of(node.ints_attr("dims"), [&](int64_t dim) { return sizes[dim] > 1; });
-  return moves ? nullptr : Rewriter::drop_to(node, node.operands[0]);
+Value* drop_empty_flip(Rewriter& rewriter, Node& node) {
+  const auto sizes = node.results[0].type->sizes.symbolic();
+  const SizeRules rules = rewriter.graph().prove();
+  const bool stays =
+      std::ranges::all_of(node.ints_attr("dims"), [&](int64_t dim) { return rules.at_most(sizes[dim], 1); });
+  return stays ? Rewriter::drop_to(node, node.operands[0]) : nullptr;
 }
 
 Value* merge_permutes(Rewriter& rewriter, Node& node) {
@@ -59,11 +62,11 @@ Value* merge_same(Rewriter& rewriter, Node& node) {
 Value* merge_slices(Rewriter& rewriter, Node& node) {
   const Node* inner = inner_of(node, Op::slice);
   if (!inner || inner->int_attr("dim") != node.int_attr("dim")) return nullptr;
-  const int64_t step = inner->int_attr("step");
+  const Size step = inner->size_attr("step");
   return rewriter.like(node, Op::slice, {operand_of(inner)},
                        {{"dim", node.int_attr("dim")},
-                        {"start", inner->int_attr("start") + step * node.int_attr("start")},
-                        {"step", step * node.int_attr("step")}});
+                        {"start", inner->size_attr("start") + step * node.size_attr("start")},
+                        {"step", step * node.size_attr("step")}});
 }
 
 /// A part of a tensor into which another part was written: of what was written, or of what was there before.
@@ -71,13 +74,14 @@ Value* slice_past_scatter(Rewriter& rewriter, Node& node) {
   const Node* inner = inner_of(node, Op::slice_scatter);
   if (!inner || inner->int_attr("dim") != node.int_attr("dim")) return nullptr;
   struct Range {
-    int64_t start, step, count;
-    int64_t last() const { return start + (count - 1) * step; }
+    Size start, step, count;
+    Size last() const { return start + (count - 1) * step; }
     bool operator==(const Range&) const = default;
   };
   const auto dim = static_cast<size_t>(node.int_attr("dim"));
+  const SizeRules rules = rewriter.graph().prove();
   const auto range_of = [&](const Node& of, const Type& part) {
-    return Range{of.int_attr("start"), of.int_attr("step"), part.sizes[dim]};
+    return Range{of.size_attr("start"), of.size_attr("step"), part.sizes.symbolic()[dim]};
   };
   Value* written = Graph::resolve(inner->operands[1]);
   const Range read = range_of(node, *node.results[0].type), write = range_of(*inner, *written->type);
@@ -86,7 +90,7 @@ Value* slice_past_scatter(Rewriter& rewriter, Node& node) {
     if (Value* same = Rewriter::drop_to(node, written)) return same;
     return rewriter.like(node, Op::cast, {written});  // laid out otherwise
   }
-  if (read.last() >= write.start && write.last() >= read.start) return nullptr;
+  if (!rules.less(read.last(), write.start) && !rules.less(write.last(), read.start)) return nullptr;
   return rewriter.like(node, Op::slice, {operand_of(inner)},
                        {{"dim", node.int_attr("dim")}, {"start", read.start}, {"step", read.step}});
 }
@@ -104,13 +108,15 @@ Value* merge_flips(Rewriter& rewriter, Node& node) {
 /// result its shape.
 Value* drop_operand_expand(Rewriter& rewriter, Node& node) {
   const Type* type = node.results[0].type;
+  const SizeRules rules = rewriter.graph().prove();
   for (size_t k = 0; k < node.operands.size(); ++k) {
     if (node.operands[k]->def->op != Op::expand) continue;
     Value* small = operand_of(node.operands[k]->def);
-    std::optional<Sizes> sizes(std::in_place, small->type->sizes.begin(), small->type->sizes.end());
+    const auto own = small->type->sizes.symbolic();
+    std::optional<SymbolicSizes> sizes(std::in_place, own.begin(), own.end());
     for (size_t other = 0; other < node.operands.size() && sizes; ++other)
-      if (other != k) sizes = broadcast(*sizes, node.operands[other]->type->sizes);
-    if (!sizes || !std::ranges::equal(*sizes, type->sizes)) continue;
+      if (other != k) sizes = broadcast(*sizes, node.operands[other]->type->sizes.symbolic(), rules);
+    if (!sizes || !rules.equal(*sizes, type->sizes.symbolic())) continue;
     std::vector<Value*> operands(node.operands.begin(), node.operands.end());
     operands[k] = small;
     return rewriter.graph().create(node.op, operands, node.attrs, std::span(&type, 1))->result();

@@ -10,19 +10,6 @@ using namespace ir;
 
 namespace {
 
-bool commutes(const Node& node) {
-  switch (node.op) {
-    case Op::add:
-    case Op::mul:
-    case Op::eq:
-    case Op::ne:
-    case Op::bitwise_and:
-    case Op::bitwise_or:
-    case Op::bitwise_xor: return true;
-    default: return false;
-  }
-}
-
 /// Equal nodes compute equal values. Operands are resolved.
 struct NodeHash {
   size_t operator()(const Node* node) const {
@@ -50,6 +37,12 @@ struct NodeHash {
   static uint64_t bits(const Number& value) {
     return value.floating ? std::bit_cast<uint64_t>(value.f) : static_cast<uint64_t>(value.i);
   }
+  static uint64_t bits(Size value) { return value.bits(); }
+  static uint64_t bits(std::span<const Size> values) {
+    uint64_t hash = values.size();
+    for (const Size value : values) hash = hash * 31 + value.bits();
+    return hash;
+  }
   static uint64_t bits(std::string_view value) { return std::hash<std::string_view>()(value); }
   static uint64_t bits(std::span<const int64_t> values) {
     uint64_t hash = values.size();
@@ -63,6 +56,9 @@ struct SameAttrValue {
   bool operator()(const Number& value) const { return value.same_bits(std::get<Number>(other)); }
   bool operator()(std::span<const int64_t> value) const {
     return std::ranges::equal(value, std::get<std::span<const int64_t>>(other));
+  }
+  bool operator()(std::span<const Size> value) const {
+    return std::ranges::equal(value, std::get<std::span<const Size>>(other));
   }
   template <typename T>
   bool operator()(const T& value) const {
@@ -84,7 +80,7 @@ struct NodeEqual {
  private:
   static bool same_operands(const Node& a, const Node& b) {
     if (std::ranges::equal(a.operands, b.operands)) return true;
-    return commutes(a) && a.operands[0] == b.operands[1] && a.operands[1] == b.operands[0];
+    return has(a.op, traits::commutes) && a.operands[0] == b.operands[1] && a.operands[1] == b.operands[0];
   }
 };
 

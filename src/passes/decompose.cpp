@@ -6,7 +6,7 @@
 #include <numbers>
 #include <vector>
 
-#include "ir/shapes.h"
+#include "ir/infer.h"
 #include "support/error.h"
 
 namespace braze::passes {
@@ -27,19 +27,11 @@ class Parts {
 
   Value* number(double value) { return graph_.scalar(dtype_, Number::of(value), shape_->device); }
 
-  Value* unary(Op op, Value* x) { return graph_.create(op, {x}, {}, type_of(x->type->sizes)); }
-
-  Value* binary(Op op, Value* x, Value* y) {
-    const auto sizes = broadcast(x->type->sizes, y->type->sizes);
-    BRAZE_CHECK(sizes, "parts of a composite do not broadcast");
-    return graph_.create(op, {x, y}, {}, type_of(*sizes));
-  }
+  Value* unary(Op op, Value* x) { return add(op, {x}); }
+  Value* binary(Op op, Value* x, Value* y) { return add(op, {x, y}); }
 
   /// Over `dims`, which stay with size 1.
-  Value* reduce(Op op, Value* x, Dims dims) {
-    return graph_.create(op, {x}, {{"dims", dims}, {"keepdim", true}},
-                         type_of(reduced(x->type->sizes, dims, true)));
-  }
+  Value* reduce(Op op, Value* x, Dims dims) { return add(op, {x}, {{"dims", dims}, {"keepdim", true}}); }
 
   /// x - its largest along `dims`, at most 0. Code generation may contract a product and the subtraction into one
   /// fma, which would give what rounding took from the largest: far beyond exp's range for products of 1e10 and
@@ -55,36 +47,53 @@ class Parts {
   Value* mean(Value* x, Dims dims) { return binary(Op::div, reduce(Op::sum, x, dims), number(count(dims))); }
 
   /// How many elements of operand 0 go into one result.
-  double count(Dims dims) const {
-    double product = 1;
-    for (const int64_t dim : dims) product *= static_cast<double>(shape_->sizes[dim]);
+  Size count(Dims dims) const {
+    Size product = 1;
+    for (const int64_t dim : dims) product = product * shape_->sizes.symbolic()[dim];
     return product;
+  }
+
+  Value* number(Size size) {
+    if (size.is_constant()) return number(static_cast<double>(size.constant()));
+    return cast(whole_number(size), dtype_);
+  }
+
+  /// max(0, size - less), rounded once.
+  Value* number_above_zero(Size size, double less) {
+    if (size.is_constant()) return number(std::max(0.0, static_cast<double>(size.constant()) - less));
+    if (less == std::floor(less) && std::fabs(less) < 1e15)
+      return number(max(Size(0), size - static_cast<int64_t>(less)));
+    const auto exact = [this](double value) {
+      return graph_.scalar(DType::f64, Number::of(value), shape_->device);
+    };
+    Value* left = graph_.add(Op::sub, {cast(whole_number(size), DType::f64), exact(less)});
+    return cast(graph_.add(Op::maximum, {left, exact(0)}), dtype_);
   }
 
   /// Gives result `k` of the composite its new value: converted and shaped as its type says.
   void result(size_t k, Value* value) {
     Value* old = node_.result(k);
-    if (!std::ranges::equal(value->type->sizes, old->type->sizes))
-      value = graph_.create(Op::reshape, {value}, {},
-                            graph_.contiguous_type(value->type->dtype, value->type->device, old->type->sizes));
+    const auto wanted = old->type->sizes.symbolic();
+    if (!std::ranges::equal(value->type->sizes.symbolic(), wanted))
+      value = graph_.add(Op::reshape, {value}, {}, {.sizes = {{wanted.begin(), wanted.end()}}});
     value = cast(value, old->type->dtype);
     if (value->type != old->type) value = graph_.create(Op::reshape, {value}, {}, old->type);
     graph_.replace(old, value);
   }
 
  private:
+  Value* whole_number(Size size) { return graph_.add(Op::size, {}, {{"of", size}}, {.device = shape_->device}); }
+
   Value* cast(Value* x, DType dtype) {
     if (x->type->dtype == dtype) return x;
-    return graph_.create(Op::cast, {x}, {}, graph_.type(dtype, x->type->device, x->type->sizes, x->type->strides));
+    const auto strides = x->type->strides.symbolic();
+    return graph_.add(Op::cast, {x}, {}, {.dtype = dtype, .strides = {{strides.begin(), strides.end()}}});
   }
 
-  /// Values of the full shape are laid out as the composite's operand.
-  const Type* type_of(std::span<const int64_t> sizes) {
-    if (std::ranges::equal(sizes, node_.results[0].type->sizes))
-      return graph_.type(dtype_, shape_->device, sizes, node_.results[0].type->strides);
-    if (std::ranges::equal(sizes, shape_->sizes))
-      return graph_.type(dtype_, shape_->device, sizes, shape_->strides);
-    return graph_.contiguous_type(dtype_, shape_->device, sizes);
+  /// Values of the full shape are laid out as the composite's result or operand.
+  Value* add(Op op, std::initializer_list<Value*> operands, std::initializer_list<Attr> attrs = {}) {
+    const Type* const like[] = {node_.results[0].type, shape_};
+    return graph_.add(op, operands, attrs, {.like = like});
   }
 
   Graph& graph_;
@@ -125,8 +134,8 @@ void open_var(Parts& p, const Node& node) {
   Value* off = p.binary(Op::sub, x, p.mean(x, dims));
   Value* squares = p.reduce(Op::sum, p.binary(Op::mul, off, off), dims);
   // Not above 0: 0/0 is NaN, as in eager.
-  const double divisor = std::max(0.0, p.count(dims) - node.double_attr("correction", 1));
-  p.result(0, p.binary(Op::div, squares, p.number(divisor)));
+  Value* divisor = p.number_above_zero(p.count(dims), node.double_attr("correction", 1));
+  p.result(0, p.binary(Op::div, squares, divisor));
 }
 
 /// One division a row instead of one an element: the sum is between 1 and the row's length.
@@ -176,7 +185,8 @@ Value* log_of_softmax(Graph& graph, const Node& log) {
   Value* wanted = graph.create(Op::log_softmax, {x}, {{"dim", softmax->def->int_attr("dim")}}, type);
   Value* zero = graph.scalar(type->dtype, Number::of(0), type->device);
   Value* lowest = graph.scalar(type->dtype, Number::of(-std::numeric_limits<double>::infinity()), type->device);
-  const Type* truth = graph.type(DType::b8, type->device, type->sizes, type->strides);
+  const Type* truth =
+      graph.symbolic_type(DType::b8, type->device, type->sizes.symbolic(), type->strides.symbolic());
   return graph.create(Op::where, {graph.create(Op::eq, {softmax, zero}, {}, truth), lowest, wanted}, {}, type);
 }
 

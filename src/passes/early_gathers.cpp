@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "ir/infer.h"
+
 namespace braze::passes {
 
 using namespace ir;
@@ -12,11 +14,6 @@ namespace {
 
 constexpr int64_t kFewer = 4;        ///< How many times fewer elements must be gathered than there are.
 constexpr int kMostOperations = 16;  ///< That are done again for a gathered element.
-
-/// Checks of all elements, not only of those that are gathered.
-bool raises(Op op) {
-  return op == Op::divisor || op == Op::probability;
-}
 
 /// Whether a value is in memory without anybody gathering from it.
 bool is_stored(const Value* value) {
@@ -38,10 +35,12 @@ class Move {
 
   bool is_possible() {
     const Type& all = *values_->type;
-    if (!is_elementwise(values_->def->op) || needed(values_) || result_->numel() * kFewer > all.numel())
-      return false;
+    if (!is_elementwise(values_->def->op) || needed(values_)) return false;
+    const SizeRules rules = graph_.prove();
+    // Right either way: the example tells which is less work.
+    if (rules.hint(result_->symbolic_numel()) * kFewer > rules.hint(all.symbolic_numel())) return false;
     for (int64_t k = 0; k < all.rank(); ++k)
-      if (k != dim_ && all.sizes[k] != result_->sizes[k]) return false;
+      if (k != dim_ && !rules.equal(all.sizes.symbolic()[k], result_->sizes.symbolic()[k])) return false;
     return can_pick(values_);
   }
 
@@ -53,14 +52,14 @@ class Move {
   /// Whether elements along `dim` differ.
   bool varies(const Value* value) const {
     const int64_t k = dim_ - (values_->type->rank() - value->type->rank());
-    return k >= 0 && value->type->sizes[k] != 1;
+    return k >= 0 && value->type->sizes.symbolic()[k] != 1;
   }
 
   bool can_pick(const Value* value) {
     if (!varies(value) || needed(value)) return true;
     const Node& node = *value->def;
     if (!is_elementwise(node.op)) return is_stored(value);
-    if (raises(node.op) || ++operations_ > kMostOperations) return false;
+    if (has(node.op, traits::raises) || ++operations_ > kMostOperations) return false;
     return std::ranges::all_of(node.operands, [this](Value* operand) { return can_pick(Graph::resolve(operand)); });
   }
 
@@ -68,9 +67,11 @@ class Move {
     if (!varies(value)) return value;
     const auto known = std::ranges::find(picked_, value, &std::pair<Value*, Value*>::first);
     if (known != picked_.end()) return known->second;
-    const Type* type = value->type->dtype == result_->dtype
-                           ? result_
-                           : graph_.contiguous_type(value->type->dtype, result_->device, result_->sizes);
+    const auto sizes = result_->sizes.symbolic();
+    const Type* type =
+        value->type->dtype == result_->dtype
+            ? result_
+            : graph_.symbolic_type(value->type->dtype, result_->device, sizes, contiguous_strides(sizes));
     Value* result = nullptr;
     if (is_elementwise(value->def->op) && !needed(value)) {
       std::vector<Value*> operands;
@@ -85,13 +86,9 @@ class Move {
 
   /// In the shape of all values.
   Value* expanded(Value* value) {
-    const Type &from = *value->type, &to = *values_->type;
-    if (std::ranges::equal(from.sizes, to.sizes)) return value;
-    std::vector<int64_t> strides(to.sizes.size(), 0);
-    const size_t missing = to.sizes.size() - from.sizes.size();
-    for (size_t k = missing; k < strides.size(); ++k)
-      if (from.sizes[k - missing] == to.sizes[k]) strides[k] = from.strides[k - missing];
-    return graph_.create(Op::expand, {value}, {}, graph_.type(from.dtype, from.device, to.sizes, strides));
+    const auto to = values_->type->sizes.symbolic();
+    if (std::ranges::equal(value->type->sizes.symbolic(), to)) return value;
+    return graph_.add(Op::expand, {value}, {}, {.sizes = {{to.begin(), to.end()}}});
   }
 
   Graph& graph_;

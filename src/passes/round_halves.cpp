@@ -1,6 +1,5 @@
 #include "passes/round_halves.h"
 
-#include <algorithm>
 #include <vector>
 
 namespace braze::passes {
@@ -9,10 +8,6 @@ using namespace ir;
 
 namespace {
 
-/// Their results are operands, or numbers that half types have.
-constexpr Op kExact[] = {Op::neg,   Op::abs,         Op::sign,    Op::relu,    Op::floor,    Op::ceil, Op::round,
-                         Op::trunc, Op::probability, Op::maximum, Op::minimum, Op::copysign, Op::amax, Op::amin};
-
 bool is_half(DType dtype) {
   return dtype == DType::bf16 || dtype == DType::f16;
 }
@@ -20,14 +15,18 @@ bool is_half(DType dtype) {
 bool rounds(const Node& node) {
   const OpKind kind = info(node.op).kind;
   if (kind != OpKind::Unary && kind != OpKind::Binary && kind != OpKind::Reduction) return false;
-  return is_half(node.results[0].type->dtype) && std::ranges::find(kExact, node.op) == std::end(kExact);
+  return is_half(node.results[0].type->dtype) && !has(node.op, traits::exact);
+}
+
+const Type* retyped(Graph& graph, const Type& type, DType dtype) {
+  return graph.symbolic_type(dtype, type.device, type.sizes.symbolic(), type.strides.symbolic());
 }
 
 Value* widened(Graph& graph, Value* value) {
   const Type& type = *value->type;
   // A number keeps f32's precision, as eager computes `tensor * 0.1` with 0.1 in f32.
   if (value->def->op == Op::scalar) return graph.scalar(DType::f32, value->def->number_attr("value"), type.device);
-  return graph.create(Op::cast, {value}, {}, graph.type(DType::f32, type.device, type.sizes, type.strides));
+  return graph.create(Op::cast, {value}, {}, retyped(graph, type, DType::f32));
 }
 
 }  // namespace
@@ -44,7 +43,7 @@ void round_halves(Graph& graph) {
     std::vector<Value*> operands;
     for (Value* operand : node->operands) operands.push_back(widened(graph, operand));
     const Type& type = *node->results[0].type;
-    const Type* wide = graph.type(DType::f32, type.device, type.sizes, type.strides);
+    const Type* wide = retyped(graph, type, DType::f32);
     Node* computed = graph.create(node->op, operands, node->attrs, {&wide, 1});
     graph.replace(node->result(), graph.create(Op::cast, {computed->result()}, {}, &type));
     graph.erase(node);

@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "ir/shape_env.h"
 #include "passes/rewrite.h"
 
 namespace braze::passes {
@@ -194,8 +195,10 @@ Value* reduce_nothing(Rewriter&, Node& node) {
 
 /// The extreme of one element is that element; its dimensions of size 1 stay or go.
 Value* extreme_of_one(Rewriter& rewriter, Node& node) {
-  const auto sizes = node.operands[0]->type->sizes;
-  const bool single = std::ranges::all_of(node.ints_attr("dims"), [&](int64_t dim) { return sizes[dim] == 1; });
+  const auto sizes = node.operands[0]->type->sizes.symbolic();
+  const SizeRules rules = rewriter.graph().prove();
+  const bool single =
+      std::ranges::all_of(node.ints_attr("dims"), [&](int64_t dim) { return rules.equal(sizes[dim], 1); });
   return single ? rewriter.like(node, Op::reshape, {node.operands[0]}) : nullptr;
 }
 
@@ -203,23 +206,25 @@ Value* cat_parts(Rewriter& rewriter, Node& node) {
   if (node.operands.size() == 1) return drop_to(node, 0);
   std::vector<Value*> parts;
   const int64_t dim = node.int_attr("dim");
+  const SizeRules rules = rewriter.graph().prove();
   std::ranges::copy_if(node.operands, std::back_inserter(parts),
-                       [&](const Value* part) { return part->type->sizes[dim] != 0; });
+                       [&](const Value* part) { return !rules.equal(part->type->sizes.symbolic()[dim], 0); });
   if (parts.size() == node.operands.size() || parts.empty()) return nullptr;
   const Type* type = node.results[0].type;
   return rewriter.graph().create(Op::cat, parts, node.attrs, std::span(&type, 1))->result();
 }
 
 Value* pad_nothing(Rewriter&, Node& node) {
-  const auto is_zero = [](int64_t width) { return width == 0; };
+  const auto is_zero = [](Size width) { return width == 0; };
   const bool nothing =
-      std::ranges::all_of(node.ints_attr("low"), is_zero) && std::ranges::all_of(node.ints_attr("high"), is_zero);
+      std::ranges::all_of(node.sizes_attr("low"), is_zero) && std::ranges::all_of(node.sizes_attr("high"), is_zero);
   return nothing ? drop_to(node, 0) : nullptr;
 }
 
 Value* scatter_whole(Rewriter& rewriter, Node& node) {
   Value* source = node.operands[1];
-  if (!std::ranges::equal(source->type->sizes, node.results[0].type->sizes)) return nullptr;
+  const auto sizes = source->type->sizes.symbolic();
+  if (!rewriter.graph().prove().equal(sizes, node.results[0].type->sizes.symbolic())) return nullptr;
   return source->type == node.results[0].type ? source : rewriter.like(node, Op::cast, {source});
 }
 

@@ -23,6 +23,11 @@ std::vector<Elements> interpret(const ir::Graph& graph, const std::vector<Elemen
 
 /// Numbers, special ones among them, for each input, in many rounds; says where the two graphs differ. Equal is:
 /// both NaN, or the same bits, or, if either graph has composites or reductions, close.
-std::optional<std::string> compare(const ir::Graph& a, const ir::Graph& b);
+std::optional<std::string> compare(const ir::Graph& a, const ir::Graph& b, int rounds = 40);
+
+/// compare() where sizes are expressions: at the examples, and at many other values of the symbols, 0 and 1 among
+/// them, that keep the guards of both. \returns nothing also if there are no symbols and compare() finds nothing.
+/// \param computed  counts the values at which the graphs were computed.
+std::optional<std::string> compare_at_sizes(const ir::Graph& a, const ir::Graph& b, size_t* computed = nullptr);
 
 }  // namespace braze::test

@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "ir/graph.h"
+#include "ir/infer.h"
 #include "support/error.h"
 
 using namespace braze;
@@ -130,6 +131,33 @@ TEST_CASE("attributes are found by name and type") {
   CHECK(sum->def->bool_attr("keepdim"));
   CHECK_THROWS_AS(sum->def->int_attr("keepdim"), InternalError);
   CHECK_THROWS_AS(sum->def->int_attr("absent"), InternalError);
+}
+
+TEST_CASE("sizes are read as numbers only where they are") {
+  Graph graph;
+  const Size n = graph.shape_env().create_symbol("n", 8);
+  const Size sizes[] = {n, 4}, numbers[] = {2, 4};
+  const Type* type = graph.symbolic_type(DType::f32, {}, sizes, contiguous_strides(sizes));
+  CHECK(type->sizes.symbolic()[0] == n);
+  CHECK(type->sizes.size() == 2);
+  CHECK_THROWS_AS(type->sizes[1], InternalError);
+  CHECK_THROWS_AS(type->numel(), InternalError);
+  CHECK(type->symbolic_numel() == 4 * n);
+  CHECK(type->strides[0] == 4);
+  CHECK(type->is_contiguous());
+  CHECK(graph.symbolic_type(DType::f32, {}, sizes, contiguous_strides(sizes)) == type);
+  // What is a number after all is one type with the number.
+  CHECK(graph.symbolic_type(DType::f32, {}, numbers, contiguous_strides(numbers)) ==
+        graph.contiguous_type(DType::f32, {}, std::vector<int64_t>{2, 4}));
+  CHECK_THROWS_AS(graph.contiguous_type(DType::f32, {}, std::vector<int64_t>{INT64_MIN}), UserError);
+
+  Value* x = graph.add_input("x", type, InputKind::argument);
+  Value* part = graph.add(Op::slice, {x}, {{"dim", int64_t{0}}, {"start", Size(0)}, {"step", n + 1}},
+                          {.sizes = {{Size(0), Size(4)}}});
+  CHECK(std::holds_alternative<int64_t>(part->def->find("start")->value));
+  CHECK(part->def->size_attr("start") == 0);
+  CHECK(part->def->size_attr("step") == n + 1);
+  CHECK_THROWS_AS(part->def->int_attr("step"), InternalError);
 }
 
 TEST_CASE("the table of ops is whole") {

@@ -57,6 +57,65 @@ TEST_CASE("graphs print as they were read") {
 )");
 }
 
+TEST_CASE("graphs of symbols print as they were read") {
+  check_round_trip(
+      R"(graph @main[n = 8, m = 5 in 2..64, k = 12 in 1..inf mod 4 == 0](%x: f32[n,4*m], %i: i64[k + 1]) {
+  guard n >= 5
+  guard n*m <= 1000
+  guard n != 7
+  %0 = slice %x, dim=1 start=m step=1 : f32[n,m]{4*m,1}
+  %1 = permute %0, dims=[1,0] : f32[m,n]{1,4*m}
+  %2 = reshape %1 : f32[n*m]
+  %3 = scalar value=0.0 : f32[]
+  %4 = pad %2, %3, low=[n + 1] high=[k floordiv 4] : f32[n*m + n + k floordiv 4 + 1]
+  %5 = index_map %0, origin=[0,0] map=[1,1] : f32[min(n, m)]{4*m + 1}
+  %6 = size of=max(n, 4*m) - 1 : i64[]
+  %7 = sum %4, dims=[0] keepdim=false : f32[]
+  return %5, %6, %7
+}
+)");
+}
+
+TEST_CASE("bad symbols are refused with their place") {
+  const auto starts = [](const std::string& text, const std::string& message) {
+    CHECK_MESSAGE(message_of(text).starts_with("graph text, line 1, " + message), message_of(text));
+  };
+  starts("graph @m[n = 8 in 9..10]() {return}", "column 10: the example is none of the symbol's values");
+  starts("graph @m[n = -1]() {return}", "column 10: the example is none of the symbol's values");
+  starts("graph @m[n = 8, n = 9]() {return}", "column 17: a second symbol of this name");
+  starts("graph @m[n = 8](%x: f32[m]) {return}", "column 25: no symbol is called m");
+  starts("graph @m(%x: f32[m]) {return}", "column 18: expected an integer");
+  starts("graph @m[n = 8]() {guard n >= 9 return}", "column 26: the examples break this guard");
+  starts("graph @m[n = 8]() {guard n > 7 return}", "column 26: expected a guard");
+}
+
+TEST_CASE("the verifier lets pass what holds for all values of the symbols alone") {
+  const auto message = [](const std::string& node) {
+    return message_of(
+        "graph @main[n = 8, m = 8, k = 3 in 1..inf](%x: f32[n,4], %y: f32[m,4], %z: f32[1,4], %w: f32[2*k]) {\n" +
+        node + "\nreturn\n}");
+  };
+  const auto passes = [&](const std::string& node) {
+    CHECK_MESSAGE(message(node) == "no error", node, message(node));
+  };
+  const auto fails = [&](const std::string& node, const std::string& part) {
+    CHECK_MESSAGE(message(node).find(part) != std::string::npos, node, message(node));
+  };
+  passes("%0 = add %x, %z : f32[n,4]");
+  fails("%0 = add %x, %y : f32[n,4]", "operand 1 does not broadcast");
+  passes("guard n == m\n%0 = add %x, %y : f32[n,4]");
+  passes("%0 = reshape %x : f32[2,n,2]");
+  fails("%0 = reshape %x : f32[m,4]", "number of elements");
+  passes("%0 = slice %w, dim=0 start=1 step=2 : f32[k]{2}");
+  passes("%0 = slice %w, dim=0 start=k step=1 : f32[k]");
+  fails("%0 = slice %w, dim=0 start=k step=1 : f32[k + 1]", "leaves the operand");
+  fails("%0 = slice %x, dim=0 start=0 step=1 : f32[1,4]", "leaves the operand");
+  fails("%0 = slice %x, dim=0 start=n - 9 step=1 : f32[n - 8,4]", "a size may be negative");
+  passes("guard n >= 1\n%0 = slice %x, dim=0 start=0 step=1 : f32[1,4]");
+  passes("%0 = cat %x, %y, %x, dim=0 : f32[2*n + m,4]");
+  fails("%0 = sum %x, dims=[1] : f32[m]", "shape [n]");
+}
+
 TEST_CASE("numbers keep their bits") {
   check_round_trip(R"(graph @numbers() {
   %0 = scalar value=0.1 : f32[]
@@ -136,8 +195,8 @@ TEST_CASE("every rule of the verifier") {
       {"%0 = neg %x, %x : f32[4,8]", "number of operands"},
       {"%0, %1 = neg %x : f32[4,8], f32[4,8]", "number of results"},
       {"%0 = add %x, %y : f32[8]", "shape [4,8]"},
-      {"%0 = add %x, %b : f32[4,8]", "operand 1 has not the result's dtype"},
-      {"%0 = add %x, %x : f64[4,8]", "operand 0 has not the result's dtype"},
+      {"%0 = add %x, %b : f32[4,8]", "operand 1 has not operand 0's dtype"},
+      {"%0 = add %x, %x : f64[4,8]", "the result must be f32"},
       {"%0 = lt %x, %x : f32[4,8]", "must be bool"},
       {"%0 = lt %x, %b : bool[4,8]", "two dtypes"},
       {"%0 = isnan %x : f32[4,8]", "must be bool"},
@@ -168,7 +227,7 @@ TEST_CASE("every rule of the verifier") {
       {"%0 = scatter %y, %y, %y, dim=0 combine=\"set\" : f32[8]", "index must be i64 or i32"},
       {"%0 = scatter %i, %i, %i, dim=0 combine=\"sub\" : i64[3]", "set, add, mul, max or min"},
       {"%0 = index_put %x, %y, %i, dims=[0] combine=\"set\" : f32[4,8]", "shape [3,8]"},
-      {"%0 = index_put %x, %x, %i, dims=[0] combine=\"set\" : f64[4,8]", "result's dtype"},
+      {"%0 = index_put %x, %x, %i, dims=[0] combine=\"set\" : f64[4,8]", "shape [3,8]"},
       {"%0 = cat %x, %y, dim=0 : f32[5,8]", "another rank"},
       {"%0 = cat %x, %x, dim=0 : f32[4,8]", "shape [8,8]"},
       {"%0 = cat dim=0 : f32[4,8]", "number of operands"},

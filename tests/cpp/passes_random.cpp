@@ -5,6 +5,7 @@
 #include <random>
 
 #include "graph_interpreter.h"
+#include "ir/infer.h"
 #include "ir/shapes.h"
 #include "ir/text.h"
 #include "passes/pipeline.h"
@@ -38,8 +39,7 @@ class RandomGraph {
   static Sizes sizes_of(const Value* value) { return {value->type->sizes.begin(), value->type->sizes.end()}; }
 
   Value* to(Value* value, DType dtype) {
-    return value->type->dtype == dtype ? value
-                                       : graph_->create(Op::cast, {value}, {}, type(dtype, sizes_of(value)));
+    return value->type->dtype == dtype ? value : graph_->add(Op::cast, {value}, {}, {.dtype = dtype});
   }
 
   void add() {
@@ -70,13 +70,12 @@ class RandomGraph {
     Op op = is_floating(dtype) ? floats[pick(std::size(floats))] : integers[pick(std::size(integers))];
     if (dtype == DType::b8) op = Op::bitwise_not;
     if (pick(5) == 0) op = Op::logical_not;
-    values_.push_back(graph_->create(op, {x}, {}, type(op == Op::logical_not ? DType::b8 : dtype, sizes_of(x))));
+    values_.push_back(graph_->add(op, {x}));
   }
 
   void binary() {
     Value *x = any(), *y = any();
-    const auto sizes = broadcast(x->type->sizes, y->type->sizes);
-    if (!sizes) return;
+    if (!broadcast(x->type->sizes, y->type->sizes)) return;
     const DType dtype = x->type->dtype;
     y = to(y, dtype);
     static constexpr Op floats[] = {Op::add, Op::sub, Op::mul, Op::div, Op::add, Op::sub, Op::mul};
@@ -85,9 +84,8 @@ class RandomGraph {
     static constexpr Op compares[] = {Op::eq, Op::ne, Op::lt, Op::ge};
     Op op = is_floating(dtype) ? floats[pick(std::size(floats))] : integers[pick(std::size(integers))];
     if (dtype == DType::b8) op = bools[pick(std::size(bools))];
-    const bool compare = pick(4) == 0;
-    if (compare) op = compares[pick(std::size(compares))];
-    values_.push_back(graph_->create(op, {x, y}, {}, type(compare ? DType::b8 : dtype, *sizes)));
+    if (pick(4) == 0) op = compares[pick(std::size(compares))];
+    values_.push_back(graph_->add(op, {x, y}));
   }
 
   void where() {
@@ -95,41 +93,39 @@ class RandomGraph {
     Value* y = to(any(), x->type->dtype);
     auto sizes = broadcast(c->type->sizes, x->type->sizes);
     if (sizes) sizes = broadcast(*sizes, y->type->sizes);
-    if (sizes) values_.push_back(graph_->create(Op::where, {c, x, y}, {}, type(x->type->dtype, *sizes)));
+    if (sizes) values_.push_back(graph_->add(Op::where, {c, x, y}));
   }
 
   void view() {
     Value* x = any();
-    const DType dtype = x->type->dtype;
     Sizes sizes = sizes_of(x);
     switch (pick(5)) {
       case 0: {
         const int64_t dims[] = {1, 0};
         if (sizes.size() != 2) return;
-        std::swap(sizes[0], sizes[1]);
-        return values_.push_back(
-            graph_->create(Op::permute, {x}, {{"dims", std::span<const int64_t>(dims)}}, type(dtype, sizes)));
+        return values_.push_back(graph_->add(Op::permute, {x}, {{"dims", std::span<const int64_t>(dims)}}));
       }
       case 1:
         if (x->type->numel() != 12) return;
-        sizes = pick(2) == 0 ? Sizes{4, 3} : Sizes{3, 4};
-        return values_.push_back(graph_->create(Op::reshape, {x}, {}, type(dtype, sizes)));
+        return values_.push_back(with_sizes(Op::reshape, x, {}, pick(2) == 0 ? Sizes{4, 3} : Sizes{3, 4}));
       case 2:
         if (!broadcast(sizes, Sizes{3, 4}) || x->type->numel() > 12) return;
-        return values_.push_back(graph_->create(Op::expand, {x}, {}, type(dtype, *broadcast(sizes, Sizes{3, 4}))));
+        return values_.push_back(with_sizes(Op::expand, x, {}, *broadcast(sizes, Sizes{3, 4})));
       case 3: {
         const int64_t dims[] = {static_cast<int64_t>(pick(2))};
         if (sizes.size() != 2) return;
-        return values_.push_back(
-            graph_->create(Op::flip, {x}, {{"dims", std::span<const int64_t>(dims)}}, type(dtype, sizes)));
+        return values_.push_back(graph_->add(Op::flip, {x}, {{"dims", std::span<const int64_t>(dims)}}));
       }
       default:
         if (sizes.size() != 2 || sizes[0] < 2) return;
         sizes[0] = 1;
-        return values_.push_back(graph_->create(Op::slice, {x},
-                                                {{"dim", int64_t{0}}, {"start", int64_t{1}}, {"step", int64_t{1}}},
-                                                type(dtype, sizes)));
+        return values_.push_back(
+            with_sizes(Op::slice, x, {{"dim", int64_t{0}}, {"start", int64_t{1}}, {"step", int64_t{1}}}, sizes));
     }
+  }
+
+  Value* with_sizes(Op op, Value* x, std::initializer_list<Attr> attrs, const Sizes& sizes) {
+    return graph_->add(op, {x}, attrs, {.sizes = {{sizes.begin(), sizes.end()}}});
   }
 
   std::mt19937 random_;

@@ -1,0 +1,16 @@
+// ir/instantiate.h: a graph whose sizes are expressions, for given values of its symbols.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "ir/graph.h"
+
+namespace braze::ir {
+
+/// A copy in which all sizes are numbers and `size` nodes are scalars.
+/// \param symbols  a value for every symbol, by slot; ShapeEnv::examples() for one.
+/// Throws UserError that names the guard or the declared range that the values break.
+std::unique_ptr<Graph> instantiate(const Graph& graph, std::span<const int64_t> symbols);
+
+}  // namespace braze::ir
