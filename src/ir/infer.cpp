@@ -97,7 +97,7 @@ Results Context::computed(DType dtype, SymbolicSizes to) const {
     const Type& like = operand(k);
     if (!std::ranges::equal(like.sizes.symbolic(), to)) continue;
     const bool constant = like.sizes.is_constant() && like.strides.is_constant();
-    if (!constant || !is_dense(like.sizes, like.strides)) break;
+    if (!like.is_contiguous() && !(constant && is_dense(like.sizes, like.strides))) break;
     return {{dtype, device, std::move(to), copy(like.strides.symbolic())}};
   }
   SymbolicSizes rows = contiguous_strides(std::span<const Size>(to));

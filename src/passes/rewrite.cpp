@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "ir/verify_node.h"
 #include "passes/switches.h"
 #include "support/error.h"
 
@@ -43,7 +44,10 @@ Value* Rewriter::filled(const Type* type, Number number) {
 
 Value* Rewriter::like(const Node& node, Op op, std::initializer_list<Value*> operands,
                       std::initializer_list<Attr> attrs) {
-  return graph_.create(op, operands, attrs, node.results[0].type);
+  Value* value = graph_.create(op, operands, attrs, node.results[0].type);
+  if (!graph_.find_shape_env() || !complaint(*value->def, graph_.prove())) return value;
+  graph_.erase(value->def);
+  return nullptr;
 }
 
 // ---- the walk

@@ -34,7 +34,8 @@ class Rewriter {
 
   /// A value of that type, all of one number: a scalar, expanded where the type is not 0-dim.
   ir::Value* filled(const ir::Type* type, ir::Number number);
-  /// A node with the result type of `node`.
+  /// A node with the result type of `node`. Null where sizes are expressions and it is not proved that it can be:
+  /// that two slices are within bounds does not always prove it of the one that they are together.
   ir::Value* like(const ir::Node& node, ir::Op op, std::initializer_list<ir::Value*> operands,
                   std::initializer_list<ir::Attr> attrs = {});
   /// `value` if it has the type of `node`'s result, otherwise null: for rules that drop a node.

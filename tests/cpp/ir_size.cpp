@@ -323,3 +323,37 @@ TEST_CASE("what is promised needs no guard") {
   CHECK(env.guards().empty());
   CHECK_THROWS_AS(env.assume(at_least(n, 17)), UserError);
 }
+
+TEST_CASE("parts are at most what they are parts of") {
+  ShapeEnv env;
+  const Size n = env.create_symbol("n", 8), m = env.create_symbol("m", 5), k = env.create_symbol("k", 3);
+  CHECK(env.prove(at_least(n, min(n, m))) == true);
+  CHECK(env.prove(at_least(n + k, min(n, m))) == true);
+  CHECK(env.prove(less(max(n, m) + k, m)) == false);
+  CHECK(env.prove(at_least(n, mod(n, 4))) == true);
+  CHECK(env.prove(at_least(n + m, floor_div(n, 3) + mod(m, 2))) == true);
+  CHECK(env.prove(at_least(n, mod(m, 4))) == std::nullopt);
+  CHECK(env.prove(at_least(min(n, m), k)) == std::nullopt);
+  CHECK(env.guards().empty());
+}
+
+TEST_CASE("rules prove, or decide and guard") {
+  ShapeEnv env;
+  const Size n = env.create_symbol("n", 8), m = env.create_symbol("m", 8);
+  const SizeRules proving = SizeRules::proving(&env), deciding = SizeRules::deciding(&env, "test"), numbers;
+  CHECK(numbers.equal(3, 3));
+  CHECK(numbers.less(2, 3));
+  CHECK_FALSE(numbers.differs(3, 3));
+  CHECK_THROWS_AS(numbers.equal(n, 3), InternalError);
+  CHECK(proving.equal(n + 1, 1 + n));
+  CHECK_FALSE(proving.equal(n, m));
+  CHECK_FALSE(proving.differs(n, m));
+  CHECK(proving.at_most(n, n + m));
+  CHECK(proving.hint(n * m) == 64);
+  CHECK(env.guards().empty());
+  CHECK(deciding.equal(n, m));
+  CHECK(proving.equal(n, m));
+  CHECK_FALSE(deciding.less(n, 8));
+  REQUIRE(env.guards().size() == 2);
+  CHECK(env.guards()[0].why == "test");
+}
