@@ -23,6 +23,8 @@ constexpr Row rows[] = {
 bool is_convolution(const ir::Node& node) {
   if (node.op != ir::Op::call || node.results.size() != 1 || !node.results[0].type) return false;
   if (node.text_attr("target") != "aten::convolution") return false;
+  // cuDNN has good kernels for either layout, and ATen asks it for the fastest where the user wants that.
+  if (node.results[0].type->device.kind != ir::DeviceKind::cpu) return false;
   const ir::LibraryCall call = ir::library_call(node);
   return !call.arguments.empty() && call.arguments[0].kind == ir::Argument::Kind::operand;
 }

@@ -34,14 +34,15 @@ struct Options {
   bool verify = false;                   ///< Run the verifiers after every stage.
   std::vector<bool> writable = {};       ///< As in loops::LoweringOptions.
   Convolutions convolutions = Convolutions::as_traced;
-  codegen::CompileOptions code = {};  ///< Its target is that of lowering, too.
+  codegen::CompileOptions code = {};  ///< Its target is that of values on the CPU, in lowering too.
   Stage last = Stage::code;           ///< Where to stop.
 };
 
 /// Self-contained: it points into no graph. Immutable once made.
 struct Artifact {
   loops::Plan plan;
-  std::vector<std::shared_ptr<const codegen::CompiledKernel>> code;  ///< By Plan::kernels.
+  std::vector<std::shared_ptr<const codegen::CompiledKernel>> code;  ///< By Plan::kernels,
+  std::vector<const Target*> targets;                                ///< and what each is for. They live for ever.
   Facts facts;
 };
 

@@ -61,8 +61,10 @@ struct Context {
 
   /// That of the first operand that is no number: a number may lie elsewhere.
   Device device() const {
-    for (size_t k = 0; k < count(); ++k)
-      if (operand(k).rank() > 0) return operand(k).device;
+    for (size_t k = 0; k < count(); ++k) {
+      const Op op = Graph::resolve(node.operands[k])->def->op;
+      if (op != Op::scalar && op != Op::size) return operand(k).device;
+    }
     return operand().device;
   }
   /// Laid out as the first operand of these sizes, if that has no gaps as far as its strides tell, or row-major.

@@ -100,12 +100,25 @@ void check_number(const Node& node) {
   require(value.same_bits(round_to(value, dtype)), "the number is not one that ", name(dtype), " can hold");
 }
 
+/// Calls alone move values between devices. Numbers are wherever they are read.
+void check_device(const Node& node) {
+  if (node.op == Op::call || node.results.empty()) return;
+  const Device device = node.results[0].type->device;
+  for (Value* value : node.operands) {
+    const Value* from = Graph::resolve(value);
+    const bool is_number = from->def->op == Op::scalar || from->def->op == Op::size;
+    require(is_number || from->type->device == device, "an operand is on ", to_string(from->type->device),
+            ", the result on ", to_string(device));
+  }
+}
+
 }  // namespace
 
 std::optional<std::string> complaint(const Node& node, const SizeRules& rules) {
   try {
     check_attributes(node);
     check_types(node, rules);
+    check_device(node);
     if (node.op == Op::scalar) check_number(node);
     if (node.op == Op::call) check_call(node);
   } catch (const InvalidNode& broken) {

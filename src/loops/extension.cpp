@@ -56,7 +56,7 @@ AxisList Group::reduced_axes() const {
 }
 
 bool Extension::add(const Node* node) {
-  if (group_.nodes.size() >= facts_.target.most_nodes) return false;
+  if (group_.nodes.size() >= facts_.target(node).most_nodes) return false;
   Label label;
   if (!label_of(node, label)) return false;
   group_.labels.push_back({&node->results[0], std::move(label)});
@@ -64,7 +64,7 @@ bool Extension::add(const Node* node) {
   if (ir::info(node->op).kind == OpKind::Reduction) {
     const Value* operand = node->operands[0];
     const int64_t results = std::max<int64_t>(1, node->results[0].type->numel());
-    const Target& target = facts_.target;
+    const Target& target = facts_.target(node);
     if (results <= target.few_results && operand->type->numel() / results >= target.wide_reduction)
       group_.wide = true;
   }

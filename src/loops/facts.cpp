@@ -9,9 +9,9 @@ constexpr uint8_t most_free_ops = 12;
 
 }  // namespace
 
-Facts::Facts(const ir::Graph& graph, const Windows& windows, const Target& target)
+Facts::Facts(const ir::Graph& graph, const Windows& windows, const Targets& targets)
     : windows(windows),
-      target(target),
+      targets(targets),
       consumers_(graph.value_limit()),
       escapes_(graph.value_limit()),
       free_(graph.value_limit()) {

@@ -233,8 +233,6 @@ class Former {
 
   /// Joins kernels that read the same large value and could be one loop nest.
   void join_siblings() {
-    // Smaller values are in the nearest cache when they are read again.
-    const int64_t worth = facts_.target.near_cache / 3;
     constexpr size_t most_readers = 64;  // of one value that each reader is compared with
     std::vector<const Value*> shared;
     for (const ir::Input& input : graph_.inputs()) shared.push_back(input.value);
@@ -243,6 +241,8 @@ class Former {
         if (facts_.windows.is_base(&result)) shared.push_back(&result);
     });
     for (const Value* value : shared) {
+      // Smaller values are in the nearest cache when they are read again.
+      const int64_t worth = target_of(facts_.targets, *value->type).near_cache / 3;
       if (4 * value->type->numel() < worth || facts_.consumers(value).size() < 2) continue;
       std::vector<uint32_t> readers;
       for (const Node* consumer : facts_.consumers(value)) {
@@ -262,7 +262,8 @@ class Former {
   bool try_siblings(uint32_t a, uint32_t b, const Value* value) {
     if (!order_.alive(a) || !order_.alive(b)) return false;
     const Group &left = *units_[a].group, &right = *units_[b].group;
-    if (left.nodes.size() + right.nodes.size() > facts_.target.most_nodes || stands_alone(left.nodes[0]))
+    if (left.nodes.size() + right.nodes.size() > facts_.target(left.nodes[0]).most_nodes ||
+        stands_alone(left.nodes[0]))
       return false;
     const uint32_t members[] = {a, b};
     if (order_.needs_directly(a, b) || order_.needs_directly(b, a) || !order_.can_merge(members, {})) return false;

@@ -7,7 +7,8 @@
 //   - its values share one iteration space (loops/axes.h) with at most one set of reduced axes R: every stored
 //   value
 //     runs over all axes, or over all but R,
-//   - a value read through slice, flip, gather or pad is not computed in it.
+//   - a value read through slice, flip, gather or pad is not computed in it,
+//   - all is on one device.
 #pragma once
 
 #include <cstdint>
@@ -60,12 +61,19 @@ struct Unit {
   const ir::Node* call = nullptr;
 };
 
+/// What computes values of `type`.
+inline const Target& target_of(const Targets& targets, const ir::Type& type) {
+  return type.device.kind == ir::DeviceKind::cuda ? *targets.gpu : *targets.cpu;
+}
+
 /// Facts about values that fusion and emission share, and what they are computed on.
 class Facts {
  public:
-  Facts(const ir::Graph& graph, const Windows& windows, const Target& target);
+  Facts(const ir::Graph& graph, const Windows& windows, const Targets& targets);
   const Windows& windows;
-  const Target& target;
+  const Targets targets;
+  /// Of the device that computes `node`.
+  const Target& target(const ir::Node* node) const { return target_of(targets, *node->results[0].type); }
   /// Nodes that read `value`, itself or through views.
   const std::vector<const ir::Node*>& consumers(const ir::Value* value) const { return consumers_[value->id]; }
   /// Read by the caller at the end: a graph output or a mutation.

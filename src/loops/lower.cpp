@@ -31,9 +31,9 @@ class Lowering {
         options_(options),
         names_(graph),
         layouts_(assign_layouts(graph_, options.layouts)),
-        places_(place_in_cats(graph_, layouts_, *options.target)),
+        places_(place_in_cats(graph_, layouts_, options.targets)),
         windows_(graph_, layouts_),
-        facts_(graph_, windows_, *options.target),
+        facts_(graph_, windows_, options.targets),
         in_place_(graph_, windows_, options.writable),
         buffer_of_(graph_.value_limit(), -1) {
     align_parts();
@@ -140,7 +140,7 @@ class Lowering {
     if (node->op == Op::scalar || node->op == Op::iota) {
       const Window& whole = windows_.of(base);
       buffer = add_buffer(BufferKind::temporary, base, whole.strides);
-      add_kernel(build_copy(whole, whole, *options_.target), {node});
+      add_kernel(build_copy(whole, whole, options_.targets), {node});
       return static_cast<uint32_t>(buffer_of_[base->id]);
     }
     if (const Place* place = place_of(base)) {
@@ -199,7 +199,7 @@ class Lowering {
       if (operand->type->numel() == 0) continue;
       to.sizes.assign(operand->type->sizes.begin(), operand->type->sizes.end());
       if (!is_there) {
-        KernelDraft draft = build_copy(windows_.of(operand), to, *options_.target);
+        KernelDraft draft = build_copy(windows_.of(operand), to, options_.targets);
         // Its own memory may begin anywhere in that of another cat.
         for (Buffer& buffer : draft.kernel->buffers)
           if (buffer.access == Access::out)
@@ -213,7 +213,7 @@ class Lowering {
   void add_update(const Node* node) {
     const Value* result = &node->results[0];
     const Window& from = windows_.of(node->operands[0]);
-    add_kernel(build_copy(from, {result, from.sizes, windows_.storage(result), 0}, *options_.target), {node});
+    add_kernel(build_copy(from, {result, from.sizes, windows_.storage(result), 0}, options_.targets), {node});
     if (node->operands[1]->type->numel() != 0) add_kernel(build_update(node, facts_), {node});
   }
 
@@ -221,6 +221,7 @@ class Lowering {
     Step step;
     step.kind = Step::Kind::kernel;
     step.source = fused.front()->source;
+    const ir::Device device = fused.front()->results[0].type->device;
     for (const KernelDraft::Parameter& parameter : draft.parameters) {
       if (parameter.value) {
         step.kernel.buffers.push_back(memory_of(parameter.value));
@@ -230,6 +231,7 @@ class Lowering {
       scratch.bytes = parameter.scratch_bytes;
       scratch.sizes = {scratch.bytes};
       scratch.strides = {1};
+      scratch.device = device;
       plan_.buffers.push_back(scratch);
       step.kernel.buffers.push_back(static_cast<uint32_t>(plan_.buffers.size() - 1));
     }
@@ -239,7 +241,9 @@ class Lowering {
     for (const Node* node : fused) step.kernel.fused.push_back(title(*node));
     step.kernel.origins = move_origins(*draft.kernel);
     step.kernel.origins.resize(step.kernel.buffers.size(), 0);
-    const Hash128 hash = structural_hash(*draft.kernel);
+    Hash128 hash = structural_hash(*draft.kernel);
+    // Code of a GPU is none of a CPU, whether or not a loop says what runs it.
+    if (device.kind != ir::DeviceKind::cpu) hash = Hasher().add(hash).add(device.kind).finish();
     const auto [it, fresh] = kernels_.try_emplace(hash, static_cast<uint32_t>(plan_.kernels.size()));
     if (fresh) {
       draft.kernel->name = kernel_name(fused, hash);
@@ -304,7 +308,7 @@ class Lowering {
     const int32_t buffer = add_buffer(kind, value, strides);
     if (type.numel() != 0) {
       const Window from = windows_.of(value);
-      KernelDraft draft = build_copy(from, {value, sizes, strides, 0}, *options_.target);
+      KernelDraft draft = build_copy(from, {value, sizes, strides, 0}, options_.targets);
       // The copy's own memory is the parameter that it writes; `value` itself may be the input that it reads.
       std::vector<uint32_t> memory;
       for (size_t k = 0; k < draft.parameters.size(); ++k) {

@@ -41,17 +41,14 @@ std::vector<Lifetime> lifetimes(const Plan& plan) {
   return lives;
 }
 
-}  // namespace
-
-void plan_memory(Plan& plan, bool reuse) {
-  std::vector<Lifetime> lives = lifetimes(plan);
-  std::stable_sort(lives.begin(), lives.end(),
-                   [](const Lifetime& a, const Lifetime& b) { return a.bytes > b.bytes; });
+/// Places temporaries of one device behind those of others.
+void place(Plan& plan, std::span<const Lifetime> lives, bool reuse) {
+  const int64_t origin = plan.arena_bytes;
   std::vector<const Lifetime*> placed;  // by offset
   auto offset_of = [&](const Lifetime* life) { return plan.buffers[life->buffer].offset; };
   for (const Lifetime& life : lives) {
     plan.unplanned_bytes += life.bytes;
-    int64_t best = -1, best_gap = 0, end = 0;
+    int64_t best = -1, best_gap = 0, end = origin;
     for (const Lifetime* other : placed) {
       if (reuse && (other->last < life.first || life.last < other->first)) continue;
       const int64_t gap = offset_of(other) - end;
@@ -68,6 +65,22 @@ void plan_memory(Plan& plan, bool reuse) {
         std::upper_bound(placed.begin(), placed.end(), &life,
                          [&](const Lifetime* a, const Lifetime* b) { return offset_of(a) < offset_of(b); }),
         &life);
+  }
+}
+
+}  // namespace
+
+void plan_memory(Plan& plan, bool reuse) {
+  std::vector<Lifetime> lives = lifetimes(plan);
+  auto device_of = [&](const Lifetime& life) { return plan.buffers[life.buffer].device; };
+  std::stable_sort(lives.begin(), lives.end(),
+                   [](const Lifetime& a, const Lifetime& b) { return a.bytes > b.bytes; });
+  for (auto next = lives.begin(); next != lives.end();) {
+    const ir::Device device = device_of(*next);
+    const auto end =
+        std::stable_partition(next, lives.end(), [&](const Lifetime& life) { return device_of(life) == device; });
+    place(plan, {next, end}, reuse);
+    next = end;
   }
   for (PlanBuffer& buffer : plan.buffers) {
     if (buffer.part_of < 0 || plan.buffers[buffer.part_of].kind != BufferKind::temporary) continue;

@@ -33,11 +33,11 @@ int64_t run_bytes(const ir::Type& type, const Dims& strides) {
 
 class Placing {
  public:
-  Placing(const ir::Graph& graph, Layouts& layouts, const Target& target, std::vector<const Node*> cats)
+  Placing(const ir::Graph& graph, Layouts& layouts, const Targets& targets, std::vector<const Node*> cats)
       : layouts_(layouts),
         cats_(std::move(cats)),
         windows_(graph, layouts),
-        facts_(graph, windows_, target),
+        facts_(graph, windows_, targets),
         places_(graph.value_limit()) {}
 
   std::vector<Place> run() {
@@ -89,7 +89,7 @@ class Placing {
   bool suits(const Value* base, const Dims& strides) const {
     if (writes_into(base->def->op)) return strides == ir::contiguous_strides(base->type->sizes);
     // Shorter runs share cache lines with their neighbours, which other kernels write.
-    return run_bytes(*base->type, strides) >= facts_.target.cache_line;
+    return run_bytes(*base->type, strides) >= facts_.target(base->def).cache_line;
   }
 
   Layouts& layouts_;
@@ -101,13 +101,13 @@ class Placing {
 
 }  // namespace
 
-std::vector<Place> place_in_cats(const ir::Graph& graph, Layouts& layouts, const Target& target) {
+std::vector<Place> place_in_cats(const ir::Graph& graph, Layouts& layouts, const Targets& targets) {
   std::vector<const Node*> cats;
   ir::for_each_node(graph, [&](const Node* node) {
     if (node->op == Op::cat && node->results[0].type->numel() != 0) cats.push_back(node);
   });
   if (cats.empty()) return {};
-  return Placing(graph, layouts, target, std::move(cats)).run();
+  return Placing(graph, layouts, targets, std::move(cats)).run();
 }
 
 }  // namespace braze::loops

@@ -28,6 +28,6 @@ struct Place {
 };
 
 /// Places by Value::id; empty if nothing is placed. Sets the strides of what is placed in `layouts`.
-std::vector<Place> place_in_cats(const ir::Graph& graph, Layouts& layouts, const Target& target);
+std::vector<Place> place_in_cats(const ir::Graph& graph, Layouts& layouts, const Targets& targets);
 
 }  // namespace braze::loops

@@ -107,7 +107,7 @@ struct LoweringOptions {
   bool reuse_memory = true;         ///< false: every temporary has memory of its own.
   std::vector<bool> writable = {};  ///< Graph inputs that share memory with no other: results may be stored there.
   LayoutOverrides layouts = {};     ///< Calls that ask for other layouts than their nodes say.
-  const Target* target = &Target::host();  ///< Never null.
+  Targets targets = {};
 };
 
 /// Lowers a graph that has been through passes/pipeline. Throws InternalError on ops it has no lowering for (only

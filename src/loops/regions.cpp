@@ -1,6 +1,7 @@
 #include "loops/regions.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace braze::loops {
 
@@ -61,12 +62,17 @@ bool depends(const Plan& plan, const std::vector<Use>& uses, const std::vector<U
   });
 }
 
+ir::Device device_of(const Plan& plan, const KernelStep& step) {
+  return plan.buffers[step.buffers.front()].device;
+}
+
 }  // namespace
 
 void form_regions(Plan& plan, std::span<const ir::Node* const> cats) {
   std::vector<Use> since_barrier;
   size_t kernels = 0;  // since the barrier
-  bool open = false;   // the step before leaves a region open
+  bool open = false;   // the step before leaves a region open,
+  ir::Device device;   // of this device
   for (size_t s = 0; s < plan.steps.size(); ++s) {
     Step& step = plan.steps[s];
     step.join = Join::alone;
@@ -75,6 +81,8 @@ void form_regions(Plan& plan, std::span<const ir::Node* const> cats) {
       continue;
     }
     std::vector<Use> uses = uses_of(plan, step.kernel, cats[s]);
+    const ir::Device here = step.kernel.buffers.empty() ? ir::Device() : device_of(plan, step.kernel);
+    open &= here == std::exchange(device, here);
     if (open) step.join = kernels == most_beside || depends(plan, uses, since_barrier) ? Join::after : Join::beside;
     if (step.join != Join::beside) {
       since_barrier.clear();

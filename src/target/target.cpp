@@ -122,6 +122,11 @@ const Target& Target::host() {
   return target;
 }
 
+const Target& Target::of(Isa isa) {
+  static const Target targets[] = {Isa::avx2, Isa::avx512, Isa::sm_90};
+  return targets[static_cast<size_t>(isa)];
+}
+
 Target Target::named(std::string_view name) {
   for (size_t k = 0; k < names.size(); ++k)
     if (names[k] == name) return Target(static_cast<Isa>(k));

@@ -60,6 +60,10 @@ struct Target {
   Target(Isa isa);  // NOLINT: an instruction set is a target
   /// The best that this CPU runs; BRAZE_ISA=avx2 lowers it. Throws UserError on a CPU without AVX2 and FMA.
   static const Target& host();
+  /// The target of an instruction set; lives for ever.
+  static const Target& of(Isa isa);
+  /// NVIDIA's H100 and H200.
+  static const Target& hopper() { return of(Isa::sm_90); }
   /// By name: avx2, avx512, sm_90. Throws UserError.
   static Target named(std::string_view name);
 
@@ -90,6 +94,12 @@ struct Target {
   GpuLimits gpu;  ///< and these on a CPU.
 
   int64_t line_elements(int64_t element_bytes = 4) const { return cache_line / element_bytes; }
+};
+
+/// What a graph is lowered for, whose values may lie on devices of both kinds. Never null; not owned.
+struct Targets {
+  const Target* cpu = &Target::host();
+  const Target* gpu = &Target::hopper();
 };
 
 }  // namespace braze

@@ -38,7 +38,7 @@ std::vector<std::string> ptx_of(const std::string& text, const Target& target) {
   passes::run(*graph);
   std::vector<std::string> ptx;
   const Target gpu(Isa::sm_90);
-  for (const auto& kernel : loops::lower(*graph, {.target = &target}).kernels)
+  for (const auto& kernel : loops::lower(*graph, {.targets = {&target}}).kernels)
     ptx.push_back(codegen::assembly(*kernel, gpu));
   return ptx;
 }
@@ -102,7 +102,7 @@ TEST_CASE("memory that need not be aligned is moved element by element where the
   const std::shared_ptr<ir::Graph> graph = ir::parse(graph_text("pointwise"));
   passes::run(*graph);
   const Target gpu(Isa::sm_90);
-  const loops::Plan plan = loops::lower(*graph, {.target = &gpu});
+  const loops::Plan plan = loops::lower(*graph, {.targets = {&gpu}});
   codegen::CompileOptions options;
   options.target = gpu;
   options.use_disk_cache = false;

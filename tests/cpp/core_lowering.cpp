@@ -50,9 +50,9 @@ std::string fault(const std::string& text, double tolerance, uint32_t seed) {
        {loops::LoweringOptions{false, false}, loops::LoweringOptions{false, true},
         loops::LoweringOptions{true, false}, loops::LoweringOptions{true, true},
         loops::LoweringOptions{true, true, std::vector<bool>(inputs.size(), true)},
-        loops::LoweringOptions{.target = &gpus[0]}, loops::LoweringOptions{.target = &gpus[1]}}) {
+        loops::LoweringOptions{.targets = {&gpus[0]}}, loops::LoweringOptions{.targets = {&gpus[1]}}}) {
     std::string how =
-        concat(options.target->name(), options.fuse ? ", fused" : ", not fused",
+        concat(options.targets.cpu->name(), options.fuse ? ", fused" : ", not fused",
                options.reuse_memory ? ", memory reused" : "", options.writable.empty() ? ": " : ", in place: ");
     try {
       const loops::Plan plan = loops::lower(*graph, options);

@@ -104,7 +104,7 @@ TEST_CASE("tests/plans") {
       CAPTURE(each.comments);
       const auto original = ir::parse(each.graph), graph = ir::parse(each.graph);
       passes::run(*graph, nullptr, true);
-      const loops::Plan lowered = loops::lower(*graph, {.target = &target});
+      const loops::Plan lowered = loops::lower(*graph, {.targets = {&target}});
       loops::verify(lowered);
       if (writes) each.expected = loops::print(lowered);
       CHECK(loops::print(lowered) == each.expected);

@@ -56,7 +56,7 @@ TEST_CASE("graphs are lowered for each target as expected") {
   CHECK(graphs().size() >= 8);
   for (const fs::path& path : graphs())
     for (const Target& target : isas) {
-      const loops::Plan plan = loops::lower(*prepared(path), {.target = &target});
+      const loops::Plan plan = loops::lower(*prepared(path), {.targets = {&target}});
       for (const auto& kernel : plan.kernels) loops::verify(*kernel);
       const std::string text = loops::print(plan);
       const fs::path expected = fs::path(path).replace_extension(target.name());
@@ -70,9 +70,9 @@ TEST_CASE("kernels of a GPU and of a CPU never share a hash") {
   for (const fs::path& path : graphs()) {
     std::set<std::string> cpu;
     const Target avx2 = Isa::avx2, sm_90 = Isa::sm_90;
-    for (const Hash128& hash : loops::lower(*prepared(path), {.target = &avx2}).kernel_hashes)
+    for (const Hash128& hash : loops::lower(*prepared(path), {.targets = {&avx2}}).kernel_hashes)
       cpu.insert(hash.hex());
-    for (const Hash128& hash : loops::lower(*prepared(path), {.target = &sm_90}).kernel_hashes)
+    for (const Hash128& hash : loops::lower(*prepared(path), {.targets = {&sm_90}}).kernel_hashes)
       CHECK(!cpu.contains(hash.hex()));
   }
 }

@@ -131,7 +131,7 @@ TEST_CASE("kernels against the bandwidth of a copy") {
       for (const int64_t columns : {1024, 4096, 65536}) {
         const std::shared_ptr<ir::Graph> graph = ir::parse(filled(m.text, type, columns));
         passes::run(*graph);
-        const loops::Plan plan = loops::lower(*graph, {.target = &gpu});
+        const loops::Plan plan = loops::lower(*graph, {.targets = {&gpu}});
         std::vector<const loops::Kernel*> kernels;
         for (const auto& kernel : plan.kernels) kernels.push_back(kernel.get());
         codegen::CompileOptions options;

@@ -40,10 +40,10 @@ void add_trials(const std::string& name, const std::string& text, double toleran
     inputs.push_back(test::random_elements(*input.value->type, random));
   if (test::is_known(*original)) wanted = test::interpret(*original, inputs);
   for (const loops::LoweringOptions& options :
-       {loops::LoweringOptions{.target = &gpus[0]}, loops::LoweringOptions{.fuse = false, .target = &gpus[0]},
-        loops::LoweringOptions{.target = &gpus[1]}}) {
+       {loops::LoweringOptions{.targets = {&gpus[0]}}, loops::LoweringOptions{.fuse = false, .targets = {&gpus[0]}},
+        loops::LoweringOptions{.targets = {&gpus[1]}}}) {
     Trial trial{concat(name, options.fuse ? ", fused" : ", not fused",
-                       options.target == &gpus[1] ? ", for a small GPU" : ""),
+                       options.targets.cpu == &gpus[1] ? ", for a small GPU" : ""),
                 tolerance,
                 loops::lower(*graph, options),
                 inputs,

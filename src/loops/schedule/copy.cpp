@@ -32,7 +32,7 @@ bool is_narrow(const Window& window) {
 
 }  // namespace
 
-KernelDraft build_copy(const Window& from, const Window& to, const Target& target) {
+KernelDraft build_copy(const Window& from, const Window& to, const Targets& targets) {
   // A graph of one node, so that copies are scheduled like any other kernel.
   ir::Graph graph("copy");
   const ir::Type& type = *from.base->type;
@@ -55,7 +55,7 @@ KernelDraft build_copy(const Window& from, const Window& to, const Target& targe
   ir::Value* copy = graph.create(ir::Op::cast, {value}, {}, shape);
   graph.outputs().push_back(copy);
   const Windows windows(graph);
-  const Facts facts(graph, windows, target);
+  const Facts facts(graph, windows, targets);
   std::vector<Unit> units = form_units(graph, facts, true);
   BRAZE_CHECK(units.size() == 1, "a copy is one kernel");
   const std::unique_ptr<NestBuilder> builder = make_builder(*units[0].group, facts);

@@ -47,7 +47,7 @@ void parameters_first(Kernel& kernel) {
 NestBuilder::NestBuilder(const Group& group, const Facts& facts)
     : group_(group),
       facts_(facts),
-      target_(facts.target),
+      target_(facts.target(group.nodes[0])),
       draft_{std::make_unique<Kernel>(), {}, {}, 0, 0},
       kernel_(*draft_.kernel) {}
 
@@ -355,7 +355,7 @@ void NestBuilder::keep(const std::vector<std::pair<const Value*, Label>>& loads)
 }
 
 std::unique_ptr<NestBuilder> make_builder(const Group& group, const Facts& facts) {
-  if (facts.target.is_gpu()) return std::make_unique<GpuNest>(group, facts);
+  if (facts.target(group.nodes[0]).is_gpu()) return std::make_unique<GpuNest>(group, facts);
   return std::make_unique<CpuNest>(group, facts);
 }
 
@@ -364,7 +364,7 @@ KernelDraft build_kernel(const Group& group, const Facts& facts) {
   KernelDraft draft = builder->build();
   // A CPU reads a row again from its cache. A GPU's threads have registers for it; what is worth keeping is known
   // when the loops are built.
-  if (!facts.target.is_gpu()) return draft;
+  if (!facts.target(group.nodes[0]).is_gpu()) return draft;
   const auto loads = builder->read_again();
   if (loads.empty()) return draft;
   const std::unique_ptr<NestBuilder> keeping = make_builder(group, facts);

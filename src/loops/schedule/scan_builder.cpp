@@ -32,10 +32,12 @@ Number first_state(ir::Op scan, DType type) {
   }
 }
 
-/// Sums and products of f32 run in f64 on a CPU, as at::acc_type says.
+/// Sums and products of f32 run in f64: at::acc_type says so of a CPU, and a GPU's kernels add up in a tree, where
+/// these go along the row.
 DType running_type(ir::Op scan, DType dtype, const Target& target) {
-  const bool adds = scan == ir::Op::cumsum || scan == ir::Op::cumprod || scan == ir::Op::logcumsumexp;
-  if (adds && dtype == DType::f32 && !target.is_gpu()) return DType::f64;
+  const bool adds =
+      scan == ir::Op::cumsum || scan == ir::Op::cumprod || (scan == ir::Op::logcumsumexp && !target.is_gpu());
+  if (adds && dtype == DType::f32) return DType::f64;
   return dtype == DType::b8 ? DType::u8 : ir::compute_dtype(dtype);
 }
 
@@ -78,8 +80,8 @@ ScanBuilder::ScanBuilder(const ir::Node& node, const Facts& facts, KernelDraft& 
       sizes_(node.results[0].type->sizes),
       dim_(sizes_.empty() ? 0 : static_cast<size_t>(node.int_attr("dim"))),
       kernel_(*draft.kernel),
-      target_(facts.target),
-      type_(running_type(node.op, from_.base->type->dtype, facts.target)) {
+      target_(facts.target(&node)),
+      type_(running_type(node.op, from_.base->type->dtype, facts.target(&node))) {
   add_buffer(from_.base, "from", Access::in);
   add_buffer(&node.results[0], "to", Access::out);
   for (size_t k = 0; k < sizes_.size(); ++k)
@@ -139,7 +141,7 @@ KernelDraft build_scan(const ir::Node* scan, const Facts& facts) {
   const ir::Value* result = &scan->results[0];
   const ir::Value* base = facts.windows.of(scan->operands[0]).base;
   KernelDraft draft{std::make_unique<Kernel>(), {{base, 0}, {result, 0}}, {}, 0, 0};
-  (facts.target.is_gpu() ? make_gpu_scan : make_cpu_scan)(*scan, facts, draft)->build();
+  (facts.target(scan).is_gpu() ? make_gpu_scan : make_cpu_scan)(*scan, facts, draft)->build();
   draft.bytes_read = scan->operands[0]->type->numel() * ir::byte_size(base->type->dtype);
   draft.bytes_written = result->type->numel() * ir::byte_size(result->type->dtype);
   return draft;

@@ -27,7 +27,7 @@ KernelDraft build_kernel(const Group& group, const Facts& facts);
 
 /// A kernel that copies what `from` shows to where `to` shows (equal sizes): for results that must not be views,
 /// for the operands of a cat. A base of `from` that is a scalar or an iota is written out.
-KernelDraft build_copy(const Window& from, const Window& to, const Target& target);
+KernelDraft build_copy(const Window& from, const Window& to, const Targets& targets);
 
 /// A scan along one axis (schedule/*/scan.cpp): the axis is a serial loop.
 KernelDraft build_scan(const ir::Node* scan, const Facts& facts);

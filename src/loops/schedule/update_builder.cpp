@@ -122,7 +122,7 @@ void UpdateBuilder::emit_update(Block& block, std::optional<AtomicOp> atomic) {
 }
 
 KernelDraft build_update(const ir::Node* update, const Facts& facts) {
-  return (facts.target.is_gpu() ? make_gpu_update : make_cpu_update)(update, facts)->build();
+  return (facts.target(update).is_gpu() ? make_gpu_update : make_cpu_update)(update, facts)->build();
 }
 
 }  // namespace braze::loops

@@ -21,7 +21,7 @@ inline int64_t whole_lines(int64_t elements, const Target& target) {
 
 class CpuNest final : public NestBuilder {
  public:
-  CpuNest(const Group& group, const Facts& facts) : NestBuilder(group, facts), limits_(facts.target.cpu) {}
+  CpuNest(const Group& group, const Facts& facts) : NestBuilder(group, facts), limits_(target_.cpu) {}
 
  private:
   void build_loops() override;

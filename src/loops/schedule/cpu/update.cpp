@@ -39,10 +39,10 @@ class CpuUpdate final : public UpdateBuilder {
     for (size_t k = 0; k + (lanes ? 1 : 0) < rank; ++k)
       if (!collides(k)) set_place(k, open(sizes_[k], {}).var);
     // Columns that a thread takes at once: whole lines of every type.
-    const int64_t lane_block = facts_.target.cache_line;
+    const int64_t lane_block = facts_.target(&node_).cache_line;
     ValueId begin = none, end = none;
     if (top && lanes && sizes_.back() > lane_block &&
-        node_.operands[1]->type->numel() >= facts_.target.cpu.thread_work) {
+        node_.operands[1]->type->numel() >= facts_.target(&node_).cpu.thread_work) {
       Loop& blocks = open(sizes_.back(), {});
       blocks.step = lane_block;
       begin = blocks.var;

@@ -20,7 +20,7 @@ namespace braze::loops {
 
 class GpuNest final : public NestBuilder {
  public:
-  GpuNest(const Group& group, const Facts& facts) : NestBuilder(group, facts), limits_(facts.target.gpu) {}
+  GpuNest(const Group& group, const Facts& facts) : NestBuilder(group, facts), limits_(target_.gpu) {}
 
  private:
   void build_loops() override;

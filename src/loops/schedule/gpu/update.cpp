@@ -26,7 +26,7 @@ class GpuUpdate final : public UpdateBuilder {
       dims.push_back(k);
       count *= sizes_[k];
     }
-    const auto units = open_units(kernel_, facts_.target.gpu, count, false);
+    const auto units = open_units(kernel_, facts_.target(&node_).gpu, count, false);
     const std::vector<Affine> parts = take_apart(Builder(kernel_, units->body), units->number, sizes);
     for (size_t k = 0; k < dims.size(); ++k) places_[dims[k]] = parts[k];
     Block* block = &units->body;
