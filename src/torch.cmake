@@ -20,7 +20,8 @@ target_compile_definitions(braze_libtorch INTERFACE BRAZE_TORCH_VERSION="${TORCH
 target_link_libraries(braze_libtorch INTERFACE
   ${TORCH_DIR}/lib/libtorch_cpu.so ${TORCH_DIR}/lib/libc10.so)
 
-file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/capture/*.cpp ${CMAKE_CURRENT_SOURCE_DIR}/runtime/*.cpp)
+file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/capture/*.cpp ${CMAKE_CURRENT_SOURCE_DIR}/runtime/*.cpp
+     ${CMAKE_CURRENT_SOURCE_DIR}/runtime/device/*.cpp ${CMAKE_CURRENT_SOURCE_DIR}/runtime/device/*/*.cpp)
 add_library(braze_torch SHARED ${sources})
 target_include_directories(braze_torch PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
 target_link_libraries(braze_torch PUBLIC braze_core braze_libtorch)

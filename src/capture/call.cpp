@@ -2,6 +2,9 @@
 
 #include <c10/core/DefaultDtype.h>
 
+#include "capture/arguments.h"
+#include "capture/devices.h"
+
 namespace braze::capture {
 
 ScalarType to_scalar_type(DType dtype) {
@@ -41,12 +44,24 @@ std::optional<ScalarType> Call::dtype(size_t i) const {
   return arguments[i].isNone() ? std::nullopt : std::optional(arguments[i].toScalarType());
 }
 
-void Call::see_device(const at::Tensor& tensor) {
-  // The device is that of a tensor with dimensions; a 0-dim CPU tensor mixes with any other.
-  const bool dimensioned = tensor.dim() > 0;
-  if (device_ && (device_from_dimensions_ || !dimensioned)) return;
-  device_ = tensor.device();
-  device_from_dimensions_ = dimensioned;
+bool Call::settle_device() {
+  const CallDevice found = device_of(arguments);
+  device_ = found.device;
+  if (!found.is_one) return false;
+  if (!found.has_numbers) return true;
+  // Eager reads them when the call is made; a kernel could only if they are known now.
+  bool known = true;
+  for_each_tensor(arguments, [&](const at::Tensor& tensor, uint32_t, int32_t) {
+    const bool is_number = tensor.unsafeGetTensorImpl()->is_wrapped_number() && !as_tracer(tensor);
+    if (is_number || !tensor.is_cpu()) return;
+    known &= !entry.writes && is_native(tensor.scalar_type()) && recorder.value_of(tensor)->def->op == Op::scalar;
+  });
+  return known;
+}
+
+ir::Value* Call::moved(ir::Value* value) {
+  if (value->def->op != Op::scalar || value->type->device == to_device(device())) return value;
+  return graph().scalar(value->type->dtype, value->def->number_attr("value"), to_device(device()));
 }
 
 Operand Call::operand_of(const c10::Scalar& number) {
@@ -66,9 +81,8 @@ std::optional<Operand> Call::operand_of(const at::Tensor& tensor) {
     operand.dtype = tensor.scalar_type();
     return operand;
   }
-  see_device(tensor);
   Operand operand;
-  operand.value = recorder.value_of(tensor);
+  operand.value = moved(recorder.value_of(tensor));
   operand.dtype = tensor.scalar_type();
   operand.rank = wrapped ? Rank::number : tensor.dim() == 0 ? Rank::zero_dim : Rank::dimensioned;
   operand.sizes.assign(tensor.sizes().begin(), tensor.sizes().end());

@@ -43,9 +43,13 @@ class Call {
   std::optional<Operand> operand_of(const at::Tensor& tensor);
   static Operand operand_of(const c10::Scalar& number);
 
+  /// Of the tensors among the arguments. False: they are on several, and no kernel reads them all.
+  bool settle_device();
+
   // ---- building
   ir::Graph& graph() { return recorder.graph(); }
   c10::Device device() const { return device_.value_or(c10::Device(c10::kCPU)); }
+  /// Of what is made from nothing.
   void set_device(c10::Device device) { device_ = device; }
   const ir::Type* type(ScalarType dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides) {
     return recorder.type(dtype, device(), sizes, strides);
@@ -82,9 +86,9 @@ class Call {
   c10::SmallVector<Result, 3> results;
 
  private:
-  void see_device(const at::Tensor& tensor);
+  /// On the device of the call: a number that lies on the CPU as a tensor is one there.
+  ir::Value* moved(ir::Value* value);
   std::optional<c10::Device> device_;
-  bool device_from_dimensions_ = false;
 };
 
 ScalarType to_scalar_type(DType dtype);

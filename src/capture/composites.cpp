@@ -88,12 +88,19 @@ at::Tensor ctc_loss(const at::Tensor& log_probs, const at::Tensor& targets, cons
   return reduced(losses, target_lengths, reduction);
 }
 
-TORCH_LIBRARY_IMPL(aten, AutogradCPU, library) {
+void take_over(torch::Library& library) {
   library.impl("max_pool1d", max_pool1d);
   library.impl("tensor_split.tensor_indices_or_sections", tensor_split);
   library.impl("one_hot", one_hot);
   library.impl("ctc_loss.Tensor", ctc_loss);
   library.impl("ctc_loss.IntList", ctc_loss_of_lists);
+}
+
+TORCH_LIBRARY_IMPL(aten, AutogradCPU, library) {
+  take_over(library);
+}
+TORCH_LIBRARY_IMPL(aten, AutogradCUDA, library) {
+  take_over(library);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "capture/arguments.h"
 #include "capture/call.h"
+#include "capture/devices.h"
 #include "capture/own_calls.h"
 #include "capture/traceable.h"
 #include "support/error.h"
@@ -152,15 +153,18 @@ Shapes ask_zeros(Recorder& recorder, const OpEntry& entry, std::span<const c10::
     shapes.arguments.push_back(value);
     shapes.results.push_back(std::move(value));
   }
-  const at::Tensor state = entry.random ? cpu_generator_state() : at::Tensor();
+  std::optional<KeptGenerators> generators;
+  if (entry.random) generators.emplace();
   entry.op.callBoxed(shapes.results);
-  if (entry.random) set_cpu_generator_state(state);
   return shapes;
 }
 
 /// Right on other layouts: often called on them and costly, or with results that lie as their first argument does,
 /// places before it and gaps included.
 constexpr std::string_view kRightMeta[] = {"aten::_scaled_dot_product_flash_attention_for_cpu",
+                                           "aten::_scaled_dot_product_flash_attention",
+                                           "aten::_scaled_dot_product_efficient_attention",
+                                           "aten::_scaled_dot_product_cudnn_attention",
                                            "aten::mm",
                                            "aten::bmm",
                                            "aten::addmm",
@@ -173,6 +177,8 @@ constexpr std::string_view kRightMeta[] = {"aten::_scaled_dot_product_flash_atte
 /// Meta kernels tell the right strides for row-major operands that are not empty; elsewhere many do not.
 bool is_meta_right(const OpEntry& entry, std::span<const c10::IValue> arguments) {
   const std::string& name = entry.op.schema().name();
+  // Nor can they tell on which of several devices a result lies.
+  if (!device_of(arguments).is_one) return false;
   if (entry.random && !uses_default_generator(entry, arguments)) return true;
   if (std::ranges::find(kWrongMeta, name) != std::end(kWrongMeta)) return false;
   // What an operator of the user's does is not to be done once more.
@@ -202,7 +208,12 @@ Shapes ask_shapes(Recorder& recorder, const OpEntry& entry, std::span<const c10:
   return ask_example(recorder, entry, arguments);
 }
 
+/// Operators that return numbers beside tensors, which the shapes decide.
+constexpr std::string_view kNumbersByShape[] = {"aten::_scaled_dot_product_flash_attention",
+                                                "aten::_scaled_dot_product_cudnn_attention"};
+
 bool returns_only_tensors(const OpEntry& entry) {
+  if (std::ranges::find(kNumbersByShape, entry.op.schema().name()) != std::end(kNumbersByShape)) return true;
   for (const c10::Argument& result : entry.op.schema().returns()) {
     const auto kind = result.type()->kind();
     const bool list =
@@ -240,9 +251,9 @@ class Recording {
 
   void take_operands() {
     payload_.stack.assign(arguments_.begin(), arguments_.end());
+    device_ = device_of(arguments_).device.value_or(c10::Device(c10::kCPU));
     for_each_tensor(arguments_, [&](const at::Tensor& tensor, uint32_t argument, int32_t element) {
       if (!is_operand(tensor)) return;
-      if (!device_ || tensor.dim() > 0) device_ = tensor.device();
       const auto operand = static_cast<uint32_t>(operands_.size());
       operands_.push_back(recorder_.value_of(tensor));
       payload_.slots.push_back({argument, element, operand});
@@ -260,8 +271,7 @@ class Recording {
       value =
           map_tensors(value, [](const at::Tensor& tensor) { return is_operand(tensor) ? at::Tensor() : tensor; });
     for (size_t i = 0; i < arguments_.size(); ++i)
-      if (arguments_[i].isDevice()) device_ = arguments_[i].toDevice();
-    if (!device_) device_ = c10::Device(c10::kCPU);
+      if (arguments_[i].isDevice()) device_ = numbered(arguments_[i].toDevice());
   }
 
   /// Which return values are new tensors (results of the node), written arguments, or views.
@@ -286,13 +296,18 @@ class Recording {
     }
   }
 
+  /// Real results (of zeros) say where they are.
+  c10::Device device_of_result(const at::Tensor& result) const {
+    return result.is_meta() ? device_ : result.device();
+  }
+
   const ir::Type* type_of(const at::Tensor& meta) {
-    return recorder_.type(meta.scalar_type(), *device_, meta.sizes(), meta.strides());
+    return recorder_.type(meta.scalar_type(), device_of_result(meta), meta.sizes(), meta.strides());
   }
 
   /// Of a value of the graph: dense, even if ATen's result is a window onto an operand's memory.
   const ir::Type* value_type_of(const at::Tensor& meta) {
-    return recorder_.type(meta.scalar_type(), *device_, meta.sizes(),
+    return recorder_.type(meta.scalar_type(), device_of_result(meta), meta.sizes(),
                           preserved_strides(meta.sizes(), meta.strides()));
   }
 
@@ -310,7 +325,7 @@ class Recording {
       throw UserError(concat("braze: ", entry_.op.schema().name(),
                              " resizes a tensor that is an input, a view or not "
                              "empty, which cannot be traced. Pass one of the right size."));
-    const at::Tensor fresh = recorder_.wrap_fresh(value, written.tensor.scalar_type(), *device_);
+    const at::Tensor fresh = recorder_.wrap_fresh(value, written.tensor.scalar_type(), written.tensor.device());
     tracer->rebind(as_tracer(fresh)->view());
   }
 
@@ -324,8 +339,9 @@ class Recording {
       if (alias) return make_view(meta, value);
       const int64_t offset = meta.storage_offset();
       if ((offset != 0 || !is_dense(meta.sizes(), meta.strides())) && !overlaps(meta))
-        return recorder_.wrap_gapped(value, meta.scalar_type(), *device_, meta.sizes(), meta.strides(), offset);
-      return recorder_.wrap_fresh(value, meta.scalar_type(), *device_);
+        return recorder_.wrap_gapped(value, meta.scalar_type(), device_of_result(meta), meta.sizes(),
+                                     meta.strides(), offset);
+      return recorder_.wrap_fresh(value, meta.scalar_type(), device_of_result(meta));
     });
   }
 
@@ -371,7 +387,7 @@ class Recording {
   std::vector<size_t> first_result_;
   size_t first_clone_ = 0;
   Shapes shapes_;
-  std::optional<c10::Device> device_;
+  c10::Device device_ = c10::Device(c10::kCPU);  ///< Of results that only a Meta kernel has told.
 };
 
 }  // namespace

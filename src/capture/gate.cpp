@@ -4,8 +4,10 @@
 
 #include <atomic>
 #include <memory>
+#include <span>
 #include <utility>
 
+#include "capture/devices.h"
 #include "capture/recorder.h"
 #include "capture/traceable.h"
 #include "support/error.h"
@@ -17,9 +19,15 @@ namespace {
 /// Above autograd and autocast, and used by nobody: PyTorch keeps it for tests.
 constexpr auto kGateKey = c10::DispatchKey::TESTING_ONLY_GenericMode;
 
-/// Those through which everything on the CPU goes. An override for one of the others is Python code that the run
-/// enters, or changes what a mode does.
-constexpr c10::DispatchKey kWatched[] = {c10::DispatchKey::CPU, c10::DispatchKey::AutogradCPU};
+/// Those through which everything on the CPU and on CUDA devices goes. An override for one of the others is Python
+/// code that the run enters, or changes what a mode does.
+constexpr c10::DispatchKey kWatched[] = {c10::DispatchKey::CPU, c10::DispatchKey::AutogradCPU,
+                                         c10::DispatchKey::CUDA, c10::DispatchKey::AutogradCUDA};
+
+/// Those of a GPU come into it only where there is one.
+std::span<const c10::DispatchKey> watched() {
+  return {kWatched, has_met_cuda() ? std::size(kWatched) : 2};
+}
 
 thread_local Gate* current_gate = nullptr;  // Kernels, plain functions, have no other way to it.
 std::atomic<uint64_t> deregistered{0};
@@ -94,9 +102,9 @@ class StandIns {
 
  private:
   static bool wants(const at::Tensor& tensor) {
-    return tensor.defined() && !as_tracer(tensor) && !is_transformed(tensor) && tensor.is_cpu() &&
-           is_strided(tensor) && !tensor.unsafeGetTensorImpl()->is_wrapped_number() && !tensor.is_conj() &&
-           !tensor.is_neg();
+    return tensor.defined() && !as_tracer(tensor) && !is_transformed(tensor) &&
+           (tensor.is_cpu() || tensor.is_cuda()) && is_strided(tensor) &&
+           !tensor.unsafeGetTensorImpl()->is_wrapped_number() && !tensor.is_conj() && !tensor.is_neg();
   }
   at::Tensor stand_in(const at::Tensor& real) {
     real_.emplace_back(recorder_.stand_in(real), real);
@@ -144,9 +152,12 @@ struct GateKernel {
 
  private:
   static void check(const c10::OperatorHandle& op) {
-    const c10::KernelFunction* kernel = kernel_of(op, c10::DispatchKey::CPU);
-    if (kernel && is_python(*kernel) && op.hasKernelForDispatchKey(c10::DispatchKey::CPU))
-      throw UserError(concat("braze: the kernel of ", op.operator_name().name, " was replaced"));
+    for (const c10::DispatchKey key : watched()) {
+      if (key != c10::DispatchKey::CPU && key != c10::DispatchKey::CUDA) continue;
+      const c10::KernelFunction* kernel = kernel_of(op, key);
+      if (kernel && is_python(*kernel) && op.hasKernelForDispatchKey(key))
+        throw UserError(concat("braze: the kernel of ", op.operator_name().name, " was replaced"));
+    }
   }
 };
 
@@ -156,7 +167,7 @@ TORCH_LIBRARY_IMPL(_, TESTING_ONLY_GenericMode, library) {
 
 void KernelSnapshot::add(const c10::OperatorHandle& op) {
   watches_names_ |= !is_pytorchs(op);
-  for (const c10::DispatchKey key : kWatched) {
+  for (const c10::DispatchKey key : watched()) {
     const c10::KernelFunction* kernel = kernel_of(op, key);
     if (!kernel) continue;
     // What it calls: an object, a function that takes boxes and one that takes none.

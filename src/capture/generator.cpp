@@ -1,11 +1,14 @@
 #include "capture/generator.h"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
 #include <atomic>
 #include <mutex>
 
+#include "capture/devices.h"
 #include "capture/recorder.h"
 
 namespace braze::capture {
@@ -43,6 +46,29 @@ struct Watchers {
 };
 
 }  // namespace
+
+std::vector<at::Generator> default_generators() {
+  std::vector<at::Generator> all{at::detail::getDefaultCPUGenerator()};
+  if (!has_met_cuda()) return all;
+  const c10::DeviceIndex count = c10::impl::VirtualGuardImpl(c10::kCUDA).deviceCount();
+  for (c10::DeviceIndex k = 0; k < count; ++k)
+    all.push_back(at::globalContext().defaultGenerator(c10::Device(c10::kCUDA, k)));
+  return all;
+}
+
+KeptGenerators::KeptGenerators() {
+  for (at::Generator& generator : default_generators()) {
+    const std::lock_guard<std::mutex> lock(generator.mutex());
+    states_.emplace_back(generator, generator.get_state());
+  }
+}
+
+KeptGenerators::~KeptGenerators() {
+  for (auto& [generator, state] : states_) {
+    const std::lock_guard<std::mutex> lock(generator.mutex());
+    generator.set_state(state);
+  }
+}
 
 at::Tensor cpu_generator_state() {
   at::Generator generator = at::detail::getDefaultCPUGenerator();

@@ -48,6 +48,21 @@ class GeneratorWatch {
   std::vector<Marker> markers_;
 };
 
+/// Puts the default generators of the CPU and of CUDA devices back at its end.
+class KeptGenerators {
+ public:
+  KeptGenerators();
+  ~KeptGenerators();
+  KeptGenerators(const KeptGenerators&) = delete;
+  KeptGenerators& operator=(const KeptGenerators&) = delete;
+
+ private:
+  std::vector<std::pair<at::Generator, at::Tensor>> states_;
+};
+
+/// The default generators that there are: the CPU's, and those of CUDA devices once one has been traced for.
+std::vector<at::Generator> default_generators();
+
 at::Tensor cpu_generator_state();
 void set_cpu_generator_state(const at::Tensor& state);
 

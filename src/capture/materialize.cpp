@@ -102,7 +102,8 @@ void Recorder::warn_frozen(std::string_view what) {
 
 at::Tensor Recorder::materialize(const at::Tensor& tensor, std::string_view what) {
   ir::Value* value = value_of(tensor);
-  if (const at::Tensor real = known(tensor); real.defined()) return real.clone();
+  if (const at::Tensor real = known(tensor); real.defined())
+    return real.to(tensor.device(), /*non_blocking=*/false, /*copy=*/true);
   generator_.sync(*this);
   last_read_ = what;
   warn_frozen(what);

@@ -4,6 +4,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <cstring>
+#include <optional>
 
 #include "capture/arguments.h"
 #include "capture/generator.h"
@@ -127,7 +128,8 @@ void ask(const OpEntry& entry, std::span<const c10::IValue> arguments, const std
     stack.push_back(map_tensors(arguments[i], [&](const at::Tensor& tensor) {
       return is_number(tensor) ? tensor : shadows.tensor(*parts[next++].view);
     }));
-  const at::Tensor state = entry.random ? cpu_generator_state() : at::Tensor();
+  std::optional<KeptGenerators> generators;
+  if (entry.random) generators.emplace();
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   try {
     entry.op.callBoxed(stack);
@@ -135,7 +137,6 @@ void ask(const OpEntry& entry, std::span<const c10::IValue> arguments, const std
     if (std::strstr(error.what(), "single memory location")) throw;
   } catch (const std::exception&) {
   }
-  if (entry.random) set_cpu_generator_state(state);
 }
 
 }  // namespace

@@ -34,8 +34,9 @@ class Pointwise {
   ir::Value* in_as_factor(const Operand& operand);
   /// Likewise, but a number for f16 and bf16 is rounded to that type first, as kernels without an f32 form do.
   ir::Value* rounded(const Operand& operand) {
-    return operand.is_number() ? call_.graph().scalar(compute_->dtype, to_number(operand.number, compute_->dtype))
-                               : in(operand);
+    return operand.is_number()
+               ? call_.graph().scalar(compute_->dtype, to_number(operand.number, compute_->dtype), compute_->device)
+               : in(operand);
   }
   ir::Value* number(const c10::Scalar& value) { return in(Call::operand_of(value)); }
 

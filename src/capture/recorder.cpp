@@ -7,6 +7,7 @@
 
 #include "capture/arguments.h"
 #include "capture/call.h"
+#include "capture/devices.h"
 #include "capture/gates.h"
 #include "capture/index_map.h"
 #include "capture/library_call.h"
@@ -67,9 +68,7 @@ Recorder::Recorder(std::string_view name, PhaseTimes* times)
 
 const ir::Type* Recorder::type(ScalarType dtype, c10::Device device, c10::IntArrayRef sizes,
                                c10::IntArrayRef strides) {
-  if (!device.is_cpu())
-    throw UserError(concat("braze: the traced function uses a tensor on ", device.str(),
-                           "; programs run on the CPU only. Move the model and its inputs with .to(\"cpu\")."));
+  device = numbered(device);
   return graph_->type(to_dtype(dtype), to_device(device), to_span(sizes), to_span(strides));
 }
 
@@ -160,6 +159,7 @@ const ViewPtr& Recorder::view_of(const at::Tensor& tensor) {
 
 const ViewPtr& Recorder::bind(const at::Tensor& real, ir::InputKind kind, std::string_view name) {
   check_traceable(real, concat("`", name, "`"));
+  has_met(real.device());
   const ir::Type* mine = type(real.scalar_type(), real.device(), real.sizes(), real.strides());
   Bound& bound = bound_[real.unsafeGetTensorImpl()];
   bound.real = real;
@@ -329,7 +329,8 @@ void Recorder::record(const OpEntry& entry, torch::jit::Stack* stack) {
   update_source(*graph_);
   if (entry.writes && !entry.moves_view) check_overlap(*this, entry, arguments);
   Call call(*this, entry, arguments);
-  if (!entry.rule || may_be_refused(entry, arguments) || !entry.rule->rule(call, *entry.rule) || !deliver(call)) {
+  if (!entry.rule || !call.settle_device() || may_be_refused(entry, arguments) ||
+      !entry.rule->rule(call, *entry.rule) || !deliver(call)) {
     record_fallback(*this, entry, stack);
     return;
   }
@@ -431,7 +432,9 @@ void Recorder::follow_known(const OpEntry& entry, std::span<const c10::IValue> a
   for (const Call::Result& result : call.results) {
     if (!result.ready.isTensor()) return;
     const at::Tensor& tensor = result.ready.toTensor();
-    if (!tensor.is_cpu() || tensor.numel() > kKnownElements) return;
+    // What is on a GPU is followed on the CPU, where floating numbers may round otherwise.
+    const bool elsewhere = !tensor.is_cpu() && !c10::isIntegralType(tensor.scalar_type(), true);
+    if (elsewhere || tensor.numel() > kKnownElements) return;
     if (!has_tensor && !c10::isIntegralType(tensor.scalar_type(), true) && tensor.dim() != 0) return;
   }
   for (const c10::IValue& argument : arguments) {
@@ -442,7 +445,7 @@ void Recorder::follow_known(const OpEntry& entry, std::span<const c10::IValue> a
       for (const at::Tensor& element : argument.toTensorVector()) list.push_back(known(element));
       stack.emplace_back(std::move(list));
     } else {
-      stack.push_back(argument);
+      stack.push_back(argument.isDevice() ? c10::IValue(c10::Device(c10::kCPU)) : argument);
     }
   }
   const at::AutoDispatchBelowADInplaceOrView below_autograd;

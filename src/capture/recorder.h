@@ -62,7 +62,7 @@ class Recorder {
   // ---- values known while tracing
   /// The value, computed from the example inputs, with a warning that it is frozen (none if no input decides it).
   at::Tensor materialize(const at::Tensor& tensor, std::string_view what);
-  /// The value if it does not depend on any input and is small: exact, and free. Undefined otherwise.
+  /// The value, on the CPU, if no input decides it and it is small: exact, and free. Undefined otherwise.
   at::Tensor known(const at::Tensor& tensor);
   void warn_frozen(std::string_view what);
   /// What read a value last that inputs decide: `what` of materialize(). Empty: nothing has.

@@ -34,7 +34,8 @@ bool gelu(Call& call, const RuleRow&) {
   const bool tanh = call.arg(1).toStringView() == "tanh";
   if (!tanh && call.arg(1).toStringView() != "none") return false;
   if (!p.valid()) return false;
-  if (tanh || !is_gelu_of_onednn(*x)) return p.give(call.node(Op::gelu, {x->value}, p.type(), {{"tanh", tanh}}));
+  if (tanh || !call.device().is_cpu() || !is_gelu_of_onednn(*x))
+    return p.give(call.node(Op::gelu, {x->value}, p.type(), {{"tanh", tanh}}));
   p.compute_in_float();
   ir::Value* value = p.in(*x);
   ir::Value* result = call.node(Op::gelu, {value}, value->type, {{"tanh", false}});

@@ -13,6 +13,7 @@ constexpr Form kForms[] = {
     {3, 5, 6, 7},   // 0: native_batch_norm, _native_batch_norm_legit
     {3, -1, 5, 6},  // 1: _native_batch_norm_legit_no_training
     {-1, 3, 4, 5},  // 2: _native_batch_norm_legit.no_stats
+    {3, 5, 6, 7},   // 3: cudnn_batch_norm, with a buffer of its own as fourth result
 };
 
 /// The parts of one call, all of them rows [C] in the type of the computation.
@@ -94,7 +95,10 @@ bool batch_norm(Call& call, const RuleRow& row) {
     return false;
   // Kernels for half types take out= tensors to lie as the input does, whether they do or not.
   if (call.entry.mode == OpEntry::Mode::out) return false;
-  const bool training = form.training >= 0 && call.flag(form.training);
+  // Of half types, GPUs keep them in f32.
+  const ScalarType kept = call.device().is_cpu() ? x->dtype : to_scalar_type(ir::compute_dtype(to_dtype(x->dtype)));
+  const bool training = form.training >= 0 && call.flag(form.training), of_cudnn = row.variant == 3;
+  if (training && of_cudnn) return false;
   BatchNorm norm(call, *x);
   ir::Value *weight, *bias, *running_mean = nullptr, *running_variance = nullptr;
   if (!norm.take(1, weight) || !norm.take(2, bias)) return false;
@@ -118,12 +122,12 @@ bool batch_norm(Call& call, const RuleRow& row) {
   shift = bias ? norm.rows(Op::sub, {bias, shift}) : norm.rows(Op::neg, {shift});
   call.give(norm.apply(scale, shift));
   if (!training) {
-    const ir::Type* none = call.contiguous(x->dtype, {0});
-    call.give(call.full(none, 0));
-    return call.give(call.full(none, 0));
+    const ir::Type* none = call.contiguous(kept, {0});
+    for (int k = 0; k < 2; ++k) call.give(call.full(none, 0));
+    return !of_cudnn || call.give(call.full(call.contiguous(ScalarType::Byte, {0}), 0));
   }
-  call.give(call.cast(mean, to_dtype(x->dtype)));
-  call.give(call.cast(rstd, to_dtype(x->dtype)));
+  call.give(call.cast(mean, to_dtype(kept)));
+  call.give(call.cast(rstd, to_dtype(kept)));
   if (!running_mean) return true;
   const double momentum = call.real(form.momentum);
   const double count = static_cast<double>(numel(x->sizes) / x->sizes[1]);
@@ -146,6 +150,7 @@ std::span<const RuleRow> batch_norm_rules() {
       {"_native_batch_norm_legit", batch_norm, Op::input, 0},
       {"_native_batch_norm_legit_no_training", batch_norm, Op::input, 1},
       {"_native_batch_norm_legit.no_stats", batch_norm, Op::input, 2},
+      {"cudnn_batch_norm", batch_norm, Op::input, 3},
   };
   return rows;
 }

@@ -1,4 +1,5 @@
 // Copies, conversions and fills.
+#include "capture/devices.h"
 #include "capture/pointwise.h"
 
 namespace braze::capture {
@@ -23,7 +24,7 @@ bool to_copy(Call& call, const RuleRow&) {
   if (!x || x->is_number()) return false;
   const ScalarType dtype = call.dtype(1).value_or(x->dtype);
   const bool other_layout = call.has(2) && call.arg(2).toLayout() != c10::kStrided;
-  const bool other_device = call.has(3) && call.arg(3).toDevice() != call.device();
+  const bool other_device = call.has(3) && numbered(call.arg(3).toDevice()) != call.device();
   const bool pinned = call.has(4) && call.flag(4);
   if (!is_native(dtype) || other_layout || other_device || pinned) return false;
   const Sizes strides = copy_strides(x->sizes, x->strides, call.arg(6));

@@ -1,7 +1,9 @@
 // Tensors made from nothing. Uninitialised ones are zeros.
+#include <algorithm>
 #include <cmath>
 
 #include "capture/call.h"
+#include "capture/devices.h"
 
 namespace braze::capture {
 namespace {
@@ -61,7 +63,7 @@ struct Options {
 };
 std::optional<Options> options(Call& call, int i, ScalarType dtype, c10::Device device) {
   dtype = call.dtype(i).value_or(dtype);
-  if (call.has(i + 2)) device = call.arg(i + 2).toDevice();
+  if (call.has(i + 2)) device = numbered(call.arg(i + 2).toDevice());
   const bool other_layout = call.has(i + 1) && call.arg(i + 1).toLayout() != c10::kStrided;
   if (!is_native(dtype) || other_layout || device.is_meta() || (call.has(i + 3) && call.flag(i + 3)))
     return std::nullopt;
@@ -187,6 +189,9 @@ bool triangle(Call& call, const RuleRow& row) {
 bool folded(Call& call, const RuleRow&) {
   constexpr int64_t most_elements = 1 << 16;
   if (call.entry.mode != OpEntry::Mode::functional) return false;
+  const bool elsewhere = std::ranges::any_of(
+      call.arguments, [](const c10::IValue& value) { return value.isDevice() && !value.toDevice().is_cpu(); });
+  if (elsewhere) return false;
   torch::jit::Stack stack(call.arguments.begin(), call.arguments.end());
   call.entry.op.callBoxed(stack);
   const at::Tensor& real = stack[0].toTensor();

@@ -6,10 +6,15 @@
 namespace braze::capture {
 namespace {
 
-/// _softmax and _log_softmax: (self, dim, half_to_float). Contiguous results.
+/// _softmax and _log_softmax: (self, dim, half_to_float). Contiguous results. GPUs alone give f32 for half types.
 bool softmax(Call& call, const RuleRow& row) {
-  const auto x = call.operand(0);
-  if (!x || x->is_number() || !c10::isFloatingType(x->dtype) || call.flag(2)) return false;
+  auto x = call.operand(0);
+  if (!x || x->is_number() || !c10::isFloatingType(x->dtype)) return false;
+  if (call.flag(2)) {
+    if (call.device().is_cpu() || x->dtype != ScalarType::Half) return false;
+    x->value = call.cast(x->value, DType::f32);
+    x->dtype = ScalarType::Float;
+  }
   if (x->sizes.empty()) {  // 1 and 0, NaN for NaN and infinities
     ir::Value* nothing = call.node(Op::sub, {x->value, x->value}, x->value->type);
     return call.give(row.op == Op::softmax ? call.node(Op::exp, {nothing}, x->value->type) : nothing);
@@ -56,7 +61,9 @@ bool layer_norm(Call& call, const RuleRow&) {
   }
   Sizes kept = x->sizes;
   for (size_t k = kept.size() - rank; k < kept.size(); ++k) kept[k] = 1;
-  const ir::Type* statistics = call.contiguous(x->dtype, kept);
+  // Of half types, GPUs keep them in f32.
+  const ScalarType wide = call.device().is_cpu() ? x->dtype : to_scalar_type(ir::compute_dtype(to_dtype(x->dtype)));
+  const ir::Type* statistics = call.contiguous(wide, kept);
   const ir::Type* types[] = {call.contiguous(x->dtype, x->sizes), statistics, statistics};
   const ir::Attr attrs[] = {{"rank", static_cast<int64_t>(rank)}, {"eps", ir::Number::of(call.real(4))}};
   ir::Node* node = call.graph().create(Op::layer_norm, {operands.data(), operands.size()}, attrs, types);

@@ -45,6 +45,7 @@ int64_t Pointwise::innermost_loop() const {
 }
 
 bool Pointwise::in_vectors() const {
+  if (type_->device.kind != ir::DeviceKind::cpu) return false;
   static const std::string capability = at::get_cpu_capability();
   const int64_t bytes = capability == "AVX512" ? 64 : capability == "AVX2" ? 32 : 0;
   return bytes > 0 && innermost_loop() * ir::byte_size(type_->dtype) >= 2 * bytes;
@@ -174,10 +175,12 @@ bool never_zero(const Operand& divisor, ScalarType dtype) {
   return number != 0 && fits;
 }
 
-/// The operand as a divisor: one of integers that may be zero is checked, since eager raises ZeroDivisionError.
+/// The operand as a divisor: one of integers that may be zero is checked, since eager raises ZeroDivisionError, but
+/// for that on GPUs.
 /// Null: eager is to be asked, as the check of a number would also fail where no element is divided.
 ir::Value* divisor(Pointwise& p, const Operand& y) {
   const DType dtype = p.type()->dtype;
+  if (p.type()->device.kind != ir::DeviceKind::cpu) return p.in(y);
   if (ir::is_floating(dtype) || never_zero(y, to_scalar_type(dtype))) return p.in(y);
   if (y.is_number()) return nullptr;
   return p.type()->numel() == 0 ? p.in(y) : p.op(Op::divisor, p.in(y));
@@ -208,7 +211,7 @@ bool binary(Call& call, const RuleRow& row) {
   Pointwise p(call, dtype, {&*x, &*y});
   if (!p.valid()) return false;
   if (divides) {
-    ir::Value *whole = p.in(narrowed(*x, dtype)), *by = divisor(p, *y);
+    ir::Value *whole = p.in(narrowed(*x, dtype)), *by = divisor(p, narrowed(*y, dtype));
     if (!by) return false;
     ir::Value* rest = p.op(row.op, whole, by);
     if (!c10::isFloatingType(dtype) || !p.in_vectors()) return p.give(rest);

@@ -128,11 +128,13 @@ bool constant_pad(Call& call, const RuleRow&) {
     if (sizes[dim] < 0) return false;
   }
   if (std::ranges::all_of(pairs, [](int64_t pad) { return pad <= 0; })) return cropped(call, *x, low, sizes);
-  return call.give(call.node(
-      Op::pad, {x->value, call.graph().scalar(to_dtype(x->dtype), to_number(call.number(2), to_dtype(x->dtype)))},
-      call.contiguous(x->dtype, sizes),
-      {{"low", std::span<const int64_t>(low.data(), low.size())},
-       {"high", std::span<const int64_t>(high.data(), high.size())}}));
+  return call.give(
+      call.node(Op::pad,
+                {x->value, call.graph().scalar(to_dtype(x->dtype), to_number(call.number(2), to_dtype(x->dtype)),
+                                               to_device(call.device()))},
+                call.contiguous(x->dtype, sizes),
+                {{"low", std::span<const int64_t>(low.data(), low.size())},
+                 {"high", std::span<const int64_t>(high.data(), high.size())}}));
 }
 
 /// repeat(self, repeats): reshape to [1, size] pairs, expand, reshape.

@@ -69,6 +69,7 @@ void Program::Impl::bind() {
   bind_results();
   bind_releases(bound_steps);
   has_calls = !calls.empty();
+  for (const BoundDevice& bound : devices) reports_late |= bound.checks;
 }
 
 void Program::Impl::bind_inputs(const std::vector<at::Tensor>& example_arguments) {
@@ -133,7 +134,7 @@ std::vector<bool> Program::Impl::inputs_apart(const std::vector<at::Tensor>& exa
       example = &trace.bound.at(i);
     else if (input.argument < example_arguments.size())
       example = &example_arguments[input.argument];
-    if (!example || !example->has_storage() || !input.expected.device.is_cpu()) continue;
+    if (!example || !example->has_storage() || input.expected.device.is_meta()) continue;
     const char* begin = static_cast<const char*>(example->const_data_ptr());
     apart[i] = true;
     if (input.expected.numel > 0) places.push_back({begin, begin + input.span, i});
@@ -156,40 +157,55 @@ void Program::Impl::bind_buffers() {
         input_buffers.emplace_back(b, buffer.index);
         buffer_geometry[b] = inputs.at(buffer.index).expected;
         break;
-      case loops::BufferKind::output: output_buffers.push_back(b); [[fallthrough]];
+      case loops::BufferKind::output:
       case loops::BufferKind::call: buffer_geometry[b] = stored_geometry(buffer); break;
       case loops::BufferKind::part: part_buffers.push_back(b); break;
-      case loops::BufferKind::temporary: break;
+      case loops::BufferKind::temporary: {
+        BoundDevice& bound = on(buffer.device);
+        const bool is_first = bound.temporaries.empty();
+        bound.begin = is_first ? buffer.offset : std::min(bound.begin, buffer.offset);
+        bound.end = std::max(bound.end, buffer.offset + buffer.bytes);
+        bound.temporaries.push_back(b);
+        break;
+      }
     }
   }
   for (const BoundInput& input : inputs) any_written |= input.written;
-  int64_t large_bytes = 0;
-  for (uint32_t b : output_buffers) {
-    const Geometry& geometry = buffer_geometry[b];
-    if (geometry.device.is_cpu() && OutputPool::wants(geometry.bytes())) large_bytes += geometry.bytes();
+  for (uint32_t b = 0; b < plan.buffers.size(); ++b) {
+    if (plan.buffers[b].kind != loops::BufferKind::output) continue;
+    Device& device = *on(plan.buffers[b].device).device;
+    device.expect_result(buffer_geometry[b]);
+    output_buffers.emplace_back(b, &device);
   }
-  if (large_bytes > 0) output_pool = std::make_shared<OutputPool>(large_bytes);
+}
+
+BoundDevice& Program::Impl::on(ir::Device place) {
+  const c10::Device wanted = device(place);
+  for (BoundDevice& bound : devices)
+    if (bound.place == wanted) return bound;
+  return devices.emplace_back(BoundDevice{.place = wanted, .device = make_device(wanted)});
 }
 
 void Program::Impl::bind_kernel(const loops::KernelStep& step, loops::Join join) {
   const loops::Kernel& kernel = *plan.kernels.at(step.kernel);
+  BoundDevice& device = on(plan.buffers.at(step.buffers.at(0)).device);
   if (join == loops::Join::alone) {
     steps.push_back({true, static_cast<uint32_t>(regions.size()), {}});
-    regions.emplace_back();
+    regions.emplace_back().region = device.device->make_region();
   }
   BoundRegion& bound = regions.back();
-  if (join == loops::Join::after) bound.region.add_barrier();
+  if (join == loops::Join::after) bound.region->add_barrier();
   BRAZE_CHECK(step.scalars.size() == kernel.scalars.size(), "kernel ", kernel.name, ": scalars do not fit");
   std::vector<uint64_t> scalars;
   for (size_t i = 0; i < step.scalars.size(); ++i)
     scalars.push_back(scalar_bits(kernel.scalars[i].dtype, step.scalars[i]));
-  bound.region.add(*artifact.code.at(step.kernel), pointer_count, scalars);
+  bound.region->add(*artifact.code.at(step.kernel), pointer_count, scalars);
   for (size_t i = 0; i < step.buffers.size(); ++i) {
     const uint32_t buffer = step.buffers[i], slot = pointer_count + i;
     const loops::PlanBuffer& memory = plan.buffers.at(buffer);
     const int64_t origin = step.origins[i] * ir::byte_size(kernel.buffers.at(i).dtype);
     if (memory.kind == loops::BufferKind::temporary) {
-      arena_pointers.emplace_back(slot, memory.offset + origin);
+      device.pointers.emplace_back(slot, memory.offset + origin);
       continue;
     }
     bound.patches.push_back({slot, buffer, origin});
@@ -199,7 +215,7 @@ void Program::Impl::bind_kernel(const loops::KernelStep& step, loops::Join join)
     }
   }
   pointer_count += step.buffers.size();
-  bound.checks |= loops::has_checks(kernel);
+  (device.device->reports_late() ? device.checks : bound.checks) |= loops::has_checks(kernel);
   work_bytes += step.bytes_read + step.bytes_written;
 }
 
@@ -229,6 +245,7 @@ OperandRef Program::Impl::operand(const loops::View& view) {
   ref.index = prebuilt.size();
   ref.byte_offset = view.offset * ir::byte_size(view.dtype);
   ref.in_arena = temporary;
+  if (temporary) on(buffer.device).views.push_back(ref.index);
   prebuilt.push_back(std::move(built));
   return ref;
 }
@@ -259,6 +276,11 @@ void Program::Impl::bind_call(const loops::CallStep& step) {
     }
     call->results.push_back(std::move(result));
   }
+  const auto is_gpu = [&](uint32_t buffer) { return plan.buffers[buffer].device.kind == ir::DeviceKind::cuda; };
+  const bool reads_gpu =
+      std::ranges::any_of(step.operands, [&](const loops::View& view) { return is_gpu(view.buffer); });
+  call->waits = reads_gpu &&
+                std::ranges::any_of(step.results, [&](int32_t result) { return result >= 0 && !is_gpu(result); });
   call->choose(step, trace.objects);
   if (step.writes_into) {
     call->weight = weight_of(step.operands.back());

@@ -26,10 +26,12 @@ const at::Tensor& OperandRef::resolve(Frame& frame) const {
 at::Tensor copy_to(const at::Tensor& source, const Geometry& planned) {
   at::Tensor copy = planned.allocate(source.scalar_type());
   // The whole span, gaps included: right also where elements overlap (expanded tensors), which copy_() refuses.
-  if (source.is_cpu() && planned.matches(source))
+  if (!planned.matches(source))
+    copy.copy_(source);
+  else if (source.is_cpu())
     std::memcpy(copy.data_ptr(), source.const_data_ptr(), planned.bytes());
   else
-    copy.copy_(source);
+    alias(copy, {planned.span}, {1}, 0).copy_(alias(source, {planned.span}, {1}, source.storage_offset()));
   return copy;
 }
 

@@ -53,6 +53,7 @@ struct BoundCall {
   std::vector<ResultRef> results;
   std::optional<capture::CallPayload> payload;  ///< What goes through the dispatcher.
   std::vector<Geometry> clones;                 ///< Of each operand that the operator writes.
+  bool waits = false;                           ///< For the GPU: a result on the CPU is read off it.
   std::optional<SortCall> sort;                 ///< Of aten::sort or aten::topk.
   at::Scalar alpha = 1, beta = 1;               ///< Products with a bias.
   std::unique_ptr<Matmul> matmul;               ///< Products; null where only ATen computes it.

@@ -1,10 +1,7 @@
 // runtime/evaluate.cpp: the value of a traced tensor, wanted while the trace is still going on.
-#include <ATen/CPUGeneratorImpl.h>
-#include <ATen/core/Generator.h>
-
-#include <mutex>
 #include <utility>
 
+#include "capture/generator.h"
 #include "capture/tracer_tensor.h"
 #include "runtime/program.h"
 #include "support/error.h"
@@ -13,26 +10,6 @@ namespace braze::runtime {
 
 namespace {
 
-/// Random numbers drawn by the program are those that eager would have drawn; the generator is put back, because
-/// the trace itself draws none.
-class KeepGenerator {
- public:
-  KeepGenerator() : generator_(at::detail::getDefaultCPUGenerator()) {
-    std::lock_guard lock(generator_.mutex());
-    state_ = generator_.get_state();
-  }
-  ~KeepGenerator() {
-    std::lock_guard lock(generator_.mutex());
-    generator_.set_state(state_);
-  }
-  KeepGenerator(const KeepGenerator&) = delete;
-  KeepGenerator& operator=(const KeepGenerator&) = delete;
-
- private:
-  at::Generator generator_;
-  at::Tensor state_;
-};
-
 thread_local bool values_refused = false;  ///< The hook has no other way to the scope that surrounds the trace.
 
 std::vector<at::Tensor> evaluate(const capture::Trace& trace, const std::vector<at::Tensor>& arguments) {
@@ -40,7 +17,8 @@ std::vector<at::Tensor> evaluate(const capture::Trace& trace, const std::vector<
   if (!trace.graph) return {arguments.at(0).clone()};
   BRAZE_CHECK(trace.graph->mutations().empty(), "reading a value must not change the example inputs");
   const capture::RunForReal outside_of_trace;
-  KeepGenerator keep;
+  // Random numbers drawn by the program are those that eager would have drawn; the trace itself draws none.
+  const capture::KeptGenerators keep;
   ProgramOptions options;
   options.example_arguments = arguments;
   return Program::compile(trace, options)->run(arguments);

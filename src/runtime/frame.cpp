@@ -6,6 +6,7 @@ namespace braze::runtime {
 void Frame::clear() {
   for (at::Tensor& tensor : owned)
     if (tensor.defined()) tensor.reset();
+  arenas.clear();
   realigned.clear();
   stack.clear();
   status = 0;

@@ -19,11 +19,12 @@ namespace braze::runtime {
 struct PrebuiltView {
   loops::View view;
   Geometry geometry;
-  bool in_arena = false;  ///< Its address never changes; else it is set before every use.
+  bool in_arena = false;  ///< Its address is known with that of the temporaries; else it is set before every use.
 };
 
 struct Frame {
-  at::Tensor arena;                       ///< Bytes; holds every temporary.
+  std::vector<at::Tensor> kept_arenas;    ///< Bytes; hold every temporary of devices that keep them,
+  std::vector<at::Tensor> arenas;         ///< and of others, during a call.
   std::vector<void*> addresses;           ///< Of the first element, by plan buffer.
   std::vector<void*> pointers;            ///< Of every kernel step's parameters, one after the other.
   std::vector<at::Tensor> views;          ///< By Impl::prebuilt.

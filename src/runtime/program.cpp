@@ -43,10 +43,22 @@ driver::Options Program::Impl::compile_options(driver::Convolutions convolutions
   return wanted;
 }
 
+/// Throws UserError for a graph with values on a device that there is no code for.
+static void check_devices(const ir::Graph& graph) {
+  ir::for_each_node(graph, [](const ir::Node* node) {
+    std::string why_not;
+    for (const ir::Value& result : node->results)
+      if (result.type && result.type->device.kind != ir::DeviceKind::cpu &&
+          !is_supported(device(result.type->device), &why_not))
+        throw UserError(concat("a program for ", ir::to_string(result.type->device), ": ", why_not));
+  });
+}
+
 void Program::Impl::build(driver::Convolutions convolutions, const std::vector<at::Tensor>& example_arguments,
                           PhaseTimes times) {
   {
     PhaseTimer timer(&times, "bind");
+    check_devices(*trace.graph);
     bind_inputs(example_arguments);
   }
   artifact = driver::compile(*trace.graph, compile_options(convolutions), std::move(times));
@@ -139,8 +151,11 @@ std::string Program::code(std::string_view stage) const {
     throw UserError(concat("no stage \"", stage, "\": choose traced, graph, loops, llvm or asm"),
                     UserError::Kind::value);
   std::string text;
-  for (const auto& kernel : current().plan.kernels)
-    text += stage == "llvm" ? codegen::llvm_ir(*kernel) : codegen::assembly(*kernel);
+  const driver::Artifact& artifact = current().artifact;
+  for (size_t k = 0; k < artifact.plan.kernels.size(); ++k) {
+    const loops::Kernel& kernel = *artifact.plan.kernels[k];
+    text += (stage == "llvm" ? codegen::llvm_ir : codegen::assembly)(kernel, *artifact.targets[k]);
+  }
   return text;
 }
 

@@ -56,7 +56,8 @@ class Program {
 
   /// Runs the program on one tensor per graph argument, in order. Returns one tensor per OutputRecipe.
   /// The caller has checked the arguments (check_arguments).
-  /// Throws UserError (index kind) when an index was out of range, before any input was written.
+  /// Throws UserError (index kind) when an index was out of range, before any input was written; on a GPU a later
+  /// call throws LateError.
   std::vector<at::Tensor> run(const std::vector<at::Tensor>& arguments) const;
   /// The same without vectors: `arguments` points to argument_count() tensors, `results` to room for
   /// result_count().
@@ -97,6 +98,14 @@ void install_evaluate_hook();
 
 /// What reading a value throws under RefuseValues.
 class ValueRead : public UserError {
+ public:
+  using UserError::UserError;
+};
+
+/// A kernel on a GPU has found, some time ago, what it was given to be wrong: an index out of range. As in eager,
+/// it is told when somebody looks, by which time results of that call, and inputs that it writes, have been
+/// computed with it.
+class LateError : public UserError {
  public:
   using UserError::UserError;
 };

@@ -16,11 +16,10 @@
 
 #include "compile/driver.h"
 #include "runtime/call.h"
+#include "runtime/device/device.h"
 #include "runtime/frame.h"
 #include "runtime/geometry.h"
-#include "runtime/output_pool.h"
 #include "runtime/program.h"
-#include "runtime/region.h"
 
 namespace braze::runtime {
 
@@ -33,9 +32,21 @@ struct Patch {
 
 /// Kernels that run in one parallel region.
 struct BoundRegion {
-  Region region;
+  std::unique_ptr<Region> region;
   std::vector<Patch> patches;
   bool checks = false;  ///< Holds a statement that can fail: look at the status afterwards.
+};
+
+/// A device that the program has memory or kernels on.
+struct BoundDevice {
+  c10::Device place;
+  std::unique_ptr<Device> device;
+  bool checks = false;  ///< A kernel there may report late that it has failed.
+  /// The part of the plan's arena that lies there, in bytes, and what points into it.
+  int64_t begin = 0, end = 0;
+  std::vector<uint32_t> temporaries;                    ///< Plan buffers.
+  std::vector<std::pair<uint32_t, uint64_t>> pointers;  ///< (slot, offset) of temporaries among pointers.
+  std::vector<uint32_t> views;                          ///< Prebuilt ones.
 };
 
 struct BoundStep {
@@ -91,26 +102,26 @@ class Program::Impl {
   std::vector<BoundInput> inputs;
   std::vector<uint32_t> argument_inputs;  ///< Graph input of each argument.
   std::vector<uint32_t> bound_inputs;
-  std::vector<InputPlace> places;                            ///< Few, if any.
-  std::vector<std::pair<uint32_t, uint32_t>> input_buffers;  ///< (plan buffer, graph input).
-  std::vector<uint32_t> output_buffers;                      ///< Plan buffers allocated at every call.
-  std::vector<uint32_t> part_buffers;                        ///< Plan buffers that lie in those.
+  std::vector<InputPlace> places;                                  ///< Few, if any.
+  std::vector<std::pair<uint32_t, uint32_t>> input_buffers;        ///< (plan buffer, graph input).
+  std::vector<std::pair<uint32_t, const Device*>> output_buffers;  ///< Plan buffers allocated at every call.
+  std::vector<uint32_t> part_buffers;                              ///< Plan buffers that lie in those.
   std::vector<Geometry> buffer_geometry;  ///< By plan buffer: of the tensor that holds it (not for temporaries).
   std::vector<BoundRegion> regions;
   std::vector<std::unique_ptr<BoundCall>> calls;
   std::vector<BoundStep> steps;
   std::vector<BoundOutput> outputs;
   std::vector<BoundMutation> mutations;
-  std::vector<PrebuiltView> prebuilt;                         ///< Built once per frame.
-  std::vector<std::pair<uint32_t, uint64_t>> arena_pointers;  ///< (slot, offset) of temporaries among pointers.
+  std::vector<PrebuiltView> prebuilt;  ///< Built once per frame.
+  std::vector<BoundDevice> devices;    ///< One or two, seldom more.
   uint32_t pointer_count = 0;
   int64_t work_bytes = 0;  ///< Moved by all kernels of one run.
   bool has_calls = false;
   bool any_floating_output = false;
   bool any_written = false;    ///< Some input is changed: aliasing between inputs matters.
   std::vector<bool> writable;  ///< By input: kernels may write there.
+  bool reports_late = false;   ///< Some device does: errors of earlier calls are looked for.
   mutable FramePool frames;
-  std::shared_ptr<OutputPool> output_pool;  ///< Null if no result is large.
 
   /// Compiles the trace's graph, which is rewritten, and binds it. The arguments that were traced tell which inputs
   /// share storage.
@@ -131,6 +142,7 @@ class Program::Impl {
   void bind_results();
   void bind_releases(const std::vector<uint32_t>& bound_steps);
   OperandRef operand(const loops::View& view);
+  BoundDevice& on(ir::Device place);  ///< Adds it.
   /// The graph input that the view lies in, if copies of it may be kept: not if the program writes there.
   std::optional<uint32_t> weight_of(const loops::View& view) const;
   bool is_whole(const loops::View& view) const;
@@ -138,6 +150,9 @@ class Program::Impl {
   void load_inputs(Frame& frame, const at::Tensor* const* arguments) const;
   void check_aliasing(Frame& frame) const;
   void run_steps(Frame& frame) const;
+  void place_temporaries(const BoundDevice& on, std::vector<at::Tensor>& arenas, Frame& frame) const;
+  /// Throws LateError if a kernel has reported that it failed, in this call or an earlier one.
+  void check_late() const;
   void launch(const BoundRegion& bound, Frame& frame) const;
   void write_back(Frame& frame, const at::Tensor* const* arguments) const;
   void count_writes(const at::Tensor* const* arguments) const;

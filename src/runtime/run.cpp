@@ -51,6 +51,15 @@ int64_t place_of(const at::Tensor& tensor) {
   throw UserError("index out of range in self", UserError::Kind::index);
 }
 
+[[noreturn, gnu::noinline, gnu::cold]] void fail_late(int64_t status, c10::Device place) {
+  const bool probability = status == loops::status_of(ir::Op::probability);
+  throw LateError(
+      concat("CUDA error: a kernel of this program, in this call or an earlier one, found ",
+             probability ? "a probability outside of [0, 1]" : "an index out of range", " on ", place.str(),
+             ". Kernels of a GPU run after the call that starts them has returned: to see which call it "
+             "is, synchronize after each, or run with braze.compiler.set_stance(\"force_eager\")."));
+}
+
 [[noreturn, gnu::noinline, gnu::cold]] void fail_aliasing(const std::string& a, const std::string& b, bool traced) {
   throw UserError(concat("`", a, "` and `", b, "` ", traced ? "shared" : "did not share",
                          " memory when the program was traced, and now they ", traced ? "do not" : "do",
@@ -64,21 +73,13 @@ std::unique_ptr<Frame> Program::Impl::make_frame() const {
   // Prebuilt tensors serve calls in and out of inference mode; made as ordinary ones they do for both.
   c10::InferenceMode ordinary(false);
   auto frame = std::make_unique<Frame>();
-  frame->arena = Geometry::of(ir::DType::u8, c10::Device(c10::kCPU), {plan.arena_bytes}, {1}).allocate();
-  char* const base = static_cast<char*>(frame->arena.data_ptr());
   frame->addresses.resize(plan.buffers.size());
-  for (size_t b = 0; b < plan.buffers.size(); ++b)
-    if (plan.buffers[b].kind == loops::BufferKind::temporary) frame->addresses[b] = base + plan.buffers[b].offset;
   frame->pointers.resize(pointer_count);
-  for (const auto& [slot, offset] : arena_pointers) frame->pointers[slot] = base + offset;
   frame->owned.resize(plan.buffers.size());
   frame->inputs.resize(inputs.size());
   for (const PrebuiltView& view : prebuilt) {
-    char* address = view.in_arena ? static_cast<char*>(frame->addresses[view.view.buffer]) +
-                                        view.view.offset * ir::byte_size(view.view.dtype)
-                                  : nullptr;
     c10::Storage storage(c10::Storage::use_byte_size_t(), view.geometry.bytes(),
-                         at::DataPtr(address, view.geometry.device), /*allocator=*/nullptr, /*resizable=*/false);
+                         at::DataPtr(nullptr, view.geometry.device), /*allocator=*/nullptr, /*resizable=*/false);
     at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
         std::move(storage),
         c10::DispatchKeySet(view.geometry.device.is_cpu() ? c10::DispatchKey::CPU : c10::DispatchKey::CUDA),
@@ -86,7 +87,29 @@ std::unique_ptr<Frame> Program::Impl::make_frame() const {
     tensor.unsafeGetTensorImpl()->set_sizes_and_strides(view.geometry.sizes, view.geometry.strides);
     frame->views.push_back(std::move(tensor));
   }
+  for (const BoundDevice& on : devices)
+    if (on.device->keeps_temporaries()) place_temporaries(on, frame->kept_arenas, *frame);
   return frame;
+}
+
+void Program::Impl::place_temporaries(const BoundDevice& on, std::vector<at::Tensor>& arenas, Frame& frame) const {
+  if (on.begin == on.end) return;
+  const at::Tensor& arena = arenas.emplace_back(on.device->allocate_temporaries(on.end - on.begin));
+  char* const base = static_cast<char*>(arena.unsafeGetTensorImpl()->mutable_data()) - on.begin;
+  for (const uint32_t b : on.temporaries) frame.addresses[b] = base + plan.buffers[b].offset;
+  for (const auto& [slot, offset] : on.pointers) frame.pointers[slot] = base + offset;
+  for (const uint32_t v : on.views) {
+    const loops::View& view = prebuilt[v].view;
+    point_at(frame.views[v], base + plan.buffers[view.buffer].offset + view.offset * ir::byte_size(view.dtype));
+  }
+}
+
+void Program::Impl::check_late() const {
+  for (const BoundDevice& on : devices) {
+    const int64_t status = on.checks ? on.device->take_status() : 0;
+    if (status != 0) [[unlikely]]
+      fail_late(status, on.place);
+  }
 }
 
 const at::Tensor& Program::Impl::original(uint32_t input, const at::Tensor* const* arguments) const {
@@ -98,11 +121,12 @@ void Program::Impl::run(const at::Tensor* const* arguments, at::Tensor* results)
   std::unique_ptr<Frame> taken = frames.take();
   FrameLease lease(frames, taken ? std::move(taken) : make_frame());
   Frame& frame = *lease;
+  if (reports_late) check_late();
   load_inputs(frame, arguments);
-  for (uint32_t b : output_buffers) {
-    const Geometry& geometry = buffer_geometry[b];
-    const bool pooled = output_pool && geometry.device.is_cpu() && OutputPool::wants(geometry.bytes());
-    frame.owned[b] = pooled ? output_pool->allocate(geometry) : geometry.allocate();
+  for (const BoundDevice& on : devices)
+    if (!on.device->keeps_temporaries()) place_temporaries(on, frame.arenas, frame);
+  for (const auto& [b, device] : output_buffers) {
+    frame.owned[b] = device->allocate_result(buffer_geometry[b]);
     frame.addresses[b] = frame.owned[b].unsafeGetTensorImpl()->mutable_data();
   }
   for (uint32_t b : part_buffers)
@@ -175,8 +199,11 @@ void Program::Impl::run_steps(Frame& frame) const {
   for (const BoundStep& step : steps) {
     if (step.is_region)
       launch(regions[step.index], frame);
-    else
-      calls[step.index]->function(*calls[step.index], frame);
+    else {
+      const BoundCall& call = *calls[step.index];
+      call.function(call, frame);
+      if (call.waits && reports_late) check_late();
+    }
     for (uint32_t buffer : step.releases) frame.owned[buffer].reset();
   }
 }
@@ -184,7 +211,7 @@ void Program::Impl::run_steps(Frame& frame) const {
 void Program::Impl::launch(const BoundRegion& bound, Frame& frame) const {
   for (const Patch& patch : bound.patches)
     frame.pointers[patch.slot] = static_cast<char*>(frame.addresses[patch.buffer]) + patch.offset;
-  bound.region.run(frame.pointers.data(), &frame.status);
+  bound.region->run(frame.pointers.data(), &frame.status);
   if (bound.checks && frame.status != 0) [[unlikely]]
     fail(frame.status);
 }

@@ -245,3 +245,11 @@ def test_half_precision_is_rounded_after_every_operator_on_request(dtype):
 
     assert same(braze.compile(f, options={"emulate_precision_casts": True}))
     assert not same(braze.compile(f))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_remainders_of_half_types_by_a_number_that_they_do_not_hold(dtype):
+    x = torch.arange(-4000, 4000).to(dtype) / 997
+    program = braze.trace(lambda x: (x.remainder(0.7), x.fmod(0.7)), x, check=False)
+    for got, eager in zip(program(x), (x.remainder(0.7), x.fmod(0.7)), strict=True):
+        assert torch.equal(got, eager)

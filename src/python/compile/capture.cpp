@@ -1,13 +1,13 @@
 // python/compile/capture.cpp
 #include "python/compile/capture.h"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
 
 #include "capture/gate.h"
+#include "capture/generator.h"
 #include "capture/library_call.h"
 #include "capture/tape.h"
 #include "capture/trace.h"
@@ -73,7 +73,7 @@ std::vector<at::Generator> generators_of(const capture::Trace& trace) {
     if (node->op != ir::Op::call) return;
     if (node->text_attr("target").starts_with("braze::") ||
         capture::operator_of(*node).hasTag(at::Tag::nondeterministic_seeded))
-      add(at::detail::getDefaultCPUGenerator());
+      std::ranges::for_each(capture::default_generators(), add);
   });
   for (const c10::IValue& object : trace.objects)
     if (object.isGenerator()) add(object.toGenerator());

@@ -54,6 +54,8 @@ bool Specialisation::replay(PyObject* const* values, guards::Ref* results) {
     const NativeOperators::Pause uncounted;
     with_operator_warnings(
         [&] { program->run(arguments.data(), tensors.data(), outcome.recipe.replaces_lists()); });
+  } catch (const runtime::LateError&) {
+    throw;  // Of an earlier call, maybe: eager does not repeat it.
   } catch (const UserError&) {
     states.put_back();
     return false;  // An index out of range: eager says so in its own words.

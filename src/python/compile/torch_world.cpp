@@ -9,11 +9,13 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
+#include <mutex>
 #include <string_view>
 #include <unordered_map>
 
 #include "capture/traceable.h"
 #include "capture/tracer_tensor.h"
+#include "python/compile/announce.h"
 #include "python/compile/stance.h"
 #include "python/compile/value_reads.h"
 #include "python/errors.h"
@@ -21,6 +23,7 @@
 #include "python/guards/torch_values.h"
 #include "python/interpreter/evaluate.h"
 #include "python/interpreter/raised.h"
+#include "runtime/device/device.h"
 #include "runtime/geometry.h"
 #include "support/error.h"
 
@@ -94,13 +97,43 @@ const Names& attributes_of_gradients() {
 
 // Methods and functions that are no operators of their own.
 const Names& further_names() {
-  static const Names names = {
-      "size",         "dim",       "ndimension", "stride", "numel",         "nelement",   "is_contiguous",
-      "element_size", "type_as",   "float",      "half",   "double",        "int",        "long",
-      "bool",         "bfloat16",  "short",      "byte",   "char",          "cpu",        "to",
-      "tensor",       "as_tensor", "asarray",    "new",    "new_tensor",    "is_complex", "is_floating_point",
-      "is_signed",    "type",      "get_device", "view",   "promote_types", "can_cast",   "is_tensor",
-      "_weight_norm"};
+  static const Names names = {"size",
+                              "dim",
+                              "ndimension",
+                              "stride",
+                              "numel",
+                              "nelement",
+                              "is_contiguous",
+                              "element_size",
+                              "type_as",
+                              "float",
+                              "half",
+                              "double",
+                              "int",
+                              "long",
+                              "bool",
+                              "bfloat16",
+                              "short",
+                              "byte",
+                              "char",
+                              "cpu",
+                              "to",
+                              "cuda",
+                              "tensor",
+                              "as_tensor",
+                              "asarray",
+                              "new",
+                              "new_tensor",
+                              "is_complex",
+                              "is_floating_point",
+                              "is_signed",
+                              "type",
+                              "get_device",
+                              "view",
+                              "promote_types",
+                              "can_cast",
+                              "is_tensor",
+                              "_weight_norm"};
   return names;
 }
 
@@ -278,12 +311,26 @@ bool TorchWorld::is_tensor(PyObject* object) const {
   return guards::is_tensor(object);  // Not THPVariable_Check: it asks the object for its __class__.
 }
 
+namespace {
+
+/// Says once why tensors of a device run natively that a user would expect to be compiled for.
+bool is_supported(const at::Tensor& tensor) {
+  std::string why_not;
+  if (runtime::is_supported(tensor.device(), &why_not)) return true;
+  static std::once_flag told;
+  if (tensor.is_cuda())
+    std::call_once(told, [&] { warn(concat("calls on CUDA tensors run natively: ", why_not)); });
+  return false;
+}
+
+}  // namespace
+
 bool TorchWorld::learn(PyObject* tensor, const guards::Source* source) {
   const auto* type = reinterpret_cast<PyObject*>(Py_TYPE(tensor));
   if (type != torch_names().tensor_type && type != torch_names().parameter_type) return false;
   const at::Tensor& real = THPVariable_Unpack(tensor);
-  if (capture::is_tracer(real) || capture::is_transformed(real) || !real.device().is_cpu() ||
-      real.layout() != at::kStrided)
+  if (capture::is_tracer(real) || capture::is_transformed(real) || real.layout() != at::kStrided ||
+      !is_supported(real))
     return false;
   const bool is_argument = is_passed(source, tensor, others_);
   // What was met before has been written, and this tensor's memory with it.

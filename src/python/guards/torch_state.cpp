@@ -14,12 +14,14 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/core/impl/PythonDispatcherTLS.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/csrc/autograd/anomaly_mode.h>
 #include <torch/csrc/autograd/forward_grad.h>
 #include <torch/csrc/jit/frontend/tracer.h>
 
 #include <array>
 
+#include "capture/devices.h"
 #include "python/guards/kinds.h"
 #include "python/guards/torch_values.h"
 #include "support/error.h"
@@ -54,6 +56,25 @@ const at::Context& context() {
   return at::globalContext();
 }
 
+/// What factories mean by "cuda". 0 where nobody has traced for CUDA devices, or none is chosen.
+uint64_t current_cuda_device() {
+  if (!capture::has_met_cuda()) return 0;
+  return static_cast<uint64_t>(c10::impl::VirtualGuardImpl(c10::kCUDA).getDevice().index());
+}
+
+/// Which attention is tried first, one digit each. It is GPUs' alone: 0 as long as nobody has traced for them, and
+/// afterwards for the order that there was first.
+uint64_t attention_order() {
+  const auto now = [] {
+    uint64_t order = 0;
+    for (const at::SDPBackend backend : at::globalContext().sDPPriorityOrder())
+      order = order * 10 + uint64_t(backend) + 1;
+    return order;
+  };
+  static const uint64_t first = now();
+  return capture::has_met_cuda() ? now() - first : 0;
+}
+
 /// The likeliest to change first.
 const StateRow kState[] = {
     {"torch.is_grad_enabled()", [] { return uint64_t(autograd().get_grad_mode()); }, truth_text},
@@ -67,6 +88,7 @@ const StateRow kState[] = {
      dtype_text},
     {"torch.get_autocast_dtype('cuda')", [] { return uint64_t(at::autocast::get_autocast_dtype(at::kCUDA)); },
      dtype_text},
+    {"torch.cuda.current_device()", [] { return current_cuda_device(); }, number_text},
     {"torch.is_autocast_cache_enabled()", [] { return uint64_t(at::autocast::is_autocast_cache_enabled()); },
      truth_text},
     {"the number of autocast contexts", [] { return uint64_t(autocast_nesting()); }, number_text},
@@ -109,6 +131,7 @@ const StateRow kState[] = {
     {"overrideable attention being enabled", [] { return uint64_t(context().userEnabledOverrideableSDP()); },
      truth_text},
     {"cuDNN's attention being enabled", [] { return uint64_t(context().userEnabledCuDNNSDP()); }, truth_text},
+    {"the order of attention kernels", attention_order, number_text},
 };
 
 struct TorchState : Payload {

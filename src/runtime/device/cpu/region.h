@@ -1,4 +1,4 @@
-// runtime/region.h: kernels that run in one parallel region (loops/regions.h).
+// runtime/device/cpu/region.h: kernels that run in one parallel region (loops/regions.h).
 //
 // A region is a list of stages with a barrier between each two; a stage is the phases of kernels that may run at
 // the same time. At a call a stage is cut into as many parts as it is worth threads. Any thread may take any part,
@@ -10,19 +10,19 @@
 #include <vector>
 
 #include "codegen/compiler.h"
+#include "runtime/device/device.h"
 
 namespace braze::runtime {
 
-class Region {
+class CpuRegion final : public Region {
  public:
-  /// Starts a stage; what is added next waits for all before.
-  void add_barrier();
-  /// A kernel whose parameters begin at `first_pointer` of the pointers that run() is given. Every phase but the
-  /// first of a kernel starts a stage.
-  void add(const codegen::CompiledKernel& kernel, uint32_t first_pointer, const std::vector<uint64_t>& scalars);
+  void add_barrier() override;
+  /// Every phase but the first of a kernel starts a stage.
+  void add(const codegen::CompiledKernel& kernel, uint32_t first_pointer,
+           const std::vector<uint64_t>& scalars) override;
 
-  /// Runs all kernels, on at::get_num_threads() threads at most. `status` as in codegen::PhaseFunction.
-  void run(void* const* pointers, int64_t* status) const;
+  /// On at::get_num_threads() threads at most.
+  void run(void* const* pointers, int64_t* status) const override;
 
  private:
   /// One phase of a kernel. `begin` and `work` are its place in the work of its stage.

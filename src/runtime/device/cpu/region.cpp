@@ -1,4 +1,4 @@
-#include "runtime/region.h"
+#include "runtime/device/cpu/region.h"
 
 #include <ATen/Parallel.h>
 
@@ -41,7 +41,7 @@ void wait_until_done(const std::atomic<uint32_t>& left) {
 }  // namespace
 
 /// What the threads of one run share.
-struct Region::Pass {
+struct CpuRegion::Pass {
   void* const* pointers;
   int64_t* status;
   size_t first = 0, last = 0;  ///< Stages.
@@ -49,13 +49,13 @@ struct Region::Pass {
   std::vector<Progress> progress;  ///< By stage - first.
 };
 
-void Region::add_barrier() {
+void CpuRegion::add_barrier() {
   const auto next = static_cast<uint32_t>(tasks_.size());
   stages_.push_back({next, next, 0});
 }
 
-void Region::add(const codegen::CompiledKernel& kernel, uint32_t first_pointer,
-                 const std::vector<uint64_t>& scalars) {
+void CpuRegion::add(const codegen::CompiledKernel& kernel, uint32_t first_pointer,
+                    const std::vector<uint64_t>& scalars) {
   const auto first_scalar = static_cast<uint32_t>(scalars_.size());
   scalars_.insert(scalars_.end(), scalars.begin(), scalars.end());
   bool first = true;
@@ -81,12 +81,12 @@ void Region::add(const codegen::CompiledKernel& kernel, uint32_t first_pointer,
   }
 }
 
-void Region::run_task(const Task& task, const Pass& pass, int64_t begin, int64_t end) const {
+void CpuRegion::run_task(const Task& task, const Pass& pass, int64_t begin, int64_t end) const {
   task.function(pass.pointers + task.first_pointer, scalars_.data() + task.first_scalar, nullptr, begin, end,
                 pass.status);
 }
 
-void Region::run_part(const Stage& stage, const Pass& pass, int64_t part, int64_t parts) const {
+void CpuRegion::run_part(const Stage& stage, const Pass& pass, int64_t part, int64_t parts) const {
   // Neighbouring parts compute the bound between them alike.
   const int64_t begin = stage.work * part / parts, end = stage.work * (part + 1) / parts;
   for (uint32_t t = stage.first; t < stage.last; ++t) {
@@ -101,13 +101,13 @@ void Region::run_part(const Stage& stage, const Pass& pass, int64_t part, int64_
   }
 }
 
-void Region::run_here(size_t first, size_t last, const Pass& pass) const {
+void CpuRegion::run_here(size_t first, size_t last, const Pass& pass) const {
   if (first == last) return;
   for (uint32_t t = stages_[first].first; t < stages_[last - 1].last; ++t)
     run_task(tasks_[t], pass, 0, tasks_[t].iterations);
 }
 
-void Region::take_part(Pass& pass, int64_t worker) const {
+void CpuRegion::take_part(Pass& pass, int64_t worker) const {
   for (size_t s = pass.first; s < pass.last; ++s) {
     Progress& progress = pass.progress[s - pass.first];
     const int64_t parts = progress.parts, own = worker * parts / pass.workers;
@@ -124,7 +124,7 @@ void Region::take_part(Pass& pass, int64_t worker) const {
   }
 }
 
-void Region::run(void* const* pointers, int64_t* status) const {
+void CpuRegion::run(void* const* pointers, int64_t* status) const {
   Pass pass{.pointers = pointers, .status = status, .progress = {}};
   const int64_t threads = most_work_ > worth_a_thread ? at::get_num_threads() : 1;
   if (threads == 1) return run_here(0, stages_.size(), pass);

@@ -1,4 +1,4 @@
-// runtime/output_pool.h: memory of large results, used again by a later call.
+// runtime/device/cpu/output_pool.h: memory of large results, used again by a later call.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,13 +17,15 @@ namespace braze::runtime {
 /// the program. Thread-safe; results may outlive the pool's owner.
 class OutputPool : public std::enable_shared_from_this<OutputPool> {
  public:
-  explicit OutputPool(int64_t limit_bytes) : limit_bytes_(limit_bytes) {}
+  OutputPool() = default;
   ~OutputPool();
   OutputPool(const OutputPool&) = delete;
   OutputPool& operator=(const OutputPool&) = delete;
 
   /// Whether a result of this many bytes is worth keeping: smaller ones the system's allocator keeps itself.
   static bool wants(int64_t bytes) { return bytes >= least_bytes; }
+  /// Every call will want so many bytes more.
+  void expect(int64_t bytes) { limit_bytes_ += bytes; }
   /// A new uninitialised CPU tensor. \pre wants(geometry.bytes())
   at::Tensor allocate(const Geometry& geometry);
 
@@ -37,8 +39,8 @@ class OutputPool : public std::enable_shared_from_this<OutputPool> {
   void* take(int64_t bytes);
   void give_back(Block block) noexcept;
 
-  const int64_t limit_bytes_;
-  std::mutex mutex_;  ///< Protects the rest.
+  int64_t limit_bytes_ = 0;  ///< Never changes after the first call.
+  std::mutex mutex_;         ///< Protects the rest.
   std::vector<Block> free_;
   int64_t free_bytes_ = 0;
 };

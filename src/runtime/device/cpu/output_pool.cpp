@@ -1,4 +1,4 @@
-#include "runtime/output_pool.h"
+#include "runtime/device/cpu/output_pool.h"
 
 #include <ATen/ATen.h>
 #include <c10/core/CPUAllocator.h>

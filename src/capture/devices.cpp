@@ -1,0 +1,50 @@
+#include "capture/devices.h"
+
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <atomic>
+
+#include "capture/arguments.h"
+#include "capture/tracer_tensor.h"
+
+namespace braze::capture {
+
+namespace {
+
+std::atomic<bool> met_cuda{false};  // Of the process: kernels and flags are its, too.
+
+}  // namespace
+
+bool has_met_cuda() noexcept {
+  return met_cuda.load(std::memory_order_relaxed);
+}
+
+void has_met(c10::Device device) noexcept {
+  if (device.is_cuda()) met_cuda.store(true, std::memory_order_relaxed);
+}
+
+c10::Device numbered(c10::Device device) {
+  if (!device.is_cuda() || device.has_index()) return device;
+  has_met(device);
+  return c10::impl::VirtualGuardImpl(c10::kCUDA).getDevice();
+}
+
+CallDevice device_of(std::span<const c10::IValue> arguments) {
+  CallDevice found;
+  bool any_number = false;
+  for_each_tensor(arguments, [&](const at::Tensor& tensor, uint32_t, int32_t) {
+    if (tensor.unsafeGetTensorImpl()->is_wrapped_number() && !as_tracer(tensor)) return;
+    const c10::Device device = tensor.device();
+    if (device.is_cpu() && tensor.dim() == 0) {
+      any_number = true;
+      return;
+    }
+    if (!found.device) found.device = device;
+    found.is_one &= *found.device == device;
+  });
+  if (!found.device && any_number) found.device = c10::Device(c10::kCPU);
+  found.has_numbers = any_number && !found.device->is_cpu();
+  return found;
+}
+
+}  // namespace braze::capture

@@ -1,0 +1,32 @@
+// runtime/device/cuda/region.h: kernels on the current stream, which runs them in order: barriers are free.
+#pragma once
+
+#include <memory>
+
+#include "device/cuda/module.h"
+#include "runtime/device/device.h"
+
+namespace braze::runtime {
+
+class CudaRegion final : public Region {
+ public:
+  /// \param status  a word that kernels of the device can write, and that outlives all of them.
+  CudaRegion(c10::Device place, int64_t* status) : place_(place), status_(status) {}
+  void add_barrier() override {}
+  /// Loads the kernel's code into the device. Throws UserError with the driver's words where that fails.
+  void add(const codegen::CompiledKernel& kernel, uint32_t first_pointer,
+           const std::vector<uint64_t>& scalars) override;
+  void run(void* const* pointers, int64_t* status) const override;
+
+ private:
+  struct Launch {
+    std::shared_ptr<const device::cuda::Module> module;
+    uint32_t first_pointer, first_scalar;
+  };
+  const c10::Device place_;
+  int64_t* const status_;
+  std::vector<Launch> launches_;
+  std::vector<uint64_t> scalars_;
+};
+
+}  // namespace braze::runtime

@@ -1,0 +1,61 @@
+// runtime/device/device.h: what a program asks of a device that its kernels run on. One folder a kind of device,
+// with the same file names (cpu, cuda); nothing else in runtime/ asks which kind it is.
+//
+// A GPU works behind the back of whoever calls: what is launched on a stream runs in order, some time later. So
+// nothing here waits. Memory is taken from PyTorch's allocators, which give freed memory out again on the same
+// stream only.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "codegen/compiler.h"
+#include "runtime/geometry.h"
+
+namespace braze::runtime {
+
+/// Kernels of one device that are started together (loops/regions.h).
+class Region {
+ public:
+  virtual ~Region() = default;
+  /// What is added next waits for all before.
+  virtual void add_barrier() = 0;
+  /// A kernel whose parameters begin at `first_pointer` of the pointers that run() is given.
+  virtual void add(const codegen::CompiledKernel& kernel, uint32_t first_pointer,
+                   const std::vector<uint64_t>& scalars) = 0;
+  /// Runs all kernels, or puts them on the current stream of the device. `status` as in codegen::PhaseFunction; a
+  /// device that reports late has a word of its own.
+  virtual void run(void* const* pointers, int64_t* status) const = 0;
+};
+
+/// A device as one program sees it.
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual std::unique_ptr<Region> make_region() = 0;
+
+  /// A result of this geometry is wanted from every call.
+  virtual void expect_result(const Geometry& geometry) = 0;
+  /// A new uninitialised tensor. \pre expect_result(geometry) was called.
+  virtual at::Tensor allocate_result(const Geometry& geometry) const = 0;
+  /// Memory for the temporaries of one call; aligned to 64 bytes at least.
+  virtual at::Tensor allocate_temporaries(int64_t bytes) const = 0;
+  /// One call after the other may use the same memory for them.
+  virtual bool keeps_temporaries() const = 0;
+
+  /// Status words of kernels are read when calls begin and where the stream was waited for, not after each kernel.
+  virtual bool reports_late() const = 0;
+  /// The status that a kernel has set since the last time, or 0. Does not wait. \pre reports_late()
+  virtual int64_t take_status() const = 0;
+};
+
+/// Throws UserError where braze has no code for that device.
+std::unique_ptr<Device> make_device(c10::Device place);
+
+/// Whether kernels can be generated for the device and run there. If not, `why_not` (null: not wanted) says why.
+bool is_supported(c10::Device place, std::string* why_not = nullptr);
+
+}  // namespace braze::runtime
