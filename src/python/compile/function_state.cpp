@@ -209,6 +209,11 @@ py::object FunctionState::drive(const Arguments& arguments, Stance stance) {
     for (const auto& [reason, count] : counts.reasons)
       add_native(reason.empty() ? first_break_.text() : reason, count);
   };
+  return call_natively_and(count, arguments);
+}
+
+template <typename Count>
+py::object FunctionState::call_natively_and(const Count& count, const Arguments& arguments) {
   try {
     py::object result = call_natively(function_, arguments);
     count();
@@ -228,15 +233,7 @@ py::object FunctionState::run_natively(const Arguments& arguments, const std::st
     return call_natively(function_, arguments);
   }
   const NativeOperators operators;
-  const auto count = [&] { add_native(reason, operators.count()); };
-  try {
-    py::object result = call_natively(function_, arguments);
-    count();
-    return result;
-  } catch (...) {
-    count();
-    throw;
-  }
+  return call_natively_and([&] { add_native(reason, operators.count()); }, arguments);
 }
 
 void FunctionState::add_native(const std::string& reason, int64_t operators) {

@@ -50,6 +50,9 @@ class FunctionState {
   std::optional<py::object> replay(const Arguments& arguments);
   py::object capture(const Arguments& arguments);
   py::object drive(const Arguments& arguments, Stance stance);
+  /// `count()` comes at its end, also where it raises.
+  template <typename Count>
+  py::object call_natively_and(const Count& count, const Arguments& arguments);
   /// \param op_count  how many operators that has, if it is known; else they are counted.
   py::object run_natively(const Arguments& arguments, const std::string& reason,
                           std::optional<int64_t> op_count = std::nullopt);
