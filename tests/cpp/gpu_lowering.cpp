@@ -28,10 +28,22 @@ struct Trial {
   std::vector<std::shared_ptr<const codegen::CompiledKernel>> code;
 };
 
+/// Some update replaces what was there, and others may meet it: on CUDA, braze and eager alike, any of them may be
+/// last.
+bool leaves_order_open(const ir::Graph& graph) {
+  bool found = false;
+  ir::for_each_node(graph, [&](const ir::Node* node) {
+    const bool updates = node->op == ir::Op::scatter || node->op == ir::Op::index_put;
+    found = found || (updates && node->text_attr("combine") == "set");
+  });
+  return found;
+}
+
 void add_trials(const std::string& name, const std::string& text, double tolerance, uint32_t seed,
                 std::vector<Trial>& trials) {
   static const Target gpus[] = {Isa::sm_90, test::small_gpu()};
   const auto original = ir::parse(text);
+  if (leaves_order_open(*original)) return;
   std::shared_ptr<ir::Graph> graph = ir::parse(text);
   passes::run(*graph);
   std::mt19937 random(seed);
