@@ -168,7 +168,7 @@ void GpuNest::run_column_pass(int number) {
       Affine begin;
       begin.add(1, warps->var);
       if (span.begin != none) begin.add(1, span.begin);
-      span.begin = at(1).affine(begin);
+      span.begin = Builder(kernel_, lanes->loop->body).affine(begin);  // the same for all columns of a lane
       loop->step = warps_;
       constexpr int32_t copies = 4;  // loads in flight
       loop->schedule.unroll = copies;
