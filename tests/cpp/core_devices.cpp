@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* there_and_back = R"(graph @main(%x: f32[64,64], %y: f32[64,64]@cuda:0) {
   %0 = exp %x : f32[64,64]
-  %1 = call %0, target="aten::_to_copy" arguments="$0, None, None, device('cuda:0'), None, false, None" results="0" : f32[64,64]@cuda:0
+  %1 = call %0, target="aten::_to_copy" arguments="$0, none, none, device('cuda:0'), none, false, none" results="0" : f32[64,64]@cuda:0
   %2 = sin %y : f32[64,64]@cuda:0
   %3 = mm %1, %2 : f32[64,64]@cuda:0
   %4 = mm %3, %2 : f32[64,64]@cuda:0
