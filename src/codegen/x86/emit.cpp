@@ -1,4 +1,5 @@
-// codegen/x86/emit.cpp: phases to functions, placement of code, and the statements that are neither memory nor loops.
+// codegen/x86/emit.cpp: phases to functions, placement of code, and the statements that are neither memory nor
+// loops.
 #include "codegen/x86/emit.h"
 
 #include <llvm/IR/IntrinsicsX86.h>

@@ -1,4 +1,5 @@
-// codegen/x86/emit_loop_traits.cpp: what a loop is like: whether and how wide it is vectorised, how heavy its body is.
+// codegen/x86/emit_loop_traits.cpp: what a loop is like: whether and how wide it is vectorised, how heavy its body
+// is.
 #include <algorithm>
 
 #include "codegen/x86/emitter.h"
