@@ -24,6 +24,7 @@ import stale_modules  # noqa: F401
 import stale_numbers  # noqa: F401
 import stale_objects  # noqa: F401
 import stale_patches  # noqa: F401
+import stale_programs  # noqa: F401
 import stale_protocols  # noqa: F401
 import stale_random  # noqa: F401
 import stale_resumed  # noqa: F401
