@@ -32,7 +32,10 @@ made by `tools/life_of_a_tensor.py`; a test compares them.)
 ## 1. Python
 
 ```python
-{function}
+{function}```
+```python
+import braze
+
 compiled = braze.compile(score)
 scores = compiled(torch.randn(64, 512), torch.randn(512))
 ```
