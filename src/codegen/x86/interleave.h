@@ -1,4 +1,5 @@
-// codegen/x86/interleave.h: puts what was written for several vectors one after another step by step beside each other.
+// codegen/x86/interleave.h: puts what was written for several vectors one after another step by step beside each
+// other.
 //
 //   a1 a2 a3 b1 b2 b3   becomes   a1 b1 a2 b2 a3 b3
 //

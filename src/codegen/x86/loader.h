@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "codegen/x86/blob.h"
 #include "codegen/compiler.h"
+#include "codegen/x86/blob.h"
 
 namespace braze::codegen {
 

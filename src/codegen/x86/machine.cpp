@@ -25,8 +25,9 @@ llvm::TargetMachine* create(const Target& target) {
   options.FunctionSections = true;  // object_linker takes what a kernel's phases reach
   options.TrapUnreachable = false;
   // Less: the default level takes a quarter longer and makes no better code of straight vector IR.
-  return llvm_target(kTriple).createTargetMachine(kTriple, std::string(cpu_name(target)), "", options, llvm::Reloc::PIC_,
-                                        llvm::CodeModel::Small, llvm::CodeGenOptLevel::Less, /*JIT=*/false);
+  return llvm_target(kTriple).createTargetMachine(kTriple, std::string(cpu_name(target)), "", options,
+                                                  llvm::Reloc::PIC_, llvm::CodeModel::Small,
+                                                  llvm::CodeGenOptLevel::Less, /*JIT=*/false);
 }
 
 void run(llvm::TargetMachine& machine, llvm::Module& module, llvm::raw_pwrite_stream& out,
