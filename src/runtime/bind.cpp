@@ -183,7 +183,8 @@ BoundDevice& Program::Impl::on(ir::Device place) {
   const c10::Device wanted = device(place);
   for (BoundDevice& bound : devices)
     if (bound.place == wanted) return bound;
-  return devices.emplace_back(BoundDevice{.place = wanted, .device = make_device(wanted)});
+  return devices.emplace_back(
+      BoundDevice{.place = wanted, .device = make_device(wanted), .temporaries = {}, .pointers = {}, .views = {}});
 }
 
 void Program::Impl::bind_kernel(const loops::KernelStep& step, loops::Join join) {

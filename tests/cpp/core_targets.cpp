@@ -55,7 +55,8 @@ constexpr Isa isas[] = {Isa::avx2, Isa::avx512, Isa::sm_90};
 TEST_CASE("graphs are lowered for each target as expected") {
   CHECK(graphs().size() >= 8);
   for (const fs::path& path : graphs())
-    for (const Target& target : isas) {
+    for (const Isa isa : isas) {
+      const Target target(isa);
       const loops::Plan plan = loops::lower(*prepared(path), {.targets = {&target}});
       for (const auto& kernel : plan.kernels) loops::verify(*kernel);
       const std::string text = loops::print(plan);
