@@ -24,6 +24,14 @@ def copies(tree: Any) -> Any:
     return pytree.tree_map_only(torch.Tensor, copy_one, tree)
 
 
+def assert_same_form(one: torch.Tensor, other: torch.Tensor) -> None:
+    """The same dtype, shape, device and, where they are seen, strides."""
+    assert (one.dtype, one.shape, one.device) == (other.dtype, other.shape, other.device)
+    if other.numel():
+        seen = [(a, b) for n, a, b in zip(other.shape, one.stride(), other.stride(), strict=True) if n > 1]
+        assert all(a == b for a, b in seen), f"strides {one.stride()}, eager has {other.stride()}"
+
+
 def assert_same(got: Any, expected: Any) -> None:
     """The same structure, types, dtypes, shapes and strides; values within rounding."""
     got_leaves, got_spec = pytree.tree_flatten(got)
@@ -34,10 +42,7 @@ def assert_same(got: Any, expected: Any) -> None:
         if not isinstance(other, torch.Tensor):
             assert one == other
             continue
-        assert (one.dtype, one.shape, one.device) == (other.dtype, other.shape, other.device)
-        if other.numel():
-            seen = [(a, b) for n, a, b in zip(other.shape, one.stride(), other.stride(), strict=True) if n > 1]
-            assert all(a == b for a, b in seen), f"strides {one.stride()}, eager has {other.stride()}"
+        assert_same_form(one, other)
         tolerance = TOLERANCES.get(other.dtype, 0)
         torch.testing.assert_close(one, other.detach(), rtol=tolerance, atol=tolerance, equal_nan=True)
 

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from compare import assert_same_form
 from torch.utils import _pytree as pytree
 
 from braze._load import C
@@ -49,10 +50,7 @@ def assert_as_eager(got, eager, reference=None):
         if not isinstance(other, torch.Tensor):
             assert one == other
             continue
-        assert (one.dtype, one.shape, one.device) == (other.dtype, other.shape, other.device)
-        if other.numel():
-            seen = [(a, b) for n, a, b in zip(other.shape, one.stride(), other.stride(), strict=True) if n > 1]
-            assert all(a == b for a, b in seen), f"strides {one.stride()}, eager has {other.stride()}"
+        assert_same_form(one, other)
         if not other.is_floating_point():
             assert torch.equal(one, other)
             continue
