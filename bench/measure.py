@@ -63,12 +63,16 @@ def timed_ms(call: Callable[[], Any], repeats: int = 1) -> float:
     return (time.perf_counter_ns() - start) / repeats / 1e6
 
 
-def repeats_for(call: Callable[[], Any]) -> int:
+#: Milliseconds a call, of so many calls.
+Timer = Callable[[Callable[[], Any], int], float]
+
+
+def repeats_for(call: Callable[[], Any], timed: Timer = timed_ms) -> int:
     """How often to call in one sample so that the sample lasts about MEASURED seconds. Warms up as well."""
     call()
-    once = timed_ms(call)
+    once = timed(call, 1)
     if once < MEASURED * 1e3:
-        once = min(timed_ms(call) for _ in range(3))
+        once = min(timed(call, 1) for _ in range(3))
     return max(1, min(10_000, round(MEASURED * 1e3 / max(once, 1e-4))))
 
 
@@ -78,20 +82,20 @@ def median_ms(call: Callable[[], Any], samples: int = 9) -> float:
 
 
 def interleaved(
-    calls: dict[str, Callable[[], Any]], pairs: int = 30, budget: float = float("inf")
+    calls: dict[str, Callable[[], Any]], pairs: int = 30, budget: float = float("inf"), timed: Timer = timed_ms
 ) -> dict[str, list[float]]:
     """One sample of each call in turn, `pairs` times over: what disturbs one side disturbs the others as much.
     The order turns round every time, because the first after another program finds colder caches.
     After `budget` seconds no further round begins, but there are at least three (or `pairs`)."""
     start = time.monotonic()
-    repeats = {name: repeats_for(call) for name, call in calls.items()}
+    repeats = {name: repeats_for(call, timed) for name, call in calls.items()}
     samples: dict[str, list[float]] = {name: [] for name in calls}
     order = list(calls)
     for done in range(pairs):
         if done >= 3 and time.monotonic() - start > budget:
             break
         for name in order:
-            samples[name].append(timed_ms(calls[name], repeats[name]))
+            samples[name].append(timed(calls[name], repeats[name]))
         order.reverse()
     return samples
 

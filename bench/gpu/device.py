@@ -81,26 +81,10 @@ def kernel_ms(call: Callable[[], Any], samples: int = 15) -> float:
 
 
 def call_ms(call: Callable[[], Any], repeats: int) -> float:
-    """By the clock, until the device has done all of it."""
+    """A measure.Timer: by the clock, until the device has done all of it."""
     torch.cuda.synchronize()
     begin = time.perf_counter_ns()
     for _ in range(repeats):
         call()
     torch.cuda.synchronize()
     return (time.perf_counter_ns() - begin) / repeats / 1e6
-
-
-def interleaved(calls: dict[str, Callable[[], Any]], pairs: int = 30) -> dict[str, list[float]]:
-    """As measure.interleaved(), with the device waited for."""
-    repeats = {}
-    for name, call in calls.items():
-        for _ in range(3):
-            call()
-        repeats[name] = max(1, min(1000, round(20 / max(call_ms(call, 3), 1e-3))))
-    samples: dict[str, list[float]] = {name: [] for name in calls}
-    order = list(calls)
-    for _ in range(pairs):
-        for name in order:
-            samples[name].append(call_ms(calls[name], repeats[name]))
-        order.reverse()
-    return samples

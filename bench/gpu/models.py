@@ -94,7 +94,9 @@ def one(name: str, side: str, mode: str) -> dict[str, Any]:
             for phase, ns in program.compile_times().items():
                 facts["phases_ms"][phase] = facts["phases_ms"].get(phase, 0) + ns / 1e6
     with device.alone():
-        samples = device.interleaved({"eager": eager, side: lambda: compiled(*args, **kwargs)})
+        samples = measure.interleaved(
+            {"eager": eager, side: lambda: compiled(*args, **kwargs)}, timed=device.call_ms
+        )
     facts["warm_ms"] = {who: statistics.median(values) for who, values in samples.items()}
     facts["speed"] = measure.speed(samples, side, "eager")
     return facts
