@@ -14,8 +14,9 @@ Compiler = Callable[..., Any]
 _ENTRY_POINTS = "torch_dynamo_backends"
 
 #: What runs a segment (python/compile/backend.h), by name. Without gradients the two eager ones are the same.
-_BUILTIN: dict[str, str | None] = {"braze": None, "eager": "eager", "aot_eager": "eager"}
-_BUILTIN_TAGS = {"braze": (), "eager": ("debug",), "aot_eager": ("debug",)}
+#: "cudagraphs" is braze with the option cudagraphs.
+_BUILTIN: dict[str, str | None] = {"braze": None, "cudagraphs": None, "eager": "eager", "aot_eager": "eager"}
+_BUILTIN_TAGS = {"braze": (), "cudagraphs": (), "eager": ("debug",), "aot_eager": ("debug",)}
 
 #: torch.compile's backends that live in torch and need another package.
 _NEEDS = {
@@ -77,8 +78,6 @@ def _why_not(name: str) -> str:
     known = ", ".join(list_backends(None))
     if name == "inductor":
         return 'backend "inductor" is torch.compile\'s code generator; leave out backend, and braze generates code'
-    if name == "cudagraphs":
-        return 'backend "cudagraphs" needs a GPU, and braze generates code for CPUs; leave out backend'
     if name not in _NEEDS:
         return f"invalid backend {name!r}; there are {known}. Register yours with braze.register_backend"
     package = _NEEDS[name]

@@ -142,7 +142,8 @@ def _runner(settings: dict[str, Any]) -> str | dict[str, Any] | Function:
     if found is None:
         if settings["prepack_weights"]:
             watch_optimizers()
-        return {name: settings[name] for name in CODE_SETTINGS}
+        chosen = {"cudagraphs": True} if settings["backend"] == "cudagraphs" else {}
+        return {name: settings[name] for name in CODE_SETTINGS} | chosen
     if isinstance(found, str):
         return found
     from braze._fx import GraphBuilder  # Only those who want a torch.fx graph pay for the import.

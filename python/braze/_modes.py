@@ -6,12 +6,12 @@ from braze import config
 from braze._load import C
 from braze._settings import PER_CALL, check
 
-#: What each mode sets. On a CPU there is no launch overhead for CUDA graphs to save. Without autotuning code is
-#: chosen from what is known of the machine, so that one input gives the same bits on every call.
+#: What each mode sets. On a CPU CUDA graphs change nothing: there is no launch overhead to save. Without autotuning
+#: code is chosen from what is known of the machine, so that one input gives the same bits on every call.
 _MODES: dict[str, dict[str, Any]] = {
     "default": {},
-    "reduce-overhead": {},
-    "max-autotune": {"max_autotune": True},
+    "reduce-overhead": {"cudagraphs": True},
+    "max-autotune": {"max_autotune": True, "cudagraphs": True},
     "max-autotune-no-cudagraphs": {"max_autotune": True},
 }
 

@@ -67,6 +67,13 @@ SETTINGS = {
             of_code=True,
         ),
         Setting(
+            "cudagraphs",
+            False,
+            "Calls on a GPU are recorded as CUDA graphs and replayed; the log cudagraphs says what is not.",
+            "BRAZE_CUDAGRAPHS",
+            of_code=True,
+        ),
+        Setting(
             "verify", False, "Graph and machine code are checked as they are made.", "BRAZE_VERIFY", of_code=True
         ),
         Setting(

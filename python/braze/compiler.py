@@ -131,7 +131,8 @@ def is_exporting() -> bool:
 
 
 def cudagraph_mark_step_begin() -> None:
-    """Says that an iteration begins. CPU programs have no memory that a later step takes over."""
+    """Says that an iteration begins. It changes nothing: a CUDA graph whose results somebody still holds is not
+    replayed, so that no step overwrites what an earlier one gave."""
 
 
 def mark_dynamic(

@@ -17,6 +17,7 @@
 #include "python/interpreter/functions.h"
 #include "python/interpreter/watch/break_reasons.h"
 #endif
+#include "python/cuda_graphs.h"
 #include "python/program_object.h"
 #include "python/session.h"
 #include "python/source.h"
@@ -34,6 +35,7 @@ PYBIND11_MODULE(_C, m) {
   braze_python::add_program_type(m);
   braze_python::install_trees();
   braze::runtime::install_evaluate_hook();
+  braze_python::install_cuda_graphs();
   braze::capture::install();  // once a process, so that no first call pays for it
   m.def("install_source_hook", &braze_python::install_source_hook, py::arg("torch_folder"), py::arg("braze_folder"),
         "Files below these folders are not the user's.");

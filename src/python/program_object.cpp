@@ -234,6 +234,12 @@ constexpr Field<runtime::MemoryInfo, int64_t> kMemoryFields[] = {
     {"graph_peak_bytes", &runtime::MemoryInfo::graph_peak_bytes},
 };
 
+constexpr Field<runtime::CudaGraphFacts, int64_t> kCudaGraphFields[] = {
+    {"recorded", &runtime::CudaGraphFacts::recorded},
+    {"replayed", &runtime::CudaGraphFacts::replayed},
+    {"plain", &runtime::CudaGraphFacts::plain},
+};
+
 template <typename Struct, typename Number, size_t count>
 py::dict to_dict(const Struct& from, const Field<Struct, Number> (&fields)[count]) {
   py::dict numbers;
@@ -251,6 +257,19 @@ PyObject* program_compile_stats(PyObject* self, PyObject*) {
 
 PyObject* program_memory(PyObject* self, PyObject*) {
   return guarded([&] { return to_dict(state_of(self).program->memory(), kMemoryFields); });
+}
+
+PyObject* program_cuda_graphs(PyObject* self, PyObject*) {
+  return guarded([&] {
+    runtime::CudaGraphFacts facts;
+    {
+      const py::gil_scoped_release unlocked;  // Whoever replays one may be waiting for Python's lock.
+      facts = state_of(self).program->cuda_graphs();
+    }
+    py::dict numbers = to_dict(facts, kCudaGraphFields);
+    numbers["skipped"] = facts.skipped;
+    return numbers;
+  });
 }
 
 PyObject* program_graph(PyObject* self, void*) {
@@ -293,6 +312,10 @@ PyMethodDef methods[] = {
     {"compile_stats", program_compile_stats, METH_NOARGS,
      "compile_stats(): how many kernels were compiled, or came from memory or disk."},
     {"memory", program_memory, METH_NOARGS, "memory(): bytes by what they are for."},
+    {"cuda_graphs", program_cuda_graphs, METH_NOARGS,
+     "cuda_graphs(): with the option cudagraphs, how many CUDA graphs were recorded, how many calls were replayed "
+     "or "
+     "ran plainly\n(recorded, replayed, plain), and why none is recorded (skipped, else empty)."},
     {"_written_tensors", program_written_tensors, METH_NOARGS, "Bound tensors that a call writes."},
     {nullptr, nullptr, 0, nullptr}};
 

@@ -25,6 +25,7 @@ constexpr Row rows[] = {
     {"verify", &ProgramOptions::verify},
     {"prepack_weights", &ProgramOptions::prepack_weights},
     {"max_autotune", &ProgramOptions::max_autotune},
+    {"cudagraphs", &ProgramOptions::cuda_graphs},
     {"compile_threads", &ProgramOptions::compile_threads},
 };
 

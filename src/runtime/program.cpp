@@ -2,6 +2,7 @@
 #include "runtime/program.h"
 
 #include "ir/text.h"
+#include "runtime/graphed_calls.h"
 #include "runtime/program_impl.h"
 #include "runtime/program_layouts.h"
 #include "support/error.h"
@@ -28,7 +29,9 @@ std::shared_ptr<Program> Program::compile(capture::Trace trace, const ProgramOpt
   impl->traced_text = std::move(traced_text);
   impl->build(Layouts::wanted(), options.example_arguments, std::move(times));
   std::unique_ptr<Layouts> layouts = Layouts::of(*impl);
-  return std::shared_ptr<Program>(new Program(std::move(impl), std::move(layouts)));
+  std::shared_ptr<Program> program(new Program(std::move(impl), std::move(layouts)));
+  if (options.cuda_graphs) program->graphed_ = std::make_unique<GraphedCalls>(program->current());
+  return program;
 }
 
 driver::Options Program::Impl::compile_options(driver::Convolutions convolutions) const {
@@ -90,6 +93,7 @@ std::vector<at::Tensor> Program::run(const std::vector<at::Tensor>& arguments) c
 }
 
 void Program::run(const at::Tensor* const* arguments, at::Tensor* results) const {
+  if (graphed_ && graphed_->run(arguments, results)) return;
   layouts_ ? layouts_->run(arguments, results) : impl_->run(arguments, results);
 }
 
@@ -178,6 +182,10 @@ MemoryInfo Program::memory() const {
   info.graph_used_bytes = static_cast<int64_t>(graph.used_bytes);
   info.graph_peak_bytes = static_cast<int64_t>(graph.peak_bytes);
   return info;
+}
+
+CudaGraphFacts Program::cuda_graphs() const {
+  return graphed_ ? graphed_->facts() : CudaGraphFacts{};
 }
 
 const capture::Trace& Program::trace() const {

@@ -15,6 +15,8 @@
 
 namespace braze::runtime {
 
+class GraphedCalls;
+
 struct ProgramOptions {
   bool fuse = true;
   bool emulate_precision_casts = false;  ///< Round to bf16 and f16 after every operator, as eager does.
@@ -26,6 +28,8 @@ struct ProgramOptions {
   /// Where there are several ways to compute the same, whose results may differ in the last bits, they are measured
   /// during the first calls. Else one is chosen by what is known of the processor, and never changes.
   bool max_autotune = false;
+  /// Calls on a GPU are recorded as CUDA graphs and replayed (runtime/graphed_calls.h).
+  bool cuda_graphs = false;
   int compile_threads = 0;  ///< 0: as many as there are cores and work for.
   /// The tensors that were traced, one per argument: only to learn which of them share storage. May be empty: none
   /// do.
@@ -43,6 +47,14 @@ struct MemoryInfo {
   int64_t graph_bytes = 0;       ///< Kept for inspection.
   int64_t graph_used_bytes = 0;  ///< Of those, what lies in nodes, types, texts and their tables.
   int64_t graph_peak_bytes = 0;  ///< The most that the graph held while it was traced and rewritten.
+};
+
+/// What became of ProgramOptions::cuda_graphs.
+struct CudaGraphFacts {
+  std::string skipped;   ///< Why calls are not recorded; empty: they are, or nobody asked for it.
+  int64_t recorded = 0;  ///< Recordings made,
+  int64_t replayed = 0;  ///< calls that were replays,
+  int64_t plain = 0;     ///< and calls that ran as ever: to warm up, on another stream, while results are in use.
 };
 
 /// run() may be called from several threads at once. What it computes never changes after compile(), nor how, but
@@ -80,6 +92,7 @@ class Program {
   /// What happened in its compilation.
   const driver::Facts& facts() const;
   MemoryInfo memory() const;
+  CudaGraphFacts cuda_graphs() const;
   const capture::Trace& trace() const;
 
   ~Program();
@@ -90,7 +103,8 @@ class Program {
   Program(std::unique_ptr<Impl> impl, std::unique_ptr<Layouts> layouts);
   const Impl& current() const;
   std::unique_ptr<Impl> impl_;
-  std::unique_ptr<Layouts> layouts_;  ///< Null if there is one way only.
+  std::unique_ptr<Layouts> layouts_;       ///< Null if there is one way only.
+  std::unique_ptr<GraphedCalls> graphed_;  ///< Null if nobody asked for it.
 };
 
 /// Lets the tracer read values: sets capture's evaluate hook. Once per process.

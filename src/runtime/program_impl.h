@@ -4,6 +4,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/DispatchKeySet.h>
 
 #include <atomic>
 #include <cstdint>
@@ -22,6 +23,11 @@
 #include "runtime/program.h"
 
 namespace braze::runtime {
+
+/// What the tracer recorded was already below autograd and autocast.
+inline c10::DispatchKeySet recorded_keys() {
+  return c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::autocast_dispatch_keyset;
+}
 
 /// A kernel parameter whose address is known only when the program runs.
 struct Patch {
@@ -130,6 +136,19 @@ class Program::Impl {
   void build_like(const Impl& other, driver::Convolutions convolutions);
   void run(const at::Tensor* const* arguments, at::Tensor* results) const;
 
+  // The parts of run(), which recordings of calls take one by one (runtime/graphed_calls.h).
+
+  std::unique_ptr<Frame> make_frame() const;
+  /// All steps, and what they write into inputs. \pre recorded_keys() are excluded
+  void compute(Frame& frame, const at::Tensor* const* arguments) const;
+  void load_arguments(Frame& frame, const at::Tensor* const* arguments) const;
+  void check_aliasing(Frame& frame) const;
+  /// Throws LateError if a kernel has reported that it failed, in this call or an earlier one.
+  void check_late() const;
+  void count_writes(const at::Tensor* const* arguments) const;
+  /// From Frame::owned, which may be left empty.
+  void make_results(const Frame& frame, const at::Tensor* const* arguments, at::Tensor* results) const;
+
  private:
   driver::Options compile_options(driver::Convolutions convolutions) const;
   /// Of each input, that it overlapped no other one while tracing.
@@ -148,20 +167,14 @@ class Program::Impl {
   bool is_whole(const loops::View& view) const;
 
   void load_inputs(Frame& frame, const at::Tensor* const* arguments) const;
-  void check_aliasing(Frame& frame) const;
   void run_steps(Frame& frame) const;
   void place_temporaries(const BoundDevice& on, std::vector<at::Tensor>& arenas, Frame& frame) const;
-  /// Throws LateError if a kernel has reported that it failed, in this call or an earlier one.
-  void check_late() const;
   void launch(const BoundRegion& bound, Frame& frame) const;
   void write_back(Frame& frame, const at::Tensor* const* arguments) const;
-  void count_writes(const at::Tensor* const* arguments) const;
   at::Tensor make_result(const capture::OutputRecipe& recipe, const Frame& frame,
                          const at::Tensor* const* arguments, uint64_t& given) const;
-  void make_results(const Frame& frame, const at::Tensor* const* arguments, at::Tensor* results) const;
   at::Tensor graph_output(const Frame& frame, uint32_t index) const;
   const at::Tensor& original(uint32_t input, const at::Tensor* const* arguments) const;
-  std::unique_ptr<Frame> make_frame() const;
 };
 
 /// Throws UserError that says how `tensor`, which `what` names, differs from what was traced, and what to do.

@@ -33,10 +33,6 @@ class FrameLease {
   std::unique_ptr<Frame> frame_;
 };
 
-// What the tracer recorded was already below autograd and autocast.
-const c10::DispatchKeySet excluded_keys =
-    c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::autocast_dispatch_keyset;
-
 /// Where a tensor begins in its storage, in bytes.
 int64_t place_of(const at::Tensor& tensor) {
   return tensor.storage_offset() * static_cast<int64_t>(tensor.itemsize());
@@ -117,11 +113,17 @@ const at::Tensor& Program::Impl::original(uint32_t input, const at::Tensor* cons
 }
 
 void Program::Impl::run(const at::Tensor* const* arguments, at::Tensor* results) const {
-  c10::impl::ExcludeDispatchKeyGuard below_autograd(excluded_keys);
+  c10::impl::ExcludeDispatchKeyGuard below_autograd(recorded_keys());
   std::unique_ptr<Frame> taken = frames.take();
   FrameLease lease(frames, taken ? std::move(taken) : make_frame());
   Frame& frame = *lease;
   if (reports_late) check_late();
+  compute(frame, arguments);
+  if (any_written) count_writes(arguments);
+  make_results(frame, arguments, results);
+}
+
+void Program::Impl::compute(Frame& frame, const at::Tensor* const* arguments) const {
   load_inputs(frame, arguments);
   for (const BoundDevice& on : devices)
     if (!on.device->keeps_temporaries()) place_temporaries(on, frame.arenas, frame);
@@ -133,10 +135,9 @@ void Program::Impl::run(const at::Tensor* const* arguments, at::Tensor* results)
     frame.addresses[b] = static_cast<char*>(frame.addresses[plan.buffers[b].part_of]) + plan.buffers[b].offset;
   run_steps(frame);
   if (any_written) write_back(frame, arguments);
-  make_results(frame, arguments, results);
 }
 
-void Program::Impl::load_inputs(Frame& frame, const at::Tensor* const* arguments) const {
+void Program::Impl::load_arguments(Frame& frame, const at::Tensor* const* arguments) const {
   for (size_t k = 0; k < argument_inputs.size(); ++k) frame.inputs[argument_inputs[k]] = arguments[k];
   for (uint32_t i : bound_inputs) {
     const at::Tensor& tensor = trace.bound[i];
@@ -145,6 +146,10 @@ void Program::Impl::load_inputs(Frame& frame, const at::Tensor* const* arguments
                     "it was changed after tracing: trace again");
     frame.inputs[i] = &tensor;
   }
+}
+
+void Program::Impl::load_inputs(Frame& frame, const at::Tensor* const* arguments) const {
+  load_arguments(frame, arguments);
   if (any_written) check_aliasing(frame);
   for (const auto& [i, modulus, remainder] : places)
     if (place_of(*frame.inputs[i]) % modulus != remainder) [[unlikely]]
@@ -233,7 +238,6 @@ void Program::Impl::write_back(Frame& frame, const at::Tensor* const* arguments)
       target.copy_(copies[i].defined() ? copies[i] : mutation.source.resolve(frame));
     }
   }
-  count_writes(arguments);
 }
 
 /// As often as eager's operators would have, so that autograd finds what it saved of the old contents out of date.

@@ -207,7 +207,7 @@ def sweep(
             failures.append(f"{where}: {failure}")
 
     for number, sample in enumerate(opinfo_sweep.samples_of(op, dtype, samples)):
-        if not opinfo_sweep.is_on_cpu(sample):
+        if not opinfo_sweep.is_there(sample, ("cpu",)):
             continue
         for layout in LAYOUTS:
             plain = Sample(sample.input, sample.args, sample.kwargs)

@@ -51,7 +51,7 @@ def chosen(op, dtype: torch.dtype, samples: int) -> list:
     """At most `samples` of OpInfo's samples (0: all), spread over its list."""
     if opinfo_sweep.name_of(op) in SKIPPED:
         return []
-    return [s for s in opinfo_sweep.samples_of(op, dtype, samples) if opinfo_sweep.is_on_cpu(s)]
+    return [s for s in opinfo_sweep.samples_of(op, dtype, samples) if opinfo_sweep.is_there(s, ("cpu",))]
 
 
 def warns(call, args, kwargs) -> bool:

@@ -33,7 +33,7 @@ class Counts:
     raising: int = 0  # eager raises, and the program too
     failing: int = 0
     known: int = 0  # failures that opinfo_skips.py explains
-    elsewhere: int = 0  # tensors of the sample are not on the CPU
+    elsewhere: int = 0  # tensors of the sample lie on a device that is not asked for
     unrun: int = 0  # no time left
     calls: Counter[str] = dataclasses.field(default_factory=Counter)  # samples with such an ATen step
 
@@ -50,7 +50,7 @@ class Counts:
         return (
             f"{self.samples:6d} samples: {self.traced + self.raising} agree, {self.raising} of them raising as in "
             f"eager; {self.failing} fail, {self.known} known; {share} of the traced ones without an ATen call"
-            + (f"; {self.elsewhere} not on the CPU" if self.elsewhere else "")
+            + (f"; {self.elsewhere} elsewhere" if self.elsewhere else "")
             + (f"; {self.unrun} NOT RUN" if self.unrun else "")
         )
 
@@ -115,12 +115,12 @@ def _variants(op, every: bool) -> Iterator[tuple[str, object]]:
         yield "_", op.inplace_variant
 
 
-def samples_of(op, dtype: torch.dtype, most: int) -> list:
+def samples_of(op, dtype: torch.dtype, most: int, device: str = "cpu") -> list:
     """At most `most` of OpInfo's samples (0: all), spread over its list, the same ones each time."""
-    if dtype not in op.supported_dtypes("cpu"):
+    if dtype not in op.supported_dtypes(device):
         return []
     torch.manual_seed(0)
-    found = list(op.sample_inputs("cpu", dtype, requires_grad=False))
+    found = list(op.sample_inputs(device, dtype, requires_grad=False))
     if most and len(found) > most:
         found = [found[k * (len(found) - 1) // max(most - 1, 1)] for k in range(most)]
     return found
@@ -141,10 +141,10 @@ def units(pattern: str, words: str, every: tuple[torch.dtype, ...]) -> list[tupl
     return found
 
 
-def is_on_cpu(sample) -> bool:
+def is_there(sample, allowed: tuple[str, ...]) -> bool:
     leaves = pytree.tree_leaves((sample.input, sample.args, sample.kwargs))
     devices = [leaf.device if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
-    return all(device.type == "cpu" for device in devices if isinstance(device, torch.device))
+    return all(device.type in allowed for device in devices if isinstance(device, torch.device))
 
 
 def sweep(
@@ -155,6 +155,7 @@ def sweep(
     every: bool = False,
     seconds: float = float("inf"),
     begin: Callable[[str], None] = lambda where: None,
+    device: str = "cpu",
 ) -> list[str]:
     """Failures on at most `samples` samples (0: all), spread over OpInfo's list, but for known ones; `every` adds
     in-place variants and OpInfo's wrong inputs. After `seconds` the rest is counted as not run. `begin` hears of
@@ -163,20 +164,20 @@ def sweep(
     if reason := SKIPPED.get(name):
         report.skipped[reason] += 1
         return []
-    if dtype not in op.supported_dtypes("cpu"):
+    if dtype not in op.supported_dtypes(device):
         return []
     until = time.monotonic() + seconds
     failures = []
-    calls = [(f"sample {k}", sample) for k, sample in enumerate(samples_of(op, dtype, samples))]
+    calls = [(f"sample {k}", sample) for k, sample in enumerate(samples_of(op, dtype, samples, device))]
     if every and op.error_inputs_func is not None and dtype == torch.float32:
-        calls += [(f"error {k}", e.sample_input) for k, e in enumerate(op.error_inputs("cpu"))]
+        calls += [(f"error {k}", e.sample_input) for k, e in enumerate(op.error_inputs(device))]
     for suffix, variant in _variants(op, every):
         if suffix and name in SHAPE_IN_PLACE:
             report.skipped[SHAPE_IN_PLACE[name]] += 1
             continue
         counts = report.unit(name + suffix, short)
         for label, sample in calls:
-            if not is_on_cpu(sample):
+            if not is_there(sample, ("cpu", device)):
                 counts.elsewhere += 1
                 continue
             if time.monotonic() > until:

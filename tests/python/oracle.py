@@ -85,9 +85,15 @@ def _called(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any
     torch.manual_seed(0)
     with torch.no_grad():
         try:
-            return fn(*args, **kwargs), None, torch.get_rng_state()
+            return fn(*args, **kwargs), None, _random_state()
         except Exception as error:
-            return None, error, torch.get_rng_state()
+            return None, error, _random_state()
+
+
+def _random_state() -> torch.Tensor:
+    """Of the CPU's generator and, where there is one in use, the GPU's."""
+    state = torch.get_rng_state()
+    return torch.cat([state, torch.cuda.get_rng_state()]) if torch.cuda.is_initialized() else state
 
 
 def _compare_errors(error: Exception | None, eager: Exception | None) -> None:
@@ -218,7 +224,8 @@ def _compare_values(
 def _leaf(reference: _Reference, name: str, number: int) -> tuple[Any, float]:
     """What the leaf is in float64 (None if not known), and the largest magnitude on the way."""
     leaves = pytree.tree_leaves(reference.tree(name))
-    return leaves[number] if number < len(leaves) else None, reference.largest
+    leaf = leaves[number] if number < len(leaves) else None
+    return leaf.cpu() if isinstance(leaf, torch.Tensor) else leaf, reference.largest
 
 
 def _compare_tensors(
@@ -233,6 +240,7 @@ def _compare_tensors(
         one, other = one.to_dense(), other.to_dense()
     if not other.numel():
         return
+    one, other = one.cpu(), other.cpu()
     if other.is_complex():
         one, other = torch.view_as_real(one.resolve_conj()), torch.view_as_real(other.resolve_conj())
     one, other = one.detach().resolve_neg(), other.detach().resolve_neg()

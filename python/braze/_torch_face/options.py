@@ -27,6 +27,7 @@ _SAME = {
     "max_autotune": "max_autotune",
     "recompile_limit": "recompile_limit",
     "suppress_errors": "suppress_errors",
+    "triton.cudagraphs": "cudagraphs",
     "verbose": "verbose",
 }
 #: Likewise, but they say when braze's is off.

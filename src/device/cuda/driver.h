@@ -46,6 +46,7 @@ struct Driver {
   Result (*cuMemcpyDtoDAsync_v2)(Address to, Address from, size_t bytes, Stream);
   Result (*cuMemsetD8Async)(Address, unsigned char value, size_t bytes, Stream);
   Result (*cuStreamSynchronize)(Stream);
+  Result (*cuStreamIsCapturing)(Stream, int* status);
   Result (*cuEventCreate)(Event*, unsigned flags);
   Result (*cuEventRecord)(Event, Stream);
   Result (*cuEventSynchronize)(Event);

@@ -23,9 +23,10 @@ enum class Event : uint8_t {
   output_code,   ///< Its loops and machine code.
   perf,          ///< What cost time, and phases of a compilation.
   fusion,        ///< Which operators became one kernel.
+  cudagraphs,    ///< What was recorded as a CUDA graph, and what was not, and why.
 };
-inline constexpr std::array<std::string_view, 7> event_names = {
-    "graph_breaks", "recompiles", "guards", "graph_code", "output_code", "perf", "fusion"};
+inline constexpr std::array<std::string_view, 8> event_names = {
+    "graph_breaks", "recompiles", "guards", "graph_code", "output_code", "perf", "fusion", "cudagraphs"};
 
 namespace detail {
 /// One bit an event. One for the process, as loggers are.

@@ -339,7 +339,6 @@ def test_register(registered):
         ("inductor", "leave out backend"),
         ("onnxrt", "onnxruntime, which is not installed"),
         ("tensorrt", "torch_tensorrt, which is not installed"),
-        ("cudagraphs", "needs a GPU"),
     ],
 )
 def test_backends_that_are_not_there(name, text):

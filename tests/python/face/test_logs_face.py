@@ -52,6 +52,7 @@ def logged(names, work):
 
 def test_names():
     assert set(_logs.NAMES) == {
+        "cudagraphs",
         "fusion",
         "graph_breaks",
         "graph_code",
