@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "capture/tracer_tensor.h"
 #include "support/error.h"
 
 namespace braze::capture {
@@ -12,6 +13,16 @@ namespace {
 
 Sizes sizes_of(const ir::Value* value) {
   return {value->type->sizes.begin(), value->type->sizes.end()};
+}
+
+/// A constant is where the values are that meet it.
+ir::Value* constant_of(Call& call, const at::Tensor& real) {
+  at::Tensor moved = real;
+  if (!call.device().is_cpu()) {
+    const RunForReal outside_of_the_trace;
+    moved = real.to(call.device());
+  }
+  return call.recorder.value_of(call.recorder.add_private_constant(moved));
 }
 
 }  // namespace
@@ -144,7 +155,7 @@ ir::Value* Arithmetic::index_put(ir::Value* base, int64_t first, std::span<ir::V
 ir::Value* Arithmetic::constant(std::span<const int64_t> numbers) {
   const at::Tensor real = at::detail::empty_cpu({std::ssize(numbers)}, at::kLong);
   std::ranges::copy(numbers, real.mutable_data_ptr<int64_t>());
-  return call_.recorder.value_of(call_.recorder.add_private_constant(real));
+  return constant_of(call_, real);
 }
 
 ir::Value* Arithmetic::constant(std::span<const double> numbers, ScalarType dtype) {
@@ -155,7 +166,7 @@ ir::Value* Arithmetic::constant(std::span<const double> numbers, ScalarType dtyp
   else
     std::ranges::transform(numbers, real.mutable_data_ptr<float>(),
                            [](double number) { return static_cast<float>(number); });
-  return call_.recorder.value_of(call_.recorder.add_private_constant(real));
+  return constant_of(call_, real);
 }
 
 c10::MemoryFormat suggested_format(const Operand& x) {

@@ -41,7 +41,9 @@ at::Tensor write_bytes(const at::Tensor& base, const at::Tensor& value, c10::Int
   at::Tensor held = laid_out(base, layout);
   if (held.is_same(base)) {
     held = at::empty_strided(base.sizes(), layout, base.options());
-    std::memcpy(held.data_ptr(), base.const_data_ptr(), held.storage().nbytes());
+    // Gaps too: a window may lie across them.
+    const auto span = static_cast<int64_t>(held.storage().nbytes() / held.itemsize());
+    held.as_strided({span}, {1}, 0).copy_(base.as_strided({span}, {1}, base.storage_offset()));
   }
   Place{sizes, strides, offset, conj, neg}.on(held, value.scalar_type()).copy_(value);
   return held;

@@ -28,18 +28,25 @@ struct Entered {
 #endif
 };
 
+/// What `torch.cuda.graph_pool_handle()` gives: memory that recordings lend each other. PyTorch forgets it with the
+/// last of them.
+using Pool = std::shared_ptr<const py::object>;
+
 class PythonGraph final : public runtime::CudaGraph {
  public:
-  explicit PythonGraph(py::object graph) : graph_(std::move(graph)), replay_(graph_.attr("replay")) {}
+  PythonGraph(py::object graph, Pool pool)
+      : pool_(std::move(pool)), graph_(std::move(graph)), replay_(graph_.attr("replay")) {}
   ~PythonGraph() override {
     if (!Py_IsInitialized()) {  // With it goes the driver: there is nothing left to give back.
       replay_.release();
       graph_.release();
+      if (pool_.use_count() == 1) new Pool(std::move(pool_));
       return;
     }
     const Entered entered;
     replay_ = {};
     graph_ = {};
+    pool_ = {};
   }
   PythonGraph(const PythonGraph&) = delete;
   PythonGraph& operator=(const PythonGraph&) = delete;
@@ -50,6 +57,7 @@ class PythonGraph final : public runtime::CudaGraph {
   }
 
  private:
+  Pool pool_;
   py::object graph_, replay_;  ///< torch._C._CUDAGraph, and its bound method.
 };
 
@@ -73,10 +81,10 @@ class PythonRecorder final : public runtime::CudaGraphRecorder {
   }
 
  private:
-  /// What recordings for one stream share: where they are recorded, and the memory that they lend each other.
+  /// What recordings for one stream share: the stream that they are recorded on, and their memory.
   struct Place {
     c10::Stream side;
-    py::object pool;
+    std::weak_ptr<const py::object> pool;
   };
   std::map<c10::Stream, Place, bool (*)(const c10::Stream&, const c10::Stream&)> places_{
       [](const c10::Stream& a, const c10::Stream& b) {
@@ -89,15 +97,16 @@ class PythonRecorder final : public runtime::CudaGraphRecorder {
     const c10::Stream current = streams.getStream(place);
     auto found = places_.find(current);
     if (found == places_.end())
-      found =
-          places_
-              .emplace(current, Place{streams.getStreamFromGlobalPool(place), torch.attr("_graph_pool_handle")()})
-              .first;
+      found = places_.emplace(current, Place{streams.getStreamFromGlobalPool(place), {}}).first;
+    Pool pool = found->second.pool.lock();
+    if (!pool) {
+      pool = std::make_shared<const py::object>(torch.attr("_graph_pool_handle")());
+      found->second.pool = pool;
+    }
     py::object graph = torch.attr("_CUDAGraph")();
     const c10::StreamGuard guard(found->second.side);
     // Other threads may go on allocating and waiting.
-    graph.attr("capture_begin")(py::arg("pool") = found->second.pool,
-                                py::arg("capture_error_mode") = "thread_local");
+    graph.attr("capture_begin")(py::arg("pool") = *pool, py::arg("capture_error_mode") = "thread_local");
     try {
       work();
     } catch (...) {
@@ -109,7 +118,7 @@ class PythonRecorder final : public runtime::CudaGraphRecorder {
       throw;
     }
     graph.attr("capture_end")();
-    return std::make_unique<PythonGraph>(std::move(graph));
+    return std::make_unique<PythonGraph>(std::move(graph), std::move(pool));
   }
 };
 

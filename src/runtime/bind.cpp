@@ -189,7 +189,10 @@ BoundDevice& Program::Impl::on(ir::Device place) {
 
 void Program::Impl::bind_kernel(const loops::KernelStep& step, loops::Join join) {
   const loops::Kernel& kernel = *plan.kernels.at(step.kernel);
-  BoundDevice& device = on(plan.buffers.at(step.buffers.at(0)).device);
+  const ir::Device place = plan.buffers.at(step.buffers.at(0)).device;
+  for (const uint32_t buffer : step.buffers)
+    BRAZE_CHECK(plan.buffers.at(buffer).device == place, "kernel ", kernel.name, " has values on two devices");
+  BoundDevice& device = on(place);
   if (join == loops::Join::alone) {
     steps.push_back({true, static_cast<uint32_t>(regions.size()), {}});
     regions.emplace_back().region = device.device->make_region();
