@@ -4,6 +4,7 @@
 
 #include "capture/arguments.h"
 #include "capture/devices.h"
+#include "codegen/capabilities.h"
 
 namespace braze::capture {
 
@@ -57,6 +58,15 @@ bool Call::settle_device() {
     known &= !entry.writes && is_native(tensor.scalar_type()) && recorder.value_of(tensor)->def->op == Op::scalar;
   });
   return known;
+}
+
+ir::Value* Call::node(Op op, std::initializer_list<ir::Value*> operands, const ir::Type* type,
+                      std::initializer_list<ir::Attr> attrs) {
+  if (!device().is_cpu()) {
+    const DType dtype = operands.size() == 0 ? type->dtype : (*operands.begin())->type->dtype;
+    lacks_code_ |= !codegen::can_compute(Target::hopper(), op, ir::compute_dtype(dtype));
+  }
+  return graph().create(op, operands, attrs, type);
 }
 
 ir::Value* Call::moved(ir::Value* value) {

@@ -64,9 +64,9 @@ class Call {
   /// A copy in the layout of `type`.
   ir::Value* copy(ir::Value* value, const ir::Type* type);
   ir::Value* node(Op op, std::initializer_list<ir::Value*> operands, const ir::Type* type,
-                  std::initializer_list<ir::Attr> attrs = {}) {
-    return graph().create(op, operands, attrs, type);
-  }
+                  std::initializer_list<ir::Attr> attrs = {});
+  /// A node was made of what the device's code generator cannot compute: the rule does not count.
+  bool lacks_code() const { return lacks_code_; }
   /// A value of `type` whose elements are all `number`.
   ir::Value* full(const ir::Type* type, const c10::Scalar& number);
 
@@ -88,6 +88,7 @@ class Call {
  private:
   /// On the device of the call: a number that lies on the CPU as a tensor is one there.
   ir::Value* moved(ir::Value* value);
+  bool lacks_code_ = false;
   std::optional<c10::Device> device_;
 };
 

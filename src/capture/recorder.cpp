@@ -330,7 +330,7 @@ void Recorder::record(const OpEntry& entry, torch::jit::Stack* stack) {
   if (entry.writes && !entry.moves_view) check_overlap(*this, entry, arguments);
   Call call(*this, entry, arguments);
   if (!entry.rule || !call.settle_device() || may_be_refused(entry, arguments) ||
-      !entry.rule->rule(call, *entry.rule) || !deliver(call)) {
+      !entry.rule->rule(call, *entry.rule) || call.lacks_code() || !deliver(call)) {
     record_fallback(*this, entry, stack);
     return;
   }

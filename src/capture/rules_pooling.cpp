@@ -452,7 +452,9 @@ bool max_unpool(Call& call, const RuleRow& row) {
         if (call.ints(i).size() != n || number < (i == 3)) return false;
   Sizes sizes(x->sizes.begin(), x->sizes.end() - static_cast<int64_t>(n));
   sizes.append(out.begin(), out.end());
-  const auto format = n == 2 ? suggested_format(*x) : c10::MemoryFormat::Contiguous;
+  // The GPU's kernel makes the input row-major.
+  const bool follows = n == 2 && call.device().is_cpu();
+  const auto format = follows ? suggested_format(*x) : c10::MemoryFormat::Contiguous;
   return call.give(call.copy(spread(call, *x, *indices, sizes, n, "set"),
                              call.type(x->dtype, sizes, format_strides(sizes, format))));
 }

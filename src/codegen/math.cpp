@@ -74,6 +74,7 @@ bool math_adds_blocks(Op op, bool is_double) {
 
 bool can_compute(const Target& target, Op op, ir::DType type) {
   if (!target.is_gpu() || !ir::is_floating(type)) return true;
+  if (op == Op::gelu) op = Op::erf;  // passes/decompose
   for (const Row& row : kRows) {
     if (row.op != op) continue;
     if (type != ir::DType::f64) return row.unary_f32 || row.binary_f32;

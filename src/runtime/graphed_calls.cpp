@@ -108,6 +108,10 @@ std::string GraphedCalls::obstacle() const {
     if (program_.inputs[k].expected.device != place)
       return concat("`", program_.trace.graph->inputs()[k].name, "` lies on ",
                     program_.inputs[k].expected.device.str());
+  if (program_.steps.empty()) return "it runs nothing";
+  for (const auto& call : program_.calls)
+    if (!call->name.starts_with("aten::") && !call->name.starts_with("braze::"))
+      return concat("nobody knows what ", call->name, " does beside what is recorded");
   for (const auto& call : program_.calls)
     for (const ResultRef& result : call->results)
       if (result.kind != ResultRef::Kind::unused && result.planned.device != place)

@@ -126,7 +126,7 @@ def samples_of(op, dtype: torch.dtype, most: int, device: str = "cpu") -> list:
     return found
 
 
-def units(pattern: str, words: str, every: tuple[torch.dtype, ...]) -> list[tuple]:
+def units(pattern: str, words: str, every: tuple[torch.dtype, ...], device: str = "cpu") -> list[tuple]:
     """(operator, dtype) of the operators that the pattern finds, for dtypes named with commas, or 'all': `every`.
     Shuffled, as slow operators stand together."""
     dtypes = every if words == "all" else [getattr(torch, word) for word in words.split(",")]
@@ -135,7 +135,7 @@ def units(pattern: str, words: str, every: tuple[torch.dtype, ...]) -> list[tupl
         for op in operators()
         if re.search(pattern, name_of(op))
         for dtype in dtypes
-        if dtype in op.supported_dtypes("cpu")
+        if dtype in op.supported_dtypes(device)
     ]
     random.Random(0).shuffle(found)
     return found
@@ -226,6 +226,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ops", default="", help="a regular expression")
     parser.add_argument("--dtypes", default="float32", help="'all', or names with commas")
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--samples", type=int, default=3, help="of each operator; 0: all")
     parser.add_argument("--every", action="store_true", help="in-place variants and wrong inputs too")
     parser.add_argument("--jobs", type=int, default=1)
@@ -233,7 +234,7 @@ def main() -> int:
     parser.add_argument("--in-all", type=int, default=0, help="seconds after which no operator is begun")
     parser.add_argument("--table", help="a file for a line an operator and dtype")
     options = parser.parse_args()
-    pairs = units(options.ops, options.dtypes, DTYPES)
+    pairs = units(options.ops, options.dtypes, DTYPES, options.device)
     until = time.monotonic() + options.in_all if options.in_all else float("inf")
     begun = [0]
 
@@ -247,7 +248,9 @@ def main() -> int:
     def task(unit: tuple, say: Callable[[str], None]) -> tuple[list[str], Report]:
         report = Report()
         try:
-            return sweep(*unit, options.samples, report, options.every, options.seconds, say), report
+            return sweep(
+                *unit, options.samples, report, options.every, options.seconds, say, options.device
+            ), report
         except Exception as error:
             where = f"{name_of(unit[0])} {unit[1]}"
             return [f"{where}: the sweep itself failed: {type(error).__name__}: {error}"], report
