@@ -55,7 +55,8 @@ bool Call::settle_device() {
   for_each_tensor(arguments, [&](const at::Tensor& tensor, uint32_t, int32_t) {
     const bool is_number = tensor.unsafeGetTensorImpl()->is_wrapped_number() && !as_tracer(tensor);
     if (is_number || !tensor.is_cpu()) return;
-    known &= !entry.writes && is_native(tensor.scalar_type()) && recorder.value_of(tensor)->def->op == Op::scalar;
+    known &= !entry.writes && is_native(tensor.scalar_type()) &&
+             (recorder.value_of(tensor)->def->op == Op::scalar || recorder.known(tensor).defined());
   });
   return known;
 }
@@ -69,9 +70,15 @@ ir::Value* Call::node(Op op, std::initializer_list<ir::Value*> operands, const i
   return graph().create(op, operands, attrs, type);
 }
 
-ir::Value* Call::moved(ir::Value* value) {
-  if (value->def->op != Op::scalar || value->type->device == to_device(device())) return value;
-  return graph().scalar(value->type->dtype, value->def->number_attr("value"), to_device(device()));
+ir::Value* Call::moved(const at::Tensor& tensor) {
+  ir::Value* value = recorder.value_of(tensor);
+  const ir::Device wanted = to_device(device());
+  if (tensor.dim() != 0 || value->type->device == wanted) return value;
+  const DType dtype = value->type->dtype;
+  if (value->def->op == Op::scalar) return graph().scalar(dtype, value->def->number_attr("value"), wanted);
+  const at::Tensor number = recorder.known(tensor);
+  return number.defined() ? graph().scalar(dtype, to_number(at::_local_scalar_dense(number), dtype), wanted)
+                          : value;
 }
 
 Operand Call::operand_of(const c10::Scalar& number) {
@@ -92,7 +99,7 @@ std::optional<Operand> Call::operand_of(const at::Tensor& tensor) {
     return operand;
   }
   Operand operand;
-  operand.value = moved(recorder.value_of(tensor));
+  operand.value = moved(tensor);
   operand.dtype = tensor.scalar_type();
   operand.rank = wrapped ? Rank::number : tensor.dim() == 0 ? Rank::zero_dim : Rank::dimensioned;
   operand.sizes.assign(tensor.sizes().begin(), tensor.sizes().end());

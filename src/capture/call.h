@@ -87,7 +87,7 @@ class Call {
 
  private:
   /// On the device of the call: a number that lies on the CPU as a tensor is one there.
-  ir::Value* moved(ir::Value* value);
+  ir::Value* moved(const at::Tensor& tensor);
   bool lacks_code_ = false;
   std::optional<c10::Device> device_;
 };

@@ -385,3 +385,16 @@ def test_transformers(kind, dtype):
 
 def test_everything_on_the_device_is_on_device():
     assert on_device(torch.ones(2)).is_cuda
+
+
+def test_numbers_computed_on_the_cpu_are_numbers_on_the_gpu():
+    def scaled(x):
+        return x / torch.sqrt(torch.tensor(float(x.shape[-1]))) + torch.tensor(3).square()
+
+    x = torch.randn(4, 64, device="cuda")
+    fast = braze.compile(scaled)
+    with torch.no_grad():
+        for _ in range(3):
+            torch.testing.assert_close(fast(x), scaled(x))
+    (program,) = fast.programs()
+    assert [step.kind for step in program.steps] == ["kernel"]
