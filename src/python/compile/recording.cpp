@@ -1,0 +1,245 @@
+// python/compile/recording.cpp
+#include "python/compile/recording.h"
+
+#include <ATen/Context.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <algorithm>
+
+#include "capture/gate.h"
+#include "capture/generator.h"
+#include "capture/library_call.h"
+#include "ir/graph.h"
+#include "python/compile/announce.h"
+#include "python/compile/transforms_scope.h"
+#include "python/errors.h"
+#include "python/source.h"
+#include "support/error.h"
+
+namespace braze::python {
+
+using interpreter::Break;
+using interpreter::BreakReason;
+
+namespace {
+
+/// What the program draws random numbers from.
+std::vector<at::Generator> generators_of(const capture::Trace& trace) {
+  std::vector<at::Generator> all;
+  const auto add = [&](const at::Generator& generator) {
+    if (std::ranges::find(all, generator) == all.end()) all.push_back(generator);
+  };
+  ir::for_each_node(*trace.graph, [&](const ir::Node* node) {
+    if (node->op != ir::Op::call) return;
+    if (node->text_attr("target").starts_with("braze::") ||
+        capture::operator_of(*node).hasTag(at::Tag::nondeterministic_seeded))
+      std::ranges::for_each(capture::default_generators(), add);
+  });
+  for (const c10::IValue& object : trace.objects)
+    if (object.isGenerator()) add(object.toGenerator());
+  return all;
+}
+
+/// No garbage is collected while it lives. A collection runs finalizers and callbacks of weak references: Python
+/// code that would end the capture, and that nobody runs a second time after it was refused.
+class CollectionPause {
+ public:
+  CollectionPause() {
+    static const bool told_of_forks = pthread_atfork(nullptr, nullptr, keep_own) == 0;
+    static_cast<void>(told_of_forks);
+    if (all_ == 0) was_enabled_ = PyGC_Disable() != 0;
+    ++all_;
+    ++own_;
+  }
+  ~CollectionPause() {
+    --own_;
+    if (--all_ == 0 && was_enabled_) PyGC_Enable();
+  }
+  CollectionPause(const CollectionPause&) = delete;
+  CollectionPause& operator=(const CollectionPause&) = delete;
+
+ private:
+  /// In a forked child, where the other threads and their pauses are gone.
+  static void keep_own() {
+    const bool was_paused = all_ > 0;
+    all_ = own_;
+    if (was_paused && all_ == 0 && was_enabled_) PyGC_Enable();
+  }
+  // The collector has one switch for the whole process, and captures of several threads overlap: an operator lets
+  // go of Python's lock, which guards these.
+  static inline int all_ = 0;
+  static inline thread_local int own_ = 0;
+  static inline bool was_enabled_ = false;
+};
+
+/// The exception that the thread is handling is as before afterwards: a run that ends in the middle of a handler
+/// leaves its own there.
+class HandledExceptionScope {
+ public:
+  HandledExceptionScope() : item_(PyThreadState_Get()->exc_info), before_(guards::Ref::borrow(item_->exc_value)) {}
+  ~HandledExceptionScope() { guards::Ref::steal(std::exchange(item_->exc_value, before_.release())); }
+  HandledExceptionScope(const HandledExceptionScope&) = delete;
+  HandledExceptionScope& operator=(const HandledExceptionScope&) = delete;
+
+ private:
+  _PyErr_StackItem* item_;
+  guards::Ref before_;
+};
+
+Captured suppressed(const std::string& error) {
+  warn(concat("suppress_errors makes a call run natively: ", error));
+  return {.kind = Captured::Kind::refused, .place = BreakReason::told(error)};
+}
+
+}  // namespace
+
+std::string text_of(PyObject* string) {
+  const char* text = string && PyUnicode_Check(string) ? PyUnicode_AsUTF8(string) : nullptr;
+  return text ? text : "?";
+}
+
+size_t count_operators(const ir::Graph& graph) {
+  size_t count = graph.mutations().size();
+  for (const ir::Node* node = graph.first(); node; node = node->next) {
+    const ir::OpKind kind = ir::info(node->op).kind;
+    count += kind != ir::OpKind::Source && kind != ir::OpKind::View;
+  }
+  return count;
+}
+
+Recording::Recording(const std::string& name, const Settings& settings, TorchWorld::Others others)
+    : settings_(settings),
+      name_(name),
+      tracer_(name, &times_),
+      world_(tracer_, guards_, others),
+      watcher_(guards_, world_) {
+  // Operators without a deterministic form must raise, as only the kernels themselves know how.
+  if (at::globalContext().deterministicAlgorithms()) throw GivenUp{Captured::Kind::refused, Break::deterministic};
+  guards_.torch_state();
+}
+
+void Recording::record(const std::function<void()>& body) {
+  preparing_.reset();
+  const PhaseTimer timer(&times_, "capture");
+  const CollectionPause no_collections;
+  const HandledExceptionScope handled;
+  const ModesScope modes;
+  SourceScope sources;
+  std::optional<capture::TapeRecorder::Scope> taping;
+  if (settings_.backend->wants_tape()) {
+    tape_recorder_.emplace();
+    taping.emplace(*tape_recorder_);
+  }
+  capture::Tracer::Scope tracing(tracer_);
+  const runtime::RefuseValues refuse;
+  const capture::Gate gate;
+  const TransformsScope transforms;  // Ends first: it asks for the dispatch state that the others put back.
+  body();
+  guards_.kernels(gate.kernels());
+  std::vector<at::Tensor> tensors;
+  for (const guards::Ref& output : outputs_) tensors.push_back(THPVariable_Unpack(output.get()));
+  trace_ = tracer_.finish(tensors);
+  if (tape_recorder_) {
+    for (const TorchWorld::Tensor& tensor : world_.tensors())
+      if (tensor.is_argument) tape_recorder_->add_argument(THPVariable_Unpack(tensor.object));
+    tape_ = tape_recorder_->finish(trace_, tensors);
+  }
+}
+
+std::optional<ModesChange> Recording::modes_change() const {
+  Modes now = Modes::now();
+  now.autocast_cache = world_.autocast_cache();
+  return now == modes_before_ ? std::nullopt : std::optional<ModesChange>({modes_before_, now});
+}
+
+void Recording::want_arguments() {
+  for (const TorchWorld::Tensor& tensor : world_.tensors()) {
+    if (!tensor.is_argument) continue;
+    if (guards_.want(tensor.source) != argument_count_++)
+      throw InternalError("an argument of the graph is wanted twice");
+    options_.example_arguments.push_back(THPVariable_Unpack(tensor.object));
+  }
+}
+
+void Recording::take_effects(Rebuilder& rebuilder) {
+  interpreter::Values& values = watcher_.values();
+  if (values.effects().holds_lock()) throw NotRebuilt{"a lock is held"};
+  if (watcher_.leaves_generator()) throw NotRebuilt{"a generator with try or with is left unfinished"};
+  for (const interpreter::Effect& effect : values.effects().log()) rebuilder.effect(effect);
+  values.guard_aliasing();
+  values.guard_iterators();
+  values.guard_drops();
+  constexpr size_t worth_a_guard = 8;  // Fewer fit below any limit under which Python works.
+  if (watcher_.deepest() > worth_a_guard) guards_.recursion(watcher_.deepest());
+  values.effects().undo();
+}
+
+void Recording::hold_outputs(const Rebuilder& rebuilder) {
+  for (PyObject* tensor : rebuilder.outputs()) outputs_.push_back(guards::Ref::borrow(tensor));
+}
+
+std::unique_ptr<Specialisation> Recording::compile(Outcome outcome) {
+  if (trace_.any_requires_grad) throw wants_gradients();
+  if (!trace_.warnings.empty()) throw GivenUp{Captured::Kind::refused, BreakReason::told(trace_.warnings.front())};
+  const size_t op_count = count_operators(*trace_.graph);
+  keep_bound();
+  std::vector<at::Generator> generators = generators_of(trace_);
+  guards::GuardProgram guards = finish_guards();
+  std::shared_ptr<const SegmentProgram> program =
+      settings_.backend->compile({std::move(trace_), std::move(tape_), std::move(options_), std::move(times_)});
+  if (program->argument_count() != argument_count_)
+    throw GivenUp{Captured::Kind::refused, {"an argument of the graph is not passed"}};
+  return std::make_unique<Specialisation>(Specialisation{.guards = std::move(guards),
+                                                         .program = std::move(program),
+                                                         .argument_count = argument_count_,
+                                                         .outcome = std::move(outcome),
+                                                         .break_reason = {},
+                                                         .name = name_,
+                                                         .begins = {},
+                                                         .op_count = op_count,
+                                                         .generators = std::move(generators)});
+}
+
+/// Tensors that the program binds are free to die between its runs: the guards find them, and a replay holds them
+/// while it runs. A gradient is held by its tensor alone, in a way that Python's references do not see.
+void Recording::keep_bound() {
+  for (const TorchWorld::Tensor& tensor : world_.tensors()) {
+    const bool is_gradient = tensor.source->kind == guards::SourceKind::member &&
+                             static_cast<guards::Member>(tensor.source->index) == guards::Member::tensor_grad;
+    if (tensor.is_argument || is_gradient) continue;
+    guards_.want(tensor.source);
+    options_.kept_elsewhere.insert(THPVariable_Unpack(tensor.object).unsafeGetTensorImpl());
+  }
+}
+
+GivenUp Recording::wants_gradients() {
+  return {Captured::Kind::gradients, Break::gradients};
+}
+
+guards::GuardProgram Recording::finish_guards() {
+  const PhaseTimer timer(&times_, "guards");
+  world_.guard_aliasing();
+  return guards::GuardProgram(std::move(guards_));
+}
+
+Captured attempt(const Settings& settings, const std::function<Captured()>& record) {
+  try {
+    return record();
+  } catch (const GivenUp& error) {
+    return {.kind = error.kind, .place = error.place};
+  } catch (const NotRebuilt& error) {
+    return {.kind = Captured::Kind::refused, .place = {Break::result_not_rebuilt, error.reason}};
+  } catch (const UserError& error) {
+    return {.kind = Captured::Kind::refused, .place = BreakReason::told(error.what())};
+  } catch (const InternalError& error) {
+    if (!settings.suppress_errors) throw;
+    return suppressed(concat("a defect of braze: ", error.what()));
+  } catch (const py::error_already_set& error) {  // Of a backend of the user's.
+    if (!settings.suppress_errors || !error.matches(PyExc_Exception)) throw;
+    return suppressed(concat("the backend raises ", error.what()));
+  } catch (const std::exception& error) {  // No memory, no more threads: eager may have enough.
+    return {.kind = Captured::Kind::failed, .place = BreakReason::told(concat("compiling failed: ", error.what()))};
+  }
+}
+
+}  // namespace braze::python
