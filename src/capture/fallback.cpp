@@ -231,6 +231,9 @@ class Recording {
       : recorder_(recorder), entry_(entry), arguments_(arguments), payload_{entry.op, {}, {}, {}, {}} {}
 
   Stack run() {
+    if (recorder_.has_other_default_dtype())
+      throw UserError(concat("braze: ", entry_.op.schema().name(),
+                             " asks for the default dtype when it runs, which the traced function has changed."));
     take_operands();
     shapes_ = ask_shapes(recorder_, entry_, arguments_);
     place_results();

@@ -3,6 +3,8 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/stack.h>
+#include <c10/core/DefaultDtype.h>
+#include <c10/core/InferenceMode.h>
 
 #include <atomic>
 #include <deque>
@@ -66,6 +68,8 @@ class Recorder {
   at::Tensor known(const at::Tensor& tensor);
   void warn_frozen(std::string_view what);
   /// What read a value last that inputs decide: `what` of materialize(). Empty: nothing has.
+  /// The function has set another default dtype than there was when the trace began.
+  bool has_other_default_dtype() const { return c10::get_default_dtype() != default_dtype_; }
   const std::string& last_read() const { return last_read_; }
   /// The trace depends on where `view`'s input lies in its storage, modulo so many bytes.
   void depend_on_place(const ViewPtr& view, int64_t bytes);
@@ -141,6 +145,8 @@ class Recorder {
   std::unordered_map<const ir::Value*, at::Tensor> known_;
   std::vector<c10::IValue> objects_;  ///< What calls are given that has no text.
   std::vector<std::string> warnings_;
+  const caffe2::TypeMeta default_dtype_ = c10::get_default_dtype();
+  const bool began_in_inference_mode_ = c10::InferenceMode::is_enabled();
   std::string last_read_;
   bool wants_gradients_ = false;
   GeneratorWatch generator_;

@@ -68,6 +68,8 @@ struct OutputRecipe {
   int64_t offset = 0;  ///< In bytes from the first element of the output or input.
   bool is_conj = false, is_neg = false;
 
+  /// An inference tensor although the trace began outside of inference mode, or the other way round.
+  bool of_other_mode = false;
   uint32_t version = 0;  ///< What eager's version counter shows, of memory that is no input's.
   /// Of what autograd calls a view: which tensor is its base.
   enum class Base : uint8_t {

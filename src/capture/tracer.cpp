@@ -148,6 +148,7 @@ OutputRecipe Recorder::recipe_of(const at::Tensor& output, Trace& trace) {
     as_view_of(*input);
     return recipe;
   }
+  recipe.of_other_mode = output.is_inference() != began_in_inference_mode_;
   if (!output.is_inference()) recipe.version = output._version();
   const auto [place, is_new] = output_of_.try_emplace(&memory, trace.graph->outputs().size());
   ir::Value* base = read(*this, *memory.base);

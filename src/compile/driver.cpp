@@ -68,7 +68,7 @@ void generate_code(const Options& options, Artifact& artifact) {
 Artifact compile(ir::Graph& graph, const Options& options, PhaseTimes times) {
   const size_t traced = graph.node_count();
   if (options.verify) ir::verify(graph);
-  if (options.emulate_precision_casts) passes::round_halves(graph);
+  options.emulate_precision_casts ? passes::round_halves(graph) : passes::round_halves_before_steps(graph);
   passes::run(graph, &times, options.verify);
   Artifact artifact = compile_rewritten(graph, options, std::move(times));
   artifact.facts.nodes_traced = traced;

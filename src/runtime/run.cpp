@@ -265,6 +265,16 @@ at::Tensor placed(const at::Tensor& base, const capture::OutputRecipe& recipe) {
   return alias(base, dtype, recipe.sizes, recipe.strides, offset / static_cast<int64_t>(c10::elementSize(dtype)));
 }
 
+/// The same memory as an inference tensor, if `base` is none, or else as an ordinary one.
+at::Tensor in_other_mode(const at::Tensor& base) {
+  const c10::InferenceMode mode(!base.is_inference());
+  const c10::DispatchKeySet keys(base.device().is_cpu() ? c10::DispatchKey::CPU : c10::DispatchKey::CUDA);
+  at::Tensor made = at::detail::make_tensor<c10::TensorImpl>(c10::TensorImpl::VIEW, c10::Storage(base.storage()),
+                                                             keys, base.dtype());
+  made.unsafeGetTensorImpl()->set_sizes_and_strides(base.sizes(), base.strides(), base.storage_offset());
+  return made;
+}
+
 /// `tensor` as autograd's view of `base`.
 at::Tensor as_view(const at::Tensor& base, const at::Tensor& tensor, bool made_without_grad) {
   using torch::autograd::CreationMeta;
@@ -285,6 +295,7 @@ at::Tensor Program::Impl::make_result(const capture::OutputRecipe& recipe, const
     result = placed(original(recipe.index, arguments), recipe);
   } else {
     at::Tensor base = graph_output(frame, recipe.index);
+    if (recipe.of_other_mode) base = in_other_mode(base);
     if (recipe.version > 0 && !base.is_inference())
       const_cast<c10::VariableVersion&>(base.unsafeGetTensorImpl()->version_counter()).set_version(recipe.version);
     const uint64_t bit = recipe.index < 64 ? uint64_t{1} << recipe.index : 0;

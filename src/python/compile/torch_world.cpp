@@ -198,6 +198,9 @@ constexpr const char* module_functions[] = {"_has_torch_function",
                                             "_set_sdp_use_math",
                                             "_set_sdp_use_cudnn",
                                             "_set_sdp_use_overrideable",
+                                            "_get_sdp_priority_order",
+                                            "_set_sdp_priority_order",
+                                            "_set_default_dtype",
                                             "_is_torch_function_enabled",
                                             "_is_torch_function_all_disabled",
                                             "_is_fwd_grad_enabled",
@@ -269,7 +272,8 @@ TorchNames::TorchNames() : operators(operator_names()) {
   functions.insert(py::object(c.attr("_functorch").attr("unwrap_if_dead")).ptr());
   // True in every captured run.
   const py::module_ own = py::module_::import("braze._C");
-  for (const char* name : {"is_compiling", "is_known", "trace_mark", "only_computed_since"})
+  for (const char* name : {"is_compiling", "is_known", "trace_mark", "only_computed_since", "set_inference_mode",
+                           "leave_inference_mode"})
     functions.insert(py::object(own.attr(name)).ptr());
   ends_graph = py::object(own.attr("end_graph")).ptr();
   for (py::handle entry : py::reinterpret_steal<py::list>(PyObject_Dir(torch.attr("Tensor").ptr()))) {
@@ -281,6 +285,7 @@ TorchNames::TorchNames() : operators(operator_names()) {
   const py::module_ ops = py::module_::import("torch._ops");
   operator_type = py::object(ops.attr("OpOverloadPacket")).ptr();
   overload_type = py::object(ops.attr("OpOverload")).ptr();
+  script_type = py::object(c.attr("ScriptFunction")).ptr();
   for (const char* name : {"OpOverloadPacket", "_OpNamespace", "_Ops"})
     lazy_types.insert(py::object(ops.attr(name)).ptr());
   reads_autocast_cache = py::object(c.attr("is_autocast_cache_enabled")).ptr();
@@ -399,6 +404,19 @@ bool TorchWorld::is_operator(PyObject* object) const {
     if (!found) return false;
   }
   return found;
+}
+
+/// Its code never changes. What prints, warns or calls Python shows in its text.
+bool TorchWorld::is_plain_script(PyObject* function) const {
+  if (reinterpret_cast<PyObject*>(Py_TYPE(function)) != torch_names().script_type) return false;
+  const guards::Ref graph = guards::Ref::steal(PyObject_GetAttrString(function, "inlined_graph"));
+  const guards::Ref text = guards::Ref::steal(graph ? PyObject_Str(graph.get()) : nullptr);
+  PyErr_Clear();
+  const std::string code = text ? text_of(text.get()) : "^";
+  constexpr std::string_view effects[] = {"^",         "prim::Print", "aten::warn",
+                                          "prim::rpc", "aten::fork",  "prim::fork"};
+  return std::ranges::none_of(effects,
+                              [&](std::string_view effect) { return code.find(effect) != std::string::npos; });
 }
 
 /// The classes ask for the dispatch key, which tracers have of their own: answered is by dtype. They are those of

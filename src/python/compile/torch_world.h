@@ -34,6 +34,7 @@ class TorchNames {
   PyObject* compiler_dict;                               ///< Of the module torch.compiler.
   std::unordered_set<PyObject*> lazy_types;              ///< Classes whose instances make attributes on demand.
   PyObject *operator_type, *overload_type;               ///< What torch.ops has.
+  PyObject* script_type;                                 ///< Functions of TorchScript.
   PyObject *reads_autocast_cache, *sets_autocast_cache;  ///< Functions, of the flag that enables it.
   PyObject* ends_graph;                                  ///< braze's own, see stand_ins.h.
   PyObject* compiling_flag;                              ///< The name of what torch.compiler.is_compiling() gives.
@@ -73,6 +74,7 @@ class TorchWorld final : public interpreter::TensorWorld {
     return {torch_names().compiler_dict, torch_names().compiling_flag};
   }
   bool is_operator(PyObject* object) const override;
+  bool is_plain_script(PyObject* function) const override;
   void make_attribute(PyObject* object, PyObject* name) const override;
   bool may_read_without_grad(PyObject* tensor, PyObject* name) const override;
   std::optional<interpreter::Break> why_not(PyObject* name) const override;

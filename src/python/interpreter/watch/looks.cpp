@@ -41,6 +41,11 @@ bool Watcher::Looks::unknown(Watcher& w, Activation&, int) {
   return w.abandon("an instruction that is not understood");
 }
 
+// `except*` makes new groups of what is left of the one that was raised, with its traceback and notes.
+bool Watcher::Looks::splits_group(Watcher& w, Activation&, int) {
+  return w.abandon(Break::exception_group);
+}
+
 // ---- the stack, locals and constants
 
 bool Watcher::Looks::nothing(Watcher&, Activation&, int) {
@@ -99,6 +104,8 @@ bool Watcher::Looks::formats(Watcher& w, Activation& a, int arg) {
   if (is_data(value)) return w.values_.absorb(value) || w.abandon("text is made of an object", value);
   if (w.is_plain_exception(value) || w.values_.absorb_text(value)) return true;
   const int conversion = arg & 3;  // str, repr, ascii.
+  if (PyType_Check(value) && !has_spec && conversion < 3)
+    return w.keep_special(value, {"__format__"}) && w.text_of_class(value);
   const bool is_own = conversion
                           ? w.converts(conversion == 1 ? "str" : "repr", value)
                           : w.special_function(value, "__format__") || (!has_spec && w.formats_as_text(value));

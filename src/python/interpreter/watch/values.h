@@ -54,6 +54,8 @@ class TensorWorld {
   /// An operator of torch.ops, or an overload of one, that computes on its arguments alone. Python functions that
   /// are part of it may run.
   virtual bool is_operator(PyObject* object) const = 0;
+  /// A function of TorchScript that computes on its arguments alone, by operators.
+  virtual bool is_plain_script(PyObject*) const { return false; }
   /// torch.ops, its namespaces and packets make what they are asked for when they are first asked: has that done.
   virtual void make_attribute(PyObject* object, PyObject* name) const = 0;
   /// Nothing that the run may see of a tensor without gradients depends on how it came to be.

@@ -212,10 +212,12 @@ class Watcher final : public Observer {
   bool call_class(PyObject* type, PyObject* const* arguments, Py_ssize_t count);
   bool instantiate(PyObject* type, PyObject* const* arguments, Py_ssize_t count);
   bool converts(std::string_view builtin, PyObject* object);
+  bool reverses_by_index(PyObject* object);
   bool is_plain_exception(PyObject* object);
   bool formats_as_text(PyObject* object);
   bool formats_as_data(PyObject* object);
   bool call_getter(PyObject* getter, PyObject* const* arguments, Py_ssize_t count);
+  bool call_method_caller(PyObject* caller, PyObject* const* arguments, Py_ssize_t count);
   bool call_builtin(PyObject* function, PyObject* const* arguments, Py_ssize_t count);
   bool call_method(PyObject* name, PyObject* self, PyObject* const* arguments, Py_ssize_t count);
   // watcher_copies.cpp
@@ -225,8 +227,9 @@ class Watcher final : public Observer {
   bool address(PyObject* object);
   bool check_abstract(PyObject* type, PyObject* subject, bool is_instance);
   // watcher_views.cpp
-  PyObject* dict_behind(PyObject* view) const;
+  PyObject* dict_behind(PyObject* view);
   bool view_contains(PyObject* view, PyObject* dict, PyObject* item);
+  bool combines_keys(PyObject* left, PyObject* right, int operation);
   bool hashes(PyObject* key);
   // watcher_slots.cpp
   bool call_slot(PyTypeObject* owner, std::string_view name, PyObject* self, PyObject* const* arguments,
@@ -257,7 +260,14 @@ class Watcher final : public Observer {
   std::optional<Does> what_partial_does(PyObject* partial);
   Does what_bound_does(PyObject* self, PyObject* name);
   Does what_method_does(PyObject* self, PyTypeObject* type, PyObject* name);
-  bool absorb_given(PyObject* const* arguments, Py_ssize_t count);
+  /// What the C function does with the items of what it is given.
+  enum class Items : uint8_t {
+    looked_into,
+    handed_on,  ///< To the Python function that it is given too, and nothing else.
+  };
+  bool absorb_given(PyObject* const* arguments, Py_ssize_t count, Items items = Items::looked_into);
+  static Items items_given_to(std::string_view name);
+  bool hands_on(PyObject* value);
   bool reduces_in_place(PyObject* const* arguments, Py_ssize_t count);
   bool call_reduce(PyObject* const* arguments, Py_ssize_t count);
   bool call_operator(std::string_view name, PyObject* const* arguments, Py_ssize_t count);
@@ -282,6 +292,7 @@ class Watcher final : public Observer {
   static bool is_trusted_code(const Frame* frame);
   bool call_stand_in(PyObject* function, PyObject* stand_in);
   bool put_stand_in(PyObject* callable, PyObject* stand_in);
+  bool put_stand_in_partial(guards::Ref (&parts)[3], PyObject* stand_in);
   bool call_trusted(PyObject* function, PyObject* const* arguments, Py_ssize_t count);
   bool open_closure(PyObject* function);
   bool opens_for_trusted(PyObject* value);

@@ -35,7 +35,8 @@ bool Watcher::user_operator(PyObject* left, PyObject* right, int operation) {
                                           "or",  "pow", "rshift",   "sub",    "truediv", "xor"};
   static_assert(NB_INPLACE_ADD == std::size(names));
   const std::string name = names[operation % NB_INPLACE_ADD];
-  std::vector<std::pair<PyObject*, std::string>> asked = {{left, "__" + name + "__"}, {right, "__r" + name + "__"}};
+  std::vector<std::pair<PyObject*, std::string>> asked = {{left, "__" + name + "__"}};
+  if (!Py_IS_TYPE(right, Py_TYPE(left))) asked.emplace_back(right, "__r" + name + "__");
   if (operation >= NB_INPLACE_ADD) asked.insert(asked.begin(), {left, "__i" + name + "__"});
   return user_methods(left, right, asked);
 }
@@ -111,6 +112,8 @@ bool Watcher::binary(PyObject* left, PyObject* right, int operation) {
     return update_dict(left, &right, 1);
   }
   if (changes && !values_.is_made(left)) return abandon("a container that existed before is changed", left);
+  if (combines_keys(left, right, operation)) return allow_made_result();
+  if (abandoned_) return false;
   if (user_operator(left, right, operation)) return allow(Entry::known);
   return !abandoned_ && operands({left, right}, own_operators);
 }
