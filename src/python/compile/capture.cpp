@@ -16,9 +16,10 @@ namespace {
 
 class CallRecording : Recording {
  public:
-  CallRecording(const py::object& function, const Arguments& arguments, const Settings& settings, bool is_first)
+  CallRecording(const py::object& function, const Arguments& arguments, const Settings& settings,
+                TorchWorld::Others others)
       : Recording(py::str(py::getattr(function, "__name__", py::str("compiled"))).cast<std::string>(), settings,
-                  is_first ? TorchWorld::Others::none : TorchWorld::Others::attributes),
+                  others),
         function_(function),
         arguments_(arguments) {}
 
@@ -98,8 +99,10 @@ class CallRecording : Recording {
 }  // namespace
 
 Captured capture_call(const py::object& function, const Arguments& arguments, const Settings& settings,
-                      bool is_first) {
-  return attempt(settings, [&] { return CallRecording(function, arguments, settings, is_first).run(); });
+                      bool is_first, size_t dropped) {
+  using Others = TorchWorld::Others;
+  const Others others = dropped >= few_dropped ? Others::all : is_first ? Others::none : Others::attributes;
+  return attempt(settings, [&] { return CallRecording(function, arguments, settings, others).run(); });
 }
 
 }  // namespace braze::python

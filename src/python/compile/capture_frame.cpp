@@ -28,11 +28,16 @@ Place place_in(PyCodeObject* code, int offset, std::string reason) {
   return {BreakReason::told(reason), text_of(code->co_filename), line};
 }
 
+TorchWorld::Others others_at(const CodeState& code, int offset) {
+  using Others = TorchWorld::Others;
+  if (code.loses_tensors(offset)) return Others::all;
+  return code.has_other_tensors(offset) ? Others::parameters : Others::none;
+}
+
 class FrameRecording : Recording {
  public:
   FrameRecording(FrameRun& run, CodeState& code, const Settings& settings, uint64_t stop)
-      : Recording(text_of(run.code()->co_name), settings,
-                  code.has_other_tensors(run.offset()) ? TorchWorld::Others::parameters : TorchWorld::Others::none),
+      : Recording(text_of(run.code()->co_name), settings, others_at(code, run.offset())),
         run_(run),
         code_(code),
         stop_(stop) {}

@@ -17,6 +17,9 @@
 
 namespace braze::python {
 
+/// So many programs that have lost their tensors or modules say that the next one should not be bound to any.
+inline constexpr size_t few_dropped = 2;
+
 /// A place in a code object where a stretch may begin.
 struct Start {
   std::vector<std::shared_ptr<Specialisation>> specialisations;  ///< The one used last comes first.
@@ -44,6 +47,11 @@ struct CodeState {
   bool has_other_tensors(int offset) const {
     const auto found = starts.find(offset);
     return found != starts.end() && !found->second.specialisations.empty();
+  }
+  /// Programs for this place lose the tensors that they are bound to, again and again.
+  bool loses_tensors(int offset) const {
+    const auto found = starts.find(offset);
+    return found != starts.end() && found->second.dropped >= few_dropped;
   }
   /// Worked out when it is first asked for: every stretch that ends inside of the code does.
   const Variables& variables();

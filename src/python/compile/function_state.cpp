@@ -155,7 +155,7 @@ py::object FunctionState::capture(const Arguments& arguments) {
   Captured captured;
   is_capturing_ = true;
   try {
-    captured = capture_call(function_, arguments, settings_, calls_.empty());
+    captured = capture_call(function_, arguments, settings_, calls_.empty(), dropped_);
   } catch (...) {
     is_capturing_ = false;
     throw;

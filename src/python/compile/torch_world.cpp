@@ -236,7 +236,7 @@ bool is_held(const guards::Source* source) {
 /// \param others  there is a program for other tensors: parameters, buffers and attributes of what was compiled are
 ///                passed as well, so that the next one is for all of them.
 bool is_passed(const guards::Source* source, PyObject* tensor, TorchWorld::Others others) {
-  const bool is_bound = others != TorchWorld::Others::parameters;
+  const bool all = others == TorchWorld::Others::all, is_bound = !all && others != TorchWorld::Others::parameters;
   const bool is_parameter = reinterpret_cast<PyObject*>(Py_TYPE(tensor)) == torch_names().parameter_type;
   bool any_attribute = false;
   for (; source->parent; source = source->parent) {
@@ -251,7 +251,8 @@ bool is_passed(const guards::Source* source, PyObject* tensor, TorchWorld::Other
     if (!is_item && !is_attribute && !is_held(source)) return false;
   }
   if (source->kind == guards::SourceKind::argument) return true;
-  return source->kind == guards::SourceKind::object && any_attribute && others == TorchWorld::Others::attributes;
+  return source->kind == guards::SourceKind::object && any_attribute &&
+         (all || others == TorchWorld::Others::attributes);
 }
 
 }  // namespace

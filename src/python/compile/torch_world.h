@@ -54,8 +54,9 @@ class TorchWorld final : public interpreter::TensorWorld {
 
   /// Which tensors the program takes as arguments, besides what calls and frames are given, because there is a
   /// program already for others in their place: none; attributes of what was compiled that are neither parameters
-  /// nor buffers; of what a frame is given, those too (many layers may share the code of a frame).
-  enum class Others : uint8_t { none, attributes, parameters };
+  /// nor buffers; of what a frame is given, those too (many layers may share the code of a frame); all of these, as
+  /// programs before have lost their tensors (a module that is made for each call).
+  enum class Others : uint8_t { none, attributes, parameters, all };
 
   TorchWorld(capture::Tracer& tracer, guards::GuardSet& guards, Others others)
       : tracer_(tracer), guards_(guards), others_(others) {}

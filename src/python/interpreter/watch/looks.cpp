@@ -375,6 +375,16 @@ bool Watcher::look(Activation& a, int opcode, int arg) {
   return looks[opcode](*this, a, arg);
 }
 
+namespace {
+
+/// What a special method written as a generator gives: nobody else holds it, and nothing of it has run.
+bool is_fresh_generator(PyObject* object) {
+  return object && PyGen_CheckExact(object) && Py_REFCNT(object) == 1 &&
+         reinterpret_cast<PyGenObject*>(object)->gi_frame_state == FRAME_CREATED;
+}
+
+}  // namespace
+
 bool Watcher::after(Activation& a, int opcode, int arg, Step step) {
   if (abandoned_) return false;
   const bool is_error = step == Step::error || step == Step::reraise;
@@ -435,6 +445,7 @@ bool Watcher::after(Activation& a, int opcode, int arg, Step step) {
       if (activities_.back().makes_address) values_.note_address(top);
       if (activities_.back().makes_signature) make_signature(top);
       if (activities_.back().reduces) learn_reduced(activities_.back().reduces, top);
+      if (activities_.back().entry == Entry::known && is_fresh_generator(top)) values_.make(top);
       if (top && PyGen_CheckExact(top) && values_.is_made(top)) keep_generator(top);
       learn_unbound(a);
       return true;

@@ -347,6 +347,10 @@ bool Watcher::instantiate(PyObject* type, PyObject* const* arguments, Py_ssize_t
   if (cls == &PyUnicode_Type && count == 1 && values_.absorb_text(arguments[0])) return allow_made_result();
   if (cls == &PyReversed_Type && count == 1 && reverses_by_index(arguments[0]))
     return allow_made_result(Entry::known);
+  if (cls == &PyDict_Type && count == 1 && is_exact_dict(arguments[0]) && values_.open(arguments[0])) {
+    values_.iterate_dict(arguments[0]);  // Its entries are handed on as they are.
+    return allow_made_result();
+  }
   const bool makes_set = cls == &PySet_Type || cls == &PyFrozenSet_Type;
   if (makes_set && count == 1 && PyDictKeys_Check(arguments[0]) && dict_behind(arguments[0]) &&
       has_scalar_keys(dict_behind(arguments[0])))
@@ -511,6 +515,7 @@ bool Watcher::call_builtin(PyObject* function, PyObject* const* arguments, Py_ss
     return absorb_given(arguments, count, items_given_to(name)) && allow_made_result(Entry::tensor) && looks();
   }
   if (module == "sys" && name == "exc_info") return allow_made_result();
+  if (module == "_warnings" && name == "warn") return abandon(Break::warns);
   if ((module == "posix" && name == "fspath") || (module == "sys" && name == "intern"))
     return all_data(arguments, count) || abandon("text is made of an object", function);
   if (module == "_functools" && name == "reduce") return call_reduce(arguments, count);

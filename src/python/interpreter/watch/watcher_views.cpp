@@ -11,7 +11,10 @@ namespace braze::interpreter {
 
 /// The dict behind a view that the run made, or behind a proxy. Null for all else.
 PyObject* Watcher::dict_behind(PyObject* view) {
-  if (Py_IS_TYPE(view, &PyDictProxy_Type) && values_.source_of(view)) {
+  const guards::Source* root = Py_IS_TYPE(view, &PyDictProxy_Type) ? values_.source_of(view) : nullptr;
+  while (root && root->parent) root = root->parent;
+  if (root && root->kind == guards::SourceKind::argument) return nullptr;  // Another one at each call.
+  if (root) {
     // An older proxy: it is the same one on later calls, and goes on standing for the same dict.
     PyObject* mapping = mapping_of_proxy(view);
     if (!mapping || !is_exact_dict(mapping) || !values_.pin(view)) return nullptr;
