@@ -1,5 +1,6 @@
 #include "capture/gate.h"
 
+#include <ATen/core/grad_mode.h>
 #include <torch/library.h>
 
 #include <atomic>
@@ -66,10 +67,11 @@ bool gives_number(const c10::FunctionSchema& schema) {
   return kind == c10::TypeKind::NumberType || kind == c10::TypeKind::BoolType;
 }
 
-/// The real tensors among the arguments of a composite operator, and what stands for them.
+/// The real tensors among the arguments of an operator, and what stands for them.
 class StandIns {
  public:
-  explicit StandIns(Recorder& recorder) : recorder_(recorder) {}
+  enum class For : uint8_t { all, differentiated };  ///< Those that require grad.
+  StandIns(Recorder& recorder, For which) : recorder_(recorder), which_(which) {}
 
   void put(c10::IValue& value) {
     if (value.isTensor()) {
@@ -101,9 +103,9 @@ class StandIns {
   }
 
  private:
-  static bool wants(const at::Tensor& tensor) {
-    return tensor.defined() && !as_tracer(tensor) && !is_transformed(tensor) &&
-           (tensor.is_cpu() || tensor.is_cuda()) && is_strided(tensor) &&
+  bool wants(const at::Tensor& tensor) const {
+    return tensor.defined() && !as_tracer(tensor) && (which_ == For::all || recorder_.is_tracked(tensor)) &&
+           !is_transformed(tensor) && (tensor.is_cpu() || tensor.is_cuda()) && is_strided(tensor) &&
            !tensor.unsafeGetTensorImpl()->is_wrapped_number() && !tensor.is_conj() && !tensor.is_neg();
   }
   at::Tensor stand_in(const at::Tensor& real) {
@@ -112,6 +114,7 @@ class StandIns {
   }
 
   Recorder& recorder_;
+  const For which_;
   c10::SmallVector<std::pair<at::Tensor, at::Tensor>, 4> real_;
 };
 
@@ -136,14 +139,16 @@ struct GateKernel {
       if (gives_number(op.schema())) throw UserError("braze: a tensor is made of the values of others");
       return op.redispatchBoxed(below, stack);
     }
-    if (!op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd))
-      return op.redispatchBoxed(below, stack);
-    StandIns stand_ins(tracer->impl());
+    // Autograd, which comes next, must not find tensors of the user's: their histories and hooks are no part of the
+    // trace.
+    const bool is_composite = op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
+    if (!is_composite && !at::GradMode::is_enabled()) return op.redispatchBoxed(below, stack);
+    StandIns stand_ins(tracer->impl(), is_composite ? StandIns::For::all : StandIns::For::differentiated);
     const auto& arguments = op.schema().arguments();
     for (size_t k = 0; k < arguments.size(); ++k) {
-      // What is written is the tensor itself.
+      // What a composite operator writes is the tensor itself.
       const bool is_written = arguments[k].alias_info() && arguments[k].alias_info()->isWrite();
-      if (!is_written) stand_ins.put((*stack)[stack->size() - arguments.size() + k]);
+      if (!is_written || !is_composite) stand_ins.put((*stack)[stack->size() - arguments.size() + k]);
     }
     const size_t returns = op.schema().returns().size();
     op.redispatchBoxed(below, stack);

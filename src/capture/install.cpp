@@ -9,6 +9,7 @@
 #include "capture/gate.h"
 #include "capture/generator.h"
 #include "capture/recorder.h"
+#include "capture/rules_backward.h"
 #include "capture/tape.h"
 #include "support/error.h"
 
@@ -170,7 +171,7 @@ class Registry {
             copy_rules(),          reduction_rules(),  scan_rules(),       matmul_rules(),   window_rules(),
             normalisation_rules(), batch_norm_rules(), factory_rules(),    indexing_rules(), structure_rules(),
             bits_rules(),          padding_rules(),    update_rules(),     pooling_rules(),  resampling_rules(),
-            host_rules()})
+            host_rules(),          backward_rules()})
         for (const RuleRow& row : table)
           BRAZE_CHECK(rules_.emplace(row.name, &row).second, "two rules for ", row.name);
     const auto found = rules_.find(name);

@@ -1,11 +1,14 @@
 #include "capture/recorder.h"
 
+#include <ATen/SequenceNumber.h>
 #include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <atomic>
 
 #include "capture/arguments.h"
+#include "capture/autograd_node.h"
 #include "capture/call.h"
 #include "capture/devices.h"
 #include "capture/gates.h"
@@ -26,6 +29,25 @@ uint64_t next_serial() {
 
 /// Values known while tracing are kept up to this many elements.
 constexpr int64_t kKnownElements = 16384;
+
+/// Stands where the history of a tensor from outside would begin. Nobody runs it.
+struct InputNode final : torch::autograd::Node {
+  std::string name() const override { return "BrazeInput"; }
+  torch::autograd::variable_list apply(torch::autograd::variable_list&&) override {
+    throw UserError("braze: the gradient of a tensor from outside of the traced function is wanted in it.");
+  }
+};
+
+/// Of a tracer for a leaf, or for what has been computed: that may be written to.
+InputHistory begin_history(const at::Tensor& tracer, bool is_leaf) {
+  if (is_leaf) {
+    tracer.set_requires_grad(true);
+    return {torch::autograd::impl::gradient_edge(tracer)};
+  }
+  const auto node = make_node<InputNode>();
+  torch::autograd::impl::set_gradient_edge(tracer, {node, node->add_input_metadata(tracer)});
+  return {{node, 0}};
+}
 
 void check_traceable(const at::Tensor& real, std::string_view what) {
   if (!is_strided(real) || !real.has_storage()) refuse_unstrided(real, what);
@@ -62,7 +84,8 @@ void refuse_unstrided(const at::Tensor& tensor, std::string_view what) {
 Recorder::Recorder(std::string_view name, PhaseTimes* times)
     : tensors_(std::make_shared<TraceTensors>(next_serial())),
       graph_(std::make_shared<ir::Graph>(name)),
-      times_(times) {}
+      times_(times),
+      first_sequence_number_(at::sequence_number::peek()) {}
 
 // ---- tensors and values
 
@@ -259,8 +282,28 @@ at::Tensor Recorder::stand_in(const at::Tensor& real) {
   Bound& bound = bound_[real.unsafeGetTensorImpl()];
   if (bound.tracer.defined()) return bound.tracer;
   bound.tracer = wrap(bound.view, real.device());
-  if (real.requires_grad()) bound.tracer.set_requires_grad(true);
+  if (real.requires_grad())
+    bound.history = std::make_shared<const InputHistory>(begin_history(bound.tracer, real.is_leaf()));
   return bound.tracer;
+}
+
+bool Recorder::is_tracked(const at::Tensor& real) const {
+  if (real.requires_grad()) return true;
+  const auto bound = bound_.find(real.unsafeGetTensorImpl());
+  return bound != bound_.end() && bound->second.tracer.defined() && bound->second.tracer.requires_grad();
+}
+
+/// Null if it stands for no tensor from outside.
+const Recorder::Bound* Recorder::stood_in_by(const at::Tensor& tracer) const {
+  for (const auto& [impl, bound] : bound_)
+    if (bound.tracer.is_same(tracer)) return &bound;
+  return nullptr;
+}
+
+/// The trace has written to what it stands for, and autograd knows of it.
+bool Recorder::was_rebased(const Bound& bound) {
+  return bound.history && bound.tracer.grad_fn().get() != bound.history->edge.function.get() &&
+         !bound.tracer.is_leaf();
 }
 
 const at::Tensor* Recorder::bound_as(const ViewPtr& view) const {
@@ -303,8 +346,9 @@ Recorder::Mark Recorder::mark(size_t memories) const {
 
 // ---- recording
 
-/// Autograd notes in a tensor's history what is written into it, once this call has returned: in that of a real
-/// tensor too, and no replay would do that. The running statistics of a batch norm are not among such writes.
+/// Autograd notes in a tensor's history what is written into it, once this call has returned. A replay does that to
+/// tensors from outside which have a history of their own, and are no views; other writes are refused. The running
+/// statistics of a batch norm are not among such writes.
 void Recorder::refuse_tracked_write(const OpEntry& entry, std::span<const c10::IValue> arguments) {
   bool tracked = false, outside = false;
   for (size_t i = 0; i < arguments.size(); ++i) {
@@ -313,7 +357,9 @@ void Recorder::refuse_tracked_write(const OpEntry& entry, std::span<const c10::I
     for_each_tensor(arguments.subspan(i, 1), [&](const at::Tensor& tensor, uint32_t, int32_t) {
       tracked |= tensor.requires_grad();
       const TracerTensor* tracer = as_tracer(tensor);
-      outside |= written && (!tracer || (tracer->view() && tracer->view()->memory->base->input >= 0));
+      if (!written || (tracer && (!tracer->view() || tracer->view()->memory->base->input < 0))) return;
+      const Bound* bound = tracer ? stood_in_by(tensor.is_view() ? at::Tensor(tensor._base()) : tensor) : nullptr;
+      outside |= !bound || !bound->history || bound->real.is_view();
     });
   }
   if (!tracked || !outside) return;

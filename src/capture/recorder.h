@@ -20,6 +20,8 @@
 
 namespace braze::capture {
 
+struct InputHistory;
+
 class Recorder {
  public:
   explicit Recorder(std::string_view name, PhaseTimes* times);
@@ -87,11 +89,14 @@ class Recorder {
   at::Tensor add_argument(const at::Tensor& real, std::string_view name);
   /// A tracer for a real tensor, bound if it was not.
   at::Tensor stand_in(const at::Tensor& real);
+  /// Autograd knows, or has learnt in this trace, that the real tensor requires grad.
+  bool is_tracked(const at::Tensor& real) const;
   /// The tensor from outside whose view this is; null if the trace made it.
   const at::Tensor* bound_as(const ViewPtr& view) const;
   void name_parameter(const at::Tensor& real, std::string_view name);
   bool wants_gradients() const { return wants_gradients_; }
   Trace finish(const std::vector<at::Tensor>& outputs);
+  void differentiate(Trace& trace, const std::vector<at::Tensor>& outputs);
   std::vector<at::Tensor> release();
   void add_outputs(Trace& trace, const std::vector<at::Tensor>& outputs);
 
@@ -99,9 +104,10 @@ class Recorder {
   struct Bound {
     at::Tensor real;  ///< Keeps the TensorImpl alive, so that its address is its identity.
     ViewPtr view;
-    at::Tensor tracer;     ///< For an argument: what stands for it.
-    at::Tensor gradient;   ///< `.grad` as it was.
-    uint32_t version = 0;  ///< Of the real one, when it was bound.
+    at::Tensor tracer;                            ///< For an argument: what stands for it.
+    at::Tensor gradient;                          ///< `.grad` as it was.
+    std::shared_ptr<const InputHistory> history;  ///< Of the tracer, if the real one requires grad.
+    uint32_t version = 0;                         ///< Of the real one, when it was bound.
   };
   /// Addresses of the storages of one memory, and the one that offsets are counted from.
   struct Placed {
@@ -121,9 +127,15 @@ class Recorder {
   at::Tensor evaluate(ir::Value* value);
   OutputRecipe recipe_of(const at::Tensor& output, Trace& trace);
   void refuse_tracked_write(const OpEntry& entry, std::span<const c10::IValue> arguments);
+  const Bound* stood_in_by(const at::Tensor& tracer) const;
+  static bool was_rebased(const Bound& bound);
   ir::Value* memory_of_its_own(ir::Value* value);
   void find_base(const at::Tensor& output, const std::vector<at::Tensor>& outputs, OutputRecipe& recipe);
   void count_writes(Trace& trace) const;
+  void take_inputs(Trace& trace);
+  at::Tensor add_tangent(const at::Tensor& root, size_t number);
+  std::vector<at::Tensor> find_roots(const Trace& trace, const std::vector<at::Tensor>& outputs,
+                                     Gradients& gradients) const;
   void check_gradients();
   void keep_checks();
 
@@ -143,6 +155,7 @@ class Recorder {
   std::vector<std::string> warnings_;
   std::string last_read_;
   bool wants_gradients_ = false;
+  const uint64_t first_sequence_number_;  ///< Autograd nodes of this trace have this one or a later one.
   GeneratorWatch generator_;
 };
 

@@ -10,6 +10,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_set>
 #include <utility>
@@ -107,6 +108,40 @@ class Bindings {
   std::vector<size_t> borrowed_;  ///< Places among tensors_ that own nothing.
 };
 
+/// What makes a trace a joint one: behind its first part, which computes the results, the graph holds their
+/// backward. Its last inputs are the tangents, gradients of the results; its last outputs the gradients of inputs.
+struct Gradients {
+  const ir::Node* first_backward = nullptr;        ///< Null: there is none.
+  uint32_t first_tangent = 0, first_gradient = 0;  ///< Among the inputs and outputs of the graph.
+  size_t objects = 0;                              ///< Of the trace's objects, those of the first part.
+
+  /// What autograd knows of a result.
+  struct Result {
+    enum class Kind : uint8_t {
+      plain,          ///< Nothing, or all there is to know: it is an input.
+      root,           ///< Its gradient is tangent `index`.
+      view_of_other,  ///< A differentiable view of result `index`, the hidden ones counted behind the others.
+      view_of_input,  ///< Likewise, of graph input `index`.
+    } kind = Kind::plain;
+    uint32_t index = 0;
+  };
+  std::vector<Result> results;  ///< One per output of the trace, then one per hidden tensor.
+  /// Inputs of the graph that have a gradient.
+  struct Input {
+    uint32_t input;
+    enum class Kind : uint8_t { tangent, output } kind;  ///< The gradient is that tangent, or an output:
+    uint32_t index;                                      ///< Counted from the first gradient.
+    std::vector<bool> from;                              ///< Tangents that it depends on.
+  };
+  std::vector<Input> inputs;
+  /// Inputs whose history becomes another, as they were written.
+  struct Written {
+    uint32_t input, tangent;
+  };
+  std::vector<Written> written;
+  uint32_t tangents = 0;
+};
+
 /// A finished trace.
 struct Trace {
   std::shared_ptr<ir::Graph> graph;
@@ -117,8 +152,9 @@ struct Trace {
   std::vector<uint32_t> writes;       ///< By graph input: by how much its version counter moves.
   /// By graph input: its place in its storage, in bytes, counts modulo this for views as larger elements.
   std::vector<uint32_t> place_modulus;
-  bool any_requires_grad = false;     ///< Eager's result would require grad.
-  std::vector<std::string> warnings;  ///< Texts for the user, each naming a line.
+  bool any_requires_grad = false;      ///< Eager's result would require grad.
+  std::optional<Gradients> gradients;  ///< If the backward is part of the graph.
+  std::vector<std::string> warnings;   ///< Texts for the user, each naming a line.
 };
 
 /// Tells the user's "file:line" now; set by the Python binding (empty result: unknown). Must not raise.
@@ -177,6 +213,10 @@ class Tracer {
 
   /// Ends the trace. Afterwards tracer tensors that are still alive raise when used.
   Trace finish(const std::vector<at::Tensor>& outputs);
+
+  /// After finish(), while the Scope is alive: records the backward of these outputs, and sets trace.gradients. No
+  /// hook of the user's runs. \returns why it cannot be recorded; empty: it was.
+  std::string differentiate(Trace& trace, const std::vector<at::Tensor>& outputs);
 
   /// After finish(), lets go of the tensors of the trace. Gives those that are still alive: none if the caller let
   /// go of arguments and results, and the traced function kept none in anything that outlives it.

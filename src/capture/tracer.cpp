@@ -1,4 +1,5 @@
 // The face of capture/trace.h: the Scope that turns recording on, and what is made of a recording at its end.
+#include <ATen/SavedTensorHooks.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/variable.h>
@@ -75,6 +76,16 @@ Trace Tracer::finish(const std::vector<at::Tensor>& outputs) {
   return impl_->finish(outputs);
 }
 
+std::string Tracer::differentiate(Trace& trace, const std::vector<at::Tensor>& outputs) {
+  try {
+    impl_->differentiate(trace, outputs);
+    return {};
+  } catch (const std::exception& error) {  // Of a formula of PyTorch's, too: eager raises it, if it comes to that.
+    trace.gradients.reset();
+    return error.what();
+  }
+}
+
 std::vector<at::Tensor> Tracer::release() {
   return impl_->release();
 }
@@ -89,11 +100,12 @@ struct Tracer::Scope::Saved {
   Tracer* outer;
   c10::impl::LocalDispatchKeySet keys;
   bool autocast_cache;
+  bool hooks_deferred;
 };
 
 Tracer::Scope::Scope(Tracer& tracer)
     : saved_(std::make_unique<Saved>(Saved{&tracer, current_tracer, c10::impl::tls_local_dispatch_key_set(),
-                                           at::autocast::is_autocast_cache_enabled()})) {
+                                           at::autocast::is_autocast_cache_enabled(), false})) {
   if (current_tracer)
     throw UserError(
         "braze: trace() was called inside a function that is being traced. Trace the inner function "
@@ -101,6 +113,8 @@ Tracer::Scope::Scope(Tracer& tracer)
   tracer.impl().generator().begin();
   // The cache would keep casts of parameters, tensors of this trace, beyond it.
   at::autocast::set_autocast_cache_enabled(false);
+  // Hooks on saved tensors are the user's code; what a replay saves goes through them.
+  saved_->hooks_deferred = at::SavedTensorDefaultHooks::set_tracing(true);
   current_tracer = &tracer;
   c10::impl::tls_set_dispatch_key_included(kKey, true);
   c10::impl::tls_set_dispatch_key_excluded(c10::DispatchKey::BackendSelect, true);
@@ -110,6 +124,7 @@ Tracer::Scope::~Scope() {
   c10::impl::_force_tls_local_dispatch_key_set(saved_->keys);
   current_tracer = saved_->outer;
   at::autocast::set_autocast_cache_enabled(saved_->autocast_cache);
+  at::SavedTensorDefaultHooks::set_tracing(saved_->hooks_deferred);
   saved_->tracer->impl().generator().end();
 }
 
@@ -267,19 +282,25 @@ Trace Recorder::finish(const std::vector<at::Tensor>& outputs) {
     trace.outputs.push_back(recipe_of(output, trace));
     find_base(output, outputs, trace.outputs.back());
   }
+  for (const auto& [impl, bound] : bound_) trace.any_requires_grad |= was_rebased(bound);
   for (const at::Tensor& tensor : hidden_) trace.hidden.push_back(recipe_of(tensor, trace));
   hidden_.clear();
   count_writes(trace);
-  trace.place_modulus = place_modulus_;
   for (Memory& memory : memories_)
     if (memory.version > 0 && memory.base->input >= 0)
       graph_->mutations().push_back({static_cast<uint32_t>(memory.base->input), read(*this, *memory.base)});
   keep_checks();
-  for (size_t k = 0; k < inputs_.size(); ++k)
-    trace.bound.push_back(graph_->inputs()[k].kind == ir::InputKind::argument ? at::Tensor() : inputs_[k]);
+  take_inputs(trace);
   trace.objects = std::move(objects_);
   trace.warnings = std::move(warnings_);
   return trace;
+}
+
+void Recorder::take_inputs(Trace& trace) {
+  trace.place_modulus = place_modulus_;
+  trace.bound = {};
+  for (size_t k = 0; k < inputs_.size(); ++k)
+    trace.bound.push_back(graph_->inputs()[k].kind == ir::InputKind::argument ? at::Tensor() : inputs_[k]);
 }
 
 std::vector<at::Tensor> Recorder::release() {

@@ -10,6 +10,7 @@
 #include "python/errors.h"
 #include "python/guards/torch_values.h"
 #include "python/program_options.h"
+#include "runtime/autograd/training.h"
 #include "support/error.h"
 
 namespace braze::python {
@@ -47,6 +48,35 @@ class CompiledSegment final : public SegmentProgram {
   std::shared_ptr<runtime::Program> program_;
 };
 
+/// With a history of its results.
+class TrainingSegment final : public SegmentProgram {
+ public:
+  explicit TrainingSegment(std::shared_ptr<const runtime::TrainingProgram> program)
+      : program_(std::move(program)) {}
+
+  size_t argument_count() const noexcept override { return program_->forward()->argument_count(); }
+  size_t result_count() const noexcept override { return program_->result_count(); }
+  bool accepts(const at::Tensor* const* arguments) const noexcept override {
+    return program_->forward()->accepts(arguments);
+  }
+  void run(const at::Tensor* const* arguments, at::Tensor* results, bool keeps_gil) const override {
+    if (keeps_gil || !program_->forward()->is_long()) return program_->run(arguments, results);
+    const py::gil_scoped_release unlocked;
+    program_->run(arguments, results);
+  }
+  std::vector<driver::StepFacts> steps() const override { return program_->forward()->facts().steps; }
+  std::string code(std::string_view stage) const override {
+    std::string text = program_->forward()->code(stage);
+    return program_->backward() ? text + "\n" + program_->backward()->code(stage) : text;
+  }
+  const PhaseTimes& compile_times() const noexcept override { return program_->forward()->facts().times; }
+  std::shared_ptr<runtime::Program> program() const override { return program_->forward(); }
+  std::shared_ptr<runtime::Program> backward() const override { return program_->backward(); }
+
+ private:
+  std::shared_ptr<const runtime::TrainingProgram> program_;
+};
+
 /// What was generated, for those who listen.
 void tell(const runtime::Program& program) {
   if (is_enabled(Event::perf)) {
@@ -74,10 +104,21 @@ class BrazeBackend final : public Backend {
 
   const char* name() const noexcept override { return "braze"; }
   bool wants_tape() const noexcept override { return false; }
+  bool is_differentiable() const noexcept override { return true; }
   std::shared_ptr<const SegmentProgram> compile(Segment segment) const override {
     runtime::ProgramOptions options = options_;
     options.example_arguments = std::move(segment.options.example_arguments);
     options.kept_elsewhere = std::move(segment.options.kept_elsewhere);
+    if (segment.trace.gradients) {
+      std::shared_ptr<const runtime::TrainingProgram> program;
+      {
+        const py::gil_scoped_release unlocked;
+        program = runtime::TrainingProgram::compile(std::move(segment.trace), options, std::move(segment.times));
+      }
+      tell(*program->forward());
+      if (program->backward()) tell(*program->backward());
+      return std::make_shared<TrainingSegment>(std::move(program));
+    }
     std::shared_ptr<runtime::Program> program;
     {
       const py::gil_scoped_release unlocked;

@@ -160,10 +160,15 @@ class Recording {
     const capture::Gate gate;
     const TransformsScope transforms;  // Ends first: it asks for the dispatch state that the others put back.
     body();
-    guards_.kernels(gate.kernels());
     std::vector<at::Tensor> tensors;
     for (const guards::Ref& output : outputs_) tensors.push_back(THPVariable_Unpack(output.get()));
     trace_ = tracer_.finish(tensors);
+    op_count_ = count_operators(*trace_.graph);
+    if (trace_.any_requires_grad && settings_.backend->is_differentiable()) {
+      const PhaseTimer differentiating(&times_, "capture/backward");
+      not_differentiated_ = tracer_.differentiate(trace_, tensors);
+    }
+    guards_.kernels(gate.kernels());
     if (tape_recorder_) {
       for (const TorchWorld::Tensor& tensor : world_.tensors())
         if (tensor.is_argument) tape_recorder_->add_argument(THPVariable_Unpack(tensor.object));
@@ -208,10 +213,9 @@ class Recording {
 
   /// Not while tracing.
   std::unique_ptr<Specialisation> compile(Outcome outcome) {
-    if (trace_.any_requires_grad) throw wants_gradients();
+    if (loses_gradients()) throw wants_gradients();
     if (!trace_.warnings.empty())
       throw GivenUp{Captured::Kind::refused, BreakReason::told(trace_.warnings.front())};
-    const size_t op_count = count_operators(*trace_.graph);
     keep_bound();
     std::vector<at::Generator> generators = generators_of(trace_);
     guards::GuardProgram guards = finish_guards();
@@ -226,7 +230,7 @@ class Recording {
                                                            .break_reason = {},
                                                            .name = name_,
                                                            .begins = {},
-                                                           .op_count = op_count,
+                                                           .op_count = op_count_,
                                                            .generators = std::move(generators)});
   }
 
@@ -242,7 +246,12 @@ class Recording {
     }
   }
 
-  static GivenUp wants_gradients() { return {Captured::Kind::gradients, Break::gradients}; }
+  /// Results should have a history, and would have none.
+  bool loses_gradients() const { return trace_.any_requires_grad && !trace_.gradients; }
+  GivenUp wants_gradients() const {
+    if (not_differentiated_.empty()) return {Captured::Kind::gradients, Break::gradients};
+    return {Captured::Kind::gradients, {Break::gradients, not_differentiated_}};
+  }
 
   guards::GuardProgram finish_guards() {
     const PhaseTimer timer(&times_, "guards");
@@ -263,6 +272,8 @@ class Recording {
   guards::RecipeBuilder builder_;
   std::vector<guards::Ref> outputs_;  ///< Tensors that the run computed and its end needs.
   capture::Trace trace_;
+  size_t op_count_ = 0;             ///< Operators of the run, without those of its backward.
+  std::string not_differentiated_;  ///< Why the backward could not be recorded.
   size_t argument_count_ = 0;
 
  private:
@@ -295,11 +306,11 @@ class CallRecording : Recording {
       outcome.recipe = std::move(builder_).finish({&node, 1});
       outcome.modes = modes_change();
     });
-    if (trace_.any_requires_grad)
+    if (loses_gradients())
       return {.kind = Captured::Kind::gradients,
               .place = wants_gradients().place,
               .wanting = finish_guards(),
-              .op_count = count_operators(*trace_.graph)};
+              .op_count = op_count_};
     return {.kind = Captured::Kind::whole, .made = compile(std::move(outcome))};
   }
 
@@ -387,7 +398,7 @@ class FrameRecording : Recording {
     Captured captured{.kind = outcome_.returns ? Captured::Kind::whole : Captured::Kind::broken,
                       .place = watcher_.place(),
                       .breakpoints = breakpoints_};
-    if (count_operators(*trace_.graph) == 0) {
+    if (op_count_ == 0) {
       // What raises says nothing of the way that other arguments go.
       captured.kind = raises_ ? Captured::Kind::refused : Captured::Kind::idle;
       return captured;
