@@ -108,15 +108,27 @@ bool uses_default_generator(const OpEntry& entry, std::span<const c10::IValue> a
 
 /// Operators whose Meta kernels tell other strides, sizes or dtypes than the CPU's kernels give, or that have none;
 /// none depends on the elements.
-constexpr std::string_view kWrongMeta[] = {"aten::_linalg_svd",       "aten::linalg_eig",
-                                           "aten::_linalg_eigh",      "aten::linalg_lstsq",
-                                           "aten::max_unpool2d",      "aten::max_unpool3d",
-                                           "aten::nonzero_static",    "aten::_native_batch_norm_legit",
-                                           "aten::native_batch_norm", "aten::_batch_norm_with_update",
-                                           "aten::native_layer_norm", "aten::log_sigmoid_forward",
-                                           "aten::_fft_r2c",          "aten::_fft_c2c",
-                                           "aten::_fft_c2r",          "aten::max_pool3d_with_indices",
-                                           "aten::_ctc_loss",         "aten::multilabel_margin_loss_forward"};
+constexpr std::string_view kWrongMeta[] = {"aten::_linalg_svd",
+                                           "aten::linalg_eig",
+                                           "aten::_linalg_eigh",
+                                           "aten::linalg_lstsq",
+                                           "aten::max_unpool2d",
+                                           "aten::max_unpool3d",
+                                           "aten::nonzero_static",
+                                           "aten::_native_batch_norm_legit",
+                                           "aten::native_batch_norm",
+                                           "aten::_batch_norm_with_update",
+                                           "aten::native_layer_norm",
+                                           "aten::log_sigmoid_forward",
+                                           "aten::_fft_r2c",
+                                           "aten::_fft_c2c",
+                                           "aten::_fft_c2r",
+                                           "aten::max_pool3d_with_indices",
+                                           "aten::_ctc_loss",
+                                           "aten::multilabel_margin_loss_forward",
+                                           "aten::_embedding_bag",
+                                           "aten::mkldnn_rnn_layer",
+                                           "aten::mkldnn_rnn_layer_backward"};
 
 /// Operators whose results' shapes the elements of one argument decide, and nothing else's.
 struct DecidesShape {

@@ -95,7 +95,7 @@ class Registry {
 
  private:
   void add(const c10::OperatorHandle& op) {
-    if (!op.hasSchema() || op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd)) return;
+    if (!op.hasSchema() || is_decomposed(op)) return;
     const c10::OperatorName name = op.operator_name();
     OpEntry*& entry = by_name_[name];
     const bool known = entry != nullptr;
@@ -105,6 +105,15 @@ class Registry {
     handles_.push_back(c10::Dispatcher::singleton().registerImpl(
         name, kKey, c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<Kernel>(entry)), std::nullopt,
         nullptr, "braze"));
+  }
+
+  /// PyTorch does it by itself, above the tracer's kernels. Some such operators have kernels of their own beside
+  /// that, which eager runs; where there is a rule the tracer records them.
+  bool is_decomposed(const c10::OperatorHandle& op) {
+    if (!op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd)) return false;
+    const c10::OperatorName& name = op.operator_name();
+    return !op.hasKernelForDispatchKey(c10::DispatchKey::CPU) || !name.overload_name.empty() ||
+           !find_rule(without_namespace(name.name));
   }
 
   void describe(OpEntry& entry) {

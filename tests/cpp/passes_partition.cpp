@@ -42,23 +42,23 @@ struct Cut {
 TEST_CASE("a matrix product saves its operands, which are inputs") {
   const Cut cut(R"(graph @linear(%x: f32[8,4], %w: f32[4,2] param, %tangent0: f32[8,2]) {
   %0 = mm %x, %w : f32[8,2]
-  %1 = permute %w dims=[1,0] : f32[2,4]{1,2}
+  %1 = permute %w, dims=[1,0] : f32[2,4]{1,2}
   %2 = mm %tangent0, %1 : f32[8,4]
-  %3 = permute %x dims=[1,0] : f32[4,8]{1,4}
+  %3 = permute %x, dims=[1,0] : f32[4,8]{1,4}
   %4 = mm %3, %tangent0 : f32[4,2]
   return %0, %2, %4
 }
 )");
   CHECK(cut.forward() == R"(graph @linear(%x: f32[8,4], %w: f32[4,2] param) {
   %0 = mm %x, %w : f32[8,2]
-  %1 = permute %w dims=[1,0] : f32[2,4]{1,2}
+  %1 = permute %w, dims=[1,0] : f32[2,4]{1,2}
   return %0
 }
 )");
   CHECK(cut.backward() == R"(graph @linear_backward(%saved0: f32[8,4], %saved1: f32[4,2], %tangent0: f32[8,2]) {
-  %0 = permute %saved1 dims=[1,0] : f32[2,4]{1,2}
+  %0 = permute %saved1, dims=[1,0] : f32[2,4]{1,2}
   %1 = mm %tangent0, %0 : f32[8,4]
-  %2 = permute %saved0 dims=[1,0] : f32[4,8]{1,4}
+  %2 = permute %saved0, dims=[1,0] : f32[4,8]{1,4}
   %3 = mm %2, %tangent0 : f32[4,2]
   return %1, %3
 }
@@ -97,7 +97,7 @@ TEST_CASE("products, random numbers and reductions are saved, a mask of bytes ra
   const Cut cut(R"(graph @dropout(%x: f32[64,64], %tangent0: f32[64,64]) {
   %0 = call %x target="aten::bernoulli" arguments="@0, None" effect=true : f32[64,64]
   %1 = scalar value=0.5 : f32[]
-  %2 = lt %0, %1 : b8[64,64]
+  %2 = lt %0, %1 : bool[64,64]
   %3 = where %2, %x, %1 : f32[64,64]
   %4 = where %2, %tangent0, %1 : f32[64,64]
   return %3, %4
@@ -112,9 +112,9 @@ TEST_CASE("what a product reads in the backward is saved, not computed again for
   %0 = mm %x, %w : f32[8,4]
   %1 = tanh %0 : f32[8,4]
   %2 = mm %1, %v : f32[8,4]
-  %3 = permute %1 dims=[1,0] : f32[4,8]{1,4}
+  %3 = permute %1, dims=[1,0] : f32[4,8]{1,4}
   %4 = mm %3, %tangent0 : f32[4,4]
-  %5 = permute %v dims=[1,0] : f32[4,4]{1,4}
+  %5 = permute %v, dims=[1,0] : f32[4,4]{1,4}
   %6 = mm %tangent0, %5 : f32[8,4]
   %7 = mul %1, %1 : f32[8,4]
   %8 = mul %6, %7 : f32[8,4]
@@ -155,8 +155,8 @@ TEST_CASE("nor is a result of the user's, or an input that is written") {
   const Cut written(R"(graph @written(%x: f32[64,64], %tangent0: f32[64,64]) {
   %0 = neg %x : f32[64,64]
   %1 = mul %tangent0, %0 : f32[64,64]
-  return %0, %1
   mutate %x, %0
+  return %0, %1
 }
 )");
   REQUIRE(written.parts.saved.size() == 1);

@@ -37,8 +37,11 @@ def loss_of(outputs):
     return total
 
 
-def check(model, inputs, calls=3, tolerance=2e-5, native=0, **choices):
-    """`inputs(k)` gives the positional arguments of call k. Returns the compiled model."""
+def check(model, inputs, calls=3, tolerance=2e-5, native=0, whole=True, **choices):
+    """`inputs(k)` gives the positional arguments of call k. Returns the compiled model.
+
+    So many calls run natively; where the function is not `whole`, some operators of the others.
+    """
     other = copy.deepcopy(model)
     fast = braze.compile(other, **choices)
     for k in range(calls):
@@ -71,5 +74,5 @@ def check(model, inputs, calls=3, tolerance=2e-5, native=0, **choices):
             close(a, b, f"call {k}: {name}", tolerance)
     counts = fast.counts()
     assert counts["native"] == native, (counts, fast.reasons())
-    assert fast.operators()["native"] == 0 or native, fast.operators()
+    assert fast.operators()["native"] == 0 or native or not whole, fast.operators()
     return fast
