@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <queue>
+#include <typeinfo>
 #include <unordered_map>
 
 #include "capture/autograd_node.h"
@@ -112,6 +113,9 @@ class Backward {
     if (!is_leaf && (node.sequence_nr() < first_sequence_number_ || node.num_outputs() == 0))
       throw UserError(
           concat("the gradient of a tensor that is no input of the trace is wanted (", node.name(), ")"));
+    // Python code of the user's: what it does beside computing would be done once, and now.
+    if (std::string_view(typeid(node).name()).find("PyNode") != std::string_view::npos)
+      throw UserError(concat("the backward of an autograd.Function is wanted (", node.name(), ")"));
     if (!node.pre_hooks().empty() || !node.tensor_pre_hooks().empty() || !node.post_hooks().empty() ||
         !node.retains_grad_hooks().empty())
       throw UserError("a tensor of the trace has hooks");

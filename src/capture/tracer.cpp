@@ -80,8 +80,9 @@ std::string Tracer::differentiate(Trace& trace, const std::vector<at::Tensor>& o
   try {
     impl_->differentiate(trace, outputs);
     return {};
-  } catch (const std::exception& error) {  // Of a formula of PyTorch's, too: eager raises it, if it comes to that.
-    trace.gradients.reset();
+  } catch (const c10::Error& error) {  // Of a formula of PyTorch's: eager raises it, if it comes to that.
+    return error.what_without_backtrace();
+  } catch (const std::exception& error) {
     return error.what();
   }
 }

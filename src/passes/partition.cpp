@@ -50,8 +50,8 @@ class Copier {
   void add_input(const Input& old, InputKind kind) {
     values_[old.value->id] = to_.add_input(old.name, type(*old.value->type), kind);
   }
-  void add_input(const Value& old, std::string_view name) {
-    values_[old.id] = to_.add_input(name, type(*old.type), InputKind::argument);
+  void add_input(const Value& old, std::string_view name, const Type& lies) {
+    values_[old.id] = to_.add_input(name, type(lies), InputKind::argument);
   }
   bool has(const Value& old) const { return values_[old.id] != nullptr; }
   Value* operator[](const Value* old) const {
@@ -155,13 +155,18 @@ class Partitioner {
   void find_visible() {
     for (const Input& input : graph_.inputs()) visible_[input.value->id] = true;
     for (size_t k = 0; k < joint_.first_gradient; ++k) visible_[resolved(graph_.outputs()[k])->id] = true;
-    for (const Mutation& mutation : graph_.mutations()) direct_[graph_.inputs()[mutation.input].value->id] = false;
+    for (const Mutation& mutation : graph_.mutations()) {
+      direct_[graph_.inputs()[mutation.input].value->id] = false;
+      const Value* value = resolved(mutation.value);
+      visible_[value->id] = true;
+      written_to_.try_emplace(value, mutation.input);
+    }
   }
 
   int64_t cost(const Value& value) const {
     const bool computed_anyway = value.def->op == Op::scalar || value.def->op == Op::iota || is_view(value);
     if (computed_anyway || (visible_[value.id] && !direct_[value.id])) return unaffordable;
-    if (is_input(value)) return 1;
+    if (is_input(value) || written_to_.contains(&value)) return 1;
     // Every other value costs some bytes more than an input, which is there anyway.
     return bytes_of(*value.type) + 1;
   }
@@ -212,9 +217,13 @@ class Partitioner {
     for (const Node* node = graph_.first(); node && node != joint_.first_backward; node = node->next)
       for (const Value& value : node->results) {
         if (!saved_[value.id]) continue;
+        order_.push_back(&value);
+        if (const auto written = written_to_.find(&value); written != written_to_.end()) {
+          result_.saved.push_back({Saved::Kind::written, written->second});
+          continue;
+        }
         if (!is_native(value.type->dtype))
           throw UserError("the backward of this function needs a value of a type that no kernel reads");
-        order_.push_back(&value);
         Value* made = copier[&value];
         auto& outputs = forward->outputs();
         const auto known = std::ranges::find(outputs, made);
@@ -228,7 +237,12 @@ class Partitioner {
   void make_backward() {
     auto backward = std::make_unique<Graph>(concat(graph_.name(), "_backward"));
     Copier copier(graph_, *backward);
-    for (size_t k = 0; k < order_.size(); ++k) copier.add_input(*order_[k], concat("saved", k));
+    for (size_t k = 0; k < order_.size(); ++k) {
+      const Saved& saved = result_.saved[k];
+      const bool is_input = saved.kind != Saved::Kind::output;
+      const Type& lies = is_input ? *graph_.inputs()[saved.index].value->type : *order_[k]->type;
+      copier.add_input(*order_[k], concat("saved", k), lies);
+    }
     for (size_t k = joint_.first_tangent; k < graph_.inputs().size(); ++k)
       copier.add_input(graph_.inputs()[k], graph_.inputs()[k].kind);
     for (const Node* node : backward_) {
@@ -271,8 +285,9 @@ class Partitioner {
   std::vector<bool> saved_;
   std::vector<const Value*> needed_;  ///< Of the forward part, by nodes of the backward part.
   std::vector<const Value*> vertices_;
-  std::unordered_map<const Value*, uint32_t> place_;  ///< In vertices_.
-  std::vector<const Value*> order_;                   ///< What is saved.
+  std::unordered_map<const Value*, uint32_t> place_;       ///< In vertices_.
+  std::vector<const Value*> order_;                        ///< What is saved.
+  std::unordered_map<const Value*, uint32_t> written_to_;  ///< Values that inputs have at the end.
   Partition result_;
 };
 

@@ -32,7 +32,11 @@ struct Joint {
 
 /// A value that the backward graph takes.
 struct Saved {
-  enum class Kind : uint8_t { input, output } kind;  ///< Of the forward graph.
+  enum class Kind : uint8_t {
+    input,    ///< Of the forward graph.
+    written,  ///< Likewise, as it is when the forward graph has written to it.
+    output,
+  } kind;
   uint32_t index;
 };
 

@@ -270,8 +270,9 @@ void FunctionState::warn_of_gradients() {
   if (std::exchange(has_warned_of_gradients_, true)) return;
   log_warning(concat(
       describe_function(function_),
-      " is called where gradients are wanted, and braze does not compile for training yet: such calls run in "
-      "eager. Where no gradients are needed, call it under torch.no_grad() or torch.inference_mode(), or "
+      " is called where gradients are wanted, and its backward cannot be compiled: such calls run in eager, and "
+      "reasons() says why. Where no gradients are needed, call it under torch.no_grad() or torch.inference_mode(), "
+      "or "
       "freeze its parameters with requires_grad_(False)."));
 }
 

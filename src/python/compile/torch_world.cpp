@@ -221,12 +221,13 @@ std::string text_of(PyObject* name) {
   return text ? text : "";
 }
 
-/// What a closure's cell, a bound method or an iterator holds.
+/// What a closure's cell, a bound method or an iterator holds, and the gradient of a tensor.
 bool is_held(const guards::Source* source) {
   using enum guards::Member;
   if (source->kind != guards::SourceKind::member) return false;
   const auto member = static_cast<guards::Member>(source->index);
-  return member == function_closure || member == cell_contents || member == method_self || member == iterated;
+  return member == function_closure || member == cell_contents || member == method_self || member == iterated ||
+         member == tensor_grad;
 }
 
 /// Reached from what a call or frame is given, and no parameter or buffer of a module: another tensor at each call.
@@ -470,6 +471,19 @@ PyObject* TorchWorld::answer_attribute(PyObject* tensor, PyObject* name) {
   if (is_computed(tensor) || text_of(name) != "data") return nullptr;
   const at::Tensor& real = THPVariable_Unpack(tensor);
   answers_.push_back(guards::Ref::steal(THPVariable_Wrap(tracer_.stand_in(real).variable_data())));
+  return answers_.back().get();
+}
+
+bool TorchWorld::wants_history(PyObject* const* arguments, Py_ssize_t count) const {
+  return at::GradMode::is_enabled() && std::any_of(arguments, arguments + count, [this](PyObject* argument) {
+           return is_tensor(argument) && THPVariable_Unpack(argument).requires_grad();
+         });
+}
+
+PyObject* TorchWorld::gradient_of(PyObject* tensor) {
+  const at::Tensor& gradient = THPVariable_Unpack(tensor).grad();
+  if (!gradient.defined()) return nullptr;
+  answers_.push_back(guards::Ref::steal(THPVariable_Wrap(gradient)));
   return answers_.back().get();
 }
 

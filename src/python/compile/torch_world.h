@@ -83,6 +83,8 @@ class TorchWorld final : public interpreter::TensorWorld {
   bool is_of_legacy_type(PyObject* object, PyObject* classes) const override;
   PyObject* answer(PyObject* function, PyObject* const* arguments, Py_ssize_t count) override;
   void answered() override;
+  bool wants_history(PyObject* const* arguments, Py_ssize_t count) const override;
+  PyObject* gradient_of(PyObject* tensor) override;
   PyObject* tensor_type() const override { return torch_names().tensor_type; }
   PyObject* compiled_from(PyObject* object) const override { return python::compiled_from(object); }
   interpreter::Promise promise_about(PyObject* function) const override;

@@ -36,7 +36,7 @@ capture::Trace forward_trace(const capture::Trace& joint, std::shared_ptr<ir::Gr
       trace.outputs[r].base_kind = OutputRecipe::Base::none;
   }
   for (passes::Saved& one : saved) {
-    if (one.kind == passes::Saved::Kind::input) continue;
+    if (one.kind != passes::Saved::Kind::output) continue;
     OutputRecipe recipe;
     recipe.index = one.index;
     one.index = static_cast<uint32_t>(trace.outputs.size());
@@ -103,6 +103,17 @@ const at::Tensor& TrainingProgram::input(uint32_t number, const at::Tensor* cons
   return argument_of_[number] < 0 ? forward_->trace().bound[number] : *arguments[argument_of_[number]];
 }
 
+at::Tensor TrainingProgram::saved_tensor(const passes::Saved& saved, const at::Tensor* const* arguments,
+                                         const std::vector<at::Tensor>& results) const {
+  switch (saved.kind) {
+    case passes::Saved::Kind::input: return input(saved.index, arguments);
+    // The tensor itself will have the node that saves it for its history.
+    case passes::Saved::Kind::written: return input(saved.index, arguments).detach();
+    case passes::Saved::Kind::output: return results[saved.index];
+  }
+  return {};
+}
+
 void TrainingProgram::run(const at::Tensor* const* arguments, at::Tensor* results) const {
   std::vector<at::Tensor> all(forward_->result_count());
   forward_->run(arguments, all.data());
@@ -112,8 +123,7 @@ void TrainingProgram::run(const at::Tensor* const* arguments, at::Tensor* result
     for (const Gradients::Input& one : gradients_.inputs)
       node->add_next_edge(torch::autograd::impl::gradient_edge(input(one.input, arguments)));
     std::vector<at::Tensor> saved;
-    for (const passes::Saved& one : saved_)
-      saved.push_back(one.kind == passes::Saved::Kind::input ? input(one.index, arguments) : all[one.index]);
+    for (const passes::Saved& one : saved_) saved.push_back(saved_tensor(one, arguments, all));
     node->save(std::move(saved));
     std::vector<at::Tensor> roots(gradients_.tangents);
     for (size_t r = 0; r < gradients_.results.size(); ++r)

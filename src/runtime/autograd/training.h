@@ -35,6 +35,8 @@ class TrainingProgram : public std::enable_shared_from_this<TrainingProgram> {
   friend class BackwardNode;
   TrainingProgram() = default;
   const at::Tensor& input(uint32_t number, const at::Tensor* const* arguments) const;
+  at::Tensor saved_tensor(const passes::Saved& saved, const at::Tensor* const* arguments,
+                          const std::vector<at::Tensor>& results) const;
 
   std::shared_ptr<Program> forward_, backward_;
   capture::Gradients gradients_;

@@ -73,6 +73,10 @@ class TensorWorld {
   virtual PyObject* answer(PyObject* function, PyObject* const* arguments, Py_ssize_t count) = 0;
   /// After such a call.
   virtual void answered() = 0;
+  /// Autograd notes what is computed of these.
+  virtual bool wants_history(PyObject* const* arguments, Py_ssize_t count) const = 0;
+  /// The gradient of a leaf that existed before (borrowed). Null: it has none.
+  virtual PyObject* gradient_of(PyObject* tensor) = 0;
   /// What a compiled function runs, which is part of the capture when it is called there; null for all else.
   virtual PyObject* compiled_from(PyObject* object) const = 0;
   virtual Promise promise_about(PyObject* function) const = 0;

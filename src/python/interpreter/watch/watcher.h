@@ -294,6 +294,7 @@ class Watcher final : public Observer {
   bool hashes_tensor(PyObject* function);
   bool is_function_apply(PyObject* function);
   bool apply_function(PyObject* type);
+  bool gradient(PyObject* tensor);
   bool is_word_for_backward(PyObject* object, PyObject* descriptor);
   bool is_needs_input_grad(PyObject* object, PyObject* descriptor);
 

@@ -436,7 +436,12 @@ bool Watcher::call_builtin(PyObject* function, PyObject* const* arguments, Py_ss
     return absorb_all(arguments, count, function) && allow_made_result(Entry::tensor);
   }
   if (values_.tensors().ends_graph(function)) return abandon(Break::stand_in, count > 0 ? arguments[0] : nullptr);
-  if (is_function_apply(function)) return apply_function(self);
+  if (is_function_apply(function)) {
+    // Its backward is Python code, which runs when autograd comes to it.
+    if (values_.tensors().wants_history(arguments, count))
+      return abandon(Break::autograd_function_with_gradients, self);
+    return apply_function(self);
+  }
   if (name == "__new__" && self && PyType_Check(self) && count > 0) {
     auto* base = reinterpret_cast<PyTypeObject*>(self);
     auto* cls = PyType_Check(arguments[0]) ? reinterpret_cast<PyTypeObject*>(arguments[0]) : nullptr;
