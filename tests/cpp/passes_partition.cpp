@@ -95,7 +95,7 @@ TEST_CASE("of a chain of elementwise work one value is saved") {
 
 TEST_CASE("products, random numbers and reductions are saved, a mask of bytes rather than what it is made of") {
   const Cut cut(R"(graph @dropout(%x: f32[64,64], %tangent0: f32[64,64]) {
-  %0 = call %x target="aten::bernoulli" arguments="%, None" effect=true : f32[64,64]
+  %0 = call %x target="aten::bernoulli" arguments="$0, none" effect=true : f32[64,64]
   %1 = scalar value=0.5 : f32[]
   %2 = lt %0, %1 : bool[64,64]
   %3 = where %2, %x, %1 : f32[64,64]
@@ -179,7 +179,7 @@ TEST_CASE("a backward that draws random numbers is refused") {
   CHECK_THROWS_AS(Cut(R"(graph @random(%x: f32[4], %tangent0: f32[4]) {
   %0 = exp %x : f32[4]
   %1 = mul %tangent0, %0 : f32[4]
-  %2 = call %1 target="aten::bernoulli" arguments="%, None" effect=true : f32[4]
+  %2 = call %1 target="aten::bernoulli" arguments="$0, none" effect=true : f32[4]
   return %0, %2
 }
 )"),
