@@ -108,9 +108,14 @@ class StandIns {
            !is_transformed(tensor) && (tensor.is_cpu() || tensor.is_cuda()) && is_strided(tensor) &&
            !tensor.unsafeGetTensorImpl()->is_wrapped_number() && !tensor.is_conj() && !tensor.is_neg();
   }
+  /// With the version counter of the real tensor, which is written by that or by this name: what autograd has saved
+  /// of either is then found out of date.
   at::Tensor stand_in(const at::Tensor& real) {
-    real_.emplace_back(recorder_.stand_in(real), real);
-    return real_.back().first;
+    const at::Tensor tracer = recorder_.stand_in(real);
+    if (!real.is_inference() && !tracer.is_inference())
+      tracer.unsafeGetTensorImpl()->set_version_counter(real.unsafeGetTensorImpl()->version_counter());
+    real_.emplace_back(tracer, real);
+    return tracer;
   }
 
   Recorder& recorder_;

@@ -212,13 +212,29 @@ void Recorder::find_base(const at::Tensor& output, const std::vector<at::Tensor>
   if (recipe.base == outputs.size() + hidden_.size()) hidden_.push_back(base);
 }
 
+namespace {
+
+/// One counter counts the writes to both.
+bool share_version(const at::Tensor& a, const at::Tensor& b) {
+  if (a.is_inference() || b.is_inference() || a._version() != b._version()) return false;
+  auto& counter = const_cast<c10::VariableVersion&>(a.unsafeGetTensorImpl()->version_counter());
+  const uint32_t before = counter.current_version();
+  counter.set_version(before + 1);
+  const bool moved = b._version() == before + 1;
+  counter.set_version(before);
+  return moved;
+}
+
+}  // namespace
+
 void Recorder::count_writes(Trace& trace) const {
   trace.writes.assign(inputs_.size(), 0);
   for (const auto& [impl, bound] : bound_) {
     if (bound.view->input < 0 || !inputs_[bound.view->input].is_same(bound.real)) continue;
     uint32_t& writes = trace.writes[bound.view->input];
     if (!bound.real.is_inference()) writes = bound.real._version() - bound.version;
-    if (bound.tracer.defined() && !bound.tracer.is_inference()) writes += bound.tracer._version();
+    if (bound.tracer.defined() && !bound.tracer.is_inference() && !share_version(bound.tracer, bound.real))
+      writes += bound.tracer._version();
   }
 }
 

@@ -318,7 +318,9 @@ void Program::Impl::bind_releases(const std::vector<uint32_t>& bound_steps) {
   constexpr uint32_t kept = ~0u;
   std::unordered_map<uint32_t, uint32_t> last_use;  // buffer of kind call -> step
   auto use = [&](uint32_t buffer, uint32_t step) {
-    if (plan.buffers[buffer].kind == loops::BufferKind::call && last_use[buffer] != kept) last_use[buffer] = step;
+    const loops::BufferKind kind = plan.buffers[buffer].kind;
+    const bool is_let_go = kind == loops::BufferKind::call || kind == loops::BufferKind::input;
+    if (is_let_go && last_use[buffer] != kept) last_use[buffer] = step;
   };
   for (uint32_t s = 0; s < plan.steps.size(); ++s) {
     const loops::Step& step = plan.steps[s];
@@ -333,7 +335,9 @@ void Program::Impl::bind_releases(const std::vector<uint32_t>& bound_steps) {
   for (const loops::View& view : plan.outputs) use(view.buffer, kept);
   for (const loops::PlanMutation& mutation : plan.mutations) use(mutation.view.buffer, kept);
   for (const auto& [buffer, step] : last_use)
-    if (step != kept) steps[step].releases.push_back(buffer);
+    if (step != kept && plan.buffers[buffer].kind == loops::BufferKind::call)
+      steps[step].releases.push_back(buffer);
+  bind_consumed(last_use, kept);
   // A result that only its own call mentions is not wanted; some operators give no tensor for it.
   for (uint32_t s = 0; s < steps.size(); ++s) {
     if (steps[s].is_region) continue;
@@ -341,6 +345,19 @@ void Program::Impl::bind_releases(const std::vector<uint32_t>& bound_steps) {
       if (result.kind == ResultRef::Kind::keep && last_use[result.buffer] == s)
         result.kind = ResultRef::Kind::unused;
   }
+}
+
+/// Arguments whose only buffer is read for the last time in a step.
+void Program::Impl::bind_consumed(const std::unordered_map<uint32_t, uint32_t>& last_use, uint32_t kept) {
+  std::unordered_map<uint32_t, uint32_t> last_of_input;  // graph input -> step
+  for (const auto& [buffer, input] : input_buffers) {
+    const auto used = last_use.find(buffer);
+    if (used == last_use.end()) continue;
+    const auto [place, is_new] = last_of_input.try_emplace(input, used->second);
+    if (!is_new) place->second = std::max(place->second, used->second);
+  }
+  for (const auto& [input, step] : last_of_input)
+    if (step != kept && !inputs[input].bound) steps[step].consumes.push_back(inputs[input].argument);
 }
 
 }  // namespace braze::runtime

@@ -90,7 +90,16 @@ std::vector<at::Tensor> Program::run(const std::vector<at::Tensor>& arguments) c
 }
 
 void Program::run(const at::Tensor* const* arguments, at::Tensor* results) const {
-  layouts_ ? layouts_->run(arguments, results) : impl_->run(arguments, results);
+  layouts_ ? layouts_->run(arguments, results, nullptr) : impl_->run(arguments, results, nullptr);
+}
+
+void Program::run_consuming(std::vector<at::Tensor>& arguments, at::Tensor* results) const {
+  BRAZE_CHECK(arguments.size() == argument_count(), "the program takes ", argument_count(), " tensors");
+  std::vector<const at::Tensor*> pointers;
+  for (const at::Tensor& tensor : arguments) pointers.push_back(&tensor);
+  // What is written, or read when the steps have run, stays.
+  at::Tensor* const owned = impl_->any_written ? nullptr : arguments.data();
+  layouts_ ? layouts_->run(pointers.data(), results, owned) : impl_->run(pointers.data(), results, owned);
 }
 
 size_t Program::argument_count() const noexcept {

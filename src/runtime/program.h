@@ -62,6 +62,8 @@ class Program {
   /// The same without vectors: `arguments` points to argument_count() tensors, `results` to room for
   /// result_count().
   void run(const at::Tensor* const* arguments, at::Tensor* results) const;
+  /// Likewise, for arguments that nobody else needs: each is let go of when it was read for the last time.
+  void run_consuming(std::vector<at::Tensor>& arguments, at::Tensor* results) const;
   size_t argument_count() const noexcept;
   size_t result_count() const noexcept;
   /// It moves so much data, or calls so much code of others, that a caller should let go of Python's lock.

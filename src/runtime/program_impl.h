@@ -12,6 +12,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "compile/driver.h"
@@ -53,6 +54,7 @@ struct BoundStep {
   bool is_region;
   uint32_t index;                  ///< Into regions or calls.
   std::vector<uint32_t> releases;  ///< Buffers of kind `call` that nobody reads afterwards.
+  std::vector<uint32_t> consumes;  ///< Arguments that nobody reads afterwards.
 };
 
 /// A graph input that is viewed as larger elements: where it begins in its storage decides whether it can be.
@@ -128,7 +130,8 @@ class Program::Impl {
   void build(driver::Convolutions convolutions, const std::vector<at::Tensor>& example_arguments, PhaseTimes times);
   /// The same for calls that `other`, of the same trace, may serve as well.
   void build_like(const Impl& other, driver::Convolutions convolutions);
-  void run(const at::Tensor* const* arguments, at::Tensor* results) const;
+  /// \param owned  the arguments, if they may be let go of on the way; else null.
+  void run(const at::Tensor* const* arguments, at::Tensor* results, at::Tensor* owned) const;
 
  private:
   driver::Options compile_options(driver::Convolutions convolutions) const;
@@ -141,6 +144,7 @@ class Program::Impl {
   void bind_call(const loops::CallStep& step);
   void bind_results();
   void bind_releases(const std::vector<uint32_t>& bound_steps);
+  void bind_consumed(const std::unordered_map<uint32_t, uint32_t>& last_use, uint32_t kept);
   OperandRef operand(const loops::View& view);
   BoundDevice& on(ir::Device place);  ///< Adds it.
   /// The graph input that the view lies in, if copies of it may be kept: not if the program writes there.
@@ -149,7 +153,7 @@ class Program::Impl {
 
   void load_inputs(Frame& frame, const at::Tensor* const* arguments) const;
   void check_aliasing(Frame& frame) const;
-  void run_steps(Frame& frame) const;
+  void run_steps(Frame& frame, at::Tensor* owned) const;
   void place_temporaries(const BoundDevice& on, std::vector<at::Tensor>& arenas, Frame& frame) const;
   /// Throws LateError if a kernel has reported that it failed, in this call or an earlier one.
   void check_late() const;

@@ -116,7 +116,7 @@ const at::Tensor& Program::Impl::original(uint32_t input, const at::Tensor* cons
   return inputs[input].bound ? trace.bound[input] : *arguments[inputs[input].argument];
 }
 
-void Program::Impl::run(const at::Tensor* const* arguments, at::Tensor* results) const {
+void Program::Impl::run(const at::Tensor* const* arguments, at::Tensor* results, at::Tensor* owned) const {
   c10::impl::ExcludeDispatchKeyGuard below_autograd(excluded_keys);
   std::unique_ptr<Frame> taken = frames.take();
   FrameLease lease(frames, taken ? std::move(taken) : make_frame());
@@ -131,7 +131,7 @@ void Program::Impl::run(const at::Tensor* const* arguments, at::Tensor* results)
   }
   for (uint32_t b : part_buffers)
     frame.addresses[b] = static_cast<char*>(frame.addresses[plan.buffers[b].part_of]) + plan.buffers[b].offset;
-  run_steps(frame);
+  run_steps(frame, owned);
   if (any_written) write_back(frame, arguments);
   make_results(frame, arguments, results);
 }
@@ -195,7 +195,7 @@ void Program::Impl::check_aliasing(Frame& frame) const {
   frame.checked = places;
 }
 
-void Program::Impl::run_steps(Frame& frame) const {
+void Program::Impl::run_steps(Frame& frame, at::Tensor* owned) const {
   for (const BoundStep& step : steps) {
     if (step.is_region)
       launch(regions[step.index], frame);
@@ -205,6 +205,8 @@ void Program::Impl::run_steps(Frame& frame) const {
       if (call.waits && reports_late) check_late();
     }
     for (uint32_t buffer : step.releases) frame.owned[buffer].reset();
+    if (owned)
+      for (uint32_t argument : step.consumes) owned[argument].reset();
   }
 }
 

@@ -17,6 +17,11 @@ void BackwardNode::save(std::vector<at::Tensor> tensors) {
   for (const at::Tensor& tensor : tensors) saved_.emplace_back(tensor, /*is_output=*/false);
 }
 
+void BackwardNode::will_release_variables() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  is_last_ = true;
+}
+
 void BackwardNode::release_variables() {
   const std::lock_guard<std::mutex> lock(mutex_);
   is_released_ = true;
@@ -59,7 +64,10 @@ variable_list BackwardNode::apply(variable_list&& tangents) {
   std::vector<at::Tensor> arguments;
   if (any_output) {
     arguments.reserve(saved_.size() + tangents.size());
-    for (const torch::autograd::SavedVariable& one : saved_) arguments.push_back(one.unpack(getptr()));
+    for (torch::autograd::SavedVariable& one : saved_) {
+      arguments.push_back(one.unpack());
+      if (is_last_) one.reset_data();
+    }
     for (size_t t = 0; t < tangents.size(); ++t) {
       const Geometry& expected = program_->tangents_[t];
       const at::Tensor& tangent = tangents[t];
@@ -71,10 +79,14 @@ variable_list BackwardNode::apply(variable_list&& tangents) {
       const at::NoGradGuard no_history;
       tangent.defined() ? arguments.back().copy_(tangent) : arguments.back().zero_();
     }
-    std::vector<const at::Tensor*> pointers;
-    for (const at::Tensor& argument : arguments) pointers.push_back(&argument);
     std::vector<at::Tensor> computed(program_->backward()->result_count());
-    program_->backward()->run(pointers.data(), computed.data());
+    if (is_last_ && !at::GradMode::is_enabled()) {
+      program_->backward()->run_consuming(arguments, computed.data());
+    } else {
+      std::vector<const at::Tensor*> pointers;
+      for (const at::Tensor& argument : arguments) pointers.push_back(&argument);
+      program_->backward()->run(pointers.data(), computed.data());
+    }
     for (size_t k = 0; k < given.size(); ++k)
       if (wanted[k] && gradients.inputs[k].kind == capture::Gradients::Input::Kind::output)
         given[k] = computed[gradients.inputs[k].index];

@@ -22,6 +22,7 @@ class BackwardNode final : public torch::autograd::Node {
   void save(std::vector<at::Tensor> tensors);
 
   std::string name() const override { return "BrazeBackward"; }
+  void will_release_variables() override;
   void release_variables() override;
 
  protected:
@@ -32,6 +33,7 @@ class BackwardNode final : public torch::autograd::Node {
   std::mutex mutex_;
   std::vector<torch::autograd::SavedVariable> saved_;
   bool is_released_ = false;
+  bool is_last_ = false;  ///< What is saved will be let go of after this run.
 };
 
 }  // namespace braze::runtime

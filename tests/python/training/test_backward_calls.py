@@ -312,6 +312,71 @@ def a_leaf_is_written(compile):
     return raised(lambda: g(x))
 
 
+def saved_and_written(compile, write):
+    """`write` changes an input that the function's first operators have saved."""
+    m = nn.Linear(3, 3)
+    torch.manual_seed(2)
+    m.reset_parameters()
+
+    def f(x, y):
+        h = m(x) * x + y * x
+        with torch.no_grad():
+            write(x, y)
+        return h.sum()
+
+    g = compile(f)
+    found = []
+    for _ in range(2):
+        w = torch.ones(2, 3, requires_grad=True)
+        x, y = w * 2, w.detach() * 3
+        found.append(raised(lambda x=x, y=y: g(x, y).backward())[:80])
+        found.append((x.detach().clone(), y, x._version, y._version))
+    return found
+
+
+@case
+def an_input_is_written_that_was_saved(compile):
+    return saved_and_written(compile, lambda x, y: x.mul_(2))
+
+
+@case
+def a_detached_input_is_written_that_was_saved(compile):
+    return saved_and_written(compile, lambda x, y: x.detach().mul_(2))
+
+
+@case
+def a_plain_input_is_written_that_was_saved(compile):
+    return saved_and_written(compile, lambda x, y: y.mul_(2))
+
+
+@case
+def an_alias_is_written_that_was_saved(compile):
+    def f(x, alias):
+        h = x * x
+        alias.mul_(2)
+        return h.sum()
+
+    g = compile(f)
+    x = torch.ones(3, requires_grad=True)
+    return raised(lambda: g(x, x.detach()).backward())[:80]
+
+
+@case
+def an_input_is_written_and_then_saved(compile):
+    def f(x, y):
+        with torch.no_grad():
+            y.mul_(2)
+        return (x * y).sum()
+
+    g = compile(f)
+    x, y = torch.ones(3, requires_grad=True), torch.ones(3)
+    g(x, y).backward()
+    g(x, y).backward()
+    s = g(x, y)
+    y.add_(1)
+    return x.grad, y, raised(s.backward)[:80], y._version
+
+
 @case
 def views_of_results(compile):
     def f(x):
