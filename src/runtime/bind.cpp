@@ -191,7 +191,7 @@ void Program::Impl::bind_kernel(const loops::KernelStep& step, loops::Join join)
   const loops::Kernel& kernel = *plan.kernels.at(step.kernel);
   BoundDevice& device = on(plan.buffers.at(step.buffers.at(0)).device);
   if (join == loops::Join::alone) {
-    steps.push_back({true, static_cast<uint32_t>(regions.size()), {}});
+    steps.push_back({true, static_cast<uint32_t>(regions.size()), {}, {}});
     regions.emplace_back().region = device.device->make_region();
   }
   BoundRegion& bound = regions.back();
@@ -290,7 +290,7 @@ void Program::Impl::bind_call(const loops::CallStep& step) {
                                  .use_disk_cache = options.use_disk_cache,
                                  .weight = call->weight ? &inputs[*call->weight].expected : nullptr});
   }
-  steps.push_back({false, static_cast<uint32_t>(calls.size()), {}});
+  steps.push_back({false, static_cast<uint32_t>(calls.size()), {}, {}});
   calls.push_back(std::move(call));
 }
 

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 
+#include "graph_interpreter.h"
 #include "ir/text.h"
 #include "passes/min_cut.h"
 #include "passes/partition.h"
+#include "random_graph.h"
 #include "support/error.h"
 
 using namespace braze;
@@ -196,6 +198,50 @@ TEST_CASE("gradients that are tangents, and no backward at all") {
   return %tangent0
 }
 )");
+}
+
+TEST_CASE("random graphs, cut anywhere, compute the same in two parts") {
+  size_t cuts = 0;
+  for (uint32_t seed = 0; seed < 150; ++seed) {
+    const test::RandomGraph random(seed);
+    ir::Graph& joint = *random.graph();
+    if (!test::can_interpret(joint)) continue;
+    std::vector<test::Elements> inputs;
+    for (const ir::Input& input : joint.inputs()) {
+      test::Elements& elements = inputs.emplace_back();
+      for (int64_t k = 0; k < input.value->type->numel(); ++k)
+        elements.push_back(0.25 * static_cast<double>((k * 7 + seed) % 9) - 1.0);
+    }
+    const std::vector<ir::Value*> outputs = joint.outputs();
+    std::vector<bool> before(joint.value_limit());
+    for (const ir::Input& input : joint.inputs()) before[input.value->id] = true;
+    for (const ir::Node* node = joint.first(); node; node = node->next) {
+      joint.outputs() = outputs;
+      const auto gradients =
+          std::ranges::stable_partition(joint.outputs(), [&](const ir::Value* value) { return before[value->id]; });
+      const auto results = static_cast<uint32_t>(gradients.begin() - joint.outputs().begin());
+      const std::vector<test::Elements> expected = test::interpret(joint, inputs);
+      const passes::Partition parts =
+          passes::partition({&joint, node, static_cast<uint32_t>(joint.inputs().size()), results});
+      ir::verify(*parts.forward);
+      ir::verify(*parts.backward);
+      const std::vector<test::Elements> forward = test::interpret(*parts.forward, inputs);
+      std::vector<test::Elements> saved;
+      for (const passes::Saved& one : parts.saved)
+        saved.push_back(one.kind == passes::Saved::Kind::output ? forward[one.index] : inputs[one.index]);
+      const std::vector<test::Elements> backward = test::interpret(*parts.backward, saved);
+      const auto same = [](const test::Elements& a, const test::Elements& b) {
+        return std::ranges::equal(a, b, [](double x, double y) { return x == y || (x != x && y != y); });
+      };
+      for (size_t k = 0; k < results; ++k) CHECK(same(forward[k], expected[k]));
+      for (size_t k = results; k < expected.size(); ++k) CHECK(same(backward[k - results], expected[k]));
+      CHECK(parts.saved_bytes <= parts.direct_bytes);
+      for (const ir::Value& result : node->results) before[result.id] = true;
+      ++cuts;
+    }
+    joint.outputs() = outputs;
+  }
+  CHECK(cuts > 500);
 }
 
 TEST_CASE("a cheapest cut, the one nearest to the sink") {
