@@ -84,6 +84,7 @@ class Partitioner {
         direct_(graph_.value_limit()),
         banned_(graph_.value_limit()),
         visible_(graph_.value_limit()),
+        mutated_(graph_.value_limit()),
         saved_(graph_.value_limit()) {}
 
   Partition run() {
@@ -156,7 +157,7 @@ class Partitioner {
     for (const Input& input : graph_.inputs()) visible_[input.value->id] = true;
     for (size_t k = 0; k < joint_.first_gradient; ++k) visible_[resolved(graph_.outputs()[k])->id] = true;
     for (const Mutation& mutation : graph_.mutations()) {
-      direct_[graph_.inputs()[mutation.input].value->id] = false;
+      mutated_[graph_.inputs()[mutation.input].value->id] = true;
       const Value* value = resolved(mutation.value);
       visible_[value->id] = true;
       written_to_.try_emplace(value, mutation.input);
@@ -166,7 +167,8 @@ class Partitioner {
   int64_t cost(const Value& value) const {
     const bool computed_anyway = value.def->op == Op::scalar || value.def->op == Op::iota || is_view(value);
     if (computed_anyway || (visible_[value.id] && !direct_[value.id])) return unaffordable;
-    if (is_input(value) || written_to_.contains(&value)) return 1;
+    // What an input held before it is written is copied.
+    if ((is_input(value) && !mutated_[value.id]) || written_to_.contains(&value)) return 1;
     // Every other value costs some bytes more than an input, which is there anyway.
     return bytes_of(*value.type) + 1;
   }
@@ -195,7 +197,8 @@ class Partitioner {
         saved_[vertices_[v]->id] = true;
       }
     for (const Value* value : vertices_)
-      if (direct_[value->id] && !is_input(*value)) result_.direct_bytes += bytes_of(*value->type);
+      if (direct_[value->id] && (!is_input(*value) || mutated_[value->id]))
+        result_.direct_bytes += bytes_of(*value->type);
   }
 
   void make_forward() {
@@ -212,7 +215,13 @@ class Partitioner {
       const Value& value = *graph_.inputs()[k].value;
       if (!saved_[value.id]) continue;
       order_.push_back(&value);
-      result_.saved.push_back({Saved::Kind::input, static_cast<uint32_t>(k)});
+      if (!mutated_[value.id]) {
+        result_.saved.push_back({Saved::Kind::input, static_cast<uint32_t>(k)});
+        continue;
+      }
+      result_.saved.push_back({Saved::Kind::output, static_cast<uint32_t>(forward->outputs().size())});
+      result_.saved_bytes += bytes_of(*value.type);
+      forward->outputs().push_back(copier[&value]);
     }
     for (const Node* node = graph_.first(); node && node != joint_.first_backward; node = node->next)
       for (const Value& value : node->results) {
@@ -282,6 +291,7 @@ class Partitioner {
   std::vector<bool> direct_;       ///< Eager autograd saves it.
   std::vector<bool> banned_;       ///< Must be in memory where the backward part reads it.
   std::vector<bool> visible_;      ///< The user has its memory.
+  std::vector<bool> mutated_;      ///< An input that the forward part writes.
   std::vector<bool> saved_;
   std::vector<const Value*> needed_;  ///< Of the forward part, by nodes of the backward part.
   std::vector<const Value*> vertices_;

@@ -166,6 +166,19 @@ TEST_CASE("nor is a result of the user's, or an input that is written") {
   CHECK(written.parts.saved[0].index == 0);
 }
 
+TEST_CASE("what an input held before it is written is copied") {
+  const Cut cut(R"(graph @clamp(%x: f32[4], %tangent0: f32[4]) {
+  %0 = relu %x : f32[4]
+  %1 = mul %tangent0, %x : f32[4]
+  mutate %x, %0
+  return %0, %1
+}
+)");
+  REQUIRE(cut.parts.saved.size() == 1);
+  CHECK(cut.parts.saved[0].kind == passes::Saved::Kind::output);
+  CHECK(cut.parts.forward->outputs()[cut.parts.saved[0].index] == cut.parts.forward->inputs()[0].value);
+}
+
 TEST_CASE("a saved result is the output that is there already") {
   const Cut cut(R"(graph @exp(%x: f32[4], %tangent0: f32[4]) {
   %0 = exp %x : f32[4]

@@ -31,12 +31,11 @@ void BackwardNode::release_variables() {
 namespace {
 
 /// Where someone differentiates the backward itself.
-variable_list once_differentiable(variable_list gradients, const std::vector<at::Tensor>& arguments) {
-  if (!at::GradMode::is_enabled() || !torch::autograd::any_variable_requires_grad(arguments)) return gradients;
+variable_list once_differentiable(variable_list gradients, torch::autograd::edge_list edges) {
   const auto error = capture::make_node<torch::autograd::Error>(
       "braze: the backward of a compiled function cannot be differentiated again (create_graph=True). Call the "
       "function itself, without braze.compile, where second derivatives are wanted.",
-      torch::autograd::collect_next_edges(arguments));
+      std::move(edges));
   for (at::Tensor& gradient : gradients) {
     if (!gradient.defined()) continue;
     gradient = gradient.detach();  // It may be a tangent, which has a history of its own.
@@ -95,8 +94,11 @@ variable_list BackwardNode::apply(variable_list&& tangents) {
     if (wanted[k] && gradients.inputs[k].kind == capture::Gradients::Input::Kind::tangent)
       given[k] = tangents[gradients.inputs[k].index];
   if (!at::GradMode::is_enabled()) return given;
-  for (const at::Tensor& tangent : tangents) arguments.push_back(tangent);
-  return once_differentiable(std::move(given), arguments);
+  torch::autograd::edge_list edges = next_edges();
+  for (const at::Tensor& tangent : tangents)
+    if (tangent.defined() && tangent.requires_grad())
+      edges.push_back(torch::autograd::impl::gradient_edge(tangent));
+  return once_differentiable(std::move(given), std::move(edges));
 }
 
 }  // namespace braze::runtime

@@ -362,6 +362,16 @@ def an_alias_is_written_that_was_saved(compile):
 
 
 @case
+def what_a_written_input_held_is_saved(compile):
+    f = compile(lambda h: h.clamp_(min=2.5) * 2)
+    w = torch.arange(5.0, requires_grad=True)
+    for _ in range(2):
+        h = w * 1
+        f(h).sum().backward()
+    return w.grad, h
+
+
+@case
 def an_input_is_written_and_then_saved(compile):
     def f(x, y):
         with torch.no_grad():
@@ -657,6 +667,18 @@ def test_second_derivatives_are_refused_by_name():
     (g,) = grad(f(x).sum(), x, create_graph=True)
     with pytest.raises(RuntimeError, match="cannot be differentiated again"):
         g.sum().backward()
+
+
+def test_second_derivatives_inside_are_refused_by_name():
+    w = torch.ones(4, requires_grad=True)
+
+    def f(x):
+        h = (w * x).pow(3).sum()
+        (g,) = torch.autograd.grad(h, [w], create_graph=True)
+        return torch.autograd.grad(g.sum(), [w])[0]
+
+    with pytest.raises(RuntimeError, match="cannot be differentiated again"):
+        braze.compile(f)(torch.ones(4))
 
 
 def test_the_history_is_brazes():
