@@ -86,7 +86,10 @@ class Printer {
       ir::append_number(out_, scalar);
       separator = ", ";
     }
-    put(") reads=", step.bytes_read, " writes=", step.bytes_written, " fused=[");
+    put(")");
+    for (size_t k = 0; k < step.symbols.size(); ++k) put(k ? "," : " symbols=[", step.symbols[k]);
+    if (!step.symbols.empty()) put("]");
+    put(" reads=", step.bytes_read, " writes=", step.bytes_written, " fused=[");
     for (size_t k = 0; k < step.fused.size(); ++k) {
       if (k) put(", ");
       ir::append_quoted(out_, step.fused[k]);
@@ -133,11 +136,6 @@ int64_t span_of(std::span<const int64_t> sizes, std::span<const int64_t> strides
     span += (sizes[k] - 1) * strides[k];
   }
   return span;
-}
-
-View whole(const Plan& plan, uint32_t buffer) {
-  const PlanBuffer& memory = plan.buffers.at(buffer);
-  return {buffer, memory.dtype, memory.sizes, memory.strides, 0};
 }
 
 std::string print(const Plan& plan) {

@@ -71,7 +71,8 @@ void transfer(Archive& archive, PlanMutation& mutation) {
 
 template <typename Archive>
 void transfer(Archive& archive, KernelStep& step) {
-  archive(step.kernel, step.buffers, step.origins, step.scalars, step.fused, step.bytes_read, step.bytes_written);
+  archive(step.kernel, step.buffers, step.origins, step.scalars, step.symbols, step.fused, step.bytes_read,
+          step.bytes_written);
 }
 
 template <typename Archive>

@@ -25,7 +25,7 @@ class Region {
   virtual void add_barrier() = 0;
   /// A kernel whose parameters begin at `first_pointer` of the pointers that run() is given.
   virtual void add(const codegen::CompiledKernel& kernel, uint32_t first_pointer,
-                   const std::vector<uint64_t>& scalars) = 0;
+                   const std::vector<uint64_t>& scalars, const std::vector<int64_t>& symbols) = 0;
   /// Runs all kernels, or puts them on the current stream of the device. `status` as in codegen::PhaseFunction; a
   /// device that reports late has a word of its own.
   virtual void run(void* const* pointers, int64_t* status) const = 0;

@@ -55,17 +55,22 @@ void CpuRegion::add_barrier() {
 }
 
 void CpuRegion::add(const codegen::CompiledKernel& kernel, uint32_t first_pointer,
-                    const std::vector<uint64_t>& scalars) {
+                    const std::vector<uint64_t>& scalars, const std::vector<int64_t>& symbols) {
   const auto first_scalar = static_cast<uint32_t>(scalars_.size());
+  const auto first_symbol = static_cast<uint32_t>(symbols_.size());
+  symbols_.insert(symbols_.end(), symbols.begin(), symbols.end());
   scalars_.insert(scalars_.end(), scalars.begin(), scalars.end());
   bool first = true;
   for (const codegen::Phase& phase : kernel.phases()) {
-    BRAZE_CHECK(phase.iterations.is_constant(), "a kernel has symbols, and nobody binds them");
+    const loops::Extent& extent = phase.iterations;
+    int64_t iterations = extent.constant;
+    if (!extent.is_constant()) iterations += extent.factor * symbols.at(extent.symbol);
+    iterations = std::max<int64_t>(0, iterations);
     if (stages_.empty() || !first) add_barrier();
     first = false;
     Stage& stage = stages_.back();
-    Task task{phase.function, first_pointer, first_scalar, phase.iterations.constant,
-              phase.grain,    false,         stage.work,   1};
+    Task task{
+        phase.function, first_pointer, first_scalar, first_symbol, iterations, phase.grain, false, stage.work, 1};
     task.grain = std::max<int64_t>(1, task.grain);
     if (phase.parallel) {
       task.divisible = task.iterations > task.grain;
@@ -82,8 +87,8 @@ void CpuRegion::add(const codegen::CompiledKernel& kernel, uint32_t first_pointe
 }
 
 void CpuRegion::run_task(const Task& task, const Pass& pass, int64_t begin, int64_t end) const {
-  task.function(pass.pointers + task.first_pointer, scalars_.data() + task.first_scalar, nullptr, begin, end,
-                pass.status);
+  task.function(pass.pointers + task.first_pointer, scalars_.data() + task.first_scalar,
+                symbols_.data() + task.first_symbol, begin, end, pass.status);
 }
 
 void CpuRegion::run_part(const Stage& stage, const Pass& pass, int64_t part, int64_t parts) const {
