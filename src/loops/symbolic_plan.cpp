@@ -3,16 +3,24 @@
 #include <unordered_map>
 
 #include "ir/size_table.h"
+#include "ir/size_text.h"
 #include "loops/memory.h"
 #include "loops/regions.h"
 
 namespace braze::loops {
 
-SymbolicPlan::SymbolicPlan(PlanOf<ir::Size> plan, std::vector<uint32_t> cats, const ir::ShapeEnv& env,
-                           bool reuse_memory)
-    : cats_(std::move(cats)), symbol_count_(env.table().symbol_count()), reuse_memory_(reuse_memory) {
+SymbolicPlan::SymbolicPlan(PlanOf<ir::Size> plan, std::vector<uint32_t> cats, ir::ShapeEnv& env, bool reuse_memory)
+    : cats_(std::move(cats)), reuse_memory_(reuse_memory) {
+  for (uint32_t slot = 0; slot < env.table().symbol_count(); ++slot) {
+    symbols_.push_back({std::string(env.table().name(slot)), env.declared(slot)});
+    declarations_ += concat(slot ? ", " : "", env.table().name(slot), " = ", env.examples()[slot]);
+  }
+  for (const ir::ShapeEnv::Guard& guard : env.guards()) {
+    guards_.push_back({guard.test.kind, to_text(guard.test)});
+    guard_code_.add(guard.test.left);
+  }
   std::unordered_map<uint64_t, int64_t> known;  // by the size's bits
-  plan_ = convert_plan<Number>(std::move(plan), [&](ir::Size size) -> Number {
+  const auto number_of = [&](ir::Size size) -> Number {
     if (size.is_constant()) return size.constant();
     const auto [at, is_new] = known.try_emplace(size.bits(), static_cast<int64_t>(sizes_.size()));
     if (is_new) {
@@ -22,11 +30,41 @@ SymbolicPlan::SymbolicPlan(PlanOf<ir::Size> plan, std::vector<uint32_t> cats, co
     Number number(at->second);
     number.is_computed = true;
     return number;
-  });
+  };
+  plan_ = convert_plan<Number>(std::move(plan), number_of);
+  for (StepOf<Number>& step : plan_.steps)
+    ir::for_each_size(std::span(step.call.call.arguments), [&](ir::Argument& argument) {
+      const Number number = number_of(ir::parse_size(argument.text, env.table()));
+      argument.integer = number.value;
+      if (!number.is_computed) argument = ir::Argument::of(ir::Argument::Kind::integer, number.value);
+    });
+}
+
+std::optional<std::string> SymbolicPlan::refuses(std::span<const int64_t> symbols) const {
+  BRAZE_CHECK(symbols.size() == symbols_.size(), "a value is needed for every symbol");
+  for (size_t k = 0; k < symbols.size(); ++k) {
+    const ir::SymbolFacts& facts = symbols_[k].facts;
+    if (!facts.range.has(symbols[k]) || (symbols[k] - facts.remainder) % facts.modulus != 0)
+      return concat(symbols_[k].name, " = ", symbols[k]);
+  }
+  std::vector<int64_t> values(guard_code_.result_count());
+  const bool has_values = guard_code_.run(symbols, values);
+  for (size_t k = 0; k < guards_.size(); ++k) {
+    const auto holds = [&](int64_t value) {
+      switch (guards_[k].kind) {
+        case ir::SizeTest::Kind::equal: return value == 0;
+        case ir::SizeTest::Kind::differs: return value != 0;
+        case ir::SizeTest::Kind::at_least: return value >= 0;
+      }
+      return false;
+    };
+    if (!has_values || !holds(values[k])) return guards_[k].text;
+  }
+  return std::nullopt;
 }
 
 Plan SymbolicPlan::at(std::span<const int64_t> symbols) const {
-  BRAZE_CHECK(symbols.size() == symbol_count_, "a value is needed for every symbol");
+  BRAZE_CHECK(symbols.size() == symbols_.size(), "a value is needed for every symbol");
   std::vector<int64_t> values(code_.result_count());
   if (!code_.run(symbols, values))
     throw UserError("a size of the program has no value for these symbols", UserError::Kind::value);
@@ -36,6 +74,9 @@ Plan SymbolicPlan::at(std::span<const int64_t> symbols) const {
   for (PlanBuffer& buffer : plan.buffers)
     buffer.bytes = span_of(buffer.sizes, buffer.strides) * ir::byte_size(buffer.dtype);
   for (Step& step : plan.steps) {
+    ir::for_each_size(std::span(step.call.call.arguments), [&](ir::Argument& argument) {
+      argument = ir::Argument::of(ir::Argument::Kind::integer, values[static_cast<size_t>(argument.integer)]);
+    });
     if (step.kind != StepKind::kernel) continue;
     // What was counted when it was lowered was that of the examples.
     KernelStep& launch = step.kernel;

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -41,26 +42,44 @@ class SymbolicPlan {
 
   SymbolicPlan() = default;
   /// \param cats  as for form_regions().
-  SymbolicPlan(PlanOf<ir::Size> plan, std::vector<uint32_t> cats, const ir::ShapeEnv& env, bool reuse_memory);
+  SymbolicPlan(PlanOf<ir::Size> plan, std::vector<uint32_t> cats, ir::ShapeEnv& env, bool reuse_memory);
 
   /// The plan for these values of the symbols, by slot. They keep the guards of the graph that was lowered. Throws
   /// UserError where a size has no value.
   Plan at(std::span<const int64_t> symbols) const;
 
+  /// The guard or the range that these values break, for people; nullopt: at() is right for them.
+  std::optional<std::string> refuses(std::span<const int64_t> symbols) const;
+
   const std::vector<std::shared_ptr<Kernel>>& kernels() const { return plan_.kernels; }
   const std::vector<Hash128>& kernel_hashes() const { return plan_.kernel_hashes; }
-  size_t symbol_count() const { return symbol_count_; }
+  size_t symbol_count() const { return symbols_.size(); }
   /// The expressions that at() evaluates, for people.
   const std::vector<std::string>& sizes() const { return sizes_; }
 
  private:
+  friend std::string print(const SymbolicPlan& plan);
+  struct Symbol {
+    std::string name;
+    ir::SymbolFacts facts;
+  };
+  struct Guard {
+    ir::SizeTest::Kind kind;
+    std::string text;
+  };
   PlanOf<Number> plan_;
+  std::vector<Symbol> symbols_;
+  std::vector<Guard> guards_;
+  ir::SizeCode guard_code_;   ///< What each guard compares with 0.
+  std::string declarations_;  ///< "n = 8, m = 5"
   ir::SizeCode code_;
   std::vector<std::string> sizes_;
   std::vector<uint32_t> cats_;
-  size_t symbol_count_ = 0;
   bool reuse_memory_ = true;
 };
+
+/// As a plan of numbers, but for memory and regions, which are planned for given sizes: for people.
+std::string print(const SymbolicPlan& plan);
 
 /// As lower(), of a graph with or without symbols. Notes guards where a form is only right, or only good, for some
 /// sizes. Throws NotSymbolic.

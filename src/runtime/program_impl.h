@@ -95,7 +95,8 @@ class Program::Impl {
   const std::shared_ptr<const capture::Trace> traced;  ///< Shared by all that is lowered from it.
   const capture::Trace& trace;
   const ProgramOptions options;
-  std::string traced_text;
+  std::string traced_text;  ///< Empty where the trace's graph is as it was traced.
+  bool graph_is_rewritten = true;
   driver::Artifact artifact;
   const loops::Plan& plan = artifact.plan;
 
@@ -126,6 +127,8 @@ class Program::Impl {
   /// Compiles the trace's graph, which is rewritten, and binds it. The arguments that were traced tell which inputs
   /// share storage.
   void build(driver::Convolutions convolutions, const std::vector<at::Tensor>& example_arguments, PhaseTimes times);
+  /// Binds what was compiled for all sizes.
+  void build_of(driver::Artifact compiled, const std::vector<at::Tensor>& example_arguments);
   /// The same for calls that `other`, of the same trace, may serve as well.
   void build_like(const Impl& other, driver::Convolutions convolutions);
   void run(const at::Tensor* const* arguments, at::Tensor* results) const;

@@ -2,9 +2,16 @@
 // compute what the graph of numbers does, at sizes other than the examples, 0 and 1 among them.
 #include <doctest/doctest.h>
 
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <random>
+#include <set>
+#include <sstream>
 
 #include "codegen/compiler.h"
+#include "ir/clone.h"
 #include "ir/instantiate.h"
 #include "ir/text.h"
 #include "loops/symbolic_plan.h"
@@ -120,6 +127,7 @@ std::string fault(const std::string& text, double tolerance, bool machine_code, 
         try {
           numbers = ir::instantiate(*original, values);
           ir::instantiate(*graph, values);  // guards that passes and lowering have added
+          if (const auto guard = family.refuses(values)) return "refused by " + *guard;
         } catch (const UserError&) {
           continue;
         }
@@ -189,4 +197,145 @@ TEST_CASE("random graphs of symbols are one plan for all sizes") {
   MESSAGE(counts.plans, " plans, ", counts.runs, " runs, ", counts.refused, " refused");
   CHECK(counts.runs > 3000);
   CHECK(counts.refused < 30);
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string read_file(const fs::path& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+/// tests/symbolic/NAME.graph, in order of their names.
+std::set<fs::path> graphs() {
+  std::set<fs::path> found;
+  for (const auto& entry : fs::directory_iterator(BRAZE_TEST_DATA "/symbolic"))
+    if (entry.path().extension() == ".graph") found.insert(entry.path());
+  return found;
+}
+
+std::string graph_text(const fs::path& path) {
+  std::istringstream lines(read_file(path));
+  std::string kept;
+  for (std::string line; std::getline(lines, line);)
+    if (!line.starts_with("//")) kept += line + "\n";
+  return kept;
+}
+
+}  // namespace
+
+TEST_CASE("a family says for which sizes it is, and is made anew for others") {
+  const auto graph = ir::parse(graph_text(BRAZE_TEST_DATA "/symbolic/softmax.graph"));
+  const auto lowered = [](const ir::Graph& original, std::span<const int64_t> examples) {
+    const auto copy = ir::clone(original, examples);
+    ir::verify(*copy);
+    passes::run(*copy, nullptr, true);
+    return loops::lower_symbolic(*copy);
+  };
+  const std::vector<int64_t> few = {64, 512}, long_rows = {2, 20000}, one = {3, 1};
+  const loops::SymbolicPlan first = lowered(*graph, few), second = lowered(*graph, long_rows);
+  CHECK(first.refuses(few) == std::nullopt);
+  CHECK(first.refuses(long_rows) == "m <= 16384");
+  CHECK(second.refuses(long_rows) == std::nullopt);
+  CHECK(second.refuses(few) == "m >= 16385");
+  CHECK(first.refuses(one) == "m = 1");
+  CHECK(ir::print(*ir::clone(*graph, graph->find_shape_env()->examples())) == ir::print(*graph));
+}
+
+TEST_CASE("graphs of symbols are lowered as expected, with the guards that this takes") {
+  CHECK(graphs().size() >= 8);
+  Counts counts;
+  for (const fs::path& path : graphs()) {
+    CAPTURE(path.string());
+    for (const Isa isa : {Isa::avx2, Isa::avx512}) {
+      const Target target(isa);
+      const auto graph = ir::parse(graph_text(path));
+      passes::run(*graph, nullptr, true);
+      std::string text = loops::print(loops::lower_symbolic(*graph, {.targets = {&target}}));
+      for (const ir::ShapeEnv::Guard& guard : graph->find_shape_env()->guards())
+        text += "guard " + ir::to_text(guard.test) + "\n";
+      const fs::path expected = fs::path(path).replace_extension(target.name());
+      if (std::getenv("BRAZE_WRITE_EXPECTED")) std::ofstream(expected) << text;
+      CHECK(text == read_file(expected));
+    }
+    const std::string wrong = fault(graph_text(path), 1e-4, true, counts);
+    CHECK_MESSAGE(wrong.empty(), wrong);
+  }
+  CHECK(counts.refused == 0);
+}
+
+namespace {
+
+/// Nanoseconds of all kernels of a plan, at best.
+double time_of(const loops::Plan& plan, const std::vector<std::shared_ptr<const codegen::CompiledKernel>>& code) {
+  std::vector<std::vector<float>> memory;
+  std::vector<void*> address;
+  for (const loops::PlanBuffer& buffer : plan.buffers) {
+    memory.emplace_back(static_cast<size_t>(buffer.bytes) / 4 + 64, 0.5f);
+    const auto first = reinterpret_cast<uintptr_t>(memory.back().data());
+    address.push_back(reinterpret_cast<void*>((first + 63) / 64 * 64));
+  }
+  const std::vector<uint64_t> scalars(16, 0x3f800000);  // 1.0f
+  double best = 1e30;
+  for (int round = 0; round < 30; ++round) {
+    const auto begin = std::chrono::steady_clock::now();
+    for (const loops::Step& step : plan.steps) {
+      std::vector<void*> buffers;
+      for (const uint32_t buffer : step.kernel.buffers) buffers.push_back(address[buffer]);
+      int64_t status = 0;
+      for (const codegen::Phase& phase : code[step.kernel.kernel]->phases()) {
+        const loops::Extent& count = phase.iterations;
+        const int64_t end =
+            count.constant + (count.is_constant() ? 0 : count.factor * step.kernel.symbols.at(count.symbol));
+        phase.function(buffers.data(), scalars.data(), step.kernel.symbols.data(), 0, end, &status);
+      }
+    }
+    const std::chrono::duration<double, std::nano> passed = std::chrono::steady_clock::now() - begin;
+    best = std::min(best, passed.count());
+  }
+  return best;
+}
+
+}  // namespace
+
+TEST_CASE("kernels for all sizes take as long as those for one") {
+  // Prints, and judges nothing: times say little on a machine that has other work.
+  if (!std::getenv("BRAZE_BANDWIDTH")) return;
+  const Target target = Target::host();
+  const codegen::CompileOptions options{.target = target, .use_disk_cache = false, .threads = 1};
+  const auto compile = [&](const auto& kernels, const std::vector<Hash128>& hashes) {
+    std::vector<const loops::Kernel*> pointers;
+    for (const auto& kernel : kernels) pointers.push_back(kernel.get());
+    return codegen::compile(pointers, hashes, options);
+  };
+  for (const fs::path& path : graphs()) {
+    const auto graph = ir::parse(graph_text(path)), traced = ir::parse(graph_text(path));
+    passes::run(*graph);
+    const loops::SymbolicPlan family = loops::lower_symbolic(*graph, {.targets = {&target}});
+    const auto code = compile(family.kernels(), family.kernel_hashes());
+    for (const int64_t scale : {1, 3, 8}) {
+      std::vector<int64_t> values;
+      for (const int64_t example : graph->find_shape_env()->examples())
+        values.push_back(example * scale + scale / 2);
+      const loops::Plan plan = family.at(values);
+      const auto numbers = ir::instantiate(*traced, values);
+      passes::run(*numbers);
+      const loops::Plan fixed = loops::lower(*numbers, {.targets = {&target}});
+      const auto fixed_code = compile(fixed.kernels, fixed.kernel_hashes);
+      double times[2] = {1e30, 1e30};
+      for (int turn = 0; turn < 5; ++turn) {
+        times[0] = std::min(times[0], time_of(fixed, fixed_code));
+        times[1] = std::min(times[1], time_of(plan, code));
+      }
+      const auto begin = std::chrono::steady_clock::now();
+      for (int k = 0; k < 100; ++k) family.at(values);
+      const std::chrono::duration<double, std::micro> binding = std::chrono::steady_clock::now() - begin;
+      MESSAGE(path.stem().string(), " x", scale, ": ", times[0] / 1000, " us for one size, ", times[1] / 1000,
+              " us for all, ratio ", times[1] / times[0], "; at() takes ", binding.count() / 100, " us");
+    }
+  }
 }

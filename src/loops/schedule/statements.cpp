@@ -31,6 +31,15 @@ std::vector<Affine> take_apart(Extents& extents, Builder builder, Affine whole, 
       break;
     }
     const ValueId value = builder.affine(whole);
+    if (!sizes[k].is_constant()) {
+      // No machine divides by what it does not know without taking its time: once, and the rest by multiplying.
+      const ValueId quotient = builder.compute(ir::Op::floor_div, {value, extents.divisor(builder, sizes[k])});
+      parts[k].add(1, value);
+      extents.add(parts[k], -sizes[k], quotient);
+      whole = {};
+      whole.add(1, quotient);
+      continue;
+    }
     const ValueId size = extents.divisor(builder, sizes[k]);
     parts[k].add(1, builder.compute(ir::Op::remainder, {value, size}));
     whole = {};

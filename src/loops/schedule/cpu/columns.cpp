@@ -131,9 +131,9 @@ std::vector<BufferId>& CpuNest::strip_buffers(const Value* value, bool& fresh) {
   const bool reduction = ir::info(node->op).kind == OpKind::Reduction;
   const DType type = ir::compute_dtype((reduction ? node->operands[0] : value)->type->dtype);
   const std::string name = concat("lanes", value->id);
-  buffers.push_back(at(0).alloc(name, type, Extent(strip_->length)));
+  buffers.push_back(at(0).alloc(name, type, Extent(strip_->room)));
   if (reduction && with_index(combine_of(node->op)))
-    buffers.push_back(at(0).alloc(name + "i", DType::i64, Extent(strip_->length)));
+    buffers.push_back(at(0).alloc(name + "i", DType::i64, Extent(strip_->room)));
   return buffers;
 }
 
@@ -241,7 +241,7 @@ void CpuNest::run_strip_pass(int pass) {
     bool fresh = false;
     const BufferId whole = strip_buffers(&node->results[0], fresh)[0];
     const DType type = kernel_.buffers[whole].dtype;
-    const BufferId block = at(0).alloc(concat("block", node->results[0].id), type, Extent(strip_->length));
+    const BufferId block = at(0).alloc(concat("block", node->results[0].id), type, Extent(strip_->room));
     strip_->blocks.push_back({whole, block});
   }
 
@@ -289,10 +289,11 @@ void CpuNest::build_strips() {
   Strip strip;
   strip_ = &strip;
   const Size all = nest_.lane.size;
-  const int64_t lanes = hint(all), outer = std::max<int64_t>(1, hint(nest_.outer_size())) * chunks_;
-  const int64_t share = lanes / std::max<int64_t>(1, limits_.wanted_strips / outer);
-  strip.length = std::clamp(whole_lines(share, target_), limits_.shortest_strip, limits_.longest_strip);
-  if (all.is_constant()) strip.length = std::min(lanes, strip.length);
+  const int64_t outer = std::max<int64_t>(1, hint(nest_.outer_size())) * chunks_, line = target_.line_elements();
+  const Size share = floor_div(all, std::max<int64_t>(1, limits_.wanted_strips / outer));
+  strip.length = min(max(ceil_div(share, line) * line, limits_.shortest_strip), limits_.longest_strip);
+  if (all.is_constant()) strip.length = min(all, strip.length);
+  strip.room = strip.length.is_constant() ? strip.length.constant() : limits_.longest_strip;
   strip.count = ceil_div(all, strip.length);
 
   Stmt top{};
@@ -302,12 +303,12 @@ void CpuNest::build_strips() {
   blocks_[0] = &loop.body;
   loop.end = extents_.of(nest_.outer_size() * strip.count * chunks_);
   loop.schedule.parallel = true;
-  loop.schedule.grain = grain(hint(nest_.reduced_size()) / chunks_ * passes_ * strip.length);
+  loop.schedule.grain = grain(hint(nest_.reduced_size()) / chunks_ * passes_ * hint(strip.length));
   open_outer(loop);
   Affine begin = extents_.scaled(strip.length, strip.number.affine);
   Builder builder(kernel_, loop.body);
   strip.begin = builder.affine(begin);
-  begin.offset = Extent(strip.length);
+  begin.offset = extents_.of(strip.length);
   strip.end = builder.compute(Op::minimum, {builder.affine(begin), extents_.value(builder, all)});
   for (int pass = 0; pass < passes_; ++pass) run_strip_pass(pass);
 

@@ -76,7 +76,8 @@ class CpuNest final : public NestBuilder {
   const CpuLimits& limits_;
   /// While strips are built: values of the lanes alone, kept in the nearest cache.
   struct Strip {
-    int64_t length = 0;                ///< Lanes of one strip.
+    Size length = 0;                   ///< Lanes of one strip,
+    int64_t room = 0;                  ///< and at most.
     Size count = 1;                    ///< Strips.
     Index number;                      ///< Which of them.
     ValueId begin = none, end = none;  ///< Its lanes.
@@ -100,7 +101,7 @@ class CpuNest final : public NestBuilder {
     struct Copy {
       BufferId from, tile;
       Affine offset;
-      int64_t pitch;
+      Extent pitch;
     };
     std::vector<Copy> copies;
   };

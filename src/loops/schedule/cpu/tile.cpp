@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "loops/schedule/cpu/schedule.h"
+#include "loops/transposes.h"
 #include "support/error.h"
 
 namespace braze::loops {
@@ -139,10 +140,10 @@ NestBuilder::Scalar CpuNest::load_from_tile(BufferId buffer, const Affine& offse
       start.add(term.factor, term.value);
     }
   }
-  if (along != Extent(1) || !lane.is_constant() || lane.constant == 0 || lane.constant == 1) return {};
+  if (along != Extent(1) || lane == Extent(0) || lane == Extent(1)) return {};
   BufferId tile = none;
   for (const Tiling::Copy& copy : tiling_->copies)
-    if (copy.from == buffer && copy.offset == start && copy.pitch == lane.constant) tile = copy.tile;
+    if (copy.from == buffer && copy.offset == start && copy.pitch == lane) tile = copy.tile;
   if (tile == none) {
     const DType dtype = kernel_.buffers[buffer].dtype;
     tile = at(0).alloc(concat("tile", tiling_->copies.size()), dtype, Extent(tiling_->lanes * tiling_->length));
@@ -151,11 +152,12 @@ NestBuilder::Scalar CpuNest::load_from_tile(BufferId buffer, const Affine& offse
     stmt.buffer = tile;
     stmt.sources = {buffer};
     stmt.index = start;
-    stmt.shape = {tiling_->lanes, lane.constant, tiling_->length, 1};
+    stmt.shape = {tiling_->lanes, 1, tiling_->length, 1};
+    set_row_step(stmt, lane);
     if (tiling_->lane_valid != none || tiling_->along_valid != none)
       stmt.valid = {present(tiling_->lane_valid, tiling_->lanes), present(tiling_->along_valid, tiling_->length)};
     tiling_->fill->push_back(std::move(stmt));
-    tiling_->copies.push_back({buffer, tile, start, lane.constant});
+    tiling_->copies.push_back({buffer, tile, start, lane});
   }
   // tile[(along - along_begin) * lanes + (lane - lane_begin)]
   Affine place;
