@@ -178,7 +178,10 @@ std::string print(const SymbolicPlan& plan) {
   const auto text = [&](const SymbolicPlan::Number& number) {
     return number.is_computed ? plan.sizes_[static_cast<size_t>(number.value)] : std::to_string(number.value);
   };
-  return Printer(plan.plan_, text).run(concat("[", plan.declarations_, "]"));
+  std::string symbols;
+  for (const SymbolicPlan::Symbol& symbol : plan.symbols_)
+    symbols += concat(symbols.empty() ? "[" : ", ", symbol.name, " = ", symbol.example);
+  return Printer(plan.plan_, text).run(symbols.empty() ? "" : symbols + "]");
 }
 
 }  // namespace braze::loops

@@ -20,6 +20,11 @@
 #include "loops/plan.h"
 #include "support/error.h"
 
+namespace braze {
+class ArchiveReader;
+class ArchiveWriter;
+}  // namespace braze
+
 namespace braze::loops {
 
 /// What there is no form for that is right at all sizes: such a graph is to be instantiated (ir/instantiate.h) and
@@ -31,6 +36,16 @@ class NotSymbolic : public UserError {
 
 class SymbolicPlan {
  public:
+  struct Symbol {
+    std::string name;
+    int64_t example = 0;
+    ir::SymbolFacts facts = {};  ///< Also what guards tell of it.
+  };
+  struct Guard {
+    ir::SizeTest::Kind kind = ir::SizeTest::Kind::equal;
+    std::string left;  ///< What is compared with 0.
+    std::string text;
+  };
   /// A number of the plan: itself, or result `value` of the code.
   struct Number {
     int64_t value = 0;
@@ -56,22 +71,25 @@ class SymbolicPlan {
   size_t symbol_count() const { return symbols_.size(); }
   /// The expressions that at() evaluates, for people.
   const std::vector<std::string>& sizes() const { return sizes_; }
+  const std::vector<Symbol>& symbols() const { return symbols_; }
 
  private:
   friend std::string print(const SymbolicPlan& plan);
-  struct Symbol {
-    std::string name;
-    ir::SymbolFacts facts;
-  };
-  struct Guard {
-    ir::SizeTest::Kind kind;
-    std::string text;
-  };
+  friend void write(ArchiveWriter& archive, const SymbolicPlan& plan);
+  friend SymbolicPlan read_symbolic_plan(ArchiveReader& archive);
+  template <typename Archive>
+  void transfer_fields(Archive& archive);
+  /// Makes the code of all expressions from their texts.
+  void prepare();
+  /// Throws where something names what does not exist, or the plan for the examples is none.
+  void verify_read() const;
+  /// Without memory and regions.
+  Plan numbers_at(std::span<const int64_t> symbols) const;
+
   PlanOf<Number> plan_;
   std::vector<Symbol> symbols_;
   std::vector<Guard> guards_;
-  ir::SizeCode guard_code_;   ///< What each guard compares with 0.
-  std::string declarations_;  ///< "n = 8, m = 5"
+  ir::SizeCode guard_code_;  ///< What each guard compares with 0.
   ir::SizeCode code_;
   std::vector<std::string> sizes_;
   std::vector<uint32_t> cats_;

@@ -11,9 +11,11 @@
 #include <sstream>
 
 #include "codegen/compiler.h"
+#include "compile/artifact_bytes.h"
 #include "ir/clone.h"
 #include "ir/instantiate.h"
 #include "ir/text.h"
+#include "loops/plan_bytes.h"
 #include "loops/symbolic_plan.h"
 #include "lowering_cases.h"
 #include "passes/pipeline.h"
@@ -244,6 +246,39 @@ TEST_CASE("a family says for which sizes it is, and is made anew for others") {
   CHECK(second.refuses(few) == "m >= 16385");
   CHECK(first.refuses(one) == "m = 1");
   CHECK(ir::print(*ir::clone(*graph, graph->find_shape_env()->examples())) == ir::print(*graph));
+}
+
+TEST_CASE("an artifact for all sizes is kept as bytes, which are checked") {
+  const auto graph = ir::parse(graph_text(BRAZE_TEST_DATA "/symbolic/windows.graph"));
+  passes::run(*graph);
+  const Target target(Isa::avx2);
+  const loops::SymbolicPlan family = loops::lower_symbolic(*graph, {.targets = {&target}});
+  std::vector<const loops::Kernel*> kernels;
+  for (const auto& kernel : family.kernels()) kernels.push_back(kernel.get());
+  const std::string bytes =
+      driver::write_artifact(family, codegen::make_blobs(kernels, {.target = target}), Isa::avx2);
+  CHECK(driver::is_artifact(bytes));
+  CHECK(!driver::read_artifact(bytes));  // It is none of numbers.
+  auto stored = driver::read_symbolic_artifact(bytes);
+  REQUIRE(stored);
+  CHECK(loops::print(stored->plan) == loops::print(family));
+  CHECK(driver::write_artifact(stored->plan, stored->code, stored->isa) == bytes);
+  const driver::SymbolicArtifact loaded = driver::load(*std::move(stored));
+  for (const std::vector<int64_t>& values : {std::vector<int64_t>{40, 24}, {1, 2}, {7, 100}}) {
+    CHECK(loaded.plan.refuses(values) == std::nullopt);
+    CHECK(loops::print(loaded.at(values).plan) == loops::print(family.at(values)));
+  }
+  for (size_t cut = 0; cut < bytes.size(); cut += 97) CHECK(!driver::read_symbolic_artifact(bytes.substr(0, cut)));
+  // Damage behind a checksum that fits: nothing is read that is not there.
+  constexpr size_t header = 40, isa = 1;
+  std::mt19937 random(5);
+  for (int round = 0; round < 300; ++round) {
+    std::string damaged = bytes;
+    for (int k = 0; k < 3; ++k)
+      damaged[header + random() % (damaged.size() - header)] ^= static_cast<char>(1 + random() % 255);
+    ArchiveReader archive(std::string_view(damaged).substr(header + isa));
+    loops::read_symbolic_plan(archive);
+  }
 }
 
 TEST_CASE("graphs of symbols are lowered as expected, with the guards that this takes") {

@@ -48,7 +48,10 @@ class RandomGraph {
     for (int64_t& size : sizes) size = pick<int64_t>({1, 2, 3, 4, 6, 8, 9});
     return sizes;
   }
-  static Sizes sizes_of(const ir::Value* value) { return {value->type->sizes.begin(), value->type->sizes.end()}; }
+  static Sizes sizes_of(const ir::Value* value) {
+    const std::span<const int64_t> sizes(value->type->sizes.data(), value->type->sizes.size());
+    return Sizes(sizes.begin(), sizes.end());
+  }
   static Sizes strides_of(const ir::Value* value) {
     return {value->type->strides.begin(), value->type->strides.end()};
   }
