@@ -200,7 +200,8 @@ void Program::Impl::bind_kernel(const loops::KernelStep& step, loops::Join join)
   std::vector<uint64_t> scalars;
   for (size_t i = 0; i < step.scalars.size(); ++i)
     scalars.push_back(scalar_bits(kernel.scalars[i].dtype, step.scalars[i]));
-  bound.region->add(*artifact.code.at(step.kernel), pointer_count, scalars, step.symbols);
+  bound.region->add(*artifact.code.at(step.kernel), pointer_count, scalars,
+                    {step.symbols, step.bytes_read + step.bytes_written});
   for (size_t i = 0; i < step.buffers.size(); ++i) {
     const uint32_t buffer = step.buffers[i], slot = pointer_count + i;
     const loops::PlanBuffer& memory = plan.buffers.at(buffer);

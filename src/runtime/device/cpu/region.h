@@ -19,7 +19,7 @@ class CpuRegion final : public Region {
   void add_barrier() override;
   /// Every phase but the first of a kernel starts a stage.
   void add(const codegen::CompiledKernel& kernel, uint32_t first_pointer, const std::vector<uint64_t>& scalars,
-           const std::vector<int64_t>& symbols) override;
+           const LaunchSizes& sizes) override;
 
   /// On at::get_num_threads() threads at most.
   void run(void* const* pointers, int64_t* status) const override;

@@ -8,8 +8,8 @@
 namespace braze::runtime {
 
 void CudaRegion::add(const codegen::CompiledKernel& kernel, uint32_t first_pointer,
-                     const std::vector<uint64_t>& scalars, const std::vector<int64_t>& symbols) {
-  BRAZE_CHECK(symbols.empty(), "kernels of a GPU have no symbols");
+                     const std::vector<uint64_t>& scalars, const LaunchSizes& sizes) {
+  BRAZE_CHECK(sizes.symbols.empty(), "kernels of a GPU have no symbols");
   const c10::DeviceGuard guard(place_);
   launches_.push_back(
       {device::cuda::load(kernel, place_.index()), first_pointer, static_cast<uint32_t>(scalars_.size())});

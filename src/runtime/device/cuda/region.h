@@ -15,7 +15,7 @@ class CudaRegion final : public Region {
   void add_barrier() override {}
   /// Loads the kernel's code into the device. Throws UserError with the driver's words where that fails.
   void add(const codegen::CompiledKernel& kernel, uint32_t first_pointer, const std::vector<uint64_t>& scalars,
-           const std::vector<int64_t>& symbols) override;
+           const LaunchSizes& sizes) override;
   void run(void* const* pointers, int64_t* status) const override;
 
  private:
