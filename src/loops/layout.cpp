@@ -46,10 +46,9 @@ constexpr int64_t require_worth = 3, prefer_worth = 2, output_worth = 2, kernel_
 
 /// Dimensions from the outermost in memory to the innermost; equal strides keep their order.
 Dims order_of(std::span<const Size> strides, const SizeRules& rules) {
-  Dims order(strides.size()), hints;
+  Dims order(strides.size());
   std::iota(order.begin(), order.end(), 0);
-  for (const Size stride : strides) hints.push_back(rules.hint(stride));
-  std::ranges::stable_sort(order, std::ranges::greater{}, [&](int64_t dim) { return hints[dim]; });
+  std::ranges::stable_sort(order, std::ranges::greater{}, [&](int64_t dim) { return rules.hint(strides[dim]); });
   return order;
 }
 

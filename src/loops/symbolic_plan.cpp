@@ -74,8 +74,10 @@ Plan SymbolicPlan::numbers_at(std::span<const int64_t> symbols) const {
     return number.is_computed ? values.at(static_cast<size_t>(number.value)) : number.value;
   };
   Plan plan = convert_plan<int64_t>(plan_, value_of);
-  for (PlanBuffer& buffer : plan.buffers)
+  for (PlanBuffer& buffer : plan.buffers) {
     buffer.bytes = span_of(buffer.sizes, buffer.strides) * ir::byte_size(buffer.dtype);
+    if (buffer.part_of >= 0 && buffer.bytes == 0) buffer.offset = 0;  // its whole may be empty, too
+  }
   for (Step& step : plan.steps)
     ir::for_each_size(std::span(step.call.call.arguments), [&](ir::Argument& argument) {
       const int64_t value = values.at(static_cast<size_t>(argument.integer));

@@ -95,13 +95,33 @@ bool has_indices(const ir::Graph& graph) {
   return found;
 }
 
+/// A CPU so small that graphs of a few elements are split, tiled, scanned side by side and computed in strips.
+Target small_cpu() {
+  Target target(Isa::avx2);
+  target.short_axis = 2;
+  target.wide_reduction = target.few_results = 8;
+  target.cache_line = 8;
+  target.near_cache = 240;
+  target.second_cache = 384;
+  CpuLimits& cpu = target.cpu;
+  cpu.thread_work = cpu.points_multiple = 4;
+  cpu.hidden = cpu.register_rows = 1;
+  cpu.run_bytes = 16;
+  cpu.tile_side = cpu.longest_strip = 4;
+  cpu.shortest_strip = cpu.wanted_strips = cpu.block_rows = cpu.rows_together = 2;
+  cpu.least_block_rows = 1;
+  cpu.most_chunks = 3;
+  return target;
+}
+
 /// Says what is wrong with the plan, its results or those of its machine code, or "".
 std::string fault(const std::string& text, double tolerance, bool machine_code, Counts& counts) {
   const auto original = ir::parse(text);
-  for (const Isa isa : {Isa::avx2, Isa::avx512}) {
-    const Target target(isa);
+  for (const Target& target : {Target(Isa::avx2), Target(Isa::avx512), small_cpu()}) {
+    const Isa isa = target.isa;
+    const bool is_small = target.cache_line < 64;
     for (const bool fuse : {true, false}) {
-      if (isa == Isa::avx512 && !fuse) continue;
+      if ((isa == Isa::avx512 || is_small) && !fuse) continue;
       const auto graph = ir::parse(text);
       passes::run(*graph, nullptr, true);
       loops::SymbolicPlan family;
@@ -134,7 +154,7 @@ std::string fault(const std::string& text, double tolerance, bool machine_code, 
           continue;
         }
         if (!are_apart(*numbers) || (has_indices(*numbers) && std::ranges::min(values) < 3)) continue;
-        std::string how = concat(target.name(), fuse ? ", fused" : "");
+        std::string how = concat(is_small ? "a small " : "", target.name(), fuse ? ", fused" : "");
         for (const int64_t value : values) how += concat(", ", value);
         loops::Plan plan;
         try {
