@@ -48,10 +48,7 @@ class RandomGraph {
     for (int64_t& size : sizes) size = pick<int64_t>({1, 2, 3, 4, 6, 8, 9});
     return sizes;
   }
-  static Sizes sizes_of(const ir::Value* value) {
-    const std::span<const int64_t> sizes(value->type->sizes.data(), value->type->sizes.size());
-    return Sizes(sizes.begin(), sizes.end());
-  }
+  static Sizes sizes_of(const ir::Value* value) { return {value->type->sizes.begin(), value->type->sizes.end()}; }
   static Sizes strides_of(const ir::Value* value) {
     return {value->type->strides.begin(), value->type->strides.end()};
   }
@@ -121,10 +118,10 @@ class RandomGraph {
     return op == Op::sum ? make(Op::tanh, {reduced}, {}, kept) : reduced;
   }
   ir::Value* rows(ir::Value* x) {
-    const Sizes sizes = sizes_of(x);
-    if (sizes.empty()) return nullptr;
-    const int64_t dim = below(static_cast<int64_t>(sizes.size()));
-    return make(pick({Op::softmax, Op::log_softmax}), {x}, {{"dim", dim}}, sizes);
+    const int64_t rank = x->type->rank();
+    if (rank == 0) return nullptr;
+    const int64_t dim = below(rank);
+    return make(pick({Op::softmax, Op::log_softmax}), {x}, {{"dim", dim}}, sizes_of(x));
   }
   ir::Value* view(ir::Value* x) {
     Sizes sizes = sizes_of(x), strides = strides_of(x);
