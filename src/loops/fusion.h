@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 #include "ir/graph.h"
@@ -82,7 +83,12 @@ class Facts {
   SizeRules decide;
   const SizeRules& rules() const { return windows.rules(); }
   /// Of the examples.
-  int64_t elements(const ir::Value* value) const { return elements_of(*value->type, rules()); }
+  int64_t elements(const ir::Value* value) const {
+    if (value->type->sizes.is_constant()) return value->type->numel();
+    const auto [known, is_new] = elements_.try_emplace(value->type);
+    if (is_new) known->second = elements_of(*value->type, rules());
+    return known->second;
+  }
   /// Of the device that computes `node`.
   const Target& target(const ir::Node* node) const { return target_of(targets, *node->results[0].type); }
   /// Nodes that read `value`, itself or through views.
@@ -96,6 +102,7 @@ class Facts {
   std::vector<std::vector<const ir::Node*>> consumers_;
   std::vector<bool> escapes_;
   std::vector<uint8_t> free_;  ///< Number of ops that recompute it, 0: not free.
+  mutable std::unordered_map<const ir::Type*, int64_t> elements_;  ///< Of types whose sizes are expressions.
 };
 
 /// Operands of `node` that are read at any place (tables of gathers, sources of pad), as a bit mask.

@@ -232,14 +232,29 @@ bool writes_into(Op op) {
 
 Layouts::Layouts(const ir::Graph& graph, const LayoutOverrides& overrides, const SizeRules& rules)
     : strides_(graph.value_limit()) {
+  enum Origin : size_t { computed, allocated, given };
+  const auto origin_of = [](const Node* node) {
+    if (node->op == Op::input) return given;
+    return ir::info(node->op).kind == OpKind::Library && !writes_into(node->op) ? allocated : computed;
+  };
+  const auto stored = [&](const Type& type, Origin origin) {
+    const auto sizes = type.sizes.symbolic(), strides = type.strides.symbolic();
+    const bool keeps = origin == given || (origin == allocated && !overlaps(sizes, strides, rules));
+    return keeps || is_dense(sizes, strides, rules) ? Sizes(strides.begin(), strides.end())
+                                                    : ir::contiguous_strides(sizes);
+  };
+  // Expressions are worth being looked at once a type.
+  std::unordered_map<const Type*, Sizes> known[given + 1];
   auto own = [&](const Value& value) {
     if (!value.type) return;
-    const auto sizes = value.type->sizes.symbolic(), strides = value.type->strides.symbolic();
-    const bool given =
-        value.def->op == Op::input || (ir::info(value.def->op).kind == OpKind::Library &&
-                                       !writes_into(value.def->op) && !overlaps(sizes, strides, rules));
-    strides_[value.id] = given || is_dense(sizes, strides, rules) ? Sizes(strides.begin(), strides.end())
-                                                                  : ir::contiguous_strides(sizes);
+    const Origin origin = origin_of(value.def);
+    if (value.type->sizes.is_constant()) {
+      strides_[value.id] = stored(*value.type, origin);
+      return;
+    }
+    const auto [at, is_new] = known[origin].try_emplace(value.type);
+    if (is_new) at->second = stored(*value.type, origin);
+    strides_[value.id] = at->second;
   };
   for (const ir::Input& input : graph.inputs()) own(*input.value);
   ir::for_each_node(graph, [&](const Node* node) {
