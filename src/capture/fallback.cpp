@@ -185,7 +185,8 @@ bool is_meta_right(const OpEntry& entry, std::span<const c10::IValue> arguments)
   if (!name.starts_with("aten::") || std::ranges::find(kRightMeta, name) != std::end(kRightMeta)) return true;
   bool row_major = true;
   for_each_tensor(arguments, [&](const at::Tensor& tensor, uint32_t, int32_t) {
-    row_major &= tensor.numel() > 0 && tensor.strides() == c10::IntArrayRef(contiguous(tensor.sizes()));
+    const DimsRef sizes = dims_of(tensor);
+    row_major &= !is_empty(sizes) && strides_of(tensor) == contiguous(sizes);
   });
   return row_major;
 }

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <numeric>
+#include <unordered_set>
 
 #include "capture/arguments.h"
 #include "capture/call.h"
@@ -12,6 +14,8 @@
 #include "capture/index_map.h"
 #include "capture/library_call.h"
 #include "capture/overlap.h"
+#include "capture/size_node.h"
+#include "capture/sized_calls.h"
 #include "capture/traceable.h"
 #include "support/error.h"
 
@@ -22,6 +26,19 @@ namespace {
 uint64_t next_serial() {
   static std::atomic<uint64_t> counter{0};
   return ++counter;
+}
+
+/// A name that parses: what stands in a path of Python is left out.
+std::string symbol_name(std::string_view path) {
+  std::string name;
+  for (const char c : path) {
+    const bool is_word = std::isalnum(static_cast<unsigned char>(c)) || c == '_';
+    if (is_word) name += c;
+    else if (!name.empty() && name.back() != '_') name += '_';
+  }
+  while (!name.empty() && name.back() == '_') name.pop_back();
+  if (name.empty() || std::isdigit(static_cast<unsigned char>(name[0]))) name.insert(0, "s");
+  return name;
 }
 
 /// Values known while tracing are kept up to this many elements.
@@ -66,10 +83,9 @@ Recorder::Recorder(std::string_view name, PhaseTimes* times)
 
 // ---- tensors and values
 
-const ir::Type* Recorder::type(ScalarType dtype, c10::Device device, c10::IntArrayRef sizes,
-                               c10::IntArrayRef strides) {
+const ir::Type* Recorder::type(ScalarType dtype, c10::Device device, DimsRef sizes, DimsRef strides) {
   device = numbered(device);
-  return graph_->type(to_dtype(dtype), to_device(device), to_span(sizes), to_span(strides));
+  return type_in(*graph_, to_dtype(dtype), to_device(device), sizes, strides);
 }
 
 Memory& Recorder::new_memory(const ir::Type* type, ScalarType dtype, c10::Device device, ir::Value* value) {
@@ -97,21 +113,22 @@ at::Tensor Recorder::wrap_fresh(ir::Value* value, ScalarType dtype, c10::Device 
   return wrap(new_memory(value->type, dtype, device, value).roots[0], device);
 }
 
-at::Tensor Recorder::wrap_gapped(ir::Value* value, ScalarType dtype, c10::Device device, c10::IntArrayRef sizes,
-                                 c10::IntArrayRef strides, int64_t offset) {
-  const int64_t length = offset + extent(sizes, strides), none = 0;
+at::Tensor Recorder::wrap_gapped(ir::Value* value, ScalarType dtype, c10::Device device, DimsRef sizes,
+                                 DimsRef strides, Dim offset) {
+  const Dim length = offset + extent(sizes, strides), none = 0;
   const DType mine = to_dtype(dtype);
   const ir::Device place = to_device(device);
-  const ir::Type* memory = graph_->contiguous_type(mine, place, {&length, 1});
+  const ir::Type* memory = rows_in(*graph_, mine, place, {&length, 1});
   ir::Value* flat = nullptr;
   if (is_native(dtype)) {
     flat = graph_->create(Op::expand, {graph_->scalar(mine, ir::Number::of_int(0), place)}, {},
-                          graph_->type(mine, place, {&length, 1}, {&none, 1}));
+                          type_in(*graph_, mine, place, {&length, 1}, {&none, 1}));
     flat = graph_->create(Op::cast, {flat}, {}, memory);
     if (value) flat = write_through(*graph_, flat, strided_map(sizes, strides, offset), value);
   } else {
     BRAZE_CHECK(value, "only operators of ATen make tensors of such types");
-    flat = call_simple("braze::spread", {value}, {at::Tensor(), strides.vec(), offset, length}, memory);
+    flat = call_simple("braze::spread", {value},
+                       {at::Tensor(), strides.vec(), static_cast<int64_t>(offset), static_cast<int64_t>(length)}, memory);
   }
   const at::Tensor whole = wrap_fresh(flat, dtype, device);
   const ViewPtr view = window_like(view_of(whole), type(dtype, device, sizes, strides), offset);
@@ -160,7 +177,11 @@ const ViewPtr& Recorder::view_of(const at::Tensor& tensor) {
 const ViewPtr& Recorder::bind(const at::Tensor& real, ir::InputKind kind, std::string_view name) {
   check_traceable(real, concat("`", name, "`"));
   has_met(real.device());
-  const ir::Type* mine = type(real.scalar_type(), real.device(), real.sizes(), real.strides());
+  const auto varied = varied_.find(real.unsafeGetTensorImpl());
+  const ir::Type* mine = varied == varied_.end()
+                             ? type(real.scalar_type(), real.device(), real.sizes(), real.strides())
+                             : type(real.scalar_type(), real.device(), std::span<const ir::Size>(varied->second.sizes),
+                                    std::span<const ir::Size>(varied->second.strides));
   Bound& bound = bound_[real.unsafeGetTensorImpl()];
   bound.real = real;
   if (real.requires_grad() && real.is_leaf()) bound.gradient = real.grad();
@@ -323,21 +344,158 @@ void Recorder::refuse_tracked_write(const OpEntry& entry, std::span<const c10::I
                          "torch.no_grad(), or the form without the underscore."));
 }
 
+// ---- sizes that are expressions (dim.h)
+
+Symbols& Recorder::need_symbols() {
+  if (!symbols_) symbols_.emplace(Symbols{&graph_->shape_env()});
+  return *symbols_;
+}
+
+ir::Size Recorder::symbol(std::string_view name, int64_t example, ir::SymbolFacts facts) {
+  ir::ShapeEnv& env = *need_symbols().env;
+  std::string unique = symbol_name(name);
+  while (env.table().find(unique)) unique += '_';
+  return env.create_symbol(unique, example, facts);
+}
+
+/// A stride that lies as in rows of the dimensions within goes with their sizes; any other is a number, or a symbol
+/// of its own.
+void Recorder::vary(const at::Tensor& real, std::string_view name, std::span<const Varying> dims,
+                    std::span<const bool> strides) {
+  if (bound_.contains(real.unsafeGetTensorImpl()) || varied_.contains(real.unsafeGetTensorImpl())) return;
+  const SymbolsScope scope(&need_symbols());
+  const auto input = static_cast<uint32_t>(inputs_.size());
+  const size_t rank = dims.size();
+  Varied varied;
+  std::vector<SymbolSource> sources;
+  for (size_t k = 0; k < rank; ++k) {
+    const int64_t size = real.size(static_cast<int64_t>(k));
+    ir::Size one = size;
+    if (dims[k].varies && size > 1) {
+      one = symbol(dims[k].name.empty() ? concat(name, "_", k) : dims[k].name, size, {.range = dims[k].range});
+      symbol_sources_.push_back({SymbolSource::Kind::size, input, static_cast<uint32_t>(k), std::string(name)});
+    }
+    varied.sizes.push_back(one);
+  }
+  Places order(rank);  // From the innermost dimension out.
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    return real.stride(a) != real.stride(b) ? real.stride(a) < real.stride(b) : a > b;
+  });
+  varied.strides.resize(rank);
+  Dim next = 1;
+  for (const int64_t k : order) {
+    const int64_t stride = real.stride(k);
+    const bool follows = stride == next.hint();
+    Dim mine = follows ? next : Dim(stride);
+    if (!follows && strides[static_cast<size_t>(k)] && stride > 1) {
+      mine = symbol(concat(name, "_stride_", k), stride, {.range = {2, ir::SizeRange::infinity}});
+      symbol_sources_.push_back({SymbolSource::Kind::stride, input, static_cast<uint32_t>(k), std::string(name)});
+    }
+    varied.strides[static_cast<size_t>(k)] = mine.size();
+    if (stride != 0) next = mine * Dim(varied.sizes[static_cast<size_t>(k)]);
+  }
+  varied_.emplace(real.unsafeGetTensorImpl(), std::move(varied));
+}
+
+Dim Recorder::vary_number(std::string_view name, int64_t example) {
+  const ir::Size one = symbol(name, example, {.range = {2, ir::SizeRange::infinity}});
+  symbol_sources_.push_back({SymbolSource::Kind::number, 0, 0, std::string(name)});
+  return one;
+}
+
+void Recorder::settle_sizes() {
+  if (!symbols_ || settled_ == symbols_->specialisations) return;
+  settled_ = symbols_->specialisations;
+  const auto known = [&](const ir::Type*& type) {
+    if (type->sizes.is_constant() && type->strides.is_constant()) return;
+    Sizes sizes, strides;
+    for (const ir::Size size : type->sizes.symbolic()) sizes.push_back(symbols_->env->simplify(size));
+    for (const ir::Size size : type->strides.symbolic()) strides.push_back(symbols_->env->simplify(size));
+    type = type_in(*graph_, type->dtype, type->device, sizes, strides);
+  };
+  for (const ir::Input& input : graph_->inputs()) known(input.value->type);
+  for (ir::Node* node = graph_->first(); node; node = node->next)
+    for (ir::Value& result : node->results) known(result.type);
+  std::unordered_set<View*> seen;
+  const auto view = [&](View* one) {
+    for (; one && seen.insert(one).second; one = one->parent.get()) {
+      known(one->type);
+      one->offset = symbols_->env->simplify(one->offset.size());
+    }
+  };
+  for (Memory& memory : memories_)
+    for (const ViewPtr& root : memory.roots) view(root.get());
+  for (const at::Tensor& tensor : tensors_->alive()) {
+    view(as_tracer(tensor)->view().get());
+    as_tracer(tensor)->refresh();
+  }
+}
+
+namespace {
+
+/// Whether there was anything to specialise.
+bool specialise_operands(Recorder& recorder, std::span<const c10::IValue> arguments) {
+  const size_t before = recorder.symbols()->specialisations;
+  for_each_tensor(arguments, [&](const at::Tensor& tensor, uint32_t, int32_t) {
+    dims_of(tensor).numbers();
+    strides_of(tensor).numbers();
+    if (as_tracer(tensor)) static_cast<void>(static_cast<int64_t>(as_tracer(tensor)->view()->offset));
+  });
+  for (const c10::IValue& argument : arguments) specialised(argument);
+  return recorder.symbols()->specialisations != before;
+}
+
+}  // namespace
+
+uint64_t Recorder::count_writes() const {
+  uint64_t writes = 0;
+  for (const Memory& memory : memories_) writes += memory.version;
+  return writes;
+}
+
 void Recorder::record(const OpEntry& entry, torch::jit::Stack* stack) {
   const std::span<const c10::IValue> arguments(stack->data() + stack->size() - entry.arguments, entry.arguments);
   if (entry.writes && at::GradMode::is_enabled()) refuse_tracked_write(entry, arguments);
   update_source(*graph_);
+  if (!symbols_) {
+    if (!record_by_rule(entry, stack)) record_fallback(*this, entry, stack);
+    return;
+  }
+  settle_sizes();
+  symbols_->why = concat(entry.op.schema().name(), graph_->source().empty() ? "" : " at ", graph_->source());
+  // Code that knows no symbols raises where it meets one, and is given numbers.
+  const ir::Node* last = graph_->last();
+  const uint64_t writes = count_writes();
+  try {
+    if (record_by_rule(entry, stack)) return;
+  } catch (const InternalError&) {
+    bool any_effect = count_writes() != writes;
+    for (const ir::Node* node = graph_->last(); node && node != last; node = node->previous)
+      any_effect |= node->has_effect();
+    if (any_effect || !specialise_operands(*this, arguments)) throw;
+    settle_sizes();
+    if (record_by_rule(entry, stack)) return;
+  }
+  if (!record_sized_call(*this, entry, stack)) {
+    specialise_operands(*this, arguments);
+    settle_sizes();
+    record_fallback(*this, entry, stack);
+  }
+}
+
+bool Recorder::record_by_rule(const OpEntry& entry, torch::jit::Stack* stack) {
+  const std::span<const c10::IValue> arguments(stack->data() + stack->size() - entry.arguments, entry.arguments);
   if (entry.writes && !entry.moves_view) check_overlap(*this, entry, arguments);
   Call call(*this, entry, arguments);
   if (!entry.rule || !call.settle_device() || may_be_refused(entry, arguments) ||
-      !entry.rule->rule(call, *entry.rule) || !deliver(call)) {
-    record_fallback(*this, entry, stack);
-    return;
-  }
+      !entry.rule->rule(call, *entry.rule) || !deliver(call))
+    return false;
   ++mutable_statistics().native;
   follow_known(entry, arguments, call);
   torch::jit::drop(*stack, entry.arguments);
   for (Call::Result& result : call.results) stack->push_back(std::move(result.ready));
+  return true;
 }
 
 /// Turns the rule's values into tensors, or writes them where the in-place or out= form wants them.
@@ -391,9 +549,9 @@ bool Recorder::store(const at::Tensor& target, ir::Value* value, bool may_resize
   const ScalarType have = to_scalar_type(value->type->dtype);
   if (!is_native(target.scalar_type()) || !c10::canCast(have, target.scalar_type())) return false;
   const ViewPtr view = view_of(target);
-  const bool same_sizes = std::ranges::equal(value->type->sizes, view->type->sizes);
+  const bool same_sizes = to_ref(value->type->sizes) == to_ref(view->type->sizes);
   const bool is_its_own = view->input < 0 && !view->parent && as_tracer(target);
-  if (!same_sizes && !(may_resize && target.numel() == 0 && is_its_own)) return false;
+  if (!same_sizes && !(may_resize && is_empty(dims_of(target)) && is_its_own)) return false;
   const ir::Type* wanted = view->type;
   if (!same_sizes)
     wanted = type(target.scalar_type(), target.device(), to_ref(value->type->sizes), to_ref(value->type->strides));
@@ -434,7 +592,7 @@ void Recorder::follow_known(const OpEntry& entry, std::span<const c10::IValue> a
     const at::Tensor& tensor = result.ready.toTensor();
     // What is on a GPU is followed on the CPU, where floating numbers may round otherwise.
     const bool elsewhere = !tensor.is_cpu() && !c10::isIntegralType(tensor.scalar_type(), true);
-    if (elsewhere || tensor.numel() > kKnownElements) return;
+    if (elsewhere || !dims_of(tensor).is_numbers() || tensor.numel() > kKnownElements) return;
     if (!has_tensor && !c10::isIntegralType(tensor.scalar_type(), true) && tensor.dim() != 0) return;
   }
   for (const c10::IValue& argument : arguments) {
@@ -464,7 +622,7 @@ at::Tensor Recorder::known(const at::Tensor& tensor) {
   const auto found = known_.find(view->value);
   if (found == known_.end()) return {};
   const at::Tensor& real = found->second;
-  return real.sizes() == tensor.sizes() ? real : at::Tensor();
+  return dims_of(tensor).is_numbers() && real.sizes() == tensor.sizes() ? real : at::Tensor();
 }
 
 // ---- calls

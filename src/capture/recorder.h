@@ -34,7 +34,7 @@ class Recorder {
   /// one.
   const ViewPtr& view_of(const at::Tensor& tensor);
   ir::Value* value_of(const at::Tensor& tensor) { return read(*this, *view_of(tensor)); }
-  const ir::Type* type(c10::ScalarType dtype, c10::Device device, c10::IntArrayRef sizes, c10::IntArrayRef strides);
+  const ir::Type* type(c10::ScalarType dtype, c10::Device device, DimsRef sizes, DimsRef strides);
   /// A tensor in memory of its own.
   at::Tensor wrap_fresh(ir::Value* value, c10::ScalarType dtype, c10::Device device);
   /// Likewise; the value is made when it is first read.
@@ -43,8 +43,8 @@ class Recorder {
   /// A view of `base`: an inference tensor exactly if that is one.
   at::Tensor wrap_view(ViewPtr view, const at::Tensor& base);
   /// A tensor with gaps in memory of its own, which begins `offset` elements before it. Without a value: zeros.
-  at::Tensor wrap_gapped(ir::Value* value, c10::ScalarType dtype, c10::Device device, c10::IntArrayRef sizes,
-                         c10::IntArrayRef strides, int64_t offset);
+  at::Tensor wrap_gapped(ir::Value* value, c10::ScalarType dtype, c10::Device device, DimsRef sizes,
+                         DimsRef strides, Dim offset);
   at::Tensor wrap(ViewPtr view, c10::Device device);
   /// A tensor that nobody else holds (torch.tensor(...)); 0-dim ones become scalar nodes.
   at::Tensor add_private_constant(const at::Tensor& real);
@@ -85,6 +85,14 @@ class Recorder {
 
   // ---- the caller's side (capture/trace.h)
   at::Tensor add_argument(const at::Tensor& real, std::string_view name);
+  /// As Tracer::vary(), Tracer::vary_number().
+  void vary(const at::Tensor& real, std::string_view name, std::span<const Varying> dims,
+            std::span<const bool> strides);
+  Dim vary_number(std::string_view name, int64_t example);
+  Symbols& need_symbols();
+  Symbols* symbols() { return symbols_ ? &*symbols_ : nullptr; }
+  /// Types, views and tensors say what is known of sizes by now.
+  void settle_sizes();
   /// A tracer for a real tensor, bound if it was not.
   at::Tensor stand_in(const at::Tensor& real);
   /// The tensor from outside whose view this is; null if the trace made it.
@@ -96,6 +104,10 @@ class Recorder {
   void add_outputs(Trace& trace, const std::vector<at::Tensor>& outputs);
 
  private:
+  ir::Size symbol(std::string_view name, int64_t example, ir::SymbolFacts facts);
+  bool record_by_rule(const OpEntry& entry, torch::jit::Stack* stack);
+  uint64_t count_writes() const;
+
   struct Bound {
     at::Tensor real;  ///< Keeps the TensorImpl alive, so that its address is its identity.
     ViewPtr view;
@@ -142,6 +154,13 @@ class Recorder {
   std::vector<c10::IValue> objects_;  ///< What calls are given that has no text.
   std::vector<std::string> warnings_;
   std::string last_read_;
+  std::optional<Symbols> symbols_;          ///< Of a trace whose sizes may be expressions.
+  size_t settled_ = 0;                      ///< So many specialisations are known to all types.
+  std::vector<SymbolSource> symbol_sources_;
+  struct Varied {
+    std::vector<ir::Size> sizes, strides;
+  };
+  std::unordered_map<const c10::TensorImpl*, Varied> varied_;  ///< Tensors that are yet to be bound.
   bool wants_gradients_ = false;
   GeneratorWatch generator_;
 };

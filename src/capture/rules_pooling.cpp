@@ -340,7 +340,7 @@ bool adaptive_max(Call& call, const RuleRow& row) {
 // ---- im2col and col2im
 
 /// The axes of (kernel_size, dilation, padding, stride), arguments `first` and on, over a plane.
-std::optional<Axes> sliding_axes(Call& call, size_t first, c10::IntArrayRef plane) {
+std::optional<Axes> sliding_axes(Call& call, size_t first, DimsRef plane) {
   const Sizes kernel = call.ints(first), dilation = call.ints(first + 1), pad = call.ints(first + 2),
               stride = call.ints(first + 3);
   Axes axes;
@@ -359,7 +359,7 @@ std::optional<Axes> sliding_axes(Call& call, size_t first, c10::IntArrayRef plan
 bool im2col(Call& call, const RuleRow&) {
   auto input = input_of(call, 2);
   if (!input) return false;
-  auto axes = sliding_axes(call, 1, c10::IntArrayRef(input->x.sizes).slice(input->lead));
+  auto axes = sliding_axes(call, 1, DimsRef(input->x.sizes).slice(input->lead));
   if (!axes) return false;
   input->axes = std::move(*axes);
   Arithmetic a(call);
@@ -386,7 +386,7 @@ bool col2im(Call& call, const RuleRow&) {
   const auto &h = (*axes)[0], &w = (*axes)[1];
   const int64_t kernel = h.kernel * w.kernel, blocks = h.out * w.out;
   if (x->sizes[lead] % kernel != 0 || x->sizes[lead + 1] != blocks) return false;
-  const int64_t channels = x->sizes[lead] / kernel, batch = lead ? x->sizes[0] : 1;
+  const int64_t channels = x->sizes[lead] / kernel, batch = lead ? static_cast<int64_t>(x->sizes[0]) : 1;
   // Where each element goes, in the padded plane.
   const int64_t height = plane[0] + 2 * h.pad, width = plane[1] + 2 * w.pad;
   std::vector<int64_t> places;
@@ -413,7 +413,7 @@ bool col2im(Call& call, const RuleRow&) {
 // ---- what undoes maximum pooling: elements written to the places that a pooling has found, one plane at a time
 
 /// Sizes of a value whose last `n` dimensions are one.
-Sizes flattened(c10::IntArrayRef sizes, size_t n) {
+Sizes flattened(DimsRef sizes, size_t n) {
   Sizes flat(sizes.begin(), sizes.end() - static_cast<int64_t>(n));
   flat.push_back(numel(sizes.slice(sizes.size() - n)));
   return flat;
@@ -421,7 +421,7 @@ Sizes flattened(c10::IntArrayRef sizes, size_t n) {
 
 /// `source` at the places that `indices`, of its sizes, tell within the last `n` dimensions of `sizes`, which are
 /// else 0.
-ir::Value* spread(Call& call, const Operand& source, const Operand& indices, c10::IntArrayRef sizes, size_t n,
+ir::Value* spread(Call& call, const Operand& source, const Operand& indices, DimsRef sizes, size_t n,
                   std::string_view combine) {
   Arithmetic a(call);
   const DType dtype = combine == "set" ? to_dtype(source.dtype) : computing_dtype(source.dtype);

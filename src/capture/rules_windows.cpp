@@ -56,7 +56,7 @@ bool convolution(Call& call, const RuleRow&) {
       return false;
     sizes.push_back(room / (*stride)[k] + 1);
   }
-  if (c10::multiply_integers(sizes) == 0) return false;
+  if (is_empty(sizes)) return false;
   // Which kernel there is for other layouts, and whether it keeps them, is for ATen to tell.
   if (rank != 4 && !(is_row_major(input->sizes, input->strides) && is_row_major(weight->sizes, weight->strides)))
     return false;

@@ -16,9 +16,12 @@
 #include <vector>
 
 #include "ir/graph.h"
+#include "ir/size_table.h"
 #include "support/phases.h"
 
 namespace braze::capture {
+
+struct Symbols;
 
 /// A call of an operator, ready to be made (in plain values: ir/library_call.h). `stack` holds its arguments in
 /// schema order; a tensor argument (also inside a list) that is a graph value is replaced at run time by operand
@@ -66,6 +69,8 @@ struct OutputRecipe {
   c10::ScalarType dtype = c10::ScalarType::Undefined;
   std::vector<int64_t> sizes, strides;
   int64_t offset = 0;  ///< In bytes from the first element of the output or input.
+  /// Where one of those is an expression: sizes, then strides, then the offset, and those above say nothing.
+  std::vector<ir::Size> symbolic;
   bool is_conj = false, is_neg = false;
 
   uint32_t version = 0;  ///< What eager's version counter shows, of memory that is no input's.
@@ -107,6 +112,24 @@ class Bindings {
   std::vector<size_t> borrowed_;  ///< Places among tensors_ that own nothing.
 };
 
+/// What a dimension of an argument may be at later calls.
+struct Varying {
+  bool varies = false;
+  ir::SizeRange range = {2, ir::SizeRange::infinity};
+  std::string name = {};  ///< Of its symbol; empty: one is made up.
+};
+
+/// Where the value of a symbol is read.
+struct SymbolSource {
+  enum class Kind : uint8_t {
+    size,    ///< Size `dim` of graph input `input`.
+    stride,  ///< Stride `dim`.
+    number,  ///< The caller tells it.
+  } kind;
+  uint32_t input, dim;
+  std::string name;  ///< Of the argument.
+};
+
 /// A finished trace.
 struct Trace {
   std::shared_ptr<ir::Graph> graph;
@@ -117,6 +140,8 @@ struct Trace {
   std::vector<uint32_t> writes;       ///< By graph input: by how much its version counter moves.
   /// By graph input: its place in its storage, in bytes, counts modulo this for views as larger elements.
   std::vector<uint32_t> place_modulus;
+  std::vector<SymbolSource> symbols;     ///< By slot, where sizes of the graph are expressions.
+  std::vector<std::string> specialised;  ///< Sizes that were to be expressions and had to be numbers, and why.
   bool any_requires_grad = false;     ///< Eager's result would require grad.
   std::vector<std::string> warnings;  ///< Texts for the user, each naming a line.
 };
@@ -129,6 +154,10 @@ void set_source_hook(SourceHook hook);
 /// outputs are the values wanted, and the arguments.
 using EvaluateHook = std::function<std::vector<at::Tensor>(const Trace&, const std::vector<at::Tensor>& arguments)>;
 void set_evaluate_hook(EvaluateHook hook);
+
+/// The trace of given values of its symbols: all sizes are numbers. Throws UserError that names the guard or range
+/// that the values break.
+Trace instantiate(const Trace& trace, std::span<const int64_t> symbols);
 
 /// Registers the kernels: once, on first use; later operators through a registration listener. 10-20 ms.
 void install();
@@ -160,6 +189,17 @@ class Tracer {
   /// that share storage give tracers that share storage. Throws UserError for layouts and devices braze cannot
   /// trace.
   at::Tensor add_argument(const at::Tensor& real, std::string_view name);
+  /// Before the tensor is known to the trace: its sizes are symbols where they may vary, of which there are none of 0
+  /// and 1. Strides that lie in rows follow from sizes; of the others, those that vary are symbols.
+  void vary(const at::Tensor& real, std::string_view name, std::span<const Varying> dims,
+            std::span<const bool> strides);
+  /// A symbol for a number that is no size of a tensor.
+  ir::Size vary_number(std::string_view name, int64_t example);
+  /// Sizes may become symbols: to be said before a Scope of it begins.
+  void prepare_symbols();
+  /// Decides, with a guard, and specialises, for whoever reads sizes beside operators; `why` for people.
+  Symbols* symbols();
+
   /// The tracer of a real tensor, which the trace binds if it does not know it.
   at::Tensor stand_in(const at::Tensor& real);
   /// Names a parameter or buffer, so that it prints as `%encoder.weight` when an operator first reads it.

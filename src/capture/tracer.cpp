@@ -8,6 +8,8 @@
 #include <ranges>
 
 #include "capture/call.h"
+#include "ir/instantiate.h"
+#include "ir/size_code.h"
 #include "support/error.h"
 
 namespace braze::capture {
@@ -46,10 +48,12 @@ Tracer* Tracer::current() {
 }
 
 at::Tensor Tracer::add_argument(const at::Tensor& real, std::string_view name) {
+  const SymbolsScope sizes(impl_->symbols());
   return impl_->add_argument(real, name);
 }
 
 at::Tensor Tracer::stand_in(const at::Tensor& real) {
+  const SymbolsScope sizes(impl_->symbols());
   return impl_->stand_in(real);
 }
 
@@ -59,7 +63,25 @@ void Tracer::name_parameter(const at::Tensor& real, std::string_view name) {
 
 at::Tensor Tracer::materialize(const at::Tensor& tracer, std::string_view what) {
   const RunForReal guard;
+  const SymbolsScope sizes(impl_->symbols());
   return impl_->materialize(tracer, what);
+}
+
+void Tracer::vary(const at::Tensor& real, std::string_view name, std::span<const Varying> dims,
+                  std::span<const bool> strides) {
+  impl_->vary(real, name, dims, strides);
+}
+
+ir::Size Tracer::vary_number(std::string_view name, int64_t example) {
+  return impl_->vary_number(name, example).size();
+}
+
+void Tracer::prepare_symbols() {
+  impl_->need_symbols();
+}
+
+Symbols* Tracer::symbols() {
+  return impl_->symbols();
 }
 
 const std::string& Tracer::last_read() const {
@@ -72,6 +94,7 @@ bool Tracer::wants_gradients() const {
 
 Trace Tracer::finish(const std::vector<at::Tensor>& outputs) {
   const RunForReal guard;
+  const SymbolsScope sizes(impl_->symbols());
   return impl_->finish(outputs);
 }
 
@@ -81,6 +104,7 @@ std::vector<at::Tensor> Tracer::release() {
 
 void Tracer::add_outputs(Trace& trace, const std::vector<at::Tensor>& outputs) {
   const RunForReal guard;
+  const SymbolsScope sizes(impl_->symbols());
   impl_->add_outputs(trace, outputs);
 }
 
@@ -89,11 +113,12 @@ struct Tracer::Scope::Saved {
   Tracer* outer;
   c10::impl::LocalDispatchKeySet keys;
   bool autocast_cache;
+  std::unique_ptr<SymbolsScope> sizes;
 };
 
 Tracer::Scope::Scope(Tracer& tracer)
     : saved_(std::make_unique<Saved>(Saved{&tracer, current_tracer, c10::impl::tls_local_dispatch_key_set(),
-                                           at::autocast::is_autocast_cache_enabled()})) {
+                                           at::autocast::is_autocast_cache_enabled(), {}})) {
   if (current_tracer)
     throw UserError(
         "braze: trace() was called inside a function that is being traced. Trace the inner function "
@@ -102,6 +127,7 @@ Tracer::Scope::Scope(Tracer& tracer)
   // The cache would keep casts of parameters, tensors of this trace, beyond it.
   at::autocast::set_autocast_cache_enabled(false);
   current_tracer = &tracer;
+  if (tracer.symbols()) saved_->sizes = std::make_unique<SymbolsScope>(tracer.symbols());
   c10::impl::tls_set_dispatch_key_included(kKey, true);
   c10::impl::tls_set_dispatch_key_excluded(c10::DispatchKey::BackendSelect, true);
 }
@@ -125,11 +151,18 @@ OutputRecipe Recorder::recipe_of(const at::Tensor& output, Trace& trace) {
     recipe.is_conj = view->is_conj;
     recipe.is_neg = view->is_neg;
     recipe.whole = view->type == root.type && view->offset == root.offset && view->dtype == root.dtype;
-    recipe.offset = first_byte(*view) - first_byte(root);
+    const Dim offset = first_byte(*view) - first_byte(root);
+    const DimsRef sizes = view->type->sizes, strides = view->type->strides;
     if (recipe.whole) return;
     recipe.dtype = view->dtype;
-    recipe.sizes.assign(view->type->sizes.begin(), view->type->sizes.end());
-    recipe.strides.assign(view->type->strides.begin(), view->type->strides.end());
+    if (!sizes.is_numbers() || !strides.is_numbers() || !offset.is_number()) {
+      for (const DimsRef part : {sizes, strides, DimsRef(&offset, 1)})
+        recipe.symbolic.insert(recipe.symbolic.end(), part.symbolic().begin(), part.symbolic().end());
+      return;
+    }
+    recipe.offset = offset;
+    recipe.sizes = sizes.vec();
+    recipe.strides = strides.vec();
   };
   for (const auto& [impl, bound] : bound_) {
     const bool same = impl == output.unsafeGetTensorImpl() || bound.tracer.is_same(output);
@@ -165,8 +198,8 @@ ir::Value* Recorder::memory_of_its_own(ir::Value* value) {
   const bool dense = is_dense(to_ref(type.sizes), to_ref(type.strides));
   if (dense && value->def->op == Op::call) return value;
   const Sizes strides = preserved_strides(to_ref(type.sizes), to_ref(type.strides));
-  return call_simple("braze::lay_out", {value}, {at::Tensor(), to_ref({strides.data(), strides.size()}).vec()},
-                     graph_->type(type.dtype, type.device, type.sizes, to_span(strides)));
+  return call_simple("braze::lay_out", {value}, {at::Tensor(), as_ints(strides).vec()},
+                     type_in(*graph_, type.dtype, type.device, type.sizes, strides));
 }
 
 /// What autograd takes a returned view for a view of: results know it as eager's do.
@@ -248,10 +281,10 @@ void Recorder::keep_checks() {
     std::iota(dims.begin(), dims.end(), 0);
     if (type.dtype != ir::DType::b8)
       value = graph_->create(ir::Op::cast, {value}, {},
-                             graph_->type(ir::DType::b8, type.device, type.sizes, type.strides));
+                             type_in(*graph_, ir::DType::b8, type.device, type.sizes, type.strides));
     if (!dims.empty())
       value = graph_->create(ir::Op::any, {value}, {{"dims", std::span<const int64_t>(dims)}, {"keepdim", false}},
-                             graph_->contiguous_type(ir::DType::b8, type.device, {}));
+                             rows_in(*graph_, ir::DType::b8, type.device, {}));
     graph_->outputs().push_back(value);
   }
 }
@@ -259,6 +292,7 @@ void Recorder::keep_checks() {
 Trace Recorder::finish(const std::vector<at::Tensor>& outputs) {
   check_gradients();
   generator_.sync(*this);
+  settle_sizes();
   Trace trace;
   trace.graph = graph_;
   for (const at::Tensor& output : outputs) {
@@ -279,7 +313,32 @@ Trace Recorder::finish(const std::vector<at::Tensor>& outputs) {
     trace.bound.push_back(graph_->inputs()[k].kind == ir::InputKind::argument ? at::Tensor() : inputs_[k]);
   trace.objects = std::move(objects_);
   trace.warnings = std::move(warnings_);
+  trace.symbols = symbol_sources_;
+  if (symbols_) {
+    settle_sizes();
+    trace.specialised = symbols_->specialised;
+  }
   return trace;
+}
+
+Trace instantiate(const Trace& trace, std::span<const int64_t> symbols) {
+  Trace made = trace;
+  made.graph = ir::instantiate(*trace.graph, symbols);
+  made.symbols.clear();
+  for (std::vector<OutputRecipe>* recipes : {&made.outputs, &made.hidden})
+    for (OutputRecipe& recipe : *recipes) {
+      if (recipe.symbolic.empty()) continue;
+      ir::SizeCode code;
+      for (const ir::Size size : recipe.symbolic) code.add(size);
+      std::vector<int64_t> numbers(recipe.symbolic.size());
+      if (!code.run(symbols, numbers)) throw UserError("a size of a result has no value for these symbols");
+      const auto rank = static_cast<std::ptrdiff_t>(numbers.size() / 2);
+      recipe.sizes.assign(numbers.begin(), numbers.begin() + rank);
+      recipe.strides.assign(numbers.begin() + rank, numbers.end() - 1);
+      recipe.offset = numbers.back();
+      recipe.symbolic.clear();
+    }
+  return made;
 }
 
 std::vector<at::Tensor> Recorder::release() {

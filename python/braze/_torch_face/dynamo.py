@@ -5,6 +5,8 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
+import torch
+
 import braze
 from braze import compiler
 from braze._backends import lookup_backend as braze_lookup_backend
@@ -65,7 +67,9 @@ def graph_break(msg: str = "") -> None:
 
 
 def mark_static(t: Any, index: Any = None) -> None:
-    """Says that sizes will not vary, as braze assumes of all."""
+    """As braze.compiler.mark_static(); of a class of modules nothing is said, as their tensors are never symbolic."""
+    if isinstance(t, torch.Tensor):
+        compiler.mark_static(t, index)
 
 
 def compile_times(repr: str = "str", aggregate: bool = False) -> Any:
@@ -109,7 +113,7 @@ def make() -> list[types.ModuleType]:
         list_backends=braze.list_backends,
         lookup_backend=lookup_backend,
         mark_dynamic=compiler.mark_dynamic,
-        maybe_mark_dynamic=compiler.mark_dynamic,
+        maybe_mark_dynamic=compiler.maybe_mark_dynamic,
         mark_static=mark_static,
         OptimizedModule=braze.CompiledModule,
         optimize=optimize,

@@ -4,12 +4,14 @@
 
 #include <algorithm>
 
+#include "ir/shape_env.h"
 #include "ir/text.h"
 #include "python/compile/events.h"
 #include "python/compile/tape_builder.h"
 #include "python/errors.h"
 #include "python/guards/torch_values.h"
 #include "python/program_options.h"
+#include "runtime/family.h"
 #include "support/error.h"
 
 namespace braze::python {
@@ -47,6 +49,49 @@ class CompiledSegment final : public SegmentProgram {
   std::shared_ptr<runtime::Program> program_;
 };
 
+/// A program for all sizes that its guards let through.
+class FamilySegment final : public SegmentProgram {
+ public:
+  using Tell = void (*)(const runtime::Program&);
+  FamilySegment(capture::Trace trace, runtime::ProgramOptions options, PhaseTimes times, Tell tell)
+      : graph_(trace.graph), tell_(tell) {
+    const std::vector<at::Tensor> examples = options.example_arguments;
+    family_ = std::make_unique<runtime::ProgramFamily>(std::move(trace), std::move(options), std::move(times));
+    const ir::ShapeEnv* env = graph_->find_shape_env();
+    const std::vector<int64_t> symbols(env->examples().begin(), env->examples().end());
+    const py::gil_scoped_release unlocked;
+    first_ = family_->at(symbols, examples);
+  }
+
+  size_t argument_count() const noexcept override { return first_->argument_count(); }
+  size_t result_count() const noexcept override { return first_->result_count(); }
+  bool accepts(const at::Tensor* const*) const noexcept override { return false; }
+  void run(const at::Tensor* const*, at::Tensor*, bool) const override {
+    throw InternalError("a segment with symbols is run without their values");
+  }
+  std::shared_ptr<const SegmentProgram> at(std::span<const int64_t> symbols,
+                                           const at::Tensor* const* arguments) const override {
+    std::vector<at::Tensor> tensors;
+    for (size_t k = 0; k < argument_count(); ++k) tensors.push_back(*arguments[k]);
+    const size_t before = family_->compiled();
+    std::shared_ptr<runtime::Program> program = family_->at(symbols, tensors);
+    if (family_->compiled() != before) tell_(*program);
+    return std::make_shared<CompiledSegment>(std::move(program));
+  }
+  std::vector<driver::StepFacts> steps() const override { return family_->latest()->facts().steps; }
+  std::string code(std::string_view stage) const override {
+    return stage == "traced" ? ir::print(*graph_) : family_->latest()->code(stage);
+  }
+  const PhaseTimes& compile_times() const noexcept override { return first_->facts().times; }
+  std::shared_ptr<runtime::Program> program() const override { return family_->latest(); }
+
+ private:
+  std::shared_ptr<const ir::Graph> graph_;
+  Tell tell_;
+  std::unique_ptr<runtime::ProgramFamily> family_;
+  std::shared_ptr<runtime::Program> first_;  ///< Of the sizes that were captured.
+};
+
 /// What was generated, for those who listen.
 void tell(const runtime::Program& program) {
   if (is_enabled(Event::perf)) {
@@ -74,10 +119,18 @@ class BrazeBackend final : public Backend {
 
   const char* name() const noexcept override { return "braze"; }
   bool wants_tape() const noexcept override { return false; }
+  bool takes_symbols() const noexcept override { return true; }
   std::shared_ptr<const SegmentProgram> compile(Segment segment) const override {
     runtime::ProgramOptions options = options_;
     options.example_arguments = std::move(segment.options.example_arguments);
     options.kept_elsewhere = std::move(segment.options.kept_elsewhere);
+    if (!segment.trace.symbols.empty()) {
+      auto family = std::make_shared<FamilySegment>(std::move(segment.trace), std::move(options),
+                                                    std::move(segment.times), tell);
+      tell(*family->program());
+      return family;
+    }
+    if (segment.trace.graph->find_shape_env()) segment.trace = capture::instantiate(segment.trace, {});
     std::shared_ptr<runtime::Program> program;
     {
       const py::gil_scoped_release unlocked;

@@ -16,6 +16,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,11 @@ class SegmentProgram {
   /// Throws UserError if the segment must be run natively: nothing was written, no random number drawn. Whatever
   /// else it throws goes to the user: what a compiler of theirs has raised.
   virtual void run(const at::Tensor* const* arguments, at::Tensor* results, bool keeps_gil) const = 0;
+  /// Of a segment whose sizes are expressions: what runs for these values of its symbols, by slot. Null: it has none.
+  /// Throws UserError for values that it does not take.
+  virtual std::shared_ptr<const SegmentProgram> at(std::span<const int64_t>, const at::Tensor* const*) const {
+    return nullptr;
+  }
 
   /// What a run consists of, for people.
   virtual std::vector<driver::StepFacts> steps() const = 0;
@@ -67,6 +73,8 @@ class Backend {
   virtual ~Backend() = default;
   virtual const char* name() const noexcept = 0;
   virtual bool wants_tape() const noexcept { return true; }
+  /// Segments may have symbols.
+  virtual bool takes_symbols() const noexcept { return false; }
   /// Not while a capture is going on: a compiler of the user's is Python code. Throws what that raises, and
   /// UserError for what the backend cannot compile.
   virtual std::shared_ptr<const SegmentProgram> compile(Segment segment) const = 0;

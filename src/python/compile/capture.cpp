@@ -19,6 +19,7 @@
 #include "python/compile/transforms_scope.h"
 #include "python/errors.h"
 #include "python/guards/scalar.h"
+#include "python/guards/shape_guard.h"
 #include "python/interpreter/evaluate.h"
 #include "python/interpreter/flow.h"
 #include "python/interpreter/instructions.h"
@@ -129,11 +130,11 @@ class HandledExceptionScope {
 /// The guards, the tracer and the watcher of one captured run.
 class Recording {
  public:
-  Recording(const std::string& name, const Settings& settings, TorchWorld::Others others)
+  Recording(const std::string& name, const Settings& settings, TorchWorld::Others others, SizeHistory& history)
       : settings_(settings),
         name_(name),
         tracer_(name, &times_),
-        world_(tracer_, guards_, others),
+        world_(tracer_, guards_, others, settings.backend->takes_symbols() ? &history : nullptr, settings.dynamic),
         watcher_(guards_, world_) {
     // Operators without a deterministic form must raise, as only the kernels themselves know how.
     if (at::globalContext().deterministicAlgorithms()) throw GivenUp{Captured::Kind::refused, Break::deterministic};
@@ -202,8 +203,12 @@ class Recording {
     values.effects().undo();
   }
 
-  void hold_outputs(const Rebuilder& rebuilder) {
-    for (PyObject* tensor : rebuilder.outputs()) outputs_.push_back(guards::Ref::borrow(tensor));
+  void hold_outputs(const Rebuilder& rebuilder, Outcome& outcome) {
+    for (PyObject* output : rebuilder.outputs()) {
+      const ir::Size* size = watcher_.values().size_of(output);
+      outcome.outputs.push_back(size ? static_cast<int32_t>(outcome.sizes.add(*size)) : -1);
+      if (!size) outputs_.push_back(guards::Ref::borrow(output));
+    }
   }
 
   /// Not while tracing.
@@ -214,6 +219,7 @@ class Recording {
     const size_t op_count = count_operators(*trace_.graph);
     keep_bound();
     std::vector<at::Generator> generators = generators_of(trace_);
+    guards::SymbolReads symbols = guard_sizes();
     guards::GuardProgram guards = finish_guards();
     std::shared_ptr<const SegmentProgram> program =
         settings_.backend->compile({std::move(trace_), std::move(tape_), std::move(options_), std::move(times_)});
@@ -227,7 +233,50 @@ class Recording {
                                                            .name = name_,
                                                            .begins = {},
                                                            .op_count = op_count,
+                                                           .symbols = std::move(symbols),
                                                            .generators = std::move(generators)});
+  }
+
+  /// Where replays read the values of symbols; what must hold of them is guarded.
+  guards::SymbolReads guard_sizes() {
+    if (trace_.symbols.empty()) return {};
+    std::vector<const guards::Source*> sources;
+    std::vector<const ir::Input*> inputs;
+    std::vector<uint32_t> arguments;  // By graph input.
+    for (const TorchWorld::Tensor& tensor : world_.tensors())
+      if (tensor.is_argument) sources.push_back(tensor.source);
+    for (const ir::Input& input : trace_.graph->inputs()) {
+      arguments.push_back(static_cast<uint32_t>(inputs.size()));
+      if (input.kind == ir::InputKind::argument) inputs.push_back(&input);
+    }
+    guards::SymbolReads reads, replay_reads;
+    size_t next_number = 0;
+    for (const capture::SymbolSource& symbol : trace_.symbols) {
+      using Kind = capture::SymbolSource::Kind;
+      using ReadKind = guards::SizeRead::Kind;
+      if (symbol.kind == Kind::number) {
+        const guards::Source* source = world_.numbers().at(next_number++);
+        reads.push_back({ReadKind::number, static_cast<uint32_t>(sources.size()), 0});
+        replay_reads.push_back({ReadKind::number, guards_.want(source), 0});
+        sources.push_back(source);
+      } else {
+        const ReadKind kind = symbol.kind == Kind::size ? ReadKind::size : ReadKind::stride;
+        reads.push_back({kind, arguments.at(symbol.input), symbol.dim});
+        replay_reads.push_back(reads.back());
+      }
+    }
+    std::vector<guards::SizeFit> fits;
+    for (uint32_t k = 0; k < inputs.size(); ++k) {
+      if (!world_.varies(sources[k])) continue;
+      const ir::Type& type = *inputs[k]->value->type;
+      using ReadKind = guards::SizeRead::Kind;
+      for (uint32_t dim = 0; dim < type.sizes.size(); ++dim) {
+        fits.push_back({{ReadKind::size, k, dim}, type.sizes.symbolic()[dim]});
+        fits.push_back({{ReadKind::stride, k, dim}, type.strides.symbolic()[dim]});
+      }
+    }
+    guards_.shapes(sources, guards::make_shapes_payload(trace_.graph, std::move(reads), fits));
+    return replay_reads;
   }
 
   /// Tensors that the program binds are free to die between its runs: the guards find them, and a replay holds them
@@ -276,9 +325,10 @@ class Recording {
 
 class CallRecording : Recording {
  public:
-  CallRecording(const py::object& function, const Arguments& arguments, const Settings& settings, bool is_first)
+  CallRecording(const py::object& function, const Arguments& arguments, const Settings& settings, bool is_first,
+                SizeHistory& history)
       : Recording(py::str(py::getattr(function, "__name__", py::str("compiled"))).cast<std::string>(), settings,
-                  is_first ? TorchWorld::Others::none : TorchWorld::Others::attributes),
+                  is_first ? TorchWorld::Others::none : TorchWorld::Others::attributes, history),
         function_(function),
         arguments_(arguments) {}
 
@@ -291,7 +341,7 @@ class CallRecording : Recording {
       Rebuilder rebuilder(builder_, watcher_.values(), guards_);
       const guards::RecipeNode node = rebuilder.node(result.ptr());
       take_effects(rebuilder);
-      hold_outputs(rebuilder);
+      hold_outputs(rebuilder, outcome);
       outcome.recipe = std::move(builder_).finish({&node, 1});
       outcome.modes = modes_change();
     });
@@ -306,6 +356,8 @@ class CallRecording : Recording {
  private:
   void learn_call() {
     const guards::Call call = arguments_.call();
+    if (world_.may_vary(arguments_.all())) tracer_.prepare_symbols();
+    given_.assign(call.arguments, call.arguments + call.size());
     guards_.call_shape(call);
     interpreter::Values& values = watcher_.values();
     guards::SourceTable& sources = values.sources();
@@ -313,6 +365,10 @@ class CallRecording : Recording {
       throw GivenUp{Captured::Kind::refused, {"a function of its kind"}};
     for (uint32_t i = 0; i < call.size(); ++i) {
       const std::string name = argument_name(i);
+      if (PyObject* one = values.vary(call.arguments[i], sources.argument(i, name))) {
+        given_[i] = one;
+        continue;
+      }
       if (!values.learn(call.arguments[i], sources.argument(i, name)))
         throw GivenUp{Captured::Kind::refused, BreakReason::told("argument " + name + " cannot be guarded")};
       if (interpreter::is_builtin_container(call.arguments[i])) values.absorb(call.arguments[i]);
@@ -333,9 +389,10 @@ class CallRecording : Recording {
   py::object interpret() {
     const guards::Call call = arguments_.call();
     PyObject* result = nullptr;
-    if (watcher_.begin(function_.ptr(), call.arguments, static_cast<Py_ssize_t>(call.size()))) {
+    if (watcher_.begin(function_.ptr(), given_.data(), static_cast<Py_ssize_t>(call.size()))) {
       const interpreter::Scope scope(&watcher_);
-      result = PyObject_Vectorcall(function_.ptr(), arguments_.values, arguments_.flags, arguments_.names);
+      result = PyObject_Vectorcall(function_.ptr(), given_.data(),
+                                   arguments_.flags & ~PY_VECTORCALL_ARGUMENTS_OFFSET, arguments_.names);
     }
     py::object owned = py::reinterpret_steal<py::object>(result);
     if (watcher_.abandoned()) {
@@ -353,6 +410,7 @@ class CallRecording : Recording {
 
   const py::object& function_;
   const Arguments& arguments_;
+  std::vector<PyObject*> given_;  ///< The arguments; numbers that vary as what stands for them.
 };
 
 // ---- frames
@@ -362,7 +420,8 @@ class FrameRecording : Recording {
  public:
   FrameRecording(FrameRun& run, CodeState& code, const Settings& settings, uint64_t stop)
       : Recording(text_of(run.code()->co_name), settings,
-                  code.has_other_tensors(run.offset()) ? TorchWorld::Others::parameters : TorchWorld::Others::none),
+                  code.has_other_tensors(run.offset()) ? TorchWorld::Others::parameters : TorchWorld::Others::none,
+                  code.starts[run.offset()].sizes),
         run_(run),
         code_(code),
         stop_(stop) {}
@@ -370,6 +429,7 @@ class FrameRecording : Recording {
   /// Runs the frame. Throws GivenUp.
   void record_run() {
     const std::vector<PyObject*> values = frame_values(run_);
+    if (world_.may_vary(values)) tracer_.prepare_symbols();
     RootFrame root(run_.activation(), make_sources(values), stop_,
                    [&](Activation& a, int offset) { collect(a, offset); });
     root_ = &root;
@@ -463,7 +523,7 @@ class FrameRecording : Recording {
       else
         collect_slots(rebuilder, a, offset, results);
       take_effects(rebuilder);
-      hold_outputs(rebuilder);
+      hold_outputs(rebuilder, outcome_);
       outcome_.recipe = std::move(builder_).finish(results);
       outcome_.modes = modes_change();
     } catch (const NotRebuilt& error) {
@@ -614,8 +674,8 @@ Captured attempt(const Settings& settings, Record&& record) {
 }  // namespace
 
 Captured capture_call(const py::object& function, const Arguments& arguments, const Settings& settings,
-                      bool is_first) {
-  return attempt(settings, [&] { return CallRecording(function, arguments, settings, is_first).run(); });
+                      bool is_first, SizeHistory& history) {
+  return attempt(settings, [&] { return CallRecording(function, arguments, settings, is_first, history).run(); });
 }
 
 Captured capture_frame(FrameRun& run, CodeState& code, const Settings& settings) {

@@ -52,7 +52,7 @@ struct Captured {
 
 /// A call of `function`, from its arguments to its result. \param is_first  no other call of it was captured.
 Captured capture_call(const py::object& function, const Arguments& arguments, const Settings& settings,
-                      bool is_first);
+                      bool is_first, SizeHistory& history);
 
 /// The rest of a frame's run. The frame is as before afterwards. \param code  of the frame.
 Captured capture_frame(interpreter::FrameRun& run, CodeState& code, const Settings& settings);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "python/compile/refusals.h"
+#include "python/compile/size_history.h"
 #include "python/compile/specialisation.h"
 #include "python/interpreter/liveness.h"
 
@@ -21,6 +22,7 @@ namespace braze::python {
 struct Start {
   std::vector<std::shared_ptr<Specialisation>> specialisations;  ///< The one used last comes first.
   size_t dropped = 0;                                            ///< Those whose tensors or modules have died.
+  SizeHistory sizes;                                             ///< What captures have found.
   Refusals refused;                                              ///< Captures that came to nothing.
   Place why;                                                     ///< The last of them did.
   bool is_idle = false;      ///< Nothing is computed from here to the next breakpoint: not worth a replay.

@@ -155,7 +155,7 @@ py::object FunctionState::capture(const Arguments& arguments) {
   Captured captured;
   is_capturing_ = true;
   try {
-    captured = capture_call(function_, arguments, settings_, calls_.empty());
+    captured = capture_call(function_, arguments, settings_, calls_.empty(), sizes_);
   } catch (...) {
     is_capturing_ = false;
     throw;
@@ -279,6 +279,7 @@ void FunctionState::reset() {
   calls_.clear();
   wanting_.clear();
   codes_.clear();
+  sizes_.clear();
   failed_captures_.clear();
   has_breaks_ = was_called_ = has_warned_ = has_warned_of_gradients_ = false;
   for (auto& [backend, variant] : variants_) variant->reset();

@@ -25,6 +25,11 @@ constexpr bool is_instrumented(int) {
   return false;
 }
 
+/// The comparison that COMPARE_OP makes: Py_LT, ...
+constexpr int comparison_of(int arg) {
+  return arg;
+}
+
 constexpr bool is_return(int opcode) {
   return opcode == RETURN_VALUE;
 }

@@ -32,6 +32,11 @@ constexpr bool is_instrumented(int opcode) {
   return opcode >= MIN_INSTRUMENTED_OPCODE;
 }
 
+/// The comparison that COMPARE_OP makes: Py_LT, ...
+constexpr int comparison_of(int arg) {
+  return arg >> 4;
+}
+
 constexpr bool is_return(int opcode) {
   return opcode == RETURN_VALUE || opcode == RETURN_CONST;
 }

@@ -413,6 +413,10 @@ bool Watcher::after(Activation& a, int opcode, int arg, Step step) {
           values_.make(a.peek(depth));
       return true;
     default:
+      if (top && values_.tensors().has_sizes()) {
+        take_sizes(a);
+        top = a.peek(1);
+      }
       if (activities_.back().answer) {
         a.pop(), a.push_borrowed(activities_.back().answer);
         top = a.peek(1);

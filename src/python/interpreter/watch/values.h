@@ -14,7 +14,9 @@
 #include <unordered_set>
 #include <vector>
 
+#include "ir/shape_env.h"
 #include "python/guards/guard.h"
+#include "python/interpreter/ref.h"
 #include "python/interpreter/watch/break_reasons.h"
 #include "python/interpreter/watch/effects.h"
 
@@ -80,6 +82,22 @@ class TensorWorld {
   virtual PyObject* stand_in_for(PyObject* function) const = 0;
   /// A C function by which such code ends the graph, for a reason that it passes as its argument.
   virtual bool ends_graph(PyObject* function) const = 0;
+
+  // ---- sizes that may be other ones at later calls (watcher_sizes.cpp)
+  /// The run may meet such.
+  virtual bool has_sizes() const = 0;
+  /// What stands for a tensor whose sizes are such, borrowed; null for all others.
+  virtual PyObject* tracer_of(PyObject* tensor) const = 0;
+  /// A size as operators of tensors are given it.
+  virtual Ref to_symbolic(ir::Size size) const = 0;
+  /// What to_symbolic() gives, or operators do; nothing for anything else.
+  virtual std::optional<ir::Size> from_symbolic(PyObject* object) const = 0;
+  /// In this call.
+  virtual int64_t value_of(ir::Size size) const = 0;
+  /// The answer for this call, which a guard keeps.
+  virtual bool decide(const ir::SizeTest& test) = 0;
+  /// A symbol for a number read from `source`, if it was another one at an earlier call.
+  virtual std::optional<ir::Size> vary_number(PyObject* number, const guards::Source* source) = 0;
 };
 
 class Values {
@@ -97,6 +115,17 @@ class Values {
   /// somebody looks at it. Gives what stands for it in the run, borrowed: a number that nothing else in the run is.
   /// Null for what must be learnt.
   PyObject* defer(PyObject* number, const guards::Source* source);
+  /// A number that is such an expression: an object that nothing else in the run is, borrowed.
+  PyObject* make_size(int64_t number, ir::Size size);
+  /// A number that comes from `source` and was another one at an earlier call becomes a symbol: what stands for it,
+  /// borrowed. Null for all else.
+  PyObject* vary(PyObject* number, const guards::Source* source);
+  const ir::Size* size_of(PyObject* value) const;  ///< Null: it is none, or has been specialised.
+  bool was_size(PyObject* value) const { return settled_sizes_.contains(value); }
+  /// Somebody looks at the value, if it is one: it is specialised.
+  void settle_size(PyObject* value);
+  /// Likewise, and at what a builtin container holds.
+  void settle_sizes_within(PyObject* value);
   bool has_deferred() const { return !deferred_.empty(); }
   /// Somebody looks at `value`. Gives the number that it stands for, borrowed; null if it stands for none.
   PyObject* settle(PyObject* value);
@@ -170,6 +199,7 @@ class Values {
   guards::GuardSet& guards() { return guards_; }
   guards::SourceTable& sources() { return guards_.sources(); }
   TensorWorld& tensors() { return tensors_; }
+  const TensorWorld& tensors() const { return tensors_; }
 
  private:
   bool learn_given(PyObject* value, const guards::Source* source);
@@ -184,6 +214,7 @@ class Values {
   bool open_deque(PyObject* deque, const guards::Source* source);
   bool open_dict(PyObject* dict, const guards::Source* source);
   void settle_within(PyObject* container, std::unordered_set<PyObject*>& seen);
+  void settle_sizes_within(PyObject* value, std::unordered_set<PyObject*>& seen);
   bool absorb(PyObject* value, std::unordered_set<PyObject*>& seen);
   bool absorb_here(PyObject* value, std::unordered_set<PyObject*>& seen);
   bool absorb_items(PyObject* container, std::unordered_set<PyObject*>& seen);
@@ -202,6 +233,8 @@ class Values {
     const guards::Source* source;
   };
   std::unordered_map<PyObject*, Deferred> deferred_;  ///< By what stands for them.
+  std::unordered_map<PyObject*, ir::Size> sizes_;
+  std::unordered_set<PyObject*> settled_sizes_;
   std::unordered_set<PyObject*> made_;
   std::unordered_set<PyObject*> addresses_;
   std::unordered_set<PyObject*> constants_;  ///< Some of made_.

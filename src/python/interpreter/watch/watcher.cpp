@@ -491,7 +491,12 @@ bool Watcher::before(Activation& a, int opcode, int arg) {
       return true;
     const bool is_learnt = !at_root || consume(a, opcode, arg);
     if (is_learnt && values_.has_deferred()) settle_operands(a, opcode, arg);
-    if (is_learnt && gives(a, opcode) && look(a, opcode, arg)) return hide_effects(a, opcode, arg);
+    const bool has_sizes = is_learnt && values_.tensors().has_sizes();
+    if (has_sizes) put_tracers(a, opcode, arg);
+    if (is_learnt && gives(a, opcode) && look(a, opcode, arg)) {
+      if (has_sizes) look_at_sizes(a, opcode, arg);
+      return hide_effects(a, opcode, arg);
+    }
     // What was used only by this instruction must not be guarded: then the run is repeated up to here.
     if (at_root && !root_->has_used()) root_->end(a);
     return false;

@@ -81,6 +81,7 @@ class Watcher final : public Observer {
     bool holds_changes = false;                 ///< C code that has something changed in its hands.
     bool makes_address = false;                 ///< A number that is another one in every run.
     bool is_quiet = false;                      ///< Trusted, and computes nothing with tensors.
+    std::optional<ir::Size> size = {};          ///< What the number is that the instruction leaves on top.
     bool packs_arguments = false;               ///< The tuples that are passed are made by the C function.
   };
 
@@ -104,6 +105,22 @@ class Watcher final : public Observer {
   void keep_generator(PyObject* generator);
   void learn_unbound(Activation& a);
 
+  // watcher_sizes.cpp
+  std::optional<ir::Size> as_size(PyObject* value) const;
+  Ref for_tensors(PyObject* value, int depth = 0);
+  void give_to_tensors(PyObject*& operand);
+  void put_tracers(Activation& a, int opcode, int arg);
+  void put_tracer(PyObject*& operand);
+  void look_at_sizes(Activation& a, int opcode, int arg);
+  static bool is_truth(int opcode);
+  void compute_size(PyObject*& left, PyObject*& right, int operation);
+  void compare_sizes(PyObject*& left, PyObject*& right, int comparison);
+  bool builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_ssize_t count);
+  bool calls_tensors(PyObject* callable) const;
+  bool enters_watched() const;
+  void give_sizes(Activation& a, int arg);
+  void give_unpacked_sizes(Activation& a, int arg);
+  void take_sizes(Activation& a);
   // watcher_root.cpp
   bool consume(Activation& a, int opcode, int arg);
   bool swap_slots(Activation& a, int one, int other);

@@ -1,0 +1,51 @@
+// runtime/family.h: the programs of a trace whose sizes are expressions: one for all that its guards let through.
+//
+//   ProgramFamily family(std::move(trace), options);
+//   family.at(symbols, arguments)->run(arguments);        // the values of the trace's symbols, by slot
+//
+// This is the one place where values of symbols become a program. Today the trace is instantiated for each set of
+// values, and compiled; those that were used last are kept.
+#pragma once
+
+#include <atomic>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "runtime/program.h"
+
+namespace braze::runtime {
+
+class ProgramFamily {
+ public:
+  /// `options.kept_elsewhere` are let go of, as Program does.
+  ProgramFamily(capture::Trace trace, ProgramOptions options, PhaseTimes times);
+  ProgramFamily(const ProgramFamily&) = delete;
+  ProgramFamily& operator=(const ProgramFamily&) = delete;
+
+  /// From several threads at once. Throws UserError that names the guard which the values break.
+  /// \param arguments  tells which of them share storage; one a graph argument.
+  std::shared_ptr<Program> at(std::span<const int64_t> symbols, const std::vector<at::Tensor>& arguments) const;
+  /// What was asked for last.
+  std::shared_ptr<Program> latest() const;
+
+  const capture::Trace& trace() const { return trace_; }
+  size_t compiled() const { return compiled_; }  ///< So many programs were made, kept or not.
+
+ private:
+  static constexpr size_t most_kept = 64;
+  struct Member {
+    std::vector<int64_t> symbols;
+    std::shared_ptr<Program> program;
+  };
+  const capture::Trace trace_;
+  const ProgramOptions options_;
+  const PhaseTimes times_;  ///< Of the capture: part of the first program's.
+  mutable std::mutex mutex_;
+  mutable std::list<Member> members_;  ///< The one used last comes first.
+  mutable std::atomic<size_t> compiled_{0};
+};
+
+}  // namespace braze::runtime
