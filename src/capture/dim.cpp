@@ -52,6 +52,24 @@ Dim ceil_div(Dim a, Dim b) {
   return ir::ceil_div(a.size(), b.size());
 }
 
+Dim whole(Dim dim) {
+  if (dim.is_number()) return dim;
+  ir::ShapeEnv& env = *symbols().env;
+  const ir::Size before = env.simplify(dim.size());
+  const ir::SizeExpr* expr = before.expr();
+  if (!expr) return before;
+  bool any = false;
+  for (const ir::SizeTerm& term : expr->terms)
+    for (const auto& power : term.product->powers) {
+      const ir::SizeAtom& atom = *power.atom;
+      const bool divides = atom.kind == ir::SizeAtom::Kind::floor_div || atom.kind == ir::SizeAtom::Kind::mod;
+      if (!divides || !atom.operands[1].is_constant()) continue;
+      const ir::Size rest = ir::mod(atom.operands[0], atom.operands[1]);
+      if (env.example(rest) == 0) any |= env.decide(ir::equal(rest, 0), symbols().why);
+    }
+  return any ? Dim(env.simplify(before)) : dim;
+}
+
 int64_t Dim::hint() const {
   return is_number() ? number(*this) : symbols().env->example(size_);
 }

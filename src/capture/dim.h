@@ -118,6 +118,9 @@ Dim larger(Dim a, Dim b);
 Dim smaller(Dim a, Dim b);
 /// Rounded up; b > 0.
 Dim ceil_div(Dim a, Dim b);
+/// The same with quotients that leave nothing, for the example, as such, which a guard keeps: `n // 2 * 2` is n where n
+/// is even. For sizes that only fit then.
+Dim whole(Dim dim);
 
 using Sizes = c10::SmallVector<Dim, 5>;
 /// Which dimensions: numbers always.

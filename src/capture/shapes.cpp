@@ -244,6 +244,7 @@ std::optional<Sizes> inferred_sizes(DimsRef asked, Dim elements) {
       others *= size;
     }
   }
+  others = whole(others);
   if (!open) return others == elements ? std::optional(std::move(sizes)) : std::nullopt;
   if (others == 0) return std::nullopt;
   // Exact as an expression: a quotient of what is known to be a product.

@@ -13,6 +13,7 @@
 #include "capture/trace.h"
 #include "ir/graph.h"
 #include "python/compile/announce.h"
+#include "python/compile/events.h"
 #include "python/compile/modes.h"
 #include "python/compile/rebuild.h"
 #include "python/compile/torch_world.h"
@@ -132,6 +133,7 @@ class Recording {
  public:
   Recording(const std::string& name, const Settings& settings, TorchWorld::Others others, SizeHistory& history)
       : settings_(settings),
+        history_(history),
         name_(name),
         tracer_(name, &times_),
         world_(tracer_, guards_, others, settings.backend->takes_symbols() ? &history : nullptr, settings.dynamic),
@@ -291,6 +293,26 @@ class Recording {
     }
   }
 
+  /// What `record` gives, or why it gave up. If there were symbols, the next capture is told to do without them.
+  template <typename Record>
+  Captured with_symbols(Record&& record) {
+    const auto failed = [&] {
+      if (world_.has_sizes()) history_.give_up();
+    };
+    try {
+      Captured captured = record();
+      if (!captured.made) failed();
+      return captured;
+    } catch (const InternalError& error) {  // Code that knows numbers only.
+      if (!world_.has_sizes()) throw;
+      failed();
+      return {.kind = Captured::Kind::refused, .place = BreakReason::told(error.what())};
+    } catch (...) {
+      failed();
+      throw;
+    }
+  }
+
   static GivenUp wants_gradients() { return {Captured::Kind::gradients, Break::gradients}; }
 
   guards::GuardProgram finish_guards() {
@@ -301,6 +323,7 @@ class Recording {
 
   const Modes modes_before_ = Modes::now();
   const Settings& settings_;
+  SizeHistory& history_;
   std::string name_;
   PhaseTimes times_;
   /// What a run needs before it begins is part of the capture: in a process's first, finding torch's operators.
@@ -325,6 +348,7 @@ class Recording {
 
 class CallRecording : Recording {
  public:
+  using Recording::with_symbols;
   CallRecording(const py::object& function, const Arguments& arguments, const Settings& settings, bool is_first,
                 SizeHistory& history)
       : Recording(py::str(py::getattr(function, "__name__", py::str("compiled"))).cast<std::string>(), settings,
@@ -418,6 +442,7 @@ class CallRecording : Recording {
 
 class FrameRecording : Recording {
  public:
+  using Recording::with_symbols;
   FrameRecording(FrameRun& run, CodeState& code, const Settings& settings, uint64_t stop)
       : Recording(text_of(run.code()->co_name), settings,
                   code.has_other_tensors(run.offset()) ? TorchWorld::Others::parameters : TorchWorld::Others::none,
@@ -649,6 +674,11 @@ Captured suppressed(const std::string& error) {
   return {.kind = Captured::Kind::refused, .place = BreakReason::told(error)};
 }
 
+/// In the log of recompilations.
+void tell_numbers(const Place& place) {
+  if (is_enabled(Event::recompiles)) emit(Event::recompiles, concat("sizes stay numbers: ", place.text()));
+}
+
 /// What `record()` gives, or why it gave up.
 template <typename Record>
 Captured attempt(const Settings& settings, Record&& record) {
@@ -675,7 +705,17 @@ Captured attempt(const Settings& settings, Record&& record) {
 
 Captured capture_call(const py::object& function, const Arguments& arguments, const Settings& settings,
                       bool is_first, SizeHistory& history) {
-  return attempt(settings, [&] { return CallRecording(function, arguments, settings, is_first, history).run(); });
+  const auto record = [&] {
+    return attempt(settings, [&] {
+      CallRecording recording(function, arguments, settings, is_first, history);
+      return recording.with_symbols([&] { return recording.run(); });
+    });
+  };
+  Captured captured = record();
+  if (captured.made || captured.kind == Captured::Kind::gradients || !history.gives_up()) return captured;
+  // Numbers go where symbols do not.
+  tell_numbers(captured.place);
+  return record();
 }
 
 Captured capture_frame(FrameRun& run, CodeState& code, const Settings& settings) {
@@ -685,20 +725,32 @@ Captured capture_frame(FrameRun& run, CodeState& code, const Settings& settings)
   std::optional<Place> first_place;
   std::vector<int> breakpoints;
   for (int runs_left = 3;; --runs_left) {
+    const uint64_t asked = stop;
+    const size_t known_breakpoints = breakpoints.size();
     Captured captured = attempt(settings, [&] {
       FrameState before(run);
       FrameRecording recording(run, code, settings, stop);
-      stop = 0;
-      try {
-        recording.record_run();
-      } catch (const GivenUp& error) {
-        stop = recording.repeat_until();
-        breakpoints.insert(breakpoints.end(), recording.breakpoints().begin(), recording.breakpoints().end());
-        return given_up(error);
-      }
-      before.put_back();
-      return recording.finish();
+      return recording.with_symbols([&] {
+        stop = 0;
+        try {
+          recording.record_run();
+        } catch (const GivenUp& error) {
+          stop = recording.repeat_until();
+          breakpoints.insert(breakpoints.end(), recording.breakpoints().begin(), recording.breakpoints().end());
+          return given_up(error);
+        }
+        before.put_back();
+        return recording.finish();
+      });
     });
+    // Numbers go where symbols do not: no breakpoint is there because of these.
+    SizeHistory& history = code.starts[run.offset()].sizes;
+    if (history.gives_up() && captured.kind != Captured::Kind::gradients) {
+      tell_numbers(captured.place);
+      stop = asked;
+      breakpoints.resize(known_breakpoints);
+      continue;
+    }
     if (!first_place) first_place = captured.place;
     captured.place = *first_place;
     captured.breakpoints.insert(captured.breakpoints.end(), breakpoints.begin(), breakpoints.end());

@@ -62,7 +62,7 @@ VaryingForm SizeHistory::note(const std::string& path, const at::Tensor& tensor,
                               Dynamic dynamic) {
   const auto rank = static_cast<size_t>(tensor.dim());
   VaryingForm varying{std::vector<capture::Varying>(rank), c10::SmallVector<bool, 5>(rank, false)};
-  if (dynamic == Dynamic::never || forms_.size() > most_paths) return varying;
+  if (dynamic == Dynamic::never || state_ != State::open || forms_.size() > most_paths) return varying;
   const auto [at, is_new] = forms_.try_emplace(path);
   Form& form = at->second;
   if (is_new || form.sizes.size() != rank)
@@ -90,7 +90,7 @@ VaryingForm SizeHistory::note(const std::string& path, const at::Tensor& tensor,
 }
 
 bool SizeHistory::note_number(const std::string& path, int64_t number, Dynamic dynamic) {
-  if (dynamic == Dynamic::never || numbers_.size() > most_paths) return false;
+  if (dynamic == Dynamic::never || state_ != State::open || numbers_.size() > most_paths) return false;
   const auto [at, is_new] = numbers_.try_emplace(path, Number{number});
   at->second.varies |= at->second.value != number;
   at->second.value = number;

@@ -45,14 +45,24 @@ class SizeHistory {
   /// What a capture finds at `path`; and what may vary by now.
   VaryingForm note(const std::string& path, const at::Tensor& tensor, const SizeMarks& marks, Dynamic dynamic);
   bool note_number(const std::string& path, int64_t number, Dynamic dynamic);
+  /// A capture with symbols has come to nothing: the next ones have none.
+  void give_up() { state_ = state_ == State::open ? State::gives_up : state_; }
+  /// Whether it has just been told so; once.
+  bool gives_up() {
+    const bool is_new = state_ == State::gives_up;
+    if (is_new) state_ = State::numbers;
+    return is_new;
+  }
   /// There was a capture.
   bool empty() const { return forms_.empty() && numbers_.empty(); }
   void clear() {
     forms_.clear();
     numbers_.clear();
+    state_ = State::open;
   }
 
  private:
+  enum class State : uint8_t { open, gives_up, numbers } state_ = State::open;
   struct Form {
     c10::SmallVector<int64_t, 5> sizes, strides;
     c10::SmallVector<bool, 5> sizes_vary, strides_vary;

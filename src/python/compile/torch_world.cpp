@@ -406,6 +406,7 @@ PyObject* TorchWorld::tracer_of(PyObject* tensor) const {
 }
 
 interpreter::Ref TorchWorld::to_symbolic(ir::Size size) const {
+  const interpreter::Pause unwatched;
   return interpreter::Ref::steal(py::cast(capture::to_sym_int(size)).release().ptr());
 }
 
