@@ -9,6 +9,7 @@
 
 #include "capture/devices.h"
 #include "capture/recorder.h"
+#include "capture/sized_calls.h"
 #include "capture/traceable.h"
 #include "support/error.h"
 
@@ -145,6 +146,7 @@ struct GateKernel {
       const bool is_written = arguments[k].alias_info() && arguments[k].alias_info()->isWrite();
       if (!is_written) stand_ins.put((*stack)[stack->size() - arguments.size() + k]);
     }
+    if (tracer->symbols() && record_sized_call(tracer->impl(), op, stack)) return;
     const size_t returns = op.schema().returns().size();
     op.redispatchBoxed(below, stack);
     for (size_t k = 0; k < returns; ++k) stand_ins.take_out((*stack)[stack->size() - returns + k]);

@@ -477,7 +477,7 @@ void Recorder::record(const OpEntry& entry, torch::jit::Stack* stack) {
     settle_sizes();
     if (record_by_rule(entry, stack)) return;
   }
-  if (!record_sized_call(*this, entry, stack)) {
+  if (!record_sized_call(*this, entry.op, stack)) {
     specialise_operands(*this, arguments);
     settle_sizes();
     record_fallback(*this, entry, stack);

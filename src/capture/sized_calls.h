@@ -5,8 +5,9 @@
 
 namespace braze::capture {
 
-/// Records a call that no rule took, if it is known how the sizes of its results follow from those of its arguments.
+/// Records a call whose results have sizes that follow from its arguments' by a row of a table; composite operators
+/// that PyTorch would take apart step by step (a GRU over a length that varies) among them.
 /// False: nothing was recorded.
-bool record_sized_call(Recorder& recorder, const OpEntry& entry, torch::jit::Stack* stack);
+bool record_sized_call(Recorder& recorder, const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
 }  // namespace braze::capture

@@ -195,6 +195,8 @@ class Tracer {
             std::span<const bool> strides);
   /// A symbol for a number that is no size of a tensor.
   ir::Size vary_number(std::string_view name, int64_t example);
+  /// A size as a tensor without dimensions that counts as a Python number.
+  at::Tensor wrap_number(ir::Size size);
   /// Sizes may become symbols: to be said before a Scope of it begins.
   void prepare_symbols();
   /// Decides, with a guard, and specialises, for whoever reads sizes beside operators; `why` for people.

@@ -8,6 +8,7 @@
 #include <ranges>
 
 #include "capture/call.h"
+#include "capture/index_map.h"
 #include "ir/instantiate.h"
 #include "ir/size_code.h"
 #include "support/error.h"
@@ -74,6 +75,14 @@ void Tracer::vary(const at::Tensor& real, std::string_view name, std::span<const
 
 ir::Size Tracer::vary_number(std::string_view name, int64_t example) {
   return impl_->vary_number(name, example).size();
+}
+
+at::Tensor Tracer::wrap_number(ir::Size size) {
+  const SymbolsScope sizes(impl_->symbols());
+  ir::Value* value = number_of(impl_->graph(), size, {});
+  at::Tensor tensor = impl_->wrap_fresh(value, at::kLong, c10::Device(c10::kCPU));
+  tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return tensor;
 }
 
 void Tracer::prepare_symbols() {

@@ -3,6 +3,7 @@
 
 #include <torch/csrc/autograd/python_variable.h>
 
+#include "python/compile/events.h"
 #include "python/compile/operators.h"
 #include "python/errors.h"
 #include "python/interpreter/evaluate.h"
@@ -47,7 +48,12 @@ bool Specialisation::replay(PyObject* const* values, guards::Ref* results) {
   if (!symbols.empty()) {
     if (!guards::read_symbols(symbols, values, sizes.data())) return false;
     const interpreter::Pause undriven;
-    sized = program->at({sizes.data(), sizes.size()}, arguments.data());
+    try {
+      sized = program->at({sizes.data(), sizes.size()}, arguments.data());
+    } catch (const std::exception& error) {  // Another capture, or eager, may do it.
+      if (is_enabled(Event::recompiles)) emit(Event::recompiles, concat("no program for these sizes: ", error.what()));
+      return false;
+    }
   }
   const SegmentProgram& running = sized ? *sized : *program;
   if (!running.accepts(arguments.data())) return false;

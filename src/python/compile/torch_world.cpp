@@ -410,6 +410,14 @@ interpreter::Ref TorchWorld::to_symbolic(ir::Size size) const {
   return interpreter::Ref::steal(py::cast(capture::to_sym_int(size)).release().ptr());
 }
 
+/// Of half types eager's kernels take a number as f32, where a tensor would be rounded.
+interpreter::Ref TorchWorld::to_number(ir::Size size, PyObject* beside) const {
+  const at::Tensor& other = THPVariable_Unpack(beside);
+  if (other.scalar_type() == at::kHalf || other.scalar_type() == at::kBFloat16 || other.is_complex()) return {};
+  const interpreter::Pause unwatched;
+  return interpreter::Ref::steal(THPVariable_Wrap(tracer_.wrap_number(size)));
+}
+
 std::optional<ir::Size> TorchWorld::from_symbolic(PyObject* object) const {
   if (reinterpret_cast<PyObject*>(Py_TYPE(object)) != torch_names().symbolic_int) return std::nullopt;
   try {

@@ -96,6 +96,7 @@ class TorchWorld final : public interpreter::TensorWorld {
   bool has_sizes() const override;
   PyObject* tracer_of(PyObject* tensor) const override;
   interpreter::Ref to_symbolic(ir::Size size) const override;
+  interpreter::Ref to_number(ir::Size size, PyObject* beside) const override;
   std::optional<ir::Size> from_symbolic(PyObject* object) const override;
   int64_t value_of(ir::Size size) const override;
   bool decide(const ir::SizeTest& test) override;

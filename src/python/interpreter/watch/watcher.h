@@ -109,6 +109,7 @@ class Watcher final : public Observer {
   std::optional<ir::Size> as_size(PyObject* value) const;
   Ref for_tensors(PyObject* value, int depth = 0);
   void give_to_tensors(PyObject*& operand);
+  bool give_number(PyObject*& operand, PyObject* beside);
   void put_tracers(Activation& a, int opcode, int arg);
   void put_tracer(PyObject*& operand);
   void look_at_sizes(Activation& a, int opcode, int arg);

@@ -71,6 +71,24 @@ bool hands_on(int opcode, int arg, int depth) {
   }
 }
 
+/// Operators of which a plain argument is a size or a place, and no number to compute with: what of others may be a
+/// tensor as well is told them as a number.
+const Names& size_operators() {
+  static const Names names = {"arange",     "as_strided",   "chunk",      "diagonal",  "empty",         "expand",
+                              "eye",        "flatten",      "full",       "narrow",    "new_empty",     "new_full",
+                              "new_ones",   "new_zeros",    "ones",       "rand",      "randn",         "repeat",
+                              "reshape",    "roll",         "select",     "size",      "slice_scatter", "split",
+                              "split_with_sizes", "stride", "tile",       "tril",      "triu",          "unflatten",
+                              "unfold",     "unsafe_chunk", "unsafe_split", "view",    "zeros",         "adaptive_avg_pool2d",
+                              "view_copy",  "broadcast_to", "numel",      "tensor_split", "hsplit",     "vsplit"};
+  return names;
+}
+
+std::string_view name_of(PyObject* callable) {
+  if (PyCFunction_Check(callable)) return reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name;
+  return text_of(PyDescr_NAME(callable));
+}
+
 ir::SizeTest test_of(int comparison, ir::Size a, ir::Size b) {
   switch (comparison) {
     case Py_EQ: return ir::equal(a, b);
@@ -188,6 +206,18 @@ void Watcher::give_to_tensors(PyObject*& operand) {
   if (Ref other = for_tensors(operand)) Ref::steal(std::exchange(operand, other.release()));
 }
 
+/// A size beside a tensor in arithmetic. Not as torch.SymInt: PyTorch's parser has another number in its place where a
+/// tensor could stand.
+bool Watcher::give_number(PyObject*& operand, PyObject* beside) {
+  const ir::Size* size = values_.size_of(operand);
+  if (!size || !values_.tensors().is_tensor(beside)) return false;
+  Ref number = values_.tensors().to_number(*size, beside);
+  if (!number) return false;
+  values_.make(number.get());
+  Ref::steal(std::exchange(operand, number.release()));
+  return true;
+}
+
 /// Before an instruction is looked at: a tensor whose sizes vary is the tracer that stands for it wherever sizes
 /// may be read.
 void Watcher::put_tracers(Activation& a, int opcode, int arg) {
@@ -243,7 +273,7 @@ void Watcher::look_at_sizes(Activation& a, int opcode, int arg) {
     case STORE_SUBSCR:
       if (values_.tensors().is_tensor(a.peek(2))) {
         give_to_tensors(a.peek(1));
-        return give_to_tensors(a.peek(3));
+        return values_.settle_sizes_within(a.peek(3));
       }
       return values_.settle_sizes_within(a.peek(1));
     case CALL: return give_sizes(a, arg);
@@ -282,9 +312,12 @@ bool Watcher::is_truth(int opcode) {
 
 /// + - * // % of sizes and numbers.
 void Watcher::compute_size(PyObject*& left, PyObject*& right, int operation) {
-  if (activities_.back().entry == Entry::tensor) {
-    give_to_tensors(left);
-    return give_to_tensors(right);
+  if (values_.tensors().is_tensor(left) || values_.tensors().is_tensor(right)) {
+    const int kind = operation % NB_INPLACE_ADD;
+    const bool is_plain = kind == NB_ADD || kind == NB_SUBTRACT || kind == NB_MULTIPLY || kind == NB_TRUE_DIVIDE;
+    if (is_plain && (give_number(left, right) || give_number(right, left))) return;
+    values_.settle_sizes_within(left);
+    return values_.settle_sizes_within(right);
   }
   if (!values_.size_of(left) && !values_.size_of(right)) {
     // Sequences are put together item by item.
@@ -318,9 +351,10 @@ void Watcher::compute_size(PyObject*& left, PyObject*& right, int operation) {
 
 /// The answer is that of this call, and a guard says that it is.
 void Watcher::compare_sizes(PyObject*& left, PyObject*& right, int comparison) {
-  if (activities_.back().entry == Entry::tensor) {
-    give_to_tensors(left);
-    return give_to_tensors(right);
+  if (values_.tensors().is_tensor(left) || values_.tensors().is_tensor(right)) {
+    if (give_number(left, right) || give_number(right, left)) return;
+    values_.settle_sizes_within(left);
+    return values_.settle_sizes_within(right);
   }
   const bool is_equality = comparison == Py_EQ || comparison == Py_NE;
   if (is_sequence(left) && is_sequence(right) && is_equality) {
@@ -431,9 +465,9 @@ void Watcher::give_sizes(Activation& a, int arg) {
   PyObject* callable = a.peek(count + 1);
   if (enters_watched()) return;
   if (builtin_of_sizes(callable, a.top - count, count)) return;
-  const bool of_tensors = calls_tensors(callable);
+  const bool of_tensors = calls_tensors(callable), takes_sizes = of_tensors && size_operators().contains(name_of(callable));
   for (int depth = 1; depth <= count; ++depth) {
-    if (of_tensors) give_to_tensors(a.peek(depth));
+    if (of_tensors && (takes_sizes || !values_.size_of(a.peek(depth)))) give_to_tensors(a.peek(depth));
     values_.settle_sizes_within(a.peek(depth));
   }
 }
@@ -443,7 +477,7 @@ void Watcher::give_unpacked_sizes(Activation& a, int arg) {
   const bool keywords = arg & 1;
   PyObject* callable = a.peek(2 + keywords);
   PyObject*& given = a.peek(1 + keywords);
-  if (calls_tensors(callable)) give_to_tensors(given);
+  if (calls_tensors(callable) && size_operators().contains(name_of(callable))) give_to_tensors(given);
   values_.settle_sizes_within(given);
   if (keywords) values_.settle_sizes_within(a.peek(1));
 }
