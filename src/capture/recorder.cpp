@@ -434,6 +434,12 @@ void Recorder::settle_sizes() {
 
 namespace {
 
+bool is_varied(Recorder& recorder, const at::Tensor& tensor) {
+  if (as_tracer(tensor) || !recorder.is_from_outside(tensor)) return false;
+  const ir::Type& type = *recorder.view_of(tensor)->type;
+  return !type.sizes.is_constant() || !type.strides.is_constant();
+}
+
 /// Whether there was anything to specialise.
 bool specialise_operands(Recorder& recorder, std::span<const c10::IValue> arguments) {
   const size_t before = recorder.symbols()->specialisations;
@@ -463,6 +469,14 @@ void Recorder::record(const OpEntry& entry, torch::jit::Stack* stack) {
     return;
   }
   settle_sizes();
+  // A tensor whose sizes vary has those of the example: nobody may read them but by its tracer.
+  for (c10::IValue& argument : std::span(stack->data() + stack->size() - entry.arguments, entry.arguments))
+    for_each_tensor({&argument, 1}, [&](const at::Tensor& tensor, uint32_t, int32_t) {
+      if (is_varied(*this, tensor))
+        argument = map_tensors(argument, [&](const at::Tensor& one) {
+          return is_varied(*this, one) ? stand_in(one) : one;
+        });
+    });
   symbols_->why = concat(entry.op.schema().name(), graph_->source().empty() ? "" : " at ", graph_->source());
   // Code that knows no symbols raises where it meets one, and is given numbers.
   const ir::Node* last = graph_->last();
