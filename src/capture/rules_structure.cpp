@@ -307,7 +307,12 @@ bool roll(Call& call, const RuleRow&) {
   for (size_t k = 0; k < dims.size(); ++k) {
     const auto dim = wrap(dims[k], static_cast<int64_t>(whole.sizes.size()));
     if (!dim) return false;
-    const int64_t size = whole.sizes[*dim], start = ((size - shifts[k]) % size + size) % size;
+    const Dim size = whole.sizes[*dim];
+    // A shift within the size needs no remainder.
+    const bool within = shifts[k] >= 0 && shifts[k] < size;
+    const Dim start = !within           ? Dim(((size - shifts[k]) % size + size) % size)
+                      : shifts[k] == 0 ? Dim(0)
+                                       : size - shifts[k];
     if (start == 0) continue;
     ir::Value* parts[] = {a.slice(value, *dim, start, size - start), a.slice(value, *dim, 0, start)};
     const ir::Attr attrs[] = {{"dim", *dim}};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/text.h"
 #include "support/error.h"
 
 namespace braze::runtime {
@@ -31,8 +32,10 @@ std::shared_ptr<Program> ProgramFamily::at(std::span<const int64_t> symbols,
   ProgramOptions options = options_;
   options.example_arguments = arguments;
   const bool is_first = compiled_.fetch_add(1) == 0;
-  std::shared_ptr<Program> program = Program::compile(capture::instantiate(trace_, symbols), options,
-                                                      is_first ? times_ : PhaseTimes());
+  capture::Trace trace = capture::instantiate(trace_, symbols);
+  // A size that does not follow as a rule has said would be memory that is written beyond its end.
+  ir::verify(*trace.graph);
+  std::shared_ptr<Program> program = Program::compile(std::move(trace), options, is_first ? times_ : PhaseTimes());
   const std::lock_guard<std::mutex> lock(mutex_);
   members_.push_front({{symbols.begin(), symbols.end()}, program});
   if (members_.size() > most_kept) members_.pop_back();
