@@ -63,10 +63,6 @@ bool Watcher::learn_slot(Activation& a, int slot, bool stays) {
   const bool is_temporary = root_->is_temporary(slot);
   const Passed passed = root_->use(slot);
   if (!passed) return true;
-  if (PyObject* one = passed.source ? values_.vary(a.local(slot), passed.source) : nullptr) {
-    Ref::steal(std::exchange(a.local(slot), Py_NewRef(one)));
-    return true;
-  }
   if (!learn_passed(a.local(slot), passed)) return abandon("a value that cannot be guarded", a.local(slot));
   return !is_temporary || stays || lets_go(a.local(slot), passed.source);
 }
