@@ -98,8 +98,7 @@ ir::Value* Arithmetic::flip(ir::Value* value, DimsRef dims) {
                     {{"dims", to_span(dims.numbers())}});
 }
 
-ir::Value* Arithmetic::pad(ir::Value* value, DimsRef low, DimsRef high,
-                           const c10::Scalar& number) {
+ir::Value* Arithmetic::pad(ir::Value* value, DimsRef low, DimsRef high, const c10::Scalar& number) {
   const auto zero = [](Dim n) { return n == 0; };
   if (std::ranges::all_of(low, zero) && std::ranges::all_of(high, zero)) return value;
   Sizes sizes = sizes_of(value);
@@ -108,8 +107,7 @@ ir::Value* Arithmetic::pad(ir::Value* value, DimsRef low, DimsRef high,
                     {{"low", low.symbolic()}, {"high", high.symbolic()}});
 }
 
-ir::Value* Arithmetic::index_map(ir::Value* value, DimsRef origin, DimsRef map,
-                                 DimsRef sizes) {
+ir::Value* Arithmetic::index_map(ir::Value* value, DimsRef origin, DimsRef map, DimsRef sizes) {
   return call_.node(Op::index_map, {value}, rows(value->type->dtype, sizes),
                     {{"origin", origin.symbolic()}, {"map", map.symbolic()}});
 }

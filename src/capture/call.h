@@ -37,7 +37,7 @@ class Call {
   bool flag(size_t i) const { return arguments[i].toBool(); }
   double real(size_t i) const { return arguments[i].toScalar().toDouble(); }
   c10::Scalar number(size_t i) const { return arguments[i].toScalar(); }
-  Sizes ints(size_t i) const;  ///< A list of sizes; one integer is a list of one; None is empty.
+  Sizes ints(size_t i) const;     ///< A list of sizes; one integer is a list of one; None is empty.
   Places places(size_t i) const;  ///< Likewise, of dimensions: numbers.
   std::optional<ScalarType> dtype(size_t i) const;  ///< None: nullopt.
   /// A tensor or number. Nullopt if no native code exists for it (complex, sparse, ...).

@@ -19,7 +19,8 @@ Symbols& symbols() {
 void expect_natural(Dim a, Dim b) {
   if (a.is_number() && b.is_number()) return;
   ir::ShapeEnv& env = *symbols().env;
-  if (!env.decide(ir::at_least(a.size(), 0), symbols().why) || !env.decide(ir::at_least(b.size(), 1), symbols().why))
+  if (!env.decide(ir::at_least(a.size(), 0), symbols().why) ||
+      !env.decide(ir::at_least(b.size(), 1), symbols().why))
     throw UserError(concat("braze: ", symbols().why, " divides a negative size"));
 }
 
@@ -75,8 +76,7 @@ int64_t Dim::hint() const {
 }
 
 bool Dim::is_surely(int64_t value) const {
-  return is_number() ? number(*this) == value
-                     : symbols().env->prove(ir::equal(size_, value)).value_or(false);
+  return is_number() ? number(*this) == value : symbols().env->prove(ir::equal(size_, value)).value_or(false);
 }
 
 bool Dim::decide(const ir::SizeTest& test) {

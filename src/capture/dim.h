@@ -26,9 +26,9 @@ namespace braze::capture {
 /// What the sizes of a trace may be made of, and who asks about them. One a trace that has symbols.
 struct Symbols {
   ir::ShapeEnv* env;
-  std::string why = {};                               ///< Who asks now: "aten::view at model.py:3".
-  std::deque<std::vector<int64_t>> numbers = {};      ///< Lists of numbers that were asked for as such.
-  std::vector<std::string> specialised = {};          ///< For people: "n == 8, asked for by aten::unfold".
+  std::string why = {};                           ///< Who asks now: "aten::view at model.py:3".
+  std::deque<std::vector<int64_t>> numbers = {};  ///< Lists of numbers that were asked for as such.
+  std::vector<std::string> specialised = {};      ///< For people: "n == 8, asked for by aten::unfold".
   size_t specialisations = 0;
 };
 
@@ -50,8 +50,8 @@ class Dim {
  public:
   constexpr Dim() = default;
   template <std::integral Number>
-  Dim(Number number) : size_(number) {}    // NOLINT: a number is one
-  Dim(ir::Size size) : size_(size) {}      // NOLINT: likewise
+  Dim(Number number) : size_(number) {}  // NOLINT: a number is one
+  Dim(ir::Size size) : size_(size) {}    // NOLINT: likewise
 
   bool is_number() const { return size_.is_constant(); }
   ir::Size size() const { return size_; }
@@ -74,7 +74,9 @@ class Dim {
   Dim& operator*=(Dim other) { return *this = *this * other; }
   Dim& operator/=(Dim other) { return *this = *this / other; }
 
-  friend bool operator==(Dim a, Dim b) { return a.size_ == b.size_ || (a.any(b) && decide(ir::equal(a.size_, b.size_))); }
+  friend bool operator==(Dim a, Dim b) {
+    return a.size_ == b.size_ || (a.any(b) && decide(ir::equal(a.size_, b.size_)));
+  }
   friend bool operator<(Dim a, Dim b) {
     return a.any(b) ? decide(ir::less(a.size_, b.size_)) : number(a) < number(b);
   }
@@ -83,14 +85,14 @@ class Dim {
   friend bool operator<=(Dim a, Dim b) { return !(b < a); }
   friend bool operator>=(Dim a, Dim b) { return !(a < b); }
 
-#define BRAZE_MIXED(op, Result)                                                               \
-  template <std::integral Number>                                                             \
-  friend Result operator op(Dim a, Number b) {                                                \
-    return a op Dim(b);                                                                       \
-  }                                                                                           \
-  template <std::integral Number>                                                             \
-  friend Result operator op(Number a, Dim b) {                                                \
-    return Dim(a) op b;                                                                       \
+#define BRAZE_MIXED(op, Result)                \
+  template <std::integral Number>              \
+  friend Result operator op(Dim a, Number b) { \
+    return a op Dim(b);                        \
+  }                                            \
+  template <std::integral Number>              \
+  friend Result operator op(Number a, Dim b) { \
+    return Dim(a) op b;                        \
   }
   BRAZE_MIXED(+, Dim)
   BRAZE_MIXED(-, Dim)
@@ -118,8 +120,8 @@ Dim larger(Dim a, Dim b);
 Dim smaller(Dim a, Dim b);
 /// Rounded up; b > 0.
 Dim ceil_div(Dim a, Dim b);
-/// The same with quotients that leave nothing, for the example, as such, which a guard keeps: `n // 2 * 2` is n where n
-/// is even. For sizes that only fit then.
+/// The same with quotients that leave nothing, for the example, as such, which a guard keeps: `n // 2 * 2` is n
+/// where n is even. For sizes that only fit then.
 Dim whole(Dim dim);
 
 using Sizes = c10::SmallVector<Dim, 5>;
@@ -131,15 +133,18 @@ class DimsRef {
  public:
   DimsRef() = default;
   DimsRef(const Dim* data, size_t count) : data_(data), count_(count) {}
-  DimsRef(const Sizes& sizes) : DimsRef(sizes.data(), sizes.size()) {}                   // NOLINT: a view
+  DimsRef(const Sizes& sizes) : DimsRef(sizes.data(), sizes.size()) {}                      // NOLINT: a view
   DimsRef(const c10::SmallVectorImpl<Dim>& sizes) : DimsRef(sizes.data(), sizes.size()) {}  // NOLINT
-  DimsRef(std::initializer_list<Dim> sizes) : DimsRef(sizes.begin(), sizes.size()) {}    // NOLINT
-  DimsRef(c10::IntArrayRef numbers) : DimsRef(reinterpret_cast<const Dim*>(numbers.data()), numbers.size()) {}  // NOLINT
-  DimsRef(const std::vector<int64_t>& numbers) : DimsRef(c10::IntArrayRef(numbers)) {}   // NOLINT
+  DimsRef(std::initializer_list<Dim> sizes) : DimsRef(sizes.begin(), sizes.size()) {}       // NOLINT
+  DimsRef(c10::IntArrayRef numbers)
+      : DimsRef(reinterpret_cast<const Dim*>(numbers.data()), numbers.size()) {}                 // NOLINT
+  DimsRef(const std::vector<int64_t>& numbers) : DimsRef(c10::IntArrayRef(numbers)) {}           // NOLINT
   DimsRef(const c10::SmallVectorImpl<int64_t>& numbers) : DimsRef(c10::IntArrayRef(numbers)) {}  // NOLINT
-  DimsRef(std::span<const int64_t> numbers) : DimsRef(c10::IntArrayRef(numbers.data(), numbers.size())) {}  // NOLINT
-  DimsRef(std::span<const ir::Size> sizes) : DimsRef(reinterpret_cast<const Dim*>(sizes.data()), sizes.size()) {}  // NOLINT
-  DimsRef(const ir::SizeSpan& sizes) : DimsRef(sizes.symbolic()) {}                      // NOLINT
+  DimsRef(std::span<const int64_t> numbers)
+      : DimsRef(c10::IntArrayRef(numbers.data(), numbers.size())) {}  // NOLINT
+  DimsRef(std::span<const ir::Size> sizes)
+      : DimsRef(reinterpret_cast<const Dim*>(sizes.data()), sizes.size()) {}  // NOLINT
+  DimsRef(const ir::SizeSpan& sizes) : DimsRef(sizes.symbolic()) {}           // NOLINT
 
   size_t size() const { return count_; }
   bool empty() const { return count_ == 0; }

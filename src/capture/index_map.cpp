@@ -24,8 +24,7 @@ IndexMap diagonal_map(DimsRef sizes, Dim offset, int64_t dim1, int64_t dim2) {
   view.origin[dim1] = larger(0, -offset);
   view.origin[dim2] = larger(0, offset);
   for (const int64_t dim : {dim1, dim2}) view.map[static_cast<size_t>(dim * (rank - 1) + rank - 2)] = 1;
-  view.sizes.push_back(
-      larger(0, smaller(sizes[dim1] - view.origin[dim1], sizes[dim2] - view.origin[dim2])));
+  view.sizes.push_back(larger(0, smaller(sizes[dim1] - view.origin[dim1], sizes[dim2] - view.origin[dim2])));
   return view;
 }
 
@@ -34,16 +33,15 @@ IndexMap strided_map(DimsRef sizes, DimsRef strides, Dim offset) {
 }
 
 ir::Value* read_through(ir::Graph& graph, ir::Value* viewed, const IndexMap& map, const ir::Type* type) {
-  return graph.create(Op::index_map, {viewed},
-                      {{"origin", DimsRef(map.origin).symbolic()},
-                       {"map", DimsRef(map.map.data(), map.map.size()).symbolic()}}, type);
+  return graph.create(
+      Op::index_map, {viewed},
+      {{"origin", DimsRef(map.origin).symbolic()}, {"map", DimsRef(map.map.data(), map.map.size()).symbolic()}},
+      type);
 }
 
 ir::Value* write_through(ir::Graph& graph, ir::Value* viewed, const IndexMap& map, ir::Value* source) {
   const ir::Type& type = *viewed->type;
-  const auto rows = [&](ir::DType dtype, DimsRef sizes) {
-    return rows_in(graph, dtype, type.device, sizes);
-  };
+  const auto rows = [&](ir::DType dtype, DimsRef sizes) { return rows_in(graph, dtype, type.device, sizes); };
   if (is_empty(map.sizes)) return viewed;
   const Dim elements = numel(map.sizes), all = numel(type.sizes);
   // The row-major place of each element, as a sum over the view's dimensions.

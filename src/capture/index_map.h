@@ -9,9 +9,9 @@ namespace braze::capture {
 
 /// Element i of the view is the viewed tensor's at origin + map i (see ir::Op::index_map).
 struct IndexMap {
-  Sizes origin;              ///< One number a dimension of the viewed tensor.
-  std::vector<Dim> map;      ///< One row a dimension of the viewed tensor, one column a dimension of the view.
-  Sizes sizes;               ///< Of the view.
+  Sizes origin;          ///< One number a dimension of the viewed tensor.
+  std::vector<Dim> map;  ///< One row a dimension of the viewed tensor, one column a dimension of the view.
+  Sizes sizes;           ///< Of the view.
 };
 
 /// A number that is a size, as an i64 without dimensions.

@@ -58,8 +58,8 @@ ir::Value* apply(Recorder& recorder, View& view, ir::Value* parent) {
     case Kind::reshape: return graph.create(Op::reshape, {parent}, {}, view.type);
     case Kind::expand: return graph.create(Op::expand, {parent}, {}, view.type);
     case Kind::slice:
-      return graph.create(Op::slice, {parent}, {{"dim", step.dim}, {"start", step.start.size()}, {"step", step.step.size()}},
-                          view.type);
+      return graph.create(Op::slice, {parent},
+                          {{"dim", step.dim}, {"start", step.start.size()}, {"step", step.step.size()}}, view.type);
     case Kind::index_map: return read_through(graph, parent, step_map(view), view.type);
     case Kind::root:
     case Kind::window: break;

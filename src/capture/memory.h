@@ -38,8 +38,8 @@ struct ViewStep {
     index_map,  ///< `origin` and `map` as in ir::Op::index_map.
     window,     ///< Anything else: dtype, sizes, strides and offset in the memory (capture/window.h).
   } kind = Kind::root;
-  Places dims;    ///< permute.
-  Sizes origin;   ///< index_map.
+  Places dims;   ///< permute.
+  Sizes origin;  ///< index_map.
   std::vector<Dim> map;
   int64_t dim = 0;
   Dim start = 0, step = 1;
@@ -52,7 +52,7 @@ struct View {
   const ir::Type* type = nullptr;  ///< Eager's geometry. The value may be laid out otherwise where nobody sees it.
   c10::ScalarType dtype = c10::ScalarType::Undefined;  ///< Tells more than type->dtype, which may be `other`.
   bool is_conj = false, is_neg = false;                ///< Lazily: the value is that of the elements as they read.
-  Dim offset = 0;  ///< Of its first element from the start of the memory, in elements.
+  Dim offset = 0;      ///< Of its first element from the start of the memory, in elements.
   int64_t origin = 0;  ///< Where its storage begins in the memory, in bytes: several may share memory (NumPy's).
   int32_t input = -1;  ///< Graph input that it is, for such a root.
   ir::Value* value = nullptr;  ///< The value as of `version`; null: not made yet.

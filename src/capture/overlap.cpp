@@ -28,8 +28,8 @@ bool is_number(const at::Tensor& tensor) {
 }
 
 bool may_meet(const View& a, const View& b) {
-  return a.memory == b.memory && !is_empty(a.type->sizes) && !is_empty(b.type->sizes) && first_byte(a) < end_byte(b) &&
-         first_byte(b) < end_byte(a);
+  return a.memory == b.memory && !is_empty(a.type->sizes) && !is_empty(b.type->sizes) &&
+         first_byte(a) < end_byte(b) && first_byte(b) < end_byte(a);
 }
 
 bool is_same_place(const View& a, const View& b) {

@@ -154,8 +154,8 @@ class Recorder {
   std::vector<c10::IValue> objects_;  ///< What calls are given that has no text.
   std::vector<std::string> warnings_;
   std::string last_read_;
-  std::optional<Symbols> symbols_;          ///< Of a trace whose sizes may be expressions.
-  size_t settled_ = 0;                      ///< So many specialisations are known to all types.
+  std::optional<Symbols> symbols_;  ///< Of a trace whose sizes may be expressions.
+  size_t settled_ = 0;              ///< So many specialisations are known to all types.
   std::vector<SymbolSource> symbol_sources_;
   struct Varied {
     std::vector<ir::Size> sizes, strides;

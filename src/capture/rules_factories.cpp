@@ -128,7 +128,8 @@ bool counted(Call& call, const RuleRow& row) {
   const Sizes sizes{end - start};
   const ScalarType counter = c10::isIntegralType(wanted->dtype, false) ? ScalarType::Long : ScalarType::Double;
   const ir::Type* type = call.contiguous(counter, sizes);
-  ir::Value* value = call.cast(call.node(Op::iota, {}, call.contiguous(ScalarType::Long, sizes)), to_dtype(counter));
+  ir::Value* value =
+      call.cast(call.node(Op::iota, {}, call.contiguous(ScalarType::Long, sizes)), to_dtype(counter));
   if (start != 0) {
     ir::Value* first = call.cast(number_of(call.graph(), start, to_device(call.device())), to_dtype(counter));
     value = call.node(Op::add, {value, first}, type);

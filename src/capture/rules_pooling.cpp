@@ -199,7 +199,9 @@ ir::Value* input_index(Call& call, Arithmetic& a, const Input& input, ir::Value*
   steps[0] = place;
   for (size_t k = 0; k < input.axes.size(); ++k) {
     ir::Value* index = position(k, steps[k]);
-    flat = flat ? a.op(Op::add, a.op(Op::mul, flat, number_of(call.graph(), input.axes[k].size, to_device(call.device()))), index)
+    flat = flat ? a.op(Op::add,
+                       a.op(Op::mul, flat, number_of(call.graph(), input.axes[k].size, to_device(call.device()))),
+                       index)
                 : index;
   }
   return flat;
@@ -220,7 +222,8 @@ bool max_pool(Call& call, const RuleRow& row) {
     if (!axis.out.is_number()) {
       const auto number = [&](Dim one) { return a.number(DType::i64, static_cast<int64_t>(one)); };
       ir::Value* begin = a.op(Op::sub, a.op(Op::mul, a.count(axis.out), number(axis.stride)), number(axis.pad));
-      ir::Value* before = a.op(Op::maximum, a.op(Op::sub, number(axis.dilation - 1), begin), number(axis.dilation - 1));
+      ir::Value* before =
+          a.op(Op::maximum, a.op(Op::sub, number(axis.dilation - 1), begin), number(axis.dilation - 1));
       ir::Value* first = a.op(Op::floor_div, before, number(axis.dilation));
       if (axis.pad > 0) step = a.op(Op::maximum, step, along_result(a, *input, first, k));
       if (axis.dilation > 1) step = a.op(Op::mul, step, number(axis.dilation));

@@ -13,8 +13,8 @@ namespace {
 struct Axes {
   Places dims;  ///< Sorted.
   bool keepdim = false;
-  Sizes result;       ///< Sizes of the result.
-  Sizes kept;         ///< Sizes of the result with keepdim.
+  Sizes result;   ///< Sizes of the result.
+  Sizes kept;     ///< Sizes of the result with keepdim.
   Dim count = 1;  ///< Elements that go into one result.
 };
 

@@ -128,12 +128,11 @@ bool constant_pad(Call& call, const RuleRow&) {
     if (sizes[dim] < 0) return false;
   }
   if (std::ranges::all_of(pairs, [](Dim pad) { return pad <= 0; })) return cropped(call, *x, low, sizes);
-  return call.give(
-      call.node(Op::pad,
-                {x->value, call.graph().scalar(to_dtype(x->dtype), to_number(call.number(2), to_dtype(x->dtype)),
-                                               to_device(call.device()))},
-                call.contiguous(x->dtype, sizes),
-                {{"low", DimsRef(low).symbolic()}, {"high", DimsRef(high).symbolic()}}));
+  return call.give(call.node(
+      Op::pad,
+      {x->value, call.graph().scalar(to_dtype(x->dtype), to_number(call.number(2), to_dtype(x->dtype)),
+                                     to_device(call.device()))},
+      call.contiguous(x->dtype, sizes), {{"low", DimsRef(low).symbolic()}, {"high", DimsRef(high).symbolic()}}));
 }
 
 /// repeat(self, repeats): reshape to [1, size] pairs, expand, reshape.
@@ -247,8 +246,8 @@ bool as_strided_scatter(Call& call, const RuleRow&) {
   const int64_t begin = self.storage_offset(), offset = call.has(4) ? call.integer(4) : begin;
   const ScalarType dtype = self.scalar_type();
   const auto negative = [](int64_t n) { return n < 0; };
-  if (source.scalar_type() != dtype || !(dims_of(source) == sizes) || sizes.size() != strides.size() || offset < 0 ||
-      std::ranges::any_of(strides, negative))
+  if (source.scalar_type() != dtype || !(dims_of(source) == sizes) || sizes.size() != strides.size() ||
+      offset < 0 || std::ranges::any_of(strides, negative))
     return false;
   Recorder& recorder = call.recorder;
   const ir::Type* type = recorder.view_of(self)->type;
@@ -310,7 +309,7 @@ bool roll(Call& call, const RuleRow&) {
     const Dim size = whole.sizes[*dim];
     // A shift within the size needs no remainder.
     const bool within = shifts[k] >= 0 && shifts[k] < size;
-    const Dim start = !within           ? Dim(((size - shifts[k]) % size + size) % size)
+    const Dim start = !within          ? Dim(((size - shifts[k]) % size + size) % size)
                       : shifts[k] == 0 ? Dim(0)
                                        : size - shifts[k];
     if (start == 0) continue;

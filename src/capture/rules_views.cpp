@@ -27,8 +27,7 @@ std::optional<Source> source(Call& call) {
 }
 
 /// A view of the same elements' type. Of those that the graph has no operators for, a window on the root.
-at::Tensor make(Call& call, const Source& x, ViewStep step, DimsRef sizes, DimsRef strides,
-                Dim offset) {
+at::Tensor make(Call& call, const Source& x, ViewStep step, DimsRef sizes, DimsRef strides, Dim offset) {
   const ViewPtr view =
       window_like(x.view, call.recorder.type(x.view->dtype, x.tensor.device(), sizes, strides), offset);
   if (is_plain(*x.view)) {

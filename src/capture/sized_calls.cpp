@@ -33,8 +33,8 @@ std::optional<std::vector<Sizes>> twice_as_first(Arguments arguments) {
   return std::vector{sizes_of(arguments[0]), sizes_of(arguments[0])};
 }
 
-/// (input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first): the output has a step for
-/// each of the input's, the states are as they were.
+/// (input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first): the output has a step
+/// for each of the input's, the states are as they were.
 std::optional<std::vector<Sizes>> recurrent(Arguments arguments) {
   const bool draws = arguments[5].toDouble() > 0 && arguments[6].toBool();
   const Sizes input = sizes_of(arguments[0]);
@@ -82,7 +82,8 @@ std::optional<Sizes> strides_like(const at::Tensor& real, const Sizes& sizes) {
   if (static_cast<size_t>(real.dim()) != sizes.size()) return std::nullopt;
   Places order(sizes.size());
   for (size_t k = 0; k < order.size(); ++k) order[k] = static_cast<int64_t>(order.size() - k - 1);
-  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return real.stride(a) < real.stride(b); });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int64_t a, int64_t b) { return real.stride(a) < real.stride(b); });
   Sizes strides(sizes.size());
   Dim next = 1;
   for (const int64_t k : order) {
@@ -153,7 +154,8 @@ bool record_sized_call(Recorder& recorder, const c10::OperatorHandle& op, torch:
     operands.push_back(recorder.value_of(tensor));
   });
   for (const CallPayload::Slot& slot : payload.slots)
-    payload.stack[slot.argument] = map_tensors(payload.stack[slot.argument], [](const at::Tensor&) { return at::Tensor(); });
+    payload.stack[slot.argument] =
+        map_tensors(payload.stack[slot.argument], [](const at::Tensor&) { return at::Tensor(); });
   update_source(recorder.graph());
   ir::Node* node = recorder.create_call(payload, operands, types, false);
   torch::jit::drop(*stack, count);

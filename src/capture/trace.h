@@ -142,8 +142,8 @@ struct Trace {
   std::vector<uint32_t> place_modulus;
   std::vector<SymbolSource> symbols;     ///< By slot, where sizes of the graph are expressions.
   std::vector<std::string> specialised;  ///< Sizes that were to be expressions and had to be numbers, and why.
-  bool any_requires_grad = false;     ///< Eager's result would require grad.
-  std::vector<std::string> warnings;  ///< Texts for the user, each naming a line.
+  bool any_requires_grad = false;        ///< Eager's result would require grad.
+  std::vector<std::string> warnings;     ///< Texts for the user, each naming a line.
 };
 
 /// Tells the user's "file:line" now; set by the Python binding (empty result: unknown). Must not raise.
@@ -189,8 +189,8 @@ class Tracer {
   /// that share storage give tracers that share storage. Throws UserError for layouts and devices braze cannot
   /// trace.
   at::Tensor add_argument(const at::Tensor& real, std::string_view name);
-  /// Before the tensor is known to the trace: its sizes are symbols where they may vary, of which there are none of 0
-  /// and 1. Strides that lie in rows follow from sizes; of the others, those that vary are symbols.
+  /// Before the tensor is known to the trace: its sizes are symbols where they may vary, of which there are none of
+  /// 0 and 1. Strides that lie in rows follow from sizes; of the others, those that vary are symbols.
   void vary(const at::Tensor& real, std::string_view name, std::span<const Varying> dims,
             std::span<const bool> strides);
   /// A symbol for a number that is no size of a tensor.

@@ -126,8 +126,11 @@ struct Tracer::Scope::Saved {
 };
 
 Tracer::Scope::Scope(Tracer& tracer)
-    : saved_(std::make_unique<Saved>(Saved{&tracer, current_tracer, c10::impl::tls_local_dispatch_key_set(),
-                                           at::autocast::is_autocast_cache_enabled(), {}})) {
+    : saved_(std::make_unique<Saved>(Saved{&tracer,
+                                           current_tracer,
+                                           c10::impl::tls_local_dispatch_key_set(),
+                                           at::autocast::is_autocast_cache_enabled(),
+                                           {}})) {
   if (current_tracer)
     throw UserError(
         "braze: trace() was called inside a function that is being traced. Trace the inner function "

@@ -71,7 +71,9 @@ class TracerTensor final : public c10::TensorImpl {
                                                          bool allow_tensor_metadata_change) const override;
   void shallow_copy_from(const c10::intrusive_ptr<TensorImpl>& impl) override;
   /// Sizes that were expressions have become numbers.
-  void refresh() { if (view_) take_geometry(); }
+  void refresh() {
+    if (view_) take_geometry();
+  }
 
   // ---- sizes that are expressions: PyTorch asks for them as such, or as numbers, which specialises them
   c10::IntArrayRef sizes_custom() const override;

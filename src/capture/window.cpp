@@ -89,9 +89,8 @@ ir::Value* flatten(Recorder& recorder, ir::Value* value) {
       strides.push_back(steps[k]);
     }
     const std::span<const int64_t> dims(order->data(), order->size());
-    value = graph.create(
-        Op::permute, {value}, {{"dims", dims}},
-        type_in(graph, type.dtype, type.device, sizes, strides));
+    value = graph.create(Op::permute, {value}, {{"dims", dims}},
+                         type_in(graph, type.dtype, type.device, sizes, strides));
   }
   if (type.rank() == 1) return value;
   return graph.create(Op::reshape, {value}, {}, rows_in(graph, type.dtype, type.device, {numel(type.sizes)}));
@@ -109,8 +108,7 @@ ir::Value* unflatten(Recorder& recorder, ir::Value* flat, const ir::Type* type) 
     sizes.push_back(from[(*order)[k]]);
     inverse[(*order)[k]] = static_cast<int64_t>(k);
   }
-  ir::Value* rows = graph.create(Op::reshape, {flat}, {},
-                                 rows_in(graph, type->dtype, type->device, sizes));
+  ir::Value* rows = graph.create(Op::reshape, {flat}, {}, rows_in(graph, type->dtype, type->device, sizes));
   return graph.create(Op::permute, {rows}, {{"dims", std::span<const int64_t>(inverse.data(), inverse.size())}},
                       type);
 }

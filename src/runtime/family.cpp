@@ -17,7 +17,9 @@ capture::Trace let_go(capture::Trace trace, const std::unordered_set<const c10::
 }  // namespace
 
 ProgramFamily::ProgramFamily(capture::Trace trace, ProgramOptions options, PhaseTimes times)
-    : trace_(let_go(std::move(trace), options.kept_elsewhere)), options_(std::move(options)), times_(std::move(times)) {}
+    : trace_(let_go(std::move(trace), options.kept_elsewhere)),
+      options_(std::move(options)),
+      times_(std::move(times)) {}
 
 std::shared_ptr<Program> ProgramFamily::at(std::span<const int64_t> symbols,
                                            const std::vector<at::Tensor>& arguments) const {

@@ -67,7 +67,7 @@ def graph_break(msg: str = "") -> None:
 
 
 def mark_static(t: Any, index: Any = None) -> None:
-    """As braze.compiler.mark_static(); of a class of modules nothing is said, as their tensors are never symbolic."""
+    """As braze.compiler.mark_static(); classes of modules are static anyway."""
     if isinstance(t, torch.Tensor):
         compiler.mark_static(t, index)
 

@@ -45,8 +45,8 @@ class SegmentProgram {
   /// Throws UserError if the segment must be run natively: nothing was written, no random number drawn. Whatever
   /// else it throws goes to the user: what a compiler of theirs has raised.
   virtual void run(const at::Tensor* const* arguments, at::Tensor* results, bool keeps_gil) const = 0;
-  /// Of a segment whose sizes are expressions: what runs for these values of its symbols, by slot. Null: it has none.
-  /// Throws UserError for values that it does not take.
+  /// Of a segment whose sizes are expressions: what runs for these values of its symbols, by slot. Null: it has
+  /// none. Throws UserError for values that it does not take.
   virtual std::shared_ptr<const SegmentProgram> at(std::span<const int64_t>, const at::Tensor* const*) const {
     return nullptr;
   }

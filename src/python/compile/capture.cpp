@@ -242,6 +242,9 @@ class Recording {
   /// Where replays read the values of symbols; what must hold of them is guarded.
   guards::SymbolReads guard_sizes() {
     if (trace_.symbols.empty()) return {};
+    if (is_enabled(Event::recompiles))
+      for (const std::string& text : trace_.specialised)
+        emit(Event::recompiles, concat(name_, ": a size is specialised: ", text));
     std::vector<const guards::Source*> sources;
     std::vector<const ir::Input*> inputs;
     std::vector<uint32_t> arguments;  // By graph input.

@@ -20,7 +20,7 @@ Settings make_settings(py::handle values) {
       } else if (name == "suppress_errors") {
         settings.suppress_errors = value.cast<bool>();
       } else if (name == "dynamic") {
-        settings.dynamic = value.is_none()        ? Dynamic::automatic
+        settings.dynamic = value.is_none()      ? Dynamic::automatic
                            : value.cast<bool>() ? Dynamic::always
                                                 : Dynamic::never;
       } else if (name == "backend") {

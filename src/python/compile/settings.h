@@ -12,8 +12,8 @@ namespace braze::python {
 struct Settings {
   bool fullgraph = false;      ///< What cannot be captured whole is an error.
   size_t recompile_limit = 8;  ///< Programs for one call, or one place in a function; then it runs natively there.
-  size_t cache_size_limit = 64;  ///< Programs for all places of one code object; likewise.
-  bool suppress_errors = false;  ///< After a defect of braze a call runs natively, with a warning.
+  size_t cache_size_limit = 64;          ///< Programs for all places of one code object; likewise.
+  bool suppress_errors = false;          ///< After a defect of braze a call runs natively, with a warning.
   Dynamic dynamic = Dynamic::automatic;  ///< Whether sizes may be symbols.
   std::shared_ptr<const Backend> backend;
 };

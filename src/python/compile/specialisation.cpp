@@ -51,7 +51,8 @@ bool Specialisation::replay(PyObject* const* values, guards::Ref* results) {
     try {
       sized = program->at({sizes.data(), sizes.size()}, arguments.data());
     } catch (const std::exception& error) {  // Another capture, or eager, may do it.
-      if (is_enabled(Event::recompiles)) emit(Event::recompiles, concat("no program for these sizes: ", error.what()));
+      if (is_enabled(Event::recompiles))
+        emit(Event::recompiles, concat("no program for these sizes: ", error.what()));
       return false;
     }
   }
@@ -66,8 +67,7 @@ bool Specialisation::replay(PyObject* const* values, guards::Ref* results) {
     // What a user's compiler has made is no part of the program, nor are operators written in Python.
     const interpreter::Pause undriven;
     const NativeOperators::Pause uncounted;
-    with_operator_warnings(
-        [&] { running.run(arguments.data(), tensors.data(), outcome.recipe.replaces_lists()); });
+    with_operator_warnings([&] { running.run(arguments.data(), tensors.data(), outcome.recipe.replaces_lists()); });
   } catch (const runtime::LateError&) {
     throw;  // Of an earlier call, maybe: eager does not repeat it.
   } catch (const UserError&) {

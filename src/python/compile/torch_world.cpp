@@ -378,9 +378,8 @@ bool TorchWorld::learn(PyObject* tensor, const guards::Source* source) {
 bool TorchWorld::vary(PyObject* tensor, const guards::Source* source, const std::string& name) {
   const at::Tensor& real = THPVariable_Unpack(tensor);
   const VaryingForm form = history_->note(name, real, marks_of(tensor), dynamic_);
-  const bool is_alone = std::ranges::none_of(tensors_, [&](const Tensor& known) {
-    return runtime::share_memory(THPVariable_Unpack(known.object), real);
-  });
+  const bool is_alone = std::ranges::none_of(
+      tensors_, [&](const Tensor& known) { return runtime::share_memory(THPVariable_Unpack(known.object), real); });
   if (!form.any() || !is_alone || !tracer_.symbols()) return guards_.tensor(source, tensor);
   if (!guards_.tensor_of_rank(source, tensor)) return false;
   tracer_.vary(real, name, form.sizes, {form.strides.begin(), form.strides.end()});
@@ -391,8 +390,7 @@ bool TorchWorld::vary(PyObject* tensor, const guards::Source* source, const std:
 bool TorchWorld::may_vary(std::span<PyObject* const> given) const {
   if (!history_ || dynamic_ == Dynamic::never) return false;
   if (dynamic_ == Dynamic::always || !history_->empty()) return true;
-  return std::ranges::any_of(given,
-                             [&](PyObject* one) { return one && is_tensor(one) && !marks_of(one).empty(); });
+  return std::ranges::any_of(given, [&](PyObject* one) { return one && is_tensor(one) && !marks_of(one).empty(); });
 }
 
 bool TorchWorld::has_sizes() const {

@@ -102,7 +102,8 @@ class TorchWorld final : public interpreter::TensorWorld {
   bool decide(const ir::SizeTest& test) override;
   std::optional<ir::Size> vary_number(PyObject* number, const guards::Source* source) override;
 
-  /// Sizes of what a call or frame is given may turn out to vary: by its marks, or since there was a capture before.
+  /// Sizes of what a call or frame is given may turn out to vary: by its marks, or since there was a capture
+  /// before.
   bool may_vary(std::span<PyObject* const> given) const;
   /// Of a tensor that is an argument of the graph: its sizes and strides are expressions.
   bool varies(const guards::Source* source) const { return varied_sources_.contains(source); }

@@ -27,7 +27,9 @@ std::string text_of(const SizeRead& read, const Texts& texts) {
 class Shapes final : public Payload {
  public:
   Shapes(std::shared_ptr<const ir::Graph> graph, SymbolReads symbols, std::span<const SizeFit> fits)
-      : graph_(std::move(graph)), env_(*graph_->find_shape_env()), symbols_(std::move(symbols)),
+      : graph_(std::move(graph)),
+        env_(*graph_->find_shape_env()),
+        symbols_(std::move(symbols)),
         fits_(fits.begin(), fits.end()) {
     for (const SizeFit& fit : fits_) code_.add(fit.size);
   }
@@ -43,7 +45,8 @@ class Shapes final : public Payload {
     symbols.assign(symbols_.size(), 0);
     for (uint32_t slot = 0; slot < symbols_.size(); ++slot) {
       const ir::SymbolFacts& facts = env_.declared(slot);
-      if (!symbols_[slot].read(values, &symbols[slot]) || !facts.range.has(symbols[slot])) return {Part::symbol, slot};
+      if (!symbols_[slot].read(values, &symbols[slot]) || !facts.range.has(symbols[slot]))
+        return {Part::symbol, slot};
     }
     c10::SmallVector<int64_t, 16> wanted(fits_.size());
     if (!code_.run({symbols.data(), symbols.size()}, {wanted.data(), wanted.size()})) return {Part::guard, 0};
@@ -63,25 +66,25 @@ class Shapes final : public Payload {
     switch (what.part) {
       case Part::symbol: {
         const ir::SizeRange range = env_.declared(static_cast<uint32_t>(what.number)).range;
-        const std::string high =
-            range.high == ir::SizeRange::infinity ? "" : concat(" and <= ", range.high);
-        return concat(text_of(symbols_[what.number], texts), " >= ", range.low, high, ", was ", symbols[what.number]);
+        const std::string high = range.high == ir::SizeRange::infinity ? "" : concat(" and <= ", range.high);
+        return concat(text_of(symbols_[what.number], texts), " >= ", range.low, high, ", was ",
+                      symbols[what.number]);
       }
       case Part::fit: {
         int64_t found = 0;
         fits_[what.number].where.read(values, &found);
-        return concat(text_of(fits_[what.number].where, texts), " == ", ir::to_text(fits_[what.number].size), ", was ",
-                      found, where(symbols, texts));
+        return concat(text_of(fits_[what.number].where, texts), " == ", ir::to_text(fits_[what.number].size),
+                      ", was ", found, where(symbols, texts));
       }
       case Part::guard:
-        return concat(ir::to_text(env_.guards()[what.number].test), " (", env_.guards()[what.number].why, "), was not",
-                      where(symbols, texts));
+        return concat(ir::to_text(env_.guards()[what.number].test), " (", env_.guards()[what.number].why,
+                      "), was not", where(symbols, texts));
       case Part::none: break;
     }
     std::string all = "sizes:";
     for (uint32_t slot = 0; slot < symbols_.size(); ++slot)
-      all += concat(slot ? ", " : " ", env_.table().name(slot), " is ", text_of(symbols_[slot], texts), " >= ",
-                    env_.declared(slot).range.low);
+      all += concat(slot ? ", " : " ", env_.table().name(slot), " is ", text_of(symbols_[slot], texts),
+                    " >= ", env_.declared(slot).range.low);
     for (const SizeFit& fit : fits_) all += concat(", ", text_of(fit.where, texts), " == ", ir::to_text(fit.size));
     for (const ir::ShapeEnv::Guard& guard : env_.guards())
       all += concat(", ", ir::to_text(guard.test), guard.why.empty() ? "" : concat(" (", guard.why, ")"));

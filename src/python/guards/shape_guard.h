@@ -1,8 +1,8 @@
 // python/guards/shape_guard.h: sizes that may be other ones at later calls, and what must hold of them.
 //
 // A capture whose sizes are symbols (ir/shape_env.h) depends on what its symbols are: where their values are read,
-// which sizes and strides are expressions over them, and the inequalities that decisions have left behind. One guard
-// checks it all, after those on each tensor: "x.shape[1] >= 5, was 3".
+// which sizes and strides are expressions over them, and the inequalities that decisions have left behind. One
+// guard checks it all, after those on each tensor: "x.shape[1] >= 5, was 3".
 #pragma once
 
 #include <Python.h>

@@ -112,7 +112,7 @@ struct Properties : Payload {
   uint32_t facts;
   uint32_t alignment;
   uint32_t rank;
-  bool any_sizes;  ///< Another guard is about sizes and strides.
+  bool any_sizes;                         ///< Another guard is about sizes and strides.
   c10::SmallVector<int64_t, 8> geometry;  ///< Sizes, then strides; beside the rest up to four dimensions.
   /// Null: any tensor will do. Else where it lies, and no reference, not even a weak one: torch.utils.swap_tensors
   /// refuses tensors that have any. Another tensor of this form at the same place will do as well: a program reads
@@ -143,8 +143,8 @@ struct Properties : Payload {
   bool equals(const Payload& payload) const noexcept override {
     const auto& other = static_cast<const Properties&>(payload);
     return type == other.type && keys == other.keys && dtype == other.dtype && device == other.device &&
-           facts == other.facts && alignment == other.alignment && geometry == other.geometry && only == other.only &&
-           any_sizes == other.any_sizes;
+           facts == other.facts && alignment == other.alignment && geometry == other.geometry &&
+           only == other.only && any_sizes == other.any_sizes;
   }
   bool is_dead() const noexcept override { return life && life->expired(); }
   int visit(visitproc visit, void* arg) const override {
@@ -221,7 +221,8 @@ std::string explain_tensor(const Expected& expected, PyObject* const* values, co
     return concat(texts[0], " has dispatch keys ", c10::toString(then.keys), ", was ",
                   c10::toString(now.key_set()));
   if (which == "symbolic sizes") return concat(texts[0], " has plain sizes, was symbolic");
-  if (which == "rank" && then.any_sizes) return changed("ndim", std::to_string(then.rank), std::to_string(now.dim()));
+  if (which == "rank" && then.any_sizes)
+    return changed("ndim", std::to_string(then.rank), std::to_string(now.dim()));
   if (which == "rank" || which == "sizes")
     return changed("shape", sizes_text(geometry, then.rank), sizes_text(now.sizes().data(), now.dim()));
   if (which == "strides")

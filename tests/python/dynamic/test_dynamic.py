@@ -158,7 +158,18 @@ def test_any_size(program, dynamic):
 
 @pytest.mark.parametrize(
     "program",
-    [view_of_a_size, sizes_beside_tensors, joined, reductions, padded, norms, products, masked, repeated, factories],
+    [
+        view_of_a_size,
+        sizes_beside_tensors,
+        joined,
+        reductions,
+        padded,
+        norms,
+        products,
+        masked,
+        repeated,
+        factories,
+    ],
     ids=lambda program: program.__name__,
 )
 def test_two_captures_for_all_sizes(program):

@@ -90,8 +90,8 @@ class TensorWorld {
   virtual PyObject* tracer_of(PyObject* tensor) const = 0;
   /// A size as operators of tensors are given it.
   virtual Ref to_symbolic(ir::Size size) const = 0;
-  /// A size as arithmetic with a tensor is given it: a tensor without dimensions, of a number's precedence. Null where
-  /// the number itself must be there.
+  /// A size as arithmetic with a tensor is given it: a tensor without dimensions, of a number's precedence. Null
+  /// where the number itself must be there.
   virtual Ref to_number(ir::Size size, PyObject* beside) const = 0;
   /// What to_symbolic() gives, or operators do; nothing for anything else.
   virtual std::optional<ir::Size> from_symbolic(PyObject* object) const = 0;

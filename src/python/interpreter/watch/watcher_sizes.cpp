@@ -74,13 +74,48 @@ bool hands_on(int opcode, int arg, int depth) {
 /// Operators of which a plain argument is a size or a place, and no number to compute with: what of others may be a
 /// tensor as well is told them as a number.
 const Names& size_operators() {
-  static const Names names = {"arange",     "as_strided",   "chunk",      "diagonal",  "empty",         "expand",
-                              "eye",        "flatten",      "full",       "narrow",    "new_empty",     "new_full",
-                              "new_ones",   "new_zeros",    "ones",       "rand",      "randn",         "repeat",
-                              "reshape",    "roll",         "select",     "size",      "slice_scatter", "split",
-                              "split_with_sizes", "stride", "tile",       "tril",      "triu",          "unflatten",
-                              "unfold",     "unsafe_chunk", "unsafe_split", "view",    "zeros",         "adaptive_avg_pool2d",
-                              "view_copy",  "broadcast_to", "numel",      "tensor_split", "hsplit",     "vsplit"};
+  static const Names names = {"arange",
+                              "as_strided",
+                              "chunk",
+                              "diagonal",
+                              "empty",
+                              "expand",
+                              "eye",
+                              "flatten",
+                              "full",
+                              "narrow",
+                              "new_empty",
+                              "new_full",
+                              "new_ones",
+                              "new_zeros",
+                              "ones",
+                              "rand",
+                              "randn",
+                              "repeat",
+                              "reshape",
+                              "roll",
+                              "select",
+                              "size",
+                              "slice_scatter",
+                              "split",
+                              "split_with_sizes",
+                              "stride",
+                              "tile",
+                              "tril",
+                              "triu",
+                              "unflatten",
+                              "unfold",
+                              "unsafe_chunk",
+                              "unsafe_split",
+                              "view",
+                              "zeros",
+                              "adaptive_avg_pool2d",
+                              "view_copy",
+                              "broadcast_to",
+                              "numel",
+                              "tensor_split",
+                              "hsplit",
+                              "vsplit"};
   return names;
 }
 
@@ -206,8 +241,8 @@ void Watcher::give_to_tensors(PyObject*& operand) {
   if (Ref other = for_tensors(operand)) Ref::steal(std::exchange(operand, other.release()));
 }
 
-/// A size beside a tensor in arithmetic. Not as torch.SymInt: PyTorch's parser has another number in its place where a
-/// tensor could stand.
+/// A size beside a tensor in arithmetic. Not as torch.SymInt: PyTorch's parser has another number in its place
+/// where a tensor could stand.
 bool Watcher::give_number(PyObject*& operand, PyObject* beside) {
   const ir::Size* size = values_.size_of(operand);
   if (!size || !values_.tensors().is_tensor(beside)) return false;
@@ -245,7 +280,8 @@ void Watcher::put_tracers(Activation& a, int opcode, int arg) {
 }
 
 void Watcher::put_tracer(PyObject*& operand) {
-  PyObject* tracer = operand && values_.tensors().is_tensor(operand) ? values_.tensors().tracer_of(operand) : nullptr;
+  PyObject* tracer =
+      operand && values_.tensors().is_tensor(operand) ? values_.tensors().tracer_of(operand) : nullptr;
   if (!tracer) return;
   const guards::Source* source = values_.source_of(operand);
   if (!source) return;
@@ -465,7 +501,8 @@ void Watcher::give_sizes(Activation& a, int arg) {
   PyObject* callable = a.peek(count + 1);
   if (enters_watched()) return;
   if (builtin_of_sizes(callable, a.top - count, count)) return;
-  const bool of_tensors = calls_tensors(callable), takes_sizes = of_tensors && size_operators().contains(name_of(callable));
+  const bool of_tensors = calls_tensors(callable),
+             takes_sizes = of_tensors && size_operators().contains(name_of(callable));
   for (int depth = 1; depth <= count; ++depth) {
     if (of_tensors && (takes_sizes || !values_.size_of(a.peek(depth)))) give_to_tensors(a.peek(depth));
     values_.settle_sizes_within(a.peek(depth));
