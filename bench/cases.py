@@ -129,6 +129,32 @@ def _gpt2(batch: int, tokens: int) -> Callable[[], Built]:
     return build
 
 
+class TrainingStep(nn.Module):
+    """Forward and backward of a model; its gradients are left in `.grad`."""
+
+    def __init__(self, model: nn.Module):
+        super().__init__()
+        self.model = model
+
+    def forward(self, *args):
+        with torch.enable_grad():
+            self.model.zero_grad()
+            result = self.model(*args)
+            loss = (result if torch.is_tensor(result) else result[0]).square().mean()
+            loss.backward()
+        return loss.detach()
+
+
+def _trained(build: Callable[[], Built]) -> Callable[[], Built]:
+    """Without dropout: every call gives the same numbers."""
+
+    def build_step() -> Built:
+        built = build()
+        return Built(TrainingStep(built.fn), built.args, built.kwargs)
+
+    return build_step
+
+
 def _pointwise(x, y):
     return torch.relu(x * 1.5 + y) * torch.sigmoid(x) - 0.25
 
@@ -187,6 +213,11 @@ CASES: dict[str, Case] = {
         Case("bert-1x8", "model", _bert(1, 8), cold_limit_ms=200),
         Case("gpt2-4x256", "model", _gpt2(4, 256), cold_limit_ms=200),
         Case("gpt2-1x8", "model", _gpt2(1, 8), cold_limit_ms=200),
+        Case("mlp-train", "model", _trained(_mlp), cold_limit_ms=60),
+        Case("bert-train-4x256", "model", _trained(_bert(4, 256)), cold_limit_ms=300),
+        Case("bert-train-1x8", "model", _trained(_bert(1, 8)), cold_limit_ms=300),
+        Case("gpt2-train-4x256", "model", _trained(_gpt2(4, 256)), cold_limit_ms=300),
+        Case("gpt2-train-1x8", "model", _trained(_gpt2(1, 8)), cold_limit_ms=300),
         *(
             Case(f"{name}-{megabytes}MB", "kernel", _kernel(fn, megabytes, *extra))
             for megabytes in (64, 512)

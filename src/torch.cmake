@@ -21,6 +21,7 @@ target_link_libraries(braze_libtorch INTERFACE
   ${TORCH_DIR}/lib/libtorch_cpu.so ${TORCH_DIR}/lib/libc10.so)
 
 file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/capture/*.cpp ${CMAKE_CURRENT_SOURCE_DIR}/runtime/*.cpp
+     ${CMAKE_CURRENT_SOURCE_DIR}/runtime/autograd/*.cpp
      ${CMAKE_CURRENT_SOURCE_DIR}/runtime/device/*.cpp ${CMAKE_CURRENT_SOURCE_DIR}/runtime/device/*/*.cpp)
 add_library(braze_torch SHARED ${sources})
 target_include_directories(braze_torch PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})

@@ -7,9 +7,9 @@
 //       plan     kernels, calls and memory     llvm    their LLVM IR
 //       code     their machine code
 // With both, the graphs go on from the given passes instead of all of them.
-//   --symbols=3,5   instantiates graphs of symbols for these values, in order of declaration, before they are
-//   lowered;
-//                   without it, for their examples
+// Graphs of symbols become one plan for all sizes.
+//   --symbols=3,5   the plan of numbers for these values, in order of declaration
+//   --instantiate   makes graphs of numbers of them before they are lowered: for --symbols, else for their examples
 //   --target=NAME   for that target (target/target.h) instead of this machine
 //   --verify        checks the graph before, between and after, and what it is lowered to
 //   --print-before  prints each graph as it was read, too
@@ -32,6 +32,7 @@
 #include "ir/text.h"
 #include "loops/kernel.h"
 #include "loops/plan.h"
+#include "loops/symbolic_plan.h"
 #include "passes/pipeline.h"
 #include "support/error.h"
 #include "support/lexer.h"
@@ -43,6 +44,7 @@ using namespace braze;
 
 constexpr std::string_view usage =
     "usage: braze-opt FILE|- [--pass=NAME,...] [--stop-after=passes|loops|plan|llvm|code] [--symbols=NUMBER,...] "
+    "[--instantiate] "
     "[--target=NAME] [--output=FILE] [--verify] [--print-before]";
 
 std::string kernels(const loops::Plan& plan) {
@@ -81,7 +83,7 @@ struct Options {
   std::vector<int64_t> symbols;
   const Stop* stop = nullptr;
   Target target = Target::host();
-  bool verify = false, print_before = false;
+  bool verify = false, print_before = false, instantiate = false;
 };
 
 std::vector<const passes::Pass*> find_passes(std::string_view names) {
@@ -128,6 +130,8 @@ Options parse_options(const std::vector<std::string_view>& arguments) {
       options.output = value;
     else if (argument == "--verify")
       options.verify = true;
+    else if (argument == "--instantiate")
+      options.instantiate = true;
     else if (argument == "--print-before")
       options.print_before = true;
     else if (options.file.empty() && (argument == "-" || !argument.starts_with("-")))
@@ -165,6 +169,26 @@ void put(const loops::Plan& plan, const Options& options) {
   if (!stream.flush()) throw UserError(concat("cannot write ", options.output));
 }
 
+/// A graph of symbols, lowered for all of their values.
+void lower_symbolic(ir::Graph& graph, const Options& options) {
+  const loops::SymbolicPlan family = loops::lower_symbolic(graph, {.targets = {.cpu = &options.target}});
+  if (options.verify)
+    for (const auto& kernel : family.kernels()) loops::verify(*kernel);
+  if (!options.symbols.empty() || !options.output.empty()) {
+    const std::span<const int64_t> examples = graph.shape_env().examples(), given = options.symbols;
+    const loops::Plan plan = family.at(given.empty() ? examples : given);
+    if (options.verify) loops::verify(plan);
+    return put(plan, options);
+  }
+  if (options.stop->name == "plan") {
+    std::cout << loops::print(family);
+    return;
+  }
+  loops::Plan kernels_alone;
+  kernels_alone.kernels = family.kernels();
+  put(kernels_alone, options);
+}
+
 void run(ir::Graph& graph, const Options& options) {
   if (options.print_before) std::cout << "; before\n" << ir::print(graph) << "\n; after\n";
   if (options.verify) ir::verify(graph);
@@ -175,7 +199,11 @@ void run(ir::Graph& graph, const Options& options) {
   const bool lowers = !options.output.empty() || (options.stop && options.stop->print);
   const ir::ShapeEnv* env = graph.find_shape_env();
   std::unique_ptr<ir::Graph> instance;
-  if (env && (lowers || !options.symbols.empty())) {
+  if (env && lowers && !options.instantiate) {
+    if (options.passes.empty()) passes::run(graph, nullptr, options.verify);
+    return lower_symbolic(graph, options);
+  }
+  if (env && (lowers || options.instantiate || !options.symbols.empty())) {
     if (options.passes.empty() && (options.stop || lowers)) passes::run(graph, nullptr, options.verify);
     const std::span<const int64_t> examples = env->examples(), given = options.symbols;
     instance = ir::instantiate(graph, given.empty() ? examples : given);

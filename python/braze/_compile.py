@@ -46,8 +46,9 @@ def compile(
     Args:
         model: a function, method, module or another callable. None gives a decorator.
         fullgraph: a call that cannot be one graph raises, naming the line, the reason and a remedy.
-        dynamic: whether sizes may be symbolic. Programs are specialised by sizes today, whatever is given here, so
-            that other sizes are captured anew: right, but a compilation more.
+        dynamic: whether sizes of tensors may be symbolic. None: those that have varied from one capture to the
+            next, and those that are marked (braze.compiler.mark_dynamic). True: all, from the first capture on.
+            False: none. Sizes of 0 and 1 never are.
         backend: "braze"; "eager" (the captured operators, run by ATen); another name of list_backends(); or a
             callable that takes a torch.fx.GraphModule and example inputs and returns a callable.
         mode: one of list_modes(). On a CPU all mean the same.
@@ -84,7 +85,7 @@ def settings_of(
     if dynamic not in (None, True, False):
         raise C.ArgumentTypeError(f"dynamic is None, True or False, not {dynamic!r}")
     lookup_backend(backend)
-    return settings | {"fullgraph": fullgraph, "backend": backend}
+    return settings | {"fullgraph": fullgraph, "dynamic": dynamic, "backend": backend}
 
 
 def _compile(model: Function, settings: dict[str, Any], disable: bool) -> Any:
@@ -114,7 +115,7 @@ def compile_callable(function: Function, settings: dict[str, Any]) -> Function:
             "backend": _runner(settings),
             **{
                 name: settings[name]
-                for name in ("fullgraph", "recompile_limit", "cache_size_limit", "suppress_errors")
+                for name in ("fullgraph", "dynamic", "recompile_limit", "cache_size_limit", "suppress_errors")
             },
         },
     )

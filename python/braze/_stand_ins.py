@@ -159,53 +159,76 @@ class AttentionKernels:
     """torch.nn.attention.sdpa_kernel, which looks backends up in dicts that ask each for its hash."""
 
     def __init__(self, backends: Any, set_priority: bool = False) -> None:
-        if set_priority:
-            C.end_graph("sdpa_kernel with priorities")
         asked = [backends] if isinstance(backends, SDPBackend) else backends
         if not isinstance(asked, list):
             C.end_graph("sdpa_kernel of what is no backend")
-        known = [
-            SDPBackend.FLASH_ATTENTION,
-            SDPBackend.EFFICIENT_ATTENTION,
-            SDPBackend.MATH,
-            SDPBackend.CUDNN_ATTENTION,
-            SDPBackend.OVERRIDEABLE,
-        ]
-        wanted = [False] * len(known)
+        wanted = []
         for backend in asked:
-            found = False
-            for i in range(len(known)):
-                if backend is known[i]:
-                    found = wanted[i] = True
-            if not found:
+            number = -1
+            for k in range(len(_BACKENDS)):
+                if backend is _BACKENDS[k]:
+                    number = _BACKEND_NUMBERS[k]
+            if number < 0:
                 C.end_graph("sdpa_kernel of what is no backend")
+            if number not in wanted:
+                wanted.append(number)
         self.wanted = wanted
         self.before = wanted
+        self.set_priority = set_priority
 
     def __enter__(self) -> dict[str, Any]:
-        self.before = [
+        enabled = [
             torch._C._get_flash_sdp_enabled(),
             torch._C._get_mem_efficient_sdp_enabled(),
             torch._C._get_math_sdp_enabled(),
             torch._C._get_cudnn_sdp_enabled(),
             torch._C._get_overrideable_sdp_enabled(),
         ]
+        before = [number for number, is_enabled in zip(_BACKEND_NUMBERS, enabled, strict=True) if is_enabled]
+        if self.set_priority:
+            before = [number for number in torch._C._get_sdp_priority_order() if number in before]
+        self.before = before
         self._set(self.wanted)
         return {}
 
     def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
         self._set(self.before)
 
-    def _set(self, enabled: list[bool]) -> None:
-        torch._C._set_sdp_use_flash(enabled[0])
-        torch._C._set_sdp_use_mem_efficient(enabled[1])
-        torch._C._set_sdp_use_math(enabled[2])
-        torch._C._set_sdp_use_cudnn(enabled[3])
-        torch._C._set_sdp_use_overrideable(enabled[4])
+    def _set(self, numbers: list[int]) -> None:
+        flash, efficient, math, cudnn, overrideable = [number in numbers for number in _BACKEND_NUMBERS]
+        torch._C._set_sdp_use_flash(flash)
+        torch._C._set_sdp_use_mem_efficient(efficient)
+        torch._C._set_sdp_use_math(math)
+        torch._C._set_sdp_use_cudnn(cudnn)
+        torch._C._set_sdp_use_overrideable(overrideable)
+        if self.set_priority:
+            others = [number for number in torch._C._get_sdp_priority_order() if number not in numbers]
+            torch._C._set_sdp_priority_order([*numbers, *others])
+
+
+_BACKENDS = [
+    SDPBackend.FLASH_ATTENTION,
+    SDPBackend.EFFICIENT_ATTENTION,
+    SDPBackend.MATH,
+    SDPBackend.CUDNN_ATTENTION,
+    SDPBackend.OVERRIDEABLE,
+]
+_BACKEND_NUMBERS = [int(backend) for backend in _BACKENDS]
 
 
 def kernels_of_attention(backends: Any, set_priority: bool = False) -> AttentionKernels:
     return AttentionKernels(backends, set_priority)
+
+
+class inference_mode(torch.inference_mode):
+    """torch.inference_mode in a graph. Eager's keeps an object that puts the modes back when it dies, which is too
+    late where a capture is given up."""
+
+    def __enter__(self) -> None:
+        self.before = C.set_inference_mode(self.mode)
+
+    def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
+        C.leave_inference_mode(self.before)
 
 
 class quiet_record_function(torch.autograd.profiler.record_function):
@@ -240,6 +263,7 @@ def install() -> None:
     C.set_stand_in(torch.nn.TransformerEncoder.forward, encoder_forward)
     C.set_stand_in(torch._check_with, check_with)
     C.set_stand_in(sdpa_kernel, kernels_of_attention)
+    C.set_stand_in(torch.inference_mode, inference_mode)
     C.set_stand_in(collections._count_elements, count_elements)
     C.set_stand_in(torch.autograd.profiler.record_function, quiet_record_function)
     for name, stand_in in (("while_loop", while_loop), ("scan", scan), ("map", map)):

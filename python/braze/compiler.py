@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -22,6 +22,8 @@ __all__ = [
     "is_exporting",
     "list_backends",
     "mark_dynamic",
+    "mark_static",
+    "maybe_mark_dynamic",
     "packed_weight_bytes",
     "repack_weights",
     "reset",
@@ -135,17 +137,59 @@ def cudagraph_mark_step_begin() -> None:
     replayed, so that no step overwrites what an earlier one gave."""
 
 
+class DimRange(NamedTuple):
+    """What a marked dimension may be."""
+
+    dim: int
+    min: int
+    max: int
+
+
 def mark_dynamic(
     t: torch.Tensor, index: int | Sequence[int], *, min: int | None = None, max: int | None = None
 ) -> None:
-    """Says that sizes of dimension `index` will vary. Sizes are specialised today: other ones are captured anew."""
-    if not isinstance(t, torch.Tensor):
-        raise C.ArgumentTypeError(f"mark_dynamic takes a tensor, not {t!r}")
-    for one in [index] if isinstance(index, int) else index:
-        if not -t.dim() <= one < t.dim():
-            raise C.ArgumentValueError(f"dimension {one} is out of range for a tensor of {t.dim()} dimensions")
+    """Says that sizes of dimension `index` will vary: they are symbols from the first capture on.
+
+    Args:
+        t: the tensor that a compiled function will be given.
+        index: a dimension, or several.
+        min, max: what the sizes are at least and at most; other ones are captured anew. 0 and 1 always are.
+    """
     if min is not None and max is not None and min > max:
         raise C.ArgumentValueError(f"min is {min}, and max, {max}, is less")
+    for dim in _dimensions(t, index, "mark_dynamic"):
+        _mark(t, "_dynamo_dynamic_indices", dim)
+        if min is not None or max is not None:
+            highest = 2**63 - 1 if max is None else max
+            _mark(t, "_dynamo_dynamic_range", DimRange(dim, 2 if min is None else min, highest))
+
+
+def maybe_mark_dynamic(t: torch.Tensor, index: int | Sequence[int]) -> None:
+    """Says that sizes of dimension `index` may vary: as mark_dynamic(), without a word where they cannot."""
+    for dim in _dimensions(t, index, "maybe_mark_dynamic"):
+        _mark(t, "_dynamo_weak_dynamic_indices", dim)
+
+
+def mark_static(t: torch.Tensor, index: int | Sequence[int] | None = None) -> None:
+    """Says that sizes of dimension `index`, or of all, are no symbols: another one is captured anew."""
+    for dim in _dimensions(t, range(t.dim()) if index is None else index, "mark_static"):
+        _mark(t, "_dynamo_static_indices", dim)
+
+
+def _dimensions(t: torch.Tensor, index: int | Sequence[int], caller: str) -> list[int]:
+    if not isinstance(t, torch.Tensor):
+        raise C.ArgumentTypeError(f"{caller} takes a tensor, not {t!r}")
+    dims = [index] if isinstance(index, int) else list(index)
+    for one in dims:
+        if not -t.dim() <= one < t.dim():
+            raise C.ArgumentValueError(f"dimension {one} is out of range for a tensor of {t.dim()} dimensions")
+    return [one % t.dim() for one in dims]
+
+
+def _mark(t: torch.Tensor, name: str, value: object) -> None:
+    """In PyTorch's own attributes, so that either's marks are understood."""
+    marks = t.__dict__.setdefault(name, set())
+    marks.add(value)
 
 
 class set_stance:

@@ -12,7 +12,22 @@ namespace braze::capture {
 namespace {
 
 Sizes sizes_of(const ir::Value* value) {
-  return {value->type->sizes.begin(), value->type->sizes.end()};
+  const DimsRef sizes = value->type->sizes;
+  return {sizes.begin(), sizes.end()};
+}
+
+/// Source: is_channels_last_strides_2d and its like in c10/core/MemoryFormat.h.
+bool is_channels_last(DimsRef sizes, DimsRef strides, size_t rank) {
+  if (sizes.size() != rank || strides[1] == 0) return false;
+  Dim least = 0;
+  for (size_t i = 0; i < rank; ++i) {
+    const size_t k = i == 0 ? 1 : i + 1 < rank ? rank - i : 0;  // Channels, then from the last dimension on.
+    if (sizes[k] == 0 || strides[k] < least) return false;
+    // The batch's stride would be ambiguous where channels lie in rows.
+    if (k == 0 && least == strides[1]) return false;
+    least = sizes[k] > 1 ? strides[k] * sizes[k] : strides[k];
+  }
+  return true;
 }
 
 /// A constant is where the values are that meet it.
@@ -27,7 +42,7 @@ ir::Value* constant_of(Call& call, const at::Tensor& real) {
 
 }  // namespace
 
-const ir::Type* Arithmetic::rows(DType dtype, c10::IntArrayRef sizes) {
+const ir::Type* Arithmetic::rows(DType dtype, DimsRef sizes) {
   return call_.contiguous(to_scalar_type(dtype), sizes);
 }
 
@@ -54,73 +69,74 @@ ir::Value* Arithmetic::number(DType dtype, const c10::Scalar& number) {
   return call_.scalar(to_scalar_type(dtype), number);
 }
 
-ir::Value* Arithmetic::reduce(Op op, ir::Value* value, c10::IntArrayRef dims) {
+ir::Value* Arithmetic::reduce(Op op, ir::Value* value, DimsRef dims) {
   Sizes sizes;
-  for (size_t k = 0; k < value->type->sizes.size(); ++k)
-    if (std::ranges::find(dims, static_cast<int64_t>(k)) == dims.end()) sizes.push_back(value->type->sizes[k]);
+  const DimsRef all = value->type->sizes;
+  for (size_t k = 0; k < all.size(); ++k)
+    if (std::find(dims.begin(), dims.end(), Dim(k)) == dims.end()) sizes.push_back(all[k]);
   const bool gives_index = op == Op::argmax || op == Op::argmin;
   return call_.node(op, {value}, rows(gives_index ? DType::i64 : value->type->dtype, sizes),
-                    {{"dims", to_span(dims)}, {"keepdim", false}});
+                    {{"dims", to_span(dims.numbers())}, {"keepdim", false}});
 }
 
-ir::Value* Arithmetic::reshape(ir::Value* value, c10::IntArrayRef sizes) {
+ir::Value* Arithmetic::reshape(ir::Value* value, DimsRef sizes) {
   if (to_ref(value->type->sizes) == sizes) return value;
   return call_.node(Op::reshape, {value}, rows(value->type->dtype, sizes));
 }
 
-ir::Value* Arithmetic::permute(ir::Value* value, c10::IntArrayRef dims) {
+ir::Value* Arithmetic::permute(ir::Value* value, DimsRef dims) {
   Sizes sizes;
-  for (const int64_t dim : dims) sizes.push_back(value->type->sizes[dim]);
-  return call_.node(Op::permute, {value}, rows(value->type->dtype, sizes), {{"dims", to_span(dims)}});
+  const DimsRef all = value->type->sizes;
+  for (const int64_t dim : dims) sizes.push_back(all[dim]);
+  return call_.node(Op::permute, {value}, rows(value->type->dtype, sizes), {{"dims", to_span(dims.numbers())}});
 }
 
-ir::Value* Arithmetic::expand(ir::Value* value, c10::IntArrayRef sizes) {
+ir::Value* Arithmetic::expand(ir::Value* value, DimsRef sizes) {
   if (to_ref(value->type->sizes) == sizes) return value;
   return call_.node(Op::expand, {value}, rows(value->type->dtype, sizes));
 }
 
-ir::Value* Arithmetic::slice(ir::Value* value, int64_t dim, int64_t start, int64_t size) {
+ir::Value* Arithmetic::slice(ir::Value* value, int64_t dim, Dim start, Dim size) {
   Sizes sizes = sizes_of(value);
   if (start == 0 && sizes[dim] == size) return value;
   sizes[dim] = size;
   return call_.node(Op::slice, {value}, rows(value->type->dtype, sizes),
-                    {{"dim", dim}, {"start", start}, {"step", int64_t{1}}});
+                    {{"dim", dim}, {"start", start.size()}, {"step", int64_t{1}}});
 }
 
-ir::Value* Arithmetic::flip(ir::Value* value, c10::IntArrayRef dims) {
+ir::Value* Arithmetic::flip(ir::Value* value, DimsRef dims) {
   return call_.node(Op::flip, {value}, rows(value->type->dtype, to_ref(value->type->sizes)),
-                    {{"dims", to_span(dims)}});
+                    {{"dims", to_span(dims.numbers())}});
 }
 
-ir::Value* Arithmetic::pad(ir::Value* value, c10::IntArrayRef low, c10::IntArrayRef high,
-                           const c10::Scalar& number) {
-  const auto zero = [](int64_t n) { return n == 0; };
+ir::Value* Arithmetic::pad(ir::Value* value, DimsRef low, DimsRef high, const c10::Scalar& number) {
+  const auto zero = [](Dim n) { return n == 0; };
   if (std::ranges::all_of(low, zero) && std::ranges::all_of(high, zero)) return value;
   Sizes sizes = sizes_of(value);
   for (size_t k = 0; k < sizes.size(); ++k) sizes[k] += low[k] + high[k];
   return call_.node(Op::pad, {value, this->number(value->type->dtype, number)}, rows(value->type->dtype, sizes),
-                    {{"low", to_span(low)}, {"high", to_span(high)}});
+                    {{"low", low.symbolic()}, {"high", high.symbolic()}});
 }
 
-ir::Value* Arithmetic::index_map(ir::Value* value, c10::IntArrayRef origin, c10::IntArrayRef map,
-                                 c10::IntArrayRef sizes) {
+ir::Value* Arithmetic::index_map(ir::Value* value, DimsRef origin, DimsRef map, DimsRef sizes) {
   return call_.node(Op::index_map, {value}, rows(value->type->dtype, sizes),
-                    {{"origin", to_span(origin)}, {"map", to_span(map)}});
+                    {{"origin", origin.symbolic()}, {"map", map.symbolic()}});
 }
 
 ir::Value* Arithmetic::along(ir::Value* value, size_t dim, size_t rank) {
   Sizes sizes(rank, 1);
-  sizes[dim] = value->type->numel();
+  sizes[dim] = numel(value->type->sizes);
   return reshape(value, sizes);
 }
 
-ir::Value* Arithmetic::count(int64_t size) {
+ir::Value* Arithmetic::count(Dim size) {
   return call_.node(Op::iota, {}, rows(DType::i64, {size}));
 }
 
 ir::Value* Arithmetic::index(ir::Value* value, int64_t first, std::span<ir::Value* const> indices) {
   c10::SmallVector<ir::Value*, 4> operands{value};
-  Sizes joined, dims, sizes = sizes_of(value);
+  Places dims;
+  Sizes joined, sizes = sizes_of(value);
   for (ir::Value* one : indices) {
     BRAZE_CHECK(broadcast_into(joined, to_ref(one->type->sizes)), "indices of a rule's own do not broadcast");
     dims.push_back(first + static_cast<int64_t>(dims.size()));
@@ -142,7 +158,7 @@ ir::Value* Arithmetic::scatter(ir::Value* base, int64_t dim, ir::Value* index, i
 ir::Value* Arithmetic::index_put(ir::Value* base, int64_t first, std::span<ir::Value* const> indices,
                                  ir::Value* source, std::string_view combine) {
   c10::SmallVector<ir::Value*, 4> operands{base, source};
-  Sizes dims;
+  Places dims;
   for (ir::Value* one : indices) {
     dims.push_back(first + static_cast<int64_t>(dims.size()));
     operands.push_back(one);
@@ -170,8 +186,8 @@ ir::Value* Arithmetic::constant(std::span<const double> numbers, ScalarType dtyp
 }
 
 c10::MemoryFormat suggested_format(const Operand& x) {
-  if (c10::is_channels_last_strides_2d(x.sizes, x.strides)) return c10::MemoryFormat::ChannelsLast;
-  if (c10::is_channels_last_strides_3d(x.sizes, x.strides)) return c10::MemoryFormat::ChannelsLast3d;
+  if (is_channels_last(x.sizes, x.strides, 4)) return c10::MemoryFormat::ChannelsLast;
+  if (is_channels_last(x.sizes, x.strides, 5)) return c10::MemoryFormat::ChannelsLast3d;
   return c10::MemoryFormat::Contiguous;
 }
 

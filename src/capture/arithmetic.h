@@ -18,19 +18,19 @@ class Arithmetic {
   ir::Value* where(ir::Value* condition, ir::Value* a, ir::Value* b);
   ir::Value* cast(ir::Value* value, DType dtype) { return call_.cast(value, dtype); }
   ir::Value* number(DType dtype, const c10::Scalar& number);
-  ir::Value* reduce(Op op, ir::Value* value, c10::IntArrayRef dims);  ///< Without keepdim.
+  ir::Value* reduce(Op op, ir::Value* value, DimsRef dims);  ///< Without keepdim.
 
-  ir::Value* reshape(ir::Value* value, c10::IntArrayRef sizes);
-  ir::Value* permute(ir::Value* value, c10::IntArrayRef dims);
-  ir::Value* expand(ir::Value* value, c10::IntArrayRef sizes);
-  ir::Value* slice(ir::Value* value, int64_t dim, int64_t start, int64_t size);
-  ir::Value* flip(ir::Value* value, c10::IntArrayRef dims);
+  ir::Value* reshape(ir::Value* value, DimsRef sizes);
+  ir::Value* permute(ir::Value* value, DimsRef dims);
+  ir::Value* expand(ir::Value* value, DimsRef sizes);
+  ir::Value* slice(ir::Value* value, int64_t dim, Dim start, Dim size);
+  ir::Value* flip(ir::Value* value, DimsRef dims);
   /// `value` with low[k] and high[k] elements `number` around dimension k.
-  ir::Value* pad(ir::Value* value, c10::IntArrayRef low, c10::IntArrayRef high, const c10::Scalar& number);
-  ir::Value* index_map(ir::Value* value, c10::IntArrayRef origin, c10::IntArrayRef map, c10::IntArrayRef sizes);
+  ir::Value* pad(ir::Value* value, DimsRef low, DimsRef high, const c10::Scalar& number);
+  ir::Value* index_map(ir::Value* value, DimsRef origin, DimsRef map, DimsRef sizes);
   /// A one-dimensional value along dimension `dim` of `rank`, the others being 1.
   ir::Value* along(ir::Value* value, size_t dim, size_t rank);
-  ir::Value* count(int64_t size);  ///< 0, 1, 2, ... (i64).
+  ir::Value* count(Dim size);  ///< 0, 1, 2, ... (i64).
   /// ir::Op::index: integer tensors for the adjacent dimensions from `first` on.
   ir::Value* index(ir::Value* value, int64_t first, std::span<ir::Value* const> indices);
 
@@ -44,7 +44,7 @@ class Arithmetic {
   ir::Value* constant(std::span<const double> numbers, ScalarType dtype);  ///< Floating.
 
  private:
-  const ir::Type* rows(DType dtype, c10::IntArrayRef sizes);
+  const ir::Type* rows(DType dtype, DimsRef sizes);
   Call& call_;
 };
 

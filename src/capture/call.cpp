@@ -4,6 +4,7 @@
 
 #include "capture/arguments.h"
 #include "capture/devices.h"
+#include "capture/size_node.h"
 #include "codegen/capabilities.h"
 
 namespace braze::capture {
@@ -36,9 +37,23 @@ bool Call::has(size_t i) const {
 Sizes Call::ints(size_t i) const {
   const c10::IValue& value = arguments[i];
   if (value.isNone()) return {};
-  if (value.isInt()) return {value.toInt()};
-  const auto list = value.toDimVector();
-  return {list.begin(), list.end()};
+  if (value.isInt() || value.isSymInt()) return {dim_of(value)};
+  if (value.isIntList()) {
+    const auto list = value.toDimVector();
+    return {list.begin(), list.end()};
+  }
+  Sizes sizes;
+  for (const c10::IValue& each : value.toListRef()) sizes.push_back(dim_of(each));
+  return sizes;
+}
+
+Places Call::places(size_t i) const {
+  const Sizes numbers = ints(i);
+  return {numbers.begin(), numbers.end()};
+}
+
+Dim Call::dim(size_t i) const {
+  return dim_of(arguments[i]);
 }
 
 std::optional<ScalarType> Call::dtype(size_t i) const {
@@ -102,8 +117,9 @@ std::optional<Operand> Call::operand_of(const at::Tensor& tensor) {
   operand.value = moved(tensor);
   operand.dtype = tensor.scalar_type();
   operand.rank = wrapped ? Rank::number : tensor.dim() == 0 ? Rank::zero_dim : Rank::dimensioned;
-  operand.sizes.assign(tensor.sizes().begin(), tensor.sizes().end());
-  operand.strides.assign(tensor.strides().begin(), tensor.strides().end());
+  const DimsRef sizes = dims_of(tensor), strides = strides_of(tensor);
+  operand.sizes.assign(sizes.begin(), sizes.end());
+  operand.strides.assign(strides.begin(), strides.end());
   return operand;
 }
 
@@ -114,26 +130,26 @@ std::optional<Operand> Call::operand(size_t i) {
   return std::nullopt;
 }
 
-const ir::Type* Call::contiguous(ScalarType dtype, c10::IntArrayRef sizes) {
+const ir::Type* Call::contiguous(ScalarType dtype, DimsRef sizes) {
   return type(dtype, sizes, capture::contiguous(sizes));
 }
 
 const ir::Type* Call::retyped(const ir::Type* like, DType dtype) {
-  return like->dtype == dtype ? like : graph().type(dtype, like->device, like->sizes, like->strides);
+  return like->dtype == dtype ? like : type_in(graph(), dtype, like->device, like->sizes, like->strides);
 }
 
 ir::Value* Call::scalar(ScalarType dtype, const c10::Scalar& number) {
   const DType wanted = to_dtype(dtype);
   // Not Graph::scalar, which rounds to the dtype: kernels for f16 and bf16 use the number in f32.
   return graph().create(Op::scalar, {}, {{"value", to_number(number, wanted)}},
-                        graph().type(wanted, to_device(device()), {}, {}));
+                        type_in(graph(), wanted, to_device(device()), {}, {}));
 }
 
 ir::Value* Call::cast(ir::Value* value, DType dtype) {
   if (value->type->dtype == dtype) return value;
   const ir::Type& from = *value->type;
   const Sizes strides = preserved_strides(to_ref(from.sizes), to_ref(from.strides));
-  return graph().create(Op::cast, {value}, {}, graph().type(dtype, from.device, from.sizes, to_span(strides)));
+  return graph().create(Op::cast, {value}, {}, type_in(graph(), dtype, from.device, from.sizes, strides));
 }
 
 ir::Value* Call::as(const Operand& operand, ScalarType dtype) {
@@ -149,7 +165,7 @@ ir::Value* Call::full(const ir::Type* type, const c10::Scalar& number) {
   if (type->rank() == 0) return one;
   const Sizes zeros(type->sizes.size(), 0);
   ir::Value* all =
-      graph().create(Op::expand, {one}, {}, graph().type(type->dtype, type->device, type->sizes, to_span(zeros)));
+      graph().create(Op::expand, {one}, {}, type_in(graph(), type->dtype, type->device, type->sizes, zeros));
   return copy(all, type);
 }
 
@@ -163,16 +179,16 @@ bool Call::give_tensor(c10::IValue value) {
   return true;
 }
 
-const ir::Type* Call::target(c10::IntArrayRef sizes) const {
+const ir::Type* Call::target(DimsRef sizes) const {
   if (entry.mode == OpEntry::Mode::functional) return nullptr;
   const size_t place = entry.mode == OpEntry::Mode::in_place ? 0 : entry.arguments - entry.outs;
   const at::Tensor& tensor = arguments[place].toTensor();
-  if (!tensor.defined() || tensor.sizes() != sizes) return nullptr;
+  if (!tensor.defined() || !(dims_of(tensor) == sizes)) return nullptr;
   const ir::Type* type = recorder.view_of(tensor)->type;
   if (is_dense(to_ref(type->sizes), to_ref(type->strides))) return type;
   // A view with gaps: what is scattered into it need not have them.
   const Sizes strides = preserved_strides(to_ref(type->sizes), to_ref(type->strides));
-  return recorder.graph().type(type->dtype, type->device, type->sizes, to_span(strides));
+  return type_in(recorder.graph(), type->dtype, type->device, type->sizes, strides);
 }
 
 ScalarType promoted(std::span<const Operand> operands) {

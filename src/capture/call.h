@@ -33,10 +33,12 @@ class Call {
   bool has(size_t i) const;  ///< Given: not None, not an undefined tensor.
   const at::Tensor& tensor(size_t i) const { return arguments[i].toTensor(); }
   int64_t integer(size_t i) const { return arguments[i].toInt(); }
+  Dim dim(size_t i) const;  ///< A size among the arguments.
   bool flag(size_t i) const { return arguments[i].toBool(); }
   double real(size_t i) const { return arguments[i].toScalar().toDouble(); }
   c10::Scalar number(size_t i) const { return arguments[i].toScalar(); }
-  Sizes ints(size_t i) const;  ///< A list of integers; one integer is a list of one; None is empty.
+  Sizes ints(size_t i) const;     ///< A list of sizes; one integer is a list of one; None is empty.
+  Places places(size_t i) const;  ///< Likewise, of dimensions: numbers.
   std::optional<ScalarType> dtype(size_t i) const;  ///< None: nullopt.
   /// A tensor or number. Nullopt if no native code exists for it (complex, sparse, ...).
   std::optional<Operand> operand(size_t i);
@@ -51,10 +53,10 @@ class Call {
   c10::Device device() const { return device_.value_or(c10::Device(c10::kCPU)); }
   /// Of what is made from nothing.
   void set_device(c10::Device device) { device_ = device; }
-  const ir::Type* type(ScalarType dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides) {
+  const ir::Type* type(ScalarType dtype, DimsRef sizes, DimsRef strides) {
     return recorder.type(dtype, device(), sizes, strides);
   }
-  const ir::Type* contiguous(ScalarType dtype, c10::IntArrayRef sizes);
+  const ir::Type* contiguous(ScalarType dtype, DimsRef sizes);
   /// `like` with another element type.
   const ir::Type* retyped(const ir::Type* like, DType dtype);
   ir::Value* scalar(ScalarType dtype, const c10::Scalar& number);
@@ -74,7 +76,7 @@ class Call {
   bool give(ir::Value* value);          ///< In memory of its own. True, to end a rule with.
   bool give_tensor(c10::IValue value);  ///< Ready made: views, lists, numbers.
   /// The geometry that the result is written into, if it is written into a tensor of these sizes.
-  const ir::Type* target(c10::IntArrayRef sizes) const;
+  const ir::Type* target(DimsRef sizes) const;
 
   struct Result {
     ir::Value* value;

@@ -108,15 +108,27 @@ bool uses_default_generator(const OpEntry& entry, std::span<const c10::IValue> a
 
 /// Operators whose Meta kernels tell other strides, sizes or dtypes than the CPU's kernels give, or that have none;
 /// none depends on the elements.
-constexpr std::string_view kWrongMeta[] = {"aten::_linalg_svd",       "aten::linalg_eig",
-                                           "aten::_linalg_eigh",      "aten::linalg_lstsq",
-                                           "aten::max_unpool2d",      "aten::max_unpool3d",
-                                           "aten::nonzero_static",    "aten::_native_batch_norm_legit",
-                                           "aten::native_batch_norm", "aten::_batch_norm_with_update",
-                                           "aten::native_layer_norm", "aten::log_sigmoid_forward",
-                                           "aten::_fft_r2c",          "aten::_fft_c2c",
-                                           "aten::_fft_c2r",          "aten::max_pool3d_with_indices",
-                                           "aten::_ctc_loss",         "aten::multilabel_margin_loss_forward"};
+constexpr std::string_view kWrongMeta[] = {"aten::_linalg_svd",
+                                           "aten::linalg_eig",
+                                           "aten::_linalg_eigh",
+                                           "aten::linalg_lstsq",
+                                           "aten::max_unpool2d",
+                                           "aten::max_unpool3d",
+                                           "aten::nonzero_static",
+                                           "aten::_native_batch_norm_legit",
+                                           "aten::native_batch_norm",
+                                           "aten::_batch_norm_with_update",
+                                           "aten::native_layer_norm",
+                                           "aten::log_sigmoid_forward",
+                                           "aten::_fft_r2c",
+                                           "aten::_fft_c2c",
+                                           "aten::_fft_c2r",
+                                           "aten::max_pool3d_with_indices",
+                                           "aten::_ctc_loss",
+                                           "aten::multilabel_margin_loss_forward",
+                                           "aten::_embedding_bag",
+                                           "aten::mkldnn_rnn_layer",
+                                           "aten::mkldnn_rnn_layer_backward"};
 
 /// Operators whose results' shapes the elements of one argument decide, and nothing else's.
 struct DecidesShape {
@@ -185,7 +197,8 @@ bool is_meta_right(const OpEntry& entry, std::span<const c10::IValue> arguments)
   if (!name.starts_with("aten::") || std::ranges::find(kRightMeta, name) != std::end(kRightMeta)) return true;
   bool row_major = true;
   for_each_tensor(arguments, [&](const at::Tensor& tensor, uint32_t, int32_t) {
-    row_major &= tensor.numel() > 0 && tensor.strides() == c10::IntArrayRef(contiguous(tensor.sizes()));
+    const DimsRef sizes = dims_of(tensor);
+    row_major &= !is_empty(sizes) && strides_of(tensor) == contiguous(sizes);
   });
   return row_major;
 }
@@ -231,6 +244,9 @@ class Recording {
       : recorder_(recorder), entry_(entry), arguments_(arguments), payload_{entry.op, {}, {}, {}, {}} {}
 
   Stack run() {
+    if (recorder_.has_other_default_dtype())
+      throw UserError(concat("braze: ", entry_.op.schema().name(),
+                             " asks for the default dtype when it runs, which the traced function has changed."));
     take_operands();
     shapes_ = ask_shapes(recorder_, entry_, arguments_);
     place_results();

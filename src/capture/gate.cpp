@@ -1,5 +1,6 @@
 #include "capture/gate.h"
 
+#include <ATen/core/grad_mode.h>
 #include <torch/library.h>
 
 #include <atomic>
@@ -9,6 +10,7 @@
 
 #include "capture/devices.h"
 #include "capture/recorder.h"
+#include "capture/sized_calls.h"
 #include "capture/traceable.h"
 #include "support/error.h"
 
@@ -66,10 +68,11 @@ bool gives_number(const c10::FunctionSchema& schema) {
   return kind == c10::TypeKind::NumberType || kind == c10::TypeKind::BoolType;
 }
 
-/// The real tensors among the arguments of a composite operator, and what stands for them.
+/// The real tensors among the arguments of an operator, and what stands for them.
 class StandIns {
  public:
-  explicit StandIns(Recorder& recorder) : recorder_(recorder) {}
+  enum class For : uint8_t { all, differentiated };  ///< Those that require grad.
+  StandIns(Recorder& recorder, For which) : recorder_(recorder), which_(which) {}
 
   void put(c10::IValue& value) {
     if (value.isTensor()) {
@@ -101,17 +104,23 @@ class StandIns {
   }
 
  private:
-  static bool wants(const at::Tensor& tensor) {
-    return tensor.defined() && !as_tracer(tensor) && !is_transformed(tensor) &&
-           (tensor.is_cpu() || tensor.is_cuda()) && is_strided(tensor) &&
+  bool wants(const at::Tensor& tensor) const {
+    return tensor.defined() && !as_tracer(tensor) && (which_ == For::all || recorder_.is_tracked(tensor)) &&
+           !is_transformed(tensor) && (tensor.is_cpu() || tensor.is_cuda()) && is_strided(tensor) &&
            !tensor.unsafeGetTensorImpl()->is_wrapped_number() && !tensor.is_conj() && !tensor.is_neg();
   }
+  /// With the version counter of the real tensor, which is written by that or by this name: what autograd has saved
+  /// of either is then found out of date.
   at::Tensor stand_in(const at::Tensor& real) {
-    real_.emplace_back(recorder_.stand_in(real), real);
-    return real_.back().first;
+    const at::Tensor tracer = recorder_.stand_in(real);
+    if (!real.is_inference() && !tracer.is_inference())
+      tracer.unsafeGetTensorImpl()->set_version_counter(real.unsafeGetTensorImpl()->version_counter());
+    real_.emplace_back(tracer, real);
+    return tracer;
   }
 
   Recorder& recorder_;
+  const For which_;
   c10::SmallVector<std::pair<at::Tensor, at::Tensor>, 4> real_;
 };
 
@@ -136,15 +145,18 @@ struct GateKernel {
       if (gives_number(op.schema())) throw UserError("braze: a tensor is made of the values of others");
       return op.redispatchBoxed(below, stack);
     }
-    if (!op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd))
-      return op.redispatchBoxed(below, stack);
-    StandIns stand_ins(tracer->impl());
+    // Autograd, which comes next, must not find tensors of the user's: their histories and hooks are no part of the
+    // trace.
+    const bool is_composite = op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
+    if (!is_composite && !at::GradMode::is_enabled()) return op.redispatchBoxed(below, stack);
+    StandIns stand_ins(tracer->impl(), is_composite ? StandIns::For::all : StandIns::For::differentiated);
     const auto& arguments = op.schema().arguments();
     for (size_t k = 0; k < arguments.size(); ++k) {
-      // What is written is the tensor itself.
+      // What a composite operator writes is the tensor itself.
       const bool is_written = arguments[k].alias_info() && arguments[k].alias_info()->isWrite();
-      if (!is_written) stand_ins.put((*stack)[stack->size() - arguments.size() + k]);
+      if (!is_written || !is_composite) stand_ins.put((*stack)[stack->size() - arguments.size() + k]);
     }
+    if (tracer->symbols() && record_sized_call(tracer->impl(), op, stack)) return;
     const size_t returns = op.schema().returns().size();
     op.redispatchBoxed(below, stack);
     for (size_t k = 0; k < returns; ++k) stand_ins.take_out((*stack)[stack->size() - returns + k]);

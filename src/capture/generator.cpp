@@ -10,6 +10,7 @@
 
 #include "capture/devices.h"
 #include "capture/recorder.h"
+#include "capture/types.h"
 
 namespace braze::capture {
 namespace {
@@ -120,7 +121,7 @@ void GeneratorWatch::sync(Recorder& recorder) {
     ir::Graph& graph = recorder.graph();
     if (!marker->saved) {
       const int64_t bytes = original_.numel();
-      const ir::Type* type = graph.contiguous_type(ir::DType::u8, {}, {&bytes, 1});
+      const ir::Type* type = rows_in(graph, ir::DType::u8, {}, {bytes});
       CallPayload save{dispatcher.findSchemaOrThrow("braze::get_generator_state", ""), {}, {}, {}, {{0, -1}}};
       graph.set_insertion_point(marker->after ? marker->after->next : graph.first());
       marker->saved = recorder.create_call(save, {}, {&type, 1}, true)->result();

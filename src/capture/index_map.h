@@ -1,6 +1,7 @@
 // capture/index_map.h: views that ir::Op::index_map describes, read and written.
 #pragma once
 
+#include "capture/dim.h"
 #include "capture/shapes.h"
 #include "ir/graph.h"
 
@@ -8,15 +9,18 @@ namespace braze::capture {
 
 /// Element i of the view is the viewed tensor's at origin + map i (see ir::Op::index_map).
 struct IndexMap {
-  Sizes origin;              ///< One number a dimension of the viewed tensor.
-  std::vector<int64_t> map;  ///< One row a dimension of the viewed tensor, one column a dimension of the view.
-  Sizes sizes;               ///< Of the view.
+  Sizes origin;          ///< One number a dimension of the viewed tensor.
+  std::vector<Dim> map;  ///< One row a dimension of the viewed tensor, one column a dimension of the view.
+  Sizes sizes;           ///< Of the view.
 };
 
+/// A number that is a size, as an i64 without dimensions.
+ir::Value* number_of(ir::Graph& graph, Dim number, ir::Device device);
+
 /// Elements (k + max(0, -offset), k + max(0, offset)) of dimensions dim1 and dim2, as the last dimension.
-IndexMap diagonal_map(c10::IntArrayRef sizes, int64_t offset, int64_t dim1, int64_t dim2);
+IndexMap diagonal_map(DimsRef sizes, Dim offset, int64_t dim1, int64_t dim2);
 /// Elements of one-dimensional memory.
-IndexMap strided_map(c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset);
+IndexMap strided_map(DimsRef sizes, DimsRef strides, Dim offset);
 
 ir::Value* read_through(ir::Graph& graph, ir::Value* viewed, const IndexMap& map, const ir::Type* type);
 /// `viewed` with the elements of `source`, which has the view's sizes, in their places; row-major.

@@ -9,6 +9,7 @@
 #include "capture/gate.h"
 #include "capture/generator.h"
 #include "capture/recorder.h"
+#include "capture/rules_backward.h"
 #include "capture/tape.h"
 #include "support/error.h"
 
@@ -94,7 +95,7 @@ class Registry {
 
  private:
   void add(const c10::OperatorHandle& op) {
-    if (!op.hasSchema() || op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd)) return;
+    if (!op.hasSchema() || is_decomposed(op)) return;
     const c10::OperatorName name = op.operator_name();
     OpEntry*& entry = by_name_[name];
     const bool known = entry != nullptr;
@@ -104,6 +105,15 @@ class Registry {
     handles_.push_back(c10::Dispatcher::singleton().registerImpl(
         name, kKey, c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<Kernel>(entry)), std::nullopt,
         nullptr, "braze"));
+  }
+
+  /// PyTorch does it by itself, above the tracer's kernels. Some such operators have kernels of their own beside
+  /// that, which eager runs; where there is a rule the tracer records them.
+  bool is_decomposed(const c10::OperatorHandle& op) {
+    if (!op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd)) return false;
+    const c10::OperatorName& name = op.operator_name();
+    return !op.hasKernelForDispatchKey(c10::DispatchKey::CPU) || !name.overload_name.empty() ||
+           !find_rule(without_namespace(name.name));
   }
 
   void describe(OpEntry& entry) {
@@ -170,7 +180,7 @@ class Registry {
             copy_rules(),          reduction_rules(),  scan_rules(),       matmul_rules(),   window_rules(),
             normalisation_rules(), batch_norm_rules(), factory_rules(),    indexing_rules(), structure_rules(),
             bits_rules(),          padding_rules(),    update_rules(),     pooling_rules(),  resampling_rules(),
-            host_rules()})
+            host_rules(),          backward_rules()})
         for (const RuleRow& row : table)
           BRAZE_CHECK(rules_.emplace(row.name, &row).second, "two rules for ", row.name);
     const auto found = rules_.find(name);

@@ -231,6 +231,7 @@ IValue value_of(const Argument& argument, const c10::Type& declared, const Objec
     case Kind::undefined:
     case Kind::wrapped: return tensor(argument, objects);
     case Kind::object: return object(argument, objects);
+    case Kind::size: refuse(argument, "a size that is known");
     case Kind::list: break;
   }
   const ListRow* row = row_of(declared);

@@ -3,6 +3,7 @@
 
 #include "capture/call.h"
 #include "capture/window.h"
+#include "ir/instantiate.h"
 #include "support/error.h"
 
 namespace braze::capture {
@@ -20,7 +21,7 @@ ir::Value* densified(ir::Graph& graph, ir::Value* value) {
   const ir::Type& type = *value->type;
   if (is_dense(to_ref(type.sizes), to_ref(type.strides))) return value;
   const Sizes strides = preserved_strides(to_ref(type.sizes), to_ref(type.strides));
-  return graph.create(Op::cast, {value}, {}, graph.type(type.dtype, type.device, type.sizes, to_span(strides)));
+  return graph.create(Op::cast, {value}, {}, type_in(graph, type.dtype, type.device, type.sizes, strides));
 }
 
 std::shared_ptr<ir::Graph> extract(const ir::Graph& graph, ir::Value* value) {
@@ -40,7 +41,7 @@ std::shared_ptr<ir::Graph> extract(const ir::Graph& graph, ir::Value* value) {
   auto copy = std::make_shared<ir::Graph>(graph.name());
   std::vector<ir::Value*> values(graph.value_limit() + 1, nullptr);
   const auto same_type = [&](const ir::Type* type) {
-    return copy->type(type->dtype, type->device, type->sizes, type->strides);
+    return type_in(*copy, type->dtype, type->device, type->sizes, type->strides);
   };
   for (const ir::Input& input : graph.inputs())
     values[input.value->id] = copy->add_input(input.name, same_type(input.value->type), input.kind);
@@ -68,6 +69,7 @@ at::Tensor Recorder::evaluate(ir::Value* value) {
     if (graph_->inputs()[k].value == value) return evaluate_hook()(Trace(), {inputs_[k]}).at(0);
   Trace trace;
   trace.graph = extract(*graph_, value);
+  if (symbols_) trace.graph = ir::instantiate(*trace.graph, symbols_->env->examples());
   std::vector<at::Tensor> arguments;
   for (size_t k = 0; k < inputs_.size(); ++k) {
     const bool is_argument = graph_->inputs()[k].kind == ir::InputKind::argument;

@@ -5,6 +5,8 @@
 
 #include "capture/index_map.h"
 #include "capture/recorder.h"
+#include "capture/shapes.h"
+#include "capture/size_node.h"
 #include "capture/types.h"
 #include "capture/window.h"
 #include "support/error.h"
@@ -16,17 +18,18 @@ using ir::Op;
 using Kind = ViewStep::Kind;
 
 IndexMap step_map(const View& view) {
-  return {view.step.dims, view.step.map, Sizes(view.type->sizes.begin(), view.type->sizes.end())};
+  const DimsRef sizes = view.type->sizes;
+  return {view.step.origin, view.step.map, Sizes(sizes.begin(), sizes.end())};
 }
 
 /// Bytes from `low` to `high` of the memory.
-bool covers(const View& base, int64_t low, int64_t high) {
+bool covers(const View& base, Dim low, Dim high) {
   return low >= first_byte(base) && high <= end_byte(base) && dense_order(*base.type);
 }
 
 /// Before the first write to memory that several graph inputs lie in: writes go to the one that holds the others.
 void choose_base(Memory& memory) {
-  int64_t low = INT64_MAX, high = INT64_MIN;
+  Dim low = first_byte(*memory.roots[0]), high = end_byte(*memory.roots[0]);
   for (const ViewPtr& root : memory.roots) {
     low = std::min(low, first_byte(*root));
     high = std::max(high, end_byte(*root));
@@ -55,8 +58,8 @@ ir::Value* apply(Recorder& recorder, View& view, ir::Value* parent) {
     case Kind::reshape: return graph.create(Op::reshape, {parent}, {}, view.type);
     case Kind::expand: return graph.create(Op::expand, {parent}, {}, view.type);
     case Kind::slice:
-      return graph.create(Op::slice, {parent}, {{"dim", step.dim}, {"start", step.start}, {"step", step.step}},
-                          view.type);
+      return graph.create(Op::slice, {parent},
+                          {{"dim", step.dim}, {"start", step.start.size()}, {"step", step.step.size()}}, view.type);
     case Kind::index_map: return read_through(graph, parent, step_map(view), view.type);
     case Kind::root:
     case Kind::window: break;
@@ -72,17 +75,17 @@ ir::Value* unapply(Recorder& recorder, View& view, ir::Value* value) {
   switch (step.kind) {
     case Kind::same: return value;
     case Kind::permute: {
-      c10::SmallVector<int64_t, 5> inverse(step.dims.size());
+      Places inverse(step.dims.size());
       for (size_t k = 0; k < step.dims.size(); ++k) inverse[step.dims[k]] = static_cast<int64_t>(k);
       return graph.create(Op::permute, {value}, {{"dims", std::span(inverse.data(), inverse.size())}}, type);
     }
     case Kind::reshape: return graph.create(Op::reshape, {value}, {}, type);
     case Kind::expand:
-      if (view.type->numel() != type->numel()) refuse_repeated();
+      if (numel(view.type->sizes) != numel(type->sizes)) refuse_repeated();
       return graph.create(Op::reshape, {value}, {}, type);
     case Kind::slice:
       return graph.create(Op::slice_scatter, {read(recorder, *view.parent), value},
-                          {{"dim", step.dim}, {"start", step.start}, {"step", step.step}}, type);
+                          {{"dim", step.dim}, {"start", step.start.size()}, {"step", step.step.size()}}, type);
     case Kind::index_map: {
       ir::Value* changed = write_through(graph, read(recorder, *view.parent), step_map(view), value);
       return changed->type == type ? changed : graph.create(Op::cast, {changed}, {}, type);
@@ -102,8 +105,9 @@ bool is_of_overlapping(const View& view) {
 
 /// Whether the view itself does.
 bool repeats(const View& view) {
-  for (size_t k = 0; k < view.type->sizes.size(); ++k)
-    if (view.type->sizes[k] > 1 && view.type->strides[k] == 0) return true;
+  const DimsRef sizes = view.type->sizes, strides = view.type->strides;
+  for (size_t k = 0; k < sizes.size(); ++k)
+    if (sizes[k] > 1 && strides[k] == 0) return true;
   return false;
 }
 
@@ -115,16 +119,16 @@ void refuse_repeated() {
       "location; this cannot be traced. Please clone() it before.");
 }
 
-int64_t first_byte(const View& view) {
+Dim first_byte(const View& view) {
   return view.offset * static_cast<int64_t>(c10::elementSize(view.dtype));
 }
 
-int64_t end_byte(const View& view) {
-  const int64_t elements = extent(to_ref(view.type->sizes), to_ref(view.type->strides));
+Dim end_byte(const View& view) {
+  const Dim elements = extent(to_ref(view.type->sizes), to_ref(view.type->strides));
   return first_byte(view) + elements * static_cast<int64_t>(c10::elementSize(view.dtype));
 }
 
-int64_t storage_offset(const View& view) {
+Dim storage_offset(const View& view) {
   return view.offset - view.origin / static_cast<int64_t>(c10::elementSize(view.dtype));
 }
 
@@ -132,18 +136,19 @@ bool is_plain(const View& view) {
   return is_native(view.dtype) && !view.is_neg && !view.is_conj;
 }
 
-std::optional<c10::SmallVector<int64_t, 5>> dense_order(const ir::Type& type) {
-  c10::SmallVector<int64_t, 5> order(type.sizes.size());
+std::optional<Places> dense_order(const ir::Type& type) {
+  const DimsRef sizes = type.sizes, strides = type.strides;
+  Places order(sizes.size());
   std::iota(order.begin(), order.end(), 0);
-  if (type.numel() == 0) return order;
+  if (is_empty(sizes)) return order;
   std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-    return type.strides[a] != type.strides[b] ? type.strides[a] > type.strides[b] : type.sizes[a] > type.sizes[b];
+    return strides[a] != strides[b] ? strides[a] > strides[b] : sizes[a] > sizes[b];
   });
-  int64_t expected = 1;
+  Dim expected = 1;
   for (size_t k = order.size(); k-- > 0;) {
-    const int64_t size = type.sizes[order[k]];
+    const Dim size = sizes[order[k]];
     if (size == 1) continue;
-    if (type.strides[order[k]] != expected) return std::nullopt;
+    if (strides[order[k]] != expected) return std::nullopt;
     expected *= size;
   }
   return order;
@@ -156,11 +161,14 @@ ViewPtr root_of(const ViewPtr& view) {
 }
 
 bool may_overlap(const ir::Type& type) {
-  c10::SmallVector<std::pair<int64_t, int64_t>, 5> steps;  // stride, size
-  for (size_t k = 0; k < type.sizes.size(); ++k)
-    if (type.sizes[k] > 1) steps.emplace_back(type.strides[k], type.sizes[k]);
-  std::ranges::sort(steps);
-  int64_t reached = 0;
+  const DimsRef sizes = type.sizes, strides = type.strides;
+  c10::SmallVector<std::pair<Dim, Dim>, 5> steps;  // stride, size
+  for (size_t k = 0; k < sizes.size(); ++k)
+    if (sizes[k] > 1) steps.emplace_back(strides[k], sizes[k]);
+  std::sort(steps.begin(), steps.end(), [](const auto& a, const auto& b) {
+    return a.first != b.first ? a.first < b.first : a.second < b.second;
+  });
+  Dim reached = 0;
   for (const auto& [stride, size] : steps) {
     if (stride <= reached) return true;
     reached += stride * (size - 1);
@@ -168,15 +176,15 @@ bool may_overlap(const ir::Type& type) {
   return false;
 }
 
-c10::Storage make_empty_storage(int64_t bytes, c10::Device device) {
-  auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
+c10::Storage make_empty_storage(Dim bytes, c10::Device device) {
+  auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), to_sym_int(bytes),
                                                        at::DataPtr(nullptr, device), nullptr, false);
   storage->set_throw_on_mutable_data_ptr();
   return c10::Storage(std::move(storage));
 }
 
-int64_t extent(c10::IntArrayRef sizes, c10::IntArrayRef strides) {
-  int64_t last = 0;
+Dim extent(DimsRef sizes, DimsRef strides) {
+  Dim last = 0;
   for (size_t k = 0; k < sizes.size(); ++k) {
     if (sizes[k] == 0) return 0;
     last += (sizes[k] - 1) * strides[k];
@@ -202,7 +210,7 @@ ir::Value* read(Recorder& recorder, View& view) {
 void write(Recorder& recorder, View& view, ir::Value* value) {
   Memory& memory = *view.memory;
   BRAZE_CHECK(value->type->dtype == view.type->dtype, "a write changes the type of a view");
-  if (!std::ranges::equal(value->type->sizes, view.type->sizes))
+  if (!(to_ref(value->type->sizes) == to_ref(view.type->sizes)))
     throw UserError(
         "braze: an operator resizes a tensor that it writes, which cannot be traced. Pass one of the right size.");
   if (view.input >= 0 && repeats(view)) refuse_repeated();
@@ -223,7 +231,7 @@ void write(Recorder& recorder, View& view, ir::Value* value) {
   view.version = memory.version;
 }
 
-ViewPtr window_like(const ViewPtr& like, const ir::Type* type, int64_t offset) {
+ViewPtr window_like(const ViewPtr& like, const ir::Type* type, Dim offset) {
   auto view = std::make_shared<View>();
   view->memory = like->memory;
   view->parent = root_of(like);

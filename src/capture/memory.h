@@ -18,6 +18,7 @@
 #include <memory>
 #include <vector>
 
+#include "capture/dim.h"
 #include "ir/graph.h"
 
 namespace braze::capture {
@@ -34,12 +35,14 @@ struct ViewStep {
     reshape,
     expand,
     slice,      ///< `dim`, `start`, `step` as in ir::Op::slice.
-    index_map,  ///< `dims` are ir::Op::index_map's `origin`, `map` its matrix.
+    index_map,  ///< `origin` and `map` as in ir::Op::index_map.
     window,     ///< Anything else: dtype, sizes, strides and offset in the memory (capture/window.h).
   } kind = Kind::root;
-  c10::SmallVector<int64_t, 5> dims;
-  std::vector<int64_t> map;
-  int64_t dim = 0, start = 0, step = 1;
+  Places dims;   ///< permute.
+  Sizes origin;  ///< index_map.
+  std::vector<Dim> map;
+  int64_t dim = 0;
+  Dim start = 0, step = 1;
 };
 
 struct View {
@@ -49,7 +52,7 @@ struct View {
   const ir::Type* type = nullptr;  ///< Eager's geometry. The value may be laid out otherwise where nobody sees it.
   c10::ScalarType dtype = c10::ScalarType::Undefined;  ///< Tells more than type->dtype, which may be `other`.
   bool is_conj = false, is_neg = false;                ///< Lazily: the value is that of the elements as they read.
-  int64_t offset = 0;  ///< Of its first element from the start of the memory, in elements.
+  Dim offset = 0;      ///< Of its first element from the start of the memory, in elements.
   int64_t origin = 0;  ///< Where its storage begins in the memory, in bytes: several may share memory (NumPy's).
   int32_t input = -1;  ///< Graph input that it is, for such a root.
   ir::Value* value = nullptr;  ///< The value as of `version`; null: not made yet.
@@ -66,10 +69,10 @@ struct Memory {
 };
 
 /// Where a view begins in its memory, and the end of its last element, in bytes.
-int64_t first_byte(const View& view);
-int64_t end_byte(const View& view);
+Dim first_byte(const View& view);
+Dim end_byte(const View& view);
 /// In elements of its own, as eager tells it.
-int64_t storage_offset(const View& view);
+Dim storage_offset(const View& view);
 /// Whether the graph has operators for its elements.
 bool is_plain(const View& view);
 /// The view that the chain of `view` begins at.
@@ -81,7 +84,7 @@ bool may_overlap(const ir::Type& type);
 [[noreturn]] void refuse_repeated();
 
 /// A storage of `bytes` bytes without data.
-c10::Storage make_empty_storage(int64_t bytes, c10::Device device);
+c10::Storage make_empty_storage(Dim bytes, c10::Device device);
 
 /// The present value of a view.
 ir::Value* read(Recorder& recorder, View& view);
@@ -91,15 +94,15 @@ ir::Value* read(Recorder& recorder, View& view);
 void write(Recorder& recorder, View& view, ir::Value* value);
 
 /// Elements of memory from the first to the last that a geometry reaches, plus one; 0 if it is empty.
-int64_t extent(c10::IntArrayRef sizes, c10::IntArrayRef strides);
+Dim extent(DimsRef sizes, DimsRef strides);
 
 /// Another geometry on the memory of `like`, of its dtype.
-ViewPtr window_like(const ViewPtr& like, const ir::Type* type, int64_t offset);
+ViewPtr window_like(const ViewPtr& like, const ir::Type* type, Dim offset);
 /// The root whose value a window is read from.
 const View& window_base(const View& window);
 /// Whether that root holds all of the window, gaps included.
 bool is_covered(const View& window);
 /// Dimensions from the outermost in memory to the innermost, if the geometry fills its extent without gaps.
-std::optional<c10::SmallVector<int64_t, 5>> dense_order(const ir::Type& type);
+std::optional<Places> dense_order(const ir::Type& type);
 
 }  // namespace braze::capture

@@ -8,6 +8,7 @@
 
 #include "capture/arguments.h"
 #include "capture/generator.h"
+#include "capture/shapes.h"
 #include "capture/types.h"
 #include "support/error.h"
 
@@ -27,8 +28,8 @@ bool is_number(const at::Tensor& tensor) {
 }
 
 bool may_meet(const View& a, const View& b) {
-  return a.memory == b.memory && a.type->numel() > 0 && b.type->numel() > 0 && first_byte(a) < end_byte(b) &&
-         first_byte(b) < end_byte(a);
+  return a.memory == b.memory && !is_empty(a.type->sizes) && !is_empty(b.type->sizes) &&
+         first_byte(a) < end_byte(b) && first_byte(b) < end_byte(a);
 }
 
 bool is_same_place(const View& a, const View& b) {
@@ -42,8 +43,8 @@ class Shadows {
   explicit Shadows(const std::vector<Part>& parts) {
     for (const Part& part : parts) {
       Span& span = span_of(*part.view);
-      span.first = std::min(span.first, first_byte(*part.view));
-      span.end = std::max(span.end, end_byte(*part.view));
+      span.first = std::min<int64_t>(span.first, first_byte(*part.view));
+      span.end = std::max<int64_t>(span.end, end_byte(*part.view));
     }
     for (Span& span : spans_) {
       // So that every offset is a whole number of elements, of whatever type.
@@ -152,7 +153,7 @@ void check_overlap(Recorder& recorder, const OpEntry& entry, std::span<const c10
   for (size_t w = 0; w < parts.size(); ++w) {
     if (!parts[w].written) continue;
     const View& written = *parts[w].view;
-    if (written.type->numel() > 0 && may_overlap(*written.type)) doubtful.push_back(&written);
+    if (!is_empty(written.type->sizes) && may_overlap(*written.type)) doubtful.push_back(&written);
     for (size_t k = 0; k < parts.size(); ++k) {
       const View& other = *parts[k].view;
       // Which of the two is written twice, or both: once is enough to look.

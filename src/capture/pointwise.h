@@ -52,7 +52,7 @@ class Pointwise {
 
  private:
   ir::Value* node(Op op, std::initializer_list<ir::Value*> operands, DType dtype);
-  int64_t innermost_loop() const;
+  Dim innermost_loop() const;
 
   Call& call_;
   c10::SmallVector<const Operand*, 3> operands_;

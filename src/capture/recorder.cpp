@@ -1,17 +1,24 @@
 #include "capture/recorder.h"
 
+#include <ATen/SequenceNumber.h>
 #include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <atomic>
+#include <numeric>
+#include <unordered_set>
 
 #include "capture/arguments.h"
+#include "capture/autograd_node.h"
 #include "capture/call.h"
 #include "capture/devices.h"
 #include "capture/gates.h"
 #include "capture/index_map.h"
 #include "capture/library_call.h"
 #include "capture/overlap.h"
+#include "capture/size_node.h"
+#include "capture/sized_calls.h"
 #include "capture/traceable.h"
 #include "support/error.h"
 
@@ -26,6 +33,25 @@ uint64_t next_serial() {
 
 /// Values known while tracing are kept up to this many elements.
 constexpr int64_t kKnownElements = 16384;
+
+/// Stands where the history of a tensor from outside would begin. Nobody runs it.
+struct InputNode final : torch::autograd::Node {
+  std::string name() const override { return "BrazeInput"; }
+  torch::autograd::variable_list apply(torch::autograd::variable_list&&) override {
+    throw UserError("braze: the gradient of a tensor from outside of the traced function is wanted in it.");
+  }
+};
+
+/// Of a tracer for a leaf, or for what has been computed: that may be written to.
+InputHistory begin_history(const at::Tensor& tracer, bool is_leaf) {
+  if (is_leaf) {
+    tracer.set_requires_grad(true);
+    return {torch::autograd::impl::gradient_edge(tracer)};
+  }
+  const auto node = make_node<InputNode>();
+  torch::autograd::impl::set_gradient_edge(tracer, {node, node->add_input_metadata(tracer)});
+  return {{node, 0}};
+}
 
 void check_traceable(const at::Tensor& real, std::string_view what) {
   if (!is_strided(real) || !real.has_storage()) refuse_unstrided(real, what);
@@ -62,14 +88,14 @@ void refuse_unstrided(const at::Tensor& tensor, std::string_view what) {
 Recorder::Recorder(std::string_view name, PhaseTimes* times)
     : tensors_(std::make_shared<TraceTensors>(next_serial())),
       graph_(std::make_shared<ir::Graph>(name)),
-      times_(times) {}
+      times_(times),
+      first_sequence_number_(at::sequence_number::peek()) {}
 
 // ---- tensors and values
 
-const ir::Type* Recorder::type(ScalarType dtype, c10::Device device, c10::IntArrayRef sizes,
-                               c10::IntArrayRef strides) {
+const ir::Type* Recorder::type(ScalarType dtype, c10::Device device, DimsRef sizes, DimsRef strides) {
   device = numbered(device);
-  return graph_->type(to_dtype(dtype), to_device(device), to_span(sizes), to_span(strides));
+  return type_in(*graph_, to_dtype(dtype), to_device(device), sizes, strides);
 }
 
 Memory& Recorder::new_memory(const ir::Type* type, ScalarType dtype, c10::Device device, ir::Value* value) {
@@ -97,21 +123,23 @@ at::Tensor Recorder::wrap_fresh(ir::Value* value, ScalarType dtype, c10::Device 
   return wrap(new_memory(value->type, dtype, device, value).roots[0], device);
 }
 
-at::Tensor Recorder::wrap_gapped(ir::Value* value, ScalarType dtype, c10::Device device, c10::IntArrayRef sizes,
-                                 c10::IntArrayRef strides, int64_t offset) {
-  const int64_t length = offset + extent(sizes, strides), none = 0;
+at::Tensor Recorder::wrap_gapped(ir::Value* value, ScalarType dtype, c10::Device device, DimsRef sizes,
+                                 DimsRef strides, Dim offset) {
+  const Dim length = offset + extent(sizes, strides), none = 0;
   const DType mine = to_dtype(dtype);
   const ir::Device place = to_device(device);
-  const ir::Type* memory = graph_->contiguous_type(mine, place, {&length, 1});
+  const ir::Type* memory = rows_in(*graph_, mine, place, {&length, 1});
   ir::Value* flat = nullptr;
   if (is_native(dtype)) {
     flat = graph_->create(Op::expand, {graph_->scalar(mine, ir::Number::of_int(0), place)}, {},
-                          graph_->type(mine, place, {&length, 1}, {&none, 1}));
+                          type_in(*graph_, mine, place, {&length, 1}, {&none, 1}));
     flat = graph_->create(Op::cast, {flat}, {}, memory);
     if (value) flat = write_through(*graph_, flat, strided_map(sizes, strides, offset), value);
   } else {
     BRAZE_CHECK(value, "only operators of ATen make tensors of such types");
-    flat = call_simple("braze::spread", {value}, {at::Tensor(), strides.vec(), offset, length}, memory);
+    flat = call_simple("braze::spread", {value},
+                       {at::Tensor(), strides.vec(), static_cast<int64_t>(offset), static_cast<int64_t>(length)},
+                       memory);
   }
   const at::Tensor whole = wrap_fresh(flat, dtype, device);
   const ViewPtr view = window_like(view_of(whole), type(dtype, device, sizes, strides), offset);
@@ -160,7 +188,12 @@ const ViewPtr& Recorder::view_of(const at::Tensor& tensor) {
 const ViewPtr& Recorder::bind(const at::Tensor& real, ir::InputKind kind, std::string_view name) {
   check_traceable(real, concat("`", name, "`"));
   has_met(real.device());
-  const ir::Type* mine = type(real.scalar_type(), real.device(), real.sizes(), real.strides());
+  const auto varied = varied_.find(real.unsafeGetTensorImpl());
+  const ir::Type* mine =
+      varied == varied_.end()
+          ? type(real.scalar_type(), real.device(), real.sizes(), real.strides())
+          : type(real.scalar_type(), real.device(), std::span<const ir::Size>(varied->second.sizes),
+                 std::span<const ir::Size>(varied->second.strides));
   Bound& bound = bound_[real.unsafeGetTensorImpl()];
   bound.real = real;
   if (real.requires_grad() && real.is_leaf()) bound.gradient = real.grad();
@@ -259,8 +292,28 @@ at::Tensor Recorder::stand_in(const at::Tensor& real) {
   Bound& bound = bound_[real.unsafeGetTensorImpl()];
   if (bound.tracer.defined()) return bound.tracer;
   bound.tracer = wrap(bound.view, real.device());
-  if (real.requires_grad()) bound.tracer.set_requires_grad(true);
+  if (real.requires_grad())
+    bound.history = std::make_shared<const InputHistory>(begin_history(bound.tracer, real.is_leaf()));
   return bound.tracer;
+}
+
+bool Recorder::is_tracked(const at::Tensor& real) const {
+  if (real.requires_grad()) return true;
+  const auto bound = bound_.find(real.unsafeGetTensorImpl());
+  return bound != bound_.end() && bound->second.tracer.defined() && bound->second.tracer.requires_grad();
+}
+
+/// Null if it stands for no tensor from outside.
+const Recorder::Bound* Recorder::stood_in_by(const at::Tensor& tracer) const {
+  for (const auto& [impl, bound] : bound_)
+    if (bound.tracer.is_same(tracer)) return &bound;
+  return nullptr;
+}
+
+/// The trace has written to what it stands for, and autograd knows of it.
+bool Recorder::was_rebased(const Bound& bound) {
+  return bound.history && bound.tracer.grad_fn().get() != bound.history->edge.function.get() &&
+         !bound.tracer.is_leaf();
 }
 
 const at::Tensor* Recorder::bound_as(const ViewPtr& view) const {
@@ -303,8 +356,9 @@ Recorder::Mark Recorder::mark(size_t memories) const {
 
 // ---- recording
 
-/// Autograd notes in a tensor's history what is written into it, once this call has returned: in that of a real
-/// tensor too, and no replay would do that. The running statistics of a batch norm are not among such writes.
+/// Autograd notes in a tensor's history what is written into it, once this call has returned. A replay does that to
+/// tensors from outside which have a history of their own, and are no views; other writes are refused. The running
+/// statistics of a batch norm are not among such writes.
 void Recorder::refuse_tracked_write(const OpEntry& entry, std::span<const c10::IValue> arguments) {
   bool tracked = false, outside = false;
   for (size_t i = 0; i < arguments.size(); ++i) {
@@ -313,7 +367,9 @@ void Recorder::refuse_tracked_write(const OpEntry& entry, std::span<const c10::I
     for_each_tensor(arguments.subspan(i, 1), [&](const at::Tensor& tensor, uint32_t, int32_t) {
       tracked |= tensor.requires_grad();
       const TracerTensor* tracer = as_tracer(tensor);
-      outside |= written && (!tracer || (tracer->view() && tracer->view()->memory->base->input >= 0));
+      if (!written || (tracer && (!tracer->view() || tracer->view()->memory->base->input < 0))) return;
+      const Bound* bound = tracer ? stood_in_by(tensor.is_view() ? at::Tensor(tensor._base()) : tensor) : nullptr;
+      outside |= !bound || !bound->history || bound->real.is_view();
     });
   }
   if (!tracked || !outside) return;
@@ -323,21 +379,83 @@ void Recorder::refuse_tracked_write(const OpEntry& entry, std::span<const c10::I
                          "torch.no_grad(), or the form without the underscore."));
 }
 
+namespace {
+
+bool is_varied(Recorder& recorder, const at::Tensor& tensor) {
+  if (as_tracer(tensor) || !recorder.is_from_outside(tensor)) return false;
+  const ir::Type& type = *recorder.view_of(tensor)->type;
+  return !type.sizes.is_constant() || !type.strides.is_constant();
+}
+
+/// Whether there was anything to specialise.
+bool specialise_operands(Recorder& recorder, std::span<const c10::IValue> arguments) {
+  const size_t before = recorder.symbols()->specialisations;
+  for_each_tensor(arguments, [&](const at::Tensor& tensor, uint32_t, int32_t) {
+    dims_of(tensor).numbers();
+    strides_of(tensor).numbers();
+    if (as_tracer(tensor)) static_cast<void>(static_cast<int64_t>(as_tracer(tensor)->view()->offset));
+  });
+  for (const c10::IValue& argument : arguments) specialised(argument);
+  return recorder.symbols()->specialisations != before;
+}
+
+}  // namespace
+
+uint64_t Recorder::count_writes() const {
+  uint64_t writes = 0;
+  for (const Memory& memory : memories_) writes += memory.version;
+  return writes;
+}
+
 void Recorder::record(const OpEntry& entry, torch::jit::Stack* stack) {
   const std::span<const c10::IValue> arguments(stack->data() + stack->size() - entry.arguments, entry.arguments);
   if (entry.writes && at::GradMode::is_enabled()) refuse_tracked_write(entry, arguments);
   update_source(*graph_);
+  if (!symbols_) {
+    if (!record_by_rule(entry, stack)) record_fallback(*this, entry, stack);
+    return;
+  }
+  settle_sizes();
+  // A tensor whose sizes vary has those of the example: nobody may read them but by its tracer.
+  for (c10::IValue& argument : std::span(stack->data() + stack->size() - entry.arguments, entry.arguments))
+    for_each_tensor({&argument, 1}, [&](const at::Tensor& tensor, uint32_t, int32_t) {
+      if (is_varied(*this, tensor))
+        argument = map_tensors(argument,
+                               [&](const at::Tensor& one) { return is_varied(*this, one) ? stand_in(one) : one; });
+    });
+  symbols_->why = concat(entry.op.schema().name(), graph_->source().empty() ? "" : " at ", graph_->source());
+  // Code that knows no symbols raises where it meets one, and is given numbers.
+  const ir::Node* last = graph_->last();
+  const uint64_t writes = count_writes();
+  try {
+    if (record_by_rule(entry, stack)) return;
+  } catch (const InternalError&) {
+    bool any_effect = count_writes() != writes;
+    for (const ir::Node* node = graph_->last(); node && node != last; node = node->previous)
+      any_effect |= node->has_effect();
+    if (any_effect || !specialise_operands(*this, arguments)) throw;
+    settle_sizes();
+    if (record_by_rule(entry, stack)) return;
+  }
+  if (!record_sized_call(*this, entry.op, stack)) {
+    specialise_operands(*this, arguments);
+    settle_sizes();
+    record_fallback(*this, entry, stack);
+  }
+}
+
+bool Recorder::record_by_rule(const OpEntry& entry, torch::jit::Stack* stack) {
+  const std::span<const c10::IValue> arguments(stack->data() + stack->size() - entry.arguments, entry.arguments);
   if (entry.writes && !entry.moves_view) check_overlap(*this, entry, arguments);
   Call call(*this, entry, arguments);
   if (!entry.rule || !call.settle_device() || may_be_refused(entry, arguments) ||
-      !entry.rule->rule(call, *entry.rule) || call.lacks_code() || !deliver(call)) {
-    record_fallback(*this, entry, stack);
-    return;
-  }
+      !entry.rule->rule(call, *entry.rule) || call.lacks_code() || !deliver(call))
+    return false;
   ++mutable_statistics().native;
   follow_known(entry, arguments, call);
   torch::jit::drop(*stack, entry.arguments);
   for (Call::Result& result : call.results) stack->push_back(std::move(result.ready));
+  return true;
 }
 
 /// Turns the rule's values into tensors, or writes them where the in-place or out= form wants them.
@@ -391,9 +509,9 @@ bool Recorder::store(const at::Tensor& target, ir::Value* value, bool may_resize
   const ScalarType have = to_scalar_type(value->type->dtype);
   if (!is_native(target.scalar_type()) || !c10::canCast(have, target.scalar_type())) return false;
   const ViewPtr view = view_of(target);
-  const bool same_sizes = std::ranges::equal(value->type->sizes, view->type->sizes);
+  const bool same_sizes = to_ref(value->type->sizes) == to_ref(view->type->sizes);
   const bool is_its_own = view->input < 0 && !view->parent && as_tracer(target);
-  if (!same_sizes && !(may_resize && target.numel() == 0 && is_its_own)) return false;
+  if (!same_sizes && !(may_resize && is_empty(dims_of(target)) && is_its_own)) return false;
   const ir::Type* wanted = view->type;
   if (!same_sizes)
     wanted = type(target.scalar_type(), target.device(), to_ref(value->type->sizes), to_ref(value->type->strides));
@@ -434,7 +552,7 @@ void Recorder::follow_known(const OpEntry& entry, std::span<const c10::IValue> a
     const at::Tensor& tensor = result.ready.toTensor();
     // What is on a GPU is followed on the CPU, where floating numbers may round otherwise.
     const bool elsewhere = !tensor.is_cpu() && !c10::isIntegralType(tensor.scalar_type(), true);
-    if (elsewhere || tensor.numel() > kKnownElements) return;
+    if (elsewhere || !dims_of(tensor).is_numbers() || tensor.numel() > kKnownElements) return;
     if (!has_tensor && !c10::isIntegralType(tensor.scalar_type(), true) && tensor.dim() != 0) return;
   }
   for (const c10::IValue& argument : arguments) {
@@ -464,7 +582,7 @@ at::Tensor Recorder::known(const at::Tensor& tensor) {
   const auto found = known_.find(view->value);
   if (found == known_.end()) return {};
   const at::Tensor& real = found->second;
-  return real.sizes() == tensor.sizes() ? real : at::Tensor();
+  return dims_of(tensor).is_numbers() && real.sizes() == tensor.sizes() ? real : at::Tensor();
 }
 
 // ---- calls

@@ -3,6 +3,8 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/stack.h>
+#include <c10/core/DefaultDtype.h>
+#include <c10/core/InferenceMode.h>
 
 #include <atomic>
 #include <deque>
@@ -20,6 +22,8 @@
 
 namespace braze::capture {
 
+struct InputHistory;
+
 class Recorder {
  public:
   explicit Recorder(std::string_view name, PhaseTimes* times);
@@ -34,7 +38,7 @@ class Recorder {
   /// one.
   const ViewPtr& view_of(const at::Tensor& tensor);
   ir::Value* value_of(const at::Tensor& tensor) { return read(*this, *view_of(tensor)); }
-  const ir::Type* type(c10::ScalarType dtype, c10::Device device, c10::IntArrayRef sizes, c10::IntArrayRef strides);
+  const ir::Type* type(c10::ScalarType dtype, c10::Device device, DimsRef sizes, DimsRef strides);
   /// A tensor in memory of its own.
   at::Tensor wrap_fresh(ir::Value* value, c10::ScalarType dtype, c10::Device device);
   /// Likewise; the value is made when it is first read.
@@ -43,8 +47,8 @@ class Recorder {
   /// A view of `base`: an inference tensor exactly if that is one.
   at::Tensor wrap_view(ViewPtr view, const at::Tensor& base);
   /// A tensor with gaps in memory of its own, which begins `offset` elements before it. Without a value: zeros.
-  at::Tensor wrap_gapped(ir::Value* value, c10::ScalarType dtype, c10::Device device, c10::IntArrayRef sizes,
-                         c10::IntArrayRef strides, int64_t offset);
+  at::Tensor wrap_gapped(ir::Value* value, c10::ScalarType dtype, c10::Device device, DimsRef sizes,
+                         DimsRef strides, Dim offset);
   at::Tensor wrap(ViewPtr view, c10::Device device);
   /// A tensor that nobody else holds (torch.tensor(...)); 0-dim ones become scalar nodes.
   at::Tensor add_private_constant(const at::Tensor& real);
@@ -66,6 +70,8 @@ class Recorder {
   at::Tensor known(const at::Tensor& tensor);
   void warn_frozen(std::string_view what);
   /// What read a value last that inputs decide: `what` of materialize(). Empty: nothing has.
+  /// The function has set another default dtype than there was when the trace began.
+  bool has_other_default_dtype() const { return c10::get_default_dtype() != default_dtype_; }
   const std::string& last_read() const { return last_read_; }
   /// The trace depends on where `view`'s input lies in its storage, modulo so many bytes.
   void depend_on_place(const ViewPtr& view, int64_t bytes);
@@ -85,23 +91,39 @@ class Recorder {
 
   // ---- the caller's side (capture/trace.h)
   at::Tensor add_argument(const at::Tensor& real, std::string_view name);
+  /// As Tracer::vary(), Tracer::vary_number().
+  void vary(const at::Tensor& real, std::string_view name, std::span<const Varying> dims,
+            std::span<const bool> strides);
+  Dim vary_number(std::string_view name, int64_t example);
+  Symbols& need_symbols();
+  Symbols* symbols() { return symbols_ ? &*symbols_ : nullptr; }
+  /// Types, views and tensors say what is known of sizes by now.
+  void settle_sizes();
   /// A tracer for a real tensor, bound if it was not.
   at::Tensor stand_in(const at::Tensor& real);
+  /// Autograd knows, or has learnt in this trace, that the real tensor requires grad.
+  bool is_tracked(const at::Tensor& real) const;
   /// The tensor from outside whose view this is; null if the trace made it.
   const at::Tensor* bound_as(const ViewPtr& view) const;
   void name_parameter(const at::Tensor& real, std::string_view name);
   bool wants_gradients() const { return wants_gradients_; }
   Trace finish(const std::vector<at::Tensor>& outputs);
+  void differentiate(Trace& trace, const std::vector<at::Tensor>& outputs);
   std::vector<at::Tensor> release();
   void add_outputs(Trace& trace, const std::vector<at::Tensor>& outputs);
 
  private:
+  ir::Size symbol(std::string_view name, int64_t example, ir::SymbolFacts facts);
+  bool record_by_rule(const OpEntry& entry, torch::jit::Stack* stack);
+  uint64_t count_writes() const;
+
   struct Bound {
     at::Tensor real;  ///< Keeps the TensorImpl alive, so that its address is its identity.
     ViewPtr view;
-    at::Tensor tracer;     ///< For an argument: what stands for it.
-    at::Tensor gradient;   ///< `.grad` as it was.
-    uint32_t version = 0;  ///< Of the real one, when it was bound.
+    at::Tensor tracer;                            ///< For an argument: what stands for it.
+    at::Tensor gradient;                          ///< `.grad` as it was.
+    std::shared_ptr<const InputHistory> history;  ///< Of the tracer, if the real one requires grad.
+    uint32_t version = 0;                         ///< Of the real one, when it was bound.
   };
   /// Addresses of the storages of one memory, and the one that offsets are counted from.
   struct Placed {
@@ -121,9 +143,15 @@ class Recorder {
   at::Tensor evaluate(ir::Value* value);
   OutputRecipe recipe_of(const at::Tensor& output, Trace& trace);
   void refuse_tracked_write(const OpEntry& entry, std::span<const c10::IValue> arguments);
+  const Bound* stood_in_by(const at::Tensor& tracer) const;
+  static bool was_rebased(const Bound& bound);
   ir::Value* memory_of_its_own(ir::Value* value);
   void find_base(const at::Tensor& output, const std::vector<at::Tensor>& outputs, OutputRecipe& recipe);
   void count_writes(Trace& trace) const;
+  void take_inputs(Trace& trace);
+  at::Tensor add_tangent(const at::Tensor& root, size_t number);
+  std::vector<at::Tensor> find_roots(const Trace& trace, const std::vector<at::Tensor>& outputs,
+                                     Gradients& gradients) const;
   void check_gradients();
   void keep_checks();
 
@@ -141,8 +169,18 @@ class Recorder {
   std::unordered_map<const ir::Value*, at::Tensor> known_;
   std::vector<c10::IValue> objects_;  ///< What calls are given that has no text.
   std::vector<std::string> warnings_;
+  const caffe2::TypeMeta default_dtype_ = c10::get_default_dtype();
+  const bool began_in_inference_mode_ = c10::InferenceMode::is_enabled();
   std::string last_read_;
+  std::optional<Symbols> symbols_;  ///< Of a trace whose sizes may be expressions.
+  size_t settled_ = 0;              ///< So many specialisations are known to all types.
+  std::vector<SymbolSource> symbol_sources_;
+  struct Varied {
+    std::vector<ir::Size> sizes, strides;
+  };
+  std::unordered_map<const c10::TensorImpl*, Varied> varied_;  ///< Tensors that are yet to be bound.
   bool wants_gradients_ = false;
+  const uint64_t first_sequence_number_;  ///< Autograd nodes of this trace have this one or a later one.
   GeneratorWatch generator_;
 };
 

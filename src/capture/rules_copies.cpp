@@ -6,7 +6,7 @@ namespace braze::capture {
 namespace {
 
 /// Strides of a copy: `format` as an optional MemoryFormat argument, torch.preserve_format if it is None.
-Sizes copy_strides(c10::IntArrayRef sizes, c10::IntArrayRef strides, const c10::IValue& format) {
+Sizes copy_strides(DimsRef sizes, DimsRef strides, const c10::IValue& format) {
   const auto wanted = format.isNone() ? c10::MemoryFormat::Preserve : format.toMemoryFormat();
   return wanted == c10::MemoryFormat::Preserve ? preserved_strides(sizes, strides) : format_strides(sizes, wanted);
 }

@@ -4,6 +4,7 @@
 
 #include "capture/call.h"
 #include "capture/devices.h"
+#include "capture/index_map.h"
 
 namespace braze::capture {
 namespace {
@@ -97,10 +98,10 @@ bool filled(Call& call, const RuleRow& row) {
   if (form.sizes != kNone) {
     sizes = call.ints(form.sizes);
   } else if (form.like != kNone) {
-    const auto like = call.tensor(form.like).sizes();
+    const DimsRef like = dims_of(call.tensor(form.like));
     sizes.assign(like.begin(), like.end());
   }
-  for (const int64_t size : sizes)
+  for (const Dim size : sizes)
     if (size < 0) return false;
   const bool has_format = form.format != kNone && call.has(form.format);
   const auto format = has_format                                   ? call.arg(form.format).toMemoryFormat()
@@ -109,7 +110,7 @@ bool filled(Call& call, const RuleRow& row) {
   if (form.strides != kNone)
     strides = call.ints(form.strides);
   else if (format == c10::MemoryFormat::Preserve)
-    strides = preserved_strides(sizes, call.tensor(form.like).strides());
+    strides = preserved_strides(sizes, strides_of(call.tensor(form.like)));
   else
     strides = format_strides(sizes, format);
   if (!is_dense(sizes, strides) && call.entry.mode == OpEntry::Mode::functional)
@@ -118,7 +119,32 @@ bool filled(Call& call, const RuleRow& row) {
 }
 
 /// arange(end), arange(start, end), arange(start, end, step): variant is the number of those.
+/// arange of sizes: start and end are integers, the step is 1.
+bool counted(Call& call, const RuleRow& row) {
+  const Dim start = row.variant > 1 ? call.dim(0) : Dim(0), end = call.dim(row.variant > 1 ? 1 : 0);
+  const auto wanted = options(call, row.variant, ScalarType::Long, c10::kCPU);
+  if (!wanted || wanted->dtype == ScalarType::Bool || end < start) return false;
+  call.set_device(wanted->device);
+  const Sizes sizes{end - start};
+  const ScalarType counter = c10::isIntegralType(wanted->dtype, false) ? ScalarType::Long : ScalarType::Double;
+  const ir::Type* type = call.contiguous(counter, sizes);
+  ir::Value* value =
+      call.cast(call.node(Op::iota, {}, call.contiguous(ScalarType::Long, sizes)), to_dtype(counter));
+  if (start != 0) {
+    ir::Value* first = call.cast(number_of(call.graph(), start, to_device(call.device())), to_dtype(counter));
+    value = call.node(Op::add, {value, first}, type);
+  }
+  return call.give(call.cast(value, to_dtype(wanted->dtype)));
+}
+
 bool arange(Call& call, const RuleRow& row) {
+  bool any_size = false, all_integers = true;
+  for (int i = 0; i < row.variant; ++i) {
+    any_size |= call.arg(i).isSymInt();
+    all_integers &= call.arg(i).isSymInt() || call.arg(i).isInt();
+  }
+  if (any_size && all_integers && (row.variant < 3 || (call.arg(2).isInt() && call.integer(2) == 1)))
+    return counted(call, row);
   c10::Scalar start = row.variant > 1 ? call.number(0) : c10::Scalar(0);
   c10::Scalar end = call.number(row.variant > 1 ? 1 : 0);
   c10::Scalar step = row.variant > 2 ? call.number(2) : c10::Scalar(1);
@@ -151,8 +177,8 @@ bool arange(Call& call, const RuleRow& row) {
 struct Indices {
   ir::Value *rows, *columns;
 };
-Indices indices(Call& call, int64_t rows, int64_t columns) {
-  const auto counter = [&](int64_t size, c10::IntArrayRef shape) {
+Indices indices(Call& call, Dim rows, Dim columns) {
+  const auto counter = [&](Dim size, DimsRef shape) {
     ir::Value* iota = call.node(Op::iota, {}, call.contiguous(ScalarType::Long, {size}));
     return call.node(Op::reshape, {iota}, call.contiguous(ScalarType::Long, shape));
   };
@@ -161,7 +187,7 @@ Indices indices(Call& call, int64_t rows, int64_t columns) {
 
 /// eye(n) and eye(n, m): variant is the number of those.
 bool eye(Call& call, const RuleRow& row) {
-  const int64_t rows = call.integer(0), columns = row.variant > 1 ? call.integer(1) : rows;
+  const Dim rows = call.dim(0), columns = row.variant > 1 ? call.dim(1) : rows;
   const auto wanted = options(call, row.variant, default_dtype(), c10::kCPU);
   if (!wanted || rows < 0 || columns < 0) return false;
   call.set_device(wanted->device);

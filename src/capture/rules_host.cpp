@@ -17,12 +17,19 @@ bool is_same_size(Call& call, const RuleRow&) {
   return call.give_tensor(call.tensor(0).sizes() == call.tensor(1).sizes());
 }
 
+/// Asked by forward differentiation of a tangent, which it takes as it is if so.
+bool has_same_storage_numel(Call& call, const RuleRow&) {
+  const auto numel = [](const at::Tensor& tensor) { return tensor.storage().nbytes() / tensor.element_size(); };
+  return call.give_tensor(numel(call.tensor(0)) == numel(call.tensor(1)));
+}
+
 }  // namespace
 
 std::span<const RuleRow> host_rules() {
   static constexpr RuleRow rows[] = {
       {"_local_scalar_dense", read_number},
       {"is_same_size", is_same_size},
+      {"_has_same_storage_numel", has_same_storage_numel},
   };
   return rows;
 }

@@ -103,7 +103,8 @@ bool index(Call& call, const RuleRow&) {
   const auto x = call.operand(0);
   if (!x || x->is_number()) return false;
   std::vector<Operand> indices;
-  Sizes dims, joined;
+  Places dims;
+  Sizes joined;
   const auto given = call.arg(1).toOptionalTensorVector();
   for (size_t k = 0; k < given.size(); ++k) {
     if (!given[k] || !given[k]->defined()) continue;
@@ -117,7 +118,7 @@ bool index(Call& call, const RuleRow&) {
   if (numel(x->sizes) == 0 || numel(joined) == 0) return false;
   // Indexed dimensions that are not adjacent come first.
   const bool adjacent = dims.back() - dims.front() + 1 == std::ssize(dims);
-  Sizes order = adjacent ? Sizes() : dims;
+  Places order = adjacent ? Places() : dims;
   for (int64_t k = 0; k < std::ssize(x->sizes); ++k)
     if (adjacent || std::ranges::find(dims, k) == dims.end()) order.push_back(k);
   Arithmetic a(call);
@@ -143,11 +144,14 @@ bool index(Call& call, const RuleRow&) {
     // strides count where self has a dimension of size 1 too.
     Sizes &shape = shapes[2 * k], &steps = shapes[2 * k + 1];
     const Operand& one = indices[k];
-    const auto expanded = at::inferExpandGeometry_dimvector(one.sizes, one.strides, joined);
+    Sizes expanded(joined.size(), 0);
+    const size_t added = joined.size() - one.sizes.size();
+    for (size_t d = 0; d < one.sizes.size(); ++d)
+      if (one.sizes[d] == joined[added + d]) expanded[added + d] = one.strides[d];
     shape.assign(first, 1);
     shape.append(joined.begin(), joined.end());
     shape.append(after, 1);
-    const auto viewed = at::detail::computeStride(joined, expanded.strides, c10::IntArrayRef(shape));
+    const auto viewed = view_strides(joined, expanded, shape);
     if (!viewed) return false;
     steps.assign(viewed->begin(), viewed->end());
     layouts.push_back({shape, steps});

@@ -133,7 +133,7 @@ bool multi_margin_loss(Call& call, const RuleRow&) {
   if (x->dtype != ScalarType::Float && x->dtype != ScalarType::Double) return false;
   const size_t rank = x->sizes.size();
   if (rank > 2 || numel(x->sizes) == 0) return false;
-  const int64_t rows = rank == 2 ? x->sizes[0] : 1, classes = rank ? x->sizes.back() : 1;
+  const Dim rows = rank == 2 ? x->sizes[0] : Dim(1), classes = rank ? x->sizes.back() : Dim(1);
   if (numel(target->sizes) != rows || target->sizes.size() > 1 || (rank == 2 && target->sizes.empty()))
     return false;
   const double power = call.real(2);

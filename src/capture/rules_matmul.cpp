@@ -60,7 +60,7 @@ bool attention(Call& call, const RuleRow&) {
     if (!mask) return false;
     operands.push_back(mask->value);
   }
-  const int64_t batch = q->sizes[0], heads = q->sizes[1], length = q->sizes[2];
+  const Dim batch = q->sizes[0], heads = q->sizes[1], length = q->sizes[2];
   const ir::Type* type = call.type(q->dtype, q->sizes, preserved_strides(q->sizes, q->strides));
   c10::SmallVector<ir::Attr, 2> attrs{{"causal", call.flag(4)}};
   if (call.has(6)) attrs.push_back({"scale", ir::Number::of(call.real(6))});

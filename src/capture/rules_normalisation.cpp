@@ -76,7 +76,8 @@ bool layer_norm(Call& call, const RuleRow&) {
 bool group_norm(Call& call, const RuleRow&) {
   const auto x = call.operand(0);
   if (!x || x->is_number() || !c10::isFloatingType(x->dtype) || x->sizes.size() < 2) return false;
-  const int64_t batch = x->sizes[0], channels = x->sizes[1], groups = call.integer(6);
+  const Dim batch = x->sizes[0], channels = x->sizes[1];
+  const int64_t groups = call.integer(6);
   if (groups <= 0 || channels % groups != 0) return false;
   if (batch == 0) {
     const ir::Type* none = call.contiguous(x->dtype, {batch, groups});
@@ -97,8 +98,8 @@ bool group_norm(Call& call, const RuleRow&) {
     affine[k] =
         call.node(Op::reshape, {call.cast(part->value, compute)}, call.contiguous(to_scalar_type(compute), column));
   }
-  const Sizes grouped{batch, groups, numel(x->sizes) / (batch * groups)}, kept{batch, groups, 1},
-      rows{batch, groups};
+  const Dim in_group = channels / groups * numel(DimsRef(x->sizes).slice(2));
+  const Sizes grouped{batch, groups, in_group}, kept{batch, groups, 1}, rows{batch, groups};
   const ir::Type* grouped_type = call.contiguous(to_scalar_type(compute), grouped);
   const ir::Type* statistics = call.contiguous(to_scalar_type(compute), kept);
   const ir::Type* types[] = {grouped_type, statistics, statistics};

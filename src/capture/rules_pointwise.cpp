@@ -24,22 +24,23 @@ Pointwise::Pointwise(Call& call, ScalarType dtype, std::initializer_list<const O
 }
 
 /// How many elements of the result, and of each operand that is not one element for all of them, lie side by side.
-int64_t Pointwise::innermost_loop() const {
-  Sizes dims;
-  for (size_t k = 0; k < type_->sizes.size(); ++k)
-    if (type_->sizes[k] != 1) dims.push_back(static_cast<int64_t>(k));
-  std::ranges::stable_sort(dims, {}, [&](int64_t k) { return type_->strides[k]; });
-  int64_t length = 1;
+Dim Pointwise::innermost_loop() const {
+  const DimsRef sizes = type_->sizes, strides = type_->strides;
+  Places dims;
+  for (size_t k = 0; k < sizes.size(); ++k)
+    if (sizes[k] != 1) dims.push_back(static_cast<int64_t>(k));
+  std::stable_sort(dims.begin(), dims.end(), [&](int64_t a, int64_t b) { return strides[a] < strides[b]; });
+  Dim length = 1;
   for (const int64_t dim : dims) {
-    if (type_->strides[dim] != length) break;
+    if (strides[dim] != length) break;
     const bool all = std::ranges::all_of(operands_, [&](const Operand* operand) {
       if (numel(operand->sizes) == 1) return true;
-      const auto mine = dim - static_cast<int64_t>(type_->sizes.size() - operand->sizes.size());
-      const int64_t size = mine < 0 ? 1 : operand->sizes[mine];
+      const auto mine = dim - static_cast<int64_t>(sizes.size() - operand->sizes.size());
+      const Dim size = mine < 0 ? Dim(1) : operand->sizes[mine];
       return size != 1 && operand->strides[mine] == length;
     });
     if (!all) break;
-    length *= type_->sizes[dim];
+    length *= sizes[dim];
   }
   return length;
 }
@@ -62,7 +63,7 @@ ir::Value* Pointwise::in(const Operand& operand) {
     return call_.cast(converted, compute_->dtype);
   }
   return call_.graph().create(Op::scalar, {}, {{"value", to_number(operand.number, compute_->dtype)}},
-                              call_.graph().type(compute_->dtype, compute_->device, {}, {}));
+                              type_in(call_.graph(), compute_->dtype, compute_->device, {}, {}));
 }
 
 ir::Value* Pointwise::in_as_factor(const Operand& operand) {
@@ -75,7 +76,7 @@ ir::Value* Pointwise::in_as_factor(const Operand& operand) {
 ir::Value* Pointwise::node(Op op, std::initializer_list<ir::Value*> operands, DType dtype) {
   Sizes sizes;
   for (const ir::Value* operand : operands) broadcast_into(sizes, to_ref(operand->type->sizes));
-  const bool whole = c10::IntArrayRef(sizes) == to_ref(type_->sizes);
+  const bool whole = DimsRef(sizes) == to_ref(type_->sizes);
   return call_.node(op, operands,
                     whole ? call_.retyped(compute_, dtype) : call_.contiguous(to_scalar_type(dtype), sizes));
 }
@@ -325,6 +326,9 @@ bool divide(Call& call, const RuleRow& row) {
     ir::Value* by = p.in_as_factor(*y);
     return p.give(p.op(Op::div, p.in(*x), by));
   }
+  // By one number the CPU's kernel divides in f32, and rounds once.
+  if (mode == "trunc" && is_float && call.device().is_cpu() && (y->is_number() || numel(y->sizes) == 1))
+    p.compute_in_float();
   ir::Value *a = p.in(*x), *b = divisor(p, *y);
   if (!b) return false;
   if (mode == "floor") return p.give(floor_quotient(p, a, b));

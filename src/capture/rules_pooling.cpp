@@ -5,27 +5,28 @@
 #include <limits>
 
 #include "capture/arithmetic.h"
+#include "capture/index_map.h"
 
 namespace braze::capture {
 namespace {
 
 /// One spatial dimension: window o covers the input at o*stride - pad + k*dilation.
 struct Axis {
-  int64_t size, kernel, stride, pad, dilation, out;
-  int64_t start(int64_t o) const { return o * stride - pad; }
+  Dim size, kernel, stride, pad, dilation, out;
+  Dim start(Dim o) const { return o * stride - pad; }
   /// How many elements of a window can lie in the input or before it: a kernel may be far larger than its input.
-  int64_t steps() const { return std::min(kernel, (size + pad - 1) / dilation + 1); }
+  Dim steps() const { return std::min(kernel, (size + pad - 1) / dilation + 1); }
 };
 using Axes = c10::SmallVector<Axis, 3>;
 
 /// As pooling_output_shape in ATen/native/Pool.h.
 bool set_output(Axis& axis, bool ceil) {
-  const int64_t reach = axis.dilation * (axis.kernel - 1) + 1;
+  const Dim reach = axis.dilation * (axis.kernel - 1) + 1;
   if (axis.kernel < 1 || axis.stride < 1 || axis.dilation < 1 || axis.pad < 0 || 2 * axis.pad > reach) return false;
-  const int64_t room = axis.size + 2 * axis.pad - reach + (ceil ? axis.stride - 1 : 0);
+  const Dim room = axis.size + 2 * axis.pad - reach + (ceil ? axis.stride - 1 : Dim(0));
   if (room < 0) return false;
   axis.out = room / axis.stride + 1;
-  if (ceil && (axis.out - 1) * axis.stride >= axis.size + axis.pad) --axis.out;
+  if (ceil && (axis.out - 1) * axis.stride >= axis.size + axis.pad) axis.out -= 1;
   return axis.out > 0;
 }
 
@@ -106,18 +107,18 @@ ir::Value* windows(Arithmetic& a, const Input& input, ir::Value* value, const c1
   const size_t n = input.axes.size(), rank = input.lead + n, columns = rank + n;
   Sizes low(rank, 0), high(rank, 0), sizes = input.result_sizes();
   const Sizes origin(rank, 0);
-  std::vector<int64_t> map(rank * columns, 0);
+  std::vector<Dim> map(rank * columns, 0);
   for (size_t k = 0; k < input.lead; ++k) map[k * columns + k] = 1;
   for (size_t k = 0; k < n; ++k) {
     const Axis& axis = input.axes[k];
     const size_t dim = input.lead + k;
     low[dim] = axis.pad;
-    high[dim] = std::max<int64_t>(0, axis.start(axis.out - 1) + axis.dilation * (axis.steps() - 1) + 1 - axis.size);
+    high[dim] = larger(0, axis.start(axis.out - 1) + axis.dilation * (axis.steps() - 1) + 1 - axis.size);
     map[dim * columns + dim] = axis.stride;
     map[dim * columns + dim + n] = axis.dilation;
     sizes.push_back(axis.steps());
   }
-  return a.index_map(a.pad(value, low, high, fill), origin, map, sizes);
+  return a.index_map(a.pad(value, low, high, fill), origin, DimsRef(map.data(), map.size()), sizes);
 }
 
 /// `value` of [out] along spatial dimension k of the result.
@@ -133,7 +134,7 @@ ir::Value* window_counts(Arithmetic& a, const Input& input, bool with_padding, D
     std::vector<int64_t> counts;
     for (int64_t o = 0; o < axis.out; ++o) {
       int64_t begin = axis.start(o), end = std::min(begin + axis.kernel, axis.size + axis.pad);
-      if (!with_padding) begin = std::max<int64_t>(begin, 0), end = std::min(end, axis.size);
+      if (!with_padding) begin = std::max<int64_t>(begin, 0), end = std::min<int64_t>(end, axis.size);
       counts.push_back(end - begin);
     }
     const bool same = std::ranges::all_of(counts, [&](int64_t count) { return count == counts[0]; });
@@ -186,11 +187,11 @@ ir::Value* place_of_largest(Arithmetic& a, const Input& input, ir::Value* window
 /// The row-major index in the input of the `place` of a window; `position(k, step)` is the input's index along
 /// dimension k for a step in the window.
 template <typename Position>
-ir::Value* input_index(Arithmetic& a, const Input& input, ir::Value* place, Position&& position) {
+ir::Value* input_index(Call& call, Arithmetic& a, const Input& input, ir::Value* place, Position&& position) {
   ir::Value* flat = nullptr;
   c10::SmallVector<ir::Value*, 3> steps(input.axes.size());
   for (size_t k = input.axes.size(); k-- > 1;) {
-    ir::Value* size = a.number(DType::i64, input.axes[k].steps());
+    ir::Value* size = a.number(DType::i64, static_cast<int64_t>(input.axes[k].steps()));
     ir::Value* rest = a.op(Op::floor_div, place, size);
     steps[k] = a.op(Op::sub, place, a.op(Op::mul, rest, size));
     place = rest;
@@ -198,7 +199,10 @@ ir::Value* input_index(Arithmetic& a, const Input& input, ir::Value* place, Posi
   steps[0] = place;
   for (size_t k = 0; k < input.axes.size(); ++k) {
     ir::Value* index = position(k, steps[k]);
-    flat = flat ? a.op(Op::add, a.op(Op::mul, flat, a.number(DType::i64, input.axes[k].size)), index) : index;
+    flat = flat ? a.op(Op::add,
+                       a.op(Op::mul, flat, number_of(call.graph(), input.axes[k].size, to_device(call.device()))),
+                       index)
+                : index;
   }
   return flat;
 }
@@ -215,16 +219,26 @@ bool max_pool(Call& call, const RuleRow& row) {
   // Where all elements are the lowest number, the first in the input is meant, not the padding before it.
   const auto position = [&](size_t k, ir::Value* step) {
     const Axis& axis = input->axes[k];
+    if (!axis.out.is_number()) {
+      const auto number = [&](Dim one) { return a.number(DType::i64, static_cast<int64_t>(one)); };
+      ir::Value* begin = a.op(Op::sub, a.op(Op::mul, a.count(axis.out), number(axis.stride)), number(axis.pad));
+      ir::Value* before =
+          a.op(Op::maximum, a.op(Op::sub, number(axis.dilation - 1), begin), number(axis.dilation - 1));
+      ir::Value* first = a.op(Op::floor_div, before, number(axis.dilation));
+      if (axis.pad > 0) step = a.op(Op::maximum, step, along_result(a, *input, first, k));
+      if (axis.dilation > 1) step = a.op(Op::mul, step, number(axis.dilation));
+      return a.op(Op::add, step, along_result(a, *input, begin, k));
+    }
     std::vector<int64_t> starts, first_steps;
     for (int64_t o = 0; o < axis.out; ++o) {
       starts.push_back(axis.start(o));
       first_steps.push_back((std::max<int64_t>(-starts.back(), 0) + axis.dilation - 1) / axis.dilation);
     }
     if (axis.pad > 0) step = a.op(Op::maximum, step, along_result(a, *input, a.constant(first_steps), k));
-    if (axis.dilation > 1) step = a.op(Op::mul, step, a.number(DType::i64, axis.dilation));
+    if (axis.dilation > 1) step = a.op(Op::mul, step, a.number(DType::i64, static_cast<int64_t>(axis.dilation)));
     return a.op(Op::add, step, along_result(a, *input, a.constant(starts), k));
   };
-  ir::Value* index = input_index(a, *input, place_of_largest(a, *input, window, largest), position);
+  ir::Value* index = input_index(call, a, *input, place_of_largest(a, *input, window, largest), position);
   return call.give(call.copy(index, input->result(call, ScalarType::Long)));
 }
 
@@ -242,7 +256,7 @@ AdaptiveAxis adaptive_axis(Axis& axis, int64_t out) {
   for (int64_t o = 0; o < out; ++o) {
     windows.starts.push_back(o * axis.size / out);
     windows.counts.push_back(static_cast<double>(((o + 1) * axis.size + out - 1) / out - windows.starts.back()));
-    axis.kernel = std::max(axis.kernel, static_cast<int64_t>(windows.counts.back()));
+    axis.kernel = std::max<int64_t>(axis.kernel, static_cast<int64_t>(windows.counts.back()));
   }
   for (int64_t o = 0; o < out; ++o)
     for (int64_t k = 0; k < axis.kernel; ++k)
@@ -333,14 +347,14 @@ bool adaptive_max(Call& call, const RuleRow& row) {
     step = a.op(Op::minimum, step, along_result(a, *input, a.constant(lasts), k));
     return a.op(Op::add, step, along_result(a, *input, a.constant(axis.starts), k));
   };
-  ir::Value* index = input_index(a, *input, place_of_largest(a, *input, adaptive->window, largest), position);
+  ir::Value* index = input_index(call, a, *input, place_of_largest(a, *input, adaptive->window, largest), position);
   return call.give(call.copy(index, input->result(call, ScalarType::Long)));
 }
 
 // ---- im2col and col2im
 
 /// The axes of (kernel_size, dilation, padding, stride), arguments `first` and on, over a plane.
-std::optional<Axes> sliding_axes(Call& call, size_t first, c10::IntArrayRef plane) {
+std::optional<Axes> sliding_axes(Call& call, size_t first, DimsRef plane) {
   const Sizes kernel = call.ints(first), dilation = call.ints(first + 1), pad = call.ints(first + 2),
               stride = call.ints(first + 3);
   Axes axes;
@@ -359,7 +373,7 @@ std::optional<Axes> sliding_axes(Call& call, size_t first, c10::IntArrayRef plan
 bool im2col(Call& call, const RuleRow&) {
   auto input = input_of(call, 2);
   if (!input) return false;
-  auto axes = sliding_axes(call, 1, c10::IntArrayRef(input->x.sizes).slice(input->lead));
+  auto axes = sliding_axes(call, 1, DimsRef(input->x.sizes).slice(input->lead));
   if (!axes) return false;
   input->axes = std::move(*axes);
   Arithmetic a(call);
@@ -386,7 +400,7 @@ bool col2im(Call& call, const RuleRow&) {
   const auto &h = (*axes)[0], &w = (*axes)[1];
   const int64_t kernel = h.kernel * w.kernel, blocks = h.out * w.out;
   if (x->sizes[lead] % kernel != 0 || x->sizes[lead + 1] != blocks) return false;
-  const int64_t channels = x->sizes[lead] / kernel, batch = lead ? x->sizes[0] : 1;
+  const int64_t channels = x->sizes[lead] / kernel, batch = lead ? static_cast<int64_t>(x->sizes[0]) : 1;
   // Where each element goes, in the padded plane.
   const int64_t height = plane[0] + 2 * h.pad, width = plane[1] + 2 * w.pad;
   std::vector<int64_t> places;
@@ -413,7 +427,7 @@ bool col2im(Call& call, const RuleRow&) {
 // ---- what undoes maximum pooling: elements written to the places that a pooling has found, one plane at a time
 
 /// Sizes of a value whose last `n` dimensions are one.
-Sizes flattened(c10::IntArrayRef sizes, size_t n) {
+Sizes flattened(DimsRef sizes, size_t n) {
   Sizes flat(sizes.begin(), sizes.end() - static_cast<int64_t>(n));
   flat.push_back(numel(sizes.slice(sizes.size() - n)));
   return flat;
@@ -421,7 +435,7 @@ Sizes flattened(c10::IntArrayRef sizes, size_t n) {
 
 /// `source` at the places that `indices`, of its sizes, tell within the last `n` dimensions of `sizes`, which are
 /// else 0.
-ir::Value* spread(Call& call, const Operand& source, const Operand& indices, c10::IntArrayRef sizes, size_t n,
+ir::Value* spread(Call& call, const Operand& source, const Operand& indices, DimsRef sizes, size_t n,
                   std::string_view combine) {
   Arithmetic a(call);
   const DType dtype = combine == "set" ? to_dtype(source.dtype) : computing_dtype(source.dtype);

@@ -11,15 +11,15 @@ namespace {
 
 /// What a reduction runs over.
 struct Axes {
-  Sizes dims;  ///< Sorted.
+  Places dims;  ///< Sorted.
   bool keepdim = false;
-  Sizes result;       ///< Sizes of the result.
-  Sizes kept;         ///< Sizes of the result with keepdim.
-  int64_t count = 1;  ///< Elements that go into one result.
+  Sizes result;   ///< Sizes of the result.
+  Sizes kept;     ///< Sizes of the result with keepdim.
+  Dim count = 1;  ///< Elements that go into one result.
 };
 
 /// `dims` empty means all of them.
-std::optional<Axes> axes_of(c10::IntArrayRef sizes, c10::IntArrayRef dims, bool keepdim) {
+std::optional<Axes> axes_of(DimsRef sizes, c10::IntArrayRef dims, bool keepdim) {
   const auto rank = static_cast<int64_t>(sizes.size());
   if (rank > 64) return std::nullopt;  // at::dim_list_to_bitset raises
   c10::SmallVector<bool, 5> reduced(std::max<int64_t>(rank, 1), dims.empty());
@@ -38,7 +38,7 @@ std::optional<Axes> axes_of(c10::IntArrayRef sizes, c10::IntArrayRef dims, bool 
     } else {
       axes.result.push_back(sizes[k]);
     }
-    axes.kept.push_back(reduced[k] ? 1 : sizes[k]);
+    axes.kept.push_back(reduced[k] ? Dim(1) : sizes[k]);
   }
   return axes;
 }
@@ -65,7 +65,7 @@ constexpr Form kForms[] = {
 };
 
 std::optional<Axes> axes_of(Call& call, const Operand& x, const Form& form) {
-  const Sizes dims = form.dims < 0 ? Sizes() : call.ints(form.dims);
+  const Places dims = form.dims < 0 ? Places() : call.places(form.dims);
   return axes_of(x.sizes, dims, form.keepdim >= 0 && call.flag(form.keepdim));
 }
 
@@ -99,7 +99,7 @@ bool extreme(Call& call, const RuleRow& row) {
 bool extreme_with_index(Call& call, const RuleRow& row) {
   const auto x = call.operand(0);
   if (!x || x->is_number()) return false;
-  const auto axes = axes_of(x->sizes, call.ints(1), call.flag(2));
+  const auto axes = axes_of(x->sizes, call.places(1), call.flag(2));
   if (!axes || axes->count == 0) return false;
   if (x->sizes.empty()) {
     call.give(x->value);
@@ -116,7 +116,7 @@ bool extreme_with_index(Call& call, const RuleRow& row) {
 bool index_of_extreme(Call& call, const RuleRow& row) {
   const auto x = call.operand(0);
   if (!x || x->is_number() || x->dtype == ScalarType::Bool) return false;
-  const auto axes = axes_of(x->sizes, call.ints(1), call.flag(2));
+  const auto axes = axes_of(x->sizes, call.places(1), call.flag(2));
   if (!axes || axes->count == 0) return false;
   if (x->sizes.empty()) return call.give(call.scalar(ScalarType::Long, 0));
   return call.give(reduce(call, row.op, x->value, *axes, DType::i64, axes->keepdim));
@@ -154,7 +154,7 @@ bool nansum(Call& call, const RuleRow& row) {
 bool count_nonzero(Call& call, const RuleRow&) {
   const auto x = call.operand(0);
   if (!x || x->is_number()) return false;
-  const auto axes = axes_of(x->sizes, call.ints(1), false);
+  const auto axes = axes_of(x->sizes, call.places(1), false);
   if (!axes) return false;
   ir::Value* value = call.cast(call.cast(x->value, DType::b8), DType::i64);
   return call.give(x->sizes.empty() ? value : reduce(call, Op::sum, value, *axes));
@@ -164,7 +164,7 @@ bool count_nonzero(Call& call, const RuleRow&) {
 bool both_extremes(Call& call, const RuleRow&) {
   const auto x = call.operand(0);
   if (!x || x->is_number()) return false;
-  const auto axes = axes_of(x->sizes, call.ints(1), call.flag(2));
+  const auto axes = axes_of(x->sizes, call.places(1), call.flag(2));
   if (!axes || axes->count == 0) return false;
   const bool is_bool = x->dtype == ScalarType::Bool;
   for (const Op op : {is_bool ? Op::all : Op::amin, is_bool ? Op::any : Op::amax})
@@ -179,12 +179,12 @@ enum Moments { kVar = 0, kStd = 1, kWithMean = 2 };
 bool variance(Call& call, const RuleRow& row) {
   const auto x = call.operand(0);
   if (!x || x->is_number() || !c10::isFloatingType(x->dtype) || x->sizes.empty()) return false;
-  const auto axes = axes_of(x->sizes, call.ints(1), call.flag(3));
+  const auto axes = axes_of(x->sizes, call.places(1), call.flag(3));
   if (!axes) return false;
   const double correction = call.has(2) ? call.real(2) : 1.0;
-  const int64_t kept = numel(axes->result);
   // Too few values: eager warns, at every call.
-  if (kept == 0 || static_cast<double>(numel(x->sizes) / kept) <= correction) return false;
+  const auto least = static_cast<int64_t>(std::floor(correction)) + 1;
+  if (is_empty(axes->result) || axes->count < least) return false;
   // In f64, as ATen's WelfordOps: squares of f32 overflow from 1e19 on.
   ir::Value* wide = call.cast(x->value, DType::f64);
   const ir::Type* type = call.contiguous(ScalarType::Double, axes->result);
@@ -203,7 +203,7 @@ ir::Value* number(Call& call, const ir::Value* like, double value) {
 }
 
 /// (sum |x|**order)**(1/order) over the axes, in f32 at least.
-bool vector_norm(Call& call, const Operand& x, double order, const Sizes& given, bool keepdim,
+bool vector_norm(Call& call, const Operand& x, double order, const Places& given, bool keepdim,
                  std::optional<ScalarType> wanted) {
   const ScalarType dtype = wanted.value_or(x.dtype);
   if (x.is_number() || !c10::isFloatingType(x.dtype) || !c10::isFloatingType(dtype)) return false;
@@ -242,7 +242,7 @@ bool vector_norm(Call& call, const Operand& x, double order, const Sizes& given,
 /// linalg_vector_norm(self, ord, dim, keepdim, dtype)
 bool linalg_norm(Call& call, const RuleRow&) {
   const auto x = call.operand(0);
-  return x && vector_norm(call, *x, call.real(1), call.ints(2), call.flag(3), call.dtype(4));
+  return x && vector_norm(call, *x, call.real(1), call.places(2), call.flag(3), call.dtype(4));
 }
 
 /// norm(self, p), and norm(self, p, dim, keepdim) as variant 1.
@@ -250,7 +250,7 @@ bool norm(Call& call, const RuleRow& row) {
   const auto x = call.operand(0);
   const double order = call.has(1) ? call.real(1) : 2.0;
   const bool dims = row.variant == 1;
-  return x && vector_norm(call, *x, order, dims ? call.ints(2) : Sizes(), dims && call.flag(3), std::nullopt);
+  return x && vector_norm(call, *x, order, dims ? call.places(2) : Places(), dims && call.flag(3), std::nullopt);
 }
 
 /// dist(self, other, p): the norm of the difference.
@@ -263,8 +263,9 @@ bool dist(Call& call, const RuleRow&) {
   Pointwise p(call, off.dtype, {&*x, &*y});
   if (!p.valid()) return false;
   off.value = call.cast(p.op(Op::sub, p.in(*x), p.in(*y)), to_dtype(off.dtype));
-  off.sizes = Sizes(p.type()->sizes.begin(), p.type()->sizes.end());
-  if (to_ref(off.value->type->sizes) != off.sizes) return false;
+  const DimsRef sizes = p.type()->sizes;
+  off.sizes = Sizes(sizes.begin(), sizes.end());
+  if (!(to_ref(off.value->type->sizes) == sizes)) return false;
   return vector_norm(call, off, call.real(2), {}, false, std::nullopt);
 }
 
@@ -273,7 +274,7 @@ bool trace(Call& call, const RuleRow&) {
   const auto x = call.operand(0);
   if (!x || x->sizes.size() != 2 || x->dtype == ScalarType::Bool) return false;
   Arithmetic a(call);
-  const int64_t origin[] = {0, 0}, map[] = {1, 1}, size[] = {std::min(x->sizes[0], x->sizes[1])};
+  const Sizes origin{0, 0}, map{1, 1}, size{smaller(x->sizes[0], x->sizes[1])};
   const bool integral = c10::isIntegralType(x->dtype, true);
   ir::Value* diagonal = call.cast(a.index_map(x->value, origin, map, size), integral ? DType::i64 : DType::f64);
   return call.give(call.cast(a.reduce(Op::sum, diagonal, {0}), integral ? DType::i64 : to_dtype(x->dtype)));
@@ -284,7 +285,7 @@ bool logsumexp(Call& call, const RuleRow&) {
   const auto x = call.operand(0);
   if (!x || x->is_number()) return false;
   if (x->sizes.empty()) return call.give(call.cast(x->value, to_dtype(floating(x->dtype))));
-  const auto axes = axes_of(x->sizes, call.ints(1), call.flag(2));
+  const auto axes = axes_of(x->sizes, call.places(1), call.flag(2));
   if (!axes || axes->count == 0) return false;
   const ScalarType dtype = floating(x->dtype);
   const DType compute = ir::compute_dtype(to_dtype(dtype));

@@ -107,7 +107,7 @@ bool cropped(Call& call, const Operand& x, const Sizes& low, const Sizes& sizes)
     if (sizes[dim] == left[dim]) continue;
     left[dim] = sizes[dim];
     part = call.node(Op::slice, {part}, call.type(x.dtype, left, x.strides),
-                     {{"dim", static_cast<int64_t>(dim)}, {"start", -low[dim]}, {"step", int64_t{1}}});
+                     {{"dim", static_cast<int64_t>(dim)}, {"start", (-low[dim]).size()}, {"step", int64_t{1}}});
   }
   return call.give(call.copy(part, call.type(x.dtype, sizes, preserved_strides(sizes, x.strides))));
 }
@@ -127,14 +127,12 @@ bool constant_pad(Call& call, const RuleRow&) {
     sizes[dim] += low[dim] + high[dim];
     if (sizes[dim] < 0) return false;
   }
-  if (std::ranges::all_of(pairs, [](int64_t pad) { return pad <= 0; })) return cropped(call, *x, low, sizes);
-  return call.give(
-      call.node(Op::pad,
-                {x->value, call.graph().scalar(to_dtype(x->dtype), to_number(call.number(2), to_dtype(x->dtype)),
-                                               to_device(call.device()))},
-                call.contiguous(x->dtype, sizes),
-                {{"low", std::span<const int64_t>(low.data(), low.size())},
-                 {"high", std::span<const int64_t>(high.data(), high.size())}}));
+  if (std::ranges::all_of(pairs, [](Dim pad) { return pad <= 0; })) return cropped(call, *x, low, sizes);
+  return call.give(call.node(
+      Op::pad,
+      {x->value, call.graph().scalar(to_dtype(x->dtype), to_number(call.number(2), to_dtype(x->dtype)),
+                                     to_device(call.device()))},
+      call.contiguous(x->dtype, sizes), {{"low", DimsRef(low).symbolic()}, {"high", DimsRef(high).symbolic()}}));
 }
 
 /// repeat(self, repeats): reshape to [1, size] pairs, expand, reshape.
@@ -145,7 +143,7 @@ bool repeat(Call& call, const RuleRow&) {
   const size_t added = repeats.size() - x->sizes.size();
   Sizes pairs, wide, sizes;
   for (size_t k = 0; k < repeats.size(); ++k) {
-    const int64_t size = k < added ? 1 : x->sizes[k - added];
+    const Dim size = k < added ? Dim(1) : x->sizes[k - added];
     if (repeats[k] < 0) return false;
     pairs.append({1, size});
     wide.append({repeats[k], size});
@@ -162,8 +160,8 @@ bool repeat(Call& call, const RuleRow&) {
 bool flip(Call& call, const RuleRow&) {
   const auto x = call.operand(0);
   if (!x || x->is_number() || x->sizes.empty()) return false;
-  Sizes dims;
-  for (const int64_t given : call.ints(1)) {
+  Places dims;
+  for (const int64_t given : call.places(1)) {
     const auto dim = wrap(given, static_cast<int64_t>(x->sizes.size()));
     if (!dim || std::ranges::find(dims, *dim) != dims.end()) return false;
     dims.push_back(*dim);
@@ -248,8 +246,8 @@ bool as_strided_scatter(Call& call, const RuleRow&) {
   const int64_t begin = self.storage_offset(), offset = call.has(4) ? call.integer(4) : begin;
   const ScalarType dtype = self.scalar_type();
   const auto negative = [](int64_t n) { return n < 0; };
-  if (source.scalar_type() != dtype || source.sizes() != sizes || sizes.size() != strides.size() || offset < 0 ||
-      std::ranges::any_of(strides, negative))
+  if (source.scalar_type() != dtype || !(dims_of(source) == sizes) || sizes.size() != strides.size() ||
+      offset < 0 || std::ranges::any_of(strides, negative))
     return false;
   Recorder& recorder = call.recorder;
   const ir::Type* type = recorder.view_of(self)->type;
@@ -308,7 +306,12 @@ bool roll(Call& call, const RuleRow&) {
   for (size_t k = 0; k < dims.size(); ++k) {
     const auto dim = wrap(dims[k], static_cast<int64_t>(whole.sizes.size()));
     if (!dim) return false;
-    const int64_t size = whole.sizes[*dim], start = ((size - shifts[k]) % size + size) % size;
+    const Dim size = whole.sizes[*dim];
+    // A shift within the size needs no remainder.
+    const bool within = shifts[k] >= 0 && shifts[k] < size;
+    const Dim start = !within          ? Dim(((size - shifts[k]) % size + size) % size)
+                      : shifts[k] == 0 ? Dim(0)
+                                       : size - shifts[k];
     if (start == 0) continue;
     ir::Value* parts[] = {a.slice(value, *dim, start, size - start), a.slice(value, *dim, 0, start)};
     const ir::Attr attrs[] = {{"dim", *dim}};

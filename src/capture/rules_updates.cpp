@@ -299,7 +299,8 @@ bool index_put(Call& call, const RuleRow&) {
   const bool accumulate = call.flag(3);
   const auto given = call.arg(1).toOptionalTensorVector();
   c10::SmallVector<ir::Value*, 4> indices;
-  Sizes dims, joined;
+  Places dims;
+  Sizes joined;
   for (size_t k = 0; k < given.size(); ++k) {
     if (!given[k] || !given[k]->defined()) continue;
     const auto one = call.operand_of(*given[k]);
@@ -318,12 +319,13 @@ bool index_put(Call& call, const RuleRow&) {
   Arithmetic a(call);
   // Indexed dimensions that are not adjacent come first, as in eager.
   const bool adjacent = dims.back() - dims.front() + 1 == std::ssize(dims);
-  Sizes order = adjacent ? Sizes() : dims;
+  Places order = adjacent ? Places() : dims;
   for (int64_t k = 0; k < std::ssize(x->sizes); ++k)
     if (adjacent || std::ranges::find(dims, k) == dims.end()) order.push_back(k);
   ir::Value* base = adjacent ? x->value : a.permute(x->value, order);
   const int64_t first = adjacent ? dims[0] : 0;
-  Sizes wanted(base->type->sizes.begin(), base->type->sizes.end());
+  const DimsRef all = base->type->sizes;
+  Sizes wanted(all.begin(), all.end());
   wanted.erase(wanted.begin() + first, wanted.begin() + first + std::ssize(dims));
   wanted.insert(wanted.begin() + first, joined.begin(), joined.end());
   Sizes sizes = wanted;

@@ -1,7 +1,4 @@
 // Views: no node at all until the view is read (capture/memory.h).
-#include <ATen/InferSize.h>
-#include <ATen/TensorUtils.h>
-
 #include <algorithm>
 
 #include "capture/call.h"
@@ -18,19 +15,19 @@ using Kind = ViewStep::Kind;
 struct Source {
   const at::Tensor& tensor;
   ViewPtr view;
-  c10::IntArrayRef sizes, strides;
+  DimsRef sizes, strides;
   int64_t rank;
 };
 
 std::optional<Source> source(Call& call) {
   const at::Tensor& tensor = call.tensor(0);
   if (!tensor.defined() || tensor.layout() != c10::kStrided) return std::nullopt;
-  return Source{tensor, call.recorder.view_of(tensor), tensor.sizes(), tensor.strides(), tensor.dim()};
+  const ViewPtr& view = call.recorder.view_of(tensor);
+  return Source{tensor, view, view->type->sizes, view->type->strides, tensor.dim()};
 }
 
 /// A view of the same elements' type. Of those that the graph has no operators for, a window on the root.
-at::Tensor make(Call& call, const Source& x, ViewStep step, c10::IntArrayRef sizes, c10::IntArrayRef strides,
-                int64_t offset) {
+at::Tensor make(Call& call, const Source& x, ViewStep step, DimsRef sizes, DimsRef strides, Dim offset) {
   const ViewPtr view =
       window_like(x.view, call.recorder.type(x.view->dtype, x.tensor.device(), sizes, strides), offset);
   if (is_plain(*x.view)) {
@@ -40,7 +37,7 @@ at::Tensor make(Call& call, const Source& x, ViewStep step, c10::IntArrayRef siz
   return call.recorder.wrap_view(view, x.tensor);
 }
 
-bool give(Call& call, const Source& x, ViewStep step, c10::IntArrayRef sizes, c10::IntArrayRef strides) {
+bool give(Call& call, const Source& x, ViewStep step, DimsRef sizes, DimsRef strides) {
   return call.give_tensor(make(call, x, std::move(step), sizes, strides, x.view->offset));
 }
 
@@ -56,8 +53,8 @@ bool same(Call& call, const RuleRow&) {
   return call.give_tensor(call.recorder.wrap_view(x->view, x->tensor));
 }
 
-bool reshape_to(Call& call, const Source& x, const Sizes& sizes, c10::IntArrayRef strides) {
-  ViewStep step = step_of(c10::IntArrayRef(sizes) == x.sizes ? Kind::same : Kind::reshape);
+bool reshape_to(Call& call, const Source& x, const Sizes& sizes, DimsRef strides) {
+  ViewStep step = step_of(DimsRef(sizes) == x.sizes ? Kind::same : Kind::reshape);
   return give(call, x, std::move(step), sizes, strides);
 }
 
@@ -65,13 +62,12 @@ bool view(Call& call, const RuleRow&) {
   const auto x = source(call);
   if (!x) return false;
   const Sizes wanted = call.ints(1);
-  const at::DimVector inferred = at::infer_size_dv(wanted, x->tensor.numel());
-  const auto strides = at::detail::computeStride(x->sizes, x->strides, inferred);
-  if (!strides) return false;
-  return reshape_to(call, *x, Sizes(inferred.begin(), inferred.end()), *strides);
+  const auto sizes = inferred_sizes(wanted, numel(x->sizes));
+  const auto strides = sizes ? view_strides(x->sizes, x->strides, *sizes) : std::nullopt;
+  return strides && reshape_to(call, *x, *sizes, *strides);
 }
 
-bool permute_by(Call& call, const Source& x, const Sizes& dims) {
+bool permute_by(Call& call, const Source& x, const Places& dims) {
   ViewStep step = step_of(Kind::permute);
   Sizes sizes, strides;
   for (const int64_t k : dims) {
@@ -85,8 +81,8 @@ bool permute_by(Call& call, const Source& x, const Sizes& dims) {
 bool permute(Call& call, const RuleRow&) {
   const auto x = source(call);
   if (!x) return false;
-  Sizes dims;
-  for (const int64_t given : call.ints(1)) {
+  Places dims;
+  for (const int64_t given : call.places(1)) {
     const auto dim = wrap(given, x->rank);
     if (!dim || std::ranges::find(dims, *dim) != dims.end()) return false;
     dims.push_back(*dim);
@@ -97,7 +93,7 @@ bool permute(Call& call, const RuleRow&) {
 bool exchange(Call& call, const Source& x, std::optional<int64_t> a, std::optional<int64_t> b) {
   if (!a || !b) return false;
   if (x.rank == 0 || *a == *b) return give(call, x, step_of(Kind::same), x.sizes, x.strides);
-  Sizes dims(x.rank);
+  Places dims(x.rank);
   for (int64_t k = 0; k < x.rank; ++k) dims[k] = k;
   std::swap(dims[*a], dims[*b]);
   return permute_by(call, x, dims);
@@ -125,14 +121,14 @@ bool expand(Call& call, const RuleRow&) {
     if (mine < 0) {
       if (sizes[k] < 0) return false;
       // As in inferExpandGeometry: the stride a dimension of size 1 would have there.
-      strides[k] = sizes[k] == 1 && x->rank > 0 ? sizes[k + 1] * strides[k + 1] : 0;
+      strides[k] = sizes[k] == 1 && x->rank > 0 ? sizes[k + 1] * strides[k + 1] : Dim(0);
       continue;
     }
     if (sizes[k] == -1) sizes[k] = x->sizes[mine];
     if (sizes[k] != x->sizes[mine] && x->sizes[mine] != 1) return false;
-    strides[k] = sizes[k] == x->sizes[mine] ? x->strides[mine] : 0;
+    strides[k] = sizes[k] == x->sizes[mine] ? x->strides[mine] : Dim(0);
   }
-  const Kind kind = c10::IntArrayRef(sizes) == x->sizes ? Kind::same : Kind::expand;
+  const Kind kind = DimsRef(sizes) == x->sizes ? Kind::same : Kind::expand;
   return give(call, *x, step_of(kind), sizes, strides);
 }
 
@@ -142,7 +138,7 @@ bool unsqueeze(Call& call, const RuleRow&) {
   const auto dim = wrap(call.integer(1), x->rank + 1);
   if (!dim) return false;
   Sizes sizes(x->sizes.begin(), x->sizes.end()), strides(x->strides.begin(), x->strides.end());
-  const int64_t stride = *dim >= x->rank ? 1 : sizes[*dim] * strides[*dim];
+  const Dim stride = *dim >= x->rank ? Dim(1) : sizes[*dim] * strides[*dim];
   sizes.insert(sizes.begin() + *dim, 1);
   strides.insert(strides.begin() + *dim, stride);
   return give(call, *x, step_of(Kind::reshape), sizes, strides);
@@ -169,9 +165,9 @@ bool squeeze(Call& call, const RuleRow&) {
 }
 
 /// Elements start, start + step, ... of `dim`, `size` of them.
-at::Tensor slice_of(Call& call, const Source& x, int64_t dim, int64_t start, int64_t step, int64_t size) {
+at::Tensor slice_of(Call& call, const Source& x, int64_t dim, Dim start, Dim step, Dim size) {
   Sizes sizes(x.sizes.begin(), x.sizes.end()), strides(x.strides.begin(), x.strides.end());
-  const int64_t offset = x.view->offset + start * strides[dim];
+  const Dim offset = x.view->offset + start * strides[dim];
   ViewStep how = step_of(start == 0 && step == 1 && size == sizes[dim] ? Kind::same : Kind::slice);
   how.dim = dim;
   how.start = start;
@@ -187,20 +183,24 @@ bool slice(Call& call, const RuleRow&) {
   const auto dim = wrap(call.integer(1), x->rank);
   const int64_t step = call.integer(4);
   if (!dim || step <= 0) return false;
-  const int64_t size = x->sizes[*dim];
-  const auto clamped = [&](size_t i, int64_t otherwise) {
-    int64_t place = call.has(i) ? call.integer(i) : otherwise;
+  const Dim size = x->sizes[*dim];
+  // Where a place lies is decided, with a guard, so that a slice has one form: x[:n] is not min(n, size) long.
+  const auto clamped = [&](size_t i, Dim otherwise) {
+    if (!call.has(i)) return otherwise;
+    Dim place = call.dim(i);
     if (place < 0) place += size;
-    return std::clamp<int64_t>(place, 0, size);
+    return place < 0 ? Dim(0) : place > size ? size : place;
   };
-  const int64_t start = clamped(2, 0), end = std::max(clamped(3, size), start);
-  return call.give_tensor(slice_of(call, *x, *dim, start, step, (end - start + step - 1) / step));
+  const Dim start = clamped(2, 0), end = std::max(clamped(3, size), start);
+  const Dim length = end - start;
+  return call.give_tensor(slice_of(call, *x, *dim, start, step, step == 1 ? length : ceil_div(length, step)));
 }
 
 /// One element of `dim`, which is gone then: a slice and a reshape.
-at::Tensor select_of(Call& call, const Source& x, int64_t dim, int64_t index) {
+at::Tensor select_of(Call& call, const Source& x, int64_t dim, Dim index) {
   const at::Tensor one = slice_of(call, x, dim, index, 1, 1);
-  const Source sliced{one, as_tracer(one)->view(), one.sizes(), one.strides(), one.dim()};
+  const ViewPtr& view = as_tracer(one)->view();
+  const Source sliced{one, view, view->type->sizes, view->type->strides, one.dim()};
   Sizes sizes(x.sizes.begin(), x.sizes.end()), strides(x.strides.begin(), x.strides.end());
   sizes.erase(sizes.begin() + dim);
   strides.erase(strides.begin() + dim);
@@ -212,15 +212,15 @@ bool select(Call& call, const RuleRow&) {
   if (!x || x->rank == 0) return false;
   const auto dim = wrap(call.integer(1), x->rank);
   if (!dim) return false;
-  int64_t index = call.integer(2);
+  Dim index = call.dim(2);
   if (index < -x->sizes[*dim] || index >= x->sizes[*dim]) return false;
   if (index < 0) index += x->sizes[*dim];
   return call.give_tensor(select_of(call, *x, *dim, index));
 }
 
-bool mapped(Call& call, const Source& x, IndexMap map, c10::IntArrayRef strides, int64_t offset) {
+bool mapped(Call& call, const Source& x, IndexMap map, DimsRef strides, Dim offset) {
   ViewStep step = step_of(Kind::index_map);
-  step.dims = std::move(map.origin);
+  step.origin = std::move(map.origin);
   step.map = std::move(map.map);
   return call.give_tensor(make(call, x, std::move(step), map.sizes, strides, offset));
 }
@@ -231,12 +231,12 @@ bool diagonal(Call& call, const RuleRow&) {
   if (!x || x->rank < 2) return false;
   const auto dim1 = wrap(call.integer(2), x->rank), dim2 = wrap(call.integer(3), x->rank);
   if (!dim1 || !dim2 || *dim1 == *dim2) return false;
-  IndexMap map = diagonal_map(x->sizes, call.integer(1), *dim1, *dim2);
+  IndexMap map = diagonal_map(x->sizes, call.dim(1), *dim1, *dim2);
   Sizes strides;
   for (int64_t k = 0; k < x->rank; ++k)
     if (k != *dim1 && k != *dim2) strides.push_back(x->strides[k]);
   strides.push_back(x->strides[*dim1] + x->strides[*dim2]);
-  int64_t offset = x->view->offset;
+  Dim offset = x->view->offset;
   if (map.sizes.back() > 0) offset += map.origin[*dim1] * x->strides[*dim1] + map.origin[*dim2] * x->strides[*dim2];
   return mapped(call, *x, std::move(map), strides, offset);
 }
@@ -246,12 +246,12 @@ bool unfold(Call& call, const RuleRow&) {
   const auto x = source(call);
   if (!x || x->rank == 0) return false;
   const auto dim = wrap(call.integer(1), x->rank);
-  const int64_t size = call.integer(2), step = call.integer(3);
+  const Dim size = call.dim(2), step = call.dim(3);
   if (!dim || size < 0 || size > x->sizes[*dim] || step < 1) return false;
   const auto rank = static_cast<size_t>(x->rank), at = static_cast<size_t>(*dim);
-  IndexMap map{Sizes(rank, 0), std::vector<int64_t>(rank * (rank + 1), 0), Sizes(x->sizes.begin(), x->sizes.end())};
+  IndexMap map{Sizes(rank, 0), std::vector<Dim>(rank * (rank + 1), 0), Sizes(x->sizes.begin(), x->sizes.end())};
   Sizes strides(x->strides.begin(), x->strides.end());
-  for (size_t k = 0; k < rank; ++k) map.map[k * (rank + 1) + k] = k == at ? step : 1;
+  for (size_t k = 0; k < rank; ++k) map.map[k * (rank + 1) + k] = k == at ? step : Dim(1);
   map.map[at * (rank + 1) + rank] = 1;
   map.sizes[at] = (x->sizes[at] - size) / step + 1;
   map.sizes.push_back(size);
@@ -265,9 +265,9 @@ bool narrow(Call& call, const RuleRow&) {
   const auto x = source(call);
   if (!x || x->rank == 0) return false;
   const auto dim = wrap(call.integer(1), x->rank);
-  const int64_t length = call.integer(3);
+  const Dim length = call.dim(3);
   if (!dim) return false;
-  const int64_t size = x->sizes[*dim], start = call.integer(2) < 0 ? call.integer(2) + size : call.integer(2);
+  const Dim size = x->sizes[*dim], start = call.dim(2) < 0 ? call.dim(2) + size : call.dim(2);
   if (start < 0 || length < 0 || start + length > size) return false;
   return call.give_tensor(slice_of(call, *x, *dim, start, 1, length));
 }
@@ -281,7 +281,7 @@ bool copied(Call& call, const RuleRow& row) {
   const auto copy = [&](const at::Tensor& tensor) {
     call.set_device(tensor.device());
     const ScalarType dtype = tensor.scalar_type();
-    return laid_out(call.recorder, call.recorder.value_of(tensor), call.contiguous(dtype, tensor.sizes()), dtype);
+    return laid_out(call.recorder, call.recorder.value_of(tensor), call.contiguous(dtype, dims_of(tensor)), dtype);
   };
   if (views.isTensor()) return call.give(copy(views.toTensor()));
   std::vector<at::Tensor> parts;
@@ -307,8 +307,8 @@ bool unbind(Call& call, const RuleRow&) {
 bool split_into(Call& call, const Source& x, std::optional<int64_t> dim, const Sizes& parts) {
   if (!dim) return false;
   std::vector<at::Tensor> tensors;
-  int64_t start = 0;
-  for (const int64_t part : parts) {
+  Dim start = 0;
+  for (const Dim part : parts) {
     if (part < 0 || start + part > x.sizes[*dim]) return false;
     tensors.push_back(slice_of(call, x, *dim, start, 1, part));
     start += part;
@@ -321,10 +321,10 @@ bool split(Call& call, const RuleRow&) {
   const auto x = source(call);
   if (!x || x->rank == 0) return false;
   const auto dim = wrap(call.integer(2), x->rank);
-  const int64_t part = call.integer(1);
+  const Dim part = call.dim(1);
   if (!dim || part <= 0) return false;
   Sizes parts;
-  int64_t left = x->sizes[*dim];
+  Dim left = x->sizes[*dim];
   do {
     parts.push_back(std::min(part, left));
     left -= parts.back();
@@ -342,12 +342,12 @@ bool as_strided(Call& call, const RuleRow&) {
   const auto x = source(call);
   if (!x) return false;
   const Sizes sizes = call.ints(1), strides = call.ints(2);
-  const auto negative = [](int64_t n) { return n < 0; };
+  const auto negative = [](Dim n) { return n < 0; };
   if (sizes.size() != strides.size() || std::ranges::any_of(sizes, negative) ||
       std::ranges::any_of(strides, negative))
     return false;
-  const int64_t shift = x->view->offset - storage_offset(*x->view);
-  const int64_t offset = (call.has(3) ? call.integer(3) : storage_offset(*x->view)) + shift;
+  const Dim shift = x->view->offset - storage_offset(*x->view);
+  const Dim offset = (call.has(3) ? call.dim(3) : storage_offset(*x->view)) + shift;
   const ir::Type* type = call.recorder.type(x->tensor.scalar_type(), x->tensor.device(), sizes, strides);
   const ViewPtr window = window_like(x->view, type, offset);
   if (!is_covered(*window))

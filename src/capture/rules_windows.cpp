@@ -39,7 +39,8 @@ bool convolution(Call& call, const RuleRow&) {
   if (!input || !weight || input->dtype != weight->dtype || call.flag(6)) return false;
   const size_t rank = input->sizes.size();
   if (rank < 3 || rank > 5 || weight->sizes.size() != rank) return false;
-  const int64_t groups = call.integer(8), channels = weight->sizes[0];
+  const int64_t groups = call.integer(8);
+  const Dim channels = weight->sizes[0];
   if (groups < 1 || input->sizes[1] != weight->sizes[1] * groups || channels % groups != 0) return false;
   if (call.has(2)) {
     const auto bias = call.operand(2);
@@ -50,13 +51,13 @@ bool convolution(Call& call, const RuleRow&) {
   if (!stride || !padding || !dilation) return false;
   Sizes sizes{input->sizes[0], channels};
   for (size_t k = 0; k + 2 < rank; ++k) {
-    const int64_t window = (*dilation)[k] * (weight->sizes[k + 2] - 1) + 1;
-    const int64_t room = input->sizes[k + 2] + 2 * (*padding)[k] - window;
+    const Dim window = (*dilation)[k] * (weight->sizes[k + 2] - 1) + 1;
+    const Dim room = input->sizes[k + 2] + 2 * (*padding)[k] - window;
     if (room < 0 || (*stride)[k] < 1 || (*dilation)[k] < 1 || (*padding)[k] < 0 || weight->sizes[k + 2] < 1)
       return false;
     sizes.push_back(room / (*stride)[k] + 1);
   }
-  if (c10::multiply_integers(sizes) == 0) return false;
+  if (is_empty(sizes)) return false;
   // Which kernel there is for other layouts, and whether it keeps them, is for ATen to tell.
   if (rank != 4 && !(is_row_major(input->sizes, input->strides) && is_row_major(weight->sizes, weight->strides)))
     return false;

@@ -10,15 +10,19 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "ir/graph.h"
+#include "ir/size_table.h"
 #include "support/phases.h"
 
 namespace braze::capture {
+
+struct Symbols;
 
 /// A call of an operator, ready to be made (in plain values: ir/library_call.h). `stack` holds its arguments in
 /// schema order; a tensor argument (also inside a list) that is a graph value is replaced at run time by operand
@@ -66,8 +70,12 @@ struct OutputRecipe {
   c10::ScalarType dtype = c10::ScalarType::Undefined;
   std::vector<int64_t> sizes, strides;
   int64_t offset = 0;  ///< In bytes from the first element of the output or input.
+  /// Where one of those is an expression: sizes, then strides, then the offset, and those above say nothing.
+  std::vector<ir::Size> symbolic;
   bool is_conj = false, is_neg = false;
 
+  /// An inference tensor although the trace began outside of inference mode, or the other way round.
+  bool of_other_mode = false;
   uint32_t version = 0;  ///< What eager's version counter shows, of memory that is no input's.
   /// Of what autograd calls a view: which tensor is its base.
   enum class Base : uint8_t {
@@ -107,6 +115,58 @@ class Bindings {
   std::vector<size_t> borrowed_;  ///< Places among tensors_ that own nothing.
 };
 
+/// What makes a trace a joint one: behind its first part, which computes the results, the graph holds their
+/// backward. Its last inputs are the tangents, gradients of the results; its last outputs the gradients of inputs.
+struct Gradients {
+  const ir::Node* first_backward = nullptr;        ///< Null: there is none.
+  uint32_t first_tangent = 0, first_gradient = 0;  ///< Among the inputs and outputs of the graph.
+  size_t objects = 0;                              ///< Of the trace's objects, those of the first part.
+
+  /// What autograd knows of a result.
+  struct Result {
+    enum class Kind : uint8_t {
+      plain,          ///< Nothing, or all there is to know: it is an input.
+      root,           ///< Its gradient is tangent `index`.
+      view_of_other,  ///< A differentiable view of result `index`, the hidden ones counted behind the others.
+      view_of_input,  ///< Likewise, of graph input `index`.
+    } kind = Kind::plain;
+    uint32_t index = 0;
+  };
+  std::vector<Result> results;  ///< One per output of the trace, then one per hidden tensor.
+  /// Inputs of the graph that have a gradient.
+  struct Input {
+    uint32_t input;
+    enum class Kind : uint8_t { tangent, output } kind;  ///< The gradient is that tangent, or an output:
+    uint32_t index;                                      ///< Counted from the first gradient.
+    std::vector<bool> from;                              ///< Tangents that it depends on.
+  };
+  std::vector<Input> inputs;
+  /// Inputs whose history becomes another, as they were written.
+  struct Written {
+    uint32_t input, tangent;
+  };
+  std::vector<Written> written;
+  uint32_t tangents = 0;
+};
+
+/// What a dimension of an argument may be at later calls.
+struct Varying {
+  bool varies = false;
+  ir::SizeRange range = {2, ir::SizeRange::infinity};
+  std::string name = {};  ///< Of its symbol; empty: one is made up.
+};
+
+/// Where the value of a symbol is read.
+struct SymbolSource {
+  enum class Kind : uint8_t {
+    size,    ///< Size `dim` of graph input `input`.
+    stride,  ///< Stride `dim`.
+    number,  ///< The caller tells it.
+  } kind;
+  uint32_t input, dim;
+  std::string name;  ///< Of the argument.
+};
+
 /// A finished trace.
 struct Trace {
   std::shared_ptr<ir::Graph> graph;
@@ -117,8 +177,11 @@ struct Trace {
   std::vector<uint32_t> writes;       ///< By graph input: by how much its version counter moves.
   /// By graph input: its place in its storage, in bytes, counts modulo this for views as larger elements.
   std::vector<uint32_t> place_modulus;
-  bool any_requires_grad = false;     ///< Eager's result would require grad.
-  std::vector<std::string> warnings;  ///< Texts for the user, each naming a line.
+  std::vector<SymbolSource> symbols;     ///< By slot, where sizes of the graph are expressions.
+  std::vector<std::string> specialised;  ///< Sizes that were to be expressions and had to be numbers, and why.
+  bool any_requires_grad = false;        ///< Eager's result would require grad.
+  std::optional<Gradients> gradients;    ///< If the backward is part of the graph.
+  std::vector<std::string> warnings;     ///< Texts for the user, each naming a line.
 };
 
 /// Tells the user's "file:line" now; set by the Python binding (empty result: unknown). Must not raise.
@@ -129,6 +192,10 @@ void set_source_hook(SourceHook hook);
 /// outputs are the values wanted, and the arguments.
 using EvaluateHook = std::function<std::vector<at::Tensor>(const Trace&, const std::vector<at::Tensor>& arguments)>;
 void set_evaluate_hook(EvaluateHook hook);
+
+/// The trace of given values of its symbols: all sizes are numbers. Throws UserError that names the guard or range
+/// that the values break.
+Trace instantiate(const Trace& trace, std::span<const int64_t> symbols);
 
 /// Registers the kernels: once, on first use; later operators through a registration listener. 10-20 ms.
 void install();
@@ -160,6 +227,19 @@ class Tracer {
   /// that share storage give tracers that share storage. Throws UserError for layouts and devices braze cannot
   /// trace.
   at::Tensor add_argument(const at::Tensor& real, std::string_view name);
+  /// Before the tensor is known to the trace: its sizes are symbols where they may vary, of which there are none of
+  /// 0 and 1. Strides that lie in rows follow from sizes; of the others, those that vary are symbols.
+  void vary(const at::Tensor& real, std::string_view name, std::span<const Varying> dims,
+            std::span<const bool> strides);
+  /// A symbol for a number that is no size of a tensor.
+  ir::Size vary_number(std::string_view name, int64_t example);
+  /// A size as a tensor without dimensions that counts as a Python number.
+  at::Tensor wrap_number(ir::Size size);
+  /// Sizes may become symbols: to be said before a Scope of it begins.
+  void prepare_symbols();
+  /// Decides, with a guard, and specialises, for whoever reads sizes beside operators; `why` for people.
+  Symbols* symbols();
+
   /// The tracer of a real tensor, which the trace binds if it does not know it.
   at::Tensor stand_in(const at::Tensor& real);
   /// Names a parameter or buffer, so that it prints as `%encoder.weight` when an operator first reads it.
@@ -177,6 +257,10 @@ class Tracer {
 
   /// Ends the trace. Afterwards tracer tensors that are still alive raise when used.
   Trace finish(const std::vector<at::Tensor>& outputs);
+
+  /// After finish(), while the Scope is alive: records the backward of these outputs, and sets trace.gradients. No
+  /// hook of the user's runs. \returns why it cannot be recorded; empty: it was.
+  std::string differentiate(Trace& trace, const std::vector<at::Tensor>& outputs);
 
   /// After finish(), lets go of the tensors of the trace. Gives those that are still alive: none if the caller let
   /// go of arguments and results, and the traced function kept none in anything that outlives it.

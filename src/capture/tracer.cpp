@@ -1,4 +1,5 @@
 // The face of capture/trace.h: the Scope that turns recording on, and what is made of a recording at its end.
+#include <ATen/SavedTensorHooks.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/variable.h>
@@ -8,6 +9,9 @@
 #include <ranges>
 
 #include "capture/call.h"
+#include "capture/index_map.h"
+#include "ir/instantiate.h"
+#include "ir/size_code.h"
 #include "support/error.h"
 
 namespace braze::capture {
@@ -46,10 +50,12 @@ Tracer* Tracer::current() {
 }
 
 at::Tensor Tracer::add_argument(const at::Tensor& real, std::string_view name) {
+  const SymbolsScope sizes(impl_->symbols());
   return impl_->add_argument(real, name);
 }
 
 at::Tensor Tracer::stand_in(const at::Tensor& real) {
+  const SymbolsScope sizes(impl_->symbols());
   return impl_->stand_in(real);
 }
 
@@ -59,7 +65,33 @@ void Tracer::name_parameter(const at::Tensor& real, std::string_view name) {
 
 at::Tensor Tracer::materialize(const at::Tensor& tracer, std::string_view what) {
   const RunForReal guard;
+  const SymbolsScope sizes(impl_->symbols());
   return impl_->materialize(tracer, what);
+}
+
+void Tracer::vary(const at::Tensor& real, std::string_view name, std::span<const Varying> dims,
+                  std::span<const bool> strides) {
+  impl_->vary(real, name, dims, strides);
+}
+
+ir::Size Tracer::vary_number(std::string_view name, int64_t example) {
+  return impl_->vary_number(name, example).size();
+}
+
+at::Tensor Tracer::wrap_number(ir::Size size) {
+  const SymbolsScope sizes(impl_->symbols());
+  ir::Value* value = number_of(impl_->graph(), size, {});
+  at::Tensor tensor = impl_->wrap_fresh(value, at::kLong, c10::Device(c10::kCPU));
+  tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return tensor;
+}
+
+void Tracer::prepare_symbols() {
+  impl_->need_symbols();
+}
+
+Symbols* Tracer::symbols() {
+  return impl_->symbols();
 }
 
 const std::string& Tracer::last_read() const {
@@ -72,7 +104,19 @@ bool Tracer::wants_gradients() const {
 
 Trace Tracer::finish(const std::vector<at::Tensor>& outputs) {
   const RunForReal guard;
+  const SymbolsScope sizes(impl_->symbols());
   return impl_->finish(outputs);
+}
+
+std::string Tracer::differentiate(Trace& trace, const std::vector<at::Tensor>& outputs) {
+  try {
+    impl_->differentiate(trace, outputs);
+    return {};
+  } catch (const c10::Error& error) {  // Of a formula of PyTorch's: eager raises it, if it comes to that.
+    return error.what_without_backtrace();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
 }
 
 std::vector<at::Tensor> Tracer::release() {
@@ -81,6 +125,7 @@ std::vector<at::Tensor> Tracer::release() {
 
 void Tracer::add_outputs(Trace& trace, const std::vector<at::Tensor>& outputs) {
   const RunForReal guard;
+  const SymbolsScope sizes(impl_->symbols());
   impl_->add_outputs(trace, outputs);
 }
 
@@ -89,11 +134,17 @@ struct Tracer::Scope::Saved {
   Tracer* outer;
   c10::impl::LocalDispatchKeySet keys;
   bool autocast_cache;
+  bool hooks_deferred;
+  std::unique_ptr<SymbolsScope> sizes;
 };
 
 Tracer::Scope::Scope(Tracer& tracer)
-    : saved_(std::make_unique<Saved>(Saved{&tracer, current_tracer, c10::impl::tls_local_dispatch_key_set(),
-                                           at::autocast::is_autocast_cache_enabled()})) {
+    : saved_(std::make_unique<Saved>(Saved{&tracer,
+                                           current_tracer,
+                                           c10::impl::tls_local_dispatch_key_set(),
+                                           at::autocast::is_autocast_cache_enabled(),
+                                           false,
+                                           {}})) {
   if (current_tracer)
     throw UserError(
         "braze: trace() was called inside a function that is being traced. Trace the inner function "
@@ -101,7 +152,10 @@ Tracer::Scope::Scope(Tracer& tracer)
   tracer.impl().generator().begin();
   // The cache would keep casts of parameters, tensors of this trace, beyond it.
   at::autocast::set_autocast_cache_enabled(false);
+  // Hooks on saved tensors are the user's code; what a replay saves goes through them.
+  saved_->hooks_deferred = at::SavedTensorDefaultHooks::set_tracing(true);
   current_tracer = &tracer;
+  if (tracer.symbols()) saved_->sizes = std::make_unique<SymbolsScope>(tracer.symbols());
   c10::impl::tls_set_dispatch_key_included(kKey, true);
   c10::impl::tls_set_dispatch_key_excluded(c10::DispatchKey::BackendSelect, true);
 }
@@ -110,6 +164,7 @@ Tracer::Scope::~Scope() {
   c10::impl::_force_tls_local_dispatch_key_set(saved_->keys);
   current_tracer = saved_->outer;
   at::autocast::set_autocast_cache_enabled(saved_->autocast_cache);
+  at::SavedTensorDefaultHooks::set_tracing(saved_->hooks_deferred);
   saved_->tracer->impl().generator().end();
 }
 
@@ -125,11 +180,18 @@ OutputRecipe Recorder::recipe_of(const at::Tensor& output, Trace& trace) {
     recipe.is_conj = view->is_conj;
     recipe.is_neg = view->is_neg;
     recipe.whole = view->type == root.type && view->offset == root.offset && view->dtype == root.dtype;
-    recipe.offset = first_byte(*view) - first_byte(root);
+    const Dim offset = first_byte(*view) - first_byte(root);
+    const DimsRef sizes = view->type->sizes, strides = view->type->strides;
     if (recipe.whole) return;
     recipe.dtype = view->dtype;
-    recipe.sizes.assign(view->type->sizes.begin(), view->type->sizes.end());
-    recipe.strides.assign(view->type->strides.begin(), view->type->strides.end());
+    if (!sizes.is_numbers() || !strides.is_numbers() || !offset.is_number()) {
+      for (const DimsRef part : {sizes, strides, DimsRef(&offset, 1)})
+        recipe.symbolic.insert(recipe.symbolic.end(), part.symbolic().begin(), part.symbolic().end());
+      return;
+    }
+    recipe.offset = offset;
+    recipe.sizes = sizes.vec();
+    recipe.strides = strides.vec();
   };
   for (const auto& [impl, bound] : bound_) {
     const bool same = impl == output.unsafeGetTensorImpl() || bound.tracer.is_same(output);
@@ -148,6 +210,7 @@ OutputRecipe Recorder::recipe_of(const at::Tensor& output, Trace& trace) {
     as_view_of(*input);
     return recipe;
   }
+  recipe.of_other_mode = output.is_inference() != began_in_inference_mode_;
   if (!output.is_inference()) recipe.version = output._version();
   const auto [place, is_new] = output_of_.try_emplace(&memory, trace.graph->outputs().size());
   ir::Value* base = read(*this, *memory.base);
@@ -165,8 +228,8 @@ ir::Value* Recorder::memory_of_its_own(ir::Value* value) {
   const bool dense = is_dense(to_ref(type.sizes), to_ref(type.strides));
   if (dense && value->def->op == Op::call) return value;
   const Sizes strides = preserved_strides(to_ref(type.sizes), to_ref(type.strides));
-  return call_simple("braze::lay_out", {value}, {at::Tensor(), to_ref({strides.data(), strides.size()}).vec()},
-                     graph_->type(type.dtype, type.device, type.sizes, to_span(strides)));
+  return call_simple("braze::lay_out", {value}, {at::Tensor(), as_ints(strides).vec()},
+                     type_in(*graph_, type.dtype, type.device, type.sizes, strides));
 }
 
 /// What autograd takes a returned view for a view of: results know it as eager's do.
@@ -196,13 +259,29 @@ void Recorder::find_base(const at::Tensor& output, const std::vector<at::Tensor>
   if (recipe.base == outputs.size() + hidden_.size()) hidden_.push_back(base);
 }
 
+namespace {
+
+/// One counter counts the writes to both.
+bool share_version(const at::Tensor& a, const at::Tensor& b) {
+  if (a.is_inference() || b.is_inference() || a._version() != b._version()) return false;
+  auto& counter = const_cast<c10::VariableVersion&>(a.unsafeGetTensorImpl()->version_counter());
+  const uint32_t before = counter.current_version();
+  counter.set_version(before + 1);
+  const bool moved = b._version() == before + 1;
+  counter.set_version(before);
+  return moved;
+}
+
+}  // namespace
+
 void Recorder::count_writes(Trace& trace) const {
   trace.writes.assign(inputs_.size(), 0);
   for (const auto& [impl, bound] : bound_) {
     if (bound.view->input < 0 || !inputs_[bound.view->input].is_same(bound.real)) continue;
     uint32_t& writes = trace.writes[bound.view->input];
     if (!bound.real.is_inference()) writes = bound.real._version() - bound.version;
-    if (bound.tracer.defined() && !bound.tracer.is_inference()) writes += bound.tracer._version();
+    if (bound.tracer.defined() && !bound.tracer.is_inference() && !share_version(bound.tracer, bound.real))
+      writes += bound.tracer._version();
   }
 }
 
@@ -248,10 +327,10 @@ void Recorder::keep_checks() {
     std::iota(dims.begin(), dims.end(), 0);
     if (type.dtype != ir::DType::b8)
       value = graph_->create(ir::Op::cast, {value}, {},
-                             graph_->type(ir::DType::b8, type.device, type.sizes, type.strides));
+                             type_in(*graph_, ir::DType::b8, type.device, type.sizes, type.strides));
     if (!dims.empty())
       value = graph_->create(ir::Op::any, {value}, {{"dims", std::span<const int64_t>(dims)}, {"keepdim", false}},
-                             graph_->contiguous_type(ir::DType::b8, type.device, {}));
+                             rows_in(*graph_, ir::DType::b8, type.device, {}));
     graph_->outputs().push_back(value);
   }
 }
@@ -259,6 +338,7 @@ void Recorder::keep_checks() {
 Trace Recorder::finish(const std::vector<at::Tensor>& outputs) {
   check_gradients();
   generator_.sync(*this);
+  settle_sizes();
   Trace trace;
   trace.graph = graph_;
   for (const at::Tensor& output : outputs) {
@@ -267,23 +347,57 @@ Trace Recorder::finish(const std::vector<at::Tensor>& outputs) {
     trace.outputs.push_back(recipe_of(output, trace));
     find_base(output, outputs, trace.outputs.back());
   }
+  for (const auto& [impl, bound] : bound_) trace.any_requires_grad |= was_rebased(bound);
   for (const at::Tensor& tensor : hidden_) trace.hidden.push_back(recipe_of(tensor, trace));
   hidden_.clear();
   count_writes(trace);
-  trace.place_modulus = place_modulus_;
   for (Memory& memory : memories_)
     if (memory.version > 0 && memory.base->input >= 0)
       graph_->mutations().push_back({static_cast<uint32_t>(memory.base->input), read(*this, *memory.base)});
   keep_checks();
-  for (size_t k = 0; k < inputs_.size(); ++k)
-    trace.bound.push_back(graph_->inputs()[k].kind == ir::InputKind::argument ? at::Tensor() : inputs_[k]);
+  take_inputs(trace);
   trace.objects = std::move(objects_);
   trace.warnings = std::move(warnings_);
+  trace.symbols = symbol_sources_;
+  if (symbols_) {
+    settle_sizes();
+    trace.specialised = symbols_->specialised;
+  }
   return trace;
 }
 
+void Recorder::take_inputs(Trace& trace) {
+  trace.place_modulus = place_modulus_;
+  trace.bound = {};
+  for (size_t k = 0; k < inputs_.size(); ++k)
+    trace.bound.push_back(graph_->inputs()[k].kind == ir::InputKind::argument ? at::Tensor() : inputs_[k]);
+}
+
+Trace instantiate(const Trace& trace, std::span<const int64_t> symbols) {
+  Trace made = trace;
+  made.graph = ir::instantiate(*trace.graph, symbols);
+  made.symbols.clear();
+  for (std::vector<OutputRecipe>* recipes : {&made.outputs, &made.hidden})
+    for (OutputRecipe& recipe : *recipes) {
+      if (recipe.symbolic.empty()) continue;
+      ir::SizeCode code;
+      for (const ir::Size size : recipe.symbolic) code.add(size);
+      std::vector<int64_t> numbers(recipe.symbolic.size());
+      if (!code.run(symbols, numbers)) throw UserError("a size of a result has no value for these symbols");
+      const auto rank = static_cast<std::ptrdiff_t>(numbers.size() / 2);
+      recipe.sizes.assign(numbers.begin(), numbers.begin() + rank);
+      recipe.strides.assign(numbers.begin() + rank, numbers.end() - 1);
+      recipe.offset = numbers.back();
+      recipe.symbolic.clear();
+    }
+  return made;
+}
+
 std::vector<at::Tensor> Recorder::release() {
-  for (auto& [impl, bound] : bound_) bound.tracer.reset();
+  for (auto& [impl, bound] : bound_) {
+    bound.tracer.reset();
+    bound.history.reset();  // It holds a leaf.
+  }
   return tensors_->alive();
 }
 

@@ -1,5 +1,7 @@
 #include "capture/tracer_tensor.h"
 
+#include "capture/shapes.h"
+#include "capture/size_node.h"
 #include "capture/types.h"
 
 namespace braze::capture {
@@ -28,9 +30,75 @@ TracerTensor::TracerTensor(ViewPtr view, std::shared_ptr<TraceTensors> trace, c1
 }
 
 void TracerTensor::take_geometry() {
-  set_sizes_and_strides(to_ref(view_->type->sizes), to_ref(view_->type->strides), capture::storage_offset(*view_));
+  const DimsRef sizes = view_->type->sizes, strides = view_->type->strides;
+  const Dim offset = capture::storage_offset(*view_);
+  const bool is_symbolic = !sizes.is_numbers() || !strides.is_numbers() || !offset.is_number();
+  sym_sizes_.clear();
+  sym_strides_.clear();
+  if (is_symbolic) {
+    // The numbers below are the example's, and nobody is shown them.
+    Places example_sizes, example_strides;
+    for (const Dim size : sizes) example_sizes.push_back(size.hint()), sym_sizes_.push_back(to_sym_int(size));
+    for (const Dim stride : strides)
+      example_strides.push_back(stride.hint()), sym_strides_.push_back(to_sym_int(stride));
+    set_sizes_and_strides(example_sizes, example_strides, offset.hint());
+  } else {
+    set_sizes_and_strides(sizes.numbers(), strides.numbers(), static_cast<int64_t>(offset));
+  }
+  set_custom_sizes_strides(is_symbolic ? SizesStridesPolicy::CustomSizes : SizesStridesPolicy::Default);
   _set_neg(view_->is_neg);
   if (view_->is_conj != is_conj()) _set_conj(view_->is_conj);
+}
+
+bool TracerTensor::lies_as(at::MemoryFormat format) const {
+  if (!view_) return TensorImpl::is_strides_like_default(format);
+  const DimsRef sizes = view_->type->sizes, strides = view_->type->strides;
+  if (format == at::MemoryFormat::Contiguous) return is_row_major(sizes, strides);
+  const size_t rank = format == at::MemoryFormat::ChannelsLast ? 4 : 5;
+  if (sizes.size() != rank) return false;
+  const Sizes wanted = format_strides(sizes, format);
+  for (size_t k = 0; k < rank; ++k)
+    if (sizes[k] != 1 && strides[k] != wanted[k]) return false;
+  return true;
+}
+
+bool TracerTensor::lies_dense() const {
+  return is_dense(view_->type->sizes, view_->type->strides);
+}
+
+// What asks for numbers gets them, and the sizes are those from then on.
+c10::IntArrayRef TracerTensor::sizes_custom() const {
+  return DimsRef(view_->type->sizes).numbers();
+}
+c10::IntArrayRef TracerTensor::strides_custom() const {
+  return DimsRef(view_->type->strides).numbers();
+}
+int64_t TracerTensor::size_custom(int64_t dim) const {
+  return DimsRef(view_->type->sizes)[c10::maybe_wrap_dim(dim, dim_custom(), false)];
+}
+c10::SymInt TracerTensor::sym_size_custom(int64_t dim) const {
+  return sym_sizes_[c10::maybe_wrap_dim(dim, dim_custom(), false)];
+}
+int64_t TracerTensor::numel_custom() const {
+  return capture::numel(view_->type->sizes);
+}
+int64_t TracerTensor::dim_custom() const {
+  return static_cast<int64_t>(view_->type->sizes.size());
+}
+int64_t TracerTensor::storage_offset_custom() const {
+  return capture::storage_offset(*view_);
+}
+c10::SymIntArrayRef TracerTensor::sym_sizes_custom() const {
+  return sym_sizes_;
+}
+c10::SymIntArrayRef TracerTensor::sym_strides_custom() const {
+  return sym_strides_;
+}
+c10::SymInt TracerTensor::sym_numel_custom() const {
+  return to_sym_int(capture::numel(view_->type->sizes));
+}
+c10::SymInt TracerTensor::sym_storage_offset_custom() const {
+  return to_sym_int(capture::storage_offset(*view_));
 }
 
 TracerTensor::~TracerTensor() {

@@ -70,15 +70,38 @@ class TracerTensor final : public c10::TensorImpl {
   c10::intrusive_ptr<TensorImpl> shallow_copy_and_detach(c10::VariableVersion&& version_counter,
                                                          bool allow_tensor_metadata_change) const override;
   void shallow_copy_from(const c10::intrusive_ptr<TensorImpl>& impl) override;
+  /// Sizes that were expressions have become numbers.
+  void refresh() {
+    if (view_) take_geometry();
+  }
+
+  // ---- sizes that are expressions: PyTorch asks for them as such, or as numbers, which specialises them
+  c10::IntArrayRef sizes_custom() const override;
+  c10::IntArrayRef strides_custom() const override;
+  int64_t size_custom(int64_t dim) const override;
+  c10::SymInt sym_size_custom(int64_t dim) const override;
+  int64_t numel_custom() const override;
+  int64_t dim_custom() const override;
+  int64_t storage_offset_custom() const override;
+  c10::SymIntArrayRef sym_sizes_custom() const override;
+  c10::SymIntArrayRef sym_strides_custom() const override;
+  c10::SymInt sym_numel_custom() const override;
+  c10::SymInt sym_storage_offset_custom() const override;
+  c10::SymBool sym_is_contiguous_custom(at::MemoryFormat format) const override { return lies_as(format); }
+  c10::SymBool sym_is_non_overlapping_and_dense_custom() const override { return lies_dense(); }
+  bool is_strides_like_custom(at::MemoryFormat format) const override { return lies_as(format); }
 
  private:
   const char* tensorimpl_type_name() const override { return "braze::TracerTensor"; }
   void take_geometry();
+  bool lies_as(at::MemoryFormat format) const;
+  bool lies_dense() const;
   template <typename Version>
   c10::intrusive_ptr<TracerTensor> copy(Version&& version, bool allow_tensor_metadata_change) const;
 
   ViewPtr view_;  ///< Null after become(): an ordinary tensor.
   std::shared_ptr<TraceTensors> trace_;
+  std::vector<c10::SymInt> sym_sizes_, sym_strides_;  ///< Empty where all are numbers.
 };
 
 /// Null for any other tensor, undefined ones included.

@@ -5,6 +5,7 @@
 
 #include <span>
 
+#include "capture/dim.h"
 #include "ir/graph.h"
 
 namespace braze::capture {
@@ -44,6 +45,24 @@ inline std::span<const int64_t> to_span(c10::IntArrayRef values) {
 
 inline c10::IntArrayRef to_ref(std::span<const int64_t> values) {
   return {values.data(), values.size()};
+}
+
+inline DimsRef to_ref(const ir::SizeSpan& sizes) {
+  return sizes;
+}
+
+/// Types of a graph, whose sizes and strides may be expressions.
+inline const ir::Type* type_in(ir::Graph& graph, ir::DType dtype, ir::Device device, DimsRef sizes,
+                               DimsRef strides) {
+  if (sizes.is_numbers() && strides.is_numbers())
+    return graph.type(dtype, device, to_span(sizes.numbers()), to_span(strides.numbers()));
+  return graph.symbolic_type(dtype, device, sizes.symbolic(), strides.symbolic());
+}
+
+/// Row-major.
+inline const ir::Type* rows_in(ir::Graph& graph, ir::DType dtype, ir::Device device, DimsRef sizes) {
+  if (sizes.is_numbers()) return graph.contiguous_type(dtype, device, to_span(sizes.numbers()));
+  return graph.symbolic_type(dtype, device, sizes.symbolic(), ir::contiguous_strides(sizes.symbolic()));
 }
 
 /// `scalar` as an element of `dtype` enters arithmetic: what eager's kernels convert it to first. Numbers for f16

@@ -72,7 +72,7 @@ TORCH_LIBRARY_FRAGMENT(braze, library) {
 
 // ---- while tracing
 
-bool is_identity(const c10::SmallVector<int64_t, 5>& order) {
+bool is_identity(const Places& order) {
   for (size_t k = 0; k < order.size(); ++k)
     if (order[k] != static_cast<int64_t>(k)) return false;
   return true;
@@ -84,19 +84,18 @@ ir::Value* flatten(Recorder& recorder, ir::Value* value) {
   const ir::Type& type = *value->type;
   const auto order = dense_order(type);
   if (!is_identity(*order)) {
-    c10::SmallVector<int64_t, 5> sizes, strides;
+    Sizes sizes, strides;
+    const DimsRef from = type.sizes, steps = type.strides;
     for (const int64_t k : *order) {
-      sizes.push_back(type.sizes[k]);
-      strides.push_back(type.strides[k]);
+      sizes.push_back(from[k]);
+      strides.push_back(steps[k]);
     }
     const std::span<const int64_t> dims(order->data(), order->size());
-    value = graph.create(
-        Op::permute, {value}, {{"dims", dims}},
-        graph.type(type.dtype, type.device, {sizes.data(), sizes.size()}, {strides.data(), strides.size()}));
+    value = graph.create(Op::permute, {value}, {{"dims", dims}},
+                         type_in(graph, type.dtype, type.device, sizes, strides));
   }
   if (type.rank() == 1) return value;
-  const int64_t numel = type.numel();
-  return graph.create(Op::reshape, {value}, {}, graph.contiguous_type(type.dtype, type.device, {&numel, 1}));
+  return graph.create(Op::reshape, {value}, {}, rows_in(graph, type.dtype, type.device, {numel(type.sizes)}));
 }
 
 /// The reverse of flatten().
@@ -104,13 +103,14 @@ ir::Value* unflatten(Recorder& recorder, ir::Value* flat, const ir::Type* type) 
   ir::Graph& graph = recorder.graph();
   const auto order = dense_order(*type);
   if (is_identity(*order)) return type->rank() == 1 ? flat : graph.create(Op::reshape, {flat}, {}, type);
-  c10::SmallVector<int64_t, 5> sizes, inverse(order->size());
+  Sizes sizes;
+  Places inverse(order->size());
+  const DimsRef from = type->sizes;
   for (size_t k = 0; k < order->size(); ++k) {
-    sizes.push_back(type->sizes[(*order)[k]]);
+    sizes.push_back(from[(*order)[k]]);
     inverse[(*order)[k]] = static_cast<int64_t>(k);
   }
-  ir::Value* rows = graph.create(Op::reshape, {flat}, {},
-                                 graph.contiguous_type(type->dtype, type->device, {sizes.data(), sizes.size()}));
+  ir::Value* rows = graph.create(Op::reshape, {flat}, {}, rows_in(graph, type->dtype, type->device, sizes));
   return graph.create(Op::permute, {rows}, {{"dims", std::span<const int64_t>(inverse.data(), inverse.size())}},
                       type);
 }
@@ -124,6 +124,7 @@ bool is_index_map(const View& window, const View& base) {
   return is_plain(window) && window.dtype == base.dtype && is_plain(base) && dense_order(*base.type);
 }
 
+/// As an operator is told: a number.
 int64_t byte_offset(const View& window, const View& base) {
   return first_byte(window) - first_byte(base);
 }
@@ -131,7 +132,7 @@ int64_t byte_offset(const View& window, const View& base) {
 /// What call results of such a geometry are laid out as.
 const ir::Type* dense_type(Recorder& recorder, const ir::Type& type) {
   const Sizes strides = preserved_strides(to_ref(type.sizes), to_ref(type.strides));
-  return recorder.graph().type(type.dtype, type.device, type.sizes, to_span(strides));
+  return type_in(recorder.graph(), type.dtype, type.device, type.sizes, strides);
 }
 
 }  // namespace
@@ -181,7 +182,7 @@ void write_window(Recorder& recorder, View& window, ir::Value* value) {
     return write(recorder, base, unflatten(recorder, changed, base.type));
   }
   // What ATen does not refuse (capture/overlap.h) depends on the order in which it writes.
-  if (may_overlap(*window.type) && window.type->numel() > 0) refuse_repeated();
+  if (may_overlap(*window.type) && !is_empty(window.type->sizes)) refuse_repeated();
   std::vector<c10::IValue> arguments{at::Tensor(),
                                      at::Tensor(),
                                      to_ref(base.type->strides).vec(),

@@ -23,6 +23,16 @@ struct StoredArtifact {
   std::vector<std::string> code;  ///< Each one that codegen::read_blob takes, by Plan::kernels.
 };
 
+/// The same of what is compiled for all sizes.
+std::string write_artifact(const loops::SymbolicPlan& plan, std::vector<std::string> code, Isa isa);
+struct StoredSymbolicArtifact {
+  Isa isa = Isa::avx2;
+  loops::SymbolicPlan plan;
+  std::vector<std::string> code;  ///< Likewise, by SymbolicPlan::kernels().
+};
+std::optional<StoredSymbolicArtifact> read_symbolic_artifact(std::string_view bytes);
+SymbolicArtifact load(StoredSymbolicArtifact stored);
+
 /// Whether they begin as an artifact of some version does.
 bool is_artifact(std::string_view bytes);
 /// Nothing if the bytes are not a whole, undamaged artifact of this version whose plan loops::verify accepts.

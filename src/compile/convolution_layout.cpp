@@ -1,5 +1,7 @@
 #include "compile/convolution_layout.h"
 
+#include "ir/shape_env.h"
+
 namespace braze::driver {
 
 namespace {
@@ -27,25 +29,26 @@ bool is_convolution(const ir::Node& node) {
   return !node.operands.empty() && (!node.find("arguments") || node.text_attr("arguments").starts_with("$0"));
 }
 
-bool is_eligible(const ir::Type& type) {
+bool is_eligible(const ir::Type& type, const ir::SizeRules& rules) {
   const bool dtype = type.dtype == ir::DType::f32 || type.dtype == ir::DType::bf16 || type.dtype == ir::DType::f16;
-  return dtype && type.device.kind == ir::DeviceKind::cpu && type.numel() > 0;
+  return dtype && type.device.kind == ir::DeviceKind::cpu && rules.hint(type.symbolic_numel()) > 0;
 }
 
 }  // namespace
 
 loops::LayoutOverrides channels_last_convolutions(const ir::Graph& graph) {
   loops::LayoutOverrides overrides;
+  const ir::SizeRules rules = graph.prove();
   bool changes = false;
   ir::for_each_node(graph, [&](const ir::Node* node) {
     if (!is_convolution(*node)) return;
     const ir::Type &input = *node->operands[0]->type, &result = *node->results[0].type;
-    if (!is_eligible(input) || !is_eligible(result)) return;
+    if (!is_eligible(input, rules) || !is_eligible(result, rules)) return;
     for (const Row& row : rows) {
       if (row.rank != result.sizes.size() || row.rank != input.sizes.size()) continue;
       overrides[node] = row.layouts;
       const loops::LayoutDemand demand = loops::parse_layouts(row.layouts).operands[0];
-      changes |= !demand.holds(result, result.sizes, result.strides);
+      changes |= !demand.holds(result, result.sizes.symbolic(), result.strides.symbolic(), rules);
     }
   });
   if (!changes) overrides.clear();
@@ -58,15 +61,17 @@ bool channels_last_pays(const ir::Graph& graph, const loops::LayoutOverrides& co
       value = value->def->operands[0];
     return value;
   };
+  const ir::SizeRules rules = graph.prove();
+  const auto numel = [&](const ir::Type& type) { return rules.hint(type.symbolic_numel()); };
   int64_t gain = 0;  // elements that need not be moved
   for (const auto& [node, layouts] : convolutions) {
     const ir::Type &input = *node->operands[0]->type, &result = *node->results[0].type;
     for (const ir::Type* type : {&input, &result})
-      gain += type->sizes[1] >= least_channels ? type->numel() : -type->numel();
-    if (through_views(node->operands[0])->def->op == ir::Op::input && input.is_contiguous()) gain -= input.numel();
+      gain += rules.hint(type->sizes.symbolic()[1]) >= least_channels ? numel(*type) : -numel(*type);
+    if (through_views(node->operands[0])->def->op == ir::Op::input && input.is_contiguous()) gain -= numel(input);
   }
   for (const ir::Value* output : graph.outputs())
-    if (output->type->sizes.size() >= 4) gain -= output->type->numel();
+    if (output->type->sizes.size() >= 4) gain -= numel(*output->type);
   return gain > 0;
 }
 

@@ -1,6 +1,7 @@
 #include "compile/driver.h"
 
 #include "compile/inspect.h"
+#include "ir/shape_env.h"
 #include "ir/text.h"
 #include "passes/pipeline.h"
 #include "passes/round_halves.h"
@@ -17,14 +18,18 @@ loops::LayoutOverrides choose_layouts(const ir::Graph& graph, Convolutions wante
   return convolutions;
 }
 
+loops::LoweringOptions lowering_options(const ir::Graph& graph, const Options& options, Facts& facts) {
+  loops::LayoutOverrides layouts = choose_layouts(graph, options.convolutions);
+  if (!layouts.empty()) facts.convolutions = ConvolutionLayout::channels_last;
+  return {.fuse = options.fuse,
+          .writable = options.writable,
+          .layouts = std::move(layouts),
+          .targets = {.cpu = &options.code.target}};
+}
+
 void lower(const ir::Graph& graph, const Options& options, Artifact& artifact) {
   const PhaseTimer timer(&artifact.facts.times, "loops");
-  const loops::LayoutOverrides layouts = choose_layouts(graph, options.convolutions);
-  if (!layouts.empty()) artifact.facts.convolutions = ConvolutionLayout::channels_last;
-  artifact.plan = loops::lower(graph, {.fuse = options.fuse,
-                                       .writable = options.writable,
-                                       .layouts = layouts,
-                                       .targets = {.cpu = &options.code.target}});
+  artifact.plan = loops::lower(graph, lowering_options(graph, options, artifact.facts));
   if (options.verify) loops::verify(artifact.plan);
 }
 
@@ -39,19 +44,19 @@ std::vector<const Target*> targets_of_kernels(const loops::Plan& plan, const Tar
   return targets;
 }
 
-void generate_code(const Options& options, Artifact& artifact) {
-  const loops::Plan& plan = artifact.plan;
+/// \param artifact  Artifact or SymbolicArtifact, whose targets are known.
+void generate_code(const Options& options, std::span<const std::shared_ptr<loops::Kernel>> all,
+                   std::span<const Hash128> all_hashes, auto& artifact) {
   const Target *cpu = &Target::of(options.code.target.isa), *gpu = &Target::hopper();
-  artifact.code.resize(plan.kernels.size());
-  artifact.targets = targets_of_kernels(plan, *cpu);
+  artifact.code.resize(all.size());
   for (const Target* target : {cpu, gpu}) {
     std::vector<const loops::Kernel*> kernels;
     std::vector<Hash128> hashes;
     std::vector<size_t> places;
-    for (size_t k = 0; k < plan.kernels.size(); ++k) {
+    for (size_t k = 0; k < all.size(); ++k) {
       if (artifact.targets[k] != target) continue;
-      kernels.push_back(plan.kernels[k].get());
-      hashes.push_back(plan.kernel_hashes[k]);
+      kernels.push_back(all[k].get());
+      hashes.push_back(all_hashes[k]);
       places.push_back(k);
     }
     if (kernels.empty()) continue;
@@ -68,7 +73,7 @@ void generate_code(const Options& options, Artifact& artifact) {
 Artifact compile(ir::Graph& graph, const Options& options, PhaseTimes times) {
   const size_t traced = graph.node_count();
   if (options.verify) ir::verify(graph);
-  if (options.emulate_precision_casts) passes::round_halves(graph);
+  options.emulate_precision_casts ? passes::round_halves(graph) : passes::round_halves_before_steps(graph);
   passes::run(graph, &times, options.verify);
   Artifact artifact = compile_rewritten(graph, options, std::move(times));
   artifact.facts.nodes_traced = traced;
@@ -80,8 +85,45 @@ Artifact compile_rewritten(const ir::Graph& graph, const Options& options, Phase
   artifact.facts.times = std::move(times);
   artifact.facts.nodes_traced = artifact.facts.nodes = graph.node_count();
   if (options.last >= Stage::plan) lower(graph, options, artifact);
-  if (options.last >= Stage::code) generate_code(options, artifact);
+  if (options.last >= Stage::code) {
+    artifact.targets = targets_of_kernels(artifact.plan, Target::of(options.code.target.isa));
+    generate_code(options, artifact.plan.kernels, artifact.plan.kernel_hashes, artifact);
+  }
   inspect(artifact);
+  return artifact;
+}
+
+SymbolicArtifact compile_symbolic(ir::Graph& graph, const Options& options, PhaseTimes times) {
+  SymbolicArtifact family;
+  family.facts.times = std::move(times);
+  family.facts.nodes_traced = graph.node_count();
+  if (options.verify) ir::verify(graph);
+  if (options.emulate_precision_casts) passes::round_halves(graph);
+  passes::run(graph, &family.facts.times, options.verify);
+  family.facts.nodes = graph.node_count();
+  {
+    const PhaseTimer timer(&family.facts.times, "loops");
+    family.plan = loops::lower_symbolic(graph, lowering_options(graph, options, family.facts));
+    if (options.verify)
+      for (const auto& kernel : family.plan.kernels()) loops::verify(*kernel);
+  }
+  family.targets.assign(family.plan.kernels().size(), &Target::of(options.code.target.isa));
+  if (options.last >= Stage::code)
+    generate_code(options, family.plan.kernels(), family.plan.kernel_hashes(), family);
+  Artifact example = family.at(graph.shape_env().examples());
+  if (options.verify) loops::verify(example.plan);
+  inspect(example);
+  family.facts = std::move(example.facts);
+  return family;
+}
+
+Artifact SymbolicArtifact::at(std::span<const int64_t> symbols) const {
+  Artifact artifact{plan.at(symbols), code, targets, facts};
+  artifact.facts.arena_bytes = artifact.plan.arena_bytes;
+  artifact.facts.unplanned_bytes = artifact.plan.unplanned_bytes;
+  artifact.facts.output_bytes = 0;
+  for (const loops::PlanBuffer& buffer : artifact.plan.buffers)
+    if (buffer.kind == loops::BufferKind::output) artifact.facts.output_bytes += buffer.bytes;
   return artifact;
 }
 

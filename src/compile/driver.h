@@ -12,6 +12,7 @@
 #include "compile/facts.h"
 #include "ir/graph.h"
 #include "loops/plan.h"
+#include "loops/symbolic_plan.h"
 
 namespace braze::driver {
 
@@ -45,6 +46,24 @@ struct Artifact {
   std::vector<const Target*> targets;                                ///< and what each is for. They live for ever.
   Facts facts;
 };
+
+/// What a graph whose sizes are expressions becomes: plan and machine code for all values of its symbols. Points
+/// into no graph. Immutable once made.
+struct SymbolicArtifact {
+  loops::SymbolicPlan plan;
+  std::vector<std::shared_ptr<const codegen::CompiledKernel>> code;  ///< By SymbolicPlan::kernels(),
+  std::vector<const Target*> targets;                                ///< and what each is for.
+  Facts facts;                                                       ///< For the examples.
+
+  /// For these values of the symbols, by slot, which keep the guards: microseconds, as nothing is lowered or
+  /// compiled.
+  Artifact at(std::span<const int64_t> symbols) const;
+};
+
+/// Rewrites `graph` in place, and makes an artifact of it that is right for all values of its symbols that keep the
+/// guards of the graph. Lowering may have added to these (loops::lower_symbolic). Throws loops::NotSymbolic where
+/// some operator has no form for all sizes: the graph is then to be instantiated and compiled for each.
+SymbolicArtifact compile_symbolic(ir::Graph& graph, const Options& options = {}, PhaseTimes times = {});
 
 /// Rewrites `graph` in place, and makes an artifact of it. `times` are those of what came before.
 Artifact compile(ir::Graph& graph, const Options& options = {}, PhaseTimes times = {});

@@ -2,7 +2,9 @@
 
 #include <vector>
 
+#include "ir/library_call.h"
 #include "ir/shape_env.h"
+#include "ir/size_text.h"
 #include "support/error.h"
 
 namespace braze::ir {
@@ -57,6 +59,20 @@ class Instantiation {
     return values;
   }
 
+  /// The arguments of a library call, sizes among them as numbers.
+  std::string call_arguments(std::string_view text) const {
+    if (text.find("size(") == std::string_view::npos) return std::string(text);
+    Lexer lexer(text, "arguments");
+    std::vector<Argument> arguments = parse_arguments(lexer, "");
+    for_each_size(arguments, [&](Argument& argument) {
+      SizeTable& table = const_cast<SizeTable&>(from_.find_shape_env()->table());  // Interns, and changes no facts.
+      argument = Argument::of(Argument::Kind::integer, number(parse_size(argument.text, table)));
+    });
+    std::string out;
+    append_arguments(out, arguments);
+    return out;
+  }
+
   const Type* type(const Type& symbolic) {
     return to_->type(symbolic.dtype, symbolic.device, numbers(symbolic.sizes.symbolic()),
                      numbers(symbolic.strides.symbolic()));
@@ -65,7 +81,12 @@ class Instantiation {
   void copy(const Node& node) {
     to_->set_source(to_->intern(node.source));
     std::vector<Attr> attrs(node.attrs.begin(), node.attrs.end());
+    std::string arguments;
     for (Attr& attr : attrs) {
+      if (node.op == Op::call && attr.name == "arguments") {
+        arguments = call_arguments(std::get<std::string_view>(attr.value));
+        attr.value = std::string_view(arguments);
+      }
       if (const auto* size = std::get_if<Size>(&attr.value)) attr.value = number(*size);
       if (const auto* sizes = std::get_if<std::span<const Size>>(&attr.value))
         attr.value = to_->ints(numbers(*sizes));

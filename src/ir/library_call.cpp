@@ -20,8 +20,11 @@ struct Word {
 };
 constexpr Word words[] = {
     {"none", Kind::none}, {"undefined", Kind::undefined}, {"true", Kind::boolean, 1}, {"false", Kind::boolean, 0}};
-constexpr Word functions[] = {
-    {"complex", Kind::complex}, {"device", Kind::device}, {"object", Kind::object}, {"wrapped", Kind::wrapped}};
+constexpr Word functions[] = {{"complex", Kind::complex},
+                              {"device", Kind::device},
+                              {"object", Kind::object},
+                              {"wrapped", Kind::wrapped},
+                              {"size", Kind::size}};
 
 template <typename Match>
 const Word* find(std::span<const Word> table, Match matches) {
@@ -65,6 +68,7 @@ class Printer {
         append_number(out_ += ", ", Number::of(argument.imaginary));
         return;
       case Kind::text:
+      case Kind::size:
       case Kind::device: return append_quoted(out_, argument.text);
       case Kind::operand: return operand_(out_, argument.integer);
       case Kind::wrapped: return all(argument.elements);
@@ -131,6 +135,7 @@ class Parser {
         if (number < 0) lexer_.fail(where, "expected the number of an object");
         return Argument::of(kind, number);
       }
+      case Kind::size:
       case Kind::device: return Argument::of_text(kind, parse_quoted(lexer_));
       case Kind::complex: {
         Argument argument{.kind = kind, .real = parse_number(lexer_).as_double()};
@@ -187,7 +192,8 @@ std::vector<Argument> attention_arguments(const Node& node) {
   arguments.push_back(Argument::of(Kind::boolean, node.bool_attr("causal")));
   arguments.push_back(node.find("scale") ? Argument::of_number(Number::of(node.double_attr("scale", 1.0)))
                                          : Argument::of(Kind::none));
-  const bool fewer_heads = node.operands[0]->type->sizes[1] != node.operands[1]->type->sizes[1];
+  const bool fewer_heads =
+      node.operands[0]->type->sizes.symbolic()[1] != node.operands[1]->type->sizes.symbolic()[1];
   arguments.push_back(Argument::of(Kind::boolean, fewer_heads));
   return arguments;
 }

@@ -8,6 +8,7 @@
 //   device('cuda:0')
 //   $0                operand 0 of the call
 //   undefined         a tensor that is none
+//   size('4*n + 1')   a whole number that is an expression over the graph's symbols (ir/size.h)
 //   wrapped(2.5)      a number that the operator takes as a tensor without dimensions, with a number's precedence
 //   [1, $2, none]     a list
 //   object(0)         what has no text (a generator): number 0 of what whoever runs the call was given beside it
@@ -39,11 +40,12 @@ struct Argument {
     operand,
     object,
     wrapped,
+    size,
     list
   } kind = Kind::none;
   int64_t integer = 0;  ///< boolean, integer; operand, object: its number.
   double real = 0, imaginary = 0;
-  std::string text = {};                ///< text, device.
+  std::string text = {};                ///< text, device; size: as parse_size() reads it.
   std::vector<Argument> elements = {};  ///< list; wrapped: the number alone.
 
   static Argument of(Kind kind, int64_t value = 0) { return {.kind = kind, .integer = value}; }
@@ -51,6 +53,15 @@ struct Argument {
   static Argument of_text(Kind kind, std::string text) { return {.kind = kind, .text = std::move(text)}; }
   bool operator==(const Argument&) const;  ///< Floats by their bits.
 };
+
+/// Calls visit(argument) for each that is a size, inside of lists too.
+template <typename Visit>
+void for_each_size(std::span<Argument> arguments, Visit&& visit) {
+  for (Argument& argument : arguments) {
+    if (argument.kind == Argument::Kind::size) visit(argument);
+    for_each_size(std::span<Argument>(argument.elements), visit);
+  }
+}
 
 /// Where a result of a call is found after it.
 struct CallResult {

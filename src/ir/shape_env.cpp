@@ -81,14 +81,51 @@ Size ShapeEnv::create_symbol(std::string_view name, int64_t example, SymbolFacts
   return table_.symbol(name, facts);
 }
 
-int64_t ShapeEnv::example(Size size) const {
+namespace {
+
+/// As SizeCode, but at once: lowering asks for the examples of many sizes, each of them once.
+std::optional<int64_t> evaluate(Size size, std::span<const int64_t> symbols);
+
+std::optional<int64_t> evaluate(const SizeAtom& atom, std::span<const int64_t> symbols) {
+  if (atom.kind == SizeAtom::Kind::symbol) return symbols[atom.slot];
+  std::optional<int64_t> result;
+  for (const Size operand : atom.operands) {
+    const auto value = evaluate(operand, symbols);
+    if (!value) return std::nullopt;
+    if (!result) {
+      result = value;
+    } else if (atom.kind == SizeAtom::Kind::max) {
+      result = std::max(*result, *value);
+    } else {
+      if (*value <= 0) return std::nullopt;
+      const int64_t quotient = floor_div(*result, *value);
+      result = atom.kind == SizeAtom::Kind::mod ? *result - quotient * *value : quotient;
+    }
+  }
+  return result;
+}
+
+std::optional<int64_t> evaluate(Size size, std::span<const int64_t> symbols) {
   if (size.is_constant()) return size.constant();
-  SizeCode code;
-  code.add(size);
-  int64_t value = 0;
-  if (!code.run(examples_, {&value, 1}))
-    throw UserError(concat("the size ", to_text(size), " has no value for this call"));
-  return value;
+  int64_t sum = 0;
+  for (const SizeTerm& term : size.expr()->terms) {
+    int64_t product = term.coefficient;
+    for (const auto& [atom, exponent] : term.product->powers) {
+      const auto factor = evaluate(*atom, symbols);
+      if (!factor) return std::nullopt;
+      for (uint32_t k = 0; k < exponent; ++k)
+        if (__builtin_mul_overflow(product, *factor, &product)) return std::nullopt;
+    }
+    if (__builtin_add_overflow(sum, product, &sum)) return std::nullopt;
+  }
+  return sum;
+}
+
+}  // namespace
+
+int64_t ShapeEnv::example(Size size) const {
+  if (const auto value = evaluate(size, examples_)) return *value;
+  throw UserError(concat("the size ", to_text(size), " has no value for this call"));
 }
 
 /// Simplified, without a common divisor, equations with a positive leading term.

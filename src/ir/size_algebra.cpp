@@ -311,6 +311,8 @@ void Size::fail_constant(int64_t value) {
 
 Size operator+(Size a, Size b) {
   if (a.is_constant() && b.is_constant()) return checked_add(a.constant(), b.constant());
+  if (a == 0) return b;
+  if (b == 0) return a;
   SizeTable& table = *table_of(a, b);
   Terms terms = table.terms(a);
   for (const SizeTerm& term : table.terms(b)) terms.push_back(term);
@@ -319,6 +321,8 @@ Size operator+(Size a, Size b) {
 
 Size operator*(Size a, Size b) {
   if (a.is_constant() && b.is_constant()) return checked_mul(a.constant(), b.constant());
+  if (a == 0 || b == 1) return a;
+  if (b == 0 || a == 1) return b;
   SizeTable& table = *table_of(a, b);
   Terms terms;
   const Terms right = table.terms(b);

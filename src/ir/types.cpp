@@ -13,6 +13,7 @@ int64_t Type::numel() const {
 }
 
 Size Type::symbolic_numel() const {
+  if (sizes.is_constant()) return numel();
   Size count = 1;
   for (const Size size : sizes.symbolic()) count = count * size;
   return count;

@@ -2,16 +2,36 @@
 
 #include <algorithm>
 
+#include "ir/size_table.h"
 #include "support/error.h"
 
 namespace braze::loops {
 
-AxisId AxisSpace::fresh(int64_t size) {
+namespace {
+
+/// whole / part where `part` is one product and in every term of `whole`: what is left, times `part`, is `whole`
+/// for all values, 0 too.
+std::optional<Size> divided(Size whole, Size part) {
+  ir::SizeTable& table = *(whole.is_constant() ? part : whole).expr()->table;
+  const std::vector<ir::SizeTerm> by = table.terms(part);
+  if (by.size() != 1) return std::nullopt;
+  std::vector<ir::SizeTerm> terms = table.terms(whole);
+  for (ir::SizeTerm& term : terms) {
+    term.product = table.divide(term.product, by[0].product);
+    if (!term.product || term.coefficient % by[0].coefficient != 0) return std::nullopt;
+    term.coefficient /= by[0].coefficient;
+  }
+  return table.sum(std::move(terms));
+}
+
+}  // namespace
+
+AxisId AxisSpace::fresh(Size size) {
   axes_.push_back({size, {}});
   return static_cast<AxisId>(axes_.size() - 1);
 }
 
-Label AxisSpace::fresh_label(std::span<const int64_t> sizes) {
+Label AxisSpace::fresh_label(std::span<const Size> sizes) {
   Label label(sizes.size());
   for (size_t k = 0; k < sizes.size(); ++k)
     if (sizes[k] != 1) label[k].push_back(fresh(sizes[k]));
@@ -58,6 +78,20 @@ AxisList AxisSpace::axes_of(const Label& label) const {
   return out;
 }
 
+/// What `part` has to be multiplied by to give `whole`, where that is known for all values.
+std::optional<Size> AxisSpace::quotient(Size whole, Size part) const {
+  if (whole.is_constant() && part.is_constant()) {
+    const int64_t a = whole.constant(), b = part.constant();
+    if (a == 0 || b == 0 || a % b != 0) return std::nullopt;
+    return a / b;
+  }
+  if (whole.is_constant() || part == 0) return std::nullopt;
+  if (auto result = divided(whole, part)) return result;
+  if (!rules_.at_least(part, 1)) return std::nullopt;
+  const Size result = floor_div(whole, part);
+  return result * part == whole ? std::optional(result) : std::nullopt;
+}
+
 bool AxisSpace::unify(const AxisList& a_list, const AxisList& b_list) {
   AxisList a = leaves(a_list), b = leaves(b_list);
   while (!a.empty() && !b.empty()) {  // from the innermost axis outwards
@@ -65,18 +99,19 @@ bool AxisSpace::unify(const AxisList& a_list, const AxisList& b_list) {
     a.pop_back();
     b.pop_back();
     if (x == y) continue;
-    const int64_t sx = size(x), sy = size(y);
-    if (sx == sy) {
+    const Size sx = size(x), sy = size(y);
+    if (rules_.equal(sx, sy)) {
       replace(std::max(x, y), {std::min(x, y)});
       // `x` may appear again further out in either list (an illegal label): the caller's check finds that.
       a = leaves(a);
       b = leaves(b);
       continue;
     }
-    if (sx == 0 || sy == 0) return false;
-    const AxisId larger = sx > sy ? x : y, smaller = sx > sy ? y : x;
-    if (size(larger) % size(smaller) != 0) return false;
-    const AxisId outer = fresh(size(larger) / size(smaller));
+    std::optional<Size> rest = quotient(sx, sy);
+    const AxisId larger = rest ? x : y, smaller = rest ? y : x;
+    if (!rest) rest = quotient(sy, sx);
+    if (!rest) return false;
+    const AxisId outer = fresh(*rest);
     replace(larger, {outer, smaller});
     a = leaves(a);
     b = leaves(b);
@@ -94,25 +129,30 @@ bool AxisSpace::unify_broadcast(const Label& a, const Label& b) {
   return true;
 }
 
-bool AxisSpace::regroup(const AxisList& flat, std::span<const int64_t> sizes, Label& result) {
+bool AxisSpace::regroup(const AxisList& flat, std::span<const Size> sizes, Label& result) {
   AxisList rest = leaves(flat);
   result.assign(sizes.size(), {});
   for (size_t k = sizes.size(); k-- > 0;) {
-    int64_t wanted = sizes[k];
+    Size wanted = sizes[k];
     AxisList reversed;
     while (wanted != 1) {
       if (rest.empty()) return false;
       AxisId axis = rest.back();
       rest.pop_back();
-      const int64_t have = size(axis);
-      if (have == 0 || wanted == 0) return false;
-      if (wanted % have == 0) {
+      const Size have = size(axis);
+      if (rules_.equal(wanted, have)) {
+        if (have == 0) return false;
         reversed.push_back(axis);
-        wanted /= have;
+        break;
+      }
+      if (const auto more = quotient(wanted, have)) {
+        reversed.push_back(axis);
+        wanted = *more;
         continue;
       }
-      if (have % wanted != 0) return false;
-      const AxisId outer = fresh(have / wanted), inner = fresh(wanted);
+      const auto left = quotient(have, wanted);
+      if (!left) return false;
+      const AxisId outer = fresh(*left), inner = fresh(wanted);
       replace(axis, {outer, inner});
       reversed.push_back(inner);
       rest.push_back(outer);
@@ -124,7 +164,7 @@ bool AxisSpace::regroup(const AxisList& flat, std::span<const int64_t> sizes, La
 }
 
 bool AxisSpace::through_view(const ir::Node* view, const Label& operand, Label& result) {
-  const ir::Type& type = *view->results[0].type;
+  const auto sizes = view->results[0].type->sizes.symbolic();
   switch (view->op) {
     case ir::Op::permute:
       result.clear();
@@ -133,16 +173,16 @@ bool AxisSpace::through_view(const ir::Node* view, const Label& operand, Label& 
     case ir::Op::reshape: {
       AxisList flat;
       for (const AxisList& list : operand) flat.insert(flat.end(), list.begin(), list.end());
-      return regroup(flat, type.sizes, result);
+      return regroup(flat, sizes, result);
     }
     case ir::Op::expand: {
-      result.assign(type.sizes.size(), {});
-      const size_t lead = type.sizes.size() - operand.size();
-      for (size_t k = 0; k < type.sizes.size(); ++k) {
+      result.assign(sizes.size(), {});
+      const size_t lead = sizes.size() - operand.size();
+      for (size_t k = 0; k < sizes.size(); ++k) {
         if (k >= lead && !operand[k - lead].empty())
           result[k] = operand[k - lead];
-        else if (type.sizes[k] != 1)
-          result[k].push_back(fresh(type.sizes[k]));
+        else if (sizes[k] != 1)
+          result[k].push_back(fresh(sizes[k]));
       }
       return true;
     }

@@ -9,14 +9,16 @@
 //   permute, expand, reshape only rearrange a label: they cost nothing inside a kernel.
 //
 // Unification fails where a value would have to run over the same axis twice (x + x.T) or where sizes do not
-// factor.
+// factor. Sizes that are expressions factor where that is proved: n*12*64 into n, 12 and 64.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "ir/graph.h"
+#include "loops/sizes.h"
 
 namespace braze::loops {
 
@@ -27,9 +29,10 @@ using Label = std::vector<AxisList>;  ///< One list a dimension.
 /// The axes of one kernel. Cheap to copy: fusion tries on a copy and keeps it if it worked.
 class AxisSpace {
  public:
-  AxisId fresh(int64_t size);
-  Label fresh_label(std::span<const int64_t> sizes);
-  int64_t size(AxisId axis) const { return axes_[axis].size; }
+  explicit AxisSpace(const SizeRules& rules = {}) : rules_(rules) {}
+  AxisId fresh(Size size);
+  Label fresh_label(std::span<const Size> sizes);
+  Size size(AxisId axis) const { return axes_[axis].size; }
   size_t count() const { return axes_.size(); }
 
   /// The list in terms of axes that are neither split nor merged away.
@@ -61,13 +64,15 @@ class AxisSpace {
 
  private:
   struct Axis {
-    int64_t size;
+    Size size;
     std::vector<AxisId> parts;  ///< Non-empty: split into (or, with one part, merged into) these.
   };
   void collect(AxisId axis, AxisList& out) const;
-  bool regroup(const AxisList& flat, std::span<const int64_t> sizes, Label& result);
+  bool regroup(const AxisList& flat, std::span<const Size> sizes, Label& result);
+  std::optional<Size> quotient(Size whole, Size part) const;
   /// Splits or merges a leaf.
   void replace(AxisId leaf, std::vector<AxisId> parts);
+  SizeRules rules_;
   std::vector<Axis> axes_;
   std::vector<AxisId> changed_;  ///< That are no leaves any more, in order.
 };

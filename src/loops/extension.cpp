@@ -63,9 +63,9 @@ bool Extension::add(const Node* node) {
   group_.nodes.push_back(node);
   if (ir::info(node->op).kind == OpKind::Reduction) {
     const Value* operand = node->operands[0];
-    const int64_t results = std::max<int64_t>(1, node->results[0].type->numel());
+    const int64_t results = std::max<int64_t>(1, facts_.elements(&node->results[0]));
     const Target& target = facts_.target(node);
-    if (results <= target.few_results && operand->type->numel() / results >= target.wide_reduction)
+    if (results <= target.few_results && facts_.elements(operand) / results >= target.wide_reduction)
       group_.wide = true;
   }
   return true;
@@ -179,7 +179,7 @@ bool Extension::member_label(const Value* value, Label& label, bool& bad) {
 }
 
 bool Extension::label_of(const Node* node, Label& out) {
-  const auto sizes = node->results[0].type->sizes;
+  const auto sizes = node->results[0].type->sizes.symbolic();
   const uint32_t random = random_access_operands(node);
   bool bad = false;
   Label label;
@@ -194,7 +194,7 @@ bool Extension::label_of(const Node* node, Label& out) {
   }
   AxisSpace& space = group_.space;
   auto operand_label = [&](size_t k) {
-    return operands[k].first ? operands[k].second : space.fresh_label(node->operands[k]->type->sizes);
+    return operands[k].first ? operands[k].second : space.fresh_label(node->operands[k]->type->sizes.symbolic());
   };
   switch (ir::info(node->op).kind) {
     case OpKind::View: {
@@ -243,21 +243,21 @@ bool Extension::label_of(const Node* node, Label& out) {
   return true;
 }
 
-bool Extension::propose_from_reduction(size_t from_right, int64_t size, AxisList& out) const {
+bool Extension::propose_from_reduction(size_t from_right, Size size, AxisList& out) const {
   if (!propose_ || group_.reduced_inputs.empty()) return false;
   const Label& label = group_.reduced_inputs.front().second;
   if (from_right > label.size()) return false;
   const AxisList& list = label[label.size() - from_right];
-  int64_t product = 1;
-  for (AxisId axis : list) product *= group_.space.size(axis);
-  if (product != size || list.empty()) return false;
+  Size product = 1;
+  for (AxisId axis : list) product = product * group_.space.size(axis);
+  if (!facts_.windows.rules().equal(product, size) || list.empty()) return false;
   out = list;
   return true;
 }
 
 bool Extension::gather_label(const Node* node, const std::vector<std::pair<bool, Label>>& operands, Label& out) {
   AxisSpace& space = group_.space;
-  const auto sizes = node->results[0].type->sizes;
+  const auto sizes = node->results[0].type->sizes.symbolic();
   // Dimensions [first, first + rank of the index) of the result are the index's.
   size_t first = 0;
   if (node->op == Op::index_select) first = static_cast<size_t>(node->int_attr("dim"));

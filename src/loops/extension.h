@@ -32,7 +32,7 @@ class Extension {
   /// The label under which `value` is computed in this group. False: it is not; `bad` if it is, but cannot be read.
   bool member_label(const ir::Value* value, Label& label, bool& bad);
   bool label_of(const ir::Node* node, Label& out);
-  bool propose_from_reduction(size_t from_right, int64_t size, AxisList& out) const;
+  bool propose_from_reduction(size_t from_right, Size size, AxisList& out) const;
   bool gather_label(const ir::Node* node, const std::vector<std::pair<bool, Label>>& operands, Label& out);
 
   Group& group_;

@@ -12,6 +12,7 @@ constexpr uint8_t most_free_ops = 12;
 Facts::Facts(const ir::Graph& graph, const Windows& windows, const Targets& targets)
     : windows(windows),
       targets(targets),
+      decide(windows.rules()),
       consumers_(graph.value_limit()),
       escapes_(graph.value_limit()),
       free_(graph.value_limit()) {
@@ -24,7 +25,7 @@ Facts::Facts(const ir::Graph& graph, const Windows& windows, const Targets& targ
         if (list.empty() || list.back() != node) list.push_back(node);
       }
     }
-    if (node->op == ir::Op::scalar || node->op == ir::Op::iota) {
+    if (is_number(node->op) || node->op == ir::Op::iota) {
       free_[node->results[0].id] = 1;
       return;
     }

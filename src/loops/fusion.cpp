@@ -25,8 +25,8 @@ bool is_compute(const Node* node, const Windows& windows) {
 bool stands_alone(const Node* node) {
   if (node->op == Op::cat || ir::info(node->op).kind == OpKind::Scan) return true;
   for (const Value* operand : node->operands)
-    if (operand->type->numel() == 0) return true;
-  return ir::info(node->op).kind == OpKind::Update || node->results[0].type->numel() == 0;
+    if (is_empty(operand->type->sizes.symbolic())) return true;
+  return ir::info(node->op).kind == OpKind::Update || is_empty(node->results[0].type->sizes.symbolic());
 }
 
 /// Units under construction.
@@ -112,7 +112,7 @@ class Former {
     for (uint32_t producer : producers)
       if (try_join({producer}, node, position)) return;
     const uint32_t unit = start(node, position);
-    auto group = std::make_unique<Group>();
+    auto group = std::make_unique<Group>(facts_.rules());
     BRAZE_CHECK(Extension(*group, facts_).add(node), "a single node must be a kernel: ", ir::info(node->op).name);
     units_[unit].group = std::move(group);
   }
@@ -124,7 +124,7 @@ class Former {
     for (const Value* operand : node->operands) {
       const uint32_t unit = owner_of(operand);
       if (unit == none_unit || !units_[unit].group || stands_alone(units_[unit].group->nodes[0])) continue;
-      const int64_t bytes = operand->type->numel() * ir::byte_size(operand->type->dtype);
+      const int64_t bytes = facts_.elements(operand) * ir::byte_size(operand->type->dtype);
       auto same = std::find_if(found.begin(), found.end(), [&](const auto& entry) { return entry.second == unit; });
       if (same == found.end())
         found.push_back({bytes, unit});
@@ -165,7 +165,7 @@ class Former {
         return false;
       }
     } else {
-      auto joined = std::make_unique<Group>();
+      auto joined = std::make_unique<Group>(facts_.rules());
       if (!join(producers, *joined) || !extend(*joined, node) || !order_.merge(producers, reads)) return false;
       adopt(producers, std::move(joined));
     }
@@ -204,7 +204,7 @@ class Former {
     }
     sort_by_position(nodes);
     for (const bool propose : {true, false}) {
-      joined = Group();
+      joined = Group(facts_.rules());
       Extension extension(joined, facts_, propose);
       if (std::all_of(nodes.begin(), nodes.end(), [&](const Node* node) { return extension.add(node); }) &&
           extension.legal())
@@ -243,7 +243,7 @@ class Former {
     for (const Value* value : shared) {
       // Smaller values are in the nearest cache when they are read again.
       const int64_t worth = target_of(facts_.targets, *value->type).near_cache / 3;
-      if (4 * value->type->numel() < worth || facts_.consumers(value).size() < 2) continue;
+      if (4 * facts_.elements(value) < worth || facts_.consumers(value).size() < 2) continue;
       std::vector<uint32_t> readers;
       for (const Node* consumer : facts_.consumers(value)) {
         const uint32_t unit = owner_[consumer->id];
@@ -285,7 +285,8 @@ class Former {
       for (const Value* operand : node->operands) {
         if (operand != value) continue;
         if (kind == OpKind::Reduction) return group.find_reduced(node);
-        if (ir::is_elementwise(node->op) && value->type->numel() == node->results[0].type->numel() &&
+        if (ir::is_elementwise(node->op) &&
+            value->type->symbolic_numel() == node->results[0].type->symbolic_numel() &&
             value->type->rank() == node->results[0].type->rank())
           return group.find(&node->results[0]);
       }

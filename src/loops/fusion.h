@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 #include "ir/graph.h"
@@ -24,6 +25,7 @@ namespace braze::loops {
 
 /// A kernel to be: its nodes in program order and the labels of what they compute.
 struct Group {
+  explicit Group(const SizeRules& rules = {}) : space(rules) {}
   std::vector<const ir::Node*> nodes;
   AxisSpace space;
   std::vector<std::pair<const ir::Value*, Label>> labels;         ///< Members' results and views of them.
@@ -61,6 +63,11 @@ struct Unit {
   const ir::Node* call = nullptr;
 };
 
+/// A number of the graph: known when it is lowered, or a size.
+inline bool is_number(ir::Op op) {
+  return op == ir::Op::scalar || op == ir::Op::size;
+}
+
 /// What computes values of `type`.
 inline const Target& target_of(const Targets& targets, const ir::Type& type) {
   return type.device.kind == ir::DeviceKind::cuda ? *targets.gpu : *targets.cpu;
@@ -72,6 +79,16 @@ class Facts {
   Facts(const ir::Graph& graph, const Windows& windows, const Targets& targets);
   const Windows& windows;
   const Targets targets;
+  /// What only allows a faster form and is not known of the sizes is decided for the examples here, with a guard.
+  SizeRules decide;
+  const SizeRules& rules() const { return windows.rules(); }
+  /// Of the examples.
+  int64_t elements(const ir::Value* value) const {
+    if (value->type->sizes.is_constant()) return value->type->numel();
+    const auto [known, is_new] = elements_.try_emplace(value->type);
+    if (is_new) known->second = elements_of(*value->type, rules());
+    return known->second;
+  }
   /// Of the device that computes `node`.
   const Target& target(const ir::Node* node) const { return target_of(targets, *node->results[0].type); }
   /// Nodes that read `value`, itself or through views.
@@ -85,6 +102,7 @@ class Facts {
   std::vector<std::vector<const ir::Node*>> consumers_;
   std::vector<bool> escapes_;
   std::vector<uint8_t> free_;  ///< Number of ops that recompute it, 0: not free.
+  mutable std::unordered_map<const ir::Type*, int64_t> elements_;  ///< Of types whose sizes are expressions.
 };
 
 /// Operands of `node` that are read at any place (tables of gathers, sources of pad), as a bit mask.

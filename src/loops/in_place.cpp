@@ -39,12 +39,11 @@ class Accesses {
     };
     size_t moving = 0;
     for (const Loop* loop : store_loops_) {
-      const bool known = loop->begin.is_constant() && loop->end.is_constant() && loop->begin_value == none &&
-                         loop->end_value == none;
-      if (!known) return false;
+      if (loop->begin_value != none || loop->end_value != none) return false;
+      const bool known = loop->begin.is_constant() && loop->end.is_constant();
       if (moves(loop->var))
         ++moving;
-      else if (loop->end.constant - loop->begin.constant > loop->step)
+      else if (!known || loop->end.constant - loop->begin.constant > loop->step)
         return false;
     }
     return moving == terms.size();
@@ -122,7 +121,8 @@ InPlace::InPlace(const ir::Graph& graph, Windows& windows, const std::vector<boo
                           kind != OpKind::Concat && kind != OpKind::Update && kind != OpKind::Scan;
     const auto& strides = windows.storage(value);
     const bool same_layout =
-        std::ranges::equal(strides, input->type->strides) && is_dense(input->type->sizes, input->type->strides);
+        std::ranges::equal(strides, input->type->strides.symbolic()) &&
+        is_dense(input->type->sizes.symbolic(), input->type->strides.symbolic(), windows.rules());
     if (!computed || !same_layout || input_of_[value->id] >= 0 || value->def->op == ir::Op::input) continue;
     input_of_[value->id] = mutation.input;
     // A caller's tensor lies where it likes.

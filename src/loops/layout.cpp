@@ -45,46 +45,49 @@ constexpr Row table[] = {
 constexpr int64_t require_worth = 3, prefer_worth = 2, output_worth = 2, kernel_worth = 1;
 
 /// Dimensions from the outermost in memory to the innermost; equal strides keep their order.
-Dims order_of(std::span<const int64_t> strides) {
+Dims order_of(std::span<const Size> strides, const SizeRules& rules) {
   Dims order(strides.size());
   std::iota(order.begin(), order.end(), 0);
-  std::ranges::stable_sort(order, std::ranges::greater{}, [&](int64_t dim) { return strides[dim]; });
+  std::ranges::stable_sort(order, std::ranges::greater{}, [&](int64_t dim) { return rules.hint(strides[dim]); });
   return order;
 }
 
-Dims strides_in(const Dims& order, std::span<const int64_t> sizes) {
-  Dims strides(sizes.size());
-  int64_t stride = 1;
+Sizes strides_in(const Dims& order, std::span<const Size> sizes) {
+  Sizes strides(sizes.size());
+  Size stride = 1;
   for (size_t k = order.size(); k-- > 0;) {
     strides[order[k]] = stride;
-    stride *= std::max<int64_t>(sizes[order[k]], 1);
+    if (sizes[order[k]] != 0) stride = stride * sizes[order[k]];
   }
   return strides;
 }
 
 /// Strides of dimensions of size 1, and of empty values, move nothing.
-bool same_places(std::span<const int64_t> sizes, std::span<const int64_t> a, std::span<const int64_t> b) {
-  if (std::ranges::find(sizes, 0) != sizes.end()) return true;
+bool same_places(std::span<const Size> sizes, std::span<const Size> a, std::span<const Size> b,
+                 const SizeRules& rules) {
+  if (is_empty(sizes)) return true;
   for (size_t k = 0; k < sizes.size(); ++k)
-    if (sizes[k] != 1 && a[k] != b[k]) return false;
+    if (sizes[k] != 1 && !rules.equal(a[k], b[k])) return false;
   return true;
 }
 
-/// No two elements share a place: going outwards, each stride steps over all that lies inside.
-bool overlaps(std::span<const int64_t> sizes, std::span<const int64_t> strides) {
-  int64_t inside = 0;
-  const Dims order = order_of(strides);
+/// No two elements share a place: going outwards, each stride steps over all that lies inside. True also where that
+/// is not known.
+bool overlaps(std::span<const Size> sizes, std::span<const Size> strides, const SizeRules& rules) {
+  Size inside = 0;
+  const Dims order = order_of(strides, rules);
   for (size_t k = order.size(); k-- > 0;) {
-    const int64_t size = sizes[order[k]], stride = strides[order[k]];
+    const Size size = sizes[order[k]], stride = strides[order[k]];
     if (size == 1) continue;
-    if (stride <= inside) return true;
-    inside += stride * (size - 1);
+    if (!rules.less(inside, stride)) return true;
+    inside = inside + stride * (size - 1);
   }
   return false;
 }
 
-bool has_unit_stride(std::span<const int64_t> sizes, std::span<const int64_t> strides, size_t dim) {
-  return sizes[dim] <= 1 || strides[dim] == 1;
+bool has_unit_stride(std::span<const Size> sizes, std::span<const Size> strides, size_t dim,
+                     const SizeRules& rules) {
+  return strides[dim] == 1 || rules.at_most(sizes[dim], 1);
 }
 
 class DemandParser {
@@ -145,37 +148,38 @@ class DemandParser {
 
 // ---- demands
 
-bool LayoutDemand::holds(const Type& traced, std::span<const int64_t> sizes,
-                         std::span<const int64_t> strides) const {
-  if (strength == Strength::any || std::ranges::find(sizes, 0) != sizes.end()) return true;
+bool LayoutDemand::holds(const Type& traced, std::span<const Size> sizes, std::span<const Size> strides,
+                         const SizeRules& rules) const {
+  if (strength == Strength::any || is_empty(sizes)) return true;
   const size_t rank = sizes.size();
   switch (form) {
-    case Form::traced: return same_places(sizes, traced.strides, strides);
-    case Form::rows: return rank == 0 || has_unit_stride(sizes, strides, rank - 1);
+    case Form::traced: return same_places(sizes, traced.strides.symbolic(), strides, rules);
+    case Form::rows: return rank == 0 || has_unit_stride(sizes, strides, rank - 1, rules);
     case Form::matrix: {
       if (rank < 2) return true;
       const size_t row = rank - 2, column = rank - 1;
-      const bool row_major =
-          has_unit_stride(sizes, strides, column) && (sizes[row] == 1 || strides[row] >= sizes[column]);
-      const bool column_major =
-          has_unit_stride(sizes, strides, row) && (sizes[column] == 1 || strides[column] >= sizes[row]);
-      return row_major || column_major;
+      const auto steps_over = [&](size_t outer, size_t inner) {
+        return sizes[outer] == 1 || rules.at_least(strides[outer], sizes[inner]);
+      };
+      return (has_unit_stride(sizes, strides, column, rules) && steps_over(row, column)) ||
+             (has_unit_stride(sizes, strides, row, rules) && steps_over(column, row));
     }
-    case Form::order: return order.size() != rank || same_places(sizes, strides_in(order, sizes), strides);
+    case Form::order: return order.size() != rank || same_places(sizes, strides_in(order, sizes), strides, rules);
   }
   return true;
 }
 
-Dims LayoutDemand::strides(const Type& traced) const {
-  if (form == Form::order && order.size() == traced.sizes.size()) return strides_in(order, traced.sizes);
-  if (overlaps(traced.sizes, traced.strides)) return ir::contiguous_strides(traced.sizes);
-  const Dims own(traced.strides.begin(), traced.strides.end());
-  if (holds(traced, traced.sizes, own)) return own;
-  Dims wanted = order_of(own);
+Sizes LayoutDemand::strides(const Type& traced, const SizeRules& rules) const {
+  const auto sizes = traced.sizes.symbolic();
+  if (form == Form::order && order.size() == sizes.size()) return strides_in(order, sizes);
+  if (overlaps(sizes, traced.strides.symbolic(), rules)) return ir::contiguous_strides(sizes);
+  const Sizes own = list_of(traced.strides);
+  if (holds(traced, sizes, own, rules)) return own;
+  Dims wanted = order_of(own, rules);
   const auto last = static_cast<int64_t>(own.size()) - 1;
   wanted.erase(std::ranges::find(wanted, last));
   wanted.push_back(last);
-  return strides_in(wanted, traced.sizes);
+  return strides_in(wanted, sizes);
 }
 
 CallLayouts parse_layouts(std::string_view text) {
@@ -216,9 +220,8 @@ CallLayouts layouts_of(const Node& call) {
   return layouts;
 }
 
-bool is_dense(std::span<const int64_t> sizes, std::span<const int64_t> strides) {
-  if (std::ranges::find(sizes, 0) != sizes.end()) return true;
-  return same_places(sizes, strides, strides_in(order_of(strides), sizes));
+bool is_dense(std::span<const Size> sizes, std::span<const Size> strides, const SizeRules& rules) {
+  return is_empty(sizes) || same_places(sizes, strides, strides_in(order_of(strides, rules), sizes), rules);
 }
 
 bool writes_into(Op op) {
@@ -227,16 +230,31 @@ bool writes_into(Op op) {
 
 // ---- assignment
 
-Layouts::Layouts(const ir::Graph& graph, const LayoutOverrides& overrides) : strides_(graph.value_limit()) {
+Layouts::Layouts(const ir::Graph& graph, const LayoutOverrides& overrides, const SizeRules& rules)
+    : strides_(graph.value_limit()) {
+  enum Origin : size_t { computed, allocated, given };
+  const auto origin_of = [](const Node* node) {
+    if (node->op == Op::input) return given;
+    return ir::info(node->op).kind == OpKind::Library && !writes_into(node->op) ? allocated : computed;
+  };
+  const auto stored = [&](const Type& type, Origin origin) {
+    const auto sizes = type.sizes.symbolic(), strides = type.strides.symbolic();
+    const bool keeps = origin == given || (origin == allocated && !overlaps(sizes, strides, rules));
+    return keeps || is_dense(sizes, strides, rules) ? Sizes(strides.begin(), strides.end())
+                                                    : ir::contiguous_strides(sizes);
+  };
+  // Expressions are worth being looked at once a type.
+  std::unordered_map<const Type*, Sizes> known[given + 1];
   auto own = [&](const Value& value) {
     if (!value.type) return;
-    const Type& type = *value.type;
-    const bool given =
-        value.def->op == Op::input || (ir::info(value.def->op).kind == OpKind::Library &&
-                                       !writes_into(value.def->op) && !overlaps(type.sizes, type.strides));
-    strides_[value.id] = given || is_dense(type.sizes, type.strides)
-                             ? Dims(type.strides.begin(), type.strides.end())
-                             : ir::contiguous_strides(type.sizes);
+    const Origin origin = origin_of(value.def);
+    if (value.type->sizes.is_constant()) {
+      strides_[value.id] = stored(*value.type, origin);
+      return;
+    }
+    const auto [at, is_new] = known[origin].try_emplace(value.type);
+    if (is_new) at->second = stored(*value.type, origin);
+    strides_[value.id] = at->second;
   };
   for (const ir::Input& input : graph.inputs()) own(*input.value);
   ir::for_each_node(graph, [&](const Node* node) {
@@ -249,8 +267,8 @@ Layouts::Layouts(const ir::Graph& graph, const LayoutOverrides& overrides) : str
     if (node->results.empty()) return;  // a call for its effect or its check alone
     const Value& result = node->results[0];
     if (!result.type || layouts.result.size() != result.type->sizes.size()) return;
-    Dims strides = strides_in(layouts.result, result.type->sizes);
-    changes_results_ |= !same_places(result.type->sizes, strides, strides_[result.id]);
+    Sizes strides = strides_in(layouts.result, result.type->sizes.symbolic());
+    changes_results_ |= !same_places(result.type->sizes.symbolic(), strides, strides_[result.id], rules);
     strides_[result.id] = std::move(strides);
   });
 }
@@ -261,11 +279,12 @@ class Assignment {
  public:
   Assignment(const ir::Graph& graph, const LayoutOverrides& overrides)
       : graph_(graph),
+        rules_(graph.prove()),
         layouts_(graph, overrides),
         windows_(graph, layouts_),
         carries_(layouts_.changes_results()),
         shown_(carries_ ? graph.value_limit() : 0),
-        votes_(graph.value_limit()),
+        votes_(graph.value_limit(), Votes(Before{rules_})),
         free_(graph.value_limit()) {}
 
   Layouts run() {
@@ -296,7 +315,7 @@ class Assignment {
       const bool stored = kind != OpKind::Source && (kind != OpKind::Library || writes_into(node->op)) &&
                           (kind != OpKind::Concat || carries_) && kind != OpKind::Scan;
       for (const Value& result : node->results)
-        free_[result.id] = result.type && stored && windows_.is_base(&result) && result.type->numel() > 1;
+        free_[result.id] = result.type && stored && windows_.is_base(&result) && numel(&result) > 1;
       if (kind != OpKind::View || node->op == Op::permute) return;
       if (carries_ && node->op != Op::flip && (node->op != Op::reshape || splits(*node))) return;
       free_[windows_.base(node->operands[0])->id] = false;
@@ -305,11 +324,11 @@ class Assignment {
 
   /// A reshape that keeps every dimension or makes several of it: possible whatever the strides.
   static bool splits(const Node& reshape) {
-    const auto &from = reshape.operands[0]->type->sizes, &to = reshape.results[0].type->sizes;
+    const auto from = reshape.operands[0]->type->sizes.symbolic(), to = reshape.results[0].type->sizes.symbolic();
     size_t at = 0;
-    for (const int64_t size : from) {
-      int64_t product = 1;
-      while (product != size && at < to.size()) product *= to[at++];
+    for (const Size size : from) {
+      Size product = 1;
+      while (product != size && at < to.size()) product = product * to[at++];
       if (product != size) return false;
     }
     return true;
@@ -332,16 +351,16 @@ class Assignment {
     return dims;
   }
 
-  void add_vote(const Value* value, std::span<const int64_t> strides, int64_t worth) {
+  void add_vote(const Value* value, std::span<const Size> strides, int64_t worth) {
     const Value* base = windows_.base(value);
     if (!only_permuted(value)) {
       votes_[base->id][layouts_.of(base)] += worth;
       return;
     }
     const Dims dims = base_dims(value);
-    Dims on_base(dims.size());
+    Sizes on_base(dims.size());
     for (size_t k = 0; k < dims.size(); ++k) on_base[dims[k]] = strides[k];
-    if (!is_dense(base->type->sizes, on_base)) return;
+    if (!is_dense(base->type->sizes.symbolic(), on_base, rules_)) return;
     votes_[base->id][on_base] += worth;
   }
 
@@ -349,13 +368,13 @@ class Assignment {
     if (demand.strength == Demand::Strength::any || !free_[windows_.base(operand)->id]) return;
     const Window& window = windows_.of(operand);
     // What the present layout serves already is a vote for it: another one may not.
-    const bool holds = demand.holds(*operand->type, window.sizes, window.strides);
-    add_vote(operand, holds ? window.strides : demand.strides(*operand->type),
+    const bool holds = demand.holds(*operand->type, window.sizes, window.strides, rules_);
+    add_vote(operand, holds ? window.strides : demand.strides(*operand->type, rules_),
              demand.strength == Demand::Strength::require ? require_worth : prefer_worth);
   }
 
   void vote_for_own(const Value* value, int64_t worth) {
-    if (free_[windows_.base(value)->id]) add_vote(value, value->type->strides, worth);
+    if (free_[windows_.base(value)->id]) add_vote(value, value->type->strides.symbolic(), worth);
   }
 
   /// `value` as a window onto memory whose strides are decided.
@@ -363,12 +382,11 @@ class Assignment {
     if (!carries_ || !value->type) return;
     const Node* node = value->def;
     if (!windows_.is_base(value))
-      if (auto window = apply_view(node, shown_[node->operands[0]->id])) {
+      if (auto window = apply_view(node, shown_[node->operands[0]->id], rules_)) {
         shown_[value->id] = std::move(*window);
         return;
       }
-    const auto sizes = value->type->sizes;
-    shown_[value->id] = {value, {sizes.begin(), sizes.end()}, layouts_.of(value), 0};
+    shown_[value->id] = {value, list_of(value->type->sizes), layouts_.of(value), 0};
   }
 
   /// Which dimension of `operand` each of the node's result is; empty if they do not correspond.
@@ -383,14 +401,15 @@ class Assignment {
   }
 
   /// The strides of a cat that walk through memory as most of what it joins does: each operand may be small.
-  Dims joined(const Value* cat) const {
-    std::map<Dims, int64_t> elements;  // that would only be copied straight on
+  Sizes joined(const Value* cat) const {
+    Votes elements(Before{rules_});  // that would only be copied straight on
+    const auto sizes = cat->type->sizes.symbolic();
     for (const Value* operand : cat->def->operands) {
-      const Dims& strides = shown_[operand->id].strides;
-      if (operand->type->numel() > 0 && strides.size() == cat->type->sizes.size())
-        elements[strides_in(order_of(strides), cat->type->sizes)] += operand->type->numel();
+      const Sizes& strides = shown_[operand->id].strides;
+      if (numel(operand) > 0 && strides.size() == sizes.size())
+        elements[strides_in(order_of(strides, rules_), sizes)] += numel(operand);
     }
-    const Dims& own = layouts_.of(cat);
+    const Sizes& own = layouts_.of(cat);
     if (elements.empty()) return own;
     return std::ranges::max_element(elements, {},
                                     [&](const auto& order) { return std::pair(order.second, order.first == own); })
@@ -399,32 +418,33 @@ class Assignment {
 
   /// The strides of `value` that walk through memory as its largest operand does. Its own where none is as large as
   /// to matter.
-  Dims carried(const Value* value) const {
+  Sizes carried(const Value* value) const {
     const Node* node = value->def;
     if (ir::info(node->op).kind == OpKind::Concat) return joined(value);
-    const Dims& own = layouts_.of(value);
+    const Sizes& own = layouts_.of(value);
     const Value* largest = nullptr;
     for (const Value* operand : node->operands) {
-      const int64_t numel = windows_.base(operand)->type->numel();
-      if (2 * numel < value->type->numel() || operand->type->sizes.size() < own.size()) continue;
-      if (!largest || numel > windows_.base(largest)->type->numel()) largest = operand;
+      const int64_t elements = numel(windows_.base(operand));
+      if (2 * elements < numel(value) || operand->type->sizes.size() < own.size()) continue;
+      if (!largest || elements > numel(windows_.base(largest))) largest = operand;
     }
     if (!largest) return own;
     const Dims dims = dims_from(*node, largest);
     if (dims.empty()) return own;
-    const std::vector<int64_t>& shown = shown_[largest->id].strides;
-    Dims strides;
+    const Sizes& shown = shown_[largest->id].strides;
+    const auto sizes = value->type->sizes.symbolic();
+    Sizes strides;
     for (const int64_t dim : dims) strides.push_back(shown[dim]);
     // An expanded dimension lies nowhere.
     for (size_t k = 0; k < strides.size(); ++k)
-      if (value->type->sizes[k] != 1 && strides[k] == 0) return own;
-    return strides_in(order_of(strides), value->type->sizes);
+      if (sizes[k] != 1 && strides[k] == 0) return own;
+    return strides_in(order_of(strides, rules_), sizes);
   }
 
   void decide(const Value* value) {
     if (!free_[value->id]) return;
     auto& votes = votes_[value->id];
-    const Dims own = layouts_.of(value);
+    const Sizes own = layouts_.of(value);
     if (carries_)
       votes[carried(value)] += kernel_worth;
     else if (votes.empty())
@@ -436,12 +456,27 @@ class Assignment {
     if (best->first != own) layouts_.set(value, best->first);
   }
 
+  /// An order of strides: by the numbers of the examples, and of expressions with the same one by their names.
+  struct Before {
+    SizeRules rules;
+    bool operator()(const Sizes& a, const Sizes& b) const {
+      return std::ranges::lexicographical_compare(a, b, [&](Size x, Size y) {
+        const int64_t left = rules.hint(x), right = rules.hint(y);
+        return left != right ? left < right : x != y && to_text(x) < to_text(y);
+      });
+    }
+  };
+  using Votes = std::map<Sizes, int64_t, Before>;
+
+  int64_t numel(const Value* value) const { return rules_.hint(value->type->symbolic_numel()); }
+
   const ir::Graph& graph_;
+  const SizeRules rules_;
   Layouts layouts_;
   Windows windows_;
   const bool carries_;         ///< Some call's result has another order, which kernels carry on.
   std::vector<Window> shown_;  ///< By Value::id, if carries_: as the layouts decided so far make it.
-  std::vector<std::map<Dims, int64_t>> votes_;  ///< Of each base value: what each layout of it is worth.
+  std::vector<Votes> votes_;   ///< Of each base value: what each layout of it is worth.
   std::vector<char> free_;
 };
 

@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "ir/graph.h"
+#include "loops/sizes.h"
 
 namespace braze::loops {
 
@@ -38,11 +39,12 @@ struct LayoutDemand {
   std::vector<int64_t> order;  ///< order: a permutation of the dimensions.
   bool operator==(const LayoutDemand&) const = default;
 
-  /// Whether an operand of these sizes and strides, with `traced` as its type, is as asked.
-  bool holds(const ir::Type& traced, std::span<const int64_t> sizes, std::span<const int64_t> strides) const;
+  /// Whether an operand of these sizes and strides, with `traced` as its type, is as asked, as far as is known.
+  bool holds(const ir::Type& traced, std::span<const Size> sizes, std::span<const Size> strides,
+             const SizeRules& rules = {}) const;
   /// Strides that are as asked, with as few changes to the type's own as that takes. Without gaps, except that
   /// `traced` keeps those of its type where no element overlaps another.
-  std::vector<int64_t> strides(const ir::Type& traced) const;
+  Sizes strides(const ir::Type& traced, const SizeRules& rules = {}) const;
 };
 
 /// What a library call says of the memory that it reads and allocates.
@@ -61,24 +63,27 @@ using LayoutOverrides = std::unordered_map<const ir::Node*, std::string_view>;
 /// What a library call says: its attribute `layouts`, else the table. One demand an operand.
 CallLayouts layouts_of(const ir::Node& call);
 
-/// The elements fill their extent in memory without gaps or overlap, in whatever order of dimensions.
-bool is_dense(std::span<const int64_t> sizes, std::span<const int64_t> strides);
+/// The elements fill their extent in memory without gaps or overlap, in whatever order of dimensions. Of sizes that
+/// are expressions: false where that is not known.
+bool is_dense(std::span<const Size> sizes, std::span<const Size> strides, const SizeRules& rules = {});
 
 /// The strides in which every value that is not a view is stored, by Value::id.
 class Layouts {
  public:
   /// Those of the values' types where they are dense, else row-major. Inputs, and what library calls allocate,
   /// keep theirs whatever they are, unless the call says otherwise.
-  explicit Layouts(const ir::Graph& graph, const LayoutOverrides& overrides = {});
-  const std::vector<int64_t>& of(const ir::Value* value) const { return strides_[value->id]; }
-  void set(const ir::Value* value, std::vector<int64_t> strides) { strides_[value->id] = std::move(strides); }
+  explicit Layouts(const ir::Graph& graph, const LayoutOverrides& overrides = {})
+      : Layouts(graph, overrides, graph.prove()) {}
+  Layouts(const ir::Graph& graph, const LayoutOverrides& overrides, const SizeRules& rules);
+  const Sizes& of(const ir::Value* value) const { return strides_[value->id]; }
+  void set(const ir::Value* value, Sizes strides) { strides_[value->id] = std::move(strides); }
   /// layouts_of() a library call, or what overrides it.
   const std::vector<LayoutDemand>& demands(const ir::Node& call) const { return calls_.at(&call).operands; }
   /// Some call lays out a result in another order than its type says.
   bool changes_results() const { return changes_results_; }
 
  private:
-  std::vector<std::vector<int64_t>> strides_;
+  std::vector<Sizes> strides_;
   std::unordered_map<const ir::Node*, CallLayouts> calls_;
   bool changes_results_ = false;
 };

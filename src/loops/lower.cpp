@@ -12,6 +12,7 @@
 #include "loops/plan.h"
 #include "loops/regions.h"
 #include "loops/schedule/schedule.h"
+#include "loops/symbolic_plan.h"
 #include "loops/window.h"
 #include "support/error.h"
 
@@ -26,7 +27,7 @@ using ir::Value;
 
 class Lowering {
  public:
-  Lowering(const ir::Graph& graph, const LoweringOptions& options)
+  Lowering(const ir::Graph& graph, const LoweringOptions& options, const SizeRules& decide)
       : graph_(graph),
         options_(options),
         names_(graph),
@@ -36,10 +37,12 @@ class Lowering {
         facts_(graph_, windows_, options.targets),
         in_place_(graph_, windows_, options.writable),
         buffer_of_(graph_.value_limit(), -1) {
+    facts_.decide = decide;
     align_parts();
   }
 
-  Plan run() {
+  /// Without memory and regions.
+  PlanOf<Size> run() {
     for (uint32_t k = 0; k < graph_.inputs().size(); ++k) {
       const Value* value = graph_.inputs()[k].value;
       buffer_of_[value->id] = add_buffer(BufferKind::input, value, windows_.storage(value));
@@ -63,10 +66,11 @@ class Lowering {
       plan_.mutations.push_back({mutation.input, direct ? view_of(windows_.of(mutation.value))
                                                         : copied(mutation.value, BufferKind::temporary)});
     }
-    plan_memory(plan_, options_.reuse_memory);
-    form_regions(plan_, cats_);
     return std::move(plan_);
   }
+
+  /// As for form_regions().
+  const std::vector<uint32_t>& cats() const { return cats_; }
 
  private:
   const Place* place_of(const Value* base) const {
@@ -92,14 +96,13 @@ class Lowering {
     return buffer;
   }
 
-  int32_t add_buffer(BufferKind kind, const Value* value, std::vector<int64_t> strides) {
-    PlanBuffer buffer;
+  int32_t add_buffer(BufferKind kind, const Value* value, Sizes strides) {
+    PlanBufferOf<Size> buffer;
     const ir::Type& type = *value->type;
     buffer.kind = kind;
     buffer.dtype = type.dtype;
     buffer.device = type.device;
-    buffer.sizes.assign(type.sizes.begin(), type.sizes.end());
-    buffer.bytes = span_of(type.sizes, strides) * ir::byte_size(type.dtype);
+    buffer.sizes = list_of(type.sizes);
     buffer.strides = std::move(strides);
     plan_.buffers.push_back(std::move(buffer));
     return static_cast<int32_t>(plan_.buffers.size() - 1);
@@ -124,23 +127,25 @@ class Lowering {
     if (kind == OpKind::Source) return false;
     const Window& shown = windows_.of(output);
     const ir::Type& type = *output->type;
-    if (base == output) return std::ranges::equal(shown.strides, type.strides);
+    if (base == output) return std::ranges::equal(shown.strides, type.strides.symbolic());
     // A library is told the shape of the memory that it fills.
     if (kind == OpKind::Library || place_of(base)) return false;
-    if (shown.offset != 0 || type.numel() != base->type->numel()) return false;
-    for (size_t dim = 0; dim < type.sizes.size(); ++dim)
-      if (type.sizes[dim] != 1 && shown.strides[dim] != type.strides[dim]) return false;
-    return is_dense(type.sizes, type.strides);
+    const SizeRules& rules = windows_.rules();
+    if (shown.offset != 0 || !rules.equal(type.symbolic_numel(), base->type->symbolic_numel())) return false;
+    const auto sizes = type.sizes.symbolic(), strides = type.strides.symbolic();
+    for (size_t dim = 0; dim < sizes.size(); ++dim)
+      if (sizes[dim] != 1 && !rules.equal(shown.strides[dim], strides[dim])) return false;
+    return loops::is_dense(sizes, strides, rules);
   }
 
   uint32_t memory_of(const Value* base) {
     int32_t& buffer = buffer_of_[base->id];
     if (buffer >= 0) return static_cast<uint32_t>(buffer);
     const Node* node = base->def;
-    if (node->op == Op::scalar || node->op == Op::iota) {
+    if (is_number(node->op) || node->op == Op::iota) {
       const Window& whole = windows_.of(base);
       buffer = add_buffer(BufferKind::temporary, base, whole.strides);
-      add_kernel(build_copy(whole, whole, options_.targets), {node});
+      add_kernel(build_copy(whole, whole, options_.targets, windows_.rules()), {node});
       return static_cast<uint32_t>(buffer_of_[base->id]);
     }
     if (const Place* place = place_of(base)) {
@@ -153,22 +158,23 @@ class Lowering {
     buffer = add_buffer(kind, base, windows_.storage(base));
     if (output >= 0) {
       const ir::Type& seen = *graph_.outputs()[static_cast<size_t>(output)]->type;
-      PlanBuffer& added = plan_.buffers.back();
+      PlanBufferOf<Size>& added = plan_.buffers.back();
       added.index = static_cast<uint32_t>(output);
-      added.sizes.assign(seen.sizes.begin(), seen.sizes.end());
-      added.strides.assign(seen.strides.begin(), seen.strides.end());
+      added.sizes = list_of(seen.sizes);
+      added.strides = list_of(seen.strides);
     }
     return static_cast<uint32_t>(buffer);
   }
 
-  View view_of(const Window& window) {
+  ViewOf<Size> view_of(const Window& window) {
     return {memory_of(window.base), window.base->type->dtype, window.sizes, window.strides, window.offset};
   }
 
   void add_group(const Group& group, size_t unit) {
     const Node* node = group.nodes[0];
-    const bool writes = std::any_of(group.nodes.begin(), group.nodes.end(),
-                                    [](const Node* member) { return member->results[0].type->numel() != 0; });
+    const bool writes = std::any_of(group.nodes.begin(), group.nodes.end(), [](const Node* member) {
+      return !is_empty(member->results[0].type->sizes.symbolic());
+    });
     if (!writes) {
       for (const Node* member : group.nodes) memory_of(&member->results[0]);
       return;
@@ -196,30 +202,32 @@ class Lowering {
     for (const Value* operand : node->operands) {
       const Place* place = place_of(windows_.base(operand));
       const bool is_there = place && place->whole == result;
-      if (operand->type->numel() == 0) continue;
-      to.sizes.assign(operand->type->sizes.begin(), operand->type->sizes.end());
+      to.sizes = list_of(operand->type->sizes);
+      if (is_empty(to.sizes)) continue;
       if (!is_there) {
-        KernelDraft draft = build_copy(windows_.of(operand), to, options_.targets);
+        KernelDraft draft = build_copy(windows_.of(operand), to, options_.targets, windows_.rules());
         // Its own memory may begin anywhere in that of another cat.
         for (Buffer& buffer : draft.kernel->buffers)
           if (buffer.access == Access::out)
             buffer.alignment = std::min(buffer.alignment, windows_.alignment(result));
         add_kernel(std::move(draft), {node});
       }
-      to.offset += operand->type->sizes[dim] * to.strides[dim];
+      to.offset = to.offset + to.sizes[dim] * to.strides[dim];
     }
   }
 
   void add_update(const Node* node) {
     const Value* result = &node->results[0];
     const Window& from = windows_.of(node->operands[0]);
-    add_kernel(build_copy(from, {result, from.sizes, windows_.storage(result), 0}, options_.targets), {node});
-    if (node->operands[1]->type->numel() != 0) add_kernel(build_update(node, facts_), {node});
+    add_kernel(
+        build_copy(from, {result, from.sizes, windows_.storage(result), 0}, options_.targets, windows_.rules()),
+        {node});
+    if (!is_empty(node->operands[1]->type->sizes.symbolic())) add_kernel(build_update(node, facts_), {node});
   }
 
   void add_kernel(KernelDraft draft, const std::vector<const Node*>& fused) {
-    Step step;
-    step.kind = Step::Kind::kernel;
+    StepOf<Size> step;
+    step.kind = StepKind::kernel;
     step.source = fused.front()->source;
     const ir::Device device = fused.front()->results[0].type->device;
     for (const KernelDraft::Parameter& parameter : draft.parameters) {
@@ -227,19 +235,20 @@ class Lowering {
         step.kernel.buffers.push_back(memory_of(parameter.value));
         continue;
       }
-      PlanBuffer scratch;
-      scratch.bytes = parameter.scratch_bytes;
-      scratch.sizes = {scratch.bytes};
+      PlanBufferOf<Size> scratch;
+      scratch.sizes = {parameter.scratch_bytes};
       scratch.strides = {1};
       scratch.device = device;
       plan_.buffers.push_back(scratch);
       step.kernel.buffers.push_back(static_cast<uint32_t>(plan_.buffers.size() - 1));
     }
     step.kernel.scalars = std::move(draft.scalars);
+    step.kernel.symbols = std::move(draft.symbols);
     step.kernel.bytes_read = draft.bytes_read;
     step.kernel.bytes_written = draft.bytes_written;
     for (const Node* node : fused) step.kernel.fused.push_back(title(*node));
-    step.kernel.origins = move_origins(*draft.kernel);
+    const std::vector<int64_t> origins = move_origins(*draft.kernel);
+    step.kernel.origins.assign(origins.begin(), origins.end());
     step.kernel.origins.resize(step.kernel.buffers.size(), 0);
     Hash128 hash = structural_hash(*draft.kernel);
     // Code of a GPU is none of a CPU, whether or not a loop says what runs it.
@@ -251,7 +260,7 @@ class Lowering {
       plan_.kernel_hashes.push_back(hash);
     }
     step.kernel.kernel = it->second;
-    cats_.push_back(fused.size() == 1 && fused[0]->op == Op::cat ? fused[0] : nullptr);
+    cats_.push_back(fused.size() == 1 && fused[0]->op == Op::cat ? fused[0]->id + 1 : 0);
     plan_.steps.push_back(std::move(step));
   }
 
@@ -272,8 +281,8 @@ class Lowering {
   }
 
   void add_call(const Node* node) {
-    Step step;
-    step.kind = Step::Kind::call;
+    StepOf<Size> step;
+    step.kind = StepKind::call;
     step.source = node->source;
     step.call.call = ir::library_call(*node);
     step.call.writes_into = writes_into(node->op);
@@ -282,33 +291,47 @@ class Lowering {
       step.call.operands.push_back(operand(node->operands[k], demands[k]));
     for (const Value& result : node->results)
       step.call.results.push_back(result.type ? static_cast<int32_t>(memory_of(&result)) : -1);
-    cats_.push_back(nullptr);
+    cats_.push_back(0);
     plan_.steps.push_back(std::move(step));
   }
 
   /// What a call gets to see of an operand: a copy where it requires another layout. Kernels cannot copy what has a
   /// dtype without a name here; library calls alone make such values, in eager's own layout.
-  View operand(const Value* value, const LayoutDemand& demand) {
+  ViewOf<Size> operand(const Value* value, const LayoutDemand& demand) {
     const Window& window = windows_.of(value);
     const bool served = demand.strength != LayoutDemand::Strength::require ||
-                        demand.holds(*value->type, window.sizes, window.strides);
+                        demand.holds(*value->type, window.sizes, window.strides, windows_.rules());
     if (served || !ir::is_native(value->type->dtype)) return view_of(window);
-    return copied(value, BufferKind::temporary, demand.strides(*value->type));
+    return copied(value, BufferKind::temporary, demand.strides(*value->type, windows_.rules()));
   }
 
-  View copied(const Value* value, BufferKind kind) {
+  ViewOf<Size> copied(const Value* value, BufferKind kind) {
     const ir::Type& type = *value->type;
-    if (is_dense(type.sizes, type.strides)) return copied(value, kind, {type.strides.begin(), type.strides.end()});
-    return copied(value, kind, ir::contiguous_strides(type.sizes));
+    if (is_dense(type)) return copied(value, kind, list_of(type.strides));
+    return copied(value, kind, ir::contiguous_strides(type.sizes.symbolic()));
   }
 
-  View copied(const Value* value, BufferKind kind, std::vector<int64_t> strides) {
+  /// Whether the type's own layout has no gaps. A caller sees it, so that it has to be known.
+  bool is_dense(const ir::Type& type) const {
+    const SizeRules& rules = windows_.rules();
+    const auto sizes = type.sizes.symbolic(), strides = type.strides.symbolic();
+    if (loops::is_dense(sizes, strides, rules)) return true;
+    Sizes size_hints, stride_hints;
+    for (const Size size : sizes) size_hints.push_back(rules.hint(size));
+    for (const Size stride : strides) stride_hints.push_back(rules.hint(stride));
+    if (!type.sizes.is_constant() && loops::is_dense(size_hints, stride_hints))
+      throw NotSymbolic(concat("whether a result of sizes ", to_text(sizes), " and strides ", to_text(strides),
+                               " has gaps depends on its sizes"));
+    return false;
+  }
+
+  ViewOf<Size> copied(const Value* value, BufferKind kind, Sizes strides) {
     const ir::Type& type = *value->type;
-    const std::vector<int64_t> sizes(type.sizes.begin(), type.sizes.end());
+    const Sizes sizes = list_of(type.sizes);
     const int32_t buffer = add_buffer(kind, value, strides);
-    if (type.numel() != 0) {
+    if (!is_empty(sizes)) {
       const Window from = windows_.of(value);
-      KernelDraft draft = build_copy(from, {value, sizes, strides, 0}, options_.targets);
+      KernelDraft draft = build_copy(from, {value, sizes, strides, 0}, options_.targets, windows_.rules());
       // The copy's own memory is the parameter that it writes; `value` itself may be the input that it reads.
       std::vector<uint32_t> memory;
       for (size_t k = 0; k < draft.parameters.size(); ++k) {
@@ -344,11 +367,11 @@ class Lowering {
   Windows windows_;
   Facts facts_;
   InPlace in_place_;
-  Plan plan_;
+  PlanOf<Size> plan_;
   std::vector<int32_t> buffer_of_;  ///< Plan buffer of each base value.
   std::vector<int32_t> output_of_;  ///< Graph output that a value's own memory serves.
   std::unordered_map<Hash128, uint32_t> kernels_;
-  std::vector<const Node*> cats_;  ///< By step: the cat of which it copies an operand, or null.
+  std::vector<uint32_t> cats_;  ///< By step: the cat of which it copies an operand, by number from 1; 0: none.
 };
 
 }  // namespace
@@ -356,8 +379,60 @@ class Lowering {
 Plan lower(const ir::Graph& graph, const LoweringOptions& options) {
   const ir::ShapeEnv* symbols = graph.find_shape_env();
   if (symbols && symbols->table().symbol_count() > 0)
-    throw UserError("kernels are made for sizes that are numbers: instantiate the graph first (ir/instantiate.h)");
-  return Lowering(graph, options).run();
+    throw UserError("a plan is of sizes that are numbers: see loops/symbolic_plan.h, ir/instantiate.h");
+  Lowering lowering(graph, options, graph.prove());
+  Plan plan = convert_plan<int64_t>(lowering.run(), [](Size size) { return size.constant(); });
+  for (PlanBuffer& buffer : plan.buffers)
+    buffer.bytes = span_of(buffer.sizes, buffer.strides) * ir::byte_size(buffer.dtype);
+  plan_memory(plan, options.reuse_memory);
+  form_regions(plan, lowering.cats());
+  return plan;
+}
+
+namespace {
+
+/// Writes sizes as guards have made them since: above all as 1, where that is what a broadcast relies on. Lowering
+/// then looks at how a size is written.
+void simplify_types(ir::Graph& graph) {
+  ir::ShapeEnv& env = graph.shape_env();
+  std::unordered_map<const ir::Type*, const ir::Type*> simplified;
+  const auto simplify = [&](Size size) -> Size {
+    if (size.is_constant()) return size;
+    return env.prove(ir::equal(size, 1)) == true ? Size(1) : env.simplify(size);
+  };
+  const auto rewrite = [&](Value& value) {
+    if (!value.type || (value.type->sizes.is_constant() && value.type->strides.is_constant())) return;
+    const auto [at, is_new] = simplified.try_emplace(value.type, value.type);
+    if (is_new) {
+      Sizes sizes = list_of(value.type->sizes), strides = list_of(value.type->strides);
+      for (Size& size : sizes) size = simplify(size);
+      for (Size& stride : strides) stride = simplify(stride);
+      at->second = graph.symbolic_type(value.type->dtype, value.type->device, sizes, strides);
+    }
+    value.type = at->second;
+  };
+  for (const ir::Input& input : graph.inputs()) rewrite(*input.value);
+  ir::for_each_node(graph, [&](Node* node) {
+    for (Value& result : node->results) rewrite(result);
+  });
+}
+
+}  // namespace
+
+SymbolicPlan lower_symbolic(ir::Graph& graph, const LoweringOptions& options) {
+  const auto refuse_gpu = [](const Value& value) {
+    if (value.type && value.type->device.kind == ir::DeviceKind::cuda)
+      throw NotSymbolic("kernels of a GPU are made for sizes that are numbers");
+  };
+  for (const ir::Input& input : graph.inputs()) refuse_gpu(*input.value);
+  ir::for_each_node(graph, [&](const Node* node) {
+    for (const Value& result : node->results) refuse_gpu(result);
+  });
+  ir::ShapeEnv& env = graph.shape_env();
+  simplify_types(graph);
+  Lowering lowering(graph, options, graph.decide("loops"));
+  PlanOf<Size> plan = lowering.run();
+  return SymbolicPlan(std::move(plan), lowering.cats(), env, options.reuse_memory);
 }
 
 }  // namespace braze::loops

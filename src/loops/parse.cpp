@@ -8,6 +8,7 @@
 
 #include "ir/literals.h"
 #include "loops/kernel.h"
+#include "loops/transposes.h"
 #include "loops/words.h"
 #include "support/error.h"
 #include "support/lexer.h"
@@ -466,11 +467,15 @@ class Parser {
     expect(",");
     s.sources = {use_buffer()};
     s.index = parse_index();
-    for (std::string_view count : {"rows", "cols"}) {
-      expect(",");
-      s.shape.push_back(parse_named_integer(count));
-      s.shape.push_back(parse_named_integer("step"));
-    }
+    expect(",");
+    s.shape = {parse_named_integer("rows"), 1};
+    expect("step");
+    expect("=");
+    const Extent step = parse_extent();
+    expect(",");
+    s.shape.push_back(parse_named_integer("cols"));
+    s.shape.push_back(parse_named_integer("step"));
+    set_row_step(s, step);
     if (!take_tail("valid")) return;
     expect("=");
     s.valid.push_back(use());

@@ -15,20 +15,20 @@ using ir::Node;
 using ir::Op;
 using ir::OpKind;
 using ir::Value;
-using Dims = std::vector<int64_t>;
 
 /// Bytes that lie without a gap.
-int64_t run_bytes(const ir::Type& type, const Dims& strides) {
-  Dims dims;
+int64_t run_bytes(const ir::Type& type, const Sizes& strides, const SizeRules& rules) {
+  const auto sizes = type.sizes.symbolic();
+  std::vector<size_t> dims;
   for (size_t k = 0; k < strides.size(); ++k)
-    if (type.sizes[k] != 1) dims.push_back(static_cast<int64_t>(k));
-  std::ranges::sort(dims, {}, [&](int64_t k) { return strides[k]; });
-  int64_t run = 1;
-  for (int64_t k : dims) {
-    if (strides[k] != run) break;
-    run *= type.sizes[k];
+    if (sizes[k] != 1) dims.push_back(k);
+  std::ranges::sort(dims, {}, [&](size_t k) { return rules.hint(strides[k]); });
+  Size run = 1;
+  for (const size_t k : dims) {
+    if (!rules.equal(strides[k], run)) break;
+    run = run * sizes[k];
   }
-  return run * ir::byte_size(type.dtype);
+  return rules.hint(run) * ir::byte_size(type.dtype);
 }
 
 class Placing {
@@ -49,9 +49,9 @@ class Placing {
  private:
   void place_operands(const Node* cat) {
     const Value* whole = &cat->results[0];
-    const Dims strides = layouts_.of(whole);
+    const Sizes strides = layouts_.of(whole);
     const auto dim = static_cast<size_t>(cat->int_attr("dim"));
-    int64_t offset = 0;
+    Size offset = 0;
     for (const Value* operand : cat->operands) {
       const Value* base = windows_.base(operand);
       if (may_be_placed(base, operand, cat)) {
@@ -60,7 +60,7 @@ class Placing {
           places_[base->id] = {whole, offset};
         }
       }
-      offset += operand->type->sizes[dim] * strides[dim];
+      offset = offset + operand->type->sizes.symbolic()[dim] * strides[dim];
     }
   }
 
@@ -71,25 +71,25 @@ class Placing {
     if (kind == OpKind::Library && !writes_into(node->op)) return false;
     const auto& consumers = facts_.consumers(base);
     if (consumers.size() != 1 || consumers[0] != cat || facts_.escapes(base)) return false;
-    const int64_t numel = base->type->numel();
-    return numel != 0 && numel == operand->type->numel() &&
+    const Size numel = base->type->symbolic_numel();
+    return numel != 0 && windows_.rules().equal(numel, operand->type->symbolic_numel()) &&
            std::ranges::count(cat->operands, base, [&](const Value* v) { return windows_.base(v); }) == 1;
   }
 
   /// Strides of `base` that give `operand`, which shows all of it, these ones.
-  std::optional<Dims> strides_of_base(const Value* operand, const Value* base, Dims strides) const {
+  std::optional<Sizes> strides_of_base(const Value* operand, const Value* base, Sizes strides) const {
     for (const Value* value = operand; value != base; value = value->def->operands[0]) {
-      auto below = undo_view(value->def, strides);
+      auto below = undo_view(value->def, strides, windows_.rules());
       if (!below) return std::nullopt;
       strides = std::move(*below);
     }
     return strides;
   }
 
-  bool suits(const Value* base, const Dims& strides) const {
-    if (writes_into(base->def->op)) return strides == ir::contiguous_strides(base->type->sizes);
+  bool suits(const Value* base, const Sizes& strides) const {
+    if (writes_into(base->def->op)) return strides == ir::contiguous_strides(base->type->sizes.symbolic());
     // Shorter runs share cache lines with their neighbours, which other kernels write.
-    return run_bytes(*base->type, strides) >= facts_.target(base->def).cache_line;
+    return run_bytes(*base->type, strides, windows_.rules()) >= facts_.target(base->def).cache_line;
   }
 
   Layouts& layouts_;
@@ -104,7 +104,7 @@ class Placing {
 std::vector<Place> place_in_cats(const ir::Graph& graph, Layouts& layouts, const Targets& targets) {
   std::vector<const Node*> cats;
   ir::for_each_node(graph, [&](const Node* node) {
-    if (node->op == Op::cat && node->results[0].type->numel() != 0) cats.push_back(node);
+    if (node->op == Op::cat && !is_empty(node->results[0].type->sizes.symbolic())) cats.push_back(node);
   });
   if (cats.empty()) return {};
   return Placing(graph, layouts, targets, std::move(cats)).run();

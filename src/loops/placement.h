@@ -24,7 +24,7 @@ namespace braze::loops {
 /// Where a value lies in the result of a `cat`, which may itself lie in another.
 struct Place {
   const ir::Value* whole = nullptr;  ///< Null: in memory of its own.
-  int64_t offset = 0;                ///< Elements from the first of `whole`.
+  Size offset = 0;                   ///< Elements from the first of `whole`.
 };
 
 /// Places by Value::id; empty if nothing is placed. Sets the strides of what is placed in `layouts`.

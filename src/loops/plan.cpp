@@ -4,19 +4,25 @@
 #include "ir/literals.h"
 #include "ir/text.h"
 #include "loops/plan_words.h"
+#include "loops/symbolic_plan.h"
 #include "support/error.h"
 
 namespace braze::loops {
 
 namespace {
 
+/// Plans of numbers of any kind. `text` gives that of a number of the plan.
+template <typename Value, typename Text>
 class Printer {
  public:
-  explicit Printer(const Plan& plan) : plan_(plan) {}
+  static constexpr bool is_symbolic = !std::is_same_v<Value, int64_t>;
+  Printer(const PlanOf<Value>& plan, Text text) : plan_(plan), text_(std::move(text)) {}
 
-  std::string run() {
+  /// \param head  what stands behind "plan".
+  std::string run(const std::string& head) {
     for (const auto& kernel : plan_.kernels) out_.append(loops::print(*kernel)) += '\n';
-    put("plan {\n  arena ", plan_.arena_bytes, " unplanned ", plan_.unplanned_bytes, "\n");
+    put("plan", head, " {\n");
+    if (!is_symbolic) put("  arena ", plan_.arena_bytes, " unplanned ", plan_.unplanned_bytes, "\n");
     for (size_t k = 0; k < plan_.buffers.size(); ++k) put_buffer(k);
     for (size_t s = 0; s < plan_.steps.size(); ++s) put_step(s);
     for (const auto& [input, view] : plan_.mutations) {
@@ -36,35 +42,59 @@ class Printer {
  private:
   void put(std::string_view text) { out_ += text; }
   void put(int64_t number) { ir::append_number(out_, Number::of_int(number)); }
+  void put(const Value& number)
+    requires(is_symbolic)
+  {
+    out_ += text_(number);
+  }
   template <typename... Parts>
     requires(sizeof...(Parts) > 1)
   void put(const Parts&... parts) {
     (put(parts), ...);
   }
 
-  void put_buffer(size_t number) {
-    const PlanBuffer& buffer = plan_.buffers[number];
-    put("  #", static_cast<int64_t>(number), " = ", buffer_words[static_cast<size_t>(buffer.kind)]);
-    if (buffer.kind != BufferKind::call) put(" ", has_index(buffer.kind) ? buffer.index : buffer.offset);
-    if (buffer.part_of >= 0) put(" of #", buffer.part_of);
-    put(" : ", ir::print({buffer.dtype, buffer.device, buffer.sizes, buffer.strides, 0}), "\n");
+  void put_type(ir::DType dtype, ir::Device device, const std::vector<Value>& sizes,
+                const std::vector<Value>& strides) {
+    if constexpr (is_symbolic) {
+      put(ir::print({dtype, device, std::span<const int64_t>(), std::span<const int64_t>(), 0}));
+      out_.erase(out_.size() - 1);  // the bracket of no sizes
+      for (size_t k = 0; k < sizes.size(); ++k) put(k ? "," : "", sizes[k]);
+      for (size_t k = 0; k < strides.size(); ++k) put(k ? "," : "]{", strides[k]);
+      put(strides.empty() ? "]" : "}");
+    } else {
+      put(ir::print({dtype, device, sizes, strides, 0}));
+    }
   }
 
-  void put_view(const View& view) {
+  void put_buffer(size_t number) {
+    const PlanBufferOf<Value>& buffer = plan_.buffers[number];
+    put("  #", static_cast<int64_t>(number), " = ", buffer_words[static_cast<size_t>(buffer.kind)]);
+    if (has_index(buffer.kind))
+      put(" ", buffer.index);
+    else if (buffer.kind == BufferKind::part || (!is_symbolic && buffer.kind != BufferKind::call))
+      put(" ", buffer.offset);
+    if (buffer.part_of >= 0) put(" of #", buffer.part_of);
+    put(" : ");
+    put_type(buffer.dtype, buffer.device, buffer.sizes, buffer.strides);
+    put("\n");
+  }
+
+  void put_view(const ViewOf<Value>& view) {
     put("#", view.buffer);
     if (view == whole(plan_, view.buffer)) return;
-    put(" as ", ir::print({view.dtype, {}, view.sizes, view.strides, 0}));
-    if (view.offset != 0) put(" + ", view.offset);
+    put(" as ");
+    put_type(view.dtype, {}, view.sizes, view.strides);
+    if (view.offset != Value(0)) put(" + ", view.offset);
   }
 
   void put_step(size_t number) {
-    const Step& step = plan_.steps[number];
+    const StepOf<Value>& step = plan_.steps[number];
     const bool goes_on = number + 1 < plan_.steps.size() && plan_.steps[number + 1].join != Join::alone;
     const bool inside = step.join != Join::alone || goes_on;
     if (step.join == Join::alone && goes_on) put("  region {\n");
     if (step.join == Join::after) put("    barrier\n");
     put(inside ? "    " : "  ");
-    step.kind == Step::Kind::kernel ? put_launch(step.kernel) : put_call(step.call);
+    step.kind == StepKind::kernel ? put_launch(step.kernel) : put_call(step.call);
     if (!step.source.empty()) {
       put(" source=");
       ir::append_quoted(out_, step.source);
@@ -73,12 +103,12 @@ class Printer {
     if (inside && !goes_on) put("  }\n");
   }
 
-  void put_launch(const KernelStep& step) {
+  void put_launch(const KernelStepOf<Value>& step) {
     put("launch @", plan_.kernels[step.kernel]->name, "(");
     std::string_view separator;
     for (size_t k = 0; k < step.buffers.size(); ++k) {
       put(separator, "#", step.buffers[k]);
-      if (step.origins[k] != 0) put("[", step.origins[k], "..]");
+      if (step.origins[k] != Value(0)) put("[", step.origins[k], "..]");
       separator = ", ";
     }
     for (const Number& scalar : step.scalars) {
@@ -86,7 +116,11 @@ class Printer {
       ir::append_number(out_, scalar);
       separator = ", ";
     }
-    put(") reads=", step.bytes_read, " writes=", step.bytes_written, " fused=[");
+    put(")");
+    for (size_t k = 0; k < step.symbols.size(); ++k) put(k ? "," : " symbols=[", step.symbols[k]);
+    if (!step.symbols.empty()) put("]");
+    if (!is_symbolic) put(" reads=", step.bytes_read, " writes=", step.bytes_written);
+    put(" fused=[");
     for (size_t k = 0; k < step.fused.size(); ++k) {
       if (k) put(", ");
       ir::append_quoted(out_, step.fused[k]);
@@ -94,7 +128,7 @@ class Printer {
     put("]");
   }
 
-  void put_call(const CallStep& step) {
+  void put_call(const CallStepOf<Value>& step) {
     put("call ");
     ir::append_quoted(out_, step.call.name);
     if (!step.call.overload.empty()) {
@@ -120,7 +154,8 @@ class Printer {
     }
   }
 
-  const Plan& plan_;
+  const PlanOf<Value>& plan_;
+  const Text text_;
   std::string out_;
 };
 
@@ -135,13 +170,18 @@ int64_t span_of(std::span<const int64_t> sizes, std::span<const int64_t> strides
   return span;
 }
 
-View whole(const Plan& plan, uint32_t buffer) {
-  const PlanBuffer& memory = plan.buffers.at(buffer);
-  return {buffer, memory.dtype, memory.sizes, memory.strides, 0};
+std::string print(const Plan& plan) {
+  return Printer(plan, 0).run("");
 }
 
-std::string print(const Plan& plan) {
-  return Printer(plan).run();
+std::string print(const SymbolicPlan& plan) {
+  const auto text = [&](const SymbolicPlan::Number& number) {
+    return number.is_computed ? plan.sizes_[static_cast<size_t>(number.value)] : std::to_string(number.value);
+  };
+  std::string symbols;
+  for (const SymbolicPlan::Symbol& symbol : plan.symbols_)
+    symbols += concat(symbols.empty() ? "[" : ", ", symbol.name, " = ", symbol.example);
+  return Printer(plan.plan_, text).run(symbols.empty() ? "" : symbols + "]");
 }
 
 }  // namespace braze::loops

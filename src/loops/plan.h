@@ -29,44 +29,54 @@ enum class BufferKind : uint8_t {
               ///< later).
 };
 
-/// A piece of memory that holds one realised value (or, for `cat`, several in their places).
-struct PlanBuffer {
+/// A piece of memory that holds one realised value (or, for `cat`, several in their places). `Number`: of a plan
+/// int64_t; loops/symbolic_plan.h has plans of other numbers.
+template <typename Number>
+struct PlanBufferOf {
   BufferKind kind = BufferKind::temporary;
   uint32_t index = 0;  ///< input and mutated: which graph input; output: dense number among outputs.
-  int64_t bytes = 0;
-  int64_t offset = 0;    ///< temporary: byte offset in the arena, a multiple of 64 unless part of another.
+  Number bytes = 0;
+  Number offset = 0;     ///< temporary: byte offset in the arena, a multiple of 64 unless part of another.
   int32_t part_of = -1;  ///< Buffer that it is part of (loops/placement.h), of a smaller index.
   /// What it holds, and how that is stored: as the value's type says where a caller sees the memory. Scratch is
   /// bytes.
   ir::DType dtype = ir::DType::u8;
   ir::Device device = {};
-  std::vector<int64_t> sizes, strides;
+  std::vector<Number> sizes, strides;
 };
+using PlanBuffer = PlanBufferOf<int64_t>;
 
 /// A strided window onto a buffer: what an ATen call or a caller gets to see. Sizes and strides in elements.
-struct View {
+template <typename Number>
+struct ViewOf {
   uint32_t buffer = 0;
   ir::DType dtype = ir::DType::f32;
-  std::vector<int64_t> sizes, strides;
-  int64_t offset = 0;
-  bool operator==(const View&) const = default;
+  std::vector<Number> sizes, strides;
+  Number offset = 0;
+  bool operator==(const ViewOf&) const = default;
 };
+using View = ViewOf<int64_t>;
 
-struct KernelStep {
-  uint32_t kernel = 0;                        ///< Into Plan::kernels.
-  std::vector<uint32_t> buffers;              ///< Plan buffer of each kernel parameter.
-  std::vector<int64_t> origins;               ///< Where in each it begins, in elements (loops/origins.h).
-  std::vector<ir::Number> scalars;            ///< Value of each kernel scalar.
-  std::vector<std::string> fused;             ///< The graph's nodes that it computes, in order: "%12 = add".
-  int64_t bytes_read = 0, bytes_written = 0;  ///< Each element of each operand counted once.
+template <typename Number>
+struct KernelStepOf {
+  uint32_t kernel = 0;                       ///< Into Plan::kernels.
+  std::vector<uint32_t> buffers;             ///< Plan buffer of each kernel parameter.
+  std::vector<Number> origins;               ///< Where in each it begins, in elements (loops/origins.h).
+  std::vector<ir::Number> scalars;           ///< Value of each kernel scalar,
+  std::vector<Number> symbols;               ///< and of each kernel symbol.
+  std::vector<std::string> fused;            ///< The graph's nodes that it computes, in order: "%12 = add".
+  Number bytes_read = 0, bytes_written = 0;  ///< Each element of each operand counted once.
 };
+using KernelStep = KernelStepOf<int64_t>;
 
-struct CallStep {
+template <typename Number>
+struct CallStepOf {
   ir::LibraryCall call;
-  std::vector<View> operands;    ///< Laid out as the call requires (loops/layout.h).
-  std::vector<int32_t> results;  ///< Plan buffer of each result; -1: unused or undefined.
-  bool writes_into = false;      ///< The result is computed into memory of the plan; else the call allocates.
+  std::vector<ViewOf<Number>> operands;  ///< Laid out as the call requires (loops/layout.h).
+  std::vector<int32_t> results;          ///< Plan buffer of each result; -1: unused or undefined.
+  bool writes_into = false;  ///< The result is computed into memory of the plan; else the call allocates.
 };
+using CallStep = CallStepOf<int64_t>;
 
 /// How a kernel runs beside the steps before it (loops/regions.h).
 enum class Join : uint8_t {
@@ -75,32 +85,41 @@ enum class Join : uint8_t {
   after,   ///< In the region of the step before, behind a barrier.
 };
 
-struct Step {
-  enum class Kind : uint8_t { kernel, call } kind;
+enum class StepKind : uint8_t { kernel, call };
+
+template <typename Number>
+struct StepOf {
+  using Kind = StepKind;
+  Kind kind;
   Join join = Join::alone;
   std::string source;  ///< The user's "file:line" of its first node, empty if unknown.
-  KernelStep kernel;
-  CallStep call;
+  KernelStepOf<Number> kernel;
+  CallStepOf<Number> call;
 };
+using Step = StepOf<int64_t>;
 
 /// What is copied into a graph input at the end; a view of a buffer of kind `mutated` is already in place.
-struct PlanMutation {
+template <typename Number>
+struct PlanMutationOf {
   uint32_t input = 0;
-  View view;
+  ViewOf<Number> view;
 };
+using PlanMutation = PlanMutationOf<int64_t>;
 
-struct Plan {
-  std::vector<PlanBuffer> buffers;
-  std::vector<std::unique_ptr<Kernel>> kernels;  ///< No two with the same structural hash.
+template <typename Number>
+struct PlanOf {
+  std::vector<PlanBufferOf<Number>> buffers;
+  std::vector<std::shared_ptr<Kernel>> kernels;  ///< No two with the same structural hash.
   std::vector<Hash128> kernel_hashes;
-  std::vector<Step> steps;
+  std::vector<StepOf<Number>> steps;
   /// Of each graph output: a buffer of kind `output` or `call` of its own, never an input's and never shared, laid
   /// out as the value's type says. (Aliasing between results is the tracer's: capture/trace.h, OutputRecipe.)
-  std::vector<View> outputs;
-  std::vector<PlanMutation> mutations;  ///< In order, after the last step.
+  std::vector<ViewOf<Number>> outputs;
+  std::vector<PlanMutationOf<Number>> mutations;  ///< In order, after the last step.
   int64_t arena_bytes = 0;
   int64_t unplanned_bytes = 0;  ///< What temporaries would take without reuse.
 };
+using Plan = PlanOf<int64_t>;
 
 struct LoweringOptions {
   bool fuse = true;                 ///< false: one kernel a node, to bisect a wrong result.
@@ -111,11 +130,15 @@ struct LoweringOptions {
 };
 
 /// Lowers a graph that has been through passes/pipeline. Throws InternalError on ops it has no lowering for (only
-/// composites that were not opened), UserError on sizes that are expressions.
+/// composites that were not opened), UserError on sizes that are expressions: loops/symbolic_plan.h lowers those.
 Plan lower(const ir::Graph& graph, const LoweringOptions& options = {});
 
 /// The whole of a buffer.
-View whole(const Plan& plan, uint32_t buffer);
+template <typename Number>
+ViewOf<Number> whole(const PlanOf<Number>& plan, uint32_t buffer) {
+  const PlanBufferOf<Number>& memory = plan.buffers.at(buffer);
+  return {buffer, memory.dtype, memory.sizes, memory.strides, 0};
+}
 /// Elements from the first to the end of the last, gaps included.
 int64_t span_of(std::span<const int64_t> sizes, std::span<const int64_t> strides);
 
@@ -128,9 +151,8 @@ int64_t span_of(std::span<const int64_t> sizes, std::span<const int64_t> strides
 ///     #2 = output 0 : f32[8,8]
 ///     #3 = part 128 of #2 : f32[4,8]           from byte 128 of buffer 2
 ///     region {
-///       launch @exp_1f2e3d4c(#0, #1[64..], 2.5) reads=128 writes=128 fused=['%0 = exp'] source='model.py:3'
-///       barrier
-///       launch ...
+///       launch @exp_1f2e3d4c(#0, #1[64..], 2.5) symbols=[4,32] reads=128 writes=128 fused=['%0 = exp']
+///       source='model.py:3' barrier launch ...
 ///     }
 ///     call 'aten::mm'(#1, #0 as f32[8,4]{1,8} + 16) into -> #2
 ///     mutate 0, #1                             copied into graph input 0 at the end

@@ -52,76 +52,146 @@ void transfer(Archive& archive, LibraryCall& call) {
 
 namespace braze::loops {
 
-template <typename Archive>
-void transfer(Archive& archive, PlanBuffer& buffer) {
+template <typename Archive, typename Number>
+void transfer(Archive& archive, PlanBufferOf<Number>& buffer) {
   archive.enumerator(buffer.kind, static_cast<size_t>(BufferKind::mutated) + 1);
   archive(buffer.index, buffer.bytes, buffer.offset, buffer.part_of, buffer.dtype, buffer.device, buffer.sizes,
           buffer.strides);
 }
 
-template <typename Archive>
-void transfer(Archive& archive, View& view) {
+template <typename Archive, typename Number>
+void transfer(Archive& archive, ViewOf<Number>& view) {
   archive(view.buffer, view.dtype, view.sizes, view.strides, view.offset);
 }
 
-template <typename Archive>
-void transfer(Archive& archive, PlanMutation& mutation) {
+template <typename Archive, typename Number>
+void transfer(Archive& archive, PlanMutationOf<Number>& mutation) {
   archive(mutation.input, mutation.view);
 }
 
-template <typename Archive>
-void transfer(Archive& archive, KernelStep& step) {
-  archive(step.kernel, step.buffers, step.origins, step.scalars, step.fused, step.bytes_read, step.bytes_written);
+template <typename Archive, typename Number>
+void transfer(Archive& archive, KernelStepOf<Number>& step) {
+  archive(step.kernel, step.buffers, step.origins, step.scalars, step.symbols, step.fused, step.bytes_read,
+          step.bytes_written);
 }
 
-template <typename Archive>
-void transfer(Archive& archive, CallStep& step) {
+template <typename Archive, typename Number>
+void transfer(Archive& archive, CallStepOf<Number>& step) {
   archive(step.call, step.operands, step.results, step.writes_into);
 }
 
-template <typename Archive>
-void transfer(Archive& archive, Step& step) {
-  archive.enumerator(step.kind, static_cast<size_t>(Step::Kind::call) + 1);
+template <typename Archive, typename Number>
+void transfer(Archive& archive, StepOf<Number>& step) {
+  archive.enumerator(step.kind, static_cast<size_t>(StepKind::call) + 1);
   archive.enumerator(step.join, static_cast<size_t>(Join::after) + 1);
   archive(step.source);
-  step.kind == Step::Kind::kernel ? archive(step.kernel) : archive(step.call);
+  step.kind == StepKind::kernel ? archive(step.kernel) : archive(step.call);
 }
 
 namespace {
 
-template <typename Archive>
-void transfer_rest(Archive& archive, Plan& plan) {
+template <typename Archive, typename Number>
+void transfer_rest(Archive& archive, PlanOf<Number>& plan) {
   archive(plan.buffers, plan.steps, plan.outputs, plan.mutations, plan.arena_bytes, plan.unplanned_bytes);
 }
 
 }  // namespace
 
-void write(ArchiveWriter& archive, const Plan& plan) {
+namespace {
+
+template <typename Number>
+void write_plan(ArchiveWriter& archive, const PlanOf<Number>& plan) {
   std::vector<std::string> kernels;
   for (const auto& kernel : plan.kernels) kernels.push_back(print(*kernel));
   archive(kernels);
-  transfer_rest(archive, const_cast<Plan&>(plan));  // A writer changes nothing.
+  transfer_rest(archive, const_cast<PlanOf<Number>&>(plan));  // A writer changes nothing.
 }
 
-Plan read_plan(ArchiveReader& archive) {
-  Plan plan;
+/// Texts of its kernels, which are parsed once all bytes were read.
+template <typename Number>
+std::vector<std::string> read_parts(ArchiveReader& archive, PlanOf<Number>& plan) {
   std::vector<std::string> kernels;
   archive(kernels);
   transfer_rest(archive, plan);
-  if (!archive.ok()) return {};
+  return kernels;
+}
+
+template <typename Number>
+void parse_kernels(const std::vector<std::string>& texts, PlanOf<Number>& plan) {
+  for (const std::string& text : texts) {
+    plan.kernels.push_back(parse_kernel(text));
+    plan.kernel_hashes.push_back(structural_hash(*plan.kernels.back()));
+  }
+}
+
+/// Runs `check`; the archive fails where it throws, but for want of memory.
+template <typename Check>
+void check(ArchiveReader& archive, Check&& checks) {
+  if (!archive.ok()) return;
   try {
-    for (const std::string& text : kernels) {
-      plan.kernels.push_back(parse_kernel(text));
-      plan.kernel_hashes.push_back(structural_hash(*plan.kernels.back()));
-    }
-    verify(plan);
+    checks();
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception&) {
     archive.fail();
-    return {};
   }
-  return plan;
+}
+
+}  // namespace
+
+void write(ArchiveWriter& archive, const Plan& plan) {
+  write_plan(archive, plan);
+}
+
+Plan read_plan(ArchiveReader& archive) {
+  Plan plan;
+  const std::vector<std::string> kernels = read_parts(archive, plan);
+  check(archive, [&] {
+    parse_kernels(kernels, plan);
+    verify(plan);
+  });
+  return archive.ok() ? std::move(plan) : Plan();
+}
+
+// ---- of symbols
+
+template <typename Archive>
+void transfer(Archive& archive, SymbolicPlan::Number& number) {
+  archive(number.value, number.is_computed);
+}
+
+template <typename Archive>
+void SymbolicPlan::transfer_fields(Archive& archive) {
+  archive(symbols_, guards_, sizes_, cats_, reuse_memory_);
+}
+
+template <typename Archive>
+void transfer(Archive& archive, SymbolicPlan::Symbol& symbol) {
+  ir::SymbolFacts& facts = symbol.facts;
+  archive(symbol.name, symbol.example, facts.range.low, facts.range.high, facts.modulus, facts.remainder);
+}
+
+template <typename Archive>
+void transfer(Archive& archive, SymbolicPlan::Guard& guard) {
+  archive.enumerator(guard.kind, static_cast<size_t>(ir::SizeTest::Kind::at_least) + 1);
+  archive(guard.left, guard.text);
+}
+
+void write(ArchiveWriter& archive, const SymbolicPlan& plan) {
+  const_cast<SymbolicPlan&>(plan).transfer_fields(archive);
+  write_plan(archive, plan.plan_);
+}
+
+SymbolicPlan read_symbolic_plan(ArchiveReader& archive) {
+  SymbolicPlan plan;
+  plan.transfer_fields(archive);
+  const std::vector<std::string> kernels = read_parts(archive, plan.plan_);
+  check(archive, [&] {
+    parse_kernels(kernels, plan.plan_);
+    plan.prepare();
+    plan.verify_read();
+  });
+  return archive.ok() ? std::move(plan) : SymbolicPlan();
 }
 
 }  // namespace braze::loops

@@ -164,6 +164,13 @@ class Parser {
       while (lexer_.take(","));
       lexer_.expect(")");
     }
+    if (lexer_.take("symbols")) {
+      lexer_.expect("=");
+      lexer_.expect("[");
+      do step.symbols.push_back(lexer_.expect_integer());
+      while (lexer_.take(","));
+      lexer_.expect("]");
+    }
     step.bytes_read = named_count("reads");
     step.bytes_written = named_count("writes");
     lexer_.expect("fused");

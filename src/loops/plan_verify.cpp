@@ -17,10 +17,7 @@ class Verifier {
 
   void run() {
     require(plan_.kernel_hashes.size() == plan_.kernels.size(), "not one hash a kernel");
-    for (const auto& kernel : plan_.kernels) {
-      loops::verify(*kernel);
-      require(kernel->symbols.empty(), "kernel ", kernel->name, " has symbols, for which a plan has no values");
-    }
+    for (const auto& kernel : plan_.kernels) loops::verify(*kernel);
     require(is_size(plan_.arena_bytes), "the arena is too large");
     for (uint32_t b = 0; b < plan_.buffers.size(); ++b) check_buffer(b);
     check_output_numbers();
@@ -112,6 +109,8 @@ class Verifier {
             " takes ", parameters, " buffers");
     require(step.scalars.size() == kernel.scalars.size(), "kernel ", kernel.name, " takes ", kernel.scalars.size(),
             " scalars");
+    require(step.symbols.size() == kernel.symbols.size(), "kernel ", kernel.name, " takes ", kernel.symbols.size(),
+            " symbols");
     for (uint32_t k = 0; k < parameters; ++k) {
       const Buffer& parameter = kernel.buffers[k];
       const PlanBuffer& memory = buffer(step.buffers[k]);

@@ -4,6 +4,7 @@
 
 #include "ir/literals.h"
 #include "loops/kernel.h"
+#include "loops/transposes.h"
 #include "loops/words.h"
 #include "support/error.h"
 
@@ -262,7 +263,9 @@ class Printer {
     put_buffer(s.buffer);
     put(", ");
     put_element(s.sources.at(0), s.index);
-    put(", rows=", s.shape.at(0), " step=", s.shape.at(1), ", cols=", s.shape.at(2), " step=", s.shape.at(3));
+    put(", rows=", s.shape.at(0), " step=");
+    put_extent(row_step(s));
+    put(", cols=", s.shape.at(2), " step=", s.shape.at(3));
     if (s.valid.empty()) return;
     put(" valid=");
     use(s.valid.at(0));

@@ -13,7 +13,7 @@ constexpr size_t most_beside = 64;
 struct Use {
   uint32_t buffer;
   bool writes;
-  const ir::Node* cat;  ///< That the kernel copies an operand of: each has a place of its own in the result.
+  uint32_t cat;  ///< That the kernel copies an operand of: each has a place of its own in the result.
 };
 
 bool is_input(BufferKind kind) {
@@ -45,7 +45,7 @@ bool share_memory(const Plan& plan, uint32_t first, uint32_t second) {
   return a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
 }
 
-std::vector<Use> uses_of(const Plan& plan, const KernelStep& step, const ir::Node* cat) {
+std::vector<Use> uses_of(const Plan& plan, const KernelStep& step, uint32_t cat) {
   const Kernel& kernel = *plan.kernels[step.kernel];
   std::vector<Use> uses;
   for (size_t k = 0; k < step.buffers.size(); ++k)
@@ -68,7 +68,7 @@ ir::Device device_of(const Plan& plan, const KernelStep& step) {
 
 }  // namespace
 
-void form_regions(Plan& plan, std::span<const ir::Node* const> cats) {
+void form_regions(Plan& plan, std::span<const uint32_t> cats) {
   std::vector<Use> since_barrier;
   size_t kernels = 0;  // since the barrier
   bool open = false;   // the step before leaves a region open,

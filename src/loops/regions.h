@@ -21,7 +21,8 @@ namespace braze::loops {
 
 /// Sets Step::join of every step. Needs: planned memory, because temporaries that share bytes of the arena depend
 /// on each other.
-/// \param cats  By step: the cat of which it copies an operand, each to a place of its own in the result; or null.
-void form_regions(Plan& plan, std::span<const ir::Node* const> cats);
+/// \param cats  By step: the cat of which it copies an operand, each to a place of its own in the result, by
+/// number; 0: none.
+void form_regions(Plan& plan, std::span<const uint32_t> cats);
 
 }  // namespace braze::loops

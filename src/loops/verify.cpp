@@ -9,6 +9,7 @@
 
 #include "loops/barriers.h"
 #include "loops/kernel.h"
+#include "loops/transposes.h"
 #include "loops/words.h"
 #include "support/error.h"
 
@@ -405,6 +406,7 @@ class Verifier {
     require(s.shape.size() == 4 && s.shape[0] > 0 && s.shape[2] > 0, "rows and columns are positive");
     require(!to.size.is_constant() || to.size.constant == 0 || s.shape[0] * s.shape[2] <= to.size.constant, "%",
             to.name, " has ", to.size.constant, " elements, the tile ", s.shape[0] * s.shape[2]);
+    check(row_step(s));
     require(s.valid.empty() || s.valid.size() == 2, "valid= names rows and columns");
     for (ValueId value : s.valid) use(value, DType::i64, "the number of valid rows and columns");
   }

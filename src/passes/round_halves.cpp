@@ -1,5 +1,8 @@
 #include "passes/round_halves.h"
 
+#include <algorithm>
+#include <iterator>
+#include <unordered_set>
 #include <vector>
 
 namespace braze::passes {
@@ -29,15 +32,48 @@ Value* widened(Graph& graph, Value* value) {
   return graph.create(Op::cast, {value}, {}, retyped(graph, type, DType::f32));
 }
 
-}  // namespace
+/// A small change of an operand may be a step of the result.
+bool is_step(const Node& node) {
+  constexpr Op steps[] = {Op::floor,     Op::ceil,      Op::round,     Op::trunc, Op::sign,
+                          Op::floor_div, Op::trunc_div, Op::remainder, Op::fmod,  Op::argmax,
+                          Op::argmin,    Op::cumargmax, Op::cumargmin};
+  const OpKind kind = info(node.op).kind;
+  if (kind == OpKind::Compare || kind == OpKind::UnaryTest) return true;
+  if (node.op == Op::cast)
+    return is_half(node.operands[0]->type->dtype) && !is_floating(node.results[0].type->dtype);
+  return std::ranges::find(steps, node.op) != std::end(steps);
+}
 
-void round_halves(Graph& graph) {
+/// Hands elements on as they are.
+bool hands_on(const Node& node) {
+  const OpKind kind = info(node.op).kind;
+  const bool moves = kind == OpKind::View || kind == OpKind::Concat || kind == OpKind::Pad ||
+                     kind == OpKind::Gather || kind == OpKind::Scatter || node.op == Op::where;
+  return moves || has(node.op, traits::exact);
+}
+
+/// Finds what rounds among that `value` is made of, up to there.
+void find_rounding(Value* value, std::unordered_set<const Value*>& seen, std::unordered_set<const Node*>& found) {
+  std::vector<Value*> left{value};
+  while (!left.empty()) {
+    Value* const one = left.back();
+    left.pop_back();
+    if (!is_half(one->type->dtype) || !seen.insert(one).second) continue;
+    if (rounds(*one->def))
+      found.insert(one->def);
+    else if (hands_on(*one->def))
+      left.insert(left.end(), one->def->operands.begin(), one->def->operands.end());
+  }
+}
+
+template <typename Wanted>
+void round(Graph& graph, Wanted wanted) {
   Node* const insertion_point = graph.insertion_point();
   const std::string_view source = graph.source();
   for (Node *node = graph.first(), *next; node; node = next) {
     next = node->next;
     for (Value*& operand : node->operands) operand = Graph::resolve(operand);
-    if (!rounds(*node)) continue;
+    if (!rounds(*node) || !wanted(node)) continue;
     graph.set_insertion_point(node);
     graph.set_source(node->source);
     std::vector<Value*> operands;
@@ -51,6 +87,23 @@ void round_halves(Graph& graph) {
   graph.set_insertion_point(insertion_point);
   graph.set_source(source);
   graph.apply_replacements();
+}
+
+}  // namespace
+
+void round_halves(Graph& graph) {
+  round(graph, [](const Node*) { return true; });
+}
+
+void round_halves_before_steps(Graph& graph) {
+  std::unordered_set<const Value*> seen;
+  std::unordered_set<const Node*> found;
+  for_each_node(graph, [&](const Node* node) {
+    if (!is_step(*node)) return;
+    for (Value* operand : node->operands) find_rounding(Graph::resolve(operand), seen, found);
+  });
+  if (found.empty()) return;
+  round(graph, [&](const Node* node) { return found.contains(node); });
 }
 
 }  // namespace braze::passes

@@ -4,8 +4,9 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <pybind11/pybind11.h>
 
+#include <atomic>
 #include <map>
-#include <optional>
+#include <utility>
 
 #include "runtime/cuda_graphs.h"
 #include "support/error.h"
@@ -28,25 +29,18 @@ struct Entered {
 #endif
 };
 
-/// What `torch.cuda.graph_pool_handle()` gives: memory that recordings lend each other. PyTorch forgets it with the
-/// last of them.
-using Pool = std::shared_ptr<const py::object>;
-
 class PythonGraph final : public runtime::CudaGraph {
  public:
-  PythonGraph(py::object graph, Pool pool)
-      : pool_(std::move(pool)), graph_(std::move(graph)), replay_(graph_.attr("replay")) {}
+  explicit PythonGraph(py::object graph) : graph_(std::move(graph)), replay_(graph_.attr("replay")) {}
   ~PythonGraph() override {
     if (!Py_IsInitialized()) {  // With it goes the driver: there is nothing left to give back.
       replay_.release();
       graph_.release();
-      if (pool_.use_count() == 1) new Pool(std::move(pool_));
       return;
     }
     const Entered entered;
     replay_ = {};
     graph_ = {};
-    pool_ = {};
   }
   PythonGraph(const PythonGraph&) = delete;
   PythonGraph& operator=(const PythonGraph&) = delete;
@@ -57,7 +51,6 @@ class PythonGraph final : public runtime::CudaGraph {
   }
 
  private:
-  Pool pool_;
   py::object graph_, replay_;  ///< torch._C._CUDAGraph, and its bound method.
 };
 
@@ -80,45 +73,57 @@ class PythonRecorder final : public runtime::CudaGraphRecorder {
 #endif
   }
 
+  uint64_t epoch() const noexcept override { return epoch_; }
+
  private:
-  /// What recordings for one stream share: the stream that they are recorded on, and their memory.
-  struct Place {
-    c10::Stream side;
-    std::weak_ptr<const py::object> pool;
-  };
-  std::map<c10::Stream, Place, bool (*)(const c10::Stream&, const c10::Stream&)> places_{
-      [](const c10::Stream& a, const c10::Stream& b) {
-        return std::pair(a.device_index(), a.id()) < std::pair(b.device_index(), b.id());
-      }};  ///< Guarded by Python's lock.
+  /// By the stream that recordings are for, (device, id): where they are made. One each, since libraries keep a
+  /// workspace a stream, which becomes part of what is recorded. Guarded by Python's lock.
+  std::map<std::pair<c10::DeviceIndex, c10::StreamId>, c10::Stream> sides_;
+  std::atomic<uint64_t> epoch_{0};
 
   std::unique_ptr<runtime::CudaGraph> record_locked(c10::Device place, const std::function<void()>& work) {
     const py::module_ torch = py::module_::import("torch._C");
     const c10::impl::VirtualGuardImpl streams(place.type());
     const c10::Stream current = streams.getStream(place);
-    auto found = places_.find(current);
-    if (found == places_.end())
-      found = places_.emplace(current, Place{streams.getStreamFromGlobalPool(place), {}}).first;
-    Pool pool = found->second.pool.lock();
-    if (!pool) {
-      pool = std::make_shared<const py::object>(torch.attr("_graph_pool_handle")());
-      found->second.pool = pool;
-    }
+    const std::pair key(current.device_index(), current.id());
+    auto side = sides_.find(key);
+    if (side == sides_.end()) side = sides_.emplace(key, streams.getStreamFromGlobalPool(place)).first;
     py::object graph = torch.attr("_CUDAGraph")();
-    const c10::StreamGuard guard(found->second.side);
+    const c10::StreamGuard guard(side->second);
+    // Memory of its own: results of one recording may be in use while another, made earlier, is replayed.
     // Other threads may go on allocating and waiting.
-    graph.attr("capture_begin")(py::arg("pool") = *pool, py::arg("capture_error_mode") = "thread_local");
     try {
-      work();
-    } catch (...) {
-      // The work's own error is the one to tell.
+      graph.attr("capture_begin")(py::arg("pool") = torch.attr("_graph_pool_handle")(),
+                                  py::arg("capture_error_mode") = "thread_local");
       try {
-        graph.attr("capture_end")();
-      } catch (const py::error_already_set&) {
+        work();
+      } catch (...) {
+        // The work's own error is the one to tell.
+        try {
+          graph.attr("capture_end")();
+        } catch (const py::error_already_set&) {
+          replace_generator(place);
+        }
+        throw;
       }
+      graph.attr("capture_end")();
+    } catch (const py::error_already_set&) {
+      replace_generator(place);
       throw;
     }
-    graph.attr("capture_end")();
-    return std::make_unique<PythonGraph>(std::move(graph), std::move(pool));
+    return std::make_unique<PythonGraph>(std::move(graph));
+  }
+
+  /// A recording that PyTorch could not end leaves the device's generator waiting for its end: numbers go on from
+  /// another one, which recordings so far do not move on.
+  void replace_generator(c10::Device place) {
+    const py::object generator =
+        py::module_::import("torch.cuda").attr("default_generators")[py::int_(place.index())];
+    const py::object fresh = py::module_::import("torch").attr("Generator")(place.str());
+    fresh.attr("manual_seed")(generator.attr("initial_seed")());
+    fresh.attr("set_offset")(generator.attr("get_offset")());
+    generator.attr("graphsafe_set_state")(fresh.attr("graphsafe_get_state")());
+    ++epoch_;
   }
 };
 

@@ -194,7 +194,7 @@ void Program::Impl::bind_kernel(const loops::KernelStep& step, loops::Join join)
     BRAZE_CHECK(plan.buffers.at(buffer).device == place, "kernel ", kernel.name, " has values on two devices");
   BoundDevice& device = on(place);
   if (join == loops::Join::alone) {
-    steps.push_back({true, static_cast<uint32_t>(regions.size()), {}});
+    steps.push_back({true, static_cast<uint32_t>(regions.size()), {}, {}});
     regions.emplace_back().region = device.device->make_region();
   }
   BoundRegion& bound = regions.back();
@@ -203,7 +203,8 @@ void Program::Impl::bind_kernel(const loops::KernelStep& step, loops::Join join)
   std::vector<uint64_t> scalars;
   for (size_t i = 0; i < step.scalars.size(); ++i)
     scalars.push_back(scalar_bits(kernel.scalars[i].dtype, step.scalars[i]));
-  bound.region->add(*artifact.code.at(step.kernel), pointer_count, scalars);
+  bound.region->add(*artifact.code.at(step.kernel), pointer_count, scalars,
+                    {step.symbols, step.bytes_read + step.bytes_written});
   for (size_t i = 0; i < step.buffers.size(); ++i) {
     const uint32_t buffer = step.buffers[i], slot = pointer_count + i;
     const loops::PlanBuffer& memory = plan.buffers.at(buffer);
@@ -293,7 +294,7 @@ void Program::Impl::bind_call(const loops::CallStep& step) {
                                  .use_disk_cache = options.use_disk_cache,
                                  .weight = call->weight ? &inputs[*call->weight].expected : nullptr});
   }
-  steps.push_back({false, static_cast<uint32_t>(calls.size()), {}});
+  steps.push_back({false, static_cast<uint32_t>(calls.size()), {}, {}});
   calls.push_back(std::move(call));
 }
 
@@ -321,7 +322,9 @@ void Program::Impl::bind_releases(const std::vector<uint32_t>& bound_steps) {
   constexpr uint32_t kept = ~0u;
   std::unordered_map<uint32_t, uint32_t> last_use;  // buffer of kind call -> step
   auto use = [&](uint32_t buffer, uint32_t step) {
-    if (plan.buffers[buffer].kind == loops::BufferKind::call && last_use[buffer] != kept) last_use[buffer] = step;
+    const loops::BufferKind kind = plan.buffers[buffer].kind;
+    const bool is_let_go = kind == loops::BufferKind::call || kind == loops::BufferKind::input;
+    if (is_let_go && last_use[buffer] != kept) last_use[buffer] = step;
   };
   for (uint32_t s = 0; s < plan.steps.size(); ++s) {
     const loops::Step& step = plan.steps[s];
@@ -336,7 +339,9 @@ void Program::Impl::bind_releases(const std::vector<uint32_t>& bound_steps) {
   for (const loops::View& view : plan.outputs) use(view.buffer, kept);
   for (const loops::PlanMutation& mutation : plan.mutations) use(mutation.view.buffer, kept);
   for (const auto& [buffer, step] : last_use)
-    if (step != kept) steps[step].releases.push_back(buffer);
+    if (step != kept && plan.buffers[buffer].kind == loops::BufferKind::call)
+      steps[step].releases.push_back(buffer);
+  bind_consumed(last_use, kept);
   // A result that only its own call mentions is not wanted; some operators give no tensor for it.
   for (uint32_t s = 0; s < steps.size(); ++s) {
     if (steps[s].is_region) continue;
@@ -344,6 +349,19 @@ void Program::Impl::bind_releases(const std::vector<uint32_t>& bound_steps) {
       if (result.kind == ResultRef::Kind::keep && last_use[result.buffer] == s)
         result.kind = ResultRef::Kind::unused;
   }
+}
+
+/// Arguments whose only buffer is read for the last time in a step.
+void Program::Impl::bind_consumed(const std::unordered_map<uint32_t, uint32_t>& last_use, uint32_t kept) {
+  std::unordered_map<uint32_t, uint32_t> last_of_input;  // graph input -> step
+  for (const auto& [buffer, input] : input_buffers) {
+    const auto used = last_use.find(buffer);
+    if (used == last_use.end()) continue;
+    const auto [place, is_new] = last_of_input.try_emplace(input, used->second);
+    if (!is_new) place->second = std::max(place->second, used->second);
+  }
+  for (const auto& [input, step] : last_of_input)
+    if (step != kept && !inputs[input].bound) steps[step].consumes.push_back(inputs[input].argument);
 }
 
 }  // namespace braze::runtime

@@ -6,6 +6,7 @@
 
 #include <c10/core/Device.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string_view>
@@ -27,6 +28,8 @@ class CudaGraphRecorder {
   /// is the recording's; what it frees again is lent to the next recordings that were made for the same current
   /// stream. Throws what `work` throws, and UserError for what cannot be recorded; the stream is usable as before.
   virtual std::unique_ptr<CudaGraph> record(c10::Device place, const std::function<void()>& work) = 0;
+  /// Recordings of an earlier epoch draw numbers from a generator that is no longer the device's.
+  virtual uint64_t epoch() const noexcept = 0;
   /// For the user's log "cudagraphs".
   virtual void tell(std::string_view text) noexcept = 0;
 };

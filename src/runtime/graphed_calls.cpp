@@ -57,6 +57,7 @@ void set_cuda_graph_recorder(std::unique_ptr<CudaGraphRecorder> recorder) {
 
 struct GraphedCalls::Recording {
   void* stream = nullptr;
+  uint64_t epoch = cuda_graph_recorder()->epoch();
   std::unique_ptr<Frame> frame;        ///< Its tensors are the memory of results.
   std::vector<uint32_t> buffers;       ///< Plan buffers of results.
   std::vector<at::Tensor> copies;      ///< By argument; undefined: it is read where it lies,
@@ -129,6 +130,7 @@ void GraphedCalls::give_up(std::string why) {
 }
 
 bool GraphedCalls::is_at_home(const Recording& recording, const at::Tensor* const* arguments) const {
+  if (recording.epoch != cuda_graph_recorder()->epoch()) return false;
   for (size_t k = 0; k < places_.size(); ++k)
     if (!recording.copies[k].defined() && recording.arguments[k] != place_of(*arguments[k])) return false;
   for (size_t k = 0; k < recording.bound.size(); ++k)
@@ -215,7 +217,7 @@ std::shared_ptr<GraphedCalls::Recording> GraphedCalls::record(const at::Tensor* 
   made->graph = cuda_graph_recorder()->record(program_.devices.front().place, [&] {
     const c10::impl::ExcludeDispatchKeyGuard below_autograd(recorded_keys());
     program_.compute(frame, fixed.data());
-    // What is let go of while it records is lent to later recordings.
+    // What is let go of while it records is the recording's all the same.
     std::vector<at::Tensor> results(frame.owned.size());
     for (const uint32_t buffer : made->buffers) results[buffer] = std::move(frame.owned[buffer]);
     frame.clear();

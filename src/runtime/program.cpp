@@ -1,6 +1,7 @@
 // runtime/program.cpp: compiling a trace, and telling about the result.
 #include "runtime/program.h"
 
+#include "ir/instantiate.h"
 #include "ir/text.h"
 #include "runtime/graphed_calls.h"
 #include "runtime/program_impl.h"
@@ -34,16 +35,43 @@ std::shared_ptr<Program> Program::compile(capture::Trace trace, const ProgramOpt
   return program;
 }
 
-driver::Options Program::Impl::compile_options(driver::Convolutions convolutions) const {
+/// How the core is to compile.
+static driver::Options driver_options(const ProgramOptions& options, std::vector<bool> writable,
+                                      driver::Convolutions convolutions) {
   driver::Options wanted;
   wanted.emulate_precision_casts = options.emulate_precision_casts;
   wanted.fuse = options.fuse;
   wanted.verify = options.verify;
-  wanted.writable = writable;
+  wanted.writable = std::move(writable);
   wanted.convolutions = convolutions;
   wanted.code.use_disk_cache = options.use_disk_cache;
   wanted.code.threads = options.compile_threads;
   return wanted;
+}
+
+driver::Options Program::Impl::compile_options(driver::Convolutions convolutions) const {
+  return driver_options(options, writable, convolutions);
+}
+
+std::shared_ptr<const driver::SymbolicArtifact> Program::compile_symbolic(ir::Graph& graph,
+                                                                          const ProgramOptions& options,
+                                                                          std::vector<bool> writable,
+                                                                          PhaseTimes times) {
+  return std::make_shared<const driver::SymbolicArtifact>(driver::compile_symbolic(
+      graph, driver_options(options, std::move(writable), Layouts::wanted()), std::move(times)));
+}
+
+std::shared_ptr<Program> Program::compile_at(capture::Trace trace, const driver::SymbolicArtifact& artifact,
+                                             std::span<const int64_t> symbols, const ProgramOptions& options) {
+  ProgramOptions kept = options;
+  kept.example_arguments.clear();
+  kept.kept_elsewhere.clear();
+  const std::vector<at::Tensor> alive = trace.bound.tensors();
+  trace.bound.let_go(options.kept_elsewhere);
+  auto impl = std::make_unique<Impl>(std::make_shared<const capture::Trace>(std::move(trace)), std::move(kept));
+  impl->build_of(artifact.at(symbols), options.example_arguments);
+  std::unique_ptr<Layouts> layouts = Layouts::of(*impl);
+  return std::shared_ptr<Program>(new Program(std::move(impl), std::move(layouts)));
 }
 
 /// Throws UserError for a graph with values on a device that there is no code for.
@@ -69,12 +97,28 @@ void Program::Impl::build(driver::Convolutions convolutions, const std::vector<a
   bind();
 }
 
+void Program::Impl::build_of(driver::Artifact compiled, const std::vector<at::Tensor>& example_arguments) {
+  bind_inputs(example_arguments);
+  artifact = std::move(compiled);
+  graph_is_rewritten = false;
+  for (const loops::PlanBuffer& buffer : plan.buffers)
+    if (buffer.kind == loops::BufferKind::mutated && !writable.at(buffer.index))
+      throw loops::NotSymbolic("an input that is written shares memory with another one");
+  PhaseTimer timer(&artifact.facts.times, "bind");
+  bind();
+}
+
 void Program::Impl::build_like(const Impl& other, driver::Convolutions convolutions) {
   inputs = other.inputs;
   argument_inputs = other.argument_inputs;
   bound_inputs = other.bound_inputs;
   writable = other.writable;
-  artifact = driver::compile_rewritten(*trace.graph, compile_options(convolutions));
+  if (other.graph_is_rewritten) {
+    artifact = driver::compile_rewritten(*trace.graph, compile_options(convolutions));
+  } else {
+    const auto copy = ir::instantiate(*trace.graph, {});
+    artifact = driver::compile(*copy, compile_options(convolutions));
+  }
   PhaseTimer timer(&artifact.facts.times, "bind");
   bind();
 }
@@ -94,7 +138,17 @@ std::vector<at::Tensor> Program::run(const std::vector<at::Tensor>& arguments) c
 
 void Program::run(const at::Tensor* const* arguments, at::Tensor* results) const {
   if (graphed_ && graphed_->run(arguments, results)) return;
-  layouts_ ? layouts_->run(arguments, results) : impl_->run(arguments, results);
+  layouts_ ? layouts_->run(arguments, results, nullptr) : impl_->run(arguments, results, nullptr);
+}
+
+void Program::run_consuming(std::vector<at::Tensor>& arguments, at::Tensor* results) const {
+  BRAZE_CHECK(arguments.size() == argument_count(), "the program takes ", argument_count(), " tensors");
+  std::vector<const at::Tensor*> pointers;
+  for (const at::Tensor& tensor : arguments) pointers.push_back(&tensor);
+  // What is written, or read when the steps have run, stays.
+  at::Tensor* const owned = impl_->any_written ? nullptr : arguments.data();
+  if (graphed_ && graphed_->run(pointers.data(), results)) return;
+  layouts_ ? layouts_->run(pointers.data(), results, owned) : impl_->run(pointers.data(), results, owned);
 }
 
 size_t Program::argument_count() const noexcept {
@@ -148,7 +202,8 @@ void fail_geometry(std::string_view what, const Geometry& expected, const at::Te
 }
 
 std::string Program::code(std::string_view stage) const {
-  if (stage == "traced") return impl_->traced_text;
+  if (stage == "traced" && !impl_->traced_text.empty()) return impl_->traced_text;
+  if (stage == "traced") return ir::print(*impl_->trace.graph, {.sources = true});
   if (stage == "graph") return ir::print(*impl_->trace.graph, {.sources = true});
   if (stage == "loops") return loops::print(current().plan);
   if (stage != "llvm" && stage != "asm")

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <span>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -12,6 +13,10 @@
 #include "compile/facts.h"
 #include "support/error.h"
 #include "support/phases.h"
+
+namespace braze::driver {
+struct SymbolicArtifact;
+}
 
 namespace braze::runtime {
 
@@ -66,6 +71,19 @@ class Program {
   static std::shared_ptr<Program> compile(capture::Trace trace, const ProgramOptions& options = {},
                                           PhaseTimes times = {});
 
+  /// Lowers and compiles a graph whose sizes are expressions, once for all values of its symbols that keep its
+  /// guards afterwards. Throws loops::NotSymbolic where that cannot be (driver::compile_symbolic).
+  /// \param writable  Graph inputs that share memory with no other.
+  static std::shared_ptr<const driver::SymbolicArtifact> compile_symbolic(ir::Graph& graph,
+                                                                          const ProgramOptions& options = {},
+                                                                          std::vector<bool> writable = {},
+                                                                          PhaseTimes times = {});
+  /// The program for these values of the symbols: only binds, no code is made. `trace` is of these sizes; of its
+  /// graph the inputs, outputs and mutations are looked at, whether or not passes have been over it.
+  /// Throws loops::NotSymbolic where inputs overlap that the artifact has apart.
+  static std::shared_ptr<Program> compile_at(capture::Trace trace, const driver::SymbolicArtifact& artifact,
+                                             std::span<const int64_t> symbols, const ProgramOptions& options = {});
+
   /// Runs the program on one tensor per graph argument, in order. Returns one tensor per OutputRecipe.
   /// The caller has checked the arguments (check_arguments).
   /// Throws UserError (index kind) when an index was out of range, before any input was written; on a GPU a later
@@ -74,6 +92,8 @@ class Program {
   /// The same without vectors: `arguments` points to argument_count() tensors, `results` to room for
   /// result_count().
   void run(const at::Tensor* const* arguments, at::Tensor* results) const;
+  /// Likewise, for arguments that nobody else needs: each is let go of when it was read for the last time.
+  void run_consuming(std::vector<at::Tensor>& arguments, at::Tensor* results) const;
   size_t argument_count() const noexcept;
   size_t result_count() const noexcept;
   /// It moves so much data, or calls so much code of others, that a caller should let go of Python's lock.

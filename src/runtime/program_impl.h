@@ -13,6 +13,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "compile/driver.h"
@@ -59,6 +60,7 @@ struct BoundStep {
   bool is_region;
   uint32_t index;                  ///< Into regions or calls.
   std::vector<uint32_t> releases;  ///< Buffers of kind `call` that nobody reads afterwards.
+  std::vector<uint32_t> consumes;  ///< Arguments that nobody reads afterwards.
 };
 
 /// A graph input that is viewed as larger elements: where it begins in its storage decides whether it can be.
@@ -101,7 +103,8 @@ class Program::Impl {
   const std::shared_ptr<const capture::Trace> traced;  ///< Shared by all that is lowered from it.
   const capture::Trace& trace;
   const ProgramOptions options;
-  std::string traced_text;
+  std::string traced_text;  ///< Empty where the trace's graph is as it was traced.
+  bool graph_is_rewritten = true;
   driver::Artifact artifact;
   const loops::Plan& plan = artifact.plan;
 
@@ -132,15 +135,18 @@ class Program::Impl {
   /// Compiles the trace's graph, which is rewritten, and binds it. The arguments that were traced tell which inputs
   /// share storage.
   void build(driver::Convolutions convolutions, const std::vector<at::Tensor>& example_arguments, PhaseTimes times);
+  /// Binds what was compiled for all sizes.
+  void build_of(driver::Artifact compiled, const std::vector<at::Tensor>& example_arguments);
   /// The same for calls that `other`, of the same trace, may serve as well.
   void build_like(const Impl& other, driver::Convolutions convolutions);
-  void run(const at::Tensor* const* arguments, at::Tensor* results) const;
+  /// \param owned  the arguments, if they may be let go of on the way; else null.
+  void run(const at::Tensor* const* arguments, at::Tensor* results, at::Tensor* owned) const;
 
   // The parts of run(), which recordings of calls take one by one (runtime/graphed_calls.h).
 
   std::unique_ptr<Frame> make_frame() const;
   /// All steps, and what they write into inputs. \pre recorded_keys() are excluded
-  void compute(Frame& frame, const at::Tensor* const* arguments) const;
+  void compute(Frame& frame, const at::Tensor* const* arguments, at::Tensor* owned = nullptr) const;
   void load_arguments(Frame& frame, const at::Tensor* const* arguments) const;
   void check_aliasing(Frame& frame) const;
   /// Throws LateError if a kernel has reported that it failed, in this call or an earlier one.
@@ -160,6 +166,7 @@ class Program::Impl {
   void bind_call(const loops::CallStep& step);
   void bind_results();
   void bind_releases(const std::vector<uint32_t>& bound_steps);
+  void bind_consumed(const std::unordered_map<uint32_t, uint32_t>& last_use, uint32_t kept);
   OperandRef operand(const loops::View& view);
   BoundDevice& on(ir::Device place);  ///< Adds it.
   /// The graph input that the view lies in, if copies of it may be kept: not if the program writes there.
@@ -167,7 +174,7 @@ class Program::Impl {
   bool is_whole(const loops::View& view) const;
 
   void load_inputs(Frame& frame, const at::Tensor* const* arguments) const;
-  void run_steps(Frame& frame) const;
+  void run_steps(Frame& frame, at::Tensor* owned) const;
   void place_temporaries(const BoundDevice& on, std::vector<at::Tensor>& arenas, Frame& frame) const;
   void launch(const BoundRegion& bound, Frame& frame) const;
   void write_back(Frame& frame, const at::Tensor* const* arguments) const;

@@ -52,10 +52,10 @@ const Program::Impl& Program::Layouts::as_traced() {
   return *second_;
 }
 
-void Program::Layouts::run(const at::Tensor* const* arguments, at::Tensor* results) {
+void Program::Layouts::run(const at::Tensor* const* arguments, at::Tensor* results, at::Tensor* owned) {
   const Impl& impl = wants_eagers_layouts() ? as_traced() : first_;
   if (current_.load(std::memory_order_relaxed) != &impl) current_.store(&impl, std::memory_order_release);
-  impl.run(arguments, results);
+  impl.run(arguments, results, owned);
 }
 
 }  // namespace braze::runtime

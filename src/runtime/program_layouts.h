@@ -21,7 +21,7 @@ class Program::Layouts {
   static std::unique_ptr<Layouts> of(const Impl& first);
 
   /// One call. Thread-safe.
-  void run(const at::Tensor* const* arguments, at::Tensor* results);
+  void run(const at::Tensor* const* arguments, at::Tensor* results, at::Tensor* owned);
   /// What ran last, for telling about it.
   const Impl& current() const { return *current_.load(std::memory_order_acquire); }
 

@@ -112,18 +112,18 @@ const at::Tensor& Program::Impl::original(uint32_t input, const at::Tensor* cons
   return inputs[input].bound ? trace.bound[input] : *arguments[inputs[input].argument];
 }
 
-void Program::Impl::run(const at::Tensor* const* arguments, at::Tensor* results) const {
+void Program::Impl::run(const at::Tensor* const* arguments, at::Tensor* results, at::Tensor* owned) const {
   c10::impl::ExcludeDispatchKeyGuard below_autograd(recorded_keys());
   std::unique_ptr<Frame> taken = frames.take();
   FrameLease lease(frames, taken ? std::move(taken) : make_frame());
   Frame& frame = *lease;
   if (reports_late) check_late();
-  compute(frame, arguments);
+  compute(frame, arguments, owned);
   if (any_written) count_writes(arguments);
   make_results(frame, arguments, results);
 }
 
-void Program::Impl::compute(Frame& frame, const at::Tensor* const* arguments) const {
+void Program::Impl::compute(Frame& frame, const at::Tensor* const* arguments, at::Tensor* owned) const {
   load_inputs(frame, arguments);
   for (const BoundDevice& on : devices)
     if (!on.device->keeps_temporaries()) place_temporaries(on, frame.arenas, frame);
@@ -133,7 +133,7 @@ void Program::Impl::compute(Frame& frame, const at::Tensor* const* arguments) co
   }
   for (uint32_t b : part_buffers)
     frame.addresses[b] = static_cast<char*>(frame.addresses[plan.buffers[b].part_of]) + plan.buffers[b].offset;
-  run_steps(frame);
+  run_steps(frame, owned);
   if (any_written) write_back(frame, arguments);
 }
 
@@ -200,7 +200,7 @@ void Program::Impl::check_aliasing(Frame& frame) const {
   frame.checked = places;
 }
 
-void Program::Impl::run_steps(Frame& frame) const {
+void Program::Impl::run_steps(Frame& frame, at::Tensor* owned) const {
   for (const BoundStep& step : steps) {
     if (step.is_region)
       launch(regions[step.index], frame);
@@ -210,6 +210,8 @@ void Program::Impl::run_steps(Frame& frame) const {
       if (call.waits && reports_late) check_late();
     }
     for (uint32_t buffer : step.releases) frame.owned[buffer].reset();
+    if (owned)
+      for (uint32_t argument : step.consumes) owned[argument].reset();
   }
 }
 
@@ -269,6 +271,16 @@ at::Tensor placed(const at::Tensor& base, const capture::OutputRecipe& recipe) {
   return alias(base, dtype, recipe.sizes, recipe.strides, offset / static_cast<int64_t>(c10::elementSize(dtype)));
 }
 
+/// The same memory as an inference tensor, if `base` is none, or else as an ordinary one.
+at::Tensor in_other_mode(const at::Tensor& base) {
+  const c10::InferenceMode mode(!base.is_inference());
+  const c10::DispatchKeySet keys(base.device().is_cpu() ? c10::DispatchKey::CPU : c10::DispatchKey::CUDA);
+  at::Tensor made = at::detail::make_tensor<c10::TensorImpl>(c10::TensorImpl::VIEW, c10::Storage(base.storage()),
+                                                             keys, base.dtype());
+  made.unsafeGetTensorImpl()->set_sizes_and_strides(base.sizes(), base.strides(), base.storage_offset());
+  return made;
+}
+
 /// `tensor` as autograd's view of `base`.
 at::Tensor as_view(const at::Tensor& base, const at::Tensor& tensor, bool made_without_grad) {
   using torch::autograd::CreationMeta;
@@ -289,6 +301,7 @@ at::Tensor Program::Impl::make_result(const capture::OutputRecipe& recipe, const
     result = placed(original(recipe.index, arguments), recipe);
   } else {
     at::Tensor base = graph_output(frame, recipe.index);
+    if (recipe.of_other_mode) base = in_other_mode(base);
     if (recipe.version > 0 && !base.is_inference())
       const_cast<c10::VariableVersion&>(base.unsafeGetTensorImpl()->version_counter()).set_version(recipe.version);
     const uint64_t bit = recipe.index < 64 ? uint64_t{1} << recipe.index : 0;

@@ -88,12 +88,12 @@ void check(std::vector<Trial>& trials) {
     CAPTURE(trial.name);
     std::string wrong;
     try {
-      const auto found =
-          test::run(trial.plan, trial.inputs,
-                    [&](uint32_t kernel, std::span<const test::Memory> memory, const uint64_t* scalars) {
-                      return test::launch_with_copies(*trial.plan.kernels[kernel], *trial.code[kernel], memory,
-                                                      scalars, number % 16 == 15);
-                    });
+      const auto found = test::run(
+          trial.plan, trial.inputs,
+          [&](const loops::KernelStep& step, std::span<const test::Memory> memory, const uint64_t* scalars) {
+            return test::launch_with_copies(*trial.plan.kernels[step.kernel], *trial.code[step.kernel], memory,
+                                            scalars, number % 16 == 15);
+          });
       wrong = test::difference(found, trial.wanted, trial.tolerance);
     } catch (const std::exception& error) {
       wrong = error.what();

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "loops/transposes.h"
 #include "support/error.h"
 
 namespace braze::loops {
@@ -236,7 +237,7 @@ class Interpreter {
     const int64_t valid_cols = s.valid.empty() ? s.shape[2] : values_[s.valid[1]].i;
     for (int64_t c = 0; c < valid_cols; ++c)
       for (int64_t r = 0; r < valid_rows; ++r)
-        write(s.buffer, c * rows + r, read(s.sources[0], base + r * s.shape[1] + c * s.shape[3]));
+        write(s.buffer, c * rows + r, read(s.sources[0], base + r * size_of(row_step(s)) + c * s.shape[3]));
   }
   void dot(const Stmt& s) const {
     const int64_t m = s.shape[0], n = s.shape[1], depth = s.shape[2];

@@ -98,7 +98,7 @@ class Run {
     std::vector<uint64_t> scalars(step.scalars.size(), 0);
     for (size_t k = 0; k < scalars.size(); ++k)
       write_element(&scalars[k], kernel.scalars[k].dtype, 0, step.scalars[k]);
-    const int64_t status = launcher_(step.kernel, buffers, scalars.data());
+    const int64_t status = launcher_(step, buffers, scalars.data());
     BRAZE_CHECK(status == 0, "an index in range was refused");
   }
 
@@ -134,13 +134,14 @@ class Run {
 }  // namespace
 
 std::vector<Elements> run(const loops::Plan& plan, const std::vector<Elements>& inputs) {
-  return run(plan, inputs, [&](uint32_t kernel, std::span<const Memory> memory, const uint64_t* scalars) {
-    std::vector<void*> buffers;
-    for (const Memory& piece : memory) buffers.push_back(piece.data);
-    int64_t status = 0;
-    loops::interpret(*plan.kernels.at(kernel), buffers.data(), scalars, nullptr, &status);
-    return status;
-  });
+  return run(
+      plan, inputs, [&](const loops::KernelStep& step, std::span<const Memory> memory, const uint64_t* scalars) {
+        std::vector<void*> buffers;
+        for (const Memory& piece : memory) buffers.push_back(piece.data);
+        int64_t status = 0;
+        loops::interpret(*plan.kernels.at(step.kernel), buffers.data(), scalars, step.symbols.data(), &status);
+        return status;
+      });
 }
 
 std::vector<Elements> run(const loops::Plan& plan, const std::vector<Elements>& inputs, const Launcher& launcher) {

@@ -22,8 +22,9 @@ struct Memory {
   int64_t bytes;
   int64_t before = 0;
 };
-/// Runs a kernel (Plan::kernels) in another way than by walking it. Returns its status.
-using Launcher = std::function<int64_t(uint32_t kernel, std::span<const Memory>, const uint64_t* scalars)>;
+/// Runs the kernel of a step in another way than by walking it. Returns its status.
+using Launcher =
+    std::function<int64_t(const loops::KernelStep& step, std::span<const Memory>, const uint64_t* scalars)>;
 /// As above, kernels by `launcher`.
 std::vector<Elements> run(const loops::Plan& plan, const std::vector<Elements>& inputs, const Launcher& launcher);
 

@@ -118,10 +118,10 @@ class RandomGraph {
     return op == Op::sum ? make(Op::tanh, {reduced}, {}, kept) : reduced;
   }
   ir::Value* rows(ir::Value* x) {
-    const Sizes sizes = sizes_of(x);
-    if (sizes.empty()) return nullptr;
-    const int64_t dim = below(static_cast<int64_t>(sizes.size()));
-    return make(pick({Op::softmax, Op::log_softmax}), {x}, {{"dim", dim}}, sizes);
+    const int64_t rank = x->type->rank();
+    if (rank == 0) return nullptr;
+    const int64_t dim = below(rank);
+    return make(pick({Op::softmax, Op::log_softmax}), {x}, {{"dim", dim}}, sizes_of(x));
   }
   ir::Value* view(ir::Value* x) {
     Sizes sizes = sizes_of(x), strides = strides_of(x);

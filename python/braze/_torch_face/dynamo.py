@@ -1,9 +1,12 @@
 """torch._dynamo as scripts use it."""
 
+import functools
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any
+
+import torch
 
 import braze
 from braze import compiler
@@ -60,12 +63,24 @@ def lookup_backend(backend: Any) -> Any:
     return braze_lookup_backend(backend)
 
 
+def register_backend(compiler_fn: Any = None, name: str | None = None, tags: Sequence[str] = ()) -> Any:
+    """PyTorch's own modules register theirs when something imports them: braze's of that name stay."""
+    if compiler_fn is None:
+        return functools.partial(register_backend, name=name, tags=tags)
+    home = getattr(compiler_fn, "__module__", None) or type(compiler_fn).__module__
+    if home.startswith("torch.") and (name or getattr(compiler_fn, "__name__", "")) in braze.list_backends(None):
+        return compiler_fn
+    return braze.register_backend(compiler_fn, name, tags)
+
+
 def graph_break(msg: str = "") -> None:
     """Ends the graph where a compiled function calls it."""
 
 
 def mark_static(t: Any, index: Any = None) -> None:
-    """Says that sizes will not vary, as braze assumes of all."""
+    """As braze.compiler.mark_static(); classes of modules are static anyway."""
+    if isinstance(t, torch.Tensor):
+        compiler.mark_static(t, index)
 
 
 def compile_times(repr: str = "str", aggregate: bool = False) -> Any:
@@ -87,7 +102,7 @@ def make() -> list[types.ModuleType]:
         "torch._dynamo.backends.registry",
         list_backends=braze.list_backends,
         lookup_backend=lookup_backend,
-        register_backend=braze.register_backend,
+        register_backend=register_backend,
     )
     utils = module("torch._dynamo.utils", counters=Counters(), compile_times=compile_times)
     config = Options("torch._dynamo.config", "_dynamo/config.py")
@@ -109,11 +124,11 @@ def make() -> list[types.ModuleType]:
         list_backends=braze.list_backends,
         lookup_backend=lookup_backend,
         mark_dynamic=compiler.mark_dynamic,
-        maybe_mark_dynamic=compiler.mark_dynamic,
+        maybe_mark_dynamic=compiler.maybe_mark_dynamic,
         mark_static=mark_static,
         OptimizedModule=braze.CompiledModule,
         optimize=optimize,
-        register_backend=braze.register_backend,
+        register_backend=register_backend,
         reset=compiler.reset,
         set_stance=compiler.set_stance,
         utils=utils,

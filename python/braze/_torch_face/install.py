@@ -18,7 +18,7 @@ from braze._torch_face.options import checked_options
 
 #: Names of torch.compiler that braze.compiler has too. Captures read the flag of torch's own is_compiling(), which
 #: torch.export sets as well.
-_OWN = ("compile", "mark_dynamic", "is_exporting", "is_compiling")
+_OWN = ("compile", "mark_dynamic", "maybe_mark_dynamic", "mark_static", "is_exporting", "is_compiling")
 _COMPILER = tuple(name for name in compiler.__all__ if name not in _OWN)
 
 _torch_compile = torch.compile

@@ -64,6 +64,11 @@ loops::Extent iteration_count(const loops::Loop& loop) {
     count.symbol = loop.begin.symbol;
   }
   if (loop.step == 1) return count;
+  if (!count.is_constant() && count.constant % loop.step == 0 && count.factor % loop.step == 0) {
+    count.constant /= loop.step;
+    count.factor /= loop.step;
+    return count;
+  }
   BRAZE_CHECK(count.is_constant(), "a phase in steps of ", loop.step, " has a constant size");
   return std::max<int64_t>(0, (count.constant + loop.step - 1) / loop.step);
 }

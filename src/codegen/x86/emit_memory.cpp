@@ -67,6 +67,10 @@ bool Emitter::flatten(const Affine& affine, const Extent& factor, Affine& out) {
         continue;
       }
     }
+    // A factor names one symbol: two ways to a value by different ones stay apart.
+    const auto same =
+        llvm::find_if(out.terms, [&](const Affine::Term& other) { return other.value == term.value; });
+    if (same != out.terms.end() && !sum(same->factor, *scaled_factor)) return false;
     out.add(*scaled_factor, term.value);
   }
   return true;

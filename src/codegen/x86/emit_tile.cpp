@@ -3,6 +3,7 @@
 
 #include "codegen/elementwise.h"
 #include "codegen/x86/emitter.h"
+#include "loops/transposes.h"
 #include "support/error.h"
 
 namespace braze::codegen {
@@ -133,7 +134,8 @@ bool Emitter::emit_transposed_copy(const Stmt& stmt, const Stmt& next) {
   const DType dtype = kernel_.buffers[stmt.buffer].dtype;
   const int64_t side = square_side(target_, dtype), vector = target_.vector_bytes;
   // Pieces of a cache line are better put together in the tile; two halves follow each other closely enough.
-  if (side * ir::byte_size(dtype) != vector || stmt.shape[1] == 1 || stmt.shape[3] != 1) return false;
+  if (side * ir::byte_size(dtype) != vector || loops::row_step(stmt) == Extent(1) || stmt.shape[3] != 1)
+    return false;
   if (R % side != 0 || C % side != 0) return false;
   const auto plain = [](const Loop& loop) {
     return loop.begin_value != none && loop.end_value != none && loop.step == 1 && loop.reductions.empty();
@@ -162,18 +164,20 @@ bool Emitter::emit_transposed_copy(const Stmt& stmt, const Stmt& next) {
   Affine flat, first;
   if (!flatten(store.index, 1, flat)) return false;
   first.offset = flat.offset;
-  int64_t pitch = 0, contiguous = 0;
+  Extent pitch, contiguous;
   for (const Affine::Term& term : flat.terms) {
     const bool is_along = term.value == along.var, is_across = term.value == across.var;
-    if ((is_along || is_across) && !term.factor.is_constant()) return false;
-    if (is_along) pitch = term.factor.constant;
-    if (is_across) contiguous = term.factor.constant;
+    if (is_along) pitch = term.factor;
+    if (is_across) contiguous = term.factor;
     first.add(term.factor, is_along ? along.begin_value : is_across ? across.begin_value : term.value);
   }
-  if (contiguous != 1 || pitch == 0) return false;
+  if (contiguous != Extent(1) || pitch == Extent(0)) return false;
 
   const Index index = analyse(first);
-  bool is_aligned = out.alignment >= vector && pitch % side == 0 && index.offset.is_constant() &&
+  const auto is_multiple = [side](const Extent& extent) {
+    return extent.constant % side == 0 && (extent.is_constant() || extent.factor % side == 0);
+  };
+  bool is_aligned = out.alignment >= vector && is_multiple(pitch) && index.offset.is_constant() &&
                     index.offset.constant % side == 0;
   for (const Affine::Term& term : index.terms)
     is_aligned &= term.factor.is_constant() && term.factor.constant * step_of(term.value) % side == 0;
@@ -199,7 +203,8 @@ void Emitter::transpose_into(const Transposed& to, const Stmt& stmt, Value* rows
   BRAZE_CHECK(lanes().width == 1, "a transpose cannot stand in a vector loop");
   const BufferId source = stmt.sources[0];
   const DType dtype = kernel_.buffers[source].dtype;
-  const int64_t R = stmt.shape[0], S = stmt.shape[1], C = stmt.shape[2], T = stmt.shape[3];
+  const int64_t R = stmt.shape[0], C = stmt.shape[2], T = stmt.shape[3];
+  const Extent S = loops::row_step(stmt);
   const int64_t bytes = ir::byte_size(dtype);
   // Shuffles of narrow floats are not to be taken for arithmetic.
   llvm::Type* type = bytes < 4 ? b_.getIntNTy(8 * bytes) : memory_type(context_, dtype);
@@ -208,9 +213,9 @@ void Emitter::transpose_into(const Transposed& to, const Stmt& stmt, Value* rows
     return llvm::Align(std::min(kernel_.buffers[buffer].alignment, bytes));
   };
 
-  auto at = [&](Value* base, Value* i, int64_t step_i, Value* j, int64_t step_j) {
-    Value* x = b_.CreateMul(i, b_.getInt64(step_i));
-    Value* y = b_.CreateMul(j, b_.getInt64(step_j));
+  auto at = [&](Value* base, Value* i, const Extent& step_i, Value* j, const Extent& step_j) {
+    Value* x = b_.CreateMul(i, extent_value(step_i));
+    Value* y = b_.CreateMul(j, extent_value(step_j));
     return b_.CreateGEP(type, base, b_.CreateAdd(x, y));
   };
   auto load = [&](Value* pointer, int64_t lanes) {
@@ -233,7 +238,7 @@ void Emitter::transpose_into(const Transposed& to, const Stmt& stmt, Value* rows
 
   int64_t side = square_side(target_, dtype);
   Value* zero = b_.getInt64(0);
-  if (S == 1) {  // rows lie in memory as in the tile
+  if (S == Extent(1)) {  // rows lie in memory as in the tile
     if (side > R) side = std::max<int64_t>(1, R);
     Value* full = whole(rows, side);
     counted_loop(zero, columns, 1, [&](Value* c) {

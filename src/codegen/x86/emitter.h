@@ -245,7 +245,7 @@ class Emitter {
   struct Transposed {
     BufferId buffer;
     llvm::Value* pointer;
-    int64_t pitch;
+    Extent pitch;
     bool stream;  ///< Past the cache; everything is aligned to whole vectors then.
   };
   void emit_transpose(const Stmt& stmt);

@@ -43,18 +43,18 @@ bool with_index(Combine combine) {
 }
 
 void NestBuilder::collect_accesses() {
-  auto pattern = [&](const Label& label, std::span<const int64_t> sizes, std::span<const int64_t> strides,
-                     int64_t bytes, bool store, const Value* base) {
-    AccessPattern access{std::vector<int64_t>(leaves_.axes.size()), bytes, store, base};
+  auto pattern = [&](const Label& label, std::span<const Size> sizes, std::span<const Size> strides, int64_t bytes,
+                     bool store, const Value* base) {
+    AccessPattern access{Sizes(leaves_.axes.size()), bytes, store, base};
     for (size_t k = 1; k <= std::min(label.size(), sizes.size()); ++k) {
       if (sizes[sizes.size() - k] == 1) continue;
-      int64_t stride = strides[sizes.size() - k];
+      Size stride = strides[sizes.size() - k];
       const AxisList list = group_.space.leaves(label[label.size() - k]);
       for (size_t j = list.size(); j-- > 0;) {
         const size_t leaf = leaves_.index_of(list[j]);
-        access.strides[leaf] += stride;
-        if (stride != 0) access.weight *= leaves_.sizes[leaf];
-        stride *= leaves_.sizes[leaf];
+        access.strides[leaf] = access.strides[leaf] + stride;
+        if (stride != 0) access.weight *= hint(leaves_.sizes[leaf]);
+        stride = stride * leaves_.sizes[leaf];
       }
     }
     accesses_.push_back(std::move(access));
@@ -68,7 +68,7 @@ void NestBuilder::collect_accesses() {
       return;
     }
     const Value* base = facts_.windows.base(value);
-    if (group_.contains(base->def) || base->def->op == Op::scalar) return;
+    if (group_.contains(base->def) || is_number(base->def->op)) return;
     const Window& window = facts_.windows.of(value);
     pattern(label, window.sizes, window.strides, ir::byte_size(base->type->dtype), false, base);
   };
@@ -76,21 +76,23 @@ void NestBuilder::collect_accesses() {
     const Value* result = &node->results[0];
     const Label& label = *group_.find(result);
     if (is_stored(result))
-      pattern(label, result->type->sizes, strides_of(result), ir::byte_size(result->type->dtype), true, result);
+      pattern(label, result->type->sizes.symbolic(), strides_of(result), ir::byte_size(result->type->dtype), true,
+              result);
     switch (ir::info(node->op).kind) {
       case OpKind::Reduction: {
         const Label& operand = *group_.find_reduced(node);
         read_pattern(node->operands[0], operand);
         if (!with_index(combine_of(node->op))) break;
         // The index counts through the reduced dimensions in order: loops may be one only if it agrees.
-        std::vector<int64_t> strides(operand.size(), 0);
-        int64_t stride = 1;
+        Sizes strides(operand.size(), 0);
+        Size stride = 1;
+        const auto sizes = node->operands[0]->type->sizes.symbolic();
         const auto dims = node->ints_attr("dims");
         for (size_t k = dims.size(); k-- > 0;) {
           strides[static_cast<size_t>(dims[k])] = stride;
-          stride *= node->operands[0]->type->sizes[static_cast<size_t>(dims[k])];
+          stride = stride * sizes[static_cast<size_t>(dims[k])];
         }
-        pattern(operand, node->operands[0]->type->sizes, strides, 0, false, nullptr);
+        pattern(operand, sizes, strides, 0, false, nullptr);
         break;
       }
       case OpKind::View:
@@ -128,11 +130,11 @@ void NestBuilder::collect_accesses() {
         const Value* moved = node->operands[node->op == Op::pad ? 0 : 1];
         if (node->op == Op::slice_scatter) read_pattern(node->operands[0], label);
         const Window& window = facts_.windows.of(moved);
-        std::vector<int64_t> sizes(window.sizes.size(), 2);  // also a dimension of size 1 moves once padded
+        const Sizes sizes(window.sizes.size(), 2);  // also a dimension of size 1 moves once padded
         pattern(label, sizes, window.strides, ir::byte_size(moved->type->dtype), false, window.base);
-        const auto out = result->type->sizes;
+        const auto out = result->type->sizes.symbolic();
         for (size_t k = 0; k < out.size(); ++k) {
-          const bool has_bounds = node->op == Op::pad ? node->ints_attr("low")[k] != 0
+          const bool has_bounds = node->op == Op::pad ? node->sizes_attr("low")[k] != 0
                                                       : node->int_attr("dim") == static_cast<int64_t>(k);
           if (out[k] != window.sizes[k] || has_bounds) single_out({label[k]});
         }
@@ -149,14 +151,14 @@ void NestBuilder::collect_accesses() {
 /// Sides shorter than `least_side` gain nothing.
 size_t NestBuilder::crosswise_axis(int64_t least_side) const {
   const size_t no_axis = nest_.outer.size();
-  if (!nest_.has_lane || nest_.lane.size < least_side) return no_axis;
+  if (!nest_.has_lane || hint(nest_.lane.size) < least_side) return no_axis;
   size_t found = no_axis;
   int64_t weight = 0;
   for (const AccessPattern& access : accesses_) {
-    const int64_t lane = access.strides[nest_.lane.innermost()];
+    const Size lane = access.strides[nest_.lane.innermost()];
     if (access.is_store || !access.base || lane == 0 || lane == 1 || access.weight <= weight) continue;
     for (size_t k = 0; k < nest_.outer.size(); ++k) {
-      if (nest_.outer[k].size < least_side || access.strides[nest_.outer[k].innermost()] != 1) continue;
+      if (hint(nest_.outer[k].size) < least_side || access.strides[nest_.outer[k].innermost()] != 1) continue;
       found = k;
       weight = access.weight;
     }
@@ -168,7 +170,7 @@ void NestBuilder::count_bytes() {
   std::vector<const AccessPattern*> counted;
   for (const AccessPattern& access : accesses_) {
     if (!access.base) continue;
-    const int64_t size = access.base->type->numel() * ir::byte_size(access.base->type->dtype);
+    const int64_t size = facts_.elements(access.base) * ir::byte_size(access.base->type->dtype);
     const int64_t bytes = std::min(access.weight, size);
     const bool seen = std::any_of(counted.begin(), counted.end(), [&](const AccessPattern* other) {
       return other->base == access.base && other->is_store == access.is_store;

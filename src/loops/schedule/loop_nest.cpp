@@ -11,7 +11,8 @@ namespace {
 
 /// Leaves in the order of the heaviest access: largest stride outermost. Stores decide before loads, because a
 /// strided store costs more than a strided load.
-std::vector<size_t> natural_order(const Leaves& leaves, const std::vector<AccessPattern>& accesses, bool reduced) {
+std::vector<size_t> natural_order(const Leaves& leaves, const std::vector<AccessPattern>& accesses, bool reduced,
+                                  const SizeRules& rules) {
   std::vector<size_t> order;
   for (size_t k = 0; k < leaves.axes.size(); ++k)
     if (leaves.reduced[k] == reduced) order.push_back(k);
@@ -23,7 +24,7 @@ std::vector<size_t> natural_order(const Leaves& leaves, const std::vector<Access
   // Insertion sort: two axes are ordered by the first access that moves along both by different amounts.
   auto before = [&](size_t a, size_t b) {
     for (const AccessPattern* access : ranked) {
-      const int64_t x = std::abs(access->strides[a]), y = std::abs(access->strides[b]);
+      const int64_t x = std::abs(rules.hint(access->strides[a])), y = std::abs(rules.hint(access->strides[b]));
       if (x != 0 && y != 0 && x != y) return x > y;
     }
     return a < b;
@@ -34,20 +35,21 @@ std::vector<size_t> natural_order(const Leaves& leaves, const std::vector<Access
 }
 
 /// Neighbours that every access walks through as if they were one axis.
-bool collapsible(size_t outer, size_t inner, const Leaves& leaves, const std::vector<AccessPattern>& accesses) {
+bool collapsible(size_t outer, size_t inner, const Leaves& leaves, const std::vector<AccessPattern>& accesses,
+                 const SizeRules& rules) {
   if (leaves.individual[outer] || leaves.individual[inner]) return false;
   return std::all_of(accesses.begin(), accesses.end(), [&](const AccessPattern& access) {
-    return access.strides[outer] == access.strides[inner] * leaves.sizes[inner];
+    return rules.equal(access.strides[outer], access.strides[inner] * leaves.sizes[inner]);
   });
 }
 
 std::vector<LoopAxis> collapse(const std::vector<size_t>& order, const Leaves& leaves,
-                               const std::vector<AccessPattern>& accesses) {
+                               const std::vector<AccessPattern>& accesses, const SizeRules& rules) {
   std::vector<LoopAxis> axes;
   for (size_t leaf : order) {
-    if (!axes.empty() && collapsible(axes.back().innermost(), leaf, leaves, accesses)) {
+    if (!axes.empty() && collapsible(axes.back().innermost(), leaf, leaves, accesses, rules)) {
       axes.back().leaves.push_back(leaf);
-      axes.back().size *= leaves.sizes[leaf];
+      axes.back().size = axes.back().size * leaves.sizes[leaf];
     } else {
       axes.push_back({{leaf}, leaves.sizes[leaf]});
     }
@@ -56,21 +58,23 @@ std::vector<LoopAxis> collapse(const std::vector<size_t>& order, const Leaves& l
 }
 
 /// How much traffic runs contiguously along an axis.
-int64_t lane_value(const LoopAxis& axis, const std::vector<AccessPattern>& accesses, int64_t short_axis) {
+int64_t lane_value(const LoopAxis& axis, const std::vector<AccessPattern>& accesses, int64_t short_axis,
+                   const SizeRules& rules) {
   int64_t value = 0;
   for (const AccessPattern& access : accesses) {
-    const int64_t stride = access.strides[axis.innermost()];
+    const Size stride = access.strides[axis.innermost()];
     if (stride == 1)
       value += access.weight * (access.is_store ? 2 : 1);
     else if (stride == 0)
       value += access.weight / 8;
   }
-  return axis.size < short_axis ? value / (short_axis / std::max<int64_t>(1, axis.size)) : value;
+  const int64_t size = rules.hint(axis.size);
+  return size < short_axis ? value / (short_axis / std::max<int64_t>(1, size)) : value;
 }
 
-int64_t product(const std::vector<LoopAxis>& axes) {
-  return std::accumulate(axes.begin(), axes.end(), int64_t{1},
-                         [](int64_t value, const LoopAxis& axis) { return value * axis.size; });
+Size product(const std::vector<LoopAxis>& axes) {
+  return std::accumulate(axes.begin(), axes.end(), Size(1),
+                         [](Size value, const LoopAxis& axis) { return value * axis.size; });
 }
 
 }  // namespace
@@ -81,22 +85,23 @@ size_t Leaves::index_of(AxisId axis) const {
   return static_cast<size_t>(it - axes.begin());
 }
 
-int64_t LoopNest::outer_size() const {
+Size LoopNest::outer_size() const {
   return product(outer);
 }
-int64_t LoopNest::reduced_size() const {
+Size LoopNest::reduced_size() const {
   return product(reduced);
 }
 
-LoopNest make_nest(const Leaves& leaves, const std::vector<AccessPattern>& accesses, int64_t short_axis) {
+LoopNest make_nest(const Leaves& leaves, const std::vector<AccessPattern>& accesses, int64_t short_axis,
+                   const SizeRules& rules) {
   LoopNest nest;
-  nest.outer = collapse(natural_order(leaves, accesses, false), leaves, accesses);
-  nest.reduced = collapse(natural_order(leaves, accesses, true), leaves, accesses);
+  nest.outer = collapse(natural_order(leaves, accesses, false, rules), leaves, accesses, rules);
+  nest.reduced = collapse(natural_order(leaves, accesses, true, rules), leaves, accesses, rules);
   auto best = [&](const std::vector<LoopAxis>& axes) {
     size_t winner = axes.size();
     int64_t value = -1;
     for (size_t k = axes.size(); k-- > 0;) {  // the innermost wins ties
-      const int64_t here = lane_value(axes[k], accesses, short_axis);
+      const int64_t here = lane_value(axes[k], accesses, short_axis, rules);
       if (here > value) {
         value = here;
         winner = k;
@@ -107,8 +112,9 @@ LoopNest make_nest(const Leaves& leaves, const std::vector<AccessPattern>& acces
   const auto [outer, outer_value] = best(nest.outer);
   const auto [reduced, reduced_value] = best(nest.reduced);
   // Windows of a pooling: strided loads cost less than lanes without work and a sum over them at every result.
-  const bool short_rows = !nest.reduced.empty() && !nest.outer.empty() && nest.reduced[reduced].size < short_axis &&
-                          nest.outer[outer].size >= short_axis;
+  const bool short_rows = !nest.reduced.empty() && !nest.outer.empty() &&
+                          rules.hint(nest.reduced[reduced].size) < short_axis &&
+                          rules.hint(nest.outer[outer].size) >= short_axis;
   if (!nest.reduced.empty() && !short_rows && (nest.outer.empty() || reduced_value >= outer_value)) {
     nest.form = LoopNest::Form::rows;
     std::rotate(nest.reduced.begin() + static_cast<int64_t>(reduced),

@@ -11,8 +11,8 @@ namespace braze::loops {
 
 /// One way in which a kernel touches memory: elements moved by a step along each leaf axis (0: none).
 struct AccessPattern {
-  std::vector<int64_t> strides;  ///< Indexed as Leaves::axes.
-  int64_t weight = 0;            ///< Bytes moved in all; decides between conflicting patterns.
+  Sizes strides;       ///< Indexed as Leaves::axes.
+  int64_t weight = 0;  ///< Bytes moved in all, for the examples; decides between conflicting patterns.
   bool is_store = false;
   const ir::Value* base = nullptr;  ///< Whose memory; null for what only must be compatible.
 };
@@ -20,7 +20,7 @@ struct AccessPattern {
 /// The leaf axes of a group, numbered densely.
 struct Leaves {
   std::vector<AxisId> axes;
-  std::vector<int64_t> sizes;
+  Sizes sizes;
   std::vector<bool> reduced;
   std::vector<bool> individual;  ///< Its own index is needed (iota, predicates): never made one with another axis.
   size_t index_of(AxisId axis) const;
@@ -29,7 +29,7 @@ struct Leaves {
 /// Some leaf axes run as one loop, outermost first.
 struct LoopAxis {
   std::vector<size_t> leaves;
-  int64_t size = 1;
+  Size size = 1;
   size_t innermost() const { return leaves.back(); }
 };
 
@@ -44,11 +44,12 @@ struct LoopNest {
   std::vector<LoopAxis> reduced;  ///< Outermost first; rows: the last runs over lanes.
   LoopAxis lane;                  ///< points, columns.
   bool has_lane = false;
-  int64_t outer_size() const;
-  int64_t reduced_size() const;
+  Size outer_size() const;
+  Size reduced_size() const;
 };
 
 /// `short_axis`: fewer lanes waste most of what runs side by side.
-LoopNest make_nest(const Leaves& leaves, const std::vector<AccessPattern>& accesses, int64_t short_axis);
+LoopNest make_nest(const Leaves& leaves, const std::vector<AccessPattern>& accesses, int64_t short_axis,
+                   const SizeRules& rules);
 
 }  // namespace braze::loops

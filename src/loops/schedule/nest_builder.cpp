@@ -49,7 +49,8 @@ NestBuilder::NestBuilder(const Group& group, const Facts& facts)
       facts_(facts),
       target_(facts.target(group.nodes[0])),
       draft_{std::make_unique<Kernel>(), {}, {}, 0, 0},
-      kernel_(*draft_.kernel) {}
+      kernel_(*draft_.kernel),
+      extents_(kernel_, draft_.symbols, facts.rules()) {}
 
 // ---- planning
 
@@ -59,7 +60,7 @@ bool NestBuilder::is_stored(const Value* value) const {
   return std::any_of(consumers.begin(), consumers.end(), [&](const Node* node) { return !group_.contains(node); });
 }
 
-std::vector<int64_t> NestBuilder::strides_of(const Value* stored) const {
+Sizes NestBuilder::strides_of(const Value* stored) const {
   return store_strides_.empty() ? facts_.windows.storage(stored) : store_strides_;
 }
 
@@ -153,7 +154,7 @@ void NestBuilder::mark_evaluated(const Value* value, int pass) {
 }
 
 void NestBuilder::plan_kept() {
-  if (nest_.form != LoopNest::Form::rows || nest_.reduced_size() > longest_kept()) return;
+  if (nest_.form != LoopNest::Form::rows || !facts_.decide.at_most(nest_.reduced_size(), longest_kept())) return;
   for (int pass = 0; pass < passes_; ++pass)
     for (const Node* node : group_.nodes) {
       const Value* result = &node->results[0];
@@ -230,9 +231,9 @@ void NestBuilder::store_all(int pass, bool rows) {
 }
 
 void NestBuilder::store(const Value* result, Scalar value, bool full) {
-  const Window window{result, {result->type->sizes.begin(), result->type->sizes.end()}, strides_of(result), 0};
+  const Window window{result, list_of(result->type->sizes), strides_of(result), 0};
   int level = 0;
-  const Affine index = offset_of(window, place_of(*group_.find(result), result->type->sizes), level);
+  const Affine index = offset_of(window, place_of(*group_.find(result), window.sizes), level);
   level = full && reduces() ? 2 : lane_level_;
   at(level).store(buffer_of(result, Access::out), index, value.id, none, streams(result, full));
 }
@@ -240,33 +241,27 @@ void NestBuilder::store(const Value* result, Scalar value, bool full) {
 /// Stores at element (outer, lane, chunk) of the partial results.
 void NestBuilder::store_partials(int level, const Partial& partial, const std::vector<ValueId>& results) {
   Affine index;
-  int64_t factor = 1;
-  auto add = [&](const Index& part) {
-    for (const Affine::Term& term : part.affine.terms) index.add(factor * term.factor.constant, term.value);
-  };
+  Size factor = 1;
+  auto add = [&](const Index& part) { extents_.add(index, factor, part.affine); };
   add(chunk_);
   factor = chunks_;
   if (nest_.has_lane) {
     add(leaf_value_[nest_.lane.innermost()]);
-    factor *= nest_.lane.size;
+    factor = factor * nest_.lane.size;
   }
-  for (size_t j = nest_.outer.size(); j-- > 0; factor *= nest_.outer[j].size)
+  for (size_t j = nest_.outer.size(); j-- > 0; factor = factor * nest_.outer[j].size)
     add(leaf_value_[nest_.outer[j].innermost()]);
   for (size_t j = 0; j < results.size(); ++j) at(level).store(partial.buffers[j], index, results[j]);
 }
 
 /// The part of a reduced axis that this kernel runs over: all of it, or of the outermost what this chunk has.
 NestBuilder::Span NestBuilder::whole_span(size_t depth, Builder builder) {
-  const int64_t size = nest_.reduced[depth].size;
+  const Size size = nest_.reduced[depth].size;
   if (depth > 0 || chunks_ == 1) return {none, none, size};
-  const int64_t length = chunk_length_;
-  Affine begin, end;
-  for (const Affine::Term& term : chunk_.affine.terms) {
-    begin.add(length * term.factor.constant, term.value);
-    end.add(length * term.factor.constant, term.value);
-  }
-  end.offset.constant += length;
-  const ValueId limit = builder.constant(DType::i64, Number::of_int(size));
+  const Affine begin = extents_.scaled(chunk_length_, chunk_.affine);
+  Affine end = begin;
+  extents_.add_offset(end, chunk_length_);
+  const ValueId limit = extents_.value(builder, size);
   return {builder.affine(begin), builder.compute(Op::minimum, {builder.affine(end), limit}), size};
 }
 
@@ -285,7 +280,7 @@ Stmt NestBuilder::wrap(std::unique_ptr<Loop> loop, Block inner, std::vector<Redu
 }
 
 /// Memory for what phase 0 of a split reduction leaves to phase 1.
-void NestBuilder::add_partials(int64_t results) {
+void NestBuilder::add_partials(Size results) {
   for (const Node* node : group_.nodes) {
     if (ir::info(node->op).kind != OpKind::Reduction) continue;
     Partial partial{node, {}};
@@ -306,17 +301,17 @@ void NestBuilder::add_partials(int64_t results) {
   }
 }
 
-void NestBuilder::split_index(Affine whole, const std::vector<std::pair<int64_t, Index*>>& parts) {
-  std::vector<int64_t> sizes;
+void NestBuilder::split_index(Affine whole, const std::vector<std::pair<Size, Index*>>& parts) {
+  Sizes sizes;
   for (const auto& part : parts) sizes.push_back(part.first);
-  std::vector<Affine> taken = take_apart(at(0), std::move(whole), sizes);
+  std::vector<Affine> taken = take_apart(extents_, at(0), std::move(whole), sizes);
   for (size_t k = 0; k < parts.size(); ++k) *parts[k].second = {std::move(taken[k]), 0};
 }
 
 KernelDraft NestBuilder::build() {
   number_leaves();
   collect_accesses();
-  nest_ = make_nest(leaves_, accesses_, target_.short_axis);
+  nest_ = make_nest(leaves_, accesses_, target_.short_axis, rules());
   plan_passes();
   if (reduces()) {
     plan_kept();
@@ -334,6 +329,7 @@ KernelDraft NestBuilder::build() {
   }
   build_loops();
   parameters_first(kernel_);
+  drop_unused_symbols(kernel_, draft_.symbols);
   count_bytes();
   return std::move(draft_);
 }

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "loops/schedule/extents.h"
 #include "loops/schedule/loop_nest.h"
 #include "loops/schedule/schedule.h"
 #include "loops/schedule/statements.h"
@@ -26,7 +27,7 @@ class NestBuilder {
   NestBuilder(const Group& group, const Facts& facts);
   virtual ~NestBuilder() = default;
   /// Stores the group's only result in these strides instead of its own.
-  void store_as(std::vector<int64_t> strides) { store_strides_ = std::move(strides); }
+  void store_as(Sizes strides) { store_strides_ = std::move(strides); }
   KernelDraft build();
   /// After build(): what more than one pass reads from memory. A builder that is told to keep it reads it once.
   std::vector<std::pair<const ir::Value*, Label>> read_again() const;
@@ -79,7 +80,7 @@ class NestBuilder {
   /// A load from memory close by, where the element was brought to before; no value if it was not.
   virtual Scalar load_nearby(BufferId buffer, const Affine& offset, const std::vector<Index>& place) { return {}; }
   /// Whether `index op bound` is the same for all lanes that run now: 1 or 0; -1 if it differs, or is not known.
-  virtual int known_answer(const Index& index, ir::Op op, int64_t bound) const { return -1; }
+  virtual int known_answer(const Index& index, ir::Op op, Size bound) const { return -1; }
 
   // ---- planning
   void number_leaves();
@@ -92,10 +93,12 @@ class NestBuilder {
   void mark_evaluated(const ir::Value* value, int pass);
   bool is_kept(const ir::Value* value) const;
   bool is_stored(const ir::Value* value) const;
-  std::vector<int64_t> strides_of(const ir::Value* stored) const;
+  Sizes strides_of(const ir::Value* stored) const;
   /// Also over dimensions of size 1, which have no axis.
   bool reduces() const { return !group_.reduced_inputs.empty(); }
   bool runs_over_reduced(const Label& label) const;
+  const SizeRules& rules() const { return facts_.rules(); }
+  int64_t hint(Size size) const { return rules().hint(size); }
 
   // ---- passes
   void number_reduced();
@@ -104,18 +107,18 @@ class NestBuilder {
   void store_all(int pass, bool rows);
   void store_partials(int level, const Partial& partial, const std::vector<ValueId>& results);
   Index place_in_reduced(const ir::Node* reduction);
-  Affine place_in_row() const;
+  Affine place_in_row();
   /// Bounds of a loop; begin and end are values, none: 0 and `size`.
   struct Span {
     ValueId begin = none, end = none;
-    int64_t size = 0;
+    Size size = 0;
   };
   Span whole_span(size_t depth, Builder builder);
   Stmt wrap(std::unique_ptr<Loop> loop, Block inner, std::vector<Reduction>& reductions);
-  void add_partials(int64_t results);
+  void add_partials(Size results);
   size_t crosswise_axis(int64_t least_side) const;
   /// Takes `whole` apart into indices of the given sizes, innermost first, at level 0.
-  void split_index(Affine whole, const std::vector<std::pair<int64_t, Index*>>& parts);
+  void split_index(Affine whole, const std::vector<std::pair<Size, Index*>>& parts);
 
   // ---- values
   Scalar read(const ir::Value* value, const Label& label);
@@ -130,7 +133,7 @@ class NestBuilder {
   Scalar load(const Window& window, const std::vector<Index>& place);
   Scalar load_if(Scalar predicate, const Window& window, const std::vector<Index>& place, Scalar otherwise);
   Scalar free_value(const ir::Value* value, const std::vector<Index>& place);
-  std::vector<Index> place_of(const Label& label, std::span<const int64_t> sizes);
+  std::vector<Index> place_of(const Label& label, std::span<const Size> sizes);
   Index index_of(const AxisList& list);
   std::vector<Index> back_through(const ir::Node* view, const std::vector<Index>& place);
   Index whole_number(Scalar value) const;
@@ -138,7 +141,8 @@ class NestBuilder {
   Scalar combine(ir::Op op, Scalar a, Scalar b);
   Scalar constant(DType type, Number number);
   Scalar scalar_parameter(const ir::Node* node);
-  Affine offset_of(const Window& window, const std::vector<Index>& place, int& level) const;
+  Scalar size_value(Size size);
+  Affine offset_of(const Window& window, const std::vector<Index>& place, int& level);
   BufferId buffer_of(const ir::Value* base, Access access);
   Builder at(int level);
 
@@ -147,7 +151,8 @@ class NestBuilder {
   const Target& target_;
   KernelDraft draft_;
   Kernel& kernel_;
-  std::vector<int64_t> store_strides_;
+  Extents extents_;
+  Sizes store_strides_;
   Leaves leaves_;
   std::vector<AccessPattern> accesses_;
   LoopNest nest_;
@@ -172,9 +177,9 @@ class NestBuilder {
   std::vector<Index> leaf_value_;  ///< Of each loop's innermost leaf: the loop's variable.
   std::vector<const ir::Node*> scalar_nodes_;
   std::vector<Partial> partials_;
-  int64_t chunks_ = 1;        ///< Into how many parts the first reduced loop is split.
-  int64_t chunk_length_ = 0;  ///< How long each is, but for the last.
-  Index chunk_;               ///< Which of them.
+  int64_t chunks_ = 1;     ///< Into how many parts the first reduced loop is split.
+  Size chunk_length_ = 0;  ///< How long each is, but for the last.
+  Index chunk_;            ///< Which of them.
 };
 
 /// The builder for the target of `facts`.

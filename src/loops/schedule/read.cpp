@@ -19,9 +19,9 @@ Label aligned(const Label& label, size_t rank) {
 }
 
 /// Whether a value shows numbers of an iota, all of them below `extent`.
-bool counts_below(const Value* value, int64_t extent) {
+bool counts_below(const Value* value, Size extent, const SizeRules& rules) {
   while (ir::info(value->def->op).kind == OpKind::View) value = value->def->operands[0];
-  return value->def->op == Op::iota && value->type->numel() <= extent;
+  return value->def->op == Op::iota && rules.at_most(value->type->symbolic_numel(), extent);
 }
 
 }  // namespace
@@ -55,20 +55,19 @@ NestBuilder::Index NestBuilder::whole_number(Scalar value) const {
 
 NestBuilder::Index NestBuilder::index_of(const AxisList& list) {
   Index out;
-  int64_t factor = 1;
+  Size factor = 1;
   const AxisList leaves = group_.space.leaves(list);
   for (size_t k = leaves.size(); k-- > 0;) {
     const size_t leaf = leaves_.index_of(leaves[k]);
     const Index& part = leaf_value_[leaf];
-    for (const Affine::Term& term : part.affine.terms) out.affine.add(factor * term.factor.constant, term.value);
-    out.affine.offset.constant += factor * part.affine.offset.constant;
+    extents_.add(out.affine, factor, part.affine);
     if (!part.affine.terms.empty()) out.level = std::max(out.level, part.level);
-    factor *= leaves_.sizes[leaf];
+    factor = factor * leaves_.sizes[leaf];
   }
   return out;
 }
 
-std::vector<NestBuilder::Index> NestBuilder::place_of(const Label& label, std::span<const int64_t> sizes) {
+std::vector<NestBuilder::Index> NestBuilder::place_of(const Label& label, std::span<const Size> sizes) {
   std::vector<Index> place(sizes.size());
   const Label own = aligned(label, sizes.size());
   for (size_t k = 1; k <= own.size(); ++k)
@@ -77,8 +76,8 @@ std::vector<NestBuilder::Index> NestBuilder::place_of(const Label& label, std::s
 }
 
 std::vector<NestBuilder::Index> NestBuilder::back_through(const Node* view, const std::vector<Index>& place) {
-  const auto from = view->operands[0]->type->sizes;
-  const auto to = view->results[0].type->sizes;
+  const auto from = view->operands[0]->type->sizes.symbolic();
+  const auto to = view->results[0].type->sizes.symbolic();
   std::vector<Index> out(from.size());
   switch (view->op) {
     case Op::permute: {
@@ -94,29 +93,26 @@ std::vector<NestBuilder::Index> NestBuilder::back_through(const Node* view, cons
       out = place;
       const auto dim = static_cast<size_t>(view->int_attr("dim"));
       Index& index = out[dim];
-      const int64_t step = view->int_attr("step");
-      for (Affine::Term& term : index.affine.terms) term.factor.constant *= step;
-      index.affine.offset.constant = index.affine.offset.constant * step + view->int_attr("start");
+      index.affine = extents_.scaled(view->size_attr("step"), index.affine);
+      extents_.add_offset(index.affine, view->size_attr("start"));
       return out;
     }
     case Op::flip:
       out = place;
       for (int64_t dim : view->ints_attr("dims")) {
         Index& index = out[static_cast<size_t>(dim)];
-        for (Affine::Term& term : index.affine.terms) term.factor.constant *= -1;
-        index.affine.offset.constant = from[static_cast<size_t>(dim)] - 1 - index.affine.offset.constant;
+        index.affine = extents_.scaled(-1, index.affine);
+        extents_.add_offset(index.affine, from[static_cast<size_t>(dim)] - 1);
       }
       return out;
     case Op::index_map: {
-      const auto origin = view->ints_attr("origin"), map = view->ints_attr("map");
+      const auto origin = view->sizes_attr("origin"), map = view->sizes_attr("map");
       for (size_t d = 0; d < from.size(); ++d) {
-        out[d].affine.offset = Extent(origin[d]);
+        out[d].affine.offset = extents_.of(origin[d]);
         for (size_t k = 0; k < to.size(); ++k) {
-          const int64_t factor = map[d * to.size() + k];
+          const Size factor = map[d * to.size() + k];
           if (factor == 0) continue;
-          for (const Affine::Term& term : place[k].affine.terms)
-            out[d].affine.add(factor * term.factor.constant, term.value);
-          out[d].affine.offset.constant += factor * place[k].affine.offset.constant;
+          extents_.add(out[d].affine, factor, place[k].affine);
           out[d].level = std::max(out[d].level, place[k].level);
         }
       }
@@ -131,38 +127,40 @@ std::vector<NestBuilder::Index> NestBuilder::back_through(const Node* view, cons
     if (from[k] != 1) a.push_back(k);
   for (size_t k = 0; k < to.size(); ++k)
     if (to[k] != 1) b.push_back(k);
-  const bool same = a.size() == b.size() &&
-                    std::equal(a.begin(), a.end(), b.begin(), [&](size_t x, size_t y) { return from[x] == to[y]; });
+  const bool same = a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), [&](size_t x, size_t y) {
+                      return rules().equal(from[x], to[y]);
+                    });
   if (same) {
     for (size_t k = 0; k < a.size(); ++k) out[a[k]] = place[b[k]];
     return out;
   }
   Index flat;
-  int64_t factor = 1;
-  for (size_t k = to.size(); k-- > 0; factor *= to[k]) {
-    for (const Affine::Term& term : place[k].affine.terms)
-      flat.affine.add(factor * term.factor.constant, term.value);
-    flat.affine.offset.constant += factor * place[k].affine.offset.constant;
+  Size factor = 1;
+  for (size_t k = to.size(); k-- > 0; factor = factor * to[k]) {
+    extents_.add(flat.affine, factor, place[k].affine);
     flat.level = std::max(flat.level, place[k].level);
   }
   if (a.empty()) return out;
   Scalar rest = as_value(flat);
   for (size_t k = a.size(); k-- > 0;) {
-    const Scalar size = constant(DType::i64, Number::of_int(from[a[k]]));
+    const Scalar size{extents_.divisor(at(0), from[a[k]]), 0};
     out[a[k]] = whole_number(k == 0 ? rest : combine(Op::remainder, rest, size));
     if (k > 0) rest = combine(Op::floor_div, rest, size);
   }
   return out;
 }
 
-Affine NestBuilder::offset_of(const Window& window, const std::vector<Index>& place, int& level) const {
+NestBuilder::Scalar NestBuilder::size_value(Size size) {
+  return {extents_.value(at(0), size), 0};
+}
+
+Affine NestBuilder::offset_of(const Window& window, const std::vector<Index>& place, int& level) {
   Affine out;
-  out.offset = Extent(window.offset);
+  out.offset = extents_.of(window.offset);
   for (size_t k = 0; k < place.size(); ++k) {
-    const int64_t stride = window.strides[k];
+    const Size stride = window.strides[k];
     if (stride == 0 || window.sizes[k] == 1) continue;
-    for (const Affine::Term& term : place[k].affine.terms) out.add(stride * term.factor.constant, term.value);
-    out.offset.constant += stride * place[k].affine.offset.constant;
+    extents_.add(out, stride, place[k].affine);
     if (!place[k].affine.terms.empty()) level = std::max(level, place[k].level);
   }
   return out;
@@ -202,6 +200,10 @@ NestBuilder::Scalar NestBuilder::load_if(Scalar predicate, const Window& window,
 }
 
 NestBuilder::Scalar NestBuilder::scalar_parameter(const Node* node) {
+  if (node->op == Op::size) {
+    const ValueId size = extents_.value(at(0), node->size_attr("of"));
+    return {at(0).cast(size, ir::compute_dtype(node->results[0].type->dtype)), 0};
+  }
   const auto it = std::find(scalar_nodes_.begin(), scalar_nodes_.end(), node);
   auto slot = static_cast<uint32_t>(it - scalar_nodes_.begin());
   if (it == scalar_nodes_.end()) {
@@ -216,7 +218,7 @@ NestBuilder::Scalar NestBuilder::scalar_parameter(const Node* node) {
 // ---- values
 
 NestBuilder::Scalar NestBuilder::read(const Value* value, const Label& label) {
-  if (facts_.is_free(value)) return free_value(value, place_of(label, value->type->sizes));
+  if (facts_.is_free(value)) return free_value(value, place_of(label, value->type->sizes.symbolic()));
   const Value* base = facts_.windows.base(value);
   if (group_.find(value) || (group_.find(base) && group_.contains(base->def))) return member(base);
   return read_kept(value, label);
@@ -224,9 +226,9 @@ NestBuilder::Scalar NestBuilder::read(const Value* value, const Label& label) {
 
 /// A load that passes over the reduced axes may have kept for each other.
 NestBuilder::Scalar NestBuilder::read_kept(const Value* value, const Label& label) {
-  std::vector<Index> place = place_of(label, value->type->sizes);
+  std::vector<Index> place = place_of(label, value->type->sizes.symbolic());
   if (!target_.is_gpu() || passes_ == 1 || nest_.form != LoopNest::Form::rows ||
-      facts_.windows.base(value)->def->op == Op::scalar)
+      is_number(facts_.windows.base(value)->def->op))
     return read_at(value, std::move(place));
   const Label leaves = group_.space.leaves(label);
   for (Kept& kept : kept_) {
@@ -254,15 +256,14 @@ NestBuilder::Scalar NestBuilder::read_at(const Value* value, std::vector<Index> 
       return memo.scalar;
   }
   const Window& window = facts_.windows.of(value);
-  const Scalar result =
-      window.base->def->op == Op::scalar ? scalar_parameter(window.base->def) : load(window, place);
+  const Scalar result = is_number(window.base->def->op) ? scalar_parameter(window.base->def) : load(window, place);
   memo_.push_back({value, std::move(place), result});
   return result;
 }
 
 NestBuilder::Scalar NestBuilder::free_value(const Value* value, const std::vector<Index>& place) {
   const Node* node = value->def;
-  if (node->op == Op::scalar) {
+  if (is_number(node->op)) {
     for (const Memo& memo : memo_)
       if (memo.value == value) return memo.scalar;
     const Scalar result = scalar_parameter(node);
@@ -276,7 +277,7 @@ NestBuilder::Scalar NestBuilder::free_value(const Value* value, const std::vecto
   if (ir::info(node->op).kind == OpKind::View) return free_value(node->operands[0], back_through(node, place));
   std::vector<Scalar> operands;
   for (const Value* operand : node->operands) {
-    const auto sizes = operand->type->sizes;
+    const auto sizes = operand->type->sizes.symbolic();
     std::vector<Index> own(sizes.size());
     for (size_t k = 1; k <= sizes.size(); ++k)
       if (sizes[sizes.size() - k] != 1) own[sizes.size() - k] = place[place.size() - k];
@@ -285,12 +286,11 @@ NestBuilder::Scalar NestBuilder::free_value(const Value* value, const std::vecto
   return elementwise(node, operands);
 }
 
-Affine NestBuilder::place_in_row() const {
+Affine NestBuilder::place_in_row() {
   Affine index;
-  int64_t factor = 1;
-  for (size_t k = nest_.reduced.size(); k-- > 0; factor *= nest_.reduced[k].size)
-    for (const Affine::Term& term : leaf_value_[nest_.reduced[k].innermost()].affine.terms)
-      index.add(factor * term.factor.constant, term.value);
+  Size factor = 1;
+  for (size_t k = nest_.reduced.size(); k-- > 0; factor = factor * nest_.reduced[k].size)
+    extents_.add(index, factor, leaf_value_[nest_.reduced[k].innermost()].affine);
   return index;
 }
 
@@ -354,19 +354,18 @@ NestBuilder::Scalar NestBuilder::gathered(const Node* node) {
   const Value* table = node->operands[0];
   const Window& window = facts_.windows.of(table);
   const Label& label = *group_.find(&node->results[0]);
-  const std::vector<Index> place = place_of(label, node->results[0].type->sizes);
-  auto checked = [&](size_t operand, const Label& at_label, int64_t extent, bool wraps) {
+  const std::vector<Index> place = place_of(label, node->results[0].type->sizes.symbolic());
+  auto checked = [&](size_t operand, const Label& at_label, Size extent, bool wraps) {
     Scalar index = read(node->operands[operand], at_label);
     index.id = at(index.level).cast(index.id, DType::i64);
-    if (counts_below(node->operands[operand], extent)) return whole_number(index);
+    if (counts_below(node->operands[operand], extent, rules())) return whole_number(index);
     if (wraps) {
-      const Scalar size = constant(DType::i64, Number::of_int(extent)),
-                   zero = constant(DType::i64, Number::of_int(0));
+      const Scalar size = size_value(extent), zero = constant(DType::i64, Number::of_int(0));
       const Scalar negative = combine(Op::lt, index, zero), wrapped = combine(Op::add, index, size);
       const int level = std::max(negative.level, wrapped.level);
       index = {at(level).compute(Op::where, {negative.id, wrapped.id, index.id}), level};
     }
-    return whole_number({at(index.level).checked(index.id, Extent(extent)), index.level});
+    return whole_number({at(index.level).checked(index.id, extents_.of(extent)), index.level});
   };
   std::vector<Index> where(window.sizes.size());
   switch (node->op) {
@@ -409,19 +408,19 @@ NestBuilder::Scalar NestBuilder::gathered(const Node* node) {
 
 NestBuilder::Scalar NestBuilder::padded(const Node* node) {
   const Value* from = node->operands[0];
-  const auto low = node->ints_attr("low");
-  std::vector<Index> place = place_of(*group_.find(&node->results[0]), node->results[0].type->sizes);
-  const auto out = node->results[0].type->sizes, in = from->type->sizes;
+  const auto low = node->sizes_attr("low");
+  const auto out = node->results[0].type->sizes.symbolic(), in = from->type->sizes.symbolic();
+  std::vector<Index> place = place_of(*group_.find(&node->results[0]), out);
   Scalar inside;
   bool outside = false;
   for (size_t k = 0; k < place.size(); ++k) {
-    place[k].affine.offset.constant -= low[k];
-    const bool below = low[k] > 0, above = out[k] - low[k] > in[k];
-    auto require = [&](Op op, int64_t bound) {
+    extents_.add_offset(place[k].affine, -low[k]);
+    const bool below = !rules().at_most(low[k], 0), above = !rules().at_most(out[k] - low[k], in[k]);
+    auto require = [&](Op op, Size bound) {
       const int answer = known_answer(place[k], op, bound);
       outside |= answer == 0;
       if (answer >= 0) return;
-      const Scalar test = combine(op, as_value(place[k]), constant(DType::i64, Number::of_int(bound)));
+      const Scalar test = combine(op, as_value(place[k]), size_value(bound));
       inside = inside.id == none ? test : combine(Op::bitwise_and, inside, test);
     };
     if (below) require(Op::ge, 0);
@@ -438,16 +437,16 @@ NestBuilder::Scalar NestBuilder::scattered(const Node* node) {
   const Scalar base = read(node->operands[0], label);
   const Value* source = node->operands[1];
   const auto dim = static_cast<size_t>(node->int_attr("dim"));
-  const int64_t start = node->int_attr("start"), step = node->int_attr("step"), count = source->type->sizes[dim];
-  std::vector<Index> place = place_of(label, node->results[0].type->sizes);
+  const Size start = node->size_attr("start"), step = node->size_attr("step"),
+             count = source->type->sizes.symbolic()[dim];
+  std::vector<Index> place = place_of(label, node->results[0].type->sizes.symbolic());
   if (count == 0) return base;
-  Scalar inside = combine(Op::ge, as_value(place[dim]), constant(DType::i64, Number::of_int(start)));
-  inside = combine(
-      Op::bitwise_and, inside,
-      combine(Op::le, as_value(place[dim]), constant(DType::i64, Number::of_int(start + (count - 1) * step))));
-  place[dim].affine.offset.constant -= start;
+  Scalar inside = combine(Op::ge, as_value(place[dim]), size_value(start));
+  inside = combine(Op::bitwise_and, inside,
+                   combine(Op::le, as_value(place[dim]), size_value(start + (count - 1) * step)));
+  extents_.add_offset(place[dim].affine, -start);
   if (step != 1) {
-    const Scalar by = constant(DType::i64, Number::of_int(step)), distance = as_value(place[dim]);
+    const Scalar by{extents_.divisor(at(0), step), 0}, distance = as_value(place[dim]);
     inside =
         combine(Op::bitwise_and, inside,
                 combine(Op::eq, combine(Op::remainder, distance, by), constant(DType::i64, Number::of_int(0))));
@@ -457,7 +456,8 @@ NestBuilder::Scalar NestBuilder::scattered(const Node* node) {
 }
 
 NestBuilder::Scalar NestBuilder::linearised(const Node* reshape) {
-  const std::vector<Index> place = place_of(*group_.find(&reshape->results[0]), reshape->results[0].type->sizes);
+  const std::vector<Index> place =
+      place_of(*group_.find(&reshape->results[0]), reshape->results[0].type->sizes.symbolic());
   return read_at(reshape->operands[0], back_through(reshape, place));
 }
 

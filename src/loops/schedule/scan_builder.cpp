@@ -77,9 +77,11 @@ ScanBuilder::ScanBuilder(const ir::Node& node, const Facts& facts, KernelDraft& 
     : node_(node),
       from_(facts.windows.of(node.operands[0])),
       to_(facts.windows.storage(&node.results[0])),
-      sizes_(node.results[0].type->sizes),
+      sizes_(node.results[0].type->sizes.symbolic()),
       dim_(sizes_.empty() ? 0 : static_cast<size_t>(node.int_attr("dim"))),
       kernel_(*draft.kernel),
+      rules_(facts.rules()),
+      extents_(kernel_, draft.symbols, rules_),
       target_(facts.target(&node)),
       type_(running_type(node.op, from_.base->type->dtype, facts.target(&node))) {
   add_buffer(from_.base, "from", Access::in);
@@ -98,17 +100,15 @@ void ScanBuilder::add_buffer(const ir::Value* value, const char* name, Access ac
   kernel_.buffers.push_back(std::move(buffer));
 }
 
-ScanBuilder::Row ScanBuilder::first_row() const {
+ScanBuilder::Row ScanBuilder::first_row() {
   Row row;
-  row.load.offset = Extent(from_.offset);
+  row.load.offset = extents_.of(from_.offset);
   return row;
 }
 
-void ScanBuilder::move(Row& row, size_t dim, const Affine& index) const {
-  for (const Affine::Term& term : index.terms) {
-    row.load.add(from_.strides[dim] * term.factor.constant, term.value);
-    row.store.add(to_[dim] * term.factor.constant, term.value);
-  }
+void ScanBuilder::move(Row& row, size_t dim, const Affine& index) {
+  extents_.add(row.load, from_.strides[dim], index);
+  extents_.add(row.store, to_[dim], index);
 }
 
 void ScanBuilder::scan(Block& block, const std::vector<Row>& rows) {
@@ -117,13 +117,13 @@ void ScanBuilder::scan(Block& block, const std::vector<Row>& rows) {
   Builder outside(kernel_, block);
   std::vector<ValueId> first{outside.constant(type_, first_state(node_.op, type_))};
   if (with_index) first.push_back(outside.constant(DType::i64, Number::of_int(0)));
-  Loop& loop = outside.loop(0, sizes_.empty() ? 1 : sizes_[dim_]);
+  Loop& loop = outside.loop(0, sizes_.empty() ? Extent(1) : extents_.of(sizes_[dim_]));
   Builder body(kernel_, loop.body);
   for (const Row& row : rows) {
     Affine load = row.load, store = row.store;
     if (!sizes_.empty()) {
-      load.add(from_.strides[dim_], loop.var);
-      store.add(to_[dim_], loop.var);
+      extents_.add(load, from_.strides[dim_], loop.var);
+      extents_.add(store, to_[dim_], loop.var);
     }
     Reduction running;
     running.combine = Combine::serial;
@@ -142,8 +142,9 @@ KernelDraft build_scan(const ir::Node* scan, const Facts& facts) {
   const ir::Value* base = facts.windows.of(scan->operands[0]).base;
   KernelDraft draft{std::make_unique<Kernel>(), {{base, 0}, {result, 0}}, {}, 0, 0};
   (facts.target(scan).is_gpu() ? make_gpu_scan : make_cpu_scan)(*scan, facts, draft)->build();
-  draft.bytes_read = scan->operands[0]->type->numel() * ir::byte_size(base->type->dtype);
-  draft.bytes_written = result->type->numel() * ir::byte_size(result->type->dtype);
+  drop_unused_symbols(*draft.kernel, draft.symbols);
+  draft.bytes_read = facts.elements(scan->operands[0]) * ir::byte_size(base->type->dtype);
+  draft.bytes_written = facts.elements(result) * ir::byte_size(result->type->dtype);
   return draft;
 }
 

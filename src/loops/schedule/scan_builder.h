@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "loops/schedule/extents.h"
 #include "loops/schedule/schedule.h"
 
 namespace braze::loops {
@@ -20,17 +21,19 @@ class ScanBuilder {
   struct Row {
     Affine load, store;  ///< Of its first element.
   };
-  Row first_row() const;
-  void move(Row& row, size_t dim, const Affine& index) const;
+  Row first_row();
+  void move(Row& row, size_t dim, const Affine& index);
   /// The serial loop, over rows that are scanned side by side.
   void scan(Block& block, const std::vector<Row>& rows);
 
   const ir::Node& node_;
   const Window& from_;
-  const std::vector<int64_t>& to_;  ///< Strides of the result.
-  std::span<const int64_t> sizes_;
+  const Sizes& to_;  ///< Strides of the result.
+  std::span<const Size> sizes_;
   size_t dim_;
   Kernel& kernel_;
+  const SizeRules& rules_;
+  Extents extents_;
   const Target& target_;
   DType type_;
   std::vector<size_t> outer_;  ///< The other dimensions, but for those of size 1.

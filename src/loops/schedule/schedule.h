@@ -14,12 +14,13 @@ namespace braze::loops {
 struct KernelDraft {
   struct Parameter {
     const ir::Value* value = nullptr;  ///< The realised value whose memory it is; null for `scratch_bytes`.
-    int64_t scratch_bytes = 0;         ///< Memory for partial results between phases.
+    Size scratch_bytes = 0;            ///< Memory for partial results between phases.
   };
   std::unique_ptr<Kernel> kernel;
   std::vector<Parameter> parameters;
   std::vector<ir::Number> scalars;
-  int64_t bytes_read = 0, bytes_written = 0;
+  int64_t bytes_read = 0, bytes_written = 0;  ///< For the examples.
+  std::vector<Size> symbols = {};             ///< Value of each symbol of the kernel.
 };
 
 /// Loop IR of a group.
@@ -27,7 +28,7 @@ KernelDraft build_kernel(const Group& group, const Facts& facts);
 
 /// A kernel that copies what `from` shows to where `to` shows (equal sizes): for results that must not be views,
 /// for the operands of a cat. A base of `from` that is a scalar or an iota is written out.
-KernelDraft build_copy(const Window& from, const Window& to, const Targets& targets);
+KernelDraft build_copy(const Window& from, const Window& to, const Targets& targets, const SizeRules& rules);
 
 /// A scan along one axis (schedule/*/scan.cpp): the axis is a serial loop.
 KernelDraft build_scan(const ir::Node* scan, const Facts& facts);

@@ -23,7 +23,7 @@ void close_guarded(Block& into, ValueId guard, Block body) {
   into.push_back(std::move(stmt));
 }
 
-std::vector<Affine> take_apart(Builder builder, Affine whole, std::span<const int64_t> sizes) {
+std::vector<Affine> take_apart(Extents& extents, Builder builder, Affine whole, std::span<const Size> sizes) {
   std::vector<Affine> parts(sizes.size());
   for (size_t k = 0; k < sizes.size(); ++k) {
     if (k + 1 == sizes.size()) {
@@ -31,7 +31,16 @@ std::vector<Affine> take_apart(Builder builder, Affine whole, std::span<const in
       break;
     }
     const ValueId value = builder.affine(whole);
-    const ValueId size = builder.constant(DType::i64, Number::of_int(sizes[k]));
+    if (!sizes[k].is_constant()) {
+      // No machine divides by what it does not know without taking its time: once, and the rest by multiplying.
+      const ValueId quotient = builder.compute(ir::Op::floor_div, {value, extents.divisor(builder, sizes[k])});
+      parts[k].add(1, value);
+      extents.add(parts[k], -sizes[k], quotient);
+      whole = {};
+      whole.add(1, quotient);
+      continue;
+    }
+    const ValueId size = extents.divisor(builder, sizes[k]);
     parts[k].add(1, builder.compute(ir::Op::remainder, {value, size}));
     whole = {};
     whole.add(1, builder.compute(ir::Op::floor_div, {value, size}));

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "loops/kernel.h"
+#include "loops/schedule/extents.h"
 
 namespace braze::loops {
 
@@ -13,6 +14,6 @@ Stmt as_statement(std::unique_ptr<Loop> loop);
 /// Appends `body`, under an `if` unless the guard is none.
 void close_guarded(Block& into, ValueId guard, Block body);
 /// `whole` as indices of the given sizes, innermost first: the last one takes what the others leave.
-std::vector<Affine> take_apart(Builder builder, Affine whole, std::span<const int64_t> sizes);
+std::vector<Affine> take_apart(Extents& extents, Builder builder, Affine whole, std::span<const Size> sizes);
 
 }  // namespace braze::loops

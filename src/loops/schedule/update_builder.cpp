@@ -19,16 +19,11 @@ std::optional<Op> combining_op(std::string_view word) {
   return Op::minimum;
 }
 
-void add_scaled(Affine& sum, int64_t factor, const Affine& index) {
-  for (const Affine::Term& term : index.terms) sum.add(factor * term.factor.constant, term.value);
-}
-
 }  // namespace
 
 UpdateBuilder::UpdateBuilder(const ir::Node* node, const Facts& facts)
     : node_(*node), facts_(facts), result_(&node->results[0]), to_(facts.windows.storage(result_)) {
-  const auto sizes = node_.operands[1]->type->sizes;
-  sizes_.assign(sizes.begin(), sizes.end());
+  sizes_ = list_of(node_.operands[1]->type->sizes);
   places_.resize(sizes_.size());
   if (node_.op == Op::scatter) {
     first_ = static_cast<size_t>(node_.int_attr("dim"));
@@ -46,12 +41,13 @@ KernelDraft UpdateBuilder::build() {
   for (size_t k = 2; k < node_.operands.size(); ++k)
     indices_.push_back(add_buffer(facts_.windows.base(node_.operands[k]), Access::in));
   build_loops();
-  const int64_t updates = node_.operands[1]->type->numel(), bytes = ir::byte_size(result_->type->dtype);
+  drop_unused_symbols(kernel_, draft_.symbols);
+  const int64_t updates = facts_.elements(node_.operands[1]), bytes = ir::byte_size(result_->type->dtype);
   draft_.bytes_written = updates * bytes;
   draft_.bytes_read = updates * bytes;
   for (size_t k = 2; k < node_.operands.size(); ++k) {
     const Value* index = node_.operands[k];
-    draft_.bytes_read += index->type->numel() * ir::byte_size(index->type->dtype);
+    draft_.bytes_read += facts_.elements(index) * ir::byte_size(index->type->dtype);
   }
   return std::move(draft_);
 }
@@ -69,12 +65,12 @@ BufferId UpdateBuilder::add_buffer(const Value* base, Access access) {
 }
 
 /// Where a window that spans the dimensions [from, to) of the updates, right-aligned, is read.
-Affine UpdateBuilder::read_place(const Window& window, size_t to) const {
+Affine UpdateBuilder::read_place(const Window& window, size_t to) {
   Affine index;
-  index.offset = Extent(window.offset);
+  index.offset = extents_.of(window.offset);
   for (size_t k = 1; k <= window.sizes.size(); ++k) {
     const size_t own = window.sizes.size() - k;
-    if (window.sizes[own] != 1) add_scaled(index, window.strides[own], places_[to - k]);
+    if (window.sizes[own] != 1) extents_.add(index, window.strides[own], places_[to - k]);
   }
   return index;
 }
@@ -84,24 +80,25 @@ ValueId UpdateBuilder::checked_index(Builder& builder, size_t which) {
   const bool full = node_.op == Op::scatter;
   const Affine place = read_place(window, full ? sizes_.size() : first_ + index_rank_);
   ValueId index = builder.cast(builder.load(indices_[which], place), DType::i64);
-  const int64_t extent = result_->type->sizes[first_ + which];
+  const Size extent = result_->type->sizes.symbolic()[first_ + which];
   if (!full) {
     const ValueId zero = builder.constant(DType::i64, Number::of_int(0));
-    const ValueId size = builder.constant(DType::i64, Number::of_int(extent));
+    const ValueId size = extents_.value(builder, extent);
     index = builder.compute(
         Op::where, {builder.compute(Op::lt, {index, zero}), builder.compute(Op::add, {index, size}), index});
   }
-  return builder.checked(index, Extent(extent));
+  return builder.checked(index, extents_.of(extent));
 }
 
 void UpdateBuilder::emit_update(Block& block, std::optional<AtomicOp> atomic) {
   Builder builder(kernel_, block);
   Affine place;
-  for (size_t which = 0; which < indexed_; ++which) place.add(to_[first_ + which], checked_index(builder, which));
+  for (size_t which = 0; which < indexed_; ++which)
+    extents_.add(place, to_[first_ + which], checked_index(builder, which));
   for (size_t k = 0; k < sizes_.size(); ++k) {
     if (collides(k)) continue;
     const size_t own = k < first_ ? k : k - index_rank_ + indexed_;
-    if (result_->type->sizes[own] != 1) add_scaled(place, to_[own], places_[k]);
+    if (result_->type->sizes.symbolic()[own] != 1) extents_.add(place, to_[own], places_[k]);
   }
   const Window& source = facts_.windows.of(node_.operands[1]);
   ValueId value = builder.load(source_, read_place(source, sizes_.size()));

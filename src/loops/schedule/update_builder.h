@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "loops/schedule/extents.h"
 #include "loops/schedule/schedule.h"
 
 namespace braze::loops {
@@ -27,20 +28,21 @@ class UpdateBuilder {
   const ir::Node& node_;
   const Facts& facts_;
   const ir::Value* result_;
-  const std::vector<int64_t> to_;  ///< Strides of the result.
-  std::vector<int64_t> sizes_;     ///< Of the updates.
-  size_t first_ = 0;               ///< First indexed dimension.
-  size_t indexed_ = 1;             ///< Dimensions of the result that are indexed.
-  size_t index_rank_ = 1;          ///< Dimensions of the updates in their place.
-  std::vector<Affine> places_;     ///< Index of each dimension of the updates.
+  const Sizes to_;              ///< Strides of the result.
+  Sizes sizes_;                 ///< Of the updates.
+  size_t first_ = 0;            ///< First indexed dimension.
+  size_t indexed_ = 1;          ///< Dimensions of the result that are indexed.
+  size_t index_rank_ = 1;       ///< Dimensions of the updates in their place.
+  std::vector<Affine> places_;  ///< Index of each dimension of the updates.
   KernelDraft draft_{std::make_unique<Kernel>(), {}, {}, 0, 0};
   Kernel& kernel_ = *draft_.kernel;
+  Extents extents_{kernel_, draft_.symbols, facts_.rules()};
   BufferId to_buffer_ = none, source_ = none;
   std::vector<BufferId> indices_;
 
  private:
   BufferId add_buffer(const ir::Value* base, Access access);
-  Affine read_place(const Window& window, size_t to) const;
+  Affine read_place(const Window& window, size_t to);
   ValueId checked_index(Builder& builder, size_t which);
 };
 

@@ -4,12 +4,15 @@
 
 #include <algorithm>
 
+#include "ir/shape_env.h"
 #include "ir/text.h"
 #include "python/compile/events.h"
 #include "python/compile/tape_builder.h"
 #include "python/errors.h"
 #include "python/guards/torch_values.h"
 #include "python/program_options.h"
+#include "runtime/autograd/training.h"
+#include "runtime/family.h"
 #include "support/error.h"
 
 namespace braze::python {
@@ -47,6 +50,78 @@ class CompiledSegment final : public SegmentProgram {
   std::shared_ptr<runtime::Program> program_;
 };
 
+/// With a history of its results.
+class TrainingSegment final : public SegmentProgram {
+ public:
+  explicit TrainingSegment(std::shared_ptr<const runtime::TrainingProgram> program)
+      : program_(std::move(program)) {}
+
+  size_t argument_count() const noexcept override { return program_->forward()->argument_count(); }
+  size_t result_count() const noexcept override { return program_->result_count(); }
+  bool accepts(const at::Tensor* const* arguments) const noexcept override {
+    return program_->forward()->accepts(arguments);
+  }
+  void run(const at::Tensor* const* arguments, at::Tensor* results, bool keeps_gil) const override {
+    if (keeps_gil || !program_->forward()->is_long()) return program_->run(arguments, results);
+    const py::gil_scoped_release unlocked;
+    program_->run(arguments, results);
+  }
+  std::vector<driver::StepFacts> steps() const override { return program_->forward()->facts().steps; }
+  std::string code(std::string_view stage) const override {
+    std::string text = program_->forward()->code(stage);
+    return program_->backward() ? text + "\n" + program_->backward()->code(stage) : text;
+  }
+  const PhaseTimes& compile_times() const noexcept override { return program_->forward()->facts().times; }
+  std::shared_ptr<runtime::Program> program() const override { return program_->forward(); }
+  std::shared_ptr<runtime::Program> backward() const override { return program_->backward(); }
+
+ private:
+  std::shared_ptr<const runtime::TrainingProgram> program_;
+};
+
+/// A program for all sizes that its guards let through.
+class FamilySegment final : public SegmentProgram {
+ public:
+  using Tell = void (*)(const runtime::Program&);
+  FamilySegment(capture::Trace trace, runtime::ProgramOptions options, PhaseTimes times, Tell tell)
+      : graph_(trace.graph), tell_(tell) {
+    const std::vector<at::Tensor> examples = options.example_arguments;
+    family_ = std::make_unique<runtime::ProgramFamily>(std::move(trace), std::move(options), std::move(times));
+    const ir::ShapeEnv* env = graph_->find_shape_env();
+    const std::vector<int64_t> symbols(env->examples().begin(), env->examples().end());
+    const py::gil_scoped_release unlocked;
+    first_ = family_->at(symbols, examples);
+  }
+
+  size_t argument_count() const noexcept override { return first_->argument_count(); }
+  size_t result_count() const noexcept override { return first_->result_count(); }
+  bool accepts(const at::Tensor* const*) const noexcept override { return false; }
+  void run(const at::Tensor* const*, at::Tensor*, bool) const override {
+    throw InternalError("a segment with symbols is run without their values");
+  }
+  std::shared_ptr<const SegmentProgram> at(std::span<const int64_t> symbols,
+                                           const at::Tensor* const* arguments) const override {
+    std::vector<at::Tensor> tensors;
+    for (size_t k = 0; k < argument_count(); ++k) tensors.push_back(*arguments[k]);
+    const size_t before = family_->compiled();
+    std::shared_ptr<runtime::Program> program = family_->at(symbols, tensors);
+    if (family_->compiled() != before) tell_(*program);
+    return std::make_shared<CompiledSegment>(std::move(program));
+  }
+  std::vector<driver::StepFacts> steps() const override { return family_->latest()->facts().steps; }
+  std::string code(std::string_view stage) const override {
+    return stage == "traced" ? ir::print(*graph_) : family_->latest()->code(stage);
+  }
+  const PhaseTimes& compile_times() const noexcept override { return first_->facts().times; }
+  std::shared_ptr<runtime::Program> program() const override { return family_->latest(); }
+
+ private:
+  std::shared_ptr<const ir::Graph> graph_;
+  Tell tell_;
+  std::unique_ptr<runtime::ProgramFamily> family_;
+  std::shared_ptr<runtime::Program> first_;  ///< Of the sizes that were captured.
+};
+
 /// What was generated, for those who listen.
 void tell(const runtime::Program& program) {
   if (is_enabled(Event::perf)) {
@@ -74,10 +149,29 @@ class BrazeBackend final : public Backend {
 
   const char* name() const noexcept override { return "braze"; }
   bool wants_tape() const noexcept override { return false; }
+  bool is_differentiable() const noexcept override { return true; }
+  bool takes_symbols() const noexcept override { return true; }
   std::shared_ptr<const SegmentProgram> compile(Segment segment) const override {
     runtime::ProgramOptions options = options_;
     options.example_arguments = std::move(segment.options.example_arguments);
     options.kept_elsewhere = std::move(segment.options.kept_elsewhere);
+    if (segment.trace.gradients) {
+      std::shared_ptr<const runtime::TrainingProgram> program;
+      {
+        const py::gil_scoped_release unlocked;
+        program = runtime::TrainingProgram::compile(std::move(segment.trace), options, std::move(segment.times));
+      }
+      tell(*program->forward());
+      if (program->backward()) tell(*program->backward());
+      return std::make_shared<TrainingSegment>(std::move(program));
+    }
+    if (!segment.trace.symbols.empty()) {
+      auto family = std::make_shared<FamilySegment>(std::move(segment.trace), std::move(options),
+                                                    std::move(segment.times), tell);
+      tell(*family->program());
+      return family;
+    }
+    if (segment.trace.graph->find_shape_env()) segment.trace = capture::instantiate(segment.trace, {});
     std::shared_ptr<runtime::Program> program;
     {
       const py::gil_scoped_release unlocked;

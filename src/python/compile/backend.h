@@ -16,6 +16,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -39,11 +40,16 @@ class SegmentProgram {
   /// The cheap test of the arguments' form.
   virtual bool accepts(const at::Tensor* const*) const noexcept { return true; }
   /// `arguments` points to argument_count() tensors, `results` to room for result_count(). Releases the GIL if it
-  /// takes long, unless `keeps_gil`: then no other thread changes what the guards have seen. Results do not require
-  /// grad: where eager's would, nothing is captured.
+  /// takes long, unless `keeps_gil`: then no other thread changes what the guards have seen. Results require grad
+  /// where eager's do: where a backend cannot say how they depend on inputs, nothing is captured.
   /// Throws UserError if the segment must be run natively: nothing was written, no random number drawn. Whatever
   /// else it throws goes to the user: what a compiler of theirs has raised.
   virtual void run(const at::Tensor* const* arguments, at::Tensor* results, bool keeps_gil) const = 0;
+  /// Of a segment whose sizes are expressions: what runs for these values of its symbols, by slot. Null: it has
+  /// none. Throws UserError for values that it does not take.
+  virtual std::shared_ptr<const SegmentProgram> at(std::span<const int64_t>, const at::Tensor* const*) const {
+    return nullptr;
+  }
 
   /// What a run consists of, for people.
   virtual std::vector<driver::StepFacts> steps() const = 0;
@@ -52,6 +58,8 @@ class SegmentProgram {
   virtual const PhaseTimes& compile_times() const noexcept = 0;
   /// What braze's own compiler made; null for other backends.
   virtual std::shared_ptr<runtime::Program> program() const { return nullptr; }
+  /// The backward of that; null if there is none.
+  virtual std::shared_ptr<runtime::Program> backward() const { return nullptr; }
 };
 
 /// What a capture hands over.
@@ -67,6 +75,10 @@ class Backend {
   virtual ~Backend() = default;
   virtual const char* name() const noexcept = 0;
   virtual bool wants_tape() const noexcept { return true; }
+  /// It compiles traces with a backward: results of the program then have a history.
+  virtual bool is_differentiable() const noexcept { return false; }
+  /// Segments may have symbols.
+  virtual bool takes_symbols() const noexcept { return false; }
   /// Not while a capture is going on: a compiler of the user's is Python code. Throws what that raises, and
   /// UserError for what the backend cannot compile.
   virtual std::shared_ptr<const SegmentProgram> compile(Segment segment) const = 0;

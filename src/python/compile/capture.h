@@ -50,9 +50,10 @@ struct Captured {
   std::vector<int> breakpoints = {};  ///< Frames: such instructions that were met, by their offset in code units.
 };
 
-/// A call of `function`, from its arguments to its result. \param is_first  no other call of it was captured.
+/// A call of `function`, from its arguments to its result.
+/// \param is_first  no other call of it was captured.  \param dropped  so many programs of it have lost tensors.
 Captured capture_call(const py::object& function, const Arguments& arguments, const Settings& settings,
-                      bool is_first);
+                      bool is_first, size_t dropped, SizeHistory& history);
 
 /// The rest of a frame's run. The frame is as before afterwards. \param code  of the frame.
 Captured capture_frame(interpreter::FrameRun& run, CodeState& code, const Settings& settings);

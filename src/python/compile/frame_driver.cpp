@@ -1,6 +1,7 @@
 // python/compile/frame_driver.cpp
 #include "python/compile/frame_driver.h"
 
+#include <ATen/SavedTensorHooks.h>
 #include <torch/csrc/jit/frontend/tracer.h>
 
 #include <algorithm>
@@ -75,6 +76,19 @@ size_t count_programs(const CodeState& code) {
 
 }  // namespace
 
+namespace {
+
+size_t hooks_on_saved_tensors() {
+  return at::SavedTensorDefaultHooks::get_tls_state().stack.size();
+}
+
+}  // namespace
+
+FrameDriver::FrameDriver(CodeTable& table, const Settings& settings, bool capture)
+    : table_(table), settings_(settings), may_capture_(capture), hooks_outside_(hooks_on_saved_tensors()) {
+  load_library_paths();
+}
+
 class FrameDriver::NativePiece {
  public:
   NativePiece(FrameDriver& driver, const std::string& reason)
@@ -131,6 +145,12 @@ PyObject* FrameDriver::drive(PyThreadState* thread, interpreter::Frame* frame) {
 
 FrameDriver::Advance FrameDriver::advance(CodeState& code, FrameRun& run, guards::Ref& result,
                                           std::string& reason) {
+  // What saves under such hooks is run a second time by who sets them, in the backward and natively: then it must
+  // save the same.
+  if (at::GradMode::is_enabled() && hooks_on_saved_tensors() > hooks_outside_) {
+    reason = row_of(interpreter::Break::saved_tensor_hooks).text;
+    return Advance::no;
+  }
   const int offset = run.offset();
   Start& start = code.starts[offset];
   if (start.is_idle && !std::has_single_bit(++start.idle_visits)) return Advance::no;

@@ -25,10 +25,7 @@ struct CallCounts {
 class FrameDriver final : public interpreter::FrameDriver {
  public:
   /// \param capture  whether new stretches may be captured.
-  FrameDriver(CodeTable& table, const Settings& settings, bool capture)
-      : table_(table), settings_(settings), may_capture_(capture) {
-    load_library_paths();
-  }
+  FrameDriver(CodeTable& table, const Settings& settings, bool capture);
 
   PyObject* drive(PyThreadState* thread, interpreter::Frame* frame) override;
   const CallCounts& counts() const { return counts_; }
@@ -47,6 +44,7 @@ class FrameDriver final : public interpreter::FrameDriver {
   CodeTable& table_;
   const Settings& settings_;
   const bool may_capture_;
+  const size_t hooks_outside_;  ///< On saved tensors, set by the caller.
   bool is_capturing_ = false, has_begun_ = false;
   NativeOperators operators_;
   CallCounts counts_;

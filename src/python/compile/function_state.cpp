@@ -155,7 +155,7 @@ py::object FunctionState::capture(const Arguments& arguments) {
   Captured captured;
   is_capturing_ = true;
   try {
-    captured = capture_call(function_, arguments, settings_, calls_.empty());
+    captured = capture_call(function_, arguments, settings_, calls_.empty(), dropped_, sizes_);
   } catch (...) {
     is_capturing_ = false;
     throw;
@@ -270,8 +270,9 @@ void FunctionState::warn_of_gradients() {
   if (std::exchange(has_warned_of_gradients_, true)) return;
   log_warning(concat(
       describe_function(function_),
-      " is called where gradients are wanted, and braze does not compile for training yet: such calls run in "
-      "eager. Where no gradients are needed, call it under torch.no_grad() or torch.inference_mode(), or "
+      " is called where gradients are wanted, and its backward cannot be compiled: such calls run in eager, and "
+      "reasons() says why. Where no gradients are needed, call it under torch.no_grad() or torch.inference_mode(), "
+      "or "
       "freeze its parameters with requires_grad_(False)."));
 }
 
@@ -279,6 +280,7 @@ void FunctionState::reset() {
   calls_.clear();
   wanting_.clear();
   codes_.clear();
+  sizes_.clear();
   failed_captures_.clear();
   has_breaks_ = was_called_ = has_warned_ = has_warned_of_gradients_ = false;
   for (auto& [backend, variant] : variants_) variant->reset();

@@ -72,6 +72,7 @@ class FunctionState {
   py::object function_;
   Settings settings_;
   std::vector<std::shared_ptr<Specialisation>> calls_;  ///< The one used last comes first.
+  SizeHistory sizes_;                                   ///< What captures of whole calls have found.
   CodeTable codes_;
   std::map<guards::Ref, std::unique_ptr<FunctionState>, ByAddress> variants_;  ///< By backend that was forced.
   std::vector<Wanting> wanting_;

@@ -1,13 +1,15 @@
-// python/compile/modes.h: the modes that captured code may change: gradients, autocast, and which kernels attention
-// may take.
+// python/compile/modes.h: the modes that captured code may change: gradients, inference mode, autocast, the default
+// dtype, and which kernels attention may take.
 //
 // A capture runs the code for real, so the modes change for real; afterwards they are put back, and a replay sets
 // what the code leaves different. Which modes hold at the beginning is guarded (guards/torch_state.cpp).
 #pragma once
 
 #include <ATen/PythonTorchFunctionTLS.h>
+#include <ATen/SDPBackend.h>
 #include <ATen/autocast_mode.h>
 #include <c10/core/ScalarType.h>
+#include <c10/core/impl/TorchDispatchModeTLS.h>
 
 #include <array>
 #include <tuple>
@@ -21,7 +23,16 @@ struct Modes {
     bool operator==(const Autocast&) const = default;
   };
 
+  /// What c10::InferenceMode sets beside the grad mode, and the dispatch keys that it leaves out.
+  struct Inference {
+    bool is_on = false, forward_grad = true, multithreading = true;
+    uint64_t included = 0, excluded = 0;
+    bool operator==(const Inference&) const = default;
+  };
+
   bool grad = true;
+  Inference inference = {};
+  at::ScalarType default_dtype = at::kFloat;  ///< Of the process.
   bool autocast_cache = true;
   int autocast_nesting = 0;  ///< How many autocast contexts are entered. The outermost clears the cache at its end.
   /// In the order of at::autocast::_AUTOCAST_SUPPORTED_DEVICES.
@@ -29,12 +40,16 @@ struct Modes {
 
   /// Flash, memory-efficient, plain, cuDNN's, overrideable. Of the process, not of the thread.
   std::array<bool, 5> attention = {};
+  std::array<at::SDPBackend, at::num_sdp_backends> attention_order = {};  ///< Which is tried first.
 
   static Modes now();
   /// Sets what is different here from `before`. The nesting changes by as much.
   void set_from(const Modes& before) const;
   bool operator==(const Modes&) const = default;
 };
+
+/// Enters inference mode, or leaves it, until the modes are set back.
+void set_inference_mode(bool on);
 
 /// Puts the modes back as they were, whatever runs while it lives.
 class ModesScope {
@@ -43,6 +58,7 @@ class ModesScope {
   ~ModesScope() {
     before_.set_from(Modes::now());
     at::impl::PythonTorchFunctionTLS::set_state(functions_);
+    c10::impl::TorchDispatchModeTLS::set_state(dispatch_);
   }
   ModesScope(const ModesScope&) = delete;
   ModesScope& operator=(const ModesScope&) = delete;
@@ -51,6 +67,7 @@ class ModesScope {
   Modes before_ = Modes::now();
   /// The stack of torch function modes: Python code that takes one off for a while may be given up meanwhile.
   at::impl::PythonTorchFunctionTLS functions_ = at::impl::PythonTorchFunctionTLS::get_state();
+  c10::impl::TorchDispatchModeTLS dispatch_ = c10::impl::TorchDispatchModeTLS::get_state();  ///< Likewise.
 };
 
 /// How a stretch of code leaves the modes.

@@ -171,6 +171,14 @@ Rebuilder::Node Rebuilder::node_of(PyObject* value) {
 Rebuilder::Node Rebuilder::scalar(PyObject* scalar) {
   if (values_.is_address(scalar)) refuse("the address of an object", scalar);
   const std::vector<const guards::Source*> sources = values_.scalar_sources(scalar);
+  if (values_.size_of(scalar) && sources.empty()) {
+    outputs_.push_back(scalar);
+    return builder_.output(static_cast<uint32_t>(outputs_.size() - 1));
+  }
+  if (sources.empty() && values_.was_size(scalar)) {
+    const Ref plain = Ref::steal(PyLong_FromLongLong(PyLong_AsLongLong(scalar)));
+    return constant(plain.get());
+  }
   if (sources.empty()) return constant(scalar);
   if (values_.is_constant(scalar)) {
     for (const guards::Source* source : sources) guards_.identity(source, scalar);

@@ -39,6 +39,7 @@ class Rebuilder {
   /// The node that makes `value`; the same one for the same object. Throws NotRebuilt.
   ///
   ///   scalars, dtypes, constants of code   constants
+  ///   sizes that may vary                  outputs
   ///   what has a source                    the value that guards read there
   ///   tensors computed by the run          outputs of the graph
   ///   tuples, lists, dicts, sets           and subclasses: ModelOutput, OrderedDict, defaultdict, named tuples
@@ -52,7 +53,7 @@ class Rebuilder {
   /// Adds a change of an object that existed before to the recipe. Throws NotRebuilt.
   void effect(const interpreter::Effect& effect);
 
-  /// Tensors that were computed by the run, in the order of output(k). Owned by the rebuilder.
+  /// Tensors and sizes that were computed by the run, in the order of output(k). Owned by the rebuilder.
   const std::vector<PyObject*>& outputs() const { return outputs_; }
 
  private:

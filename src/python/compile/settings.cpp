@@ -19,6 +19,10 @@ Settings make_settings(py::handle values) {
         settings.cache_size_limit = value.cast<size_t>();
       } else if (name == "suppress_errors") {
         settings.suppress_errors = value.cast<bool>();
+      } else if (name == "dynamic") {
+        settings.dynamic = value.is_none()      ? Dynamic::automatic
+                           : value.cast<bool>() ? Dynamic::always
+                                                : Dynamic::never;
       } else if (name == "backend") {
         backend = py::reinterpret_borrow<py::object>(value);
       } else {

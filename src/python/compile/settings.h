@@ -5,18 +5,20 @@
 #include <memory>
 
 #include "python/compile/backend.h"
+#include "python/compile/size_history.h"
 
 namespace braze::python {
 
 struct Settings {
   bool fullgraph = false;      ///< What cannot be captured whole is an error.
   size_t recompile_limit = 8;  ///< Programs for one call, or one place in a function; then it runs natively there.
-  size_t cache_size_limit = 64;  ///< Programs for all places of one code object; likewise.
-  bool suppress_errors = false;  ///< After a defect of braze a call runs natively, with a warning.
+  size_t cache_size_limit = 64;          ///< Programs for all places of one code object; likewise.
+  bool suppress_errors = false;          ///< After a defect of braze a call runs natively, with a warning.
+  Dynamic dynamic = Dynamic::automatic;  ///< Whether sizes may be symbols.
   std::shared_ptr<const Backend> backend;
 };
 
-/// \param values  None, or a dict with any of "fullgraph", "recompile_limit", "cache_size_limit",
+/// \param values  None, or a dict with any of "fullgraph", "recompile_limit", "cache_size_limit", "dynamic",
 ///                "suppress_errors" and "backend" (see make_backend). Throws UserError for other names and for
 ///                values of the wrong kind.
 Settings make_settings(py::handle values);

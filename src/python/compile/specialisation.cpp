@@ -3,6 +3,7 @@
 
 #include <torch/csrc/autograd/python_variable.h>
 
+#include "python/compile/events.h"
 #include "python/compile/operators.h"
 #include "python/errors.h"
 #include "python/interpreter/evaluate.h"
@@ -42,18 +43,31 @@ bool Specialisation::replay(PyObject* const* values, guards::Ref* results) {
   c10::SmallVector<const at::Tensor*, 8> arguments;
   for (size_t k = 0; k < argument_count; ++k) held_tensors.push_back(THPVariable_Unpack(values[k]));
   for (const at::Tensor& tensor : held_tensors) arguments.push_back(&tensor);
-  if (!program->accepts(arguments.data())) return false;
+  c10::SmallVector<int64_t, 8> sizes(symbols.size());
+  std::shared_ptr<const SegmentProgram> sized;
+  if (!symbols.empty()) {
+    if (!guards::read_symbols(symbols, values, sizes.data())) return false;
+    const interpreter::Pause undriven;
+    try {
+      sized = program->at({sizes.data(), sizes.size()}, arguments.data());
+    } catch (const std::exception& error) {  // Another capture, or eager, may do it.
+      if (is_enabled(Event::recompiles))
+        emit(Event::recompiles, concat("no program for these sizes: ", error.what()));
+      return false;
+    }
+  }
+  const SegmentProgram& running = sized ? *sized : *program;
+  if (!running.accepts(arguments.data())) return false;
   // The program may let go of Python's lock, and then anything may be dropped.
   c10::SmallVector<guards::Ref, 16> held_values;
   for (size_t k = argument_count; k < guards.wanted(); ++k) held_values.push_back(guards::Ref::borrow(values[k]));
-  c10::SmallVector<at::Tensor, 4> tensors(program->result_count());
+  c10::SmallVector<at::Tensor, 4> tensors(running.result_count());
   GeneratorStates states(generators);
   try {
     // What a user's compiler has made is no part of the program, nor are operators written in Python.
     const interpreter::Pause undriven;
     const NativeOperators::Pause uncounted;
-    with_operator_warnings(
-        [&] { program->run(arguments.data(), tensors.data(), outcome.recipe.replaces_lists()); });
+    with_operator_warnings([&] { running.run(arguments.data(), tensors.data(), outcome.recipe.replaces_lists()); });
   } catch (const runtime::LateError&) {
     throw;  // Of an earlier call, maybe: eager does not repeat it.
   } catch (const UserError&) {
@@ -67,11 +81,16 @@ bool Specialisation::replay(PyObject* const* values, guards::Ref* results) {
   }
   c10::SmallVector<guards::Ref, 4> owned;
   c10::SmallVector<PyObject*, 4> outputs;
-  for (const at::Tensor& tensor : tensors) {
-    owned.push_back(guards::Ref::steal(THPVariable_Wrap(tensor)));
+  c10::SmallVector<int64_t, 8> numbers(outcome.sizes.result_count());
+  if (!outcome.sizes.run({sizes.data(), sizes.size()}, {numbers.data(), numbers.size()})) return false;
+  size_t next = 0;
+  const auto give = [&](PyObject* made) {
+    owned.push_back(guards::Ref::steal(made));
     if (!owned.back()) throw_python_error();
     outputs.push_back(owned.back().get());
-  }
+  };
+  for (const int32_t size : outcome.outputs)
+    give(size < 0 ? THPVariable_Wrap(tensors[next++]) : PyLong_FromLongLong(numbers[static_cast<size_t>(size)]));
   if (outcome.modes) outcome.modes->repeat();
   if (!outcome.recipe.run({values, guards.wanted()}, {outputs.data(), outputs.size()}, results))
     throw_python_error();

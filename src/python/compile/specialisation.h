@@ -15,6 +15,7 @@
 #include "python/compile/modes.h"
 #include "python/guards/guard.h"
 #include "python/guards/recipe.h"
+#include "python/guards/shape_guard.h"
 #include "python/interpreter/frame_run.h"
 #include "python/interpreter/watch/place.h"
 
@@ -35,6 +36,9 @@ struct Outcome {
   };
 
   guards::Recipe recipe;
+  /// By output of the recipe: a tensor of the program (-1), or a size, by its number in `sizes`.
+  std::vector<int32_t> outputs;
+  ir::SizeCode sizes;
   bool returns = true;               ///< The frame or call ends; result 0 of the recipe is what it returns.
   int offset = -1;                   ///< Else: of the next instruction, in code units.
   std::vector<Slot> slots;           ///< Likewise.
@@ -54,6 +58,7 @@ class Specialisation {
   std::vector<bool> empty_stack_slots = {};  ///< Stretches of frames: what the operand stack's slots must be.
   PyObject *globals = nullptr, *builtins = nullptr;  ///< Of such a frame, held by `held`.
   std::vector<guards::Ref> held = {};
+  guards::SymbolReads symbols = {};  ///< Where their values are among those of the guards; empty: there are none.
   std::vector<at::Generator> generators = {};  ///< What the program draws random numbers from.
   int64_t replays = 0;
 

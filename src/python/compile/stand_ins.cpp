@@ -9,6 +9,7 @@
 
 #include "capture/recorder.h"
 #include "capture/tracer_tensor.h"
+#include "python/compile/modes.h"
 #include "python/guards/torch_values.h"
 #include "python/interpreter/evaluate.h"
 #include "support/error.h"
@@ -85,6 +86,28 @@ void add_stand_ins(py::module_& module) {
       "Captures call the second function or class in the place of the first.");
   module.def("end_graph", [](const py::str& why) { throw UserError("braze: " + why.cast<std::string>()); });
   module.def("is_known", &is_known, py::arg("tensor"));
+  // What inference mode changes, before it: for leave_inference_mode().
+  module.def(
+      "set_inference_mode",
+      [](bool on) {
+        const Modes before = Modes::now();
+        set_inference_mode(on);
+        const Modes::Inference& inference = before.inference;
+        return py::make_tuple(before.grad, inference.is_on, inference.forward_grad, inference.multithreading,
+                              inference.included, inference.excluded);
+      },
+      py::arg("on"));
+  module.def(
+      "leave_inference_mode",
+      [](const py::tuple& before) {
+        Modes modes = Modes::now();
+        const Modes now = modes;
+        modes.grad = before[0].cast<bool>();
+        modes.inference = {before[1].cast<bool>(), before[2].cast<bool>(), before[3].cast<bool>(),
+                           before[4].cast<uint64_t>(), before[5].cast<uint64_t>()};
+        modes.set_from(now);
+      },
+      py::arg("before"));
   module.def("trace_mark", [] {
     const capture::Recorder::Mark mark = recorder().mark();
     return py::make_tuple(mark.memories, mark.writes, mark.effects);

@@ -7,12 +7,15 @@
 #include <torch/csrc/Layout.h>
 #include <torch/csrc/MemoryFormat.h>
 #include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/utils/pybind.h>
 
 #include <algorithm>
 #include <mutex>
 #include <string_view>
 #include <unordered_map>
 
+#include "capture/dim.h"
+#include "capture/size_node.h"
 #include "capture/traceable.h"
 #include "capture/tracer_tensor.h"
 #include "python/compile/announce.h"
@@ -198,6 +201,9 @@ constexpr const char* module_functions[] = {"_has_torch_function",
                                             "_set_sdp_use_math",
                                             "_set_sdp_use_cudnn",
                                             "_set_sdp_use_overrideable",
+                                            "_get_sdp_priority_order",
+                                            "_set_sdp_priority_order",
+                                            "_set_default_dtype",
                                             "_is_torch_function_enabled",
                                             "_is_torch_function_all_disabled",
                                             "_is_fwd_grad_enabled",
@@ -221,19 +227,20 @@ std::string text_of(PyObject* name) {
   return text ? text : "";
 }
 
-/// What a closure's cell, a bound method or an iterator holds.
+/// What a closure's cell, a bound method or an iterator holds, and the gradient of a tensor.
 bool is_held(const guards::Source* source) {
   using enum guards::Member;
   if (source->kind != guards::SourceKind::member) return false;
   const auto member = static_cast<guards::Member>(source->index);
-  return member == function_closure || member == cell_contents || member == method_self || member == iterated;
+  return member == function_closure || member == cell_contents || member == method_self || member == iterated ||
+         member == tensor_grad;
 }
 
 /// Reached from what a call or frame is given, and no parameter or buffer of a module: another tensor at each call.
 /// \param others  there is a program for other tensors: parameters, buffers and attributes of what was compiled are
 ///                passed as well, so that the next one is for all of them.
 bool is_passed(const guards::Source* source, PyObject* tensor, TorchWorld::Others others) {
-  const bool is_bound = others != TorchWorld::Others::parameters;
+  const bool all = others == TorchWorld::Others::all, is_bound = !all && others != TorchWorld::Others::parameters;
   const bool is_parameter = reinterpret_cast<PyObject*>(Py_TYPE(tensor)) == torch_names().parameter_type;
   bool any_attribute = false;
   for (; source->parent; source = source->parent) {
@@ -248,10 +255,24 @@ bool is_passed(const guards::Source* source, PyObject* tensor, TorchWorld::Other
     if (!is_item && !is_attribute && !is_held(source)) return false;
   }
   if (source->kind == guards::SourceKind::argument) return true;
-  return source->kind == guards::SourceKind::object && any_attribute && others == TorchWorld::Others::attributes;
+  return source->kind == guards::SourceKind::object && any_attribute &&
+         (all || others == TorchWorld::Others::attributes);
 }
 
 }  // namespace
+
+/// "model.py:3", of the innermost frame.
+static std::string user_place() {
+  PyFrameObject* frame = PyThreadState_GetFrame(PyThreadState_Get());
+  if (!frame) return "";
+  PyCodeObject* code = PyFrame_GetCode(frame);
+  const char* file = PyUnicode_AsUTF8(code->co_filename);
+  const std::string_view path = file ? file : "?";
+  std::string place = concat(path.substr(path.rfind('/') + 1), ":", PyFrame_GetLineNumber(frame));
+  Py_DECREF(code);
+  Py_DECREF(frame);
+  return place;
+}
 
 TorchNames::TorchNames() : operators(operator_names()) {
   const py::module_ torch = py::module_::import("torch");
@@ -269,7 +290,8 @@ TorchNames::TorchNames() : operators(operator_names()) {
   functions.insert(py::object(c.attr("_functorch").attr("unwrap_if_dead")).ptr());
   // True in every captured run.
   const py::module_ own = py::module_::import("braze._C");
-  for (const char* name : {"is_compiling", "is_known", "trace_mark", "only_computed_since"})
+  for (const char* name : {"is_compiling", "is_known", "trace_mark", "only_computed_since", "set_inference_mode",
+                           "leave_inference_mode"})
     functions.insert(py::object(own.attr(name)).ptr());
   ends_graph = py::object(own.attr("end_graph")).ptr();
   for (py::handle entry : py::reinterpret_steal<py::list>(PyObject_Dir(torch.attr("Tensor").ptr()))) {
@@ -281,12 +303,14 @@ TorchNames::TorchNames() : operators(operator_names()) {
   const py::module_ ops = py::module_::import("torch._ops");
   operator_type = py::object(ops.attr("OpOverloadPacket")).ptr();
   overload_type = py::object(ops.attr("OpOverload")).ptr();
+  script_type = py::object(c.attr("ScriptFunction")).ptr();
   for (const char* name : {"OpOverloadPacket", "_OpNamespace", "_Ops"})
     lazy_types.insert(py::object(ops.attr(name)).ptr());
   reads_autocast_cache = py::object(c.attr("is_autocast_cache_enabled")).ptr();
   sets_autocast_cache = py::object(c.attr("set_autocast_cache_enabled")).ptr();
   compiler_dict = PyModule_GetDict(py::module_::import("torch.compiler").ptr());
   compiling_flag = PyUnicode_InternFromString("_is_compiling_flag");
+  symbolic_int = py::object(torch.attr("SymInt")).ptr();
 }
 
 bool TorchNames::is_understood(const std::string& name) const {
@@ -336,8 +360,9 @@ bool TorchWorld::learn(PyObject* tensor, const guards::Source* source) {
   // What was met before has been written, and this tensor's memory with it.
   if (is_argument && sealed_ && shares_written_memory(real)) return false;
   const auto which = is_argument ? guards::GuardSet::Which::any : guards::GuardSet::Which::same;
-  if (!guards_.tensor(source, tensor, 1, which)) return false;
   const std::string name = guards::to_text(source);
+  const bool may_vary = is_argument && history_ && !tracers_.contains(tensor);
+  if (may_vary ? !vary(tensor, source, name) : !guards_.tensor(source, tensor, 1, which)) return false;
   if (is_argument) {
     try {
       tracer_.add_argument(real, name);
@@ -347,9 +372,91 @@ bool TorchWorld::learn(PyObject* tensor, const guards::Source* source) {
   } else {
     tracer_.name_parameter(real, name);
   }
+  if (varies(source)) tracers_.emplace(tensor, guards::Ref::steal(THPVariable_Wrap(tracer_.stand_in(real))));
   const c10::VariableVersion& version = real.unsafeGetTensorImpl()->version_counter();
   tensors_.push_back({tensor, source, is_argument, version, version.enabled() ? version.current_version() : 0});
   return true;
+}
+
+// ---- sizes that vary
+
+/// Adds the guards on the tensor. Those that share memory with others keep their sizes: how they overlap is told by
+/// numbers.
+bool TorchWorld::vary(PyObject* tensor, const guards::Source* source, const std::string& name) {
+  const at::Tensor& real = THPVariable_Unpack(tensor);
+  const VaryingForm form = history_->note(name, real, marks_of(tensor), dynamic_);
+  const bool is_alone = std::ranges::none_of(
+      tensors_, [&](const Tensor& known) { return runtime::share_memory(THPVariable_Unpack(known.object), real); });
+  if (!form.any() || !is_alone || !tracer_.symbols()) return guards_.tensor(source, tensor);
+  if (!guards_.tensor_of_rank(source, tensor)) return false;
+  tracer_.vary(real, name, form.sizes, {form.strides.begin(), form.strides.end()});
+  varied_sources_.insert(source);
+  return true;
+}
+
+bool TorchWorld::may_vary(std::span<PyObject* const> given) const {
+  if (!history_ || dynamic_ == Dynamic::never) return false;
+  if (dynamic_ == Dynamic::always || !history_->empty()) return true;
+  return std::ranges::any_of(given, [&](PyObject* one) { return one && is_tensor(one) && !marks_of(one).empty(); });
+}
+
+bool TorchWorld::has_sizes() const {
+  const capture::Symbols* symbols = tracer_.symbols();
+  return symbols && symbols->env->table().symbol_count() > 0;
+}
+
+PyObject* TorchWorld::tracer_of(PyObject* tensor) const {
+  const auto found = tracers_.find(tensor);
+  return found == tracers_.end() ? nullptr : found->second.get();
+}
+
+interpreter::Ref TorchWorld::to_symbolic(ir::Size size) const {
+  const interpreter::Pause unwatched;
+  return interpreter::Ref::steal(py::cast(capture::to_sym_int(size)).release().ptr());
+}
+
+/// Of half types eager's kernels take a number as f32, where a tensor would be rounded.
+interpreter::Ref TorchWorld::to_number(ir::Size size, PyObject* beside) const {
+  const at::Tensor& other = THPVariable_Unpack(beside);
+  if (other.scalar_type() == at::kHalf || other.scalar_type() == at::kBFloat16 || other.is_complex()) return {};
+  const interpreter::Pause unwatched;
+  return interpreter::Ref::steal(THPVariable_Wrap(tracer_.wrap_number(size)));
+}
+
+std::optional<ir::Size> TorchWorld::from_symbolic(PyObject* object) const {
+  if (reinterpret_cast<PyObject*>(Py_TYPE(object)) != torch_names().symbolic_int) return std::nullopt;
+  try {
+    const capture::Dim dim = capture::dim_of(py::handle(object).cast<c10::SymInt>());
+    return tracer_.symbols()->env->simplify(dim.size());
+  } catch (const std::exception&) {
+    PyErr_Clear();
+    return std::nullopt;
+  }
+}
+
+int64_t TorchWorld::value_of(ir::Size size) const {
+  return tracer_.symbols()->env->example(size);
+}
+
+bool TorchWorld::decide(const ir::SizeTest& test) {
+  capture::Symbols& symbols = *tracer_.symbols();
+  if (const std::optional<bool> known = symbols.env->prove(test)) return *known;
+  const bool answer = symbols.env->decide(test, user_place());
+  symbols.specialisations += test.kind == ir::SizeTest::Kind::equal && answer;
+  return answer;
+}
+
+std::optional<ir::Size> TorchWorld::vary_number(PyObject* number, const guards::Source* source) {
+  if (!history_ || !PyLong_CheckExact(number)) return std::nullopt;
+  int overflow = 0;
+  const int64_t value = PyLong_AsLongLongAndOverflow(number, &overflow);
+  constexpr int64_t most = int64_t{1} << 40;
+  if (overflow || value > most || value < -most) return std::nullopt;
+  const std::string name = guards::to_text(source);
+  const bool varies = history_->note_number(name, value, dynamic_);
+  if (!varies || !tracer_.symbols()) return std::nullopt;
+  numbers_.push_back(source);
+  return tracer_.vary_number(name, value);
 }
 
 bool TorchWorld::shares_written_memory(const at::Tensor& tensor) const {
@@ -399,6 +506,19 @@ bool TorchWorld::is_operator(PyObject* object) const {
     if (!found) return false;
   }
   return found;
+}
+
+/// Its code never changes. What prints, warns or calls Python shows in its text.
+bool TorchWorld::is_plain_script(PyObject* function) const {
+  if (reinterpret_cast<PyObject*>(Py_TYPE(function)) != torch_names().script_type) return false;
+  const guards::Ref graph = guards::Ref::steal(PyObject_GetAttrString(function, "inlined_graph"));
+  const guards::Ref text = guards::Ref::steal(graph ? PyObject_Str(graph.get()) : nullptr);
+  PyErr_Clear();
+  const std::string code = text ? text_of(text.get()) : "^";
+  constexpr std::string_view effects[] = {"^",         "prim::Print", "aten::warn",
+                                          "prim::rpc", "aten::fork",  "prim::fork"};
+  return std::ranges::none_of(effects,
+                              [&](std::string_view effect) { return code.find(effect) != std::string::npos; });
 }
 
 /// The classes ask for the dispatch key, which tracers have of their own: answered is by dtype. They are those of
@@ -470,6 +590,19 @@ PyObject* TorchWorld::answer_attribute(PyObject* tensor, PyObject* name) {
   if (is_computed(tensor) || text_of(name) != "data") return nullptr;
   const at::Tensor& real = THPVariable_Unpack(tensor);
   answers_.push_back(guards::Ref::steal(THPVariable_Wrap(tracer_.stand_in(real).variable_data())));
+  return answers_.back().get();
+}
+
+bool TorchWorld::wants_history(PyObject* const* arguments, Py_ssize_t count) const {
+  return at::GradMode::is_enabled() && std::any_of(arguments, arguments + count, [this](PyObject* argument) {
+           return is_tensor(argument) && THPVariable_Unpack(argument).requires_grad();
+         });
+}
+
+PyObject* TorchWorld::gradient_of(PyObject* tensor) {
+  const at::Tensor& gradient = THPVariable_Unpack(tensor).grad();
+  if (!gradient.defined()) return nullptr;
+  answers_.push_back(guards::Ref::steal(THPVariable_Wrap(gradient)));
   return answers_.back().get();
 }
 

@@ -6,12 +6,14 @@
 #include <Python.h>
 
 #include <string>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
 #include "capture/trace.h"
 #include "python/compile/compiled_function.h"
 #include "python/compile/promises.h"
+#include "python/compile/size_history.h"
 #include "python/compile/stand_ins.h"
 #include "python/interpreter/watch/values.h"
 
@@ -34,8 +36,10 @@ class TorchNames {
   PyObject* compiler_dict;                               ///< Of the module torch.compiler.
   std::unordered_set<PyObject*> lazy_types;              ///< Classes whose instances make attributes on demand.
   PyObject *operator_type, *overload_type;               ///< What torch.ops has.
+  PyObject* script_type;                                 ///< Functions of TorchScript.
   PyObject *reads_autocast_cache, *sets_autocast_cache;  ///< Functions, of the flag that enables it.
   PyObject* ends_graph;                                  ///< braze's own, see stand_ins.h.
+  PyObject* symbolic_int;                                ///< The class torch.SymInt.
   PyObject* compiling_flag;                              ///< The name of what torch.compiler.is_compiling() gives.
 };
 const TorchNames& torch_names();
@@ -53,11 +57,14 @@ class TorchWorld final : public interpreter::TensorWorld {
 
   /// Which tensors the program takes as arguments, besides what calls and frames are given, because there is a
   /// program already for others in their place: none; attributes of what was compiled that are neither parameters
-  /// nor buffers; of what a frame is given, those too (many layers may share the code of a frame).
-  enum class Others : uint8_t { none, attributes, parameters };
+  /// nor buffers; of what a frame is given, those too (many layers may share the code of a frame); all of these, as
+  /// programs before have lost their tensors (a module that is made for each call).
+  enum class Others : uint8_t { none, attributes, parameters, all };
 
-  TorchWorld(capture::Tracer& tracer, guards::GuardSet& guards, Others others)
-      : tracer_(tracer), guards_(guards), others_(others) {}
+  /// \param history  of sizes; null: none varies.
+  TorchWorld(capture::Tracer& tracer, guards::GuardSet& guards, Others others, SizeHistory* history,
+             Dynamic dynamic)
+      : tracer_(tracer), guards_(guards), others_(others), history_(history), dynamic_(dynamic) {}
 
   /// Writes that were recorded have counted as versions of real tensors: puts the counters back.
   ~TorchWorld() override;
@@ -73,6 +80,7 @@ class TorchWorld final : public interpreter::TensorWorld {
     return {torch_names().compiler_dict, torch_names().compiling_flag};
   }
   bool is_operator(PyObject* object) const override;
+  bool is_plain_script(PyObject* function) const override;
   void make_attribute(PyObject* object, PyObject* name) const override;
   bool may_read_without_grad(PyObject* tensor, PyObject* name) const override;
   std::optional<interpreter::Break> why_not(PyObject* name) const override;
@@ -83,11 +91,29 @@ class TorchWorld final : public interpreter::TensorWorld {
   bool is_of_legacy_type(PyObject* object, PyObject* classes) const override;
   PyObject* answer(PyObject* function, PyObject* const* arguments, Py_ssize_t count) override;
   void answered() override;
+  bool wants_history(PyObject* const* arguments, Py_ssize_t count) const override;
+  PyObject* gradient_of(PyObject* tensor) override;
   PyObject* tensor_type() const override { return torch_names().tensor_type; }
   PyObject* compiled_from(PyObject* object) const override { return python::compiled_from(object); }
   interpreter::Promise promise_about(PyObject* function) const override;
   PyObject* stand_in_for(PyObject* function) const override { return python::stand_in_for(function); }
   bool ends_graph(PyObject* function) const override { return function == torch_names().ends_graph; }
+  bool has_sizes() const override;
+  PyObject* tracer_of(PyObject* tensor) const override;
+  interpreter::Ref to_symbolic(ir::Size size) const override;
+  interpreter::Ref to_number(ir::Size size, PyObject* beside) const override;
+  std::optional<ir::Size> from_symbolic(PyObject* object) const override;
+  int64_t value_of(ir::Size size) const override;
+  bool decide(const ir::SizeTest& test) override;
+  std::optional<ir::Size> vary_number(PyObject* number, const guards::Source* source) override;
+
+  /// Sizes of what a call or frame is given may turn out to vary: by its marks, or since there was a capture
+  /// before.
+  bool may_vary(std::span<PyObject* const> given) const;
+  /// Of a tensor that is an argument of the graph: its sizes and strides are expressions.
+  bool varies(const guards::Source* source) const { return varied_sources_.contains(source); }
+  /// Numbers that are symbols, in the order of these.
+  const std::vector<const guards::Source*>& numbers() const { return numbers_; }
 
   /// What the run sees of torch.is_autocast_cache_enabled(): the tracer keeps the cache off, which would hand its
   /// tensors to others.
@@ -105,7 +131,14 @@ class TorchWorld final : public interpreter::TensorWorld {
   std::vector<Tensor> tensors_;
   bool shares_written_memory(const at::Tensor& tensor) const;
 
+  bool vary(PyObject* tensor, const guards::Source* source, const std::string& name);
+
   const Others others_;
+  SizeHistory* const history_;
+  const Dynamic dynamic_;
+  std::unordered_map<PyObject*, guards::Ref> tracers_;  ///< Of tensors whose sizes vary.
+  std::unordered_set<const guards::Source*> varied_sources_;
+  std::vector<const guards::Source*> numbers_;
   bool sealed_ = false;
   std::vector<guards::Ref> answers_;  ///< Tensors in the place of attributes.
   bool autocast_cache_ = at::autocast::is_autocast_cache_enabled();

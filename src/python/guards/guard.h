@@ -130,6 +130,10 @@ class GuardSet {
   /// \param which  whether it must be this very tensor. It is free to die; then the guard fails.
   /// \returns false, and adds nothing, for what cannot be guarded: sizes that Python code answers.
   bool tensor(const Source* source, PyObject* tensor, uint32_t alignment = 1, Which which = Which::any);
+  /// Likewise, of a tensor whose sizes and strides another guard is about (shapes()): by their number alone.
+  bool tensor_of_rank(const Source* source, PyObject* tensor);
+  /// Sizes that may vary (shape_guard.h), of these tensors and numbers.
+  void shapes(std::vector<const Source*> sources, std::shared_ptr<Payload> payload);
   void same_object(const Source* a, const Source* b);
   /// Which of these are the same object now, pair by pair.
   void objects(std::vector<const Source*> sources, std::span<PyObject* const> values);

@@ -119,6 +119,17 @@ bool GuardSet::tensor(const Source* source, PyObject* tensor, uint32_t alignment
   return true;
 }
 
+bool GuardSet::tensor_of_rank(const Source* source, PyObject* tensor) {
+  std::shared_ptr<Payload> properties = make_tensor_payload(tensor, 1, false, /*any_sizes=*/true);
+  if (!properties) return false;
+  add({.kind = GuardKind::tensor, .sources = {source}, .payload = std::move(properties)});
+  return true;
+}
+
+void GuardSet::shapes(std::vector<const Source*> sources, std::shared_ptr<Payload> payload) {
+  add({.kind = GuardKind::shapes, .sources = std::move(sources), .payload = std::move(payload)});
+}
+
 void GuardSet::same_object(const Source* a, const Source* b) {
   if (a == b) return;
   if (b->number < a->number) std::swap(a, b);

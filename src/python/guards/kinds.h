@@ -59,7 +59,8 @@ uint64_t abc_token() noexcept;
 /// Null if `value` cannot be guarded deeply.
 std::shared_ptr<Payload> make_deep_payload(PyObject* value);
 /// Null if `tensor` cannot be guarded.
-std::shared_ptr<Payload> make_tensor_payload(PyObject* tensor, uint32_t alignment, bool is_same);
+std::shared_ptr<Payload> make_tensor_payload(PyObject* tensor, uint32_t alignment, bool is_same,
+                                             bool any_sizes = false);
 std::shared_ptr<Payload> make_objects_payload(std::span<PyObject* const> values);
 std::shared_ptr<Payload> make_storages_payload(std::span<PyObject* const> tensors);
 std::shared_ptr<Payload> make_torch_state_payload();

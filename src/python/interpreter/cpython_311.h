@@ -25,6 +25,16 @@ constexpr bool is_instrumented(int) {
   return false;
 }
 
+/// The comparison that COMPARE_OP makes: Py_LT, ...
+constexpr int comparison_of(int arg) {
+  return arg;
+}
+
+/// How many values an instruction looks into that the other version does not have; 0: it is none of those.
+constexpr int values_looked_into(int opcode) {
+  return opcode == LOAD_METHOD ? 1 : 0;
+}
+
 constexpr bool is_return(int opcode) {
   return opcode == RETURN_VALUE;
 }

@@ -32,6 +32,16 @@ constexpr bool is_instrumented(int opcode) {
   return opcode >= MIN_INSTRUMENTED_OPCODE;
 }
 
+/// The comparison that COMPARE_OP makes: Py_LT, ...
+constexpr int comparison_of(int arg) {
+  return arg >> 4;
+}
+
+/// How many values an instruction looks into that the other version does not have; 0: it is none of those.
+constexpr int values_looked_into(int opcode) {
+  return opcode == BINARY_SLICE ? 3 : 0;
+}
+
 constexpr bool is_return(int opcode) {
   return opcode == RETURN_VALUE || opcode == RETURN_CONST;
 }

@@ -2,6 +2,7 @@
 #include "python/interpreter/evaluate.h"
 
 #include <array>
+#include <utility>
 
 #include "python/interpreter/activation.h"
 #include "python/interpreter/entry.h"
@@ -213,8 +214,13 @@ PyObject* evaluation_function(PyThreadState* thread, Frame* frame, int throwing)
                           frame->f_code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR);
     return is_begun ? _PyEval_EvalFrameDefault(thread, frame, throwing) : this_thread.driver->drive(thread, frame);
   }
-  return function_before ? function_before(thread, frame, throwing)
-                         : _PyEval_EvalFrameDefault(thread, frame, throwing);
+  // Who was there before may have come when this one was there already, and hand the frame back.
+  static thread_local Frame* handed_on = nullptr;
+  if (!function_before || handed_on == frame) return _PyEval_EvalFrameDefault(thread, frame, throwing);
+  Frame* const outer = std::exchange(handed_on, frame);
+  PyObject* const result = function_before(thread, frame, throwing);
+  handed_on = outer;
+  return result;
 }
 
 }  // namespace
@@ -243,7 +249,9 @@ namespace {
 
 void install() {
   ++this_thread.installed;
-  if (open_scopes++ == 0) function_before = _PyInterpreterState_GetEvalFrameFunc(PyInterpreterState_Get());
+  const _PyFrameEvalFunction now = _PyInterpreterState_GetEvalFrameFunc(PyInterpreterState_Get());
+  // Others who install one for a while, PyTorch's Dynamo for one, may have put this one back when it was gone.
+  if (open_scopes++ == 0 && now != evaluation_function) function_before = now;
   use(evaluation_function);  // Another thread may have taken it away for a while.
 }
 

@@ -17,6 +17,12 @@
 
 namespace braze::runtime {
 
+/// What a launch of a kernel that serves all sizes has to know of the present ones.
+struct LaunchSizes {
+  const std::vector<int64_t>& symbols;  ///< The values of the kernel's symbols; empty: it serves one size.
+  int64_t bytes;                        ///< That it moves.
+};
+
 /// Kernels of one device that are started together (loops/regions.h).
 class Region {
  public:
@@ -25,7 +31,7 @@ class Region {
   virtual void add_barrier() = 0;
   /// A kernel whose parameters begin at `first_pointer` of the pointers that run() is given.
   virtual void add(const codegen::CompiledKernel& kernel, uint32_t first_pointer,
-                   const std::vector<uint64_t>& scalars) = 0;
+                   const std::vector<uint64_t>& scalars, const LaunchSizes& sizes) = 0;
   /// Runs all kernels, or puts them on the current stream of the device. `status` as in codegen::PhaseFunction; a
   /// device that reports late has a word of its own.
   virtual void run(void* const* pointers, int64_t* status) const = 0;

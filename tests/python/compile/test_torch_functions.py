@@ -23,7 +23,7 @@ with warnings.catch_warnings():
 MOST_SAMPLES = 12  # Of one function or module.
 
 #: What ends the graph, by its id, where torch.compile's ends too, or the function warns.
-WARNS = {"c_function_not_understood"}
+WARNS = {"warns"}
 BREAKS = {
     "nn.CTCLoss": {"ctc_lengths"},
     "nn.GaussianNLLLoss": {"branch_on_tensor"},

@@ -1,6 +1,7 @@
 """Threads, forks, many recompiles, recursion: compiled functions where programs get into trouble."""
 
 import gc
+import inspect
 import os
 import resource
 import sys
@@ -354,3 +355,24 @@ with torch.no_grad():
         keep = [torch.zeros(i + 1) for i in range(500)]  # Takes the memory.
         call(x)
 """)
+
+
+def test_a_module_made_for_each_call_is_captured_a_few_times_only():
+    compiled = braze.compile(lambda module, x: module(x) * 2)
+    with torch.no_grad():
+        for _ in range(8):
+            module, x = torch.nn.Linear(4, 4), torch.randn(2, 4)
+            torch.testing.assert_close(compiled(module, x), module(x) * 2)
+    assert compiled.counts()["captured"] <= 3
+
+
+def test_a_signature_made_for_each_call_is_no_other_program():
+    def bound(signature, x):
+        return x * len(list(signature.parameters.values()))
+
+    compiled = braze.compile(bound)
+    with torch.no_grad():
+        for _ in range(6):
+            x = torch.randn(2, 4)
+            torch.testing.assert_close(compiled(inspect.signature(lambda a, b: a), x), x * 2)
+    assert compiled.counts()["captured"] <= 3

@@ -196,14 +196,14 @@ def test_limits_of_programs():
         return y
 
     shapes = [torch.ones(n) for n in range(2, 9)]
-    few = braze.compile(breaks, options={"cache_size_limit": 3})
-    many = braze.compile(breaks)
+    few = braze.compile(breaks, dynamic=False, options={"cache_size_limit": 3})
+    many = braze.compile(breaks, dynamic=False)
     with torch.no_grad():
         for x in shapes:
             torch.testing.assert_close(few(x), breaks(x))
             torch.testing.assert_close(many(x), breaks(x))
         assert len(few.report()["segments"]) <= 4 < len(many.report()["segments"])
-        two = braze.compile(scaled, options={"recompile_limit": 2})
+        two = braze.compile(scaled, dynamic=False, options={"recompile_limit": 2})
         with pytest.warns(RuntimeWarning, match="recompile limit"):
             for x in shapes:
                 torch.testing.assert_close(two(x), scaled(x))

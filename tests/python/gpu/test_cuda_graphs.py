@@ -107,9 +107,21 @@ def test_results_fed_back():
     assert graphs(fast)["replayed"] >= 15
 
 
+def test_results_of_one_program_outlive_replays_of_another():
+    first, second = network(), network()
+    deep = nn.Sequential(*(nn.Linear(64, 64) for _ in range(6)), nn.Softmax(-1)).cuda()
+    one, two, three = compiled(first), compiled(second), compiled(deep)
+    kept = []
+    for _ in range(3):
+        x = torch.randn(64, 64, device="cuda")
+        kept += [(one(x), first(x)), (three(x), deep(x)), (two(x), second(x)), (one(x + 1), first(x + 1))]
+        for got, wanted in kept[-6:]:
+            torch.testing.assert_close(got, wanted)
+
+
 def test_several_shapes():
     model = network()
-    fast = compiled(model)
+    fast = braze.compile(model, mode="reduce-overhead", dynamic=False)
     for k in range(18):
         x = torch.randn(1 + k % 3, 64, device="cuda")
         torch.testing.assert_close(fast(x), model(x))
@@ -275,6 +287,12 @@ def test_an_operator_that_waits_is_not_recorded():
         torch.testing.assert_close(fast(x), torch.linalg.eigvals(x).abs().sum() + 1)
     # Whether it could be recorded is the library's affair; afterwards the device works.
     assert torch.ones(3, device="cuda").sum().item() == 3
+    torch.manual_seed(1)
+    wanted = torch.randn(4, device="cuda")
+    noisy = compiled(lambda x: x + torch.randn_like(x))
+    for _ in range(4):
+        torch.manual_seed(1)
+        torch.testing.assert_close(noisy(torch.zeros(4, device="cuda")), wanted)
 
 
 def test_backend_cudagraphs():

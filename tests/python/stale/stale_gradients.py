@@ -74,7 +74,7 @@ STEPS = {
     "set_grad_enabled": "with torch.set_grad_enabled(False):\n        h = w * x\n    return h + 1",
     "inference": "with torch.inference_mode():\n        h = w * x\n    return h",
     "requires_grad_inside": "h = (x * 2).requires_grad_()\n    "
-    "return torch.autograd.grad((h * h * w.detach()).sum(), [h])[0]",
+    "return torch.autograd.grad((h.exp() * w.detach()).sum(), [h])[0]",
     "attribute_inside": "h = x * 2\n    h.requires_grad = True\n    return h * 1.0",
     "backward_inside": "w.grad = None\n    (w * x).sum().backward()\n    return w.grad * x",
     "backward_twice": "w.grad = None\n    "
@@ -82,8 +82,6 @@ STEPS = {
     "tensor_hook": "h = w * x\n    "
     "h.register_hook(lambda g: g * 3)\n    return torch.autograd.grad(h.sum(), [w])[0]",
     "retain_grad": "h = w * x\n    h.retain_grad()\n    (h * h).sum().backward()\n    return h.grad",
-    "higher": "h = (w * x).pow(3).sum()\n    (g,) = torch.autograd.grad(h, [w], create_graph=True)\n"
-    "    return torch.autograd.grad(g.sum(), [w])[0]",
     "mask_of_grads": "h = w * x\n    m = h > 2\n    return torch.autograd.grad((h * m).sum(), [w])[0], m",
     "buffer_takes_history": "b = torch.zeros(4)\n    b.copy_(w * x)\n    return b",
     "argument_takes_history": "y = x.clone()\n    y += w\n    return y, y.requires_grad",

@@ -80,7 +80,7 @@ ValueId CpuNest::identity(Combine combine, DType type, bool index) {
   }
 }
 
-Affine CpuNest::place_in_strip() const {
+Affine CpuNest::place_in_strip() {
   Affine index;
   index.add(1, leaf_value_[nest_.lane.innermost()].affine.terms[0].value);
   index.add(-1, strip_->begin);
@@ -92,7 +92,7 @@ Affine CpuNest::place_in_strip() const {
 std::unique_ptr<Loop> CpuNest::open_strip(Block& body, int level) {
   auto loop = std::make_unique<Loop>();
   loop->var = kernel_.add_value(DType::i64);
-  loop->end = Extent(nest_.lane.size);
+  loop->end = extents_.of(nest_.lane.size);
   loop->begin_value = strip_->begin;
   loop->end_value = strip_->end;
   loop->schedule.vector = true;
@@ -131,9 +131,9 @@ std::vector<BufferId>& CpuNest::strip_buffers(const Value* value, bool& fresh) {
   const bool reduction = ir::info(node->op).kind == OpKind::Reduction;
   const DType type = ir::compute_dtype((reduction ? node->operands[0] : value)->type->dtype);
   const std::string name = concat("lanes", value->id);
-  buffers.push_back(at(0).alloc(name, type, Extent(strip_->length)));
+  buffers.push_back(at(0).alloc(name, type, Extent(strip_->room)));
   if (reduction && with_index(combine_of(node->op)))
-    buffers.push_back(at(0).alloc(name + "i", DType::i64, Extent(strip_->length)));
+    buffers.push_back(at(0).alloc(name + "i", DType::i64, Extent(strip_->room)));
   return buffers;
 }
 
@@ -173,7 +173,7 @@ NestBuilder::Scalar CpuNest::strip_member(const Value* value) {
 /// Rounding errors grow with the number of rows added one after the other.
 bool CpuNest::adds_in_blocks(const Node* node) const {
   const bool floating = ir::is_floating(node->operands[0]->type->dtype);
-  return node->op == Op::sum && floating && nest_.reduced_size() > block_rows;
+  return node->op == Op::sum && floating && !rules().at_most(nest_.reduced_size(), block_rows);
 }
 
 /// Joins one element of a reduction's operand into its accumulators.
@@ -241,7 +241,7 @@ void CpuNest::run_strip_pass(int pass) {
     bool fresh = false;
     const BufferId whole = strip_buffers(&node->results[0], fresh)[0];
     const DType type = kernel_.buffers[whole].dtype;
-    const BufferId block = at(0).alloc(concat("block", node->results[0].id), type, Extent(strip_->length));
+    const BufferId block = at(0).alloc(concat("block", node->results[0].id), type, Extent(strip_->room));
     strip_->blocks.push_back({whole, block});
   }
 
@@ -260,9 +260,10 @@ void CpuNest::run_strip_pass(int pass) {
   if (!in_blocks) return emit_reduced_loops({}, std::move(rows), top, nullptr);
   Builder outside(kernel_, top);
   int64_t below = 1;
-  for (size_t k = 1; k < nest_.reduced.size(); ++k) below *= nest_.reduced[k].size;
+  for (size_t k = 1; k < nest_.reduced.size(); ++k) below *= hint(nest_.reduced[k].size);
   Span block;
-  auto blocks = block_loop(whole_span(0, outside), std::max<int64_t>(1, block_rows / below), block, outside);
+  auto blocks = block_loop(whole_span(0, outside), std::max<int64_t>(1, block_rows / std::max<int64_t>(1, below)),
+                           block, outside);
   const auto for_lanes = [&](auto&& fill) {
     Block lanes;
     auto loop = open_strip(lanes, 1);
@@ -287,29 +288,28 @@ void CpuNest::run_strip_pass(int pass) {
 void CpuNest::build_strips() {
   Strip strip;
   strip_ = &strip;
-  const int64_t lanes = nest_.lane.size, outer = std::max<int64_t>(1, nest_.outer_size()) * chunks_;
-  const int64_t share = lanes / std::max<int64_t>(1, limits_.wanted_strips / outer);
-  strip.length =
-      std::min(lanes, std::clamp(whole_lines(share, target_), limits_.shortest_strip, limits_.longest_strip));
-  strip.count = (lanes + strip.length - 1) / strip.length;
+  const Size all = nest_.lane.size;
+  const int64_t outer = std::max<int64_t>(1, hint(nest_.outer_size())) * chunks_, line = target_.line_elements();
+  const Size share = floor_div(all, std::max<int64_t>(1, limits_.wanted_strips / outer));
+  strip.length = min(max(ceil_div(share, line) * line, limits_.shortest_strip), limits_.longest_strip);
+  if (all.is_constant()) strip.length = min(all, strip.length);
+  strip.room = strip.length.is_constant() ? strip.length.constant() : limits_.longest_strip;
+  strip.count = ceil_div(all, strip.length);
 
   Stmt top{};
   top.kind = StmtKind::loop;
   top.loop = std::make_unique<Loop>();
   Loop& loop = *top.loop;
   blocks_[0] = &loop.body;
-  loop.end = Extent(nest_.outer_size() * strip.count * chunks_);
+  loop.end = extents_.of(nest_.outer_size() * strip.count * chunks_);
   loop.schedule.parallel = true;
-  loop.schedule.grain = grain(nest_.reduced_size() / chunks_ * passes_ * strip.length);
+  loop.schedule.grain = grain(hint(nest_.reduced_size()) / chunks_ * passes_ * hint(strip.length));
   open_outer(loop);
-  Affine begin;
-  for (const Affine::Term& term : strip.number.affine.terms)
-    begin.add(strip.length * term.factor.constant, term.value);
+  Affine begin = extents_.scaled(strip.length, strip.number.affine);
   Builder builder(kernel_, loop.body);
   strip.begin = builder.affine(begin);
-  begin.offset = Extent(strip.length);
-  strip.end =
-      builder.compute(Op::minimum, {builder.affine(begin), builder.constant(DType::i64, Number::of_int(lanes))});
+  begin.offset = extents_.of(strip.length);
+  strip.end = builder.compute(Op::minimum, {builder.affine(begin), extents_.value(builder, all)});
   for (int pass = 0; pass < passes_; ++pass) run_strip_pass(pass);
 
   Block after;

@@ -41,7 +41,7 @@ void CpuNest::build_points() {
   auto loop = std::make_unique<Loop>();
   blocks_[0] = &loop->body;
   loop->var = kernel_.add_value(DType::i64);
-  loop->end = Extent(nest_.has_lane ? nest_.lane.size : 1);
+  loop->end = nest_.has_lane ? extents_.of(nest_.lane.size) : Extent(1);
   if (nest_.has_lane) {
     leaf_value_[nest_.lane.innermost()].affine.add(1, loop->var);
     loop->schedule.parallel = loop->schedule.vector = true;
@@ -56,20 +56,20 @@ void CpuNest::build_points() {
 void CpuNest::build_rows() {
   auto top = std::make_unique<Loop>();
   blocks_[0] = &top->body;
-  top->end = Extent(nest_.outer_size());
+  top->end = extents_.of(nest_.outer_size());
   top->schedule.parallel = true;
-  top->schedule.grain = grain(nest_.lane.size);
+  top->schedule.grain = grain(hint(nest_.lane.size));
   open_outer(*top);
   emit_lanes(top->body);
   push(kernel_.body, std::move(top));
 }
 
 /// Where along the lanes the answers of a pad change.
-std::vector<int64_t> CpuNest::lane_cuts() const {
+std::vector<Size> CpuNest::lane_cuts() const {
   constexpr size_t most = 4;
   const int64_t least_lanes = target_.line_elements();  // fewer are one vector under a mask
-  std::vector<int64_t> cuts;
-  if (nest_.lane.size < least_lanes || nest_.lane.leaves.size() != 1) return cuts;
+  std::vector<Size> cuts;
+  if (hint(nest_.lane.size) < least_lanes || nest_.lane.leaves.size() != 1) return cuts;
   const AxisId lane = leaves_.axes[nest_.lane.innermost()];
   for (const Node* node : group_.nodes) {
     if (node->op != Op::pad) continue;
@@ -77,40 +77,43 @@ std::vector<int64_t> CpuNest::lane_cuts() const {
     for (size_t k = 0; k < label.size(); ++k) {
       const AxisList axes = group_.space.leaves(label[k]);
       if (axes.size() != 1 || axes[0] != lane) continue;
-      const int64_t low = node->ints_attr("low")[k];
-      for (const int64_t cut : {low, low + node->operands[0]->type->sizes[k]})
-        if (cut > 0 && cut < nest_.lane.size) cuts.push_back(cut);
+      const Size low = node->sizes_attr("low")[k];
+      for (const Size cut : {low, low + node->operands[0]->type->sizes.symbolic()[k]})
+        if (rules().less(0, cut) && rules().less(cut, nest_.lane.size)) cuts.push_back(cut);
     }
   }
-  std::ranges::sort(cuts);
+  std::ranges::sort(cuts, {}, [&](Size cut) { return hint(cut); });
   cuts.erase(std::ranges::unique(cuts).begin(), cuts.end());
-  if (cuts.size() > most) cuts.clear();
+  const auto falls = [&](Size a, Size b) { return !rules().at_most(a, b); };
+  if (cuts.size() > most || std::ranges::adjacent_find(cuts, falls) != cuts.end()) cuts.clear();
   return cuts;
 }
 
-int CpuNest::known_answer(const Index& index, Op op, int64_t bound) const {
+int CpuNest::known_answer(const Index& index, Op op, Size bound) const {
   const Affine& at = index.affine;
   if (!lanes_ || at.terms.size() != 1 || at.terms[0].value != lanes_->variable) return -1;
   if (!(at.terms[0].factor == Extent(1))) return -1;
-  const int64_t first = lanes_->begin + at.offset.constant, last = lanes_->end - 1 + at.offset.constant;
-  if (op == Op::ge) return first >= bound ? 1 : last < bound ? 0 : -1;
-  return last < bound ? 1 : first >= bound ? 0 : -1;
+  const Size offset = extents_.size(at.offset);
+  const Size first = lanes_->begin + offset, last = lanes_->end - 1 + offset;
+  const bool above = rules().at_least(first, bound), below = rules().less(last, bound);
+  if (!above && !below) return -1;
+  return above == (op == Op::ge) ? 1 : 0;
 }
 
 /// The loops over lanes of a row whose other indices are known.
 void CpuNest::emit_lanes(Block& into) {
   lane_level_ = 1;
-  std::vector<int64_t> ends = lane_cuts();
+  std::vector<Size> ends = lane_cuts();
   ends.push_back(nest_.lane.size);
   const size_t known = memo_.size();
-  int64_t begin = 0;
-  for (const int64_t end : ends) {
+  Size begin = 0;
+  for (const Size end : ends) {
     // What is known for some lanes holds for no others, not even where it is a number.
     memo_.erase(memo_.begin() + static_cast<int64_t>(known), memo_.end());
     auto loop = std::make_unique<Loop>();
     loop->var = kernel_.add_value(DType::i64);
-    loop->begin = Extent(begin);
-    loop->end = Extent(end);
+    loop->begin = extents_.of(begin);
+    loop->end = extents_.of(end);
     loop->schedule.vector = true;
     blocks_[1] = &loop->body;
     Index& lane = leaf_value_[nest_.lane.innermost()];
@@ -148,13 +151,14 @@ int64_t CpuNest::staged_rows() const {
     if (store) return 0;
     store = &access;
   }
-  if (!store || !nest_.has_lane || facts_.windows.alignment(store->base) < line) return 0;
-  const int64_t element = ir::byte_size(store->base->type->dtype), row = nest_.lane.size * element;
-  if (store->base->type->numel() * element < target_.last_cache || row % line == 0) return 0;
-  int64_t stride = 1;
+  if (!store || !nest_.has_lane || !nest_.lane.size.is_constant() || facts_.windows.alignment(store->base) < line)
+    return 0;
+  const int64_t element = ir::byte_size(store->base->type->dtype), row = nest_.lane.size.constant() * element;
+  if (facts_.elements(store->base) * element < target_.last_cache || row % line == 0) return 0;
+  Size stride = 1;
   const auto follows = [&](const LoopAxis& axis) {
-    const bool is_next = store->strides[axis.innermost()] == stride;
-    stride *= axis.size;
+    const bool is_next = rules().equal(store->strides[axis.innermost()], stride);
+    stride = stride * axis.size;
     return is_next;
   };
   if (!follows(nest_.lane)) return 0;
@@ -166,11 +170,12 @@ int64_t CpuNest::staged_rows() const {
 }
 
 void CpuNest::build_staged(int64_t rows) {
-  const int64_t all = nest_.outer_size(), lanes = nest_.lane.size;
+  const Size all = nest_.outer_size();
+  const int64_t lanes = nest_.lane.size.constant();
   const auto store = std::ranges::find_if(accesses_, [](const AccessPattern& access) { return access.is_store; });
   auto top = std::make_unique<Loop>();
   top->var = kernel_.add_value(DType::i64);
-  top->end = Extent((all + rows - 1) / rows);
+  top->end = extents_.of(ceil_div(all, rows));
   top->schedule.parallel = true;
   top->schedule.grain = grain(rows * lanes);
   Builder outside(kernel_, top->body);
@@ -180,7 +185,7 @@ void CpuNest::build_staged(int64_t rows) {
   next_row.offset = Extent(rows);
   const ValueId begin = outside.affine(first_row);
   ValueId end = outside.affine(next_row);
-  if (all % rows != 0) end = outside.compute(Op::minimum, {end, outside.constant(DType::i64, Number::of_int(all))});
+  if (mod(all, rows) != 0) end = outside.compute(Op::minimum, {end, extents_.value(outside, all)});
   Stage stage{outside.alloc("stage", store->base->type->dtype, Extent(rows * lanes)), {}};
 
   auto row = std::make_unique<Loop>();
@@ -199,7 +204,7 @@ void CpuNest::build_staged(int64_t rows) {
   auto flush = std::make_unique<Loop>();
   flush->var = kernel_.add_value(DType::i64);
   flush->end = Extent(rows * lanes);
-  if (all % rows != 0) {
+  if (mod(all, rows) != 0) {
     Affine length;
     length.add(lanes, end);
     length.add(-lanes, begin);
@@ -223,8 +228,8 @@ void CpuNest::build_staged(int64_t rows) {
 /// none.
 size_t CpuNest::blocked_axis() const {
   const size_t no_axis = nest_.outer.size();
-  if (no_axis < 2 || !nest_.has_lane || nest_.outer.back().size < 2 * limits_.least_block_rows ||
-      !lane_cuts().empty())
+  if (no_axis < 2 || !nest_.has_lane || !nest_.lane.size.is_constant() ||
+      hint(nest_.outer.back().size) < 2 * limits_.least_block_rows || !lane_cuts().empty())
     return no_axis;
   const AccessPattern *load = nullptr, *store = nullptr;
   for (const AccessPattern& access : accesses_) {
@@ -232,14 +237,14 @@ size_t CpuNest::blocked_axis() const {
     if (access.base && (!heaviest || access.weight > heaviest->weight)) heaviest = &access;
   }
   if (!load || !store || load->weight < target_.second_cache) return no_axis;
-  const int64_t lanes = nest_.lane.size;
+  const int64_t lanes = nest_.lane.size.constant();
   const auto runs = [&](const AccessPattern& access, const LoopAxis& next) {
     return access.strides[nest_.lane.innermost()] == 1 && access.strides[next.innermost()] == lanes;
   };
   if (lanes * ir::byte_size(load->base->type->dtype) > limits_.run_bytes || !runs(*store, nest_.outer.back()))
     return no_axis;
   for (size_t k = 0; k + 1 < no_axis; ++k)
-    if (nest_.outer[k].size >= limits_.least_block_rows && runs(*load, nest_.outer[k])) return k;
+    if (hint(nest_.outer[k].size) >= limits_.least_block_rows && runs(*load, nest_.outer[k])) return k;
   return no_axis;
 }
 
@@ -249,29 +254,26 @@ void CpuNest::build_blocked(size_t across_index) {
   const LoopAxis across = nest_.outer[across_index], along = nest_.outer.back();
   nest_.outer.pop_back();
   nest_.outer.erase(nest_.outer.begin() + static_cast<int64_t>(across_index));
-  nest_.outer.push_back({along.leaves, (along.size + length - 1) / length});
+  nest_.outer.push_back({along.leaves, ceil_div(along.size, length)});
   auto top = std::make_unique<Loop>();
   blocks_[0] = &top->body;
-  top->end = Extent(nest_.outer_size());
+  top->end = extents_.of(nest_.outer_size());
   top->schedule.parallel = true;
-  top->schedule.grain = grain(length * across.size * nest_.lane.size);
+  top->schedule.grain = grain(length * hint(across.size * nest_.lane.size));
   open_outer(*top);
   Builder outside(kernel_, top->body);
-  Affine begin;
-  for (const Affine::Term& term : leaf_value_[along.innermost()].affine.terms)
-    begin.add(length * term.factor.constant, term.value);
+  const Affine begin = extents_.scaled(length, leaf_value_[along.innermost()].affine);
   Affine next = begin;
   next.offset = Extent(length);
   auto inner = std::make_unique<Loop>();
   inner->var = kernel_.add_value(DType::i64);
   inner->begin_value = outside.affine(begin);
   inner->end_value = outside.affine(next);
-  if (along.size % length != 0)
-    inner->end_value =
-        outside.compute(Op::minimum, {inner->end_value, outside.constant(DType::i64, Number::of_int(along.size))});
+  if (mod(along.size, length) != 0)
+    inner->end_value = outside.compute(Op::minimum, {inner->end_value, extents_.value(outside, along.size)});
   auto middle = std::make_unique<Loop>();
   middle->var = kernel_.add_value(DType::i64);
-  middle->end = Extent(across.size);
+  middle->end = extents_.of(across.size);
   for (const auto& [axis, var] : {std::pair(&across, middle->var), std::pair(&along, inner->var)}) {
     Index& index = leaf_value_[axis->innermost()];
     index = {};

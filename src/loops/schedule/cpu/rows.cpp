@@ -18,18 +18,18 @@ void CpuNest::build_reductions() {
   top.loop = std::make_unique<Loop>();
   Loop& loop = *top.loop;
   blocks_[0] = &loop.body;
-  const int64_t below = nest_.reduced_size() * std::max(1, passes_);
+  const int64_t below = hint(nest_.reduced_size()) * std::max(1, passes_);
   if (nest_.form == LoopNest::Form::columns && nest_.outer.empty() && chunks_ == 1) {
     loop.var = kernel_.add_value(DType::i64);
-    loop.end = Extent(nest_.lane.size);
+    loop.end = extents_.of(nest_.lane.size);
     loop.schedule.parallel = loop.schedule.vector = true;
     loop.schedule.grain = whole_lines(grain(below), target_);
     leaf_value_[nest_.lane.innermost()].affine.add(1, loop.var);
     build_passes(0);
   } else {
-    loop.end = Extent(nest_.outer_size() * chunks_);
+    loop.end = extents_.of(nest_.outer_size() * chunks_);
     loop.schedule.parallel = true;
-    const int64_t inner = below / chunks_ * (nest_.has_lane ? nest_.lane.size : 1);
+    const int64_t inner = below / chunks_ * (nest_.has_lane ? hint(nest_.lane.size) : 1);
     loop.schedule.grain = grain(inner);
     open_outer(loop);
     if (nest_.form == LoopNest::Form::columns) {
@@ -37,7 +37,7 @@ void CpuNest::build_reductions() {
       lane.kind = StmtKind::loop;
       lane.loop = std::make_unique<Loop>();
       lane.loop->var = kernel_.add_value(DType::i64);
-      lane.loop->end = Extent(nest_.lane.size);
+      lane.loop->end = extents_.of(nest_.lane.size);
       lane.loop->schedule.vector = true;
       blocks_[1] = &lane.loop->body;
       Index& index = leaf_value_[nest_.lane.innermost()];
@@ -54,9 +54,12 @@ void CpuNest::build_reductions() {
 
 void CpuNest::build_passes(int first_level) {
   lane_level_ = first_level;
+  // Of a row whose length is not known there is room for the longest that is kept (plan_kept).
+  const Size row = nest_.reduced_size();
+  const Extent room = row.is_constant() ? row.constant() : longest_kept();
   for (Kept& kept : kept_) {
     const DType type = ir::compute_dtype(kept.value->type->dtype);
-    kept.buffer = at(first_level).alloc(concat("row", kept.value->id), type, Extent(nest_.reduced_size()));
+    kept.buffer = at(first_level).alloc(concat("row", kept.value->id), type, room);
   }
   for (int pass = 0; pass < passes_; ++pass) run_pass(pass);
   if (partials_.empty()) store_all(passes_, true);
@@ -78,7 +81,7 @@ void CpuNest::run_pass(int number) {
 std::unique_ptr<Loop> CpuNest::block_loop(const Span& span, int64_t length, Span& block, Builder builder) {
   auto blocks = std::make_unique<Loop>();
   blocks->var = kernel_.add_value(DType::i64);
-  blocks->end = Extent(span.size);
+  blocks->end = extents_.of(span.size);
   blocks->begin_value = span.begin;
   blocks->end_value = span.end;
   blocks->step = length;
@@ -86,7 +89,7 @@ std::unique_ptr<Loop> CpuNest::block_loop(const Span& span, int64_t length, Span
   next.add(1, blocks->var);
   next.offset = Extent(length);
   Builder inside(kernel_, blocks->body);
-  const ValueId limit = span.end != none ? span.end : builder.constant(DType::i64, Number::of_int(span.size));
+  const ValueId limit = span.end != none ? span.end : extents_.value(builder, span.size);
   block = {blocks->var, inside.compute(Op::minimum, {inside.affine(next), limit}), span.size};
   return blocks;
 }
@@ -103,10 +106,11 @@ void CpuNest::emit_reduced_loops(std::vector<Reduction> reductions, Block body, 
     Span span = k == 0 && outermost ? *outermost : whole_span(k, outside);
     std::unique_ptr<Loop> blocks;
     const bool lanes = k + 1 == depth && nest_.form == LoopNest::Form::rows;
-    if (lanes && !reductions.empty() && axis.size > longest_sum) blocks = block_loop(span, block, span, outside);
+    if (lanes && !reductions.empty() && !facts_.decide.at_most(axis.size, longest_sum))
+      blocks = block_loop(span, block, span, outside);
     auto loop = std::make_unique<Loop>();
     loop->var = leaf_value_[axis.innermost()].affine.terms[0].value;
-    loop->end = Extent(axis.size);
+    loop->end = extents_.of(axis.size);
     loop->begin_value = span.begin;
     loop->end_value = span.end;
     loop->schedule.vector = lanes;

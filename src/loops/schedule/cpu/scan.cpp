@@ -16,16 +16,16 @@ class CpuScan final : public ScanBuilder {
 
   void build() override {
     Affine load, store;
-    load.offset = Extent(from_.offset);
-    left_ = node_.results[0].type->numel();
+    load.offset = extents_.of(from_.offset);
+    left_ = rules_.hint(node_.results[0].type->symbolic_numel());
     if (outer_.empty()) return scan(Builder(kernel_, kernel_.body).loop(0, 1).body, {{load, store}});
     const bool lanes = outer_.back() > dim_;
     Block* block = &kernel_.body;
     for (const size_t k : outer_) {
       if (k == outer_.back() && !lanes) return add_rows(*block, load, store);
-      Loop& loop = Builder(kernel_, *block).loop(0, sizes_[k], schedule_of(k, 1));
-      load.add(from_.strides[k], loop.var);
-      store.add(to_[k], loop.var);
+      Loop& loop = Builder(kernel_, *block).loop(0, extents_.of(sizes_[k]), schedule_of(k, 1));
+      extents_.add(load, from_.strides[k], loop.var);
+      extents_.add(store, to_[k], loop.var);
       block = &loop.body;
     }
     scan(*block, {{load, store}});
@@ -37,33 +37,38 @@ class CpuScan final : public ScanBuilder {
     const bool lanes = outer_.back() > dim_;
     const int64_t times_slower = lanes ? target_.cpu.running_lanes : target_.cpu.running_rows;
     Schedule schedule;
-    left_ /= sizes_[k];
+    left_ /= std::max<int64_t>(1, rules_.hint(sizes_[k]));
     schedule.vector = lanes && k == outer_.back();
     schedule.parallel = k == outer_.front();
     if (!schedule.parallel) return schedule;
-    schedule.grain = std::max<int64_t>(1, target_.cpu.thread_work / times_slower / (left_ * rows));
+    schedule.grain =
+        std::max<int64_t>(1, target_.cpu.thread_work / times_slower / std::max<int64_t>(1, left_ * rows));
     if (schedule.vector) schedule.grain = whole_lines(schedule.grain, target_);
     return schedule;
   }
 
   void add_rows(Block& block, const Affine& load, const Affine& store) {
     const size_t k = outer_.back();
-    const int64_t count = sizes_[k], together = std::min(target_.cpu.rows_together, count),
-                  whole = count - count % together;
+    const Size count = sizes_[k];
+    int64_t together = target_.cpu.rows_together;
+    if (count.is_constant()) together = std::min(together, count.constant());
+    const Size steps = floor_div(count, together), whole = steps * together;
     const Schedule schedule = schedule_of(k, together);
-    const auto add = [&](int64_t begin, int64_t end, int64_t step) {
-      Loop& loop = Builder(kernel_, block).loop(begin, end, schedule, step);
+    const auto add = [&](Size begin, Extent end, int64_t step) {
+      // What a phase begins with is a number.
+      const Size first = begin.is_constant() ? Size(0) : begin;
+      Loop& loop = Builder(kernel_, block).loop(extents_.of(begin - first), end, schedule, step);
       std::vector<Row> rows(step, Row{load, store});
       for (int64_t i = 0; i < step; ++i) {
-        rows[i].load.add(from_.strides[k], loop.var);
-        rows[i].store.add(to_[k], loop.var);
-        rows[i].load.offset.constant += i * from_.strides[k];
-        rows[i].store.offset.constant += i * to_[k];
+        extents_.add(rows[i].load, from_.strides[k], loop.var);
+        extents_.add(rows[i].store, to_[k], loop.var);
+        extents_.add_offset(rows[i].load, (first + i) * from_.strides[k]);
+        extents_.add_offset(rows[i].store, (first + i) * to_[k]);
       }
       scan(loop.body, rows);
     };
-    add(0, whole, together);
-    if (whole < count) add(whole, count, 1);
+    add(0, extents_.multiple(together, steps), together);
+    if (whole != count) add(whole, extents_.of(whole.is_constant() ? count : count - whole), 1);
   }
 
   int64_t left_ = 1;  ///< Elements in an iteration of the loops so far.

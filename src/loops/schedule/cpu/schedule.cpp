@@ -17,11 +17,11 @@ int64_t CpuNest::longest_kept() const {
 }
 
 bool CpuNest::in_strips() const {
-  return nest_.form == LoopNest::Form::columns && nest_.reduced_size() > limits_.register_rows;
+  return nest_.form == LoopNest::Form::columns && !rules().at_most(nest_.reduced_size(), limits_.register_rows);
 }
 
 bool CpuNest::streams(const Value* result, bool full) const {
-  const int64_t bytes = result->type->numel() * ir::byte_size(result->type->dtype);
+  const int64_t bytes = facts_.elements(result) * ir::byte_size(result->type->dtype);
   const bool in_lanes = full || (nest_.form == LoopNest::Form::columns && !in_strips());
   return in_lanes && bytes >= target_.last_cache;
 }
@@ -38,11 +38,11 @@ int32_t CpuNest::unroll_for(size_t statements) const {
 /// Defines the indices of the outer axes, of the strip and of the chunk from the variable of the top-level loop.
 void CpuNest::open_outer(Loop& loop) {
   loop.var = kernel_.add_value(DType::i64);
-  std::vector<std::pair<int64_t, Index*>> parts;  // innermost first
+  std::vector<std::pair<Size, Index*>> parts;  // innermost first
   if (chunks_ > 1) parts.push_back({chunks_, &chunk_});
   if (strip_) parts.push_back({strip_->count, &strip_->number});
   for (size_t k = nest_.outer.size(); k-- > 0;)
-    if (nest_.outer[k].size > 0) parts.push_back({nest_.outer[k].size, &leaf_value_[nest_.outer[k].innermost()]});
+    if (nest_.outer[k].size != 0) parts.push_back({nest_.outer[k].size, &leaf_value_[nest_.outer[k].innermost()]});
   Affine whole;
   whole.add(1, loop.var);
   split_index(whole, parts);

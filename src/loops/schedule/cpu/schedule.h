@@ -30,7 +30,7 @@ class CpuNest final : public NestBuilder {
   void store(const ir::Value* result, Scalar value, bool full) override;
   Scalar member(const ir::Value* value) override;
   Scalar load_nearby(BufferId buffer, const Affine& offset, const std::vector<Index>& place) override;
-  int known_answer(const Index& index, ir::Op op, int64_t bound) const override;
+  int known_answer(const Index& index, ir::Op op, Size bound) const override;
 
   // ---- schedule.cpp
   bool in_strips() const;
@@ -52,7 +52,7 @@ class CpuNest final : public NestBuilder {
   Scalar strip_member(const ir::Value* value);
   std::vector<BufferId>& strip_buffers(const ir::Value* value, bool& fresh);
   std::unique_ptr<Loop> open_strip(Block& body, int level);
-  Affine place_in_strip() const;
+  Affine place_in_strip();
   void accumulate(const ir::Node* reduction, bool in_blocks);
   bool adds_in_blocks(const ir::Node* reduction) const;
   ValueId identity(Combine combine, DType type, bool index);
@@ -61,7 +61,7 @@ class CpuNest final : public NestBuilder {
   void build_points();
   void build_rows();
   void emit_lanes(Block& into);
-  std::vector<int64_t> lane_cuts() const;
+  std::vector<Size> lane_cuts() const;
   int64_t staged_rows() const;
   void build_staged(int64_t rows);
   size_t blocked_axis() const;
@@ -76,8 +76,9 @@ class CpuNest final : public NestBuilder {
   const CpuLimits& limits_;
   /// While strips are built: values of the lanes alone, kept in the nearest cache.
   struct Strip {
-    int64_t length = 0;                ///< Lanes of one strip.
-    int64_t count = 1;                 ///< Strips.
+    Size length = 0;                   ///< Lanes of one strip,
+    int64_t room = 0;                  ///< and at most.
+    Size count = 1;                    ///< Strips.
     Index number;                      ///< Which of them.
     ValueId begin = none, end = none;  ///< Its lanes.
     Block* prologue = nullptr;         ///< Body of the lane loop before a pass; null outside of passes.
@@ -100,14 +101,14 @@ class CpuNest final : public NestBuilder {
     struct Copy {
       BufferId from, tile;
       Affine offset;
-      int64_t pitch;
+      Extent pitch;
     };
     std::vector<Copy> copies;
   };
   Tiling* tiling_ = nullptr;
   /// While lanes run in several loops, one after another: those of the present one.
   struct Lanes {
-    int64_t begin = 0, end = 0;
+    Size begin = 0, end = 0;
     ValueId variable = none;
   };
   const Lanes* lanes_ = nullptr;

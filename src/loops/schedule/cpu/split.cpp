@@ -14,14 +14,15 @@ using ir::Value;
 
 /// Few results of much input: phase 0 reduces chunks in parallel into partial results, phase 1 joins those.
 void CpuNest::build_split() {
-  const int64_t axis = nest_.reduced[0].size;
+  const Size whole = nest_.reduced[0].size;
+  const int64_t axis = hint(whole);
   const int64_t wanted =
-      std::min({limits_.most_chunks, axis, std::max<int64_t>(1, nest_.reduced_size() / limits_.thread_work)});
-  const int64_t length = (axis + wanted - 1) / wanted;
-  chunks_ = (axis + length - 1) / length;
+      std::min({limits_.most_chunks, axis, std::max<int64_t>(1, hint(nest_.reduced_size()) / limits_.thread_work)});
+  const int64_t length = (axis + wanted - 1) / std::max<int64_t>(1, wanted);
+  chunks_ = (axis + length - 1) / std::max<int64_t>(1, length);
   if (chunks_ == 1) return build_reductions();
-  const int64_t results = nest_.outer_size() * (nest_.has_lane ? nest_.lane.size : 1);
-  chunk_length_ = (axis + chunks_ - 1) / chunks_;
+  const Size results = nest_.outer_size() * (nest_.has_lane ? nest_.lane.size : 1);
+  chunk_length_ = ceil_div(whole, chunks_);
   add_partials(results);
   build_reductions();
 
@@ -29,7 +30,7 @@ void CpuNest::build_split() {
   top.kind = StmtKind::loop;
   top.loop = std::make_unique<Loop>();
   Loop& loop = *top.loop;
-  loop.end = Extent(results);
+  loop.end = extents_.of(results);
   memo_.clear();
   blocks_ = {&loop.body, nullptr, nullptr};
   lane_level_ = 0;

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "loops/schedule/cpu/schedule.h"
+#include "loops/transposes.h"
 #include "support/error.h"
 
 namespace braze::loops {
@@ -39,24 +40,22 @@ void CpuNest::build_tiled(size_t along_index) {
   top.kind = StmtKind::loop;
   top.loop = std::make_unique<Loop>();
   Loop& loop = *top.loop;
-  const LoopAxis tiles{along.leaves, (along.size + tiling.length - 1) / tiling.length};
+  const LoopAxis tiles{along.leaves, ceil_div(along.size, tiling.length)};
   nest_.outer.push_back(tiles);
-  loop.end = Extent(nest_.outer_size());
+  loop.end = extents_.of(nest_.outer_size());
   loop.schedule.parallel = true;
-  loop.schedule.grain = grain(tiling.length * nest_.lane.size);
+  loop.schedule.grain = grain(tiling.length * hint(nest_.lane.size));
   blocks_[0] = &loop.body;
   open_outer(loop);
   const Index tile_index = leaf_value_[along.innermost()];
-  Affine along_begin;
-  for (const Affine::Term& term : tile_index.affine.terms)
-    along_begin.add(tiling.length * term.factor.constant, term.value);
+  const Affine along_begin = extents_.scaled(tiling.length, tile_index.affine);
   Builder outside(kernel_, loop.body);
-  const auto bounded = [&](Builder& builder, ValueId begin, int64_t size, int64_t tile, ValueId& valid) {
-    if (size % tile == 0) return ValueId{none};
+  const auto bounded = [&](Builder& builder, ValueId begin, Size size, int64_t tile, ValueId& valid) {
+    if (mod(size, tile) == 0) return ValueId{none};
     Affine next;
     next.add(1, begin);
     next.offset = Extent(tile);
-    const ValueId limit = builder.constant(DType::i64, Number::of_int(size));
+    const ValueId limit = extents_.value(builder, size);
     const ValueId end = builder.compute(ir::Op::minimum, {builder.affine(next), limit});
     valid = builder.compute(ir::Op::sub, {end, begin});
     return end;
@@ -71,7 +70,7 @@ void CpuNest::build_tiled(size_t along_index) {
     made->step = step;
     return made;
   };
-  auto lane_tiles = make_loop(Extent(nest_.lane.size), tiling.lanes);
+  auto lane_tiles = make_loop(extents_.of(nest_.lane.size), tiling.lanes);
   tiling.lane_begin = lane_tiles->var;
   tiling.fill = &lane_tiles->body;
   Builder fill(kernel_, lane_tiles->body);
@@ -84,9 +83,9 @@ void CpuNest::build_tiled(size_t along_index) {
     next.offset = Extent(tile);
     inner.end_value = end != none ? end : builder.affine(next);
   };
-  auto along_loop = make_loop(Extent(along.size), 1);
+  auto along_loop = make_loop(extents_.of(along.size), 1);
   span(*along_loop, tiling.along_begin, along_end, tiling.length, outside);
-  auto lane_loop = make_loop(Extent(nest_.lane.size), 1);
+  auto lane_loop = make_loop(extents_.of(nest_.lane.size), 1);
   span(*lane_loop, tiling.lane_begin, lane_end, tiling.lanes, fill);
   lane_loop->schedule.vector = true;
   tiling.along = along_loop->var;
@@ -127,21 +126,21 @@ NestBuilder::Scalar CpuNest::load_nearby(BufferId buffer, const Affine& offset, 
 
 /// A load through a transposed tile, if it is one across the lanes and along the tile's other side; else no value.
 NestBuilder::Scalar CpuNest::load_from_tile(BufferId buffer, const Affine& offset) {
-  int64_t lane = 0, along = 0;
+  Extent lane, along;
   Affine start;
   start.offset = offset.offset;
   for (const Affine::Term& term : offset.terms) {
     if (term.value == tiling_->lane) {
-      lane = term.factor.constant;
+      lane = term.factor;
       start.add(lane, tiling_->lane_begin);
     } else if (term.value == tiling_->along) {
-      along = term.factor.constant;
+      along = term.factor;
       start.add(along, tiling_->along_begin);
     } else {
       start.add(term.factor, term.value);
     }
   }
-  if (along != 1 || lane == 0 || lane == 1) return {};
+  if (along != Extent(1) || lane == Extent(0) || lane == Extent(1)) return {};
   BufferId tile = none;
   for (const Tiling::Copy& copy : tiling_->copies)
     if (copy.from == buffer && copy.offset == start && copy.pitch == lane) tile = copy.tile;
@@ -153,7 +152,8 @@ NestBuilder::Scalar CpuNest::load_from_tile(BufferId buffer, const Affine& offse
     stmt.buffer = tile;
     stmt.sources = {buffer};
     stmt.index = start;
-    stmt.shape = {tiling_->lanes, lane, tiling_->length, 1};
+    stmt.shape = {tiling_->lanes, 1, tiling_->length, 1};
+    set_row_step(stmt, lane);
     if (tiling_->lane_valid != none || tiling_->along_valid != none)
       stmt.valid = {present(tiling_->lane_valid, tiling_->lanes), present(tiling_->along_valid, tiling_->length)};
     tiling_->fill->push_back(std::move(stmt));

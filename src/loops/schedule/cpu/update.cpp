@@ -29,28 +29,33 @@ class CpuUpdate final : public UpdateBuilder {
     const size_t rank = sizes_.size();
     const bool lanes = rank > 0 && !collides(rank - 1);
     bool top = true;
-    auto open = [&](int64_t size, Schedule schedule) -> Loop& {
+    auto open_to = [&](Extent end, Schedule schedule) -> Loop& {
       schedule.parallel = top;
-      Loop& loop = Builder(kernel_, *block).loop(0, size, schedule);
+      Loop& loop = Builder(kernel_, *block).loop(0, end, schedule);
       block = &loop.body;
       top = false;
       return loop;
     };
+    const auto open = [&](Size size, Schedule schedule) -> Loop& { return open_to(extents_.of(size), schedule); };
     for (size_t k = 0; k + (lanes ? 1 : 0) < rank; ++k)
       if (!collides(k)) set_place(k, open(sizes_[k], {}).var);
     // Columns that a thread takes at once: whole lines of every type.
     const int64_t lane_block = facts_.target(&node_).cache_line;
     ValueId begin = none, end = none;
-    if (top && lanes && sizes_.back() > lane_block &&
-        node_.operands[1]->type->numel() >= facts_.target(&node_).cpu.thread_work) {
-      Loop& blocks = open(sizes_.back(), {});
+    if (top && lanes && facts_.rules().hint(sizes_.back()) > lane_block &&
+        facts_.elements(node_.operands[1]) >= facts_.target(&node_).cpu.thread_work) {
+      const Size lane_count = sizes_.back();
+      Loop& blocks =
+          open_to(lane_count.is_constant() ? extents_.of(lane_count)
+                                           : extents_.multiple(lane_block, ceil_div(lane_count, lane_block)),
+                  {});
       blocks.step = lane_block;
       begin = blocks.var;
       Builder builder(kernel_, *block);
       Affine next;
       next.add(1, begin);
       next.offset = Extent(lane_block);
-      const ValueId limit = builder.constant(DType::i64, Number::of_int(sizes_.back()));
+      const ValueId limit = extents_.value(builder, sizes_.back());
       end = builder.compute(Op::minimum, {builder.affine(next), limit});
     }
     if (top) open(1, {});

@@ -25,19 +25,19 @@ constexpr int64_t row_scratch = 4 << 10;  // bytes of shared memory that joining
 }
 
 void GpuNest::build_rows() {
-  const int64_t rows = nest_.outer_size() * chunks_, row = nest_.reduced_size() / chunks_;
+  const int64_t rows = nest_.outer_size().constant() * chunks_, row = nest_.reduced_size().constant() / chunks_;
   const bool warps = row <= limits_.warp_row && rows >= limits_.multiprocessors;
   row_vector_ = vector_along(nest_.reduced.back());
-  int64_t length = nest_.reduced.back().size;
+  int64_t length = nest_.reduced.back().size.constant();
   if (nest_.reduced.size() == 1) length /= chunks_;
   const auto a_thread =
       static_cast<uint64_t>(std::max<int64_t>(1, length / (row_vector_ * limits_.thread_vectors)));
   row_threads_ =
       std::clamp(static_cast<int64_t>(std::bit_ceil(a_thread)), limits_.least_threads, limits_.most_threads);
-  std::vector<std::pair<int64_t, Index*>> parts;
+  std::vector<std::pair<Size, Index*>> parts;
   if (chunks_ > 1) parts.push_back({chunks_, &chunk_});
   for (size_t k = nest_.outer.size(); k-- > 0;)
-    parts.push_back({nest_.outer[k].size, &leaf_value_[nest_.outer[k].innermost()]});
+    parts.push_back({nest_.outer[k].size.constant(), &leaf_value_[nest_.outer[k].innermost()]});
 
   std::unique_ptr<Units> units;
   Loop block;
@@ -71,8 +71,8 @@ void GpuNest::place_kept() {
     const DType type = kept.value->type->dtype;
     return kept.label.empty() ? ir::compute_dtype(type) : type;
   };
-  const int64_t last = nest_.reduced.back().size, step = row_threads_ * row_vector_;
-  const int64_t thread_elements = nest_.reduced_size() / last * ((last + step - 1) / step) * row_vector_;
+  const int64_t last = nest_.reduced.back().size.constant(), step = row_threads_ * row_vector_;
+  const int64_t thread_elements = nest_.reduced_size().constant() / last * ((last + step - 1) / step) * row_vector_;
   const int64_t block_threads = std::max(row_threads_, limits_.block_threads);
   const int64_t words = std::min<int64_t>(limits_.registers / block_threads, target_.vector_registers) -
                         limits_.busy_registers + (limits_.shared_bytes - row_scratch) / block_threads / 4;
@@ -88,10 +88,10 @@ void GpuNest::place_kept() {
     registers = spread();
   }
   int64_t bytes = row_scratch;
-  for (const Kept& kept : kept_) bytes += nest_.reduced_size() * ir::byte_size(type_of(kept));
+  for (const Kept& kept : kept_) bytes += nest_.reduced_size().constant() * ir::byte_size(type_of(kept));
   if (!registers && (row_threads_ == limits_.warp || bytes > limits_.shared_bytes)) kept_.clear();
   for (Kept& kept : kept_)
-    kept.buffer = at(0).alloc(concat("row", kept.value->id), type_of(kept), Extent(nest_.reduced_size()),
+    kept.buffer = at(0).alloc(concat("row", kept.value->id), type_of(kept), Extent(nest_.reduced_size().constant()),
                               registers ? Space::registers : Space::shared);
 }
 
@@ -134,7 +134,7 @@ void GpuNest::run_pass(int number) {
     auto loop = std::make_unique<Loop>();
     const bool shared_out = k + 1 == depth;
     loop->var = shared_out ? position : leaf_value_[nest_.reduced[k].innermost()].affine.terms[0].value;
-    loop->end = Extent(nest_.reduced[k].size);
+    loop->end = Extent(nest_.reduced[k].size.constant());
     loop->begin_value = spans[k].begin;
     loop->end_value = spans[k].end;
     if (shared_out) {
@@ -142,7 +142,8 @@ void GpuNest::run_pass(int number) {
       constexpr int64_t copies = 4;
       const bool registers = !kept_.empty() && kernel_.buffers[kept_[0].buffer].space == Space::registers;
       loop->step = row_vector_ * row_threads_;
-      const int64_t steps = (nest_.reduced[k].size / (k == 0 ? chunks_ : 1) + loop->step - 1) / loop->step;
+      const int64_t steps =
+          (nest_.reduced[k].size.constant() / (k == 0 ? chunks_ : 1) + loop->step - 1) / loop->step;
       loop->schedule.unroll =
           static_cast<int32_t>(registers ? steps : std::min(copies, std::max<int64_t>(1, steps)));
     }

@@ -13,11 +13,11 @@ class GpuScan final : public ScanBuilder {
 
   void build() override {
     int64_t rows = 1;
-    std::vector<int64_t> sizes;
-    for (size_t k = outer_.size(); k-- > 0; rows *= sizes.back()) sizes.push_back(sizes_[outer_[k]]);
+    Sizes sizes;
+    for (size_t k = outer_.size(); k-- > 0; rows *= sizes.back().constant()) sizes.push_back(sizes_[outer_[k]]);
     const auto units = open_units(kernel_, target_.gpu, rows, false);
     Row row = first_row();
-    const std::vector<Affine> parts = take_apart(Builder(kernel_, units->body), units->number, sizes);
+    const std::vector<Affine> parts = take_apart(extents_, Builder(kernel_, units->body), units->number, sizes);
     for (size_t k = 0; k < parts.size(); ++k) move(row, outer_[outer_.size() - 1 - k], parts[k]);
     scan(units->body, {row});
     close_units(kernel_, *units);

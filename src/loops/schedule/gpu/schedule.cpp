@@ -17,7 +17,7 @@ void GpuNest::build_loops() {
   } else {
     if (nest_.form != LoopNest::Form::rows && nest_.has_lane) column_vector_ = column_vector();
     choose_chunks();
-    const int64_t results = nest_.outer_size() * (nest_.has_lane ? nest_.lane.size : 1);
+    const int64_t results = nest_.outer_size().constant() * (nest_.has_lane ? nest_.lane.size.constant() : 1);
     if (chunks_ > 1) add_partials(results);
     nest_.form == LoopNest::Form::rows ? build_rows() : build_columns();
     if (chunks_ > 1) join_chunks();
@@ -25,8 +25,7 @@ void GpuNest::build_loops() {
   kernel_.narrow = indices_are_narrow();
 }
 
-std::unique_ptr<Units> GpuNest::open(int64_t count, bool warps,
-                                     const std::vector<std::pair<int64_t, Index*>>& parts) {
+std::unique_ptr<Units> GpuNest::open(int64_t count, bool warps, const std::vector<std::pair<Size, Index*>>& parts) {
   auto units = open_units(kernel_, limits_, count, warps);
   blocks_[0] = &units->body;
   split_index(units->number, parts);
@@ -41,11 +40,11 @@ void GpuNest::close(Units& units) {
 /// How many neighbours along `axis` a thread takes at once: 1 where some access does not walk along it
 /// contiguously.
 int64_t GpuNest::vector_along(const LoopAxis& axis) const {
-  if (axis.size == 1) return 1;
+  if (axis.size.constant() == 1) return 1;
   int64_t narrowest = 8, widest = 1;
   for (const AccessPattern& access : accesses_) {
     if (!access.base) continue;
-    const int64_t stride = access.strides[axis.innermost()];
+    const Size stride = access.strides[axis.innermost()];
     if (stride == 0) continue;
     if (stride != 1) return 1;
     const int64_t bytes = ir::byte_size(access.base->type->dtype);
@@ -54,7 +53,7 @@ int64_t GpuNest::vector_along(const LoopAxis& axis) const {
   }
   int64_t vector = std::min<int64_t>(target_.vector_bytes / narrowest, limits_.moved_bytes / widest);
   // Where rows follow each other, vectors of one that is no whole number of them would not be aligned.
-  while (vector > 1 && axis.size % vector != 0) vector /= 2;
+  while (vector > 1 && axis.size.constant() % vector != 0) vector /= 2;
   return std::max<int64_t>(1, vector);
 }
 
@@ -62,9 +61,9 @@ int64_t GpuNest::vector_along(const LoopAxis& axis) const {
 int64_t GpuNest::column_vector() const {
   int64_t vector = vector_along(nest_.lane);
   const auto blocks = [&](int64_t columns) {
-    return nest_.outer_size() * (nest_.lane.size / (limits_.warp * columns)) *
-           std::max<int64_t>(1,
-                             passes_ > 1 ? 1 : nest_.reduced_size() * limits_.warp * columns / limits_.least_chunk);
+    return nest_.outer_size().constant() * (nest_.lane.size.constant() / (limits_.warp * columns)) *
+           std::max<int64_t>(
+               1, passes_ > 1 ? 1 : nest_.reduced_size().constant() * limits_.warp * columns / limits_.least_chunk);
   };
   while (vector > 1 && blocks(vector) < limits_.multiprocessors) vector /= 2;
   return vector;
@@ -74,16 +73,16 @@ bool GpuNest::indices_are_narrow() const {
   // A block more than there is work for counts on, and so does a vector.
   const int64_t most = std::numeric_limits<int32_t>::max() - limits_.most_threads * limits_.moved_bytes;
   int64_t space = 1;
-  for (const int64_t size : leaves_.sizes) {
+  for (const int64_t size : numbers(leaves_.sizes)) {
     if (space > most / std::max<int64_t>(1, size)) return false;
     space *= size;
   }
   return std::ranges::all_of(draft_.parameters, [&](const KernelDraft::Parameter& parameter) {
-    if (!parameter.value) return parameter.scratch_bytes <= most;
+    if (!parameter.value) return parameter.scratch_bytes.constant() <= most;
     const auto& strides = facts_.windows.storage(parameter.value);
     int64_t last = 0;
     for (size_t k = 0; k < strides.size(); ++k)
-      last += std::max<int64_t>(0, parameter.value->type->sizes[k] - 1) * strides[k];
+      last += std::max<int64_t>(0, parameter.value->type->sizes[k] - 1) * strides[k].constant();
     return last <= most;
   });
 }

@@ -31,7 +31,7 @@ class GpuNest final : public NestBuilder {
   // ---- schedule.cpp
   /// As open_units(), with the unit's number taken apart into `parts`, innermost first; values of level 0 are its
   /// body's.
-  std::unique_ptr<Units> open(int64_t count, bool warps, const std::vector<std::pair<int64_t, Index*>>& parts);
+  std::unique_ptr<Units> open(int64_t count, bool warps, const std::vector<std::pair<Size, Index*>>& parts);
   void close(Units& units);
   int64_t vector_along(const LoopAxis& axis) const;
   bool indices_are_narrow() const;

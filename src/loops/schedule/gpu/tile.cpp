@@ -36,7 +36,7 @@ int64_t GpuNest::tile_vector(const LoopAxis& along) const {
   for (const AccessPattern& access : accesses_)
     if (access.base) narrowest = std::min(narrowest, ir::byte_size(access.base->type->dtype));
   const int64_t vector = word / narrowest;
-  return nest_.lane.size % vector == 0 && along.size % vector == 0 ? vector : 1;
+  return nest_.lane.size.constant() % vector == 0 && along.size.constant() % vector == 0 ? vector : 1;
 }
 
 void GpuNest::build_tiled(size_t along_index) {
@@ -44,20 +44,20 @@ void GpuNest::build_tiled(size_t along_index) {
   const int64_t vector = tile_vector(along), side = limits_.tile_side * vector;
   const int64_t warps = limits_.block_threads / limits_.warp;
   nest_.outer.erase(nest_.outer.begin() + static_cast<int64_t>(along_index));
-  const auto tiles = [&](const LoopAxis& axis) { return (axis.size + side - 1) / side; };
+  const auto tiles = [&](const LoopAxis& axis) { return (axis.size.constant() + side - 1) / side; };
   Tiling tiling;
   tiling_ = &tiling;
   tiling.vector = vector;
   Loop block;
   blocks_[0] = &block.body;
   block.var = kernel_.add_value(DType::i64);
-  block.end = Extent(nest_.outer_size() * tiles(along) * tiles(nest_.lane));
+  block.end = Extent(nest_.outer_size().constant() * tiles(along) * tiles(nest_.lane));
   block.schedule.parallel = true;
   block.schedule.bind = Schedule::Bind::block;
   Index lane_tile, along_tile;
-  std::vector<std::pair<int64_t, Index*>> parts = {{tiles(nest_.lane), &lane_tile}, {tiles(along), &along_tile}};
+  std::vector<std::pair<Size, Index*>> parts = {{tiles(nest_.lane), &lane_tile}, {tiles(along), &along_tile}};
   for (size_t k = nest_.outer.size(); k-- > 0;)
-    parts.push_back({nest_.outer[k].size, &leaf_value_[nest_.outer[k].innermost()]});
+    parts.push_back({nest_.outer[k].size.constant(), &leaf_value_[nest_.outer[k].innermost()]});
   split_index(affine_of({{1, block.var}}), parts);
   const auto first = [&](const Index& tile) {
     Affine begin;
@@ -90,7 +90,8 @@ void GpuNest::build_tiled(size_t along_index) {
     other.add(1, tiling.along_begin);
     // Vectors are inside or outside as a whole.
     Builder inside(kernel_, walk.steps->body);
-    for (const auto& [index, size] : {std::pair(&lane, nest_.lane.size), std::pair(&other, along.size)}) {
+    for (const auto& [index, size] :
+         {std::pair(&lane, nest_.lane.size.constant()), std::pair(&other, along.size.constant())}) {
       if (size % side == 0) continue;
       const ValueId limit = inside.constant(DType::i64, Number::of_int(size));
       const ValueId present = inside.compute(Op::lt, {inside.affine(*index), limit});

@@ -18,21 +18,21 @@ class GpuUpdate final : public UpdateBuilder {
     const std::optional<AtomicOp> atomic = atomic_op();
     const bool any_order = atomic || node_.text_attr("combine") == "set";
     int64_t count = 1;
-    std::vector<int64_t> sizes;  // innermost first
+    Sizes sizes;  // innermost first
     std::vector<size_t> dims;
     for (size_t k = sizes_.size(); k-- > 0;) {
       if (collides(k) && !any_order) continue;
       sizes.push_back(sizes_[k]);
       dims.push_back(k);
-      count *= sizes_[k];
+      count *= sizes_[k].constant();
     }
     const auto units = open_units(kernel_, facts_.target(&node_).gpu, count, false);
-    const std::vector<Affine> parts = take_apart(Builder(kernel_, units->body), units->number, sizes);
+    const std::vector<Affine> parts = take_apart(extents_, Builder(kernel_, units->body), units->number, sizes);
     for (size_t k = 0; k < dims.size(); ++k) places_[dims[k]] = parts[k];
     Block* block = &units->body;
     for (size_t k = 0; k < sizes_.size(); ++k) {
       if (!collides(k) || any_order) continue;
-      Loop& loop = Builder(kernel_, *block).loop(0, sizes_[k]);
+      Loop& loop = Builder(kernel_, *block).loop(0, extents_.of(sizes_[k]));
       places_[k].add(1, loop.var);
       block = &loop.body;
     }

@@ -41,6 +41,11 @@ bool Watcher::Looks::unknown(Watcher& w, Activation&, int) {
   return w.abandon("an instruction that is not understood");
 }
 
+// `except*` makes new groups of what is left of the one that was raised, with its traceback and notes.
+bool Watcher::Looks::splits_group(Watcher& w, Activation&, int) {
+  return w.abandon(Break::exception_group);
+}
+
 // ---- the stack, locals and constants
 
 bool Watcher::Looks::nothing(Watcher&, Activation&, int) {
@@ -99,6 +104,8 @@ bool Watcher::Looks::formats(Watcher& w, Activation& a, int arg) {
   if (is_data(value)) return w.values_.absorb(value) || w.abandon("text is made of an object", value);
   if (w.is_plain_exception(value) || w.values_.absorb_text(value)) return true;
   const int conversion = arg & 3;  // str, repr, ascii.
+  if (PyType_Check(value) && !has_spec && conversion < 3)
+    return w.keep_special(value, {"__format__"}) && w.text_of_class(value);
   const bool is_own = conversion
                           ? w.converts(conversion == 1 ? "str" : "repr", value)
                           : w.special_function(value, "__format__") || (!has_spec && w.formats_as_text(value));
@@ -368,6 +375,16 @@ bool Watcher::look(Activation& a, int opcode, int arg) {
   return looks[opcode](*this, a, arg);
 }
 
+namespace {
+
+/// What a special method written as a generator gives: nobody else holds it, and nothing of it has run.
+bool is_fresh_generator(PyObject* object) {
+  return object && PyGen_CheckExact(object) && Py_REFCNT(object) == 1 &&
+         reinterpret_cast<PyGenObject*>(object)->gi_frame_state == FRAME_CREATED;
+}
+
+}  // namespace
+
 bool Watcher::after(Activation& a, int opcode, int arg, Step step) {
   if (abandoned_) return false;
   const bool is_error = step == Step::error || step == Step::reraise;
@@ -413,6 +430,10 @@ bool Watcher::after(Activation& a, int opcode, int arg, Step step) {
           values_.make(a.peek(depth));
       return true;
     default:
+      if (top && values_.tensors().has_sizes()) {
+        take_sizes(a);
+        top = a.peek(1);
+      }
       if (activities_.back().answer) {
         a.pop(), a.push_borrowed(activities_.back().answer);
         top = a.peek(1);
@@ -428,6 +449,7 @@ bool Watcher::after(Activation& a, int opcode, int arg, Step step) {
       if (activities_.back().makes_address) values_.note_address(top);
       if (activities_.back().makes_signature) make_signature(top);
       if (activities_.back().reduces) learn_reduced(activities_.back().reduces, top);
+      if (activities_.back().entry == Entry::known && is_fresh_generator(top)) values_.make(top);
       if (top && PyGen_CheckExact(top) && values_.is_made(top)) keep_generator(top);
       learn_unbound(a);
       return true;

@@ -17,6 +17,7 @@ struct Watcher::Looks {
   using Look = bool (*)(Watcher&, Activation&, int);
 
   static bool unknown(Watcher&, Activation&, int);
+  static bool splits_group(Watcher&, Activation&, int);
   // ---- the stack, locals and constants
   static bool nothing(Watcher&, Activation&, int);
   static bool makes(Watcher&, Activation&, int);

@@ -86,6 +86,7 @@ const Names& classes() {
 Does what_function_does(std::string_view module, std::string_view name) {
   if (module == "builtins") return find(builtins(), name);
   if (module == "math") return computes;
+  if (module == "sys") return name == "intern" ? writes_text : Does::unknown;
   if (module != "_operator") return Does::unknown;
   const auto found = operators().find(name);
   return found == operators().end() ? computes : found->second;

@@ -14,7 +14,9 @@
 #include <unordered_set>
 #include <vector>
 
+#include "ir/shape_env.h"
 #include "python/guards/guard.h"
+#include "python/interpreter/ref.h"
 #include "python/interpreter/watch/break_reasons.h"
 #include "python/interpreter/watch/effects.h"
 
@@ -54,6 +56,8 @@ class TensorWorld {
   /// An operator of torch.ops, or an overload of one, that computes on its arguments alone. Python functions that
   /// are part of it may run.
   virtual bool is_operator(PyObject* object) const = 0;
+  /// A function of TorchScript that computes on its arguments alone, by operators.
+  virtual bool is_plain_script(PyObject*) const { return false; }
   /// torch.ops, its namespaces and packets make what they are asked for when they are first asked: has that done.
   virtual void make_attribute(PyObject* object, PyObject* name) const = 0;
   /// Nothing that the run may see of a tensor without gradients depends on how it came to be.
@@ -73,6 +77,10 @@ class TensorWorld {
   virtual PyObject* answer(PyObject* function, PyObject* const* arguments, Py_ssize_t count) = 0;
   /// After such a call.
   virtual void answered() = 0;
+  /// Autograd notes what is computed of these.
+  virtual bool wants_history(PyObject* const* arguments, Py_ssize_t count) const = 0;
+  /// The gradient of a leaf that existed before (borrowed). Null: it has none.
+  virtual PyObject* gradient_of(PyObject* tensor) = 0;
   /// What a compiled function runs, which is part of the capture when it is called there; null for all else.
   virtual PyObject* compiled_from(PyObject* object) const = 0;
   virtual Promise promise_about(PyObject* function) const = 0;
@@ -80,6 +88,25 @@ class TensorWorld {
   virtual PyObject* stand_in_for(PyObject* function) const = 0;
   /// A C function by which such code ends the graph, for a reason that it passes as its argument.
   virtual bool ends_graph(PyObject* function) const = 0;
+
+  // ---- sizes that may be other ones at later calls (watcher_sizes.cpp)
+  /// The run may meet such.
+  virtual bool has_sizes() const = 0;
+  /// What stands for a tensor whose sizes are such, borrowed; null for all others.
+  virtual PyObject* tracer_of(PyObject* tensor) const = 0;
+  /// A size as operators of tensors are given it.
+  virtual Ref to_symbolic(ir::Size size) const = 0;
+  /// A size as arithmetic with a tensor is given it: a tensor without dimensions, of a number's precedence. Null
+  /// where the number itself must be there.
+  virtual Ref to_number(ir::Size size, PyObject* beside) const = 0;
+  /// What to_symbolic() gives, or operators do; nothing for anything else.
+  virtual std::optional<ir::Size> from_symbolic(PyObject* object) const = 0;
+  /// In this call.
+  virtual int64_t value_of(ir::Size size) const = 0;
+  /// The answer for this call, which a guard keeps.
+  virtual bool decide(const ir::SizeTest& test) = 0;
+  /// A symbol for a number read from `source`, if it was another one at an earlier call.
+  virtual std::optional<ir::Size> vary_number(PyObject* number, const guards::Source* source) = 0;
 };
 
 class Values {
@@ -97,6 +124,17 @@ class Values {
   /// somebody looks at it. Gives what stands for it in the run, borrowed: a number that nothing else in the run is.
   /// Null for what must be learnt.
   PyObject* defer(PyObject* number, const guards::Source* source);
+  /// A number that is such an expression: an object that nothing else in the run is, borrowed.
+  PyObject* make_size(int64_t number, ir::Size size);
+  /// A number that comes from `source` and was another one at an earlier call becomes a symbol: what stands for it,
+  /// borrowed. Null for all else.
+  PyObject* vary(PyObject* number, const guards::Source* source);
+  const ir::Size* size_of(PyObject* value) const;  ///< Null: it is none, or has been specialised.
+  bool was_size(PyObject* value) const { return settled_sizes_.contains(value); }
+  /// Somebody looks at the value, if it is one: it is specialised.
+  void settle_size(PyObject* value);
+  /// Likewise, and at what a builtin container holds.
+  void settle_sizes_within(PyObject* value);
   bool has_deferred() const { return !deferred_.empty(); }
   /// Somebody looks at `value`. Gives the number that it stands for, borrowed; null if it stands for none.
   PyObject* settle(PyObject* value);
@@ -170,6 +208,7 @@ class Values {
   guards::GuardSet& guards() { return guards_; }
   guards::SourceTable& sources() { return guards_.sources(); }
   TensorWorld& tensors() { return tensors_; }
+  const TensorWorld& tensors() const { return tensors_; }
 
  private:
   bool learn_given(PyObject* value, const guards::Source* source);
@@ -184,6 +223,7 @@ class Values {
   bool open_deque(PyObject* deque, const guards::Source* source);
   bool open_dict(PyObject* dict, const guards::Source* source);
   void settle_within(PyObject* container, std::unordered_set<PyObject*>& seen);
+  void settle_sizes_within(PyObject* value, std::unordered_set<PyObject*>& seen);
   bool absorb(PyObject* value, std::unordered_set<PyObject*>& seen);
   bool absorb_here(PyObject* value, std::unordered_set<PyObject*>& seen);
   bool absorb_items(PyObject* container, std::unordered_set<PyObject*>& seen);
@@ -202,6 +242,8 @@ class Values {
     const guards::Source* source;
   };
   std::unordered_map<PyObject*, Deferred> deferred_;  ///< By what stands for them.
+  std::unordered_map<PyObject*, ir::Size> sizes_;
+  std::unordered_set<PyObject*> settled_sizes_;
   std::unordered_set<PyObject*> made_;
   std::unordered_set<PyObject*> addresses_;
   std::unordered_set<PyObject*> constants_;  ///< Some of made_.

@@ -25,6 +25,13 @@ bool is_torchs_own(Frame* frame) {
   return false;
 }
 
+/// torch.SymInt, which operators make of sizes.
+bool is_code_of_sizes(const Frame* frame) {
+  PyObject* torch = PyDict_GetItemString(PyImport_GetModuleDict(), "torch");
+  return torch && PyModule_Check(torch) && PyModule_GetDict(torch) == frame->f_globals &&
+         text_of(frame->f_code->co_qualname).starts_with("SymInt.");
+}
+
 PyTypeObject* default_dict_type() {
   PyObject* collections = PyDict_GetItemString(PyImport_GetModuleDict(), "collections");
   PyObject* type = collections && PyModule_Check(collections)
@@ -65,7 +72,8 @@ bool Watcher::abandon(BreakReason why, PyObject* subject) {
 bool Watcher::entered(Frame* frame) {
   auto* function = reinterpret_cast<PyObject*>(function_of(frame));
   const Entry entry = activities_.back().entry;
-  if (entry == Entry::trusted || activities_.back().is_trusted) {
+  const bool is_size = values_.tensors().has_sizes() && is_code_of_sizes(frame);
+  if (entry == Entry::trusted || activities_.back().is_trusted || is_size) {
     activities_.push_back({.is_trusted = true});
     return true;
   }
@@ -491,7 +499,12 @@ bool Watcher::before(Activation& a, int opcode, int arg) {
       return true;
     const bool is_learnt = !at_root || consume(a, opcode, arg);
     if (is_learnt && values_.has_deferred()) settle_operands(a, opcode, arg);
-    if (is_learnt && gives(a, opcode) && look(a, opcode, arg)) return hide_effects(a, opcode, arg);
+    const bool has_sizes = is_learnt && values_.tensors().has_sizes();
+    if (has_sizes) put_tracers(a, opcode, arg);
+    if (is_learnt && gives(a, opcode) && look(a, opcode, arg)) {
+      if (has_sizes) look_at_sizes(a, opcode, arg);
+      return hide_effects(a, opcode, arg);
+    }
     // What was used only by this instruction must not be guarded: then the run is repeated up to here.
     if (at_root && !root_->has_used()) root_->end(a);
     return false;

@@ -81,6 +81,7 @@ class Watcher final : public Observer {
     bool holds_changes = false;                 ///< C code that has something changed in its hands.
     bool makes_address = false;                 ///< A number that is another one in every run.
     bool is_quiet = false;                      ///< Trusted, and computes nothing with tensors.
+    std::optional<ir::Size> size = {};          ///< What the number is that the instruction leaves on top.
     bool packs_arguments = false;               ///< The tuples that are passed are made by the C function.
   };
 
@@ -104,6 +105,23 @@ class Watcher final : public Observer {
   void keep_generator(PyObject* generator);
   void learn_unbound(Activation& a);
 
+  // watcher_sizes.cpp
+  std::optional<ir::Size> as_size(PyObject* value) const;
+  Ref for_tensors(PyObject* value, int depth = 0);
+  void give_to_tensors(PyObject*& operand);
+  bool give_number(PyObject*& operand, PyObject* beside);
+  void put_tracers(Activation& a, int opcode, int arg);
+  void put_tracer(PyObject*& operand);
+  void look_at_sizes(Activation& a, int opcode, int arg);
+  static bool is_truth(int opcode);
+  void compute_size(PyObject*& left, PyObject*& right, int operation);
+  void compare_sizes(PyObject*& left, PyObject*& right, int comparison);
+  bool builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_ssize_t count);
+  bool calls_tensors(PyObject* callable) const;
+  bool enters_watched() const;
+  void give_sizes(Activation& a, int arg);
+  void give_unpacked_sizes(Activation& a, int arg);
+  void take_sizes(Activation& a);
   // watcher_root.cpp
   bool consume(Activation& a, int opcode, int arg);
   bool swap_slots(Activation& a, int one, int other);
@@ -212,10 +230,12 @@ class Watcher final : public Observer {
   bool call_class(PyObject* type, PyObject* const* arguments, Py_ssize_t count);
   bool instantiate(PyObject* type, PyObject* const* arguments, Py_ssize_t count);
   bool converts(std::string_view builtin, PyObject* object);
+  bool reverses_by_index(PyObject* object);
   bool is_plain_exception(PyObject* object);
   bool formats_as_text(PyObject* object);
   bool formats_as_data(PyObject* object);
   bool call_getter(PyObject* getter, PyObject* const* arguments, Py_ssize_t count);
+  bool call_method_caller(PyObject* caller, PyObject* const* arguments, Py_ssize_t count);
   bool call_builtin(PyObject* function, PyObject* const* arguments, Py_ssize_t count);
   bool call_method(PyObject* name, PyObject* self, PyObject* const* arguments, Py_ssize_t count);
   // watcher_copies.cpp
@@ -225,8 +245,9 @@ class Watcher final : public Observer {
   bool address(PyObject* object);
   bool check_abstract(PyObject* type, PyObject* subject, bool is_instance);
   // watcher_views.cpp
-  PyObject* dict_behind(PyObject* view) const;
+  PyObject* dict_behind(PyObject* view);
   bool view_contains(PyObject* view, PyObject* dict, PyObject* item);
+  bool combines_keys(PyObject* left, PyObject* right, int operation);
   bool hashes(PyObject* key);
   // watcher_slots.cpp
   bool call_slot(PyTypeObject* owner, std::string_view name, PyObject* self, PyObject* const* arguments,
@@ -257,7 +278,14 @@ class Watcher final : public Observer {
   std::optional<Does> what_partial_does(PyObject* partial);
   Does what_bound_does(PyObject* self, PyObject* name);
   Does what_method_does(PyObject* self, PyTypeObject* type, PyObject* name);
-  bool absorb_given(PyObject* const* arguments, Py_ssize_t count);
+  /// What the C function does with the items of what it is given.
+  enum class Items : uint8_t {
+    looked_into,
+    handed_on,  ///< To the Python function that it is given too, and nothing else.
+  };
+  bool absorb_given(PyObject* const* arguments, Py_ssize_t count, Items items = Items::looked_into);
+  static Items items_given_to(std::string_view name);
+  bool hands_on(PyObject* value);
   bool reduces_in_place(PyObject* const* arguments, Py_ssize_t count);
   bool call_reduce(PyObject* const* arguments, Py_ssize_t count);
   bool call_operator(std::string_view name, PyObject* const* arguments, Py_ssize_t count);
@@ -282,6 +310,7 @@ class Watcher final : public Observer {
   static bool is_trusted_code(const Frame* frame);
   bool call_stand_in(PyObject* function, PyObject* stand_in);
   bool put_stand_in(PyObject* callable, PyObject* stand_in);
+  bool put_stand_in_partial(guards::Ref (&parts)[3], PyObject* stand_in);
   bool call_trusted(PyObject* function, PyObject* const* arguments, Py_ssize_t count);
   bool open_closure(PyObject* function);
   bool opens_for_trusted(PyObject* value);
@@ -294,6 +323,7 @@ class Watcher final : public Observer {
   bool hashes_tensor(PyObject* function);
   bool is_function_apply(PyObject* function);
   bool apply_function(PyObject* type);
+  bool gradient(PyObject* tensor);
   bool is_word_for_backward(PyObject* object, PyObject* descriptor);
   bool is_needs_input_grad(PyObject* object, PyObject* descriptor);
 

@@ -124,6 +124,19 @@ bool Watcher::open_classes(PyObject* classes) {
   if (!values_.is_known(classes)) return abandon("a class of unknown origin", classes);
   // A class whose metaclass answers in Python: what it runs is watched.
   if (PyType_Check(classes)) return keep_special(classes, {"__instancecheck__", "__subclasscheck__"});
+  if (is_a(classes, "types.UnionType")) {
+    if (values_.source_of(classes) && !values_.pin(classes))
+      return abandon("classes that cannot be guarded", classes);
+    const Ref parts = Ref::steal(PyObject_GetAttrString(classes, "__args__"));
+    if (!parts || !PyTuple_CheckExact(parts.get())) return abandon("classes that cannot be guarded", classes);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(parts.get()); ++i) {
+      PyObject* part = PyTuple_GET_ITEM(parts.get(), i);  // The same ones for as long as the union lives.
+      if (!PyType_Check(part)) return abandon("classes that cannot be guarded", part);
+      if (!values_.is_known(part)) values_.learn(part, values_.sources().object(part, "a part of a union"));
+      if (!open_classes(part)) return false;
+    }
+    return true;
+  }
   if (!PyTuple_Check(classes)) {
     special_function(classes, "__instancecheck__");
     return !abandoned_;

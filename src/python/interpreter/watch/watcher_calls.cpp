@@ -62,6 +62,7 @@ const Names& pure_classes() {
                               "itertools.zip_longest",
                               "operator.attrgetter",
                               "operator.itemgetter",
+                              "operator.methodcaller",
                               "torch.Size",
                               "torch.device",
                               "torch.finfo",
@@ -87,6 +88,24 @@ const Names& looking_iterators() {
                               "itertools.starmap",
                               "itertools.takewhile"};
   return names;
+}
+
+/// Classes and functions that do nothing with items but give them to a function, and order them by what it says.
+const Names& names_of_those_handing_on() {
+  static const Names names = {"filter",
+                              "map",
+                              "max",
+                              "min",
+                              "sorted",
+                              "itertools.dropwhile",
+                              "itertools.filterfalse",
+                              "itertools.takewhile"};
+  return names;
+}
+
+/// Functions that take the items of one argument, and do nothing else with it.
+bool goes_through(std::string_view name) {
+  return name == "sum" || name == "any" || name == "all" || name == "max" || name == "min" || name == "sorted";
 }
 
 /// Class methods of builtin classes that compute on their arguments alone.
@@ -145,6 +164,10 @@ bool is_check_of_type(const PyCFunctionObject* function) {
 
 }  // namespace
 
+Watcher::Items Watcher::items_given_to(std::string_view name) {
+  return names_of_those_handing_on().contains(name) ? Items::handed_on : Items::looked_into;
+}
+
 bool Watcher::absorb_all(PyObject* const* arguments, Py_ssize_t count, PyObject* callable) {
   for (Py_ssize_t i = 0; i < count; ++i)
     if (!values_.absorb(arguments[i]))
@@ -198,10 +221,13 @@ bool Watcher::call(PyObject* callable, PyObject* const* arguments, Py_ssize_t co
   if (PyWeakref_CheckRefExact(callable)) return call_weak_reference(callable);
   if (std::string_view(Py_TYPE(callable)->tp_name) == "functools.partial" && is_exact_builtin(Py_TYPE(callable)))
     return call_partial(callable, arguments, count);
+  if (tensors.is_plain_script(callable))
+    return values_.pin(callable) && absorb_all(arguments, count, callable) && allow_made_result(Entry::tensor);
   if (tensors.is_operator(callable))
     return values_.pin(callable) && absorb_all(arguments, count, callable) && allow_made_result(Entry::trusted);
   if (is_a(callable, "operator.itemgetter") || is_a(callable, "operator.attrgetter"))
     return call_getter(callable, arguments, count);
+  if (is_a(callable, "operator.methodcaller")) return call_method_caller(callable, arguments, count);
   if (special_function(callable, "__call__")) {
     activities_.back().is_direct = true;
     return allow(Entry::known);
@@ -236,54 +262,6 @@ bool Watcher::learn_method(PyObject* callable) {
          abandon("a method that cannot be guarded", callable);
 }
 
-/// The function, positional and keyword arguments that a partial holds; guarded if it existed before the call.
-bool Watcher::open_partial(PyObject* partial, guards::Ref (&parts)[3]) {
-  const guards::Source* source = values_.source_of(partial);
-  const char* names[] = {"func", "args", "keywords"};
-  for (size_t i = 0; i < 3; ++i) {
-    parts[i] = guards::Ref::steal(PyObject_GetAttrString(partial, names[i]));
-    PyObject* descriptor = PyDict_GetItemString(guards::class_dict(Py_TYPE(partial)), names[i]);
-    if (!parts[i] || !descriptor) return abandon("a partial", partial);
-    if (source && !values_.learn(parts[i].get(), values_.sources().slot(source, descriptor)))
-      return abandon("a partial that cannot be guarded", partial);
-    if (source && i > 0 && !values_.open(parts[i].get()))
-      return abandon("a partial that cannot be guarded", partial);
-  }
-  return (PyTuple_CheckExact(parts[1].get()) && PyDict_CheckExact(parts[2].get())) || abandon("a partial", partial);
-}
-
-bool Watcher::call_partial(PyObject* partial, PyObject* const* arguments, Py_ssize_t count) {
-  guards::Ref parts[3];
-  if (!open_partial(partial, parts)) return false;
-  std::vector<PyObject*> all(PySequence_Fast_ITEMS(parts[1].get()),
-                             PySequence_Fast_ITEMS(parts[1].get()) + PyTuple_GET_SIZE(parts[1].get()));
-  all.insert(all.end(), arguments, arguments + count);
-  Py_ssize_t at = 0;
-  PyObject *name, *value;
-  while (PyDict_Next(parts[2].get(), &at, &name, &value)) all.push_back(value);
-  return call(parts[0].get(), all.data(), static_cast<Py_ssize_t>(all.size()));
-}
-
-/// operator.itemgetter and attrgetter: what they are made of never changes.
-bool Watcher::call_getter(PyObject* getter, PyObject* const* arguments, Py_ssize_t count) {
-  const Ref reduced = Ref::steal(PyObject_CallMethod(getter, "__reduce__", nullptr));
-  PyObject* parts = reduced && PyTuple_Check(reduced.get()) ? PyTuple_GET_ITEM(reduced.get(), 1) : nullptr;
-  if (!parts || !PyTuple_Check(parts) || count != 1) return abandon("a getter that is not understood", getter);
-  const bool of_items = is_a(getter, "operator.itemgetter");
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(parts); ++i) {
-    PyObject* part = PyTuple_GET_ITEM(parts, i);
-    const bool is_path = !of_items && text_of(part).find('.') != std::string_view::npos;
-    if (!guards::is_scalar(part) || is_path) return abandon("a getter that is not understood", getter);
-    if (!(of_items ? subscript(arguments[0], part) : attribute(arguments[0], part))) return false;
-    // Only one code can be entered, and only one result is known for what it is.
-    const bool one = PyTuple_GET_SIZE(parts) == 1;
-    if (!one && activities_.back().entry == Entry::known)
-      return abandon("a getter of several computed parts", getter);
-    if (one) return true;
-  }
-  return allow_made_result(Entry::tensor);
-}
-
 /// super() without arguments reads the cell `__class__` of the frame that calls it.
 bool Watcher::load_class_cell() {
   const Frame* frame = PyThreadState_Get()->cframe->current_frame;
@@ -307,6 +285,13 @@ bool Watcher::converts(std::string_view builtin, PyObject* object) {
            keep_special(object, {row.method}) && allow(Entry::known);
   }
   return false;
+}
+
+/// reversed() of an object whose class has __len__ and __getitem__ in Python, and nothing more apt.
+bool Watcher::reverses_by_index(PyObject* object) {
+  if (storage_type(object) || !values_.is_known(object) || values_.tensors().is_tensor(object)) return false;
+  return special_function(object, "__getitem__") && special_function(object, "__len__") &&
+         keep_special(object, {"__reversed__"});
 }
 
 /// What `%` makes text of: data, or a named tuple of it, whose items it takes.
@@ -360,6 +345,12 @@ bool Watcher::instantiate(PyObject* type, PyObject* const* arguments, Py_ssize_t
   if (is_exact_builtin(cls) && count >= 1 && converts(cls->tp_name, arguments[0])) return true;
   if (abandoned_) return false;
   if (cls == &PyUnicode_Type && count == 1 && values_.absorb_text(arguments[0])) return allow_made_result();
+  if (cls == &PyReversed_Type && count == 1 && reverses_by_index(arguments[0]))
+    return allow_made_result(Entry::known);
+  if (cls == &PyDict_Type && count == 1 && is_exact_dict(arguments[0]) && values_.open(arguments[0])) {
+    values_.iterate_dict(arguments[0]);  // Its entries are handed on as they are.
+    return allow_made_result();
+  }
   const bool makes_set = cls == &PySet_Type || cls == &PyFrozenSet_Type;
   if (makes_set && count == 1 && PyDictKeys_Check(arguments[0]) && dict_behind(arguments[0]) &&
       has_scalar_keys(dict_behind(arguments[0])))
@@ -381,7 +372,8 @@ bool Watcher::instantiate(PyObject* type, PyObject* const* arguments, Py_ssize_t
   }
   looks_lazily_ |= is_exact_builtin(cls) && looking_iterators().contains(cls->tp_name);
   if (is_exact_builtin(cls) && (is_exception || pure_classes().contains(cls->tp_name)))
-    return (is_exception || absorb_given(arguments, count)) && allow_made_result(Entry::tensor) && looks();
+    return (is_exception || absorb_given(arguments, count, items_given_to(cls->tp_name))) &&
+           allow_made_result(Entry::tensor) && looks();
   if (std::string_view(cls->tp_name) == "collections.defaultdict" && is_exact_builtin(cls)) {
     if (count > 0 && !values_.is_known(arguments[0])) return abandon("a factory of unknown origin", arguments[0]);
     for (Py_ssize_t i = 1; i < count - (keyword_names_ ? PyTuple_GET_SIZE(keyword_names_) : 0); ++i)
@@ -436,7 +428,12 @@ bool Watcher::call_builtin(PyObject* function, PyObject* const* arguments, Py_ss
     return absorb_all(arguments, count, function) && allow_made_result(Entry::tensor);
   }
   if (values_.tensors().ends_graph(function)) return abandon(Break::stand_in, count > 0 ? arguments[0] : nullptr);
-  if (is_function_apply(function)) return apply_function(self);
+  if (is_function_apply(function)) {
+    // Its backward is Python code, which runs when autograd comes to it.
+    if (values_.tensors().wants_history(arguments, count))
+      return abandon(Break::autograd_function_with_gradients, self);
+    return apply_function(self);
+  }
   if (name == "__new__" && self && PyType_Check(self) && count > 0) {
     auto* base = reinterpret_cast<PyTypeObject*>(self);
     auto* cls = PyType_Check(arguments[0]) ? reinterpret_cast<PyTypeObject*>(arguments[0]) : nullptr;
@@ -458,6 +455,9 @@ bool Watcher::call_builtin(PyObject* function, PyObject* const* arguments, Py_ss
                : abandon("isinstance with an object of unknown origin", count ? arguments[0] : nullptr);
   const bool is_method = self && !PyModule_Check(self) && !PyType_Check(self);
   if (is_method) {
+    // A method that existed before is bound to the same object on later calls, which never changes here.
+    const bool is_older = PyFrozenSet_CheckExact(self) && values_.source_of(function) && !values_.is_known(self);
+    if (is_older) values_.learn(self, values_.sources().object(self, "the set of a method"));
     const Ref text = Ref::steal(PyUnicode_FromString(builtin->m_ml->ml_name));
     return text && call_method(text.get(), self, arguments, count);
   }
@@ -511,12 +511,16 @@ bool Watcher::call_builtin(PyObject* function, PyObject* const* arguments, Py_ss
     if (makes_text && (all_data(arguments, count) || (count == 1 && is_plain_exception(arguments[0]))))
       return (PyExceptionInstance_Check(arguments[0]) || absorb_all(arguments, count, function)) &&
              allow(Entry::none);
+    if (goes_through(name) && count == 1 && !storage_type(arguments[0]) && values_.is_known(arguments[0]) &&
+        !values_.tensors().is_tensor(arguments[0]) && special_function(arguments[0], "__iter__"))
+      return allow_made_result(Entry::known) && looks();
     const bool calls = name == "iter" || name == "next";
     if (!calls && what_function_does(module, name) != Does::computes)
       return abandon("a builtin function that is not understood", function);
-    return absorb_given(arguments, count) && allow_made_result(Entry::tensor) && looks();
+    return absorb_given(arguments, count, items_given_to(name)) && allow_made_result(Entry::tensor) && looks();
   }
   if (module == "sys" && name == "exc_info") return allow_made_result();
+  if (module == "_warnings" && name == "warn") return abandon(Break::warns);
   if ((module == "posix" && name == "fspath") || (module == "sys" && name == "intern"))
     return all_data(arguments, count) || abandon("text is made of an object", function);
   if (module == "_functools" && name == "reduce") return call_reduce(arguments, count);

@@ -129,6 +129,14 @@ bool Watcher::class_field(PyObject* type, PyObject* meta, PyObject* name) {
     return (value && guards::is_scalar(value) && values_.learn(value, sources.attribute(source, name))) ||
            abandon("a class without a module or text", type);
   }
+  if (is_plain && is_heap && text == "__annotations__") {
+    // A class without any is given an empty dict when it is asked.
+    const Ref annotations = Ref::steal(PyObject_GetAttr(type, name));
+    const guards::Source* entry = sources.dict_item(sources.dict_of(source), name);
+    return (annotations && PyDict_CheckExact(annotations.get()) && !values_.effects().wrote(type, name) &&
+            values_.learn(annotations.get(), entry)) ||
+           abandon("annotations that cannot be guarded", type);
+  }
   return abandon("an attribute of a metaclass", name);
 }
 

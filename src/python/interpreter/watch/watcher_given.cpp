@@ -123,8 +123,9 @@ std::optional<Does> Watcher::what_partial_does(PyObject* partial) {
 }
 
 /// Arguments of a C function that looks into them and may call those that are functions.
-bool Watcher::absorb_given(PyObject* const* arguments, Py_ssize_t count) {
+bool Watcher::absorb_given(PyObject* const* arguments, Py_ssize_t count, Items items) {
   std::optional<Does> does;
+  bool any_python = false;
   std::vector<PyObject*> values;
   for (Py_ssize_t i = 0; i < count; ++i) {
     PyObject* value = arguments[i];
@@ -132,6 +133,7 @@ bool Watcher::absorb_given(PyObject* const* arguments, Py_ssize_t count) {
         (PyFunction_Check(value) || Py_IS_TYPE(value, &PyMethod_Type)) && values_.is_known(value);
     const std::optional<Does> own = what_given_does(value);
     if (abandoned_) return false;
+    any_python |= is_python;
     if (own == Does::changes) return abandon("a C function is given one that changes objects", value);
     if (own == Does::unknown) return abandon("a C function is given one that is not understood", value);
     if (own)
@@ -140,6 +142,8 @@ bool Watcher::absorb_given(PyObject* const* arguments, Py_ssize_t count) {
       values.push_back(value);
   }
   for (PyObject* value : values) {
+    if (items == Items::handed_on && any_python && !does && hands_on(value)) continue;
+    if (abandoned_) return false;
     if (!values_.absorb(value))
       return abandon("a C function is given an object whose parts are not guarded", value);
     const bool is_plain = guards::is_scalar(value) || is_builtin_container(value) || PyTuple_Check(value) ||
@@ -153,6 +157,14 @@ bool Watcher::absorb_given(PyObject* const* arguments, Py_ssize_t count) {
     if (does && has_long_text(value)) return abandon("a text of so many characters is given to a C function");
   }
   return true;
+}
+
+/// An object, or the items of a container, that a C function only gives to a Python function: what is read of them
+/// is read there. False, and no abandonment, for what must be looked into.
+bool Watcher::hands_on(PyObject* value) {
+  if (PyList_CheckExact(value) || PyTuple_CheckExact(value)) return values_.is_known(value) && iterate(value);
+  return values_.is_known(value) && !Py_TYPE(value)->tp_iter && !Py_TYPE(value)->tp_iternext &&
+         !values_.tensors().is_tensor(value);
 }
 
 /// functools.reduce() with an operator that changes its left operand: that is what it begins with.
@@ -172,7 +184,7 @@ bool Watcher::reduces_in_place(PyObject* const* arguments, Py_ssize_t count) {
 bool Watcher::call_reduce(PyObject* const* arguments, Py_ssize_t count) {
   const bool in_place = reduces_in_place(arguments, count);
   if (abandoned_) return false;
-  return absorb_given(arguments + in_place, count - in_place) && allow(Entry::tensor) && looks();
+  return absorb_given(arguments + in_place, count - in_place, Items::handed_on) && allow(Entry::tensor) && looks();
 }
 
 /// A function of module operator: the instruction that does the same says what is understood.

@@ -94,7 +94,12 @@ void Watcher::make_signature(PyObject* signature) {
     values_.make(mapping);
     Py_ssize_t at = 0;
     PyObject *name, *parameter;
-    while (PyDict_Next(mapping, &at, &name, &parameter)) values_.make(parameter);
+    while (PyDict_Next(mapping, &at, &name, &parameter)) {
+      values_.make(parameter);
+      // A member of an enum, which is the same in every run.
+      const Ref kind = Ref::steal(PyObject_GetAttrString(parameter, "_kind"));
+      if (kind) values_.learn(kind.get(), values_.sources().object(kind.get(), "the kind of a parameter"));
+    }
   });
 }
 

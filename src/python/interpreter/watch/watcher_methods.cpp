@@ -102,6 +102,13 @@ bool Watcher::call_method(PyObject* name, PyObject* self, PyObject* const* argum
   if (values_.is_made(self)) {
     const bool keeps = text == "append" || text == "extend" || text == "insert" || text == "pop" || text == "clear";
     if (keeps && PyList_Check(self)) return (text != "extend" || iterate(arguments[0])) && allow(Entry::known);
+    if (PyDict_Check(self) && text == "update" && count > 0 && is_exact_dict(arguments[0])) {
+      // The entries are handed on as they are.
+      for (Py_ssize_t i = 1; i < count; ++i)
+        if (!values_.is_known(arguments[i])) return abandon("a value of unknown origin", arguments[i]);
+      values_.iterate_dict(arguments[0]);
+      return values_.open(arguments[0]) || abandon("a dict that cannot be guarded", arguments[0]);
+    }
     const bool stores = PyDict_Check(self) && (text == "pop" || text == "setdefault" || text == "get");
     if (stores && count >= 1) return hashes(arguments[0]);
     return absorb_all(arguments, count, nullptr) && allow_made_result(Entry::known);

@@ -35,7 +35,8 @@ bool Watcher::user_operator(PyObject* left, PyObject* right, int operation) {
                                           "or",  "pow", "rshift",   "sub",    "truediv", "xor"};
   static_assert(NB_INPLACE_ADD == std::size(names));
   const std::string name = names[operation % NB_INPLACE_ADD];
-  std::vector<std::pair<PyObject*, std::string>> asked = {{left, "__" + name + "__"}, {right, "__r" + name + "__"}};
+  std::vector<std::pair<PyObject*, std::string>> asked = {{left, "__" + name + "__"}};
+  if (!Py_IS_TYPE(right, Py_TYPE(left))) asked.emplace_back(right, "__r" + name + "__");
   if (operation >= NB_INPLACE_ADD) asked.insert(asked.begin(), {left, "__i" + name + "__"});
   return user_methods(left, right, asked);
 }
@@ -76,6 +77,26 @@ bool Watcher::user_methods(PyObject* left, PyObject* right,
 
 namespace {
 
+/// Two builtin containers whose items go into a third one, or into the first, as they are.
+bool joins(PyObject* left, PyObject* right, int operation) {
+  switch (operation % NB_INPLACE_ADD) {
+    case NB_ADD:
+      return (PyList_CheckExact(left) && PyList_CheckExact(right)) ||
+             (PyTuple_CheckExact(left) && PyTuple_CheckExact(right));
+    case NB_OR: return PyDict_CheckExact(left) && PyDict_CheckExact(right);
+    default: return false;
+  }
+}
+
+/// A class whose metaclass makes a union of it and another with `|`, as `type` does.
+bool leaves_or_to_type(PyObject* object) {
+  if (!PyType_Check(object)) return false;
+  auto* meta = reinterpret_cast<PyObject*>(Py_TYPE(object));
+  auto* type = reinterpret_cast<PyObject*>(&PyType_Type);
+  return class_entry(meta, "__or__") == class_entry(type, "__or__") &&
+         class_entry(meta, "__ror__") == class_entry(type, "__ror__");
+}
+
 constexpr BreakReason own_operators = "an operand of unknown origin, or of a class with operators of its own";
 
 }  // namespace
@@ -111,6 +132,18 @@ bool Watcher::binary(PyObject* left, PyObject* right, int operation) {
     return update_dict(left, &right, 1);
   }
   if (changes && !values_.is_made(left)) return abandon("a container that existed before is changed", left);
+  if (combines_keys(left, right, operation)) return allow_made_result();
+  if (joins(left, right, operation)) {
+    for (PyObject* part : {left, right}) {
+      if (!values_.open(part)) return abandon("a container that cannot be guarded", part);
+      if (PyDict_Check(part)) values_.iterate_dict(part);
+    }
+    return allow_made_result();
+  }
+  const bool unites = operation == NB_OR && leaves_or_to_type(left) && leaves_or_to_type(right);
+  if (unites && values_.is_known(left) && values_.is_known(right))
+    return keep_special(left, {"__or__"}) && keep_special(right, {"__ror__"}) && allow_made_result();
+  if (abandoned_) return false;
   if (user_operator(left, right, operation)) return allow(Entry::known);
   return !abandoned_ && operands({left, right}, own_operators);
 }
@@ -129,8 +162,10 @@ bool Watcher::compare(PyObject* left, PyObject* right, int operation) {
   for (PyObject* value : {left, right}) {
     if (guards::is_scalar(value)) continue;
     any_object = true;
-    if (!values_.is_known(value) || Py_TYPE(value)->tp_richcompare != PyBaseObject_Type.tp_richcompare)
-      return false;
+    // A union of types is equal to others of its kind, and to no text or number.
+    const bool is_union = is_a(value, "types.UnionType") && guards::is_scalar(value == left ? right : left);
+    const bool is_plain = Py_TYPE(value)->tp_richcompare == PyBaseObject_Type.tp_richcompare || is_union;
+    if (!values_.is_known(value) || !is_plain) return false;
   }
   if (!any_object || !keep_special(left, {"__eq__", "__ne__"}) || !keep_special(right, {"__eq__", "__ne__"}))
     return false;

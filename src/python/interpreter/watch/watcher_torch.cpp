@@ -108,6 +108,10 @@ bool Watcher::tensor_attribute(PyObject* tensor, PyObject* name) {
                ? allow_made_result()
                : abandon("a method that cannot be guarded", name);
   }
+  if (PyUnicode_CompareWithASCIIString(name, "grad") == 0 && Py_IS_TYPE(found, &PyGetSetDescr_Type)) {
+    values_.guards().class_entries(type, Py_TYPE(tensor), {&name, 1});
+    return gradient(tensor);
+  }
   const bool may_read = values_.tensors().may_read(name);
   activities_.back().answer = values_.tensors().answer_attribute(tensor, name);
   if (!Py_IS_TYPE(found, &PyGetSetDescr_Type) ||
@@ -115,6 +119,24 @@ bool Watcher::tensor_attribute(PyObject* tensor, PyObject* name) {
     return abandon("an attribute of a tensor that guards do not cover", name);
   values_.guards().class_entries(type, Py_TYPE(tensor), {&name, 1});
   return may_read ? allow_made_result(Entry::tensor) : allow_made_result();
+}
+
+/// `.grad` of a parameter: what is there on later calls, too, and another tensor on each.
+bool Watcher::gradient(PyObject* tensor) {
+  const guards::Source* source = values_.source_of(tensor);
+  const Ref leaf = Ref::steal(PyUnicode_InternFromString("is_leaf"));
+  const Ref is_leaf = leaf ? Ref::steal(PyObject_GenericGetAttr(tensor, leaf.get())) : Ref();
+  if (!source || is_leaf.get() != Py_True) {
+    PyErr_Clear();
+    return abandon("the gradient of a tensor that the function has computed");
+  }
+  const guards::Source* place = values_.sources().member(source, guards::Member::tensor_grad);
+  PyObject* found = values_.tensors().gradient_of(tensor);
+  if (!found) {
+    values_.guards().absent(place);
+    return allow_made_result();
+  }
+  return values_.learn(found, place) || abandon("a gradient that cannot be traced");
 }
 
 /// What a tensor has in its instance dict, or that it has nothing of that name.

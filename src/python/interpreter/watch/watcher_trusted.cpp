@@ -38,6 +38,8 @@ bool is_library(std::string_view module) {
       "_collections_abc", "abc",      "codecs",   "collections", "copy", "dataclasses", "enum",  "importlib",
       "inspect",          "logging",  "operator", "os",          "re",   "threading",   "torch", "types",
       "typing",           "warnings", "weakref"};
+  if (module.starts_with("namedtuple_")) return true;                // A named tuple's own code.
+  if (module == "torch.fx.experimental.proxy_tensor") return false;  // It enters modes, and patches PyTorch.
   const std::string_view package = module.substr(0, module.find('.'));
   return std::ranges::find(others, package) != std::end(others);
 }
@@ -84,6 +86,24 @@ bool Watcher::put_stand_in(PyObject* callable, PyObject* stand_in) {
   if (!values_.pin(callable)) return abandon("a function of unknown origin", callable);
   values_.learn(stand_in, values_.sources().object(stand_in, "braze's form of a function"));
   Py_SETREF(*callee_, Py_NewRef(stand_in));
+  return true;
+}
+
+/// In the place of a partial of the function, a partial of the stand-in with the same arguments.
+bool Watcher::put_stand_in_partial(guards::Ref (&parts)[3], PyObject* stand_in) {
+  PyObject* partial = *callee_;
+  const Py_ssize_t count = PyTuple_GET_SIZE(parts[1].get());
+  const Ref all = Ref::steal(PyTuple_New(count + 1));
+  if (!all) return abandon("no memory");
+  PyTuple_SET_ITEM(all.get(), 0, Py_NewRef(stand_in));
+  for (Py_ssize_t i = 0; i < count; ++i)
+    PyTuple_SET_ITEM(all.get(), i + 1, Py_NewRef(PyTuple_GET_ITEM(parts[1].get(), i)));
+  const Ref other =
+      Ref::steal(PyObject_Call(reinterpret_cast<PyObject*>(Py_TYPE(partial)), all.get(), parts[2].get()));
+  if (!other || !put_stand_in(parts[0].get(), stand_in)) return abandon("no memory");
+  parts[0] = guards::Ref::borrow(stand_in);
+  values_.make(other.get());
+  Py_SETREF(*callee_, Py_NewRef(other.get()));
   return true;
 }
 

@@ -1,4 +1,6 @@
 // python/interpreter/watch/watcher_views.cpp: views of dicts, proxies of mappings, and keys of what the run makes.
+#include <opcode.h>
+
 #include "python/guards/scalar.h"
 #include "python/guards/source.h"
 #include "python/guards/storage_access.h"
@@ -8,7 +10,18 @@
 namespace braze::interpreter {
 
 /// The dict behind a view that the run made, or behind a proxy. Null for all else.
-PyObject* Watcher::dict_behind(PyObject* view) const {
+PyObject* Watcher::dict_behind(PyObject* view) {
+  const guards::Source* root = Py_IS_TYPE(view, &PyDictProxy_Type) ? values_.source_of(view) : nullptr;
+  while (root && root->parent) root = root->parent;
+  if (root && root->kind == guards::SourceKind::argument) return nullptr;  // Another one at each call.
+  if (root) {
+    // An older proxy: it is the same one on later calls, and goes on standing for the same dict.
+    PyObject* mapping = mapping_of_proxy(view);
+    if (!mapping || !is_exact_dict(mapping) || !values_.pin(view)) return nullptr;
+    if (!values_.is_known(mapping))
+      values_.learn(mapping, values_.sources().object(mapping, "a dict by its proxy"));
+    return mapping;
+  }
   if (!values_.is_made(view)) return nullptr;
   if (PyDictViewSet_Check(view) || PyDictValues_Check(view))
     return reinterpret_cast<PyObject*>(reinterpret_cast<_PyDictViewObject*>(view)->dv_dict);
@@ -22,6 +35,24 @@ bool Watcher::view_contains(PyObject* view, PyObject* dict, PyObject* item) {
   if (PyDictKeys_Check(view) || Py_IS_TYPE(view, &PyDictProxy_Type)) return contains(dict, item);
   return (values_.open(dict) && is_data(dict) && is_data(item) && values_.absorb(dict) && values_.absorb(item)) ||
          abandon("`in` the values of a dict of objects", dict);
+}
+
+/// `&`, `|`, `-` and `^` of the keys of a dict: its values do not matter. False, and no abandonment, for anything
+/// else.
+bool Watcher::combines_keys(PyObject* left, PyObject* right, int operation) {
+  if (operation != NB_AND && operation != NB_OR && operation != NB_SUBTRACT && operation != NB_XOR) return false;
+  const auto dict_of_keys = [this](PyObject* view) {
+    PyObject* dict = PyDictKeys_Check(view) ? dict_behind(view) : nullptr;
+    return dict && has_scalar_keys(dict) ? dict : nullptr;
+  };
+  if (!dict_of_keys(left) && !dict_of_keys(right)) return false;
+  for (PyObject* operand : {left, right}) {
+    if (PyObject* dict = dict_of_keys(operand))
+      values_.iterate_dict(dict);
+    else if (!is_data(operand) || !values_.absorb(operand))
+      return abandon("an operand", operand);
+  }
+  return true;
 }
 
 /// A key that a dict or set of the run's own is asked for, or given: by value, by address, or as Python code says,

@@ -23,6 +23,16 @@ int64_t parts_of(int64_t work, int64_t threads) {
   return std::clamp<int64_t>((work + worth_a_thread - 1) / worth_a_thread, 1, std::min(threads, most_parts));
 }
 
+/// The grain of a kernel that serves all sizes follows from the sizes that it was lowered for. Iterations may be of
+/// quite another length now: so many bytes are worth a thread, or, where much is computed with each, an eighth.
+int64_t grain_at(int64_t grain, int64_t iterations, int64_t bytes) {
+  constexpr int64_t thread_bytes = 256 << 10, heavy = 8;
+  const double by_bytes =
+      static_cast<double>(iterations) * thread_bytes / static_cast<double>(std::max<int64_t>(1, bytes));
+  const auto most = std::max<int64_t>(1, static_cast<int64_t>(std::min(by_bytes, 1e15)));
+  return std::clamp(grain, std::max<int64_t>(1, most / heavy), most);
+}
+
 /// How far the parts of a stage have come.
 struct Progress {
   std::atomic<uint64_t> taken{0};  ///< One bit a part.
@@ -55,17 +65,24 @@ void CpuRegion::add_barrier() {
 }
 
 void CpuRegion::add(const codegen::CompiledKernel& kernel, uint32_t first_pointer,
-                    const std::vector<uint64_t>& scalars) {
+                    const std::vector<uint64_t>& scalars, const LaunchSizes& sizes) {
+  const std::vector<int64_t>& symbols = sizes.symbols;
   const auto first_scalar = static_cast<uint32_t>(scalars_.size());
+  const auto first_symbol = static_cast<uint32_t>(symbols_.size());
+  symbols_.insert(symbols_.end(), symbols.begin(), symbols.end());
   scalars_.insert(scalars_.end(), scalars.begin(), scalars.end());
   bool first = true;
   for (const codegen::Phase& phase : kernel.phases()) {
-    BRAZE_CHECK(phase.iterations.is_constant(), "a kernel has symbols, and nobody binds them");
+    const loops::Extent& extent = phase.iterations;
+    int64_t iterations = extent.constant;
+    if (!extent.is_constant()) iterations += extent.factor * symbols.at(extent.symbol);
+    iterations = std::max<int64_t>(0, iterations);
     if (stages_.empty() || !first) add_barrier();
     first = false;
     Stage& stage = stages_.back();
-    Task task{phase.function, first_pointer, first_scalar, phase.iterations.constant,
-              phase.grain,    false,         stage.work,   1};
+    Task task{
+        phase.function, first_pointer, first_scalar, first_symbol, iterations, phase.grain, false, stage.work, 1};
+    if (!symbols.empty()) task.grain = grain_at(phase.grain, iterations, sizes.bytes);
     task.grain = std::max<int64_t>(1, task.grain);
     if (phase.parallel) {
       task.divisible = task.iterations > task.grain;
@@ -82,8 +99,8 @@ void CpuRegion::add(const codegen::CompiledKernel& kernel, uint32_t first_pointe
 }
 
 void CpuRegion::run_task(const Task& task, const Pass& pass, int64_t begin, int64_t end) const {
-  task.function(pass.pointers + task.first_pointer, scalars_.data() + task.first_scalar, nullptr, begin, end,
-                pass.status);
+  task.function(pass.pointers + task.first_pointer, scalars_.data() + task.first_scalar,
+                symbols_.data() + task.first_symbol, begin, end, pass.status);
 }
 
 void CpuRegion::run_part(const Stage& stage, const Pass& pass, int64_t part, int64_t parts) const {

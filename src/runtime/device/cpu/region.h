@@ -18,8 +18,8 @@ class CpuRegion final : public Region {
  public:
   void add_barrier() override;
   /// Every phase but the first of a kernel starts a stage.
-  void add(const codegen::CompiledKernel& kernel, uint32_t first_pointer,
-           const std::vector<uint64_t>& scalars) override;
+  void add(const codegen::CompiledKernel& kernel, uint32_t first_pointer, const std::vector<uint64_t>& scalars,
+           const LaunchSizes& sizes) override;
 
   /// On at::get_num_threads() threads at most.
   void run(void* const* pointers, int64_t* status) const override;
@@ -28,7 +28,7 @@ class CpuRegion final : public Region {
   /// One phase of a kernel. `begin` and `work` are its place in the work of its stage.
   struct Task {
     codegen::PhaseFunction function;
-    uint32_t first_pointer, first_scalar;
+    uint32_t first_pointer, first_scalar, first_symbol;
     int64_t iterations, grain;
     bool divisible;
     int64_t begin, work;
@@ -47,6 +47,7 @@ class CpuRegion final : public Region {
   std::vector<Task> tasks_;
   std::vector<Stage> stages_;
   std::vector<uint64_t> scalars_;
+  std::vector<int64_t> symbols_;
   int64_t most_work_ = 0;  ///< Of a stage.
 };
 

@@ -14,8 +14,8 @@ class CudaRegion final : public Region {
   CudaRegion(c10::Device place, int64_t* status) : place_(place), status_(status) {}
   void add_barrier() override {}
   /// Loads the kernel's code into the device. Throws UserError with the driver's words where that fails.
-  void add(const codegen::CompiledKernel& kernel, uint32_t first_pointer,
-           const std::vector<uint64_t>& scalars) override;
+  void add(const codegen::CompiledKernel& kernel, uint32_t first_pointer, const std::vector<uint64_t>& scalars,
+           const LaunchSizes& sizes) override;
   void run(void* const* pointers, int64_t* status) const override;
 
  private:

@@ -1,0 +1,283 @@
+// capture/differentiate.cpp: the backward of what was recorded, recorded behind it.
+//
+// Autograd has built its graph over tracers, with stand-ins for the user's tensors as leaves. Its nodes are run
+// here in the order of PyTorch's engine: that one would run hooks, want Python's lock released and, for GPUs,
+// threads that know nothing of the trace.
+#include <ATen/core/grad_mode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+#include <queue>
+#include <typeinfo>
+#include <unordered_map>
+
+#include "capture/autograd_node.h"
+#include "capture/call.h"
+#include "support/error.h"
+
+namespace braze::capture {
+namespace {
+
+using torch::autograd::Edge;
+using torch::autograd::Node;
+using torch::autograd::variable_list;
+
+/// A leaf of the trace: the node at which gradients of an input of the graph arrive.
+struct Leaf {
+  uint32_t input;
+  Edge edge;
+};
+
+class Backward {
+ public:
+  Backward(const std::vector<Leaf>& leaves, uint64_t first_sequence_number)
+      : first_sequence_number_(first_sequence_number) {
+    for (uint32_t k = 0; k < leaves.size(); ++k) leaf_of_[leaves[k].edge.function.get()] = k;
+    gradients_.resize(leaves.size());
+  }
+
+  /// The gradients of the leaves, undefined where no root depends on one.
+  std::vector<at::Tensor> run(const std::vector<Edge>& roots, const std::vector<at::Tensor>& tangents) {
+    for (const Edge& root : roots) discover(root.function.get());
+    for (size_t k = 0; k < roots.size(); ++k) add(roots[k], tangents[k]);
+    for (const Edge& root : roots)
+      if (states_.at(root.function.get()).waits_for == 0) make_ready(root.function.get());
+    while (!ready_.empty()) {
+      Node* node = ready_.top().node;
+      ready_.pop();
+      step(*node);
+    }
+    return std::move(gradients_);
+  }
+
+  /// Of each leaf, whether the root depends on it.
+  std::vector<bool> reached_from(const Edge& root) const {
+    std::vector<bool> reached(leaf_of_.size());
+    std::unordered_map<const Node*, bool> seen;
+    std::vector<const Node*> stack{root.function.get()};
+    while (!stack.empty()) {
+      const Node* node = stack.back();
+      stack.pop_back();
+      if (std::exchange(seen[node], true)) continue;
+      if (const auto leaf = leaf_of_.find(node); leaf != leaf_of_.end()) reached[leaf->second] = true;
+      for (const Edge& edge : node->next_edges())
+        if (edge.is_valid()) stack.push_back(edge.function.get());
+    }
+    return reached;
+  }
+
+ private:
+  struct State {
+    size_t waits_for = 0;  ///< Nodes that give it gradients.
+    variable_list inputs;
+    bool is_ready = false;
+  };
+  /// As in PyTorch's engine: what was recorded last comes first.
+  struct Ready {
+    uint64_t sequence_number;
+    size_t number;  ///< Decides between equals.
+    Node* node;
+    bool operator<(const Ready& other) const {
+      return std::pair(sequence_number, other.number) < std::pair(other.sequence_number, number);
+    }
+  };
+
+  /// Counts what each node waits for.
+  void discover(Node* root) {
+    std::vector<Node*> stack;
+    const auto visit = [&](Node* node) {
+      const auto [at, is_new] = states_.try_emplace(node);
+      if (!is_new) return;
+      check(*node);
+      at->second.inputs.resize(node->num_inputs());
+      stack.push_back(node);
+    };
+    visit(root);
+    while (!stack.empty()) {
+      Node* node = stack.back();
+      stack.pop_back();
+      if (leaf_of_.contains(node)) continue;
+      for (const Edge& edge : node->next_edges()) {
+        if (!edge.is_valid()) continue;
+        visit(edge.function.get());
+        ++states_.at(edge.function.get()).waits_for;
+      }
+    }
+  }
+
+  void check(Node& node) const {
+    const bool is_leaf = leaf_of_.contains(&node);
+    if (!is_leaf && (node.sequence_nr() < first_sequence_number_ || node.num_outputs() == 0))
+      throw UserError(
+          concat("the gradient of a tensor that is no input of the trace is wanted (", node.name(), ")"));
+    // Python code of the user's: what it does beside computing would be done once, and now.
+    if (std::string_view(typeid(node).name()).find("PyNode") != std::string_view::npos)
+      throw UserError(concat("the backward of an autograd.Function is wanted (", node.name(), ")"));
+    if (!node.pre_hooks().empty() || !node.tensor_pre_hooks().empty() || !node.post_hooks().empty() ||
+        !node.retains_grad_hooks().empty())
+      throw UserError("a tensor of the trace has hooks");
+  }
+
+  void make_ready(Node* node) {
+    State& state = states_.at(node);
+    if (!std::exchange(state.is_ready, true)) ready_.push({node->sequence_nr(), ready_count_++, node});
+  }
+
+  void add(const Edge& edge, const at::Tensor& gradient) {
+    if (!gradient.defined()) return;
+    at::Tensor& sum = states_.at(edge.function.get()).inputs.at(edge.input_nr);
+    sum = sum.defined() ? sum + gradient : gradient;
+  }
+
+  void step(Node& node) {
+    variable_list inputs = std::move(states_.at(&node).inputs);
+    if (const auto leaf = leaf_of_.find(&node); leaf != leaf_of_.end()) {
+      gradients_[leaf->second] = inputs.at(0);
+      return;
+    }
+    variable_list outputs = node(std::move(inputs));
+    if (outputs.size() > node.num_outputs()) outputs.resize(node.num_outputs());
+    torch::autograd::validate_outputs(node.next_edges(), outputs, [&](const std::string& text) {
+      return concat("function ", node.name(), " returned an invalid gradient: ", text);
+    });
+    for (size_t k = 0; k < node.num_outputs(); ++k) {
+      const Edge& edge = node.next_edge(k);
+      if (!edge.is_valid()) continue;
+      if (k < outputs.size()) add(edge, outputs[k]);
+      if (--states_.at(edge.function.get()).waits_for == 0) make_ready(edge.function.get());
+    }
+  }
+
+  const uint64_t first_sequence_number_;
+  std::unordered_map<const Node*, uint32_t> leaf_of_;
+  std::vector<at::Tensor> gradients_;
+  std::unordered_map<Node*, State> states_;
+  std::priority_queue<Ready> ready_;
+  size_t ready_count_ = 0;
+};
+
+bool same_elements(const OutputRecipe& recipe, const at::Tensor& base) {
+  const bool same_type = recipe.whole || recipe.dtype == base.scalar_type();
+  return same_type && !recipe.is_conj && !recipe.is_neg;
+}
+
+}  // namespace
+
+/// Tensors whose gradients the backward takes: what was computed, once, however many views of it are returned.
+std::vector<at::Tensor> Recorder::find_roots(const Trace& trace, const std::vector<at::Tensor>& outputs,
+                                             Gradients& gradients) const {
+  using Kind = Gradients::Result::Kind;
+  using Base = OutputRecipe::Base;
+  std::vector<at::Tensor> roots;
+  gradients.results.resize(outputs.size() + trace.hidden.size());
+  const auto add_root = [&](size_t result, const at::Tensor& tensor) {
+    if (gradients.results[result].kind == Kind::root) return;
+    if (!c10::isFloatingType(tensor.scalar_type())) throw UserError("a complex result requires grad");
+    gradients.results[result] = {Kind::root, static_cast<uint32_t>(roots.size())};
+    roots.push_back(tensor);
+  };
+  for (size_t r = 0; r < outputs.size(); ++r) {
+    const at::Tensor& output = outputs[r];
+    const OutputRecipe& recipe = trace.outputs[r];
+    if (!output.requires_grad() || recipe.kind == OutputRecipe::Kind::input_object) continue;
+    if (recipe.base_kind == Base::none) {
+      if (recipe.kind != OutputRecipe::Kind::output || recipe.is_conj || recipe.is_neg)
+        throw UserError("a result that requires grad lies in the memory of an input");
+      add_root(r, output);
+      continue;
+    }
+    const at::Tensor base(output._base());
+    if (!same_elements(recipe, base)) throw UserError("a result that requires grad is a view as other elements");
+    if (recipe.base_kind == Base::output) {
+      if (recipe.base >= outputs.size()) add_root(recipe.base, base);
+      gradients.results[r] = {Kind::view_of_other, recipe.base};
+    } else {
+      const at::Tensor& input = inputs_.at(recipe.base);
+      if (!input.requires_grad()) throw UserError("a view of an input requires grad, and the input does not");
+      gradients.results[r] = {Kind::view_of_input, recipe.base};
+    }
+  }
+  return roots;
+}
+
+at::Tensor Recorder::add_tangent(const at::Tensor& root, size_t number) {
+  const Sizes strides = preserved_strides(root.sizes(), root.strides());
+  const ir::Type* mine = type(root.scalar_type(), root.device(), root.sizes(), {strides.data(), strides.size()});
+  ir::Value* value = graph_->add_input(concat("tangent", number), mine, ir::InputKind::argument);
+  Memory& memory = new_memory(mine, root.scalar_type(), root.device(), value);
+  memory.roots[0]->input = static_cast<int32_t>(inputs_.size());
+  inputs_.emplace_back();
+  place_modulus_.push_back(1);
+  return wrap(memory.roots[0], root.device());
+}
+
+void Recorder::differentiate(Trace& trace, const std::vector<at::Tensor>& outputs) {
+  if (c10::InferenceMode::is_enabled()) throw UserError("gradients are wanted in inference mode");
+  Gradients gradients;
+  std::vector<at::Tensor> roots = find_roots(trace, outputs, gradients);
+  std::vector<Leaf> leaves;
+  for (const auto& [impl, bound] : bound_) {
+    if (!bound.history || bound.view->input < 0 || !inputs_[bound.view->input].is_same(bound.real)) continue;
+    leaves.push_back({static_cast<uint32_t>(bound.view->input), bound.history->edge});
+    if (!was_rebased(bound)) continue;
+    const auto shares = [&](const auto& row) {
+      return row.second.view && row.second.view->memory == bound.view->memory;
+    };
+    if (std::ranges::count_if(bound_, shares) > 1)
+      throw UserError("a tensor that shares memory with another one is written, and autograd notes it");
+    gradients.written.push_back({leaves.back().input, static_cast<uint32_t>(roots.size())});
+    roots.push_back(bound.tracer);
+  }
+  std::ranges::sort(leaves, {}, &Leaf::input);
+
+  gradients.first_tangent = static_cast<uint32_t>(inputs_.size());
+  gradients.first_gradient = static_cast<uint32_t>(graph_->outputs().size());
+  gradients.tangents = static_cast<uint32_t>(roots.size());
+  gradients.objects = trace.objects.size();
+  objects_ = std::move(trace.objects);
+  ir::Node* const last_forward = graph_->last();
+  graph_->set_source({});
+
+  // What a backward outside of the function would run under.
+  const at::AutoGradMode no_gradients(false);
+  const c10::impl::ExcludeDispatchKeyGuard no_casts(c10::autocast_dispatch_keyset);
+  std::vector<Edge> edges;
+  std::vector<at::Tensor> tangents;
+  for (const at::Tensor& root : roots) {
+    edges.push_back(torch::autograd::impl::gradient_edge(root));
+    tangents.push_back(add_tangent(root, tangents.size()));
+  }
+  Backward backward(leaves, first_sequence_number_);
+  std::vector<at::Tensor> found = backward.run(edges, tangents);
+  std::vector<std::vector<bool>> reached;
+  for (const Edge& edge : edges) reached.push_back(backward.reached_from(edge));
+
+  const RunForReal outside_of_trace;
+  std::unordered_map<const ir::Value*, uint32_t> output_of;
+  for (size_t k = 0; k < leaves.size(); ++k) {
+    if (!found[k].defined()) continue;
+    Gradients::Input input{leaves[k].input, Gradients::Input::Kind::output, 0, {}};
+    for (const std::vector<bool>& leaves_reached : reached) input.from.push_back(leaves_reached[k]);
+    const ViewPtr& view = view_of(found[k]);
+    const int64_t tangent = int64_t{view->input} - gradients.first_tangent;
+    if (tangent >= 0 && tangent < gradients.tangents) {
+      input.kind = Gradients::Input::Kind::tangent;
+      input.index = static_cast<uint32_t>(tangent);
+    } else {
+      ir::Value* value = memory_of_its_own(read(*this, *view));
+      const auto [place, is_new] = output_of.try_emplace(value, output_of.size());
+      if (is_new) graph_->outputs().push_back(value);
+      input.index = place->second;
+    }
+    gradients.inputs.push_back(std::move(input));
+  }
+  gradients.first_backward = last_forward ? last_forward->next : graph_->first();
+  trace.objects = std::move(objects_);
+  take_inputs(trace);
+  trace.gradients = std::move(gradients);
+}
+
+}  // namespace braze::capture

@@ -1,0 +1,118 @@
+// What of a trace are symbols, and what all that was made of them says when one has become a number
+// (capture/dim.h).
+#include <algorithm>
+#include <cctype>
+#include <numeric>
+#include <unordered_set>
+
+#include "capture/recorder.h"
+#include "capture/types.h"
+#include "support/error.h"
+
+namespace braze::capture {
+namespace {
+
+/// A name that parses: what stands in a path of Python is left out.
+std::string symbol_name(std::string_view path) {
+  std::string name;
+  for (const char c : path) {
+    const bool is_word = std::isalnum(static_cast<unsigned char>(c)) || c == '_';
+    if (is_word)
+      name += c;
+    else if (!name.empty() && name.back() != '_')
+      name += '_';
+  }
+  while (!name.empty() && name.back() == '_') name.pop_back();
+  if (name.empty() || std::isdigit(static_cast<unsigned char>(name[0]))) name.insert(0, "s");
+  return name;
+}
+
+}  // namespace
+
+Symbols& Recorder::need_symbols() {
+  if (!symbols_) symbols_.emplace(Symbols{&graph_->shape_env()});
+  return *symbols_;
+}
+
+ir::Size Recorder::symbol(std::string_view name, int64_t example, ir::SymbolFacts facts) {
+  ir::ShapeEnv& env = *need_symbols().env;
+  std::string unique = symbol_name(name);
+  while (env.table().find(unique)) unique += '_';
+  return env.create_symbol(unique, example, facts);
+}
+
+/// A stride that lies as in rows of the dimensions within goes with their sizes; any other is a number, or a symbol
+/// of its own.
+void Recorder::vary(const at::Tensor& real, std::string_view name, std::span<const Varying> dims,
+                    std::span<const bool> strides) {
+  if (bound_.contains(real.unsafeGetTensorImpl()) || varied_.contains(real.unsafeGetTensorImpl())) return;
+  const SymbolsScope scope(&need_symbols());
+  const auto input = static_cast<uint32_t>(inputs_.size());
+  const size_t rank = dims.size();
+  Varied varied;
+  std::vector<SymbolSource> sources;
+  for (size_t k = 0; k < rank; ++k) {
+    const int64_t size = real.size(static_cast<int64_t>(k));
+    ir::Size one = size;
+    if (dims[k].varies && size > 1) {
+      one = symbol(dims[k].name.empty() ? concat(name, "_", k) : dims[k].name, size, {.range = dims[k].range});
+      symbol_sources_.push_back({SymbolSource::Kind::size, input, static_cast<uint32_t>(k), std::string(name)});
+    }
+    varied.sizes.push_back(one);
+  }
+  Places order(rank);  // From the innermost dimension out.
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    return real.stride(a) != real.stride(b) ? real.stride(a) < real.stride(b) : a > b;
+  });
+  varied.strides.resize(rank);
+  Dim next = 1;
+  for (const int64_t k : order) {
+    const int64_t stride = real.stride(k);
+    const bool follows = stride == next.hint();
+    Dim mine = follows ? next : Dim(stride);
+    if (!follows && strides[static_cast<size_t>(k)] && stride > 1) {
+      mine = symbol(concat(name, "_stride_", k), stride, {.range = {2, ir::SizeRange::infinity}});
+      symbol_sources_.push_back({SymbolSource::Kind::stride, input, static_cast<uint32_t>(k), std::string(name)});
+    }
+    varied.strides[static_cast<size_t>(k)] = mine.size();
+    if (stride != 0) next = mine * Dim(varied.sizes[static_cast<size_t>(k)]);
+  }
+  varied_.emplace(real.unsafeGetTensorImpl(), std::move(varied));
+}
+
+Dim Recorder::vary_number(std::string_view name, int64_t example) {
+  const ir::Size one = symbol(name, example, {.range = {2, ir::SizeRange::infinity}});
+  symbol_sources_.push_back({SymbolSource::Kind::number, 0, 0, std::string(name)});
+  return one;
+}
+
+void Recorder::settle_sizes() {
+  if (!symbols_ || settled_ == symbols_->specialisations) return;
+  settled_ = symbols_->specialisations;
+  const auto known = [&](const ir::Type*& type) {
+    if (type->sizes.is_constant() && type->strides.is_constant()) return;
+    Sizes sizes, strides;
+    for (const ir::Size size : type->sizes.symbolic()) sizes.push_back(symbols_->env->simplify(size));
+    for (const ir::Size size : type->strides.symbolic()) strides.push_back(symbols_->env->simplify(size));
+    type = type_in(*graph_, type->dtype, type->device, sizes, strides);
+  };
+  for (const ir::Input& input : graph_->inputs()) known(input.value->type);
+  for (ir::Node* node = graph_->first(); node; node = node->next)
+    for (ir::Value& result : node->results) known(result.type);
+  std::unordered_set<View*> seen;
+  const auto view = [&](View* one) {
+    for (; one && seen.insert(one).second; one = one->parent.get()) {
+      known(one->type);
+      one->offset = symbols_->env->simplify(one->offset.size());
+    }
+  };
+  for (Memory& memory : memories_)
+    for (const ViewPtr& root : memory.roots) view(root.get());
+  for (const at::Tensor& tensor : tensors_->alive()) {
+    view(as_tracer(tensor)->view().get());
+    as_tracer(tensor)->refresh();
+  }
+}
+
+}  // namespace braze::capture

@@ -1,0 +1,420 @@
+// Operators that only the backward of others calls. Formulas are those of ATen's kernels.
+#include "capture/rules_backward.h"
+
+#include <cmath>
+#include <numbers>
+
+#include "capture/arithmetic.h"
+#include "capture/pointwise.h"
+
+namespace braze::capture {
+namespace {
+
+// ---- activations: the gradient at argument 0, of the shape of what it is combined with
+
+/// \param place  of the tensor that the activation was given, or gave.
+template <typename Formula>
+bool activation_backward(Call& call, size_t place, Formula&& formula) {
+  const auto gradient = call.operand(0), x = call.operand(place);
+  if (!gradient || !x || gradient->is_number() || x->is_number()) return false;
+  if (!c10::isFloatingType(x->dtype) || gradient->dtype != x->dtype) return false;
+  Pointwise p(call, x->dtype, {&*gradient, &*x});
+  if (!p.valid()) return false;
+  p.compute_in_float();
+  ir::Value *g = p.in(*gradient), *value = p.in(*x);
+  return p.give(formula(p, g, value));
+}
+
+/// The slope of x * Phi(x): Phi(x) + x * phi(x).
+ir::Value* gelu_slope(Pointwise& p, ir::Value* x) {
+  ir::Value* erf = p.op(Op::erf, p.op(Op::mul, x, p.number(1 / std::numbers::sqrt2)));
+  ir::Value* cdf = p.op(Op::mul, p.number(0.5), p.op(Op::add, p.number(1), erf));
+  ir::Value* power = p.op(Op::exp, p.op(Op::mul, p.op(Op::mul, x, x), p.number(-0.5)));
+  ir::Value* pdf = p.op(Op::mul, power, p.number(std::numbers::inv_sqrtpi / std::numbers::sqrt2));
+  return p.op(Op::add, cdf, p.op(Op::mul, x, pdf));
+}
+
+/// Of 0.5 * x * (1 + tanh(u)), u = beta * (x + kappa * x**3).
+ir::Value* gelu_tanh_slope(Pointwise& p, ir::Value* x) {
+  const double beta = std::numbers::sqrt2 * 2 * std::numbers::inv_sqrtpi * 0.5, kappa = 0.044715;
+  ir::Value* square = p.op(Op::mul, x, x);
+  ir::Value* u =
+      p.op(Op::mul, p.number(beta), p.op(Op::add, x, p.op(Op::mul, p.number(kappa), p.op(Op::mul, square, x))));
+  ir::Value* tanh = p.op(Op::tanh, u);
+  ir::Value* left = p.op(Op::mul, p.number(0.5), p.op(Op::add, p.number(1), tanh));
+  ir::Value* inner =
+      p.op(Op::mul, p.number(beta), p.op(Op::add, p.number(1), p.op(Op::mul, p.number(3 * kappa), square)));
+  ir::Value* slope = p.op(Op::sub, p.number(1), p.op(Op::mul, tanh, tanh));
+  ir::Value* right = p.op(Op::mul, p.op(Op::mul, p.op(Op::mul, p.number(0.5), x), slope), inner);
+  return p.op(Op::add, left, right);
+}
+
+/// gelu_backward(grad, self, *, approximate)
+bool gelu_backward(Call& call, const RuleRow&) {
+  const std::string_view form = call.arg(2).toStringView();
+  if (form != "none" && form != "tanh") return false;
+  return activation_backward(call, 1, [&](Pointwise& p, ir::Value* g, ir::Value* x) {
+    return p.op(Op::mul, g, form == "tanh" ? gelu_tanh_slope(p, x) : gelu_slope(p, x));
+  });
+}
+
+/// silu_backward(grad, self): s * (1 + x * (1 - s)) with s = sigmoid(x)
+bool silu_backward(Call& call, const RuleRow&) {
+  return activation_backward(call, 1, [](Pointwise& p, ir::Value* g, ir::Value* x) {
+    ir::Value* s = p.op(Op::sigmoid, x);
+    ir::Value* slope = p.op(Op::add, p.number(1), p.op(Op::mul, x, p.op(Op::sub, p.number(1), s)));
+    return p.op(Op::mul, p.op(Op::mul, g, s), slope);
+  });
+}
+
+/// mish_backward(grad, self)
+bool mish_backward(Call& call, const RuleRow&) {
+  return activation_backward(call, 1, [](Pointwise& p, ir::Value* g, ir::Value* x) {
+    ir::Value *s = p.op(Op::sigmoid, x), *t = p.op(Op::tanh, p.op(Op::log1p, p.op(Op::exp, x)));
+    ir::Value* rest = p.op(Op::mul, p.op(Op::mul, x, s), p.op(Op::sub, p.number(1), p.op(Op::mul, t, t)));
+    return p.op(Op::mul, g, p.op(Op::add, t, rest));
+  });
+}
+
+/// leaky_relu_backward(grad, self, negative_slope, self_is_result)
+bool leaky_relu_backward(Call& call, const RuleRow&) {
+  return activation_backward(call, 1, [&](Pointwise& p, ir::Value* g, ir::Value* x) {
+    return p.where(p.test(Op::gt, x, p.number(0)), g, p.op(Op::mul, g, p.number(call.number(2))));
+  });
+}
+
+/// elu_backward(grad, alpha, scale, input_scale, is_result, self_or_result)
+bool elu_backward(Call& call, const RuleRow&) {
+  const double below = call.real(1) * call.real(2), above = call.real(2), inner = call.real(3);
+  const bool is_result = call.flag(4);
+  return activation_backward(call, 5, [&](Pointwise& p, ir::Value* g, ir::Value* x) {
+    ir::Value* scaled = p.op(Op::mul, g, p.number(inner));
+    ir::Value* power = is_result ? p.op(Op::add, x, p.number(below))
+                                 : p.op(Op::mul, p.number(below), p.op(Op::exp, p.op(Op::mul, x, p.number(inner))));
+    return p.where(p.test(Op::le, x, p.number(0)), p.op(Op::mul, scaled, power), p.op(Op::mul, g, p.number(above)));
+  });
+}
+
+/// hardtanh_backward(grad, self, low, high): nothing where self is a limit or beyond it.
+bool hardtanh_backward(Call& call, const RuleRow&) {
+  return activation_backward(call, 1, [&](Pointwise& p, ir::Value* g, ir::Value* x) {
+    ir::Value* outside = p.test(Op::bitwise_or, p.test(Op::le, x, p.number(call.real(2))),
+                                p.test(Op::ge, x, p.number(call.real(3))));
+    return p.where(outside, p.number(0), g);
+  });
+}
+
+/// softplus_backward(grad, self, beta, threshold)
+bool softplus_backward(Call& call, const RuleRow&) {
+  return activation_backward(call, 1, [&](Pointwise& p, ir::Value* g, ir::Value* x) {
+    ir::Value* scaled = p.op(Op::mul, x, p.number(call.real(2)));
+    ir::Value* z = p.op(Op::exp, scaled);
+    ir::Value* soft = p.op(Op::div, p.op(Op::mul, g, z), p.op(Op::add, z, p.number(1)));
+    return p.where(p.test(Op::gt, scaled, p.number(call.real(3))), g, soft);
+  });
+}
+
+// ---- losses
+
+/// mse_loss_backward(grad, self, target, reduction): 2 * (self - target) * grad, over the count for a mean.
+bool mse_loss_backward(Call& call, const RuleRow&) {
+  const auto g = call.operand(0), x = call.operand(1), y = call.operand(2);
+  if (!g || !x || !y || g->is_number() || x->is_number() || y->is_number()) return false;
+  if (!c10::isFloatingType(x->dtype) || g->dtype != x->dtype || y->dtype != x->dtype) return false;
+  const bool is_mean = call.integer(3) == at::Reduction::Mean;
+  const int64_t count = numel(x->sizes);
+  if (count == 0) return false;
+  Pointwise p(call, x->dtype, {&*x, &*y, &*g});
+  if (!p.valid()) return false;
+  p.compute_in_float();
+  ir::Value* difference = p.op(Op::sub, p.in(*x), p.in(*y));
+  ir::Value* scaled = p.op(Op::mul, p.number(is_mean ? 2.0 / static_cast<double>(count) : 2.0), difference);
+  return p.give(p.op(Op::mul, scaled, p.in(*g)));
+}
+
+/// nll_loss_backward and nll_loss2d_backward: (grad, self, target, weight, reduction, ignore_index, total_weight):
+/// -weight[t] * grad in the place of the target, if it is not to be ignored; over the total weight for a mean.
+bool nll_loss_backward(Call& call, const RuleRow&) {
+  const auto g = call.operand(0), x = call.operand(1), target = call.operand(2), total = call.operand(6);
+  if (!g || !x || !target || !total || x->is_number() || x->sizes.empty() || numel(x->sizes) == 0) return false;
+  if (!c10::isFloatingType(x->dtype) || g->dtype != x->dtype || total->dtype != x->dtype) return false;
+  if (target->dtype != ScalarType::Long) return false;
+  const size_t rank = x->sizes.size(), dim = rank == 1 ? 0 : 1;
+  Sizes column = x->sizes;
+  column[dim] = 1;
+  if (numel(target->sizes) != numel(column)) return false;
+  std::optional<Operand> weight;
+  if (call.has(3)) {
+    weight = call.operand(3);
+    if (!weight || weight->dtype != x->dtype || weight->sizes != Sizes{x->sizes[dim]}) return false;
+  }
+  const int64_t reduction = call.integer(4);
+  const bool is_reduced = reduction != at::Reduction::None;
+  if (is_reduced && numel(g->sizes) != 1) return false;
+  if (!is_reduced && numel(g->sizes) != numel(column)) return false;
+  Arithmetic a(call);
+  const DType dtype = computing_dtype(x->dtype);
+  ir::Value* labels = a.reshape(target->value, column);
+  ir::Value* gradient = call.cast(g->value, dtype);
+  gradient = is_reduced ? a.reshape(gradient, {}) : a.reshape(gradient, column);
+  gradient = a.op(Op::neg, gradient);
+  if (reduction == at::Reduction::Mean)
+    gradient = a.op(Op::div, gradient, a.reshape(call.cast(total->value, dtype), {}));
+  if (weight) {
+    Sizes row(rank, 1);
+    row[dim] = x->sizes[dim];
+    gradient = a.op(Op::mul, gradient, a.reshape(call.cast(weight->value, dtype), row));
+  }
+  ir::Value* hit = a.op(Op::eq, a.along(a.count(x->sizes[dim]), dim, rank), labels);
+  hit = a.op(Op::bitwise_and, hit, a.op(Op::ne, labels, a.number(DType::i64, call.integer(5))));
+  ir::Value* result = a.expand(a.where(hit, gradient, a.number(dtype, 0)), x->sizes);
+  return call.give(call.copy(call.cast(result, to_dtype(x->dtype)), call.contiguous(x->dtype, x->sizes)));
+}
+
+// ---- normalisations
+
+/// Sums over `dims`, which stay as dimensions of one element.
+ir::Value* kept_sum(Arithmetic& a, ir::Value* value, DimsRef dims) {
+  Sizes kept(value->type->sizes.begin(), value->type->sizes.end());
+  for (const int64_t dim : dims) kept[dim] = 1;
+  return dims.empty() ? value : a.reshape(a.reduce(Op::sum, value, dims), kept);
+}
+
+/// What all normalisations have in common: x was normalised over `dims`, to (x - mean) * rstd.
+struct Normalised {
+  ir::Value *gradient, *scaled;  ///< Of the result; times the weight.
+  ir::Value *normal, *rstd;
+  Sizes dims;
+  int64_t count;  ///< Of elements that were normalised together.
+};
+
+/// rstd * (g - mean(g) - normal * mean(g * normal))
+ir::Value* gradient_of_normalised(Arithmetic& a, const Normalised& n) {
+  const DType dtype = n.scaled->type->dtype;
+  ir::Value* share = a.number(dtype, 1.0 / static_cast<double>(n.count));
+  ir::Value* mean = a.op(Op::mul, kept_sum(a, n.scaled, n.dims), share);
+  ir::Value* along = a.op(Op::mul, kept_sum(a, a.op(Op::mul, n.scaled, n.normal), n.dims), share);
+  ir::Value* centred = a.op(Op::sub, n.scaled, mean);
+  return a.op(Op::mul, a.op(Op::sub, centred, a.op(Op::mul, n.normal, along)), n.rstd);
+}
+
+void give_or_undefined(Call& call, bool wanted, const std::function<ir::Value*()>& make) {
+  if (wanted)
+    call.give(make());
+  else
+    call.give_tensor(at::Tensor());
+}
+
+/// native_layer_norm_backward(grad, input, normalized_shape, mean, rstd, weight, bias, output_mask)
+bool layer_norm_backward(Call& call, const RuleRow&) {
+  const auto g = call.operand(0), x = call.operand(1), mean = call.operand(3), rstd = call.operand(4);
+  if (!g || !x || !mean || !rstd || !c10::isFloatingType(x->dtype) || numel(x->sizes) == 0) return false;
+  if (g->dtype != x->dtype || g->sizes != x->sizes) return false;
+  const Sizes shape = call.ints(2);
+  const size_t rank = x->sizes.size(), outer = rank - shape.size();
+  std::optional<Operand> weight;
+  if (call.has(5)) {
+    weight = call.operand(5);
+    if (!weight || weight->dtype != x->dtype || weight->sizes != shape) return false;
+  }
+  const auto mask = call.arg(7).toBoolList();
+  const DType dtype = computing_dtype(x->dtype);
+  Arithmetic a(call);
+  Sizes kept = x->sizes, rows;
+  Normalised n;
+  for (size_t k = 0; k < rank; ++k) {
+    if (k >= outer) kept[k] = 1;
+    (k >= outer ? n.dims : rows).push_back(static_cast<int64_t>(k));
+  }
+  if (numel(mean->sizes) != numel(kept) || numel(rstd->sizes) != numel(kept)) return false;
+  n.count = numel(shape);
+  n.gradient = n.scaled = call.cast(g->value, dtype);
+  n.rstd = a.reshape(call.cast(rstd->value, dtype), kept);
+  ir::Value* centred = a.op(Op::sub, call.cast(x->value, dtype), a.reshape(call.cast(mean->value, dtype), kept));
+  n.normal = a.op(Op::mul, centred, n.rstd);
+  if (weight) n.scaled = a.op(Op::mul, n.gradient, call.cast(weight->value, dtype));
+  const auto end = [&](ir::Value* value, DimsRef sizes) {
+    return call.copy(call.cast(value, to_dtype(x->dtype)), call.contiguous(x->dtype, sizes));
+  };
+  const auto over_rows = [&](ir::Value* value) { return rows.empty() ? value : a.reduce(Op::sum, value, rows); };
+  give_or_undefined(call, mask.get(0), [&] { return end(gradient_of_normalised(a, n), x->sizes); });
+  give_or_undefined(call, mask.get(1) && weight,
+                    [&] { return end(over_rows(a.op(Op::mul, n.gradient, n.normal)), shape); });
+  give_or_undefined(call, mask.get(2) && call.has(6), [&] { return end(over_rows(n.gradient), shape); });
+  return true;
+}
+
+/// native_batch_norm_backward(grad, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps,
+/// output_mask)
+bool batch_norm_backward(Call& call, const RuleRow&) {
+  const auto g = call.operand(0), x = call.operand(1);
+  if (!g || !x || !c10::isFloatingType(x->dtype) || x->sizes.size() < 2 || numel(x->sizes) == 0) return false;
+  if (g->dtype != x->dtype || g->sizes != x->sizes || !call.device().is_cpu()) return false;
+  if (!is_row_major(x->sizes, x->strides)) return false;
+  const bool train = call.flag(7);
+  const auto mean = call.operand(train ? 5 : 3), spread = call.operand(train ? 6 : 4);
+  const Sizes channels{x->sizes[1]};
+  if (!mean || !spread || mean->sizes != channels || spread->sizes != channels) return false;
+  std::optional<Operand> weight;
+  if (call.has(2)) {
+    weight = call.operand(2);
+    if (!weight || weight->sizes != channels) return false;
+  }
+  for (const auto* operand : {&mean, &spread})
+    if ((*operand)->dtype != x->dtype) return false;
+  if (weight && weight->dtype != x->dtype) return false;
+  const auto mask = call.arg(9).toBoolList();
+  const DType dtype = computing_dtype(x->dtype);
+  Arithmetic a(call);
+  Sizes column(x->sizes.size(), 1);
+  column[1] = channels[0];
+  const auto along = [&](const Operand& operand) { return a.reshape(call.cast(operand.value, dtype), column); };
+  Normalised n;
+  for (size_t k = 0; k < x->sizes.size(); ++k)
+    if (k != 1) n.dims.push_back(static_cast<int64_t>(k));
+  n.count = numel(x->sizes) / channels[0];
+  n.gradient = n.scaled = call.cast(g->value, dtype);
+  n.rstd = along(*spread);
+  if (!train) n.rstd = a.op(Op::rsqrt, a.op(Op::add, n.rstd, a.number(dtype, call.real(8))));
+  n.normal = a.op(Op::mul, a.op(Op::sub, call.cast(x->value, dtype), along(*mean)), n.rstd);
+  if (weight) n.scaled = a.op(Op::mul, n.gradient, along(*weight));
+  const auto end = [&](ir::Value* value, DimsRef sizes) {
+    return call.copy(call.cast(value, to_dtype(x->dtype)), call.contiguous(x->dtype, sizes));
+  };
+  give_or_undefined(call, mask.get(0), [&] {
+    return end(train ? gradient_of_normalised(a, n) : a.op(Op::mul, n.scaled, n.rstd), x->sizes);
+  });
+  give_or_undefined(call, mask.get(1),
+                    [&] { return end(a.reduce(Op::sum, a.op(Op::mul, n.gradient, n.normal), n.dims), channels); });
+  give_or_undefined(call, mask.get(2), [&] { return end(a.reduce(Op::sum, n.gradient, n.dims), channels); });
+  return true;
+}
+
+/// native_group_norm_backward(grad, input, mean, rstd, weight, N, C, HxW, group, output_mask)
+bool group_norm_backward(Call& call, const RuleRow&) {
+  const auto g = call.operand(0), x = call.operand(1), mean = call.operand(2), rstd = call.operand(3);
+  if (!g || !x || !mean || !rstd || !c10::isFloatingType(x->dtype) || numel(x->sizes) == 0) return false;
+  if (g->dtype != x->dtype || g->sizes != x->sizes || !is_row_major(x->sizes, x->strides)) return false;
+  const int64_t batch = call.integer(5), channels = call.integer(6), groups = call.integer(8);
+  if (x->sizes[0] != batch || x->sizes[1] != channels || channels % groups != 0) return false;
+  std::optional<Operand> weight;
+  if (call.has(4)) {
+    weight = call.operand(4);
+    if (!weight || weight->dtype != x->dtype || numel(weight->sizes) != channels) return false;
+  }
+  const auto mask = call.arg(9).toBoolList();
+  const DType dtype = computing_dtype(x->dtype);
+  Arithmetic a(call);
+  const int64_t each = channels / groups, inner = numel(x->sizes) / (batch * channels);
+  const Sizes grouped{batch, groups, each, inner}, kept{batch, groups, 1, 1};
+  if (numel(mean->sizes) != batch * groups || numel(rstd->sizes) != batch * groups) return false;
+  Normalised n;
+  n.dims = {2, 3};
+  n.count = each * inner;
+  n.gradient = n.scaled = a.reshape(call.cast(g->value, dtype), grouped);
+  n.rstd = a.reshape(call.cast(rstd->value, dtype), kept);
+  ir::Value* value = a.reshape(call.cast(x->value, dtype), grouped);
+  n.normal = a.op(Op::mul, a.op(Op::sub, value, a.reshape(call.cast(mean->value, dtype), kept)), n.rstd);
+  if (weight)
+    n.scaled = a.op(Op::mul, n.gradient, a.reshape(call.cast(weight->value, dtype), {1, groups, each, 1}));
+  const auto end = [&](ir::Value* result, DimsRef sizes) {
+    return call.copy(call.cast(a.reshape(result, sizes), to_dtype(x->dtype)), call.contiguous(x->dtype, sizes));
+  };
+  give_or_undefined(call, mask.get(0), [&] { return end(gradient_of_normalised(a, n), x->sizes); });
+  give_or_undefined(call, mask.get(1), [&] {
+    return end(a.reduce(Op::sum, a.op(Op::mul, n.gradient, n.normal), {0, 3}), {channels});
+  });
+  give_or_undefined(call, mask.get(2), [&] { return end(a.reduce(Op::sum, n.gradient, {0, 3}), {channels}); });
+  return true;
+}
+
+// ---- parts of a whole
+
+/// slice_backward(grad, input_sizes, dim, start, end, step)
+bool slice_backward(Call& call, const RuleRow&) {
+  const auto g = call.operand(0);
+  if (!g || g->is_number() || !is_native(g->dtype)) return false;
+  const Sizes sizes = call.ints(1);
+  const auto dim = wrap(call.integer(2), static_cast<int64_t>(sizes.size()));
+  if (!dim || numel(sizes) == 0 || numel(g->sizes) == 0) return false;
+  const int64_t size = sizes[*dim], step = call.integer(5);
+  int64_t start = call.integer(3);
+  if (start < 0) start += size;
+  start = std::clamp<int64_t>(start, 0, size);
+  if (start + (g->sizes[*dim] - 1) * step >= size) return false;
+  Arithmetic a(call);
+  const ir::Type* type = call.contiguous(g->dtype, sizes);
+  if (step == 1) {
+    Sizes low(sizes.size(), 0), high(sizes.size(), 0);
+    low[*dim] = start;
+    high[*dim] = size - start - g->sizes[*dim];
+    return call.give(call.copy(a.pad(g->value, low, high, 0), type));
+  }
+  return call.give(call.node(Op::slice_scatter, {call.full(type, 0), g->value}, type,
+                             {{"dim", *dim}, {"start", start}, {"step", step}}));
+}
+
+/// select_backward(grad, input_sizes, dim, index)
+bool select_backward(Call& call, const RuleRow&) {
+  const auto g = call.operand(0);
+  if (!g || g->is_number() || !is_native(g->dtype)) return false;
+  const Sizes sizes = call.ints(1);
+  const auto dim = wrap(call.integer(2), static_cast<int64_t>(sizes.size()));
+  if (!dim || sizes.empty() || numel(sizes) == 0) return false;
+  const int64_t size = sizes[*dim], index = call.integer(3) < 0 ? call.integer(3) + size : call.integer(3);
+  if (index < 0 || index >= size) return false;
+  Arithmetic a(call);
+  Sizes whole = g->sizes, low(sizes.size(), 0), high(sizes.size(), 0);
+  whole.insert(whole.begin() + *dim, 1);
+  low[*dim] = index;
+  high[*dim] = size - index - 1;
+  return call.give(call.copy(a.pad(a.reshape(g->value, whole), low, high, 0), call.contiguous(g->dtype, sizes)));
+}
+
+/// embedding_dense_backward(grad, indices, num_weights, padding_idx, scale_grad_by_freq): rows added up where the
+/// indices say.
+bool embedding_backward(Call& call, const RuleRow&) {
+  const auto g = call.operand(0), indices = call.operand(1);
+  if (!g || !indices || g->is_number() || indices->is_number() || !c10::isFloatingType(g->dtype)) return false;
+  if (call.flag(4) || numel(g->sizes) == 0 || g->sizes.size() != indices->sizes.size() + 1) return false;
+  const int64_t rows = call.integer(2), padding = call.integer(3), width = g->sizes.back(),
+                count = numel(indices->sizes);
+  Arithmetic a(call);
+  const DType dtype = computing_dtype(g->dtype);
+  if (dtype != to_dtype(g->dtype)) return false;  // Half types are added up in their own precision.
+  ir::Value* places = a.reshape(call.cast(indices->value, DType::i64), {count});
+  ir::Value* gradient = a.reshape(g->value, {count, width});
+  if (padding >= 0) {
+    ir::Value* is_padding = a.op(Op::eq, a.reshape(places, {count, 1}), a.number(DType::i64, padding));
+    gradient = a.where(is_padding, a.number(dtype, 0), gradient);
+  }
+  const ir::Type* type = call.contiguous(g->dtype, {rows, width});
+  ir::Value* const index[] = {places};
+  return call.give(a.index_put(call.full(type, 0), 0, index, gradient, "add"));
+}
+
+}  // namespace
+
+std::span<const RuleRow> backward_rules() {
+  static constexpr RuleRow rows[] = {
+      {"gelu_backward", gelu_backward},
+      {"silu_backward", silu_backward},
+      {"mish_backward", mish_backward},
+      {"leaky_relu_backward", leaky_relu_backward},
+      {"elu_backward", elu_backward},
+      {"hardtanh_backward", hardtanh_backward},
+      {"softplus_backward", softplus_backward},
+      {"mse_loss_backward", mse_loss_backward},
+      {"nll_loss_backward", nll_loss_backward},
+      {"nll_loss2d_backward", nll_loss_backward},
+      {"native_layer_norm_backward", layer_norm_backward},
+      {"native_batch_norm_backward", batch_norm_backward},
+      {"native_group_norm_backward", group_norm_backward},
+      {"slice_backward", slice_backward},
+      {"select_backward", select_backward},
+      {"embedding_dense_backward", embedding_backward},
+  };
+  return rows;
+}
+
+}  // namespace braze::capture

@@ -1,0 +1,170 @@
+#include "capture/sized_calls.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty_strided.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "capture/arguments.h"
+#include "capture/size_node.h"
+#include "capture/traceable.h"
+#include "capture/types.h"
+#include "support/error.h"
+
+namespace braze::capture {
+namespace {
+
+using Arguments = std::span<const c10::IValue>;
+
+/// Sizes of the results, in order; nullopt where the row does not know.
+using SizesRule = std::optional<std::vector<Sizes>> (*)(Arguments arguments);
+
+Sizes sizes_of(const c10::IValue& tensor) {
+  const DimsRef sizes = dims_of(tensor.toTensor());
+  return {sizes.begin(), sizes.end()};
+}
+
+std::optional<std::vector<Sizes>> as_first(Arguments arguments) {
+  return std::vector{sizes_of(arguments[0])};
+}
+
+std::optional<std::vector<Sizes>> twice_as_first(Arguments arguments) {
+  return std::vector{sizes_of(arguments[0]), sizes_of(arguments[0])};
+}
+
+/// (input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first): the output has a step
+/// for each of the input's, the states are as they were.
+std::optional<std::vector<Sizes>> recurrent(Arguments arguments) {
+  const bool draws = arguments[5].toDouble() > 0 && arguments[6].toBool();
+  const Sizes input = sizes_of(arguments[0]);
+  if (draws || input.size() != 3) return std::nullopt;
+  std::vector<at::Tensor> states;
+  if (arguments[1].isTensor())
+    states.push_back(arguments[1].toTensor());
+  else
+    states = arguments[1].toTensorVector();
+  const DimsRef state = dims_of(states[0]);
+  if (state.size() != 3) return std::nullopt;
+  const bool batch_first = arguments[8].toBool();
+  const size_t batch = batch_first ? 0 : 1;
+  if (state[1] != input[batch]) return std::nullopt;
+  // A projection (LSTM) makes the output as wide as the first state.
+  Sizes output = input;
+  output[2] = state[2] * (arguments[7].toBool() ? 2 : 1);
+  std::vector<Sizes> all{output};
+  for (const at::Tensor& one : states) {
+    const DimsRef sizes = dims_of(one);
+    all.emplace_back(sizes.begin(), sizes.end());
+  }
+  return all;
+}
+
+struct Row {
+  std::string_view name, overload;
+  SizesRule sizes;
+};
+constexpr Row rows[] = {
+    {"aten::gru", "input", recurrent},
+    {"aten::lstm", "input", recurrent},
+    {"aten::rnn_tanh", "input", recurrent},
+    {"aten::rnn_relu", "input", recurrent},
+    {"aten::_transformer_encoder_layer_fwd", "", as_first},
+    {"aten::sort", "", twice_as_first},
+    {"aten::sort", "stable", twice_as_first},
+    {"aten::argsort", "stable", as_first},
+    {"aten::logcumsumexp", "", as_first},
+    {"aten::_fft_c2c", "", as_first},
+};
+
+/// Strides of `sizes` in the order in which those of a real result lie; nullopt if they do not fill its memory.
+std::optional<Sizes> strides_like(const at::Tensor& real, const Sizes& sizes) {
+  if (static_cast<size_t>(real.dim()) != sizes.size()) return std::nullopt;
+  Places order(sizes.size());
+  for (size_t k = 0; k < order.size(); ++k) order[k] = static_cast<int64_t>(order.size() - k - 1);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int64_t a, int64_t b) { return real.stride(a) < real.stride(b); });
+  Sizes strides(sizes.size());
+  Dim next = 1;
+  for (const int64_t k : order) {
+    strides[k] = next;
+    next *= larger(sizes[k], 1);
+    if (sizes[k].hint() != real.size(k) || strides[k].hint() != real.stride(k)) return std::nullopt;
+  }
+  return strides;
+}
+
+/// What the operator gives for zeros of the example's sizes.
+std::optional<torch::jit::Stack> ask(const c10::OperatorHandle& op, Arguments arguments) {
+  const RunForReal real;
+  const at::NoGradGuard no_grad;
+  torch::jit::Stack stack;
+  for (const c10::IValue& argument : arguments)
+    stack.push_back(map_tensors(argument, [](const at::Tensor& tensor) {
+      Places sizes, strides;
+      for (const Dim size : dims_of(tensor)) sizes.push_back(size.hint());
+      for (const Dim stride : strides_of(tensor)) strides.push_back(stride.hint());
+      return at::empty_strided(sizes, strides, tensor.options()).zero_();
+    }));
+  try {
+    op.callBoxed(stack);
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+  return stack;
+}
+
+/// Sizes that vary are among the arguments; no gradient is wanted of them, and none is a number that has no text.
+bool is_for_table(Arguments arguments) {
+  bool any = false, plain = true;
+  for_each_tensor(arguments, [&](const at::Tensor& tensor, uint32_t, int32_t) {
+    any |= !dims_of(tensor).is_numbers() || !strides_of(tensor).is_numbers();
+    plain &= !(at::GradMode::is_enabled() && tensor.requires_grad()) && is_strided(tensor);
+  });
+  return any && plain && std::ranges::none_of(arguments, has_symbols);
+}
+
+}  // namespace
+
+bool record_sized_call(Recorder& recorder, const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const c10::OperatorName& name = op.operator_name();
+  const auto row = std::ranges::find_if(
+      rows, [&](const Row& one) { return one.name == name.name && one.overload == name.overload_name; });
+  if (row == std::end(rows)) return false;
+  const size_t count = op.schema().arguments().size();
+  const Arguments arguments(stack->data() + stack->size() - count, count);
+  if (!is_for_table(arguments)) return false;
+  const auto sizes = row->sizes(arguments);
+  const auto example = sizes ? ask(op, arguments) : std::nullopt;
+  if (!example || example->size() != sizes->size()) return false;
+  std::vector<const ir::Type*> types;
+  CallPayload payload{op, {arguments.begin(), arguments.end()}, {}, {}, {}};
+  for (size_t r = 0; r < sizes->size(); ++r) {
+    if (!(*example)[r].isTensor()) return false;
+    const at::Tensor& real = (*example)[r].toTensor();
+    const auto strides = strides_like(real, (*sizes)[r]);
+    if (!strides || real.storage_offset() != 0) return false;
+    types.push_back(recorder.type(real.scalar_type(), real.device(), (*sizes)[r], *strides));
+    payload.results.push_back({static_cast<int32_t>(r), -1});
+  }
+  std::vector<ir::Value*> operands;
+  for_each_tensor(arguments, [&](const at::Tensor& tensor, uint32_t argument, int32_t element) {
+    if (tensor.unsafeGetTensorImpl()->is_wrapped_number() && !as_tracer(tensor)) return;
+    payload.slots.push_back({argument, element, static_cast<uint32_t>(operands.size())});
+    operands.push_back(recorder.value_of(tensor));
+  });
+  for (const CallPayload::Slot& slot : payload.slots)
+    payload.stack[slot.argument] =
+        map_tensors(payload.stack[slot.argument], [](const at::Tensor&) { return at::Tensor(); });
+  update_source(recorder.graph());
+  ir::Node* node = recorder.create_call(payload, operands, types, false);
+  torch::jit::drop(*stack, count);
+  for (size_t r = 0; r < types.size(); ++r) {
+    const at::Tensor& real = (*example)[r].toTensor();
+    stack->push_back(recorder.wrap_fresh(node->result(r), real.scalar_type(), real.device()));
+  }
+  ++mutable_statistics().calls;
+  return true;
+}
+
+}  // namespace braze::capture

@@ -1,0 +1,310 @@
+#include "passes/partition.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "passes/min_cut.h"
+#include "support/error.h"
+
+namespace braze::passes {
+
+using namespace ir;
+
+namespace {
+
+/// Work of more instructions a vector is saved rather than done again: what is no polynomial, and libm's.
+constexpr int most_instructions = 32;
+
+bool is_elementwise_composite(Op op) {
+  return op == Op::gelu || op == Op::silu;
+}
+
+/// Cheap, the same whenever it is done, and done by the kernel that reads it.
+bool is_cheap(const Node& node) {
+  const OpInfo& row = info(node.op);
+  if (row.kind == OpKind::View) return true;
+  if (row.kind == OpKind::Source) return node.op != Op::input;
+  const bool elementwise = is_elementwise(node.op) || row.kind == OpKind::Cast || is_elementwise_composite(node.op);
+  return elementwise && !has(node.op, traits::raises) && row.vector_instructions <= most_instructions;
+}
+
+bool is_view(const Value& value) {
+  return value.def && info(value.def->op).kind == OpKind::View;
+}
+
+/// It takes its operands from memory.
+bool reads_memory(const Node& node) {
+  return info(node.op).kind == OpKind::Library;
+}
+
+int64_t bytes_of(const Type& type) {
+  return std::max<int64_t>(1, type.numel() * byte_size(type.dtype));
+}
+
+/// Copies nodes of one graph into another.
+class Copier {
+ public:
+  Copier(const Graph& from, Graph& to) : from_(from), to_(to), values_(from.value_limit()) {}
+
+  const Type* type(const Type& old) { return to_.type(old.dtype, old.device, old.sizes, old.strides); }
+  void add_input(const Input& old, InputKind kind) {
+    values_[old.value->id] = to_.add_input(old.name, type(*old.value->type), kind);
+  }
+  void add_input(const Value& old, std::string_view name, const Type& lies) {
+    values_[old.id] = to_.add_input(name, type(lies), InputKind::argument);
+  }
+  bool has(const Value& old) const { return values_[old.id] != nullptr; }
+  Value* operator[](const Value* old) const {
+    Value* made = values_[Graph::resolve(const_cast<Value*>(old))->id];
+    BRAZE_CHECK(made, "a value of the joint graph is in the wrong part");
+    return made;
+  }
+  void copy(const Node& node) {
+    std::vector<Value*> operands;
+    std::vector<const Type*> types;
+    for (const Value* operand : node.operands) operands.push_back((*this)[operand]);
+    for (const Value& result : node.results) types.push_back(type(*result.type));
+    to_.set_source(to_.intern(node.source));
+    Node* made = to_.create(node.op, operands, node.attrs, types);
+    for (size_t k = 0; k < node.results.size(); ++k) values_[node.results[k].id] = made->result(k);
+  }
+
+ private:
+  const Graph& from_;
+  Graph& to_;
+  std::vector<Value*> values_;  ///< By the Value::id of `from_`.
+};
+
+class Partitioner {
+ public:
+  explicit Partitioner(const Joint& joint)
+      : joint_(joint),
+        graph_(*joint.graph),
+        in_backward_(graph_.value_limit()),
+        direct_(graph_.value_limit()),
+        banned_(graph_.value_limit()),
+        visible_(graph_.value_limit()),
+        mutated_(graph_.value_limit()),
+        saved_(graph_.value_limit()) {}
+
+  Partition run() {
+    BRAZE_CHECK(!graph_.find_shape_env(), "a joint graph of symbolic sizes is not cut");
+    find_backward();
+    find_direct();
+    find_visible();
+    cut();
+    make_forward();
+    make_backward();
+    return std::move(result_);
+  }
+
+ private:
+  static Value* resolved(const Value* value) { return Graph::resolve(const_cast<Value*>(value)); }
+  bool is_input(const Value& value) const { return value.def->op == Op::input; }
+
+  /// The live nodes of the backward part, and what is defined there.
+  void find_backward() {
+    for (size_t k = joint_.first_tangent; k < graph_.inputs().size(); ++k)
+      in_backward_[graph_.inputs()[k].value->id] = true;
+    std::vector<bool> live(graph_.value_limit());
+    for (size_t k = joint_.first_gradient; k < graph_.outputs().size(); ++k)
+      live[resolved(graph_.outputs()[k])->id] = true;
+    std::vector<const Node*> backward;
+    for (const Node* node = joint_.first_backward; node; node = node->next) backward.push_back(node);
+    for (const Node* node : backward)
+      for (const Value& result : node->results) in_backward_[result.id] = true;
+    for (auto node = backward.rbegin(); node != backward.rend(); ++node) {
+      if ((*node)->has_effect())
+        throw UserError("the backward of this function draws random numbers, or has another effect");
+      if (!std::ranges::any_of((*node)->results, [&](const Value& result) { return live[result.id]; })) continue;
+      for (const Value* operand : (*node)->operands) live[resolved(operand)->id] = true;
+      backward_.push_back(*node);
+    }
+    std::ranges::reverse(backward_);
+  }
+
+  /// What the backward part reads of the forward's work: behind views, which cost nothing, the values themselves.
+  void find_direct() {
+    const auto read = [&](const Value* value, bool from_memory) {
+      Value* root = resolved(value);
+      if (in_backward_[root->id]) return;
+      needed_.push_back(root);
+      while (is_view(*root)) root = resolved(root->def->operands[0]);
+      direct_[root->id] = true;
+      if (from_memory) banned_[root->id] = true;
+    };
+    for (const Node* node : backward_)
+      for (const Value* operand : node->operands) read(operand, reads_memory(*node));
+    for (size_t k = joint_.first_gradient; k < graph_.outputs().size(); ++k) read(graph_.outputs()[k], true);
+    for (const Value* value : needed_) mark_ancestors(*value);
+  }
+
+  void mark_ancestors(const Value& value) {
+    std::vector<const Value*> queue{&value};
+    while (!queue.empty()) {
+      const Value* one = queue.back();
+      queue.pop_back();
+      if (place_.contains(one)) continue;
+      place_.emplace(one, static_cast<uint32_t>(vertices_.size()));
+      vertices_.push_back(one);
+      if (is_input(*one) || !is_cheap(*one->def)) continue;
+      for (const Value* operand : one->def->operands) queue.push_back(resolved(operand));
+    }
+  }
+
+  /// Memory that the user has, and may write to.
+  void find_visible() {
+    for (const Input& input : graph_.inputs()) visible_[input.value->id] = true;
+    for (size_t k = 0; k < joint_.first_gradient; ++k) visible_[resolved(graph_.outputs()[k])->id] = true;
+    for (const Mutation& mutation : graph_.mutations()) {
+      mutated_[graph_.inputs()[mutation.input].value->id] = true;
+      const Value* value = resolved(mutation.value);
+      visible_[value->id] = true;
+      written_to_.try_emplace(value, mutation.input);
+    }
+  }
+
+  int64_t cost(const Value& value) const {
+    const bool computed_anyway = value.def->op == Op::scalar || value.def->op == Op::iota || is_view(value);
+    if (computed_anyway || (visible_[value.id] && !direct_[value.id])) return unaffordable;
+    // What an input held before it is written is copied.
+    if ((is_input(value) && !mutated_[value.id]) || written_to_.contains(&value)) return 1;
+    // Every other value costs some bytes more than an input, which is there anyway.
+    return bytes_of(*value.type) + 1;
+  }
+
+  void cut() {
+    std::vector<int64_t> costs;
+    for (const Value* value : vertices_) costs.push_back(cost(*value));
+    MinCut cut(costs);
+    for (uint32_t v = 0; v < vertices_.size(); ++v) {
+      const Value& value = *vertices_[v];
+      // A number is made where it is wanted: no work, and nothing to save.
+      if (value.def->op == Op::scalar || value.def->op == Op::iota) continue;
+      const bool cheap = !is_input(value) && is_cheap(*value.def) && !(banned_[value.id] && !is_view(value));
+      if (!cheap) {
+        cut.connect_source(v);
+      } else {
+        for (const Value* operand : value.def->operands) cut.connect(place_.at(resolved(operand)), v);
+      }
+    }
+    for (const Value* value : needed_) cut.connect_sink(place_.at(value));
+    const std::vector<bool> chosen = cut.run();
+    for (uint32_t v = 0; v < vertices_.size(); ++v)
+      if (chosen[v]) {
+        if (costs[v] >= unaffordable)
+          throw UserError("the backward of this function needs a value that a write has taken");
+        saved_[vertices_[v]->id] = true;
+      }
+    for (const Value* value : vertices_)
+      if (direct_[value->id] && (!is_input(*value) || mutated_[value->id]))
+        result_.direct_bytes += bytes_of(*value->type);
+  }
+
+  void make_forward() {
+    auto forward = std::make_unique<Graph>(graph_.name());
+    Copier copier(graph_, *forward);
+    for (size_t k = 0; k < joint_.first_tangent; ++k) copier.add_input(graph_.inputs()[k], graph_.inputs()[k].kind);
+    for (const Node* node = graph_.first(); node && node != joint_.first_backward; node = node->next)
+      copier.copy(*node);
+    for (size_t k = 0; k < joint_.first_gradient; ++k) forward->outputs().push_back(copier[graph_.outputs()[k]]);
+    for (const Mutation& mutation : graph_.mutations())
+      forward->mutations().push_back({mutation.input, copier[mutation.value]});
+    // In the order in which they are defined, inputs first.
+    for (size_t k = 0; k < joint_.first_tangent; ++k) {
+      const Value& value = *graph_.inputs()[k].value;
+      if (!saved_[value.id]) continue;
+      order_.push_back(&value);
+      if (!mutated_[value.id]) {
+        result_.saved.push_back({Saved::Kind::input, static_cast<uint32_t>(k)});
+        continue;
+      }
+      result_.saved.push_back({Saved::Kind::output, static_cast<uint32_t>(forward->outputs().size())});
+      result_.saved_bytes += bytes_of(*value.type);
+      forward->outputs().push_back(copier[&value]);
+    }
+    for (const Node* node = graph_.first(); node && node != joint_.first_backward; node = node->next)
+      for (const Value& value : node->results) {
+        if (!saved_[value.id]) continue;
+        order_.push_back(&value);
+        if (const auto written = written_to_.find(&value); written != written_to_.end()) {
+          result_.saved.push_back({Saved::Kind::written, written->second});
+          continue;
+        }
+        if (!is_native(value.type->dtype))
+          throw UserError("the backward of this function needs a value of a type that no kernel reads");
+        Value* made = copier[&value];
+        auto& outputs = forward->outputs();
+        const auto known = std::ranges::find(outputs, made);
+        result_.saved.push_back({Saved::Kind::output, static_cast<uint32_t>(known - outputs.begin())});
+        if (known == outputs.end()) outputs.push_back(made);
+        result_.saved_bytes += bytes_of(*value.type);
+      }
+    result_.forward = std::move(forward);
+  }
+
+  void make_backward() {
+    auto backward = std::make_unique<Graph>(concat(graph_.name(), "_backward"));
+    Copier copier(graph_, *backward);
+    for (size_t k = 0; k < order_.size(); ++k) {
+      const Saved& saved = result_.saved[k];
+      const bool is_input = saved.kind != Saved::Kind::output;
+      const Type& lies = is_input ? *graph_.inputs()[saved.index].value->type : *order_[k]->type;
+      copier.add_input(*order_[k], concat("saved", k), lies);
+    }
+    for (size_t k = joint_.first_tangent; k < graph_.inputs().size(); ++k)
+      copier.add_input(graph_.inputs()[k], graph_.inputs()[k].kind);
+    for (const Node* node : backward_) {
+      for (const Value* operand : node->operands) compute(*resolved(operand), copier);
+      copier.copy(*node);
+    }
+    for (size_t k = joint_.first_gradient; k < graph_.outputs().size(); ++k) {
+      compute(*resolved(graph_.outputs()[k]), copier);
+      backward->outputs().push_back(copier[graph_.outputs()[k]]);
+    }
+    result_.backward = std::move(backward);
+  }
+
+  /// Once more, just before it is wanted.
+  void compute(const Value& value, Copier& copier) {
+    std::vector<const Value*> stack{&value};
+    while (!stack.empty()) {
+      const Value* one = stack.back();
+      if (copier.has(*one)) {
+        stack.pop_back();
+        continue;
+      }
+      BRAZE_CHECK(!is_input(*one) && is_cheap(*one->def), "the backward part needs what was not saved");
+      const size_t before = stack.size();
+      for (const Value* operand : one->def->operands)
+        if (!copier.has(*resolved(operand))) stack.push_back(resolved(operand));
+      if (stack.size() > before) continue;
+      copier.copy(*one->def);
+      stack.pop_back();
+    }
+  }
+
+  const Joint joint_;
+  const Graph& graph_;
+  std::vector<const Node*> backward_;
+  std::vector<bool> in_backward_;  ///< By Value::id: defined in the backward part, or a tangent.
+  std::vector<bool> direct_;       ///< Eager autograd saves it.
+  std::vector<bool> banned_;       ///< Must be in memory where the backward part reads it.
+  std::vector<bool> visible_;      ///< The user has its memory.
+  std::vector<bool> mutated_;      ///< An input that the forward part writes.
+  std::vector<bool> saved_;
+  std::vector<const Value*> needed_;  ///< Of the forward part, by nodes of the backward part.
+  std::vector<const Value*> vertices_;
+  std::unordered_map<const Value*, uint32_t> place_;       ///< In vertices_.
+  std::vector<const Value*> order_;                        ///< What is saved.
+  std::unordered_map<const Value*, uint32_t> written_to_;  ///< Values that inputs have at the end.
+  Partition result_;
+};
+
+}  // namespace
+
+Partition partition(const Joint& joint) {
+  return Partitioner(joint).run();
+}
+
+}  // namespace braze::passes

@@ -1,0 +1,311 @@
+// python/compile/capture_frame.cpp: the rest of a frame's run, from where it stands to an instruction that no
+// capture understands.
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <algorithm>
+
+#include "ir/graph.h"
+#include "python/compile/recording.h"
+#include "python/guards/scalar.h"
+#include "python/interpreter/evaluate.h"
+#include "python/interpreter/flow.h"
+#include "python/interpreter/instructions.h"
+#include "python/source.h"
+
+namespace braze::python {
+
+namespace {
+
+using interpreter::Activation;
+using interpreter::Break;
+using interpreter::BreakReason;
+using interpreter::FrameRun;
+using interpreter::RootFrame;
+using interpreter::Step;
+
+Place place_in(PyCodeObject* code, int offset, std::string reason) {
+  const int line = PyCode_Addr2Line(code, offset * static_cast<int>(sizeof(interpreter::CodeUnit)));
+  return {BreakReason::told(reason), text_of(code->co_filename), line};
+}
+
+TorchWorld::Others others_at(const CodeState& code, int offset) {
+  using Others = TorchWorld::Others;
+  if (code.loses_tensors(offset)) return Others::all;
+  return code.has_other_tensors(offset) ? Others::parameters : Others::none;
+}
+
+class FrameRecording : Recording {
+ public:
+  using Recording::with_symbols;
+  FrameRecording(FrameRun& run, CodeState& code, const Settings& settings, uint64_t stop)
+      : Recording(text_of(run.code()->co_name), settings, others_at(code, run.offset()),
+                  code.starts[run.offset()].sizes),
+        run_(run),
+        code_(code),
+        stop_(stop) {}
+
+  /// Runs the frame. Throws GivenUp.
+  void record_run() {
+    const std::vector<PyObject*> values = frame_values(run_);
+    if (world_.may_vary(values)) tracer_.prepare_symbols();
+    RootFrame root(run_.activation(), make_sources(values), stop_,
+                   [&](Activation& a, int offset) { collect(a, offset); });
+    root_ = &root;
+    begin_ = run_.offset();
+    handled_before_ = run_.activation().thread->exc_info->exc_value;
+    record([&] {
+      world_.seal();
+      watcher_.begin(root);
+      finish_run(run_.run(watcher_));
+    });
+  }
+
+  /// When the frame has been put back. Throws GivenUp.
+  Captured finish() {
+    Captured captured{.kind = outcome_.returns ? Captured::Kind::whole : Captured::Kind::broken,
+                      .place = watcher_.place(),
+                      .breakpoints = breakpoints_};
+    if (op_count_ == 0) {
+      // What raises says nothing of the way that other arguments go.
+      captured.kind = raises_ ? Captured::Kind::refused : Captured::Kind::idle;
+      return captured;
+    }
+    captured.made = compile(std::move(outcome_));
+    describe(*captured.made);
+    return captured;
+  }
+
+  /// The run did not end well: it should end before this instruction, counted from 1. 0: it ended well, or there is
+  /// no better place.
+  uint64_t repeat_until() const { return repeat_until_; }
+  const std::vector<int>& breakpoints() const { return breakpoints_; }
+
+ private:
+  std::vector<const guards::Source*> make_sources(const std::vector<PyObject*>& values) {
+    PyCodeObject* code = run_.code();
+    guards::SourceTable& sources = guards_.sources();
+    const guards::Source* function = sources.argument(0, text_of(code->co_name));
+    watcher_.values().learn_as(values[0], function);
+    std::vector<const guards::Source*> slots;
+    for (size_t k = 1; k < values.size(); ++k) {
+      const auto slot = static_cast<Py_ssize_t>(k - 1);
+      const bool is_named = slot < code->co_nlocalsplus;
+      const std::string name = is_named ? text_of(PyTuple_GET_ITEM(code->co_localsplusnames, slot))
+                                        : concat("operand ", slot - code->co_nlocalsplus);
+      slots.push_back(values[k] ? sources.argument(static_cast<uint32_t>(k), name) : nullptr);
+    }
+    own_sources_ = slots;
+    own_sources_.resize(static_cast<size_t>(code->co_nlocalsplus + code->co_stacksize));
+    return slots;
+  }
+
+  void finish_run(Step step) {
+    PyErr_Clear();
+    if (tracer_.wants_gradients()) throw wants_gradients();  // Here and now: it is no breakpoint.
+    if (watcher_.is_for_later()) {
+      breakpoints_.clear();
+      throw GivenUp{Captured::Kind::later, watcher_.place()};
+    }
+    if (root_->has_ended()) {
+      if (!failure_) return;
+      repeat_until_ = root_->failed_at() < root_->steps() ? root_->failed_at() : root_->statement();
+      throw *std::move(failure_);
+    }
+    if (step != Step::returned) {
+      repeat_until_ = root_->failed_at();
+      throw GivenUp{Captured::Kind::refused, watcher_.abandoned() ? watcher_.place() : Place(Break::raises)};
+    }
+    throw GivenUp{Captured::Kind::refused, {"it returns in a way that is not understood"}};
+  }
+
+  /// Called while the frame still holds what the run left there. Lets no exception out: CPython's frames may lie
+  /// between here and the caller.
+  void collect(Activation& a, int offset) noexcept {
+    try {
+      const int at = a.offset_of(a.start);
+      const interpreter::Instruction last = interpreter::instruction_at(a.code(), at);
+      outcome_.returns = interpreter::is_return(last.opcode);
+      raises_ = last.opcode == RAISE_VARARGS;
+      if (!outcome_.returns) breakpoints_.push_back(at);
+      if (a.thread->exc_info->exc_value != handled_before_)
+        throw NotRebuilt{"it ends in the middle of an exception's handler"};
+      outcome_.offset = offset;
+      want_arguments();
+      Rebuilder rebuilder(builder_, watcher_.values(), guards_);
+      std::vector<guards::RecipeNode> results;
+      PyObject* constant = interpreter::returned_constant(a.code(), last.opcode, last.arg);
+      if (constant)
+        results.push_back(rebuilder.node(constant));
+      else if (outcome_.returns)
+        results.push_back(slot_node(rebuilder, a, static_cast<int>(a.top - a.frame->localsplus) - 1));
+      else
+        collect_slots(rebuilder, a, offset, results);
+      take_effects(rebuilder);
+      hold_outputs(rebuilder, outcome_);
+      outcome_.recipe = std::move(builder_).finish(results);
+      outcome_.modes = modes_change();
+    } catch (const NotRebuilt& error) {
+      failure_ = GivenUp{Captured::Kind::refused, place_in(a.code(), offset, error.reason)};
+    } catch (const std::exception& error) {
+      failure_ = GivenUp{Captured::Kind::refused, place_in(a.code(), offset, error.what())};
+    }
+  }
+
+  void collect_slots(Rebuilder& rebuilder, Activation& a, int offset, std::vector<guards::RecipeNode>& results) {
+    using Kind = Outcome::Slot::Kind;
+    const Variables& variables = code_.variables();
+    const bool is_looked_at = variables.are_read_by_name || shows_variables(a, offset);
+    const int locals = a.code()->co_nlocalsplus, count = static_cast<int>(a.top - a.frame->localsplus);
+    for (int slot = 0; slot < count; ++slot) {
+      Outcome::Slot plan;
+      const bool is_local = slot < locals;
+      const interpreter::Passed& passed = root_->passed_on(slot);
+      // A tensor that nobody reads any more need not be computed; what was there before may have a finalizer, and
+      // stays as long as natively. All else is for those who look at a frame's variables from outside.
+      const bool is_dead = is_local && !passed && !is_looked_at && !variables.liveness.is_live(offset, slot) &&
+                           !costs_nothing(a.local(slot));
+      if (!a.local(slot) || is_dead) {
+        plan.kind = Kind::empty;
+      } else if (is_local && passed.source && passed.source == own_sources_[slot]) {
+        plan.kind = Kind::kept;
+      } else {
+        plan = {Kind::made, static_cast<uint32_t>(results.size())};
+        results.push_back(slot_node(rebuilder, a, slot));
+      }
+      outcome_.slots.push_back(plan);
+    }
+  }
+
+  /// What follows shows what the frame holds: a statement that raises, or a call of what asks for frames.
+  static bool shows_variables(const Activation& a, int offset) {
+    using interpreter::Flow;
+    using interpreter::LocalUse;
+    interpreter::Instruction one = interpreter::instruction_at(a.code(), offset);
+    while (interpreter::flow_of(one.opcode) == Flow::next && interpreter::local_use(one.opcode) != LocalUse::stores)
+      one = interpreter::instruction_at(a.code(), one.next);
+    if (one.opcode == RAISE_VARARGS) return true;
+    const int opcode = interpreter::opcode_at(a.current);
+    if (opcode != CALL && opcode != CALL_FUNCTION_EX) return false;
+    return std::any_of(a.stack_base(), a.top, [](PyObject* value) {
+      return value && PyFunction_Check(value) &&
+             reads_variables_by_name(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(value)));
+    });
+  }
+
+  /// A replay makes it again without computing a tensor.
+  bool costs_nothing(PyObject* value, int depth = 0) {
+    interpreter::Values& values = watcher_.values();
+    if (!value || guards::is_scalar(value) || values.tensors().is_plain(value)) return true;
+    if (values.is_constant(value) || values.source_of(value)) return true;
+    const bool is_sequence = PyTuple_CheckExact(value) || PyList_CheckExact(value);
+    if (!is_sequence || !values.is_made(value) || depth > 3 || PySequence_Fast_GET_SIZE(value) > 16) return false;
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i)
+      if (!costs_nothing(PySequence_Fast_GET_ITEM(value, i), depth + 1)) return false;
+    return true;
+  }
+
+  guards::RecipeNode slot_node(Rebuilder& rebuilder, Activation& a, int slot) {
+    if (const interpreter::Passed& passed = root_->passed_on(slot))
+      return passed_node(rebuilder, a.local(slot), passed);
+    return rebuilder.node(a.local(slot));
+  }
+
+  guards::RecipeNode passed_node(Rebuilder& rebuilder, PyObject* value, const interpreter::Passed& passed) {
+    if (passed.source) return builder_.value(guards_.want(passed.source));
+    std::vector<guards::RecipeNode> items;
+    for (size_t i = 0; i < passed.parts->size(); ++i)
+      items.push_back(
+          passed_node(rebuilder, PyTuple_GET_ITEM(value, static_cast<Py_ssize_t>(i)), (*passed.parts)[i]));
+    return rebuilder.tuple_of(value, items);
+  }
+
+  void describe(Specialisation& made) {
+    made.begins = place_in(run_.code(), begin_, "");
+    for (int k = 0; k < run_.depth(); ++k) made.empty_stack_slots.push_back(!run_.activation().stack_base()[k]);
+    made.globals = run_.frame()->f_globals;
+    made.builtins = run_.frame()->f_builtins;
+    made.held.push_back(guards::Ref::borrow(made.globals));
+    made.held.push_back(guards::Ref::borrow(made.builtins));
+  }
+
+  FrameRun& run_;
+  CodeState& code_;
+  uint64_t stop_, repeat_until_ = 0;
+  RootFrame* root_ = nullptr;
+  std::vector<const guards::Source*> own_sources_;  ///< By slot: what it held at the beginning.
+  PyObject* handled_before_ = nullptr;
+  int begin_ = 0;
+  bool raises_ = false;  ///< It ended before a `raise`.
+  std::vector<int> breakpoints_;
+  Outcome outcome_;
+  std::optional<GivenUp> failure_;
+};
+
+/// Puts a frame back as it is now, at the latest when it goes.
+class FrameState {
+ public:
+  explicit FrameState(FrameRun& run) : run_(run), state_(run.save()) {}
+  ~FrameState() { put_back(); }
+  FrameState(const FrameState&) = delete;
+  FrameState& operator=(const FrameState&) = delete;
+
+  void put_back() {
+    if (state_) run_.restore(*std::exchange(state_, std::nullopt));
+  }
+
+ private:
+  FrameRun& run_;
+  std::optional<FrameRun::State> state_;
+};
+
+}  // namespace
+
+Captured capture_frame(FrameRun& run, CodeState& code, const Settings& settings) {
+  // A run that fails inside of a callee, or leaves what cannot be rebuilt, is repeated up to an earlier
+  // instruction.
+  uint64_t stop = 0;
+  std::optional<Place> first_place;
+  std::vector<int> breakpoints;
+  for (int runs_left = 3;; --runs_left) {
+    const uint64_t asked = stop;
+    const size_t known_breakpoints = breakpoints.size();
+    Captured captured = attempt(settings, [&] {
+      FrameState before(run);
+      FrameRecording recording(run, code, settings, stop);
+      return recording.with_symbols([&] {
+        stop = 0;
+        try {
+          recording.record_run();
+        } catch (const GivenUp& error) {
+          stop = recording.repeat_until();
+          breakpoints.insert(breakpoints.end(), recording.breakpoints().begin(), recording.breakpoints().end());
+          return Captured{.kind = error.kind, .place = error.place};
+        }
+        before.put_back();
+        return recording.finish();
+      });
+    });
+    // Numbers go where symbols do not: no breakpoint is there because of these.
+    SizeHistory& history = code.starts[run.offset()].sizes;
+    if (history.gives_up() && captured.kind != Captured::Kind::gradients) {
+      tell_numbers(captured.place);
+      stop = asked;
+      breakpoints.resize(known_breakpoints);
+      continue;
+    }
+    if (!first_place) first_place = captured.place;
+    captured.place = *first_place;
+    captured.breakpoints.insert(captured.breakpoints.end(), breakpoints.begin(), breakpoints.end());
+    if (captured.made && !captured.made->outcome.returns) captured.made->break_reason = captured.place;
+    if (stop == 0 || runs_left == 0) return captured;
+  }
+}
+
+std::vector<PyObject*> frame_values(FrameRun& run) {
+  const Activation& a = run.activation();
+  std::vector<PyObject*> values{reinterpret_cast<PyObject*>(interpreter::function_of(a.frame))};
+  values.insert(values.end(), a.frame->localsplus, a.top);
+  return values;
+}
+
+}  // namespace braze::python

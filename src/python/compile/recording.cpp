@@ -1,0 +1,322 @@
+// python/compile/recording.cpp
+#include "python/compile/recording.h"
+
+#include <ATen/Context.h>
+#include <ATen/SavedTensorHooks.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <algorithm>
+
+#include "capture/gate.h"
+#include "capture/generator.h"
+#include "capture/library_call.h"
+#include "ir/graph.h"
+#include "python/compile/announce.h"
+#include "python/compile/events.h"
+#include "python/compile/transforms_scope.h"
+#include "python/errors.h"
+#include "python/guards/shape_guard.h"
+#include "python/source.h"
+#include "support/error.h"
+
+namespace braze::python {
+
+using interpreter::Break;
+using interpreter::BreakReason;
+
+namespace {
+
+/// What the program draws random numbers from.
+std::vector<at::Generator> generators_of(const capture::Trace& trace) {
+  std::vector<at::Generator> all;
+  const auto add = [&](const at::Generator& generator) {
+    if (std::ranges::find(all, generator) == all.end()) all.push_back(generator);
+  };
+  ir::for_each_node(*trace.graph, [&](const ir::Node* node) {
+    if (node->op != ir::Op::call) return;
+    if (node->text_attr("target").starts_with("braze::") ||
+        capture::operator_of(*node).hasTag(at::Tag::nondeterministic_seeded))
+      std::ranges::for_each(capture::default_generators(), add);
+  });
+  for (const c10::IValue& object : trace.objects)
+    if (object.isGenerator()) add(object.toGenerator());
+  return all;
+}
+
+/// No garbage is collected while it lives. A collection runs finalizers and callbacks of weak references: Python
+/// code that would end the capture, and that nobody runs a second time after it was refused.
+class CollectionPause {
+ public:
+  CollectionPause() {
+    static const bool told_of_forks = pthread_atfork(nullptr, nullptr, keep_own) == 0;
+    static_cast<void>(told_of_forks);
+    if (all_ == 0) was_enabled_ = PyGC_Disable() != 0;
+    ++all_;
+    ++own_;
+  }
+  ~CollectionPause() {
+    --own_;
+    if (--all_ == 0 && was_enabled_) PyGC_Enable();
+  }
+  CollectionPause(const CollectionPause&) = delete;
+  CollectionPause& operator=(const CollectionPause&) = delete;
+
+ private:
+  /// In a forked child, where the other threads and their pauses are gone.
+  static void keep_own() {
+    const bool was_paused = all_ > 0;
+    all_ = own_;
+    if (was_paused && all_ == 0 && was_enabled_) PyGC_Enable();
+  }
+  // The collector has one switch for the whole process, and captures of several threads overlap: an operator lets
+  // go of Python's lock, which guards these.
+  static inline int all_ = 0;
+  static inline thread_local int own_ = 0;
+  static inline bool was_enabled_ = false;
+};
+
+/// The exception that the thread is handling is as before afterwards: a run that ends in the middle of a handler
+/// leaves its own there.
+class HandledExceptionScope {
+ public:
+  HandledExceptionScope() : item_(PyThreadState_Get()->exc_info), before_(guards::Ref::borrow(item_->exc_value)) {}
+  ~HandledExceptionScope() { guards::Ref::steal(std::exchange(item_->exc_value, before_.release())); }
+  HandledExceptionScope(const HandledExceptionScope&) = delete;
+  HandledExceptionScope& operator=(const HandledExceptionScope&) = delete;
+
+ private:
+  _PyErr_StackItem* item_;
+  guards::Ref before_;
+};
+
+/// Nodes that compute something: neither numbers nor views.
+size_t count_operators(const ir::Graph& graph) {
+  size_t count = graph.mutations().size();
+  for (const ir::Node* node = graph.first(); node; node = node->next) {
+    const ir::OpKind kind = ir::info(node->op).kind;
+    count += kind != ir::OpKind::Source && kind != ir::OpKind::View;
+  }
+  return count;
+}
+
+Captured suppressed(const std::string& error) {
+  warn(concat("suppress_errors makes a call run natively: ", error));
+  return {.kind = Captured::Kind::refused, .place = BreakReason::told(error)};
+}
+
+}  // namespace
+
+std::string text_of(PyObject* string) {
+  const char* text = string && PyUnicode_Check(string) ? PyUnicode_AsUTF8(string) : nullptr;
+  return text ? text : "?";
+}
+
+Recording::Recording(const std::string& name, const Settings& settings, TorchWorld::Others others,
+                     SizeHistory& history)
+    : settings_(settings),
+      history_(history),
+      name_(name),
+      tracer_(name, &times_),
+      world_(tracer_, guards_, others, settings.backend->takes_symbols() ? &history : nullptr, settings.dynamic),
+      watcher_(guards_, world_) {
+  // Operators without a deterministic form must raise, as only the kernels themselves know how.
+  if (at::globalContext().deterministicAlgorithms()) throw GivenUp{Captured::Kind::refused, Break::deterministic};
+  guards_.torch_state();
+}
+
+void Recording::record(const std::function<void()>& body) {
+  preparing_.reset();
+  const PhaseTimer timer(&times_, "capture");
+  const CollectionPause no_collections;
+  const HandledExceptionScope handled;
+  const ModesScope modes;
+  SourceScope sources;
+  std::optional<capture::TapeRecorder::Scope> taping;
+  if (settings_.backend->wants_tape()) {
+    tape_recorder_.emplace();
+    taping.emplace(*tape_recorder_);
+  }
+  capture::Tracer::Scope tracing(tracer_);
+  const runtime::RefuseValues refuse;
+  const capture::Gate gate;
+  const TransformsScope transforms;  // Ends first: it asks for the dispatch state that the others put back.
+  body();
+  std::vector<at::Tensor> tensors;
+  for (const guards::Ref& output : outputs_) tensors.push_back(THPVariable_Unpack(output.get()));
+  trace_ = tracer_.finish(tensors);
+  op_count_ = count_operators(*trace_.graph);
+  if (trace_.any_requires_grad && settings_.backend->is_differentiable()) {
+    if (trace_.graph->find_shape_env()) {
+      history_.give_up();
+      throw GivenUp{Captured::Kind::refused, {"gradients of what has symbols for its sizes"}};
+    }
+    const PhaseTimer differentiating(&times_, "capture/backward");
+    // They see what eager saves, one by one, and may change it: a backward that saves something else is another one.
+    if (!at::SavedTensorDefaultHooks::get_tls_state().stack.empty())
+      not_differentiated_ = "hooks on saved tensors are the user's code";
+    else
+      not_differentiated_ = tracer_.differentiate(trace_, tensors);
+  }
+  guards_.kernels(gate.kernels());
+  if (tape_recorder_) {
+    for (const TorchWorld::Tensor& tensor : world_.tensors())
+      if (tensor.is_argument) tape_recorder_->add_argument(THPVariable_Unpack(tensor.object));
+    tape_ = tape_recorder_->finish(trace_, tensors);
+  }
+}
+
+std::optional<ModesChange> Recording::modes_change() const {
+  Modes now = Modes::now();
+  now.autocast_cache = world_.autocast_cache();
+  return now == modes_before_ ? std::nullopt : std::optional<ModesChange>({modes_before_, now});
+}
+
+void Recording::want_arguments() {
+  for (const TorchWorld::Tensor& tensor : world_.tensors()) {
+    if (!tensor.is_argument) continue;
+    if (guards_.want(tensor.source) != argument_count_++)
+      throw InternalError("an argument of the graph is wanted twice");
+    options_.example_arguments.push_back(THPVariable_Unpack(tensor.object));
+  }
+}
+
+void Recording::take_effects(Rebuilder& rebuilder) {
+  interpreter::Values& values = watcher_.values();
+  if (values.effects().holds_lock()) throw NotRebuilt{"a lock is held"};
+  if (watcher_.leaves_generator()) throw NotRebuilt{"a generator with try or with is left unfinished"};
+  for (const interpreter::Effect& effect : values.effects().log()) rebuilder.effect(effect);
+  values.guard_aliasing();
+  values.guard_iterators();
+  values.guard_drops();
+  constexpr size_t worth_a_guard = 8;  // Fewer fit below any limit under which Python works.
+  if (watcher_.deepest() > worth_a_guard) guards_.recursion(watcher_.deepest());
+  values.effects().undo();
+}
+
+void Recording::hold_outputs(const Rebuilder& rebuilder, Outcome& outcome) {
+  for (PyObject* output : rebuilder.outputs()) {
+    const ir::Size* size = watcher_.values().size_of(output);
+    outcome.outputs.push_back(size ? static_cast<int32_t>(outcome.sizes.add(*size)) : -1);
+    if (!size) outputs_.push_back(guards::Ref::borrow(output));
+  }
+}
+
+std::unique_ptr<Specialisation> Recording::compile(Outcome outcome) {
+  if (loses_gradients()) throw wants_gradients();
+  if (!trace_.warnings.empty()) throw GivenUp{Captured::Kind::refused, BreakReason::told(trace_.warnings.front())};
+  keep_bound();
+  std::vector<at::Generator> generators = generators_of(trace_);
+  guards::SymbolReads symbols = guard_sizes();
+  guards::GuardProgram guards = finish_guards();
+  std::shared_ptr<const SegmentProgram> program =
+      settings_.backend->compile({std::move(trace_), std::move(tape_), std::move(options_), std::move(times_)});
+  if (program->argument_count() != argument_count_)
+    throw GivenUp{Captured::Kind::refused, {"an argument of the graph is not passed"}};
+  return std::make_unique<Specialisation>(Specialisation{.guards = std::move(guards),
+                                                         .program = std::move(program),
+                                                         .argument_count = argument_count_,
+                                                         .outcome = std::move(outcome),
+                                                         .break_reason = {},
+                                                         .name = name_,
+                                                         .begins = {},
+                                                         .op_count = op_count_,
+                                                         .symbols = std::move(symbols),
+                                                         .generators = std::move(generators)});
+}
+
+/// Tensors that the program binds are free to die between its runs: the guards find them, and a replay holds them
+/// while it runs. A gradient is held by its tensor alone, in a way that Python's references do not see.
+guards::SymbolReads Recording::guard_sizes() {
+  if (trace_.symbols.empty()) return {};
+  if (is_enabled(Event::recompiles))
+    for (const std::string& text : trace_.specialised)
+      emit(Event::recompiles, concat(name_, ": a size is specialised: ", text));
+  std::vector<const guards::Source*> sources;
+  std::vector<const ir::Input*> inputs;
+  std::vector<uint32_t> arguments;  // By graph input.
+  for (const TorchWorld::Tensor& tensor : world_.tensors())
+    if (tensor.is_argument) sources.push_back(tensor.source);
+  for (const ir::Input& input : trace_.graph->inputs()) {
+    arguments.push_back(static_cast<uint32_t>(inputs.size()));
+    if (input.kind == ir::InputKind::argument) inputs.push_back(&input);
+  }
+  guards::SymbolReads reads, replay_reads;
+  size_t next_number = 0;
+  for (const capture::SymbolSource& symbol : trace_.symbols) {
+    using Kind = capture::SymbolSource::Kind;
+    using ReadKind = guards::SizeRead::Kind;
+    if (symbol.kind == Kind::number) {
+      const guards::Source* source = world_.numbers().at(next_number++);
+      reads.push_back({ReadKind::number, static_cast<uint32_t>(sources.size()), 0});
+      replay_reads.push_back({ReadKind::number, guards_.want(source), 0});
+      sources.push_back(source);
+    } else {
+      const ReadKind kind = symbol.kind == Kind::size ? ReadKind::size : ReadKind::stride;
+      reads.push_back({kind, arguments.at(symbol.input), symbol.dim});
+      replay_reads.push_back(reads.back());
+    }
+  }
+  std::vector<guards::SizeFit> fits;
+  for (uint32_t k = 0; k < inputs.size(); ++k) {
+    if (!world_.varies(sources[k])) continue;
+    const ir::Type& type = *inputs[k]->value->type;
+    using ReadKind = guards::SizeRead::Kind;
+    for (uint32_t dim = 0; dim < type.sizes.size(); ++dim) {
+      fits.push_back({{ReadKind::size, k, dim}, type.sizes.symbolic()[dim]});
+      fits.push_back({{ReadKind::stride, k, dim}, type.strides.symbolic()[dim]});
+    }
+  }
+  guards_.shapes(sources, guards::make_shapes_payload(trace_.graph, std::move(reads), fits));
+  return replay_reads;
+}
+
+void Recording::keep_bound() {
+  for (const TorchWorld::Tensor& tensor : world_.tensors()) {
+    const bool is_gradient = tensor.source->kind == guards::SourceKind::member &&
+                             static_cast<guards::Member>(tensor.source->index) == guards::Member::tensor_grad;
+    if (tensor.is_argument || is_gradient) continue;
+    guards_.want(tensor.source);
+    options_.kept_elsewhere.insert(THPVariable_Unpack(tensor.object).unsafeGetTensorImpl());
+  }
+}
+
+bool Recording::loses_gradients() const {
+  return trace_.any_requires_grad && !trace_.gradients;
+}
+
+GivenUp Recording::wants_gradients() const {
+  if (not_differentiated_.empty()) return {Captured::Kind::gradients, Break::gradients};
+  return {Captured::Kind::gradients, {Break::gradients, not_differentiated_}};
+}
+
+guards::GuardProgram Recording::finish_guards() {
+  const PhaseTimer timer(&times_, "guards");
+  world_.guard_aliasing();
+  return guards::GuardProgram(std::move(guards_));
+}
+
+void tell_numbers(const Place& place) {
+  if (is_enabled(Event::recompiles)) emit(Event::recompiles, concat("sizes stay numbers: ", place.text()));
+}
+
+Captured attempt(const Settings& settings, const std::function<Captured()>& record) {
+  try {
+    return record();
+  } catch (const GivenUp& error) {
+    return {.kind = error.kind, .place = error.place};
+  } catch (const NotRebuilt& error) {
+    return {.kind = Captured::Kind::refused, .place = {Break::result_not_rebuilt, error.reason}};
+  } catch (const UserError& error) {
+    return {.kind = Captured::Kind::refused, .place = BreakReason::told(error.what())};
+  } catch (const InternalError& error) {
+    if (!settings.suppress_errors) throw;
+    return suppressed(concat("a defect of braze: ", error.what()));
+  } catch (const py::error_already_set& error) {  // Of a backend of the user's.
+    if (!settings.suppress_errors || !error.matches(PyExc_Exception)) throw;
+    return suppressed(concat("the backend raises ", error.what()));
+  } catch (const std::exception& error) {  // No memory, no more threads: eager may have enough.
+    return {.kind = Captured::Kind::failed, .place = BreakReason::told(concat("compiling failed: ", error.what()))};
+  }
+}
+
+}  // namespace braze::python

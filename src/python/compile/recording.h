@@ -1,0 +1,111 @@
+// python/compile/recording.h: the guards, the tracer and the watcher of one captured run.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "capture/tape.h"
+#include "capture/trace.h"
+#include "python/compile/capture.h"
+#include "python/compile/modes.h"
+#include "python/compile/rebuild.h"
+#include "python/compile/torch_world.h"
+#include "python/interpreter/watch/watcher.h"
+
+namespace braze::python {
+
+/// Why a capture came to nothing.
+struct GivenUp {
+  Captured::Kind kind;
+  Place place;
+};
+
+/// Text of a Python string, "?" if it is none.
+std::string text_of(PyObject* string);
+
+class Recording {
+ public:
+  Recording(const std::string& name, const Settings& settings, TorchWorld::Others others, SizeHistory& history);
+
+ protected:
+  /// Runs `body`, which is to want the arguments and to hold the outputs, on tracers.
+  void record(const std::function<void()>& body);
+
+  /// Nothing if the run leaves them as they were.
+  std::optional<ModesChange> modes_change() const;
+
+  /// The arguments of the graph are the first values of the guards. Before any other is wanted.
+  void want_arguments();
+
+  /// What the run changed of objects that existed before: a replay will do it again. Then it is undone.
+  void take_effects(Rebuilder& rebuilder);
+
+  void hold_outputs(const Rebuilder& rebuilder, Outcome& outcome);
+
+  /// Not while tracing.
+  std::unique_ptr<Specialisation> compile(Outcome outcome);
+
+  /// What `record` gives, or why it gave up. If there were symbols, the next capture is told to do without them.
+  template <typename Record>
+  Captured with_symbols(Record&& record) {
+    const auto failed = [&] {
+      if (world_.has_sizes()) history_.give_up();
+    };
+    try {
+      Captured captured = record();
+      if (!captured.made) failed();
+      return captured;
+    } catch (const InternalError& error) {  // Code that knows numbers only.
+      if (!world_.has_sizes()) throw;
+      failed();
+      return {.kind = Captured::Kind::refused, .place = interpreter::BreakReason::told(error.what())};
+    } catch (...) {
+      failed();
+      throw;
+    }
+  }
+
+  /// Results should have a history, and would have none.
+  bool loses_gradients() const;
+  GivenUp wants_gradients() const;
+
+  guards::GuardProgram finish_guards();
+
+  const Modes modes_before_ = Modes::now();
+  const Settings& settings_;
+  SizeHistory& history_;
+  std::string name_;
+  PhaseTimes times_;
+  /// What a run needs before it begins is part of the capture: in a process's first, finding torch's operators.
+  std::optional<PhaseTimer> preparing_{std::in_place, &times_, "capture"};
+  capture::Tracer tracer_;
+  guards::GuardSet guards_;
+  TorchWorld world_;
+  interpreter::Watcher watcher_;
+  guards::RecipeBuilder builder_;
+  std::vector<guards::Ref> outputs_;  ///< Tensors that the run computed and its end needs.
+  capture::Trace trace_;
+  size_t op_count_ = 0;             ///< Operators of the run, without those of its backward.
+  std::string not_differentiated_;  ///< Why the backward could not be recorded.
+  size_t argument_count_ = 0;
+
+ private:
+  void keep_bound();
+  /// Where replays read the values of symbols; what must hold of them is guarded.
+  guards::SymbolReads guard_sizes();
+
+  std::optional<capture::TapeRecorder> tape_recorder_;
+  std::optional<capture::Tape> tape_;
+  runtime::ProgramOptions options_;
+};
+
+/// In the log of recompilations.
+void tell_numbers(const Place& place);
+
+/// What `record()` gives, or why it gave up.
+Captured attempt(const Settings& settings, const std::function<Captured()>& record);
+
+}  // namespace braze::python

@@ -1,0 +1,100 @@
+// python/compile/size_history.cpp
+#include "python/compile/size_history.h"
+
+#include <algorithm>
+
+#include "python/guards/ref.h"
+#include "python/guards/storage_access.h"
+
+namespace braze::python {
+
+namespace {
+
+constexpr size_t most_paths = 4096;  // Of one function; more are not watched.
+
+/// The numbers of a set.
+std::vector<int64_t> numbers_of(PyObject* set) {
+  std::vector<int64_t> numbers;
+  if (!set || !PyAnySet_CheckExact(set)) return numbers;
+  PyObject* item;
+  Py_hash_t hash;
+  for (Py_ssize_t at = 0; _PySet_NextEntry(set, &at, &item, &hash);)
+    if (PyLong_CheckExact(item)) numbers.push_back(PyLong_AsLongLong(item));
+  return numbers;
+}
+
+int64_t field(PyObject* range, const char* name, int64_t otherwise) {
+  const guards::Ref value = guards::Ref::steal(PyObject_GetAttrString(range, name));
+  PyErr_Clear();
+  return value && PyLong_CheckExact(value.get()) ? PyLong_AsLongLong(value.get()) : otherwise;
+}
+
+}  // namespace
+
+bool VaryingForm::any() const {
+  return std::ranges::any_of(sizes, &capture::Varying::varies) ||
+         std::any_of(strides.begin(), strides.end(), [](bool varies) { return varies; });
+}
+
+SizeMarks marks_of(PyObject* tensor) {
+  SizeMarks marks;
+  PyObject* dict = guards::instance_dict(tensor);
+  if (!dict || PyDict_GET_SIZE(dict) == 0) return marks;
+  const auto entry = [&](const char* name) { return PyDict_GetItemString(dict, name); };
+  for (const int64_t dim : numbers_of(entry("_dynamo_dynamic_indices"))) marks.dynamic[dim].varies = true;
+  marks.maybe = numbers_of(entry("_dynamo_weak_dynamic_indices"));
+  marks.fixed = numbers_of(entry("_dynamo_static_indices"));
+  // A set of ranges: named tuples, or instances likewise, with dim, min and max.
+  if (PyObject* ranges = entry("_dynamo_dynamic_range"); ranges && PyAnySet_CheckExact(ranges)) {
+    PyObject* range;
+    Py_hash_t hash;
+    for (Py_ssize_t at = 0; _PySet_NextEntry(ranges, &at, &range, &hash);) {
+      const auto found = marks.dynamic.find(field(range, "dim", -1));
+      if (found == marks.dynamic.end()) continue;
+      found->second.range.low = std::max<int64_t>(2, field(range, "min", 2));
+      found->second.range.high = field(range, "max", ir::SizeRange::infinity);
+    }
+  }
+  return marks;
+}
+
+VaryingForm SizeHistory::note(const std::string& path, const at::Tensor& tensor, const SizeMarks& marks,
+                              Dynamic dynamic) {
+  const auto rank = static_cast<size_t>(tensor.dim());
+  VaryingForm varying{std::vector<capture::Varying>(rank), c10::SmallVector<bool, 5>(rank, false)};
+  if (dynamic == Dynamic::never || state_ != State::open || forms_.size() > most_paths) return varying;
+  const auto [at, is_new] = forms_.try_emplace(path);
+  Form& form = at->second;
+  if (is_new || form.sizes.size() != rank)
+    form = {{}, {}, c10::SmallVector<bool, 5>(rank, false), c10::SmallVector<bool, 5>(rank, false)};
+  else
+    for (size_t k = 0; k < rank; ++k) {
+      form.sizes_vary[k] |= form.sizes[k] != tensor.sizes()[k];
+      form.strides_vary[k] |= form.strides[k] != tensor.strides()[k];
+    }
+  form.sizes.assign(tensor.sizes().begin(), tensor.sizes().end());
+  form.strides.assign(tensor.strides().begin(), tensor.strides().end());
+  const auto has = [](const std::vector<int64_t>& dims, size_t k) {
+    return std::ranges::find(dims, static_cast<int64_t>(k)) != dims.end();
+  };
+  for (size_t k = 0; k < rank; ++k) {
+    capture::Varying& one = varying.sizes[k];
+    one.varies = dynamic == Dynamic::always || form.sizes_vary[k] || has(marks.maybe, k);
+    if (const auto found = marks.dynamic.find(static_cast<int64_t>(k)); found != marks.dynamic.end())
+      one = found->second;
+    const int64_t size = tensor.sizes()[k];
+    one.varies = one.varies && !has(marks.fixed, k) && one.range.has(size);
+    varying.strides[k] = form.strides_vary[k];
+  }
+  return varying;
+}
+
+bool SizeHistory::note_number(const std::string& path, int64_t number, Dynamic dynamic) {
+  if (dynamic == Dynamic::never || state_ != State::open || numbers_.size() > most_paths) return false;
+  const auto [at, is_new] = numbers_.try_emplace(path, Number{number});
+  at->second.varies |= at->second.value != number;
+  at->second.value = number;
+  return at->second.varies && number >= 2;
+}
+
+}  // namespace braze::python

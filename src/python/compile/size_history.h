@@ -1,0 +1,78 @@
+// python/compile/size_history.h: which sizes have varied from call to call.
+//
+// Of one function, or one place in a function where captures begin: by the path over which a tensor or number was
+// reached, the form that captures have found there. What was another at an earlier capture is expected to vary, and
+// becomes a symbol; so the first capture of a function is static, and the second is for all sizes.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <Python.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "capture/trace.h"
+
+namespace braze::python {
+
+/// What is said of whether sizes vary: by `dynamic=`.
+enum class Dynamic : uint8_t {
+  automatic,  ///< Those that have varied, and those that are marked.
+  always,
+  never,
+};
+
+/// Which sizes and strides of a tensor may vary.
+struct VaryingForm {
+  std::vector<capture::Varying> sizes;
+  c10::SmallVector<bool, 5> strides;
+  bool any() const;
+};
+
+/// What a tensor object is marked with: by braze.compiler.mark_dynamic() and its like, or by PyTorch's.
+struct SizeMarks {
+  std::unordered_map<int64_t, capture::Varying> dynamic;
+  std::vector<int64_t> maybe, fixed;
+  bool empty() const { return dynamic.empty() && maybe.empty() && fixed.empty(); }
+};
+SizeMarks marks_of(PyObject* tensor);
+
+class SizeHistory {
+ public:
+  /// What a capture finds at `path`; and what may vary by now.
+  VaryingForm note(const std::string& path, const at::Tensor& tensor, const SizeMarks& marks, Dynamic dynamic);
+  bool note_number(const std::string& path, int64_t number, Dynamic dynamic);
+  /// A capture with symbols has come to nothing: the next ones have none.
+  void give_up() { state_ = state_ == State::open ? State::gives_up : state_; }
+  /// Whether it has just been told so; once.
+  bool gives_up() {
+    const bool is_new = state_ == State::gives_up;
+    if (is_new) state_ = State::numbers;
+    return is_new;
+  }
+  /// There was a capture.
+  bool empty() const { return forms_.empty() && numbers_.empty(); }
+  void clear() {
+    forms_.clear();
+    numbers_.clear();
+    state_ = State::open;
+  }
+
+ private:
+  enum class State : uint8_t { open, gives_up, numbers } state_ = State::open;
+  struct Form {
+    c10::SmallVector<int64_t, 5> sizes, strides;
+    c10::SmallVector<bool, 5> sizes_vary, strides_vary;
+  };
+  struct Number {
+    int64_t value;
+    bool varies = false;
+  };
+  std::unordered_map<std::string, Form> forms_;
+  std::unordered_map<std::string, Number> numbers_;
+};
+
+}  // namespace braze::python

@@ -1,0 +1,155 @@
+// python/guards/shape_guard.cpp
+#include "python/guards/shape_guard.h"
+
+#include <c10/util/SmallVector.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include "python/guards/kinds.h"
+#include "python/guards/torch_values.h"
+#include "support/error.h"
+
+namespace braze::guards {
+
+namespace {
+
+using Kind = SizeRead::Kind;
+
+std::string text_of(const SizeRead& read, const Texts& texts) {
+  const std::string& name = texts[read.place];
+  switch (read.kind) {
+    case Kind::size: return concat(name, ".shape[", read.dim, "]");
+    case Kind::stride: return concat(name, ".stride(", read.dim, ")");
+    case Kind::number: break;
+  }
+  return name;
+}
+
+class Shapes final : public Payload {
+ public:
+  Shapes(std::shared_ptr<const ir::Graph> graph, SymbolReads symbols, std::span<const SizeFit> fits)
+      : graph_(std::move(graph)),
+        env_(*graph_->find_shape_env()),
+        symbols_(std::move(symbols)),
+        fits_(fits.begin(), fits.end()) {
+    for (const SizeFit& fit : fits_) code_.add(fit.size);
+  }
+
+  /// The number of what does not hold: symbols that cannot be read or are out of range, fits, guards; -1 for none.
+  enum class Part : uint8_t { none, symbol, fit, guard };
+  struct Broken {
+    Part part = Part::none;
+    size_t number = 0;
+  };
+
+  Broken broken(PyObject* const* values, c10::SmallVectorImpl<int64_t>& symbols) const {
+    symbols.assign(symbols_.size(), 0);
+    for (uint32_t slot = 0; slot < symbols_.size(); ++slot) {
+      const ir::SymbolFacts& facts = env_.declared(slot);
+      if (!symbols_[slot].read(values, &symbols[slot]) || !facts.range.has(symbols[slot]))
+        return {Part::symbol, slot};
+    }
+    c10::SmallVector<int64_t, 16> wanted(fits_.size());
+    if (!code_.run({symbols.data(), symbols.size()}, {wanted.data(), wanted.size()})) return {Part::guard, 0};
+    for (size_t k = 0; k < fits_.size(); ++k) {
+      int64_t found = 0;
+      if (!fits_[k].where.read(values, &found) || found != wanted[k]) return {Part::fit, k};
+    }
+    if (env_.guards().empty()) return {};
+    const auto guard = env_.broken({symbols.data(), symbols.size()});
+    return guard ? Broken{Part::guard, *guard} : Broken{};
+  }
+
+  bool equals(const Payload&) const noexcept override { return false; }
+
+  std::string text(const Broken& what, PyObject* const* values, std::span<const int64_t> symbols,
+                   const Texts& texts) const {
+    switch (what.part) {
+      case Part::symbol: {
+        const ir::SizeRange range = env_.declared(static_cast<uint32_t>(what.number)).range;
+        const std::string high = range.high == ir::SizeRange::infinity ? "" : concat(" and <= ", range.high);
+        return concat(text_of(symbols_[what.number], texts), " >= ", range.low, high, ", was ",
+                      symbols[what.number]);
+      }
+      case Part::fit: {
+        int64_t found = 0;
+        fits_[what.number].where.read(values, &found);
+        return concat(text_of(fits_[what.number].where, texts), " == ", ir::to_text(fits_[what.number].size),
+                      ", was ", found, where(symbols, texts));
+      }
+      case Part::guard:
+        return concat(ir::to_text(env_.guards()[what.number].test), " (", env_.guards()[what.number].why,
+                      "), was not", where(symbols, texts));
+      case Part::none: break;
+    }
+    std::string all = "sizes:";
+    for (uint32_t slot = 0; slot < symbols_.size(); ++slot)
+      all += concat(slot ? ", " : " ", env_.table().name(slot), " is ", text_of(symbols_[slot], texts),
+                    " >= ", env_.declared(slot).range.low);
+    for (const SizeFit& fit : fits_) all += concat(", ", text_of(fit.where, texts), " == ", ir::to_text(fit.size));
+    for (const ir::ShapeEnv::Guard& guard : env_.guards())
+      all += concat(", ", ir::to_text(guard.test), guard.why.empty() ? "" : concat(" (", guard.why, ")"));
+    return all;
+  }
+
+ private:
+  /// ", where n is x.shape[0], 3"
+  std::string where(std::span<const int64_t> symbols, const Texts& texts) const {
+    std::string all = ", where ";
+    for (uint32_t slot = 0; slot < symbols_.size(); ++slot)
+      all += concat(slot ? ", " : "", env_.table().name(slot), " = ", text_of(symbols_[slot], texts), " = ",
+                    symbols[slot]);
+    return all;
+  }
+
+  const std::shared_ptr<const ir::Graph> graph_;
+  const ir::ShapeEnv& env_;
+  const SymbolReads symbols_;
+  const std::vector<SizeFit> fits_;
+  ir::SizeCode code_;
+};
+
+}  // namespace
+
+bool SizeRead::read(PyObject* const* values, int64_t* number) const noexcept {
+  PyObject* value = values[place];
+  if (kind == Kind::number) {
+    if (!PyLong_CheckExact(value)) return false;
+    int overflow = 0;
+    *number = PyLong_AsLongLongAndOverflow(value, &overflow);
+    return !overflow;
+  }
+  if (!is_tensor(value)) return false;
+  const c10::TensorImpl& impl = *THPVariable_Unpack(value).unsafeGetTensorImpl();
+  if (impl.has_symbolic_sizes_strides() || dim >= impl.sizes().size()) return false;
+  *number = kind == Kind::size ? impl.sizes()[dim] : impl.strides()[dim];
+  return true;
+}
+
+bool read_symbols(const SymbolReads& reads, PyObject* const* values, int64_t* symbols) noexcept {
+  for (size_t slot = 0; slot < reads.size(); ++slot)
+    if (!reads[slot].read(values, symbols + slot)) return false;
+  return true;
+}
+
+std::shared_ptr<Payload> make_shapes_payload(std::shared_ptr<const ir::Graph> graph, SymbolReads symbols,
+                                             std::span<const SizeFit> fits) {
+  return std::make_shared<Shapes>(std::move(graph), std::move(symbols), fits);
+}
+
+bool test_shapes(const Expected& expected, PyObject* const* values, const Call&) noexcept {
+  c10::SmallVector<int64_t, 8> symbols;
+  try {
+    return static_cast<const Shapes*>(expected.payload)->broken(values, symbols).part == Shapes::Part::none;
+  } catch (const std::exception&) {  // no memory
+    return false;
+  }
+}
+
+std::string explain_shapes(const Expected& expected, PyObject* const* values, const Call&, const Texts& texts) {
+  const auto& shapes = static_cast<const Shapes&>(*expected.payload);
+  c10::SmallVector<int64_t, 8> symbols;
+  const Shapes::Broken what = values ? shapes.broken(values, symbols) : Shapes::Broken{};
+  return shapes.text(what, values, {symbols.data(), symbols.size()}, texts);
+}
+
+}  // namespace braze::guards

@@ -1,0 +1,66 @@
+// runtime/family.h: the programs of a trace whose sizes are expressions: one for all that its guards let through.
+//
+//   ProgramFamily family(std::move(trace), options);
+//   family.at(symbols, arguments)->run(arguments);        // the values of the trace's symbols, by slot
+//
+// This is the one place where values of symbols become a program. The trace is lowered and compiled once
+// (driver::SymbolicArtifact), with kernels that take sizes as arguments; for each set of values that artifact is
+// bound to memory of these sizes, which makes no code. Where lowering has no form that is right at all sizes, the
+// trace is instantiated for each set of values, and compiled. What was used last is kept.
+#pragma once
+
+#include <atomic>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/program.h"
+
+namespace braze::runtime {
+
+class ProgramFamily {
+ public:
+  /// `options.kept_elsewhere` are let go of, as Program does.
+  ProgramFamily(capture::Trace trace, ProgramOptions options, PhaseTimes times);
+  ProgramFamily(const ProgramFamily&) = delete;
+  ProgramFamily& operator=(const ProgramFamily&) = delete;
+
+  /// From several threads at once. Throws UserError that names the guard which the values break.
+  /// \param arguments  tells which of them share storage; one a graph argument.
+  std::shared_ptr<Program> at(std::span<const int64_t> symbols, const std::vector<at::Tensor>& arguments) const;
+  /// What was asked for last.
+  std::shared_ptr<Program> latest() const;
+
+  const capture::Trace& trace() const { return trace_; }
+  size_t compiled() const { return compiled_; }  ///< So often was code made.
+  /// Why each set of values has code of its own; empty: it has not.
+  std::string not_symbolic() const;
+
+ private:
+  static constexpr size_t most_kept = 64;
+
+  capture::Trace trace_at(std::span<const int64_t> symbols) const;  ///< Verified.
+
+  // With the mutex held.
+  std::shared_ptr<Program> make(std::span<const int64_t> symbols, const ProgramOptions& options) const;
+  /// Right for these values; made now if none is and there may be another. Null: none. Throws loops::NotSymbolic.
+  const driver::SymbolicArtifact* artifact_for(std::span<const int64_t> symbols, const PhaseTimes& times) const;
+
+  struct Member {
+    std::vector<int64_t> symbols;
+    std::shared_ptr<Program> program;
+  };
+  const capture::Trace trace_;
+  const ProgramOptions options_;
+  const PhaseTimes times_;             ///< Of the capture: part of the first program's.
+  mutable std::mutex mutex_;           ///< Protects what follows.
+  mutable std::list<Member> members_;  ///< The one used last comes first.
+  mutable std::vector<std::shared_ptr<const driver::SymbolicArtifact>> artifacts_;
+  mutable std::string not_symbolic_;
+  mutable std::atomic<size_t> compiled_{0};
+};
+
+}  // namespace braze::runtime

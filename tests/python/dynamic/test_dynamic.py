@@ -1,0 +1,376 @@
+"""Programs for all sizes: what varies becomes a symbol at the second capture, and no third is needed."""
+
+import math
+import random
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import braze
+from braze._load import C
+
+pytestmark = pytest.mark.skipif(not hasattr(C, "CompiledFunction"), reason="no evaluator for this Python")
+
+
+@pytest.fixture(autouse=True)
+def no_grad():
+    torch.manual_seed(0)
+    with torch.no_grad():
+        yield
+
+
+def same(one, other):
+    assert type(one) is type(other)
+    if isinstance(one, torch.Tensor):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4, equal_nan=True)
+        assert one.stride() == other.stride() or one.numel() == 0
+    elif isinstance(one, (tuple, list)):
+        assert len(one) == len(other)
+        for a, b in zip(one, other, strict=True):
+            same(a, b)
+    elif isinstance(one, dict):
+        assert list(one) == list(other)
+        same(list(one.values()), list(other.values()))
+    else:
+        assert one == other
+
+
+def run(function, calls, **settings):
+    """Compares every call with eager; gives the counts."""
+    compiled = braze.compile(function, **settings)
+    for call in calls:
+        same(compiled(*call), function(*call))
+    counts = compiled._compiled.counts() if hasattr(compiled, "_compiled") else compiled.counts()
+    assert counts["native"] == 0, counts
+    return counts["captured"]
+
+
+def rows(*sizes, width=6):
+    return [(torch.randn(n, width),) for n in sizes]
+
+
+def view_of_a_size(x):
+    n = x.shape[0]
+    return torch.softmax(x.view(n, 2, -1), -1).reshape(n, -1) + 1
+
+
+def branch_on_a_size(x):
+    return x + 1 if x.shape[0] > 10 else x - 1
+
+
+def arithmetic_of_sizes(x):
+    n, m = x.shape
+    return x.reshape(-1), n * 3, n // 2 + m, n - 1, (n, [m, n % 4])
+
+
+def sizes_beside_tensors(x):
+    return x * x.shape[0] + x.size(0), x / x.shape[0], x.sum(0) / len(x.shape)
+
+
+def slices(x):
+    n = x.shape[0]
+    return x[: n - 1], x[1:], x[n // 2 :], x[-1], x[:, 1:3]
+
+
+def factories(x):
+    n = x.shape[0]
+    mask = torch.ones(n, n, dtype=torch.bool).tril()
+    return torch.zeros(n, 3), torch.arange(n), mask, torch.full((n,), 2.0), x.new_zeros(x.shape[1], n)
+
+
+def joined(x):
+    return torch.cat([x, x[:2], torch.zeros(1, x.shape[1])]), torch.stack([x, x], 1), torch.cat([x, x], -1)
+
+
+def reductions(x):
+    return x.mean(0), x.var(0), x.amax(-1), x.sum(), x.argmax(0), x.std(1), torch.logsumexp(x, 0)
+
+
+def repeated(x):
+    return x.repeat(2, 3), x[None].expand(4, *x.shape), x.flip(0), x.t().contiguous(), x.roll(1, 0)
+
+
+def padded(x):
+    return F.pad(x, (0, 2)), F.pad(x, (1, 0, 0, 3))
+
+
+def norms(x):
+    return F.layer_norm(x, x.shape[-1:]), F.normalize(x, dim=-1), F.rms_norm(x, (x.shape[1],))
+
+
+def products(x):
+    return x @ x.t(), F.linear(x, torch.ones(3, x.shape[1])), torch.einsum("ij,ik->jk", x, x)
+
+
+def chosen(x):
+    index = torch.arange(x.shape[0] - 1, -1, -1)
+    return x[index], x.index_select(0, index), x.gather(0, index[:, None].expand(-1, x.shape[1]))
+
+
+def masked(x):
+    return torch.where(x > 0, x, -x), x.masked_fill(x < 0, 0), x.triu(), x.clamp(0, 1)
+
+
+def in_place(x):
+    y = x.clone()
+    y[1:] += 1
+    y[:, 0] = 7
+    y.mul_(2)
+    return y
+
+
+def split_evenly(x):
+    a, b = x.split([2, x.shape[0] - 2])
+    return a.sum(0), b * 2, x.chunk(2, dim=1)
+
+
+PROGRAMS = [
+    view_of_a_size,
+    branch_on_a_size,
+    arithmetic_of_sizes,
+    sizes_beside_tensors,
+    slices,
+    factories,
+    joined,
+    reductions,
+    repeated,
+    padded,
+    norms,
+    products,
+    chosen,
+    masked,
+    in_place,
+    split_evenly,
+]
+
+
+@pytest.mark.parametrize("dynamic", [None, True, False])
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_any_size(program, dynamic):
+    braze.config.recompile_limit = 64
+    try:
+        run(program, rows(4, 6, 3, 8, 20, 14, 33, 5), dynamic=dynamic)
+    finally:
+        braze.config.recompile_limit = 8
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        view_of_a_size,
+        sizes_beside_tensors,
+        joined,
+        reductions,
+        padded,
+        norms,
+        products,
+        masked,
+        repeated,
+        factories,
+    ],
+    ids=lambda program: program.__name__,
+)
+def test_two_captures_for_all_sizes(program):
+    assert run(program, rows(4, 6, 3, 8, 20, 14, 33, 5)) == 2
+    assert run(program, rows(4, 6, 3, 8, 20, 14, 33, 5), dynamic=True) == 1
+
+
+def test_a_branch_is_a_family_each():
+    assert run(branch_on_a_size, rows(4, 6, 3, 20, 8, 30, 10, 11, 12), dynamic=True) == 2
+
+
+def test_false_is_a_program_for_each_size():
+    assert run(view_of_a_size, rows(4, 6, 8, 4), dynamic=False) == 3
+
+
+def test_one_and_zero_are_specialised():
+    assert run(lambda x: x.sum(0) + 1, rows(4, 6, 1, 0, 9, 1, 0, 4), dynamic=True) == 3
+
+
+def test_one_size_is_static():
+    compiled = braze.compile(view_of_a_size)
+    for call in rows(4, 4, 4):
+        compiled(*call)
+    assert not any("sizes:" in text for text in compiled.guards()[0])
+
+
+def test_equal_sizes_may_come_apart():
+    def f(x, y):
+        return x.shape[0] == y.shape[0], x.sum() + y.sum()
+
+    calls = [(torch.randn(a), torch.randn(b)) for a, b in [(4, 4), (5, 5), (6, 6), (4, 7), (9, 3), (8, 8)]]
+    assert run(f, calls, dynamic=True) == 2
+
+
+def test_strides_follow():
+    def f(x):
+        return (x * 2).sum(-1), x.t() + 1
+
+    calls = [(torch.randn(m, n).t(),) for m, n in [(3, 4), (5, 6), (7, 8), (2, 9)]]
+    assert run(f, calls) == 2
+
+
+def test_a_row_of_a_wider_tensor():
+    whole = torch.randn(64, 40)
+    calls = [(whole[:, :n],) for n in (4, 6, 9, 30)]
+    assert run(lambda x: torch.softmax(x, -1), calls) == 2
+
+
+def test_numbers_that_vary():
+    def f(x, n):
+        return x[:n] * 2, n + 1
+
+    x = torch.randn(30, 4)
+    assert run(f, [(x, n) for n in (3, 5, 9, 12, 20)]) == 2
+
+
+def test_numbers_beside_tensors():
+    def f(x, n):
+        return x * n + n, x - n, n * x, x / n
+
+    x = torch.randn(5)
+    assert run(f, [(x, n) for n in (3, 5, 9, 12)]) == 2
+
+
+def test_what_asks_for_the_number_specialises():
+    def f(x):
+        n = x.shape[0]
+        return [x[i] for i in range(n)], f"{n} rows", {n: x.sum()}, math.sqrt(n)
+
+    braze.config.recompile_limit = 64
+    try:
+        assert run(f, rows(4, 6, 3, 4), dynamic=True) == 3
+    finally:
+        braze.config.recompile_limit = 8
+
+
+def test_marks():
+    x = torch.randn(4, 6)
+    braze.compiler.mark_dynamic(x, 0, min=2, max=8)
+    compiled = braze.compile(view_of_a_size)
+    for call in [(x,), *rows(5, 8)]:
+        same(compiled(*call), view_of_a_size(*call))
+    assert compiled.counts()["captured"] == 1
+    y = torch.randn(9, 6)
+    same(compiled(y), view_of_a_size(y))
+    assert compiled.counts()["captured"] == 2
+
+
+def test_marked_static():
+    compiled = braze.compile(view_of_a_size, dynamic=True)
+    for n in (4, 6, 8):
+        x = torch.randn(n, 6)
+        braze.compiler.mark_static(x, 0)
+        same(compiled(x), view_of_a_size(x))
+    assert compiled.counts()["captured"] == 3
+
+
+def test_a_break_in_the_middle():
+    def f(x):
+        n = x.shape[0]
+        y = x * 2
+        print(end="")
+        return y.reshape(n, 2, -1) + n, n * 2
+
+    compiled = braze.compile(f)
+    for call in rows(4, 6, 8, 10, 12, 7):
+        same(compiled(*call), f(*call))
+    assert len(compiled.guards()) <= 8  # A number that a slot holds beyond the break is guarded by its value.
+
+
+def test_sizes_kept_in_objects():
+    class Keeper:
+        def __init__(self):
+            self.last = None
+
+    keeper, other = Keeper(), Keeper()
+
+    def f(x, keeper):
+        keeper.last = x.shape[0]
+        return x.reshape(-1, 2).sum(1)
+
+    compiled = braze.compile(f)
+    for n in (4, 6, 8, 10):
+        x = torch.randn(n, 6)
+        same(compiled(x, keeper), f(x, other))
+        assert keeper.last == other.last and type(keeper.last) is int
+
+
+def test_recompiles_say_what_failed(caplog):
+    braze.set_logs(recompiles=True)
+    try:
+        with caplog.at_level("INFO", logger="braze.recompiles"):
+            run(branch_on_a_size, rows(4, 20), dynamic=True)
+    finally:
+        braze.set_logs()
+    text = " ".join(record.getMessage() for record in caplog.records)
+    assert "x_0 <= 10" in text and "x.shape[0] = 20" in text
+
+
+class Encoder(nn.Module):
+    def __init__(self, width=32, heads=4):
+        super().__init__()
+        self.embedding, self.positions = nn.Embedding(50, width), nn.Embedding(64, width)
+        layer = nn.TransformerEncoderLayer(width, heads, 64, batch_first=True)
+        self.layers = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+        self.norm, self.heads = nn.LayerNorm(width), heads
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+
+    def forward(self, ids):
+        batch, length = ids.shape
+        x = self.embedding(ids) + self.positions(torch.arange(length))[None]
+        q, k, v = self.qkv(self.norm(x)).view(batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
+        x = x + self.out(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(batch, length, -1))
+        return self.layers(x).mean(1)
+
+
+def test_a_transformer_encoder():
+    rng = random.Random(0)
+    sizes = [(4, 9), (5, 12)] + [(rng.randint(2, 9), rng.randint(2, 60)) for _ in range(200)]
+    sizes += [(1, 9), (4, 1), (1, 20), (3, 1)]
+    calls = [(torch.randint(0, 50, size),) for size in sizes]
+    model = Encoder().eval()
+    compiled = braze.compile(model.forward)
+    for call in calls:
+        same(compiled(*call), model(*call))
+    assert compiled.counts()["native"] == 0
+    assert compiled.counts()["captured"] <= 4
+
+
+def test_a_convnet():
+    rng = random.Random(0)
+    model = nn.Sequential(
+        nn.Conv2d(3, 8, 3, stride=2, padding=1),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.MaxPool2d(3, 2, 1),
+        nn.Conv2d(8, 16, 3, groups=2),
+        nn.GELU(),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(16, 5),
+    ).eval()
+    sizes = [(2, 3, 30, 40), (3, 3, 50, 26)]
+    sizes += [(rng.randint(2, 4), 3, rng.randint(24, 70), rng.randint(24, 70)) for _ in range(50)]
+    calls = [(torch.randn(size),) for size in sizes]
+    compiled = braze.compile(model.forward)
+    for call in calls:
+        same(compiled(*call), model(*call))
+    assert compiled.counts()["native"] == 0 and compiled.counts()["captured"] <= 2
+
+
+@pytest.mark.parametrize("kind", [nn.GRU, nn.LSTM, nn.RNN])
+@pytest.mark.parametrize("batch_first", [True, False])
+def test_a_recurrent_net(kind, batch_first):
+    model = kind(6, 8, num_layers=2, batch_first=batch_first, bidirectional=batch_first).eval()
+    rng = random.Random(0)
+    calls = []
+    for _ in range(50):
+        length = rng.randint(2, 40)
+        calls.append((torch.randn((3, length, 6) if batch_first else (length, 3, 6)),))
+    compiled = braze.compile(model.forward)
+    for call in calls:
+        same(compiled(*call), model(*call))
+    assert compiled.counts()["native"] == 0 and compiled.counts()["captured"] <= 2
