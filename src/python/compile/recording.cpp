@@ -151,7 +151,8 @@ void Recording::record(const std::function<void()>& body) {
       throw GivenUp{Captured::Kind::refused, {"gradients of what has symbols for its sizes"}};
     }
     const PhaseTimer differentiating(&times_, "capture/backward");
-    // They see what eager saves, one by one, and may change it: a backward that saves something else is another one.
+    // They see what eager saves, one by one, and may change it: a backward that saves something else is another
+    // one.
     if (!at::SavedTensorDefaultHooks::get_tls_state().stack.empty())
       not_differentiated_ = "hooks on saved tensors are the user's code";
     else
