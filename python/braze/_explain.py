@@ -43,6 +43,7 @@ class Explanation:
 
     @property
     def op_count(self) -> int:
+        """Operators of all graphs together."""
         return sum(len(ops) for ops in self.ops)
 
     def __str__(self) -> str:

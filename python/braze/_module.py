@@ -67,6 +67,7 @@ class CompiledModule(torch.nn.Module):
 
     @property
     def training(self) -> bool:
+        """The module's own."""
         return self._orig_mod.training
 
     @training.setter
