@@ -1,7 +1,8 @@
 """Practice 4: reading the generated code, and fusion: bytes counted, and measured against a copy.
 
 A chain of pointwise operators is limited by memory. Eager PyTorch reads and writes whole tensors for each
-operator; one fused kernel reads the inputs once, writes the result once, and should take as long as a copy of these.
+operator; one fused kernel reads the inputs once and writes the result once, and should take as long as a copy
+of these.
 """
 
 import torch

@@ -16,16 +16,15 @@ from braze._load import C
 pytestmark = pytest.mark.skipif(not hasattr(C, "CompiledFunction"), reason="no evaluator for this Python")
 
 TREE = pathlib.Path(__file__).parents[3]
-DOCUMENTS = [
-    path for path in (TREE / "README.md", *sorted((TREE / "docs").glob("*.md"))) if "```python" in path.read_text()
-]
+PAGES = [TREE / "README.md", *sorted((TREE / "docs").rglob("*.md")), *sorted((TREE / "examples").rglob("*.md"))]
+DOCUMENTS = [path for path in PAGES if "```python" in path.read_text()]
 
 
 def examples(path):
     return re.findall(r"^```python\n(.*?)^```", path.read_text(), flags=re.DOTALL | re.MULTILINE)
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(TREE)))
 def test_examples(path, tmp_path):
     world = {"__name__": "__main__"}
     printed = io.StringIO()
@@ -40,7 +39,26 @@ def test_examples(path, tmp_path):
 
 
 def test_the_examples_of_the_documents_are_found():
-    assert {"README.md", "compile.md"} <= {path.name for path in DOCUMENTS}
+    found = {str(path.relative_to(TREE)) for path in DOCUMENTS}
+    newcomers = {"docs/tutorial.md", "docs/from-torch-compile.md", "docs/troubleshooting.md"}
+    assert {"README.md", "docs/compile.md", "docs/practice/2-capture.md"} | newcomers <= found
+
+
+def anchors(path):
+    """Where links into a page may point, as GitHub names headings."""
+    headings = re.findall(r"^#+ (.*)$", path.read_text(), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(TREE)))
+def test_links_lead_somewhere(path):
+    for link in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"```.*?```", "", path.read_text(), flags=re.DOTALL)):
+        if link.startswith("http"):
+            continue
+        file, _, anchor = link.partition("#")
+        target = (path.parent / file).resolve() if file else path
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
 
 
 def test_a_custom_backend_with_a_graph_break():
