@@ -69,8 +69,8 @@ def main(lesson: Lesson) -> None:
 def draw(figure, facts: dict[str, dict]) -> None:
     """First calls on a logarithmic axis, later ones beside what the model takes without torch.compile."""
     first, later = figure.subplots(1, 2)
-    bars = [(f"{name}\n{compiler}", row) for compiler, rows in facts.items() for name, row in rows.items()]
-    colors = ["#e4572e" if "braze" in label else "#9aa5b1" for label, _ in bars]
+    bars = [(f"{compiler}: {name}", row) for compiler, rows in facts.items() for name, row in rows.items()]
+    colors = ["#e4572e" if label.startswith("braze") else "#9aa5b1" for label, _ in bars]
     places, labels = range(len(bars)), [label for label, _ in bars]
     first.barh(places, [row["first_ms"] for _, row in bars], color=colors)
     first.set(xscale="log", xlabel="ms", title="The first call", yticks=places, yticklabels=labels)

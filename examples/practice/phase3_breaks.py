@@ -6,12 +6,13 @@ new graph begins. Every pair here is a function that breaks, and one that does t
 
 import math
 import os
+import time
 
 import numpy
 import torch
 from lesson import Lesson, run
 
-latest: dict[str, torch.Tensor] = {}
+stamps: dict[str, float] = {}
 nowhere = open(os.devnull, "w")  # noqa: SIM115  (what is printed here is not the lesson)
 
 
@@ -64,15 +65,15 @@ def printing_fixed(x):
     return y * 3, y.mean()  # The caller prints it.
 
 
-def storing(x):
+def clock(x):
     y = torch.softmax(x, -1)
-    latest["max"] = y.max()
+    stamps["softmax"] = time.time()
     return -(y * torch.log(y)).sum(-1)
 
 
-def storing_fixed(x):
+def clock_fixed(x):
     y = torch.softmax(x, -1)
-    return -(y * torch.log(y)).sum(-1), y.max()  # The caller stores it.
+    return -(y * torch.log(y)).sum(-1)  # The caller looks at the clock.
 
 
 @torch.compiler.disable
@@ -94,7 +95,7 @@ PAIRS = [
     ("a boolean mask", mask, mask_fixed, "torch.where"),
     ("through NumPy", through_numpy, through_numpy_fixed, "the operator of torch"),
     ("print", printing, printing_fixed, "return it, print outside"),
-    ("storing outside", storing, storing_fixed, "return it, store outside"),
+    ("a function in C", clock, clock_fixed, "call it outside"),
     ("a disabled function", calls_disabled, calls_disabled_fixed, "write it inside"),
 ]
 

@@ -5,6 +5,8 @@ operator; one fused kernel reads the inputs once and writes the result once, and
 of these.
 """
 
+import re
+
 import torch
 from lesson import IS_BRAZE, Lesson, run
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -102,7 +104,7 @@ def show_code(lesson: Lesson, x, y) -> None:
     compiled(x, y)
     (program,) = compiled.programs()
     lesson.section("The graph after all passes")
-    lesson.say(program.code("graph").rstrip())
+    lesson.say(re.sub(r"\S*/(?=phase4)", "", program.code("graph")).rstrip())
     lesson.section("Loops")
     lesson.say(program.code("loops").partition("\nplan ")[0].rstrip())
     lesson.section("Kernels")

@@ -82,22 +82,22 @@ def main(lesson: Lesson) -> None:
 
 
 def draw(figure, facts: dict[str, dict]) -> None:
-    """Calls by batch size, and all the time of so many calls with the first one in it."""
-    warm, total = figure.subplots(1, 2)
+    """Beside eager's times in the same run: calls alone, and so many calls with the first one in them."""
+    warm, total = figure.subplots(1, 2, sharex=True)
     colors = {"braze": "#e4572e", "PyTorch": "#4c6ef5"}
-    for number, (compiler, found) in enumerate(facts.items()):
+    for compiler, found in facts.items():
         rows = found["rows"]
         sizes = [row["batch"] for row in rows]
-        if number == 0:
-            warm.plot(sizes, [row["eager"] / 1e3 for row in rows], "o-", color="#9aa5b1", label="eager")
-            total.plot(sizes, [row["eager"] * CALLS / 1e6 for row in rows], "o-", color="#9aa5b1", label="eager")
-        warm.plot(sizes, [row["compiled"] / 1e3 for row in rows], "o-", color=colors[compiler], label=compiler)
-        totals = [row["cold_ms"] / 1e3 + row["compiled"] * CALLS / 1e6 for row in rows]
-        total.plot(sizes, totals, "o-", color=colors[compiler], label=compiler)
-    warm.set(title="A call", ylabel="ms")
-    total.set(title=f"The first call and {CALLS:,} more", ylabel="s")
+        whole = [(row["cold_ms"] * 1e3 / CALLS + row["compiled"]) / row["eager"] for row in rows]
+        warm.plot(
+            sizes, [row["compiled"] / row["eager"] for row in rows], "o-", color=colors[compiler], label=compiler
+        )
+        total.plot(sizes, whole, "o-", color=colors[compiler], label=compiler)
+    warm.set(title="A call", ylabel="time, eager = 1", ylim=(0, None))
+    total.set(title=f"The first call and {CALLS:,} more", ylabel="time, eager = 1", yscale="log")
     for axis in (warm, total):
-        axis.set(xscale="log", yscale="log", xlabel="batch size")
+        axis.axhline(1, color="#1f2933", linewidth=1)
+        axis.set(xscale="log", xlabel="batch size")
         axis.set_xticks(sizes, [str(size) for size in sizes])
         axis.minorticks_off()
         axis.legend(frameon=False)
