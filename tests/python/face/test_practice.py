@@ -8,6 +8,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 
 import pytest
 import torch
@@ -27,9 +28,17 @@ IS_THE_PAGES_PYTORCH = sys.version_info[:2] == (3, 11) and torch.__version__.sta
 
 
 @functools.cache
+def numbers():
+    """A folder for what lessons draw."""
+    return tempfile.TemporaryDirectory(prefix="braze-practice-")
+
+
+@functools.cache
 def printed(name):
     """A quick run of a lesson, on one thread: others may be working."""
-    command = [sys.executable, "-m", "braze", "run", str(practice.LESSONS[name][0]), "--quick"]
+    script, page = practice.LESSONS[name]
+    file = pathlib.Path(numbers().name) / f"{page.stem}-braze.json"
+    command = [sys.executable, "-m", "braze", "run", str(script), "--quick", "--json", str(file)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "BRAZE_VERIFY": "0"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
@@ -51,6 +60,43 @@ def test_a_page_shows_what_its_lesson_prints(name):
         quick, whole = pages.structure(found[section]), pages.structure(text)
         assert [line for line in quick if line not in whole] == [], section
         assert [line for line in whole if line not in quick] == [], section
+
+
+def test_plots(tmp_path):
+    """Each lesson's, of the numbers of its quick run, as if both compilers had given them."""
+    pytest.importorskip("matplotlib")
+    for name, (_, page) in practice.LESSONS.items():
+        printed(name)
+        own = pathlib.Path(numbers().name) / f"{page.stem}-braze.json"
+        own.with_name(f"{page.stem}-PyTorch.json").write_text(own.read_text())
+    code = f"""
+import pathlib, run
+run.OUT = pathlib.Path({numbers().name!r})
+for name in run.LESSONS:
+    run.draw(name, list(run.COMPILERS), pathlib.Path({str(tmp_path)!r}))
+"""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(PRACTICE), os.environ.get("PYTHONPATH", "")])}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    drawn = {path.name for path in tmp_path.iterdir() if path.stat().st_size > 5000}
+    assert drawn == {f"{page.stem}.png" for _, page in practice.LESSONS.values()}
+    assert all((page.parent / f"{page.stem}.png").exists() for _, page in practice.LESSONS.values())
+
+
+def test_pages_are_filled_in_their_places(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# By hand\n\n<!-- braze: A -->\n<!-- end -->\n\nBy hand.\n\n<!-- PyTorch: B -->\nold\n<!-- end -->\n"
+    )
+    for _ in range(2):
+        pages.write(page, {"braze": "\n== A\nx  1\n\n== B\nno\n", "PyTorch": "\n== B\ny 2\n"})
+    assert pages.places(page.read_text()) == [("braze", "A", "x  1\n"), ("PyTorch", "B", "y 2\n")]
+    assert page.read_text().startswith(
+        "# By hand\n\n<!-- braze: A -->\n```text\nx  1\n```\n<!-- end -->\n\nBy hand."
+    )
+    assert pages.structure("name   1.5  never\nname 12,000 3e-7\n") == ["name # #"]
 
 
 def test_fusion_moves_less():
