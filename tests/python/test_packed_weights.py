@@ -40,12 +40,13 @@ if os.environ.get("BRAZE_MATMUL") != "packed":
     @pytest.mark.parametrize("tuning", ["0", "1"])
     def test_copies_are_used(tuning):
         code = """
-import torch, braze
+import time, torch, braze
 x, w = torch.randn(48, 512), torch.randn(512, 512)
 with torch.no_grad():
     f = braze.compile(torch.nn.functional.linear, options={"prepack_weights": True})
-    peak = 0
-    for _ in range(40):
+    # Measuring tries what it does not expect to be fastest only while that costs little beside all calls.
+    peak, patience = 0, time.monotonic() + 60
+    while peak == 0 and time.monotonic() < patience:
         torch.testing.assert_close(f(x, w), torch.nn.functional.linear(x, w), rtol=1e-3, atol=1e-3)
         peak = max(peak, braze.compiler.packed_weight_bytes())
 assert peak == 4 * 512 * 512, peak
