@@ -25,6 +25,10 @@ class Built:
     args: tuple
     kwargs: dict[str, Any]
 
+    def once(self, fn: Callable[..., Any]) -> Any:
+        """One call of `fn`, which is the program or what a compiler has made of it."""
+        return fn(*self.args, **self.kwargs)
+
     def doubled(self) -> Built:
         """The same program in float64, for judging errors. Changes the module in place: build anew afterwards."""
 
@@ -33,6 +37,31 @@ class Built:
 
         fn = self.fn.double() if isinstance(self.fn, nn.Module) else self.fn
         return Built(fn, tuple(map(double, self.args)), {k: double(v) for k, v in self.kwargs.items()})
+
+
+@dataclass(frozen=True)
+class Trained(Built):
+    """A program in train mode: a call is forward, backward and an optimizer's step. What has no parameters learns
+    its inputs."""
+
+    optimizer: torch.optim.Optimizer
+
+    @classmethod
+    def of(cls, built: Built) -> Trained:
+        learnt = list(built.fn.train().parameters()) if isinstance(built.fn, nn.Module) else []
+        if not learnt:
+            inputs = [tensor for tensor in measure.tensors(built.args) if tensor.is_floating_point()]
+            learnt = [tensor.requires_grad_() for tensor in inputs]
+        # So small that all calls do the same.
+        return cls(built.fn, built.args, built.kwargs, torch.optim.SGD(learnt, lr=1e-9))
+
+    def once(self, fn: Callable[..., Any]) -> torch.Tensor:
+        self.optimizer.zero_grad()
+        results = [tensor for tensor in measure.tensors(super().once(fn)) if tensor.requires_grad]
+        loss = torch.stack([tensor.square().mean() for tensor in results]).sum()
+        loss.backward()
+        self.optimizer.step()
+        return loss.detach()
 
 
 @dataclass(frozen=True)

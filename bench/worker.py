@@ -67,10 +67,10 @@ def cold_compile(built, eager_ms: float, facts: dict[str, Any], backend: str = "
 
     with Cold(facts) as cold:
         compiled = braze.compile(built.fn, backend=backend)
-        compiled(*built.args, **built.kwargs)
+        built.once(compiled)
         first_ms = cold.ms()
     second = time.perf_counter_ns()
-    compiled(*built.args, **built.kwargs)
+    built.once(compiled)
     facts["cold_ms"] = first_ms - min(eager_ms, since_ms(second))
     function = measure.compiled_function(compiled)
     tell(function.programs(), facts)
@@ -98,7 +98,7 @@ def cold_torch_compile(built, eager_ms: float, facts: dict[str, Any]):
 
     with Cold(facts) as cold:
         compiled = torch.compile(built.fn)
-        compiled(*built.args, **built.kwargs)
+        built.once(compiled)
         facts["cold_ms"] = cold.ms() - eager_ms
     return compiled
 
@@ -145,17 +145,18 @@ def run_torch(request: dict[str, Any]) -> dict[str, Any]:
 
         facts["import_ms"] = since_ms(start)
 
-    from cases import CASES
+    from cases import CASES, Trained
     from model_cases import MODELS
 
     case = (CASES | MODELS)[request["case"]]
     if case.group == "kernel":
         measure.keep_freed_memory()
-    with torch.no_grad():
-        built = case.build()
+    trains = bool(request.get("train"))
+    with torch.set_grad_enabled(trains):
+        built = Trained.of(case.build()) if trains else case.build()
 
         def eager():
-            return built.fn(*built.args, **built.kwargs)
+            return built.once(built.fn)
 
         facts["eager_ms"] = measure.median_ms(eager, request.get("eager_samples", 7))
         compiled = COLD[request["side"]](built, facts["eager_ms"], facts)
@@ -164,12 +165,12 @@ def run_torch(request: dict[str, Any]) -> dict[str, Any]:
             programs = [compiled] if is_traced else measure.compiled_function(compiled).programs()
             write_code(programs, Path(request["code"]))
         if request.get("errors"):
-            facts |= errors(case, compiled(*built.args, **built.kwargs), eager())
+            facts |= errors(case, built.once(compiled), eager())
         if request.get("pairs"):
-            calls = {"eager": eager, request["side"]: lambda: compiled(*built.args, **built.kwargs)}
+            calls = {"eager": eager, request["side"]: lambda: built.once(compiled)}
             if request.get("beside"):
                 beside = COLD[request["beside"]](built, facts["eager_ms"], {})
-                calls[request["beside"]] = lambda: beside(*built.args, **built.kwargs)
+                calls[request["beside"]] = lambda: built.once(beside)
             if case.group == "kernel":
                 calls["memcpy"] = measure.Memcpy(bytes_moved(case, built))
             samples = measure.interleaved(calls, request["pairs"])

@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.optim.optimizer import _get_value
+from torch.utils._foreach_utils import _group_tensors_by_device_and_dtype
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from braze._load import C
@@ -241,6 +243,24 @@ class quiet_record_function(torch.autograd.profiler.record_function):
         return None
 
 
+def number_of_step(x: Any) -> Any:
+    """torch.optim's reading of a tensor with one element: arithmetic of Python floats, within the graph."""
+    return C.to_number(x) if isinstance(x, torch.Tensor) else x
+
+
+def group_tensors(tensorlistlist: Any, with_indices: bool = False) -> dict[Any, Any]:
+    """What foreach operators work on is made one by one in a graph: one group for each device and dtype."""
+    groups: dict[Any, Any] = {}
+    for index, first in enumerate(tensorlistlist[0]):
+        lists, indices = groups.setdefault((first.device, first.dtype), ([[] for _ in tensorlistlist], []))
+        for one, whole in zip(lists, tensorlistlist, strict=True):
+            if len(whole) > 0:
+                one.append(whole[index])
+        if with_indices:
+            indices.append(index)
+    return groups
+
+
 def prepare_transforms(takes_gradients: bool) -> None:
     """Loads what torch.func loads when it is first used. What that warns of is PyTorch's own."""
     with warnings.catch_warnings():
@@ -266,6 +286,8 @@ def install() -> None:
     C.set_stand_in(torch.inference_mode, inference_mode)
     C.set_stand_in(collections._count_elements, count_elements)
     C.set_stand_in(torch.autograd.profiler.record_function, quiet_record_function)
+    C.set_stand_in(_get_value, number_of_step)
+    C.set_stand_in(_group_tensors_by_device_and_dtype, group_tensors)
     for name, stand_in in (("while_loop", while_loop), ("scan", scan), ("map", map)):
         function = getattr(operators, name, None)
         if callable(function):

@@ -4,6 +4,7 @@
 
 #include "capture/arguments.h"
 #include "capture/devices.h"
+#include "capture/number.h"
 #include "capture/size_node.h"
 #include "codegen/capabilities.h"
 
@@ -126,6 +127,7 @@ std::optional<Operand> Call::operand_of(const at::Tensor& tensor) {
 std::optional<Operand> Call::operand(size_t i) {
   const c10::IValue& value = arguments[i];
   if (value.isTensor()) return operand_of(value.toTensor());
+  if (const at::Tensor number = number_behind(value); number.defined()) return operand_of(number);
   if (value.isScalar() && !value.isComplexDouble()) return operand_of(value.toScalar());
   return std::nullopt;
 }
@@ -191,16 +193,36 @@ const ir::Type* Call::target(DimsRef sizes) const {
   return type_in(recorder.graph(), type->dtype, type->device, type->sizes, strides);
 }
 
+namespace {
+
+/// Numbers alone, of which inputs decide one, stay what they are to Python; to PyTorch they would be of the default
+/// dtype.
+class Numbers {
+ public:
+  void add(const Operand& operand) {
+    any_ |= operand.value && operand.dtype == ScalarType::Double;
+    all_ &= operand.rank == Rank::number;
+  }
+  ScalarType or_else(ScalarType dtype) const { return any_ && all_ ? ScalarType::Double : dtype; }
+
+ private:
+  bool any_ = false, all_ = true;
+};
+
+}  // namespace
+
 ScalarType promoted(std::span<const Operand> operands) {
   Promotion promotion;
-  for (const Operand& operand : operands) promotion.add(operand.dtype, operand.rank);
-  return promotion.result();
+  Numbers numbers;
+  for (const Operand& operand : operands) promotion.add(operand.dtype, operand.rank), numbers.add(operand);
+  return numbers.or_else(promotion.result());
 }
 
 ScalarType promoted(std::initializer_list<const Operand*> operands) {
   Promotion promotion;
-  for (const Operand* operand : operands) promotion.add(operand->dtype, operand->rank);
-  return promotion.result();
+  Numbers numbers;
+  for (const Operand* operand : operands) promotion.add(operand->dtype, operand->rank), numbers.add(*operand);
+  return numbers.or_else(promotion.result());
 }
 
 ScalarType floating(ScalarType dtype) {

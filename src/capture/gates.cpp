@@ -74,7 +74,7 @@ bool overflows(const c10::Scalar& number, ScalarType dtype) {
 }
 
 bool is_refused(const c10::IValue& value, ScalarType dtype) {
-  return value.isScalar() && !value.isComplexDouble() && overflows(value.toScalar(), dtype);
+  return value.isScalar() && !value.isSymFloat() && !value.isComplexDouble() && overflows(value.toScalar(), dtype);
 }
 
 }  // namespace

@@ -5,9 +5,11 @@
 #include <deque>
 #include <mutex>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "capture/gate.h"
 #include "capture/generator.h"
+#include "capture/list_operators.h"
 #include "capture/recorder.h"
 #include "capture/rules_backward.h"
 #include "capture/tape.h"
@@ -34,6 +36,20 @@ class Kernel final : public c10::OperatorKernel {
 
  private:
   const OpEntry* entry_;
+};
+
+/// Of an operator on lists: recorded as the operators that it consists of.
+class SpreadKernel final : public c10::OperatorKernel {
+ public:
+  explicit SpreadKernel(Spread spread) : spread_(spread) {}
+  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+    if (Tracer::current()) return spread_(op, stack);
+    const RunForReal guard;
+    op.callBoxed(stack);
+  }
+
+ private:
+  const Spread spread_;
 };
 
 /// Operators whose results' shapes, or Python values, the data decides; beside those that PyTorch tags so.
@@ -97,14 +113,22 @@ class Registry {
   void add(const c10::OperatorHandle& op) {
     if (!op.hasSchema() || is_decomposed(op)) return;
     const c10::OperatorName name = op.operator_name();
+    if (const Spread spread = find_spread(op)) {
+      if (spread_.insert(name).second)
+        keep(name, c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<SpreadKernel>(spread)));
+      return;
+    }
     OpEntry*& entry = by_name_[name];
     const bool known = entry != nullptr;
     if (!known) entry = &entries_.emplace_back(op);
     describe(*entry);
     if (known) return;
-    handles_.push_back(c10::Dispatcher::singleton().registerImpl(
-        name, kKey, c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<Kernel>(entry)), std::nullopt,
-        nullptr, "braze"));
+    keep(name, c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<Kernel>(entry)));
+  }
+
+  void keep(const c10::OperatorName& name, c10::KernelFunction kernel) {
+    handles_.push_back(
+        c10::Dispatcher::singleton().registerImpl(name, kKey, std::move(kernel), std::nullopt, nullptr, "braze"));
   }
 
   /// PyTorch does it by itself, above the tracer's kernels. Some such operators have kernels of their own beside
@@ -192,6 +216,7 @@ class Registry {
   std::vector<c10::OperatorHandle> pending_;
   std::deque<OpEntry> entries_;
   std::unordered_map<c10::OperatorName, OpEntry*> by_name_;
+  std::unordered_set<c10::OperatorName> spread_;
   std::unordered_map<std::string_view, const RuleRow*> rules_;
   std::unordered_map<std::string, std::vector<const OpEntry*>> functional_;
   std::vector<OpEntry*> underived_;

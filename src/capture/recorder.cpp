@@ -16,6 +16,7 @@
 #include "capture/gates.h"
 #include "capture/index_map.h"
 #include "capture/library_call.h"
+#include "capture/number.h"
 #include "capture/overlap.h"
 #include "capture/size_node.h"
 #include "capture/sized_calls.h"
@@ -458,13 +459,31 @@ bool Recorder::record_by_rule(const OpEntry& entry, torch::jit::Stack* stack) {
   return true;
 }
 
+namespace {
+
+/// What is computed of numbers that inputs decide is one of them.
+bool computes_number(const Call& call, const ir::Value& value) {
+  if (value.type->rank() != 0 || value.type->dtype != DType::f64) return false;
+  bool any = false, all = true;
+  for_each_tensor(call.arguments, [&](const at::Tensor& tensor, uint32_t, int32_t) {
+    any |= is_number(tensor);
+    all &= tensor.unsafeGetTensorImpl()->is_wrapped_number();
+  });
+  return any && all;
+}
+
+}  // namespace
+
 /// Turns the rule's values into tensors, or writes them where the in-place or out= form wants them.
 bool Recorder::deliver(Call& call) {
   const OpEntry& entry = call.entry;
   if (entry.mode == OpEntry::Mode::functional) {
     for (Call::Result& result : call.results)
-      if (result.value)
-        result.ready = wrap_fresh(result.value, to_scalar_type(result.value->type->dtype), call.device());
+      if (result.value) {
+        const at::Tensor made = wrap_fresh(result.value, to_scalar_type(result.value->type->dtype), call.device());
+        if (computes_number(call, *result.value)) made.unsafeGetTensorImpl()->set_wrapped_number(true);
+        result.ready = made;
+      }
     return true;
   }
   const bool in_place = entry.mode == OpEntry::Mode::in_place;
@@ -538,6 +557,7 @@ void Recorder::follow_known(const OpEntry& entry, std::span<const c10::IValue> a
   };
   for (const c10::IValue& argument : arguments) {
     at::Tensor found;
+    if (number_behind(argument).defined()) return;
     if (argument.isTensor()) {
       if (!known_or_plain(argument.toTensor(), found)) return;
     } else if (argument.isTensorList()) {

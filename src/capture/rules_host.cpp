@@ -1,5 +1,6 @@
 // Operators that answer a question of the user's Python code.
 #include "capture/call.h"
+#include "capture/number.h"
 
 namespace braze::capture {
 namespace {
@@ -9,6 +10,8 @@ bool read_number(Call& call, const RuleRow&) {
   const at::Tensor& tensor = call.tensor(0);
   if (tensor.numel() != 1) return false;
   if (tensor.unsafeGetTensorImpl()->is_wrapped_number() && !as_tracer(tensor)) return false;
+  if (is_number(tensor) && !call.recorder.known(tensor).defined())
+    return call.give_tensor(c10::Scalar(to_sym_float(tensor)));
   const at::Tensor real = call.recorder.materialize(tensor, "item()");
   return call.give_tensor(at::_local_scalar_dense(real));
 }

@@ -58,8 +58,9 @@ void Pointwise::compute_in_float() {
 
 ir::Value* Pointwise::in(const Operand& operand) {
   if (!operand.is_number()) {
-    const bool is_test = type_->dtype == DType::b8;
-    ir::Value* converted = is_test ? operand.value : call_.cast(operand.value, type_->dtype);
+    // A number is taken as it is: kernels for f16 and bf16 use it in f32.
+    const bool is_as_it_is = type_->dtype == DType::b8 || operand.rank == Rank::number;
+    ir::Value* converted = is_as_it_is ? operand.value : call_.cast(operand.value, type_->dtype);
     return call_.cast(converted, compute_->dtype);
   }
   return call_.graph().create(Op::scalar, {}, {{"value", to_number(operand.number, compute_->dtype)}},
@@ -148,20 +149,21 @@ bool add_or_sub(Call& call, const RuleRow& row) {
   if (!x || !y) return false;
   if (row.variant == 1) std::swap(x, y);
   const ScalarType dtype = promoted({&*x, &*y});
-  const c10::Scalar alpha = call.number(2);
-  const bool scaled = !alpha.equal(1);
+  const auto alpha = call.operand(2);
+  if (!alpha) return false;
+  const bool scaled = !alpha->is_number() || !alpha->number.equal(1);
   const bool any_bool = x->dtype == ScalarType::Bool || y->dtype == ScalarType::Bool;
-  if (!is_native(dtype) || alpha.isComplex()) return false;
+  if (!is_native(dtype)) return false;
   if (row.op == Op::sub && any_bool && (x->dtype == y->dtype || !x->is_number())) return false;
-  if (scaled && dtype == ScalarType::Bool && !alpha.isBoolean()) return false;
-  if (scaled && alpha.isFloatingPoint() && !c10::isFloatingType(dtype)) return false;
+  if (scaled && dtype == ScalarType::Bool && alpha->dtype != ScalarType::Bool) return false;
+  if (scaled && c10::isFloatingType(alpha->dtype) && !c10::isFloatingType(dtype)) return false;
   Pointwise p(call, dtype, {&*x, &*y});
   if (!p.valid()) return false;
   if (scaled) p.compute_in_float();
   ir::Value* left = p.in(*x);
   ir::Value* right = p.in(*y);
   // rsub computes other - alpha * self: alpha goes with the second operand in both.
-  if (scaled) right = p.op(Op::mul, right, p.number(alpha));
+  if (scaled) right = p.op(Op::mul, right, p.in(*alpha));
   return p.give(p.op(row.op, left, right));
 }
 
@@ -441,13 +443,15 @@ bool add_product(Call& call, const RuleRow& row) {
   const auto x = call.operand(0), a = call.operand(1), b = call.operand(2);
   if (!x || !a || !b) return false;
   const ScalarType dtype = promoted({&*x, &*a, &*b});
-  const bool product_of_integers = row.op == Op::mul && call.number(3).isIntegral(false);
+  const auto factor = call.operand(3);
+  if (!factor) return false;
+  const bool product_of_integers = row.op == Op::mul && c10::isIntegralType(factor->dtype, false);
   if (!c10::isFloatingType(dtype) && !(product_of_integers && dtype != ScalarType::Bool)) return false;
   Pointwise p(call, dtype, {&*x, &*a, &*b});
   if (!p.valid()) return false;
   p.compute_in_float();
   ir::Value* product = p.in(*a);
-  if (!call.number(3).equal(1)) product = p.op(Op::mul, p.number(call.number(3)), product);
+  if (!factor->is_number() || !factor->number.equal(1)) product = p.op(Op::mul, p.in(*factor), product);
   return p.give(p.op(Op::add, p.in(*x), p.op(row.op, product, p.in(*b))));
 }
 
@@ -455,8 +459,8 @@ bool add_product(Call& call, const RuleRow& row) {
 bool lerp(Call& call, const RuleRow&) {
   const auto x = call.operand(0), end = call.operand(1), weight = call.operand(2);
   if (!x || !end || !weight || x->dtype != end->dtype || !c10::isFloatingType(x->dtype)) return false;
-  if (!weight->is_number() && weight->dtype != x->dtype) return false;
-  Pointwise p(call, x->dtype, {&*x, &*end, weight->is_number() ? nullptr : &*weight});
+  if (weight->rank != Rank::number && weight->dtype != x->dtype) return false;
+  Pointwise p(call, x->dtype, {&*x, &*end, weight->rank == Rank::number ? nullptr : &*weight});
   if (!p.valid()) return false;
   p.compute_in_float();
   ir::Value *a = p.in(*x), *b = p.in(*end), *w = p.in(*weight);

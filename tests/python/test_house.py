@@ -165,7 +165,7 @@ def test_generated_pages_are_what_the_code_says(script, page):
 @pytest.mark.parametrize(
     "script",
     [
-        *("demo.py", "cold.py", "warm.py", "overhead.py", "kernels.py", "models.py", "cold_items"),
+        *("demo.py", "cold.py", "warm.py", "overhead.py", "kernels.py", "models.py", "training.py", "cold_items"),
         *("gpu/bandwidth.py", "gpu/models.py"),
     ],
 )

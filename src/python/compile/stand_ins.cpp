@@ -7,6 +7,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "capture/number.h"
 #include "capture/recorder.h"
 #include "capture/tracer_tensor.h"
 #include "python/compile/modes.h"
@@ -86,6 +87,11 @@ void add_stand_ins(py::module_& module) {
       "Captures call the second function or class in the place of the first.");
   module.def("end_graph", [](const py::str& why) { throw UserError("braze: " + why.cast<std::string>()); });
   module.def("is_known", &is_known, py::arg("tensor"));
+  module.def("to_number", [](py::handle tensor) {
+    if (!guards::is_tensor(tensor.ptr())) throw UserError("to_number takes a tensor", UserError::Kind::type);
+    return py::reinterpret_steal<py::object>(
+        THPVariable_Wrap(capture::to_number(THPVariable_Unpack(tensor.ptr()))));
+  });
   // What inference mode changes, before it: for leave_inference_mode().
   module.def(
       "set_inference_mode",

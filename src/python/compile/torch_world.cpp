@@ -85,6 +85,10 @@ const Names& private_operators() {
                               "_native_batch_norm_legit_no_training",
                               "_scaled_dot_product_attention_math",
                               "_scaled_dot_product_flash_attention_for_cpu",
+                              "_fused_adam_",
+                              "_fused_adamw_",
+                              "_fused_sgd_",
+                              "_fused_adagrad_",
                               "_upsample_bilinear2d_aa",
                               "_upsample_bicubic2d_aa",
                               "_upsample_nearest_exact1d",
@@ -290,8 +294,8 @@ TorchNames::TorchNames() : operators(operator_names()) {
   functions.insert(py::object(c.attr("_functorch").attr("unwrap_if_dead")).ptr());
   // True in every captured run.
   const py::module_ own = py::module_::import("braze._C");
-  for (const char* name : {"is_compiling", "is_known", "trace_mark", "only_computed_since", "set_inference_mode",
-                           "leave_inference_mode"})
+  for (const char* name : {"is_compiling", "is_known", "to_number", "trace_mark", "only_computed_since",
+                           "set_inference_mode", "leave_inference_mode"})
     functions.insert(py::object(own.attr(name)).ptr());
   ends_graph = py::object(own.attr("end_graph")).ptr();
   for (py::handle entry : py::reinterpret_steal<py::list>(PyObject_Dir(torch.attr("Tensor").ptr()))) {
@@ -316,7 +320,8 @@ TorchNames::TorchNames() : operators(operator_names()) {
 bool TorchNames::is_understood(const std::string& name) const {
   if (refused_names().contains(name)) return false;
   return further_names().contains(name) ||
-         (operators.contains(name) && (!name.starts_with("_") || private_operators().contains(name)));
+         (operators.contains(name) &&
+          (!name.starts_with("_") || name.starts_with("_foreach_") || private_operators().contains(name)));
 }
 
 const TorchNames& torch_names() {

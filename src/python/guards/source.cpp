@@ -7,6 +7,7 @@
 
 #include "python/guards/deque.h"
 #include "python/guards/iterators.h"
+#include "python/guards/keys.h"
 #include "python/guards/scalar.h"
 #include "python/guards/storage_access.h"
 #include "python/guards/torch_values.h"
@@ -233,8 +234,9 @@ const Source* SourceTable::type_of(const Source* object) {
 }
 
 const Source* SourceTable::dict_item(const Source* dict, PyObject* key) {
-  BRAZE_CHECK(is_plain_key(key), "a source reads an entry whose key runs Python code: ", describe(key));
-  const Py_hash_t hash = PyObject_Hash(key);
+  BRAZE_CHECK(is_plain_key(key) || is_tensor_key(key),
+              "a source reads an entry whose key runs Python code: ", describe(key));
+  const Py_hash_t hash = hash_of_key(key);
   BRAZE_CHECK(hash != -1 || !PyErr_Occurred(), "a key without hash: ", describe(key));
   Source* source = intern(SourceKind::dict_item, dict, 0, key);
   source->hash = hash;

@@ -2,8 +2,10 @@
 #include "python/guards/storage_access.h"
 
 #include "python/guards/deque.h"
+#include "python/guards/keys.h"
 #include "python/guards/scalar.h"
 #include "python/guards/source.h"
+#include "python/guards/torch_values.h"
 
 namespace braze::guards {
 
@@ -41,7 +43,7 @@ PyObject* dict_entry(PyObject* dict, PyObject* key, Py_hash_t hash) noexcept {
   if (!PyDict_Check(dict)) return nullptr;
   // Only keys of equal hash are compared. Strings hash with a secret, so that the keys of users' types are not met
   // by chance; small ints hash to themselves.
-  if (!PyUnicode_CheckExact(key) && !has_plain_keys(dict)) return nullptr;
+  if (!can_look_up(dict, key)) return nullptr;
   PyObject* value = _PyDict_GetItem_KnownHash(dict, key, hash);
   if (!value && PyErr_Occurred()) PyErr_Clear();
   return value;
@@ -78,6 +80,19 @@ bool is_plain_key(PyObject* key) noexcept {
   }
   const PyTypeObject* type = Py_TYPE(key);
   return type->tp_hash == PyBaseObject_Type.tp_hash && type->tp_richcompare == PyBaseObject_Type.tp_richcompare;
+}
+
+Py_hash_t hash_of_key(PyObject* key) noexcept {
+  return is_tensor_key(key) ? static_cast<Py_hash_t>(reinterpret_cast<uintptr_t>(key)) : PyObject_Hash(key);
+}
+
+bool can_look_up(PyObject* dict, PyObject* key) noexcept {
+  if (PyUnicode_CheckExact(key)) return true;
+  if (!is_tensor_key(key)) return is_plain_key(key) && has_plain_keys(dict);
+  bool all = true;
+  for_each_key(dict,
+               [&](PyObject* other) { return all = Py_IS_TYPE(other, Py_TYPE(key)) || is_tensor_key(other); });
+  return all;
 }
 
 bool has_plain_keys(PyObject* dict) noexcept {

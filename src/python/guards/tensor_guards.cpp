@@ -12,6 +12,7 @@
 #include <optional>
 #include <utility>
 
+#include "python/guards/keys.h"
 #include "python/guards/kinds.h"
 #include "python/guards/torch_values.h"
 #include "support/error.h"
@@ -249,6 +250,13 @@ bool is_torch_size(PyTypeObject* type) noexcept {
 bool is_tensor(PyObject* value) noexcept {
   // Not THPVariable_Check: it asks isinstance(), which may run a metaclass's Python code.
   return THPVariableClass && PyObject_TypeCheck(value, reinterpret_cast<PyTypeObject*>(THPVariableClass));
+}
+
+bool is_tensor_key(PyObject* value) noexcept {
+  static PyObject* const name = PyUnicode_InternFromString("__hash__");  // Kept for good.
+  return name && is_tensor(value) &&
+         _PyType_Lookup(Py_TYPE(value), name) ==
+             _PyType_Lookup(reinterpret_cast<PyTypeObject*>(THPVariableClass), name);
 }
 
 std::string describe_dtype(int8_t scalar_type) {

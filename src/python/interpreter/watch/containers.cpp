@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "python/guards/deque.h"
+#include "python/guards/keys.h"
 #include "python/guards/scalar.h"
 #include "python/guards/storage_access.h"
 #include "python/interpreter/watch/look_ups.h"
@@ -21,6 +22,13 @@ PyTypeObject* default_dict_type() {
   return type && PyType_Check(type) && is_exact_builtin(reinterpret_cast<PyTypeObject*>(type))
              ? reinterpret_cast<PyTypeObject*>(type)
              : nullptr;
+}
+
+bool has_tensor_key(PyObject* dict, PyObject* key) {
+  const bool is_there =
+      guards::can_look_up(dict, key) && _PyDict_GetItem_KnownHash(dict, key, guards::hash_of_key(key)) != nullptr;
+  PyErr_Clear();
+  return is_there;
 }
 
 }  // namespace
@@ -42,6 +50,14 @@ bool Containers::subscript(PyObject* container, PyObject* key) {
            abandon("a deque that cannot be guarded", container);
   const bool is_builtin = watch_.classes.acts_as_builtin(container, "__getitem__");
   if (PyDict_Check(container) && is_builtin) {
+    if (guards::is_tensor_key(
+            key)) {  // As optimizers keep their state. What is not there a native run will have made.
+      if (values_.is_made(container) || !watch_.classes.keep_special(key, {"__hash__", "__eq__"}) || !hashes(key))
+        return abandon("a key that is no scalar", key);
+      run_.is_for_later = !is_exact_dict(container) && !has_tensor_key(container, key);
+      return (!run_.is_for_later && values_.look_up(container, key)) ||
+             abandon("an entry of a dict that cannot be guarded", key);
+    }
     if (!is_exact_dict(container) && PyDict_Contains(container, key) != 1) return missing_entry(container, key);
     if (values_.is_made(container)) return hashes(key);
     return values_.look_up(container, key) || abandon("an entry of a dict that cannot be guarded", key);

@@ -1,0 +1,196 @@
+#include "capture/list_operators.h"
+
+#include <ATen/ATen.h>
+#include <ATen/ScalarOps.h>
+
+#include <string>
+#include <vector>
+
+#include "capture/number.h"
+
+namespace braze::capture {
+namespace {
+
+using torch::jit::Stack;
+using Tensors = std::vector<at::Tensor>;
+
+/// The arguments of a call in the order of the schema, taken off the stack.
+class Arguments {
+ public:
+  Arguments(const c10::OperatorHandle& op, Stack* stack)
+      : values_(torch::jit::pop(*stack, op.schema().arguments().size())) {}
+  Tensors list() { return next().toTensorVector(); }
+  double real() { return next().toDouble(); }
+  bool flag() { return next().toBool(); }
+  at::Tensor tensor() { return next().toTensor(); }
+  at::Tensor optional() {
+    const c10::IValue& value = next();
+    return value.isNone() ? at::Tensor() : value.toTensor();
+  }
+  /// A float, or a tensor with one.
+  at::Tensor number() {
+    const c10::IValue& value = next();
+    if (value.isTensor()) return to_number(value.toTensor());
+    at::Tensor number = c10::scalar_to_tensor(value.toDouble());
+    number.unsafeGetTensorImpl()->set_wrapped_number(true);
+    return number;
+  }
+
+ private:
+  const c10::IValue& next() { return values_.at(place_++); }
+  std::vector<c10::IValue> values_;
+  size_t place_ = 0;
+};
+
+/// PyTorch has the operator one by one beside its kernels for a GPU.
+void one_by_one(const c10::OperatorHandle& op, Stack* stack) {
+  op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
+}
+
+/// Of addcmul and addcdiv, where one tensor holds the factor of each.
+template <at::Tensor (*compute)(const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Scalar&)>
+void with_factors(const c10::OperatorHandle& op, Stack* stack) {
+  Arguments arguments(op, stack);
+  const Tensors self = arguments.list(), first = arguments.list(), second = arguments.list();
+  const Tensors factors = arguments.tensor().unbind();
+  TORCH_CHECK(first.size() == self.size() && second.size() == self.size() && factors.size() == self.size(),
+              op.schema().name(), ": lists of different lengths");
+  const bool is_in_place = op.schema().returns().empty();
+  Tensors results;
+  for (size_t k = 0; k < self.size(); ++k) {
+    const at::Tensor result =
+        compute(self[k], first[k], second[k], c10::Scalar(to_sym_float(to_number(factors[k]))));
+    if (is_in_place)
+      self[k].copy_(result);
+    else
+      results.push_back(result);
+  }
+  if (!is_in_place) stack->emplace_back(std::move(results));
+}
+
+// ---- an optimizer's step. Sources: ATen/native/cpu/Fused*Kernel.cpp, whose order of operations it is.
+
+/// What a scaler of gradients has found: nothing is written where some gradient is infinite.
+class Scaled {
+ public:
+  Scaled(at::Tensor scale, const at::Tensor& found_infinite)
+      : scale_(std::move(scale)), skips_(found_infinite.defined() ? found_infinite.eq(1) : at::Tensor()) {}
+  void store(const at::Tensor& target, const at::Tensor& value) const {
+    target.copy_(skips_.defined() ? at::where(skips_, target, value) : value);
+  }
+  at::Tensor gradient(const at::Tensor& gradient, bool maximize) const {
+    at::Tensor mine = gradient;
+    if (scale_.defined()) store(gradient, mine = gradient / scale_);
+    return maximize ? mine.neg() : mine;
+  }
+
+ private:
+  const at::Tensor scale_, skips_;
+};
+
+template <bool decouples_decay>
+void adam(const c10::OperatorHandle& op, Stack* stack) {
+  Arguments arguments(op, stack);
+  const Tensors parameters = arguments.list(), gradients = arguments.list(), averages = arguments.list(),
+                squares = arguments.list(), largest_squares = arguments.list(), steps = arguments.list();
+  const at::Tensor rate = arguments.number();
+  const double beta1 = arguments.real(), beta2 = arguments.real(), decay = arguments.real(), eps = arguments.real();
+  const bool amsgrad = arguments.flag(), maximize = arguments.flag();
+  const at::Tensor scale = arguments.optional();
+  const Scaled scaled(scale, arguments.optional());
+  for (size_t k = 0; k < parameters.size(); ++k) {
+    const at::Tensor step = to_number(steps.at(k));
+    const at::Tensor root_of_correction = (1 - at::pow(beta2, step)).sqrt();
+    const at::Tensor step_size = rate / (1 - at::pow(beta1, step));
+    at::Tensor parameter = parameters[k], gradient = scaled.gradient(gradients.at(k), maximize);
+    if (decay != 0) {
+      if (decouples_decay)
+        parameter = parameter * (1 - rate * decay);
+      else
+        gradient = gradient + parameter * decay;
+    }
+    const at::Tensor average = averages.at(k) * beta1 + gradient * (1 - beta1);
+    const at::Tensor square = squares.at(k) * beta2 + gradient * gradient * (1 - beta2);
+    const at::Tensor largest = amsgrad ? at::maximum(largest_squares.at(k), square) : square;
+    const at::Tensor divisor = largest.sqrt() / root_of_correction + eps;
+    const at::Tensor moved = parameter - step_size * average / divisor;
+    scaled.store(averages[k], average);
+    scaled.store(squares[k], square);
+    if (amsgrad) scaled.store(largest_squares[k], largest);
+    scaled.store(parameters[k], moved);
+  }
+}
+
+void sgd(const c10::OperatorHandle& op, Stack* stack) {
+  Arguments arguments(op, stack);
+  const Tensors parameters = arguments.list(), gradients = arguments.list(), momenta = arguments.list();
+  const double decay = arguments.real(), momentum = arguments.real();
+  const at::Tensor rate = arguments.number();
+  const double dampening = arguments.real();
+  const bool nesterov = arguments.flag(), maximize = arguments.flag(), is_first = arguments.flag();
+  const at::Tensor scale = arguments.optional();
+  const Scaled scaled(scale, arguments.optional());
+  for (size_t k = 0; k < parameters.size(); ++k) {
+    at::Tensor gradient = scaled.gradient(gradients.at(k), maximize);
+    if (decay != 0) gradient = gradient + parameters[k] * decay;
+    if (momentum != 0) {
+      const at::Tensor mean = is_first ? gradient : momenta.at(k) * momentum + gradient * (1 - dampening);
+      scaled.store(momenta.at(k), mean);
+      gradient = nesterov ? gradient + mean * momentum : mean;
+    }
+    scaled.store(parameters[k], parameters[k] - gradient * rate);
+  }
+}
+
+void adagrad(const c10::OperatorHandle& op, Stack* stack) {
+  Arguments arguments(op, stack);
+  const Tensors parameters = arguments.list(), gradients = arguments.list(), sums = arguments.list(),
+                steps = arguments.list();
+  const at::Tensor rate = arguments.number();
+  const double rate_decay = arguments.real(), decay = arguments.real(), eps = arguments.real();
+  const bool maximize = arguments.flag();
+  const at::Tensor scale = arguments.optional();
+  const Scaled scaled(scale, arguments.optional());
+  for (size_t k = 0; k < parameters.size(); ++k) {
+    const at::Tensor now = rate / (1 + (to_number(steps.at(k)) - 1) * rate_decay);
+    at::Tensor gradient = scaled.gradient(gradients.at(k), maximize);
+    if (decay != 0) gradient = gradient + parameters[k] * decay;
+    const at::Tensor sum = sums.at(k) + gradient * gradient;
+    const at::Tensor moved = parameters[k] - now * gradient / (sum.sqrt() + eps);
+    scaled.store(sums[k], sum);
+    scaled.store(parameters[k], moved);
+  }
+}
+
+struct Row {
+  std::string_view name;  ///< With overload.
+  Spread spread;
+};
+constexpr Row kRows[] = {
+    {"aten::_foreach_addcmul.Tensor", with_factors<at::addcmul>},
+    {"aten::_foreach_addcmul_.Tensor", with_factors<at::addcmul>},
+    {"aten::_foreach_addcdiv.Tensor", with_factors<at::addcdiv>},
+    {"aten::_foreach_addcdiv_.Tensor", with_factors<at::addcdiv>},
+    {"aten::_fused_adam_", adam<false>},
+    {"aten::_fused_adam_.tensor_lr", adam<false>},
+    {"aten::_fused_adamw_", adam<true>},
+    {"aten::_fused_adamw_.tensor_lr", adam<true>},
+    {"aten::_fused_sgd_", sgd},
+    {"aten::_fused_sgd_.tensor_lr", sgd},
+    {"aten::_fused_adagrad_", adagrad},
+    {"aten::_fused_adagrad_.tensor_lr", adagrad},
+};
+
+}  // namespace
+
+Spread find_spread(const c10::OperatorHandle& op) {
+  const c10::OperatorName& name = op.operator_name();
+  for (const Row& row : kRows)
+    if (row.name == (name.overload_name.empty() ? name.name : name.name + "." + name.overload_name))
+      return row.spread;
+  const bool is_list =
+      name.name.starts_with("aten::_foreach_") && name.overload_name.find("out") == std::string::npos;
+  return is_list ? one_by_one : nullptr;
+}
+
+}  // namespace braze::capture
