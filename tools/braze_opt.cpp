@@ -15,7 +15,7 @@
 //   --print-before  prints each graph as it was read, too
 //   --output=FILE   writes the artifact (compile/artifact_bytes.h) of the only graph there instead of printing
 // FILE is '-' for standard input. A text may also be a kernel (loops/kernel.h), which is read, verified and
-// printed, or a plan (loops/plan.h), which goes on from there, as an artifact does.
+// printed, or a plan (loops/plan.h, loops/symbolic_plan.h), which goes on from there, as an artifact does.
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -150,37 +150,36 @@ std::string read(const std::string& file) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
-std::string bytes_of(const loops::Plan& plan, const Target& target) {
+/// The artifact of a plan of numbers or of symbols.
+void write_artifact(const auto& plan, std::span<const std::shared_ptr<loops::Kernel>> all, const Options& options) {
   std::vector<const loops::Kernel*> kernels;
-  for (const auto& kernel : plan.kernels) kernels.push_back(kernel.get());
-  codegen::CompileOptions options;
-  options.target = target;
-  return driver::write_artifact(plan, codegen::make_blobs(kernels, options), target.isa);
-}
-
-void put(const loops::Plan& plan, const Options& options) {
-  if (options.output.empty()) {
-    const Stop* stop = options.stop ? options.stop : find_stop("plan");
-    std::cout << stop->print(plan, options.target);
-    return;
-  }
+  for (const auto& kernel : all) kernels.push_back(kernel.get());
+  codegen::CompileOptions code;
+  code.target = options.target;
   std::ofstream stream(options.output, std::ios::binary);
-  stream << bytes_of(plan, options.target);
+  stream << driver::write_artifact(plan, codegen::make_blobs(kernels, code), options.target.isa);
   if (!stream.flush()) throw UserError(concat("cannot write ", options.output));
 }
 
-/// A graph of symbols, lowered for all of their values.
-void lower_symbolic(ir::Graph& graph, const Options& options) {
-  const loops::SymbolicPlan family = loops::lower_symbolic(graph, {.targets = {.cpu = &options.target}});
-  if (options.verify)
-    for (const auto& kernel : family.kernels()) loops::verify(*kernel);
-  if (!options.symbols.empty() || !options.output.empty()) {
-    const std::span<const int64_t> examples = graph.shape_env().examples(), given = options.symbols;
-    const loops::Plan plan = family.at(given.empty() ? examples : given);
+void put(const loops::Plan& plan, const Options& options) {
+  if (!options.output.empty()) return write_artifact(plan, plan.kernels, options);
+  const Stop* stop = options.stop ? options.stop : find_stop("plan");
+  std::cout << stop->print(plan, options.target);
+}
+
+/// For all sizes, or for those that are wanted.
+void put(const loops::SymbolicPlan& family, const Options& options) {
+  if (options.verify) loops::verify(family);
+  if (!options.symbols.empty()) {
+    if (options.symbols.size() != family.symbol_count())
+      throw UserError(concat("--symbols wants ", family.symbol_count(), " numbers"));
+    if (const auto guard = family.refuses(options.symbols)) throw UserError(concat(*guard, " is broken"));
+    const loops::Plan plan = family.at(options.symbols);
     if (options.verify) loops::verify(plan);
     return put(plan, options);
   }
-  if (options.stop->name == "plan") {
+  if (!options.output.empty()) return write_artifact(family, family.kernels(), options);
+  if (!options.stop || options.stop->name == "plan") {
     std::cout << loops::print(family);
     return;
   }
@@ -201,7 +200,7 @@ void run(ir::Graph& graph, const Options& options) {
   std::unique_ptr<ir::Graph> instance;
   if (env && lowers && !options.instantiate) {
     if (options.passes.empty()) passes::run(graph, nullptr, options.verify);
-    return lower_symbolic(graph, options);
+    return put(loops::lower_symbolic(graph, {.targets = {.cpu = &options.target}}), options);
   }
   if (env && (lowers || options.instantiate || !options.symbols.empty())) {
     if (options.passes.empty() && (options.stop || lowers)) passes::run(graph, nullptr, options.verify);
@@ -223,7 +222,8 @@ void run(ir::Graph& graph, const Options& options) {
     std::cout << ir::print(left);
 }
 
-void run(const loops::Plan& plan, const Options& options) {
+/// From a plan of numbers or of symbols.
+void go_on(const auto& plan, const Options& options) {
   const bool goes_back = !options.passes.empty() || (options.stop && !options.stop->print);
   if (goes_back) throw UserError("a plan is past the passes");
   put(plan, options);
@@ -232,15 +232,23 @@ void run(const loops::Plan& plan, const Options& options) {
 void run(const Options& options) {
   const std::string text = read(options.file);
   if (driver::is_artifact(text)) {
-    const auto stored = driver::read_artifact(text);
-    if (!stored) throw UserError(concat(options.file, " is damaged, or of another version"));
-    return run(stored->plan, options);
+    if (const auto stored = driver::read_artifact(text)) return go_on(stored->plan, options);
+    if (const auto stored = driver::read_symbolic_artifact(text)) return go_on(stored->plan, options);
+    throw UserError(concat(options.file, " is damaged, or of another version"));
   }
   const bool is_kernel = Lexer(text, "text").peek().is("kernel");
-  if (Lexer(text, "text").peek().is("plan") || (is_kernel && text.find("\nplan {") != std::string::npos)) {
+  const auto has_plan = [&](std::string_view head) {
+    return text.starts_with(head) || text.find(concat("\n", head)) != std::string::npos;
+  };
+  if (has_plan("plan {")) {
     const loops::Plan plan = loops::parse_plan(text);
     loops::verify(plan);
-    return run(plan, options);
+    return go_on(plan, options);
+  }
+  if (has_plan("plan[")) {
+    const loops::SymbolicPlan family = loops::parse_symbolic_plan(text);
+    loops::verify(family);
+    return go_on(family, options);
   }
   if (is_kernel) {
     const auto kernel = loops::parse_kernel(text);

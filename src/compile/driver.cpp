@@ -1,5 +1,8 @@
 #include "compile/driver.h"
 
+#include <optional>
+
+#include "compile/artifact_cache.h"
 #include "compile/inspect.h"
 #include "ir/shape_env.h"
 #include "ir/text.h"
@@ -31,6 +34,14 @@ void lower(const ir::Graph& graph, const Options& options, Artifact& artifact) {
   const PhaseTimer timer(&artifact.facts.times, "loops");
   artifact.plan = loops::lower(graph, lowering_options(graph, options, artifact.facts));
   if (options.verify) loops::verify(artifact.plan);
+}
+
+/// What both ways of compiling do to a graph first. Its nodes as they came are counted.
+void rewrite(ir::Graph& graph, const Options& options, Facts& facts) {
+  facts.nodes_traced = graph.node_count();
+  if (options.verify) ir::verify(graph);
+  options.emulate_precision_casts ? passes::round_halves(graph) : passes::round_halves_before_steps(graph);
+  passes::run(graph, &facts.times, options.verify);
 }
 
 /// What each kernel runs on.
@@ -70,13 +81,57 @@ void generate_code(const Options& options, std::span<const std::shared_ptr<loops
 
 }  // namespace
 
+namespace {
+
+/// What is known of the graph from earlier compilations. `facts` are filled in as far as they were kept.
+template <typename AnyPlan>
+std::optional<AnyPlan> known_plan(const std::optional<Hash128>& key, const ir::Graph& graph, Facts& facts) {
+  if (!key) return std::nullopt;
+  const PhaseTimer timer(&facts.times, "artifact");
+  auto kept = find_plan<AnyPlan>(*key);
+  if (!kept) return std::nullopt;
+  facts.nodes_traced = graph.node_count();
+  facts.nodes = kept->nodes;
+  facts.convolutions = kept->convolutions;
+  return std::move(kept->plan);
+}
+
+template <typename AnyPlan>
+void keep(const std::optional<Hash128>& key, const AnyPlan& plan, Facts& facts) {
+  if (!key) return;
+  const PhaseTimer timer(&facts.times, "artifact");
+  keep_plan(*key, plan, facts);
+}
+
+/// The machine code of a plan, and what can be told of it.
+void finish(const Options& options, Artifact& artifact) {
+  if (options.last >= Stage::code) {
+    artifact.targets = targets_of_kernels(artifact.plan, Target::of(options.code.target.isa));
+    generate_code(options, artifact.plan.kernels, artifact.plan.kernel_hashes, artifact);
+  }
+  inspect(artifact);
+}
+
+}  // namespace
+
 Artifact compile(ir::Graph& graph, const Options& options, PhaseTimes times) {
-  const size_t traced = graph.node_count();
-  if (options.verify) ir::verify(graph);
-  options.emulate_precision_casts ? passes::round_halves(graph) : passes::round_halves_before_steps(graph);
-  passes::run(graph, &times, options.verify);
-  Artifact artifact = compile_rewritten(graph, options, std::move(times));
-  artifact.facts.nodes_traced = traced;
+  Artifact artifact;
+  artifact.facts.times = std::move(times);
+  const std::optional<Hash128> key = artifact_key(graph, options);
+  if (auto known = known_plan<loops::Plan>(key, graph, artifact.facts)) {
+    artifact.plan = *std::move(known);
+    artifact.rewrote_graph = false;
+  } else {
+    if (options.keep_text) {
+      const PhaseTimer timer(&artifact.facts.times, "print");
+      artifact.traced_text = ir::print(graph, {.sources = true});
+    }
+    rewrite(graph, options, artifact.facts);
+    artifact.facts.nodes = graph.node_count();
+    if (options.last >= Stage::plan) lower(graph, options, artifact);
+    keep(key, artifact.plan, artifact.facts);
+  }
+  finish(options, artifact);
   return artifact;
 }
 
@@ -85,27 +140,25 @@ Artifact compile_rewritten(const ir::Graph& graph, const Options& options, Phase
   artifact.facts.times = std::move(times);
   artifact.facts.nodes_traced = artifact.facts.nodes = graph.node_count();
   if (options.last >= Stage::plan) lower(graph, options, artifact);
-  if (options.last >= Stage::code) {
-    artifact.targets = targets_of_kernels(artifact.plan, Target::of(options.code.target.isa));
-    generate_code(options, artifact.plan.kernels, artifact.plan.kernel_hashes, artifact);
-  }
-  inspect(artifact);
+  finish(options, artifact);
   return artifact;
 }
 
 SymbolicArtifact compile_symbolic(ir::Graph& graph, const Options& options, PhaseTimes times) {
   SymbolicArtifact family;
   family.facts.times = std::move(times);
-  family.facts.nodes_traced = graph.node_count();
-  if (options.verify) ir::verify(graph);
-  if (options.emulate_precision_casts) passes::round_halves(graph);
-  passes::run(graph, &family.facts.times, options.verify);
-  family.facts.nodes = graph.node_count();
-  {
-    const PhaseTimer timer(&family.facts.times, "loops");
-    family.plan = loops::lower_symbolic(graph, lowering_options(graph, options, family.facts));
-    if (options.verify)
-      for (const auto& kernel : family.plan.kernels()) loops::verify(*kernel);
+  const std::optional<Hash128> key = artifact_key(graph, options);
+  if (auto known = known_plan<loops::SymbolicPlan>(key, graph, family.facts)) {
+    family.plan = *std::move(known);
+  } else {
+    rewrite(graph, options, family.facts);
+    family.facts.nodes = graph.node_count();
+    {
+      const PhaseTimer timer(&family.facts.times, "loops");
+      family.plan = loops::lower_symbolic(graph, lowering_options(graph, options, family.facts));
+      if (options.verify) loops::verify(family.plan);
+    }
+    keep(key, family.plan, family.facts);
   }
   family.targets.assign(family.plan.kernels().size(), &Target::of(options.code.target.isa));
   if (options.last >= Stage::code)
@@ -118,7 +171,11 @@ SymbolicArtifact compile_symbolic(ir::Graph& graph, const Options& options, Phas
 }
 
 Artifact SymbolicArtifact::at(std::span<const int64_t> symbols) const {
-  Artifact artifact{plan.at(symbols), code, targets, facts};
+  Artifact artifact;
+  artifact.plan = plan.at(symbols);
+  artifact.code = code;
+  artifact.targets = targets;
+  artifact.facts = facts;
   artifact.facts.arena_bytes = artifact.plan.arena_bytes;
   artifact.facts.unplanned_bytes = artifact.plan.unplanned_bytes;
   artifact.facts.output_bytes = 0;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -37,6 +38,7 @@ struct Options {
   Convolutions convolutions = Convolutions::as_traced;
   codegen::CompileOptions code = {};  ///< Its target is that of values on the CPU, in lowering too.
   Stage last = Stage::code;           ///< Where to stop.
+  bool keep_text = false;             ///< Artifact::traced_text is wanted.
 };
 
 /// Self-contained: it points into no graph. Immutable once made.
@@ -45,6 +47,8 @@ struct Artifact {
   std::vector<std::shared_ptr<const codegen::CompiledKernel>> code;  ///< By Plan::kernels,
   std::vector<const Target*> targets;                                ///< and what each is for. They live for ever.
   Facts facts;
+  std::string traced_text;    ///< The graph as it came, with the user's lines, where it is rewritten.
+  bool rewrote_graph = true;  ///< compile() has rewritten the graph; else it knew from the disk what becomes of it.
 };
 
 /// What a graph whose sizes are expressions becomes: plan and machine code for all values of its symbols. Points
@@ -60,12 +64,14 @@ struct SymbolicArtifact {
   Artifact at(std::span<const int64_t> symbols) const;
 };
 
-/// Rewrites `graph` in place, and makes an artifact of it that is right for all values of its symbols that keep the
-/// guards of the graph. Lowering may have added to these (loops::lower_symbolic). Throws loops::NotSymbolic where
-/// some operator has no form for all sizes: the graph is then to be instantiated and compiled for each.
+/// Makes an artifact of `graph` that is right for all values of its symbols that keep its plan's guards: those of
+/// the graph, to which lowering may have added (loops::lower_symbolic). The graph is rewritten, unless what becomes
+/// of it was found on disk (compile/artifact_cache.h). Throws loops::NotSymbolic where some operator has no form
+/// for all sizes: the graph is then to be instantiated and compiled for each.
 SymbolicArtifact compile_symbolic(ir::Graph& graph, const Options& options = {}, PhaseTimes times = {});
 
-/// Rewrites `graph` in place, and makes an artifact of it. `times` are those of what came before.
+/// Makes an artifact of `graph`, which is rewritten, unless what becomes of it was found on disk: Artifact::
+/// rewrote_graph. `times` are those of what came before.
 Artifact compile(ir::Graph& graph, const Options& options = {}, PhaseTimes times = {});
 
 /// The same of a graph that compile() has rewritten: another way to run it.

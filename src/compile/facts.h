@@ -36,6 +36,9 @@ struct Facts {
   int64_t unplanned_bytes = 0;  ///< What they would take without reuse.
   int64_t output_bytes = 0;     ///< Allocated at every call.
   int64_t code_bytes = 0;
+  /// Why it is for sizes that are numbers although they vary: a program is then compiled for each set of them.
+  /// Empty: they do not vary, or it is for all of them.
+  std::string not_symbolic;
   ConvolutionLayout convolutions = ConvolutionLayout::traced;  ///< In which they are computed.
   std::vector<KernelFacts> kernels;                            ///< By Plan::kernels.
   std::vector<StepFacts> steps;                                ///< By Plan::steps.

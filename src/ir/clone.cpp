@@ -3,6 +3,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "ir/graph_copy.h"
 #include "ir/shape_env.h"
 #include "support/error.h"
 
@@ -10,27 +11,13 @@ namespace braze::ir {
 
 namespace {
 
-class Clone {
+class Clone final : public GraphCopy {
  public:
-  Clone(const Graph& from, std::span<const int64_t> examples)
-      : from_(from), values_(from.value_limit()), to_(std::make_unique<Graph>(from.name())) {
-    if (const ShapeEnv* env = from.find_shape_env()) copy_symbols(*env, examples);
-  }
+  using GraphCopy::GraphCopy;
 
-  std::unique_ptr<Graph> run() {
-    for (const Input& input : from_.inputs())
-      values_[input.value->id] = to_->add_input(input.name, type(*input.value->type), input.kind);
-    for (const Node* node = from_.first(); node; node = node->next) copy(*node);
-    for (const Value* output : from_.outputs()) to_->outputs().push_back(values_[output->id]);
-    for (const Mutation& mutation : from_.mutations())
-      to_->mutations().push_back({mutation.input, values_[mutation.value->id]});
-    return std::move(to_);
-  }
-
- private:
   void copy_symbols(const ShapeEnv& env, std::span<const int64_t> examples) {
     BRAZE_CHECK(examples.size() == env.table().symbol_count(), "an example is needed for every symbol");
-    ShapeEnv& own = to_->shape_env();
+    ShapeEnv& own = to_.shape_env();
     for (uint32_t slot = 0; slot < examples.size(); ++slot)
       own.create_symbol(env.table().name(slot), examples[slot], env.declared(slot));
     for (const ShapeEnv::Guard& guard : env.guards()) {
@@ -40,11 +27,12 @@ class Clone {
     }
   }
 
+ private:
   /// By its text: expressions of two tables never meet.
   Size size(Size from) {
     if (from.is_constant()) return from;
     const auto [at, is_new] = sizes_.try_emplace(from.bits());
-    if (is_new) at->second = parse_size(to_text(from), to_->shape_env().table());
+    if (is_new) at->second = parse_size(to_text(from), to_.shape_env().table());
     return at->second;
   }
   std::vector<Size> sizes(std::span<const Size> from) {
@@ -53,37 +41,29 @@ class Clone {
     return result;
   }
 
-  const Type* type(const Type& from) {
-    return to_->symbolic_type(from.dtype, from.device, sizes(from.sizes.symbolic()),
-                              sizes(from.strides.symbolic()));
+  const Type* type(const Type& from) override {
+    return to_.symbolic_type(from.dtype, from.device, sizes(from.sizes.symbolic()), sizes(from.strides.symbolic()));
   }
 
-  void copy(const Node& node) {
-    to_->set_source(to_->intern(node.source));
-    std::vector<Attr> attrs(node.attrs.begin(), node.attrs.end());
-    for (Attr& attr : attrs) {
-      if (const auto* one = std::get_if<Size>(&attr.value)) attr.value = size(*one);
-      if (const auto* several = std::get_if<std::span<const Size>>(&attr.value))
-        attr.value = to_->sizes(sizes(*several));
+  void change(const Node&, std::vector<Attr>& attributes) override {
+    for (Attr& attribute : attributes) {
+      if (const auto* one = std::get_if<Size>(&attribute.value)) attribute.value = size(*one);
+      if (const auto* several = std::get_if<std::span<const Size>>(&attribute.value))
+        attribute.value = to_.sizes(sizes(*several));
     }
-    std::vector<Value*> operands;
-    for (Value* operand : node.operands) operands.push_back(values_[Graph::resolve(operand)->id]);
-    std::vector<const Type*> types;
-    for (const Value& result : node.results) types.push_back(result.type ? type(*result.type) : nullptr);
-    Node* made = to_->create(node.op, operands, attrs, types);
-    for (size_t k = 0; k < node.results.size(); ++k) values_[node.results[k].id] = made->result(k);
   }
 
-  const Graph& from_;
-  std::vector<Value*> values_;  ///< Of the copy, by the Value::id of `from_`.
-  std::unique_ptr<Graph> to_;
   std::unordered_map<uint64_t, Size> sizes_;  ///< By the bits of the original.
 };
 
 }  // namespace
 
 std::unique_ptr<Graph> clone(const Graph& graph, std::span<const int64_t> examples) {
-  return Clone(graph, examples).run();
+  auto to = std::make_unique<Graph>(graph.name());
+  Clone copy(graph, *to);
+  if (const ShapeEnv* env = graph.find_shape_env()) copy.copy_symbols(*env, examples);
+  copy.run();
+  return to;
 }
 
 }  // namespace braze::ir

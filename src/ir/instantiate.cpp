@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "ir/graph_copy.h"
 #include "ir/library_call.h"
 #include "ir/shape_env.h"
 #include "ir/size_text.h"
@@ -10,23 +11,11 @@
 namespace braze::ir {
 namespace {
 
-class Instantiation {
+class Instantiation final : public GraphCopy {
  public:
-  Instantiation(const Graph& from, std::span<const int64_t> symbols)
-      : from_(from), symbols_(symbols), values_(from.value_limit()), to_(std::make_unique<Graph>(from.name())) {}
+  Instantiation(const Graph& from, Graph& to, std::span<const int64_t> symbols)
+      : GraphCopy(from, to), symbols_(symbols) {}
 
-  std::unique_ptr<Graph> run() {
-    check_symbols();
-    for (const Input& input : from_.inputs())
-      values_[input.value->id] = to_->add_input(input.name, type(*input.value->type), input.kind);
-    for (const Node* node = from_.first(); node; node = node->next) copy(*node);
-    for (const Value* output : from_.outputs()) to_->outputs().push_back(values_[output->id]);
-    for (const Mutation& mutation : from_.mutations())
-      to_->mutations().push_back({mutation.input, values_[mutation.value->id]});
-    return std::move(to_);
-  }
-
- private:
   void check_symbols() const {
     const ShapeEnv* env = from_.find_shape_env();
     if (!env) return;
@@ -43,6 +32,7 @@ class Instantiation {
                       UserError::Kind::value);
   }
 
+ private:
   int64_t number(Size size) const {
     if (size.is_constant()) return size.constant();
     SizeCode code;
@@ -73,47 +63,37 @@ class Instantiation {
     return out;
   }
 
-  const Type* type(const Type& symbolic) {
-    return to_->type(symbolic.dtype, symbolic.device, numbers(symbolic.sizes.symbolic()),
-                     numbers(symbolic.strides.symbolic()));
+  const Type* type(const Type& symbolic) override {
+    return to_.type(symbolic.dtype, symbolic.device, numbers(symbolic.sizes.symbolic()),
+                    numbers(symbolic.strides.symbolic()));
   }
 
-  void copy(const Node& node) {
-    to_->set_source(to_->intern(node.source));
-    std::vector<Attr> attrs(node.attrs.begin(), node.attrs.end());
-    std::string arguments;
-    for (Attr& attr : attrs) {
-      if (node.op == Op::call && attr.name == "arguments") {
-        arguments = call_arguments(std::get<std::string_view>(attr.value));
-        attr.value = std::string_view(arguments);
-      }
-      if (const auto* size = std::get_if<Size>(&attr.value)) attr.value = number(*size);
-      if (const auto* sizes = std::get_if<std::span<const Size>>(&attr.value))
-        attr.value = to_->ints(numbers(*sizes));
+  void change(const Node& node, std::vector<Attr>& attributes) override {
+    for (Attr& attribute : attributes) {
+      if (node.op == Op::call && attribute.name == "arguments")
+        attribute.value = to_.intern(call_arguments(std::get<std::string_view>(attribute.value)));
+      if (const auto* size = std::get_if<Size>(&attribute.value)) attribute.value = number(*size);
+      if (const auto* sizes = std::get_if<std::span<const Size>>(&attribute.value))
+        attribute.value = to_.ints(numbers(*sizes));
     }
-    if (node.op == Op::size) {
-      values_[node.results[0].id] =
-          to_->scalar(DType::i64, Number::of_int(number(node.size_attr("of"))), node.results[0].type->device);
-      return;
-    }
-    std::vector<Value*> operands;
-    for (Value* operand : node.operands) operands.push_back(values_[Graph::resolve(operand)->id]);
-    std::vector<const Type*> types;
-    for (const Value& result : node.results) types.push_back(type(*result.type));
-    Node* made = to_->create(node.op, operands, attrs, types);
-    for (size_t k = 0; k < node.results.size(); ++k) values_[node.results[k].id] = made->result(k);
   }
 
-  const Graph& from_;
+  Value* replaced(const Node& node) override {
+    if (node.op != Op::size) return nullptr;
+    return to_.scalar(DType::i64, Number::of_int(number(node.size_attr("of"))), node.results[0].type->device);
+  }
+
   const std::span<const int64_t> symbols_;
-  std::vector<Value*> values_;  ///< Of the copy, by the Value::id of `from_`.
-  std::unique_ptr<Graph> to_;
 };
 
 }  // namespace
 
 std::unique_ptr<Graph> instantiate(const Graph& graph, std::span<const int64_t> symbols) {
-  return Instantiation(graph, symbols).run();
+  auto to = std::make_unique<Graph>(graph.name());
+  Instantiation copy(graph, *to, symbols);
+  copy.check_symbols();
+  copy.run();
+  return to;
 }
 
 }  // namespace braze::ir

@@ -25,21 +25,6 @@ std::vector<int64_t> integers(Lexer& lexer, std::string_view close) {
   return values;
 }
 
-Device device(Lexer& lexer) {
-  const Token kind = lexer.next();
-  Device device;
-  if (kind.text == "cpu")
-    device.kind = DeviceKind::cpu;
-  else if (kind.text == "cuda")
-    device.kind = DeviceKind::cuda;
-  else if (kind.text == "meta")
-    device.kind = DeviceKind::meta;
-  else
-    lexer.fail(kind, "expected a device: cpu, cuda or meta");
-  if (lexer.take(":")) device.index = static_cast<int8_t>(lexer.expect_integer());
-  return device;
-}
-
 struct ParsedType {
   DType dtype;
   Device device;
@@ -69,7 +54,7 @@ ParsedType type_of(Lexer& lexer, ReadSize&& size) {
     type.strides = list("}");
     if (type.strides.size() != type.sizes.size()) lexer.fail(word, "this type has not one stride a dimension");
   }
-  if (lexer.at(Kind::symbol)) type.device = device(lexer);
+  if (lexer.at(Kind::symbol)) type.device = parse_device(lexer);
   return type;
 }
 
@@ -130,46 +115,16 @@ class Parser {
   }
 
   void symbol() {
-    const Token name = lexer_.expect(Kind::word, "a symbol");
-    SymbolFacts facts;
-    lexer_.expect("=");
-    const int64_t example = lexer_.expect_integer();
-    if (lexer_.take("in")) {
-      facts.range.low = lexer_.expect_integer();
-      lexer_.expect(".");
-      lexer_.expect(".");
-      facts.range.high = lexer_.take("inf") ? SizeRange::infinity : lexer_.expect_integer();
-    }
-    if (lexer_.take("mod")) {
-      facts.modulus = lexer_.expect_integer();
-      lexer_.expect("=");
-      lexer_.expect("=");
-      facts.remainder = lexer_.expect_integer();
-    }
-    const bool holds = facts.range.low >= 0 && facts.modulus >= 1 && facts.remainder >= 0 &&
-                       facts.remainder < facts.modulus && facts.range.has(example) &&
-                       example % facts.modulus == facts.remainder;
-    if (!holds) lexer_.fail(name, "the example is none of the symbol's values");
+    const Token name = lexer_.peek();
+    const SymbolDeclaration symbol = parse_declaration(lexer_);
     ShapeEnv& env = graph_->shape_env();
-    if (env.table().find(name.text)) lexer_.fail(name, "a second symbol of this name");
-    env.create_symbol(name.text, example, facts);
+    if (env.table().find(symbol.name)) lexer_.fail(name, "a second symbol of this name");
+    env.create_symbol(symbol.name, symbol.example, symbol.facts);
   }
 
   void guard() {
     const Token where = lexer_.peek();
-    const Size left = size();
-    std::string comparison;
-    while (lexer_.at(Kind::punctuation) && comparison.size() < 2) comparison += lexer_.next().text;
-    const Size right = size();
-    SizeTest test = at_least(left, right);
-    if (comparison == "==")
-      test = equal(left, right);
-    else if (comparison == "!=")
-      test = differs(left, right);
-    else if (comparison == "<=")
-      test = at_most(left, right);
-    else if (comparison != ">=")
-      lexer_.fail(where, "expected a guard: two sizes with ==, !=, >= or <= between them");
+    const SizeTest test = parse_size_test(lexer_, graph_->shape_env().table());
     if (!graph_->decide("").answer(test)) lexer_.fail(where, "the examples break this guard");
   }
 
@@ -293,6 +248,21 @@ class Parser {
 };
 
 }  // namespace
+
+Device parse_device(Lexer& lexer) {
+  const Token kind = lexer.next();
+  Device device;
+  if (kind.text == "cpu")
+    device.kind = DeviceKind::cpu;
+  else if (kind.text == "cuda")
+    device.kind = DeviceKind::cuda;
+  else if (kind.text == "meta")
+    device.kind = DeviceKind::meta;
+  else
+    lexer.fail(kind, "expected a device: cpu, cuda or meta");
+  if (lexer.take(":")) device.index = static_cast<int8_t>(lexer.expect_integer());
+  return device;
+}
 
 TypeParts parse_type(Lexer& lexer) {
   const ParsedType parsed = type_of(lexer, [&lexer] { return Size(lexer.expect_integer()); });

@@ -3,6 +3,7 @@
 #include <unordered_set>
 
 #include "ir/shape_env.h"
+#include "ir/size_text.h"
 #include "ir/text.h"
 #include "support/error.h"
 
@@ -114,18 +115,12 @@ std::string_view text(InputKind kind) {
   return "";
 }
 
-/// "[n = 8, m = 5 in 2..64, k = 12 mod 4 == 0]": with what was declared of them.
+/// "[n = 8, m = 5 in 2..64]": with what was declared of them.
 void append_symbols(std::string& out, const ShapeEnv& env) {
   if (env.table().symbol_count() == 0) return;
   for (uint32_t slot = 0; slot < env.table().symbol_count(); ++slot) {
-    const SymbolFacts& facts = env.declared(slot);
-    ((out += slot == 0 ? "[" : ", ") += env.table().name(slot)) += " = ";
-    append(out, env.examples()[slot]);
-    if (facts.range != SymbolFacts{}.range) {
-      append(out += " in ", facts.range.low);
-      out += facts.range.high == SizeRange::infinity ? "..inf" : concat("..", facts.range.high);
-    }
-    if (facts.modulus != 1) out += concat(" mod ", facts.modulus, " == ", facts.remainder);
+    out += slot == 0 ? "[" : ", ";
+    append_declaration(out, {std::string(env.table().name(slot)), env.examples()[slot], env.declared(slot)});
   }
   out += ']';
 }

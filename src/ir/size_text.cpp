@@ -136,6 +136,54 @@ Size parse_size(Lexer& lexer, SizeTable& table, std::string_view mark) {
   }
 }
 
+SizeTest parse_size_test(Lexer& lexer, SizeTable& table) {
+  const Token where = lexer.peek();
+  const Size left = parse_size(lexer, table, "");
+  std::string comparison;
+  while (lexer.at(Token::Kind::punctuation) && comparison.size() < 2) comparison += lexer.next().text;
+  const Size right = parse_size(lexer, table, "");
+  if (comparison == "==") return equal(left, right);
+  if (comparison == "!=") return differs(left, right);
+  if (comparison == "<=") return at_most(left, right);
+  if (comparison != ">=") lexer.fail(where, "expected a guard: two sizes with ==, !=, >= or <= between them");
+  return at_least(left, right);
+}
+
+void append_declaration(std::string& out, const SymbolDeclaration& symbol) {
+  const SymbolFacts& facts = symbol.facts;
+  out += concat(symbol.name, " = ", symbol.example);
+  if (facts.range != SymbolFacts{}.range) {
+    out += concat(" in ", facts.range.low);
+    out += facts.range.high == SizeRange::infinity ? "..inf" : concat("..", facts.range.high);
+  }
+  if (facts.modulus != 1) out += concat(" mod ", facts.modulus, " == ", facts.remainder);
+}
+
+SymbolDeclaration parse_declaration(Lexer& lexer) {
+  const Token name = lexer.expect(Token::Kind::word, "a symbol");
+  SymbolDeclaration symbol{.name = std::string(name.text)};
+  SymbolFacts& facts = symbol.facts;
+  lexer.expect("=");
+  symbol.example = lexer.expect_integer();
+  if (lexer.take("in")) {
+    facts.range.low = lexer.expect_integer();
+    lexer.expect(".");
+    lexer.expect(".");
+    facts.range.high = lexer.take("inf") ? SizeRange::infinity : lexer.expect_integer();
+  }
+  if (lexer.take("mod")) {
+    facts.modulus = lexer.expect_integer();
+    lexer.expect("=");
+    lexer.expect("=");
+    facts.remainder = lexer.expect_integer();
+  }
+  const bool holds = facts.range.low >= 0 && facts.modulus >= 1 && facts.remainder >= 0 &&
+                     facts.remainder < facts.modulus && facts.range.has(symbol.example) &&
+                     symbol.example % facts.modulus == facts.remainder;
+  if (!holds) lexer.fail(name, "the example is none of the symbol's values");
+  return symbol;
+}
+
 Size parse_size(std::string_view text, SizeTable& table) {
   Lexer lexer(text, "size");
   const Size size = parse_size(lexer, table, "");

@@ -41,6 +41,8 @@ struct TypeParts {
   Device device;
   std::vector<int64_t> sizes, strides;
 };
+/// "cpu", "cuda:0": what to_string() writes. Throws UserError with line and column.
+Device parse_device(Lexer& lexer);
 /// "f32[4,8]{1,4}@cuda:0". Throws UserError with line and column.
 TypeParts parse_type(Lexer& lexer);
 

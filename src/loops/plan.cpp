@@ -18,11 +18,12 @@ class Printer {
   static constexpr bool is_symbolic = !std::is_same_v<Value, int64_t>;
   Printer(const PlanOf<Value>& plan, Text text) : plan_(plan), text_(std::move(text)) {}
 
-  /// \param head  what stands behind "plan".
-  std::string run(const std::string& head) {
+  /// \param head  from behind "plan" to the first buffer.
+  /// \param cats  of each step, where it is not 0; may be empty.
+  std::string run(const std::string& head, std::span<const uint32_t> cats) {
+    cats_ = cats;
     for (const auto& kernel : plan_.kernels) out_.append(loops::print(*kernel)) += '\n';
-    put("plan", head, " {\n");
-    if (!is_symbolic) put("  arena ", plan_.arena_bytes, " unplanned ", plan_.unplanned_bytes, "\n");
+    put("plan", head);
     for (size_t k = 0; k < plan_.buffers.size(); ++k) put_buffer(k);
     for (size_t s = 0; s < plan_.steps.size(); ++s) put_step(s);
     for (const auto& [input, view] : plan_.mutations) {
@@ -56,11 +57,12 @@ class Printer {
   void put_type(ir::DType dtype, ir::Device device, const std::vector<Value>& sizes,
                 const std::vector<Value>& strides) {
     if constexpr (is_symbolic) {
-      put(ir::print({dtype, device, std::span<const int64_t>(), std::span<const int64_t>(), 0}));
-      out_.erase(out_.size() - 1);  // the bracket of no sizes
+      put(ir::name(dtype), "[");
       for (size_t k = 0; k < sizes.size(); ++k) put(k ? "," : "", sizes[k]);
-      for (size_t k = 0; k < strides.size(); ++k) put(k ? "," : "]{", strides[k]);
-      put(strides.empty() ? "]" : "}");
+      put("]");
+      for (size_t k = 0; k < strides.size(); ++k) put(k ? "," : "{", strides[k]);
+      if (!strides.empty()) put("}");
+      if (device != ir::Device{}) put("@", ir::to_string(device));
     } else {
       put(ir::print({dtype, device, sizes, strides, 0}));
     }
@@ -95,6 +97,7 @@ class Printer {
     if (step.join == Join::after) put("    barrier\n");
     put(inside ? "    " : "  ");
     step.kind == StepKind::kernel ? put_launch(step.kernel) : put_call(step.call);
+    if (number < cats_.size() && cats_[number] != 0) put(" cat=", cats_[number]);
     if (!step.source.empty()) {
       put(" source=");
       ir::append_quoted(out_, step.source);
@@ -156,6 +159,7 @@ class Printer {
 
   const PlanOf<Value>& plan_;
   const Text text_;
+  std::span<const uint32_t> cats_;
   std::string out_;
 };
 
@@ -171,17 +175,23 @@ int64_t span_of(std::span<const int64_t> sizes, std::span<const int64_t> strides
 }
 
 std::string print(const Plan& plan) {
-  return Printer(plan, 0).run("");
+  return Printer(plan, 0).run(concat(" {\n  arena ", plan.arena_bytes, " unplanned ", plan.unplanned_bytes, "\n"),
+                              {});
 }
 
 std::string print(const SymbolicPlan& plan) {
   const auto text = [&](const SymbolicPlan::Number& number) {
     return number.is_computed ? plan.sizes_[static_cast<size_t>(number.value)] : std::to_string(number.value);
   };
-  std::string symbols;
-  for (const SymbolicPlan::Symbol& symbol : plan.symbols_)
-    symbols += concat(symbols.empty() ? "[" : ", ", symbol.name, " = ", symbol.example);
-  return Printer(plan.plan_, text).run(symbols.empty() ? "" : symbols + "]");
+  std::string head = "[";
+  for (const SymbolicPlan::Symbol& symbol : plan.symbols_) {
+    if (head.size() > 1) head += ", ";
+    ir::append_declaration(head, symbol);
+  }
+  head += "] {\n";
+  for (const SymbolicPlan::Guard& guard : plan.guards_) head += concat("  guard ", guard.text, "\n");
+  if (!plan.reuse_memory_) head += "  without reuse\n";
+  return Printer(plan.plan_, text).run(head, plan.cats_);
 }
 
 }  // namespace braze::loops

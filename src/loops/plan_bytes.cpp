@@ -48,6 +48,12 @@ void transfer(Archive& archive, LibraryCall& call) {
   archive(call.name, call.overload, call.arguments, call.written, call.results);
 }
 
+template <typename Archive>
+void transfer(Archive& archive, SymbolDeclaration& symbol) {
+  SymbolFacts& facts = symbol.facts;
+  archive(symbol.name, symbol.example, facts.range.low, facts.range.high, facts.modulus, facts.remainder);
+}
+
 }  // namespace braze::ir
 
 namespace braze::loops {
@@ -166,12 +172,6 @@ void SymbolicPlan::transfer_fields(Archive& archive) {
 }
 
 template <typename Archive>
-void transfer(Archive& archive, SymbolicPlan::Symbol& symbol) {
-  ir::SymbolFacts& facts = symbol.facts;
-  archive(symbol.name, symbol.example, facts.range.low, facts.range.high, facts.modulus, facts.remainder);
-}
-
-template <typename Archive>
 void transfer(Archive& archive, SymbolicPlan::Guard& guard) {
   archive.enumerator(guard.kind, static_cast<size_t>(ir::SizeTest::Kind::at_least) + 1);
   archive(guard.left, guard.text);
@@ -189,7 +189,7 @@ SymbolicPlan read_symbolic_plan(ArchiveReader& archive) {
   check(archive, [&] {
     parse_kernels(kernels, plan.plan_);
     plan.prepare();
-    plan.verify_read();
+    verify(plan);
   });
   return archive.ok() ? std::move(plan) : SymbolicPlan();
 }

@@ -14,6 +14,12 @@ SymbolicPlan::SymbolicPlan(PlanOf<ir::Size> plan, std::vector<uint32_t> cats, ir
     : cats_(std::move(cats)), reuse_memory_(reuse_memory) {
   for (uint32_t slot = 0; slot < env.table().symbol_count(); ++slot)
     symbols_.push_back({std::string(env.table().name(slot)), env.examples()[slot], env.table().facts(slot)});
+  // What at() computes from sizes, and counts, is no part of the plan.
+  for (PlanBufferOf<ir::Size>& buffer : plan.buffers) {
+    buffer.bytes = 0;
+    if (buffer.kind != BufferKind::part) buffer.offset = 0;
+  }
+  for (StepOf<ir::Size>& step : plan.steps) step.kernel.bytes_read = step.kernel.bytes_written = 0;
   for (const ir::ShapeEnv::Guard& guard : env.guards())
     guards_.push_back({guard.test.kind, to_text(guard.test.left), to_text(guard.test)});
   std::unordered_map<uint64_t, int64_t> known;  // by the size's bits
@@ -105,19 +111,19 @@ Plan SymbolicPlan::at(std::span<const int64_t> symbols) const {
   return plan;
 }
 
-void SymbolicPlan::verify_read() const {
+void verify(const SymbolicPlan& family) {
   std::vector<int64_t> examples;
-  for (const Symbol& symbol : symbols_) {
+  for (const SymbolicPlan::Symbol& symbol : family.symbols_) {
     if (symbol.facts.modulus < 1) throw InternalError("a symbol is a multiple of nothing");
     examples.push_back(symbol.example);
   }
-  if (const auto guard = refuses(examples)) throw InternalError("the examples break " + *guard);
-  if (cats_.size() != plan_.steps.size()) throw InternalError("not one cat a step");
+  if (const auto guard = family.refuses(examples)) throw InternalError("the examples break " + *guard);
+  if (family.cats_.size() != family.plan_.steps.size()) throw InternalError("not one cat a step");
   // Before memory is planned: whatever the plan names exists.
-  Plan plan = numbers_at(examples);
+  Plan plan = family.numbers_at(examples);
   for (const PlanBuffer& buffer : plan.buffers) plan.arena_bytes = std::max(plan.arena_bytes, buffer.bytes);
   verify(plan);
-  verify(at(examples));
+  verify(family.at(examples));
 }
 
 }  // namespace braze::loops

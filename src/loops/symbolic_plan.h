@@ -17,6 +17,7 @@
 
 #include "ir/shape_env.h"
 #include "ir/size_code.h"
+#include "ir/size_text.h"
 #include "loops/plan.h"
 #include "support/error.h"
 
@@ -36,11 +37,7 @@ class NotSymbolic : public UserError {
 
 class SymbolicPlan {
  public:
-  struct Symbol {
-    std::string name;
-    int64_t example = 0;
-    ir::SymbolFacts facts = {};  ///< Also what guards tell of it.
-  };
+  using Symbol = ir::SymbolDeclaration;  ///< Its facts are also what guards tell of it.
   struct Guard {
     ir::SizeTest::Kind kind = ir::SizeTest::Kind::equal;
     std::string left;  ///< What is compared with 0.
@@ -74,15 +71,15 @@ class SymbolicPlan {
   const std::vector<Symbol>& symbols() const { return symbols_; }
 
  private:
+  friend class SymbolicPlanParser;
   friend std::string print(const SymbolicPlan& plan);
+  friend void verify(const SymbolicPlan& plan);
   friend void write(ArchiveWriter& archive, const SymbolicPlan& plan);
   friend SymbolicPlan read_symbolic_plan(ArchiveReader& archive);
   template <typename Archive>
   void transfer_fields(Archive& archive);
   /// Makes the code of all expressions from their texts.
   void prepare();
-  /// Throws where something names what does not exist, or the plan for the examples is none.
-  void verify_read() const;
   /// Without memory and regions.
   Plan numbers_at(std::span<const int64_t> symbols) const;
 
@@ -96,8 +93,22 @@ class SymbolicPlan {
   bool reuse_memory_ = true;
 };
 
-/// As a plan of numbers, but for memory and regions, which are planned for given sizes: for people.
+/// As a plan of numbers, but for memory and regions, which are planned for given sizes:
+///
+///   plan[n = 64, m = 512 in 2..16384] {                symbols with examples, and what is known of their values
+///     guard m <= 16384
+///     without reuse                                    every temporary has memory of its own
+///     #0 = input 0 : f32[n,m]{m,1}                     strides are always said
+///     #1 = output 0 : f32[n,m]{m,1}
+///     launch @softmax_7a220d6b(#0, #1) symbols=[n,m] fused=['%0 = softmax'] cat=2
+///     return #1
+///   }
+///
+/// `cat`: see form_regions(). print -> parse -> print gives the same text.
 std::string print(const SymbolicPlan& plan);
+SymbolicPlan parse_symbolic_plan(std::string_view text);  ///< Throws UserError with line and column.
+/// Throws where something names what does not exist, or the plan for the examples is none.
+void verify(const SymbolicPlan& plan);
 
 /// As lower(), of a graph with or without symbols. Notes guards where a form is only right, or only good, for some
 /// sizes. Throws NotSymbolic.

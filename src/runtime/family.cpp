@@ -60,7 +60,10 @@ std::shared_ptr<Program> ProgramFamily::make(std::span<const int64_t> symbols,
     if (not_symbolic_.empty()) not_symbolic_ = error.what();
   }
   ++compiled_;
-  return Program::compile(trace_at(symbols), options, times);
+  ProgramOptions of_numbers = options;
+  of_numbers.not_symbolic =
+      not_symbolic_.empty() ? "its guards hold for none of the artifacts kept" : not_symbolic_;
+  return Program::compile(trace_at(symbols), of_numbers, times);
 }
 
 const driver::SymbolicArtifact* ProgramFamily::artifact_for(std::span<const int64_t> symbols,
@@ -76,11 +79,6 @@ const driver::SymbolicArtifact* ProgramFamily::artifact_for(std::span<const int6
   if (artifact->plan.refuses(symbols)) throw loops::NotSymbolic("its guards do not hold for its own example");
   artifacts_.push_back(std::move(artifact));
   return artifacts_.back().get();
-}
-
-std::string ProgramFamily::not_symbolic() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return not_symbolic_;
 }
 
 std::shared_ptr<Program> ProgramFamily::latest() const {

@@ -36,8 +36,6 @@ class ProgramFamily {
 
   const capture::Trace& trace() const { return trace_; }
   size_t compiled() const { return compiled_; }  ///< So often was code made.
-  /// Why each set of values has code of its own; empty: it has not.
-  std::string not_symbolic() const;
 
  private:
   static constexpr size_t most_kept = 64;
@@ -59,7 +57,7 @@ class ProgramFamily {
   mutable std::mutex mutex_;           ///< Protects what follows.
   mutable std::list<Member> members_;  ///< The one used last comes first.
   mutable std::vector<std::shared_ptr<const driver::SymbolicArtifact>> artifacts_;
-  mutable std::string not_symbolic_;
+  mutable std::string not_symbolic_;  ///< Why no artifact is for all sizes; empty: one may be.
   mutable std::atomic<size_t> compiled_{0};
 };
 

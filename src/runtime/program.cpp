@@ -14,12 +14,8 @@ Program::Program(std::unique_ptr<Impl> impl, std::unique_ptr<Layouts> layouts)
     : impl_(std::move(impl)), layouts_(std::move(layouts)) {}
 Program::~Program() = default;
 
-std::shared_ptr<Program> Program::compile(capture::Trace trace, const ProgramOptions& options, PhaseTimes times) {
-  std::string traced_text;
-  {
-    PhaseTimer timer(&times, "print");
-    traced_text = ir::print(*trace.graph, {.sources = true});
-  }
+template <typename Build>
+std::shared_ptr<Program> Program::make(capture::Trace trace, const ProgramOptions& options, Build&& build) {
   ProgramOptions kept = options;
   kept.example_arguments.clear();
   kept.kept_elsewhere.clear();
@@ -27,12 +23,16 @@ std::shared_ptr<Program> Program::compile(capture::Trace trace, const ProgramOpt
   const std::vector<at::Tensor> alive = trace.bound.tensors();
   trace.bound.let_go(options.kept_elsewhere);
   auto impl = std::make_unique<Impl>(std::make_shared<const capture::Trace>(std::move(trace)), std::move(kept));
-  impl->traced_text = std::move(traced_text);
-  impl->build(Layouts::wanted(), options.example_arguments, std::move(times));
+  build(*impl);
   std::unique_ptr<Layouts> layouts = Layouts::of(*impl);
   std::shared_ptr<Program> program(new Program(std::move(impl), std::move(layouts)));
   if (options.cuda_graphs) program->graphed_ = std::make_unique<GraphedCalls>(program->current());
   return program;
+}
+
+std::shared_ptr<Program> Program::compile(capture::Trace trace, const ProgramOptions& options, PhaseTimes times) {
+  return make(std::move(trace), options,
+              [&](Impl& impl) { impl.build(Layouts::wanted(), options.example_arguments, std::move(times)); });
 }
 
 /// How the core is to compile.
@@ -63,15 +63,8 @@ std::shared_ptr<const driver::SymbolicArtifact> Program::compile_symbolic(ir::Gr
 
 std::shared_ptr<Program> Program::compile_at(capture::Trace trace, const driver::SymbolicArtifact& artifact,
                                              std::span<const int64_t> symbols, const ProgramOptions& options) {
-  ProgramOptions kept = options;
-  kept.example_arguments.clear();
-  kept.kept_elsewhere.clear();
-  const std::vector<at::Tensor> alive = trace.bound.tensors();
-  trace.bound.let_go(options.kept_elsewhere);
-  auto impl = std::make_unique<Impl>(std::make_shared<const capture::Trace>(std::move(trace)), std::move(kept));
-  impl->build_of(artifact.at(symbols), options.example_arguments);
-  std::unique_ptr<Layouts> layouts = Layouts::of(*impl);
-  return std::shared_ptr<Program>(new Program(std::move(impl), std::move(layouts)));
+  return make(std::move(trace), options,
+              [&](Impl& impl) { impl.build_of(artifact.at(symbols), options.example_arguments); });
 }
 
 /// Throws UserError for a graph with values on a device that there is no code for.
@@ -92,7 +85,11 @@ void Program::Impl::build(driver::Convolutions convolutions, const std::vector<a
     check_devices(*trace.graph);
     bind_inputs(example_arguments);
   }
-  artifact = driver::compile(*trace.graph, compile_options(convolutions), std::move(times));
+  driver::Options wanted = compile_options(convolutions);
+  wanted.keep_text = true;
+  artifact = driver::compile(*trace.graph, wanted, std::move(times));
+  artifact.facts.not_symbolic = options.not_symbolic;
+  graph_is_rewritten = artifact.rewrote_graph;
   PhaseTimer timer(&artifact.facts.times, "bind");
   bind();
 }
@@ -201,10 +198,20 @@ void fail_geometry(std::string_view what, const Geometry& expected, const at::Te
                   same_type ? UserError::Kind::value : UserError::Kind::type);
 }
 
+std::string Program::Impl::rewritten_text() const {
+  if (graph_is_rewritten) return ir::print(*trace.graph, {.sources = true});
+  const auto copy = ir::instantiate(*trace.graph, {});
+  driver::Options wanted = compile_options(driver::Convolutions::as_traced);
+  wanted.last = driver::Stage::passes;
+  driver::compile(*copy, wanted);
+  return ir::print(*copy, {.sources = true});
+}
+
 std::string Program::code(std::string_view stage) const {
-  if (stage == "traced" && !impl_->traced_text.empty()) return impl_->traced_text;
+  const std::string& traced = impl_->artifact.traced_text;
+  if (stage == "traced" && !traced.empty()) return traced;
   if (stage == "traced") return ir::print(*impl_->trace.graph, {.sources = true});
-  if (stage == "graph") return ir::print(*impl_->trace.graph, {.sources = true});
+  if (stage == "graph") return impl_->rewritten_text();
   if (stage == "loops") return loops::print(current().plan);
   if (stage != "llvm" && stage != "asm")
     throw UserError(concat("no stage \"", stage, "\": choose traced, graph, loops, llvm or asm"),

@@ -41,6 +41,7 @@ struct ProgramOptions {
   std::vector<at::Tensor> example_arguments;
   /// Bound tensors that the program does not keep alive: whoever calls it does, for the length of a run.
   std::unordered_set<const c10::TensorImpl*> kept_elsewhere;
+  std::string not_symbolic;  ///< Told as driver::Facts::not_symbolic.
 };
 
 struct MemoryInfo {
@@ -120,6 +121,9 @@ class Program {
   class Layouts;  ///< runtime/program_layouts.h
 
  private:
+  /// \param build  of the Impl, given the arguments that were traced: compiles, or takes what was, and binds.
+  template <typename Build>
+  static std::shared_ptr<Program> make(capture::Trace trace, const ProgramOptions& options, Build&& build);
   Program(std::unique_ptr<Impl> impl, std::unique_ptr<Layouts> layouts);
   const Impl& current() const;
   std::unique_ptr<Impl> impl_;

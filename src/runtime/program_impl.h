@@ -103,7 +103,6 @@ class Program::Impl {
   const std::shared_ptr<const capture::Trace> traced;  ///< Shared by all that is lowered from it.
   const capture::Trace& trace;
   const ProgramOptions options;
-  std::string traced_text;  ///< Empty where the trace's graph is as it was traced.
   bool graph_is_rewritten = true;
   driver::Artifact artifact;
   const loops::Plan& plan = artifact.plan;
@@ -139,6 +138,8 @@ class Program::Impl {
   void build_of(driver::Artifact compiled, const std::vector<at::Tensor>& example_arguments);
   /// The same for calls that `other`, of the same trace, may serve as well.
   void build_like(const Impl& other, driver::Convolutions convolutions);
+  /// The graph behind the passes.
+  std::string rewritten_text() const;
   /// \param owned  the arguments, if they may be let go of on the way; else null.
   void run(const at::Tensor* const* arguments, at::Tensor* results, at::Tensor* owned) const;
 

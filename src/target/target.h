@@ -34,6 +34,7 @@ struct CpuLimits {
   int64_t rows_together = 0;  ///< Rows scanned side by side, as a step of one does not wait for the others.
   /// Statements up to which a loop's body is copied four times and twice.
   size_t unroll_four = 0, unroll_two = 0;
+  bool operator==(const CpuLimits&) const = default;
 };
 
 /// How loops are shaped for blocks of threads of a GPU (loops/schedule/gpu).
@@ -54,6 +55,7 @@ struct GpuLimits {
   int64_t busy_registers = 0;  ///< Of a thread, which hold nothing of a row.
   int64_t least_chunk = 0;     ///< Elements of a part of a split reduction.
   int64_t tile_side = 0;       ///< Of a transposed tile.
+  bool operator==(const GpuLimits&) const = default;
 };
 
 struct Target {
@@ -68,6 +70,7 @@ struct Target {
   static Target named(std::string_view name);
 
   Isa isa;
+  bool operator==(const Target&) const = default;
   bool is_gpu() const { return isa == Isa::sm_90; }
   std::string_view name() const;
 

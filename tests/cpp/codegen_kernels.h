@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -12,6 +13,18 @@
 #include "target/target.h"
 
 namespace braze::codegen::testing {
+
+// Sizes around those of vectors, whole and ragged; numbers that arithmetic treats in a special way.
+inline constexpr int64_t kSizes[] = {0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 47, 48, 63, 64, 65, 70, 129};
+inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+inline constexpr double kInf = std::numeric_limits<double>::infinity();
+
+/// `text` with every occurrence of `from` replaced.
+inline std::string replace(std::string text, const std::string& from, const std::string& to) {
+  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+    text.replace(at, from.size(), to);
+  return text;
+}
 
 /// Memory of one buffer, between pages that may not be touched; its last element ends where the page does if the
 /// buffer's alignment allows it.

@@ -56,6 +56,24 @@ TEST_CASE("an artifact outlives its graph, and its plan runs when read from text
   for (const double element : results[1]) CHECK(element == doctest::Approx(1.0 / 40));
 }
 
+TEST_CASE("graphs of symbols are rewritten as those of numbers are") {
+  // A product of bf16 is rounded before a step that would make another integer of it.
+  constexpr const char* numbers =
+      "graph @g(%x: bf16[8]) {\n %0 = mul %x, %x : bf16[8]\n"
+      " %1 = floor %0 : bf16[8]\n return %1\n}";
+  constexpr const char* symbols =
+      "graph @g[n = 8](%x: bf16[n]) {\n %0 = mul %x, %x : bf16[n]\n"
+      " %1 = floor %0 : bf16[n]\n return %1\n}";
+  const driver::Facts wanted = compile(numbers, without_disk()).facts;
+  const auto graph = ir::parse(symbols);
+  const driver::Facts facts = driver::compile_symbolic(*graph, without_disk()).facts;
+  REQUIRE(facts.kernels.size() == 1);
+  CHECK(facts.kernels[0].fused == wanted.kernels[0].fused);
+  CHECK(facts.nodes_traced == 2);
+  CHECK(facts.nodes == wanted.nodes);
+  CHECK(facts.nodes > 2);
+}
+
 TEST_CASE("facts say what happened") {
   const driver::Facts facts = compile(mixture, without_disk()).facts;
   CHECK(facts.nodes_traced == 4);

@@ -4,11 +4,8 @@
 
 #include <chrono>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <random>
 #include <set>
-#include <sstream>
 
 #include "codegen/compiler.h"
 #include "compile/artifact_bytes.h"
@@ -23,6 +20,7 @@
 #include "random_symbolic_graph.h"
 #include "support/error.h"
 #include "symbolise.h"
+#include "test_files.h"
 
 using namespace braze;
 using test::Elements;
@@ -132,12 +130,17 @@ std::string fault(const std::string& text, double tolerance, bool machine_code, 
         return "";
       }
       ++counts.plans;
+      // What runs below was read from text.
+      const std::string family_text = loops::print(family);
+      loops::SymbolicPlan again = loops::parse_symbolic_plan(family_text);
+      loops::verify(again);
+      if (loops::print(again) != family_text) return "changed by text:\n" + family_text + loops::print(again);
+      if (again.kernel_hashes() != family.kernel_hashes()) return "other kernels by text:\n" + family_text;
+      family = std::move(again);
       std::vector<const loops::Kernel*> kernels;
       for (const auto& kernel : family.kernels()) {
         loops::verify(*kernel);
         kernels.push_back(kernel.get());
-        if (loops::structural_hash(*loops::parse_kernel(loops::print(*kernel))) != loops::structural_hash(*kernel))
-          return "a kernel changed by text:\n" + loops::print(*kernel);
       }
       std::vector<std::shared_ptr<const codegen::CompiledKernel>> code;
       if (machine_code && host_has(isa)) {
@@ -225,27 +228,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string read_file(const fs::path& path) {
-  std::ifstream file(path);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-/// tests/symbolic/NAME.graph, in order of their names.
+/// tests/symbolic/NAME.graph
 std::set<fs::path> graphs() {
-  std::set<fs::path> found;
-  for (const auto& entry : fs::directory_iterator(BRAZE_TEST_DATA "/symbolic"))
-    if (entry.path().extension() == ".graph") found.insert(entry.path());
-  return found;
+  return test::files_in("symbolic", ".graph");
 }
 
 std::string graph_text(const fs::path& path) {
-  std::istringstream lines(read_file(path));
-  std::string kept;
-  for (std::string line; std::getline(lines, line);)
-    if (!line.starts_with("//")) kept += line + "\n";
-  return kept;
+  return test::without_comments(test::read_file(path));
 }
 
 }  // namespace
@@ -301,6 +290,64 @@ TEST_CASE("an artifact for all sizes is kept as bytes, which are checked") {
   }
 }
 
+TEST_CASE("what is wrong in the text of a plan for all sizes is named with its place") {
+  const std::string buffers = " #0 = input 0 : f32[n]{1}\n #1 = output 0 : f32[n]{1}\n ";
+  const std::pair<std::string, std::string_view> cases[] = {
+      {"plan[n = 8, n = 9] {\n return\n}", "a second symbol"},
+      {"plan[n = 8 in 9..20] {\n return\n}", "none of the symbol's values"},
+      {"plan[n = 8] {\n guard n < 3\n return\n}", "expected a guard"},
+      {"plan[n = 8] {\n without anything\n return\n}", "expected 'reuse'"},
+      {"plan[n = 8] {\n #0 = input 0 : f32[m]{1}\n return\n}", "no symbol is called m"},
+      {"plan[n = 8] {\n #0 = input 0 : f32[n]\n return\n}", "one stride a dimension"},
+      {"plan[n = 8] {\n arena 0", "expected 'launch'"},
+      {"plan[n = 8] {\n" + buffers + "call 'a'(#0) cat -> #1\n return #1\n}", "expected"},
+      {"plan[n = 8] {\n" + buffers + "launch @none(#0) fused=[]\n return #1\n}", "no kernel above"},
+      {"plan {\n return\n}", "expected '['"},
+  };
+  for (const auto& [text, message] : cases) {
+    CAPTURE(text);
+    try {
+      loops::parse_symbolic_plan(text);
+      FAIL_CHECK("read");
+    } catch (const UserError& error) {
+      CHECK_MESSAGE(std::string_view(error.what()).find(message) != std::string_view::npos,
+                    std::string(error.what()));
+      CHECK_MESSAGE(std::string_view(error.what()).starts_with("plan text, line"), std::string(error.what()));
+    }
+  }
+  const auto refused = [](const std::string& text) {
+    CHECK_THROWS(loops::verify(loops::parse_symbolic_plan(text)));
+  };
+  refused("plan[n = 8] {\n guard n >= 9\n" + buffers + "return #1\n}");
+  refused("plan[n = 8] {\n" + buffers + "return #0\n}");
+  refused("plan[n = 8] {\n" + buffers + "return #1 as f32[n + 1]{1}\n}");
+  refused("plan[n = 8] {\n" + buffers + "return #1 as f32[n]{1} + n\n}");
+  refused("plan[n = 8] {\n #0 = input 0 : f32[n - 9]{1}\n return\n}");
+}
+
+TEST_CASE("a plan for all sizes that was written by hand is one") {
+  const std::string text =
+      "plan[n = 8 mod 4 == 0, m = 3 in 2..64] {\n"
+      "  guard n >= m + 1\n"
+      "  without reuse\n"
+      "  #0 = input 0 : f32[n,m]{m,1}\n"
+      "  #1 = call : f32[n floordiv 4,4*m]{4*m,1}\n"
+      "  call 'aten::f'(#0 as f32[n floordiv 4,4*m]{4*m,1}, [size('2*n'), 3], #0 as f32[m]{1} + n*m - m) -> #1 "
+      "cat=3 source='model.py:7'\n"
+      "  return #1\n"
+      "}\n";
+  const loops::SymbolicPlan family = loops::parse_symbolic_plan(text);
+  loops::verify(family);
+  CHECK(loops::print(family) == text);
+  const int64_t values[] = {12, 5};
+  CHECK(family.refuses(values) == std::nullopt);
+  const std::string numbers = loops::print(family.at(values));
+  CHECK(numbers.find("(#0 as f32[3,20], [24, 3], #0 as f32[5] + 55) -> #1") != std::string::npos);
+  const int64_t odd[] = {13, 5}, few[] = {4, 5};
+  CHECK(family.refuses(odd) == "n = 13");
+  CHECK(family.refuses(few) == "n >= m + 1");
+}
+
 TEST_CASE("graphs of symbols are lowered as expected, with the guards that this takes") {
   CHECK(graphs().size() >= 8);
   Counts counts;
@@ -310,12 +357,9 @@ TEST_CASE("graphs of symbols are lowered as expected, with the guards that this 
       const Target target(isa);
       const auto graph = ir::parse(graph_text(path));
       passes::run(*graph, nullptr, true);
-      std::string text = loops::print(loops::lower_symbolic(*graph, {.targets = {&target}}));
-      for (const ir::ShapeEnv::Guard& guard : graph->find_shape_env()->guards())
-        text += "guard " + ir::to_text(guard.test) + "\n";
+      const std::string text = loops::print(loops::lower_symbolic(*graph, {.targets = {&target}}));
       const fs::path expected = fs::path(path).replace_extension(target.name());
-      if (std::getenv("BRAZE_WRITE_EXPECTED")) std::ofstream(expected) << text;
-      CHECK(text == read_file(expected));
+      CHECK(test::is_expected(text, expected));
     }
     const std::string wrong = fault(graph_text(path), 1e-4, true, counts);
     CHECK_MESSAGE(wrong.empty(), wrong);

@@ -1,42 +1,22 @@
 // Kernels as text: every example in tests/loops prints as it is written, reads back, verifies and keeps its hash.
 #include <doctest/doctest.h>
 
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <set>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "loops/kernel.h"
 #include "support/error.h"
+#include "test_files.h"
 
 using namespace braze;
 using namespace braze::loops;
 
 namespace {
 
-std::string read_file(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-std::vector<std::filesystem::path> examples() {
-  std::set<std::filesystem::path> found;
-  for (const auto& entry : std::filesystem::directory_iterator(BRAZE_TEST_DATA "/loops"))
-    if (entry.path().extension() == ".kernel") found.insert(entry.path());
-  return {found.begin(), found.end()};
-}
-
-std::string without_comments(const std::string& text) {
-  std::istringstream lines(text);
-  std::string kept;
-  for (std::string line; std::getline(lines, line);)
-    if (!line.starts_with("//")) kept += line + "\n";
-  return kept;
+std::set<std::filesystem::path> examples() {
+  return test::files_in("loops", ".kernel");
 }
 
 /// The text with its values called %0, %1, ... in order of appearance, as the printer calls them.
@@ -79,12 +59,12 @@ TEST_CASE("every example prints as it is written and reads back") {
   CHECK(examples().size() >= 20);
   for (const auto& path : examples()) {
     CAPTURE(path.filename().string());
-    const std::string file = read_file(path);
+    const std::string file = test::read_file(path);
     CHECK(file.starts_with("// "));
     const auto kernel = parse_kernel(file);
     CHECK_NOTHROW(verify(*kernel));
     const std::string text = print(*kernel);
-    CHECK(text == renumbered(without_comments(file), *kernel));
+    CHECK(text == renumbered(test::without_comments(file), *kernel));
 
     const auto again = parse_kernel(text);
     CHECK_NOTHROW(verify(*again));
@@ -95,7 +75,7 @@ TEST_CASE("every example prints as it is written and reads back") {
 
 TEST_CASE("no two examples hash alike") {
   std::set<std::string> hashes;
-  for (const auto& path : examples()) hashes.insert(structural_hash(*parse_kernel(read_file(path))).hex());
+  for (const auto& path : examples()) hashes.insert(structural_hash(*parse_kernel(test::read_file(path))).hex());
   CHECK(hashes.size() == examples().size());
 }
 

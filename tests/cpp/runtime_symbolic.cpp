@@ -8,6 +8,7 @@
 #include "ir/instantiate.h"
 #include "ir/shape_env.h"
 #include "ir/text.h"
+#include "runtime/family.h"
 #include "runtime/program.h"
 
 using namespace braze;
@@ -27,13 +28,16 @@ constexpr const char* text = R"(graph @block[b = 4, l = 6](%x: f32[b,l,16], %w: 
   return %8, %5
 })";
 
-capture::Trace trace_of(const ir::Graph& graph, std::span<const int64_t> symbols) {
+capture::Trace trace_of(std::shared_ptr<ir::Graph> graph) {
   capture::Trace trace;
-  trace.graph = ir::instantiate(graph, symbols);
+  trace.graph = std::move(graph);
   trace.outputs.resize(trace.graph->outputs().size());
   for (uint32_t k = 0; k < trace.outputs.size(); ++k) trace.outputs[k].index = k;
   trace.writes.resize(trace.graph->inputs().size());
   return trace;
+}
+capture::Trace trace_of(const ir::Graph& graph, std::span<const int64_t> symbols) {
+  return trace_of(ir::instantiate(graph, symbols));
 }
 
 }  // namespace
@@ -62,4 +66,29 @@ TEST_CASE("programs of one artifact compute what ATen does, at any size") {
     }
     CHECK(program->facts().code.compiled <= artifact->facts.code.compiled);
   }
+}
+
+TEST_CASE("a family says why it has no artifact for all sizes, and is right nevertheless") {
+  // Whether the result has gaps depends on m.
+  const std::string_view text = R"(graph @gaps[n = 3, m = 8](%x: f32[n,m]) {
+  %0 = exp %x : f32[n,m]{8,1}
+  return %0
+})";
+  runtime::ProgramOptions options;
+  options.use_disk_cache = false;
+  const runtime::ProgramFamily family(trace_of(ir::parse(text)), options, {});
+  for (const int64_t m : {8, 5, 1}) {
+    const int64_t symbols[] = {3, m};
+    const at::Tensor x = at::randn({3, m});
+    const auto program = family.at(symbols, {x});
+    CHECK(at::allclose(program->run({x})[0], at::exp(x)));
+    CHECK(program->facts().not_symbolic.find("has gaps") != std::string::npos);
+  }
+  CHECK(family.compiled() == 3);
+
+  const runtime::ProgramFamily all(trace_of(ir::parse("graph @all[n = 3](%x: f32[n]) {\n %0 = exp %x : f32[n]\n"
+                                                      " return %0\n}")),
+                                   options, {});
+  const int64_t nine[] = {9};
+  CHECK(all.at(nine, {at::randn({9})})->facts().not_symbolic.empty());
 }

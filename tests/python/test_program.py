@@ -200,3 +200,57 @@ def test_switches():
         steps.append(int(done.stdout))
     assert steps[0] == 1 == steps[2]
     assert steps[1] > 1
+
+
+KNOWN = """
+import sys, torch, braze
+torch.manual_seed(0)
+def block(x, w):
+    return torch.softmax(x @ w, -1) * torch.sigmoid(x).sum()
+x, w = torch.randn(6, 8), torch.randn(8, 8)
+program = braze.trace(block, (x, w))
+print("loops" in program.compile_times(), "artifact" in program.compile_times())
+print(program.compile_stats()["compiled"])
+print(program.code("traced") + program.graph + program.code("loops"))
+print([step.source for step in program.steps], program(x, w).double().sum().item().hex())
+with torch.no_grad():
+    sized = braze.compile(lambda x: torch.softmax(x, -1).cumsum(0)[1:], dynamic=True)
+    print([sized(torch.ones(n, 5)).sum().item() for n in (3, 4, 7, 200)], sized.counts())
+"""
+
+
+def run_known(folder, **settings):
+    done = subprocess.run(
+        [sys.executable, "-c", KNOWN],
+        env={**os.environ, "BRAZE_CACHE_DIR": str(folder), **settings},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    lowered, compiled, rest = done.stdout.split("\n", 2)
+    return lowered, int(compiled), rest
+
+
+def test_a_second_process_does_not_lower_what_is_known(tmp_path):
+    first, second = run_known(tmp_path), run_known(tmp_path)
+    assert first[0] == "True True"
+    assert first[1] > 0
+    assert second[0] == "False True"
+    assert second[1] == 0
+    assert second[2] == first[2]  # texts, lines, bits, families of sizes
+    assert run_known(tmp_path, BRAZE_CACHE="0") == ("True False", first[1], first[2])
+
+
+def test_files_of_the_cache_that_are_damaged_cost_time_alone(tmp_path):
+    first = run_known(tmp_path)
+    files = [file for file in tmp_path.iterdir() if file.is_file() and file.stat().st_size > 100]
+    assert len(files) > 3
+    for damage in (
+        lambda whole: whole[: len(whole) // 2],
+        lambda whole: whole[:60] + bytes([whole[60] ^ 1]) + whole[61:],
+        lambda whole: b"",
+    ):
+        for file in files:
+            file.write_bytes(damage(file.read_bytes()) if file.exists() and file.stat().st_size > 100 else b"x")
+        assert run_known(tmp_path) == first

@@ -3,9 +3,10 @@
 //   written out  few iterations, or ones that touch registers: each a copy, under a condition where it may not run
 //   lanes        a vector loop: its iterations side by side, also through serial loops in it
 //   serial       the rest, `unroll` copies at a time, so that their loads are in flight together
+#include "codegen/nvptx/emit_loop.h"
+
 #include <algorithm>
 
-#include "codegen/nvptx/emitter.h"
 #include "codegen/types.h"
 #include "support/error.h"
 
@@ -25,13 +26,13 @@ int64_t trips(int64_t begin, int64_t end, int64_t step) {
 
 // ---- reductions
 
-Reducer Emitter::reducer(const Reduction& reduction) {
+Reducer LoopEmitter::reducer(const Reduction& reduction) {
   llvm::SmallVector<DType, 3> types;
   for (const ValueId result : reduction.results) types.push_back(kernel_.types[result]);
   return Reducer(b_, reduction.combine, std::move(types));
 }
 
-States Emitter::first_states(const Loop& loop) {
+States LoopEmitter::first_states(const Loop& loop) {
   States states;
   for (const Reduction& reduction : loop.reductions)
     for (size_t lane = 0; lane < lanes_; ++lane) {
@@ -45,7 +46,7 @@ States Emitter::first_states(const Loop& loop) {
   return states;
 }
 
-State Emitter::step(const Reduction& reduction, const State& state, const State& contribution) {
+State LoopEmitter::step(const Reduction& reduction, const State& state, const State& contribution) {
   if (reduction.combine == Combine::serial) return contribution;
   if (reduction.combine != Combine::custom) return reducer(reduction).step(state, contribution);
   for (size_t i = 0; i < state.size(); ++i) {
@@ -58,21 +59,21 @@ State Emitter::step(const Reduction& reduction, const State& state, const State&
   return combined;
 }
 
-void Emitter::define_results(const Loop& loop, const States& states) {
+void LoopEmitter::define_results(const Loop& loop, const States& states) {
   for (size_t k = 0; k < loop.reductions.size(); ++k)
     for (size_t c = 0; c < loop.reductions[k].results.size(); ++c)
       define(loop.reductions[k].results[c], components(states, k, c));
 }
 
 /// Component c of what reduction k has, by lane.
-Values Emitter::components(const States& states, size_t k, size_t c) const {
+Values LoopEmitter::components(const States& states, size_t k, size_t c) const {
   Values values;
   for (size_t lane = 0; lane < lanes_; ++lane) values.push_back(states[k * lanes_ + lane][c]);
   return values;
 }
 
 /// One iteration.
-void Emitter::run_body(const Loop& loop, const Linear& variable, States& states) {
+void LoopEmitter::run_body(const Loop& loop, const Linear& variable, States& states) {
   define_number(loop.var, {variable});
   for (size_t k = 0; k < loop.reductions.size(); ++k)
     if (const Reduction& reduction = loop.reductions[k]; reduction.combine == Combine::serial)
@@ -87,7 +88,7 @@ void Emitter::run_body(const Loop& loop, const Linear& variable, States& states)
 }
 
 /// `then` changes the states where the condition holds.
-void Emitter::guarded_states(Value* condition, States& states, llvm::function_ref<void(States&)> then) {
+void LoopEmitter::guarded_states(Value* condition, States& states, llvm::function_ref<void(States&)> then) {
   Values before;
   for (const State& state : states) before.append(state.begin(), state.end());
   const Values after = when(condition, before, [&] {
@@ -104,11 +105,11 @@ void Emitter::guarded_states(Value* condition, States& states, llvm::function_re
 
 // ---- control
 
-Linear Emitter::bound(ValueId value, const Extent& otherwise) {
+Linear LoopEmitter::bound(ValueId value, const Extent& otherwise) {
   return value == loops::none ? extent(otherwise) : number(value, 0);
 }
 
-bool Emitter::touches_registers(const Block& block) const {
+bool LoopEmitter::touches_registers(const Block& block) const {
   return std::ranges::any_of(block, [&](const Stmt& stmt) {
     const bool accesses = stmt.kind == StmtKind::load || stmt.kind == StmtKind::store;
     if (accesses && kernel_.buffers[stmt.buffer].space == loops::Space::registers) return true;
@@ -116,14 +117,14 @@ bool Emitter::touches_registers(const Block& block) const {
   });
 }
 
-void Emitter::emit_loop(const Loop& loop) {
+void LoopEmitter::emit_loop(const Loop& loop) {
   if (loop.schedule.bind != loops::Schedule::Bind::none) return emit_bound(loop);
   States states = first_states(loop);
   runs_in_lanes(loop) ? emit_lanes(loop, states) : emit_serial(loop, states);
   define_results(loop, states);
 }
 
-void Emitter::emit_serial(const Loop& loop, States& states) {
+void LoopEmitter::emit_serial(const Loop& loop, States& states) {
   const Linear begin = bound(loop.begin_value, loop.begin), end = bound(loop.end_value, loop.end);
   const MaybeRange from = begin.range(), to = end.range();
   const bool registers = touches_registers(loop.body);
@@ -172,8 +173,8 @@ void Emitter::emit_serial(const Loop& loop, States& states) {
   --repeated_;
 }
 
-void Emitter::emit_written_out(const Loop& loop, const Linear& begin, const Linear& end, int64_t least,
-                               int64_t most, States& states) {
+void LoopEmitter::emit_written_out(const Loop& loop, const Linear& begin, const Linear& end, int64_t least,
+                                   int64_t most, States& states) {
   for (int64_t trip = 0; trip < most; ++trip) {
     Linear variable = begin;
     variable.constant += trip * loop.step;
@@ -188,8 +189,8 @@ void Emitter::emit_written_out(const Loop& loop, const Linear& begin, const Line
   }
 }
 
-Value* Emitter::run_while(Value* from, Value* limit, int64_t stride, const Base& facts, bool at_least_once,
-                          States& states, Body body) {
+Value* LoopEmitter::run_while(Value* from, Value* limit, int64_t stride, const Base& facts, bool at_least_once,
+                              States& states, Body body) {
   BasicBlock* before = b_.GetInsertBlock();
   auto* inside = BasicBlock::Create(context_, "loop", function_);
   auto* after = BasicBlock::Create(context_, "done", function_);
@@ -233,7 +234,7 @@ Value* Emitter::run_while(Value* from, Value* limit, int64_t stride, const Base&
 // ---- lanes
 
 /// All iterations can be side by side: their number is known, and no statement in them may go different ways.
-bool Emitter::runs_in_lanes(const Loop& loop) const {
+bool LoopEmitter::runs_in_lanes(const Loop& loop) const {
   constexpr int64_t most = 16;  // bytes in the widest access
   if (!loop.schedule.vector || loop.begin_value != loops::none || loop.end_value != loops::none) return false;
   if (!loop.begin.is_constant() || !loop.end.is_constant()) return false;
@@ -245,7 +246,7 @@ bool Emitter::runs_in_lanes(const Loop& loop) const {
 }
 
 /// All lanes go the same way through it: loops in it have bounds that no lane decides on.
-bool Emitter::is_straight(const Block& block) const {
+bool LoopEmitter::is_straight(const Block& block) const {
   const auto same = [&](ValueId bound) { return bound == loops::none || lanes_of_value(bound) == 1; };
   return std::ranges::none_of(block, [&](const Stmt& stmt) {
     if (stmt.kind != StmtKind::loop)
@@ -256,7 +257,7 @@ bool Emitter::is_straight(const Block& block) const {
   });
 }
 
-void Emitter::emit_lanes(const Loop& loop, States& states) {
+void LoopEmitter::emit_lanes(const Loop& loop, States& states) {
   llvm::SmallVector<Linear, 1> variable;
   for (int64_t v = loop.begin.constant; v < loop.end.constant; v += loop.step) variable.push_back(Linear(v));
   const size_t count = variable.size();

@@ -2,10 +2,11 @@
 //
 // What neighbouring lanes of a vector loop touch moves in accesses of up to 128 bits, as far as the address is
 // known to be aligned. A constant part of an index becomes the offset in the instruction.
+#include "codegen/nvptx/emit_memory.h"
+
 #include <algorithm>
 #include <bit>
 
-#include "codegen/nvptx/emitter.h"
 #include "codegen/nvptx/words.h"
 #include "codegen/types.h"
 #include "support/error.h"
@@ -19,12 +20,12 @@ namespace {
 constexpr int64_t kWidest = 16;  // bytes of an access
 }  // namespace
 
-Value* Emitter::buffer_pointer(BufferId id) {
+Value* MemoryEmitter::buffer_pointer(BufferId id) {
   BRAZE_CHECK(pointers_[id], "buffer %", kernel_.buffers[id].name, " is used before its alloc");
   return pointers_[id];
 }
 
-int64_t Emitter::known_alignment(BufferId id, const Linear& index, int64_t wanted) {
+int64_t MemoryEmitter::known_alignment(BufferId id, const Linear& index, int64_t wanted) {
   const Buffer& buffer = kernel_.buffers[id];
   const int64_t element = ir::byte_size(buffer.dtype);
   int64_t known = std::min(wanted, index.multiple() * element);
@@ -34,7 +35,7 @@ int64_t Emitter::known_alignment(BufferId id, const Linear& index, int64_t wante
   return known;
 }
 
-Emitter::Place Emitter::place(BufferId id, const Linear& index, int64_t wanted) {
+MemoryEmitter::Place MemoryEmitter::place(BufferId id, const Linear& index, int64_t wanted) {
   llvm::Type* element = memory_type(context_, kernel_.buffers[id].dtype);
   Linear varying = index;
   varying.constant = 0;
@@ -45,7 +46,7 @@ Emitter::Place Emitter::place(BufferId id, const Linear& index, int64_t wanted) 
   return {pointer, llvm::Align(static_cast<uint64_t>(wanted))};
 }
 
-bool Emitter::are_neighbours(const Affine& index, size_t lanes) {
+bool MemoryEmitter::are_neighbours(const Affine& index, size_t lanes) {
   const Linear first = linear(index, 0);
   for (size_t lane = 1; lane < lanes; ++lane) {
     const Linear other = linear(index, lane);
@@ -54,14 +55,14 @@ bool Emitter::are_neighbours(const Affine& index, size_t lanes) {
   return true;
 }
 
-void Emitter::annotate(llvm::LoadInst* load, BufferId id) {
+void MemoryEmitter::annotate(llvm::LoadInst* load, BufferId id) {
   // Nothing writes it while the phase runs: it may come through the read-only path, and out of order.
   const Buffer& buffer = kernel_.buffers[id];
   if (buffer.is_parameter && buffer.access == loops::Access::in && !buffer.may_alias)
     load->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(context_, {}));
 }
 
-Value* Emitter::load_one(BufferId id, const Linear& index) {
+Value* MemoryEmitter::load_one(BufferId id, const Linear& index) {
   const Buffer& buffer = kernel_.buffers[id];
   if (buffer.space == Space::registers) return load_registers(id, index, 1)[0];
   const Place from = place(id, index, ir::byte_size(buffer.dtype));
@@ -70,7 +71,7 @@ Value* Emitter::load_one(BufferId id, const Linear& index) {
   return from_memory(b_, load, buffer.dtype);
 }
 
-void Emitter::store_one(BufferId id, const Linear& index, Value* value) {
+void MemoryEmitter::store_one(BufferId id, const Linear& index, Value* value) {
   const Buffer& buffer = kernel_.buffers[id];
   if (buffer.space == Space::registers) return store_registers(id, index, {value});
   const Place to = place(id, index, ir::byte_size(buffer.dtype));
@@ -78,7 +79,7 @@ void Emitter::store_one(BufferId id, const Linear& index, Value* value) {
   b_.CreateAlignedStore(stored, to.pointer, to.alignment);
 }
 
-Values Emitter::load_run(BufferId id, const Linear& first, size_t lanes) {
+Values MemoryEmitter::load_run(BufferId id, const Linear& first, size_t lanes) {
   const Buffer& buffer = kernel_.buffers[id];
   if (buffer.space == Space::registers) return load_registers(id, first, lanes);
   const int64_t element = ir::byte_size(buffer.dtype), alignment = known_alignment(id, first, kWidest);
@@ -100,7 +101,7 @@ Values Emitter::load_run(BufferId id, const Linear& first, size_t lanes) {
   return values;
 }
 
-void Emitter::store_run(BufferId id, const Linear& first, const Values& values) {
+void MemoryEmitter::store_run(BufferId id, const Linear& first, const Values& values) {
   const Buffer& buffer = kernel_.buffers[id];
   if (buffer.space == Space::registers) return store_registers(id, first, values);
   const int64_t element = ir::byte_size(buffer.dtype), alignment = known_alignment(id, first, kWidest);
@@ -121,7 +122,7 @@ void Emitter::store_run(BufferId id, const Linear& first, const Values& values) 
   }
 }
 
-void Emitter::emit_load(const Stmt& stmt) {
+void MemoryEmitter::emit_load(const Stmt& stmt) {
   size_t lanes = lanes_of(stmt.index);
   const size_t answers = stmt.predicate == loops::none ? 1 : lanes_of_value(stmt.predicate);
   const auto load_all = [&]() -> Values {
@@ -146,7 +147,7 @@ void Emitter::emit_load(const Stmt& stmt) {
   define(stmt.result, std::move(values));
 }
 
-void Emitter::emit_store(const Stmt& stmt) {
+void MemoryEmitter::emit_store(const Stmt& stmt) {
   const Space space = kernel_.buffers[stmt.buffer].space;
   const bool own = space == Space::registers || space == Space::local;
   const size_t answers = stmt.predicate == loops::none ? 1 : lanes_of_value(stmt.predicate);
@@ -174,7 +175,7 @@ void Emitter::emit_store(const Stmt& stmt) {
   first ? when(first, store_all) : store_all();
 }
 
-void Emitter::emit_atomic(const Stmt& stmt) {
+void MemoryEmitter::emit_atomic(const Stmt& stmt) {
   const DType type = kernel_.buffers[stmt.buffer].dtype;
   using Op = llvm::AtomicRMWInst::BinOp;
   const Op op = stmt.atomic == loops::AtomicOp::add   ? (ir::is_floating(type) ? Op::FAdd : Op::Add)

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "codegen/nvptx/emitter.h"
+#include "codegen/nvptx/emit_memory.h"
 #include "codegen/nvptx/words.h"
 #include "codegen/types.h"
 #include "support/error.h"
@@ -20,7 +20,7 @@ constexpr int64_t kWord = 4, kWidest = 16;  // bytes
 }
 
 /// The runs' parts, `bytes` each: what one access to shared memory moves, or one variable holds.
-Emitter::RegisterRun& Emitter::register_run(BufferId id, const Linear& first, size_t elements) {
+MemoryEmitter::RegisterRun& MemoryEmitter::register_run(BufferId id, const Linear& first, size_t elements) {
   RegisterRun& run = registers_[{id, first.constant}];
   if (!run.parts.empty()) {
     BRAZE_CHECK(run.elements == elements, "%", kernel_.buffers[id].name, " is touched in runs of one length");
@@ -52,7 +52,7 @@ Emitter::RegisterRun& Emitter::register_run(BufferId id, const Linear& first, si
   return run;
 }
 
-Values Emitter::load_registers(BufferId id, const Linear& first, size_t elements) {
+Values MemoryEmitter::load_registers(BufferId id, const Linear& first, size_t elements) {
   const DType stored = kernel_.buffers[id].dtype;
   const RegisterRun& run = register_run(id, first, elements);
   const auto bytes = static_cast<int64_t>(run.elements_a_part) * ir::byte_size(stored);
@@ -72,7 +72,7 @@ Values Emitter::load_registers(BufferId id, const Linear& first, size_t elements
   return values;
 }
 
-void Emitter::store_registers(BufferId id, const Linear& first, const Values& values) {
+void MemoryEmitter::store_registers(BufferId id, const Linear& first, const Values& values) {
   const DType stored = kernel_.buffers[id].dtype;
   const RegisterRun& run = register_run(id, first, values.size());
   const auto bytes = static_cast<int64_t>(run.elements_a_part) * ir::byte_size(stored);

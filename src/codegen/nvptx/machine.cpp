@@ -1,17 +1,13 @@
 #include "codegen/nvptx/machine.h"
 
-#include <llvm/ADT/SmallVector.h>
-#include <llvm/IR/LLVMContext.h>
-#include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Module.h>
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Support/CodeGen.h>
-#include <llvm/Support/raw_ostream.h>
 #include <llvm/Target/TargetMachine.h>
 #include <llvm/Target/TargetOptions.h>
 
+#include "codegen/llvm_files.h"
 #include "codegen/llvm_targets.h"
-#include "support/error.h"
 
 namespace braze::codegen::nvptx {
 
@@ -29,21 +25,11 @@ Machine::~Machine() = default;
 Machine::Machine(Machine&&) noexcept = default;
 
 std::unique_ptr<llvm::Module> Machine::new_module(llvm::LLVMContext& context, const char* name) const {
-  auto module = std::make_unique<llvm::Module>(name, context);
-  module->setDataLayout(machine_->createDataLayout());
-  module->setTargetTriple(kTriple);
-  return module;
+  return codegen::new_module(*machine_, context, name);
 }
 
 std::string Machine::ptx(llvm::Module& module) {
-  llvm::SmallVector<char, 0> text;
-  llvm::raw_svector_ostream stream(text);
-  llvm::legacy::PassManager passes;
-  const bool failed = machine_->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile,
-                                                    /*DisableVerify=*/true);
-  BRAZE_CHECK(!failed, "LLVM cannot write PTX");
-  passes.run(module);
-  return std::string(text.data(), text.size());
+  return write_assembly(*machine_, module);
 }
 
 }  // namespace braze::codegen::nvptx

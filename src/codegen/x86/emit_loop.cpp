@@ -1,7 +1,8 @@
 // codegen/x86/emit_loop.cpp: loops: segments, unrolling, vector lanes and their tails, reductions.
+#include "codegen/x86/emit_loop.h"
+
 #include <bit>
 
-#include "codegen/x86/emitter.h"
 #include "support/error.h"
 
 namespace braze::codegen {
@@ -52,28 +53,28 @@ bool is_heavy(int weight) {
 
 // ---- states of reductions
 
-Reducer Emitter::reducer(const Reduction& reduction) {
+Reducer LoopEmitter::reducer(const Reduction& reduction) {
   llvm::SmallVector<DType, 3> types;
   for (ValueId id : reduction.results) types.push_back(kernel_.types[id]);
   return Reducer(b_, reduction.combine, std::move(types));
 }
 
 /// What a reduction starts from, in lanes as outside of its loop.
-State Emitter::first_state(const Reduction& reduction, unsigned p) {
+State LoopEmitter::first_state(const Reduction& reduction, unsigned p) {
   if (!in_order(reduction)) return reducer(reduction).identity(lanes().width);
   State state;
   for (ValueId id : reduction.init) state.push_back(part(id, p));
   return state;
 }
 
-Accumulators Emitter::first_states(const Loop& loop) {
+Accumulators LoopEmitter::first_states(const Loop& loop) {
   Accumulators states(loop.reductions.size());
   for (size_t r = 0; r < states.size(); ++r)
     for (unsigned p = 0; p < lanes().parts; ++p) states[r].push_back(first_state(loop.reductions[r], p));
   return states;
 }
 
-Accumulators Emitter::identities(const Loop& loop, unsigned copies, unsigned width) {
+Accumulators LoopEmitter::identities(const Loop& loop, unsigned copies, unsigned width) {
   Accumulators states(loop.reductions.size());
   for (size_t r = 0; r < states.size(); ++r)
     for (unsigned c = 0; c < copies; ++c) states[r].push_back(reducer(loop.reductions[r]).identity(width));
@@ -81,7 +82,7 @@ Accumulators Emitter::identities(const Loop& loop, unsigned copies, unsigned wid
 }
 
 /// Joins copies pairwise until `keep` are left.
-void Emitter::fold(const Loop& loop, Accumulators& states, unsigned keep) {
+void LoopEmitter::fold(const Loop& loop, Accumulators& states, unsigned keep) {
   for (size_t r = 0; r < states.size(); ++r) {
     if (in_order(loop.reductions[r])) continue;
     Reducer arithmetic = reducer(loop.reductions[r]);
@@ -97,7 +98,7 @@ void Emitter::fold(const Loop& loop, Accumulators& states, unsigned keep) {
 
 // ---- bodies and segments
 
-void Emitter::set_variable(const Loop& loop, Value* variable, int64_t shift, bool vector) {
+void LoopEmitter::set_variable(const Loop& loop, Value* variable, int64_t shift, bool vector) {
   Value* value = shift ? b_.CreateAdd(variable, b_.getInt64(shift)) : variable;
   define(loop.var, vector ? Slot::Kind::linear : Slot::Kind::uniform, current(), levels_.back().scope, {value});
   slots_[loop.var].induction = levels_.back().loop == &loop;
@@ -107,7 +108,7 @@ void Emitter::set_variable(const Loop& loop, Value* variable, int64_t shift, boo
   slots_[loop.var].counts = !vector && from_zero_on;
 }
 
-void Emitter::run_body(const Loop& loop, Accumulators& states, unsigned first, bool masked) {
+void LoopEmitter::run_body(const Loop& loop, Accumulators& states, unsigned first, bool masked) {
   bool vector = lanes().width > 1;
   auto bind = [&](ValueId id, Parts parts) { define_here(id, vector, std::move(parts)); };
   auto component = [&](size_t r, size_t k) {
@@ -152,8 +153,8 @@ void Emitter::run_body(const Loop& loop, Accumulators& states, unsigned first, b
 }
 
 /// Runs `body` for variable = from, from + stride, ... < to, carrying `states` along.
-void Emitter::run_segment(Value* from, Value* to, int64_t stride, Accumulators& states,
-                          llvm::function_ref<void(Value*, Accumulators&)> body, Trips trips) {
+void LoopEmitter::run_segment(Value* from, Value* to, int64_t stride, Accumulators& states,
+                              llvm::function_ref<void(Value*, Accumulators&)> body, Trips trips) {
   auto count = trip_count(from, to, stride);
   if (count == 0) return;
   int own = current();
@@ -227,7 +228,7 @@ void Emitter::run_segment(Value* from, Value* to, int64_t stride, Accumulators& 
   });
 }
 
-Emitter::OpenLoop Emitter::open_loop(const Loop& loop, Value* guard, const Accumulators& initial) {
+LoopEmitter::OpenLoop LoopEmitter::open_loop(const Loop& loop, Value* guard, const Accumulators& initial) {
   OpenLoop open;
   open.initial = initial;
   auto* preheader = BasicBlock::Create(context_, "preheader", function_);
@@ -252,7 +253,7 @@ Emitter::OpenLoop Emitter::open_loop(const Loop& loop, Value* guard, const Accum
   return open;
 }
 
-void Emitter::close_loop(const OpenLoop& open, Accumulators& states) {
+void LoopEmitter::close_loop(const OpenLoop& open, Accumulators& states) {
   levels_.pop_back();
   BasicBlock* last = b_.GetInsertBlock();
   b_.CreateBr(open.done);
@@ -272,7 +273,7 @@ void Emitter::close_loop(const OpenLoop& open, Accumulators& states) {
 
 // ---- loops
 
-void Emitter::emit_loop(const Loop& loop) {
+void LoopEmitter::emit_loop(const Loop& loop) {
   auto bound = [&](const Extent& extent, ValueId value) -> Value* {
     if (value == none) return extent_value(extent);
     return is_uniform(value) ? uniform(value) : nullptr;
@@ -284,7 +285,7 @@ void Emitter::emit_loop(const Loop& loop) {
   run_ragged(loop, states);
 }
 
-void Emitter::run_loop(const Loop& loop, Value* begin, Value* end) {
+void LoopEmitter::run_loop(const Loop& loop, Value* begin, Value* end) {
   Accumulators states = first_states(loop);
   auto count = trip_count(begin, end, loop.step);
   bool vector = loop.schedule.vector && lanes().width == 1 && count != 1 && can_vectorise(loop);
@@ -312,7 +313,7 @@ void Emitter::run_loop(const Loop& loop, Value* begin, Value* end) {
 
 /// One iteration after another, in as many lanes as there are around the loop; unroll copies of the body a step,
 /// with accumulators of their own.
-void Emitter::run_scalar(const Loop& loop, Value* begin, Value* end, Accumulators& states) {
+void LoopEmitter::run_scalar(const Loop& loop, Value* begin, Value* end, Accumulators& states) {
   unsigned parts = lanes().parts;
   auto count = trip_count(begin, end, loop.step);
   if (count && is_small_window(loop, *count)) {
@@ -360,8 +361,8 @@ void Emitter::run_scalar(const Loop& loop, Value* begin, Value* end, Accumulator
 }
 
 /// Elements from..to, `width` a step under a mask, into states of one part. `aligned`: `from` is a multiple of it.
-void Emitter::vector_tail(const Loop& loop, Value* from, Value* to, Accumulators& states, unsigned width,
-                          Trips trips, bool aligned) {
+void LoopEmitter::vector_tail(const Loop& loop, Value* from, Value* to, Accumulators& states, unsigned width,
+                              Trips trips, bool aligned) {
   // Masks as wide as the elements they mask; of short rows, where lanes are few, no wider than the count.
   llvm::Type* lane = b_.getIntNTy(std::min<unsigned>(64, 8 * target_.vector_bytes / width));
   llvm::SmallVector<llvm::Constant*, 16> numbers;
@@ -386,14 +387,14 @@ void Emitter::vector_tail(const Loop& loop, Value* from, Value* to, Accumulators
 }
 
 /// Joins the lanes of states of one part.
-void Emitter::finish_vector(const Loop& loop, Accumulators& vectors, Accumulators& states) {
+void LoopEmitter::finish_vector(const Loop& loop, Accumulators& vectors, Accumulators& states) {
   for (size_t r = 0; r < vectors.size(); ++r)
     states[r] = {reducer(loop.reductions[r]).horizontal(std::move(vectors[r][0]))};
 }
 
 /// Successive iterations in the lanes of vectors: a prologue up to an aligned element if that pays, a main part
 /// without masks, a tail. States are vectors inside, scalars before and after.
-void Emitter::run_vector(const Loop& loop, Value* begin, Value* end, Accumulators& states) {
+void LoopEmitter::run_vector(const Loop& loop, Value* begin, Value* end, Accumulators& states) {
   int weight = weight_of(loop.body);
   unsigned width = width_of(loop), parts = worthwhile_copies(loop.schedule.unroll, weight);
   auto count = trip_count(begin, end, 1);
@@ -471,7 +472,7 @@ void Emitter::run_vector(const Loop& loop, Value* begin, Value* end, Accumulator
 
 /// A loop inside a vector loop whose bounds differ between lanes: all lanes go on, those that are through masked
 /// off, until the last one is.
-void Emitter::run_ragged(const Loop& loop, Accumulators& states) {
+void LoopEmitter::run_ragged(const Loop& loop, Accumulators& states) {
   unsigned width = lanes().width, parts = lanes().parts;
   Parts begins, ends;
   Value* most = nullptr;

@@ -2,7 +2,7 @@
 // is.
 #include <algorithm>
 
-#include "codegen/x86/emitter.h"
+#include "codegen/x86/emit_loop.h"
 #include "loops/cost.h"
 
 namespace braze::codegen {
@@ -32,7 +32,7 @@ int instruction_count(ir::Op op, bool has_tables) {
 }  // namespace
 
 /// Lanes must not need one another nor memory of their own.
-bool Emitter::can_vectorise(const Loop& loop) const {
+bool LoopEmitter::can_vectorise(const Loop& loop) const {
   if (loop.step != 1) return false;
   for (const Reduction& reduction : loop.reductions)
     if (reduction.combine == loops::Combine::serial || reduction.combine == loops::Combine::custom) return false;
@@ -45,7 +45,7 @@ bool Emitter::can_vectorise(const Loop& loop) const {
 }
 
 /// As many lanes as a register holds 4-byte elements; fewer or more if all elements are wider or narrower.
-unsigned Emitter::width_of(const Loop& loop) const {
+unsigned LoopEmitter::width_of(const Loop& loop) const {
   int64_t widest = 1, narrowest = 8;
   auto note = [&](DType type) {
     if (type == DType::b8) return;
@@ -67,7 +67,7 @@ unsigned Emitter::width_of(const Loop& loop) const {
 
 /// About how many instructions a copy of a block takes. Copies of a long body hide no more latency than the CPU's
 /// own look-ahead does, and each costs its share of the compilation.
-int Emitter::weight_of(const Block& block) const {
+int LoopEmitter::weight_of(const Block& block) const {
   const auto count = [&](const Stmt& stmt) {
     return instruction_count(stmt.op, target_.isa == Isa::avx512 && stmt.type == DType::f32);
   };
@@ -80,7 +80,7 @@ int Emitter::weight_of(const Block& block) const {
 
 /// Whether a loop inside a vector loop is better written out: so few steps that their addresses are constants and
 /// the loop itself would cost as much. The windows of a pooling are such.
-bool Emitter::is_small_window(const Loop& loop, int64_t count) const {
+bool LoopEmitter::is_small_window(const Loop& loop, int64_t count) const {
   constexpr int64_t budget = 64;  // instructions
   const auto size = [&](auto& self, const Block& block) -> int64_t {
     int64_t total = 0;
@@ -103,7 +103,7 @@ bool Emitter::is_small_window(const Loop& loop, int64_t count) const {
 
 /// Whether an iteration may be done again: nothing is read that was written. The tail of a row is then its last
 /// whole vector rather than one under a mask.
-bool Emitter::may_run_twice(const Loop& loop) const {
+bool LoopEmitter::may_run_twice(const Loop& loop) const {
   bool may = loop.reductions.empty();
   llvm::SmallVector<BufferId, 4> reads, writes;
   for (const Stmt& stmt : loop.body) {
@@ -127,7 +127,7 @@ bool Emitter::may_run_twice(const Loop& loop) const {
 }
 
 /// Whether the tail should go element by element: AVX2 masks only 4- and 8-byte elements.
-bool Emitter::tail_is_scalar(const Loop& loop) const {
+bool LoopEmitter::tail_is_scalar(const Loop& loop) const {
   if (target_.isa == Isa::avx512) return false;
   bool narrow = false;
   for_each_stmt(loop.body, [&](const Stmt& stmt) {
@@ -137,7 +137,7 @@ bool Emitter::tail_is_scalar(const Loop& loop) const {
 }
 
 /// Whether the loop has non-temporal stores that aligning its variable would align.
-bool Emitter::wants_alignment(const Loop& loop) {
+bool LoopEmitter::wants_alignment(const Loop& loop) {
   bool wants = false;
   for_each_stmt(loop.body, [&](const Stmt& stmt) { wants |= stmt.kind == StmtKind::store && stmt.stream; });
   return wants;

@@ -1,8 +1,9 @@
-// codegen/x86/emit_memory.cpp: indices to addresses, loads, stores and atomics.
+// codegen/x86/emit_memory.cpp: loads, stores and atomics.
+#include "codegen/x86/emit_memory.h"
+
 #include <numeric>
 
 #include "codegen/elementwise.h"
-#include "codegen/x86/emitter.h"
 #include "codegen/x86/strided.h"
 #include "support/error.h"
 
@@ -13,24 +14,6 @@ using llvm::Value;
 using loops::none;
 
 namespace {
-
-std::optional<Extent> product(const Extent& a, const Extent& b) {
-  if (!a.is_constant() && !b.is_constant()) return std::nullopt;
-  const Extent& symbolic = a.is_constant() ? b : a;
-  int64_t by = a.is_constant() ? a.constant : b.constant;
-  Extent result = symbolic;
-  result.constant *= by;
-  result.factor *= by;
-  return result;
-}
-
-std::optional<Extent> sum(const Extent& a, const Extent& b) {
-  if (!a.is_constant() && !b.is_constant() && a.symbol != b.symbol) return std::nullopt;
-  Extent result = a.is_constant() ? b : a;
-  result.constant = a.constant + b.constant;
-  if (!a.is_constant() && !b.is_constant()) result.factor = a.factor + b.factor;
-  return result;
-}
 
 /// Elements from lane to lane; 0 if they differ or are not known.
 int64_t constant_stride(const Index& index) {
@@ -48,183 +31,9 @@ llvm::Align element_alignment(const Buffer& buffer) {
 
 }  // namespace
 
-// ---- indices
-
-/// Adds factor * affine to `out`, looking through affine statements; false if that is not affine with Extent
-/// factors.
-bool Emitter::flatten(const Affine& affine, const Extent& factor, Affine& out) {
-  auto offset = product(factor, affine.offset);
-  if (offset) offset = sum(out.offset, *offset);
-  if (!offset) return false;
-  out.offset = *offset;
-  for (const Affine::Term& term : affine.terms) {
-    auto scaled_factor = product(factor, term.factor);
-    if (!scaled_factor) return false;
-    if (const Affine* inner = affines_[term.value]) {
-      Affine with = out;
-      if (flatten(*inner, *scaled_factor, with)) {
-        out = std::move(with);
-        continue;
-      }
-    }
-    // A factor names one symbol: two ways to a value by different ones stay apart.
-    const auto same =
-        llvm::find_if(out.terms, [&](const Affine::Term& other) { return other.value == term.value; });
-    if (same != out.terms.end() && !sum(same->factor, *scaled_factor)) return false;
-    out.add(*scaled_factor, term.value);
-  }
-  return true;
-}
-
-Index Emitter::analyse(const Affine& affine) {
-  Affine flat;
-  if (!flatten(affine, 1, flat)) flat = affine;
-  Index index;
-  index.offset = flat.offset;
-  for (const Affine::Term& term : flat.terms) {
-    Slot& s = slot(term.value);
-    index.level = std::max(index.level, s.level);
-    if (s.kind == Slot::Kind::varying || (s.kind == Slot::Kind::linear && index.lane_stride)) {
-      index.varying.push_back(term);
-      continue;
-    }
-    if (s.kind == Slot::Kind::linear) index.lane_stride = term.factor;
-    index.terms.push_back(term);
-  }
-  std::stable_sort(index.terms.begin(), index.terms.end(), [&](const Affine::Term& a, const Affine::Term& b) {
-    return slots_[a.value].level < slots_[b.value].level;
-  });
-  return index;
-}
-
-/// factor * the running segment's variable of a level, kept up to date by an addition a step.
-Value* Emitter::derived(int level, const Extent& factor) {
-  Level& of = levels_[level];
-  if (factor == Extent(1)) return of.variable;
-  for (const Level::Derived& d : of.derived)
-    if (d.factor == factor) return d.value;
-  Value* by = extent_value(factor);
-  if (!of.header) {
-    At at(*this, placement(level));
-    return b_.CreateMul(of.variable, by);
-  }
-  llvm::IRBuilderBase::InsertPointGuard guard(b_);
-  b_.SetInsertPoint(of.entry);
-  Value* first = b_.CreateMul(of.from, by);
-  b_.SetInsertPoint(of.header, of.header->begin());
-  llvm::PHINode* phi = b_.CreatePHI(b_.getInt64Ty(), 2);
-  phi->addIncoming(first, of.entry->getParent());
-  of.derived.push_back({factor, phi, phi});
-  return phi;
-}
-
-/// A term's value in lane 0, at its level. What is constant in it goes to `displacement`.
-Value* Emitter::scaled(const Affine::Term& term, int64_t& displacement) {
-  Slot& s = slot(term.value);
-  if (!s.induction) {
-    At at(*this, placement(s.level));
-    if (term.factor == Extent(1)) return s.parts[0];
-    return b_.CreateMul(s.parts[0], extent_value(term.factor));
-  }
-  Value* value = derived(s.level, term.factor);
-  if (!s.shift) return value;
-  if (term.factor.is_constant()) {
-    displacement += term.factor.constant * s.shift;
-    return value;
-  }
-  At at(*this, placement(s.level));
-  return b_.CreateAdd(value, b_.CreateMul(extent_value(term.factor), b_.getInt64(s.shift)));
-}
-
-/// The index in lane 0, without `displacement`.
-Value* Emitter::index_sum(const Index& index, int64_t& displacement) {
-  Value* total = b_.getInt64(0);
-  if (index.offset.is_constant())
-    displacement += index.offset.constant;
-  else
-    total = extent_value(index.offset);
-  for (const Affine::Term& term : index.terms) {
-    Value* value = scaled(term, displacement);
-    At at(*this, placement(slots_[term.value].level));
-    total = b_.CreateAdd(total, value);
-  }
-  return total;
-}
-
-/// What lanes of part p add to lane 0 of part 0: i32 where it surely fits, because gathers take twice as many of
-/// those.
-Value* Emitter::lane_offsets(const Index& index, unsigned p) {
-  unsigned width = lanes().width;
-  Value* total = nullptr;
-  if (index.lane_stride && index.lane_stride->is_constant()) {
-    llvm::SmallVector<llvm::Constant*, 16> steps;
-    for (unsigned i = 0; i < width; ++i)
-      steps.push_back(b_.getInt64(index.lane_stride->constant * static_cast<int64_t>(p * width + i)));
-    total = llvm::ConstantVector::get(steps);
-  } else if (index.lane_stride) {
-    llvm::SmallVector<llvm::Constant*, 16> steps;
-    for (unsigned i = 0; i < width; ++i) steps.push_back(b_.getInt64(p * width + i));
-    total = b_.CreateMul(llvm::ConstantVector::get(steps), spread(extent_value(*index.lane_stride)));
-  }
-  for (const Affine::Term& term : index.varying) {
-    Value* value = part(term.value, p);
-    if (!(term.factor == Extent(1))) value = b_.CreateMul(value, spread(extent_value(term.factor)));
-    total = total ? b_.CreateAdd(total, value) : value;
-  }
-  return total ? total : llvm::Constant::getNullValue(with_lanes(b_.getInt64Ty(), width));
-}
-
-Address Emitter::address(BufferId buffer, const Index& index) {
-  Value* pointer = buffer_pointer(buffer);
-  llvm::Type* type = memory_type(context_, kernel_.buffers[buffer].dtype);
-  int64_t displacement = 0;
-  if (index.offset.is_constant()) {
-    displacement = index.offset.constant;
-  } else {
-    Value* offset = extent_value(index.offset);
-    At at(*this, placement(0));
-    pointer = b_.CreateGEP(type, pointer, offset);
-  }
-  // Level by level, so that each part of the sum is added outside of the loops that do not change it.
-  for (size_t i = 0; i < index.terms.size();) {
-    int level = slots_[index.terms[i].value].level;
-    Value* total = nullptr;
-    for (; i < index.terms.size() && slots_[index.terms[i].value].level == level; ++i) {
-      Value* value = scaled(index.terms[i], displacement);
-      At at(*this, placement(level));
-      total = total ? b_.CreateAdd(total, value) : value;
-    }
-    At at(*this, placement(level));
-    pointer = b_.CreateGEP(type, pointer, total);
-  }
-  return {pointer, displacement};
-}
-
-Value* Emitter::element(BufferId buffer, const Address& address, int64_t offset) {
-  offset += address.displacement;
-  if (!offset) return address.pointer;
-  return b_.CreateConstGEP1_64(memory_type(context_, kernel_.buffers[buffer].dtype), address.pointer, offset);
-}
-
-/// A pointer a lane, for gathers and scatters.
-Value* Emitter::part_pointers(BufferId buffer, const Index& index, const Address& address, unsigned p) {
-  const Buffer& of = kernel_.buffers[buffer];
-  Value* offsets = lane_offsets(index, p);
-  constexpr int64_t limit = int64_t{1} << 30;
-  bool constant_and_small = llvm::isa<llvm::Constant>(offsets) && index.lane_stride &&
-                            std::abs(index.lane_stride->constant) < limit / 256;
-  // With a known size, offsets of the varying terms alone need not be small when other terms are added: only where
-  // nothing else is.
-  bool whole_and_small = index.terms.empty() && index.offset.is_constant() && of.size.is_constant() &&
-                         of.size.constant > 0 && of.size.constant < limit && std::abs(address.displacement) < limit;
-  if (constant_and_small || whole_and_small)
-    offsets = b_.CreateTrunc(offsets, with_lanes(b_.getInt32Ty(), lanes_of(offsets)));
-  return b_.CreateGEP(memory_type(context_, of.dtype), element(buffer, address, 0), offsets);
-}
-
 // ---- placement of loads
 
-const llvm::SmallVector<BufferId, 4>& Emitter::written(const Loop& loop) {
+const llvm::SmallVector<BufferId, 4>& MemoryEmitter::written(const Loop& loop) {
   auto [found, is_new] = written_.try_emplace(&loop);
   if (!is_new) return found->second;
   llvm::SmallVector<BufferId, 4> result;
@@ -242,7 +51,7 @@ const llvm::SmallVector<BufferId, 4>& Emitter::written(const Loop& loop) {
 }
 
 /// As placement(), but not out of a loop that may write what is read.
-int Emitter::load_placement(int level, BufferId buffer) {
+int MemoryEmitter::load_placement(int level, BufferId buffer) {
   auto shared = [&](BufferId id) { return kernel_.buffers[id].is_parameter && kernel_.buffers[id].may_alias; };
   int at = current();
   for (; at > level && levels_[at].preheader; --at) {
@@ -255,24 +64,16 @@ int Emitter::load_placement(int level, BufferId buffer) {
 
 // ---- loads
 
-/// Which lanes of part p count: the level's mask and the predicate; null for all.
-Value* Emitter::lane_mask(int level, unsigned p, ValueId predicate) {
-  const Parts& outer = levels_[level].lanes.mask;
-  Value* mask = outer.empty() ? nullptr : outer[p];
-  if (predicate == none) return mask;
-  Value* own = part(predicate, p);
-  return mask ? b_.CreateAnd(mask, own) : own;
-}
-
 /// The only term that differs between lanes, if it is a number for several lanes each.
-const Slot* Emitter::repeated(const Index& index) {
+const Slot* MemoryEmitter::repeated(const Index& index) {
   if (index.lane_stride || index.varying.size() != 1 || !(index.varying[0].factor == Extent(1))) return nullptr;
   const Slot& place = slots_[index.varying[0].value];
   return place.repeats > 1 && place.repeats <= 8 && 2 * place.repeats <= lanes().width ? &place : nullptr;
 }
 
 /// The elements once, each then put into its lanes.
-Value* Emitter::load_repeated(BufferId buffer, const Address& address, const Slot& place, unsigned p, Value* mask) {
+Value* MemoryEmitter::load_repeated(BufferId buffer, const Address& address, const Slot& place, unsigned p,
+                                    Value* mask) {
   const Buffer& from = kernel_.buffers[buffer];
   const int64_t width = lanes().width, count = width / place.repeats;
   Value* pointer = element(buffer, address, p * count);
@@ -298,8 +99,8 @@ Value* Emitter::load_repeated(BufferId buffer, const Address& address, const Slo
 }
 
 /// One part in registers. Lanes off the mask are 0, or `otherwise` if given.
-Value* Emitter::load_part(BufferId buffer, const Index& index, const Address& address, unsigned p, Value* mask,
-                          Value* otherwise) {
+Value* MemoryEmitter::load_part(BufferId buffer, const Index& index, const Address& address, unsigned p,
+                                Value* mask, Value* otherwise) {
   const Buffer& from = kernel_.buffers[buffer];
   unsigned width = lanes().width;
   llvm::Type* type = memory_type(context_, from.dtype, width);
@@ -340,7 +141,7 @@ Value* Emitter::load_part(BufferId buffer, const Index& index, const Address& ad
 
 /// One part under a predicate that all lanes share: read from elsewhere if it is false. Loads under a mask take
 /// part in no prefetching: twice the time for what lies in memory.
-Value* Emitter::load_all_or_none(const Stmt& stmt, const Address& address, unsigned p, Value* otherwise) {
+Value* MemoryEmitter::load_all_or_none(const Stmt& stmt, const Address& address, unsigned p, Value* otherwise) {
   const Buffer& from = kernel_.buffers[stmt.buffer];
   const unsigned width = lanes().width;
   Value* is_read = uniform(stmt.predicate);
@@ -350,7 +151,7 @@ Value* Emitter::load_all_or_none(const Stmt& stmt, const Address& address, unsig
   return b_.CreateSelect(is_read, from_memory(b_, loaded, from.dtype), otherwise);
 }
 
-void Emitter::emit_load(const Stmt& stmt) {
+void MemoryEmitter::emit_load(const Stmt& stmt) {
   const Buffer& from = kernel_.buffers[stmt.buffer];
   DType registers = ir::compute_dtype(from.dtype);
   Index index = analyse(stmt.index);
@@ -397,7 +198,7 @@ void Emitter::emit_load(const Stmt& stmt) {
 // ---- stores
 
 /// A non-temporal store must be aligned to the whole vector.
-bool Emitter::store_is_aligned(const Stmt& stmt) {
+bool MemoryEmitter::store_is_aligned(const Stmt& stmt) {
   if (lanes().width == 1 || !levels_.back().aligned || !lanes().mask.empty()) return false;
   const Buffer& to = kernel_.buffers[stmt.buffer];
   int64_t width = lanes().width;
@@ -412,7 +213,7 @@ bool Emitter::store_is_aligned(const Stmt& stmt) {
   return true;
 }
 
-void Emitter::emit_scalar_store(const Stmt& stmt, const Address& address) {
+void MemoryEmitter::emit_scalar_store(const Stmt& stmt, const Address& address) {
   const Buffer& to = kernel_.buffers[stmt.buffer];
   Value* pointer = element(stmt.buffer, address, 0);
   Value* value = to_memory(b_, uniform(stmt.args[0]), kernel_.types[stmt.args[0]], to.dtype);
@@ -421,8 +222,8 @@ void Emitter::emit_scalar_store(const Stmt& stmt, const Address& address) {
   if (stmt.predicate == none) annotate(store, stmt.buffer);
 }
 
-void Emitter::store_part(const Stmt& stmt, const Index& index, const Address& address, unsigned p, Value* value,
-                         Value* mask) {
+void MemoryEmitter::store_part(const Stmt& stmt, const Index& index, const Address& address, unsigned p,
+                               Value* value, Value* mask) {
   const Buffer& to = kernel_.buffers[stmt.buffer];
   unsigned width = lanes().width;
   int64_t first = static_cast<int64_t>(p) * width;
@@ -453,7 +254,7 @@ void Emitter::store_part(const Stmt& stmt, const Index& index, const Address& ad
   annotate(store, stmt.buffer);
 }
 
-void Emitter::emit_store(const Stmt& stmt) {
+void MemoryEmitter::emit_store(const Stmt& stmt) {
   const Buffer& to = kernel_.buffers[stmt.buffer];
   Index index = analyse(stmt.index);
   Address at_element = address(stmt.buffer, index);
@@ -469,7 +270,7 @@ void Emitter::emit_store(const Stmt& stmt) {
 // ---- atomics
 
 /// Combines in registers and exchanges until no other thread came between: what x86 has no instruction for.
-void Emitter::atomic_exchange(const Stmt& stmt, Value* pointer, Value* value) {
+void MemoryEmitter::atomic_exchange(const Stmt& stmt, Value* pointer, Value* value) {
   const Buffer& to = kernel_.buffers[stmt.buffer];
   DType registers = ir::compute_dtype(to.dtype);
   llvm::Type* memory = memory_type(context_, to.dtype);
@@ -495,7 +296,7 @@ void Emitter::atomic_exchange(const Stmt& stmt, Value* pointer, Value* value) {
 }
 
 /// `value` is of the buffer's register type.
-void Emitter::atomic_lane(const Stmt& stmt, Value* pointer, Value* value) {
+void MemoryEmitter::atomic_lane(const Stmt& stmt, Value* pointer, Value* value) {
   const Buffer& to = kernel_.buffers[stmt.buffer];
   if (ir::is_integral(to.dtype) && stmt.atomic == loops::AtomicOp::add) {
     b_.CreateAtomicRMW(llvm::AtomicRMWInst::Add, pointer, value, llvm::MaybeAlign(),
@@ -505,7 +306,7 @@ void Emitter::atomic_lane(const Stmt& stmt, Value* pointer, Value* value) {
   atomic_exchange(stmt, pointer, value);
 }
 
-void Emitter::emit_atomic(const Stmt& stmt) {
+void MemoryEmitter::emit_atomic(const Stmt& stmt) {
   const Buffer& to = kernel_.buffers[stmt.buffer];
   DType registers = ir::compute_dtype(to.dtype);
   Index index = analyse(stmt.index);

@@ -1,8 +1,9 @@
 // codegen/x86/emit_tile.cpp: tiles in registers: transposes and small matrix products.
+#include "codegen/x86/emit_tile.h"
+
 #include <numeric>
 
 #include "codegen/elementwise.h"
-#include "codegen/x86/emitter.h"
 #include "loops/transposes.h"
 #include "support/error.h"
 
@@ -11,22 +12,6 @@ namespace braze::codegen {
 using llvm::BasicBlock;
 using llvm::Value;
 using loops::none;
-
-/// for i = from; i < to; i += step. Its body is no level: code hoisted from it goes in front of the level's loop.
-void Emitter::counted_loop(Value* from, Value* to, int64_t step, llvm::function_ref<void(Value*)> body) {
-  BasicBlock* entry = b_.GetInsertBlock();
-  auto* header = BasicBlock::Create(context_, "tile", function_);
-  auto* after = BasicBlock::Create(context_, "tile.done", function_);
-  b_.CreateCondBr(b_.CreateICmpSLT(from, to), header, after);
-  b_.SetInsertPoint(header);
-  llvm::PHINode* variable = b_.CreatePHI(b_.getInt64Ty(), 2);
-  variable->addIncoming(from, entry);
-  body(variable);
-  Value* next = b_.CreateAdd(variable, b_.getInt64(step));
-  variable->addIncoming(next, b_.GetInsertBlock());
-  b_.CreateCondBr(b_.CreateICmpSLT(next, to), header, after);
-  b_.SetInsertPoint(after);
-}
 
 // ---- transpose
 
@@ -121,7 +106,7 @@ Value* piece(llvm::IRBuilderBase& b, Value* vector, int64_t first, int64_t count
 }  // namespace
 
 /// tile[c*R + r] = buf[at + r*S + c*T].
-void Emitter::emit_transpose(const Stmt& stmt) {
+void TileEmitter::emit_transpose(const Stmt& stmt) {
   Value* rows = stmt.valid.empty() ? b_.getInt64(stmt.shape[0]) : uniform(stmt.valid[0]);
   Value* columns = stmt.valid.empty() ? b_.getInt64(stmt.shape[2]) : uniform(stmt.valid[1]);
   transpose_into({stmt.buffer, buffer_pointer(stmt.buffer), stmt.shape[0], false}, stmt, rows, columns);
@@ -129,7 +114,7 @@ void Emitter::emit_transpose(const Stmt& stmt) {
 
 /// A transpose into a tile and the loops that only copy the tile on, as one: registers are stored where the loops
 /// would, a vector at a time. False, and nothing written, if it is not that.
-bool Emitter::emit_transposed_copy(const Stmt& stmt, const Stmt& next) {
+bool TileEmitter::emit_transposed_copy(const Stmt& stmt, const Stmt& next) {
   const int64_t R = stmt.shape[0], C = stmt.shape[2];
   const DType dtype = kernel_.buffers[stmt.buffer].dtype;
   const int64_t side = square_side(target_, dtype), vector = target_.vector_bytes;
@@ -190,7 +175,7 @@ bool Emitter::emit_transposed_copy(const Stmt& stmt, const Stmt& next) {
 }
 
 /// What a value is always a multiple of, so far as its loop tells.
-int64_t Emitter::step_of(ValueId id) {
+int64_t TileEmitter::step_of(ValueId id) {
   for (const Level& level : levels_)
     if (level.loop && level.loop->var == id && level.loop->begin_value == none && level.loop->begin == Extent(0))
       return level.loop->step;
@@ -199,7 +184,7 @@ int64_t Emitter::step_of(ValueId id) {
 
 /// to[c*pitch + r] = from[r*S + c*T] for r < rows, c < columns: squares in registers where c runs through memory,
 /// whole vectors where r does; what is left over goes element by element.
-void Emitter::transpose_into(const Transposed& to, const Stmt& stmt, Value* rows, Value* columns) {
+void TileEmitter::transpose_into(const Transposed& to, const Stmt& stmt, Value* rows, Value* columns) {
   BRAZE_CHECK(lanes().width == 1, "a transpose cannot stand in a vector loop");
   const BufferId source = stmt.sources[0];
   const DType dtype = kernel_.buffers[source].dtype;
@@ -310,7 +295,7 @@ void Emitter::transpose_into(const Transposed& to, const Stmt& stmt, Value* rows
 // ---- dot
 
 /// c[i*ldc + j] += a[i*lda + p] * b[p*ldb + j] over p, i < m, j < n: blocks of c stay in registers while p runs.
-void Emitter::emit_dot(const Stmt& stmt) {
+void TileEmitter::emit_dot(const Stmt& stmt) {
   BRAZE_CHECK(lanes().width == 1, "a dot cannot stand in a vector loop");
   int64_t m = stmt.shape[0], n = stmt.shape[1], k = stmt.shape[2];
   int64_t lda = stmt.shape[3], ldb = stmt.shape[4], ldc = stmt.shape[5];

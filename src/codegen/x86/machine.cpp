@@ -1,18 +1,13 @@
 #include "codegen/x86/machine.h"
 
-#include <llvm/ADT/SmallVector.h>
-#include <llvm/IR/LLVMContext.h>
-#include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Module.h>
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Support/CodeGen.h>
-#include <llvm/Support/raw_ostream.h>
 #include <llvm/Target/TargetMachine.h>
 #include <llvm/Target/TargetOptions.h>
-#include <llvm/TargetParser/Triple.h>
 
+#include "codegen/llvm_files.h"
 #include "codegen/llvm_targets.h"
-#include "support/error.h"
 
 namespace braze::codegen {
 
@@ -30,14 +25,6 @@ llvm::TargetMachine* create(const Target& target) {
                                                   llvm::CodeGenOptLevel::Less, /*JIT=*/false);
 }
 
-void run(llvm::TargetMachine& machine, llvm::Module& module, llvm::raw_pwrite_stream& out,
-         llvm::CodeGenFileType type) {
-  llvm::legacy::PassManager passes;
-  const bool failed = machine.addPassesToEmitFile(passes, out, nullptr, type, /*DisableVerify=*/true);
-  BRAZE_CHECK(!failed, "LLVM cannot write this kind of file");
-  passes.run(module);
-}
-
 }  // namespace
 
 std::string_view cpu_name(const Target& target) {
@@ -49,23 +36,17 @@ Machine::~Machine() = default;
 Machine::Machine(Machine&&) noexcept = default;
 
 std::unique_ptr<llvm::Module> Machine::new_module(llvm::LLVMContext& context, const char* name) const {
-  auto module = std::make_unique<llvm::Module>(name, context);
-  module->setDataLayout(machine_->createDataLayout());
-  module->setTargetTriple(kTriple);
+  auto module = codegen::new_module(*machine_, context, name);
   module->setPICLevel(llvm::PICLevel::BigPIC);
   return module;
 }
 
 void Machine::object(llvm::Module& module, llvm::SmallVectorImpl<char>& out) {
-  llvm::raw_svector_ostream stream(out);
-  run(*machine_, module, stream, llvm::CodeGenFileType::ObjectFile);
+  write_object(*machine_, module, out);
 }
 
 std::string Machine::assembly(llvm::Module& module) {
-  llvm::SmallVector<char, 0> text;
-  llvm::raw_svector_ostream stream(text);
-  run(*machine_, module, stream, llvm::CodeGenFileType::AssemblyFile);
-  return std::string(text.data(), text.size());
+  return write_assembly(*machine_, module);
 }
 
 }  // namespace braze::codegen

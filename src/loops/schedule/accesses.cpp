@@ -1,7 +1,7 @@
 // loops/schedule/accesses.cpp: how a kernel will move through memory, before its loops are decided.
 #include <algorithm>
 
-#include "loops/schedule/nest_builder.h"
+#include "loops/schedule/nest_plan.h"
 #include "support/error.h"
 
 namespace braze::loops {
@@ -42,7 +42,7 @@ bool with_index(Combine combine) {
   return combine == Combine::argmax || combine == Combine::argmin;
 }
 
-void NestBuilder::collect_accesses() {
+void NestPlan::collect_accesses() {
   auto pattern = [&](const Label& label, std::span<const Size> sizes, std::span<const Size> strides, int64_t bytes,
                      bool store, const Value* base) {
     AccessPattern access{Sizes(leaves_.axes.size()), bytes, store, base};
@@ -146,10 +146,9 @@ void NestBuilder::collect_accesses() {
   }
 }
 
-/// Each element of each operand once, however often a kernel reads it again from the cache.
 /// The outer axis along which the heaviest load across the lanes is contiguous; outer.size() if there is none.
 /// Sides shorter than `least_side` gain nothing.
-size_t NestBuilder::crosswise_axis(int64_t least_side) const {
+size_t NestPlan::crosswise_axis(int64_t least_side) const {
   const size_t no_axis = nest_.outer.size();
   if (!nest_.has_lane || hint(nest_.lane.size) < least_side) return no_axis;
   size_t found = no_axis;
@@ -166,7 +165,8 @@ size_t NestBuilder::crosswise_axis(int64_t least_side) const {
   return found;
 }
 
-void NestBuilder::count_bytes() {
+/// Each element of each operand once, however often a kernel reads it again from the cache.
+void NestPlan::count_bytes() {
   std::vector<const AccessPattern*> counted;
   for (const AccessPattern& access : accesses_) {
     if (!access.base) continue;

@@ -75,12 +75,12 @@ Extent Extents::multiple(int64_t factor, Size size) {
   return extent;
 }
 
-Size Extents::size(const Extent& extent) const {
-  if (extent.is_constant()) return extent.constant;
+Size Extents::size_of_expression(const Extent& extent) const {
   return symbols_.at(extent.symbol) * extent.factor + extent.constant;
 }
 
 void Extents::add(Affine& to, Size factor, ValueId value) {
+  if (symbols_.empty() && factor.is_constant()) return to.add(factor.constant(), value);
   const auto same = std::ranges::find(to.terms, value, &Affine::Term::value);
   if (same == to.terms.end() || (same->factor.is_constant() && factor.is_constant()))
     return to.add(of(factor), value);

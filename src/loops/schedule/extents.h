@@ -20,7 +20,9 @@ class Extents {
   Extent of(Size size) { return size.is_constant() ? Extent(size.constant()) : of_expression(size); }
   /// `size` times a number, which is seen to be a multiple of it.
   Extent multiple(int64_t factor, Size size);
-  Size size(const Extent& extent) const;
+  Size size(const Extent& extent) const {
+    return extent.is_constant() ? Size(extent.constant) : size_of_expression(extent);
+  }
 
   /// to += factor * what
   void add(Affine& to, Size factor, const Affine& what);
@@ -34,6 +36,7 @@ class Extents {
 
  private:
   Extent of_expression(Size size);
+  Size size_of_expression(const Extent& extent) const;
   Kernel& kernel_;
   std::vector<Size>& symbols_;
   const SizeRules& rules_;

@@ -124,6 +124,9 @@ class FamilySegment final : public SegmentProgram {
 
 /// What was generated, for those who listen.
 void tell(const runtime::Program& program) {
+  const std::string& not_symbolic = program.facts().not_symbolic;
+  if (!not_symbolic.empty() && is_enabled(Event::recompiles))
+    emit(Event::recompiles, "compiled for these sizes alone: " + not_symbolic);
   if (is_enabled(Event::perf)) {
     std::string text = concat("compiled in ", microseconds(program.facts().times.total()), " us");
     for (const PhaseTimes::Row& row : program.facts().times.rows())

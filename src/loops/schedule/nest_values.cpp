@@ -1,7 +1,8 @@
-// loops/schedule/read.cpp: the values of a kernel, evaluated where they are needed.
+// loops/schedule/nest_values.cpp: the values of a kernel, evaluated where they are needed.
+#include "loops/schedule/nest_values.h"
+
 #include <algorithm>
 
-#include "loops/schedule/nest_builder.h"
 #include "support/error.h"
 
 namespace braze::loops {
@@ -26,25 +27,25 @@ bool counts_below(const Value* value, Size extent, const SizeRules& rules) {
 
 }  // namespace
 
-Builder NestBuilder::at(int level) {
+Builder NestValues::at(int level) {
   BRAZE_CHECK(blocks_[static_cast<size_t>(level)], "a value is needed outside of the loop that its axis runs in");
   return Builder(kernel_, *blocks_[static_cast<size_t>(level)]);
 }
 
-NestBuilder::Scalar NestBuilder::constant(DType type, Number number) {
+NestValues::Scalar NestValues::constant(DType type, Number number) {
   return {at(0).constant(type, number), 0};
 }
 
-NestBuilder::Scalar NestBuilder::combine(Op op, Scalar a, Scalar b) {
+NestValues::Scalar NestValues::combine(Op op, Scalar a, Scalar b) {
   const int level = std::max(a.level, b.level);
   return {at(level).compute(op, {a.id, b.id}), level};
 }
 
-NestBuilder::Scalar NestBuilder::as_value(const Index& index) {
+NestValues::Scalar NestValues::as_value(const Index& index) {
   return {at(index.level).affine(index.affine), index.level};
 }
 
-NestBuilder::Index NestBuilder::whole_number(Scalar value) const {
+NestValues::Index NestValues::whole_number(Scalar value) const {
   Index index;
   index.affine.add(1, value.id);
   index.level = value.level;
@@ -53,7 +54,7 @@ NestBuilder::Index NestBuilder::whole_number(Scalar value) const {
 
 // ---- indices
 
-NestBuilder::Index NestBuilder::index_of(const AxisList& list) {
+NestValues::Index NestValues::index_of(const AxisList& list) {
   Index out;
   Size factor = 1;
   const AxisList leaves = group_.space.leaves(list);
@@ -67,7 +68,7 @@ NestBuilder::Index NestBuilder::index_of(const AxisList& list) {
   return out;
 }
 
-std::vector<NestBuilder::Index> NestBuilder::place_of(const Label& label, std::span<const Size> sizes) {
+std::vector<NestValues::Index> NestValues::place_of(const Label& label, std::span<const Size> sizes) {
   std::vector<Index> place(sizes.size());
   const Label own = aligned(label, sizes.size());
   for (size_t k = 1; k <= own.size(); ++k)
@@ -75,7 +76,7 @@ std::vector<NestBuilder::Index> NestBuilder::place_of(const Label& label, std::s
   return place;
 }
 
-std::vector<NestBuilder::Index> NestBuilder::back_through(const Node* view, const std::vector<Index>& place) {
+std::vector<NestValues::Index> NestValues::back_through(const Node* view, const std::vector<Index>& place) {
   const auto from = view->operands[0]->type->sizes.symbolic();
   const auto to = view->results[0].type->sizes.symbolic();
   std::vector<Index> out(from.size());
@@ -150,11 +151,11 @@ std::vector<NestBuilder::Index> NestBuilder::back_through(const Node* view, cons
   return out;
 }
 
-NestBuilder::Scalar NestBuilder::size_value(Size size) {
+NestValues::Scalar NestValues::size_value(Size size) {
   return {extents_.value(at(0), size), 0};
 }
 
-Affine NestBuilder::offset_of(const Window& window, const std::vector<Index>& place, int& level) {
+Affine NestValues::offset_of(const Window& window, const std::vector<Index>& place, int& level) {
   Affine out;
   out.offset = extents_.of(window.offset);
   for (size_t k = 0; k < place.size(); ++k) {
@@ -168,7 +169,7 @@ Affine NestBuilder::offset_of(const Window& window, const std::vector<Index>& pl
 
 // ---- memory
 
-BufferId NestBuilder::buffer_of(const Value* base, Access access) {
+BufferId NestValues::buffer_of(const Value* base, Access access) {
   for (size_t k = 0, parameter = 0; k < kernel_.buffers.size(); ++k) {
     if (!kernel_.buffers[k].is_parameter) continue;
     if (draft_.parameters[parameter++].value == base) return static_cast<BufferId>(k);
@@ -184,12 +185,12 @@ BufferId NestBuilder::buffer_of(const Value* base, Access access) {
   return static_cast<BufferId>(kernel_.buffers.size() - 1);
 }
 
-NestBuilder::Scalar NestBuilder::load(const Window& window, const std::vector<Index>& place) {
+NestValues::Scalar NestValues::load(const Window& window, const std::vector<Index>& place) {
   return load_if({}, window, place, {});
 }
 
-NestBuilder::Scalar NestBuilder::load_if(Scalar predicate, const Window& window, const std::vector<Index>& place,
-                                         Scalar otherwise) {
+NestValues::Scalar NestValues::load_if(Scalar predicate, const Window& window, const std::vector<Index>& place,
+                                       Scalar otherwise) {
   int level = 0;
   if (predicate.id != none) level = std::max(predicate.level, otherwise.level);
   const Affine offset = offset_of(window, place, level);
@@ -199,7 +200,7 @@ NestBuilder::Scalar NestBuilder::load_if(Scalar predicate, const Window& window,
   return {at(level).load(buffer, offset, predicate.id, otherwise.id), level};
 }
 
-NestBuilder::Scalar NestBuilder::scalar_parameter(const Node* node) {
+NestValues::Scalar NestValues::scalar_parameter(const Node* node) {
   if (node->op == Op::size) {
     const ValueId size = extents_.value(at(0), node->size_attr("of"));
     return {at(0).cast(size, ir::compute_dtype(node->results[0].type->dtype)), 0};
@@ -217,7 +218,7 @@ NestBuilder::Scalar NestBuilder::scalar_parameter(const Node* node) {
 
 // ---- values
 
-NestBuilder::Scalar NestBuilder::read(const Value* value, const Label& label) {
+NestValues::Scalar NestValues::read(const Value* value, const Label& label) {
   if (facts_.is_free(value)) return free_value(value, place_of(label, value->type->sizes.symbolic()));
   const Value* base = facts_.windows.base(value);
   if (group_.find(value) || (group_.find(base) && group_.contains(base->def))) return member(base);
@@ -225,7 +226,7 @@ NestBuilder::Scalar NestBuilder::read(const Value* value, const Label& label) {
 }
 
 /// A load that passes over the reduced axes may have kept for each other.
-NestBuilder::Scalar NestBuilder::read_kept(const Value* value, const Label& label) {
+NestValues::Scalar NestValues::read_kept(const Value* value, const Label& label) {
   std::vector<Index> place = place_of(label, value->type->sizes.symbolic());
   if (!target_.is_gpu() || passes_ == 1 || nest_.form != LoopNest::Form::rows ||
       is_number(facts_.windows.base(value)->def->op))
@@ -248,7 +249,7 @@ NestBuilder::Scalar NestBuilder::read_kept(const Value* value, const Label& labe
   return result;
 }
 
-NestBuilder::Scalar NestBuilder::read_at(const Value* value, std::vector<Index> place) {
+NestValues::Scalar NestValues::read_at(const Value* value, std::vector<Index> place) {
   for (const Memo& memo : memo_) {
     if (memo.value != value || memo.place.size() != place.size()) continue;
     if (std::equal(place.begin(), place.end(), memo.place.begin(),
@@ -261,7 +262,7 @@ NestBuilder::Scalar NestBuilder::read_at(const Value* value, std::vector<Index> 
   return result;
 }
 
-NestBuilder::Scalar NestBuilder::free_value(const Value* value, const std::vector<Index>& place) {
+NestValues::Scalar NestValues::free_value(const Value* value, const std::vector<Index>& place) {
   const Node* node = value->def;
   if (is_number(node->op)) {
     for (const Memo& memo : memo_)
@@ -286,7 +287,7 @@ NestBuilder::Scalar NestBuilder::free_value(const Value* value, const std::vecto
   return elementwise(node, operands);
 }
 
-Affine NestBuilder::place_in_row() {
+Affine NestValues::place_in_row() {
   Affine index;
   Size factor = 1;
   for (size_t k = nest_.reduced.size(); k-- > 0; factor = factor * nest_.reduced[k].size)
@@ -294,7 +295,7 @@ Affine NestBuilder::place_in_row() {
   return index;
 }
 
-NestBuilder::Scalar NestBuilder::member(const Value* value) {
+NestValues::Scalar NestValues::member(const Value* value) {
   for (const Memo& memo : memo_)
     if (memo.value == value && memo.place.empty()) return memo.scalar;
   for (Kept& kept : kept_) {
@@ -313,7 +314,7 @@ NestBuilder::Scalar NestBuilder::member(const Value* value) {
   return result;
 }
 
-NestBuilder::Scalar NestBuilder::compute_member(const Node* node) {
+NestValues::Scalar NestValues::compute_member(const Node* node) {
   const Value* result = &node->results[0];
   const Label& label = *group_.find(result);
   switch (ir::info(node->op).kind) {
@@ -334,7 +335,7 @@ NestBuilder::Scalar NestBuilder::compute_member(const Node* node) {
   return elementwise(node, operands);
 }
 
-NestBuilder::Scalar NestBuilder::elementwise(const Node* node, const std::vector<Scalar>& operands) {
+NestValues::Scalar NestValues::elementwise(const Node* node, const std::vector<Scalar>& operands) {
   int level = 0;
   std::vector<ValueId> ids;
   for (const Scalar& operand : operands) {
@@ -350,7 +351,7 @@ NestBuilder::Scalar NestBuilder::elementwise(const Node* node, const std::vector
   return {builder.cast(value, ir::compute_dtype(to)), level};
 }
 
-NestBuilder::Scalar NestBuilder::gathered(const Node* node) {
+NestValues::Scalar NestValues::gathered(const Node* node) {
   const Value* table = node->operands[0];
   const Window& window = facts_.windows.of(table);
   const Label& label = *group_.find(&node->results[0]);
@@ -406,7 +407,7 @@ NestBuilder::Scalar NestBuilder::gathered(const Node* node) {
   return load(window, where);
 }
 
-NestBuilder::Scalar NestBuilder::padded(const Node* node) {
+NestValues::Scalar NestValues::padded(const Node* node) {
   const Value* from = node->operands[0];
   const auto low = node->sizes_attr("low");
   const auto out = node->results[0].type->sizes.symbolic(), in = from->type->sizes.symbolic();
@@ -432,7 +433,7 @@ NestBuilder::Scalar NestBuilder::padded(const Node* node) {
   return load_if(inside, facts_.windows.of(from), place, fill);
 }
 
-NestBuilder::Scalar NestBuilder::scattered(const Node* node) {
+NestValues::Scalar NestValues::scattered(const Node* node) {
   const Label& label = *group_.find(&node->results[0]);
   const Scalar base = read(node->operands[0], label);
   const Value* source = node->operands[1];
@@ -455,7 +456,7 @@ NestBuilder::Scalar NestBuilder::scattered(const Node* node) {
   return load_if(inside, facts_.windows.of(source), place, base);
 }
 
-NestBuilder::Scalar NestBuilder::linearised(const Node* reshape) {
+NestValues::Scalar NestValues::linearised(const Node* reshape) {
   const std::vector<Index> place =
       place_of(*group_.find(&reshape->results[0]), reshape->results[0].type->sizes.symbolic());
   return read_at(reshape->operands[0], back_through(reshape, place));
