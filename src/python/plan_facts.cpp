@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ir/text.h"
+#include "loops/operations.h"
 #include "support/error.h"
 
 namespace braze::python {
@@ -74,6 +75,7 @@ py::dict plan_facts(const loops::Plan& plan) {
     row["kind"] = is_kernel ? "kernel" : "call";
     row["source"] = step.source;
     row["join"] = join_names[static_cast<size_t>(step.join)];
+    row["operations"] = loops::floating_operations(plan, step);
     is_kernel ? describe_kernel(plan, step, row) : describe_call(step, row);
     steps.append(row);
   }

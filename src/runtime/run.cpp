@@ -11,6 +11,7 @@
 #include <optional>
 #include <utility>
 
+#include "loops/operations.h"
 #include "runtime/profiler_range.h"
 #include "runtime/program_impl.h"
 #include "support/error.h"
@@ -232,12 +233,13 @@ namespace {
 class StepWatch final : public LaunchWatch {
  public:
   /// \param clock  null: nothing is measured.
-  StepWatch(const driver::Facts& facts, StepClock* clock) : facts_(facts), clock_(clock), is_told_(is_profiled()) {}
+  StepWatch(const driver::Facts& facts, const loops::Plan& plan, StepClock* clock)
+      : facts_(facts), plan_(plan), clock_(clock), is_told_(is_profiled()) {}
   /// Kernels that follow are those of the plan from this step on.
   void set_first(uint32_t step) { first_ = step; }
   void begin(size_t kernel) override {
     const driver::StepFacts& step = facts_.steps.at(first_ + kernel);
-    if (is_told_) tell(step);
+    if (is_told_) tell(step, plan_.steps.at(first_ + kernel));
     start_ = Clock::now();
   }
   void end(size_t kernel) override {
@@ -248,8 +250,8 @@ class StepWatch final : public LaunchWatch {
 
  private:
   using Clock = std::chrono::steady_clock;
-  void tell(const driver::StepFacts& step) {
-    ProfilerRange::Facts facts{{"source", step.source}};
+  void tell(const driver::StepFacts& step, const loops::Step& planned) {
+    ProfilerRange::Facts facts{{"source", step.source}, {"flops", loops::floating_operations(plan_, planned)}};
     const auto kernel = step.kind == "kernel"
                             ? std::ranges::find(facts_.kernels, step.name, &driver::KernelFacts::name)
                             : facts_.kernels.end();
@@ -264,6 +266,7 @@ class StepWatch final : public LaunchWatch {
   }
 
   const driver::Facts& facts_;
+  const loops::Plan& plan_;
   StepClock* const clock_;
   const bool is_told_;
   uint32_t first_ = 0;
@@ -274,7 +277,7 @@ class StepWatch final : public LaunchWatch {
 }  // namespace
 
 void Program::Impl::run_steps_watched(Frame& frame, at::Tensor* owned, bool is_measured) const {
-  StepWatch watch(artifact.facts, is_measured ? clock.get() : nullptr);
+  StepWatch watch(artifact.facts, plan, is_measured ? clock.get() : nullptr);
   for (const BoundStep& step : steps) {
     watch.set_first(step.planned);
     if (step.is_region) {

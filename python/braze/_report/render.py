@@ -20,6 +20,17 @@ def amount_of_bytes(number: float) -> str:
     raise AssertionError
 
 
+def amount_of_operations(number: float) -> str:
+    """ "1.5 MFLOP" ; empty where there are none."""
+    if not number:
+        return ""
+    for unit in ("FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP"):
+        if number < 1000 or unit == "TFLOP":
+            return f"{number:.0f} {unit}" if unit == "FLOP" or number >= 100 else f"{number:.3g} {unit}"
+        number /= 1000
+    raise AssertionError
+
+
 def amount_of_time(nanoseconds: float) -> str:
     """ "12.3 us" ; empty where nothing was measured."""
     if not nanoseconds:
@@ -47,7 +58,12 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters |= {"bytes": amount_of_bytes, "time": amount_of_time, "bandwidth": bandwidth}
+    environment.filters |= {
+        "bytes": amount_of_bytes,
+        "time": amount_of_time,
+        "count": amount_of_operations,
+        "bandwidth": bandwidth,
+    }
     environment.globals |= {
         "drawing": drawing.drawing,
         "memory": drawing.memory,

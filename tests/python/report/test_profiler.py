@@ -66,6 +66,7 @@ def test_bytes_and_fused_operators_are_told(trace):
     (kernel,) = named(trace(lambda: compiled(x), record_shapes=True), "braze::kernel")
     assert int(kernel["args"]["bytes_read"]) == int(kernel["args"]["bytes_written"]) == 32 * 64 * 4
     assert "exp" in kernel["args"]["fused"]
+    assert int(kernel["args"]["flops"]) >= 32 * 64 * 4
 
 
 def test_phases_of_a_first_call(trace):
