@@ -129,7 +129,8 @@ ShapeEnv& Graph::shape_env() {
   return *storage_->shape_env;
 }
 const ShapeEnv* Graph::find_shape_env() const {
-  return storage_->shape_env.get();
+  const ShapeEnv* env = storage_->shape_env.get();
+  return env && env->table().symbol_count() > 0 ? env : nullptr;
 }
 SizeRules Graph::prove() const {
   return SizeRules::proving(storage_->shape_env.get());

@@ -235,7 +235,7 @@ class Graph {
   // ---- symbols
   /// Owns the symbols that sizes of this graph may mention, and the guards on them. Made when first asked for.
   ShapeEnv& shape_env();
-  const ShapeEnv* find_shape_env() const;  ///< Null if nobody has asked for it: all sizes are numbers.
+  const ShapeEnv* find_shape_env() const;  ///< Null if there are no symbols: all sizes are numbers.
   /// Answers about sizes that hold for all values of the symbols; no other is given (ir/shape_env.h).
   SizeRules prove() const;
   /// Answers about all sizes, with guards where they are not proved. \param why  for people; outlives the answers.

@@ -8,6 +8,7 @@
 
 #include "python/guards/ref.h"
 #include "python/guards/scalar.h"
+#include "python/guards/storage_access.h"
 #include "python/interpreter/watch/values.h"
 
 namespace braze::interpreter {
@@ -21,10 +22,45 @@ inline std::string_view text_of(PyObject* string) {
 
 bool names_builtin_codec(PyObject* const* names, Py_ssize_t count);
 
+inline PyTypeObject* as_type(PyObject* object) {
+  return reinterpret_cast<PyTypeObject*>(object);
+}
+
 /// What a class or one of its bases has under that name, unbound; null if nothing.
-inline PyObject* class_entry(PyObject* type, const char* name) {
+inline PyObject* find_in_type(PyTypeObject* type, const char* name) {
   const guards::Ref key = guards::Ref::steal(PyUnicode_InternFromString(name));
-  return key ? _PyType_Lookup(reinterpret_cast<PyTypeObject*>(type), key.get()) : nullptr;
+  return key ? _PyType_Lookup(type, key.get()) : nullptr;
+}
+
+inline PyObject* find_in_type(PyTypeObject* type, PyObject* name) {
+  return _PyType_Lookup(type, name);
+}
+
+inline PyObject* class_entry(PyObject* type, const char* name) {
+  return find_in_type(as_type(type), name);
+}
+
+/// What a builtin class itself has under that name: the descriptor of a field.
+inline PyObject* member_descriptor(PyTypeObject* type, const char* name) {
+  return PyDict_GetItemString(guards::class_dict(type), name);
+}
+
+inline bool is_data_descriptor(PyObject* found) {
+  return Py_TYPE(found)->tp_descr_set != nullptr;
+}
+
+inline bool is_named_tuple_field(PyObject* found) {
+  return std::string_view(Py_TYPE(found)->tp_name) == "_collections._tuplegetter";
+}
+
+/// Attributes of the class may be changed.
+inline bool is_changeable(PyTypeObject* type) {
+  return type->tp_flags & Py_TPFLAGS_HEAPTYPE && !(type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE);
+}
+
+/// The name of the module that a function written in C says it is from.
+inline std::string_view module_of(PyObject* function) {
+  return text_of(reinterpret_cast<PyCFunctionObject*>(function)->m_module);
 }
 
 /// No class statement made it, and none can change it.

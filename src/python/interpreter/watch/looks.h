@@ -6,80 +6,80 @@
 #pragma once
 
 #include "python/interpreter/activation.h"
-#include "python/interpreter/watch/watcher.h"
+#include "python/interpreter/watch/watch.h"
 
 namespace braze::interpreter {
 
-/// A generator of this code that is closed where it stands runs code of the user's.
-bool has_handlers(PyCodeObject* code);
+namespace looks {
 
-struct Watcher::Looks {
-  using Look = bool (*)(Watcher&, Activation&, int);
+/// What the opcode says of itself.
+bool look(Watch&, Activation&, int opcode, int arg);
 
-  static bool unknown(Watcher&, Activation&, int);
-  static bool splits_group(Watcher&, Activation&, int);
-  // ---- the stack, locals and constants
-  static bool nothing(Watcher&, Activation&, int);
-  static bool makes(Watcher&, Activation&, int);
-  // ---- operators
-  static bool operand(Watcher&, Activation&, int);
-  static bool truth(Watcher&, Activation&, int);
-  static bool binary(Watcher&, Activation&, int);
-  static bool deletes_item(Watcher&, Activation&, int);
-  static bool compares(Watcher&, Activation&, int);
-  static bool identity(Watcher&, Activation&, int);
-  static bool contains(Watcher&, Activation&, int);
-  static bool subscript(Watcher&, Activation&, int);
-  static bool stores_item(Watcher&, Activation&, int);
-  static bool formats(Watcher&, Activation&, int);
-  // ---- variables and attributes
-  static bool global_variable(Watcher&, Activation&, int);
-  static bool cell(Watcher&, Activation&, int);
-  static bool stores_cell(Watcher&, Activation&, int);
-  static bool deletes_cell(Watcher&, Activation&, int);
-  static bool stores_global(Watcher&, Activation&, int);
-  static bool free_variables(Watcher&, Activation&, int);
-  static bool attribute(Watcher&, Activation&, int);
-  static bool stores_attribute(Watcher&, Activation&, int);
-  static bool deletes_attribute(Watcher&, Activation&, int);
-  static bool module(Watcher&, Activation&, int);
-  // ---- containers
-  static bool set_display(Watcher&, Activation&, int);
-  static bool map_display(Watcher&, Activation&, int);
-  static bool grows(Watcher&, PyObject*);
-  static bool adds_to_list(Watcher&, Activation&, int);
-  static bool adds_to_set(Watcher&, Activation&, int);
-  static bool adds_to_map(Watcher&, Activation&, int);
-  static bool extends(Watcher&, Activation&, int);
-  // ---- calls
-  static bool takes_method_apart(Watcher&, Activation&, int);
-  static bool call(Watcher&, Activation&, int);
-  static bool call_unpacked(Watcher&, Activation&, int);
-  // ---- iteration and generators
-  static bool iterates(Watcher&, Activation&, int);
-  static bool iterates_or_generator(Watcher&, Activation&, int);
-  static bool next_item(Watcher&, Activation&, int);
-  static bool sends(Watcher&, Activation&, int);
-  // ---- exceptions and with
-  static bool exception_class(Watcher&, Activation&, int);
-  static bool enters_with(Watcher&, Activation&, int);
-  static bool raises(Watcher&, Activation&, int);
-  static bool reraises(Watcher&, Activation&, int);
-  static bool exits_with(Watcher&, Activation&, int);
-  static bool known_code(Watcher&, Activation&, int);
-  // ---- match
-  static bool known_object(Watcher&, Activation&, int);
-  static bool length(Watcher&, Activation&, int);
-  static bool match_keys(Watcher&, Activation&, int);
-  static bool match_class(Watcher&, Activation&, int);
-  // ---- 3.12 (looks_312.cpp)
-  static bool compares_shifted(Watcher&, Activation&, int);
-  static bool attribute_or_method(Watcher&, Activation&, int);
-  static bool super_attribute(Watcher&, Activation&, int);
-  static bool slice(Watcher&, Activation&, int);
-  static bool stores_slice(Watcher&, Activation&, int);
-  static bool returns_constant(Watcher&, Activation&, int);
-  static bool intrinsic_1(Watcher&, Activation&, int);
-};
+bool unknown(Watch&, Activation&, int);
+bool splits_group(Watch&, Activation&, int);
+// ---- the stack, locals and constants
+bool nothing(Watch&, Activation&, int);
+bool makes(Watch&, Activation&, int);
+// ---- operators
+bool operand(Watch&, Activation&, int);
+bool truth(Watch&, Activation&, int);
+bool binary(Watch&, Activation&, int);
+bool deletes_item(Watch&, Activation&, int);
+bool compares(Watch&, Activation&, int);
+bool identity(Watch&, Activation&, int);
+bool contains(Watch&, Activation&, int);
+bool subscript(Watch&, Activation&, int);
+bool stores_item(Watch&, Activation&, int);
+bool formats(Watch&, Activation&, int);
+// ---- variables and attributes
+bool global_variable(Watch&, Activation&, int);
+bool cell(Watch&, Activation&, int);
+bool stores_cell(Watch&, Activation&, int);
+bool deletes_cell(Watch&, Activation&, int);
+bool stores_global(Watch&, Activation&, int);
+bool free_variables(Watch&, Activation&, int);
+bool attribute(Watch&, Activation&, int);
+bool stores_attribute(Watch&, Activation&, int);
+bool deletes_attribute(Watch&, Activation&, int);
+bool module(Watch&, Activation&, int);
+// ---- containers
+bool set_display(Watch&, Activation&, int);
+bool map_display(Watch&, Activation&, int);
+bool grows(Watch&, PyObject*);
+bool adds_to_list(Watch&, Activation&, int);
+bool adds_to_set(Watch&, Activation&, int);
+bool adds_to_map(Watch&, Activation&, int);
+bool extends(Watch&, Activation&, int);
+// ---- calls
+bool takes_method_apart(Watch&, Activation&, int);
+bool call(Watch&, Activation&, int);
+bool call_unpacked(Watch&, Activation&, int);
+// ---- iteration and generators
+bool iterates(Watch&, Activation&, int);
+bool iterates_or_generator(Watch&, Activation&, int);
+bool next_item(Watch&, Activation&, int);
+bool sends(Watch&, Activation&, int);
+// ---- exceptions and with
+bool exception_class(Watch&, Activation&, int);
+bool enters_with(Watch&, Activation&, int);
+bool raises(Watch&, Activation&, int);
+bool reraises(Watch&, Activation&, int);
+bool exits_with(Watch&, Activation&, int);
+bool known_code(Watch&, Activation&, int);
+// ---- match
+bool known_object(Watch&, Activation&, int);
+bool length(Watch&, Activation&, int);
+bool match_keys(Watch&, Activation&, int);
+bool match_class(Watch&, Activation&, int);
+// ---- 3.12 (looks_312.cpp)
+bool compares_shifted(Watch&, Activation&, int);
+bool attribute_or_method(Watch&, Activation&, int);
+bool super_attribute(Watch&, Activation&, int);
+bool slice(Watch&, Activation&, int);
+bool stores_slice(Watch&, Activation&, int);
+bool returns_constant(Watch&, Activation&, int);
+bool intrinsic_1(Watch&, Activation&, int);
+
+}  // namespace looks
 
 }  // namespace braze::interpreter

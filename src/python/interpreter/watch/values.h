@@ -89,7 +89,7 @@ class TensorWorld {
   /// A C function by which such code ends the graph, for a reason that it passes as its argument.
   virtual bool ends_graph(PyObject* function) const = 0;
 
-  // ---- sizes that may be other ones at later calls (watcher_sizes.cpp)
+  // ---- sizes that may be other ones at later calls (sizes.h)
   /// The run may meet such.
   virtual bool has_sizes() const = 0;
   /// What stands for a tensor whose sizes are such, borrowed; null for all others.

@@ -1,0 +1,141 @@
+// python/interpreter/watch/attribute_stores.cpp: what changing an attribute changes.
+#include <Python.h>
+#include <structmember.h>
+
+#include <string>
+#include <vector>
+
+#include "python/guards/storage_access.h"
+#include "python/interpreter/watch/attributes.h"
+#include "python/interpreter/watch/look_ups.h"
+#include "python/interpreter/watch/watch.h"
+
+namespace braze::interpreter {
+
+bool Attributes::store_attribute(PyObject* object, PyObject* name, PyObject* value) {
+  if (!values_.is_known(object)) return abandon("an attribute of an object of unknown origin is changed", object);
+  if (values_.tensors().is_tensor(object)) return abandon("an attribute of a tensor is changed", name);
+  if (PyType_Check(object)) return store_in_class(object, name, value);
+  if (PyFunction_Check(object) && values_.is_made(object) && is_function_field(name)) return true;
+  if (Py_TYPE(object)->tp_setattro == PyObject_GenericSetAttr)
+    return watch_.classes.keep_special(object, {"__setattr__"}) && plain_store(object, name, value);
+  if (watch_.classes.special_function(object, "__setattr__")) return allow(Entry::known);
+  return abandon("an object that handles the change of its attributes itself", object);
+}
+
+bool Attributes::delete_attribute(PyObject* object, PyObject* name) {
+  if (!values_.is_known(object)) return abandon("an attribute of an object of unknown origin is deleted", object);
+  if (values_.tensors().is_tensor(object)) return abandon("an attribute of a tensor is deleted", name);
+  if (PyType_Check(object)) return store_in_class(object, name, nullptr);
+  if (Py_TYPE(object)->tp_setattro == PyObject_GenericSetAttr)
+    return watch_.classes.keep_special(object, {"__delattr__"}) && plain_store(object, name, nullptr);
+  if (watch_.classes.special_function(object, "__delattr__")) return allow(Entry::known);
+  return abandon("an object that handles the change of its attributes itself", object);
+}
+
+/// Whether the run put what looking up `name` in a class finds there. The classes that are asked before lack it
+/// then, and must go on doing so.
+bool Attributes::find_written(PyObject* type, PyObject* name) {
+  const Effects& effects = values_.effects();
+  if (!effects.changed_classes() || !as_type(type)->tp_mro) return false;
+  guards::SourceTable& sources = values_.sources();
+  PyObject* mro = as_type(type)->tp_mro;
+  std::vector<PyObject*> lacking;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); ++i) {
+    PyObject* base = PyTuple_GET_ITEM(mro, i);
+    if (!PyDict_GetItemWithError(guards::class_dict(as_type(base)), name)) {
+      lacking.push_back(base);
+      continue;
+    }
+    if (!effects.wrote(base, name)) return false;
+    values_.guards().identity(
+        sources.member(sources.object(type, as_type(type)->tp_name), guards::Member::type_mro), mro);
+    for (PyObject* other : lacking)
+      if (!effects.wrote(other, name))
+        values_.guards().absent(
+            sources.dict_item(sources.dict_of(sources.object(other, as_type(other)->tp_name)), name));
+    return true;
+  }
+  return false;
+}
+
+/// An attribute of a class. Special methods would change what other instructions mean.
+bool Attributes::store_in_class(PyObject* type, PyObject* name, PyObject* value) {
+  if (!PyUnicode_CheckExact(name) || text_of(name).starts_with("__"))
+    return abandon("a special attribute of a class is changed", name);
+  if (is_exact_builtin(as_type(type))) return abandon("an attribute of a builtin class is changed", name);
+  if (Py_TYPE(type)->tp_setattro != PyType_Type.tp_setattro)
+    return abandon("a class that handles the change of its attributes itself", type);
+  PyObject* meta = find_in_type(Py_TYPE(type), name);
+  const std::string text(text_of(name));
+  if (meta && is_data_descriptor(meta)) return abandon("an attribute that a metaclass changes", name);
+  if (!watch_.classes.keep_special(type, {"__setattr__", "__delattr__", text.c_str()})) return false;
+  Effects& effects = values_.effects();
+  if (!value && !effects.is_new_in_class(type, name)) return abandon("an attribute of a class is deleted", name);
+  if (!values_.source_of(type)) return values_.is_made(type) || abandon("a class of unknown origin", type);
+  if (!effects.wrote(type, name)) {
+    PyObject* before = PyDict_GetItemWithError(guards::class_dict(as_type(type)), name);
+    const guards::Source* entries = values_.sources().dict_of(watch_.classes.class_source(type));
+    if (!lets_go(before, values_.sources().dict_item(entries, name))) return false;
+  }
+  effects.store_in_class(type, name, value);
+  return true;
+}
+
+bool Attributes::plain_store(PyObject* object, PyObject* name, PyObject* value) {
+  PyTypeObject* type = Py_TYPE(object);
+  guards::SourceTable& sources = values_.sources();
+  const guards::Source* source = values_.source_of(object);  // Null: made here.
+  const guards::Source* in_type = sources.type_attribute(values_.type_source(object), name);
+  PyObject* found = find_in_type(type, name);
+  if (find_written(reinterpret_cast<PyObject*>(type), name)) {
+    if (is_data_descriptor(found)) return abandon("an attribute of a class that was changed", name);
+  } else if (!found) {
+    values_.guards().absent(in_type);
+  } else if (!watch_.classes.learn_class_entry(found, in_type)) {
+    return false;
+  }
+  if (found && is_data_descriptor(found)) {
+    if (guards::is_object_member(found)) {
+      if (reinterpret_cast<PyMemberDescrObject*>(found)->d_member->flags & READONLY)
+        return abandon("an attribute that is read-only", name);
+      if (source && !value) return abandon("a slot is emptied", name);
+      if (!source) return true;
+      const guards::Source* slot = sources.slot(source, found);
+      if (!values_.effects().wrote(object, found) && !lets_go(guards::load(*slot, object, {}), slot)) return false;
+      values_.effects().store_slot(object, found, value);
+      return true;
+    }
+    if (value && watch_.autograd_functions.is_word_for_backward(object, found)) return true;
+    if (!Py_IS_TYPE(found, &PyProperty_Type)) {
+      if (watch_.classes.special_function(found, value ? "__set__" : "__delete__")) return allow(Entry::known);
+      return abandon("an attribute that a descriptor changes", name);
+    }
+    const char* part = value ? "fset" : "fdel";
+    const Ref setter = Ref::steal(PyObject_GetAttrString(found, part));
+    PyObject* descriptor = member_descriptor(&PyProperty_Type, part);
+    if (!setter || !PyFunction_Check(setter.get())) return abandon("a property without a setter in Python", name);
+    return (values_.learn(setter.get(), sources.slot(in_type, descriptor)) && allow(Entry::known)) ||
+           abandon("a property that cannot be guarded", name);
+  }
+  PyObject* dict = guards::instance_dict(object);
+  if (!dict || !PyDict_CheckExact(dict)) return abandon("an object without a dict", object);
+  if (!source) return true;
+  if (!PyUnicode_CheckExact(name) || !guards::has_plain_keys(dict))
+    return abandon("a dict of its own kind", object);
+  const bool is_older = !values_.effects().wrote(dict, name);
+  if (is_older && !lets_go(PyDict_GetItemWithError(dict, name), sources.attribute(source, name))) return false;
+  if (value) {
+    values_.effects().store_entry(dict, name, value, object);
+    return true;
+  }
+  if (!PyDict_Contains(dict, name)) return abandon("an attribute is deleted that is not there", name);
+  const bool wrote = values_.effects().wrote(dict, name);
+  PyObject* old = PyDict_GetItemWithError(dict, name);
+  if (!wrote && !values_.learn(old, sources.attribute(source, name)))
+    return abandon("an attribute that cannot be guarded", name);
+  values_.effects().delete_entry(dict, name, object);
+  return true;
+}
+
+}  // namespace braze::interpreter

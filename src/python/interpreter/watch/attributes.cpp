@@ -1,0 +1,269 @@
+// python/interpreter/watch/attributes.cpp
+#include "python/interpreter/watch/attributes.h"
+
+#include <string_view>
+
+#include "python/guards/scalar.h"
+#include "python/guards/storage_access.h"
+#include "python/interpreter/watch/look_ups.h"
+#include "python/interpreter/watch/watch.h"
+
+namespace braze::interpreter {
+
+namespace {
+
+/// object's own lookup, alone or with a __getattr__ written in Python behind it. That of modules differs only in
+/// what it does when it finds nothing.
+bool has_plain_lookup(PyTypeObject* type) {
+  if (type->tp_getattro == PyObject_GenericGetAttr || type->tp_getattro == PyModule_Type.tp_getattro) return true;
+  PyObject* own = find_in_type(type, "__getattribute__");
+  if (own != find_in_type(&PyBaseObject_Type, "__getattribute__") &&
+      own != find_in_type(&PyModule_Type, "__getattribute__"))
+    return false;
+  PyObject* fallback = find_in_type(type, "__getattr__");
+  return fallback && PyFunction_Check(fallback);
+}
+
+/// Builtin classes all of whose attributes are computed from what an instance was made of.
+bool is_immutable_record(PyTypeObject* type) {
+  const std::string_view name = type->tp_name;
+  const bool is_record = name == "torch.finfo" || name == "torch.iinfo" || name == "re.Pattern" ||
+                         name == "re.Match" || name == "collections.deque";  // Its limit.
+  return is_record && is_exact_builtin(type);
+}
+
+}  // namespace
+
+bool Attributes::attribute(PyObject* object, PyObject* name) {
+  if (text_of(name) == "__class__" && !PyType_Check(object) && values_.is_known(object))
+    return class_of(object, name);
+  if (values_.tensors().is_tensor(object)) return watch_.tensor_attributes.tensor_attribute(object, name);
+  if (guards::is_scalar(object) || values_.tensors().is_plain(object)) return allow_made_result();
+  if (!values_.is_known(object)) return abandon("an attribute of an object of unknown origin", object);
+  if (PyModule_CheckExact(object)) return module_attribute(object, name);
+  if (PyType_Check(object)) return class_attribute(object, name);
+  if (Py_IS_TYPE(object, &PySuper_Type)) return super_attribute(object, name);
+  if (is_builtin_container(object)) return allow_made_result();  // Methods; what they read is for the call to say.
+  return instance_attribute(object, name);
+}
+
+bool Attributes::module_attribute(PyObject* module, PyObject* name) {
+  const guards::Source* source = values_.source_of(module);
+  PyObject* dict = PyModule_GetDict(module);
+  PyObject* value = PyDict_GetItemWithError(dict, name);
+  if (!source) return abandon("an attribute of an object of unknown origin", module);
+  if (!value) return lacks_in_module(module, name);
+  if (values_.effects().wrote(dict, name)) return true;
+  // The dict of a module comes before all but data descriptors of its type, of which modules have none of interest.
+  return values_.learn(value, values_.sources().attribute(source, name)) ||
+         abandon("an attribute of a module that cannot be guarded", value);
+}
+
+/// An AttributeError, or the default of getattr(). A module may have a function that finds what it does not have.
+bool Attributes::lacks_in_module(PyObject* module, PyObject* name) {
+  PyObject* dict = PyModule_GetDict(module);
+  const Ref finder = Ref::steal(PyUnicode_InternFromString("__getattr__"));
+  const bool is_found = find_in_type(Py_TYPE(module), name) || (finder && PyDict_Contains(dict, finder.get()) != 0);
+  if (!finder || is_found || values_.effects().changed(dict))
+    return abandon("an attribute that a module does not have", name);
+  const guards::Source* source = values_.source_of(module);
+  for (PyObject* missing : {name, finder.get()})
+    values_.guards().absent(values_.sources().attribute(source, missing));
+  return true;
+}
+
+bool Attributes::class_attribute(PyObject* type, PyObject* name) {
+  guards::SourceTable& sources = values_.sources();
+  PyObject* meta = find_in_type(Py_TYPE(type), name);
+  if (meta && Py_IS_TYPE(meta, &PyProperty_Type))
+    return property_getter(meta, sources.type_attribute(values_.type_source(type), name), name);
+  if (meta && is_data_descriptor(meta)) return class_field(type, meta, name);
+  // A metaclass may have a __getattr__, for what is not found.
+  PyObject* found = find_in_type(as_type(type), name);
+  // That of pybind11 gives its own methods unbound, and all else as `type` does.
+  const bool is_of_pybind =
+      std::string_view(Py_TYPE(type)->tp_name) == "pybind11_type" && found && !PyInstanceMethod_Check(found);
+  if (!is_of_pybind &&
+      find_in_type(Py_TYPE(type), "__getattribute__") != find_in_type(&PyType_Type, "__getattribute__"))
+    return abandon("a metaclass with its own lookup", type);
+  if (PyUnicode_Check(name)) {
+    const char* text = PyUnicode_AsUTF8(name);
+    if (!text || !watch_.classes.keep_special(type, {"__getattribute__", text})) return false;
+  }
+  const guards::Source* source = watch_.classes.class_source(type);
+  if (find_written(type, name)) return true;
+  if (!found) {
+    if (as_type(type)->tp_flags & Py_TPFLAGS_HEAPTYPE)
+      values_.guards().absent(sources.type_attribute(source, name));
+    if (meta) return bind_in_metaclass(type, meta, name);
+    if (watch_.classes.special_function(type, "__getattr__")) return allow(Entry::known);
+    return watch_.classes.keep_special(type, {"__getattr__"});  // An AttributeError, or the default of getattr().
+  }
+  const bool is_plain = !Py_TYPE(found)->tp_descr_get;
+  const bool is_method = PyFunction_Check(found) || Py_IS_TYPE(found, &PyStaticMethod_Type) ||
+                         Py_IS_TYPE(found, &PyClassMethod_Type) || Py_IS_TYPE(found, &PyMethodDescr_Type) ||
+                         Py_IS_TYPE(found, &PyWrapperDescr_Type) || Py_IS_TYPE(found, &PyCFunction_Type) ||
+                         Py_IS_TYPE(found, &PyClassMethodDescr_Type) || Py_IS_TYPE(found, &PyProperty_Type);
+  const guards::Source* entry = sources.type_attribute(source, name);
+  if (!is_plain && !is_method) {
+    if (watch_.classes.learn_class_entry(found, entry) && watch_.classes.special_function(found, "__get__"))
+      return allow(Entry::known);
+    return abandon("a descriptor that is not understood", found);
+  }
+  if (is_named_tuple_field(found)) return values_.learn(found, entry) || abandon("a field of a named tuple", found);
+  return watch_.classes.learn_class_entry(found, entry) && allow_made_result();
+}
+
+/// What a metaclass has and the class does not: methods are bound to the class.
+bool Attributes::bind_in_metaclass(PyObject* type, PyObject* found, PyObject* name) {
+  const guards::Source* entry = values_.sources().type_attribute(values_.type_source(type), name);
+  const bool is_bound = PyFunction_Check(found) || Py_IS_TYPE(found, &PyMethodDescr_Type) ||
+                        Py_IS_TYPE(found, &PyWrapperDescr_Type) || !Py_TYPE(found)->tp_descr_get;
+  if (!is_bound) return abandon("an attribute of a metaclass", name);
+  return watch_.classes.learn_class_entry(found, entry) && allow_made_result();
+}
+
+bool Attributes::super_attribute(PyObject* object, PyObject* name) {
+  const Ref self_class = Ref::steal(PyObject_GetAttrString(object, "__self_class__"));
+  const Ref this_class = Ref::steal(PyObject_GetAttrString(object, "__thisclass__"));
+  if (!self_class || !this_class || !PyType_Check(self_class.get())) return abandon("an unbound super object");
+  return super_lookup(this_class.get(), self_class.get(), name);
+}
+
+bool Attributes::super_lookup(PyObject* this_class, PyObject* self_class, PyObject* name) {
+  PyObject* mro = as_type(self_class)->tp_mro;
+  guards::SourceTable& sources = values_.sources();
+  const guards::Source* type = sources.object(self_class, as_type(self_class)->tp_name);
+  values_.guards().identity(sources.member(type, guards::Member::type_mro), mro);
+  bool behind = false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); ++i) {
+    PyObject* base = PyTuple_GET_ITEM(mro, i);
+    if (!behind) {
+      behind = base == this_class;
+      continue;
+    }
+    const guards::Source* entry =
+        sources.dict_item(sources.dict_of(sources.object(base, as_type(base)->tp_name)), name);
+    PyObject* found = PyDict_GetItemWithError(guards::class_dict(as_type(base)), name);
+    if (values_.effects().wrote(base, name)) return abandon("an attribute of a class that was changed", name);
+    if (!found) {
+      values_.guards().absent(entry);
+      continue;
+    }
+    if (Py_IS_TYPE(found, &PyProperty_Type) || is_data_descriptor(found))
+      return abandon("a property found through super()", name);
+    if (!values_.learn(self_class, type)) return abandon("a class that cannot be guarded", self_class);
+    return watch_.classes.learn_class_entry(found, entry) && allow_made_result();
+  }
+  return abandon("an attribute that super() does not find", name);
+}
+
+bool Attributes::instance_attribute(PyObject* object, PyObject* name) {
+  PyTypeObject* type = Py_TYPE(object);
+  if (PyFunction_Check(object) || PyCFunction_Check(object) || PyMethod_Check(object))
+    return function_attribute(object, name);
+  if (PyCode_Check(object)) return allow_made_result();  // Immutable.
+  if (!watch_.classes.keep_special(object, {"__getattribute__"})) return false;
+  if (!text_of(name).starts_with("__")) values_.tensors().make_attribute(object, name);
+  if (has_plain_lookup(type)) return plain_attribute(object, name);
+  PyObject* own = find_in_type(type, "__getattribute__");
+  if (own && PyFunction_Check(own)) return allow(Entry::known);
+  return abandon("an object with a lookup of its own", object);
+}
+
+bool Attributes::property_getter(PyObject* property, const guards::Source* source, PyObject* name) {
+  PyObject* descriptor = member_descriptor(&PyProperty_Type, "fget");
+  const Ref getter = Ref::steal(PyObject_GetAttrString(property, "fget"));
+  if (!getter || !PyFunction_Check(getter.get())) return abandon("a property that is not written in Python", name);
+  return (values_.learn(property, source) &&
+          values_.learn(getter.get(), values_.sources().slot(source, descriptor)) && allow(Entry::known)) ||
+         abandon("a property that cannot be guarded", name);
+}
+
+/// The descriptor of a field of a named tuple, on an instance: the item.
+bool Attributes::named_tuple_field(PyObject* object, PyObject* field, const guards::Source* source) {
+  return (PyTuple_Check(object) && values_.learn(field, source) && values_.open(object)) ||
+         abandon("a field of a named tuple", object);
+}
+
+bool Attributes::plain_attribute(PyObject* object, PyObject* name) {
+  PyTypeObject* type = Py_TYPE(object);
+  guards::SourceTable& sources = values_.sources();
+  const guards::Source* source = values_.source_of(object);  // Null: made here.
+  const guards::Source* in_type = sources.type_attribute(values_.type_source(object), name);
+  PyObject* found = find_in_type(type, name);
+  const bool is_written = find_written(reinterpret_cast<PyObject*>(type), name);
+  if (is_written && Py_TYPE(found)->tp_descr_get && !PyFunction_Check(found))
+    return abandon("an attribute of a class that was changed", name);
+  if (is_written) {
+    // What the run put there needs no guard.
+  } else if (!found) {
+    values_.guards().absent(in_type);
+  } else if (is_data_descriptor(found)) {
+    if (Py_IS_TYPE(found, &PyProperty_Type)) return property_getter(found, in_type, name);
+    if (is_named_tuple_field(found)) return named_tuple_field(object, found, in_type);
+    if (guards::is_object_member(found)) {
+      if (!source || values_.effects().wrote(object, found)) return true;
+      const Ref value = Ref::steal(PyObject_GetAttr(object, name));
+      if (!value) return abandon("a slot that is empty", name);
+      return (values_.learn(found, in_type) && values_.learn(value.get(), sources.slot(source, found))) ||
+             abandon("a slot that cannot be guarded", name);
+    }
+    if (PyUnicode_CompareWithASCIIString(name, "__dict__") == 0) {
+      PyObject* dict = guards::instance_dict(object);
+      if (!dict || !PyDict_CheckExact(dict)) return abandon("an object without a dict", object);
+      if (source)
+        values_.learn_as(dict, sources.dict_of(source));  // Its entries as they were before the call.
+      else
+        values_.make(dict);
+      return true;
+    }
+    const bool is_field = Py_IS_TYPE(found, &PyGetSetDescr_Type) || Py_IS_TYPE(found, &PyMemberDescr_Type);
+    if (is_field && is_immutable_record(type)) return values_.pin(object) && allow_made_result();
+    if (watch_.autograd_functions.is_needs_input_grad(object, found)) return allow_made_result();
+    if (Py_IS_TYPE(found, &PyGetSetDescr_Type) && PyExceptionInstance_Check(object) && !source) {
+      // The exceptions that led to it are known, or of unknown origin; the rest is its own.
+      const std::string_view text = text_of(name);
+      return text == "__cause__" || text == "__context__" || allow_made_result();
+    }
+    // A data descriptor written in Python, such as the flags of torch.backends.
+    if (watch_.classes.learn_class_entry(found, in_type) && watch_.classes.special_function(found, "__get__"))
+      return allow(Entry::known);
+    return abandon("a descriptor that is not understood", found);
+  }
+  PyObject* dict = guards::instance_dict(object);
+  const bool is_own = !source || (dict && values_.effects().wrote(dict, name));
+  if (PyObject* value = dict ? PyDict_GetItemWithError(dict, name) : nullptr) {
+    if (found && !is_written && !watch_.classes.learn_class_entry(found, in_type)) return false;
+    return is_own || values_.learn(value, sources.attribute(source, name)) ||
+           abandon("an attribute that cannot be guarded", value);
+  }
+  if (!is_own && dict) values_.guards().absent(sources.attribute(source, name));
+  if (found) {
+    const bool is_method = PyFunction_Check(found) || Py_IS_TYPE(found, &PyStaticMethod_Type) ||
+                           Py_IS_TYPE(found, &PyClassMethod_Type) || Py_IS_TYPE(found, &PyMethodDescr_Type) ||
+                           Py_IS_TYPE(found, &PyWrapperDescr_Type) || values_.tensors().compiled_from(found) ||
+                           is_a(found, "functools._lru_cache_wrapper");
+    if (is_written) return !is_method || allow_made_result();
+    if (Py_TYPE(found)->tp_descr_get && !is_method) {
+      if (watch_.classes.learn_class_entry(found, in_type) && watch_.classes.special_function(found, "__get__"))
+        return allow(Entry::known);
+      return abandon("a descriptor that is not understood", found);
+    }
+    if (Py_IS_TYPE(found, &PyClassMethod_Type) &&
+        !values_.learn(reinterpret_cast<PyObject*>(type), values_.type_source(object)))
+      return abandon("a class that cannot be guarded", object);
+    return watch_.classes.learn_class_entry(found, in_type) && allow_made_result();
+  }
+  if (PyModule_Check(object)) {
+    const Ref fallback = Ref::steal(PyUnicode_InternFromString("__getattr__"));
+    if (!fallback || !source || !dict || PyDict_GetItemWithError(dict, fallback.get()))
+      return abandon("a module with a __getattr__", object);
+    values_.guards().absent(sources.attribute(source, fallback.get()));
+  }
+  if (watch_.classes.special_function(object, "__getattr__")) return allow(Entry::known);
+  return watch_.classes.keep_special(object,
+                                     {"__getattr__"});  // Nothing: an AttributeError, or the default of getattr().
+}
+
+}  // namespace braze::interpreter

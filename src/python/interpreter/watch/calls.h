@@ -1,0 +1,29 @@
+// python/interpreter/watch/calls.h: which calls are understood.
+//
+//   Python functions     watched themselves
+//   classes              __new__ and __init__ written in Python are watched; builtin classes by table
+//   builtin functions    by table: they read nothing but their arguments, which are guarded deeply
+//   methods              of what the run made, or those that only read
+//   torch's C functions  as TensorWorld says
+#pragma once
+
+#include "python/interpreter/watch/domain.h"
+
+namespace braze::interpreter {
+
+/// Which calls are understood.
+class Calls final : Domain {
+ public:
+  using Domain::Domain;
+
+  bool call(PyObject* callable, PyObject* const* arguments, Py_ssize_t count);
+  /// The function and the object of a bound method that existed before the call. True for anything else.
+  bool learn_method(PyObject* callable);
+  bool enter_with(PyObject* manager);
+
+ private:
+  bool call_promised(Promise promise, PyObject* callable, PyObject* const* arguments, Py_ssize_t count);
+  bool call_builtin(PyObject* function, PyObject* const* arguments, Py_ssize_t count);
+};
+
+}  // namespace braze::interpreter

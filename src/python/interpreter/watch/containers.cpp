@@ -1,0 +1,233 @@
+// python/interpreter/watch/containers.cpp
+#include "python/interpreter/watch/containers.h"
+
+#include <algorithm>
+
+#include "python/guards/deque.h"
+#include "python/guards/scalar.h"
+#include "python/guards/storage_access.h"
+#include "python/interpreter/watch/look_ups.h"
+#include "python/interpreter/watch/watch.h"
+
+namespace braze::interpreter {
+
+namespace {
+
+PyTypeObject* default_dict_type() {
+  PyObject* collections = PyDict_GetItemString(PyImport_GetModuleDict(), "collections");
+  PyObject* type = collections && PyModule_Check(collections)
+                       ? PyDict_GetItemString(PyModule_GetDict(collections), "defaultdict")
+                       : nullptr;
+  return type && PyType_Check(type) && is_exact_builtin(reinterpret_cast<PyTypeObject*>(type))
+             ? reinterpret_cast<PyTypeObject*>(type)
+             : nullptr;
+}
+
+}  // namespace
+
+bool Containers::subscript(PyObject* container, PyObject* key) {
+  if (values_.tensors().is_tensor(container))
+    return operand(container, "a tensor of unknown origin") && operand(key, "an index of unknown origin") &&
+           allow_made_result(Entry::tensor);
+  if (guards::is_scalar(container)) return operand(key, "an index of unknown origin") && allow_made_result();
+  if (PyObject* dict = watch_.views.dict_behind(container)) return subscript(dict, key);
+  if (!values_.is_known(container)) return abandon("a subscript of an object of unknown origin", container);
+  if (PyType_Check(container) && !(reinterpret_cast<PyTypeObject*>(container)->tp_flags & Py_TPFLAGS_HEAPTYPE))
+    return watch_.generic_types.is_part_of_type(key) ? watch_.generic_types.subscript_type(container, key)
+                                                     : allow_made_result();  // list[int]
+  if (watch_.generic_types.is_generic(container)) return watch_.generic_types.subscript_type(container, key);
+  if (PyRange_Check(container)) return operand(key, "an index of unknown origin") && allow_made_result();
+  if (guards::is_deque(container))
+    return (values_.open(container) && operand(key, "an index of unknown origin")) ||
+           abandon("a deque that cannot be guarded", container);
+  const bool is_builtin = watch_.classes.acts_as_builtin(container, "__getitem__");
+  if (PyDict_Check(container) && is_builtin) {
+    if (!is_exact_dict(container) && PyDict_Contains(container, key) != 1) return missing_entry(container, key);
+    if (values_.is_made(container)) return hashes(key);
+    return values_.look_up(container, key) || abandon("an entry of a dict that cannot be guarded", key);
+  }
+  if (is_builtin && !PyAnySet_Check(container))
+    return (values_.open(container) && operand(key, "an index of unknown origin") && allow_made_result()) ||
+           abandon("a container that cannot be guarded", container);
+  if (values_.is_made(container) && PyTuple_Check(container))
+    return allow_made_result();  // torch.Size, named tuples
+  if (is_a(container, "torch.Size"))
+    return operand(container, "a container that cannot be guarded") && operand(key, "an index of unknown origin") &&
+           allow_made_result();
+  if (watch_.classes.special_function(container, "__getitem__")) return allow(Entry::known);
+  return abandon("a subscript that is not understood", container);
+}
+
+/// An entry that a subclass of dict may make when it is asked for one that is not there.
+bool Containers::missing_entry(PyObject* dict, PyObject* key) {
+  const bool is_made = values_.is_made(dict);
+  if (is_made ? !guards::is_scalar(key) : !values_.look_up(dict, key))
+    return abandon("an entry of a dict that cannot be guarded", key);
+  if (watch_.classes.special_function(dict, "__missing__")) return allow(Entry::known);
+  if (!Py_IS_TYPE(dict, default_dict_type())) return abandon("a key that a subclass of dict does not have", key);
+  PyObject* descriptor = PyDict_GetItemString(guards::class_dict(Py_TYPE(dict)), "default_factory");
+  const Ref factory = Ref::steal(PyObject_GetAttrString(dict, "default_factory"));
+  if (!factory || !descriptor) return abandon("a dict without a factory", dict);
+  const guards::Source* source = values_.source_of(dict);
+  if (source && !values_.learn(factory.get(), values_.sources().slot(source, descriptor)))
+    return abandon("a factory that cannot be guarded", factory.get());
+  if (factory.get() == Py_None) return true;  // A KeyError.
+  if (!watch_.calls.call(factory.get(), nullptr, 0)) return false;
+  if (source) {
+    values_.effects().will_fill(dict);
+    activity().fills = dict;
+    activity().key = key;
+  }
+  return true;
+}
+
+bool Containers::contains(PyObject* container, PyObject* item) {
+  if (guards::is_scalar(container) && guards::is_scalar(item)) return true;
+  if (PyRange_Check(container) && values_.is_known(container) && guards::is_scalar(item)) return true;
+  if (!values_.is_known(container)) return abandon("`in` an object of unknown origin", container);
+  if (PyObject* dict = watch_.views.dict_behind(container))
+    return watch_.views.view_contains(container, dict, item);
+  if (guards::is_deque(container))
+    return operand(container, "a deque of objects") && operand(item, "an item of unknown origin");
+  const bool is_builtin = watch_.classes.acts_as_builtin(container, "__contains__");
+  if (!is_builtin && watch_.classes.special_function(container, "__contains__"))
+    return watch_.classes.keep_special(container, {"__bool__"}) && allow_made_result(Entry::known);
+  if (PyDict_Check(container) && is_builtin) {
+    if (values_.is_made(container)) return hashes(item);
+    return values_.look_up(container, item) || abandon("a dict that cannot be guarded", container);
+  }
+  if (!is_builtin) return abandon("`in` that is not understood", container);
+  if (PyAnySet_CheckExact(container) && values_.is_made(container)) return hashes(item);
+  if (values_.look_up_member(container, item)) return true;
+  if (has_same_object(container, item)) return true;
+  if (abandoned()) return false;
+  const bool is_derived = is_derived_scalar(item) ? values_.absorb(item)
+                                                  : PyTuple_Check(item) && watch_.conversions.formats_as_data(item);
+  if (!guards::is_scalar(item) && !values_.tensors().is_plain(item) && !is_derived)
+    return abandon("`in` with an item that is no scalar", item);
+  if (PyAnySet_CheckExact(container))
+    return values_.open(container) || abandon("a set that cannot be guarded", container);
+  return operand(container, "a container that cannot be guarded");
+}
+
+/// `in` a list or tuple of objects that are equal to themselves alone: members of enums, classes, modules. False,
+/// and no abandonment, if it is none.
+bool Containers::has_same_object(PyObject* container, PyObject* item) {
+  const auto is_by_identity = [](PyObject* object) {
+    return Py_TYPE(object)->tp_richcompare == PyBaseObject_Type.tp_richcompare;
+  };
+  const bool is_sequence = PyList_CheckExact(container) || PyTuple_CheckExact(container);
+  if (!is_sequence || !is_by_identity(item) || !values_.is_known(item) || !values_.open(container)) return false;
+  PyObject** const items = PySequence_Fast_ITEMS(container);
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(container); ++i)
+    if (!guards::is_scalar(items[i]) && !(is_by_identity(items[i]) && values_.is_known(items[i]))) return false;
+  if (!watch_.classes.keep_special(item, {"__eq__"})) return false;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(container); ++i) {
+    if (guards::is_scalar(items[i])) continue;
+    if (!watch_.classes.keep_special(items[i], {"__eq__"}) || !watch_.operators.compare_identity(item, items[i]))
+      return false;
+  }
+  return true;
+}
+
+bool Containers::store_item(PyObject* container, PyObject* key, PyObject* value) {
+  if (values_.tensors().is_tensor(container))
+    return operand(container, "a tensor of unknown origin") && operand(key, "an index of unknown origin") &&
+           operand(value, "a value of unknown origin") && allow(Entry::tensor);
+  if (!values_.is_known(container)) return abandon("an item is stored into an object of unknown origin", container);
+  const bool is_builtin = watch_.classes.acts_as_builtin(container, "__setitem__");
+  if (PyDict_Check(container) && is_builtin) return store_entry(container, key, value);
+  if (PyList_Check(container) && is_builtin) {
+    if (!operand(key, "an index of unknown origin")) return false;
+    if (PySlice_Check(key) && !iterate(value)) return false;
+    return change_list(container);
+  }
+  if (guards::is_deque(container)) return watch_.deques.store_in_deque(container, key, value);
+  if (watch_.classes.special_function(container, "__setitem__")) return allow(Entry::known);
+  return abandon("an item is stored into an object that is not understood", container);
+}
+
+bool Containers::store_entry(PyObject* dict, PyObject* key, PyObject* value) {
+  if (values_.is_made(dict)) return hashes(key);
+  const bool is_plain = guards::is_plain_key(key) && (PyUnicode_CheckExact(key) || guards::has_plain_keys(dict));
+  if (!is_plain || !values_.is_known(key) || (!guards::is_scalar(key) && !values_.pin(key)))
+    return abandon("a key that hashes itself", key);
+  if (!lets_go_of_entry(dict, key)) return false;
+  values_.effects().store_entry(dict, key, value);
+  return true;
+}
+
+/// The entry is there, and at later calls too.
+bool Containers::delete_entry(PyObject* dict, PyObject* key) {
+  if (values_.is_made(dict)) return operand(key, "a key of unknown origin");
+  if (!values_.look_up(dict, key)) return abandon("an entry of a dict that cannot be guarded", key);
+  if (PyDict_Contains(dict, key) != 1) return true;  // A KeyError, or the default of pop().
+  if (!lets_go_of_entry(dict, key)) return false;
+  values_.effects().delete_entry(dict, key);
+  return true;
+}
+
+bool Containers::delete_item(PyObject* container, PyObject* key) {
+  if (!values_.is_known(container)) return abandon("an item of an object of unknown origin is deleted", container);
+  const bool is_builtin = watch_.classes.acts_as_builtin(container, "__delitem__");
+  if (PyDict_Check(container) && is_builtin) return delete_entry(container, key);
+  if (PyList_Check(container) && is_builtin)
+    return operand(key, "an index of unknown origin") && change_list(container);
+  if (watch_.classes.special_function(container, "__delitem__")) return allow(Entry::known);
+  return abandon("an item is deleted from an object that is not understood", container);
+}
+
+bool Containers::change_list(PyObject* list) {
+  if (values_.is_made(list)) return true;
+  if (!values_.open(list)) return abandon("a container that cannot be guarded", list);
+  if (!lets_go(list, values_.source_of(list), true)) return false;
+  values_.effects().change_list(list);
+  return true;
+}
+
+bool Containers::iterate(PyObject* iterable) {
+  if (guards::is_scalar(iterable)) return allow_made_result();
+  if (values_.tensors().is_tensor(iterable))
+    return operand(iterable, "a tensor of unknown origin") && allow_made_result(Entry::tensor);
+  if (!values_.is_known(iterable)) return abandon("iteration over an object of unknown origin", iterable);
+  if (PyObject* dict = PyDict_Check(iterable) ? iterable : watch_.views.dict_behind(iterable))
+    values_.iterate_dict(dict);
+  if (PyRange_Check(iterable)) return allow_made_result();  // Immutable, and held by identity.
+  if (Py_IS_TYPE(iterable, &PyDictProxy_Type))
+    return watch_.views.dict_behind(iterable) ? iterate(watch_.views.dict_behind(iterable))
+                                              : abandon("a proxy of unknown origin", iterable);
+  if (PyAnySet_Check(iterable) && !values_.has_known_order(iterable))
+    return abandon("iteration over a set whose order may differ", iterable);
+  if (watch_.classes.acts_as_builtin(iterable, "__iter__") || guards::is_deque(iterable))
+    return (values_.open(iterable) && allow_made_result()) ||
+           abandon("a container that cannot be guarded", iterable);
+  if (watch_.classes.special_function(iterable, "__iter__") || values_.is_made(iterable))
+    return allow_made_result(Entry::known);
+  return abandon("iteration that is not understood", iterable);
+}
+
+bool Containers::hashes(PyObject* key) {
+  const auto raise = [this](Entry entry) {
+    activity().entry = std::max(activity().entry, entry);
+    return true;
+  };
+  if (guards::is_scalar(key) || values_.tensors().is_plain(key)) return true;
+  if (!values_.is_known(key)) return abandon("a key of unknown origin", key);
+  if (values_.tensors().is_tensor(key)) return raise(Entry::tensor);
+  if (PyTuple_CheckExact(key)) {
+    if (!values_.open(key)) return abandon("a key that cannot be guarded", key);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i)
+      if (!hashes(PyTuple_GET_ITEM(key, i))) return false;
+    return true;
+  }
+  if (is_derived_scalar(key)) return values_.absorb(key) || abandon("a key that hashes itself", key);
+  if (guards::is_plain_key(key) && watch_.classes.keep_special(key, {"__hash__", "__eq__"}))
+    return values_.pin(key);
+  const bool in_python = watch_.classes.special_function(key, "__hash__") &&
+                         (watch_.classes.special_function(key, "__eq__") ||
+                          (Py_TYPE(key)->tp_richcompare == PyBaseObject_Type.tp_richcompare && values_.pin(key)));
+  return (!abandoned() && in_python && watch_.classes.keep_special(key, {"__eq__"}) && raise(Entry::known)) ||
+         abandon("a key that is no scalar", key);
+}
+
+}  // namespace braze::interpreter

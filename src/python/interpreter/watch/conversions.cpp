@@ -1,0 +1,85 @@
+// python/interpreter/watch/conversions.cpp
+#include "python/interpreter/watch/conversions.h"
+
+#include <string_view>
+
+#include "python/guards/scalar.h"
+#include "python/interpreter/watch/look_ups.h"
+#include "python/interpreter/watch/watch.h"
+
+namespace braze::interpreter {
+
+namespace {
+
+/// What a builtin does with an object whose class says how in Python. One row a function or class.
+struct Conversion {
+  std::string_view builtin;
+  const char *method, *fallback;  ///< The fallback where the class has only object's own method.
+};
+
+constexpr Conversion conversions[] = {{"str", "__str__", "__repr__"},        {"repr", "__repr__", nullptr},
+                                      {"int", "__int__", nullptr},           {"float", "__float__", nullptr},
+                                      {"bool", "__bool__", "__len__"},       {"hash", "__hash__", nullptr},
+                                      {"abs", "__abs__", nullptr},           {"round", "__round__", nullptr},
+                                      {"reversed", "__reversed__", nullptr}, {"complex", "__complex__", nullptr}};
+
+}  // namespace
+
+bool Conversions::converts(std::string_view builtin, PyObject* object) {
+  if (!(Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE) || values_.tensors().is_tensor(object)) return false;
+  if (!values_.is_known(object) || guards::is_scalar(object)) return false;
+  for (const Conversion& row : conversions) {
+    if (row.builtin != builtin) continue;
+    if (watch_.classes.special_function(object, row.method)) return allow(Entry::known);
+    PyObject* found = class_entry(reinterpret_cast<PyObject*>(Py_TYPE(object)), row.method);
+    PyObject* own = class_entry(reinterpret_cast<PyObject*>(&PyBaseObject_Type), row.method);
+    return row.fallback && found == own && watch_.classes.special_function(object, row.fallback) &&
+           watch_.classes.keep_special(object, {row.method}) && allow(Entry::known);
+  }
+  return false;
+}
+
+bool Conversions::reverses_by_index(PyObject* object) {
+  if (storage_type(object) || !values_.is_known(object) || values_.tensors().is_tensor(object)) return false;
+  return watch_.classes.special_function(object, "__getitem__") &&
+         watch_.classes.special_function(object, "__len__") &&
+         watch_.classes.keep_special(object, {"__reversed__"});
+}
+
+bool Conversions::formats_as_data(PyObject* object) {
+  if (is_data(object)) return true;
+  if (values_.absorb_text(object)) return true;
+  if (!PyTuple_Check(object) || !values_.absorb(object)) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i)
+    if (!is_data(PyTuple_GET_ITEM(object, i)) && !values_.absorb_text(PyTuple_GET_ITEM(object, i))) return false;
+  return true;
+}
+
+bool Conversions::formats_as_text(PyObject* object) {
+  PyObject* own = class_entry(reinterpret_cast<PyObject*>(&PyBaseObject_Type), "__format__");
+  return class_entry(reinterpret_cast<PyObject*>(Py_TYPE(object)), "__format__") == own &&
+         converts("str", object) && watch_.classes.keep_special(object, {"__format__"});
+}
+
+bool Conversions::is_plain_exception(PyObject* object) {
+  if (!PyExceptionInstance_Check(object) || !values_.is_made(object)) return false;
+  for (const char* name : {"__str__", "__repr__"})
+    if (PyObject* found = class_entry(reinterpret_cast<PyObject*>(Py_TYPE(object)), name);
+        !found || !Py_IS_TYPE(found, &PyWrapperDescr_Type))
+      return false;
+  return is_data(reinterpret_cast<PyBaseExceptionObject*>(object)->args) &&
+         watch_.classes.keep_special(object, {"__str__", "__repr__"});
+}
+
+bool Conversions::text_of_class(PyObject* type) {
+  PyTypeObject* meta = Py_TYPE(type);
+  if (!values_.is_known(type) || meta->tp_repr != PyType_Type.tp_repr || meta->tp_str != PyBaseObject_Type.tp_str)
+    return abandon("the text of a class that makes it itself", type);
+  const Ref module = Ref::steal(PyUnicode_InternFromString("__module__"));
+  const Ref name = Ref::steal(PyUnicode_InternFromString("__qualname__"));
+  return module && name && watch_.classes.keep_special(type, {"__repr__", "__str__"}) &&
+         watch_.attributes.class_attribute(type, module.get()) &&
+         watch_.attributes.class_attribute(type, name.get()) && allow_made_result();
+}
+
+}  // namespace braze::interpreter

@@ -1,0 +1,203 @@
+// python/interpreter/watch/given.cpp
+#include "python/interpreter/watch/given.h"
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "python/guards/scalar.h"
+#include "python/interpreter/watch/look_ups.h"
+#include "python/interpreter/watch/rows.h"
+#include "python/interpreter/watch/watch.h"
+
+namespace braze::interpreter {
+
+namespace {
+
+/// Classes and functions that do nothing with items but give them to a function, and order them by what it says.
+const Names& names_of_those_handing_on() {
+  static const Names names = {"filter",
+                              "map",
+                              "max",
+                              "min",
+                              "sorted",
+                              "itertools.dropwhile",
+                              "itertools.filterfalse",
+                              "itertools.takewhile"};
+  return names;
+}
+
+/// Of several functions that are called with the same arguments.
+Does stricter(Does a, Does b) {
+  if (a == Does::unknown || b == Does::unknown) return Does::unknown;
+  return std::max(a, b);
+}
+
+/// sys.set_int_max_str_digits() says whether int() takes such a text, itself or in a list.
+bool has_long_text(PyObject* value) {
+  constexpr Py_ssize_t most = 640;
+  if (PyUnicode_Check(value) || PyBytes_Check(value)) return guards::length_of(value) > most;
+  if (!PyList_CheckExact(value) && !PyTuple_CheckExact(value)) return false;
+  PyObject** const items = PySequence_Fast_ITEMS(value);
+  return std::any_of(items, items + PySequence_Fast_GET_SIZE(value), has_long_text);
+}
+
+}  // namespace
+
+Given::Items Given::items_given_to(std::string_view name) {
+  return names_of_those_handing_on().contains(name) ? Items::handed_on : Items::looked_into;
+}
+
+/// A method of a builtin type written in C, bound to `self` or found in the class.
+Does Given::what_method_does(PyObject* self, PyTypeObject* type, PyObject* name) {
+  const TensorWorld& tensors = values_.tensors();
+  if (PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(tensors.tensor_type()), type) && type != &PyBaseObject_Type)
+    return tensors.may_call_method(name) ? Does::computes : Does::unknown;
+  if (type == &PyUnicode_Type || type == &PyBytes_Type || type == &PyLong_Type || type == &PyFloat_Type ||
+      type == &PyBool_Type || type == &PyComplex_Type)
+    return Does::writes_text;
+  for (PyTypeObject* storage :
+       {&PyList_Type, &PyTuple_Type, &PyDict_Type, &PyODict_Type, &PySet_Type, &PyFrozenSet_Type}) {
+    if (type != storage) continue;
+    const Does does = what_container_method_does(type, text_of(name));
+    // What the run made is made again as it is in the end.
+    const bool may_change =
+        self && values_.is_made(self) && is_builtin_container(self) && !values_.is_constant(self);
+    return does == Does::changes && may_change ? Does::computes : does;
+  }
+  return Does::unknown;
+}
+
+/// What happens when C code calls `callable`. Nothing if it is no function, or a Python function that is watched
+/// then.
+std::optional<Does> Given::what_given_does(PyObject* callable) {
+  const TensorWorld& tensors = values_.tensors();
+  if (guards::is_scalar(callable) || is_builtin_container(callable) || tensors.is_tensor(callable))
+    return std::nullopt;
+  if (tensors.may_call(callable)) return Does::computes;
+  const bool is_known = values_.is_known(callable);
+  if (PyFunction_Check(callable) && is_known) return std::nullopt;
+  if (Py_IS_TYPE(callable, &PyMethod_Type) && is_known) {
+    if (!watch_.calls.learn_method(callable)) return Does::unknown;
+    return what_given_does(PyMethod_GET_FUNCTION(callable));
+  }
+  if (PyCFunction_Check(callable)) {
+    PyObject* self = PyCFunction_GET_SELF(callable);
+    const std::string_view name = reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name;
+    if (!self || PyModule_Check(self))
+      return is_known ? what_function_does(module_of(callable), name) : Does::unknown;
+    const Ref text =
+        Ref::steal(PyUnicode_FromString(reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name));
+    return text ? what_bound_does(self, text.get()) : Does::unknown;
+  }
+  if (Py_IS_TYPE(callable, &_PyMethodWrapper_Type)) {
+    const Ref name = Ref::steal(PyObject_GetAttrString(callable, "__name__"));
+    const Ref self = Ref::steal(PyObject_GetAttrString(callable, "__self__"));
+    return name && self ? what_bound_does(self.get(), name.get()) : Does::unknown;
+  }
+  if (Py_IS_TYPE(callable, &PyMethodDescr_Type) || Py_IS_TYPE(callable, &PyWrapperDescr_Type))
+    return what_method_does(nullptr, PyDescr_TYPE(callable), PyDescr_NAME(callable));
+  if (!PyCallable_Check(callable)) return std::nullopt;
+  if (!is_known) return Does::unknown;
+  if (PyType_Check(callable) && is_exact_builtin(reinterpret_cast<PyTypeObject*>(callable)))
+    return what_class_does(reinterpret_cast<PyTypeObject*>(callable)->tp_name);
+  if (is_a(callable, "functools.partial")) return what_partial_does(callable);
+  if (is_a(callable, "operator.itemgetter")) return Does::computes;
+  return Does::unknown;
+}
+
+/// A method that is bound to an object: what it reads there is guarded.
+Does Given::what_bound_does(PyObject* self, PyObject* name) {
+  if (PyType_Check(self)) return Does::unknown;
+  if (!values_.is_known(self) || !values_.absorb(self)) return Does::unknown;
+  PyTypeObject* type = storage_type(self);
+  if (type && type != Py_TYPE(self)) return Does::unknown;  // A subclass may have its say.
+  if (values_.tensors().is_tensor(self)) type = reinterpret_cast<PyTypeObject*>(values_.tensors().tensor_type());
+  return what_method_does(self, type ? type : Py_TYPE(self), name);
+}
+
+/// A partial calls its function with more arguments than C code gives it.
+std::optional<Does> Given::what_partial_does(PyObject* partial) {
+  guards::Ref parts[3];
+  if (!watch_.partials.open_partial(partial, parts)) return Does::unknown;
+  const std::optional<Does> does = what_given_does(parts[0].get());
+  if (!does) return does;
+  const auto holds = [&](PyObject* value) {
+    return values_.absorb(value) && (*does != Does::writes_text || is_data(value));
+  };
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(parts[1].get()); ++i)
+    if (!holds(PyTuple_GET_ITEM(parts[1].get(), i))) return Does::unknown;
+  Py_ssize_t at = 0;
+  PyObject *name, *value;
+  while (PyDict_Next(parts[2].get(), &at, &name, &value))
+    if (!holds(value)) return Does::unknown;
+  return does;
+}
+
+bool Given::absorb_given(PyObject* const* arguments, Py_ssize_t count, Items items) {
+  std::optional<Does> does;
+  bool any_python = false;
+  std::vector<PyObject*> values;
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    PyObject* value = arguments[i];
+    const bool is_python =
+        (PyFunction_Check(value) || Py_IS_TYPE(value, &PyMethod_Type)) && values_.is_known(value);
+    const std::optional<Does> own = what_given_does(value);
+    if (abandoned()) return false;
+    any_python |= is_python;
+    if (own == Does::changes) return abandon("a C function is given one that changes objects", value);
+    if (own == Does::unknown) return abandon("a C function is given one that is not understood", value);
+    if (own)
+      does = does ? stricter(*does, *own) : *own;
+    else if (!is_python && !is_a(value, "functools.partial"))
+      values.push_back(value);
+  }
+  for (PyObject* value : values) {
+    if (items == Items::handed_on && any_python && !does && hands_on(value)) continue;
+    if (abandoned()) return false;
+    if (!values_.absorb(value))
+      return abandon("a C function is given an object whose parts are not guarded", value);
+    const bool is_plain = guards::is_scalar(value) || is_builtin_container(value) || PyTuple_Check(value) ||
+                          PyRange_Check(value) || values_.tensors().is_tensor(value);
+    // What a generator of this run gives is looked at when it gives it.
+    const bool is_watched = does == Does::computes && PyGen_CheckExact(value);
+    if (does && !is_plain && !is_watched)
+      return abandon("a C function is given to another, with more than containers");
+    if (does == Does::writes_text && !is_data(value) && !PyRange_Check(value))
+      return abandon("text or a set of objects", value);
+    if (does && has_long_text(value)) return abandon("a text of so many characters is given to a C function");
+  }
+  return true;
+}
+
+/// An object, or the items of a container, that a C function only gives to a Python function: what is read of them
+/// is read there. False, and no abandonment, for what must be looked into.
+bool Given::hands_on(PyObject* value) {
+  if (PyList_CheckExact(value) || PyTuple_CheckExact(value))
+    return values_.is_known(value) && watch_.containers.iterate(value);
+  return values_.is_known(value) && !Py_TYPE(value)->tp_iter && !Py_TYPE(value)->tp_iternext &&
+         !values_.tensors().is_tensor(value);
+}
+
+/// functools.reduce() with an operator that changes its left operand: that is what it begins with.
+bool Given::reduces_in_place(PyObject* const* arguments, Py_ssize_t count) {
+  if (count < 2 || count > 3 || what_given_does(arguments[0]) != Does::changes) return false;
+  if (!PyCFunction_Check(arguments[0]) || module_of(arguments[0]) != "_operator" ||
+      *reinterpret_cast<PyCFunctionObject*>(arguments[0])->m_ml->ml_name != 'i')
+    return false;
+  PyObject* first = count == 3 ? arguments[2] : nullptr;
+  if (!first && (PyList_CheckExact(arguments[1]) || PyTuple_CheckExact(arguments[1])))
+    first = PySequence_Fast_GET_SIZE(arguments[1]) > 0 ? PySequence_Fast_GET_ITEM(arguments[1], 0) : Py_None;
+  if (!first) return false;
+  return guards::is_scalar(first) || PyTuple_CheckExact(first) || values_.tensors().is_tensor(first) ||
+         (values_.is_made(first) && is_builtin_container(first));
+}
+
+bool Given::call_reduce(PyObject* const* arguments, Py_ssize_t count) {
+  const bool in_place = reduces_in_place(arguments, count);
+  if (abandoned()) return false;
+  return absorb_given(arguments + in_place, count - in_place, Items::handed_on) && allow(Entry::tensor) && looks();
+}
+
+}  // namespace braze::interpreter

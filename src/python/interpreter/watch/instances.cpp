@@ -1,0 +1,200 @@
+// python/interpreter/watch/instances.cpp
+#include "python/interpreter/watch/instances.h"
+
+#include <string_view>
+
+#include "python/guards/scalar.h"
+#include "python/guards/storage_access.h"
+#include "python/interpreter/watch/look_ups.h"
+#include "python/interpreter/watch/watch.h"
+
+namespace braze::interpreter {
+
+namespace {
+
+/// Builtin classes whose construction computes on the arguments alone.
+const Names& pure_classes() {
+  static const Names names = {"bool",
+                              "bytes",
+                              "complex",
+                              "dict",
+                              "enumerate",
+                              "filter",
+                              "float",
+                              "frozenset",
+                              "int",
+                              "list",
+                              "map",
+                              "object",
+                              "range",
+                              "reversed",
+                              "set",
+                              "slice",
+                              "str",
+                              "tuple",
+                              "zip",
+                              "collections.OrderedDict",
+                              "itertools.accumulate",
+                              "itertools.chain",
+                              "itertools.combinations",
+                              "itertools.combinations_with_replacement",
+                              "itertools.compress",
+                              "itertools.count",
+                              "itertools.cycle",
+                              "itertools.dropwhile",
+                              "itertools.filterfalse",
+                              "itertools.groupby",
+                              "itertools.islice",
+                              "itertools.pairwise",
+                              "itertools.permutations",
+                              "itertools.product",
+                              "itertools.repeat",
+                              "itertools.starmap",
+                              "itertools.takewhile",
+                              "itertools.zip_longest",
+                              "operator.attrgetter",
+                              "operator.itemgetter",
+                              "operator.methodcaller",
+                              "torch.Size",
+                              "torch.device",
+                              "torch.finfo",
+                              "torch.iinfo"};
+  return names;
+}
+
+/// Those that take the items of what they are given, and do nothing with them.
+const Names& iterating_classes() {
+  static const Names names = {"collections.deque", "enumerate",       "list", "tuple", "zip",
+                              "itertools.chain",   "itertools.islice"};
+  return names;
+}
+
+/// Iterators that look into what they are given, or into what a function gives them, whenever they go on.
+const Names& looking_iterators() {
+  static const Names names = {"filter",
+                              "itertools.accumulate",
+                              "itertools.compress",
+                              "itertools.dropwhile",
+                              "itertools.filterfalse",
+                              "itertools.groupby",
+                              "itertools.starmap",
+                              "itertools.takewhile"};
+  return names;
+}
+
+/// Builtin classes whose instances keep the arguments, and do not look into them.
+const Names& holding_classes() {
+  static const Names names = {"functools.partial", "method", "mappingproxy"};
+  return names;
+}
+
+/// The `__new__` or `__init__` of list, dict or OrderedDict: fills the instance from what it is given. Of `__new__`
+/// nothing is read.
+bool is_plain_constructor(PyObject* found) {
+  for (PyTypeObject* type : {&PyList_Type, &PyDict_Type, &PyODict_Type, &PyProperty_Type})
+    for (const char* name : {"__new__", "__init__"})
+      if (found == PyDict_GetItemString(guards::class_dict(type), name)) return true;
+  return false;
+}
+
+}  // namespace
+
+bool Instances::call_class(PyObject* type, PyObject* const* arguments, Py_ssize_t count) {
+  if (Py_TYPE(type)->tp_call == PyType_Type.tp_call)
+    return watch_.classes.keep_special(type, {"__call__"}) && instantiate(type, arguments, count);
+  if (watch_.classes.special_function(type, "__call__")) return allow(Entry::known);
+  return abandon("a class whose metaclass makes the instances", type);
+}
+
+bool Instances::instantiate(PyObject* type, PyObject* const* arguments, Py_ssize_t count) {
+  auto* cls = reinterpret_cast<PyTypeObject*>(type);
+  if (cls == &_PyWeakref_RefType) return watch_.library.make_weak_reference(arguments, count);
+  if (cls == &PySuper_Type) return (count > 0 || watch_.variables.load_class_cell()) && allow_made_result();
+  if (cls == &PyType_Type) {
+    if (count != 1 || !values_.is_known(arguments[0])) return abandon("type() with more than one argument");
+    const guards::Source* source = values_.type_source(arguments[0]);
+    return values_.learn(reinterpret_cast<PyObject*>(Py_TYPE(arguments[0])), source) ||
+           abandon("a class that cannot be guarded", arguments[0]);
+  }
+  if (cls == &PyUnicode_Type && count == 1 && PyType_Check(arguments[0]))
+    return watch_.conversions.text_of_class(arguments[0]);
+  if (cls == &PyUnicode_Type && count == 1 && watch_.conversions.is_plain_exception(arguments[0]))
+    return allow_made_result();
+  if (is_exact_builtin(cls) && count >= 1 && watch_.conversions.converts(cls->tp_name, arguments[0])) return true;
+  if (abandoned()) return false;
+  if (cls == &PyUnicode_Type && count == 1 && values_.absorb_text(arguments[0])) return allow_made_result();
+  if (cls == &PyReversed_Type && count == 1 && watch_.conversions.reverses_by_index(arguments[0]))
+    return allow_made_result(Entry::known);
+  if (cls == &PyDict_Type && count == 1 && is_exact_dict(arguments[0]) && values_.open(arguments[0])) {
+    values_.iterate_dict(arguments[0]);  // Its entries are handed on as they are.
+    return allow_made_result();
+  }
+  const bool makes_set = cls == &PySet_Type || cls == &PyFrozenSet_Type;
+  if (makes_set && count == 1 && PyDictKeys_Check(arguments[0]) && watch_.views.dict_behind(arguments[0]) &&
+      has_scalar_keys(watch_.views.dict_behind(arguments[0])))
+    return watch_.containers.iterate(arguments[0]) && allow_made_result();
+  const bool depends_on_hash_or_text = cls == &PyUnicode_Type || makes_set;
+  if (depends_on_hash_or_text && !all_data(arguments, count)) return abandon("text or a set of objects", type);
+  const bool decodes = (cls == &PyUnicode_Type || cls == &PyBytes_Type) && count > 1;
+  if (decodes && !names_builtin_codec(arguments + 1, count - 1)) return abandon("a codec that others may replace");
+  const bool counts_digits = cls == &PyLong_Type && count > 0 && guards::length_of(arguments[0]) > 640;
+  if (counts_digits) return abandon("an integer of so many digits that sys.set_int_max_str_digits() counts", type);
+  const bool is_exception = PyExceptionClass_Check(type);
+  if (is_exact_builtin(cls) && iterating_classes().contains(cls->tp_name)) {
+    bool any_tensor = false;
+    for (Py_ssize_t i = 0; i < count; ++i) {
+      if (!guards::is_scalar(arguments[i]) && !watch_.containers.iterate(arguments[i])) return false;
+      any_tensor |= values_.tensors().is_tensor(arguments[i]);
+    }
+    return allow_made_result(any_tensor ? Entry::tensor : Entry::known);
+  }
+  run_.looks_lazily |= is_exact_builtin(cls) && looking_iterators().contains(cls->tp_name);
+  if (is_exact_builtin(cls) && (is_exception || pure_classes().contains(cls->tp_name)))
+    return (is_exception || watch_.given.absorb_given(arguments, count, Given::items_given_to(cls->tp_name))) &&
+           allow_made_result(Entry::tensor) && looks();
+  if (std::string_view(cls->tp_name) == "collections.defaultdict" && is_exact_builtin(cls)) {
+    if (count > 0 && !values_.is_known(arguments[0])) return abandon("a factory of unknown origin", arguments[0]);
+    for (Py_ssize_t i = 1; i < count - (run_.keyword_names ? PyTuple_GET_SIZE(run_.keyword_names) : 0); ++i)
+      if (!watch_.containers.iterate(arguments[i])) return false;
+    return allow_made_result(Entry::known);
+  }
+  if (is_exact_builtin(cls) && holding_classes().contains(cls->tp_name)) {
+    // A partial of a partial takes the other apart.
+    const bool flattens = count > 0 && Py_IS_TYPE(arguments[0], cls) && !values_.is_made(arguments[0]);
+    return flattens ? abandon("a partial of a partial", arguments[0]) : allow_made_result();
+  }
+  if (is_exact_builtin(cls)) return abandon("a builtin class that is not understood", type);
+  const bool is_named_tuple = PyType_IsSubtype(cls, &PyTuple_Type);
+  if ((cls->tp_itemsize && !is_named_tuple) || values_.tensors().is_tensor(type) ||
+      PyType_IsSubtype(cls, reinterpret_cast<PyTypeObject*>(values_.tensors().tensor_type())))
+    return abandon("a class that is not understood", type);
+  if (class_entry(type, "__del__")) return abandon("a class with __del__", type);
+  guards::SourceTable& sources = values_.sources();
+  const guards::Source* source = values_.source_of(type);
+  if (!source) return abandon("a class made by the function", type);
+  if (!watch_.classes.keep_in_class(type, source, {"__del__"})) return false;
+  PyObject* objects_new = class_entry(reinterpret_cast<PyObject*>(&PyBaseObject_Type), "__new__");
+  bool makes_in_c = false;
+  for (const char* name : {"__new__", "__init__"}) {
+    const Ref key = Ref::steal(PyUnicode_InternFromString(name));
+    PyObject* found = class_entry(type, name);
+    if (!key || !found) return abandon("a class without a constructor", type);
+    if (!watch_.classes.learn_class_entry(found, sources.type_attribute(source, key.get()))) return false;
+    const bool is_python = PyFunction_Check(found) || Py_IS_TYPE(found, &PyStaticMethod_Type);
+    if (is_plain_constructor(found)) {
+      makes_in_c = true;
+      for (Py_ssize_t i = 0; name == std::string_view("__init__") && i < count; ++i)
+        if (!guards::is_scalar(arguments[i]) && !watch_.containers.iterate(arguments[i])) return false;
+      continue;
+    }
+    const bool is_objects = found == class_entry(reinterpret_cast<PyObject*>(&PyBaseObject_Type), name);
+    if (!is_python && !is_objects && !(is_exception && !PyFunction_Check(found)))
+      return abandon("a class whose instances are made in C", type);
+  }
+  // A __new__ written in Python may give an object that existed before; what it makes is known where it makes it.
+  if (class_entry(type, "__new__") != objects_new && !is_exception && !makes_in_c) return allow(Entry::known);
+  activity().constructs = cls;
+  return allow_made_result(Entry::known);
+}
+
+}  // namespace braze::interpreter

@@ -1,0 +1,18 @@
+// python/interpreter/watch/instances.h: calls of classes.
+#pragma once
+
+#include "python/interpreter/watch/domain.h"
+
+namespace braze::interpreter {
+
+/// Calls of classes.
+class Instances final : Domain {
+ public:
+  using Domain::Domain;
+
+  bool call_class(PyObject* type, PyObject* const* arguments, Py_ssize_t count);
+  /// What type.__call__ does, whatever the metaclass has of its own.
+  bool instantiate(PyObject* type, PyObject* const* arguments, Py_ssize_t count);
+};
+
+}  // namespace braze::interpreter

@@ -1,0 +1,227 @@
+// python/interpreter/watch/library.cpp
+#include "python/interpreter/watch/library.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "python/guards/scalar.h"
+#include "python/guards/storage_access.h"
+#include "python/interpreter/watch/look_ups.h"
+#include "python/interpreter/watch/lru_cache.h"
+#include "python/interpreter/watch/watch.h"
+
+namespace braze::interpreter {
+
+namespace {
+
+template <typename Visit>
+void for_each_referent(PyObject* object, Visit&& visit) {
+  const visitproc call = [](PyObject* referent, void* visit) {
+    (*static_cast<std::remove_reference_t<Visit>*>(visit))(referent);
+    return 0;
+  };
+  Py_TYPE(object)->tp_traverse(object, call, &visit);
+}
+
+/// In place of a C function that the run must not call: gives what it is bound to, whatever the arguments are.
+PyObject* give_self(PyObject* self, PyObject* const*, Py_ssize_t, PyObject*) {
+  return Py_NewRef(self);
+}
+
+/// Called by a replay with a function, the names of its last arguments or None, and its arguments.
+PyObject* use_cached(PyObject*, PyObject* const* given, Py_ssize_t count) {
+  PyObject* names = given[1] == Py_None ? nullptr : given[1];
+  const Py_ssize_t named = names ? PyTuple_GET_SIZE(names) : 0;
+  return PyObject_Vectorcall(given[0], given + 2, static_cast<size_t>(count - 2 - named), names);
+}
+
+PyMethodDef give_self_method = {"give_self", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(give_self)),
+                                METH_FASTCALL | METH_KEYWORDS, nullptr};
+
+PyMethodDef use_cached_method = {"use_cached", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(use_cached)),
+                                 METH_FASTCALL, nullptr};
+
+/// inspect.signature itself.
+bool is_signature(PyObject* function) {
+  const auto* object = reinterpret_cast<PyFunctionObject*>(function);
+  if (PyUnicode_CompareWithASCIIString(object->func_qualname, "signature") != 0) return false;
+  PyObject* inspect = PyDict_GetItemString(PyImport_GetModuleDict(), "inspect");
+  return inspect && PyModule_Check(inspect) && PyModule_GetDict(inspect) == object->func_globals;
+}
+
+}  // namespace
+
+bool Library::calls_signature(PyObject* function, Py_ssize_t count) const {
+  return count == 1 && is_signature(function);
+}
+
+bool Library::call_signature(PyObject* function) {
+  if (Py_IS_TYPE(function, &PyMethod_Type)) {
+    if (!watch_.calls.learn_method(function)) return false;
+    function = PyMethod_GET_FUNCTION(function);
+  }
+  if (!PyFunction_Check(function) || !values_.is_known(function))
+    return abandon("the signature of an object of this kind", function);
+  PyObject* dict = reinterpret_cast<PyFunctionObject*>(function)->func_dict;
+  if (dict && PyDict_GET_SIZE(dict) > 0) return abandon("the signature of a function with attributes", function);
+  const guards::Source* source = values_.source_of(function);
+  activity().entry = Entry::trusted;
+  activity().makes_result = true;
+  activity().makes_signature = true;
+  activity().is_quiet = true;
+  if (!source) return true;
+  guards::SourceTable& sources = values_.sources();
+  for (const char* name : {"__signature__", "__wrapped__", "__text_signature__"})
+    values_.guards().absent(sources.attribute(source, name));
+  // signature() asks for them, and a function without annotations is given an empty dict then.
+  const Ref annotations = Ref::steal(PyObject_GetAttrString(function, "__annotations__"));
+  const guards::Source* entries = sources.member(source, guards::Member::function_annotations);
+  return (annotations && PyDict_CheckExact(annotations.get()) && values_.learn(annotations.get(), entries) &&
+          values_.open(annotations.get())) ||
+         abandon("annotations that cannot be guarded", function);
+}
+
+void Library::make_signature(PyObject* signature) {
+  const Ref parameters = Ref::steal(PyObject_GetAttrString(signature, "_parameters"));
+  if (!parameters) return PyErr_Clear();
+  values_.make(parameters.get());
+  for_each_referent(parameters.get(), [&](PyObject* mapping) {
+    if (!PyDict_Check(mapping)) return;
+    values_.make(mapping);
+    Py_ssize_t at = 0;
+    PyObject *name, *parameter;
+    while (PyDict_Next(mapping, &at, &name, &parameter)) {
+      values_.make(parameter);
+      // A member of an enum, which is the same in every run.
+      const Ref kind = Ref::steal(PyObject_GetAttrString(parameter, "_kind"));
+      if (kind) values_.learn(kind.get(), values_.sources().object(kind.get(), "the kind of a parameter"));
+    }
+  });
+}
+
+bool Library::check_abstract(PyObject* type, PyObject* subject, bool is_instance) {
+  values_.guards().abc_registrations();
+  if (!values_.is_known(type) || !values_.is_known(subject))
+    return abandon("isinstance with an object of unknown origin", subject);
+  PyObject* own = class_entry(reinterpret_cast<PyObject*>(&PyBaseObject_Type), "__class__");
+  if (is_instance && class_entry(reinterpret_cast<PyObject*>(Py_TYPE(subject)), "__class__") != own)
+    return abandon("isinstance with an object that says its class itself", subject);
+  if (!watch_.classes.keep_class_of(subject)) return false;
+  activity().is_quiet = true;
+  return watch_.classes.keep_in_class(type, watch_.classes.class_source(type), {"__subclasshook__"}) &&
+         allow(Entry::trusted);
+}
+
+bool Library::call_cached(PyObject* wrapper, PyObject* const* arguments, Py_ssize_t count) {
+  if (!values_.pin(wrapper)) return abandon("a function of unknown origin", wrapper);
+  const LruCache cache(wrapper);
+  if (!run_.callee || !cache.is_understood()) return abandon("a function with a cache of another kind", wrapper);
+  for (Py_ssize_t i = 0; i < count; ++i)
+    if (!guards::is_plain_key(arguments[i]) || !is_cache_key(arguments[i]))
+      return abandon("an object given to a function that has a cache", wrapper);
+  const guards::Ref key = cache.key(arguments, count, run_.keyword_names);
+  if (!key || !guards::has_plain_keys(cache.entries()))
+    return abandon("a function with a cache of another kind", wrapper);
+  PyObject* kept = PyDict_GetItemWithError(cache.entries(), key.get());
+  if (!kept) {
+    PyErr_Clear();
+    run_.is_for_later = true;
+    return abandon("a function whose cache has no result yet", wrapper);
+  }
+  PyObject* result = cache.result(kept);
+  guards::SourceTable& sources = values_.sources();
+  const guards::Source* entry =
+      sources.dict_item(sources.object(cache.entries(), "the cache of a function"), key.get());
+  values_.guards().identity(entry, kept);
+  const guards::Source* source = result == kept ? entry : sources.object(result, "a result in a cache");
+  if (!result || !values_.learn(result, source))
+    return abandon("a result in a cache that cannot be guarded", result);
+  static PyObject* const use = PyCFunction_New(&use_cached_method, nullptr);  // Kept for good.
+  PyObject* answer = PyCFunction_New(&give_self_method, result);
+  if (!use || !answer) return abandon("no memory");
+  values_.effects().call(use, wrapper, run_.keyword_names ? run_.keyword_names : Py_None,
+                         {arguments, arguments + count});
+  Py_SETREF(*run_.callee, answer);
+  return allow(Entry::none);
+}
+
+/// Later calls are given an equal one: scalars and dtypes, tuples of such and of objects that are the same ones.
+bool Library::is_cache_key(PyObject* argument) {
+  if (!values_.is_known(argument)) return false;
+  if (guards::is_scalar(argument) || values_.tensors().is_plain(argument)) return true;
+  if (PyTuple_Check(argument)) {
+    if (is_data(argument)) return values_.absorb(argument);
+    if (!values_.open(argument)) return false;
+    PyObject** const items = PySequence_Fast_ITEMS(argument);
+    return std::all_of(items, items + PyTuple_GET_SIZE(argument),
+                       [this](PyObject* one) { return is_cache_key(one); });
+  }
+  const guards::Source* source = values_.source_of(argument);
+  // The guard on the entry holds the key, and so the argument.
+  if (source) values_.guards().identity(source, argument, guards::Hold::strong);
+  values_.keep_protocols(argument);
+  return source != nullptr;
+}
+
+bool Library::call_pattern(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
+  for (Py_ssize_t i = 0; i < count; ++i)
+    if (!guards::is_scalar(arguments[i]) && !(PyFunction_Check(arguments[i]) && values_.is_known(arguments[i])))
+      return abandon("a pattern is given an object", arguments[i]);
+  // Such a function is given a new match.
+  PyObject* re = PyDict_GetItemString(PyImport_GetModuleDict(), "re");
+  PyObject* match = re && PyModule_Check(re) ? PyDict_GetItemString(PyModule_GetDict(re), "Match") : nullptr;
+  if (match && PyType_Check(match)) activity().constructs = reinterpret_cast<PyTypeObject*>(match);
+  return (values_.pin(self) && allow_made_result(Entry::known)) || abandon("a pattern of unknown origin", self);
+}
+
+bool Library::call_context_variable(std::string_view name, PyObject* self, PyObject* const* arguments,
+                                    Py_ssize_t count) {
+  guards::SourceTable& sources = values_.sources();
+  Effects& effects = values_.effects();
+  const guards::Source* source = values_.source_of(self);
+  if (!source) return abandon("a context variable that the function made", self);
+  if (name == "get" && effects.is_set(self)) return true;
+  if (name == "get") {
+    PyObject* value = nullptr;
+    if (PyContextVar_Get(self, nullptr, &value) < 0) PyErr_Clear();
+    const Ref owned = Ref::steal(value);
+    const guards::Source* contents = sources.context_value(source);
+    if (!value) values_.guards().absent(contents);
+    return !value || values_.learn(value, contents) || abandon("a context variable that cannot be guarded", value);
+  }
+  if (name == "set" && count == 1) {
+    PyObject* before = nullptr;
+    if (PyContextVar_Get(self, nullptr, &before) < 0) PyErr_Clear();
+    const Ref held = Ref::steal(before);
+    if (!effects.is_set(self) && !lets_go(before, sources.context_value(source))) return false;
+    activity().sets_variable = self;
+    return allow_made_result();
+  }
+  if (name == "reset" && count == 1)
+    return effects.reset_variable(self, arguments[0]) || abandon("a token that is not of the latest set()", self);
+  return abandon("a method of a context variable", self);
+}
+
+bool Library::make_weak_reference(PyObject* const* arguments, Py_ssize_t count) {
+  if (count != 1 || run_.keyword_names) return abandon("a weak reference with a callback");
+  PyObject* referent = arguments[0];
+  const bool stays =
+      values_.is_known(referent) && !values_.tensors().is_tensor(referent) && !PyType_Check(referent);
+  if (!stays) return abandon("a weak reference to a tensor, a class or an object of unknown origin", referent);
+  return allow_made_result();
+}
+
+bool Library::call_weak_reference(PyObject* reference) {
+  const guards::Source* source = values_.source_of(reference);
+  if (!source) return values_.is_made(reference) || abandon("a weak reference of unknown origin", reference);
+  if (values_.has_drops()) return abandon("a weak reference to what the function may have dropped", reference);
+  const guards::Source* referent = values_.sources().member(source, guards::Member::weakref_referent);
+  PyObject* object = PyWeakref_GET_OBJECT(reference);
+  if (object == Py_None) {
+    values_.guards().absent(referent);
+    return true;
+  }
+  return values_.learn(object, referent) || abandon("an object that cannot be guarded", object);
+}
+
+}  // namespace braze::interpreter

@@ -1,0 +1,178 @@
+// python/interpreter/watch/methods.cpp
+#include "python/interpreter/watch/methods.h"
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "python/guards/scalar.h"
+#include "python/interpreter/cpython.h"
+#include "python/interpreter/watch/look_ups.h"
+#include "python/interpreter/watch/watch.h"
+
+namespace braze::interpreter {
+
+namespace {
+
+/// Methods of builtin containers that only read.
+const Names& reading_methods() {
+  static const Names names = {"copy",         "count",      "get",       "index",    "items",
+                              "keys",         "values",     "union",     "issubset", "issuperset",
+                              "intersection", "difference", "isdisjoint"};
+  return names;
+}
+
+/// Loggers keep under a lock at which levels they are enabled; a replay does without.
+bool is_logging_code(const Frame* frame) {
+  PyObject* logging = PyDict_GetItemString(PyImport_GetModuleDict(), "logging");
+  return logging && PyModule_Check(logging) && PyModule_GetDict(logging) == frame->f_globals;
+}
+
+}  // namespace
+
+/// Names of codecs and of ways to handle errors that no registry is asked for.
+bool names_builtin_codec(PyObject* const* names, Py_ssize_t count) {
+  static const Names builtin = {"utf-8",        "utf8",   "utf_8",  "UTF-8",  "ascii",   "ASCII",
+                                "latin-1",      "latin1", "strict", "ignore", "replace", "surrogateescape",
+                                "surrogatepass"};
+  for (Py_ssize_t i = 0; i < count; ++i)
+    if (!builtin.contains(text_of(names[i]))) return false;
+  return true;
+}
+
+bool Methods::call_method(PyObject* name, PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
+  if (values_.tensors().is_tensor(self)) {
+    TensorWorld& tensors = values_.tensors();
+    const bool may_call = values_.is_known(self) && (tensors.may_call_method(name) ||
+                                                     tensors.changes_only_itself(self, name, arguments, count));
+    if (!may_call) {
+      const std::optional<Break> why = tensors.why_not(name);
+      return why ? abandon(*why) : abandon("a method of tensors that is not understood", name);
+    }
+    return absorb_all(arguments, count, nullptr) && allow_made_result(Entry::tensor);
+  }
+  if (is_a(self, "torch.device") && (text_of(name) == "__enter__" || text_of(name) == "__exit__"))
+    return abandon("a device as a context", self);
+  if (PyUnicode_CheckExact(self) && text_of(name) == "join" && count == 1 && !is_data(arguments[0]))
+    return watch_.containers.iterate(arguments[0]) && allow_made_result(Entry::known) && looks();
+  if (guards::is_scalar(self)) {
+    if (!all_data(arguments, count)) return abandon("text is made of an object", name);
+    const bool converts = text_of(name) == "encode" || text_of(name) == "decode";
+    if (converts && !names_builtin_codec(arguments, count)) return abandon("a codec that others may replace", name);
+    return absorb_all(arguments, count, nullptr) && allow_made_result();
+  }
+  if (!values_.is_known(self)) return abandon("a method of an object of unknown origin", self);
+  const std::string_view text = text_of(name);
+  if (is_derived_scalar(self) && derived_method(self, std::string(text).c_str()) && all_data(arguments, count))
+    return (values_.absorb(self) && absorb_all(arguments, count, nullptr) && allow_made_result()) ||
+           abandon("a method of a class that is not understood", self);
+  if (PyObject* dict = watch_.views.dict_behind(self)) {
+    if (Py_IS_TYPE(self, &PyDictProxy_Type)) return call_method(name, dict, arguments, count);
+    return absorb_all(&self, 1, nullptr) && absorb_all(arguments, count, nullptr) && allow_made_result();
+  }
+  if (is_a(self, "torch.Size") && text == "numel") return absorb_all(&self, 1, nullptr);
+  if (PyContextVar_CheckExact(self)) return watch_.library.call_context_variable(text, self, arguments, count);
+  if (PyGen_CheckExact(self)) {
+    if (text == "send" || text == "throw" || text == "close")
+      return watch_.generators.resume_generator(self, arguments, count);
+    return abandon("a method that is not understood", name);
+  }
+  if (text == "__reduce_ex__") return watch_.copies.reduce(self, arguments, count);
+  if (is_a(self, "_thread.RLock") && (text == "acquire" || text == "release") && count == 0) {
+    if (!is_logging_code(PyThreadState_Get()->cframe->current_frame)) return abandon("a lock", self);
+    text == "acquire" ? values_.effects().take_lock(self) : values_.effects().release_lock(self);
+    return true;
+  }
+  if (is_a(self, "_thread.RLock") && text == "__exit__") {
+    values_.effects().release_lock(self);
+    return true;
+  }
+  if (is_a(self, "re.Pattern") || is_a(self, "re.Match"))
+    return watch_.library.call_pattern(self, arguments, count);
+  if (PyRange_Check(self)) return absorb_all(arguments, count, nullptr) && allow_made_result();
+  if (is_a(self, "collections.deque")) return watch_.deques.call_deque(text, self, arguments, count);
+  // Of a subclass of a container: the method that it inherits.
+  PyTypeObject* storage = storage_type(self);
+  PyObject* method =
+      storage ? class_entry(reinterpret_cast<PyObject*>(storage), std::string(text).c_str()) : nullptr;
+  if (!method || (!Py_IS_TYPE(method, &PyMethodDescr_Type) && !Py_IS_TYPE(method, &PyWrapperDescr_Type)))
+    return abandon("a method that is not understood", name);
+  if (text.starts_with("__")) return watch_.containers.call_container_slot(text, self, arguments, count);
+  const bool asks_set = text == "add" || text == "discard" || text == "remove";
+  if (asks_set && PySet_CheckExact(self) && values_.is_made(self) && count == 1)
+    return watch_.containers.hashes(arguments[0]);
+  if (values_.is_made(self) && text == "sort") return watch_.containers.sort(self, arguments, count);
+  if (values_.is_made(self)) {
+    const bool keeps = text == "append" || text == "extend" || text == "insert" || text == "pop" || text == "clear";
+    if (keeps && PyList_Check(self))
+      return (text != "extend" || watch_.containers.iterate(arguments[0])) && allow(Entry::known);
+    if (PyDict_Check(self) && text == "update" && count > 0 && is_exact_dict(arguments[0])) {
+      // The entries are handed on as they are.
+      for (Py_ssize_t i = 1; i < count; ++i)
+        if (!values_.is_known(arguments[i])) return abandon("a value of unknown origin", arguments[i]);
+      values_.iterate_dict(arguments[0]);
+      return values_.open(arguments[0]) || abandon("a dict that cannot be guarded", arguments[0]);
+    }
+    const bool stores = PyDict_Check(self) && (text == "pop" || text == "setdefault" || text == "get");
+    if (stores && count >= 1) return watch_.containers.hashes(arguments[0]);
+    return absorb_all(arguments, count, nullptr) && allow_made_result(Entry::known);
+  }
+  if (!reading_methods().contains(text)) return watch_.containers.change_by_method(text, self, arguments, count);
+  if (text == "get" && PyDict_Check(self) && count >= 1)
+    return values_.look_up(self, arguments[0]) || abandon("an entry of a dict that cannot be guarded", self);
+  return (values_.open(self) && absorb_all(arguments, count, nullptr) && allow_made_result()) ||
+         abandon("a container that cannot be guarded", self);
+}
+
+bool Methods::call_slot(PyTypeObject* owner, std::string_view name, PyObject* self, PyObject* const* arguments,
+                        Py_ssize_t count) {
+  if (owner == &PyType_Type && name == "__call__") return watch_.instances.instantiate(self, arguments, count);
+  if (name == "__call__" && PyCallable_Check(self) && (PyFunction_Check(self) || PyMethod_Check(self)))
+    return watch_.calls.call(self, arguments, count);
+  if (values_.tensors().is_tensor(self)) {
+    if (name == "__getitem__" && count == 1) return watch_.containers.subscript(self, arguments[0]);
+    if (name == "__setitem__" && count == 2) return watch_.containers.store_item(self, arguments[0], arguments[1]);
+    return abandon("a slot that is not understood", self);
+  }
+  if (guards::is_scalar(self) && owner != &PyBaseObject_Type && name != "__new__" && name != "__init__") {
+    if (!all_data(arguments, count)) return abandon("a slot that is given an object", self);
+    return absorb_all(arguments, count, nullptr) && allow_made_result();
+  }
+  if (owner != &PyBaseObject_Type && (owner == storage_type(self) || owner == &PyDict_Type))
+    return watch_.containers.call_container_slot(name, self, arguments, count);
+  if (name == "__next__" && count == 0 && watch_.iterators.is_older_iterator(self))
+    return watch_.iterators.ask_next(self);
+  if (name == "__next__" && count == 0 && values_.is_made(self) && Py_TYPE(self)->tp_iternext)
+    return allow_made_result(Entry::known);
+  if (owner == &PyProperty_Type && name == "__init__" && values_.is_made(self)) return allow_made_result();
+  if (owner != &PyBaseObject_Type) return abandon("a slot that is not understood", self);
+  return call_object_slot(name, self, arguments, count);
+}
+
+bool Methods::call_bound_slot(PyObject* slot, PyObject* const* arguments, Py_ssize_t count) {
+  const Ref name = Ref::steal(PyObject_GetAttrString(slot, "__name__"));
+  const Ref self = Ref::steal(PyObject_GetAttrString(slot, "__self__"));
+  const Ref owner = Ref::steal(PyObject_GetAttrString(slot, "__objclass__"));
+  if (!name || !self || !owner || !PyType_Check(owner.get()) || !values_.is_known(self.get()))
+    return abandon("a slot that is not understood", slot);
+  return call_slot(reinterpret_cast<PyTypeObject*>(owner.get()), text_of(name.get()), self.get(), arguments, count);
+}
+
+/// object.__init__ and its like.
+bool Methods::call_object_slot(std::string_view name, PyObject* self, PyObject* const* arguments,
+                               Py_ssize_t count) {
+  if (name == "__init__") return allow_made_result();
+  const bool has_name = count >= 1 && PyUnicode_CheckExact(arguments[0]) && values_.is_known(self);
+  const bool is_ordinary = !values_.tensors().is_tensor(self) && !PyType_Check(self);
+  if (name == "__getattribute__" && count == 1 && has_name)
+    return watch_.attributes.plain_attribute(self, arguments[0]);
+  if (name == "__setattr__" && count == 2 && has_name && is_ordinary)
+    return watch_.attributes.plain_store(self, arguments[0], arguments[1]);
+  if (name == "__delattr__" && count == 1 && has_name && is_ordinary)
+    return watch_.attributes.plain_store(self, arguments[0], nullptr);
+  if ((name == "__eq__" || name == "__ne__") && count == 1 && is_ordinary)
+    return watch_.operators.compare_identity(self, arguments[0]);
+  return abandon("a slot that is not understood", self);
+}
+
+}  // namespace braze::interpreter

@@ -1,0 +1,250 @@
+// python/interpreter/watch/operators.cpp
+#include "python/interpreter/watch/operators.h"
+
+#include <opcode.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "python/guards/deque.h"
+#include "python/guards/scalar.h"
+#include "python/interpreter/watch/look_ups.h"
+#include "python/interpreter/watch/rows.h"
+#include "python/interpreter/watch/watch.h"
+
+namespace braze::interpreter {
+
+namespace {
+
+/// A heap class, or not, that leaves an operation to `object` itself.
+bool has_default_truth(PyTypeObject* type) {
+  const bool number = type->tp_as_number && type->tp_as_number->nb_bool;
+  const bool sequence = type->tp_as_sequence && type->tp_as_sequence->sq_length;
+  const bool mapping = type->tp_as_mapping && type->tp_as_mapping->mp_length;
+  return !number && !sequence && !mapping;
+}
+
+/// An object whose class was made by a class statement, and no tensor.
+bool has_own_class(PyObject* object, const TensorWorld& tensors) {
+  return (Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE) && !tensors.is_tensor(object) &&
+         !guards::is_scalar(object);
+}
+
+/// Two builtin containers whose items go into a third one, or into the first, as they are.
+bool joins(PyObject* left, PyObject* right, int operation) {
+  switch (operation % NB_INPLACE_ADD) {
+    case NB_ADD:
+      return (PyList_CheckExact(left) && PyList_CheckExact(right)) ||
+             (PyTuple_CheckExact(left) && PyTuple_CheckExact(right));
+    case NB_OR: return PyDict_CheckExact(left) && PyDict_CheckExact(right);
+    default: return false;
+  }
+}
+
+/// A class whose metaclass makes a union of it and another with `|`, as `type` does.
+bool leaves_or_to_type(PyObject* object) {
+  if (!PyType_Check(object)) return false;
+  auto* meta = reinterpret_cast<PyObject*>(Py_TYPE(object));
+  auto* type = reinterpret_cast<PyObject*>(&PyType_Type);
+  return class_entry(meta, "__or__") == class_entry(type, "__or__") &&
+         class_entry(meta, "__ror__") == class_entry(type, "__ror__");
+}
+
+constexpr BreakReason own_operators = "an operand of unknown origin, or of a class with operators of its own";
+
+}  // namespace
+
+bool Operators::truth(PyObject* value) {
+  if (guards::is_scalar(value)) return true;
+  if (values_.tensors().is_tensor(value)) return abandon("a branch on the value of a tensor");
+  if (is_derived_scalar(value) && values_.absorb(value)) return true;
+  if (guards::is_deque(value)) return values_.open(value) || abandon("a deque of unknown origin", value);
+  if (watch_.classes.acts_as_builtin(value, "__len__") && watch_.classes.keep_special(value, {"__bool__"})) {
+    const guards::Source* source = values_.source_of(value);
+    if (source && values_.effects().changed(value))
+      return values_.open(value) || abandon("a container that cannot be guarded", value);
+    if (source) values_.guards().length(source, static_cast<size_t>(guards::length_of(value)));
+    return source || values_.is_made(value) || abandon("a branch on a value of unknown origin", value);
+  }
+  if (values_.is_known(value) &&
+      (watch_.classes.special_function(value, "__bool__") || watch_.classes.special_function(value, "__len__")))
+    return watch_.classes.keep_special(value, {"__bool__"}) && allow(Entry::known);
+  if (values_.is_known(value) && has_default_truth(Py_TYPE(value)))
+    return watch_.classes.keep_special(value, {"__bool__", "__len__"});
+  return abandon("a branch on an object that decides its truth itself", value);
+}
+
+bool Operators::call_operator(std::string_view name, PyObject* const* arguments, Py_ssize_t count) {
+  using As = OperatorRow::As;
+  const OperatorRow* row = operator_row(name);
+  if (!row || run_.keyword_names)
+    return watch_.given.absorb_given(arguments, count) && allow_made_result(Entry::tensor) && looks();
+  const bool is_unary = row->as == As::unary || row->as == As::truth;
+  if (row->as == As::call)
+    return count > 0 ? watch_.calls.call(arguments[0], arguments + 1, count - 1)
+                     : allow(Entry::none);                                                // A TypeError.
+  if (count != (is_unary ? 1 : row->as == As::store ? 3 : 2)) return allow(Entry::none);  // Likewise.
+  switch (row->as) {
+    case As::binary: return binary(arguments[0], arguments[1], row->operation);
+    case As::comparison: return comparison(arguments[0], arguments[1], row->operation);
+    case As::unary: return unary(arguments[0], row->method);
+    case As::contains: return watch_.containers.contains(arguments[0], arguments[1]);
+    case As::subscript: return watch_.containers.subscript(arguments[0], arguments[1]);
+    case As::store: return watch_.containers.store_item(arguments[0], arguments[1], arguments[2]);
+    case As::remove: return watch_.containers.delete_item(arguments[0], arguments[1]);
+    case As::identity: return compare_identity(arguments[0], arguments[1]);
+    case As::truth: return truth(arguments[0]);
+    case As::call: break;
+  }
+  return false;
+}
+
+/// The method `name` of an operand, if its class has one: learnt if it is written in Python. Null if it is neither
+/// that nor missing, nor object's own.
+Operators::Method Operators::learn_operator(PyObject* operand, const std::string& name) {
+  if (!has_own_class(operand, values_.tensors())) return Method::none;
+  if (watch_.classes.special_function(operand, name.c_str())) return Method::python;
+  PyObject* found = class_entry(reinterpret_cast<PyObject*>(Py_TYPE(operand)), name.c_str());
+  if (found && found != class_entry(reinterpret_cast<PyObject*>(&PyBaseObject_Type), name.c_str()))
+    return Method::other;
+  return watch_.classes.keep_special(operand, {name.c_str()}) ? Method::none : Method::other;
+}
+
+/// A binary operator, in place or not, that the class of an operand has in Python: whichever of the methods is
+/// asked, it is learnt. False, and no abandonment, if there is none, or C code has a say in it.
+bool Operators::user_operator(PyObject* left, PyObject* right, int operation) {
+  static constexpr const char* names[] = {"add", "and", "floordiv", "lshift", "matmul",  "mul", "mod",
+                                          "or",  "pow", "rshift",   "sub",    "truediv", "xor"};
+  static_assert(NB_INPLACE_ADD == std::size(names));
+  const std::string name = names[operation % NB_INPLACE_ADD];
+  std::vector<std::pair<PyObject*, std::string>> asked = {{left, "__" + name + "__"}};
+  if (!Py_IS_TYPE(right, Py_TYPE(left))) asked.emplace_back(right, "__r" + name + "__");
+  if (operation >= NB_INPLACE_ADD) asked.insert(asked.begin(), {left, "__i" + name + "__"});
+  return user_methods(left, right, asked);
+}
+
+/// A comparison, likewise.
+bool Operators::user_comparison(PyObject* left, PyObject* right, int operation) {
+  static constexpr const char* names[] = {"__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__"};
+  static constexpr int reflected[] = {Py_GT, Py_GE, Py_EQ, Py_NE, Py_LT, Py_LE};
+  std::vector<std::pair<PyObject*, std::string>> asked = {{left, names[operation]},
+                                                          {right, names[reflected[operation]]}};
+  if (operation == Py_NE) asked.insert(asked.end(), {{left, "__eq__"}, {right, "__eq__"}});
+  if (!user_methods(left, right, asked)) return false;
+  // What no method answers is decided by identity.
+  return (operation != Py_EQ && operation != Py_NE) || compare_identity(left, right);
+}
+
+bool Operators::user_methods(PyObject* left, PyObject* right,
+                             const std::vector<std::pair<PyObject*, std::string>>& asked) {
+  bool any_own = false;
+  for (PyObject* operand : {left, right}) {
+    const bool is_own = has_own_class(operand, values_.tensors());
+    // Numbers and None leave it to the other, and so do text and containers on the right; tensors look at it.
+    const bool is_number = PyLong_CheckExact(operand) || PyFloat_CheckExact(operand) || PyBool_Check(operand);
+    const bool is_passive = is_number || operand == Py_None ||
+                            (operand == right && (guards::is_scalar(operand) || is_builtin_container(operand)));
+    if (!values_.is_known(operand) || (!is_own && !is_passive)) return false;
+    any_own |= is_own;
+  }
+  bool any_python = false;
+  for (const auto& [operand, name] : asked) {
+    if (!any_own) return false;
+    const Method method = learn_operator(operand, name);
+    if (method == Method::other) return false;
+    any_python |= method == Method::python;
+  }
+  return any_python;
+}
+
+bool Operators::unary(PyObject* value, const char* method) {
+  if (values_.is_known(value) && !guards::is_scalar(value) && !values_.tensors().is_tensor(value) &&
+      watch_.classes.special_function(value, method))
+    return allow(Entry::known);
+  return !abandoned() && operands({value}, own_operators);
+}
+
+bool Operators::binary(PyObject* left, PyObject* right, int operation) {
+  const bool in_place = operation >= NB_INPLACE_ADD;
+  const bool changes = in_place && is_builtin_container(left) && !PyTuple_CheckExact(left);
+  const bool formats = PyUnicode_Check(left) && operation % NB_INPLACE_ADD == NB_REMAINDER;
+  if (formats && !watch_.conversions.formats_as_data(right)) return abandon("text is made of an object", right);
+  if (changes && PyList_CheckExact(left) && values_.source_of(left)) {
+    if (!watch_.containers.change_list(left)) return false;
+    return operation == NB_INPLACE_ADD ? watch_.containers.iterate(right) && allow(Entry::none)
+                                       : operand(right, "an operand");
+  }
+  if (changes && PySet_CheckExact(left) && values_.source_of(left) && PyAnySet_CheckExact(right)) {
+    const char* method = operation == NB_INPLACE_OR         ? "update"
+                         : operation == NB_INPLACE_AND      ? "intersection_update"
+                         : operation == NB_INPLACE_SUBTRACT ? "difference_update"
+                         : operation == NB_INPLACE_XOR      ? "symmetric_difference_update"
+                                                            : "";
+    run_.keyword_names = nullptr;
+    return watch_.containers.change_set(method, left, &right, 1);
+  }
+  if (changes && operation == NB_INPLACE_OR && is_exact_dict(left) && values_.source_of(left) &&
+      is_exact_dict(right)) {
+    run_.keyword_names = nullptr;
+    return watch_.containers.update_dict(left, &right, 1);
+  }
+  if (changes && !values_.is_made(left)) return abandon("a container that existed before is changed", left);
+  if (watch_.views.combines_keys(left, right, operation)) return allow_made_result();
+  if (joins(left, right, operation)) {
+    for (PyObject* part : {left, right}) {
+      if (!values_.open(part)) return abandon("a container that cannot be guarded", part);
+      if (PyDict_Check(part)) values_.iterate_dict(part);
+    }
+    return allow_made_result();
+  }
+  const bool unites = operation == NB_OR && leaves_or_to_type(left) && leaves_or_to_type(right);
+  if (unites && values_.is_known(left) && values_.is_known(right))
+    return watch_.classes.keep_special(left, {"__or__"}) && watch_.classes.keep_special(right, {"__ror__"}) &&
+           allow_made_result();
+  if (abandoned()) return false;
+  if (user_operator(left, right, operation)) return allow(Entry::known);
+  return !abandoned() && operands({left, right}, own_operators);
+}
+
+bool Operators::comparison(PyObject* left, PyObject* right, int operation) {
+  if (compare(left, right, operation)) return true;
+  if (!abandoned() && user_comparison(left, right, operation)) return allow(Entry::known);
+  return !abandoned() && operands({left, right}, "a comparison with an object of unknown origin");
+}
+
+/// == and != of objects that leave them to `object`: whether they are one object. False, and no abandonment, for
+/// anything else.
+bool Operators::compare(PyObject* left, PyObject* right, int operation) {
+  if (operation != Py_EQ && operation != Py_NE) return false;
+  bool any_object = false;
+  for (PyObject* value : {left, right}) {
+    if (guards::is_scalar(value)) continue;
+    any_object = true;
+    // A union of types is equal to others of its kind, and to no text or number.
+    const bool is_union = is_a(value, "types.UnionType") && guards::is_scalar(value == left ? right : left);
+    const bool is_plain = Py_TYPE(value)->tp_richcompare == PyBaseObject_Type.tp_richcompare || is_union;
+    if (!values_.is_known(value) || !is_plain) return false;
+  }
+  if (!any_object || !watch_.classes.keep_special(left, {"__eq__", "__ne__"}) ||
+      !watch_.classes.keep_special(right, {"__eq__", "__ne__"}))
+    return false;
+  return compare_identity(left, right);
+}
+
+bool Operators::compare_identity(PyObject* left, PyObject* right) {
+  if (guards::is_scalar(left) && guards::same_scalar(left, right) && !guards::is_unique(left)) {
+    // What copy.deepcopy() is asked to copy, and has given back as it is.
+    if (left == right && runs_module_copy()) return true;
+    return abandon("`is` with equal numbers or texts, which may be one object or two", left);
+  }
+  const guards::Source* a = values_.source_of(left);
+  const guards::Source* b = values_.source_of(right);
+  if (a && b && a != b) {
+    PyObject* values[] = {left, right};
+    values_.guards().objects({a, b}, values);
+  }
+  return (values_.is_known(left) && values_.is_known(right)) || abandon("`is` with an object of unknown origin");
+}
+
+}  // namespace braze::interpreter

@@ -1,0 +1,87 @@
+// python/interpreter/watch/root_slots.cpp
+#include "python/interpreter/watch/root_slots.h"
+
+#include "python/interpreter/activation.h"
+#include "python/interpreter/flow.h"
+#include "python/interpreter/watch/watch.h"
+
+namespace braze::interpreter {
+
+bool RootSlots::consume(Activation& a, int opcode, int arg) {
+  const int depth = static_cast<int>(a.top - a.stack_base());
+  const int base = a.code()->co_nlocalsplus, top = base + depth;
+  int used = operands_used(opcode, arg);
+  if (used < 0 || used > depth) used = depth;
+  for (int slot = top - used; slot < top; ++slot)
+    if (!(only_moves(a, opcode, arg, top - slot) && defer_slot(a, slot)) &&
+        !learn_slot(a, slot, opcode == FOR_ITER))
+      return false;
+  if (const int at = container_grown(opcode, arg); at > used && at <= depth && !learn_slot(a, top - at))
+    return false;
+  for (int slot = top; slot < base + a.code()->co_stacksize; ++slot) run_.root->overwrite(slot);
+  switch (local_use(opcode)) {
+    case LocalUse::none: break;
+    case LocalUse::copies: run_.root->copy(arg, top); return a.local(arg) || abandon("a variable that is not set");
+    case LocalUse::takes:
+      run_.root->copy(arg, top);
+      run_.root->overwrite(arg);
+      return true;
+    case LocalUse::deletes:
+      if (!drops(a, arg)) return false;
+      run_.root->overwrite(arg);
+      return true;
+    case LocalUse::stores:
+      if (!drops(a, arg)) return false;
+      run_.root->copy(top - 1, arg);
+      return true;
+  }
+  switch (opcode) {
+    case POP_TOP: return drops(a, top - 1);
+    case POP_EXCEPT:
+      return !run_.root->passed_on(top - 1) || abandon("the end of a handler that was entered before");
+    case COPY: run_.root->copy(top - arg, top); return true;
+    case SWAP: return swap_slots(a, top - 1, top - arg);
+    case MAKE_CELL: return learn_slot(a, arg);
+    case LOAD_DEREF:
+    case LOAD_CLOSURE:
+    case STORE_DEREF:
+    case DELETE_DEREF: return learn_cell_slot(a, arg);
+    default: return true;
+  }
+}
+
+/// An object that perhaps nobody else holds counts as used: once it has moved, nobody knows that of it any more.
+bool RootSlots::swap_slots(Activation& a, int one, int other) {
+  for (const int slot : {one, other})
+    if (run_.root->is_temporary(slot) && !learn_slot(a, slot)) return false;
+  run_.root->swap(one, other);
+  return true;
+}
+
+/// \param stays  the instruction leaves it there.
+bool RootSlots::learn_slot(Activation& a, int slot, bool stays) {
+  const bool is_temporary = run_.root->is_temporary(slot);
+  const Passed passed = run_.root->use(slot);
+  if (!passed) return true;
+  if (!watch_.iterators.learn_passed(a.local(slot), passed))
+    return abandon("a value that cannot be guarded", a.local(slot));
+  return !is_temporary || stays || lets_go(a.local(slot), passed.source);
+}
+
+/// The frame lets go of what a slot holds. A replay does so at its end only.
+bool RootSlots::drops(Activation& a, int slot) {
+  PyObject* value = a.local(slot);
+  const guards::Source* source = run_.root->passed_on(slot).source;
+  if (!source) source = value ? values_.source_of(value) : nullptr;
+  return !source || lets_go(value, source);
+}
+
+/// A cell of the root frame: the run may have made it, or it was there before, and its contents come from it.
+bool RootSlots::learn_cell_slot(Activation& a, int index) {
+  const guards::Source* source = run_.root->use(index).source;
+  if (source && a.local(index) && PyCell_Check(a.local(index)))
+    values_.learn_cell(a.local(index), values_.sources().member(source, guards::Member::cell_contents));
+  return true;
+}
+
+}  // namespace braze::interpreter

@@ -1,0 +1,50 @@
+// python/interpreter/watch/sizes.h: sizes that may be other ones at later calls.
+//
+// Where sizes of tensors are symbols of the trace, the run sees them as numbers, those of this call, and as numbers
+// they behave; but each is an object that nothing else in the run is, so that its expression is known by identity,
+// as where other objects come from. Whatever an instruction does with one is one of three:
+//
+//   it only moves it, or puts it somewhere            nothing is guarded
+//   it computes with it what expressions can say,     the result is an expression; the answer is decided for this
+//   compares it, branches on it                       call and guarded ("n >= 5")
+//   anything else: `range(n)`, f"{n}", a dict's key   it is specialised: a guard says which number it is
+//
+// Operators of tensors are given what PyTorch has for such sizes, torch.SymInt, and what they give is turned back.
+#pragma once
+
+#include <optional>
+
+#include "python/interpreter/watch/domain.h"
+
+namespace braze::interpreter {
+
+/// Sizes that may be other ones at later calls.
+class Sizes final : Domain {
+ public:
+  using Domain::Domain;
+
+  /// Before an instruction is looked at: a tensor whose sizes vary is the tracer that stands for it wherever sizes
+  /// may be read.
+  void put_tracers(Activation& a, int opcode, int arg);
+  /// After an instruction was looked at: what it does with sizes.
+  void look_at_sizes(Activation& a, int opcode, int arg);
+  /// What an instruction has left on top, with sizes as the run sees them.
+  void take_sizes(Activation& a);
+
+ private:
+  std::optional<ir::Size> as_size(PyObject* value) const;
+  Ref for_tensors(PyObject* value, int depth = 0);
+  void give_to_tensors(PyObject*& operand);
+  bool give_number(PyObject*& operand, PyObject* beside);
+  void put_tracer(PyObject*& operand);
+  static bool is_truth(int opcode);
+  void compute_size(PyObject*& left, PyObject*& right, int operation);
+  void compare_sizes(PyObject*& left, PyObject*& right, int comparison);
+  bool builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_ssize_t count);
+  bool calls_tensors(PyObject* callable) const;
+  bool enters_watched() const;
+  void give_sizes(Activation& a, int arg);
+  void give_unpacked_sizes(Activation& a, int arg);
+};
+
+}  // namespace braze::interpreter

@@ -1,0 +1,23 @@
+// python/interpreter/watch/stand_ins.h: functions of braze's that are called in the place of PyTorch's.
+#pragma once
+
+#include "python/interpreter/watch/domain.h"
+
+namespace braze::interpreter {
+
+/// Functions of braze's in the place of others.
+class StandIns final : Domain {
+ public:
+  using Domain::Domain;
+
+  /// Has the instruction call another function: one of braze's that means the same, in code that can be watched.
+  /// That function calls the original itself if it wants to.
+  bool call_stand_in(PyObject* function, PyObject* stand_in);
+  /// A class in the place of another one, or a Python function in that of one written in C, which is about to be
+  /// called.
+  bool put_stand_in(PyObject* callable, PyObject* stand_in);
+  /// In the place of a partial of the function, a partial of the stand-in with the same arguments.
+  bool put_stand_in_partial(guards::Ref (&parts)[3], PyObject* stand_in);
+};
+
+}  // namespace braze::interpreter

@@ -1,0 +1,97 @@
+// python/interpreter/watch/tensor_attributes.cpp
+#include "python/interpreter/watch/tensor_attributes.h"
+
+#include "python/guards/storage_access.h"
+#include "python/interpreter/watch/look_ups.h"
+#include "python/interpreter/watch/watch.h"
+
+namespace braze::interpreter {
+
+namespace {
+
+/// Under which name a class itself has `value`; null if it has it not.
+PyObject* name_in_class(PyTypeObject* type, PyObject* value) {
+  Py_ssize_t at = 0;
+  PyObject *name, *entry;
+  while (PyDict_Next(guards::class_dict(type), &at, &name, &entry))
+    if (entry == value) return name;
+  return nullptr;
+}
+
+}  // namespace
+
+bool TensorAttributes::learn_tensor_method(PyObject* function) {
+  PyObject* tensor = values_.tensors().tensor_type();
+  auto* type = reinterpret_cast<PyTypeObject*>(tensor);
+  PyObject* name = reinterpret_cast<PyFunctionObject*>(function)->func_name;
+  if (_PyType_Lookup(type, name) != function) name = name_in_class(type, function);
+  guards::SourceTable& sources = values_.sources();
+  return name && values_.learn(function, sources.type_attribute(sources.object(tensor, "torch.Tensor"), name));
+}
+
+bool TensorAttributes::hashes_tensor(PyObject* function) {
+  return class_entry(values_.tensors().tensor_type(), "__hash__") == function;
+}
+
+bool TensorAttributes::tensor_attribute(PyObject* tensor, PyObject* name) {
+  if (!values_.is_known(tensor)) return abandon("an attribute of a tensor of unknown origin");
+  PyObject* found = _PyType_Lookup(Py_TYPE(tensor), name);
+  if (!found || !PyUnicode_CheckExact(name)) return own_attribute(tensor, name);
+  guards::SourceTable& sources = values_.sources();
+  const guards::Source* type = values_.type_source(tensor);
+  const bool is_function = PyFunction_Check(found);
+  if (is_function || Py_IS_TYPE(found, &PyMethodDescr_Type) || Py_IS_TYPE(found, &PyWrapperDescr_Type)) {
+    PyObject* dict = guards::instance_dict(tensor);
+    if (dict && PyDict_GetItemWithError(dict, name)) return own_attribute(tensor, name);
+    if (const guards::Source* source = values_.source_of(tensor)) values_.guards().lacks(source, name);
+    if (!is_function) values_.guards().class_entries(type, Py_TYPE(tensor), {&name, 1});
+    return !is_function || values_.learn(found, sources.type_attribute(type, name))
+               ? allow_made_result()
+               : abandon("a method that cannot be guarded", name);
+  }
+  if (PyUnicode_CompareWithASCIIString(name, "grad") == 0 && Py_IS_TYPE(found, &PyGetSetDescr_Type)) {
+    values_.guards().class_entries(type, Py_TYPE(tensor), {&name, 1});
+    return gradient(tensor);
+  }
+  const bool may_read = values_.tensors().may_read(name);
+  activity().answer = values_.tensors().answer_attribute(tensor, name);
+  if (!Py_IS_TYPE(found, &PyGetSetDescr_Type) ||
+      (!may_read && !values_.tensors().may_read_without_grad(tensor, name)))
+    return abandon("an attribute of a tensor that guards do not cover", name);
+  values_.guards().class_entries(type, Py_TYPE(tensor), {&name, 1});
+  return may_read ? allow_made_result(Entry::tensor) : allow_made_result();
+}
+
+/// `.grad` of a parameter: what is there on later calls, too, and another tensor on each.
+bool TensorAttributes::gradient(PyObject* tensor) {
+  const guards::Source* source = values_.source_of(tensor);
+  const Ref leaf = Ref::steal(PyUnicode_InternFromString("is_leaf"));
+  const Ref is_leaf = leaf ? Ref::steal(PyObject_GenericGetAttr(tensor, leaf.get())) : Ref();
+  if (!source || is_leaf.get() != Py_True) {
+    PyErr_Clear();
+    return abandon("the gradient of a tensor that the function has computed");
+  }
+  const guards::Source* place = values_.sources().member(source, guards::Member::tensor_grad);
+  PyObject* found = values_.tensors().gradient_of(tensor);
+  if (!found) {
+    values_.guards().absent(place);
+    return allow_made_result();
+  }
+  return values_.learn(found, place) || abandon("a gradient that cannot be traced");
+}
+
+/// What a tensor has in its instance dict, or that it has nothing of that name.
+bool TensorAttributes::own_attribute(PyObject* tensor, PyObject* name) {
+  guards::SourceTable& sources = values_.sources();
+  values_.guards().class_entries(values_.type_source(tensor), Py_TYPE(tensor), {&name, 1});
+  PyObject* dict = guards::instance_dict(tensor);
+  PyObject* value = dict ? PyDict_GetItemWithError(dict, name) : nullptr;
+  const guards::Source* source = values_.source_of(tensor);
+  if (source && value)
+    return values_.learn(value, sources.attribute(source, name)) ||
+           abandon("an attribute that cannot be guarded", value);
+  if (source) values_.guards().lacks(source, name);
+  return !value || abandon("an attribute of a tensor that the function made", name);
+}
+
+}  // namespace braze::interpreter

@@ -1,0 +1,27 @@
+// python/interpreter/watch/tensor_attributes.h: attributes and methods of tensors.
+#pragma once
+
+#include "python/interpreter/watch/domain.h"
+
+namespace braze::interpreter {
+
+/// Attributes and methods of tensors.
+class TensorAttributes final : Domain {
+ public:
+  using Domain::Domain;
+
+  /// Methods and properties of torch's, written in C or in Python, must stay what they are: in the class, which
+  /// anyone may patch, and on the object, whose own attributes come before methods.
+  bool tensor_attribute(PyObject* tensor, PyObject* name);
+  /// A method of torch.Tensor written in Python, which C code enters. What decorators have wrapped has another name
+  /// than the class knows it by: `x ** 2` enters the function `pow`.
+  bool learn_tensor_method(PyObject* function);
+  /// Tensor.__hash__, entered from C code that looks a tensor up: it goes by the address, and shows it to nobody.
+  bool hashes_tensor(PyObject* function);
+
+ private:
+  bool own_attribute(PyObject* tensor, PyObject* name);
+  bool gradient(PyObject* tensor);
+};
+
+}  // namespace braze::interpreter

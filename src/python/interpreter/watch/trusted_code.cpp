@@ -1,0 +1,141 @@
+// python/interpreter/watch/trusted_code.cpp
+#include "python/interpreter/watch/trusted_code.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "python/guards/scalar.h"
+#include "python/guards/storage_access.h"
+#include "python/interpreter/cpython.h"
+#include "python/interpreter/watch/look_ups.h"
+#include "python/interpreter/watch/watch.h"
+
+namespace braze::interpreter {
+
+namespace {
+
+/// Modules whose functions may be called by code that is watched.
+constexpr std::string_view entered_modules[] = {
+    "torch._functorch.apis",     "torch._functorch.eager_transforms",
+    "torch._functorch.vmap",     "torch._higher_order_ops.associative_scan",
+    "torch.autograd.functional", "torch.utils._pytree"};
+
+/// What those are made of, also where the user's code has it too.
+constexpr std::string_view inner_modules[] = {"contextlib",
+                                              "functools",
+                                              "torch._functorch.predispatch",
+                                              "torch._functorch.pyfunctorch",
+                                              "torch._functorch.utils",
+                                              "torch.autograd.forward_ad",
+                                              "torch.autograd.grad_mode",
+                                              "torch.autograd.graph",
+                                              "torch.utils._contextlib"};
+
+/// What those call beside that, unless it is what the user gave them: parts of PyTorch and of the standard library.
+bool is_library(std::string_view module) {
+  constexpr std::string_view others[] = {
+      "_collections_abc", "abc",      "codecs",   "collections", "copy", "dataclasses", "enum",  "importlib",
+      "inspect",          "logging",  "operator", "os",          "re",   "threading",   "torch", "types",
+      "typing",           "warnings", "weakref"};
+  if (module.starts_with("namedtuple_")) return true;                // A named tuple's own code.
+  if (module == "torch.fx.experimental.proxy_tensor") return false;  // It enters modes, and patches PyTorch.
+  const std::string_view package = module.substr(0, module.find('.'));
+  return std::ranges::find(others, package) != std::end(others);
+}
+
+std::string_view module_with(PyObject* globals) {
+  return PyDict_CheckExact(globals) ? text_of(PyDict_GetItemString(globals, "__name__")) : std::string_view();
+}
+
+bool is_entered(PyObject* function) {
+  const auto* object = reinterpret_cast<PyFunctionObject*>(function);
+  const std::string_view module = module_with(object->func_globals);
+  // Not torch.autograd.grad(): the engine adds gradients in place or not as it finds them referred to, so that the
+  // version of what it gives would differ from eager's.
+  return module.starts_with("torch.") && std::ranges::find(entered_modules, module) != std::end(entered_modules);
+}
+
+/// What torch.utils._pytree says of how a container was built: made by its functions, and never changed.
+bool is_tree_spec(PyObject* value) {
+  return PyType_HasFeature(Py_TYPE(value), Py_TPFLAGS_HEAPTYPE) &&
+         text_of(PyDict_GetItemString(guards::class_dict(Py_TYPE(value)), "__module__")) == "torch.utils._pytree";
+}
+
+}  // namespace
+
+bool TrustedCode::is_trusted_code(const Frame* frame) {
+  const std::string_view module = module_with(frame->f_globals);
+  return std::ranges::find(entered_modules, module) != std::end(entered_modules) ||
+         std::ranges::find(inner_modules, module) != std::end(inner_modules);
+}
+
+bool TrustedCode::call_trusted(PyObject* function, PyObject* const* arguments, Py_ssize_t count) {
+  if (!is_entered(function) || !open_closure(function)) return false;
+  for (Py_ssize_t i = 0; i < count; ++i)
+    if (!opens_for_trusted(arguments[i])) return false;
+  return allow_made_result(Entry::around);
+}
+
+/// What a function of those modules that existed before closes over: the transform of some function.
+bool TrustedCode::open_closure(PyObject* function) {
+  const guards::Source* source = values_.source_of(function);
+  PyObject* closure = reinterpret_cast<PyFunctionObject*>(function)->func_closure;
+  if (!source || !closure) return true;  // Made by the run, of what it knows.
+  const Ref names = Ref::steal(PyCode_GetFreevars(
+      reinterpret_cast<PyCodeObject*>(reinterpret_cast<PyFunctionObject*>(function)->func_code)));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(closure); ++i) {
+    PyObject *cell = PyTuple_GET_ITEM(closure, i), *value = PyCell_GET(cell);
+    if (values_.effects().wrote(cell, nullptr)) return false;
+    const guards::Source* contents = values_.sources().closure_variable(source, static_cast<uint32_t>(i),
+                                                                        text_of(PyTuple_GET_ITEM(names.get(), i)));
+    values_.learn_cell(cell, contents);
+    if (!value || !values_.learn(value, contents) || !opens_for_trusted(value)) return false;
+  }
+  return true;
+}
+
+/// Guards what that code may read of `value`, or call.
+bool TrustedCode::opens_for_trusted(PyObject* value) {
+  const TensorWorld& tensors = values_.tensors();
+  if (PyFunction_Check(value)) return values_.is_known(value) && (!is_entered(value) || open_closure(value));
+  if (tensors.may_call(value)) return true;
+  if (values_.is_made(value) && is_tree_spec(value)) return true;
+  if (is_builtin_container(value) || guards::is_scalar(value) || tensors.is_tensor(value))
+    return values_.absorb(value);
+  if (!values_.is_known(value)) return false;
+  if (Py_IS_TYPE(value, &PyMethod_Type)) return watch_.calls.learn_method(value);
+  if (is_a(value, "functools.partial")) {
+    guards::Ref parts[3];
+    return watch_.partials.open_partial(value, parts) && opens_for_trusted(parts[0].get()) &&
+           values_.absorb(parts[1].get()) && values_.absorb(parts[2].get());
+  }
+  return values_.absorb(value) || (!PyType_Check(value) && watch_.classes.special_function(value, "__call__"));
+}
+
+void TrustedCode::keep_fresh(PyObject* value) {
+  if (!value || guards::is_scalar(value) || values_.is_known(value)) return;
+  const bool is_container = is_builtin_container(value) && !PyAnySet_Check(value);
+  const bool is_spec = is_tree_spec(value);
+  if (!is_container && !is_spec && !PyFunction_Check(value) && !values_.tensors().is_computed(value)) return;
+  values_.make(value);
+  if (!is_container) return;
+  const Ref items = Ref::steal(PyDict_Check(value) ? PyDict_Values(value) : PySequence_Fast(value, ""));
+  for (Py_ssize_t i = 0; items && i < PySequence_Fast_GET_SIZE(items.get()); ++i)
+    keep_fresh(PySequence_Fast_GET_ITEM(items.get(), i));
+}
+
+TrustedCode::Way TrustedCode::way_from_trusted(Frame* frame) {
+  if (is_trusted_code(frame)) return Way::unwatched;
+  if (values_.is_known(reinterpret_cast<PyObject*>(function_of(frame)))) return Way::watched;
+  return is_library(module_with(frame->f_globals)) ? Way::unwatched : Way::unknown;
+}
+
+bool TrustedCode::entered_from_trusted(Frame* frame) {
+  const PyCodeObject* code = frame->f_code;
+  const int arguments = code->co_argcount + code->co_kwonlyargcount + !!(code->co_flags & CO_VARARGS) +
+                        !!(code->co_flags & CO_VARKEYWORDS);
+  for (int i = 0; i < arguments; ++i) keep_fresh(frame->localsplus[i]);
+  return watch_.variables.learn_parameters(frame);
+}
+
+}  // namespace braze::interpreter
