@@ -12,7 +12,7 @@ version="$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')"
 build="$PWD/build-python$version"
 package="$build/package/braze"
 mkdir -p "$package"
-for file in python/braze/*.py; do ln -sf "$PWD/$file" "$package/"; done
+for file in python/braze/*.py python/braze/_report python/braze/_torch_face; do ln -sfn "$PWD/$file" "$package/"; done
 
 tools="$PWD/.venv/bin"
 [ -x "$tools/cmake" ] || tools="$(dirname "$(command -v cmake)")"

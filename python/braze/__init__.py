@@ -16,6 +16,7 @@ from braze._logs import set_logs
 from braze._modes import list_modes, list_options
 from braze._module import CompiledModule
 from braze._reading import TraceWarning
+from braze._report import compare_reports, report
 from braze._trace import trace
 
 __version__ = "0.1.0"
@@ -50,6 +51,7 @@ __all__ = [
     "TraceWarning",
     "__version__",
     "cmake_prefix_path",
+    "compare_reports",
     "compile",
     "compiler",
     "config",
@@ -58,6 +60,7 @@ __all__ = [
     "list_modes",
     "list_options",
     "register_backend",
+    "report",
     "set_logs",
     "trace",
 ]

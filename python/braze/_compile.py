@@ -9,7 +9,7 @@ from typing import Any, TypeVar, overload
 
 import torch
 
-from braze import _modes
+from braze import _modes, config
 from braze._backends import lookup_backend
 from braze._load import C
 from braze._module import CompiledModule
@@ -123,6 +123,10 @@ def compile_callable(function: Function, settings: dict[str, Any]) -> Function:
         if hasattr(function, name) and not isinstance(function, torch.nn.Module):
             setattr(compiled, name, getattr(function, name))
     compiled_functions.add(compiled)
+    if config.report:
+        from braze._report.at_exit import keep
+
+        keep(config.report, compiled)
     return compiled
 
 

@@ -4,6 +4,7 @@ import linecache
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from braze._compile import compile_callable, innermost, settings_of
@@ -40,6 +41,13 @@ class Explanation:
     reasons: dict[str, int] = field(default_factory=dict)  #: Why calls ran natively, and how many.
     #: How many operators ran "compiled" and how many "native", and "reasons": why those did.
     operators: dict[str, Any] = field(default_factory=dict)
+    compiled: Any = field(default=None, repr=False)  #: What was called.
+
+    def report(self, path: str = "report.html") -> Path:
+        """Writes all of this, the kernels and their code as a page (braze.report)."""
+        from braze import report
+
+        return report(self.compiled, path)
 
     @property
     def op_count(self) -> int:
@@ -78,12 +86,13 @@ def explain(function: Callable[..., Any], **choices: Any) -> Callable[..., Expla
     def explained(*args: Any, **kwargs: Any) -> Explanation:
         compiled = compile_callable(function, settings)
         result = compiled(*args, **kwargs)
-        return _explanation(result, compiled.report())
+        return _explanation(result, compiled)
 
     return explained
 
 
-def _explanation(result: Any, report: dict[str, Any]) -> Explanation:
+def _explanation(result: Any, compiled: Any) -> Explanation:
+    report = compiled.report()
     segments = sorted(report["segments"], key=lambda segment: (segment["file"], segment["line"]))
     graphs = [segment for segment in segments if segment["op_count"] > 0]
     breaks = [_break_reason(segment["break"]) for segment in segments if segment["break"]]
@@ -108,6 +117,7 @@ def _explanation(result: Any, report: dict[str, Any]) -> Explanation:
         graphs=[graph["graph"] for graph in graphs],
         reasons=dict(report["reasons"]),
         operators=dict(report["operators"]),
+        compiled=compiled,
     )
 
 

@@ -93,6 +93,13 @@ SETTINGS = {
             "BRAZE_CACHE_LIMIT_MB",
             False,
         ),
+        Setting(
+            "report",
+            "",
+            "A page about each compiled function (braze.report) is written to this folder as the process ends.",
+            "BRAZE_REPORT",
+            False,
+        ),
     )
 }
 
@@ -120,7 +127,7 @@ def _check_value(name: str, value: Any, setting: Setting) -> None:
         raise C.ArgumentValueError(f"{name} is {value}, and should be from {setting.least} to {_MOST}")
     if isinstance(value, str) and "\0" in value:
         raise C.ArgumentValueError(f"{name} is {value!r}, which cannot be the name of a folder")
-    if setting.name == "cache_dir" and os.path.exists(value) and not os.path.isdir(value):
+    if setting.name in ("cache_dir", "report") and os.path.exists(value) and not os.path.isdir(value):
         raise C.ArgumentValueError(f"{name} is {value!r}, which is no folder")
 
 

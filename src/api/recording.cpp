@@ -7,6 +7,7 @@
 #include "braze/error.h"
 #include "capture/tracer_tensor.h"
 #include "runtime/geometry.h"
+#include "runtime/profiler_range.h"
 #include "support/error.h"
 
 namespace braze::api {
@@ -26,7 +27,10 @@ at::Tensor stand_in(const at::Tensor& real) {
 
 void install() {
   static std::once_flag once;
-  std::call_once(once, runtime::install_evaluate_hook);
+  std::call_once(once, [] {
+    runtime::install_evaluate_hook();
+    runtime::install_phase_ranges();
+  });
   capture::install();  // again each time: operators may have been registered since
 }
 

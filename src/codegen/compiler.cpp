@@ -12,6 +12,7 @@
 #include "cache/disk_cache.h"
 #include "codegen/back_end.h"
 #include "codegen/memory_cache.h"
+#include "codegen/perf_map.h"
 #include "support/build_id.h"
 #include "support/error.h"
 #include "support/memory_reserve.h"
@@ -163,6 +164,7 @@ std::vector<std::shared_ptr<const CompiledKernel>> compile(std::span<const Kerne
   {
     PhaseTimer timer(times, "codegen/load");
     const auto loaded = loader->load();
+    for (size_t k = 0; k < loaded.size(); ++k) name_for_perf(*loaded[k], kernels[added[k]]->name);
     for (size_t k = 0; k < loaded.size(); ++k)
       results[added[k]] = memory.insert(hashes[added[k]], options.target, loaded[k]);
     for (size_t i = 0; i < kernels.size(); ++i) {

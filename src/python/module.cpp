@@ -23,6 +23,7 @@
 #include "python/source.h"
 #include "python/tree.h"
 #include "runtime/packed_weights.h"
+#include "runtime/profiler_range.h"
 #include "runtime/program.h"
 #include "support/switches.h"
 
@@ -35,6 +36,7 @@ PYBIND11_MODULE(_C, m) {
   braze_python::add_program_type(m);
   braze_python::install_trees();
   braze::runtime::install_evaluate_hook();
+  braze::runtime::install_phase_ranges();
   braze_python::install_cuda_graphs();
   braze::capture::install();  // once a process, so that no first call pays for it
   m.def("install_source_hook", &braze_python::install_source_hook, py::arg("torch_folder"), py::arg("braze_folder"),

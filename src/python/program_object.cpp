@@ -20,6 +20,7 @@
 
 #include "python/errors.h"
 #include "python/operator_warnings.h"
+#include "python/plan_facts.h"
 #include "support/error.h"
 
 namespace braze::python {
@@ -259,6 +260,14 @@ PyObject* program_memory(PyObject* self, PyObject*) {
   return guarded([&] { return to_dict(state_of(self).program->memory(), kMemoryFields); });
 }
 
+PyObject* program_plan(PyObject* self, PyObject*) {
+  return guarded([&] { return plan_facts(state_of(self).program->plan()); });
+}
+
+PyObject* program_step_times(PyObject* self, PyObject*) {
+  return guarded([&] { return py::cast(state_of(self).program->step_times()); });
+}
+
 PyObject* program_cuda_graphs(PyObject* self, PyObject*) {
   return guarded([&] {
     runtime::CudaGraphFacts facts;
@@ -311,6 +320,12 @@ PyMethodDef methods[] = {
      "(types_wanted, texts_wanted), and how often a text was copied (text_copies)."},
     {"compile_stats", program_compile_stats, METH_NOARGS,
      "compile_stats(): how many kernels were compiled, or came from memory or disk."},
+    {"plan", program_plan, METH_NOARGS,
+     "plan(): buffers, and the steps that read and write them, as a dict: see python/plan_facts.h."},
+    {"step_times", program_step_times, METH_NOARGS,
+     "step_times(): by step, the shortest time in nanoseconds that it took in the few calls that are measured, or "
+     "0:\n"
+     "no call was measured yet (the second is the first), or it runs on a GPU."},
     {"memory", program_memory, METH_NOARGS, "memory(): bytes by what they are for."},
     {"cuda_graphs", program_cuda_graphs, METH_NOARGS,
      "cuda_graphs(): with the option cudagraphs, how many CUDA graphs were recorded, how many calls were replayed "

@@ -63,13 +63,17 @@ void Program::Impl::bind() {
   bind_buffers();
   std::vector<uint32_t> bound_steps;  // of each step of the plan
   for (const loops::Step& step : plan.steps) {
+    const size_t before = steps.size();
     step.kind == loops::Step::Kind::kernel ? bind_kernel(step.kernel, step.join) : bind_call(step.call);
+    if (steps.size() > before) steps.back().planned = static_cast<uint32_t>(bound_steps.size());
     bound_steps.push_back(static_cast<uint32_t>(steps.size()) - 1);
   }
   bind_results();
   bind_releases(bound_steps);
   has_calls = !calls.empty();
   for (const BoundDevice& bound : devices) reports_late |= bound.checks;
+  if (std::ranges::all_of(devices, [](const BoundDevice& bound) { return bound.place.is_cpu(); }))
+    clock = std::make_unique<StepClock>(plan.steps.size());
 }
 
 void Program::Impl::bind_inputs(const std::vector<at::Tensor>& example_arguments) {
@@ -194,7 +198,8 @@ void Program::Impl::bind_kernel(const loops::KernelStep& step, loops::Join join)
     BRAZE_CHECK(plan.buffers.at(buffer).device == place, "kernel ", kernel.name, " has values on two devices");
   BoundDevice& device = on(place);
   if (join == loops::Join::alone) {
-    steps.push_back({true, static_cast<uint32_t>(regions.size()), {}, {}});
+    steps.push_back(
+        {.is_region = true, .index = static_cast<uint32_t>(regions.size()), .releases = {}, .consumes = {}});
     regions.emplace_back().region = device.device->make_region();
   }
   BoundRegion& bound = regions.back();
@@ -294,7 +299,8 @@ void Program::Impl::bind_call(const loops::CallStep& step) {
                                  .use_disk_cache = options.use_disk_cache,
                                  .weight = call->weight ? &inputs[*call->weight].expected : nullptr});
   }
-  steps.push_back({false, static_cast<uint32_t>(calls.size()), {}, {}});
+  steps.push_back(
+      {.is_region = false, .index = static_cast<uint32_t>(calls.size()), .releases = {}, .consumes = {}});
   calls.push_back(std::move(call));
 }
 

@@ -229,6 +229,18 @@ const driver::Facts& Program::facts() const {
   return current().artifact.facts;
 }
 
+const loops::Plan& Program::plan() const {
+  return current().plan;
+}
+
+std::vector<int64_t> Program::step_times() const {
+  const Impl& impl = current();
+  std::vector<int64_t> times(impl.artifact.facts.steps.size());
+  if (impl.clock)
+    for (size_t s = 0; s < times.size(); ++s) times[s] = impl.clock->best(s);
+  return times;
+}
+
 MemoryInfo Program::memory() const {
   MemoryInfo info;
   const Impl& impl = current();

@@ -18,6 +18,11 @@ namespace braze::driver {
 struct SymbolicArtifact;
 }
 
+namespace braze::loops {
+template <typename Number>
+struct PlanOf;
+}
+
 namespace braze::runtime {
 
 class GraphedCalls;
@@ -112,6 +117,10 @@ class Program {
   std::string code(std::string_view stage) const;
   /// What happened in its compilation.
   const driver::Facts& facts() const;
+  /// By step of facts(): the shortest time that it took in the calls that are measured, in nanoseconds (the 2nd,
+  /// 3rd, 5th, 9th, 17th and 33rd); 0: none yet, or it runs on a GPU, behind the call's back.
+  std::vector<int64_t> step_times() const;
+  const loops::PlanOf<int64_t>& plan() const;
   MemoryInfo memory() const;
   CudaGraphFacts cuda_graphs() const;
   const capture::Trace& trace() const;

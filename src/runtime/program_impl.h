@@ -22,6 +22,7 @@
 #include "runtime/frame.h"
 #include "runtime/geometry.h"
 #include "runtime/program.h"
+#include "runtime/step_clock.h"
 
 namespace braze::runtime {
 
@@ -61,6 +62,7 @@ struct BoundStep {
   uint32_t index;                  ///< Into regions or calls.
   std::vector<uint32_t> releases;  ///< Buffers of kind `call` that nobody reads afterwards.
   std::vector<uint32_t> consumes;  ///< Arguments that nobody reads afterwards.
+  uint32_t planned = 0;            ///< The step of the plan that it is, or that its first kernel is.
 };
 
 /// A graph input that is viewed as larger elements: where it begins in its storage decides whether it can be.
@@ -130,6 +132,8 @@ class Program::Impl {
   std::vector<bool> writable;  ///< By input: kernels may write there.
   bool reports_late = false;   ///< Some device does: errors of earlier calls are looked for.
   mutable FramePool frames;
+  /// Of the plan's steps. Null where they run after the call has returned.
+  std::unique_ptr<StepClock> clock;
 
   /// Compiles the trace's graph, which is rewritten, and binds it. The arguments that were traced tell which inputs
   /// share storage.
@@ -176,8 +180,11 @@ class Program::Impl {
 
   void load_inputs(Frame& frame, const at::Tensor* const* arguments) const;
   void run_steps(Frame& frame, at::Tensor* owned) const;
+  /// Measures each kernel and call by the clock, if it is to be measured, and tells profilers.
+  void run_steps_watched(Frame& frame, at::Tensor* owned, bool is_measured) const;
+  void point(const BoundRegion& bound, Frame& frame) const;
+  void finish_step(const BoundStep& step, Frame& frame, at::Tensor* owned) const;
   void place_temporaries(const BoundDevice& on, std::vector<at::Tensor>& arenas, Frame& frame) const;
-  void launch(const BoundRegion& bound, Frame& frame) const;
   void write_back(Frame& frame, const at::Tensor* const* arguments) const;
   at::Tensor make_result(const capture::OutputRecipe& recipe, const Frame& frame,
                          const at::Tensor* const* arguments, uint64_t& given) const;

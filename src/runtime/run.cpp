@@ -7,8 +7,12 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <chrono>
+#include <optional>
 #include <utility>
 
+#include "loops/operations.h"
+#include "runtime/profiler_range.h"
 #include "runtime/program_impl.h"
 #include "support/error.h"
 
@@ -113,6 +117,9 @@ const at::Tensor& Program::Impl::original(uint32_t input, const at::Tensor* cons
 }
 
 void Program::Impl::run(const at::Tensor* const* arguments, at::Tensor* results, at::Tensor* owned) const {
+  std::optional<ProfilerRange> range;
+  if (is_profiled()) [[unlikely]]
+    range.emplace(concat("braze::program ", trace.graph->name()));
   c10::impl::ExcludeDispatchKeyGuard below_autograd(recorded_keys());
   std::unique_ptr<Frame> taken = frames.take();
   FrameLease lease(frames, taken ? std::move(taken) : make_frame());
@@ -201,26 +208,104 @@ void Program::Impl::check_aliasing(Frame& frame) const {
 }
 
 void Program::Impl::run_steps(Frame& frame, at::Tensor* owned) const {
+  const bool is_measured = clock && clock->counts_call();
+  if (is_measured || is_profiled()) [[unlikely]]
+    return run_steps_watched(frame, owned, is_measured);
   for (const BoundStep& step : steps) {
-    if (step.is_region)
-      launch(regions[step.index], frame);
-    else {
+    if (step.is_region) {
+      const BoundRegion& bound = regions[step.index];
+      point(bound, frame);
+      bound.region->run(frame.pointers.data(), &frame.status);
+      if (bound.checks && frame.status != 0) [[unlikely]]
+        fail(frame.status);
+    } else {
       const BoundCall& call = *calls[step.index];
       call.function(call, frame);
       if (call.waits && reports_late) check_late();
     }
-    for (uint32_t buffer : step.releases) frame.owned[buffer].reset();
-    if (owned)
-      for (uint32_t argument : step.consumes) owned[argument].reset();
+    finish_step(step, frame, owned);
   }
 }
 
-void Program::Impl::launch(const BoundRegion& bound, Frame& frame) const {
+namespace {
+
+/// Of the kernels and calls of one run.
+class StepWatch final : public LaunchWatch {
+ public:
+  /// \param clock  null: nothing is measured.
+  StepWatch(const driver::Facts& facts, const loops::Plan& plan, StepClock* clock)
+      : facts_(facts), plan_(plan), clock_(clock), is_told_(is_profiled()) {}
+  /// Kernels that follow are those of the plan from this step on.
+  void set_first(uint32_t step) { first_ = step; }
+  void begin(size_t kernel) override {
+    const driver::StepFacts& step = facts_.steps.at(first_ + kernel);
+    if (is_told_) tell(step, plan_.steps.at(first_ + kernel));
+    start_ = Clock::now();
+  }
+  void end(size_t kernel) override {
+    const auto took = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start_).count();
+    if (clock_) clock_->took(first_ + kernel, std::max<int64_t>(1, took));
+    range_.reset();
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  void tell(const driver::StepFacts& step, const loops::Step& planned) {
+    ProfilerRange::Facts facts{{"source", step.source}, {"flops", loops::floating_operations(plan_, planned)}};
+    const auto kernel = step.kind == "kernel"
+                            ? std::ranges::find(facts_.kernels, step.name, &driver::KernelFacts::name)
+                            : facts_.kernels.end();
+    if (kernel != facts_.kernels.end()) {
+      facts.emplace("bytes_read", kernel->bytes_read);
+      facts.emplace("bytes_written", kernel->bytes_written);
+      std::string fused;
+      for (const std::string& node : kernel->fused) fused += (fused.empty() ? "" : ", ") + node;
+      facts.emplace("fused", std::move(fused));
+    }
+    range_.emplace(concat("braze::", step.kind, " ", step.name), facts);
+  }
+
+  const driver::Facts& facts_;
+  const loops::Plan& plan_;
+  StepClock* const clock_;
+  const bool is_told_;
+  uint32_t first_ = 0;
+  Clock::time_point start_;
+  std::optional<ProfilerRange> range_;
+};
+
+}  // namespace
+
+void Program::Impl::run_steps_watched(Frame& frame, at::Tensor* owned, bool is_measured) const {
+  StepWatch watch(artifact.facts, plan, is_measured ? clock.get() : nullptr);
+  for (const BoundStep& step : steps) {
+    watch.set_first(step.planned);
+    if (step.is_region) {
+      const BoundRegion& bound = regions[step.index];
+      point(bound, frame);
+      bound.region->run_watched(frame.pointers.data(), &frame.status, watch);
+      if (bound.checks && frame.status != 0) [[unlikely]]
+        fail(frame.status);
+    } else {
+      const BoundCall& call = *calls[step.index];
+      watch.begin(0);
+      call.function(call, frame);
+      watch.end(0);
+      if (call.waits && reports_late) check_late();
+    }
+    finish_step(step, frame, owned);
+  }
+}
+
+void Program::Impl::finish_step(const BoundStep& step, Frame& frame, at::Tensor* owned) const {
+  for (const uint32_t buffer : step.releases) frame.owned[buffer].reset();
+  if (owned)
+    for (const uint32_t argument : step.consumes) owned[argument].reset();
+}
+
+void Program::Impl::point(const BoundRegion& bound, Frame& frame) const {
   for (const Patch& patch : bound.patches)
     frame.pointers[patch.slot] = static_cast<char*>(frame.addresses[patch.buffer]) + patch.offset;
-  bound.region->run(frame.pointers.data(), &frame.status);
-  if (bound.checks && frame.status != 0) [[unlikely]]
-    fail(frame.status);
 }
 
 void Program::Impl::write_back(Frame& frame, const at::Tensor* const* arguments) const {

@@ -5,6 +5,9 @@
 
 namespace braze {
 
+// Here and not in the header: all libraries share one.
+std::atomic<PhaseObserver*> PhaseObserver::current{nullptr};
+
 // Timers add at their end, also while an exception is on its way: without memory a phase just goes unmeasured.
 void PhaseTimes::add(const char* name, int64_t nanoseconds, const Allocations& allocations) try {
   for (Row& row : rows_) {

@@ -84,6 +84,17 @@ struct LoweringCase {
 inline const LoweringCase lowering_cases[] = {
     {"one op", "graph @g(%x: f32[5,7]) {\n %0 = exp %x : f32[5,7]\n return %0\n}"},
     {"no elements", "graph @g(%x: f32[0,7]) {\n %0 = exp %x : f32[0,7]\n return %0\n}"},
+    {"a sum of nothing",
+     "graph @g(%x: f32[0]) {\n %0 = mul %x, %x : f32[0]\n %1 = sum %0, dims=[0] keepdim=false : f32[]\n"
+     " %2 = sqrt %1 : f32[]\n return %2\n}"},
+    {"sums over dimensions of nothing",
+     "graph @g(%x: f32[5,0], %y: f32[0,6], %z: f32[4,0,3]) {\n %0 = sum %x, dims=[1] keepdim=false : f32[5]\n"
+     " %1 = sum %y, dims=[0] keepdim=true : f32[1,6]\n %2 = sum %z, dims=[0,1] keepdim=false : f32[3]\n"
+     " %3 = sum %z, dims=[0,1,2] keepdim=false : f32[]\n %4 = prod %z, dims=[1,2] keepdim=true : f32[4,1,1]\n"
+     " return %0, %1, %2, %3, %4\n}"},
+    {"sums of rows of which there are none",
+     "graph @g(%x: f32[0,6]) {\n %0 = sum %x, dims=[1] keepdim=true : f32[0,1]\n %1 = div %x, %0 : f32[0,6]\n"
+     " %2 = sum %1, dims=[1] keepdim=false : f32[0]\n return %1, %2\n}"},
     {"no dimensions", "graph @g(%x: f32[]) {\n %0 = exp %x : f32[]\n return %0\n}"},
     {"sum of nothing", "graph @g(%x: f32[4,0]) {\n %0 = sum %x, dims=[1] keepdim=false : f32[4]\n return %0\n}"},
     {"broadcast",

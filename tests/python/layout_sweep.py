@@ -40,6 +40,10 @@ KNOWN = {
         (("native_group_norm", "expanded"), ("masked.median", "expanded"), ("nanmedian", "expanded")),
         "eager reads an expanded tensor as if it were dense, whatever lies behind it",
     ),
+    **dict.fromkeys(
+        (("pca_lowrank", "expanded"), ("svd_lowrank", "expanded")),
+        "of a matrix of rank 1 all singular vectors but the first are what rounding makes them",
+    ),
     ("_segment_reduce.lengths", "one_row"): "segments that end beyond the tensor, not checked",
 }
 

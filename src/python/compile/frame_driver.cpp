@@ -164,6 +164,7 @@ FrameDriver::Advance FrameDriver::advance(CodeState& code, FrameRun& run, guards
       reason = start.why.text();
       return Advance::no;
     }
+    one->missed = explain_miss(start, run);
     start.specialisations.insert(start.specialisations.begin(), one);
     if (!find(start, run, values)) return Advance::no;
   }
@@ -185,12 +186,12 @@ FrameDriver::Advance FrameDriver::advance(CodeState& code, FrameRun& run, guards
 std::shared_ptr<Specialisation> FrameDriver::find(Start& start, FrameRun& run, std::vector<PyObject*>& values) {
   std::vector<PyObject*> slots;  // Read when the first specialisation fits.
   for (size_t i = 0; i < start.specialisations.size(); ++i) {
-    const Specialisation& one = *start.specialisations[i];
+    Specialisation& one = *start.specialisations[i];
     if (!fits_frame(one, run)) continue;
     if (slots.empty()) slots = frame_values(run);
     const guards::Call call{slots.data(), slots.size(), nullptr};
     values.resize(one.guards.wanted());
-    const int32_t failed = one.guards.check(call, values.data());
+    const int32_t failed = one.check(call, values.data());
     if (failed == guards::GuardProgram::ok) {
       const auto first = start.specialisations.begin();
       std::rotate(first, first + i, first + i + 1);
@@ -201,6 +202,20 @@ std::shared_ptr<Specialisation> FrameDriver::find(Start& start, FrameRun& run, s
            concat(one.begins.file, ":", one.begins.line, ": ", one.name, ": ", one.guards.explain(failed, call)));
   }
   return nullptr;
+}
+
+/// Why the specialisation that was used last is not for this run; empty if there is none for such frames.
+std::string FrameDriver::explain_miss(const Start& start, FrameRun& run) const {
+  for (const auto& one : start.specialisations) {
+    if (!fits_frame(*one, run)) continue;
+    const std::vector<PyObject*> slots = frame_values(run);
+    const guards::Call call{slots.data(), slots.size(), nullptr};
+    std::vector<PyObject*> values(one->guards.wanted());
+    const int32_t failed = one->guards.check(call, values.data());
+    return failed == guards::GuardProgram::ok ? "an argument's data or gradient"
+                                              : one->guards.explain(failed, call);
+  }
+  return {};
 }
 
 std::shared_ptr<Specialisation> FrameDriver::capture(CodeState& code, int offset, FrameRun& run) {

@@ -38,6 +38,7 @@ class FrameDriver final : public interpreter::FrameDriver {
   /// \param reason  why what follows runs natively.
   Advance advance(CodeState& code, interpreter::FrameRun& run, guards::Ref& result, std::string& reason);
   std::shared_ptr<Specialisation> find(Start& start, interpreter::FrameRun& run, std::vector<PyObject*>& values);
+  std::string explain_miss(const Start& start, interpreter::FrameRun& run) const;
   std::shared_ptr<Specialisation> capture(CodeState& code, int offset, interpreter::FrameRun& run);
   void move(interpreter::FrameRun& run, const Outcome& outcome, std::vector<guards::Ref>& results);
 

@@ -15,6 +15,8 @@
 #include "python/compile/transforms_scope.h"
 #include "python/errors.h"
 #include "python/interpreter/entry.h"
+#include "python/program_object.h"
+#include "runtime/profiler_range.h"
 #include "support/error.h"
 #include "support/stack.h"
 
@@ -33,9 +35,12 @@ py::object call_natively(const py::object& function, const Arguments& arguments)
 /// The first of `all` whose guards hold, moved to the front; `values` become those of its guards.
 std::shared_ptr<Specialisation> find(std::vector<std::shared_ptr<Specialisation>>& all, const guards::Call& call,
                                      c10::SmallVectorImpl<PyObject*>& values) {
+  std::optional<runtime::ProfilerRange> range;
+  if (runtime::is_profiled()) [[unlikely]]
+    range.emplace(concat("braze::guards ", all.front()->name));
   for (size_t i = 0; i < all.size(); ++i) {
     values.resize(all[i]->guards.wanted());
-    if (all[i]->guards.check(call, values.data()) != guards::GuardProgram::ok) continue;
+    if (all[i]->check(call, values.data()) != guards::GuardProgram::ok) continue;
     if (i > 0) std::rotate(all.begin(), all.begin() + i, all.begin() + i + 1);
     return all.front();
   }
@@ -66,6 +71,13 @@ py::dict describe(const Specialisation& one) {
     times[py::str(phase.name)] = phase.nanoseconds;
   row["compile_times"] = times;
   row["replays"] = one.replays;
+  row["missed"] = one.missed;
+  row["guard_nanoseconds"] = one.guard_nanoseconds;
+  const auto view = [&](std::shared_ptr<runtime::Program> program) {
+    return program ? make_program_view(one.name, std::move(program)) : py::none();
+  };
+  row["program"] = view(one.program->program());
+  row["backward"] = view(one.program->backward());
   return row;
 }
 
@@ -166,6 +178,7 @@ py::object FunctionState::capture(const Arguments& arguments) {
     failed_captures_.succeeded(look);
     ++captured_;
     announce(*captured.made);
+    if (!calls_.empty()) captured.made->missed = explain_miss(arguments);
     calls_.insert(calls_.begin(), std::move(captured.made));
     if (std::optional<py::object> result = replay(arguments)) return *std::move(result);
     return run_natively(arguments, "the new program does not take these arguments: " + explain_miss(arguments));

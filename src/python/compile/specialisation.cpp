@@ -3,6 +3,10 @@
 
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <algorithm>
+#include <bit>
+#include <chrono>
+
 #include "python/compile/events.h"
 #include "python/compile/operators.h"
 #include "python/errors.h"
@@ -37,6 +41,18 @@ class GeneratorStates {
 };
 
 }  // namespace
+
+int32_t Specialisation::check(const guards::Call& call, PyObject** values) {
+  constexpr int64_t last_measured = 32;
+  if (replays > last_measured || !std::has_single_bit(static_cast<uint64_t>(replays)))
+    return guards.check(call, values);
+  const auto start = std::chrono::steady_clock::now();
+  const int32_t failed = guards.check(call, values);
+  const auto took = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start);
+  if (failed == guards::GuardProgram::ok && (guard_nanoseconds == 0 || took.count() < guard_nanoseconds))
+    guard_nanoseconds = std::max<int64_t>(1, took.count());
+  return failed;
+}
 
 bool Specialisation::replay(PyObject* const* values, guards::Ref* results) {
   c10::SmallVector<at::Tensor, 8> held_tensors;

@@ -61,6 +61,11 @@ class Specialisation {
   guards::SymbolReads symbols = {};  ///< Where their values are among those of the guards; empty: there are none.
   std::vector<at::Generator> generators = {};  ///< What the program draws random numbers from.
   int64_t replays = 0;
+  std::string missed = {};        ///< Why none of those that there were served; empty: there were none.
+  int64_t guard_nanoseconds = 0;  ///< The least that checking them took, of a few times; 0: not measured.
+
+  /// guards.check(), measured now and then.
+  int32_t check(const guards::Call& call, PyObject** values);
 
   /// Runs the program on what the guards found, then the recipe. Nothing if this must run natively after all:
   /// nothing was written. Throws what a Python effect raises.

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "capture/trace.h"
+#include "python/interpreter/evaluate.h"
 #include "support/error.h"
 
 namespace braze::python {
@@ -45,6 +46,8 @@ PyObject* disabled_call(PyObject* self, PyObject* const* args, size_t flags, PyO
   const DisabledObject* disabled = as_disabled(self);
   const int deeper = disabled->recursive ? 1 : 0;
   detail::disabled_depth += deeper;
+  // The frames that it enters are no stretches of the function that called it.
+  const interpreter::Pause native;
   PyObject* result = PyObject_Vectorcall(disabled->function, args, flags, names);
   detail::disabled_depth -= deeper;
   return result;

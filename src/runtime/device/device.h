@@ -23,6 +23,14 @@ struct LaunchSizes {
   int64_t bytes;                        ///< That it moves.
 };
 
+/// Is told when each kernel of a region begins and ends, by its place among those that were added.
+class LaunchWatch {
+ public:
+  virtual ~LaunchWatch() = default;
+  virtual void begin(size_t kernel) = 0;
+  virtual void end(size_t kernel) = 0;
+};
+
 /// Kernels of one device that are started together (loops/regions.h).
 class Region {
  public:
@@ -35,6 +43,8 @@ class Region {
   /// Runs all kernels, or puts them on the current stream of the device. `status` as in codegen::PhaseFunction; a
   /// device that reports late has a word of its own.
   virtual void run(void* const* pointers, int64_t* status) const = 0;
+  /// The same, one kernel after the other: same results, in more time.
+  virtual void run_watched(void* const* pointers, int64_t* status, LaunchWatch& watch) const = 0;
 };
 
 /// A device as one program sees it.

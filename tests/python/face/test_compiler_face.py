@@ -116,6 +116,29 @@ def test_disable_runs_natively():
         assert len(calls) == count
 
 
+@pytest.mark.parametrize("recursive", [True, False])
+def test_disable_within_a_compiled_function(recursive):
+    """Its frames are no stretches of the function that calls it."""
+    seen = []
+
+    def deeper(x):
+        seen.append(braze.compiler.is_compiling())
+        return x * 2
+
+    @braze.compiler.disable(recursive=recursive)
+    def helper(x):
+        seen.append(braze.compiler.is_compiling())
+        return deeper(x + 1)
+
+    compiled = braze.compile(lambda x: helper(x.relu()).sum())
+    with torch.no_grad():
+        for _ in range(3):
+            assert compiled(torch.ones(3)) == 12
+    assert seen == [False] * 6
+    assert compiled.operators()["native"] == 3 * 2
+    assert braze.explain(compiled)(torch.ones(3)).graph_count == 2
+
+
 def test_disable_is_recursive(compiled):
     compiled(X)
     outer = braze.compiler.disable(lambda x: compiled(x))

@@ -72,7 +72,9 @@ void GpuNest::place_kept() {
     return kept.label.empty() ? ir::compute_dtype(type) : type;
   };
   const int64_t last = nest_.reduced.back().size.constant(), step = row_threads_ * row_vector_;
-  const int64_t thread_elements = nest_.reduced_size().constant() / last * ((last + step - 1) / step) * row_vector_;
+  // Of a reduction over nothing nothing is kept.
+  const int64_t others = last == 0 ? 0 : nest_.reduced_size().constant() / last;
+  const int64_t thread_elements = others * ((last + step - 1) / step) * row_vector_;
   const int64_t block_threads = std::max(row_threads_, limits_.block_threads);
   const int64_t words = std::min<int64_t>(limits_.registers / block_threads, target_.vector_registers) -
                         limits_.busy_registers + (limits_.shared_bytes - row_scratch) / block_threads / 4;

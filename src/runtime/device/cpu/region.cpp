@@ -96,6 +96,7 @@ void CpuRegion::add(const codegen::CompiledKernel& kernel, uint32_t first_pointe
     tasks_.push_back(task);
     most_work_ = std::max(most_work_, stage.work);
   }
+  ends_.push_back(static_cast<uint32_t>(tasks_.size()));
 }
 
 void CpuRegion::run_task(const Task& task, const Pass& pass, int64_t begin, int64_t end) const {
@@ -168,6 +169,23 @@ void CpuRegion::run(void* const* pointers, int64_t* status) const {
     at::parallel_for(0, pass.workers, 1, [&](int64_t worker, int64_t) { take_part(pass, worker); });
   }
   run_here(pass.last, stages_.size(), pass);
+}
+
+void CpuRegion::run_watched(void* const* pointers, int64_t* status, LaunchWatch& watch) const {
+  const Pass pass{.pointers = pointers, .status = status, .progress = {}};
+  uint32_t t = 0;
+  for (size_t kernel = 0; kernel < ends_.size(); ++kernel) {
+    watch.begin(kernel);
+    for (; t < ends_[kernel]; ++t) {
+      const Task& task = tasks_[t];
+      if (task.divisible)
+        at::parallel_for(0, task.iterations, task.grain,
+                         [&](int64_t begin, int64_t end) { run_task(task, pass, begin, end); });
+      else
+        run_task(task, pass, 0, task.iterations);
+    }
+    watch.end(kernel);
+  }
 }
 
 }  // namespace braze::runtime

@@ -23,6 +23,7 @@ class CpuRegion final : public Region {
 
   /// On at::get_num_threads() threads at most.
   void run(void* const* pointers, int64_t* status) const override;
+  void run_watched(void* const* pointers, int64_t* status, LaunchWatch& watch) const override;
 
  private:
   /// One phase of a kernel. `begin` and `work` are its place in the work of its stage.
@@ -45,6 +46,7 @@ class CpuRegion final : public Region {
   void take_part(Pass& pass, int64_t worker) const;
 
   std::vector<Task> tasks_;
+  std::vector<uint32_t> ends_;  ///< Of the tasks of each kernel.
   std::vector<Stage> stages_;
   std::vector<uint64_t> scalars_;
   std::vector<int64_t> symbols_;

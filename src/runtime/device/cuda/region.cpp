@@ -16,12 +16,26 @@ void CudaRegion::add(const codegen::CompiledKernel& kernel, uint32_t first_point
   scalars_.insert(scalars_.end(), scalars.begin(), scalars.end());
 }
 
+void CudaRegion::launch(size_t number, void* const* pointers, void* stream) const {
+  const Launch& launch = launches_[number];
+  device::cuda::launch(*launch.module, pointers + launch.first_pointer, scalars_.data() + launch.first_scalar,
+                       /*symbols=*/nullptr, status_, stream);
+}
+
 void CudaRegion::run(void* const* pointers, int64_t*) const {
   const c10::DeviceGuard guard(place_);
   void* const stream = current_stream(place_);
-  for (const Launch& launch : launches_)
-    device::cuda::launch(*launch.module, pointers + launch.first_pointer, scalars_.data() + launch.first_scalar,
-                         /*symbols=*/nullptr, status_, stream);
+  for (size_t k = 0; k < launches_.size(); ++k) launch(k, pointers, stream);
+}
+
+void CudaRegion::run_watched(void* const* pointers, int64_t*, LaunchWatch& watch) const {
+  const c10::DeviceGuard guard(place_);
+  void* const stream = current_stream(place_);
+  for (size_t k = 0; k < launches_.size(); ++k) {
+    watch.begin(k);
+    launch(k, pointers, stream);
+    watch.end(k);
+  }
 }
 
 }  // namespace braze::runtime

@@ -17,12 +17,15 @@ class CudaRegion final : public Region {
   void add(const codegen::CompiledKernel& kernel, uint32_t first_pointer, const std::vector<uint64_t>& scalars,
            const LaunchSizes& sizes) override;
   void run(void* const* pointers, int64_t* status) const override;
+  void run_watched(void* const* pointers, int64_t* status, LaunchWatch& watch) const override;
 
  private:
   struct Launch {
     std::shared_ptr<const device::cuda::Module> module;
     uint32_t first_pointer, first_scalar;
   };
+  void launch(size_t number, void* const* pointers, void* stream) const;
+
   const c10::Device place_;
   int64_t* const status_;
   std::vector<Launch> launches_;
