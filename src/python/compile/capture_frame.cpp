@@ -3,6 +3,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "ir/graph.h"
 #include "python/compile/recording.h"
@@ -33,6 +34,41 @@ TorchWorld::Others others_at(const CodeState& code, int offset) {
   if (code.loses_tensors(offset)) return Others::all;
   return code.has_other_tensors(offset) ? Others::parameters : Others::none;
 }
+
+/// Whether an object of the run holds one that a recipe makes for somebody else.
+class Shares {
+ public:
+  Shares(const Rebuilder& rebuilder, const interpreter::Values& values) : rebuilder_(rebuilder), values_(values) {}
+
+  bool with(PyObject* object) const {
+    std::unordered_set<PyObject*> seen;
+    return with(object, seen);
+  }
+
+ private:
+  struct Visit {
+    const Shares& shares;
+    std::unordered_set<PyObject*>& seen;
+  };
+
+  bool with(PyObject* object, std::unordered_set<PyObject*>& seen) const {
+    if (guards::is_scalar(object) || values_.is_constant(object) || values_.source_of(object)) return false;
+    if (!seen.insert(object).second || PyType_Check(object) || PyModule_Check(object)) return false;
+    if (rebuilder_.makes(object)) return true;
+    if (seen.size() > most_seen) return true;
+    if (values_.tensors().is_tensor(object) || !Py_TYPE(object)->tp_traverse) return false;
+    const visitproc visit = [](PyObject* referent, void* argument) {
+      const auto* visit = static_cast<Visit*>(argument);
+      return static_cast<int>(referent && visit->shares.with(referent, visit->seen));
+    };
+    Visit argument{*this, seen};
+    return Py_TYPE(object)->tp_traverse(object, visit, &argument) != 0;
+  }
+
+  static constexpr size_t most_seen = 1000;
+  const Rebuilder& rebuilder_;
+  const interpreter::Values& values_;
+};
 
 class FrameRecording : Recording {
  public:
@@ -156,23 +192,35 @@ class FrameRecording : Recording {
     const Variables& variables = code_.variables();
     const bool is_looked_at = variables.are_read_by_name || shows_variables(a, offset);
     const int locals = a.code()->co_nlocalsplus, count = static_cast<int>(a.top - a.frame->localsplus);
+    std::vector<int> dead;
+    const auto make = [&](int slot) {
+      outcome_.slots[slot] = {Kind::made, static_cast<uint32_t>(results.size())};
+      results.push_back(slot_node(rebuilder, a, slot));
+    };
+    outcome_.slots.resize(count);
     for (int slot = 0; slot < count; ++slot) {
-      Outcome::Slot plan;
       const bool is_local = slot < locals;
       const interpreter::Passed& passed = root_->passed_on(slot);
       // A tensor that nobody reads any more need not be computed; what was there before may have a finalizer, and
       // stays as long as natively. All else is for those who look at a frame's variables from outside.
       const bool is_dead = is_local && !passed && !is_looked_at && !variables.liveness.is_live(offset, slot) &&
                            !costs_nothing(a.local(slot));
-      if (!a.local(slot) || is_dead) {
-        plan.kind = Kind::empty;
-      } else if (is_local && passed.source && passed.source == own_sources_[slot]) {
-        plan.kind = Kind::kept;
-      } else {
-        plan = {Kind::made, static_cast<uint32_t>(results.size())};
-        results.push_back(slot_node(rebuilder, a, slot));
-      }
-      outcome_.slots.push_back(plan);
+      if (!a.local(slot)) continue;
+      if (is_dead)
+        dead.push_back(slot);
+      else if (is_local && passed.source && passed.source == own_sources_[slot])
+        outcome_.slots[slot].kind = Kind::kept;
+      else
+        make(slot);
+    }
+    // Weak references tell how long an object lives: what is made for others stays with this variable too.
+    const auto revive = [&](int slot) {
+      const Shares shares(rebuilder, watcher_.values());
+      if (!shares.with(a.local(slot))) return false;
+      make(slot);
+      return true;
+    };
+    while (std::erase_if(dead, revive) > 0) {
     }
   }
 

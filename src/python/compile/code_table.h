@@ -13,7 +13,7 @@
 
 #include "python/compile/refusals.h"
 #include "python/compile/size_history.h"
-#include "python/compile/specialisation.h"
+#include "python/compile/specialisation_cache.h"
 #include "python/interpreter/liveness.h"
 
 namespace braze::python {
@@ -23,11 +23,10 @@ inline constexpr size_t few_dropped = 2;
 
 /// A place in a code object where a stretch may begin.
 struct Start {
-  std::vector<std::shared_ptr<Specialisation>> specialisations;  ///< The one used last comes first.
-  size_t dropped = 0;                                            ///< Those whose tensors or modules have died.
-  SizeHistory sizes;                                             ///< What captures have found.
-  Refusals refused;                                              ///< Captures that came to nothing.
-  Place why;                                                     ///< The last of them did.
+  SpecialisationCache specialisations;
+  SizeHistory sizes;         ///< What captures have found.
+  Refusals refused;          ///< Captures that came to nothing.
+  Place why;                 ///< The last of them did.
   bool is_idle = false;      ///< Nothing is computed from here to the next breakpoint: not worth a replay.
   uint32_t idle_visits = 0;  ///< Since then. Other arguments may go another way: tried anew when they have doubled.
 };
@@ -53,7 +52,7 @@ struct CodeState {
   /// Programs for this place lose the tensors that they are bound to, again and again.
   bool loses_tensors(int offset) const {
     const auto found = starts.find(offset);
-    return found != starts.end() && found->second.dropped >= few_dropped;
+    return found != starts.end() && found->second.specialisations.dropped() >= few_dropped;
   }
   /// Worked out when it is first asked for: every stretch that ends inside of the code does.
   const Variables& variables();

@@ -165,7 +165,7 @@ FrameDriver::Advance FrameDriver::advance(CodeState& code, FrameRun& run, guards
       return Advance::no;
     }
     one->missed = explain_miss(start, run);
-    start.specialisations.insert(start.specialisations.begin(), one);
+    start.specialisations.add(one);
     if (!find(start, run, values)) return Advance::no;
   }
   std::vector<guards::Ref> results(one->outcome.recipe.result_count());
@@ -182,26 +182,24 @@ FrameDriver::Advance FrameDriver::advance(CodeState& code, FrameRun& run, guards
   return Advance::moved;
 }
 
-/// The specialisation that holds, which comes first from now on; `values` become those of its guards.
+/// The specialisation that holds; `values` become those of its guards.
 std::shared_ptr<Specialisation> FrameDriver::find(Start& start, FrameRun& run, std::vector<PyObject*>& values) {
   std::vector<PyObject*> slots;  // Read when the first specialisation fits.
-  for (size_t i = 0; i < start.specialisations.size(); ++i) {
-    Specialisation& one = *start.specialisations[i];
-    if (!fits_frame(one, run)) continue;
+  const auto fits = [&](const Specialisation& one) { return fits_frame(one, run); };
+  const auto call = [&] {
     if (slots.empty()) slots = frame_values(run);
-    const guards::Call call{slots.data(), slots.size(), nullptr};
+    return guards::Call{slots.data(), slots.size(), nullptr};
+  };
+  std::shared_ptr<Specialisation> found = start.specialisations.find(fits, call, values);
+  if (!found && !start.specialisations.empty() && is_enabled(Event::recompiles) &&
+      fits(start.specialisations.back())) {
+    const Specialisation& one = start.specialisations.back();
     values.resize(one.guards.wanted());
-    const int32_t failed = one.check(call, values.data());
-    if (failed == guards::GuardProgram::ok) {
-      const auto first = start.specialisations.begin();
-      std::rotate(first, first + i, first + i + 1);
-      return start.specialisations.front();
-    }
-    if (is_enabled(Event::recompiles) && i + 1 == start.specialisations.size())
+    if (const int32_t failed = one.guards.check(call(), values.data()); failed != guards::GuardProgram::ok)
       emit(Event::recompiles,
-           concat(one.begins.file, ":", one.begins.line, ": ", one.name, ": ", one.guards.explain(failed, call)));
+           concat(one.begins.file, ":", one.begins.line, ": ", one.name, ": ", one.guards.explain(failed, call())));
   }
-  return nullptr;
+  return found;
 }
 
 /// Why the specialisation that was used last is not for this run; empty if there is none for such frames.
@@ -222,9 +220,8 @@ std::shared_ptr<Specialisation> FrameDriver::capture(CodeState& code, int offset
   const uint64_t look = look_of(frame_values(run));
   {
     Start& start = code.starts[offset];
-    start.dropped += drop_dead(start.specialisations);
-    const bool is_full = start.specialisations.size() >= settings_.recompile_limit ||
-                         start.dropped >= most_dropped * settings_.recompile_limit ||
+    start.specialisations.drop_dead();
+    const bool is_full = start.specialisations.is_full(settings_.recompile_limit) ||
                          count_programs(code) >= settings_.cache_size_limit;
     const bool is_fruitless = code.fruitless >= most_fruitless;
     if (!may_capture_ || is_full || is_fruitless || !start.refused.should_try(look)) {

@@ -16,7 +16,6 @@
 #include "python/errors.h"
 #include "python/interpreter/entry.h"
 #include "python/program_object.h"
-#include "runtime/profiler_range.h"
 #include "support/error.h"
 #include "support/stack.h"
 
@@ -30,21 +29,6 @@ py::object call_natively(const py::object& function, const Arguments& arguments)
   PyObject* result = PyObject_Vectorcall(function.ptr(), arguments.values, arguments.flags, arguments.names);
   if (!result) throw_python_error();
   return py::reinterpret_steal<py::object>(result);
-}
-
-/// The first of `all` whose guards hold, moved to the front; `values` become those of its guards.
-std::shared_ptr<Specialisation> find(std::vector<std::shared_ptr<Specialisation>>& all, const guards::Call& call,
-                                     c10::SmallVectorImpl<PyObject*>& values) {
-  std::optional<runtime::ProfilerRange> range;
-  if (runtime::is_profiled()) [[unlikely]]
-    range.emplace(concat("braze::guards ", all.front()->name));
-  for (size_t i = 0; i < all.size(); ++i) {
-    values.resize(all[i]->guards.wanted());
-    if (all[i]->check(call, values.data()) != guards::GuardProgram::ok) continue;
-    if (i > 0) std::rotate(all.begin(), all.begin() + i, all.begin() + i + 1);
-    return all.front();
-  }
-  return nullptr;
 }
 
 py::dict describe(const Place& place) {
@@ -116,7 +100,7 @@ py::object FunctionState::call(const Arguments& arguments) {
   if (has_breaks_) return drive(arguments, stance);
   if (stance == Stance::eager_on_recompile && !calls_.empty())
     return run_natively(arguments, "the stance is eager_on_recompile");
-  dropped_ += drop_dead(calls_);
+  calls_.drop_dead();
   std::erase_if(wanting_, [](const Wanting& one) { return one.guards.is_dead(); });
   if (!calls_.empty()) report_miss(arguments);
   if (stance == Stance::fail_on_recompile && !calls_.empty())
@@ -124,7 +108,7 @@ py::object FunctionState::call(const Arguments& arguments) {
         concat("a compiled function is called in a way for which it has no program, and the stance is "
                "fail_on_recompile: ",
                explain_miss(arguments)));
-  if (calls_.size() >= settings_.recompile_limit || dropped_ >= most_dropped * settings_.recompile_limit) {
+  if (calls_.is_full(settings_.recompile_limit)) {
     warn_of_limit();
     return run_natively(arguments, "the recompile limit");
   }
@@ -155,7 +139,8 @@ FunctionState& FunctionState::with_backend(PyObject* backend) {
 std::optional<py::object> FunctionState::replay(const Arguments& arguments) {
   if (calls_.empty()) return std::nullopt;
   c10::SmallVector<PyObject*, 16> values;
-  const std::shared_ptr<Specialisation> one = find(calls_, arguments.call(), values);
+  const std::shared_ptr<Specialisation> one =
+      calls_.find([](const Specialisation&) { return true; }, [&] { return arguments.call(); }, values);
   guards::Ref result;
   if (!one || !one->replay(values.data(), &result)) return std::nullopt;
   compiled_operators_ += static_cast<int64_t>(one->op_count);
@@ -167,7 +152,7 @@ py::object FunctionState::capture(const Arguments& arguments) {
   Captured captured;
   is_capturing_ = true;
   try {
-    captured = capture_call(function_, arguments, settings_, calls_.empty(), dropped_, sizes_);
+    captured = capture_call(function_, arguments, settings_, calls_.empty(), calls_.dropped(), sizes_);
   } catch (...) {
     is_capturing_ = false;
     throw;
@@ -179,7 +164,7 @@ py::object FunctionState::capture(const Arguments& arguments) {
     ++captured_;
     announce(*captured.made);
     if (!calls_.empty()) captured.made->missed = explain_miss(arguments);
-    calls_.insert(calls_.begin(), std::move(captured.made));
+    calls_.add(std::move(captured.made));
     if (std::optional<py::object> result = replay(arguments)) return *std::move(result);
     return run_natively(arguments, "the new program does not take these arguments: " + explain_miss(arguments));
   }
@@ -257,7 +242,7 @@ void FunctionState::add_native(const std::string& reason, int64_t operators) {
 
 std::string FunctionState::explain_miss(const Arguments& arguments) const {
   const guards::Call call = arguments.call();
-  const guards::GuardProgram& guards = calls_.front()->guards;
+  const guards::GuardProgram& guards = calls_.front().guards;
   std::vector<PyObject*> values(guards.wanted());
   const int32_t failed = guards.check(call, values.data());
   return failed == guards::GuardProgram::ok ? "an argument's data or gradient" : guards.explain(failed, call);
@@ -265,7 +250,7 @@ std::string FunctionState::explain_miss(const Arguments& arguments) const {
 
 void FunctionState::report_miss(const Arguments& arguments) const {
   if (!is_enabled(Event::recompiles)) return;
-  const Specialisation& one = *calls_.front();
+  const Specialisation& one = calls_.front();
   emit(Event::recompiles, concat(one.name, ": ", explain_miss(arguments)));
 }
 
@@ -273,7 +258,7 @@ void FunctionState::warn_of_limit() {
   if (std::exchange(has_warned_, true)) return;
   const std::string text =
       concat(py::str(py::getattr(function_, "__name__", py::str("compiled"))).cast<std::string>(), " was compiled ",
-             calls_.size() + dropped_,
+             calls_.size() + calls_.dropped(),
              " times, which is its recompile limit: calls that none of its programs is for run "
              "natively from now on. BRAZE_LOGS=recompiles tells what changed.");
   warn(text);

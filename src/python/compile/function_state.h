@@ -71,15 +71,14 @@ class FunctionState {
 
   py::object function_;
   Settings settings_;
-  std::vector<std::shared_ptr<Specialisation>> calls_;  ///< The one used last comes first.
-  SizeHistory sizes_;                                   ///< What captures of whole calls have found.
+  SpecialisationCache calls_;  ///< Of whole calls.
+  SizeHistory sizes_;          ///< What captures of those have found.
   CodeTable codes_;
   std::map<guards::Ref, std::unique_ptr<FunctionState>, ByAddress> variants_;  ///< By backend that was forced.
   std::vector<Wanting> wanting_;
   std::map<std::string, int64_t> reasons_, native_reasons_;  ///< Of calls and of operators.
   int64_t compiled_operators_ = 0, native_operators_ = 0;
   Place first_break_;
-  size_t dropped_ = 0;  ///< Programs whose tensors or modules have died.
   int64_t captured_ = 0, replayed_ = 0, native_ = 0;
   Refusals failed_captures_;
   int put_off_ = 0;          ///< Captures that waited for a native run.

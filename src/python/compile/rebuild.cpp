@@ -156,6 +156,7 @@ Rebuilder::Node Rebuilder::remember(PyObject* value, Node node) {
 Rebuilder::Node Rebuilder::node_of(PyObject* value) {
   if (const auto found = nodes_.find(value); found != nodes_.end()) return found->second;
   if (guards::is_scalar(value)) return remember(value, scalar(value));
+  if (values_.is_own_class(value)) refuse("a class that the function makes", value);
   const bool is_constant = values_.tensors().is_plain(value) || values_.is_constant(value);
   if (is_constant) return remember(value, constant(value));
   if (const guards::Source* source = values_.source_of(value)) return remember(value, sourced(value, source));
@@ -192,12 +193,17 @@ Rebuilder::Node Rebuilder::scalar(PyObject* scalar) {
 Rebuilder::Node Rebuilder::sourced(PyObject* value, const guards::Source* source) {
   if (PyCell_Check(value)) source = source->parent;
   if (!source) refuse("a closure cell whose function is not known", value);
+  const guards::Source* root = source;
+  while (root->parent) root = root->parent;
+  if (values_.is_own_class(root->key.get())) refuse("a part of a class that the function makes", value);
   return builder_.value(guards_.want(source));
 }
 
 Rebuilder::Node Rebuilder::create(PyObject* value) {
   PyTypeObject* type = Py_TYPE(value);
   if (values_.tensors().is_tensor(value)) return tensor(value);
+  if (values_.is_own_class(reinterpret_cast<PyObject*>(type)))
+    refuse("an object of a class that the function makes", value);
   // What a C function puts into its result is new, or reachable from arguments that are known: a tuple is either.
   if (!values_.is_made(value) && !PyTuple_CheckExact(value)) refuse("an object of unknown origin", value);
   if (PyTuple_Check(value)) return tuple(value);

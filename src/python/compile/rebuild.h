@@ -47,6 +47,9 @@ class Rebuilder {
   ///   deques, functions, cells, methods, partials, slices, ranges, views of dicts, builtin iterators in flight
   guards::RecipeNode node(PyObject* value);
 
+  /// There is a node for `value` already.
+  bool makes(PyObject* value) const { return nodes_.contains(value); }
+
   /// The node of a tuple whose items are told as nodes.
   guards::RecipeNode tuple_of(PyObject* tuple, std::span<const guards::RecipeNode> items);
 

@@ -130,6 +130,7 @@ void Recording::record(const std::function<void()>& body) {
   const CollectionPause no_collections;
   const HandledExceptionScope handled;
   const ModesScope modes;
+  leave_plain_default_device();
   SourceScope sources;
   std::optional<capture::TapeRecorder::Scope> taping;
   if (settings_.backend->wants_tape()) {

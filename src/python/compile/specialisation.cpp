@@ -114,10 +114,6 @@ bool Specialisation::replay(PyObject* const* values, guards::Ref* results) {
   return true;
 }
 
-size_t drop_dead(std::vector<std::shared_ptr<Specialisation>>& programs) {
-  return std::erase_if(programs, [](const auto& one) { return one->guards.is_dead(); });
-}
-
 int Specialisation::visit(visitproc visit, void* arg) const {
   if (const int stop = guards.visit(visit, arg)) return stop;
   if (const int stop = outcome.recipe.visit(visit, arg)) return stop;

@@ -76,10 +76,4 @@ class Specialisation {
   int visit(visitproc visit, void* argument) const;
 };
 
-/// Of recompile limits: where each call replaces a tensor, captures come to an end.
-constexpr size_t most_dropped = 8;
-
-/// Programs whose tensors or objects have died will never be replayed again. \returns how many there were.
-size_t drop_dead(std::vector<std::shared_ptr<Specialisation>>& programs);
-
 }  // namespace braze::python

@@ -36,194 +36,12 @@ namespace py = pybind11;
 
 namespace {
 
-using Names = std::unordered_set<std::string_view>;
-
-// They are operators by name, but touch the tensor object itself, or what no guard covers.
-const Names& refused_names() {
-  static const Names names = {
-      "set_",           "resize_",   "resize_as_",     "data",       "set_data",    "is_leaf",
-      "output_nr",      "_version",  "requires_grad_", "detach_",    "retain_grad", "retains_grad",
-      "backward",       "_backward", "is_pinned",      "pin_memory", "to_dense",    "record_stream",
-      "rename_",        "names",     "align_as",       "from_file",  "t_",          "transpose_",
-      "storage_offset", "squeeze_",  "unsqueeze_",     "swapaxes_",  "swapdims_",   "as_strided_"};
-  return names;
-}
-
-// Operators that PyTorch keeps to itself by name, and that compute on their arguments alone.
-const Names& private_operators() {
-  static const Names names = {"_unique2",
-                              "_pack_padded_sequence",
-                              "_pad_packed_sequence",
-                              "_transformer_encoder_layer_fwd",
-                              "_native_multi_head_attention",
-                              "_is_all_true",
-                              "_is_any_true",
-                              "_softmax",
-                              "_log_softmax",
-                              "_masked_softmax",
-                              "_unsafe_view",
-                              "_reshape_alias",
-                              "_to_copy",
-                              "_conj",
-                              "_addmm_activation",
-                              "_adaptive_avg_pool2d",
-                              "_adaptive_avg_pool3d",
-                              "_cdist_forward",
-                              "_embedding_bag",
-                              "_euclidean_dist",
-                              "_trilinear",
-                              "_fft_r2c",
-                              "_fft_c2r",
-                              "_fft_c2c",
-                              "_linalg_det",
-                              "_linalg_slogdet",
-                              "_linalg_solve_ex",
-                              "_linalg_svd",
-                              "_linalg_eigh",
-                              "_lu_with_info",
-                              "_prelu_kernel",
-                              "_native_batch_norm_legit_no_training",
-                              "_scaled_dot_product_attention_math",
-                              "_scaled_dot_product_flash_attention_for_cpu",
-                              "_fused_adam_",
-                              "_fused_adamw_",
-                              "_fused_sgd_",
-                              "_fused_adagrad_",
-                              "_upsample_bilinear2d_aa",
-                              "_upsample_bicubic2d_aa",
-                              "_upsample_nearest_exact1d",
-                              "_upsample_nearest_exact2d"};
-  return names;
-}
-
-// What of a tensor without gradients says how it came to be, and says nothing then.
-const Names& attributes_of_gradients() {
-  static const Names names = {"is_leaf", "grad_fn", "retains_grad"};
-  return names;
-}
-
-// Methods and functions that are no operators of their own.
-const Names& further_names() {
-  static const Names names = {"size",
-                              "dim",
-                              "ndimension",
-                              "stride",
-                              "numel",
-                              "nelement",
-                              "is_contiguous",
-                              "element_size",
-                              "type_as",
-                              "float",
-                              "half",
-                              "double",
-                              "int",
-                              "long",
-                              "bool",
-                              "bfloat16",
-                              "short",
-                              "byte",
-                              "char",
-                              "cpu",
-                              "to",
-                              "cuda",
-                              "tensor",
-                              "as_tensor",
-                              "asarray",
-                              "new",
-                              "new_tensor",
-                              "is_complex",
-                              "is_floating_point",
-                              "is_signed",
-                              "type",
-                              "get_device",
-                              "view",
-                              "promote_types",
-                              "can_cast",
-                              "is_tensor",
-                              "_weight_norm"};
-  return names;
-}
-
-const Names& operator_methods() {
-  static const Names names = {"__add__",      "__radd__",   "__iadd__",    "__sub__", "__mul__",  "__rmul__",
-                              "__imul__",     "__matmul__", "__and__",     "__or__",  "__xor__",  "__invert__",
-                              "__neg__",      "__abs__",    "__eq__",      "__ne__",  "__lt__",   "__le__",
-                              "__gt__",       "__ge__",     "__truediv__", "__div__", "__isub__", "__idiv__",
-                              "__itruediv__", "__mod__",    "__getitem__"};
-  return names;
-}
-
-// Attributes that the tensor guards pin down, and those that dispatch as an operator.
-const Names& readable_attributes() {
-  static const Names names = {
-      "shape",        "dtype",         "device",  "ndim",   "layout",  "is_sparse", "is_sparse_csr",
-      "is_quantized", "is_nested",     "is_cuda", "is_cpu", "is_meta", "is_mps",    "is_xpu",
-      "is_mkldnn",    "requires_grad", "T",       "mT",     "H",       "mH",        "real",
-      "imag",         "itemsize",      "nbytes",  "data"};
-  return names;
-}
-
-// Functions of torch._C that read nothing but their arguments and torch's guarded modes. The modes that they set
-// are put back by whoever runs the capture.
-constexpr const char* module_functions[] = {"_has_torch_function",
-                                            "_has_torch_function_unary",
-                                            "_has_torch_function_variadic",
-                                            "_get_tracing_state",
-                                            "_len_torch_dispatch_stack",
-                                            "is_grad_enabled",
-                                            "_set_grad_enabled",
-                                            "is_inference_mode_enabled",
-                                            "is_autocast_enabled",
-                                            "is_autocast_cache_enabled",
-                                            "get_autocast_dtype",
-                                            "set_autocast_enabled",
-                                            "set_autocast_dtype",
-                                            "set_autocast_cache_enabled",
-                                            "autocast_increment_nesting",
-                                            "autocast_decrement_nesting",
-                                            "clear_autocast_cache",
-                                            "_is_autocast_available",
-                                            "_get_privateuse1_backend_name",
-                                            "_is_torch_function_mode_enabled",
-                                            "_log_api_usage_once",
-                                            "_get_cudnn_enabled",
-                                            "get_default_dtype",
-                                            "_is_tracing",
-                                            "_get_deterministic_algorithms",
-                                            "_get_deterministic_algorithms_warn_only",
-                                            "_get_deterministic_fill_uninitialized_memory",
-                                            "_get_cudnn_deterministic",
-                                            "_get_cudnn_benchmark",
-                                            "_get_mkldnn_enabled",
-                                            "_get_flash_sdp_enabled",
-                                            "_get_mem_efficient_sdp_enabled",
-                                            "_get_math_sdp_enabled",
-                                            "_get_cudnn_sdp_enabled",
-                                            "_get_overrideable_sdp_enabled",
-                                            "_set_sdp_use_flash",
-                                            "_set_sdp_use_mem_efficient",
-                                            "_set_sdp_use_math",
-                                            "_set_sdp_use_cudnn",
-                                            "_set_sdp_use_overrideable",
-                                            "_get_sdp_priority_order",
-                                            "_set_sdp_priority_order",
-                                            "_set_default_dtype",
-                                            "_is_torch_function_enabled",
-                                            "_is_torch_function_all_disabled",
-                                            "_is_fwd_grad_enabled",
-                                            "_is_multithreading_enabled",
-                                            "is_anomaly_enabled",
-                                            "is_autocast_cpu_enabled",
-                                            "_is_any_autocast_enabled",
-                                            "get_num_threads",
-                                            "_are_functorch_transforms_active"};
-
-std::unordered_set<std::string> operator_names() {
-  std::unordered_set<std::string> names;
-  constexpr std::string_view prefix = "aten::";
-  for (const c10::OperatorName& op : c10::Dispatcher::singleton().getAllOpNames())
-    if (op.name.starts_with(prefix)) names.insert(op.name.substr(prefix.size()));
-  return names;
+/// PyTorch's code asks for modes to which a default device, which captures leave out, makes no difference.
+bool runs_torchs_code() {
+  PyObject* globals = PyEval_GetGlobals();
+  PyObject* name = globals ? PyDict_GetItemString(globals, "__name__") : nullptr;
+  const char* text = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : nullptr;
+  return text && std::string_view(text).starts_with("torch.");
 }
 
 std::string text_of(PyObject* name) {
@@ -276,57 +94,6 @@ static std::string user_place() {
   Py_DECREF(code);
   Py_DECREF(frame);
   return place;
-}
-
-TorchNames::TorchNames() : operators(operator_names()) {
-  const py::module_ torch = py::module_::import("torch");
-  const py::object c = torch.attr("_C");
-  const py::object sources[] = {c.attr("_VariableFunctions"), c.attr("_nn"), c.attr("_special"), c.attr("_linalg"),
-                                c.attr("_fft")};
-  for (const py::object& source : sources)
-    for (py::handle entry : py::reinterpret_steal<py::list>(PyObject_Dir(source.ptr()))) {
-      const auto name = entry.cast<std::string>();
-      if (is_understood(name)) functions.insert(py::object(source.attr(entry)).ptr());
-    }
-  for (const char* name : module_functions)
-    if (py::hasattr(c, name)) functions.insert(py::object(c.attr(name)).ptr());
-  // Gives back what it is given, but for tensors of functorch's transforms that have ended.
-  functions.insert(py::object(c.attr("_functorch").attr("unwrap_if_dead")).ptr());
-  // True in every captured run.
-  const py::module_ own = py::module_::import("braze._C");
-  for (const char* name : {"is_compiling", "is_known", "to_number", "trace_mark", "only_computed_since",
-                           "set_inference_mode", "leave_inference_mode"})
-    functions.insert(py::object(own.attr(name)).ptr());
-  ends_graph = py::object(own.attr("end_graph")).ptr();
-  for (py::handle entry : py::reinterpret_steal<py::list>(PyObject_Dir(torch.attr("Tensor").ptr()))) {
-    auto name = entry.cast<std::string>();
-    if (is_understood(name) || operator_methods().contains(name)) methods.insert(std::move(name));
-  }
-  tensor_type = py::object(torch.attr("Tensor")).ptr();
-  parameter_type = py::object(torch.attr("nn").attr("Parameter")).ptr();
-  const py::module_ ops = py::module_::import("torch._ops");
-  operator_type = py::object(ops.attr("OpOverloadPacket")).ptr();
-  overload_type = py::object(ops.attr("OpOverload")).ptr();
-  script_type = py::object(c.attr("ScriptFunction")).ptr();
-  for (const char* name : {"OpOverloadPacket", "_OpNamespace", "_Ops"})
-    lazy_types.insert(py::object(ops.attr(name)).ptr());
-  reads_autocast_cache = py::object(c.attr("is_autocast_cache_enabled")).ptr();
-  sets_autocast_cache = py::object(c.attr("set_autocast_cache_enabled")).ptr();
-  compiler_dict = PyModule_GetDict(py::module_::import("torch.compiler").ptr());
-  compiling_flag = PyUnicode_InternFromString("_is_compiling_flag");
-  symbolic_int = py::object(torch.attr("SymInt")).ptr();
-}
-
-bool TorchNames::is_understood(const std::string& name) const {
-  if (refused_names().contains(name)) return false;
-  return further_names().contains(name) ||
-         (operators.contains(name) &&
-          (!name.starts_with("_") || name.starts_with("_foreach_") || private_operators().contains(name)));
-}
-
-const TorchNames& torch_names() {
-  static const TorchNames names;  // Never changes: torch's own modules.
-  return names;
 }
 
 TorchWorld::~TorchWorld() {
@@ -482,6 +249,7 @@ bool TorchWorld::is_computed(PyObject* object) const {
 }
 
 bool TorchWorld::may_call(PyObject* function) const {
+  if (function == torch_names().asks_for_function_mode && !runs_torchs_code()) return false;
   return torch_names().functions.contains(function);
 }
 
@@ -558,7 +326,7 @@ void TorchWorld::make_attribute(PyObject* object, PyObject* name) const {
 }
 
 bool TorchWorld::may_read_without_grad(PyObject* tensor, PyObject* name) const {
-  return attributes_of_gradients().contains(text_of(name)) && !THPVariable_Unpack(tensor).requires_grad();
+  return torch_names().is_of_history(text_of(name)) && !THPVariable_Unpack(tensor).requires_grad();
 }
 
 std::optional<interpreter::Break> TorchWorld::why_not(PyObject* name) const {
@@ -630,7 +398,7 @@ void TorchWorld::answered() {
 }
 
 bool TorchWorld::may_read(PyObject* name) const {
-  return readable_attributes().contains(text_of(name));
+  return torch_names().is_readable(text_of(name));
 }
 
 void TorchWorld::guard_aliasing() {

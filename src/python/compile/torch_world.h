@@ -5,7 +5,6 @@
 #include <ATen/core/Tensor.h>
 #include <Python.h>
 
-#include <string>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -15,34 +14,10 @@
 #include "python/compile/promises.h"
 #include "python/compile/size_history.h"
 #include "python/compile/stand_ins.h"
+#include "python/compile/torch_names.h"
 #include "python/interpreter/watch/values.h"
 
 namespace braze::python {
-
-/// The C functions, methods and attributes of torch that a watched run may use. Looked up once a process.
-class TorchNames {
- public:
-  /// Needs torch to be imported. Throws what Python raises.
-  TorchNames();
-
-  /// By its name: an operator, or a function likewise, that computes on its arguments alone.
-  bool is_understood(const std::string& name) const;
-
-  std::unordered_set<PyObject*> functions;  ///< Held for good by torch's modules.
-  std::unordered_set<std::string> methods;
-  std::unordered_set<std::string> operators;  ///< The names that aten has.
-  PyObject* tensor_type;
-  PyObject* parameter_type;
-  PyObject* compiler_dict;                               ///< Of the module torch.compiler.
-  std::unordered_set<PyObject*> lazy_types;              ///< Classes whose instances make attributes on demand.
-  PyObject *operator_type, *overload_type;               ///< What torch.ops has.
-  PyObject* script_type;                                 ///< Functions of TorchScript.
-  PyObject *reads_autocast_cache, *sets_autocast_cache;  ///< Functions, of the flag that enables it.
-  PyObject* ends_graph;                                  ///< braze's own, see stand_ins.h.
-  PyObject* symbolic_int;                                ///< The class torch.SymInt.
-  PyObject* compiling_flag;                              ///< The name of what torch.compiler.is_compiling() gives.
-};
-const TorchNames& torch_names();
 
 /// Tensors of one run: arguments of the graph, and those that it binds.
 class TorchWorld final : public interpreter::TensorWorld {

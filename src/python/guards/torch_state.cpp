@@ -15,6 +15,8 @@
 #include <c10/core/impl/PythonDispatcherTLS.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
+#include <torch/csrc/Device.h>
+#include <torch/csrc/PyInterpreter.h>
 #include <torch/csrc/autograd/anomaly_mode.h>
 #include <torch/csrc/autograd/forward_grad.h>
 #include <torch/csrc/jit/frontend/tracer.h>
@@ -22,7 +24,9 @@
 #include <array>
 
 #include "capture/devices.h"
+#include "python/guards/function_modes.h"
 #include "python/guards/kinds.h"
+#include "python/guards/storage_access.h"
 #include "python/guards/torch_values.h"
 #include "support/error.h"
 
@@ -75,6 +79,12 @@ uint64_t attention_order() {
   return capture::has_met_cuda() ? now() - first : 0;
 }
 
+/// A default device that is the CPU changes nothing, and programs hold with it and without.
+uint64_t function_modes() {
+  const auto count = static_cast<uint64_t>(at::impl::PythonTorchFunctionTLS::stack_len());
+  return count > 0 && default_device_is_plain() ? 0 : count;
+}
+
 /// The likeliest to change first.
 const StateRow kState[] = {
     {"torch.is_grad_enabled()", [] { return uint64_t(autograd().get_grad_mode()); }, truth_text},
@@ -93,8 +103,7 @@ const StateRow kState[] = {
      truth_text},
     {"the number of autocast contexts", [] { return uint64_t(autocast_nesting()); }, number_text},
     {"torch.get_default_dtype()", [] { return uint64_t(c10::get_default_dtype_as_scalartype()); }, dtype_text},
-    {"the number of torch function modes", [] { return uint64_t(at::impl::PythonTorchFunctionTLS::stack_len()); },
-     number_text},
+    {"the number of torch function modes", function_modes, number_text},
     {"the state of torch functions",
      [] { return uint64_t(at::impl::PythonTorchFunctionTLS::get_disabled_state()); }, number_text},
     {"the number of torch dispatch modes", [] { return uint64_t(c10::impl::TorchDispatchModeTLS::stack_len()); },
@@ -146,6 +155,21 @@ struct TorchState : Payload {
 };
 
 }  // namespace
+
+bool default_device_is_plain() noexcept {
+  const int64_t count = at::impl::PythonTorchFunctionTLS::stack_len();
+  if (count == 0) return false;
+  PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), "torch.utils._device");
+  PyObject* type =
+      module && PyModule_Check(module) ? PyDict_GetItemString(PyModule_GetDict(module), "DeviceContext") : nullptr;
+  for (int64_t k = 0; k < count; ++k) {
+    PyObject* mode = at::impl::PythonTorchFunctionTLS::get_stack_at(k)->ptr(getPyInterpreter());
+    PyObject* dict = reinterpret_cast<PyObject*>(Py_TYPE(mode)) == type ? instance_dict(mode) : nullptr;
+    PyObject* device = dict ? PyDict_GetItemString(dict, "device") : nullptr;
+    if (!device || !THPDevice_Check(device) || !reinterpret_cast<THPDevice*>(device)->device.is_cpu()) return false;
+  }
+  return true;
+}
 
 int autocast_nesting() noexcept {
   at::autocast::increment_nesting();  // There is no other way to ask.

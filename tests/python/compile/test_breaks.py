@@ -1,7 +1,9 @@
 """Graph breaks: a function is a chain of replayed stretches with native instructions in between."""
 
 import gc
+import os
 import sys
+import threading
 import weakref
 
 import pytest
@@ -423,3 +425,55 @@ def test_what_a_frame_held_is_dropped():
     for _ in range(3):
         same(fast(X)[0], X * 2)
         assert fast(X)[1]
+
+
+def test_a_context_manager_written_in_c_is_another_object_at_each_call():
+    """`__exit__` lies on the stack meanwhile, and moves there when the body returns."""
+    lock = threading.Lock()
+
+    def f(x):
+        with lock:
+            return torch.softmax(x * 2, -1) + 1
+
+    def g(x):
+        with lock:
+            y = torch.softmax(x * 2, -1) + 1
+        return y * 2
+
+    check(f, (X,))
+    check(g, (X,))
+    assert not lock.locked()
+
+
+class Box:
+    pass
+
+
+def test_what_a_weak_reference_sees_lives_as_long_as_natively():
+    """The variable that holds the object is not read again, and natively holds it until the function ends."""
+
+    def by_call(x):
+        box = Box()
+        box.value = x * 2
+        proxy = weakref.proxy(box)
+        return proxy.value + 1
+
+    def over_a_break(x):
+        box = Box()
+        box.value = x * 2
+        ref = weakref.ref(box)
+        os.getpid()
+        return x + 1, ref() is None
+
+    def by_a_holder(x):
+        holder = Box()
+        holder.inner = Box()
+        holder.inner.value = x * 2
+        proxy = weakref.proxy(holder.inner)
+        os.getpid()
+        return proxy.value + 1
+
+    for function in (by_call, over_a_break, by_a_holder):
+        fast = compiled(function)
+        for _ in range(3):
+            same(fast(X), function(X))

@@ -221,3 +221,71 @@ def test_what_pytorch_is_told_is_read_in_a_graph_and_guarded(read, setter):
         with put_back(setter, read()):
             torch.testing.assert_close(quick(x), f(x))
         torch.testing.assert_close(quick(x), f(x))
+
+
+def with_factories(x):
+    return torch.nn.functional.softmax(x + torch.ones(8), -1) * torch.arange(8) + torch.zeros(8)
+
+
+def through_device(x):
+    with torch.device("cpu"):
+        y = with_factories(x)
+    return y * 2
+
+
+@pytest.fixture
+def default_device():
+    yield torch.set_default_device
+    torch.set_default_device(None)
+
+
+def test_a_default_device_that_is_the_cpu_changes_nothing(default_device):
+    """Programs hold with it and without: one capture for both."""
+    fast = braze.compile(with_factories, fullgraph=True)
+    x = torch.randn(4, 8)
+    for device in ("cpu", None, torch.device("cpu"), None):
+        default_device(device)
+        for _ in range(2):
+            torch.testing.assert_close(fast(x), with_factories(x))
+        with torch.device("cpu"):
+            torch.testing.assert_close(fast(x), with_factories(x))
+    assert fast.counts() == {"captured": 1, "replayed": 11, "native": 0}
+
+
+def test_a_default_device_that_is_another(default_device):
+    fast = compiled(with_factories)
+    x = torch.randn(4, 8)
+    for device in ("cpu", "meta", "cpu", "meta"):
+        default_device(device)
+        with torch.no_grad():
+            given = x.to(device)
+            ours, theirs = fast(given), with_factories(given)
+        assert ours.device == theirs.device
+        if device == "cpu":
+            torch.testing.assert_close(ours, theirs)
+        assert torch.get_default_device() == torch.device(device)
+
+
+def test_a_device_as_a_context_inside(default_device):
+    fast = compiled(through_device)
+    x = torch.randn(4, 8)
+    for device in (None, "cpu", "meta", "cpu"):
+        default_device(device)
+        for _ in range(2):
+            torch.testing.assert_close(fast(x), through_device(x))
+    assert fast.counts()["replayed"] > 0
+
+
+def test_code_that_asks_for_a_mode_sees_the_default_device(default_device):
+    def f(x):
+        y = x + 1
+        return y * (2 if torch._C._is_torch_function_mode_enabled() else 3)
+
+    x = torch.randn(4, 8)
+    for device in ("cpu", None, "cpu"):
+        fast = compiled(f)
+        default_device(device)
+        for _ in range(3):
+            torch.testing.assert_close(fast(x), f(x))
+        default_device(None if device else "cpu")
+        torch.testing.assert_close(fast(x), f(x))

@@ -27,6 +27,7 @@ struct Activity {
   bool makes_result = false;            ///< What the instruction leaves on top is made by it, if it is not known.
   bool makes_signature = false;         ///< That is one of inspect.signature().
   bool makes_constant = false;          ///< Likewise, and it is the same object in every run.
+  bool makes_class = false;             ///< Likewise, and it is a class.
   bool asks_whether_compiling = false;  ///< Reads the flag that is true in captures only.
   PyObject* answer = nullptr;           ///< What a call gives in place of its own result.
   bool passes_slice = false;            ///< Makes a slice object for a __getitem__.

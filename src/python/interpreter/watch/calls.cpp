@@ -29,6 +29,12 @@ bool goes_through(std::string_view name) {
   return name == "sum" || name == "any" || name == "all" || name == "max" || name == "min" || name == "sorted";
 }
 
+/// Combinations of flags are made when they are first asked for, and kept.
+bool is_code_of_enums(const Frame* frame) {
+  PyObject* enums = PyDict_GetItemString(PyImport_GetModuleDict(), "enum");
+  return enums && PyModule_Check(enums) && PyModule_GetDict(enums) == frame->f_globals;
+}
+
 /// Class methods of builtin classes that compute on their arguments alone.
 const Names& pure_class_methods() {
   static const Names names = {"from_bytes", "from_iterable", "fromhex", "fromkeys"};
@@ -79,6 +85,7 @@ bool Calls::call(PyObject* callable, PyObject* const* arguments, Py_ssize_t coun
   if (PyFunction_Check(callable)) {
     if (!values_.is_known(callable)) return abandon("a function of unknown origin", callable);
     if (watch_.library.calls_signature(callable, count)) return watch_.library.call_signature(arguments[0]);
+    if (Library::makes_named_tuple(callable)) return watch_.library.call_named_tuple(callable, arguments, count);
     if (PyObject* stand_in = run_.callee ? tensors.stand_in_for(callable) : nullptr)
       if (PyThreadState_Get()->cframe->current_frame->f_globals != PyFunction_GET_GLOBALS(stand_in))
         return watch_.stand_ins.call_stand_in(callable, stand_in);
@@ -172,10 +179,13 @@ bool Calls::call_builtin(PyObject* function, PyObject* const* arguments, Py_ssiz
   if (name == "__new__" && self && PyType_Check(self) && count > 0) {
     auto* base = reinterpret_cast<PyTypeObject*>(self);
     auto* cls = PyType_Check(arguments[0]) ? reinterpret_cast<PyTypeObject*>(arguments[0]) : nullptr;
-    const bool is_ordinary = cls && has_plain_new(base) && values_.source_of(arguments[0]) &&
-                             PyType_IsSubtype(cls, base) && (cls->tp_new != base->tp_new || count == 1) &&
-                             !class_entry(arguments[0], "__del__");
-    if (!is_ordinary) return abandon("__new__ of such a class", arguments[0]);
+    const bool is_given = values_.source_of(arguments[0]) || values_.is_own_class(arguments[0]);
+    const bool is_ordinary = cls && has_plain_new(base) && is_given && PyType_IsSubtype(cls, base) &&
+                             (cls->tp_new != base->tp_new || count == 1) && !class_entry(arguments[0], "__del__");
+    if (!is_ordinary) {
+      run_.is_for_later |= is_code_of_enums(PyThreadState_Get()->cframe->current_frame);
+      return abandon("__new__ of such a class", arguments[0]);
+    }
     if (base == &PyTuple_Type && count > 1 && !watch_.containers.iterate(arguments[1])) return false;
     return allow_made_result();
   }

@@ -15,16 +15,54 @@ namespace braze::interpreter {
 namespace {
 
 /// What C code may ask of a number, a text or a tuple, but for its text.
-constexpr const char* asked[] = {
-    "__index__",   "__int__",       "__float__",    "__complex__", "__bool__",   "__hash__",
-    "__eq__",      "__ne__",        "__lt__",       "__le__",      "__gt__",     "__ge__",
-    "__add__",     "__radd__",      "__sub__",      "__rsub__",    "__mul__",    "__rmul__",
-    "__truediv__", "__rtruediv__",  "__floordiv__", "__mod__",     "__rmod__",   "__pow__",
-    "__rpow__",    "__rfloordiv__", "__and__",      "__rand__",    "__or__",     "__ror__",
-    "__xor__",     "__rxor__",      "__lshift__",   "__rlshift__", "__rshift__", "__rrshift__",
-    "__neg__",     "__pos__",       "__abs__",      "__invert__",  "__round__",  "__trunc__",
-    "__floor__",   "__ceil__",      "__divmod__",   "__rdivmod__", "__len__",    "__iter__",
-    "__getitem__", "__contains__",  "__iadd__",     "__isub__",    "__imul__",   "__torch_function__"};
+constexpr const char* asked[] = {"__index__",
+                                 "__int__",
+                                 "__float__",
+                                 "__complex__",
+                                 "__hash__",
+                                 "__eq__",
+                                 "__ne__",
+                                 "__lt__",
+                                 "__le__",
+                                 "__gt__",
+                                 "__ge__",
+                                 "__add__",
+                                 "__radd__",
+                                 "__sub__",
+                                 "__rsub__",
+                                 "__mul__",
+                                 "__rmul__",
+                                 "__truediv__",
+                                 "__rtruediv__",
+                                 "__floordiv__",
+                                 "__mod__",
+                                 "__rmod__",
+                                 "__pow__",
+                                 "__rpow__",
+                                 "__rfloordiv__",
+                                 "__lshift__",
+                                 "__rlshift__",
+                                 "__rshift__",
+                                 "__rrshift__",
+                                 "__neg__",
+                                 "__pos__",
+                                 "__abs__",
+                                 "__round__",
+                                 "__trunc__",
+                                 "__floor__",
+                                 "__ceil__",
+                                 "__divmod__",
+                                 "__rdivmod__",
+                                 "__getitem__",
+                                 "__iadd__",
+                                 "__isub__",
+                                 "__imul__",
+                                 "__torch_function__"};
+
+/// What a class may have in Python, as flags do: where it is asked for it is watched.
+constexpr const char* asked_in_python[] = {"__and__", "__rand__", "__or__",      "__ror__",
+                                           "__xor__", "__rxor__", "__invert__",  "__bool__",
+                                           "__len__", "__iter__", "__contains__"};
 
 constexpr const char* asked_of_tuples[] = {
     "__len__", "__iter__", "__getitem__", "__contains__", "__eq__",   "__ne__",   "__lt__",   "__le__",
@@ -91,10 +129,25 @@ bool Values::inherits(PyObject* value, PyTypeObject* base, std::span<const char*
   return true;
 }
 
+/// The class leaves these to `base`, or has them in Python.
+bool Values::keeps_watched(PyObject* value, PyTypeObject* base) {
+  PyTypeObject* type = Py_TYPE(value);
+  for (const char* name : asked_in_python) {
+    PyObject* found = class_entry(reinterpret_cast<PyObject*>(type), name);
+    if (!found || !PyFunction_Check(found)) {
+      if (!inherits(value, base, {&name, 1})) return false;
+      continue;
+    }
+    const guards::Ref key = guards::Ref::steal(PyUnicode_InternFromString(name));
+    if (!key || !learn(found, sources().type_attribute(type_source(value), key.get()))) return false;
+  }
+  return true;
+}
+
 /// The number or text is part of the object and never changes.
 bool Values::absorb_derived(PyObject* value) {
   PyTypeObject* base = base_of(value);
-  return base && source_of(value) && inherits(value, base, asked) && pin(value);
+  return base && source_of(value) && inherits(value, base, asked) && keeps_watched(value, base) && pin(value);
 }
 
 bool Values::absorb_text(PyObject* value) {

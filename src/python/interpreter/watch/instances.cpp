@@ -125,6 +125,9 @@ bool Instances::instantiate(PyObject* type, PyObject* const* arguments, Py_ssize
   if (cls == &PyUnicode_Type && count == 1 && values_.absorb_text(arguments[0])) return allow_made_result();
   if (cls == &PyReversed_Type && count == 1 && watch_.conversions.reverses_by_index(arguments[0]))
     return allow_made_result(Entry::known);
+  const bool reverses = cls == &PyReversed_Type && count == 1 &&
+                        (PyTuple_CheckExact(arguments[0]) || PyList_CheckExact(arguments[0]));
+  if (reverses && values_.open(arguments[0])) return allow_made_result();  // Its items are handed on as they are.
   if (cls == &PyDict_Type && count == 1 && is_exact_dict(arguments[0]) && values_.open(arguments[0])) {
     values_.iterate_dict(arguments[0]);  // Its entries are handed on as they are.
     return allow_made_result();
@@ -170,8 +173,8 @@ bool Instances::instantiate(PyObject* type, PyObject* const* arguments, Py_ssize
     return abandon("a class that is not understood", type);
   if (class_entry(type, "__del__")) return abandon("a class with __del__", type);
   guards::SourceTable& sources = values_.sources();
-  const guards::Source* source = values_.source_of(type);
-  if (!source) return abandon("a class made by the function", type);
+  if (!values_.source_of(type) && !values_.is_own_class(type)) return abandon("a class made by the function", type);
+  const guards::Source* source = watch_.classes.class_source(type);
   if (!watch_.classes.keep_in_class(type, source, {"__del__"})) return false;
   PyObject* objects_new = class_entry(reinterpret_cast<PyObject*>(&PyBaseObject_Type), "__new__");
   bool makes_in_c = false;

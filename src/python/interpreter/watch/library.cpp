@@ -6,6 +6,7 @@
 
 #include "python/guards/scalar.h"
 #include "python/guards/storage_access.h"
+#include "python/interpreter/cpython.h"
 #include "python/interpreter/watch/look_ups.h"
 #include "python/interpreter/watch/lru_cache.h"
 #include "python/interpreter/watch/watch.h"
@@ -41,18 +42,18 @@ PyMethodDef give_self_method = {"give_self", reinterpret_cast<PyCFunction>(reint
 PyMethodDef use_cached_method = {"use_cached", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(use_cached)),
                                  METH_FASTCALL, nullptr};
 
-/// inspect.signature itself.
-bool is_signature(PyObject* function) {
+/// The function of that name in a module that is loaded.
+bool is_function_of(PyObject* function, const char* module, const char* name) {
   const auto* object = reinterpret_cast<PyFunctionObject*>(function);
-  if (PyUnicode_CompareWithASCIIString(object->func_qualname, "signature") != 0) return false;
-  PyObject* inspect = PyDict_GetItemString(PyImport_GetModuleDict(), "inspect");
-  return inspect && PyModule_Check(inspect) && PyModule_GetDict(inspect) == object->func_globals;
+  if (PyUnicode_CompareWithASCIIString(object->func_qualname, name) != 0) return false;
+  PyObject* loaded = PyDict_GetItemString(PyImport_GetModuleDict(), module);
+  return loaded && PyModule_Check(loaded) && PyModule_GetDict(loaded) == object->func_globals;
 }
 
 }  // namespace
 
 bool Library::calls_signature(PyObject* function, Py_ssize_t count) const {
-  return count == 1 && is_signature(function);
+  return count == 1 && is_function_of(function, "inspect", "signature");
 }
 
 bool Library::call_signature(PyObject* function) {
@@ -97,6 +98,26 @@ void Library::make_signature(PyObject* signature) {
       if (kind) values_.learn(kind.get(), values_.sources().object(kind.get(), "the kind of a parameter"));
     }
   });
+}
+
+bool Library::makes_named_tuple(PyObject* function) {
+  return is_function_of(function, "collections", "namedtuple") || is_function_of(function, "typing", "NamedTuple");
+}
+
+bool Library::call_named_tuple(PyObject* function, PyObject* const* arguments, Py_ssize_t count) {
+  for (Py_ssize_t i = 0; i < count; ++i)
+    if (!watch_.generic_types.is_part_of_type(arguments[i]))
+      return abandon("a class of named tuples is made of an object", arguments[i]);
+  guards::SourceTable& sources = values_.sources();
+  PyObject* globals = PyThreadState_Get()->cframe->current_frame->f_globals;
+  const Ref key = Ref::steal(PyUnicode_InternFromString("__name__"));
+  PyObject* module = key && PyDict_CheckExact(globals) ? PyDict_GetItemWithError(globals, key.get()) : nullptr;
+  const bool is_named = module && PyUnicode_CheckExact(module) && !values_.effects().wrote(globals, key.get()) &&
+                        values_.learn(module, sources.dict_item(sources.object(globals, "G"), key.get()));
+  if (!is_named || !values_.pin(function)) return abandon("a class of named tuples in a module without a name");
+  activity().makes_class = true;
+  activity().is_quiet = true;
+  return allow(Entry::trusted);
 }
 
 bool Library::check_abstract(PyObject* type, PyObject* subject, bool is_instance) {

@@ -18,6 +18,10 @@ class Library final : Domain {
   bool call_signature(PyObject* function);
   /// The parameters of a signature that was just made, which functions that nobody watched have put together.
   void make_signature(PyObject* signature);
+  /// collections.namedtuple or typing.NamedTuple.
+  static bool makes_named_tuple(PyObject* function);
+  /// A class of named tuples depends on the names, defaults and types that it is given, and on the module's name.
+  bool call_named_tuple(PyObject* function, PyObject* const* arguments, Py_ssize_t count);
   /// isinstance() or issubclass() with an abstract base class. It keeps the answer until a class is registered
   /// somewhere; what it asks of the classes to find it does not count any more.
   bool check_abstract(PyObject* type, PyObject* subject, bool is_instance);

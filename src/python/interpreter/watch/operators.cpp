@@ -58,7 +58,10 @@ constexpr BreakReason own_operators = "an operand of unknown origin, or of a cla
 bool Operators::truth(PyObject* value) {
   if (guards::is_scalar(value)) return true;
   if (values_.tensors().is_tensor(value)) return abandon("a branch on the value of a tensor");
-  if (is_derived_scalar(value) && values_.absorb(value)) return true;
+  const bool in_python =
+      is_derived_scalar(value) && values_.is_known(value) &&
+      (watch_.classes.special_function(value, "__bool__") || watch_.classes.special_function(value, "__len__"));
+  if (is_derived_scalar(value) && !in_python && values_.absorb(value)) return true;
   if (guards::is_deque(value)) return values_.open(value) || abandon("a deque of unknown origin", value);
   if (watch_.classes.acts_as_builtin(value, "__len__") && watch_.classes.keep_special(value, {"__bool__"})) {
     const guards::Source* source = values_.source_of(value);

@@ -40,6 +40,7 @@ void RootFrame::copy(int from, int to) {
 
 void RootFrame::swap(int one, int other) {
   std::swap(sources_[one], sources_[other]);
+  std::swap(own_[one], own_[other]);  // What is a temporary stays one.
 }
 
 bool RootFrame::unpack(int slot, int count) {

@@ -40,7 +40,7 @@ bool RootSlots::consume(Activation& a, int opcode, int arg) {
     case POP_EXCEPT:
       return !run_.root->passed_on(top - 1) || abandon("the end of a handler that was entered before");
     case COPY: run_.root->copy(top - arg, top); return true;
-    case SWAP: return swap_slots(a, top - 1, top - arg);
+    case SWAP: run_.root->swap(top - 1, top - arg); return true;
     case MAKE_CELL: return learn_slot(a, arg);
     case LOAD_DEREF:
     case LOAD_CLOSURE:
@@ -48,14 +48,6 @@ bool RootSlots::consume(Activation& a, int opcode, int arg) {
     case DELETE_DEREF: return learn_cell_slot(a, arg);
     default: return true;
   }
-}
-
-/// An object that perhaps nobody else holds counts as used: once it has moved, nobody knows that of it any more.
-bool RootSlots::swap_slots(Activation& a, int one, int other) {
-  for (const int slot : {one, other})
-    if (run_.root->is_temporary(slot) && !learn_slot(a, slot)) return false;
-  run_.root->swap(one, other);
-  return true;
 }
 
 /// \param stays  the instruction leaves it there.

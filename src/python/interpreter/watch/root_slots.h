@@ -16,7 +16,6 @@ class RootSlots final : Domain {
   void settle_operands(Activation& a, int opcode, int arg);
 
  private:
-  bool swap_slots(Activation& a, int one, int other);
   bool learn_slot(Activation& a, int slot, bool stays = false);
   bool drops(Activation& a, int slot);
   bool learn_cell_slot(Activation& a, int index);

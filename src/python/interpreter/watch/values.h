@@ -145,6 +145,14 @@ class Values {
   /// A constant of code: tuples, frozensets, code objects and all in them.
   void make_constant(PyObject* value);
 
+  /// A class that the run has made of constants. While it stays with the run, a replay does without; what holds it
+  /// is not rebuilt.
+  void make_class(PyObject* type) {
+    make_constant(type);
+    own_classes_.insert(type);
+  }
+  bool is_own_class(PyObject* value) const { return own_classes_.contains(value); }
+
   /// Given to make_constant(): the same object in every run.
   bool is_constant(PyObject* value) const { return constants_.contains(value); }
   /// It must be this very object on later calls: its address decides something. False: of unknown origin.
@@ -229,6 +237,7 @@ class Values {
   bool absorb_items(PyObject* container, std::unordered_set<PyObject*>& seen);
   bool absorb_derived(PyObject* value);
   bool acts_as_tuple(PyObject* value);
+  bool keeps_watched(PyObject* value, PyTypeObject* base);
   bool inherits(PyObject* value, PyTypeObject* base, std::span<const char* const> names);
   bool absorb_held(PyObject* value, std::unordered_set<PyObject*>& seen);
   void make_held(PyObject* holder, PyObject* referent);
@@ -246,7 +255,8 @@ class Values {
   std::unordered_set<PyObject*> settled_sizes_;
   std::unordered_set<PyObject*> made_;
   std::unordered_set<PyObject*> addresses_;
-  std::unordered_set<PyObject*> constants_;  ///< Some of made_.
+  std::unordered_set<PyObject*> constants_;    ///< Some of made_.
+  std::unordered_set<PyObject*> own_classes_;  ///< Some of constants_.
   struct Drop {
     const guards::Source* source;
     bool contents;

@@ -234,7 +234,9 @@ bool Watcher::after(Activation& a, int opcode, int arg, Step step) {
         top = a.peek(1);
       }
       if (activity().sets_variable) values().effects().set_variable(activity().sets_variable, top);
-      if (activity().makes_constant && !values().is_known(top))
+      if (activity().makes_class)
+        values().make_class(top);
+      else if (activity().makes_constant && !values().is_known(top))
         values().make_constant(top);
       else if (activity().entry == Entry::around)
         watch_.trusted_code.keep_fresh(top);

@@ -1,0 +1,42 @@
+// python/compile/torch_names.h: what of torch a watched run may use, by name.
+#pragma once
+
+#include <Python.h>
+
+#include <string>
+#include <string_view>
+#include <unordered_set>
+
+namespace braze::python {
+
+/// The C functions, methods and attributes of torch that a watched run may use. Looked up once a process.
+class TorchNames {
+ public:
+  /// Needs torch to be imported. Throws what Python raises.
+  TorchNames();
+
+  /// By its name: an operator, or a function likewise, that computes on its arguments alone.
+  bool is_understood(const std::string& name) const;
+  /// An attribute of tensors that the tensor guards pin down, or that dispatches as an operator.
+  bool is_readable(std::string_view attribute) const;
+  /// One that tells how a tensor came to be, and tells nothing of a tensor without gradients.
+  bool is_of_history(std::string_view attribute) const;
+
+  std::unordered_set<PyObject*> functions;  ///< Held for good by torch's modules.
+  std::unordered_set<std::string> methods;
+  std::unordered_set<std::string> operators;  ///< The names that aten has.
+  PyObject* tensor_type;
+  PyObject* parameter_type;
+  PyObject* compiler_dict;                               ///< Of the module torch.compiler.
+  std::unordered_set<PyObject*> lazy_types;              ///< Classes whose instances make attributes on demand.
+  PyObject *operator_type, *overload_type;               ///< What torch.ops has.
+  PyObject* script_type;                                 ///< Functions of TorchScript.
+  PyObject *reads_autocast_cache, *sets_autocast_cache;  ///< Functions, of the flag that enables it.
+  PyObject* asks_for_function_mode;                      ///< Whether a mode of torch functions is entered.
+  PyObject* ends_graph;                                  ///< braze's own, see stand_ins.h.
+  PyObject* symbolic_int;                                ///< The class torch.SymInt.
+  PyObject* compiling_flag;                              ///< The name of what torch.compiler.is_compiling() gives.
+};
+const TorchNames& torch_names();
+
+}  // namespace braze::python
