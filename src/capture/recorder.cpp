@@ -14,6 +14,7 @@
 #include "capture/call.h"
 #include "capture/devices.h"
 #include "capture/gates.h"
+#include "capture/guess_shapes.h"
 #include "capture/index_map.h"
 #include "capture/library_call.h"
 #include "capture/overlap.h"
@@ -387,15 +388,24 @@ bool is_varied(Recorder& recorder, const at::Tensor& tensor) {
   return !type.sizes.is_constant() || !type.strides.is_constant();
 }
 
+bool has_expressions(std::span<const c10::IValue> arguments) {
+  bool any = std::ranges::any_of(arguments, has_symbols);
+  for_each_tensor(arguments, [&](const at::Tensor& tensor, uint32_t, int32_t) {
+    any |= !dims_of(tensor).is_numbers() || !strides_of(tensor).is_numbers();
+    any |= as_tracer(tensor) && !as_tracer(tensor)->view()->offset.is_number();
+  });
+  return any;
+}
+
 /// Whether there was anything to specialise.
-bool specialise_operands(Recorder& recorder, std::span<const c10::IValue> arguments) {
+bool specialise_operands(Recorder& recorder, std::span<c10::IValue> arguments) {
   const size_t before = recorder.symbols()->specialisations;
   for_each_tensor(arguments, [&](const at::Tensor& tensor, uint32_t, int32_t) {
     dims_of(tensor).numbers();
     strides_of(tensor).numbers();
     if (as_tracer(tensor)) static_cast<void>(static_cast<int64_t>(as_tracer(tensor)->view()->offset));
   });
-  for (const c10::IValue& argument : arguments) specialised(argument);
+  for (c10::IValue& argument : arguments) argument = specialised(argument);
   return recorder.symbols()->specialisations != before;
 }
 
@@ -416,8 +426,9 @@ void Recorder::record(const OpEntry& entry, torch::jit::Stack* stack) {
     return;
   }
   settle_sizes();
+  const std::span<c10::IValue> own(stack->data() + stack->size() - entry.arguments, entry.arguments);
   // A tensor whose sizes vary has those of the example: nobody may read them but by its tracer.
-  for (c10::IValue& argument : std::span(stack->data() + stack->size() - entry.arguments, entry.arguments))
+  for (c10::IValue& argument : own)
     for_each_tensor({&argument, 1}, [&](const at::Tensor& tensor, uint32_t, int32_t) {
       if (is_varied(*this, tensor))
         argument = map_tensors(argument,
@@ -433,15 +444,18 @@ void Recorder::record(const OpEntry& entry, torch::jit::Stack* stack) {
     bool any_effect = count_writes() != writes;
     for (const ir::Node* node = graph_->last(); node && node != last; node = node->previous)
       any_effect |= node->has_effect();
-    if (any_effect || !specialise_operands(*this, arguments)) throw;
+    if (any_effect || !specialise_operands(*this, own)) throw;
     settle_sizes();
     if (record_by_rule(entry, stack)) return;
   }
-  if (!record_sized_call(*this, entry.op, stack)) {
-    specialise_operands(*this, arguments);
+  if (record_sized_call(*this, entry.op, stack)) return;
+  std::optional<Shapes> guessed;
+  if (has_expressions(arguments)) guessed = guess_shapes(*this, entry, arguments);
+  if (!guessed) {
+    specialise_operands(*this, own);
     settle_sizes();
-    record_fallback(*this, entry, stack);
   }
+  record_fallback(*this, entry, stack, guessed ? &*guessed : nullptr);
 }
 
 bool Recorder::record_by_rule(const OpEntry& entry, torch::jit::Stack* stack) {

@@ -15,11 +15,16 @@ class Instantiation {
   Instantiation(const Graph& from, std::span<const int64_t> symbols)
       : from_(from), symbols_(symbols), values_(from.value_limit()), to_(std::make_unique<Graph>(from.name())) {}
 
-  std::unique_ptr<Graph> run() {
+  std::unique_ptr<Graph> run(const Node** place) {
     check_symbols();
     for (const Input& input : from_.inputs())
       values_[input.value->id] = to_->add_input(input.name, type(*input.value->type), input.kind);
-    for (const Node* node = from_.first(); node; node = node->next) copy(*node);
+    const Node *before = nullptr, *const wanted = place ? *place : nullptr;
+    for (const Node* node = from_.first(); node; node = node->next) {
+      if (node == wanted) before = to_->last();
+      copy(*node);
+    }
+    if (wanted) *place = before ? before->next : to_->first();
     for (const Value* output : from_.outputs()) to_->outputs().push_back(values_[output->id]);
     for (const Mutation& mutation : from_.mutations())
       to_->mutations().push_back({mutation.input, values_[mutation.value->id]});
@@ -112,8 +117,8 @@ class Instantiation {
 
 }  // namespace
 
-std::unique_ptr<Graph> instantiate(const Graph& graph, std::span<const int64_t> symbols) {
-  return Instantiation(graph, symbols).run();
+std::unique_ptr<Graph> instantiate(const Graph& graph, std::span<const int64_t> symbols, const Node** place) {
+  return Instantiation(graph, symbols).run(place);
 }
 
 }  // namespace braze::ir
