@@ -1,5 +1,6 @@
 """braze.trace: from a function and example inputs to a program."""
 
+import contextlib
 import functools
 import importlib
 import inspect
@@ -9,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 from braze import _check, config
 from braze._load import C
@@ -64,7 +66,7 @@ def trace(
     sizes = {name: _varying(name, dims) for name, dims in (dynamic or {}).items()}
     if sizes:  # What makes torch.SymInt, which x.shape then has, a number to compute with.
         importlib.import_module("torch.fx.experimental.sym_node")
-    with freezing_reads():
+    with freezing_reads(), _SizesBesideTensors() if sizes else contextlib.nullcontext():
         program, texts = C.trace(
             fn_or_module,
             _name(fn_or_module),
@@ -78,6 +80,26 @@ def trace(
     if check:
         _check.compare(program, fn_or_module, args, kwargs)
     return program
+
+
+# Operators of which a plain number is computed with: PyTorch's parser takes a torch.SymInt for a tensor there.
+_ARITHMETIC = {"add", "sub", "mul", "div", "true_divide", "eq", "ne", "lt", "le", "gt", "ge"}
+_ARITHMETIC |= {f"__{name}__" for name in _ARITHMETIC} | {f"{name}_" for name in _ARITHMETIC}
+_ARITHMETIC |= {"__radd__", "__rsub__", "__rmul__", "__rdiv__", "__rtruediv__", "__truediv__"}
+_ARITHMETIC |= {"rsub", "subtract", "multiply", "divide"}
+_ROUNDED = {torch.float16, torch.bfloat16, torch.complex64, torch.complex128}
+
+
+class _SizesBesideTensors(TorchFunctionMode):
+    """Gives operators that compute with a size what they can compute with. Beside half types eager's kernels take
+    a number as f32, where a tensor would be rounded: there the size is what it is in the example."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        if getattr(func, "__name__", None) in _ARITHMETIC and any(isinstance(a, torch.SymInt) for a in args):
+            rounded = any(isinstance(a, torch.Tensor) and a.dtype in _ROUNDED for a in args)
+            number = int if rounded else C.number_of
+            args = tuple(number(a) if isinstance(a, torch.SymInt) else a for a in args)
+        return func(*args, **(kwargs or {}))
 
 
 _LARGEST = 2**63 - 1

@@ -397,6 +397,18 @@ bool has_expressions(std::span<const c10::IValue> arguments) {
   return any;
 }
 
+/// PyTorch's parser puts this number where a torch.SymInt stands for a tensor (torch/csrc/utils/python_arg_parser).
+constexpr int64_t size_as_tensor = 7777777;
+
+void refuse_size_as_tensor(const OpEntry& entry, std::span<const c10::IValue> arguments) {
+  for_each_tensor(arguments, [&](const at::Tensor& tensor, uint32_t, int32_t) {
+    if (as_tracer(tensor) || !tensor.unsafeGetTensorImpl()->is_wrapped_number() || !tensor.is_cpu()) return;
+    if (tensor.scalar_type() == c10::kLong && *tensor.const_data_ptr<int64_t>() == size_as_tensor)
+      throw UserError(concat("braze: ", entry.op.schema().name(),
+                             " is given a size that varies in the place of a tensor; give it int() of that"));
+  });
+}
+
 /// Whether there was anything to specialise.
 bool specialise_operands(Recorder& recorder, std::span<c10::IValue> arguments) {
   const size_t before = recorder.symbols()->specialisations;
@@ -425,6 +437,7 @@ void Recorder::record(const OpEntry& entry, torch::jit::Stack* stack) {
     if (!record_by_rule(entry, stack)) record_fallback(*this, entry, stack);
     return;
   }
+  refuse_size_as_tensor(entry, arguments);
   settle_sizes();
   const std::span<c10::IValue> own(stack->data() + stack->size() - entry.arguments, entry.arguments);
   // A tensor whose sizes vary has those of the example: nobody may read them but by its tracer.

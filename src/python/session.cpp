@@ -2,11 +2,13 @@
 #include "python/session.h"
 
 #include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/utils/pybind.h>
 
 #include <memory>
 #include <optional>
 #include <unordered_map>
 
+#include "capture/size_node.h"
 #include "capture/trace.h"
 #include "capture/tracer_tensor.h"
 #include "python/errors.h"
@@ -249,6 +251,12 @@ py::object materialize(py::object tensor, std::string what) {
   capture::Tracer* tracer = capture::Tracer::current();
   if (!capture::is_tracer(traced) || !tracer) return tensor;
   return wrap(tracer->materialize(traced, what));
+}
+
+py::object number_of(py::object size) {
+  capture::Tracer* tracer = capture::Tracer::current();
+  if (!tracer) return size;
+  return wrap(tracer->wrap_number(capture::dim_of(size.cast<c10::SymInt>()).size()));
 }
 
 py::object untraced(py::object function, py::args args, py::kwargs kwargs) {

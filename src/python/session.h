@@ -27,6 +27,9 @@ py::tuple trace(py::object function, std::string name, py::list parameters, py::
 /// The value of a traced tensor; any other tensor is given back as it is.
 py::object materialize(py::object tensor, std::string what);
 
+/// A torch.SymInt of the trace as a tensor without dimensions that counts as a Python number.
+py::object number_of(py::object size);
+
 /// Calls a function so that its operators are run, not recorded.
 py::object untraced(py::object function, py::args args, py::kwargs kwargs);
 

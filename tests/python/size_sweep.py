@@ -36,8 +36,8 @@ LARGEST = 1 << 18  # elements of a tensor
 # result is memory that nobody has written, where there is nothing to add up.
 UNSAFE = {"nn.functional.embedding_bag", "_segment_reduce.offsets", "_segment_reduce.lengths"}
 UNWRITTEN = {"nn.functional.multi_margin_loss"}
-# Singular vectors are any of many.
-MANY_ANSWERS = {"pca_lowrank", "svd_lowrank"}
+# Singular vectors are any of many; and the weights of cubic samples cancel, whether sizes are numbers or not.
+MANY_ANSWERS = {"pca_lowrank", "svd_lowrank", "grid_sampler_2d"}
 
 
 # -------------------------------------------------------------------------------------------- calls of other sizes
