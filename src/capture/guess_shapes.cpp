@@ -35,7 +35,7 @@ std::optional<Values> values_at(ir::ShapeEnv& env, int64_t step, bool in_step) {
       continue;
     }
     const ir::SymbolFacts& facts = env.table().facts(slot);
-    // Steps of two symbols are to differ too, but where sizes only fit if all grow alike.
+    // Steps of two symbols are to differ too.
     const int64_t by = in_step ? step : step * (1 + slot % 5) + slot % 3;
     values[slot] += facts.modulus * by;
     if (values[slot] > facts.range.high) values[slot] = examples[slot] - facts.modulus * by;
@@ -47,16 +47,16 @@ std::optional<Values> values_at(ir::ShapeEnv& env, int64_t step, bool in_step) {
   return values;
 }
 
-std::vector<Values> points(ir::ShapeEnv& env) {
+/// \param in_step  all symbols grow alike, so that what is equal in the example stays so: of square matrices.
+std::vector<Values> points(ir::ShapeEnv& env, bool in_step) {
   // 12 keeps what is divided by small numbers.
   constexpr std::array<int64_t, 10> steps = {1, 2, 3, 4, 5, 6, 8, 12, 24, 36};
   std::vector<Values> all;
-  for (const bool in_step : {false, true})
-    for (const int64_t step : steps) {
-      if (all.size() == wanted_points) return all;
-      std::optional<Values> values = values_at(env, step, in_step);
-      if (values && std::ranges::find(all, *values) == all.end()) all.push_back(*std::move(values));
-    }
+  for (const int64_t step : steps) {
+    if (all.size() == wanted_points) break;
+    std::optional<Values> values = values_at(env, step, in_step);
+    if (values && std::ranges::find(all, *values) == all.end()) all.push_back(*std::move(values));
+  }
   return all;
 }
 
@@ -279,12 +279,8 @@ void check_call(const ir::Node& node, CallPayload payload, const SizesAt& at) {
   }
 }
 
-}  // namespace
-
-std::optional<Shapes> guess_shapes(Recorder& recorder, const OpEntry& entry,
-                                   std::span<const c10::IValue> arguments) {
-  if (!may_be_asked(recorder, entry, arguments)) return std::nullopt;
-  const std::vector<Values> others = points(*recorder.symbols()->env);
+std::optional<Shapes> guess_at(const std::vector<Values>& others, const OpEntry& entry,
+                               std::span<const c10::IValue> arguments) {
   if (others.size() < wanted_points) return std::nullopt;
   std::vector<SizesAt> at{SizesAt()};
   for (const Values& values : others) at.emplace_back(values);
@@ -309,6 +305,16 @@ std::optional<Shapes> guess_shapes(Recorder& recorder, const OpEntry& entry,
   if (!shapes.forms.empty()) Guessed::instance().add(entry.op.schema().name());
   if (!keep_forms(entry, arguments, shapes)) return std::nullopt;
   return shapes;
+}
+
+}  // namespace
+
+std::optional<Shapes> guess_shapes(Recorder& recorder, const OpEntry& entry,
+                                   std::span<const c10::IValue> arguments) {
+  if (!may_be_asked(recorder, entry, arguments)) return std::nullopt;
+  ir::ShapeEnv& env = *recorder.symbols()->env;
+  std::optional<Shapes> shapes = guess_at(points(env, false), entry, arguments);
+  return shapes ? std::move(shapes) : guess_at(points(env, true), entry, arguments);
 }
 
 void check_guesses(const Trace& trace, std::span<const int64_t> symbols) {

@@ -4,6 +4,7 @@ import opinfo_sweep
 import pytest
 import size_sweep
 import torch
+from torch.nn import functional as F
 
 import braze
 from braze._load import C
@@ -62,8 +63,10 @@ def captures(function, *calls):
         lambda x: torch.median(x, 1).values,
         lambda x: torch.fft.rfft(x),
         lambda x: torch.polygamma(1, x.abs() + 1),
+        lambda x: torch.linalg.inv(x[:, : x.shape[0]] + 9 * torch.eye(x.shape[0])),
+        lambda x: F.pad(x, (2, 1), mode="reflect") + F.pad(x, (1, 2), mode="replicate"),
     ],
-    ids=["svd", "solve", "median", "rfft", "polygamma"],
+    ids=["svd", "solve", "median", "rfft", "polygamma", "inv", "mirrored"],
 )
 def test_library_calls_are_for_all_sizes(function):
     torch.manual_seed(0)
