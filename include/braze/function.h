@@ -18,6 +18,14 @@
 
 namespace braze {
 
+/// A size of an argument that later calls may have another value of, from 2 up.
+struct DynamicSize {
+  size_t tensor;  ///< Which of the distinct tensors among the arguments, in order.
+  int64_t dim;
+  std::string name = {};  ///< Dimensions of one name are of one size.
+  int64_t min = 2, max = INT64_MAX;
+};
+
 struct Options {
   std::string name = "function";  ///< Of the graph, as it prints.
   int limit = 8;                  ///< Signatures that are compiled; calls with further ones run eagerly.
@@ -29,6 +37,9 @@ struct Options {
   bool prepack_weights = false;
   /// Measure several ways to compute a matrix product during the first calls: results then vary in the last bits.
   bool max_autotune = false;
+  /// Of trace(): sizes that may vary. What the function decides by them it decides as for the examples, and calls
+  /// that this does not hold for throw an Error that names the relation and the argument.
+  std::vector<DynamicSize> dynamic = {};
 };
 
 /// All packed copies of weights are made anew when they are next used.

@@ -1,6 +1,8 @@
 """braze.trace: from a function and example inputs to a program."""
 
+import contextlib
 import functools
+import importlib
 import inspect
 import itertools
 import warnings
@@ -8,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 from braze import _check, config
 from braze._load import C
@@ -26,6 +29,7 @@ def trace(
     *,
     check: bool = True,
     prepack_weights: bool | None = None,
+    dynamic: dict[str, Any] | None = None,
 ) -> C.Program:
     """Traces one call of a function or module and compiles it.
 
@@ -40,9 +44,14 @@ def trace(
         prepack_weights: keep copies of weights as they are multiplied fastest. Changes by PyTorch's operators are
             seen; after a write through .data or NumPy call braze.compiler.repack_weights(). None: as
             braze.config.prepack_weights says.
+        dynamic: sizes that may vary, from 2 up: {"ids": [0, 1]} or {"ids": {0: "batch", 1: ("length", 2, 512)}}, by
+            the names of arguments ("batch['ids']" within a dict), with a name, or a name and bounds. Dimensions of
+            one name are of one size. What the function decides by such a size it decides as for the examples, and a
+            call that it does not hold for is an error that says so.
 
     Returns:
-        A braze.Program, called as the function is, with tensors of the same shapes, dtypes, layouts and devices.
+        A braze.Program, called as the function is, with tensors of the same shapes, dtypes, layouts and devices;
+        but for what is dynamic.
 
     Raises:
         braze.Error: for what cannot be traced. What the function raises passes through.
@@ -54,19 +63,63 @@ def trace(
     args = _positional(example_inputs)
     kwargs = dict(example_kwargs) if example_kwargs else {}
     settings = {name: getattr(config, name) for name in CODE_SETTINGS} | {"prepack_weights": prepack_weights}
-    with freezing_reads():
+    sizes = {name: _varying(name, dims) for name, dims in (dynamic or {}).items()}
+    if sizes:  # What makes torch.SymInt, which x.shape then has, a number to compute with.
+        importlib.import_module("torch.fx.experimental.sym_node")
+    with freezing_reads(), _SizesBesideTensors() if sizes else contextlib.nullcontext():
         program, texts = C.trace(
             fn_or_module,
             _name(fn_or_module),
             _parameters(fn_or_module, args, kwargs),
             _tensors(fn_or_module),
             settings,
+            sizes,
         )
     for text in texts:
         warnings.warn(text, TraceWarning, stacklevel=2)
     if check:
         _check.compare(program, fn_or_module, args, kwargs)
     return program
+
+
+# Operators of which a plain number is computed with: PyTorch's parser takes a torch.SymInt for a tensor there.
+_ARITHMETIC = {"add", "sub", "mul", "div", "true_divide", "eq", "ne", "lt", "le", "gt", "ge"}
+_ARITHMETIC |= {f"__{name}__" for name in _ARITHMETIC} | {f"{name}_" for name in _ARITHMETIC}
+_ARITHMETIC |= {"__radd__", "__rsub__", "__rmul__", "__rdiv__", "__rtruediv__", "__truediv__"}
+_ARITHMETIC |= {"rsub", "subtract", "multiply", "divide"}
+_ROUNDED = {torch.float16, torch.bfloat16, torch.complex64, torch.complex128}
+
+
+class _SizesBesideTensors(TorchFunctionMode):
+    """Gives operators that compute with a size what they can compute with. Beside half types eager's kernels take
+    a number as f32, where a tensor would be rounded: there the size is what it is in the example."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        if getattr(func, "__name__", None) in _ARITHMETIC and any(isinstance(a, torch.SymInt) for a in args):
+            rounded = any(isinstance(a, torch.Tensor) and a.dtype in _ROUNDED for a in args)
+            number = int if rounded else C.number_of
+            args = tuple(number(a) if isinstance(a, torch.SymInt) else a for a in args)
+        return func(*args, **(kwargs or {}))
+
+
+_LARGEST = 2**63 - 1
+
+
+def _varying(name: str, dims: Any) -> list[tuple[int, str, int, int]]:
+    """(dim, name or "", smallest, largest) of each."""
+    if isinstance(dims, int):
+        dims = [dims]
+    rows = dims.items() if isinstance(dims, dict) else ((dim, None) for dim in dims)
+    made = []
+    for dim, told in rows:
+        word, low, high = (told, None, None) if not isinstance(told, tuple) else (*told, None, None)[:3]
+        fits = isinstance(dim, int) and (word is None or isinstance(word, str))
+        if not fits or not all(bound is None or isinstance(bound, int) for bound in (low, high)):
+            raise C.ArgumentTypeError(
+                f"dynamic: {name!r}: a name or (name, min, max) by dimension, not {dim!r}: {told!r}"
+            )
+        made.append((dim, word or "", max(2, low or 2), _LARGEST if high is None else high))
+    return made
 
 
 def _positional(example_inputs: torch.Tensor | Sequence[Any]) -> tuple[Any, ...]:

@@ -83,7 +83,8 @@ class detail::TracedCall::Impl {
  public:
   api::Signature signature;
   std::string name;
-  std::shared_ptr<const runtime::Program> program;
+  std::shared_ptr<const runtime::Program> program;     ///< Of the examples.
+  std::shared_ptr<const runtime::SizedProgram> sized;  ///< Null: of the examples' sizes alone.
   std::shared_ptr<const void> rest;
   std::vector<uint32_t> results;
   mutable std::atomic<bool> warned_detached{false};
@@ -100,7 +101,7 @@ detail::TracedCall::TracedCall(const Options& options, const Names& names, const
       if (capture::is_tracer(*tensor))
         throw UserError("an example is a tensor of another trace; give real tensors");
     api::Signature signature(api::Environment::now(), inputs.key, inputs.tensors);
-    api::Recording recording = api::record(options.name, signature, inputs, record, names);
+    api::Recording recording = api::record(options.name, signature, inputs, record, names, options.dynamic);
     if (!recording.kept.empty())
       throw UserError(
           "braze: the traced function leaves a tensor in something that outlives the call. Return that tensor "
@@ -108,7 +109,12 @@ detail::TracedCall::TracedCall(const Options& options, const Names& names, const
     auto impl = std::make_shared<Impl>(std::move(signature), options.name);
     impl->rest = std::move(recording.rest);
     impl->results = std::move(recording.results);
-    impl->program = api::compile(recording, options);
+    if (recording.trace.symbols.empty()) {
+      impl->program = api::compile(recording, options);
+    } else {
+      impl->sized = api::compile_sized(recording, options);
+      impl->program = impl->sized->latest();
+    }
     impl_ = std::move(impl);
   });
 }
@@ -125,16 +131,18 @@ void detail::TracedCall::call(const Inputs& inputs, Outputs& outputs) const {
                  "` was traced with another value of an argument that is not a tensor, another number of "
                  "tensors, or one tensor in two places; trace again for such arguments"));
     const auto distinct = impl_->signature.distinct(inputs.tensors);
-    if (!impl_->program->accepts(distinct.data())) {
+    const std::shared_ptr<const runtime::Program> program =
+        impl_->sized ? impl_->sized->at(distinct.data()) : impl_->program;
+    if (!program->accepts(distinct.data())) {
       std::vector<at::Tensor> arguments;
       for (const at::Tensor* tensor : distinct) arguments.push_back(*tensor);
-      impl_->program->check_arguments(arguments);
+      program->check_arguments(arguments);
     }
-    if (impl_->program->loses_grad(distinct.data()) && !impl_->warned_detached.exchange(true))
+    if (program->loses_grad(distinct.data()) && !impl_->warned_detached.exchange(true))
       TORCH_WARN("the results of braze's program of `", impl_->name,
                  "` are detached: inputs or parameters require grad, and programs do not record gradients. Call it "
                  "under torch::NoGradGuard to say that this is meant.");
-    api::run(*impl_->program, impl_->results, distinct, outputs);
+    api::run(*program, impl_->results, distinct, outputs);
   });
   outputs.rest = impl_->rest;
 }

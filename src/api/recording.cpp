@@ -23,6 +23,34 @@ at::Tensor stand_in(const at::Tensor& real) {
   return tensor;
 }
 
+/// What of the tensor's sizes may vary, to the tracer.
+void vary(capture::Tracer& tracer, const at::Tensor& real, size_t number, std::span<const DynamicSize> dynamic) {
+  std::vector<capture::Varying> sizes(static_cast<size_t>(real.dim()));
+  const std::unique_ptr<bool[]> strides(new bool[sizes.size()]());
+  for (const DynamicSize& one : dynamic) {
+    if (one.tensor != number) continue;
+    const int64_t dim = one.dim < 0 ? one.dim + real.dim() : one.dim, low = std::max<int64_t>(one.min, 2);
+    if (dim < 0 || dim >= real.dim())
+      throw UserError(concat("Options::dynamic: argument ", number, " has ", real.dim(), " dimensions"));
+    if (real.size(dim) < low || real.size(dim) > one.max)
+      throw UserError(concat("Options::dynamic: size ", dim, " of argument ", number, " is ", real.size(dim),
+                             " in the example; ", low, " to ", one.max, " may vary"));
+    sizes[static_cast<size_t>(dim)] = {true, {low, one.max}, one.name};
+  }
+  tracer.vary(real, concat("x", number), sizes, {strides.get(), sizes.size()});
+}
+
+runtime::ProgramOptions program_options(Recording& recording, const Options& options) {
+  runtime::ProgramOptions made;
+  made.fuse = options.fuse;
+  made.use_disk_cache = options.disk_cache;
+  made.verify = options.verify;
+  made.prepack_weights = options.prepack_weights;
+  made.max_autotune = options.max_autotune;
+  made.example_arguments = std::move(recording.examples);
+  return made;
+}
+
 }  // namespace
 
 void install() {
@@ -35,7 +63,7 @@ void install() {
 }
 
 Recording record(const std::string& name, const Signature& signature, const detail::Inputs& inputs,
-                 const detail::Record& function, const detail::Names& names) {
+                 const detail::Record& function, const detail::Names& names, std::span<const DynamicSize> dynamic) {
   Recording recording;
   {
     PhaseTimer timer(&recording.times, "install");
@@ -43,9 +71,12 @@ Recording record(const std::string& name, const Signature& signature, const deta
   }
   PhaseTimer timer(&recording.times, "capture");
   capture::Tracer tracer(name, &recording.times);
+  if (!dynamic.empty()) tracer.prepare_symbols();
   std::vector<at::Tensor> distinct;
   for (const at::Tensor* real : signature.distinct(inputs.tensors)) {
-    distinct.push_back(tracer.add_argument(stand_in(*real), concat("x", distinct.size())));
+    const at::Tensor passed = stand_in(*real);
+    if (!dynamic.empty()) vary(tracer, passed, distinct.size(), dynamic);
+    distinct.push_back(tracer.add_argument(passed, concat("x", distinct.size())));
     recording.examples.push_back(*real);
   }
   std::vector<size_t> owners;
@@ -87,14 +118,19 @@ Recording record(const std::string& name, const Signature& signature, const deta
 }
 
 std::shared_ptr<const runtime::Program> compile(Recording& recording, const Options& options) {
-  runtime::ProgramOptions program_options;
-  program_options.fuse = options.fuse;
-  program_options.use_disk_cache = options.disk_cache;
-  program_options.verify = options.verify;
-  program_options.prepack_weights = options.prepack_weights;
-  program_options.max_autotune = options.max_autotune;
-  program_options.example_arguments = std::move(recording.examples);
-  return runtime::Program::compile(std::move(recording.trace), program_options, std::move(recording.times));
+  if (recording.trace.graph->find_shape_env()) recording.trace = capture::instantiate(recording.trace, {});
+  const runtime::ProgramOptions made = program_options(recording, options);
+  return runtime::Program::compile(std::move(recording.trace), made, std::move(recording.times));
+}
+
+std::shared_ptr<const runtime::SizedProgram> compile_sized(Recording& recording, const Options& options) {
+  const std::vector<at::Tensor> examples = recording.examples;
+  std::vector<const at::Tensor*> pointers;
+  for (const at::Tensor& tensor : examples) pointers.push_back(&tensor);
+  auto made = std::make_shared<const runtime::SizedProgram>(
+      std::move(recording.trace), program_options(recording, options), std::move(recording.times));
+  made->at(pointers.data());
+  return made;
 }
 
 void run(const runtime::Program& program, const std::vector<uint32_t>& results, Tensors distinct,

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "braze/function.h"
 #include "capture/trace.h"
 #include "runtime/program.h"
+#include "runtime/sized_program.h"
 #include "support/error.h"
 
 namespace braze::api {
@@ -42,10 +44,14 @@ void install();
 /// thread's dispatch state is then as before. Throws Error if such a function has left a tensor of the trace
 /// somewhere.
 Recording record(const std::string& name, const Signature& signature, const detail::Inputs& inputs,
-                 const detail::Record& function, const detail::Names& names);
+                 const detail::Record& function, const detail::Names& names,
+                 std::span<const DynamicSize> dynamic = {});
 
 /// passes -> loops -> machine code.
 std::shared_ptr<const runtime::Program> compile(Recording& recording, const Options& options);
+
+/// Of a recording with sizes that vary.
+std::shared_ptr<const runtime::SizedProgram> compile_sized(Recording& recording, const Options& options);
 
 /// Runs a program on the distinct arguments, and puts the results where `results` says. Those of `kept` become
 /// real.

@@ -204,8 +204,8 @@ std::vector<at::Tensor> Recorder::find_roots(const Trace& trace, const std::vect
 }
 
 at::Tensor Recorder::add_tangent(const at::Tensor& root, size_t number) {
-  const Sizes strides = preserved_strides(root.sizes(), root.strides());
-  const ir::Type* mine = type(root.scalar_type(), root.device(), root.sizes(), {strides.data(), strides.size()});
+  const DimsRef sizes = dims_of(root);
+  const ir::Type* mine = type(root.scalar_type(), root.device(), sizes, preserved_strides(sizes, strides_of(root)));
   ir::Value* value = graph_->add_input(concat("tangent", number), mine, ir::InputKind::argument);
   Memory& memory = new_memory(mine, root.scalar_type(), root.device(), value);
   memory.roots[0]->input = static_cast<int32_t>(inputs_.size());

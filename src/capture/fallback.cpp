@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "capture/arguments.h"
+#include "capture/ask_shapes.h"
 #include "capture/call.h"
 #include "capture/devices.h"
-#include "capture/own_calls.h"
 #include "capture/traceable.h"
 #include "support/error.h"
 
@@ -26,199 +26,10 @@ constexpr HiddenWrite kHiddenWrites[] = {
     {"aten::miopen_batch_norm", 3, 4, 5},
 };
 
-bool is_wrapped_number(const at::Tensor& tensor) {
-  return tensor.unsafeGetTensorImpl()->is_wrapped_number() && !as_tracer(tensor);
-}
-
 bool overlaps(const at::Tensor& tensor) {
   for (int64_t k = 0; k < tensor.dim(); ++k)
     if (tensor.size(k) > 1 && tensor.stride(k) == 0) return true;
   return false;
-}
-
-/// A value read by the operator as a plain number stays in the payload; anything else is an operand.
-bool is_operand(const at::Tensor& tensor) {
-  return !is_wrapped_number(tensor) && !tensor.is_meta();
-}
-
-struct Shapes {
-  Stack results;                       ///< Meta tensors where tensors come back.
-  std::vector<c10::IValue> arguments;  ///< The arguments as meta tensors, resized if the operator did that.
-};
-
-/// What operators warn of is told when the program runs.
-class Silent final : c10::WarningHandler {
- public:
-  Silent() : guard_(this) {}
-  void process(const c10::Warning&) override {}
-
- private:
-  c10::WarningUtils::WarningHandlerGuard guard_;
-};
-
-at::Tensor meta_of(const at::Tensor& tensor) {
-  const at::TensorOptions options = tensor.options().device(c10::kMeta);
-  const int64_t offset = tensor.storage_offset();
-  if (offset == 0) return at::empty_strided(tensor.sizes(), tensor.strides(), options);
-  return at::empty({offset + extent(tensor.sizes(), tensor.strides())}, options)
-      .as_strided(tensor.sizes(), tensor.strides(), offset);
-}
-
-/// Runs the Meta kernel.
-Shapes ask_meta(const OpEntry& entry, std::span<const c10::IValue> arguments) {
-  ++mutable_statistics().meta;
-  Shapes shapes;
-  const auto& schema = entry.op.schema().arguments();
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    c10::IValue value = map_tensors(arguments[i], [](const at::Tensor& tensor) {
-      if (tensor.is_meta() || is_wrapped_number(tensor)) return tensor;
-      at::Tensor meta = meta_of(tensor);
-      if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) meta.unsafeGetTensorImpl()->set_wrapped_number(true);
-      return meta;
-    });
-    const bool device = value.isDevice() || (value.isNone() && schema[i].name() == "device");
-    if (device) value = c10::Device(c10::kMeta);
-    shapes.arguments.push_back(value);
-    shapes.results.push_back(std::move(value));
-  }
-  const OwnCalls own;
-  entry.op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::Meta), &shapes.results);
-  return shapes;
-}
-
-/// For operators without a Meta kernel: their results on the example values have the shapes.
-Shapes ask_example(Recorder& recorder, const OpEntry& entry, std::span<const c10::IValue> arguments) {
-  Shapes shapes;
-  for (const c10::IValue& argument : arguments) {
-    c10::IValue value = map_tensors(argument, [&](const at::Tensor& tensor) {
-      if (!is_operand(tensor)) return tensor;
-      return recorder.materialize(
-          tensor, concat(entry.op.schema().name(), " (whose shapes PyTorch tells only for real data)"));
-    });
-    shapes.arguments.push_back(value);
-    shapes.results.push_back(std::move(value));
-  }
-  entry.op.callBoxed(shapes.results);
-  return shapes;
-}
-
-bool uses_default_generator(const OpEntry& entry, std::span<const c10::IValue> arguments) {
-  return entry.random && std::ranges::none_of(arguments, [](const c10::IValue& v) { return v.isGenerator(); });
-}
-
-/// Operators whose Meta kernels tell other strides, sizes or dtypes than the CPU's kernels give, or that have none;
-/// none depends on the elements.
-constexpr std::string_view kWrongMeta[] = {"aten::_linalg_svd",
-                                           "aten::linalg_eig",
-                                           "aten::_linalg_eigh",
-                                           "aten::linalg_lstsq",
-                                           "aten::max_unpool2d",
-                                           "aten::max_unpool3d",
-                                           "aten::nonzero_static",
-                                           "aten::_native_batch_norm_legit",
-                                           "aten::native_batch_norm",
-                                           "aten::_batch_norm_with_update",
-                                           "aten::native_layer_norm",
-                                           "aten::log_sigmoid_forward",
-                                           "aten::_fft_r2c",
-                                           "aten::_fft_c2c",
-                                           "aten::_fft_c2r",
-                                           "aten::max_pool3d_with_indices",
-                                           "aten::_ctc_loss",
-                                           "aten::multilabel_margin_loss_forward",
-                                           "aten::_embedding_bag",
-                                           "aten::mkldnn_rnn_layer",
-                                           "aten::mkldnn_rnn_layer_backward"};
-
-/// Operators whose results' shapes the elements of one argument decide, and nothing else's.
-struct DecidesShape {
-  std::string_view name;
-  size_t argument;
-};
-constexpr DecidesShape kDecideShapes[] = {
-    {"aten::index", 1},
-    {"aten::masked_select", 1},
-    {"aten::_pack_padded_sequence", 1},
-};
-
-/// That argument is known, which no input decides: then so are the shapes.
-bool has_known_shape(Recorder& recorder, const OpEntry& entry, std::span<const c10::IValue> arguments) {
-  const auto row = std::ranges::find(kDecideShapes, entry.op.schema().name(), &DecidesShape::name);
-  if (row == std::end(kDecideShapes) || entry.writes) return false;
-  bool is_known = true;
-  for_each_tensor(arguments.subspan(row->argument, 1), [&](const at::Tensor& tensor, uint32_t, int32_t) {
-    is_known &= recorder.known(tensor).defined();
-  });
-  return is_known;
-}
-
-/// The real kernel's answer for zeros in the place of the arguments that are not known.
-Shapes ask_zeros(Recorder& recorder, const OpEntry& entry, std::span<const c10::IValue> arguments) {
-  Shapes shapes;
-  for (const c10::IValue& argument : arguments) {
-    c10::IValue value = map_tensors(argument, [&](const at::Tensor& tensor) {
-      if (!is_operand(tensor)) return tensor;
-      at::Tensor like = at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options());
-      const at::Tensor real = recorder.known(tensor);
-      return real.defined() ? like.copy_(real) : like.zero_();
-    });
-    shapes.arguments.push_back(value);
-    shapes.results.push_back(std::move(value));
-  }
-  std::optional<KeptGenerators> generators;
-  if (entry.random) generators.emplace();
-  entry.op.callBoxed(shapes.results);
-  return shapes;
-}
-
-/// Right on other layouts: often called on them and costly, or with results that lie as their first argument does,
-/// places before it and gaps included.
-constexpr std::string_view kRightMeta[] = {"aten::_scaled_dot_product_flash_attention_for_cpu",
-                                           "aten::_scaled_dot_product_flash_attention",
-                                           "aten::_scaled_dot_product_efficient_attention",
-                                           "aten::_scaled_dot_product_cudnn_attention",
-                                           "aten::mm",
-                                           "aten::bmm",
-                                           "aten::addmm",
-                                           "aten::baddbmm",
-                                           "aten::slice_scatter",
-                                           "aten::select_scatter",
-                                           "aten::diagonal_scatter",
-                                           "aten::as_strided_scatter"};
-
-/// Meta kernels tell the right strides for row-major operands that are not empty; elsewhere many do not.
-bool is_meta_right(const OpEntry& entry, std::span<const c10::IValue> arguments) {
-  const std::string& name = entry.op.schema().name();
-  // Nor can they tell on which of several devices a result lies.
-  if (!device_of(arguments).is_one) return false;
-  if (entry.random && !uses_default_generator(entry, arguments)) return true;
-  if (std::ranges::find(kWrongMeta, name) != std::end(kWrongMeta)) return false;
-  // What an operator of the user's does is not to be done once more.
-  if (!name.starts_with("aten::") || std::ranges::find(kRightMeta, name) != std::end(kRightMeta)) return true;
-  bool row_major = true;
-  for_each_tensor(arguments, [&](const at::Tensor& tensor, uint32_t, int32_t) {
-    const DimsRef sizes = dims_of(tensor);
-    row_major &= !is_empty(sizes) && strides_of(tensor) == contiguous(sizes);
-  });
-  return row_major;
-}
-
-Shapes ask_shapes(Recorder& recorder, const OpEntry& entry, std::span<const c10::IValue> arguments) {
-  const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  const Silent silent;
-  try {
-    if (has_known_shape(recorder, entry, arguments)) return ask_zeros(recorder, entry, arguments);
-    if (entry.outs == 0 && !is_meta_right(entry, arguments)) return ask_zeros(recorder, entry, arguments);
-  } catch (const std::exception&) {
-    // Not for zeros.
-  }
-  try {
-    return ask_meta(entry, arguments);
-  } catch (const std::exception&) {
-    // No Meta kernel, or one that refuses: the real kernel has the last word, and the right exception.
-    if (entry.random) throw;
-  }
-  return ask_example(recorder, entry, arguments);
 }
 
 /// Operators that return numbers beside tensors, which the shapes decide.
@@ -243,12 +54,13 @@ class Recording {
   Recording(Recorder& recorder, const OpEntry& entry, std::span<const c10::IValue> arguments)
       : recorder_(recorder), entry_(entry), arguments_(arguments), payload_{entry.op, {}, {}, {}, {}} {}
 
-  Stack run() {
+  /// \param guessed  the shapes, if they are known.
+  Stack run(Shapes* guessed) {
     if (recorder_.has_other_default_dtype())
       throw UserError(concat("braze: ", entry_.op.schema().name(),
                              " asks for the default dtype when it runs, which the traced function has changed."));
     take_operands();
-    shapes_ = ask_shapes(recorder_, entry_, arguments_);
+    shapes_ = guessed ? std::move(*guessed) : ask_shapes(&recorder_, entry_, arguments_);
     place_results();
     const bool effect = entry_.random || (entry_.returns == 0 && payload_.cloned.empty());
     ir::Node* node = recorder_.create_call(payload_, operands_, types_, effect);
@@ -274,7 +86,7 @@ class Recording {
       operands_.push_back(recorder_.value_of(tensor));
       payload_.slots.push_back({argument, element, operand});
       if (!is_written(entry_, argument, arguments_)) return;
-      if (entry_.random && !is_dense(tensor.sizes(), tensor.strides()))
+      if (entry_.random && !is_dense(dims_of(tensor), strides_of(tensor)))
         throw UserError(concat("braze: ", entry_.op.schema().name(),
                                " fills a tensor with gaps, which takes other random numbers than a dense one; this "
                                "cannot be traced. Fill a new tensor and copy it."));
@@ -317,12 +129,20 @@ class Recording {
     return result.is_meta() ? device_ : result.device();
   }
 
+  /// Null: its sizes are the numbers that they look.
+  const Form* form_of(const at::Tensor& meta) const {
+    const auto found = shapes_.forms.find(meta.unsafeGetTensorImpl());
+    return found == shapes_.forms.end() ? nullptr : &found->second;
+  }
+
   const ir::Type* type_of(const at::Tensor& meta) {
     return recorder_.type(meta.scalar_type(), device_of_result(meta), meta.sizes(), meta.strides());
   }
 
   /// Of a value of the graph: dense, even if ATen's result is a window onto an operand's memory.
   const ir::Type* value_type_of(const at::Tensor& meta) {
+    if (const Form* form = form_of(meta))
+      return recorder_.type(meta.scalar_type(), device_of_result(meta), form->sizes, form->strides);
     return recorder_.type(meta.scalar_type(), device_of_result(meta), meta.sizes(),
                           preserved_strides(meta.sizes(), meta.strides()));
   }
@@ -331,12 +151,14 @@ class Recording {
     const ViewPtr view = recorder_.view_of(written.tensor);
     TracerTensor* tracer = as_tracer(written.tensor);
     const bool is_input = !tracer || view->input >= 0;
-    const bool same_sizes = std::ranges::equal(value->type->sizes, view->type->sizes);
+    const bool same_sizes = to_ref(value->type->sizes) == to_ref(view->type->sizes);
     if (entry_.moves_view && !is_input)
       if (const ViewPtr moved = window(view, written.meta)) return tracer->rebind(moved);
-    const bool same_place = written.meta.strides() == written.tensor.strides() || written.tensor.numel() == 0;
+    const Form* form = form_of(written.meta);
+    const DimsRef strides = form ? DimsRef(form->strides) : DimsRef(written.meta.strides());
+    const bool same_place = strides == strides_of(written.tensor) || is_empty(dims_of(written.tensor));
     if (same_sizes && same_place) return write(recorder_, *view, value);
-    const bool keeps_elements = entry_.moves_view && written.tensor.numel() > 0;
+    const bool keeps_elements = entry_.moves_view && !is_empty(dims_of(written.tensor));
     if (is_input || view->parent || keeps_elements)
       throw UserError(concat("braze: ", entry_.op.schema().name(),
                              " resizes a tensor that is an input, a view or not "
@@ -428,12 +250,12 @@ bool is_written(const OpEntry& entry, size_t argument, std::span<const c10::IVal
   return false;
 }
 
-void record_fallback(Recorder& recorder, const OpEntry& entry, Stack* stack) {
+void record_fallback(Recorder& recorder, const OpEntry& entry, Stack* stack, Shapes* guessed) {
   const std::span<const c10::IValue> arguments(stack->data() + stack->size() - entry.arguments, entry.arguments);
   if (!returns_only_tensors(entry) || (entry.dynamic && !has_known_shape(recorder, entry, arguments)))
     return record_frozen(recorder, entry, stack);
   if (uses_default_generator(entry, arguments)) recorder.generator().sync(recorder);
-  Stack results = Recording(recorder, entry, arguments).run();
+  Stack results = Recording(recorder, entry, arguments).run(guessed);
   ++mutable_statistics().calls;
   torch::jit::drop(*stack, entry.arguments);
   for (c10::IValue& result : results) stack->push_back(std::move(result));

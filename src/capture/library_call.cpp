@@ -8,6 +8,8 @@
 #include <string>
 #include <utility>
 
+#include "capture/size_node.h"
+#include "ir/size.h"
 #include "support/error.h"
 
 namespace braze::capture {
@@ -173,6 +175,7 @@ class Describer {
   Argument argument(uint32_t i, const c10::Type& declared) {
     const IValue& value = payload_.stack[i];
     if (value.isNone()) return Argument::of(Kind::none);
+    if (has_symbols(value)) return sizes(value);
     if (value.isTensor()) return tensor(i, -1, value.toTensor());
     if (value.isBool()) return of_boolean(value.toBool());
     if (value.isInt()) return of_integer(value.toInt());
@@ -189,6 +192,16 @@ class Describer {
   Argument object(const IValue& value) {
     objects_.push_back(value);
     return Argument::of(Kind::object, static_cast<int64_t>(objects_.size() - 1));
+  }
+
+  static Argument size(Dim dim) {
+    return dim.is_number() ? of_integer(dim) : Argument::of_text(Kind::size, ir::to_text(dim.size()));
+  }
+  static Argument sizes(const IValue& value) {
+    if (!value.isList()) return size(dim_of(value));
+    Argument list{.kind = Kind::list};
+    for (const IValue& each : value.toListRef()) list.elements.push_back(size(dim_of(each)));
+    return list;
   }
 
   Argument tensor(uint32_t argument, int32_t element, const at::Tensor& held) {

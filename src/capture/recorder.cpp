@@ -14,12 +14,14 @@
 #include "capture/call.h"
 #include "capture/devices.h"
 #include "capture/gates.h"
+#include "capture/guess_shapes.h"
 #include "capture/index_map.h"
 #include "capture/library_call.h"
 #include "capture/number.h"
 #include "capture/overlap.h"
 #include "capture/size_node.h"
 #include "capture/sized_calls.h"
+#include "capture/sized_operands.h"
 #include "capture/traceable.h"
 #include "support/error.h"
 
@@ -380,28 +382,6 @@ void Recorder::refuse_tracked_write(const OpEntry& entry, std::span<const c10::I
                          "torch.no_grad(), or the form without the underscore."));
 }
 
-namespace {
-
-bool is_varied(Recorder& recorder, const at::Tensor& tensor) {
-  if (as_tracer(tensor) || !recorder.is_from_outside(tensor)) return false;
-  const ir::Type& type = *recorder.view_of(tensor)->type;
-  return !type.sizes.is_constant() || !type.strides.is_constant();
-}
-
-/// Whether there was anything to specialise.
-bool specialise_operands(Recorder& recorder, std::span<const c10::IValue> arguments) {
-  const size_t before = recorder.symbols()->specialisations;
-  for_each_tensor(arguments, [&](const at::Tensor& tensor, uint32_t, int32_t) {
-    dims_of(tensor).numbers();
-    strides_of(tensor).numbers();
-    if (as_tracer(tensor)) static_cast<void>(static_cast<int64_t>(as_tracer(tensor)->view()->offset));
-  });
-  for (const c10::IValue& argument : arguments) specialised(argument);
-  return recorder.symbols()->specialisations != before;
-}
-
-}  // namespace
-
 uint64_t Recorder::count_writes() const {
   uint64_t writes = 0;
   for (const Memory& memory : memories_) writes += memory.version;
@@ -416,9 +396,11 @@ void Recorder::record(const OpEntry& entry, torch::jit::Stack* stack) {
     if (!record_by_rule(entry, stack)) record_fallback(*this, entry, stack);
     return;
   }
+  refuse_size_as_tensor(entry, arguments);
   settle_sizes();
+  const std::span<c10::IValue> own(stack->data() + stack->size() - entry.arguments, entry.arguments);
   // A tensor whose sizes vary has those of the example: nobody may read them but by its tracer.
-  for (c10::IValue& argument : std::span(stack->data() + stack->size() - entry.arguments, entry.arguments))
+  for (c10::IValue& argument : own)
     for_each_tensor({&argument, 1}, [&](const at::Tensor& tensor, uint32_t, int32_t) {
       if (is_varied(*this, tensor))
         argument = map_tensors(argument,
@@ -434,15 +416,18 @@ void Recorder::record(const OpEntry& entry, torch::jit::Stack* stack) {
     bool any_effect = count_writes() != writes;
     for (const ir::Node* node = graph_->last(); node && node != last; node = node->previous)
       any_effect |= node->has_effect();
-    if (any_effect || !specialise_operands(*this, arguments)) throw;
+    if (any_effect || !specialise_operands(*this, own)) throw;
     settle_sizes();
     if (record_by_rule(entry, stack)) return;
   }
-  if (!record_sized_call(*this, entry.op, stack)) {
-    specialise_operands(*this, arguments);
+  if (record_sized_call(*this, entry.op, stack)) return;
+  std::optional<Shapes> guessed;
+  if (has_expressions(arguments)) guessed = guess_shapes(*this, entry, arguments);
+  if (!guessed) {
+    specialise_operands(*this, own);
     settle_sizes();
-    record_fallback(*this, entry, stack);
   }
+  record_fallback(*this, entry, stack, guessed ? &*guessed : nullptr);
 }
 
 bool Recorder::record_by_rule(const OpEntry& entry, torch::jit::Stack* stack) {

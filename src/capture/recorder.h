@@ -23,6 +23,7 @@
 namespace braze::capture {
 
 struct InputHistory;
+struct Shapes;
 
 class Recorder {
  public:
@@ -189,8 +190,9 @@ class Tracer::Impl final : public Recorder {
   using Recorder::Recorder;
 };
 
-/// Records a call that no rule took (capture/fallback.cpp).
-void record_fallback(Recorder& recorder, const OpEntry& entry, torch::jit::Stack* stack);
+/// Records a call that no rule took (capture/fallback.cpp). `guessed`: the shapes, taken from there, where sizes
+/// are expressions; else null.
+void record_fallback(Recorder& recorder, const OpEntry& entry, torch::jit::Stack* stack, Shapes* guessed = nullptr);
 /// Runs the operator on the example values of its arguments; what it returns is a constant of the trace.
 void record_frozen(Recorder& recorder, const OpEntry& entry, torch::jit::Stack* stack);
 /// The value, copied into a dense layout if its type has gaps or overlaps.

@@ -54,7 +54,14 @@ void Recorder::vary(const at::Tensor& real, std::string_view name, std::span<con
   for (size_t k = 0; k < rank; ++k) {
     const int64_t size = real.size(static_cast<int64_t>(k));
     ir::Size one = size;
-    if (dims[k].varies && size > 1) {
+    const auto known = dims[k].name.empty() ? std::nullopt : symbols_->env->table().find(symbol_name(dims[k].name));
+    if (dims[k].varies && known) {  // One name, one size.
+      if (symbols_->env->example(*known) != size)
+        throw UserError(concat("dynamic: ", dims[k].name, " is ", symbols_->env->example(*known),
+                               " in the examples, and ", size, " in size ", k, " of `", name, "`"),
+                        UserError::Kind::value);
+      one = *known;
+    } else if (dims[k].varies && size > 1) {
       one = symbol(dims[k].name.empty() ? concat(name, "_", k) : dims[k].name, size, {.range = dims[k].range});
       symbol_sources_.push_back({SymbolSource::Kind::size, input, static_cast<uint32_t>(k), std::string(name)});
     }

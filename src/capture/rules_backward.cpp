@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "capture/arithmetic.h"
+#include "capture/index_map.h"
 #include "capture/pointwise.h"
 
 namespace braze::capture {
@@ -116,19 +117,26 @@ bool softplus_backward(Call& call, const RuleRow&) {
 
 // ---- losses
 
+/// A count as a number to compute with.
+ir::Value* count_of(Call& call, Dim count, DType dtype) {
+  return call.cast(number_of(call.graph(), count, to_device(call.device())), dtype);
+}
+
 /// mse_loss_backward(grad, self, target, reduction): 2 * (self - target) * grad, over the count for a mean.
 bool mse_loss_backward(Call& call, const RuleRow&) {
   const auto g = call.operand(0), x = call.operand(1), y = call.operand(2);
   if (!g || !x || !y || g->is_number() || x->is_number() || y->is_number()) return false;
   if (!c10::isFloatingType(x->dtype) || g->dtype != x->dtype || y->dtype != x->dtype) return false;
   const bool is_mean = call.integer(3) == at::Reduction::Mean;
-  const int64_t count = numel(x->sizes);
+  const Dim count = numel(x->sizes);
   if (count == 0) return false;
   Pointwise p(call, x->dtype, {&*x, &*y, &*g});
   if (!p.valid()) return false;
   p.compute_in_float();
   ir::Value* difference = p.op(Op::sub, p.in(*x), p.in(*y));
-  ir::Value* scaled = p.op(Op::mul, p.number(is_mean ? 2.0 / static_cast<double>(count) : 2.0), difference);
+  ir::Value* factor = p.number(is_mean && count.is_number() ? 2.0 / static_cast<double>(count.hint()) : 2.0);
+  if (is_mean && !count.is_number()) factor = p.op(Op::div, factor, count_of(call, count, factor->type->dtype));
+  ir::Value* scaled = p.op(Op::mul, factor, difference);
   return p.give(p.op(Op::mul, scaled, p.in(*g)));
 }
 
@@ -166,7 +174,7 @@ bool nll_loss_backward(Call& call, const RuleRow&) {
     gradient = a.op(Op::mul, gradient, a.reshape(call.cast(weight->value, dtype), row));
   }
   ir::Value* hit = a.op(Op::eq, a.along(a.count(x->sizes[dim]), dim, rank), labels);
-  hit = a.op(Op::bitwise_and, hit, a.op(Op::ne, labels, a.number(DType::i64, call.integer(5))));
+  hit = a.op(Op::bitwise_and, hit, a.op(Op::ne, labels, a.number(DType::i64, static_cast<int64_t>(call.dim(5)))));
   ir::Value* result = a.expand(a.where(hit, gradient, a.number(dtype, 0)), x->sizes);
   return call.give(call.copy(call.cast(result, to_dtype(x->dtype)), call.contiguous(x->dtype, x->sizes)));
 }
@@ -185,13 +193,15 @@ struct Normalised {
   ir::Value *gradient, *scaled;  ///< Of the result; times the weight.
   ir::Value *normal, *rstd;
   Sizes dims;
-  int64_t count;  ///< Of elements that were normalised together.
+  Dim count;  ///< Of elements that were normalised together.
 };
 
 /// rstd * (g - mean(g) - normal * mean(g * normal))
-ir::Value* gradient_of_normalised(Arithmetic& a, const Normalised& n) {
+ir::Value* gradient_of_normalised(Call& call, const Normalised& n) {
+  Arithmetic a(call);
   const DType dtype = n.scaled->type->dtype;
-  ir::Value* share = a.number(dtype, 1.0 / static_cast<double>(n.count));
+  ir::Value* share = n.count.is_number() ? a.number(dtype, 1.0 / static_cast<double>(n.count.hint()))
+                                         : a.op(Op::div, a.number(dtype, 1), count_of(call, n.count, dtype));
   ir::Value* mean = a.op(Op::mul, kept_sum(a, n.scaled, n.dims), share);
   ir::Value* along = a.op(Op::mul, kept_sum(a, a.op(Op::mul, n.scaled, n.normal), n.dims), share);
   ir::Value* centred = a.op(Op::sub, n.scaled, mean);
@@ -237,7 +247,7 @@ bool layer_norm_backward(Call& call, const RuleRow&) {
     return call.copy(call.cast(value, to_dtype(x->dtype)), call.contiguous(x->dtype, sizes));
   };
   const auto over_rows = [&](ir::Value* value) { return rows.empty() ? value : a.reduce(Op::sum, value, rows); };
-  give_or_undefined(call, mask.get(0), [&] { return end(gradient_of_normalised(a, n), x->sizes); });
+  give_or_undefined(call, mask.get(0), [&] { return end(gradient_of_normalised(call, n), x->sizes); });
   give_or_undefined(call, mask.get(1) && weight,
                     [&] { return end(over_rows(a.op(Op::mul, n.gradient, n.normal)), shape); });
   give_or_undefined(call, mask.get(2) && call.has(6), [&] { return end(over_rows(n.gradient), shape); });
@@ -282,7 +292,7 @@ bool batch_norm_backward(Call& call, const RuleRow&) {
     return call.copy(call.cast(value, to_dtype(x->dtype)), call.contiguous(x->dtype, sizes));
   };
   give_or_undefined(call, mask.get(0), [&] {
-    return end(train ? gradient_of_normalised(a, n) : a.op(Op::mul, n.scaled, n.rstd), x->sizes);
+    return end(train ? gradient_of_normalised(call, n) : a.op(Op::mul, n.scaled, n.rstd), x->sizes);
   });
   give_or_undefined(call, mask.get(1),
                     [&] { return end(a.reduce(Op::sum, a.op(Op::mul, n.gradient, n.normal), n.dims), channels); });
@@ -295,7 +305,8 @@ bool group_norm_backward(Call& call, const RuleRow&) {
   const auto g = call.operand(0), x = call.operand(1), mean = call.operand(2), rstd = call.operand(3);
   if (!g || !x || !mean || !rstd || !c10::isFloatingType(x->dtype) || numel(x->sizes) == 0) return false;
   if (g->dtype != x->dtype || g->sizes != x->sizes || !is_row_major(x->sizes, x->strides)) return false;
-  const int64_t batch = call.integer(5), channels = call.integer(6), groups = call.integer(8);
+  const Dim batch = call.dim(5), channels = call.dim(6);
+  const int64_t groups = call.integer(8);
   if (x->sizes[0] != batch || x->sizes[1] != channels || channels % groups != 0) return false;
   std::optional<Operand> weight;
   if (call.has(4)) {
@@ -305,7 +316,7 @@ bool group_norm_backward(Call& call, const RuleRow&) {
   const auto mask = call.arg(9).toBoolList();
   const DType dtype = computing_dtype(x->dtype);
   Arithmetic a(call);
-  const int64_t each = channels / groups, inner = numel(x->sizes) / (batch * channels);
+  const Dim each = channels / groups, inner = numel(x->sizes) / (batch * channels);
   const Sizes grouped{batch, groups, each, inner}, kept{batch, groups, 1, 1};
   if (numel(mean->sizes) != batch * groups || numel(rstd->sizes) != batch * groups) return false;
   Normalised n;
@@ -320,7 +331,7 @@ bool group_norm_backward(Call& call, const RuleRow&) {
   const auto end = [&](ir::Value* result, DimsRef sizes) {
     return call.copy(call.cast(a.reshape(result, sizes), to_dtype(x->dtype)), call.contiguous(x->dtype, sizes));
   };
-  give_or_undefined(call, mask.get(0), [&] { return end(gradient_of_normalised(a, n), x->sizes); });
+  give_or_undefined(call, mask.get(0), [&] { return end(gradient_of_normalised(call, n), x->sizes); });
   give_or_undefined(call, mask.get(1), [&] {
     return end(a.reduce(Op::sum, a.op(Op::mul, n.gradient, n.normal), {0, 3}), {channels});
   });
@@ -337,10 +348,12 @@ bool slice_backward(Call& call, const RuleRow&) {
   const Sizes sizes = call.ints(1);
   const auto dim = wrap(call.integer(2), static_cast<int64_t>(sizes.size()));
   if (!dim || numel(sizes) == 0 || numel(g->sizes) == 0) return false;
-  const int64_t size = sizes[*dim], step = call.integer(5);
-  int64_t start = call.integer(3);
+  const int64_t step = call.dim(5);
+  const Dim size = sizes[*dim];
+  Dim start = call.dim(3);
   if (start < 0) start += size;
-  start = std::clamp<int64_t>(start, 0, size);
+  if (start < 0) start = 0;
+  if (start > size) start = size;
   if (start + (g->sizes[*dim] - 1) * step >= size) return false;
   Arithmetic a(call);
   const ir::Type* type = call.contiguous(g->dtype, sizes);
@@ -351,7 +364,7 @@ bool slice_backward(Call& call, const RuleRow&) {
     return call.give(call.copy(a.pad(g->value, low, high, 0), type));
   }
   return call.give(call.node(Op::slice_scatter, {call.full(type, 0), g->value}, type,
-                             {{"dim", *dim}, {"start", start}, {"step", step}}));
+                             {{"dim", *dim}, {"start", start.size()}, {"step", step}}));
 }
 
 /// select_backward(grad, input_sizes, dim, index)
@@ -361,7 +374,7 @@ bool select_backward(Call& call, const RuleRow&) {
   const Sizes sizes = call.ints(1);
   const auto dim = wrap(call.integer(2), static_cast<int64_t>(sizes.size()));
   if (!dim || sizes.empty() || numel(sizes) == 0) return false;
-  const int64_t size = sizes[*dim], index = call.integer(3) < 0 ? call.integer(3) + size : call.integer(3);
+  const Dim size = sizes[*dim], given = call.dim(3), index = given < 0 ? given + size : given;
   if (index < 0 || index >= size) return false;
   Arithmetic a(call);
   Sizes whole = g->sizes, low(sizes.size(), 0), high(sizes.size(), 0);
@@ -377,8 +390,8 @@ bool embedding_backward(Call& call, const RuleRow&) {
   const auto g = call.operand(0), indices = call.operand(1);
   if (!g || !indices || g->is_number() || indices->is_number() || !c10::isFloatingType(g->dtype)) return false;
   if (call.flag(4) || numel(g->sizes) == 0 || g->sizes.size() != indices->sizes.size() + 1) return false;
-  const int64_t rows = call.integer(2), padding = call.integer(3), width = g->sizes.back(),
-                count = numel(indices->sizes);
+  const int64_t padding = call.dim(3);
+  const Dim rows = call.dim(2), width = g->sizes.back(), count = numel(indices->sizes);
   Arithmetic a(call);
   const DType dtype = computing_dtype(g->dtype);
   if (dtype != to_dtype(g->dtype)) return false;  // Half types are added up in their own precision.

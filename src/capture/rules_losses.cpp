@@ -172,7 +172,7 @@ bool nll_loss(Call& call, const RuleRow&) {
   if (!x || !target || x->is_number() || !c10::isFloatingType(x->dtype) || x->sizes.empty()) return false;
   if (target->dtype != ScalarType::Long && target->dtype != ScalarType::Byte) return false;
   const int64_t dim = x->sizes.size() == 1 ? 0 : 1;
-  const int64_t classes = x->sizes[dim];
+  const Dim classes = x->sizes[dim];
   Sizes rest = x->sizes, column = x->sizes;
   rest.erase(rest.begin() + dim);
   column[dim] = 1;

@@ -64,6 +64,11 @@ bool layer_norm(Call& call, const RuleRow&) {
   // Of half types, GPUs keep them in f32.
   const ScalarType wide = call.device().is_cpu() ? x->dtype : to_scalar_type(ir::compute_dtype(to_dtype(x->dtype)));
   const ir::Type* statistics = call.contiguous(wide, kept);
+  if (is_empty(shape) && call.device().is_cpu()) {  // The mean of nothing is 0 in eager's kernel.
+    call.give(call.full(call.contiguous(x->dtype, x->sizes), 0));
+    call.give(call.full(statistics, 0));
+    return call.give(call.full(statistics, std::numeric_limits<double>::quiet_NaN()));
+  }
   const ir::Type* types[] = {call.contiguous(x->dtype, x->sizes), statistics, statistics};
   const ir::Attr attrs[] = {{"rank", static_cast<int64_t>(rank)}, {"eps", ir::Number::of(call.real(4))}};
   ir::Node* node = call.graph().create(Op::layer_norm, {operands.data(), operands.size()}, attrs, types);

@@ -188,6 +188,8 @@ bool slice(Call& call, const RuleRow&) {
   const auto clamped = [&](size_t i, Dim otherwise) {
     if (!call.has(i)) return otherwise;
     Dim place = call.dim(i);
+    constexpr int64_t any_end = int64_t{1} << 61;  // What indexing says for an end that is left open.
+    if (place.is_number() && static_cast<int64_t>(place) >= any_end) return size;
     if (place < 0) place += size;
     return place < 0 ? Dim(0) : place > size ? size : place;
   };

@@ -375,7 +375,9 @@ void Recorder::take_inputs(Trace& trace) {
 
 Trace instantiate(const Trace& trace, std::span<const int64_t> symbols) {
   Trace made = trace;
-  made.graph = ir::instantiate(*trace.graph, symbols);
+  const ir::Node* first_backward = trace.gradients ? trace.gradients->first_backward : nullptr;
+  made.graph = ir::instantiate(*trace.graph, symbols, &first_backward);
+  if (made.gradients) made.gradients->first_backward = first_backward;
   made.symbols.clear();
   for (std::vector<OutputRecipe>* recipes : {&made.outputs, &made.hidden})
     for (OutputRecipe& recipe : *recipes) {

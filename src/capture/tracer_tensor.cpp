@@ -62,6 +62,25 @@ bool TracerTensor::lies_as(at::MemoryFormat format) const {
   return true;
 }
 
+/// In the order of such a format, gaps or none: what an operator lays its result out by. Source:
+/// is_channels_last_strides_2d() and _3d() in c10/core/MemoryFormat.h.
+bool TracerTensor::lies_like(at::MemoryFormat format) const {
+  if (!view_) return TensorImpl::is_strides_like_default(format);
+  const DimsRef sizes = view_->type->sizes, strides = view_->type->strides;
+  const size_t rank = format == at::MemoryFormat::ChannelsLast ? 4 : 5;
+  if (sizes.size() != rank || strides[1] == 0) return false;
+  Dim least = 0;
+  const auto follows = [&](size_t k) {
+    if (sizes[k] == 0 || strides[k] < least || (k == 0 && least == strides[1])) return false;
+    least = sizes[k] > 1 ? strides[k] * sizes[k] : strides[k];
+    return true;
+  };
+  if (!follows(1)) return false;
+  for (size_t k = rank - 1; k >= 2; --k)
+    if (!follows(k)) return false;
+  return follows(0);
+}
+
 bool TracerTensor::lies_dense() const {
   return is_dense(view_->type->sizes, view_->type->strides);
 }

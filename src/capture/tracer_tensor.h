@@ -89,12 +89,13 @@ class TracerTensor final : public c10::TensorImpl {
   c10::SymInt sym_storage_offset_custom() const override;
   c10::SymBool sym_is_contiguous_custom(at::MemoryFormat format) const override { return lies_as(format); }
   c10::SymBool sym_is_non_overlapping_and_dense_custom() const override { return lies_dense(); }
-  bool is_strides_like_custom(at::MemoryFormat format) const override { return lies_as(format); }
+  bool is_strides_like_custom(at::MemoryFormat format) const override { return lies_like(format); }
 
  private:
   const char* tensorimpl_type_name() const override { return "braze::TracerTensor"; }
   void take_geometry();
   bool lies_as(at::MemoryFormat format) const;
+  bool lies_like(at::MemoryFormat format) const;
   bool lies_dense() const;
   template <typename Version>
   c10::intrusive_ptr<TracerTensor> copy(Version&& version, bool allow_tensor_metadata_change) const;

@@ -2,9 +2,14 @@
 
 namespace braze::ir {
 
-void GraphCopy::run() {
+void GraphCopy::run(const Node** place) {
   copy_inputs();
-  for (const Node* node = from_.first(); node; node = node->next) copy(*node);
+  const Node *before = nullptr, *const wanted = place ? *place : nullptr;
+  for (const Node* node = from_.first(); node; node = node->next) {
+    if (node == wanted) before = to_.last();
+    copy(*node);
+  }
+  if (wanted) *place = before ? before->next : to_.first();
   for (const Value* output : from_.outputs()) to_.outputs().push_back((*this)[output]);
   for (const Mutation& mutation : from_.mutations())
     to_.mutations().push_back({mutation.input, (*this)[mutation.value]});

@@ -21,7 +21,8 @@ class GraphCopy {
   GraphCopy& operator=(const GraphCopy&) = delete;
 
   /// Inputs, nodes, outputs and mutations.
-  void run();
+  /// \param place  if given, a node of the graph; becomes the first of the copy that comes of it or of a later one.
+  void run(const Node** place = nullptr);
   void copy_inputs();
   void copy(const Node& node);
   /// Of the copy; null for what was not copied.

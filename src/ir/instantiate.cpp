@@ -88,11 +88,11 @@ class Instantiation final : public GraphCopy {
 
 }  // namespace
 
-std::unique_ptr<Graph> instantiate(const Graph& graph, std::span<const int64_t> symbols) {
+std::unique_ptr<Graph> instantiate(const Graph& graph, std::span<const int64_t> symbols, const Node** place) {
   auto to = std::make_unique<Graph>(graph.name());
   Instantiation copy(graph, *to, symbols);
   copy.check_symbols();
-  copy.run();
+  copy.run(place);
   return to;
 }
 

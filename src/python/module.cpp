@@ -46,6 +46,7 @@ PYBIND11_MODULE(_C, m) {
   m.def("forget_packed_weights", &braze_python::forget_packed_weights, "The same for copies of some tensors.");
   m.def("packed_weight_bytes", &braze::runtime::packed_weight_bytes, "See runtime/packed_weights.h.");
   m.def("materialize", &braze_python::materialize, "The value of a traced tensor.");
+  m.def("number_of", &braze_python::number_of, "A size of the trace as a number beside tensors.");
   m.def("untraced", &braze_python::untraced, "Calls a function so that its operators are run, not recorded.");
   m.def(
       "is_tracer",

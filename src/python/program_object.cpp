@@ -78,10 +78,11 @@ void fill_slots(const State& state, PyObject* const* args, size_t positional, Py
   }
 }
 
-[[gnu::noinline, gnu::cold]] void explain_arguments(const State& state, const at::Tensor* const* tensors) {
+[[gnu::noinline, gnu::cold]] void explain_arguments(const State& state, const runtime::Program& program,
+                                                    const at::Tensor* const* tensors) {
   std::vector<at::Tensor> arguments;
   for (size_t k = 0; k < state.argument_count; ++k) arguments.push_back(*tensors[k]);
-  state.program->check_arguments(arguments, state.labels);
+  program.check_arguments(arguments, state.labels);
 }
 
 [[gnu::noinline, gnu::cold]] void refuse_nested(const State& state) {
@@ -122,24 +123,26 @@ PyObject* call(State& state, PyObject* const* args, size_t positional, PyObject*
   for (size_t i = 0; i < state.slots.size(); ++i) match(state.slots[i].tree, objects[i], found);
   if (capture::Tracer::current()) [[unlikely]]
     refuse_nested(state);
-  if (!state.program->accepts(tensors.data())) [[unlikely]]
-    explain_arguments(state, tensors.data());
-  if (!state.warned_detached.load(std::memory_order_relaxed) && state.program->loses_grad(tensors.data()))
-      [[unlikely]]
+  std::shared_ptr<runtime::Program> of_sizes;
+  if (state.sized) of_sizes = state.sized->at(tensors.data(), state.labels);
+  const runtime::Program& program = of_sizes ? *of_sizes : *state.program;
+  if (!program.accepts(tensors.data())) [[unlikely]]
+    explain_arguments(state, program, tensors.data());
+  if (!state.warned_detached.load(std::memory_order_relaxed) && program.loses_grad(tensors.data())) [[unlikely]]
     warn_detached(state);
 
   c10::SmallVector<at::Tensor, 4> results(state.result_count);
-  if (state.is_long) {
+  if ((state.sized ? program.is_long() : state.is_long)) {
     // Another thread could take a tensor out of a container of the caller's meanwhile: hold on to them.
     c10::SmallVector<at::Tensor, 16> held;
     for (const at::Tensor*& tensor : tensors) held.push_back(*tensor);
     for (size_t k = 0; k < held.size(); ++k) tensors[k] = &held[k];
     with_operator_warnings([&] {
       const WithoutGil unlocked;
-      state.program->run(tensors.data(), results.data());
+      program.run(tensors.data(), results.data());
     });
   } else {
-    with_operator_warnings([&] { state.program->run(tensors.data(), results.data()); });
+    with_operator_warnings([&] { program.run(tensors.data(), results.data()); });
   }
   return rebuild(state.result, results.data()).release().ptr();
 }

@@ -9,6 +9,7 @@
 
 #include "python/tree.h"
 #include "runtime/program.h"
+#include "runtime/sized_program.h"
 
 namespace braze::python {
 
@@ -23,8 +24,10 @@ struct Slot {
 
 /// What a call needs, worked out when tracing.
 struct CallPlan {
-  std::string name;  ///< Of the traced function or module.
-  std::shared_ptr<runtime::Program> program;
+  std::string name;                           ///< Of the traced function or module.
+  std::shared_ptr<runtime::Program> program;  ///< Of the examples.
+  /// What finds the program of a call's sizes, where some may vary; else null.
+  std::shared_ptr<const runtime::SizedProgram> sized;
   std::vector<Slot> slots;          ///< Those with a position first, in order.
   std::vector<std::string> labels;  ///< Of each argument tensor, for messages.
   Tree result;

@@ -2,10 +2,13 @@
 #include "python/session.h"
 
 #include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/utils/pybind.h>
 
+#include <memory>
 #include <optional>
 #include <unordered_map>
 
+#include "capture/size_node.h"
 #include "capture/trace.h"
 #include "capture/tracer_tensor.h"
 #include "python/errors.h"
@@ -16,6 +19,7 @@
 #include "python/tree.h"
 #include "runtime/packed_weights.h"
 #include "runtime/program.h"
+#include "runtime/sized_program.h"
 #include "support/error.h"
 
 namespace braze::python {
@@ -42,10 +46,53 @@ std::string graph_name(const std::string& path) {
   return name;
 }
 
+/// The dimensions that `dynamic=` names, by the path of the argument.
+class VaryingSizes {
+ public:
+  /// \param rows  {path: [(dim, name, min, max), ...]}
+  explicit VaryingSizes(const py::dict& rows) : rows_(rows) {}
+
+  bool any() const { return !rows_.empty(); }
+
+  void vary(capture::Tracer& tracer, const at::Tensor& tensor, const std::string& path) {
+    seen_ += (seen_.empty() ? "" : ", ") + path;
+    if (!rows_.contains(path.c_str())) return;
+    ++used_;
+    const auto rank = static_cast<size_t>(tensor.dim());
+    std::vector<capture::Varying> sizes(rank);
+    for (py::handle row : rows_[path.c_str()]) {
+      const auto [given, name, low, high] = row.cast<std::tuple<int64_t, std::string, int64_t, int64_t>>();
+      const int64_t dim = given < 0 ? given + tensor.dim() : given;
+      if (dim < 0 || dim >= tensor.dim())
+        throw UserError(concat("dynamic: `", path, "` has ", rank, " dimensions, and none of number ", given),
+                        UserError::Kind::value);
+      if (tensor.size(dim) < low || tensor.size(dim) > high)
+        throw UserError(concat("dynamic: size ", dim, " of `", path, "` is ", tensor.size(dim), " in the example; ",
+                               low, " to ", high, " may vary"),
+                        UserError::Kind::value);
+      sizes[static_cast<size_t>(dim)] = {true, {low, high}, name};
+    }
+    const std::unique_ptr<bool[]> strides(new bool[rank]());
+    tracer.vary(tensor, graph_name(path), sizes, {strides.get(), rank});
+  }
+
+  void check_all_used() const {
+    if (used_ == rows_.size()) return;
+    std::string names;
+    for (const auto& [path, dims] : rows_) names += (names.empty() ? "" : ", ") + path.cast<std::string>();
+    throw UserError(concat("dynamic names ", names, "; tensors are passed as ", seen_), UserError::Kind::value);
+  }
+
+ private:
+  const py::dict rows_;
+  size_t used_ = 0;
+  std::string seen_;
+};
+
 /// Gives every distinct tensor of the arguments a tracer.
 class ArgumentVisitor : public LeafVisitor {
  public:
-  explicit ArgumentVisitor(capture::Tracer& tracer) : tracer_(tracer) {}
+  ArgumentVisitor(capture::Tracer& tracer, VaryingSizes& varying) : tracer_(tracer), varying_(varying) {}
 
   uint32_t leaf(const at::Tensor& tensor, const std::string& path, bool& repeated) override {
     if (capture::is_tracer(tensor))
@@ -53,6 +100,7 @@ class ArgumentVisitor : public LeafVisitor {
     const auto [at, added] = numbers_.try_emplace(tensor.unsafeGetTensorImpl(), reals.size());
     repeated = !added;
     if (added) {
+      varying_.vary(tracer_, tensor, path);
       tracers_.push_back(wrap(tracer_.add_argument(tensor, graph_name(path))));
       reals.push_back(tensor);
       labels.push_back(concat(label, " (`", path, "`)"));
@@ -67,6 +115,7 @@ class ArgumentVisitor : public LeafVisitor {
 
  private:
   capture::Tracer& tracer_;
+  VaryingSizes& varying_;
   std::vector<py::object> tracers_;
   std::unordered_map<const c10::TensorImpl*, uint32_t> numbers_;
 };
@@ -147,7 +196,8 @@ void name_parameters(capture::Tracer& tracer, const py::iterable& named) {
 
 }  // namespace
 
-py::tuple trace(py::object function, std::string name, py::list parameters, py::iterable named, py::dict settings) {
+py::tuple trace(py::object function, std::string name, py::list parameters, py::iterable named, py::dict settings,
+                py::dict dynamic) {
   if (capture::Tracer::current()) throw UserError("braze.trace was called while another function is being traced");
   PhaseTimes times;
   {
@@ -161,8 +211,11 @@ py::tuple trace(py::object function, std::string name, py::list parameters, py::
   {
     PhaseTimer timer(&times, "capture");
     capture::Tracer tracer(graph_name(name), &times);
-    ArgumentVisitor arguments(tracer);
+    VaryingSizes varying(dynamic);
+    if (varying.any()) tracer.prepare_symbols();
+    ArgumentVisitor arguments(tracer, varying);
     ExampleCall call = read_parameters(parameters, arguments);
+    varying.check_all_used();
     name_parameters(tracer, named);
     SourceScope sources;
     capture::Tracer::Scope scope(tracer);
@@ -177,7 +230,16 @@ py::tuple trace(py::object function, std::string name, py::list parameters, py::
   const std::vector<std::string> warnings = traced->warnings;
   {
     py::gil_scoped_release unlocked;
-    plan.program = runtime::Program::compile(*std::move(traced), options, std::move(times));
+    if (!traced->symbols.empty()) {
+      const std::vector<at::Tensor> held = options.example_arguments;
+      std::vector<const at::Tensor*> examples;
+      for (const at::Tensor& tensor : held) examples.push_back(&tensor);
+      plan.sized = std::make_shared<const runtime::SizedProgram>(*std::move(traced), options, std::move(times));
+      plan.program = plan.sized->at(examples.data(), plan.labels);
+    } else {
+      if (traced->graph->find_shape_env()) *traced = capture::instantiate(*traced, {});
+      plan.program = runtime::Program::compile(*std::move(traced), options, std::move(times));
+    }
   }
   py::list texts;
   for (const std::string& text : warnings) texts.append(text);
@@ -189,6 +251,12 @@ py::object materialize(py::object tensor, std::string what) {
   capture::Tracer* tracer = capture::Tracer::current();
   if (!capture::is_tracer(traced) || !tracer) return tensor;
   return wrap(tracer->materialize(traced, what));
+}
+
+py::object number_of(py::object size) {
+  capture::Tracer* tracer = capture::Tracer::current();
+  if (!tracer) return size;
+  return wrap(tracer->wrap_number(capture::dim_of(size.cast<c10::SymInt>()).size()));
 }
 
 py::object untraced(py::object function, py::args args, py::kwargs kwargs) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "capture/guess_shapes.h"
 #include "compile/driver.h"
 #include "ir/clone.h"
 #include "ir/text.h"
@@ -29,17 +30,18 @@ ProgramFamily::ProgramFamily(capture::Trace trace, ProgramOptions options, Phase
 
 std::shared_ptr<Program> ProgramFamily::at(std::span<const int64_t> symbols,
                                            const std::vector<at::Tensor>& arguments) const {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  const auto is_wanted = [&](const Member& member) { return std::ranges::equal(member.symbols, symbols); };
-  if (const auto found = std::ranges::find_if(members_, is_wanted); found != members_.end()) {
-    members_.splice(members_.begin(), members_, found);
-    return members_.front().program;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (std::shared_ptr<Program> known = programs_.find(symbols)) return known;
   }
+  // It may run Python, whose lock another thread has that waits for this one's.
+  capture::check_guesses(trace_, symbols);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (std::shared_ptr<Program> known = programs_.find(symbols)) return known;
   ProgramOptions options = options_;
   options.example_arguments = arguments;
   std::shared_ptr<Program> program = make(symbols, options);
-  members_.push_front({{symbols.begin(), symbols.end()}, program});
-  if (members_.size() > most_kept) members_.pop_back();
+  programs_.add(symbols, program);
   return program;
 }
 
@@ -83,8 +85,9 @@ const driver::SymbolicArtifact* ProgramFamily::artifact_for(std::span<const int6
 
 std::shared_ptr<Program> ProgramFamily::latest() const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  BRAZE_CHECK(!members_.empty(), "a family without a program");
-  return members_.front().program;
+  std::shared_ptr<Program> one = programs_.latest();
+  BRAZE_CHECK(one, "a family without a program");
+  return one;
 }
 
 }  // namespace braze::runtime

@@ -10,13 +10,13 @@
 #pragma once
 
 #include <atomic>
-#include <list>
 #include <memory>
 #include <mutex>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "runtime/by_sizes.h"
 #include "runtime/program.h"
 
 namespace braze::runtime {
@@ -38,8 +38,6 @@ class ProgramFamily {
   size_t compiled() const { return compiled_; }  ///< So often was code made.
 
  private:
-  static constexpr size_t most_kept = 64;
-
   capture::Trace trace_at(std::span<const int64_t> symbols) const;  ///< Verified.
 
   // With the mutex held.
@@ -47,15 +45,11 @@ class ProgramFamily {
   /// Right for these values; made now if none is and there may be another. Null: none. Throws loops::NotSymbolic.
   const driver::SymbolicArtifact* artifact_for(std::span<const int64_t> symbols, const PhaseTimes& times) const;
 
-  struct Member {
-    std::vector<int64_t> symbols;
-    std::shared_ptr<Program> program;
-  };
   const capture::Trace trace_;
   const ProgramOptions options_;
-  const PhaseTimes times_;             ///< Of the capture: part of the first program's.
-  mutable std::mutex mutex_;           ///< Protects what follows.
-  mutable std::list<Member> members_;  ///< The one used last comes first.
+  const PhaseTimes times_;    ///< Of the capture: part of the first program's.
+  mutable std::mutex mutex_;  ///< Protects what follows.
+  mutable BySizes<Program> programs_;
   mutable std::vector<std::shared_ptr<const driver::SymbolicArtifact>> artifacts_;
   mutable std::string not_symbolic_;  ///< Why no artifact is for all sizes; empty: one may be.
   mutable std::atomic<size_t> compiled_{0};

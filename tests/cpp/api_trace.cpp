@@ -21,6 +21,25 @@ TEST_CASE("one tensor in two places stays one") {
   CHECK_THROWS_AS(program(x, x.clone()), braze::Error);
 }
 
+TEST_CASE("sizes that are named may vary") {
+  const auto rows = [](at::Tensor x, at::Tensor y) {
+    return torch::softmax(x, -1).sum(0) + y.slice(0, 0, x.size(1));
+  };
+  braze::Options options;
+  options.dynamic = {{0, 0, "batch"}, {1, 0}};
+  const auto program = braze::trace(rows, options, torch::randn({4, 6}), torch::randn({9}));
+  for (const int64_t n : {2, 3, 17}) {
+    const auto x = torch::randn({n, 6}), y = torch::randn({2 * n + 3});
+    CHECK(torch::allclose(program(x, y), rows(x, y), 1e-5, 1e-6));
+  }
+  CHECK_THROWS_WITH_AS(program(torch::randn({1, 6}), torch::randn({9})), doctest::Contains("batch must be"),
+                       braze::Error);
+  CHECK_THROWS_WITH_AS(program(torch::randn({6, 4}).t(), torch::randn({9})), doctest::Contains("stride 0 is 1"),
+                       braze::Error);
+  options.dynamic = {{0, 2}};
+  CHECK_THROWS_AS(braze::trace(rows, options, torch::randn({4, 6}), torch::randn({9})), braze::Error);
+}
+
 TEST_CASE("a value that is read is frozen, and told") {
   const auto x = torch::ones({3});
   const auto program = braze::trace([](at::Tensor x) { return x + x.sum().item<float>(); }, {}, x);

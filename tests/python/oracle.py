@@ -52,21 +52,59 @@ def check(
     `amplified`, what goes beyond may lie as far from eager as one-ulp changes of the values on the way move it.
     """
     kwargs = kwargs or {}
+    made: list[braze.Program] = []
+
+    def traced(copies: _Copies) -> Callable[..., Any]:
+        example = copies.of((args, kwargs))
+        torch.manual_seed(0)
+        made.append(braze.trace(fn, *example, check=False))
+        return made[0]
+
+    raised = _compared(traced, fn, args, kwargs, values, strides, slack, wider, amplified)
+    return None if raised else made[0]
+
+
+def check_call(
+    replay: Callable[..., Any],
+    fn: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any] | None = None,
+    *,
+    values: bool = True,
+    strides: bool = True,
+    slack: float = 2,
+    wider: Callable[..., Any] | None = None,
+    amplified: bool = False,
+) -> bool:
+    """As check(), of a function that was compiled before. False if both raise alike."""
+    return not _compared(lambda _: replay, fn, args, kwargs or {}, values, strides, slack, wider, amplified)
+
+
+def _compared(
+    make: Callable[[_Copies], Callable[..., Any]],
+    fn: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    values: bool,
+    strides: bool,
+    slack: float,
+    wider: Callable[..., Any] | None,
+    amplified: bool,
+) -> bool:
+    """Whether both raise."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         theirs = _Copies().of((args, kwargs))
         expected, eager_error, eager_state = _called(fn, *theirs)
         try:
-            example = _Copies().of((args, kwargs))
-            torch.manual_seed(0)
-            program = braze.trace(fn, *example, check=False)
+            program = make(_Copies())
             mine = _Copies().of((args, kwargs))
             got, error, state = _called(program, *mine)
         except Exception as raised:
-            got, error, state, program, mine = None, raised, eager_state, None, theirs
+            got, error, state, mine = None, raised, eager_state, theirs
         if eager_error is not None or error is not None:
             _compare_errors(error, eager_error)
-            return None
+            return True
         _compare_trees("result", got, expected, strides=strides)
         _compare_trees("argument after the call", mine, theirs, strides=True)
         if _shared(got, mine) != _shared(expected, theirs):
@@ -78,7 +116,7 @@ def check(
             spread = conditioning.Spread(_called, fn, args, kwargs) if amplified else None
             _compare_values("result", got, expected, reference, slack, spread)
             _compare_values("argument after the call", mine, theirs, reference, slack, spread)
-    return program
+    return False
 
 
 def _called(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, torch.Tensor]:

@@ -12,6 +12,8 @@
 #include "python/guards/torch_values.h"
 #include "python/program_options.h"
 #include "runtime/autograd/training.h"
+#include "runtime/autograd/training_family.h"
+#include "runtime/by_sizes.h"
 #include "runtime/family.h"
 #include "support/error.h"
 
@@ -79,49 +81,6 @@ class TrainingSegment final : public SegmentProgram {
   std::shared_ptr<const runtime::TrainingProgram> program_;
 };
 
-/// A program for all sizes that its guards let through.
-class FamilySegment final : public SegmentProgram {
- public:
-  using Tell = void (*)(const runtime::Program&);
-  FamilySegment(capture::Trace trace, runtime::ProgramOptions options, PhaseTimes times, Tell tell)
-      : graph_(trace.graph), tell_(tell) {
-    const std::vector<at::Tensor> examples = options.example_arguments;
-    family_ = std::make_unique<runtime::ProgramFamily>(std::move(trace), std::move(options), std::move(times));
-    const ir::ShapeEnv* env = graph_->find_shape_env();
-    const std::vector<int64_t> symbols(env->examples().begin(), env->examples().end());
-    const py::gil_scoped_release unlocked;
-    first_ = family_->at(symbols, examples);
-  }
-
-  size_t argument_count() const noexcept override { return first_->argument_count(); }
-  size_t result_count() const noexcept override { return first_->result_count(); }
-  bool accepts(const at::Tensor* const*) const noexcept override { return false; }
-  void run(const at::Tensor* const*, at::Tensor*, bool) const override {
-    throw InternalError("a segment with symbols is run without their values");
-  }
-  std::shared_ptr<const SegmentProgram> at(std::span<const int64_t> symbols,
-                                           const at::Tensor* const* arguments) const override {
-    std::vector<at::Tensor> tensors;
-    for (size_t k = 0; k < argument_count(); ++k) tensors.push_back(*arguments[k]);
-    const size_t before = family_->compiled();
-    std::shared_ptr<runtime::Program> program = family_->at(symbols, tensors);
-    if (family_->compiled() != before) tell_(*program);
-    return std::make_shared<CompiledSegment>(std::move(program));
-  }
-  std::vector<driver::StepFacts> steps() const override { return family_->latest()->facts().steps; }
-  std::string code(std::string_view stage) const override {
-    return stage == "traced" ? ir::print(*graph_) : family_->latest()->code(stage);
-  }
-  const PhaseTimes& compile_times() const noexcept override { return first_->facts().times; }
-  std::shared_ptr<runtime::Program> program() const override { return family_->latest(); }
-
- private:
-  std::shared_ptr<const ir::Graph> graph_;
-  Tell tell_;
-  std::unique_ptr<runtime::ProgramFamily> family_;
-  std::shared_ptr<runtime::Program> first_;  ///< Of the sizes that were captured.
-};
-
 /// What was generated, for those who listen.
 void tell(const runtime::Program& program) {
   const std::string& not_symbolic = program.facts().not_symbolic;
@@ -145,6 +104,63 @@ void tell(const runtime::Program& program) {
   if (is_enabled(Event::output_code)) emit(Event::output_code, program.code("loops") + "\n" + program.code("asm"));
 }
 
+void tell_all(const SegmentProgram& segment) {
+  tell(*segment.program());
+  if (const auto backward = segment.backward()) tell(*backward);
+}
+
+/// Programs for all sizes that its guards let through: what the family gives for some is a Member.
+template <typename Family, typename Member>
+class FamilySegment final : public SegmentProgram {
+ public:
+  FamilySegment(capture::Trace trace, runtime::ProgramOptions options, PhaseTimes times) : graph_(trace.graph) {
+    const std::vector<at::Tensor> examples = options.example_arguments;
+    family_ = std::make_unique<Family>(std::move(trace), std::move(options), std::move(times));
+    const std::span<const int64_t> symbols = graph_->find_shape_env()->examples();
+    {
+      const py::gil_scoped_release unlocked;
+      first_ = std::make_shared<Member>(family_->at(symbols, examples));
+    }
+    segments_.add(symbols, first_);
+    tell_all(*first_);
+  }
+
+  size_t argument_count() const noexcept override { return first_->argument_count(); }
+  size_t result_count() const noexcept override { return first_->result_count(); }
+  bool accepts(const at::Tensor* const*) const noexcept override { return false; }
+  void run(const at::Tensor* const*, at::Tensor*, bool) const override {
+    throw InternalError("a segment with symbols is run without their values");
+  }
+  std::shared_ptr<const SegmentProgram> at(std::span<const int64_t> symbols,
+                                           const at::Tensor* const* arguments) const override {
+    if (std::shared_ptr<const SegmentProgram> known = segments_.find(symbols)) return known;
+    std::vector<at::Tensor> tensors;
+    for (size_t k = 0; k < argument_count(); ++k) tensors.push_back(*arguments[k]);
+    const size_t before = family_->compiled();
+    const auto made = std::make_shared<const Member>(family_->at(symbols, tensors));
+    if (family_->compiled() != before) tell_all(*made);
+    segments_.add(symbols, made);
+    return made;
+  }
+  std::vector<driver::StepFacts> steps() const override { return latest().steps(); }
+  std::string code(std::string_view stage) const override {
+    return stage == "traced" ? ir::print(*graph_) : latest().code(stage);
+  }
+  const PhaseTimes& compile_times() const noexcept override { return first_->compile_times(); }
+  std::shared_ptr<runtime::Program> program() const override { return latest().program(); }
+  std::shared_ptr<runtime::Program> backward() const override { return latest().backward(); }
+
+ private:
+  Member latest() const { return Member(family_->latest()); }
+
+  std::shared_ptr<const ir::Graph> graph_;
+  std::unique_ptr<Family> family_;
+  std::shared_ptr<const SegmentProgram> first_;                   ///< Of the sizes that were captured.
+  mutable runtime::BySizes<const SegmentProgram> segments_ = {};  ///< Protected by Python's lock.
+};
+using SizedSegment = FamilySegment<runtime::ProgramFamily, CompiledSegment>;
+using SizedTrainingSegment = FamilySegment<runtime::TrainingFamily, TrainingSegment>;
+
 class BrazeBackend final : public Backend {
  public:
   BrazeBackend() = default;
@@ -158,6 +174,13 @@ class BrazeBackend final : public Backend {
     runtime::ProgramOptions options = options_;
     options.example_arguments = std::move(segment.options.example_arguments);
     options.kept_elsewhere = std::move(segment.options.kept_elsewhere);
+    if (!segment.trace.symbols.empty()) {
+      if (segment.trace.gradients)
+        return std::make_shared<SizedTrainingSegment>(std::move(segment.trace), std::move(options),
+                                                      std::move(segment.times));
+      return std::make_shared<SizedSegment>(std::move(segment.trace), std::move(options), std::move(segment.times));
+    }
+    if (segment.trace.graph->find_shape_env()) segment.trace = capture::instantiate(segment.trace, {});
     if (segment.trace.gradients) {
       std::shared_ptr<const runtime::TrainingProgram> program;
       {
@@ -168,13 +191,6 @@ class BrazeBackend final : public Backend {
       if (program->backward()) tell(*program->backward());
       return std::make_shared<TrainingSegment>(std::move(program));
     }
-    if (!segment.trace.symbols.empty()) {
-      auto family = std::make_shared<FamilySegment>(std::move(segment.trace), std::move(options),
-                                                    std::move(segment.times), tell);
-      tell(*family->program());
-      return family;
-    }
-    if (segment.trace.graph->find_shape_env()) segment.trace = capture::instantiate(segment.trace, {});
     std::shared_ptr<runtime::Program> program;
     {
       const py::gil_scoped_release unlocked;

@@ -147,10 +147,6 @@ void Recording::record(const std::function<void()>& body) {
   trace_ = tracer_.finish(tensors);
   op_count_ = count_operators(*trace_.graph);
   if (trace_.any_requires_grad && settings_.backend->is_differentiable()) {
-    if (trace_.graph->find_shape_env()) {
-      history_.give_up();
-      throw GivenUp{Captured::Kind::refused, {"gradients of what has symbols for its sizes"}};
-    }
     const PhaseTimer differentiating(&times_, "capture/backward");
     // They see what eager saves, one by one, and may change it: a backward that saves something else is another
     // one.
@@ -158,6 +154,11 @@ void Recording::record(const std::function<void()>& body) {
       not_differentiated_ = "hooks on saved tensors are the user's code";
     else
       not_differentiated_ = tracer_.differentiate(trace_, tensors);
+    // With numbers for sizes it may be possible.
+    if (!trace_.gradients && !trace_.symbols.empty()) {
+      history_.give_up();
+      throw GivenUp{Captured::Kind::refused, BreakReason::told(not_differentiated_)};
+    }
   }
   guards_.kernels(gate.kernels());
   if (tape_recorder_) {

@@ -1,0 +1,232 @@
+#include "capture/ask_shapes.h"
+
+#include <algorithm>
+
+#include "capture/arguments.h"
+#include "capture/call.h"
+#include "capture/devices.h"
+#include "capture/own_calls.h"
+#include "capture/size_node.h"
+#include "capture/traceable.h"
+#include "ir/size_code.h"
+#include "support/error.h"
+
+namespace braze::capture {
+namespace {
+
+using torch::jit::Stack;
+
+bool is_wrapped_number(const at::Tensor& tensor) {
+  return tensor.unsafeGetTensorImpl()->is_wrapped_number() && !as_tracer(tensor);
+}
+
+/// What operators warn of is told when the program runs.
+class Silent final : c10::WarningHandler {
+ public:
+  Silent() : guard_(this) {}
+  void process(const c10::Warning&) override {}
+
+ private:
+  c10::WarningUtils::WarningHandlerGuard guard_;
+};
+
+at::Tensor meta_of(const at::Tensor& tensor, const SizesAt& at) {
+  const at::TensorOptions options = tensor.options().device(c10::kMeta);
+  const Places sizes = at(dims_of(tensor)), strides = at(strides_of(tensor));
+  const TracerTensor* tracer = as_tracer(tensor);
+  const int64_t offset = tracer ? at(storage_offset(*tracer->view())) : tensor.storage_offset();
+  if (offset == 0) return at::empty_strided(sizes, strides, options);
+  const int64_t elements = offset + extent(sizes, strides);
+  return at::empty({elements}, options).as_strided(sizes, strides, offset);
+}
+
+/// Runs the Meta kernel.
+Shapes ask_meta(const OpEntry& entry, std::span<const c10::IValue> arguments, const SizesAt& at) {
+  ++mutable_statistics().meta;
+  Shapes shapes;
+  const auto& schema = entry.op.schema().arguments();
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    c10::IValue value = map_tensors(at(arguments[i]), [&](const at::Tensor& tensor) {
+      if (tensor.is_meta() || is_wrapped_number(tensor)) return tensor;
+      at::Tensor meta = meta_of(tensor, at);
+      if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) meta.unsafeGetTensorImpl()->set_wrapped_number(true);
+      return meta;
+    });
+    const bool device = value.isDevice() || (value.isNone() && schema[i].name() == "device");
+    if (device) value = c10::Device(c10::kMeta);
+    shapes.arguments.push_back(value);
+    shapes.results.push_back(std::move(value));
+  }
+  const OwnCalls own;
+  entry.op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::Meta), &shapes.results);
+  return shapes;
+}
+
+/// For operators without a Meta kernel: their results on the example values have the shapes.
+Shapes ask_example(Recorder& recorder, const OpEntry& entry, std::span<const c10::IValue> arguments) {
+  Shapes shapes;
+  for (const c10::IValue& argument : arguments) {
+    c10::IValue value = map_tensors(argument, [&](const at::Tensor& tensor) {
+      if (!is_operand(tensor)) return tensor;
+      return recorder.materialize(
+          tensor, concat(entry.op.schema().name(), " (whose shapes PyTorch tells only for real data)"));
+    });
+    shapes.arguments.push_back(value);
+    shapes.results.push_back(std::move(value));
+  }
+  entry.op.callBoxed(shapes.results);
+  return shapes;
+}
+
+/// Operators whose Meta kernels tell other strides, sizes or dtypes than the CPU's kernels give, or that have none;
+/// none depends on the elements.
+constexpr std::string_view kWrongMeta[] = {"aten::_linalg_svd",
+                                           "aten::linalg_eig",
+                                           "aten::_linalg_eigh",
+                                           "aten::linalg_lstsq",
+                                           "aten::max_unpool2d",
+                                           "aten::max_unpool3d",
+                                           "aten::nonzero_static",
+                                           "aten::_native_batch_norm_legit",
+                                           "aten::native_batch_norm",
+                                           "aten::_batch_norm_with_update",
+                                           "aten::native_layer_norm",
+                                           "aten::log_sigmoid_forward",
+                                           "aten::_fft_r2c",
+                                           "aten::_fft_c2c",
+                                           "aten::_fft_c2r",
+                                           "aten::max_pool3d_with_indices",
+                                           "aten::_ctc_loss",
+                                           "aten::multilabel_margin_loss_forward",
+                                           "aten::_embedding_bag",
+                                           "aten::mkldnn_rnn_layer",
+                                           "aten::mkldnn_rnn_layer_backward"};
+
+/// Operators whose results' shapes the elements of one argument decide, and nothing else's.
+struct DecidesShape {
+  std::string_view name;
+  size_t argument;
+};
+constexpr DecidesShape kDecideShapes[] = {
+    {"aten::index", 1},
+    {"aten::masked_select", 1},
+    {"aten::_pack_padded_sequence", 1},
+};
+
+/// The real kernel's answer for zeros in the place of the arguments that are not known.
+Shapes ask_zeros(Recorder* recorder, const OpEntry& entry, std::span<const c10::IValue> arguments,
+                 const SizesAt& at) {
+  Shapes shapes;
+  for (const c10::IValue& argument : arguments) {
+    c10::IValue value = map_tensors(at(argument), [&](const at::Tensor& tensor) {
+      if (!is_operand(tensor)) return tensor;
+      at::Tensor like = at::empty_strided(at(dims_of(tensor)), at(strides_of(tensor)), tensor.options());
+      const at::Tensor real = recorder ? recorder->known(tensor) : at::Tensor();
+      return real.defined() ? like.copy_(real) : like.zero_();
+    });
+    shapes.arguments.push_back(value);
+    shapes.results.push_back(std::move(value));
+  }
+  std::optional<KeptGenerators> generators;
+  if (entry.random) generators.emplace();
+  entry.op.callBoxed(shapes.results);
+  return shapes;
+}
+
+/// Right on other layouts: often called on them and costly, or with results that lie as their first argument does,
+/// places before it and gaps included.
+constexpr std::string_view kRightMeta[] = {"aten::_scaled_dot_product_flash_attention_for_cpu",
+                                           "aten::_scaled_dot_product_flash_attention",
+                                           "aten::_scaled_dot_product_efficient_attention",
+                                           "aten::_scaled_dot_product_cudnn_attention",
+                                           "aten::mm",
+                                           "aten::bmm",
+                                           "aten::addmm",
+                                           "aten::baddbmm",
+                                           "aten::slice_scatter",
+                                           "aten::select_scatter",
+                                           "aten::diagonal_scatter",
+                                           "aten::as_strided_scatter"};
+
+/// Meta kernels tell the right strides for row-major operands that are not empty; elsewhere many do not.
+bool is_meta_right(const OpEntry& entry, std::span<const c10::IValue> arguments) {
+  const std::string& name = entry.op.schema().name();
+  // Nor can they tell on which of several devices a result lies.
+  if (!device_of(arguments).is_one) return false;
+  if (entry.random && !uses_default_generator(entry, arguments)) return true;
+  if (std::ranges::find(kWrongMeta, name) != std::end(kWrongMeta)) return false;
+  // What an operator of the user's does is not to be done once more.
+  if (!name.starts_with("aten::") || std::ranges::find(kRightMeta, name) != std::end(kRightMeta)) return true;
+  bool row_major = true;
+  for_each_tensor(arguments, [&](const at::Tensor& tensor, uint32_t, int32_t) {
+    const DimsRef sizes = dims_of(tensor);
+    row_major &= !is_empty(sizes) && strides_of(tensor) == contiguous(sizes);
+  });
+  return row_major;
+}
+
+}  // namespace
+
+int64_t SizesAt::operator()(Dim dim) const {
+  if (dim.is_number() || !symbols_) return dim.hint();
+  ir::SizeCode code;
+  code.add(dim.size());
+  int64_t value = 0;
+  if (!code.run(*symbols_, {&value, 1})) throw UserError("a size has no value for these symbols");
+  return value;
+}
+
+Places SizesAt::operator()(DimsRef dims) const {
+  Places values;
+  for (const Dim dim : dims) values.push_back((*this)(dim));
+  return values;
+}
+
+c10::IValue SizesAt::operator()(const c10::IValue& value) const {
+  if (!has_symbols(value)) return value;
+  if (value.isSymInt()) return (*this)(dim_of(value));
+  if (!value.isList()) return specialised(value);
+  c10::List<int64_t> numbers;
+  for (const c10::IValue& each : value.toListRef()) numbers.push_back((*this)(dim_of(each)));
+  return numbers;
+}
+
+bool is_operand(const at::Tensor& tensor) {
+  return !is_wrapped_number(tensor) && !tensor.is_meta();
+}
+
+bool uses_default_generator(const OpEntry& entry, std::span<const c10::IValue> arguments) {
+  return entry.random && std::ranges::none_of(arguments, [](const c10::IValue& v) { return v.isGenerator(); });
+}
+
+bool has_known_shape(Recorder& recorder, const OpEntry& entry, std::span<const c10::IValue> arguments) {
+  const auto row = std::ranges::find(kDecideShapes, entry.op.schema().name(), &DecidesShape::name);
+  if (row == std::end(kDecideShapes) || entry.writes) return false;
+  bool is_known = true;
+  for_each_tensor(arguments.subspan(row->argument, 1), [&](const at::Tensor& tensor, uint32_t, int32_t) {
+    is_known &= recorder.known(tensor).defined();
+  });
+  return is_known;
+}
+
+Shapes ask_shapes(Recorder* recorder, const OpEntry& entry, std::span<const c10::IValue> arguments,
+                  const SizesAt& at) {
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  const Silent silent;
+  try {
+    const bool is_known = recorder && has_known_shape(*recorder, entry, arguments);
+    if (is_known || (entry.outs == 0 && !is_meta_right(entry, arguments)))
+      return ask_zeros(recorder, entry, arguments, at);
+  } catch (const std::exception&) {
+    // Not for zeros.
+  }
+  try {
+    return ask_meta(entry, arguments, at);
+  } catch (const std::exception&) {
+    // No Meta kernel, or one that refuses: the real kernel has the last word, and the right exception.
+    if (entry.random || !recorder) throw;
+  }
+  return ask_example(*recorder, entry, arguments);
+}
+
+}  // namespace braze::capture

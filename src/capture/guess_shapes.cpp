@@ -1,0 +1,338 @@
+#include "capture/guess_shapes.h"
+
+#include <algorithm>
+#include <array>
+#include <mutex>
+#include <set>
+
+#include "capture/arguments.h"
+#include "capture/call.h"
+#include "capture/library_call.h"
+#include "capture/shapes.h"
+#include "capture/size_node.h"
+#include "support/error.h"
+
+namespace braze::capture {
+namespace {
+
+using Values = std::vector<int64_t>;
+
+constexpr size_t wanted_points = 4;  // Beside the example. A wrong expression seldom fits as many.
+
+// ---- values of symbols
+
+/// Values that keep all guards, unlike the example's. `step` tells them apart.
+std::optional<Values> values_at(ir::ShapeEnv& env, int64_t step, bool in_step) {
+  const std::span<const int64_t> examples = env.examples();
+  Values values(examples.begin(), examples.end());
+  std::vector<std::pair<uint32_t, ir::Size>> bound;  // Symbols that others decide.
+  for (uint32_t slot = 0; slot < values.size(); ++slot) {
+    const ir::Size symbol = *env.table().find(env.table().name(slot));
+    const ir::Size known = env.simplify(symbol);
+    if (known.is_constant()) continue;
+    if (known != symbol) {
+      bound.emplace_back(slot, known);
+      continue;
+    }
+    const ir::SymbolFacts& facts = env.table().facts(slot);
+    // Steps of two symbols are to differ too.
+    const int64_t by = in_step ? step : step * (1 + slot % 5) + slot % 3;
+    values[slot] += facts.modulus * by;
+    if (values[slot] > facts.range.high) values[slot] = examples[slot] - facts.modulus * by;
+    if (!facts.range.has(values[slot])) return std::nullopt;
+  }
+  const SizesAt at(values);
+  for (const auto& [slot, size] : bound) values[slot] = at(size);
+  if (Values(examples.begin(), examples.end()) == values || env.broken(values)) return std::nullopt;
+  return values;
+}
+
+/// \param in_step  all symbols grow alike, so that what is equal in the example stays so: of square matrices.
+std::vector<Values> points(ir::ShapeEnv& env, bool in_step) {
+  // 12 keeps what is divided by small numbers.
+  constexpr std::array<int64_t, 10> steps = {1, 2, 3, 4, 5, 6, 8, 12, 24, 36};
+  std::vector<Values> all;
+  for (const int64_t step : steps) {
+    if (all.size() == wanted_points) break;
+    std::optional<Values> values = values_at(env, step, in_step);
+    if (values && std::ranges::find(all, *values) == all.end()) all.push_back(*std::move(values));
+  }
+  return all;
+}
+
+// ---- what sizes are made of
+
+/// An expression with its values at the example and at the points.
+struct Known {
+  Dim dim;
+  Values values;
+};
+
+class Expressions {
+ public:
+  explicit Expressions(std::vector<SizesAt> at) : at_(std::move(at)) {}
+
+  void add(Dim dim) {
+    if (dim.is_number() ||
+        std::ranges::any_of(known_, [&](const Known& one) { return one.dim.size() == dim.size(); }))
+      return;
+    Known one{dim, {}};
+    for (const SizesAt& at : at_) one.values.push_back(at(dim));
+    known_.push_back(std::move(one));
+  }
+
+  /// The first of: a number; one of the known; a multiple of one, and a number; half of one; two of them.
+  std::optional<Dim> find(const Values& wanted) const {
+    if (std::ranges::all_of(wanted, [&](int64_t value) { return value == wanted[0]; })) return wanted[0];
+    for (const Known& one : known_)
+      if (one.values == wanted) return one.dim;
+    for (const Known& one : known_) {
+      const int64_t run = one.values[1] - one.values[0], rise = wanted[1] - wanted[0];
+      if (run != 0 && rise % run == 0) {
+        const Dim line = one.dim * (rise / run) + (wanted[0] - one.values[0] * (rise / run));
+        if (fits(line, wanted)) return line;
+      }
+      const Dim half = ir::floor_div(one.dim.size(), 2);
+      const Dim shifted = half + (wanted[0] - at_[0](half));
+      if (fits(shifted, wanted)) return shifted;
+    }
+    for (size_t a = 0; a < known_.size(); ++a)
+      for (size_t b = 0; b < known_.size(); ++b) {
+        const Dim one = known_[a].dim, other = known_[b].dim;
+        for (const Dim made : {one + other, one * other, smaller(one, other), larger(one, other), one - other})
+          if (fits(made, wanted)) return made;
+      }
+    return std::nullopt;
+  }
+
+  std::optional<Sizes> find_all(const std::vector<Places>& wanted) const {
+    Sizes sizes;
+    for (size_t k = 0; k < wanted[0].size(); ++k) {
+      Values column;
+      for (const Places& row : wanted) column.push_back(row[k]);
+      const std::optional<Dim> size = find(column);
+      if (!size) return std::nullopt;
+      sizes.push_back(*size);
+    }
+    return sizes;
+  }
+
+  bool fits(DimsRef dims, const std::vector<Places>& wanted) const {
+    for (size_t p = 0; p < at_.size(); ++p)
+      if (at_[p](dims) != wanted[p]) return false;
+    return true;
+  }
+
+ private:
+  bool fits(Dim dim, const Values& wanted) const {
+    for (size_t p = 0; p < at_.size(); ++p)
+      if (at_[p](dim) != wanted[p]) return false;
+    return true;
+  }
+
+  const std::vector<SizesAt> at_;
+  std::vector<Known> known_;
+};
+
+/// Strides of `sizes` without gaps, in the order in which those of an example lie.
+Sizes packed(const Sizes& sizes, const Places& like) {
+  Places order(sizes.size());
+  for (size_t k = 0; k < order.size(); ++k) order[k] = static_cast<int64_t>(order.size() - k - 1);
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    return like[static_cast<size_t>(a)] < like[static_cast<size_t>(b)];
+  });
+  Sizes strides(sizes.size());
+  Dim next = 1;
+  for (const int64_t k : order) {
+    strides[static_cast<size_t>(k)] = next;
+    next *= larger(sizes[static_cast<size_t>(k)], 1);
+  }
+  return strides;
+}
+
+// ---- asking
+
+bool may_be_asked(Recorder& recorder, const OpEntry& entry, std::span<const c10::IValue> arguments) {
+  if (entry.moves_view || entry.outs > 0 || entry.dynamic || has_known_shape(recorder, entry, arguments))
+    return false;
+  for (const c10::Argument& result : entry.op.schema().returns())
+    if (result.alias_info() && !result.alias_info()->isWrite()) return false;  // A view.
+  return true;
+}
+
+std::vector<at::Tensor> tensors_of(std::span<const c10::IValue> values) {
+  std::vector<at::Tensor> tensors;
+  for_each_tensor(values, [&](const at::Tensor& tensor, uint32_t, int32_t) { tensors.push_back(tensor); });
+  return tensors;
+}
+
+Expressions expressions_of(std::span<const c10::IValue> arguments, std::vector<SizesAt> at) {
+  Expressions known(std::move(at));
+  for (const at::Tensor& tensor : tensors_of(arguments)) {
+    for (const Dim size : dims_of(tensor)) known.add(size);
+  }
+  for (const c10::IValue& argument : arguments) {
+    if (!has_symbols(argument)) continue;
+    if (argument.isSymInt())
+      known.add(dim_of(argument));
+    else if (argument.isList())
+      for (const c10::IValue& each : argument.toListRef()) known.add(dim_of(each));
+  }
+  for (const at::Tensor& tensor : tensors_of(arguments)) known.add(numel(dims_of(tensor)));
+  return known;
+}
+
+/// The form of tensor number `k`, of which there is one for the example and each point. False: it is none that
+/// fits.
+bool find_form(const Expressions& known, const std::vector<std::vector<at::Tensor>>& tensors, size_t k,
+               Shapes& shapes) {
+  std::vector<Places> sizes, strides;
+  for (const std::vector<at::Tensor>& row : tensors) {
+    const at::Tensor& tensor = row[k];
+    if (tensor.dim() != tensors[0][k].dim() || tensor.storage_offset() != 0) return false;
+    if (tensor.layout() != c10::kStrided || tensor.scalar_type() != tensors[0][k].scalar_type()) return false;
+    sizes.emplace_back(tensor.sizes().begin(), tensor.sizes().end());
+    strides.emplace_back(tensor.strides().begin(), tensor.strides().end());
+  }
+  const std::optional<Sizes> found = known.find_all(sizes);
+  if (!found) return false;
+  Sizes lie = packed(*found, strides[0]);
+  if (!known.fits(lie, strides)) return false;
+  if (!DimsRef(*found).is_numbers() || !DimsRef(lie).is_numbers())
+    shapes.forms[tensors[0][k].unsafeGetTensorImpl()] = {*found, std::move(lie)};
+  return true;
+}
+
+/// A written argument keeps its form.
+bool keep_forms(const OpEntry& entry, std::span<const c10::IValue> arguments, Shapes& shapes) {
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (!is_written(entry, i, arguments)) continue;
+    const std::vector<at::Tensor> mine = tensors_of(arguments.subspan(i, 1)),
+                                  asked = tensors_of({&shapes.arguments[i], 1});
+    for (size_t k = 0; k < mine.size(); ++k) {
+      const DimsRef sizes = dims_of(mine[k]), strides = strides_of(mine[k]);
+      if (!is_dense(sizes, strides)) return false;
+      if (sizes.is_numbers() && strides.is_numbers()) continue;
+      shapes.forms[asked[k].unsafeGetTensorImpl()] = {{sizes.begin(), sizes.end()},
+                                                      {strides.begin(), strides.end()}};
+    }
+  }
+  return true;
+}
+
+/// Operators whose shapes have been guessed in this process.
+class Guessed {
+ public:
+  static Guessed& instance() {
+    static Guessed one;
+    return one;
+  }
+  void add(const std::string& name) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    names_.insert(name);
+  }
+  bool has(std::string_view name) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return names_.contains(name);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<std::string, std::less<>> names_;
+};
+
+/// Tensors that lie as a node's operands do, put where the call wants them; nobody reads their elements.
+void put_operands(const ir::Node& node, CallPayload& payload, const SizesAt& at) {
+  for (const CallPayload::Slot& slot : payload.slots) {
+    const ir::Type& type = *ir::Graph::resolve(node.operands[slot.operand])->type;
+    const at::Tensor operand =
+        at::empty_strided(at(type.sizes), at(type.strides), at::TensorOptions(to_scalar_type(type.dtype)));
+    c10::IValue& argument = payload.stack[slot.argument];
+    if (slot.element < 0) {
+      argument = operand;
+    } else if (argument.isTensorList()) {
+      argument = argument.toTensorList().copy();
+      argument.toTensorList().set(static_cast<size_t>(slot.element), operand);
+    } else {
+      argument = argument.toOptionalTensorList().copy();
+      argument.toOptionalTensorList().set(static_cast<size_t>(slot.element), operand);
+    }
+  }
+}
+
+void check_call(const ir::Node& node, CallPayload payload, const SizesAt& at) {
+  put_operands(node, payload, at);
+  OpEntry entry(payload.op);
+  entry.arguments = static_cast<uint32_t>(payload.stack.size());
+  entry.returns = static_cast<uint32_t>(payload.op.schema().returns().size());
+  entry.random = payload.op.hasTag(at::Tag::nondeterministic_seeded);
+  const Shapes shapes = ask_shapes(nullptr, entry, payload.stack);
+  for (size_t k = 0; k < payload.results.size(); ++k) {
+    const auto [returned, element] = payload.results[k];
+    if (returned < 0) continue;  // A written argument.
+    const c10::IValue& value = shapes.results.at(static_cast<size_t>(returned));
+    const at::Tensor real =
+        element < 0 ? value.toTensor() : value.toTensorVector().at(static_cast<size_t>(element));
+    const ir::Type& type = *node.results[k].type;
+    if (real.sizes() != at(type.sizes) || real.strides() != at(type.strides))
+      throw UserError(concat(payload.op.schema().name(), " gives results of other shapes for these sizes"));
+  }
+}
+
+std::optional<Shapes> guess_at(const std::vector<Values>& others, const OpEntry& entry,
+                               std::span<const c10::IValue> arguments) {
+  if (others.size() < wanted_points) return std::nullopt;
+  std::vector<SizesAt> at{SizesAt()};
+  for (const Values& values : others) at.emplace_back(values);
+  std::vector<Shapes> asked;
+  std::vector<std::vector<at::Tensor>> tensors;
+  try {
+    for (const SizesAt& one : at) {
+      asked.push_back(ask_shapes(nullptr, entry, arguments, one));
+      std::vector<c10::IValue> fresh;  // What is written is among the arguments.
+      for (size_t r = 0; r < entry.returns; ++r)
+        if (!entry.op.schema().returns()[r].alias_info()) fresh.push_back(asked.back().results.at(r));
+      tensors.push_back(tensors_of(fresh));
+      if (tensors.back().size() != tensors[0].size()) return std::nullopt;
+    }
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+  Shapes shapes = std::move(asked[0]);
+  const Expressions known = expressions_of(arguments, at);
+  for (size_t k = 0; k < tensors[0].size(); ++k)
+    if (!find_form(known, tensors, k, shapes)) return std::nullopt;
+  if (!shapes.forms.empty()) Guessed::instance().add(entry.op.schema().name());
+  if (!keep_forms(entry, arguments, shapes)) return std::nullopt;
+  return shapes;
+}
+
+}  // namespace
+
+std::optional<Shapes> guess_shapes(Recorder& recorder, const OpEntry& entry,
+                                   std::span<const c10::IValue> arguments) {
+  if (!may_be_asked(recorder, entry, arguments)) return std::nullopt;
+  ir::ShapeEnv& env = *recorder.symbols()->env;
+  std::optional<Shapes> shapes = guess_at(points(env, false), entry, arguments);
+  return shapes ? std::move(shapes) : guess_at(points(env, true), entry, arguments);
+}
+
+void check_guesses(const Trace& trace, std::span<const int64_t> symbols) {
+  const SizesAt at(symbols);
+  ir::for_each_node(*trace.graph, [&](const ir::Node* node) {
+    if (node->op != ir::Op::call || !Guessed::instance().has(node->text_attr("target"))) return;
+    const bool varies = std::ranges::any_of(node->results, [](const ir::Value& result) {
+      return !result.type->sizes.is_constant() || !result.type->strides.is_constant();
+    });
+    if (!varies) return;
+    ir::LibraryCall call = ir::library_call(*node);
+    ir::for_each_size(std::span<ir::Argument>(call.arguments), [&](ir::Argument& argument) {
+      auto& table =
+          const_cast<ir::SizeTable&>(trace.graph->find_shape_env()->table());  // Interns, and learns nothing.
+      argument = ir::Argument::of(ir::Argument::Kind::integer, at(ir::parse_size(argument.text, table)));
+    });
+    check_call(*node, payload_of(call, trace.objects), at);
+  });
+}
+
+}  // namespace braze::capture

@@ -1,0 +1,92 @@
+"""braze.trace(dynamic=): programs for arguments of several sizes."""
+
+import pytest
+import torch
+
+import braze
+
+pytestmark = pytest.mark.usefixtures("no_gradients")
+
+
+@pytest.fixture
+def no_gradients():
+    with torch.no_grad():
+        yield
+
+
+def scaled(x, y):
+    n = x.shape[0]
+    return torch.softmax(x.view(n, 2, -1), -1).sum(0) + y[: n // 2].sum(), x[1:] * n - n, n / x
+
+
+SIZES = {"x": {0: "batch"}, "y": {0: "batch"}}
+
+
+def traced():
+    return braze.trace(scaled, (torch.randn(6, 8), torch.randn(6)), dynamic=SIZES)
+
+
+def test_one_program_for_all_sizes():
+    program = traced()
+    for n in (3, 5, 9, 40, 6):
+        x, y = torch.randn(n, 8), torch.randn(n)
+        for one, other in zip(program(x, y), scaled(x, y), strict=True):
+            torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ((torch.ones(4, 8), torch.ones(5)), "size 0 is 5, and must be batch = 4; batch is size 0 of argument 0"),
+        ((torch.ones(1, 8), torch.ones(1)), "batch must be at least 2; batch is size 0 of argument 0 (`x`), 1"),
+        ((torch.ones(4, 7), torch.ones(4)), "argument 0 (`x`): size 1 is 7, and must be 8"),
+        ((torch.ones(8, 4).t(), torch.ones(4)), "argument 0 (`x`): stride 0 is 1, and must be 8"),
+        ((torch.ones(4, 8), torch.ones(4, 1)), "argument 1 (`y`): a tensor of 1 dimensions is wanted"),
+        ((torch.ones(4, 8).double(), torch.ones(4)), "argument 0 (`x`)"),
+    ],
+)
+def test_errors_name_the_relation(arguments, text):
+    with pytest.raises(braze.Error) as error:
+        traced()(*arguments)
+    assert text in str(error.value)
+
+
+def test_a_decision_is_that_of_the_example():
+    program = braze.trace(lambda x: x + 1 if x.shape[0] > 4 else x - 1, torch.ones(6), dynamic={"x": 0})
+    assert program(torch.ones(5)).sum() == 10
+    with pytest.raises(braze.Error, match="the program is for x_0 >= 5"):
+        program(torch.ones(3))
+
+
+@pytest.mark.parametrize(
+    ("dynamic", "text"),
+    [
+        ({"z": 0}, "dynamic names z; tensors are passed as x"),
+        ({"x": 3}, "`x` has 1 dimensions, and none of number 3"),
+        ({"x": {0: ("b", 2, 4)}}, "size 0 of `x` is 6 in the example; 2 to 4 may vary"),
+        ({"x": {0: 5}}, "a name or"),
+    ],
+)
+def test_wrong_names(dynamic, text):
+    with pytest.raises(braze.Error) as error:
+        braze.trace(lambda x: x * 2, torch.ones(6), dynamic=dynamic)
+    assert text in str(error.value)
+
+
+def test_names_of_nested_arguments_and_bounds():
+    def doubled(batch):
+        return batch["ids"] * 2
+
+    dynamic = {"batch['ids']": {0: None, -1: ("length", 2, 8)}}
+    program = braze.trace(doubled, ({"ids": torch.ones(3, 4)},), dynamic=dynamic)
+    assert program({"ids": torch.ones(5, 8)}).shape == (5, 8)
+    with pytest.raises(braze.Error, match="length must be at least 2 and at most 8"):
+        program({"ids": torch.ones(5, 9)})
+
+
+def test_a_size_where_a_tensor_could_stand():
+    with pytest.raises(RuntimeError, match="a size that varies in the place of a tensor"):
+        braze.trace(lambda x: x // x.shape[0], torch.ones(6), dynamic={"x": 0})
+    half = braze.trace(lambda x: x * x.shape[0], torch.ones(6, dtype=torch.float16), dynamic={"x": 0})
+    with pytest.raises(braze.Error):
+        half(torch.ones(5, dtype=torch.float16))
