@@ -1,6 +1,6 @@
 """braze.report: what became of a compiled function, as one HTML page that needs nothing but a browser.
 
-Jinja2 (which PyTorch brings along) and the templates are loaded when the first page is made, not with braze.
+Jinja2 (which PyTorch brings along), the templates and most of this package are loaded when the first page is made.
 """
 
 import json
@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from braze._load import C
-from braze._report.collect import collect
 
 #: Where a page keeps what it was made of, so that pages can be compared.
 _FACTS = re.compile(r'<script type="application/json" id="facts">(.*?)</script>', re.DOTALL)
@@ -38,6 +37,8 @@ def report(compiled: Any, path: str | os.PathLike[str] = "report.html", *, title
     >>> fast(x), fast(x)
     >>> braze.report(fast, "report.html")
     """
+    from braze._report.collect import collect
+
     facts = collect(compiled, title)
     return _write(path, "page.html", facts=facts, embedded=_embedded(facts))
 
