@@ -222,7 +222,7 @@ with torch.no_grad():
 def run_known(folder, **settings):
     done = subprocess.run(
         [sys.executable, "-c", KNOWN],
-        env={**os.environ, "BRAZE_CACHE_DIR": str(folder), **settings},
+        env={**os.environ, "BRAZE_CACHE_DIR": str(folder), "BRAZE_CACHE": "1", "BRAZE_VERIFY": "0", **settings},
         capture_output=True,
         text=True,
         check=False,

@@ -49,6 +49,19 @@ bool reads_variables_by_name(PyCodeObject* code) {
   return false;
 }
 
+bool names_create_graph(PyCodeObject* code) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_consts); ++i) {
+    PyObject* constant = PyTuple_GET_ITEM(code->co_consts, i);
+    if (PyCode_Check(constant) && names_create_graph(reinterpret_cast<PyCodeObject*>(constant))) return true;
+    if (!PyTuple_CheckExact(constant)) continue;  // Names of a call's keyword arguments.
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(constant); ++k) {
+      PyObject* name = PyTuple_GET_ITEM(constant, k);
+      if (PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, "create_graph") == 0) return true;
+    }
+  }
+  return false;
+}
+
 Variables::Variables(PyCodeObject* code) : liveness(code), are_read_by_name(reads_variables_by_name(code)) {}
 
 const Variables& CodeState::variables() {
@@ -61,7 +74,9 @@ void load_library_paths() {
 }
 
 CodeState::CodeState(PyCodeObject* code)
-    : code(guards::Ref::borrow(reinterpret_cast<PyObject*>(code))), is_library(is_library_code(code)) {
+    : code(guards::Ref::borrow(reinterpret_cast<PyObject*>(code))),
+      is_library(is_library_code(code)),
+      differentiates_twice(names_create_graph(code)) {
   breakpoints.resize(static_cast<size_t>(Py_SIZE(code)) + 1);
 }
 

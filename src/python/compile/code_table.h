@@ -42,6 +42,10 @@ struct Variables {
 /// Its instructions name something that shows variables of frames: locals(), eval(), sys._getframe().
 bool reads_variables_by_name(PyCodeObject* code);
 
+/// A call in it, or in a function made in it, has a keyword argument of that name, by which autograd is told that
+/// gradients will be differentiated again.
+bool names_create_graph(PyCodeObject* code);
+
 struct CodeState {
   explicit CodeState(PyCodeObject* code);
   /// There is a program for this place that does not hold; perhaps since it is for the tensors of another object.
@@ -60,6 +64,9 @@ struct CodeState {
   guards::Ref code;
   /// Its frames go to CPython: torch's own Python and the standard library's.
   bool is_library = false;
+  /// Its frames run natively with all that they call where gradients are wanted: the backward of a program cannot
+  /// be differentiated.
+  bool differentiates_twice = false;
   interpreter::Offsets breakpoints;
   std::unordered_map<int, Start> starts;  ///< By offset in code units.
   Refusals runs_without_gain;             ///< Runs in which nothing was replayed, by what they were given.

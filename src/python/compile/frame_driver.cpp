@@ -89,6 +89,8 @@ FrameDriver::FrameDriver(CodeTable& table, const Settings& settings, bool captur
   load_library_paths();
 }
 
+static const std::string second_derivatives = "gradients are differentiated again (create_graph=True)";
+
 class FrameDriver::NativePiece {
  public:
   NativePiece(FrameDriver& driver, const std::string& reason)
@@ -118,6 +120,11 @@ PyObject* FrameDriver::drive(PyThreadState* thread, interpreter::Frame* frame) {
   CodeState& code = *held;
   if (code.is_library || (!is_outermost && code.starts.empty() && !is_given_tensors(frame)))
     return _PyEval_EvalFrameDefault(thread, frame, 0);
+  if (code.differentiates_twice && at::GradMode::is_enabled()) {
+    const interpreter::Pause native;
+    const NativePiece piece(*this, second_derivatives);
+    return _PyEval_EvalFrameDefault(thread, frame, 0);
+  }
   const uint64_t look = look_of({frame->localsplus, static_cast<size_t>(frame->f_code->co_nlocalsplus)});
   if (!code.runs_without_gain.should_try(look)) return _PyEval_EvalFrameDefault(thread, frame, 0);
   FrameRun run(thread, frame);

@@ -68,10 +68,25 @@ void prepare_transforms(PyObject* function) {
   }
 }
 
+/// Once torch.compile was used in a process, functions of torch.optim are wrapped to keep Dynamo out of them
+/// (torch._dynamo.eval_frame.TorchPatcher): what is wrapped. Else null.
+PyObject* kept_from_dynamo(PyObject* function) noexcept {
+  PyObject* dict = reinterpret_cast<PyFunctionObject*>(function)->func_dict;
+  PyObject* original = dict ? PyDict_GetItemString(dict, "_torchdynamo_orig_callable") : nullptr;
+  if (!original || !PyFunction_Check(original) || PyDict_GetItemString(dict, "_torchdynamo_disable") != Py_True)
+    return nullptr;
+  PyObject* name = PyDict_GetItemString(PyFunction_GET_GLOBALS(original), "__name__");
+  const char* text = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : nullptr;
+  return text && std::string_view(text).starts_with("torch.optim.") ? original : nullptr;
+}
+
 }  // namespace
 
 PyObject* stand_in_for(PyObject* function) noexcept {
-  if (PyFunction_Check(function)) prepare_transforms(function);
+  if (PyFunction_Check(function)) {
+    prepare_transforms(function);
+    if (PyObject* original = kept_from_dynamo(function)) return original;
+  }
   const auto found = all_stand_ins().find(function);
   return found == all_stand_ins().end() ? nullptr : found->second;
 }

@@ -171,3 +171,15 @@ def test_with_a_scaler():
             scaler.update()
         both.append(list(net.parameters()))
     assert_same(*both)
+
+
+def test_after_dynamo_has_wrapped_the_optimizers():
+    """As it does when torch.compile is first used in a process."""
+    from torch._dynamo.eval_frame import TorchPatcher
+
+    TorchPatcher.patch()
+    for name in ("adamw", "fused"):
+        theirs, _, _ = train(OPTIMIZERS[name], lambda step: step, steps=6)
+        ours, _, step = train(OPTIMIZERS[name], braze.compile, steps=6)
+        assert_same(ours, theirs)
+        assert step.counts()["native"] <= 1, step.reasons()

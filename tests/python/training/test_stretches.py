@@ -45,3 +45,25 @@ def test_a_second_capture_in_which_no_size_varies_has_no_symbols():
         for p, gradient in zip(model.parameters(), expected, strict=True):
             torch.testing.assert_close(p.grad, gradient)
     assert fast.operators()["native"] == 0, fast.operators()
+
+
+def penalised(layer, x):
+    """As in WGAN-GP: the gradient is part of the loss."""
+    y = torch.tanh(layer(x))
+    (gradient,) = torch.autograd.grad(y.sum(), x, create_graph=True)
+    return y.mean() + (gradient.norm(dim=-1) - 1).square().mean()
+
+
+def test_gradients_that_are_differentiated_again_in_the_same_function_are_eagers():
+    torch.manual_seed(0)
+    layer, data = torch.nn.Linear(8, 4), torch.randn(3, 8)
+    fast = braze.compile(penalised)
+    for _ in range(3):
+        both = []
+        for call in (penalised, fast):
+            layer.zero_grad()
+            x = data.clone().requires_grad_()
+            call(layer, x).backward()
+            both.append((x.grad, layer.weight.grad.clone(), layer.bias.grad.clone()))
+        torch.testing.assert_close(*both)
+    assert any("create_graph" in reason for reason in fast.operators()["reasons"]), fast.operators()

@@ -58,6 +58,12 @@ bool is_check_of_type(const PyCFunctionObject* function) {
   return false;
 }
 
+/// As functools.wraps tells.
+bool is_wrapper_of(PyObject* function, PyObject* wrapped) {
+  PyObject* dict = reinterpret_cast<PyFunctionObject*>(function)->func_dict;
+  return dict && PyDict_GetItemString(dict, "__wrapped__") == wrapped;
+}
+
 }  // namespace
 
 bool Calls::enter_with(PyObject* manager) {
@@ -66,6 +72,7 @@ bool Calls::enter_with(PyObject* manager) {
     values_.effects().take_lock(manager);
     return true;
   }
+  if (is_a(manager, "torch.device")) return abandon("a device as a context", manager);
   if (!watch_.classes.special_function(manager, "__enter__") ||
       !watch_.classes.special_function(manager, "__exit__"))
     return abandon("a context manager that is not written in Python", manager);
@@ -86,8 +93,10 @@ bool Calls::call(PyObject* callable, PyObject* const* arguments, Py_ssize_t coun
     if (!values_.is_known(callable)) return abandon("a function of unknown origin", callable);
     if (watch_.library.calls_signature(callable, count)) return watch_.library.call_signature(arguments[0]);
     if (Library::makes_named_tuple(callable)) return watch_.library.call_named_tuple(callable, arguments, count);
+    // The code of a stand-in means what it stands in for where it calls that.
     if (PyObject* stand_in = run_.callee ? tensors.stand_in_for(callable) : nullptr)
-      if (PyThreadState_Get()->cframe->current_frame->f_globals != PyFunction_GET_GLOBALS(stand_in))
+      if (PyThreadState_Get()->cframe->current_frame->f_globals != PyFunction_GET_GLOBALS(stand_in) ||
+          is_wrapper_of(callable, stand_in))
         return watch_.stand_ins.call_stand_in(callable, stand_in);
     if (watch_.trusted_code.call_trusted(callable, arguments, count)) return true;
     if (abandoned()) return false;
