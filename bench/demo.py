@@ -5,7 +5,7 @@
     ./demo --only bert    # cases whose names contain one of the words
 
 Every case runs in a fresh process with empty caches. Prints a table, draws out/demo.png, and writes what was
-generated to out/<case>/{graph,loops,llvm,asm}.txt.
+generated to out/<case>/{graph,loops,llvm,asm}.txt, and a page about it to out/<case>/report.html.
 """
 
 from __future__ import annotations
@@ -181,6 +181,7 @@ def main() -> int:
         draw(worked, options.compare, OUT / "demo.png")
         console.print(f"picture:        {OUT / 'demo.png'}")
         console.print(f"generated code: {OUT}/<case>/{{graph,loops,llvm,asm}}.txt", markup=False)
+        console.print(f"what happened: {OUT}/<case>/report.html", markup=False)
     right = len(worked) == len(results) and all(sides[BRAZE]["correct"] for sides in worked.values())
     return 0 if right else 1
 

@@ -141,7 +141,7 @@ def run_torch(request: dict[str, Any]) -> dict[str, Any]:
     facts: dict[str, Any] = {"case": request["case"], "side": request["side"], "threads": torch.get_num_threads()}
     if request["side"].startswith("braze"):
         start = time.perf_counter_ns()
-        import braze  # noqa: F401  (its import time is a figure of its own)
+        import braze  # Its import time is a figure of its own.
 
         facts["import_ms"] = since_ms(start)
 
@@ -178,6 +178,8 @@ def run_torch(request: dict[str, Any]) -> dict[str, Any]:
             facts["speed"] = {
                 than: measure.speed(samples, request["side"], than) for than in calls if than != request["side"]
             }
+    if request.get("code"):  # Now that there are calls to tell of.
+        braze.report(compiled, Path(request["code"]) / "report.html", title=request["case"])
     return facts
 
 
