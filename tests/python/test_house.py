@@ -196,5 +196,6 @@ def test_a_case_is_measured_end_to_end(tmp_path):
         "loops.txt",
         "llvm.txt",
         "asm.txt",
+        "report.html",
     }
     assert all(path.stat().st_size > 0 for path in (tmp_path / "code").iterdir())
