@@ -35,9 +35,9 @@ def fresh(code: str, **environment: str) -> str:
     return done.stdout.strip()
 
 
-def test_import_is_light():
-    """What braze adds after torch: no compiler, no sympy, less than 50 ms. The best of three counts, because a busy
-    machine may take any single one longer."""
+def test_import_is_light(tmp_path):
+    """What braze adds after torch: no compiler, no sympy, less than 50 ms. The best of five counts, because a busy
+    machine may take any single one longer, and the first compiles Python."""
     code = """
 import json, sys, time
 import torch
@@ -46,7 +46,8 @@ start = time.perf_counter()
 import braze
 print(json.dumps([(time.perf_counter() - start) * 1e3, sorted(set(sys.modules) - before)]))
 """
-    runs = [json.loads(fresh(code)) for _ in range(3)]
+    kept = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(tmp_path)}
+    runs = [json.loads(fresh(code, **kept)) for _ in range(5)]
     assert min(ms for ms, _ in runs) < 50
     heavy = ("torch._dynamo", "torch._inductor", "triton", "sympy", "torch.fx")
     assert [name for name in runs[0][1] if name.startswith(heavy)] == []
