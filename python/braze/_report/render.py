@@ -11,35 +11,27 @@ from braze._report import drawing
 _FOLDER = Path(__file__).parent / "templates"
 
 
+def _scaled(number: float, units: tuple[str, ...]) -> str:
+    """Three digits, in the first unit that leaves a number below a thousand: each is a thousand times the last."""
+    power = 0
+    while number >= 1000 and power < len(units) - 1:
+        number, power = number / 1000, power + 1
+    return f"{number:,.0f} {units[power]}" if number >= 100 else f"{number:.3g} {units[power]}"
+
+
 def amount_of_bytes(number: float) -> str:
     """ "1.5 MB" """
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if number < 1000 or unit == "GB":
-            return f"{number:,.0f} {unit}" if unit == "bytes" or number >= 100 else f"{number:.3g} {unit}"
-        number /= 1000
-    raise AssertionError
+    return _scaled(number, ("bytes", "kB", "MB", "GB"))
 
 
 def amount_of_operations(number: float) -> str:
     """ "1.5 MFLOP" ; empty where there are none."""
-    if not number:
-        return ""
-    for unit in ("FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP"):
-        if number < 1000 or unit == "TFLOP":
-            return f"{number:.0f} {unit}" if unit == "FLOP" or number >= 100 else f"{number:.3g} {unit}"
-        number /= 1000
-    raise AssertionError
+    return _scaled(number, ("FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP")) if number else ""
 
 
 def amount_of_time(nanoseconds: float) -> str:
     """ "12.3 us" ; empty where nothing was measured."""
-    if not nanoseconds:
-        return ""
-    for unit in ("ns", "us", "ms", "s"):
-        if nanoseconds < 1000 or unit == "s":
-            return f"{nanoseconds:.0f} {unit}" if nanoseconds >= 100 else f"{nanoseconds:.3g} {unit}"
-        nanoseconds /= 1000
-    raise AssertionError
+    return _scaled(nanoseconds, ("ns", "us", "ms", "s")) if nanoseconds else ""
 
 
 def bandwidth(step: dict[str, Any]) -> str:
