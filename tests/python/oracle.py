@@ -38,18 +38,14 @@ def check(
     fn: Callable[..., Any],
     args: tuple[Any, ...],
     kwargs: dict[str, Any] | None = None,
-    *,
-    values: bool = True,
-    strides: bool = True,
-    slack: float = 2,
-    wider: Callable[..., Any] | None = None,
-    amplified: bool = False,
+    **demands: Any,
 ) -> braze.Program | None:
     """Raises Mismatch unless a fresh program of fn does what eager does. None if both raise alike.
 
-    values=False compares no values (uninitialised memory); strides=False no strides. `slack` is how many times
-    eager's own error is allowed. `wider` is fn for float64 arguments, if fn itself names narrower types. With
-    `amplified`, what goes beyond may lie as far from eager as one-ulp changes of the values on the way move it.
+    Of what may be demanded (_compared), values=False compares no values (uninitialised memory); strides=False no
+    strides. `slack` is how many times eager's own error is allowed. `wider` is fn for float64 arguments, if fn
+    itself names narrower types. With `amplified`, what goes beyond may lie as far from eager as one-ulp changes of
+    the values on the way move it.
     """
     kwargs = kwargs or {}
     made: list[braze.Program] = []
@@ -60,7 +56,7 @@ def check(
         made.append(braze.trace(fn, *example, check=False))
         return made[0]
 
-    raised = _compared(traced, fn, args, kwargs, values, strides, slack, wider, amplified)
+    raised = _compared(traced, fn, args, kwargs, **demands)
     return None if raised else made[0]
 
 
@@ -69,15 +65,10 @@ def check_call(
     fn: Callable[..., Any],
     args: tuple[Any, ...],
     kwargs: dict[str, Any] | None = None,
-    *,
-    values: bool = True,
-    strides: bool = True,
-    slack: float = 2,
-    wider: Callable[..., Any] | None = None,
-    amplified: bool = False,
+    **demands: Any,
 ) -> bool:
     """As check(), of a function that was compiled before. False if both raise alike."""
-    return not _compared(lambda _: replay, fn, args, kwargs or {}, values, strides, slack, wider, amplified)
+    return not _compared(lambda _: replay, fn, args, kwargs or {}, **demands)
 
 
 def _compared(
@@ -85,11 +76,12 @@ def _compared(
     fn: Callable[..., Any],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
-    values: bool,
-    strides: bool,
-    slack: float,
-    wider: Callable[..., Any] | None,
-    amplified: bool,
+    *,
+    values: bool = True,
+    strides: bool = True,
+    slack: float = 2,
+    wider: Callable[..., Any] | None = None,
+    amplified: bool = False,
 ) -> bool:
     """Whether both raise."""
     with warnings.catch_warnings():

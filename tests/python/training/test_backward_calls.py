@@ -526,24 +526,23 @@ def anomaly_mode(compile):
     return gradients(m)
 
 
-@case
-def checkpointed_without_reentry(compile):
+def checkpointed(compile, use_reentrant):
     m = block()
     f = compile(m)
     x = torch.ones(2, 4, requires_grad=True)
     for _ in range(2):
-        torch.utils.checkpoint.checkpoint(f, x, use_reentrant=False).pow(2).sum().backward()
+        torch.utils.checkpoint.checkpoint(f, x, use_reentrant=use_reentrant).pow(2).sum().backward()
     return gradients(m), x.grad
+
+
+@case
+def checkpointed_without_reentry(compile):
+    return checkpointed(compile, use_reentrant=False)
 
 
 @case
 def checkpointed_with_reentry(compile):
-    m = block()
-    f = compile(m)
-    x = torch.ones(2, 4, requires_grad=True)
-    for _ in range(2):
-        torch.utils.checkpoint.checkpoint(f, x, use_reentrant=True).pow(2).sum().backward()
-    return gradients(m), x.grad
+    return checkpointed(compile, use_reentrant=True)
 
 
 @case
