@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "loops/operations.h"
+#include "loops/step_shapes.h"
 #include "runtime/profiler_range.h"
 #include "runtime/program_impl.h"
 #include "support/error.h"
@@ -251,7 +252,9 @@ class StepWatch final : public LaunchWatch {
  private:
   using Clock = std::chrono::steady_clock;
   void tell(const driver::StepFacts& step, const loops::Step& planned) {
-    ProfilerRange::Facts facts{{"source", step.source}, {"flops", loops::floating_operations(plan_, planned)}};
+    ProfilerRange::Facts facts{{"source", step.source},
+                               {"shapes", loops::shapes_of(plan_, planned)},
+                               {"flops", loops::floating_operations(plan_, planned)}};
     const auto kernel = step.kind == "kernel"
                             ? std::ranges::find(facts_.kernels, step.name, &driver::KernelFacts::name)
                             : facts_.kernels.end();
