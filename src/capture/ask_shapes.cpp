@@ -148,6 +148,92 @@ constexpr std::string_view kRightMeta[] = {"aten::_scaled_dot_product_flash_atte
                                            "aten::diagonal_scatter",
                                            "aten::as_strided_scatter"};
 
+/// Operators whose Meta kernels are Python functions, the first of which imports some 500 modules (250 ms). None's
+/// shapes depend on the elements.
+constexpr std::string_view kPythonMeta[] = {
+    "aten::_cdist_forward",
+    "aten::_embedding_bag_forward_only",
+    "aten::_linalg_det",
+    "aten::_linalg_slogdet",
+    "aten::_linalg_solve_ex",
+    "aten::_native_multi_head_attention",
+    "aten::_pdist_forward",
+    "aten::_transformer_encoder_layer_fwd",
+    "aten::_trilinear",
+    "aten::addbmm",
+    "aten::addmv",
+    "aten::affine_grid_generator",
+    "aten::complex",
+    "aten::convolution",
+    "aten::dot",
+    "aten::exponential",
+    "aten::exponential_",
+    "aten::histc",
+    "aten::i0",
+    "aten::igamma",
+    "aten::igammac",
+    "aten::isin",
+    "aten::kthvalue",
+    "aten::linalg_cholesky_ex",
+    "aten::linalg_inv_ex",
+    "aten::linalg_ldl_factor_ex",
+    "aten::linalg_lu",
+    "aten::linalg_lu_factor_ex",
+    "aten::linalg_lu_solve",
+    "aten::linalg_matrix_exp",
+    "aten::linalg_qr",
+    "aten::linalg_solve_triangular",
+    "aten::linspace",
+    "aten::logspace",
+    "aten::multinomial",
+    "aten::mv",
+    "aten::normal",
+    "aten::normal_",
+    "aten::poisson",
+    "aten::polar",
+    "aten::polygamma",
+    "aten::rand",
+    "aten::rand_like",
+    "aten::randint",
+    "aten::randint_like",
+    "aten::randn",
+    "aten::randn_like",
+    "aten::randperm",
+    "aten::renorm",
+    "aten::searchsorted",
+    "aten::sort",
+    "aten::topk",
+    "aten::triangular_solve",
+    "aten::vdot",
+};
+/// Bytes of operands up to which the real kernel answers sooner.
+constexpr int64_t kSooner = 1 << 20;
+
+/// What is like those: a prefix of names. Elementwise functions.
+constexpr std::string_view kPythonMetaPrefix = "aten::special_";
+
+bool is_asked_sooner_for_real(const OpEntry& entry, std::span<const c10::IValue> arguments, const SizesAt& at) {
+  const std::string& name = entry.op.schema().name();
+  if (entry.random && !uses_default_generator(entry, arguments)) return false;
+  if (!name.starts_with(kPythonMetaPrefix) && std::ranges::find(kPythonMeta, name) == std::end(kPythonMeta))
+    return false;
+  int64_t bytes = 0;
+  for_each_tensor(arguments, [&](const at::Tensor& tensor, uint32_t, int32_t) {
+    bytes += extent(at(dims_of(tensor)), at(strides_of(tensor))) * static_cast<int64_t>(tensor.itemsize());
+  });
+  // What is drawn without a tensor that tells how much.
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (entry.op.schema().arguments()[i].name() != "size") continue;
+    const c10::IValue size = at(arguments[i]);
+    int64_t elements = 1;
+    for (const int64_t each : size.toIntVector())
+      if (__builtin_mul_overflow(elements, each, &elements)) return false;
+    if (__builtin_mul_overflow(elements, sizeof(double), &elements)) return false;
+    bytes += elements;
+  }
+  return bytes <= kSooner;
+}
+
 /// Meta kernels tell the right strides for row-major operands that are not empty; elsewhere many do not.
 bool is_meta_right(const OpEntry& entry, std::span<const c10::IValue> arguments) {
   const std::string& name = entry.op.schema().name();
@@ -215,8 +301,8 @@ Shapes ask_shapes(Recorder* recorder, const OpEntry& entry, std::span<const c10:
   const Silent silent;
   try {
     const bool is_known = recorder && has_known_shape(*recorder, entry, arguments);
-    if (is_known || (entry.outs == 0 && !is_meta_right(entry, arguments)))
-      return ask_zeros(recorder, entry, arguments, at);
+    const bool is_real = !is_meta_right(entry, arguments) || is_asked_sooner_for_real(entry, arguments, at);
+    if (is_known || (entry.outs == 0 && is_real)) return ask_zeros(recorder, entry, arguments, at);
   } catch (const std::exception&) {
     // Not for zeros.
   }
