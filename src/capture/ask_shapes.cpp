@@ -40,23 +40,31 @@ at::Tensor meta_of(const at::Tensor& tensor, const SizesAt& at) {
   return at::empty({elements}, options).as_strided(sizes, strides, offset);
 }
 
+/// The arguments as the operator is asked with them.
+/// \param stand_in  gives what stands for an argument.
+template <typename StandIn>
+Shapes stand_ins_for(std::span<const c10::IValue> arguments, const StandIn& stand_in) {
+  Shapes shapes;
+  for (const c10::IValue& argument : arguments) shapes.arguments.push_back(stand_in(argument));
+  shapes.results = shapes.arguments;
+  return shapes;
+}
+
 /// Runs the Meta kernel.
 Shapes ask_meta(const OpEntry& entry, std::span<const c10::IValue> arguments, const SizesAt& at) {
   ++mutable_statistics().meta;
-  Shapes shapes;
   const auto& schema = entry.op.schema().arguments();
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    c10::IValue value = map_tensors(at(arguments[i]), [&](const at::Tensor& tensor) {
-      if (tensor.is_meta() || is_wrapped_number(tensor)) return tensor;
-      at::Tensor meta = meta_of(tensor, at);
-      if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) meta.unsafeGetTensorImpl()->set_wrapped_number(true);
-      return meta;
-    });
-    const bool device = value.isDevice() || (value.isNone() && schema[i].name() == "device");
-    if (device) value = c10::Device(c10::kMeta);
-    shapes.arguments.push_back(value);
-    shapes.results.push_back(std::move(value));
-  }
+  const auto meta = [&](const at::Tensor& tensor) {
+    if (tensor.is_meta() || is_wrapped_number(tensor)) return tensor;
+    at::Tensor made = meta_of(tensor, at);
+    if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) made.unsafeGetTensorImpl()->set_wrapped_number(true);
+    return made;
+  };
+  Shapes shapes = stand_ins_for(arguments, [&](const c10::IValue& argument) {
+    const bool is_device = argument.isNone() && schema[&argument - arguments.data()].name() == "device";
+    return is_device || argument.isDevice() ? c10::IValue(c10::Device(c10::kMeta))
+                                            : map_tensors(at(argument), meta);
+  });
   const OwnCalls own;
   entry.op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::Meta), &shapes.results);
   return shapes;
@@ -64,16 +72,13 @@ Shapes ask_meta(const OpEntry& entry, std::span<const c10::IValue> arguments, co
 
 /// For operators without a Meta kernel: their results on the example values have the shapes.
 Shapes ask_example(Recorder& recorder, const OpEntry& entry, std::span<const c10::IValue> arguments) {
-  Shapes shapes;
-  for (const c10::IValue& argument : arguments) {
-    c10::IValue value = map_tensors(argument, [&](const at::Tensor& tensor) {
-      if (!is_operand(tensor)) return tensor;
-      return recorder.materialize(
-          tensor, concat(entry.op.schema().name(), " (whose shapes PyTorch tells only for real data)"));
-    });
-    shapes.arguments.push_back(value);
-    shapes.results.push_back(std::move(value));
-  }
+  const auto real = [&](const at::Tensor& tensor) {
+    if (!is_operand(tensor)) return tensor;
+    return recorder.materialize(
+        tensor, concat(entry.op.schema().name(), " (whose shapes PyTorch tells only for real data)"));
+  };
+  Shapes shapes =
+      stand_ins_for(arguments, [&](const c10::IValue& argument) { return map_tensors(argument, real); });
   entry.op.callBoxed(shapes.results);
   return shapes;
 }
@@ -116,17 +121,14 @@ constexpr DecidesShape kDecideShapes[] = {
 /// The real kernel's answer for zeros in the place of the arguments that are not known.
 Shapes ask_zeros(Recorder* recorder, const OpEntry& entry, std::span<const c10::IValue> arguments,
                  const SizesAt& at) {
-  Shapes shapes;
-  for (const c10::IValue& argument : arguments) {
-    c10::IValue value = map_tensors(at(argument), [&](const at::Tensor& tensor) {
-      if (!is_operand(tensor)) return tensor;
-      at::Tensor like = at::empty_strided(at(dims_of(tensor)), at(strides_of(tensor)), tensor.options());
-      const at::Tensor real = recorder ? recorder->known(tensor) : at::Tensor();
-      return real.defined() ? like.copy_(real) : like.zero_();
-    });
-    shapes.arguments.push_back(value);
-    shapes.results.push_back(std::move(value));
-  }
+  const auto zeros = [&](const at::Tensor& tensor) {
+    if (!is_operand(tensor)) return tensor;
+    at::Tensor like = at::empty_strided(at(dims_of(tensor)), at(strides_of(tensor)), tensor.options());
+    const at::Tensor real = recorder ? recorder->known(tensor) : at::Tensor();
+    return real.defined() ? like.copy_(real) : like.zero_();
+  };
+  Shapes shapes =
+      stand_ins_for(arguments, [&](const c10::IValue& argument) { return map_tensors(at(argument), zeros); });
   std::optional<KeptGenerators> generators;
   if (entry.random) generators.emplace();
   entry.op.callBoxed(shapes.results);
