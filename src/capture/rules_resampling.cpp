@@ -144,6 +144,9 @@ bool upsample(Call& call, const RuleRow& row) {
   const auto x = call.operand(0);
   const Sizes out = call.ints(1);
   if (!x || x->is_number() || x->sizes.size() != n + 2 || out.size() != n) return false;
+  // The taps are numbers of sizes: for all sizes, it is a call of the library's.
+  for (size_t k = 0; k < n; ++k)
+    if (!x->sizes[2 + k].is_number() || !out[k].is_number()) return false;
   for (size_t k = 1; k < x->sizes.size(); ++k)
     if (x->sizes[k] == 0) return false;
   if (!c10::isFloatingType(x->dtype) && (weighs || x->dtype != ScalarType::Byte)) return false;

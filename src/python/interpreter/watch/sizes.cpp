@@ -144,14 +144,42 @@ PyObject* Values::make_size(int64_t number, ir::Size size) {
   return one.get();
 }
 
-PyObject* Values::vary(PyObject* number, const guards::Source* source) {
-  if (!PyLong_CheckExact(number)) return nullptr;
+std::optional<ir::Size> Values::symbol_of(PyObject* number, const guards::Source* source) {
+  if (!PyLong_CheckExact(number)) return std::nullopt;
+  if (const auto found = varied_.find(source); found != varied_.end()) return found->second;
   const std::optional<ir::Size> size = tensors_.vary_number(number, source);
-  if (!size) return nullptr;
+  if (!size) return std::nullopt;
   guards_.type(source, &PyLong_Type);
+  varied_.emplace(source, *size);
+  return size;
+}
+
+PyObject* Values::vary(PyObject* number, const guards::Source* source) {
+  const std::optional<ir::Size> size = symbol_of(number, source);
+  if (!size) return nullptr;
   PyObject* one = make_size(PyLong_AsLongLong(number), *size);
   scalars_[one] = {source};
   return one;
+}
+
+bool Values::learn_read(PyObject* value, const guards::Source* source) {
+  settle_read();
+  const std::optional<ir::Size> size = symbol_of(value, source);
+  if (!size) return learn(value, source);
+  read_ = {guards::Ref::borrow(value), source, *size};
+  return true;
+}
+
+PyObject* Values::take_read(PyObject* top) {
+  if (!read_ || read_->number.get() != top) return nullptr;
+  const Read read = *std::exchange(read_, std::nullopt);
+  return vary(top, read.source);
+}
+
+void Values::settle_read() {
+  if (!read_) return;
+  const Read read = *std::exchange(read_, std::nullopt);
+  learn(read.number.get(), read.source);
 }
 
 const ir::Size* Values::size_of(PyObject* value) const {
@@ -306,11 +334,12 @@ void Sizes::look_at_sizes(Activation& a, int opcode, int arg) {
   const int all = static_cast<int>(a.top - a.stack_base()), used = operands_used(opcode, arg);
   for (int depth = 1; depth <= (used < 0 ? all : std::min(used, all)); ++depth) {
     PyObject* operand = a.peek(depth);
-    if (!operand || passes_on(opcode, arg, depth)) continue;
+    if (!operand) continue;
     if (const ir::Size* size = values_.size_of(operand); size && is_truth(opcode)) {
       values_.tensors().decide(ir::differs(*size, 0));
       continue;
     }
+    if (passes_on(opcode, arg, depth)) continue;
     values_.settle_sizes_within(operand);
   }
 }
@@ -417,6 +446,11 @@ bool Sizes::builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_
     if (type == &PyTuple_Type || type == &PyList_Type || guards::is_torch_size(type)) return true;
   }
   if (callable == reinterpret_cast<PyObject*>(&PyType_Type) && count == 1) return true;
+  const bool iterates = callable == reinterpret_cast<PyObject*>(&PyZip_Type) ||
+                        callable == reinterpret_cast<PyObject*>(&PyEnum_Type) ||
+                        callable == reinterpret_cast<PyObject*>(&PyReversed_Type);
+  if (iterates)  // The items are handed on as they are.
+    return std::none_of(arguments, arguments + count, [&](PyObject* one) { return values_.size_of(one); });
   if (Py_IS_TYPE(callable, &PyMethodDescr_Type))
     return count == 2 && PyList_CheckExact(arguments[0]) &&
            callable == class_entry(reinterpret_cast<PyObject*>(&PyList_Type), "append");
@@ -424,6 +458,7 @@ bool Sizes::builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_
   PyObject* self = PyCFunction_GET_SELF(callable);
   const std::string_view name = reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name;
   if (self && PyList_CheckExact(self) && name == "append") return true;
+  if (self && PyType_Check(self) && name == "__instancecheck__") return true;
   if (!self || !PyModule_Check(self)) return false;
   const char* module = PyModule_GetName(self);
   const std::string_view from = module ? module : "";

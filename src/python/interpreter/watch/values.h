@@ -129,6 +129,13 @@ class Values {
   /// A number that comes from `source` and was another one at an earlier call becomes a symbol: what stands for it,
   /// borrowed. Null for all else.
   PyObject* vary(PyObject* number, const guards::Source* source);
+  /// learn(), before an instruction that leaves `value` as it is on top: a number that varies is guarded by its
+  /// type as yet.
+  bool learn_read(PyObject* value, const guards::Source* source);
+  /// After the instruction: what stands for `top` there, if it is that number. Null for all else.
+  PyObject* take_read(PyObject* top);
+  /// What was not left on top is guarded by its value.
+  void settle_read();
   const ir::Size* size_of(PyObject* value) const;  ///< Null: it is none, or has been specialised.
   bool was_size(PyObject* value) const { return settled_sizes_.contains(value); }
   /// Somebody looks at the value, if it is one: it is specialised.
@@ -220,6 +227,7 @@ class Values {
 
  private:
   bool learn_given(PyObject* value, const guards::Source* source);
+  std::optional<ir::Size> symbol_of(PyObject* number, const guards::Source* source);
   void pin(PyObject* value, const guards::Source* source);
   struct Known {
     const guards::Source* source;
@@ -252,6 +260,13 @@ class Values {
   };
   std::unordered_map<PyObject*, Deferred> deferred_;  ///< By what stands for them.
   std::unordered_map<PyObject*, ir::Size> sizes_;
+  std::unordered_map<const guards::Source*, ir::Size> varied_;  ///< Of the numbers that were read there.
+  struct Read {
+    guards::Ref number;
+    const guards::Source* source;
+    ir::Size size;
+  };
+  std::optional<Read> read_;
   std::unordered_set<PyObject*> settled_sizes_;
   std::unordered_set<PyObject*> made_;
   std::unordered_set<PyObject*> addresses_;
