@@ -44,7 +44,15 @@ bool Attributes::attribute(PyObject* object, PyObject* name) {
   if (PyType_Check(object)) return class_attribute(object, name);
   if (Py_IS_TYPE(object, &PySuper_Type)) return super_attribute(object, name);
   if (is_builtin_container(object)) return allow_made_result();  // Methods; what they read is for the call to say.
+  if (PyWeakref_CheckProxy(object)) return attribute_behind_proxy(object, name);
   return instance_attribute(object, name);
+}
+
+/// weakref.proxy() hands on all but a few questions about itself to what it refers to.
+bool Attributes::attribute_behind_proxy(PyObject* proxy, PyObject* name) {
+  PyObject* referent = PyWeakref_GET_OBJECT(proxy);
+  if (referent == Py_None) return abandon("an object with a lookup of its own", proxy);  // A ReferenceError.
+  return watch_.library.call_weak_reference(proxy) && attribute(referent, name);
 }
 
 bool Attributes::module_attribute(PyObject* module, PyObject* name) {
