@@ -81,7 +81,8 @@ programs = {
     "determinant": lambda: (torch.linalg.det(square), torch.linalg.inv(square), torch.linalg.solve(square, x)),
     "bilinear": lambda: F.bilinear(x, x, torch.randn(2, 6, 6)),
     "transposed convolution": lambda: F.conv_transpose2d(torch.randn(1, 2, 5, 5), torch.randn(2, 3, 3, 3)),
-    "random numbers": lambda: (torch.randn(3), torch.randint(5, (3,)), torch.rand_like(x), torch.empty(3).normal_()),
+    "random numbers": lambda: (torch.randn(3), torch.randint(5, (3,)), torch.rand_like(x)),
+    "numbers in place": lambda: torch.empty(3).normal_(),
     "samples": lambda: (F.gumbel_softmax(x), torch.poisson(x.abs())),
     "encoder": lambda: encoder(torch.randn(2, 3, 16)),
 }
