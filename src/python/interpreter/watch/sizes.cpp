@@ -55,13 +55,13 @@ bool passes_on(int opcode, int arg, int depth) {
     case POP_JUMP_IF_NOT_NONE:
 #endif
     case BUILD_SLICE:
-    case BUILD_MAP:
     case LIST_EXTEND:
     case UNPACK_SEQUENCE:
     case UNPACK_EX:
     case GET_ITER:
     case FOR_ITER:
     case DICT_MERGE: return true;
+    case BUILD_MAP: return depth % 2 == 1;  // Values: whether keys are equal is looked at.
     case STORE_ATTR: return depth == 2;
     case BINARY_SUBSCR: return depth == 2;
     default: return moves_operand(opcode, arg, depth) || leaves_shut(opcode, arg, depth);
@@ -119,6 +119,10 @@ const Names& size_operators() {
 std::string_view name_of(PyObject* callable) {
   if (PyCFunction_Check(callable)) return reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name;
   return text_of(PyDescr_NAME(callable));
+}
+
+bool is_iterator_of_others(PyTypeObject* type) {
+  return type == &PyZip_Type || type == &PyEnum_Type || type == &PyReversed_Type;
 }
 
 ir::SizeTest test_of(int comparison, ir::Size a, ir::Size b) {
@@ -205,6 +209,10 @@ void Values::settle_sizes_within(PyObject* value, std::unordered_set<PyObject*>&
   if (PySlice_Check(value)) {
     const auto* slice = reinterpret_cast<PySliceObject*>(value);
     for (PyObject* part : {slice->start, slice->stop, slice->step}) settle_size(part);
+    return;
+  }
+  if (is_iterator_of_others(Py_TYPE(value))) {
+    for (const guards::Ref& one : std::exchange(handed_, {})) settle_sizes_within(one.get(), seen);
     return;
   }
   if (!storage_type(value)) return settle_size(value);
@@ -303,6 +311,14 @@ void Sizes::put_tracer(PyObject*& operand) {
   if (!source) return;
   values_.learn_as(tracer, source);
   Ref::steal(std::exchange(operand, Py_NewRef(tracer)));
+}
+
+void Sizes::put_number(PyObject*& operand) {
+  if (!operand || !values_.stands_for_number(operand)) return;
+  values_.settle_sizes_within(operand);
+  Ref number = Ref::steal(PyLong_FromLongLong(PyLong_AsLongLong(operand)));
+  if (!number) throw std::bad_alloc();
+  Ref::steal(std::exchange(operand, number.release()));
 }
 
 void Sizes::look_at_sizes(Activation& a, int opcode, int arg) {
@@ -446,11 +462,13 @@ bool Sizes::builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_
     if (type == &PyTuple_Type || type == &PyList_Type || guards::is_torch_size(type)) return true;
   }
   if (callable == reinterpret_cast<PyObject*>(&PyType_Type) && count == 1) return true;
-  const bool iterates = callable == reinterpret_cast<PyObject*>(&PyZip_Type) ||
-                        callable == reinterpret_cast<PyObject*>(&PyEnum_Type) ||
-                        callable == reinterpret_cast<PyObject*>(&PyReversed_Type);
-  if (iterates)  // The items are handed on as they are.
-    return std::none_of(arguments, arguments + count, [&](PyObject* one) { return values_.size_of(one); });
+  if (PyType_Check(callable) && is_iterator_of_others(reinterpret_cast<PyTypeObject*>(callable))) {
+    // The items are handed on as they are.
+    if (std::any_of(arguments, arguments + count, [&](PyObject* one) { return values_.size_of(one); }))
+      return false;
+    for (Py_ssize_t i = 0; i < count; ++i) values_.hand_to_iterator(arguments[i]);
+    return true;
+  }
   if (Py_IS_TYPE(callable, &PyMethodDescr_Type))
     return count == 2 && PyList_CheckExact(arguments[0]) &&
            callable == class_entry(reinterpret_cast<PyObject*>(&PyList_Type), "append");

@@ -138,6 +138,11 @@ class Values {
   void settle_read();
   const ir::Size* size_of(PyObject* value) const;  ///< Null: it is none, or has been specialised.
   bool was_size(PyObject* value) const { return settled_sizes_.contains(value); }
+  /// An int equal to that of the program, but another object.
+  bool stands_for_number(PyObject* value) const { return size_of(value) || was_size(value); }
+  /// The container is iterated by a `zip` or the like: its sizes are specialised where somebody looks into one of
+  /// these.
+  void hand_to_iterator(PyObject* container) { handed_.push_back(guards::Ref::borrow(container)); }
   /// Somebody looks at the value, if it is one: it is specialised.
   void settle_size(PyObject* value);
   /// Likewise, and at what a builtin container holds.
@@ -268,6 +273,7 @@ class Values {
   };
   std::optional<Read> read_;
   std::unordered_set<PyObject*> settled_sizes_;
+  std::vector<guards::Ref> handed_;
   std::unordered_set<PyObject*> made_;
   std::unordered_set<PyObject*> addresses_;
   std::unordered_set<PyObject*> constants_;    ///< Some of made_.
