@@ -1,4 +1,4 @@
-"""Whoever looks at a number that varies, by `is`, as a key, through an iterator, gets an answer that holds for it."""
+"""Whoever looks at a number that varies (`is`, keys, iterators) gets an answer that holds for this number."""
 
 import collections
 import operator
@@ -70,7 +70,7 @@ LOOKS = {
     "index": lambda x, n, m: x + [n, m, 4].index(4) + [n, m, 4].count(4),
     "equality": lambda x, n, m: x + ([n] == [m]) + 2 * ((n, 1) == (4, 1)),
     "truth": lambda x, n, m: x + (n and 5) + (1 if not n else 2) + bool(m),
-    "text": lambda x, n, m: x + len(f"{n}{m!r}") + len("%d" % n) + len(str(m)),
+    "text": lambda x, n, m: x + len(f"{n}{m!r}") + len(str(m)),
     "hash": lambda x, n, m: x + hash(n) % 7,
     "setdefault": setdefault,
     "stored": stored,
