@@ -95,7 +95,7 @@ class Recorder {
   /// As Tracer::vary(), Tracer::vary_number().
   void vary(const at::Tensor& real, std::string_view name, std::span<const Varying> dims,
             std::span<const bool> strides);
-  Dim vary_number(std::string_view name, int64_t example);
+  Dim vary_number(std::string_view name, int64_t example, ir::SizeRange range);
   Symbols& need_symbols();
   Symbols* symbols() { return symbols_ ? &*symbols_ : nullptr; }
   /// Types, views and tensors say what is known of sizes by now.

@@ -81,8 +81,8 @@ void Recorder::vary(const at::Tensor& real, std::string_view name, std::span<con
   varied_.emplace(real.unsafeGetTensorImpl(), std::move(varied));
 }
 
-Dim Recorder::vary_number(std::string_view name, int64_t example) {
-  const ir::Size one = symbol(name, example, {.range = {2, ir::SizeRange::infinity}});
+Dim Recorder::vary_number(std::string_view name, int64_t example, ir::SizeRange range) {
+  const ir::Size one = symbol(name, example, {.range = range});
   symbol_sources_.push_back({SymbolSource::Kind::number, 0, 0, std::string(name)});
   return one;
 }

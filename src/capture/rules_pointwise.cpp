@@ -109,7 +109,7 @@ ir::Value* divisor(Pointwise& p, const Operand& y) {
   if (p.type()->device.kind != ir::DeviceKind::cpu) return p.in(y);
   if (ir::is_floating(dtype) || never_zero(y, to_scalar_type(dtype))) return p.in(y);
   if (y.is_number()) return nullptr;
-  return p.type()->numel() == 0 ? p.in(y) : p.op(Op::divisor, p.in(y));
+  return numel(p.type()->sizes) == 0 ? p.in(y) : p.op(Op::divisor, p.in(y));
 }
 
 /// Of two zeros, vectors give the second and single elements the first one, as ir::Op gives the second.

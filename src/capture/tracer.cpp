@@ -74,14 +74,28 @@ void Tracer::vary(const at::Tensor& real, std::string_view name, std::span<const
   impl_->vary(real, name, dims, strides);
 }
 
-ir::Size Tracer::vary_number(std::string_view name, int64_t example) {
-  return impl_->vary_number(name, example).size();
+ir::Size Tracer::vary_number(std::string_view name, int64_t example, ir::SizeRange range) {
+  return impl_->vary_number(name, example, range).size();
 }
 
 at::Tensor Tracer::wrap_number(ir::Size size) {
   const SymbolsScope sizes(impl_->symbols());
   ir::Value* value = number_of(impl_->graph(), size, {});
   at::Tensor tensor = impl_->wrap_fresh(value, at::kLong, c10::Device(c10::kCPU));
+  tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return tensor;
+}
+
+at::Tensor Tracer::wrap_number(ir::Size significand, ir::Size divisor) {
+  const SymbolsScope sizes(impl_->symbols());
+  ir::Graph& graph = impl_->graph();
+  const ir::Type* type = graph.type(ir::DType::f64, {}, {}, {});
+  const auto part = [&](ir::Size size) {
+    return graph.create(ir::Op::cast, {number_of(graph, size, {})}, {}, type);
+  };
+  ir::Value *value = part(significand), *by = part(divisor);
+  for (int times = 0; times < 2; ++times) value = graph.create(ir::Op::div, {value, by}, {}, type);
+  at::Tensor tensor = impl_->wrap_fresh(value, at::kDouble, c10::Device(c10::kCPU));
   tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
   return tensor;
 }

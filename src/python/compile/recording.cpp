@@ -198,9 +198,16 @@ void Recording::take_effects(Rebuilder& rebuilder) {
 
 void Recording::hold_outputs(const Rebuilder& rebuilder, Outcome& outcome) {
   for (PyObject* output : rebuilder.outputs()) {
-    const ir::Size* size = watcher_.values().size_of(output);
-    outcome.outputs.push_back(size ? static_cast<int32_t>(outcome.sizes.add(*size)) : -1);
-    if (!size) outputs_.push_back(guards::Ref::borrow(output));
+    using Kind = Outcome::Output::Kind;
+    if (const ir::Size* size = watcher_.values().size_of(output)) {
+      outcome.outputs.push_back({Kind::size, static_cast<uint32_t>(outcome.sizes.add(*size))});
+    } else if (const auto derived = watcher_.values().derived_of(output)) {
+      outcome.outputs.push_back({Kind::derived, static_cast<uint32_t>(outcome.derived.size())});
+      outcome.derived.push_back(derived);
+    } else {
+      outcome.outputs.push_back({Kind::tensor, static_cast<uint32_t>(outputs_.size())});
+      outputs_.push_back(guards::Ref::borrow(output));
+    }
   }
 }
 
@@ -249,7 +256,12 @@ guards::SymbolReads Recording::guard_sizes() {
     using Kind = capture::SymbolSource::Kind;
     using ReadKind = guards::SizeRead::Kind;
     if (symbol.kind == Kind::number) {
-      const guards::Source* source = world_.numbers().at(next_number++);
+      const auto& [source, derived, part] = world_.numbers().at(next_number++);
+      if (derived) {
+        reads.push_back({ReadKind::derived, 0, 0, derived, part});
+        replay_reads.push_back(reads.back());
+        continue;
+      }
       reads.push_back({ReadKind::number, static_cast<uint32_t>(sources.size()), 0});
       replay_reads.push_back({ReadKind::number, guards_.want(source), 0});
       sources.push_back(source);
@@ -269,7 +281,7 @@ guards::SymbolReads Recording::guard_sizes() {
       fits.push_back({{ReadKind::stride, k, dim}, type.strides.symbolic()[dim]});
     }
   }
-  guards_.shapes(sources, guards::make_shapes_payload(trace_.graph, std::move(reads), fits));
+  guards_.shapes(sources, guards::make_shapes_payload(trace_.graph, std::move(reads), fits, world_.tests()));
   return replay_reads;
 }
 

@@ -78,6 +78,11 @@ bool Specialisation::replay(PyObject* const* values, guards::Ref* results) {
       return false;
     }
   }
+  c10::SmallVector<guards::Ref, 2> computed;
+  for (const auto& derived : outcome.derived) {
+    computed.push_back(derived->evaluate({sizes.data(), sizes.size()}));
+    if (!computed.back()) return false;
+  }
   const SegmentProgram& running = sized ? *sized : *program;
   if (!running.accepts(arguments.data())) return false;
   // The program may let go of Python's lock, and then anything may be dropped.
@@ -105,14 +110,20 @@ bool Specialisation::replay(PyObject* const* values, guards::Ref* results) {
   c10::SmallVector<PyObject*, 4> outputs;
   c10::SmallVector<int64_t, 8> numbers(outcome.sizes.result_count());
   if (!outcome.sizes.run({sizes.data(), sizes.size()}, {numbers.data(), numbers.size()})) return false;
-  size_t next = 0;
-  const auto give = [&](PyObject* made) {
-    owned.push_back(guards::Ref::steal(made));
+  const auto make = [&](Outcome::Output output) {
+    using Kind = Outcome::Output::Kind;
+    switch (output.kind) {
+      case Kind::tensor: return guards::Ref::steal(THPVariable_Wrap(tensors[output.number]));
+      case Kind::size: return guards::Ref::steal(PyLong_FromLongLong(numbers[output.number]));
+      case Kind::derived: break;
+    }
+    return computed[output.number];
+  };
+  for (const Outcome::Output output : outcome.outputs) {
+    owned.push_back(make(output));
     if (!owned.back()) throw_python_error();
     outputs.push_back(owned.back().get());
-  };
-  for (const int32_t size : outcome.outputs)
-    give(size < 0 ? THPVariable_Wrap(tensors[next++]) : PyLong_FromLongLong(numbers[static_cast<size_t>(size)]));
+  }
   if (outcome.modes) outcome.modes->repeat();
   if (!outcome.recipe.run({values, guards.wanted()}, {outputs.data(), outputs.size()}, results))
     throw_python_error();

@@ -36,9 +36,14 @@ struct Outcome {
   };
 
   guards::Recipe recipe;
-  /// By output of the recipe: a tensor of the program (-1), or a size, by its number in `sizes`.
-  std::vector<int32_t> outputs;
+  /// What an output of the recipe is: by its number among the tensors of the program, or in `sizes` or `derived`.
+  struct Output {
+    enum class Kind : uint8_t { tensor, size, derived } kind;
+    uint32_t number;
+  };
+  std::vector<Output> outputs;
   ir::SizeCode sizes;
+  std::vector<std::shared_ptr<const guards::Derived>> derived;
   bool returns = true;               ///< The frame or call ends; result 0 of the recipe is what it returns.
   int offset = -1;                   ///< Else: of the next instruction, in code units.
   std::vector<Slot> slots;           ///< Likewise.

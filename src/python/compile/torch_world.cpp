@@ -22,6 +22,7 @@
 #include "python/compile/stance.h"
 #include "python/compile/value_reads.h"
 #include "python/errors.h"
+#include "python/guards/scalar.h"
 #include "python/guards/storage_access.h"
 #include "python/guards/torch_values.h"
 #include "python/interpreter/evaluate.h"
@@ -133,7 +134,9 @@ bool TorchWorld::learn(PyObject* tensor, const guards::Source* source) {
   if (is_argument && sealed_ && shares_written_memory(real)) return false;
   const auto which = is_argument ? guards::GuardSet::Which::any : guards::GuardSet::Which::same;
   const std::string name = guards::to_text(source);
-  const bool may_vary = is_argument && history_ && !tracers_.contains(tensor);
+  // The class of a parameter may say more than torch.Tensor does, for which a tracer could not stand.
+  const bool is_parameter = type == torch_names().parameter_type;
+  const bool may_vary = is_argument && history_ && !is_parameter && !tracers_.contains(tensor);
   if (may_vary ? !vary(tensor, source, name) : !guards_.tensor(source, tensor, 1, which)) return false;
   if (is_argument) {
     try {
@@ -177,6 +180,18 @@ bool TorchWorld::has_sizes() const {
   return symbols && symbols->env->table().symbol_count() > 0;
 }
 
+std::optional<ir::Size> TorchWorld::length_of(PyObject* tensor) const {
+  PyObject* tracer = tracer_of(tensor);
+  if (!tracer && is_tensor(tensor) && capture::is_tracer(THPVariable_Unpack(tensor))) tracer = tensor;
+  const capture::DimsRef sizes = tracer ? capture::dims_of(THPVariable_Unpack(tracer)) : capture::DimsRef();
+  return sizes.empty() ? std::nullopt : std::optional(sizes[0].size());
+}
+
+PyObject* TorchWorld::behind_tracer(PyObject* tracer) const {
+  const auto found = std::ranges::find_if(tracers_, [&](const auto& one) { return one.second.get() == tracer; });
+  return found == tracers_.end() ? nullptr : found->first;
+}
+
 PyObject* TorchWorld::tracer_of(PyObject* tensor) const {
   const auto found = tracers_.find(tensor);
   return found == tracers_.end() ? nullptr : found->second.get();
@@ -187,10 +202,9 @@ interpreter::Ref TorchWorld::to_symbolic(ir::Size size) const {
   return interpreter::Ref::steal(py::cast(capture::to_sym_int(size)).release().ptr());
 }
 
-/// Of half types eager's kernels take a number as f32, where a tensor would be rounded.
 interpreter::Ref TorchWorld::to_number(ir::Size size, PyObject* beside) const {
   const at::Tensor& other = THPVariable_Unpack(beside);
-  if (other.scalar_type() == at::kHalf || other.scalar_type() == at::kBFloat16 || other.is_complex()) return {};
+  if (other.is_complex()) return {};
   const interpreter::Pause unwatched;
   return interpreter::Ref::steal(THPVariable_Wrap(tracer_.wrap_number(size)));
 }
@@ -227,8 +241,59 @@ std::optional<ir::Size> TorchWorld::vary_number(PyObject* number, const guards::
   const std::string name = guards::to_text(source);
   const bool varies = history_->note_number(name, value, dynamic_);
   if (!varies || !tracer_.symbols()) return std::nullopt;
-  numbers_.push_back(source);
+  numbers_.push_back({.source = source});
   return tracer_.vary_number(name, value);
+}
+
+interpreter::Ref TorchWorld::select(PyObject* tensor, int64_t dim, ir::Size index) {
+  const interpreter::Pause unwatched;
+  try {
+    const at::Tensor part = THPVariable_Unpack(tensor).select_symint(dim, capture::to_sym_int(index));
+    return interpreter::Ref::steal(THPVariable_Wrap(part));
+  } catch (const std::exception&) {  // The instruction will raise it.
+    return {};
+  }
+}
+
+// ---- numbers that are computed of sizes
+
+std::optional<ir::Size> TorchWorld::symbol_of(const DerivedNumber& derived, guards::DerivedPart part,
+                                              PyObject* value) {
+  const std::optional<int64_t> example = guards::part_of(value, part);
+  if (!example) return std::nullopt;
+  const auto [known, is_new] = derived_.try_emplace({derived->text(), part});
+  if (is_new) {
+    numbers_.push_back({.derived = derived, .part = part});
+    const int64_t least = part == guards::DerivedPart::divisor ? 1 : -ir::SizeRange::infinity;
+    known->second = tracer_.vary_number(derived->text(), *example, {.low = least});
+  }
+  return known->second;
+}
+
+std::optional<ir::Size> TorchWorld::derive(const DerivedNumber& derived, PyObject* value) {
+  return symbol_of(derived, guards::DerivedPart::whole, value);
+}
+
+interpreter::Ref TorchWorld::to_number(const DerivedNumber& derived, PyObject* value, PyObject* beside) {
+  const at::Tensor& other = THPVariable_Unpack(beside);
+  if (!other.is_cpu() || other.is_complex()) return {};
+  const std::optional<ir::Size> significand = symbol_of(derived, guards::DerivedPart::significand, value),
+                                divisor = symbol_of(derived, guards::DerivedPart::divisor, value);
+  if (!significand || !divisor) return {};
+  const interpreter::Pause unwatched;
+  return interpreter::Ref::steal(THPVariable_Wrap(tracer_.wrap_number(*significand, *divisor)));
+}
+
+interpreter::Ref TorchWorld::value_of(const guards::Derived& derived) const {
+  const interpreter::Pause unwatched;
+  return derived.evaluate(tracer_.symbols()->env->examples());
+}
+
+void TorchWorld::decide(const DerivedNumber& derived, PyObject* value) {
+  const bool is_known = std::ranges::any_of(tests_, [&](const guards::DerivedTest& test) {
+    return test.derived->text() == derived->text() && guards::same_scalar(test.expected.get(), value);
+  });
+  if (!is_known) tests_.push_back({derived, guards::Ref::borrow(value), user_place()});
 }
 
 bool TorchWorld::shares_written_memory(const at::Tensor& tensor) const {

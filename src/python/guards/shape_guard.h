@@ -16,18 +16,22 @@
 #include "ir/graph.h"
 #include "ir/shape_env.h"
 #include "ir/size_code.h"
+#include "python/guards/derived.h"
 #include "python/guards/guard.h"
 
 namespace braze::guards {
 
-/// A size, a stride or a number among values.
+/// A size, a stride or a number among values, or a number that is computed of such.
 struct SizeRead {
-  enum class Kind : uint8_t { size, stride, number } kind;
+  enum class Kind : uint8_t { size, stride, number, derived } kind;
   uint32_t place;  ///< Of the tensor or number among the values.
   uint32_t dim;
+  std::shared_ptr<const Derived> derived = nullptr;
+  DerivedPart part = DerivedPart::whole;
 
+  /// \param symbols  those before, of which it may be computed.
   /// False: there is no such dimension, or no number that fits.
-  bool read(PyObject* const* values, int64_t* number) const noexcept;
+  bool read(PyObject* const* values, std::span<const int64_t> symbols, int64_t* number) const noexcept;
 };
 
 /// By symbol.
@@ -41,7 +45,8 @@ struct SizeFit {
 };
 
 /// \param graph  owns the expressions and has the guards.
+/// \param tests  guards of what is no expression.
 std::shared_ptr<Payload> make_shapes_payload(std::shared_ptr<const ir::Graph> graph, SymbolReads symbols,
-                                             std::span<const SizeFit> fits);
+                                             std::span<const SizeFit> fits, std::vector<DerivedTest> tests);
 
 }  // namespace braze::guards

@@ -30,6 +30,11 @@ constexpr int comparison_of(int arg) {
   return arg;
 }
 
+/// The name that LOAD_ATTR reads, by its number.
+constexpr int attribute_of(int arg) {
+  return arg;
+}
+
 /// How many values an instruction looks into that the other version does not have; 0: it is none of those.
 constexpr int values_looked_into(int opcode) {
   return opcode == LOAD_METHOD ? 1 : 0;

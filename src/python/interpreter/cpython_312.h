@@ -37,6 +37,11 @@ constexpr int comparison_of(int arg) {
   return arg >> 4;
 }
 
+/// The name that LOAD_ATTR reads, by its number.
+constexpr int attribute_of(int arg) {
+  return arg >> 1;
+}
+
 /// How many values an instruction looks into that the other version does not have; 0: it is none of those.
 constexpr int values_looked_into(int opcode) {
   return opcode == BINARY_SLICE ? 3 : 0;

@@ -8,6 +8,7 @@
 
 #include <Python.h>
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <unordered_map>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "ir/shape_env.h"
+#include "python/guards/derived.h"
 #include "python/guards/guard.h"
 #include "python/interpreter/ref.h"
 #include "python/interpreter/watch/break_reasons.h"
@@ -31,8 +33,12 @@ enum class Promise : uint8_t {
 };
 
 /// What the watcher must know of tensors, without torch's headers.
+/// A number that is computed of sizes (derived_numbers.h).
+using DerivedNumber = std::shared_ptr<const guards::Derived>;
+
 class TensorWorld {
  public:
+  using DerivedNumber = interpreter::DerivedNumber;
   virtual ~TensorWorld() = default;
   virtual bool is_tensor(PyObject* object) const = 0;
   /// A tensor that existed before the call: adds its guards. False: it cannot be traced.
@@ -94,6 +100,10 @@ class TensorWorld {
   virtual bool has_sizes() const = 0;
   /// What stands for a tensor whose sizes are such, borrowed; null for all others.
   virtual PyObject* tracer_of(PyObject* tensor) const = 0;
+  /// Of its first dimension, if such a tracer stands for the tensor.
+  virtual std::optional<ir::Size> length_of(PyObject* tensor) const = 0;
+  /// The tensor that such a tracer stands for, borrowed; null for all else.
+  virtual PyObject* behind_tracer(PyObject* tracer) const = 0;
   /// A size as operators of tensors are given it.
   virtual Ref to_symbolic(ir::Size size) const = 0;
   /// A size as arithmetic with a tensor is given it: a tensor without dimensions, of a number's precedence. Null
@@ -107,6 +117,19 @@ class TensorWorld {
   virtual bool decide(const ir::SizeTest& test) = 0;
   /// A symbol for a number read from `source`, if it was another one at an earlier call.
   virtual std::optional<ir::Size> vary_number(PyObject* number, const guards::Source* source) = 0;
+
+  /// Element `index` of a dimension of a tensor, as a view. Null: there is none.
+  virtual Ref select(PyObject* tensor, int64_t dim, ir::Size index) = 0;
+
+  // ---- numbers that are computed of sizes (derived_numbers.h)
+  /// A symbol for such an int, `value` in this call. Nothing where it is too large.
+  virtual std::optional<ir::Size> derive(const DerivedNumber& derived, PyObject* value) = 0;
+  /// Such a float as to_number() gives a size.
+  virtual Ref to_number(const DerivedNumber& derived, PyObject* value, PyObject* beside) = 0;
+  /// In this call; null where it raises or is no number.
+  virtual Ref value_of(const guards::Derived& derived) const = 0;
+  /// A guard keeps it this value.
+  virtual void decide(const DerivedNumber& derived, PyObject* value) = 0;
 };
 
 class Values {
@@ -126,6 +149,9 @@ class Values {
   PyObject* defer(PyObject* number, const guards::Source* source);
   /// A number that is such an expression: an object that nothing else in the run is, borrowed.
   PyObject* make_size(int64_t number, ir::Size size);
+  /// A float that is computed of sizes: likewise.
+  PyObject* make_derived(double number, DerivedNumber derived);
+  DerivedNumber derived_of(PyObject* value) const;  ///< Null: it is none, or has been specialised.
   /// A number that comes from `source` and was another one at an earlier call becomes a symbol: what stands for it,
   /// borrowed. Null for all else.
   PyObject* vary(PyObject* number, const guards::Source* source);
@@ -265,6 +291,7 @@ class Values {
   };
   std::unordered_map<PyObject*, Deferred> deferred_;  ///< By what stands for them.
   std::unordered_map<PyObject*, ir::Size> sizes_;
+  std::unordered_map<PyObject*, DerivedNumber> derived_;
   std::unordered_map<const guards::Source*, ir::Size> varied_;  ///< Of the numbers that were read there.
   struct Read {
     guards::Ref number;

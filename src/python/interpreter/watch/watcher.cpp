@@ -47,6 +47,12 @@ bool is_fresh_generator(PyObject* object) {
          reinterpret_cast<PyGenObject*>(object)->gi_frame_state == FRAME_CREATED;
 }
 
+/// A special method of which C code takes a number and hands on no object.
+bool converts_result(PyCodeObject* code) {
+  static const Names names = {"__bool__", "__contains__", "__hash__", "__index__", "__len__", "__length_hint__"};
+  return names.contains(text_of(code->co_name));
+}
+
 /// Leaves on top what it has found under a name.
 bool reads(int opcode) {
   return opcode == LOAD_ATTR || opcode == LOAD_GLOBAL || opcode == LOAD_DEREF;
@@ -182,6 +188,9 @@ bool Watcher::gives(Activation& a, int opcode) {
   const bool leaves = opcode == YIELD_VALUE || opcode == RETURN_VALUE;
   if (!leaves || watch_.run.activities.size() < 2) return true;
   const Activity& caller = watch_.run.activities[watch_.run.activities.size() - 2];
+  // C code makes another number of it, unless it is known what that is.
+  const bool is_converted = !caller.is_direct && !caller.size && converts_result(a.code());
+  if (opcode == RETURN_VALUE && is_converted) values().settle_sizes_within(a.peek(1));
   if (!caller.is_around && (caller.is_direct || !(caller.looks || watch_.run.looks_lazily))) return true;
   values().settle_sizes_within(a.peek(1));
   return values().absorb(a.peek(1)) ||
