@@ -243,6 +243,10 @@ class Recording {
 
 }  // namespace
 
+bool draws_numbers(const c10::OperatorHandle& op) {
+  return op.hasTag(at::Tag::nondeterministic_seeded) && !op.schema().name().ends_with("_backward");
+}
+
 Counters& mutable_statistics() {
   static Counters counters;
   return counters;

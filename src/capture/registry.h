@@ -70,6 +70,10 @@ struct OpEntry {
   bool pure = false;        ///< Writes nothing, draws nothing.
 };
 
+/// It draws from a generator. Backward operators have PyTorch's tag for that, too, but are given the state of what
+/// the forward drew.
+bool draws_numbers(const c10::OperatorHandle& op);
+
 /// Arguments that an operator writes: by its schema, and by a table where schemas lie (batch norm's statistics).
 bool is_written(const OpEntry& entry, size_t argument, std::span<const c10::IValue> arguments);
 

@@ -207,20 +207,32 @@ std::string Program::Impl::rewritten_text() const {
   return ir::print(*copy, {.sources = true});
 }
 
+namespace {
+
+struct KernelView {
+  std::string_view stage;
+  std::string (*text)(const loops::Kernel&, const Target&);
+};
+constexpr KernelView kKernelViews[] = {
+    {"llvm", codegen::llvm_ir}, {"asm", codegen::assembly}, {"sass", codegen::machine_code}};
+
+}  // namespace
+
 std::string Program::code(std::string_view stage) const {
   const std::string& traced = impl_->artifact.traced_text;
   if (stage == "traced" && !traced.empty()) return traced;
   if (stage == "traced") return ir::print(*impl_->trace.graph, {.sources = true});
   if (stage == "graph") return impl_->rewritten_text();
   if (stage == "loops") return loops::print(current().plan);
-  if (stage != "llvm" && stage != "asm")
-    throw UserError(concat("no stage \"", stage, "\": choose traced, graph, loops, llvm or asm"),
+  const auto view = std::ranges::find(kKernelViews, stage, &KernelView::stage);
+  if (view == std::end(kKernelViews))
+    throw UserError(concat("no stage \"", stage, "\": choose traced, graph, loops, llvm, asm or sass"),
                     UserError::Kind::value);
   std::string text;
   const driver::Artifact& artifact = current().artifact;
   for (size_t k = 0; k < artifact.plan.kernels.size(); ++k) {
     const loops::Kernel& kernel = *artifact.plan.kernels[k];
-    text += (stage == "llvm" ? codegen::llvm_ir : codegen::assembly)(kernel, *artifact.targets[k]);
+    text += view->text(kernel, *artifact.targets[k]);
   }
   return text;
 }

@@ -10,6 +10,7 @@
 #include "capture/gate.h"
 #include "capture/generator.h"
 #include "capture/library_call.h"
+#include "capture/registry.h"
 #include "ir/graph.h"
 #include "python/compile/announce.h"
 #include "python/compile/events.h"
@@ -34,8 +35,7 @@ std::vector<at::Generator> generators_of(const capture::Trace& trace) {
   };
   ir::for_each_node(*trace.graph, [&](const ir::Node* node) {
     if (node->op != ir::Op::call) return;
-    if (node->text_attr("target").starts_with("braze::") ||
-        capture::operator_of(*node).hasTag(at::Tag::nondeterministic_seeded))
+    if (node->text_attr("target").starts_with("braze::") || capture::draws_numbers(capture::operator_of(*node)))
       std::ranges::for_each(capture::default_generators(), add);
   });
   for (const c10::IValue& object : trace.objects)
