@@ -289,7 +289,7 @@ void record_frozen(Recorder& recorder, const OpEntry& entry, Stack* stack) {
     (*stack)[i] = map_tensors((*stack)[i], [&](const at::Tensor& tensor) {
       if (!is_operand(tensor)) return tensor;
       private_result = true;
-      return recorder.materialize(tensor, entry.op.schema().name());
+      return recorder.known().materialize(tensor, entry.op.schema().name());
     });
   {
     const at::AutoDispatchBelowADInplaceOrView below_autograd;

@@ -12,7 +12,6 @@
 #include "capture/generator.h"
 #include "capture/list_operators.h"
 #include "capture/recorder.h"
-#include "capture/rules_backward.h"
 #include "capture/tape.h"
 #include "support/error.h"
 

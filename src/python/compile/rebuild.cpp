@@ -172,11 +172,11 @@ Rebuilder::Node Rebuilder::node_of(PyObject* value) {
 Rebuilder::Node Rebuilder::scalar(PyObject* scalar) {
   if (values_.is_address(scalar)) refuse("the address of an object", scalar);
   const std::vector<const guards::Source*> sources = values_.scalar_sources(scalar);
-  if (values_.size_of(scalar) && sources.empty()) {
+  if (values_.numbers().size_of(scalar) && sources.empty()) {
     outputs_.push_back(scalar);
     return builder_.output(static_cast<uint32_t>(outputs_.size() - 1));
   }
-  if (sources.empty() && values_.was_size(scalar)) {
+  if (sources.empty() && values_.numbers().was_size(scalar)) {
     const Ref plain = Ref::steal(PyLong_FromLongLong(PyLong_AsLongLong(scalar)));
     return constant(plain.get());
   }

@@ -189,8 +189,8 @@ void Recording::take_effects(Rebuilder& rebuilder) {
   if (watcher_.leaves_generator()) throw NotRebuilt{"a generator with try or with is left unfinished"};
   for (const interpreter::Effect& effect : values.effects().log()) rebuilder.effect(effect);
   values.guard_aliasing();
-  values.guard_iterators();
-  values.guard_drops();
+  guard_iterators(values);
+  values.drops().guard();
   constexpr size_t worth_a_guard = 8;  // Fewer fit below any limit under which Python works.
   if (watcher_.deepest() > worth_a_guard) guards_.recursion(watcher_.deepest());
   values.effects().undo();
@@ -198,7 +198,7 @@ void Recording::take_effects(Rebuilder& rebuilder) {
 
 void Recording::hold_outputs(const Rebuilder& rebuilder, Outcome& outcome) {
   for (PyObject* output : rebuilder.outputs()) {
-    const ir::Size* size = watcher_.values().size_of(output);
+    const ir::Size* size = watcher_.values().numbers().size_of(output);
     outcome.outputs.push_back(size ? static_cast<int32_t>(outcome.sizes.add(*size)) : -1);
     if (!size) outputs_.push_back(guards::Ref::borrow(output));
   }
@@ -249,7 +249,7 @@ guards::SymbolReads Recording::guard_sizes() {
     using Kind = capture::SymbolSource::Kind;
     using ReadKind = guards::SizeRead::Kind;
     if (symbol.kind == Kind::number) {
-      const guards::Source* source = world_.numbers().at(next_number++);
+      const guards::Source* source = world_.sizes().numbers().at(next_number++);
       reads.push_back({ReadKind::number, static_cast<uint32_t>(sources.size()), 0});
       replay_reads.push_back({ReadKind::number, guards_.want(source), 0});
       sources.push_back(source);
@@ -261,7 +261,7 @@ guards::SymbolReads Recording::guard_sizes() {
   }
   std::vector<guards::SizeFit> fits;
   for (uint32_t k = 0; k < inputs.size(); ++k) {
-    if (!world_.varies(sources[k])) continue;
+    if (!world_.sizes().varies(sources[k])) continue;
     const ir::Type& type = *inputs[k]->value->type;
     using ReadKind = guards::SizeRead::Kind;
     for (uint32_t dim = 0; dim < type.sizes.size(); ++dim) {

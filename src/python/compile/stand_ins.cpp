@@ -36,7 +36,7 @@ capture::Recorder& recorder() {
 bool is_known(py::handle tensor) {
   if (!guards::is_tensor(tensor.ptr())) throw UserError("is_known takes a tensor", UserError::Kind::type);
   const at::Tensor& real = THPVariable_Unpack(tensor.ptr());
-  return capture::is_tracer(real) && recorder().known(real).defined();
+  return capture::is_tracer(real) && recorder().known().find(real).defined();
 }
 
 constexpr std::string_view gradient_transforms[] = {"grad", "grad_and_value", "vjp", "jacrev", "hessian"};

@@ -7,6 +7,7 @@
 #include "python/guards/keys.h"
 #include "python/guards/scalar.h"
 #include "python/guards/storage_access.h"
+#include "python/interpreter/watch/absorb.h"
 #include "python/interpreter/watch/look_ups.h"
 #include "python/interpreter/watch/watch.h"
 
@@ -120,7 +121,7 @@ bool Containers::contains(PyObject* container, PyObject* item) {
   if (values_.look_up_member(container, item)) return true;
   if (has_same_object(container, item)) return true;
   if (abandoned()) return false;
-  const bool is_derived = is_derived_scalar(item) ? values_.absorb(item)
+  const bool is_derived = is_derived_scalar(item) ? absorb(values_, item)
                                                   : PyTuple_Check(item) && watch_.conversions.formats_as_data(item);
   if (!guards::is_scalar(item) && !values_.tensors().is_plain(item) && !is_derived)
     return abandon("`in` with an item that is no scalar", item);
@@ -239,7 +240,7 @@ bool Containers::hashes(PyObject* key) {
       if (!hashes(PyTuple_GET_ITEM(key, i))) return false;
     return true;
   }
-  if (is_derived_scalar(key)) return values_.absorb(key) || abandon("a key that hashes itself", key);
+  if (is_derived_scalar(key)) return absorb(values_, key) || abandon("a key that hashes itself", key);
   if (guards::is_plain_key(key) && watch_.classes.keep_special(key, {"__hash__", "__eq__"}))
     return values_.pin(key);
   const bool in_python = watch_.classes.special_function(key, "__hash__") &&

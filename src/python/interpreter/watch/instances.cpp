@@ -5,6 +5,7 @@
 
 #include "python/guards/scalar.h"
 #include "python/guards/storage_access.h"
+#include "python/interpreter/watch/absorb.h"
 #include "python/interpreter/watch/look_ups.h"
 #include "python/interpreter/watch/watch.h"
 
@@ -122,7 +123,7 @@ bool Instances::instantiate(PyObject* type, PyObject* const* arguments, Py_ssize
     return allow_made_result();
   if (is_exact_builtin(cls) && count >= 1 && watch_.conversions.converts(cls->tp_name, arguments[0])) return true;
   if (abandoned()) return false;
-  if (cls == &PyUnicode_Type && count == 1 && values_.absorb_text(arguments[0])) return allow_made_result();
+  if (cls == &PyUnicode_Type && count == 1 && absorb_text(values_, arguments[0])) return allow_made_result();
   if (cls == &PyReversed_Type && count == 1 && watch_.conversions.reverses_by_index(arguments[0]))
     return allow_made_result(Entry::known);
   const bool reverses = cls == &PyReversed_Type && count == 1 &&

@@ -7,6 +7,7 @@
 #include "python/guards/scalar.h"
 #include "python/guards/storage_access.h"
 #include "python/interpreter/cpython.h"
+#include "python/interpreter/watch/absorb.h"
 #include "python/interpreter/watch/look_ups.h"
 #include "python/interpreter/watch/lru_cache.h"
 #include "python/interpreter/watch/watch.h"
@@ -171,7 +172,7 @@ bool Library::is_cache_key(PyObject* argument) {
   if (!values_.is_known(argument)) return false;
   if (guards::is_scalar(argument) || values_.tensors().is_plain(argument)) return true;
   if (PyTuple_Check(argument)) {
-    if (is_data(argument)) return values_.absorb(argument);
+    if (is_data(argument)) return absorb(values_, argument);
     if (!values_.open(argument)) return false;
     PyObject** const items = PySequence_Fast_ITEMS(argument);
     return std::all_of(items, items + PyTuple_GET_SIZE(argument),
@@ -235,7 +236,7 @@ bool Library::make_weak_reference(PyObject* const* arguments, Py_ssize_t count) 
 bool Library::call_weak_reference(PyObject* reference) {
   const guards::Source* source = values_.source_of(reference);
   if (!source) return values_.is_made(reference) || abandon("a weak reference of unknown origin", reference);
-  if (values_.has_drops()) return abandon("a weak reference to what the function may have dropped", reference);
+  if (values_.drops().any()) return abandon("a weak reference to what the function may have dropped", reference);
   const guards::Source* referent = values_.sources().member(source, guards::Member::weakref_referent);
   PyObject* object = PyWeakref_GET_OBJECT(reference);
   if (object == Py_None) {

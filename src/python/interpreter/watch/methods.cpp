@@ -7,6 +7,7 @@
 
 #include "python/guards/scalar.h"
 #include "python/interpreter/cpython.h"
+#include "python/interpreter/watch/absorb.h"
 #include "python/interpreter/watch/look_ups.h"
 #include "python/interpreter/watch/watch.h"
 
@@ -64,7 +65,7 @@ bool Methods::call_method(PyObject* name, PyObject* self, PyObject* const* argum
   if (!values_.is_known(self)) return abandon("a method of an object of unknown origin", self);
   const std::string_view text = text_of(name);
   if (is_derived_scalar(self) && derived_method(self, std::string(text).c_str()) && all_data(arguments, count))
-    return (values_.absorb(self) && absorb_all(arguments, count, nullptr) && allow_made_result()) ||
+    return (absorb(values_, self) && absorb_all(arguments, count, nullptr) && allow_made_result()) ||
            abandon("a method of a class that is not understood", self);
   if (PyObject* dict = watch_.views.dict_behind(self)) {
     if (Py_IS_TYPE(self, &PyDictProxy_Type)) return call_method(name, dict, arguments, count);

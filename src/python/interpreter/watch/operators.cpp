@@ -9,6 +9,7 @@
 
 #include "python/guards/deque.h"
 #include "python/guards/scalar.h"
+#include "python/interpreter/watch/absorb.h"
 #include "python/interpreter/watch/look_ups.h"
 #include "python/interpreter/watch/rows.h"
 #include "python/interpreter/watch/watch.h"
@@ -61,7 +62,7 @@ bool Operators::truth(PyObject* value) {
   const bool in_python =
       is_derived_scalar(value) && values_.is_known(value) &&
       (watch_.classes.special_function(value, "__bool__") || watch_.classes.special_function(value, "__len__"));
-  if (is_derived_scalar(value) && !in_python && values_.absorb(value)) return true;
+  if (is_derived_scalar(value) && !in_python && absorb(values_, value)) return true;
   if (guards::is_deque(value)) return values_.open(value) || abandon("a deque of unknown origin", value);
   if (watch_.classes.acts_as_builtin(value, "__len__") && watch_.classes.keep_special(value, {"__bool__"})) {
     const guards::Source* source = values_.source_of(value);
@@ -236,8 +237,8 @@ bool Operators::compare(PyObject* left, PyObject* right, int operation) {
 }
 
 bool Operators::compare_identity(PyObject* left, PyObject* right) {
-  const bool is_one =
-      guards::is_unique(left) && !values_.stands_for_number(left) && !values_.stands_for_number(right);
+  const bool is_one = guards::is_unique(left) && !values_.numbers().stands_for_number(left) &&
+                      !values_.numbers().stands_for_number(right);
   if (guards::is_scalar(left) && guards::same_scalar(left, right) && !is_one) {
     // What copy.deepcopy() is asked to copy, and has given back as it is.
     if (left == right && runs_module_copy()) return true;

@@ -121,10 +121,6 @@ std::string_view name_of(PyObject* callable) {
   return text_of(PyDescr_NAME(callable));
 }
 
-bool is_iterator_of_others(PyTypeObject* type) {
-  return type == &PyZip_Type || type == &PyEnum_Type || type == &PyReversed_Type;
-}
-
 ir::SizeTest test_of(int comparison, ir::Size a, ir::Size b) {
   switch (comparison) {
     case Py_EQ: return ir::equal(a, b);
@@ -138,109 +134,18 @@ ir::SizeTest test_of(int comparison, ir::Size a, ir::Size b) {
 
 }  // namespace
 
-// ---- what the values know of them
-PyObject* Values::make_size(int64_t number, ir::Size size) {
-  const guards::Ref plain = guards::Ref::steal(PyLong_FromLongLong(number));
-  guards::Ref one = guards::Ref::steal(plain ? fresh_int(plain.get()) : nullptr);
-  if (!one) throw std::bad_alloc();
-  if (!size.is_constant()) sizes_.emplace(one.get(), size);
-  held_.push_back(one);
-  return one.get();
-}
-
-std::optional<ir::Size> Values::symbol_of(PyObject* number, const guards::Source* source) {
-  if (!PyLong_CheckExact(number)) return std::nullopt;
-  if (const auto found = varied_.find(source); found != varied_.end()) return found->second;
-  const std::optional<ir::Size> size = tensors_.vary_number(number, source);
-  if (!size) return std::nullopt;
-  guards_.type(source, &PyLong_Type);
-  varied_.emplace(source, *size);
-  return size;
-}
-
-PyObject* Values::vary(PyObject* number, const guards::Source* source) {
-  const std::optional<ir::Size> size = symbol_of(number, source);
-  if (!size) return nullptr;
-  PyObject* one = make_size(PyLong_AsLongLong(number), *size);
-  scalars_[one] = {source};
-  return one;
-}
-
-bool Values::learn_read(PyObject* value, const guards::Source* source) {
-  settle_read();
-  const std::optional<ir::Size> size = symbol_of(value, source);
-  if (!size) return learn(value, source);
-  read_ = {guards::Ref::borrow(value), source, *size};
-  return true;
-}
-
-PyObject* Values::take_read(PyObject* top) {
-  if (!read_ || read_->number.get() != top) return nullptr;
-  const Read read = *std::exchange(read_, std::nullopt);
-  return vary(top, read.source);
-}
-
-void Values::settle_read() {
-  if (!read_) return;
-  const Read read = *std::exchange(read_, std::nullopt);
-  learn(read.number.get(), read.source);
-}
-
-const ir::Size* Values::size_of(PyObject* value) const {
-  const auto found = sizes_.find(value);
-  return found == sizes_.end() ? nullptr : &found->second;
-}
-
-void Values::settle_size(PyObject* value) {
-  const auto found = sizes_.find(value);
-  if (found == sizes_.end()) return;
-  tensors_.decide(ir::equal(found->second, PyLong_AsLongLong(value)));
-  sizes_.erase(found);
-  settled_sizes_.insert(value);
-}
-
-void Values::settle_sizes_within(PyObject* container) {
-  std::unordered_set<PyObject*> seen;
-  settle_sizes_within(container, seen);
-}
-
-void Values::settle_sizes_within(PyObject* value, std::unordered_set<PyObject*>& seen) {
-  if (sizes_.empty()) return;
-  if (PySlice_Check(value)) {
-    const auto* slice = reinterpret_cast<PySliceObject*>(value);
-    for (PyObject* part : {slice->start, slice->stop, slice->step}) settle_size(part);
-    return;
-  }
-  if (is_iterator_of_others(Py_TYPE(value))) {
-    for (const guards::Ref& one : std::exchange(handed_, {})) settle_sizes_within(one.get(), seen);
-    return;
-  }
-  if (!storage_type(value)) return settle_size(value);
-  if (!seen.insert(value).second) return;
-  if (PyDict_Check(value)) {
-    Py_ssize_t at = 0;
-    PyObject *key, *item;
-    while (PyDict_Next(value, &at, &key, &item)) settle_sizes_within(key, seen), settle_sizes_within(item, seen);
-  } else if (PyAnySet_Check(value)) {
-    return;  // What is put there is looked at.
-  } else {
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i)
-      settle_sizes_within(PySequence_Fast_GET_ITEM(value, i), seen);
-  }
-}
-
 // ---- instructions
 
 /// As an expression, if it is one or a number beside one.
 std::optional<ir::Size> Sizes::as_size(PyObject* value) const {
-  if (const ir::Size* size = values_.size_of(value)) return *size;
+  if (const ir::Size* size = values_.numbers().size_of(value)) return *size;
   return plain_number(value);
 }
 
 /// What an operator of tensors is given in the place of `value`: null, if that is as it should be.
 Ref Sizes::for_tensors(PyObject* value, int depth) {
-  if (const ir::Size* size = values_.size_of(value)) return values_.tensors().to_symbolic(*size);
-  if (PyObject* tracer = values_.tensors().tracer_of(value)) return Ref::borrow(tracer);
+  if (const ir::Size* size = values_.numbers().size_of(value)) return values_.tensors().sizes().to_symbolic(*size);
+  if (PyObject* tracer = values_.tensors().sizes().tracer_of(value)) return Ref::borrow(tracer);
   if (PySlice_Check(value)) {
     const auto* slice = reinterpret_cast<PySliceObject*>(value);
     Ref parts[] = {for_tensors(slice->start), for_tensors(slice->stop), for_tensors(slice->step)};
@@ -276,9 +181,9 @@ void Sizes::give_to_tensors(PyObject*& operand) {
 /// A size beside a tensor in arithmetic. Not as torch.SymInt: PyTorch's parser has another number in its place
 /// where a tensor could stand.
 bool Sizes::give_number(PyObject*& operand, PyObject* beside) {
-  const ir::Size* size = values_.size_of(operand);
+  const ir::Size* size = values_.numbers().size_of(operand);
   if (!size || !values_.tensors().is_tensor(beside)) return false;
-  Ref number = values_.tensors().to_number(*size, beside);
+  Ref number = values_.tensors().sizes().to_number(*size, beside);
   if (!number) return false;
   values_.make(number.get());
   Ref::steal(std::exchange(operand, number.release()));
@@ -305,7 +210,7 @@ void Sizes::put_tracers(Activation& a, int opcode, int arg) {
 
 void Sizes::put_tracer(PyObject*& operand) {
   PyObject* tracer =
-      operand && values_.tensors().is_tensor(operand) ? values_.tensors().tracer_of(operand) : nullptr;
+      operand && values_.tensors().is_tensor(operand) ? values_.tensors().sizes().tracer_of(operand) : nullptr;
   if (!tracer) return;
   const guards::Source* source = values_.source_of(operand);
   if (!source) return;
@@ -314,8 +219,8 @@ void Sizes::put_tracer(PyObject*& operand) {
 }
 
 void Sizes::put_number(PyObject*& operand) {
-  if (!operand || !values_.stands_for_number(operand)) return;
-  values_.settle_sizes_within(operand);
+  if (!operand || !values_.numbers().stands_for_number(operand)) return;
+  values_.numbers().settle_sizes_within(operand);
   Ref number = Ref::steal(PyLong_FromLongLong(PyLong_AsLongLong(operand)));
   if (!number) throw std::bad_alloc();
   Ref::steal(std::exchange(operand, number.release()));
@@ -325,12 +230,12 @@ void Sizes::look_at_sizes(Activation& a, int opcode, int arg) {
   switch (opcode) {
     case BINARY_OP: return compute_size(a.peek(2), a.peek(1), arg);
     case UNARY_NEGATIVE:
-      if (const ir::Size* size = values_.size_of(a.peek(1))) activity().size = -*size;
+      if (const ir::Size* size = values_.numbers().size_of(a.peek(1))) activity().size = -*size;
       return;
     case COMPARE_OP: return compare_sizes(a.peek(2), a.peek(1), comparison_of(arg));
     case BINARY_SUBSCR:
       if (values_.tensors().is_tensor(a.peek(2))) return give_to_tensors(a.peek(1));
-      return values_.settle_sizes_within(a.peek(1));
+      return values_.numbers().settle_sizes_within(a.peek(1));
 #ifdef BINARY_SLICE
     case BINARY_SLICE:
       if (!values_.tensors().is_tensor(a.peek(3))) break;
@@ -340,9 +245,9 @@ void Sizes::look_at_sizes(Activation& a, int opcode, int arg) {
     case STORE_SUBSCR:
       if (values_.tensors().is_tensor(a.peek(2))) {
         give_to_tensors(a.peek(1));
-        return values_.settle_sizes_within(a.peek(3));
+        return values_.numbers().settle_sizes_within(a.peek(3));
       }
-      return values_.settle_sizes_within(a.peek(1));
+      return values_.numbers().settle_sizes_within(a.peek(1));
     case CALL: return give_sizes(a, arg);
     case CALL_FUNCTION_EX: return give_unpacked_sizes(a, arg);
     default: break;
@@ -351,12 +256,12 @@ void Sizes::look_at_sizes(Activation& a, int opcode, int arg) {
   for (int depth = 1; depth <= (used < 0 ? all : std::min(used, all)); ++depth) {
     PyObject* operand = a.peek(depth);
     if (!operand) continue;
-    if (const ir::Size* size = values_.size_of(operand); size && is_truth(opcode)) {
-      values_.tensors().decide(ir::differs(*size, 0));
+    if (const ir::Size* size = values_.numbers().size_of(operand); size && is_truth(opcode)) {
+      values_.tensors().sizes().decide(ir::differs(*size, 0));
       continue;
     }
     if (passes_on(opcode, arg, depth)) continue;
-    values_.settle_sizes_within(operand);
+    values_.numbers().settle_sizes_within(operand);
   }
 }
 
@@ -384,15 +289,15 @@ void Sizes::compute_size(PyObject*& left, PyObject*& right, int operation) {
     const int kind = operation % NB_INPLACE_ADD;
     const bool is_plain = kind == NB_ADD || kind == NB_SUBTRACT || kind == NB_MULTIPLY || kind == NB_TRUE_DIVIDE;
     if (is_plain && (give_number(left, right) || give_number(right, left))) return;
-    values_.settle_sizes_within(left);
-    return values_.settle_sizes_within(right);
+    values_.numbers().settle_sizes_within(left);
+    return values_.numbers().settle_sizes_within(right);
   }
-  if (!values_.size_of(left) && !values_.size_of(right)) {
+  if (!values_.numbers().size_of(left) && !values_.numbers().size_of(right)) {
     // Sequences are put together item by item.
     if (operation % NB_INPLACE_ADD == NB_ADD && is_sequence(left) && is_sequence(right)) return;
     if (operation % NB_INPLACE_ADD == NB_MULTIPLY && (is_sequence(left) || is_sequence(right))) return;
-    values_.settle_sizes_within(left);
-    return values_.settle_sizes_within(right);
+    values_.numbers().settle_sizes_within(left);
+    return values_.numbers().settle_sizes_within(right);
   }
   const std::optional<ir::Size> a = as_size(left), b = as_size(right);
   std::optional<ir::Size> result;
@@ -404,7 +309,7 @@ void Sizes::compute_size(PyObject*& left, PyObject*& right, int operation) {
       case NB_FLOOR_DIVIDE:
       case NB_REMAINDER:
         // A divisor of 0 raises, and one below 0 rounds the other way: neither is an expression.
-        if (b->is_constant() ? b->constant() < 1 : !world.decide(ir::at_least(*b, 1))) break;
+        if (b->is_constant() ? b->constant() < 1 : !world.sizes().decide(ir::at_least(*b, 1))) break;
         result = operation % NB_INPLACE_ADD == NB_REMAINDER ? ir::mod(*a, *b) : ir::floor_div(*a, *b);
         break;
       default: break;
@@ -413,16 +318,16 @@ void Sizes::compute_size(PyObject*& left, PyObject*& right, int operation) {
     activity().size = *result;
     return;
   }
-  values_.settle_sizes_within(left);
-  values_.settle_sizes_within(right);
+  values_.numbers().settle_sizes_within(left);
+  values_.numbers().settle_sizes_within(right);
 }
 
 /// The answer is that of this call, and a guard says that it is.
 void Sizes::compare_sizes(PyObject*& left, PyObject*& right, int comparison) {
   if (values_.tensors().is_tensor(left) || values_.tensors().is_tensor(right)) {
     if (give_number(left, right) || give_number(right, left)) return;
-    values_.settle_sizes_within(left);
-    return values_.settle_sizes_within(right);
+    values_.numbers().settle_sizes_within(left);
+    return values_.numbers().settle_sizes_within(right);
   }
   const bool is_equality = comparison == Py_EQ || comparison == Py_NE;
   if (is_sequence(left) && is_sequence(right) && is_equality) {
@@ -430,32 +335,33 @@ void Sizes::compare_sizes(PyObject*& left, PyObject*& right, int comparison) {
     if (count != PySequence_Fast_GET_SIZE(right)) return;
     for (Py_ssize_t i = 0; i < count; ++i) {
       PyObject *one = PySequence_Fast_GET_ITEM(left, i), *other = PySequence_Fast_GET_ITEM(right, i);
-      if (!values_.size_of(one) && !values_.size_of(other)) continue;
+      if (!values_.numbers().size_of(one) && !values_.numbers().size_of(other)) continue;
       const std::optional<ir::Size> a = as_size(one), b = as_size(other);
       if (a && b) {
-        values_.tensors().decide(ir::equal(*a, *b));
+        values_.tensors().sizes().decide(ir::equal(*a, *b));
       } else {
-        values_.settle_sizes_within(one);
-        values_.settle_sizes_within(other);
+        values_.numbers().settle_sizes_within(one);
+        values_.numbers().settle_sizes_within(other);
       }
     }
     return;
   }
-  if (values_.size_of(left) || values_.size_of(right)) {
+  if (values_.numbers().size_of(left) || values_.numbers().size_of(right)) {
     const std::optional<ir::Size> a = as_size(left), b = as_size(right);
     if (a && b) {
-      values_.tensors().decide(test_of(comparison, *a, *b));
+      values_.tensors().sizes().decide(test_of(comparison, *a, *b));
       return;
     }
     if (is_equality && (left == Py_None || right == Py_None)) return;
   }
-  values_.settle_sizes_within(left);
-  values_.settle_sizes_within(right);
+  values_.numbers().settle_sizes_within(left);
+  values_.numbers().settle_sizes_within(right);
 }
 
 /// What a call of C code does with the sizes that it is given. True: it is said.
 bool Sizes::builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_ssize_t count) {
-  if (callable == reinterpret_cast<PyObject*>(&PyLong_Type) && count == 1 && values_.size_of(arguments[0]))
+  if (callable == reinterpret_cast<PyObject*>(&PyLong_Type) && count == 1 &&
+      values_.numbers().size_of(arguments[0]))
     return true;  // It is what it gives.
   if (count == 1 && is_sequence(arguments[0]) && PyType_Check(callable)) {
     auto* type = reinterpret_cast<PyTypeObject*>(callable);
@@ -464,9 +370,9 @@ bool Sizes::builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_
   if (callable == reinterpret_cast<PyObject*>(&PyType_Type) && count == 1) return true;
   if (PyType_Check(callable) && is_iterator_of_others(reinterpret_cast<PyTypeObject*>(callable))) {
     // The items are handed on as they are.
-    if (std::any_of(arguments, arguments + count, [&](PyObject* one) { return values_.size_of(one); }))
+    if (std::any_of(arguments, arguments + count, [&](PyObject* one) { return values_.numbers().size_of(one); }))
       return false;
-    for (Py_ssize_t i = 0; i < count; ++i) values_.hand_to_iterator(arguments[i]);
+    for (Py_ssize_t i = 0; i < count; ++i) values_.numbers().hand_to_iterator(arguments[i]);
     return true;
   }
   if (Py_IS_TYPE(callable, &PyMethodDescr_Type))
@@ -481,7 +387,7 @@ bool Sizes::builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_
   const char* module = PyModule_GetName(self);
   const std::string_view from = module ? module : "";
   if (from == "builtins" && (name == "isinstance" || name == "callable")) return true;
-  if (from == "builtins" && name == "len") return count == 1 && !values_.size_of(arguments[0]);
+  if (from == "builtins" && name == "len") return count == 1 && !values_.numbers().size_of(arguments[0]);
   if (from == "builtins" && (name == "min" || name == "max") && !run_.keyword_names && count > 0) {
     std::vector<PyObject*> items(arguments, arguments + count);
     if (count == 1) {
@@ -498,7 +404,7 @@ bool Sizes::builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_
       }
       const ir::SizeTest beats =
           name == "min" ? ir::less(*as_size(item), *as_size(best)) : ir::greater(*as_size(item), *as_size(best));
-      if (values_.tensors().decide(beats)) best = item;
+      if (values_.tensors().sizes().decide(beats)) best = item;
     }
     return true;
   }
@@ -544,8 +450,8 @@ void Sizes::give_sizes(Activation& a, int arg) {
   const bool of_tensors = calls_tensors(callable),
              takes_sizes = of_tensors && size_operators().contains(name_of(callable));
   for (int depth = 1; depth <= count; ++depth) {
-    if (of_tensors && (takes_sizes || !values_.size_of(a.peek(depth)))) give_to_tensors(a.peek(depth));
-    values_.settle_sizes_within(a.peek(depth));
+    if (of_tensors && (takes_sizes || !values_.numbers().size_of(a.peek(depth)))) give_to_tensors(a.peek(depth));
+    values_.numbers().settle_sizes_within(a.peek(depth));
   }
 }
 
@@ -555,8 +461,8 @@ void Sizes::give_unpacked_sizes(Activation& a, int arg) {
   PyObject* callable = a.peek(2 + keywords);
   PyObject*& given = a.peek(1 + keywords);
   if (calls_tensors(callable) && size_operators().contains(name_of(callable))) give_to_tensors(given);
-  values_.settle_sizes_within(given);
-  if (keywords) values_.settle_sizes_within(a.peek(1));
+  values_.numbers().settle_sizes_within(given);
+  if (keywords) values_.numbers().settle_sizes_within(a.peek(1));
 }
 
 void Sizes::take_sizes(Activation& a) {
@@ -564,13 +470,13 @@ void Sizes::take_sizes(Activation& a) {
   if (!top) return;
   if (const std::optional<ir::Size> size = std::exchange(activity().size, std::nullopt)) {
     if (PyLong_CheckExact(top) && !size->is_constant()) {
-      PyObject* one = values_.make_size(PyLong_AsLongLong(top), *size);
+      PyObject* one = values_.numbers().make_size(PyLong_AsLongLong(top), *size);
       Ref::steal(std::exchange(top, Py_NewRef(one)));
     }
     return;
   }
-  if (const std::optional<ir::Size> size = values_.tensors().from_symbolic(top)) {
-    PyObject* one = values_.make_size(values_.tensors().value_of(*size), *size);
+  if (const std::optional<ir::Size> size = values_.tensors().sizes().from_symbolic(top)) {
+    PyObject* one = values_.numbers().make_size(values_.tensors().sizes().value_of(*size), *size);
     Ref::steal(std::exchange(top, Py_NewRef(one)));
     return;
   }
@@ -578,9 +484,9 @@ void Sizes::take_sizes(Activation& a) {
   // The tuple is new, and nobody else has it.
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(top); ++i) {
     PyObject*& item = reinterpret_cast<PyTupleObject*>(top)->ob_item[i];
-    const std::optional<ir::Size> size = values_.tensors().from_symbolic(item);
+    const std::optional<ir::Size> size = values_.tensors().sizes().from_symbolic(item);
     if (!size) continue;
-    PyObject* one = values_.make_size(values_.tensors().value_of(*size), *size);
+    PyObject* one = values_.numbers().make_size(values_.tensors().sizes().value_of(*size), *size);
     Ref::steal(std::exchange(item, Py_NewRef(one)));
   }
 }
