@@ -156,6 +156,7 @@ bool Values::absorb_text(PyObject* value) {
 
 /// A named tuple, torch.Size or torch.return_types.max: C code reads the items where they lie.
 bool Values::acts_as_tuple(PyObject* value) {
+  if (is_a(value, "torch.Size")) return true;  // It adds and multiplies by itself, to sizes again.
   return PyTuple_Check(value) && !PyTuple_CheckExact(value) && inherits(value, &PyTuple_Type, asked_of_tuples);
 }
 

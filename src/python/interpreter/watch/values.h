@@ -191,6 +191,8 @@ class Values {
   bool is_iterated(PyObject* dict) const { return iterated_.contains(dict); }
   /// All that a C function may read of `value` is guarded: scalars, tensors, builtin containers of them.
   bool absorb(PyObject* value);
+  /// C code reads the items of a named tuple and the like where they lie, and goes on doing so.
+  bool acts_as_tuple(PyObject* value);
   /// All that making text of an instance of a class that derives from a number or text may read is guarded.
   bool absorb_text(PyObject* value);
   /// Where the class of an object comes from.
@@ -249,7 +251,6 @@ class Values {
   bool absorb_here(PyObject* value, std::unordered_set<PyObject*>& seen);
   bool absorb_items(PyObject* container, std::unordered_set<PyObject*>& seen);
   bool absorb_derived(PyObject* value);
-  bool acts_as_tuple(PyObject* value);
   bool keeps_watched(PyObject* value, PyTypeObject* base);
   bool inherits(PyObject* value, PyTypeObject* base, std::span<const char* const> names);
   bool absorb_held(PyObject* value, std::unordered_set<PyObject*>& seen);
