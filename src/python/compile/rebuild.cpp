@@ -8,6 +8,7 @@
 #include <span>
 
 #include "capture/traceable.h"
+#include "python/guards/keys.h"
 #include "python/guards/scalar.h"
 #include "python/guards/storage_access.h"
 #include "python/guards/type_params_312.h"
@@ -311,7 +312,7 @@ void Rebuilder::fill(PyObject* object, Node node) {
 void Rebuilder::fill_entries(PyObject* dict, Node node) {
   const bool complete = guards::for_each_key(dict, [&](PyObject* key) {
     if (!guards::is_plain_key(key)) refuse("a dict of objects that hash themselves", key);
-    PyObject* value = PyDict_GetItemWithError(dict, key);
+    PyObject* value = guards::entry_of_key(dict, key);
     if (!value) return false;
     const Node key_node = node_of(key);
     builder_.add_entry(node, key_node, node_of(value));
@@ -422,7 +423,9 @@ Rebuilder::Node Rebuilder::partial(PyObject* partial) {
 /// Without a callback. To what is gone by then: nothing that could be made again.
 Rebuilder::Node Rebuilder::weak_reference(PyObject* reference) {
   PyObject* referent = PyWeakref_GET_OBJECT(reference);
-  if (referent == Py_None || values_.tensors().is_tensor(referent)) refuse("a weak reference", reference);
+  const bool calls_back = reinterpret_cast<PyWeakReference*>(reference)->wr_callback;
+  if (referent == Py_None || calls_back || values_.tensors().is_tensor(referent))
+    refuse("a weak reference", reference);
   return call(Py_TYPE(reference), node_of(referent));
 }
 

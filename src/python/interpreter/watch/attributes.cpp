@@ -60,6 +60,8 @@ bool Attributes::module_attribute(PyObject* module, PyObject* name) {
   PyObject* dict = PyModule_GetDict(module);
   PyObject* value = PyDict_GetItemWithError(dict, name);
   if (!source) return abandon("an attribute of an object of unknown origin", module);
+  const bool is_slot = !value && text_of(name) == "__getattribute__" && PyModule_CheckExact(module);
+  if (is_slot) return allow_made_result();  // Of the type of modules, bound.
   if (!value) return lacks_in_module(module, name);
   if (values_.effects().wrote(dict, name)) return true;
   // The dict of a module comes before all but data descriptors of its type, of which modules have none of interest.

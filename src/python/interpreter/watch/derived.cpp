@@ -162,6 +162,7 @@ bool absorb_text(Values& values, PyObject* value) {
 
 /// A named tuple, torch.Size or torch.return_types.max: C code reads the items where they lie.
 bool acts_as_tuple(Values& values, PyObject* value) {
+  if (is_a(value, "torch.Size")) return true;  // It adds and multiplies by itself, to sizes again.
   return PyTuple_Check(value) && !PyTuple_CheckExact(value) &&
          inherits(values, value, &PyTuple_Type, asked_of_tuples);
 }

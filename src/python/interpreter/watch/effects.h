@@ -113,6 +113,8 @@ class Effects {
   /// thread left it, and there are no effects any more.
   bool show();
 
+  /// How many changes there have been so far.
+  size_t count() const { return log_.size(); }
   /// The changes in order. Before undo().
   std::vector<Effect> log() const;
   /// Puts everything back as it was. Afterwards there are no effects.

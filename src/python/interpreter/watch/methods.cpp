@@ -119,14 +119,15 @@ bool Methods::call_method(PyObject* name, PyObject* self, PyObject* const* argum
     return absorb_all(arguments, count, nullptr) && allow_made_result(Entry::known);
   }
   if (!reading_methods().contains(text)) return watch_.containers.change_by_method(text, self, arguments, count);
-  if (text == "get" && PyDict_Check(self) && count >= 1)
-    return values_.look_up(self, arguments[0]) || abandon("an entry of a dict that cannot be guarded", self);
+  if (text == "get" && PyDict_Check(self) && count >= 1) return watch_.containers.look_up(self, arguments[0]);
   return (values_.open(self) && absorb_all(arguments, count, nullptr) && allow_made_result()) ||
          abandon("a container that cannot be guarded", self);
 }
 
 bool Methods::call_slot(PyTypeObject* owner, std::string_view name, PyObject* self, PyObject* const* arguments,
                         Py_ssize_t count) {
+  if (owner == &PyModule_Type && name == "__getattribute__" && count == 1 && PyUnicode_CheckExact(arguments[0]))
+    return watch_.attributes.attribute(self, arguments[0]);
   if (owner == &PyType_Type && name == "__call__") return watch_.instances.instantiate(self, arguments, count);
   if (name == "__call__" && PyCallable_Check(self) && (PyFunction_Check(self) || PyMethod_Check(self)))
     return watch_.calls.call(self, arguments, count);

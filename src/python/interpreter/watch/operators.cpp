@@ -3,6 +3,7 @@
 
 #include <opcode.h>
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -213,8 +214,35 @@ bool Operators::binary(PyObject* left, PyObject* right, int operation) {
 
 bool Operators::comparison(PyObject* left, PyObject* right, int operation) {
   if (compare(left, right, operation)) return true;
+  if (!abandoned() && compares_items(left, right, operation)) return compare_items(left, right);
   if (!abandoned() && user_comparison(left, right, operation)) return allow(Entry::known);
   return !abandoned() && operands({left, right}, "a comparison with an object of unknown origin");
+}
+
+/// == and != of two tuples or two lists some items of which are objects with comparisons of their own.
+bool Operators::compares_items(PyObject* left, PyObject* right, int operation) {
+  const bool are_tuples = PyTuple_CheckExact(left) && PyTuple_CheckExact(right);
+  const bool are_lists = PyList_CheckExact(left) && PyList_CheckExact(right);
+  if ((operation != Py_EQ && operation != Py_NE) || !(are_tuples || are_lists)) return false;
+  const auto has_object = [this](PyObject* sequence) {
+    PyObject** const items = PySequence_Fast_ITEMS(sequence);
+    return std::any_of(items, items + PySequence_Fast_GET_SIZE(sequence), [this](PyObject* item) {
+      return has_own_class(item, values_.tensors()) && !is_derived_scalar(item) && !storage_type(item);
+    });
+  };
+  return PySequence_Fast_GET_SIZE(left) == PySequence_Fast_GET_SIZE(right) &&
+         (has_object(left) || has_object(right));
+}
+
+bool Operators::compare_items(PyObject* left, PyObject* right) {
+  if (!values_.is_known(left) || !values_.is_known(right) || !values_.open(left) || !values_.open(right))
+    return abandon("a comparison with an object of unknown origin", left);
+  Entry entry = Entry::none;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(left); ++i) {
+    if (!comparison(PySequence_Fast_GET_ITEM(left, i), PySequence_Fast_GET_ITEM(right, i), Py_EQ)) return false;
+    entry = std::max(entry, activity().entry);
+  }
+  return allow(entry);
 }
 
 /// == and != of objects that leave them to `object`: whether they are one object. False, and no abandonment, for

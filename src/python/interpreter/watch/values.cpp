@@ -144,7 +144,9 @@ bool Values::has_known_order(PyObject* set) {
   if (source_of(set)) {
     if (effects_.changed(set) || !PyAnySet_CheckExact(set) || !open(set)) return false;
     while (_PySet_NextEntry(set, &at, &item, &hash))
-      if (PyType_Check(item))
+      if (!guards::is_scalar(item) && !is_data(item) && !PyType_Check(item))
+        return false;
+      else if (PyType_Check(item))
         learn_as(item, sources().object(item, reinterpret_cast<PyTypeObject*>(item)->tp_name));
     return true;
   }
@@ -221,14 +223,17 @@ bool Values::open_deque(PyObject* deque, const guards::Source* source) {
 }
 
 bool Values::open_dict(PyObject* dict, const guards::Source* source) {
-  if (!guards::has_plain_keys(dict)) return false;
+  const bool is_plain = guards::has_plain_keys(dict);
+  if (!is_plain && !guards::has_distinct_hashes(dict)) return false;
   guards_.dict_keys(source, dict);
   uint32_t position = 0;
   return guards::for_each_key(dict, [&](PyObject* key) {
+    if (tensors_.is_tensor(key)) return false;
     if (!guards::is_scalar(key) && !learn(key, sources().dict_key(source, position))) return false;
     keep_protocols(key);
     ++position;
-    PyObject* value = PyDict_GetItem(dict, key);
+    PyObject* value =
+        guards::is_plain_key(key) ? guards::entry_of_key(dict, key) : guards::entry_of_object(dict, key);
     return value && learn(value, sources().dict_item(source, key));
   });
 }
@@ -299,7 +304,7 @@ bool Values::look_up_member(PyObject* set, PyObject* item) {
   const guards::Source* source = source_of(set);
   if (!source || !PyAnySet_CheckExact(set) || guards::is_scalar(item) || PyTuple_Check(item)) return false;
   if (!guards::is_plain_key(item) || !is_known(item) || !pin(item)) return false;
-  const Py_hash_t hash_of_item = PyObject_Hash(item);
+  const Py_hash_t hash_of_item = guards::hash_of_key(item);
   PyObject* other = nullptr;
   Py_hash_t hash = 0;
   bool found = false;

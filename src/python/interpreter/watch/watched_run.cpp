@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "python/guards/keys.h"
 #include "python/guards/scalar.h"
 #include "python/interpreter/raised.h"
 #include "python/interpreter/watch/absorb.h"
@@ -54,7 +55,7 @@ bool WatchedRun::lets_go(PyObject* value, const guards::Source* source, bool con
 bool WatchedRun::lets_go_of_entry(PyObject* dict, PyObject* key) {
   const guards::Source* source = values.source_of(dict);
   if (!source || values.effects().wrote(dict, key)) return true;
-  return lets_go(PyDict_GetItemWithError(dict, key), values.sources().dict_item(source, key));
+  return lets_go(guards::entry_of_key(dict, key), values.sources().dict_item(source, key));
 }
 
 }  // namespace braze::interpreter
