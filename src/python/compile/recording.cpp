@@ -10,6 +10,7 @@
 #include "capture/gate.h"
 #include "capture/generator.h"
 #include "capture/library_call.h"
+#include "capture/registry.h"
 #include "ir/graph.h"
 #include "python/compile/announce.h"
 #include "python/compile/events.h"
@@ -34,8 +35,7 @@ std::vector<at::Generator> generators_of(const capture::Trace& trace) {
   };
   ir::for_each_node(*trace.graph, [&](const ir::Node* node) {
     if (node->op != ir::Op::call) return;
-    if (node->text_attr("target").starts_with("braze::") ||
-        capture::operator_of(*node).hasTag(at::Tag::nondeterministic_seeded))
+    if (node->text_attr("target").starts_with("braze::") || capture::draws_numbers(capture::operator_of(*node)))
       std::ranges::for_each(capture::default_generators(), add);
   });
   for (const c10::IValue& object : trace.objects)
@@ -189,8 +189,8 @@ void Recording::take_effects(Rebuilder& rebuilder) {
   if (watcher_.leaves_generator()) throw NotRebuilt{"a generator with try or with is left unfinished"};
   for (const interpreter::Effect& effect : values.effects().log()) rebuilder.effect(effect);
   values.guard_aliasing();
-  values.guard_iterators();
-  values.guard_drops();
+  guard_iterators(values);
+  values.drops().guard();
   constexpr size_t worth_a_guard = 8;  // Fewer fit below any limit under which Python works.
   if (watcher_.deepest() > worth_a_guard) guards_.recursion(watcher_.deepest());
   values.effects().undo();
@@ -199,9 +199,9 @@ void Recording::take_effects(Rebuilder& rebuilder) {
 void Recording::hold_outputs(const Rebuilder& rebuilder, Outcome& outcome) {
   for (PyObject* output : rebuilder.outputs()) {
     using Kind = Outcome::Output::Kind;
-    if (const ir::Size* size = watcher_.values().size_of(output)) {
+    if (const ir::Size* size = watcher_.values().numbers().size_of(output)) {
       outcome.outputs.push_back({Kind::size, static_cast<uint32_t>(outcome.sizes.add(*size))});
-    } else if (const auto derived = watcher_.values().derived_of(output)) {
+    } else if (const auto derived = watcher_.values().numbers().derived_of(output)) {
       outcome.outputs.push_back({Kind::derived, static_cast<uint32_t>(outcome.derived.size())});
       outcome.derived.push_back(derived);
     } else {
@@ -256,7 +256,7 @@ guards::SymbolReads Recording::guard_sizes() {
     using Kind = capture::SymbolSource::Kind;
     using ReadKind = guards::SizeRead::Kind;
     if (symbol.kind == Kind::number) {
-      const auto& [source, derived, part] = world_.numbers().at(next_number++);
+      const auto& [source, derived, part] = world_.sizes().numbers().at(next_number++);
       if (derived) {
         reads.push_back({ReadKind::derived, 0, 0, derived, part});
         replay_reads.push_back(reads.back());
@@ -273,7 +273,7 @@ guards::SymbolReads Recording::guard_sizes() {
   }
   std::vector<guards::SizeFit> fits;
   for (uint32_t k = 0; k < inputs.size(); ++k) {
-    if (!world_.varies(sources[k])) continue;
+    if (!world_.sizes().varies(sources[k])) continue;
     const ir::Type& type = *inputs[k]->value->type;
     using ReadKind = guards::SizeRead::Kind;
     for (uint32_t dim = 0; dim < type.sizes.size(); ++dim) {
@@ -281,7 +281,7 @@ guards::SymbolReads Recording::guard_sizes() {
       fits.push_back({{ReadKind::stride, k, dim}, type.strides.symbolic()[dim]});
     }
   }
-  guards_.shapes(sources, guards::make_shapes_payload(trace_.graph, std::move(reads), fits, world_.tests()));
+  guards_.shapes(sources, guards::make_shapes_payload(trace_.graph, std::move(reads), fits, world_.sizes().tests()));
   return replay_reads;
 }
 

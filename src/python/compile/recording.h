@@ -52,14 +52,14 @@ class Recording {
   template <typename Record>
   Captured with_symbols(Record&& record) {
     const auto failed = [&] {
-      if (world_.has_sizes()) history_.give_up();
+      if (world_.sizes().has_sizes()) history_.give_up();
     };
     try {
       Captured captured = record();
       if (!captured.made) failed();
       return captured;
     } catch (const InternalError& error) {  // Code that knows numbers only.
-      if (!world_.has_sizes()) throw;
+      if (!world_.sizes().has_sizes()) throw;
       failed();
       return {.kind = Captured::Kind::refused, .place = interpreter::BreakReason::told(error.what())};
     } catch (...) {

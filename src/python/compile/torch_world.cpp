@@ -2,27 +2,22 @@
 #include "python/compile/torch_world.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <pybind11/pybind11.h>
 #include <torch/csrc/Dtype.h>
 #include <torch/csrc/Layout.h>
 #include <torch/csrc/MemoryFormat.h>
 #include <torch/csrc/autograd/python_variable.h>
-#include <torch/csrc/utils/pybind.h>
 
 #include <algorithm>
 #include <mutex>
 #include <string_view>
 #include <unordered_map>
 
-#include "capture/dim.h"
-#include "capture/size_node.h"
 #include "capture/traceable.h"
 #include "capture/tracer_tensor.h"
 #include "python/compile/announce.h"
 #include "python/compile/stance.h"
 #include "python/compile/value_reads.h"
 #include "python/errors.h"
-#include "python/guards/scalar.h"
 #include "python/guards/storage_access.h"
 #include "python/guards/torch_values.h"
 #include "python/interpreter/evaluate.h"
@@ -84,19 +79,6 @@ bool is_passed(const guards::Source* source, PyObject* tensor, TorchWorld::Other
 
 }  // namespace
 
-/// "model.py:3", of the innermost frame.
-static std::string user_place() {
-  PyFrameObject* frame = PyThreadState_GetFrame(PyThreadState_Get());
-  if (!frame) return "";
-  PyCodeObject* code = PyFrame_GetCode(frame);
-  const char* file = PyUnicode_AsUTF8(code->co_filename);
-  const std::string_view path = file ? file : "?";
-  std::string place = concat(path.substr(path.rfind('/') + 1), ":", PyFrame_GetLineNumber(frame));
-  Py_DECREF(code);
-  Py_DECREF(frame);
-  return place;
-}
-
 TorchWorld::~TorchWorld() {
   // Views share the counter of their base: what was met first has seen it as it was.
   for (auto tensor = tensors_.rbegin(); tensor != tensors_.rend(); ++tensor)
@@ -134,10 +116,16 @@ bool TorchWorld::learn(PyObject* tensor, const guards::Source* source) {
   if (is_argument && sealed_ && shares_written_memory(real)) return false;
   const auto which = is_argument ? guards::GuardSet::Which::any : guards::GuardSet::Which::same;
   const std::string name = guards::to_text(source);
+  const auto is_alone = [&] {
+    return std::ranges::none_of(tensors_, [&](const Tensor& known) {
+      return runtime::share_memory(THPVariable_Unpack(known.object), real);
+    });
+  };
   // The class of a parameter may say more than torch.Tensor does, for which a tracer could not stand.
   const bool is_parameter = type == torch_names().parameter_type;
-  const bool may_vary = is_argument && history_ && !is_parameter && !tracers_.contains(tensor);
-  if (may_vary ? !vary(tensor, source, name) : !guards_.tensor(source, tensor, 1, which)) return false;
+  const bool may_vary = is_argument && !is_parameter && sizes_.may_learn(tensor);
+  if (may_vary ? !sizes_.learn(tensor, source, name, is_alone()) : !guards_.tensor(source, tensor, 1, which))
+    return false;
   if (is_argument) {
     try {
       tracer_.add_argument(real, name);
@@ -147,153 +135,10 @@ bool TorchWorld::learn(PyObject* tensor, const guards::Source* source) {
   } else {
     tracer_.name_parameter(real, name);
   }
-  if (varies(source)) tracers_.emplace(tensor, guards::Ref::steal(THPVariable_Wrap(tracer_.stand_in(real))));
+  sizes_.keep_tracer(tensor, source);
   const c10::VariableVersion& version = real.unsafeGetTensorImpl()->version_counter();
   tensors_.push_back({tensor, source, is_argument, version, version.enabled() ? version.current_version() : 0});
   return true;
-}
-
-// ---- sizes that vary
-
-/// Adds the guards on the tensor. Those that share memory with others keep their sizes: how they overlap is told by
-/// numbers.
-bool TorchWorld::vary(PyObject* tensor, const guards::Source* source, const std::string& name) {
-  const at::Tensor& real = THPVariable_Unpack(tensor);
-  const VaryingForm form = history_->note(name, real, marks_of(tensor), dynamic_);
-  const bool is_alone = std::ranges::none_of(
-      tensors_, [&](const Tensor& known) { return runtime::share_memory(THPVariable_Unpack(known.object), real); });
-  if (!form.any() || !is_alone || !tracer_.symbols()) return guards_.tensor(source, tensor);
-  if (!guards_.tensor_of_rank(source, tensor)) return false;
-  tracer_.vary(real, name, form.sizes, {form.strides.begin(), form.strides.end()});
-  varied_sources_.insert(source);
-  return true;
-}
-
-bool TorchWorld::may_vary(std::span<PyObject* const> given) const {
-  if (!history_ || dynamic_ == Dynamic::never) return false;
-  if (dynamic_ == Dynamic::always || !history_->empty()) return true;
-  return std::ranges::any_of(given, [&](PyObject* one) { return one && is_tensor(one) && !marks_of(one).empty(); });
-}
-
-bool TorchWorld::has_sizes() const {
-  const capture::Symbols* symbols = tracer_.symbols();
-  return symbols && symbols->env->table().symbol_count() > 0;
-}
-
-std::optional<ir::Size> TorchWorld::length_of(PyObject* tensor) const {
-  PyObject* tracer = tracer_of(tensor);
-  if (!tracer && is_tensor(tensor) && capture::is_tracer(THPVariable_Unpack(tensor))) tracer = tensor;
-  const capture::DimsRef sizes = tracer ? capture::dims_of(THPVariable_Unpack(tracer)) : capture::DimsRef();
-  return sizes.empty() ? std::nullopt : std::optional(sizes[0].size());
-}
-
-PyObject* TorchWorld::behind_tracer(PyObject* tracer) const {
-  const auto found = std::ranges::find_if(tracers_, [&](const auto& one) { return one.second.get() == tracer; });
-  return found == tracers_.end() ? nullptr : found->first;
-}
-
-PyObject* TorchWorld::tracer_of(PyObject* tensor) const {
-  const auto found = tracers_.find(tensor);
-  return found == tracers_.end() ? nullptr : found->second.get();
-}
-
-interpreter::Ref TorchWorld::to_symbolic(ir::Size size) const {
-  const interpreter::Pause unwatched;
-  return interpreter::Ref::steal(py::cast(capture::to_sym_int(size)).release().ptr());
-}
-
-interpreter::Ref TorchWorld::to_number(ir::Size size, PyObject* beside) const {
-  const at::Tensor& other = THPVariable_Unpack(beside);
-  if (other.is_complex()) return {};
-  const interpreter::Pause unwatched;
-  return interpreter::Ref::steal(THPVariable_Wrap(tracer_.wrap_number(size)));
-}
-
-std::optional<ir::Size> TorchWorld::from_symbolic(PyObject* object) const {
-  if (reinterpret_cast<PyObject*>(Py_TYPE(object)) != torch_names().symbolic_int) return std::nullopt;
-  try {
-    const capture::Dim dim = capture::dim_of(py::handle(object).cast<c10::SymInt>());
-    return tracer_.symbols()->env->simplify(dim.size());
-  } catch (const std::exception&) {
-    PyErr_Clear();
-    return std::nullopt;
-  }
-}
-
-int64_t TorchWorld::value_of(ir::Size size) const {
-  return tracer_.symbols()->env->example(size);
-}
-
-bool TorchWorld::decide(const ir::SizeTest& test) {
-  capture::Symbols& symbols = *tracer_.symbols();
-  if (const std::optional<bool> known = symbols.env->prove(test)) return *known;
-  const bool answer = symbols.env->decide(test, user_place());
-  symbols.specialisations += test.kind == ir::SizeTest::Kind::equal && answer;
-  return answer;
-}
-
-std::optional<ir::Size> TorchWorld::vary_number(PyObject* number, const guards::Source* source) {
-  if (!history_ || !PyLong_CheckExact(number)) return std::nullopt;
-  int overflow = 0;
-  const int64_t value = PyLong_AsLongLongAndOverflow(number, &overflow);
-  constexpr int64_t most = int64_t{1} << 40;
-  if (overflow || value > most || value < -most) return std::nullopt;
-  const std::string name = guards::to_text(source);
-  const bool varies = history_->note_number(name, value, dynamic_);
-  if (!varies || !tracer_.symbols()) return std::nullopt;
-  numbers_.push_back({.source = source});
-  return tracer_.vary_number(name, value);
-}
-
-interpreter::Ref TorchWorld::select(PyObject* tensor, int64_t dim, ir::Size index) {
-  const interpreter::Pause unwatched;
-  try {
-    const at::Tensor part = THPVariable_Unpack(tensor).select_symint(dim, capture::to_sym_int(index));
-    return interpreter::Ref::steal(THPVariable_Wrap(part));
-  } catch (const std::exception&) {  // The instruction will raise it.
-    return {};
-  }
-}
-
-// ---- numbers that are computed of sizes
-
-std::optional<ir::Size> TorchWorld::symbol_of(const DerivedNumber& derived, guards::DerivedPart part,
-                                              PyObject* value) {
-  const std::optional<int64_t> example = guards::part_of(value, part);
-  if (!example) return std::nullopt;
-  const auto [known, is_new] = derived_.try_emplace({derived->text(), part});
-  if (is_new) {
-    numbers_.push_back({.derived = derived, .part = part});
-    const int64_t least = part == guards::DerivedPart::divisor ? 1 : -ir::SizeRange::infinity;
-    known->second = tracer_.vary_number(derived->text(), *example, {.low = least});
-  }
-  return known->second;
-}
-
-std::optional<ir::Size> TorchWorld::derive(const DerivedNumber& derived, PyObject* value) {
-  return symbol_of(derived, guards::DerivedPart::whole, value);
-}
-
-interpreter::Ref TorchWorld::to_number(const DerivedNumber& derived, PyObject* value, PyObject* beside) {
-  const at::Tensor& other = THPVariable_Unpack(beside);
-  if (!other.is_cpu() || other.is_complex()) return {};
-  const std::optional<ir::Size> significand = symbol_of(derived, guards::DerivedPart::significand, value),
-                                divisor = symbol_of(derived, guards::DerivedPart::divisor, value);
-  if (!significand || !divisor) return {};
-  const interpreter::Pause unwatched;
-  return interpreter::Ref::steal(THPVariable_Wrap(tracer_.wrap_number(*significand, *divisor)));
-}
-
-interpreter::Ref TorchWorld::value_of(const guards::Derived& derived) const {
-  const interpreter::Pause unwatched;
-  return derived.evaluate(tracer_.symbols()->env->examples());
-}
-
-void TorchWorld::decide(const DerivedNumber& derived, PyObject* value) {
-  const bool is_known = std::ranges::any_of(tests_, [&](const guards::DerivedTest& test) {
-    return test.derived->text() == derived->text() && guards::same_scalar(test.expected.get(), value);
-  });
-  if (!is_known) tests_.push_back({derived, guards::Ref::borrow(value), user_place()});
 }
 
 bool TorchWorld::shares_written_memory(const at::Tensor& tensor) const {

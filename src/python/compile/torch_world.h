@@ -5,17 +5,14 @@
 #include <ATen/core/Tensor.h>
 #include <Python.h>
 
-#include <map>
-#include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "capture/trace.h"
 #include "python/compile/compiled_function.h"
 #include "python/compile/promises.h"
-#include "python/compile/size_history.h"
 #include "python/compile/stand_ins.h"
 #include "python/compile/torch_names.h"
+#include "python/compile/torch_sizes.h"
 #include "python/interpreter/watch/values.h"
 
 namespace braze::python {
@@ -40,7 +37,7 @@ class TorchWorld final : public interpreter::TensorWorld {
   /// \param history  of sizes; null: none varies.
   TorchWorld(capture::Tracer& tracer, guards::GuardSet& guards, Others others, SizeHistory* history,
              Dynamic dynamic)
-      : tracer_(tracer), guards_(guards), others_(others), history_(history), dynamic_(dynamic) {}
+      : tracer_(tracer), guards_(guards), others_(others), sizes_(tracer, guards, history, dynamic) {}
 
   /// Writes that were recorded have counted as versions of real tensors: puts the counters back.
   ~TorchWorld() override;
@@ -74,37 +71,7 @@ class TorchWorld final : public interpreter::TensorWorld {
   interpreter::Promise promise_about(PyObject* function) const override;
   PyObject* stand_in_for(PyObject* function) const override { return python::stand_in_for(function); }
   bool ends_graph(PyObject* function) const override { return function == torch_names().ends_graph; }
-  bool has_sizes() const override;
-  PyObject* tracer_of(PyObject* tensor) const override;
-  std::optional<ir::Size> length_of(PyObject* tensor) const override;
-  PyObject* behind_tracer(PyObject* tracer) const override;
-  interpreter::Ref to_symbolic(ir::Size size) const override;
-  interpreter::Ref to_number(ir::Size size, PyObject* beside) const override;
-  std::optional<ir::Size> from_symbolic(PyObject* object) const override;
-  int64_t value_of(ir::Size size) const override;
-  bool decide(const ir::SizeTest& test) override;
-  std::optional<ir::Size> vary_number(PyObject* number, const guards::Source* source) override;
-  interpreter::Ref select(PyObject* tensor, int64_t dim, ir::Size index) override;
-  std::optional<ir::Size> derive(const DerivedNumber& derived, PyObject* value) override;
-  interpreter::Ref to_number(const DerivedNumber& derived, PyObject* value, PyObject* beside) override;
-  interpreter::Ref value_of(const guards::Derived& derived) const override;
-  void decide(const DerivedNumber& derived, PyObject* value) override;
-
-  /// Sizes of what a call or frame is given may turn out to vary: by its marks, or since there was a capture
-  /// before.
-  bool may_vary(std::span<PyObject* const> given) const;
-  /// Of a tensor that is an argument of the graph: its sizes and strides are expressions.
-  bool varies(const guards::Source* source) const { return varied_sources_.contains(source); }
-  /// What a symbol stands for that is no size of a tensor: a number that was read, or that is computed of others.
-  struct SymbolNumber {
-    const guards::Source* source = nullptr;
-    DerivedNumber derived = nullptr;
-    guards::DerivedPart part = guards::DerivedPart::whole;
-  };
-  /// In the order of the symbols.
-  const std::vector<SymbolNumber>& numbers() const { return numbers_; }
-  /// What was decided of numbers that are computed of sizes.
-  const std::vector<guards::DerivedTest>& tests() const { return tests_; }
+  TorchSizes& sizes() override { return sizes_; }
 
   /// What the run sees of torch.is_autocast_cache_enabled(): the tracer keeps the cache off, which would hand its
   /// tensors to others.
@@ -122,17 +89,8 @@ class TorchWorld final : public interpreter::TensorWorld {
   std::vector<Tensor> tensors_;
   bool shares_written_memory(const at::Tensor& tensor) const;
 
-  bool vary(PyObject* tensor, const guards::Source* source, const std::string& name);
-  std::optional<ir::Size> symbol_of(const DerivedNumber& derived, guards::DerivedPart part, PyObject* value);
-
   const Others others_;
-  SizeHistory* const history_;
-  const Dynamic dynamic_;
-  std::unordered_map<PyObject*, guards::Ref> tracers_;  ///< Of tensors whose sizes vary.
-  std::unordered_set<const guards::Source*> varied_sources_;
-  std::vector<SymbolNumber> numbers_;
-  std::vector<guards::DerivedTest> tests_;
-  std::map<std::pair<std::string, guards::DerivedPart>, ir::Size> derived_;  ///< Symbols, by what they are.
+  TorchSizes sizes_;
   bool sealed_ = false;
   std::vector<guards::Ref> answers_;  ///< Tensors in the place of attributes.
   bool autocast_cache_ = at::autocast::is_autocast_cache_enabled();

@@ -56,23 +56,23 @@ std::string_view function_of_module(PyObject* callable, std::string_view wanted)
 }  // namespace
 
 // ---- what the values know of them
-PyObject* Values::make_derived(double number, DerivedNumber derived) {
+PyObject* Numbers::make_derived(double number, DerivedNumber derived) {
   guards::Ref one = guards::Ref::steal(PyFloat_FromDouble(number));
   if (!one) throw std::bad_alloc();
   derived_.emplace(one.get(), std::move(derived));
-  held_.push_back(one);
+  values_.hold_stand_in(one, nullptr);
   return one.get();
 }
 
-DerivedNumber Values::derived_of(PyObject* value) const {
+DerivedNumber Numbers::derived_of(PyObject* value) const {
   const auto found = derived_.find(value);
   return found == derived_.end() ? nullptr : found->second;
 }
 
 // ---- what is computed
 std::optional<Derived::Operand> DerivedNumbers::operand(PyObject* value) const {
-  if (const DerivedNumber derived = values_.derived_of(value)) return Derived::Operand{.derived = derived};
-  if (const ir::Size* size = values_.size_of(value)) return Derived::Operand{.size = *size};
+  if (const DerivedNumber derived = values_.numbers().derived_of(value)) return Derived::Operand{.derived = derived};
+  if (const ir::Size* size = values_.numbers().size_of(value)) return Derived::Operand{.size = *size};
   if (is_plain(value)) return Derived::Operand{.constant = guards::Ref::borrow(value)};
   return std::nullopt;
 }
@@ -96,14 +96,14 @@ bool DerivedNumbers::keep(Derived::Operation operation, int number, PyObject* fu
   if (!any) return false;
   const auto derived =
       std::make_shared<const Derived>(operation, number, guards::Ref::borrow(function), std::move(operands));
-  const Ref value = values_.tensors().value_of(*derived);
+  const Ref value = values_.tensors().sizes().value_of(*derived);
   if (!value) return false;
   if (PyBool_Check(value.get())) {
-    values_.tensors().decide(derived, value.get());
+    values_.tensors().sizes().decide(derived, value.get());
     return true;
   }
   if (PyLong_CheckExact(value.get())) {
-    activity().size = values_.tensors().derive(derived, value.get());
+    activity().size = values_.tensors().sizes().derive(derived, value.get());
     return activity().size.has_value();
   }
   activity().derived = derived;
@@ -126,7 +126,7 @@ bool DerivedNumbers::unary(PyObject* operand, int opcode) {
 }
 
 bool DerivedNumbers::truth(PyObject* operand) {
-  return values_.derived_of(operand) &&
+  return values_.numbers().derived_of(operand) &&
          keep(Derived::Operation::call, 0, reinterpret_cast<PyObject*>(&PyBool_Type), {operand});
 }
 
@@ -137,17 +137,17 @@ bool DerivedNumbers::rounds(PyObject* function, PyObject* value) {
   const bool is_int = function == reinterpret_cast<PyObject*>(&PyLong_Type) || of_math == "trunc",
              is_floor = of_math == "floor", is_ceil = of_math == "ceil";
   TensorWorld& world = values_.tensors();
-  if (const ir::Size* size = values_.size_of(value)) {
+  if (const ir::Size* size = values_.numbers().size_of(value)) {
     const bool is_absolute = of_builtins == "abs";
     if (!is_int && !is_floor && !is_ceil && !is_absolute && of_builtins != "round") return false;
-    activity().size = is_absolute && !world.decide(ir::at_least(*size, 0)) ? -*size : *size;
+    activity().size = is_absolute && !world.sizes().decide(ir::at_least(*size, 0)) ? -*size : *size;
     return true;
   }
-  const DerivedNumber derived = values_.derived_of(value);
+  const DerivedNumber derived = values_.numbers().derived_of(value);
   if (!derived || !derived->quotient() || (!is_int && !is_floor && !is_ceil)) return false;
   const auto [numerator, denominator] = *derived->quotient();
   constexpr int64_t largest = int64_t{1} << 40;
-  if (!world.decide(ir::at_least(numerator, 0)) || !world.decide(ir::at_most(numerator, largest))) return false;
+  if (!world.sizes().decide(ir::at_least(numerator, 0)) || !world.sizes().decide(ir::at_most(numerator, largest))) return false;
   activity().size = is_ceil ? ir::ceil_div(numerator, denominator) : ir::floor_div(numerator, denominator);
   return true;
 }
@@ -160,9 +160,9 @@ bool DerivedNumbers::call(PyObject* function, PyObject* const* arguments, Py_ssi
 
 // ---- what is given to operators, and what they leave
 bool DerivedNumbers::give(PyObject*& operand, PyObject* beside) {
-  const DerivedNumber derived = values_.derived_of(operand);
+  const DerivedNumber derived = values_.numbers().derived_of(operand);
   if (!derived || !values_.tensors().is_tensor(beside)) return false;
-  Ref number = values_.tensors().to_number(derived, operand, beside);
+  Ref number = values_.tensors().sizes().to_number(derived, operand, beside);
   if (!number) return false;
   values_.make(number.get());
   Ref::steal(std::exchange(operand, number.release()));
@@ -172,7 +172,7 @@ bool DerivedNumbers::give(PyObject*& operand, PyObject* beside) {
 bool DerivedNumbers::take(PyObject*& top) {
   const DerivedNumber derived = std::exchange(activity().derived, nullptr);
   if (!derived || !PyFloat_CheckExact(top)) return false;
-  PyObject* one = values_.make_derived(PyFloat_AS_DOUBLE(top), derived);
+  PyObject* one = values_.numbers().make_derived(PyFloat_AS_DOUBLE(top), derived);
   Ref::steal(std::exchange(top, Py_NewRef(one)));
   return true;
 }

@@ -39,7 +39,7 @@ bool has_own_length(PyObject* tensor) {
 }  // namespace
 
 bool Sizes::is_varying(PyObject* value) const {
-  return values_.size_of(value) || values_.derived_of(value);
+  return values_.numbers().size_of(value) || values_.numbers().derived_of(value);
 }
 
 /// Such an operation on sizes and numbers as an expression; nothing where there is none.
@@ -53,7 +53,7 @@ std::optional<ir::Size> Sizes::as_expression(ir::Size a, ir::Size b, int operati
     case NB_FLOOR_DIVIDE:
     case NB_REMAINDER:
       // A divisor of 0 raises, and one below 0 rounds the other way: neither is an expression.
-      if (b.is_constant() ? b.constant() < 1 : !world.decide(ir::at_least(b, 1))) return std::nullopt;
+      if (b.is_constant() ? b.constant() < 1 : !world.sizes().decide(ir::at_least(b, 1))) return std::nullopt;
       return operation == NB_REMAINDER ? ir::mod(a, b) : ir::floor_div(a, b);
     default: break;
   }
@@ -85,8 +85,8 @@ void Sizes::compute_size(PyObject*& left, PyObject*& right, int operation) {
     const int kind = operation % NB_INPLACE_ADD;
     // Integers are not raised to a number below 0.
     const bool by_natural =
-        !values_.size_of(right) ||
-        (kind == NB_POWER && values_.tensors().decide(ir::at_least(*values_.size_of(right), 0)));
+        !values_.numbers().size_of(right) ||
+        (kind == NB_POWER && values_.tensors().sizes().decide(ir::at_least(*values_.numbers().size_of(right), 0)));
     const bool divides = kind == NB_REMAINDER || kind == NB_FLOOR_DIVIDE || (kind == NB_POWER && by_natural);
     const bool is_plain = kind == NB_ADD || kind == NB_SUBTRACT || kind == NB_MULTIPLY || kind == NB_TRUE_DIVIDE ||
                           (divides && values_.tensors().is_tensor(left));
@@ -94,15 +94,15 @@ void Sizes::compute_size(PyObject*& left, PyObject*& right, int operation) {
     if (is_plain && ((!by_tensor && give_number(left, right)) || give_number(right, left))) return;
     // A number by a tensor is computed by a method of the tensor in Python, which is watched.
     if (by_tensor && is_varying(left)) return;
-    values_.settle_sizes_within(left);
-    return values_.settle_sizes_within(right);
+    values_.numbers().settle_sizes_within(left);
+    return values_.numbers().settle_sizes_within(right);
   }
   if (!is_varying(left) && !is_varying(right)) {
     // Sequences are put together item by item.
     if (operation % NB_INPLACE_ADD == NB_ADD && is_sequence(left) && is_sequence(right)) return;
     if (operation % NB_INPLACE_ADD == NB_MULTIPLY && (is_sequence(left) || is_sequence(right))) return;
-    values_.settle_sizes_within(left);
-    return values_.settle_sizes_within(right);
+    values_.numbers().settle_sizes_within(left);
+    return values_.numbers().settle_sizes_within(right);
   }
   const std::optional<ir::Size> a = as_size(left), b = as_size(right);
   const std::optional<ir::Size> result = a && b ? as_expression(*a, *b, operation % NB_INPLACE_ADD) : std::nullopt;
@@ -111,15 +111,15 @@ void Sizes::compute_size(PyObject*& left, PyObject*& right, int operation) {
     return;
   }
   if (watch_.derived_numbers.binary(left, right, operation)) return;
-  values_.settle_sizes_within(left);
-  values_.settle_sizes_within(right);
+  values_.numbers().settle_sizes_within(left);
+  values_.numbers().settle_sizes_within(right);
 }
 
 void Sizes::compute_unary(PyObject* operand, int opcode) {
-  if (const ir::Size* size = values_.size_of(operand)) {
+  if (const ir::Size* size = values_.numbers().size_of(operand)) {
     activity().size = opcode == UNARY_NEGATIVE ? -*size : opcode == UNARY_INVERT ? -*size - 1 : *size;
   } else if (!watch_.derived_numbers.unary(operand, opcode)) {
-    values_.settle_sizes_within(operand);
+    values_.numbers().settle_sizes_within(operand);
   }
 }
 
@@ -127,8 +127,8 @@ void Sizes::compute_unary(PyObject* operand, int opcode) {
 void Sizes::compare_sizes(PyObject*& left, PyObject*& right, int comparison) {
   if (values_.tensors().is_tensor(left) || values_.tensors().is_tensor(right)) {
     if (give_number(left, right) || give_number(right, left)) return;
-    values_.settle_sizes_within(left);
-    return values_.settle_sizes_within(right);
+    values_.numbers().settle_sizes_within(left);
+    return values_.numbers().settle_sizes_within(right);
   }
   const bool is_equality = comparison == Py_EQ || comparison == Py_NE;
   if (is_sequence(left) && is_sequence(right) && is_equality) {
@@ -138,10 +138,10 @@ void Sizes::compare_sizes(PyObject*& left, PyObject*& right, int comparison) {
       PyObject *one = PySequence_Fast_GET_ITEM(left, i), *other = PySequence_Fast_GET_ITEM(right, i);
       const std::optional<ir::Size> a = as_size(one), b = as_size(other);
       if (a && b) {
-        if (is_varying(one) || is_varying(other)) values_.tensors().decide(ir::equal(*a, *b));
+        if (is_varying(one) || is_varying(other)) values_.tensors().sizes().decide(ir::equal(*a, *b));
       } else {
-        values_.settle_sizes_within(one);
-        values_.settle_sizes_within(other);
+        values_.numbers().settle_sizes_within(one);
+        values_.numbers().settle_sizes_within(other);
       }
     }
     return;
@@ -149,19 +149,19 @@ void Sizes::compare_sizes(PyObject*& left, PyObject*& right, int comparison) {
   if (is_varying(left) || is_varying(right)) {
     const std::optional<ir::Size> a = as_size(left), b = as_size(right);
     if (a && b) {
-      values_.tensors().decide(test_of(comparison, *a, *b));
+      values_.tensors().sizes().decide(test_of(comparison, *a, *b));
       return;
     }
     if (is_equality && (left == Py_None || right == Py_None)) return;
     if (watch_.derived_numbers.compare(left, right, comparison)) return;
   }
-  values_.settle_sizes_within(left);
-  values_.settle_sizes_within(right);
+  values_.numbers().settle_sizes_within(left);
+  values_.numbers().settle_sizes_within(right);
 }
 
 /// What a call of C code does with the sizes that it is given. True: it is said.
 bool Sizes::builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_ssize_t count) {
-  if (callable == reinterpret_cast<PyObject*>(&PyLong_Type) && count == 1 && values_.size_of(arguments[0]))
+  if (callable == reinterpret_cast<PyObject*>(&PyLong_Type) && count == 1 && values_.numbers().size_of(arguments[0]))
     return true;  // It is what it gives.
   if (count == 1 && is_sequence(arguments[0]) && PyType_Check(callable)) {
     auto* type = reinterpret_cast<PyTypeObject*>(callable);
@@ -170,9 +170,9 @@ bool Sizes::builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_
   if (callable == reinterpret_cast<PyObject*>(&PyType_Type) && count == 1) return true;
   if (PyType_Check(callable) && is_iterator_of_others(reinterpret_cast<PyTypeObject*>(callable))) {
     // The items are handed on as they are.
-    if (std::any_of(arguments, arguments + count, [&](PyObject* one) { return values_.size_of(one); }))
+    if (std::any_of(arguments, arguments + count, [&](PyObject* one) { return values_.numbers().size_of(one); }))
       return false;
-    for (Py_ssize_t i = 0; i < count; ++i) values_.hand_to_iterator(arguments[i]);
+    for (Py_ssize_t i = 0; i < count; ++i) values_.numbers().hand_to_iterator(arguments[i]);
     return true;
   }
   if (Py_IS_TYPE(callable, &PyMethodDescr_Type))
@@ -190,7 +190,7 @@ bool Sizes::builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_
   if (from == "builtins" && (name == "isinstance" || name == "callable")) return true;
   if (from == "builtins" && name == "len") {
     if (count == 1 && values_.tensors().is_tensor(arguments[0]) && has_own_length(arguments[0]))
-      activity().size = values_.tensors().length_of(arguments[0]);
+      activity().size = values_.tensors().sizes().length_of(arguments[0]);
     return count == 1 && !is_varying(arguments[0]);
   }
   if (from == "builtins" && (name == "min" || name == "max") && !run_.keyword_names && count > 0) {
@@ -209,7 +209,7 @@ bool Sizes::builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_
       }
       const ir::SizeTest beats =
           name == "min" ? ir::less(*as_size(item), *as_size(best)) : ir::greater(*as_size(item), *as_size(best));
-      if (values_.tensors().decide(beats)) best = item;
+      if (values_.tensors().sizes().decide(beats)) best = item;
     }
     return true;
   }

@@ -141,118 +141,18 @@ bool is_sequence(PyObject* value) {
          (PyTuple_Check(value) && guards::is_torch_size(Py_TYPE(value)));
 }
 
-bool is_iterator_of_others(PyTypeObject* type) {
-  return type == &PyZip_Type || type == &PyEnum_Type || type == &PyReversed_Type;
-}
-
-// ---- what the values know of them
-PyObject* Values::make_size(int64_t number, ir::Size size) {
-  const guards::Ref plain = guards::Ref::steal(PyLong_FromLongLong(number));
-  guards::Ref one = guards::Ref::steal(plain ? fresh_int(plain.get()) : nullptr);
-  if (!one) throw std::bad_alloc();
-  if (!size.is_constant()) sizes_.emplace(one.get(), size);
-  held_.push_back(one);
-  return one.get();
-}
-
-std::optional<ir::Size> Values::symbol_of(PyObject* number, const guards::Source* source) {
-  if (!PyLong_CheckExact(number)) return std::nullopt;
-  if (const auto found = varied_.find(source); found != varied_.end()) return found->second;
-  const std::optional<ir::Size> size = tensors_.vary_number(number, source);
-  if (!size) return std::nullopt;
-  guards_.type(source, &PyLong_Type);
-  varied_.emplace(source, *size);
-  return size;
-}
-
-PyObject* Values::vary(PyObject* number, const guards::Source* source) {
-  const std::optional<ir::Size> size = symbol_of(number, source);
-  if (!size) return nullptr;
-  PyObject* one = make_size(PyLong_AsLongLong(number), *size);
-  scalars_[one] = {source};
-  return one;
-}
-
-bool Values::learn_read(PyObject* value, const guards::Source* source) {
-  settle_read();
-  const std::optional<ir::Size> size = symbol_of(value, source);
-  if (!size) return learn(value, source);
-  read_ = {guards::Ref::borrow(value), source, *size};
-  return true;
-}
-
-PyObject* Values::take_read(PyObject* top) {
-  if (!read_ || read_->number.get() != top) return nullptr;
-  const Read read = *std::exchange(read_, std::nullopt);
-  return vary(top, read.source);
-}
-
-void Values::settle_read() {
-  if (!read_) return;
-  const Read read = *std::exchange(read_, std::nullopt);
-  learn(read.number.get(), read.source);
-}
-
-const ir::Size* Values::size_of(PyObject* value) const {
-  const auto found = sizes_.find(value);
-  return found == sizes_.end() ? nullptr : &found->second;
-}
-
-void Values::settle_size(PyObject* value) {
-  if (const auto derived = derived_.find(value); derived != derived_.end()) {
-    tensors_.decide(derived->second, value);
-    derived_.erase(derived);
-    return;
-  }
-  const auto found = sizes_.find(value);
-  if (found == sizes_.end()) return;
-  tensors_.decide(ir::equal(found->second, PyLong_AsLongLong(value)));
-  sizes_.erase(found);
-  settled_sizes_.insert(value);
-}
-
-void Values::settle_sizes_within(PyObject* container) {
-  std::unordered_set<PyObject*> seen;
-  settle_sizes_within(container, seen);
-}
-
-void Values::settle_sizes_within(PyObject* value, std::unordered_set<PyObject*>& seen) {
-  if (sizes_.empty() && derived_.empty()) return;
-  if (PySlice_Check(value)) {
-    const auto* slice = reinterpret_cast<PySliceObject*>(value);
-    for (PyObject* part : {slice->start, slice->stop, slice->step}) settle_size(part);
-    return;
-  }
-  if (is_iterator_of_others(Py_TYPE(value))) {
-    for (const guards::Ref& one : std::exchange(handed_, {})) settle_sizes_within(one.get(), seen);
-    return;
-  }
-  if (!storage_type(value)) return settle_size(value);
-  if (!seen.insert(value).second) return;
-  if (PyDict_Check(value)) {
-    Py_ssize_t at = 0;
-    PyObject *key, *item;
-    while (PyDict_Next(value, &at, &key, &item)) settle_sizes_within(key, seen), settle_sizes_within(item, seen);
-  } else if (PyAnySet_Check(value)) {
-    return;  // What is put there is looked at.
-  } else {
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i)
-      settle_sizes_within(PySequence_Fast_GET_ITEM(value, i), seen);
-  }
-}
-
 // ---- instructions
 
 /// As an expression, if it is one or a number beside one.
 std::optional<ir::Size> Sizes::as_size(PyObject* value) const {
-  if (const ir::Size* size = values_.size_of(value)) return *size;
+  if (const ir::Size* size = values_.numbers().size_of(value)) return *size;
   return plain_number(value);
 }
 
 /// What an operator of tensors is given in the place of `value`: null, if that is as it should be.
 Ref Sizes::for_tensors(PyObject* value, int depth) {
-  if (const ir::Size* size = values_.size_of(value)) return values_.tensors().to_symbolic(*size);
-  if (PyObject* tracer = values_.tensors().tracer_of(value)) return Ref::borrow(tracer);
+  if (const ir::Size* size = values_.numbers().size_of(value)) return values_.tensors().sizes().to_symbolic(*size);
+  if (PyObject* tracer = values_.tensors().sizes().tracer_of(value)) return Ref::borrow(tracer);
   if (PySlice_Check(value)) {
     const auto* slice = reinterpret_cast<PySliceObject*>(value);
     Ref parts[] = {for_tensors(slice->start), for_tensors(slice->stop), for_tensors(slice->step)};
@@ -289,9 +189,9 @@ void Sizes::give_to_tensors(PyObject*& operand) {
 /// where a tensor could stand.
 bool Sizes::give_number(PyObject*& operand, PyObject* beside) {
   if (watch_.derived_numbers.give(operand, beside)) return true;
-  const ir::Size* size = values_.size_of(operand);
+  const ir::Size* size = values_.numbers().size_of(operand);
   if (!size || !values_.tensors().is_tensor(beside)) return false;
-  Ref number = values_.tensors().to_number(*size, beside);
+  Ref number = values_.tensors().sizes().to_number(*size, beside);
   if (!number) return false;
   values_.make(number.get());
   Ref::steal(std::exchange(operand, number.release()));
@@ -320,7 +220,7 @@ void Sizes::put_tracers(Activation& a, int opcode, int arg) {
 
 void Sizes::put_tracer(PyObject*& operand) {
   PyObject* tracer =
-      operand && values_.tensors().is_tensor(operand) ? values_.tensors().tracer_of(operand) : nullptr;
+      operand && values_.tensors().is_tensor(operand) ? values_.tensors().sizes().tracer_of(operand) : nullptr;
   if (!tracer) return;
   const guards::Source* source = values_.source_of(operand);
   if (!source) return;
@@ -329,13 +229,13 @@ void Sizes::put_tracer(PyObject*& operand) {
 }
 
 void Sizes::put_tensor(PyObject*& operand) {
-  PyObject* tensor = operand ? values_.tensors().behind_tracer(operand) : nullptr;
+  PyObject* tensor = operand ? values_.tensors().sizes().behind_tracer(operand) : nullptr;
   if (tensor) Ref::steal(std::exchange(operand, Py_NewRef(tensor)));
 }
 
 void Sizes::put_number(PyObject*& operand) {
-  if (!operand || !values_.stands_for_number(operand)) return;
-  values_.settle_sizes_within(operand);
+  if (!operand || !values_.numbers().stands_for_number(operand)) return;
+  values_.numbers().settle_sizes_within(operand);
   Ref number = Ref::steal(PyLong_FromLongLong(PyLong_AsLongLong(operand)));
   if (!number) throw std::bad_alloc();
   Ref::steal(std::exchange(operand, number.release()));
@@ -353,7 +253,7 @@ void Sizes::look_at_sizes(Activation& a, int opcode, int arg) {
         select_by_sizes(a.peek(2), a.peek(1));
         return give_to_tensors(a.peek(1));
       }
-      return values_.settle_sizes_within(a.peek(1));
+      return values_.numbers().settle_sizes_within(a.peek(1));
 #ifdef BINARY_SLICE
     case BINARY_SLICE:
       if (!values_.tensors().is_tensor(a.peek(3))) break;
@@ -365,9 +265,9 @@ void Sizes::look_at_sizes(Activation& a, int opcode, int arg) {
         select_by_sizes(a.peek(2), a.peek(1));
         give_to_tensors(a.peek(1));
         give_number(a.peek(3), a.peek(2));
-        return values_.settle_sizes_within(a.peek(3));
+        return values_.numbers().settle_sizes_within(a.peek(3));
       }
-      return values_.settle_sizes_within(a.peek(1));
+      return values_.numbers().settle_sizes_within(a.peek(1));
     case CALL: return give_sizes(a, arg);
     case CALL_FUNCTION_EX: return give_unpacked_sizes(a, arg);
     default: break;
@@ -376,13 +276,13 @@ void Sizes::look_at_sizes(Activation& a, int opcode, int arg) {
   for (int depth = 1; depth <= (used < 0 ? all : std::min(used, all)); ++depth) {
     PyObject* operand = a.peek(depth);
     if (!operand) continue;
-    if (const ir::Size* size = values_.size_of(operand); size && is_truth(opcode)) {
-      values_.tensors().decide(ir::differs(*size, 0));
+    if (const ir::Size* size = values_.numbers().size_of(operand); size && is_truth(opcode)) {
+      values_.tensors().sizes().decide(ir::differs(*size, 0));
       continue;
     }
     if (is_truth(opcode) && watch_.derived_numbers.truth(operand)) continue;
     if (passes_on(opcode, arg, depth)) continue;
-    values_.settle_sizes_within(operand);
+    values_.numbers().settle_sizes_within(operand);
   }
 }
 
@@ -397,8 +297,8 @@ void Sizes::select_by_sizes(PyObject*& tensor, PyObject*& index) {
   bool any = false, is_clear = true;  // Which dimension an item is about.
   for (Py_ssize_t i = 0; i < count; ++i) {
     PyObject* item = is_tuple ? PyTuple_GET_ITEM(index, i) : index;
-    if (const ir::Size* size = values_.size_of(item); size && is_clear) {
-      part = values_.tensors().select(part.get(), dim, *size);
+    if (const ir::Size* size = values_.numbers().size_of(item); size && is_clear) {
+      part = values_.tensors().sizes().select(part.get(), dim, *size);
       if (!part) return;
       any = true;
       continue;
@@ -480,8 +380,8 @@ void Sizes::give_sizes(Activation& a, int arg) {
   const bool takes_tensors = of_tensors && !says_of_itself(name_of(callable));
   if (of_tensors) give_numbers(a, name_of(callable), count);
   for (int depth = 1; depth <= count; ++depth) {
-    if (takes_tensors && (takes_sizes || !values_.size_of(a.peek(depth)))) give_to_tensors(a.peek(depth));
-    values_.settle_sizes_within(a.peek(depth));
+    if (takes_tensors && (takes_sizes || !values_.numbers().size_of(a.peek(depth)))) give_to_tensors(a.peek(depth));
+    values_.numbers().settle_sizes_within(a.peek(depth));
   }
 }
 
@@ -496,8 +396,8 @@ void Sizes::give_unpacked_sizes(Activation& a, int arg) {
     if (builtin_of_sizes(callable, items, count) || watch_.derived_numbers.call(callable, items, count)) return;
   }
   if (calls_tensors(callable) && size_operators().contains(name_of(callable))) give_to_tensors(given);
-  values_.settle_sizes_within(given);
-  if (keywords) values_.settle_sizes_within(a.peek(1));
+  values_.numbers().settle_sizes_within(given);
+  if (keywords) values_.numbers().settle_sizes_within(a.peek(1));
 }
 
 void Sizes::take_sizes(Activation& a) {
@@ -506,14 +406,14 @@ void Sizes::take_sizes(Activation& a) {
   put_tensor(top);
   if (const std::optional<ir::Size> size = std::exchange(activity().size, std::nullopt)) {
     if (PyLong_CheckExact(top) && !size->is_constant()) {
-      PyObject* one = values_.make_size(PyLong_AsLongLong(top), *size);
+      PyObject* one = values_.numbers().make_size(PyLong_AsLongLong(top), *size);
       Ref::steal(std::exchange(top, Py_NewRef(one)));
     }
     return;
   }
   if (watch_.derived_numbers.take(top)) return;
-  if (const std::optional<ir::Size> size = values_.tensors().from_symbolic(top)) {
-    PyObject* one = values_.make_size(values_.tensors().value_of(*size), *size);
+  if (const std::optional<ir::Size> size = values_.tensors().sizes().from_symbolic(top)) {
+    PyObject* one = values_.numbers().make_size(values_.tensors().sizes().value_of(*size), *size);
     Ref::steal(std::exchange(top, Py_NewRef(one)));
     return;
   }
@@ -521,9 +421,9 @@ void Sizes::take_sizes(Activation& a) {
   // The tuple is new, and nobody else has it.
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(top); ++i) {
     PyObject*& item = reinterpret_cast<PyTupleObject*>(top)->ob_item[i];
-    const std::optional<ir::Size> size = values_.tensors().from_symbolic(item);
+    const std::optional<ir::Size> size = values_.tensors().sizes().from_symbolic(item);
     if (!size) continue;
-    PyObject* one = values_.make_size(values_.tensors().value_of(*size), *size);
+    PyObject* one = values_.numbers().make_size(values_.tensors().sizes().value_of(*size), *size);
     Ref::steal(std::exchange(item, Py_NewRef(one)));
   }
 }

@@ -21,8 +21,6 @@ namespace braze::interpreter {
 
 /// A list, tuple or torch.Size.
 bool is_sequence(PyObject* value);
-/// zip, enumerate, reversed.
-bool is_iterator_of_others(PyTypeObject* type);
 
 /// Sizes that may be other ones at later calls.
 class Sizes final : Domain {
