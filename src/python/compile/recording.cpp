@@ -281,7 +281,8 @@ guards::SymbolReads Recording::guard_sizes() {
       fits.push_back({{ReadKind::stride, k, dim}, type.strides.symbolic()[dim]});
     }
   }
-  guards_.shapes(sources, guards::make_shapes_payload(trace_.graph, std::move(reads), fits, world_.sizes().tests()));
+  guards_.shapes(sources,
+                 guards::make_shapes_payload(trace_.graph, std::move(reads), fits, world_.sizes().tests()));
   return replay_reads;
 }
 

@@ -34,6 +34,9 @@ constexpr int comparison_of(int arg) {
 constexpr int attribute_of(int arg) {
   return arg;
 }
+constexpr bool reads_attribute(int opcode) {
+  return opcode == LOAD_ATTR || opcode == LOAD_METHOD;
+}
 
 /// How many values an instruction looks into that the other version does not have; 0: it is none of those.
 constexpr int values_looked_into(int opcode) {

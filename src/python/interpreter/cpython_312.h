@@ -41,6 +41,9 @@ constexpr int comparison_of(int arg) {
 constexpr int attribute_of(int arg) {
   return arg >> 1;
 }
+constexpr bool reads_attribute(int opcode) {
+  return opcode == LOAD_ATTR;
+}
 
 /// How many values an instruction looks into that the other version does not have; 0: it is none of those.
 constexpr int values_looked_into(int opcode) {

@@ -71,7 +71,8 @@ DerivedNumber Numbers::derived_of(PyObject* value) const {
 
 // ---- what is computed
 std::optional<Derived::Operand> DerivedNumbers::operand(PyObject* value) const {
-  if (const DerivedNumber derived = values_.numbers().derived_of(value)) return Derived::Operand{.derived = derived};
+  if (const DerivedNumber derived = values_.numbers().derived_of(value))
+    return Derived::Operand{.derived = derived};
   if (const ir::Size* size = values_.numbers().size_of(value)) return Derived::Operand{.size = *size};
   if (is_plain(value)) return Derived::Operand{.constant = guards::Ref::borrow(value)};
   return std::nullopt;
@@ -147,7 +148,8 @@ bool DerivedNumbers::rounds(PyObject* function, PyObject* value) {
   if (!derived || !derived->quotient() || (!is_int && !is_floor && !is_ceil)) return false;
   const auto [numerator, denominator] = *derived->quotient();
   constexpr int64_t largest = int64_t{1} << 40;
-  if (!world.sizes().decide(ir::at_least(numerator, 0)) || !world.sizes().decide(ir::at_most(numerator, largest))) return false;
+  if (!world.sizes().decide(ir::at_least(numerator, 0)) || !world.sizes().decide(ir::at_most(numerator, largest)))
+    return false;
   activity().size = is_ceil ? ir::ceil_div(numerator, denominator) : ir::floor_div(numerator, denominator);
   return true;
 }

@@ -161,7 +161,8 @@ void Sizes::compare_sizes(PyObject*& left, PyObject*& right, int comparison) {
 
 /// What a call of C code does with the sizes that it is given. True: it is said.
 bool Sizes::builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_ssize_t count) {
-  if (callable == reinterpret_cast<PyObject*>(&PyLong_Type) && count == 1 && values_.numbers().size_of(arguments[0]))
+  if (callable == reinterpret_cast<PyObject*>(&PyLong_Type) && count == 1 &&
+      values_.numbers().size_of(arguments[0]))
     return true;  // It is what it gives.
   if (count == 1 && is_sequence(arguments[0]) && PyType_Check(callable)) {
     auto* type = reinterpret_cast<PyTypeObject*>(callable);

@@ -122,13 +122,6 @@ bool says_of_itself(std::string_view name) {
   return names.contains(name);
 }
 
-bool reads_attribute(int opcode) {
-#ifdef LOAD_METHOD
-  if (opcode == LOAD_METHOD) return true;
-#endif
-  return opcode == LOAD_ATTR;
-}
-
 std::string_view name_of(PyObject* callable) {
   if (PyCFunction_Check(callable)) return reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name;
   return text_of(PyDescr_NAME(callable));
