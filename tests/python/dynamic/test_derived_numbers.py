@@ -9,16 +9,12 @@ from torch import nn
 import braze
 from braze._load import C
 
-pytestmark = pytest.mark.skipif(not hasattr(C, "CompiledFunction"), reason="no evaluator for this Python")
+pytestmark = [
+    pytest.mark.skipif(not hasattr(C, "CompiledFunction"), reason="no evaluator for this Python"),
+    pytest.mark.usefixtures("no_grad"),
+]
 
 SIZES = (4, 6, 20, 8, 33, 5, 16, 64, 7, 1, 0, 4)
-
-
-@pytest.fixture(autouse=True)
-def no_grad():
-    torch.manual_seed(0)
-    with torch.no_grad():
-        yield
 
 
 def same(one, other):

@@ -12,14 +12,10 @@ from torch.nn import functional as F
 import braze
 from braze._load import C
 
-pytestmark = pytest.mark.skipif(not hasattr(C, "CompiledFunction"), reason="no evaluator for this Python")
-
-
-@pytest.fixture(autouse=True)
-def no_grad():
-    torch.manual_seed(0)
-    with torch.no_grad():
-        yield
+pytestmark = [
+    pytest.mark.skipif(not hasattr(C, "CompiledFunction"), reason="no evaluator for this Python"),
+    pytest.mark.usefixtures("no_grad"),
+]
 
 
 @pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
