@@ -142,7 +142,8 @@ TEST_CASE("graphs of symbols are one set of kernels for all sizes on a GPU") {
         std::vector<Elements> inputs;
         const loops::Plan plan = family.at(values);
         try {
-          for (const ir::Input& input : ir::instantiate(*graph, values)->inputs())
+          const auto of_numbers = ir::instantiate(*graph, values);
+          for (const ir::Input& input : of_numbers->inputs())
             inputs.push_back(test::random_elements(*input.value->type, random));
         } catch (const UserError&) {
           continue;

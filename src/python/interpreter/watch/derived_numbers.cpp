@@ -119,10 +119,10 @@ bool DerivedNumbers::compare(PyObject* left, PyObject* right, int comparison) {
   return keep(Derived::Operation::compare, comparison, nullptr, {left, right});
 }
 
-bool DerivedNumbers::unary(PyObject* operand, int opcode) {
-  const auto operation = opcode == UNARY_NEGATIVE ? Derived::Operation::negate
-                         : opcode == UNARY_INVERT ? Derived::Operation::invert
-                                                  : Derived::Operation::positive;
+bool DerivedNumbers::unary(PyObject* operand, UnaryOperation unary) {
+  const auto operation = unary == UnaryOperation::negative ? Derived::Operation::negate
+                         : unary == UnaryOperation::invert ? Derived::Operation::invert
+                                                           : Derived::Operation::positive;
   return keep(operation, 0, nullptr, {operand});
 }
 

@@ -14,6 +14,8 @@
 
 namespace braze::interpreter {
 
+enum class UnaryOperation : uint8_t;
+
 /// Numbers that are computed of sizes.
 class DerivedNumbers final : Domain {
  public:
@@ -23,7 +25,7 @@ class DerivedNumbers final : Domain {
   /// on top, or what was decided. False: it is none of that, or raises.
   bool binary(PyObject* left, PyObject* right, int operation);
   bool compare(PyObject* left, PyObject* right, int comparison);
-  bool unary(PyObject* operand, int opcode);
+  bool unary(PyObject* operand, UnaryOperation unary);
   bool truth(PyObject* operand);
   bool call(PyObject* function, PyObject* const* arguments, Py_ssize_t count);
   /// A float in the place of an operand, as arithmetic with the tensor `beside` takes it.

@@ -115,10 +115,12 @@ void Sizes::compute_size(PyObject*& left, PyObject*& right, int operation) {
   values_.numbers().settle_sizes_within(right);
 }
 
-void Sizes::compute_unary(PyObject* operand, int opcode) {
+void Sizes::compute_unary(PyObject* operand, UnaryOperation operation) {
   if (const ir::Size* size = values_.numbers().size_of(operand)) {
-    activity().size = opcode == UNARY_NEGATIVE ? -*size : opcode == UNARY_INVERT ? -*size - 1 : *size;
-  } else if (!watch_.derived_numbers.unary(operand, opcode)) {
+    activity().size = operation == UnaryOperation::negative ? -*size
+                      : operation == UnaryOperation::invert ? -*size - 1
+                                                            : *size;
+  } else if (!watch_.derived_numbers.unary(operand, operation)) {
     values_.numbers().settle_sizes_within(operand);
   }
 }

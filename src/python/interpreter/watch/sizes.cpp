@@ -235,11 +235,10 @@ void Sizes::put_number(PyObject*& operand) {
 }
 
 void Sizes::look_at_sizes(Activation& a, int opcode, int arg) {
+  if (const UnaryOperation operation = unary_of(opcode, arg); operation != UnaryOperation::none)
+    return compute_unary(a.peek(1), operation);
   switch (opcode) {
     case BINARY_OP: return compute_size(a.peek(2), a.peek(1), arg);
-    case UNARY_NEGATIVE:
-    case UNARY_POSITIVE:
-    case UNARY_INVERT: return compute_unary(a.peek(1), opcode);
     case COMPARE_OP: return compare_sizes(a.peek(2), a.peek(1), comparison_of(arg));
     case BINARY_SUBSCR:
       if (values_.tensors().is_tensor(a.peek(2))) {

@@ -19,6 +19,8 @@
 
 namespace braze::interpreter {
 
+enum class UnaryOperation : uint8_t;
+
 /// A list, tuple or torch.Size.
 bool is_sequence(PyObject* value);
 
@@ -52,7 +54,7 @@ class Sizes final : Domain {
   bool is_varying(PyObject* value) const;
   std::optional<ir::Size> as_expression(ir::Size a, ir::Size b, int operation);
   void compute_size(PyObject*& left, PyObject*& right, int operation);
-  void compute_unary(PyObject* operand, int opcode);
+  void compute_unary(PyObject* operand, UnaryOperation operation);
   void compare_sizes(PyObject*& left, PyObject*& right, int comparison);
   bool builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_ssize_t count);
   bool calls_tensors(PyObject* callable) const;
