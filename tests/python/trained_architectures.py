@@ -25,8 +25,8 @@ def outputs_of(model, inputs):
 
 @contextlib.contextmanager
 def answering_as_compiled():
-    """Models may ask whether they are compiled: transformers make masks then that they skip otherwise, and attention
-    with a mask is another kernel, with other random numbers. Eager has to compute what the compiled model does."""
+    """Models may ask whether they are compiled: transformers make masks then that they skip otherwise, and
+    attention with a mask is another kernel, with other random numbers. Eager is to compute the same."""
     torch.compiler._is_compiling_flag = True
     try:
         yield
