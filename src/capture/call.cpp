@@ -127,6 +127,8 @@ std::optional<Operand> Call::operand_of(const at::Tensor& tensor) {
 std::optional<Operand> Call::operand(size_t i) {
   const c10::IValue& value = arguments[i];
   if (value.isTensor()) return operand_of(value.toTensor());
+  if (value.isSymInt() && !dim_of(value).is_number())
+    return operand_of(Tracer::current()->wrap_number(dim_of(value).size()));
   if (const at::Tensor number = number_behind(value); number.defined()) return operand_of(number);
   if (value.isScalar() && !value.isComplexDouble()) return operand_of(value.toScalar());
   return std::nullopt;

@@ -279,6 +279,10 @@ void TraceEnd::differentiate(Trace& trace, const std::vector<at::Tensor>& output
   gradients.first_backward = last_forward ? last_forward->next : recorder_.graph_->first();
   trace.objects = std::move(recorder_.objects_);
   take_inputs(trace);
+  if (const Symbols* symbols = recorder_.symbols()) {
+    recorder_.sizes_.settle();
+    trace.specialised = symbols->specialised;
+  }
   trace.gradients = std::move(gradients);
 }
 

@@ -12,10 +12,10 @@
 namespace braze::capture {
 namespace {
 
-class NumberNode final : public c10::SymNodeImpl {
+class NumberNode final : public c10::SymNodeImpl, public HasNumber {
  public:
   explicit NumberNode(at::Tensor number) : number_(std::move(number)) {}
-  const at::Tensor& number() const { return number_; }
+  at::Tensor number_of_trace() const override { return number_; }
 
   bool is_float() override { return true; }
   bool is_int() override { return false; }
@@ -56,8 +56,8 @@ at::Tensor number_behind(const c10::IValue& value) {
   if (!value.isSymFloat()) return {};
   const c10::SymFloat number = value.toSymFloat();
   if (!number.is_symbolic()) return {};
-  const auto* node = dynamic_cast<const NumberNode*>(number.toSymNodeImplUnowned());
-  return node ? node->number() : at::Tensor();
+  const auto* node = dynamic_cast<const HasNumber*>(number.toSymNodeImplUnowned());
+  return node ? node->number_of_trace() : at::Tensor();
 }
 
 }  // namespace braze::capture

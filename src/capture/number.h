@@ -17,6 +17,13 @@ at::Tensor to_number(const at::Tensor& tensor);
 bool is_number(const at::Tensor& tensor);
 
 c10::SymFloat to_sym_float(const at::Tensor& number);
+/// A node of a c10::SymFloat that operators may take as a number of the trace.
+class HasNumber {
+ public:
+  virtual ~HasNumber() = default;
+  /// Undefined: it is known, and no number of the trace.
+  virtual at::Tensor number_of_trace() const = 0;
+};
 /// The number behind an argument of an operator; undefined if it is none.
 at::Tensor number_behind(const c10::IValue& value);
 

@@ -182,7 +182,8 @@ bool nll_loss_backward(Call& call, const RuleRow&) {
 
 /// Sums over `dims`, which stay as dimensions of one element.
 ir::Value* kept_sum(Arithmetic& a, ir::Value* value, DimsRef dims) {
-  Sizes kept(value->type->sizes.begin(), value->type->sizes.end());
+  const DimsRef all = value->type->sizes;
+  Sizes kept(all.begin(), all.end());
   for (const int64_t dim : dims) kept[dim] = 1;
   return dims.empty() ? value : a.reshape(a.reduce(Op::sum, value, dims), kept);
 }

@@ -1,6 +1,7 @@
 // Batch norm, with the statistics of the batch or the running ones. instance_norm comes as batch norm of a reshaped
 // input.
 #include "capture/call.h"
+#include "capture/index_map.h"
 
 namespace braze::capture {
 namespace {
@@ -38,6 +39,16 @@ class BatchNorm {
   }
   ir::Value* number(const ir::Value* like, double value) const {
     return call_.scalar(to_scalar_type(like->type->dtype), value);
+  }
+  /// What makes the variance of so many elements unbiased, f64.
+  ir::Value* correction(Dim count) const {
+    if (count.is_number()) {
+      const auto known = static_cast<double>(static_cast<int64_t>(count));
+      return call_.scalar(ScalarType::Double, known / (known - 1));
+    }
+    const ir::Type* type = call_.contiguous(ScalarType::Double, {});
+    const auto wide_count = [&](Dim n) { return wide(number_of(call_.graph(), n, to_device(call_.device()))); };
+    return call_.node(Op::div, {wide_count(count), wide_count(count - 1)}, type);
   }
   /// In f64, in which eager sums up f32 as well.
   ir::Value* wide(ir::Value* value) const { return call_.cast(value, DType::f64); }
@@ -134,13 +145,13 @@ bool batch_norm(Call& call, const RuleRow& row) {
   call.give(call.cast(rstd, to_dtype(kept)));
   if (!running_mean) return true;
   const double momentum = call.real(form.momentum);
-  const double count = static_cast<double>(numel(x->sizes) / x->sizes[1]);
+  const Dim count = numel(x->sizes) / x->sizes[1];
   const auto follow = [&](size_t k, ir::Value* running, ir::Value* fresh) {
     ir::Value* old = norm.rows(Op::mul, {norm.wide(running), norm.number(fresh, 1 - momentum)});
     ir::Value* sum = norm.rows(Op::add, {norm.rows(Op::mul, {fresh, norm.number(fresh, momentum)}), old});
     write(call.recorder, *call.recorder.view_of(call.tensor(k)), call.cast(sum, to_dtype(x->dtype)));
   };
-  ir::Value* unbiased = norm.rows(Op::mul, {batch_variance, norm.number(batch_variance, count / (count - 1))});
+  ir::Value* unbiased = norm.rows(Op::mul, {batch_variance, norm.correction(count)});
   follow(3, running_mean, batch_mean);
   follow(4, running_variance, unbiased);
   return true;

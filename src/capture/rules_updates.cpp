@@ -124,7 +124,8 @@ const Way* way_named(std::string_view name, std::string_view Way::* field) {
 
 /// No element is indexed: a copy.
 bool changes_nothing(Call& call) {
-  return !call.tensor(2).defined() || (call.tensor(2).numel() == 0 && call.tensor(2).scalar_type() == at::kLong);
+  const at::Tensor& index = call.tensor(2);
+  return !index.defined() || (index.scalar_type() == at::kLong && numel(dims_of(index)) == 0);
 }
 
 bool give_copy(Call& call) {

@@ -8,6 +8,9 @@
 #include <functional>
 #include <optional>
 
+#include "capture/index_map.h"
+#include "capture/number.h"
+#include "capture/recorder.h"
 #include "support/error.h"
 
 namespace braze::capture {
@@ -16,7 +19,7 @@ namespace {
 using c10::SymNode;
 
 /// What is asked of sizes in PyTorch's own code: one expression (SizeNode), one question about expressions
-/// (AnswerNode), or a float that was computed of numbers (FloatNode).
+/// (AnswerNode), or a float that was computed of them (FloatNode).
 class TraceNode : public c10::SymNodeImpl {
  public:
   bool is_int() override { return false; }
@@ -31,6 +34,8 @@ class TraceNode : public c10::SymNodeImpl {
   std::string _graph_repr() override { return str(); }
 
   virtual double number() const = 0;
+  /// The expression that it is equal to; nullopt: it is none of integers, or not known to be.
+  virtual std::optional<Dim> exact() const { return std::nullopt; }
   virtual Dim dim() const { throw UserError("braze: a size was expected where there is another number"); }
 
  protected:
@@ -87,7 +92,7 @@ class AnswerNode final : public TraceNode {
 /// What may be computed of sizes as of floats, each of which is a number then.
 class NumberNode : public TraceNode {
  public:
-  SymNode truediv(const SymNode& b) override;
+  SymNode truediv(const SymNode& b) override { return computed(b, std::divides<>(), ir::Op::div); }
   SymNode int_truediv(const SymNode& b) override { return truediv(b); }
   SymNode float_truediv(const SymNode& b) override { return truediv(b); }
   SymNode float_pow(const SymNode& b) override;
@@ -102,10 +107,15 @@ class NumberNode : public TraceNode {
 
   double guard_float(const char*, int64_t) override { return number(); }
 
+ protected:
+  template <typename OfNumbers>
+  SymNode computed(const SymNode& b, OfNumbers numbers, ir::Op op);
+
  private:
   template <typename Ask, typename Compare>
   SymNode compare(const SymNode& b, Ask ask, Compare numbers) {
-    if (is_int() && node(b).is_int()) return make<AnswerNode>(ask(dim().size(), node(b).dim().size()));
+    const auto mine = exact(), other = node(b).exact();
+    if (mine && other) return make<AnswerNode>(ask(mine->size(), other->size()));
     return make<AnswerNode>(static_cast<bool>(numbers(number(), node(b).number())));
   }
 };
@@ -115,6 +125,7 @@ class SizeNode final : public NumberNode {
   explicit SizeNode(Dim dim) : dim_(dim) {}
 
   Dim dim() const override { return dim_; }
+  std::optional<Dim> exact() const override { return dim_; }
   double number() const override { return static_cast<double>(static_cast<int64_t>(dim_)); }
   bool is_int() override { return true; }
   bool is_constant() override { return dim_.is_number(); }
@@ -154,23 +165,74 @@ class SizeNode final : public NumberNode {
   Dim dim_;
 };
 
-class FloatNode final : public NumberNode {
+/// Either a number that is known, or one that the sizes of each call decide. Of that there are two forms, each made
+/// when someone asks for it: its value, for which the sizes are specialised, and a number of the trace.
+class FloatNode final : public NumberNode, public HasNumber {
  public:
-  explicit FloatNode(double number) : number_(number) {}
+  explicit FloatNode(double number) : value_([number] { return number; }) {}
+  FloatNode(std::function<double()> value, std::function<ir::Value*(ir::Graph&)> record, std::optional<Dim> exact)
+      : value_(std::move(value)), record_(std::move(record)), exact_(exact) {}
 
-  double number() const override { return number_; }
+  double number() const override { return value_(); }
+  at::Tensor number_of_trace() const override {
+    if (!record_) return {};
+    Recorder& recorder = Tracer::current()->impl();
+    at::Tensor tensor = recorder.wrap_fresh(record_(recorder.graph()), at::kDouble, c10::Device(c10::kCPU));
+    tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
+    return tensor;
+  }
+  /// As an operand of arithmetic that is recorded: f64.
+  ir::Value* recorded(ir::Graph& graph) const {
+    return record_ ? record_(graph) : graph.scalar(ir::DType::f64, ir::Number::of(number()));
+  }
+  std::optional<Dim> exact() const override {
+    if (record_) return exact_;
+    const double number = value_();
+    const bool is_whole = std::trunc(number) == number && std::abs(number) < 1e15;
+    return is_whole ? std::optional<Dim>(static_cast<int64_t>(number)) : std::nullopt;
+  }
   bool is_float() override { return true; }
-  bool is_constant() override { return true; }
-  SymNode clone() override { return make<FloatNode>(number_); }
-  SymNode mul(const SymNode& b) override { return make<FloatNode>(number_ * node(b).number()); }
+  bool is_constant() override { return !record_; }
+  SymNode clone() override { return c10::make_intrusive<FloatNode>(value_, record_, exact_); }
+  SymNode sym_float() override { return clone(); }
+  SymNode add(const SymNode& b) override { return computed(b, std::plus<>(), ir::Op::add); }
+  SymNode sub(const SymNode& b) override { return computed(b, std::minus<>(), ir::Op::sub); }
+  SymNode mul(const SymNode& b) override { return computed(b, std::multiplies<>(), ir::Op::mul); }
+  SymNode neg() override { return node(wrap_float(-1)).mul(clone()); }
   SymNode pow(const SymNode& b) override { return float_pow(b); }
-  SymNode ceil() override { return make<SizeNode>(Dim(static_cast<int64_t>(std::ceil(number_)))); }
-  SymNode floor() override { return make<SizeNode>(Dim(static_cast<int64_t>(std::floor(number_)))); }
-  std::string str() override { return concat(number_); }
+  SymNode ceil() override { return make<SizeNode>(Dim(static_cast<int64_t>(std::ceil(number())))); }
+  SymNode floor() override { return make<SizeNode>(Dim(static_cast<int64_t>(std::floor(number())))); }
+  std::string str() override { return record_ ? "a number computed of sizes" : concat(number()); }
 
  private:
-  double number_;
+  std::function<double()> value_;
+  std::function<ir::Value*(ir::Graph&)> record_;  ///< None: it is known.
+  std::optional<Dim> exact_;                      ///< Of what is not known.
 };
+
+/// A size or a float as an operand of arithmetic that is recorded: f64.
+ir::Value* recorded(const SymNode& node, ir::Graph& graph) {
+  if (const auto* number = dynamic_cast<const FloatNode*>(node.get())) return number->recorded(graph);
+  const Dim dim = dynamic_cast<const TraceNode&>(*node).dim();
+  if (dim.is_number()) return graph.scalar(ir::DType::f64, ir::Number::of(static_cast<double>(int64_t{dim})));
+  const ir::Type* type = graph.type(ir::DType::f64, {}, {}, {});
+  return graph.create(ir::Op::cast, {number_of(graph, dim, {})}, {}, type);
+}
+
+template <typename OfNumbers>
+SymNode NumberNode::computed(const SymNode& b, OfNumbers numbers, ir::Op op) {
+  const SymNode a = clone();
+  if (node(a).is_constant() && node(b).is_constant())
+    return make<FloatNode>(numbers(node(a).number(), node(b).number()));
+  std::optional<Dim> exact;
+  if (const auto x = node(a).exact(), y = node(b).exact(); x && y)
+    if (op == ir::Op::add || op == ir::Op::sub) exact = op == ir::Op::add ? *x + *y : *x - *y;
+  const auto record = [=](ir::Graph& graph) {
+    const ir::Type* type = graph.type(ir::DType::f64, {}, {}, {});
+    return graph.create(op, {recorded(a, graph), recorded(b, graph)}, {}, type);
+  };
+  return c10::make_intrusive<FloatNode>([=] { return numbers(node(a).number(), node(b).number()); }, record, exact);
+}
 
 SymNode TraceNode::wrap_int(int64_t number) {
   return make<SizeNode>(Dim(number));
@@ -181,14 +243,14 @@ SymNode TraceNode::wrap_float(double number) {
 SymNode TraceNode::wrap_bool(bool answer) {
   return make<AnswerNode>(answer);
 }
-SymNode NumberNode::truediv(const SymNode& b) {
-  return make<FloatNode>(number() / node(b).number());
-}
 SymNode NumberNode::float_pow(const SymNode& b) {
-  return make<FloatNode>(std::pow(number(), node(b).number()));
+  return computed(b, [](double x, double y) { return std::pow(x, y); }, ir::Op::pow);
 }
 SymNode NumberNode::sym_float() {
-  return make<FloatNode>(number());
+  if (is_constant()) return make<FloatNode>(number());
+  const SymNode size = clone();
+  const auto value = [=] { return node(size).number(); };
+  return c10::make_intrusive<FloatNode>(value, [=](ir::Graph& graph) { return recorded(size, graph); }, exact());
 }
 
 }  // namespace

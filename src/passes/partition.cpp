@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "ir/graph_copy.h"
+#include "ir/clone.h"
+#include "ir/shape_env.h"
 #include "passes/min_cut.h"
 #include "support/error.h"
 
@@ -38,10 +39,6 @@ bool reads_memory(const Node& node) {
   return info(node.op).kind == OpKind::Library;
 }
 
-int64_t bytes_of(const Type& type) {
-  return std::max<int64_t>(1, type.numel() * byte_size(type.dtype));
-}
-
 class Partitioner {
  public:
   explicit Partitioner(const Joint& joint)
@@ -55,7 +52,6 @@ class Partitioner {
         saved_(graph_.value_limit()) {}
 
   Partition run() {
-    BRAZE_CHECK(!graph_.find_shape_env(), "a joint graph of symbolic sizes is not cut");
     find_backward();
     find_direct();
     find_visible();
@@ -68,6 +64,17 @@ class Partitioner {
  private:
   static Value* resolved(const Value* value) { return Graph::resolve(const_cast<Value*>(value)); }
   bool is_input(const Value& value) const { return value.def->op == Op::input; }
+  /// A number is made where it is wanted: no work, and nothing to save.
+  static bool is_number(const Value& value) {
+    return value.def->op == Op::scalar || value.def->op == Op::iota || value.def->op == Op::size;
+  }
+  /// At the example sizes where they are expressions.
+  int64_t bytes_of(const Type& type) const {
+    int64_t bytes = byte_size(type.dtype);
+    for (const Size size : type.sizes.symbolic())
+      bytes *= size.is_constant() ? size.constant() : graph_.find_shape_env()->example(size);
+    return std::max<int64_t>(1, bytes);
+  }
 
   /// The live nodes of the backward part, and what is defined there.
   void find_backward() {
@@ -132,7 +139,7 @@ class Partitioner {
   }
 
   int64_t cost(const Value& value) const {
-    const bool computed_anyway = value.def->op == Op::scalar || value.def->op == Op::iota || is_view(value);
+    const bool computed_anyway = is_number(value) || is_view(value);
     if (computed_anyway || (visible_[value.id] && !direct_[value.id])) return unaffordable;
     // What an input held before it is written is copied.
     if ((is_input(value) && !mutated_[value.id]) || written_to_.contains(&value)) return 1;
@@ -146,8 +153,7 @@ class Partitioner {
     MinCut cut(costs);
     for (uint32_t v = 0; v < vertices_.size(); ++v) {
       const Value& value = *vertices_[v];
-      // A number is made where it is wanted: no work, and nothing to save.
-      if (value.def->op == Op::scalar || value.def->op == Op::iota) continue;
+      if (is_number(value)) continue;
       const bool cheap = !is_input(value) && is_cheap(*value.def) && !(banned_[value.id] && !is_view(value));
       if (!cheap) {
         cut.connect_source(v);
@@ -170,7 +176,7 @@ class Partitioner {
 
   void make_forward() {
     auto forward = std::make_unique<Graph>(graph_.name());
-    GraphCopy copier(graph_, *forward);
+    SymbolicCopy copier(graph_, *forward);
     for (size_t k = 0; k < joint_.first_tangent; ++k) copier.copy_input(graph_.inputs()[k]);
     for (const Node* node = graph_.first(); node && node != joint_.first_backward; node = node->next)
       copier.copy(*node);
@@ -212,7 +218,7 @@ class Partitioner {
 
   void make_backward() {
     auto backward = std::make_unique<Graph>(concat(graph_.name(), "_backward"));
-    GraphCopy copier(graph_, *backward);
+    SymbolicCopy copier(graph_, *backward);
     for (size_t k = 0; k < order_.size(); ++k) {
       const Saved& saved = result_.saved[k];
       const bool is_input = saved.kind != Saved::Kind::output;
@@ -232,7 +238,7 @@ class Partitioner {
   }
 
   /// Once more, just before it is wanted.
-  void compute(const Value& value, GraphCopy& copier) {
+  void compute(const Value& value, SymbolicCopy& copier) {
     std::vector<const Value*> stack{&value};
     while (!stack.empty()) {
       const Value* one = stack.back();

@@ -8,10 +8,10 @@
 //   }
 //
 // The forward graph gives the results and what the backward graph needs of its work; the backward graph takes that
-// and the tangents, and gives the gradients. What is saved is a minimal cut: as few bytes as possible, where cheap
-// elementwise work may be done again instead of being saved. A value that eager autograd does not save may be
-// written to by the user between the two, so inputs and results count as saved only where eager saves them: what
-// the joint graph's backward reads directly.
+// and the tangents, and gives the gradients. What is saved is a minimal cut: as few bytes as possible (at the
+// example, where sizes are expressions), where cheap elementwise work may be done again instead of being saved. A
+// value that eager autograd does not save may be written to by the user between the two, so inputs and results
+// count as saved only where eager saves them: what the joint graph's backward reads directly.
 #pragma once
 
 #include <cstdint>
@@ -41,10 +41,11 @@ struct Saved {
 };
 
 struct Partition {
+  // With the symbols and guards of the joint graph, if it has any.
   std::unique_ptr<ir::Graph> forward;   ///< Outputs: those of the joint graph, then saved values.
   std::unique_ptr<ir::Graph> backward;  ///< Inputs: `saved`, then those behind. Outputs: the gradients.
   std::vector<Saved> saved;
-  int64_t saved_bytes = 0;   ///< Of those, without inputs.
+  int64_t saved_bytes = 0;   ///< Of those, without inputs; at the example sizes where they are expressions.
   int64_t direct_bytes = 0;  ///< That would be saved if nothing were computed again.
 };
 

@@ -121,10 +121,10 @@ class FamilySegment final : public SegmentProgram {
  public:
   FamilySegment(capture::Trace trace, runtime::ProgramOptions options, PhaseTimes times) : graph_(trace.graph) {
     const std::vector<at::Tensor> examples = options.example_arguments;
-    family_ = std::make_unique<Family>(std::move(trace), std::move(options), std::move(times));
     const std::span<const int64_t> symbols = graph_->find_shape_env()->examples();
     {
       const py::gil_scoped_release unlocked;
+      family_ = std::make_unique<Family>(std::move(trace), std::move(options), std::move(times));
       first_ = std::make_shared<Member>(family_->at(symbols, examples));
     }
     segments_.add(symbols, first_);

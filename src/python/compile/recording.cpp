@@ -237,10 +237,10 @@ std::unique_ptr<Specialisation> Recording::compile(Outcome outcome) {
 /// Tensors that the program binds are free to die between its runs: the guards find them, and a replay holds them
 /// while it runs. A gradient is held by its tensor alone, in a way that Python's references do not see.
 guards::SymbolReads Recording::guard_sizes() {
-  if (trace_.symbols.empty()) return {};
   if (is_enabled(Event::recompiles))
     for (const std::string& text : trace_.specialised)
       emit(Event::recompiles, concat(name_, ": a size is specialised: ", text));
+  if (trace_.symbols.empty()) return {};
   std::vector<const guards::Source*> sources;
   std::vector<const ir::Input*> inputs;
   std::vector<uint32_t> arguments;  // By graph input.

@@ -49,7 +49,7 @@ variable_list once_differentiable(variable_list gradients, torch::autograd::edge
 variable_list BackwardNode::apply(variable_list&& tangents) {
   const std::lock_guard<std::mutex> lock(mutex_);
   TORCH_CHECK(!is_released_, torch::autograd::ERR_BACKWARD_TWICE);
-  const capture::Gradients& gradients = program_->gradients_;
+  const capture::Gradients& gradients = program_->seam_->gradients;
   variable_list given(gradients.inputs.size());
   std::vector<bool> wanted(given.size());
   bool any_output = false;

@@ -62,45 +62,68 @@ capture::Trace backward_trace(const capture::Trace& joint, std::shared_ptr<ir::G
 
 }  // namespace
 
+TrainingTraces cut(const capture::Trace& joint) {
+  BRAZE_CHECK(joint.gradients, "a trace without a backward");
+  auto seam = std::make_shared<TrainingSeam>();
+  seam->gradients = *joint.gradients;
+  const Gradients& gradients = seam->gradients;
+  passes::Partition parts = passes::partition(
+      {joint.graph.get(), gradients.first_backward, gradients.first_tangent, gradients.first_gradient});
+  seam->saved = std::move(parts.saved);
+  seam->result_count = joint.outputs.size();
+  int32_t arguments = 0;
+  for (size_t k = 0; k < gradients.first_tangent; ++k) {
+    const bool is_argument = joint.graph->inputs()[k].kind == ir::InputKind::argument;
+    seam->argument_of.push_back(is_argument ? arguments++ : -1);
+  }
+  TrainingTraces traces;
+  traces.forward = forward_trace(joint, std::move(parts.forward), seam->saved);
+  if (gradients.tangents > 0)
+    traces.backward = backward_trace(joint, std::move(parts.backward), seam->saved.size());
+  seam->gradients.first_backward = nullptr;  // Of a graph that may go.
+  traces.seam = std::move(seam);
+  return traces;
+}
+
+ProgramOptions backward_options(const ProgramOptions& forward) {
+  ProgramOptions options = forward;
+  options.example_arguments.clear();
+  options.kept_elsewhere.clear();
+  options.prepack_weights = false;
+  return options;
+}
+
+TrainingProgram::TrainingProgram(std::shared_ptr<const TrainingSeam> seam, std::shared_ptr<Program> forward,
+                                 std::shared_ptr<Program> backward)
+    : seam_(std::move(seam)), forward_(std::move(forward)), backward_(std::move(backward)) {
+  if (!backward_) return;
+  const auto& inputs = backward_->trace().graph->inputs();
+  for (size_t k = 0; k < seam_->saved.size(); ++k)
+    if (seam_->saved[k].kind == passes::Saved::Kind::output) {
+      const ir::Type& type = *inputs[k].value->type;
+      saved_bytes_ += type.numel() * ir::byte_size(type.dtype);
+    }
+  for (uint32_t t = 0; t < seam_->gradients.tangents; ++t)
+    tangents_.push_back(Geometry::of(*inputs[seam_->saved.size() + t].value->type));
+}
+
 std::shared_ptr<const TrainingProgram> TrainingProgram::compile(capture::Trace trace, const ProgramOptions& options,
                                                                 PhaseTimes times) {
-  BRAZE_CHECK(trace.gradients, "a trace without a backward");
-  std::shared_ptr<TrainingProgram> made(new TrainingProgram);
-  made->gradients_ = *trace.gradients;
-  const Gradients& gradients = made->gradients_;
-  passes::Partition parts;
+  std::optional<TrainingTraces> traces;
   {
     PhaseTimer timer(&times, "partition");
-    parts = passes::partition(
-        {trace.graph.get(), gradients.first_backward, gradients.first_tangent, gradients.first_gradient});
+    traces = cut(trace);
   }
-  made->saved_ = std::move(parts.saved);
-  made->saved_bytes_ = parts.saved_bytes;
-  made->result_count_ = trace.outputs.size();
-  for (size_t k = 0; k < gradients.first_tangent; ++k) {
-    const bool is_argument = trace.graph->inputs()[k].kind == ir::InputKind::argument;
-    const auto before = std::ranges::count_if(made->argument_of_, [](int32_t number) { return number >= 0; });
-    made->argument_of_.push_back(is_argument ? static_cast<int32_t>(before) : -1);
-  }
-  for (uint32_t t = 0; t < gradients.tangents; ++t)
-    made->tangents_.push_back(Geometry::of(*trace.graph->inputs()[gradients.first_tangent + t].value->type));
-  capture::Trace forward = forward_trace(trace, std::move(parts.forward), made->saved_);
-  if (gradients.tangents > 0) {
-    ProgramOptions backward_options = options;
-    backward_options.example_arguments.clear();
-    backward_options.kept_elsewhere.clear();
-    backward_options.prepack_weights = false;
-    capture::Trace backward = backward_trace(trace, std::move(parts.backward), made->saved_.size());
-    made->backward_ = Program::compile(std::move(backward), backward_options, {});
-    for (const PhaseTimes::Row& row : made->backward_->facts().times.rows())
-      times.add(row.name.c_str(), row.nanoseconds, row.allocations);
-  }
-  made->forward_ = Program::compile(std::move(forward), options, std::move(times));
-  return made;
+  std::shared_ptr<Program> backward;
+  if (traces->backward)
+    backward = compile_backward(
+        times, [&] { return Program::compile(std::move(*traces->backward), backward_options(options), {}); });
+  auto forward = Program::compile(std::move(traces->forward), options, std::move(times));
+  return std::make_shared<const TrainingProgram>(traces->seam, std::move(forward), std::move(backward));
 }
 
 const at::Tensor& TrainingProgram::input(uint32_t number, const at::Tensor* const* arguments) const {
-  return argument_of_[number] < 0 ? forward_->trace().bound[number] : *arguments[argument_of_[number]];
+  return seam_->argument_of[number] < 0 ? forward_->trace().bound[number] : *arguments[seam_->argument_of[number]];
 }
 
 at::Tensor TrainingProgram::saved_tensor(const passes::Saved& saved, const at::Tensor* const* arguments,
@@ -115,20 +138,21 @@ at::Tensor TrainingProgram::saved_tensor(const passes::Saved& saved, const at::T
 }
 
 void TrainingProgram::run(const at::Tensor* const* arguments, at::Tensor* results) const {
+  const Gradients& gradients = seam_->gradients;
   std::vector<at::Tensor> all(forward_->result_count());
   forward_->run(arguments, all.data());
   const at::AutoGradMode gradients_on(true);
   if (backward_) {
     const auto node = capture::make_node<BackwardNode>(shared_from_this());
-    for (const Gradients::Input& one : gradients_.inputs)
+    for (const Gradients::Input& one : gradients.inputs)
       node->add_next_edge(torch::autograd::impl::gradient_edge(input(one.input, arguments)));
     std::vector<at::Tensor> saved;
-    for (const passes::Saved& one : saved_) saved.push_back(saved_tensor(one, arguments, all));
+    for (const passes::Saved& one : seam_->saved) saved.push_back(saved_tensor(one, arguments, all));
     node->save(std::move(saved));
-    std::vector<at::Tensor> roots(gradients_.tangents);
-    for (size_t r = 0; r < gradients_.results.size(); ++r)
-      if (gradients_.results[r].kind == Result::Kind::root) roots[gradients_.results[r].index] = all[r];
-    for (const Gradients::Written& one : gradients_.written) roots[one.tangent] = input(one.input, arguments);
+    std::vector<at::Tensor> roots(gradients.tangents);
+    for (size_t r = 0; r < gradients.results.size(); ++r)
+      if (gradients.results[r].kind == Result::Kind::root) roots[gradients.results[r].index] = all[r];
+    for (const Gradients::Written& one : gradients.written) roots[one.tangent] = input(one.input, arguments);
     for (const at::Tensor& root : roots) {
       const uint32_t number = node->add_input_metadata(root);
       if (root.requires_grad())
@@ -137,15 +161,15 @@ void TrainingProgram::run(const at::Tensor* const* arguments, at::Tensor* result
         torch::autograd::impl::set_gradient_edge(root, {node, number});
     }
   }
-  for (size_t r = 0; r < result_count_; ++r) {
-    const Result& result = gradients_.results[r];
+  for (size_t r = 0; r < seam_->result_count; ++r) {
+    const Result& result = gradients.results[r];
     if (result.kind == Result::Kind::view_of_other || result.kind == Result::Kind::view_of_input) {
       const at::Tensor& base =
           result.kind == Result::Kind::view_of_other ? all[result.index] : input(result.index, arguments);
       all[r] = base.as_strided(all[r].sizes(), all[r].strides(), all[r].storage_offset());
     }
   }
-  for (size_t r = 0; r < result_count_; ++r) results[r] = std::move(all[r]);
+  for (size_t r = 0; r < seam_->result_count; ++r) results[r] = std::move(all[r]);
 }
 
 }  // namespace braze::runtime

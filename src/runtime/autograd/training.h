@@ -7,6 +7,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "capture/trace.h"
@@ -16,15 +17,46 @@
 
 namespace braze::runtime {
 
+/// What the two programs of a joint trace have to do with each other, at all sizes.
+struct TrainingSeam {
+  capture::Gradients gradients;
+  std::vector<passes::Saved> saved;  ///< Outputs by their place among the forward program's results.
+  std::vector<int32_t> argument_of;  ///< By graph input: which argument it is, -1 if it is bound.
+  size_t result_count = 0;           ///< That the caller sees.
+};
+
+/// A joint trace, cut in two: of numbers or of expressions, as it was. Sizes of the forward's outputs are those of
+/// the joint graph, which has to live as long.
+struct TrainingTraces {
+  capture::Trace forward;
+  std::optional<capture::Trace> backward;  ///< None if no result has a history of its own: all are views of inputs.
+  std::shared_ptr<const TrainingSeam> seam;
+};
+/// `joint.gradients` is there. Throws UserError where the cut is not possible (passes/partition.h).
+TrainingTraces cut(const capture::Trace& joint);
+/// Compiles the backward, and counts what it took among `times`, which become the forward's.
+template <typename Compile>
+std::shared_ptr<Program> compile_backward(PhaseTimes& times, const Compile& compile) {
+  std::shared_ptr<Program> backward = compile();
+  for (const PhaseTimes::Row& row : backward->facts().times.rows())
+    times.add(row.name.c_str(), row.nanoseconds, row.allocations);
+  return backward;
+}
+/// How the backward is compiled, whose forward is compiled so.
+ProgramOptions backward_options(const ProgramOptions& forward);
+
 class TrainingProgram : public std::enable_shared_from_this<TrainingProgram> {
  public:
   /// Cuts the trace's graph in two, and compiles both. `trace.gradients` is there.
   static std::shared_ptr<const TrainingProgram> compile(capture::Trace trace, const ProgramOptions& options,
                                                         PhaseTimes times);
+  /// \param backward  null where the cut gave none.
+  TrainingProgram(std::shared_ptr<const TrainingSeam> seam, std::shared_ptr<Program> forward,
+                  std::shared_ptr<Program> backward);
 
   /// As Program::run(). Results that require grad in eager have a node of this program's as their history.
   void run(const at::Tensor* const* arguments, at::Tensor* results) const;
-  size_t result_count() const noexcept { return result_count_; }
+  size_t result_count() const noexcept { return seam_->result_count; }
 
   const std::shared_ptr<Program>& forward() const { return forward_; }
   /// Null if no result has a history of its own: all are views of inputs.
@@ -33,17 +65,13 @@ class TrainingProgram : public std::enable_shared_from_this<TrainingProgram> {
 
  private:
   friend class BackwardNode;
-  TrainingProgram() = default;
   const at::Tensor& input(uint32_t number, const at::Tensor* const* arguments) const;
   at::Tensor saved_tensor(const passes::Saved& saved, const at::Tensor* const* arguments,
                           const std::vector<at::Tensor>& results) const;
 
-  std::shared_ptr<Program> forward_, backward_;
-  capture::Gradients gradients_;
-  std::vector<passes::Saved> saved_;  ///< Outputs by their place among the forward program's results.
-  std::vector<Geometry> tangents_;    ///< As the backward program takes them.
-  std::vector<int32_t> argument_of_;  ///< By graph input: which argument it is, -1 if it is bound.
-  size_t result_count_ = 0;           ///< That the caller sees.
+  const std::shared_ptr<const TrainingSeam> seam_;
+  const std::shared_ptr<Program> forward_, backward_;
+  std::vector<Geometry> tangents_;  ///< As the backward program takes them.
   int64_t saved_bytes_ = 0;
 };
 

@@ -1,16 +1,39 @@
 #include "runtime/autograd/training_family.h"
 
+#include "ir/shape_env.h"
+
 namespace braze::runtime {
+
+TrainingFamily::TrainingFamily(capture::Trace trace, ProgramOptions options, PhaseTimes times)
+    : joint_(trace.graph) {
+  std::optional<TrainingTraces> traces;
+  {
+    PhaseTimer timer(&times, "partition");
+    traces = cut(trace);
+  }
+  seam_ = traces->seam;
+  if (traces->backward) {
+    backward_ = std::make_unique<const ProgramFamily>(std::move(*traces->backward), backward_options(options),
+                                                      PhaseTimes());
+    compile_backward(times, [&] { return backward_->at(joint_->find_shape_env()->examples(), {}); });
+  }
+  forward_ =
+      std::make_unique<const ProgramFamily>(std::move(traces->forward), std::move(options), std::move(times));
+}
 
 std::shared_ptr<const TrainingProgram> TrainingFamily::at(std::span<const int64_t> symbols,
                                                           const std::vector<at::Tensor>& arguments) const {
-  const auto make = [&] {
-    const PhaseTimes times = compiled_ == 0 ? source_.times : PhaseTimes();
-    const auto made = TrainingProgram::compile(source_.at(symbols), source_.options_for(arguments), times);
-    ++compiled_;
-    return made;
-  };
-  return programs_.find_or_make(symbols, [&] { source_.check_guesses(symbols); }, make);
+  if (std::shared_ptr<const TrainingProgram> known = programs_.find(symbols)) return known;
+  // Two threads may come here at once, and have one program each, of the same parts.
+  auto backward = backward_ ? backward_->at(symbols, {}) : nullptr;
+  const auto made =
+      std::make_shared<const TrainingProgram>(seam_, forward_->at(symbols, arguments), std::move(backward));
+  programs_.add(symbols, made);
+  return made;
+}
+
+size_t TrainingFamily::compiled() const {
+  return forward_->compiled() + (backward_ ? backward_->compiled() : 0);
 }
 
 }  // namespace braze::runtime

@@ -1,25 +1,25 @@
 // runtime/autograd/training_family.h: the programs of a joint trace whose sizes are expressions (runtime/family.h,
 // for results that have a history).
 //
-// One trace serves all sizes that its guards let through: no Python is captured again. Its graph is cut, and both
-// parts are compiled, for each set of values of the symbols.
+// One trace serves all sizes that its guards let through: no Python is captured again. Its graph is cut once, at
+// the sizes of the example, and each part is a family of its own: code is made once, with kernels that take sizes
+// as arguments, and bound to memory for each set of values.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "runtime/autograd/training.h"
 #include "runtime/by_sizes.h"
-#include "runtime/family_source.h"
+#include "runtime/family.h"
 
 namespace braze::runtime {
 
 class TrainingFamily {
  public:
-  TrainingFamily(capture::Trace trace, ProgramOptions options, PhaseTimes times)
-      : source_(std::move(trace), std::move(options), std::move(times)) {}
+  /// Compiles for the sizes of the example. Throws UserError where the trace cannot be cut.
+  TrainingFamily(capture::Trace trace, ProgramOptions options, PhaseTimes times);
   TrainingFamily(const TrainingFamily&) = delete;
   TrainingFamily& operator=(const TrainingFamily&) = delete;
 
@@ -28,12 +28,13 @@ class TrainingFamily {
                                             const std::vector<at::Tensor>& arguments) const;
   /// What was asked for last.
   std::shared_ptr<const TrainingProgram> latest() const { return programs_.latest(); }
-  size_t compiled() const { return compiled_; }  ///< So often was code made.
+  size_t compiled() const;  ///< So often was code made.
 
  private:
-  const FamilySource source_;
+  const std::shared_ptr<const ir::Graph> joint_;  ///< The forward's outputs tell their sizes by its expressions.
+  std::shared_ptr<const TrainingSeam> seam_;
+  std::unique_ptr<const ProgramFamily> forward_, backward_;  ///< The second is null where the cut gave no backward.
   mutable BySizes<const TrainingProgram> programs_;
-  mutable std::atomic<size_t> compiled_{0};
 };
 
 }  // namespace braze::runtime
