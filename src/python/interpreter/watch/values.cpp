@@ -7,6 +7,7 @@
 #include "python/guards/deque.h"
 #include "python/guards/drops.h"
 #include "python/guards/iterators.h"
+#include "python/guards/keys.h"
 #include "python/guards/scalar.h"
 #include "python/guards/storage_access.h"
 #include "python/interpreter/watch/look_ups.h"
@@ -428,12 +429,11 @@ bool Values::look_up_member(PyObject* set, PyObject* item) {
 bool Values::look_up(PyObject* dict, PyObject* key) {
   if (const guards::Ref exact = exact_key(key)) return absorb(key) && look_up(dict, exact.get());
   const guards::Source* source = source_of(dict);
-  if (!source || !PyDict_Check(dict) || !guards::is_plain_key(key)) return false;
-  if (!PyUnicode_CheckExact(key) && !guards::has_plain_keys(dict)) return false;
+  if (!source || !PyDict_Check(dict) || !guards::can_look_up(dict, key)) return false;
   if (!guards::is_scalar(key) && !pin(key)) return false;
   if (effects_.wrote(dict, key)) return true;
   const guards::Source* entry = sources().dict_item(source, key);
-  PyObject* value = PyDict_GetItemWithError(dict, key);
+  PyObject* value = _PyDict_GetItem_KnownHash(dict, key, guards::hash_of_key(key));
   if (value) return learn(value, entry);
   if (PyErr_Occurred()) {
     PyErr_Clear();

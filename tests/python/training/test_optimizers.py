@@ -1,0 +1,230 @@
+"""`torch.optim` steps as compiled functions, alone and within a compiled train step."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+import braze
+
+OPTIMIZERS = {
+    "sgd": lambda p: torch.optim.SGD(p, 0.05),
+    "momentum": lambda p: torch.optim.SGD(p, 0.05, momentum=0.9, weight_decay=1e-3),
+    "nesterov": lambda p: torch.optim.SGD(p, 0.05, momentum=0.9, nesterov=True),
+    "adam": lambda p: torch.optim.Adam(p, 1e-2),
+    "adamw": lambda p: torch.optim.AdamW(p, 1e-2, weight_decay=0.1),
+    "amsgrad": lambda p: torch.optim.Adam(p, 1e-2, amsgrad=True),
+    "foreach": lambda p: torch.optim.AdamW(p, 1e-2, foreach=True),
+    "fused": lambda p: torch.optim.Adam(p, 1e-2, fused=True),
+    "rmsprop": lambda p: torch.optim.RMSprop(p, 1e-3, momentum=0.9),
+    "adagrad": lambda p: torch.optim.Adagrad(p, 1e-2, lr_decay=0.01),
+    "groups": lambda p: torch.optim.AdamW([{"params": p[:2], "lr": 1e-3}, {"params": p[2:]}], 1e-2),
+}
+
+
+def model():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(8, 32), nn.LayerNorm(32), nn.GELU(), nn.Linear(32, 4))
+
+
+def train(make, compile_step, steps=50, schedule=None):
+    net = model()
+    optimizer = make(list(net.parameters()))
+    scheduler = schedule(optimizer) if schedule else None
+    step = compile_step(optimizer.step)
+    data = torch.Generator().manual_seed(1)
+    for _ in range(steps):
+        x, y = torch.randn(16, 8, generator=data), torch.randn(16, 4, generator=data)
+        optimizer.zero_grad()
+        (net(x) - y).pow(2).mean().backward()
+        step()
+        if scheduler:
+            scheduler.step()
+    return list(net.parameters()), optimizer, step
+
+
+def assert_same(ours, theirs):
+    for a, b in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_steps_are_eagers(name):
+    theirs, expected, _ = train(OPTIMIZERS[name], lambda step: step)
+    ours, optimizer, step = train(OPTIMIZERS[name], braze.compile)
+    assert_same(ours, theirs)
+    for a, b in zip(optimizer.state.values(), expected.state.values(), strict=True):
+        assert a.keys() == b.keys()
+        assert_same([v for v in a.values() if v is not None], [v for v in b.values() if v is not None])
+    # Natively once, where the state is made; then a capture, and one for other gradients.
+    counts = step.counts()
+    assert counts["native"] <= 1 and counts["captured"] <= 3 and counts["replayed"] >= 46, (counts, step.reasons())
+
+
+SCHEDULES = {
+    "exponential": lambda o: torch.optim.lr_scheduler.ExponentialLR(o, 0.95),
+    "cosine": lambda o: torch.optim.lr_scheduler.CosineAnnealingLR(o, 40),
+    "one cycle": lambda o: torch.optim.lr_scheduler.OneCycleLR(o, 0.05, 60, cycle_momentum=False),
+}
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("name", ["momentum", "adam", "adamw", "rmsprop", "adagrad"])
+def test_schedules_do_not_recompile(name, schedule):
+    theirs, _, _ = train(OPTIMIZERS[name], lambda step: step, schedule=SCHEDULES[schedule])
+    ours, _, step = train(OPTIMIZERS[name], braze.compile, schedule=SCHEDULES[schedule])
+    assert_same(ours, theirs)
+    counts = step.counts()
+    assert counts["captured"] <= 4 and counts["native"] <= 1, (counts, step.reasons())
+
+
+def test_what_changes_between_steps():
+    """Loaded state, another weight decay, a parameter that is frozen, gradients that are gone."""
+    both = []
+    for compile_step in (lambda step: step, braze.compile):
+        net = model()
+        optimizer = torch.optim.AdamW(net.parameters(), 1e-2)
+        step = compile_step(optimizer.step)
+        data = torch.Generator().manual_seed(1)
+        kept = None
+        for k in range(16):
+            x, y = torch.randn(16, 8, generator=data), torch.randn(16, 4, generator=data)
+            optimizer.zero_grad()
+            (net(x) - y).pow(2).mean().backward()
+            if k == 3:
+                kept = copy.deepcopy(optimizer.state_dict())
+            if k == 6:
+                optimizer.load_state_dict(kept)
+            if k == 8:
+                optimizer.param_groups[0]["weight_decay"] = 0.3
+            if k == 10:
+                net[0].weight.grad = None
+            if k == 12:
+                optimizer.param_groups[0]["maximize"] = True
+            if k == 14:
+                optimizer.state.clear()
+            step()
+        both.append(list(net.parameters()))
+    assert_same(*both)
+
+
+def test_a_step_of_another_optimizer_is_not_replayed():
+    nets = [model(), model()]
+    optimizers = [torch.optim.Adam(net.parameters(), 1e-2) for net in nets]
+    f = braze.compile(lambda optimizer: optimizer.step())
+    expected = model()
+    theirs = torch.optim.Adam(expected.parameters(), 1e-2)
+    for _ in range(4):
+        for net in (*nets, expected):
+            for p in net.parameters():
+                p.grad = torch.ones_like(p)
+        theirs.step()
+        for optimizer in optimizers:
+            f(optimizer)
+    for net in nets:
+        assert_same(net.parameters(), expected.parameters())
+
+
+@pytest.mark.parametrize("clip", [False, True])
+def test_a_whole_step(clip):
+    both = []
+    for compiles in (False, True):
+        net = model()
+        optimizer = torch.optim.AdamW(net.parameters(), 1e-2)
+        scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.95)
+
+        def step(x, y, net=net, optimizer=optimizer):
+            optimizer.zero_grad()
+            loss = (net(x) - y).pow(2).mean()
+            loss.backward()
+            if clip:
+                nn.utils.clip_grad_norm_(net.parameters(), 0.1)
+            optimizer.step()
+            return loss.detach()
+
+        f = braze.compile(step) if compiles else step
+        data = torch.Generator().manual_seed(1)
+        losses = []
+        for _ in range(20):
+            losses.append(f(torch.randn(16, 8, generator=data), torch.randn(16, 4, generator=data)))
+            scheduler.step()
+        both.append([*losses, *net.parameters()])
+    assert_same(*both)
+    operators = f.operators()
+    assert operators["compiled"] > 2 * operators["native"], operators
+
+
+def test_with_a_scaler():
+    both = []
+    for compile_step in (lambda step: step, braze.compile):
+        net = model()
+        optimizer = torch.optim.SGD(net.parameters(), 0.1, momentum=0.9)
+        scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10)
+        step = compile_step(lambda scaler=scaler, optimizer=optimizer: scaler.step(optimizer))
+        data = torch.Generator().manual_seed(1)
+        for k in range(12):
+            x, y = torch.randn(16, 8, generator=data), torch.randn(16, 4, generator=data)
+            if k == 5:
+                x[0, 0] = float("inf")
+            optimizer.zero_grad()
+            with torch.autocast("cpu", torch.bfloat16):
+                loss = (net(x) - y).pow(2).mean()
+            scaler.scale(loss).backward()
+            step()
+            scaler.update()
+        both.append(list(net.parameters()))
+    assert_same(*both)
+
+
+def floats(x, a, b):
+    return x * a + x / 3.0 * (a - b) - torch.add(x, x, alpha=-a)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_floats_that_vary_are_inputs(dtype):
+    x = torch.randn(16).to(dtype)
+    f = braze.compile(floats, fullgraph=True)
+    for k in range(12):
+        a, b = 0.5 + 0.1 * k, 1.0 / (k + 1)
+        torch.testing.assert_close(f(x, a, b), floats(x, a, b))
+    assert f.counts()["captured"] == 2, f.counts()
+
+
+def branches(x, a):
+    if a > 0.5:
+        return x * a
+    return x + a, a * 2, [a]
+
+
+def test_floats_that_are_looked_at_are_guarded():
+    x = torch.randn(4)
+    f = braze.compile(branches)
+    for a in (0.1, 0.2, 0.6, 0.7, 0.3, 0.6, -0.0, 0.0, float("inf"), float("nan")):
+        ours, theirs = f(x, a), branches(x, a)
+        assert repr(ours) == repr(theirs)
+
+
+def divided(x, a, b):
+    return x * (a / b)
+
+
+def test_a_division_by_zero_raises():
+    x = torch.randn(4)
+    f = braze.compile(divided)
+    for b in (1.0, 2.0, 3.0):
+        torch.testing.assert_close(f(x, 1.0, b), divided(x, 1.0, b))
+    with pytest.raises(ZeroDivisionError):
+        f(x, 1.0, 0.0)
+
+
+def types(x, a):
+    return (x * a, isinstance(a, float), type(a).__name__, f"{a:.3f}")
+
+
+def test_such_a_float_is_a_float():
+    x = torch.randn(4)
+    f = braze.compile(types)
+    for a in (0.1, 0.2, 0.3, 0.4):
+        assert repr(f(x, a)) == repr(types(x, a))
+    assert repr(f(x, 3)) == repr((x * 3, False, "int", "3.000"))
