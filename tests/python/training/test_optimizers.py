@@ -70,11 +70,13 @@ SCHEDULES = {
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-def test_schedules(schedule):
-    """Each rate is another program, up to the recompile limit."""
-    theirs, _, _ = train(OPTIMIZERS["adamw"], lambda step: step, steps=12, schedule=SCHEDULES[schedule])
-    ours, _, _ = train(OPTIMIZERS["adamw"], braze.compile, steps=12, schedule=SCHEDULES[schedule])
+@pytest.mark.parametrize("name", ["momentum", "adam", "adamw", "rmsprop", "adagrad"])
+def test_schedules_do_not_recompile(name, schedule):
+    theirs, _, _ = train(OPTIMIZERS[name], lambda step: step, schedule=SCHEDULES[schedule])
+    ours, _, step = train(OPTIMIZERS[name], braze.compile, schedule=SCHEDULES[schedule])
     assert_same(ours, theirs)
+    counts = step.counts()
+    assert counts["captured"] <= 4 and counts["native"] <= 1, (counts, step.reasons())
 
 
 def test_what_changes_between_steps():
@@ -149,6 +151,8 @@ def test_a_whole_step(clip):
             scheduler.step()
         both.append([*losses, *net.parameters()])
     assert_same(*both)
+    operators = f.operators()
+    assert operators["compiled"] > 2 * operators["native"], operators
 
 
 def test_with_a_scaler():
@@ -171,3 +175,56 @@ def test_with_a_scaler():
             scaler.update()
         both.append(list(net.parameters()))
     assert_same(*both)
+
+
+def floats(x, a, b):
+    return x * a + x / 3.0 * (a - b) - torch.add(x, x, alpha=-a)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_floats_that_vary_are_inputs(dtype):
+    x = torch.randn(16).to(dtype)
+    f = braze.compile(floats, fullgraph=True)
+    for k in range(12):
+        a, b = 0.5 + 0.1 * k, 1.0 / (k + 1)
+        torch.testing.assert_close(f(x, a, b), floats(x, a, b))
+    assert f.counts()["captured"] == 2, f.counts()
+
+
+def branches(x, a):
+    if a > 0.5:
+        return x * a
+    return x + a, a * 2, [a]
+
+
+def test_floats_that_are_looked_at_are_guarded():
+    x = torch.randn(4)
+    f = braze.compile(branches)
+    for a in (0.1, 0.2, 0.6, 0.7, 0.3, 0.6, -0.0, 0.0, float("inf"), float("nan")):
+        ours, theirs = f(x, a), branches(x, a)
+        assert repr(ours) == repr(theirs)
+
+
+def divided(x, a, b):
+    return x * (a / b)
+
+
+def test_a_division_by_zero_raises():
+    x = torch.randn(4)
+    f = braze.compile(divided)
+    for b in (1.0, 2.0, 3.0):
+        torch.testing.assert_close(f(x, 1.0, b), divided(x, 1.0, b))
+    with pytest.raises(ZeroDivisionError):
+        f(x, 1.0, 0.0)
+
+
+def types(x, a):
+    return (x * a, isinstance(a, float), type(a).__name__, f"{a:.3f}")
+
+
+def test_such_a_float_is_a_float():
+    x = torch.randn(4)
+    f = braze.compile(types)
+    for a in (0.1, 0.2, 0.3, 0.4):
+        assert repr(f(x, a)) == repr(types(x, a))
+    assert repr(f(x, 3)) == repr((x * 3, False, "int", "3.000"))

@@ -50,17 +50,12 @@ bool Containers::subscript(PyObject* container, PyObject* key) {
            abandon("a deque that cannot be guarded", container);
   const bool is_builtin = watch_.classes.acts_as_builtin(container, "__getitem__");
   if (PyDict_Check(container) && is_builtin) {
-    if (guards::is_tensor_key(
-            key)) {  // As optimizers keep their state. What is not there a native run will have made.
-      if (values_.is_made(container) || !watch_.classes.keep_special(key, {"__hash__", "__eq__"}) || !hashes(key))
-        return abandon("a key that is no scalar", key);
-      run_.is_for_later = !is_exact_dict(container) && !has_tensor_key(container, key);
-      return (!run_.is_for_later && values_.look_up(container, key)) ||
-             abandon("an entry of a dict that cannot be guarded", key);
-    }
+    if (guards::is_tensor_key(key)) return entry_by_tensor(container, key);
     if (!is_exact_dict(container) && PyDict_Contains(container, key) != 1) return missing_entry(container, key);
     if (values_.is_made(container)) return hashes(key);
-    return values_.look_up(container, key) || abandon("an entry of a dict that cannot be guarded", key);
+    activity().stands_in = values_.vary_entry(container, key);
+    return activity().stands_in || values_.look_up(container, key) ||
+           abandon("an entry of a dict that cannot be guarded", key);
   }
   if (is_builtin && !PyAnySet_Check(container))
     return (values_.open(container) && operand(key, "an index of unknown origin") && allow_made_result()) ||
@@ -72,6 +67,20 @@ bool Containers::subscript(PyObject* container, PyObject* key) {
            allow_made_result();
   if (watch_.classes.special_function(container, "__getitem__")) return allow(Entry::known);
   return abandon("a subscript that is not understood", container);
+}
+
+/// As optimizers keep their state. What is not there yet a native run will have made.
+bool Containers::entry_by_tensor(PyObject* dict, PyObject* key) {
+  if (!watch_.classes.keep_special(key, {"__hash__", "__eq__"}) || !hashes(key)) return false;
+  if (values_.is_made(dict)) return is_exact_dict(dict) || abandon("a key that is no scalar", key);
+  const bool is_there =
+      guards::can_look_up(dict, key) && _PyDict_GetItem_KnownHash(dict, key, guards::hash_of_key(key)) != nullptr;
+  if (!is_there && !PyErr_Occurred() && Py_IS_TYPE(dict, default_dict_type())) {
+    run_.is_for_later = true;
+    return abandon("a tensor that an optimizer has no state of yet", dict);
+  }
+  PyErr_Clear();
+  return values_.look_up(dict, key) || abandon("an entry of a dict that cannot be guarded", key);
 }
 
 /// An entry that a subclass of dict may make when it is asked for one that is not there.

@@ -36,6 +36,7 @@ class Containers final : Domain {
   bool call_container_slot(std::string_view name, PyObject* self, PyObject* const* arguments, Py_ssize_t count);
 
  private:
+  bool entry_by_tensor(PyObject* dict, PyObject* key);
   bool missing_entry(PyObject* dict, PyObject* key);
   bool has_same_object(PyObject* container, PyObject* item);
   bool store_entry(PyObject* dict, PyObject* key, PyObject* value);
