@@ -69,7 +69,7 @@ ir::Value* Pointwise::in(const Operand& operand) {
 
 ir::Value* Pointwise::in_as_factor(const Operand& operand) {
   const bool half = type_->dtype == DType::f16 || type_->dtype == DType::bf16;
-  if (!half || operand.rank != Rank::zero_dim) return in(operand);
+  if (!half || operand.rank == Rank::dimensioned || operand.is_number()) return in(operand);
   compute_in_float();
   return call_.cast(operand.value, compute_->dtype);
 }

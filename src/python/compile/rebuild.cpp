@@ -176,6 +176,7 @@ Rebuilder::Node Rebuilder::scalar(PyObject* scalar) {
     outputs_.push_back(scalar);
     return builder_.output(static_cast<uint32_t>(outputs_.size() - 1));
   }
+  if (sources.empty()) values_.settle_number(scalar);
   if (sources.empty() && values_.was_size(scalar)) {
     const Ref plain = Ref::steal(PyLong_FromLongLong(PyLong_AsLongLong(scalar)));
     return constant(plain.get());

@@ -40,11 +40,15 @@ struct SizeMarks {
 };
 SizeMarks marks_of(PyObject* tensor);
 
+/// Whether a graph may take the float as an input: operators refuse numbers that a tensor's type does not hold.
+bool may_be_input(double number);
+
 class SizeHistory {
  public:
   /// What a capture finds at `path`; and what may vary by now.
   VaryingForm note(const std::string& path, const at::Tensor& tensor, const SizeMarks& marks, Dynamic dynamic);
   bool note_number(const std::string& path, int64_t number, Dynamic dynamic);
+  bool note_float(const std::string& path, double number, Dynamic dynamic);
   /// A capture with symbols has come to nothing: the next ones have none.
   void give_up() { state_ = state_ == State::open ? State::gives_up : state_; }
   /// Whether it has just been told so; once.
@@ -58,6 +62,7 @@ class SizeHistory {
   void clear() {
     forms_.clear();
     numbers_.clear();
+    floats_.clear();
     state_ = State::open;
   }
 
@@ -73,6 +78,11 @@ class SizeHistory {
   };
   std::unordered_map<std::string, Form> forms_;
   std::unordered_map<std::string, Number> numbers_;
+  struct Float {
+    double value;
+    bool varies = false;
+  };
+  std::unordered_map<std::string, Float> floats_;
 };
 
 }  // namespace braze::python

@@ -1,6 +1,7 @@
 // python/compile/specialisation.cpp
 #include "python/compile/specialisation.h"
 
+#include <ATen/ScalarOps.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 
 #include "python/compile/events.h"
 #include "python/compile/operators.h"
+#include "python/compile/size_history.h"
 #include "python/errors.h"
 #include "python/interpreter/evaluate.h"
 #include "python/operator_warnings.h"
@@ -57,7 +59,12 @@ int32_t Specialisation::check(const guards::Call& call, PyObject** values) {
 bool Specialisation::replay(PyObject* const* values, guards::Ref* results) {
   c10::SmallVector<at::Tensor, 8> held_tensors;
   c10::SmallVector<const at::Tensor*, 8> arguments;
-  for (size_t k = 0; k < argument_count; ++k) held_tensors.push_back(THPVariable_Unpack(values[k]));
+  for (size_t k = 0; k < argument_count; ++k) {
+    const bool is_float = PyFloat_CheckExact(values[k]);
+    if (is_float && !may_be_input(PyFloat_AS_DOUBLE(values[k]))) return false;
+    held_tensors.push_back(is_float ? c10::scalar_to_tensor(PyFloat_AS_DOUBLE(values[k]))
+                                    : THPVariable_Unpack(values[k]));
+  }
   for (const at::Tensor& tensor : held_tensors) arguments.push_back(&tensor);
   c10::SmallVector<int64_t, 8> sizes(symbols.size());
   std::shared_ptr<const SegmentProgram> sized;

@@ -1,6 +1,7 @@
 // python/compile/torch_world.cpp
 #include "python/compile/torch_world.h"
 
+#include <ATen/ScalarOps.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <pybind11/pybind11.h>
 #include <torch/csrc/Dtype.h>
@@ -14,7 +15,9 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "capture/devices.h"
 #include "capture/dim.h"
+#include "capture/number.h"
 #include "capture/size_node.h"
 #include "capture/traceable.h"
 #include "capture/tracer_tensor.h"
@@ -49,13 +52,13 @@ std::string text_of(PyObject* name) {
   return text ? text : "";
 }
 
-/// What a closure's cell, a bound method or an iterator holds, and the gradient of a tensor.
+/// What a closure's cell, a bound method, a weak reference or an iterator holds, and the gradient of a tensor.
 bool is_held(const guards::Source* source) {
   using enum guards::Member;
   if (source->kind != guards::SourceKind::member) return false;
   const auto member = static_cast<guards::Member>(source->index);
   return member == function_closure || member == cell_contents || member == method_self || member == iterated ||
-         member == tensor_grad;
+         member == weakref_referent || member == tensor_grad;
 }
 
 /// Reached from what a call or frame is given, and no parameter or buffer of a module: another tensor at each call.
@@ -174,7 +177,7 @@ bool TorchWorld::may_vary(std::span<PyObject* const> given) const {
 
 bool TorchWorld::has_sizes() const {
   const capture::Symbols* symbols = tracer_.symbols();
-  return symbols && symbols->env->table().symbol_count() > 0;
+  return has_numbers_ || (symbols && symbols->env->table().symbol_count() > 0);
 }
 
 PyObject* TorchWorld::tracer_of(PyObject* tensor) const {
@@ -229,6 +232,76 @@ std::optional<ir::Size> TorchWorld::vary_number(PyObject* number, const guards::
   if (!varies || !tracer_.symbols()) return std::nullopt;
   numbers_.push_back(source);
   return tracer_.vary_number(name, value);
+}
+
+// ---- floats that vary
+
+namespace {
+
+/// A float as PyTorch has it among its tensors.
+at::Tensor wrapped(double number) {
+  at::Tensor tensor = c10::scalar_to_tensor(number);
+  tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return tensor;
+}
+
+}  // namespace
+
+/// Kernels of a GPU could not read it where it lies.
+interpreter::Ref TorchWorld::vary_float(PyObject* number, const guards::Source* source) {
+  const double value = PyFloat_AS_DOUBLE(number);
+  const std::string name = guards::to_text(source);
+  if (!history_ || !history_->note_float(name, value, dynamic_) || capture::has_met_cuda()) return {};
+  const interpreter::Pause unwatched;
+  at::Tensor real;
+  {
+    const capture::RunForReal outside_of_the_trace;
+    real = wrapped(value);
+  }
+  const at::Tensor tracer = tracer_.add_argument(real, name);
+  tracer.unsafeGetTensorImpl()->set_wrapped_number(true);
+  answers_.push_back(guards::Ref::steal(THPVariable_Wrap(real)));
+  tensors_.push_back({answers_.back().get(), source, true, real.unsafeGetTensorImpl()->version_counter(), 0, true});
+  has_numbers_ = true;
+  return interpreter::Ref::steal(THPVariable_Wrap(tracer));
+}
+
+interpreter::Ref TorchWorld::compute_number(interpreter::Arithmetic operation, PyObject* left, PyObject* right) {
+  const auto is_plain = [](PyObject* one) { return PyFloat_CheckExact(one) || PyLong_CheckExact(one); };
+  const auto value_of = [](PyObject* one) {
+    const double value = PyFloat_CheckExact(one) ? PyFloat_AS_DOUBLE(one) : PyLong_AsDouble(one);
+    if (PyErr_Occurred()) throw py::error_already_set();
+    return value;
+  };
+  const auto operand = [&](PyObject* one) {
+    return is_plain(one) ? wrapped(value_of(one)) : at::Tensor(THPVariable_Unpack(one));
+  };
+  const interpreter::Pause unwatched;
+  try {
+    const at::Tensor a = operand(left), b = operand(right);
+    const auto give = [](const at::Tensor& result) { return interpreter::Ref::steal(THPVariable_Wrap(result)); };
+    switch (operation) {
+      case interpreter::Arithmetic::add: return give(a + b);
+      case interpreter::Arithmetic::subtract: return give(a - b);
+      case interpreter::Arithmetic::multiply: return give(a * b);
+      // Python raises where a divisor is 0.
+      case interpreter::Arithmetic::divide:
+        return is_plain(right) && value_of(right) != 0 ? give(a / b) : interpreter::Ref();
+    }
+    return {};
+  } catch (const std::exception&) {
+    PyErr_Clear();
+    return {};
+  }
+}
+
+bool TorchWorld::takes_numbers(PyObject* tensor) const {
+  const at::Tensor& other = THPVariable_Unpack(tensor);
+  return !other.is_complex() && other.is_cpu();
+}
+
+bool TorchWorld::is_number(PyObject* value) const {
+  return is_tensor(value) && capture::is_number(THPVariable_Unpack(value));
 }
 
 bool TorchWorld::shares_written_memory(const at::Tensor& tensor) const {
@@ -402,13 +475,14 @@ bool TorchWorld::may_read(PyObject* name) const {
 }
 
 void TorchWorld::guard_aliasing() {
-  if (tensors_.size() < 2) return;
   std::vector<const guards::Source*> sources;
   std::vector<PyObject*> objects;
   for (const Tensor& tensor : tensors_) {
+    if (tensor.is_number) continue;
     sources.push_back(tensor.source);
     objects.push_back(tensor.object);
   }
+  if (sources.size() < 2) return;
   guards_.objects(sources, objects);
   guards_.storages(sources, objects);
 }

@@ -28,6 +28,7 @@ class TorchWorld final : public interpreter::TensorWorld {
     bool is_argument;              ///< Else the program holds this very tensor.
     c10::VariableVersion version;  ///< Its counter, null of an inference tensor,
     uint32_t version_before;       ///< and what that said.
+    bool is_number = false;        ///< Stands for a float that varies.
   };
 
   /// Which tensors the program takes as arguments, besides what calls and frames are given, because there is a
@@ -81,6 +82,10 @@ class TorchWorld final : public interpreter::TensorWorld {
   int64_t value_of(ir::Size size) const override;
   bool decide(const ir::SizeTest& test) override;
   std::optional<ir::Size> vary_number(PyObject* number, const guards::Source* source) override;
+  interpreter::Ref vary_float(PyObject* number, const guards::Source* source) override;
+  interpreter::Ref compute_number(interpreter::Arithmetic operation, PyObject* left, PyObject* right) override;
+  bool takes_numbers(PyObject* tensor) const override;
+  bool is_number(PyObject* value) const override;
 
   /// Sizes of what a call or frame is given may turn out to vary: by its marks, or since there was a capture
   /// before.
@@ -115,6 +120,7 @@ class TorchWorld final : public interpreter::TensorWorld {
   std::unordered_set<const guards::Source*> varied_sources_;
   std::vector<const guards::Source*> numbers_;
   bool sealed_ = false;
+  bool has_numbers_ = false;          ///< Floats that are inputs of the graph.
   std::vector<guards::Ref> answers_;  ///< Tensors in the place of attributes.
   bool autocast_cache_ = at::autocast::is_autocast_cache_enabled();
 };

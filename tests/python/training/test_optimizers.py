@@ -71,10 +71,20 @@ SCHEDULES = {
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_schedules(schedule):
-    """Each rate is another program, up to the recompile limit."""
+    """Where a rate meets the count of steps, each is another program, up to the recompile limit."""
     theirs, _, _ = train(OPTIMIZERS["adamw"], lambda step: step, steps=12, schedule=SCHEDULES[schedule])
     ours, _, _ = train(OPTIMIZERS["adamw"], braze.compile, steps=12, schedule=SCHEDULES[schedule])
     assert_same(ours, theirs)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("name", ["sgd", "momentum"])
+def test_schedules_do_not_recompile(name, schedule):
+    theirs, _, _ = train(OPTIMIZERS[name], lambda step: step, schedule=SCHEDULES[schedule])
+    ours, _, step = train(OPTIMIZERS[name], braze.compile, schedule=SCHEDULES[schedule])
+    assert_same(ours, theirs)
+    counts = step.counts()
+    assert counts["captured"] <= 3 and counts["native"] <= 1, (counts, step.reasons())
 
 
 def test_what_changes_between_steps():

@@ -4,11 +4,14 @@
 #include <Python.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 #include "ir/shape_env.h"
 
 namespace braze::interpreter {
+
+struct Number;
 
 /// Which Python functions the running instruction may enter.
 enum class Entry : uint8_t {
@@ -43,6 +46,8 @@ struct Activity {
   bool makes_address = false;                 ///< A number that is another one in every run.
   bool is_quiet = false;                      ///< Trusted, and computes nothing with tensors.
   std::optional<ir::Size> size = {};          ///< What the number is that the instruction leaves on top.
+  std::shared_ptr<const Number> number = {};  ///< Likewise, of a float.
+  PyObject* stands_in = nullptr;              ///< What stands for the float that the instruction loads.
   bool packs_arguments = false;               ///< The tuples that are passed are made by the C function.
 };
 

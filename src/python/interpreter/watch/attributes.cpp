@@ -235,7 +235,9 @@ bool Attributes::plain_attribute(PyObject* object, PyObject* name) {
   const bool is_own = !source || (dict && values_.effects().wrote(dict, name));
   if (PyObject* value = dict ? PyDict_GetItemWithError(dict, name) : nullptr) {
     if (found && !is_written && !watch_.classes.learn_class_entry(found, in_type)) return false;
-    return is_own || values_.learn(value, sources.attribute(source, name)) ||
+    if (!is_own && PyFloat_CheckExact(value))
+      activity().stands_in = values_.vary(value, sources.attribute(source, name));
+    return is_own || activity().stands_in || values_.learn(value, sources.attribute(source, name)) ||
            abandon("an attribute that cannot be guarded", value);
   }
   if (!is_own && dict) values_.guards().absent(sources.attribute(source, name));

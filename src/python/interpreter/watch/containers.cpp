@@ -53,7 +53,9 @@ bool Containers::subscript(PyObject* container, PyObject* key) {
     if (guards::is_tensor_key(key)) return entry_by_tensor(container, key);
     if (!is_exact_dict(container) && PyDict_Contains(container, key) != 1) return missing_entry(container, key);
     if (values_.is_made(container)) return hashes(key);
-    return values_.look_up(container, key) || abandon("an entry of a dict that cannot be guarded", key);
+    activity().stands_in = values_.vary_entry(container, key);
+    return activity().stands_in || values_.look_up(container, key) ||
+           abandon("an entry of a dict that cannot be guarded", key);
   }
   if (is_builtin && !PyAnySet_Check(container))
     return (values_.open(container) && operand(key, "an index of unknown origin") && allow_made_result()) ||

@@ -145,6 +145,7 @@ PyObject* Values::make_size(int64_t number, ir::Size size) {
 }
 
 PyObject* Values::vary(PyObject* number, const guards::Source* source) {
+  if (PyFloat_CheckExact(number)) return vary_float(number, source);
   if (!PyLong_CheckExact(number)) return nullptr;
   const std::optional<ir::Size> size = tensors_.vary_number(number, source);
   if (!size) return nullptr;
@@ -160,6 +161,7 @@ const ir::Size* Values::size_of(PyObject* value) const {
 }
 
 void Values::settle_size(PyObject* value) {
+  settle_number(value);
   const auto found = sizes_.find(value);
   if (found == sizes_.end()) return;
   tensors_.decide(ir::equal(found->second, PyLong_AsLongLong(value)));
@@ -173,7 +175,7 @@ void Values::settle_sizes_within(PyObject* container) {
 }
 
 void Values::settle_sizes_within(PyObject* value, std::unordered_set<PyObject*>& seen) {
-  if (sizes_.empty()) return;
+  if (sizes_.empty() && numbers_.empty()) return;
   if (PySlice_Check(value)) {
     const auto* slice = reinterpret_cast<PySliceObject*>(value);
     for (PyObject* part : {slice->start, slice->stop, slice->step}) settle_size(part);
@@ -203,6 +205,7 @@ std::optional<ir::Size> Sizes::as_size(PyObject* value) const {
 
 /// What an operator of tensors is given in the place of `value`: null, if that is as it should be.
 Ref Sizes::for_tensors(PyObject* value, int depth) {
+  if (const auto number = values_.number_of(value); number && depth == 0) return watch_.numbers.tensor_of(*number);
   if (const ir::Size* size = values_.size_of(value)) return values_.tensors().to_symbolic(*size);
   if (PyObject* tracer = values_.tensors().tracer_of(value)) return Ref::borrow(tracer);
   if (PySlice_Check(value)) {
@@ -282,7 +285,7 @@ void Sizes::look_at_sizes(Activation& a, int opcode, int arg) {
     case BINARY_OP: return compute_size(a.peek(2), a.peek(1), arg);
     case UNARY_NEGATIVE:
       if (const ir::Size* size = values_.size_of(a.peek(1))) activity().size = -*size;
-      return;
+      return watch_.numbers.negate(a.peek(1));
     case COMPARE_OP: return compare_sizes(a.peek(2), a.peek(1), comparison_of(arg));
     case BINARY_SUBSCR:
       if (values_.tensors().is_tensor(a.peek(2))) return give_to_tensors(a.peek(1));
@@ -335,6 +338,7 @@ bool Sizes::is_truth(int opcode) {
 
 /// + - * // % of sizes and numbers.
 void Sizes::compute_size(PyObject*& left, PyObject*& right, int operation) {
+  if (watch_.numbers.compute(left, right, operation % NB_INPLACE_ADD)) return;
   if (values_.tensors().is_tensor(left) || values_.tensors().is_tensor(right)) {
     const int kind = operation % NB_INPLACE_ADD;
     const bool is_plain = kind == NB_ADD || kind == NB_SUBTRACT || kind == NB_MULTIPLY || kind == NB_TRUE_DIVIDE;
@@ -490,7 +494,9 @@ void Sizes::give_sizes(Activation& a, int arg) {
   if (builtin_of_sizes(callable, a.top - count, count)) return;
   const bool of_tensors = calls_tensors(callable),
              takes_sizes = of_tensors && size_operators().contains(name_of(callable));
+  const bool takes_numbers = of_tensors && Numbers::are_given_to(name_of(callable));
   for (int depth = 1; depth <= count; ++depth) {
+    if (!takes_numbers && a.peek(depth)) values_.settle_number(a.peek(depth));
     if (of_tensors && (takes_sizes || !values_.size_of(a.peek(depth)))) give_to_tensors(a.peek(depth));
     values_.settle_sizes_within(a.peek(depth));
   }
@@ -508,7 +514,7 @@ void Sizes::give_unpacked_sizes(Activation& a, int arg) {
 
 void Sizes::take_sizes(Activation& a) {
   PyObject*& top = a.peek(1);
-  if (!top) return;
+  if (!top || watch_.numbers.take(top)) return;
   if (const std::optional<ir::Size> size = std::exchange(activity().size, std::nullopt)) {
     if (PyLong_CheckExact(top) && !size->is_constant()) {
       PyObject* one = values_.make_size(PyLong_AsLongLong(top), *size);

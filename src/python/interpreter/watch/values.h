@@ -8,6 +8,7 @@
 
 #include <Python.h>
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <unordered_map>
@@ -29,6 +30,9 @@ enum class Promise : uint8_t {
   constant,  ///< It gives the same object for these arguments for ever.
   disabled,  ///< It is never to be captured.
 };
+
+/// Of floats that vary (numbers.h).
+enum class Arithmetic : uint8_t { add, subtract, multiply, divide };
 
 /// What the watcher must know of tensors, without torch's headers.
 class TensorWorld {
@@ -107,6 +111,28 @@ class TensorWorld {
   virtual bool decide(const ir::SizeTest& test) = 0;
   /// A symbol for a number read from `source`, if it was another one at an earlier call.
   virtual std::optional<ir::Size> vary_number(PyObject* number, const guards::Source* source) = 0;
+
+  // ---- floats that may be other ones at later calls (numbers.h)
+  /// What stands in the graph for a float read from `source`, if it was another one at an earlier call: a tensor
+  /// without dimensions. Null: it was not.
+  virtual Ref vary_float(PyObject*, const guards::Source*) { return {}; }
+  /// Such tensors, or plain numbers beside one, put together. Null where Python might
+  /// raise, or round otherwise.
+  virtual Ref compute_number(Arithmetic, PyObject*, PyObject*) { return {}; }
+  /// Arithmetic with this tensor may be given such a tensor in the place of a float.
+  virtual bool takes_numbers(PyObject*) const { return false; }
+  /// A tensor of the trace that has the place of a Python float.
+  virtual bool is_number(PyObject*) const { return false; }
+};
+
+/// A float that may be another one at later calls.
+struct Number {
+  guards::Ref tracer;  ///< What stands for it in the graph.
+  struct Read {
+    guards::Ref value;
+    const guards::Source* source;
+  };
+  std::vector<Read> reads;  ///< The floats that it was computed of.
 };
 
 class Values {
@@ -129,9 +155,15 @@ class Values {
   /// A number that comes from `source` and was another one at an earlier call becomes a symbol: what stands for it,
   /// borrowed. Null for all else.
   PyObject* vary(PyObject* number, const guards::Source* source);
+  /// Likewise for an entry of a dict: a float.
+  PyObject* vary_entry(PyObject* dict, PyObject* key);
+  std::shared_ptr<const Number> number_of(PyObject* value) const;  ///< Null: it is none, or has been specialised.
+  /// A float that such a number is: an object that nothing else in the run is, borrowed.
+  PyObject* make_number(double value, std::shared_ptr<const Number> number);
   const ir::Size* size_of(PyObject* value) const;  ///< Null: it is none, or has been specialised.
   bool was_size(PyObject* value) const { return settled_sizes_.contains(value); }
   /// Somebody looks at the value, if it is one: it is specialised.
+  void settle_number(PyObject* value);
   void settle_size(PyObject* value);
   /// Likewise, and at what a builtin container holds.
   void settle_sizes_within(PyObject* value);
@@ -219,6 +251,7 @@ class Values {
   const TensorWorld& tensors() const { return tensors_; }
 
  private:
+  PyObject* vary_float(PyObject* number, const guards::Source* source);
   bool learn_given(PyObject* value, const guards::Source* source);
   void pin(PyObject* value, const guards::Source* source);
   struct Known {
@@ -252,6 +285,8 @@ class Values {
   };
   std::unordered_map<PyObject*, Deferred> deferred_;  ///< By what stands for them.
   std::unordered_map<PyObject*, ir::Size> sizes_;
+  std::unordered_map<PyObject*, std::shared_ptr<const Number>> numbers_;
+  std::unordered_map<const guards::Source*, PyObject*> varied_floats_;  ///< What stands for each.
   std::unordered_set<PyObject*> settled_sizes_;
   std::unordered_set<PyObject*> made_;
   std::unordered_set<PyObject*> addresses_;

@@ -26,6 +26,7 @@
 #include "python/interpreter/watch/iterators.h"
 #include "python/interpreter/watch/library.h"
 #include "python/interpreter/watch/methods.h"
+#include "python/interpreter/watch/numbers.h"
 #include "python/interpreter/watch/operators.h"
 #include "python/interpreter/watch/other_threads.h"
 #include "python/interpreter/watch/partials.h"
@@ -69,6 +70,7 @@ struct Watch {
   Copies copies{*this, run};
   Iterators iterators{*this, run};
   Generators generators{*this, run};
+  Numbers numbers{*this, run};
   Sizes sizes{*this, run};
   RootSlots root_slots{*this, run};
   OtherThreads other_threads{*this, run};
