@@ -3,12 +3,11 @@
 .venv/bin/python tools/report_pictures.py          # wants Debian's chromium and chromium-driver
 """
 
-import shutil
 import tempfile
 from pathlib import Path
 
 import torch
-from selenium import webdriver
+from headless import open_browser
 from torch import nn
 from transformers import BertConfig, BertModel
 
@@ -66,11 +65,7 @@ for (const each of document.querySelectorAll("#program-1 > details"))
 def main() -> None:
     PICTURES.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(0)
-    options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which("chromium")
-    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1280,1100"):
-        options.add_argument(argument)
-    browser = webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
+    browser = open_browser(height=1100)
     try:
         with tempfile.TemporaryDirectory() as folder:
             for name, (make, unfolded) in SHOWN.items():

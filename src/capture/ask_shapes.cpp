@@ -40,23 +40,31 @@ at::Tensor meta_of(const at::Tensor& tensor, const SizesAt& at) {
   return at::empty({elements}, options).as_strided(sizes, strides, offset);
 }
 
+/// The arguments as the operator is asked with them.
+/// \param stand_in  gives what stands for an argument.
+template <typename StandIn>
+Shapes stand_ins_for(std::span<const c10::IValue> arguments, const StandIn& stand_in) {
+  Shapes shapes;
+  for (const c10::IValue& argument : arguments) shapes.arguments.push_back(stand_in(argument));
+  shapes.results = shapes.arguments;
+  return shapes;
+}
+
 /// Runs the Meta kernel.
 Shapes ask_meta(const OpEntry& entry, std::span<const c10::IValue> arguments, const SizesAt& at) {
   ++mutable_statistics().meta;
-  Shapes shapes;
   const auto& schema = entry.op.schema().arguments();
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    c10::IValue value = map_tensors(at(arguments[i]), [&](const at::Tensor& tensor) {
-      if (tensor.is_meta() || is_wrapped_number(tensor)) return tensor;
-      at::Tensor meta = meta_of(tensor, at);
-      if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) meta.unsafeGetTensorImpl()->set_wrapped_number(true);
-      return meta;
-    });
-    const bool device = value.isDevice() || (value.isNone() && schema[i].name() == "device");
-    if (device) value = c10::Device(c10::kMeta);
-    shapes.arguments.push_back(value);
-    shapes.results.push_back(std::move(value));
-  }
+  const auto meta = [&](const at::Tensor& tensor) {
+    if (tensor.is_meta() || is_wrapped_number(tensor)) return tensor;
+    at::Tensor made = meta_of(tensor, at);
+    if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) made.unsafeGetTensorImpl()->set_wrapped_number(true);
+    return made;
+  };
+  Shapes shapes = stand_ins_for(arguments, [&](const c10::IValue& argument) {
+    const bool is_device = argument.isNone() && schema[&argument - arguments.data()].name() == "device";
+    return is_device || argument.isDevice() ? c10::IValue(c10::Device(c10::kMeta))
+                                            : map_tensors(at(argument), meta);
+  });
   const OwnCalls own;
   entry.op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::Meta), &shapes.results);
   return shapes;
@@ -64,16 +72,13 @@ Shapes ask_meta(const OpEntry& entry, std::span<const c10::IValue> arguments, co
 
 /// For operators without a Meta kernel: their results on the example values have the shapes.
 Shapes ask_example(Recorder& recorder, const OpEntry& entry, std::span<const c10::IValue> arguments) {
-  Shapes shapes;
-  for (const c10::IValue& argument : arguments) {
-    c10::IValue value = map_tensors(argument, [&](const at::Tensor& tensor) {
-      if (!is_operand(tensor)) return tensor;
-      return recorder.materialize(
-          tensor, concat(entry.op.schema().name(), " (whose shapes PyTorch tells only for real data)"));
-    });
-    shapes.arguments.push_back(value);
-    shapes.results.push_back(std::move(value));
-  }
+  const auto real = [&](const at::Tensor& tensor) {
+    if (!is_operand(tensor)) return tensor;
+    return recorder.materialize(
+        tensor, concat(entry.op.schema().name(), " (whose shapes PyTorch tells only for real data)"));
+  };
+  Shapes shapes =
+      stand_ins_for(arguments, [&](const c10::IValue& argument) { return map_tensors(argument, real); });
   entry.op.callBoxed(shapes.results);
   return shapes;
 }
@@ -116,17 +121,14 @@ constexpr DecidesShape kDecideShapes[] = {
 /// The real kernel's answer for zeros in the place of the arguments that are not known.
 Shapes ask_zeros(Recorder* recorder, const OpEntry& entry, std::span<const c10::IValue> arguments,
                  const SizesAt& at) {
-  Shapes shapes;
-  for (const c10::IValue& argument : arguments) {
-    c10::IValue value = map_tensors(at(argument), [&](const at::Tensor& tensor) {
-      if (!is_operand(tensor)) return tensor;
-      at::Tensor like = at::empty_strided(at(dims_of(tensor)), at(strides_of(tensor)), tensor.options());
-      const at::Tensor real = recorder ? recorder->known(tensor) : at::Tensor();
-      return real.defined() ? like.copy_(real) : like.zero_();
-    });
-    shapes.arguments.push_back(value);
-    shapes.results.push_back(std::move(value));
-  }
+  const auto zeros = [&](const at::Tensor& tensor) {
+    if (!is_operand(tensor)) return tensor;
+    at::Tensor like = at::empty_strided(at(dims_of(tensor)), at(strides_of(tensor)), tensor.options());
+    const at::Tensor real = recorder ? recorder->known(tensor) : at::Tensor();
+    return real.defined() ? like.copy_(real) : like.zero_();
+  };
+  Shapes shapes =
+      stand_ins_for(arguments, [&](const c10::IValue& argument) { return map_tensors(at(argument), zeros); });
   std::optional<KeptGenerators> generators;
   if (entry.random) generators.emplace();
   entry.op.callBoxed(shapes.results);
@@ -139,6 +141,7 @@ constexpr std::string_view kRightMeta[] = {"aten::_scaled_dot_product_flash_atte
                                            "aten::_scaled_dot_product_flash_attention",
                                            "aten::_scaled_dot_product_efficient_attention",
                                            "aten::_scaled_dot_product_cudnn_attention",
+                                           "aten::multinomial",
                                            "aten::mm",
                                            "aten::bmm",
                                            "aten::addmm",
@@ -147,6 +150,91 @@ constexpr std::string_view kRightMeta[] = {"aten::_scaled_dot_product_flash_atte
                                            "aten::select_scatter",
                                            "aten::diagonal_scatter",
                                            "aten::as_strided_scatter"};
+
+/// Operators whose Meta kernels are Python functions, the first of which imports some 500 modules (250 ms). None's
+/// shapes depend on the elements.
+constexpr std::string_view kPythonMeta[] = {
+    "aten::_cdist_forward",
+    "aten::_embedding_bag_forward_only",
+    "aten::_linalg_det",
+    "aten::_linalg_slogdet",
+    "aten::_linalg_solve_ex",
+    "aten::_native_multi_head_attention",
+    "aten::_pdist_forward",
+    "aten::_transformer_encoder_layer_fwd",
+    "aten::_trilinear",
+    "aten::addbmm",
+    "aten::addmv",
+    "aten::affine_grid_generator",
+    "aten::complex",
+    "aten::convolution",
+    "aten::dot",
+    "aten::exponential",
+    "aten::exponential_",
+    "aten::histc",
+    "aten::i0",
+    "aten::igamma",
+    "aten::igammac",
+    "aten::isin",
+    "aten::kthvalue",
+    "aten::linalg_cholesky_ex",
+    "aten::linalg_inv_ex",
+    "aten::linalg_ldl_factor_ex",
+    "aten::linalg_lu",
+    "aten::linalg_lu_factor_ex",
+    "aten::linalg_lu_solve",
+    "aten::linalg_matrix_exp",
+    "aten::linalg_qr",
+    "aten::linalg_solve_triangular",
+    "aten::linspace",
+    "aten::logspace",
+    "aten::mv",
+    "aten::normal",
+    "aten::normal_",
+    "aten::poisson",
+    "aten::polar",
+    "aten::polygamma",
+    "aten::rand",
+    "aten::rand_like",
+    "aten::randint",
+    "aten::randint_like",
+    "aten::randn",
+    "aten::randn_like",
+    "aten::randperm",
+    "aten::renorm",
+    "aten::searchsorted",
+    "aten::sort",
+    "aten::topk",
+    "aten::triangular_solve",
+    "aten::vdot",
+};
+/// Bytes of operands up to which the real kernel answers sooner.
+constexpr int64_t kSooner = 1 << 20;
+
+/// What is like those: a prefix of names. Elementwise functions.
+constexpr std::string_view kPythonMetaPrefix = "aten::special_";
+
+bool is_asked_sooner_for_real(const OpEntry& entry, std::span<const c10::IValue> arguments, const SizesAt& at) {
+  const std::string& name = entry.op.schema().name();
+  if (entry.random && !uses_default_generator(entry, arguments)) return false;
+  if (!name.starts_with(kPythonMetaPrefix) && std::ranges::find(kPythonMeta, name) == std::end(kPythonMeta))
+    return false;
+  int64_t bytes = 0;
+  for_each_tensor(arguments, [&](const at::Tensor& tensor, uint32_t, int32_t) {
+    bytes += extent(at(dims_of(tensor)), at(strides_of(tensor))) * static_cast<int64_t>(tensor.itemsize());
+  });
+  // What is drawn without a tensor that tells how much.
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (entry.op.schema().arguments()[i].name() != "size") continue;
+    const c10::IValue size = at(arguments[i]);
+    int64_t elements = 1;
+    for (const int64_t each : size.toIntVector())
+      if (__builtin_mul_overflow(elements, each, &elements)) return false;
+    if (__builtin_mul_overflow(elements, sizeof(double), &elements)) return false;
+    bytes += elements;
+  }
+  return bytes <= kSooner;
+}
 
 /// Meta kernels tell the right strides for row-major operands that are not empty; elsewhere many do not.
 bool is_meta_right(const OpEntry& entry, std::span<const c10::IValue> arguments) {
@@ -215,8 +303,8 @@ Shapes ask_shapes(Recorder* recorder, const OpEntry& entry, std::span<const c10:
   const Silent silent;
   try {
     const bool is_known = recorder && has_known_shape(*recorder, entry, arguments);
-    if (is_known || (entry.outs == 0 && !is_meta_right(entry, arguments)))
-      return ask_zeros(recorder, entry, arguments, at);
+    const bool is_real = !is_meta_right(entry, arguments) || is_asked_sooner_for_real(entry, arguments, at);
+    if (is_known || (entry.outs == 0 && is_real)) return ask_zeros(recorder, entry, arguments, at);
   } catch (const std::exception&) {
     // Not for zeros.
   }

@@ -26,6 +26,17 @@ constexpr HiddenWrite kHiddenWrites[] = {
     {"aten::miopen_batch_norm", 3, 4, 5},
 };
 
+/// Results that lie on the CPU whatever the operands' device, of which a Meta kernel cannot tell. Attention keeps
+/// the state of its random numbers there, and its backward reads it there.
+struct OnCpu {
+  std::string_view name;
+  size_t first, last;  ///< Results first ... last.
+};
+constexpr OnCpu kOnCpu[] = {
+    {"aten::_scaled_dot_product_efficient_attention", 2, 3},
+    {"aten::_efficient_attention_forward", 2, 3},
+};
+
 bool overlaps(const at::Tensor& tensor) {
   for (int64_t k = 0; k < tensor.dim(); ++k)
     if (tensor.size(k) > 1 && tensor.stride(k) == 0) return true;
@@ -112,7 +123,7 @@ class Recording {
       for_each_tensor({&value, 1}, [&](const at::Tensor& meta, uint32_t, int32_t element) {
         if (!is_strided(meta)) refuse_unstrided(meta, concat("the result of ", entry_.op.schema().name()));
         payload_.results.push_back({static_cast<int32_t>(r), element});
-        types_.push_back(value_type_of(meta));
+        types_.push_back(value_type_of(meta, device_of_result(meta, r)));
       });
     }
     first_clone_ = types_.size();
@@ -120,13 +131,17 @@ class Recording {
       const c10::IValue& value = shapes_.arguments[written_[k].argument];
       written_[k].meta = written_elements_[k] < 0 ? value.toTensor() : value.toTensorVector()[written_elements_[k]];
       payload_.results.push_back({-1, static_cast<int32_t>(k)});
-      types_.push_back(value_type_of(written_[k].meta));
+      const at::Tensor& meta = written_[k].meta;
+      types_.push_back(value_type_of(meta, meta.is_meta() ? device_ : meta.device()));
     }
   }
 
   /// Real results (of zeros) say where they are.
-  c10::Device device_of_result(const at::Tensor& result) const {
-    return result.is_meta() ? device_ : result.device();
+  /// \param r  which of the operator's results it is.
+  c10::Device device_of_result(const at::Tensor& result, size_t r) const {
+    if (!result.is_meta()) return result.device();
+    const auto row = std::ranges::find(kOnCpu, entry_.op.schema().name(), &OnCpu::name);
+    return row != std::end(kOnCpu) && row->first <= r && r <= row->last ? c10::Device(c10::kCPU) : device_;
   }
 
   /// Null: its sizes are the numbers that they look.
@@ -135,15 +150,11 @@ class Recording {
     return found == shapes_.forms.end() ? nullptr : &found->second;
   }
 
-  const ir::Type* type_of(const at::Tensor& meta) {
-    return recorder_.type(meta.scalar_type(), device_of_result(meta), meta.sizes(), meta.strides());
-  }
-
   /// Of a value of the graph: dense, even if ATen's result is a window onto an operand's memory.
-  const ir::Type* value_type_of(const at::Tensor& meta) {
+  const ir::Type* value_type_of(const at::Tensor& meta, c10::Device device) {
     if (const Form* form = form_of(meta))
-      return recorder_.type(meta.scalar_type(), device_of_result(meta), form->sizes, form->strides);
-    return recorder_.type(meta.scalar_type(), device_of_result(meta), meta.sizes(),
+      return recorder_.type(meta.scalar_type(), device, form->sizes, form->strides);
+    return recorder_.type(meta.scalar_type(), device, meta.sizes(),
                           preserved_strides(meta.sizes(), meta.strides()));
   }
 
@@ -177,9 +188,9 @@ class Recording {
       if (alias) return make_view(meta, value);
       const int64_t offset = meta.storage_offset();
       if ((offset != 0 || !is_dense(meta.sizes(), meta.strides())) && !overlaps(meta))
-        return recorder_.wrap_gapped(value, meta.scalar_type(), device_of_result(meta), meta.sizes(),
+        return recorder_.wrap_gapped(value, meta.scalar_type(), device_of_result(meta, r), meta.sizes(),
                                      meta.strides(), offset);
-      return recorder_.wrap_fresh(value, meta.scalar_type(), device_of_result(meta));
+      return recorder_.wrap_fresh(value, meta.scalar_type(), device_of_result(meta, r));
     });
   }
 
@@ -210,7 +221,9 @@ class Recording {
 
   /// Another geometry on the memory of `parent`. Null if it reaches beyond.
   ViewPtr window(const ViewPtr& parent, const at::Tensor& meta) {
-    ViewPtr view = window_like(parent, type_of(meta), parent->offset + meta.storage_offset());
+    const c10::Device device = meta.is_meta() ? device_ : meta.device();
+    const ir::Type* type = recorder_.type(meta.scalar_type(), device, meta.sizes(), meta.strides());
+    ViewPtr view = window_like(parent, type, parent->offset + meta.storage_offset());
     return end_byte(*view) <= end_byte(window_base(*view)) ? view : nullptr;
   }
 

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "capture/fused_layers.h"
 #include "capture/gate.h"
 #include "capture/generator.h"
 #include "capture/list_operators.h"
@@ -36,6 +37,18 @@ class Kernel final : public c10::OperatorKernel {
 
  private:
   const OpEntry* entry_;
+};
+
+/// Of a layer that is recorded as what it consists of, or as itself.
+class FusedLayerKernel final : public c10::OperatorKernel {
+ public:
+  explicit FusedLayerKernel(const OpEntry* entry) : whole_(entry) {}
+  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+    if (!Tracer::current() || !open_fused_layer(op, stack)) whole_(op, keys, stack);
+  }
+
+ private:
+  Kernel whole_;
 };
 
 /// Of an operator on lists: recorded as the operators that it consists of.
@@ -123,7 +136,9 @@ class Registry {
     if (!known) entry = &entries_.emplace_back(op);
     describe(*entry);
     if (known) return;
-    keep(name, c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<Kernel>(entry)));
+    keep(name, is_fused_layer(name)
+                   ? c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<FusedLayerKernel>(entry))
+                   : c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<Kernel>(entry)));
   }
 
   void keep(const c10::OperatorName& name, c10::KernelFunction kernel) {

@@ -3,6 +3,7 @@
 
 #include "capture/call.h"
 #include "capture/window.h"
+#include "ir/graph_copy.h"
 #include "ir/instantiate.h"
 #include "support/error.h"
 
@@ -24,6 +25,21 @@ ir::Value* densified(ir::Graph& graph, ir::Value* value) {
   return graph.create(Op::cast, {value}, {}, type_in(graph, type.dtype, type.device, type.sizes, strides));
 }
 
+namespace {
+
+/// Its sizes are the same expressions: it does not live longer than the graph.
+class Extraction final : public ir::GraphCopy {
+ public:
+  using GraphCopy::GraphCopy;
+
+ private:
+  const ir::Type* type(const ir::Type& from) override {
+    return type_in(to_, from.dtype, from.device, from.sizes, from.strides);
+  }
+};
+
+}  // namespace
+
 std::shared_ptr<ir::Graph> extract(const ir::Graph& graph, ir::Value* value) {
   // Effects stay even if unused: random numbers drawn before shift those drawn after.
   std::vector<char> needed(graph.value_limit() + 1, 0);
@@ -39,23 +55,11 @@ std::shared_ptr<ir::Graph> extract(const ir::Graph& graph, ir::Value* value) {
     kept.push_back(*node);
   }
   auto copy = std::make_shared<ir::Graph>(graph.name());
-  std::vector<ir::Value*> values(graph.value_limit() + 1, nullptr);
-  const auto same_type = [&](const ir::Type* type) {
-    return type_in(*copy, type->dtype, type->device, type->sizes, type->strides);
-  };
-  for (const ir::Input& input : graph.inputs())
-    values[input.value->id] = copy->add_input(input.name, same_type(input.value->type), input.kind);
-  for (auto node = kept.rbegin(); node != kept.rend(); ++node) {
-    std::vector<ir::Value*> operands;
-    std::vector<const ir::Type*> types;
-    for (const ir::Value* operand : (*node)->operands) operands.push_back(values[operand->id]);
-    for (const ir::Value& result : (*node)->results) types.push_back(same_type(result.type));
-    copy->set_source(copy->intern((*node)->source));
-    ir::Node* made = copy->create((*node)->op, operands, (*node)->attrs, types);
-    for (size_t k = 0; k < types.size(); ++k) values[(*node)->results[k].id] = made->result(k);
-  }
+  Extraction extraction(graph, *copy);
+  extraction.copy_inputs();
+  for (auto node = kept.rbegin(); node != kept.rend(); ++node) extraction.copy(**node);
   // Results are laid out as their types say, which for a view may be with gaps or overlaps.
-  copy->outputs().push_back(densified(*copy, values[value->id]));
+  copy->outputs().push_back(densified(*copy, extraction[value]));
   return copy;
 }
 

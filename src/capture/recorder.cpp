@@ -34,9 +34,6 @@ uint64_t next_serial() {
   return ++counter;
 }
 
-/// Values known while tracing are kept up to this many elements.
-constexpr int64_t kKnownElements = 16384;
-
 /// Stands where the history of a tensor from outside would begin. Nobody runs it.
 struct InputNode final : torch::autograd::Node {
   std::string name() const override { return "BrazeInput"; }
@@ -56,37 +53,7 @@ InputHistory begin_history(const at::Tensor& tracer, bool is_leaf) {
   return {{node, 0}};
 }
 
-void check_traceable(const at::Tensor& real, std::string_view what) {
-  if (!is_strided(real) || !real.has_storage()) refuse_unstrided(real, what);
-  if (!real.is_cpu() && !real.is_cuda())
-    throw UserError(concat("braze: ", what, " is on device ", c10::str(real.device()),
-                           "; tensors on the CPU or a CUDA device can be traced."));
-  if (real.is_conj() || real.is_neg())
-    throw UserError(concat("braze: ", what,
-                           " is a lazy conjugate or negative view; call resolve_conj() or "
-                           "resolve_neg() before."));
-}
-
 }  // namespace
-
-bool is_transformed(const at::Tensor& tensor) {
-  return tensor.defined() && tensor.key_set().has_any(c10::DispatchKeySet(
-                                 {c10::DispatchKey::FuncTorchBatched, c10::DispatchKey::FuncTorchGradWrapper}));
-}
-
-bool is_strided(const at::Tensor& tensor) {
-  // The meta tensor of a quantized result has no key that says so.
-  return tensor.layout() == c10::kStrided && !c10::isQIntType(tensor.scalar_type()) && !tensor.is_nested();
-}
-
-void refuse_unstrided(const at::Tensor& tensor, std::string_view what) {
-  const std::string kind = c10::isQIntType(tensor.scalar_type()) ? "quantized"
-                           : tensor.is_nested()                  ? "nested"
-                                                                 : c10::str(tensor.layout());
-  throw UserError(concat("braze: ", what, " is a ", kind,
-                         " tensor; only strided ones can be traced. Convert it with to_dense(), dequantize() or "
-                         "to_padded_tensor()."));
-}
 
 Recorder::Recorder(std::string_view name, PhaseTimes* times)
     : tensors_(std::make_shared<TraceTensors>(next_serial())),
@@ -329,27 +296,6 @@ void Recorder::name_parameter(const at::Tensor& real, std::string_view name) {
   names_.try_emplace(real.unsafeGetTensorImpl(), name);
 }
 
-at::Tensor Recorder::add_private_constant(const at::Tensor& real) {
-  check_traceable(real, "a tensor built while tracing");
-  at::Tensor tracer;
-  if (real.dim() == 0 && real.is_cpu() && is_native(real.scalar_type())) {
-    const DType dtype = to_dtype(real.scalar_type());
-    ir::Value* value = graph_->scalar(dtype, to_number(at::_local_scalar_dense(real), dtype));
-    tracer = wrap_fresh(value, real.scalar_type(), real.device());
-    known_[value] = real;
-    return tracer;
-  }
-  const ViewPtr view = view_of(real);
-  // The traced function makes a new tensor at every call: what it writes there is not the constant's.
-  ir::Value* value = read(*this, *view);
-  const bool has_gaps = !is_dense(real.sizes(), real.strides());
-  tracer = has_gaps && !may_overlap(*view->type)
-               ? wrap_gapped(value, real.scalar_type(), real.device(), real.sizes(), real.strides(), 0)
-               : wrap_fresh(value, real.scalar_type(), real.device());
-  if (real.numel() <= kKnownElements && real.is_cpu()) known_[view->value] = real;
-  return tracer;
-}
-
 Recorder::Mark Recorder::mark(size_t memories) const {
   Mark mark{memories, 0, 0};
   for (size_t k = 0; k < memories; ++k) mark.writes += memories_[k].version;
@@ -527,67 +473,6 @@ bool Recorder::store(const at::Tensor& target, ir::Value* value, bool may_resize
   else
     as_tracer(target)->rebind(new_memory(wanted, target.scalar_type(), target.device(), value).roots[0]);
   return true;
-}
-
-/// Runs small operators on values that no input decides beside recording them, so that reading such a value later
-/// (transformers: "are these position ids packed?") costs no compilation and freezes nothing.
-void Recorder::follow_known(const OpEntry& entry, std::span<const c10::IValue> arguments, Call& call) {
-  if (!entry.pure || entry.mode != OpEntry::Mode::functional) return;
-  bool has_tensor = false;
-  std::vector<c10::IValue> stack;
-  const auto known_or_plain = [&](const at::Tensor& tensor, at::Tensor& out) {
-    has_tensor = true;
-    out = tensor.defined() ? known(tensor) : tensor;
-    return !tensor.defined() || out.defined();
-  };
-  for (const c10::IValue& argument : arguments) {
-    at::Tensor found;
-    if (number_behind(argument).defined()) return;
-    if (argument.isTensor()) {
-      if (!known_or_plain(argument.toTensor(), found)) return;
-    } else if (argument.isTensorList()) {
-      for (const at::Tensor& element : argument.toTensorVector())
-        if (!known_or_plain(element, found)) return;
-    } else if (argument.isOptionalTensorList()) {
-      return;
-    }
-  }
-  for (const Call::Result& result : call.results) {
-    if (!result.ready.isTensor()) return;
-    const at::Tensor& tensor = result.ready.toTensor();
-    // What is on a GPU is followed on the CPU, where floating numbers may round otherwise.
-    const bool elsewhere = !tensor.is_cpu() && !c10::isIntegralType(tensor.scalar_type(), true);
-    if (elsewhere || !dims_of(tensor).is_numbers() || tensor.numel() > kKnownElements) return;
-    if (!has_tensor && !c10::isIntegralType(tensor.scalar_type(), true) && tensor.dim() != 0) return;
-  }
-  for (const c10::IValue& argument : arguments) {
-    if (argument.isTensor()) {
-      stack.emplace_back(argument.toTensor().defined() ? known(argument.toTensor()) : at::Tensor());
-    } else if (argument.isTensorList()) {
-      c10::List<at::Tensor> list;
-      for (const at::Tensor& element : argument.toTensorVector()) list.push_back(known(element));
-      stack.emplace_back(std::move(list));
-    } else {
-      stack.push_back(argument.isDevice() ? c10::IValue(c10::Device(c10::kCPU)) : argument);
-    }
-  }
-  const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  entry.op.callBoxed(stack);
-  for (size_t k = 0; k < call.results.size(); ++k)
-    known_[value_of(call.results[k].ready.toTensor())] = stack[k].toTensor();
-}
-
-at::Tensor Recorder::known(const at::Tensor& tensor) {
-  const TracerTensor* tracer = as_tracer(tensor);
-  if (!tracer) return tensor.unsafeGetTensorImpl()->is_wrapped_number() ? tensor : at::Tensor();
-  if (known_.empty()) return {};
-  const ViewPtr& view = view_of(tensor);
-  // A view that was not read yet is not known; reading it here would only make nodes.
-  if (!view->value || view->version != view->memory->version) return {};
-  const auto found = known_.find(view->value);
-  if (found == known_.end()) return {};
-  const at::Tensor& real = found->second;
-  return dims_of(tensor).is_numbers() && real.sizes() == tensor.sizes() ? real : at::Tensor();
 }
 
 // ---- calls

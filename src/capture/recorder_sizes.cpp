@@ -8,21 +8,14 @@
 #include "capture/recorder.h"
 #include "capture/types.h"
 #include "support/error.h"
+#include "support/names.h"
 
 namespace braze::capture {
 namespace {
 
 /// A name that parses: what stands in a path of Python is left out.
 std::string symbol_name(std::string_view path) {
-  std::string name;
-  for (const char c : path) {
-    const bool is_word = std::isalnum(static_cast<unsigned char>(c)) || c == '_';
-    if (is_word)
-      name += c;
-    else if (!name.empty() && name.back() != '_')
-      name += '_';
-  }
-  while (!name.empty() && name.back() == '_') name.pop_back();
+  std::string name = words_of(path, '_');
   if (name.empty() || std::isdigit(static_cast<unsigned char>(name[0]))) name.insert(0, "s");
   return name;
 }

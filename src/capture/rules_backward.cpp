@@ -384,6 +384,39 @@ bool select_backward(Call& call, const RuleRow&) {
   return call.give(call.copy(a.pad(a.reshape(g->value, whole), low, high, 0), call.contiguous(g->dtype, sizes)));
 }
 
+/// avg_poolNd_backward(grad, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override) of
+/// whole windows that do not overlap; variant is N.
+bool average_pool_backward(Call& call, const RuleRow& row) {
+  const auto n = static_cast<size_t>(row.variant);
+  const auto g = call.operand(0), x = call.operand(1);
+  if (!g || !x || g->is_number() || x->is_number() || !c10::isFloatingType(g->dtype)) return false;
+  if (g->sizes.size() != x->sizes.size() || g->sizes.size() < n || numel(g->sizes) == 0) return false;
+  if (!is_row_major(x->sizes, x->strides) || (call.has(7) && call.integer(7) == 0)) return false;
+  const auto kernel = call.ints(2), stride = call.ints(3), padding = call.ints(4);
+  const auto along = [](const Sizes& sizes, size_t k) { return sizes.size() == 1 ? sizes[0] : sizes[k]; };
+  const size_t lead = g->sizes.size() - n;
+  Sizes apart(g->sizes.begin(), g->sizes.begin() + lead), whole = apart, spread = apart, rest(g->sizes.size(), 0);
+  Dim count = 1;
+  for (size_t k = 0; k < n; ++k) {
+    const Dim size = along(kernel, k), windows = g->sizes[lead + k];
+    const bool fits = (stride.empty() || along(stride, k) == size) && along(padding, k) == 0;
+    if (!fits || windows * size > x->sizes[lead + k]) return false;
+    for (Sizes* sizes : {&apart, &whole}) sizes->push_back(windows);
+    apart.push_back(1);
+    whole.push_back(size);
+    spread.push_back(windows * size);
+    rest[lead + k] = x->sizes[lead + k] - windows * size;
+    count *= size;
+  }
+  if (!count.is_number()) return false;
+  const int64_t divisor = call.has(7) ? call.integer(7) : static_cast<int64_t>(count);
+  Arithmetic a(call);
+  const DType dtype = computing_dtype(g->dtype);
+  ir::Value* each = a.op(Op::div, call.cast(g->value, dtype), a.number(dtype, divisor));
+  ir::Value* all = a.reshape(a.expand(a.reshape(call.cast(each, to_dtype(g->dtype)), apart), whole), spread);
+  return call.give(call.copy(a.pad(all, Sizes(rest.size(), 0), rest, 0), call.contiguous(g->dtype, x->sizes)));
+}
+
 /// embedding_dense_backward(grad, indices, num_weights, padding_idx, scale_grad_by_freq): rows added up where the
 /// indices say.
 bool embedding_backward(Call& call, const RuleRow&) {
@@ -425,6 +458,8 @@ std::span<const RuleRow> backward_rules() {
       {"native_group_norm_backward", group_norm_backward},
       {"slice_backward", slice_backward},
       {"select_backward", select_backward},
+      {"avg_pool2d_backward", average_pool_backward, Op::div, 2},
+      {"avg_pool3d_backward", average_pool_backward, Op::div, 3},
       {"embedding_dense_backward", embedding_backward},
   };
   return rows;

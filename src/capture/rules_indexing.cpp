@@ -58,7 +58,7 @@ bool index_select(Call& call, const RuleRow&) {
   Arithmetic a(call);
   Sizes sizes = at_least_one(x->sizes);
   const auto dim = wrap(call.integer(1), static_cast<int64_t>(sizes.size()));
-  const int64_t count = numel(index->sizes);
+  const Dim count = numel(index->sizes);
   if (!dim || (x->sizes.empty() && count != 1)) return false;
   ir::Value* from = a.reshape(x->value, sizes);
   sizes[*dim] = count;

@@ -121,8 +121,9 @@ bool group_norm(Call& call, const RuleRow&) {
   return true;
 }
 
-/// _softmax_backward_data(grad, output, dim, input_dtype): (grad - sum(grad * output)) * output; and
-/// _log_softmax_backward_data: grad - exp(output) * sum(grad).
+/// _softmax_backward_data(grad, output, dim, input_dtype): (grad - sum(grad * output)) * output, as CUDA's kernel
+/// has it grad * output - sum(grad * output) * output; and _log_softmax_backward_data: grad - exp(output) *
+/// sum(grad).
 bool softmax_backward(Call& call, const RuleRow& row) {
   const auto grad = call.operand(0), y = call.operand(1);
   if (!grad || !y || grad->is_number() || y->is_number() || !c10::isFloatingType(y->dtype)) return false;
@@ -138,11 +139,17 @@ bool softmax_backward(Call& call, const RuleRow& row) {
   ir::Value *g = call.cast(grad->value, type->dtype), *out = call.cast(y->value, type->dtype);
   const bool is_log = row.op == Op::log_softmax;
   const int64_t dims[] = {*dim};
-  ir::Value* sum = call.node(Op::sum, {is_log ? g : call.node(Op::mul, {g, out}, type)},
-                             call.contiguous(compute, kept), {{"dims", std::span(dims)}, {"keepdim", true}});
-  ir::Value* result =
-      is_log ? call.node(Op::sub, {g, call.node(Op::mul, {call.node(Op::exp, {out}, type), sum}, type)}, type)
-             : call.node(Op::mul, {call.node(Op::sub, {g, sum}, type), out}, type);
+  const auto binary = [&](Op op, ir::Value* a, ir::Value* b) { return call.node(op, {a, b}, type); };
+  ir::Value* summed = is_log ? g : binary(Op::mul, g, out);
+  ir::Value* sum =
+      call.node(Op::sum, {summed}, call.contiguous(compute, kept), {{"dims", std::span(dims)}, {"keepdim", true}});
+  ir::Value* result;
+  if (is_log)
+    result = binary(Op::sub, g, binary(Op::mul, call.node(Op::exp, {out}, type), sum));
+  else if (call.device().is_cpu())
+    result = binary(Op::mul, binary(Op::sub, g, sum), out);
+  else
+    result = binary(Op::sub, summed, binary(Op::mul, out, sum));
   return call.give(call.cast(result, to_dtype(y->dtype)));
 }
 

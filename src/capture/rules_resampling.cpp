@@ -144,6 +144,9 @@ bool upsample(Call& call, const RuleRow& row) {
   const auto x = call.operand(0);
   const Sizes out = call.ints(1);
   if (!x || x->is_number() || x->sizes.size() != n + 2 || out.size() != n) return false;
+  // The taps are numbers of sizes: for all sizes, it is a call of the library's.
+  for (size_t k = 0; k < n; ++k)
+    if (!x->sizes[2 + k].is_number() || !out[k].is_number()) return false;
   for (size_t k = 1; k < x->sizes.size(); ++k)
     if (x->sizes[k] == 0) return false;
   if (!c10::isFloatingType(x->dtype) && (weighs || x->dtype != ScalarType::Byte)) return false;
@@ -161,6 +164,35 @@ bool upsample(Call& call, const RuleRow& row) {
   Arithmetic a(call);
   ir::Value* value = Interpolation(a, x->value, 2, taps, to_scalar_type(compute)).run();
   return call.give(call.copy(value, call.type(x->dtype, sizes, format_strides(sizes, format))));
+}
+
+/// upsample_nearestNd_backward(grad, output_size, input_size, scales...), where each element of the input has given
+/// a block of the result; the variant is as above.
+bool nearest_backward(Call& call, const RuleRow& row) {
+  const auto method = static_cast<Method>(row.variant / 10);
+  const auto n = static_cast<size_t>(row.variant % 10);
+  const auto g = call.operand(0);
+  const Sizes out = call.ints(1), sizes = call.ints(2);
+  if (!g || g->is_number() || !c10::isFloatingType(g->dtype) || sizes.size() != n + 2 || out.size() != n)
+    return false;
+  if (numel(g->sizes) == 0 || !is_row_major(g->sizes, g->strides)) return false;
+  Sizes blocks(sizes.begin(), sizes.begin() + 2), within;
+  for (size_t k = 0; k < n; ++k) {
+    if (!sizes[2 + k].is_number() || !out[k].is_number()) return false;
+    const int64_t size = sizes[2 + k], length = out[k], times = length / size;
+    if (length != size * times) return false;
+    const auto given = call.has(3 + k) ? std::optional(call.real(3 + k)) : std::nullopt;
+    const std::vector<int64_t> places = nearest_taps(size, length, method == kNearestExact, given).places[0];
+    for (int64_t o = 0; o < length; ++o)
+      if (places[static_cast<size_t>(o)] != o / times) return false;
+    blocks.push_back(size);
+    within.push_back(static_cast<int64_t>(blocks.size()));
+    blocks.push_back(times);
+  }
+  Arithmetic a(call);
+  ir::Value* parts = a.reshape(call.cast(g->value, computing_dtype(g->dtype)), blocks);
+  ir::Value* sum = call.cast(a.reduce(Op::sum, parts, within), to_dtype(g->dtype));
+  return call.give(call.copy(sum, call.contiguous(g->dtype, sizes)));
 }
 
 // ---- grid_sample: each result is a sum of elements of the input around a place that a grid tells, in units of
@@ -336,6 +368,12 @@ std::span<const RuleRow> resampling_rules() {
       {"upsample_bilinear2d", upsample, Op::index, 10 * kLinear + 2},
       {"upsample_trilinear3d", upsample, Op::index, 10 * kLinear + 3},
       {"upsample_bicubic2d", upsample, Op::index, 10 * kCubic + 2},
+      {"upsample_nearest1d_backward", nearest_backward, Op::sum, 10 * kNearest + 1},
+      {"upsample_nearest2d_backward", nearest_backward, Op::sum, 10 * kNearest + 2},
+      {"upsample_nearest3d_backward", nearest_backward, Op::sum, 10 * kNearest + 3},
+      {"_upsample_nearest_exact1d_backward", nearest_backward, Op::sum, 10 * kNearestExact + 1},
+      {"_upsample_nearest_exact2d_backward", nearest_backward, Op::sum, 10 * kNearestExact + 2},
+      {"_upsample_nearest_exact3d_backward", nearest_backward, Op::sum, 10 * kNearestExact + 3},
       {"grid_sampler_2d", grid_sampler, Op::index, 2},
       {"grid_sampler_3d", grid_sampler, Op::index, 3},
   };

@@ -32,36 +32,49 @@ at::MemoryFormat result_format(const at::Tensor& input, const at::Tensor& weight
   return format == at::MemoryFormat::Contiguous ? weight.suggest_memory_format() : format;
 }
 
-/// (input [N,C,...], weight [O,C/groups,...], bias, stride, padding, dilation, transposed, output_padding, groups).
-/// Anything unusual, and what eager refuses, is left to the Meta kernel.
+/// (input [N,C,...], weight [O,C/groups,...], bias, stride, padding, dilation, transposed, output_padding, groups);
+/// transposed, the weight is [C,O/groups,...]. Anything unusual, and what eager refuses, is left to the Meta
+/// kernel.
 bool convolution(Call& call, const RuleRow&) {
   const auto input = call.operand(0), weight = call.operand(1);
-  if (!input || !weight || input->dtype != weight->dtype || call.flag(6)) return false;
+  if (!input || !weight || input->dtype != weight->dtype) return false;
+  const bool transposed = call.flag(6);
   const size_t rank = input->sizes.size();
   if (rank < 3 || rank > 5 || weight->sizes.size() != rank) return false;
   const int64_t groups = call.integer(8);
-  const Dim channels = weight->sizes[0];
-  if (groups < 1 || input->sizes[1] != weight->sizes[1] * groups || channels % groups != 0) return false;
+  if (groups < 1) return false;
+  const Dim seen = transposed ? weight->sizes[0] : weight->sizes[1] * groups;
+  const Dim channels = transposed ? weight->sizes[1] * groups : weight->sizes[0];
+  if (input->sizes[1] != seen || (transposed ? seen : channels) % groups != 0) return false;
   if (call.has(2)) {
     const auto bias = call.operand(2);
     if (!bias || bias->dtype != input->dtype || bias->sizes != Sizes{channels}) return false;
   }
   const auto stride = per_dimension(call.ints(3), rank - 2), padding = per_dimension(call.ints(4), rank - 2),
-             dilation = per_dimension(call.ints(5), rank - 2);
-  if (!stride || !padding || !dilation) return false;
+             dilation = per_dimension(call.ints(5), rank - 2), added = per_dimension(call.ints(7), rank - 2);
+  if (!stride || !padding || !dilation || !added) return false;
   Sizes sizes{input->sizes[0], channels};
   for (size_t k = 0; k + 2 < rank; ++k) {
     const Dim window = (*dilation)[k] * (weight->sizes[k + 2] - 1) + 1;
-    const Dim room = input->sizes[k + 2] + 2 * (*padding)[k] - window;
-    if (room < 0 || (*stride)[k] < 1 || (*dilation)[k] < 1 || (*padding)[k] < 0 || weight->sizes[k + 2] < 1)
-      return false;
-    sizes.push_back(room / (*stride)[k] + 1);
+    if ((*stride)[k] < 1 || (*dilation)[k] < 1 || (*padding)[k] < 0 || weight->sizes[k + 2] < 1) return false;
+    if (transposed) {
+      const Dim more = (*added)[k];
+      if (more < 0 || (more >= (*stride)[k] && more >= (*dilation)[k])) return false;
+      sizes.push_back((input->sizes[k + 2] - 1) * (*stride)[k] - 2 * (*padding)[k] + window + more);
+      if (sizes.back() < 1) return false;
+    } else {
+      const Dim room = input->sizes[k + 2] + 2 * (*padding)[k] - window;
+      if (room < 0) return false;
+      sizes.push_back(room / (*stride)[k] + 1);
+    }
   }
   if (is_empty(sizes)) return false;
   // Which kernel there is for other layouts, and whether it keeps them, is for ATen to tell.
   if (rank != 4 && !(is_row_major(input->sizes, input->strides) && is_row_major(weight->sizes, weight->strides)))
     return false;
-  const Sizes strides = format_strides(sizes, result_format(call.tensor(0), call.tensor(1)));
+  const at::MemoryFormat format = result_format(call.tensor(0), call.tensor(1));
+  if (transposed && format != at::MemoryFormat::Contiguous) return false;
+  const Sizes strides = format_strides(sizes, format);
   return give_call(call, {0, 1, 2}, call.type(input->dtype, sizes, strides));
 }
 

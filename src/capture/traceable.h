@@ -17,4 +17,8 @@ bool is_transformed(const at::Tensor& tensor);
 /// \param what  whose value it is: "`x`", "the result of aten::to_sparse".
 [[noreturn]] void refuse_unstrided(const at::Tensor& tensor, std::string_view what);
 
+/// Throws UserError if a tensor from outside is none that a graph can hold: not strided, on another kind of device,
+/// or a lazy conjugate or negative view.
+void check_traceable(const at::Tensor& real, std::string_view what);
+
 }  // namespace braze::capture

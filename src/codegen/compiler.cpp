@@ -16,6 +16,7 @@
 #include "support/build_id.h"
 #include "support/error.h"
 #include "support/memory_reserve.h"
+#include "support/progress.h"
 
 namespace braze::codegen {
 
@@ -68,6 +69,7 @@ std::vector<std::string> compile_all(const std::vector<const Kernel*>& kernels, 
   std::vector<Allocations> thread_allocated(threads);
   std::vector<std::exception_ptr> errors(threads);
   std::atomic<size_t> next{0};
+  Progress progress("compiling kernels", kernels.size());
   const auto work = [&](size_t thread) {
     try {
       std::unique_ptr<BlobMaker> maker;
@@ -79,6 +81,7 @@ std::vector<std::string> compile_all(const std::vector<const Kernel*>& kernels, 
         }
         const auto part = std::span(kernels).subspan(first, std::min(per_module, kernels.size() - first));
         std::ranges::move(maker->make(part, thread_times[thread]), blobs.begin() + first);
+        progress.advance(part.size());
       }
     } catch (...) {
       errors[thread] = std::current_exception();

@@ -1,5 +1,7 @@
 #include "ir/graph_copy.h"
 
+#include "support/error.h"
+
 namespace braze::ir {
 
 void GraphCopy::run(const Node** place) {
@@ -16,8 +18,21 @@ void GraphCopy::run(const Node** place) {
 }
 
 void GraphCopy::copy_inputs() {
-  for (const Input& input : from_.inputs())
-    values_[input.value->id] = to_.add_input(input.name, type(*input.value->type), input.kind);
+  for (const Input& input : from_.inputs()) copy_input(input);
+}
+
+void GraphCopy::copy_input(const Input& input) {
+  values_[input.value->id] = to_.add_input(input.name, type(*input.value->type), input.kind);
+}
+
+void GraphCopy::add_input(const Value& old, std::string_view name, const Type& lies) {
+  values_[old.id] = to_.add_input(name, type(lies), InputKind::argument);
+}
+
+Value* GraphCopy::operator[](const Value* old) const {
+  Value* made = found(old);
+  BRAZE_CHECK(made, "a value of the graph is not in its copy");
+  return made;
 }
 
 void GraphCopy::copy(const Node& node) {

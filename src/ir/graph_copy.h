@@ -24,9 +24,13 @@ class GraphCopy {
   /// \param place  if given, a node of the graph; becomes the first of the copy that comes of it or of a later one.
   void run(const Node** place = nullptr);
   void copy_inputs();
+  void copy_input(const Input& input);
+  /// What stands for a value that is no input of the original.
+  void add_input(const Value& old, std::string_view name, const Type& lies);
+  /// Its operands were copied.
   void copy(const Node& node);
-  /// Of the copy; null for what was not copied.
-  Value* operator[](const Value* old) const { return values_[Graph::resolve(const_cast<Value*>(old))->id]; }
+  bool has(const Value& old) const { return found(&old) != nullptr; }
+  Value* operator[](const Value* old) const;  ///< Of the copy; it was copied.
 
  protected:
   /// By default of the same numbers; sizes that are expressions belong to a graph, so that copies of those say how.
@@ -42,6 +46,8 @@ class GraphCopy {
   Graph& to_;
 
  private:
+  Value* found(const Value* old) const { return values_[Graph::resolve(const_cast<Value*>(old))->id]; }
+
   std::vector<Value*> values_;  ///< Of the copy, by the Value::id of `from_`.
 };
 

@@ -59,6 +59,7 @@ void AxisSpace::collect(AxisId axis, AxisList& out) const {
 
 AxisList AxisSpace::leaves(const AxisList& list) const {
   AxisList out;
+  out.reserve(list.size());
   for (AxisId axis : list) collect(axis, out);
   return out;
 }
@@ -72,6 +73,7 @@ Label AxisSpace::leaves(const Label& label) const {
 
 AxisList AxisSpace::axes_of(const Label& label) const {
   AxisList out;
+  out.reserve(label.size());
   for (const AxisList& list : label)
     for (AxisId axis : list) collect(axis, out);
   std::sort(out.begin(), out.end());

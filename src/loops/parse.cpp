@@ -3,11 +3,11 @@
 // Values are numbered in the order in which their names first stand in the text, which is the order in which the
 // printer numbers them. What can only be said of a whole kernel (types, vector loops) is left to verify().
 #include <algorithm>
-#include <unordered_map>
 #include <utility>
 
 #include "ir/literals.h"
 #include "loops/kernel.h"
+#include "loops/parse_values.h"
 #include "loops/transposes.h"
 #include "loops/words.h"
 #include "support/error.h"
@@ -17,15 +17,13 @@ namespace braze::loops {
 
 namespace {
 
-using Kind = Token::Kind;
-
-class Parser {
+class Parser : private ValueParser {
  public:
-  explicit Parser(Lexer& lexer) : lexer_(lexer), kernel_(std::make_unique<Kernel>()) {}
+  explicit Parser(Lexer& lexer) : Parser(lexer, std::make_unique<Kernel>()) {}
 
   std::unique_ptr<Kernel> run() {
     expect("kernel");
-    kernel_->name = expect(Kind::symbol, "a name such as @main").text;
+    kernel_.name = expect(Kind::symbol, "a name such as @main").text;
     collect_symbols();
     expect("(");
     if (!take(")")) {
@@ -33,105 +31,13 @@ class Parser {
       while (take(","));
       expect(")");
     }
-    kernel_->narrow = take("narrow");
-    parse_block(kernel_->body, nullptr);
-    return std::move(kernel_);
+    kernel_.narrow = take("narrow");
+    parse_block(kernel_.body, nullptr);
+    return std::move(made_);
   }
 
  private:
-  // ---- tokens
-  const Token& token() const { return lexer_.peek(); }
-  bool at(std::string_view wanted) const { return token().is(wanted); }
-  bool take(std::string_view wanted) { return lexer_.take(wanted); }
-  void expect(std::string_view wanted) { lexer_.expect(wanted); }
-  Token expect(Kind kind, std::string_view meaning) { return lexer_.expect(kind, meaning); }
-  /// A word that ends a statement without braces stands on the statement's line.
-  bool take_tail(std::string_view word) {
-    const std::string_view before = lexer_.text().substr(0, token().offset);
-    const size_t last = before.find_last_not_of(" \t\r");
-    const bool first_on_line = last == std::string_view::npos || before[last] == '\n';
-    return !first_on_line && take(word);
-  }
-  template <typename Enum, size_t N>
-  std::optional<Enum> take_one_of(const std::array<std::string_view, N>& words) {
-    if (token().kind != Kind::word) return std::nullopt;
-    const auto found = find_word<Enum>(words, token().text);
-    if (found) lexer_.next();
-    return found;
-  }
-  template <typename Enum, size_t N>
-  Enum expect_one_of(const std::array<std::string_view, N>& words) {
-    if (const auto found = take_one_of<Enum>(words)) return *found;
-    std::string all;
-    for (std::string_view word : words) all += concat(all.empty() ? "" : ", ", word);
-    lexer_.fail(concat("expected one of ", all));
-  }
-  /// The name after `$` or `#`.
-  Token expect_name(std::string_view sigil, std::string_view meaning) {
-    if (!take(sigil)) lexer_.fail(concat("expected ", meaning));
-    return expect(Kind::word, meaning);
-  }
-
-  // ---- numbers
-  int64_t parse_integer() { return lexer_.expect_integer(); }
-  int64_t parse_named_integer(std::string_view name) {
-    expect(name);
-    expect("=");
-    return parse_integer();
-  }
-  DType parse_type() {
-    const Token name = expect(Kind::word, "a type");
-    const auto type = ir::parse_dtype(name.text);
-    if (!type) lexer_.fail(name, concat("'", name.text, "' is not a type"));
-    return *type;
-  }
-
-  // ---- names
-  ValueId use(const Token& name) const {
-    for (auto scope = values_.rbegin(); scope != values_.rend(); ++scope)
-      if (scope->first == name.text) return scope->second;
-    lexer_.fail(name, concat("%", name.text, " is not defined here"));
-  }
-  ValueId use() { return use(expect(Kind::value, "a value")); }
-  std::vector<ValueId> use_list() {
-    std::vector<ValueId> list;
-    do list.push_back(use());
-    while (take(","));
-    return list;
-  }
-  void define(const Token& name, ValueId value) {
-    const bool taken =
-        std::any_of(values_.begin(), values_.end(), [&](const auto& v) { return v.first == name.text; });
-    if (taken || buffers_.count(name.text)) lexer_.fail(name, concat("%", name.text, " is defined twice"));
-    values_.emplace_back(name.text, value);
-  }
-  ValueId define_new(DType type) {
-    const Token name = expect(Kind::value, "a value's name");
-    const ValueId value = kernel_->add_value(type);
-    define(name, value);
-    return value;
-  }
-  BufferId add_buffer(const Token& name, Buffer buffer) {
-    if (!buffers_.emplace(name.text, kernel_->buffers.size()).second)
-      lexer_.fail(name, concat("%", name.text, " is defined twice"));
-    buffer.name = name.text;
-    kernel_->buffers.push_back(std::move(buffer));
-    return static_cast<BufferId>(kernel_->buffers.size() - 1);
-  }
-  BufferId use_buffer() {
-    const Token name = expect(Kind::value, "a buffer");
-    const auto found = buffers_.find(name.text);
-    if (found == buffers_.end()) lexer_.fail(name, concat("no buffer is called %", name.text));
-    return found->second;
-  }
-  template <typename Table>
-  uint32_t use_slot(std::string_view sigil, const Table& table, std::string_view what) {
-    const Token name = expect_name(sigil, what);
-    const auto found = table.find(name.text);
-    if (found == table.end()) lexer_.fail(name, concat("'", name.text, "' is not in the kernel's parameters"));
-    return found->second;
-  }
-  uint32_t use_symbol() { return use_slot("#", symbols_, "a symbol"); }
+  Parser(Lexer& lexer, std::unique_ptr<Kernel> kernel) : ValueParser(lexer, *kernel), made_(std::move(kernel)) {}
 
   // ---- parameters
   /// Sizes of buffers may name symbols that come later in the list, so those are found first.
@@ -142,9 +48,9 @@ class Parser {
     while (!lexer_.at_end()) {
       if (depth == 1 && item_start && at("#")) {
         const Token name = expect_name("#", "a symbol");
-        if (!symbols_.emplace(name.text, kernel_->symbols.size()).second)
+        if (!symbols_.emplace(name.text, kernel_.symbols.size()).second)
           lexer_.fail(name, concat("#", name.text, " is defined twice"));
-        kernel_->symbols.emplace_back(name.text);
+        kernel_.symbols.emplace_back(name.text);
       }
       if (at("(") || at("[")) ++depth;
       if ((at(")") || at("]")) && --depth == 0) break;
@@ -158,10 +64,10 @@ class Parser {
       expect_name("#", "a symbol");
     } else if (at("$")) {
       const Token name = expect_name("$", "a scalar");
-      if (!scalars_.emplace(name.text, kernel_->scalars.size()).second)
+      if (!scalars_.emplace(name.text, kernel_.scalars.size()).second)
         lexer_.fail(name, concat("$", name.text, " is defined twice"));
       expect(":");
-      kernel_->scalars.push_back({std::string(name.text), parse_type()});
+      kernel_.scalars.push_back({std::string(name.text), parse_type()});
     } else {
       const Token name = expect(Kind::value, "a parameter: %buffer, $scalar or #symbol");
       expect(":");
@@ -174,81 +80,6 @@ class Parser {
       if (at("align")) buffer.alignment = parse_named_integer("align");
       add_buffer(name, std::move(buffer));
     }
-  }
-  Extent parse_size() {
-    expect("[");
-    const Extent size = parse_extent();
-    expect("]");
-    return size;
-  }
-
-  // ---- index expressions
-  struct Product {
-    Extent extent = 1;
-    ValueId value = none;
-  };
-  Extent multiply(const Extent& a, const Extent& b) const {
-    if (!a.is_constant() && !b.is_constant()) lexer_.fail("a product of two symbols is not an extent");
-    const Extent& symbolic = a.is_constant() ? b : a;
-    const int64_t by = a.is_constant() ? a.constant : b.constant;
-    Extent result = symbolic;
-    result.constant *= by;
-    result.factor *= by;
-    return result;
-  }
-  void add_to(Extent& sum, const Extent& part) const {
-    if (part.symbol != none && sum.symbol != none && part.symbol != sum.symbol)
-      lexer_.fail("an extent holds one symbol only");
-    if (part.symbol != none) sum.symbol = part.symbol;
-    sum.constant += part.constant;
-    sum.factor += part.factor;
-  }
-  Product parse_product(bool negative) {
-    Product product;
-    product.extent = negative ? -1 : 1;
-    do {
-      if (token().kind == Kind::value) {
-        if (product.value != none) lexer_.fail("a product of two values is not affine");
-        product.value = use();
-      } else if (at("#")) {
-        Extent symbol;
-        symbol.symbol = use_symbol();
-        symbol.factor = 1;
-        product.extent = multiply(product.extent, symbol);
-      } else if (take("(")) {
-        product.extent = multiply(product.extent, parse_extent());
-        expect(")");
-      } else {
-        product.extent = multiply(product.extent, parse_integer());
-      }
-    } while (take("*"));
-    return product;
-  }
-  Affine parse_affine() {
-    Affine index;
-    bool negative = take("-");
-    for (;;) {
-      const Product product = parse_product(negative);
-      if (product.value == none)
-        add_to(index.offset, product.extent);
-      else
-        index.add(product.extent, product.value);
-      negative = at("-");
-      if (!negative && !at("+")) return index;
-      lexer_.next();
-    }
-  }
-  Extent parse_extent() {
-    const Token start = token();
-    const Affine sum = parse_affine();
-    if (!sum.terms.empty()) lexer_.fail(start, "a size is made of numbers and symbols, not of values");
-    return sum.offset;
-  }
-  Affine parse_index() {
-    expect("[");
-    Affine index = parse_affine();
-    expect("]");
-    return index;
   }
 
   // ---- blocks
@@ -273,7 +104,7 @@ class Parser {
       do {
         region->args.push_back(define_new(DType::f32));
         expect(":");
-        kernel_->types[region->args.back()] = parse_type();
+        kernel_.types[region->args.back()] = parse_type();
       } while (take(","));
     }
     expect(")");
@@ -310,7 +141,7 @@ class Parser {
         const Token name = expect(Kind::value, "a name for the state");
         expect("=");
         r.init.push_back(use());
-        r.state.push_back(kernel_->add_value(kernel_->types[r.init.back()]));
+        r.state.push_back(kernel_.add_value(kernel_.types[r.init.back()]));
         define(name, r.state.back());
       } else {
         r.init.push_back(use());
@@ -324,7 +155,7 @@ class Parser {
     const size_t outer = values_.size();
     for (size_t i = 0; i < 2 * r.init.size(); ++i) {
       if (i) expect(",");
-      r.state.push_back(define_new(kernel_->types[r.init[i % r.init.size()]]));
+      r.state.push_back(define_new(kernel_.types[r.init[i % r.init.size()]]));
     }
     expect(")");
     r.combiner = std::make_unique<Block>();
@@ -341,11 +172,11 @@ class Parser {
   void parse_loop(Loop& loop, const std::vector<Token>& names) {
     const Token start = token();
     std::vector<ValueId> results;
-    for (size_t i = 0; i < names.size(); ++i) results.push_back(kernel_->add_value(DType::f32));
+    for (size_t i = 0; i < names.size(); ++i) results.push_back(kernel_.add_value(DType::f32));
 
     const size_t outer = values_.size();
     const Token var = expect(Kind::value, "a loop variable");
-    loop.var = kernel_->add_value(DType::i64);
+    loop.var = kernel_.add_value(DType::i64);
     expect("in");
     parse_bound(loop.begin_value, loop.begin);
     expect(".");
@@ -385,7 +216,7 @@ class Parser {
       r.results.assign(result, result + state_count(r));
       yield += yield_count(r);
       result += state_count(r);
-      for (size_t i = 0; i < r.results.size(); ++i) kernel_->types[r.results[i]] = state_type(*kernel_, r, i);
+      for (size_t i = 0; i < r.results.size(); ++i) kernel_.types[r.results[i]] = state_type(kernel_, r, i);
     }
   }
 
@@ -419,7 +250,7 @@ class Parser {
       lexer_.fail(word, concat("'", word.text, "' defines ", has_result ? "one value" : "nothing", ", ",
                                names.size(), " are named"));
     if (!has_result) return s;
-    s.result = kernel_->add_value(s.type);
+    s.result = kernel_.add_value(s.type);
     define(names[0], s.result);
     return s;
   }
@@ -434,7 +265,7 @@ class Parser {
     s.index = parse_index();
     expect(",");
     s.args = {use()};
-    s.type = kernel_->types[s.args[0]];
+    s.type = kernel_.types[s.args[0]];
     if (take_tail("if")) s.predicate = use();
     if (s.kind == StmtKind::store) s.stream = take_tail("stream");
   }
@@ -515,11 +346,7 @@ class Parser {
     if (take("epilogue")) s.epilogue = parse_region();
   }
 
-  Lexer& lexer_;
-  std::unique_ptr<Kernel> kernel_;
-  std::vector<std::pair<std::string_view, ValueId>> values_;  ///< In scope, innermost last.
-  std::unordered_map<std::string_view, BufferId> buffers_;
-  std::unordered_map<std::string_view, uint32_t> scalars_, symbols_;
+  std::unique_ptr<Kernel> made_;  ///< kernel_, to be given away.
 };
 
 /// Reads what follows the statement's word; true if the statement defines a value of type s.type.
@@ -530,8 +357,8 @@ bool Parser::parse_operands(Stmt& s) {
       parse_result_type(s);
       return true;
     case StmtKind::scalar:
-      s.slot = use_slot("$", scalars_, "a scalar");
-      s.type = kernel_->scalars[s.slot].dtype;
+      s.slot = use_scalar();
+      s.type = kernel_.scalars[s.slot].dtype;
       return true;
     case StmtKind::symbol:
       s.slot = use_symbol();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "ir/graph_copy.h"
 #include "passes/min_cut.h"
 #include "support/error.h"
 
@@ -40,40 +41,6 @@ bool reads_memory(const Node& node) {
 int64_t bytes_of(const Type& type) {
   return std::max<int64_t>(1, type.numel() * byte_size(type.dtype));
 }
-
-/// Copies nodes of one graph into another.
-class Copier {
- public:
-  Copier(const Graph& from, Graph& to) : from_(from), to_(to), values_(from.value_limit()) {}
-
-  const Type* type(const Type& old) { return to_.type(old.dtype, old.device, old.sizes, old.strides); }
-  void add_input(const Input& old, InputKind kind) {
-    values_[old.value->id] = to_.add_input(old.name, type(*old.value->type), kind);
-  }
-  void add_input(const Value& old, std::string_view name, const Type& lies) {
-    values_[old.id] = to_.add_input(name, type(lies), InputKind::argument);
-  }
-  bool has(const Value& old) const { return values_[old.id] != nullptr; }
-  Value* operator[](const Value* old) const {
-    Value* made = values_[Graph::resolve(const_cast<Value*>(old))->id];
-    BRAZE_CHECK(made, "a value of the joint graph is in the wrong part");
-    return made;
-  }
-  void copy(const Node& node) {
-    std::vector<Value*> operands;
-    std::vector<const Type*> types;
-    for (const Value* operand : node.operands) operands.push_back((*this)[operand]);
-    for (const Value& result : node.results) types.push_back(type(*result.type));
-    to_.set_source(to_.intern(node.source));
-    Node* made = to_.create(node.op, operands, node.attrs, types);
-    for (size_t k = 0; k < node.results.size(); ++k) values_[node.results[k].id] = made->result(k);
-  }
-
- private:
-  const Graph& from_;
-  Graph& to_;
-  std::vector<Value*> values_;  ///< By the Value::id of `from_`.
-};
 
 class Partitioner {
  public:
@@ -203,8 +170,8 @@ class Partitioner {
 
   void make_forward() {
     auto forward = std::make_unique<Graph>(graph_.name());
-    Copier copier(graph_, *forward);
-    for (size_t k = 0; k < joint_.first_tangent; ++k) copier.add_input(graph_.inputs()[k], graph_.inputs()[k].kind);
+    GraphCopy copier(graph_, *forward);
+    for (size_t k = 0; k < joint_.first_tangent; ++k) copier.copy_input(graph_.inputs()[k]);
     for (const Node* node = graph_.first(); node && node != joint_.first_backward; node = node->next)
       copier.copy(*node);
     for (size_t k = 0; k < joint_.first_gradient; ++k) forward->outputs().push_back(copier[graph_.outputs()[k]]);
@@ -245,15 +212,14 @@ class Partitioner {
 
   void make_backward() {
     auto backward = std::make_unique<Graph>(concat(graph_.name(), "_backward"));
-    Copier copier(graph_, *backward);
+    GraphCopy copier(graph_, *backward);
     for (size_t k = 0; k < order_.size(); ++k) {
       const Saved& saved = result_.saved[k];
       const bool is_input = saved.kind != Saved::Kind::output;
       const Type& lies = is_input ? *graph_.inputs()[saved.index].value->type : *order_[k]->type;
       copier.add_input(*order_[k], concat("saved", k), lies);
     }
-    for (size_t k = joint_.first_tangent; k < graph_.inputs().size(); ++k)
-      copier.add_input(graph_.inputs()[k], graph_.inputs()[k].kind);
+    for (size_t k = joint_.first_tangent; k < graph_.inputs().size(); ++k) copier.copy_input(graph_.inputs()[k]);
     for (const Node* node : backward_) {
       for (const Value* operand : node->operands) compute(*resolved(operand), copier);
       copier.copy(*node);
@@ -266,7 +232,7 @@ class Partitioner {
   }
 
   /// Once more, just before it is wanted.
-  void compute(const Value& value, Copier& copier) {
+  void compute(const Value& value, GraphCopy& copier) {
     std::vector<const Value*> stack{&value};
     while (!stack.empty()) {
       const Value* one = stack.back();

@@ -21,6 +21,7 @@
 #include "runtime/program.h"
 #include "runtime/sized_program.h"
 #include "support/error.h"
+#include "support/names.h"
 
 namespace braze::python {
 
@@ -30,20 +31,6 @@ py::object wrap(const at::Tensor& tensor) {
   PyObject* wrapped = THPVariable_Wrap(tensor);
   if (!wrapped) throw_python_error();
   return py::reinterpret_steal<py::object>(wrapped);
-}
-
-/// "batch['ids'][0]" as a name that prints and parses in a graph: "batch.ids.0".
-std::string graph_name(const std::string& path) {
-  std::string name;
-  for (const char c : path) {
-    const bool plain = std::isalnum(static_cast<unsigned char>(c)) || c == '_';
-    if (plain)
-      name += c;
-    else if (!name.empty() && name.back() != '.')
-      name += '.';
-  }
-  while (!name.empty() && name.back() == '.') name.pop_back();
-  return name;
 }
 
 /// The dimensions that `dynamic=` names, by the path of the argument.
@@ -73,7 +60,7 @@ class VaryingSizes {
       sizes[static_cast<size_t>(dim)] = {true, {low, high}, name};
     }
     const std::unique_ptr<bool[]> strides(new bool[rank]());
-    tracer.vary(tensor, graph_name(path), sizes, {strides.get(), rank});
+    tracer.vary(tensor, words_of(path, '.'), sizes, {strides.get(), rank});
   }
 
   void check_all_used() const {
@@ -101,7 +88,7 @@ class ArgumentVisitor : public LeafVisitor {
     repeated = !added;
     if (added) {
       varying_.vary(tracer_, tensor, path);
-      tracers_.push_back(wrap(tracer_.add_argument(tensor, graph_name(path))));
+      tracers_.push_back(wrap(tracer_.add_argument(tensor, words_of(path, '.'))));
       reals.push_back(tensor);
       labels.push_back(concat(label, " (`", path, "`)"));
     }
@@ -210,7 +197,7 @@ py::tuple trace(py::object function, std::string name, py::list parameters, py::
   runtime::ProgramOptions options = program_options(settings);
   {
     PhaseTimer timer(&times, "capture");
-    capture::Tracer tracer(graph_name(name), &times);
+    capture::Tracer tracer(words_of(name, '.'), &times);
     VaryingSizes varying(dynamic);
     if (varying.any()) tracer.prepare_symbols();
     ArgumentVisitor arguments(tracer, varying);

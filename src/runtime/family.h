@@ -11,20 +11,20 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "runtime/by_sizes.h"
+#include "runtime/family_source.h"
 #include "runtime/program.h"
 
 namespace braze::runtime {
 
 class ProgramFamily {
  public:
-  /// `options.kept_elsewhere` are let go of, as Program does.
-  ProgramFamily(capture::Trace trace, ProgramOptions options, PhaseTimes times);
+  ProgramFamily(capture::Trace trace, ProgramOptions options, PhaseTimes times)
+      : source_(std::move(trace), std::move(options), std::move(times)) {}
   ProgramFamily(const ProgramFamily&) = delete;
   ProgramFamily& operator=(const ProgramFamily&) = delete;
 
@@ -32,23 +32,18 @@ class ProgramFamily {
   /// \param arguments  tells which of them share storage; one a graph argument.
   std::shared_ptr<Program> at(std::span<const int64_t> symbols, const std::vector<at::Tensor>& arguments) const;
   /// What was asked for last.
-  std::shared_ptr<Program> latest() const;
+  std::shared_ptr<Program> latest() const { return programs_.latest(); }
 
-  const capture::Trace& trace() const { return trace_; }
+  const capture::Trace& trace() const { return source_.trace; }
   size_t compiled() const { return compiled_; }  ///< So often was code made.
 
  private:
-  capture::Trace trace_at(std::span<const int64_t> symbols) const;  ///< Verified.
-
-  // With the mutex held.
+  // By one thread at a time: what BySizes makes. They alone use what follows it.
   std::shared_ptr<Program> make(std::span<const int64_t> symbols, const ProgramOptions& options) const;
   /// Right for these values; made now if none is and there may be another. Null: none. Throws loops::NotSymbolic.
   const driver::SymbolicArtifact* artifact_for(std::span<const int64_t> symbols, const PhaseTimes& times) const;
 
-  const capture::Trace trace_;
-  const ProgramOptions options_;
-  const PhaseTimes times_;    ///< Of the capture: part of the first program's.
-  mutable std::mutex mutex_;  ///< Protects what follows.
+  const FamilySource source_;
   mutable BySizes<Program> programs_;
   mutable std::vector<std::shared_ptr<const driver::SymbolicArtifact>> artifacts_;
   mutable std::string not_symbolic_;  ///< Why no artifact is for all sizes; empty: one may be.

@@ -7,6 +7,7 @@
 
 #include "device/cuda/driver.h"
 #include "runtime/device/cuda/device.h"
+#include "runtime/profiler_range.h"
 #include "support/error.h"
 
 namespace braze::runtime {
@@ -216,7 +217,7 @@ std::shared_ptr<GraphedCalls::Recording> GraphedCalls::record(const at::Tensor* 
   Frame& frame = *made->frame;
   made->graph = cuda_graph_recorder()->record(program_.devices.front().place, [&] {
     const c10::impl::ExcludeDispatchKeyGuard below_autograd(recorded_keys());
-    program_.compute(frame, fixed.data());
+    program_.compute(frame, fixed.data(), nullptr, is_profiled());
     // What is let go of while it records is the recording's all the same.
     std::vector<at::Tensor> results(frame.owned.size());
     for (const uint32_t buffer : made->buffers) results[buffer] = std::move(frame.owned[buffer]);

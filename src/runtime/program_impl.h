@@ -151,7 +151,9 @@ class Program::Impl {
 
   std::unique_ptr<Frame> make_frame() const;
   /// All steps, and what they write into inputs. \pre recorded_keys() are excluded
-  void compute(Frame& frame, const at::Tensor* const* arguments, at::Tensor* owned = nullptr) const;
+  /// \param owned    as for run()
+  /// \param is_told  a profiler is told of each step: is_profiled(), which is asked once a call
+  void compute(Frame& frame, const at::Tensor* const* arguments, at::Tensor* owned, bool is_told) const;
   void load_arguments(Frame& frame, const at::Tensor* const* arguments) const;
   void check_aliasing(Frame& frame) const;
   /// Throws LateError if a kernel has reported that it failed, in this call or an earlier one.
@@ -179,9 +181,9 @@ class Program::Impl {
   bool is_whole(const loops::View& view) const;
 
   void load_inputs(Frame& frame, const at::Tensor* const* arguments) const;
-  void run_steps(Frame& frame, at::Tensor* owned) const;
+  void run_steps(Frame& frame, at::Tensor* owned, bool is_told) const;
   /// Measures each kernel and call by the clock, if it is to be measured, and tells profilers.
-  void run_steps_watched(Frame& frame, at::Tensor* owned, bool is_measured) const;
+  void run_steps_watched(Frame& frame, at::Tensor* owned, bool is_told, bool is_measured) const;
   void point(const BoundRegion& bound, Frame& frame) const;
   void finish_step(const BoundStep& step, Frame& frame, at::Tensor* owned) const;
   void place_temporaries(const BoundDevice& on, std::vector<at::Tensor>& arenas, Frame& frame) const;

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "loops/operations.h"
+#include "loops/step_shapes.h"
 #include "runtime/profiler_range.h"
 #include "runtime/program_impl.h"
 #include "support/error.h"
@@ -118,19 +119,21 @@ const at::Tensor& Program::Impl::original(uint32_t input, const at::Tensor* cons
 
 void Program::Impl::run(const at::Tensor* const* arguments, at::Tensor* results, at::Tensor* owned) const {
   std::optional<ProfilerRange> range;
-  if (is_profiled()) [[unlikely]]
+  const bool is_told = is_profiled();
+  if (is_told) [[unlikely]]
     range.emplace(concat("braze::program ", trace.graph->name()));
   c10::impl::ExcludeDispatchKeyGuard below_autograd(recorded_keys());
   std::unique_ptr<Frame> taken = frames.take();
   FrameLease lease(frames, taken ? std::move(taken) : make_frame());
   Frame& frame = *lease;
   if (reports_late) check_late();
-  compute(frame, arguments, owned);
+  compute(frame, arguments, owned, is_told);
   if (any_written) count_writes(arguments);
   make_results(frame, arguments, results);
 }
 
-void Program::Impl::compute(Frame& frame, const at::Tensor* const* arguments, at::Tensor* owned) const {
+void Program::Impl::compute(Frame& frame, const at::Tensor* const* arguments, at::Tensor* owned,
+                            bool is_told) const {
   load_inputs(frame, arguments);
   for (const BoundDevice& on : devices)
     if (!on.device->keeps_temporaries()) place_temporaries(on, frame.arenas, frame);
@@ -140,7 +143,7 @@ void Program::Impl::compute(Frame& frame, const at::Tensor* const* arguments, at
   }
   for (uint32_t b : part_buffers)
     frame.addresses[b] = static_cast<char*>(frame.addresses[plan.buffers[b].part_of]) + plan.buffers[b].offset;
-  run_steps(frame, owned);
+  run_steps(frame, owned, is_told);
   if (any_written) write_back(frame, arguments);
 }
 
@@ -207,10 +210,10 @@ void Program::Impl::check_aliasing(Frame& frame) const {
   frame.checked = places;
 }
 
-void Program::Impl::run_steps(Frame& frame, at::Tensor* owned) const {
+void Program::Impl::run_steps(Frame& frame, at::Tensor* owned, bool is_told) const {
   const bool is_measured = clock && clock->counts_call();
-  if (is_measured || is_profiled()) [[unlikely]]
-    return run_steps_watched(frame, owned, is_measured);
+  if (is_measured || is_told) [[unlikely]]
+    return run_steps_watched(frame, owned, is_told, is_measured);
   for (const BoundStep& step : steps) {
     if (step.is_region) {
       const BoundRegion& bound = regions[step.index];
@@ -232,9 +235,10 @@ namespace {
 /// Of the kernels and calls of one run.
 class StepWatch final : public LaunchWatch {
  public:
-  /// \param clock  null: nothing is measured.
-  StepWatch(const driver::Facts& facts, const loops::Plan& plan, StepClock* clock)
-      : facts_(facts), plan_(plan), clock_(clock), is_told_(is_profiled()) {}
+  /// \param clock    null: nothing is measured.
+  /// \param is_told  a profiler wants to know.
+  StepWatch(const driver::Facts& facts, const loops::Plan& plan, StepClock* clock, bool is_told)
+      : facts_(facts), plan_(plan), clock_(clock), is_told_(is_told) {}
   /// Kernels that follow are those of the plan from this step on.
   void set_first(uint32_t step) { first_ = step; }
   void begin(size_t kernel) override {
@@ -251,7 +255,9 @@ class StepWatch final : public LaunchWatch {
  private:
   using Clock = std::chrono::steady_clock;
   void tell(const driver::StepFacts& step, const loops::Step& planned) {
-    ProfilerRange::Facts facts{{"source", step.source}, {"flops", loops::floating_operations(plan_, planned)}};
+    ProfilerRange::Facts facts{{"source", step.source},
+                               {"shapes", loops::shapes_of(plan_, planned)},
+                               {"flops", loops::floating_operations(plan_, planned)}};
     const auto kernel = step.kind == "kernel"
                             ? std::ranges::find(facts_.kernels, step.name, &driver::KernelFacts::name)
                             : facts_.kernels.end();
@@ -276,8 +282,8 @@ class StepWatch final : public LaunchWatch {
 
 }  // namespace
 
-void Program::Impl::run_steps_watched(Frame& frame, at::Tensor* owned, bool is_measured) const {
-  StepWatch watch(artifact.facts, plan, is_measured ? clock.get() : nullptr);
+void Program::Impl::run_steps_watched(Frame& frame, at::Tensor* owned, bool is_told, bool is_measured) const {
+  StepWatch watch(artifact.facts, plan, is_measured ? clock.get() : nullptr, is_told);
   for (const BoundStep& step : steps) {
     watch.set_first(step.planned);
     if (step.is_region) {

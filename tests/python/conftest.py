@@ -1,7 +1,12 @@
-"""Every test starts from the same random numbers, and no test sees or fills the user's disk cache."""
+"""Every test starts from the same random numbers, and no test sees or fills the user's disk cache.
+
+BRAZE_TEST_DEVICE=cuda: tensors that a test makes without naming a device lie there.
+BRAZE_TEST_PASSED=FILE: tests whose names the file holds are left out, and those that pass are added to it.
+"""
 
 import os
 import tempfile
+from pathlib import Path
 
 _cache = tempfile.TemporaryDirectory(prefix="braze-test-cache-")
 os.environ["BRAZE_CACHE_DIR"] = _cache.name  # read when braze compiles its first kernel
@@ -23,6 +28,25 @@ def _hypothesis_profile() -> None:
 
 
 _hypothesis_profile()
+
+if DEVICE := os.environ.get("BRAZE_TEST_DEVICE"):
+    torch.set_default_device(DEVICE)
+
+
+def pytest_collection_modifyitems(config, items):
+    passed = Path(os.environ.get("BRAZE_TEST_PASSED", os.devnull))
+    known = set(passed.read_text().split("\n")) if passed.is_file() else set()
+    left = [item for item in items if item.nodeid not in known]
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid in known])
+    items[:] = left
+
+
+def pytest_runtest_logreport(report):
+    # With several processes the one that hands out the tests hears of each, too, and writes alone.
+    alone = "PYTEST_XDIST_WORKER" not in os.environ
+    if (passed := os.environ.get("BRAZE_TEST_PASSED")) and alone and report.when == "call" and report.passed:
+        with open(passed, "a") as file:
+            file.write(f"{report.nodeid}\n")
 
 
 @pytest.fixture(autouse=True)

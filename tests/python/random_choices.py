@@ -13,20 +13,23 @@ SPECIAL = (float("nan"), float("inf"), float("-inf"), -0.0, 0.0, 1e-40, 1e15)
 
 
 def make(shape: tuple[int, ...], dtype: str, seed: int, layout: str) -> torch.Tensor:
-    """An input: eighths in [-4, 4], with special values if the seed says so; small integers; bools."""
+    """An input: eighths in [-4, 4], with special values if the seed says so; small integers; bools. It lies on the
+    default device."""
     generator = torch.Generator().manual_seed(seed)
     kind = getattr(torch, dtype)
     base = {"transposed": shape[::-1], "strided": tuple(2 * n for n in shape)}.get(layout, shape)
-    eighths = torch.randint(-32, 33, base, generator=generator)
+    eighths = torch.randint(-32, 33, base, generator=generator, device="cpu")
     if kind == torch.bool:
         value = eighths > 0
     elif kind.is_floating_point:
         value = (eighths / 8).to(kind)
         if seed % 4 == 0 and value.numel():
-            for k in torch.randint(0, value.numel(), (1 + value.numel() // 8,), generator=generator).tolist():
+            count = (1 + value.numel() // 8,)
+            for k in torch.randint(0, value.numel(), count, generator=generator, device="cpu").tolist():
                 value.view(-1)[k] = SPECIAL[(k + seed) % len(SPECIAL)]
     else:
         value = (eighths.abs() if dtype == "uint8" else eighths).to(kind)
+    value = value.to(torch.get_default_device())
     if layout == "transposed":
         return value.permute(tuple(range(len(shape)))[::-1])
     if layout == "strided":

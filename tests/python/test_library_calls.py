@@ -1,5 +1,6 @@
 """Arguments of library calls, as plain values in the graph and back: every kind that ATen's schemas have."""
 
+import processes
 import pytest
 import torch
 
@@ -58,3 +59,41 @@ def test_the_plan_says_what_a_call_is_given():
     program = braze.trace(lambda x: torch.sort(x.exp(), dim=0, descending=True), X)
     plan = program.code("loops")
     assert "call 'aten::sort'(#" in plan and ", 0, true) -> #" in plan
+
+
+FIRST_CALLS = """
+import sys
+import processes
+import torch
+from torch.nn import functional as F
+import braze
+
+x, square = torch.randn(4, 6), torch.randn(4, 4)
+programs = {
+    "topk": lambda: torch.topk(x, 2),
+    "sort": lambda: torch.sort(x, stable=True),
+    "a matrix and a vector": lambda: x @ x[0],
+    "two vectors": lambda: x[0] @ x[1],
+    "isin": lambda: torch.isin(x, x[0]),
+    "special functions": lambda: (torch.special.i0e(x), torch.igamma(x.abs(), x.abs())),
+    "polar": lambda: torch.polar(x, x),
+    "distances": lambda: torch.cdist(x, x),
+    "determinant": lambda: (torch.linalg.det(square), torch.linalg.inv(square), torch.linalg.solve(square, x)),
+    "bilinear": lambda: F.bilinear(x, x, torch.randn(2, 6, 6)),
+    "transposed convolution": lambda: F.conv_transpose2d(torch.randn(1, 2, 5, 5), torch.randn(2, 3, 3, 3)),
+    "random numbers": lambda: (torch.randn(3), torch.randint(5, (3,)), torch.rand_like(x)),
+    "numbers in place": lambda: torch.empty(3).normal_(),
+    "samples": lambda: (F.gumbel_softmax(x), torch.poisson(x.abs())),
+    "encoder": lambda: encoder(torch.randn(2, 3, 16)),
+}
+encoder = torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True).eval()
+with torch.no_grad():
+    for name, program in programs.items():
+        braze.compile(program)()
+        assert "sympy" not in sys.modules, name
+"""
+
+
+def test_first_calls_do_not_import_half_of_python():
+    """Where PyTorch's shape functions are written in Python the first of them takes 250 ms."""
+    processes.fresh(FIRST_CALLS)

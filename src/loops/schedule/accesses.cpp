@@ -68,7 +68,7 @@ void NestPlan::collect_accesses() {
       return;
     }
     const Value* base = facts_.windows.base(value);
-    if (group_.contains(base->def) || is_number(base->def->op)) return;
+    if (inside_.contains(base->def) || is_number(base->def->op)) return;
     const Window& window = facts_.windows.of(value);
     pattern(label, window.sizes, window.strides, ir::byte_size(base->type->dtype), false, base);
   };

@@ -16,6 +16,7 @@ using ir::Value;
 
 NestPlan::NestPlan(const Group& group, const Facts& facts)
     : group_(group),
+      inside_(group.nodes),
       facts_(facts),
       target_(facts.target(group.nodes[0])),
       draft_{std::make_unique<Kernel>(), {}, {}, 0, 0},
@@ -25,7 +26,7 @@ NestPlan::NestPlan(const Group& group, const Facts& facts)
 bool NestPlan::is_stored(const Value* value) const {
   if (facts_.escapes(value)) return true;
   const auto& consumers = facts_.consumers(value);
-  return std::any_of(consumers.begin(), consumers.end(), [&](const Node* node) { return !group_.contains(node); });
+  return std::any_of(consumers.begin(), consumers.end(), [&](const Node* node) { return !inside_.contains(node); });
 }
 
 Sizes NestPlan::strides_of(const Value* stored) const {
@@ -61,7 +62,7 @@ bool NestPlan::runs_over_reduced(const Label& label) const {
 int NestPlan::depth_of(const Value* value) {
   const Value* base = facts_.windows.base(value);
   const Node* node = base->def;
-  if (facts_.is_free(value) || !group_.contains(node)) return 0;
+  if (facts_.is_free(value) || !inside_.contains(node)) return 0;
   for (const auto& [known, depth] : depths_)
     if (known == base) return depth;
   int depth = 0;
@@ -90,7 +91,7 @@ int NestPlan::recompute_cost(const Value* value) const {
   const Value* base = facts_.windows.base(value);
   const Node* node = base->def;
   if (facts_.is_free(value)) return cheap;
-  if (!group_.contains(node)) return load;
+  if (!inside_.contains(node)) return load;
   if (ir::info(node->op).kind == OpKind::Reduction || !runs_over_reduced(*group_.find(base))) return 0;
   if (std::any_of(kept_.begin(), kept_.end(), [&](const Kept& s) { return s.value == base; })) return load;
   if (ir::info(node->op).kind == OpKind::Gather) return load;
@@ -104,7 +105,7 @@ void NestPlan::mark_evaluated(const Value* value, int pass) {
   constexpr int worth_keeping = 8;  // a store and a load
   const Value* base = facts_.windows.base(value);
   const Node* node = base->def;
-  if (facts_.is_free(value) || !group_.contains(node) || ir::info(node->op).kind == OpKind::Reduction) return;
+  if (facts_.is_free(value) || !inside_.contains(node) || ir::info(node->op).kind == OpKind::Reduction) return;
   if (!runs_over_reduced(*group_.find(base))) return;
   const auto seen =
       std::find_if(first_pass_.begin(), first_pass_.end(), [&](const auto& entry) { return entry.first == base; });

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "loops/node_set.h"
 #include "loops/schedule/extents.h"
 #include "loops/schedule/loop_nest.h"
 #include "loops/schedule/schedule.h"
@@ -82,6 +83,7 @@ class NestPlan {
   size_t crosswise_axis(int64_t least_side) const;
 
   const Group& group_;
+  const NodeSet inside_;  ///< The group's nodes.
   const Facts& facts_;
   const Target& target_;
   KernelDraft draft_;

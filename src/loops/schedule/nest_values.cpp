@@ -221,7 +221,7 @@ NestValues::Scalar NestValues::scalar_parameter(const Node* node) {
 NestValues::Scalar NestValues::read(const Value* value, const Label& label) {
   if (facts_.is_free(value)) return free_value(value, place_of(label, value->type->sizes.symbolic()));
   const Value* base = facts_.windows.base(value);
-  if (group_.find(value) || (group_.find(base) && group_.contains(base->def))) return member(base);
+  if (group_.find(value) || (group_.find(base) && inside_.contains(base->def))) return member(base);
   return read_kept(value, label);
 }
 

@@ -155,8 +155,8 @@ class FamilySegment final : public SegmentProgram {
 
   std::shared_ptr<const ir::Graph> graph_;
   std::unique_ptr<Family> family_;
-  std::shared_ptr<const SegmentProgram> first_;                   ///< Of the sizes that were captured.
-  mutable runtime::BySizes<const SegmentProgram> segments_ = {};  ///< Protected by Python's lock.
+  std::shared_ptr<const SegmentProgram> first_;  ///< Of the sizes that were captured.
+  mutable runtime::BySizes<const SegmentProgram> segments_ = {};
 };
 using SizedSegment = FamilySegment<runtime::ProgramFamily, CompiledSegment>;
 using SizedTrainingSegment = FamilySegment<runtime::TrainingFamily, TrainingSegment>;

@@ -121,8 +121,11 @@ PyObject* function_reset(PyObject* self, PyObject*) {
 PyObject* function_programs(PyObject* self, PyObject*) {
   return guarded([&] {
     py::list programs;
-    for (const auto& one : state_of(self).specialisations())
+    for (const auto& one : state_of(self).specialisations()) {
       if (auto program = one->program->program()) programs.append(make_program_view(one->name, std::move(program)));
+      if (auto backward = one->program->backward())
+        programs.append(make_program_view(concat(one->name, " (backward)"), std::move(backward)));
+    }
     return programs;
   });
 }
@@ -144,7 +147,8 @@ PyMethodDef methods[] = {
     {"guards", function_guards, METH_NOARGS, "guards(): by program, what must hold for it to be replayed."},
     {"steps", function_steps, METH_NOARGS, "steps(): by program, what a call of it runs."},
     {"programs", function_programs, METH_NOARGS,
-     "programs(): what braze compiled, each a braze.Program to be looked at, not to be called."},
+     "programs(): what braze compiled, each a braze.Program to be looked at, not to be called; the backward of one "
+     "comes after it."},
     {"report", function_report, METH_NOARGS, "report(): all that is known of the programs, as a dict."},
     {"reset", function_reset, METH_NOARGS, "reset(): forgets all programs."},
     {nullptr, nullptr, 0, nullptr}};

@@ -201,10 +201,8 @@ std::shared_ptr<Specialisation> FrameDriver::find(Start& start, FrameRun& run, s
   if (!found && !start.specialisations.empty() && is_enabled(Event::recompiles) &&
       fits(start.specialisations.back())) {
     const Specialisation& one = start.specialisations.back();
-    values.resize(one.guards.wanted());
-    if (const int32_t failed = one.guards.check(call(), values.data()); failed != guards::GuardProgram::ok)
-      emit(Event::recompiles,
-           concat(one.begins.file, ":", one.begins.line, ": ", one.name, ": ", one.guards.explain(failed, call())));
+    emit(Event::recompiles,
+         concat(one.begins.file, ":", one.begins.line, ": ", one.name, ": ", one.explain_miss(call())));
   }
   return found;
 }
@@ -214,11 +212,7 @@ std::string FrameDriver::explain_miss(const Start& start, FrameRun& run) const {
   for (const auto& one : start.specialisations) {
     if (!fits_frame(*one, run)) continue;
     const std::vector<PyObject*> slots = frame_values(run);
-    const guards::Call call{slots.data(), slots.size(), nullptr};
-    std::vector<PyObject*> values(one->guards.wanted());
-    const int32_t failed = one->guards.check(call, values.data());
-    return failed == guards::GuardProgram::ok ? "an argument's data or gradient"
-                                              : one->guards.explain(failed, call);
+    return one->explain_miss({slots.data(), slots.size(), nullptr});
   }
   return {};
 }

@@ -102,7 +102,8 @@ py::object FunctionState::call(const Arguments& arguments) {
     return run_natively(arguments, "the stance is eager_on_recompile");
   calls_.drop_dead();
   std::erase_if(wanting_, [](const Wanting& one) { return one.guards.is_dead(); });
-  if (!calls_.empty()) report_miss(arguments);
+  if (!calls_.empty() && is_enabled(Event::recompiles))
+    emit(Event::recompiles, concat(calls_.front().name, ": ", explain_miss(arguments)));
   if (stance == Stance::fail_on_recompile && !calls_.empty())
     throw UserError(
         concat("a compiled function is called in a way for which it has no program, and the stance is "
@@ -241,17 +242,7 @@ void FunctionState::add_native(const std::string& reason, int64_t operators) {
 }
 
 std::string FunctionState::explain_miss(const Arguments& arguments) const {
-  const guards::Call call = arguments.call();
-  const guards::GuardProgram& guards = calls_.front().guards;
-  std::vector<PyObject*> values(guards.wanted());
-  const int32_t failed = guards.check(call, values.data());
-  return failed == guards::GuardProgram::ok ? "an argument's data or gradient" : guards.explain(failed, call);
-}
-
-void FunctionState::report_miss(const Arguments& arguments) const {
-  if (!is_enabled(Event::recompiles)) return;
-  const Specialisation& one = calls_.front();
-  emit(Event::recompiles, concat(one.name, ": ", explain_miss(arguments)));
+  return calls_.front().explain_miss(arguments.call());
 }
 
 void FunctionState::warn_of_limit() {

@@ -58,7 +58,6 @@ class FunctionState {
                           std::optional<int64_t> op_count = std::nullopt);
   /// Which guard of the program used last refuses the call, in words.
   std::string explain_miss(const Arguments& arguments) const;
-  void report_miss(const Arguments& arguments) const;
   void warn_of_limit();
   void warn_of_gradients();
   void add_native(const std::string& reason, int64_t operators);

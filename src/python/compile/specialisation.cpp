@@ -56,6 +56,12 @@ int32_t Specialisation::check(const guards::Call& call, PyObject** values) {
   return failed;
 }
 
+std::string Specialisation::explain_miss(const guards::Call& call) const {
+  std::vector<PyObject*> values(guards.wanted());
+  const int32_t failed = guards.check(call, values.data());
+  return failed == guards::GuardProgram::ok ? "an argument's data or gradient" : guards.explain(failed, call);
+}
+
 bool Specialisation::replay(PyObject* const* values, guards::Ref* results) {
   c10::SmallVector<at::Tensor, 8> held_tensors;
   c10::SmallVector<const at::Tensor*, 8> arguments;

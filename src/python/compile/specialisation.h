@@ -67,6 +67,9 @@ class Specialisation {
   /// guards.check(), measured now and then.
   int32_t check(const guards::Call& call, PyObject** values);
 
+  /// Which guard refuses the call, in words.
+  std::string explain_miss(const guards::Call& call) const;
+
   /// Runs the program on what the guards found, then the recipe. Nothing if this must run natively after all:
   /// nothing was written. Throws what a Python effect raises.
   /// \param values  what the guards gave.

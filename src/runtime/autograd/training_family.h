@@ -7,18 +7,19 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <vector>
 
 #include "runtime/autograd/training.h"
 #include "runtime/by_sizes.h"
+#include "runtime/family_source.h"
 
 namespace braze::runtime {
 
 class TrainingFamily {
  public:
-  TrainingFamily(capture::Trace trace, ProgramOptions options, PhaseTimes times);
+  TrainingFamily(capture::Trace trace, ProgramOptions options, PhaseTimes times)
+      : source_(std::move(trace), std::move(options), std::move(times)) {}
   TrainingFamily(const TrainingFamily&) = delete;
   TrainingFamily& operator=(const TrainingFamily&) = delete;
 
@@ -26,14 +27,11 @@ class TrainingFamily {
   std::shared_ptr<const TrainingProgram> at(std::span<const int64_t> symbols,
                                             const std::vector<at::Tensor>& arguments) const;
   /// What was asked for last.
-  std::shared_ptr<const TrainingProgram> latest() const;
+  std::shared_ptr<const TrainingProgram> latest() const { return programs_.latest(); }
   size_t compiled() const { return compiled_; }  ///< So often was code made.
 
  private:
-  const capture::Trace trace_;
-  const ProgramOptions options_;
-  const PhaseTimes times_;    ///< Of the capture: part of the first program's.
-  mutable std::mutex mutex_;  ///< Protects what follows.
+  const FamilySource source_;
   mutable BySizes<const TrainingProgram> programs_;
   mutable std::atomic<size_t> compiled_{0};
 };

@@ -126,3 +126,18 @@ CONFIG = Config()
     "Box in (Box, Mode), Box in [int, str]",
     "Box() in (BOX, OTHER)",
 )
+expressions(
+    "proxies of objects",
+    """
+import weakref
+class Box:
+    v = 3
+    def __init__(self): self.w = 2
+    def scaled(self, x): return x * self.w
+BOX = Box()
+PROXY = weakref.proxy(BOX)
+""",
+    "PROXY.v + PROXY.w",
+    "PROXY.scaled(x)",
+    "getattr(PROXY, 'nothing', 5), hasattr(PROXY, 'w')",
+)

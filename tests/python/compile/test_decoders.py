@@ -83,10 +83,8 @@ def test_a_cache_that_is_passed(name, kind):
         return
     assert [s["break"] for s in fast.report()["segments"] if s["break"]] == []
     # A static cache has one shape for the prompt and one for all tokens after it; a sliding one counts in Python.
-    # A dynamic one is any length long from the third program on, but where the model asks for the number.
-    captured = 2 if kind == "static" and name != "mistral" else STEPS
-    if kind == "dynamic" and name in ("gpt2", "llama", "opt", "bloom"):
-        captured = 3
+    # A dynamic one is any length long from the third program on.
+    captured = 2 if kind == "static" or name == "mistral" else 3
     assert fast.counts() == {"captured": captured, "replayed": 2 * STEPS - captured, "native": 0}
 
 

@@ -374,3 +374,153 @@ def test_a_recurrent_net(kind, batch_first):
     for call in calls:
         same(compiled(*call), model(*call))
     assert compiled.counts()["native"] == 0 and compiled.counts()["captured"] <= 2
+
+
+def second_capture_serves_all(function, calls):
+    """Each call is compared with eager; no capture is needed after those of the first two calls."""
+    compiled = braze.compile(function)
+    for k, call in enumerate(calls):
+        same(compiled(*call), function(*call))
+        if k == 1:
+            captured = compiled.counts()["captured"]
+    assert compiled.counts()["native"] == 0
+    return compiled.counts()["captured"] - captured
+
+
+def test_a_size_in_a_slot_beyond_a_break():
+    def f(x):
+        n = x.shape[0]
+        y = x * 2
+        print(end="")
+        return y.reshape(n, 2, -1) + n, n * 2
+
+    assert second_capture_serves_all(f, rows(4, 6, 8, 10, 12, 7)) == 0
+
+
+def test_a_size_in_an_attribute_beyond_a_break():
+    class Keeper:
+        count = 0
+
+    keeper = Keeper()
+
+    def f(x):
+        keeper.count = x.shape[0]
+        y = x * 2
+        print(end="")
+        return y.reshape(keeper.count, 2, -1) + keeper.count
+
+    assert second_capture_serves_all(f, rows(4, 6, 8, 10, 12, 7)) == 0
+
+
+def test_a_number_put_away_and_read_later():
+    def f(x):
+        kept = [x.shape[0]]
+        y = x * 2
+        n = x.shape[0]
+        print(end="")
+        kept.append(n)
+        return y.reshape(kept[1], 2, -1), kept
+
+    run(f, rows(4, 6, 8, 10, 12, 7))
+
+
+def test_attributes_that_vary():
+    class Config:
+        count = 3
+
+    config, x = Config(), torch.randn(30, 4)
+
+    def f(x):
+        return x[: config.count] * config.count, config.count + 1, config.count > 6
+
+    compiled = braze.compile(f)
+    for count in (3, 4, 5, 6, 9, 12, 1, 0, 4, 8):
+        config.count = count
+        same(compiled(x), f(x))
+    assert compiled.counts()["captured"] <= 5
+
+
+def test_a_counter_of_calls():
+    class Counter:
+        def __init__(self):
+            self.step = 0
+
+        def scaled(self, x):
+            self.step += 1
+            return x * self.step
+
+    counter, x = Counter(), torch.ones(3)
+    compiled = braze.compile(counter.scaled)
+    for step in range(1, 10):
+        same(compiled(x), x * step)
+        assert counter.step == step
+    assert compiled.counts()["captured"] <= 3 and compiled.counts()["native"] == 0
+
+
+def test_globals_and_cells_that_vary():
+    count = 3
+
+    def f(x):
+        return x[:count].sum(0) * count + len(str(count))
+
+    x = torch.randn(30, 4)
+    compiled = braze.compile(f)
+    for count in (3, 5, 8, 11, 2, 100, 20):  # noqa: B007  (the cell)
+        same(compiled(x), f(x))
+
+
+def test_c_code_is_given_sizes_by_a_function():
+    """What sorts by them sees numbers, which are guarded."""
+
+    def f(x, k):
+        order = sorted(range(4), key=lambda i: (i * k.count) % 7)
+        return x[order[0]] + order[1], order
+
+    class Keeper:
+        count = 2
+
+    keeper, x = Keeper(), torch.randn(4)
+    compiled = braze.compile(f)
+    for count in (2, 3, 4, 5, 6):
+        keeper.count = count
+        same(compiled(x, keeper), f(x, keeper))
+
+
+def test_sizes_that_are_zipped():
+    def f(x):
+        wanted = [v if v is not None else d for v, d in zip((3, None), x.shape[-2:], strict=False)]
+        return F.adaptive_avg_pool2d(x, (1, 1)), wanted, [n + i for i, n in enumerate(x.shape)]
+
+    calls = [(torch.randn(2, n, m),) for n, m in [(8, 9), (10, 12), (7, 16), (20, 5)]]
+    assert second_capture_serves_all(f, calls) == 0
+
+
+@pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
+def test_images_resized_to_a_size(mode):
+    table = torch.randn(1, 4, 5, 5)
+
+    def f(x):
+        size = (x.shape[-2] // 4, x.shape[-1] // 4)
+        return F.interpolate(table, size=size, mode=mode) + 1, F.interpolate(x, scale_factor=2, mode=mode)
+
+    calls = [(torch.randn(1, 2, n, m),) for n, m in [(16, 20), (24, 32), (32, 12), (40, 64), (20, 20)]]
+    assert second_capture_serves_all(f, calls) == 0
+
+
+def test_rows_of_a_table_by_many_indices():
+    table = torch.randn(50, 8)
+
+    def f(ids):
+        batch, length = ids.shape
+        return table.index_select(0, ids.view(-1)).view(batch, length, -1)
+
+    calls = [(torch.randint(0, 50, size),) for size in [(2, 3), (3, 4), (5, 6), (4, 9)]]
+    assert second_capture_serves_all(f, calls) == 0
+
+
+def test_the_truth_of_a_number():
+    def f(x, k):
+        return x * k if k % 2 else x + k
+
+    x = torch.randn(4)
+    assert run(f, [(x, k) for k in (2, 4, 5, 6, 7, 8, 9)]) == 3

@@ -1,7 +1,7 @@
 """The pages of braze.report in a real browser: they render, fold, search and filter, light and dark, at size."""
 
 import pathlib
-import shutil
+import sys
 import time
 
 import pytest
@@ -11,8 +11,11 @@ from torch import nn
 import braze
 from braze._load import C
 
-selenium = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
-DRIVER, BROWSER = shutil.which("chromedriver"), shutil.which("chromium")
+sys.path.append(str(pathlib.Path(__file__).parents[3] / "tools"))
+
+from headless import BROWSER, DRIVER, open_browser
+
+pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
 pytestmark = [
     pytest.mark.skipif(not hasattr(C, "CompiledFunction"), reason="no evaluator for this Python"),
     pytest.mark.skipif(not (DRIVER and BROWSER), reason="Debian's chromium and chromium-driver are not installed"),
@@ -22,18 +25,7 @@ SCREENSHOTS = pathlib.Path(__file__).parents[3] / "out" / "report"
 
 @pytest.fixture(scope="module")
 def browser():
-    options = selenium.ChromeOptions()
-    options.binary_location = BROWSER
-    for argument in (
-        "--headless=new",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--window-size=1280,1000",
-        "--disable-dev-shm-usage",
-    ):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = selenium.Chrome(options=options, service=selenium.ChromeService(DRIVER))
+    driver = open_browser(height=1000)
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
     yield driver
     driver.quit()

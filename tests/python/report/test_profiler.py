@@ -59,6 +59,20 @@ def test_steps_of_a_replay(trace):
     torch.testing.assert_close(compiled(x, w), model(x, w))
 
 
+def test_shapes_are_told(trace):
+    x, w = torch.randn(32, 64), torch.randn(64, 16)
+    compiled = braze.compile(model)
+    compiled(x, w)
+    for asked in (True, False):
+        events = trace(lambda: compiled(x, w), record_shapes=asked)
+        (call,), (kernel,) = named(events, "braze::call aten::mm"), named(events, "braze::kernel")
+        if asked:
+            assert call["args"]["shapes"] == "f32[32,64], f32[64,16] -> f32[32,16]"
+            assert kernel["args"]["shapes"] == "f32[32,16] -> f32[32,16]"
+        else:
+            assert "shapes" not in call["args"] and "shapes" not in kernel["args"]
+
+
 def test_bytes_and_fused_operators_are_told(trace):
     x = torch.randn(32, 64)
     compiled = braze.compile(lambda x: torch.softmax(x * 3, -1))

@@ -70,15 +70,7 @@ SCHEDULES = {
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-def test_schedules(schedule):
-    """Where a rate meets the count of steps, each is another program, up to the recompile limit."""
-    theirs, _, _ = train(OPTIMIZERS["adamw"], lambda step: step, steps=12, schedule=SCHEDULES[schedule])
-    ours, _, _ = train(OPTIMIZERS["adamw"], braze.compile, steps=12, schedule=SCHEDULES[schedule])
-    assert_same(ours, theirs)
-
-
-@pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("name", ["sgd", "momentum"])
+@pytest.mark.parametrize("name", OPTIMIZERS)
 def test_schedules_do_not_recompile(name, schedule):
     theirs, _, _ = train(OPTIMIZERS[name], lambda step: step, schedule=SCHEDULES[schedule])
     ours, _, step = train(OPTIMIZERS[name], braze.compile, schedule=SCHEDULES[schedule])

@@ -44,7 +44,15 @@ bool Attributes::attribute(PyObject* object, PyObject* name) {
   if (PyType_Check(object)) return class_attribute(object, name);
   if (Py_IS_TYPE(object, &PySuper_Type)) return super_attribute(object, name);
   if (is_builtin_container(object)) return allow_made_result();  // Methods; what they read is for the call to say.
+  if (PyWeakref_CheckProxy(object)) return attribute_behind_proxy(object, name);
   return instance_attribute(object, name);
+}
+
+/// weakref.proxy() hands on all but a few questions about itself to what it refers to.
+bool Attributes::attribute_behind_proxy(PyObject* proxy, PyObject* name) {
+  PyObject* referent = PyWeakref_GET_OBJECT(proxy);
+  if (referent == Py_None) return abandon("an object with a lookup of its own", proxy);  // A ReferenceError.
+  return watch_.library.call_weak_reference(proxy) && attribute(referent, name);
 }
 
 bool Attributes::module_attribute(PyObject* module, PyObject* name) {
@@ -55,7 +63,7 @@ bool Attributes::module_attribute(PyObject* module, PyObject* name) {
   if (!value) return lacks_in_module(module, name);
   if (values_.effects().wrote(dict, name)) return true;
   // The dict of a module comes before all but data descriptors of its type, of which modules have none of interest.
-  return values_.learn(value, values_.sources().attribute(source, name)) ||
+  return values_.learn_read(value, values_.sources().attribute(source, name)) ||
          abandon("an attribute of a module that cannot be guarded", value);
 }
 
@@ -235,9 +243,7 @@ bool Attributes::plain_attribute(PyObject* object, PyObject* name) {
   const bool is_own = !source || (dict && values_.effects().wrote(dict, name));
   if (PyObject* value = dict ? PyDict_GetItemWithError(dict, name) : nullptr) {
     if (found && !is_written && !watch_.classes.learn_class_entry(found, in_type)) return false;
-    if (!is_own && PyFloat_CheckExact(value))
-      activity().stands_in = values_.vary(value, sources.attribute(source, name));
-    return is_own || activity().stands_in || values_.learn(value, sources.attribute(source, name)) ||
+    return is_own || values_.learn_read(value, sources.attribute(source, name)) ||
            abandon("an attribute that cannot be guarded", value);
   }
   if (!is_own && dict) values_.guards().absent(sources.attribute(source, name));

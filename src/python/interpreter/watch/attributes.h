@@ -33,6 +33,7 @@ class Attributes final : Domain {
   bool function_field(PyObject* function, const guards::Source* source, PyObject* name);
   bool class_of(PyObject* object, PyObject* name);
   bool class_field(PyObject* type, PyObject* meta, PyObject* name);
+  bool attribute_behind_proxy(PyObject* proxy, PyObject* name);
   bool module_attribute(PyObject* module, PyObject* name);
   bool lacks_in_module(PyObject* module, PyObject* name);
   bool super_attribute(PyObject* object, PyObject* name);

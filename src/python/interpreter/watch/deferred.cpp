@@ -77,8 +77,15 @@ PyObject* Values::defer(PyObject* number, const guards::Source* source) {
 PyObject* Values::settle(PyObject* value) {
   const auto found = deferred_.find(value);
   if (found == deferred_.end()) return nullptr;
-  learn(found->second.number.get(), found->second.source);
-  return found->second.number.get();
+  PyObject* number = found->second.number.get();
+  if (PyFloat_CheckExact(number))
+    if (PyObject* one = vary_float(number, found->second.source)) return one;
+  if (const std::optional<ir::Size> size = symbol_of(number, found->second.source)) {
+    sizes_.try_emplace(value, *size);
+    return value;
+  }
+  learn(number, found->second.source);
+  return number;
 }
 
 void Values::settle_within(PyObject* container) {

@@ -236,7 +236,9 @@ bool Operators::compare(PyObject* left, PyObject* right, int operation) {
 }
 
 bool Operators::compare_identity(PyObject* left, PyObject* right) {
-  if (guards::is_scalar(left) && guards::same_scalar(left, right) && !guards::is_unique(left)) {
+  const bool is_one =
+      guards::is_unique(left) && !values_.stands_for_number(left) && !values_.stands_for_number(right);
+  if (guards::is_scalar(left) && guards::same_scalar(left, right) && !is_one) {
     // What copy.deepcopy() is asked to copy, and has given back as it is.
     if (left == right && runs_module_copy()) return true;
     return abandon("`is` with equal numbers or texts, which may be one object or two", left);

@@ -55,13 +55,13 @@ bool passes_on(int opcode, int arg, int depth) {
     case POP_JUMP_IF_NOT_NONE:
 #endif
     case BUILD_SLICE:
-    case BUILD_MAP:
     case LIST_EXTEND:
     case UNPACK_SEQUENCE:
     case UNPACK_EX:
     case GET_ITER:
     case FOR_ITER:
     case DICT_MERGE: return true;
+    case BUILD_MAP: return depth % 2 == 1;  // Values: whether keys are equal is looked at.
     case STORE_ATTR: return depth == 2;
     case BINARY_SUBSCR: return depth == 2;
     default: return moves_operand(opcode, arg, depth) || leaves_shut(opcode, arg, depth);
@@ -121,6 +121,10 @@ std::string_view name_of(PyObject* callable) {
   return text_of(PyDescr_NAME(callable));
 }
 
+bool is_iterator_of_others(PyTypeObject* type) {
+  return type == &PyZip_Type || type == &PyEnum_Type || type == &PyReversed_Type;
+}
+
 ir::SizeTest test_of(int comparison, ir::Size a, ir::Size b) {
   switch (comparison) {
     case Py_EQ: return ir::equal(a, b);
@@ -144,15 +148,43 @@ PyObject* Values::make_size(int64_t number, ir::Size size) {
   return one.get();
 }
 
+std::optional<ir::Size> Values::symbol_of(PyObject* number, const guards::Source* source) {
+  if (!PyLong_CheckExact(number)) return std::nullopt;
+  if (const auto found = varied_.find(source); found != varied_.end()) return found->second;
+  const std::optional<ir::Size> size = tensors_.vary_number(number, source);
+  if (!size) return std::nullopt;
+  guards_.type(source, &PyLong_Type);
+  varied_.emplace(source, *size);
+  return size;
+}
+
 PyObject* Values::vary(PyObject* number, const guards::Source* source) {
   if (PyFloat_CheckExact(number)) return vary_float(number, source);
-  if (!PyLong_CheckExact(number)) return nullptr;
-  const std::optional<ir::Size> size = tensors_.vary_number(number, source);
+  const std::optional<ir::Size> size = symbol_of(number, source);
   if (!size) return nullptr;
-  guards_.type(source, &PyLong_Type);
   PyObject* one = make_size(PyLong_AsLongLong(number), *size);
   scalars_[one] = {source};
   return one;
+}
+
+bool Values::learn_read(PyObject* value, const guards::Source* source) {
+  settle_read();
+  if (!(PyFloat_CheckExact(value) ? vary_float(value, source) != nullptr : symbol_of(value, source).has_value()))
+    return learn(value, source);
+  read_ = {guards::Ref::borrow(value), source};
+  return true;
+}
+
+PyObject* Values::take_read(PyObject* top) {
+  if (!read_ || read_->number.get() != top) return nullptr;
+  const Read read = *std::exchange(read_, std::nullopt);
+  return vary(top, read.source);
+}
+
+void Values::settle_read() {
+  if (!read_) return;
+  const Read read = *std::exchange(read_, std::nullopt);
+  learn(read.number.get(), read.source);
 }
 
 const ir::Size* Values::size_of(PyObject* value) const {
@@ -179,6 +211,10 @@ void Values::settle_sizes_within(PyObject* value, std::unordered_set<PyObject*>&
   if (PySlice_Check(value)) {
     const auto* slice = reinterpret_cast<PySliceObject*>(value);
     for (PyObject* part : {slice->start, slice->stop, slice->step}) settle_size(part);
+    return;
+  }
+  if (is_iterator_of_others(Py_TYPE(value))) {
+    for (const guards::Ref& one : std::exchange(handed_, {})) settle_sizes_within(one.get(), seen);
     return;
   }
   if (!storage_type(value)) return settle_size(value);
@@ -280,9 +316,21 @@ void Sizes::put_tracer(PyObject*& operand) {
   Ref::steal(std::exchange(operand, Py_NewRef(tracer)));
 }
 
+void Sizes::put_number(PyObject*& operand) {
+  if (!operand || !values_.stands_for_number(operand)) return;
+  values_.settle_sizes_within(operand);
+  Ref number = Ref::steal(PyLong_FromLongLong(PyLong_AsLongLong(operand)));
+  if (!number) throw std::bad_alloc();
+  Ref::steal(std::exchange(operand, number.release()));
+}
+
 void Sizes::look_at_sizes(Activation& a, int opcode, int arg) {
   switch (opcode) {
     case BINARY_OP: return compute_size(a.peek(2), a.peek(1), arg);
+    case CONTAINS_OP:
+      values_.settle_sizes_within(a.peek(2));
+      if (!PyDict_CheckExact(a.peek(1))) values_.settle_sizes_within(a.peek(1));  // Of a dict: keys, not values.
+      return;
     case UNARY_NEGATIVE:
       if (const ir::Size* size = values_.size_of(a.peek(1))) activity().size = -*size;
       return watch_.numbers.negate(a.peek(1));
@@ -309,11 +357,12 @@ void Sizes::look_at_sizes(Activation& a, int opcode, int arg) {
   const int all = static_cast<int>(a.top - a.stack_base()), used = operands_used(opcode, arg);
   for (int depth = 1; depth <= (used < 0 ? all : std::min(used, all)); ++depth) {
     PyObject* operand = a.peek(depth);
-    if (!operand || passes_on(opcode, arg, depth)) continue;
+    if (!operand) continue;
     if (const ir::Size* size = values_.size_of(operand); size && is_truth(opcode)) {
       values_.tensors().decide(ir::differs(*size, 0));
       continue;
     }
+    if (passes_on(opcode, arg, depth)) continue;
     values_.settle_sizes_within(operand);
   }
 }
@@ -421,13 +470,27 @@ bool Sizes::builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_
     if (type == &PyTuple_Type || type == &PyList_Type || guards::is_torch_size(type)) return true;
   }
   if (callable == reinterpret_cast<PyObject*>(&PyType_Type) && count == 1) return true;
-  if (Py_IS_TYPE(callable, &PyMethodDescr_Type))
-    return count == 2 && PyList_CheckExact(arguments[0]) &&
-           callable == class_entry(reinterpret_cast<PyObject*>(&PyList_Type), "append");
+  if (PyType_Check(callable) && is_iterator_of_others(reinterpret_cast<PyTypeObject*>(callable))) {
+    // The items are handed on as they are.
+    if (std::any_of(arguments, arguments + count, [&](PyObject* one) { return values_.size_of(one); }))
+      return false;
+    for (Py_ssize_t i = 0; i < count; ++i) values_.hand_to_iterator(arguments[i]);
+    return true;
+  }
+  if (Py_IS_TYPE(callable, &PyMethodDescr_Type)) {
+    const auto is_method = [&](PyTypeObject& type, const char* name) {
+      return Py_IS_TYPE(arguments[0], &type) && callable == class_entry(reinterpret_cast<PyObject*>(&type), name);
+    };
+    if (count == 2 && is_method(PyList_Type, "append")) return true;
+    if (count < 2 || !is_method(PyDict_Type, "get")) return false;
+    values_.settle_sizes_within(arguments[1]);  // The values of a dict are handed on as they are, its keys are not.
+    return true;
+  }
   if (!PyCFunction_Check(callable)) return false;
   PyObject* self = PyCFunction_GET_SELF(callable);
   const std::string_view name = reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name;
   if (self && PyList_CheckExact(self) && name == "append") return true;
+  if (self && PyType_Check(self) && name == "__instancecheck__") return true;
   if (!self || !PyModule_Check(self)) return false;
   const char* module = PyModule_GetName(self);
   const std::string_view from = module ? module : "";

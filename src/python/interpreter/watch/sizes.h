@@ -28,6 +28,9 @@ class Sizes final : Domain {
   void put_tracers(Activation& a, int opcode, int arg);
   /// After an instruction was looked at: what it does with sizes.
   void look_at_sizes(Activation& a, int opcode, int arg);
+  /// What stands for a number that varies is the number itself, of this value only: somebody asks which object it
+  /// is.
+  void put_number(PyObject*& operand);
   /// What an instruction has left on top, with sizes as the run sees them.
   void take_sizes(Activation& a);
 

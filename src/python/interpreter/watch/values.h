@@ -160,8 +160,20 @@ class Values {
   std::shared_ptr<const Number> number_of(PyObject* value) const;  ///< Null: it is none, or has been specialised.
   /// A float that such a number is: an object that nothing else in the run is, borrowed.
   PyObject* make_number(double value, std::shared_ptr<const Number> number);
+  /// learn(), before an instruction that leaves `value` as it is on top: a number that varies is guarded by its
+  /// type as yet.
+  bool learn_read(PyObject* value, const guards::Source* source);
+  /// After the instruction: what stands for `top` there, if it is that number. Null for all else.
+  PyObject* take_read(PyObject* top);
+  /// What was not left on top is guarded by its value.
+  void settle_read();
   const ir::Size* size_of(PyObject* value) const;  ///< Null: it is none, or has been specialised.
   bool was_size(PyObject* value) const { return settled_sizes_.contains(value); }
+  /// An int equal to that of the program, but another object.
+  bool stands_for_number(PyObject* value) const { return size_of(value) || was_size(value); }
+  /// The container is iterated by a `zip` or the like: its sizes are specialised where somebody looks into one of
+  /// these.
+  void hand_to_iterator(PyObject* container) { handed_.push_back(guards::Ref::borrow(container)); }
   /// Somebody looks at the value, if it is one: it is specialised.
   void settle_number(PyObject* value);
   void settle_size(PyObject* value);
@@ -253,6 +265,7 @@ class Values {
  private:
   PyObject* vary_float(PyObject* number, const guards::Source* source);
   bool learn_given(PyObject* value, const guards::Source* source);
+  std::optional<ir::Size> symbol_of(PyObject* number, const guards::Source* source);
   void pin(PyObject* value, const guards::Source* source);
   struct Known {
     const guards::Source* source;
@@ -287,7 +300,14 @@ class Values {
   std::unordered_map<PyObject*, ir::Size> sizes_;
   std::unordered_map<PyObject*, std::shared_ptr<const Number>> numbers_;
   std::unordered_map<const guards::Source*, PyObject*> varied_floats_;  ///< What stands for each.
+  std::unordered_map<const guards::Source*, ir::Size> varied_;          ///< Of the numbers that were read there.
+  struct Read {
+    guards::Ref number;
+    const guards::Source* source;
+  };
+  std::optional<Read> read_;
   std::unordered_set<PyObject*> settled_sizes_;
+  std::vector<guards::Ref> handed_;
   std::unordered_set<PyObject*> made_;
   std::unordered_set<PyObject*> addresses_;
   std::unordered_set<PyObject*> constants_;    ///< Some of made_.

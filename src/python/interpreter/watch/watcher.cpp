@@ -47,6 +47,11 @@ bool is_fresh_generator(PyObject* object) {
          reinterpret_cast<PyGenObject*>(object)->gi_frame_state == FRAME_CREATED;
 }
 
+/// Leaves on top what it has found under a name.
+bool reads(int opcode) {
+  return opcode == LOAD_ATTR || opcode == LOAD_GLOBAL || opcode == LOAD_DEREF;
+}
+
 }  // namespace
 
 bool Watcher::entered(Frame* frame) {
@@ -135,6 +140,7 @@ bool Watcher::before(Activation& a, int opcode, int arg) {
     return !is_lock || watch_.run.abandon("a lock", a.peek(1));
   }
   if (activity().is_trusted || activity().is_around) return true;
+  values().settle_read();
   activity() = {.is_trusted = false};
   watch_.run.callee = nullptr;
   watch_.iterators.next_item() = {};
@@ -177,6 +183,7 @@ bool Watcher::gives(Activation& a, int opcode) {
   if (!leaves || watch_.run.activities.size() < 2) return true;
   const Activity& caller = watch_.run.activities[watch_.run.activities.size() - 2];
   if (!caller.is_around && (caller.is_direct || !(caller.looks || watch_.run.looks_lazily))) return true;
+  values().settle_sizes_within(a.peek(1));
   return values().absorb(a.peek(1)) ||
          watch_.run.abandon("C code is given an object whose parts are not guarded", a.peek(1));
 }
@@ -200,6 +207,8 @@ bool Watcher::after(Activation& a, int opcode, int arg, Step step) {
     const std::optional<Break> why = values().tensors().why_raised();
     return watch_.run.abandon(why ? BreakReason(*why) : "an operation on tensors raises an error");
   }
+  if (reads(opcode) && a.top > a.stack_base())
+    if (PyObject* one = values().take_read(a.peek(1))) a.pop(), a.push_borrowed(one);
   PyObject* top = a.top > a.stack_base() ? a.peek(1) : nullptr;
   if (activity().fills && top) values().effects().fill_entry(activity().fills, activity().key, top);
   switch (opcode) {

@@ -32,7 +32,8 @@ def loss_of(outputs):
     total = 0
     for tensor in tensors(outputs):
         if tensor.requires_grad:
-            weights = torch.linspace(0.5, 1.5, tensor.numel()).reshape(tensor.shape).to(tensor.dtype)
+            weights = torch.linspace(0.5, 1.5, tensor.numel(), device=tensor.device).reshape(tensor.shape)
+            weights = weights.to(tensor.dtype)
             total = total + (tensor * weights).sum()
     return total
 

@@ -1,0 +1,84 @@
+#include "capture/pointwise.h"
+
+#include <algorithm>
+
+namespace braze::capture {
+
+Pointwise::Pointwise(Call& call, ScalarType dtype, std::initializer_list<const Operand*> operands) : call_(call) {
+  Promotion promotion;  // Tests, whose results are bools, compare in it.
+  for (const Operand* operand : operands)
+    if (operand) {
+      promotion.add(operand->dtype, operand->rank);
+      operands_.push_back(operand);
+    }
+  const auto geometry = broadcast(operands, dtype == ScalarType::Bool ? promotion.result() : dtype);
+  if (!geometry) return;
+  const ir::Type* target = call.target(geometry->sizes);
+  type_ = target ? call.retyped(target, to_dtype(dtype)) : call.type(dtype, geometry->sizes, geometry->strides);
+  compute_ = type_;
+}
+
+/// How many elements of the result, and of each operand that is not one element for all of them, lie side by side.
+Dim Pointwise::innermost_loop() const {
+  const DimsRef sizes = type_->sizes, strides = type_->strides;
+  Places dims;
+  for (size_t k = 0; k < sizes.size(); ++k)
+    if (sizes[k] != 1) dims.push_back(static_cast<int64_t>(k));
+  std::stable_sort(dims.begin(), dims.end(), [&](int64_t a, int64_t b) { return strides[a] < strides[b]; });
+  Dim length = 1;
+  for (const int64_t dim : dims) {
+    if (strides[dim] != length) break;
+    const bool all = std::ranges::all_of(operands_, [&](const Operand* operand) {
+      if (numel(operand->sizes) == 1) return true;
+      const auto mine = dim - static_cast<int64_t>(sizes.size() - operand->sizes.size());
+      const Dim size = mine < 0 ? Dim(1) : operand->sizes[mine];
+      return size != 1 && operand->strides[mine] == length;
+    });
+    if (!all) break;
+    length *= sizes[dim];
+  }
+  return length;
+}
+
+bool Pointwise::in_vectors() const {
+  if (type_->device.kind != ir::DeviceKind::cpu) return false;
+  static const std::string capability = at::get_cpu_capability();
+  const int64_t bytes = capability == "AVX512" ? 64 : capability == "AVX2" ? 32 : 0;
+  return bytes > 0 && innermost_loop() * ir::byte_size(type_->dtype) >= 2 * bytes;
+}
+
+void Pointwise::compute_in_float() {
+  compute_in(ir::compute_dtype(type_->dtype));
+}
+
+ir::Value* Pointwise::in(const Operand& operand) {
+  if (!operand.is_number()) {
+    // A number is taken as it is: kernels for f16 and bf16 use it in f32.
+    const bool is_as_it_is = type_->dtype == DType::b8 || operand.rank == Rank::number;
+    ir::Value* converted = is_as_it_is ? operand.value : call_.cast(operand.value, type_->dtype);
+    return call_.cast(converted, compute_->dtype);
+  }
+  return call_.graph().create(Op::scalar, {}, {{"value", to_number(operand.number, compute_->dtype)}},
+                              type_in(call_.graph(), compute_->dtype, compute_->device, {}, {}));
+}
+
+ir::Value* Pointwise::in_as_factor(const Operand& operand) {
+  const bool half = type_->dtype == DType::f16 || type_->dtype == DType::bf16;
+  if (!half || operand.rank == Rank::dimensioned || operand.is_number()) return in(operand);
+  compute_in_float();
+  return call_.cast(operand.value, compute_->dtype);
+}
+
+ir::Value* Pointwise::node(Op op, std::initializer_list<ir::Value*> operands, DType dtype) {
+  Sizes sizes;
+  for (const ir::Value* operand : operands) broadcast_into(sizes, to_ref(operand->type->sizes));
+  const bool whole = DimsRef(sizes) == to_ref(type_->sizes);
+  return call_.node(op, operands,
+                    whole ? call_.retyped(compute_, dtype) : call_.contiguous(to_scalar_type(dtype), sizes));
+}
+
+bool Pointwise::give(ir::Value* value) {
+  return call_.give(value->type == type_ ? value : call_.graph().create(Op::cast, {value}, {}, type_));
+}
+
+}  // namespace braze::capture

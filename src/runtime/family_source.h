@@ -1,0 +1,29 @@
+// runtime/family_source.h: what the programs of a family are made from: a trace whose sizes are expressions, and
+// how it is compiled.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "runtime/program.h"
+
+namespace braze::runtime {
+
+struct FamilySource {
+  /// `options.kept_elsewhere` are let go of, as Program does.
+  FamilySource(capture::Trace trace, ProgramOptions options, PhaseTimes times);
+
+  /// Throws UserError that names the guess which the values break. May run Python.
+  void check_guesses(std::span<const int64_t> symbols) const;
+  /// Of numbers, verified.
+  capture::Trace at(std::span<const int64_t> symbols) const;
+  /// \param arguments  tells which of them share storage; one a graph argument.
+  ProgramOptions options_for(const std::vector<at::Tensor>& arguments) const;
+
+  capture::Trace trace;
+  ProgramOptions options;
+  PhaseTimes times;  ///< Of the capture: part of the first program's.
+};
+
+}  // namespace braze::runtime

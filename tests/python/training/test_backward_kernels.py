@@ -1,0 +1,67 @@
+"""Operators of PyTorch's backward that run as kernels of braze's."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import braze
+
+CASES = {
+    "avg_pool1d": (lambda x: F.avg_pool1d(x, 2), (2, 3, 8), True),
+    "avg_pool2d": (lambda x: F.avg_pool2d(x, 2), (2, 3, 8, 10), True),
+    "avg_pool2d of three": (lambda x: F.avg_pool2d(x, (3, 2)), (2, 3, 10, 9), True),
+    "avg_pool2d by another number": (lambda x: F.avg_pool2d(x, 2, divisor_override=3), (2, 3, 8, 10), True),
+    "avg_pool2d without a batch": (lambda x: F.avg_pool2d(x, 2), (3, 8, 10), True),
+    "avg_pool3d": (lambda x: F.avg_pool3d(x, (1, 2, 3)), (2, 3, 4, 5, 7), True),
+    "avg_pool2d, cut windows": (lambda x: F.avg_pool2d(x, 2, ceil_mode=True), (2, 3, 7, 9), False),
+    "avg_pool2d, overlapping": (lambda x: F.avg_pool2d(x, 3, stride=1, padding=1), (2, 3, 7, 9), False),
+    "nearest 1d": (lambda x: F.interpolate(x, scale_factor=3), (2, 3, 5), True),
+    "nearest 2d": (lambda x: F.interpolate(x, scale_factor=2), (2, 3, 5, 4), True),
+    "nearest 2d to a size": (lambda x: F.interpolate(x, size=(15, 28)), (2, 3, 5, 4), True),
+    "nearest 3d": (lambda x: F.interpolate(x, scale_factor=(1, 2, 4)), (1, 2, 3, 4, 2), True),
+    "nearest exact": (lambda x: F.interpolate(x, scale_factor=2, mode="nearest-exact"), (2, 3, 5, 4), True),
+    "nearest 2d, of parts": (lambda x: F.interpolate(x, size=(7, 6)), (2, 3, 5, 4), False),
+    "nearest 2d, smaller": (lambda x: F.interpolate(x, scale_factor=0.5), (2, 3, 6, 4), False),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("name", CASES)
+def test_gradients(name, dtype):
+    function, shape, is_native = CASES[name]
+    if name == "avg_pool3d" and dtype == torch.bfloat16:
+        pytest.skip("eager has no such kernel")
+    torch.manual_seed(0)
+    compiled = braze.compile(lambda x: function(x).tanh())
+    for _ in range(3):
+        one = torch.randn(shape).to(dtype).requires_grad_()
+        other = one.detach().clone().requires_grad_()
+        ours, theirs = compiled(one), function(other).tanh()
+        tangent = torch.randn_like(theirs)
+        ours.backward(tangent)
+        theirs.backward(tangent)
+        torch.testing.assert_close(ours, theirs)
+        torch.testing.assert_close(one.grad, other.grad)
+        assert one.grad.stride() == other.grad.stride()
+    _, backward = compiled.programs()
+    assert "(backward)" in repr(backward)
+    calls = [step.name for step in backward.steps if step.kind == "call"]
+    assert not is_native or not calls, calls
+
+
+@pytest.mark.parametrize("name", ["avg_pool2d", "nearest 2d"])
+def test_layouts(name):
+    function, shape, _ = CASES[name]
+    compiled = braze.compile(function)
+    for form in (torch.channels_last, torch.contiguous_format):
+        one = torch.randn(shape).to(memory_format=form).requires_grad_()
+        other = one.detach().clone().requires_grad_()
+        compiled(one).pow(2).sum().backward()
+        function(other).pow(2).sum().backward()
+        torch.testing.assert_close(one.grad, other.grad)
+
+
+def test_gradcheck():
+    x = torch.randn(1, 2, 4, 6, dtype=torch.float64, requires_grad=True)
+    for name in ("avg_pool2d", "nearest 2d"):
+        assert torch.autograd.gradcheck(braze.compile(CASES[name][0]), x)

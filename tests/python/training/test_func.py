@@ -1,0 +1,130 @@
+"""`torch.func` over compiled functions and within them: eager's results, or eager itself with a reason."""
+
+import pytest
+import torch
+from torch import nn
+from torch.func import (
+    functional_call,
+    grad,
+    grad_and_value,
+    hessian,
+    jacfwd,
+    jacrev,
+    jvp,
+    stack_module_state,
+    vjp,
+    vmap,
+)
+
+import braze
+
+
+def scalar(x, w):
+    return ((x @ w).tanh() * x.sum()).pow(2).mean()
+
+
+def vector(x, w):
+    return torch.softmax(x @ w, dim=-1) + x[..., :1].sin()
+
+
+X, W = torch.linspace(-1, 1, 12).reshape(3, 4), torch.linspace(0.5, -0.7, 20).reshape(4, 5)
+
+# By name: what is compiled, and what transforms it.
+TRANSFORMS = {
+    "grad": lambda f: grad(f)(X, W),
+    "grad of both": lambda f: grad(f, argnums=(0, 1))(X, W),
+    "grad and value": lambda f: grad_and_value(f)(X, W),
+    "grad of grad": lambda f: grad(lambda x: grad(f)(x, W).pow(2).sum())(X),
+    "per-sample gradients": lambda f: vmap(grad(f, argnums=1), in_dims=(0, None))(X, W),
+}
+OF_VECTORS = {
+    "vmap": lambda f: vmap(f, in_dims=(0, None))(X, W),
+    "vmap of vmap": lambda f: vmap(vmap(f, in_dims=(0, None)), in_dims=(0, None))(X.expand(2, 3, 4), W),
+    "jvp": lambda f: jvp(lambda x: f(x, W), (X,), (X.cos(),)),
+    "vjp": lambda f: (lambda value, pull: (value, pull(torch.ones_like(value))))(*vjp(f, X, W)),
+    "jacrev": lambda f: jacrev(f)(X, W),
+    "jacfwd": lambda f: jacfwd(f)(X, W),
+    "hessian": lambda f: hessian(lambda x: f(x, W).sum())(X),
+}
+CASES = [(name, scalar, TRANSFORMS[name]) for name in TRANSFORMS] + [
+    (name, vector, OF_VECTORS[name]) for name in OF_VECTORS
+]
+cases = pytest.mark.parametrize(
+    ("function", "transform"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
+)
+
+
+def same(ours, theirs):
+    torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+@cases
+def test_of_a_compiled_function(function, transform):
+    compiled = braze.compile(function)
+    for _ in range(3):
+        same(transform(compiled), transform(function))
+    # Without a transform it is as ever.
+    for _ in range(3):
+        same(compiled(X, W), function(X, W))
+
+
+@cases
+def test_within_a_compiled_function(function, transform):
+    compiled = braze.compile(lambda scale: [transform(function), X * scale])
+    for scale in (torch.tensor(1.0), torch.tensor(2.0), torch.tensor(3.0)):
+        same(compiled(scale), [transform(function), X * scale])
+
+
+@cases
+def test_a_compiled_function_that_has_programs_is_transformed(function, transform):
+    compiled = braze.compile(function)
+    w = W.clone().requires_grad_()
+    for _ in range(2):
+        same(compiled(X, W), function(X, W))
+        compiled(X, w).sum().backward()
+    same(transform(compiled), transform(function))
+
+
+def net():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.LayerNorm(8), nn.Linear(8, 2))
+
+
+@pytest.mark.parametrize("within", [False, True])
+def test_functional_call(within):
+    model = net()
+    if within:
+        call = braze.compile(lambda parameters, x: functional_call(model, parameters, (x,)))
+    else:
+        compiled = braze.compile(model)
+        call = lambda parameters, x: functional_call(compiled, parameters, (x,))  # noqa: E731
+    for k in range(4):
+        names = dict(model.named_parameters())
+        own = {name: (p.detach() * (1 + k)).requires_grad_() for name, p in names.items()}
+        others = {name: p.detach().clone().requires_grad_() for name, p in own.items()}
+        prefix = "" if within else "_orig_mod."
+        has_prefix = not within and any(name.startswith(prefix) for name, _ in compiled.named_parameters())
+        ours = call({(prefix if has_prefix else "") + name: p for name, p in own.items()}, X)
+        theirs = functional_call(model, others, (X,))
+        same(ours, theirs)
+        ours.sum().backward()
+        theirs.sum().backward()
+        for name in own:
+            same(own[name].grad, others[name].grad)
+            assert names[name].grad is None
+
+
+def test_an_ensemble():
+    models = [net() for _ in range(3)]
+    for k, model in enumerate(models):
+        nn.init.constant_(model[0].bias, 0.1 * k)
+    parameters, buffers = stack_module_state(models)
+    base = net()
+
+    def run(parameters, buffers, x):
+        return functional_call(base, (parameters, buffers), (x,))
+
+    compiled = braze.compile(lambda x: vmap(run, in_dims=(0, 0, None))(parameters, buffers, x))
+    for k in range(3):
+        x = X + k
+        same(compiled(x), torch.stack([model(x) for model in models]))
