@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/MemoryOverlap.h>
+#include <ATen/core/grad_mode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <algorithm>
@@ -74,11 +75,13 @@ class Undo {
     const bool is_input = std::ranges::any_of(
         inputs_, [&](const at::Tensor& input) { return input.has_storage() && input.is_alias_of(target); });
     // Nothing writes to a tensor whose elements overlap: it raises before.
+    const c10::impl::ExcludeDispatchKeyGuard below_autograd(excluded_keys);
     if (is_input && at::has_internal_overlap(target) != at::MemOverlap::Yes)
       saved_.emplace_back(target, target.clone());
   }
 
   void restore() {
+    const c10::impl::ExcludeDispatchKeyGuard below_autograd(excluded_keys);
     for (auto at = saved_.rbegin(); at != saved_.rend(); ++at) at->first.copy_(at->second);
     if (generator_.defined()) set_cpu_generator_state(generator_);
   }
@@ -112,7 +115,7 @@ void TapeRecorder::add_argument(const at::Tensor& real) {
 
 uint32_t TapeRecorder::number_of_real(const at::Tensor& real) {
   const auto [at, is_new] = real_.try_emplace(real.unsafeGetTensorImpl(), tape_.tensor_count_);
-  if (is_new) tape_.inputs_.push_back({tape_.tensor_count_++, {}, real});
+  if (is_new) tape_.inputs_.push_back({tape_.tensor_count_++, {}, real, real.requires_grad()});
   return at->second;
 }
 
@@ -140,8 +143,10 @@ void TapeRecorder::set_number(const at::Tensor& tensor, uint32_t number) {
 
 TapeRecorder::Pending TapeRecorder::begin(const OpEntry& entry, const torch::jit::Stack& stack) {
   const std::span<const c10::IValue> arguments(stack.data() + stack.size() - entry.arguments, entry.arguments);
-  Pending pending{&entry, {entry.op, {arguments.begin(), arguments.end()}, {}, {}, {}, {}, entry.random, {}}, {}};
+  Pending pending{
+      &entry, {entry.op, {arguments.begin(), arguments.end()}, {}, {}, {}, {}, entry.random, false, {}, {}}, {}};
   Tape::Call& call = pending.call;
+  call.with_grad = at::GradMode::is_enabled();
   // A constant that the function makes anew at each call: lift_fresh would give away the one that the tape holds.
   const auto is_made_by_python = [](const at::Tensor& tensor) {
     Tracer* const tracer = Tracer::current();
@@ -157,6 +162,7 @@ TapeRecorder::Pending TapeRecorder::begin(const OpEntry& entry, const torch::jit
         throw UserError("braze: a number that a tensor stands for cannot be kept on a tape.");
       const uint32_t number = number_of(tensor);
       call.slots.push_back({i, element, number});
+      call.tracked.push_back(tensor.requires_grad());
       replace_tensor(call.stack[i], element, at::Tensor(), copied);
       if (!is_written(entry, i, arguments)) return;
       call.written.push_back(number);
@@ -179,8 +185,11 @@ void TapeRecorder::end(Pending pending, const torch::jit::Stack& stack) {
     for_each_tensor(results[r], [&](const at::Tensor& tensor, int32_t element) {
       is_seen = true;
       if (!as_tracer(tensor)) return;
+      // The same elements without a history: what reads them says so (Call::tracked).
+      if (views_.contains(as_tracer(tensor)->view().get())) return;
       set_number(tensor, tape_.tensor_count_);
-      call.results.push_back({r, element, tape_.tensor_count_++});
+      const bool is_differentiable = c10::isFloatingType(tensor.scalar_type()) || tensor.is_complex();
+      call.results.push_back({r, element, tape_.tensor_count_++, is_differentiable});
     });
   }
   // What Python has read (is_same_size, item of a known value) is in the program that Python made of it.
@@ -209,6 +218,7 @@ Tape TapeRecorder::finish(const Trace& trace, const std::vector<at::Tensor>& out
     const OutputRecipe& recipe = trace.outputs.at(k);
     const bool is_input = recipe.kind == OutputRecipe::Kind::input_object;
     tape_.outputs_.push_back(number_of(is_input ? inputs.at(recipe.index) : outputs[k]));
+    tape_.outputs_tracked_.push_back(outputs[k].requires_grad());
   }
   for (size_t k = 0; k < arguments_.size(); ++k) {
     const uint32_t number = number_of_real(arguments_[k]);
@@ -216,6 +226,11 @@ Tape TapeRecorder::finish(const Trace& trace, const std::vector<at::Tensor>& out
     place->bound.reset();
     std::swap(*place, tape_.inputs_[k]);
   }
+  tape_.has_history_ = trace.any_requires_grad;
+  // If a later call failed, nothing could take the history back.
+  for (const ir::Mutation& mutation : trace.graph->mutations())
+    if (tape_.has_history_ && Tracer::current()->impl().is_tracked(inputs.at(mutation.input)))
+      throw UserError("braze: a tensor from outside that is written gets a history, which a tape cannot give it.");
   tape_.argument_count_ = arguments_.size();
   tape_.plan_releases();
   arguments_.clear();
@@ -242,8 +257,42 @@ void Tape::plan_releases() {
   }
 }
 
+bool Tape::has_plain_history() const {
+  std::vector<bool> tracked(tensor_count_, false);
+  for (const Input& input : inputs_) tracked[input.tensor] = input.tracked;
+  for (const Call& call : calls_) {
+    bool any = false;
+    for (size_t k = 0; k < call.slots.size(); ++k) {
+      if (call.tracked[k] != tracked[call.slots[k].operand]) return false;
+      any |= call.tracked[k];
+    }
+    if (any && !call.with_grad) return false;
+    if (!any || call.op.schema().name() == "aten::detach") continue;
+    for (const Result& result : call.results) tracked[result.tensor] = result.is_differentiable;
+    for (const uint32_t written : call.written) tracked[written] = true;
+  }
+  for (size_t k = 0; k < outputs_.size(); ++k)
+    if (outputs_tracked_[k] != tracked[outputs_[k]]) return false;
+  return true;
+}
+
 std::vector<at::Tensor> Tape::run(const at::Tensor* const* arguments) const {
+  if (has_history_) {
+    const c10::impl::ExcludeDispatchKeyGuard below_autocast(c10::autocast_dispatch_keyset);
+    return run_calls(arguments);
+  }
   const c10::impl::ExcludeDispatchKeyGuard below_autograd(excluded_keys);
+  return run_calls(arguments);
+}
+
+/// What a call is given: `x.detach()` and `x.data` are x without its history.
+at::Tensor Tape::operand(const Call& call, size_t slot, const at::Tensor& tensor) const {
+  if (!has_history_ || tensor.requires_grad() == call.tracked[slot]) return tensor;
+  if (call.tracked[slot]) throw UserError("braze: a tensor has lost its history on the tape.");
+  return tensor.detach();
+}
+
+std::vector<at::Tensor> Tape::run_calls(const at::Tensor* const* arguments) const {
   std::vector<at::Tensor> tensors(tensor_count_), inputs;
   for (size_t k = 0; k < inputs_.size(); ++k) {
     const at::Tensor& real = k < argument_count_ ? *arguments[k] : inputs_[k].bound;
@@ -257,11 +306,13 @@ std::vector<at::Tensor> Tape::run(const at::Tensor* const* arguments) const {
       for (const uint32_t written : call.written) undo.save(tensors[written]);
       stack.assign(call.stack.begin(), call.stack.end());
       uint32_t list = ~0u;  // The argument whose list is this call's own by now.
-      for (const CallPayload::Slot& slot : call.slots) {
+      for (size_t k = 0; k < call.slots.size(); ++k) {
+        const CallPayload::Slot& slot = call.slots[k];
         bool copied = list == slot.argument;
-        replace_tensor(stack[slot.argument], slot.element, tensors[slot.operand], copied);
+        replace_tensor(stack[slot.argument], slot.element, operand(call, k, tensors[slot.operand]), copied);
         list = slot.argument;
       }
+      const at::AutoGradMode grad_mode(has_history_ && call.with_grad);
       call.op.callBoxed(&stack);
       for (const Result& result : call.results) {
         const c10::IValue& value = stack.at(result.returned);
@@ -277,7 +328,9 @@ std::vector<at::Tensor> Tape::run(const at::Tensor* const* arguments) const {
   for (size_t k = 0; k < outputs_.size(); ++k) {
     const at::Tensor& tensor = tensors[outputs_[k]];
     const bool is_given = std::find(outputs_.begin(), outputs_.begin() + k, outputs_[k]) != outputs_.begin() + k;
-    results.push_back(is_given ? tensor.alias() : tensor);
+    const at::AutoGradMode grad_mode(has_history_ && outputs_tracked_[k]);
+    const bool is_data = has_history_ && !outputs_tracked_[k] && tensor.requires_grad();
+    results.push_back(is_data ? tensor.detach() : is_given ? tensor.alias() : tensor);
   }
   return results;
 }

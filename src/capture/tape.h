@@ -40,6 +40,7 @@ class Tape {
     uint32_t returned;  ///< Index of the return value.
     int32_t element;    ///< Index into a returned list, -1 for a plain tensor.
     uint32_t tensor;
+    bool is_differentiable;  ///< By its type.
   };
   struct Call {
     c10::OperatorHandle op;
@@ -49,12 +50,15 @@ class Tape {
     std::vector<uint32_t> written;         ///< Numbers of the arguments that the operator writes.
     std::vector<uint32_t> releases;        ///< Numbers that nobody reads afterwards.
     bool random = false;                   ///< Draws from a generator.
+    bool with_grad = false;                ///< Grad mode was on.
+    std::vector<bool> tracked;             ///< By slot: the tensor required grad.
     std::string source;                    ///< The user's "file:line", or empty.
   };
   struct Input {
     uint32_t tensor;
     std::string name;
     at::Tensor bound;  ///< Undefined for an argument. Held strongly.
+    bool tracked;      ///< It requires grad.
   };
 
   /// Arguments in order, then what is bound.
@@ -64,20 +68,30 @@ class Tape {
   const std::vector<uint32_t>& outputs() const { return outputs_; }
   uint32_t tensor_count() const { return tensor_count_; }
 
-  /// Runs the calls below autograd. Each output is a tensor object of its own; an output that is an argument is
-  /// that argument. Throws what ATen throws; then the inputs and the generator are as they were before.
+  /// Results, or what is computed on the way to them, have a history: it runs under autograd.
+  bool has_history() const { return has_history_; }
+  /// Nothing about that history is special: grad mode is on all along, and no tensor is read without its history.
+  bool has_plain_history() const;
+
+  /// Runs the calls below autograd, or under it if there is a history. Each output is a tensor object of its own;
+  /// an output that is an argument is that argument. Throws what ATen throws; then the inputs and the generator are
+  /// as they were before.
   std::vector<at::Tensor> run(const at::Tensor* const* arguments) const;
 
  private:
   friend class TapeRecorder;
   void plan_releases();
+  std::vector<at::Tensor> run_calls(const at::Tensor* const* arguments) const;
+  at::Tensor operand(const Call& call, size_t slot, const at::Tensor& tensor) const;
 
   std::vector<Input> inputs_;
   std::vector<Call> calls_;
   std::vector<uint32_t> outputs_;
+  std::vector<bool> outputs_tracked_;  ///< They require grad.
   size_t argument_count_ = 0;
   uint32_t tensor_count_ = 0;
   bool draws_ = false;  ///< Some call is random.
+  bool has_history_ = false;
 };
 
 /// Keeps a tape while a Tracer records on the same thread.
@@ -102,7 +116,7 @@ class TapeRecorder {
   /// In the order of the graph's arguments, at any time before finish(). The same tensor twice is one argument.
   void add_argument(const at::Tensor& real);
   /// After Tracer::finish(), given what that was given and what it returned.
-  /// Throws UserError for what a tape cannot repeat (a seed that was set).
+  /// Throws UserError for what a tape cannot repeat: a seed that was set, a write that gives an input a history.
   Tape finish(const Trace& trace, const std::vector<at::Tensor>& outputs);
 
   /// Calls `record()`, which takes the operator's arguments off the stack and puts its results there, and keeps the

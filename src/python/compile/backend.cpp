@@ -258,6 +258,9 @@ class PythonSegment final : public SegmentProgram {
  public:
   PythonSegment(Segment segment, const py::object& make_builder) : graph_(ir::print(*segment.trace.graph)) {
     const capture::Tape tape = taken(segment.tape);
+    if (tape.has_history() && !tape.has_plain_history())
+      throw UserError("braze: gradients that stop within a graph are not told a compiler of one's own");
+    has_history_ = tape.has_history();
     arguments_ = tape.argument_count();
     results_ = tape.outputs().size();
     steps_ = steps_of(tape);
@@ -283,9 +286,12 @@ class PythonSegment final : public SegmentProgram {
     const py::object outputs = call(inputs);
     take(outputs, results);
     // Results that eager makes as two tensors of one memory are one node of the graph.
-    for (size_t k = 0; k < results_; ++k)
-      if (std::any_of(results, results + k, [&](const at::Tensor& one) { return one.is_same(results[k]); }))
+    for (size_t k = 0; k < results_; ++k) {
+      if (std::any_of(results, results + k, [&](const at::Tensor& one) { return one.is_same(results[k]); })) {
+        const at::AutoGradMode grad_mode(has_history_);
         results[k] = results[k].alias();
+      }
+    }
   }
   std::vector<driver::StepFacts> steps() const override { return steps_; }
   std::string code(std::string_view stage) const override { return only_graph(graph_, stage, "custom"); }
@@ -294,7 +300,7 @@ class PythonSegment final : public SegmentProgram {
  private:
   /// Nothing of it is recorded: it is the user's compiler's code, not the user's.
   py::object call(const py::tuple& inputs) const {
-    const at::NoGradGuard no_gradients;
+    const at::AutoGradMode grad_mode(has_history_);
     return function_(*inputs);
   }
   void take(const py::object& outputs, at::Tensor* results) const {
@@ -317,6 +323,7 @@ class PythonSegment final : public SegmentProgram {
   }
 
   size_t arguments_, results_;
+  bool has_history_ = false;  ///< It runs under autograd.
   std::string graph_;
   std::vector<driver::StepFacts> steps_;
   py::object function_;

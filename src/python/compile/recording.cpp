@@ -284,7 +284,7 @@ void Recording::keep_bound() {
 }
 
 bool Recording::loses_gradients() const {
-  return trace_.any_requires_grad && !trace_.gradients;
+  return trace_.any_requires_grad && !trace_.gradients && !(tape_ && tape_->has_history());
 }
 
 GivenUp Recording::wants_gradients() const {
