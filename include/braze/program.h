@@ -66,7 +66,8 @@ class BRAZE_API Program {
   std::vector<at::Tensor> operator()(const std::vector<at::Tensor>& arguments) const;
 
   std::string graph() const;  ///< After all passes. The same as code("graph").
-  /// The program as text after a stage: "traced", "graph", "loops", "llvm" or "asm".
+  /// The program as text after a stage: "traced", "graph", "loops", "llvm", "asm" or "sass" (what a
+  /// GPU runs; needs the CUDA toolkit's nvdisasm, empty for kernels on the CPU).
   /// \throws Error for another word.
   std::string code(std::string_view stage) const;
   std::vector<Kernel> kernels() const;

@@ -248,6 +248,19 @@ def number_of_step(x: Any) -> Any:
     return C.to_number(x) if isinstance(x, torch.Tensor) else x
 
 
+def checkpoint(function: Function, *args: Any, **kwargs: Any) -> Any:
+    """torch.utils.checkpoint.checkpoint. What is kept for the backward is for the graph's cut to say."""
+    if kwargs.pop("use_reentrant", None) is not False or "context_fn" in kwargs:
+        C.end_graph("torch.utils.checkpoint with use_reentrant=True, or with contexts of its own")
+    for name in ("preserve_rng_state", "determinism_check", "debug", "early_stop"):
+        kwargs.pop(name, None)
+    return function(*args, **kwargs)
+
+
+def leave_module_unnoted(tracker: Any, module: Any) -> None:
+    """torch._dynamo.mutation_guard.GenerationTracker.tag, which tells Dynamo alone when a module was made."""
+
+
 def group_tensors(tensorlistlist: Any, with_indices: bool = False) -> dict[Any, Any]:
     """What foreach operators work on is made one by one in a graph: one group for each device and dtype."""
     groups: dict[Any, Any] = {}
@@ -288,6 +301,7 @@ def install() -> None:
     C.set_stand_in(torch.autograd.profiler.record_function, quiet_record_function)
     C.set_stand_in(_get_value, number_of_step)
     C.set_stand_in(_group_tensors_by_device_and_dtype, group_tensors)
+    C.set_stand_in(torch.utils.checkpoint.checkpoint, checkpoint)
     for name, stand_in in (("while_loop", while_loop), ("scan", scan), ("map", map)):
         function = getattr(operators, name, None)
         if callable(function):

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "runtime/geometry.h"
+
 namespace braze::api {
 
 namespace {
@@ -36,13 +38,9 @@ Place place_of(Tensors tensors, uint32_t i) {
 }  // namespace
 
 bool is_plain(const at::Tensor& tensor) {
-  static const c10::DispatchKeySet ordinary =
-      c10::DispatchKeySet(c10::DispatchKey::Dense) | c10::DispatchKeySet(c10::BackendComponent::CPUBit) |
-      c10::DispatchKeySet({c10::DispatchKey::ADInplaceOrView}) | c10::autograd_dispatch_keyset |
-      c10::getAutocastRelatedKeySetFromBackend(c10::BackendComponent::CPUBit);
   const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
-  return (impl->key_set().raw_repr() & ~ordinary.raw_repr()) == 0 && impl->has_storage() &&
-         impl->device_type() == c10::kCPU && !impl->is_wrapped_number();
+  return runtime::is_plain(tensor, c10::kCPU) && impl->has_storage() && impl->device_type() == c10::kCPU &&
+         !impl->is_wrapped_number();
 }
 
 Form::Form(const at::Tensor& tensor)

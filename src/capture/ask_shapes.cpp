@@ -74,7 +74,7 @@ Shapes ask_meta(const OpEntry& entry, std::span<const c10::IValue> arguments, co
 Shapes ask_example(Recorder& recorder, const OpEntry& entry, std::span<const c10::IValue> arguments) {
   const auto real = [&](const at::Tensor& tensor) {
     if (!is_operand(tensor)) return tensor;
-    return recorder.materialize(
+    return recorder.known().materialize(
         tensor, concat(entry.op.schema().name(), " (whose shapes PyTorch tells only for real data)"));
   };
   Shapes shapes =
@@ -118,14 +118,20 @@ constexpr DecidesShape kDecideShapes[] = {
     {"aten::_pack_padded_sequence", 1},
 };
 
+/// Operators whose integers count from one: a zero would be a place before the first.
+constexpr std::string_view kCountFromOne[] = {"aten::linalg_ldl_solve", "aten::linalg_lu_solve", "aten::lu_unpack"};
+
 /// The real kernel's answer for zeros in the place of the arguments that are not known.
 Shapes ask_zeros(Recorder* recorder, const OpEntry& entry, std::span<const c10::IValue> arguments,
                  const SizesAt& at) {
+  const std::string& name = entry.op.schema().name();
+  const bool from_one = std::ranges::find(kCountFromOne, name) != std::end(kCountFromOne);
   const auto zeros = [&](const at::Tensor& tensor) {
     if (!is_operand(tensor)) return tensor;
     at::Tensor like = at::empty_strided(at(dims_of(tensor)), at(strides_of(tensor)), tensor.options());
-    const at::Tensor real = recorder ? recorder->known(tensor) : at::Tensor();
-    return real.defined() ? like.copy_(real) : like.zero_();
+    const at::Tensor real = recorder ? recorder->known().find(tensor) : at::Tensor();
+    if (real.defined()) return like.copy_(real);
+    return from_one && !tensor.is_floating_point() && !tensor.is_complex() ? like.fill_(1) : like.zero_();
   };
   Shapes shapes =
       stand_ins_for(arguments, [&](const c10::IValue& argument) { return map_tensors(at(argument), zeros); });
@@ -292,7 +298,7 @@ bool has_known_shape(Recorder& recorder, const OpEntry& entry, std::span<const c
   if (row == std::end(kDecideShapes) || entry.writes) return false;
   bool is_known = true;
   for_each_tensor(arguments.subspan(row->argument, 1), [&](const at::Tensor& tensor, uint32_t, int32_t) {
-    is_known &= recorder.known(tensor).defined();
+    is_known &= recorder.known().find(tensor).defined();
   });
   return is_known;
 }

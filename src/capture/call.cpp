@@ -72,7 +72,7 @@ bool Call::settle_device() {
     const bool is_number = tensor.unsafeGetTensorImpl()->is_wrapped_number() && !as_tracer(tensor);
     if (is_number || !tensor.is_cpu()) return;
     known &= !entry.writes && is_native(tensor.scalar_type()) &&
-             (recorder.value_of(tensor)->def->op == Op::scalar || recorder.known(tensor).defined());
+             (recorder.value_of(tensor)->def->op == Op::scalar || recorder.known().find(tensor).defined());
   });
   return known;
 }
@@ -92,7 +92,7 @@ ir::Value* Call::moved(const at::Tensor& tensor) {
   if (tensor.dim() != 0 || value->type->device == wanted) return value;
   const DType dtype = value->type->dtype;
   if (value->def->op == Op::scalar) return graph().scalar(dtype, value->def->number_attr("value"), wanted);
-  const at::Tensor number = recorder.known(tensor);
+  const at::Tensor number = recorder.known().find(tensor);
   return number.defined() ? graph().scalar(dtype, to_number(at::_local_scalar_dense(number), dtype), wanted)
                           : value;
 }

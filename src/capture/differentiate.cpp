@@ -167,7 +167,7 @@ bool same_elements(const OutputRecipe& recipe, const at::Tensor& base) {
 }  // namespace
 
 /// Tensors whose gradients the backward takes: what was computed, once, however many views of it are returned.
-std::vector<at::Tensor> Recorder::find_roots(const Trace& trace, const std::vector<at::Tensor>& outputs,
+std::vector<at::Tensor> TraceEnd::find_roots(const Trace& trace, const std::vector<at::Tensor>& outputs,
                                              Gradients& gradients) const {
   using Kind = Gradients::Result::Kind;
   using Base = OutputRecipe::Base;
@@ -195,7 +195,7 @@ std::vector<at::Tensor> Recorder::find_roots(const Trace& trace, const std::vect
       if (recipe.base >= outputs.size()) add_root(recipe.base, base);
       gradients.results[r] = {Kind::view_of_other, recipe.base};
     } else {
-      const at::Tensor& input = inputs_.at(recipe.base);
+      const at::Tensor& input = recorder_.inputs_.at(recipe.base);
       if (!input.requires_grad()) throw UserError("a view of an input requires grad, and the input does not");
       gradients.results[r] = {Kind::view_of_input, recipe.base};
     }
@@ -203,43 +203,45 @@ std::vector<at::Tensor> Recorder::find_roots(const Trace& trace, const std::vect
   return roots;
 }
 
-at::Tensor Recorder::add_tangent(const at::Tensor& root, size_t number) {
+at::Tensor TraceEnd::add_tangent(const at::Tensor& root, size_t number) {
   const DimsRef sizes = dims_of(root);
-  const ir::Type* mine = type(root.scalar_type(), root.device(), sizes, preserved_strides(sizes, strides_of(root)));
-  ir::Value* value = graph_->add_input(concat("tangent", number), mine, ir::InputKind::argument);
-  Memory& memory = new_memory(mine, root.scalar_type(), root.device(), value);
-  memory.roots[0]->input = static_cast<int32_t>(inputs_.size());
-  inputs_.emplace_back();
-  place_modulus_.push_back(1);
-  return wrap(memory.roots[0], root.device());
+  const ir::Type* mine =
+      recorder_.type(root.scalar_type(), root.device(), sizes, preserved_strides(sizes, strides_of(root)));
+  ir::Value* value = recorder_.graph_->add_input(concat("tangent", number), mine, ir::InputKind::argument);
+  Memory& memory = recorder_.new_memory(mine, root.scalar_type(), root.device(), value);
+  memory.roots[0]->input = static_cast<int32_t>(recorder_.inputs_.size());
+  recorder_.inputs_.emplace_back();
+  recorder_.place_modulus_.push_back(1);
+  return recorder_.wrap(memory.roots[0], root.device());
 }
 
-void Recorder::differentiate(Trace& trace, const std::vector<at::Tensor>& outputs) {
+void TraceEnd::differentiate(Trace& trace, const std::vector<at::Tensor>& outputs) {
   if (c10::InferenceMode::is_enabled()) throw UserError("gradients are wanted in inference mode");
   Gradients gradients;
   std::vector<at::Tensor> roots = find_roots(trace, outputs, gradients);
   std::vector<Leaf> leaves;
-  for (const auto& [impl, bound] : bound_) {
-    if (!bound.history || bound.view->input < 0 || !inputs_[bound.view->input].is_same(bound.real)) continue;
+  for (const auto& [impl, bound] : recorder_.bound_) {
+    if (!bound.history || bound.view->input < 0 || !recorder_.inputs_[bound.view->input].is_same(bound.real))
+      continue;
     leaves.push_back({static_cast<uint32_t>(bound.view->input), bound.history->edge});
-    if (!was_rebased(bound)) continue;
+    if (!Recorder::was_rebased(bound)) continue;
     const auto shares = [&](const auto& row) {
       return row.second.view && row.second.view->memory == bound.view->memory;
     };
-    if (std::ranges::count_if(bound_, shares) > 1)
+    if (std::ranges::count_if(recorder_.bound_, shares) > 1)
       throw UserError("a tensor that shares memory with another one is written, and autograd notes it");
     gradients.written.push_back({leaves.back().input, static_cast<uint32_t>(roots.size())});
     roots.push_back(bound.tracer);
   }
   std::ranges::sort(leaves, {}, &Leaf::input);
 
-  gradients.first_tangent = static_cast<uint32_t>(inputs_.size());
-  gradients.first_gradient = static_cast<uint32_t>(graph_->outputs().size());
+  gradients.first_tangent = static_cast<uint32_t>(recorder_.inputs_.size());
+  gradients.first_gradient = static_cast<uint32_t>(recorder_.graph_->outputs().size());
   gradients.tangents = static_cast<uint32_t>(roots.size());
   gradients.objects = trace.objects.size();
-  objects_ = std::move(trace.objects);
-  ir::Node* const last_forward = graph_->last();
-  graph_->set_source({});
+  recorder_.objects_ = std::move(trace.objects);
+  ir::Node* const last_forward = recorder_.graph_->last();
+  recorder_.graph_->set_source({});
 
   // What a backward outside of the function would run under.
   const at::AutoGradMode no_gradients(false);
@@ -250,7 +252,7 @@ void Recorder::differentiate(Trace& trace, const std::vector<at::Tensor>& output
     edges.push_back(torch::autograd::impl::gradient_edge(root));
     tangents.push_back(add_tangent(root, tangents.size()));
   }
-  Backward backward(leaves, first_sequence_number_);
+  Backward backward(leaves, recorder_.first_sequence_number_);
   std::vector<at::Tensor> found = backward.run(edges, tangents);
   std::vector<std::vector<bool>> reached;
   for (const Edge& edge : edges) reached.push_back(backward.reached_from(edge));
@@ -261,21 +263,21 @@ void Recorder::differentiate(Trace& trace, const std::vector<at::Tensor>& output
     if (!found[k].defined()) continue;
     Gradients::Input input{leaves[k].input, Gradients::Input::Kind::output, 0, {}};
     for (const std::vector<bool>& leaves_reached : reached) input.from.push_back(leaves_reached[k]);
-    const ViewPtr& view = view_of(found[k]);
+    const ViewPtr& view = recorder_.view_of(found[k]);
     const int64_t tangent = int64_t{view->input} - gradients.first_tangent;
     if (tangent >= 0 && tangent < gradients.tangents) {
       input.kind = Gradients::Input::Kind::tangent;
       input.index = static_cast<uint32_t>(tangent);
     } else {
-      ir::Value* value = memory_of_its_own(read(*this, *view));
+      ir::Value* value = memory_of_its_own(read(recorder_, *view));
       const auto [place, is_new] = output_of.try_emplace(value, output_of.size());
-      if (is_new) graph_->outputs().push_back(value);
+      if (is_new) recorder_.graph_->outputs().push_back(value);
       input.index = place->second;
     }
     gradients.inputs.push_back(std::move(input));
   }
-  gradients.first_backward = last_forward ? last_forward->next : graph_->first();
-  trace.objects = std::move(objects_);
+  gradients.first_backward = last_forward ? last_forward->next : recorder_.graph_->first();
+  trace.objects = std::move(recorder_.objects_);
   take_inputs(trace);
   trace.gradients = std::move(gradients);
 }

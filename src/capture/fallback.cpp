@@ -90,7 +90,7 @@ class Recording {
 
   void take_operands() {
     payload_.stack.assign(arguments_.begin(), arguments_.end());
-    device_ = device_of(arguments_).device.value_or(c10::Device(c10::kCPU));
+    device_ = capture::device_of(arguments_).device.value_or(c10::Device(c10::kCPU));
     for_each_tensor(arguments_, [&](const at::Tensor& tensor, uint32_t argument, int32_t element) {
       if (!is_operand(tensor)) return;
       const auto operand = static_cast<uint32_t>(operands_.size());
@@ -132,14 +132,16 @@ class Recording {
       written_[k].meta = written_elements_[k] < 0 ? value.toTensor() : value.toTensorVector()[written_elements_[k]];
       payload_.results.push_back({-1, static_cast<int32_t>(k)});
       const at::Tensor& meta = written_[k].meta;
-      types_.push_back(value_type_of(meta, meta.is_meta() ? device_ : meta.device()));
+      types_.push_back(value_type_of(meta, device_of(meta)));
     }
   }
 
-  /// Real results (of zeros) say where they are.
+  /// Real tensors (of zeros) say where they are.
+  c10::Device device_of(const at::Tensor& tensor) const { return tensor.is_meta() ? device_ : tensor.device(); }
+
   /// \param r  which of the operator's results it is.
   c10::Device device_of_result(const at::Tensor& result, size_t r) const {
-    if (!result.is_meta()) return result.device();
+    if (!result.is_meta()) return device_of(result);
     const auto row = std::ranges::find(kOnCpu, entry_.op.schema().name(), &OnCpu::name);
     return row != std::end(kOnCpu) && row->first <= r && r <= row->last ? c10::Device(c10::kCPU) : device_;
   }
@@ -221,8 +223,7 @@ class Recording {
 
   /// Another geometry on the memory of `parent`. Null if it reaches beyond.
   ViewPtr window(const ViewPtr& parent, const at::Tensor& meta) {
-    const c10::Device device = meta.is_meta() ? device_ : meta.device();
-    const ir::Type* type = recorder_.type(meta.scalar_type(), device, meta.sizes(), meta.strides());
+    const ir::Type* type = recorder_.type(meta.scalar_type(), device_of(meta), meta.sizes(), meta.strides());
     ViewPtr view = window_like(parent, type, parent->offset + meta.storage_offset());
     return end_byte(*view) <= end_byte(window_base(*view)) ? view : nullptr;
   }
@@ -242,6 +243,10 @@ class Recording {
 };
 
 }  // namespace
+
+bool draws_numbers(const c10::OperatorHandle& op) {
+  return op.hasTag(at::Tag::nondeterministic_seeded) && !op.schema().name().ends_with("_backward");
+}
 
 Counters& mutable_statistics() {
   static Counters counters;
@@ -285,7 +290,7 @@ void record_frozen(Recorder& recorder, const OpEntry& entry, Stack* stack) {
     (*stack)[i] = map_tensors((*stack)[i], [&](const at::Tensor& tensor) {
       if (!is_operand(tensor)) return tensor;
       private_result = true;
-      return recorder.materialize(tensor, entry.op.schema().name());
+      return recorder.known().materialize(tensor, entry.op.schema().name());
     });
   {
     const at::AutoDispatchBelowADInplaceOrView below_autograd;

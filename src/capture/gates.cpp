@@ -2,30 +2,16 @@
 #include "capture/gates.h"
 
 #include <algorithm>
+#include <cmath>
+#include <optional>
 
+#include "capture/arguments.h"
 #include "capture/tracer_tensor.h"
 
 namespace braze::capture {
 namespace {
 
 using c10::ScalarType;
-
-/// Operators that convert numbers to the dtype of argument 0 and raise if they do not fit.
-struct Numbers {
-  std::string_view name;  ///< Of the functional form, without overload.
-  int8_t first, second = -1;
-};
-constexpr Numbers kNumbers[] = {
-    {"fill", 1},         {"masked_fill", 2},
-    {"full_like", 1},    {"new_full", 2},
-    {"index_fill", 3},   {"clamp", 1, 2},
-    {"clamp_min", 1},    {"clamp_max", 1},
-    {"add", 2},          {"sub", 2},
-    {"rsub", 2},         {"addcmul", 3},
-    {"scatter", 3},      {"constant_pad_nd", 2},
-    {"threshold", 1, 2}, {"hardtanh", 1, 2},
-    {"hardshrink", 1},   {"fill_diagonal", 1},
-};
 
 /// Operators with rules for more types than some version of ATen's kernels takes.
 struct Types {
@@ -51,12 +37,6 @@ constexpr Types kTypes[] = {
     {"replication_pad3d", is_bool},
 };
 
-template <typename Row>
-const Row* row_of(std::span<const Row> rows, std::string_view name) {
-  const auto found = std::ranges::find(rows, name, &Row::name);
-  return found == rows.end() ? nullptr : &*found;
-}
-
 /// Whether ATen's own conversion raises.
 bool overflows(const c10::Scalar& number, ScalarType dtype) {
   try {
@@ -73,30 +53,81 @@ bool overflows(const c10::Scalar& number, ScalarType dtype) {
   return false;
 }
 
-bool is_refused(const c10::IValue& value, ScalarType dtype) {
-  return value.isScalar() && !value.isSymFloat() && !value.isComplexDouble() && overflows(value.toScalar(), dtype);
+/// The types that a call's numbers may be converted to: those of its tensors, and of its result.
+class NumberTypes {
+ public:
+  NumberTypes(const c10::FunctionSchema& schema, std::span<const c10::IValue> arguments) {
+    bool any = false;
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      const c10::IValue& argument = arguments[i];
+      if (argument.isInt() && schema.arguments()[i].name() == "dtype") {
+        add(argument.toScalarType());
+        any = true;
+      }
+      for_each_tensor({&argument, 1}, [&](const at::Tensor& tensor, uint32_t, int32_t) {
+        if (!tensor.defined() || tensor.unsafeGetTensorImpl()->is_wrapped_number()) return;
+        add(tensor.scalar_type());
+        any = true;
+      });
+    }
+    if (!any) add(c10::get_default_dtype_as_scalartype());
+  }
+  /// ATen's own conversion to one of them raises, or takes what is not zero for zero, as a kernel that keeps the
+  /// number as a double does not.
+  bool refuse(const c10::Scalar& number) const {
+    if (number.isComplex() || number.isSymbolic()) return false;
+    const bool vanishes =
+        number.isFloatingPoint() && number.toDouble() != 0 && narrow_ && static_cast<float>(number.toDouble()) == 0;
+    return vanishes || std::ranges::any_of(types_, [&](ScalarType type) { return overflows(number, type); });
+  }
+  /// Likewise of a parameter that is a double, which kernels convert to the type that they compute in.
+  bool refuse(double number) const {
+    const auto narrowed = static_cast<float>(number);
+    return narrow_ && std::isfinite(number) && (std::isinf(narrowed) || (narrowed == 0 && number != 0));
+  }
+
+ private:
+  void add(ScalarType type) {
+    if (type != ScalarType::Bool) types_.push_back(type);
+    narrow_ |= c10::isFloatingType(type) && type != ScalarType::Double;
+  }
+  c10::SmallVector<ScalarType, 4> types_;
+  bool narrow_ = false;  ///< One of them is computed with in f32.
+};
+
+/// Numbers that every type but bool holds; indices and sizes are such, as a rule.
+bool is_small(const c10::IValue& value) {
+  if (value.isInt()) return value.toInt() >= 0 && value.toInt() <= 127;
+  const double number = std::abs(value.toDouble());
+  return number == 0 || (number >= 1e-7 && number <= 127 && value.toDouble() > 0) || std::isnan(number);
+}
+
+bool has_refused_number(const c10::FunctionSchema& schema, std::span<const c10::IValue> arguments) {
+  std::optional<NumberTypes> types;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const c10::IValue& value = arguments[i];
+    if ((!value.isInt() && !value.isDouble()) || is_small(value)) continue;
+    c10::TypePtr type = schema.arguments()[i].type();
+    if (const auto optional = type->cast<c10::OptionalType>()) type = optional->getElementType();
+    const bool is_number = type->kind() == c10::TypeKind::NumberType;
+    if (!is_number && type->kind() != c10::TypeKind::FloatType) continue;
+    if (!types) types.emplace(schema, arguments);
+    if (is_number ? types->refuse(value.toScalar()) : types->refuse(value.toDouble())) return true;
+  }
+  return false;
 }
 
 }  // namespace
 
 bool may_be_refused(const OpEntry& entry, std::span<const c10::IValue> arguments) {
-  if (arguments.empty()) return false;
+  if (has_refused_number(entry.op.schema(), arguments)) return true;
+  if (arguments.empty() || !arguments[0].isTensor() || !arguments[0].toTensor().defined()) return false;
   std::string_view name = entry.op.schema().name();
   name.remove_prefix(std::min(name.size(), name.find("::") + 2));
   if (name.ends_with('_')) name.remove_suffix(1);
-  if (name == "full") {
-    const bool given = arguments.size() > 2 && !arguments[2].isNone() && arguments[2].isInt();
-    return given && is_refused(arguments[1], arguments[2].toScalarType());
-  }
-  if (!arguments[0].isTensor() || !arguments[0].toTensor().defined()) return false;
   const ScalarType dtype = arguments[0].toTensor().scalar_type();
-  if (const Types* row = row_of<Types>(kTypes, name); row && row->refused(dtype)) return true;
-  const Numbers* row = row_of<Numbers>(kNumbers, name);
-  if (!row) return false;
-  for (const int8_t place : {row->first, row->second}) {
-    if (place < 0 || static_cast<size_t>(place) >= arguments.size()) continue;
-    if (is_refused(arguments[place], dtype)) return true;
-  }
+  if (const auto row = std::ranges::find(kTypes, name, &Types::name); row != std::end(kTypes))
+    if (row->refused(dtype)) return true;
   // masked_fill by an element of another type reads it.
   if (name != "masked_fill" || !arguments[2].isTensor() || !arguments[2].toTensor().defined()) return false;
   const at::Tensor& value = arguments[2].toTensor();

@@ -265,7 +265,7 @@ void check_call(const ir::Node& node, CallPayload payload, const SizesAt& at) {
   OpEntry entry(payload.op);
   entry.arguments = static_cast<uint32_t>(payload.stack.size());
   entry.returns = static_cast<uint32_t>(payload.op.schema().returns().size());
-  entry.random = payload.op.hasTag(at::Tag::nondeterministic_seeded);
+  entry.random = draws_numbers(payload.op);
   const Shapes shapes = ask_shapes(nullptr, entry, payload.stack);
   for (size_t k = 0; k < payload.results.size(); ++k) {
     const auto [returned, element] = payload.results[k];

@@ -12,7 +12,6 @@
 #include "capture/generator.h"
 #include "capture/list_operators.h"
 #include "capture/recorder.h"
-#include "capture/rules_backward.h"
 #include "capture/tape.h"
 #include "support/error.h"
 
@@ -160,7 +159,7 @@ class Registry {
     const std::string& name = schema.name();
     entry.arguments = schema.arguments().size();
     entry.returns = schema.returns().size();
-    entry.random = entry.op.hasTag(at::Tag::nondeterministic_seeded);
+    entry.random = draws_numbers(entry.op);
     entry.dynamic = entry.op.hasTag(at::Tag::dynamic_output_shape) ||
                     entry.op.hasTag(at::Tag::data_dependent_output) ||
                     std::ranges::find(kDynamic, name) != std::end(kDynamic);

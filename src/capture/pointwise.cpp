@@ -16,6 +16,10 @@ Pointwise::Pointwise(Call& call, ScalarType dtype, std::initializer_list<const O
   const ir::Type* target = call.target(geometry->sizes);
   type_ = target ? call.retyped(target, to_dtype(dtype)) : call.type(dtype, geometry->sizes, geometry->strides);
   compute_ = type_;
+  // Kernels for f16 and bf16 take a number in full, and compute with it in f32.
+  const bool has_number = std::ranges::any_of(
+      operands_, [](const Operand* operand) { return operand->rank == Rank::number && !operand->is_number(); });
+  if (has_number && (type_->dtype == DType::f16 || type_->dtype == DType::bf16)) compute_in_float();
 }
 
 /// How many elements of the result, and of each operand that is not one element for all of them, lie side by side.
@@ -53,7 +57,6 @@ void Pointwise::compute_in_float() {
 
 ir::Value* Pointwise::in(const Operand& operand) {
   if (!operand.is_number()) {
-    // A number is taken as it is: kernels for f16 and bf16 use it in f32.
     const bool is_as_it_is = type_->dtype == DType::b8 || operand.rank == Rank::number;
     ir::Value* converted = is_as_it_is ? operand.value : call_.cast(operand.value, type_->dtype);
     return call_.cast(converted, compute_->dtype);
@@ -64,7 +67,7 @@ ir::Value* Pointwise::in(const Operand& operand) {
 
 ir::Value* Pointwise::in_as_factor(const Operand& operand) {
   const bool half = type_->dtype == DType::f16 || type_->dtype == DType::bf16;
-  if (!half || operand.rank == Rank::dimensioned || operand.is_number()) return in(operand);
+  if (!half || operand.rank != Rank::zero_dim) return in(operand);
   compute_in_float();
   return call_.cast(operand.value, compute_->dtype);
 }

@@ -23,6 +23,7 @@
 #include "capture/sized_calls.h"
 #include "capture/sized_operands.h"
 #include "capture/traceable.h"
+#include "capture/window.h"
 #include "support/error.h"
 
 namespace braze::capture {
@@ -127,6 +128,27 @@ at::Tensor Recorder::wrap_lazy(const ir::Type* type, ScalarType dtype, c10::Devi
   return wrap(memory.roots[0], device);
 }
 
+at::Tensor Recorder::add_private_constant(const at::Tensor& real) {
+  check_traceable(real, "a tensor built while tracing");
+  at::Tensor tracer;
+  if (real.dim() == 0 && real.is_cpu() && is_native(real.scalar_type())) {
+    const DType dtype = to_dtype(real.scalar_type());
+    ir::Value* value = graph_->scalar(dtype, to_number(at::_local_scalar_dense(real), dtype));
+    tracer = wrap_fresh(value, real.scalar_type(), real.device());
+    known_.keep(value, real);
+    return tracer;
+  }
+  const ViewPtr view = view_of(real);
+  // The traced function makes a new tensor at every call: what it writes there is not the constant's.
+  ir::Value* value = read(*this, *view);
+  const bool has_gaps = !is_dense(real.sizes(), real.strides());
+  tracer = has_gaps && !may_overlap(*view->type)
+               ? wrap_gapped(value, real.scalar_type(), real.device(), real.sizes(), real.strides(), 0)
+               : wrap_fresh(value, real.scalar_type(), real.device());
+  known_.keep(view->value, real);
+  return tracer;
+}
+
 void Recorder::depend_on_place(const ViewPtr& view, int64_t bytes) {
   for (const View* from = view.get(); from; from = from->parent.get())
     if (from->input >= 0) {
@@ -158,18 +180,16 @@ const ViewPtr& Recorder::view_of(const at::Tensor& tensor) {
 const ViewPtr& Recorder::bind(const at::Tensor& real, ir::InputKind kind, std::string_view name) {
   check_traceable(real, concat("`", name, "`"));
   has_met(real.device());
-  const auto varied = varied_.find(real.unsafeGetTensorImpl());
-  const ir::Type* mine =
-      varied == varied_.end()
-          ? type(real.scalar_type(), real.device(), real.sizes(), real.strides())
-          : type(real.scalar_type(), real.device(), std::span<const ir::Size>(varied->second.sizes),
-                 std::span<const ir::Size>(varied->second.strides));
+  const TraceSizes::Varied* varied = sizes_.varied(real);
+  const ir::Type* mine = varied ? type(real.scalar_type(), real.device(), std::span<const ir::Size>(varied->sizes),
+                                       std::span<const ir::Size>(varied->strides))
+                                : type(real.scalar_type(), real.device(), real.sizes(), real.strides());
   Bound& bound = bound_[real.unsafeGetTensorImpl()];
   bound.real = real;
   if (real.requires_grad() && real.is_leaf()) bound.gradient = real.grad();
   if (!real.is_inference()) bound.version = real._version();
 
-  Placed place = place_of(real);
+  StoragePlaces::Place place = places_.find(real);
   const auto itemsize = static_cast<int64_t>(real.itemsize());
   const int64_t origin = place.begin - place.origin;
   if (origin % itemsize != 0)
@@ -212,42 +232,8 @@ const ViewPtr& Recorder::bind(const at::Tensor& real, ir::InputKind kind, std::s
   bound.view->offset = offset;
   bound.view->origin = origin;
   bound.view->input = index;
-  keep_place(place);
+  places_.keep(place);
   return bound.view;
-}
-
-/// Where a real tensor's storage lies, with the memory known to lie there. Those that overlap are one memory,
-/// however many storages there are.
-Recorder::Placed Recorder::place_of(const at::Tensor& real) const {
-  const auto begin = reinterpret_cast<intptr_t>(real.storage().data());
-  Placed place{begin, begin + static_cast<intptr_t>(real.storage().nbytes()), begin, nullptr};
-  if (place.begin == place.end) return place;
-  auto known = placed_.upper_bound(place.begin);
-  if (known != placed_.begin()) --known;
-  for (; known != placed_.end() && known->first < place.end; ++known) {
-    if (known->second.end <= place.begin) continue;
-    if (place.memory)
-      throw UserError("braze: a tensor shares memory with two others that share none. Pass it as a clone().");
-    place.memory = known->second.memory;
-    place.origin = known->second.origin;
-  }
-  return place;
-}
-
-void Recorder::keep_place(Placed place) {
-  if (place.begin == place.end) return;
-  auto known = placed_.upper_bound(place.begin);
-  if (known != placed_.begin()) --known;
-  while (known != placed_.end() && known->first < place.end) {
-    if (known->second.memory != place.memory) {
-      ++known;
-      continue;
-    }
-    place.begin = std::min(place.begin, known->second.begin);
-    place.end = std::max(place.end, known->second.end);
-    known = placed_.erase(known);
-  }
-  placed_.emplace(place.begin, place);
 }
 
 at::Tensor Recorder::add_argument(const at::Tensor& real, std::string_view name) {
@@ -338,12 +324,12 @@ void Recorder::record(const OpEntry& entry, torch::jit::Stack* stack) {
   const std::span<const c10::IValue> arguments(stack->data() + stack->size() - entry.arguments, entry.arguments);
   if (entry.writes && at::GradMode::is_enabled()) refuse_tracked_write(entry, arguments);
   update_source(*graph_);
-  if (!symbols_) {
+  if (!symbols()) {
     if (!record_by_rule(entry, stack)) record_fallback(*this, entry, stack);
     return;
   }
   refuse_size_as_tensor(entry, arguments);
-  settle_sizes();
+  sizes_.settle();
   const std::span<c10::IValue> own(stack->data() + stack->size() - entry.arguments, entry.arguments);
   // A tensor whose sizes vary has those of the example: nobody may read them but by its tracer.
   for (c10::IValue& argument : own)
@@ -352,7 +338,7 @@ void Recorder::record(const OpEntry& entry, torch::jit::Stack* stack) {
         argument = map_tensors(argument,
                                [&](const at::Tensor& one) { return is_varied(*this, one) ? stand_in(one) : one; });
     });
-  symbols_->why = concat(entry.op.schema().name(), graph_->source().empty() ? "" : " at ", graph_->source());
+  symbols()->why = concat(entry.op.schema().name(), graph_->source().empty() ? "" : " at ", graph_->source());
   // Code that knows no symbols raises where it meets one, and is given numbers.
   const ir::Node* last = graph_->last();
   const uint64_t writes = count_writes();
@@ -363,7 +349,7 @@ void Recorder::record(const OpEntry& entry, torch::jit::Stack* stack) {
     for (const ir::Node* node = graph_->last(); node && node != last; node = node->previous)
       any_effect |= node->has_effect();
     if (any_effect || !specialise_operands(*this, own)) throw;
-    settle_sizes();
+    sizes_.settle();
     if (record_by_rule(entry, stack)) return;
   }
   if (record_sized_call(*this, entry.op, stack)) return;
@@ -371,7 +357,7 @@ void Recorder::record(const OpEntry& entry, torch::jit::Stack* stack) {
   if (has_expressions(arguments)) guessed = guess_shapes(*this, entry, arguments);
   if (!guessed) {
     specialise_operands(*this, own);
-    settle_sizes();
+    sizes_.settle();
   }
   record_fallback(*this, entry, stack, guessed ? &*guessed : nullptr);
 }
@@ -384,7 +370,7 @@ bool Recorder::record_by_rule(const OpEntry& entry, torch::jit::Stack* stack) {
       !entry.rule->rule(call, *entry.rule) || call.lacks_code() || !deliver(call))
     return false;
   ++mutable_statistics().native;
-  follow_known(entry, arguments, call);
+  known_.follow(entry, arguments, call);
   torch::jit::drop(*stack, entry.arguments);
   for (Call::Result& result : call.results) stack->push_back(std::move(result.ready));
   return true;

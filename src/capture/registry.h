@@ -45,6 +45,9 @@ std::span<const RuleRow> structure_rules();
 std::span<const RuleRow> padding_rules();
 std::span<const RuleRow> update_rules();
 std::span<const RuleRow> pooling_rules();
+/// Of PyTorch's backward formulas: activations and losses, normalisations, and what gives parts of a tensor their
+/// place in the whole.
+std::span<const RuleRow> backward_rules();
 std::span<const RuleRow> resampling_rules();
 std::span<const RuleRow> host_rules();
 
@@ -69,6 +72,10 @@ struct OpEntry {
   bool moves_view = false;  ///< In place on the tensor's sizes and strides, not on its elements (t_, squeeze_).
   bool pure = false;        ///< Writes nothing, draws nothing.
 };
+
+/// It draws from a generator. Backward operators have PyTorch's tag for that, too, but are given the state of what
+/// the forward drew.
+bool draws_numbers(const c10::OperatorHandle& op);
 
 /// Arguments that an operator writes: by its schema, and by a table where schemas lie (batch norm's statistics).
 bool is_written(const OpEntry& entry, size_t argument, std::span<const c10::IValue> arguments);

@@ -44,16 +44,27 @@ bool any_expression(c10::SymIntArrayRef sizes) {
   return std::any_of(sizes.begin(), sizes.end(), [](const c10::SymInt& size) { return size.is_symbolic(); });
 }
 
-/// The sizes that are asked for, if any of them is an expression: by themselves, or by whole factors.
+/// A factor as numerator / denominator, where a size times it is exact.
+std::optional<std::pair<int64_t, int64_t>> as_fraction(double factor) {
+  constexpr int64_t largest = 1024;
+  for (int64_t denominator = 1; denominator <= largest && factor > 0 && factor <= largest; denominator *= 2) {
+    const double numerator = factor * static_cast<double>(denominator);
+    if (numerator == std::floor(numerator)) return std::pair(static_cast<int64_t>(numerator), denominator);
+  }
+  return std::nullopt;
+}
+
+/// The sizes that are asked for, if any of them is an expression: by themselves, or by factors.
 std::optional<Expressions> asked_for(const at::Tensor& input, SymSizes sizes, Factors factors, size_t rank) {
   Expressions wanted;
   if (sizes) {
     wanted.assign(sizes->begin(), sizes->end());
   } else if (factors && factors->size() == rank && input.dim() == static_cast<int64_t>(rank) + 2) {
     for (size_t k = 0; k < rank; ++k) {
-      const double factor = (*factors)[k];
-      if (factor < 1 || factor > 1024 || factor != std::floor(factor)) return std::nullopt;
-      wanted.push_back(input.sym_size(static_cast<int64_t>(k) + 2) * static_cast<int64_t>(factor));
+      const auto factor = as_fraction((*factors)[k]);
+      if (!factor) return std::nullopt;
+      const c10::SymInt scaled = input.sym_size(static_cast<int64_t>(k) + 2) * factor->first;
+      wanted.push_back(factor->second == 1 ? scaled : scaled / factor->second);
     }
   }
   if (wanted.size() != rank || !any_expression(wanted)) return std::nullopt;

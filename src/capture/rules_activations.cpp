@@ -146,19 +146,21 @@ bool softshrink(Call& call, const RuleRow&) {
   });
 }
 
-/// log_sigmoid_forward(self) -> (output, exp(-|x|)): min(x, 0) - log(1 + exp(-|x|)). Contiguous results.
+/// log_sigmoid_forward(self) -> (output, exp(-|x|)): min(x, 0) - log(1 + exp(-|x|)). Contiguous results; CUDA's
+/// kernel lays the first out like x and leaves the second empty.
 bool log_sigmoid(Call& call, const RuleRow&) {
   const auto x = call.operand(0);
   if (!x || x->is_number() || !c10::isFloatingType(x->dtype)) return false;
   Operand flat = *x;
-  flat.strides = contiguous(x->sizes);
+  const bool on_cpu = call.device().is_cpu();
+  if (on_cpu) flat.strides = contiguous(x->sizes);
   Pointwise p(call, x->dtype, {&flat});
   if (!p.valid()) return false;
   p.compute_in_float();
   ir::Value* value = p.in(*x);
   ir::Value* small = p.op(Op::exp, p.op(Op::neg, p.op(Op::abs, value)));
   p.give(p.op(Op::sub, p.op(Op::minimum, value, p.number(0)), p.op(Op::log1p, small)));
-  return p.give(small);
+  return on_cpu ? p.give(small) : call.give(call.full(call.contiguous(x->dtype, {0}), 0));
 }
 
 /// glu(self, dim): the first half times the sigmoid of the second.

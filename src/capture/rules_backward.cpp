@@ -1,12 +1,11 @@
 // Operators that only the backward of others calls. Formulas are those of ATen's kernels.
-#include "capture/rules_backward.h"
-
 #include <cmath>
 #include <numbers>
 
 #include "capture/arithmetic.h"
 #include "capture/index_map.h"
 #include "capture/pointwise.h"
+#include "capture/registry.h"
 
 namespace braze::capture {
 namespace {

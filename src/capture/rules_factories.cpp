@@ -83,7 +83,10 @@ ScalarType dtype_of_number(const c10::Scalar& number) {
 
 bool filled(Call& call, const RuleRow& row) {
   const Form& form = kForms[row.variant];
-  const c10::Scalar number = form.fill == kNone ? c10::Scalar(form.value) : call.number(form.fill);
+  const bool is_size = form.fill != kNone && call.arg(form.fill).isSymInt();
+  const c10::Scalar number = form.fill == kNone ? c10::Scalar(form.value)
+                             : is_size          ? c10::Scalar(int64_t{0})
+                                                : call.number(form.fill);
   ScalarType dtype = default_dtype();
   c10::Device device(c10::kCPU);
   if (row.variant == kFull) dtype = dtype_of_number(number);
@@ -115,21 +118,28 @@ bool filled(Call& call, const RuleRow& row) {
     strides = format_strides(sizes, format);
   if (!is_dense(sizes, strides) && call.entry.mode == OpEntry::Mode::functional)
     return call.give_tensor(call.recorder.wrap_gapped(nullptr, wanted->dtype, wanted->device, sizes, strides, 0));
-  return call.give(call.full(call.type(wanted->dtype, sizes, strides), number));
+  const ir::Type* type = call.type(wanted->dtype, sizes, strides);
+  if (!is_size) return call.give(call.full(type, number));
+  ir::Value* one =
+      call.cast(number_of(call.graph(), call.dim(form.fill), to_device(call.device())), to_dtype(wanted->dtype));
+  return call.give(
+      call.copy(call.node(Op::expand, {one}, call.type(wanted->dtype, sizes, Sizes(sizes.size(), 0))), type));
 }
 
 /// arange(end), arange(start, end), arange(start, end, step): variant is the number of those.
-/// arange of sizes: start and end are integers, the step is 1.
+/// arange of sizes: start and end are integers, the step is one above 0.
 bool counted(Call& call, const RuleRow& row) {
   const Dim start = row.variant > 1 ? call.dim(0) : Dim(0), end = call.dim(row.variant > 1 ? 1 : 0);
   const auto wanted = options(call, row.variant, ScalarType::Long, c10::kCPU);
   if (!wanted || wanted->dtype == ScalarType::Bool || end < start) return false;
   call.set_device(wanted->device);
-  const Sizes sizes{end - start};
+  const Dim step = row.variant > 2 ? call.integer(2) : 1;
+  const Sizes sizes{ceil_div(end - start, step)};
   const ScalarType counter = c10::isIntegralType(wanted->dtype, false) ? ScalarType::Long : ScalarType::Double;
   const ir::Type* type = call.contiguous(counter, sizes);
   ir::Value* value =
       call.cast(call.node(Op::iota, {}, call.contiguous(ScalarType::Long, sizes)), to_dtype(counter));
+  if (step != 1) value = call.node(Op::mul, {value, call.scalar(counter, static_cast<int64_t>(step))}, type);
   if (start != 0) {
     ir::Value* first = call.cast(number_of(call.graph(), start, to_device(call.device())), to_dtype(counter));
     value = call.node(Op::add, {value, first}, type);
@@ -143,7 +153,7 @@ bool arange(Call& call, const RuleRow& row) {
     any_size |= call.arg(i).isSymInt();
     all_integers &= call.arg(i).isSymInt() || call.arg(i).isInt();
   }
-  if (any_size && all_integers && (row.variant < 3 || (call.arg(2).isInt() && call.integer(2) == 1)))
+  if (any_size && all_integers && (row.variant < 3 || (call.arg(2).isInt() && call.integer(2) > 0)))
     return counted(call, row);
   c10::Scalar start = row.variant > 1 ? call.number(0) : c10::Scalar(0);
   c10::Scalar end = call.number(row.variant > 1 ? 1 : 0);

@@ -10,9 +10,9 @@ bool read_number(Call& call, const RuleRow&) {
   const at::Tensor& tensor = call.tensor(0);
   if (tensor.numel() != 1) return false;
   if (tensor.unsafeGetTensorImpl()->is_wrapped_number() && !as_tracer(tensor)) return false;
-  if (is_number(tensor) && !call.recorder.known(tensor).defined())
+  if (is_number(tensor) && !call.recorder.known().find(tensor).defined())
     return call.give_tensor(c10::Scalar(to_sym_float(tensor)));
-  const at::Tensor real = call.recorder.materialize(tensor, "item()");
+  const at::Tensor real = call.recorder.known().materialize(tensor, "item()");
   return call.give_tensor(at::_local_scalar_dense(real));
 }
 

@@ -85,8 +85,10 @@ bool add_or_sub(Call& call, const RuleRow& row) {
   if (scaled) p.compute_in_float();
   ir::Value* left = p.in(*x);
   ir::Value* right = p.in(*y);
-  // rsub computes other - alpha * self: alpha goes with the second operand in both.
-  if (scaled) right = p.op(Op::mul, right, p.in(*alpha));
+  // rsub computes other - alpha * self: alpha goes with the second operand in both. ATen's kernels for CPUs convert
+  // it to the type of the tensors, those for GPUs to the one that they compute in.
+  const bool narrows = p.type()->device.kind == ir::DeviceKind::cpu;
+  if (scaled) right = p.op(Op::mul, right, p.in(narrows ? narrowed(*alpha, dtype) : *alpha));
   return p.give(p.op(row.op, left, right));
 }
 
@@ -109,7 +111,7 @@ ir::Value* divisor(Pointwise& p, const Operand& y) {
   if (p.type()->device.kind != ir::DeviceKind::cpu) return p.in(y);
   if (ir::is_floating(dtype) || never_zero(y, to_scalar_type(dtype))) return p.in(y);
   if (y.is_number()) return nullptr;
-  return p.type()->numel() == 0 ? p.in(y) : p.op(Op::divisor, p.in(y));
+  return numel(p.type()->sizes) == 0 ? p.in(y) : p.op(Op::divisor, p.in(y));
 }
 
 /// Of two zeros, vectors give the second and single elements the first one, as ir::Op gives the second.
@@ -295,6 +297,9 @@ bool power(Call& call, const RuleRow&) {
     const double exponent = y->number.toDouble();
     if (exponent == 0) return p.give(call.full(p.type(), 1));
     if (ir::Value* simple = power_by_number(p, base, exponent)) return p.give(simple);
+    // Whole in f32 alone: ATen's kernels round it for vectors, and not for single elements.
+    const double narrow = static_cast<float>(exponent);
+    if (p.type()->dtype != DType::f64 && narrow != exponent && std::trunc(narrow) == narrow) return false;
   }
   return p.give(p.op(Op::pow, base, p.in(*y)));
 }

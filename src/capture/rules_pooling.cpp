@@ -250,6 +250,11 @@ struct AdaptiveAxis {
   std::vector<double> counts;
 };
 
+/// As many windows as there are elements, whatever number that is: nothing is listed.
+bool is_kept(const Axis& axis) {
+  return !axis.size.is_number() && axis.out.size() == axis.size.size();
+}
+
 AdaptiveAxis adaptive_axis(Axis& axis, int64_t out) {
   AdaptiveAxis windows;
   axis.out = out;
@@ -278,6 +283,13 @@ std::optional<Adaptive> adaptive_windows(Call& call, Arithmetic& a, Input& input
   bool regular = true;
   for (size_t k = 0; k < n; ++k) {
     if ((*out)[k] < 1) return std::nullopt;
+    input.axes[k].out = (*out)[k];
+    if (is_kept(input.axes[k])) {
+      input.axes[k].kernel = input.axes[k].stride = 1;
+      adaptive.axes.emplace_back();
+      continue;
+    }
+    if (!input.axes[k].size.is_number() || !Dim((*out)[k]).is_number()) return std::nullopt;  // ATen's kernel.
     adaptive.axes.push_back(adaptive_axis(input.axes[k], (*out)[k]));
     regular &= input.axes[k].size % (*out)[k] == 0;
     input.axes[k].stride = input.axes[k].kernel;
@@ -291,7 +303,8 @@ std::optional<Adaptive> adaptive_windows(Call& call, Arithmetic& a, Input& input
     Sizes shape(2 * n, 1);
     shape[k] = input.axes[k].out;
     shape[n + k] = input.axes[k].kernel;
-    indices.push_back(a.reshape(a.constant(adaptive.axes[k].places), shape));
+    ir::Value* places = is_kept(input.axes[k]) ? a.count(input.axes[k].size) : a.constant(adaptive.axes[k].places);
+    indices.push_back(a.reshape(places, shape));
   }
   adaptive.window = a.index(value, static_cast<int64_t>(input.lead), {indices.data(), indices.size()});
   return adaptive;
@@ -337,7 +350,7 @@ bool adaptive_max(Call& call, const RuleRow& row) {
   if (!input || input->x.dtype == ScalarType::Bool) return false;
   Arithmetic a(call);
   const auto adaptive = adaptive_windows(call, a, *input, input->x.value);
-  if (!adaptive) return false;
+  if (!adaptive || std::ranges::any_of(input->axes, is_kept)) return false;
   ir::Value* largest = a.reduce(Op::amax, adaptive->window, input->window_dims());
   call.give(call.copy(largest, input->result(call, input->x.dtype)));
   const auto position = [&](size_t k, ir::Value* step) {

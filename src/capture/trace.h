@@ -232,9 +232,11 @@ class Tracer {
   void vary(const at::Tensor& real, std::string_view name, std::span<const Varying> dims,
             std::span<const bool> strides);
   /// A symbol for a number that is no size of a tensor.
-  ir::Size vary_number(std::string_view name, int64_t example);
+  ir::Size vary_number(std::string_view name, int64_t example, ir::SizeRange range = {2, ir::SizeRange::infinity});
   /// A size as a tensor without dimensions that counts as a Python number.
   at::Tensor wrap_number(ir::Size size);
+  /// Likewise the float significand / divisor / divisor, of sizes for which that is exact.
+  at::Tensor wrap_number(ir::Size significand, ir::Size divisor);
   /// Sizes may become symbols: to be said before a Scope of it begins.
   void prepare_symbols();
   /// Decides, with a guard, and specialises, for whoever reads sizes beside operators; `why` for people.

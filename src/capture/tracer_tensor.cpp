@@ -29,18 +29,26 @@ TracerTensor::TracerTensor(ViewPtr view, std::shared_ptr<TraceTensors> trace, c1
   trace_->add(this);
 }
 
+/// Operators of PyTorch's hold on to the list that they were shown while sizes in it become numbers: it stays where
+/// it is, and its elements too.
+static void keep_in_place(std::vector<c10::SymInt>& shown, DimsRef now) {
+  shown.resize(now.size());
+  for (size_t k = 0; k < now.size(); ++k) shown[k] = to_sym_int(now[k]);
+}
+
 void TracerTensor::take_geometry() {
   const DimsRef sizes = view_->type->sizes, strides = view_->type->strides;
   const Dim offset = capture::storage_offset(*view_);
   const bool is_symbolic = !sizes.is_numbers() || !strides.is_numbers() || !offset.is_number();
-  sym_sizes_.clear();
-  sym_strides_.clear();
+  if (is_symbolic || !sym_sizes_.empty()) {
+    keep_in_place(sym_sizes_, sizes);
+    keep_in_place(sym_strides_, strides);
+  }
   if (is_symbolic) {
     // The numbers below are the example's, and nobody is shown them.
     Places example_sizes, example_strides;
-    for (const Dim size : sizes) example_sizes.push_back(size.hint()), sym_sizes_.push_back(to_sym_int(size));
-    for (const Dim stride : strides)
-      example_strides.push_back(stride.hint()), sym_strides_.push_back(to_sym_int(stride));
+    for (const Dim size : sizes) example_sizes.push_back(size.hint());
+    for (const Dim stride : strides) example_strides.push_back(stride.hint());
     set_sizes_and_strides(example_sizes, example_strides, offset.hint());
   } else {
     set_sizes_and_strides(sizes.numbers(), strides.numbers(), static_cast<int64_t>(offset));

@@ -20,6 +20,8 @@ class BlobMaker {
   virtual std::vector<std::string> make(std::span<const loops::Kernel* const> kernels, PhaseTimes& times) = 0;
   virtual std::string llvm_ir(const loops::Kernel& kernel) = 0;
   virtual std::string assembly(const loops::Kernel& kernel) = 0;
+  /// What a GPU runs, where `assembly` is made into something else by other tools. Throws UserError without them.
+  virtual std::string machine_code(const loops::Kernel& kernel) = 0;
 };
 
 /// Blobs that are loaded together. Knows nothing of LLVM.

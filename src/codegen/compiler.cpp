@@ -196,6 +196,11 @@ std::string assembly(const Kernel& kernel, const Target& target) {
   return back_end_of(target).maker(target)->assembly(kernel);
 }
 
+std::string machine_code(const Kernel& kernel, const Target& target) {
+  const MemoryReserve reserve(kReserve);
+  return back_end_of(target).maker(target)->machine_code(kernel);
+}
+
 void clear_memory_cache() {
   MemoryCache::instance().clear();
 }

@@ -98,6 +98,9 @@ std::vector<std::string> make_blobs(std::span<const loops::Kernel* const> kernel
 /// The LLVM IR or assembly (PTX for a GPU) of a kernel, compiled anew (for reading, not for running).
 std::string llvm_ir(const loops::Kernel& kernel, const Target& target = Target::host());
 std::string assembly(const loops::Kernel& kernel, const Target& target = Target::host());
+/// What a GPU runs (SASS), disassembled; empty for a CPU, whose `assembly` that is already. Throws UserError where
+/// NVIDIA's linker or disassembler is missing.
+std::string machine_code(const loops::Kernel& kernel, const Target& target);
 
 /// Forgets every kernel kept in memory (programs that hold them keep them).
 void clear_memory_cache();

@@ -36,8 +36,7 @@ State Reducer::identity(unsigned lanes) const {
   };
   switch (combine_) {
     case Combine::sum:
-    case Combine::any:
-    case Combine::welford: return all(0);
+    case Combine::any: return all(0);
     case Combine::prod:
     case Combine::all: return all(1);
     case Combine::max: return {extreme(context, types_[0], -1, lanes)};
@@ -45,12 +44,9 @@ State Reducer::identity(unsigned lanes) const {
     // An index above all others marks an empty state: anything equal to the extreme value still takes its place.
     case Combine::argmax: return {extreme(context, types_[0], -1, lanes), extreme(context, types_[1], 1, lanes)};
     case Combine::argmin: return {extreme(context, types_[0], 1, lanes), extreme(context, types_[1], 1, lanes)};
-    case Combine::online_softmax:
-      return {extreme(context, types_[0], -1, lanes), number(context, types_[1], 0, lanes)};
-    case Combine::serial:
-    case Combine::custom: break;
+    case Combine::serial: break;
   }
-  BRAZE_CHECK(false, "a serial or custom reduction has no identity");
+  BRAZE_CHECK(false, "a serial reduction has no identity");
 }
 
 /// Takes right's where it is more extreme, or as extreme with a smaller index. NaN is the most extreme.
@@ -74,46 +70,6 @@ State Reducer::join_extreme_index(const State& left, const State& right) const {
   return {b_.CreateSelect(take, x, a), b_.CreateSelect(take, right[1], left[1])};
 }
 
-/// Chan, Golub and LeVeque 1979. Two empty states give an empty one.
-State Reducer::join_welford(const State& left, const State& right) const {
-  Value* count = b_.CreateFAdd(left[2], right[2]);
-  Value* zero = llvm::Constant::getNullValue(count->getType());
-  Value* one = llvm::ConstantFP::get(count->getType(), 1.0);
-  Value* divisor = b_.CreateSelect(b_.CreateFCmpOEQ(count, zero), one, count);
-  Value* share = b_.CreateFDiv(right[2], divisor);
-  Value* delta = b_.CreateFSub(right[0], left[0]);
-  Value* shift = b_.CreateFMul(delta, share);
-  Value* spread = b_.CreateFMul(b_.CreateFMul(delta, shift), left[2]);
-  return {b_.CreateFAdd(left[0], shift), b_.CreateFAdd(b_.CreateFAdd(left[1], right[1]), spread), count};
-}
-
-/// e**(x - maximum), with -inf - -inf taken as -inf: a lane that has seen nothing but -inf adds nothing.
-Value* Reducer::exp_of_difference(Value* x, Value* maximum) const {
-  Value* lowest = llvm::ConstantFP::getInfinity(maximum->getType(), true);
-  Value* base =
-      b_.CreateSelect(b_.CreateFCmpOEQ(maximum, lowest), llvm::Constant::getNullValue(maximum->getType()), maximum);
-  return emit_elementwise(b_, Op::exp, types_[0], {b_.CreateFSub(x, base)});
-}
-
-State Reducer::online_softmax(const State& left, Value* maximum, Value* sum) const {
-  Value* both = emit_maximum(b_, types_[0], maximum, left[0]);
-  Value* scaled = b_.CreateFMul(left[1], exp_of_difference(left[0], both));
-  Value* other = exp_of_difference(maximum, both);
-  if (sum) other = b_.CreateFMul(sum, other);
-  return {both, b_.CreateFAdd(scaled, other)};
-}
-
-State Reducer::step(const State& state, llvm::ArrayRef<Value*> contribution) const {
-  if (combine_ == Combine::online_softmax) return online_softmax(state, contribution[0], nullptr);
-  if (combine_ != Combine::welford) return join(state, State(contribution.begin(), contribution.end()));
-  // Welford 1962.
-  Value* count = b_.CreateFAdd(state[2], llvm::ConstantFP::get(state[2]->getType(), 1.0));
-  Value* delta = b_.CreateFSub(contribution[0], state[0]);
-  Value* mean = b_.CreateFAdd(state[0], b_.CreateFDiv(delta, count));
-  Value* spread = b_.CreateFMul(delta, b_.CreateFSub(contribution[0], mean));
-  return {mean, b_.CreateFAdd(state[1], spread), count};
-}
-
 State Reducer::join(const State& left, const State& right) const {
   switch (combine_) {
     case Combine::sum: return {emit_elementwise(b_, Op::add, types_[0], {left[0], right[0]})};
@@ -124,24 +80,13 @@ State Reducer::join(const State& left, const State& right) const {
     case Combine::all: return {b_.CreateAnd(left[0], right[0])};
     case Combine::argmax:
     case Combine::argmin: return join_extreme_index(left, right);
-    case Combine::welford: return join_welford(left, right);
-    case Combine::online_softmax: return online_softmax(left, right[0], right[1]);
-    case Combine::serial:
-    case Combine::custom: break;
+    case Combine::serial: break;
   }
-  BRAZE_CHECK(false, "a serial or custom reduction joins no states");
+  BRAZE_CHECK(false, "a serial reduction joins no states");
 }
 
 State Reducer::horizontal(State state) const {
   unsigned lanes = lanes_of(state[0]);
-  if (combine_ == Combine::online_softmax && lanes > 1) {
-    // One exp over all lanes instead of one a halving.
-    Reducer largest(b_, Combine::max, {types_[0]});
-    Reducer total(b_, Combine::sum, {types_[1]});
-    Value* maximum = largest.horizontal({state[0]})[0];
-    Value* scale = exp_of_difference(state[0], b_.CreateVectorSplat(lanes, maximum));
-    return {maximum, total.horizontal({b_.CreateFMul(state[1], scale)})[0]};
-  }
   // NaN is looked for in all lanes at once, beside the halvings rather than in each.
   const bool is_extreme = (combine_ == Combine::max || combine_ == Combine::min) && ir::is_floating(types_[0]);
   Value* any_nan = is_extreme && lanes > 1 ? b_.CreateOrReduce(b_.CreateFCmpUNO(state[0], state[0])) : nullptr;

@@ -1,7 +1,7 @@
 // codegen/reduce.h: the arithmetic of reductions: identities, one more contribution, two partial states joined.
 //
-// A state is one LLVM value a component, all of the same number of lanes. `serial` and `custom` have no arithmetic
-// of their own and are each target's.
+// A state is one LLVM value a component, all of the same number of lanes. `serial` has no arithmetic of its own
+// and is each target's.
 #pragma once
 
 #include <llvm/ADT/SmallVector.h>
@@ -20,17 +20,13 @@ class Reducer {
       : b_(builder), combine_(combine), types_(std::move(types)) {}
 
   State identity(unsigned lanes) const;
-  /// `state` and one more contribution, lane by lane.
-  State step(const State& state, llvm::ArrayRef<llvm::Value*> contribution) const;
+  /// Two states, or a state and one more contribution, lane by lane.
   State join(const State& left, const State& right) const;
   /// All lanes of a vector state joined, as scalars.
   State horizontal(State state) const;
 
  private:
   State join_extreme_index(const State& left, const State& right) const;
-  State join_welford(const State& left, const State& right) const;
-  State online_softmax(const State& left, llvm::Value* maximum, llvm::Value* sum) const;
-  llvm::Value* exp_of_difference(llvm::Value* x, llvm::Value* maximum) const;
 
   llvm::IRBuilderBase& b_;
   loops::Combine combine_;

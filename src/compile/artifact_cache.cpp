@@ -38,7 +38,7 @@ std::optional<Hash128> artifact_key(const ir::Graph& graph, const Options& optio
   hasher.add(options.emulate_precision_casts).add(options.fuse).add(options.convolutions);
   hasher.add(options.writable.size());
   for (const bool writable : options.writable) hasher.add(writable);
-  hasher.add(graph.exact_hash());
+  hasher.add(exact_hash(graph));
   // What texts and errors show.
   for (const ir::Input& input : graph.inputs()) hasher.add(input.name);
   for (const ir::Node* node = graph.first(); node; node = node->next) hasher.add(node->source);

@@ -160,10 +160,11 @@ SymbolicArtifact compile_symbolic(ir::Graph& graph, const Options& options, Phas
     }
     keep(key, family.plan, family.facts);
   }
-  family.targets.assign(family.plan.kernels().size(), &Target::of(options.code.target.isa));
+  const std::span<const int64_t> examples = graph.shape_env().examples();
+  family.targets = targets_of_kernels(family.plan.at(examples), Target::of(options.code.target.isa));
   if (options.last >= Stage::code)
     generate_code(options, family.plan.kernels(), family.plan.kernel_hashes(), family);
-  Artifact example = family.at(graph.shape_env().examples());
+  Artifact example = family.at(examples);
   if (options.verify) loops::verify(example.plan);
   inspect(example);
   family.facts = std::move(example.facts);

@@ -375,11 +375,11 @@ class StructureHasher {
 
 }  // namespace
 
-Hash128 Graph::structural_hash() const {
-  return StructureHasher(*this, false).run();
+Hash128 structural_hash(const Graph& graph) {
+  return StructureHasher(graph, false).run();
 }
-Hash128 Graph::exact_hash() const {
-  return StructureHasher(*this, true).run();
+Hash128 exact_hash(const Graph& graph) {
+  return StructureHasher(graph, true).run();
 }
 
 GraphStats Graph::stats() const {

@@ -283,11 +283,6 @@ class Graph {
   /// Takes an unused node out of the list.
   void erase(Node* node);
 
-  /// Structure and types, not names, sources or scalar values: equal for x+1 and x+2.
-  Hash128 structural_hash() const;
-  /// structural_hash() and the scalar values.
-  Hash128 exact_hash() const;
-
   GraphStats stats() const;
 
  private:
@@ -304,6 +299,11 @@ class Graph {
   size_t node_count_ = 0;
   uint32_t next_value_ = 0, next_node_ = 0;
 };
+
+/// Structure and types, not names, sources or scalar values: equal for x+1 and x+2.
+Hash128 structural_hash(const Graph& graph);
+/// structural_hash() and the scalar values.
+Hash128 exact_hash(const Graph& graph);
 
 /// Walks the nodes in order; the body may erase the node it is given and insert before it.
 template <typename Body>

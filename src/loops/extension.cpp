@@ -20,11 +20,35 @@ void Group::roll_back(const Mark& mark) {
   wide = mark.wide;
 }
 
-const Label* Group::find(const Value* value) const {
+void LabelTable::add(const Value* value, Label label) {
+  rows_.push_back({value, std::move(label)});
+  if (index_.empty() && rows_.size() <= few) return;
+  for (size_t k = index_.empty() ? 0 : rows_.size() - 1; k < rows_.size(); ++k)
+    index_[rows_[k].first].push_back(static_cast<uint32_t>(k));
+}
+
+void LabelTable::resize(size_t count) {
+  for (size_t k = rows_.size(); k-- > count && !index_.empty();) {
+    const auto row = index_.find(rows_[k].first);
+    row->second.pop_back();
+    if (row->second.empty()) index_.erase(row);
+  }
+  rows_.resize(count);
+}
+
+const Label* LabelTable::find(const Value* value) const {
+  if (!index_.empty()) {
+    const auto row = index_.find(value);
+    return row == index_.end() ? nullptr : &rows_[row->second.back()].second;
+  }
   // What is asked for was computed lately, as a rule.
-  for (size_t k = labels.size(); k-- > 0;)
-    if (labels[k].first == value) return &labels[k].second;
+  for (size_t k = rows_.size(); k-- > 0;)
+    if (rows_[k].first == value) return &rows_[k].second;
   return nullptr;
+}
+
+const Label* Group::find(const Value* value) const {
+  return labels.find(value);
 }
 
 const Label* Group::find_reduced(const Node* reduction) const {
@@ -59,7 +83,7 @@ bool Extension::add(const Node* node) {
   if (group_.nodes.size() >= facts_.target(node).most_nodes) return false;
   Label label;
   if (!label_of(node, label)) return false;
-  group_.labels.push_back({&node->results[0], std::move(label)});
+  group_.labels.add(&node->results[0], std::move(label));
   group_.nodes.push_back(node);
   if (ir::info(node->op).kind == OpKind::Reduction) {
     const Value* operand = node->operands[0];
@@ -174,7 +198,7 @@ bool Extension::member_label(const Value* value, Label& label, bool& bad) {
     bad = true;
     return false;
   }
-  group_.labels.push_back({value, label});
+  group_.labels.add(value, label);
   return true;
 }
 

@@ -141,7 +141,7 @@ class Former {
     auto group = std::make_unique<Group>(a);
     group->axes_known = false;
     const uint32_t offset = group->space.append(b.space);
-    for (const auto& [value, label] : b.labels) group->labels.push_back({value, shifted(label, offset)});
+    for (const auto& [value, label] : b.labels) group->labels.add(value, shifted(label, offset));
     for (const auto& [node, label] : b.reduced_inputs)
       group->reduced_inputs.push_back({node, shifted(label, offset)});
     for (const auto& [node, label] : b.reshaped_inputs)

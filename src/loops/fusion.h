@@ -24,11 +24,30 @@
 namespace braze::loops {
 
 /// A kernel to be: its nodes in program order and the labels of what they compute.
+/// Labels of values in the order in which they were found, the last of which are taken back as a group is tried.
+class LabelTable {
+ public:
+  using Row = std::pair<const ir::Value*, Label>;
+  void add(const ir::Value* value, Label label);
+  void resize(size_t count);  ///< To no more than there are.
+  size_t size() const { return rows_.size(); }
+  const Row& operator[](size_t k) const { return rows_[k]; }
+  auto begin() const { return rows_.begin(); }
+  auto end() const { return rows_.end(); }
+  const Label* find(const ir::Value* value) const;  ///< The last of that value's.
+
+ private:
+  static constexpr size_t few = 16;  ///< So many are looked through.
+  std::vector<Row> rows_;
+  /// The rows of each value, where there are more than a few.
+  std::unordered_map<const ir::Value*, std::vector<uint32_t>> index_;
+};
+
 struct Group {
   explicit Group(const SizeRules& rules = {}) : space(rules) {}
   std::vector<const ir::Node*> nodes;
   AxisSpace space;
-  std::vector<std::pair<const ir::Value*, Label>> labels;         ///< Members' results and views of them.
+  LabelTable labels;                                              ///< Members' results and views of them.
   std::vector<std::pair<const ir::Node*, Label>> reduced_inputs;  ///< Label of each reduction's operand.
   /// Label of the operand of each computed reshape; absent where the shapes do not factor.
   std::vector<std::pair<const ir::Node*, Label>> reshaped_inputs;

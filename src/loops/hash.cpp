@@ -65,11 +65,6 @@ class KernelHasher {
     out_.add(r.combine);
     use_all(r.init);
     define_all(r.state);
-    out_.add(r.combiner != nullptr);
-    if (r.combiner) {
-      add(*r.combiner);
-      use_all(r.combined);
-    }
   }
   void add(const Loop& loop) {
     use(loop.begin_value);
@@ -86,13 +81,6 @@ class KernelHasher {
       use_all(reduction.yielded);
       define_all(reduction.results);
     }
-  }
-  void add(const Region* region) {
-    out_.add(region != nullptr);
-    if (!region) return;
-    define_all(region->args);
-    add(region->body);
-    use_all(region->yielded);
   }
   void add(const Block& block) {
     out_.add(static_cast<uint32_t>(block.size()));
@@ -144,23 +132,15 @@ void KernelHasher::add(const Stmt& s) {
       add(s.body);
       return;
     case StmtKind::barrier: break;
-    case StmtKind::random: use_all(s.args); break;
     case StmtKind::transpose:
-    case StmtKind::dot:
-    case StmtKind::tmpl:
-      out_.add(s.text).add(s.buffer);
+      out_.add(s.buffer);
       add(s.index);
       out_.add(static_cast<uint32_t>(s.sources.size()));
       for (BufferId source : s.sources) out_.add(source);
-      out_.add(static_cast<uint32_t>(s.source_indices.size()));
-      for (const Affine& index : s.source_indices) add(index);
       out_.add(std::span<const int64_t>(s.shape));
       out_.add(static_cast<uint32_t>(s.sizes.size()));
       for (const Extent& size : s.sizes) add(size);
-      use_all(s.args);
       use_all(s.valid);
-      add(s.prologue.get());
-      add(s.epilogue.get());
       break;
   }
   if (s.result != none) define(s.result);

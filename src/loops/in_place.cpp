@@ -69,7 +69,7 @@ class Accesses {
         loops_.pop_back();
       }
       // Kernels with these are not looked into.
-      plain_ &= stmt.body.empty() && !stmt.prologue && !stmt.epilogue;
+      plain_ &= stmt.body.empty();
     }
   }
 

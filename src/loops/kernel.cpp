@@ -26,7 +26,7 @@ Extent sum(const Extent& a, const Extent& b) {
 }
 
 // contribution, state: one row per Combine, in its order.
-constexpr std::array<std::array<int, 2>, 12> arities = {{
+constexpr std::array<std::array<int, 2>, 9> arities = {{
     {1, 1},    // sum
     {1, 1},    // prod
     {1, 1},    // max
@@ -35,20 +35,15 @@ constexpr std::array<std::array<int, 2>, 12> arities = {{
     {1, 1},    // all
     {2, 2},    // argmax
     {2, 2},    // argmin
-    {1, 3},    // welford
-    {1, 2},    // online_softmax
     {-1, -1},  // serial
-    {-1, -1},  // custom
 }};
-static_assert(arities.size() == static_cast<size_t>(Combine::custom) + 1);
+static_assert(arities.size() == static_cast<size_t>(Combine::serial) + 1);
 
 bool has_checks(const Block& block) {
   for (const Stmt& stmt : block) {
     if (stmt.kind == StmtKind::checked || has_checks(stmt.body)) return true;
     if (stmt.kind == StmtKind::compute && status_of(stmt.op) != 0) return true;
     if (stmt.loop && has_checks(stmt.loop->body)) return true;
-    for (const Region* region : {stmt.prologue.get(), stmt.epilogue.get()})
-      if (region && has_checks(region->body)) return true;
   }
   return false;
 }

@@ -88,38 +88,20 @@ struct Scalar {
 /// How two partial states of a reduction join. State and contribution are tuples:
 ///   sum prod max min any all   (x)            -> (x)                NaN wins in max and min
 ///   argmax argmin              (x, index)     -> (x, index)         first among equals; NaN counts as extreme
-///   welford                    (x)            -> (mean, m2, count)  Welford 1962 / Chan et al. 1979
-///   online_softmax             (x)            -> (max, sum)         Milakov and Gimelshein 2018
 ///   serial                     any            -> the same           no joining: state is handed from step to step
-///   custom                     `combiner`: a region over two states that yields one
-enum class Combine : uint8_t {
-  sum,
-  prod,
-  max,
-  min,
-  any,
-  all,
-  argmax,
-  argmin,
-  welford,
-  online_softmax,
-  serial,
-  custom
-};
-int contribution_size(Combine combine);  ///< -1 for serial and custom.
-int state_size(Combine combine);         ///< -1 for serial and custom.
+enum class Combine : uint8_t { sum, prod, max, min, any, all, argmax, argmin, serial };
+int contribution_size(Combine combine);  ///< -1 for serial.
+int state_size(Combine combine);         ///< -1 for serial.
 
 struct Stmt;
 using Block = std::vector<Stmt>;
 
 struct Reduction {
   Combine combine = Combine::sum;
-  std::vector<ValueId> init;     ///< serial and custom: the first state; the others start from their identity.
-  std::vector<ValueId> state;    ///< serial: the state as the body sees it. custom: left then right of `combiner`.
+  std::vector<ValueId> init;     ///< serial: the first state; the others start from their identity.
+  std::vector<ValueId> state;    ///< serial: the state as the body sees it.
   std::vector<ValueId> yielded;  ///< What one iteration contributes; defined in the loop's body.
   std::vector<ValueId> results;  ///< The final state; defined by the loop.
-  std::unique_ptr<Block> combiner;  ///< custom only.
-  std::vector<ValueId> combined;    ///< custom only: what `combiner` yields.
 };
 
 /// How a loop runs. Several can hold: a flat pointwise kernel is one loop, parallel and vector.
@@ -146,13 +128,6 @@ struct Loop {
   Block body;
 };
 
-/// A region that fills part of a template: `args` are what the template hands in, `yielded` what it wants back.
-struct Region {
-  std::vector<ValueId> args;
-  Block body;
-  std::vector<ValueId> yielded;
-};
-
 enum class StmtKind : uint8_t {
   constant,   // %r = constant NUMBER : type
   scalar,     // %r = scalar $name                            a Scalar of the kernel
@@ -169,9 +144,6 @@ enum class StmtKind : uint8_t {
   barrier,    // barrier                                       all threads of the block wait for each other
   transpose,  // transpose %tile, %buf[affine], rows=R step=S, cols=C step=T valid=%r,%c
               //   tile[c*R + r] = buf[affine + r*S + c*T]; on CPU in registers
-  random,     // %r = random %seed, %counter : type           Philox4x32-10, uniform [0,1) or 32 bits
-  dot,        // dot %c[aff], %a[aff], %b[aff], m= n= k= strides=...   tile: c += a x b
-  tmpl,       // template matmul|conv|attention {attributes} prologue (..) {..} epilogue (..) {..}
 };
 
 /// What the status is set to by a computation that checks its operand; 0: the op checks nothing.
@@ -186,26 +158,22 @@ struct Stmt {
   ir::Op op = ir::Op::add;  ///< compute.
   DType type = DType::f32;  ///< Of the result; of a compute's operands where they differ see Kernel::types.
   ValueId result = none;
-  std::vector<ValueId>
-      args;                ///< compute operands; store/atomic: {value}; checked: {index}; random: {seed, counter}.
-  Number number;           ///< constant.
-  uint32_t slot = 0;       ///< scalar: which Scalar; symbol: which symbol.
-  BufferId buffer = none;  ///< load, store, atomic, alloc, transpose (destination), dot (c).
-  Affine index;            ///< load, store, atomic, affine, transpose (source), dot (c).
-  ValueId predicate = none;  ///< load, store, atomic, branch.
-  ValueId otherwise = none;  ///< load with a predicate.
-  Extent extent;             ///< checked.
-  bool stream = false;       ///< store: bypass the cache.
+  std::vector<ValueId> args;  ///< compute operands; store/atomic: {value}; checked: {index}.
+  Number number;              ///< constant.
+  uint32_t slot = 0;          ///< scalar: which Scalar; symbol: which symbol.
+  BufferId buffer = none;     ///< load, store, atomic, alloc, transpose (destination).
+  Affine index;               ///< load, store, atomic, affine, transpose (source).
+  ValueId predicate = none;   ///< load, store, atomic, branch.
+  ValueId otherwise = none;   ///< load with a predicate.
+  Extent extent;              ///< checked.
+  bool stream = false;        ///< store: bypass the cache.
   AtomicOp atomic = AtomicOp::add;
-  std::vector<BufferId> sources;               ///< transpose {from}; dot {a, b}.
-  std::vector<Affine> source_indices;          ///< dot {a, b}.
-  std::vector<int64_t> shape;                  ///< transpose {R, S, C, T}; dot {m, n, k, lda, ldb, ldc}.
-  std::vector<Extent> sizes;                   ///< template: its sizes, in its own order.
-  std::vector<ValueId> valid;                  ///< transpose: rows and columns present, or empty for all.
-  std::string text;                            ///< template: its name.
-  std::unique_ptr<Loop> loop;                  ///< loop.
-  Block body;                                  ///< branch.
-  std::unique_ptr<Region> prologue, epilogue;  ///< template.
+  std::vector<BufferId> sources;  ///< transpose {from}.
+  std::vector<int64_t> shape;     ///< transpose {R, S, C, T}.
+  std::vector<Extent> sizes;      ///< transpose: {S}, where it is a symbol's.
+  std::vector<ValueId> valid;     ///< transpose: rows and columns present, or empty for all.
+  std::unique_ptr<Loop> loop;     ///< loop.
+  Block body;                     ///< branch.
 };
 
 struct Kernel {

@@ -420,14 +420,6 @@ void simplify_types(ir::Graph& graph) {
 }  // namespace
 
 SymbolicPlan lower_symbolic(ir::Graph& graph, const LoweringOptions& options) {
-  const auto refuse_gpu = [](const Value& value) {
-    if (value.type && value.type->device.kind == ir::DeviceKind::cuda)
-      throw NotSymbolic("kernels of a GPU are made for sizes that are numbers");
-  };
-  for (const ir::Input& input : graph.inputs()) refuse_gpu(*input.value);
-  ir::for_each_node(graph, [&](const Node* node) {
-    for (const Value& result : node->results) refuse_gpu(result);
-  });
   ir::ShapeEnv& env = graph.shape_env();
   simplify_types(graph);
   Lowering lowering(graph, options, graph.decide("loops"));

@@ -31,7 +31,6 @@ class Counter {
       case StmtKind::compute: return counts(stmt) ? 1 : 0;
       case StmtKind::loop: return of(*stmt.loop);
       case StmtKind::branch: return of(stmt.body);
-      case StmtKind::dot: return 2 * stmt.shape[0] * stmt.shape[1] * stmt.shape[2];
       default: return 0;
     }
   }
@@ -39,10 +38,7 @@ class Counter {
     const int64_t length = value(loop.end) - value(loop.begin);
     const int64_t iterations = std::max<int64_t>(0, (length + loop.step - 1) / loop.step);
     int64_t each = of(loop.body);
-    for (const Reduction& reduction : loop.reductions) {
-      each += static_cast<int64_t>(reduction.yielded.size());
-      if (reduction.combiner) each += of(*reduction.combiner);
-    }
+    for (const Reduction& reduction : loop.reductions) each += static_cast<int64_t>(reduction.yielded.size());
     return iterations * each;
   }
 

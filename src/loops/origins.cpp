@@ -7,16 +7,13 @@ namespace braze::loops {
 
 namespace {
 
-/// Calls `body` with each statement; false if one of them reads memory in a way of its own.
 template <typename Body>
-bool for_each_access(Block& block, Body&& body) {
+void for_each_stmt(Block& block, Body&& body) {
   for (Stmt& stmt : block) {
-    if (stmt.kind == StmtKind::dot || stmt.kind == StmtKind::tmpl) return false;
     body(stmt);
-    if (stmt.loop && !for_each_access(stmt.loop->body, body)) return false;
-    if (!for_each_access(stmt.body, body)) return false;
+    if (stmt.loop) for_each_stmt(stmt.loop->body, body);
+    for_each_stmt(stmt.body, body);
   }
-  return true;
 }
 
 /// Which buffer the statement's index is about.
@@ -29,13 +26,12 @@ BufferId indexed(const Stmt& stmt) {
 
 std::vector<int64_t> move_origins(Kernel& kernel) {
   std::vector<std::optional<int64_t>> lowest(kernel.buffers.size());
-  const bool understood = for_each_access(kernel.body, [&](const Stmt& stmt) {
+  for_each_stmt(kernel.body, [&](const Stmt& stmt) {
     const BufferId id = indexed(stmt);
     if (id == none) return;
     const int64_t offset = stmt.index.offset.is_constant() ? stmt.index.offset.constant : 0;
     lowest[id] = std::min(lowest[id].value_or(offset), offset);
   });
-  if (!understood) return {};
   std::vector<int64_t> origins;
   bool any = false;
   for (BufferId id = 0; id < kernel.buffers.size(); ++id) {
@@ -50,7 +46,7 @@ std::vector<int64_t> move_origins(Kernel& kernel) {
     if (buffer.size.is_constant() && buffer.size.constant > 0) buffer.size.constant -= *lowest[id];
   }
   if (!any) return {};
-  for_each_access(kernel.body, [&](Stmt& stmt) {
+  for_each_stmt(kernel.body, [&](Stmt& stmt) {
     if (const BufferId id = indexed(stmt); id != none) stmt.index.offset.constant -= *lowest[id];
   });
   return origins;

@@ -96,23 +96,6 @@ class Parser : private ValueParser {
     expect("}");
     values_.resize(outer);
   }
-  std::unique_ptr<Region> parse_region() {
-    auto region = std::make_unique<Region>();
-    const size_t outer = values_.size();
-    expect("(");
-    if (!at(")")) {
-      do {
-        region->args.push_back(define_new(DType::f32));
-        expect(":");
-        kernel_.types[region->args.back()] = parse_type();
-      } while (take(","));
-    }
-    expect(")");
-    parse_block(region->body, &region->yielded);
-    values_.resize(outer);
-    return region;
-  }
-
   Schedule parse_schedule() {
     Schedule s;
     for (;;) {
@@ -137,30 +120,13 @@ class Parser : private ValueParser {
     if (!has_free_state(r.combine)) return r;
     expect("(");
     do {
-      if (r.combine == Combine::serial) {
-        const Token name = expect(Kind::value, "a name for the state");
-        expect("=");
-        r.init.push_back(use());
-        r.state.push_back(kernel_.add_value(kernel_.types[r.init.back()]));
-        define(name, r.state.back());
-      } else {
-        r.init.push_back(use());
-      }
+      const Token name = expect(Kind::value, "a name for the state");
+      expect("=");
+      r.init.push_back(use());
+      r.state.push_back(kernel_.add_value(kernel_.types[r.init.back()]));
+      define(name, r.state.back());
     } while (take(","));
     expect(")");
-    if (r.combine == Combine::serial) return r;
-
-    expect("combine");
-    expect("(");
-    const size_t outer = values_.size();
-    for (size_t i = 0; i < 2 * r.init.size(); ++i) {
-      if (i) expect(",");
-      r.state.push_back(define_new(kernel_.types[r.init[i % r.init.size()]]));
-    }
-    expect(")");
-    r.combiner = std::make_unique<Block>();
-    parse_block(*r.combiner, &r.combined);
-    values_.resize(outer);
     return r;
   }
   void parse_bound(ValueId& value, Extent& extent) {
@@ -313,38 +279,6 @@ class Parser : private ValueParser {
     expect(",");
     s.valid.push_back(use());
   }
-  void parse_tiles(Stmt& s) {
-    s.buffer = use_buffer();
-    s.index = parse_index();
-    while (take(",")) {
-      if (token().kind != Kind::value) return;
-      s.sources.push_back(use_buffer());
-      s.source_indices.push_back(parse_index());
-    }
-  }
-  void parse_dot(Stmt& s) {
-    parse_tiles(s);
-    for (std::string_view word : dot_words) s.shape.push_back(parse_named_integer(word));
-  }
-  void parse_template(Stmt& s) {
-    s.text = expect(Kind::word, "the template's name").text;
-    parse_tiles(s);
-    if (take("args")) {
-      expect("(");
-      s.args = use_list();
-      expect(")");
-    }
-    expect("sizes");
-    expect("=");
-    expect("[");
-    if (!at("]")) {
-      do s.sizes.push_back(parse_extent());
-      while (take(","));
-    }
-    expect("]");
-    if (take("prologue")) s.prologue = parse_region();
-    if (take("epilogue")) s.epilogue = parse_region();
-  }
 
   std::unique_ptr<Kernel> made_;  ///< kernel_, to be given away.
 };
@@ -365,7 +299,6 @@ bool Parser::parse_operands(Stmt& s) {
       s.type = DType::i64;
       return true;
     case StmtKind::compute:
-    case StmtKind::random:
       s.args = use_list();
       parse_result_type(s);
       return true;
@@ -389,8 +322,6 @@ bool Parser::parse_operands(Stmt& s) {
       return false;
     case StmtKind::barrier: return false;
     case StmtKind::transpose: parse_transpose(s); return false;
-    case StmtKind::dot: parse_dot(s); return false;
-    case StmtKind::tmpl: parse_template(s); return false;
     case StmtKind::loop: break;  // Names its results itself.
   }
   BRAZE_CHECK(false, "a statement that parse_stmt reads");

@@ -169,19 +169,6 @@ class Printer {
     put_line_start();
     put("}");
   }
-  void put_region(std::string_view name, const Region* region) {
-    if (!region) return;
-    put(" ", name, " (");
-    for (size_t i = 0; i < region->args.size(); ++i) {
-      if (i) put(", ");
-      define(region->args[i]);
-      put(": ", ir::name(kernel_.types[region->args[i]]));
-    }
-    put(") {\n");
-    put_block(region->body, {&region->yielded});
-    close();
-  }
-
   void put_schedule(const Schedule& s) {
     if (s.parallel) put(" parallel");
     if (s.grain != 1) put(" grain=", s.grain);
@@ -195,22 +182,13 @@ class Printer {
     put("(");
     for (size_t i = 0; i < r.init.size(); ++i) {
       if (i) put(", ");
-      if (r.combine == Combine::serial && i < r.state.size()) {
+      if (i < r.state.size()) {
         define(r.state[i]);
         put(" = ");
       }
       use(r.init[i]);
     }
     put(")");
-    if (r.combine != Combine::custom || !r.combiner) return;
-    put(" combine (");
-    for (size_t i = 0; i < r.state.size(); ++i) {
-      if (i) put(", ");
-      define(r.state[i]);
-    }
-    put(") {\n");
-    put_block(*r.combiner, {&r.combined});
-    close();
   }
   void put_bound(ValueId value, const Extent& extent) {
     if (value == none)
@@ -272,36 +250,6 @@ class Printer {
     put(", ");
     use(s.valid.at(1));
   }
-  /// `%c[..], %a[..], %b[..]` of a dot or a template.
-  void put_tiles(const Stmt& s) {
-    put_element(s.buffer, s.index);
-    for (size_t i = 0; i < s.sources.size(); ++i) {
-      put(", ");
-      put_element(s.sources[i], s.source_indices.at(i));
-    }
-  }
-  void put_dot(const Stmt& s) {
-    put_tiles(s);
-    put(",");
-    for (size_t i = 0; i < dot_words.size(); ++i) put(" ", dot_words[i], "=", s.shape.at(i));
-  }
-  void put_template(const Stmt& s) {
-    put(s.text, " ");
-    put_tiles(s);
-    if (!s.args.empty()) {
-      put(" args(");
-      use_all(s.args);
-      put(")");
-    }
-    put(" sizes=[");
-    for (size_t i = 0; i < s.sizes.size(); ++i) {
-      if (i) put(", ");
-      put_extent(s.sizes[i]);
-    }
-    put("]");
-    put_region("prologue", s.prologue.get());
-    put_region("epilogue", s.epilogue.get());
-  }
   void put_alloc(const Stmt& s) {
     put_type_of(s.buffer);
     const Buffer& buffer = kernel_.buffers[s.buffer];
@@ -335,8 +283,7 @@ void Printer::put_stmt(const Stmt& s) {
     case StmtKind::constant: put_constant(s); break;
     case StmtKind::scalar: put("$", scalars_.at(s.slot)); break;
     case StmtKind::symbol: put("#", symbols_.at(s.slot)); break;
-    case StmtKind::compute:
-    case StmtKind::random: use_all(s.args); break;
+    case StmtKind::compute: use_all(s.args); break;
     case StmtKind::affine: put_affine(s.index); break;
     case StmtKind::load:
       put_element(s.buffer, s.index);
@@ -368,13 +315,10 @@ void Printer::put_stmt(const Stmt& s) {
       break;
     case StmtKind::barrier: break;
     case StmtKind::transpose: put_transpose(s); break;
-    case StmtKind::dot: put_dot(s); break;
-    case StmtKind::tmpl: put_template(s); break;
     case StmtKind::loop: break;  // Above.
   }
   // Types that follow from the slot or are always i64 are not repeated.
-  const bool typed = s.kind == StmtKind::constant || s.kind == StmtKind::compute || s.kind == StmtKind::load ||
-                     s.kind == StmtKind::random;
+  const bool typed = s.kind == StmtKind::constant || s.kind == StmtKind::compute || s.kind == StmtKind::load;
   if (typed) put(" : ", ir::name(s.type));
   put("\n");
 }

@@ -209,14 +209,6 @@ class Verifier {
     }
     for (BufferId id : allocs) live_[id] = false;
   }
-  void check_region(const Region* region) {
-    if (!region) return;
-    const size_t mark = scope_.size();
-    for (ValueId arg : region->args) define(arg, std::nullopt);
-    check_block(region->body);
-    for (ValueId value : region->yielded) use(value);
-    leave(mark);
-  }
 
   void check_schedule(const Loop& loop) const {
     const Schedule& s = loop.schedule;
@@ -245,48 +237,28 @@ class Verifier {
   void check_init(const Reduction& r) const {
     if (has_free_state(r.combine)) {
       require(!r.init.empty(), "a ", word(combine_words, r.combine), " reduction needs a first state");
-      const size_t states = r.combine == Combine::custom ? 2 : 1;
-      require(r.state.size() == states * r.init.size(), "a ", word(combine_words, r.combine), " reduction of ",
+      require(r.state.size() == r.init.size(), "a ", word(combine_words, r.combine), " reduction of ",
               r.init.size(), " values names ", r.state.size(), " values of state");
     } else {
       require(r.init.empty() && r.state.empty(), "a ", word(combine_words, r.combine),
               " reduction starts from its identity and shows no state");
     }
     for (ValueId value : r.init) use(value);
-    require((r.combine == Combine::custom) == (r.combiner != nullptr),
-            "a combiner belongs to custom reductions only");
   }
   void define_state(const Reduction& r) {
-    for (size_t i = 0; i < r.state.size(); ++i) define(r.state[i], kernel_.types[r.init[i % r.init.size()]]);
-  }
-  void check_combiner(const Reduction& r) {
-    if (!r.combiner) return;
-    const size_t mark = scope_.size();
-    define_state(r);
-    check_block(*r.combiner);
-    require(r.combined.size() == r.init.size(), "a combiner of ", r.init.size(), " values yields ",
-            r.combined.size());
-    for (size_t i = 0; i < r.combined.size(); ++i)
-      use(r.combined[i], kernel_.types[r.init[i]], "what a combiner yields");
-    leave(mark);
+    for (size_t i = 0; i < r.state.size(); ++i) define(r.state[i], kernel_.types[r.init[i]]);
   }
   void check_yielded(const Reduction& r) const {
     const std::string_view name = word(combine_words, r.combine);
     require(r.yielded.size() == yield_count(r), name, " takes ", yield_count(r), " values, ", r.yielded.size(),
             " are yielded");
     for (ValueId value : r.yielded) use(value);
-    const auto type = [&](size_t i) { return kernel_.types[r.yielded[i]]; };
     switch (r.combine) {
       case Combine::any:
       case Combine::all: use(r.yielded[0], DType::b8, "what any and all take"); break;
       case Combine::argmax:
       case Combine::argmin: use(r.yielded[1], DType::i64, "the index of argmax and argmin"); break;
-      case Combine::welford:
-      case Combine::online_softmax:
-        require(ir::is_floating(type(0)), name, " takes a floating value, not ", ir::name(type(0)));
-        break;
       case Combine::serial:
-      case Combine::custom:
         for (size_t i = 0; i < r.yielded.size(); ++i)
           use(r.yielded[i], kernel_.types[r.init[i]], "what is yielded must have the type of the state: it");
         break;
@@ -314,11 +286,8 @@ class Verifier {
       if (!empty) range = Range{begin, begin + (end - 1 - begin) / loop.step * loop.step};
     }
     const size_t mark = scope_.size();
-    // A combiner also joins the states of lanes and threads, after the loop: it knows no iteration.
-    for (const Reduction& r : loop.reductions) check_combiner(r);
     define(loop.var, DType::i64, range);
-    for (const Reduction& r : loop.reductions)
-      if (r.combine == Combine::serial) define_state(r);
+    for (const Reduction& r : loop.reductions) define_state(r);
     ++depth_;
     unreachable_ += empty;
     const bool was_in_vector = std::exchange(in_vector_, in_vector_ || loop.schedule.vector);
@@ -410,36 +379,6 @@ class Verifier {
     require(s.valid.empty() || s.valid.size() == 2, "valid= names rows and columns");
     for (ValueId value : s.valid) use(value, DType::i64, "the number of valid rows and columns");
   }
-  /// The destination and the sources of a dot or a template.
-  void check_tiles(const Stmt& s) const {
-    require_writable(check_element(s.buffer, s.index, true));
-    require(s.sources.size() == s.source_indices.size(), "each source has an index");
-    for (size_t i = 0; i < s.sources.size(); ++i) check_element(s.sources[i], s.source_indices[i], true);
-    for (int64_t size : s.shape) require(size > 0, "sizes and strides are positive");
-  }
-  void check_dot(const Stmt& s) const {
-    require(s.sources.size() == 2, "a dot reads two tiles");
-    require(s.shape.size() == dot_words.size(), "a dot has the sizes m n k lda ldb ldc");
-    check_tiles(s);
-  }
-  void check_template(const Stmt& s) {
-    require(!s.text.empty(), "a template has a name");
-    check_tiles(s);
-    for (const Extent& size : s.sizes) {
-      check(size);
-      require(!size.is_constant() || size.constant > 0, "sizes are positive");
-    }
-    for (ValueId arg : s.args) use(arg);
-    check_region(s.prologue.get());
-    check_region(s.epilogue.get());
-  }
-  void check_random(const Stmt& s) const {
-    require_args(s, 2);
-    use(s.args[0], DType::i64, "a seed");
-    use(s.args[1], DType::i64, "a counter");
-    require(s.type == DType::f32 || s.type == DType::f64 || s.type == DType::i32 || s.type == DType::i64,
-            "random numbers are f32, f64, i32 or i64, not ", ir::name(s.type));
-  }
   void check(const Stmt& stmt);
 
   const Kernel& kernel_;
@@ -496,13 +435,10 @@ void Verifier::check(const Stmt& s) {
               "all threads of a block meet at a barrier, or none");
       break;
     case StmtKind::transpose: check_transpose(s); break;
-    case StmtKind::random: check_random(s); break;
-    case StmtKind::dot: check_dot(s); break;
-    case StmtKind::tmpl: check_template(s); break;
   }
   const bool index_like = s.kind == StmtKind::symbol || s.kind == StmtKind::affine || s.kind == StmtKind::checked;
   const bool defines = index_like || s.kind == StmtKind::constant || s.kind == StmtKind::scalar ||
-                       s.kind == StmtKind::compute || s.kind == StmtKind::load || s.kind == StmtKind::random;
+                       s.kind == StmtKind::compute || s.kind == StmtKind::load;
   require(defines == (s.result != none), defines ? "the result is missing" : "it defines nothing");
   if (defines) define(s.result, index_like ? DType::i64 : s.type, range);
 }

@@ -13,16 +13,14 @@ namespace braze::loops {
 // One word per enumerator, in order.
 inline constexpr std::array<std::string_view, 3> access_words = {"in", "out", "inout"};
 inline constexpr std::array<std::string_view, 4> space_words = {"global", "local", "shared", "registers"};
-inline constexpr std::array<std::string_view, 12> combine_words = {
-    "sum", "prod", "max", "min", "any", "all", "argmax", "argmin", "welford", "online_softmax", "serial", "custom"};
+inline constexpr std::array<std::string_view, 9> combine_words = {"sum", "prod",   "max",    "min",   "any",
+                                                                  "all", "argmax", "argmin", "serial"};
 inline constexpr std::array<std::string_view, 4> bind_words = {"none", "block", "warp", "thread"};
 inline constexpr std::array<std::string_view, 3> atomic_words = {"add", "max", "min"};
 /// StmtKind.
-inline constexpr std::array<std::string_view, 17> stmt_words = {
-    "constant", "scalar", "symbol", "compute", "affine",    "load",   "store", "atomic",  "checked",
-    "alloc",    "for",    "if",     "barrier", "transpose", "random", "dot",   "template"};
-// Sizes of a transpose and a dot, in the order of Stmt::shape.
-inline constexpr std::array<std::string_view, 6> dot_words = {"m", "n", "k", "lda", "ldb", "ldc"};
+inline constexpr std::array<std::string_view, 14> stmt_words = {
+    "constant", "scalar",  "symbol", "compute", "affine", "load",    "store",
+    "atomic",   "checked", "alloc",  "for",     "if",     "barrier", "transpose"};
 
 template <typename Enum, size_t N>
 std::string_view word(const std::array<std::string_view, N>& words, Enum value) {
@@ -36,9 +34,9 @@ std::optional<Enum> find_word(const std::array<std::string_view, N>& words, std:
   return std::nullopt;
 }
 
-/// serial and custom: the state's types are those of `init`, and one iteration yields as many values.
+/// The state's types are those of `init`, and one iteration yields as many values.
 inline bool has_free_state(Combine combine) {
-  return combine == Combine::serial || combine == Combine::custom;
+  return combine == Combine::serial;
 }
 inline size_t yield_count(const Reduction& r) {
   return has_free_state(r.combine) ? r.init.size() : static_cast<size_t>(contribution_size(r.combine));
@@ -46,11 +44,10 @@ inline size_t yield_count(const Reduction& r) {
 inline size_t state_count(const Reduction& r) {
   return has_free_state(r.combine) ? r.init.size() : static_cast<size_t>(state_size(r.combine));
 }
-/// Type of one component of the state. `yielded` must be filled in: a Welford state has the type of its one
-/// contribution three times.
+/// Type of one component of the state. `yielded` must be filled in.
 inline DType state_type(const Kernel& kernel, const Reduction& r, size_t component) {
   if (has_free_state(r.combine)) return kernel.types[r.init[component]];
-  return kernel.types[r.yielded[component < r.yielded.size() ? component : r.yielded.size() - 1]];
+  return kernel.types[r.yielded[component]];
 }
 
 }  // namespace braze::loops

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <string>
+#include <vector>
 
 #include "ir/text.h"
 #include "passes/attention.h"
@@ -66,6 +67,15 @@ void after(const Pass& pass, const Graph& graph, const Switches& switches, bool 
   }
 }
 
+/// Each once.
+std::vector<std::string_view> names() {
+  std::vector<std::string_view> all;
+  for (const std::span<const Pass> table : {std::span<const Pass>(passes), std::span<const Pass>(others)})
+    for (const Pass& pass : table)
+      if (std::ranges::find(all, pass.name) == all.end()) all.push_back(pass.name);
+  return all;
+}
+
 }  // namespace
 
 std::span<const Pass> pipeline() {
@@ -81,6 +91,7 @@ const Pass* find(std::string_view name) {
 void run(Graph& graph, PhaseTimes* times, bool verify_each) {
   const PhaseTimer whole(times, "passes");
   const Switches switches = Switches::from_environment();
+  if (!switches.passes_off.empty() || !switches.print_after.empty()) switches.check(names());
   for (const Pass& pass : passes) {
     if (switches.is_off(pass.name)) continue;
     {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 namespace braze::passes {
@@ -17,6 +18,8 @@ struct Switches {
   int64_t rewrites = INT64_MAX;
 
   static Switches from_environment();
+  /// Throws UserError if one of them names none of `known`.
+  void check(std::span<const std::string_view> known) const;
   bool is_off(std::string_view pass) const;
   bool prints_after(std::string_view pass) const;
 };

@@ -311,7 +311,8 @@ PyObject* program_written_tensors(PyObject* self, PyObject*) {
 
 PyMethodDef methods[] = {
     {"code", program_code, METH_O,
-     "code(stage): the program as text after a stage: \"traced\", \"graph\", \"loops\", \"llvm\" or \"asm\"."},
+     "code(stage): the program as text after a stage: \"traced\", \"graph\", \"loops\", \"llvm\", \"asm\" or "
+     "\"sass\" (what GPUs run; needs nvdisasm)."},
     {"compile_times", program_compile_times, METH_NOARGS,
      "compile_times(): nanoseconds by phase of the compilation, with \"total\". \"a/b\" is a part of \"a\"."},
     {"compile_allocations", program_compile_allocations, METH_NOARGS,

@@ -8,6 +8,7 @@ namespace braze::runtime {
 FamilySource::FamilySource(capture::Trace trace, ProgramOptions options, PhaseTimes times)
     : trace(std::move(trace)), options(std::move(options)), times(std::move(times)) {
   this->trace.bound.let_go(this->options.kept_elsewhere);
+  this->options.example_arguments.clear();  // The caller's, who may drop them.
 }
 
 void FamilySource::check_guesses(std::span<const int64_t> symbols) const {

@@ -109,12 +109,15 @@ bool Geometry::same_layout(c10::IntArrayRef other_sizes, c10::IntArrayRef other_
   return true;
 }
 
+bool is_plain(const at::Tensor& tensor, c10::DeviceType device) noexcept {
+  static const c10::DispatchKeySet cpu = plain_keys(c10::kCPU);
+  const c10::DispatchKeySet allowed = device == c10::kCPU ? cpu : plain_keys(device);
+  return (tensor.unsafeGetTensorImpl()->key_set().raw_repr() & ~allowed.raw_repr()) == 0;
+}
+
 bool Geometry::matches(const at::Tensor& tensor) const noexcept {
   const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
-  static const c10::DispatchKeySet cpu = plain_keys(c10::kCPU);
-  const c10::DispatchKeySet allowed = device.is_cpu() ? cpu : plain_keys(device.type());
-  if ((impl->key_set().raw_repr() & ~allowed.raw_repr()) != 0 || impl->dtype().toScalarType() != dtype)
-    return false;
+  if (!is_plain(tensor, device.type()) || impl->dtype().toScalarType() != dtype) return false;
   if (!device.is_cpu() && impl->device() != device) return false;
   return same_layout(impl->sizes(), impl->strides());
 }
@@ -143,7 +146,7 @@ std::string describe(const at::Tensor& tensor) {
   if (tensor.is_conj()) return text + " (lazily conjugated: call resolve_conj())";
   if (tensor.is_neg()) return text + " (lazily negated: call resolve_neg())";
   if (tensor.unsafeGetTensorImpl()->is_python_dispatch()) return text + " (of a subclass with __torch_dispatch__)";
-  if ((tensor.key_set().raw_repr() & ~plain_keys(tensor.device().type()).raw_repr()) != 0)
+  if (!is_plain(tensor, tensor.device().type()))
     return text + concat(" (with dispatch keys ", tensor.key_set(), ")");
   return text;
 }

@@ -38,6 +38,9 @@ struct Geometry {
   bool matches(const at::Tensor& tensor) const noexcept;
 };
 
+/// An ordinary dense tensor of that device: its bytes are the whole story.
+bool is_plain(const at::Tensor& tensor, c10::DeviceType device) noexcept;
+
 /// "f32[4,8]", with strides where they are not row-major: "f32[4,8]{1,4}".
 std::string describe(const Geometry& geometry);
 /// The same of any tensor, with what makes it special: "f32[4,8] (sparse)".

@@ -3,10 +3,12 @@
 
 #include "ir/instantiate.h"
 #include "ir/text.h"
+#include "loops/symbolic_plan.h"
 #include "runtime/graphed_calls.h"
 #include "runtime/program_impl.h"
 #include "runtime/program_layouts.h"
 #include "support/error.h"
+#include "support/switches.h"
 
 namespace braze::runtime {
 
@@ -53,10 +55,25 @@ driver::Options Program::Impl::compile_options(driver::Convolutions convolutions
   return driver_options(options, writable, convolutions);
 }
 
+/// Kernels for all sizes of a GPU are lowered and tested as text and by the interpreter; on a device each size
+/// still has its own, which is what was measured there.
+static void refuse_gpu(const ir::Graph& graph) {
+  const auto is_on_gpu = [](const ir::Value& value) {
+    return value.type && value.type->device.kind == ir::DeviceKind::cuda;
+  };
+  const auto refuse = [] { throw loops::NotSymbolic("kernels of a GPU are made for sizes that are numbers"); };
+  for (const ir::Input& input : graph.inputs())
+    if (is_on_gpu(*input.value)) refuse();
+  ir::for_each_node(graph, [&](const ir::Node* node) {
+    if (std::ranges::any_of(node->results, is_on_gpu)) refuse();
+  });
+}
+
 std::shared_ptr<const driver::SymbolicArtifact> Program::compile_symbolic(ir::Graph& graph,
                                                                           const ProgramOptions& options,
                                                                           std::vector<bool> writable,
                                                                           PhaseTimes times) {
+  if (switches::text(switches::gpu_sizes) != "1") refuse_gpu(graph);
   return std::make_shared<const driver::SymbolicArtifact>(driver::compile_symbolic(
       graph, driver_options(options, std::move(writable), Layouts::wanted()), std::move(times)));
 }
@@ -207,20 +224,32 @@ std::string Program::Impl::rewritten_text() const {
   return ir::print(*copy, {.sources = true});
 }
 
+namespace {
+
+struct KernelView {
+  std::string_view stage;
+  std::string (*text)(const loops::Kernel&, const Target&);
+};
+constexpr KernelView kKernelViews[] = {
+    {"llvm", codegen::llvm_ir}, {"asm", codegen::assembly}, {"sass", codegen::machine_code}};
+
+}  // namespace
+
 std::string Program::code(std::string_view stage) const {
   const std::string& traced = impl_->artifact.traced_text;
   if (stage == "traced" && !traced.empty()) return traced;
   if (stage == "traced") return ir::print(*impl_->trace.graph, {.sources = true});
   if (stage == "graph") return impl_->rewritten_text();
   if (stage == "loops") return loops::print(current().plan);
-  if (stage != "llvm" && stage != "asm")
-    throw UserError(concat("no stage \"", stage, "\": choose traced, graph, loops, llvm or asm"),
+  const auto view = std::ranges::find(kKernelViews, stage, &KernelView::stage);
+  if (view == std::end(kKernelViews))
+    throw UserError(concat("no stage \"", stage, "\": choose traced, graph, loops, llvm, asm or sass"),
                     UserError::Kind::value);
   std::string text;
   const driver::Artifact& artifact = current().artifact;
   for (size_t k = 0; k < artifact.plan.kernels.size(); ++k) {
     const loops::Kernel& kernel = *artifact.plan.kernels[k];
-    text += (stage == "llvm" ? codegen::llvm_ir : codegen::assembly)(kernel, *artifact.targets[k]);
+    text += view->text(kernel, *artifact.targets[k]);
   }
   return text;
 }

@@ -113,7 +113,8 @@ class Program {
   /// The cheap test that check_arguments explains.
   bool accepts(const at::Tensor* const* arguments) const noexcept;
 
-  /// stage: "graph" (after passes), "traced" (before), "loops", "llvm", "asm". Throws UserError on another word.
+  /// stage: "graph" (after passes), "traced" (before), "loops", "llvm", "asm",
+  /// "sass" (what GPUs run; needs nvdisasm, empty for kernels on the CPU). Throws UserError on another word.
   std::string code(std::string_view stage) const;
   /// What happened in its compilation.
   const driver::Facts& facts() const;

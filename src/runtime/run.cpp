@@ -24,11 +24,8 @@ namespace {
 /// A frame for the length of one call; goes back to the pool empty, also after an exception.
 class FrameLease {
  public:
-  /// \param is_kept  It is for later calls too.
-  FrameLease(FramePool& pool, std::unique_ptr<Frame> frame, bool is_kept)
-      : pool_(pool), frame_(std::move(frame)), is_kept_(is_kept) {}
+  FrameLease(FramePool& pool, std::unique_ptr<Frame> frame) : pool_(pool), frame_(std::move(frame)) {}
   ~FrameLease() {
-    if (!is_kept_) return;
     frame_->clear();
     pool_.put(std::move(frame_));
   }
@@ -39,17 +36,7 @@ class FrameLease {
  private:
   FramePool& pool_;
   std::unique_ptr<Frame> frame_;
-  bool is_kept_;
 };
-
-/// What a backward computes on the way would lie idle beside what the next forward saves for it, which makes the
-/// peak of a training step. So much is given back to the system by free(), as eager's tensors are.
-bool is_worth_giving_back(const Frame& frame) {
-  constexpr size_t least = size_t{8} << 20;
-  size_t bytes = 0;
-  for (const at::Tensor& arena : frame.kept_arenas) bytes += arena.nbytes();
-  return bytes >= least;
-}
 
 /// Where a tensor begins in its storage, in bytes.
 int64_t place_of(const at::Tensor& tensor) {
@@ -137,9 +124,7 @@ void Program::Impl::run(const at::Tensor* const* arguments, at::Tensor* results,
     range.emplace(concat("braze::program ", trace.graph->name()));
   c10::impl::ExcludeDispatchKeyGuard below_autograd(recorded_keys());
   std::unique_ptr<Frame> taken = frames.take();
-  if (!taken) taken = make_frame();
-  const bool is_kept = !owned || !is_worth_giving_back(*taken);
-  FrameLease lease(frames, std::move(taken), is_kept);
+  FrameLease lease(frames, taken ? std::move(taken) : make_frame());
   Frame& frame = *lease;
   if (reports_late) check_late();
   compute(frame, arguments, owned, is_told);

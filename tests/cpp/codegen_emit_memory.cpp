@@ -163,7 +163,7 @@ TEST_CASE("indices split into coordinates") {
   }
 }
 
-TEST_CASE("atomics and random numbers") {
+TEST_CASE("atomics") {
   for (const char* vector : {"", "vector"}) {
     CHECK_KERNEL(
         {.text = replace(
@@ -188,17 +188,6 @@ TEST_CASE("atomics and random numbers") {
          .tolerance = 1e-5,
          .split = 30});
   }
-  for (const char* type : {"f32", "f64", "i32", "i64"})
-    CHECK_KERNEL({.text = replace(R"(kernel @random(%y: f32[100] out, $seed: i64) {
-  for %i in 0..100 parallel vector unroll=2 {
-    %seed = scalar $seed
-    %counter = affine 1000000007*%i + 5
-    %u = random %seed, %counter : f32
-    store %y[%i], %u
-  }
-})",
-                                  "f32", type),
-                  .scalars = {0x123456789abcdef0}});
 }
 
 TEST_CASE("transposes through a tile: whole, ragged, every element size") {
@@ -240,20 +229,6 @@ TEST_CASE("transposes through a tile: whole, ragged, every element size") {
   }
 })",
                                   "SIZE", concat(n))});
-}
-
-TEST_CASE("dot: register tiles of every shape") {
-  for (auto [m, n, k] : {std::tuple{8, 32, 32}, {1, 1, 1}, {5, 17, 3}, {13, 70, 9}, {16, 8, 20}}) {
-    for (const char* type : {"f32", "f64", "bf16"}) {
-      std::string scalar = type == std::string("f64") ? "f64" : "f32";
-      CHECK_KERNEL({.text = concat("kernel @dot(%a: ", type, "[", m * k, "] in align=", scalar == "f64" ? 8 : 2,
-                                   ", %b: ", type, "[", k * n, "] in align=", scalar == "f64" ? 8 : 2,
-                                   ", %c: ", scalar, "[", m * n, "] inout align=", scalar == "f64" ? 8 : 4,
-                                   ") {\n  for %once in 0..1 {\n    dot %c[0], %a[0], %b[0], m=", m, " n=", n,
-                                   " k=", k, " lda=", k, " ldb=", n, " ldc=", n, "\n  }\n}"),
-                    .tolerance = 1e-5});
-    }
-  }
 }
 
 TEST_CASE("streaming stores: chunks that begin anywhere, offsets that are aligned and not") {

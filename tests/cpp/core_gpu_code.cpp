@@ -14,9 +14,11 @@
 #include "codegen/compiler.h"
 #include "ir/text.h"
 #include "loops/plan.h"
+#include "loops/symbolic_plan.h"
 #include "lowering_cases.h"
 #include "passes/pipeline.h"
 #include "random_graph.h"
+#include "test_files.h"
 
 using namespace braze;
 
@@ -126,6 +128,29 @@ TEST_CASE("every case of lowering becomes code for a GPU") {
       CAPTURE(std::string(c.name));
       for (const std::string& text : ptx_of(c.text, gpu)) CHECK(text.find(".visible .entry") != std::string::npos);
     }
+}
+
+TEST_CASE("graphs of symbols become code for a GPU, with grids that launches count") {
+  const Target gpu(Isa::sm_90);
+  codegen::CompileOptions options;
+  options.target = gpu;
+  options.use_disk_cache = false;
+  size_t counted = 0;
+  for (const fs::path& path : test::files_in("symbolic", ".graph")) {
+    CAPTURE(path.string());
+    const std::shared_ptr<ir::Graph> graph = ir::parse(test::without_comments(test::read_file(path)));
+    passes::run(*graph);
+    const loops::SymbolicPlan family = loops::lower_symbolic(*graph, {.targets = {&gpu}});
+    std::vector<const loops::Kernel*> kernels;
+    for (const auto& kernel : family.kernels()) {
+      kernels.push_back(kernel.get());
+      const std::string wrong = complaint(codegen::assembly(*kernel, gpu));
+      CHECK_MESSAGE(wrong.empty(), wrong);
+    }
+    for (const auto& code : codegen::compile(kernels, family.kernel_hashes(), options))
+      for (const codegen::GpuPhase& phase : code->gpu_phases()) counted += !phase.blocks.is_constant();
+  }
+  CHECK(counted > 8);
 }
 
 TEST_CASE("random graphs become code for a GPU that assembles") {

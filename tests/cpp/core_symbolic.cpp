@@ -32,7 +32,7 @@ struct Counts {
 };
 
 bool host_has(Isa isa) {
-  return isa == Isa::avx2 || Target::host().isa == Isa::avx512;
+  return isa == Isa::avx2 || (isa == Isa::avx512 && Target::host().isa == isa);
 }
 
 /// Machine code, all phases of a kernel in pieces.
@@ -115,11 +115,12 @@ Target small_cpu() {
 /// Says what is wrong with the plan, its results or those of its machine code, or "".
 std::string fault(const std::string& text, double tolerance, bool machine_code, Counts& counts) {
   const auto original = ir::parse(text);
-  for (const Target& target : {Target(Isa::avx2), Target(Isa::avx512), small_cpu()}) {
+  for (const Target& target :
+       {Target(Isa::avx2), Target(Isa::avx512), small_cpu(), Target(Isa::sm_90), test::small_gpu()}) {
     const Isa isa = target.isa;
     const bool is_small = target.cache_line < 64;
     for (const bool fuse : {true, false}) {
-      if ((isa == Isa::avx512 || is_small) && !fuse) continue;
+      if ((isa != Isa::avx2 || is_small) && !fuse) continue;
       const auto graph = ir::parse(text);
       passes::run(*graph, nullptr, true);
       loops::SymbolicPlan family;
@@ -353,7 +354,7 @@ TEST_CASE("graphs of symbols are lowered as expected, with the guards that this 
   Counts counts;
   for (const fs::path& path : graphs()) {
     CAPTURE(path.string());
-    for (const Isa isa : {Isa::avx2, Isa::avx512}) {
+    for (const Isa isa : {Isa::avx2, Isa::avx512, Isa::sm_90}) {
       const Target target(isa);
       const auto graph = ir::parse(graph_text(path));
       passes::run(*graph, nullptr, true);

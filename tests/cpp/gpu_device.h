@@ -48,7 +48,8 @@ class DeviceMemory {
 /// Runs a kernel over host memory, by copies there and back. Parameters begin `misaligned` elements further on than
 /// memory that is aligned, where the kernel's text allows that.
 inline int64_t launch_with_copies(const loops::Kernel& kernel, const codegen::CompiledKernel& code,
-                                  std::span<const Memory> memory, const uint64_t* scalars, int64_t misaligned = 0) {
+                                  std::span<const Memory> memory, const uint64_t* scalars,
+                                  const int64_t* symbols = nullptr, int64_t misaligned = 0) {
   std::vector<DeviceMemory> pieces;
   std::vector<void*> buffers;
   const auto shift_of = [&](size_t k) {
@@ -72,7 +73,7 @@ inline int64_t launch_with_copies(const loops::Kernel& kernel, const codegen::Co
     buffers.push_back(static_cast<char*>(piece.data()) + shift + memory[k].before);
   }
   const auto module = device::cuda::load(code, 0);
-  device::cuda::launch(*module, buffers.data(), scalars, nullptr, static_cast<int64_t*>(status.data()), nullptr);
+  device::cuda::launch(*module, buffers.data(), scalars, symbols, static_cast<int64_t*>(status.data()), nullptr);
   device::cuda::check(device::cuda::driver().cuStreamSynchronize(nullptr), "running a kernel");
   for (size_t k = 0; k < memory.size(); ++k) {
     if (kernel.buffers[k].access == loops::Access::in) continue;

@@ -8,11 +8,16 @@
 #include <vector>
 
 #include "gpu_device.h"
+#include "ir/instantiate.h"
 #include "ir/text.h"
 #include "loops/plan.h"
+#include "loops/symbolic_plan.h"
 #include "lowering_cases.h"
 #include "passes/pipeline.h"
 #include "random_graph.h"
+#include "random_symbolic_graph.h"
+#include "support/error.h"
+#include "test_files.h"
 
 using namespace braze;
 using test::Elements;
@@ -92,7 +97,7 @@ void check(std::vector<Trial>& trials) {
           trial.plan, trial.inputs,
           [&](const loops::KernelStep& step, std::span<const test::Memory> memory, const uint64_t* scalars) {
             return test::launch_with_copies(*trial.plan.kernels[step.kernel], *trial.code[step.kernel], memory,
-                                            scalars, number % 16 == 15);
+                                            scalars, step.symbols.data(), number % 16 == 15);
           });
       wrong = test::difference(found, trial.wanted, trial.tolerance);
     } catch (const std::exception& error) {
@@ -110,6 +115,43 @@ TEST_CASE("cases of the lowering tests run on a GPU") {
   NEEDS_GPU();
   std::vector<Trial> trials;
   for (const test::LoweringCase& c : test::lowering_cases) add_trials(c.name, c.text, c.tolerance, 7, trials);
+  check(trials);
+}
+
+TEST_CASE("graphs of symbols are one set of kernels for all sizes on a GPU") {
+  NEEDS_GPU();
+  static const Target gpus[] = {Isa::sm_90, test::small_gpu()};
+  std::vector<Trial> trials;
+  std::vector<std::string> texts;
+  for (const auto& path : test::files_in("symbolic", ".graph"))
+    texts.push_back(test::without_comments(test::read_file(path)));
+  for (uint32_t seed = 0; seed < 40; ++seed)
+    texts.push_back(ir::print(test::RandomSymbolicGraph(seed, seed % 2 == 0).graph()));
+  for (const std::string& text : texts)
+    for (const Target& gpu : gpus) {
+      const auto original = ir::parse(text), graph = ir::parse(text);
+      if (leaves_order_open(*original)) continue;
+      passes::run(*graph);
+      const loops::SymbolicPlan family = loops::lower_symbolic(*graph, {.targets = {&gpu}});
+      const auto examples = graph->shape_env().examples();
+      for (const int64_t more : {0, 1, 5, 64}) {
+        std::vector<int64_t> values(examples.begin(), examples.end());
+        for (int64_t& value : values) value += more;
+        if (family.refuses(values)) continue;
+        std::mt19937 random(7);
+        std::vector<Elements> inputs;
+        const loops::Plan plan = family.at(values);
+        try {
+          const auto of_numbers = ir::instantiate(*graph, values);
+          for (const ir::Input& input : of_numbers->inputs())
+            inputs.push_back(test::random_elements(*input.value->type, random));
+        } catch (const UserError&) {
+          continue;
+        }
+        trials.push_back({concat(text, gpu.name(), " + ", more), 1e-3, plan, inputs, test::run(plan, inputs), {}});
+      }
+    }
+  CHECK(trials.size() > 100);
   check(trials);
 }
 

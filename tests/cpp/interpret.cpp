@@ -32,11 +32,6 @@ bool is_nan(const Number& x) {
   return x.floating && std::isnan(x.f);
 }
 
-/// exp(x - top), where a top of -inf stands for "nothing yet".
-double weight(double x, double top) {
-  return std::isinf(top) && top < 0 ? 0.0 : std::exp(x - top);
-}
-
 class Interpreter {
  public:
   Interpreter(const Kernel& kernel, void* const* buffers, const uint64_t* scalars, const int64_t* symbols,
@@ -54,8 +49,6 @@ class Interpreter {
       if (s.kind == StmtKind::checked) check_numbers_.emplace(&s, check_numbers_.size() + 1);
       if (s.kind == StmtKind::branch) number_checks(s.body);
       if (s.kind != StmtKind::loop) continue;
-      for (const Reduction& r : s.loop->reductions)
-        if (r.combiner) number_checks(*r.combiner);
       number_checks(s.loop->body);
     }
   }
@@ -105,10 +98,7 @@ class Interpreter {
       // Any real index comes before this one, so that a row of nothing but -inf has a right answer.
       case Combine::argmax: return {infinity_of(type, false), infinity_of(DType::i64, true)};
       case Combine::argmin: return {infinity_of(type, true), infinity_of(DType::i64, true)};
-      case Combine::welford: return {Number::of(0), Number::of(0), Number::of(0)};
-      case Combine::online_softmax: return {infinity_of(DType::f64, false), Number::of(0)};
-      case Combine::serial:
-      case Combine::custom: return read_values(r.init);
+      case Combine::serial: return read_values(r.init);
     }
     return {};
   }
@@ -138,28 +128,7 @@ class Interpreter {
       case Combine::argmax: combine_extreme(state, x, true); break;
       case Combine::min:
       case Combine::argmin: combine_extreme(state, x, false); break;
-      case Combine::welford: {
-        const double delta = x[0].f - state[0].f;
-        state[2].f += 1;
-        state[0].f += delta / state[2].f;
-        state[1].f += delta * (x[0].f - state[0].f);
-        break;
-      }
-      case Combine::online_softmax: {
-        const double top = evaluate(ir::Op::maximum, DType::f64, {state[0], x[0]}).f;
-        state[1].f = state[1].f * weight(state[0].f, top) + weight(x[0].f, top);
-        state[0].f = top;
-        break;
-      }
       case Combine::serial: state = x; break;
-      case Combine::custom:
-        for (size_t i = 0; i < state.size(); ++i) {
-          values_[r.state[i]] = state[i];
-          values_[r.state[state.size() + i]] = x[i];
-        }
-        run_block(*r.combiner);
-        state = read_values(r.combined);
-        break;
     }
   }
 
@@ -200,17 +169,6 @@ class Interpreter {
     for (size_t i = 0; i < s.args.size(); ++i) operands[i] = values_[s.args[i]];
     return evaluate(s.op, kernel_.types[s.args[s.args.size() == 3 ? 1 : 0]], operands);
   }
-  Number random(const Stmt& s) const {
-    const auto words =
-        philox(static_cast<uint64_t>(values_[s.args[0]].i), static_cast<uint64_t>(values_[s.args[1]].i));
-    const uint64_t pair = words[0] | static_cast<uint64_t>(words[1]) << 32;
-    switch (s.type) {
-      case DType::f32: return Number::of(static_cast<double>(words[0] >> 8) * 0x1p-24);
-      case DType::f64: return Number::of(static_cast<double>(pair >> 11) * 0x1p-53);
-      case DType::i32: return Number::of_int(static_cast<int32_t>(words[0]));
-      default: return Number::of_int(static_cast<int64_t>(pair));
-    }
-  }
   Number checked(const Stmt& s) {
     const Number index = values_[s.args[0]];
     if (index.i >= 0 && index.i < size_of(s.extent)) return index;
@@ -238,19 +196,6 @@ class Interpreter {
     for (int64_t c = 0; c < valid_cols; ++c)
       for (int64_t r = 0; r < valid_rows; ++r)
         write(s.buffer, c * rows + r, read(s.sources[0], base + r * size_of(row_step(s)) + c * s.shape[3]));
-  }
-  void dot(const Stmt& s) const {
-    const int64_t m = s.shape[0], n = s.shape[1], depth = s.shape[2];
-    const int64_t c0 = index_of(s.index), a0 = index_of(s.source_indices[0]), b0 = index_of(s.source_indices[1]);
-    for (int64_t i = 0; i < m; ++i)
-      for (int64_t j = 0; j < n; ++j) {
-        const int64_t place = c0 + i * s.shape[5] + j;
-        double sum = read(s.buffer, place).as_double();
-        for (int64_t k = 0; k < depth; ++k)
-          sum += read(s.sources[0], a0 + i * s.shape[3] + k).as_double() *
-                 read(s.sources[1], b0 + k * s.shape[4] + j).as_double();
-        write(s.buffer, place, convert(Number::of(sum), ir::compute_dtype(kernel_.buffers[s.buffer].dtype)));
-      }
   }
   void run_stmt(const Stmt& s);
 
@@ -288,9 +233,6 @@ void Interpreter::run_stmt(const Stmt& s) {
       break;
     case StmtKind::barrier: break;  // One thread meets itself.
     case StmtKind::transpose: transpose(s); break;
-    case StmtKind::random: values_[s.result] = random(s); break;
-    case StmtKind::dot: dot(s); break;
-    case StmtKind::tmpl: BRAZE_CHECK(false, "the interpreter knows no templates: ", s.text);
   }
 }
 

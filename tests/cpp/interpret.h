@@ -45,10 +45,6 @@ Number convert(Number value, DType to);
 /// One elementwise op but cast. `type` is that of the operands (for `where`, of the choices).
 Number evaluate(ir::Op op, DType type, const std::array<Number, 3>& operands);
 
-/// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011): key = seed, low word first;
-/// counter words 0 and 1 = `counter`, 2 and 3 = 0.
-std::array<uint32_t, 4> philox(uint64_t seed, uint64_t counter);
-
 }  // namespace oracle
 
 }  // namespace braze::loops

@@ -1,4 +1,4 @@
-// Scalars of the interpreter: storage, conversion, elementwise ops, random numbers.
+// Scalars of the interpreter: storage, conversion, elementwise ops.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -213,19 +213,6 @@ Number evaluate(Op op, DType type, const std::array<Number, 3>& operands) {
   }
   if (floating) return Number::of(round_to(evaluate_floating(op, type, x.f, y.f), type));
   return Number::of_int(wrap(evaluate_integral(op, type, x.i, y.i), type));
-}
-
-std::array<uint32_t, 4> philox(uint64_t seed, uint64_t counter) {
-  std::array<uint32_t, 4> c = {static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32), 0, 0};
-  auto key0 = static_cast<uint32_t>(seed), key1 = static_cast<uint32_t>(seed >> 32);
-  for (int round = 0; round < 10; ++round) {
-    const uint64_t first = uint64_t{0xD2511F53} * c[0], second = uint64_t{0xCD9E8D57} * c[2];
-    c = {static_cast<uint32_t>(second >> 32) ^ c[1] ^ key0, static_cast<uint32_t>(second),
-         static_cast<uint32_t>(first >> 32) ^ c[3] ^ key1, static_cast<uint32_t>(first)};
-    key0 += 0x9E3779B9;
-    key1 += 0xBB67AE85;
-  }
-  return c;
 }
 
 }  // namespace braze::loops::oracle

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <limits>
 #include <numeric>
+#include <random>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -42,8 +43,8 @@ int64_t run(const Kernel& kernel, std::vector<void*> buffers, std::vector<uint64
 /// Numbers without a pattern, in [-2, 2).
 std::vector<float> noise(size_t count, uint64_t seed = 1) {
   std::vector<float> values(count);
-  for (size_t i = 0; i < count; ++i)
-    values[i] = static_cast<float>(static_cast<double>(philox(seed, i)[0]) * 0x1p-30 - 2);
+  std::mt19937 random(static_cast<uint32_t>(seed));
+  for (float& value : values) value = static_cast<float>(static_cast<double>(random()) * 0x1p-30 - 2);
   return values;
 }
 
@@ -98,20 +99,7 @@ TEST_CASE("an index out of range sets the status and reads row 0") {
   CHECK(y[2 * 768 + 1] == table[1]);
 }
 
-TEST_CASE("Welford: mean and variance") {
-  auto x = noise(8 * 1024);
-  std::vector<float> mean(8), rstd(8);
-  run(*example("welford"), {x.data(), mean.data(), rstd.data()});
-  for (int i = 0; i < 8; ++i) {
-    double sum = 0, squares = 0;
-    for (int j = 0; j < 1024; ++j) sum += x[1024 * i + j];
-    for (int j = 0; j < 1024; ++j) squares += std::pow(x[1024 * i + j] - sum / 1024, 2);
-    CHECK(mean[i] == doctest::Approx(sum / 1024).epsilon(1e-6));
-    CHECK(rstd[i] == doctest::Approx(1 / std::sqrt(squares / 1024 + 1e-5)).epsilon(1e-6));
-  }
-}
-
-TEST_CASE("every reduction with a fixed combiner") {
+TEST_CASE("every reduction that joins") {
   const auto kernel = example("reductions");
   std::vector<float> x(64, 1.0f), y(8);
   std::vector<uint8_t> z(64, 1), b(2);
@@ -133,31 +121,6 @@ TEST_CASE("every reduction with a fixed combiner") {
   run(*kernel, {x.data(), z.data(), y.data(), k.data(), b.data()});
   CHECK(y[2] == -infinity);
   CHECK(k == std::vector<int64_t>{0, 0});
-}
-
-TEST_CASE("online softmax, with rows that hold infinities") {
-  auto x = noise(4 * 1024);
-  std::vector<float> y(4 * 1024);
-  std::fill(x.begin() + 1024, x.begin() + 1024 + 512, static_cast<float>(-infinity));
-  std::fill(x.begin() + 2048, x.begin() + 3072, static_cast<float>(-infinity));
-  x[3072] = static_cast<float>(infinity);
-  run(*example("online_softmax"), {x.data(), y.data()});
-  for (int row : {0, 1}) {
-    double sum = 0;
-    for (int j = 0; j < 1024; ++j) sum += std::exp(double(x[1024 * row + j]));
-    for (int j = 0; j < 1024; ++j)
-      CHECK(y[1024 * row + j] == doctest::Approx(std::exp(double(x[1024 * row + j])) / sum).epsilon(1e-6));
-  }
-  for (int i = 2048; i < 4096; ++i) CHECK(std::isnan(y[i]));
-}
-
-TEST_CASE("a combiner of the kernel's own") {
-  auto x = noise(64);
-  float y = 0;
-  run(*example("custom"), {x.data(), &y});
-  double sum = 0;
-  for (float v : x) sum += std::exp(double(v));
-  CHECK(y == doctest::Approx(std::log(sum)).epsilon(1e-6));
 }
 
 TEST_CASE("phases run one after the other") {
@@ -204,25 +167,7 @@ TEST_CASE("scatter, atomic and partitioned") {
   CHECK(run(*example("atomic_scatter"), {x.data(), at.data(), y.data(), top.data()}) == 1);
 }
 
-TEST_CASE("Philox gives the published numbers and dropout keeps its share") {
-  // Known-answer tests of the Random123 library, philox4x32-10.
-  CHECK(philox(0, 0) == std::array<uint32_t, 4>{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});
-  auto x = std::vector<float>(1024, 1.0f);
-  std::vector<float> y(1024);
-  std::vector<int32_t> bits(1024);
-  run(*example("random"), {x.data(), y.data(), bits.data()}, {scalar_bits(int64_t{42}), scalar_bits(0.75f)});
-  int kept = 0;
-  for (int i = 0; i < 1024; ++i) {
-    const bool keep = static_cast<float>(philox(42, i)[0] >> 8) * 0x1p-24f < 0.75f;
-    kept += keep;
-    CHECK(y[i] == (keep ? 1.0f / 0.75f : 0.0f));
-    CHECK(static_cast<uint32_t>(bits[i]) == philox(42, i)[0]);
-  }
-  CHECK(kept > 700);
-  CHECK(kept < 830);
-}
-
-TEST_CASE("memory spaces, tiles, transpose, dot") {
+TEST_CASE("memory spaces, tiles, transpose") {
   auto x = noise(8192);
   std::vector<float> y(8192);
   run(*example("spaces"), {x.data(), y.data()});
@@ -254,16 +199,6 @@ TEST_CASE("memory spaces, tiles, transpose, dot") {
   for (int column = 0; column < 5; ++column)
     for (int r = 0; r < 3; ++r)
       CHECK(tile[3 * column + r] == (r < 2 && column < 4 ? m[1 + 10 * r + 2 * column] : -1.0f));
-
-  auto a = noise(128 * 128, 2), b = noise(128 * 256, 3), bias = noise(256, 4);
-  std::vector<float> c(128 * 256);
-  run(*example("dot"), {a.data(), b.data(), bias.data(), c.data()});
-  for (int i = 0; i < 128; i += 9)
-    for (int j = 0; j < 256; j += 7) {
-      double sum = bias[j];
-      for (int k = 0; k < 128; ++k) sum += double(a[128 * i + k]) * b[256 * k + j];
-      CHECK(c[256 * i + j] == doctest::Approx(std::max(sum, 0.0)).epsilon(1e-4));
-    }
 }
 
 TEST_CASE("constants keep their bits") {
@@ -283,13 +218,12 @@ TEST_CASE("constants keep their bits") {
   CHECK(b[0] == 1);
 }
 
-TEST_CASE("an access outside of a buffer and a template are refused") {
+TEST_CASE("an access outside of a buffer is refused") {
   const auto outside = parse_kernel(
       "kernel @k(%x: f32[4] out, #n) {\n for %i in 0..#n {\n %a = constant 0.0 : f32\n store %x[%i], %a\n }\n}\n");
   float x[4];
   CHECK_NOTHROW(run(*outside, {x}, {}, {4}));
   CHECK_THROWS_AS(run(*outside, {x}, {}, {5}), InternalError);
-  CHECK_THROWS_AS(run(*example("conv_template"), {x, x, x, x}, {}, {1}), InternalError);
 }
 
 TEST_CASE("every f16 and bf16 reads and writes back, and rounding goes to the nearest even") {

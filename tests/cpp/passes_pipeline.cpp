@@ -76,12 +76,20 @@ TEST_CASE("running the pipeline twice changes nothing more") {
 TEST_CASE("passes and groups can be turned off") {
   CHECK(after_pipeline(sample).find("mul") == std::string::npos);
   {
-    const Environment off("BRAZE_PASSES_OFF", "other,simplify");
+    const Environment off("BRAZE_PASSES_OFF", "constant_folding,simplify");
     CHECK(after_pipeline(sample).find("mul %x") != std::string::npos);
   }
   const Environment off("BRAZE_PASSES_OFF", "cse");
   const std::string text = after_pipeline(sample);
   CHECK(text.find("exp", text.find("exp") + 1) != std::string::npos);
+}
+
+TEST_CASE("what is no pass is not turned off in silence") {
+  for (const char* variable : {"BRAZE_PASSES_OFF", "BRAZE_PRINT_AFTER"}) {
+    const Environment wrong(variable, "nope");
+    CHECK_THROWS_WITH_AS(after_pipeline(sample), doctest::Contains("`nope`, which is no pass. They are: "),
+                         UserError);
+  }
 }
 
 TEST_CASE("rewrites can be limited, to bisect") {

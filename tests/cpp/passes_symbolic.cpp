@@ -20,7 +20,7 @@ TEST_CASE("random graphs of symbols agree through the pipeline at all sizes") {
       const std::string text = print(random.graph());
       const auto before = parse(text), after = parse(text);
       REQUIRE(print(*before) == text);
-      REQUIRE(before->exact_hash() == random.graph().exact_hash());
+      REQUIRE(exact_hash(*before) == exact_hash(random.graph()));
       const size_t guards = before->find_shape_env()->guards().size();
       if (proved) REQUIRE(guards == 0);
       guarded += guards != 0;

@@ -17,7 +17,7 @@ def copies(tree: Any) -> Any:
     def copy_one(tensor):
         # The whole storage, so that expanded tensors stay expanded.
         storage = tensor.untyped_storage().clone()
-        fresh = torch.empty(0, dtype=tensor.dtype)
+        fresh = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
         fresh.set_(storage, tensor.storage_offset(), tensor.size(), tensor.stride())
         return fresh.requires_grad_(tensor.requires_grad)
 

@@ -99,7 +99,7 @@ class Nudged(TorchDispatchMode):
         if not _is_float(tensor):
             return tensor
         wide = tensor.double()
-        steps = torch.randint(-1, 2, tensor.shape, generator=self._generator)
+        steps = torch.randint(-1, 2, tensor.shape, generator=self._generator, device="cpu").to(tensor.device)
         if self._alike:
             steps = (wide.view(torch.int64) * self._factor >> 40) % 3 - 1
         moved = (wide + 0.75 * torch.finfo(tensor.dtype).eps * steps * wide).to(tensor.dtype)

@@ -5,6 +5,7 @@ BRAZE_TEST_PASSED=FILE: tests whose names the file holds are left out, and those
 """
 
 import os
+import sys
 import tempfile
 from pathlib import Path
 
@@ -53,6 +54,12 @@ def pytest_runtest_logreport(report):
 def same_random_numbers():
     torch.manual_seed(0)
     yield
+    if torch.cuda.is_initialized():
+        try:
+            torch.cuda.synchronize()
+        except RuntimeError as error:  # No later test could use the device: the process ends, named by this test.
+            print(error, file=sys.__stderr__, flush=True)
+            os._exit(70)
     assert torch.is_grad_enabled(), "the test left grad mode off"
     assert torch.get_default_dtype() == torch.float32, "the test left another default dtype"
 

@@ -290,7 +290,7 @@ def _compare_tensors(
     # A reference of the same type, because the function itself names it, is no better than eager.
     no_better = other.dtype in _WIDER and isinstance(true, torch.Tensor) and true.dtype == other.dtype
     if not isinstance(true, torch.Tensor) or true.shape != other.shape or no_better:
-        bad &= ~_within(wide, wide_other, torch.tensor(noise * slack))
+        bad &= ~_within(wide, wide_other, torch.tensor(noise * slack, device="cpu"))
     else:
         true = true.double()
         eager_error = torch.where(wide_other == true, 0.0, (wide_other - true).abs())
@@ -304,12 +304,14 @@ def _compare_tensors(
         allowed = torch.maximum(allowed, largest.max() * slack / 2 if largest.numel() else allowed)
         # What large values on the way leave behind when they cancel, as far as it is a few ulp of the result.
         info = torch.finfo(other.dtype)
-        allowed = torch.maximum(allowed, torch.tensor(info.eps * min(2 * slack * intermediate, 8 * scale)))
+        allowed = torch.maximum(
+            allowed, torch.tensor(info.eps * min(2 * slack * intermediate, 8 * scale), device="cpu")
+        )
         if other.dtype == torch.float64:  # The reference itself is no better.
-            allowed = torch.maximum(allowed, torch.tensor(noise * slack))
+            allowed = torch.maximum(allowed, torch.tensor(noise * slack, device="cpu"))
         bad &= ~_within(wide, true, allowed)
     if bad.any() and explained is not None:
-        bad &= ~((wide - wide_other).abs().nan_to_num(torch.inf, posinf=torch.inf) <= 4 * explained())
+        bad &= ~((wide - wide_other).abs().nan_to_num(torch.inf, posinf=torch.inf) <= 4 * explained().cpu())
     if bad.any():
         raise Mismatch(_difference(place, one, other, bad))
 
@@ -326,7 +328,7 @@ def _ulp(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """The distance of neighbours in `dtype` at `value` (float64)."""
     info = torch.finfo(dtype)
     exponent = torch.frexp(value.abs().clamp(info.tiny, info.max))[1] - 1
-    return torch.ldexp(torch.tensor(info.eps, dtype=torch.float64), exponent)
+    return torch.ldexp(torch.tensor(info.eps, dtype=torch.float64, device=exponent.device), exponent)
 
 
 def _difference(place: str, one: torch.Tensor, other: torch.Tensor, bad: torch.Tensor) -> str:

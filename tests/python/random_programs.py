@@ -179,6 +179,15 @@ def program(seed: int) -> Program:
         return Maker(seed).make()
 
 
+def check(seeds: range) -> None:
+    """Raises for the first program that differs from eager, with the few lines of it that do."""
+    for seed in seeds:
+        one = program(seed)
+        if one.failure():
+            small = shrunk(one)
+            raise AssertionError(f"{small.failure()}\n{small.repro()}")
+
+
 def _in_child(made: Program) -> str | None:
     """Its failure, from a child process: a crash is a failure like others."""
     [(_, failure)] = processes.results([made], lambda p, _: p.failure(), jobs=1, seconds=60)

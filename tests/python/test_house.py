@@ -143,6 +143,106 @@ def test_every_reason_for_a_break_is_a_row():
     assert not missing, "\n".join(missing)
 
 
+def test_lowering_makes_all_that_the_loop_ir_has():
+    """Each kind of statement, reduction and binding is in some text of a lowered graph: the IR promises no more."""
+    words = (ROOT / "src/loops/words.h").read_text()
+    texts = "".join(
+        path.read_text()
+        for folder in ("plans", "targets", "symbolic")
+        for path in (ROOT / "tests" / folder).iterdir()
+        if path.suffix != ".graph"
+    )
+
+    def listed(name):
+        return re.findall(r'"(\w+)"', re.search(name + r"_words = \{(.*?)\}", words, re.S)[1])
+
+    # `compute` is written as its op, and what is the default is left out.
+    wanted = [rf"(?m)(= |^ *){word}\b" for word in listed("stmt") if word != "compute"]
+    wanted += [rf"reduce .*\b{word}\b" for word in listed("combine")]
+    wanted += [rf"bind={word}\b" for word in listed("bind") if word != "none"]
+    wanted += [rf"\] {word}\b" for word in listed("space") if word != "global"]
+    wanted += [rf"atomic {word} " for word in listed("atomic")]
+    assert len(wanted) > 30
+    assert [pattern for pattern in wanted if not re.search(pattern, texts)] == []
+
+
+def _bare(text):
+    """Without comments, preprocessor lines and what is between quotes."""
+    text = re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.S)
+    text = re.sub(r"^[ \t]*#(?:\\\n|[^\n])*", "", text, flags=re.M)
+    return re.sub(r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)'", '""', text)
+
+
+def _end_of_braces(text, start):
+    depth = 0
+    for brace in re.finditer(r"[{}]", text[start:]):
+        depth += 1 if brace[0] == "{" else -1
+        if depth == 0:
+            return start + brace.end()
+    return len(text)
+
+
+def _declarations(body):
+    """Of a class, with `{}` for whatever stands in braces."""
+    all, one, at = [], "", 0
+    while at < len(body):
+        if body[at] == "{":
+            at = _end_of_braces(body, at)
+            one += "{}"
+            if body[at:].lstrip()[:1] not in (";", ",", "{"):  # Else it initialises a member.
+                all.append(one)
+                one = ""
+        elif body[at] == ";":
+            all.append(one)
+            one, at = "", at + 1
+        else:
+            one, at = one + body[at], at + 1
+    return all
+
+
+def _method(declaration, class_name):
+    """Its name, if it is a function that is no operator, constructor or destructor."""
+    text = re.sub(r"\b(public|private|protected)\s*:|\[\[.*?\]\]|\balignas\([^)]*\)", "", declaration).strip()
+    text = re.sub(r"^template\s*<[^{}]*?>\s*(?=\w)", "", text)
+    if re.match(r"(class|struct|enum|union|using|friend|static_assert|typedef)\b", text) or "operator" in text:
+        return None
+    before = None
+    while before != text:
+        before, text = text, re.sub(r"<[^<>;{}]*>", "", text)
+    found = re.match(r"[^=({]*[\w>&*\])][\s&*]+(~?\w+)\s*\(", text)
+    return found[1] if found and found[1].lstrip("~") != class_name else None
+
+
+def methods_of_classes(path):
+    """Read without a parser: what macros declare is not seen, nor is what a base class has."""
+    text = _bare(path.read_text())
+    named = r"(?<!enum )\b(?:class|struct)\s+(?:\[\[.*?\]\]\s*|BRAZE_\w+\s+)*([\w:]+)"
+    for found in re.finditer(named + r"(?:\s+final)?\s*(?::\s*[^;{()]*)?\{", text):
+        name = found[1].split("::")[-1]
+        body = text[found.end() : _end_of_braces(text, found.end() - 1) - 1]
+        yield name, [method for method in (_method(one, name) for one in _declarations(body)) if method]
+
+
+def test_classes_are_about_one_thing(tmp_path):
+    """About 40 methods at most, private ones included."""
+    sample = tmp_path / "sample.h"
+    sample.write_text(
+        "class A final : public B {\n public:\n  A() : x_{1} {}\n  ~A();\n  int one() const { return f(2); }\n"
+        "  template <typename T>\n  std::map<int, T> two(T (*f)(int)) {}\n  bool operator==(const A&) const;\n"
+        "  virtual void three() = 0;\n private:\n  struct Inner { int four(); };\n"
+        "  std::function<void()> member_;\n  int x_{}, y_ = f(3);\n};\n"
+    )
+    assert dict(methods_of_classes(sample)) == {"A": ["one", "two", "three"], "Inner": ["four"]}
+    found = [
+        f"{path.relative_to(ROOT)}: {name} has {len(methods)}"
+        for folder in ("src", "include")
+        for path in sorted((ROOT / folder).rglob("*.[ch]*"))
+        for name, methods in methods_of_classes(path)
+        if len(methods) > 40
+    ]
+    assert not found, "\n".join(found)
+
+
 def test_environment_variables_are_rows_of_two_tables():
     """support/switches.def for the compiled part, braze._settings and braze._logs for Python."""
     compiled = [path for path in (ROOT / "src").rglob("*.[ch]*") if path.stem != "switches"]

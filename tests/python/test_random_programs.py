@@ -14,11 +14,7 @@ BATCH = 25
 
 @pytest.mark.parametrize("first", range(0, COUNT, BATCH))
 def test_random_programs(first):
-    for seed in range(first, min(first + BATCH, COUNT)):
-        program = random_programs.program(seed)
-        if program.failure():
-            small = random_programs.shrunk(program)
-            pytest.fail(f"{small.failure()}\n{small.repro()}")
+    random_programs.check(range(first, min(first + BATCH, COUNT)))
 
 
 def test_programs_are_reproducible():

@@ -10,6 +10,7 @@
 #include <mutex>
 
 #include "codegen/nvptx/blob.h"
+#include "codegen/nvptx/disassembler.h"
 #include "codegen/nvptx/emit.h"
 #include "codegen/nvptx/linker.h"
 #include "codegen/nvptx/machine.h"
@@ -76,6 +77,14 @@ class Maker final : public BlobMaker {
     llvm::LLVMContext context;
     Emission emission;
     return machine_.ptx(*emit_module(context, kernel, true, emission));
+  }
+  std::string machine_code(const Kernel& kernel) override {
+    const std::optional<std::string> cubin = link(assembly(kernel), target_.name());
+    if (!cubin)
+      throw UserError(
+          "braze: there is no nvJitLink, so the driver compiles kernels when it loads them, and their machine code "
+          "cannot be shown. code(\"asm\") gives PTX.");
+    return disassemble(*cubin);
   }
 
  private:

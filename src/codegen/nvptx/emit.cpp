@@ -81,10 +81,7 @@ void Emitter::emit_stmt(const Stmt& stmt) {
     case StmtKind::loop: return emit_loop(*stmt.loop);
     case StmtKind::branch: return emit_branch(stmt);
     case StmtKind::barrier: return barrier();
-    case StmtKind::random: return emit_random(stmt);
-    case StmtKind::transpose:
-    case StmtKind::dot:
-    case StmtKind::tmpl: BRAZE_CHECK(false, "no loops for a GPU contain this statement");
+    case StmtKind::transpose: BRAZE_CHECK(false, "no loops for a GPU contain this statement");
   }
 }
 

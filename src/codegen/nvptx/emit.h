@@ -27,7 +27,7 @@ struct Emission {
 /// Adds one kernel function a phase. The kernel must pass loops::verify. `module` has the data layout of the
 /// target.
 /// \param aligned  Wide accesses may ask more of addresses than the kernel's text promises (Emission::alignments).
-/// Throws InternalError for statements that no schedule of a GPU makes: transpose, dot, templates.
+/// Throws InternalError for a `transpose`, which no schedule of a GPU makes.
 Emission emit(const loops::Kernel& kernel, const Target& target, llvm::Module& module, std::string_view prefix,
               bool aligned);
 

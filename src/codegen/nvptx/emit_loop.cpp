@@ -48,15 +48,7 @@ States LoopEmitter::first_states(const Loop& loop) {
 
 State LoopEmitter::step(const Reduction& reduction, const State& state, const State& contribution) {
   if (reduction.combine == Combine::serial) return contribution;
-  if (reduction.combine != Combine::custom) return reducer(reduction).step(state, contribution);
-  for (size_t i = 0; i < state.size(); ++i) {
-    define(reduction.state[i], {state[i]});
-    define(reduction.state[state.size() + i], {contribution[i]});
-  }
-  emit_block(*reduction.combiner);
-  State combined;
-  for (const ValueId id : reduction.combined) combined.push_back(value(id, 0));
-  return combined;
+  return reducer(reduction).join(state, contribution);
 }
 
 void LoopEmitter::define_results(const Loop& loop, const States& states) {
@@ -239,9 +231,8 @@ bool LoopEmitter::runs_in_lanes(const Loop& loop) const {
   if (!loop.schedule.vector || loop.begin_value != loops::none || loop.end_value != loops::none) return false;
   if (!loop.begin.is_constant() || !loop.end.is_constant()) return false;
   if (trips(loop.begin.constant, loop.end.constant, loop.step) > most) return false;
-  const bool joins = std::ranges::all_of(loop.reductions, [](const Reduction& reduction) {
-    return reduction.combine != Combine::serial && reduction.combine != Combine::custom;
-  });
+  const bool joins = std::ranges::all_of(
+      loop.reductions, [](const Reduction& reduction) { return reduction.combine != Combine::serial; });
   return lanes_ == 1 && joins && is_straight(loop.body);
 }
 

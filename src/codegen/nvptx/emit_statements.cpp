@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "codegen/elementwise.h"
-#include "codegen/random.h"
 #include "codegen/types.h"
 #include "support/error.h"
 
@@ -23,11 +22,7 @@ StatementEmitter::StatementEmitter(const Kernel& kernel, const Target& target, l
 void StatementEmitter::number_checks(const Block& block) {
   for (const Stmt& stmt : block) {
     if (stmt.kind == StmtKind::checked) checks_.try_emplace(&stmt, checks_.size());
-    if (stmt.loop) {
-      for (const Reduction& reduction : stmt.loop->reductions)
-        if (reduction.combiner) number_checks(*reduction.combiner);
-      number_checks(stmt.loop->body);
-    }
+    if (stmt.loop) number_checks(stmt.loop->body);
     number_checks(stmt.body);
   }
 }
@@ -216,15 +211,6 @@ void StatementEmitter::emit_value_check(const Stmt& stmt) {
     set_status(fails_check(b_, stmt.op, values.back()), loops::status_of(stmt.op));
   }
   define(stmt.result, std::move(values));
-}
-
-void StatementEmitter::emit_random(const Stmt& stmt) {
-  const size_t lanes = std::max(lanes_of_value(stmt.args[0]), lanes_of_value(stmt.args[1]));
-  Values results;
-  for (size_t lane = 0; lane < lanes; ++lane)
-    results.push_back(
-        random_number(b_, stmt.type, philox(b_, value(stmt.args[0], lane), value(stmt.args[1], lane))));
-  define(stmt.result, std::move(results));
 }
 
 void StatementEmitter::emit_branch(const Stmt& stmt) {

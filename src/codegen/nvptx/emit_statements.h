@@ -15,7 +15,6 @@ class StatementEmitter : public MemoryEmitter {
   void emit_checked(const Stmt& stmt);
   void emit_value_check(const Stmt& stmt);
   void set_status(llvm::Value* bad, int64_t status);
-  void emit_random(const Stmt& stmt);
   void emit_branch(const Stmt& stmt);
   void emit_alloc(const Stmt& stmt);
 

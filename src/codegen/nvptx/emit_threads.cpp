@@ -97,7 +97,7 @@ State Emitter::join_lanes(const Reduction& reduction, State state, unsigned lane
 }
 
 State Emitter::join_threads(const Reduction& reduction, State state, int64_t threads, bool of_block) {
-  BRAZE_CHECK(reduction.init.empty(), "threads join no states of serial and custom reductions");
+  BRAZE_CHECK(reduction.init.empty(), "threads join no states of serial reductions");
   // Threads that ran no iteration hold identities.
   state = join_lanes(reduction, std::move(state), kWarp);
   const int64_t warps = (threads + kWarp - 1) / kWarp;

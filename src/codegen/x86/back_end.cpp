@@ -56,6 +56,7 @@ class Maker final : public BlobMaker {
     module->print(out, nullptr);
     return text;
   }
+  std::string machine_code(const Kernel&) override { return ""; }
   std::string assembly(const Kernel& kernel) override {
     llvm::LLVMContext context;
     const auto module = emit_module(context, {{&kernel}});

@@ -63,9 +63,6 @@ void Emitter::emit_stmt(const Stmt& stmt) {
     case StmtKind::branch: return emit_branch(stmt);
     case StmtKind::barrier: return;  // a thread runs a whole iteration: nobody to wait for
     case StmtKind::transpose: return emit_transpose(stmt);
-    case StmtKind::random: return emit_random(stmt);
-    case StmtKind::dot: return emit_dot(stmt);
-    case StmtKind::tmpl: BRAZE_CHECK(false, "template ", stmt.text, " is not lowered");
   }
 }
 

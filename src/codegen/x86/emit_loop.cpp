@@ -27,7 +27,7 @@ std::optional<int64_t> trip_count(const Value* from, const Value* to, int64_t st
 }
 
 bool in_order(const Reduction& reduction) {
-  return reduction.combine == Combine::serial || reduction.combine == Combine::custom;
+  return reduction.combine == Combine::serial;
 }
 
 /// Each component of each state, in place.
@@ -124,28 +124,17 @@ void LoopEmitter::run_body(const Loop& loop, Accumulators& states, unsigned firs
   emit_block(loop.body);
   for (size_t r = 0; r < states.size(); ++r) {
     const Reduction& reduction = loop.reductions[r];
-    const std::vector<ValueId>* next = &reduction.yielded;
-    if (reduction.combine == Combine::custom) {
-      size_t half = reduction.init.size();
-      for (size_t k = 0; k < half; ++k) {
-        bind(reduction.state[k], component(r, k));
-        Parts right;
-        for (unsigned p = 0; p < lanes().parts; ++p) right.push_back(part(reduction.yielded[k], p));
-        bind(reduction.state[half + k], std::move(right));
-      }
-      emit_block(*reduction.combiner);
-      next = &reduction.combined;
-    }
     for (unsigned p = 0; p < lanes().parts; ++p) {
       State& state = states[r][first + p];
       State values;
-      for (size_t k = 0; k < next->size(); ++k) {
-        Value* value = part((*next)[k], p);
-        if (!in_order(reduction) && reduction.combine != Combine::welford)
-          value = convert(b_, value, kernel_.types[(*next)[k]], kernel_.types[reduction.results[k]]);
+      for (size_t k = 0; k < reduction.yielded.size(); ++k) {
+        const ValueId yielded = reduction.yielded[k];
+        Value* value = part(yielded, p);
+        if (!in_order(reduction))
+          value = convert(b_, value, kernel_.types[yielded], kernel_.types[reduction.results[k]]);
         values.push_back(value);
       }
-      State joined = in_order(reduction) ? values : reducer(reduction).step(state, values);
+      State joined = in_order(reduction) ? values : reducer(reduction).join(state, values);
       for (size_t k = 0; k < state.size(); ++k)
         state[k] = masked ? b_.CreateSelect(lanes().mask[p], joined[k], state[k]) : joined[k];
     }

@@ -35,11 +35,10 @@ int instruction_count(ir::Op op, bool has_tables) {
 bool LoopEmitter::can_vectorise(const Loop& loop) const {
   if (loop.step != 1) return false;
   for (const Reduction& reduction : loop.reductions)
-    if (reduction.combine == loops::Combine::serial || reduction.combine == loops::Combine::custom) return false;
+    if (reduction.combine == loops::Combine::serial) return false;
   bool possible = true;
   for_each_stmt(loop.body, [&](const Stmt& stmt) {
-    if (stmt.kind == StmtKind::alloc || stmt.kind == StmtKind::transpose || stmt.kind == StmtKind::dot)
-      possible = false;
+    if (stmt.kind == StmtKind::alloc || stmt.kind == StmtKind::transpose) possible = false;
   });
   return possible;
 }
@@ -72,9 +71,7 @@ int LoopEmitter::weight_of(const Block& block) const {
     return instruction_count(stmt.op, target_.isa == Isa::avx512 && stmt.type == DType::f32);
   };
   int total = 0;
-  for_each_stmt(block, [&](const Stmt& stmt) {
-    total += stmt.kind == StmtKind::compute ? count(stmt) : stmt.kind == StmtKind::random ? 100 : 1;
-  });
+  for_each_stmt(block, [&](const Stmt& stmt) { total += stmt.kind == StmtKind::compute ? count(stmt) : 1; });
   return total;
 }
 
@@ -87,7 +84,7 @@ bool LoopEmitter::is_small_window(const Loop& loop, int64_t count) const {
     for (const Stmt& stmt : block) {
       if (stmt.kind == StmtKind::compute) total += loops::vector_instructions(stmt.op);
       if (stmt.kind == StmtKind::load || stmt.kind == StmtKind::store) ++total;
-      if (stmt.kind == StmtKind::branch || stmt.kind == StmtKind::random) return budget;
+      if (stmt.kind == StmtKind::branch) return budget;
       if (!stmt.loop) continue;
       const Loop& inner = *stmt.loop;
       const bool known = inner.begin.is_constant() && inner.end.is_constant() && inner.begin_value == none &&

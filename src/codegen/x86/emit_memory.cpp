@@ -39,8 +39,8 @@ const llvm::SmallVector<BufferId, 4>& MemoryEmitter::written(const Loop& loop) {
   llvm::SmallVector<BufferId, 4> result;
   auto visit = [&](auto& self, const Block& block) -> void {
     for (const Stmt& stmt : block) {
-      bool writes = stmt.kind == StmtKind::store || stmt.kind == StmtKind::atomic ||
-                    stmt.kind == StmtKind::transpose || stmt.kind == StmtKind::dot;
+      bool writes =
+          stmt.kind == StmtKind::store || stmt.kind == StmtKind::atomic || stmt.kind == StmtKind::transpose;
       if (writes) result.push_back(stmt.buffer);
       if (stmt.loop) self(self, stmt.loop->body);
       self(self, stmt.body);

@@ -2,7 +2,6 @@
 #include "codegen/x86/emit_statements.h"
 
 #include "codegen/elementwise.h"
-#include "codegen/random.h"
 #include "codegen/x86/interleave.h"
 #include "support/error.h"
 
@@ -19,11 +18,7 @@ StatementEmitter::StatementEmitter(const Kernel& kernel, const Target& target, l
 void StatementEmitter::note_checked(const Block& block) {
   for (const Stmt& stmt : block) {
     if (stmt.kind == StmtKind::checked) ordinals_.try_emplace(&stmt, ordinals_.size());
-    if (stmt.loop) {
-      for (const Reduction& reduction : stmt.loop->reductions)
-        if (reduction.combiner) note_checked(*reduction.combiner);
-      note_checked(stmt.loop->body);
-    }
+    if (stmt.loop) note_checked(stmt.loop->body);
     note_checked(stmt.body);
   }
 }
@@ -187,19 +182,6 @@ void StatementEmitter::emit_branch(const Stmt& stmt) {
   levels_.pop_back();
   b_.CreateBr(done);
   b_.SetInsertPoint(done);
-}
-
-// ---- random numbers
-
-void StatementEmitter::emit_random(const Stmt& stmt) {
-  bool varying = !is_uniform(stmt.args[0]) || !is_uniform(stmt.args[1]);
-  Parts results;
-  for (unsigned p = 0; p < (varying ? lanes().parts : 1); ++p) {
-    Value* seed = varying ? part(stmt.args[0], p) : uniform(stmt.args[0]);
-    Value* counter = varying ? part(stmt.args[1], p) : uniform(stmt.args[1]);
-    results.push_back(random_number(b_, stmt.type, philox(b_, seed, counter)));
-  }
-  define_here(stmt.result, varying, std::move(results));
 }
 
 }  // namespace braze::codegen

@@ -17,7 +17,6 @@ class StatementEmitter : public TileEmitter {
   void set_status(const Parts& bad, int64_t status);  ///< If any lane is bad.
   void emit_branch(const Stmt& stmt);
   void emit_scalar(const Stmt& stmt);
-  void emit_random(const Stmt& stmt);
 
  private:
   void note_checked(const Block& block);

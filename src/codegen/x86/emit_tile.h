@@ -1,4 +1,4 @@
-// codegen/x86/emit_tile.h: tiles in registers: transposes and small matrix products.
+// codegen/x86/emit_tile.h: tiles in registers: transposes.
 #pragma once
 
 #include "codegen/x86/emit_memory.h"
@@ -20,7 +20,6 @@ class TileEmitter : public MemoryEmitter {
   bool emit_transposed_copy(const Stmt& stmt, const Stmt& next);
   void transpose_into(const Transposed& to, const Stmt& stmt, llvm::Value* rows, llvm::Value* columns);
   int64_t step_of(ValueId id);
-  void emit_dot(const Stmt& stmt);
 };
 
 }  // namespace braze::codegen

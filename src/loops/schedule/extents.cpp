@@ -19,7 +19,6 @@ void for_each_extent(Block& block, Visit&& visit) {
   };
   for (Stmt& stmt : block) {
     visit_affine(stmt.index);
-    for (Affine& index : stmt.source_indices) visit_affine(index);
     visit(stmt.extent);
     for (Extent& size : stmt.sizes) visit(size);
     if (stmt.loop) {

@@ -101,7 +101,13 @@ void tell(const runtime::Program& program) {
       for (const std::string& node : kernel.fused) text += "\n  " + node;
       emit(Event::fusion, text);
     }
-  if (is_enabled(Event::output_code)) emit(Event::output_code, program.code("loops") + "\n" + program.code("asm"));
+  if (!is_enabled(Event::output_code)) return;
+  std::string code = program.code("loops") + "\n" + program.code("asm");
+  try {
+    code += program.code("sass");
+  } catch (const UserError&) {  // NVIDIA's tools are not there.
+  }
+  emit(Event::output_code, code);
 }
 
 void tell_all(const SegmentProgram& segment) {

@@ -5,6 +5,7 @@
 
 #include "python/compile/recording.h"
 #include "python/interpreter/evaluate.h"
+#include "python/interpreter/watch/absorb.h"
 #include "support/error.h"
 
 namespace braze::python {
@@ -48,7 +49,7 @@ class CallRecording : Recording {
  private:
   void learn_call() {
     const guards::Call call = arguments_.call();
-    if (world_.may_vary(arguments_.all())) tracer_.prepare_symbols();
+    if (world_.sizes().may_vary(arguments_.all())) tracer_.prepare_symbols();
     given_.assign(call.arguments, call.arguments + call.size());
     guards_.call_shape(call);
     interpreter::Values& values = watcher_.values();
@@ -57,13 +58,13 @@ class CallRecording : Recording {
       throw GivenUp{Captured::Kind::refused, {"a function of its kind"}};
     for (uint32_t i = 0; i < call.size(); ++i) {
       const std::string name = argument_name(i);
-      if (PyObject* one = values.vary(call.arguments[i], sources.argument(i, name))) {
+      if (PyObject* one = values.numbers().vary(call.arguments[i], sources.argument(i, name))) {
         given_[i] = one;
         continue;
       }
       if (!values.learn(call.arguments[i], sources.argument(i, name)))
         throw GivenUp{Captured::Kind::refused, BreakReason::told("argument " + name + " cannot be guarded")};
-      if (interpreter::is_builtin_container(call.arguments[i])) values.absorb(call.arguments[i]);
+      if (interpreter::is_builtin_container(call.arguments[i])) interpreter::absorb(values, call.arguments[i]);
     }
     world_.seal();
   }

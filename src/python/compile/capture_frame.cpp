@@ -83,7 +83,7 @@ class FrameRecording : Recording {
   /// Runs the frame. Throws GivenUp.
   void record_run() {
     const std::vector<PyObject*> values = frame_values(run_);
-    if (world_.may_vary(values)) tracer_.prepare_symbols();
+    if (world_.sizes().may_vary(values)) tracer_.prepare_symbols();
     RootFrame root(run_.activation(), make_sources(values), stop_,
                    [&](Activation& a, int offset) { collect(a, offset); });
     root_ = &root;

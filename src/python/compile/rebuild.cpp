@@ -8,6 +8,7 @@
 #include <span>
 
 #include "capture/traceable.h"
+#include "python/guards/keys.h"
 #include "python/guards/scalar.h"
 #include "python/guards/storage_access.h"
 #include "python/guards/type_params_312.h"
@@ -172,12 +173,11 @@ Rebuilder::Node Rebuilder::node_of(PyObject* value) {
 Rebuilder::Node Rebuilder::scalar(PyObject* scalar) {
   if (values_.is_address(scalar)) refuse("the address of an object", scalar);
   const std::vector<const guards::Source*> sources = values_.scalar_sources(scalar);
-  if (values_.size_of(scalar) && sources.empty()) {
+  if ((values_.numbers().size_of(scalar) || values_.numbers().derived_of(scalar)) && sources.empty()) {
     outputs_.push_back(scalar);
     return builder_.output(static_cast<uint32_t>(outputs_.size() - 1));
   }
-  if (sources.empty()) values_.settle_number(scalar);
-  if (sources.empty() && values_.was_size(scalar)) {
+  if (sources.empty() && values_.numbers().was_size(scalar)) {
     const Ref plain = Ref::steal(PyLong_FromLongLong(PyLong_AsLongLong(scalar)));
     return constant(plain.get());
   }
@@ -312,7 +312,7 @@ void Rebuilder::fill(PyObject* object, Node node) {
 void Rebuilder::fill_entries(PyObject* dict, Node node) {
   const bool complete = guards::for_each_key(dict, [&](PyObject* key) {
     if (!guards::is_plain_key(key)) refuse("a dict of objects that hash themselves", key);
-    PyObject* value = PyDict_GetItemWithError(dict, key);
+    PyObject* value = guards::entry_of_key(dict, key);
     if (!value) return false;
     const Node key_node = node_of(key);
     builder_.add_entry(node, key_node, node_of(value));
@@ -423,7 +423,9 @@ Rebuilder::Node Rebuilder::partial(PyObject* partial) {
 /// Without a callback. To what is gone by then: nothing that could be made again.
 Rebuilder::Node Rebuilder::weak_reference(PyObject* reference) {
   PyObject* referent = PyWeakref_GET_OBJECT(reference);
-  if (referent == Py_None || values_.tensors().is_tensor(referent)) refuse("a weak reference", reference);
+  const bool calls_back = reinterpret_cast<PyWeakReference*>(reference)->wr_callback;
+  if (referent == Py_None || calls_back || values_.tensors().is_tensor(referent))
+    refuse("a weak reference", reference);
   return call(Py_TYPE(reference), node_of(referent));
 }
 

@@ -10,6 +10,7 @@
 #include "capture/gate.h"
 #include "capture/generator.h"
 #include "capture/library_call.h"
+#include "capture/registry.h"
 #include "ir/graph.h"
 #include "python/compile/announce.h"
 #include "python/compile/events.h"
@@ -34,8 +35,7 @@ std::vector<at::Generator> generators_of(const capture::Trace& trace) {
   };
   ir::for_each_node(*trace.graph, [&](const ir::Node* node) {
     if (node->op != ir::Op::call) return;
-    if (node->text_attr("target").starts_with("braze::") ||
-        capture::operator_of(*node).hasTag(at::Tag::nondeterministic_seeded))
+    if (node->text_attr("target").starts_with("braze::") || capture::draws_numbers(capture::operator_of(*node)))
       std::ranges::for_each(capture::default_generators(), add);
   });
   for (const c10::IValue& object : trace.objects)
@@ -177,10 +177,13 @@ std::optional<ModesChange> Recording::modes_change() const {
 void Recording::want_arguments() {
   for (const TorchWorld::Tensor& tensor : world_.tensors()) {
     if (!tensor.is_argument) continue;
-    if (guards_.want(tensor.source) != argument_count_++)
+    if (guards_.want(tensor.source) != tensor_count_++)
       throw InternalError("an argument of the graph is wanted twice");
     options_.example_arguments.push_back(THPVariable_Unpack(tensor.object));
   }
+  for (const TorchSizes::FloatArgument& one : world_.sizes().float_arguments())
+    options_.example_arguments.insert(options_.example_arguments.begin() + static_cast<ptrdiff_t>(one.place),
+                                      one.example);
 }
 
 void Recording::take_effects(Rebuilder& rebuilder) {
@@ -189,8 +192,8 @@ void Recording::take_effects(Rebuilder& rebuilder) {
   if (watcher_.leaves_generator()) throw NotRebuilt{"a generator with try or with is left unfinished"};
   for (const interpreter::Effect& effect : values.effects().log()) rebuilder.effect(effect);
   values.guard_aliasing();
-  values.guard_iterators();
-  values.guard_drops();
+  guard_iterators(values);
+  values.drops().guard();
   constexpr size_t worth_a_guard = 8;  // Fewer fit below any limit under which Python works.
   if (watcher_.deepest() > worth_a_guard) guards_.recursion(watcher_.deepest());
   values.effects().undo();
@@ -198,9 +201,16 @@ void Recording::take_effects(Rebuilder& rebuilder) {
 
 void Recording::hold_outputs(const Rebuilder& rebuilder, Outcome& outcome) {
   for (PyObject* output : rebuilder.outputs()) {
-    const ir::Size* size = watcher_.values().size_of(output);
-    outcome.outputs.push_back(size ? static_cast<int32_t>(outcome.sizes.add(*size)) : -1);
-    if (!size) outputs_.push_back(guards::Ref::borrow(output));
+    using Kind = Outcome::Output::Kind;
+    if (const ir::Size* size = watcher_.values().numbers().size_of(output)) {
+      outcome.outputs.push_back({Kind::size, static_cast<uint32_t>(outcome.sizes.add(*size))});
+    } else if (const auto derived = watcher_.values().numbers().derived_of(output)) {
+      outcome.outputs.push_back({Kind::derived, static_cast<uint32_t>(outcome.derived.size())});
+      outcome.derived.push_back(derived);
+    } else {
+      outcome.outputs.push_back({Kind::tensor, static_cast<uint32_t>(outputs_.size())});
+      outputs_.push_back(guards::Ref::borrow(output));
+    }
   }
 }
 
@@ -209,28 +219,33 @@ std::unique_ptr<Specialisation> Recording::compile(Outcome outcome) {
   if (!trace_.warnings.empty()) throw GivenUp{Captured::Kind::refused, BreakReason::told(trace_.warnings.front())};
   keep_bound();
   std::vector<at::Generator> generators = generators_of(trace_);
-  guards::SymbolReads symbols = guard_sizes();
+  guards::NumberReads numbers = guard_sizes();
+  std::vector<Specialisation::FloatArgument> float_arguments;
+  for (const TorchSizes::FloatArgument& one : world_.sizes().float_arguments())
+    float_arguments.push_back({one.place, one.derived});
   guards::GuardProgram guards = finish_guards();
   std::shared_ptr<const SegmentProgram> program =
       settings_.backend->compile({std::move(trace_), std::move(tape_), std::move(options_), std::move(times_)});
-  if (program->argument_count() != argument_count_)
+  if (program->argument_count() != tensor_count_ + float_arguments.size())
     throw GivenUp{Captured::Kind::refused, {"an argument of the graph is not passed"}};
   return std::make_unique<Specialisation>(Specialisation{.guards = std::move(guards),
                                                          .program = std::move(program),
-                                                         .argument_count = argument_count_,
+                                                         .tensor_count = tensor_count_,
                                                          .outcome = std::move(outcome),
                                                          .break_reason = {},
                                                          .name = name_,
                                                          .begins = {},
                                                          .op_count = op_count_,
-                                                         .symbols = std::move(symbols),
-                                                         .generators = std::move(generators)});
+                                                         .numbers = std::move(numbers),
+                                                         .generators = std::move(generators),
+                                                         .float_arguments = std::move(float_arguments)});
 }
 
 /// Tensors that the program binds are free to die between its runs: the guards find them, and a replay holds them
 /// while it runs. A gradient is held by its tensor alone, in a way that Python's references do not see.
-guards::SymbolReads Recording::guard_sizes() {
-  if (trace_.symbols.empty()) return {};
+guards::NumberReads Recording::guard_sizes() {
+  const TorchSizes& known = world_.sizes();
+  if (trace_.symbols.empty() && known.floats().empty()) return {};
   if (is_enabled(Event::recompiles))
     for (const std::string& text : trace_.specialised)
       emit(Event::recompiles, concat(name_, ": a size is specialised: ", text));
@@ -239,29 +254,43 @@ guards::SymbolReads Recording::guard_sizes() {
   std::vector<uint32_t> arguments;  // By graph input.
   for (const TorchWorld::Tensor& tensor : world_.tensors())
     if (tensor.is_argument) sources.push_back(tensor.source);
+  size_t place = 0;
   for (const ir::Input& input : trace_.graph->inputs()) {
     arguments.push_back(static_cast<uint32_t>(inputs.size()));
-    if (input.kind == ir::InputKind::argument) inputs.push_back(&input);
+    const auto is_float = [&](const TorchSizes::FloatArgument& one) { return one.place == place; };
+    if (input.kind != ir::InputKind::argument) continue;
+    if (std::ranges::none_of(known.float_arguments(), is_float)) inputs.push_back(&input);
+    ++place;
   }
-  guards::SymbolReads reads, replay_reads;
+  guards::NumberReads reads, replay_reads;
+  for (const guards::Source* source : known.floats()) {
+    reads.floats.push_back(static_cast<uint32_t>(sources.size()));
+    replay_reads.floats.push_back(guards_.want(source));
+    sources.push_back(source);
+  }
   size_t next_number = 0;
   for (const capture::SymbolSource& symbol : trace_.symbols) {
     using Kind = capture::SymbolSource::Kind;
     using ReadKind = guards::SizeRead::Kind;
     if (symbol.kind == Kind::number) {
-      const guards::Source* source = world_.numbers().at(next_number++);
-      reads.push_back({ReadKind::number, static_cast<uint32_t>(sources.size()), 0});
-      replay_reads.push_back({ReadKind::number, guards_.want(source), 0});
+      const auto& [source, derived, part] = known.numbers().at(next_number++);
+      if (derived) {
+        reads.symbols.push_back({ReadKind::derived, 0, 0, derived, part});
+        replay_reads.symbols.push_back(reads.symbols.back());
+        continue;
+      }
+      reads.symbols.push_back({ReadKind::number, static_cast<uint32_t>(sources.size()), 0});
+      replay_reads.symbols.push_back({ReadKind::number, guards_.want(source), 0});
       sources.push_back(source);
     } else {
       const ReadKind kind = symbol.kind == Kind::size ? ReadKind::size : ReadKind::stride;
-      reads.push_back({kind, arguments.at(symbol.input), symbol.dim});
-      replay_reads.push_back(reads.back());
+      reads.symbols.push_back({kind, arguments.at(symbol.input), symbol.dim});
+      replay_reads.symbols.push_back(reads.symbols.back());
     }
   }
   std::vector<guards::SizeFit> fits;
   for (uint32_t k = 0; k < inputs.size(); ++k) {
-    if (!world_.varies(sources[k])) continue;
+    if (!known.varies(sources[k])) continue;
     const ir::Type& type = *inputs[k]->value->type;
     using ReadKind = guards::SizeRead::Kind;
     for (uint32_t dim = 0; dim < type.sizes.size(); ++dim) {
@@ -269,7 +298,7 @@ guards::SymbolReads Recording::guard_sizes() {
       fits.push_back({{ReadKind::stride, k, dim}, type.strides.symbolic()[dim]});
     }
   }
-  guards_.shapes(sources, guards::make_shapes_payload(trace_.graph, std::move(reads), fits));
+  guards_.shapes(sources, guards::make_shapes_payload(trace_.graph, std::move(reads), fits, known.tests()));
   return replay_reads;
 }
 

@@ -93,7 +93,7 @@ VaryingForm SizeHistory::note(const std::string& path, const at::Tensor& tensor,
 
 bool SizeHistory::note_number(const std::string& path, int64_t number, Dynamic dynamic) {
   if (dynamic == Dynamic::never || state_ != State::open || numbers_.size() > most_paths) return false;
-  const auto [at, is_new] = numbers_.try_emplace(path, Number{number});
+  const auto [at, is_new] = numbers_.try_emplace(path, Number<int64_t>{number});
   at->second.varies |= at->second.value != number;
   at->second.value = number;
   return at->second.varies && number >= 2;
@@ -107,7 +107,7 @@ bool may_be_input(double number) {
 /// By its bits: a zero of the other sign is another number, and a NaN the same one.
 bool SizeHistory::note_float(const std::string& path, double number, Dynamic dynamic) {
   if (dynamic == Dynamic::never || state_ != State::open || floats_.size() > most_paths) return false;
-  const auto [at, is_new] = floats_.try_emplace(path, Float{number});
+  const auto [at, is_new] = floats_.try_emplace(path, Number<double>{number});
   at->second.varies |= std::bit_cast<uint64_t>(at->second.value) != std::bit_cast<uint64_t>(number);
   at->second.value = number;
   return at->second.varies && may_be_input(number);

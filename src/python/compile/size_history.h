@@ -18,6 +18,9 @@
 
 namespace braze::python {
 
+/// Whether a graph may take the float as an input: operators refuse numbers that a tensor's type does not hold.
+bool may_be_input(double number);
+
 /// What is said of whether sizes vary: by `dynamic=`.
 enum class Dynamic : uint8_t {
   automatic,  ///< Those that have varied, and those that are marked.
@@ -40,9 +43,6 @@ struct SizeMarks {
 };
 SizeMarks marks_of(PyObject* tensor);
 
-/// Whether a graph may take the float as an input: operators refuse numbers that a tensor's type does not hold.
-bool may_be_input(double number);
-
 class SizeHistory {
  public:
   /// What a capture finds at `path`; and what may vary by now.
@@ -58,7 +58,7 @@ class SizeHistory {
     return is_new;
   }
   /// There was a capture.
-  bool empty() const { return forms_.empty() && numbers_.empty(); }
+  bool empty() const { return forms_.empty() && numbers_.empty() && floats_.empty(); }
   void clear() {
     forms_.clear();
     numbers_.clear();
@@ -72,17 +72,14 @@ class SizeHistory {
     c10::SmallVector<int64_t, 5> sizes, strides;
     c10::SmallVector<bool, 5> sizes_vary, strides_vary;
   };
+  template <typename Value>
   struct Number {
-    int64_t value;
+    Value value;
     bool varies = false;
   };
   std::unordered_map<std::string, Form> forms_;
-  std::unordered_map<std::string, Number> numbers_;
-  struct Float {
-    double value;
-    bool varies = false;
-  };
-  std::unordered_map<std::string, Float> floats_;
+  std::unordered_map<std::string, Number<int64_t>> numbers_;
+  std::unordered_map<std::string, Number<double>> floats_;
 };
 
 }  // namespace braze::python

@@ -36,9 +36,14 @@ struct Outcome {
   };
 
   guards::Recipe recipe;
-  /// By output of the recipe: a tensor of the program (-1), or a size, by its number in `sizes`.
-  std::vector<int32_t> outputs;
+  /// What an output of the recipe is: by its number among the tensors of the program, or in `sizes` or `derived`.
+  struct Output {
+    enum class Kind : uint8_t { tensor, size, derived } kind;
+    uint32_t number;
+  };
+  std::vector<Output> outputs;
   ir::SizeCode sizes;
+  std::vector<std::shared_ptr<const guards::Derived>> derived;
   bool returns = true;               ///< The frame or call ends; result 0 of the recipe is what it returns.
   int offset = -1;                   ///< Else: of the next instruction, in code units.
   std::vector<Slot> slots;           ///< Likewise.
@@ -49,7 +54,7 @@ class Specialisation {
  public:
   guards::GuardProgram guards;
   std::shared_ptr<const SegmentProgram> program;
-  size_t argument_count;  ///< The first values that the guards give are the program's arguments.
+  size_t tensor_count;  ///< The first values that the guards give are the program's arguments that are tensors.
   Outcome outcome;
   std::optional<Place> break_reason;  ///< Why it ends where it does, if it does not return.
   std::string name;                   ///< Of the function.
@@ -58,8 +63,14 @@ class Specialisation {
   std::vector<bool> empty_stack_slots = {};  ///< Stretches of frames: what the operand stack's slots must be.
   PyObject *globals = nullptr, *builtins = nullptr;  ///< Of such a frame, held by `held`.
   std::vector<guards::Ref> held = {};
-  guards::SymbolReads symbols = {};  ///< Where their values are among those of the guards; empty: there are none.
+  guards::NumberReads numbers = {};  ///< Where symbols and floats that vary are among the values of the guards.
   std::vector<at::Generator> generators = {};  ///< What the program draws random numbers from.
+  /// An argument of the program that is a float, which the call computes.
+  struct FloatArgument {
+    size_t place;  ///< Among the arguments.
+    std::shared_ptr<const guards::Derived> derived;
+  };
+  std::vector<FloatArgument> float_arguments = {};  ///< By place.
   int64_t replays = 0;
   std::string missed = {};        ///< Why none of those that there were served; empty: there were none.
   int64_t guard_nanoseconds = 0;  ///< The least that checking them took, of a few times; 0: not measured.
@@ -77,6 +88,11 @@ class Specialisation {
   bool replay(PyObject* const* values, guards::Ref* results);
 
   int visit(visitproc visit, void* argument) const;
+
+ private:
+  using Arguments = c10::SmallVector<at::Tensor, 8>;
+  /// The program's. False: a float is none here, or none that an operator would take.
+  bool take_arguments(PyObject* const* values, const guards::CallNumbers& given, Arguments* arguments) const;
 };
 
 }  // namespace braze::python

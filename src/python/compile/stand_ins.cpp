@@ -36,7 +36,7 @@ capture::Recorder& recorder() {
 bool is_known(py::handle tensor) {
   if (!guards::is_tensor(tensor.ptr())) throw UserError("is_known takes a tensor", UserError::Kind::type);
   const at::Tensor& real = THPVariable_Unpack(tensor.ptr());
-  return capture::is_tracer(real) && recorder().known(real).defined();
+  return capture::is_tracer(real) && recorder().known().find(real).defined();
 }
 
 constexpr std::string_view gradient_transforms[] = {"grad", "grad_and_value", "vjp", "jacrev", "hessian"};
@@ -80,12 +80,31 @@ PyObject* kept_from_dynamo(PyObject* function) noexcept {
   return text && std::string_view(text).starts_with("torch.optim.") ? original : nullptr;
 }
 
+/// Once torch.compile was used in a process, every module that is made is noted down by its address, for Dynamo
+/// alone (torch._dynamo.mutation_guard).
+bool notes_module_down(PyObject* function) noexcept {
+  const auto* object = reinterpret_cast<PyFunctionObject*>(function);
+  if (PyUnicode_CompareWithASCIIString(object->func_qualname, "GenerationTracker.tag") != 0) return false;
+  PyObject* name = PyDict_GetItemString(object->func_globals, "__name__");
+  return name && PyUnicode_Check(name) &&
+         PyUnicode_CompareWithASCIIString(name, "torch._dynamo.mutation_guard") == 0;
+}
+
+PyObject* leave_module_unnoted() {
+  static PyObject* const function = [] {  // For good.
+    py::object found = py::module_::import("braze._stand_ins").attr("leave_module_unnoted");
+    return found.release().ptr();
+  }();
+  return function;
+}
+
 }  // namespace
 
 PyObject* stand_in_for(PyObject* function) noexcept {
   if (PyFunction_Check(function)) {
     prepare_transforms(function);
     if (PyObject* original = kept_from_dynamo(function)) return original;
+    if (notes_module_down(function)) return leave_module_unnoted();
   }
   const auto found = all_stand_ins().find(function);
   return found == all_stand_ins().end() ? nullptr : found->second;

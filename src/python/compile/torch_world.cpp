@@ -1,24 +1,17 @@
 // python/compile/torch_world.cpp
 #include "python/compile/torch_world.h"
 
-#include <ATen/ScalarOps.h>
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <pybind11/pybind11.h>
 #include <torch/csrc/Dtype.h>
 #include <torch/csrc/Layout.h>
 #include <torch/csrc/MemoryFormat.h>
 #include <torch/csrc/autograd/python_variable.h>
-#include <torch/csrc/utils/pybind.h>
 
 #include <algorithm>
 #include <mutex>
 #include <string_view>
 #include <unordered_map>
 
-#include "capture/devices.h"
-#include "capture/dim.h"
-#include "capture/number.h"
-#include "capture/size_node.h"
 #include "capture/traceable.h"
 #include "capture/tracer_tensor.h"
 #include "python/compile/announce.h"
@@ -86,19 +79,6 @@ bool is_passed(const guards::Source* source, PyObject* tensor, TorchWorld::Other
 
 }  // namespace
 
-/// "model.py:3", of the innermost frame.
-static std::string user_place() {
-  PyFrameObject* frame = PyThreadState_GetFrame(PyThreadState_Get());
-  if (!frame) return "";
-  PyCodeObject* code = PyFrame_GetCode(frame);
-  const char* file = PyUnicode_AsUTF8(code->co_filename);
-  const std::string_view path = file ? file : "?";
-  std::string place = concat(path.substr(path.rfind('/') + 1), ":", PyFrame_GetLineNumber(frame));
-  Py_DECREF(code);
-  Py_DECREF(frame);
-  return place;
-}
-
 TorchWorld::~TorchWorld() {
   // Views share the counter of their base: what was met first has seen it as it was.
   for (auto tensor = tensors_.rbegin(); tensor != tensors_.rend(); ++tensor)
@@ -136,172 +116,30 @@ bool TorchWorld::learn(PyObject* tensor, const guards::Source* source) {
   if (is_argument && sealed_ && shares_written_memory(real)) return false;
   const auto which = is_argument ? guards::GuardSet::Which::any : guards::GuardSet::Which::same;
   const std::string name = guards::to_text(source);
-  const bool may_vary = is_argument && history_ && !tracers_.contains(tensor);
-  if (may_vary ? !vary(tensor, source, name) : !guards_.tensor(source, tensor, 1, which)) return false;
+  const auto is_alone = [&] {
+    return std::ranges::none_of(tensors_, [&](const Tensor& known) {
+      return runtime::share_memory(THPVariable_Unpack(known.object), real);
+    });
+  };
+  // The class of a parameter may say more than torch.Tensor does, for which a tracer could not stand.
+  const bool is_parameter = type == torch_names().parameter_type;
+  const bool may_vary = is_argument && !is_parameter && sizes_.may_learn(tensor);
+  if (may_vary ? !sizes_.learn(tensor, source, name, is_alone()) : !guards_.tensor(source, tensor, 1, which))
+    return false;
   if (is_argument) {
     try {
       tracer_.add_argument(real, name);
+      sizes_.note_argument();
     } catch (const UserError&) {
       return false;
     }
   } else {
     tracer_.name_parameter(real, name);
   }
-  if (varies(source)) tracers_.emplace(tensor, guards::Ref::steal(THPVariable_Wrap(tracer_.stand_in(real))));
+  sizes_.keep_tracer(tensor, source);
   const c10::VariableVersion& version = real.unsafeGetTensorImpl()->version_counter();
   tensors_.push_back({tensor, source, is_argument, version, version.enabled() ? version.current_version() : 0});
   return true;
-}
-
-// ---- sizes that vary
-
-/// Adds the guards on the tensor. Those that share memory with others keep their sizes: how they overlap is told by
-/// numbers.
-bool TorchWorld::vary(PyObject* tensor, const guards::Source* source, const std::string& name) {
-  const at::Tensor& real = THPVariable_Unpack(tensor);
-  const VaryingForm form = history_->note(name, real, marks_of(tensor), dynamic_);
-  const bool is_alone = std::ranges::none_of(
-      tensors_, [&](const Tensor& known) { return runtime::share_memory(THPVariable_Unpack(known.object), real); });
-  if (!form.any() || !is_alone || !tracer_.symbols()) return guards_.tensor(source, tensor);
-  if (!guards_.tensor_of_rank(source, tensor)) return false;
-  tracer_.vary(real, name, form.sizes, {form.strides.begin(), form.strides.end()});
-  varied_sources_.insert(source);
-  return true;
-}
-
-bool TorchWorld::may_vary(std::span<PyObject* const> given) const {
-  if (!history_ || dynamic_ == Dynamic::never) return false;
-  if (dynamic_ == Dynamic::always || !history_->empty()) return true;
-  return std::ranges::any_of(given, [&](PyObject* one) { return one && is_tensor(one) && !marks_of(one).empty(); });
-}
-
-bool TorchWorld::has_sizes() const {
-  const capture::Symbols* symbols = tracer_.symbols();
-  return has_numbers_ || (symbols && symbols->env->table().symbol_count() > 0);
-}
-
-PyObject* TorchWorld::tracer_of(PyObject* tensor) const {
-  const auto found = tracers_.find(tensor);
-  return found == tracers_.end() ? nullptr : found->second.get();
-}
-
-interpreter::Ref TorchWorld::to_symbolic(ir::Size size) const {
-  const interpreter::Pause unwatched;
-  return interpreter::Ref::steal(py::cast(capture::to_sym_int(size)).release().ptr());
-}
-
-/// Of half types eager's kernels take a number as f32, where a tensor would be rounded.
-interpreter::Ref TorchWorld::to_number(ir::Size size, PyObject* beside) const {
-  const at::Tensor& other = THPVariable_Unpack(beside);
-  if (other.scalar_type() == at::kHalf || other.scalar_type() == at::kBFloat16 || other.is_complex()) return {};
-  const interpreter::Pause unwatched;
-  return interpreter::Ref::steal(THPVariable_Wrap(tracer_.wrap_number(size)));
-}
-
-std::optional<ir::Size> TorchWorld::from_symbolic(PyObject* object) const {
-  if (reinterpret_cast<PyObject*>(Py_TYPE(object)) != torch_names().symbolic_int) return std::nullopt;
-  try {
-    const capture::Dim dim = capture::dim_of(py::handle(object).cast<c10::SymInt>());
-    return tracer_.symbols()->env->simplify(dim.size());
-  } catch (const std::exception&) {
-    PyErr_Clear();
-    return std::nullopt;
-  }
-}
-
-int64_t TorchWorld::value_of(ir::Size size) const {
-  return tracer_.symbols()->env->example(size);
-}
-
-bool TorchWorld::decide(const ir::SizeTest& test) {
-  capture::Symbols& symbols = *tracer_.symbols();
-  if (const std::optional<bool> known = symbols.env->prove(test)) return *known;
-  const bool answer = symbols.env->decide(test, user_place());
-  symbols.specialisations += test.kind == ir::SizeTest::Kind::equal && answer;
-  return answer;
-}
-
-std::optional<ir::Size> TorchWorld::vary_number(PyObject* number, const guards::Source* source) {
-  if (!history_ || !PyLong_CheckExact(number)) return std::nullopt;
-  int overflow = 0;
-  const int64_t value = PyLong_AsLongLongAndOverflow(number, &overflow);
-  constexpr int64_t most = int64_t{1} << 40;
-  if (overflow || value > most || value < -most) return std::nullopt;
-  const std::string name = guards::to_text(source);
-  const bool varies = history_->note_number(name, value, dynamic_);
-  if (!varies || !tracer_.symbols()) return std::nullopt;
-  numbers_.push_back(source);
-  return tracer_.vary_number(name, value);
-}
-
-// ---- floats that vary
-
-namespace {
-
-/// A float as PyTorch has it among its tensors.
-at::Tensor wrapped(double number) {
-  at::Tensor tensor = c10::scalar_to_tensor(number);
-  tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
-  return tensor;
-}
-
-}  // namespace
-
-/// Kernels of a GPU could not read it where it lies.
-interpreter::Ref TorchWorld::vary_float(PyObject* number, const guards::Source* source) {
-  const double value = PyFloat_AS_DOUBLE(number);
-  const std::string name = guards::to_text(source);
-  if (!history_ || !history_->note_float(name, value, dynamic_) || capture::has_met_cuda()) return {};
-  const interpreter::Pause unwatched;
-  at::Tensor real;
-  {
-    const capture::RunForReal outside_of_the_trace;
-    real = wrapped(value);
-  }
-  const at::Tensor tracer = tracer_.add_argument(real, name);
-  tracer.unsafeGetTensorImpl()->set_wrapped_number(true);
-  answers_.push_back(guards::Ref::steal(THPVariable_Wrap(real)));
-  tensors_.push_back({answers_.back().get(), source, true, real.unsafeGetTensorImpl()->version_counter(), 0, true});
-  has_numbers_ = true;
-  return interpreter::Ref::steal(THPVariable_Wrap(tracer));
-}
-
-interpreter::Ref TorchWorld::compute_number(interpreter::Arithmetic operation, PyObject* left, PyObject* right) {
-  const auto is_plain = [](PyObject* one) { return PyFloat_CheckExact(one) || PyLong_CheckExact(one); };
-  const auto value_of = [](PyObject* one) {
-    const double value = PyFloat_CheckExact(one) ? PyFloat_AS_DOUBLE(one) : PyLong_AsDouble(one);
-    if (PyErr_Occurred()) throw py::error_already_set();
-    return value;
-  };
-  const auto operand = [&](PyObject* one) {
-    return is_plain(one) ? wrapped(value_of(one)) : at::Tensor(THPVariable_Unpack(one));
-  };
-  const interpreter::Pause unwatched;
-  try {
-    const at::Tensor a = operand(left), b = operand(right);
-    const auto give = [](const at::Tensor& result) { return interpreter::Ref::steal(THPVariable_Wrap(result)); };
-    switch (operation) {
-      case interpreter::Arithmetic::add: return give(a + b);
-      case interpreter::Arithmetic::subtract: return give(a - b);
-      case interpreter::Arithmetic::multiply: return give(a * b);
-      // Python raises where a divisor is 0.
-      case interpreter::Arithmetic::divide:
-        return is_plain(right) && value_of(right) != 0 ? give(a / b) : interpreter::Ref();
-    }
-    return {};
-  } catch (const std::exception&) {
-    PyErr_Clear();
-    return {};
-  }
-}
-
-bool TorchWorld::takes_numbers(PyObject* tensor) const {
-  const at::Tensor& other = THPVariable_Unpack(tensor);
-  return !other.is_complex() && other.is_cpu();
-}
-
-bool TorchWorld::is_number(PyObject* value) const {
-  return is_tensor(value) && capture::is_number(THPVariable_Unpack(value));
 }
 
 bool TorchWorld::shares_written_memory(const at::Tensor& tensor) const {
@@ -475,14 +313,13 @@ bool TorchWorld::may_read(PyObject* name) const {
 }
 
 void TorchWorld::guard_aliasing() {
+  if (tensors_.size() < 2) return;
   std::vector<const guards::Source*> sources;
   std::vector<PyObject*> objects;
   for (const Tensor& tensor : tensors_) {
-    if (tensor.is_number) continue;
     sources.push_back(tensor.source);
     objects.push_back(tensor.object);
   }
-  if (sources.size() < 2) return;
   guards_.objects(sources, objects);
   guards_.storages(sources, objects);
 }

@@ -5,16 +5,14 @@
 #include <ATen/core/Tensor.h>
 #include <Python.h>
 
-#include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "capture/trace.h"
 #include "python/compile/compiled_function.h"
 #include "python/compile/promises.h"
-#include "python/compile/size_history.h"
 #include "python/compile/stand_ins.h"
 #include "python/compile/torch_names.h"
+#include "python/compile/torch_sizes.h"
 #include "python/interpreter/watch/values.h"
 
 namespace braze::python {
@@ -28,7 +26,6 @@ class TorchWorld final : public interpreter::TensorWorld {
     bool is_argument;              ///< Else the program holds this very tensor.
     c10::VariableVersion version;  ///< Its counter, null of an inference tensor,
     uint32_t version_before;       ///< and what that said.
-    bool is_number = false;        ///< Stands for a float that varies.
   };
 
   /// Which tensors the program takes as arguments, besides what calls and frames are given, because there is a
@@ -40,7 +37,7 @@ class TorchWorld final : public interpreter::TensorWorld {
   /// \param history  of sizes; null: none varies.
   TorchWorld(capture::Tracer& tracer, guards::GuardSet& guards, Others others, SizeHistory* history,
              Dynamic dynamic)
-      : tracer_(tracer), guards_(guards), others_(others), history_(history), dynamic_(dynamic) {}
+      : tracer_(tracer), guards_(guards), others_(others), sizes_(tracer, guards, history, dynamic) {}
 
   /// Writes that were recorded have counted as versions of real tensors: puts the counters back.
   ~TorchWorld() override;
@@ -74,26 +71,7 @@ class TorchWorld final : public interpreter::TensorWorld {
   interpreter::Promise promise_about(PyObject* function) const override;
   PyObject* stand_in_for(PyObject* function) const override { return python::stand_in_for(function); }
   bool ends_graph(PyObject* function) const override { return function == torch_names().ends_graph; }
-  bool has_sizes() const override;
-  PyObject* tracer_of(PyObject* tensor) const override;
-  interpreter::Ref to_symbolic(ir::Size size) const override;
-  interpreter::Ref to_number(ir::Size size, PyObject* beside) const override;
-  std::optional<ir::Size> from_symbolic(PyObject* object) const override;
-  int64_t value_of(ir::Size size) const override;
-  bool decide(const ir::SizeTest& test) override;
-  std::optional<ir::Size> vary_number(PyObject* number, const guards::Source* source) override;
-  interpreter::Ref vary_float(PyObject* number, const guards::Source* source) override;
-  interpreter::Ref compute_number(interpreter::Arithmetic operation, PyObject* left, PyObject* right) override;
-  bool takes_numbers(PyObject* tensor) const override;
-  bool is_number(PyObject* value) const override;
-
-  /// Sizes of what a call or frame is given may turn out to vary: by its marks, or since there was a capture
-  /// before.
-  bool may_vary(std::span<PyObject* const> given) const;
-  /// Of a tensor that is an argument of the graph: its sizes and strides are expressions.
-  bool varies(const guards::Source* source) const { return varied_sources_.contains(source); }
-  /// Numbers that are symbols, in the order of these.
-  const std::vector<const guards::Source*>& numbers() const { return numbers_; }
+  TorchSizes& sizes() override { return sizes_; }
 
   /// What the run sees of torch.is_autocast_cache_enabled(): the tracer keeps the cache off, which would hand its
   /// tensors to others.
@@ -111,16 +89,9 @@ class TorchWorld final : public interpreter::TensorWorld {
   std::vector<Tensor> tensors_;
   bool shares_written_memory(const at::Tensor& tensor) const;
 
-  bool vary(PyObject* tensor, const guards::Source* source, const std::string& name);
-
   const Others others_;
-  SizeHistory* const history_;
-  const Dynamic dynamic_;
-  std::unordered_map<PyObject*, guards::Ref> tracers_;  ///< Of tensors whose sizes vary.
-  std::unordered_set<const guards::Source*> varied_sources_;
-  std::vector<const guards::Source*> numbers_;
+  TorchSizes sizes_;
   bool sealed_ = false;
-  bool has_numbers_ = false;          ///< Floats that are inputs of the graph.
   std::vector<guards::Ref> answers_;  ///< Tensors in the place of attributes.
   bool autocast_cache_ = at::autocast::is_autocast_cache_enabled();
 };

@@ -1,7 +1,8 @@
 // python/guards/deep.cpp: builtin containers of scalars, compared all through.
 //
 // The snapshot is the value in preorder: a list of n is one entry, then its items; a dict of n one entry, then key,
-// value, key, value. Order counts in dicts and sets too, because iteration shows it.
+// value, key, value. Order counts in dicts and sets too, because iteration shows it. Of the objects in a set the
+// identity and the hash that the set keeps are compared.
 #include <algorithm>
 
 #include "python/guards/kinds.h"
@@ -21,6 +22,13 @@ struct Entry {
   PyTypeObject* type;  ///< Exact; builtin types and torch.Size, which live forever.
   uint32_t count;      ///< Items of a container, pairs of a dict.
   Ref scalar;          ///< Or what there is but one of. Null for containers.
+  Ref object = {};     ///< An object in a set; a weak reference to it where there may be one.
+  bool is_weak = false;
+  Py_hash_t hash = 0;  ///< That the set keeps of it.
+
+  bool is_object(PyObject* value, Py_hash_t own_hash) const noexcept {
+    return (is_weak ? PyWeakref_GET_OBJECT(object.get()) : object.get()) == value && own_hash == hash;
+  }
 };
 
 bool is_sequence(PyTypeObject* type) noexcept {
@@ -46,6 +54,7 @@ struct Snapshot : Payload {
     return std::equal(entries.begin(), entries.end(), theirs.begin(), theirs.end(),
                       [](const Entry& a, const Entry& b) {
                         if (a.type != b.type || a.count != b.count) return false;
+                        if (a.object.get() != b.object.get() || a.hash != b.hash) return false;
                         return !a.scalar || same_scalar(a.scalar.get(), b.scalar.get());
                       });
   }
@@ -76,8 +85,23 @@ struct Snapshot : Payload {
     entries.push_back({type, static_cast<uint32_t>(PySet_GET_SIZE(value)), {}});
     Py_hash_t hash;
     while (_PySet_NextEntry(value, &at, &key, &hash))
-      if (!add(key, depth + 1)) return false;
+      if (!(is_object(key) ? add_object(key, hash) : add(key, depth + 1))) return false;
     return true;
+  }
+
+  /// Neither a value nor a container of such.
+  static bool is_object(PyObject* item) noexcept {
+    return !is_scalar(item) && !is_lasting(item) && !is_set(Py_TYPE(item)) && !is_sequence(Py_TYPE(item));
+  }
+
+  bool add_object(PyObject* object, Py_hash_t hash) {
+    if (is_tensor(object)) return false;
+    const bool weak = PyType_SUPPORTS_WEAKREFS(Py_TYPE(object));
+    Ref kept = weak ? Ref::steal(PyWeakref_NewRef(object, nullptr)) : Ref::borrow(object);
+    if (!kept) PyErr_Clear();
+    const bool is_held = static_cast<bool>(kept);
+    if (is_held) entries.push_back({Py_TYPE(object), 0, {}, std::move(kept), weak, hash});
+    return is_held;
   }
 };
 
@@ -89,6 +113,7 @@ struct Difference {
 
 std::string text_of(const Entry& entry) {
   if (entry.scalar) return describe(entry.scalar.get());
+  if (entry.object) return concat("an object of type ", entry.type->tp_name);
   return concat("a ", entry.type->tp_name, " of ", entry.count);
 }
 
@@ -103,9 +128,11 @@ class Walker {
   Walker(const Snapshot& snapshot, Difference* difference)
       : next_(snapshot.entries.data()), difference_(difference) {}
 
-  bool same(PyObject* value) {
+  /// \param hash  that a set keeps of the value.
+  bool same(PyObject* value, Py_hash_t hash = 0) {
     const Entry& entry = *next_++;
     if (Py_TYPE(value) != entry.type) return differ(entry, value);
+    if (entry.object) return entry.is_object(value, hash) || differ(entry, value);
     if (entry.scalar) return same_scalar(entry.scalar.get(), value) || differ(entry, value);
     if (length_of(value) != static_cast<Py_ssize_t>(entry.count)) return differ(entry, value);
     if (is_sequence(entry.type)) {
@@ -122,9 +149,8 @@ class Walker {
       }
       return true;
     }
-    Py_hash_t hash;
     while (_PySet_NextEntry(value, &at, &key, &hash))
-      if (!same(key)) return below([] { return std::string(" (in order)"); });
+      if (!same(key, hash)) return below([] { return std::string(" (in order)"); });
     return true;
   }
 

@@ -59,13 +59,8 @@ void GuardSet::length(const Source* source, size_t length) {
 }
 
 void GuardSet::dict_keys(const Source* source, PyObject* dict) {
-  BRAZE_CHECK(PyDict_Check(dict) && has_plain_keys(dict), "a guard on the keys of ", describe(dict));
-  auto keys = std::make_shared<KeyList>();
-  for_each_key(dict, [&](PyObject* key) {
-    keys->keys.push_back(Ref::borrow(key));
-    return true;
-  });
-  add({.kind = GuardKind::dict_keys, .sources = {source}, .payload = std::move(keys)});
+  BRAZE_CHECK(PyDict_Check(dict), "a guard on the keys of ", describe(dict));
+  add({.kind = GuardKind::dict_keys, .sources = {source}, .payload = std::make_shared<KeyList>(dict)});
 }
 
 void GuardSet::absent(const Source* source) {

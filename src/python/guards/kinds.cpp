@@ -127,9 +127,36 @@ std::string explain_items_left(const Expected& expected, PyObject* const* values
 
 // ------------------------------------------------------------------------------------------- dict_keys
 
+namespace {
+
+/// In the order of the table.
+template <typename Visit>
+bool for_each_hash(PyObject* dict, Visit visit) {
+  Py_ssize_t at = 0;
+  Py_hash_t hash;
+  PyObject *key, *value;
+  while (_PyDict_Next(dict, &at, &key, &value, &hash))
+    if (!visit(hash)) return false;
+  return true;
+}
+
+}  // namespace
+
+KeyList::KeyList(PyObject* dict) {
+  for_each_key(dict, [&](PyObject* key) {
+    keys.push_back(Ref::borrow(key));
+    return true;
+  });
+  if (has_plain_keys(dict)) return;
+  for_each_hash(dict, [&](Py_hash_t hash) {
+    hashes.push_back(hash);
+    return true;
+  });
+}
+
 bool KeyList::equals(const Payload& other) const noexcept {
   const auto& theirs = static_cast<const KeyList&>(other).keys;
-  if (theirs.size() != keys.size()) return false;
+  if (theirs.size() != keys.size() || static_cast<const KeyList&>(other).hashes != hashes) return false;
   for (size_t i = 0; i < keys.size(); ++i)
     if (!same_constant(keys[i].get(), theirs[i].get())) return false;
   return true;
@@ -142,9 +169,12 @@ int KeyList::visit(visitproc visit, void* arg) const {
 
 bool test_dict_keys(const Expected& expected, PyObject* const* values, const Call&) noexcept {
   const auto& keys = static_cast<const KeyList*>(expected.payload)->keys;
+  const auto& hashes = static_cast<const KeyList*>(expected.payload)->hashes;
   if (!PyDict_Check(values[0]) || PyDict_GET_SIZE(values[0]) != static_cast<Py_ssize_t>(keys.size())) return false;
   const Ref* next = keys.data();
-  return for_each_key(values[0], [&](PyObject* key) { return same_constant((next++)->get(), key); });
+  if (!for_each_key(values[0], [&](PyObject* key) { return same_constant((next++)->get(), key); })) return false;
+  const Py_hash_t* hash = hashes.data();
+  return hashes.empty() || for_each_hash(values[0], [&](Py_hash_t own) { return *hash++ == own; });
 }
 std::string explain_dict_keys(const Expected& expected, PyObject* const* values, const Call&, const Texts& texts) {
   std::vector<std::string> theirs, ours;

@@ -28,6 +28,8 @@ struct FunctionParts : Payload {
 /// DictKeys: keys in order.
 struct KeyList : Payload {
   std::vector<Ref> keys;
+  std::vector<Py_hash_t> hashes;  ///< As the dict keeps them, where keys hash by Python code. Else empty.
+  explicit KeyList(PyObject* dict);
   bool equals(const Payload& other) const noexcept override;
   int visit(visitproc visit, void* argument) const override;
 };

@@ -234,9 +234,7 @@ const Source* SourceTable::type_of(const Source* object) {
 }
 
 const Source* SourceTable::dict_item(const Source* dict, PyObject* key) {
-  BRAZE_CHECK(is_plain_key(key) || is_tensor_key(key),
-              "a source reads an entry whose key runs Python code: ", describe(key));
-  const Py_hash_t hash = hash_of_key(key);
+  const Py_hash_t hash = is_plain_key(key) || is_tensor_key(key) ? hash_of_key(key) : 0;
   BRAZE_CHECK(hash != -1 || !PyErr_Occurred(), "a key without hash: ", describe(key));
   Source* source = intern(SourceKind::dict_item, dict, 0, key);
   source->hash = hash;

@@ -31,7 +31,7 @@ PyObject* instance_dict(PyObject* object) noexcept;
 /// The dict of a class. 3.12 keeps those of builtin classes elsewhere: their tp_dict is null.
 PyObject* class_dict(PyTypeObject* type) noexcept;
 
-/// Entry of a dict. `key` is plain (source.h).
+/// Entry of a dict. `key` is plain (source.h), or a tensor; any other is found by its identity (keys.h).
 PyObject* dict_entry(PyObject* dict, PyObject* key, Py_hash_t hash) noexcept;
 
 /// Key number `position` in the order of iteration.

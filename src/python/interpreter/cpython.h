@@ -36,6 +36,9 @@ namespace braze::interpreter {
 
 using CodeUnit = _Py_CODEUNIT;
 
+/// Arithmetic on one operand: `-x`, `+x`, `~x`.
+enum class UnaryOperation : uint8_t { none, negative, positive, invert };
+
 }  // namespace braze::interpreter
 
 // This version's tables of opcodes, for #include.

@@ -30,6 +30,22 @@ constexpr int comparison_of(int arg) {
   return arg;
 }
 
+/// The name that LOAD_ATTR reads, by its number.
+constexpr int attribute_of(int arg) {
+  return arg;
+}
+constexpr bool reads_attribute(int opcode) {
+  return opcode == LOAD_ATTR || opcode == LOAD_METHOD;
+}
+
+/// What `-x`, `+x` and `~x` do. `none`: the instruction is none of them.
+constexpr UnaryOperation unary_of(int opcode, int) {
+  return opcode == UNARY_NEGATIVE   ? UnaryOperation::negative
+         : opcode == UNARY_INVERT   ? UnaryOperation::invert
+         : opcode == UNARY_POSITIVE ? UnaryOperation::positive
+                                    : UnaryOperation::none;
+}
+
 /// How many values an instruction looks into that the other version does not have; 0: it is none of those.
 constexpr int values_looked_into(int opcode) {
   return opcode == LOAD_METHOD ? 1 : 0;

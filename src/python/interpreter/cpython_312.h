@@ -37,6 +37,22 @@ constexpr int comparison_of(int arg) {
   return arg >> 4;
 }
 
+/// The name that LOAD_ATTR reads, by its number.
+constexpr int attribute_of(int arg) {
+  return arg >> 1;
+}
+constexpr bool reads_attribute(int opcode) {
+  return opcode == LOAD_ATTR;
+}
+
+/// What `-x`, `+x` and `~x` do. `none`: the instruction is none of them.
+constexpr UnaryOperation unary_of(int opcode, int arg) {
+  return opcode == UNARY_NEGATIVE                                        ? UnaryOperation::negative
+         : opcode == UNARY_INVERT                                        ? UnaryOperation::invert
+         : opcode == CALL_INTRINSIC_1 && arg == INTRINSIC_UNARY_POSITIVE ? UnaryOperation::positive
+                                                                         : UnaryOperation::none;
+}
+
 /// How many values an instruction looks into that the other version does not have; 0: it is none of those.
 constexpr int values_looked_into(int opcode) {
   return opcode == BINARY_SLICE ? 3 : 0;

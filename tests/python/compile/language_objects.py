@@ -211,7 +211,6 @@ row(
     d = {E.A: 3}
     def f(x): return x * d[E.A], E.B in d, {E.B: 1}[E.B]
     """,
-    breaks=1,
 )
 row(
     "str enum",

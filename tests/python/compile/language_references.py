@@ -73,8 +73,6 @@ statements(
     "",
     "r() is BOX",
     "r = weakref.ref(BOX, print)",
-    breaks=1,
-    replays=False,  # Each is another object.
 )
 expressions(
     "modules",

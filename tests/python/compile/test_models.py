@@ -7,6 +7,8 @@ why anything ran natively; with BRAZE_MODEL_REPORT=dynamo also the graph breaks 
 import copy
 import os
 import random
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -106,3 +108,27 @@ def test_the_face_gives_the_same():
     with torch.no_grad():
         for _ in range(3):
             agree("bert", fast(**inputs), module(**inputs))
+
+
+def test_slices_of_layers_after_dynamo_was_used():
+    """Dynamo notes every module down that is made from then on, by its address."""
+    script = """
+import torch, braze
+from torch import nn
+from torch._dynamo.mutation_guard import install_generation_tagging_init
+install_generation_tagging_init()
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(8, 8) for _ in range(3)])
+    def forward(self, x):
+        for layer in self.layers[:2]:
+            x = layer(x)
+        return x
+model, x = Model(), torch.randn(2, 8)
+with torch.no_grad():
+    compiled = braze.compile(model, fullgraph=True)
+    for _ in range(3):
+        torch.testing.assert_close(compiled(x), model(x))
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)

@@ -5,50 +5,17 @@ import random
 
 import pytest
 import torch
+from any_size import rows, run, same, second_capture_serves_all
 from torch import nn
 from torch.nn import functional as F
 
 import braze
 from braze._load import C
 
-pytestmark = pytest.mark.skipif(not hasattr(C, "CompiledFunction"), reason="no evaluator for this Python")
-
-
-@pytest.fixture(autouse=True)
-def no_grad():
-    torch.manual_seed(0)
-    with torch.no_grad():
-        yield
-
-
-def same(one, other):
-    assert type(one) is type(other)
-    if isinstance(one, torch.Tensor):
-        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4, equal_nan=True)
-        assert one.stride() == other.stride() or one.numel() == 0
-    elif isinstance(one, (tuple, list)):
-        assert len(one) == len(other)
-        for a, b in zip(one, other, strict=True):
-            same(a, b)
-    elif isinstance(one, dict):
-        assert list(one) == list(other)
-        same(list(one.values()), list(other.values()))
-    else:
-        assert one == other
-
-
-def run(function, calls, **settings):
-    """Compares every call with eager; gives the counts."""
-    compiled = braze.compile(function, **settings)
-    for call in calls:
-        same(compiled(*call), function(*call))
-    counts = compiled._compiled.counts() if hasattr(compiled, "_compiled") else compiled.counts()
-    assert counts["native"] == 0, counts
-    return counts["captured"]
-
-
-def rows(*sizes, width=6):
-    return [(torch.randn(n, width),) for n in sizes]
+pytestmark = [
+    pytest.mark.skipif(not hasattr(C, "CompiledFunction"), reason="no evaluator for this Python"),
+    pytest.mark.usefixtures("no_grad"),
+]
 
 
 def view_of_a_size(x):
@@ -376,17 +343,6 @@ def test_a_recurrent_net(kind, batch_first):
     assert compiled.counts()["native"] == 0 and compiled.counts()["captured"] <= 2
 
 
-def second_capture_serves_all(function, calls):
-    """Each call is compared with eager; no capture is needed after those of the first two calls."""
-    compiled = braze.compile(function)
-    for k, call in enumerate(calls):
-        same(compiled(*call), function(*call))
-        if k == 1:
-            captured = compiled.counts()["captured"]
-    assert compiled.counts()["native"] == 0
-    return compiled.counts()["captured"] - captured
-
-
 def test_a_size_in_a_slot_beyond_a_break():
     def f(x):
         n = x.shape[0]
@@ -493,34 +449,3 @@ def test_sizes_that_are_zipped():
 
     calls = [(torch.randn(2, n, m),) for n, m in [(8, 9), (10, 12), (7, 16), (20, 5)]]
     assert second_capture_serves_all(f, calls) == 0
-
-
-@pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
-def test_images_resized_to_a_size(mode):
-    table = torch.randn(1, 4, 5, 5)
-
-    def f(x):
-        size = (x.shape[-2] // 4, x.shape[-1] // 4)
-        return F.interpolate(table, size=size, mode=mode) + 1, F.interpolate(x, scale_factor=2, mode=mode)
-
-    calls = [(torch.randn(1, 2, n, m),) for n, m in [(16, 20), (24, 32), (32, 12), (40, 64), (20, 20)]]
-    assert second_capture_serves_all(f, calls) == 0
-
-
-def test_rows_of_a_table_by_many_indices():
-    table = torch.randn(50, 8)
-
-    def f(ids):
-        batch, length = ids.shape
-        return table.index_select(0, ids.view(-1)).view(batch, length, -1)
-
-    calls = [(torch.randint(0, 50, size),) for size in [(2, 3), (3, 4), (5, 6), (4, 9)]]
-    assert second_capture_serves_all(f, calls) == 0
-
-
-def test_the_truth_of_a_number():
-    def f(x, k):
-        return x * k if k % 2 else x + k
-
-    x = torch.randn(4)
-    assert run(f, [(x, k) for k in (2, 4, 5, 6, 7, 8, 9)]) == 3

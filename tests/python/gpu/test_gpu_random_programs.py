@@ -22,8 +22,4 @@ def on_the_gpu():
 
 @pytest.mark.parametrize("first", range(0, COUNT, BATCH))
 def test_random_programs(first):
-    for seed in range(first, min(first + BATCH, COUNT)):
-        program = random_programs.program(seed)
-        if program.failure():
-            small = random_programs.shrunk(program)
-            pytest.fail(f"{small.failure()}\n{small.repro()}")
+    random_programs.check(range(first, min(first + BATCH, COUNT)))

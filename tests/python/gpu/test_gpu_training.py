@@ -26,16 +26,14 @@ def test_gradients(operators, part):
     for op in operators[part::PARTS]:
         failures += gradient_sweep.sweep(op, SAMPLES, report, "cuda")
     assert not failures, "\n".join(failures)
-    assert report[False] > 3 * report[True]
+    assert report[False] > 2 * report[True]
 
 
 @pytest.fixture
 def exact_products():
     """Eager and compiled calls may take other kernels for a product: TF32 would tell them apart."""
-    before = torch.backends.cudnn.allow_tf32
-    torch.backends.cudnn.allow_tf32 = False
-    yield
-    torch.backends.cudnn.allow_tf32 = before
+    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        yield
 
 
 @pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
@@ -43,4 +41,5 @@ def exact_products():
 def test_architectures_train_as_eager(name, mode, exact_products):
     # The third call and later ones are replays of recordings.
     fast = trained_architectures.check(name, "cuda", calls=4, tolerance=1e-3, mode=mode)
-    assert fast.counts()["captured"] >= 1
+    if name not in trained_architectures.NATIVE:
+        assert fast.counts()["native"] == 0, fast.reasons()

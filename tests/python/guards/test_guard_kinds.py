@@ -176,16 +176,54 @@ def test_dict_keys_in_order():
     assert on_argument("dict_keys", {"a": 1}).why({"b": 1}) == "list(x) == ['a'], was ['b']"
 
 
-def test_dict_keys_refuse_keys_that_run_code():
+def test_keys_that_run_code_go_by_identity_and_hash():
     class Key:
+        number = 1
+
         def __hash__(self):
-            return 1
+            return self.number
 
         def __eq__(self, other):
             raise AssertionError
 
-    with pytest.raises(Exception, match="guard on the keys"):
-        on_argument("dict_keys", {Key(): 1})
+    key, held = Key(), {}
+    held[key] = 1
+    case = on_argument("dict_keys", held)
+    assert case.holds(held)
+    assert not case.holds({Key(): 1})
+    key.number = 2
+    assert case.holds(held)  # The dict keeps the hash that the key had.
+    assert not case.holds({key: 1})
+
+
+def test_members_of_enums_hash_by_their_names():
+    class Kind(enum.Enum):
+        a = 1
+        b = 2
+
+    case = on_argument("membership", Kind.a, True)
+    assert case.holds({Kind.a})
+    assert not case.holds({Kind.b})
+    case = on_argument("dict_keys", {Kind.a: 1, (Kind.b, 2): 3})
+    assert case.holds({Kind.a: 5, (Kind.b, 2): 6})
+    assert not case.holds({Kind.b: 1, (Kind.b, 2): 3})
+
+
+def test_objects_in_a_set_go_by_identity_and_hash():
+    class Item:
+        number = 1
+
+        def __hash__(self):
+            return self.number
+
+    item = Item()
+    held = {item}
+    case = on_argument("deep", held)
+    assert case.holds(held)
+    assert not case.holds({Item()})
+    item.number = 2
+    assert case.holds(held)
+    assert not case.holds({item})
 
 
 def test_order_of_an_ordered_dict():

@@ -4,15 +4,12 @@ import pytest
 import trained_architectures
 from architectures import ARCHITECTURES
 
-# Their backward is Python code, or an operator of transformers' own.
-NATIVE = {"mixtral"}
-
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_trains_as_eager(name):
     fast = trained_architectures.check(name)
-    if name in NATIVE:
+    if name in trained_architectures.NATIVE:
         return
     assert fast.counts()["native"] == 0, fast.reasons()
     operators = fast.operators()

@@ -65,7 +65,8 @@ def test_steps_are_eagers(name):
 SCHEDULES = {
     "exponential": lambda o: torch.optim.lr_scheduler.ExponentialLR(o, 0.95),
     "cosine": lambda o: torch.optim.lr_scheduler.CosineAnnealingLR(o, 40),
-    "one cycle": lambda o: torch.optim.lr_scheduler.OneCycleLR(o, 0.05, 60, cycle_momentum=False),
+    # With a higher peak, one ulp at the beginning is 1e-3 at the end, in eager too.
+    "one cycle": lambda o: torch.optim.lr_scheduler.OneCycleLR(o, 0.01, 60, cycle_momentum=False),
 }
 
 

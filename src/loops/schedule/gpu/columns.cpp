@@ -27,17 +27,16 @@ using ir::OpKind;
 using ir::Value;
 
 void GpuNest::build_columns() {
-  nest_.reduced_size().constant() / chunks_ <= limits_.thread_rows ? build_thread_columns() : build_block_columns();
+  hint(nest_.reduced_size()) / chunks_ <= limits_.thread_rows ? build_thread_columns() : build_block_columns();
 }
 
 void GpuNest::build_thread_columns() {
   std::vector<std::pair<Size, Index*>> parts;  // innermost first
-  parts.push_back({nest_.lane.size.constant(), &leaf_value_[nest_.lane.innermost()]});
+  parts.push_back({nest_.lane.size, &leaf_value_[nest_.lane.innermost()]});
   if (chunks_ > 1) parts.push_back({chunks_, &chunk_});
   for (size_t k = nest_.outer.size(); k-- > 0;)
-    parts.push_back({nest_.outer[k].size.constant(), &leaf_value_[nest_.outer[k].innermost()]});
-  const auto units =
-      open(nest_.outer_size().constant() * chunks_ * nest_.lane.size.constant(), false, std::move(parts));
+    parts.push_back({nest_.outer[k].size, &leaf_value_[nest_.outer[k].innermost()]});
+  const auto units = open(results() * chunks_, false, std::move(parts));
   lane_level_ = 0;
   for (int number = 0; number < passes_; ++number) {
     std::erase_if(memo_, [](const Memo& memo) { return memo.scalar.level == 2; });
@@ -49,7 +48,7 @@ void GpuNest::build_thread_columns() {
       const Span span = whole_span(k, at(0));
       auto loop = std::make_unique<Loop>();
       loop->var = leaf_value_[nest_.reduced[k].innermost()].affine.terms[0].value;
-      loop->end = Extent(nest_.reduced[k].size.constant());
+      loop->end = extents_.of(nest_.reduced[k].size);
       loop->begin_value = span.begin;
       loop->end_value = span.end;
       Stmt stmt = wrap(std::move(loop), std::exchange(inner, {}), pass.reductions);
@@ -75,13 +74,12 @@ std::unique_ptr<GpuNest::Lanes> GpuNest::open_lanes() {
   lane = {first_column_, 1};
   lane.affine.add(column_vector_, lanes->loop->var);
   // There are as many columns as whole vectors of them.
-  if (nest_.lane.size.constant() % (limits_.warp * column_vector_) != 0) {
+  if (!divides(limits_.warp * column_vector_, nest_.lane.size)) {
     Builder outside(kernel_, lanes->loop->body);
     const ValueId column = outside.affine(lane.affine);
     lane.affine = {};
     lane.affine.add(1, column);
-    lanes->guard =
-        outside.compute(Op::lt, {column, outside.constant(DType::i64, Number::of_int(nest_.lane.size.constant()))});
+    lanes->guard = outside.compute(Op::lt, {column, extents_.value(outside, nest_.lane.size)});
   }
   if (column_vector_ > 1) {
     lanes->vector = std::make_unique<Loop>();
@@ -108,10 +106,11 @@ Stmt GpuNest::close_lanes(Lanes& lanes) {
 
 void GpuNest::build_block_columns() {
   warps_ = limits_.block_threads / limits_.warp;
-  const int64_t a_tile = limits_.warp * column_vector_, tiles = (nest_.lane.size.constant() + a_tile - 1) / a_tile;
+  const int64_t a_tile = limits_.warp * column_vector_;
+  const Size tiles = ceil_div(nest_.lane.size, a_tile);
   Loop block;
   block.var = kernel_.add_value(DType::i64);
-  block.end = Extent(nest_.outer_size().constant() * chunks_ * tiles);
+  block.end = extents_.of(nest_.outer_size() * chunks_ * tiles);
   block.schedule.parallel = true;
   block.schedule.bind = Schedule::Bind::block;
   blocks_[0] = &block.body;
@@ -119,12 +118,11 @@ void GpuNest::build_block_columns() {
   std::vector<std::pair<Size, Index*>> parts = {{tiles, &tile}};
   if (chunks_ > 1) parts.push_back({chunks_, &chunk_});
   for (size_t k = nest_.outer.size(); k-- > 0;)
-    parts.push_back({nest_.outer[k].size.constant(), &leaf_value_[nest_.outer[k].innermost()]});
+    parts.push_back({nest_.outer[k].size, &leaf_value_[nest_.outer[k].innermost()]});
   Affine number;
   number.add(1, block.var);
   split_index(number, parts);
-  first_column_ = {};
-  for (const Affine::Term& term : tile.affine.terms) first_column_.add(a_tile * term.factor.constant, term.value);
+  first_column_ = extents_.scaled(a_tile, tile.affine);
   for (int pass = 0; pass < passes_; ++pass) run_column_pass(pass);
 
   const auto lanes = open_lanes();
@@ -158,13 +156,13 @@ void GpuNest::run_column_pass(int number) {
   // The longest axis is the one that the warps share.
   size_t shared_out = 0;
   for (size_t k = 1; k < nest_.reduced.size(); ++k)
-    if (nest_.reduced[k].size.constant() > nest_.reduced[shared_out].size.constant()) shared_out = k;
+    if (hint(nest_.reduced[k].size) > hint(nest_.reduced[shared_out].size)) shared_out = k;
   Block inner = std::move(pass.body);
   for (size_t k = nest_.reduced.size(); k-- > 0;) {
     Span span = whole_span(k, at(0));
     auto loop = std::make_unique<Loop>();
     loop->var = leaf_value_[nest_.reduced[k].innermost()].affine.terms[0].value;
-    loop->end = Extent(nest_.reduced[k].size.constant());
+    loop->end = extents_.of(nest_.reduced[k].size);
     loop->end_value = span.end;
     if (k == shared_out) {
       Affine begin;

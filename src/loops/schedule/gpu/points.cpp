@@ -12,14 +12,16 @@
 namespace braze::loops {
 
 void GpuNest::build_points() {
-  if (const size_t along = crosswise_axis(limits_.warp / 2); along < nest_.outer.size()) return build_tiled(along);
+  if (knows_sizes())
+    if (const size_t along = crosswise_axis(limits_.warp / 2); along < nest_.outer.size())
+      return build_tiled(along);
   const int64_t vector = nest_.has_lane ? vector_along(nest_.lane) : 1;
-  const int64_t lanes = nest_.has_lane ? nest_.lane.size.constant() / vector : 1;
+  const Size lanes = nest_.has_lane ? floor_div(nest_.lane.size, vector) : Size(1);
   Index number;
   std::vector<std::pair<Size, Index*>> parts = {{lanes, &number}};
   for (size_t k = nest_.outer.size(); k-- > 0;)
-    parts.push_back({nest_.outer[k].size.constant(), &leaf_value_[nest_.outer[k].innermost()]});
-  const auto units = open(lanes * nest_.outer_size().constant(), false, std::move(parts));
+    parts.push_back({nest_.outer[k].size, &leaf_value_[nest_.outer[k].innermost()]});
+  const auto units = open(lanes * nest_.outer_size(), false, std::move(parts));
   lane_level_ = 0;
   if (vector == 1) {
     if (nest_.has_lane) leaf_value_[nest_.lane.innermost()] = number;
@@ -31,8 +33,7 @@ void GpuNest::build_points() {
   loop->end = Extent(vector);
   loop->schedule.vector = true;
   Index& lane = leaf_value_[nest_.lane.innermost()];
-  lane = {};
-  for (const Affine::Term& term : number.affine.terms) lane.affine.add(vector * term.factor.constant, term.value);
+  lane = {extents_.scaled(vector, number.affine), 0};
   lane.affine.add(1, loop->var);
   lane.level = lane_level_ = 1;
   blocks_[1] = &loop->body;

@@ -25,10 +25,11 @@ constexpr int64_t row_scratch = 4 << 10;  // bytes of shared memory that joining
 }
 
 void GpuNest::build_rows() {
-  const int64_t rows = nest_.outer_size().constant() * chunks_, row = nest_.reduced_size().constant() / chunks_;
-  const bool warps = row <= limits_.warp_row && rows >= limits_.multiprocessors;
+  const Size rows = nest_.outer_size() * chunks_;
+  const bool warps =
+      hint(nest_.reduced_size()) / chunks_ <= limits_.warp_row && hint(rows) >= limits_.multiprocessors;
   row_vector_ = vector_along(nest_.reduced.back());
-  int64_t length = nest_.reduced.back().size.constant();
+  int64_t length = hint(nest_.reduced.back().size);
   if (nest_.reduced.size() == 1) length /= chunks_;
   const auto a_thread =
       static_cast<uint64_t>(std::max<int64_t>(1, length / (row_vector_ * limits_.thread_vectors)));
@@ -37,7 +38,7 @@ void GpuNest::build_rows() {
   std::vector<std::pair<Size, Index*>> parts;
   if (chunks_ > 1) parts.push_back({chunks_, &chunk_});
   for (size_t k = nest_.outer.size(); k-- > 0;)
-    parts.push_back({nest_.outer[k].size.constant(), &leaf_value_[nest_.outer[k].innermost()]});
+    parts.push_back({nest_.outer[k].size, &leaf_value_[nest_.outer[k].innermost()]});
 
   std::unique_ptr<Units> units;
   Loop block;
@@ -46,7 +47,7 @@ void GpuNest::build_rows() {
     units = open(rows, true, std::move(parts));
   } else {
     block.var = kernel_.add_value(DType::i64);
-    block.end = Extent(rows);
+    block.end = extents_.of(rows);
     block.schedule.parallel = true;
     block.schedule.bind = Schedule::Bind::block;
     blocks_[0] = &block.body;
@@ -67,6 +68,7 @@ void GpuNest::build_rows() {
 /// shared memory), else in shared memory, or, if there is too much of it, nowhere. What was read from memory is
 /// kept as it lies there; what is computed from it is the first to go.
 void GpuNest::place_kept() {
+  if (!knows_row()) return kept_.clear();
   const auto type_of = [](const Kept& kept) {
     const DType type = kept.value->type->dtype;
     return kept.label.empty() ? ir::compute_dtype(type) : type;
@@ -136,7 +138,7 @@ void GpuNest::run_pass(int number) {
     auto loop = std::make_unique<Loop>();
     const bool shared_out = k + 1 == depth;
     loop->var = shared_out ? position : leaf_value_[nest_.reduced[k].innermost()].affine.terms[0].value;
-    loop->end = Extent(nest_.reduced[k].size.constant());
+    loop->end = extents_.of(nest_.reduced[k].size);
     loop->begin_value = spans[k].begin;
     loop->end_value = spans[k].end;
     if (shared_out) {
@@ -144,8 +146,7 @@ void GpuNest::run_pass(int number) {
       constexpr int64_t copies = 4;
       const bool registers = !kept_.empty() && kernel_.buffers[kept_[0].buffer].space == Space::registers;
       loop->step = row_vector_ * row_threads_;
-      const int64_t steps =
-          (nest_.reduced[k].size.constant() / (k == 0 ? chunks_ : 1) + loop->step - 1) / loop->step;
+      const int64_t steps = (hint(nest_.reduced[k].size) / (k == 0 ? chunks_ : 1) + loop->step - 1) / loop->step;
       loop->schedule.unroll =
           static_cast<int32_t>(registers ? steps : std::min(copies, std::max<int64_t>(1, steps)));
     }

@@ -12,10 +12,10 @@ class GpuScan final : public ScanBuilder {
   using ScanBuilder::ScanBuilder;
 
   void build() override {
-    int64_t rows = 1;
+    Size rows = 1;
     Sizes sizes;
-    for (size_t k = outer_.size(); k-- > 0; rows *= sizes.back().constant()) sizes.push_back(sizes_[outer_[k]]);
-    const auto units = open_units(kernel_, target_.gpu, rows, false);
+    for (size_t k = outer_.size(); k-- > 0; rows = rows * sizes.back()) sizes.push_back(sizes_[outer_[k]]);
+    const auto units = open_units(kernel_, extents_, target_.gpu, rows, false);
     Row row = first_row();
     const std::vector<Affine> parts = take_apart(extents_, Builder(kernel_, units->body), units->number, sizes);
     for (size_t k = 0; k < parts.size(); ++k) move(row, outer_[outer_.size() - 1 - k], parts[k]);

@@ -17,16 +17,15 @@ void GpuNest::build_loops() {
   } else {
     if (nest_.form != LoopNest::Form::rows && nest_.has_lane) column_vector_ = column_vector();
     choose_chunks();
-    const int64_t results = nest_.outer_size().constant() * (nest_.has_lane ? nest_.lane.size.constant() : 1);
-    if (chunks_ > 1) add_partials(results);
+    if (chunks_ > 1) add_partials(results());
     nest_.form == LoopNest::Form::rows ? build_rows() : build_columns();
     if (chunks_ > 1) join_chunks();
   }
   kernel_.narrow = indices_are_narrow();
 }
 
-std::unique_ptr<Units> GpuNest::open(int64_t count, bool warps, const std::vector<std::pair<Size, Index*>>& parts) {
-  auto units = open_units(kernel_, limits_, count, warps);
+std::unique_ptr<Units> GpuNest::open(Size count, bool warps, const std::vector<std::pair<Size, Index*>>& parts) {
+  auto units = open_units(kernel_, extents_, limits_, count, warps);
   blocks_[0] = &units->body;
   split_index(units->number, parts);
   return units;
@@ -40,7 +39,7 @@ void GpuNest::close(Units& units) {
 /// How many neighbours along `axis` a thread takes at once: 1 where some access does not walk along it
 /// contiguously.
 int64_t GpuNest::vector_along(const LoopAxis& axis) const {
-  if (axis.size.constant() == 1) return 1;
+  if (axis.size == 1) return 1;
   int64_t narrowest = 8, widest = 1;
   for (const AccessPattern& access : accesses_) {
     if (!access.base) continue;
@@ -53,7 +52,7 @@ int64_t GpuNest::vector_along(const LoopAxis& axis) const {
   }
   int64_t vector = std::min<int64_t>(target_.vector_bytes / narrowest, limits_.moved_bytes / widest);
   // Where rows follow each other, vectors of one that is no whole number of them would not be aligned.
-  while (vector > 1 && axis.size.constant() % vector != 0) vector /= 2;
+  while (vector > 1 && !divides(vector, axis.size)) vector /= 2;
   return std::max<int64_t>(1, vector);
 }
 
@@ -61,15 +60,28 @@ int64_t GpuNest::vector_along(const LoopAxis& axis) const {
 int64_t GpuNest::column_vector() const {
   int64_t vector = vector_along(nest_.lane);
   const auto blocks = [&](int64_t columns) {
-    return nest_.outer_size().constant() * (nest_.lane.size.constant() / (limits_.warp * columns)) *
-           std::max<int64_t>(
-               1, passes_ > 1 ? 1 : nest_.reduced_size().constant() * limits_.warp * columns / limits_.least_chunk);
+    const int64_t tiles = hint(nest_.outer_size()) * (hint(nest_.lane.size) / (limits_.warp * columns));
+    const int64_t input = hint(nest_.reduced_size()) * limits_.warp * columns;
+    return tiles * std::max<int64_t>(1, passes_ > 1 ? 1 : input / limits_.least_chunk);
   };
   while (vector > 1 && blocks(vector) < limits_.multiprocessors) vector /= 2;
   return vector;
 }
 
+bool GpuNest::knows_row() const {
+  return std::ranges::all_of(nest_.reduced, [](const LoopAxis& axis) { return axis.size.is_constant(); });
+}
+
+bool GpuNest::knows_sizes() const {
+  const auto known = [](const Sizes& sizes) {
+    return std::ranges::all_of(sizes, [](Size size) { return size.is_constant(); });
+  };
+  return known(leaves_.sizes) &&
+         std::ranges::all_of(accesses_, [&](const AccessPattern& access) { return known(access.strides); });
+}
+
 bool GpuNest::indices_are_narrow() const {
+  if (!knows_sizes()) return false;
   // A block more than there is work for counts on, and so does a vector.
   const int64_t most = std::numeric_limits<int32_t>::max() - limits_.most_threads * limits_.moved_bytes;
   int64_t space = 1;
@@ -78,11 +90,15 @@ bool GpuNest::indices_are_narrow() const {
     space *= size;
   }
   return std::ranges::all_of(draft_.parameters, [&](const KernelDraft::Parameter& parameter) {
-    if (!parameter.value) return parameter.scratch_bytes.constant() <= most;
+    if (!parameter.value)
+      return parameter.scratch_bytes.is_constant() && parameter.scratch_bytes.constant() <= most;
     const auto& strides = facts_.windows.storage(parameter.value);
+    const auto sizes = parameter.value->type->sizes.symbolic();
     int64_t last = 0;
-    for (size_t k = 0; k < strides.size(); ++k)
-      last += std::max<int64_t>(0, parameter.value->type->sizes[k] - 1) * strides[k].constant();
+    for (size_t k = 0; k < strides.size(); ++k) {
+      if (!sizes[k].is_constant() || !strides[k].is_constant()) return false;
+      last += std::max<int64_t>(0, sizes[k].constant() - 1) * strides[k].constant();
+    }
     return last <= most;
   });
 }

@@ -24,16 +24,23 @@ class GpuNest final : public NestBuilder {
 
  private:
   void build_loops() override;
-  int64_t longest_kept() const override { return limits_.most_threads * limits_.kept; }
+  /// Rows of a length that is not known are read again: which registers an element is in would not be known.
+  int64_t longest_kept() const override { return knows_row() ? limits_.most_threads * limits_.kept : 0; }
   Scalar member(const ir::Value* value) override;
   Scalar load_nearby(BufferId buffer, const Affine& offset, const std::vector<Index>& place) override;
 
   // ---- schedule.cpp
   /// As open_units(), with the unit's number taken apart into `parts`, innermost first; values of level 0 are its
   /// body's.
-  std::unique_ptr<Units> open(int64_t count, bool warps, const std::vector<std::pair<Size, Index*>>& parts);
+  std::unique_ptr<Units> open(Size count, bool warps, const std::vector<std::pair<Size, Index*>>& parts);
   void close(Units& units);
   int64_t vector_along(const LoopAxis& axis) const;
+  bool divides(int64_t number, Size size) const { return rules().equal(mod(size, number), 0); }
+  /// Elements to store, or rows to reduce.
+  Size results() const { return nest_.has_lane ? nest_.outer_size() * nest_.lane.size : nest_.outer_size(); }
+  bool knows_row() const;  ///< The sizes of what is reduced are numbers.
+  /// No size or stride is an expression.
+  bool knows_sizes() const;
   bool indices_are_narrow() const;
 
   // ---- points.cpp

@@ -16,32 +16,37 @@ void GpuNest::choose_chunks() {
   if (passes_ > 1) return;
   const bool rows = nest_.form == LoopNest::Form::rows;
   const int64_t a_tile = limits_.warp * column_vector_;
-  const int64_t columns = nest_.has_lane ? (nest_.lane.size.constant() + a_tile - 1) / a_tile : 1;
-  const int64_t blocks = nest_.outer_size().constant() * (rows ? 1 : columns);
-  const int64_t input = nest_.reduced_size().constant() * (rows ? 1 : a_tile);  // elements of a block
+  const int64_t columns = nest_.has_lane ? (hint(nest_.lane.size) + a_tile - 1) / a_tile : 1;
+  const int64_t blocks = hint(nest_.outer_size()) * (rows ? 1 : columns);
+  const int64_t input = hint(nest_.reduced_size()) * (rows ? 1 : a_tile);  // elements of a block
   // Blocks that reduce rows are larger.
   const int64_t wanted = (rows ? 2 : 4) * limits_.multiprocessors / std::max<int64_t>(1, blocks);
-  const int64_t most = std::min({wanted, input / limits_.least_chunk, nest_.reduced[0].size.constant()});
+  const Size whole = nest_.reduced[0].size;
+  const int64_t most = std::min({wanted, input / limits_.least_chunk, hint(whole)});
   if (most <= 1) return;
-  int64_t length = (nest_.reduced[0].size.constant() + most - 1) / most;
-  // A chunk begins with a whole vector.
-  if (rows && nest_.reduced.size() == 1)
-    length = (length + target_.vector_bytes - 1) / target_.vector_bytes * target_.vector_bytes;
-  chunks_ = (nest_.reduced[0].size.constant() + length - 1) / length;
-  chunk_length_ = length;
+  const auto length_of = [&](int64_t chunks) {
+    const Size length = ceil_div(whole, chunks);
+    // A chunk begins with a whole vector.
+    const bool vectors = rows && nest_.reduced.size() == 1;
+    return vectors ? ceil_div(length, target_.vector_bytes) * target_.vector_bytes : length;
+  };
+  const int64_t length = hint(length_of(most));
+  chunks_ = (hint(whole) + length - 1) / length;
+  // Of a size that is not known the last chunks may have nothing.
+  chunk_length_ = whole.is_constant() ? Size(length) : length_of(chunks_);
 }
 
 void GpuNest::join_chunks() {
-  const int64_t results = nest_.outer_size().constant() * (nest_.has_lane ? nest_.lane.size.constant() : 1);
+  const Size count = results();
   const int64_t chunks = std::exchange(chunks_, 1);
   memo_.clear();
   lane_level_ = 0;
   std::vector<std::pair<Size, Index*>> parts;  // innermost first
-  if (nest_.has_lane) parts.push_back({nest_.lane.size.constant(), &leaf_value_[nest_.lane.innermost()]});
+  if (nest_.has_lane) parts.push_back({nest_.lane.size, &leaf_value_[nest_.lane.innermost()]});
   for (size_t k = nest_.outer.size(); k-- > 0;)
-    parts.push_back({nest_.outer[k].size.constant(), &leaf_value_[nest_.outer[k].innermost()]});
+    parts.push_back({nest_.outer[k].size, &leaf_value_[nest_.outer[k].innermost()]});
   Index result;
-  const auto units = open(results, true, {{results, &result}});
+  const auto units = open(count, true, {{count, &result}});
   split_index(result.affine, parts);
 
   auto lanes = std::make_unique<Loop>();
@@ -53,8 +58,7 @@ void GpuNest::join_chunks() {
   steps->begin_value = lanes->var;
   steps->end = Extent(chunks);
   steps->step = limits_.warp;
-  Affine index;
-  for (const Affine::Term& term : result.affine.terms) index.add(chunks * term.factor.constant, term.value);
+  Affine index = extents_.scaled(chunks, result.affine);
   index.add(1, steps->var);
   Block body;
   Builder builder(kernel_, body);

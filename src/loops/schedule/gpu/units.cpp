@@ -8,14 +8,17 @@ namespace braze::loops {
 
 using ir::Op;
 
-std::unique_ptr<Units> open_units(Kernel& kernel, const GpuLimits& limits, int64_t count, bool warps) {
+std::unique_ptr<Units> open_units(Kernel& kernel, Extents& extents, const GpuLimits& limits, Size count,
+                                  bool warps) {
   auto units = std::make_unique<Units>();
   const int64_t unit_threads = warps ? limits.warp : 1;
-  const int64_t whole_warps = (count * unit_threads + limits.warp - 1) / limits.warp * limits.warp;
-  const int64_t a_block = std::min(limits.block_threads, whole_warps) / unit_threads;
+  int64_t threads = limits.block_threads;
+  if (count.is_constant())
+    threads = std::min(threads, (count.constant() * unit_threads + limits.warp - 1) / limits.warp * limits.warp);
+  const int64_t a_block = threads / unit_threads;
   units->blocks = std::make_unique<Loop>();
   units->blocks->var = kernel.add_value(DType::i64);
-  units->blocks->end = Extent((count + a_block - 1) / a_block);
+  units->blocks->end = extents.of(ceil_div(count, a_block));
   units->blocks->schedule.parallel = true;
   units->blocks->schedule.bind = Schedule::Bind::block;
   units->threads = std::make_unique<Loop>();
@@ -25,10 +28,10 @@ std::unique_ptr<Units> open_units(Kernel& kernel, const GpuLimits& limits, int64
   Affine& number = units->number;
   number.add(a_block, units->blocks->var);
   number.add(1, units->threads->var);
-  if (count % a_block != 0) {
+  if (!count.is_constant() || count.constant() % a_block != 0) {
     Builder outside(kernel, units->threads->body);
     const ValueId unit = outside.affine(number);
-    units->guard = outside.compute(Op::lt, {unit, outside.constant(DType::i64, Number::of_int(count))});
+    units->guard = outside.compute(Op::lt, {unit, extents.value(outside, count)});
     number = {};
     number.add(1, unit);
   }

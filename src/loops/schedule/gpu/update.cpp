@@ -17,16 +17,16 @@ class GpuUpdate final : public UpdateBuilder {
   void build_loops() override {
     const std::optional<AtomicOp> atomic = atomic_op();
     const bool any_order = atomic || node_.text_attr("combine") == "set";
-    int64_t count = 1;
+    Size count = 1;
     Sizes sizes;  // innermost first
     std::vector<size_t> dims;
     for (size_t k = sizes_.size(); k-- > 0;) {
       if (collides(k) && !any_order) continue;
       sizes.push_back(sizes_[k]);
       dims.push_back(k);
-      count *= sizes_[k].constant();
+      count = count * sizes_[k];
     }
-    const auto units = open_units(kernel_, facts_.target(&node_).gpu, count, false);
+    const auto units = open_units(kernel_, extents_, facts_.target(&node_).gpu, count, false);
     const std::vector<Affine> parts = take_apart(extents_, Builder(kernel_, units->body), units->number, sizes);
     for (size_t k = 0; k < dims.size(); ++k) places_[dims[k]] = parts[k];
     Block* block = &units->body;

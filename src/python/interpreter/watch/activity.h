@@ -8,10 +8,9 @@
 #include <optional>
 
 #include "ir/shape_env.h"
+#include "python/guards/derived.h"
 
 namespace braze::interpreter {
-
-struct Number;
 
 /// Which Python functions the running instruction may enter.
 enum class Entry : uint8_t {
@@ -37,18 +36,17 @@ struct Activity {
   PyObject* reduces = nullptr;          ///< Takes this object apart for a copy.
   bool is_direct = false;               ///< Calls a Python function and does nothing else.
   bool looks = false;                   ///< C code that looks into what Python functions give it.
-  PyObject *fills = nullptr, *key = nullptr;  ///< An older defaultdict that gets an entry, and its key.
-  PyObject* sets_variable = nullptr;          ///< A context variable.
-  PyObject* iterator = nullptr;               ///< Asked for its next item. Only compared.
-  PyTypeObject* constructs = nullptr;         ///< A class whose __init__ is given a new instance.
-  bool shares = false;                        ///< C code that may release the GIL, with effects hidden.
-  bool holds_changes = false;                 ///< C code that has something changed in its hands.
-  bool makes_address = false;                 ///< A number that is another one in every run.
-  bool is_quiet = false;                      ///< Trusted, and computes nothing with tensors.
-  std::optional<ir::Size> size = {};          ///< What the number is that the instruction leaves on top.
-  std::shared_ptr<const Number> number = {};  ///< Likewise, of a float.
-  PyObject* stands_in = nullptr;              ///< What stands for the float that the instruction loads.
-  bool packs_arguments = false;               ///< The tuples that are passed are made by the C function.
+  PyObject *fills = nullptr, *key = nullptr;            ///< An older defaultdict that gets an entry, and its key.
+  PyObject* sets_variable = nullptr;                    ///< A context variable.
+  PyObject* iterator = nullptr;                         ///< Asked for its next item. Only compared.
+  PyTypeObject* constructs = nullptr;                   ///< A class whose __init__ is given a new instance.
+  bool shares = false;                                  ///< C code that may release the GIL, with effects hidden.
+  bool holds_changes = false;                           ///< C code that has something changed in its hands.
+  bool makes_address = false;                           ///< A number that is another one in every run.
+  bool is_quiet = false;                                ///< Trusted, and computes nothing with tensors.
+  std::optional<ir::Size> size = {};                    ///< What the number is that the instruction leaves on top.
+  std::shared_ptr<const guards::Derived> derived = {};  ///< Likewise.
+  bool packs_arguments = false;                         ///< The tuples that are passed are made by the C function.
 };
 
 }  // namespace braze::interpreter

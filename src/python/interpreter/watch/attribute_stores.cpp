@@ -37,7 +37,7 @@ bool Attributes::delete_attribute(PyObject* object, PyObject* name) {
 /// then, and must go on doing so.
 bool Attributes::find_written(PyObject* type, PyObject* name) {
   const Effects& effects = values_.effects();
-  if (!effects.changed_classes() || !as_type(type)->tp_mro) return false;
+  if (!effects.changed(Storage::class_) || !as_type(type)->tp_mro) return false;
   guards::SourceTable& sources = values_.sources();
   PyObject* mro = as_type(type)->tp_mro;
   std::vector<PyObject*> lacking;

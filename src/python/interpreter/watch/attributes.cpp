@@ -60,10 +60,12 @@ bool Attributes::module_attribute(PyObject* module, PyObject* name) {
   PyObject* dict = PyModule_GetDict(module);
   PyObject* value = PyDict_GetItemWithError(dict, name);
   if (!source) return abandon("an attribute of an object of unknown origin", module);
+  const bool is_slot = !value && text_of(name) == "__getattribute__" && PyModule_CheckExact(module);
+  if (is_slot) return allow_made_result();  // Of the type of modules, bound.
   if (!value) return lacks_in_module(module, name);
   if (values_.effects().wrote(dict, name)) return true;
   // The dict of a module comes before all but data descriptors of its type, of which modules have none of interest.
-  return values_.learn_read(value, values_.sources().attribute(source, name)) ||
+  return values_.numbers().learn_read(value, values_.sources().attribute(source, name)) ||
          abandon("an attribute of a module that cannot be guarded", value);
 }
 
@@ -243,7 +245,7 @@ bool Attributes::plain_attribute(PyObject* object, PyObject* name) {
   const bool is_own = !source || (dict && values_.effects().wrote(dict, name));
   if (PyObject* value = dict ? PyDict_GetItemWithError(dict, name) : nullptr) {
     if (found && !is_written && !watch_.classes.learn_class_entry(found, in_type)) return false;
-    return is_own || values_.learn_read(value, sources.attribute(source, name)) ||
+    return is_own || values_.numbers().learn_read(value, sources.attribute(source, name)) ||
            abandon("an attribute that cannot be guarded", value);
   }
   if (!is_own && dict) values_.guards().absent(sources.attribute(source, name));

@@ -129,6 +129,7 @@ bool Calls::call(PyObject* callable, PyObject* const* arguments, Py_ssize_t coun
   if (PyWeakref_CheckRefExact(callable)) return watch_.library.call_weak_reference(callable);
   if (std::string_view(Py_TYPE(callable)->tp_name) == "functools.partial" && is_exact_builtin(Py_TYPE(callable)))
     return watch_.partials.call_partial(callable, arguments, count);
+  if (Library::is_numpy_function(callable)) return watch_.library.call_numpy(callable, arguments, count);
   if (tensors.is_plain_script(callable))
     return values_.pin(callable) && absorb_all(arguments, count, callable) && allow_made_result(Entry::tensor);
   if (tensors.is_operator(callable))
@@ -265,6 +266,7 @@ bool Calls::call_builtin(PyObject* function, PyObject* const* arguments, Py_ssiz
     }
     if (count >= 1 && watch_.conversions.converts(name, arguments[0])) return true;
     if (abandoned()) return false;
+    if (name == "hash" && count == 1 && !is_data(arguments[0])) return watch_.containers.hash_of(arguments[0]);
     const bool makes_text = name == "repr" || name == "ascii" || name == "format" || name == "hash";
     if (makes_text &&
         (all_data(arguments, count) || (count == 1 && watch_.conversions.is_plain_exception(arguments[0]))))
@@ -283,6 +285,7 @@ bool Calls::call_builtin(PyObject* function, PyObject* const* arguments, Py_ssiz
   if (module == "_warnings" && name == "warn") return abandon(Break::warns);
   if ((module == "posix" && name == "fspath") || (module == "sys" && name == "intern"))
     return all_data(arguments, count) || abandon("text is made of an object", function);
+  if (module == "_weakref" && name == "proxy") return watch_.library.make_weak_reference(arguments, count);
   if (module == "_functools" && name == "reduce") return watch_.given.call_reduce(arguments, count);
   if (module == "_abc" && (name == "_abc_instancecheck" || name == "_abc_subclasscheck") && count == 2)
     return watch_.library.check_abstract(arguments[0], arguments[1], name == "_abc_instancecheck");

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "python/guards/keys.h"
 #include "python/guards/storage_access.h"
 #include "support/error.h"
 
@@ -29,7 +30,7 @@ Ref made(PyObject* owned) {
 // ---- dicts
 
 PyObject* entry_of(PyObject* dict, PyObject* key) {
-  return PyDict_GetItemWithError(dict, key);
+  return guards::entry_of_key(dict, key);
 }
 
 /// \param value  null: the entry is removed, if there is one.
@@ -37,9 +38,9 @@ void put_entry(PyObject* dict, PyObject* key, PyObject* value) {
   if (entry_of(dict, key) == value) return;
   const bool is_ordered = PyODict_Check(dict);
   if (value)
-    must((is_ordered ? PyODict_SetItem(dict, key, value) : PyDict_SetItem(dict, key, value)) == 0);
+    must((is_ordered ? PyODict_SetItem(dict, key, value) : guards::put_entry_of_key(dict, key, value)) == 0);
   else
-    must((is_ordered ? PyODict_DelItem(dict, key) : PyDict_DelItem(dict, key)) == 0);
+    must((is_ordered ? PyODict_DelItem(dict, key) : guards::put_entry_of_key(dict, key, nullptr)) == 0);
 }
 
 /// An exact dict with the same entries in the same order. OrderedDict keeps the order apart.
@@ -47,7 +48,7 @@ Ref copy_of(PyObject* dict) {
   if (!PyODict_Check(dict)) return made(PyDict_Copy(dict));
   Ref copy = made(PyDict_New());
   guards::for_each_key(dict, [&](PyObject* key) {
-    must(PyDict_SetItem(copy.get(), key, entry_of(dict, key)) == 0);
+    must(guards::put_entry_of_key(copy.get(), key, entry_of(dict, key)) == 0);
     return true;
   });
   return copy;
@@ -130,7 +131,7 @@ DictChange::DictChange(PyObject* dict)
     : dict_(Ref::borrow(dict)), before_(copy_of(dict)), touched_(made(PyDict_New())) {}
 
 void DictChange::touch(PyObject* key) {
-  must(PyDict_SetItem(touched_.get(), key, Py_None) == 0);
+  must(guards::put_entry_of_key(touched_.get(), key, Py_None) == 0);
 }
 
 /// From now on all entries count, with what other threads have changed of those that the run has not touched.

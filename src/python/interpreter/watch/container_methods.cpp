@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "python/guards/keys.h"
 #include "python/guards/scalar.h"
 #include "python/guards/storage_access.h"
 #include "python/interpreter/watch/containers.h"
@@ -77,8 +78,9 @@ bool Containers::update_dict(PyObject* dict, PyObject* const* arguments, Py_ssiz
   if (entries && (!values_.is_known(entries) || !is_builtin_container(entries) || !values_.open(entries)))
     return abandon("a dict that cannot be guarded", entries);
   if (entries && is_exact_dict(entries)) {
-    const bool all = guards::for_each_key(
-        entries, [&](PyObject* key) { return store_entry(dict, key, PyDict_GetItemWithError(entries, key)); });
+    const bool all = guards::for_each_key(entries, [&](PyObject* key) {
+      return store_entry(dict, key, guards::is_plain_key(key) ? guards::entry_of_key(entries, key) : nullptr);
+    });
     if (!all) return false;
   } else if (entries) {
     if (PyAnySet_Check(entries)) return abandon("a dict of the items of a set", entries);
@@ -121,8 +123,8 @@ bool Containers::change_by_method(std::string_view name, PyObject* self, PyObjec
     if (name == "__delitem__" && count == 1) return delete_entry(self, arguments[0]);
     if (name == "pop" && count >= 1) return delete_entry(self, arguments[0]);
     if (name == "setdefault" && count >= 1) {
-      if (!values_.look_up(self, arguments[0])) return abandon("an entry of a dict that cannot be guarded", self);
-      if (PyDict_Contains(self, arguments[0]) == 1) return true;
+      if (!look_up_plain(self, arguments[0])) return false;
+      if (guards::entry_of_key(self, arguments[0])) return true;
       return store_entry(self, arguments[0], count > 1 ? arguments[1] : Py_None);
     }
     if (name == "clear") {
@@ -134,8 +136,8 @@ bool Containers::change_by_method(std::string_view name, PyObject* self, PyObjec
     if (name == "update") return update_dict(self, arguments, count);
     if (name == "popitem") return pop_item(self, arguments, count);
     if (name == "move_to_end" && PyODict_CheckExact(self) && count >= 1 && count <= 2) {
-      if (!values_.look_up(self, arguments[0])) return abandon("an entry of a dict that cannot be guarded", self);
-      if (PyDict_Contains(self, arguments[0]) != 1) return true;  // A KeyError.
+      if (!look_up_plain(self, arguments[0])) return false;
+      if (!guards::entry_of_key(self, arguments[0])) return true;  // A KeyError.
       effects.move_to_end(self, arguments[0], count > 1 ? arguments[1] : Py_True);
       return true;
     }
@@ -158,14 +160,13 @@ bool Containers::call_container_slot(std::string_view name, PyObject* self, PyOb
   if (name == "__delitem__" && count == 1)
     return is_dict ? delete_entry(self, arguments[0])
                    : PyList_Check(self) && operand(arguments[0], "an index") && change_list(self);
-  if (name == "__getitem__" && count == 1 && is_dict && PyDict_Contains(self, arguments[0]) == 1)
-    return made || values_.look_up(self, arguments[0]) || abandon("an entry that cannot be guarded", self);
+  if (name == "__getitem__" && count == 1 && is_dict && has_plain_entry(self, arguments[0]))
+    return look_up(self, arguments[0]);
+  if (abandoned()) return false;
   if (name == "__getitem__" && count == 1 && !is_dict)
     return (operand(arguments[0], "an index") && values_.open(self) && allow_made_result()) ||
            abandon("a container that cannot be guarded", self);
-  if (name == "__contains__" && count == 1 && is_dict)
-    return made ? operand(arguments[0], "a key of unknown origin")
-                : values_.look_up(self, arguments[0]) || abandon("an entry that cannot be guarded", self);
+  if (name == "__contains__" && count == 1 && is_dict) return look_up(self, arguments[0]);
   if (name == "__iter__" && is_dict) values_.iterate_dict(self);
   if ((name == "__len__" || name == "__iter__") && count == 0 && !PyAnySet_Check(self))
     return (values_.open(self) && allow_made_result()) || abandon("a container that cannot be guarded", self);

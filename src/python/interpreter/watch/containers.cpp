@@ -7,6 +7,7 @@
 #include "python/guards/keys.h"
 #include "python/guards/scalar.h"
 #include "python/guards/storage_access.h"
+#include "python/interpreter/watch/absorb.h"
 #include "python/interpreter/watch/look_ups.h"
 #include "python/interpreter/watch/watch.h"
 
@@ -51,11 +52,10 @@ bool Containers::subscript(PyObject* container, PyObject* key) {
   const bool is_builtin = watch_.classes.acts_as_builtin(container, "__getitem__");
   if (PyDict_Check(container) && is_builtin) {
     if (guards::is_tensor_key(key)) return entry_by_tensor(container, key);
-    if (!is_exact_dict(container) && PyDict_Contains(container, key) != 1) return missing_entry(container, key);
-    if (values_.is_made(container)) return hashes(key);
-    activity().stands_in = values_.vary_entry(container, key);
-    return activity().stands_in || values_.look_up(container, key) ||
-           abandon("an entry of a dict that cannot be guarded", key);
+    if (!is_exact_dict(container)) {
+      if (!has_plain_entry(container, key)) return !abandoned() && missing_entry(container, key);
+    }
+    return reads_float(container, key) || look_up(container, key);
   }
   if (is_builtin && !PyAnySet_Check(container))
     return (values_.open(container) && operand(key, "an index of unknown origin") && allow_made_result()) ||
@@ -67,6 +67,15 @@ bool Containers::subscript(PyObject* container, PyObject* key) {
            allow_made_result();
   if (watch_.classes.special_function(container, "__getitem__")) return allow(Entry::known);
   return abandon("a subscript that is not understood", container);
+}
+
+/// As optimizers keep their learning rates: it may vary.
+bool Containers::reads_float(PyObject* dict, PyObject* key) {
+  const guards::Source* source = values_.source_of(dict);
+  if (!source || !PyUnicode_CheckExact(key) || !guards::can_look_up(dict, key)) return false;
+  PyObject* value = guards::entry_of_key(dict, key);
+  if (!value || !PyFloat_CheckExact(value) || values_.effects().wrote(dict, key)) return false;
+  return values_.numbers().learn_read(value, values_.sources().dict_item(source, key));
 }
 
 /// As optimizers keep their state. What is not there yet a native run will have made.
@@ -81,9 +90,7 @@ bool Containers::entry_by_tensor(PyObject* dict, PyObject* key) {
 
 /// An entry that a subclass of dict may make when it is asked for one that is not there.
 bool Containers::missing_entry(PyObject* dict, PyObject* key) {
-  const bool is_made = values_.is_made(dict);
-  if (is_made ? !guards::is_scalar(key) : !values_.look_up(dict, key))
-    return abandon("an entry of a dict that cannot be guarded", key);
+  if (!look_up(dict, key)) return false;
   if (watch_.classes.special_function(dict, "__missing__")) return allow(Entry::known);
   if (!Py_IS_TYPE(dict, default_dict_type())) return abandon("a key that a subclass of dict does not have", key);
   PyObject* descriptor = PyDict_GetItemString(guards::class_dict(Py_TYPE(dict)), "default_factory");
@@ -93,7 +100,7 @@ bool Containers::missing_entry(PyObject* dict, PyObject* key) {
   if (source && !values_.learn(factory.get(), values_.sources().slot(source, descriptor)))
     return abandon("a factory that cannot be guarded", factory.get());
   if (factory.get() == Py_None) return true;  // A KeyError.
-  if (!watch_.calls.call(factory.get(), nullptr, 0)) return false;
+  if (!watch_.calls.call(factory.get(), nullptr, 0) || !hashes(key)) return false;
   if (source) {
     values_.effects().will_fill(dict);
     activity().fills = dict;
@@ -113,42 +120,19 @@ bool Containers::contains(PyObject* container, PyObject* item) {
   const bool is_builtin = watch_.classes.acts_as_builtin(container, "__contains__");
   if (!is_builtin && watch_.classes.special_function(container, "__contains__"))
     return watch_.classes.keep_special(container, {"__bool__"}) && allow_made_result(Entry::known);
-  if (PyDict_Check(container) && is_builtin) {
-    if (values_.is_made(container)) return hashes(item);
-    return values_.look_up(container, item) || abandon("a dict that cannot be guarded", container);
-  }
+  if (PyDict_Check(container) && is_builtin) return look_up(container, item);
   if (!is_builtin) return abandon("`in` that is not understood", container);
   if (PyAnySet_CheckExact(container) && values_.is_made(container)) return hashes(item);
-  if (values_.look_up_member(container, item)) return true;
-  if (has_same_object(container, item)) return true;
+  if (values_.look_up_member(container, item)) return hashes(item);
+  if (asks_items(container, item)) return true;
   if (abandoned()) return false;
-  const bool is_derived = is_derived_scalar(item) ? values_.absorb(item)
+  const bool is_derived = is_derived_scalar(item) ? absorb(values_, item)
                                                   : PyTuple_Check(item) && watch_.conversions.formats_as_data(item);
   if (!guards::is_scalar(item) && !values_.tensors().is_plain(item) && !is_derived)
     return abandon("`in` with an item that is no scalar", item);
   if (PyAnySet_CheckExact(container))
     return values_.open(container) || abandon("a set that cannot be guarded", container);
   return operand(container, "a container that cannot be guarded");
-}
-
-/// `in` a list or tuple of objects that are equal to themselves alone: members of enums, classes, modules. False,
-/// and no abandonment, if it is none.
-bool Containers::has_same_object(PyObject* container, PyObject* item) {
-  const auto is_by_identity = [](PyObject* object) {
-    return Py_TYPE(object)->tp_richcompare == PyBaseObject_Type.tp_richcompare;
-  };
-  const bool is_sequence = PyList_CheckExact(container) || PyTuple_CheckExact(container);
-  if (!is_sequence || !is_by_identity(item) || !values_.is_known(item) || !values_.open(container)) return false;
-  PyObject** const items = PySequence_Fast_ITEMS(container);
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(container); ++i)
-    if (!guards::is_scalar(items[i]) && !(is_by_identity(items[i]) && values_.is_known(items[i]))) return false;
-  if (!watch_.classes.keep_special(item, {"__eq__"})) return false;
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(container); ++i) {
-    if (guards::is_scalar(items[i])) continue;
-    if (!watch_.classes.keep_special(items[i], {"__eq__"}) || !watch_.operators.compare_identity(item, items[i]))
-      return false;
-  }
-  return true;
 }
 
 bool Containers::store_item(PyObject* container, PyObject* key, PyObject* value) {
@@ -171,7 +155,8 @@ bool Containers::store_item(PyObject* container, PyObject* key, PyObject* value)
 bool Containers::store_entry(PyObject* dict, PyObject* key, PyObject* value) {
   if (values_.is_made(dict)) return hashes(key);
   const bool is_plain = guards::is_plain_key(key) && (PyUnicode_CheckExact(key) || guards::has_plain_keys(dict));
-  if (!is_plain || !values_.is_known(key) || (!guards::is_scalar(key) && !values_.pin(key)))
+  const bool fits = is_plain && (guards::is_scalar(key) || !PyODict_Check(dict) || !guards::is_enum_member(key));
+  if (!fits || !values_.is_known(key) || (!guards::is_scalar(key) && (!hashes(key) || !values_.pin(key))))
     return abandon("a key that hashes itself", key);
   if (!lets_go_of_entry(dict, key)) return false;
   values_.effects().store_entry(dict, key, value);
@@ -180,9 +165,9 @@ bool Containers::store_entry(PyObject* dict, PyObject* key, PyObject* value) {
 
 /// The entry is there, and at later calls too.
 bool Containers::delete_entry(PyObject* dict, PyObject* key) {
-  if (values_.is_made(dict)) return operand(key, "a key of unknown origin");
-  if (!values_.look_up(dict, key)) return abandon("an entry of a dict that cannot be guarded", key);
-  if (PyDict_Contains(dict, key) != 1) return true;  // A KeyError, or the default of pop().
+  if (values_.is_made(dict)) return hashes(key);
+  if (!look_up_plain(dict, key)) return false;
+  if (!guards::entry_of_key(dict, key)) return true;  // A KeyError, or the default of pop().
   if (!lets_go_of_entry(dict, key)) return false;
   values_.effects().delete_entry(dict, key);
   return true;
@@ -225,30 +210,6 @@ bool Containers::iterate(PyObject* iterable) {
   if (watch_.classes.special_function(iterable, "__iter__") || values_.is_made(iterable))
     return allow_made_result(Entry::known);
   return abandon("iteration that is not understood", iterable);
-}
-
-bool Containers::hashes(PyObject* key) {
-  const auto raise = [this](Entry entry) {
-    activity().entry = std::max(activity().entry, entry);
-    return true;
-  };
-  if (guards::is_scalar(key) || values_.tensors().is_plain(key)) return true;
-  if (!values_.is_known(key)) return abandon("a key of unknown origin", key);
-  if (values_.tensors().is_tensor(key)) return raise(Entry::tensor);
-  if (PyTuple_CheckExact(key)) {
-    if (!values_.open(key)) return abandon("a key that cannot be guarded", key);
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i)
-      if (!hashes(PyTuple_GET_ITEM(key, i))) return false;
-    return true;
-  }
-  if (is_derived_scalar(key)) return values_.absorb(key) || abandon("a key that hashes itself", key);
-  if (guards::is_plain_key(key) && watch_.classes.keep_special(key, {"__hash__", "__eq__"}))
-    return values_.pin(key);
-  const bool in_python = watch_.classes.special_function(key, "__hash__") &&
-                         (watch_.classes.special_function(key, "__eq__") ||
-                          (Py_TYPE(key)->tp_richcompare == PyBaseObject_Type.tp_richcompare && values_.pin(key)));
-  return (!abandoned() && in_python && watch_.classes.keep_special(key, {"__eq__"}) && raise(Entry::known)) ||
-         abandon("a key that is no scalar", key);
 }
 
 }  // namespace braze::interpreter

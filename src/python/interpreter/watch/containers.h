@@ -23,6 +23,10 @@ class Containers final : Domain {
   /// A key that a dict or set of the run's own is asked for, or given: by value, by address, or as Python code
   /// says, which is watched.
   bool hashes(PyObject* key);
+  /// hash() of it: the same number in every run.
+  bool hash_of(PyObject* object);
+  /// An entry of a dict, which is there, or is not.
+  bool look_up(PyObject* dict, PyObject* key);
   /// set.add() and its like. All that they read is guarded, so that a replay that does the same changes the order
   /// of iteration in the same way.
   bool change_set(std::string_view name, PyObject* set, PyObject* const* arguments, Py_ssize_t count);
@@ -38,7 +42,16 @@ class Containers final : Domain {
  private:
   bool entry_by_tensor(PyObject* dict, PyObject* key);
   bool missing_entry(PyObject* dict, PyObject* key);
-  bool has_same_object(PyObject* container, PyObject* item);
+  bool hashes_referent(PyObject* reference);
+  bool has_lasting_hash(PyObject* object);
+  /// Likewise, of an older dict, and by C code alone.
+  bool reads_float(PyObject* dict, PyObject* key);
+  bool look_up_plain(PyObject* dict, PyObject* key);
+  bool has_plain_entry(PyObject* dict, PyObject* key);
+  bool asks_keys(PyObject* dict, PyObject* key);
+  bool tell_apart(PyObject* own, PyObject* asked);
+  bool asks_items(PyObject* container, PyObject* item);
+  bool asks_members(PyObject* set, PyObject* item);
   bool store_entry(PyObject* dict, PyObject* key, PyObject* value);
   bool delete_entry(PyObject* dict, PyObject* key);
   bool pop_item(PyObject* dict, PyObject* const* arguments, Py_ssize_t count);

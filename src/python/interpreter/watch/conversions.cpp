@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "python/guards/scalar.h"
+#include "python/interpreter/watch/absorb.h"
 #include "python/interpreter/watch/look_ups.h"
 #include "python/interpreter/watch/watch.h"
 
@@ -48,10 +49,10 @@ bool Conversions::reverses_by_index(PyObject* object) {
 
 bool Conversions::formats_as_data(PyObject* object) {
   if (is_data(object)) return true;
-  if (values_.absorb_text(object)) return true;
-  if (!PyTuple_Check(object) || !values_.absorb(object)) return false;
+  if (absorb_text(values_, object)) return true;
+  if (!PyTuple_Check(object) || !absorb(values_, object)) return false;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i)
-    if (!is_data(PyTuple_GET_ITEM(object, i)) && !values_.absorb_text(PyTuple_GET_ITEM(object, i))) return false;
+    if (!is_data(PyTuple_GET_ITEM(object, i)) && !absorb_text(values_, PyTuple_GET_ITEM(object, i))) return false;
   return true;
 }
 

@@ -7,8 +7,8 @@
 
 #include "python/guards/scalar.h"
 #include "python/guards/storage_access.h"
+#include "python/interpreter/watch/absorb.h"
 #include "python/interpreter/watch/look_ups.h"
-#include "python/interpreter/watch/values.h"
 
 namespace braze::interpreter {
 
@@ -109,10 +109,12 @@ const guards::Source* Values::type_source(PyObject* object) {
   return sources().object(reinterpret_cast<PyObject*>(Py_TYPE(object)), Py_TYPE(object)->tp_name);
 }
 
+namespace {
+
 /// The class leaves these methods to `base`, and goes on doing so.
-bool Values::inherits(PyObject* value, PyTypeObject* base, std::span<const char* const> names) {
+bool inherits(Values& values, PyObject* value, PyTypeObject* base, std::span<const char* const> names) {
   PyTypeObject* type = Py_TYPE(value);
-  const guards::Source* source = type_source(value);
+  const guards::Source* source = values.type_source(value);
   for (const char* name : names) {
     const guards::Ref key = guards::Ref::steal(PyUnicode_InternFromString(name));
     if (!key || _PyType_Lookup(type, key.get()) != _PyType_Lookup(base, key.get())) return false;
@@ -120,43 +122,49 @@ bool Values::inherits(PyObject* value, PyTypeObject* base, std::span<const char*
   if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) return true;
   for (const char* name : names) {
     const guards::Ref key = guards::Ref::steal(PyUnicode_InternFromString(name));
-    const guards::Source* entry = sources().type_attribute(source, key.get());
+    const guards::Source* entry = values.sources().type_attribute(source, key.get());
     if (PyObject* found = _PyType_Lookup(type, key.get()))
-      guards_.identity(entry, found);
+      values.guards().identity(entry, found);
     else
-      guards_.absent(entry);
+      values.guards().absent(entry);
   }
   return true;
 }
 
 /// The class leaves these to `base`, or has them in Python.
-bool Values::keeps_watched(PyObject* value, PyTypeObject* base) {
+bool keeps_watched(Values& values, PyObject* value, PyTypeObject* base) {
   PyTypeObject* type = Py_TYPE(value);
   for (const char* name : asked_in_python) {
     PyObject* found = class_entry(reinterpret_cast<PyObject*>(type), name);
     if (!found || !PyFunction_Check(found)) {
-      if (!inherits(value, base, {&name, 1})) return false;
+      if (!inherits(values, value, base, {&name, 1})) return false;
       continue;
     }
     const guards::Ref key = guards::Ref::steal(PyUnicode_InternFromString(name));
-    if (!key || !learn(found, sources().type_attribute(type_source(value), key.get()))) return false;
+    if (!key || !values.learn(found, values.sources().type_attribute(values.type_source(value), key.get())))
+      return false;
   }
   return true;
 }
 
+}  // namespace
+
 /// The number or text is part of the object and never changes.
-bool Values::absorb_derived(PyObject* value) {
+bool absorb_derived(Values& values, PyObject* value) {
   PyTypeObject* base = base_of(value);
-  return base && source_of(value) && inherits(value, base, asked) && keeps_watched(value, base) && pin(value);
+  return base && values.source_of(value) && inherits(values, value, base, asked) &&
+         keeps_watched(values, value, base) && values.pin(value);
 }
 
-bool Values::absorb_text(PyObject* value) {
-  return absorb_derived(value) && inherits(value, base_of(value), asked_for_text);
+bool absorb_text(Values& values, PyObject* value) {
+  return absorb_derived(values, value) && inherits(values, value, base_of(value), asked_for_text);
 }
 
 /// A named tuple, torch.Size or torch.return_types.max: C code reads the items where they lie.
-bool Values::acts_as_tuple(PyObject* value) {
-  return PyTuple_Check(value) && !PyTuple_CheckExact(value) && inherits(value, &PyTuple_Type, asked_of_tuples);
+bool acts_as_tuple(Values& values, PyObject* value) {
+  if (is_a(value, "torch.Size")) return true;  // It adds and multiplies by itself, to sizes again.
+  return PyTuple_Check(value) && !PyTuple_CheckExact(value) &&
+         inherits(values, value, &PyTuple_Type, asked_of_tuples);
 }
 
 }  // namespace braze::interpreter

@@ -207,6 +207,18 @@ bool Effects::wrote(PyObject* storage, PyObject* key) const {
   return found != dicts_.end() && found->second->was_cleared();
 }
 
+bool Effects::changed(Storage kind) const {
+  switch (kind) {
+    case Storage::list: return !lists_.empty();
+    case Storage::dict: return !dicts_.empty();
+    case Storage::set: return !sets_.empty();
+    case Storage::cell: return !cells_.empty();
+    case Storage::class_: return !classes_.empty();
+    case Storage::slot: return changed_slots_;
+  }
+  return true;
+}
+
 bool Effects::changed(PyObject* container) const {
   return dicts_.contains(container) || lists_.contains(container) || sets_.contains(container) ||
          deques_.contains(container);
@@ -247,7 +259,7 @@ std::vector<Effect> Effects::log() const {
   return all;
 }
 
-bool Effects::has_other_threads() {
+bool has_other_threads() {
   return PyThreadState_Next(PyInterpreterState_ThreadHead(PyInterpreterState_Get())) != nullptr;
 }
 

@@ -32,6 +32,12 @@ struct Effect {
   std::vector<guards::Ref> rest = {};  ///< Further arguments of a call.
 };
 
+/// There is another thread that may run Python code.
+bool has_other_threads();
+
+/// What holds objects, and may change.
+enum class Storage : uint8_t { list, dict, set, cell, class_, slot };
+
 class Effects {
  public:
   Effects() = default;
@@ -94,17 +100,11 @@ class Effects {
   /// Those from which entries were removed, or whose order was changed.
   std::vector<PyObject*> rearranged_dicts() const;
 
-  bool changed_lists() const { return !lists_.empty(); }
-  bool changed_dicts() const { return !dicts_.empty(); }
-  bool changed_sets() const { return !sets_.empty(); }
-  bool changed_cells() const { return !cells_.empty(); }
-  bool changed_classes() const { return !classes_.empty(); }
-  bool changed_slots() const { return changed_slots_; }
+  /// Some of that kind has changed.
+  bool changed(Storage kind) const;
   /// The class had nothing of that name before the call, and the run has put something there.
   bool is_new_in_class(PyObject* type, PyObject* name) const;
 
-  /// There is another thread that may run Python code.
-  static bool has_other_threads();
   /// There is something to hide.
   bool is_live() const { return !changes_.empty() && !is_hidden_; }
   /// The GIL is about to be released: everything is as it was before the run, for other threads to see.
@@ -113,6 +113,8 @@ class Effects {
   /// thread left it, and there are no effects any more.
   bool show();
 
+  /// How many changes there have been so far.
+  size_t count() const { return log_.size(); }
   /// The changes in order. Before undo().
   std::vector<Effect> log() const;
   /// Puts everything back as it was. Afterwards there are no effects.

@@ -121,7 +121,7 @@ bool Attributes::class_field(PyObject* type, PyObject* meta, PyObject* name) {
     return values_.learn(reinterpret_cast<PyTypeObject*>(type)->tp_mro,
                          sources.member(source, guards::Member::type_mro)) ||
            abandon("classes that cannot be guarded", type);
-  if (is_plain && text == "__dict__" && !values_.effects().changed_classes()) {
+  if (is_plain && text == "__dict__" && !values_.effects().changed(Storage::class_)) {
     values_.learn_as(guards::class_dict(reinterpret_cast<PyTypeObject*>(type)), sources.dict_of(source));
     return allow_made_result();
   }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "python/guards/scalar.h"
+#include "python/interpreter/watch/absorb.h"
 #include "python/interpreter/watch/look_ups.h"
 #include "python/interpreter/watch/rows.h"
 #include "python/interpreter/watch/watch.h"
@@ -110,7 +111,7 @@ std::optional<Does> Given::what_given_does(PyObject* callable) {
 /// A method that is bound to an object: what it reads there is guarded.
 Does Given::what_bound_does(PyObject* self, PyObject* name) {
   if (PyType_Check(self)) return Does::unknown;
-  if (!values_.is_known(self) || !values_.absorb(self)) return Does::unknown;
+  if (!values_.is_known(self) || !absorb(values_, self)) return Does::unknown;
   PyTypeObject* type = storage_type(self);
   if (type && type != Py_TYPE(self)) return Does::unknown;  // A subclass may have its say.
   if (values_.tensors().is_tensor(self)) type = reinterpret_cast<PyTypeObject*>(values_.tensors().tensor_type());
@@ -124,7 +125,7 @@ std::optional<Does> Given::what_partial_does(PyObject* partial) {
   const std::optional<Does> does = what_given_does(parts[0].get());
   if (!does) return does;
   const auto holds = [&](PyObject* value) {
-    return values_.absorb(value) && (*does != Does::writes_text || is_data(value));
+    return absorb(values_, value) && (*does != Does::writes_text || is_data(value));
   };
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(parts[1].get()); ++i)
     if (!holds(PyTuple_GET_ITEM(parts[1].get(), i))) return Does::unknown;
@@ -156,7 +157,7 @@ bool Given::absorb_given(PyObject* const* arguments, Py_ssize_t count, Items ite
   for (PyObject* value : values) {
     if (items == Items::handed_on && any_python && !does && hands_on(value)) continue;
     if (abandoned()) return false;
-    if (!values_.absorb(value))
+    if (!absorb(values_, value))
       return abandon("a C function is given an object whose parts are not guarded", value);
     const bool is_plain = guards::is_scalar(value) || is_builtin_container(value) || PyTuple_Check(value) ||
                           PyRange_Check(value) || values_.tensors().is_tensor(value);

@@ -1,10 +1,12 @@
 // python/interpreter/watch/instances.cpp
 #include "python/interpreter/watch/instances.h"
 
+#include <algorithm>
 #include <string_view>
 
 #include "python/guards/scalar.h"
 #include "python/guards/storage_access.h"
+#include "python/interpreter/watch/absorb.h"
 #include "python/interpreter/watch/look_ups.h"
 #include "python/interpreter/watch/watch.h"
 
@@ -99,6 +101,23 @@ bool is_plain_constructor(PyObject* found) {
 
 }  // namespace
 
+/// A dict made of a list or tuple of pairs: the values are handed on as they are.
+bool Instances::fill_from_pairs(PyObject* pairs) {
+  if (!values_.is_known(pairs) || !values_.open(pairs)) return abandon("a dict of what are no pairs", pairs);
+  Entry entry = Entry::none;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(pairs); ++i) {
+    PyObject* pair = PySequence_Fast_GET_ITEM(pairs, i);
+    // C code put it there, as in list(d.items()).
+    if (PyTuple_CheckExact(pair) && values_.is_made(pairs)) values_.make(pair);
+    const bool is_pair = (PyTuple_CheckExact(pair) || PyList_CheckExact(pair)) && values_.is_known(pair) &&
+                         values_.open(pair) && PySequence_Fast_GET_SIZE(pair) == 2;
+    if (!is_pair) return abandon("a dict of what are no pairs", pair);
+    if (!watch_.containers.hashes(PySequence_Fast_GET_ITEM(pair, 0))) return false;
+    entry = std::max(entry, activity().entry);
+  }
+  return allow_made_result(entry);
+}
+
 bool Instances::call_class(PyObject* type, PyObject* const* arguments, Py_ssize_t count) {
   if (Py_TYPE(type)->tp_call == PyType_Type.tp_call)
     return watch_.classes.keep_special(type, {"__call__"}) && instantiate(type, arguments, count);
@@ -122,7 +141,7 @@ bool Instances::instantiate(PyObject* type, PyObject* const* arguments, Py_ssize
     return allow_made_result();
   if (is_exact_builtin(cls) && count >= 1 && watch_.conversions.converts(cls->tp_name, arguments[0])) return true;
   if (abandoned()) return false;
-  if (cls == &PyUnicode_Type && count == 1 && values_.absorb_text(arguments[0])) return allow_made_result();
+  if (cls == &PyUnicode_Type && count == 1 && absorb_text(values_, arguments[0])) return allow_made_result();
   if (cls == &PyReversed_Type && count == 1 && watch_.conversions.reverses_by_index(arguments[0]))
     return allow_made_result(Entry::known);
   const bool reverses = cls == &PyReversed_Type && count == 1 &&
@@ -132,6 +151,9 @@ bool Instances::instantiate(PyObject* type, PyObject* const* arguments, Py_ssize
     values_.iterate_dict(arguments[0]);  // Its entries are handed on as they are.
     return allow_made_result();
   }
+  if ((cls == &PyDict_Type || cls == &PyODict_Type) && count == 1 && !run_.keyword_names &&
+      (PyList_CheckExact(arguments[0]) || PyTuple_CheckExact(arguments[0])))
+    return fill_from_pairs(arguments[0]);
   const bool makes_set = cls == &PySet_Type || cls == &PyFrozenSet_Type;
   if (makes_set && count == 1 && PyDictKeys_Check(arguments[0]) && watch_.views.dict_behind(arguments[0]) &&
       has_scalar_keys(watch_.views.dict_behind(arguments[0])))

@@ -13,6 +13,9 @@ class Instances final : Domain {
   bool call_class(PyObject* type, PyObject* const* arguments, Py_ssize_t count);
   /// What type.__call__ does, whatever the metaclass has of its own.
   bool instantiate(PyObject* type, PyObject* const* arguments, Py_ssize_t count);
+
+ private:
+  bool fill_from_pairs(PyObject* pairs);
 };
 
 }  // namespace braze::interpreter

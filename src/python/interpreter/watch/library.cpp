@@ -7,8 +7,8 @@
 #include "python/guards/scalar.h"
 #include "python/guards/storage_access.h"
 #include "python/interpreter/cpython.h"
+#include "python/interpreter/watch/absorb.h"
 #include "python/interpreter/watch/look_ups.h"
-#include "python/interpreter/watch/lru_cache.h"
 #include "python/interpreter/watch/watch.h"
 
 namespace braze::interpreter {
@@ -23,24 +23,6 @@ void for_each_referent(PyObject* object, Visit&& visit) {
   };
   Py_TYPE(object)->tp_traverse(object, call, &visit);
 }
-
-/// In place of a C function that the run must not call: gives what it is bound to, whatever the arguments are.
-PyObject* give_self(PyObject* self, PyObject* const*, Py_ssize_t, PyObject*) {
-  return Py_NewRef(self);
-}
-
-/// Called by a replay with a function, the names of its last arguments or None, and its arguments.
-PyObject* use_cached(PyObject*, PyObject* const* given, Py_ssize_t count) {
-  PyObject* names = given[1] == Py_None ? nullptr : given[1];
-  const Py_ssize_t named = names ? PyTuple_GET_SIZE(names) : 0;
-  return PyObject_Vectorcall(given[0], given + 2, static_cast<size_t>(count - 2 - named), names);
-}
-
-PyMethodDef give_self_method = {"give_self", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(give_self)),
-                                METH_FASTCALL | METH_KEYWORDS, nullptr};
-
-PyMethodDef use_cached_method = {"use_cached", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(use_cached)),
-                                 METH_FASTCALL, nullptr};
 
 /// The function of that name in a module that is loaded.
 bool is_function_of(PyObject* function, const char* module, const char* name) {
@@ -133,55 +115,23 @@ bool Library::check_abstract(PyObject* type, PyObject* subject, bool is_instance
          allow(Entry::trusted);
 }
 
-bool Library::call_cached(PyObject* wrapper, PyObject* const* arguments, Py_ssize_t count) {
-  if (!values_.pin(wrapper)) return abandon("a function of unknown origin", wrapper);
-  const LruCache cache(wrapper);
-  if (!run_.callee || !cache.is_understood()) return abandon("a function with a cache of another kind", wrapper);
-  for (Py_ssize_t i = 0; i < count; ++i)
-    if (!guards::is_plain_key(arguments[i]) || !is_cache_key(arguments[i]))
-      return abandon("an object given to a function that has a cache", wrapper);
-  const guards::Ref key = cache.key(arguments, count, run_.keyword_names);
-  if (!key || !guards::has_plain_keys(cache.entries()))
-    return abandon("a function with a cache of another kind", wrapper);
-  PyObject* kept = PyDict_GetItemWithError(cache.entries(), key.get());
-  if (!kept) {
-    PyErr_Clear();
-    run_.is_for_later = true;
-    return abandon("a function whose cache has no result yet", wrapper);
-  }
-  PyObject* result = cache.result(kept);
-  guards::SourceTable& sources = values_.sources();
-  const guards::Source* entry =
-      sources.dict_item(sources.object(cache.entries(), "the cache of a function"), key.get());
-  values_.guards().identity(entry, kept);
-  const guards::Source* source = result == kept ? entry : sources.object(result, "a result in a cache");
-  if (!result || !values_.learn(result, source))
-    return abandon("a result in a cache that cannot be guarded", result);
-  static PyObject* const use = PyCFunction_New(&use_cached_method, nullptr);  // Kept for good.
-  PyObject* answer = PyCFunction_New(&give_self_method, result);
-  if (!use || !answer) return abandon("no memory");
-  values_.effects().call(use, wrapper, run_.keyword_names ? run_.keyword_names : Py_None,
-                         {arguments, arguments + count});
-  Py_SETREF(*run_.callee, answer);
-  return allow(Entry::none);
+bool Library::is_numpy_function(PyObject* callable) {
+  return is_a(callable, "numpy.ufunc") || is_a(callable, "numpy._ArrayFunctionDispatcher");
 }
 
-/// Later calls are given an equal one: scalars and dtypes, tuples of such and of objects that are the same ones.
-bool Library::is_cache_key(PyObject* argument) {
-  if (!values_.is_known(argument)) return false;
-  if (guards::is_scalar(argument) || values_.tensors().is_plain(argument)) return true;
-  if (PyTuple_Check(argument)) {
-    if (is_data(argument)) return values_.absorb(argument);
-    if (!values_.open(argument)) return false;
-    PyObject** const items = PySequence_Fast_ITEMS(argument);
-    return std::all_of(items, items + PyTuple_GET_SIZE(argument),
-                       [this](PyObject* one) { return is_cache_key(one); });
-  }
-  const guards::Source* source = values_.source_of(argument);
-  // The guard on the entry holds the key, and so the argument.
-  if (source) values_.guards().identity(source, argument, guards::Hold::strong);
-  values_.keep_protocols(argument);
-  return source != nullptr;
+bool Library::call_numpy(PyObject* callable, PyObject* const* arguments, Py_ssize_t count) {
+  static const Names names = {"absolute", "amax",  "amin",   "arccos", "arcsin",  "arctan",  "arctan2", "argmax",
+                              "argmin",   "ceil",  "clip",   "cos",    "cosh",    "deg2rad", "exp",     "exp2",
+                              "expm1",    "floor", "hypot",  "log",    "log10",   "log1p",   "log2",    "max",
+                              "maximum",  "mean",  "median", "min",    "minimum", "mod",     "power",   "prod",
+                              "rad2deg",  "round", "sign",   "sin",    "sinh",    "sqrt",    "square",  "std",
+                              "sum",      "tan",   "tanh",   "trunc",  "var"};
+  const Ref name = Ref::steal(PyObject_GetAttrString(callable, "__name__"));
+  if (!name) PyErr_Clear();
+  const bool computes = name && names.contains(text_of(name.get())) && !run_.keyword_names;
+  if (!computes || !all_data(arguments, count)) return abandon("a call that is not understood", callable);
+  activity().is_quiet = true;
+  return values_.pin(callable) && absorb_all(arguments, count, callable) && allow_made_result(Entry::trusted);
 }
 
 bool Library::call_pattern(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
@@ -224,8 +174,11 @@ bool Library::call_context_variable(std::string_view name, PyObject* self, PyObj
 }
 
 bool Library::make_weak_reference(PyObject* const* arguments, Py_ssize_t count) {
-  if (count != 1 || run_.keyword_names) return abandon("a weak reference with a callback");
-  PyObject* referent = arguments[0];
+  PyObject* referent = count > 0 ? arguments[0] : Py_None;
+  // What existed before outlives the reference: the run drops nothing whose end a callback would tell.
+  const bool calls_back = count == 2 && arguments[1] != Py_None;
+  if (count < 1 || count > 2 || run_.keyword_names || (calls_back && !values_.source_of(referent)))
+    return abandon("a weak reference with a callback");
   const bool stays =
       values_.is_known(referent) && !values_.tensors().is_tensor(referent) && !PyType_Check(referent);
   if (!stays) return abandon("a weak reference to a tensor, a class or an object of unknown origin", referent);
@@ -235,7 +188,7 @@ bool Library::make_weak_reference(PyObject* const* arguments, Py_ssize_t count) 
 bool Library::call_weak_reference(PyObject* reference) {
   const guards::Source* source = values_.source_of(reference);
   if (!source) return values_.is_made(reference) || abandon("a weak reference of unknown origin", reference);
-  if (values_.has_drops()) return abandon("a weak reference to what the function may have dropped", reference);
+  if (values_.drops().any()) return abandon("a weak reference to what the function may have dropped", reference);
   const guards::Source* referent = values_.sources().member(source, guards::Member::weakref_referent);
   PyObject* object = PyWeakref_GET_OBJECT(reference);
   if (object == Py_None) {

@@ -30,6 +30,12 @@ class Library final : Domain {
   /// is a use like any other: the order in which entries are dropped and the counts are eager's. What is not there
   /// yet has the function called, whose effects are its own: the call runs natively, and the next one finds it.
   bool call_cached(PyObject* wrapper, PyObject* const* arguments, Py_ssize_t count);
+  /// Looks a key up whose hash and comparison are Python code, while the instruction runs; gives a new reference to
+  /// the result, or to anything if the run is abandoned, or null with the exception that this code has raised.
+  PyObject* find_cached(PyObject* wrapper, PyObject* key);
+  /// A function of NumPy's that computes on numbers, and sequences of them, alone: np.prod(x.shape), np.sqrt(d).
+  static bool is_numpy_function(PyObject* callable);
+  bool call_numpy(PyObject* callable, PyObject* const* arguments, Py_ssize_t count);
   /// A compiled pattern, or what it has found, never changes. What is put in place of a match may be for a function
   /// to say.
   bool call_pattern(PyObject* self, PyObject* const* arguments, Py_ssize_t count);
@@ -37,11 +43,15 @@ class Library final : Domain {
   bool call_context_variable(std::string_view name, PyObject* self, PyObject* const* arguments, Py_ssize_t count);
   /// What a weak reference gives is there, or gone, at later calls too.
   bool call_weak_reference(PyObject* reference);
-  /// weakref.ref(object), without a callback. Tensors of the run are held by the capture, and live on.
+  /// weakref.ref(object) or weakref.proxy(object). Tensors of the run are held by the capture, and live on. A
+  /// callback may be there if it will not be called.
   bool make_weak_reference(PyObject* const* arguments, Py_ssize_t count);
 
  private:
   bool is_cache_key(PyObject* argument);
+  bool watch_key(PyObject* wrapper, PyObject* key, PyObject* const* arguments, Py_ssize_t count);
+  PyObject* learn_cached(PyObject* wrapper, PyObject* key, PyObject* kept);
+  void use(PyObject* wrapper, PyObject* const* arguments, Py_ssize_t count);
 };
 
 }  // namespace braze::interpreter

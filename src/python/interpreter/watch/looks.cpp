@@ -7,6 +7,7 @@
 #include "python/guards/scalar.h"
 #include "python/interpreter/activation.h"
 #include "python/interpreter/instructions.h"
+#include "python/interpreter/watch/absorb.h"
 #include "python/interpreter/watch/look_ups.h"
 #include "python/interpreter/watch/rows.h"
 #include "python/interpreter/watch/watch.h"
@@ -60,8 +61,10 @@ bool compares(Watch& watch, Activation& a, int arg) {
 }
 
 bool identity(Watch& watch, Activation& a, int) {
-  if (PyLong_CheckExact(a.peek(1)) && PyLong_CheckExact(a.peek(2)))
+  if ((PyLong_CheckExact(a.peek(1)) && PyLong_CheckExact(a.peek(2))) ||
+      (PyFloat_CheckExact(a.peek(1)) && PyFloat_CheckExact(a.peek(2))))
     for (const int depth : {1, 2}) watch.sizes.put_number(a.peek(depth));
+  for (const int depth : {1, 2}) watch.sizes.put_tensor(a.peek(depth));
   return watch.operators.compare_identity(a.peek(2), a.peek(1));
 }
 
@@ -86,8 +89,8 @@ bool formats(Watch& watch, Activation& a, int arg) {
   PyObject* value = a.peek(has_spec ? 2 : 1);
   if (has_spec && !guards::is_scalar(a.peek(1))) return watch.run.abandon("text is made of an object", value);
   if (is_data(value))
-    return watch.run.values.absorb(value) || watch.run.abandon("text is made of an object", value);
-  if (watch.conversions.is_plain_exception(value) || watch.run.values.absorb_text(value)) return true;
+    return absorb(watch.run.values, value) || watch.run.abandon("text is made of an object", value);
+  if (watch.conversions.is_plain_exception(value) || absorb_text(watch.run.values, value)) return true;
   const int conversion = arg & 3;  // str, repr, ascii.
   if (PyType_Check(value) && !has_spec && conversion < 3)
     return watch.classes.keep_special(value, {"__format__"}) && watch.conversions.text_of_class(value);

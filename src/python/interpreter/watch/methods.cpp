@@ -7,6 +7,7 @@
 
 #include "python/guards/scalar.h"
 #include "python/interpreter/cpython.h"
+#include "python/interpreter/watch/absorb.h"
 #include "python/interpreter/watch/look_ups.h"
 #include "python/interpreter/watch/watch.h"
 
@@ -64,7 +65,7 @@ bool Methods::call_method(PyObject* name, PyObject* self, PyObject* const* argum
   if (!values_.is_known(self)) return abandon("a method of an object of unknown origin", self);
   const std::string_view text = text_of(name);
   if (is_derived_scalar(self) && derived_method(self, std::string(text).c_str()) && all_data(arguments, count))
-    return (values_.absorb(self) && absorb_all(arguments, count, nullptr) && allow_made_result()) ||
+    return (absorb(values_, self) && absorb_all(arguments, count, nullptr) && allow_made_result()) ||
            abandon("a method of a class that is not understood", self);
   if (PyObject* dict = watch_.views.dict_behind(self)) {
     if (Py_IS_TYPE(self, &PyDictProxy_Type)) return call_method(name, dict, arguments, count);
@@ -118,14 +119,15 @@ bool Methods::call_method(PyObject* name, PyObject* self, PyObject* const* argum
     return absorb_all(arguments, count, nullptr) && allow_made_result(Entry::known);
   }
   if (!reading_methods().contains(text)) return watch_.containers.change_by_method(text, self, arguments, count);
-  if (text == "get" && PyDict_Check(self) && count >= 1)
-    return values_.look_up(self, arguments[0]) || abandon("an entry of a dict that cannot be guarded", self);
+  if (text == "get" && PyDict_Check(self) && count >= 1) return watch_.containers.look_up(self, arguments[0]);
   return (values_.open(self) && absorb_all(arguments, count, nullptr) && allow_made_result()) ||
          abandon("a container that cannot be guarded", self);
 }
 
 bool Methods::call_slot(PyTypeObject* owner, std::string_view name, PyObject* self, PyObject* const* arguments,
                         Py_ssize_t count) {
+  if (owner == &PyModule_Type && name == "__getattribute__" && count == 1 && PyUnicode_CheckExact(arguments[0]))
+    return watch_.attributes.attribute(self, arguments[0]);
   if (owner == &PyType_Type && name == "__call__") return watch_.instances.instantiate(self, arguments, count);
   if (name == "__call__" && PyCallable_Check(self) && (PyFunction_Check(self) || PyMethod_Check(self)))
     return watch_.calls.call(self, arguments, count);

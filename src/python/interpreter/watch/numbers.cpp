@@ -1,143 +1,175 @@
 // python/interpreter/watch/numbers.cpp
 #include "python/interpreter/watch/numbers.h"
 
-#include <opcode.h>
-
-#include <optional>
 #include <utility>
 
 #include "python/guards/scalar.h"
+#include "python/interpreter/cpython.h"
 #include "python/interpreter/watch/look_ups.h"
-#include "python/interpreter/watch/watch.h"
+#include "python/interpreter/watch/values.h"
 
 namespace braze::interpreter {
 
-// ---- what the values know of them
-PyObject* Values::make_number(double value, std::shared_ptr<const Number> number) {
-  guards::Ref one = guards::Ref::steal(PyFloat_FromDouble(value));
+bool is_iterator_of_others(PyTypeObject* type) {
+  return type == &PyZip_Type || type == &PyEnum_Type || type == &PyReversed_Type;
+}
+
+PyObject* Numbers::defer(PyObject* number, const guards::Source* source) {
+  const bool is_float = PyFloat_CheckExact(number) && !guards::is_nan(number);
+  if (!is_float && !PyLong_CheckExact(number)) return nullptr;
+  guards::Ref stand_in =
+      guards::Ref::steal(is_float ? PyFloat_FromDouble(PyFloat_AS_DOUBLE(number)) : fresh_int(number));
+  if (!stand_in) {
+    PyErr_Clear();
+    return nullptr;
+  }
+  values_.guards().type(source, Py_TYPE(number));
+  deferred_.emplace(stand_in.get(), Deferred{guards::Ref::borrow(number), source});
+  values_.hold_stand_in(stand_in, source);
+  return stand_in.get();
+}
+
+PyObject* Numbers::settle(PyObject* value) {
+  const auto found = deferred_.find(value);
+  if (found == deferred_.end()) return nullptr;
+  PyObject* number = found->second.number.get();
+  if (PyFloat_CheckExact(number))
+    if (PyObject* one = vary_float(number, found->second.source)) return one;
+  if (const std::optional<ir::Size> size = symbol_of(number, found->second.source)) {
+    sizes_.try_emplace(value, *size);
+    return value;
+  }
+  values_.learn(number, found->second.source);
+  return number;
+}
+
+void Numbers::settle_within(PyObject* container) {
+  if (!storage_type(container)) return;
+  std::unordered_set<PyObject*> seen;
+  settle_within(container, seen);
+}
+
+void Numbers::settle_within(PyObject* container, std::unordered_set<PyObject*>& seen) {
+  if (!storage_type(container) || !seen.insert(container).second) return;
+  const auto visit = [&](PyObject* item) {
+    if (!settle(item)) settle_within(item, seen);
+  };
+  if (PyDict_Check(container)) {
+    Py_ssize_t at = 0;
+    PyObject *key, *value;
+    while (PyDict_Next(container, &at, &key, &value)) visit(key), visit(value);
+    return;
+  }
+  if (PyAnySet_Check(container)) return;  // What is put there is looked at.
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(container); ++i)
+    visit(PySequence_Fast_GET_ITEM(container, i));
+}
+
+PyObject* Numbers::make_size(int64_t number, ir::Size size) {
+  const guards::Ref plain = guards::Ref::steal(PyLong_FromLongLong(number));
+  guards::Ref one = guards::Ref::steal(plain ? fresh_int(plain.get()) : nullptr);
   if (!one) throw std::bad_alloc();
-  numbers_.emplace(one.get(), std::move(number));
-  held_.push_back(one);
+  if (!size.is_constant()) sizes_.emplace(one.get(), size);
+  values_.hold_stand_in(one, nullptr);
   return one.get();
 }
 
-PyObject* Values::vary_float(PyObject* number, const guards::Source* source) {
+std::optional<ir::Size> Numbers::symbol_of(PyObject* number, const guards::Source* source) {
+  if (!PyLong_CheckExact(number)) return std::nullopt;
+  if (const auto found = varied_.find(source); found != varied_.end()) return found->second;
+  const std::optional<ir::Size> size = values_.tensors().sizes().vary_number(number, source);
+  if (!size) return std::nullopt;
+  values_.guards().type(source, &PyLong_Type);
+  varied_.emplace(source, *size);
+  return size;
+}
+
+PyObject* Numbers::vary_float(PyObject* number, const guards::Source* source) {
   if (const auto known = varied_floats_.find(source); known != varied_floats_.end()) return known->second;
-  Ref tracer = tensors_.vary_float(number, source);
-  if (!tracer) return nullptr;
-  guards_.type(source, &PyFloat_Type);
-  Number made{guards::Ref::borrow(tracer.get()), {{guards::Ref::borrow(number), source}}};
-  PyObject* one = make_number(PyFloat_AS_DOUBLE(number), std::make_shared<const Number>(std::move(made)));
-  scalars_[one] = {source};
+  DerivedNumber derived = values_.tensors().sizes().vary_float(number, source);
+  if (!derived) return nullptr;
+  values_.guards().type(source, &PyFloat_Type);
+  PyObject* one = make_derived(PyFloat_AS_DOUBLE(number), std::move(derived));
+  values_.hold_stand_in(guards::Ref::borrow(one), source);
   return varied_floats_[source] = one;
 }
 
-PyObject* Values::vary_entry(PyObject* dict, PyObject* key) {
-  const guards::Source* source = source_of(dict);
-  if (!source || !PyUnicode_CheckExact(key) || effects_.wrote(dict, key)) return nullptr;
-  PyObject* value = PyDict_GetItemWithError(dict, key);
-  return value && PyFloat_CheckExact(value) ? vary(value, sources().dict_item(source, key)) : nullptr;
+PyObject* Numbers::vary(PyObject* number, const guards::Source* source) {
+  if (PyFloat_CheckExact(number)) return vary_float(number, source);
+  const std::optional<ir::Size> size = symbol_of(number, source);
+  if (!size) return nullptr;
+  PyObject* one = make_size(PyLong_AsLongLong(number), *size);
+  values_.hold_stand_in(guards::Ref::borrow(one), source);
+  return one;
 }
 
-std::shared_ptr<const Number> Values::number_of(PyObject* value) const {
-  const auto found = numbers_.find(value);
-  return found == numbers_.end() ? nullptr : found->second;
-}
-
-void Values::settle_number(PyObject* value) {
-  const std::shared_ptr<const Number> number = number_of(value);
-  if (!number) return;
-  numbers_.erase(value);
-  for (const Number::Read& read : number->reads) learn(read.value.get(), read.source);
-}
-
-// ---- instructions
-
-bool Numbers::are_given_to(std::string_view operator_name) {
-  static const Names names = {"add",           "add_",          "sub",           "sub_",           "mul",
-                              "mul_",          "div",           "div_",          "addcmul",        "addcmul_",
-                              "addcdiv",       "addcdiv_",      "_foreach_add",  "_foreach_add_",  "_foreach_sub",
-                              "_foreach_sub_", "_foreach_mul",  "_foreach_mul_", "_foreach_div",   "_foreach_div_",
-                              "_fused_adam_",  "_fused_adamw_", "_fused_sgd_",   "_fused_adagrad_"};
-  return names.contains(operator_name);
-}
-
-Ref Numbers::tensor_of(const Number& number) {
-  values_.make(number.tracer.get());
-  return Ref::borrow(number.tracer.get());
-}
-
-namespace {
-
-/// What it was computed of.
-std::vector<Number::Read> reads_of(const Number* left, const Number* right) {
-  std::vector<Number::Read> reads;
-  for (const Number* one : {left, right})
-    if (one) reads.insert(reads.end(), one->reads.begin(), one->reads.end());
-  return reads;
-}
-
-std::optional<Arithmetic> arithmetic(int operation) {
-  switch (operation) {
-    case NB_ADD: return Arithmetic::add;
-    case NB_SUBTRACT: return Arithmetic::subtract;
-    case NB_MULTIPLY: return Arithmetic::multiply;
-    case NB_TRUE_DIVIDE: return Arithmetic::divide;
-    default: return std::nullopt;
-  }
-}
-
-}  // namespace
-
-void Numbers::negate(PyObject* operand) {
-  const std::shared_ptr<const Number> number = values_.number_of(operand);
-  if (!number) return;
-  const Ref minus = Ref::steal(PyFloat_FromDouble(-1));
-  Ref tracer =
-      minus ? values_.tensors().compute_number(Arithmetic::multiply, number->tracer.get(), minus.get()) : Ref();
-  if (!tracer) return values_.settle_number(operand);
-  activity().number =
-      std::make_shared<const Number>(Number{guards::Ref::borrow(tracer.get()), reads_of(number.get(), nullptr)});
-}
-
-bool Numbers::give(PyObject*& operand, PyObject* beside) {
-  const std::shared_ptr<const Number> number = values_.number_of(operand);
-  if (!number || !values_.tensors().is_tensor(beside) || !values_.tensors().takes_numbers(beside)) return false;
-  Ref::steal(std::exchange(operand, tensor_of(*number).release()));
+bool Numbers::learn_read(PyObject* value, const guards::Source* source) {
+  settle_read();
+  const bool varies =
+      PyFloat_CheckExact(value) ? vary_float(value, source) != nullptr : symbol_of(value, source).has_value();
+  if (!varies) return values_.learn(value, source);
+  read_ = {guards::Ref::borrow(value), source};
   return true;
 }
 
-bool Numbers::compute(PyObject*& left, PyObject*& right, int operation) {
-  const std::shared_ptr<const Number> a = values_.number_of(left), b = values_.number_of(right);
-  if (!a && !b) return false;
-  const std::optional<Arithmetic> kind = arithmetic(operation);
-  // A float by a tensor is the float times the tensor's reciprocal (Tensor.__rtruediv__), which rounds otherwise.
-  const bool is_reciprocal = kind == Arithmetic::divide && a && !values_.tensors().is_number(right);
-  if (kind && ((!is_reciprocal && give(left, right)) || give(right, left))) return true;
-  const auto fits = [](const auto& number, PyObject* value) {
-    return number || PyFloat_CheckExact(value) || PyLong_CheckExact(value);
-  };
-  if (kind && fits(a, left) && fits(b, right) && !values_.size_of(left) && !values_.size_of(right)) {
-    Ref tracer = values_.tensors().compute_number(*kind, a ? a->tracer.get() : left, b ? b->tracer.get() : right);
-    if (tracer) {
-      activity().number =
-          std::make_shared<const Number>(Number{guards::Ref::borrow(tracer.get()), reads_of(a.get(), b.get())});
-      return true;
-    }
-  }
-  values_.settle_number(left);
-  values_.settle_number(right);
-  return false;
+PyObject* Numbers::take_read(PyObject* top) {
+  if (!read_ || read_->number.get() != top) return nullptr;
+  const Read read = *std::exchange(read_, std::nullopt);
+  return vary(top, read.source);
 }
 
-bool Numbers::take(PyObject*& top) {
-  PyObject* one = std::exchange(activity().stands_in, nullptr);
-  if (!PyFloat_CheckExact(top)) one = nullptr;
-  if (const std::shared_ptr<const Number> number = std::exchange(activity().number, nullptr))
-    if (PyFloat_CheckExact(top)) one = values_.make_number(PyFloat_AS_DOUBLE(top), number);
-  if (!one) return false;
-  Ref::steal(std::exchange(top, Py_NewRef(one)));
-  return true;
+void Numbers::settle_read() {
+  if (!read_) return;
+  const Read read = *std::exchange(read_, std::nullopt);
+  values_.learn(read.number.get(), read.source);
+}
+
+const ir::Size* Numbers::size_of(PyObject* value) const {
+  const auto found = sizes_.find(value);
+  return found == sizes_.end() ? nullptr : &found->second;
+}
+
+void Numbers::settle_size(PyObject* value) {
+  if (const auto derived = derived_.find(value); derived != derived_.end()) {
+    values_.tensors().sizes().decide(derived->second, value);
+    derived_.erase(derived);
+    return;
+  }
+  const auto found = sizes_.find(value);
+  if (found == sizes_.end()) return;
+  values_.tensors().sizes().decide(ir::equal(found->second, PyLong_AsLongLong(value)));
+  sizes_.erase(found);
+  settled_sizes_.insert(value);
+}
+
+void Numbers::settle_sizes_within(PyObject* container) {
+  std::unordered_set<PyObject*> seen;
+  settle_sizes_within(container, seen);
+}
+
+void Numbers::settle_sizes_within(PyObject* value, std::unordered_set<PyObject*>& seen) {
+  if (sizes_.empty() && derived_.empty()) return;
+  if (PySlice_Check(value)) {
+    const auto* slice = reinterpret_cast<PySliceObject*>(value);
+    for (PyObject* part : {slice->start, slice->stop, slice->step}) settle_size(part);
+    return;
+  }
+  if (is_iterator_of_others(Py_TYPE(value))) {
+    for (const guards::Ref& one : std::exchange(handed_, {})) settle_sizes_within(one.get(), seen);
+    return;
+  }
+  if (!storage_type(value)) return settle_size(value);
+  if (!seen.insert(value).second) return;
+  if (PyDict_Check(value)) {
+    Py_ssize_t at = 0;
+    PyObject *key, *item;
+    while (PyDict_Next(value, &at, &key, &item)) settle_sizes_within(key, seen), settle_sizes_within(item, seen);
+  } else if (PyAnySet_Check(value)) {
+    return;  // What is put there is looked at.
+  } else {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i)
+      settle_sizes_within(PySequence_Fast_GET_ITEM(value, i), seen);
+  }
 }
 
 }  // namespace braze::interpreter

@@ -1,36 +1,94 @@
-// python/interpreter/watch/numbers.h: floats that may be other ones at later calls.
+// python/interpreter/watch/numbers.h: numbers of a watched run that stand for those of the program.
 //
-// A float of an argument or an entry of a dict (an optimizer's learning rate) that was another one at an earlier
-// capture is an input of the graph. As sizes are (sizes.h), it is known by identity: another object stands for it,
-// and for what is computed of it, each with a tensor without dimensions. Operators of tensors are given that. Who
-// looks at such a float otherwise specialises those that it was computed of.
+// A number that is only put somewhere (deferred.cpp), or that is an expression over sizes (sizes.h), is an object
+// that nothing else in the run is, so that it is known by its address. What it stands for is guarded when somebody
+// looks.
 #pragma once
 
-#include <string_view>
+#include <Python.h>
 
-#include "python/interpreter/watch/domain.h"
-#include "python/interpreter/watch/values.h"
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "ir/size.h"
+#include "python/guards/ref.h"
+#include "python/guards/source.h"
+#include "python/interpreter/watch/tensor_world.h"
 
 namespace braze::interpreter {
 
-/// Floats that may be other ones at later calls.
-class Numbers final : Domain {
- public:
-  using Domain::Domain;
+class Values;
 
-  /// Operators that compute with a tensor of the trace as they do with a float.
-  static bool are_given_to(std::string_view operator_name);
-  /// As operators are given it.
-  Ref tensor_of(const Number& number);
-  void negate(PyObject* operand);
-  /// Arithmetic with such floats, among themselves or with tensors. False: there is none among the operands, or
-  /// they are specialised.
-  bool compute(PyObject*& left, PyObject*& right, int operation);
-  /// What an instruction has left on top. True: it is such a float.
-  bool take(PyObject*& top);
+class Numbers {
+ public:
+  explicit Numbers(Values& values) : values_(values) {}
+  Numbers(const Numbers&) = delete;
+  Numbers& operator=(const Numbers&) = delete;
+
+  /// A float or int, read from `source`, that is only put somewhere: its type is guarded now, its value when
+  /// somebody looks at it. Gives what stands for it in the run, borrowed: a number that nothing else in the run is.
+  /// Null for what must be learnt.
+  PyObject* defer(PyObject* number, const guards::Source* source);
+  /// A number that is such an expression: an object that nothing else in the run is, borrowed.
+  PyObject* make_size(int64_t number, ir::Size size);
+  /// A float that is computed of sizes, or varies: likewise.
+  PyObject* make_derived(double number, DerivedNumber derived);
+  DerivedNumber derived_of(PyObject* value) const;  ///< Null: it is none, or has been specialised.
+  /// A number that comes from `source` and was another one at an earlier call becomes a symbol, or a float that
+  /// each call reads: what stands for it, borrowed. Null for all else.
+  PyObject* vary(PyObject* number, const guards::Source* source);
+  /// Values::learn(), before an instruction that leaves `value` as it is on top: a number that varies is guarded by
+  /// its type as yet.
+  bool learn_read(PyObject* value, const guards::Source* source);
+  /// After the instruction: what stands for `top` there, if it is that number. Null for all else.
+  PyObject* take_read(PyObject* top);
+  /// What was not left on top is guarded by its value.
+  void settle_read();
+  const ir::Size* size_of(PyObject* value) const;  ///< Null: it is none, or has been specialised.
+  bool was_size(PyObject* value) const { return settled_sizes_.contains(value); }
+  /// An int equal to that of the program, but another object.
+  bool stands_for_number(PyObject* value) const { return size_of(value) || was_size(value); }
+  /// The container is iterated by a `zip` or the like: its sizes are specialised where somebody looks into one of
+  /// these.
+  void hand_to_iterator(PyObject* container) { handed_.push_back(guards::Ref::borrow(container)); }
+  /// Somebody looks at the value, if it is one: it is specialised.
+  void settle_size(PyObject* value);
+  /// Likewise, and at what a builtin container holds.
+  void settle_sizes_within(PyObject* value);
+  bool has_deferred() const { return !deferred_.empty(); }
+  /// Somebody looks at `value`. Gives the number that it stands for, borrowed; null if it stands for none.
+  PyObject* settle(PyObject* value);
+  /// Somebody looks at what a builtin container holds.
+  void settle_within(PyObject* container);
 
  private:
-  bool give(PyObject*& operand, PyObject* beside);
+  struct Deferred {
+    guards::Ref number;
+    const guards::Source* source;
+  };
+  struct Read {
+    guards::Ref number;
+    const guards::Source* source;
+  };
+  std::optional<ir::Size> symbol_of(PyObject* number, const guards::Source* source);
+  PyObject* vary_float(PyObject* number, const guards::Source* source);
+  void settle_within(PyObject* container, std::unordered_set<PyObject*>& seen);
+  void settle_sizes_within(PyObject* value, std::unordered_set<PyObject*>& seen);
+
+  Values& values_;
+  std::unordered_map<PyObject*, Deferred> deferred_;  ///< By what stands for them.
+  std::unordered_map<PyObject*, ir::Size> sizes_;
+  std::unordered_map<PyObject*, DerivedNumber> derived_;
+  std::unordered_map<const guards::Source*, ir::Size> varied_;          ///< Of the numbers that were read there.
+  std::unordered_map<const guards::Source*, PyObject*> varied_floats_;  ///< What stands for each.
+  std::optional<Read> read_;
+  std::unordered_set<PyObject*> settled_sizes_;
+  std::vector<guards::Ref> handed_;
 };
+
+/// A class whose instances iterate over others, `zip` and the like.
+bool is_iterator_of_others(PyTypeObject* type);
 
 }  // namespace braze::interpreter

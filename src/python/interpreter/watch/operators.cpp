@@ -3,12 +3,14 @@
 
 #include <opcode.h>
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "python/guards/deque.h"
 #include "python/guards/scalar.h"
+#include "python/interpreter/watch/absorb.h"
 #include "python/interpreter/watch/look_ups.h"
 #include "python/interpreter/watch/rows.h"
 #include "python/interpreter/watch/watch.h"
@@ -61,7 +63,7 @@ bool Operators::truth(PyObject* value) {
   const bool in_python =
       is_derived_scalar(value) && values_.is_known(value) &&
       (watch_.classes.special_function(value, "__bool__") || watch_.classes.special_function(value, "__len__"));
-  if (is_derived_scalar(value) && !in_python && values_.absorb(value)) return true;
+  if (is_derived_scalar(value) && !in_python && absorb(values_, value)) return true;
   if (guards::is_deque(value)) return values_.open(value) || abandon("a deque of unknown origin", value);
   if (watch_.classes.acts_as_builtin(value, "__len__") && watch_.classes.keep_special(value, {"__bool__"})) {
     const guards::Source* source = values_.source_of(value);
@@ -212,8 +214,35 @@ bool Operators::binary(PyObject* left, PyObject* right, int operation) {
 
 bool Operators::comparison(PyObject* left, PyObject* right, int operation) {
   if (compare(left, right, operation)) return true;
+  if (!abandoned() && compares_items(left, right, operation)) return compare_items(left, right);
   if (!abandoned() && user_comparison(left, right, operation)) return allow(Entry::known);
   return !abandoned() && operands({left, right}, "a comparison with an object of unknown origin");
+}
+
+/// == and != of two tuples or two lists some items of which are objects with comparisons of their own.
+bool Operators::compares_items(PyObject* left, PyObject* right, int operation) {
+  const bool are_tuples = PyTuple_CheckExact(left) && PyTuple_CheckExact(right);
+  const bool are_lists = PyList_CheckExact(left) && PyList_CheckExact(right);
+  if ((operation != Py_EQ && operation != Py_NE) || !(are_tuples || are_lists)) return false;
+  const auto has_object = [this](PyObject* sequence) {
+    PyObject** const items = PySequence_Fast_ITEMS(sequence);
+    return std::any_of(items, items + PySequence_Fast_GET_SIZE(sequence), [this](PyObject* item) {
+      return has_own_class(item, values_.tensors()) && !is_derived_scalar(item) && !storage_type(item);
+    });
+  };
+  return PySequence_Fast_GET_SIZE(left) == PySequence_Fast_GET_SIZE(right) &&
+         (has_object(left) || has_object(right));
+}
+
+bool Operators::compare_items(PyObject* left, PyObject* right) {
+  if (!values_.is_known(left) || !values_.is_known(right) || !values_.open(left) || !values_.open(right))
+    return abandon("a comparison with an object of unknown origin", left);
+  Entry entry = Entry::none;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(left); ++i) {
+    if (!comparison(PySequence_Fast_GET_ITEM(left, i), PySequence_Fast_GET_ITEM(right, i), Py_EQ)) return false;
+    entry = std::max(entry, activity().entry);
+  }
+  return allow(entry);
 }
 
 /// == and != of objects that leave them to `object`: whether they are one object. False, and no abandonment, for
@@ -236,8 +265,8 @@ bool Operators::compare(PyObject* left, PyObject* right, int operation) {
 }
 
 bool Operators::compare_identity(PyObject* left, PyObject* right) {
-  const bool is_one =
-      guards::is_unique(left) && !values_.stands_for_number(left) && !values_.stands_for_number(right);
+  const bool is_one = guards::is_unique(left) && !values_.numbers().stands_for_number(left) &&
+                      !values_.numbers().stands_for_number(right);
   if (guards::is_scalar(left) && guards::same_scalar(left, right) && !is_one) {
     // What copy.deepcopy() is asked to copy, and has given back as it is.
     if (left == right && runs_module_copy()) return true;

@@ -73,7 +73,7 @@ class Reach {
 bool OtherThreads::hide_effects(Activation& a, int opcode, int arg) {
   Activity& activity = this->activity();
   const bool enters_only = activity.is_direct || activity.entry == Entry::none;
-  if (enters_only || !values_.effects().is_live() || !Effects::has_other_threads()) return true;
+  if (enters_only || !values_.effects().is_live() || !has_other_threads()) return true;
   Reach reach(values_);
   const auto depth = static_cast<int>(a.top - a.stack_base());
   const int used = operands_used(opcode, arg);

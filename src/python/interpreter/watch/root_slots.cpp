@@ -55,7 +55,8 @@ bool RootSlots::learn_slot(Activation& a, int slot, bool stays) {
   const bool is_temporary = run_.root->is_temporary(slot);
   const Passed passed = run_.root->use(slot);
   if (!passed) return true;
-  if (PyObject* one = passed.source && a.local(slot) ? values_.vary(a.local(slot), passed.source) : nullptr) {
+  if (PyObject* one =
+          passed.source && a.local(slot) ? values_.numbers().vary(a.local(slot), passed.source) : nullptr) {
     Ref::steal(std::exchange(a.local(slot), Py_NewRef(one)));
     return true;
   }

@@ -32,11 +32,6 @@ std::optional<ir::Size> plain_number(PyObject* value) {
   return ir::Size(number);
 }
 
-bool is_sequence(PyObject* value) {
-  return PyTuple_CheckExact(value) || PyList_CheckExact(value) ||
-         (PyTuple_Check(value) && guards::is_torch_size(Py_TYPE(value)));
-}
-
 /// Operands that an instruction hands on as they are, besides those of flow.h.
 bool passes_on(int opcode, int arg, int depth) {
   switch (opcode) {
@@ -80,6 +75,9 @@ const Names& size_operators() {
                               "eye",
                               "flatten",
                               "full",
+                              "full_like",
+                              "kthvalue",
+                              "topk",
                               "narrow",
                               "new_empty",
                               "new_full",
@@ -116,134 +114,48 @@ const Names& size_operators() {
   return names;
 }
 
+/// Operators of which a number may be any argument, also of lists of tensors.
+const Names& number_operators() {
+  static const Names names = {"add",           "add_",          "sub",           "sub_",           "mul",
+                              "mul_",          "div",           "div_",          "addcmul",        "addcmul_",
+                              "addcdiv",       "addcdiv_",      "_foreach_add",  "_foreach_add_",  "_foreach_sub",
+                              "_foreach_sub_", "_foreach_mul",  "_foreach_mul_", "_foreach_div",   "_foreach_div_",
+                              "_fused_adam_",  "_fused_adamw_", "_fused_sgd_",   "_fused_adagrad_"};
+  return names;
+}
+
+/// Attributes and methods by which a tensor tells what it is, and not how large: a tracer is another tensor.
+bool says_of_itself(std::string_view name) {
+  static const Names names = {"__class__", "__dict__",  "_base",         "_is_view",    "_version",  "grad",
+                              "grad_fn",   "has_names", "is_inference",  "is_leaf",     "is_pinned", "is_shared",
+                              "names",     "output_nr", "requires_grad", "retains_grad"};
+  return names.contains(name);
+}
+
 std::string_view name_of(PyObject* callable) {
   if (PyCFunction_Check(callable)) return reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name;
   return text_of(PyDescr_NAME(callable));
 }
 
-bool is_iterator_of_others(PyTypeObject* type) {
-  return type == &PyZip_Type || type == &PyEnum_Type || type == &PyReversed_Type;
-}
-
-ir::SizeTest test_of(int comparison, ir::Size a, ir::Size b) {
-  switch (comparison) {
-    case Py_EQ: return ir::equal(a, b);
-    case Py_NE: return ir::differs(a, b);
-    case Py_LT: return ir::less(a, b);
-    case Py_LE: return ir::at_most(a, b);
-    case Py_GT: return ir::greater(a, b);
-    default: return ir::at_least(a, b);
-  }
-}
-
 }  // namespace
 
-// ---- what the values know of them
-PyObject* Values::make_size(int64_t number, ir::Size size) {
-  const guards::Ref plain = guards::Ref::steal(PyLong_FromLongLong(number));
-  guards::Ref one = guards::Ref::steal(plain ? fresh_int(plain.get()) : nullptr);
-  if (!one) throw std::bad_alloc();
-  if (!size.is_constant()) sizes_.emplace(one.get(), size);
-  held_.push_back(one);
-  return one.get();
-}
-
-std::optional<ir::Size> Values::symbol_of(PyObject* number, const guards::Source* source) {
-  if (!PyLong_CheckExact(number)) return std::nullopt;
-  if (const auto found = varied_.find(source); found != varied_.end()) return found->second;
-  const std::optional<ir::Size> size = tensors_.vary_number(number, source);
-  if (!size) return std::nullopt;
-  guards_.type(source, &PyLong_Type);
-  varied_.emplace(source, *size);
-  return size;
-}
-
-PyObject* Values::vary(PyObject* number, const guards::Source* source) {
-  if (PyFloat_CheckExact(number)) return vary_float(number, source);
-  const std::optional<ir::Size> size = symbol_of(number, source);
-  if (!size) return nullptr;
-  PyObject* one = make_size(PyLong_AsLongLong(number), *size);
-  scalars_[one] = {source};
-  return one;
-}
-
-bool Values::learn_read(PyObject* value, const guards::Source* source) {
-  settle_read();
-  if (!(PyFloat_CheckExact(value) ? vary_float(value, source) != nullptr : symbol_of(value, source).has_value()))
-    return learn(value, source);
-  read_ = {guards::Ref::borrow(value), source};
-  return true;
-}
-
-PyObject* Values::take_read(PyObject* top) {
-  if (!read_ || read_->number.get() != top) return nullptr;
-  const Read read = *std::exchange(read_, std::nullopt);
-  return vary(top, read.source);
-}
-
-void Values::settle_read() {
-  if (!read_) return;
-  const Read read = *std::exchange(read_, std::nullopt);
-  learn(read.number.get(), read.source);
-}
-
-const ir::Size* Values::size_of(PyObject* value) const {
-  const auto found = sizes_.find(value);
-  return found == sizes_.end() ? nullptr : &found->second;
-}
-
-void Values::settle_size(PyObject* value) {
-  settle_number(value);
-  const auto found = sizes_.find(value);
-  if (found == sizes_.end()) return;
-  tensors_.decide(ir::equal(found->second, PyLong_AsLongLong(value)));
-  sizes_.erase(found);
-  settled_sizes_.insert(value);
-}
-
-void Values::settle_sizes_within(PyObject* container) {
-  std::unordered_set<PyObject*> seen;
-  settle_sizes_within(container, seen);
-}
-
-void Values::settle_sizes_within(PyObject* value, std::unordered_set<PyObject*>& seen) {
-  if (sizes_.empty() && numbers_.empty()) return;
-  if (PySlice_Check(value)) {
-    const auto* slice = reinterpret_cast<PySliceObject*>(value);
-    for (PyObject* part : {slice->start, slice->stop, slice->step}) settle_size(part);
-    return;
-  }
-  if (is_iterator_of_others(Py_TYPE(value))) {
-    for (const guards::Ref& one : std::exchange(handed_, {})) settle_sizes_within(one.get(), seen);
-    return;
-  }
-  if (!storage_type(value)) return settle_size(value);
-  if (!seen.insert(value).second) return;
-  if (PyDict_Check(value)) {
-    Py_ssize_t at = 0;
-    PyObject *key, *item;
-    while (PyDict_Next(value, &at, &key, &item)) settle_sizes_within(key, seen), settle_sizes_within(item, seen);
-  } else if (PyAnySet_Check(value)) {
-    return;  // What is put there is looked at.
-  } else {
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i)
-      settle_sizes_within(PySequence_Fast_GET_ITEM(value, i), seen);
-  }
+bool is_sequence(PyObject* value) {
+  return PyTuple_CheckExact(value) || PyList_CheckExact(value) ||
+         (PyTuple_Check(value) && guards::is_torch_size(Py_TYPE(value)));
 }
 
 // ---- instructions
 
 /// As an expression, if it is one or a number beside one.
 std::optional<ir::Size> Sizes::as_size(PyObject* value) const {
-  if (const ir::Size* size = values_.size_of(value)) return *size;
+  if (const ir::Size* size = values_.numbers().size_of(value)) return *size;
   return plain_number(value);
 }
 
 /// What an operator of tensors is given in the place of `value`: null, if that is as it should be.
 Ref Sizes::for_tensors(PyObject* value, int depth) {
-  if (const auto number = values_.number_of(value); number && depth == 0) return watch_.numbers.tensor_of(*number);
-  if (const ir::Size* size = values_.size_of(value)) return values_.tensors().to_symbolic(*size);
-  if (PyObject* tracer = values_.tensors().tracer_of(value)) return Ref::borrow(tracer);
+  if (const ir::Size* size = values_.numbers().size_of(value)) return values_.tensors().sizes().to_symbolic(*size);
+  if (PyObject* tracer = values_.tensors().sizes().tracer_of(value)) return Ref::borrow(tracer);
   if (PySlice_Check(value)) {
     const auto* slice = reinterpret_cast<PySliceObject*>(value);
     Ref parts[] = {for_tensors(slice->start), for_tensors(slice->stop), for_tensors(slice->step)};
@@ -279,9 +191,10 @@ void Sizes::give_to_tensors(PyObject*& operand) {
 /// A size beside a tensor in arithmetic. Not as torch.SymInt: PyTorch's parser has another number in its place
 /// where a tensor could stand.
 bool Sizes::give_number(PyObject*& operand, PyObject* beside) {
-  const ir::Size* size = values_.size_of(operand);
+  if (watch_.derived_numbers.give(operand, beside)) return true;
+  const ir::Size* size = values_.numbers().size_of(operand);
   if (!size || !values_.tensors().is_tensor(beside)) return false;
-  Ref number = values_.tensors().to_number(*size, beside);
+  Ref number = values_.tensors().sizes().to_number(*size, beside);
   if (!number) return false;
   values_.make(number.get());
   Ref::steal(std::exchange(operand, number.release()));
@@ -303,12 +216,14 @@ void Sizes::put_tracers(Activation& a, int opcode, int arg) {
     case UNPACK_EX: count = 1; break;
     default: count = values_looked_into(opcode);
   }
+  if (reads_attribute(opcode) && says_of_itself(text_of(a.name(opcode == LOAD_ATTR ? attribute_of(arg) : arg))))
+    return;
   for (int depth = 1; depth <= count; ++depth) put_tracer(a.peek(depth));
 }
 
 void Sizes::put_tracer(PyObject*& operand) {
   PyObject* tracer =
-      operand && values_.tensors().is_tensor(operand) ? values_.tensors().tracer_of(operand) : nullptr;
+      operand && values_.tensors().is_tensor(operand) ? values_.tensors().sizes().tracer_of(operand) : nullptr;
   if (!tracer) return;
   const guards::Source* source = values_.source_of(operand);
   if (!source) return;
@@ -316,28 +231,36 @@ void Sizes::put_tracer(PyObject*& operand) {
   Ref::steal(std::exchange(operand, Py_NewRef(tracer)));
 }
 
+void Sizes::put_tensor(PyObject*& operand) {
+  PyObject* tensor = operand ? values_.tensors().sizes().behind_tracer(operand) : nullptr;
+  if (tensor) Ref::steal(std::exchange(operand, Py_NewRef(tensor)));
+}
+
 void Sizes::put_number(PyObject*& operand) {
-  if (!operand || !values_.stands_for_number(operand)) return;
-  values_.settle_sizes_within(operand);
+  if (operand && PyFloat_CheckExact(operand)) return values_.numbers().settle_sizes_within(operand);
+  if (!operand || !values_.numbers().stands_for_number(operand)) return;
+  values_.numbers().settle_sizes_within(operand);
   Ref number = Ref::steal(PyLong_FromLongLong(PyLong_AsLongLong(operand)));
   if (!number) throw std::bad_alloc();
   Ref::steal(std::exchange(operand, number.release()));
 }
 
 void Sizes::look_at_sizes(Activation& a, int opcode, int arg) {
+  if (const UnaryOperation operation = unary_of(opcode, arg); operation != UnaryOperation::none)
+    return compute_unary(a.peek(1), operation);
   switch (opcode) {
     case BINARY_OP: return compute_size(a.peek(2), a.peek(1), arg);
-    case CONTAINS_OP:
-      values_.settle_sizes_within(a.peek(2));
-      if (!PyDict_CheckExact(a.peek(1))) values_.settle_sizes_within(a.peek(1));  // Of a dict: keys, not values.
-      return;
-    case UNARY_NEGATIVE:
-      if (const ir::Size* size = values_.size_of(a.peek(1))) activity().size = -*size;
-      return watch_.numbers.negate(a.peek(1));
     case COMPARE_OP: return compare_sizes(a.peek(2), a.peek(1), comparison_of(arg));
+    case CONTAINS_OP:
+      values_.numbers().settle_sizes_within(a.peek(2));
+      if (!PyDict_CheckExact(a.peek(1))) values_.numbers().settle_sizes_within(a.peek(1));  // Of a dict: its keys.
+      return;
     case BINARY_SUBSCR:
-      if (values_.tensors().is_tensor(a.peek(2))) return give_to_tensors(a.peek(1));
-      return values_.settle_sizes_within(a.peek(1));
+      if (values_.tensors().is_tensor(a.peek(2))) {
+        select_by_sizes(a.peek(2), a.peek(1));
+        return give_to_tensors(a.peek(1));
+      }
+      return values_.numbers().settle_sizes_within(a.peek(1));
 #ifdef BINARY_SLICE
     case BINARY_SLICE:
       if (!values_.tensors().is_tensor(a.peek(3))) break;
@@ -346,10 +269,12 @@ void Sizes::look_at_sizes(Activation& a, int opcode, int arg) {
 #endif
     case STORE_SUBSCR:
       if (values_.tensors().is_tensor(a.peek(2))) {
+        select_by_sizes(a.peek(2), a.peek(1));
         give_to_tensors(a.peek(1));
-        return values_.settle_sizes_within(a.peek(3));
+        give_number(a.peek(3), a.peek(2));
+        return values_.numbers().settle_sizes_within(a.peek(3));
       }
-      return values_.settle_sizes_within(a.peek(1));
+      return values_.numbers().settle_sizes_within(a.peek(1));
     case CALL: return give_sizes(a, arg);
     case CALL_FUNCTION_EX: return give_unpacked_sizes(a, arg);
     default: break;
@@ -358,13 +283,74 @@ void Sizes::look_at_sizes(Activation& a, int opcode, int arg) {
   for (int depth = 1; depth <= (used < 0 ? all : std::min(used, all)); ++depth) {
     PyObject* operand = a.peek(depth);
     if (!operand) continue;
-    if (const ir::Size* size = values_.size_of(operand); size && is_truth(opcode)) {
-      values_.tensors().decide(ir::differs(*size, 0));
+    if (const ir::Size* size = values_.numbers().size_of(operand); size && is_truth(opcode)) {
+      values_.tensors().sizes().decide(ir::differs(*size, 0));
       continue;
     }
+    if (is_truth(opcode) && watch_.derived_numbers.truth(operand)) continue;
     if (passes_on(opcode, arg, depth)) continue;
-    values_.settle_sizes_within(operand);
+    values_.numbers().settle_sizes_within(operand);
   }
+}
+
+/// PyTorch's indexing takes an int as a number. What it does with one first of all is select(), which knows sizes:
+/// that is done here, and the rest is left for the instruction.
+void Sizes::select_by_sizes(PyObject*& tensor, PyObject*& index) {
+  const bool is_tuple = PyTuple_CheckExact(index);
+  const Py_ssize_t count = is_tuple ? PyTuple_GET_SIZE(index) : 1;
+  Ref part = Ref::borrow(tensor);
+  std::vector<PyObject*> rest;
+  int64_t dim = 0;
+  bool any = false, is_clear = true;  // Which dimension an item is about.
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    PyObject* item = is_tuple ? PyTuple_GET_ITEM(index, i) : index;
+    if (const ir::Size* size = values_.numbers().size_of(item); size && is_clear) {
+      part = values_.tensors().sizes().select(part.get(), dim, *size);
+      if (!part) return;
+      any = true;
+      continue;
+    }
+    rest.push_back(item);
+    is_clear = is_clear && (PySlice_Check(item) || PyLong_CheckExact(item));
+    ++dim;
+  }
+  if (!any) return;
+  Ref others = Ref::steal(is_tuple ? PyTuple_New(std::ssize(rest)) : Py_NewRef(Py_Ellipsis));
+  if (!others) throw std::bad_alloc();
+  for (size_t i = 0; is_tuple && i < rest.size(); ++i)
+    PyTuple_SET_ITEM(others.get(), static_cast<Py_ssize_t>(i), Py_NewRef(rest[i]));
+  values_.make(part.get());
+  Ref::steal(std::exchange(tensor, part.release()));
+  Ref::steal(std::exchange(index, others.release()));
+}
+
+/// Arguments that may be tensors as well as numbers, of operators that compute alike with both.
+void Sizes::give_numbers(Activation& a, std::string_view name, int count) {
+  static const Names binary = {"add", "add_", "sub",         "sub_",   "subtract", "mul", "mul_",   "multiply",
+                               "div", "div_", "true_divide", "divide", "eq",       "ne",  "lt",     "le",
+                               "gt",  "ge",   "remainder",   "fmod",   "maximum",  "pow", "minimum"};
+  if (run_.keyword_names) return;
+  if (count == 2 && binary.contains(name)) give_number(a.peek(1), a.peek(2));
+  if (count == 2 && name == "pow") give_number(a.peek(2), a.peek(1));
+  if (count == 3 && name == "masked_fill") give_number(a.peek(1), a.peek(3));
+  if (count != 3 || name != "where") return;
+  const auto either = [&](const auto& is) { return is(a.peek(1)) || is(a.peek(2)); };
+  // Two floats give a tensor of the default type, which numbers of the graph would not.
+  if (!either([&](PyObject* one) { return values_.tensors().is_tensor(one); }) &&
+      either([&](PyObject* one) { return values_.numbers().derived_of(one) != nullptr; }))
+    return;
+  for (const int depth : {1, 2}) give_number(a.peek(depth), a.peek(3));
+}
+
+/// Floats in the place of numbers, with keywords or without.
+void Sizes::give_floats(Activation& a, int count) {
+  PyObject* beside = nullptr;
+  for (int depth = count; depth > 0 && !beside; --depth) {
+    PyObject* one = a.peek(depth);
+    if (one && is_sequence(one) && PySequence_Fast_GET_SIZE(one) > 0) one = PySequence_Fast_GET_ITEM(one, 0);
+    if (one && values_.tensors().is_tensor(one)) beside = one;
+  }
+  for (int depth = 1; beside && depth <= count; ++depth) watch_.derived_numbers.give(a.peek(depth), beside);
 }
 
 bool Sizes::is_truth(int opcode) {
@@ -383,151 +369,6 @@ bool Sizes::is_truth(int opcode) {
 #endif
     default: return false;
   }
-}
-
-/// + - * // % of sizes and numbers.
-void Sizes::compute_size(PyObject*& left, PyObject*& right, int operation) {
-  if (watch_.numbers.compute(left, right, operation % NB_INPLACE_ADD)) return;
-  if (values_.tensors().is_tensor(left) || values_.tensors().is_tensor(right)) {
-    const int kind = operation % NB_INPLACE_ADD;
-    const bool is_plain = kind == NB_ADD || kind == NB_SUBTRACT || kind == NB_MULTIPLY || kind == NB_TRUE_DIVIDE;
-    if (is_plain && (give_number(left, right) || give_number(right, left))) return;
-    values_.settle_sizes_within(left);
-    return values_.settle_sizes_within(right);
-  }
-  if (!values_.size_of(left) && !values_.size_of(right)) {
-    // Sequences are put together item by item.
-    if (operation % NB_INPLACE_ADD == NB_ADD && is_sequence(left) && is_sequence(right)) return;
-    if (operation % NB_INPLACE_ADD == NB_MULTIPLY && (is_sequence(left) || is_sequence(right))) return;
-    values_.settle_sizes_within(left);
-    return values_.settle_sizes_within(right);
-  }
-  const std::optional<ir::Size> a = as_size(left), b = as_size(right);
-  std::optional<ir::Size> result;
-  TensorWorld& world = values_.tensors();
-  if (a && b) switch (operation % NB_INPLACE_ADD) {
-      case NB_ADD: result = *a + *b; break;
-      case NB_SUBTRACT: result = *a - *b; break;
-      case NB_MULTIPLY: result = *a * *b; break;
-      case NB_FLOOR_DIVIDE:
-      case NB_REMAINDER:
-        // A divisor of 0 raises, and one below 0 rounds the other way: neither is an expression.
-        if (b->is_constant() ? b->constant() < 1 : !world.decide(ir::at_least(*b, 1))) break;
-        result = operation % NB_INPLACE_ADD == NB_REMAINDER ? ir::mod(*a, *b) : ir::floor_div(*a, *b);
-        break;
-      default: break;
-    }
-  if (result) {
-    activity().size = *result;
-    return;
-  }
-  values_.settle_sizes_within(left);
-  values_.settle_sizes_within(right);
-}
-
-/// The answer is that of this call, and a guard says that it is.
-void Sizes::compare_sizes(PyObject*& left, PyObject*& right, int comparison) {
-  if (values_.tensors().is_tensor(left) || values_.tensors().is_tensor(right)) {
-    if (give_number(left, right) || give_number(right, left)) return;
-    values_.settle_sizes_within(left);
-    return values_.settle_sizes_within(right);
-  }
-  const bool is_equality = comparison == Py_EQ || comparison == Py_NE;
-  if (is_sequence(left) && is_sequence(right) && is_equality) {
-    const Py_ssize_t count = PySequence_Fast_GET_SIZE(left);
-    if (count != PySequence_Fast_GET_SIZE(right)) return;
-    for (Py_ssize_t i = 0; i < count; ++i) {
-      PyObject *one = PySequence_Fast_GET_ITEM(left, i), *other = PySequence_Fast_GET_ITEM(right, i);
-      if (!values_.size_of(one) && !values_.size_of(other)) continue;
-      const std::optional<ir::Size> a = as_size(one), b = as_size(other);
-      if (a && b) {
-        values_.tensors().decide(ir::equal(*a, *b));
-      } else {
-        values_.settle_sizes_within(one);
-        values_.settle_sizes_within(other);
-      }
-    }
-    return;
-  }
-  if (values_.size_of(left) || values_.size_of(right)) {
-    const std::optional<ir::Size> a = as_size(left), b = as_size(right);
-    if (a && b) {
-      values_.tensors().decide(test_of(comparison, *a, *b));
-      return;
-    }
-    if (is_equality && (left == Py_None || right == Py_None)) return;
-  }
-  values_.settle_sizes_within(left);
-  values_.settle_sizes_within(right);
-}
-
-/// What a call of C code does with the sizes that it is given. True: it is said.
-bool Sizes::builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_ssize_t count) {
-  if (callable == reinterpret_cast<PyObject*>(&PyLong_Type) && count == 1 && values_.size_of(arguments[0]))
-    return true;  // It is what it gives.
-  if (count == 1 && is_sequence(arguments[0]) && PyType_Check(callable)) {
-    auto* type = reinterpret_cast<PyTypeObject*>(callable);
-    if (type == &PyTuple_Type || type == &PyList_Type || guards::is_torch_size(type)) return true;
-  }
-  if (callable == reinterpret_cast<PyObject*>(&PyType_Type) && count == 1) return true;
-  if (PyType_Check(callable) && is_iterator_of_others(reinterpret_cast<PyTypeObject*>(callable))) {
-    // The items are handed on as they are.
-    if (std::any_of(arguments, arguments + count, [&](PyObject* one) { return values_.size_of(one); }))
-      return false;
-    for (Py_ssize_t i = 0; i < count; ++i) values_.hand_to_iterator(arguments[i]);
-    return true;
-  }
-  if (Py_IS_TYPE(callable, &PyMethodDescr_Type)) {
-    const auto is_method = [&](PyTypeObject& type, const char* name) {
-      return Py_IS_TYPE(arguments[0], &type) && callable == class_entry(reinterpret_cast<PyObject*>(&type), name);
-    };
-    if (count == 2 && is_method(PyList_Type, "append")) return true;
-    if (count < 2 || !is_method(PyDict_Type, "get")) return false;
-    values_.settle_sizes_within(arguments[1]);  // The values of a dict are handed on as they are, its keys are not.
-    return true;
-  }
-  if (!PyCFunction_Check(callable)) return false;
-  PyObject* self = PyCFunction_GET_SELF(callable);
-  const std::string_view name = reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name;
-  if (self && PyList_CheckExact(self) && name == "append") return true;
-  if (self && PyType_Check(self) && name == "__instancecheck__") return true;
-  if (!self || !PyModule_Check(self)) return false;
-  const char* module = PyModule_GetName(self);
-  const std::string_view from = module ? module : "";
-  if (from == "builtins" && (name == "isinstance" || name == "callable")) return true;
-  if (from == "builtins" && name == "len") return count == 1 && !values_.size_of(arguments[0]);
-  if (from == "builtins" && (name == "min" || name == "max") && !run_.keyword_names && count > 0) {
-    std::vector<PyObject*> items(arguments, arguments + count);
-    if (count == 1) {
-      if (!is_sequence(arguments[0])) return false;
-      items.assign(PySequence_Fast_ITEMS(arguments[0]),
-                   PySequence_Fast_ITEMS(arguments[0]) + PySequence_Fast_GET_SIZE(arguments[0]));
-    }
-    PyObject* best = nullptr;
-    for (PyObject* item : items) {
-      if (!as_size(item)) return false;
-      if (!best) {
-        best = item;
-        continue;
-      }
-      const ir::SizeTest beats =
-          name == "min" ? ir::less(*as_size(item), *as_size(best)) : ir::greater(*as_size(item), *as_size(best));
-      if (values_.tensors().decide(beats)) best = item;
-    }
-    return true;
-  }
-  const bool is_product = from == "math" && name == "prod";
-  if ((is_product || (from == "builtins" && name == "sum")) && count == 1 && is_sequence(arguments[0])) {
-    ir::Size all = is_product ? 1 : 0;
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(arguments[0]); ++i) {
-      const std::optional<ir::Size> one = as_size(PySequence_Fast_GET_ITEM(arguments[0], i));
-      if (!one) return false;
-      all = is_product ? all * *one : all + *one;
-    }
-    activity().size = all;
-    return true;
-  }
-  return false;
 }
 
 /// An operator of tensors, or a method of theirs, written in C.
@@ -555,13 +396,15 @@ void Sizes::give_sizes(Activation& a, int arg) {
   PyObject* callable = a.peek(count + 1);
   if (enters_watched()) return;
   if (builtin_of_sizes(callable, a.top - count, count)) return;
+  if (watch_.derived_numbers.call(callable, a.top - count, count)) return;
   const bool of_tensors = calls_tensors(callable),
              takes_sizes = of_tensors && size_operators().contains(name_of(callable));
-  const bool takes_numbers = of_tensors && Numbers::are_given_to(name_of(callable));
+  const bool takes_tensors = of_tensors && !says_of_itself(name_of(callable));
+  if (of_tensors) give_numbers(a, name_of(callable), count);
+  if (of_tensors && number_operators().contains(name_of(callable))) give_floats(a, count);
   for (int depth = 1; depth <= count; ++depth) {
-    if (!takes_numbers && a.peek(depth)) values_.settle_number(a.peek(depth));
-    if (of_tensors && (takes_sizes || !values_.size_of(a.peek(depth)))) give_to_tensors(a.peek(depth));
-    values_.settle_sizes_within(a.peek(depth));
+    if (takes_tensors && (takes_sizes || !values_.numbers().size_of(a.peek(depth)))) give_to_tensors(a.peek(depth));
+    values_.numbers().settle_sizes_within(a.peek(depth));
   }
 }
 
@@ -570,23 +413,30 @@ void Sizes::give_unpacked_sizes(Activation& a, int arg) {
   const bool keywords = arg & 1;
   PyObject* callable = a.peek(2 + keywords);
   PyObject*& given = a.peek(1 + keywords);
+  if (!keywords && PyTuple_Check(given) && is_sequence(given)) {
+    PyObject* const* items = PySequence_Fast_ITEMS(given);
+    const Py_ssize_t count = PyTuple_GET_SIZE(given);
+    if (builtin_of_sizes(callable, items, count) || watch_.derived_numbers.call(callable, items, count)) return;
+  }
   if (calls_tensors(callable) && size_operators().contains(name_of(callable))) give_to_tensors(given);
-  values_.settle_sizes_within(given);
-  if (keywords) values_.settle_sizes_within(a.peek(1));
+  values_.numbers().settle_sizes_within(given);
+  if (keywords) values_.numbers().settle_sizes_within(a.peek(1));
 }
 
 void Sizes::take_sizes(Activation& a) {
   PyObject*& top = a.peek(1);
-  if (!top || watch_.numbers.take(top)) return;
+  if (!top) return;
+  put_tensor(top);
   if (const std::optional<ir::Size> size = std::exchange(activity().size, std::nullopt)) {
     if (PyLong_CheckExact(top) && !size->is_constant()) {
-      PyObject* one = values_.make_size(PyLong_AsLongLong(top), *size);
+      PyObject* one = values_.numbers().make_size(PyLong_AsLongLong(top), *size);
       Ref::steal(std::exchange(top, Py_NewRef(one)));
     }
     return;
   }
-  if (const std::optional<ir::Size> size = values_.tensors().from_symbolic(top)) {
-    PyObject* one = values_.make_size(values_.tensors().value_of(*size), *size);
+  if (watch_.derived_numbers.take(top)) return;
+  if (const std::optional<ir::Size> size = values_.tensors().sizes().from_symbolic(top)) {
+    PyObject* one = values_.numbers().make_size(values_.tensors().sizes().value_of(*size), *size);
     Ref::steal(std::exchange(top, Py_NewRef(one)));
     return;
   }
@@ -594,9 +444,9 @@ void Sizes::take_sizes(Activation& a) {
   // The tuple is new, and nobody else has it.
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(top); ++i) {
     PyObject*& item = reinterpret_cast<PyTupleObject*>(top)->ob_item[i];
-    const std::optional<ir::Size> size = values_.tensors().from_symbolic(item);
+    const std::optional<ir::Size> size = values_.tensors().sizes().from_symbolic(item);
     if (!size) continue;
-    PyObject* one = values_.make_size(values_.tensors().value_of(*size), *size);
+    PyObject* one = values_.numbers().make_size(values_.tensors().sizes().value_of(*size), *size);
     Ref::steal(std::exchange(item, Py_NewRef(one)));
   }
 }

@@ -13,10 +13,16 @@
 #pragma once
 
 #include <optional>
+#include <string_view>
 
 #include "python/interpreter/watch/domain.h"
 
 namespace braze::interpreter {
+
+enum class UnaryOperation : uint8_t;
+
+/// A list, tuple or torch.Size.
+bool is_sequence(PyObject* value);
 
 /// Sizes that may be other ones at later calls.
 class Sizes final : Domain {
@@ -31,6 +37,8 @@ class Sizes final : Domain {
   /// What stands for a number that varies is the number itself, of this value only: somebody asks which object it
   /// is.
   void put_number(PyObject*& operand);
+  /// The tensor itself in the place of what stands for it, likewise.
+  void put_tensor(PyObject*& operand);
   /// What an instruction has left on top, with sizes as the run sees them.
   void take_sizes(Activation& a);
 
@@ -40,8 +48,14 @@ class Sizes final : Domain {
   void give_to_tensors(PyObject*& operand);
   bool give_number(PyObject*& operand, PyObject* beside);
   void put_tracer(PyObject*& operand);
+  void select_by_sizes(PyObject*& tensor, PyObject*& index);
+  void give_numbers(Activation& a, std::string_view name, int count);
+  void give_floats(Activation& a, int count);
   static bool is_truth(int opcode);
+  bool is_varying(PyObject* value) const;
+  std::optional<ir::Size> as_expression(ir::Size a, ir::Size b, int operation);
   void compute_size(PyObject*& left, PyObject*& right, int operation);
+  void compute_unary(PyObject* operand, UnaryOperation operation);
   void compare_sizes(PyObject*& left, PyObject*& right, int comparison);
   bool builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_ssize_t count);
   bool calls_tensors(PyObject* callable) const;

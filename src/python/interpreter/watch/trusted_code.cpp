@@ -7,6 +7,7 @@
 #include "python/guards/scalar.h"
 #include "python/guards/storage_access.h"
 #include "python/interpreter/cpython.h"
+#include "python/interpreter/watch/absorb.h"
 #include "python/interpreter/watch/look_ups.h"
 #include "python/interpreter/watch/watch.h"
 
@@ -101,15 +102,15 @@ bool TrustedCode::opens_for_trusted(PyObject* value) {
   if (tensors.may_call(value)) return true;
   if (values_.is_made(value) && is_tree_spec(value)) return true;
   if (is_builtin_container(value) || guards::is_scalar(value) || tensors.is_tensor(value))
-    return values_.absorb(value);
+    return absorb(values_, value);
   if (!values_.is_known(value)) return false;
   if (Py_IS_TYPE(value, &PyMethod_Type)) return watch_.calls.learn_method(value);
   if (is_a(value, "functools.partial")) {
     guards::Ref parts[3];
     return watch_.partials.open_partial(value, parts) && opens_for_trusted(parts[0].get()) &&
-           values_.absorb(parts[1].get()) && values_.absorb(parts[2].get());
+           absorb(values_, parts[1].get()) && absorb(values_, parts[2].get());
   }
-  return values_.absorb(value) || (!PyType_Check(value) && watch_.classes.special_function(value, "__call__"));
+  return absorb(values_, value) || (!PyType_Check(value) && watch_.classes.special_function(value, "__call__"));
 }
 
 void TrustedCode::keep_fresh(PyObject* value) {

@@ -49,7 +49,7 @@ bool Variables::load_global(Activation& a, int arg) {
     return PyDict_GetItemWithError(globals, name) || abandon("a global that the function deletes", name);
   const guards::Source* entry = sources.dict_item(sources.object(globals, "G"), name);
   if (PyObject* value = PyDict_GetItemWithError(globals, name))
-    return values_.learn_read(value, entry) || abandon("a global that cannot be guarded", value);
+    return values_.numbers().learn_read(value, entry) || abandon("a global that cannot be guarded", value);
   PyObject* value = PyDict_GetItemWithError(builtins, name);
   if (!value) return abandon("a global that is not there", name);
   values_.guards().absent(entry);
@@ -72,7 +72,8 @@ bool Variables::load_cell(PyObject* cell) {
   if (!source) return abandon("a closure cell of unknown origin");
   PyObject* value = PyCell_GET(cell);
   if (!value) return abandon("a closure cell that is empty");
-  return values_.learn_read(value, source) || abandon("a closed-over value that cannot be guarded", value);
+  return values_.numbers().learn_read(value, source) ||
+         abandon("a closed-over value that cannot be guarded", value);
 }
 
 bool Variables::copy_free_variables(Activation& a) {

@@ -3,6 +3,7 @@
 
 #include <opcode.h>
 
+#include "python/interpreter/watch/absorb.h"
 #include "python/interpreter/watch/look_ups.h"
 #include "python/interpreter/watch/watch.h"
 
@@ -30,7 +31,7 @@ PyObject* Views::dict_behind(PyObject* view) {
 
 bool Views::view_contains(PyObject* view, PyObject* dict, PyObject* item) {
   if (PyDictKeys_Check(view) || Py_IS_TYPE(view, &PyDictProxy_Type)) return watch_.containers.contains(dict, item);
-  return (values_.open(dict) && is_data(dict) && is_data(item) && values_.absorb(dict) && values_.absorb(item)) ||
+  return (values_.open(dict) && is_data(dict) && is_data(item) && absorb(values_, dict) && absorb(values_, item)) ||
          abandon("`in` the values of a dict of objects", dict);
 }
 
@@ -44,7 +45,7 @@ bool Views::combines_keys(PyObject* left, PyObject* right, int operation) {
   for (PyObject* operand : {left, right}) {
     if (PyObject* dict = dict_of_keys(operand))
       values_.iterate_dict(dict);
-    else if (!is_data(operand) || !values_.absorb(operand))
+    else if (!is_data(operand) || !absorb(values_, operand))
       return abandon("an operand", operand);
   }
   return true;

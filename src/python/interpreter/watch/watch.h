@@ -7,7 +7,7 @@
 //   containers     containers, deques, views
 //   calls          calls, methods, partials, given, stand_ins, trusted_code, library, copies
 //   frames         iterators, generators, root_slots
-//   across         sizes, other_threads
+//   across         sizes, derived_numbers, other_threads
 #pragma once
 
 #include "python/interpreter/watch/attributes.h"
@@ -18,6 +18,7 @@
 #include "python/interpreter/watch/conversions.h"
 #include "python/interpreter/watch/copies.h"
 #include "python/interpreter/watch/deques.h"
+#include "python/interpreter/watch/derived_numbers.h"
 #include "python/interpreter/watch/generators.h"
 #include "python/interpreter/watch/generic_types.h"
 #include "python/interpreter/watch/given.h"
@@ -26,7 +27,6 @@
 #include "python/interpreter/watch/iterators.h"
 #include "python/interpreter/watch/library.h"
 #include "python/interpreter/watch/methods.h"
-#include "python/interpreter/watch/numbers.h"
 #include "python/interpreter/watch/operators.h"
 #include "python/interpreter/watch/other_threads.h"
 #include "python/interpreter/watch/partials.h"
@@ -70,8 +70,8 @@ struct Watch {
   Copies copies{*this, run};
   Iterators iterators{*this, run};
   Generators generators{*this, run};
-  Numbers numbers{*this, run};
   Sizes sizes{*this, run};
+  DerivedNumbers derived_numbers{*this, run};
   RootSlots root_slots{*this, run};
   OtherThreads other_threads{*this, run};
 };

@@ -3,8 +3,10 @@
 
 #include <string>
 
+#include "python/guards/keys.h"
 #include "python/guards/scalar.h"
 #include "python/interpreter/raised.h"
+#include "python/interpreter/watch/absorb.h"
 
 namespace braze::interpreter {
 
@@ -26,7 +28,7 @@ bool WatchedRun::abandon(BreakReason why, PyObject* subject) {
 }
 
 bool WatchedRun::operand(PyObject* value, BreakReason why) {
-  return values.absorb(value) || abandon(why, value);
+  return absorb(values, value) || abandon(why, value);
 }
 
 bool WatchedRun::operands(std::initializer_list<PyObject*> values, BreakReason why) {
@@ -40,20 +42,20 @@ bool WatchedRun::operands(std::initializer_list<PyObject*> values, BreakReason w
 
 bool WatchedRun::absorb_all(PyObject* const* arguments, Py_ssize_t count, PyObject* callable) {
   for (Py_ssize_t i = 0; i < count; ++i)
-    if (!values.absorb(arguments[i]))
+    if (!absorb(values, arguments[i]))
       return abandon("a C function is given an object whose parts are not guarded", arguments[i]);
   return true;
 }
 
 bool WatchedRun::lets_go(PyObject* value, const guards::Source* source, bool contents) {
-  return values.drop(value, source, contents) ||
+  return values.drops().add(value, source, contents) ||
          abandon("an object is dropped that may have a finalizer", contents ? nullptr : value);
 }
 
 bool WatchedRun::lets_go_of_entry(PyObject* dict, PyObject* key) {
   const guards::Source* source = values.source_of(dict);
   if (!source || values.effects().wrote(dict, key)) return true;
-  return lets_go(PyDict_GetItemWithError(dict, key), values.sources().dict_item(source, key));
+  return lets_go(guards::entry_of_key(dict, key), values.sources().dict_item(source, key));
 }
 
 }  // namespace braze::interpreter

@@ -9,6 +9,7 @@
 #include "python/interpreter/cpython.h"
 #include "python/interpreter/flow.h"
 #include "python/interpreter/instructions.h"
+#include "python/interpreter/watch/absorb.h"
 #include "python/interpreter/watch/generators.h"
 #include "python/interpreter/watch/look_ups.h"
 #include "python/interpreter/watch/looks.h"
@@ -47,9 +48,15 @@ bool is_fresh_generator(PyObject* object) {
          reinterpret_cast<PyGenObject*>(object)->gi_frame_state == FRAME_CREATED;
 }
 
+/// A special method of which C code takes a number and hands on no object.
+bool converts_result(PyCodeObject* code) {
+  static const Names names = {"__bool__", "__contains__", "__hash__", "__index__", "__len__", "__length_hint__"};
+  return names.contains(text_of(code->co_name));
+}
+
 /// Leaves on top what it has found under a name.
 bool reads(int opcode) {
-  return opcode == LOAD_ATTR || opcode == LOAD_GLOBAL || opcode == LOAD_DEREF;
+  return opcode == LOAD_ATTR || opcode == LOAD_GLOBAL || opcode == LOAD_DEREF || opcode == BINARY_SUBSCR;
 }
 
 }  // namespace
@@ -57,7 +64,7 @@ bool reads(int opcode) {
 bool Watcher::entered(Frame* frame) {
   auto* function = reinterpret_cast<PyObject*>(function_of(frame));
   const Entry entry = activity().entry;
-  const bool is_size = values().tensors().has_sizes() && is_code_of_sizes(frame);
+  const bool is_size = values().tensors().sizes().has_sizes() && is_code_of_sizes(frame);
   if (entry == Entry::trusted || activity().is_trusted || is_size) {
     watch_.run.activities.push_back({.is_trusted = true});
     return true;
@@ -140,7 +147,7 @@ bool Watcher::before(Activation& a, int opcode, int arg) {
     return !is_lock || watch_.run.abandon("a lock", a.peek(1));
   }
   if (activity().is_trusted || activity().is_around) return true;
-  values().settle_read();
+  values().numbers().settle_read();
   activity() = {.is_trusted = false};
   watch_.run.callee = nullptr;
   watch_.iterators.next_item() = {};
@@ -161,8 +168,8 @@ bool Watcher::before(Activation& a, int opcode, int arg) {
         watch_.run.root->unpack(static_cast<int>(a.top - a.frame->localsplus) - 1, arg))
       return true;
     const bool is_learnt = !at_root || watch_.root_slots.consume(a, opcode, arg);
-    if (is_learnt && values().has_deferred()) watch_.root_slots.settle_operands(a, opcode, arg);
-    const bool has_sizes = is_learnt && values().tensors().has_sizes();
+    if (is_learnt && values().numbers().has_deferred()) watch_.root_slots.settle_operands(a, opcode, arg);
+    const bool has_sizes = is_learnt && values().tensors().sizes().has_sizes();
     if (has_sizes) watch_.sizes.put_tracers(a, opcode, arg);
     if (is_learnt && gives(a, opcode) && looks::look(watch_, a, opcode, arg)) {
       if (has_sizes) watch_.sizes.look_at_sizes(a, opcode, arg);
@@ -182,9 +189,12 @@ bool Watcher::gives(Activation& a, int opcode) {
   const bool leaves = opcode == YIELD_VALUE || opcode == RETURN_VALUE;
   if (!leaves || watch_.run.activities.size() < 2) return true;
   const Activity& caller = watch_.run.activities[watch_.run.activities.size() - 2];
+  // C code makes another number of it, unless it is known what that is.
+  const bool is_converted = !caller.is_direct && !caller.size && converts_result(a.code());
+  if (opcode == RETURN_VALUE && is_converted) values().numbers().settle_sizes_within(a.peek(1));
   if (!caller.is_around && (caller.is_direct || !(caller.looks || watch_.run.looks_lazily))) return true;
-  values().settle_sizes_within(a.peek(1));
-  return values().absorb(a.peek(1)) ||
+  values().numbers().settle_sizes_within(a.peek(1));
+  return absorb(values(), a.peek(1)) ||
          watch_.run.abandon("C code is given an object whose parts are not guarded", a.peek(1));
 }
 
@@ -208,7 +218,7 @@ bool Watcher::after(Activation& a, int opcode, int arg, Step step) {
     return watch_.run.abandon(why ? BreakReason(*why) : "an operation on tensors raises an error");
   }
   if (reads(opcode) && a.top > a.stack_base())
-    if (PyObject* one = values().take_read(a.peek(1))) a.pop(), a.push_borrowed(one);
+    if (PyObject* one = values().numbers().take_read(a.peek(1))) a.pop(), a.push_borrowed(one);
   PyObject* top = a.top > a.stack_base() ? a.peek(1) : nullptr;
   if (activity().fills && top) values().effects().fill_entry(activity().fills, activity().key, top);
   switch (opcode) {
@@ -234,7 +244,7 @@ bool Watcher::after(Activation& a, int opcode, int arg, Step step) {
           values().make(a.peek(depth));
       return true;
     default:
-      if (top && values().tensors().has_sizes()) {
+      if (top && values().tensors().sizes().has_sizes()) {
         watch_.sizes.take_sizes(a);
         top = a.peek(1);
       }

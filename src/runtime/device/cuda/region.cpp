@@ -3,23 +3,22 @@
 #include <c10/core/DeviceGuard.h>
 
 #include "runtime/device/cuda/device.h"
-#include "support/error.h"
 
 namespace braze::runtime {
 
 void CudaRegion::add(const codegen::CompiledKernel& kernel, uint32_t first_pointer,
                      const std::vector<uint64_t>& scalars, const LaunchSizes& sizes) {
-  BRAZE_CHECK(sizes.symbols.empty(), "kernels of a GPU have no symbols");
   const c10::DeviceGuard guard(place_);
-  launches_.push_back(
-      {device::cuda::load(kernel, place_.index()), first_pointer, static_cast<uint32_t>(scalars_.size())});
+  launches_.push_back({device::cuda::load(kernel, place_.index()), first_pointer,
+                       static_cast<uint32_t>(scalars_.size()), static_cast<uint32_t>(symbols_.size())});
   scalars_.insert(scalars_.end(), scalars.begin(), scalars.end());
+  symbols_.insert(symbols_.end(), sizes.symbols.begin(), sizes.symbols.end());
 }
 
 void CudaRegion::launch(size_t number, void* const* pointers, void* stream) const {
   const Launch& launch = launches_[number];
   device::cuda::launch(*launch.module, pointers + launch.first_pointer, scalars_.data() + launch.first_scalar,
-                       /*symbols=*/nullptr, status_, stream);
+                       symbols_.data() + launch.first_symbol, status_, stream);
 }
 
 void CudaRegion::run(void* const* pointers, int64_t*) const {

@@ -22,7 +22,7 @@ class CudaRegion final : public Region {
  private:
   struct Launch {
     std::shared_ptr<const device::cuda::Module> module;
-    uint32_t first_pointer, first_scalar;
+    uint32_t first_pointer, first_scalar, first_symbol;
   };
   void launch(size_t number, void* const* pointers, void* stream) const;
 
@@ -30,6 +30,7 @@ class CudaRegion final : public Region {
   int64_t* const status_;
   std::vector<Launch> launches_;
   std::vector<uint64_t> scalars_;
+  std::vector<int64_t> symbols_;
 };
 
 }  // namespace braze::runtime

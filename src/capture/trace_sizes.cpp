@@ -1,5 +1,4 @@
-// What of a trace are symbols, and what all that was made of them says when one has become a number
-// (capture/dim.h).
+// capture/trace_sizes.cpp
 #include <algorithm>
 #include <cctype>
 #include <numeric>
@@ -22,12 +21,17 @@ std::string symbol_name(std::string_view path) {
 
 }  // namespace
 
-Symbols& Recorder::need_symbols() {
-  if (!symbols_) symbols_.emplace(Symbols{&graph_->shape_env()});
+const TraceSizes::Varied* TraceSizes::varied(const at::Tensor& real) const {
+  const auto found = varied_.find(real.unsafeGetTensorImpl());
+  return found == varied_.end() ? nullptr : &found->second;
+}
+
+Symbols& TraceSizes::need_symbols() {
+  if (!symbols_) symbols_.emplace(Symbols{&recorder_.graph_->shape_env()});
   return *symbols_;
 }
 
-ir::Size Recorder::symbol(std::string_view name, int64_t example, ir::SymbolFacts facts) {
+ir::Size TraceSizes::symbol(std::string_view name, int64_t example, ir::SymbolFacts facts) {
   ir::ShapeEnv& env = *need_symbols().env;
   std::string unique = symbol_name(name);
   while (env.table().find(unique)) unique += '_';
@@ -36,14 +40,13 @@ ir::Size Recorder::symbol(std::string_view name, int64_t example, ir::SymbolFact
 
 /// A stride that lies as in rows of the dimensions within goes with their sizes; any other is a number, or a symbol
 /// of its own.
-void Recorder::vary(const at::Tensor& real, std::string_view name, std::span<const Varying> dims,
-                    std::span<const bool> strides) {
-  if (bound_.contains(real.unsafeGetTensorImpl()) || varied_.contains(real.unsafeGetTensorImpl())) return;
+void TraceSizes::vary(const at::Tensor& real, std::string_view name, std::span<const Varying> dims,
+                      std::span<const bool> strides) {
+  if (recorder_.bound_.contains(real.unsafeGetTensorImpl()) || varied_.contains(real.unsafeGetTensorImpl())) return;
   const SymbolsScope scope(&need_symbols());
-  const auto input = static_cast<uint32_t>(inputs_.size());
+  const auto input = static_cast<uint32_t>(recorder_.inputs_.size());
   const size_t rank = dims.size();
   Varied varied;
-  std::vector<SymbolSource> sources;
   for (size_t k = 0; k < rank; ++k) {
     const int64_t size = real.size(static_cast<int64_t>(k));
     ir::Size one = size;
@@ -56,7 +59,7 @@ void Recorder::vary(const at::Tensor& real, std::string_view name, std::span<con
       one = *known;
     } else if (dims[k].varies && size > 1) {
       one = symbol(dims[k].name.empty() ? concat(name, "_", k) : dims[k].name, size, {.range = dims[k].range});
-      symbol_sources_.push_back({SymbolSource::Kind::size, input, static_cast<uint32_t>(k), std::string(name)});
+      sources_.push_back({SymbolSource::Kind::size, input, static_cast<uint32_t>(k), std::string(name)});
     }
     varied.sizes.push_back(one);
   }
@@ -73,7 +76,7 @@ void Recorder::vary(const at::Tensor& real, std::string_view name, std::span<con
     Dim mine = follows ? next : Dim(stride);
     if (!follows && strides[static_cast<size_t>(k)] && stride > 1) {
       mine = symbol(concat(name, "_stride_", k), stride, {.range = {2, ir::SizeRange::infinity}});
-      symbol_sources_.push_back({SymbolSource::Kind::stride, input, static_cast<uint32_t>(k), std::string(name)});
+      sources_.push_back({SymbolSource::Kind::stride, input, static_cast<uint32_t>(k), std::string(name)});
     }
     varied.strides[static_cast<size_t>(k)] = mine.size();
     if (stride != 0) next = mine * Dim(varied.sizes[static_cast<size_t>(k)]);
@@ -81,13 +84,13 @@ void Recorder::vary(const at::Tensor& real, std::string_view name, std::span<con
   varied_.emplace(real.unsafeGetTensorImpl(), std::move(varied));
 }
 
-Dim Recorder::vary_number(std::string_view name, int64_t example) {
-  const ir::Size one = symbol(name, example, {.range = {2, ir::SizeRange::infinity}});
-  symbol_sources_.push_back({SymbolSource::Kind::number, 0, 0, std::string(name)});
+Dim TraceSizes::vary_number(std::string_view name, int64_t example, ir::SizeRange range) {
+  const ir::Size one = symbol(name, example, {.range = range});
+  sources_.push_back({SymbolSource::Kind::number, 0, 0, std::string(name)});
   return one;
 }
 
-void Recorder::settle_sizes() {
+void TraceSizes::settle() {
   if (!symbols_ || settled_ == symbols_->specialisations) return;
   settled_ = symbols_->specialisations;
   const auto known = [&](const ir::Type*& type) {
@@ -95,10 +98,10 @@ void Recorder::settle_sizes() {
     Sizes sizes, strides;
     for (const ir::Size size : type->sizes.symbolic()) sizes.push_back(symbols_->env->simplify(size));
     for (const ir::Size size : type->strides.symbolic()) strides.push_back(symbols_->env->simplify(size));
-    type = type_in(*graph_, type->dtype, type->device, sizes, strides);
+    type = type_in(*recorder_.graph_, type->dtype, type->device, sizes, strides);
   };
-  for (const ir::Input& input : graph_->inputs()) known(input.value->type);
-  for (ir::Node* node = graph_->first(); node; node = node->next)
+  for (const ir::Input& input : recorder_.graph_->inputs()) known(input.value->type);
+  for (ir::Node* node = recorder_.graph_->first(); node; node = node->next)
     for (ir::Value& result : node->results) known(result.type);
   std::unordered_set<View*> seen;
   const auto view = [&](View* one) {
@@ -107,9 +110,9 @@ void Recorder::settle_sizes() {
       one->offset = symbols_->env->simplify(one->offset.size());
     }
   };
-  for (Memory& memory : memories_)
+  for (Memory& memory : recorder_.memories_)
     for (const ViewPtr& root : memory.roots) view(root.get());
-  for (const at::Tensor& tensor : tensors_->alive()) {
+  for (const at::Tensor& tensor : recorder_.tensors_->alive()) {
     view(as_tracer(tensor)->view().get());
     as_tracer(tensor)->refresh();
   }

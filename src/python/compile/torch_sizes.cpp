@@ -1,0 +1,229 @@
+// python/compile/torch_sizes.cpp
+#include "python/compile/torch_sizes.h"
+
+#include <ATen/ScalarOps.h>
+#include <pybind11/pybind11.h>
+#include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "capture/devices.h"
+#include "capture/dim.h"
+#include "capture/number.h"
+#include "capture/size_node.h"
+#include "capture/tracer_tensor.h"
+#include "python/compile/torch_names.h"
+#include "python/guards/scalar.h"
+#include "python/guards/torch_values.h"
+#include "python/interpreter/evaluate.h"
+#include "support/error.h"
+
+namespace braze::python {
+
+namespace py = pybind11;
+
+namespace {
+
+/// "model.py:3", of the innermost frame.
+std::string user_place() {
+  PyFrameObject* frame = PyThreadState_GetFrame(PyThreadState_Get());
+  if (!frame) return "";
+  PyCodeObject* code = PyFrame_GetCode(frame);
+  const char* file = PyUnicode_AsUTF8(code->co_filename);
+  const std::string_view path = file ? file : "?";
+  std::string place = concat(path.substr(path.rfind('/') + 1), ":", PyFrame_GetLineNumber(frame));
+  Py_DECREF(code);
+  Py_DECREF(frame);
+  return place;
+}
+
+}  // namespace
+
+bool TorchSizes::learn(PyObject* tensor, const guards::Source* source, const std::string& name, bool is_alone) {
+  const at::Tensor& real = THPVariable_Unpack(tensor);
+  const VaryingForm form = history_->note(name, real, marks_of(tensor), dynamic_);
+  if (!form.any() || !is_alone || !tracer_.symbols()) return guards_.tensor(source, tensor);
+  if (!guards_.tensor_of_rank(source, tensor)) return false;
+  tracer_.vary(real, name, form.sizes, {form.strides.begin(), form.strides.end()});
+  varied_sources_.insert(source);
+  return true;
+}
+
+void TorchSizes::keep_tracer(PyObject* tensor, const guards::Source* source) {
+  if (!varies(source)) return;
+  const at::Tensor stand_in = tracer_.stand_in(THPVariable_Unpack(tensor));
+  tracers_.emplace(tensor, guards::Ref::steal(THPVariable_Wrap(stand_in)));
+}
+
+bool TorchSizes::may_vary(std::span<PyObject* const> given) const {
+  if (!history_ || dynamic_ == Dynamic::never) return false;
+  if (dynamic_ == Dynamic::always || !history_->empty()) return true;
+  return std::ranges::any_of(
+      given, [&](PyObject* one) { return one && guards::is_tensor(one) && !marks_of(one).empty(); });
+}
+
+bool TorchSizes::has_sizes() const {
+  const capture::Symbols* symbols = tracer_.symbols();
+  return !floats_.empty() || (symbols && symbols->env->table().symbol_count() > 0);
+}
+
+std::optional<ir::Size> TorchSizes::length_of(PyObject* tensor) const {
+  PyObject* tracer = tracer_of(tensor);
+  if (!tracer && guards::is_tensor(tensor) && capture::is_tracer(THPVariable_Unpack(tensor))) tracer = tensor;
+  const capture::DimsRef sizes = tracer ? capture::dims_of(THPVariable_Unpack(tracer)) : capture::DimsRef();
+  return sizes.empty() ? std::nullopt : std::optional(sizes[0].size());
+}
+
+PyObject* TorchSizes::behind_tracer(PyObject* tracer) const {
+  const auto found = std::ranges::find_if(tracers_, [&](const auto& one) { return one.second.get() == tracer; });
+  return found == tracers_.end() ? nullptr : found->first;
+}
+
+PyObject* TorchSizes::tracer_of(PyObject* tensor) const {
+  const auto found = tracers_.find(tensor);
+  return found == tracers_.end() ? nullptr : found->second.get();
+}
+
+interpreter::Ref TorchSizes::to_symbolic(ir::Size size) const {
+  const interpreter::Pause unwatched;
+  return interpreter::Ref::steal(py::cast(capture::to_sym_int(size)).release().ptr());
+}
+
+interpreter::Ref TorchSizes::to_number(ir::Size size, PyObject* beside) const {
+  const at::Tensor& other = THPVariable_Unpack(beside);
+  if (other.is_complex()) return {};
+  const interpreter::Pause unwatched;
+  return interpreter::Ref::steal(THPVariable_Wrap(tracer_.wrap_number(size)));
+}
+
+bool TorchSizes::is_number(PyObject* tensor) const {
+  return capture::is_number(THPVariable_Unpack(tensor));
+}
+
+std::optional<ir::Size> TorchSizes::from_symbolic(PyObject* object) const {
+  if (reinterpret_cast<PyObject*>(Py_TYPE(object)) != torch_names().symbolic_int) return std::nullopt;
+  try {
+    const capture::Dim dim = capture::dim_of(py::handle(object).cast<c10::SymInt>());
+    return tracer_.symbols()->env->simplify(dim.size());
+  } catch (const std::exception&) {
+    PyErr_Clear();
+    return std::nullopt;
+  }
+}
+
+int64_t TorchSizes::value_of(ir::Size size) const {
+  return tracer_.symbols()->env->example(size);
+}
+
+bool TorchSizes::decide(const ir::SizeTest& test) {
+  capture::Symbols& symbols = *tracer_.symbols();
+  if (const std::optional<bool> known = symbols.env->prove(test)) return *known;
+  const bool answer = symbols.env->decide(test, user_place());
+  symbols.specialisations += test.kind == ir::SizeTest::Kind::equal && answer;
+  return answer;
+}
+
+std::optional<ir::Size> TorchSizes::vary_number(PyObject* number, const guards::Source* source) {
+  if (!history_ || !PyLong_CheckExact(number)) return std::nullopt;
+  int overflow = 0;
+  const int64_t value = PyLong_AsLongLongAndOverflow(number, &overflow);
+  constexpr int64_t most = int64_t{1} << 40;
+  if (overflow || value > most || value < -most) return std::nullopt;
+  const std::string name = guards::to_text(source);
+  const bool varies = history_->note_number(name, value, dynamic_);
+  if (!varies || !tracer_.symbols()) return std::nullopt;
+  numbers_.push_back({.source = source});
+  return tracer_.vary_number(name, value);
+}
+
+interpreter::Ref TorchSizes::select(PyObject* tensor, int64_t dim, ir::Size index) {
+  const interpreter::Pause unwatched;
+  try {
+    const at::Tensor part = THPVariable_Unpack(tensor).select_symint(dim, capture::to_sym_int(index));
+    return interpreter::Ref::steal(THPVariable_Wrap(part));
+  } catch (const std::exception&) {  // The instruction will raise it.
+    return {};
+  }
+}
+
+// ---- floats that vary
+
+/// An argument of the graph once an operator is given it. Kernels of a GPU could not read it where it lies.
+TorchSizes::DerivedNumber TorchSizes::vary_float(PyObject* number, const guards::Source* source) {
+  const double value = PyFloat_AS_DOUBLE(number);
+  std::string name = guards::to_text(source);
+  if (!history_ || !history_->note_float(name, value, dynamic_)) return nullptr;
+  if (!tracer_.symbols() || capture::has_met_cuda()) return nullptr;
+  const auto is_taken = [&](const guards::Source* one) { return guards::to_text(one) == name; };
+  if (std::ranges::any_of(floats_, is_taken)) name += concat("#", floats_.size());
+  floats_.push_back(source);
+  float_values_.push_back(value);
+  return std::make_shared<const guards::Derived>(static_cast<int>(floats_.size()) - 1, std::move(name));
+}
+
+at::Tensor TorchSizes::float_argument(const DerivedNumber& derived, double value) {
+  const auto known = std::ranges::find_if(
+      float_arguments_, [&](const FloatArgument& one) { return one.derived->text() == derived->text(); });
+  if (known != float_arguments_.end()) return known->tracer;
+  at::Tensor example;
+  {
+    const capture::RunForReal outside_of_the_trace;
+    example = c10::scalar_to_tensor(value);
+  }
+  example.unsafeGetTensorImpl()->set_wrapped_number(true);
+  const at::Tensor tracer = tracer_.add_argument(example, derived->text());
+  tracer.unsafeGetTensorImpl()->set_wrapped_number(true);
+  float_arguments_.push_back({tensor_arguments_ + float_arguments_.size(), derived, example, tracer});
+  return tracer;
+}
+
+// ---- numbers that are computed
+
+std::optional<ir::Size> TorchSizes::symbol_of(const DerivedNumber& derived, guards::DerivedPart part,
+                                              PyObject* value) {
+  const std::optional<int64_t> example = guards::part_of(value, part);
+  if (!example) return std::nullopt;
+  const auto [known, is_new] = derived_.try_emplace({derived->text(), part});
+  if (is_new) {
+    numbers_.push_back({.derived = derived, .part = part});
+    const int64_t least = part == guards::DerivedPart::divisor ? 1 : -ir::SizeRange::infinity;
+    known->second = tracer_.vary_number(derived->text(), *example, {.low = least});
+  }
+  return known->second;
+}
+
+std::optional<ir::Size> TorchSizes::derive(const DerivedNumber& derived, PyObject* value) {
+  return symbol_of(derived, guards::DerivedPart::whole, value);
+}
+
+interpreter::Ref TorchSizes::to_number(const DerivedNumber& derived, PyObject* value, PyObject* beside) {
+  const at::Tensor& other = THPVariable_Unpack(beside);
+  if (!other.is_cpu() || other.is_complex()) return {};
+  if (derived->reads_floats()) {
+    const double number = PyFloat_AS_DOUBLE(value);
+    const interpreter::Pause unwatched;
+    return may_be_input(number) ? interpreter::Ref::steal(THPVariable_Wrap(float_argument(derived, number)))
+                                : interpreter::Ref();
+  }
+  const std::optional<ir::Size> significand = symbol_of(derived, guards::DerivedPart::significand, value),
+                                divisor = symbol_of(derived, guards::DerivedPart::divisor, value);
+  if (!significand || !divisor) return {};
+  const interpreter::Pause unwatched;
+  return interpreter::Ref::steal(THPVariable_Wrap(tracer_.wrap_number(*significand, *divisor)));
+}
+
+interpreter::Ref TorchSizes::value_of(const guards::Derived& derived) const {
+  const interpreter::Pause unwatched;
+  return derived.evaluate({tracer_.symbols()->env->examples(), float_values_});
+}
+
+void TorchSizes::decide(const DerivedNumber& derived, PyObject* value) {
+  const bool is_known = std::ranges::any_of(tests_, [&](const guards::DerivedTest& test) {
+    return test.derived->text() == derived->text() && guards::same_scalar(test.expected.get(), value);
+  });
+  if (!is_known) tests_.push_back({derived, guards::Ref::borrow(value), user_place()});
+}
+
+}  // namespace braze::python

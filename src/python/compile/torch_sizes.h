@@ -1,0 +1,101 @@
+// python/compile/torch_sizes.h: sizes and numbers of one run that are symbols of its trace.
+#pragma once
+
+#include <Python.h>
+
+#include <map>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "capture/trace.h"
+#include "python/compile/compiled_function.h"
+#include "python/compile/size_history.h"
+#include "python/guards/guard.h"
+#include "python/interpreter/watch/tensor_world.h"
+
+namespace braze::python {
+
+class TorchSizes final : public interpreter::SizeWorld {
+ public:
+  using DerivedNumber = interpreter::DerivedNumber;
+  /// \param history  of sizes; null: none varies.
+  TorchSizes(capture::Tracer& tracer, guards::GuardSet& guards, SizeHistory* history, Dynamic dynamic)
+      : tracer_(tracer), guards_(guards), history_(history), dynamic_(dynamic) {}
+
+  bool has_sizes() const override;
+  PyObject* tracer_of(PyObject* tensor) const override;
+  std::optional<ir::Size> length_of(PyObject* tensor) const override;
+  PyObject* behind_tracer(PyObject* tracer) const override;
+  interpreter::Ref to_symbolic(ir::Size size) const override;
+  interpreter::Ref to_number(ir::Size size, PyObject* beside) const override;
+  bool is_number(PyObject* tensor) const override;
+  std::optional<ir::Size> from_symbolic(PyObject* object) const override;
+  int64_t value_of(ir::Size size) const override;
+  bool decide(const ir::SizeTest& test) override;
+  std::optional<ir::Size> vary_number(PyObject* number, const guards::Source* source) override;
+  interpreter::Ref select(PyObject* tensor, int64_t dim, ir::Size index) override;
+  DerivedNumber vary_float(PyObject* number, const guards::Source* source) override;
+  std::optional<ir::Size> derive(const DerivedNumber& derived, PyObject* value) override;
+  interpreter::Ref to_number(const DerivedNumber& derived, PyObject* value, PyObject* beside) override;
+  interpreter::Ref value_of(const guards::Derived& derived) const override;
+  void decide(const DerivedNumber& derived, PyObject* value) override;
+
+  /// Sizes of what a call or frame is given may turn out to vary: by its marks, or since there was a capture
+  /// before.
+  bool may_vary(std::span<PyObject* const> given) const;
+  /// Of a tensor that is an argument of the graph: its sizes and strides are expressions.
+  bool varies(const guards::Source* source) const { return varied_sources_.contains(source); }
+  /// What a symbol stands for that is no size of a tensor: a number that was read, or that is computed of others.
+  struct SymbolNumber {
+    const guards::Source* source = nullptr;
+    DerivedNumber derived = nullptr;
+    guards::DerivedPart part = guards::DerivedPart::whole;
+  };
+  /// In the order of the symbols.
+  const std::vector<SymbolNumber>& numbers() const { return numbers_; }
+  /// Where the floats are read that vary, by their numbers.
+  const std::vector<const guards::Source*>& floats() const { return floats_; }
+  /// An argument of the graph that stands for such a float, or for what is computed of some.
+  struct FloatArgument {
+    size_t place;  ///< Among the graph's arguments.
+    DerivedNumber derived;
+    at::Tensor example, tracer;
+  };
+  /// By place.
+  const std::vector<FloatArgument>& float_arguments() const { return float_arguments_; }
+  /// A tensor has become an argument of the graph.
+  void note_argument() { ++tensor_arguments_; }
+  /// What was decided of numbers that are computed.
+  const std::vector<guards::DerivedTest>& tests() const { return tests_; }
+
+  /// The sizes of an argument may be symbols, and are none yet.
+  bool may_learn(PyObject* tensor) const { return history_ && !tracers_.contains(tensor); }
+  /// Adds the guards on such an argument, before the tracer knows it. \param is_alone  it shares no memory with
+  /// others: those that do keep their sizes, as how they overlap is told by numbers.
+  bool learn(PyObject* tensor, const guards::Source* source, const std::string& name, bool is_alone);
+  /// When the tracer knows it.
+  void keep_tracer(PyObject* tensor, const guards::Source* source);
+
+ private:
+  at::Tensor float_argument(const DerivedNumber& derived, double value);
+  std::optional<ir::Size> symbol_of(const DerivedNumber& derived, guards::DerivedPart part, PyObject* value);
+
+  capture::Tracer& tracer_;
+  guards::GuardSet& guards_;
+  SizeHistory* const history_;
+  const Dynamic dynamic_;
+  std::unordered_map<PyObject*, guards::Ref> tracers_;  ///< Of tensors whose sizes vary.
+  std::unordered_set<const guards::Source*> varied_sources_;
+  std::vector<SymbolNumber> numbers_;
+  std::vector<guards::DerivedTest> tests_;
+  std::vector<const guards::Source*> floats_;
+  std::vector<double> float_values_;  ///< In this call.
+  std::vector<FloatArgument> float_arguments_;
+  size_t tensor_arguments_ = 0;
+  std::map<std::pair<std::string, guards::DerivedPart>, ir::Size> derived_;  ///< Symbols, by what they are.
+};
+
+}  // namespace braze::python

@@ -1,0 +1,130 @@
+// python/interpreter/watch/absorb.cpp
+#include "python/interpreter/watch/absorb.h"
+
+#include <unordered_set>
+#include <vector>
+
+#include "python/guards/deque.h"
+#include "python/guards/scalar.h"
+#include "python/interpreter/watch/look_ups.h"
+
+namespace braze::interpreter {
+
+namespace {
+
+constexpr int deepest_container = 200;  // Levels.
+
+bool is_sequence(PyObject* value) {
+  return PyList_Check(value) || PyTuple_Check(value);
+}
+
+/// Of one value and all within it.
+class Absorption {
+ public:
+  explicit Absorption(Values& values) : values_(values) {}
+  bool absorb(PyObject* value);
+
+ private:
+  bool absorb_one(PyObject* value);
+  bool absorb_items(PyObject* container);
+  bool absorb_held(PyObject* value);
+  void make_held(PyObject* holder, PyObject* referent);
+
+  Values& values_;
+  std::unordered_set<PyObject*> seen_;
+  int level_ = 0;  ///< Of the container that is being absorbed.
+};
+
+bool Absorption::absorb(PyObject* value) {
+  if (level_ >= deepest_container) return false;
+  ++level_;
+  const bool is_guarded = absorb_one(value);
+  --level_;
+  return is_guarded;
+}
+
+bool Absorption::absorb_one(PyObject* value) {
+  if (value && values_.numbers().has_deferred()) values_.numbers().settle(value);
+  if (!value || guards::is_scalar(value) || values_.tensors().is_plain(value)) return true;
+  values_.keep_protocols(value);
+  if (values_.tensors().is_tensor(value)) return values_.is_known(value);
+  const bool is_container = is_builtin_container(value);
+  // A builtin class tells nothing but its name.
+  const bool is_builtin_class =
+      PyType_Check(value) && PyType_HasFeature(reinterpret_cast<PyTypeObject*>(value), Py_TPFLAGS_IMMUTABLETYPE);
+  if (is_builtin_class && values_.is_known(value)) return true;
+  if (is_derived_scalar(value) && values_.source_of(value)) return absorb_derived(values_, value);
+  // In what the run made: C code put it there, as in tuple(d.items()).
+  if (level_ > 1 && PyTuple_CheckExact(value)) values_.make(value);
+  if (guards::is_deque(value) && values_.source_of(value)) return absorb_items(value);
+  const bool is_tuple = !is_container && values_.is_known(value) && acts_as_tuple(values_, value);
+  if (!is_container && !is_tuple) return values_.is_made(value) && absorb_held(value);
+  return values_.is_known(value) && absorb_items(value);
+}
+
+/// What C code reads from the storage of a container.
+bool Absorption::absorb_items(PyObject* container) {
+  if (!values_.open(container)) return false;
+  if (!seen_.insert(container).second) return true;
+  if (is_sequence(container)) {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(container); ++i)
+      if (!absorb(PySequence_Fast_GET_ITEM(container, i))) return false;
+    return true;
+  }
+  if (PyAnySet_Check(container)) return values_.has_known_order(container);
+  if (guards::is_deque(container)) {
+    for (Py_ssize_t i = 0; i < Py_SIZE(container); ++i)
+      if (!absorb(guards::deque_item(container, i))) return false;
+    return true;
+  }
+  if (!PyDict_Check(container)) return false;
+  values_.iterate_dict(container);
+  Py_ssize_t at = 0;
+  PyObject *key, *item;
+  while (PyDict_Next(container, &at, &key, &item))
+    if (!absorb(item)) return false;
+  return true;
+}
+
+/// What an iterator, a view or another C container that the run made holds: C code reads it from there.
+bool Absorption::absorb_held(PyObject* value) {
+  PyTypeObject* type = Py_TYPE(value);
+  if (storage_type(value)) return absorb_items(value);  // Of a subclass.
+  if (!is_exact_builtin(type) || !type->tp_traverse || !(type->tp_iternext || type->tp_iter) ||
+      PyGen_CheckExact(value))
+    return true;
+  if (!seen_.insert(value).second) return true;
+  std::vector<PyObject*> held;
+  const visitproc take = [](PyObject* referent, void* list) {
+    static_cast<std::vector<PyObject*>*>(list)->push_back(referent);
+    return 0;
+  };
+  type->tp_traverse(value, take, &held);
+  for (PyObject* referent : held) {
+    const bool holds_items = storage_type(referent) || Py_TYPE(referent)->tp_iternext;
+    if (!holds_items || PyGen_CheckExact(referent)) continue;
+    make_held(value, referent);
+    // Views of dicts and their iterators read the storage, whatever the class of the dict makes of it.
+    const bool reads_storage = PyDict_Check(referent) && values_.is_known(referent);
+    if (!(reads_storage ? absorb_items(referent) : absorb(referent))) return false;
+  }
+  return true;
+}
+
+/// The iterators that a made one has made for itself; zip and map keep theirs in a tuple.
+void Absorption::make_held(PyObject* holder, PyObject* referent) {
+  if (!storage_type(referent)) return values_.make(referent);
+  if (!PyTuple_CheckExact(referent) || !(Py_IS_TYPE(holder, &PyZip_Type) || Py_IS_TYPE(holder, &PyMap_Type)))
+    return;
+  values_.make(referent);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(referent); ++i)
+    if (Py_TYPE(PyTuple_GET_ITEM(referent, i))->tp_iternext) values_.make(PyTuple_GET_ITEM(referent, i));
+}
+
+}  // namespace
+
+bool absorb(Values& values, PyObject* value) {
+  return Absorption(values).absorb(value);
+}
+
+}  // namespace braze::interpreter

@@ -1,0 +1,21 @@
+// python/interpreter/watch/absorb.h: C code may read all that a value holds.
+#pragma once
+
+#include <Python.h>
+
+#include "python/interpreter/watch/values.h"
+
+namespace braze::interpreter {
+
+/// All that a C function may read of `value` is guarded: scalars, tensors, builtin containers of them.
+bool absorb(Values& values, PyObject* value);
+/// All that making text of an instance of a class that derives from a number or text may read is guarded.
+bool absorb_text(Values& values, PyObject* value);
+
+// Of instances of classes that derive from builtin ones (derived.cpp).
+/// All that C code may ask of a number or text.
+bool absorb_derived(Values& values, PyObject* value);
+/// A named tuple, torch.Size or torch.return_types.max: C code reads the items where they lie.
+bool acts_as_tuple(Values& values, PyObject* value);
+
+}  // namespace braze::interpreter

@@ -1,0 +1,241 @@
+// python/interpreter/watch/size_arithmetic.cpp: what instructions and functions of the interpreter's own compute of
+// sizes.
+#include <opcode.h>
+
+#include <bit>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "python/guards/torch_values.h"
+#include "python/interpreter/activation.h"
+#include "python/interpreter/watch/look_ups.h"
+#include "python/interpreter/watch/sizes.h"
+#include "python/interpreter/watch/watch.h"
+
+namespace braze::interpreter {
+
+namespace {
+
+ir::SizeTest test_of(int comparison, ir::Size a, ir::Size b) {
+  switch (comparison) {
+    case Py_EQ: return ir::equal(a, b);
+    case Py_NE: return ir::differs(a, b);
+    case Py_LT: return ir::less(a, b);
+    case Py_LE: return ir::at_most(a, b);
+    case Py_GT: return ir::greater(a, b);
+    default: return ir::at_least(a, b);
+  }
+}
+
+/// torch.Tensor.__len__, which nobody has replaced.
+bool has_own_length(PyObject* tensor) {
+  PyObject* method = class_entry(reinterpret_cast<PyObject*>(Py_TYPE(tensor)), "__len__");
+  PyObject* globals = method && PyFunction_Check(method) ? PyFunction_GET_GLOBALS(method) : nullptr;
+  PyObject* module = globals ? PyDict_GetItemString(globals, "__name__") : nullptr;
+  return module && PyUnicode_Check(module) && PyUnicode_CompareWithASCIIString(module, "torch._tensor") == 0;
+}
+
+}  // namespace
+
+bool Sizes::is_varying(PyObject* value) const {
+  return values_.numbers().size_of(value) || values_.numbers().derived_of(value);
+}
+
+/// Such an operation on sizes and numbers as an expression; nothing where there is none.
+std::optional<ir::Size> Sizes::as_expression(ir::Size a, ir::Size b, int operation) {
+  TensorWorld& world = values_.tensors();
+  constexpr int64_t largest_shift = 40, largest_exponent = 8;
+  switch (operation) {
+    case NB_ADD: return a + b;
+    case NB_SUBTRACT: return a - b;
+    case NB_MULTIPLY: return a * b;
+    case NB_FLOOR_DIVIDE:
+    case NB_REMAINDER:
+      // A divisor of 0 raises, and one below 0 rounds the other way: neither is an expression.
+      if (b.is_constant() ? b.constant() < 1 : !world.sizes().decide(ir::at_least(b, 1))) return std::nullopt;
+      return operation == NB_REMAINDER ? ir::mod(a, b) : ir::floor_div(a, b);
+    default: break;
+  }
+  if (!b.is_constant() || b.constant() < 0) return std::nullopt;
+  const int64_t number = b.constant();
+  switch (operation) {
+    case NB_LSHIFT:
+    case NB_RSHIFT: {
+      if (number > largest_shift) return std::nullopt;
+      const int64_t factor = int64_t{1} << number;
+      return operation == NB_LSHIFT ? a * factor : ir::floor_div(a, factor);
+    }
+    case NB_AND:  // The lowest bits.
+      return std::has_single_bit(static_cast<uint64_t>(number) + 1) ? std::optional(ir::mod(a, number + 1))
+                                                                    : std::nullopt;
+    case NB_POWER: {
+      if (number > largest_exponent) return std::nullopt;
+      ir::Size product = 1;
+      for (int64_t left = number; left > 0; --left) product = product * a;
+      return product;
+    }
+    default: return std::nullopt;
+  }
+}
+
+/// + - * and so on, of sizes and numbers.
+void Sizes::compute_size(PyObject*& left, PyObject*& right, int operation) {
+  if (values_.tensors().is_tensor(left) || values_.tensors().is_tensor(right)) {
+    const int kind = operation % NB_INPLACE_ADD;
+    // Integers are not raised to a number below 0.
+    const bool by_natural =
+        !values_.numbers().size_of(right) ||
+        (kind == NB_POWER && values_.tensors().sizes().decide(ir::at_least(*values_.numbers().size_of(right), 0)));
+    const bool divides = kind == NB_REMAINDER || kind == NB_FLOOR_DIVIDE || (kind == NB_POWER && by_natural);
+    const bool is_plain = kind == NB_ADD || kind == NB_SUBTRACT || kind == NB_MULTIPLY || kind == NB_TRUE_DIVIDE ||
+                          (divides && values_.tensors().is_tensor(left));
+    // A number of the graph divides as a float does.
+    const bool by_tensor =
+        kind == NB_TRUE_DIVIDE && values_.tensors().is_tensor(right) && !values_.tensors().sizes().is_number(right);
+    if (is_plain && ((!by_tensor && give_number(left, right)) || give_number(right, left))) return;
+    // A number by a tensor is computed by a method of the tensor in Python, which is watched.
+    if (by_tensor && is_varying(left)) return;
+    values_.numbers().settle_sizes_within(left);
+    return values_.numbers().settle_sizes_within(right);
+  }
+  if (!is_varying(left) && !is_varying(right)) {
+    // Sequences are put together item by item.
+    if (operation % NB_INPLACE_ADD == NB_ADD && is_sequence(left) && is_sequence(right)) return;
+    if (operation % NB_INPLACE_ADD == NB_MULTIPLY && (is_sequence(left) || is_sequence(right))) return;
+    values_.numbers().settle_sizes_within(left);
+    return values_.numbers().settle_sizes_within(right);
+  }
+  const std::optional<ir::Size> a = as_size(left), b = as_size(right);
+  const std::optional<ir::Size> result = a && b ? as_expression(*a, *b, operation % NB_INPLACE_ADD) : std::nullopt;
+  if (result) {
+    activity().size = *result;
+    return;
+  }
+  if (watch_.derived_numbers.binary(left, right, operation)) return;
+  values_.numbers().settle_sizes_within(left);
+  values_.numbers().settle_sizes_within(right);
+}
+
+void Sizes::compute_unary(PyObject* operand, UnaryOperation operation) {
+  if (const ir::Size* size = values_.numbers().size_of(operand)) {
+    activity().size = operation == UnaryOperation::negative ? -*size
+                      : operation == UnaryOperation::invert ? -*size - 1
+                                                            : *size;
+  } else if (!watch_.derived_numbers.unary(operand, operation)) {
+    values_.numbers().settle_sizes_within(operand);
+  }
+}
+
+/// The answer is that of this call, and a guard says that it is.
+void Sizes::compare_sizes(PyObject*& left, PyObject*& right, int comparison) {
+  if (values_.tensors().is_tensor(left) || values_.tensors().is_tensor(right)) {
+    if (give_number(left, right) || give_number(right, left)) return;
+    values_.numbers().settle_sizes_within(left);
+    return values_.numbers().settle_sizes_within(right);
+  }
+  const bool is_equality = comparison == Py_EQ || comparison == Py_NE;
+  if (is_sequence(left) && is_sequence(right) && is_equality) {
+    const Py_ssize_t count = PySequence_Fast_GET_SIZE(left);
+    if (count != PySequence_Fast_GET_SIZE(right)) return;
+    for (Py_ssize_t i = 0; i < count; ++i) {
+      PyObject *one = PySequence_Fast_GET_ITEM(left, i), *other = PySequence_Fast_GET_ITEM(right, i);
+      const std::optional<ir::Size> a = as_size(one), b = as_size(other);
+      if (a && b) {
+        if (is_varying(one) || is_varying(other)) values_.tensors().sizes().decide(ir::equal(*a, *b));
+      } else {
+        values_.numbers().settle_sizes_within(one);
+        values_.numbers().settle_sizes_within(other);
+      }
+    }
+    return;
+  }
+  if (is_varying(left) || is_varying(right)) {
+    const std::optional<ir::Size> a = as_size(left), b = as_size(right);
+    if (a && b) {
+      values_.tensors().sizes().decide(test_of(comparison, *a, *b));
+      return;
+    }
+    if (is_equality && (left == Py_None || right == Py_None)) return;
+    if (watch_.derived_numbers.compare(left, right, comparison)) return;
+  }
+  values_.numbers().settle_sizes_within(left);
+  values_.numbers().settle_sizes_within(right);
+}
+
+/// What a call of C code does with the sizes that it is given. True: it is said.
+bool Sizes::builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_ssize_t count) {
+  if (callable == reinterpret_cast<PyObject*>(&PyLong_Type) && count == 1 &&
+      values_.numbers().size_of(arguments[0]))
+    return true;  // It is what it gives.
+  if (count == 1 && is_sequence(arguments[0]) && PyType_Check(callable)) {
+    auto* type = reinterpret_cast<PyTypeObject*>(callable);
+    if (type == &PyTuple_Type || type == &PyList_Type || guards::is_torch_size(type)) return true;
+  }
+  if (callable == reinterpret_cast<PyObject*>(&PyType_Type) && count == 1) return true;
+  if (PyType_Check(callable) && is_iterator_of_others(reinterpret_cast<PyTypeObject*>(callable))) {
+    // The items are handed on as they are.
+    if (std::any_of(arguments, arguments + count, [&](PyObject* one) { return values_.numbers().size_of(one); }))
+      return false;
+    for (Py_ssize_t i = 0; i < count; ++i) values_.numbers().hand_to_iterator(arguments[i]);
+    return true;
+  }
+  if (Py_IS_TYPE(callable, &PyMethodDescr_Type)) {
+    const auto is_method = [&](PyTypeObject& type, const char* name) {
+      return Py_IS_TYPE(arguments[0], &type) && callable == class_entry(reinterpret_cast<PyObject*>(&type), name);
+    };
+    if (count == 2 && is_method(PyList_Type, "append")) return true;
+    if (count < 2 || !is_method(PyDict_Type, "get")) return false;
+    values_.numbers().settle_sizes_within(arguments[1]);  // The values of a dict are handed on as they are.
+    return true;
+  }
+  if (!PyCFunction_Check(callable)) return false;
+  PyObject* self = PyCFunction_GET_SELF(callable);
+  const std::string_view name = reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name;
+  if (name.starts_with("_has_torch_function") && values_.tensors().may_call(callable)) return true;  // Of types.
+  if (self && PyList_CheckExact(self) && name == "append") return true;
+  if (self && PyType_Check(self) && name == "__instancecheck__") return true;
+  if (!self || !PyModule_Check(self)) return false;
+  const char* module = PyModule_GetName(self);
+  const std::string_view from = module ? module : "";
+  if (from == "builtins" && (name == "isinstance" || name == "callable")) return true;
+  if (from == "builtins" && name == "len") {
+    if (count == 1 && values_.tensors().is_tensor(arguments[0]) && has_own_length(arguments[0]))
+      activity().size = values_.tensors().sizes().length_of(arguments[0]);
+    return count == 1 && !is_varying(arguments[0]);
+  }
+  if (from == "builtins" && (name == "min" || name == "max") && !run_.keyword_names && count > 0) {
+    std::vector<PyObject*> items(arguments, arguments + count);
+    if (count == 1) {
+      if (!is_sequence(arguments[0])) return false;
+      items.assign(PySequence_Fast_ITEMS(arguments[0]),
+                   PySequence_Fast_ITEMS(arguments[0]) + PySequence_Fast_GET_SIZE(arguments[0]));
+    }
+    PyObject* best = nullptr;
+    for (PyObject* item : items) {
+      if (!as_size(item)) return false;
+      if (!best) {
+        best = item;
+        continue;
+      }
+      const ir::SizeTest beats =
+          name == "min" ? ir::less(*as_size(item), *as_size(best)) : ir::greater(*as_size(item), *as_size(best));
+      if (values_.tensors().sizes().decide(beats)) best = item;
+    }
+    return true;
+  }
+  const bool is_product = from == "math" && name == "prod";
+  if ((is_product || (from == "builtins" && name == "sum")) && count == 1 && is_sequence(arguments[0])) {
+    ir::Size all = is_product ? 1 : 0;
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(arguments[0]); ++i) {
+      const std::optional<ir::Size> one = as_size(PySequence_Fast_GET_ITEM(arguments[0], i));
+      if (!one) return false;
+      all = is_product ? all * *one : all + *one;
+    }
+    activity().size = all;
+    return true;
+  }
+  return false;
+}
+
+}  // namespace braze::interpreter

@@ -1,0 +1,135 @@
+// python/interpreter/watch/tensor_world.h: what the watcher must know of tensors, without torch's headers.
+#pragma once
+
+#include <Python.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "ir/shape_env.h"
+#include "python/guards/derived.h"
+#include "python/guards/source.h"
+#include "python/interpreter/ref.h"
+#include "python/interpreter/watch/break_reasons.h"
+
+namespace braze::interpreter {
+
+/// A number that is computed of sizes and floats that vary, or such a float (derived_numbers.h).
+using DerivedNumber = std::shared_ptr<const guards::Derived>;
+
+/// What the user says of a function, and the run takes on trust.
+enum class Promise : uint8_t {
+  none,
+  in_graph,  ///< It depends on nothing but its arguments, and changes nothing.
+  constant,  ///< It gives the same object for these arguments for ever.
+  disabled,  ///< It is never to be captured.
+};
+
+/// Sizes, and numbers, that may be other ones at later calls (sizes.h).
+class SizeWorld {
+ public:
+  virtual ~SizeWorld() = default;
+  /// The run may meet such.
+  virtual bool has_sizes() const = 0;
+  /// What stands for a tensor whose sizes are such, borrowed; null for all others.
+  virtual PyObject* tracer_of(PyObject* tensor) const = 0;
+  /// Of its first dimension, if such a tracer stands for the tensor.
+  virtual std::optional<ir::Size> length_of(PyObject* tensor) const = 0;
+  /// The tensor that such a tracer stands for, borrowed; null for all else.
+  virtual PyObject* behind_tracer(PyObject* tracer) const = 0;
+  /// A size as operators of tensors are given it.
+  virtual Ref to_symbolic(ir::Size size) const = 0;
+  /// A size as arithmetic with a tensor is given it: a tensor without dimensions, of a number's precedence. Null
+  /// where the number itself must be there.
+  virtual Ref to_number(ir::Size size, PyObject* beside) const = 0;
+  /// A tensor of the trace that has the place of a Python float.
+  virtual bool is_number(PyObject* tensor) const = 0;
+  /// What to_symbolic() gives, or operators do; nothing for anything else.
+  virtual std::optional<ir::Size> from_symbolic(PyObject* object) const = 0;
+  /// In this call.
+  virtual int64_t value_of(ir::Size size) const = 0;
+  /// The answer for this call, which a guard keeps.
+  virtual bool decide(const ir::SizeTest& test) = 0;
+  /// A symbol for a number read from `source`, if it was another one at an earlier call.
+  virtual std::optional<ir::Size> vary_number(PyObject* number, const guards::Source* source) = 0;
+  /// Element `index` of a dimension of a tensor, as a view. Null: there is none.
+  virtual Ref select(PyObject* tensor, int64_t dim, ir::Size index) = 0;
+
+  /// A float read from `source`, if it was another one at an earlier call. Null: it was not.
+  virtual DerivedNumber vary_float(PyObject* number, const guards::Source* source) = 0;
+
+  // ---- numbers that are computed of such (derived_numbers.h)
+  /// A symbol for such an int, `value` in this call. Nothing where it is too large.
+  virtual std::optional<ir::Size> derive(const DerivedNumber& derived, PyObject* value) = 0;
+  /// Such a float as to_number() gives a size.
+  virtual Ref to_number(const DerivedNumber& derived, PyObject* value, PyObject* beside) = 0;
+  /// In this call; null where it raises or is no number.
+  virtual Ref value_of(const guards::Derived& derived) const = 0;
+  /// A guard keeps it this value.
+  virtual void decide(const DerivedNumber& derived, PyObject* value) = 0;
+};
+
+/// Tensors themselves, and torch's functions of them.
+class TensorWorld {
+ public:
+  virtual ~TensorWorld() = default;
+  virtual bool is_tensor(PyObject* object) const = 0;
+  /// A tensor that existed before the call: adds its guards. False: it cannot be traced.
+  virtual bool learn(PyObject* tensor, const guards::Source* source) = 0;
+  /// dtype, device, layout, memory format: immutable, known by identity or value.
+  virtual bool is_plain(PyObject* object) const = 0;
+  /// A C function of torch that only computes on its arguments, or depends on nothing but torch's guarded modes.
+  virtual bool may_call(PyObject* function) const = 0;
+  /// A method of torch.Tensor written in C, likewise.
+  virtual bool may_call_method(PyObject* name) const = 0;
+  /// An attribute of torch.Tensor that the tensor guards pin down, or that dispatches.
+  virtual bool may_read(PyObject* name) const = 0;
+  /// A tensor that the run computed.
+  virtual bool is_computed(PyObject* tensor) const = 0;
+  /// The dict and the key of the flag that tells code whether it is being compiled: read as true here.
+  virtual std::pair<PyObject*, PyObject*> compiling_flag() const = 0;
+  /// `isinstance(tensor, torch.FloatTensor)` and the like are true: of a class, or of one in a tuple.
+  virtual bool is_of_legacy_type(PyObject* object, PyObject* classes) const = 0;
+  /// The class torch.Tensor.
+  virtual PyObject* tensor_type() const = 0;
+  /// An operator of torch.ops, or an overload of one, that computes on its arguments alone. Python functions that
+  /// are part of it may run.
+  virtual bool is_operator(PyObject* object) const = 0;
+  /// A function of TorchScript that computes on its arguments alone, by operators.
+  virtual bool is_plain_script(PyObject*) const { return false; }
+  /// torch.ops, its namespaces and packets make what they are asked for when they are first asked: has that done.
+  virtual void make_attribute(PyObject* object, PyObject* name) const = 0;
+  /// Nothing that the run may see of a tensor without gradients depends on how it came to be.
+  virtual bool may_read_without_grad(PyObject* tensor, PyObject* name) const = 0;
+  /// Why a method of tensors, or an attribute of one, is refused, in other words than "it is not understood".
+  virtual std::optional<Break> why_not(PyObject* name) const = 0;
+  /// After an error under which a run ends: why, in other words than "it raised".
+  virtual std::optional<Break> why_raised() const = 0;
+  /// A method that changes nothing but what a tensor of this run says of itself, or nothing at all.
+  virtual bool changes_only_itself(PyObject* tensor, PyObject* name, PyObject* const* arguments,
+                                   Py_ssize_t count) const = 0;
+  /// Before an attribute of a tensor is read that would show the run its real memory: what it is to see instead
+  /// (borrowed). Null for all other attributes.
+  virtual PyObject* answer_attribute(PyObject* tensor, PyObject* name) = 0;
+  /// Before a call of a function that reads or sets a flag of torch's which is not, while a run is traced, what the
+  /// run is to see: what the call gives it (borrowed). Null for all other functions.
+  virtual PyObject* answer(PyObject* function, PyObject* const* arguments, Py_ssize_t count) = 0;
+  /// After such a call.
+  virtual void answered() = 0;
+  /// Autograd notes what is computed of these.
+  virtual bool wants_history(PyObject* const* arguments, Py_ssize_t count) const = 0;
+  /// The gradient of a leaf that existed before (borrowed). Null: it has none.
+  virtual PyObject* gradient_of(PyObject* tensor) = 0;
+  /// What a compiled function runs, which is part of the capture when it is called there; null for all else.
+  virtual PyObject* compiled_from(PyObject* object) const = 0;
+  virtual Promise promise_about(PyObject* function) const = 0;
+  /// What a run calls in the place of a function of PyTorch's; null for all others.
+  virtual PyObject* stand_in_for(PyObject* function) const = 0;
+  /// A C function by which such code ends the graph, for a reason that it passes as its argument.
+  virtual bool ends_graph(PyObject* function) const = 0;
+  virtual SizeWorld& sizes() = 0;
+};
+
+}  // namespace braze::interpreter

@@ -1,0 +1,160 @@
+"""Operators that sizes are given to, and that make sizes, at any of these."""
+
+import gc
+import weakref
+
+import pytest
+import torch
+from any_size import rows, run, same, second_capture_serves_all
+from torch import nn
+from torch.nn import functional as F
+
+import braze
+from braze._load import C
+
+pytestmark = [
+    pytest.mark.skipif(not hasattr(C, "CompiledFunction"), reason="no evaluator for this Python"),
+    pytest.mark.usefixtures("no_grad"),
+]
+
+
+@pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
+def test_images_resized_to_a_size(mode):
+    table = torch.randn(1, 4, 5, 5)
+
+    def f(x):
+        size = (x.shape[-2] // 4, x.shape[-1] // 4)
+        return F.interpolate(table, size=size, mode=mode) + 1, F.interpolate(x, scale_factor=2, mode=mode)
+
+    calls = [(torch.randn(1, 2, n, m),) for n, m in [(16, 20), (24, 32), (32, 12), (40, 64), (20, 20)]]
+    assert second_capture_serves_all(f, calls) == 0
+
+
+def test_rows_of_a_table_by_many_indices():
+    table = torch.randn(50, 8)
+
+    def f(ids):
+        batch, length = ids.shape
+        return table.index_select(0, ids.view(-1)).view(batch, length, -1)
+
+    calls = [(torch.randint(0, 50, size),) for size in [(2, 3), (3, 4), (5, 6), (4, 9)]]
+    assert second_capture_serves_all(f, calls) == 0
+
+
+def test_the_truth_of_a_number():
+    def f(x, k):
+        return x * k if k % 2 else x + k
+
+    x = torch.randn(4)
+    assert run(f, [(x, k) for k in (2, 4, 5, 6, 7, 8, 9)]) == 3
+
+
+def test_places_that_vary():
+    def f(x, i):
+        places = x[i], x[1:, i - 1] * 2, x[i, i - 2]
+        return places, x.roll(i, 0), x.narrow(1, i - 2, 2), x.select(1, i)
+
+    assert run(f, [(torch.randn(9, 9), i) for i in (3, 4, 5, 7, 6)]) == 2
+
+
+def test_places_that_are_written():
+    def f(x):
+        n = x.shape[0]
+        y = x.clone()
+        y[n - 2] = 7
+        y[n // 2, 1:] += n
+        y[:, n % 3] = n / 2
+        return y
+
+    run(f, rows(4, 6, 8, 20, 33, 5))
+
+
+def test_numbers_given_to_operators():
+    def f(x):
+        n = x.shape[0]
+        products = torch.mul(x, n), x.div(n), x // n, x**n
+        return products, torch.where(x > 0, n, 0), x.masked_fill(x > 0, n)
+
+    assert run(f, rows(4, 6, 8, 20, 5)) == 2
+
+
+def test_the_length_of_a_tensor():
+    def f(x):
+        return [i for i in range(len(x))], x.sum() * len(x), x[: len(x) // 2]
+
+    run(f, rows(4, 6, 8, 4), dynamic=True)
+    assert run(lambda x: x * len(x) + len(x), rows(4, 6, 8, 20), dynamic=True) == 1
+
+
+@pytest.mark.parametrize("out", [(None, 3), (2, 3), (4, None)])
+def test_adaptive_pooling(out):
+    def f(x):
+        return F.adaptive_avg_pool2d(x, out)
+
+    assert run(f, [(torch.randn(2, 3, h, 7 + h),) for h in (6, 9, 12, 17, 8)]) == 2
+
+
+@pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
+@pytest.mark.parametrize("factor", [0.5, 0.25, 1.5])
+def test_images_resized_by_a_factor(mode, factor):
+    def f(x):
+        return F.interpolate(x, scale_factor=factor, mode=mode)
+
+    assert run(f, [(torch.randn(1, 2, h, h + 3),) for h in (8, 12, 20, 9, 15)]) == 2
+
+
+def test_ranges_by_steps():
+    def f(x):
+        n = x.shape[0]
+        return torch.arange(0, n, 2), torch.arange(3, n + 8, 3, dtype=torch.float32), torch.arange(1, n)
+
+    assert run(f, rows(4, 6, 9, 20, 33)) == 2
+
+
+def test_the_largest_half():
+    assert run(lambda x: x.topk(x.shape[0] // 2, 0).values, rows(4, 6, 9, 20, 33)) == 2
+
+
+def test_operators_that_hold_on_to_sizes_while_they_are_specialised():
+    """linear() of many dimensions, with a weight whose sizes are numbers: sizes become numbers within."""
+    layer = nn.Linear(6, 4)
+
+    def f(x):
+        return layer(x) + layer(x.flip(0)).sum()
+
+    for sizes in ((2, 3, 6), (4, 5, 6), (3, 3, 6)):
+        run(f, [(torch.randn(sizes),)] * 2, dynamic=True)
+
+
+def test_arguments_are_not_kept():
+    compiled = braze.compile(lambda x: x + 1, dynamic=True)
+    x = torch.randn(4, 6)
+    known = weakref.ref(x)
+    storage = weakref.ref(x.untyped_storage())
+    compiled(x)
+    del x
+    gc.collect()
+    assert known() is None and storage() is None
+
+
+def test_sizes_that_c_code_makes_numbers_of():
+    class Rows:
+        def __init__(self, x):
+            self.x = x
+
+        def __len__(self):
+            return self.x.shape[0]
+
+        def __bool__(self):
+            return self.x.shape[0] > 5
+
+        def __index__(self):
+            return self.x.shape[0] - 1
+
+    def f(rows):
+        return rows.x * len(rows), rows.x + 1 if rows else rows.x, list(range(99))[rows]
+
+    compiled = braze.compile(f, dynamic=True)
+    for n in (4, 6, 8, 5, 6):
+        rows = Rows(torch.randn(n, 3))
+        same(compiled(rows), f(rows))

@@ -1,0 +1,107 @@
+"""Numbers that the type of a tensor cannot hold: eager converts them, or raises, each operator in its own way."""
+
+import operator
+
+import pytest
+import torch
+from compare import copies
+from torch.nn import functional as F
+
+import braze
+
+HALVES = (torch.bfloat16, torch.float16)
+LARGE, SMALL = 1e300, 1e-300
+
+CASES = {
+    "full": lambda x: torch.full((2,), LARGE) + x.float(),
+    "full of a type": lambda x: torch.full((2,), LARGE, dtype=x.dtype),
+    "full_like": lambda x: torch.full_like(x, LARGE),
+    "fill_": lambda x: x.clone().fill_(LARGE),
+    "lerp": lambda x: x.lerp(x + 1, LARGE),
+    "pow": lambda x: x.pow(SMALL),
+    "pow of a number": lambda x: torch.pow(LARGE, x.abs()),
+    "add": lambda x: torch.add(x, x, alpha=LARGE),
+    "sub": lambda x: torch.sub(x, x, alpha=LARGE),
+    "clamp": lambda x: x.clamp(max=LARGE),
+    "masked_fill": lambda x: x.masked_fill(x > 0, LARGE),
+    "where": lambda x: torch.where(x > 0, x, LARGE),
+    "threshold": lambda x: F.threshold(x, LARGE, LARGE),
+    "leaky_relu": lambda x: F.leaky_relu(x, LARGE),
+    "elu": lambda x: F.elu(x, LARGE),
+    "celu": lambda x: torch.celu(x, LARGE),
+    "hardtanh": lambda x: F.hardtanh(x, -LARGE, LARGE),
+    "softplus": lambda x: F.softplus(x, LARGE),
+    "hardshrink": lambda x: F.hardshrink(x, LARGE),
+    "softshrink": lambda x: F.softshrink(x, LARGE),
+    "addcmul": lambda x: torch.addcmul(x, x, x, value=LARGE),
+    "addcdiv": lambda x: torch.addcdiv(x, x, x, value=LARGE),
+    "pad": lambda x: F.pad(x, (1, 1), value=LARGE),
+    "scatter": lambda x: x.scatter(0, torch.tensor([0]), LARGE),
+    "index_fill": lambda x: x.index_fill(0, torch.tensor([0]), LARGE),
+    "huber_loss": lambda x: F.huber_loss(x, x + 1, delta=LARGE, reduction="none"),
+    "smooth_l1_loss": lambda x: F.smooth_l1_loss(x, x + 1, beta=LARGE, reduction="none"),
+    "nan_to_num": lambda x: torch.nan_to_num(x, nan=LARGE),
+    "arithmetic": lambda x: (x + LARGE, x * LARGE, x / LARGE, x * SMALL, torch.rsub(x, LARGE)),
+    "comparisons": lambda x: (x == LARGE, x < LARGE),
+}
+
+OF_INTEGERS = {
+    "full": lambda x: torch.full((2,), 300, dtype=x.dtype),
+    "masked_fill": lambda x: x.masked_fill(x > 0, 300),
+    "clamp": lambda x: x.clamp(max=300),
+    "fill_": lambda x: x.clone().fill_(300),
+    "add": lambda x: torch.add(x, x, alpha=300),
+}
+
+
+def outcome(function, x):
+    try:
+        with torch.no_grad():
+            return function(copies(x)), None
+    except RuntimeError as error:
+        return None, str(error).splitlines()[0]
+
+
+def same_as_eager(f, x):
+    wanted, error = outcome(f, x)
+    got, raised = outcome(braze.compile(f), x)
+    if error:
+        assert raised and error in raised
+        return
+    assert not raised
+    several = wanted if isinstance(wanted, tuple) else (wanted,)
+    for one, other in zip(got if isinstance(got, tuple) else (got,), several, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, *HALVES, torch.float64])
+@pytest.mark.parametrize("name", CASES)
+def test_of_floats(name, dtype):
+    same_as_eager(CASES[name], torch.tensor([-2.0, 3.0], dtype=dtype))
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int32])
+@pytest.mark.parametrize("name", OF_INTEGERS)
+def test_of_integers(name, dtype):
+    same_as_eager(OF_INTEGERS[name], torch.tensor([-2, 3], dtype=dtype))
+
+
+@pytest.mark.parametrize("exponent", [2.0000000001, 3.00000001, -1.0000000001, SMALL, 2.5])
+@pytest.mark.parametrize("size", [1, 67])
+def test_exponents_that_are_whole_in_f32_alone(exponent, size):
+    """ATen's vectors round them, and its single elements do not: NaN or a number at a negative base."""
+    x = -torch.rand(size) - 1
+    wanted = x.pow(exponent)
+    assert torch.equal(braze.compile(lambda x: x.pow(exponent))(x).isnan(), wanted.isnan())
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("op", [operator.attrgetter("add"), operator.attrgetter("sub")])
+def test_alpha_is_rounded_to_the_type_of_the_tensors(op, dtype):
+    function = op(torch)
+    x, y = torch.randn(1000).to(dtype), torch.randn(1000).to(dtype)
+    for alpha in (0.1, 1 / 3, 2.7):
+        got = braze.compile(lambda x, y, alpha=alpha: function(x, y, alpha=alpha))(x, y)
+        rounded = function(x.double(), y.double(), alpha=torch.tensor(alpha, dtype=dtype).item())
+        assert (got != function(x, y, alpha=alpha)).sum() <= 5  # where eager rounds the product in between or not
+        assert (got.double() - rounded).abs().max() <= (rounded.abs() * torch.finfo(dtype).eps).max()
