@@ -214,6 +214,28 @@ constexpr std::string_view kPythonMeta[] = {
     "aten::triangular_solve",
     "aten::vdot",
 };
+/// The gradients of query, key and value: memory in the order of (batch, length, heads, width), whatever theirs is.
+Shapes attention_gradients(const OpEntry& entry, std::span<const c10::IValue> arguments, const SizesAt& at) {
+  Shapes shapes = stand_ins_for(arguments, [](const c10::IValue& argument) { return argument; });
+  shapes.results.clear();
+  for (const char* name : {"query", "key", "value"}) {
+    const auto index = entry.op.schema().argumentIndexWithName(name);
+    const at::Tensor& like = arguments[static_cast<size_t>(index.value())].toTensor();
+    shapes.results.emplace_back(
+        at::empty_permuted(at(dims_of(like)), {0, 2, 1, 3}, like.options().device(c10::kMeta)));
+  }
+  return shapes;
+}
+
+/// Operators whose answer is known here: their real kernels take long, and their Meta kernels are Python functions.
+struct OwnAnswer {
+  std::string_view name;
+  Shapes (*ask)(const OpEntry& entry, std::span<const c10::IValue> arguments, const SizesAt& at);
+};
+constexpr OwnAnswer kOwnAnswers[] = {
+    {"aten::_scaled_dot_product_flash_attention_for_cpu_backward", attention_gradients},
+};
+
 /// Bytes of operands up to which the real kernel answers sooner.
 constexpr int64_t kSooner = 1 << 20;
 
@@ -307,6 +329,8 @@ Shapes ask_shapes(Recorder* recorder, const OpEntry& entry, std::span<const c10:
                   const SizesAt& at) {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   const Silent silent;
+  const auto own = std::ranges::find(kOwnAnswers, entry.op.schema().name(), &OwnAnswer::name);
+  if (own != std::end(kOwnAnswers)) return own->ask(entry, arguments, at);
   try {
     const bool is_known = recorder && has_known_shape(*recorder, entry, arguments);
     const bool is_real = !is_meta_right(entry, arguments) || is_asked_sooner_for_real(entry, arguments, at);

@@ -72,14 +72,18 @@ ir::Value* hard_gate(Pointwise& p, ir::Value* x) {
   return clamped(p, p.op(Op::add, x, p.number(3)), 0, 6);
 }
 
+/// x / 6. CUDA's kernels multiply by a sixth that was rounded to f32, in f64 too.
+ir::Value* sixth_of(Pointwise& p, const Call& call, ir::Value* x) {
+  return call.device().is_cuda() ? p.op(Op::mul, x, p.number(double{1.0F / 6.0F})) : p.op(Op::div, x, p.number(6));
+}
+
 bool hardsigmoid(Call& call, const RuleRow&) {
-  return activation(call, [](Pointwise& p, ir::Value* x) { return p.op(Op::div, hard_gate(p, x), p.number(6)); });
+  return activation(call, [&](Pointwise& p, ir::Value* x) { return sixth_of(p, call, hard_gate(p, x)); });
 }
 
 bool hardswish(Call& call, const RuleRow&) {
-  return activation(call, [](Pointwise& p, ir::Value* x) {
-    return p.op(Op::div, p.op(Op::mul, x, hard_gate(p, x)), p.number(6));
-  });
+  return activation(
+      call, [&](Pointwise& p, ir::Value* x) { return sixth_of(p, call, p.op(Op::mul, x, hard_gate(p, x))); });
 }
 
 bool leaky_relu(Call& call, const RuleRow&) {

@@ -299,6 +299,17 @@ Value* emit_integer(llvm::IRBuilderBase& b, Op op, DType type, llvm::ArrayRef<Va
   }
 }
 
+/// The larger or smaller of two floats as CUDA's max and min have it, by which eager's kernels choose: 0 is above
+/// -0, relu's too. NaN stays.
+Value* extreme_on_gpu(llvm::IRBuilderBase& b, bool larger, Value* x, Value* y) {
+  if (!x->getType()->getScalarType()->isDoubleTy())
+    return b.CreateBinaryIntrinsic(larger ? llvm::Intrinsic::maximum : llvm::Intrinsic::minimum, x, y);
+  // There is no instruction for doubles that keeps NaN.
+  Value* number = b.CreateBinaryIntrinsic(larger ? llvm::Intrinsic::maxnum : llvm::Intrinsic::minnum, x, y);
+  number = b.CreateSelect(b.CreateFCmpUNO(y, y), y, number);
+  return b.CreateSelect(b.CreateFCmpUNO(x, x), x, number);
+}
+
 Value* emit_float(llvm::IRBuilderBase& b, Op op, DType type, llvm::ArrayRef<Value*> args) {
   Value* x = args[0];
   Value* y = args.size() > 1 ? args[1] : nullptr;
@@ -309,7 +320,9 @@ Value* emit_float(llvm::IRBuilderBase& b, Op op, DType type, llvm::ArrayRef<Valu
     case Op::sqrt: return unary_intrinsic(b, llvm::Intrinsic::sqrt, x);
     case Op::reciprocal: return b.CreateFDiv(llvm::ConstantFP::get(x->getType(), 1.0), x);
     // 0 > x ? 0 : x is one x86 max, keeps NaN and -0.
-    case Op::relu: return b.CreateSelect(b.CreateFCmpOGT(zero_of(x), x), zero_of(x), x);
+    case Op::relu:
+      if (is_for_gpu(b)) return extreme_on_gpu(b, true, x, zero_of(x));
+      return b.CreateSelect(b.CreateFCmpOGT(zero_of(x), x), zero_of(x), x);
     case Op::floor: return unary_intrinsic(b, llvm::Intrinsic::floor, x);
     case Op::ceil: return unary_intrinsic(b, llvm::Intrinsic::ceil, x);
     case Op::round: return unary_intrinsic(b, llvm::Intrinsic::roundeven, x);
@@ -357,7 +370,7 @@ Value* emit_maximum(llvm::IRBuilderBase& b, DType type, Value* fresh, Value* sti
   if (type == DType::b8) return b.CreateOr(fresh, sticky);
   if (!ir::is_floating(type))
     return b.CreateBinaryIntrinsic(is_signed(type) ? llvm::Intrinsic::smax : llvm::Intrinsic::umax, fresh, sticky);
-  if (type == DType::f32 && is_for_gpu(b)) return b.CreateBinaryIntrinsic(llvm::Intrinsic::maximum, fresh, sticky);
+  if (is_for_gpu(b)) return extreme_on_gpu(b, true, fresh, sticky);
   // fresh > sticky ? fresh : sticky is one x86 max and gives `sticky` where unordered.
   Value* larger = b.CreateSelect(b.CreateFCmpOGT(fresh, sticky), fresh, sticky);
   return b.CreateSelect(b.CreateFCmpUNO(fresh, fresh), fresh, larger);
@@ -367,7 +380,7 @@ Value* emit_minimum(llvm::IRBuilderBase& b, DType type, Value* fresh, Value* sti
   if (type == DType::b8) return b.CreateAnd(fresh, sticky);
   if (!ir::is_floating(type))
     return b.CreateBinaryIntrinsic(is_signed(type) ? llvm::Intrinsic::smin : llvm::Intrinsic::umin, fresh, sticky);
-  if (type == DType::f32 && is_for_gpu(b)) return b.CreateBinaryIntrinsic(llvm::Intrinsic::minimum, fresh, sticky);
+  if (is_for_gpu(b)) return extreme_on_gpu(b, false, fresh, sticky);
   Value* smaller = b.CreateSelect(b.CreateFCmpOLT(fresh, sticky), fresh, sticky);
   return b.CreateSelect(b.CreateFCmpUNO(fresh, fresh), fresh, smaller);
 }

@@ -121,6 +121,34 @@ TEST_CASE("memory that need not be aligned is moved element by element where the
       std::ranges::all_of(std::span(unaligned->alignments()).first(3), [](uint32_t bytes) { return bytes <= 4; }));
 }
 
+TEST_CASE("a product of several uses is rounded once, and one of a single use fused with its sum") {
+  const auto shared = ptx_of(R"(
+graph @difference(%x: f32[64]) {
+  %0 = mul %x, %x : f32[64]
+  %1 = sub %0, %0 : f32[64]
+  return %1, %0
+})");
+  CHECK(contains(shared, "mul.rn.f32"));
+  CHECK(!contains(shared, "fma.rn.f32"));
+  const auto single = ptx_of(R"(
+graph @sum(%x: f32[64], %y: f32[64]) {
+  %0 = mul %x, %x : f32[64]
+  %1 = add %0, %y : f32[64]
+  return %1
+})");
+  CHECK(contains(single, "fma.rn.f32"));
+}
+
+TEST_CASE("extremes of floats are CUDA's: 0 is above -0, and NaN stays") {
+  for (const char* type : {"f32", "bf16", "f16"}) {
+    CAPTURE(type);
+    const auto relu =
+        ptx_of(concat("graph @relu(%x: ", type, "[64]) {\n  %0 = relu %x : ", type, "[64]\n  return %0\n}\n"));
+    CHECK(contains(relu, "max.NaN.f"));
+  }
+  CHECK(contains(ptx_of("graph @relu(%x: f64[64]) {\n  %0 = relu %x : f64[64]\n  return %0\n}\n"), "max.f64"));
+}
+
 TEST_CASE("every case of lowering becomes code for a GPU") {
   const Target gpus[] = {Isa::sm_90, test::small_gpu()};
   for (const test::LoweringCase& c : test::lowering_cases)

@@ -1,5 +1,6 @@
 #include "codegen/back_end.h"
 
+#include <llvm/IR/InstIterator.h>
 #include <llvm/IR/LLVMContext.h>
 #include <llvm/IR/Module.h>
 #include <llvm/IR/Verifier.h>
@@ -30,6 +31,15 @@ std::string entry_prefix(const Kernel& kernel) {
   for (char& letter : name)
     if (!std::isalnum(static_cast<unsigned char>(letter))) letter = '_';
   return name;
+}
+
+/// A product that several instructions use is rounded once for all of them. LLVM fuses it into each addition on
+/// this target otherwise, and `p - p` of a product p is no zero then.
+void round_shared_products(llvm::Module& module) {
+  for (llvm::Function& function : module)
+    for (llvm::Instruction& instruction : llvm::instructions(function))
+      if (instruction.getOpcode() == llvm::Instruction::FMul && !instruction.hasOneUse())
+        instruction.setHasAllowContract(false);
 }
 
 class Maker final : public BlobMaker {
@@ -92,6 +102,7 @@ class Maker final : public BlobMaker {
                                             Emission& emission) {
     auto module = machine_.new_module(context, kernel.name.c_str());
     emission = emit(kernel, target_, *module, entry_prefix(kernel), aligned);
+    round_shared_products(*module);
     if (switches::text(switches::verify) == "1") {
       std::string complaint;
       llvm::raw_string_ostream text(complaint);

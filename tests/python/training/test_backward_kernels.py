@@ -65,3 +65,37 @@ def test_gradcheck():
     x = torch.randn(1, 2, 4, 6, dtype=torch.float64, requires_grad=True)
     for name in ("avg_pool2d", "nearest 2d"):
         assert torch.autograd.gradcheck(braze.compile(CASES[name][0]), x)
+
+
+def layouts(shape):
+    """A tensor of the shape (batch, heads, length, width) in memory of several orders."""
+    b, h, n, d = shape
+    yield "row-major", lambda: torch.randn(shape)
+    yield "by length", lambda: torch.randn(b, n, h, d).transpose(1, 2)
+    yield "one head for all", lambda: torch.randn(b, 1, n, d).expand(shape)
+    yield "a part", lambda: torch.randn(b, n, h, 3 * d)[..., d : 2 * d].transpose(1, 2)
+
+
+@pytest.mark.parametrize("masked", ["no mask", "mask", "causal"])
+@pytest.mark.parametrize("length", [5, 9])
+@pytest.mark.parametrize("layout", range(4))
+def test_gradients_of_attention_lie_as_eagers(layout, length, masked):
+    _, make = list(layouts((2, 3, length, 8)))[layout]
+    _, make_other = list(layouts((2, 3, 5, 8)))[layout]
+
+    def attention(q, k, v):
+        mask = torch.ones(q.shape[-2], k.shape[-2]).tril(2).bool() if masked == "mask" else None
+        # What is computed of the gradients inside of the program sees their strides too.
+        scaled = q * 2, k * 0.5, v
+        return F.scaled_dot_product_attention(*scaled, attn_mask=mask, is_causal=masked == "causal")
+
+    compiled = braze.compile(attention)
+    for _ in range(3):
+        given = [each.requires_grad_() for each in (make(), make_other(), make_other())]
+        ours, theirs = compiled(*given), attention(*given)
+        torch.testing.assert_close(ours, theirs)
+        tangent = torch.randn_like(theirs)
+        mine, eagers = (torch.autograd.grad(each, given, tangent) for each in (ours, theirs))
+        torch.testing.assert_close(mine, eagers)
+        assert [each.stride() for each in mine] == [each.stride() for each in eagers]
+    assert compiled.counts()["native"] == 0
