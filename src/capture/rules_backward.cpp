@@ -114,6 +114,41 @@ bool softplus_backward(Call& call, const RuleRow&) {
   });
 }
 
+/// glu_backward(grad, self, dim): of a * sigmoid(b), the halves of self.
+bool glu_backward(Call& call, const RuleRow&) {
+  const auto g = call.operand(0), x = call.operand(1);
+  if (!g || !x || g->is_number() || x->is_number() || x->sizes.empty()) return false;
+  if (!c10::isFloatingType(x->dtype) || g->dtype != x->dtype) return false;
+  const auto rank = static_cast<int64_t>(x->sizes.size());
+  const int64_t dim = call.integer(2) < 0 ? call.integer(2) + rank : call.integer(2);
+  const Dim size = x->sizes[static_cast<size_t>(dim)];
+  if (!size.is_number() || size == 0 || numel(g->sizes) == 0) return false;
+  const int64_t half = size / 2;
+  Arithmetic a(call);
+  const DType dtype = computing_dtype(x->dtype);
+  ir::Value *gradient = call.cast(g->value, dtype), *whole = call.cast(x->value, dtype);
+  ir::Value* gate = a.op(Op::sigmoid, a.slice(whole, dim, half, half));
+  ir::Value* slope = a.op(Op::mul, a.op(Op::sub, a.number(dtype, 1), gate), gate);
+  ir::Value* of_gate = a.op(Op::mul, a.op(Op::mul, slope, gradient), a.slice(whole, dim, 0, half));
+  ir::Value* parts[] = {call.cast(a.op(Op::mul, gate, gradient), to_dtype(x->dtype)),
+                        call.cast(of_gate, to_dtype(x->dtype))};
+  return call.give(call.node(Op::cat, {parts[0], parts[1]}, call.contiguous(x->dtype, x->sizes), {{"dim", dim}}));
+}
+
+/// _prelu_kernel_backward(grad, self, weight): the gradients of self and, before it is summed up, of the weight.
+bool prelu_backward(Call& call, const RuleRow&) {
+  const auto g = call.operand(0), x = call.operand(1), weight = call.operand(2);
+  if (!g || !x || !weight || g->is_number() || x->is_number() || weight->is_number()) return false;
+  if (!c10::isFloatingType(x->dtype) || g->dtype != x->dtype || weight->dtype != x->dtype) return false;
+  Pointwise p(call, x->dtype, {&*x, &*weight, &*g});
+  if (!p.valid()) return false;
+  p.compute_in_float();
+  ir::Value *value = p.in(*x), *gradient = p.in(*g);
+  ir::Value* is_above = p.test(Op::gt, value, p.number(0));
+  p.give(p.where(is_above, gradient, p.op(Op::mul, p.in(*weight), gradient)));
+  return p.give(p.where(is_above, p.number(0), p.op(Op::mul, value, gradient)));
+}
+
 // ---- losses
 
 /// A count as a number to compute with.
@@ -450,6 +485,8 @@ std::span<const RuleRow> backward_rules() {
       {"elu_backward", elu_backward},
       {"hardtanh_backward", hardtanh_backward},
       {"softplus_backward", softplus_backward},
+      {"glu_backward", glu_backward},
+      {"_prelu_kernel_backward", prelu_backward},
       {"mse_loss_backward", mse_loss_backward},
       {"nll_loss_backward", nll_loss_backward},
       {"nll_loss2d_backward", nll_loss_backward},

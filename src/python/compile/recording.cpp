@@ -177,10 +177,13 @@ std::optional<ModesChange> Recording::modes_change() const {
 void Recording::want_arguments() {
   for (const TorchWorld::Tensor& tensor : world_.tensors()) {
     if (!tensor.is_argument) continue;
-    if (guards_.want(tensor.source) != argument_count_++)
+    if (guards_.want(tensor.source) != tensor_count_++)
       throw InternalError("an argument of the graph is wanted twice");
     options_.example_arguments.push_back(THPVariable_Unpack(tensor.object));
   }
+  for (const TorchSizes::FloatArgument& one : world_.sizes().float_arguments())
+    options_.example_arguments.insert(options_.example_arguments.begin() + static_cast<ptrdiff_t>(one.place),
+                                      one.example);
 }
 
 void Recording::take_effects(Rebuilder& rebuilder) {
@@ -216,64 +219,78 @@ std::unique_ptr<Specialisation> Recording::compile(Outcome outcome) {
   if (!trace_.warnings.empty()) throw GivenUp{Captured::Kind::refused, BreakReason::told(trace_.warnings.front())};
   keep_bound();
   std::vector<at::Generator> generators = generators_of(trace_);
-  guards::SymbolReads symbols = guard_sizes();
+  guards::NumberReads numbers = guard_sizes();
+  std::vector<Specialisation::FloatArgument> float_arguments;
+  for (const TorchSizes::FloatArgument& one : world_.sizes().float_arguments())
+    float_arguments.push_back({one.place, one.derived});
   guards::GuardProgram guards = finish_guards();
   std::shared_ptr<const SegmentProgram> program =
       settings_.backend->compile({std::move(trace_), std::move(tape_), std::move(options_), std::move(times_)});
-  if (program->argument_count() != argument_count_)
+  if (program->argument_count() != tensor_count_ + float_arguments.size())
     throw GivenUp{Captured::Kind::refused, {"an argument of the graph is not passed"}};
   return std::make_unique<Specialisation>(Specialisation{.guards = std::move(guards),
                                                          .program = std::move(program),
-                                                         .argument_count = argument_count_,
+                                                         .tensor_count = tensor_count_,
                                                          .outcome = std::move(outcome),
                                                          .break_reason = {},
                                                          .name = name_,
                                                          .begins = {},
                                                          .op_count = op_count_,
-                                                         .symbols = std::move(symbols),
-                                                         .generators = std::move(generators)});
+                                                         .numbers = std::move(numbers),
+                                                         .generators = std::move(generators),
+                                                         .float_arguments = std::move(float_arguments)});
 }
 
 /// Tensors that the program binds are free to die between its runs: the guards find them, and a replay holds them
 /// while it runs. A gradient is held by its tensor alone, in a way that Python's references do not see.
-guards::SymbolReads Recording::guard_sizes() {
+guards::NumberReads Recording::guard_sizes() {
   if (is_enabled(Event::recompiles))
     for (const std::string& text : trace_.specialised)
       emit(Event::recompiles, concat(name_, ": a size is specialised: ", text));
-  if (trace_.symbols.empty()) return {};
+  const TorchSizes& known = world_.sizes();
+  if (trace_.symbols.empty() && known.floats().empty()) return {};
   std::vector<const guards::Source*> sources;
   std::vector<const ir::Input*> inputs;
   std::vector<uint32_t> arguments;  // By graph input.
   for (const TorchWorld::Tensor& tensor : world_.tensors())
     if (tensor.is_argument) sources.push_back(tensor.source);
+  size_t place = 0;
   for (const ir::Input& input : trace_.graph->inputs()) {
     arguments.push_back(static_cast<uint32_t>(inputs.size()));
-    if (input.kind == ir::InputKind::argument) inputs.push_back(&input);
+    const auto is_float = [&](const TorchSizes::FloatArgument& one) { return one.place == place; };
+    if (input.kind != ir::InputKind::argument) continue;
+    if (std::ranges::none_of(known.float_arguments(), is_float)) inputs.push_back(&input);
+    ++place;
   }
-  guards::SymbolReads reads, replay_reads;
+  guards::NumberReads reads, replay_reads;
+  for (const guards::Source* source : known.floats()) {
+    reads.floats.push_back(static_cast<uint32_t>(sources.size()));
+    replay_reads.floats.push_back(guards_.want(source));
+    sources.push_back(source);
+  }
   size_t next_number = 0;
   for (const capture::SymbolSource& symbol : trace_.symbols) {
     using Kind = capture::SymbolSource::Kind;
     using ReadKind = guards::SizeRead::Kind;
     if (symbol.kind == Kind::number) {
-      const auto& [source, derived, part] = world_.sizes().numbers().at(next_number++);
+      const auto& [source, derived, part] = known.numbers().at(next_number++);
       if (derived) {
-        reads.push_back({ReadKind::derived, 0, 0, derived, part});
-        replay_reads.push_back(reads.back());
+        reads.symbols.push_back({ReadKind::derived, 0, 0, derived, part});
+        replay_reads.symbols.push_back(reads.symbols.back());
         continue;
       }
-      reads.push_back({ReadKind::number, static_cast<uint32_t>(sources.size()), 0});
-      replay_reads.push_back({ReadKind::number, guards_.want(source), 0});
+      reads.symbols.push_back({ReadKind::number, static_cast<uint32_t>(sources.size()), 0});
+      replay_reads.symbols.push_back({ReadKind::number, guards_.want(source), 0});
       sources.push_back(source);
     } else {
       const ReadKind kind = symbol.kind == Kind::size ? ReadKind::size : ReadKind::stride;
-      reads.push_back({kind, arguments.at(symbol.input), symbol.dim});
-      replay_reads.push_back(reads.back());
+      reads.symbols.push_back({kind, arguments.at(symbol.input), symbol.dim});
+      replay_reads.symbols.push_back(reads.symbols.back());
     }
   }
   std::vector<guards::SizeFit> fits;
   for (uint32_t k = 0; k < inputs.size(); ++k) {
-    if (!world_.sizes().varies(sources[k])) continue;
+    if (!known.varies(sources[k])) continue;
     const ir::Type& type = *inputs[k]->value->type;
     using ReadKind = guards::SizeRead::Kind;
     for (uint32_t dim = 0; dim < type.sizes.size(); ++dim) {
@@ -281,8 +298,7 @@ guards::SymbolReads Recording::guard_sizes() {
       fits.push_back({{ReadKind::stride, k, dim}, type.strides.symbolic()[dim]});
     }
   }
-  guards_.shapes(sources,
-                 guards::make_shapes_payload(trace_.graph, std::move(reads), fits, world_.sizes().tests()));
+  guards_.shapes(sources, guards::make_shapes_payload(trace_.graph, std::move(reads), fits, known.tests()));
   return replay_reads;
 }
 

@@ -90,12 +90,13 @@ class Recording {
   capture::Trace trace_;
   size_t op_count_ = 0;             ///< Operators of the run, without those of its backward.
   std::string not_differentiated_;  ///< Why the backward could not be recorded.
-  size_t argument_count_ = 0;
+  size_t tensor_count_ = 0;         ///< Arguments that are no floats.
 
  private:
   void keep_bound();
   /// Where replays read the values of symbols; what must hold of them is guarded.
-  guards::SymbolReads guard_sizes();
+  guards::NumberReads guard_sizes();
+  std::vector<Specialisation::FloatArgument> float_arguments() const;
 
   std::optional<capture::TapeRecorder> tape_recorder_;
   std::optional<capture::Tape> tape_;

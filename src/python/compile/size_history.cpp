@@ -2,6 +2,8 @@
 #include "python/compile/size_history.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 
 #include "python/guards/ref.h"
 #include "python/guards/storage_access.h"
@@ -91,10 +93,24 @@ VaryingForm SizeHistory::note(const std::string& path, const at::Tensor& tensor,
 
 bool SizeHistory::note_number(const std::string& path, int64_t number, Dynamic dynamic) {
   if (dynamic == Dynamic::never || state_ != State::open || numbers_.size() > most_paths) return false;
-  const auto [at, is_new] = numbers_.try_emplace(path, Number{number});
+  const auto [at, is_new] = numbers_.try_emplace(path, Number<int64_t>{number});
   at->second.varies |= at->second.value != number;
   at->second.value = number;
   return at->second.varies && number >= 2;
+}
+
+bool may_be_input(double number) {
+  constexpr double largest_of_f16 = 65504;
+  return !std::isfinite(number) || std::abs(number) <= largest_of_f16;
+}
+
+/// By its bits: a zero of the other sign is another number, and a NaN the same one.
+bool SizeHistory::note_float(const std::string& path, double number, Dynamic dynamic) {
+  if (dynamic == Dynamic::never || state_ != State::open || floats_.size() > most_paths) return false;
+  const auto [at, is_new] = floats_.try_emplace(path, Number<double>{number});
+  at->second.varies |= std::bit_cast<uint64_t>(at->second.value) != std::bit_cast<uint64_t>(number);
+  at->second.value = number;
+  return at->second.varies && may_be_input(number);
 }
 
 }  // namespace braze::python

@@ -18,6 +18,9 @@
 
 namespace braze::python {
 
+/// Whether a graph may take the float as an input: operators refuse numbers that a tensor's type does not hold.
+bool may_be_input(double number);
+
 /// What is said of whether sizes vary: by `dynamic=`.
 enum class Dynamic : uint8_t {
   automatic,  ///< Those that have varied, and those that are marked.
@@ -45,6 +48,7 @@ class SizeHistory {
   /// What a capture finds at `path`; and what may vary by now.
   VaryingForm note(const std::string& path, const at::Tensor& tensor, const SizeMarks& marks, Dynamic dynamic);
   bool note_number(const std::string& path, int64_t number, Dynamic dynamic);
+  bool note_float(const std::string& path, double number, Dynamic dynamic);
   /// A capture with symbols has come to nothing: the next ones have none.
   void give_up() { state_ = state_ == State::open ? State::gives_up : state_; }
   /// Whether it has just been told so; once.
@@ -54,10 +58,11 @@ class SizeHistory {
     return is_new;
   }
   /// There was a capture.
-  bool empty() const { return forms_.empty() && numbers_.empty(); }
+  bool empty() const { return forms_.empty() && numbers_.empty() && floats_.empty(); }
   void clear() {
     forms_.clear();
     numbers_.clear();
+    floats_.clear();
     state_ = State::open;
   }
 
@@ -67,12 +72,14 @@ class SizeHistory {
     c10::SmallVector<int64_t, 5> sizes, strides;
     c10::SmallVector<bool, 5> sizes_vary, strides_vary;
   };
+  template <typename Value>
   struct Number {
-    int64_t value;
+    Value value;
     bool varies = false;
   };
   std::unordered_map<std::string, Form> forms_;
-  std::unordered_map<std::string, Number> numbers_;
+  std::unordered_map<std::string, Number<int64_t>> numbers_;
+  std::unordered_map<std::string, Number<double>> floats_;
 };
 
 }  // namespace braze::python

@@ -1,6 +1,7 @@
 // python/compile/specialisation.cpp
 #include "python/compile/specialisation.h"
 
+#include <ATen/ScalarOps.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 
 #include "python/compile/events.h"
 #include "python/compile/operators.h"
+#include "python/compile/size_history.h"
 #include "python/errors.h"
 #include "python/interpreter/evaluate.h"
 #include "python/operator_warnings.h"
@@ -60,18 +62,36 @@ std::string Specialisation::explain_miss(const guards::Call& call) const {
   return failed == guards::GuardProgram::ok ? "an argument's data or gradient" : guards.explain(failed, call);
 }
 
+bool Specialisation::take_arguments(PyObject* const* values, const guards::CallNumbers& given,
+                                    Arguments* arguments) const {
+  size_t next_tensor = 0;
+  const auto tensors_until = [&](size_t place) {
+    while (arguments->size() < place) arguments->push_back(THPVariable_Unpack(values[next_tensor++]));
+  };
+  for (const FloatArgument& one : float_arguments) {
+    tensors_until(one.place);
+    const guards::Ref number = one.derived->evaluate(given);
+    if (!number || !PyFloat_CheckExact(number.get()) || !may_be_input(PyFloat_AS_DOUBLE(number.get())))
+      return false;
+    arguments->push_back(c10::scalar_to_tensor(PyFloat_AS_DOUBLE(number.get())));
+  }
+  tensors_until(tensor_count + float_arguments.size());
+  return true;
+}
+
 bool Specialisation::replay(PyObject* const* values, guards::Ref* results) {
-  c10::SmallVector<at::Tensor, 8> held_tensors;
+  guards::ReadNumbers read;
+  if (!numbers.empty() && !read.read(numbers, values)) return false;
+  const guards::CallNumbers given = read.all();
+  Arguments held_tensors;
   c10::SmallVector<const at::Tensor*, 8> arguments;
-  for (size_t k = 0; k < argument_count; ++k) held_tensors.push_back(THPVariable_Unpack(values[k]));
+  if (!take_arguments(values, given, &held_tensors)) return false;
   for (const at::Tensor& tensor : held_tensors) arguments.push_back(&tensor);
-  c10::SmallVector<int64_t, 8> sizes(symbols.size());
   std::shared_ptr<const SegmentProgram> sized;
-  if (!symbols.empty()) {
-    if (!guards::read_symbols(symbols, values, sizes.data())) return false;
+  if (!given.symbols.empty()) {
     const interpreter::Pause undriven;
     try {
-      sized = program->at({sizes.data(), sizes.size()}, arguments.data());
+      sized = program->at(given.symbols, arguments.data());
     } catch (const std::exception& error) {  // Another capture, or eager, may do it.
       if (is_enabled(Event::recompiles))
         emit(Event::recompiles, concat("no program for these sizes: ", error.what()));
@@ -80,14 +100,14 @@ bool Specialisation::replay(PyObject* const* values, guards::Ref* results) {
   }
   c10::SmallVector<guards::Ref, 2> computed;
   for (const auto& derived : outcome.derived) {
-    computed.push_back(derived->evaluate({sizes.data(), sizes.size()}));
+    computed.push_back(derived->evaluate(given));
     if (!computed.back()) return false;
   }
   const SegmentProgram& running = sized ? *sized : *program;
   if (!running.accepts(arguments.data())) return false;
   // The program may let go of Python's lock, and then anything may be dropped.
   c10::SmallVector<guards::Ref, 16> held_values;
-  for (size_t k = argument_count; k < guards.wanted(); ++k) held_values.push_back(guards::Ref::borrow(values[k]));
+  for (size_t k = tensor_count; k < guards.wanted(); ++k) held_values.push_back(guards::Ref::borrow(values[k]));
   c10::SmallVector<at::Tensor, 4> tensors(running.result_count());
   GeneratorStates states(generators);
   try {
@@ -108,13 +128,13 @@ bool Specialisation::replay(PyObject* const* values, guards::Ref* results) {
   }
   c10::SmallVector<guards::Ref, 4> owned;
   c10::SmallVector<PyObject*, 4> outputs;
-  c10::SmallVector<int64_t, 8> numbers(outcome.sizes.result_count());
-  if (!outcome.sizes.run({sizes.data(), sizes.size()}, {numbers.data(), numbers.size()})) return false;
+  c10::SmallVector<int64_t, 8> sizes(outcome.sizes.result_count());
+  if (!outcome.sizes.run(given.symbols, {sizes.data(), sizes.size()})) return false;
   const auto make = [&](Outcome::Output output) {
     using Kind = Outcome::Output::Kind;
     switch (output.kind) {
       case Kind::tensor: return guards::Ref::steal(THPVariable_Wrap(tensors[output.number]));
-      case Kind::size: return guards::Ref::steal(PyLong_FromLongLong(numbers[output.number]));
+      case Kind::size: return guards::Ref::steal(PyLong_FromLongLong(sizes[output.number]));
       case Kind::derived: break;
     }
     return computed[output.number];

@@ -54,7 +54,7 @@ class Specialisation {
  public:
   guards::GuardProgram guards;
   std::shared_ptr<const SegmentProgram> program;
-  size_t argument_count;  ///< The first values that the guards give are the program's arguments.
+  size_t tensor_count;  ///< The first values that the guards give are the program's arguments that are tensors.
   Outcome outcome;
   std::optional<Place> break_reason;  ///< Why it ends where it does, if it does not return.
   std::string name;                   ///< Of the function.
@@ -63,8 +63,14 @@ class Specialisation {
   std::vector<bool> empty_stack_slots = {};  ///< Stretches of frames: what the operand stack's slots must be.
   PyObject *globals = nullptr, *builtins = nullptr;  ///< Of such a frame, held by `held`.
   std::vector<guards::Ref> held = {};
-  guards::SymbolReads symbols = {};  ///< Where their values are among those of the guards; empty: there are none.
+  guards::NumberReads numbers = {};  ///< Where symbols and floats that vary are among the values of the guards.
   std::vector<at::Generator> generators = {};  ///< What the program draws random numbers from.
+  /// An argument of the program that is a float, which the call computes.
+  struct FloatArgument {
+    size_t place;  ///< Among the arguments.
+    std::shared_ptr<const guards::Derived> derived;
+  };
+  std::vector<FloatArgument> float_arguments = {};  ///< By place.
   int64_t replays = 0;
   std::string missed = {};        ///< Why none of those that there were served; empty: there were none.
   int64_t guard_nanoseconds = 0;  ///< The least that checking them took, of a few times; 0: not measured.
@@ -82,6 +88,11 @@ class Specialisation {
   bool replay(PyObject* const* values, guards::Ref* results);
 
   int visit(visitproc visit, void* argument) const;
+
+ private:
+  using Arguments = c10::SmallVector<at::Tensor, 8>;
+  /// The program's. False: a float is none here, or none that an operator would take.
+  bool take_arguments(PyObject* const* values, const guards::CallNumbers& given, Arguments* arguments) const;
 };
 
 }  // namespace braze::python

@@ -1,6 +1,7 @@
 // python/compile/torch_sizes.cpp
 #include "python/compile/torch_sizes.h"
 
+#include <ATen/ScalarOps.h>
 #include <pybind11/pybind11.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
@@ -8,7 +9,9 @@
 #include <algorithm>
 #include <string_view>
 
+#include "capture/devices.h"
 #include "capture/dim.h"
+#include "capture/number.h"
 #include "capture/size_node.h"
 #include "capture/tracer_tensor.h"
 #include "python/compile/torch_names.h"
@@ -63,7 +66,7 @@ bool TorchSizes::may_vary(std::span<PyObject* const> given) const {
 
 bool TorchSizes::has_sizes() const {
   const capture::Symbols* symbols = tracer_.symbols();
-  return symbols && symbols->env->table().symbol_count() > 0;
+  return !floats_.empty() || (symbols && symbols->env->table().symbol_count() > 0);
 }
 
 std::optional<ir::Size> TorchSizes::length_of(PyObject* tensor) const {
@@ -93,6 +96,10 @@ interpreter::Ref TorchSizes::to_number(ir::Size size, PyObject* beside) const {
   if (other.is_complex()) return {};
   const interpreter::Pause unwatched;
   return interpreter::Ref::steal(THPVariable_Wrap(tracer_.wrap_number(size)));
+}
+
+bool TorchSizes::is_number(PyObject* tensor) const {
+  return capture::is_number(THPVariable_Unpack(tensor));
 }
 
 std::optional<ir::Size> TorchSizes::from_symbolic(PyObject* object) const {
@@ -141,7 +148,38 @@ interpreter::Ref TorchSizes::select(PyObject* tensor, int64_t dim, ir::Size inde
   }
 }
 
-// ---- numbers that are computed of sizes
+// ---- floats that vary
+
+/// An argument of the graph once an operator is given it. Kernels of a GPU could not read it where it lies.
+TorchSizes::DerivedNumber TorchSizes::vary_float(PyObject* number, const guards::Source* source) {
+  const double value = PyFloat_AS_DOUBLE(number);
+  std::string name = guards::to_text(source);
+  if (!history_ || !history_->note_float(name, value, dynamic_)) return nullptr;
+  if (!tracer_.symbols() || capture::has_met_cuda()) return nullptr;
+  const auto is_taken = [&](const guards::Source* one) { return guards::to_text(one) == name; };
+  if (std::ranges::any_of(floats_, is_taken)) name += concat("#", floats_.size());
+  floats_.push_back(source);
+  float_values_.push_back(value);
+  return std::make_shared<const guards::Derived>(static_cast<int>(floats_.size()) - 1, std::move(name));
+}
+
+at::Tensor TorchSizes::float_argument(const DerivedNumber& derived, double value) {
+  const auto known = std::ranges::find_if(
+      float_arguments_, [&](const FloatArgument& one) { return one.derived->text() == derived->text(); });
+  if (known != float_arguments_.end()) return known->tracer;
+  at::Tensor example;
+  {
+    const capture::RunForReal outside_of_the_trace;
+    example = c10::scalar_to_tensor(value);
+  }
+  example.unsafeGetTensorImpl()->set_wrapped_number(true);
+  const at::Tensor tracer = tracer_.add_argument(example, derived->text());
+  tracer.unsafeGetTensorImpl()->set_wrapped_number(true);
+  float_arguments_.push_back({tensor_arguments_ + float_arguments_.size(), derived, example, tracer});
+  return tracer;
+}
+
+// ---- numbers that are computed
 
 std::optional<ir::Size> TorchSizes::symbol_of(const DerivedNumber& derived, guards::DerivedPart part,
                                               PyObject* value) {
@@ -163,6 +201,12 @@ std::optional<ir::Size> TorchSizes::derive(const DerivedNumber& derived, PyObjec
 interpreter::Ref TorchSizes::to_number(const DerivedNumber& derived, PyObject* value, PyObject* beside) {
   const at::Tensor& other = THPVariable_Unpack(beside);
   if (!other.is_cpu() || other.is_complex()) return {};
+  if (derived->reads_floats()) {
+    const double number = PyFloat_AS_DOUBLE(value);
+    const interpreter::Pause unwatched;
+    return may_be_input(number) ? interpreter::Ref::steal(THPVariable_Wrap(float_argument(derived, number)))
+                                : interpreter::Ref();
+  }
   const std::optional<ir::Size> significand = symbol_of(derived, guards::DerivedPart::significand, value),
                                 divisor = symbol_of(derived, guards::DerivedPart::divisor, value);
   if (!significand || !divisor) return {};
@@ -172,7 +216,7 @@ interpreter::Ref TorchSizes::to_number(const DerivedNumber& derived, PyObject* v
 
 interpreter::Ref TorchSizes::value_of(const guards::Derived& derived) const {
   const interpreter::Pause unwatched;
-  return derived.evaluate(tracer_.symbols()->env->examples());
+  return derived.evaluate({tracer_.symbols()->env->examples(), float_values_});
 }
 
 void TorchSizes::decide(const DerivedNumber& derived, PyObject* value) {

@@ -31,11 +31,13 @@ class TorchSizes final : public interpreter::SizeWorld {
   PyObject* behind_tracer(PyObject* tracer) const override;
   interpreter::Ref to_symbolic(ir::Size size) const override;
   interpreter::Ref to_number(ir::Size size, PyObject* beside) const override;
+  bool is_number(PyObject* tensor) const override;
   std::optional<ir::Size> from_symbolic(PyObject* object) const override;
   int64_t value_of(ir::Size size) const override;
   bool decide(const ir::SizeTest& test) override;
   std::optional<ir::Size> vary_number(PyObject* number, const guards::Source* source) override;
   interpreter::Ref select(PyObject* tensor, int64_t dim, ir::Size index) override;
+  DerivedNumber vary_float(PyObject* number, const guards::Source* source) override;
   std::optional<ir::Size> derive(const DerivedNumber& derived, PyObject* value) override;
   interpreter::Ref to_number(const DerivedNumber& derived, PyObject* value, PyObject* beside) override;
   interpreter::Ref value_of(const guards::Derived& derived) const override;
@@ -54,7 +56,19 @@ class TorchSizes final : public interpreter::SizeWorld {
   };
   /// In the order of the symbols.
   const std::vector<SymbolNumber>& numbers() const { return numbers_; }
-  /// What was decided of numbers that are computed of sizes.
+  /// Where the floats are read that vary, by their numbers.
+  const std::vector<const guards::Source*>& floats() const { return floats_; }
+  /// An argument of the graph that stands for such a float, or for what is computed of some.
+  struct FloatArgument {
+    size_t place;  ///< Among the graph's arguments.
+    DerivedNumber derived;
+    at::Tensor example, tracer;
+  };
+  /// By place.
+  const std::vector<FloatArgument>& float_arguments() const { return float_arguments_; }
+  /// A tensor has become an argument of the graph.
+  void note_argument() { ++tensor_arguments_; }
+  /// What was decided of numbers that are computed.
   const std::vector<guards::DerivedTest>& tests() const { return tests_; }
 
   /// The sizes of an argument may be symbols, and are none yet.
@@ -66,6 +80,7 @@ class TorchSizes final : public interpreter::SizeWorld {
   void keep_tracer(PyObject* tensor, const guards::Source* source);
 
  private:
+  at::Tensor float_argument(const DerivedNumber& derived, double value);
   std::optional<ir::Size> symbol_of(const DerivedNumber& derived, guards::DerivedPart part, PyObject* value);
 
   capture::Tracer& tracer_;
@@ -76,6 +91,10 @@ class TorchSizes final : public interpreter::SizeWorld {
   std::unordered_set<const guards::Source*> varied_sources_;
   std::vector<SymbolNumber> numbers_;
   std::vector<guards::DerivedTest> tests_;
+  std::vector<const guards::Source*> floats_;
+  std::vector<double> float_values_;  ///< In this call.
+  std::vector<FloatArgument> float_arguments_;
+  size_t tensor_arguments_ = 0;
   std::map<std::pair<std::string, guards::DerivedPart>, ir::Size> derived_;  ///< Symbols, by what they are.
 };
 

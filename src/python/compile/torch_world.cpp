@@ -45,13 +45,13 @@ std::string text_of(PyObject* name) {
   return text ? text : "";
 }
 
-/// What a closure's cell, a bound method or an iterator holds, and the gradient of a tensor.
+/// What a closure's cell, a bound method, a weak reference or an iterator holds, and the gradient of a tensor.
 bool is_held(const guards::Source* source) {
   using enum guards::Member;
   if (source->kind != guards::SourceKind::member) return false;
   const auto member = static_cast<guards::Member>(source->index);
   return member == function_closure || member == cell_contents || member == method_self || member == iterated ||
-         member == tensor_grad;
+         member == weakref_referent || member == tensor_grad;
 }
 
 /// Reached from what a call or frame is given, and no parameter or buffer of a module: another tensor at each call.
@@ -129,6 +129,7 @@ bool TorchWorld::learn(PyObject* tensor, const guards::Source* source) {
   if (is_argument) {
     try {
       tracer_.add_argument(real, name);
+      sizes_.note_argument();
     } catch (const UserError&) {
       return false;
     }

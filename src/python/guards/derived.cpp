@@ -68,11 +68,18 @@ bool is_number(PyObject* value) {
 
 Derived::Derived(Operation operation, int number, Ref function, std::vector<Operand> operands)
     : operation_(operation), number_(number), function_(std::move(function)), operands_(std::move(operands)) {
-  for (const Operand& operand : operands_)
+  for (const Operand& operand : operands_) {
     if (operand.size) sizes_.add(*operand.size);
+    if (!operand.derived) continue;
+    reads_floats_ |= operand.derived->reads_floats();
+    weight_ += operand.derived->weight();
+  }
   text_ = spell();
   quotient_ = find_quotient();
 }
+
+Derived::Derived(int number, std::string text)
+    : operation_(Operation::read), number_(number), text_(std::move(text)), reads_floats_(true) {}
 
 std::string Derived::spell() const {
   std::vector<std::string> words;
@@ -96,7 +103,8 @@ std::string Derived::spell() const {
     case Operation::negate: return concat("-", words.at(0));
     case Operation::positive: return concat("+", words.at(0));
     case Operation::invert: return concat("~", words.at(0));
-    case Operation::call: break;
+    case Operation::call:
+    case Operation::read: break;
   }
   std::string text = name_of(function_.get()) + "(";
   for (size_t k = 0; k < words.size(); ++k) text += concat(k ? ", " : "", words[k]);
@@ -135,14 +143,16 @@ std::optional<Derived::Quotient> Derived::find_quotient() const {
   return std::nullopt;
 }
 
-Ref Derived::compute(std::span<const int64_t> symbols) const {
+Ref Derived::compute(const CallNumbers& numbers) const {
+  if (operation_ == Operation::read)
+    return Ref::steal(PyFloat_FromDouble(numbers.floats[static_cast<size_t>(number_)]));
   c10::SmallVector<int64_t, 4> sizes(sizes_.result_count());
-  if (!sizes_.run(symbols, {sizes.data(), sizes.size()})) return {};
+  if (!sizes_.run(numbers.symbols, {sizes.data(), sizes.size()})) return {};
   c10::SmallVector<Ref, 4> values;
   size_t next = 0;
   for (const Operand& operand : operands_) {
     if (operand.derived)
-      values.push_back(operand.derived->compute(symbols));
+      values.push_back(operand.derived->compute(numbers));
     else if (operand.size)
       values.push_back(Ref::steal(PyLong_FromLongLong(sizes[next++])));
     else
@@ -156,17 +166,18 @@ Ref Derived::compute(std::span<const int64_t> symbols) const {
     case Operation::negate: return Ref::steal(PyNumber_Negative(value(0)));
     case Operation::positive: return Ref::steal(PyNumber_Positive(value(0)));
     case Operation::invert: return Ref::steal(PyNumber_Invert(value(0)));
-    case Operation::call: break;
+    case Operation::call:
+    case Operation::read: break;
   }
   c10::SmallVector<PyObject*, 4> arguments;
   for (const Ref& one : values) arguments.push_back(one.get());
   return Ref::steal(PyObject_Vectorcall(function_.get(), arguments.data(), arguments.size(), nullptr));
 }
 
-Ref Derived::evaluate(std::span<const int64_t> symbols) const noexcept {
+Ref Derived::evaluate(const CallNumbers& numbers) const noexcept {
   try {
     if (operation_ == Operation::binary && !find_binary(number_)) return {};
-    Ref result = compute(symbols);
+    Ref result = compute(numbers);
     if (!result) PyErr_Clear();
     return result && is_number(result.get()) ? std::move(result) : Ref();
   } catch (const std::exception&) {  // no memory
@@ -175,8 +186,8 @@ Ref Derived::evaluate(std::span<const int64_t> symbols) const noexcept {
   }
 }
 
-bool DerivedTest::holds(std::span<const int64_t> symbols) const noexcept {
-  const Ref value = derived->evaluate(symbols);
+bool DerivedTest::holds(const CallNumbers& numbers) const noexcept {
+  const Ref value = derived->evaluate(numbers);
   return value && same_scalar(expected.get(), value.get());
 }
 

@@ -33,11 +33,11 @@ std::string text_of(const DerivedTest& test) {
 
 class Shapes final : public Payload {
  public:
-  Shapes(std::shared_ptr<const ir::Graph> graph, SymbolReads symbols, std::span<const SizeFit> fits,
+  Shapes(std::shared_ptr<const ir::Graph> graph, NumberReads reads, std::span<const SizeFit> fits,
          std::vector<DerivedTest> tests)
       : graph_(std::move(graph)),
-        env_(*graph_->find_shape_env()),
-        symbols_(std::move(symbols)),
+        env_(graph_->find_shape_env()),
+        reads_(std::move(reads)),
         fits_(fits.begin(), fits.end()),
         tests_(std::move(tests)) {
     for (const SizeFit& fit : fits_) code_.add(fit.size);
@@ -50,12 +50,14 @@ class Shapes final : public Payload {
     size_t number = 0;
   };
 
-  Broken broken(PyObject* const* values, c10::SmallVectorImpl<int64_t>& symbols) const {
-    symbols.assign(symbols_.size(), 0);
-    for (uint32_t slot = 0; slot < symbols_.size(); ++slot) {
-      const ir::SymbolFacts& facts = env_.declared(slot);
-      const std::span<const int64_t> before(symbols.data(), symbols.size());
-      if (!symbols_[slot].read(values, before, &symbols[slot]) || !facts.range.has(symbols[slot]))
+  Broken broken(PyObject* const* values, ReadNumbers& numbers) const {
+    c10::SmallVectorImpl<int64_t>& symbols = numbers.symbols;
+    symbols.assign(reads_.symbols.size(), 0);
+    numbers.floats.clear();
+    for (const uint32_t place : reads_.floats) numbers.floats.push_back(PyFloat_AS_DOUBLE(values[place]));
+    for (uint32_t slot = 0; slot < reads_.symbols.size(); ++slot) {
+      const ir::SymbolFacts& facts = env_->declared(slot);
+      if (!reads_.symbols[slot].read(values, numbers.all(), &symbols[slot]) || !facts.range.has(symbols[slot]))
         return {Part::symbol, slot};
     }
     c10::SmallVector<int64_t, 16> wanted(fits_.size());
@@ -64,21 +66,22 @@ class Shapes final : public Payload {
       int64_t found = 0;
       if (!fits_[k].where.read(values, {}, &found) || found != wanted[k]) return {Part::fit, k};
     }
-    if (!env_.guards().empty())
-      if (const auto guard = env_.broken({symbols.data(), symbols.size()})) return {Part::guard, *guard};
+    if (env_ && !env_->guards().empty())
+      if (const auto guard = env_->broken({symbols.data(), symbols.size()})) return {Part::guard, *guard};
     for (size_t k = 0; k < tests_.size(); ++k)
-      if (!tests_[k].holds({symbols.data(), symbols.size()})) return {Part::test, k};
+      if (!tests_[k].holds(numbers.all())) return {Part::test, k};
     return {};
   }
 
   bool equals(const Payload&) const noexcept override { return false; }
 
-  std::string text(const Broken& what, PyObject* const* values, std::span<const int64_t> symbols,
+  std::string text(const Broken& what, PyObject* const* values, const ReadNumbers& numbers,
                    const Texts& texts) const {
+    const std::span<const int64_t> symbols = numbers.all().symbols;
     switch (what.part) {
       case Part::symbol: {
-        const ir::SizeRange range = env_.declared(static_cast<uint32_t>(what.number)).range;
-        const SizeRead& read = symbols_[what.number];
+        const ir::SizeRange range = env_->declared(static_cast<uint32_t>(what.number)).range;
+        const SizeRead& read = reads_.symbols[what.number];
         if (read.kind == Kind::derived) return concat(text_of(read, texts), " is a number", where(symbols, texts));
         const std::string high = range.high == ir::SizeRange::infinity ? "" : concat(" and <= ", range.high);
         return concat(text_of(read, texts), " >= ", range.low, high, ", was ", symbols[what.number]);
@@ -90,21 +93,24 @@ class Shapes final : public Payload {
                       ", was ", found, where(symbols, texts));
       }
       case Part::guard:
-        return concat(ir::to_text(env_.guards()[what.number].test), " (", env_.guards()[what.number].why,
+        return concat(ir::to_text(env_->guards()[what.number].test), " (", env_->guards()[what.number].why,
                       "), was not", where(symbols, texts));
       case Part::test: {
-        const Ref found = tests_[what.number].derived->evaluate(symbols);
+        const Ref found = tests_[what.number].derived->evaluate(numbers.all());
         return concat(text_of(tests_[what.number]), ", was ", describe(found.get()), where(symbols, texts));
       }
       case Part::none: break;
     }
-    std::string all = "sizes:";
-    for (uint32_t slot = 0; slot < symbols_.size(); ++slot) {
-      all += concat(slot ? ", " : " ", env_.table().name(slot), " is ", text_of(symbols_[slot], texts));
-      if (symbols_[slot].kind != Kind::derived) all += concat(" >= ", env_.declared(slot).range.low);
+    std::string all = reads_.symbols.empty() ? "floats vary:" : "sizes:";
+    for (const uint32_t place : reads_.floats) all += concat(" ", texts[place]);
+    for (uint32_t slot = 0; slot < reads_.symbols.size(); ++slot) {
+      all += concat(slot ? ", " : " ", env_->table().name(slot), " is ", text_of(reads_.symbols[slot], texts));
+      if (reads_.symbols[slot].kind != Kind::derived) all += concat(" >= ", env_->declared(slot).range.low);
     }
     for (const SizeFit& fit : fits_) all += concat(", ", text_of(fit.where, texts), " == ", ir::to_text(fit.size));
-    for (const ir::ShapeEnv::Guard& guard : env_.guards())
+    const std::span<const ir::ShapeEnv::Guard> guards =
+        env_ ? std::span<const ir::ShapeEnv::Guard>(env_->guards()) : std::span<const ir::ShapeEnv::Guard>();
+    for (const ir::ShapeEnv::Guard& guard : guards)
       all += concat(", ", ir::to_text(guard.test), guard.why.empty() ? "" : concat(" (", guard.why, ")"));
     for (const DerivedTest& test : tests_) all += concat(", ", text_of(test));
     return all;
@@ -113,16 +119,16 @@ class Shapes final : public Payload {
  private:
   /// ", where n is x.shape[0], 3"
   std::string where(std::span<const int64_t> symbols, const Texts& texts) const {
-    std::string all = ", where ";
-    for (uint32_t slot = 0; slot < symbols_.size(); ++slot)
-      all += concat(slot ? ", " : "", env_.table().name(slot), " = ", text_of(symbols_[slot], texts), " = ",
+    std::string all = reads_.symbols.empty() ? "" : ", where ";
+    for (uint32_t slot = 0; slot < reads_.symbols.size(); ++slot)
+      all += concat(slot ? ", " : "", env_->table().name(slot), " = ", text_of(reads_.symbols[slot], texts), " = ",
                     symbols[slot]);
     return all;
   }
 
   const std::shared_ptr<const ir::Graph> graph_;
-  const ir::ShapeEnv& env_;
-  const SymbolReads symbols_;
+  const ir::ShapeEnv* const env_;  ///< Null: the graph has no symbols.
+  const NumberReads reads_;
   const std::vector<SizeFit> fits_;
   const std::vector<DerivedTest> tests_;
   ir::SizeCode code_;
@@ -130,9 +136,9 @@ class Shapes final : public Payload {
 
 }  // namespace
 
-bool SizeRead::read(PyObject* const* values, std::span<const int64_t> symbols, int64_t* number) const noexcept {
+bool SizeRead::read(PyObject* const* values, const CallNumbers& numbers, int64_t* number) const noexcept {
   if (kind == Kind::derived) {
-    const Ref found = derived->evaluate(symbols);
+    const Ref found = derived->evaluate(numbers);
     const std::optional<int64_t> one = found ? part_of(found.get(), part) : std::nullopt;
     *number = one.value_or(0);
     return one.has_value();
@@ -151,21 +157,24 @@ bool SizeRead::read(PyObject* const* values, std::span<const int64_t> symbols, i
   return true;
 }
 
-bool read_symbols(const SymbolReads& reads, PyObject* const* values, int64_t* symbols) noexcept {
-  for (size_t slot = 0; slot < reads.size(); ++slot)
-    if (!reads[slot].read(values, {symbols, reads.size()}, symbols + slot)) return false;
+bool ReadNumbers::read(const NumberReads& reads, PyObject* const* values) {
+  floats.clear();
+  for (const uint32_t place : reads.floats) floats.push_back(PyFloat_AS_DOUBLE(values[place]));
+  symbols.assign(reads.symbols.size(), 0);
+  for (size_t slot = 0; slot < symbols.size(); ++slot)
+    if (!reads.symbols[slot].read(values, all(), &symbols[slot])) return false;
   return true;
 }
 
-std::shared_ptr<Payload> make_shapes_payload(std::shared_ptr<const ir::Graph> graph, SymbolReads symbols,
+std::shared_ptr<Payload> make_shapes_payload(std::shared_ptr<const ir::Graph> graph, NumberReads reads,
                                              std::span<const SizeFit> fits, std::vector<DerivedTest> tests) {
-  return std::make_shared<Shapes>(std::move(graph), std::move(symbols), fits, std::move(tests));
+  return std::make_shared<Shapes>(std::move(graph), std::move(reads), fits, std::move(tests));
 }
 
 bool test_shapes(const Expected& expected, PyObject* const* values, const Call&) noexcept {
-  c10::SmallVector<int64_t, 8> symbols;
   try {
-    return static_cast<const Shapes*>(expected.payload)->broken(values, symbols).part == Shapes::Part::none;
+    ReadNumbers numbers;
+    return static_cast<const Shapes*>(expected.payload)->broken(values, numbers).part == Shapes::Part::none;
   } catch (const std::exception&) {  // no memory
     return false;
   }
@@ -173,9 +182,9 @@ bool test_shapes(const Expected& expected, PyObject* const* values, const Call&)
 
 std::string explain_shapes(const Expected& expected, PyObject* const* values, const Call&, const Texts& texts) {
   const auto& shapes = static_cast<const Shapes&>(*expected.payload);
-  c10::SmallVector<int64_t, 8> symbols;
-  const Shapes::Broken what = values ? shapes.broken(values, symbols) : Shapes::Broken{};
-  return shapes.text(what, values, {symbols.data(), symbols.size()}, texts);
+  ReadNumbers numbers;
+  const Shapes::Broken what = values ? shapes.broken(values, numbers) : Shapes::Broken{};
+  return shapes.text(what, values, numbers, texts);
 }
 
 }  // namespace braze::guards

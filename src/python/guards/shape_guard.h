@@ -6,6 +6,7 @@
 #pragma once
 
 #include <Python.h>
+#include <c10/util/SmallVector.h>
 
 #include <cstdint>
 #include <memory>
@@ -29,14 +30,27 @@ struct SizeRead {
   std::shared_ptr<const Derived> derived = nullptr;
   DerivedPart part = DerivedPart::whole;
 
-  /// \param symbols  those before, of which it may be computed.
+  /// \param numbers  symbols before it, and floats, of which it may be computed.
   /// False: there is no such dimension, or no number that fits.
-  bool read(PyObject* const* values, std::span<const int64_t> symbols, int64_t* number) const noexcept;
+  bool read(PyObject* const* values, const CallNumbers& numbers, int64_t* number) const noexcept;
 };
 
-/// By symbol.
-using SymbolReads = std::vector<SizeRead>;
-bool read_symbols(const SymbolReads& reads, PyObject* const* values, int64_t* symbols) noexcept;
+/// Where the numbers of a call are read.
+struct NumberReads {
+  std::vector<SizeRead> symbols;  ///< By symbol.
+  std::vector<uint32_t> floats;   ///< Their places among the values; guards say that they are floats.
+  bool empty() const { return symbols.empty() && floats.empty(); }
+};
+/// What was read.
+class ReadNumbers {
+ public:
+  /// False: a symbol has no value.
+  bool read(const NumberReads& reads, PyObject* const* values);
+  CallNumbers all() const { return {{symbols.data(), symbols.size()}, {floats.data(), floats.size()}}; }
+
+  c10::SmallVector<int64_t, 8> symbols;
+  c10::SmallVector<double, 4> floats;
+};
 
 /// What of a tensor's form must be an expression's value.
 struct SizeFit {
@@ -46,7 +60,7 @@ struct SizeFit {
 
 /// \param graph  owns the expressions and has the guards.
 /// \param tests  guards of what is no expression.
-std::shared_ptr<Payload> make_shapes_payload(std::shared_ptr<const ir::Graph> graph, SymbolReads symbols,
+std::shared_ptr<Payload> make_shapes_payload(std::shared_ptr<const ir::Graph> graph, NumberReads reads,
                                              std::span<const SizeFit> fits, std::vector<DerivedTest> tests);
 
 }  // namespace braze::guards

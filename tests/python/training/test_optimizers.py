@@ -65,16 +65,19 @@ def test_steps_are_eagers(name):
 SCHEDULES = {
     "exponential": lambda o: torch.optim.lr_scheduler.ExponentialLR(o, 0.95),
     "cosine": lambda o: torch.optim.lr_scheduler.CosineAnnealingLR(o, 40),
-    "one cycle": lambda o: torch.optim.lr_scheduler.OneCycleLR(o, 0.05, 60, cycle_momentum=False),
+    # With a higher peak, one ulp at the beginning is 1e-3 at the end, in eager too.
+    "one cycle": lambda o: torch.optim.lr_scheduler.OneCycleLR(o, 0.01, 60, cycle_momentum=False),
 }
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-def test_schedules(schedule):
-    """Each rate is another program, up to the recompile limit."""
-    theirs, _, _ = train(OPTIMIZERS["adamw"], lambda step: step, steps=12, schedule=SCHEDULES[schedule])
-    ours, _, _ = train(OPTIMIZERS["adamw"], braze.compile, steps=12, schedule=SCHEDULES[schedule])
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_schedules_do_not_recompile(name, schedule):
+    theirs, _, _ = train(OPTIMIZERS[name], lambda step: step, schedule=SCHEDULES[schedule])
+    ours, _, step = train(OPTIMIZERS[name], braze.compile, schedule=SCHEDULES[schedule])
     assert_same(ours, theirs)
+    counts = step.counts()
+    assert counts["captured"] <= 3 and counts["native"] <= 1, (counts, step.reasons())
 
 
 def test_what_changes_between_steps():

@@ -88,13 +88,16 @@ bool DerivedNumbers::keep(Derived::Operation operation, int number, PyObject* fu
                           Py_ssize_t count) {
   std::vector<Derived::Operand> operands;
   bool any = false;
+  size_t weight = 0;
   for (Py_ssize_t k = 0; k < count; ++k) {
     std::optional<Derived::Operand> one = operand(values[k]);
     if (!one) return false;
     any |= !one->constant;
+    weight += one->derived ? one->derived->weight() : 0;
     operands.push_back(*std::move(one));
   }
-  if (!any) return false;
+  constexpr size_t heaviest = 256;  // What is put together of itself again and again doubles each time.
+  if (!any || weight > heaviest) return false;
   const auto derived =
       std::make_shared<const Derived>(operation, number, guards::Ref::borrow(function), std::move(operands));
   const Ref value = values_.tensors().sizes().value_of(*derived);

@@ -53,7 +53,7 @@ bool Attributes::function_attribute(PyObject* function, PyObject* name) {
   if (text_of(name) == "__dict__") Py_XDECREF(PyObject_GetAttr(function, name));
   PyObject* dict = guards::instance_dict(function);
   const std::string_view text = text_of(name);
-  if (text == "__call__") return allow_made_result();
+  if (text == "__call__" || text == "__get__") return allow_made_result();
   if (text == "__globals__") {
     values_.learn_as(PyFunction_GET_GLOBALS(function),
                      values_.sources().object(PyFunction_GET_GLOBALS(function), "G"));

@@ -61,7 +61,8 @@ bool compares(Watch& watch, Activation& a, int arg) {
 }
 
 bool identity(Watch& watch, Activation& a, int) {
-  if (PyLong_CheckExact(a.peek(1)) && PyLong_CheckExact(a.peek(2)))
+  if ((PyLong_CheckExact(a.peek(1)) && PyLong_CheckExact(a.peek(2))) ||
+      (PyFloat_CheckExact(a.peek(1)) && PyFloat_CheckExact(a.peek(2))))
     for (const int depth : {1, 2}) watch.sizes.put_number(a.peek(depth));
   for (const int depth : {1, 2}) watch.sizes.put_tensor(a.peek(depth));
   return watch.operators.compare_identity(a.peek(2), a.peek(1));

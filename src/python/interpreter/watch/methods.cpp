@@ -131,6 +131,7 @@ bool Methods::call_slot(PyTypeObject* owner, std::string_view name, PyObject* se
   if (owner == &PyType_Type && name == "__call__") return watch_.instances.instantiate(self, arguments, count);
   if (name == "__call__" && PyCallable_Check(self) && (PyFunction_Check(self) || PyMethod_Check(self)))
     return watch_.calls.call(self, arguments, count);
+  if (owner == &PyFunction_Type && name == "__get__") return bind_function(self, arguments, count);
   if (values_.tensors().is_tensor(self)) {
     if (name == "__getitem__" && count == 1) return watch_.containers.subscript(self, arguments[0]);
     if (name == "__setitem__" && count == 2) return watch_.containers.store_item(self, arguments[0], arguments[1]);
@@ -149,6 +150,15 @@ bool Methods::call_slot(PyTypeObject* owner, std::string_view name, PyObject* se
   if (owner == &PyProperty_Type && name == "__init__" && values_.is_made(self)) return allow_made_result();
   if (owner != &PyBaseObject_Type) return abandon("a slot that is not understood", self);
   return call_object_slot(name, self, arguments, count);
+}
+
+/// A method of an object, made by hand, as the schedulers of torch.optim call the step that they wrap.
+bool Methods::bind_function(PyObject* function, PyObject* const* arguments, Py_ssize_t count) {
+  const bool makes_method = PyFunction_Check(function) && count >= 1 && arguments[0] != Py_None;
+  if (!makes_method || !values_.is_known(function)) return abandon("a slot that is not understood", function);
+  for (Py_ssize_t i = 0; i < count; ++i)
+    if (!values_.is_known(arguments[i])) return abandon("an argument of unknown origin", arguments[i]);
+  return allow_made_result();
 }
 
 bool Methods::call_bound_slot(PyObject* slot, PyObject* const* arguments, Py_ssize_t count) {

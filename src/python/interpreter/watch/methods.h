@@ -23,6 +23,7 @@ class Methods final : Domain {
   bool call_bound_slot(PyObject* slot, PyObject* const* arguments, Py_ssize_t count);
 
  private:
+  bool bind_function(PyObject* function, PyObject* const* arguments, Py_ssize_t count);
   bool call_object_slot(std::string_view name, PyObject* self, PyObject* const* arguments, Py_ssize_t count);
 };
 

@@ -33,6 +33,8 @@ PyObject* Numbers::settle(PyObject* value) {
   const auto found = deferred_.find(value);
   if (found == deferred_.end()) return nullptr;
   PyObject* number = found->second.number.get();
+  if (PyFloat_CheckExact(number))
+    if (PyObject* one = vary_float(number, found->second.source)) return one;
   if (const std::optional<ir::Size> size = symbol_of(number, found->second.source)) {
     sizes_.try_emplace(value, *size);
     return value;
@@ -82,7 +84,18 @@ std::optional<ir::Size> Numbers::symbol_of(PyObject* number, const guards::Sourc
   return size;
 }
 
+PyObject* Numbers::vary_float(PyObject* number, const guards::Source* source) {
+  if (const auto known = varied_floats_.find(source); known != varied_floats_.end()) return known->second;
+  DerivedNumber derived = values_.tensors().sizes().vary_float(number, source);
+  if (!derived) return nullptr;
+  values_.guards().type(source, &PyFloat_Type);
+  PyObject* one = make_derived(PyFloat_AS_DOUBLE(number), std::move(derived));
+  values_.hold_stand_in(guards::Ref::borrow(one), source);
+  return varied_floats_[source] = one;
+}
+
 PyObject* Numbers::vary(PyObject* number, const guards::Source* source) {
+  if (PyFloat_CheckExact(number)) return vary_float(number, source);
   const std::optional<ir::Size> size = symbol_of(number, source);
   if (!size) return nullptr;
   PyObject* one = make_size(PyLong_AsLongLong(number), *size);
@@ -92,9 +105,10 @@ PyObject* Numbers::vary(PyObject* number, const guards::Source* source) {
 
 bool Numbers::learn_read(PyObject* value, const guards::Source* source) {
   settle_read();
-  const std::optional<ir::Size> size = symbol_of(value, source);
-  if (!size) return values_.learn(value, source);
-  read_ = {guards::Ref::borrow(value), source, *size};
+  const bool varies =
+      PyFloat_CheckExact(value) ? vary_float(value, source) != nullptr : symbol_of(value, source).has_value();
+  if (!varies) return values_.learn(value, source);
+  read_ = {guards::Ref::borrow(value), source};
   return true;
 }
 

@@ -33,11 +33,11 @@ class Numbers {
   PyObject* defer(PyObject* number, const guards::Source* source);
   /// A number that is such an expression: an object that nothing else in the run is, borrowed.
   PyObject* make_size(int64_t number, ir::Size size);
-  /// A float that is computed of sizes: likewise.
+  /// A float that is computed of sizes, or varies: likewise.
   PyObject* make_derived(double number, DerivedNumber derived);
   DerivedNumber derived_of(PyObject* value) const;  ///< Null: it is none, or has been specialised.
-  /// A number that comes from `source` and was another one at an earlier call becomes a symbol: what stands for it,
-  /// borrowed. Null for all else.
+  /// A number that comes from `source` and was another one at an earlier call becomes a symbol, or a float that
+  /// each call reads: what stands for it, borrowed. Null for all else.
   PyObject* vary(PyObject* number, const guards::Source* source);
   /// Values::learn(), before an instruction that leaves `value` as it is on top: a number that varies is guarded by
   /// its type as yet.
@@ -71,9 +71,9 @@ class Numbers {
   struct Read {
     guards::Ref number;
     const guards::Source* source;
-    ir::Size size;
   };
   std::optional<ir::Size> symbol_of(PyObject* number, const guards::Source* source);
+  PyObject* vary_float(PyObject* number, const guards::Source* source);
   void settle_within(PyObject* container, std::unordered_set<PyObject*>& seen);
   void settle_sizes_within(PyObject* value, std::unordered_set<PyObject*>& seen);
 
@@ -81,7 +81,8 @@ class Numbers {
   std::unordered_map<PyObject*, Deferred> deferred_;  ///< By what stands for them.
   std::unordered_map<PyObject*, ir::Size> sizes_;
   std::unordered_map<PyObject*, DerivedNumber> derived_;
-  std::unordered_map<const guards::Source*, ir::Size> varied_;  ///< Of the numbers that were read there.
+  std::unordered_map<const guards::Source*, ir::Size> varied_;          ///< Of the numbers that were read there.
+  std::unordered_map<const guards::Source*, PyObject*> varied_floats_;  ///< What stands for each.
   std::optional<Read> read_;
   std::unordered_set<PyObject*> settled_sizes_;
   std::vector<guards::Ref> handed_;

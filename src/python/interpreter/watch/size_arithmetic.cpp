@@ -90,7 +90,9 @@ void Sizes::compute_size(PyObject*& left, PyObject*& right, int operation) {
     const bool divides = kind == NB_REMAINDER || kind == NB_FLOOR_DIVIDE || (kind == NB_POWER && by_natural);
     const bool is_plain = kind == NB_ADD || kind == NB_SUBTRACT || kind == NB_MULTIPLY || kind == NB_TRUE_DIVIDE ||
                           (divides && values_.tensors().is_tensor(left));
-    const bool by_tensor = kind == NB_TRUE_DIVIDE && values_.tensors().is_tensor(right);
+    // A number of the graph divides as a float does.
+    const bool by_tensor =
+        kind == NB_TRUE_DIVIDE && values_.tensors().is_tensor(right) && !values_.tensors().sizes().is_number(right);
     if (is_plain && ((!by_tensor && give_number(left, right)) || give_number(right, left))) return;
     // A number by a tensor is computed by a method of the tensor in Python, which is watched.
     if (by_tensor && is_varying(left)) return;
@@ -178,9 +180,15 @@ bool Sizes::builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_
     for (Py_ssize_t i = 0; i < count; ++i) values_.numbers().hand_to_iterator(arguments[i]);
     return true;
   }
-  if (Py_IS_TYPE(callable, &PyMethodDescr_Type))
-    return count == 2 && PyList_CheckExact(arguments[0]) &&
-           callable == class_entry(reinterpret_cast<PyObject*>(&PyList_Type), "append");
+  if (Py_IS_TYPE(callable, &PyMethodDescr_Type)) {
+    const auto is_method = [&](PyTypeObject& type, const char* name) {
+      return Py_IS_TYPE(arguments[0], &type) && callable == class_entry(reinterpret_cast<PyObject*>(&type), name);
+    };
+    if (count == 2 && is_method(PyList_Type, "append")) return true;
+    if (count < 2 || !is_method(PyDict_Type, "get")) return false;
+    values_.numbers().settle_sizes_within(arguments[1]);  // The values of a dict are handed on as they are.
+    return true;
+  }
   if (!PyCFunction_Check(callable)) return false;
   PyObject* self = PyCFunction_GET_SELF(callable);
   const std::string_view name = reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name;

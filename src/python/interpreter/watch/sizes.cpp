@@ -114,6 +114,16 @@ const Names& size_operators() {
   return names;
 }
 
+/// Operators of which a number may be any argument, also of lists of tensors.
+const Names& number_operators() {
+  static const Names names = {"add",           "add_",          "sub",           "sub_",           "mul",
+                              "mul_",          "div",           "div_",          "addcmul",        "addcmul_",
+                              "addcdiv",       "addcdiv_",      "_foreach_add",  "_foreach_add_",  "_foreach_sub",
+                              "_foreach_sub_", "_foreach_mul",  "_foreach_mul_", "_foreach_div",   "_foreach_div_",
+                              "_fused_adam_",  "_fused_adamw_", "_fused_sgd_",   "_fused_adagrad_"};
+  return names;
+}
+
 /// Attributes and methods by which a tensor tells what it is, and not how large: a tracer is another tensor.
 bool says_of_itself(std::string_view name) {
   static const Names names = {"__class__", "__dict__",  "_base",         "_is_view",    "_version",  "grad",
@@ -227,6 +237,7 @@ void Sizes::put_tensor(PyObject*& operand) {
 }
 
 void Sizes::put_number(PyObject*& operand) {
+  if (operand && PyFloat_CheckExact(operand)) return values_.numbers().settle_sizes_within(operand);
   if (!operand || !values_.numbers().stands_for_number(operand)) return;
   values_.numbers().settle_sizes_within(operand);
   Ref number = Ref::steal(PyLong_FromLongLong(PyLong_AsLongLong(operand)));
@@ -240,6 +251,10 @@ void Sizes::look_at_sizes(Activation& a, int opcode, int arg) {
   switch (opcode) {
     case BINARY_OP: return compute_size(a.peek(2), a.peek(1), arg);
     case COMPARE_OP: return compare_sizes(a.peek(2), a.peek(1), comparison_of(arg));
+    case CONTAINS_OP:
+      values_.numbers().settle_sizes_within(a.peek(2));
+      if (!PyDict_CheckExact(a.peek(1))) values_.numbers().settle_sizes_within(a.peek(1));  // Of a dict: its keys.
+      return;
     case BINARY_SUBSCR:
       if (values_.tensors().is_tensor(a.peek(2))) {
         select_by_sizes(a.peek(2), a.peek(1));
@@ -317,10 +332,25 @@ void Sizes::give_numbers(Activation& a, std::string_view name, int count) {
   if (run_.keyword_names) return;
   if (count == 2 && binary.contains(name)) give_number(a.peek(1), a.peek(2));
   if (count == 2 && name == "pow") give_number(a.peek(2), a.peek(1));
-  if (count == 3 && (name == "where" || name == "masked_fill")) {
-    give_number(a.peek(1), a.peek(3));
-    if (name == "where") give_number(a.peek(2), a.peek(3));
+  if (count == 3 && name == "masked_fill") give_number(a.peek(1), a.peek(3));
+  if (count != 3 || name != "where") return;
+  const auto either = [&](const auto& is) { return is(a.peek(1)) || is(a.peek(2)); };
+  // Two floats give a tensor of the default type, which numbers of the graph would not.
+  if (!either([&](PyObject* one) { return values_.tensors().is_tensor(one); }) &&
+      either([&](PyObject* one) { return values_.numbers().derived_of(one) != nullptr; }))
+    return;
+  for (const int depth : {1, 2}) give_number(a.peek(depth), a.peek(3));
+}
+
+/// Floats in the place of numbers, with keywords or without.
+void Sizes::give_floats(Activation& a, int count) {
+  PyObject* beside = nullptr;
+  for (int depth = count; depth > 0 && !beside; --depth) {
+    PyObject* one = a.peek(depth);
+    if (one && is_sequence(one) && PySequence_Fast_GET_SIZE(one) > 0) one = PySequence_Fast_GET_ITEM(one, 0);
+    if (one && values_.tensors().is_tensor(one)) beside = one;
   }
+  for (int depth = 1; beside && depth <= count; ++depth) watch_.derived_numbers.give(a.peek(depth), beside);
 }
 
 bool Sizes::is_truth(int opcode) {
@@ -371,6 +401,7 @@ void Sizes::give_sizes(Activation& a, int arg) {
              takes_sizes = of_tensors && size_operators().contains(name_of(callable));
   const bool takes_tensors = of_tensors && !says_of_itself(name_of(callable));
   if (of_tensors) give_numbers(a, name_of(callable), count);
+  if (of_tensors && number_operators().contains(name_of(callable))) give_floats(a, count);
   for (int depth = 1; depth <= count; ++depth) {
     if (takes_tensors && (takes_sizes || !values_.numbers().size_of(a.peek(depth)))) give_to_tensors(a.peek(depth));
     values_.numbers().settle_sizes_within(a.peek(depth));

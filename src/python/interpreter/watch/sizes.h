@@ -50,6 +50,7 @@ class Sizes final : Domain {
   void put_tracer(PyObject*& operand);
   void select_by_sizes(PyObject*& tensor, PyObject*& index);
   void give_numbers(Activation& a, std::string_view name, int count);
+  void give_floats(Activation& a, int count);
   static bool is_truth(int opcode);
   bool is_varying(PyObject* value) const;
   std::optional<ir::Size> as_expression(ir::Size a, ir::Size b, int operation);

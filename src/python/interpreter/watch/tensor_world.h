@@ -16,7 +16,7 @@
 
 namespace braze::interpreter {
 
-/// A number that is computed of sizes (derived_numbers.h).
+/// A number that is computed of sizes and floats that vary, or such a float (derived_numbers.h).
 using DerivedNumber = std::shared_ptr<const guards::Derived>;
 
 /// What the user says of a function, and the run takes on trust.
@@ -44,6 +44,8 @@ class SizeWorld {
   /// A size as arithmetic with a tensor is given it: a tensor without dimensions, of a number's precedence. Null
   /// where the number itself must be there.
   virtual Ref to_number(ir::Size size, PyObject* beside) const = 0;
+  /// A tensor of the trace that has the place of a Python float.
+  virtual bool is_number(PyObject* tensor) const = 0;
   /// What to_symbolic() gives, or operators do; nothing for anything else.
   virtual std::optional<ir::Size> from_symbolic(PyObject* object) const = 0;
   /// In this call.
@@ -55,7 +57,10 @@ class SizeWorld {
   /// Element `index` of a dimension of a tensor, as a view. Null: there is none.
   virtual Ref select(PyObject* tensor, int64_t dim, ir::Size index) = 0;
 
-  // ---- numbers that are computed of sizes (derived_numbers.h)
+  /// A float read from `source`, if it was another one at an earlier call. Null: it was not.
+  virtual DerivedNumber vary_float(PyObject* number, const guards::Source* source) = 0;
+
+  // ---- numbers that are computed of such (derived_numbers.h)
   /// A symbol for such an int, `value` in this call. Nothing where it is too large.
   virtual std::optional<ir::Size> derive(const DerivedNumber& derived, PyObject* value) = 0;
   /// Such a float as to_number() gives a size.

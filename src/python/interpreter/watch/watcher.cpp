@@ -56,7 +56,7 @@ bool converts_result(PyCodeObject* code) {
 
 /// Leaves on top what it has found under a name.
 bool reads(int opcode) {
-  return opcode == LOAD_ATTR || opcode == LOAD_GLOBAL || opcode == LOAD_DEREF;
+  return opcode == LOAD_ATTR || opcode == LOAD_GLOBAL || opcode == LOAD_DEREF || opcode == BINARY_SUBSCR;
 }
 
 }  // namespace
