@@ -114,9 +114,10 @@ ir::Value* divisor(Pointwise& p, const Operand& y) {
   return numel(p.type()->sizes) == 0 ? p.in(y) : p.op(Op::divisor, p.in(y));
 }
 
-/// Of two zeros, vectors give the second and single elements the first one, as ir::Op gives the second.
+/// Of two zeros, vectors give the second and single elements the first one, as ir::Op gives the second. Integers
+/// have one zero: nothing is asked about how many elements there are.
 ir::Value* extreme(Pointwise& p, Op op, ir::Value* a, ir::Value* b) {
-  return p.in_vectors() ? p.op(op, a, b) : p.op(op, b, a);
+  return !ir::is_floating(p.type()->dtype) || p.in_vectors() ? p.op(op, a, b) : p.op(op, b, a);
 }
 
 /// Both operands in the promoted type.

@@ -130,6 +130,24 @@ def test_generate_from_an_encoder(name, auto):
     check_generation(module, inputs, GENERATIONS["static" if name == "t5" else "greedy"])
 
 
+@pytest.mark.parametrize("how", ["greedy", "sampled", "beams"])
+@pytest.mark.parametrize("name", ["t5", "bart"])
+def test_an_encoder_and_a_cache_that_grows(name, how):
+    """The first token, the second, and all others: also where relative positions are compared, and clamped."""
+    module, inputs = built(name, "AutoModelForSeq2SeqLM")
+    module.generation_config.decoder_start_token_id = 1
+    del inputs["decoder_input_ids"]
+    options = GENERATIONS[how] | {"max_new_tokens": 24, "min_new_tokens": 24}
+    torch.manual_seed(5)
+    wanted = module.generate(**inputs, **options)
+    module.forward = braze.compile(module.forward)
+    torch.manual_seed(5)
+    assert torch.equal(module.generate(**inputs, **options), wanted)
+    assert module.forward.counts() == {"captured": 3, "replayed": 21, "native": 0}
+    assert module.forward.reasons() == {}
+    assert [s["break"] for s in module.forward.report()["segments"] if s["break"]] == []
+
+
 def test_generate_called_within_a_compiled_function():
     module, inputs = built("gpt2", "AutoModelForCausalLM")
     wanted = generate(module, inputs)

@@ -1,5 +1,6 @@
 """Operators that sizes are given to, and that make sizes, at any of these."""
 
+import collections
 import gc
 import weakref
 
@@ -158,3 +159,29 @@ def test_sizes_that_c_code_makes_numbers_of():
     for n in (4, 6, 8, 5, 6):
         rows = Rows(torch.randn(n, 3))
         same(compiled(rows), f(rows))
+
+
+def test_the_larger_of_integers_asks_for_no_size():
+    def f(x):
+        return torch.min(x, torch.full_like(x, 3)), torch.maximum(x, -x)
+
+    # From fewer elements than a vector has to many.
+    calls = [(torch.randint(-9, 9, (n,)),) for n in (3, 4, 8, 15, 16, 17, 40, 200)]
+    assert second_capture_serves_all(f, calls) == 0
+
+
+def test_a_dict_of_the_items_of_another_with_objects():
+    class Output(collections.OrderedDict):
+        pass
+
+    class Held:
+        scale = 2
+
+    def f(x, held):
+        output = Output(x=x * x.shape[0], held=held)
+        entries, named = dict(output.items()), dict(x=output["x"], held=held)
+        return entries["x"] * entries["held"].scale + named["x"] * named["held"].scale
+
+    held = Held()
+    calls = [(torch.randn(n), held) for n in (3, 4, 8, 5)]
+    assert second_capture_serves_all(f, calls) == 0

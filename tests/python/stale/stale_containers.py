@@ -99,6 +99,16 @@ change("dict_get_default", "def f(x): return x * c.get('z', 1)", config, lambda 
 change("dict_contains", "def f(x): return x * ('z' in c)", config, lambda c: c.update(z=5))
 change("dict_order", "def f(x): return [k for k in c], x", config, lambda c: c.update(a=c.pop("a")))
 change("dict_items", "def f(x): return [x * v for k, v in c.items()]", lambda: {"a": 1}, lambda c: c.update(b=2))
+change("dict_of_items", "def f(x): return x * dict(c.items())['a']", lambda: {"a": 1}, lambda c: c.update(a=2))
+change(
+    "dict_of_items_added", "def f(x): return x * len(dict(c.items()))", lambda: {"a": 1}, lambda c: c.update(b=2)
+)
+change(
+    "ordered_dict_of_items",
+    "def f(x): return x, list(collections.OrderedDict(c.items()))",
+    lambda: collections.OrderedDict(a=1, b=2),
+    lambda c: c.move_to_end("a"),
+)
 change("dict_values_sum", "def f(x): return x * sum(c.values())", lambda: {"a": 1}, lambda c: c.update(a=2))
 change("dict_keys_minus", "def f(x): return x * len(c.keys() - {'a'})", config, lambda c: c.pop("b"))
 change(
@@ -226,6 +236,23 @@ def dict_argument_mutated_between():
     d = {"a": 1}
     yield m.f, tensor(), d
     d["b"] = 2
+
+
+@case
+def dict_of_items_object_mutated():
+    m = module(
+        """
+import collections
+class Held:
+    scale = 2
+class Output(collections.OrderedDict):
+    pass
+def f(x, held): return x * dict(Output(x=x, held=held).items())["held"].scale
+"""
+    )
+    held = m.Held()
+    yield m.f, tensor(), held
+    held.scale = 5
 
 
 @case

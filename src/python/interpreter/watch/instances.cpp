@@ -151,8 +151,18 @@ bool Instances::instantiate(PyObject* type, PyObject* const* arguments, Py_ssize
     values_.iterate_dict(arguments[0]);  // Its entries are handed on as they are.
     return allow_made_result();
   }
-  if ((cls == &PyDict_Type || cls == &PyODict_Type) && count == 1 && !run_.keyword_names &&
-      (PyList_CheckExact(arguments[0]) || PyTuple_CheckExact(arguments[0])))
+  const Py_ssize_t by_name = run_.keyword_names ? PyTuple_GET_SIZE(run_.keyword_names) : 0;
+  const bool is_dict = cls == &PyDict_Type || cls == &PyODict_Type;
+  if (is_dict && count > 0 && count == by_name) return allow_made_result();  // Values are handed on as they are.
+  const bool makes_dict = is_dict && count == 1;
+  if (makes_dict && PyDictItems_Check(arguments[0])) {
+    PyObject* dict = watch_.views.dict_behind(arguments[0]);
+    if (dict && has_scalar_keys(dict) && values_.open(dict)) {
+      values_.iterate_dict(dict);  // Views read the storage, whatever class the dict has.
+      return allow_made_result();
+    }
+  }
+  if (makes_dict && (PyList_CheckExact(arguments[0]) || PyTuple_CheckExact(arguments[0])))
     return fill_from_pairs(arguments[0]);
   const bool makes_set = cls == &PySet_Type || cls == &PyFrozenSet_Type;
   if (makes_set && count == 1 && PyDictKeys_Check(arguments[0]) && watch_.views.dict_behind(arguments[0]) &&
@@ -179,7 +189,7 @@ bool Instances::instantiate(PyObject* type, PyObject* const* arguments, Py_ssize
            allow_made_result(Entry::tensor) && looks();
   if (std::string_view(cls->tp_name) == "collections.defaultdict" && is_exact_builtin(cls)) {
     if (count > 0 && !values_.is_known(arguments[0])) return abandon("a factory of unknown origin", arguments[0]);
-    for (Py_ssize_t i = 1; i < count - (run_.keyword_names ? PyTuple_GET_SIZE(run_.keyword_names) : 0); ++i)
+    for (Py_ssize_t i = 1; i < count - by_name; ++i)
       if (!watch_.containers.iterate(arguments[i])) return false;
     return allow_made_result(Entry::known);
   }
@@ -208,7 +218,9 @@ bool Instances::instantiate(PyObject* type, PyObject* const* arguments, Py_ssize
     const bool is_python = PyFunction_Check(found) || Py_IS_TYPE(found, &PyStaticMethod_Type);
     if (is_plain_constructor(found)) {
       makes_in_c = true;
-      for (Py_ssize_t i = 0; name == std::string_view("__init__") && i < count; ++i)
+      // What a dict is given by names it keeps as it is.
+      const Py_ssize_t iterated = PyType_IsSubtype(cls, &PyDict_Type) ? count - by_name : count;
+      for (Py_ssize_t i = 0; name == std::string_view("__init__") && i < iterated; ++i)
         if (!guards::is_scalar(arguments[i]) && !watch_.containers.iterate(arguments[i])) return false;
       continue;
     }
