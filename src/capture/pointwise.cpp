@@ -65,6 +65,12 @@ ir::Value* Pointwise::in(const Operand& operand) {
                               type_in(call_.graph(), compute_->dtype, compute_->device, {}, {}));
 }
 
+ir::Value* Pointwise::rounded_on_cpu(const Operand& operand) {
+  if (type_->device.kind != ir::DeviceKind::cpu || operand.rank != Rank::number) return in(operand);
+  if (operand.is_number()) return in(narrowed(operand, to_scalar_type(type_->dtype)));
+  return call_.cast(call_.cast(operand.value, type_->dtype), compute_->dtype);
+}
+
 ir::Value* Pointwise::in_as_factor(const Operand& operand) {
   const bool half = type_->dtype == DType::f16 || type_->dtype == DType::bf16;
   if (!half || operand.rank != Rank::zero_dim) return in(operand);

@@ -38,6 +38,8 @@ class Pointwise {
                ? call_.graph().scalar(compute_->dtype, to_number(operand.number, compute_->dtype), compute_->device)
                : in(operand);
   }
+  /// Likewise, for kernels that take a number in the type of the tensors on the CPU and in f32 on a GPU.
+  ir::Value* rounded_on_cpu(const Operand& operand);
   ir::Value* number(const c10::Scalar& value) { return in(Call::operand_of(value)); }
 
   ir::Value* op(Op op, ir::Value* a) { return node(op, {a}, compute_->dtype); }

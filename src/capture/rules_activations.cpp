@@ -131,8 +131,10 @@ bool dropout_backward(Call& call, const RuleRow&) {
 /// x where it is further than lambda from 0 (NaN too), else 0.
 bool hardshrink(Call& call, const RuleRow&) {
   return activation(call, [&](Pointwise& p, ir::Value* x) {
-    ir::Value* inside = p.test(Op::bitwise_and, p.test(Op::ge, x, p.number(-call.real(1))),
-                               p.test(Op::le, x, p.number(call.real(1))));
+    // In the type of x, on every device.
+    const Operand lambda = narrowed(Call::operand_of(call.real(1)), to_scalar_type(p.type()->dtype));
+    ir::Value* inside = p.test(Op::bitwise_and, p.test(Op::ge, x, p.number(-lambda.number.toDouble())),
+                               p.test(Op::le, x, p.in(lambda)));
     return p.where(inside, p.number(0), x);
   });
 }

@@ -25,6 +25,11 @@ bool unary(Call& call, const RuleRow& row) {
   Pointwise p(call, row.variant == kFloats ? floating(x->dtype) : x->dtype, {&*x});
   if (!p.valid()) return false;
   if (rounding && integral) return p.give(p.in(*x));
+  // Python's c / x is this times c, which users see as one operator: rounded in between as eager does.
+  if (row.op == Op::reciprocal) {
+    p.compute_in_float();
+    return p.give(call.cast(p.op(row.op, p.in(*x)), p.type()->dtype));
+  }
   return p.give(p.op(row.op, p.in(*x)));
 }
 
@@ -83,8 +88,8 @@ bool add_or_sub(Call& call, const RuleRow& row) {
   Pointwise p(call, dtype, {&*x, &*y});
   if (!p.valid()) return false;
   if (scaled) p.compute_in_float();
-  ir::Value* left = p.in(*x);
-  ir::Value* right = p.in(*y);
+  ir::Value* left = p.rounded_on_cpu(*x);
+  ir::Value* right = p.rounded_on_cpu(*y);
   // rsub computes other - alpha * self: alpha goes with the second operand in both. ATen's kernels for CPUs convert
   // it to the type of the tensors, those for GPUs to the one that they compute in.
   const bool narrows = p.type()->device.kind == ir::DeviceKind::cpu;
@@ -156,7 +161,7 @@ bool binary(Call& call, const RuleRow& row) {
   if (is_bool && row.op == Op::minimum) return p.give(p.op(Op::bitwise_and, p.in(*x), p.in(*y)));
   if (row.op == Op::mul) {
     ir::Value* factor = p.in_as_factor(*y);
-    return p.give(p.op(Op::mul, p.in(*x), factor));
+    return p.give(p.op(Op::mul, p.rounded_on_cpu(*x), factor));
   }
   if (row.op == Op::maximum || row.op == Op::minimum) return p.give(extreme(p, row.op, p.in(*x), p.in(*y)));
   return p.give(p.op(row.op, p.in(*x), p.in(*y)));
@@ -205,7 +210,11 @@ bool compare(Call& call, const RuleRow& row) {
       return false;
   Pointwise p(call, ScalarType::Bool, {&*x, &*y});
   if (!p.valid()) return false;
-  return p.give(p.op(row.op, call.as(*x, dtype), call.as(*y, dtype)));
+  // As for sums: in the type of the tensors on the CPU, in f32 on a GPU.
+  const auto side = [&](const Operand& operand) {
+    return call.as(call.device().is_cpu() ? narrowed(operand, dtype) : operand, dtype);
+  };
+  return p.give(p.op(row.op, side(*x), side(*y)));
 }
 
 bool logical(Call& call, const RuleRow& row) {
@@ -252,13 +261,13 @@ bool divide(Call& call, const RuleRow& row) {
   const bool is_float = c10::isFloatingType(dtype);
   if (mode.empty()) {
     ir::Value* by = p.in_as_factor(*y);
-    return p.give(p.op(Op::div, p.in(*x), by));
+    return p.give(p.op(Op::div, p.rounded_on_cpu(*x), by));
   }
-  // By one number the CPU's kernel divides in f32, and rounds once.
-  if (mode == "trunc" && is_float && call.device().is_cpu() && (y->is_number() || numel(y->sizes) == 1))
-    p.compute_in_float();
-  ir::Value *a = p.in(*x), *b = divisor(p, *y);
+  // By one number the CPU's kernels divide in f32, and round once.
+  if (is_float && call.device().is_cpu() && (y->rank == Rank::number || numel(y->sizes) == 1)) p.compute_in_float();
+  ir::Value* b = is_float ? p.in_as_factor(*y) : divisor(p, *y);
   if (!b) return false;
+  ir::Value* a = p.rounded_on_cpu(*x);
   if (mode == "floor") return p.give(floor_quotient(p, a, b));
   if (mode != "trunc") return false;
   return p.give(is_float ? p.op(Op::trunc, p.op(Op::div, a, b)) : p.op(Op::trunc_div, a, b));
@@ -289,20 +298,22 @@ bool power(Call& call, const RuleRow&) {
   Pointwise p(call, dtype, {&*x, y->is_number() ? nullptr : &*y});
   if (!p.valid()) return false;
   if (!integral) p.compute_in_float();
+  // Kernels have both numbers in the type of the tensor, on every device.
   ir::Value* base = p.in(narrowed(*x, dtype));
+  const Operand power = narrowed(*y, dtype);
   // A number to the power of a tensor is row-major, whatever the tensor.
   if (x->is_number() && call.entry.mode == OpEntry::Mode::functional)
     return call.give(call.copy(call.cast(p.op(Op::pow, base, p.in(*y)), p.type()->dtype),
                                call.contiguous(dtype, to_ref(p.type()->sizes))));
   if (y->is_number()) {
-    const double exponent = y->number.toDouble();
+    const double exponent = power.number.toDouble();
     if (exponent == 0) return p.give(call.full(p.type(), 1));
     if (ir::Value* simple = power_by_number(p, base, exponent)) return p.give(simple);
     // Whole in f32 alone: ATen's kernels round it for vectors, and not for single elements.
     const double narrow = static_cast<float>(exponent);
     if (p.type()->dtype != DType::f64 && narrow != exponent && std::trunc(narrow) == narrow) return false;
   }
-  return p.give(p.op(Op::pow, base, p.in(*y)));
+  return p.give(p.op(Op::pow, base, p.in(power)));
 }
 
 bool where(Call& call, const RuleRow&) {

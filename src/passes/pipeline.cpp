@@ -76,6 +76,12 @@ std::vector<std::string_view> names() {
   return all;
 }
 
+Switches checked_switches() {
+  Switches switches = Switches::from_environment();
+  if (!switches.passes_off.empty() || !switches.print_after.empty()) switches.check(names());
+  return switches;
+}
+
 }  // namespace
 
 std::span<const Pass> pipeline() {
@@ -88,10 +94,13 @@ const Pass* find(std::string_view name) {
   return nullptr;
 }
 
+void check_switches() {
+  checked_switches();
+}
+
 void run(Graph& graph, PhaseTimes* times, bool verify_each) {
   const PhaseTimer whole(times, "passes");
-  const Switches switches = Switches::from_environment();
-  if (!switches.passes_off.empty() || !switches.print_after.empty()) switches.check(names());
+  const Switches switches = checked_switches();
   for (const Pass& pass : passes) {
     if (switches.is_off(pass.name)) continue;
     {

@@ -21,6 +21,9 @@ struct Pass {
 std::span<const Pass> pipeline();
 const Pass* find(std::string_view name);
 
+/// Throws UserError if a switch of the environment names what is no pass.
+void check_switches();
+
 /// Runs them all; phases "passes" and "passes/NAME". With `verify_each` (or BRAZE_VERIFY=1) the verifier runs after
 /// every pass.
 void run(ir::Graph& graph, PhaseTimes* times = nullptr, bool verify_each = false);

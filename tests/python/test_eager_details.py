@@ -253,3 +253,42 @@ def test_remainders_of_half_types_by_a_number_that_they_do_not_hold(dtype):
     program = braze.trace(lambda x: (x.remainder(0.7), x.fmod(0.7)), x, check=False)
     for got, eager in zip(program(x), (x.remainder(0.7), x.fmod(0.7)), strict=True):
         assert torch.equal(got, eager)
+
+
+# By name, as Python and torch have them. Floor division of a number by a tensor takes several roundings in eager.
+NUMBERS_AND_HALVES = {
+    "c / x": lambda x: 3 / x,
+    "c / x of a fraction": lambda x: -0.7 / x,
+    "div(c, x)": lambda x: torch.div(2.3, x),
+    "x / c": lambda x: x / 2.3,
+    "x // c": lambda x: x // 2.3,
+    "x * c": lambda x: x * 0.3,
+    "c - x": lambda x: 2.3 - x,
+    "x + c": lambda x: x + 0.3,
+    "x - c": lambda x: x - 0.3,
+    "add(x, x, alpha)": lambda x: torch.add(x, x, alpha=1.7),
+    "add(x, c, alpha)": lambda x: torch.add(x, 0.3, alpha=1.7),
+    "add(x, large, alpha)": lambda x: torch.add(x, 1e6, alpha=0.337),
+    "sub(x, c, alpha)": lambda x: torch.sub(x, 0.37, alpha=1.7),
+    "rsub(x, c, alpha)": lambda x: torch.rsub(x, 0.3, alpha=1.7),
+    "x ** c": lambda x: x**2.3,
+    "x ** c, nearly 2": lambda x: x**2.0001,
+    "c ** x": lambda x: 2.3**x,
+    "x == c": lambda x: x == 0.3,
+    "x > c": lambda x: x > 0.3,
+    "c < x": lambda x: x.gt(0.7),
+    "where": lambda x: torch.where(x > 0.3, x, 0.7),
+    "hardshrink": lambda x: F.hardshrink(x, 0.3),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("name", NUMBERS_AND_HALVES)
+def test_numbers_beside_half_types_have_eagers_bits(name, dtype):
+    """All 65,536: kernels of the CPU take a number in the type of the tensor, but for factors and divisors."""
+    function = NUMBERS_AND_HALVES[name]
+    x = torch.arange(-(2**15), 2**15).to(torch.int16).view(dtype)
+    got, eager = braze.trace(function, x, check=False)(x), function(x)
+    assert got.dtype == eager.dtype
+    assert torch.equal(got.isnan(), eager.isnan())
+    assert torch.equal(got.nan_to_num(7), eager.nan_to_num(7))

@@ -1,11 +1,17 @@
 // python/compile/settings.cpp
 #include "python/compile/settings.h"
 
+#include "passes/pipeline.h"
 #include "support/error.h"
+#include "support/switches.h"
+#include "target/target.h"
 
 namespace braze::python {
 
 Settings make_settings(py::handle values) {
+  // A capture that is refused runs eagerly: what is misspelt in the environment is told here.
+  passes::check_switches();
+  if (!switches::text(switches::isa).empty()) Target::host();
   Settings settings;
   py::object backend = py::none();
   if (values && !values.is_none()) {

@@ -376,3 +376,22 @@ def test_a_signature_made_for_each_call_is_no_other_program():
             x = torch.randn(2, 4)
             torch.testing.assert_close(compiled(inspect.signature(lambda a, b: a), x), x * 2)
     assert compiled.counts()["captured"] <= 3
+
+
+@pytest.mark.parametrize(
+    ("variable", "told"),
+    [
+        ("BRAZE_PASSES_OFF", "`nope`, which is no pass. They are: "),
+        ("BRAZE_PRINT_AFTER", "`nope`, which is no pass. They are: "),
+        ("BRAZE_ISA", "BRAZE_ISA=nope is not known"),
+    ],
+)
+def test_what_is_misspelt_in_the_environment_is_told_and_not_run_eagerly(variable, told):
+    code = """
+        import braze
+        try:
+            braze.compile(lambda x: x + 1)
+        except braze.ArgumentValueError as error:
+            print(error)
+    """
+    assert told in processes.fresh(inspect.cleandoc(code), **{variable: "nope"})
