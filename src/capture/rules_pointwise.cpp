@@ -210,10 +210,8 @@ bool compare(Call& call, const RuleRow& row) {
       return false;
   Pointwise p(call, ScalarType::Bool, {&*x, &*y});
   if (!p.valid()) return false;
-  // As for sums: in the type of the tensors on the CPU, in f32 on a GPU.
-  const auto side = [&](const Operand& operand) {
-    return call.as(call.device().is_cpu() ? narrowed(operand, dtype) : operand, dtype);
-  };
+  // Kernels have a number in the type of the tensors, on every device.
+  const auto side = [&](const Operand& operand) { return call.as(narrowed(operand, dtype), dtype); };
   return p.give(p.op(row.op, side(*x), side(*y)));
 }
 
