@@ -60,9 +60,9 @@ def register(topic, header, source, changes):
 
         def request():
             given = eval(arguments, m.__dict__)
-            return (m.f, *(given if isinstance(given, tuple) else (given,)))
+            return given if isinstance(given, tuple) else (given,)
 
-        yield request()
+        yield m.f, *request()
         for change in changes:
             exec(change, m.__dict__)
             yield request()
