@@ -1,0 +1,53 @@
+"""Sizes that vary, on a GPU: kernels for all sizes of a family where braze makes them (BRAZE_GPU_SIZES)."""
+
+import programs_of_sizes
+import pytest
+import torch
+from on_gpu import needs_gpu
+from torch.nn import functional as F
+
+import braze
+
+pytestmark = [needs_gpu, pytest.mark.filterwarnings("ignore")]
+
+ROWS = {
+    "pointwise": lambda x: (x * 2).sin() + 1,
+    "softmax": lambda x: x.softmax(-1) + 1,
+    "softmax of columns": lambda x: x.softmax(0) * 2,
+    "layer_norm": lambda x: F.layer_norm(x, x.shape[-1:]) + F.gelu(x),
+    "sums": lambda x: (x.sum(0), x.sum(1), x.sum(), x.mean(-1), x.var(0)),
+    "extremes": lambda x: (x.amax(0), x.argmax(-1), x.max(), x.min(1)),
+    "transposed": lambda x: x.t().contiguous() + 1,
+    "joined": lambda x: torch.cat([x, x[1:] * 2, x[:2]]),
+    "padded": lambda x: F.pad(x, (1, 2, 0, 3)),
+    "gathered": lambda x: x.gather(1, x.argsort(-1)),
+    "entropy": lambda x: -(x.softmax(-1) * torch.log(x.softmax(-1) + 1e-8)).sum(-1),
+    "normalised": lambda x: F.normalize(x, dim=-1) * x.shape[0],
+    "product": lambda x: torch.relu(x @ x.t()) / x.shape[1],
+    "rolled": lambda x: x.roll(1, 0) - x.flip(1),
+    "scanned": lambda x: x.cumsum(0),
+    "masked": lambda x: torch.where(x > 0, x, -x).tril(),
+}
+SIZES = [(5, 64), (9, 64), (13, 40), (2, 7), (300, 1000), (64, 4096), (1000, 33), (3, 20000)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("name", ROWS)
+def test_rows_of_any_size(name, dynamic, dtype):
+    function = ROWS[name]
+    compiled = braze.compile(function, dynamic=dynamic)
+    tolerance = 1e-4 if dtype == torch.float32 else 3e-2
+    with torch.no_grad():
+        for rows, columns in SIZES:
+            x = torch.randn(rows, columns, device="cuda", dtype=dtype)
+            ours, theirs = compiled(x), function(x)
+            torch.testing.assert_close(ours, theirs, rtol=tolerance, atol=tolerance)
+    counts = compiled.counts()
+    assert counts["native"] == 0 and counts["captured"] <= 4, counts
+
+
+@pytest.mark.parametrize("name", programs_of_sizes.FUNCTIONS)
+def test_gradients_at_any_size(name):
+    compiled = programs_of_sizes.check(name, device="cuda")
+    assert compiled.counts()["native"] == 0, compiled.reasons()
