@@ -55,8 +55,7 @@ driver::Options Program::Impl::compile_options(driver::Convolutions convolutions
   return driver_options(options, writable, convolutions);
 }
 
-/// Kernels for all sizes of a GPU are lowered and tested as text and by the interpreter; on a device each size
-/// still has its own, which is what was measured there.
+/// Where each size is to have kernels of its own on a GPU.
 static void refuse_gpu(const ir::Graph& graph) {
   const auto is_on_gpu = [](const ir::Value& value) {
     return value.type && value.type->device.kind == ir::DeviceKind::cuda;
@@ -73,7 +72,7 @@ std::shared_ptr<const driver::SymbolicArtifact> Program::compile_symbolic(ir::Gr
                                                                           const ProgramOptions& options,
                                                                           std::vector<bool> writable,
                                                                           PhaseTimes times) {
-  if (switches::text(switches::gpu_sizes) != "1") refuse_gpu(graph);
+  if (switches::text(switches::gpu_sizes) == "0") refuse_gpu(graph);
   return std::make_shared<const driver::SymbolicArtifact>(driver::compile_symbolic(
       graph, driver_options(options, std::move(writable), Layouts::wanted()), std::move(times)));
 }

@@ -121,6 +121,20 @@ TEST_CASE("memory that need not be aligned is moved element by element where the
       std::ranges::all_of(std::span(unaligned->alignments()).first(3), [](uint32_t bytes) { return bytes <= 4; }));
 }
 
+TEST_CASE("rows of any length that a block keeps, in registers and beyond") {
+  for (const int length : {7, 1000, 4100, 16388, 17000, 20000, 20480, 30000, 32772}) {
+    CAPTURE(length);
+    for (const char* type : {"f32", "bf16"}) {
+      const std::string row = concat(type, "[64,", length, "]");
+      for (const std::string& text :
+           ptx_of(concat("graph @rows(%x: ", row, ") {\n  %0 = softmax %x, dim=1 : ", row, "\n  return %0\n}\n"))) {
+        const std::string wrong = complaint(text);
+        CHECK_MESSAGE(wrong.empty(), wrong);
+      }
+    }
+  }
+}
+
 TEST_CASE("a product of several uses is rounded once, and one of a single use fused with its sum") {
   const auto shared = ptx_of(R"(
 graph @difference(%x: f32[64]) {

@@ -32,9 +32,13 @@ MemoryEmitter::RegisterRun& MemoryEmitter::register_run(BufferId id, const Linea
   const auto widest = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::min(bytes, kWidest))));
   const int64_t room = target_.gpu.shared_bytes - shared_.bytes() - kRowScratch;
   run.elements = elements;
+  // Where all who use it come after: whoever asks first may be in a part that only some threads take.
+  llvm::IRBuilderBase::InsertPointGuard guard(b_);
   run.shared = register_words_ < words && bytes % widest == 0 && bytes * threads_ <= room;
   if (run.shared) {
     run.elements_a_part = static_cast<size_t>(widest / element);
+    auto* thread = llvm::cast<llvm::Instruction>(thread_);
+    b_.SetInsertPoint(thread->getParent(), std::next(thread->getIterator()));
     for (int64_t done = 0; done < bytes; done += widest) {
       Value* offset = b_.CreateMul(thread_, b_.getInt32(static_cast<uint32_t>(widest)));
       run.parts.push_back(b_.CreateGEP(b_.getInt8Ty(), shared_array(widest * threads_), offset));
@@ -46,7 +50,6 @@ MemoryEmitter::RegisterRun& MemoryEmitter::register_run(BufferId id, const Linea
   run.elements_a_part = element < kWord && bytes % kWord == 0 ? static_cast<size_t>(kWord / element) : 1;
   llvm::Type* type =
       run.elements_a_part > 1 ? static_cast<llvm::Type*>(b_.getInt32Ty()) : register_type(context_, stored);
-  llvm::IRBuilderBase::InsertPointGuard guard(b_);
   b_.SetInsertPoint(entry_, entry_->begin());
   for (size_t k = 0; k < elements; k += run.elements_a_part) run.parts.push_back(b_.CreateAlloca(type));
   return run;
