@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "capture/arguments.h"
+#include "capture/size_node.h"
 #include "capture/tracer_tensor.h"
 
 namespace braze::capture {
@@ -80,6 +81,8 @@ class NumberTypes {
         number.isFloatingPoint() && number.toDouble() != 0 && narrow_ && static_cast<float>(number.toDouble()) == 0;
     return vanishes || std::ranges::any_of(types_, [&](ScalarType type) { return overflows(number, type); });
   }
+  /// Every size fits into each of them.
+  bool hold_sizes() const { return std::ranges::all_of(types_, holds_sizes); }
   /// Likewise of a parameter that is a double, which kernels convert to the type that they compute in.
   bool refuse(double number) const {
     const auto narrowed = static_cast<float>(number);
@@ -102,15 +105,21 @@ bool is_small(const c10::IValue& value) {
   return number == 0 || (number >= 1e-7 && number <= 127 && value.toDouble() > 0) || std::isnan(number);
 }
 
+/// The type of a parameter, without its being optional.
+c10::TypeKind kind_of(const c10::FunctionSchema& schema, size_t i) {
+  const c10::TypePtr type = schema.arguments()[i].type();
+  const auto optional = type->cast<c10::OptionalType>();
+  return optional ? optional->getElementType()->kind() : type->kind();
+}
+
 bool has_refused_number(const c10::FunctionSchema& schema, std::span<const c10::IValue> arguments) {
   std::optional<NumberTypes> types;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const c10::IValue& value = arguments[i];
     if ((!value.isInt() && !value.isDouble()) || is_small(value)) continue;
-    c10::TypePtr type = schema.arguments()[i].type();
-    if (const auto optional = type->cast<c10::OptionalType>()) type = optional->getElementType();
-    const bool is_number = type->kind() == c10::TypeKind::NumberType;
-    if (!is_number && type->kind() != c10::TypeKind::FloatType) continue;
+    const c10::TypeKind kind = kind_of(schema, i);
+    const bool is_number = kind == c10::TypeKind::NumberType;
+    if (!is_number && kind != c10::TypeKind::FloatType) continue;
     if (!types) types.emplace(schema, arguments);
     if (is_number ? types->refuse(value.toScalar()) : types->refuse(value.toDouble())) return true;
   }
@@ -118,6 +127,14 @@ bool has_refused_number(const c10::FunctionSchema& schema, std::span<const c10::
 }
 
 }  // namespace
+
+void specialise_narrow_numbers(const OpEntry& entry, std::span<c10::IValue> arguments) {
+  const c10::FunctionSchema& schema = entry.op.schema();
+  for (size_t i = 0; i < arguments.size(); ++i)
+    if (arguments[i].isSymInt() && kind_of(schema, i) == c10::TypeKind::NumberType &&
+        !NumberTypes(schema, arguments).hold_sizes())
+      arguments[i] = specialised(arguments[i]);
+}
 
 bool may_be_refused(const OpEntry& entry, std::span<const c10::IValue> arguments) {
   if (has_refused_number(entry.op.schema(), arguments)) return true;

@@ -90,7 +90,7 @@ void KnownValues::follow(const OpEntry& entry, std::span<const c10::IValue> argu
   };
   for (const c10::IValue& argument : arguments) {
     at::Tensor found;
-    if (number_behind(argument).defined()) return;
+    if (argument.isSymInt() || number_behind(argument).defined()) return;
     if (argument.isTensor()) {
       if (!known_or_plain(argument.toTensor(), found)) return;
     } else if (argument.isTensorList()) {

@@ -339,6 +339,7 @@ void Recorder::record(const OpEntry& entry, torch::jit::Stack* stack) {
                                [&](const at::Tensor& one) { return is_varied(*this, one) ? stand_in(one) : one; });
     });
   symbols()->why = concat(entry.op.schema().name(), graph_->source().empty() ? "" : " at ", graph_->source());
+  specialise_narrow_numbers(entry, own);
   // Code that knows no symbols raises where it meets one, and is given numbers.
   const ir::Node* last = graph_->last();
   const uint64_t writes = count_writes();

@@ -87,9 +87,10 @@ bool hardswish(Call& call, const RuleRow&) {
 }
 
 bool leaky_relu(Call& call, const RuleRow&) {
-  return activation(call, [&](Pointwise& p, ir::Value* x) {
-    return p.where(p.test(Op::gt, x, p.number(0)), x, p.op(Op::mul, x, p.number(call.number(1))));
-  });
+  const auto slope = call.operand(1);
+  return slope && activation(call, [&](Pointwise& p, ir::Value* x) {
+           return p.where(p.test(Op::gt, x, p.number(0)), x, p.op(Op::mul, x, p.in(*slope)));
+         });
 }
 
 /// rrelu_with_noise(self, noise, lower, upper, training, generator) outside of training. Contiguous results.

@@ -90,10 +90,8 @@ bool add_or_sub(Call& call, const RuleRow& row) {
   if (scaled) p.compute_in_float();
   ir::Value* left = p.rounded_on_cpu(*x);
   ir::Value* right = p.rounded_on_cpu(*y);
-  // rsub computes other - alpha * self: alpha goes with the second operand in both. ATen's kernels for CPUs convert
-  // it to the type of the tensors, those for GPUs to the one that they compute in.
-  const bool narrows = p.type()->device.kind == ir::DeviceKind::cpu;
-  if (scaled) right = p.op(Op::mul, right, p.in(narrows ? narrowed(*alpha, dtype) : *alpha));
+  // rsub computes other - alpha * self: alpha goes with the second operand in both.
+  if (scaled) right = p.op(Op::mul, right, p.rounded_on_cpu(*alpha));
   return p.give(p.op(row.op, left, right));
 }
 
@@ -357,11 +355,11 @@ bool clamp(Call& call, const RuleRow& row) {
   const ScalarType dtype = promotion.result();
   if (!is_native(dtype)) return false;
   // Only clamp_min and clamp_max by a tensor take bools.
-  if (dtype == ScalarType::Bool && (row.variant == 0 || (low ? low : high)->is_number())) return false;
+  if (dtype == ScalarType::Bool && (row.variant == 0 || (low ? low : high)->rank == Rank::number)) return false;
   for (const auto* limit : {&low, &high})  // A NaN limit makes everything NaN, by a case of its own.
     if (*limit && (*limit)->is_number() && std::isnan((*limit)->number.toDouble())) return false;
   const auto tensor = [](const std::optional<Operand>& limit) {
-    return limit && !limit->is_number() ? &*limit : nullptr;
+    return limit && limit->rank != Rank::number ? &*limit : nullptr;
   };
   Pointwise p(call, dtype, {&*x, tensor(low), tensor(high)});
   if (!p.valid()) return false;

@@ -295,4 +295,8 @@ c10::IValue specialised(const c10::IValue& value) {
   return numbers;
 }
 
+bool holds_sizes(c10::ScalarType type) {
+  return type == c10::kLong || type == c10::kDouble || type == c10::kFloat || type == c10::kBFloat16;
+}
+
 }  // namespace braze::capture

@@ -5,6 +5,7 @@
 // size would be a torch.SymInt; code that braze watches sees numbers instead (python/interpreter/watch/sizes.h).
 #pragma once
 
+#include <c10/core/ScalarType.h>
 #include <c10/core/SymInt.h>
 #include <c10/core/SymIntArrayRef.h>
 
@@ -22,5 +23,8 @@ Dim dim_of(const c10::IValue& value);
 bool has_symbols(const c10::IValue& value);
 /// The argument with all such sizes as numbers, which they are specialised to.
 c10::IValue specialised(const c10::IValue& value);
+
+/// Whether a size, whatever it is, is a number of the type. Eager converts numbers with a check.
+bool holds_sizes(c10::ScalarType type);
 
 }  // namespace braze::capture

@@ -98,6 +98,11 @@ interpreter::Ref TorchSizes::to_number(ir::Size size, PyObject* beside) const {
   return interpreter::Ref::steal(THPVariable_Wrap(tracer_.wrap_number(size)));
 }
 
+bool TorchSizes::holds_sizes(PyObject* tensor) const {
+  const c10::ScalarType type = THPVariable_Unpack(tensor).scalar_type();
+  return type == c10::kBool || capture::holds_sizes(type);
+}
+
 bool TorchSizes::is_number(PyObject* tensor) const {
   return capture::is_number(THPVariable_Unpack(tensor));
 }

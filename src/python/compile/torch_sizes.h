@@ -31,6 +31,7 @@ class TorchSizes final : public interpreter::SizeWorld {
   PyObject* behind_tracer(PyObject* tracer) const override;
   interpreter::Ref to_symbolic(ir::Size size) const override;
   interpreter::Ref to_number(ir::Size size, PyObject* beside) const override;
+  bool holds_sizes(PyObject* tensor) const override;
   bool is_number(PyObject* tensor) const override;
   std::optional<ir::Size> from_symbolic(PyObject* object) const override;
   int64_t value_of(ir::Size size) const override;

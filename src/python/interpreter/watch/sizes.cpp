@@ -124,6 +124,18 @@ const Names& number_operators() {
   return names;
 }
 
+/// Operators with arguments that are plain numbers and never tensors, and what such arguments of others are called.
+const Names& scalar_operators() {
+  static const Names names = {"clamp",      "clamp_",     "clamp_max",   "clamp_max_", "clamp_min",
+                              "clamp_min_", "clip",       "clip_",       "fill_",      "full",
+                              "full_like",  "leaky_relu", "leaky_relu_", "new_full",   "scalar_tensor"};
+  return names;
+}
+bool is_scalar_keyword(std::string_view name) {
+  static const Names names = {"alpha", "fill_value", "max", "min", "value"};
+  return names.contains(name);
+}
+
 /// Attributes and methods by which a tensor tells what it is, and not how large: a tracer is another tensor.
 bool says_of_itself(std::string_view name) {
   static const Names names = {"__class__", "__dict__",  "_base",         "_is_view",    "_version",  "grad",
@@ -201,6 +213,12 @@ bool Sizes::give_number(PyObject*& operand, PyObject* beside) {
   return true;
 }
 
+/// An argument of an operator of tensors that is a plain number.
+void Sizes::give_scalar(PyObject*& operand) {
+  const ir::Size* size = values_.numbers().size_of(operand);
+  if (size) Ref::steal(std::exchange(operand, values_.tensors().sizes().to_symbolic(*size).release()));
+}
+
 void Sizes::put_tracers(Activation& a, int opcode, int arg) {
   int count = 0;
   switch (opcode) {
@@ -271,7 +289,7 @@ void Sizes::look_at_sizes(Activation& a, int opcode, int arg) {
       if (values_.tensors().is_tensor(a.peek(2))) {
         select_by_sizes(a.peek(2), a.peek(1));
         give_to_tensors(a.peek(1));
-        give_number(a.peek(3), a.peek(2));
+        if (values_.tensors().sizes().holds_sizes(a.peek(2))) give_number(a.peek(3), a.peek(2));
         return values_.numbers().settle_sizes_within(a.peek(3));
       }
       return values_.numbers().settle_sizes_within(a.peek(1));
@@ -332,7 +350,9 @@ void Sizes::give_numbers(Activation& a, std::string_view name, int count) {
   if (run_.keyword_names) return;
   if (count == 2 && binary.contains(name)) give_number(a.peek(1), a.peek(2));
   if (count == 2 && name == "pow") give_number(a.peek(2), a.peek(1));
-  if (count == 3 && name == "masked_fill") give_number(a.peek(1), a.peek(3));
+  if (count == 3 && name == "masked_fill" && values_.tensors().is_tensor(a.peek(3)) &&
+      values_.tensors().sizes().holds_sizes(a.peek(3)))
+    give_number(a.peek(1), a.peek(3));
   if (count != 3 || name != "where") return;
   const auto either = [&](const auto& is) { return is(a.peek(1)) || is(a.peek(2)); };
   // Two floats give a tensor of the default type, which numbers of the graph would not.
@@ -351,6 +371,18 @@ void Sizes::give_floats(Activation& a, int count) {
     if (one && values_.tensors().is_tensor(one)) beside = one;
   }
   for (int depth = 1; beside && depth <= count; ++depth) watch_.derived_numbers.give(a.peek(depth), beside);
+}
+
+/// Plain numbers, by place or by keyword.
+void Sizes::give_scalars(Activation& a, std::string_view name, int count) {
+  const bool all = scalar_operators().contains(name);
+  PyObject* keywords = run_.keyword_names;
+  const int named = keywords ? static_cast<int>(PyTuple_GET_SIZE(keywords)) : 0;
+  for (int depth = 1; depth <= count; ++depth) {
+    const bool is_named = depth <= named;
+    if (!all && !is_named) return;
+    if (all || is_scalar_keyword(text_of(PyTuple_GET_ITEM(keywords, named - depth)))) give_scalar(a.peek(depth));
+  }
 }
 
 bool Sizes::is_truth(int opcode) {
@@ -402,6 +434,7 @@ void Sizes::give_sizes(Activation& a, int arg) {
   const bool takes_tensors = of_tensors && !says_of_itself(name_of(callable));
   if (of_tensors) give_numbers(a, name_of(callable), count);
   if (of_tensors && number_operators().contains(name_of(callable))) give_floats(a, count);
+  if (of_tensors) give_scalars(a, name_of(callable), count);
   for (int depth = 1; depth <= count; ++depth) {
     if (takes_tensors && (takes_sizes || !values_.numbers().size_of(a.peek(depth)))) give_to_tensors(a.peek(depth));
     values_.numbers().settle_sizes_within(a.peek(depth));

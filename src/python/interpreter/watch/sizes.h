@@ -51,6 +51,8 @@ class Sizes final : Domain {
   void select_by_sizes(PyObject*& tensor, PyObject*& index);
   void give_numbers(Activation& a, std::string_view name, int count);
   void give_floats(Activation& a, int count);
+  void give_scalar(PyObject*& operand);
+  void give_scalars(Activation& a, std::string_view name, int count);
   static bool is_truth(int opcode);
   bool is_varying(PyObject* value) const;
   std::optional<ir::Size> as_expression(ir::Size a, ir::Size b, int operation);

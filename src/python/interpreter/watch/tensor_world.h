@@ -44,6 +44,8 @@ class SizeWorld {
   /// A size as arithmetic with a tensor is given it: a tensor without dimensions, of a number's precedence. Null
   /// where the number itself must be there.
   virtual Ref to_number(ir::Size size, PyObject* beside) const = 0;
+  /// Whether each size is a number of the tensor's type: eager raises where one is stored that is not.
+  virtual bool holds_sizes(PyObject* tensor) const = 0;
   /// A tensor of the trace that has the place of a Python float.
   virtual bool is_number(PyObject* tensor) const = 0;
   /// What to_symbolic() gives, or operators do; nothing for anything else.
