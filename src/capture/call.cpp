@@ -2,6 +2,9 @@
 
 #include <c10/core/DefaultDtype.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "capture/arguments.h"
 #include "capture/devices.h"
 #include "capture/number.h"
@@ -61,6 +64,28 @@ std::optional<ScalarType> Call::dtype(size_t i) const {
   return arguments[i].isNone() ? std::nullopt : std::optional(arguments[i].toScalarType());
 }
 
+namespace {
+
+/// A number that is known, or that sizes decide: one that any device may compute for itself.
+bool is_of_sizes(const ir::Value* value) {
+  const ir::Node* node = value->def;
+  if (node->op == Op::scalar || node->op == Op::size) return true;
+  using enum ir::OpKind;
+  const ir::OpKind kind = ir::info(node->op).kind;
+  const bool is_arithmetic = kind == Unary || kind == Cast || kind == Binary || kind == Compare || kind == Ternary;
+  return is_arithmetic && std::ranges::all_of(node->operands, is_of_sizes);
+}
+
+/// The same number on `device`.
+ir::Value* number_on(ir::Graph& graph, const ir::Value* value, ir::Device device) {
+  std::vector<ir::Value*> operands;
+  for (const ir::Value* operand : value->def->operands) operands.push_back(number_on(graph, operand, device));
+  const ir::Type* type = graph.type(value->type->dtype, device, {}, {});
+  return graph.create(value->def->op, operands, value->def->attrs, std::span(&type, 1))->result();
+}
+
+}  // namespace
+
 bool Call::settle_device() {
   const CallDevice found = device_of(arguments);
   device_ = found.device;
@@ -72,7 +97,7 @@ bool Call::settle_device() {
     const bool is_number = tensor.unsafeGetTensorImpl()->is_wrapped_number() && !as_tracer(tensor);
     if (is_number || !tensor.is_cpu()) return;
     known &= !entry.writes && is_native(tensor.scalar_type()) &&
-             (recorder.value_of(tensor)->def->op == Op::scalar || recorder.known().find(tensor).defined());
+             (is_of_sizes(recorder.value_of(tensor)) || recorder.known().find(tensor).defined());
   });
   return known;
 }
@@ -91,7 +116,7 @@ ir::Value* Call::moved(const at::Tensor& tensor) {
   const ir::Device wanted = to_device(device());
   if (tensor.dim() != 0 || value->type->device == wanted) return value;
   const DType dtype = value->type->dtype;
-  if (value->def->op == Op::scalar) return graph().scalar(dtype, value->def->number_attr("value"), wanted);
+  if (is_of_sizes(value)) return number_on(graph(), value, wanted);
   const at::Tensor number = recorder.known().find(tensor);
   return number.defined() ? graph().scalar(dtype, to_number(at::_local_scalar_dense(number), dtype), wanted)
                           : value;

@@ -9,7 +9,6 @@
 
 #include <vector>
 
-#include "python/guards/function_modes.h"
 #include "python/guards/torch_values.h"
 
 namespace braze::python {
@@ -96,10 +95,6 @@ void Modes::set_from(const Modes& before) const {
     if (autocast[i].dtype != before.autocast[i].dtype)
       at::autocast::set_autocast_dtype(devices[i], autocast[i].dtype);
   }
-}
-
-void leave_plain_default_device() {
-  while (guards::default_device_is_plain()) at::impl::PythonTorchFunctionTLS::pop_stack();
 }
 
 void set_inference_mode(bool on) {

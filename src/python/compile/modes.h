@@ -70,10 +70,6 @@ class ModesScope {
   c10::impl::TorchDispatchModeTLS dispatch_ = c10::impl::TorchDispatchModeTLS::get_state();  ///< Likewise.
 };
 
-/// A default device that changes nothing gets out of the way of a run that is recorded: through it every operator
-/// would be a call of Python code. Inside of a ModesScope, which puts it back.
-void leave_plain_default_device();
-
 /// How a stretch of code leaves the modes.
 struct ModesChange {
   Modes before, after;

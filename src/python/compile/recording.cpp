@@ -130,7 +130,7 @@ void Recording::record(const std::function<void()>& body) {
   const CollectionPause no_collections;
   const HandledExceptionScope handled;
   const ModesScope modes;
-  leave_plain_default_device();
+  world_.default_device().leave_modes();
   SourceScope sources;
   std::optional<capture::TapeRecorder::Scope> taping;
   if (settings_.backend->wants_tape()) {

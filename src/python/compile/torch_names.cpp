@@ -236,6 +236,8 @@ TorchNames::TorchNames() : operators(operator_names()) {
     lazy_types.insert(py::object(ops.attr(name)).ptr());
   reads_autocast_cache = py::object(c.attr("is_autocast_cache_enabled")).ptr();
   asks_for_function_mode = py::object(c.attr("_is_torch_function_mode_enabled")).ptr();
+  for (const char* name : {"_has_torch_function", "_has_torch_function_unary", "_has_torch_function_variadic"})
+    ask_for_torch_function.insert(py::object(c.attr(name)).ptr());
   sets_autocast_cache = py::object(c.attr("set_autocast_cache_enabled")).ptr();
   compiler_dict = PyModule_GetDict(py::module_::import("torch.compiler").ptr());
   compiling_flag = PyUnicode_InternFromString("_is_compiling_flag");

@@ -160,7 +160,10 @@ bool TorchWorld::is_computed(PyObject* object) const {
 }
 
 bool TorchWorld::may_call(PyObject* function) const {
-  if (function == torch_names().asks_for_function_mode && !runs_torchs_code()) return false;
+  const TorchNames& names = torch_names();
+  const bool asks = function == names.asks_for_function_mode ||
+                    (default_device_.left_any() && names.ask_for_torch_function.contains(function));
+  if (asks && !runs_torchs_code()) return false;
   return torch_names().functions.contains(function);
 }
 

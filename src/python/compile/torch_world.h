@@ -9,6 +9,7 @@
 
 #include "capture/trace.h"
 #include "python/compile/compiled_function.h"
+#include "python/compile/default_device.h"
 #include "python/compile/promises.h"
 #include "python/compile/stand_ins.h"
 #include "python/compile/torch_names.h"
@@ -64,6 +65,12 @@ class TorchWorld final : public interpreter::TensorWorld {
   bool is_of_legacy_type(PyObject* object, PyObject* classes) const override;
   PyObject* answer(PyObject* function, PyObject* const* arguments, Py_ssize_t count) override;
   void answered() override;
+  bool has_default_device() const override { return default_device_.is_set(); }
+  bool asks_for_torch_function(PyObject* function) const override {
+    return torch_names().ask_for_torch_function.contains(function);
+  }
+  bool enter_default_device(PyObject* function) override { return default_device_.enter(function); }
+  void leave_default_device() override { default_device_.leave(); }
   bool wants_history(PyObject* const* arguments, Py_ssize_t count) const override;
   PyObject* gradient_of(PyObject* tensor) override;
   PyObject* tensor_type() const override { return torch_names().tensor_type; }
@@ -76,6 +83,7 @@ class TorchWorld final : public interpreter::TensorWorld {
   /// What the run sees of torch.is_autocast_cache_enabled(): the tracer keeps the cache off, which would hand its
   /// tensors to others.
   bool autocast_cache() const { return autocast_cache_; }
+  DefaultDevice& default_device() { return default_device_; }
   /// The function begins to run: it may write to the memory of the arguments that are known by now.
   void seal() { sealed_ = true; }
   /// Guards which tensors share memory or are one object. Once, at the end.
@@ -91,6 +99,7 @@ class TorchWorld final : public interpreter::TensorWorld {
 
   const Others others_;
   TorchSizes sizes_;
+  DefaultDevice default_device_;
   bool sealed_ = false;
   std::vector<guards::Ref> answers_;  ///< Tensors in the place of attributes.
   bool autocast_cache_ = at::autocast::is_autocast_cache_enabled();

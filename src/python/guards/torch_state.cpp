@@ -79,10 +79,22 @@ uint64_t attention_order() {
   return capture::has_met_cuda() ? now() - first : 0;
 }
 
-/// A default device that is the CPU changes nothing, and programs hold with it and without.
+/// How many modes of torch functions there are. A default device counts as none, as captured code runs without it.
 uint64_t function_modes() {
   const auto count = static_cast<uint64_t>(at::impl::PythonTorchFunctionTLS::stack_len());
-  return count > 0 && default_device_is_plain() ? 0 : count;
+  return count > 0 && default_device() ? 0 : count;
+}
+
+/// 0 for the CPU, with which factories give what they give without a default device.
+uint64_t default_device_word() {
+  if (at::impl::PythonTorchFunctionTLS::stack_len() == 0) return 0;
+  const std::optional<c10::Device> device = default_device();
+  if (!device || device->is_cpu()) return 0;
+  return uint64_t(device->type()) << 8 | uint8_t(device->index());
+}
+std::string device_text(uint64_t word) {
+  if (word == 0) return "cpu";
+  return c10::Device(static_cast<c10::DeviceType>(word >> 8), static_cast<c10::DeviceIndex>(word & 0xFF)).str();
 }
 
 /// The likeliest to change first.
@@ -104,6 +116,7 @@ const StateRow kState[] = {
     {"the number of autocast contexts", [] { return uint64_t(autocast_nesting()); }, number_text},
     {"torch.get_default_dtype()", [] { return uint64_t(c10::get_default_dtype_as_scalartype()); }, dtype_text},
     {"the number of torch function modes", function_modes, number_text},
+    {"torch.get_default_device()", default_device_word, device_text},
     {"the state of torch functions",
      [] { return uint64_t(at::impl::PythonTorchFunctionTLS::get_disabled_state()); }, number_text},
     {"the number of torch dispatch modes", [] { return uint64_t(c10::impl::TorchDispatchModeTLS::stack_len()); },
@@ -156,19 +169,21 @@ struct TorchState : Payload {
 
 }  // namespace
 
-bool default_device_is_plain() noexcept {
+std::optional<c10::Device> default_device() noexcept {
   const int64_t count = at::impl::PythonTorchFunctionTLS::stack_len();
-  if (count == 0) return false;
+  if (count == 0) return {};
   PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), "torch.utils._device");
   PyObject* type =
       module && PyModule_Check(module) ? PyDict_GetItemString(PyModule_GetDict(module), "DeviceContext") : nullptr;
+  std::optional<c10::Device> top;  // It is asked first, and those below see a call that names a device.
   for (int64_t k = 0; k < count; ++k) {
     PyObject* mode = at::impl::PythonTorchFunctionTLS::get_stack_at(k)->ptr(getPyInterpreter());
     PyObject* dict = reinterpret_cast<PyObject*>(Py_TYPE(mode)) == type ? instance_dict(mode) : nullptr;
     PyObject* device = dict ? PyDict_GetItemString(dict, "device") : nullptr;
-    if (!device || !THPDevice_Check(device) || !reinterpret_cast<THPDevice*>(device)->device.is_cpu()) return false;
+    if (!device || !THPDevice_Check(device)) return {};
+    top = reinterpret_cast<THPDevice*>(device)->device;
   }
-  return true;
+  return top;
 }
 
 int autocast_nesting() noexcept {

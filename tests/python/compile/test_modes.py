@@ -266,6 +266,26 @@ def test_a_default_device_that_is_another(default_device):
         assert torch.get_default_device() == torch.device(device)
 
 
+def test_factories_take_the_default_device_where_eagers_do(default_device):
+    """PyTorch's Python functions run without the mode: what F.gelu makes would be on the CPU."""
+
+    def helper(x):
+        return torch.overrides.has_torch_function_unary(x), torch.zeros(2).device
+
+    def f(x):
+        made = torch.zeros(2), torch.tensor(1.5), torch.ones(3, device="cpu"), torch.arange(4, device=None)
+        return torch.nn.functional.gelu(x), [one.device for one in made], helper(x), torch.empty(1).device
+
+    x = torch.ones(3)
+    fast = compiled(f)
+    for device in ("meta", "cpu", None, "meta", torch.device("cpu")):
+        default_device(device)
+        for _ in range(2):
+            assert str(fast(x)) == str(f(x))
+        with torch.device("meta"):
+            assert str(fast(x)) == str(f(x))
+
+
 def test_a_device_as_a_context_inside(default_device):
     fast = compiled(through_device)
     x = torch.randn(4, 8)

@@ -1,5 +1,6 @@
 """What surrounds kernels on a CUDA device: writes, views, several devices, streams, modes, errors, models."""
 
+import contextlib
 import copy
 import threading
 
@@ -74,6 +75,69 @@ def test_a_number_of_the_cpu_is_an_operand():
             scale = torch.tensor(value)
             assert_as_eager(fast(x, scale), f(x, scale))
     assert counts(fast) == {"captured": 1, "replayed": 2, "native": 0}
+
+
+@pytest.fixture
+def on_the_gpu():
+    torch.set_default_device("cuda")
+    yield
+    torch.set_default_device(None)
+
+
+def test_factories_on_the_default_device(on_the_gpu):
+    class Places(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table = nn.Embedding(16, 8)
+
+        def forward(self, x):
+            places = torch.arange(x.shape[1])
+            mask = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).tril()
+            beside = torch.full((3,), 2.5, device="cpu"), torch.tensor([1, 2]), torch.zeros(2, device=None)
+            noise = F.dropout(x, 0.5, True) + torch.rand(x.shape[1], 8) * torch.eye(8).sum()
+            return noise + self.table(places), torch.where(mask, 0.0, float("-inf")).softmax(-1), beside
+
+    model = Places()
+    x = torch.randn(2, 5, 8)
+    fast = C.CompiledFunction(model)
+    for _ in range(3):
+        torch.manual_seed(3)
+        mine = fast(x)
+        torch.manual_seed(3)
+        assert_as_eager(mine, model(x))
+    assert counts(fast) == {"captured": 1, "replayed": 2, "native": 0}
+
+
+def test_pytorchs_functions_run_without_the_default_device(on_the_gpu):
+    """Those that are Python code: F.one of them makes its tensor on the CPU in eager, and so it does here."""
+
+    def made_within(x):
+        if torch.overrides.has_torch_function_unary(x):
+            return torch.overrides.handle_torch_function(made_within, (x,), x)
+        return x + 1, torch.zeros(2)
+
+    x = torch.randn(3)
+
+    def f(x):
+        return F.gelu(x), torch.zeros(2), made_within(x), torch.ones(3)
+
+    fast = braze.compile(f)
+    for _ in range(3):
+        for mine, theirs in zip(fast(x), f(x), strict=True):
+            assert_as_eager(mine, theirs)
+
+
+def test_programs_are_for_one_default_device():
+    def f(x):
+        return x.sum() + 1, torch.arange(3) * 2
+
+    fast = braze.compile(f)
+    x = torch.randn(4)
+    for device in ("cuda", "cpu", None, "cuda:0", "cuda"):
+        with torch.device(device) if device else contextlib.nullcontext():
+            for _ in range(2):
+                assert_as_eager(fast(x), f(x))
+    assert counts(fast) == {"captured": 3, "replayed": 7, "native": 0}
 
 
 def test_from_one_device_to_the_other_and_back():

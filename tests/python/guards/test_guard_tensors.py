@@ -255,7 +255,7 @@ STATES = {
         "torch.get_default_dtype() == torch.float32, was torch.float64",
     ),
     "function mode": (lambda: FunctionMode(), "the number of torch function modes == 0, was 1"),
-    "default device": (lambda: torch.device("meta"), "the number of torch function modes == 0, was 1"),
+    "default device": (lambda: torch.device("meta"), "torch.get_default_device() == cpu, was meta"),
     "functions disabled": (torch._C.DisableTorchFunctionSubclass, "the state of torch functions == 0, was 1"),
     "dispatch mode": (lambda: DispatchMode(), "the"),
     "saved tensor hooks": (

@@ -32,6 +32,7 @@ struct Activity {
   bool makes_class = false;             ///< Likewise, and it is a class.
   bool asks_whether_compiling = false;  ///< Reads the flag that is true in captures only.
   PyObject* answer = nullptr;           ///< What a call gives in place of its own result.
+  bool on_default_device = false;       ///< A factory makes a tensor there (tensor_world.h).
   bool passes_slice = false;            ///< Makes a slice object for a __getitem__.
   PyObject* reduces = nullptr;          ///< Takes this object apart for a copy.
   bool is_direct = false;               ///< Calls a Python function and does nothing else.

@@ -153,6 +153,7 @@ bool Calls::call_promised(Promise promise, PyObject* callable, PyObject* const* 
     return abandon("a function marked braze.compiler.disable", reason);
   }
   if (!values_.pin(callable)) return abandon("a function of unknown origin", callable);
+  if (values_.tensors().has_default_device()) return abandon(Break::default_device_aside);
   activity().entry = Entry::trusted;
   activity().makes_result = true;
   if (promise == Promise::in_graph) return absorb_all(arguments, count, callable);
@@ -171,11 +172,23 @@ bool Calls::learn_method(PyObject* callable) {
          abandon("a method that cannot be guarded", callable);
 }
 
+bool Calls::put_default_device(PyObject* function) {
+  if (values_.tensors().asks_for_torch_function(function)) {
+    // Natively it would be entered again, without the mode; what follows a break in it would not know.
+    if (run_.root && run_.activities.size() == 1) return abandon(Break::default_device_aside);
+    if (!run_.without_default_device) run_.without_default_device = run_.activities.size();
+  } else if (!run_.without_default_device) {
+    activity().on_default_device = values_.tensors().enter_default_device(function);
+  }
+  return true;
+}
+
 bool Calls::call_builtin(PyObject* function, PyObject* const* arguments, Py_ssize_t count) {
   auto* builtin = reinterpret_cast<PyCFunctionObject*>(function);
   const std::string_view name = builtin->m_ml->ml_name, module = module_of(function);
   PyObject* self = PyCFunction_GET_SELF(function);
   if (values_.tensors().may_call(function)) {
+    if (values_.tensors().has_default_device() && !put_default_device(function)) return false;
     activity().answer = values_.tensors().answer(function, arguments, count);
     return absorb_all(arguments, count, function) && allow_made_result(Entry::tensor);
   }

@@ -23,6 +23,8 @@ class Calls final : Domain {
 
  private:
   bool call_promised(Promise promise, PyObject* callable, PyObject* const* arguments, Py_ssize_t count);
+  /// Has a factory make its tensor on the default device.
+  bool put_default_device(PyObject* function);
   bool call_builtin(PyObject* function, PyObject* const* arguments, Py_ssize_t count);
 };
 

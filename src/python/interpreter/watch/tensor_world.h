@@ -120,6 +120,13 @@ class TensorWorld {
   virtual PyObject* answer(PyObject* function, PyObject* const* arguments, Py_ssize_t count) = 0;
   /// After such a call.
   virtual void answered() = 0;
+  /// Factories are to take another device than the CPU where a call names none.
+  virtual bool has_default_device() const { return false; }
+  /// It asks whether such a device, which is a mode, handles a call.
+  virtual bool asks_for_torch_function(PyObject*) const { return false; }
+  /// Before a call: true if it is one of those, and takes that device until leave_default_device().
+  virtual bool enter_default_device(PyObject*) { return false; }
+  virtual void leave_default_device() {}
   /// Autograd notes what is computed of these.
   virtual bool wants_history(PyObject* const* arguments, Py_ssize_t count) const = 0;
   /// The gradient of a leaf that existed before (borrowed). Null: it has none.

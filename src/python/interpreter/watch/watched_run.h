@@ -54,7 +54,10 @@ struct WatchedRun {
   bool looks_lazily = false;          ///< There is an iterator that looks into its items.
   PyObject** callee = nullptr;        ///< Where the stack holds what the running instruction calls, if it does.
   PyObject* keyword_names = nullptr;  ///< Of the call that is looked at; null if there are none.
-  RootFrame* root = nullptr;          ///< Null: the run is that of a call.
+  /// How many frames there were when one asked whether a mode is entered, as PyTorch's Python functions do: with a
+  /// default device, which is a mode, PyTorch has it run without. 0: none of those that are entered asked.
+  size_t without_default_device = 0;
+  RootFrame* root = nullptr;  ///< Null: the run is that of a call.
 };
 
 }  // namespace braze::interpreter

@@ -128,6 +128,7 @@ void Watcher::begin(RootFrame& root) {
 
 void Watcher::left(Frame*) {
   watch_.run.activities.pop_back();
+  if (watch_.run.activities.size() < watch_.run.without_default_device) watch_.run.without_default_device = 0;
   // C code goes on: nothing may be left for others to see.
   if (!abandoned_ && activity().shares && !watch_.other_threads.hide_effects()) values().effects().undo();
 }
@@ -210,6 +211,7 @@ bool Watcher::after(Activation& a, int opcode, int arg, Step step) {
   if (is_error && watch_.run.root && a.frame == watch_.run.root->frame()) watch_.run.root->raises();
   if (activity().is_trusted) return true;
   if (activity().answer) values().tensors().answered();
+  if (activity().on_default_device) values().tensors().leave_default_device();
   if (is_error) {
     const Entry entry = activity().entry;
     const bool is_operation = entry == Entry::tensor || entry == Entry::trusted || entry == Entry::around;

@@ -1,0 +1,66 @@
+// python/compile/default_device.cpp
+#include "python/compile/default_device.h"
+
+#include <ATen/PythonTorchFunctionTLS.h>
+#include <pybind11/pybind11.h>
+#include <torch/csrc/Device.h>
+#include <torch/csrc/PyInterpreter.h>
+
+#include <unordered_set>
+
+#include "python/guards/function_modes.h"
+
+namespace braze::python {
+
+namespace py = pybind11;
+
+namespace {
+
+/// Those to which the default device is given, held for good by torch's modules.
+const std::unordered_set<PyObject*>& factories() {
+  static const std::unordered_set<PyObject*> functions = [] {
+    std::unordered_set<PyObject*> found;
+    for (const py::handle one : py::module_::import("torch.utils._device").attr("_device_constructors")())
+      found.insert(one.ptr());
+    return found;
+  }();
+  return functions;
+}
+
+/// A mode that does what PyTorch's does. It is written in C: the watcher sees no Python code entered.
+py::object make_mode(c10::Device device) {
+  py::object named = py::reinterpret_steal<py::object>(THPDevice_New(device));
+  const auto handle = [named](const py::object& function, const py::object&, const py::tuple& arguments,
+                              const py::object& keywords) {
+    const py::dict given = keywords.is_none() ? py::dict() : py::dict(keywords);
+    if (!given.contains("device") || given["device"].is_none()) given["device"] = named;
+    return function(*arguments, **given);
+  };
+  return py::module_::import("types").attr("SimpleNamespace")(
+      py::arg("__torch_function__") =
+          py::cpp_function(handle, py::arg("function"), py::arg("types"), py::arg("arguments") = py::tuple(),
+                           py::arg("keywords") = py::none()));
+}
+
+}  // namespace
+
+void DefaultDevice::leave_modes() {
+  const std::optional<c10::Device> device = guards::default_device();
+  if (!device) return;
+  while (at::impl::PythonTorchFunctionTLS::stack_len() > 0) at::impl::PythonTorchFunctionTLS::pop_stack();
+  left_any_ = true;
+  if (!device->is_cpu()) device_ = device;
+}
+
+bool DefaultDevice::enter(PyObject* function) const {
+  if (!device_ || !factories().contains(function)) return false;
+  at::impl::PythonTorchFunctionTLS::push_onto_stack(
+      std::make_shared<c10::SafePyObject>(make_mode(*device_).release().ptr(), getPyInterpreter()));
+  return true;
+}
+
+void DefaultDevice::leave() const {
+  at::impl::PythonTorchFunctionTLS::pop_stack();
+}
+
+}  // namespace braze::python
