@@ -8,6 +8,7 @@
 import os as _os
 
 from braze import _logs, _stand_ins, compiler, config
+from braze._aot import aot_autograd, aot_function
 from braze._backends import list_backends, register_backend
 from braze._compile import compile
 from braze._explain import BreakReason, Explanation, explain
@@ -50,6 +51,8 @@ __all__ = [
     "Program",
     "TraceWarning",
     "__version__",
+    "aot_autograd",
+    "aot_function",
     "cmake_prefix_path",
     "compare_reports",
     "compile",

@@ -257,25 +257,6 @@ void Tape::plan_releases() {
   }
 }
 
-bool Tape::has_plain_history() const {
-  std::vector<bool> tracked(tensor_count_, false);
-  for (const Input& input : inputs_) tracked[input.tensor] = input.tracked;
-  for (const Call& call : calls_) {
-    bool any = false;
-    for (size_t k = 0; k < call.slots.size(); ++k) {
-      if (call.tracked[k] != tracked[call.slots[k].operand]) return false;
-      any |= call.tracked[k];
-    }
-    if (any && !call.with_grad) return false;
-    if (!any || call.op.schema().name() == "aten::detach") continue;
-    for (const Result& result : call.results) tracked[result.tensor] = result.is_differentiable;
-    for (const uint32_t written : call.written) tracked[written] = true;
-  }
-  for (size_t k = 0; k < outputs_.size(); ++k)
-    if (outputs_tracked_[k] != tracked[outputs_[k]]) return false;
-  return true;
-}
-
 std::vector<at::Tensor> Tape::run(const at::Tensor* const* arguments) const {
   if (has_history_) {
     const c10::impl::ExcludeDispatchKeyGuard below_autocast(c10::autocast_dispatch_keyset);
@@ -333,6 +314,49 @@ std::vector<at::Tensor> Tape::run_calls(const at::Tensor* const* arguments) cons
     results.push_back(is_data ? tensor.detach() : is_given ? tensor.alias() : tensor);
   }
   return results;
+}
+
+// ---- history
+
+namespace {
+
+/// Operators that make a tensor like another one: the elements have nothing to do with it.
+bool is_factory(const c10::OperatorHandle& op) {
+  const std::string_view name = op.schema().name();
+  return name.ends_with("_like") || name.starts_with("aten::new_");
+}
+
+}  // namespace
+
+TapeHistory::TapeHistory(const Tape& tape) : tape_(tape), has_(tape.tensor_count_, false) {
+  if (!tape.has_history_) return;
+  for (const Tape::Input& input : tape.inputs_) has_[input.tensor] = input.tracked;
+}
+
+bool TapeHistory::makes_history(const Tape::Call& call) const {
+  if (!tape_.has_history_ || !call.with_grad || is_factory(call.op)) return false;
+  return call.op.schema().name() != "aten::detach" && std::ranges::find(call.tracked, true) != call.tracked.end();
+}
+
+bool TapeHistory::is_dropped(const Tape::Call& call, size_t slot) const {
+  const uint32_t tensor = call.slots[slot].operand;
+  const bool reads = call.tracked[slot] && call.with_grad;
+  if (!has_[tensor] || reads) return false;
+  const bool is_written = std::ranges::find(call.written, tensor) != call.written.end();
+  if (is_written && makes_history(call))
+    throw UserError("braze: a tensor is written that was detached from its history, and gets another one");
+  return true;
+}
+
+bool TapeHistory::is_output_dropped(size_t k) const {
+  return has_[tape_.outputs_[k]] && !tape_.outputs_tracked_[k];
+}
+
+void TapeHistory::pass(const Tape::Call& call) {
+  const bool makes = makes_history(call);
+  for (const Tape::Result& result : call.results) has_[result.tensor] = makes && result.is_differentiable;
+  if (!makes) return;
+  for (const uint32_t written : call.written) has_[written] = true;
 }
 
 }  // namespace braze::capture

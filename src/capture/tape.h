@@ -70,9 +70,6 @@ class Tape {
 
   /// Results, or what is computed on the way to them, have a history: it runs under autograd.
   bool has_history() const { return has_history_; }
-  /// Nothing about that history is special: grad mode is on all along, and no tensor is read without its history.
-  bool has_plain_history() const;
-
   /// Runs the calls below autograd, or under it if there is a history. Each output is a tensor object of its own;
   /// an output that is an argument is that argument. Throws what ATen throws; then the inputs and the generator are
   /// as they were before.
@@ -80,6 +77,7 @@ class Tape {
 
  private:
   friend class TapeRecorder;
+  friend class TapeHistory;
   void plan_releases();
   std::vector<at::Tensor> run_calls(const at::Tensor* const* arguments) const;
   at::Tensor operand(const Call& call, size_t slot, const at::Tensor& tensor) const;
@@ -92,6 +90,25 @@ class Tape {
   uint32_t tensor_count_ = 0;
   bool draws_ = false;  ///< Some call is random.
   bool has_history_ = false;
+};
+
+/// Which tensors of a tape have a history, as one goes through its calls: for those who write the tape down in a
+/// form that runs under autograd. `x.detach()` has x's number, and a call under no_grad reads everything so.
+class TapeHistory {
+ public:
+  explicit TapeHistory(const Tape& tape);
+  /// The call, or the output, reads a tensor that has a history without it.
+  /// Throws UserError for a write that would give one to `x.detach()`, and then x would seem to have it.
+  bool is_dropped(const Tape::Call& call, size_t slot) const;
+  bool is_output_dropped(size_t k) const;
+  /// The call has been made.
+  void pass(const Tape::Call& call);
+
+ private:
+  bool makes_history(const Tape::Call& call) const;
+
+  const Tape& tape_;
+  std::vector<bool> has_;  ///< By tensor.
 };
 
 /// Keeps a tape while a Tracer records on the same thread.

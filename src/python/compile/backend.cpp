@@ -264,8 +264,6 @@ class PythonSegment final : public SegmentProgram {
  public:
   PythonSegment(Segment segment, const py::object& make_builder) : graph_(ir::print(*segment.trace.graph)) {
     const capture::Tape tape = taken(segment.tape);
-    if (tape.has_history() && !tape.has_plain_history())
-      throw UserError("braze: gradients that stop within a graph are not told a compiler of one's own");
     has_history_ = tape.has_history();
     arguments_ = tape.argument_count();
     results_ = tape.outputs().size();

@@ -40,10 +40,11 @@ TypeKind inner_kind(const c10::TypePtr& type) {
                                                 : type->kind();
 }
 
-/// The value as Python has it. `nodes` stand for the tensors of the tape, by argument element.
+/// The value as Python has it. `operands` stand for the call's tensors, by slot.
 class Converter {
  public:
-  Converter(const std::vector<py::object>& nodes, const capture::Tape::Call& call) : nodes_(nodes), call_(call) {}
+  Converter(const std::vector<py::object>& operands, const capture::Tape::Call& call)
+      : operands_(operands), call_(call) {}
 
   py::object argument(uint32_t i) const {
     const c10::Argument& declared = call_.op.schema().arguments()[i];
@@ -55,8 +56,8 @@ class Converter {
 
  private:
   py::object tensor(uint32_t argument, int32_t element, const at::Tensor& held) const {
-    for (const capture::CallPayload::Slot& slot : call_.slots)
-      if (slot.argument == argument && slot.element == element) return nodes_.at(slot.operand);
+    for (size_t k = 0; k < call_.slots.size(); ++k)
+      if (call_.slots[k].argument == argument && call_.slots[k].element == element) return operands_.at(k);
     if (!held.defined()) return py::none();
     return plain(held.item(), TypeKind::NumberType);  // Only numbers are kept as tensors in the call.
   }
@@ -89,7 +90,7 @@ class Converter {
                     ", which only backends \"braze\" and \"eager\" take");
   }
 
-  const std::vector<py::object>& nodes_;
+  const std::vector<py::object>& operands_;
   const capture::Tape::Call& call_;
 };
 
@@ -100,8 +101,8 @@ bool is_default(const c10::Argument& declared, const c10::IValue& value) {
   return fallback.tagKind() == value.tagKind() && !fallback.isGenerator() && fallback == value;
 }
 
-py::object tell_call(const capture::Tape::Call& call, const std::vector<py::object>& nodes, py::handle builder) {
-  const Converter converter(nodes, call);
+py::object tell_call(const capture::Tape::Call& call, const std::vector<py::object>& operands, py::handle builder) {
+  const Converter converter(operands, call);
   const auto& schema = call.op.schema();
   py::list args;
   py::dict kwargs;
@@ -128,8 +129,18 @@ py::object build_from_tape(const capture::Tape& tape, const std::vector<at::Tens
     nodes[input.tensor] = k < tape.argument_count() ? builder.attr("argument")(input.name, wrap(examples.at(k)))
                                                     : builder.attr("bound")(input.name, wrap(input.bound));
   }
+  capture::TapeHistory history(tape);
+  const auto detached = [&](const py::object& node, const std::string& source) -> py::object {
+    return builder.attr("call")("aten::detach", "", py::make_tuple(node), py::dict(), source);
+  };
   for (const capture::Tape::Call& call : tape.calls()) {
-    const py::object result = tell_call(call, nodes, builder);
+    std::vector<py::object> operands;
+    for (size_t k = 0; k < call.slots.size(); ++k) {
+      const py::object& node = nodes[call.slots[k].operand];
+      operands.push_back(history.is_dropped(call, k) ? detached(node, call.source) : node);
+    }
+    history.pass(call);
+    const py::object result = tell_call(call, operands, builder);
     const bool is_tuple = call.op.schema().returns().size() > 1;
     for (const capture::Tape::Result& one : call.results) {
       py::object node = is_tuple ? builder.attr("item")(result, one.returned) : result;
@@ -137,7 +148,10 @@ py::object build_from_tape(const capture::Tape& tape, const std::vector<at::Tens
     }
   }
   py::list outputs;
-  for (const uint32_t output : tape.outputs()) outputs.append(nodes[output]);
+  for (size_t k = 0; k < tape.outputs().size(); ++k) {
+    const py::object& node = nodes[tape.outputs()[k]];
+    outputs.append(history.is_output_dropped(k) ? detached(node, {}) : node);
+  }
   return builder.attr("finish")(outputs);
 }
 

@@ -205,8 +205,9 @@ std::optional<ir::Size> TorchSizes::derive(const DerivedNumber& derived, PyObjec
 
 interpreter::Ref TorchSizes::to_number(const DerivedNumber& derived, PyObject* value, PyObject* beside) {
   const at::Tensor& other = THPVariable_Unpack(beside);
-  if (!other.is_cpu() || other.is_complex()) return {};
+  if (other.is_complex()) return {};
   if (derived->reads_floats()) {
+    if (!other.is_cpu()) return {};  // It is an argument that lies on the CPU.
     const double number = PyFloat_AS_DOUBLE(value);
     const interpreter::Pause unwatched;
     return may_be_input(number) ? interpreter::Ref::steal(THPVariable_Wrap(float_argument(derived, number)))
