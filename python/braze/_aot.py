@@ -114,8 +114,10 @@ def aot_function(
 
 
 def _without_second_draws(partition_fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Without random operators of the forward that a partition leaves in the backward, where nobody reads them: they
-    would draw a second time, and what follows would see other numbers than in eager."""
+    """Without random operators of the forward that a partition leaves in the backward, where nobody reads them.
+
+    They would draw a second time, and what follows would see other numbers than in eager.
+    """
 
     @functools.wraps(partition_fn)
     def partition(*args: Any, **kwargs: Any) -> tuple[fx.GraphModule, fx.GraphModule]:
