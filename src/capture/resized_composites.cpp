@@ -54,21 +54,30 @@ std::optional<std::pair<int64_t, int64_t>> as_fraction(double factor) {
   return std::nullopt;
 }
 
-/// The sizes that are asked for, if any of them is an expression: by themselves, or by factors.
+/// As PyTorch rounds it. Nothing for an expression of which a multiple cannot be told exactly.
+std::optional<c10::SymInt> scaled(const c10::SymInt& size, double factor) {
+  if (!size.is_symbolic()) return static_cast<int64_t>(static_cast<double>(size.expect_int()) * factor);
+  const auto fraction = as_fraction(factor);
+  if (!fraction) return std::nullopt;
+  const c10::SymInt multiple = size * fraction->first;
+  return fraction->second == 1 ? multiple : multiple / fraction->second;
+}
+
+/// The sizes that are asked for, by themselves or by factors, if these or other ones of the input are expressions.
 std::optional<Expressions> asked_for(const at::Tensor& input, SymSizes sizes, Factors factors, size_t rank) {
   Expressions wanted;
   if (sizes) {
     wanted.assign(sizes->begin(), sizes->end());
   } else if (factors && factors->size() == rank && input.dim() == static_cast<int64_t>(rank) + 2) {
     for (size_t k = 0; k < rank; ++k) {
-      const auto factor = as_fraction((*factors)[k]);
-      if (!factor) return std::nullopt;
-      const c10::SymInt scaled = input.sym_size(static_cast<int64_t>(k) + 2) * factor->first;
-      wanted.push_back(factor->second == 1 ? scaled : scaled / factor->second);
+      const auto size = scaled(input.sym_size(static_cast<int64_t>(k) + 2), (*factors)[k]);
+      if (!size) return std::nullopt;
+      wanted.push_back(*size);
     }
   }
-  if (wanted.size() != rank || !any_expression(wanted)) return std::nullopt;
-  return wanted;
+  const bool is_complete = wanted.size() == rank;
+  return is_complete && (any_expression(wanted) || any_expression(input.sym_sizes())) ? std::optional(wanted)
+                                                                                      : std::nullopt;
 }
 
 template <size_t rank, typename Call>

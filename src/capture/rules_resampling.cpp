@@ -95,7 +95,7 @@ class Interpolation {
     for (size_t k = 0; k < taps.size(); ++k) {
       for (const auto& places : taps[k].places)
         places_[k].push_back(
-            a.along(numbers(value->type->sizes[static_cast<size_t>(lead) + k], places), k, taps.size()));
+            a.along(numbers(to_ref(value->type->sizes)[static_cast<size_t>(lead) + k], places), k, taps.size()));
       for (const auto& weights : taps[k].weights)
         weights_[k].push_back(a.along(a.constant(weights, dtype), k, taps.size()));
     }
@@ -291,7 +291,7 @@ class Sampling {
   /// \param input  [N, spatial..., C]
   Sampling(Arithmetic& a, ir::Value* input, std::vector<std::vector<Tap>> taps)
       : a_(a), input_(input), taps_(std::move(taps)) {
-    places_.push_back(a.along(a.count(input->type->sizes[0]), 0, taps_.size() + 1));
+    places_.push_back(a.along(a.count(to_ref(input->type->sizes)[0]), 0, taps_.size() + 1));
   }
 
   ir::Value* run(size_t k = 0, ir::Value* inside = nullptr, ir::Value* weight = nullptr) {
@@ -314,7 +314,8 @@ class Sampling {
     return weight ? a_.op(Op::mul, picked, column(weight)) : picked;
   }
   ir::Value* column(ir::Value* value) {
-    Sizes sizes(value->type->sizes.begin(), value->type->sizes.end());
+    const DimsRef known = to_ref(value->type->sizes);
+    Sizes sizes(known.begin(), known.end());
     sizes.push_back(1);
     return a_.reshape(value, sizes);
   }

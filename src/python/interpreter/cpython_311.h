@@ -46,9 +46,19 @@ constexpr UnaryOperation unary_of(int opcode, int) {
                                     : UnaryOperation::none;
 }
 
+/// Makes the tuple that `f(*a, b)` passes.
+constexpr bool makes_tuple_of_list(int opcode, int) {
+  return opcode == LIST_TO_TUPLE;
+}
+
 /// How many values an instruction looks into that the other version does not have; 0: it is none of those.
 constexpr int values_looked_into(int opcode) {
   return opcode == LOAD_METHOD ? 1 : 0;
+}
+
+/// Slices are made by an instruction of their own.
+constexpr int sliced_operand(int) {
+  return 0;
 }
 
 constexpr bool is_return(int opcode) {

@@ -53,9 +53,19 @@ constexpr UnaryOperation unary_of(int opcode, int arg) {
                                                                          : UnaryOperation::none;
 }
 
+/// Makes the tuple that `f(*a, b)` passes.
+constexpr bool makes_tuple_of_list(int opcode, int arg) {
+  return opcode == CALL_INTRINSIC_1 && arg == INTRINSIC_LIST_TO_TUPLE;
+}
+
 /// How many values an instruction looks into that the other version does not have; 0: it is none of those.
 constexpr int values_looked_into(int opcode) {
-  return opcode == BINARY_SLICE ? 3 : 0;
+  return opcode == BINARY_SLICE ? 3 : opcode == STORE_SLICE ? 4 : 0;
+}
+
+/// Of `a[b:c]` and `a[b:c] = d`, whose slices are not made: where `a` lies, above it `b` and `c`. 0: it is neither.
+constexpr int sliced_operand(int opcode) {
+  return opcode == BINARY_SLICE || opcode == STORE_SLICE ? 3 : 0;
 }
 
 constexpr bool is_return(int opcode) {

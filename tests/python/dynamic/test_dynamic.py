@@ -88,6 +88,15 @@ def in_place(x):
     return y
 
 
+def parts_of_sizes(x):
+    """What CPython 3.12 has instructions of its own for: slices, and what `*` passes."""
+    y = x.clone()
+    y[1 : x.shape[0]] = x.shape[0]
+    sizes = [x.shape[0], x.shape[1], 3]
+    sizes[:1] = [x.shape[1], 2]
+    return y, x.new_zeros(sizes[1:]), x.reshape(*x.shape[:-1], -1, 1), F.layer_norm(x, x.shape[-1:]), x.shape[:1]
+
+
 def split_evenly(x):
     a, b = x.split([2, x.shape[0] - 2])
     return a.sum(0), b * 2, x.chunk(2, dim=1)
@@ -109,6 +118,7 @@ PROGRAMS = [
     chosen,
     masked,
     in_place,
+    parts_of_sizes,
     split_evenly,
 ]
 
@@ -127,6 +137,7 @@ def test_any_size(program, dynamic):
     "program",
     [
         view_of_a_size,
+        parts_of_sizes,
         sizes_beside_tensors,
         joined,
         reductions,

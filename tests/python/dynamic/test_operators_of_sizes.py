@@ -7,6 +7,7 @@ import weakref
 import pytest
 import torch
 from any_size import rows, run, same, second_capture_serves_all
+from programs_of_sizes import BATCHES
 from torch import nn
 from torch.nn import functional as F
 
@@ -185,3 +186,9 @@ def test_a_dict_of_the_items_of_another_with_objects():
     held = Held()
     calls = [(torch.randn(n), held) for n in (3, 4, 8, 5)]
     assert second_capture_serves_all(f, calls) == 0
+
+
+@pytest.mark.parametrize("name", BATCHES)
+def test_batches_of_any_size(name):
+    calls = [(torch.randn(*sizes, 16),) for sizes in ((2, 4), (3, 6), (5, 9), (2, 33), (7, 12))]
+    assert run(BATCHES[name], calls) == 2

@@ -57,3 +57,15 @@ def test_rows_of_any_size(name, dynamic, dtype):
 def test_gradients_at_any_size(name):
     compiled = programs_of_sizes.check(name, device="cuda")
     assert compiled.counts()["native"] == 0, compiled.reasons()
+
+
+@pytest.mark.parametrize("name", programs_of_sizes.BATCHES)
+def test_batches_of_any_size(name):
+    function = programs_of_sizes.BATCHES[name]
+    compiled = braze.compile(function)
+    with torch.no_grad():
+        for sizes in ((2, 4), (3, 6), (5, 9), (2, 33), (7, 12)):
+            x = torch.randn(*sizes, 16, device="cuda")
+            torch.testing.assert_close(compiled(x), function(x), rtol=1e-4, atol=1e-4)
+    counts = compiled.counts()
+    assert counts["native"] == 0 and counts["captured"] <= 2, compiled.reasons()

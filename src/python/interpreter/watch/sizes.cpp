@@ -37,9 +37,6 @@ bool passes_on(int opcode, int arg, int depth) {
   switch (opcode) {
     case RETURN_VALUE:
     case YIELD_VALUE:
-#ifdef LIST_TO_TUPLE
-    case LIST_TO_TUPLE:
-#endif
 #ifdef POP_JUMP_FORWARD_IF_NONE
     case POP_JUMP_FORWARD_IF_NONE:
     case POP_JUMP_FORWARD_IF_NOT_NONE:
@@ -59,7 +56,9 @@ bool passes_on(int opcode, int arg, int depth) {
     case BUILD_MAP: return depth % 2 == 1;  // Values: whether keys are equal is looked at.
     case STORE_ATTR: return depth == 2;
     case BINARY_SUBSCR: return depth == 2;
-    default: return moves_operand(opcode, arg, depth) || leaves_shut(opcode, arg, depth);
+    default:
+      return makes_tuple_of_list(opcode, arg) || moves_operand(opcode, arg, depth) ||
+             leaves_shut(opcode, arg, depth);
   }
 }
 
@@ -219,6 +218,16 @@ void Sizes::give_scalar(PyObject*& operand) {
   if (size) Ref::steal(std::exchange(operand, values_.tensors().sizes().to_symbolic(*size).release()));
 }
 
+void Sizes::look_at_slice(Activation& a, int sliced, bool stores) {
+  const bool is_of_tensor = values_.tensors().is_tensor(a.peek(sliced));
+  for (int depth : {1, 2})
+    is_of_tensor ? give_to_tensors(a.peek(depth)) : values_.numbers().settle_sizes_within(a.peek(depth));
+  if (!is_of_tensor || !stores) return;
+  PyObject*& stored = a.peek(sliced + 1);
+  if (values_.tensors().sizes().holds_sizes(a.peek(sliced))) give_number(stored, a.peek(sliced));
+  values_.numbers().settle_sizes_within(stored);
+}
+
 void Sizes::put_tracers(Activation& a, int opcode, int arg) {
   int count = 0;
   switch (opcode) {
@@ -266,6 +275,8 @@ void Sizes::put_number(PyObject*& operand) {
 void Sizes::look_at_sizes(Activation& a, int opcode, int arg) {
   if (const UnaryOperation operation = unary_of(opcode, arg); operation != UnaryOperation::none)
     return compute_unary(a.peek(1), operation);
+  if (const int sliced = sliced_operand(opcode))
+    return look_at_slice(a, sliced, values_looked_into(opcode) > sliced);
   switch (opcode) {
     case BINARY_OP: return compute_size(a.peek(2), a.peek(1), arg);
     case COMPARE_OP: return compare_sizes(a.peek(2), a.peek(1), comparison_of(arg));
@@ -279,12 +290,6 @@ void Sizes::look_at_sizes(Activation& a, int opcode, int arg) {
         return give_to_tensors(a.peek(1));
       }
       return values_.numbers().settle_sizes_within(a.peek(1));
-#ifdef BINARY_SLICE
-    case BINARY_SLICE:
-      if (!values_.tensors().is_tensor(a.peek(3))) break;
-      give_to_tensors(a.peek(1));
-      return give_to_tensors(a.peek(2));
-#endif
     case STORE_SUBSCR:
       if (values_.tensors().is_tensor(a.peek(2))) {
         select_by_sizes(a.peek(2), a.peek(1));

@@ -48,6 +48,8 @@ class Sizes final : Domain {
   void give_to_tensors(PyObject*& operand);
   bool give_number(PyObject*& operand, PyObject* beside);
   void put_tracer(PyObject*& operand);
+  /// `a[b:c]` and `a[b:c] = d`. \param sliced  the depth of a.
+  void look_at_slice(Activation& a, int sliced, bool stores);
   void select_by_sizes(PyObject*& tensor, PyObject*& index);
   void give_numbers(Activation& a, std::string_view name, int count);
   void give_floats(Activation& a, int count);
