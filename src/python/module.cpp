@@ -9,6 +9,7 @@
 #include "python/guards/torch_values.h"
 #ifdef BRAZE_INTERPRETER
 #include "python/compile/compiled_function.h"
+#include "python/compile/default_device.h"
 #include "python/compile/events.h"
 #include "python/compile/promises.h"
 #include "python/compile/stance.h"
@@ -66,6 +67,7 @@ PYBIND11_MODULE(_C, m) {
   braze::capture::set_own_call_hook(
       []() -> std::shared_ptr<void> { return std::make_shared<braze::interpreter::Pause>(); });
   braze_python::add_compiled_function(m);
+  braze_python::add_default_device(m);
   braze_python::add_events(m);
   braze_python::add_stance(m);
   braze_python::add_promises(m);

@@ -27,35 +27,41 @@ const std::unordered_set<PyObject*>& factories() {
   return functions;
 }
 
-/// A mode that does what PyTorch's does. It is written in C: the watcher sees no Python code entered.
-py::object make_mode(c10::Device device) {
-  py::object named = py::reinterpret_steal<py::object>(THPDevice_New(device));
-  const auto handle = [named](const py::object& function, const py::object&, const py::tuple& arguments,
-                              const py::object& keywords) {
+/// A mode that does what PyTorch's does. It is written in C: the watcher sees no Python code entered. Its handler
+/// is a method, as PyTorch wants it.
+struct DeviceMode {
+  py::object device;
+
+  py::object handle(const py::object& function, const py::object&, const py::tuple& arguments,
+                    const py::object& keywords) const {
     const py::dict given = keywords.is_none() ? py::dict() : py::dict(keywords);
-    if (!given.contains("device") || given["device"].is_none()) given["device"] = named;
+    if (!given.contains("device") || given["device"].is_none()) given["device"] = device;
     return function(*arguments, **given);
-  };
-  return py::module_::import("types").attr("SimpleNamespace")(
-      py::arg("__torch_function__") =
-          py::cpp_function(handle, py::arg("function"), py::arg("types"), py::arg("arguments") = py::tuple(),
-                           py::arg("keywords") = py::none()));
-}
+  }
+};
 
 }  // namespace
+
+void add_default_device(py::module_& module) {
+  py::class_<DeviceMode>(module, "DeviceMode", "See python/compile/default_device.h.")
+      .def("__torch_function__", &DeviceMode::handle, py::arg("function"), py::arg("types"),
+           py::arg("arguments") = py::tuple(), py::arg("keywords") = py::none());
+}
 
 void DefaultDevice::leave_modes() {
   const std::optional<c10::Device> device = guards::default_device();
   if (!device) return;
   while (at::impl::PythonTorchFunctionTLS::stack_len() > 0) at::impl::PythonTorchFunctionTLS::pop_stack();
   left_any_ = true;
-  if (!device->is_cpu()) device_ = device;
+  // "cpu:0" is the CPU, too: it shows on machines without another device what happens where there is one.
+  if (*device != c10::Device(c10::kCPU)) device_ = device;
 }
 
 bool DefaultDevice::enter(PyObject* function) const {
   if (!device_ || !factories().contains(function)) return false;
+  py::object mode = py::cast(DeviceMode{py::reinterpret_steal<py::object>(THPDevice_New(*device_))});
   at::impl::PythonTorchFunctionTLS::push_onto_stack(
-      std::make_shared<c10::SafePyObject>(make_mode(*device_).release().ptr(), getPyInterpreter()));
+      std::make_shared<c10::SafePyObject>(mode.release().ptr(), getPyInterpreter()));
   return true;
 }
 

@@ -5,8 +5,8 @@
 // (torch.utils._device). So a captured run goes without it, and its calls of factories get the device here.
 #pragma once
 
-#include <Python.h>
 #include <c10/core/Device.h>
+#include <pybind11/pybind11.h>
 
 #include <optional>
 
@@ -30,5 +30,7 @@ class DefaultDevice {
   bool left_any_ = false;
   std::optional<c10::Device> device_;
 };
+
+void add_default_device(pybind11::module_& module);
 
 }  // namespace braze::python

@@ -32,13 +32,16 @@ namespace py = pybind11;
 
 namespace {
 
-/// PyTorch's code asks for modes to which a default device, which captures leave out, makes no difference.
-bool runs_torchs_code() {
+bool runs_code_of(std::string_view package) {
   PyObject* globals = PyEval_GetGlobals();
   PyObject* name = globals ? PyDict_GetItemString(globals, "__name__") : nullptr;
   const char* text = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : nullptr;
-  return text && std::string_view(text).starts_with("torch.");
+  return text && std::string_view(text).starts_with(package);
 }
+
+/// Of code that asks for modes. PyTorch's hands its calls to them: a default device, which captures leave out,
+/// makes no difference there. Its layers do something else where there is any.
+constexpr std::string_view torchs_code = "torch.", torchs_layers = "torch.nn.modules.";
 
 std::string text_of(PyObject* name) {
   const char* text = PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : nullptr;
@@ -161,9 +164,11 @@ bool TorchWorld::is_computed(PyObject* object) const {
 
 bool TorchWorld::may_call(PyObject* function) const {
   const TorchNames& names = torch_names();
-  const bool asks = function == names.asks_for_function_mode ||
-                    (default_device_.left_any() && names.ask_for_torch_function.contains(function));
-  if (asks && !runs_torchs_code()) return false;
+  const bool left_any = default_device_.left_any();
+  const bool asks =
+      function == names.asks_for_function_mode || (left_any && names.ask_for_torch_function.contains(function));
+  const bool sees_none = left_any && !default_device_.is_set() && runs_code_of(torchs_layers);
+  if (asks && (sees_none || !runs_code_of(torchs_code))) return false;
   return torch_names().functions.contains(function);
 }
 
@@ -299,6 +304,7 @@ PyObject* TorchWorld::answer(PyObject* function, PyObject* const* arguments, Py_
     autocast_cache_ = arguments[0] == Py_True;
     return Py_None;
   }
+  if (default_device_.is_set() && asks_for_torch_function(function) && runs_code_of(torchs_layers)) return Py_True;
   if (function == names.reads_autocast_cache) return autocast_cache_ ? Py_True : Py_False;
   return nullptr;
 }

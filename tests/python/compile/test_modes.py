@@ -286,6 +286,29 @@ def test_factories_take_the_default_device_where_eagers_do(default_device):
             assert str(fast(x)) == str(f(x))
 
 
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_a_default_device_with_a_number_is_captured(default_device, dynamic):
+    """As "cuda" is: this one every machine has. Layers that ask for modes do what they do in eager."""
+    attention = torch.nn.MultiheadAttention(8, 2, batch_first=True).eval()
+
+    def f(x):
+        rows = torch.arange(x.shape[0])[:, None] + torch.zeros(x.shape[0], 8) + torch.tensor(1.5)
+        return rows * x, torch.rand(x.shape[0], 2, device=None), attention(x[None], x[None], x[None])[0]
+
+    fast = compiled(f) if dynamic is None else braze.compile(f, dynamic=True)
+    default_device("cpu:0")
+    with torch.no_grad():
+        for length in (4, 6, 4, 9, 12):
+            x = torch.randn(length, 8)
+            torch.manual_seed(2)
+            mine = fast(x)
+            torch.manual_seed(2)
+            for one, other in zip(mine, f(x), strict=True):
+                torch.testing.assert_close(one, other)
+                assert one.stride() == other.stride()
+    assert fast.counts()["native"] == 0 and fast.counts()["captured"] <= 2, fast.reasons()
+
+
 def test_a_device_as_a_context_inside(default_device):
     fast = compiled(through_device)
     x = torch.randn(4, 8)

@@ -188,8 +188,8 @@ bool Calls::call_builtin(PyObject* function, PyObject* const* arguments, Py_ssiz
   const std::string_view name = builtin->m_ml->ml_name, module = module_of(function);
   PyObject* self = PyCFunction_GET_SELF(function);
   if (values_.tensors().may_call(function)) {
-    if (values_.tensors().has_default_device() && !put_default_device(function)) return false;
     activity().answer = values_.tensors().answer(function, arguments, count);
+    if (!activity().answer && values_.tensors().has_default_device() && !put_default_device(function)) return false;
     return absorb_all(arguments, count, function) && allow_made_result(Entry::tensor);
   }
   if (values_.tensors().ends_graph(function)) return abandon(Break::stand_in, count > 0 ? arguments[0] : nullptr);
