@@ -24,6 +24,7 @@ void has_met(c10::Device device) noexcept {
 }
 
 c10::Device numbered(c10::Device device) {
+  if (device.is_cpu()) return c10::Device(c10::kCPU);
   if (!device.is_cuda() || device.has_index()) return device;
   has_met(device);
   return c10::impl::VirtualGuardImpl(c10::kCUDA).getDevice();

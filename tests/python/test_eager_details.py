@@ -292,3 +292,18 @@ def test_numbers_beside_half_types_have_eagers_bits(name, dtype):
     assert got.dtype == eager.dtype
     assert torch.equal(got.isnan(), eager.isnan())
     assert torch.equal(got.nan_to_num(7), eager.nan_to_num(7))
+
+
+def test_the_cpu_has_no_number():
+    def f(x):
+        made = [torch.zeros(3, device="cpu:0"), x.to("cpu:0"), x.new_zeros(2, device=torch.device("cpu", 0))]
+        made += [
+            torch.arange(3, device="cpu:0"),
+            torch.empty_like(x, device="cpu:0"),
+            torch.rand(3, device="cpu:0"),
+        ]
+        return [(one.device, str(one.device)) for one in made], made[0] + x
+
+    x = torch.ones(3)
+    for function in (braze.compile(f, fullgraph=True), braze.compile(f, dynamic=True)):
+        assert function(x)[0] == function(x)[0] == f(x)[0]
