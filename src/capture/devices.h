@@ -11,8 +11,8 @@ namespace braze::capture {
 bool has_met_cuda() noexcept;
 void has_met(c10::Device device) noexcept;
 
-/// `device` as tensors there say it: "cuda" is the current one, and the CPU has no number. Makes a guard on which the
-/// current one is (guards/torch_state.cpp).
+/// `device` as tensors there say it: "cuda" is the current one, and the CPU has no number. Makes a guard on which
+/// the current one is (guards/torch_state.cpp).
 c10::Device numbered(c10::Device device);
 
 /// The device that eager computes a call of these arguments on, and whether a kernel can do it: not where tensors
