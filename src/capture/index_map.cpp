@@ -13,6 +13,11 @@ ir::Value* number_of(ir::Graph& graph, Dim number, ir::Device device) {
   return graph.create(Op::size, {}, {{"of", number.size()}}, graph.type(ir::DType::i64, device, {}, {}));
 }
 
+ir::Value* number_of(ir::Graph& graph, Dim number, ir::Device device, ir::DType dtype) {
+  ir::Value* value = number_of(graph, number, device);
+  return dtype == ir::DType::i64 ? value : graph.create(Op::cast, {value}, {}, graph.type(dtype, device, {}, {}));
+}
+
 IndexMap diagonal_map(DimsRef sizes, Dim offset, int64_t dim1, int64_t dim2) {
   const auto rank = static_cast<int64_t>(sizes.size());
   IndexMap view{Sizes(rank, 0), std::vector<Dim>(static_cast<size_t>(rank * (rank - 1)), 0), {}};

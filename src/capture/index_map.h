@@ -16,6 +16,8 @@ struct IndexMap {
 
 /// A number that is a size, as an i64 without dimensions.
 ir::Value* number_of(ir::Graph& graph, Dim number, ir::Device device);
+/// The same as another type.
+ir::Value* number_of(ir::Graph& graph, Dim number, ir::Device device, ir::DType dtype);
 
 /// Elements (k + max(0, -offset), k + max(0, offset)) of dimensions dim1 and dim2, as the last dimension.
 IndexMap diagonal_map(DimsRef sizes, Dim offset, int64_t dim1, int64_t dim2);

@@ -153,7 +153,7 @@ bool prelu_backward(Call& call, const RuleRow&) {
 
 /// A count as a number to compute with.
 ir::Value* count_of(Call& call, Dim count, DType dtype) {
-  return call.cast(number_of(call.graph(), count, to_device(call.device())), dtype);
+  return number_of(call.graph(), count, to_device(call.device()), dtype);
 }
 
 /// mse_loss_backward(grad, self, target, reduction): 2 * (self - target) * grad, over the count for a mean.

@@ -47,7 +47,9 @@ class BatchNorm {
       return call_.scalar(ScalarType::Double, known / (known - 1));
     }
     const ir::Type* type = call_.contiguous(ScalarType::Double, {});
-    const auto wide_count = [&](Dim n) { return wide(number_of(call_.graph(), n, to_device(call_.device()))); };
+    const auto wide_count = [&](Dim n) {
+      return number_of(call_.graph(), n, to_device(call_.device()), DType::f64);
+    };
     return call_.node(Op::div, {wide_count(count), wide_count(count - 1)}, type);
   }
   /// In f64, in which eager sums up f32 as well.

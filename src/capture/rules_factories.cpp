@@ -120,8 +120,7 @@ bool filled(Call& call, const RuleRow& row) {
     return call.give_tensor(call.recorder.wrap_gapped(nullptr, wanted->dtype, wanted->device, sizes, strides, 0));
   const ir::Type* type = call.type(wanted->dtype, sizes, strides);
   if (!is_size) return call.give(call.full(type, number));
-  ir::Value* one =
-      call.cast(number_of(call.graph(), call.dim(form.fill), to_device(call.device())), to_dtype(wanted->dtype));
+  ir::Value* one = number_of(call.graph(), call.dim(form.fill), to_device(call.device()), to_dtype(wanted->dtype));
   return call.give(
       call.copy(call.node(Op::expand, {one}, call.type(wanted->dtype, sizes, Sizes(sizes.size(), 0))), type));
 }
@@ -141,7 +140,7 @@ bool counted(Call& call, const RuleRow& row) {
       call.cast(call.node(Op::iota, {}, call.contiguous(ScalarType::Long, sizes)), to_dtype(counter));
   if (step != 1) value = call.node(Op::mul, {value, call.scalar(counter, static_cast<int64_t>(step))}, type);
   if (start != 0) {
-    ir::Value* first = call.cast(number_of(call.graph(), start, to_device(call.device())), to_dtype(counter));
+    ir::Value* first = number_of(call.graph(), start, to_device(call.device()), to_dtype(counter));
     value = call.node(Op::add, {value, first}, type);
   }
   return call.give(call.cast(value, to_dtype(wanted->dtype)));

@@ -90,7 +90,7 @@ class AnswerNode final : public TraceNode {
 };
 
 /// What may be computed of sizes as of floats, each of which is a number then.
-class NumberNode : public TraceNode {
+class ArithmeticNode : public TraceNode {
  public:
   SymNode truediv(const SymNode& b) override { return computed(b, std::divides<>(), ir::Op::div); }
   SymNode int_truediv(const SymNode& b) override { return truediv(b); }
@@ -120,7 +120,7 @@ class NumberNode : public TraceNode {
   }
 };
 
-class SizeNode final : public NumberNode {
+class SizeNode final : public ArithmeticNode {
  public:
   explicit SizeNode(Dim dim) : dim_(dim) {}
 
@@ -167,7 +167,7 @@ class SizeNode final : public NumberNode {
 
 /// Either a number that is known, or one that the sizes of each call decide. Of that there are two forms, each made
 /// when someone asks for it: its value, for which the sizes are specialised, and a number of the trace.
-class FloatNode final : public NumberNode, public HasNumber {
+class FloatNode final : public ArithmeticNode, public HasNumber {
  public:
   explicit FloatNode(double number) : value_([number] { return number; }) {}
   FloatNode(std::function<double()> value, std::function<ir::Value*(ir::Graph&)> record, std::optional<Dim> exact)
@@ -215,12 +215,11 @@ ir::Value* recorded(const SymNode& node, ir::Graph& graph) {
   if (const auto* number = dynamic_cast<const FloatNode*>(node.get())) return number->recorded(graph);
   const Dim dim = dynamic_cast<const TraceNode&>(*node).dim();
   if (dim.is_number()) return graph.scalar(ir::DType::f64, ir::Number::of(static_cast<double>(int64_t{dim})));
-  const ir::Type* type = graph.type(ir::DType::f64, {}, {}, {});
-  return graph.create(ir::Op::cast, {number_of(graph, dim, {})}, {}, type);
+  return number_of(graph, dim, {}, ir::DType::f64);
 }
 
 template <typename OfNumbers>
-SymNode NumberNode::computed(const SymNode& b, OfNumbers numbers, ir::Op op) {
+SymNode ArithmeticNode::computed(const SymNode& b, OfNumbers numbers, ir::Op op) {
   const SymNode a = clone();
   if (node(a).is_constant() && node(b).is_constant())
     return make<FloatNode>(numbers(node(a).number(), node(b).number()));
@@ -243,10 +242,10 @@ SymNode TraceNode::wrap_float(double number) {
 SymNode TraceNode::wrap_bool(bool answer) {
   return make<AnswerNode>(answer);
 }
-SymNode NumberNode::float_pow(const SymNode& b) {
+SymNode ArithmeticNode::float_pow(const SymNode& b) {
   return computed(b, [](double x, double y) { return std::pow(x, y); }, ir::Op::pow);
 }
-SymNode NumberNode::sym_float() {
+SymNode ArithmeticNode::sym_float() {
   if (is_constant()) return make<FloatNode>(number());
   const SymNode size = clone();
   const auto value = [=] { return node(size).number(); };

@@ -90,10 +90,8 @@ at::Tensor Tracer::wrap_number(ir::Size significand, ir::Size divisor) {
   const SymbolsScope sizes(impl_->symbols());
   ir::Graph& graph = impl_->graph();
   const ir::Type* type = graph.type(ir::DType::f64, {}, {}, {});
-  const auto part = [&](ir::Size size) {
-    return graph.create(ir::Op::cast, {number_of(graph, size, {})}, {}, type);
-  };
-  ir::Value *value = part(significand), *by = part(divisor);
+  ir::Value* value = number_of(graph, significand, {}, ir::DType::f64);
+  ir::Value* by = number_of(graph, divisor, {}, ir::DType::f64);
   for (int times = 0; times < 2; ++times) value = graph.create(ir::Op::div, {value, by}, {}, type);
   at::Tensor tensor = impl_->wrap_fresh(value, at::kDouble, c10::Device(c10::kCPU));
   tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
