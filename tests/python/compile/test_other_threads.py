@@ -1,5 +1,6 @@
 """What other threads do to the containers that a captured run changes, and what they see of it meanwhile."""
 
+import io
 import sys
 import threading
 import types
@@ -309,3 +310,18 @@ def test_what_others_store_beside_the_functions_own_is_kept():
     assert shared["own"] == 4
     assert [k for k in shared if k != "own"] == list(range(turns))
     assert not any(s["break"] for s in compiled.report()["segments"])
+
+
+def test_the_thread_of_a_progress_bar_sees_nothing():
+    """tqdm keeps one beside every loop that has a bar."""
+    bar = pytest.importorskip("tqdm").tqdm(total=3, disable=False, file=io.StringIO())
+    assert any(type(thread).__name__ == "TMonitor" for thread in threading.enumerate())
+    weight = torch.nn.Parameter(torch.randn(4))
+    optimizer = torch.optim.SGD([weight], 0.1, momentum=0.9)
+    step = braze.compile(optimizer.step)
+    for _ in range(6):
+        weight.grad = torch.ones(4)
+        step()
+        bar.update()
+    bar.close()
+    assert step.counts()["replayed"] >= 3 and step.counts()["native"] <= 1, step.reasons()
