@@ -239,6 +239,7 @@ constexpr Field<runtime::MemoryInfo, int64_t> kMemoryFields[] = {
 };
 
 constexpr Field<runtime::CudaGraphFacts, int64_t> kCudaGraphFields[] = {
+    {"graphs", &runtime::CudaGraphFacts::graphs},
     {"recorded", &runtime::CudaGraphFacts::recorded},
     {"replayed", &runtime::CudaGraphFacts::replayed},
     {"plain", &runtime::CudaGraphFacts::plain},
@@ -280,6 +281,7 @@ PyObject* program_cuda_graphs(PyObject* self, PyObject*) {
     }
     py::dict numbers = to_dict(facts, kCudaGraphFields);
     numbers["skipped"] = facts.skipped;
+    numbers["apart"] = facts.apart;
     return numbers;
   });
 }
@@ -332,9 +334,10 @@ PyMethodDef methods[] = {
      "no call was measured yet (the second is the first), or it runs on a GPU."},
     {"memory", program_memory, METH_NOARGS, "memory(): bytes by what they are for."},
     {"cuda_graphs", program_cuda_graphs, METH_NOARGS,
-     "cuda_graphs(): with the option cudagraphs, how many CUDA graphs were recorded, how many calls were replayed "
-     "or "
-     "ran plainly\n(recorded, replayed, plain), and why none is recorded (skipped, else empty)."},
+     "cuda_graphs(): with the option cudagraphs, how often calls were recorded, replayed or ran plainly "
+     "(recorded,\n"
+     "replayed, plain), how many CUDA graphs one recording has (graphs) and why steps run between them (apart: a "
+     "list\nof texts), and why nothing is recorded (skipped, else empty)."},
     {"_written_tensors", program_written_tensors, METH_NOARGS, "Bound tensors that a call writes."},
     {nullptr, nullptr, 0, nullptr}};
 

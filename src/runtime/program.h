@@ -63,9 +63,11 @@ struct MemoryInfo {
 /// What became of ProgramOptions::cuda_graphs.
 struct CudaGraphFacts {
   std::string skipped;   ///< Why calls are not recorded; empty: they are, or nobody asked for it.
+  int64_t graphs = 0;    ///< That one recording consists of: several, if steps run between them.
   int64_t recorded = 0;  ///< Recordings made,
   int64_t replayed = 0;  ///< calls that were replays,
   int64_t plain = 0;     ///< and calls that ran as ever: to warm up, on another stream, while results are in use.
+  std::vector<std::string> apart;  ///< Why steps run between the graphs, one line a step.
 };
 
 /// run() may be called from several threads at once. What it computes never changes after compile(), nor how, but

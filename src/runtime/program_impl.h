@@ -150,12 +150,20 @@ class Program::Impl {
   // The parts of run(), which recordings of calls take one by one (runtime/graphed_calls.h).
 
   std::unique_ptr<Frame> make_frame() const;
-  /// All steps, and what they write into inputs. \pre recorded_keys() are excluded
+  void load_arguments(Frame& frame, const at::Tensor* const* arguments) const;
+  /// Where they lie. An input that kernels need aligned, and that is not, is copied.
+  void load_inputs(Frame& frame, const at::Tensor* const* arguments) const;
+  void load_input(Frame& frame, uint32_t buffer, uint32_t input) const;
+  void check_aliasing(Frame& frame) const;
+  /// \param arena  Of on.device->allocate_temporaries(on.end - on.begin), or longer. Whoever calls keeps it.
+  void place_temporaries(const BoundDevice& on, const at::Tensor& arena, Frame& frame) const;
+  void allocate_outputs(Frame& frame) const;
+  /// \pre recorded_keys() are excluded, and all of the above was done
   /// \param owned    as for run()
   /// \param is_told  a profiler is told of each step: is_profiled(), which is asked once a call
-  void compute(Frame& frame, const at::Tensor* const* arguments, at::Tensor* owned, bool is_told) const;
-  void load_arguments(Frame& frame, const at::Tensor* const* arguments) const;
-  void check_aliasing(Frame& frame) const;
+  void run_steps(Frame& frame, std::span<const BoundStep> some, at::Tensor* owned, bool is_told) const;
+  /// What steps have computed is copied into the inputs that the program writes.
+  void write_back(Frame& frame, const at::Tensor* const* arguments) const;
   /// Throws LateError if a kernel has reported that it failed, in this call or an earlier one.
   void check_late() const;
   void count_writes(const at::Tensor* const* arguments) const;
@@ -180,14 +188,12 @@ class Program::Impl {
   std::optional<uint32_t> weight_of(const loops::View& view) const;
   bool is_whole(const loops::View& view) const;
 
-  void load_inputs(Frame& frame, const at::Tensor* const* arguments) const;
-  void run_steps(Frame& frame, at::Tensor* owned, bool is_told) const;
   /// Measures each kernel and call by the clock, if it is to be measured, and tells profilers.
-  void run_steps_watched(Frame& frame, at::Tensor* owned, bool is_told, bool is_measured) const;
+  void run_steps_watched(Frame& frame, std::span<const BoundStep> some, at::Tensor* owned, bool is_told,
+                         bool is_measured) const;
   void point(const BoundRegion& bound, Frame& frame) const;
   void finish_step(const BoundStep& step, Frame& frame, at::Tensor* owned) const;
-  void place_temporaries(const BoundDevice& on, std::vector<at::Tensor>& arenas, Frame& frame) const;
-  void write_back(Frame& frame, const at::Tensor* const* arguments) const;
+  void allocate_temporaries(const BoundDevice& on, std::vector<at::Tensor>& arenas, Frame& frame) const;
   at::Tensor make_result(const capture::OutputRecipe& recipe, const Frame& frame,
                          const at::Tensor* const* arguments, uint64_t& given) const;
   at::Tensor graph_output(const Frame& frame, uint32_t index) const;

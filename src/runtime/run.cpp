@@ -89,13 +89,17 @@ std::unique_ptr<Frame> Program::Impl::make_frame() const {
     frame->views.push_back(std::move(tensor));
   }
   for (const BoundDevice& on : devices)
-    if (on.device->keeps_temporaries()) place_temporaries(on, frame->kept_arenas, *frame);
+    if (on.device->keeps_temporaries()) allocate_temporaries(on, frame->kept_arenas, *frame);
   return frame;
 }
 
-void Program::Impl::place_temporaries(const BoundDevice& on, std::vector<at::Tensor>& arenas, Frame& frame) const {
+void Program::Impl::allocate_temporaries(const BoundDevice& on, std::vector<at::Tensor>& arenas,
+                                         Frame& frame) const {
   if (on.begin == on.end) return;
-  const at::Tensor& arena = arenas.emplace_back(on.device->allocate_temporaries(on.end - on.begin));
+  place_temporaries(on, arenas.emplace_back(on.device->allocate_temporaries(on.end - on.begin)), frame);
+}
+
+void Program::Impl::place_temporaries(const BoundDevice& on, const at::Tensor& arena, Frame& frame) const {
   char* const base = static_cast<char*>(arena.unsafeGetTensorImpl()->mutable_data()) - on.begin;
   for (const uint32_t b : on.temporaries) frame.addresses[b] = base + plan.buffers[b].offset;
   for (const auto& [slot, offset] : on.pointers) frame.pointers[slot] = base + offset;
@@ -127,24 +131,25 @@ void Program::Impl::run(const at::Tensor* const* arguments, at::Tensor* results,
   FrameLease lease(frames, taken ? std::move(taken) : make_frame());
   Frame& frame = *lease;
   if (reports_late) check_late();
-  compute(frame, arguments, owned, is_told);
-  if (any_written) count_writes(arguments);
+  load_inputs(frame, arguments);
+  for (const BoundDevice& on : devices)
+    if (!on.device->keeps_temporaries()) allocate_temporaries(on, frame.arenas, frame);
+  allocate_outputs(frame);
+  run_steps(frame, steps, owned, is_told);
+  if (any_written) {
+    write_back(frame, arguments);
+    count_writes(arguments);
+  }
   make_results(frame, arguments, results);
 }
 
-void Program::Impl::compute(Frame& frame, const at::Tensor* const* arguments, at::Tensor* owned,
-                            bool is_told) const {
-  load_inputs(frame, arguments);
-  for (const BoundDevice& on : devices)
-    if (!on.device->keeps_temporaries()) place_temporaries(on, frame.arenas, frame);
+void Program::Impl::allocate_outputs(Frame& frame) const {
   for (const auto& [b, device] : output_buffers) {
     frame.owned[b] = device->allocate_result(buffer_geometry[b]);
     frame.addresses[b] = frame.owned[b].unsafeGetTensorImpl()->mutable_data();
   }
   for (uint32_t b : part_buffers)
     frame.addresses[b] = static_cast<char*>(frame.addresses[plan.buffers[b].part_of]) + plan.buffers[b].offset;
-  run_steps(frame, owned, is_told);
-  if (any_written) write_back(frame, arguments);
 }
 
 void Program::Impl::load_arguments(Frame& frame, const at::Tensor* const* arguments) const {
@@ -167,16 +172,18 @@ void Program::Impl::load_inputs(Frame& frame, const at::Tensor* const* arguments
                              "` begins at another place in its storage than when the program was traced, where it "
                              "was viewed as larger elements. Trace again with such an argument."),
                       UserError::Kind::value);
-  for (const auto& [buffer, i] : input_buffers) {
-    const at::Tensor& tensor = *frame.inputs[i];
-    const void* address = inputs[i].written ? tensor.mutable_data_ptr() : tensor.const_data_ptr();
-    if (reinterpret_cast<uintptr_t>(address) % inputs[i].alignment != 0) [[unlikely]] {
-      at::Tensor copy = copy_to(tensor, inputs[i].expected);
-      address = copy.const_data_ptr();
-      frame.realigned.emplace_back(i, std::move(copy));
-    }
-    frame.addresses[buffer] = const_cast<void*>(address);
+  for (const auto& [buffer, i] : input_buffers) load_input(frame, buffer, i);
+}
+
+void Program::Impl::load_input(Frame& frame, uint32_t buffer, uint32_t i) const {
+  const at::Tensor& tensor = *frame.inputs[i];
+  const void* address = inputs[i].written ? tensor.mutable_data_ptr() : tensor.const_data_ptr();
+  if (reinterpret_cast<uintptr_t>(address) % inputs[i].alignment != 0) [[unlikely]] {
+    at::Tensor copy = copy_to(tensor, inputs[i].expected);
+    address = copy.const_data_ptr();
+    frame.realigned.emplace_back(i, std::move(copy));
   }
+  frame.addresses[buffer] = const_cast<void*>(address);
 }
 
 // By addresses: tensors over one NumPy array share memory without sharing a storage.
@@ -210,11 +217,12 @@ void Program::Impl::check_aliasing(Frame& frame) const {
   frame.checked = places;
 }
 
-void Program::Impl::run_steps(Frame& frame, at::Tensor* owned, bool is_told) const {
+void Program::Impl::run_steps(Frame& frame, std::span<const BoundStep> some, at::Tensor* owned,
+                              bool is_told) const {
   const bool is_measured = clock && clock->counts_call();
   if (is_measured || is_told) [[unlikely]]
-    return run_steps_watched(frame, owned, is_told, is_measured);
-  for (const BoundStep& step : steps) {
+    return run_steps_watched(frame, some, owned, is_told, is_measured);
+  for (const BoundStep& step : some) {
     if (step.is_region) {
       const BoundRegion& bound = regions[step.index];
       point(bound, frame);
@@ -282,9 +290,10 @@ class StepWatch final : public LaunchWatch {
 
 }  // namespace
 
-void Program::Impl::run_steps_watched(Frame& frame, at::Tensor* owned, bool is_told, bool is_measured) const {
+void Program::Impl::run_steps_watched(Frame& frame, std::span<const BoundStep> some, at::Tensor* owned,
+                                      bool is_told, bool is_measured) const {
   StepWatch watch(artifact.facts, plan, is_measured ? clock.get() : nullptr, is_told);
-  for (const BoundStep& step : steps) {
+  for (const BoundStep& step : some) {
     watch.set_first(step.planned);
     if (step.is_region) {
       const BoundRegion& bound = regions[step.index];

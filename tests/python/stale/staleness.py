@@ -19,6 +19,7 @@ import contextlib
 import dataclasses
 import enum
 import io
+import math
 import numbers
 import types
 import warnings
@@ -164,7 +165,7 @@ class Freezer:
             return (*facts, repr(value.to_dense().tolist()))
         facts += (value.stride(), value.is_inference(), value.is_conj(), value.is_neg())
         facts += (self.number_memory(value), self.freeze_history(value))
-        return facts if value.is_meta else (*facts, repr(rounded(value.tolist())))
+        return facts if value.is_meta else (*facts, Elements(value.tolist()))
 
     def number_memory(self, value):
         """Tensors over one memory have one number."""
@@ -181,11 +182,39 @@ class Freezer:
         return value._version - self.versions.get(id(value), 0), value._is_view(), known
 
 
-def rounded(numbers):
-    """Floats as text of five digits: compiled code may differ in the last bits."""
-    if isinstance(numbers, list):
-        return [rounded(number) for number in numbers]
-    return f"{numbers:.5g}" if isinstance(numbers, float) else numbers
+class Elements:
+    """Of a tensor, as nested lists. Equal to others that differ in the last bits, as compiled code may: by 1e-5 of
+    the number, or where terms cancelled by 1e-6 of the largest one. Signs of zero count."""
+
+    def __init__(self, nested):
+        self.nested = nested
+
+    def __repr__(self):
+        return repr([f"{x:.5g}" if isinstance(x, float) else x for x in flat(self.nested)])
+
+    def __eq__(self, other):
+        mine, others = list(flat(self.nested)), list(flat(other.nested))
+        finite = [abs(x) for x in mine if isinstance(x, float) and math.isfinite(x)]
+        slack = 1e-6 * max(finite, default=0)
+        return len(mine) == len(others) and all(is_near(a, b, slack) for a, b in zip(mine, others, strict=True))
+
+    __hash__ = None
+
+
+def flat(nested):
+    if not isinstance(nested, list):
+        yield nested
+        return
+    for item in nested:
+        yield from flat(item)
+
+
+def is_near(a, b, slack):
+    if not isinstance(a, float) or not isinstance(b, float):
+        return type(a) is type(b) and (a == b or a != a and b != b)
+    if a == b or math.isnan(a) or math.isnan(b):
+        return math.copysign(1, a) == math.copysign(1, b) if a == b else a != a and b != b
+    return math.isclose(a, b, rel_tol=1e-5, abs_tol=slack)
 
 
 @contextlib.contextmanager
