@@ -43,17 +43,9 @@ bool is_plain(const at::Tensor& tensor) {
          !impl->is_wrapped_number();
 }
 
-Form::Form(const at::Tensor& tensor)
-    : keys(tensor.key_set().raw_repr()),
-      dtype(tensor.scalar_type()),
-      requires_grad(tensor.requires_grad()),
-      sizes(tensor.sizes().vec()),
-      strides(tensor.strides().vec()) {}
-
-bool Form::matches(const at::Tensor& tensor) const {
-  const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
-  return impl->key_set().raw_repr() == keys && impl->dtype().toScalarType() == dtype && impl->sizes() == sizes &&
-         impl->strides() == strides && impl->requires_grad() == requires_grad && !impl->is_wrapped_number();
+bool Form::matches(const at::Tensor& other) const {
+  return tensor.matches(other) && other.requires_grad() == requires_grad &&
+         !other.unsafeGetTensorImpl()->is_wrapped_number();
 }
 
 // ---- arguments

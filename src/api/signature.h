@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "api/environment.h"
+#include "runtime/tensor_form.h"
 
 namespace braze::api {
 
@@ -29,14 +30,12 @@ struct Place {
 
 /// Of a tensor, everything that a program depends on beside its place.
 struct Form {
-  explicit Form(const at::Tensor& tensor);
-  bool matches(const at::Tensor& tensor) const;
+  explicit Form(const at::Tensor& tensor) : tensor(tensor), requires_grad(tensor.requires_grad()) {}
+  bool matches(const at::Tensor& other) const;
   bool operator==(const Form&) const = default;
 
-  uint64_t keys;  ///< Dispatch keys: device type, layout, inference tensor, lazy conjugation.
-  c10::ScalarType dtype;
+  runtime::TensorForm tensor;
   bool requires_grad;
-  std::vector<int64_t> sizes, strides;
 };
 
 /// The arguments of a call. Every one is_plain().

@@ -18,6 +18,7 @@
 #include <tuple>
 
 #include "support/error.h"
+#include "support/files.h"
 #include "support/switches.h"
 
 namespace braze::cache {
@@ -54,26 +55,6 @@ class File {
  private:
   int fd_;
 };
-
-bool read_all(int fd, void* to, size_t size) {
-  for (char* at = static_cast<char*>(to); size > 0;) {
-    const ssize_t n = read(fd, at, size);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    at += n, size -= static_cast<size_t>(n);
-  }
-  return true;
-}
-
-bool write_all(int fd, const void* from, size_t size) {
-  for (const char* at = static_cast<const char*>(from); size > 0;) {
-    const ssize_t n = write(fd, at, size);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    at += n, size -= static_cast<size_t>(n);
-  }
-  return true;
-}
 
 bool lock(int fd, int attempts) {
   while (flock(fd, LOCK_EX | LOCK_NB) != 0) {

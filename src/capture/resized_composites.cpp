@@ -28,9 +28,9 @@
 #include <torch/library.h>
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
-#include <utility>
+
+#include "support/fraction.h"
 
 namespace braze::capture {
 namespace {
@@ -44,23 +44,13 @@ bool any_expression(c10::SymIntArrayRef sizes) {
   return std::any_of(sizes.begin(), sizes.end(), [](const c10::SymInt& size) { return size.is_symbolic(); });
 }
 
-/// A factor as numerator / denominator, where a size times it is exact.
-std::optional<std::pair<int64_t, int64_t>> as_fraction(double factor) {
-  constexpr int64_t largest = 1024;
-  for (int64_t denominator = 1; denominator <= largest && factor > 0 && factor <= largest; denominator *= 2) {
-    const double numerator = factor * static_cast<double>(denominator);
-    if (numerator == std::floor(numerator)) return std::pair(static_cast<int64_t>(numerator), denominator);
-  }
-  return std::nullopt;
-}
-
 /// As PyTorch rounds it. Nothing for an expression of which a multiple cannot be told exactly.
 std::optional<c10::SymInt> scaled(const c10::SymInt& size, double factor) {
   if (!size.is_symbolic()) return static_cast<int64_t>(static_cast<double>(size.expect_int()) * factor);
-  const auto fraction = as_fraction(factor);
+  const std::optional<Fraction> fraction = exact_fraction(factor);
   if (!fraction) return std::nullopt;
-  const c10::SymInt multiple = size * fraction->first;
-  return fraction->second == 1 ? multiple : multiple / fraction->second;
+  const c10::SymInt multiple = size * fraction->numerator;
+  return fraction->denominator == 1 ? multiple : multiple / fraction->denominator;
 }
 
 /// The sizes that are asked for, by themselves or by factors, if these or other ones of the input are expressions.

@@ -89,12 +89,12 @@ class PythonRecorder final : public runtime::CudaGraphRecorder {
     auto side = sides_.find(key);
     if (side == sides_.end()) side = sides_.emplace(key, streams.getStreamFromGlobalPool(place)).first;
     py::object graph = torch.attr("_CUDAGraph")();
-    const c10::StreamGuard guard(side->second);
     // Memory of its own: results of one recording may be in use while another, made earlier, is replayed.
+    const py::object pool = torch.attr("_graph_pool_handle")();
+    const c10::StreamGuard guard(side->second);
     // Other threads may go on allocating and waiting.
     try {
-      graph.attr("capture_begin")(py::arg("pool") = torch.attr("_graph_pool_handle")(),
-                                  py::arg("capture_error_mode") = "thread_local");
+      graph.attr("capture_begin")(py::arg("pool") = pool, py::arg("capture_error_mode") = "thread_local");
       try {
         work();
       } catch (...) {
@@ -102,20 +102,32 @@ class PythonRecorder final : public runtime::CudaGraphRecorder {
         try {
           graph.attr("capture_end")();
         } catch (const py::error_already_set&) {
-          replace_generator(place);
+          abandon(std::move(graph), pool, place);
         }
         throw;
       }
       graph.attr("capture_end")();
     } catch (const py::error_already_set&) {
-      replace_generator(place);
+      if (graph) abandon(std::move(graph), pool, place);
       throw;
     }
     return std::make_unique<PythonGraph>(std::move(graph));
   }
 
-  /// A recording that PyTorch could not end leaves the device's generator waiting for its end: numbers go on from
-  /// another one, which recordings so far do not move on.
+  /// What PyTorch leaves of a recording that it could not end: its allocator goes on asking the graph whether
+  /// memory is for it, so that the graph must stay; and the device's generator waits for its end, so that numbers
+  /// go on from another one, which recordings so far do not move on.
+  void abandon(py::object graph, const py::object& pool, c10::Device place) {
+    graph.release();
+    const py::module_ torch = py::module_::import("torch._C");
+    try {
+      torch.attr("_cuda_endAllocateToPool")(py::int_(place.index()), pool);
+      torch.attr("_cuda_releasePool")(py::int_(place.index()), pool);
+    } catch (const py::error_already_set&) {  // It had not begun.
+    }
+    replace_generator(place);
+  }
+
   void replace_generator(c10::Device place) {
     const py::object generator =
         py::module_::import("torch.cuda").attr("default_generators")[py::int_(place.index())];

@@ -282,12 +282,12 @@ bool GraphedCalls::record(Recording& recording, size_t part, const at::Tensor* c
   const bool is_last = part + 1 == parts_.parts.size();
   Frame& frame = *recording.frame;
   const std::vector<at::Tensor> before = frame.owned;
-  uint32_t at = steps.begin;
+  uint32_t at = steps.end;  // Beginning, and ending, may fail as well.
   try {
     recording.parts[part].graph = cuda_graph_recorder()->record(parts_.place, [&] {
       const c10::impl::ExcludeDispatchKeyGuard below_autograd(recorded_keys());
       const bool is_told = is_profiled();
-      for (; at < steps.end; ++at)
+      for (at = steps.begin; at < steps.end; ++at)
         program_.run_steps(frame, std::span(program_.steps).subspan(at, 1), nullptr, is_told);
       if (is_last && program_.any_written && parts_.records_writes) program_.write_back(frame, arguments);
       for (const uint32_t buffer : steps.shared) recording.parts[part].shared.push_back(frame.owned[buffer]);

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "support/error.h"
+#include "support/files.h"
 
 extern char** environ;
 
@@ -79,11 +80,8 @@ std::optional<int> run(const std::string& program, const std::string& file, cons
 
 std::string disassemble(std::string_view cubin) {
   const TemporaryFile code;
-  for (size_t done = 0; done < cubin.size();) {
-    const ssize_t n = write(code.descriptor(), cubin.data() + done, cubin.size() - done);
-    if (n <= 0) throw UserError(concat("braze: ", code.path(), " cannot be written; is the disk full?"));
-    done += static_cast<size_t>(n);
-  }
+  if (!write_all(code.descriptor(), cubin.data(), cubin.size()))
+    throw UserError(concat("braze: ", code.path(), " cannot be written; is the disk full?"));
   for (const std::string& program : candidates()) {
     const TemporaryFile output;
     const std::optional<int> status = run(program, code.path(), output);

@@ -10,6 +10,7 @@
 
 #include "python/guards/scalar.h"
 #include "support/error.h"
+#include "support/fraction.h"
 
 namespace braze::guards {
 
@@ -114,7 +115,6 @@ std::string Derived::spell() const {
 /// Of numbers so small that the one rounding never reaches a whole number: numerators below 2^40 (whoever uses it
 /// guards that), denominators up to 2^10 or powers of two.
 std::optional<Derived::Quotient> Derived::find_quotient() const {
-  constexpr int64_t largest = 1024;
   const auto size = [&](size_t k) { return operands_[k].size; };
   if (operation_ == Operation::call) {
     const bool is_float = function_.get() == reinterpret_cast<PyObject*>(&PyFloat_Type);
@@ -127,18 +127,16 @@ std::optional<Derived::Quotient> Derived::find_quotient() const {
     if (PyLong_CheckExact(divisor)) value = PyLong_AsDouble(divisor);
     if (PyFloat_CheckExact(divisor)) value = PyFloat_AS_DOUBLE(divisor);
     PyErr_Clear();
-    if (value < 1 || value > largest || value != std::floor(value)) return std::nullopt;
+    if (value < 1 || value > kLargestFactor || value != std::floor(value)) return std::nullopt;
     return Quotient{*size(0), static_cast<int64_t>(value)};
   }
   if (number_ != NB_MULTIPLY) return std::nullopt;
   for (const size_t k : {0, 1}) {
     if (!size(k) || !operands_[1 - k].constant || !PyFloat_CheckExact(operands_[1 - k].constant.get())) continue;
     const double factor = PyFloat_AS_DOUBLE(operands_[1 - k].constant.get());
-    for (int64_t power = 1; power <= largest && factor > 0 && factor <= largest; power *= 2) {
-      const double scaled = factor * static_cast<double>(power);
-      if (scaled == std::floor(scaled) && scaled <= largest)
-        return Quotient{*size(k) * static_cast<int64_t>(scaled), power};
-    }
+    const std::optional<Fraction> exact = exact_fraction(factor);
+    if (exact && exact->numerator <= kLargestFactor)
+      return Quotient{*size(k) * exact->numerator, exact->denominator};
   }
   return std::nullopt;
 }

@@ -1,7 +1,6 @@
 // python/guards/tensor_guards.cpp: guards on tensors, and the facts about PyTorch's objects that other guards ask
 // for.
 #include <ATen/core/Tensor.h>
-#include <c10/util/SmallVector.h>
 #include <torch/csrc/Device.h>
 #include <torch/csrc/Dtype.h>
 #include <torch/csrc/DynamicTypes.h>
@@ -15,6 +14,7 @@
 #include "python/guards/keys.h"
 #include "python/guards/kinds.h"
 #include "python/guards/torch_values.h"
+#include "runtime/tensor_form.h"
 #include "support/error.h"
 
 namespace braze::guards {
@@ -98,44 +98,25 @@ std::string sizes_text(const int64_t* sizes, size_t rank) {
   return text + (rank == 1 ? ",)" : ")");
 }
 
-/// Without a call: most are one to four words, and a model has hundreds of tensors.
-bool same_words(const int64_t* a, const int64_t* b, uint32_t count) noexcept {
-  for (uint32_t i = 0; i < count; ++i)
-    if (a[i] != b[i]) return false;
-  return true;
-}
-
 struct Properties : Payload {
   PyTypeObject* type;  ///< Owned.
-  c10::DispatchKeySet keys;
-  caffe2::TypeMeta dtype;
-  c10::Device device;
+  runtime::TensorForm form;
   uint32_t facts;
   uint32_t alignment;
-  uint32_t rank;
-  bool any_sizes;                         ///< Another guard is about sizes and strides.
-  c10::SmallVector<int64_t, 8> geometry;  ///< Sizes, then strides; beside the rest up to four dimensions.
   /// Null: any tensor will do. Else where it lies, and no reference, not even a weak one: torch.utils.swap_tensors
   /// refuses tensors that have any. Another tensor of this form at the same place will do as well: a program reads
   /// what lies there.
   const c10::TensorImpl* only = nullptr;
   std::optional<c10::weak_intrusive_ptr<c10::StorageImpl>> life;  ///< Of its memory.
 
-  Properties(PyObject* object, uint32_t alignment, bool is_same, bool any_sizes)
+  Properties(PyObject* object, uint32_t alignment, bool is_same, runtime::TensorForm::Layout layout)
       : type(reinterpret_cast<PyTypeObject*>(Py_NewRef(reinterpret_cast<PyObject*>(Py_TYPE(object))))),
-        keys(unpack(object).key_set()),
-        dtype(unpack(object).dtype()),
-        device(unpack(object).device()),
+        form(unpack(object), layout),
         facts(facts_of(unpack(object))),
-        alignment(alignment),
-        rank(unpack(object).dim()),
-        any_sizes(any_sizes) {
-    const at::Tensor& tensor = unpack(object);
-    geometry.append(tensor.sizes().begin(), tensor.sizes().end());
-    geometry.append(tensor.strides().begin(), tensor.strides().end());
+        alignment(alignment) {
     if (!is_same) return;
-    only = tensor.unsafeGetTensorImpl();
-    life.emplace(tensor.storage().getWeakStorageImpl());
+    only = unpack(object).unsafeGetTensorImpl();
+    life.emplace(unpack(object).storage().getWeakStorageImpl());
   }
   ~Properties() override { Py_DECREF(type); }
   Properties(const Properties&) = delete;
@@ -143,9 +124,8 @@ struct Properties : Payload {
 
   bool equals(const Payload& payload) const noexcept override {
     const auto& other = static_cast<const Properties&>(payload);
-    return type == other.type && keys == other.keys && dtype == other.dtype && device == other.device &&
-           facts == other.facts && alignment == other.alignment && geometry == other.geometry &&
-           only == other.only && any_sizes == other.any_sizes;
+    return type == other.type && form == other.form && facts == other.facts && alignment == other.alignment &&
+           only == other.only;
   }
   bool is_dead() const noexcept override { return life && life->expired(); }
   int visit(visitproc visit, void* arg) const override {
@@ -159,14 +139,7 @@ struct Properties : Payload {
     const at::Tensor& tensor = unpack(value);
     const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
     if (only && &impl != only) return "identity";
-    if (impl.dtype() != dtype) return "dtype";
-    if (impl.key_set() != keys) return impl.device_type() != device.type() ? "device" : "dispatch keys";
-    if (impl.device() != device) return "device";
-    if (impl.has_symbolic_sizes_strides()) return "symbolic sizes";
-    const c10::IntArrayRef sizes = impl.sizes();
-    if (sizes.size() != rank) return "rank";
-    if (!any_sizes && !same_words(sizes.data(), geometry.data(), rank)) return "sizes";
-    if (!any_sizes && !same_words(impl.strides().data(), geometry.data() + rank, rank)) return "strides";
+    if (const char* what = form.difference(impl)) return what;
     if (facts_of(tensor) != facts) return "facts";
     if (alignment > 1 && data_of(impl) % alignment) return "alignment";
     return nullptr;
@@ -188,7 +161,8 @@ std::string facts_text(uint32_t expected, uint32_t found) {
 
 std::shared_ptr<Payload> make_tensor_payload(PyObject* tensor, uint32_t alignment, bool is_same, bool any_sizes) {
   if (!is_tensor(tensor) || !has_plain_geometry(unpack(tensor))) return nullptr;
-  return std::make_shared<Properties>(tensor, alignment, is_same, any_sizes);
+  using Layout = runtime::TensorForm::Layout;
+  return std::make_shared<Properties>(tensor, alignment, is_same, any_sizes ? Layout::any : Layout::same);
 }
 
 bool test_tensor(const Expected& expected, PyObject* const* values, const Call&) noexcept {
@@ -197,15 +171,16 @@ bool test_tensor(const Expected& expected, PyObject* const* values, const Call&)
 
 std::string explain_tensor(const Expected& expected, PyObject* const* values, const Call&, const Texts& texts) {
   const auto& then = *static_cast<const Properties*>(expected.payload);
-  const int64_t* geometry = then.geometry.data();
+  const runtime::TensorForm& form = then.form;
+  const bool any_layout = form.takes_any_layout();
   const char* what = values ? then.difference(values[0]) : nullptr;
-  if (!what && then.any_sizes)
-    return concat(texts[0], " is a ", then.type->tp_name, " of ", dtype_text(then.dtype), " with ", then.rank,
-                  " dimensions on ", then.device.str());
+  if (!what && any_layout)
+    return concat(texts[0], " is a ", then.type->tp_name, " of ", dtype_text(form.dtype()), " with ", form.rank(),
+                  " dimensions on ", form.device().str());
   if (!what)
-    return concat(texts[0], " is a ", then.type->tp_name, " of ", dtype_text(then.dtype), " ",
-                  sizes_text(geometry, then.rank), " with strides ", sizes_text(geometry + then.rank, then.rank),
-                  " on ", then.device.str());
+    return concat(texts[0], " is a ", then.type->tp_name, " of ", dtype_text(form.dtype()), " ",
+                  sizes_text(form.sizes(), form.rank()), " with strides ", sizes_text(form.strides(), form.rank()),
+                  " on ", form.device().str());
   const std::string_view which = what;
   if (which == "type")
     return concat("type(", texts[0], ") is ", then.type->tp_name, ", was ", Py_TYPE(values[0])->tp_name);
@@ -216,18 +191,17 @@ std::string explain_tensor(const Expected& expected, PyObject* const* values, co
   const auto changed = [&](const char* name, const std::string& a, const std::string& b) {
     return concat(texts[0], ".", name, " == ", a, ", was ", b);
   };
-  if (which == "dtype") return changed("dtype", dtype_text(then.dtype), dtype_text(now.dtype()));
-  if (which == "device") return changed("device", then.device.str(), now.device().str());
+  if (which == "dtype") return changed("dtype", dtype_text(form.dtype()), dtype_text(now.dtype()));
+  if (which == "device") return changed("device", form.device().str(), now.device().str());
   if (which == "dispatch keys")
-    return concat(texts[0], " has dispatch keys ", c10::toString(then.keys), ", was ",
+    return concat(texts[0], " has dispatch keys ", c10::toString(form.keys()), ", was ",
                   c10::toString(now.key_set()));
   if (which == "symbolic sizes") return concat(texts[0], " has plain sizes, was symbolic");
-  if (which == "rank" && then.any_sizes)
-    return changed("ndim", std::to_string(then.rank), std::to_string(now.dim()));
+  if (which == "rank" && any_layout) return changed("ndim", std::to_string(form.rank()), std::to_string(now.dim()));
   if (which == "rank" || which == "sizes")
-    return changed("shape", sizes_text(geometry, then.rank), sizes_text(now.sizes().data(), now.dim()));
+    return changed("shape", sizes_text(form.sizes(), form.rank()), sizes_text(now.sizes().data(), now.dim()));
   if (which == "strides")
-    return changed("stride()", sizes_text(geometry + then.rank, then.rank),
+    return changed("stride()", sizes_text(form.strides(), form.rank()),
                    sizes_text(now.strides().data(), now.dim()));
   if (which == "facts") return concat(texts[0], facts_text(then.facts, facts_of(now)));
   return concat(texts[0], " is aligned to ", then.alignment, " bytes, was not");

@@ -33,24 +33,8 @@ bool computes_numbers(PyObject* callable) {
     return true;
   if (Py_IS_TYPE(callable, &PyMethodDescr_Type))
     return PyDescr_TYPE(callable) == &PyLong_Type || PyDescr_TYPE(callable) == &PyFloat_Type;
-  if (!PyCFunction_Check(callable)) return false;
-  PyObject* self = PyCFunction_GET_SELF(callable);
-  const char* module = self && PyModule_Check(self) ? PyModule_GetName(self) : nullptr;
-  if (!module) {
-    PyErr_Clear();
-    return false;
-  }
-  return what_function_does(module, reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name) ==
-         Does::computes;
-}
-
-std::string_view function_of_module(PyObject* callable, std::string_view wanted) {
-  if (!PyCFunction_Check(callable)) return {};
-  PyObject* self = PyCFunction_GET_SELF(callable);
-  const char* module = self && PyModule_Check(self) ? PyModule_GetName(self) : nullptr;
-  if (!module) PyErr_Clear();
-  return module && wanted == module ? reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name
-                                    : std::string_view();
+  const auto function = function_of_module(callable);
+  return function && what_function_does(function->module, function->name) == Does::computes;
 }
 
 }  // namespace
@@ -136,8 +120,9 @@ bool DerivedNumbers::truth(PyObject* operand) {
 
 /// `int`, `math.floor` and `math.ceil` of n, or of n divided by a number, are expressions.
 bool DerivedNumbers::rounds(PyObject* function, PyObject* value) {
-  const std::string_view of_math = function_of_module(function, "math"),
-                         of_builtins = function_of_module(function, "builtins");
+  const ModuleFunction known = function_of_module(function).value_or(ModuleFunction{});
+  const std::string_view of_math = known.module == "math" ? known.name : "",
+                         of_builtins = known.module == "builtins" ? known.name : "";
   const bool is_int = function == reinterpret_cast<PyObject*>(&PyLong_Type) || of_math == "trunc",
              is_floor = of_math == "floor", is_ceil = of_math == "ceil";
   TensorWorld& world = values_.tensors();

@@ -3,6 +3,7 @@
 
 #include <Python.h>
 
+#include <optional>
 #include <string_view>
 #include <unordered_set>
 
@@ -61,6 +62,20 @@ inline bool is_changeable(PyTypeObject* type) {
 /// The name of the module that a function written in C says it is from.
 inline std::string_view module_of(PyObject* function) {
   return text_of(reinterpret_cast<PyCFunctionObject*>(function)->m_module);
+}
+
+/// A function of a module that is written in C.
+struct ModuleFunction {
+  std::string_view module, name;
+};
+/// Nothing for callables of other kinds.
+inline std::optional<ModuleFunction> function_of_module(PyObject* callable) {
+  if (!PyCFunction_Check(callable)) return std::nullopt;
+  PyObject* self = PyCFunction_GET_SELF(callable);
+  if (!self || !PyModule_Check(self)) return std::nullopt;
+  const char* module = PyModule_GetName(self);
+  if (!module) PyErr_Clear();
+  return ModuleFunction{module ? module : "", reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name};
 }
 
 /// No class statement made it, and none can change it.

@@ -14,6 +14,20 @@ bool is_iterator_of_others(PyTypeObject* type) {
   return type == &PyZip_Type || type == &PyEnum_Type || type == &PyReversed_Type;
 }
 
+/// Keys, values and items of a builtin container. Not of sets: what is put there is looked at.
+template <typename Visit>
+static void visit_items(PyObject* container, Visit visit) {
+  if (PyAnySet_Check(container)) return;
+  if (PyDict_Check(container)) {
+    Py_ssize_t at = 0;
+    PyObject *key, *value;
+    while (PyDict_Next(container, &at, &key, &value)) visit(key), visit(value);
+    return;
+  }
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(container); ++i)
+    visit(PySequence_Fast_GET_ITEM(container, i));
+}
+
 PyObject* Numbers::defer(PyObject* number, const guards::Source* source) {
   const bool is_float = PyFloat_CheckExact(number) && !guards::is_nan(number);
   if (!is_float && !PyLong_CheckExact(number)) return nullptr;
@@ -54,15 +68,7 @@ void Numbers::settle_within(PyObject* container, std::unordered_set<PyObject*>& 
   const auto visit = [&](PyObject* item) {
     if (!settle(item)) settle_within(item, seen);
   };
-  if (PyDict_Check(container)) {
-    Py_ssize_t at = 0;
-    PyObject *key, *value;
-    while (PyDict_Next(container, &at, &key, &value)) visit(key), visit(value);
-    return;
-  }
-  if (PyAnySet_Check(container)) return;  // What is put there is looked at.
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(container); ++i)
-    visit(PySequence_Fast_GET_ITEM(container, i));
+  visit_items(container, visit);
 }
 
 PyObject* Numbers::make_size(int64_t number, ir::Size size) {
@@ -160,16 +166,7 @@ void Numbers::settle_sizes_within(PyObject* value, std::unordered_set<PyObject*>
   }
   if (!storage_type(value)) return settle_size(value);
   if (!seen.insert(value).second) return;
-  if (PyDict_Check(value)) {
-    Py_ssize_t at = 0;
-    PyObject *key, *item;
-    while (PyDict_Next(value, &at, &key, &item)) settle_sizes_within(key, seen), settle_sizes_within(item, seen);
-  } else if (PyAnySet_Check(value)) {
-    return;  // What is put there is looked at.
-  } else {
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i)
-      settle_sizes_within(PySequence_Fast_GET_ITEM(value, i), seen);
-  }
+  visit_items(value, [&](PyObject* item) { settle_sizes_within(item, seen); });
 }
 
 }  // namespace braze::interpreter

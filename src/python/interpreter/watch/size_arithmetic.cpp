@@ -195,9 +195,9 @@ bool Sizes::builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_
   if (name.starts_with("_has_torch_function") && values_.tensors().may_call(callable)) return true;  // Of types.
   if (self && PyList_CheckExact(self) && name == "append") return true;
   if (self && PyType_Check(self) && name == "__instancecheck__") return true;
-  if (!self || !PyModule_Check(self)) return false;
-  const char* module = PyModule_GetName(self);
-  const std::string_view from = module ? module : "";
+  const auto function = function_of_module(callable);
+  if (!function) return false;
+  const std::string_view from = function->module;
   if (from == "builtins" && (name == "isinstance" || name == "callable")) return true;
   if (from == "builtins" && name == "len") {
     if (count == 1 && values_.tensors().is_tensor(arguments[0]) && has_own_length(arguments[0]))
