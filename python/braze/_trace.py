@@ -18,7 +18,7 @@ from braze._reading import TraceWarning, freezing_reads
 from braze._settings import CODE_SETTINGS
 from braze._weights import watch_optimizers
 
-# How the compiled part is told that a parameter was filled (python/session.h, Passed).
+# How the compiled part is told that a parameter was filled (python/trace_function.h, Passed).
 _NOT_PASSED, _BY_POSITION, _BY_KEYWORD = range(3)
 
 

@@ -52,7 +52,6 @@ Shapes stand_ins_for(std::span<const c10::IValue> arguments, const StandIn& stan
 
 /// Runs the Meta kernel.
 Shapes ask_meta(const OpEntry& entry, std::span<const c10::IValue> arguments, const SizesAt& at) {
-  ++mutable_statistics().meta;
   const auto& schema = entry.op.schema().arguments();
   const auto meta = [&](const at::Tensor& tensor) {
     if (tensor.is_meta() || is_wrapped_number(tensor)) return tensor;

@@ -248,16 +248,6 @@ bool draws_numbers(const c10::OperatorHandle& op) {
   return op.hasTag(at::Tag::nondeterministic_seeded) && !op.schema().name().ends_with("_backward");
 }
 
-Counters& mutable_statistics() {
-  static Counters counters;
-  return counters;
-}
-
-Statistics statistics() {
-  const Counters& counters = mutable_statistics();
-  return {counters.native, counters.calls, counters.meta, counters.frozen};
-}
-
 bool is_written(const OpEntry& entry, size_t argument, std::span<const c10::IValue> arguments) {
   const c10::FunctionSchema& schema = entry.op.schema();
   const c10::AliasInfo* alias = schema.arguments()[argument].alias_info();
@@ -274,7 +264,6 @@ void record_fallback(Recorder& recorder, const OpEntry& entry, Stack* stack, Sha
     return record_frozen(recorder, entry, stack);
   if (uses_default_generator(entry, arguments)) recorder.generator().sync(recorder);
   Stack results = Recording(recorder, entry, arguments).run(guessed);
-  ++mutable_statistics().calls;
   torch::jit::drop(*stack, entry.arguments);
   for (c10::IValue& result : results) stack->push_back(std::move(result));
 }

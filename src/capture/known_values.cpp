@@ -190,7 +190,6 @@ at::Tensor KnownValues::materialize(const at::Tensor& tensor, std::string_view w
   recorder_.generator_.sync(recorder_);
   last_read_ = what;
   warn_frozen(what);
-  ++mutable_statistics().frozen;
   return laid_out(evaluate(value), tensor.strides());
 }
 

@@ -370,7 +370,6 @@ bool Recorder::record_by_rule(const OpEntry& entry, torch::jit::Stack* stack) {
   if (!entry.rule || !call.settle_device() || may_be_refused(entry, arguments) ||
       !entry.rule->rule(call, *entry.rule) || call.lacks_code() || !deliver(call))
     return false;
-  ++mutable_statistics().native;
   known_.follow(entry, arguments, call);
   torch::jit::drop(*stack, entry.arguments);
   for (Call::Result& result : call.results) stack->push_back(std::move(result.ready));

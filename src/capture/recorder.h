@@ -6,7 +6,6 @@
 #include <c10/core/DefaultDtype.h>
 #include <c10/core/InferenceMode.h>
 
-#include <atomic>
 #include <deque>
 #include <memory>
 #include <string>
@@ -170,11 +169,6 @@ std::shared_ptr<ir::Graph> extract(const ir::Graph& graph, ir::Value* value);
 
 /// The source of nodes from now on is where the user's program is.
 void update_source(ir::Graph& graph);
-/// statistics(), counted over all threads.
-struct Counters {
-  std::atomic<int64_t> native{0}, calls{0}, meta{0}, frozen{0};
-};
-Counters& mutable_statistics();
 EvaluateHook& evaluate_hook();
 
 }  // namespace braze::capture

@@ -48,15 +48,6 @@ struct CallPayload {
   std::vector<Result> results;
 };
 
-/// How operators of all traces of this process were recorded.
-struct Statistics {
-  int64_t native = 0;  ///< By a rule, as IR nodes or views.
-  int64_t calls = 0;   ///< As `call` nodes.
-  int64_t meta = 0;    ///< Shapes asked of PyTorch's Meta kernels (some of them Python functions).
-  int64_t frozen = 0;  ///< Run on example values because their result decides shapes or Python values.
-};
-Statistics statistics();
-
 /// How a returned tensor is made from the graph's outputs, so that results alias as in eager.
 struct OutputRecipe {
   enum class Kind : uint8_t {

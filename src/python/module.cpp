@@ -20,8 +20,8 @@
 #endif
 #include "python/cuda_graphs.h"
 #include "python/program_object.h"
-#include "python/session.h"
 #include "python/source.h"
+#include "python/trace_function.h"
 #include "python/tree.h"
 #include "runtime/packed_weights.h"
 #include "runtime/profiler_range.h"
@@ -42,7 +42,7 @@ PYBIND11_MODULE(_C, m) {
   braze::capture::install();  // once a process, so that no first call pays for it
   m.def("install_source_hook", &braze_python::install_source_hook, py::arg("torch_folder"), py::arg("braze_folder"),
         "Files below these folders are not the user's.");
-  m.def("trace", &braze_python::trace, "Traces and compiles one call; see python/session.h.");
+  m.def("trace", &braze_python::trace, "Traces and compiles one call; see python/trace_function.h.");
   m.def("forget_packed_weights", [] { braze::runtime::forget_packed_weights(); }, "See runtime/packed_weights.h.");
   m.def("forget_packed_weights", &braze_python::forget_packed_weights, "The same for copies of some tensors.");
   m.def("packed_weight_bytes", &braze::runtime::packed_weight_bytes, "See runtime/packed_weights.h.");

@@ -54,19 +54,19 @@ void add_traceback(Activation& a) {
 /// CPython is to raise the exception anew where the frame stands.
 bool unwind(Activation& a, Step step) {
   const CodeUnit* const first = first_unit(a.code());
-  Region region{};
+  HandlerRange range{};
   const bool abandoned = a.observer && a.observer->abandoned();
-  const bool found = !abandoned && find_region(a.code(), a.offset_of(a.current), region);
+  const bool found = !abandoned && find_handler_range(a.code(), a.offset_of(a.current), range);
   a.keyword_names = nullptr;
   if (!found && !abandoned && cpython_ends_frames) return false;
   // Before its first instruction a frame has no handlers.
   if (abandoned && cpython_ends_frames) a.frame->prev_instr = first_unit(a.code()) - 1;
   if (step == Step::error) add_traceback(a);
-  a.drop(a.top - a.stack_base() - (found ? region.depth : 0));
+  a.drop(a.top - a.stack_base() - (found ? range.depth : 0));
   if (!found) return false;
-  if (region.wants_offset) a.push(Ref::steal(PyLong_FromLong(static_cast<long>(a.frame->prev_instr - first))));
+  if (range.wants_offset) a.push(Ref::steal(PyLong_FromLong(static_cast<long>(a.frame->prev_instr - first))));
   a.push(take_raised());
-  a.next = first + region.handler;
+  a.next = first + range.handler;
   return true;
 }
 

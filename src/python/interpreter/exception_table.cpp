@@ -15,23 +15,23 @@ int read_varint(const uint8_t*& at) {
 
 }  // namespace
 
-Region read_region(const uint8_t*& at) {
-  Region region{};
-  region.start = read_varint(at);
-  region.size = read_varint(at);
-  region.handler = read_varint(at);
+HandlerRange read_handler_range(const uint8_t*& at) {
+  HandlerRange range{};
+  range.start = read_varint(at);
+  range.size = read_varint(at);
+  range.handler = read_varint(at);
   const int depth_and_offset = read_varint(at);
-  region.depth = depth_and_offset >> 1;
-  region.wants_offset = depth_and_offset & 1;
-  return region;
+  range.depth = depth_and_offset >> 1;
+  range.wants_offset = depth_and_offset & 1;
+  return range;
 }
 
-bool find_region(PyCodeObject* code, int offset, Region& found) {
+bool find_handler_range(PyCodeObject* code, int offset, HandlerRange& found) {
   bool is_found = false;
-  for_each_region(code, [&](const Region& region) {
-    if (region.start > offset) return false;  // Entries are sorted.
-    is_found = offset < region.start + region.size;
-    if (is_found) found = region;
+  for_each_handler_range(code, [&](const HandlerRange& range) {
+    if (range.start > offset) return false;  // Entries are sorted.
+    is_found = offset < range.start + range.size;
+    if (is_found) found = range;
     return !is_found;
   });
   return is_found;

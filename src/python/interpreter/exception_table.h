@@ -8,7 +8,7 @@
 namespace braze::interpreter {
 
 /// Offsets and sizes in code units.
-struct Region {
+struct HandlerRange {
   int start, size;
   int handler;
   int depth;          ///< What stays on the operand stack.
@@ -16,18 +16,18 @@ struct Region {
 };
 
 /// Reads the next entry at `at`, and moves on.
-Region read_region(const uint8_t*& at);
+HandlerRange read_handler_range(const uint8_t*& at);
 
-/// Calls `visit(region)` for each entry, in order of their starts, until it gives false.
+/// Calls `visit(range)` for each entry, in order of their starts, until it gives false.
 template <typename Visit>
-void for_each_region(PyCodeObject* code, Visit&& visit) {
+void for_each_handler_range(PyCodeObject* code, Visit&& visit) {
   const auto* at = reinterpret_cast<const uint8_t*>(PyBytes_AS_STRING(code->co_exceptiontable));
   const uint8_t* const end = at + PyBytes_GET_SIZE(code->co_exceptiontable);
   while (at < end)
-    if (!visit(read_region(at))) return;
+    if (!visit(read_handler_range(at))) return;
 }
 
 /// The entry that covers `offset`; false: none.
-bool find_region(PyCodeObject* code, int offset, Region& found);
+bool find_handler_range(PyCodeObject* code, int offset, HandlerRange& found);
 
 }  // namespace braze::interpreter

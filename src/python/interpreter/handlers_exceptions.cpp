@@ -99,8 +99,8 @@ GroupMatch match_group(PyObject* exception, PyObject* type) {
 
 /// Whether this frame has a handler for an exception of the running instruction.
 bool has_handler(Activation& a) {
-  Region region{};
-  return find_region(a.code(), a.offset_of(a.current), region);
+  HandlerRange range{};
+  return find_handler_range(a.code(), a.offset_of(a.current), range);
 }
 
 /// A special method, looked up on the type as the `with` statement does. Null with an exception.

@@ -11,8 +11,8 @@ Liveness::Liveness(PyCodeObject* code) : locals_(static_cast<size_t>(code->co_nl
   const size_t size = static_cast<size_t>(Py_SIZE(code)) + 1;
   live_.resize(size * locals_);
   std::vector<int> handlers(size, -1);
-  for_each_region(code, [&](const Region& region) {
-    for (int at = region.start; at < region.start + region.size; ++at) handlers[at] = region.handler;
+  for_each_handler_range(code, [&](const HandlerRange& range) {
+    for (int at = range.start; at < range.start + range.size; ++at) handlers[at] = range.handler;
     return true;
   });
   std::vector<bool> is_cell(locals_);

@@ -22,8 +22,8 @@ bool Generators::resume_generator(PyObject* generator, PyObject* const* argument
 /// `yield from` and the variables of comprehensions) run no code of the user's.
 bool has_handlers(PyCodeObject* code) {
   bool runs_code = false;
-  for_each_region(code, [&](const Region& region) {
-    runs_code = instruction_at(code, region.handler).opcode == PUSH_EXC_INFO;
+  for_each_handler_range(code, [&](const HandlerRange& range) {
+    runs_code = instruction_at(code, range.handler).opcode == PUSH_EXC_INFO;
     return !runs_code;
   });
   return runs_code;

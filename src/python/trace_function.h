@@ -1,4 +1,4 @@
-// python/session.h: tracing a Python function: arguments in, a braze.Program out.
+// python/trace_function.h: tracing a Python function: arguments in, a braze.Program out.
 #pragma once
 
 #include <pybind11/pybind11.h>

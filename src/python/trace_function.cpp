@@ -1,5 +1,5 @@
-// python/session.cpp
-#include "python/session.h"
+// python/trace_function.cpp
+#include "python/trace_function.h"
 
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
