@@ -104,7 +104,9 @@ constexpr std::string_view kWrongMeta[] = {"aten::_linalg_svd",
                                            "aten::multilabel_margin_loss_forward",
                                            "aten::_embedding_bag",
                                            "aten::mkldnn_rnn_layer",
-                                           "aten::mkldnn_rnn_layer_backward"};
+                                           "aten::mkldnn_rnn_layer_backward",
+                                           "aten::cudnn_batch_norm",
+                                           "aten::_cudnn_rnn"};
 
 /// Operators whose results' shapes the elements of one argument decide, and nothing else's.
 struct DecidesShape {

@@ -69,14 +69,16 @@ class BatchNorm {
         call_.node(Op::var, {x}, type, {{"dims", over}, {"keepdim", false}, {"correction", ir::Number::of(0.0)}});
   }
 
-  /// x * scale + shift in the input's type and in the layout that eager gives the result.
-  ir::Value* apply(ir::Value* scale, ir::Value* shift) const {
+  /// x * scale + shift in the input's type and in the layout that eager gives the result: of a GPU's own kernels
+  /// that of empty_like(); of cuDNN's and the CPU's contiguous or channels_last.
+  ir::Value* apply(ir::Value* scale, ir::Value* shift, bool of_cudnn) const {
     Sizes column(x_.sizes.size() - 1, 1);
     column[0] = channels_[0];
     const ir::Type* column_type = call_.contiguous(to_scalar_type(compute_), column);
-    const Sizes dense = contiguous(x_.sizes);
-    const bool plain = !is_channels_last();
-    const Sizes& strides = plain ? dense : x_.strides;
+    const bool like_input = call_.device().is_cuda() && !of_cudnn;
+    const Sizes strides = like_input           ? preserved_strides(x_.sizes, x_.strides)
+                          : is_channels_last() ? x_.strides
+                                               : contiguous(x_.sizes);
     const ir::Type* type = call_.type(to_scalar_type(compute_), x_.sizes, strides);
     ir::Value* x = call_.cast(x_.value, compute_);
     ir::Value* scaled = call_.node(Op::mul, {x, call_.node(Op::reshape, {scale}, column_type)}, type);
@@ -133,7 +135,7 @@ bool batch_norm(Call& call, const RuleRow& row) {
   ir::Value* scale = weight ? norm.rows(Op::mul, {rstd, weight}) : rstd;
   ir::Value* shift = norm.rows(Op::mul, {mean, scale});
   shift = bias ? norm.rows(Op::sub, {bias, shift}) : norm.rows(Op::neg, {shift});
-  call.give(norm.apply(scale, shift));
+  call.give(norm.apply(scale, shift, of_cudnn));
   if (!training && !call.device().is_cpu() && !of_cudnn) {  // The GPU's kernel gives what it has used.
     call.give(call.cast(mean, to_dtype(kept)));
     return call.give(call.cast(rstd, to_dtype(kept)));

@@ -298,7 +298,8 @@ bool GraphedCalls::record(Recording& recording, size_t part, const at::Tensor* c
   } catch (const c10::OutOfMemoryError& error) {
     give_up(error.what_without_backtrace());
   } catch (const std::exception& error) {  // An operator that waits for the device, say.
-    const std::string said = error.what();
+    const auto* of_torch = dynamic_cast<const c10::Error*>(&error);
+    const std::string said = of_torch ? of_torch->what_without_backtrace() : error.what();
     if (at == steps.end || refused_.size() == kMostRefused) {
       give_up(said);
     } else {
