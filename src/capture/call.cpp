@@ -93,10 +93,10 @@ bool Call::settle_device() {
   if (!found.has_numbers) return true;
   // Eager reads them when the call is made; a kernel could only if they are known now.
   bool known = true;
-  for_each_tensor(arguments, [&](const at::Tensor& tensor, uint32_t, int32_t) {
+  for_each_tensor(arguments, [&](const at::Tensor& tensor, uint32_t argument, int32_t) {
     const bool is_number = tensor.unsafeGetTensorImpl()->is_wrapped_number() && !as_tracer(tensor);
     if (is_number || !tensor.is_cpu()) return;
-    known &= !entry.writes && is_native(tensor.scalar_type()) &&
+    known &= !is_written(entry, argument, arguments) && is_native(tensor.scalar_type()) &&
              (is_of_sizes(recorder.value_of(tensor)) || recorder.known().find(tensor).defined());
   });
   return known;

@@ -1,5 +1,6 @@
 #include "python/cuda_graphs.h"
 
+#include <ATen/ATen.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <pybind11/pybind11.h>
@@ -104,6 +105,7 @@ class PythonRecorder final : public runtime::CudaGraphRecorder {
         } catch (const py::error_already_set&) {
           abandon(std::move(graph), pool, place);
         }
+        forget_error(place);
         throw;
       }
       graph.attr("capture_end")();
@@ -126,6 +128,15 @@ class PythonRecorder final : public runtime::CudaGraphRecorder {
     } catch (const py::error_already_set&) {  // It had not begun.
     }
     replace_generator(place);
+  }
+
+  /// A library that was refused something leaves it as the runtime's last error, and the next kernel of PyTorch's
+  /// takes it for its own: this one does, in vain.
+  static void forget_error(c10::Device place) {
+    try {
+      at::zeros({1}, at::TensorOptions().device(place));
+    } catch (const c10::Error&) {
+    }
   }
 
   void replace_generator(c10::Device place) {

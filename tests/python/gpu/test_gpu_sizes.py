@@ -13,6 +13,13 @@ import braze
 
 pytestmark = [needs_gpu, pytest.mark.filterwarnings("ignore")]
 
+
+def element_set(x):
+    y = x.clone()
+    y[0], y[1, 1:] = x.shape[0] % 5, x.shape[0]
+    return y
+
+
 ROWS = {
     "pointwise": lambda x: (x * 2).sin() + 1,
     "softmax": lambda x: x.softmax(-1) + 1,
@@ -32,6 +39,7 @@ ROWS = {
     "scaled": lambda x: x / math.sqrt(x.shape[1]) + x.shape[0] / 7,
     "divided by what is left": lambda x: x.sum() / (x.shape[0] * 2 - 1) - x.shape[0],
     "masked": lambda x: torch.where(x > 0, x, -x).tril(),
+    "an element": lambda x: torch.cat([element_set(x), x]),
 }
 SIZES = [(5, 64), (9, 64), (13, 40), (2, 7), (300, 1000), (64, 4096), (1000, 33), (3, 20000)]
 
@@ -66,6 +74,22 @@ def test_batches_of_any_size(name):
     with torch.no_grad():
         for sizes in ((2, 4), (3, 6), (5, 9), (2, 33), (7, 12)):
             x = torch.randn(*sizes, 16, device="cuda")
-            torch.testing.assert_close(compiled(x), function(x), rtol=1e-4, atol=1e-4)
+            got, wanted = compiled(x), function(x)
+            torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-4)
+            assert [t.stride() for t in pytree.tree_leaves(got)] == [t.stride() for t in pytree.tree_leaves(wanted)]
     counts = compiled.counts()
     assert counts["native"] == 0 and counts["captured"] <= 2, compiled.reasons()
+
+
+@pytest.mark.parametrize("batch_first", [True, False])
+@pytest.mark.parametrize("kind", [torch.nn.GRU, torch.nn.LSTM, torch.nn.RNN])
+def test_recurrent_nets(kind, batch_first):
+    model = kind(6, 8, num_layers=2, batch_first=batch_first, bidirectional=batch_first).cuda().eval()
+    compiled = braze.compile(model.forward)
+    with torch.no_grad():
+        for length in (5, 9, 13, 2, 33, 9):
+            x = torch.randn((3, length, 6) if batch_first else (length, 3, 6), device="cuda")
+            got, wanted = pytree.tree_leaves(compiled(x)), pytree.tree_leaves(model(x))
+            torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-4)
+            assert [t.stride() for t in got] == [t.stride() for t in wanted]
+    assert compiled.counts()["native"] == 0, compiled.reasons()
