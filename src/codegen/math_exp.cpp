@@ -21,6 +21,7 @@ struct Reduced {
 };
 
 constexpr double kLog2E = 0x1.71547652b82fep+0;
+constexpr double kLogLargestFloat = 0x1.62e42ep+6, kLogLargest = 0x1.62e42fefa39efp+9;  // e**x overflows above.
 // ln 2 in two parts. f32: the second makes up for the rounding of the first.
 constexpr double kLn2Float = 0x1.62e43p-1, kLn2FloatLow = -0x1.05c61p-29;
 constexpr double kLn2Double = 0x1.62e42fefa39efp-1, kLn2DoubleLow = 0x1.abc9e3b39803fp-56;
@@ -144,12 +145,14 @@ V emit_tanh(const Lanes& l, V x) {
   return l.copysign(divide(l, m, sum, lost, lost_from_m), x);
 }
 
-// e**-|x| never overflows; for x < 0 the result is e**x / (1 + e**x), right down to denormals. What the sum 1 + e
-// loses is put back at the end, times 1/sum, for which a straight line does.
+// e**-|x| never overflows; for x < 0 the result is e**x / (1 + e**x). Eager computes 1 / (1 + e**-x), whose e**-x
+// overflows before the quotient is 0: it is 0 from there on here, too, so that its logarithm is eager's -inf. What
+// the sum 1 + e loses is put back at the end, times 1/sum, for which a straight line does.
 V emit_sigmoid(const Lanes& l, V x) {
-  const V magnitude = l.at_most(l.abs(x), l.pick(104, 746));
+  const V magnitude = l.abs(x);
   const Reduced reduced = reduce(l, l.neg(magnitude));
-  const V e = scale(l, l.add(expm1_of_reduced(l, reduced.r), l.number(1)), reduced);
+  const V power = scale(l, l.add(expm1_of_reduced(l, reduced.r), l.number(1)), reduced);
+  const V e = l.select(l.less(l.pick(kLogLargestFloat, kLogLargest), magnitude), l.number(0), power);
   const V sum = l.add(e, l.number(1));
   const V lost = l.sub(e, l.sub(sum, l.number(1)));
   return divide(l, l.select(l.less(x, l.number(0)), e, l.number(1)), sum, lost);

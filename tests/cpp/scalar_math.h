@@ -45,7 +45,9 @@ std::optional<T> real_math(ir::Op op, T x, T y) {
     case Op::atanh: return std::atanh(x);
     case Op::erfc: return std::erfc(x);
     case Op::lgamma: return std::lgamma(x);
-    case Op::sigmoid: return x >= 0 ? 1 / (1 + std::exp(-x)) : std::exp(x) / (1 + std::exp(x));
+    case Op::sigmoid:  // Eager's 1 / (1 + e**-x), and as exact for negative numbers.
+      if (x >= 0 || std::isinf(std::exp(-x))) return 1 / (1 + std::exp(-x));
+      return std::exp(x) / (1 + std::exp(x));
     case Op::relu: return x < 0 ? 0 : x;
     case Op::floor: return std::floor(x);
     case Op::ceil: return std::ceil(x);

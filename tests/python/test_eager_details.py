@@ -307,3 +307,16 @@ def test_the_cpu_has_no_number():
     x = torch.ones(3)
     for function in (braze.compile(f, fullgraph=True), braze.compile(f, dynamic=True)):
         assert function(x)[0] == function(x)[0] == f(x)[0]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("count", [3, 8, 40])
+def test_sigmoid_is_zero_where_eagers_exponential_overflows(dtype, count):
+    edges = torch.tensor([-88.5, -88.72283, -88.72284, -89, -104, -709.7, -709.79, -745, -1e30, -float("inf")])
+    x = edges.repeat(4)[:count].to(dtype)
+
+    got, expected = braze.trace(torch.sigmoid, x)(x), x.sigmoid()
+    torch.testing.assert_close(got, expected)
+    assert torch.equal(got == 0, expected == 0)
+    if dtype in (torch.float32, torch.float64):  # Halves are not rounded between operators.
+        torch.testing.assert_close(braze.trace(lambda x: x.sigmoid().log(), x)(x), x.sigmoid().log())
