@@ -10,6 +10,7 @@ from collections import deque
 import pytest
 import torch
 from any_size import rows, same, second_capture_serves_all
+from torch import nn
 
 import braze
 from braze._load import C
@@ -116,6 +117,23 @@ def attributes(x):
     return y.reshape(kept.shape) + kept.count
 
 
+class Keeper(nn.Module):
+    """Its `__setattr__` is Python code, which ends in object's."""
+
+    def forward(self, x):
+        self.count, self.shape, self.sizes = x.shape[0], x.shape, [x.shape[0] * 2]
+        y = x * 2
+        end_graph()
+        return y.reshape(self.count, 2, -1) + self.shape[0], self.sizes[0]
+
+
+keeper = Keeper()
+
+
+def attributes_of_a_module(x):
+    return keeper(x), keeper.count, keeper.shape, list(keeper.sizes)
+
+
 def derived_numbers(x):
     numbers = [1 / math.sqrt(x.shape[0]), x.shape[0] * 0.5]
     y = x * 2
@@ -163,6 +181,7 @@ def changed_list(x):
         entries,
         keywords,
         attributes,
+        attributes_of_a_module,
         derived_numbers,
         parameters,
         two_breaks,

@@ -163,6 +163,17 @@ void Sizes::compare_sizes(PyObject*& left, PyObject*& right, int comparison) {
   values_.numbers().settle_sizes_within(right);
 }
 
+/// object.__setattr__ of an object and its value, as torch.nn.Module has it: `super().__setattr__(name, value)`.
+static bool stores_attribute(PyObject* callable, Py_ssize_t count) {
+  const bool is_bound = Py_IS_TYPE(callable, &_PyMethodWrapper_Type);
+  if (!is_bound && !Py_IS_TYPE(callable, &PyWrapperDescr_Type)) return false;
+  const Ref name = Ref::steal(PyObject_GetAttrString(callable, "__name__"));
+  const Ref owner = Ref::steal(PyObject_GetAttrString(callable, "__objclass__"));
+  PyErr_Clear();
+  return owner.get() == reinterpret_cast<PyObject*>(&PyBaseObject_Type) && text_of(name.get()) == "__setattr__" &&
+         count == (is_bound ? 2 : 3);
+}
+
 /// What a call of C code does with the sizes that it is given. True: it is said.
 bool Sizes::builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_ssize_t count) {
   if (callable == reinterpret_cast<PyObject*>(&PyLong_Type) && count == 1 &&
@@ -173,6 +184,7 @@ bool Sizes::builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_
     if (type == &PyTuple_Type || type == &PyList_Type || guards::is_torch_size(type)) return true;
   }
   if (callable == reinterpret_cast<PyObject*>(&PyType_Type) && count == 1) return true;
+  if (stores_attribute(callable, count)) return true;
   if (PyType_Check(callable) && is_iterator_of_others(reinterpret_cast<PyTypeObject*>(callable))) {
     // The items are handed on as they are.
     if (std::any_of(arguments, arguments + count, [&](PyObject* one) { return values_.numbers().size_of(one); }))
