@@ -314,6 +314,12 @@ Captured capture_frame(FrameRun& run, CodeState& code, const Settings& settings)
   uint64_t stop = 0;
   std::optional<Place> first_place;
   std::vector<int> breakpoints;
+  struct Failure {
+    uint64_t stop;
+    Place place;
+  };
+  std::optional<Failure> with_symbols;  // Until a run without them has been seen.
+  bool may_have_symbols = true;
   for (int runs_left = 3;; --runs_left) {
     const uint64_t asked = stop;
     const size_t known_breakpoints = breakpoints.size();
@@ -336,10 +342,19 @@ Captured capture_frame(FrameRun& run, CodeState& code, const Settings& settings)
     // Numbers go where symbols do not: no breakpoint is there because of these.
     SizeHistory& history = code.starts[run.offset()].sizes;
     if (history.gives_up() && captured.kind != Captured::Kind::gradients) {
-      tell_numbers(captured.place);
-      stop = asked;
+      with_symbols = {std::exchange(stop, asked), captured.place};
       breakpoints.resize(known_breakpoints);
       continue;
+    }
+    if (const std::optional<Failure> failure = std::exchange(with_symbols, std::nullopt)) {
+      // What ends both runs in the midst of the same instruction has nothing to do with symbols.
+      if (may_have_symbols && !captured.made && stop != 0 && stop == failure->stop) {
+        may_have_symbols = false;
+        history.take_up_again();
+        ++runs_left;
+      } else {
+        tell_numbers(failure->place);
+      }
     }
     if (!first_place) first_place = captured.place;
     captured.place = *first_place;

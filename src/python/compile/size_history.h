@@ -57,6 +57,8 @@ class SizeHistory {
     if (is_new) state_ = State::numbers;
     return is_new;
   }
+  /// It has come to nothing without symbols, too, and for the same reason.
+  void take_up_again() { state_ = State::open; }
   /// There was a capture.
   bool empty() const { return forms_.empty() && numbers_.empty() && floats_.empty(); }
   void clear() {

@@ -75,6 +75,8 @@ bool Absorption::absorb_items(PyObject* container) {
   if (guards::is_deque(container)) {
     for (Py_ssize_t i = 0; i < Py_SIZE(container); ++i)
       if (!absorb(guards::deque_item(container, i))) return false;
+    for (Py_ssize_t i = 0; i < Py_SIZE(container); ++i)
+      values_.numbers().settle_sizes_within(guards::deque_item(container, i));
     return true;
   }
   if (!PyDict_Check(container)) return false;
@@ -107,6 +109,7 @@ bool Absorption::absorb_held(PyObject* value) {
     // Views of dicts and their iterators read the storage, whatever the class of the dict makes of it.
     const bool reads_storage = PyDict_Check(referent) && values_.is_known(referent);
     if (!(reads_storage ? absorb_items(referent) : absorb(referent))) return false;
+    values_.numbers().settle_sizes_within(referent);
   }
   return true;
 }

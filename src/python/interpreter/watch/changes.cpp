@@ -90,6 +90,11 @@ bool has_entries(PyObject* dict, PyObject* wanted) {
 
 // ---- others
 
+/// Of a list or tuple, whose storage is written even where nobody else may.
+PyObject*& sequence_item(PyObject* sequence, Py_ssize_t index) {
+  return PySequence_Fast_ITEMS(sequence)[index];
+}
+
 bool has_items(PyObject* list, PyObject* wanted) {
   const Py_ssize_t count = PyList_GET_SIZE(wanted);
   return PyList_GET_SIZE(list) == count &&
@@ -199,6 +204,32 @@ void ListChange::make_again() {
   const Ref after = std::exchange(after_, {});
   const Py_ssize_t all = PyList_GET_SIZE(list_.get());
   must(PyList_SetSlice(list_.get(), is_rearranged_ ? 0 : all, all, after.get()) == 0);
+}
+
+// ---- numbers
+
+StandInChange::StandInChange(PyObject* container, PyObject* key, Py_ssize_t index, PyObject* stand_in)
+    : container_(Ref::borrow(container)), key_(Ref::borrow(key)), stand_in_(Ref::borrow(stand_in)), index_(index) {
+  number_ = Ref::borrow(present());
+  put(stand_in);
+}
+
+PyObject* StandInChange::present() const {
+  if (key_) return entry_of(container_.get(), key_.get());
+  return index_ < PySequence_Fast_GET_SIZE(container_.get()) ? sequence_item(container_.get(), index_) : nullptr;
+}
+
+void StandInChange::put(PyObject* value) {
+  if (key_) return put_entry(container_.get(), key_.get(), value);
+  Ref::steal(std::exchange(sequence_item(container_.get(), index_), Py_NewRef(value)));
+}
+
+void StandInChange::take_back() {
+  if (present() == stand_in_.get()) put(number_.get());
+}
+
+bool StandInChange::is_taken_back() const {
+  return present() == number_.get();
 }
 
 // ---- deques

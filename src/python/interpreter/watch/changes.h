@@ -81,6 +81,24 @@ class ListChange final : public Change {
   bool is_rearranged_ = false;
 };
 
+/// A number in a list, tuple or dict, in the place of which stands another object that is equal to it (numbers.h).
+class StandInChange final : public Change {
+ public:
+  /// \param key  of a dict, a plain one; null: the container is a sequence, and `index` says where.
+  StandInChange(PyObject* container, PyObject* key, Py_ssize_t index, PyObject* stand_in);
+
+  void take_back() override;
+  bool is_taken_back() const override;
+  void make_again() override { put(stand_in_.get()); }
+
+ private:
+  PyObject* present() const;  ///< Null: nothing is there.
+  void put(PyObject* value);
+
+  guards::Ref container_, key_, number_, stand_in_;
+  Py_ssize_t index_;
+};
+
 /// Of an exact collections.deque.
 class DequeChange final : public Change {
  public:

@@ -55,7 +55,7 @@ bool Containers::subscript(PyObject* container, PyObject* key) {
     if (!is_exact_dict(container)) {
       if (!has_plain_entry(container, key)) return !abandoned() && missing_entry(container, key);
     }
-    return reads_float(container, key) || look_up(container, key);
+    return look_up(container, key);
   }
   if (is_builtin && !PyAnySet_Check(container))
     return (values_.open(container) && operand(key, "an index of unknown origin") && allow_made_result()) ||
@@ -67,15 +67,6 @@ bool Containers::subscript(PyObject* container, PyObject* key) {
            allow_made_result();
   if (watch_.classes.special_function(container, "__getitem__")) return allow(Entry::known);
   return abandon("a subscript that is not understood", container);
-}
-
-/// As optimizers keep their learning rates: it may vary.
-bool Containers::reads_float(PyObject* dict, PyObject* key) {
-  const guards::Source* source = values_.source_of(dict);
-  if (!source || !PyUnicode_CheckExact(key) || !guards::can_look_up(dict, key)) return false;
-  PyObject* value = guards::entry_of_key(dict, key);
-  if (!value || !PyFloat_CheckExact(value) || values_.effects().wrote(dict, key)) return false;
-  return values_.numbers().learn_read(value, values_.sources().dict_item(source, key));
 }
 
 /// As optimizers keep their state. What is not there yet a native run will have made.

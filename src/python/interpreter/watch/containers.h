@@ -45,7 +45,6 @@ class Containers final : Domain {
   bool hashes_referent(PyObject* reference);
   bool has_lasting_hash(PyObject* object);
   /// Likewise, of an older dict, and by C code alone.
-  bool reads_float(PyObject* dict, PyObject* key);
   bool look_up_plain(PyObject* dict, PyObject* key);
   bool has_plain_entry(PyObject* dict, PyObject* key);
   bool asks_keys(PyObject* dict, PyObject* key);

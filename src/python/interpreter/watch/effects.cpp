@@ -178,6 +178,10 @@ void Effects::append(PyObject* list, PyObject* value) {
   log_.push_back({EffectKind::append, Ref::borrow(list), {}, Ref::borrow(value)});
 }
 
+void Effects::put_stand_in(PyObject* container, PyObject* key, Py_ssize_t index, PyObject* stand_in) {
+  add<StandInChange>(container, key, index, stand_in);
+}
+
 void Effects::change_list(PyObject* list) {
   ListChange& changed = change(lists_, list);
   if (!changed.is_rearranged()) rearranged_lists_.push_back(list);

@@ -50,9 +50,8 @@ class Effects {
   /// \param dict   a dict or OrderedDict whose keys are plain.
   /// \param owner  null, or the object whose instance dict it is.
   void store_entry(PyObject* dict, PyObject* key, PyObject* value, PyObject* owner = nullptr);
-  /// The dict is going to make an entry itself; fill_entry() tells which, afterwards.
+  /// The dict is going to make an entry itself; store_entry() tells which, afterwards.
   void will_fill(PyObject* dict) { change(dicts_, dict); }
-  void fill_entry(PyObject* dict, PyObject* key, PyObject* value) { store_entry(dict, key, value); }
   /// The entry must be there.
   void delete_entry(PyObject* dict, PyObject* key, PyObject* owner = nullptr);
   void clear_dict(PyObject* dict);
@@ -80,6 +79,8 @@ class Effects {
   void release_lock(PyObject* lock);
   bool holds_lock() const { return !locks_.empty(); }
   void append(PyObject* list, PyObject* value);
+  /// Not seen as a change: the number in a container that the run has not changed yet becomes what stands for it.
+  void put_stand_in(PyObject* container, PyObject* key, Py_ssize_t index, PyObject* stand_in);
   /// Any other change of a list: the replay gives it the contents that it has in the end.
   void change_list(PyObject* list);
 

@@ -109,6 +109,12 @@ PyObject* Numbers::vary(PyObject* number, const guards::Source* source) {
   return one;
 }
 
+bool Numbers::stands_for_what_is_at(PyObject* value, const guards::Source* source) const {
+  if (!sizes_.contains(value) && !derived_.contains(value)) return false;
+  const std::vector<const guards::Source*> sources = values_.scalar_sources(value);
+  return sources.size() == 1 && sources.front() == source;
+}
+
 bool Numbers::learn_read(PyObject* value, const guards::Source* source) {
   settle_read();
   const bool varies =
@@ -164,6 +170,8 @@ void Numbers::settle_sizes_within(PyObject* value, std::unordered_set<PyObject*>
     for (const guards::Ref& one : std::exchange(handed_, {})) settle_sizes_within(one.get(), seen);
     return;
   }
+  if (PyDictKeys_Check(value) || PyDictValues_Check(value) || PyDictItems_Check(value))
+    value = reinterpret_cast<PyObject*>(reinterpret_cast<_PyDictViewObject*>(value)->dv_dict);
   if (!storage_type(value)) return settle_size(value);
   if (!seen.insert(value).second) return;
   visit_items(value, [&](PyObject* item) { settle_sizes_within(item, seen); });

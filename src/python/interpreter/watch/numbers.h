@@ -39,6 +39,8 @@ class Numbers {
   /// A number that comes from `source` and was another one at an earlier call becomes a symbol, or a float that
   /// each call reads: what stands for it, borrowed. Null for all else.
   PyObject* vary(PyObject* number, const guards::Source* source);
+  /// `value` is what vary() gave for the number that is read from `source`.
+  bool stands_for_what_is_at(PyObject* value, const guards::Source* source) const;
   /// Values::learn(), before an instruction that leaves `value` as it is on top: a number that varies is guarded by
   /// its type as yet.
   bool learn_read(PyObject* value, const guards::Source* source);

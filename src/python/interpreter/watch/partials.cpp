@@ -20,8 +20,10 @@ bool Partials::open_partial(PyObject* partial, guards::Ref (&parts)[3]) {
     if (!parts[i] || !descriptor) return abandon("a partial", partial);
     if (source && !values_.learn(parts[i].get(), values_.sources().slot(source, descriptor)))
       return abandon("a partial that cannot be guarded", partial);
-    if (source && i > 0 && !values_.open(parts[i].get()))
-      return abandon("a partial that cannot be guarded", partial);
+    if (!source || i == 0) continue;
+    if (!values_.open(parts[i].get())) return abandon("a partial that cannot be guarded", partial);
+    values_.numbers().settle_sizes_within(
+        parts[i].get());  // No operand of the call, which C code may take them to.
   }
   return (PyTuple_CheckExact(parts[1].get()) && PyDict_CheckExact(parts[2].get())) || abandon("a partial", partial);
 }

@@ -163,6 +163,17 @@ void Sizes::compare_sizes(PyObject*& left, PyObject*& right, int comparison) {
   values_.numbers().settle_sizes_within(right);
 }
 
+/// object.__setattr__ of an object and its value, as torch.nn.Module has it: `super().__setattr__(name, value)`.
+static bool stores_attribute(PyObject* callable, Py_ssize_t count) {
+  const bool is_bound = Py_IS_TYPE(callable, &_PyMethodWrapper_Type);
+  if (!is_bound && !Py_IS_TYPE(callable, &PyWrapperDescr_Type)) return false;
+  const Ref name = Ref::steal(PyObject_GetAttrString(callable, "__name__"));
+  const Ref owner = Ref::steal(PyObject_GetAttrString(callable, "__objclass__"));
+  PyErr_Clear();
+  return owner.get() == reinterpret_cast<PyObject*>(&PyBaseObject_Type) && text_of(name.get()) == "__setattr__" &&
+         count == (is_bound ? 2 : 3);
+}
+
 /// What a call of C code does with the sizes that it is given. True: it is said.
 bool Sizes::builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_ssize_t count) {
   if (callable == reinterpret_cast<PyObject*>(&PyLong_Type) && count == 1 &&
@@ -173,6 +184,7 @@ bool Sizes::builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_
     if (type == &PyTuple_Type || type == &PyList_Type || guards::is_torch_size(type)) return true;
   }
   if (callable == reinterpret_cast<PyObject*>(&PyType_Type) && count == 1) return true;
+  if (stores_attribute(callable, count)) return true;
   if (PyType_Check(callable) && is_iterator_of_others(reinterpret_cast<PyTypeObject*>(callable))) {
     // The items are handed on as they are.
     if (std::any_of(arguments, arguments + count, [&](PyObject* one) { return values_.numbers().size_of(one); }))
@@ -185,6 +197,12 @@ bool Sizes::builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_
       return Py_IS_TYPE(arguments[0], &type) && callable == class_entry(reinterpret_cast<PyObject*>(&type), name);
     };
     if (count == 2 && is_method(PyList_Type, "append")) return true;
+    if (count == 1 && PyDict_CheckExact(arguments[0]) &&
+        (is_method(PyDict_Type, "items") || is_method(PyDict_Type, "values") || is_method(PyDict_Type, "keys")))
+      return true;  // Who looks into the view looks into the dict.
+    if (count == 1 && guards::is_torch_size(PyDescr_TYPE(callable)) && text_of(PyDescr_NAME(callable)) == "numel" &&
+        is_sequence(arguments[0]))
+      return combine_sizes(arguments[0], true);
     if (count < 2 || !is_method(PyDict_Type, "get")) return false;
     values_.numbers().settle_sizes_within(arguments[1]);  // The values of a dict are handed on as they are.
     return true;
@@ -225,17 +243,21 @@ bool Sizes::builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_
     return true;
   }
   const bool is_product = from == "math" && name == "prod";
-  if ((is_product || (from == "builtins" && name == "sum")) && count == 1 && is_sequence(arguments[0])) {
-    ir::Size all = is_product ? 1 : 0;
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(arguments[0]); ++i) {
-      const std::optional<ir::Size> one = as_size(PySequence_Fast_GET_ITEM(arguments[0], i));
-      if (!one) return false;
-      all = is_product ? all * *one : all + *one;
-    }
-    activity().size = all;
-    return true;
+  const bool is_sum = from == "builtins" && name == "sum";
+  return (is_product || is_sum) && count == 1 && is_sequence(arguments[0]) &&
+         combine_sizes(arguments[0], is_product);
+}
+
+/// The result is the product, or else the sum, of a sequence. False: not all of it are sizes.
+bool Sizes::combine_sizes(PyObject* sequence, bool is_product) {
+  ir::Size all = is_product ? 1 : 0;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sequence); ++i) {
+    const std::optional<ir::Size> one = as_size(PySequence_Fast_GET_ITEM(sequence, i));
+    if (!one) return false;
+    all = is_product ? all * *one : all + *one;
   }
-  return false;
+  activity().size = all;
+  return true;
 }
 
 }  // namespace braze::interpreter

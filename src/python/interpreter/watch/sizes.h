@@ -62,6 +62,7 @@ class Sizes final : Domain {
   void compute_unary(PyObject* operand, UnaryOperation operation);
   void compare_sizes(PyObject*& left, PyObject*& right, int comparison);
   bool builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_ssize_t count);
+  bool combine_sizes(PyObject* sequence, bool is_product);
   bool calls_tensors(PyObject* callable) const;
   bool enters_watched() const;
   void give_sizes(Activation& a, int arg);

@@ -9,6 +9,7 @@
 #include "python/guards/keys.h"
 #include "python/guards/scalar.h"
 #include "python/guards/storage_access.h"
+#include "python/guards/torch_values.h"
 #include "python/interpreter/watch/absorb.h"
 #include "python/interpreter/watch/look_ups.h"
 
@@ -83,6 +84,7 @@ void Values::learn_as(PyObject* object, const guards::Source* source) {
 
 bool Values::learn(PyObject* value, const guards::Source* source) {
   if (guards::is_scalar(value)) {
+    if (numbers_.stands_for_what_is_at(value, source)) return true;
     guards_.constant(source, value);
     if (guards::is_unique(value)) return true;
     std::vector<const guards::Source*>& all = scalars_[value];
@@ -97,7 +99,8 @@ bool Values::learn(PyObject* value, const guards::Source* source) {
   if (is_deep(source)) return false;
   if (tensors_.is_tensor(value)) {
     if (!tensors_.learn(value, source)) return false;
-  } else if (is_builtin_container(value) || guards::iterator_kind(value) != guards::IteratorKind::none) {
+  } else if (is_builtin_container(value) || guards::is_torch_size(Py_TYPE(value)) ||
+             guards::iterator_kind(value) != guards::IteratorKind::none) {
     guards_.type(source, Py_TYPE(value));
   } else {
     guards_.type(source, Py_TYPE(value));
@@ -201,8 +204,19 @@ bool Values::open_sequence(PyObject* sequence, const guards::Source* source) {
   const Py_ssize_t length = PySequence_Fast_GET_SIZE(sequence);
   guards_.length(source, static_cast<size_t>(length));
   for (Py_ssize_t i = 0; i < length; ++i)
-    if (!learn(PySequence_Fast_GET_ITEM(sequence, i), sources().sequence_item(source, static_cast<uint32_t>(i))))
-      return false;
+    if (!learn_item(sequence, nullptr, i, sources().sequence_item(source, static_cast<uint32_t>(i)))) return false;
+  return true;
+}
+
+/// A number that varies is guarded by its type as yet, and what stands for it takes its place for as long as the
+/// run lasts: whoever reads the container, by whatever instruction, finds that. Not in what was copied of a
+/// container before the run changed it.
+bool Values::learn_item(PyObject* container, PyObject* key, Py_ssize_t index, const guards::Source* source) {
+  PyObject* item = key ? guards::entry_of_key(container, key) : PySequence_Fast_GET_ITEM(container, index);
+  if (!item) return false;
+  PyObject* stand_in = source_of(container) ? numbers_.vary(item, source) : nullptr;
+  if (!stand_in) return learn(item, source);
+  effects_.put_stand_in(container, key, index, stand_in);
   return true;
 }
 
@@ -232,8 +246,8 @@ bool Values::open_dict(PyObject* dict, const guards::Source* source) {
     if (!guards::is_scalar(key) && !learn(key, sources().dict_key(source, position))) return false;
     keep_protocols(key);
     ++position;
-    PyObject* value =
-        guards::is_plain_key(key) ? guards::entry_of_key(dict, key) : guards::entry_of_object(dict, key);
+    if (guards::is_plain_key(key)) return learn_item(dict, key, 0, sources().dict_item(source, key));
+    PyObject* value = guards::entry_of_object(dict, key);
     return value && learn(value, sources().dict_item(source, key));
   });
 }
@@ -325,6 +339,7 @@ bool Values::look_up(PyObject* dict, PyObject* key) {
   if (effects_.wrote(dict, key)) return true;
   const guards::Source* entry = sources().dict_item(source, key);
   PyObject* value = _PyDict_GetItem_KnownHash(dict, key, guards::hash_of_key(key));
+  if (value && guards::is_plain_key(key) && !effects_.changed(dict)) return learn_item(dict, key, 0, entry);
   if (value) return learn(value, entry);
   if (PyErr_Occurred()) {
     PyErr_Clear();

@@ -111,6 +111,7 @@ class Values {
     bool opened = false;
   };
   bool open_items(PyObject* container, const guards::Source* source);
+  bool learn_item(PyObject* container, PyObject* key, Py_ssize_t index, const guards::Source* source);
   bool open_sequence(PyObject* sequence, const guards::Source* source);
   bool open_deque(PyObject* deque, const guards::Source* source);
   bool open_dict(PyObject* dict, const guards::Source* source);

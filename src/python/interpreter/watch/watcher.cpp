@@ -170,10 +170,10 @@ bool Watcher::before(Activation& a, int opcode, int arg) {
       return true;
     const bool is_learnt = !at_root || watch_.root_slots.consume(a, opcode, arg);
     if (is_learnt && values().numbers().has_deferred()) watch_.root_slots.settle_operands(a, opcode, arg);
-    const bool has_sizes = is_learnt && values().tensors().sizes().has_sizes();
-    if (has_sizes) watch_.sizes.put_tracers(a, opcode, arg);
+    const SizeWorld& sizes = values().tensors().sizes();
+    if (is_learnt && sizes.has_sizes()) watch_.sizes.put_tracers(a, opcode, arg);
     if (is_learnt && gives(a, opcode) && looks::look(watch_, a, opcode, arg)) {
-      if (has_sizes) watch_.sizes.look_at_sizes(a, opcode, arg);
+      if (sizes.has_sizes()) watch_.sizes.look_at_sizes(a, opcode, arg);  // Perhaps the first, in what it opens.
       return watch_.other_threads.hide_effects(a, opcode, arg);
     }
     // What was used only by this instruction must not be guarded: then the run is repeated up to here.
@@ -194,9 +194,10 @@ bool Watcher::gives(Activation& a, int opcode) {
   const bool is_converted = !caller.is_direct && !caller.size && converts_result(a.code());
   if (opcode == RETURN_VALUE && is_converted) values().numbers().settle_sizes_within(a.peek(1));
   if (!caller.is_around && (caller.is_direct || !(caller.looks || watch_.run.looks_lazily))) return true;
+  if (!absorb(values(), a.peek(1)))
+    return watch_.run.abandon("C code is given an object whose parts are not guarded", a.peek(1));
   values().numbers().settle_sizes_within(a.peek(1));
-  return absorb(values(), a.peek(1)) ||
-         watch_.run.abandon("C code is given an object whose parts are not guarded", a.peek(1));
+  return true;
 }
 
 bool Watcher::after(Activation& a, int opcode, int arg, Step step) {
@@ -222,7 +223,7 @@ bool Watcher::after(Activation& a, int opcode, int arg, Step step) {
   if (reads(opcode) && a.top > a.stack_base())
     if (PyObject* one = values().numbers().take_read(a.peek(1))) a.pop(), a.push_borrowed(one);
   PyObject* top = a.top > a.stack_base() ? a.peek(1) : nullptr;
-  if (activity().fills && top) values().effects().fill_entry(activity().fills, activity().key, top);
+  if (activity().fills && top) values().effects().store_entry(activity().fills, activity().key, top);
   switch (opcode) {
     case LOAD_CONST: values().make_constant(top); return true;
     case LOAD_GLOBAL:
