@@ -1,6 +1,7 @@
 #include "python/cuda_graphs.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <pybind11/pybind11.h>
@@ -55,6 +56,29 @@ class PythonGraph final : public runtime::CudaGraph {
   py::object graph_, replay_;  ///< torch._C._CUDAGraph, and its bound method.
 };
 
+/// While it lives, the second stream does what the first one had been given before; then the first one waits for
+/// it.
+class InTurn {
+ public:
+  InTurn(c10::Stream first, c10::Stream second) : first_(first), second_(second) { queue(second_, first_); }
+  ~InTurn() {
+    try {
+      queue(first_, second_);
+    } catch (const c10::Error&) {  // The device is lost: what is called next says so.
+    }
+  }
+  InTurn(const InTurn&) = delete;
+  InTurn& operator=(const InTurn&) = delete;
+
+ private:
+  static void queue(const c10::Stream& later, const c10::Stream& sooner) {
+    c10::Event event(sooner.device_type());
+    event.record(sooner);
+    event.block(later);
+  }
+  c10::Stream first_, second_;
+};
+
 class PythonRecorder final : public runtime::CudaGraphRecorder {
  public:
   std::unique_ptr<runtime::CudaGraph> record(c10::Device place, const std::function<void()>& work) override {
@@ -92,6 +116,9 @@ class PythonRecorder final : public runtime::CudaGraphRecorder {
     py::object graph = torch.attr("_CUDAGraph")();
     // Memory of its own: results of one recording may be in use while another, made earlier, is replayed.
     const py::object pool = torch.attr("_graph_pool_handle")();
+    // PyTorch sets its generator's words in memory on the side when it begins, which kernels that have been started
+    // may be reading, and again on the current stream when the graph is started.
+    const InTurn in_turn(current, side->second);
     const c10::StreamGuard guard(side->second);
     // Other threads may go on allocating and waiting.
     try {
@@ -134,7 +161,7 @@ class PythonRecorder final : public runtime::CudaGraphRecorder {
   /// takes it for its own: this one does, in vain.
   static void forget_error(c10::Device place) {
     try {
-      at::zeros({1}, at::TensorOptions().device(place));
+      at::full({1}, 0.5, at::TensorOptions().device(place));
     } catch (const c10::Error&) {
     }
   }

@@ -11,6 +11,13 @@ namespace {
 /// Between direct steps, fewer launches are no graph: starting one costs as much as two of them.
 constexpr uint32_t kFewestLaunches = 2;
 
+/// How names of operators begin that wait for the device: they look at what a solver reports, or count results.
+constexpr std::string_view kWait[] = {
+    "aten::linalg_",  "aten::_linalg_", "aten::cholesky",          "aten::lu_",      "aten::ormqr",
+    "aten::geqrf",    "aten::nonzero",  "aten::masked_select",     "aten::_unique",  "aten::unique_",
+    "aten::bincount", "aten::histc",    "aten::repeat_interleave", "aten::_assert_", "aten::_local_scalar_dense",
+};
+
 class Splitter {
  public:
   Splitter(const Program::Impl& program, const std::map<uint32_t, std::string>& refused)
@@ -65,6 +72,8 @@ std::string Splitter::obstacle(uint32_t step) const {
 std::string Splitter::call_obstacle(const BoundCall& call, const loops::CallStep& planned) const {
   if (!call.name.starts_with("aten::") && !call.name.starts_with("braze::"))
     return concat("nobody knows what ", call.name, " does beside what is recorded");
+  if (std::ranges::any_of(kWait, [&](std::string_view start) { return call.name.starts_with(start); }))
+    return concat(call.name, " waits for the device");
   for (const loops::View& view : planned.operands)
     if (device_of(view.buffer) != made_.place)
       return concat(call.name, " reads a tensor on ", device_of(view.buffer).str());

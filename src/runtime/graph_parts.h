@@ -4,8 +4,8 @@
 //   steps    kernel  mm  kernel | my_lib::op | kernel  softmax | kernel on the CPU
 //   parts        recorded       |   direct   |     recorded    |      direct
 //
-// A step is direct if it has values on another device, draws from a generator of its own, or calls an operator of
-// which nobody knows what else it does; or if recording it was tried and failed.
+// A step is direct if it has values on another device, waits for this one, draws from a generator of its own, or
+// calls an operator of which nobody knows what else it does; or if recording it was tried and failed.
 #pragma once
 
 #include <cstdint>
