@@ -9,9 +9,10 @@
 Each model (zoo_cases.py: small random configurations, no weights are downloaded) runs in a process of its own, for
 a limited time: 16 calls in eager first, so that CPython has specialised its code, then four compiled ones with new
 values, each beside eager's. The third is to be replayed. torch.compile (with its backend "eager") has a process of
-its own as well. Results are appended to a file, one JSON object a line.
+its own as well. Results are appended to a file, one JSON object a line; a line of text
+tells of each model when it is measured.
 
-Exit status 1 if a model is wrong, crashes, is not replayed, or has more graphs than torch.compile makes.
+Exit status 1 if a model is wrong, crashes, is not replayed, or has more graphs or more breaks than torch.compile's.
 """
 
 from __future__ import annotations
@@ -154,9 +155,20 @@ def verdict(row: dict[str, Any]) -> str:
         said.append(f"differs by {ours['difference']:.1e}")
     if not ours["replayed"]:
         said.append("third call not replayed")
-    if theirs.get("graphs") and max(ours["graphs"], 1) > theirs["graphs"]:
-        said.append("more graphs than torch.compile")
+    if theirs.get("graphs"):  # Where torch.compile fails or captures nothing, there is nothing to be measured by.
+        said += [f"more {what} than torch.compile" for what in ("graphs", "breaks") if ours[what] > theirs[what]]
     return ", ".join(said)
+
+
+def line(row: dict[str, Any]) -> str:
+    """One model as plain text, for those who wait."""
+    ours, theirs = row["braze"], row.get("torch", {})
+    counted = "; ".join(
+        f"{who} {facts['graphs']} graphs, {facts['breaks']} breaks"
+        for who, facts in (("braze", ours), ("torch.compile", theirs))
+        if "graphs" in facts
+    )
+    return ": ".join(part for part in (row["name"], counted, verdict(row) or "ok") if part)
 
 
 def show(rows: dict[str, dict[str, Any]], console: Console) -> None:
@@ -212,6 +224,7 @@ def main() -> int:
         if missing:
             with options.results.open("a") as file:  # One write a line: lines of several threads stay whole.
                 file.write(json.dumps(row) + "\n")
+            print(line(row), file=sys.stderr, flush=True)
         return name, row
 
     with ThreadPoolExecutor(options.jobs) as pool:
