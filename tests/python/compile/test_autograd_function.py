@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from test_compile import check, compiled, same
+from compiling import check, compiled, same
 
 from braze._load import C
 

@@ -8,7 +8,7 @@ import weakref
 
 import pytest
 import torch
-from test_compile import compiled, in_threads, same
+from compiling import compiled, in_threads, same
 from torch import nn
 
 from braze._load import C

@@ -5,7 +5,7 @@ import inspect
 
 import pytest
 import torch
-from test_compile import compiled, same
+from compiling import compiled, same
 
 from braze._load import C
 

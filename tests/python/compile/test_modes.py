@@ -4,7 +4,7 @@ import contextlib
 
 import pytest
 import torch
-from test_compile import compiled
+from compiling import compiled
 from torch import nn
 
 import braze

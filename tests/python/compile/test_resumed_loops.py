@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from compiling import compiled, in_threads, same
 from test_breaks import segments
-from test_compile import compiled, in_threads, same
 from torch import nn
 
 from braze._load import C

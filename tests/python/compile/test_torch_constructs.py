@@ -5,8 +5,8 @@ import warnings
 
 import pytest
 import torch
+from compiling import compiled, same
 from processes import fresh
-from test_compile import compiled, same
 from torch import nn
 
 from braze._load import C

@@ -8,7 +8,7 @@ import warnings
 
 import pytest
 import torch
-from test_compile import compiled
+from compiling import compiled
 from torch.nn.parameter import UninitializedParameter
 
 from braze._load import C

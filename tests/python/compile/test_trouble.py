@@ -10,7 +10,7 @@ import threading
 import processes
 import pytest
 import torch
-from test_compile import compiled, in_threads, same
+from compiling import compiled, in_threads, same
 from torch import nn
 
 import braze
