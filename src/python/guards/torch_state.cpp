@@ -22,6 +22,7 @@
 #include <torch/csrc/jit/frontend/tracer.h>
 
 #include <array>
+#include <utility>
 
 #include "capture/devices.h"
 #include "python/guards/function_modes.h"
@@ -47,28 +48,30 @@ std::string keys_text(uint64_t word) {
   return c10::toString(c10::DispatchKeySet(c10::DispatchKeySet::RAW, word));
 }
 
+/// What lies in thread-local variables of PyTorch's libraries, each looked up once for all rows.
+struct ThreadState {
+  const c10::AutogradState& autograd = c10::AutogradState::get_tls_state();
+  const at::impl::SavedTensorDefaultHooksTLS& hooks = at::SavedTensorDefaultHooks::get_tls_state();
+  c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
+  int64_t function_modes = at::impl::PythonTorchFunctionTLS::stack_len();
+  const at::Context& context = at::globalContext();
+};
+
 struct StateRow {
   const char* text;
-  uint64_t (*read)();
+  uint64_t (*read)(const ThreadState&);
   std::string (*word_text)(uint64_t);
 };
 
-const c10::AutogradState& autograd() {
-  return c10::AutogradState::get_tls_state();
-}
-const at::Context& context() {
-  return at::globalContext();
-}
-
 /// What factories mean by "cuda". 0 where nobody has traced for CUDA devices, or none is chosen.
-uint64_t current_cuda_device() {
+uint64_t current_cuda_device(const ThreadState&) {
   if (!capture::has_met_cuda()) return 0;
   return static_cast<uint64_t>(c10::impl::VirtualGuardImpl(c10::kCUDA).getDevice().index());
 }
 
 /// Which attention is tried first, one digit each. It is GPUs' alone: 0 as long as nobody has traced for them, and
 /// afterwards for the order that there was first.
-uint64_t attention_order() {
+uint64_t attention_order(const ThreadState&) {
   const auto now = [] {
     uint64_t order = 0;
     for (const at::SDPBackend backend : at::globalContext().sDPPriorityOrder())
@@ -80,14 +83,13 @@ uint64_t attention_order() {
 }
 
 /// How many modes of torch functions there are. A default device counts as none, as captured code runs without it.
-uint64_t function_modes() {
-  const auto count = static_cast<uint64_t>(at::impl::PythonTorchFunctionTLS::stack_len());
-  return count > 0 && default_device() ? 0 : count;
+uint64_t function_modes(const ThreadState& thread) {
+  return thread.function_modes > 0 && default_device() ? 0 : static_cast<uint64_t>(thread.function_modes);
 }
 
 /// 0 for the CPU, with which factories give what they give without a default device.
-uint64_t default_device_word() {
-  if (at::impl::PythonTorchFunctionTLS::stack_len() == 0) return 0;
+uint64_t default_device_word(const ThreadState& thread) {
+  if (thread.function_modes == 0) return 0;
   const std::optional<c10::Device> device = default_device();
   if (!device || device->is_cpu()) return 0;
   return uint64_t(device->type()) << 8 | uint8_t(device->index());
@@ -97,70 +99,97 @@ std::string device_text(uint64_t word) {
   return c10::Device(static_cast<c10::DeviceType>(word >> 8), static_cast<c10::DeviceIndex>(word & 0xFF)).str();
 }
 
-/// The likeliest to change first.
-const StateRow kState[] = {
-    {"torch.is_grad_enabled()", [] { return uint64_t(autograd().get_grad_mode()); }, truth_text},
-    {"torch.is_inference_mode_enabled()", [] { return uint64_t(autograd().get_inference_mode()); }, truth_text},
-    // Autocast is enabled for a device unless its key is excluded.
-    {"the excluded dispatch keys", [] { return c10::impl::tls_local_dispatch_key_set().excluded_.raw_repr(); },
-     keys_text},
-    {"the included dispatch keys", [] { return c10::impl::tls_local_dispatch_key_set().included_.raw_repr(); },
-     keys_text},
-    {"torch.get_autocast_dtype('cpu')", [] { return uint64_t(at::autocast::get_autocast_dtype(at::kCPU)); },
-     dtype_text},
-    {"torch.get_autocast_dtype('cuda')", [] { return uint64_t(at::autocast::get_autocast_dtype(at::kCUDA)); },
-     dtype_text},
-    {"torch.cuda.current_device()", [] { return current_cuda_device(); }, number_text},
-    {"torch.is_autocast_cache_enabled()", [] { return uint64_t(at::autocast::is_autocast_cache_enabled()); },
+/// The likeliest to change first. Constant, so that the compiler sees through the functions.
+constexpr StateRow kState[] = {
+    {"torch.is_grad_enabled()", [](const ThreadState& thread) { return uint64_t(thread.autograd.get_grad_mode()); },
      truth_text},
-    {"the number of autocast contexts", [] { return uint64_t(autocast_nesting()); }, number_text},
-    {"torch.get_default_dtype()", [] { return uint64_t(c10::get_default_dtype_as_scalartype()); }, dtype_text},
+    {"torch.is_inference_mode_enabled()",
+     [](const ThreadState& thread) { return uint64_t(thread.autograd.get_inference_mode()); }, truth_text},
+    // Autocast is enabled for a device unless its key is excluded.
+    {"the excluded dispatch keys", [](const ThreadState& thread) { return thread.keys.excluded_.raw_repr(); },
+     keys_text},
+    {"the included dispatch keys", [](const ThreadState& thread) { return thread.keys.included_.raw_repr(); },
+     keys_text},
+    {"torch.get_autocast_dtype('cpu')",
+     [](const ThreadState&) { return uint64_t(at::autocast::get_autocast_dtype(at::kCPU)); }, dtype_text},
+    {"torch.get_autocast_dtype('cuda')",
+     [](const ThreadState&) { return uint64_t(at::autocast::get_autocast_dtype(at::kCUDA)); }, dtype_text},
+    {"torch.cuda.current_device()", current_cuda_device, number_text},
+    {"torch.is_autocast_cache_enabled()",
+     [](const ThreadState&) { return uint64_t(at::autocast::is_autocast_cache_enabled()); }, truth_text},
+    {"the number of autocast contexts", [](const ThreadState&) { return uint64_t(autocast_nesting()); },
+     number_text},
+    {"torch.get_default_dtype()",
+     [](const ThreadState&) { return uint64_t(c10::get_default_dtype_as_scalartype()); }, dtype_text},
     {"the number of torch function modes", function_modes, number_text},
     {"torch.get_default_device()", default_device_word, device_text},
     {"the state of torch functions",
-     [] { return uint64_t(at::impl::PythonTorchFunctionTLS::get_disabled_state()); }, number_text},
-    {"the number of torch dispatch modes", [] { return uint64_t(c10::impl::TorchDispatchModeTLS::stack_len()); },
+     [](const ThreadState&) { return uint64_t(at::impl::PythonTorchFunctionTLS::get_disabled_state()); },
      number_text},
+    {"the number of torch dispatch modes",
+     [](const ThreadState&) { return uint64_t(c10::impl::TorchDispatchModeTLS::stack_len()); }, number_text},
     {"the Python dispatcher's being enabled",
-     [] { return uint64_t(c10::impl::PythonDispatcherTLS::get_state() != nullptr); }, truth_text},
+     [](const ThreadState&) { return uint64_t(c10::impl::PythonDispatcherTLS::get_state() != nullptr); },
+     truth_text},
     {"the number of saved tensor hooks",
-     [] { return uint64_t(at::SavedTensorDefaultHooks::get_tls_state().stack.size()); }, number_text},
+     [](const ThreadState& thread) { return uint64_t(thread.hooks.stack.size()); }, number_text},
     {"saved tensor hooks being allowed",
-     [] { return uint64_t(!at::SavedTensorDefaultHooks::get_tls_state().disabled_error_message.has_value()); },
+     [](const ThreadState& thread) { return uint64_t(!thread.hooks.disabled_error_message.has_value()); },
      truth_text},
-    {"forward-mode AD being enabled", [] { return uint64_t(autograd().get_fw_grad_mode()); }, truth_text},
+    {"forward-mode AD being enabled",
+     [](const ThreadState& thread) { return uint64_t(thread.autograd.get_fw_grad_mode()); }, truth_text},
     {"a level of forward-mode AD being entered",
-     [] { return uint64_t(torch::autograd::ForwardADLevel::try_get_by_idx(0) != nullptr); }, truth_text},
-    {"torch.autograd.is_multithreading_enabled()", [] { return uint64_t(autograd().get_multithreading_enabled()); },
+     [](const ThreadState&) { return uint64_t(torch::autograd::ForwardADLevel::try_get_by_idx(0) != nullptr); },
      truth_text},
-    {"torch.is_anomaly_enabled()", [] { return uint64_t(torch::autograd::AnomalyMode::is_enabled()); }, truth_text},
-    {"torch.jit.is_tracing()", [] { return uint64_t(torch::jit::tracer::isTracing()); }, truth_text},
-    {"torch.are_deterministic_algorithms_enabled()", [] { return uint64_t(context().deterministicAlgorithms()); },
+    {"torch.autograd.is_multithreading_enabled()",
+     [](const ThreadState& thread) { return uint64_t(thread.autograd.get_multithreading_enabled()); }, truth_text},
+    {"torch.is_anomaly_enabled()",
+     [](const ThreadState&) { return uint64_t(torch::autograd::AnomalyMode::is_enabled()); }, truth_text},
+    {"torch.jit.is_tracing()", [](const ThreadState&) { return uint64_t(torch::jit::tracer::isTracing()); },
      truth_text},
+    {"torch.are_deterministic_algorithms_enabled()",
+     [](const ThreadState& thread) { return uint64_t(thread.context.deterministicAlgorithms()); }, truth_text},
     {"torch.is_deterministic_algorithms_warn_only_enabled()",
-     [] { return uint64_t(context().deterministicAlgorithmsWarnOnly()); }, truth_text},
+     [](const ThreadState& thread) { return uint64_t(thread.context.deterministicAlgorithmsWarnOnly()); },
+     truth_text},
     {"torch.utils.deterministic.fill_uninitialized_memory",
-     [] { return uint64_t(context().deterministicFillUninitializedMemory()); }, truth_text},
-    {"torch.get_num_threads()", [] { return uint64_t(at::get_num_threads()); }, number_text},
-    {"torch.backends.mkldnn.enabled", [] { return uint64_t(context().userEnabledMkldnn()); }, truth_text},
-    {"torch.backends.cudnn.enabled", [] { return uint64_t(context().userEnabledCuDNN()); }, truth_text},
-    {"torch.backends.cudnn.deterministic", [] { return uint64_t(context().deterministicCuDNN()); }, truth_text},
-    {"torch.backends.cudnn.benchmark", [] { return uint64_t(context().benchmarkCuDNN()); }, truth_text},
-    {"flash attention being enabled", [] { return uint64_t(context().userEnabledFlashSDP()); }, truth_text},
-    {"memory efficient attention being enabled", [] { return uint64_t(context().userEnabledMemEfficientSDP()); },
+     [](const ThreadState& thread) { return uint64_t(thread.context.deterministicFillUninitializedMemory()); },
      truth_text},
-    {"plain attention being enabled", [] { return uint64_t(context().userEnabledMathSDP()); }, truth_text},
-    {"overrideable attention being enabled", [] { return uint64_t(context().userEnabledOverrideableSDP()); },
-     truth_text},
-    {"cuDNN's attention being enabled", [] { return uint64_t(context().userEnabledCuDNNSDP()); }, truth_text},
+    {"torch.get_num_threads()", [](const ThreadState&) { return uint64_t(at::get_num_threads()); }, number_text},
+    {"torch.backends.mkldnn.enabled",
+     [](const ThreadState& thread) { return uint64_t(thread.context.userEnabledMkldnn()); }, truth_text},
+    {"torch.backends.cudnn.enabled",
+     [](const ThreadState& thread) { return uint64_t(thread.context.userEnabledCuDNN()); }, truth_text},
+    {"torch.backends.cudnn.deterministic",
+     [](const ThreadState& thread) { return uint64_t(thread.context.deterministicCuDNN()); }, truth_text},
+    {"torch.backends.cudnn.benchmark",
+     [](const ThreadState& thread) { return uint64_t(thread.context.benchmarkCuDNN()); }, truth_text},
+    {"flash attention being enabled",
+     [](const ThreadState& thread) { return uint64_t(thread.context.userEnabledFlashSDP()); }, truth_text},
+    {"memory efficient attention being enabled",
+     [](const ThreadState& thread) { return uint64_t(thread.context.userEnabledMemEfficientSDP()); }, truth_text},
+    {"plain attention being enabled",
+     [](const ThreadState& thread) { return uint64_t(thread.context.userEnabledMathSDP()); }, truth_text},
+    {"overrideable attention being enabled",
+     [](const ThreadState& thread) { return uint64_t(thread.context.userEnabledOverrideableSDP()); }, truth_text},
+    {"cuDNN's attention being enabled",
+     [](const ThreadState& thread) { return uint64_t(thread.context.userEnabledCuDNNSDP()); }, truth_text},
     {"the order of attention kernels", attention_order, number_text},
 };
+
+/// Whether the words are what they were, the first that differs ending the look.
+template <size_t... Rows>
+bool equal(const std::array<uint64_t, sizeof...(Rows)>& words, std::index_sequence<Rows...>) {
+  const ThreadState thread;
+  return ((kState[Rows].read(thread) == words[Rows]) && ...);
+}
 
 struct TorchState : Payload {
   std::array<uint64_t, std::size(kState)> words;
 
   TorchState() {
-    for (size_t i = 0; i < words.size(); ++i) words[i] = kState[i].read();
+    const ThreadState thread;
+    for (size_t i = 0; i < words.size(); ++i) words[i] = kState[i].read(thread);
   }
   bool equals(const Payload& other) const noexcept override {
     return words == static_cast<const TorchState&>(other).words;
@@ -196,17 +225,16 @@ std::shared_ptr<Payload> make_torch_state_payload() {
 }
 
 bool test_torch_state(const Expected& expected, PyObject* const*, const Call&) noexcept {
-  const auto& words = static_cast<const TorchState*>(expected.payload)->words;
-  for (size_t i = 0; i < words.size(); ++i)
-    if (kState[i].read() != words[i]) return false;
-  return true;
+  return equal(static_cast<const TorchState*>(expected.payload)->words,
+               std::make_index_sequence<std::size(kState)>());
 }
 
 std::string explain_torch_state(const Expected& expected, PyObject* const* values, const Call&, const Texts&) {
   const auto& words = static_cast<const TorchState*>(expected.payload)->words;
+  const ThreadState thread;
   if (values)
     for (size_t i = 0; i < words.size(); ++i)
-      if (const uint64_t now = kState[i].read(); now != words[i])
+      if (const uint64_t now = kState[i].read(thread); now != words[i])
         return concat(kState[i].text, " == ", kState[i].word_text(words[i]), ", was ", kState[i].word_text(now));
   return "PyTorch's modes and flags are as they were";
 }
