@@ -1,6 +1,8 @@
 // Calls that ATen refuses, for the number or the type that it is given, where a rule would compute something.
 #include "capture/gates.h"
 
+#include <ATen/Context.h>
+
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -37,6 +39,20 @@ constexpr Types kTypes[] = {
     {"replication_pad2d", is_bool},
     {"replication_pad3d", is_bool},
 };
+
+/// Operators of which torch.use_deterministic_algorithms() asks more than their rules give: which of several writes
+/// to one place is the last, and what memory holds that nobody has written.
+constexpr std::string_view kMoreDeterministic[] = {
+    "empty",           "empty_like",        "empty_permuted", "empty_strided",     "index_copy",
+    "index_put",       "index_put_",        "new_empty",      "new_empty_strided", "put",
+    "_index_put_impl", "_unsafe_index_put", "scatter",
+};
+
+bool asks_for_more(const OpEntry& entry) {
+  if (!at::globalContext().deterministicAlgorithms() || !entry.rule) return false;
+  return std::ranges::find(kMoreDeterministic, entry.rule->name.substr(0, entry.rule->name.find('.'))) !=
+         std::end(kMoreDeterministic);
+}
 
 /// Whether ATen's own conversion raises.
 bool overflows(const c10::Scalar& number, ScalarType dtype) {
@@ -137,7 +153,7 @@ void specialise_narrow_numbers(const OpEntry& entry, std::span<c10::IValue> argu
 }
 
 bool may_be_refused(const OpEntry& entry, std::span<const c10::IValue> arguments) {
-  if (has_refused_number(entry.op.schema(), arguments)) return true;
+  if (asks_for_more(entry) || has_refused_number(entry.op.schema(), arguments)) return true;
   if (arguments.empty() || !arguments[0].isTensor() || !arguments[0].toTensor().defined()) return false;
   std::string_view name = entry.op.schema().name();
   name.remove_prefix(std::min(name.size(), name.find("::") + 2));

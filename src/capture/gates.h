@@ -9,8 +9,8 @@
 
 namespace braze::capture {
 
-/// May ATen raise for these arguments where the operator's rule would not? Then the call is recorded as such, and
-/// raises when it runs.
+/// May ATen raise for these arguments where the operator's rule would not, or is more asked of it than the rule
+/// gives? Then the call is recorded as such.
 bool may_be_refused(const OpEntry& entry, std::span<const c10::IValue> arguments);
 /// A size that varies, where eager converts a number to types that do not hold every size and raises for those that
 /// are too large: it is the number of this call from here on.

@@ -376,6 +376,11 @@ bool block_diag(Call& call, const RuleRow&) {
   return call.give(call.graph().create(Op::cat, {rows.data(), rows.size()}, attrs, {&type, 1})->result());
 }
 
+/// Kernels of the CPU keep the format of their argument. Elsewhere the operator is made of views and a copy.
+at::MemoryFormat shuffled_format(const Call& call, const Operand& x) {
+  return call.device().is_cpu() ? suggested_format(x) : at::MemoryFormat::Contiguous;
+}
+
 /// pixel_shuffle(self, factor) moves channels into the last two dimensions, pixel_unshuffle back: the variant.
 enum { kShuffle, kUnshuffle };
 bool pixels(Call& call, const RuleRow& row) {
@@ -415,7 +420,7 @@ bool channel_shuffle(Call& call, const RuleRow&) {
   }
   Arithmetic a(call);
   ir::Value* value = a.reshape(a.permute(a.reshape(x->value, split), order), x->sizes);
-  const Sizes strides = format_strides(x->sizes, suggested_format(*x));
+  const Sizes strides = format_strides(x->sizes, shuffled_format(call, *x));
   return call.give(call.copy(value, call.type(x->dtype, x->sizes, strides)));
 }
 

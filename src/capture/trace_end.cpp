@@ -142,8 +142,9 @@ void TraceEnd::check_gradients() {
         "torch.autograd.grad() and return the gradients.");
 }
 
-/// A bad index, divisor or probability raises even where nobody uses the result. Nodes that check one and that no
-/// output needs become outputs of the graph, behind all that recipes name: one bool for the elements of each.
+/// A bad index, divisor or probability, or what was to be true and is not, raises even where nobody uses the
+/// result. Nodes that check one and that no output needs become outputs of the graph, behind all that recipes name:
+/// one bool for the elements of each.
 void TraceEnd::keep_checks() {
   std::vector<bool> live(recorder_.graph_->value_limit());
   const auto mark = [&](const ir::Value* value) {
@@ -157,8 +158,8 @@ void TraceEnd::keep_checks() {
                           return live[result.id];
                         });
     const ir::OpKind kind = ir::info(node->op).kind;
-    const bool checks = kind == ir::OpKind::Gather || kind == ir::OpKind::Update || node->op == ir::Op::divisor ||
-                        node->op == ir::Op::probability;
+    const bool checks =
+        kind == ir::OpKind::Gather || kind == ir::OpKind::Update || has(node->op, ir::traits::raises);
     if (!needed && !checks) continue;
     if (!needed) unused.push_back(node->result());
     std::ranges::for_each(node->operands, mark);

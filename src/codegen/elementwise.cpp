@@ -356,6 +356,7 @@ Value* emit_float(llvm::IRBuilderBase& b, Op op, DType type, llvm::ArrayRef<Valu
 
 Value* fails_check(llvm::IRBuilderBase& b, Op op, Value* x) {
   if (op == Op::divisor) return b.CreateICmpEQ(x, zero_of(x));
+  if (op == Op::expected) return b.CreateNot(x);
   BRAZE_CHECK(op == Op::probability, ir::info(op).name, " checks nothing");
   Value* from_zero = b.CreateFCmpOGE(x, zero_of(x));
   return b.CreateNot(b.CreateAnd(from_zero, b.CreateFCmpOLE(x, llvm::ConstantFP::get(x->getType(), 1.0))));

@@ -148,7 +148,12 @@ enum class StmtKind : uint8_t {
 
 /// What the status is set to by a computation that checks its operand; 0: the op checks nothing.
 constexpr int64_t status_of(ir::Op op) {
-  return op == ir::Op::divisor ? -1 : op == ir::Op::probability ? -2 : 0;
+  switch (op) {
+    case ir::Op::divisor: return -1;
+    case ir::Op::probability: return -2;
+    case ir::Op::expected: return -3;
+    default: return 0;
+  }
 }
 
 enum class AtomicOp : uint8_t { add, max, min };

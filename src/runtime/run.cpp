@@ -49,14 +49,22 @@ int64_t place_of(const at::Tensor& tensor) {
     throw UserError("ZeroDivisionError: an integer is divided by zero");
   if (status == loops::status_of(ir::Op::probability))
     throw UserError("all elements of input should be between 0 and 1");
+  if (status == loops::status_of(ir::Op::expected))
+    throw UserError("Expected Tensor with single nonzero value, but got zero");
   throw UserError("index out of range in self", UserError::Kind::index);
 }
 
+/// What a kernel of a GPU found.
+const char* finding(int64_t status) {
+  if (status == loops::status_of(ir::Op::probability)) return "a probability outside of [0, 1]";
+  if (status == loops::status_of(ir::Op::expected)) return "an assertion that does not hold";
+  return "an index out of range";
+}
+
 [[noreturn, gnu::noinline, gnu::cold]] void fail_late(int64_t status, c10::Device place) {
-  const bool probability = status == loops::status_of(ir::Op::probability);
   throw LateError(
-      concat("CUDA error: a kernel of this program, in this call or an earlier one, found ",
-             probability ? "a probability outside of [0, 1]" : "an index out of range", " on ", place.str(),
+      concat("CUDA error: a kernel of this program, in this call or an earlier one, found ", finding(status),
+             " on ", place.str(),
              ". Kernels of a GPU run after the call that starts them has returned: to see which call it "
              "is, synchronize after each, or run with braze.compiler.set_stance(\"force_eager\")."));
 }

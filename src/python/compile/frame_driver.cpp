@@ -176,7 +176,7 @@ FrameDriver::Advance FrameDriver::advance(CodeState& code, FrameRun& run, guards
     if (!find(start, run, values)) return Advance::no;
   }
   std::vector<guards::Ref> results(one->outcome.recipe.result_count());
-  if (!one->replay(values.data(), results.data())) return Advance::no;
+  if (one->replay(values.data(), results.data()) != Specialisation::Replay::done) return Advance::no;
   ++(is_new ? counts_.captured : counts_.replayed);
   counts_.compiled += static_cast<int64_t>(one->op_count);
   if (one->break_reason) reason = one->break_reason->text();

@@ -23,6 +23,11 @@ namespace braze::python {
 
 namespace {
 
+using Replay = Specialisation::Replay;
+
+/// Of calls in which the program found an error.
+constexpr std::string_view raises_text =
+    interpreter::row_of(interpreter::Break::operation_on_tensors_raises_error).text;
 constexpr int most_put_off = 16;  // Captures that wait for a native run.
 
 py::object call_natively(const py::object& function, const Arguments& arguments) {
@@ -88,9 +93,11 @@ py::object FunctionState::call(const Arguments& arguments) {
   // Its tensors are wrapped, and the transform, not the caller, says what operators mean.
   if (is_transforming()) return run_natively(arguments, std::string(row_of(interpreter::Break::transforming).text));
   if (PyObject* backend = forced_backend(); backend && !is_variant_) return with_backend(backend).call(arguments);
-  if (std::optional<py::object> result = replay(arguments)) {
-    ++replayed_;
-    return *std::move(result);
+  py::object result;
+  switch (replay(arguments, &result)) {
+    case Replay::done: ++replayed_; return result;
+    case Replay::raised: return run_natively(arguments, std::string(raises_text));
+    case Replay::refused: break;
   }
   // torch.jit.trace keeps the operators that run, and would see those of a capture.
   if (torch::jit::tracer::isTracing()) return run_natively(arguments, "torch.jit.trace is under way");
@@ -137,15 +144,17 @@ FunctionState& FunctionState::with_backend(PyObject* backend) {
   return *variant;
 }
 
-std::optional<py::object> FunctionState::replay(const Arguments& arguments) {
-  if (calls_.empty()) return std::nullopt;
+Specialisation::Replay FunctionState::replay(const Arguments& arguments, py::object* result) {
+  if (calls_.empty()) return Replay::refused;
   c10::SmallVector<PyObject*, 16> values;
   const std::shared_ptr<Specialisation> one =
       calls_.find([](const Specialisation&) { return true; }, [&] { return arguments.call(); }, values);
-  guards::Ref result;
-  if (!one || !one->replay(values.data(), &result)) return std::nullopt;
+  guards::Ref returned;
+  const Replay replayed = one ? one->replay(values.data(), &returned) : Replay::refused;
+  if (replayed != Replay::done) return replayed;
   compiled_operators_ += static_cast<int64_t>(one->op_count);
-  return py::reinterpret_steal<py::object>(result.release());
+  *result = py::reinterpret_steal<py::object>(returned.release());
+  return Replay::done;
 }
 
 /// Captures the call, or finds that it has graph breaks; then runs it.
@@ -162,11 +171,15 @@ py::object FunctionState::capture(const Arguments& arguments) {
   const uint64_t look = look_of(arguments.all());
   if (captured.made) {
     failed_captures_.succeeded(look);
-    ++captured_;
     announce(*captured.made);
     if (!calls_.empty()) captured.made->missed = explain_miss(arguments);
     calls_.add(std::move(captured.made));
-    if (std::optional<py::object> result = replay(arguments)) return *std::move(result);
+    py::object result;
+    switch (replay(arguments, &result)) {
+      case Replay::done: ++captured_; return result;
+      case Replay::raised: return run_natively(arguments, std::string(raises_text));
+      case Replay::refused: break;
+    }
     return run_natively(arguments, "the new program does not take these arguments: " + explain_miss(arguments));
   }
   if (captured.kind == Captured::Kind::later && ++put_off_ <= most_put_off)

@@ -47,7 +47,7 @@ class FunctionState {
  private:
   /// The same function, compiled by another backend.
   FunctionState& with_backend(PyObject* backend);
-  std::optional<py::object> replay(const Arguments& arguments);
+  Specialisation::Replay replay(const Arguments& arguments, py::object* result);
   py::object capture(const Arguments& arguments);
   py::object drive(const Arguments& arguments, Stance stance);
   /// `count()` comes at its end, also where it raises.

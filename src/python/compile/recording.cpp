@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "capture/devices.h"
 #include "capture/gate.h"
 #include "capture/generator.h"
 #include "capture/library_call.h"
@@ -119,8 +120,9 @@ Recording::Recording(const std::string& name, const Settings& settings, TorchWor
       tracer_(name, &times_),
       world_(tracer_, guards_, others, settings.backend->takes_symbols() ? &history : nullptr, settings.dynamic),
       watcher_(guards_, world_) {
-  // Operators without a deterministic form must raise, as only the kernels themselves know how.
-  if (at::globalContext().deterministicAlgorithms()) throw GivenUp{Captured::Kind::refused, Break::deterministic};
+  // Operators of GPUs without a deterministic form must raise, as only the kernels themselves know how.
+  if (at::globalContext().deterministicAlgorithms() && capture::has_met_cuda())
+    throw GivenUp{Captured::Kind::refused, Break::deterministic};
   guards_.torch_state();
 }
 

@@ -79,13 +79,13 @@ bool Specialisation::take_arguments(PyObject* const* values, const guards::CallN
   return true;
 }
 
-bool Specialisation::replay(PyObject* const* values, guards::Ref* results) {
+Specialisation::Replay Specialisation::replay(PyObject* const* values, guards::Ref* results) {
   guards::ReadNumbers read;
-  if (!numbers.empty() && !read.read(numbers, values)) return false;
+  if (!numbers.empty() && !read.read(numbers, values)) return Replay::refused;
   const guards::CallNumbers given = read.all();
   Arguments held_tensors;
   c10::SmallVector<const at::Tensor*, 8> arguments;
-  if (!take_arguments(values, given, &held_tensors)) return false;
+  if (!take_arguments(values, given, &held_tensors)) return Replay::refused;
   for (const at::Tensor& tensor : held_tensors) arguments.push_back(&tensor);
   std::shared_ptr<const SegmentProgram> sized;
   if (!given.symbols.empty()) {
@@ -95,16 +95,16 @@ bool Specialisation::replay(PyObject* const* values, guards::Ref* results) {
     } catch (const std::exception& error) {  // Another capture, or eager, may do it.
       if (is_enabled(Event::recompiles))
         emit(Event::recompiles, concat("no program for these sizes: ", error.what()));
-      return false;
+      return Replay::refused;
     }
   }
   c10::SmallVector<guards::Ref, 2> computed;
   for (const auto& derived : outcome.derived) {
     computed.push_back(derived->evaluate(given));
-    if (!computed.back()) return false;
+    if (!computed.back()) return Replay::refused;
   }
   const SegmentProgram& running = sized ? *sized : *program;
-  if (!running.accepts(arguments.data())) return false;
+  if (!running.accepts(arguments.data())) return Replay::refused;
   // The program may let go of Python's lock, and then anything may be dropped.
   c10::SmallVector<guards::Ref, 16> held_values;
   for (size_t k = tensor_count; k < guards.wanted(); ++k) held_values.push_back(guards::Ref::borrow(values[k]));
@@ -117,19 +117,21 @@ bool Specialisation::replay(PyObject* const* values, guards::Ref* results) {
     with_operator_warnings([&] { running.run(arguments.data(), tensors.data(), outcome.recipe.replaces_lists()); });
   } catch (const runtime::LateError&) {
     throw;  // Of an earlier call, maybe: eager does not repeat it.
-  } catch (const UserError&) {
+  } catch (const UserError& error) {
     states.put_back();
-    return false;  // An index out of range: eager says so in its own words.
+    // Something out of range, say: eager says so in its own words.
+    const bool is_of_arguments = error.kind == UserError::Kind::value || error.kind == UserError::Kind::type;
+    return is_of_arguments ? Replay::refused : Replay::raised;
   } catch (const c10::Error&) {
     // An operator refuses its arguments. No input was written: natively, what came before it happens, then the
     // error.
     states.put_back();
-    return false;
+    return Replay::raised;
   }
   c10::SmallVector<guards::Ref, 4> owned;
   c10::SmallVector<PyObject*, 4> outputs;
   c10::SmallVector<int64_t, 8> sizes(outcome.sizes.result_count());
-  if (!outcome.sizes.run(given.symbols, {sizes.data(), sizes.size()})) return false;
+  if (!outcome.sizes.run(given.symbols, {sizes.data(), sizes.size()})) return Replay::refused;
   const auto make = [&](Outcome::Output output) {
     using Kind = Outcome::Output::Kind;
     switch (output.kind) {
@@ -148,7 +150,7 @@ bool Specialisation::replay(PyObject* const* values, guards::Ref* results) {
   if (!outcome.recipe.run({values, guards.wanted()}, {outputs.data(), outputs.size()}, results))
     throw_python_error();
   ++replays;
-  return true;
+  return Replay::done;
 }
 
 int Specialisation::visit(visitproc visit, void* arg) const {

@@ -81,11 +81,16 @@ class Specialisation {
   /// Which guard refuses the call, in words.
   std::string explain_miss(const guards::Call& call) const;
 
-  /// Runs the program on what the guards found, then the recipe. Nothing if this must run natively after all:
-  /// nothing was written. Throws what a Python effect raises.
+  enum class Replay : uint8_t {
+    done,
+    refused,  ///< The program is not for such arguments; another may be.
+    raised,   ///< It found an error on its way, which eager is to raise.
+  };
+  /// Runs the program on what the guards found, then the recipe. Unless it is done nothing was written, and this
+  /// must run natively after all. Throws what a Python effect raises.
   /// \param values  what the guards gave.
   /// \param results  room for outcome.recipe.result_count().
-  bool replay(PyObject* const* values, guards::Ref* results);
+  Replay replay(PyObject* const* values, guards::Ref* results);
 
   int visit(visitproc visit, void* argument) const;
 

@@ -313,6 +313,19 @@ interpreter::Promise TorchWorld::promise_about(PyObject* function) const {
   return is_disabled(function) ? interpreter::Promise::disabled : python::promise_about(function);
 }
 
+/// On the CPU, where an error is known before anything is done with the results. It draws and changes nothing.
+bool TorchWorld::expect(PyObject* object, bool truth) {
+  const at::Tensor& given = THPVariable_Unpack(object);
+  if (!given.device().is_cpu() || given.layout() != at::kStrided || given.is_complex() ||
+      given.unsafeGetTensorImpl()->has_symbolic_sizes_strides() || given.numel() != 1 ||
+      capture::is_transformed(given))
+    return false;
+  const at::NoGradGuard without_history;
+  const at::Tensor tensor = is_computed(object) ? given : tracer_.stand_in(given);
+  at::_assert_async(truth ? tensor : at::logical_not(tensor));
+  return true;
+}
+
 void TorchWorld::answered() {
   at::autocast::set_autocast_cache_enabled(false);
 }

@@ -21,12 +21,14 @@ struct Row {
   LocalUse use{};
   int (*operands)(int arg) = nullptr;  ///< How many; null: not known.
   int (*grows)(int arg) = nullptr;     ///< How deep what it adds to lies; null: nothing.
-  Depths moves, shut;                  ///< Operands that it only moves, and containers that it does not look into.
+  std::optional<bool> jumps_if{};
+  Depths moves, shut;  ///< Operands that it only moves, and containers that it does not look into.
 };
 
 constexpr std::array<Row, 256> kRows = [] {
   std::array<Row, 256> rows{};
 #define FLOW(opcode, kind) rows[opcode].flow = Flow::kind;
+#define JUMPS(opcode, truth) rows[opcode].jumps_if = truth;
 #define LOCAL(opcode, kind) rows[opcode].use = LocalUse::kind;
 #define USES(opcode, count) rows[opcode].operands = []([[maybe_unused]] int arg) -> int { return count; };
 #define GROWS(opcode, depth) rows[opcode].grows = [](int arg) -> int { return depth; };
@@ -39,6 +41,7 @@ constexpr std::array<Row, 256> kRows = [] {
 #define SHUT(opcode, from, to) rows[opcode].shut = DEPTHS(from, to);
 #include BRAZE_FLOW
 #undef FLOW
+#undef JUMPS
 #undef LOCAL
 #undef USES
 #undef GROWS
@@ -52,6 +55,10 @@ constexpr std::array<Row, 256> kRows = [] {
 
 Flow flow_of(int opcode) {
   return kRows[opcode].flow;
+}
+
+std::optional<bool> jumps_if(int opcode) {
+  return kRows[opcode].jumps_if;
 }
 
 LocalUse local_use(int opcode) {

@@ -1,6 +1,8 @@
 // python/interpreter/flow.h: where instructions lead, and what they take.
 #pragma once
 
+#include <optional>
+
 #include "python/interpreter/cpython.h"
 
 namespace braze::interpreter {
@@ -14,6 +16,9 @@ enum class Flow : uint8_t {
   ends,  ///< Leaves the frame, or goes to a handler.
 };
 Flow flow_of(int opcode);
+/// The truth of the topmost value for which an instruction jumps; nothing: it does not ask that, or keeps the
+/// value.
+std::optional<bool> jumps_if(int opcode);
 
 /// What an instruction does with the local variable that its argument names.
 enum class LocalUse : uint8_t {

@@ -27,6 +27,7 @@ class Absorption {
  private:
   bool absorb_one(PyObject* value);
   bool absorb_items(PyObject* container);
+  bool absorb_slice(PyObject* slice);
   bool absorb_held(PyObject* value);
   void make_held(PyObject* holder, PyObject* referent);
 
@@ -48,6 +49,7 @@ bool Absorption::absorb_one(PyObject* value) {
   if (!value || guards::is_scalar(value) || values_.tensors().is_plain(value)) return true;
   values_.keep_protocols(value);
   if (values_.tensors().is_tensor(value)) return values_.is_known(value);
+  if (PySlice_Check(value) && values_.source_of(value)) return absorb_slice(value);
   const bool is_container = is_builtin_container(value);
   // A builtin class tells nothing but its name.
   const bool is_builtin_class =
@@ -60,6 +62,16 @@ bool Absorption::absorb_one(PyObject* value) {
   const bool is_tuple = !is_container && values_.is_known(value) && acts_as_tuple(values_, value);
   if (!is_container && !is_tuple) return values_.is_made(value) && absorb_held(value);
   return values_.is_known(value) && absorb_items(value);
+}
+
+bool Absorption::absorb_slice(PyObject* slice) {
+  const auto* ends = reinterpret_cast<PySliceObject*>(slice);
+  const auto is_read = [&](PyObject* end, const char* name) {
+    const guards::Source* source =
+        values_.sources().slot(values_.source_of(slice), member_descriptor(&PySlice_Type, name));
+    return values_.learn(end, source) && absorb(end);
+  };
+  return is_read(ends->start, "start") && is_read(ends->stop, "stop") && is_read(ends->step, "step");
 }
 
 /// What C code reads from the storage of a container.

@@ -113,7 +113,7 @@ bool Attributes::class_attribute(PyObject* type, PyObject* name) {
   const bool is_method = PyFunction_Check(found) || Py_IS_TYPE(found, &PyStaticMethod_Type) ||
                          Py_IS_TYPE(found, &PyClassMethod_Type) || Py_IS_TYPE(found, &PyMethodDescr_Type) ||
                          Py_IS_TYPE(found, &PyWrapperDescr_Type) || Py_IS_TYPE(found, &PyCFunction_Type) ||
-                         Py_IS_TYPE(found, &PyClassMethodDescr_Type) || Py_IS_TYPE(found, &PyProperty_Type);
+                         Py_IS_TYPE(found, &PyClassMethodDescr_Type) || acts_as_property(found);
   const guards::Source* entry = sources.type_attribute(source, name);
   if (!is_plain && !is_method) {
     if (watch_.classes.learn_class_entry(found, entry) && watch_.classes.special_function(found, "__get__"))
@@ -185,7 +185,7 @@ bool Attributes::property_getter(PyObject* property, const guards::Source* sourc
   PyObject* descriptor = member_descriptor(&PyProperty_Type, "fget");
   const Ref getter = Ref::steal(PyObject_GetAttrString(property, "fget"));
   if (!getter || !PyFunction_Check(getter.get())) return abandon("a property that is not written in Python", name);
-  return (values_.learn(property, source) &&
+  return (values_.learn(property, source) && watch_.classes.keep_special(property, {"__get__"}) &&
           values_.learn(getter.get(), values_.sources().slot(source, descriptor)) && allow(Entry::known)) ||
          abandon("a property that cannot be guarded", name);
 }
@@ -210,7 +210,7 @@ bool Attributes::plain_attribute(PyObject* object, PyObject* name) {
   } else if (!found) {
     values_.guards().absent(in_type);
   } else if (is_data_descriptor(found)) {
-    if (Py_IS_TYPE(found, &PyProperty_Type)) return property_getter(found, in_type, name);
+    if (acts_as_property(found)) return property_getter(found, in_type, name);
     if (is_named_tuple_field(found)) return named_tuple_field(object, found, in_type);
     if (guards::is_object_member(found)) {
       if (!source || values_.effects().wrote(object, found)) return true;

@@ -86,7 +86,7 @@ const Names& looking_iterators() {
 
 /// Builtin classes whose instances keep the arguments, and do not look into them.
 const Names& holding_classes() {
-  static const Names names = {"functools.partial", "method", "mappingproxy"};
+  static const Names names = {"functools.partial", "method", "mappingproxy", "types.SimpleNamespace"};
   return names;
 }
 
@@ -116,6 +116,24 @@ bool Instances::fill_from_pairs(PyObject* pairs) {
     entry = std::max(entry, activity().entry);
   }
   return allow_made_result(entry);
+}
+
+/// A set of a list or tuple, whose items hash as keys do.
+bool Instances::collect_in_set(PyObject* items) {
+  if (!values_.is_known(items) || !values_.open(items)) return abandon("a container that cannot be guarded", items);
+  Entry entry = Entry::none;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items); ++i) {
+    if (!watch_.containers.hashes(PySequence_Fast_GET_ITEM(items, i))) return false;
+    entry = std::max(entry, activity().entry);
+  }
+  return allow_made_result(entry);
+}
+
+/// The dict whose keys one gets who iterates over a value. Null: it is none, nor a view or proxy of one.
+PyObject* Instances::keys_of(PyObject* value) const {
+  if (is_exact_dict(value)) return value;
+  return PyDictKeys_Check(value) || Py_IS_TYPE(value, &PyDictProxy_Type) ? watch_.views.dict_behind(value)
+                                                                         : nullptr;
 }
 
 bool Instances::call_class(PyObject* type, PyObject* const* arguments, Py_ssize_t count) {
@@ -165,9 +183,10 @@ bool Instances::instantiate(PyObject* type, PyObject* const* arguments, Py_ssize
   if (makes_dict && (PyList_CheckExact(arguments[0]) || PyTuple_CheckExact(arguments[0])))
     return fill_from_pairs(arguments[0]);
   const bool makes_set = cls == &PySet_Type || cls == &PyFrozenSet_Type;
-  if (makes_set && count == 1 && PyDictKeys_Check(arguments[0]) && watch_.views.dict_behind(arguments[0]) &&
-      has_scalar_keys(watch_.views.dict_behind(arguments[0])))
+  if (PyObject* dict = makes_set && count == 1 ? keys_of(arguments[0]) : nullptr; dict && has_scalar_keys(dict))
     return watch_.containers.iterate(arguments[0]) && allow_made_result();
+  if (makes_set && count == 1 && (PyList_CheckExact(arguments[0]) || PyTuple_CheckExact(arguments[0])))
+    return collect_in_set(arguments[0]);
   const bool depends_on_hash_or_text = cls == &PyUnicode_Type || makes_set;
   if (depends_on_hash_or_text && !all_data(arguments, count)) return abandon("text or a set of objects", type);
   const bool decodes = (cls == &PyUnicode_Type || cls == &PyBytes_Type) && count > 1;

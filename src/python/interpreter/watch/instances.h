@@ -16,6 +16,8 @@ class Instances final : Domain {
 
  private:
   bool fill_from_pairs(PyObject* pairs);
+  bool collect_in_set(PyObject* items);
+  PyObject* keys_of(PyObject* value) const;
 };
 
 }  // namespace braze::interpreter

@@ -44,6 +44,8 @@ bool Containers::hashes(PyObject* key) {
     return values_.open(key) || abandon("a key that cannot be guarded", key);
   if (is_derived_scalar(key)) return absorb(values_, key) || abandon("a key that hashes itself", key);
   if (PyWeakref_CheckRefExact(key)) return hashes_referent(key);
+  // By their addresses and those of what they are bound to.
+  if (PyCFunction_CheckExact(key)) return values_.pin(key) || abandon("a key of unknown origin", key);
   const bool has_code = watch_.classes.special_function(key, "__hash__");
   if (guards::is_plain_key(key) && watch_.classes.keep_special(key, {"__hash__", "__eq__"}))
     return values_.pin(key) && (!has_code || raise(Entry::known));
@@ -120,7 +122,8 @@ bool Containers::asks_items(PyObject* container, PyObject* item) {
   const auto is_object = [this](PyObject* one) {
     return !guards::is_scalar(one) && !values_.tensors().is_plain(one) && !values_.tensors().is_tensor(one) &&
            !is_builtin_container(one) && !is_derived_scalar(one) &&
-           (Py_TYPE(one)->tp_flags & Py_TPFLAGS_HEAPTYPE || PyWeakref_CheckRefExact(one));
+           (Py_TYPE(one)->tp_flags & Py_TPFLAGS_HEAPTYPE || PyWeakref_CheckRefExact(one) || PyFunction_Check(one) ||
+            PyCFunction_CheckExact(one) || PyType_Check(one));
   };
   if (!values_.is_known(item)) return false;
   if (!is_sequence) return is_object(item) && asks_members(container, item);

@@ -50,6 +50,13 @@ inline bool is_data_descriptor(PyObject* found) {
   return Py_TYPE(found)->tp_descr_set != nullptr;
 }
 
+/// A property, or an object of a class made of it that leaves reading and writing to it.
+inline bool acts_as_property(PyObject* found) {
+  return PyObject_TypeCheck(found, &PyProperty_Type) &&
+         Py_TYPE(found)->tp_descr_get == PyProperty_Type.tp_descr_get &&
+         Py_TYPE(found)->tp_descr_set == PyProperty_Type.tp_descr_set;
+}
+
 inline bool is_named_tuple_field(PyObject* found) {
   return std::string_view(Py_TYPE(found)->tp_name) == "_collections._tuplegetter";
 }

@@ -2,11 +2,14 @@
 #include "python/interpreter/watch/looks.h"
 
 #include <array>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "python/guards/scalar.h"
 #include "python/interpreter/activation.h"
 #include "python/interpreter/instructions.h"
+#include "python/interpreter/raising_branches.h"
 #include "python/interpreter/watch/absorb.h"
 #include "python/interpreter/watch/look_ups.h"
 #include "python/interpreter/watch/rows.h"
@@ -48,8 +51,18 @@ bool operand(Watch& watch, Activation& a, int) {
                                                                    : "__pos__");
 }
 
+/// Where the other way only raises, the program checks that a tensor is what the way that goes on takes it for. A
+/// run whose check fails is done over natively, and raises what is raised there.
 bool truth(Watch& watch, Activation& a, int) {
-  return watch.operators.truth(a.peek(1));
+  PyObject*& value = a.peek(1);
+  const TensorWorld& tensors = watch.run.values.tensors();
+  if (tensors.is_tensor(value) && watch.run.values.is_known(value))
+    if (const std::optional<bool> truth = truth_that_goes_on(a.code(), a.offset_of(a.start));
+        truth && watch.run.values.tensors().expect(value, *truth)) {
+      Ref::steal(std::exchange(value, Ref::borrow(*truth ? Py_True : Py_False).release()));
+      return true;
+    }
+  return watch.operators.truth(value);
 }
 
 bool binary(Watch& watch, Activation& a, int arg) {

@@ -1,6 +1,7 @@
 // python/interpreter/watch/methods.cpp
 #include "python/interpreter/watch/methods.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -41,6 +42,19 @@ bool names_builtin_codec(PyObject* const* names, Py_ssize_t count) {
   return true;
 }
 
+/// `x.new(2, 3)` and `x.new(size)` ask the tensor for its legacy class, which tracers do not have: they are what
+/// new_empty() gives.
+void Methods::put_new_empty(PyObject* const* arguments, Py_ssize_t count) {
+  const bool is_size = count == 1 && is_a(arguments[0], "torch.Size");
+  const bool are_sizes = count > 0 && std::all_of(arguments, arguments + count,
+                                                  [](PyObject* argument) { return PyLong_CheckExact(argument); });
+  if (run_.keyword_names || !(is_size || are_sizes) || !run_.callee ||
+      !Py_IS_TYPE(*run_.callee, &PyMethodDescr_Type))
+    return;
+  PyObject* other = class_entry(values_.tensors().tensor_type(), "new_empty");
+  if (other && Py_IS_TYPE(other, &PyMethodDescr_Type)) Py_SETREF(*run_.callee, Py_NewRef(other));
+}
+
 bool Methods::call_method(PyObject* name, PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
   if (values_.tensors().is_tensor(self)) {
     TensorWorld& tensors = values_.tensors();
@@ -50,6 +64,7 @@ bool Methods::call_method(PyObject* name, PyObject* self, PyObject* const* argum
       const std::optional<Break> why = tensors.why_not(name);
       return why ? abandon(*why) : abandon("a method of tensors that is not understood", name);
     }
+    if (text_of(name) == "new") put_new_empty(arguments, count);
     return absorb_all(arguments, count, nullptr) && allow_made_result(Entry::tensor);
   }
   if (is_a(self, "torch.device") && (text_of(name) == "__enter__" || text_of(name) == "__exit__"))

@@ -24,6 +24,7 @@ class Methods final : Domain {
 
  private:
   bool bind_function(PyObject* function, PyObject* const* arguments, Py_ssize_t count);
+  void put_new_empty(PyObject* const* arguments, Py_ssize_t count);
   bool call_object_slot(std::string_view name, PyObject* self, PyObject* const* arguments, Py_ssize_t count);
 };
 

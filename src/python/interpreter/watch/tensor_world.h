@@ -138,6 +138,8 @@ class TensorWorld {
   virtual PyObject* stand_in_for(PyObject* function) const = 0;
   /// A C function by which such code ends the graph, for a reason that it passes as its argument.
   virtual bool ends_graph(PyObject* function) const = 0;
+  /// Has the program check that the truth of a tensor of one element is this. False: it cannot.
+  virtual bool expect(PyObject*, bool) { return false; }
   virtual SizeWorld& sizes() = 0;
 };
 

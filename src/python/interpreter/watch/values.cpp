@@ -125,6 +125,7 @@ bool Values::learn_given(PyObject* value, const guards::Source* source) {
     guards_.identity(sources().member(source, guards::Member::function_globals), globals);
     return true;
   }
+  if (PySlice_Check(value)) return true;  // What is read of it: absorb().
   if (PyMethod_Check(value))
     return learn(PyMethod_GET_FUNCTION(value), sources().member(source, guards::Member::method_function)) &&
            learn(PyMethod_GET_SELF(value), sources().member(source, guards::Member::method_self));
