@@ -116,6 +116,14 @@ void LoopEmitter::emit_loop(const Loop& loop) {
   define_results(loop, states);
 }
 
+/// Copies of the body have accumulators of their own: shorter chains, which round less and wait less for each
+/// other.
+bool LoopEmitter::accumulates_apart(const Loop& loop) {
+  return loop.schedule.unroll > 1 && std::ranges::all_of(loop.reductions, [](const Reduction& reduction) {
+           return reduction.init.empty() && reduction.combine != Combine::serial;
+         });
+}
+
 void LoopEmitter::emit_serial(const Loop& loop, States& states) {
   const Linear begin = bound(loop.begin_value, loop.begin), end = bound(loop.end_value, loop.end);
   const MaybeRange from = begin.range(), to = end.range();
@@ -152,14 +160,23 @@ void LoopEmitter::emit_serial(const Loop& loop, States& states) {
   if (copies > 1) {
     const int64_t reach = (copies - 1) * loop.step;
     Value* last_whole = b_.CreateSub(limit, llvm::ConstantInt::getSigned(type, reach), "", false, true);
-    first = run_while(first, last_whole, copies * loop.step, {nullptr, range, multiple}, false, states,
+    const size_t count = states.size();
+    States all = states;  // A copy's after another's, or one for all.
+    if (accumulates_apart(loop))
+      for (int64_t copy = 1; copy < copies; ++copy) all.append(first_states(loop));
+    first = run_while(first, last_whole, copies * loop.step, {nullptr, range, multiple}, false, all,
                       [&](const Linear& variable, States& inside) {
                         for (int64_t copy = 0; copy < copies; ++copy) {
+                          const size_t place = inside.size() > count ? copy * count : 0;
                           Linear its = variable;
                           its.constant += copy * loop.step;
-                          run_body(loop, its, inside);
+                          States mine(inside.begin() + place, inside.begin() + place + count);
+                          run_body(loop, its, mine);
+                          std::ranges::copy(mine, inside.begin() + place);
                         }
                       });
+    for (size_t k = 0; k < all.size(); ++k)
+      states[k % count] = k < count ? all[k] : step(loop.reductions[k % count / lanes_], states[k % count], all[k]);
   }
   run_while(first, limit, loop.step, {nullptr, range, multiple}, false, states, one);
   --repeated_;
