@@ -176,17 +176,26 @@ bool TorchWorld::may_call_method(PyObject* name) const {
   return torch_names().methods.contains(text_of(name));
 }
 
+namespace {
+
+/// The name of an operator of torch.ops, or of an overload of one: "aten::add". Empty: it is neither.
+std::string operator_name(PyObject* object) {
+  const auto* type = reinterpret_cast<PyObject*>(Py_TYPE(object));
+  const bool is_packet = type == torch_names().operator_type;
+  if (!is_packet && type != torch_names().overload_type) return "";
+  PyObject* dict = guards::instance_dict(object);
+  PyObject* text = dict ? PyDict_GetItemString(dict, is_packet ? "_qualified_op_name" : "_name") : nullptr;
+  const std::string name = text ? text_of(text) : "";
+  return name.substr(0, name.find('.'));
+}
+
+}  // namespace
+
 /// Those of aten by name, as elsewhere. Others are called again at every replay; only those that PyTorch decomposes
 /// by functions in Python could depend on more than their arguments.
 bool TorchWorld::is_operator(PyObject* object) const {
-  const auto* type = reinterpret_cast<PyObject*>(Py_TYPE(object));
-  const bool is_packet = type == torch_names().operator_type;
-  if (!is_packet && type != torch_names().overload_type) return false;
-  PyObject* dict = guards::instance_dict(object);
-  PyObject* text = dict ? PyDict_GetItemString(dict, is_packet ? "_qualified_op_name" : "_name") : nullptr;
-  if (!text) return false;
-  std::string name = text_of(text);
-  name = name.substr(0, name.find('.'));
+  const std::string name = operator_name(object);
+  if (name.empty()) return false;
   constexpr std::string_view aten = "aten::";
   if (name.starts_with(aten)) return torch_names().is_understood(name.substr(aten.size()));
   c10::Dispatcher& dispatcher = c10::Dispatcher::singleton();
@@ -198,6 +207,26 @@ bool TorchWorld::is_operator(PyObject* object) const {
     if (!found) return false;
   }
   return found;
+}
+
+/// torch.library notes what it has registered: "namespace/name.overload/key".
+bool TorchWorld::has_python_gradient(PyObject* object) const {
+  const std::string name = operator_name(object);
+  const size_t colons = name.find("::");
+  PyObject* library = PyDict_GetItemString(PyImport_GetModuleDict(), "torch.library");
+  PyObject* all = library ? PyDict_GetItemString(PyModule_GetDict(library), "_impls") : nullptr;
+  if (colons == name.npos || !all || !PySet_Check(all)) return false;
+  const std::string prefix = concat(name.substr(0, colons), "/", name.substr(colons + 2));
+  PyObject* item = nullptr;
+  Py_hash_t hash = 0;
+  for (Py_ssize_t at = 0; _PySet_NextEntry(all, &at, &item, &hash);) {
+    const std::string one = text_of(item);
+    const size_t slash = one.rfind('/');
+    if (slash == one.npos || !one.substr(slash + 1).starts_with("Autograd")) continue;
+    const std::string operators = one.substr(0, slash);
+    if (operators == prefix || operators.starts_with(prefix + ".")) return true;
+  }
+  return false;
 }
 
 /// Its code never changes. What prints, warns or calls Python shows in its text.

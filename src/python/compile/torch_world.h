@@ -54,6 +54,7 @@ class TorchWorld final : public interpreter::TensorWorld {
     return {torch_names().compiler_dict, torch_names().compiling_flag};
   }
   bool is_operator(PyObject* object) const override;
+  bool has_python_gradient(PyObject* object) const override;
   bool is_plain_script(PyObject* function) const override;
   void make_attribute(PyObject* object, PyObject* name) const override;
   bool may_read_without_grad(PyObject* tensor, PyObject* name) const override;

@@ -1,6 +1,7 @@
 // python/interpreter/watch/calls.cpp
 #include "python/interpreter/watch/calls.h"
 
+#include <algorithm>
 #include <string_view>
 #include <vector>
 
@@ -79,6 +80,18 @@ bool Calls::enter_with(PyObject* manager) {
   return allow(Entry::known);
 }
 
+namespace {
+
+/// Operators take lists of tensors, too.
+bool wants_history_within(const TensorWorld& tensors, PyObject* const* arguments, Py_ssize_t count) {
+  return std::any_of(arguments, arguments + count, [&](PyObject* argument) {
+    if (!PyList_CheckExact(argument) && !PyTuple_CheckExact(argument)) return tensors.wants_history(&argument, 1);
+    return tensors.wants_history(PySequence_Fast_ITEMS(argument), PySequence_Fast_GET_SIZE(argument));
+  });
+}
+
+}  // namespace
+
 bool Calls::call(PyObject* callable, PyObject* const* arguments, Py_ssize_t count) {
   TensorWorld& tensors = values_.tensors();
   if (Py_IS_TYPE(callable, &PyMethod_Type)) {
@@ -132,8 +145,11 @@ bool Calls::call(PyObject* callable, PyObject* const* arguments, Py_ssize_t coun
   if (Library::is_numpy_function(callable)) return watch_.library.call_numpy(callable, arguments, count);
   if (tensors.is_plain_script(callable))
     return values_.pin(callable) && absorb_all(arguments, count, callable) && allow_made_result(Entry::tensor);
-  if (tensors.is_operator(callable))
+  if (tensors.is_operator(callable)) {
+    if (tensors.has_python_gradient(callable) && wants_history_within(tensors, arguments, count))
+      return abandon(Break::operator_with_python_gradient);
     return values_.pin(callable) && absorb_all(arguments, count, callable) && allow_made_result(Entry::trusted);
+  }
   if (is_a(callable, "operator.itemgetter") || is_a(callable, "operator.attrgetter"))
     return watch_.partials.call_getter(callable, arguments, count);
   if (is_a(callable, "operator.methodcaller"))

@@ -99,6 +99,8 @@ class TensorWorld {
   /// An operator of torch.ops, or an overload of one, that computes on its arguments alone. Python functions that
   /// are part of it may run.
   virtual bool is_operator(PyObject* object) const = 0;
+  /// Such an operator whose gradient Python code computes (torch.library.register_autograd).
+  virtual bool has_python_gradient(PyObject*) const { return false; }
   /// A function of TorchScript that computes on its arguments alone, by operators.
   virtual bool is_plain_script(PyObject*) const { return false; }
   /// torch.ops, its namespaces and packets make what they are asked for when they are first asked: has that done.
