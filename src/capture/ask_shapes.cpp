@@ -106,7 +106,19 @@ constexpr std::string_view kWrongMeta[] = {"aten::_linalg_svd",
                                            "aten::mkldnn_rnn_layer",
                                            "aten::mkldnn_rnn_layer_backward",
                                            "aten::cudnn_batch_norm",
-                                           "aten::_cudnn_rnn"};
+                                           "aten::_cudnn_rnn",
+                                           "aten::_ctc_loss_backward",
+                                           "aten::_dirichlet_grad",
+                                           "aten::_masked_softmax",
+                                           "aten::_masked_softmax_backward",
+                                           "aten::_sample_dirichlet",
+                                           "aten::_standard_gamma_grad",
+                                           "aten::binomial",
+                                           "aten::fractional_max_pool3d_backward",
+                                           "aten::geqrf",
+                                           "aten::histogram",
+                                           "aten::multi_margin_loss_backward",
+                                           "aten::multilabel_margin_loss_backward"};
 
 /// Operators whose results' shapes the elements of one argument decide, and nothing else's.
 struct DecidesShape {

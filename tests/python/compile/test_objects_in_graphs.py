@@ -191,12 +191,14 @@ def test_subclasses_of_property():
 
 ONE = torch.ones(3)
 DISTRIBUTIONS = {
+    "beta": lambda x: distributions.Beta(x, x + 1).rsample(),
     "bernoulli": lambda x: distributions.Bernoulli(x).log_prob(ONE),
     "bernoulli_sample": lambda x: distributions.Bernoulli(x).sample((2,)),
     "categorical": lambda x: distributions.Categorical(logits=x).log_prob(torch.tensor(1)),
     "categorical_sample": lambda x: distributions.Categorical(probs=x).sample((2,)),
     "cauchy": lambda x: distributions.Cauchy(x, ONE).rsample(),
     "dirichlet": lambda x: distributions.Dirichlet(x).entropy(),
+    "dirichlet_sample": lambda x: distributions.Dirichlet(x).rsample((3,)),
     "exponential": lambda x: distributions.Exponential(x).rsample(),
     "gamma": lambda x: distributions.Gamma(x, x).log_prob(x),
     "independent": lambda x: distributions.Independent(distributions.Normal(x, ONE), 1).log_prob(x),
