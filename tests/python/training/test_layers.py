@@ -1,4 +1,4 @@
-"""The layers of torch.nn with the arguments of PyTorch's own tests: results, gradients, buffers of training steps."""
+"""The layers of torch.nn with the arguments of PyTorch's own tests: results, gradients and buffers of steps."""
 
 from __future__ import annotations
 
