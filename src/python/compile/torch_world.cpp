@@ -12,6 +12,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "capture/number.h"
 #include "capture/traceable.h"
 #include "capture/tracer_tensor.h"
 #include "python/compile/announce.h"
@@ -340,6 +341,18 @@ PyObject* TorchWorld::answer(PyObject* function, PyObject* const* arguments, Py_
 
 interpreter::Promise TorchWorld::promise_about(PyObject* function) const {
   return is_disabled(function) ? interpreter::Promise::disabled : python::promise_about(function);
+}
+
+/// Python's floats have the place of such numbers: those of integers are others, and eager refuses tensors that
+/// require grad.
+interpreter::Ref TorchWorld::number_of(PyObject* object) {
+  const at::Tensor& tensor = THPVariable_Unpack(object);
+  const bool is_one = tensor.dim() == 0 && tensor.device().is_cpu() && tensor.layout() == at::kStrided;
+  if (!is_one || !at::isFloatingType(tensor.scalar_type()) || tensor.requires_grad() || capture::is_number(tensor))
+    return {};
+  const interpreter::Pause unwatched;
+  return interpreter::Ref::steal(
+      THPVariable_Wrap(capture::to_number(is_computed(object) ? tensor : tracer_.stand_in(tensor))));
 }
 
 /// On the CPU, where an error is known before anything is done with the results. It draws and changes nothing.

@@ -79,6 +79,7 @@ class TorchWorld final : public interpreter::TensorWorld {
   interpreter::Promise promise_about(PyObject* function) const override;
   PyObject* stand_in_for(PyObject* function) const override { return python::stand_in_for(function); }
   bool ends_graph(PyObject* function) const override { return function == torch_names().ends_graph; }
+  interpreter::Ref number_of(PyObject* tensor) override;
   bool expect(PyObject* tensor, bool truth) override;
   TorchSizes& sizes() override { return sizes_; }
 

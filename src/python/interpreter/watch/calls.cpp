@@ -92,6 +92,22 @@ bool wants_history_within(const TensorWorld& tensors, PyObject* const* arguments
 
 }  // namespace
 
+void Calls::give_factors(PyObject* callable, PyObject** top, PyObject* keywords) {
+  const bool is_method = Py_IS_TYPE(callable, &PyMethodDescr_Type);
+  if (!is_method && !PyCFunction_Check(callable)) return;
+  const std::string_view name =
+      is_method ? text_of(PyDescr_NAME(callable)) : reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name;
+  const Py_ssize_t count = PyTuple_GET_SIZE(keywords);
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    const std::string_view keyword = text_of(PyTuple_GET_ITEM(keywords, i));
+    const bool is_factor = keyword == "alpha" || keyword == "beta" ||
+                           (keyword == "value" && (name.starts_with("addc") || name.starts_with("_foreach_addc")));
+    PyObject*& slot = top[i - count];
+    if (!is_factor || !values_.tensors().is_tensor(slot)) continue;
+    if (Ref number = values_.tensors().number_of(slot)) Py_SETREF(slot, number.release());
+  }
+}
+
 bool Calls::call(PyObject* callable, PyObject* const* arguments, Py_ssize_t count) {
   TensorWorld& tensors = values_.tensors();
   if (Py_IS_TYPE(callable, &PyMethod_Type)) {

@@ -20,6 +20,9 @@ class Calls final : Domain {
   /// The function and the object of a bound method that existed before the call. True for anything else.
   bool learn_method(PyObject* callable);
   bool enter_with(PyObject* manager);
+  /// `x.add_(y, alpha=rate)`: eager asks a tensor there for its number, which is one of the trace.
+  /// \param top  of the stack: the arguments lie below it.
+  void give_factors(PyObject* callable, PyObject** top, PyObject* keywords);
 
  private:
   bool call_promised(Promise promise, PyObject* callable, PyObject* const* arguments, Py_ssize_t count);

@@ -208,7 +208,10 @@ bool call(Watch& watch, Activation& a, int arg) {
   const Py_ssize_t count = arg + has_self;
   watch.run.keyword_names = a.keyword_names;
   watch.run.callee = &a.peek(static_cast<int>(count) + 1);
-  return watch.calls.call(a.peek(static_cast<int>(count) + 1), a.top - count, count);
+  if (!watch.calls.call(a.peek(static_cast<int>(count) + 1), a.top - count, count)) return false;
+  if (a.keyword_names && watch.run.activity().entry == Entry::tensor)
+    watch.calls.give_factors(a.peek(static_cast<int>(count) + 1), a.top, a.keyword_names);
+  return true;
 }
 
 bool call_unpacked(Watch& watch, Activation& a, int arg) {

@@ -140,6 +140,8 @@ class TensorWorld {
   virtual PyObject* stand_in_for(PyObject* function) const = 0;
   /// A C function by which such code ends the graph, for a reason that it passes as its argument.
   virtual bool ends_graph(PyObject* function) const = 0;
+  /// The one element of a tensor where an operator is to be given a number; null: it is none of the trace.
+  virtual Ref number_of(PyObject*) { return {}; }
   /// Has the program check that the truth of a tensor of one element is this. False: it cannot.
   virtual bool expect(PyObject*, bool) { return false; }
   virtual SizeWorld& sizes() = 0;
