@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import types
 
 import pytest
@@ -87,6 +88,31 @@ def test_classes_and_python_functions_in_sets():
     compiled = check(fn, (X, helper), (X, int), (X, str), (X, helper), captures=3)
     known.clear()
     same(compiled(X, helper), fn(X, helper))
+
+
+def test_tensors_as_keys_of_dicts_that_are_made():
+    weight, other = (
+        torch.nn.Parameter(X.clone(), requires_grad=False),
+        torch.nn.Parameter(X + 1, requires_grad=False),
+    )
+
+    def fn(x):
+        by_weight = collections.defaultdict(list)
+        by_weight[weight].append(x)
+        by_weight[other].append(x + 1)
+        by_weight[weight].append(x * 2)
+        sizes = collections.defaultdict(lambda: 3)
+        return by_weight[weight][1] + by_weight[other][0] * len(by_weight[weight]) + sizes[other]
+
+    check(fn, (X,), (X,))
+
+    def raises(x):
+        return {weight: x}[other]
+
+    compiled = braze.compile(raises)
+    for _ in range(2):
+        with pytest.raises(KeyError):
+            compiled(X)
 
 
 def test_sets_of_lists_and_dicts():

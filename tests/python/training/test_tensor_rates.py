@@ -7,6 +7,7 @@ import torch
 
 import braze
 
+torch.manual_seed(0)
 X, Y, Z = torch.randn(3, 4), torch.randn(3, 4), torch.rand(3, 4) + 1
 
 FORMS = {

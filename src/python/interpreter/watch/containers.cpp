@@ -73,7 +73,11 @@ bool Containers::subscript(PyObject* container, PyObject* key) {
 bool Containers::entry_by_tensor(PyObject* dict, PyObject* key) {
   if (!watch_.classes.keep_special(key, {"__hash__", "__eq__"}) || !hashes(key))
     return abandon("a key that is no scalar", key);
-  if (values_.is_made(dict)) return is_exact_dict(dict) || abandon("a key that is no scalar", key);
+  if (values_.is_made(dict)) {
+    if (is_exact_dict(dict) || has_tensor_key(dict, key)) return true;
+    return Py_IS_TYPE(dict, default_dict_type()) ? missing_entry(dict, key)
+                                                 : abandon("a key that is no scalar", key);
+  }
   run_.is_for_later = !is_exact_dict(dict) && !has_tensor_key(dict, key);
   return (!run_.is_for_later && values_.look_up(dict, key)) ||
          abandon("an entry of a dict that cannot be guarded", key);
