@@ -8,6 +8,7 @@ import types
 import pytest
 import torch
 from torch import distributions
+from torch.utils import _pytree as pytree
 
 import braze
 
@@ -113,6 +114,28 @@ def test_tensors_as_keys_of_dicts_that_are_made():
     for _ in range(2):
         with pytest.raises(KeyError):
             compiled(X)
+
+
+TREES = {
+    "tuple_of_list": (X, [X + 1]),
+    "nested": [X, (X + 1, [X + 2, (X + 3,)])],
+    "dict": {"a": (X, X + 1), "b": {"c": [X + 2], "d": ()}},
+    "shared": [[X, X + 1]] * 2,
+}
+
+
+@pytest.mark.parametrize("name", sorted(TREES))
+def test_trees(name):
+    def fn(tree):
+        leaves, spec = pytree.tree_flatten(tree)
+        return pytree.tree_unflatten([leaf * 2 for leaf in leaves], spec)
+
+    compiled = braze.compile(fn, fullgraph=True)
+    for _ in range(3):
+        got, wanted = compiled(TREES[name]), fn(TREES[name])
+        assert pytree.tree_structure(got) == pytree.tree_structure(wanted)
+        torch.testing.assert_close(pytree.tree_leaves(got), pytree.tree_leaves(wanted))
+    assert compiled.counts() == {"captured": 1, "replayed": 2, "native": 0}
 
 
 def test_sets_of_lists_and_dicts():

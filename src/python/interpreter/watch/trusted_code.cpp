@@ -115,15 +115,22 @@ bool TrustedCode::opens_for_trusted(PyObject* value) {
 }
 
 void TrustedCode::keep_fresh(PyObject* value) {
-  if (!value || guards::is_scalar(value) || values_.is_known(value)) return;
+  std::unordered_set<PyObject*> seen;
+  keep_fresh(value, seen);
+}
+
+void TrustedCode::keep_fresh(PyObject* value, std::unordered_set<PyObject*>& seen) {
+  if (!value || guards::is_scalar(value)) return;
   const bool is_container = is_builtin_container(value) && !PyAnySet_Check(value);
+  // A container that the run made may have lain where this one lies.
+  if (values_.is_known(value) && (!is_container || values_.source_of(value))) return;
   const bool is_spec = is_tree_spec(value);
   if (!is_container && !is_spec && !PyFunction_Check(value) && !values_.tensors().is_computed(value)) return;
   values_.make(value);
-  if (!is_container) return;
+  if (!is_container || !seen.insert(value).second) return;
   const Ref items = Ref::steal(PyDict_Check(value) ? PyDict_Values(value) : PySequence_Fast(value, ""));
   for (Py_ssize_t i = 0; items && i < PySequence_Fast_GET_SIZE(items.get()); ++i)
-    keep_fresh(PySequence_Fast_GET_ITEM(items.get(), i));
+    keep_fresh(PySequence_Fast_GET_ITEM(items.get(), i), seen);
 }
 
 TrustedCode::Way TrustedCode::way_from_trusted(Frame* frame) {

@@ -5,6 +5,8 @@
 // are guarded all through; functions that they call and that are not theirs are watched like others.
 #pragma once
 
+#include <unordered_set>
+
 #include "python/interpreter/watch/domain.h"
 
 namespace braze::interpreter {
@@ -27,6 +29,7 @@ class TrustedCode final : Domain {
   bool entered_from_trusted(Frame* frame);
 
  private:
+  void keep_fresh(PyObject* value, std::unordered_set<PyObject*>& seen);
   static bool is_trusted_code(const Frame* frame);
   bool open_closure(PyObject* function);
   bool opens_for_trusted(PyObject* value);
