@@ -405,7 +405,7 @@ bool pixels(Call& call, const RuleRow& row) {
   }
   Arithmetic a(call);
   ir::Value* value = a.reshape(a.permute(a.reshape(x->value, split), order), sizes);
-  return call.give(call.copy(value, call.type(x->dtype, sizes, format_strides(sizes, suggested_format(*x)))));
+  return call.give(call.copy(value, call.type(x->dtype, sizes, format_strides(sizes, shuffled_format(call, *x)))));
 }
 
 /// channel_shuffle(self, groups): dimension 1 as [groups, rest], transposed.

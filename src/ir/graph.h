@@ -93,6 +93,8 @@ struct OpInfo {
   std::string_view meaning;
 };
 const OpInfo& info(Op op);
+/// What stands for an operator in hashes that are kept: of its name, so that a new row changes no other's.
+uint32_t key(Op op);
 std::optional<Op> parse_op(std::string_view name);
 /// One result element depends on one element of each operand (Unary ... Ternary).
 bool is_elementwise(Op op);

@@ -108,7 +108,7 @@ void KernelHasher::add(const Stmt& s) {
     case StmtKind::scalar:
     case StmtKind::symbol: out_.add(s.slot); break;
     case StmtKind::compute:
-      out_.add(s.op);
+      out_.add(ir::key(s.op));
       use_all(s.args);
       break;
     case StmtKind::affine: add(s.index); break;

@@ -117,9 +117,13 @@ void LoopEmitter::emit_loop(const Loop& loop) {
 }
 
 /// Copies of the body have accumulators of their own: shorter chains, which round less and wait less for each
-/// other.
-bool LoopEmitter::accumulates_apart(const Loop& loop) {
-  return loop.schedule.unroll > 1 && std::ranges::all_of(loop.reductions, [](const Reduction& reduction) {
+/// other. As long as there are few: more would take the registers of other threads (bf16 columns were 10 % slower).
+bool LoopEmitter::accumulates_apart(const Loop& loop, const States& states, int64_t copies) {
+  constexpr size_t most = 16;
+  size_t values = 0;
+  for (const State& state : states) values += state.size();
+  return loop.schedule.unroll > 1 && values * static_cast<size_t>(copies) <= most &&
+         std::ranges::all_of(loop.reductions, [](const Reduction& reduction) {
            return reduction.init.empty() && reduction.combine != Combine::serial;
          });
 }
@@ -162,7 +166,7 @@ void LoopEmitter::emit_serial(const Loop& loop, States& states) {
     Value* last_whole = b_.CreateSub(limit, llvm::ConstantInt::getSigned(type, reach), "", false, true);
     const size_t count = states.size();
     States all = states;  // A copy's after another's, or one for all.
-    if (accumulates_apart(loop))
+    if (accumulates_apart(loop, states, copies))
       for (int64_t copy = 1; copy < copies; ++copy) all.append(first_states(loop));
     first = run_while(first, last_whole, copies * loop.step, {nullptr, range, multiple}, false, all,
                       [&](const Linear& variable, States& inside) {

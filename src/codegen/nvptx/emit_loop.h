@@ -16,7 +16,7 @@ class LoopEmitter : public StatementEmitter {
   using Body = llvm::function_ref<void(const Linear& variable, States& states)>;
   void emit_loop(const Loop& loop);
   void emit_serial(const Loop& loop, States& states);
-  static bool accumulates_apart(const Loop& loop);
+  static bool accumulates_apart(const Loop& loop, const States& states, int64_t copies);
   void emit_written_out(const Loop& loop, const Linear& begin, const Linear& end, int64_t least, int64_t most,
                         States& states);
   void emit_lanes(const Loop& loop, States& states);
