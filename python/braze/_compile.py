@@ -13,7 +13,7 @@ from braze import _modes, config
 from braze._backends import lookup_backend
 from braze._load import C
 from braze._module import CompiledModule
-from braze._settings import CODE_SETTINGS
+from braze._settings import CAPTURE_SETTINGS, CODE_SETTINGS
 from braze._weights import watch_optimizers
 
 Function = Callable[..., Any]
@@ -113,10 +113,7 @@ def compile_callable(function: Function, settings: dict[str, Any]) -> Function:
         function,
         {
             "backend": _runner(settings),
-            **{
-                name: settings[name]
-                for name in ("fullgraph", "dynamic", "recompile_limit", "cache_size_limit", "suppress_errors")
-            },
+            **{name: settings[name] for name in ("fullgraph", "dynamic", *CAPTURE_SETTINGS)},
         },
     )
     for name in functools.WRAPPER_ASSIGNMENTS:

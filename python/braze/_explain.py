@@ -33,6 +33,8 @@ class Explanation:
     graph_count: int
     graph_break_count: int
     break_reasons: list[BreakReason]
+    #: Where elements of tensors are read and the graph goes on (capture_scalar_outputs).
+    reads: list[BreakReason]
     ops: list[list[str]]  #: By graph.
     guards: list[list[str]]  #: By graph.
     compile_times: dict[str, int]  #: Nanoseconds by phase, of all graphs together.
@@ -57,6 +59,7 @@ class Explanation:
     def __str__(self) -> str:
         lines = [f"{self.graph_count} graphs, {self.graph_break_count} graph breaks, {self.op_count} operators"]
         lines += [f"  break {k}: {reason}" for k, reason in enumerate(self.break_reasons, 1)]
+        lines += [f"  read {k}: {reason}" for k, reason in enumerate(self.reads, 1)]
         for k, (ops, guards) in enumerate(zip(self.ops, self.guards, strict=True), 1):
             lines.append(f"graph {k}: {', '.join(ops) or 'no operators'}")
             lines += [f"  guard: {guard}" for guard in guards]
@@ -96,8 +99,12 @@ def _explanation(result: Any, compiled: Any) -> Explanation:
     segments = sorted(report["segments"], key=lambda segment: (segment["file"], segment["line"]))
     graphs = [segment for segment in segments if segment["op_count"] > 0]
     breaks = [_break_reason(segment["break"]) for segment in segments if segment["break"]]
+    reads = [_break_reason(segment["read"]) for segment in segments if segment["read"]]
     if not breaks and report["first_break"]:  # Before the first operator.
         breaks = [_break_reason(report["first_break"])]
+    joints = len(reads)
+    if not reads and report["first_read"]:  # Before the first operator.
+        reads = [_break_reason(report["first_read"])]
     times: dict[str, int] = {}
     for segment in segments:
         for phase, time in segment["compile_times"].items():
@@ -107,9 +114,10 @@ def _explanation(result: Any, compiled: Any) -> Explanation:
     names = {"captured": "interpreted", "replayed": "replayed", "native": "native"}
     return Explanation(
         result=result,
-        graph_count=len(graphs),
+        graph_count=max(len(graphs) - joints, min(len(graphs), 1)),
         graph_break_count=len(breaks),
         break_reasons=breaks,
+        reads=reads,
         ops=[_operators(graph["graph"]) for graph in graphs],
         guards=[list(graph["guards"]) for graph in graphs],
         compile_times=times,

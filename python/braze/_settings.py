@@ -37,6 +37,18 @@ SETTINGS = {
             least=1,
         ),
         Setting(
+            "capture_scalar_outputs",
+            False,
+            "item(), tolist() and their like end no graph: it goes on with a number of each call.",
+            "BRAZE_CAPTURE_SCALAR_OUTPUTS",
+        ),
+        Setting(
+            "capture_dynamic_output_shape_ops",
+            False,
+            "nonzero(), boolean masks and their like end no graph: it goes on with a size of each call.",
+            "BRAZE_CAPTURE_DYNAMIC_OUTPUT_SHAPE_OPS",
+        ),
+        Setting(
             "suppress_errors",
             False,
             "A defect of braze makes the call run in eager, with a warning, instead of raising.",
@@ -159,4 +171,11 @@ def apply(name: str, value: Any) -> None:
 
 
 PER_CALL = {name: setting for name, setting in SETTINGS.items() if setting.per_call}
+CAPTURE_SETTINGS = (
+    "recompile_limit",
+    "cache_size_limit",
+    "suppress_errors",
+    "capture_scalar_outputs",
+    "capture_dynamic_output_shape_ops",
+)
 CODE_SETTINGS = tuple(name for name, setting in SETTINGS.items() if setting.of_code)

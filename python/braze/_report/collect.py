@@ -18,7 +18,13 @@ def collect(compiled: Any, title: str | None = None) -> dict[str, Any]:
     facts = {"version": _version(), "kernels": {}}
     if isinstance(compiled, C.Program):
         name = title or compiled.__name__
-        segment = {"program": compiled, "code": compiled.__name__, "graph": compiled.graph, "break": None}
+        segment = {
+            "program": compiled,
+            "code": compiled.__name__,
+            "graph": compiled.graph,
+            "break": None,
+            "read": None,
+        }
         report = {"segments": [segment], "counts": {}, "operators": {}, "reasons": {}, "first_break": {}}
     elif callable(getattr(compiled, "report", None)) and callable(getattr(compiled, "counts", None)):
         name = title or _name_of(compiled)
@@ -79,7 +85,7 @@ def _program(segment: dict[str, Any], kernels: dict[str, dict[str, Any]]) -> dic
         "guard_nanoseconds": segment.get("guard_nanoseconds", 0),
         "missed": segment.get("missed", ""),
         "replays": segment.get("replays", 0),
-        "ends": segment["break"]["reason"] if segment["break"] else "",
+        "ends": end["reason"] if (end := segment["break"] or segment["read"]) else "",
         "parts": [],
     }
     for role in ("program", "backward"):

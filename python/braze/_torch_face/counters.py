@@ -13,8 +13,9 @@ def _all() -> dict[str, collections.Counter]:
         report = compiled.report()
         for kind, count in report["counts"].items():
             counters["frames"][kind] += count
+        graphs = sum(segment["read"] is None for segment in report["segments"])
+        counters["stats"]["unique_graphs"] += max(graphs, min(len(report["segments"]), 1))
         for segment in report["segments"]:
-            counters["stats"]["unique_graphs"] += 1
             counters["stats"]["calls_captured"] += segment["op_count"]
             if segment["break"]:
                 counters["graph_break"][segment["break"]["reason"]] += 1

@@ -21,6 +21,8 @@ _SAME = {
     "accumulated_cache_size_limit": "cache_size_limit",
     "accumulated_recompile_limit": "cache_size_limit",
     "cache_size_limit": "recompile_limit",
+    "capture_dynamic_output_shape_ops": "capture_dynamic_output_shape_ops",
+    "capture_scalar_outputs": "capture_scalar_outputs",
     "compile_threads": "compile_threads",
     "emulate_precision_casts": "emulate_precision_casts",
     "freezing": "prepack_weights",

@@ -130,45 +130,47 @@ PyObject* FrameDriver::drive(PyThreadState* thread, interpreter::Frame* frame) {
   FrameRun run(thread, frame);
   if (!run.entered()) return run.finish(Step::error);
   bool has_gained = false;
-  std::string reason;
+  Why why;
   Step step = Step::next;
   guards::Ref result;
   while (step == Step::next) {
     try {
-      const Advance advanced = advance(code, run, result, reason);
+      const Advance advanced = advance(code, run, result, why);
       has_gained |= advanced != Advance::no;
       if (advanced == Advance::returned) break;
     } catch (...) {
       set_python_error();
       return run.finish_with(nullptr);
     }
-    const NativePiece piece(*this, reason);
+    const NativePiece piece(*this, why.text);
     step = run.run(code.breakpoints);
+    if (step == Step::next && run.depth() > 0 && settings_.goes_on_after(why.id)) note_read(code, run);
   }
   has_gained ? code.runs_without_gain.succeeded(look) : code.runs_without_gain.failed(look);
   if (step == Step::next) return run.finish_with(result.release());
   return run.finish(step);
 }
 
-FrameDriver::Advance FrameDriver::advance(CodeState& code, FrameRun& run, guards::Ref& result,
-                                          std::string& reason) {
+FrameDriver::Advance FrameDriver::advance(CodeState& code, FrameRun& run, guards::Ref& result, Why& why) {
   // What saves under such hooks is run a second time by who sets them, in the backward and natively: then it must
   // save the same.
   if (at::GradMode::is_enabled() && hooks_on_saved_tensors() > hooks_outside_) {
-    reason = row_of(interpreter::Break::saved_tensor_hooks).text;
+    const Place hooks = interpreter::Break::saved_tensor_hooks;
+    note_end(hooks);
+    why = {hooks.id, hooks.text()};
     return Advance::no;
   }
   const int offset = run.offset();
   Start& start = code.starts[offset];
+  why = {start.why.id, start.why.text()};
   if (start.is_idle && !std::has_single_bit(++start.idle_visits)) return Advance::no;
-  reason = start.why.text();
   std::vector<PyObject*> values;
   std::shared_ptr<Specialisation> one = find(start, run, values);
   const bool is_new = !one;
   if (is_new) {
     one = capture(code, offset, run);
     if (!one) {
-      reason = start.why.text();
+      why = {start.why.id, start.why.text()};
       return Advance::no;
     }
     one->missed = explain_miss(start, run);
@@ -179,7 +181,10 @@ FrameDriver::Advance FrameDriver::advance(CodeState& code, FrameRun& run, guards
   if (one->replay(values.data(), results.data()) != Specialisation::Replay::done) return Advance::no;
   ++(is_new ? counts_.captured : counts_.replayed);
   counts_.compiled += static_cast<int64_t>(one->op_count);
-  if (one->break_reason) reason = one->break_reason->text();
+  if (one->break_reason) {
+    note_end(*one->break_reason);
+    why = {one->break_reason->id, one->break_reason->text()};
+  }
   if (one->outcome.returns) {
     run.stand_at(one->outcome.offset);
     result = std::move(results[0]);
@@ -187,6 +192,27 @@ FrameDriver::Advance FrameDriver::advance(CodeState& code, FrameRun& run, guards
   }
   move(run, one->outcome, results);
   return Advance::moved;
+}
+
+/// It lies uppermost, and is another one in each call.
+void FrameDriver::note_read(CodeState& code, FrameRun& run) {
+  code.starts[run.offset()].sizes.expect_data(concat("operand ", run.depth() - 1));
+  PyObject* value = run.activation().stack_base()[run.depth() - 1];
+  if (value && (PyLong_CheckExact(value) || PyFloat_CheckExact(value)))
+    numbers_read_.push_back(guards::Ref::borrow(value));
+}
+
+void FrameDriver::expect_data(Start& start, FrameRun& run) const {
+  const interpreter::Frame* frame = run.frame();
+  for (int slot = 0; slot < frame->f_code->co_nlocalsplus; ++slot)
+    if (std::ranges::find(numbers_read_, frame->localsplus[slot], &guards::Ref::get) != numbers_read_.end())
+      start.sizes.expect_data(PyUnicode_AsUTF8(PyTuple_GET_ITEM(frame->f_code->co_localsplusnames, slot)));
+}
+
+void FrameDriver::note_end(const Place& place) {
+  // The return of a frame that only hands on what was read ends its own stretch alone.
+  const bool is_end = !place.reason.empty() && place.id != interpreter::Break::end_of_function;
+  if (settings_.fullgraph && !counts_.end && is_end && !settings_.goes_on_after(place.id)) counts_.end = place;
 }
 
 /// The specialisation that holds; `values` become those of its guards.
@@ -230,6 +256,7 @@ std::shared_ptr<Specialisation> FrameDriver::capture(CodeState& code, int offset
       return nullptr;
     }
   }
+  if (!numbers_read_.empty()) expect_data(code.starts[offset], run);
   const NativeOperators::Pause uncounted;
   is_capturing_ = true;
   Captured captured;
@@ -252,7 +279,10 @@ std::shared_ptr<Specialisation> FrameDriver::capture(CodeState& code, int offset
     counts_.wants_gradients |= wants_gradients;
     code.fruitless += !wants_gradients;
   }
-  if (captured.kind != Captured::Kind::whole) table_.tell_break(captured.place);
+  if (captured.kind != Captured::Kind::whole && !settings_.goes_on_after(captured.place.id)) {
+    note_end(captured.place);
+    table_.tell_break(captured.place);
+  }
   if (captured.made) announce(*captured.made);
   return std::move(captured.made);
 }

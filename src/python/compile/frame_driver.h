@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 
 #include "python/compile/code_table.h"
@@ -17,6 +18,7 @@ struct CallCounts {
   int64_t compiled = 0, native = 0;          ///< Operators.
   std::map<std::string, int64_t> reasons{};  ///< Why the native ones are, with how many each.
   bool wants_gradients = false;              ///< That is why some were not captured.
+  std::optional<Place> end{};                ///< The first where a graph ended and did not go on.
 };
 
 /// Of one call. Frames of functions that are given tensors or modules are run as chains of stretches: where a
@@ -32,11 +34,22 @@ class FrameDriver final : public interpreter::FrameDriver {
 
  private:
   enum class Advance : uint8_t { no, moved, returned };
+  /// Why an instruction runs natively.
+  struct Why {
+    interpreter::Break id = interpreter::Break::other;
+    std::string text;
+  };
+  /// The frame stands behind the read of a value, after which the graph goes on.
+  void note_read(CodeState& code, interpreter::FrameRun& run);
+  /// The variables that hold such values vary.
+  void expect_data(Start& start, interpreter::FrameRun& run) const;
+  /// A graph ends here in this call, and perhaps goes on.
+  void note_end(const Place& place);
   /// Operators that the frame calls, natively, between two stretches.
   class NativePiece;
   /// Replays the stretch that begins where the frame stands, if there is one or can be one.
-  /// \param reason  why what follows runs natively.
-  Advance advance(CodeState& code, interpreter::FrameRun& run, guards::Ref& result, std::string& reason);
+  /// \param why  what follows runs natively.
+  Advance advance(CodeState& code, interpreter::FrameRun& run, guards::Ref& result, Why& why);
   std::shared_ptr<Specialisation> find(Start& start, interpreter::FrameRun& run, std::vector<PyObject*>& values);
   std::string explain_miss(const Start& start, interpreter::FrameRun& run) const;
   std::shared_ptr<Specialisation> capture(CodeState& code, int offset, interpreter::FrameRun& run);
@@ -47,6 +60,7 @@ class FrameDriver final : public interpreter::FrameDriver {
   const bool may_capture_;
   const size_t hooks_outside_;  ///< On saved tensors, set by the caller.
   bool is_capturing_ = false, has_begun_ = false;
+  std::vector<guards::Ref> numbers_read_;  ///< In this call, of tensors' elements.
   NativeOperators operators_;
   CallCounts counts_;
 };

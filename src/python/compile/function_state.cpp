@@ -46,7 +46,12 @@ py::dict describe(const Place& place) {
   return row;
 }
 
-py::dict describe(const Specialisation& one) {
+[[noreturn]] void refuse_parts(const Place& place) {
+  throw UserError(concat("the function cannot be captured as one graph, which fullgraph=True asks for: ",
+                         place.text(), ". ", place.remedy()));
+}
+
+py::dict describe(const Specialisation& one, const Settings& settings) {
   py::dict row;
   row["code"] = one.name;
   row["file"] = one.begins.file;
@@ -54,7 +59,11 @@ py::dict describe(const Specialisation& one) {
   row["graph"] = one.program->code("graph");
   row["op_count"] = one.op_count;
   row["guards"] = one.guards.texts();
-  row["break"] = one.break_reason ? py::object(describe(*one.break_reason)) : py::none();
+  // Where values are read, and the graph goes on with the next program.
+  const bool goes_on = one.break_reason && settings.goes_on_after(one.break_reason->id);
+  const py::object end = one.break_reason ? py::object(describe(*one.break_reason)) : py::none();
+  row["break"] = goes_on ? py::none() : end;
+  row["read"] = goes_on ? end : py::none();
   py::dict times;
   for (const PhaseTimes::Row& phase : one.program->compile_times().rows())
     times[py::str(phase.name)] = phase.nanoseconds;
@@ -197,10 +206,10 @@ py::object FunctionState::capture(const Arguments& arguments) {
     failed_captures_.failed(look);
     return run_natively(arguments, captured.place.text());
   }
-  if (settings_.fullgraph)
-    throw UserError(concat("the function cannot be captured as one graph, which fullgraph=True asks for: ",
-                           captured.place.text(), ". ", captured.place.remedy()));
-  codes_.tell_break(captured.place);
+  if (!settings_.goes_on_after(captured.place.id)) {
+    if (settings_.fullgraph) refuse_parts(captured.place);
+    codes_.tell_break(captured.place);
+  }
   has_breaks_ = true;
   first_break_ = captured.place;
   return drive(arguments, current_stance());
@@ -221,7 +230,9 @@ py::object FunctionState::drive(const Arguments& arguments, Stance stance) {
     for (const auto& [reason, count] : counts.reasons)
       add_native(reason.empty() ? first_break_.text() : reason, count);
   };
-  return call_natively_and(count, arguments);
+  py::object result = call_natively_and(count, arguments);
+  if (driver.counts().end) refuse_parts(*driver.counts().end);
+  return result;
 }
 
 template <typename Count>
@@ -338,13 +349,15 @@ py::dict FunctionState::operators() const {
 
 py::dict FunctionState::report() const {
   py::list segments;
-  for (const auto& one : specialisations()) segments.append(describe(*one));
+  for (const auto& one : specialisations()) segments.append(describe(*one, settings_));
   py::dict report;
   report["segments"] = segments;
   report["counts"] = counts();
   report["operators"] = operators();
   report["reasons"] = py::cast(reasons());
-  report["first_break"] = has_breaks_ ? py::object(describe(first_break_)) : py::none();
+  const bool goes_on = settings_.goes_on_after(first_break_.id);
+  report["first_read"] = has_breaks_ && goes_on ? py::object(describe(first_break_)) : py::none();
+  report["first_break"] = has_breaks_ && !goes_on ? py::object(describe(first_break_)) : py::none();
   return report;
 }
 

@@ -2,6 +2,7 @@
 #include "python/compile/settings.h"
 
 #include "passes/pipeline.h"
+#include "python/compile/value_reads.h"
 #include "support/error.h"
 #include "support/switches.h"
 #include "target/target.h"
@@ -25,6 +26,10 @@ Settings make_settings(py::handle values) {
         settings.cache_size_limit = value.cast<size_t>();
       } else if (name == "suppress_errors") {
         settings.suppress_errors = value.cast<bool>();
+      } else if (name == "capture_scalar_outputs") {
+        settings.reads_scalars = value.cast<bool>();
+      } else if (name == "capture_dynamic_output_shape_ops") {
+        settings.reads_shapes = value.cast<bool>();
       } else if (name == "dynamic") {
         settings.dynamic = value.is_none()      ? Dynamic::automatic
                            : value.cast<bool>() ? Dynamic::always
@@ -38,6 +43,15 @@ Settings make_settings(py::handle values) {
   }
   settings.backend = make_backend(backend);
   return settings;
+}
+
+bool Settings::goes_on_after(interpreter::Break why) const {
+  switch (read_at(why)) {
+    case DataRead::none: return false;
+    case DataRead::scalar: return reads_scalars;
+    case DataRead::shape: return reads_shapes;
+  }
+  return false;
 }
 
 }  // namespace braze::python

@@ -60,11 +60,25 @@ SizeMarks marks_of(PyObject* tensor) {
   return marks;
 }
 
+void SizeHistory::expect_data(const std::string& path) {
+  if (std::ranges::find(data_paths_, path) == data_paths_.end()) data_paths_.push_back(path);
+}
+
+/// Also items and attributes of what is.
+bool SizeHistory::is_data(const std::string& path) const {
+  return std::ranges::any_of(data_paths_, [&](const std::string& one) {
+    return path.starts_with(one) &&
+           (path.size() == one.size() || path[one.size()] == '[' || path[one.size()] == '.');
+  });
+}
+
 VaryingForm SizeHistory::note(const std::string& path, const at::Tensor& tensor, const SizeMarks& marks,
                               Dynamic dynamic) {
   const auto rank = static_cast<size_t>(tensor.dim());
   VaryingForm varying{std::vector<capture::Varying>(rank), c10::SmallVector<bool, 5>(rank, false)};
-  if (dynamic == Dynamic::never || state_ != State::open || forms_.size() > most_paths) return varying;
+  const bool of_data = is_data(path);
+  if ((dynamic == Dynamic::never && !of_data) || state_ != State::open || forms_.size() > most_paths)
+    return varying;
   const auto [at, is_new] = forms_.try_emplace(path);
   Form& form = at->second;
   if (is_new || form.sizes.size() != rank)
@@ -74,6 +88,7 @@ VaryingForm SizeHistory::note(const std::string& path, const at::Tensor& tensor,
       form.sizes_vary[k] |= form.sizes[k] != tensor.sizes()[k];
       form.strides_vary[k] |= form.strides[k] != tensor.strides()[k];
     }
+  if (of_data && rank > 0) form.sizes_vary[0] = true;
   form.sizes.assign(tensor.sizes().begin(), tensor.sizes().end());
   form.strides.assign(tensor.strides().begin(), tensor.strides().end());
   const auto has = [](const std::vector<int64_t>& dims, size_t k) {
@@ -92,9 +107,11 @@ VaryingForm SizeHistory::note(const std::string& path, const at::Tensor& tensor,
 }
 
 bool SizeHistory::note_number(const std::string& path, int64_t number, Dynamic dynamic) {
-  if (dynamic == Dynamic::never || state_ != State::open || numbers_.size() > most_paths) return false;
+  const bool of_data = is_data(path);
+  if ((dynamic == Dynamic::never && !of_data) || state_ != State::open || numbers_.size() > most_paths)
+    return false;
   const auto [at, is_new] = numbers_.try_emplace(path, Number<int64_t>{number});
-  at->second.varies |= at->second.value != number;
+  at->second.varies |= of_data || at->second.value != number;
   at->second.value = number;
   return at->second.varies && number >= 2;
 }
@@ -106,9 +123,10 @@ bool may_be_input(double number) {
 
 /// By its bits: a zero of the other sign is another number, and a NaN the same one.
 bool SizeHistory::note_float(const std::string& path, double number, Dynamic dynamic) {
-  if (dynamic == Dynamic::never || state_ != State::open || floats_.size() > most_paths) return false;
+  const bool of_data = is_data(path);
+  if ((dynamic == Dynamic::never && !of_data) || state_ != State::open || floats_.size() > most_paths) return false;
   const auto [at, is_new] = floats_.try_emplace(path, Number<double>{number});
-  at->second.varies |= std::bit_cast<uint64_t>(at->second.value) != std::bit_cast<uint64_t>(number);
+  at->second.varies |= of_data || std::bit_cast<uint64_t>(at->second.value) != std::bit_cast<uint64_t>(number);
   at->second.value = number;
   return at->second.varies && may_be_input(number);
 }

@@ -49,6 +49,10 @@ class SizeHistory {
   VaryingForm note(const std::string& path, const at::Tensor& tensor, const SizeMarks& marks, Dynamic dynamic);
   bool note_number(const std::string& path, int64_t number, Dynamic dynamic);
   bool note_float(const std::string& path, double number, Dynamic dynamic);
+  /// What is reached over `path` comes of tensors' elements, as the result of nonzero() or item() does: its first
+  /// size, or the number, varies from the first capture on and whatever `dynamic=` says.
+  void expect_data(const std::string& path);
+  bool has_data() const { return !data_paths_.empty(); }
   /// A capture with symbols has come to nothing: the next ones have none.
   void give_up() { state_ = state_ == State::open ? State::gives_up : state_; }
   /// Whether it has just been told so; once.
@@ -65,10 +69,13 @@ class SizeHistory {
     forms_.clear();
     numbers_.clear();
     floats_.clear();
+    data_paths_.clear();
     state_ = State::open;
   }
 
  private:
+  bool is_data(const std::string& path) const;
+
   enum class State : uint8_t { open, gives_up, numbers } state_ = State::open;
   struct Form {
     c10::SmallVector<int64_t, 5> sizes, strides;
@@ -79,6 +86,7 @@ class SizeHistory {
     Value value;
     bool varies = false;
   };
+  std::vector<std::string> data_paths_;
   std::unordered_map<std::string, Form> forms_;
   std::unordered_map<std::string, Number<int64_t>> numbers_;
   std::unordered_map<std::string, Number<double>> floats_;

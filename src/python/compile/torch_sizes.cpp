@@ -58,7 +58,9 @@ void TorchSizes::keep_tracer(PyObject* tensor, const guards::Source* source) {
 }
 
 bool TorchSizes::may_vary(std::span<PyObject* const> given) const {
-  if (!history_ || dynamic_ == Dynamic::never) return false;
+  if (!history_) return false;
+  if (history_->has_data()) return true;
+  if (dynamic_ == Dynamic::never) return false;
   if (dynamic_ == Dynamic::always || !history_->empty()) return true;
   return std::ranges::any_of(
       given, [&](PyObject* one) { return one && guards::is_tensor(one) && !marks_of(one).empty(); });

@@ -50,4 +50,27 @@ Break why_read(std::string_view what) {
   return is_operator ? Break::data_dependent_shape : Break::value_read;
 }
 
+DataRead read_at(Break why) {
+  switch (why) {
+    case Break::item:
+    case Break::tolist:
+    case Break::value_read:
+    case Break::branch_on_tensor:
+    case Break::compared_whole:
+    case Break::tensor_of_values: return DataRead::scalar;
+    case Break::boolean_mask:
+    case Break::masked_select:
+    case Break::nonzero:
+    case Break::unique:
+    case Break::one_hot:
+    case Break::repeat_interleave:
+    case Break::bincount:
+    case Break::packed_sequence:
+    case Break::tensor_split:
+    case Break::ctc_lengths:
+    case Break::data_dependent_shape: return DataRead::shape;
+    default: return DataRead::none;
+  }
+}
+
 }  // namespace braze::python

@@ -77,6 +77,29 @@ print(dict(counters["stats"]))
     assert run(code).splitlines() == ["1 4", "[]", "True True", "{}"]
 
 
+def test_data_in_a_graph(run):
+    code = """
+import torch
+import torch._dynamo as dynamo
+from torch._dynamo.utils import counters
+
+def f(x):
+    n = x.sum().item()
+    return x[x > 0] * n
+
+dynamo.config.capture_scalar_outputs = True
+with dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+    fast = torch.compile(f, fullgraph=True)
+for k in range(4):
+    x = torch.arange(9.0) - k
+    assert torch.equal(fast(x), f(x))
+print(counters["stats"]["unique_graphs"], dict(counters["graph_break"]))
+found = dynamo.explain(f)(x)
+print(found.graph_count, found.graph_break_count)
+"""
+    assert run(code).splitlines() == ["1 {}", "2 1"]
+
+
 def test_explain_and_breaks(run):
     code = """
 import torch
