@@ -437,68 +437,6 @@ bool col2im(Call& call, const RuleRow&) {
   return call.give(call.copy(a.reshape(sums, sizes), call.contiguous(x->dtype, sizes)));
 }
 
-// ---- what undoes maximum pooling: elements written to the places that a pooling has found, one plane at a time
-
-/// Sizes of a value whose last `n` dimensions are one.
-Sizes flattened(DimsRef sizes, size_t n) {
-  Sizes flat(sizes.begin(), sizes.end() - static_cast<int64_t>(n));
-  flat.push_back(numel(sizes.slice(sizes.size() - n)));
-  return flat;
-}
-
-/// `source` at the places that `indices`, of its sizes, tell within the last `n` dimensions of `sizes`, which are
-/// else 0.
-ir::Value* spread(Call& call, const Operand& source, const Operand& indices, DimsRef sizes, size_t n,
-                  std::string_view combine) {
-  Arithmetic a(call);
-  const DType dtype = combine == "set" ? to_dtype(source.dtype) : computing_dtype(source.dtype);
-  const Sizes flat = flattened(source.sizes, n), out = flattened(sizes, n);
-  ir::Value* zeros = a.expand(a.number(dtype, 0), out);
-  ir::Value* result = a.scatter(zeros, static_cast<int64_t>(flat.size()) - 1, a.reshape(indices.value, flat),
-                                a.reshape(call.cast(source.value, dtype), flat), combine);
-  return a.reshape(call.cast(result, to_dtype(source.dtype)), sizes);
-}
-
-bool is_native_float(const Operand& x) {
-  return !x.is_number() && c10::isFloatingType(x.dtype) && numel(x.sizes) > 0;
-}
-
-/// max_unpool2d(self, indices, output_size), max_unpool3d(self, indices, output_size, stride, padding); variant is
-/// N. Stride and padding only take part in checks, which Python's callers have made.
-bool max_unpool(Call& call, const RuleRow& row) {
-  const auto n = static_cast<size_t>(row.variant);
-  const auto x = call.operand(0), indices = call.operand(1);
-  if (!x || !indices || !is_native_float(*x) || indices->dtype != ScalarType::Long || indices->sizes != x->sizes)
-    return false;
-  const size_t rank = x->sizes.size();
-  const Sizes out = call.ints(2);
-  if ((rank != n + 1 && rank != n + 2) || out.size() != n || numel(out) <= 0) return false;
-  if (n == 3)
-    for (const size_t i : {3, 4})
-      for (const int64_t number : call.ints(i))
-        if (call.ints(i).size() != n || number < (i == 3)) return false;
-  Sizes sizes(x->sizes.begin(), x->sizes.end() - static_cast<int64_t>(n));
-  sizes.append(out.begin(), out.end());
-  // The GPU's kernel makes the input row-major.
-  const bool follows = n == 2 && call.device().is_cpu();
-  const auto format = follows ? suggested_format(*x) : c10::MemoryFormat::Contiguous;
-  return call.give(call.copy(spread(call, *x, *indices, sizes, n, "set"),
-                             call.type(x->dtype, sizes, format_strides(sizes, format))));
-}
-
-/// max_pool2d_with_indices_backward(grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices)
-bool max_pool_backward(Call& call, const RuleRow&) {
-  const auto gradient = call.operand(0), x = call.operand(1), indices = call.operand(7);
-  if (!gradient || !x || !indices || !is_native_float(*gradient) || gradient->dtype != x->dtype) return false;
-  if (indices->dtype != ScalarType::Long || indices->sizes != gradient->sizes) return false;
-  const size_t rank = x->sizes.size();
-  if ((rank != 3 && rank != 4) || gradient->sizes.size() != rank || numel(x->sizes) == 0) return false;
-  for (size_t k = 0; k + 2 < rank; ++k)
-    if (x->sizes[k] != gradient->sizes[k]) return false;
-  return call.give(call.copy(spread(call, *gradient, *indices, x->sizes, 2, "add"),
-                             call.type(x->dtype, x->sizes, format_strides(x->sizes, suggested_format(*x)))));
-}
-
 }  // namespace
 
 std::span<const RuleRow> pooling_rules() {
@@ -511,9 +449,6 @@ std::span<const RuleRow> pooling_rules() {
       {"_adaptive_avg_pool3d", adaptive_average, Op::sum, 3},
       {"adaptive_max_pool2d", adaptive_max, Op::amax, 2},
       {"adaptive_max_pool3d", adaptive_max, Op::amax, 3},
-      {"max_unpool2d", max_unpool, Op::scatter, 2},
-      {"max_unpool3d", max_unpool, Op::scatter, 3},
-      {"max_pool2d_with_indices_backward", max_pool_backward},
       {"im2col", im2col},
       {"col2im", col2im},
   };
