@@ -51,16 +51,71 @@ ir::Value* padded_places(Call& call, Dim size, Dim low, Dim high, int mode) {
   return Arithmetic(call).constant(places);
 }
 
-/// What stands before and behind the elements of the last dimension of `value`: `low` and `high` of them.
-ir::Value* side(Arithmetic& a, ir::Value* value, Dim count, bool is_before, int mode) {
+/// What stands before or behind the elements of dimension `dim`: `count` of them.
+ir::Value* side(Arithmetic& a, ir::Value* value, int64_t dim, Dim count, bool is_before, int mode) {
   const DimsRef known = value->type->sizes;
+  const Dim size = known[dim];
+  if (mode == kReflect) return a.flip(a.slice(value, dim, is_before ? Dim(1) : size - 1 - count, count), {dim});
   Sizes sizes(known.begin(), known.end());
-  const auto last = static_cast<int64_t>(sizes.size()) - 1;
-  const Dim size = sizes.back();
-  if (mode == kReflect) return a.flip(a.slice(value, last, is_before ? Dim(1) : size - 1 - count, count), {last});
-  sizes.back() = count;
-  return a.expand(a.slice(value, last, is_before ? Dim(0) : size - 1, 1), sizes);
+  sizes[dim] = count;
+  return a.expand(a.slice(value, dim, is_before ? Dim(0) : size - 1, 1), sizes);
 }
+
+/// The tensor padded by parts, none of which is gathered: rows are put together from what lies in them and on both
+/// sides, and then laid one behind the other.
+class Padding {
+ public:
+  Padding(Call& call, const Pads& pads, int mode) : call_(call), a_(call), pads_(pads), mode_(mode) {}
+
+  ir::Value* run(ir::Value* value, size_t k = 0) {
+    if (k + 1 == pads_.sides.size()) return rows(value);
+    const auto [low, high] = pads_.sides[k];
+    const auto dim = static_cast<int64_t>(pads_.first + k);
+    c10::SmallVector<ir::Value*, 3> parts;
+    if (low > 0) parts.push_back(run(side(a_, value, dim, low, true, mode_), k + 1));
+    parts.push_back(run(value, k + 1));
+    if (high > 0) parts.push_back(run(side(a_, value, dim, high, false, mode_), k + 1));
+    if (parts.size() == 1) return parts[0];
+    const DimsRef known = parts[0]->type->sizes;
+    Sizes sizes(known.begin(), known.end());
+    sizes[dim] = value->type->sizes[dim];
+    sizes[dim] += low + high;
+    const ir::Attr attr[] = {{"dim", dim}};
+    const ir::Type* type = call_.contiguous(to_scalar_type(value->type->dtype), sizes);
+    return call_.graph().create(Op::cat, {parts.data(), parts.size()}, attr, {&type, 1})->result();
+  }
+
+ private:
+  ir::Value* rows(ir::Value* value) {
+    const auto [low, high] = pads_.sides.back();
+    const size_t rank = value->type->sizes.size();
+    const auto dim = static_cast<int64_t>(rank) - 1;
+    const Dim size = value->type->sizes[dim];
+    const auto placed = [&](ir::Value* part, Dim before, Dim behind) {
+      Sizes lows(rank, 0), highs(rank, 0);
+      lows[dim] = before;
+      highs[dim] = behind;
+      return a_.pad(part, lows, highs, 0);
+    };
+    const auto number = [&](Dim one) { return number_of(call_.graph(), one, to_device(call_.device())); };
+    ir::Value* result = placed(value, low, high);
+    ir::Value* column = a_.count(size + low + high);
+    if (low > 0) {
+      ir::Value* before = placed(side(a_, value, dim, low, true, mode_), 0, size + high);
+      result = a_.where(a_.op(Op::lt, column, number(low)), before, result);
+    }
+    if (high > 0) {
+      ir::Value* behind = placed(side(a_, value, dim, high, false, mode_), low + size, 0);
+      result = a_.where(a_.op(Op::ge, column, number(low + size)), behind, result);
+    }
+    return result;
+  }
+
+  Call& call_;
+  Arithmetic a_;
+  const Pads& pads_;
+  int mode_;
+};
 
 /// reflection_padNd(self, padding) and replication_padNd
 bool mirrored(Call& call, const RuleRow& row) {
@@ -76,29 +131,19 @@ bool mirrored(Call& call, const RuleRow& row) {
     if (row.variant == kReflect && (low >= size || high >= size)) return false;
     size += low + high;
   }
-  Arithmetic a(call);
-  const auto [low, high] = pads->sides.back();
-  // On a CPU rows are copied, and only their ends gathered.
-  const bool joins = call.device().is_cpu() && low >= 0 && high >= 0 && low + high > 0;
-  const size_t gathered = pads->sides.size() - joins;
-  c10::SmallVector<ir::Value*, 3> indices;
-  for (size_t k = 0; k < gathered; ++k) {
-    const auto [before, behind] = pads->sides[k];
-    indices.push_back(
-        a.along(padded_places(call, x->sizes[pads->first + k], before, behind, row.variant), k, gathered));
-  }
-  const auto along_others = [&](ir::Value* value) {
-    if (indices.empty()) return value;
-    return a.index(value, static_cast<int64_t>(pads->first), {indices.data(), indices.size()});
-  };
   const ir::Type* type = call.contiguous(x->dtype, sizes);
-  if (!joins) return call.give(call.copy(along_others(x->value), type));
-  c10::SmallVector<ir::Value*, 3> parts;
-  if (low > 0) parts.push_back(along_others(side(a, x->value, low, true, row.variant)));
-  parts.push_back(along_others(x->value));
-  if (high > 0) parts.push_back(along_others(side(a, x->value, high, false, row.variant)));
-  const ir::Attr dim[] = {{"dim", static_cast<int64_t>(sizes.size()) - 1}};
-  return call.give(call.graph().create(Op::cat, {parts.data(), parts.size()}, dim, {&type, 1})->result());
+  const auto grows = [](const auto& sides) { return sides.first >= 0 && sides.second >= 0; };
+  if (call.device().is_cpu() && std::ranges::all_of(pads->sides, grows))
+    return call.give(call.copy(Padding(call, *pads, row.variant).run(x->value), type));
+  Arithmetic a(call);
+  const size_t padded = pads->sides.size();
+  c10::SmallVector<ir::Value*, 3> indices;
+  for (size_t k = 0; k < padded; ++k) {
+    const auto [low, high] = pads->sides[k];
+    indices.push_back(a.along(padded_places(call, x->sizes[pads->first + k], low, high, row.variant), k, padded));
+  }
+  ir::Value* value = a.index(x->value, static_cast<int64_t>(pads->first), {indices.data(), indices.size()});
+  return call.give(call.copy(value, type));
 }
 
 /// reflection_padNd_backward(grad, self, padding) and replication_padNd_backward: one dimension after the other.

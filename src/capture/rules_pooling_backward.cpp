@@ -16,22 +16,30 @@ Sizes flattened(DimsRef sizes, size_t n) {
 }
 
 /// `source` at the places that `indices`, of its sizes, tell within the last `n` dimensions of `sizes`, which are
-/// else 0. With channels last, planes lie side by side.
+/// else 0, in memory as `format` says.
 ir::Value* spread(Call& call, const Operand& source, const Operand& indices, DimsRef sizes, size_t n,
-                  std::string_view combine, bool channels_last) {
+                  std::string_view combine, c10::MemoryFormat format) {
   Arithmetic a(call);
   const DType dtype = combine == "set" ? to_dtype(source.dtype) : computing_dtype(source.dtype);
+  const ScalarType wide = to_scalar_type(dtype);
   const Sizes flat = flattened(source.sizes, n), out = flattened(sizes, n);
-  const auto plane = static_cast<int64_t>(flat.size()) - 1;
-  Sizes swapped(flat.size(), 0);
-  for (int64_t k = 0; k <= plane; ++k) swapped[k] = k;
-  if (channels_last) std::swap(swapped[plane], swapped[plane - 1]);
-  const auto arranged = [&](ir::Value* value) { return channels_last ? a.permute(value, swapped) : value; };
-  ir::Value* zeros = arranged(a.expand(a.number(dtype, 0), out));
-  ir::Value* places = arranged(a.reshape(indices.value, flat));
-  ir::Value* elements = arranged(a.reshape(call.cast(source.value, dtype), flat));
-  ir::Value* result = arranged(a.scatter(zeros, plane - channels_last, places, elements, combine));
-  return a.reshape(call.cast(result, to_dtype(source.dtype)), sizes);
+  const auto plane = std::ssize(flat) - 1;
+  ir::Value* zeros = a.expand(a.number(dtype, 0), out);
+  ir::Value* elements = a.reshape(call.cast(source.value, dtype), flat);
+  ir::Value* places = a.reshape(indices.value, flat);
+  const ir::Type* type = call.type(wide, sizes, format_strides(sizes, format));
+  ir::Value* result;
+  if (format == c10::MemoryFormat::Contiguous) {
+    result = a.scatter(zeros, plane, places, elements, combine);
+  } else {  // Whole vectors of channels go from one place to the next; the result lies as it is wanted.
+    const auto turned = [&](ir::Value* value) { return a.permute(value, {0, 2, 1}); };
+    result = a.scatter(turned(zeros), 1, turned(places), turned(elements), combine);
+    const Sizes strides{out[1] * out[2], 1, out[1]}, back{0, 2, 1};
+    result = call.node(Op::permute, {result}, call.type(wide, out, strides),
+                       {{"dims", to_span(DimsRef(back).numbers())}});
+  }
+  result = call.node(Op::reshape, {result}, type);
+  return call.copy(call.cast(result, to_dtype(source.dtype)), call.retyped(type, to_dtype(source.dtype)));
 }
 
 /// In which a gradient lies: in two dimensions as its input does.
@@ -62,8 +70,7 @@ bool max_unpool(Call& call, const RuleRow& row) {
   // The GPU's kernel makes the input row-major.
   const bool follows = n == 2 && call.device().is_cpu();
   const auto format = follows ? suggested_format(*x) : c10::MemoryFormat::Contiguous;
-  return call.give(call.copy(spread(call, *x, *indices, sizes, n, "set", false),
-                             call.type(x->dtype, sizes, format_strides(sizes, format))));
+  return call.give(spread(call, *x, *indices, sizes, n, "set", format));
 }
 
 /// max_poolNd_with_indices_backward(grad_output, self, ..., indices) and adaptive_max_poolNd_backward(grad_output,
@@ -77,10 +84,10 @@ bool max_pool_backward(Call& call, const RuleRow& row) {
   if ((rank != n + 1 && rank != n + 2) || gradient->sizes.size() != rank || is_empty(x->sizes)) return false;
   for (size_t k = 0; k + n < rank; ++k)
     if (x->sizes[k] != gradient->sizes[k]) return false;
+  // ATen's loop over vectors of channels is a quarter faster than scattering them.
   const auto format = gradient_format(*x, n);
-  const bool channels_last = format != c10::MemoryFormat::Contiguous;
-  return call.give(call.copy(spread(call, *gradient, *indices, x->sizes, n, "add", channels_last),
-                             call.type(x->dtype, x->sizes, format_strides(x->sizes, format))));
+  if (format != c10::MemoryFormat::Contiguous && call.device().is_cpu()) return false;
+  return call.give(spread(call, *gradient, *indices, x->sizes, n, "add", format));
 }
 
 // ---- averages
@@ -119,10 +126,13 @@ bool give_spread_averages(Call& call, const Operand& g, const Operand& x,
     value = a.reshape(a.expand(a.reshape(call.cast(value, to_dtype(g.dtype)), apart), whole), spread);
     value = a.pad(value, Sizes(rest.size(), 0), rest, 0);
   } else {
+    const bool channels_last = gradient_format(x, n) != c10::MemoryFormat::Contiguous;
+    if (channels_last) value = a.channels_behind(value);
     for (size_t k = 0; k < n; ++k) {
       const Taps taps = window_taps(x.sizes[lead + k], windows[k]).transposed();
-      value = weighted_sums(a, value, static_cast<int64_t>(lead + k), taps, dtype);
+      value = weighted_sums(a, value, static_cast<int64_t>(lead - channels_last + k), taps, dtype);
     }
+    if (channels_last) value = a.channels_in_front(value);
     if (factor != 1) value = a.op(Op::mul, value, a.number(dtype, factor));
     value = call.cast(value, to_dtype(g.dtype));
   }

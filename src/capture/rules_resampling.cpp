@@ -102,19 +102,57 @@ ir::Value* nearest(Arithmetic& a, ir::Value* value, const std::vector<Taps>& tap
   return a.index(value, 2, {picks.data(), picks.size()});
 }
 
-/// Weighted sums along each spatial dimension, one after the other. Those that leave less come first, the outer
-/// ones before the inner ones: vectors lie along the inner ones, where gathering costs most. Then those that leave
-/// more, the inner ones first, as eager nests its sums.
-ir::Value* resampled(Arithmetic& a, ir::Value* value, const std::vector<Taps>& taps, DType dtype) {
+/// Weighted sums along each spatial dimension, from `first` on, one after the other. Those that leave less come
+/// first, the outer ones before the inner ones: vectors lie along the inner ones, where gathering costs most. Then
+/// those that leave more, the inner ones first, as eager nests its sums.
+ir::Value* summed(Arithmetic& a, ir::Value* value, size_t first, const std::vector<Taps>& taps, DType dtype) {
   const auto grows = [&](size_t k) { return std::ssize(taps[k].of) >= taps[k].size; };
   const auto sum_along = [&](size_t k) {
-    value = weighted_sums(a, value, static_cast<int64_t>(2 + k), taps[k], dtype);
+    value = weighted_sums(a, value, static_cast<int64_t>(first + k), taps[k], dtype);
   };
   for (size_t k = 0; k < taps.size(); ++k)
     if (!grows(k)) sum_along(k);
   for (size_t k = taps.size(); k-- > 0;)
     if (grows(k)) sum_along(k);
   return value;
+}
+
+/// The same at once, in the order in which eager nests its sums: with two taps a dimension, and vectors that lie
+/// along none of them, fewer elements are read and written than in one dimension after the other.
+ir::Value* summed_at_once(Arithmetic& a, ir::Value* value, int64_t first, const std::vector<Taps>& taps,
+                          DType dtype) {
+  const size_t n = taps.size();
+  c10::SmallVector<ir::Value*, 3> picks(n);
+  const auto run = [&](const auto& self, size_t k) -> ir::Value* {
+    if (k == n) return a.cast(a.index(value, first, {picks.data(), n}), dtype);
+    ir::Value* sum = nullptr;
+    for (size_t t = 0; t < taps[k].of[0].size(); ++t) {
+      std::vector<int64_t> places;
+      std::vector<double> weights;
+      for (const auto& one : taps[k].of) {
+        places.push_back(one[t].place);
+        weights.push_back(one[t].weight);
+      }
+      picks[k] = a.along(a.constant(places), k, n);
+      // Behind the dimensions come the channels.
+      ir::Value* weight = a.along(a.constant(weights, to_scalar_type(dtype)), k, n + 1);
+      ir::Value* term = a.op(Op::mul, self(self, k + 1), weight);
+      sum = sum ? a.op(Op::add, sum, term) : term;
+    }
+    return sum;
+  };
+  return run(run, 0);
+}
+
+/// The same in the order in which memory has the dimensions.
+ir::Value* resampled(Arithmetic& a, const Operand& x, const std::vector<Taps>& taps, DType dtype) {
+  if (suggested_format(x) == c10::MemoryFormat::Contiguous) return summed(a, x.value, 2, taps, dtype);
+  const auto has_two = [](const auto& one) { return one.size() == 2; };
+  const bool at_once = taps.size() <= 2 && std::ranges::all_of(taps, [&](const Taps& all) {
+                         return std::ranges::all_of(all.of, has_two);
+                       });
+  ir::Value* value = a.channels_behind(x.value);
+  return a.channels_in_front(at_once ? summed_at_once(a, value, 1, taps, dtype) : summed(a, value, 1, taps, dtype));
 }
 
 /// Of upsampling from `sizes` to `out`, with [align_corners and] scales from `argument` on; none if a size is an
@@ -146,7 +184,7 @@ bool upsample(Call& call, const RuleRow& row) {
   Sizes sizes(x->sizes.begin(), x->sizes.begin() + 2);
   sizes.append(out.begin(), out.end());
   Arithmetic a(call);
-  ir::Value* value = weighs ? resampled(a, x->value, taps, computing_dtype(x->dtype)) : nearest(a, x->value, taps);
+  ir::Value* value = weighs ? resampled(a, *x, taps, computing_dtype(x->dtype)) : nearest(a, x->value, taps);
   return call.give(call.copy(value, call.type(x->dtype, sizes, format_strides(sizes, format))));
 }
 
@@ -176,7 +214,7 @@ bool upsample_backward(Call& call, const RuleRow& row) {
     sum = a.reduce(Op::sum, a.reshape(call.cast(g->value, dtype), blocks), within);
   } else {
     for (Taps& one : taps) one = one.transposed();
-    sum = resampled(a, g->value, taps, dtype);
+    sum = resampled(a, *g, taps, dtype);
   }
   const Sizes strides = format_strides(sizes, suggested_format(*g));
   return call.give(call.copy(call.cast(sum, to_dtype(g->dtype)), call.type(g->dtype, sizes, strides)));

@@ -7,6 +7,8 @@ namespace {
 
 /// More taps than these are a dimension of their own, which a reduction removes.
 constexpr size_t kMostTerms = 8;
+/// So few elements that each is multiplied with a row of weights: along a row, reading them one by one costs more.
+constexpr int64_t kFewElements = 8;
 
 /// The weighted sums of one dimension: tables of places and weights, one row a tap. Where an element has fewer taps
 /// than others, its last place is read once more and does not count: 0 times an infinity would.
@@ -23,16 +25,18 @@ class WeightedSums {
   }
 
   ir::Value* run() {
-    if (most_ == 0) return nothing();
+    if (most_ == 0) return a_.expand(a_.number(dtype_, 0), sizes());
+    const bool is_last = dim_ + 1 == std::ssize(to_ref(value_->type->sizes));
+    if (is_last && taps_.size <= kFewElements && taps_.size <= std::ssize(taps_.of)) return by_element();
     return most_ <= kMostTerms ? terms() : reduced();
   }
 
  private:
-  ir::Value* nothing() {
+  Sizes sizes() const {
     const DimsRef known = value_->type->sizes;
     Sizes sizes(known.begin(), known.end());
     sizes[dim_] = std::ssize(taps_.of);
-    return a_.expand(a_.number(dtype_, 0), sizes);
+    return sizes;
   }
 
   ir::Value* terms() {
@@ -58,6 +62,24 @@ class WeightedSums {
     ir::Value* const index[] = {a_.reshape(a_.constant(places), table)};
     ir::Value* all = weighted(a_.index(value_, dim_, index), weights, present, fewest_ < most_, table);
     return a_.reduce(Op::sum, all, {dim_ + 1});
+  }
+
+  /// Of each element that is read, what all of the results take. Of several taps on it they have one.
+  ir::Value* by_element() {
+    const Taps given = taps_.transposed();
+    ir::Value* sum = nullptr;
+    for (int64_t place = 0; place < taps_.size; ++place) {
+      std::vector<double> weights(taps_.of.size()), present(taps_.of.size());
+      for (const Tap& tap : given.of[static_cast<size_t>(place)]) {
+        weights[static_cast<size_t>(tap.place)] = tap.weight;
+        present[static_cast<size_t>(tap.place)] = 1;
+      }
+      const bool is_ragged = given.of[static_cast<size_t>(place)].size() < weights.size();
+      ir::Value* one = weighted(a_.slice(value_, dim_, place, 1), weights, present, is_ragged,
+                                {static_cast<int64_t>(weights.size())});
+      sum = sum ? a_.op(Op::add, sum, one) : one;
+    }
+    return a_.expand(sum, sizes());
   }
 
   void add(size_t o, size_t t, std::vector<int64_t>& places, std::vector<double>& weights,
