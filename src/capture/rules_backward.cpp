@@ -135,9 +135,10 @@ bool hardswish_backward(Call& call, const RuleRow&) {
 /// hardshrink_backward and softshrink_backward: (grad, self, lambd), nothing where |self| is at most lambd, or NaN.
 bool shrink_backward(Call& call, const RuleRow&) {
   return activation_backward(call, 1, [&](Pointwise& p, ir::Value* g, ir::Value* x) {
-    const double limit = call.real(2);
-    ir::Value* outside =
-        p.test(Op::bitwise_or, p.test(Op::lt, x, p.number(-limit)), p.test(Op::gt, x, p.number(limit)));
+    // In the type of x, on every device.
+    const Operand limit = narrowed(Call::operand_of(call.real(2)), to_scalar_type(p.type()->dtype));
+    ir::Value* outside = p.test(Op::bitwise_or, p.test(Op::lt, x, p.number(-limit.number.toDouble())),
+                                p.test(Op::gt, x, p.in(limit)));
     return p.where(outside, g, p.number(0));
   });
 }

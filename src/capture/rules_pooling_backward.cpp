@@ -42,7 +42,7 @@ ir::Value* spread(Call& call, const Operand& source, const Operand& indices, Dim
   return call.copy(call.cast(result, to_dtype(source.dtype)), call.retyped(type, to_dtype(source.dtype)));
 }
 
-/// In which a gradient lies: in two dimensions as its input does.
+/// In which an average's gradient lies: in two dimensions as its input does.
 c10::MemoryFormat gradient_format(const Operand& x, size_t n) {
   return n == 2 ? suggested_format(x) : c10::MemoryFormat::Contiguous;
 }
@@ -74,9 +74,9 @@ bool max_unpool(Call& call, const RuleRow& row) {
 }
 
 /// max_poolNd_with_indices_backward(grad_output, self, ..., indices) and adaptive_max_poolNd_backward(grad_output,
-/// self, indices); variant is N.
+/// self, indices); variant is N, negative for those of three dimensions that do not keep their input's layout.
 bool max_pool_backward(Call& call, const RuleRow& row) {
-  const auto n = static_cast<size_t>(row.variant);
+  const auto n = static_cast<size_t>(std::abs(row.variant));
   const auto gradient = call.operand(0), x = call.operand(1), indices = call.operand(call.arguments.size() - 1);
   if (!gradient || !x || !indices || !is_native_float(*gradient) || gradient->dtype != x->dtype) return false;
   if (indices->dtype != ScalarType::Long || indices->sizes != gradient->sizes) return false;
@@ -84,8 +84,9 @@ bool max_pool_backward(Call& call, const RuleRow& row) {
   if ((rank != n + 1 && rank != n + 2) || gradient->sizes.size() != rank || is_empty(x->sizes)) return false;
   for (size_t k = 0; k + n < rank; ++k)
     if (x->sizes[k] != gradient->sizes[k]) return false;
+  const auto format = row.variant < 0 ? c10::MemoryFormat::Contiguous : suggested_format(*x);
+  if (rank == n + 1 && n == 3 && format != c10::MemoryFormat::Contiguous) return false;  // Names no such layout.
   // ATen's loop over vectors of channels is a quarter faster than scattering them.
-  const auto format = gradient_format(*x, n);
   if (format != c10::MemoryFormat::Contiguous && call.device().is_cpu()) return false;
   return call.give(spread(call, *gradient, *indices, x->sizes, n, "add", format));
 }
@@ -201,7 +202,7 @@ std::span<const RuleRow> pooling_backward_rules() {
       {"max_pool2d_with_indices_backward", max_pool_backward, Op::scatter, 2},
       {"max_pool3d_with_indices_backward", max_pool_backward, Op::scatter, 3},
       {"adaptive_max_pool2d_backward", max_pool_backward, Op::scatter, 2},
-      {"adaptive_max_pool3d_backward", max_pool_backward, Op::scatter, 3},
+      {"adaptive_max_pool3d_backward", max_pool_backward, Op::scatter, -3},
       {"avg_pool2d_backward", average_pool_backward, Op::sum, 2},
       {"avg_pool3d_backward", average_pool_backward, Op::sum, 3},
       {"_adaptive_avg_pool2d_backward", adaptive_average_backward, Op::sum, 2},

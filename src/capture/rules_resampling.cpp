@@ -216,7 +216,9 @@ bool upsample_backward(Call& call, const RuleRow& row) {
     for (Taps& one : taps) one = one.transposed();
     sum = resampled(a, *g, taps, dtype);
   }
-  const Sizes strides = format_strides(sizes, suggested_format(*g));
+  const bool follows = method != kCubic && !(is_nearest && n == 3);  // Other kernels give rows.
+  const auto format = follows ? suggested_format(*g) : c10::MemoryFormat::Contiguous;
+  const Sizes strides = format_strides(sizes, format);
   return call.give(call.copy(call.cast(sum, to_dtype(g->dtype)), call.type(g->dtype, sizes, strides)));
 }
 
