@@ -91,6 +91,21 @@ ir::Value* Arithmetic::permute(ir::Value* value, DimsRef dims) {
   return call_.node(Op::permute, {value}, rows(value->type->dtype, sizes), {{"dims", to_span(dims.numbers())}});
 }
 
+ir::Value* Arithmetic::channels_behind(ir::Value* value) {
+  const auto rank = static_cast<int64_t>(value->type->sizes.size());
+  Sizes dims{0};
+  for (int64_t k = 2; k < rank; ++k) dims.push_back(k);
+  dims.push_back(1);
+  return permute(value, dims);
+}
+
+ir::Value* Arithmetic::channels_in_front(ir::Value* value) {
+  const auto rank = static_cast<int64_t>(value->type->sizes.size());
+  Sizes dims{0, rank - 1};
+  for (int64_t k = 1; k + 1 < rank; ++k) dims.push_back(k);
+  return permute(value, dims);
+}
+
 ir::Value* Arithmetic::expand(ir::Value* value, DimsRef sizes) {
   if (to_ref(value->type->sizes) == sizes) return value;
   return call_.node(Op::expand, {value}, rows(value->type->dtype, sizes));

@@ -22,6 +22,9 @@ class Arithmetic {
 
   ir::Value* reshape(ir::Value* value, DimsRef sizes);
   ir::Value* permute(ir::Value* value, DimsRef dims);
+  /// [N, C, ...] as [N, ..., C], as memory has it with channels last, and back.
+  ir::Value* channels_behind(ir::Value* value);
+  ir::Value* channels_in_front(ir::Value* value);
   ir::Value* expand(ir::Value* value, DimsRef sizes);
   ir::Value* slice(ir::Value* value, int64_t dim, Dim start, Dim size);
   ir::Value* flip(ir::Value* value, DimsRef dims);

@@ -214,11 +214,12 @@ class Registry {
   const RuleRow* find_rule(std::string_view name) {
     if (rules_.empty())
       for (const auto table :
-           {pointwise_rules(),     special_rules(),    activation_rules(), loss_rules(),     view_rules(),
-            copy_rules(),          reduction_rules(),  scan_rules(),       matmul_rules(),   window_rules(),
-            normalisation_rules(), batch_norm_rules(), factory_rules(),    indexing_rules(), structure_rules(),
-            bits_rules(),          padding_rules(),    update_rules(),     pooling_rules(),  resampling_rules(),
-            host_rules(),          backward_rules()})
+           {pointwise_rules(), special_rules(),  activation_rules(),    loss_rules(),
+            view_rules(),      copy_rules(),     reduction_rules(),     scan_rules(),
+            matmul_rules(),    window_rules(),   normalisation_rules(), batch_norm_rules(),
+            factory_rules(),   indexing_rules(), structure_rules(),     bits_rules(),
+            padding_rules(),   update_rules(),   pooling_rules(),       resampling_rules(),
+            host_rules(),      backward_rules(), loss_backward_rules(), pooling_backward_rules()})
         for (const RuleRow& row : table)
           BRAZE_CHECK(rules_.emplace(row.name, &row).second, "two rules for ", row.name);
     const auto found = rules_.find(name);

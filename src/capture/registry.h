@@ -45,9 +45,11 @@ std::span<const RuleRow> structure_rules();
 std::span<const RuleRow> padding_rules();
 std::span<const RuleRow> update_rules();
 std::span<const RuleRow> pooling_rules();
-/// Of PyTorch's backward formulas: activations and losses, normalisations, and what gives parts of a tensor their
-/// place in the whole.
+/// Of PyTorch's backward formulas: activations, normalisations, and what gives parts of a tensor their place in the
+/// whole; losses; poolings.
 std::span<const RuleRow> backward_rules();
+std::span<const RuleRow> loss_backward_rules();
+std::span<const RuleRow> pooling_backward_rules();
 std::span<const RuleRow> resampling_rules();
 std::span<const RuleRow> host_rules();
 

@@ -1,4 +1,5 @@
-// Operators that only the backward of others calls. Formulas are those of ATen's kernels.
+// Operators that only the backward of others calls: of activations, normalisations and parts of tensors. Formulas
+// are those of ATen's kernels.
 #include <cmath>
 #include <numbers>
 
@@ -114,6 +115,45 @@ bool softplus_backward(Call& call, const RuleRow&) {
   });
 }
 
+/// hardsigmoid_backward(grad, self): a sixth within (-3, 3).
+bool hardsigmoid_backward(Call& call, const RuleRow&) {
+  return activation_backward(call, 1, [](Pointwise& p, ir::Value* g, ir::Value* x) {
+    ir::Value* inside = p.test(Op::bitwise_and, p.test(Op::gt, x, p.number(-3)), p.test(Op::lt, x, p.number(3)));
+    return p.where(inside, p.op(Op::mul, g, p.number(1.0 / 6)), p.number(0));
+  });
+}
+
+/// hardswish_backward(grad, self): x / 3 + 1 / 2 between -3 and 3, and where x is NaN.
+bool hardswish_backward(Call& call, const RuleRow&) {
+  return activation_backward(call, 1, [](Pointwise& p, ir::Value* g, ir::Value* x) {
+    ir::Value* slope = p.op(Op::add, p.op(Op::div, x, p.number(3)), p.number(0.5));
+    ir::Value* above = p.where(p.test(Op::ge, x, p.number(3)), g, p.op(Op::mul, g, slope));
+    return p.where(p.test(Op::le, x, p.number(-3)), p.number(0), above);
+  });
+}
+
+/// hardshrink_backward and softshrink_backward: (grad, self, lambd), nothing where |self| is at most lambd, or NaN.
+bool shrink_backward(Call& call, const RuleRow&) {
+  return activation_backward(call, 1, [&](Pointwise& p, ir::Value* g, ir::Value* x) {
+    // In the type of x, on every device.
+    const Operand limit = narrowed(Call::operand_of(call.real(2)), to_scalar_type(p.type()->dtype));
+    ir::Value* outside = p.test(Op::bitwise_or, p.test(Op::lt, x, p.number(-limit.number.toDouble())),
+                                p.test(Op::gt, x, p.in(limit)));
+    return p.where(outside, g, p.number(0));
+  });
+}
+
+/// log_sigmoid_backward(grad, self, buffer): sigmoid(-x), whose exponential is taken of -|x|. The buffer has the
+/// same number where eager keeps it, rounded.
+bool log_sigmoid_backward(Call& call, const RuleRow&) {
+  return activation_backward(call, 1, [](Pointwise& p, ir::Value* g, ir::Value* x) {
+    ir::Value* power = p.op(Op::exp, p.op(Op::neg, p.op(Op::abs, x)));
+    ir::Value* part = p.op(Op::div, power, p.op(Op::add, p.number(1), power));
+    ir::Value* is_negative = p.test(Op::lt, x, p.number(0));
+    return p.op(Op::mul, g, p.where(is_negative, p.op(Op::sub, p.number(1), part), part));
+  });
+}
+
 /// glu_backward(grad, self, dim): of a * sigmoid(b), the halves of self.
 bool glu_backward(Call& call, const RuleRow&) {
   const auto g = call.operand(0), x = call.operand(1);
@@ -149,70 +189,6 @@ bool prelu_backward(Call& call, const RuleRow&) {
   return p.give(p.where(is_above, p.number(0), p.op(Op::mul, value, gradient)));
 }
 
-// ---- losses
-
-/// A count as a number to compute with.
-ir::Value* count_of(Call& call, Dim count, DType dtype) {
-  return number_of(call.graph(), count, to_device(call.device()), dtype);
-}
-
-/// mse_loss_backward(grad, self, target, reduction): 2 * (self - target) * grad, over the count for a mean.
-bool mse_loss_backward(Call& call, const RuleRow&) {
-  const auto g = call.operand(0), x = call.operand(1), y = call.operand(2);
-  if (!g || !x || !y || g->is_number() || x->is_number() || y->is_number()) return false;
-  if (!c10::isFloatingType(x->dtype) || g->dtype != x->dtype || y->dtype != x->dtype) return false;
-  const bool is_mean = call.integer(3) == at::Reduction::Mean;
-  const Dim count = numel(x->sizes);
-  if (count == 0) return false;
-  Pointwise p(call, x->dtype, {&*x, &*y, &*g});
-  if (!p.valid()) return false;
-  p.compute_in_float();
-  ir::Value* difference = p.op(Op::sub, p.in(*x), p.in(*y));
-  ir::Value* factor = p.number(is_mean && count.is_number() ? 2.0 / static_cast<double>(count.hint()) : 2.0);
-  if (is_mean && !count.is_number()) factor = p.op(Op::div, factor, count_of(call, count, factor->type->dtype));
-  ir::Value* scaled = p.op(Op::mul, factor, difference);
-  return p.give(p.op(Op::mul, scaled, p.in(*g)));
-}
-
-/// nll_loss_backward and nll_loss2d_backward: (grad, self, target, weight, reduction, ignore_index, total_weight):
-/// -weight[t] * grad in the place of the target, if it is not to be ignored; over the total weight for a mean.
-bool nll_loss_backward(Call& call, const RuleRow&) {
-  const auto g = call.operand(0), x = call.operand(1), target = call.operand(2), total = call.operand(6);
-  if (!g || !x || !target || !total || x->is_number() || x->sizes.empty() || numel(x->sizes) == 0) return false;
-  if (!c10::isFloatingType(x->dtype) || g->dtype != x->dtype || total->dtype != x->dtype) return false;
-  if (target->dtype != ScalarType::Long) return false;
-  const size_t rank = x->sizes.size(), dim = rank == 1 ? 0 : 1;
-  Sizes column = x->sizes;
-  column[dim] = 1;
-  if (numel(target->sizes) != numel(column)) return false;
-  std::optional<Operand> weight;
-  if (call.has(3)) {
-    weight = call.operand(3);
-    if (!weight || weight->dtype != x->dtype || weight->sizes != Sizes{x->sizes[dim]}) return false;
-  }
-  const int64_t reduction = call.integer(4);
-  const bool is_reduced = reduction != at::Reduction::None;
-  if (is_reduced && numel(g->sizes) != 1) return false;
-  if (!is_reduced && numel(g->sizes) != numel(column)) return false;
-  Arithmetic a(call);
-  const DType dtype = computing_dtype(x->dtype);
-  ir::Value* labels = a.reshape(target->value, column);
-  ir::Value* gradient = call.cast(g->value, dtype);
-  gradient = is_reduced ? a.reshape(gradient, {}) : a.reshape(gradient, column);
-  gradient = a.op(Op::neg, gradient);
-  if (reduction == at::Reduction::Mean)
-    gradient = a.op(Op::div, gradient, a.reshape(call.cast(total->value, dtype), {}));
-  if (weight) {
-    Sizes row(rank, 1);
-    row[dim] = x->sizes[dim];
-    gradient = a.op(Op::mul, gradient, a.reshape(call.cast(weight->value, dtype), row));
-  }
-  ir::Value* hit = a.op(Op::eq, a.along(a.count(x->sizes[dim]), dim, rank), labels);
-  hit = a.op(Op::bitwise_and, hit, a.op(Op::ne, labels, a.number(DType::i64, static_cast<int64_t>(call.dim(5)))));
-  ir::Value* result = a.expand(a.where(hit, gradient, a.number(dtype, 0)), x->sizes);
-  return call.give(call.copy(call.cast(result, to_dtype(x->dtype)), call.contiguous(x->dtype, x->sizes)));
-}
-
 // ---- normalisations
 
 /// Sums over `dims`, which stay as dimensions of one element.
@@ -230,6 +206,11 @@ struct Normalised {
   Sizes dims;
   Dim count;  ///< Of elements that were normalised together.
 };
+
+/// A count as a number to compute with.
+ir::Value* count_of(Call& call, Dim count, DType dtype) {
+  return number_of(call.graph(), count, to_device(call.device()), dtype);
+}
 
 /// rstd * (g - mean(g) - normal * mean(g * normal))
 ir::Value* gradient_of_normalised(Call& call, const Normalised& n) {
@@ -295,7 +276,8 @@ bool batch_norm_backward(Call& call, const RuleRow&) {
   const auto g = call.operand(0), x = call.operand(1);
   if (!g || !x || !c10::isFloatingType(x->dtype) || x->sizes.size() < 2 || numel(x->sizes) == 0) return false;
   if (g->dtype != x->dtype || g->sizes != x->sizes || !call.device().is_cpu()) return false;
-  if (!is_row_major(x->sizes, x->strides)) return false;
+  const Sizes strides = format_strides(x->sizes, suggested_format(*x));
+  if (!is_row_major(x->sizes, x->strides) && x->strides != strides) return false;
   const bool train = call.flag(7);
   const auto mean = call.operand(train ? 5 : 3), spread = call.operand(train ? 6 : 4);
   const Sizes channels{x->sizes[1]};
@@ -323,15 +305,17 @@ bool batch_norm_backward(Call& call, const RuleRow&) {
   if (!train) n.rstd = a.op(Op::rsqrt, a.op(Op::add, n.rstd, a.number(dtype, call.real(8))));
   n.normal = a.op(Op::mul, a.op(Op::sub, call.cast(x->value, dtype), along(*mean)), n.rstd);
   if (weight) n.scaled = a.op(Op::mul, n.gradient, along(*weight));
-  const auto end = [&](ir::Value* value, DimsRef sizes) {
-    return call.copy(call.cast(value, to_dtype(x->dtype)), call.contiguous(x->dtype, sizes));
+  const auto end = [&](ir::Value* value, const ir::Type* type) {
+    return call.copy(call.cast(value, to_dtype(x->dtype)), type);
   };
+  const ir::Type* row_type = call.contiguous(x->dtype, channels);
   give_or_undefined(call, mask.get(0), [&] {
-    return end(train ? gradient_of_normalised(call, n) : a.op(Op::mul, n.scaled, n.rstd), x->sizes);
+    ir::Value* result = train ? gradient_of_normalised(call, n) : a.op(Op::mul, n.scaled, n.rstd);
+    return end(result, call.type(x->dtype, x->sizes, strides));
   });
   give_or_undefined(call, mask.get(1),
-                    [&] { return end(a.reduce(Op::sum, a.op(Op::mul, n.gradient, n.normal), n.dims), channels); });
-  give_or_undefined(call, mask.get(2), [&] { return end(a.reduce(Op::sum, n.gradient, n.dims), channels); });
+                    [&] { return end(a.reduce(Op::sum, a.op(Op::mul, n.gradient, n.normal), n.dims), row_type); });
+  give_or_undefined(call, mask.get(2), [&] { return end(a.reduce(Op::sum, n.gradient, n.dims), row_type); });
   return true;
 }
 
@@ -419,39 +403,6 @@ bool select_backward(Call& call, const RuleRow&) {
   return call.give(call.copy(a.pad(a.reshape(g->value, whole), low, high, 0), call.contiguous(g->dtype, sizes)));
 }
 
-/// avg_poolNd_backward(grad, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override) of
-/// whole windows that do not overlap; variant is N.
-bool average_pool_backward(Call& call, const RuleRow& row) {
-  const auto n = static_cast<size_t>(row.variant);
-  const auto g = call.operand(0), x = call.operand(1);
-  if (!g || !x || g->is_number() || x->is_number() || !c10::isFloatingType(g->dtype)) return false;
-  if (g->sizes.size() != x->sizes.size() || g->sizes.size() < n || numel(g->sizes) == 0) return false;
-  if (!is_row_major(x->sizes, x->strides) || (call.has(7) && call.integer(7) == 0)) return false;
-  const auto kernel = call.ints(2), stride = call.ints(3), padding = call.ints(4);
-  const auto along = [](const Sizes& sizes, size_t k) { return sizes.size() == 1 ? sizes[0] : sizes[k]; };
-  const size_t lead = g->sizes.size() - n;
-  Sizes apart(g->sizes.begin(), g->sizes.begin() + lead), whole = apart, spread = apart, rest(g->sizes.size(), 0);
-  Dim count = 1;
-  for (size_t k = 0; k < n; ++k) {
-    const Dim size = along(kernel, k), windows = g->sizes[lead + k];
-    const bool fits = (stride.empty() || along(stride, k) == size) && along(padding, k) == 0;
-    if (!fits || windows * size > x->sizes[lead + k]) return false;
-    for (Sizes* sizes : {&apart, &whole}) sizes->push_back(windows);
-    apart.push_back(1);
-    whole.push_back(size);
-    spread.push_back(windows * size);
-    rest[lead + k] = x->sizes[lead + k] - windows * size;
-    count *= size;
-  }
-  if (!count.is_number()) return false;
-  const int64_t divisor = call.has(7) ? call.integer(7) : static_cast<int64_t>(count);
-  Arithmetic a(call);
-  const DType dtype = computing_dtype(g->dtype);
-  ir::Value* each = a.op(Op::div, call.cast(g->value, dtype), a.number(dtype, divisor));
-  ir::Value* all = a.reshape(a.expand(a.reshape(call.cast(each, to_dtype(g->dtype)), apart), whole), spread);
-  return call.give(call.copy(a.pad(all, Sizes(rest.size(), 0), rest, 0), call.contiguous(g->dtype, x->sizes)));
-}
-
 /// embedding_dense_backward(grad, indices, num_weights, padding_idx, scale_grad_by_freq): rows added up where the
 /// indices say.
 bool embedding_backward(Call& call, const RuleRow&) {
@@ -485,18 +436,18 @@ std::span<const RuleRow> backward_rules() {
       {"elu_backward", elu_backward},
       {"hardtanh_backward", hardtanh_backward},
       {"softplus_backward", softplus_backward},
+      {"hardsigmoid_backward", hardsigmoid_backward},
+      {"hardswish_backward", hardswish_backward},
+      {"hardshrink_backward", shrink_backward},
+      {"softshrink_backward", shrink_backward},
+      {"log_sigmoid_backward", log_sigmoid_backward},
       {"glu_backward", glu_backward},
       {"_prelu_kernel_backward", prelu_backward},
-      {"mse_loss_backward", mse_loss_backward},
-      {"nll_loss_backward", nll_loss_backward},
-      {"nll_loss2d_backward", nll_loss_backward},
       {"native_layer_norm_backward", layer_norm_backward},
       {"native_batch_norm_backward", batch_norm_backward},
       {"native_group_norm_backward", group_norm_backward},
       {"slice_backward", slice_backward},
       {"select_backward", select_backward},
-      {"avg_pool2d_backward", average_pool_backward, Op::div, 2},
-      {"avg_pool3d_backward", average_pool_backward, Op::div, 3},
       {"embedding_dense_backward", embedding_backward},
   };
   return rows;

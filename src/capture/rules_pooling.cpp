@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "capture/arithmetic.h"
 #include "capture/index_map.h"
+#include "capture/taps.h"
 
 namespace braze::capture {
 namespace {
@@ -118,7 +118,14 @@ ir::Value* windows(Arithmetic& a, const Input& input, ir::Value* value, const c1
     map[dim * columns + dim + n] = axis.dilation;
     sizes.push_back(axis.steps());
   }
-  return a.index_map(a.pad(value, low, high, fill), origin, DimsRef(map.data(), map.size()), sizes);
+  // Padded as memory has it.
+  if (input.format == c10::MemoryFormat::Contiguous) {
+    value = a.pad(value, low, high, fill);
+  } else {
+    for (Sizes* sides : {&low, &high}) std::rotate(sides->begin() + 1, sides->begin() + 2, sides->end());
+    value = a.channels_in_front(a.pad(a.channels_behind(value), low, high, fill));
+  }
+  return a.index_map(value, origin, DimsRef(map.data(), map.size()), sizes);
 }
 
 /// `value` of [out] along spatial dimension k of the result.
@@ -207,12 +214,112 @@ ir::Value* input_index(Call& call, Arithmetic& a, const Input& input, ir::Value*
   return flat;
 }
 
+/// Windows of more elements than these are reduced; those of fewer are gone through one element after the other.
+constexpr int64_t kMostSteps = 27;
+
+/// A maximum and its row-major place in the input, as a loop finds them that goes through a window.
+struct Largest {
+  ir::Value *value, *place;
+
+  /// Goes on with another element: of several that are equal the first stays, of several NaN the last.
+  void meet(Arithmetic& a, ir::Value* other, ir::Value* its_place) {
+    ir::Value* is_larger = a.op(Op::gt, other, value);
+    if (ir::is_floating(other->type->dtype)) is_larger = a.op(Op::bitwise_or, is_larger, a.op(Op::isnan, other));
+    value = a.where(is_larger, other, value);
+    place = a.where(is_larger, its_place, place);
+  }
+};
+
+/// Which elements of the input the windows of one dimension have: places[k][o] is number k of window o. Where a
+/// window has fewer than others, its nearest is named again, which changes no maximum.
+using Places = std::vector<std::vector<int64_t>>;
+
+/// Maxima over the windows that `places` lists for each dimension, gone through row-major. Rows are read as padded
+/// windows where they are such (`slides`), else by places: with channels last whole vectors have the same.
+Largest largest_at(Arithmetic& a, const Input& input, const std::vector<Places>& places, bool slides) {
+  const size_t n = places.size();
+  const bool channels_last = input.format != c10::MemoryFormat::Contiguous;
+  const auto first = static_cast<int64_t>(input.lead) - channels_last;
+  slides &= !channels_last;
+  ir::Value* x = slides          ? windows(a, input, input.x.value, lowest(input.x.dtype))
+                 : channels_last ? a.channels_behind(input.x.value)
+                                 : input.x.value;
+  const auto element = [&](DimsRef steps) {
+    if (slides) {
+      ir::Value* value = x;
+      for (size_t k = 0; k < n; ++k) value = a.slice(value, input.window_dims()[k], steps[k], 1);
+      return a.reshape(value, input.result_sizes());
+    }
+    c10::SmallVector<ir::Value*, 3> picks;
+    for (size_t k = 0; k < n; ++k) picks.push_back(a.along(a.constant(places[k][steps[k]]), k, n));
+    return a.index(x, first, {picks.data(), picks.size()});
+  };
+  Largest largest{nullptr, nullptr};
+  Sizes steps(n, 0);
+  const auto visit = [&](const auto& self, size_t k, ir::Value* place) -> void {
+    if (k == n) {
+      if (largest.value)
+        largest.meet(a, element(steps), place);
+      else
+        largest = {element(steps), place};
+      return;
+    }
+    int64_t row = 1;
+    for (size_t inner = k + 1; inner < n; ++inner) row *= static_cast<int64_t>(input.axes[inner].size);
+    for (size_t step = 0; step < places[k].size(); ++step) {
+      steps[k] = step;
+      std::vector<int64_t> scaled = places[k][step];
+      for (int64_t& one : scaled) one *= row;
+      ir::Value* part = a.along(a.constant(scaled), k, n + channels_last);
+      self(self, k + 1, place ? a.op(Op::add, place, part) : part);
+    }
+  };
+  visit(visit, 0, nullptr);
+  largest.place = a.expand(largest.place, to_ref(largest.value->type->sizes));
+  if (!channels_last) return largest;
+  return {a.channels_in_front(largest.value), a.channels_in_front(largest.place)};
+}
+
+/// None if a window has no element of the input.
+std::optional<Places> places_along(const Axis& axis) {
+  Places places;
+  for (int64_t k = 0; k < axis.steps(); ++k) {
+    auto& one = places.emplace_back();
+    for (int64_t o = 0; o < axis.out; ++o) {
+      const int64_t start = axis.start(o), step = axis.dilation, last = axis.size - 1;
+      const int64_t before = start < 0 ? (-start + step - 1) / step : 0, behind = (last - start) / step;
+      if (start > last || before > behind || before >= axis.kernel) return std::nullopt;
+      one.push_back(start + std::clamp(k, before, behind) * step);
+    }
+  }
+  return places;
+}
+
+bool has_few_steps(const Input& input) {
+  int64_t steps = 1;
+  for (const Axis& axis : input.axes) {
+    if (!axis.size.is_number() || !axis.out.is_number() || axis.kernel > kMostSteps) return false;
+    steps *= axis.kernel;
+  }
+  return steps <= kMostSteps;
+}
+
+bool give_largest(Call& call, const Input& input, const Largest& largest) {
+  call.give(call.copy(largest.value, input.result(call, input.x.dtype)));
+  return call.give(call.copy(largest.place, input.result(call, ScalarType::Long)));
+}
+
 /// max_poolNd_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode); variant is N.
 bool max_pool(Call& call, const RuleRow& row) {
   auto input = input_of(call, row.variant, true);
   if (!input || input->x.dtype == ScalarType::Bool || !read_axes(call, *input, 1, 2, 3, 4, call.flag(5)))
     return false;
   Arithmetic a(call);
+  std::vector<Places> places;
+  if (has_few_steps(*input))
+    for (const Axis& axis : input->axes)
+      if (auto one = places_along(axis)) places.push_back(std::move(*one));
+  if (places.size() == input->axes.size()) return give_largest(call, *input, largest_at(a, *input, places, true));
   ir::Value* window = windows(a, *input, input->x.value, lowest(input->x.dtype));
   ir::Value* largest = a.reduce(Op::amax, window, input->window_dims());
   call.give(call.copy(largest, input->result(call, input->x.dtype)));
@@ -310,37 +417,58 @@ std::optional<Adaptive> adaptive_windows(Call& call, Arithmetic& a, Input& input
   return adaptive;
 }
 
-/// _adaptive_avg_poolNd(self, output_size); variant is N.
+/// One size for all windows of a dimension, which begin as far from each other.
+bool set_regular(Axis& axis, const AdaptiveAxis& windows) {
+  axis.stride = windows.starts.size() > 1 ? windows.starts[1] : static_cast<int64_t>(axis.kernel);
+  for (size_t o = 0; o < windows.starts.size(); ++o) {
+    const bool is_regular = windows.starts[o] == static_cast<int64_t>(o) * axis.stride;
+    if (!is_regular || windows.counts[o] != static_cast<double>(axis.kernel)) return false;
+  }
+  return true;
+}
+
+/// _adaptive_avg_poolNd(self, output_size); variant is N. Windows of unlike sizes are summed along one dimension
+/// after the other.
 bool adaptive_average(Call& call, const RuleRow& row) {
   auto input = input_of(call, row.variant);
-  if (!input || !c10::isFloatingType(input->x.dtype)) return false;
+  const size_t n = row.variant;
+  const auto out = per_dimension(call.ints(1), n);
+  if (!input || !out || !c10::isFloatingType(input->x.dtype)) return false;
   Arithmetic a(call);
   const DType dtype = computing_dtype(input->x.dtype);
-  const auto adaptive = adaptive_windows(call, a, *input, call.cast(input->x.value, dtype));
-  if (!adaptive) return false;
-  const size_t n = input->axes.size();
-  ir::Value* window = adaptive->window;
-  c10::SmallVector<ir::Value*, 3> counts;
+  std::vector<AdaptiveAxis> axes(n);
+  bool is_regular = true;
   for (size_t k = 0; k < n; ++k) {
-    const auto& lengths = adaptive->axes[k].counts;
-    const auto kernel = static_cast<double>(input->axes[k].kernel);
-    if (std::ranges::all_of(lengths, [&](double length) { return length == kernel; })) {
-      counts.push_back(a.number(dtype, kernel));
-      continue;
-    }
-    ir::Value* count = along_result(a, *input, a.constant(lengths, to_scalar_type(dtype)), k);
-    counts.push_back(count);
-    std::vector<double> present;
-    for (const double length : lengths)
-      for (int64_t j = 0; j < input->axes[k].kernel; ++j) present.push_back(static_cast<double>(j) < length);
-    Sizes shape(2 * n, 1);
-    shape[k] = input->axes[k].out;
-    shape[n + k] = input->axes[k].kernel;
-    ir::Value* mask = a.reshape(a.constant(present, to_scalar_type(dtype)), shape);
-    window = a.where(a.op(Op::ne, mask, a.number(dtype, 0)), window, a.number(dtype, 0));
+    Axis& axis = input->axes[k];
+    if ((*out)[k] < 1) return false;
+    axis.out = (*out)[k];
+    if (is_kept(axis)) continue;
+    if (!axis.size.is_number() || !axis.out.is_number()) return false;  // ATen's kernel.
+    axes[k] = adaptive_axis(axis, axis.out);
+    is_regular &= set_regular(axis, axes[k]);
   }
-  ir::Value* mean = a.reduce(Op::sum, window, input->window_dims());
-  for (ir::Value* count : counts) mean = a.op(Op::div, mean, count);
+  const bool channels_last = input->format != c10::MemoryFormat::Contiguous;
+  ir::Value* mean = is_regular      ? windows(a, *input, call.cast(input->x.value, dtype), 0)
+                    : channels_last ? a.channels_behind(input->x.value)
+                                    : input->x.value;
+  if (is_regular) mean = a.reduce(Op::sum, mean, input->window_dims());
+  for (size_t k = 0; k < n && !is_regular; ++k) {
+    std::vector<Window> windows;
+    for (size_t o = 0; o < axes[k].starts.size(); ++o)
+      windows.push_back({axes[k].starts[o], axes[k].starts[o] + static_cast<int64_t>(axes[k].counts[o]), 1});
+    if (windows.empty()) continue;
+    const auto dim = static_cast<int64_t>(input->lead - channels_last + k);
+    mean = weighted_sums(a, mean, dim, window_taps(input->axes[k].size, windows), dtype);
+  }
+  if (channels_last && !is_regular) mean = a.channels_in_front(mean);
+  for (size_t k = 0; k < n; ++k) {
+    if (axes[k].counts.empty()) continue;
+    const auto& counts = axes[k].counts;
+    const bool same = std::ranges::all_of(counts, [&](double count) { return count == counts[0]; });
+    mean = a.op(
+        Op::div, mean,
+        same ? a.number(dtype, counts[0]) : along_result(a, *input, a.constant(counts, to_scalar_type(dtype)), k));
+  }
   return call.give(call.copy(mean, input->result(call, input->x.dtype)));
 }
 
@@ -351,6 +479,16 @@ bool adaptive_max(Call& call, const RuleRow& row) {
   Arithmetic a(call);
   const auto adaptive = adaptive_windows(call, a, *input, input->x.value);
   if (!adaptive || std::ranges::any_of(input->axes, is_kept)) return false;
+  if (has_few_steps(*input)) {
+    std::vector<Places> places;
+    for (size_t k = 0; k < input->axes.size(); ++k) {
+      const int64_t out = input->axes[k].out, kernel = input->axes[k].kernel;
+      auto& along = places.emplace_back(kernel, std::vector<int64_t>(out));
+      for (int64_t o = 0; o < out; ++o)
+        for (int64_t j = 0; j < kernel; ++j) along[j][o] = adaptive->axes[k].places[o * kernel + j];
+    }
+    return give_largest(call, *input, largest_at(a, *input, places, false));
+  }
   ir::Value* largest = a.reduce(Op::amax, adaptive->window, input->window_dims());
   call.give(call.copy(largest, input->result(call, input->x.dtype)));
   const auto position = [&](size_t k, ir::Value* step) {
@@ -437,68 +575,6 @@ bool col2im(Call& call, const RuleRow&) {
   return call.give(call.copy(a.reshape(sums, sizes), call.contiguous(x->dtype, sizes)));
 }
 
-// ---- what undoes maximum pooling: elements written to the places that a pooling has found, one plane at a time
-
-/// Sizes of a value whose last `n` dimensions are one.
-Sizes flattened(DimsRef sizes, size_t n) {
-  Sizes flat(sizes.begin(), sizes.end() - static_cast<int64_t>(n));
-  flat.push_back(numel(sizes.slice(sizes.size() - n)));
-  return flat;
-}
-
-/// `source` at the places that `indices`, of its sizes, tell within the last `n` dimensions of `sizes`, which are
-/// else 0.
-ir::Value* spread(Call& call, const Operand& source, const Operand& indices, DimsRef sizes, size_t n,
-                  std::string_view combine) {
-  Arithmetic a(call);
-  const DType dtype = combine == "set" ? to_dtype(source.dtype) : computing_dtype(source.dtype);
-  const Sizes flat = flattened(source.sizes, n), out = flattened(sizes, n);
-  ir::Value* zeros = a.expand(a.number(dtype, 0), out);
-  ir::Value* result = a.scatter(zeros, static_cast<int64_t>(flat.size()) - 1, a.reshape(indices.value, flat),
-                                a.reshape(call.cast(source.value, dtype), flat), combine);
-  return a.reshape(call.cast(result, to_dtype(source.dtype)), sizes);
-}
-
-bool is_native_float(const Operand& x) {
-  return !x.is_number() && c10::isFloatingType(x.dtype) && numel(x.sizes) > 0;
-}
-
-/// max_unpool2d(self, indices, output_size), max_unpool3d(self, indices, output_size, stride, padding); variant is
-/// N. Stride and padding only take part in checks, which Python's callers have made.
-bool max_unpool(Call& call, const RuleRow& row) {
-  const auto n = static_cast<size_t>(row.variant);
-  const auto x = call.operand(0), indices = call.operand(1);
-  if (!x || !indices || !is_native_float(*x) || indices->dtype != ScalarType::Long || indices->sizes != x->sizes)
-    return false;
-  const size_t rank = x->sizes.size();
-  const Sizes out = call.ints(2);
-  if ((rank != n + 1 && rank != n + 2) || out.size() != n || numel(out) <= 0) return false;
-  if (n == 3)
-    for (const size_t i : {3, 4})
-      for (const int64_t number : call.ints(i))
-        if (call.ints(i).size() != n || number < (i == 3)) return false;
-  Sizes sizes(x->sizes.begin(), x->sizes.end() - static_cast<int64_t>(n));
-  sizes.append(out.begin(), out.end());
-  // The GPU's kernel makes the input row-major.
-  const bool follows = n == 2 && call.device().is_cpu();
-  const auto format = follows ? suggested_format(*x) : c10::MemoryFormat::Contiguous;
-  return call.give(call.copy(spread(call, *x, *indices, sizes, n, "set"),
-                             call.type(x->dtype, sizes, format_strides(sizes, format))));
-}
-
-/// max_pool2d_with_indices_backward(grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices)
-bool max_pool_backward(Call& call, const RuleRow&) {
-  const auto gradient = call.operand(0), x = call.operand(1), indices = call.operand(7);
-  if (!gradient || !x || !indices || !is_native_float(*gradient) || gradient->dtype != x->dtype) return false;
-  if (indices->dtype != ScalarType::Long || indices->sizes != gradient->sizes) return false;
-  const size_t rank = x->sizes.size();
-  if ((rank != 3 && rank != 4) || gradient->sizes.size() != rank || numel(x->sizes) == 0) return false;
-  for (size_t k = 0; k + 2 < rank; ++k)
-    if (x->sizes[k] != gradient->sizes[k]) return false;
-  return call.give(call.copy(spread(call, *gradient, *indices, x->sizes, 2, "add"),
-                             call.type(x->dtype, x->sizes, format_strides(x->sizes, suggested_format(*x)))));
-}
-
 }  // namespace
 
 std::span<const RuleRow> pooling_rules() {
@@ -511,9 +587,6 @@ std::span<const RuleRow> pooling_rules() {
       {"_adaptive_avg_pool3d", adaptive_average, Op::sum, 3},
       {"adaptive_max_pool2d", adaptive_max, Op::amax, 2},
       {"adaptive_max_pool3d", adaptive_max, Op::amax, 3},
-      {"max_unpool2d", max_unpool, Op::scatter, 2},
-      {"max_unpool3d", max_unpool, Op::scatter, 3},
-      {"max_pool2d_with_indices_backward", max_pool_backward},
       {"im2col", im2col},
       {"col2im", col2im},
   };

@@ -1,21 +1,15 @@
-// Upsampling (interpolate): each result is a sum of `taps` elements along every spatial dimension, whose places and
-// weights are known now and become constants of the program.
+// Upsampling (interpolate): each result is a sum of some elements along every spatial dimension, whose places and
+// weights are known now and become constants of the program; and the gradients, which are such sums too.
 // Source: the index computations of ATen/native/UpSample.h and cpu/UpSampleKernel.cpp.
 #include <algorithm>
 #include <cmath>
 
-#include "capture/arithmetic.h"
+#include "capture/taps.h"
 
 namespace braze::capture {
 namespace {
 
 enum Method { kNearest, kNearestExact, kLinear, kCubic };
-
-/// Along one dimension: for tap t of output element o, places[t][o] and weights[t][o]. Nearest has no weights.
-struct Taps {
-  std::vector<std::vector<int64_t>> places;
-  std::vector<std::vector<double>> weights;
-};
 
 /// Input elements an output element.
 template <typename Real>
@@ -26,21 +20,21 @@ Real scale_of(int64_t size, int64_t out, bool align_corners, std::optional<doubl
 
 /// Which element is the nearest must be decided as eager does, in f32.
 Taps nearest_taps(int64_t size, int64_t out, bool exact, std::optional<double> given) {
-  Taps taps{std::vector<std::vector<int64_t>>(1), {}};
+  Taps taps{size, {}};
   const float scale = scale_of<float>(size, out, false, given);
   for (int64_t o = 0; o < out; ++o) {
     const float at = exact ? (static_cast<float>(o) + 0.5F) * scale : static_cast<float>(o) * scale;
     int64_t place = std::min(static_cast<int64_t>(std::floor(at)), size - 1);
     if (!exact && out == size) place = o;
     if (!exact && out == 2 * size) place = o / 2;
-    taps.places[0].push_back(place);
+    taps.of.push_back({{place, 1}});
   }
   return taps;
 }
 
 /// Weights are continuous in the place, so here and below it may be more precise than eager's.
 Taps linear_taps(int64_t size, int64_t out, bool align_corners, std::optional<double> given) {
-  Taps taps{std::vector<std::vector<int64_t>>(2), std::vector<std::vector<double>>(2)};
+  Taps taps{size, {}};
   const auto scale = scale_of<double>(size, out, align_corners, given);
   for (int64_t o = 0; o < out; ++o) {
     const auto number = static_cast<double>(o);
@@ -48,17 +42,14 @@ Taps linear_taps(int64_t size, int64_t out, bool align_corners, std::optional<do
     if (size == out) at = number;
     const int64_t low = std::min(static_cast<int64_t>(at), size - 1);
     const double weight = std::clamp(at - static_cast<double>(low), 0.0, 1.0);
-    taps.places[0].push_back(low);
-    taps.places[1].push_back(std::min(low + 1, size - 1));
-    taps.weights[0].push_back(1 - weight);
-    taps.weights[1].push_back(weight);
+    taps.of.push_back({{low, 1 - weight}, {std::min(low + 1, size - 1), weight}});
   }
   return taps;
 }
 
 /// Keys' cubic convolution with a = -0.75.
 Taps cubic_taps(int64_t size, int64_t out, bool align_corners, std::optional<double> given) {
-  Taps taps{std::vector<std::vector<int64_t>>(4), std::vector<std::vector<double>>(4)};
+  Taps taps{size, {}};
   constexpr double a = -0.75;
   const auto scale = scale_of<double>(size, out, align_corners, given);
   const auto near = [](double x) { return ((a + 2) * x - (a + 3)) * x * x + 1; };
@@ -69,10 +60,8 @@ Taps cubic_taps(int64_t size, int64_t out, bool align_corners, std::optional<dou
     const int64_t low = std::min(static_cast<int64_t>(std::floor(at)), size - 1);
     const double x = std::clamp(at - static_cast<double>(low), 0.0, 1.0);
     const double weights[] = {far(x + 1), near(x), near(1 - x), far(2 - x)};
-    for (int64_t t = 0; t < 4; ++t) {
-      taps.places[t].push_back(std::clamp<int64_t>(low + t - 1, 0, size - 1));
-      taps.weights[t].push_back(weights[t]);
-    }
+    auto& one = taps.of.emplace_back();
+    for (int64_t t = 0; t < 4; ++t) one.push_back({std::clamp<int64_t>(low + t - 1, 0, size - 1), weights[t]});
   }
   return taps;
 }
@@ -87,54 +76,98 @@ Taps taps_of(Method method, int64_t size, int64_t out, bool align_corners, std::
   return cubic_taps(size, out, align_corners, given);
 }
 
-/// Sums over the taps, the last dimension innermost, as eager nests them.
-class Interpolation {
- public:
-  Interpolation(Arithmetic& a, ir::Value* value, int64_t lead, const std::vector<Taps>& taps, ScalarType dtype)
-      : a_(a), value_(value), lead_(lead), picks_(taps.size()), places_(taps.size()), weights_(taps.size()) {
-    for (size_t k = 0; k < taps.size(); ++k) {
-      for (const auto& places : taps[k].places)
-        places_[k].push_back(
-            a.along(numbers(to_ref(value->type->sizes)[static_cast<size_t>(lead) + k], places), k, taps.size()));
-      for (const auto& weights : taps[k].weights)
-        weights_[k].push_back(a.along(a.constant(weights, dtype), k, taps.size()));
-    }
-  }
+/// The only tap of each element, in the order 0, 0, 1, 1, ...: `times` of each.
+std::optional<int64_t> repetitions(const Taps& taps) {
+  const int64_t out = std::ssize(taps.of), times = out / taps.size;
+  if (out != taps.size * times) return std::nullopt;
+  for (int64_t o = 0; o < out; ++o)
+    if (taps.of[static_cast<size_t>(o)][0].place != o / times) return std::nullopt;
+  return times;
+}
 
-  ir::Value* run(size_t k = 0) {
-    if (k == picks_.size()) {
-      ir::Value* picked = a_.index(value_, lead_, {picks_.data(), picks_.size()});
-      return weights_[0].empty() ? picked : cast(picked);
-    }
+/// The elements at the only tap of each dimension. Where each is taken a whole number of times, its place is
+/// counted rather than read from memory.
+ir::Value* nearest(Arithmetic& a, ir::Value* value, const std::vector<Taps>& taps) {
+  c10::SmallVector<ir::Value*, 3> picks;
+  for (size_t k = 0; k < taps.size(); ++k) {
+    const int64_t size = taps[k].size, out = std::ssize(taps[k].of);
+    const auto times = repetitions(taps[k]);
+    std::vector<int64_t> places;
+    for (const auto& one : taps[k].of) places.push_back(one[0].place);
+    ir::Value* numbers = size > 1 && times > 1
+                             ? a.reshape(a.expand(a.reshape(a.count(size), {size, 1}), {size, *times}), {out})
+                             : a.constant(places);
+    picks.push_back(a.along(numbers, k, taps.size()));
+  }
+  return a.index(value, 2, {picks.data(), picks.size()});
+}
+
+/// Weighted sums along each spatial dimension, from `first` on, one after the other. Those that leave less come
+/// first, the outer ones before the inner ones: vectors lie along the inner ones, where gathering costs most. Then
+/// those that leave more, the inner ones first, as eager nests its sums.
+ir::Value* summed(Arithmetic& a, ir::Value* value, size_t first, const std::vector<Taps>& taps, DType dtype) {
+  const auto grows = [&](size_t k) { return std::ssize(taps[k].of) >= taps[k].size; };
+  const auto sum_along = [&](size_t k) {
+    value = weighted_sums(a, value, static_cast<int64_t>(first + k), taps[k], dtype);
+  };
+  for (size_t k = 0; k < taps.size(); ++k)
+    if (!grows(k)) sum_along(k);
+  for (size_t k = taps.size(); k-- > 0;)
+    if (grows(k)) sum_along(k);
+  return value;
+}
+
+/// The same at once, in the order in which eager nests its sums: with two taps a dimension, and vectors that lie
+/// along none of them, fewer elements are read and written than in one dimension after the other.
+ir::Value* summed_at_once(Arithmetic& a, ir::Value* value, int64_t first, const std::vector<Taps>& taps,
+                          DType dtype) {
+  const size_t n = taps.size();
+  c10::SmallVector<ir::Value*, 3> picks(n);
+  const auto run = [&](const auto& self, size_t k) -> ir::Value* {
+    if (k == n) return a.cast(a.index(value, first, {picks.data(), n}), dtype);
     ir::Value* sum = nullptr;
-    for (size_t t = 0; t < places_[k].size(); ++t) {
-      picks_[k] = places_[k][t];
-      ir::Value* term = run(k + 1);
-      if (!weights_[k].empty()) term = a_.op(Op::mul, term, weights_[k][t]);
-      sum = sum ? a_.op(Op::add, sum, term) : term;
+    for (size_t t = 0; t < taps[k].of[0].size(); ++t) {
+      std::vector<int64_t> places;
+      std::vector<double> weights;
+      for (const auto& one : taps[k].of) {
+        places.push_back(one[t].place);
+        weights.push_back(one[t].weight);
+      }
+      picks[k] = a.along(a.constant(places), k, n);
+      // Behind the dimensions come the channels.
+      ir::Value* weight = a.along(a.constant(weights, to_scalar_type(dtype)), k, n + 1);
+      ir::Value* term = a.op(Op::mul, self(self, k + 1), weight);
+      sum = sum ? a.op(Op::add, sum, term) : term;
     }
     return sum;
+  };
+  return run(run, 0);
+}
+
+/// The same in the order in which memory has the dimensions.
+ir::Value* resampled(Arithmetic& a, const Operand& x, const std::vector<Taps>& taps, DType dtype) {
+  if (suggested_format(x) == c10::MemoryFormat::Contiguous) return summed(a, x.value, 2, taps, dtype);
+  const auto has_two = [](const auto& one) { return one.size() == 2; };
+  const bool at_once = taps.size() <= 2 && std::ranges::all_of(taps, [&](const Taps& all) {
+                         return std::ranges::all_of(all.of, has_two);
+                       });
+  ir::Value* value = a.channels_behind(x.value);
+  return a.channels_in_front(at_once ? summed_at_once(a, value, 1, taps, dtype) : summed(a, value, 1, taps, dtype));
+}
+
+/// Of upsampling from `sizes` to `out`, with [align_corners and] scales from `argument` on; none if a size is an
+/// expression: then the taps are no numbers, and it is a call of the library's.
+std::vector<Taps> all_taps(Call& call, Method method, DimsRef sizes, DimsRef out, size_t argument) {
+  const bool weighs = method == kLinear || method == kCubic;
+  std::vector<Taps> taps;
+  for (size_t k = 0; k < sizes.size(); ++k) {
+    if (!sizes[k].is_number() || !out[k].is_number() || sizes[k] < 1 || out[k] < 1) return {};
+    const size_t scale = argument + weighs + k;
+    const auto given = call.has(scale) ? std::optional(call.real(scale)) : std::nullopt;
+    taps.push_back(taps_of(method, sizes[k], out[k], weighs && call.flag(argument), given));
   }
-
- private:
-  /// Each place of `size` a whole number of times: counted where it is needed, rather than read from memory.
-  ir::Value* numbers(int64_t size, const std::vector<int64_t>& places) {
-    const auto out = static_cast<int64_t>(places.size());
-    const int64_t times = out / size;
-    bool repeats = size > 1 && times > 1 && out == size * times;
-    for (int64_t o = 0; repeats && o < out; ++o) repeats = places[static_cast<size_t>(o)] == o / times;
-    if (!repeats) return a_.constant(places);
-    return a_.reshape(a_.expand(a_.reshape(a_.count(size), {size, 1}), {size, times}), {out});
-  }
-
-  ir::Value* cast(ir::Value* value) { return a_.cast(value, weights_[0][0]->type->dtype); }
-
-  Arithmetic& a_;
-  ir::Value* value_;
-  int64_t lead_;
-  c10::SmallVector<ir::Value*, 3> picks_;
-  std::vector<std::vector<ir::Value*>> places_, weights_;
-};
+  return taps;
+}
 
 /// upsample_METHODNd(self, output_size, [align_corners,] scales...); the variant is 10 * method + N.
 bool upsample(Call& call, const RuleRow& row) {
@@ -143,56 +176,50 @@ bool upsample(Call& call, const RuleRow& row) {
   const bool weighs = method == kLinear || method == kCubic;
   const auto x = call.operand(0);
   const Sizes out = call.ints(1);
-  if (!x || x->is_number() || x->sizes.size() != n + 2 || out.size() != n) return false;
-  // The taps are numbers of sizes: for all sizes, it is a call of the library's.
-  for (size_t k = 0; k < n; ++k)
-    if (!x->sizes[2 + k].is_number() || !out[k].is_number()) return false;
-  for (size_t k = 1; k < x->sizes.size(); ++k)
-    if (x->sizes[k] == 0) return false;
+  if (!x || x->is_number() || x->sizes.size() != n + 2 || out.size() != n || x->sizes[1] == 0) return false;
   if (!c10::isFloatingType(x->dtype) && (weighs || x->dtype != ScalarType::Byte)) return false;
+  const std::vector<Taps> taps = all_taps(call, method, DimsRef(x->sizes).slice(2), out, 2);
+  if (taps.empty()) return false;
   const c10::MemoryFormat format = suggested_format(*x);
-  const DType compute = computing_dtype(x->dtype);
-  std::vector<Taps> taps;
   Sizes sizes(x->sizes.begin(), x->sizes.begin() + 2);
-  for (size_t k = 0; k < n; ++k) {
-    const size_t argument = 2 + weighs + k;
-    const auto given = call.has(argument) ? std::optional(call.real(argument)) : std::nullopt;
-    if (out[k] < 1) return false;
-    taps.push_back(taps_of(method, x->sizes[2 + k], out[k], weighs && call.flag(2), given));
-    sizes.push_back(out[k]);
-  }
+  sizes.append(out.begin(), out.end());
   Arithmetic a(call);
-  ir::Value* value = Interpolation(a, x->value, 2, taps, to_scalar_type(compute)).run();
+  ir::Value* value = weighs ? resampled(a, *x, taps, computing_dtype(x->dtype)) : nearest(a, x->value, taps);
   return call.give(call.copy(value, call.type(x->dtype, sizes, format_strides(sizes, format))));
 }
 
-/// upsample_nearestNd_backward(grad, output_size, input_size, scales...), where each element of the input has given
-/// a block of the result; the variant is as above.
-bool nearest_backward(Call& call, const RuleRow& row) {
+/// upsample_METHODNd_backward(grad, output_size, input_size, [align_corners,] scales...); the variant is as above.
+bool upsample_backward(Call& call, const RuleRow& row) {
   const auto method = static_cast<Method>(row.variant / 10);
   const auto n = static_cast<size_t>(row.variant % 10);
   const auto g = call.operand(0);
   const Sizes out = call.ints(1), sizes = call.ints(2);
   if (!g || g->is_number() || !c10::isFloatingType(g->dtype) || sizes.size() != n + 2 || out.size() != n)
     return false;
-  if (numel(g->sizes) == 0 || !is_row_major(g->sizes, g->strides)) return false;
-  Sizes blocks(sizes.begin(), sizes.begin() + 2), within;
-  for (size_t k = 0; k < n; ++k) {
-    if (!sizes[2 + k].is_number() || !out[k].is_number()) return false;
-    const int64_t size = sizes[2 + k], length = out[k], times = length / size;
-    if (length != size * times) return false;
-    const auto given = call.has(3 + k) ? std::optional(call.real(3 + k)) : std::nullopt;
-    const std::vector<int64_t> places = nearest_taps(size, length, method == kNearestExact, given).places[0];
-    for (int64_t o = 0; o < length; ++o)
-      if (places[static_cast<size_t>(o)] != o / times) return false;
-    blocks.push_back(size);
-    within.push_back(static_cast<int64_t>(blocks.size()));
-    blocks.push_back(times);
-  }
+  if (g->sizes.size() != n + 2 || is_empty(g->sizes)) return false;
+  std::vector<Taps> taps = all_taps(call, method, DimsRef(sizes).slice(2), out, 3);
+  if (taps.empty()) return false;
   Arithmetic a(call);
-  ir::Value* parts = a.reshape(call.cast(g->value, computing_dtype(g->dtype)), blocks);
-  ir::Value* sum = call.cast(a.reduce(Op::sum, parts, within), to_dtype(g->dtype));
-  return call.give(call.copy(sum, call.contiguous(g->dtype, sizes)));
+  const DType dtype = computing_dtype(g->dtype);
+  ir::Value* sum = nullptr;
+  const bool is_nearest = method == kNearest || method == kNearestExact;
+  if (is_nearest && std::ranges::all_of(taps, [](const Taps& one) { return repetitions(one).has_value(); })) {
+    // Each element has given a block of the result.
+    Sizes blocks(sizes.begin(), sizes.begin() + 2), within;
+    for (const Taps& one : taps) {
+      blocks.push_back(one.size);
+      within.push_back(static_cast<int64_t>(blocks.size()));
+      blocks.push_back(*repetitions(one));
+    }
+    sum = a.reduce(Op::sum, a.reshape(call.cast(g->value, dtype), blocks), within);
+  } else {
+    for (Taps& one : taps) one = one.transposed();
+    sum = resampled(a, *g, taps, dtype);
+  }
+  const bool follows = method != kCubic && !(is_nearest && n == 3);  // Other kernels give rows.
+  const auto format = follows ? suggested_format(*g) : c10::MemoryFormat::Contiguous;
+  const Sizes strides = format_strides(sizes, format);
+  return call.give(call.copy(call.cast(sum, to_dtype(g->dtype)), call.type(g->dtype, sizes, strides)));
 }
 
 // ---- grid_sample: each result is a sum of elements of the input around a place that a grid tells, in units of
@@ -369,12 +396,16 @@ std::span<const RuleRow> resampling_rules() {
       {"upsample_bilinear2d", upsample, Op::index, 10 * kLinear + 2},
       {"upsample_trilinear3d", upsample, Op::index, 10 * kLinear + 3},
       {"upsample_bicubic2d", upsample, Op::index, 10 * kCubic + 2},
-      {"upsample_nearest1d_backward", nearest_backward, Op::sum, 10 * kNearest + 1},
-      {"upsample_nearest2d_backward", nearest_backward, Op::sum, 10 * kNearest + 2},
-      {"upsample_nearest3d_backward", nearest_backward, Op::sum, 10 * kNearest + 3},
-      {"_upsample_nearest_exact1d_backward", nearest_backward, Op::sum, 10 * kNearestExact + 1},
-      {"_upsample_nearest_exact2d_backward", nearest_backward, Op::sum, 10 * kNearestExact + 2},
-      {"_upsample_nearest_exact3d_backward", nearest_backward, Op::sum, 10 * kNearestExact + 3},
+      {"upsample_nearest1d_backward", upsample_backward, Op::sum, 10 * kNearest + 1},
+      {"upsample_nearest2d_backward", upsample_backward, Op::sum, 10 * kNearest + 2},
+      {"upsample_nearest3d_backward", upsample_backward, Op::sum, 10 * kNearest + 3},
+      {"_upsample_nearest_exact1d_backward", upsample_backward, Op::sum, 10 * kNearestExact + 1},
+      {"_upsample_nearest_exact2d_backward", upsample_backward, Op::sum, 10 * kNearestExact + 2},
+      {"_upsample_nearest_exact3d_backward", upsample_backward, Op::sum, 10 * kNearestExact + 3},
+      {"upsample_linear1d_backward", upsample_backward, Op::sum, 10 * kLinear + 1},
+      {"upsample_bilinear2d_backward", upsample_backward, Op::sum, 10 * kLinear + 2},
+      {"upsample_trilinear3d_backward", upsample_backward, Op::sum, 10 * kLinear + 3},
+      {"upsample_bicubic2d_backward", upsample_backward, Op::sum, 10 * kCubic + 2},
       {"grid_sampler_2d", grid_sampler, Op::index, 2},
       {"grid_sampler_3d", grid_sampler, Op::index, 3},
   };

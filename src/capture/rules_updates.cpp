@@ -379,6 +379,7 @@ std::span<const RuleRow> update_rules() {
       {"index_fill.int_Tensor", index_fill},
       {"index_put", index_put},
       {"_unsafe_index_put", index_put},
+      {"_index_put_impl", index_put},
       {"put", put_flat},
       {"masked_scatter", masked_scatter},
   };
