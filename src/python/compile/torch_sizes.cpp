@@ -157,12 +157,12 @@ interpreter::Ref TorchSizes::select(PyObject* tensor, int64_t dim, ir::Size inde
 
 // ---- floats that vary
 
-/// An argument of the graph once an operator is given it. Kernels of a GPU could not read it where it lies.
+/// An argument of the graph once an operator is given it, or two symbols where a GPU's tensor stands beside it.
 TorchSizes::DerivedNumber TorchSizes::vary_float(PyObject* number, const guards::Source* source) {
   const double value = PyFloat_AS_DOUBLE(number);
   std::string name = guards::to_text(source);
   if (!history_ || !history_->note_float(name, value, dynamic_)) return nullptr;
-  if (!tracer_.symbols() || capture::has_met_cuda()) return nullptr;
+  if (!tracer_.symbols()) return nullptr;
   const auto is_taken = [&](const guards::Source* one) { return guards::to_text(one) == name; };
   if (std::ranges::any_of(floats_, is_taken)) name += concat("#", floats_.size());
   floats_.push_back(source);
@@ -209,11 +209,13 @@ interpreter::Ref TorchSizes::to_number(const DerivedNumber& derived, PyObject* v
   const at::Tensor& other = THPVariable_Unpack(beside);
   if (other.is_complex()) return {};
   if (derived->reads_floats()) {
-    if (!other.is_cpu()) return {};  // It is an argument that lies on the CPU.
     const double number = PyFloat_AS_DOUBLE(value);
-    const interpreter::Pause unwatched;
-    return may_be_input(number) ? interpreter::Ref::steal(THPVariable_Wrap(float_argument(derived, number)))
-                                : interpreter::Ref();
+    if (!may_be_input(number)) return {};
+    // Kernels of a GPU could not read an argument that lies on the CPU, and do compute with symbols.
+    if (other.is_cpu()) {
+      const interpreter::Pause unwatched;
+      return interpreter::Ref::steal(THPVariable_Wrap(float_argument(derived, number)));
+    }
   }
   const std::optional<ir::Size> significand = symbol_of(derived, guards::DerivedPart::significand, value),
                                 divisor = symbol_of(derived, guards::DerivedPart::divisor, value);
