@@ -151,6 +151,18 @@ def check_with(error_type: Any, cond: Any, message: Any) -> None:
         C.end_graph("a check of PyTorch's that fails")
 
 
+def infer_size(a: Any, b: Any) -> torch.Size:
+    """torch._C._infer_size, in C: the shape to which two shapes are broadcast (binary_cross_entropy's weights)."""
+    shape = list(a) if len(a) >= len(b) else list(b)
+    other = b if len(a) >= len(b) else a
+    for k in range(1, len(other) + 1):
+        if shape[-k] == 1:
+            shape[-k] = other[-k]
+        elif other[-k] != 1 and other[-k] != shape[-k]:
+            C.end_graph("shapes that cannot be broadcast")
+    return torch.Size(shape)
+
+
 def count_elements(mapping: Any, iterable: Any) -> None:
     """What collections.Counter.update counts with, in C."""
     for element in iterable:
@@ -298,6 +310,7 @@ def install() -> None:
     C.set_stand_in(sdpa_kernel, kernels_of_attention)
     C.set_stand_in(torch.inference_mode, inference_mode)
     C.set_stand_in(collections._count_elements, count_elements)
+    C.set_stand_in(torch._C._infer_size, infer_size)
     C.set_stand_in(torch.autograd.profiler.record_function, quiet_record_function)
     C.set_stand_in(_get_value, number_of_step)
     C.set_stand_in(_group_tensors_by_device_and_dtype, group_tensors)

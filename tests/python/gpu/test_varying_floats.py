@@ -2,8 +2,11 @@
 
 import pytest
 import torch
+from on_gpu import needs_gpu
 
 import braze
+
+pytestmark = needs_gpu
 
 FORMS = {
     "product": lambda x, s: x * s + 1,

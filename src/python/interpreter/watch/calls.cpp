@@ -335,15 +335,14 @@ bool Calls::call_builtin(PyObject* function, PyObject* const* arguments, Py_ssiz
   if (module == "_abc" && (name == "_abc_instancecheck" || name == "_abc_subclasscheck") && count == 2)
     return watch_.library.check_abstract(arguments[0], arguments[1], name == "_abc_instancecheck");
   if (module == "_operator") return watch_.operators.call_operator(name, arguments, count);
+  PyObject* stand_in = run_.callee && *run_.callee == function ? values_.tensors().stand_in_for(function) : nullptr;
   if (module == "_collections" && name == "_count_elements" && count == 2) {
     if (values_.is_made(arguments[0]) && is_data(arguments[1])) return absorb_all(arguments + 1, 1, function);
-    PyObject* stand_in =
-        run_.callee && *run_.callee == function ? values_.tensors().stand_in_for(function) : nullptr;
     if (!stand_in) return abandon("what is counted is no data, or into what existed before", arguments[1]);
-    return watch_.stand_ins.put_stand_in(function, stand_in) && call(stand_in, arguments, count);
   }
   if (module == "math")
     return watch_.given.absorb_given(arguments, count) && allow_made_result(Entry::tensor) && looks();
+  if (stand_in) return watch_.stand_ins.put_stand_in(function, stand_in) && call(stand_in, arguments, count);
   return abandon("a C function that is not understood", function);
 }
 
