@@ -175,6 +175,33 @@ bool weight_norm(Call& call, const RuleRow&) {
   return call.give(call.copy(norm, call.contiguous(to_scalar_type(dtype), kept)));
 }
 
+/// _weight_norm_interface_backward(grad_w, v, g, norm, dim) -> the gradients of v and g: with s the sum of grad_w *
+/// v of a slice, g / norm * (grad_w - v * s / norm**2) and s / norm.
+bool weight_norm_backward(Call& call, const RuleRow&) {
+  const auto gradient = call.operand(0), v = call.operand(1), g = call.operand(2), norm = call.operand(3);
+  if (!gradient || !v || !g || !norm || v->is_number() || !c10::isFloatingType(v->dtype)) return false;
+  if (gradient->dtype != v->dtype || g->dtype != v->dtype || gradient->sizes != v->sizes) return false;
+  const auto rank = static_cast<int64_t>(v->sizes.size());
+  const int64_t dim = call.integer(4);
+  if (rank < 2 || (dim != 0 && dim != rank - 1) || is_empty(v->sizes)) return false;
+  Sizes kept(v->sizes.size(), 1), others;
+  kept[dim] = v->sizes[dim];
+  for (int64_t k = 0; k < rank; ++k)
+    if (k != dim) others.push_back(k);
+  if (g->sizes != kept || numel(norm->sizes) != kept[dim]) return false;
+  Arithmetic a(call);
+  const DType dtype = computing_dtype(v->dtype);
+  ir::Value *value = call.cast(v->value, dtype), *given = call.cast(gradient->value, dtype);
+  ir::Value *size = call.cast(g->value, dtype), *length = a.reshape(call.cast(norm->value, dtype), kept);
+  ir::Value* sum = a.reshape(a.reduce(Op::sum, a.op(Op::mul, given, value), others), kept);
+  ir::Value* along = a.op(Op::div, sum, a.op(Op::mul, length, length));
+  ir::Value* across = a.op(Op::sub, given, a.op(Op::mul, value, along));
+  ir::Value* of_v = a.op(Op::mul, a.op(Op::div, size, length), across);
+  const DType stored = to_dtype(v->dtype);
+  call.give(call.copy(call.cast(of_v, stored), call.contiguous(v->dtype, v->sizes)));
+  return call.give(call.copy(call.cast(a.op(Op::div, sum, length), stored), call.contiguous(v->dtype, kept)));
+}
+
 }  // namespace
 
 std::span<const RuleRow> normalisation_rules() {
@@ -187,6 +214,7 @@ std::span<const RuleRow> normalisation_rules() {
       {"_softmax_backward_data", softmax_backward, Op::softmax},
       {"_log_softmax_backward_data", softmax_backward, Op::log_softmax},
       {"_weight_norm_interface", weight_norm},
+      {"_weight_norm_interface_backward", weight_norm_backward},
   };
   return rows;
 }

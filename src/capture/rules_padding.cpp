@@ -24,6 +24,12 @@ ir::Value* computed_places(Call& call, Dim size, Dim low, Dim high, int mode) {
 struct Pads {
   size_t first;
   c10::SmallVector<std::pair<Dim, Dim>, 3> sides;
+
+  /// They are numbers, and so are the sizes of what they pad.
+  bool are_known(DimsRef sizes) const {
+    const auto is_known = [](const auto& side) { return side.first.is_number() && side.second.is_number(); };
+    return std::ranges::all_of(sides, is_known) && sizes.slice(first).is_numbers();
+  }
 };
 
 std::optional<Pads> pads_of(Call& call, size_t argument, size_t rank) {
@@ -133,7 +139,7 @@ bool mirrored(Call& call, const RuleRow& row) {
   }
   const ir::Type* type = call.contiguous(x->dtype, sizes);
   const auto grows = [](const auto& sides) { return sides.first >= 0 && sides.second >= 0; };
-  if (call.device().is_cpu() && std::ranges::all_of(pads->sides, grows))
+  if (call.device().is_cpu() && pads->are_known(x->sizes) && std::ranges::all_of(pads->sides, grows))
     return call.give(call.copy(Padding(call, *pads, row.variant).run(x->value), type));
   Arithmetic a(call);
   const size_t padded = pads->sides.size();
@@ -153,7 +159,7 @@ bool mirrored_backward(Call& call, const RuleRow& row) {
     return false;
   if (suggested_format(*x) != c10::MemoryFormat::Contiguous || g->sizes.size() != x->sizes.size()) return false;
   const auto pads = pads_of(call, 2, x->sizes.size());
-  if (!pads || is_empty(g->sizes) || is_empty(x->sizes)) return false;
+  if (!pads || !pads->are_known(x->sizes) || is_empty(g->sizes) || is_empty(x->sizes)) return false;
   Arithmetic a(call);
   const DType dtype = computing_dtype(g->dtype);
   ir::Value* value = g->value;

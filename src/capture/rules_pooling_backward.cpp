@@ -93,62 +93,60 @@ bool max_pool_backward(Call& call, const RuleRow& row) {
 
 // ---- averages
 
-/// The gradient of averages over windows of the last dimensions, which `windows` lists with what each element has
-/// counted for. `factor` is for all of them.
+bool give_average_gradient(Call& call, const Operand& g, const Operand& x, size_t n, ir::Value* value) {
+  const Sizes strides = format_strides(x.sizes, gradient_format(x, n));
+  return call.give(call.copy(call.cast(value, to_dtype(g.dtype)), call.type(g.dtype, x.sizes, strides)));
+}
+
+/// Of windows of `sizes` elements side by side, of whatever number: blocks of one value. What is behind them has
+/// given nothing.
+bool give_blocks(Call& call, const Operand& g, const Operand& x, const Sizes& sizes, int64_t divisor) {
+  const size_t n = sizes.size(), lead = x.sizes.size() - n;
+  Sizes apart(g.sizes.begin(), g.sizes.begin() + static_cast<int64_t>(lead));
+  Sizes whole = apart, spread = apart, rest(x.sizes.size(), 0);
+  for (size_t k = 0; k < n; ++k) {
+    const Dim count = g.sizes[lead + k];
+    for (Sizes* one : {&apart, &whole}) one->push_back(count);
+    apart.push_back(1);
+    whole.push_back(sizes[k]);
+    spread.push_back(count * sizes[k]);
+    rest[lead + k] = x.sizes[lead + k] - spread.back();
+  }
+  Arithmetic a(call);
+  const DType dtype = computing_dtype(g.dtype);
+  ir::Value* value = a.op(Op::div, call.cast(g.value, dtype), a.number(dtype, divisor));
+  value = a.reshape(a.expand(a.reshape(call.cast(value, to_dtype(g.dtype)), apart), whole), spread);
+  return give_average_gradient(call, g, x, n, a.pad(value, Sizes(rest.size(), 0), rest, 0));
+}
+
+/// Of windows that are listed for each dimension, with what each element has counted for there. `factor` is for all
+/// of them.
 bool give_spread_averages(Call& call, const Operand& g, const Operand& x,
                           std::span<const std::vector<Window>> windows, double factor) {
   const size_t n = windows.size(), lead = x.sizes.size() - n;
-  // Windows of one size side by side give blocks; what is behind them has given nothing.
-  const auto is_apart = [](const std::vector<Window>& along) {
-    const int64_t size = along[0].end;
-    for (size_t o = 0; o < along.size(); ++o) {
-      const auto begin = static_cast<int64_t>(o) * size;
-      if (along[o].begin != begin || along[o].end != begin + size || along[o].weight != along[0].weight)
-        return false;
-    }
-    return true;
-  };
   Arithmetic a(call);
   const DType dtype = computing_dtype(g.dtype);
-  ir::Value* value = g.value;
-  if (std::ranges::all_of(windows, is_apart)) {
-    Sizes apart(g.sizes.begin(), g.sizes.begin() + static_cast<int64_t>(lead)), whole = apart, spread = apart,
-                                                                                rest(x.sizes.size(), 0);
-    for (size_t k = 0; k < n; ++k) {
-      const int64_t size = windows[k][0].end, count = std::ssize(windows[k]);
-      for (Sizes* sizes : {&apart, &whole}) sizes->push_back(count);
-      apart.push_back(1);
-      whole.push_back(size);
-      spread.push_back(windows[k].back().end);
-      rest[lead + k] = x.sizes[lead + k] - spread.back();
-      factor *= windows[k][0].weight;
-    }
-    value = a.op(Op::mul, call.cast(value, dtype), a.number(dtype, factor));
-    value = a.reshape(a.expand(a.reshape(call.cast(value, to_dtype(g.dtype)), apart), whole), spread);
-    value = a.pad(value, Sizes(rest.size(), 0), rest, 0);
-  } else {
-    const bool channels_last = gradient_format(x, n) != c10::MemoryFormat::Contiguous;
-    if (channels_last) value = a.channels_behind(value);
-    for (size_t k = 0; k < n; ++k) {
-      const Taps taps = window_taps(x.sizes[lead + k], windows[k]).transposed();
-      value = weighted_sums(a, value, static_cast<int64_t>(lead - channels_last + k), taps, dtype);
-    }
-    if (channels_last) value = a.channels_in_front(value);
-    if (factor != 1) value = a.op(Op::mul, value, a.number(dtype, factor));
-    value = call.cast(value, to_dtype(g.dtype));
+  const bool channels_last = gradient_format(x, n) != c10::MemoryFormat::Contiguous;
+  ir::Value* value = channels_last ? a.channels_behind(g.value) : g.value;
+  for (size_t k = 0; k < n; ++k) {
+    const Taps taps = window_taps(x.sizes[lead + k], windows[k]).transposed();
+    value = weighted_sums(a, value, static_cast<int64_t>(lead - channels_last + k), taps, dtype);
   }
-  const Sizes strides = format_strides(x.sizes, gradient_format(x, n));
-  return call.give(call.copy(value, call.type(g.dtype, x.sizes, strides)));
+  if (channels_last) value = a.channels_in_front(value);
+  if (factor != 1) value = a.op(Op::mul, value, a.number(dtype, factor));
+  return give_average_gradient(call, g, x, n, value);
 }
 
-/// Gradient and input of a pooling over `n` dimensions whose sizes are known, which their windows must be.
+/// Gradient and input of a pooling over `n` dimensions.
 bool fit(const std::optional<Operand>& g, const std::optional<Operand>& x, size_t n) {
   if (!g || !x || x->is_number() || !is_native_float(*g) || g->dtype != x->dtype) return false;
   const size_t rank = x->sizes.size();
-  if ((rank != n + 1 && rank != n + 2) || g->sizes.size() != rank || is_empty(x->sizes)) return false;
-  for (size_t k = rank - n; k < rank; ++k)
-    if (!g->sizes[k].is_number() || !x->sizes[k].is_number()) return false;
-  return true;
+  return (rank == n + 1 || rank == n + 2) && g->sizes.size() == rank && !is_empty(x->sizes);
+}
+
+/// The last `n` sizes are known, as those of windows that are listed must be.
+bool is_known(const Operand& x, size_t n) {
+  return DimsRef(x.sizes).slice(x.sizes.size() - n).is_numbers();
 }
 
 /// avg_poolNd_backward(grad, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override);
@@ -160,9 +158,20 @@ bool average_pool_backward(Call& call, const RuleRow& row) {
   const auto kernel = call.ints(2), stride = call.ints(3), padding = call.ints(4);
   const auto along = [](const Sizes& sizes, size_t k) { return sizes.size() == 1 ? sizes[0] : sizes[k]; };
   const bool with_padding = call.flag(6), counts = !call.has(7);
+  const size_t lead = x->sizes.size() - n;
+  bool is_apart = true;
+  Sizes sizes;
+  for (size_t k = 0; k < n && is_apart; ++k) {
+    sizes.push_back(along(kernel, k));
+    is_apart = (stride.empty() || along(stride, k) == sizes[k]) && along(padding, k) == 0 &&
+               g->sizes[lead + k] * sizes[k] <= x->sizes[lead + k];
+  }
+  if (is_apart)
+    return give_blocks(call, *g, *x, sizes, counts ? static_cast<int64_t>(numel(sizes)) : call.integer(7));
+  if (!is_known(*g, n) || !is_known(*x, n)) return false;
   std::vector<std::vector<Window>> windows(n);
   for (size_t k = 0; k < n; ++k) {
-    const size_t dim = x->sizes.size() - n + k;
+    const size_t dim = lead + k;
     const int64_t size = x->sizes[dim], pad = along(padding, k), length = along(kernel, k);
     const int64_t step = stride.empty() ? length : static_cast<int64_t>(along(stride, k));
     for (int64_t o = 0; o < g->sizes[dim]; ++o) {
@@ -180,7 +189,11 @@ bool average_pool_backward(Call& call, const RuleRow& row) {
 bool adaptive_average_backward(Call& call, const RuleRow& row) {
   const auto n = static_cast<size_t>(row.variant);
   const auto g = call.operand(0), x = call.operand(1);
-  if (!fit(g, x, n)) return false;
+  if (!fit(g, x, n) || !is_known(*g, n) || !is_known(*x, n)) return false;
+  Sizes sizes;
+  for (size_t dim = x->sizes.size() - n; dim < x->sizes.size(); ++dim)
+    if (x->sizes[dim] % g->sizes[dim] == 0) sizes.push_back(x->sizes[dim] / g->sizes[dim]);
+  if (sizes.size() == n) return give_blocks(call, *g, *x, sizes, numel(sizes));
   std::vector<std::vector<Window>> windows(n);
   for (size_t k = 0; k < n; ++k) {
     const size_t dim = x->sizes.size() - n + k;

@@ -199,10 +199,13 @@ bool upsample_backward(Call& call, const RuleRow& row) {
   if (g->sizes.size() != n + 2 || is_empty(g->sizes)) return false;
   std::vector<Taps> taps = all_taps(call, method, DimsRef(sizes).slice(2), out, 3);
   if (taps.empty()) return false;
+  const bool is_nearest = method == kNearest || method == kNearestExact;
+  // Where few elements were read, ATen's scattering of them is faster than asking of each whether it was.
+  const auto shrinks = [](const Taps& one) { return std::ssize(one.of) < one.size; };
+  if (is_nearest && call.device().is_cpu() && std::ranges::any_of(taps, shrinks)) return false;
   Arithmetic a(call);
   const DType dtype = computing_dtype(g->dtype);
   ir::Value* sum = nullptr;
-  const bool is_nearest = method == kNearest || method == kNearestExact;
   if (is_nearest && std::ranges::all_of(taps, [](const Taps& one) { return repetitions(one).has_value(); })) {
     // Each element has given a block of the result.
     Sizes blocks(sizes.begin(), sizes.begin() + 2), within;
