@@ -187,6 +187,26 @@ def test_which_of_several_is_the_largest(layout, kernel):
                 assert mine.stride() == eagers.stride()
 
 
+@pytest.mark.parametrize("name", of_planes())
+@pytest.mark.parametrize("batch", [0, 1])
+def test_batches_of_none_and_of_one(name, batch):
+    function, shape, _ = CASES[name]
+    compiled = braze.compile(function)
+    results = []
+    x = torch.randn(batch, *shape[1:]).requires_grad_()
+    for each in (function, compiled, compiled):
+        try:
+            y = each(x)
+            results.append((y, torch.autograd.grad(y, x, torch.ones_like(y))[0]))
+        except (RuntimeError, IndexError) as error:  # Some of eager's kernels refuse an empty batch.
+            results.append(type(error))
+    for mine in results[1:]:
+        assert type(mine) is type(results[0])
+        if isinstance(mine, tuple):
+            torch.testing.assert_close(mine, results[0])
+            assert [one.stride() for one in mine] == [one.stride() for one in results[0]]
+
+
 INFINITE = ["avg_pool2d, overlapping", "adaptive_avg_pool2d, unlike windows", "bilinear", "nearest 2d, smaller"]
 
 
