@@ -92,8 +92,8 @@ bool add_or_sub(Call& call, const RuleRow& row) {
   ir::Value* right = p.rounded_on_cpu(*y);
   // rsub computes other - alpha * self: alpha goes with the second operand in both.
   if (scaled) right = p.op(Op::mul, right, p.rounded_on_cpu(*alpha));
-  // Single elements of f16 and bf16 are computed in their own type (binary_kernel_reduced_floating_vec). One rounding
-  // is not worth a second program where the sizes vary.
+  // Single elements of f16 and bf16 are computed in their own type (binary_kernel_reduced_floating_vec). One
+  // rounding is not worth a second program where the sizes vary.
   const bool is_half = dtype == ScalarType::Half || dtype == ScalarType::BFloat16;
   if (scaled && is_half && call.device().is_cpu() && p.type()->symbolic_numel().is_constant() && !p.in_vectors())
     right = call.cast(call.cast(right, p.type()->dtype), right->type->dtype);
