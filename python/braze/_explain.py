@@ -102,7 +102,6 @@ def _explanation(result: Any, compiled: Any) -> Explanation:
     reads = [_break_reason(segment["read"]) for segment in segments if segment["read"]]
     if not breaks and report["first_break"]:  # Before the first operator.
         breaks = [_break_reason(report["first_break"])]
-    joints = len(reads)
     if not reads and report["first_read"]:  # Before the first operator.
         reads = [_break_reason(report["first_read"])]
     times: dict[str, int] = {}
@@ -114,7 +113,7 @@ def _explanation(result: Any, compiled: Any) -> Explanation:
     names = {"captured": "interpreted", "replayed": "replayed", "native": "native"}
     return Explanation(
         result=result,
-        graph_count=max(len(graphs) - joints, min(len(graphs), 1)),
+        graph_count=count_graphs(graphs),
         graph_break_count=len(breaks),
         break_reasons=breaks,
         reads=reads,
@@ -127,6 +126,11 @@ def _explanation(result: Any, compiled: Any) -> Explanation:
         operators=dict(report["operators"]),
         compiled=compiled,
     )
+
+
+def count_graphs(segments: list[dict[str, Any]]) -> int:
+    """Segments that go on with the next one after a read are one graph with it."""
+    return max(sum(segment["read"] is None for segment in segments), min(len(segments), 1))
 
 
 def _break_reason(found: dict[str, Any]) -> BreakReason:

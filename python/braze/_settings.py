@@ -171,11 +171,5 @@ def apply(name: str, value: Any) -> None:
 
 
 PER_CALL = {name: setting for name, setting in SETTINGS.items() if setting.per_call}
-CAPTURE_SETTINGS = (
-    "recompile_limit",
-    "cache_size_limit",
-    "suppress_errors",
-    "capture_scalar_outputs",
-    "capture_dynamic_output_shape_ops",
-)
+CAPTURE_SETTINGS = tuple(name for name, setting in PER_CALL.items() if not setting.of_code)
 CODE_SETTINGS = tuple(name for name, setting in SETTINGS.items() if setting.of_code)

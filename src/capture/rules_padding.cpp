@@ -57,6 +57,15 @@ ir::Value* padded_places(Call& call, Dim size, Dim low, Dim high, int mode) {
   return Arithmetic(call).constant(places);
 }
 
+/// `part` stands in dimension `dim`, with zeros before and behind it; negative numbers cut it off.
+ir::Value* placed(Arithmetic& a, ir::Value* part, int64_t dim, Dim before, Dim behind) {
+  const size_t rank = part->type->sizes.size();
+  Sizes lows(rank, 0), highs(rank, 0);
+  lows[dim] = before;
+  highs[dim] = behind;
+  return a.pad(part, lows, highs, 0);
+}
+
 /// What stands before or behind the elements of dimension `dim`: `count` of them.
 ir::Value* side(Arithmetic& a, ir::Value* value, int64_t dim, Dim count, bool is_before, int mode) {
   const DimsRef known = value->type->sizes;
@@ -94,24 +103,17 @@ class Padding {
  private:
   ir::Value* rows(ir::Value* value) {
     const auto [low, high] = pads_.sides.back();
-    const size_t rank = value->type->sizes.size();
-    const auto dim = static_cast<int64_t>(rank) - 1;
+    const auto dim = static_cast<int64_t>(value->type->sizes.size()) - 1;
     const Dim size = value->type->sizes[dim];
-    const auto placed = [&](ir::Value* part, Dim before, Dim behind) {
-      Sizes lows(rank, 0), highs(rank, 0);
-      lows[dim] = before;
-      highs[dim] = behind;
-      return a_.pad(part, lows, highs, 0);
-    };
     const auto number = [&](Dim one) { return number_of(call_.graph(), one, to_device(call_.device())); };
-    ir::Value* result = placed(value, low, high);
+    ir::Value* result = placed(a_, value, dim, low, high);
     ir::Value* column = a_.count(size + low + high);
     if (low > 0) {
-      ir::Value* before = placed(side(a_, value, dim, low, true, mode_), 0, size + high);
+      ir::Value* before = placed(a_, side(a_, value, dim, low, true, mode_), dim, 0, size + high);
       result = a_.where(a_.op(Op::lt, column, number(low)), before, result);
     }
     if (high > 0) {
-      ir::Value* behind = placed(side(a_, value, dim, high, false, mode_), low + size, 0);
+      ir::Value* behind = placed(a_, side(a_, value, dim, high, false, mode_), dim, low + size, 0);
       result = a_.where(a_.op(Op::ge, column, number(low + size)), behind, result);
     }
     return result;
@@ -169,23 +171,19 @@ bool mirrored_backward(Call& call, const RuleRow& row) {
     const Dim size = x->sizes[dim];
     if (low == 0 && high == 0) continue;
     const size_t rank = x->sizes.size();
-    // `part` stands in the dimension with `before` and `behind` elements around it.
-    const auto placed = [&](ir::Value* part, Dim before, Dim behind) {
-      Sizes lows(rank, 0), highs(rank, 0);
-      lows[dim] = before;
-      highs[dim] = behind;
-      return a.cast(a.pad(part, lows, highs, 0), dtype);
+    const auto wide = [&](ir::Value* part, Dim before, Dim behind) {
+      return a.cast(placed(a, part, dim, before, behind), dtype);
     };
     const auto given_to_side = [&](Dim start, Dim count, Dim before, Dim behind) {
       ir::Value* part = a.slice(value, dim, start, count);
-      if (row.variant == kReflect) return placed(a.flip(part, {dim}), before, behind);
+      if (row.variant == kReflect) return wide(a.flip(part, {dim}), before, behind);
       Sizes one = x->sizes;
       for (size_t j = 0; j < rank; ++j) one[j] = part->type->sizes[j];
       one[dim] = 1;
-      return placed(a.reshape(a.reduce(Op::sum, a.cast(part, dtype), {dim}), one), before, behind);
+      return wide(a.reshape(a.reduce(Op::sum, a.cast(part, dtype), {dim}), one), before, behind);
     };
     const bool reflects = row.variant == kReflect;
-    ir::Value* sum = placed(value, -low, -high);
+    ir::Value* sum = wide(value, -low, -high);
     if (low > 0) {
       const Dim before = reflects ? 1 : 0, width = reflects ? low : Dim(1);
       sum = a.op(Op::add, sum, given_to_side(0, low, before, size - before - width));

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from braze._compile import compiled_functions
+from braze._explain import count_graphs
 
 
 def _all() -> dict[str, collections.Counter]:
@@ -13,8 +14,7 @@ def _all() -> dict[str, collections.Counter]:
         report = compiled.report()
         for kind, count in report["counts"].items():
             counters["frames"][kind] += count
-        graphs = sum(segment["read"] is None for segment in report["segments"])
-        counters["stats"]["unique_graphs"] += max(graphs, min(len(report["segments"]), 1))
+        counters["stats"]["unique_graphs"] += count_graphs(report["segments"])
         for segment in report["segments"]:
             counters["stats"]["calls_captured"] += segment["op_count"]
             if segment["break"]:

@@ -157,12 +157,12 @@ FrameDriver::Advance FrameDriver::advance(CodeState& code, FrameRun& run, guards
   if (at::GradMode::is_enabled() && hooks_on_saved_tensors() > hooks_outside_) {
     const Place hooks = interpreter::Break::saved_tensor_hooks;
     note_end(hooks);
-    why = {hooks.id, hooks.text()};
+    why = hooks;
     return Advance::no;
   }
   const int offset = run.offset();
   Start& start = code.starts[offset];
-  why = {start.why.id, start.why.text()};
+  why = start.why;
   if (start.is_idle && !std::has_single_bit(++start.idle_visits)) return Advance::no;
   std::vector<PyObject*> values;
   std::shared_ptr<Specialisation> one = find(start, run, values);
@@ -170,7 +170,7 @@ FrameDriver::Advance FrameDriver::advance(CodeState& code, FrameRun& run, guards
   if (is_new) {
     one = capture(code, offset, run);
     if (!one) {
-      why = {start.why.id, start.why.text()};
+      why = start.why;
       return Advance::no;
     }
     one->missed = explain_miss(start, run);
@@ -183,7 +183,7 @@ FrameDriver::Advance FrameDriver::advance(CodeState& code, FrameRun& run, guards
   counts_.compiled += static_cast<int64_t>(one->op_count);
   if (one->break_reason) {
     note_end(*one->break_reason);
-    why = {one->break_reason->id, one->break_reason->text()};
+    why = *one->break_reason;
   }
   if (one->outcome.returns) {
     run.stand_at(one->outcome.offset);

@@ -36,6 +36,9 @@ class FrameDriver final : public interpreter::FrameDriver {
   enum class Advance : uint8_t { no, moved, returned };
   /// Why an instruction runs natively.
   struct Why {
+    Why() = default;
+    Why(const Place& place) : id(place.id), text(place.text()) {}  // NOLINT: a place says why
+
     interpreter::Break id = interpreter::Break::other;
     std::string text;
   };
