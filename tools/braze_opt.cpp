@@ -11,6 +11,7 @@
 //   --symbols=3,5   the plan of numbers for these values, in order of declaration
 //   --instantiate   makes graphs of numbers of them before they are lowered: for --symbols, else for their examples
 //   --target=NAME   for that target (target/target.h) instead of this machine
+//   --tuning=NAME=VALUE,...   kernels of a GPU with these figures (loops/schedule/gpu/tuning.h)
 //   --verify        checks the graph before, between and after, and what it is lowered to
 //   --print-before  prints each graph as it was read, too
 //   --output=FILE   writes the artifact (compile/artifact_bytes.h) of the only graph there instead of printing
@@ -32,6 +33,7 @@
 #include "ir/text.h"
 #include "loops/kernel.h"
 #include "loops/plan.h"
+#include "loops/schedule/gpu/tuning.h"
 #include "loops/symbolic_plan.h"
 #include "passes/pipeline.h"
 #include "support/error.h"
@@ -45,7 +47,7 @@ using namespace braze;
 constexpr std::string_view usage =
     "usage: braze-opt FILE|- [--pass=NAME,...] [--stop-after=passes|loops|plan|llvm|code] [--symbols=NUMBER,...] "
     "[--instantiate] "
-    "[--target=NAME] [--output=FILE] [--verify] [--print-before]";
+    "[--target=NAME] [--tuning=NAME=VALUE,...] [--output=FILE] [--verify] [--print-before]";
 
 std::string kernels(const loops::Plan& plan) {
   std::string text;
@@ -115,6 +117,7 @@ const Stop* find_stop(std::string_view name) {
 
 Options parse_options(const std::vector<std::string_view>& arguments) {
   Options options;
+  std::string_view tuning;
   for (const std::string_view argument : arguments) {
     const size_t equals = std::min(argument.find('='), argument.size() - 1);
     const std::string_view name = argument.substr(0, equals + 1), value = argument.substr(equals + 1);
@@ -126,6 +129,8 @@ Options parse_options(const std::vector<std::string_view>& arguments) {
       options.symbols = parse_numbers(value);
     else if (name == "--target=")
       options.target = Target::named(value);
+    else if (name == "--tuning=")
+      tuning = value;
     else if (name == "--output=")
       options.output = value;
     else if (argument == "--verify")
@@ -138,6 +143,10 @@ Options parse_options(const std::vector<std::string_view>& arguments) {
       options.file = argument;
     else
       throw UserError(concat("unknown argument '", argument, "'\n", usage));
+  }
+  if (!tuning.empty()) {
+    const auto base = loops::gpu::Tuning::of(options.target);
+    options.target = loops::gpu::tuned(options.target, loops::gpu::parse_tuning(tuning, base));
   }
   if (options.file.empty()) throw UserError(std::string(usage));
   return options;

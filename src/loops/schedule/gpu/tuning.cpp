@@ -1,0 +1,97 @@
+#include "loops/schedule/gpu/tuning.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <charconv>
+
+#include "support/error.h"
+
+namespace braze::loops::gpu {
+
+namespace {
+
+constexpr std::array<std::string_view, 3> strategies = {"auto", "warp", "block"};
+
+int64_t number(std::string_view text) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size())
+    throw UserError(concat("a tuning has numbers, not '", text, "'"));
+  return value;
+}
+
+bool is_power(int64_t value) {
+  return value > 0 && std::has_single_bit(static_cast<uint64_t>(value));
+}
+
+}  // namespace
+
+Tuning Tuning::of(const Target& target) {
+  return {target.gpu.block_threads, target.gpu.moved_bytes, target.gpu.thread_vectors, RowStrategy::by_length};
+}
+
+std::string print(const Tuning& tuning) {
+  return concat("threads=", tuning.threads, " vector=", tuning.vector, " vectors=", tuning.vectors,
+                " rows=", strategies[static_cast<size_t>(tuning.rows)]);
+}
+
+Tuning parse_tuning(std::string_view text, const Tuning& base) {
+  Tuning tuning = base;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find_first_of(", "), text.size());
+    const std::string_view item = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (item.empty()) continue;
+    const size_t equals = item.find('=');
+    if (equals == std::string_view::npos) throw UserError(concat("a tuning has NAME=VALUE, not '", item, "'"));
+    const std::string_view name = item.substr(0, equals), value = item.substr(equals + 1);
+    if (name == "threads") {
+      tuning.threads = number(value);
+    } else if (name == "vector") {
+      tuning.vector = number(value);
+    } else if (name == "vectors") {
+      tuning.vectors = number(value);
+    } else if (name == "rows") {
+      const auto* const found = std::ranges::find(strategies, value);
+      if (found == strategies.end()) throw UserError(concat("rows are auto, warp or block, not '", value, "'"));
+      tuning.rows = static_cast<RowStrategy>(found - strategies.begin());
+    } else {
+      throw UserError(concat("a tuning has no '", name, "'"));
+    }
+  }
+  return tuning;
+}
+
+Target tuned(const Target& target, const Tuning& tuning) {
+  if (!target.is_gpu()) throw UserError(concat(target.name(), " has no blocks of threads to tune"));
+  Target out = target;
+  GpuLimits& gpu = out.gpu;
+  const bool runs = is_power(tuning.threads) && tuning.threads >= gpu.warp && tuning.threads <= gpu.most_threads &&
+                    is_power(tuning.vector) && tuning.vector >= 4 && tuning.vector <= 4 * target.vector_bytes &&
+                    tuning.vectors >= 1 && tuning.vectors <= gpu.kept;
+  if (!runs) throw UserError(concat(target.name(), " runs no kernels of ", print(tuning)));
+  gpu.block_threads = tuning.threads;
+  gpu.moved_bytes = tuning.vector;
+  gpu.thread_vectors = tuning.vectors;
+  // Rows too long for a warp's registers would be read again for each pass.
+  if (tuning.rows == RowStrategy::warp) gpu.warp_row = gpu.warp * gpu.kept;
+  if (tuning.rows == RowStrategy::block) gpu.warp_row = 0;
+  return out;
+}
+
+std::vector<Tuning> candidates(const Target& target) {
+  const Tuning first = Tuning::of(target);
+  std::vector<Tuning> found = {first};
+  const auto add = [&](Tuning tuning) {
+    if (std::ranges::find(found, tuning) == found.end()) found.push_back(tuning);
+  };
+  for (const int64_t threads : {128, 256, 512})
+    for (const int64_t vector : {16, 32}) add({threads, vector, first.vectors, RowStrategy::by_length});
+  for (const RowStrategy rows : {RowStrategy::warp, RowStrategy::block})
+    add({first.threads, first.vector, first.vectors, rows});
+  for (const int64_t vectors : {1, 2, 8}) add({first.threads, first.vector, vectors, RowStrategy::block});
+  return found;
+}
+
+}  // namespace braze::loops::gpu
