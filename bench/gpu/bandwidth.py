@@ -3,6 +3,7 @@
     python bench/gpu/bandwidth.py                    # braze and eager; torch.compile as recorded
     python bench/gpu/bandwidth.py --record           # torch.compile, and keep its figures for this device
     python bench/gpu/bandwidth.py --only softmax     # kernels whose names contain one of the words
+    python bench/gpu/bandwidth.py --tuned            # mode="max-autotune-no-cudagraphs" too, and what it chooses
     python bench/gpu/bandwidth.py --json             # one JSON object instead of the table
 
 Each kernel on 2^26 elements, f32 and bf16, rows of 1,024, 4,096 and 65,536. A kernel's bytes are its inputs and its
@@ -71,7 +72,23 @@ def is_correct(got: torch.Tensor, eager: torch.Tensor, exact: torch.Tensor, dtyp
     return error <= max(2 * eagers, 2 * torch.finfo(dtype).eps * exact.abs().max().item())
 
 
-def measured(name: str, dtype_name: str, row: int, copy: float, recording: bool) -> dict[str, Any]:
+def tuned(function: Callable[..., Any], given: tuple[torch.Tensor, ...], bytes_a_copy: float) -> dict[str, Any]:
+    """With measured forms of the kernels; `forms` are all that differ, in microseconds, the chosen one first."""
+    import braze
+
+    compiled = braze.compile(function, mode="max-autotune-no-cudagraphs")
+    for _ in range(2):
+        compiled(*given)
+    forms = []
+    for kernel in compiled.programs()[0].kernel_tuning():
+        times = {form: nanoseconds / 1000 for form, nanoseconds in kernel["measured"].items()}
+        forms.append(sorted(times.items(), key=lambda each, chosen=kernel["chosen"]: each[0] != chosen))
+    return {"tuned": bytes_a_copy / device.kernel_ms(lambda: compiled(*given)), "forms": forms}
+
+
+def measured(
+    name: str, dtype_name: str, row: int, copy: float, recording: bool, with_tuned: bool
+) -> dict[str, Any]:
     function, with_weights = KERNELS[name]
     dtype = DTYPES[dtype_name]
     given = arguments(dtype, row, with_weights)
@@ -93,7 +110,7 @@ def measured(name: str, dtype_name: str, row: int, copy: float, recording: bool)
     exact = function(*(each.double() for each in given))
     facts["correct"] = is_correct(got, eager, exact, dtype)
     facts["braze"] = moved / device.kernel_ms(lambda: compiled(*given)) / copy
-    return facts
+    return facts | (tuned(function, given, moved / copy) if with_tuned else {})
 
 
 def broken_limits(name: str, facts: dict[str, Any]) -> list[str]:
@@ -117,7 +134,7 @@ def broken_limits(name: str, facts: dict[str, Any]) -> list[str]:
 def show(results: dict[str, dict[str, Any]], console: Console) -> None:
     table = Table(title="Part of a copy's bandwidth that kernels reach", title_justify="left")
     table.add_column("kernel")
-    sides = ("eager", "torch.compile", "braze")
+    sides = ("eager", "torch.compile", "braze", "tuned")
     for heading in (*sides, "correct"):
         table.add_column(heading, justify="right")
     for name, facts in results.items():
@@ -130,6 +147,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", metavar="WORD", help="kernels whose names contain one of these")
     parser.add_argument("--record", action="store_true", help="measure torch.compile and keep its figures")
+    parser.add_argument("--tuned", action="store_true", help="measure mode max-autotune-no-cudagraphs, too")
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args()
 
@@ -145,11 +163,11 @@ def main() -> int:
         for name in measure.named_like(names, options.only):
             kernel, dtype, row = name.rsplit(", ", 2)
             try:
-                facts = measured(kernel, dtype, int(row), copy, options.record)
+                facts = measured(kernel, dtype, int(row), copy, options.record, options.tuned)
             except Exception as error:  # The others are still worth their time.
                 facts = {"failure": f"{type(error).__name__}: {error}"[:200]}
             results[name] = known.get(name, {}) | facts
-            console.print(name, {key: round(value, 2) for key, value in results[name].items() if key != "failure"})
+            console.print(name, {key: round(value, 2) for key, value in results[name].items() if isinstance(value, float)})
             failed += broken_limits(name, results[name])
             torch.cuda.empty_cache()
     if options.record:

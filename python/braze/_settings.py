@@ -74,7 +74,7 @@ SETTINGS = {
         Setting(
             "max_autotune",
             False,
-            "Ways to compute a matrix product are measured in the first calls; results vary in the last bits.",
+            "Forms of matrix products and of a GPU's kernels are measured in the first calls; last bits may vary.",
             "BRAZE_MAX_AUTOTUNE",
             of_code=True,
         ),

@@ -29,7 +29,7 @@ void read(ArchiveReader& archive, loops::SymbolicPlan& plan) {
 
 std::optional<Hash128> artifact_key(const ir::Graph& graph, const Options& options) {
   const Target& target = options.code.target;
-  const bool is_kept = options.last == Stage::code && options.code.use_disk_cache &&
+  const bool is_kept = options.last == Stage::code && options.code.use_disk_cache && !options.tunes &&
                        cache::DiskCache::standard().enabled() && !build_id().empty() &&
                        target == Target::of(target.isa) && !looks_for_a_fault(options);
   if (!is_kept) return std::nullopt;

@@ -1,6 +1,8 @@
 #include "compile/driver.h"
 
+#include <algorithm>
 #include <optional>
+#include <span>
 
 #include "compile/artifact_cache.h"
 #include "compile/inspect.h"
@@ -30,10 +32,40 @@ loops::LoweringOptions lowering_options(const ir::Graph& graph, const Options& o
           .targets = {.cpu = &options.code.target}};
 }
 
+bool uses_gpu(const loops::Plan& plan) {
+  return std::ranges::any_of(plan.steps, [&](const loops::Step& step) {
+    return step.kind == loops::StepKind::kernel && !step.kernel.buffers.empty() &&
+           plan.buffers[step.kernel.buffers.front()].device.kind == ir::DeviceKind::cuda;
+  });
+}
+
+/// Lowers with each tuning that may be faster than the target's own.
+/// \param lower  of LoweringOptions.
+template <typename Lower>
+void lower_others(const ir::Graph& graph, const Options& options, Facts& facts, Lower&& lower) {
+  const PhaseTimer timer(&facts.times, "loops");
+  const std::vector<loops::gpu::Tuning> tunings = loops::gpu::candidates(Target::hopper());
+  for (const loops::gpu::Tuning& tuning : std::span(tunings).subspan(1)) {
+    const Target target = loops::gpu::tuned(Target::hopper(), tuning);
+    loops::LoweringOptions wanted = lowering_options(graph, options, facts);
+    wanted.targets.gpu = &target;
+    lower(tuning, wanted);
+  }
+}
+
 void lower(const ir::Graph& graph, const Options& options, Artifact& artifact) {
   const PhaseTimer timer(&artifact.facts.times, "loops");
   artifact.plan = loops::lower(graph, lowering_options(graph, options, artifact.facts));
   if (options.verify) loops::verify(artifact.plan);
+}
+
+void lower_others(const ir::Graph& graph, const Options& options, Artifact& artifact) {
+  if (!options.tunes || !uses_gpu(artifact.plan)) return;
+  lower_others(graph, options, artifact.facts,
+               [&](const loops::gpu::Tuning& tuning, const loops::LoweringOptions& wanted) {
+                 artifact.others.push_back({tuning, loops::lower(graph, wanted)});
+                 if (options.verify) loops::verify(artifact.others.back().plan);
+               });
 }
 
 /// What both ways of compiling do to a graph first. Its nodes as they came are counted.
@@ -128,7 +160,10 @@ Artifact compile(ir::Graph& graph, const Options& options, PhaseTimes times) {
     }
     rewrite(graph, options, artifact.facts);
     artifact.facts.nodes = graph.node_count();
-    if (options.last >= Stage::plan) lower(graph, options, artifact);
+    if (options.last >= Stage::plan) {
+      lower(graph, options, artifact);
+      lower_others(graph, options, artifact);
+    }
     keep(key, artifact.plan, artifact.facts);
   }
   finish(options, artifact);
@@ -158,6 +193,12 @@ SymbolicArtifact compile_symbolic(ir::Graph& graph, const Options& options, Phas
       family.plan = loops::lower_symbolic(graph, lowering_options(graph, options, family.facts));
       if (options.verify) loops::verify(family.plan);
     }
+    if (options.tunes && uses_gpu(family.plan.at(graph.shape_env().examples())))
+      lower_others(graph, options, family.facts,
+                   [&](const loops::gpu::Tuning& tuning, const loops::LoweringOptions& wanted) {
+                     family.others.emplace_back(tuning, loops::lower_symbolic(graph, wanted));
+                     if (options.verify) loops::verify(family.others.back().second);
+                   });
     keep(key, family.plan, family.facts);
   }
   const std::span<const int64_t> examples = graph.shape_env().examples();
@@ -182,6 +223,8 @@ Artifact SymbolicArtifact::at(std::span<const int64_t> symbols) const {
   artifact.facts.output_bytes = 0;
   for (const loops::PlanBuffer& buffer : artifact.plan.buffers)
     if (buffer.kind == loops::BufferKind::output) artifact.facts.output_bytes += buffer.bytes;
+  for (const auto& [tuning, other] : others)
+    if (!other.refuses(symbols)) artifact.others.push_back({tuning, other.at(symbols)});
   return artifact;
 }
 

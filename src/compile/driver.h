@@ -13,6 +13,7 @@
 #include "compile/facts.h"
 #include "ir/graph.h"
 #include "loops/plan.h"
+#include "loops/schedule/gpu/tuning.h"
 #include "loops/symbolic_plan.h"
 
 namespace braze::driver {
@@ -39,6 +40,13 @@ struct Options {
   codegen::CompileOptions code = {};  ///< Its target is that of values on the CPU, in lowering too.
   Stage last = Stage::code;           ///< Where to stop.
   bool keep_text = false;             ///< Artifact::traced_text is wanted.
+  bool tunes = false;                 ///< Artifact::others is wanted, where kernels run on a GPU.
+};
+
+/// A plan of the same graph whose kernels on a GPU are shaped by other figures.
+struct OtherPlan {
+  loops::gpu::Tuning tuning;
+  loops::Plan plan;
 };
 
 /// Self-contained: it points into no graph. Immutable once made.
@@ -49,15 +57,17 @@ struct Artifact {
   Facts facts;
   std::string traced_text;    ///< The graph as it came, with the user's lines, where it is rewritten.
   bool rewrote_graph = true;  ///< compile() has rewritten the graph; else it knew from the disk what becomes of it.
+  std::vector<OtherPlan> others;  ///< What compile/kernel_variants.h takes kernels from. No code is made for them.
 };
 
 /// What a graph whose sizes are expressions becomes: plan and machine code for all values of its symbols. Points
 /// into no graph. Immutable once made.
 struct SymbolicArtifact {
   loops::SymbolicPlan plan;
-  std::vector<std::shared_ptr<const codegen::CompiledKernel>> code;  ///< By SymbolicPlan::kernels(),
-  std::vector<const Target*> targets;                                ///< and what each is for.
-  Facts facts;                                                       ///< For the examples.
+  std::vector<std::shared_ptr<const codegen::CompiledKernel>> code;        ///< By SymbolicPlan::kernels(),
+  std::vector<const Target*> targets;                                      ///< and what each is for.
+  Facts facts;                                                             ///< For the examples.
+  std::vector<std::pair<loops::gpu::Tuning, loops::SymbolicPlan>> others;  ///< As Artifact's.
 
   /// For these values of the symbols, by slot, which keep the guards: microseconds, as nothing is lowered or
   /// compiled.

@@ -7,6 +7,9 @@ void inspect(Artifact& artifact) {
   Facts& facts = artifact.facts;
   facts.arena_bytes = plan.arena_bytes;
   facts.unplanned_bytes = plan.unplanned_bytes;
+  facts.output_bytes = facts.code_bytes = 0;
+  facts.kernels.clear();
+  facts.steps.clear();
   for (const loops::PlanBuffer& buffer : plan.buffers)
     if (buffer.kind == loops::BufferKind::output) facts.output_bytes += buffer.bytes;
   for (const auto& code : artifact.code) facts.code_bytes += static_cast<int64_t>(code->code_bytes());

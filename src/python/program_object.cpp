@@ -286,6 +286,24 @@ PyObject* program_cuda_graphs(PyObject* self, PyObject*) {
   });
 }
 
+PyObject* program_kernel_tuning(PyObject* self, PyObject*) {
+  return guarded([&] {
+    py::list kernels;
+    for (const runtime::KernelTuningFacts& facts : state_of(self).program->kernel_tuning()) {
+      py::dict measured;
+      for (const auto& [tuning, nanoseconds] : facts.measured) measured[py::str(tuning)] = nanoseconds;
+      py::dict kernel;
+      kernel["kernel"] = facts.kernel;
+      kernel["chosen"] = facts.chosen;
+      kernel["was_known"] = facts.was_known;
+      kernel["measured"] = measured;
+      kernel["failed"] = facts.failed;
+      kernels.append(std::move(kernel));
+    }
+    return kernels;
+  });
+}
+
 PyObject* program_graph(PyObject* self, void*) {
   return guarded([&] { return py::str(state_of(self).program->code("graph")); });
 }
@@ -338,6 +356,12 @@ PyMethodDef methods[] = {
      "(recorded,\n"
      "replayed, plain), how many CUDA graphs one recording has (graphs) and why steps run between them (apart: a "
      "list\nof texts), and why nothing is recorded (skipped, else empty)."},
+    {"kernel_tuning", program_kernel_tuning, METH_NOARGS,
+     "kernel_tuning(): with the option max_autotune, by kernel on a GPU that has several forms, as dicts: its "
+     "name\n"
+     "(kernel), the tuning of the form that runs (chosen; empty before the first call), nanoseconds by tuning\n"
+     "(measured), whether an earlier measurement of its like was taken (was_known), and why none could be made\n"
+     "(failed, else empty)."},
     {"_written_tensors", program_written_tensors, METH_NOARGS, "Bound tensors that a call writes."},
     {nullptr, nullptr, 0, nullptr}};
 

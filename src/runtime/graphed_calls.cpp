@@ -30,16 +30,6 @@ const void* place_of(const at::Tensor& tensor) {
   return tensor.const_data_ptr();
 }
 
-/// Work that is being put on the stream is part of somebody's recording. What the driver refuses to say is taken
-/// for one, too: it does where another stream of the process records.
-bool is_recording(void* stream) {
-  constexpr int kNone = 0;
-  int status = kNone;
-  const auto result =
-      device::cuda::driver().cuStreamIsCapturing(static_cast<device::cuda::Stream>(stream), &status);
-  return result != 0 || status != kNone;
-}
-
 void copy_elements(const at::Tensor& to, const at::Tensor& from, int64_t bytes, void* stream) {
   if (bytes == 0) return;
   device::cuda::check(

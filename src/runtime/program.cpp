@@ -37,10 +37,21 @@ std::shared_ptr<Program> Program::compile(capture::Trace trace, const ProgramOpt
               [&](Impl& impl) { impl.build(Layouts::wanted(), options.example_arguments, std::move(times)); });
 }
 
+/// Some value of the graph lies on a GPU.
+static bool has_gpu_values(const ir::Graph& graph) {
+  const auto is_on_gpu = [](const ir::Value& value) {
+    return value.type && value.type->device.kind == ir::DeviceKind::cuda;
+  };
+  bool found = std::ranges::any_of(graph.inputs(), [&](const ir::Input& input) { return is_on_gpu(*input.value); });
+  ir::for_each_node(graph, [&](const ir::Node* node) { found |= std::ranges::any_of(node->results, is_on_gpu); });
+  return found;
+}
+
 /// How the core is to compile.
-static driver::Options driver_options(const ProgramOptions& options, std::vector<bool> writable,
-                                      driver::Convolutions convolutions) {
+static driver::Options driver_options(const ir::Graph& graph, const ProgramOptions& options,
+                                      std::vector<bool> writable, driver::Convolutions convolutions) {
   driver::Options wanted;
+  wanted.tunes = options.max_autotune && has_gpu_values(graph);
   wanted.emulate_precision_casts = options.emulate_precision_casts;
   wanted.fuse = options.fuse;
   wanted.verify = options.verify;
@@ -52,29 +63,17 @@ static driver::Options driver_options(const ProgramOptions& options, std::vector
 }
 
 driver::Options Program::Impl::compile_options(driver::Convolutions convolutions) const {
-  return driver_options(options, writable, convolutions);
-}
-
-/// Where each size is to have kernels of its own on a GPU.
-static void refuse_gpu(const ir::Graph& graph) {
-  const auto is_on_gpu = [](const ir::Value& value) {
-    return value.type && value.type->device.kind == ir::DeviceKind::cuda;
-  };
-  const auto refuse = [] { throw loops::NotSymbolic("kernels of a GPU are made for sizes that are numbers"); };
-  for (const ir::Input& input : graph.inputs())
-    if (is_on_gpu(*input.value)) refuse();
-  ir::for_each_node(graph, [&](const ir::Node* node) {
-    if (std::ranges::any_of(node->results, is_on_gpu)) refuse();
-  });
+  return driver_options(*trace.graph, options, writable, convolutions);
 }
 
 std::shared_ptr<const driver::SymbolicArtifact> Program::compile_symbolic(ir::Graph& graph,
                                                                           const ProgramOptions& options,
                                                                           std::vector<bool> writable,
                                                                           PhaseTimes times) {
-  if (switches::text(switches::gpu_sizes) == "0") refuse_gpu(graph);
+  if (switches::text(switches::gpu_sizes) == "0" && has_gpu_values(graph))
+    throw loops::NotSymbolic("kernels of a GPU are made for sizes that are numbers");
   return std::make_shared<const driver::SymbolicArtifact>(driver::compile_symbolic(
-      graph, driver_options(options, std::move(writable), Layouts::wanted()), std::move(times)));
+      graph, driver_options(graph, options, std::move(writable), Layouts::wanted()), std::move(times)));
 }
 
 std::shared_ptr<Program> Program::compile_at(capture::Trace trace, const driver::SymbolicArtifact& artifact,
@@ -106,6 +105,7 @@ void Program::Impl::build(driver::Convolutions convolutions, const std::vector<a
   artifact = driver::compile(*trace.graph, wanted, std::move(times));
   artifact.facts.not_symbolic = options.not_symbolic;
   graph_is_rewritten = artifact.rewrote_graph;
+  tune();
   PhaseTimer timer(&artifact.facts.times, "bind");
   bind();
 }
@@ -117,8 +117,19 @@ void Program::Impl::build_of(driver::Artifact compiled, const std::vector<at::Te
   for (const loops::PlanBuffer& buffer : plan.buffers)
     if (buffer.kind == loops::BufferKind::mutated && !writable.at(buffer.index))
       throw loops::NotSymbolic("an input that is written shares memory with another one");
+  tune();
   PhaseTimer timer(&artifact.facts.times, "bind");
   bind();
+}
+
+void Program::Impl::tune() {
+  if (options.max_autotune)
+    tuning = KernelTuning::of(artifact, compile_options(driver::Convolutions::as_traced).code);
+}
+
+const driver::Artifact& Program::Impl::running() const {
+  const driver::Artifact* tuned = tuning ? tuning->tuned() : nullptr;
+  return tuned ? *tuned : artifact;
 }
 
 void Program::Impl::build_like(const Impl& other, driver::Convolutions convolutions) {
@@ -239,13 +250,13 @@ std::string Program::code(std::string_view stage) const {
   if (stage == "traced" && !traced.empty()) return traced;
   if (stage == "traced") return ir::print(*impl_->trace.graph, {.sources = true});
   if (stage == "graph") return impl_->rewritten_text();
-  if (stage == "loops") return loops::print(current().plan);
+  if (stage == "loops") return loops::print(plan());
   const auto view = std::ranges::find(kKernelViews, stage, &KernelView::stage);
   if (view == std::end(kKernelViews))
     throw UserError(concat("no stage \"", stage, "\": choose traced, graph, loops, llvm, asm or sass"),
                     UserError::Kind::value);
   std::string text;
-  const driver::Artifact& artifact = current().artifact;
+  const driver::Artifact& artifact = current().running();
   for (size_t k = 0; k < artifact.plan.kernels.size(); ++k) {
     const loops::Kernel& kernel = *artifact.plan.kernels[k];
     text += view->text(kernel, *artifact.targets[k]);
@@ -254,11 +265,11 @@ std::string Program::code(std::string_view stage) const {
 }
 
 const driver::Facts& Program::facts() const {
-  return current().artifact.facts;
+  return current().running().facts;
 }
 
 const loops::Plan& Program::plan() const {
-  return current().plan;
+  return current().running().plan;
 }
 
 std::vector<int64_t> Program::step_times() const {
@@ -272,7 +283,7 @@ std::vector<int64_t> Program::step_times() const {
 MemoryInfo Program::memory() const {
   MemoryInfo info;
   const Impl& impl = current();
-  const driver::Facts& facts = impl.artifact.facts;
+  const driver::Facts& facts = impl.running().facts;
   info.arena_bytes = facts.arena_bytes;
   info.unplanned_bytes = facts.unplanned_bytes;
   info.output_bytes = facts.output_bytes;
@@ -288,6 +299,11 @@ MemoryInfo Program::memory() const {
 
 CudaGraphFacts Program::cuda_graphs() const {
   return graphed_ ? graphed_->facts() : CudaGraphFacts{};
+}
+
+std::vector<KernelTuningFacts> Program::kernel_tuning() const {
+  const KernelTuning* tuning = current().tuning.get();
+  return tuning ? tuning->facts() : std::vector<KernelTuningFacts>{};
 }
 
 const capture::Trace& Program::trace() const {

@@ -70,9 +70,18 @@ struct CudaGraphFacts {
   std::vector<std::string> apart;  ///< Why steps run between the graphs, one line a step.
 };
 
+/// What became of ProgramOptions::max_autotune for one kernel on a GPU that has several forms.
+struct KernelTuningFacts {
+  std::string kernel;      ///< Its name, in the form that is chosen.
+  std::string chosen;      ///< "threads=256 vector=32 vectors=4 rows=auto"; empty: not measured yet.
+  bool was_known = false;  ///< From an earlier measurement of its like.
+  std::vector<std::pair<std::string, int64_t>> measured;  ///< Nanoseconds of each form.
+  std::string failed;                                     ///< Why nothing could be measured.
+};
+
 /// run() may be called from several threads at once. What it computes never changes after compile(), nor how, but
 /// for convolutions where the process switches to deterministic algorithms, or oneDNN off
-/// (runtime/program_layouts.h).
+/// (runtime/program_layouts.h), and for what max_autotune measures.
 class Program {
  public:
   /// passes -> lowering -> machine code -> binding. Times are added to `times`.
@@ -126,6 +135,8 @@ class Program {
   const loops::PlanOf<int64_t>& plan() const;
   MemoryInfo memory() const;
   CudaGraphFacts cuda_graphs() const;
+  /// By kernel on a GPU that has several forms, with max_autotune.
+  std::vector<KernelTuningFacts> kernel_tuning() const;
   const capture::Trace& trace() const;
 
   ~Program();

@@ -21,6 +21,7 @@
 #include "runtime/device/device.h"
 #include "runtime/frame.h"
 #include "runtime/geometry.h"
+#include "runtime/kernel_tuning.h"
 #include "runtime/program.h"
 #include "runtime/step_clock.h"
 
@@ -134,6 +135,7 @@ class Program::Impl {
   mutable FramePool frames;
   /// Of the plan's steps. Null where they run after the call has returned.
   std::unique_ptr<StepClock> clock;
+  std::unique_ptr<KernelTuning> tuning;  ///< Null if nobody asked for it, or no kernel has several forms.
 
   /// Compiles the trace's graph, which is rewritten, and binds it. The arguments that were traced tell which inputs
   /// share storage.
@@ -142,6 +144,8 @@ class Program::Impl {
   void build_of(driver::Artifact compiled, const std::vector<at::Tensor>& example_arguments);
   /// The same for calls that `other`, of the same trace, may serve as well.
   void build_like(const Impl& other, driver::Convolutions convolutions);
+  /// What runs now, for telling about it.
+  const driver::Artifact& running() const;
   /// The graph behind the passes.
   std::string rewritten_text() const;
   /// \param owned  the arguments, if they may be let go of on the way; else null.
@@ -172,6 +176,7 @@ class Program::Impl {
 
  private:
   driver::Options compile_options(driver::Convolutions convolutions) const;
+  void tune();
   /// Of each input, that it overlapped no other one while tracing.
   std::vector<bool> inputs_apart(const std::vector<at::Tensor>& example_arguments) const;
   void bind();
@@ -191,6 +196,8 @@ class Program::Impl {
   /// Measures each kernel and call by the clock, if it is to be measured, and tells profilers.
   void run_steps_watched(Frame& frame, std::span<const BoundStep> some, at::Tensor* owned, bool is_told,
                          bool is_measured) const;
+  /// Measures forms of each kernel behind it. \pre tuning->begins() was true
+  void run_steps_tuned(Frame& frame, std::span<const BoundStep> some, at::Tensor* owned) const;
   void point(const BoundRegion& bound, Frame& frame) const;
   void finish_step(const BoundStep& step, Frame& frame, at::Tensor* owned) const;
   void allocate_temporaries(const BoundDevice& on, std::vector<at::Tensor>& arenas, Frame& frame) const;

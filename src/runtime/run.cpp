@@ -227,6 +227,8 @@ void Program::Impl::check_aliasing(Frame& frame) const {
 
 void Program::Impl::run_steps(Frame& frame, std::span<const BoundStep> some, at::Tensor* owned,
                               bool is_told) const {
+  if (tuning && tuning->begins()) [[unlikely]]
+    return run_steps_tuned(frame, some, owned);
   const bool is_measured = clock && clock->counts_call();
   if (is_measured || is_told) [[unlikely]]
     return run_steps_watched(frame, some, owned, is_told, is_measured);
@@ -300,7 +302,8 @@ class StepWatch final : public LaunchWatch {
 
 void Program::Impl::run_steps_watched(Frame& frame, std::span<const BoundStep> some, at::Tensor* owned,
                                       bool is_told, bool is_measured) const {
-  StepWatch watch(artifact.facts, plan, is_measured ? clock.get() : nullptr, is_told);
+  const driver::Artifact& now = running();
+  StepWatch watch(now.facts, now.plan, is_measured ? clock.get() : nullptr, is_told);
   for (const BoundStep& step : some) {
     watch.set_first(step.planned);
     if (step.is_region) {
@@ -314,6 +317,53 @@ void Program::Impl::run_steps_watched(Frame& frame, std::span<const BoundStep> s
       watch.begin(0);
       call.function(call, frame);
       watch.end(0);
+      if (call.waits && reports_late) check_late();
+    }
+    finish_step(step, frame, owned);
+  }
+}
+
+namespace {
+
+/// Of the kernels of one run.
+class TuningWatch final : public LaunchWatch {
+ public:
+  TuningWatch(KernelTuning& tuning, Frame& frame) : tuning_(tuning), frame_(frame) {}
+  ~TuningWatch() override { tuning_.end(); }
+  TuningWatch(const TuningWatch&) = delete;
+  TuningWatch& operator=(const TuningWatch&) = delete;
+  /// Kernels that follow are those of `region`, which are the plan's from this step on.
+  void enter(Region& region, uint32_t step) {
+    region_ = &region;
+    first_ = step;
+  }
+  void begin(size_t) override {}
+  void end(size_t kernel) override {
+    tuning_.measure(first_ + kernel, *region_, kernel, frame_.addresses, frame_.pointers.data());
+  }
+
+ private:
+  KernelTuning& tuning_;
+  Frame& frame_;
+  Region* region_ = nullptr;
+  uint32_t first_ = 0;
+};
+
+}  // namespace
+
+void Program::Impl::run_steps_tuned(Frame& frame, std::span<const BoundStep> some, at::Tensor* owned) const {
+  TuningWatch watch(*tuning, frame);
+  for (const BoundStep& step : some) {
+    if (step.is_region) {
+      const BoundRegion& bound = regions[step.index];
+      point(bound, frame);
+      watch.enter(*bound.region, step.planned);
+      bound.region->run_watched(frame.pointers.data(), &frame.status, watch);
+      if (bound.checks && frame.status != 0) [[unlikely]]
+        fail(frame.status);
+    } else {
+      const BoundCall& call = *calls[step.index];
+      call.function(call, frame);
       if (call.waits && reports_late) check_late();
     }
     finish_step(step, frame, owned);

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <array>
 #include <mutex>
 
 #include "support/error.h"
@@ -116,6 +117,14 @@ void check(Result result, const char* doing) {
     case kNotFound: throw InternalError(text);
     default: throw UserError(concat(text, "."));
   }
+}
+
+std::string name_of(int device) {
+  std::array<char, 256> name{};
+  int handle = 0;
+  check(driver().cuDeviceGet(&handle, device), "finding a device");
+  check(driver().cuDeviceGetName(name.data(), static_cast<int>(name.size()), handle), "asking a device's name");
+  return name.data();
 }
 
 void ensure_context(int device) {

@@ -61,6 +61,9 @@ const Driver& driver();
 /// memory, an illegal address in earlier work, a driver too old), else InternalError.
 void check(Result result, const char* doing);
 
+/// As its maker calls the device: "NVIDIA H200".
+std::string name_of(int device);
+
 /// Makes the primary context of a device current in this thread, unless some context is.
 void ensure_context(int device);
 

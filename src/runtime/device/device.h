@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "codegen/compiler.h"
@@ -21,6 +22,18 @@ namespace braze::runtime {
 struct LaunchSizes {
   const std::vector<int64_t>& symbols;  ///< The values of the kernel's symbols; empty: it serves one size.
   int64_t bytes;                        ///< That it moves.
+};
+
+/// What may run in place of a kernel: it takes the same pointers and scalars.
+struct KernelForm {
+  std::shared_ptr<const codegen::CompiledKernel> code;
+  std::vector<int64_t> symbols;
+};
+
+/// Memory that a kernel writes.
+struct WrittenMemory {
+  char* begin;
+  int64_t bytes;
 };
 
 /// Is told when each kernel of a region begins and ends, by its place among those that were added.
@@ -45,6 +58,13 @@ class Region {
   virtual void run(void* const* pointers, int64_t* status) const = 0;
   /// The same, one kernel after the other: same results, in more time.
   virtual void run_watched(void* const* pointers, int64_t* status, LaunchWatch& watch) const = 0;
+
+  /// Nanoseconds that each of `forms` takes in place of a kernel, with caches that hold nothing of its data. Waits
+  /// for the device. What it writes goes to copies of `written`. Of a kernel for which there are several forms.
+  virtual std::vector<int64_t> measure(size_t kernel, std::span<const KernelForm> forms,
+                                       std::span<const WrittenMemory> written, void* const* pointers) const = 0;
+  /// The kernel runs in this form from now on; calls that have begun may still start the one before.
+  virtual void replace(size_t kernel, KernelForm form) = 0;
 };
 
 /// A device as one program sees it.

@@ -26,7 +26,10 @@ def test_one_program(form, dtype):
     for k in range(14):
         x = torch.randn(40, 33, generator=torch.manual_seed(k)).to("cuda", dtype)
         s = 0.1 + 0.037 * k
-        torch.testing.assert_close(compiled(x, s), FORMS[form](x, s))
+        result, exact = compiled(x, s), FORMS[form](x.double(), s)
+        # Eager rounds between two operators, where what is left of a difference may be rounding alone.
+        error, of_eager = ((y - exact).abs().max() for y in (result, FORMS[form](x, s)))
+        assert result.dtype == dtype and error <= 2 * of_eager + 1e-6 * exact.abs().max()
     counts = compiled.counts()
     assert counts["native"] == 0 and counts["captured"] <= 3, (counts, compiled.reasons())
 

@@ -87,7 +87,7 @@ std::vector<Tuning> candidates(const Target& target) {
     if (std::ranges::find(found, tuning) == found.end()) found.push_back(tuning);
   };
   for (const int64_t threads : {128, 256, 512})
-    for (const int64_t vector : {16, 32}) add({threads, vector, first.vectors, RowStrategy::by_length});
+    for (const int64_t vector : {16, 32, 64}) add({threads, vector, first.vectors, RowStrategy::by_length});
   for (const RowStrategy rows : {RowStrategy::warp, RowStrategy::block})
     add({first.threads, first.vector, first.vectors, rows});
   for (const int64_t vectors : {1, 2, 8}) add({first.threads, first.vector, vectors, RowStrategy::block});

@@ -188,4 +188,13 @@ void CpuRegion::run_watched(void* const* pointers, int64_t* status, LaunchWatch&
   }
 }
 
+std::vector<int64_t> CpuRegion::measure(size_t, std::span<const KernelForm>, std::span<const WrittenMemory>,
+                                        void* const*) const {
+  throw InternalError("kernels of a CPU have one form");
+}
+
+void CpuRegion::replace(size_t, KernelForm) {
+  throw InternalError("kernels of a CPU have one form");
+}
+
 }  // namespace braze::runtime

@@ -24,6 +24,10 @@ class CpuRegion final : public Region {
   /// On at::get_num_threads() threads at most.
   void run(void* const* pointers, int64_t* status) const override;
   void run_watched(void* const* pointers, int64_t* status, LaunchWatch& watch) const override;
+  /// Kernels of a CPU have one form.
+  std::vector<int64_t> measure(size_t kernel, std::span<const KernelForm> forms,
+                               std::span<const WrittenMemory> written, void* const* pointers) const override;
+  void replace(size_t kernel, KernelForm form) override;
 
  private:
   /// One phase of a kernel. `begin` and `work` are its place in the work of its stage.

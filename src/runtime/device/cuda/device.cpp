@@ -46,6 +46,14 @@ void* current_stream(c10::Device place) {
   return stream_of(c10::impl::VirtualGuardImpl(c10::kCUDA), place);
 }
 
+bool is_recording(void* stream) {
+  constexpr int kNone = 0;
+  int status = kNone;
+  const auto result =
+      device::cuda::driver().cuStreamIsCapturing(static_cast<device::cuda::Stream>(stream), &status);
+  return result != 0 || status != kNone;
+}
+
 bool CudaDevice::is_supported(c10::Device, std::string* why_not) {
   return device::cuda::available(why_not);
 }
@@ -55,11 +63,15 @@ std::unique_ptr<Region> CudaDevice::make_region() {
 }
 
 at::Tensor CudaDevice::allocate_result(const Geometry& geometry) const {
-  return allocate(place_, geometry.sizes, geometry.strides, geometry.dtype);
+  return runtime::allocate(place_, geometry.sizes, geometry.strides, geometry.dtype);
+}
+
+at::Tensor CudaDevice::allocate(c10::Device place, int64_t bytes) {
+  return runtime::allocate(place, {bytes}, {1}, c10::kByte);
 }
 
 at::Tensor CudaDevice::allocate_temporaries(int64_t bytes) const {
-  return allocate(place_, {bytes}, {1}, c10::kByte);
+  return allocate(place_, bytes);
 }
 
 }  // namespace braze::runtime

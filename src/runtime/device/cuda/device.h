@@ -10,6 +10,8 @@ namespace braze::runtime {
 class CudaDevice final : public Device {
  public:
   static bool is_supported(c10::Device place, std::string* why_not);
+  /// So many bytes for work on the current stream.
+  static at::Tensor allocate(c10::Device place, int64_t bytes);
 
   explicit CudaDevice(c10::Device place) : place_(place) {}
   std::unique_ptr<Region> make_region() override;
@@ -29,5 +31,8 @@ class CudaDevice final : public Device {
 
 /// The handle (CUstream) of the device's current stream on this thread.
 void* current_stream(c10::Device place);
+/// Work that is being put on the stream is part of somebody's recording. What the driver refuses to say is taken
+/// for one, too: it does where another stream of the process records.
+bool is_recording(void* stream);
 
 }  // namespace braze::runtime

@@ -1,7 +1,10 @@
 // runtime/device/cuda/region.h: kernels on the current stream, which runs them in order: barriers are free.
 #pragma once
 
+#include <atomic>
+#include <deque>
 #include <memory>
+#include <mutex>
 
 #include "device/cuda/module.h"
 #include "runtime/device/device.h"
@@ -18,19 +21,31 @@ class CudaRegion final : public Region {
            const LaunchSizes& sizes) override;
   void run(void* const* pointers, int64_t* status) const override;
   void run_watched(void* const* pointers, int64_t* status, LaunchWatch& watch) const override;
+  std::vector<int64_t> measure(size_t kernel, std::span<const KernelForm> forms,
+                               std::span<const WrittenMemory> written, void* const* pointers) const override;
+  void replace(size_t kernel, KernelForm form) override;
 
  private:
-  struct Launch {
+  struct Code {
     std::shared_ptr<const device::cuda::Module> module;
-    uint32_t first_pointer, first_scalar, first_symbol;
+    std::vector<int64_t> symbols;
   };
-  void launch(size_t number, void* const* pointers, void* stream) const;
+  struct Launch {
+    Launch(const Code* code, uint32_t pointer, uint32_t scalar)
+        : code(code), first_pointer(pointer), first_scalar(scalar) {}
+    std::atomic<const Code*> code;
+    uint32_t first_pointer, first_scalar;
+  };
+  void launch(const Launch& one, const Code& code, void* const* pointers, int64_t* status, void* stream) const;
+  /// Kept as long as the region: a call may be about to start it.
+  const Code* keep(KernelForm form);
 
   const c10::Device place_;
   int64_t* const status_;
-  std::vector<Launch> launches_;
+  std::mutex mutex_;  ///< Protects codes_ once calls have begun.
+  std::deque<Code> codes_;
+  std::deque<Launch> launches_;
   std::vector<uint64_t> scalars_;
-  std::vector<int64_t> symbols_;
 };
 
 }  // namespace braze::runtime
