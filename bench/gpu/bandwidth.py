@@ -167,7 +167,9 @@ def main() -> int:
             except Exception as error:  # The others are still worth their time.
                 facts = {"failure": f"{type(error).__name__}: {error}"[:200]}
             results[name] = known.get(name, {}) | facts
-            console.print(name, {key: round(value, 2) for key, value in results[name].items() if isinstance(value, float)})
+            console.print(
+                name, {key: round(value, 2) for key, value in results[name].items() if isinstance(value, float)}
+            )
             failed += broken_limits(name, results[name])
             torch.cuda.empty_cache()
     if options.record:

@@ -105,7 +105,7 @@ void Program::Impl::build(driver::Convolutions convolutions, const std::vector<a
   artifact = driver::compile(*trace.graph, wanted, std::move(times));
   artifact.facts.not_symbolic = options.not_symbolic;
   graph_is_rewritten = artifact.rewrote_graph;
-  tune();
+  tuning = KernelTuning::of(artifact, wanted.code);
   PhaseTimer timer(&artifact.facts.times, "bind");
   bind();
 }
@@ -117,14 +117,9 @@ void Program::Impl::build_of(driver::Artifact compiled, const std::vector<at::Te
   for (const loops::PlanBuffer& buffer : plan.buffers)
     if (buffer.kind == loops::BufferKind::mutated && !writable.at(buffer.index))
       throw loops::NotSymbolic("an input that is written shares memory with another one");
-  tune();
+  tuning = KernelTuning::of(artifact, compile_options(driver::Convolutions::as_traced).code);
   PhaseTimer timer(&artifact.facts.times, "bind");
   bind();
-}
-
-void Program::Impl::tune() {
-  if (options.max_autotune)
-    tuning = KernelTuning::of(artifact, compile_options(driver::Convolutions::as_traced).code);
 }
 
 const driver::Artifact& Program::Impl::running() const {

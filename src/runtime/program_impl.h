@@ -176,7 +176,6 @@ class Program::Impl {
 
  private:
   driver::Options compile_options(driver::Convolutions convolutions) const;
-  void tune();
   /// Of each input, that it overlapped no other one while tracing.
   std::vector<bool> inputs_apart(const std::vector<at::Tensor>& example_arguments) const;
   void bind();
