@@ -33,6 +33,7 @@ ROWS = (1024, 4096, 65536)
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
 OF_COPY = 0.9
 NOT_SLOWER = 0.97
+SIDES = ("eager", "torch.compile", "braze", "tuned")
 
 
 def entropy(x: torch.Tensor) -> torch.Tensor:
@@ -134,12 +135,11 @@ def broken_limits(name: str, facts: dict[str, Any]) -> list[str]:
 def show(results: dict[str, dict[str, Any]], console: Console) -> None:
     table = Table(title="Part of a copy's bandwidth that kernels reach", title_justify="left")
     table.add_column("kernel")
-    sides = ("eager", "torch.compile", "braze", "tuned")
-    for heading in (*sides, "correct"):
+    for heading in (*SIDES, "correct"):
         table.add_column(heading, justify="right")
     for name, facts in results.items():
         correct = {True: "yes", False: "[red]no[/red]"}.get(facts.get("correct"), facts.get("failure", ""))
-        table.add_row(name, *(f"{facts[side]:.2f}" if side in facts else "" for side in sides), correct)
+        table.add_row(name, *(f"{facts[side]:.2f}" if side in facts else "" for side in SIDES), correct)
     console.print(table)
 
 
@@ -167,9 +167,7 @@ def main() -> int:
             except Exception as error:  # The others are still worth their time.
                 facts = {"failure": f"{type(error).__name__}: {error}"[:200]}
             results[name] = known.get(name, {}) | facts
-            console.print(
-                name, {key: round(value, 2) for key, value in results[name].items() if isinstance(value, float)}
-            )
+            console.print(name, {side: round(results[name][side], 2) for side in SIDES if side in results[name]})
             failed += broken_limits(name, results[name])
             torch.cuda.empty_cache()
     if options.record:

@@ -28,12 +28,13 @@ bool is_power(int64_t value) {
 }  // namespace
 
 Tuning Tuning::of(const Target& target) {
-  return {target.gpu.block_threads, target.gpu.moved_bytes, target.gpu.thread_vectors, RowStrategy::by_length};
+  const GpuLimits& gpu = target.gpu;
+  return {gpu.block_threads, gpu.moved_bytes, gpu.thread_vectors, gpu.kept, RowStrategy::by_length};
 }
 
 std::string print(const Tuning& tuning) {
   return concat("threads=", tuning.threads, " vector=", tuning.vector, " vectors=", tuning.vectors,
-                " rows=", strategies[static_cast<size_t>(tuning.rows)]);
+                " kept=", tuning.kept, " rows=", strategies[static_cast<size_t>(tuning.rows)]);
 }
 
 Tuning parse_tuning(std::string_view text, const Tuning& base) {
@@ -52,6 +53,8 @@ Tuning parse_tuning(std::string_view text, const Tuning& base) {
       tuning.vector = number(value);
     } else if (name == "vectors") {
       tuning.vectors = number(value);
+    } else if (name == "kept") {
+      tuning.kept = number(value);
     } else if (name == "rows") {
       const auto* const found = std::ranges::find(strategies, value);
       if (found == strategies.end()) throw UserError(concat("rows are auto, warp or block, not '", value, "'"));
@@ -69,13 +72,15 @@ Target tuned(const Target& target, const Tuning& tuning) {
   GpuLimits& gpu = out.gpu;
   const bool runs = is_power(tuning.threads) && tuning.threads >= gpu.warp && tuning.threads <= gpu.most_threads &&
                     is_power(tuning.vector) && tuning.vector >= 4 && tuning.vector <= 4 * target.vector_bytes &&
-                    tuning.vectors >= 1 && tuning.vectors <= gpu.kept;
+                    tuning.vectors >= 1 && tuning.vectors <= gpu.kept && tuning.kept >= 0 &&
+                    tuning.kept <= gpu.kept;
   if (!runs) throw UserError(concat(target.name(), " runs no kernels of ", print(tuning)));
   gpu.block_threads = tuning.threads;
   gpu.moved_bytes = tuning.vector;
   gpu.thread_vectors = tuning.vectors;
+  gpu.kept = tuning.kept;
   // Rows too long for a warp's registers would be read again for each pass.
-  if (tuning.rows == RowStrategy::warp) gpu.warp_row = gpu.warp * gpu.kept;
+  if (tuning.rows == RowStrategy::warp) gpu.warp_row = gpu.warp * target.gpu.kept;
   if (tuning.rows == RowStrategy::block) gpu.warp_row = 0;
   return out;
 }
@@ -87,10 +92,13 @@ std::vector<Tuning> candidates(const Target& target) {
     if (std::ranges::find(found, tuning) == found.end()) found.push_back(tuning);
   };
   for (const int64_t threads : {128, 256, 512})
-    for (const int64_t vector : {16, 32, 64}) add({threads, vector, first.vectors, RowStrategy::by_length});
+    for (const int64_t vector : {16, 32, 64}) add({threads, vector, first.vectors, first.kept, first.rows});
   for (const RowStrategy rows : {RowStrategy::warp, RowStrategy::block})
-    add({first.threads, first.vector, first.vectors, rows});
-  for (const int64_t vectors : {1, 2, 8}) add({first.threads, first.vector, vectors, RowStrategy::block});
+    add({first.threads, first.vector, first.vectors, first.kept, rows});
+  for (const int64_t vectors : {1, 2, 8})
+    add({first.threads, first.vector, vectors, first.kept, RowStrategy::block});
+  // More blocks run side by side where none keeps its row.
+  for (const int64_t vectors : {4, 8, 16}) add({first.threads, first.vector, vectors, 0, RowStrategy::block});
   return found;
 }
 

@@ -1,6 +1,6 @@
 // loops/schedule/gpu/tuning.h: what the schedule of a GPU decides by figures, as one value that can be replaced:
 //
-//   threads=256 vector=32 vectors=4 rows=auto
+//   threads=256 vector=32 vectors=4 kept=64 rows=auto
 //
 // Kernels are lowered with another value by lowering for the target that tuned() gives.
 #pragma once
@@ -22,6 +22,7 @@ struct Tuning {
   int64_t threads = 0;  ///< Of a block whose threads need nothing of each other; a power of two.
   int64_t vector = 0;   ///< Most bytes of a value that a thread takes at once; a power of two.
   int64_t vectors = 0;  ///< Of a row, that each thread of a block takes before there are more threads.
+  int64_t kept = 0;     ///< Most elements of a row that a thread keeps from pass to pass; others are read again.
   RowStrategy rows = RowStrategy::by_length;
   auto operator<=>(const Tuning&) const = default;
 
