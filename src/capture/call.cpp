@@ -91,13 +91,13 @@ bool Call::settle_device() {
   device_ = found.device;
   if (!found.is_one) return false;
   if (!found.has_numbers) return true;
-  // Eager reads them when the call is made; a kernel could only if they are known now.
+  // Eager reads them when the call is made. What is known now, or can be copied there, a kernel can read.
   bool known = true;
   for_each_tensor(arguments, [&](const at::Tensor& tensor, uint32_t argument, int32_t) {
     const bool is_number = tensor.unsafeGetTensorImpl()->is_wrapped_number() && !as_tracer(tensor);
     if (is_number || !tensor.is_cpu()) return;
     known &= !is_written(entry, argument, arguments) && is_native(tensor.scalar_type()) &&
-             (is_of_sizes(recorder.value_of(tensor)) || recorder.known().find(tensor).defined());
+             (entry.mixes || is_of_sizes(recorder.value_of(tensor)) || recorder.known().find(tensor).defined());
   });
   return known;
 }
@@ -117,9 +117,12 @@ ir::Value* Call::moved(const at::Tensor& tensor) {
   if (tensor.dim() != 0 || value->type->device == wanted) return value;
   const DType dtype = value->type->dtype;
   if (is_of_sizes(value)) return number_on(graph(), value, wanted);
-  const at::Tensor number = recorder.known().find(tensor);
-  return number.defined() ? graph().scalar(dtype, to_number(at::_local_scalar_dense(number), dtype), wanted)
-                          : value;
+  if (const at::Tensor number = recorder.known().find(tensor); number.defined())
+    return graph().scalar(dtype, to_number(at::_local_scalar_dense(number), dtype), wanted);
+  if (!entry.mixes) return value;
+  const c10::IValue none;
+  return recorder.call_simple("aten::_to_copy", {value}, {at::Tensor(), none, none, device(), none, false, none},
+                              graph().type(dtype, wanted, {}, {}));
 }
 
 Operand Call::operand_of(const c10::Scalar& number) {

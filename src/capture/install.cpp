@@ -179,6 +179,7 @@ class Registry {
     full_name_.assign(plain);
     if (!schema.overload_name().empty()) full_name_.append(".").append(schema.overload_name());
     entry.rule = find_rule(full_name_);
+    entry.mixes = is_pointwise(entry.rule);
     if (entry.rule)
       functional_[std::string(plain)].push_back(&entry);
     else if (entry.outs > 0 || plain.ends_with('_'))
@@ -197,8 +198,17 @@ class Registry {
       if (candidates == functional_.end()) continue;
       for (const OpEntry* functional : candidates->second)
         if (same_arguments(functional->op.schema(), schema, entry->outs)) entry->rule = functional->rule;
+      entry->mixes = is_pointwise(entry->rule);
     }
     underived_.clear();
+  }
+
+  /// As TensorIterator computes: element by element.
+  static bool is_pointwise(const RuleRow* rule) {
+    const auto has = [rule](std::span<const RuleRow> table) {
+      return rule >= table.data() && rule < table.data() + table.size();
+    };
+    return rule && (has(pointwise_rules()) || has(special_rules()));
   }
 
   static bool same_arguments(const c10::FunctionSchema& functional, const c10::FunctionSchema& other, size_t outs) {

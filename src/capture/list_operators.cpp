@@ -56,10 +56,11 @@ void with_factors(const c10::OperatorHandle& op, Stack* stack) {
   TORCH_CHECK(first.size() == self.size() && second.size() == self.size() && factors.size() == self.size(),
               op.schema().name(), ": lists of different lengths");
   const bool is_in_place = op.schema().returns().empty();
-  Tensors results;
+  // All before the first is wanted: numbers of the CPU travel to a GPU together (passes/number_copies.h).
+  Tensors numbers, results;
+  for (const at::Tensor& factor : factors) numbers.push_back(to_number(factor));
   for (size_t k = 0; k < self.size(); ++k) {
-    const at::Tensor result =
-        compute(self[k], first[k], second[k], c10::Scalar(to_sym_float(to_number(factors[k]))));
+    const at::Tensor result = compute(self[k], first[k], second[k], c10::Scalar(to_sym_float(numbers[k])));
     if (is_in_place)
       self[k].copy_(result);
     else

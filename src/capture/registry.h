@@ -73,6 +73,7 @@ struct OpEntry {
   bool writes = false;      ///< Some argument, by its schema.
   bool moves_view = false;  ///< In place on the tensor's sizes and strides, not on its elements (t_, squeeze_).
   bool pure = false;        ///< Writes nothing, draws nothing.
+  bool mixes = false;       ///< Takes numbers of the CPU, as tensors without dimensions, beside tensors of a GPU.
 };
 
 /// It draws from a generator. Backward operators have PyTorch's tag for that, too, but are given the state of what

@@ -14,6 +14,7 @@
 #include "passes/dead_code.h"
 #include "passes/decompose.h"
 #include "passes/early_gathers.h"
+#include "passes/number_copies.h"
 #include "passes/rewrite.h"
 #include "passes/round_halves.h"
 #include "passes/simplify.h"
@@ -35,6 +36,7 @@ constexpr Pass passes[] = {
   {"dead_code",  dead_code,   "less to do for the others"},
   {"rewrite",    rewrite_all, "all node-local rules in one walk; attention needs canonical views"},
   {"cse",        cse,         "equal masks and scales, which the walk has made alike"},
+  {"number_copies", number_copies, "those that nobody wants are gone, and equal ones are one"},
   {"attention",  attention,   "before softmax is opened"},
   {"dead_code",  dead_code,   "so that a softmax that attention took is not opened"},
   {"decompose",  decompose,   "lowering knows no composites"},

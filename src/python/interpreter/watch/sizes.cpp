@@ -115,11 +115,34 @@ const Names& size_operators() {
 
 /// Operators of which a number may be any argument, also of lists of tensors.
 const Names& number_operators() {
-  static const Names names = {"add",           "add_",          "sub",           "sub_",           "mul",
-                              "mul_",          "div",           "div_",          "addcmul",        "addcmul_",
-                              "addcdiv",       "addcdiv_",      "_foreach_add",  "_foreach_add_",  "_foreach_sub",
-                              "_foreach_sub_", "_foreach_mul",  "_foreach_mul_", "_foreach_div",   "_foreach_div_",
-                              "_fused_adam_",  "_fused_adamw_", "_fused_sgd_",   "_fused_adagrad_"};
+  static const Names names = {"add",
+                              "add_",
+                              "sub",
+                              "sub_",
+                              "mul",
+                              "mul_",
+                              "div",
+                              "div_",
+                              "addcmul",
+                              "addcmul_",
+                              "addcdiv",
+                              "addcdiv_",
+                              "_foreach_add",
+                              "_foreach_add_",
+                              "_foreach_sub",
+                              "_foreach_sub_",
+                              "_foreach_mul",
+                              "_foreach_mul_",
+                              "_foreach_div",
+                              "_foreach_div_",
+                              "_foreach_addcmul",
+                              "_foreach_addcmul_",
+                              "_foreach_addcdiv",
+                              "_foreach_addcdiv_",
+                              "_fused_adam_",
+                              "_fused_adamw_",
+                              "_fused_sgd_",
+                              "_fused_adagrad_"};
   return names;
 }
 
