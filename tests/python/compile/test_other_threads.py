@@ -325,3 +325,46 @@ def test_the_thread_of_a_progress_bar_sees_nothing():
         bar.update()
     bar.close()
     assert step.counts()["replayed"] >= 3 and step.counts()["native"] <= 1, step.reasons()
+
+
+@pytest.mark.parametrize("kind", ["SGD", "AdamW", "RMSprop"])
+def test_states_of_several_parameters(kind, sleeper):
+    """A look-up by a tensor runs Python code, which is not given what the entry holds."""
+    weights = [torch.nn.Parameter(torch.ones(4)) for _ in range(3)]
+    theirs = [torch.nn.Parameter(torch.ones(4)) for _ in range(3)]
+    optimizers = [getattr(torch.optim, kind)(each, 0.1, **_OPTIONS.get(kind, {})) for each in (weights, theirs)]
+    step = braze.compile(optimizers[0].step)
+    for k in range(6):
+        for a, b in zip(weights, theirs, strict=True):
+            a.grad, b.grad = torch.ones(4) * k, torch.ones(4) * k
+        step()
+        optimizers[1].step()
+        for a, b in zip(weights, theirs, strict=True):
+            torch.testing.assert_close(a, b)
+    assert step.counts()["replayed"] >= 3 and step.counts()["native"] <= 1, step.reasons()
+
+
+_OPTIONS = {"SGD": {"momentum": 0.9}, "RMSprop": {"momentum": 0.9}}
+
+
+def test_entries_by_tensors_that_others_read_and_write():
+    """What older entries hold is changed between look-ups by tensors; another thread sees all of it or nothing."""
+    keys = [torch.ones(4) * k for k in range(3)]
+    shared = {key: {"n": 0, "m": 0} for key in keys}
+    changes = "state = shared[key]; state['n'] += 1; state['m'] += 1"
+    body = "def f(x):\n  for key in keys: " + changes + "\n{work}\n  return x"
+    made = module(body, 20, shared=shared, keys=keys)
+    compiled = C.CompiledFunction(made.f)
+    torn = []
+
+    def look(turn):
+        for key in keys:
+            shared[key][f"other{turn % 7}"] = turn
+            values = dict(shared[key])
+            if values["n"] < values["m"]:
+                torn.append(values)
+
+    beside(look, lambda: [compiled(torch.ones(4)) for _ in range(8)])
+    assert all(entry["n"] == entry["m"] == 8 for entry in shared.values())
+    assert not torn
+    assert compiled.counts()["captured"] + compiled.counts()["replayed"] == 8, compiled.reasons()

@@ -56,7 +56,8 @@ def test_learning_rates(kind, mode):
         for a, b in zip(ours.parameters(), theirs.parameters(), strict=True):
             torch.testing.assert_close(a, b)
     counts = step.counts()
-    assert counts["native"] == 0 and counts["captured"] <= 5, (counts, step.reasons())
+    # The first call makes the optimizer's state.
+    assert counts["native"] <= 1 and counts["captured"] <= 5, (counts, step.reasons())
 
 
 def test_a_number_that_was_read():

@@ -1,6 +1,8 @@
 // python/interpreter/watch/other_threads.cpp
 #include "python/interpreter/watch/other_threads.h"
 
+#include <opcode.h>
+
 #include <algorithm>
 #include <unordered_set>
 
@@ -20,7 +22,8 @@ class Reach {
  public:
   explicit Reach(Values& values) : values_(values) {}
 
-  void add(PyObject* object) {
+  /// \param within  it is looked into, too.
+  void add(PyObject* object, bool within = true) {
     if (!object || guards::is_scalar(object)) return;
     if (values_.tensors().is_tensor(object)) {
       has_tensor_ = true;
@@ -29,7 +32,7 @@ class Reach {
     if (!seen_.insert(object).second) return;
     has_changes_ |= values_.effects().changed(object);
     has_operator_ |= is_operator(object);
-    if (!is_followed(object)) return;
+    if (!within || !is_followed(object)) return;
     const visitproc take = [](PyObject* referent, void* reach) {
       static_cast<Reach*>(reach)->add(referent);
       return 0;
@@ -70,6 +73,17 @@ class Reach {
 
 }  // namespace
 
+namespace {
+
+/// Keys are hashed and compared; what entries hold is not looked into.
+bool looks_up(int opcode, PyObject* container) {
+  const bool is_look_up =
+      opcode == BINARY_SUBSCR || opcode == STORE_SUBSCR || opcode == DELETE_SUBSCR || opcode == CONTAINS_OP;
+  return is_look_up && (PyDict_Check(container) || PyAnySet_Check(container));
+}
+
+}  // namespace
+
 bool OtherThreads::hide_effects(Activation& a, int opcode, int arg) {
   Activity& activity = this->activity();
   const bool enters_only = activity.is_direct || activity.entry == Entry::none;
@@ -77,7 +91,8 @@ bool OtherThreads::hide_effects(Activation& a, int opcode, int arg) {
   Reach reach(values_);
   const auto depth = static_cast<int>(a.top - a.stack_base());
   const int used = operands_used(opcode, arg);
-  for (int i = 1; i <= (used < 0 ? depth : std::min(used, depth)); ++i) reach.add(a.peek(i));
+  for (int i = 1; i <= (used < 0 ? depth : std::min(used, depth)); ++i)
+    if (PyObject* operand = a.peek(i)) reach.add(operand, !looks_up(opcode, operand));
   activity.holds_changes = reach.has_changes() && !activity.constructs;  // Which only passes arguments on.
   activity.shares = reach.has_operator() || (activity.entry == Entry::tensor && reach.has_tensor()) ||
                     activity.entry == Entry::around || (activity.entry == Entry::trusted && !activity.is_quiet);
