@@ -73,7 +73,7 @@ struct CudaGraphFacts {
 /// What became of ProgramOptions::max_autotune for one kernel on a GPU that has several forms.
 struct KernelTuningFacts {
   std::string kernel;      ///< Its name, in the form that is chosen.
-  std::string chosen;      ///< "threads=256 vector=32 vectors=4 kept=64 rows=auto"; empty: not measured yet.
+  std::string chosen;      ///< "threads=auto vector=32 vectors=4 kept=64 rows=auto"; empty: not measured yet.
   bool was_known = false;  ///< From an earlier measurement of its like.
   std::vector<std::pair<std::string, int64_t>> measured;  ///< Nanoseconds of each form.
   std::string failed;                                     ///< Why nothing could be measured.

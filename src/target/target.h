@@ -44,6 +44,7 @@ struct GpuLimits {
   int64_t shared_bytes = 0;     ///< Of a block.
   int64_t multiprocessors = 0;  ///< Fewer blocks leave some idle.
   int64_t block_threads = 0;    ///< Of a block whose threads need nothing of each other.
+  int64_t warp_threads = 0;     ///< Of a block each of whose warps reduces a row of its own.
   int64_t least_threads = 0;    ///< Of a block that reduces a row.
   int64_t moved_bytes = 0;      ///< Most of a value that a thread takes at once.
   int64_t thread_vectors =

@@ -33,7 +33,7 @@ Target with(std::string_view text) {
 }  // namespace
 
 TEST_CASE("the default tuning is what the target's figures choose") {
-  CHECK(loops::gpu::print(Tuning::of(gpu())) == "threads=256 vector=32 vectors=4 kept=64 rows=auto");
+  CHECK(loops::gpu::print(Tuning::of(gpu())) == "threads=auto vector=32 vectors=4 kept=64 rows=auto");
   CHECK(loops::gpu::tuned(gpu(), Tuning::of(gpu())) == gpu());
   CHECK(loops::gpu::candidates(gpu()).front() == Tuning::of(gpu()));
 }
@@ -49,7 +49,7 @@ TEST_CASE("a tuning that is printed is read again") {
 }
 
 TEST_CASE("a tuning that no machine runs, or that is none, is an error") {
-  for (const char* text : {"threads=2048", "threads=96", "threads=0", "vector=3", "vector=128", "vectors=0", "kept=65", "kept=-1",
+  for (const char* text : {"threads=2048", "threads=96", "vector=3", "vector=128", "vectors=0", "kept=65", "kept=-1",
                            "rows=some", "threads", "threads=x", "warps=4"}) {
     CAPTURE(text);
     CHECK_THROWS_AS(with(text), UserError);

@@ -29,12 +29,13 @@ bool is_power(int64_t value) {
 
 Tuning Tuning::of(const Target& target) {
   const GpuLimits& gpu = target.gpu;
-  return {gpu.block_threads, gpu.moved_bytes, gpu.thread_vectors, gpu.kept, RowStrategy::by_length};
+  return {0, gpu.moved_bytes, gpu.thread_vectors, gpu.kept, RowStrategy::by_length};
 }
 
 std::string print(const Tuning& tuning) {
-  return concat("threads=", tuning.threads, " vector=", tuning.vector, " vectors=", tuning.vectors,
-                " kept=", tuning.kept, " rows=", strategies[static_cast<size_t>(tuning.rows)]);
+  const std::string threads = tuning.threads == 0 ? "auto" : std::to_string(tuning.threads);
+  return concat("threads=", threads, " vector=", tuning.vector, " vectors=", tuning.vectors, " kept=", tuning.kept,
+                " rows=", strategies[static_cast<size_t>(tuning.rows)]);
 }
 
 Tuning parse_tuning(std::string_view text, const Tuning& base) {
@@ -48,7 +49,7 @@ Tuning parse_tuning(std::string_view text, const Tuning& base) {
     if (equals == std::string_view::npos) throw UserError(concat("a tuning has NAME=VALUE, not '", item, "'"));
     const std::string_view name = item.substr(0, equals), value = item.substr(equals + 1);
     if (name == "threads") {
-      tuning.threads = number(value);
+      tuning.threads = value == "auto" ? 0 : number(value);
     } else if (name == "vector") {
       tuning.vector = number(value);
     } else if (name == "vectors") {
@@ -70,12 +71,13 @@ Target tuned(const Target& target, const Tuning& tuning) {
   if (!target.is_gpu()) throw UserError(concat(target.name(), " has no blocks of threads to tune"));
   Target out = target;
   GpuLimits& gpu = out.gpu;
-  const bool runs = is_power(tuning.threads) && tuning.threads >= gpu.warp && tuning.threads <= gpu.most_threads &&
-                    is_power(tuning.vector) && tuning.vector >= 4 && tuning.vector <= 4 * target.vector_bytes &&
-                    tuning.vectors >= 1 && tuning.vectors <= gpu.kept && tuning.kept >= 0 &&
-                    tuning.kept <= gpu.kept;
+  const bool has_threads =
+      is_power(tuning.threads) && tuning.threads >= gpu.warp && tuning.threads <= gpu.most_threads;
+  const bool runs = (has_threads || tuning.threads == 0) && is_power(tuning.vector) && tuning.vector >= 4 &&
+                    tuning.vector <= 4 * target.vector_bytes && tuning.vectors >= 1 && tuning.vectors <= gpu.kept &&
+                    tuning.kept >= 0 && tuning.kept <= gpu.kept;
   if (!runs) throw UserError(concat(target.name(), " runs no kernels of ", print(tuning)));
-  gpu.block_threads = tuning.threads;
+  if (has_threads) gpu.block_threads = gpu.warp_threads = tuning.threads;
   gpu.moved_bytes = tuning.vector;
   gpu.thread_vectors = tuning.vectors;
   gpu.kept = tuning.kept;

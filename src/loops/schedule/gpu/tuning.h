@@ -1,6 +1,6 @@
 // loops/schedule/gpu/tuning.h: what the schedule of a GPU decides by figures, as one value that can be replaced:
 //
-//   threads=256 vector=32 vectors=4 kept=64 rows=auto
+//   threads=auto vector=32 vectors=4 kept=64 rows=auto
 //
 // Kernels are lowered with another value by lowering for the target that tuned() gives.
 #pragma once
@@ -19,7 +19,8 @@ namespace braze::loops::gpu {
 enum class RowStrategy : uint8_t { by_length, warp, block };
 
 struct Tuning {
-  int64_t threads = 0;  ///< Of a block whose threads need nothing of each other; a power of two.
+  /// Of a block whose threads, or warps, need nothing of each other; a power of two. 0: as the target says.
+  int64_t threads = 0;
   int64_t vector = 0;   ///< Most bytes of a value that a thread takes at once; a power of two.
   int64_t vectors = 0;  ///< Of a row, that each thread of a block takes before there are more threads.
   int64_t kept = 0;     ///< Most elements of a row that a thread keeps from pass to pass; others are read again.

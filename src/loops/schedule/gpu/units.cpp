@@ -12,7 +12,7 @@ std::unique_ptr<Units> open_units(Kernel& kernel, Extents& extents, const GpuLim
                                   bool warps) {
   auto units = std::make_unique<Units>();
   const int64_t unit_threads = warps ? limits.warp : 1;
-  int64_t threads = limits.block_threads;
+  int64_t threads = warps ? limits.warp_threads : limits.block_threads;
   if (count.is_constant())
     threads = std::min(threads, (count.constant() * unit_threads + limits.warp - 1) / limits.warp * limits.warp);
   const int64_t a_block = threads / unit_threads;
