@@ -49,8 +49,8 @@ TEST_CASE("a tuning that is printed is read again") {
 }
 
 TEST_CASE("a tuning that no machine runs, or that is none, is an error") {
-  for (const char* text : {"threads=2048", "threads=96", "vector=3", "vector=128", "vectors=0", "kept=65", "kept=-1",
-                           "rows=some", "threads", "threads=x", "warps=4"}) {
+  for (const char* text : {"threads=2048", "threads=96", "vector=3", "vector=128", "vectors=0", "kept=65",
+                           "kept=-1", "rows=some", "threads", "threads=x", "warps=4"}) {
     CAPTURE(text);
     CHECK_THROWS_AS(with(text), UserError);
   }
