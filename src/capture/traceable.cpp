@@ -1,6 +1,7 @@
 #include "capture/traceable.h"
 
 #include <c10/core/DispatchKeySet.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include "support/error.h"
 
@@ -25,6 +26,12 @@ void refuse_unstrided(const at::Tensor& tensor, std::string_view what) {
                          "to_padded_tensor()."));
 }
 
+/// Of forward differentiation, at any level.
+static bool has_tangent(const at::Tensor& tensor) {
+  const auto* meta = torch::autograd::impl::get_autograd_meta(tensor);
+  return meta && meta->fw_grad_ && !meta->fw_grad_->empty();
+}
+
 void check_traceable(const at::Tensor& real, std::string_view what) {
   if (!is_strided(real) || !real.has_storage()) refuse_unstrided(real, what);
   if (!real.is_cpu() && !real.is_cuda())
@@ -34,6 +41,9 @@ void check_traceable(const at::Tensor& real, std::string_view what) {
     throw UserError(concat("braze: ", what,
                            " is a lazy conjugate or negative view; call resolve_conj() or "
                            "resolve_neg() before."));
+  if (has_tangent(real))
+    throw UserError(
+        concat("braze: ", what, " has a tangent of forward differentiation, which a graph does not take."));
 }
 
 }  // namespace braze::capture

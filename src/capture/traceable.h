@@ -18,7 +18,7 @@ bool is_transformed(const at::Tensor& tensor);
 [[noreturn]] void refuse_unstrided(const at::Tensor& tensor, std::string_view what);
 
 /// Throws UserError if a tensor from outside is none that a graph can hold: not strided, on another kind of device,
-/// or a lazy conjugate or negative view.
+/// or a lazy conjugate or negative view, or where it has a tangent (torch.autograd.forward_ad).
 void check_traceable(const at::Tensor& real, std::string_view what);
 
 }  // namespace braze::capture

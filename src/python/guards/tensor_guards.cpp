@@ -52,7 +52,11 @@ constexpr Fact kFacts[] = {
      [](const c10::TensorImpl&, const Meta* meta) noexcept {
        return meta && (!meta->hooks_.empty() || meta->cpp_hooks_list_ || meta->post_acc_grad_hooks_);
      }},
-    {" has a tangent", [](const c10::TensorImpl&, const Meta* meta) noexcept { return meta && meta->fw_grad_; }},
+    // Where one has been, an empty holder stays.
+    {" has a tangent",
+     [](const c10::TensorImpl&, const Meta* meta) noexcept {
+       return meta && meta->fw_grad_ && !meta->fw_grad_->empty();
+     }},
     {" is a wrapped number",
      [](const c10::TensorImpl& impl, const Meta*) noexcept { return impl.is_wrapped_number(); }},
 };

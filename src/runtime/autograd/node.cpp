@@ -11,7 +11,10 @@ namespace braze::runtime {
 
 using torch::autograd::variable_list;
 
-BackwardNode::BackwardNode(std::shared_ptr<const TrainingProgram> program) : program_(std::move(program)) {}
+BackwardNode::BackwardNode(std::shared_ptr<const TrainingProgram> program)
+    : program_(std::move(program)),
+      released_(program_->seam_->parts.size()),
+      running_(program_->seam_->parts.size()) {}
 
 void BackwardNode::save(std::vector<at::Tensor> tensors) {
   for (const at::Tensor& tensor : tensors) saved_.emplace_back(tensor, /*is_output=*/false);
@@ -24,8 +27,41 @@ void BackwardNode::will_release_variables() {
 
 void BackwardNode::release_variables() {
   const std::lock_guard<std::mutex> lock(mutex_);
-  is_released_ = true;
-  for (torch::autograd::SavedVariable& one : saved_) one.reset_data();
+  is_last_ = false;
+  std::vector<bool> left(released_.size());
+  for (size_t p = 0; p < released_.size(); ++p) {
+    released_[p] = released_[p] || running_[p];
+    left[p] = !released_[p];
+  }
+  const std::vector<bool> kept = read_by(left);
+  for (size_t k = 0; k < saved_.size(); ++k)
+    if (!kept[k]) saved_[k].reset_data();
+}
+
+std::vector<bool> BackwardNode::read_by(const std::vector<bool>& parts) const {
+  std::vector<bool> read(saved_.size());
+  for (size_t p = 0; p < parts.size(); ++p)
+    for (size_t k = 0; parts[p] && k < saved_.size(); ++k) read[k] = read[k] || program_->seam_->parts[p].saved[k];
+  return read;
+}
+
+std::vector<at::Tensor> BackwardNode::unpack() {
+  std::vector<bool> later(running_.size());
+  for (size_t p = 0; p < later.size(); ++p) later[p] = !running_[p] && !released_[p];
+  const std::vector<bool> read = read_by(running_), kept = read_by(later);
+  std::vector<at::Tensor> values;
+  values.reserve(saved_.size() + program_->tangents_.size());
+  for (size_t k = 0; k < saved_.size(); ++k) {
+    if (!read[k]) {
+      values.push_back(program_->saved_geometries_[k].allocate());
+      const at::NoGradGuard no_history;
+      values.back().zero_();  // Places of elements that are read must be valid ones.
+      continue;
+    }
+    values.push_back(saved_[k].unpack());
+    if (is_last_ && !kept[k]) saved_[k].reset_data();
+  }
+  return values;
 }
 
 namespace {
@@ -48,8 +84,13 @@ variable_list once_differentiable(variable_list gradients, torch::autograd::edge
 
 variable_list BackwardNode::apply(variable_list&& tangents) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  TORCH_CHECK(!is_released_, torch::autograd::ERR_BACKWARD_TWICE);
   const capture::Gradients& gradients = program_->seam_->gradients;
+  for (size_t p = 0; p < running_.size(); ++p) {
+    running_[p] = false;
+    for (size_t t = 0; t < tangents.size(); ++t)
+      if (tangents[t].defined() && program_->seam_->parts[p].tangents[t]) running_[p] = true;
+    TORCH_CHECK(!running_[p] || !released_[p], torch::autograd::ERR_BACKWARD_TWICE);
+  }
   variable_list given(gradients.inputs.size());
   std::vector<bool> wanted(given.size());
   bool any_output = false;
@@ -62,11 +103,7 @@ variable_list BackwardNode::apply(variable_list&& tangents) {
   }
   std::vector<at::Tensor> arguments;
   if (any_output) {
-    arguments.reserve(saved_.size() + tangents.size());
-    for (torch::autograd::SavedVariable& one : saved_) {
-      arguments.push_back(one.unpack());
-      if (is_last_) one.reset_data();
-    }
+    arguments = unpack();
     for (size_t t = 0; t < tangents.size(); ++t) {
       const Geometry& expected = program_->tangents_[t];
       const at::Tensor& tangent = tangents[t];

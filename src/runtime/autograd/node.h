@@ -29,11 +29,16 @@ class BackwardNode final : public torch::autograd::Node {
   torch::autograd::variable_list apply(torch::autograd::variable_list&& tangents) override;
 
  private:
+  /// Of each saved value, whether a part reads it that has this flag.
+  std::vector<bool> read_by(const std::vector<bool>& parts) const;
+  /// What the parts that run read, and something in place of the rest, which no gradient depends on.
+  std::vector<at::Tensor> unpack();
+
   const std::shared_ptr<const TrainingProgram> program_;
   std::mutex mutex_;
   std::vector<torch::autograd::SavedVariable> saved_;
-  bool is_released_ = false;
-  bool is_last_ = false;  ///< What is saved will be let go of after this run.
+  std::vector<bool> released_, running_;  ///< By part of the backward (TrainingSeam::parts).
+  bool is_last_ = false;                  ///< What is saved will be let go of after this run.
 };
 
 }  // namespace braze::runtime

@@ -23,6 +23,13 @@ struct TrainingSeam {
   std::vector<passes::Saved> saved;  ///< Outputs by their place among the forward program's results.
   std::vector<int32_t> argument_of;  ///< By graph input: which argument it is, -1 if it is bound.
   size_t result_count = 0;           ///< That the caller sees.
+  /// Parts of the backward that have no input in common: autograd would keep a graph for each, so each may run, and
+  /// let go of what is saved, by itself.
+  struct Part {
+    std::vector<bool> tangents;
+    std::vector<bool> saved;  ///< What it reads.
+  };
+  std::vector<Part> parts;
 };
 
 /// A joint trace, cut in two: of numbers or of expressions, as it was. Sizes of the forward's outputs are those of
@@ -71,7 +78,7 @@ class TrainingProgram : public std::enable_shared_from_this<TrainingProgram> {
 
   const std::shared_ptr<const TrainingSeam> seam_;
   const std::shared_ptr<Program> forward_, backward_;
-  std::vector<Geometry> tangents_;  ///< As the backward program takes them.
+  std::vector<Geometry> saved_geometries_, tangents_;  ///< As the backward program takes them.
   int64_t saved_bytes_ = 0;
 };
 

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import nn
+from torch.autograd import forward_ad
 from torch.func import (
     functional_call,
     grad,
@@ -128,3 +129,22 @@ def test_an_ensemble():
     for k in range(3):
         x = X + k
         same(compiled(x), torch.stack([model(x) for model in models]))
+
+
+def test_tangents_that_come_from_outside():
+    """A tensor with a tangent is nothing that a graph takes; without one it is replayed again."""
+    model = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
+    compiled = braze.compile(model)
+    for call in range(6):
+        x = torch.randn(3, 4)
+        with forward_ad.dual_level():
+            dual = forward_ad.make_dual(x, x.cos()) if call % 2 else x
+            ours, theirs = (forward_ad.unpack_dual(each(dual)).tangent for each in (compiled, model))
+            assert (ours is None) == (theirs is None) == (call % 2 == 0)
+            torch.testing.assert_close(ours, theirs)
+        torch.testing.assert_close(compiled(dual), model(x))  # The level is over, and the tangent gone.
+    counts = compiled.counts()
+    assert counts["native"] == 3 and counts["captured"] <= 2 and counts["replayed"] >= 7, (
+        counts,
+        compiled.reasons(),
+    )
