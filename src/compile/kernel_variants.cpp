@@ -1,11 +1,11 @@
 #include "compile/kernel_variants.h"
 
 #include <algorithm>
-#include <bit>
 #include <unordered_map>
 
 #include "compile/inspect.h"
 #include "support/error.h"
+#include "support/size_bucket.h"
 
 namespace braze::driver {
 
@@ -45,12 +45,6 @@ bool replaces(const loops::Plan& plan, const loops::KernelStep& step, const loop
 
 KernelVariant variant(const loops::gpu::Tuning& tuning, const loops::Plan& plan, const loops::KernelStep& step) {
   return {tuning, plan.kernels[step.kernel], plan.kernel_hashes[step.kernel], step.symbols};
-}
-
-/// The four highest bits of a size stay.
-int64_t rounded(int64_t size) {
-  const int low_bits = std::max(0, static_cast<int>(std::bit_width(static_cast<uint64_t>(size))) - 4);
-  return size >> low_bits << low_bits;
 }
 
 /// Removes kernels that no step starts any more.
@@ -111,7 +105,7 @@ Hash128 variants_key(const Artifact& artifact, size_t step) {
     const loops::PlanBuffer& buffer = plan.buffers[b];
     hasher.add(buffer.dtype).add(buffer.sizes.size());
     for (size_t d = 0; d < buffer.sizes.size(); ++d)
-      hasher.add(rounded(buffer.sizes[d])).add(buffer.strides[d] <= 1 ? buffer.strides[d] : 2);
+      hasher.add(size_bucket(buffer.sizes[d])).add(buffer.strides[d] <= 1 ? buffer.strides[d] : 2);
   }
   return hasher.finish();
 }

@@ -357,10 +357,11 @@ PyMethodDef methods[] = {
      "replayed, plain), how many CUDA graphs one recording has (graphs) and why steps run between them (apart: a "
      "list\nof texts), and why nothing is recorded (skipped, else empty)."},
     {"kernel_tuning", program_kernel_tuning, METH_NOARGS,
-     "kernel_tuning(): with the option max_autotune, by kernel on a GPU that has several forms, as dicts: its "
-     "name\n"
-     "(kernel), the tuning of the form that runs (chosen; empty before the first call), nanoseconds by tuning\n"
-     "(measured), whether an earlier measurement of its like was taken (was_known), and why none could be made\n"
+     "kernel_tuning(): with the option max_autotune, by kernel and matrix product on a GPU that has several forms, "
+     "as\n"
+     "dicts: its name (kernel), the form that runs (chosen: the kernel's tuning, an algorithm of cuBLASLt, or\n"
+     "\"aten\"; empty before the first call), nanoseconds by form (measured), whether an earlier measurement of "
+     "its like was taken (was_known), and why none could be made\n"
      "(failed, else empty)."},
     {"_written_tensors", program_written_tensors, METH_NOARGS, "Bound tensors that a call writes."},
     {nullptr, nullptr, 0, nullptr}};

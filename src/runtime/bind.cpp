@@ -298,6 +298,8 @@ void Program::Impl::bind_call(const loops::CallStep& step) {
                                 {.measure = options.max_autotune,
                                  .use_disk_cache = options.use_disk_cache,
                                  .weight = call->weight ? &inputs[*call->weight].expected : nullptr});
+    if (options.max_autotune)
+      call->product = GpuProduct::plan(step, call->results[0].planned, options.use_disk_cache);
   }
   steps.push_back(
       {.is_region = false, .index = static_cast<uint32_t>(calls.size()), .releases = {}, .consumes = {}});

@@ -96,7 +96,10 @@ void call_matmul(const BoundCall& c, Frame& f) {
   const at::Tensor* weight = c.weight ? f.inputs[*c.weight] : nullptr;
   const MatmulOperands operands{
       out, c.operands[first].resolve(f), c.operands[first + 1].resolve(f), bias, c.beta, c.alpha, weight};
-  c.matmul ? c.matmul->run(operands) : matmul_by_aten(operands);
+  if (c.matmul)
+    c.matmul->run(operands);
+  else
+    c.product ? c.product->run(operands) : matmul_by_aten(operands);
 }
 
 void call_boxed(const BoundCall& c, Frame& f) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "capture/trace.h"
+#include "runtime/device/cuda/product.h"
 #include "runtime/frame.h"
 #include "runtime/geometry.h"
 #include "runtime/matmul.h"
@@ -56,7 +57,8 @@ struct BoundCall {
   bool waits = false;                           ///< For the GPU: a result on the CPU is read off it.
   std::optional<SortCall> sort;                 ///< Of aten::sort or aten::topk.
   at::Scalar alpha = 1, beta = 1;               ///< Products with a bias.
-  std::unique_ptr<Matmul> matmul;               ///< Products; null where only ATen computes it.
+  std::unique_ptr<Matmul> matmul;               ///< Products on a CPU; null where only ATen computes it.
+  std::unique_ptr<GpuProduct> product;          ///< Products on a GPU, likewise.
   std::optional<uint32_t>
       weight;  ///< The graph input of which a packed copy may be kept (runtime/packed_weights.h).
 

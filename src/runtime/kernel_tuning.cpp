@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "cache/disk_cache.h"
 #include "device/cuda/driver.h"
 #include "runtime/device/cuda/device.h"
+#include "runtime/kept_measurements.h"
 #include "support/build_id.h"
 #include "support/error.h"
 
@@ -16,37 +16,9 @@ namespace {
 /// Another form than the kernel's own must be worth more than noise.
 constexpr double advantage = 0.97;
 
-/// Tunings by what they were measured for, of the process and on disk.
-class Known {
- public:
-  static Known& instance() {
-    static auto* known = new Known;  // never freed: programs may be compiled while the process ends
-    return *known;
-  }
-  std::optional<std::string> find(const Hash128& key, bool on_disk) {
-    const std::lock_guard lock(mutex_);
-    if (const auto found = tunings_.find(key); found != tunings_.end()) return found->second;
-    if (!on_disk) return std::nullopt;
-    const auto blob = cache::DiskCache::standard().get(key);
-    if (!blob) return std::nullopt;
-    return tunings_.emplace(key, std::string(blob->data(), blob->size())).first->second;
-  }
-  void keep(const Hash128& key, const std::string& tuning, bool on_disk) {
-    {
-      const std::lock_guard lock(mutex_);
-      tunings_.insert_or_assign(key, tuning);
-    }
-    if (on_disk) cache::DiskCache::standard().put(key, tuning);
-  }
-
- private:
-  std::mutex mutex_;
-  std::unordered_map<Hash128, std::string> tunings_;
-};
-
 /// Which of `forms` was once the fastest; none: it was never measured, or none of them has that tuning.
 std::optional<size_t> known_form(const Hash128& key, std::span<const driver::KernelVariant> forms, bool on_disk) {
-  const auto kept = Known::instance().find(key, on_disk);
+  const auto kept = find_measurement(key, on_disk);
   if (!kept) return std::nullopt;
   const auto found =
       std::ranges::find(forms, *kept, [](const driver::KernelVariant& form) { return print(form.tuning); });
@@ -163,7 +135,7 @@ void KernelTuning::measure(size_t number, Region& region, size_t kernel, std::sp
       const std::vector<int64_t> times = region.measure(kernel, forms, written, pointers);
       best = static_cast<size_t>(std::ranges::min_element(times) - times.begin());
       if (static_cast<double>(times[*best]) > advantage * static_cast<double>(times[0])) best = 0;
-      Known::instance().keep(step.key, print(step.forms[*best].tuning), code_.use_disk_cache);
+      keep_measurement(step.key, print(step.forms[*best].tuning), code_.use_disk_cache);
       progress_->advance();
       tell(number, [&](KernelTuningFacts& facts) {
         for (size_t k = 0; k < times.size(); ++k)

@@ -15,6 +15,7 @@
 #include <chrono>
 #include <optional>
 
+#include "runtime/product_form.h"
 #include "runtime/small_matmul.h"
 #include "support/error.h"
 #include "support/switches.h"
@@ -36,28 +37,6 @@ constexpr int64_t most_rows = 64;
 // oneDNN adds up k one after the other. Longer sums are made of parts, so that their rounding error stays within
 // twice that of eager's MKL, which sums by blocks.
 constexpr int64_t longest_sum = 256;
-
-bool has_rows(const loops::View& view) {
-  return view.strides.back() == 1;
-}
-bool has_columns(const loops::View& view) {
-  return view.strides[view.strides.size() - 2] == 1;
-}
-
-/// A vector of n numbers in a row, added to every row.
-bool is_row(const loops::View& bias, int64_t n) {
-  int64_t numel = 1;
-  for (int64_t size : bias.sizes) numel *= size;
-  return numel == n && !bias.sizes.empty() && bias.sizes.back() == n && (n == 1 || bias.strides.back() == 1);
-}
-
-/// alpha and beta, where there are any, are one.
-bool is_plain(const ir::LibraryCall& call) {
-  return std::ranges::all_of(call.arguments, [](const ir::Argument& argument) {
-    return argument.kind == ir::Argument::Kind::operand ||
-           (argument.kind == ir::Argument::Kind::integer ? argument.integer == 1 : argument.real == 1);
-  });
-}
 
 /// BRAZE_MATMUL=aten, onednn, rows, panels or packed: always that one where it applies; for looking into results
 /// and times.

@@ -2,9 +2,9 @@
 
 #include <cpuid.h>
 
-#include <algorithm>
 #include <array>
-#include <bit>
+
+#include "support/size_bucket.h"
 
 namespace braze::runtime {
 
@@ -26,12 +26,6 @@ int64_t few_rows() {
   return is_intel() ? 4 : 12;
 }
 
-/// The four highest bits of a size stay.
-int64_t rounded(int64_t size) {
-  const int low_bits = std::max(0, static_cast<int>(std::bit_width(static_cast<uint64_t>(size))) - 4);
-  return size >> low_bits << low_bits;
-}
-
 }  // namespace
 
 std::string_view name(MatmulMethod method) {
@@ -41,7 +35,7 @@ std::string_view name(MatmulMethod method) {
 Hash128 MatmulShape::bucket(MatmulMethods methods) const {
   Hasher hasher;
   hasher.add("matmul choice 4").add(methods.to_ulong());
-  for (int64_t size : {batch, m, n, k}) hasher.add(rounded(size));
+  for (int64_t size : {batch, m, n, k}) hasher.add(size_bucket(size));
   return hasher.add(a_transposed).add(b_transposed).add(bias).finish();
 }
 

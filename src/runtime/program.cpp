@@ -297,8 +297,11 @@ CudaGraphFacts Program::cuda_graphs() const {
 }
 
 std::vector<KernelTuningFacts> Program::kernel_tuning() const {
-  const KernelTuning* tuning = current().tuning.get();
-  return tuning ? tuning->facts() : std::vector<KernelTuningFacts>{};
+  const Impl& impl = current();
+  std::vector<KernelTuningFacts> all = impl.tuning ? impl.tuning->facts() : std::vector<KernelTuningFacts>{};
+  for (const auto& call : impl.calls)
+    if (call->product) all.push_back(call->product->facts());
+  return all;
 }
 
 const capture::Trace& Program::trace() const {

@@ -70,9 +70,10 @@ struct CudaGraphFacts {
   std::vector<std::string> apart;  ///< Why steps run between the graphs, one line a step.
 };
 
-/// What became of ProgramOptions::max_autotune for one kernel on a GPU that has several forms.
+/// What became of ProgramOptions::max_autotune for one kernel on a GPU that has several forms, or one product of
+/// matrices there, for which cuBLASLt has several algorithms.
 struct KernelTuningFacts {
-  std::string kernel;      ///< Its name, in the form that is chosen.
+  std::string kernel;      ///< Its name, in the form that is chosen; of a product "aten::mm 64x512x2048 f32".
   std::string chosen;      ///< "threads=auto vector=32 vectors=4 kept=64 rows=auto"; empty: not measured yet.
   bool was_known = false;  ///< From an earlier measurement of its like.
   std::vector<std::pair<std::string, int64_t>> measured;  ///< Nanoseconds of each form.
