@@ -1,5 +1,7 @@
 #include "compile/convolution_layout.h"
 
+#include <algorithm>
+
 #include "ir/shape_env.h"
 
 namespace braze::driver {
@@ -14,6 +16,8 @@ struct Row {
 };
 // Below it oneDNN has no blocked layout to gain from, and channels_last leaves lanes empty.
 constexpr int64_t least_channels = 16;
+// Of a GPU: what a kernel that rearranges a weight costs besides, as elements moved in its time (5 us).
+constexpr int64_t elements_of_a_launch = 4 << 20;
 
 constexpr Row rows[] = {
     {4, "require (0,2,3,1) -> (0,2,3,1)"},
@@ -23,15 +27,35 @@ constexpr Row rows[] = {
 bool is_convolution(const ir::Node& node) {
   if (node.op != ir::Op::call || node.results.size() != 1 || !node.results[0].type) return false;
   if (node.text_attr("target") != "aten::convolution") return false;
-  // cuDNN has good kernels for either layout, and ATen asks it for the fastest where the user wants that.
-  if (node.results[0].type->device.kind != ir::DeviceKind::cpu) return false;
   // The text as it stands: reading all arguments of all calls would take a tenth of a small network's compilation.
   return !node.operands.empty() && (!node.find("arguments") || node.text_attr("arguments").starts_with("$0"));
 }
 
 bool is_eligible(const ir::Type& type, const ir::SizeRules& rules) {
   const bool dtype = type.dtype == ir::DType::f32 || type.dtype == ir::DType::bf16 || type.dtype == ir::DType::f16;
-  return dtype && type.device.kind == ir::DeviceKind::cpu && rules.hint(type.symbolic_numel()) > 0;
+  return dtype && type.device.kind != ir::DeviceKind::meta && rules.hint(type.symbolic_numel()) > 0;
+}
+
+bool is_on_gpu(const ir::Node& node) {
+  return node.results[0].type->device.kind == ir::DeviceKind::cuda;
+}
+
+/// In several groups of several channels each, of f32: cuDNN has no good kernels for these in channels_last.
+bool is_slow_on_gpu(const ir::Node& node) {
+  const ir::Type &input = *node.operands[0]->type, &weight = *node.operands[1]->type;
+  const std::string_view arguments = node.find("arguments") ? node.text_attr("arguments") : "";
+  const bool has_groups = !arguments.ends_with(", 1");  // the last argument of the schema
+  return is_on_gpu(node) && input.dtype == ir::DType::f32 && has_groups && weight.sizes.symbolic()[1] != 1;
+}
+
+/// What ATen moves in every call to have the weight of a convolution on a GPU in channels_last: nothing if that is
+/// how it lies, as pointwise ones do. (oneDNN rearranges weights in either layout.)
+int64_t elements_of_weight(const ir::Node& node, const ir::SizeRules& rules) {
+  const ir::Type& weight = *node.operands[1]->type;
+  const auto sizes = weight.sizes.symbolic(), strides = weight.strides.symbolic();
+  const bool is_pointwise = std::ranges::all_of(sizes.subspan(2), [](ir::Size size) { return size == 1; });
+  if (!is_on_gpu(node) || is_pointwise || strides[1] == 1) return 0;
+  return elements_of_a_launch + rules.hint(weight.symbolic_numel());
 }
 
 }  // namespace
@@ -46,6 +70,7 @@ loops::LayoutOverrides channels_last_convolutions(const ir::Graph& graph) {
     if (!is_eligible(input, rules) || !is_eligible(result, rules)) return;
     for (const Row& row : rows) {
       if (row.rank != result.sizes.size() || row.rank != input.sizes.size()) continue;
+      if (is_slow_on_gpu(*node)) continue;
       overrides[node] = row.layouts;
       const loops::LayoutDemand demand = loops::parse_layouts(row.layouts).operands[0];
       changes |= !demand.holds(result, result.sizes.symbolic(), result.strides.symbolic(), rules);
@@ -69,6 +94,7 @@ bool channels_last_pays(const ir::Graph& graph, const loops::LayoutOverrides& co
     for (const ir::Type* type : {&input, &result})
       gain += rules.hint(type->sizes.symbolic()[1]) >= least_channels ? numel(*type) : -numel(*type);
     if (through_views(node->operands[0])->def->op == ir::Op::input && input.is_contiguous()) gain -= numel(input);
+    gain -= elements_of_weight(*node, rules);
   }
   for (const ir::Value* output : graph.outputs())
     if (output->type->sizes.size() >= 4) gain -= numel(*output->type);

@@ -4,6 +4,10 @@
 // so is the result. Eager's convolution takes the layout of its operands, and what kernels compute in between can
 // be stored as one likes. On two cores of a Zen 5, eager's ResNet-50 takes 175 ms row-major and 147 in
 // channels_last, MobileNetV2 200 and 110.
+//
+// So does cuDNN on a GPU, whose tensor cores want channels_last: 64 images take eager's ResNet-50 11.1 ms row-major and
+// 9.5 in channels_last on an H100 in f32 (with TF32), 7.9 and 5.5 in bf16. There ATen copies each weight that is not
+// pointwise in every call, which does not pay for a few images.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +21,13 @@ enum class ConvolutionLayout : uint8_t {
   channels_last,  ///< The channels innermost, of images and volumes.
 };
 
-/// The convolutions of `graph` with images or volumes of f32, bf16 or f16 on the CPU, each with what it is to ask
-/// in channels_last. Empty if all lie like that already, or there are none.
+/// The convolutions of `graph` with images or volumes of f32, bf16 or f16, each with what it is to ask in
+/// channels_last. Empty if all lie like that already, or there are none.
 loops::LayoutOverrides channels_last_convolutions(const ir::Graph& graph);
 
-/// Whether these convolutions move less memory in channels_last: every operand and result that oneDNN need not
-/// rearrange counts for it; inputs and outputs of the program that are copied instead, and images of few channels,
-/// count against it.
+/// Whether these convolutions move less memory in channels_last: every operand and result that the library need not
+/// rearrange counts for it; inputs and outputs of the program that are copied instead, images of few channels, and
+/// on a GPU weights, count against it.
 bool channels_last_pays(const ir::Graph& graph, const loops::LayoutOverrides& convolutions);
 
 }  // namespace braze::driver

@@ -8,6 +8,7 @@
 #include "compile/inspect.h"
 #include "ir/shape_env.h"
 #include "ir/text.h"
+#include "passes/gelu_of_products.h"
 #include "passes/pipeline.h"
 #include "passes/round_halves.h"
 
@@ -73,6 +74,7 @@ void rewrite(ir::Graph& graph, const Options& options, Facts& facts) {
   facts.nodes_traced = graph.node_count();
   if (options.verify) ir::verify(graph);
   options.emulate_precision_casts ? passes::round_halves(graph) : passes::round_halves_before_steps(graph);
+  if (!options.emulate_precision_casts) passes::gelu_of_products(graph);
   passes::run(graph, &facts.times, options.verify);
 }
 

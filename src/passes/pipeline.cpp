@@ -7,6 +7,7 @@
 
 #include "ir/text.h"
 #include "passes/attention.h"
+#include "passes/bias_of_products.h"
 #include "passes/canonicalize_views.h"
 #include "passes/cast_chains.h"
 #include "passes/constant_folding.h"
@@ -14,6 +15,7 @@
 #include "passes/dead_code.h"
 #include "passes/decompose.h"
 #include "passes/early_gathers.h"
+#include "passes/gelu_of_products.h"
 #include "passes/number_copies.h"
 #include "passes/rewrite.h"
 #include "passes/round_halves.h"
@@ -39,6 +41,7 @@ constexpr Pass passes[] = {
   {"number_copies", number_copies, "those that nobody wants are gone, and equal ones are one"},
   {"attention",  attention,   "before softmax is opened"},
   {"dead_code",  dead_code,   "so that a softmax that attention took is not opened"},
+  {"bias_of_products", bias_of_products, "nobody reads a product who is not there"},
   {"decompose",  decompose,   "lowering knows no composites"},
   {"rewrite",    rewrite_all, "conversions and numbers that opening brought"},
   {"early_gathers", early_gathers, "softmax is open; two gathers of one value are equal"},
@@ -50,6 +53,7 @@ constexpr Pass passes[] = {
 constexpr Pass others[] = {
   {"round_halves",       round_halves,       "before all others, where eager's rounding is wanted"},
   {"round_halves_before_steps", round_halves_before_steps, "likewise, where it is not"},
+  {"gelu_of_products",   gelu_of_products,   "before all others, where eager's rounding is not wanted: gelu is whole"},
   {"cast_chains",        cast_chains,        "conversions that another one undoes or repeats"},
   {"canonicalize_views", canonicalize_views, "one view where several in a row stood"},
   {"constant_folding",   constant_folding,   "arithmetic on numbers known now"},

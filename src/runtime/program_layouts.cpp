@@ -14,7 +14,7 @@ namespace {
 /// Eager then takes other ways, which depend on the layout.
 bool wants_eagers_layouts() {
   const at::Context& context = at::globalContext();
-  return context.deterministicAlgorithms() || !context.userEnabledMkldnn();
+  return context.deterministicAlgorithms() || !context.userEnabledMkldnn() || !context.userEnabledCuDNN();
 }
 
 /// BRAZE_CONVOLUTION=traced or channels_last: always that one; for looking into results and times.
