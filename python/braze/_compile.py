@@ -13,7 +13,7 @@ from braze import _modes, config
 from braze._backends import lookup_backend
 from braze._load import C
 from braze._module import CompiledModule
-from braze._settings import CAPTURE_SETTINGS, CODE_SETTINGS
+from braze._settings import CAPTURE_SETTINGS, SEGMENT_SETTINGS
 from braze._weights import watch_optimizers
 
 Function = Callable[..., Any]
@@ -145,7 +145,7 @@ def _runner(settings: dict[str, Any]) -> str | dict[str, Any] | Function:
         if settings["prepack_weights"]:
             watch_optimizers()
         chosen = {"cudagraphs": True} if settings["backend"] == "cudagraphs" else {}
-        return {name: settings[name] for name in CODE_SETTINGS} | chosen
+        return {name: settings[name] for name in SEGMENT_SETTINGS} | chosen
     if isinstance(found, str):
         return found
     from braze._fx import GraphBuilder  # Only those who want a torch.fx graph pay for the import.

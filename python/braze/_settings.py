@@ -17,6 +17,7 @@ class Setting:
     per_call: bool = True  #: Also one of compile()'s options.
     least: int = 0  #: Of a number.
     of_code: bool = False  #: The code generator is told (python/program_options.h).
+    of_segments: bool = False  #: braze's own backend of braze.compile is told (python/compile/backend.h).
 
 
 SETTINGS = {
@@ -86,6 +87,13 @@ SETTINGS = {
             of_code=True,
         ),
         Setting(
+            "size_buckets",
+            "",
+            'Sizes to which batches that vary are padded, "8, 16, 32" or "powers_of_two"; as they are otherwise.',
+            "BRAZE_SIZE_BUCKETS",
+            of_segments=True,
+        ),
+        Setting(
             "verify", False, "Graph and machine code are checked as they are made.", "BRAZE_VERIFY", of_code=True
         ),
         Setting(
@@ -133,12 +141,21 @@ def check(name: str, value: Any, allowed: dict[str, Setting], what: str) -> Any:
 _MOST = 2**31 - 1  # What the compiled part takes.
 
 
+def _is_list_of_sizes(text: str) -> bool:
+    sizes = [size.strip() for size in text.split(",") if text]
+    return text == "powers_of_two" or all(size.isdecimal() and int(size) > 0 for size in sizes)
+
+
 def _check_value(name: str, value: Any, setting: Setting) -> None:
     """Numbers in range, and a folder that can be one."""
     if type(value) is int and not setting.least <= value <= _MOST:
         raise C.ArgumentValueError(f"{name} is {value}, and should be from {setting.least} to {_MOST}")
     if isinstance(value, str) and "\0" in value:
         raise C.ArgumentValueError(f"{name} is {value!r}, which cannot be the name of a folder")
+    if setting.name == "size_buckets" and not _is_list_of_sizes(value):
+        raise C.ArgumentValueError(
+            f'{name} is {value!r}, and should be "powers_of_two", or sizes with commas between them: "8, 16, 32"'
+        )
     if setting.name in ("cache_dir", "report") and os.path.exists(value) and not os.path.isdir(value):
         raise C.ArgumentValueError(f"{name} is {value!r}, which is no folder")
 
@@ -171,5 +188,8 @@ def apply(name: str, value: Any) -> None:
 
 
 PER_CALL = {name: setting for name, setting in SETTINGS.items() if setting.per_call}
-CAPTURE_SETTINGS = tuple(name for name, setting in PER_CALL.items() if not setting.of_code)
+CAPTURE_SETTINGS = tuple(
+    name for name, setting in PER_CALL.items() if not setting.of_code and not setting.of_segments
+)
 CODE_SETTINGS = tuple(name for name, setting in SETTINGS.items() if setting.of_code)
+SEGMENT_SETTINGS = tuple(name for name, setting in SETTINGS.items() if setting.of_code or setting.of_segments)

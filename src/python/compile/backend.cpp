@@ -3,6 +3,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
+#include <type_traits>
 
 #include "ir/shape_env.h"
 #include "ir/text.h"
@@ -15,6 +16,7 @@
 #include "runtime/autograd/training_family.h"
 #include "runtime/by_sizes.h"
 #include "runtime/family.h"
+#include "runtime/padded_program.h"
 #include "support/error.h"
 
 namespace braze::python {
@@ -115,11 +117,70 @@ void tell_all(const SegmentProgram& segment) {
   if (const auto backward = segment.backward()) tell(*backward);
 }
 
+/// For a batch that a program of more rows computes.
+class PaddedSegment final : public SegmentProgram {
+ public:
+  explicit PaddedSegment(runtime::PaddedProgram program)
+      : program_(std::move(program)), whole_(program_.program()) {}
+
+  size_t argument_count() const noexcept override { return whole_.argument_count(); }
+  size_t result_count() const noexcept override { return whole_.result_count(); }
+  bool accepts(const at::Tensor* const* arguments) const noexcept override { return program_.accepts(arguments); }
+  void run(const at::Tensor* const* arguments, at::Tensor* results, bool keeps_gil) const override {
+    std::optional<py::gil_scoped_release> unlocked;
+    if (!keeps_gil) unlocked.emplace();
+    program_.run(arguments, results);
+  }
+  std::vector<driver::StepFacts> steps() const override { return whole_.steps(); }
+  std::string code(std::string_view stage) const override { return whole_.code(stage); }
+  const PhaseTimes& compile_times() const noexcept override { return whole_.compile_times(); }
+  std::shared_ptr<runtime::Program> program() const override { return whole_.program(); }
+
+ private:
+  runtime::PaddedProgram program_;
+  CompiledSegment whole_;
+};
+
+/// Which sizes of a family run in programs of others, and where their arguments are then put.
+class Buckets {
+ public:
+  Buckets(const capture::Trace& trace, const runtime::SizeBuckets& sizes) : padding_(trace, sizes) {
+    if (!padding_.refused().empty() && is_enabled(Event::recompiles))
+      emit(Event::recompiles, "batches are not padded to size_buckets: " + padding_.refused());
+  }
+  /// Null: nothing is padded for these values of the symbols, or the program for more rows has guards that refuse
+  /// them.
+  std::shared_ptr<const SegmentProgram> segment(const runtime::ProgramFamily& family,
+                                                std::span<const int64_t> symbols,
+                                                const std::vector<at::Tensor>& arguments) const {
+    const std::vector<int64_t> bucket = padding_.bucket_of(symbols);
+    if (std::ranges::equal(bucket, symbols)) return nullptr;
+    try {
+      const capture::Trace real = capture::instantiate(family.trace(), symbols);
+      const capture::Trace padded = capture::instantiate(family.trace(), bucket);
+      // Arguments that share storage do not do so where they are copied to.
+      const auto memory =
+          memory_.find_or_make(bucket, [] {}, [] { return std::make_shared<runtime::PaddedMemory>(); });
+      return std::make_shared<PaddedSegment>(
+          runtime::PaddedProgram(family.at(bucket, arguments), memory, real, padded));
+    } catch (const UserError&) {
+      return nullptr;
+    }
+  }
+
+ private:
+  const runtime::BatchPadding padding_;
+  mutable runtime::BySizes<runtime::PaddedMemory> memory_;
+};
+
 /// Programs for all sizes that its guards let through: what the family gives for some is a Member.
 template <typename Family, typename Member>
 class FamilySegment final : public SegmentProgram {
  public:
-  FamilySegment(capture::Trace trace, runtime::ProgramOptions options, PhaseTimes times) : graph_(trace.graph) {
+  /// \param buckets  to which batches are padded; of inference alone.
+  FamilySegment(capture::Trace trace, runtime::ProgramOptions options, PhaseTimes times,
+                const runtime::SizeBuckets& buckets = {})
+      : graph_(trace.graph) {
     const std::vector<at::Tensor> examples = options.example_arguments;
     const std::span<const int64_t> symbols = graph_->find_shape_env()->examples();
     {
@@ -127,6 +188,8 @@ class FamilySegment final : public SegmentProgram {
       family_ = std::make_unique<Family>(std::move(trace), std::move(options), std::move(times));
       first_ = std::make_shared<Member>(family_->at(symbols, examples));
     }
+    if constexpr (pads)
+      if (!buckets.is_empty()) buckets_.emplace(family_->trace(), buckets);
     segments_.add(symbols, first_);
     tell_all(*first_);
   }
@@ -143,7 +206,10 @@ class FamilySegment final : public SegmentProgram {
     std::vector<at::Tensor> tensors;
     for (size_t k = 0; k < argument_count(); ++k) tensors.push_back(*arguments[k]);
     const size_t before = family_->compiled();
-    const auto made = std::make_shared<const Member>(family_->at(symbols, tensors));
+    std::shared_ptr<const SegmentProgram> made;
+    if constexpr (pads)
+      if (buckets_) made = buckets_->segment(*family_, symbols, tensors);
+    if (!made) made = std::make_shared<const Member>(family_->at(symbols, tensors));
     if (family_->compiled() != before) tell_all(*made);
     segments_.add(symbols, made);
     return made;
@@ -157,10 +223,13 @@ class FamilySegment final : public SegmentProgram {
   std::shared_ptr<runtime::Program> backward() const override { return latest().backward(); }
 
  private:
+  static constexpr bool pads = std::is_same_v<Family, runtime::ProgramFamily>;
+
   Member latest() const { return Member(family_->latest()); }
 
   std::shared_ptr<const ir::Graph> graph_;
   std::unique_ptr<Family> family_;
+  std::optional<Buckets> buckets_;               ///< None: nothing is padded.
   std::shared_ptr<const SegmentProgram> first_;  ///< Of the sizes that were captured.
   mutable runtime::BySizes<const SegmentProgram> segments_ = {};
 };
@@ -170,7 +239,12 @@ using SizedTrainingSegment = FamilySegment<runtime::TrainingFamily, TrainingSegm
 class BrazeBackend final : public Backend {
  public:
   BrazeBackend() = default;
-  explicit BrazeBackend(const py::dict& settings) : options_(program_options(settings)) {}
+  explicit BrazeBackend(const py::dict& settings) {
+    py::dict of_programs(settings.attr("copy")());
+    if (of_programs.contains("size_buckets"))
+      buckets_ = runtime::SizeBuckets::parse(of_programs.attr("pop")("size_buckets").cast<std::string>());
+    options_ = program_options(of_programs);
+  }
 
   const char* name() const noexcept override { return "braze"; }
   bool wants_tape() const noexcept override { return false; }
@@ -184,7 +258,8 @@ class BrazeBackend final : public Backend {
       if (segment.trace.gradients)
         return std::make_shared<SizedTrainingSegment>(std::move(segment.trace), std::move(options),
                                                       std::move(segment.times));
-      return std::make_shared<SizedSegment>(std::move(segment.trace), std::move(options), std::move(segment.times));
+      return std::make_shared<SizedSegment>(std::move(segment.trace), std::move(options), std::move(segment.times),
+                                            buckets_);
     }
     if (segment.trace.graph->find_shape_env()) segment.trace = capture::instantiate(segment.trace, {});
     if (segment.trace.gradients) {
@@ -208,6 +283,7 @@ class BrazeBackend final : public Backend {
 
  private:
   runtime::ProgramOptions options_;
+  runtime::SizeBuckets buckets_;
 };
 
 // ---- eager
