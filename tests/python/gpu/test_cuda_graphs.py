@@ -453,3 +453,14 @@ def test_the_log_says_what_was_recorded_and_what_not(caplog):
     finally:
         braze.set_logs()
     assert "recorded a CUDA graph" in caplog.text and "no CUDA graph: " in caplog.text
+
+
+def test_one_recording_serves_a_bucket_of_sizes():
+    net = nn.Sequential(nn.Linear(32, 64), nn.GELU(), nn.Linear(64, 8)).cuda().eval()
+    fast = braze.compile(net, dynamic=True, options={"cudagraphs": True, "size_buckets": "16, 32"})
+    with torch.no_grad():
+        for n in (13, 16, 9, 11, 10, 15, 12, 30, 17, 20, 25):
+            x = torch.randn(n, 32, device="cuda")
+            torch.testing.assert_close(fast(x), net(x), rtol=1e-4, atol=1e-5)
+    (facts,) = [program.cuda_graphs() for program in fast.programs()]  # of the size used last
+    assert facts["recorded"] == 1 and facts["replayed"] >= 2, facts
