@@ -40,12 +40,13 @@ bool is_on_gpu(const ir::Node& node) {
   return node.results[0].type->device.kind == ir::DeviceKind::cuda;
 }
 
-/// In several groups of several channels each, of f32: cuDNN has no good kernels for these in channels_last.
+/// In several groups: of one channel each cuDNN first makes its kernel, for most of a second; of several it has no
+/// good ones for f32.
 bool is_slow_on_gpu(const ir::Node& node) {
-  const ir::Type &input = *node.operands[0]->type, &weight = *node.operands[1]->type;
   const std::string_view arguments = node.find("arguments") ? node.text_attr("arguments") : "";
   const bool has_groups = !arguments.ends_with(", 1");  // the last argument of the schema
-  return is_on_gpu(node) && input.dtype == ir::DType::f32 && has_groups && weight.sizes.symbolic()[1] != 1;
+  const bool is_deep = node.operands[1]->type->sizes.symbolic()[1] == 1;
+  return is_on_gpu(node) && has_groups && (is_deep || node.operands[0]->type->dtype == ir::DType::f32);
 }
 
 /// What ATen moves in every call to have the weight of a convolution on a GPU in channels_last: nothing if that is
@@ -63,20 +64,21 @@ int64_t elements_of_weight(const ir::Node& node, const ir::SizeRules& rules) {
 loops::LayoutOverrides channels_last_convolutions(const ir::Graph& graph) {
   loops::LayoutOverrides overrides;
   const ir::SizeRules rules = graph.prove();
-  bool changes = false;
+  bool changes = false, is_slow = false;
   ir::for_each_node(graph, [&](const ir::Node* node) {
     if (!is_convolution(*node)) return;
+    is_slow |= is_slow_on_gpu(*node);
     const ir::Type &input = *node->operands[0]->type, &result = *node->results[0].type;
     if (!is_eligible(input, rules) || !is_eligible(result, rules)) return;
     for (const Row& row : rows) {
       if (row.rank != result.sizes.size() || row.rank != input.sizes.size()) continue;
-      if (is_slow_on_gpu(*node)) continue;
       overrides[node] = row.layouts;
       const loops::LayoutDemand demand = loops::parse_layouts(row.layouts).operands[0];
       changes |= !demand.holds(result, result.sizes.symbolic(), result.strides.symbolic(), rules);
     }
   });
-  if (!changes) overrides.clear();
+  // Beside one that stays as it is the others would have to be rearranged for it.
+  if (!changes || is_slow) overrides.clear();
   return overrides;
 }
 

@@ -31,7 +31,8 @@ def nothing_known(tmp_path, monkeypatch):
 
 def assert_as_near(got, wanted, exact):
     error, of_eager = ((y.double() - exact).abs().max() for y in (got, wanted))
-    assert error <= 2 * of_eager + 4 * torch.finfo(got.dtype).eps * exact.abs().max()
+    ulps = 64 if got.dtype == torch.float64 else 4  # where eager itself is what is compared with
+    assert error <= 2 * of_eager + ulps * torch.finfo(got.dtype).eps * exact.abs().max()
     assert got.stride() == wanted.stride() and got.dtype == wanted.dtype
 
 

@@ -41,7 +41,8 @@ def test_either_device_whichever_is_current(current, mode):
             assert all(y.device == torch.device(device) for y in got)
             torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-4)
         assert torch.cuda.current_device() == current
-    assert compiled.counts()["native"] == 0 and compiled.counts()["captured"] == 2, compiled.counts()
+    counts = compiled.counts()
+    assert counts["native"] == 0 and counts["captured"] == 2, (counts, compiled.reasons())
 
 
 @pytest.mark.parametrize("mode", MODES)
