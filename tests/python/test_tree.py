@@ -225,12 +225,14 @@ def paragraphs(path):
             lines.append(line)
 
 
-@pytest.mark.parametrize(
-    "path", sorted((ROOT / "docs").rglob("design*.md")) + sorted((ROOT / "docs/design").glob("*.md"))
-)
-def test_pages_on_the_design_can_be_read(path):
-    """Lines of 130 columns, and paragraphs and points of at most ten lines."""
-    lines = enumerate(path.read_text().splitlines(), 1)
-    wide = [number for number, line in lines if len(line) > 130 and not line.startswith("|")]
-    long = [number for number, lines in paragraphs(path) if len(lines) > 10]
-    assert (wide, long) == ([], []), "too wide lines, too long paragraphs"
+WRITTEN_BY_TOOLS = ("api", "settings", "life_of_a_tensor")
+PAGES = [page for page in sorted((ROOT / "docs").glob("*.md")) if page.stem not in WRITTEN_BY_TOOLS]
+DESIGN = sorted((ROOT / "docs/design").glob("*.md"))
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES, *DESIGN], ids=lambda page: page.stem)
+def test_pages_can_be_read(page):
+    """Lines of 130 columns outside of tables and code; on the design, paragraphs of ten lines."""
+    wide = [start for start, lines in paragraphs(page) if max(map(len, lines)) > 130]
+    long = [start for start, lines in paragraphs(page) if page in DESIGN and len(lines) > 10]
+    assert (wide, long) == ([], []), "first lines of paragraphs that are too wide, or too long"
