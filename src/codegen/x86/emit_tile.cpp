@@ -76,8 +76,6 @@ Rows transpose_rows(llvm::IRBuilderBase& b, Rows rows) {
   return columns;
 }
 
-constexpr int64_t kCacheLine = 64;
-
 /// How many statements use a buffer, its allocation aside.
 int uses(const Block& block, BufferId buffer) {
   int total = 0;
@@ -240,7 +238,7 @@ void TileEmitter::transpose_into(const Transposed& to, const Stmt& stmt, Value* 
   // Squares of bytes are transposed side by side, as many as fill a vector.
   int64_t wide = side;
   while (2 * wide <= std::min(C, target_.vector_bytes / bytes)) wide *= 2;
-  const int64_t line = kCacheLine / bytes, lines = C / line, share = side * wide / line;
+  const int64_t line = target_.cache_line / bytes, lines = C / line, share = side * wide / line;
   auto prefetch = [&](Value* square) {
     constexpr int read = 0, second_level_cache = 2, data = 1;
     if (C % line != 0 || share == 0 || (lines % share != 0 && share % lines != 0)) return;

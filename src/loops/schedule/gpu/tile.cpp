@@ -31,7 +31,7 @@ Affine affine_of(std::initializer_list<std::pair<int64_t, ValueId>> terms) {
 
 /// Neighbours that a thread of a tile moves at once.
 int64_t GpuNest::tile_vector(const LoopAxis& along) const {
-  constexpr int64_t word = 4;  // bytes: of a bank
+  const int64_t word = limits_.bank_bytes;
   int64_t narrowest = word;
   for (const AccessPattern& access : accesses_)
     if (access.base) narrowest = std::min(narrowest, ir::byte_size(access.base->type->dtype));
