@@ -201,6 +201,30 @@ def test_benchmarks_explain_themselves(script):
     assert "--json" in done.stdout
 
 
+def test_benchmarks_print_each_row_as_it_is_measured():
+    """Before the next case runs, which may take minutes, and on standard error: --json has the other."""
+    scripts = [path for path in sorted((ROOT / "bench").glob("*.py")) if "measure.conclude(" in path.read_text()]
+    assert len(scripts) >= 8
+    silent = [path.name for path in scripts if not re.search(r"as_measured\(|flush=True", path.read_text())]
+    assert not silent
+    code = f"""
+import sys
+sys.path.insert(0, {str(ROOT / "bench")!r})
+import measure
+
+def run(name):
+    print("runs", name, file=sys.stderr, flush=True)
+    return {{"warm_ms": {{"eager": 2.0, "braze": 1.25}}}} if name == "one" else {{"failure": "..."}}
+
+for name, facts in measure.as_measured(["one", "two"], run, measure.milliseconds):
+    print("has", name, file=sys.stderr, flush=True)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    rows = ["runs one", "one: eager 2, braze 1.25 ms", "has one", "runs two", "two: failed", "has two"]
+    assert done.stderr.splitlines() == rows
+    assert done.stdout == ""
+
+
 def test_a_case_is_measured_end_to_end(tmp_path):
     """The worker that demo and benchmarks start, on the smallest case: every figure that they print is there."""
     request = {"case": "x+1", "side": "braze", "pairs": 2, "errors": True, "code": str(tmp_path / "code")}
