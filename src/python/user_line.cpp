@@ -1,4 +1,4 @@
-// python/source.cpp: the innermost Python frame outside of torch and braze.
+// python/user_line.cpp: the innermost Python frame outside of torch and braze.
 //
 // Called once per recorded op: at most 300 ns when the line was met before. Frames are walked through the public C
 // API; what is asked of a code object (is it the user's? which line is that instruction?) is kept by its address,
