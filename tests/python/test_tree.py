@@ -173,7 +173,7 @@ def test_classes_are_about_one_thing(tmp_path):
 # What a name in a comment may be besides a file of this tree: sources of PyTorch, CPython and CUDA, and scripts of
 # examples.
 ELSEWHERE = re.compile(
-    r"(ATen|c10|cpu)/.*|transformer\.cpp|cuda\.h|pycore_long\.h|pythoncapi_compat\.h"
+    r"(ATen|c10|cpu)/.*|transformer\.cpp|(cuda|cublasLt|library_types)\.h|pycore_long\.h|pythoncapi_compat\.h"
     r"|tools/perf/.*|Objects/exception_handling_notes\.txt|(model|script|program|score|train)\.py|gm\.graph|program\.graph"
 )
 NAMED = re.compile(
