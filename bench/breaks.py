@@ -121,6 +121,11 @@ def explain_by_torch(name: str) -> dict[str, int]:
     return {"graphs": found.graph_count, "breaks": found.graph_break_count}
 
 
+def row(facts: dict[str, Any]) -> str:
+    replayed = "replayed" if facts["replayed"] else "not replayed"
+    return f"{facts['graphs']} graphs, {facts['breaks']} breaks, third call {replayed}"
+
+
 def show(results: dict[str, dict[str, Any]], console: Console) -> None:
     table = Table(title="Graphs, graph breaks, and how calls are run", title_justify="left")
     table.add_column("architecture")
@@ -183,9 +188,8 @@ def main() -> int:
     names = [*ARCHITECTURES, *(f"{name} with a {kind} cache" for name in CACHED for kind in ("dynamic", "static"))]
     results: dict[str, dict[str, Any]] = {}
     failed: list[str] = []
-    for name in measure.named_like(names, options.only):
-        with console.status(name):
-            results[name] = run_case(name)
+    for name, facts in measure.as_measured(measure.named_like(names, options.only), run_case, row):
+        results[name] = facts
     for name, facts in results.items():
         if not options.no_compare:
             with console.status(f"{name}, torch.compile"):

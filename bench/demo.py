@@ -41,6 +41,11 @@ def run_case(case: Case, compare: bool) -> dict[str, dict[str, Any]]:
     return sides
 
 
+def row(sides: dict[str, dict[str, Any]]) -> str:
+    cold = {side: facts["cold_ms"] for side, facts in sides.items() if "cold_ms" in facts}
+    return ", ".join(f"{side} cold {ms:,.1f} ms" for side, ms in cold.items()) or "failed"
+
+
 def show(results: dict[str, dict[str, dict[str, Any]]], compare: bool, console: Console) -> None:
     table = Table(title="\nWhat it takes: cold and warm", title_justify="left", title_style="bold")
     table.add_column("case", style="bold")
@@ -165,10 +170,9 @@ def main() -> int:
     progress = Console(stderr=True)
     OUT.mkdir(exist_ok=True)
     results: dict[str, dict[str, dict[str, Any]]] = {}
-    for number, name in enumerate(names, 1):
-        with progress.status(f"{name} ({number} of {len(names)})"):
-            results[name] = run_case(CASES[name], options.compare)
-        for side, facts in results[name].items():
+    for name, sides in measure.as_measured(names, lambda name: run_case(CASES[name], options.compare), row):
+        results[name] = sides
+        for side, facts in sides.items():
             if "cold_ms" not in facts:
                 progress.print(f"{name}: {side} failed:\n{facts['failure']}", style="red", markup=False)
 

@@ -239,6 +239,13 @@ def broken_limits(name: str, sides: dict[str, dict[str, Any]]) -> list[str]:
     return [f"{name}: {what}: {value:.3g}, limit {limit:.3g}" for value, limit, what in checks if value > limit]
 
 
+def row(sides: dict[str, dict[str, Any]]) -> str:
+    return ", ".join(
+        f"{side} failed" if "failure" in facts else f"{side} {facts['cold_ms']:,.1f} ms cold"
+        for side, facts in sides.items()
+    )
+
+
 def show(results: dict[str, dict[str, dict[str, Any]]], console) -> None:
     from rich.table import Table
 
@@ -291,10 +298,11 @@ def main() -> int:
         return 0
     results: dict[str, dict[str, dict[str, Any]]] = {}
     failed: list[str] = []
-    for name in measure.named_like(CASES, options.only):
-        sides = (BRAZE, AUTOMATIC, STATIC) if options.no_compare else (BRAZE, AUTOMATIC, STATIC, INDUCTOR)
-        results[name] = {side: fresh(name, side) for side in sides}
-        failed += broken_limits(name, results[name])
+    sides = (BRAZE, AUTOMATIC, STATIC) if options.no_compare else (BRAZE, AUTOMATIC, STATIC, INDUCTOR)
+    names = measure.named_like(CASES, options.only)
+    for name, found in measure.as_measured(names, lambda name: {side: fresh(name, side) for side in sides}, row):
+        results[name] = found
+        failed += broken_limits(name, found)
     if options.plot:
         plot(results, options.plot)
     return measure.conclude(results, failed, show, options.json, width=200)

@@ -141,13 +141,15 @@ def main() -> int:
     if options.train and options.jax:
         parser.error("the models for JAX have no training")
     names = measure.named_like(MODELS, options.only)
-    console = Console(stderr=True)
+
+    def run(name: str) -> Sides:
+        return run_model(name, options.pairs, options.compare, options.jax, options.train)
+
     results: dict[str, Sides] = {}
     failed: list[str] = []
-    for number, name in enumerate(names, 1):
-        with console.status(f"{name} ({number} of {len(names)})"):
-            results[name] = run_model(name, options.pairs, options.compare, options.jax, options.train)
-        failed += broken_limits(name, results[name])
+    for name, sides in measure.as_measured(names, run, lambda sides: measure.milliseconds(sides[BRAZE])):
+        results[name] = sides
+        failed += broken_limits(name, sides)
     mean = geometric_mean(results, INDUCTOR)
     wanted = TRAINING_SPEED if options.train else MEAN_SPEED
     if mean and len(names) == len(MODELS) and mean < wanted:

@@ -156,6 +156,10 @@ def broken_limits(name: str, result: dict[str, Any]) -> list[str]:
     return failed
 
 
+def row(result: dict[str, Any]) -> str:
+    return ", ".join(f"{side} {ns:,.0f}" for side, ns in result["ns"].items()) + " ns"
+
+
 def show(results: dict[str, dict[str, Any]], console: Any) -> None:
     from rich.table import Table
 
@@ -184,9 +188,12 @@ def main() -> int:
     results: dict[str, dict[str, Any]] = {}
     failed: list[str] = []
     with torch.no_grad():
-        for name in measure.named_like(CASES, options.only):
-            results[name] = run_case(CASES[name](), options.compare, options.rounds)
-            failed += broken_limits(name, results[name])
+        names = measure.named_like(CASES, options.only)
+        for name, found in measure.as_measured(
+            names, lambda name: run_case(CASES[name](), options.compare, options.rounds), row
+        ):
+            results[name] = found
+            failed += broken_limits(name, found)
     return measure.conclude(results, failed, show, options.json, width=120)
 
 

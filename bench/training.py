@@ -22,6 +22,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+import measure
+
 ROOT = Path(__file__).resolve().parent.parent
 PICTURE = ROOT / "out" / "training.png"
 EAGER, BRAZE, INDUCTOR = "eager", "braze.compile", "torch.compile"
@@ -81,6 +83,10 @@ def difference(results: dict[str, dict[str, Any]], side: str) -> float:
     return max(abs(a - b) for a, b in zip(results[side]["losses"], results[EAGER]["losses"], strict=True))
 
 
+def row(facts: dict[str, Any]) -> str:
+    return f"first step {facts['first_s'] * 1e3:.0f} ms, later ones {facts['warm_s'] * 1e3:.1f} ms"
+
+
 def show(results: dict[str, dict[str, Any]], console: Console) -> None:
     table = Table(title="GPT-2 of 4 layers, trained", title_justify="left", title_style="bold")
     table.add_column("", style="bold")
@@ -136,10 +142,8 @@ def main() -> int:
         print(json.dumps(train(options.side, options.steps)))
         return 0
     console = Console(stderr=True)
-    results = {}
-    for side in (EAGER, BRAZE, *((INDUCTOR,) if options.compare else ())):
-        with console.status(f"{options.steps} steps, {side}"):
-            results[side] = in_fresh_process(side, options.steps)
+    sides = (EAGER, BRAZE, *((INDUCTOR,) if options.compare else ()))
+    results = dict(measure.as_measured(sides, lambda side: in_fresh_process(side, options.steps), row))
     if options.json:
         print(json.dumps(results))
     show(results, console)

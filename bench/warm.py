@@ -72,14 +72,17 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args()
 
-    console = Console(stderr=True, width=140)
+    beside = {"beside": "torch.compile"} if options.compare else {}
+
+    def run(name: str) -> dict[str, Any]:
+        return measure.fresh(name, "braze", pairs=options.pairs, **beside)
+
+    cases = {case.name: case for case in select(("micro", "model", "scorer", "kernel"), options.only)}
     results: dict[str, dict[str, Any]] = {}
     failed: list[str] = []
-    for case in select(("micro", "model", "scorer", "kernel"), options.only):
-        with console.status(f"warm: {case.name}"):
-            beside = {"beside": "torch.compile"} if options.compare else {}
-            results[case.name] = measure.fresh(case.name, "braze", pairs=options.pairs, **beside)
-        failed += broken_limits(case, results[case.name])
+    for name, facts in measure.as_measured(cases, run, measure.milliseconds):
+        results[name] = facts
+        failed += broken_limits(cases[name], facts)
     return measure.conclude(results, failed, show, options.json, width=140)
 
 

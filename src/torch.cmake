@@ -36,7 +36,7 @@ if(BRAZE_GOMP)
 else()
   target_link_libraries(braze_torch PRIVATE gomp)
 endif()
-target_precompile_headers(braze_torch PRIVATE torch_pch.h)
+target_precompile_headers(braze_torch PRIVATE <torch_pch.h>)
 count_allocations(braze_torch)
 # Chosen at run time; they include nothing, so that no inline function of others is compiled for these processors.
 foreach(level avx2:x86-64-v3 avx512:x86-64-v4)
@@ -58,7 +58,7 @@ file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/python/*.cpp)
 Python_add_library(_C MODULE WITH_SOABI ${sources})
 target_include_directories(_C SYSTEM PRIVATE ${PYBIND11_INCLUDE})
 target_link_libraries(_C PRIVATE braze_torch ${TORCH_DIR}/lib/libtorch_python.so)
-target_precompile_headers(_C PRIVATE python_pch.h)
+target_precompile_headers(_C PRIVATE <python_pch.h>)
 count_allocations(_C)
 
 # The package is importable from the source tree: libraries go beside python/braze/__init__.py.

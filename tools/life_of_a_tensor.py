@@ -114,7 +114,7 @@ generator. This is the inner loop for AVX2:
 Four vectors of eight features are loaded, multiplied by the weights where they lie and increased by one in the
 same instruction, cut off at zero, and added to four running sums. The whole kernel has {code_bytes} bytes. It
 is position-independent: the same bytes are kept on disk, and a later process maps them without LLVM
-(`src/codegen/blob.h`).
+(`src/codegen/x86/blob.h`).
 
 ## 6. The call
 

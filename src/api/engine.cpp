@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <mutex>
 
-#include "api/recording.h"
+#include "api/traced_run.h"
 #include "braze/error.h"
 #include "capture/tracer_tensor.h"
 #include "ir/text.h"
@@ -67,7 +67,7 @@ class detail::Engine::Impl {
  private:
   EntryPtr find(const Call& call) const;
   EntryPtr capture(Call& call, int replaced);
-  EntryPtr answer(Call& call, Signature signature, Recording& recording);
+  EntryPtr answer(Call& call, Signature signature, TracedRun& traced);
   EntryPtr make_entry(Call& call, Signature signature);
   bool still_right(Entry& entry, const Call& call);
   void keep(const EntryPtr& entry);
@@ -174,48 +174,48 @@ EntryPtr detail::Engine::Impl::capture(Call& call, int replaced) {
 
 EntryPtr detail::Engine::Impl::make_entry(Call& call, Signature signature) {
   const runtime::RefuseValues refuse;
-  Recording recording = record(options_.name, signature, call.inputs, call.function, names_);
-  if (!recording.kept.empty()) return answer(call, std::move(signature), recording);
-  if (recording.closes_over_argument) {
+  TracedRun traced = record(options_.name, signature, call.inputs, call.function, names_);
+  if (!traced.kept.empty()) return answer(call, std::move(signature), traced);
+  if (traced.closes_over_argument) {
     call.cacheable = false;
     return eager_entry(std::move(signature), Eager::unsupported, "the function closes over one of its arguments");
   }
-  if (!recording.trace.warnings.empty())
-    return eager_entry(std::move(signature), Eager::value_read, recording.trace.warnings.front());
+  if (!traced.trace.warnings.empty())
+    return eager_entry(std::move(signature), Eager::value_read, traced.trace.warnings.front());
   auto entry = eager_entry(std::move(signature), Eager::no, {});
   const auto distinct = entry->signature.distinct(call.inputs.tensors);
-  const std::vector<at::Tensor> bound = recording.trace.bound.tensors();
+  const std::vector<at::Tensor> bound = traced.trace.bound.tensors();
   entry->bound.emplace(bound, distinct);
   bool requires_grad = entry->bound->any_requires_grad();
   for (const at::Tensor* tensor : distinct) requires_grad |= tensor->requires_grad();
-  if (call.environment.records_gradients() && needs_gradients(recording.trace, requires_grad)) {
+  if (call.environment.records_gradients() && needs_gradients(traced.trace, requires_grad)) {
     entry->eager = Eager::gradients;
     entry->reason = "its results require grad, and programs record no gradients; call it under torch::NoGradGuard";
     return entry;
   }
-  entry->rest = std::move(recording.rest);
-  entry->results = std::move(recording.results);
-  entry->program = compile(recording, options_);
+  entry->rest = std::move(traced.rest);
+  entry->results = std::move(traced.results);
+  entry->program = compile(traced, options_);
   entry->traced = entry->program->code("traced");
   return entry;
 }
 
 /// A function that has left tensors somewhere cannot be run again in this call: what was recorded is run, and the
 /// tensors become real. Later calls are eager ones.
-EntryPtr detail::Engine::Impl::answer(Call& call, Signature signature, Recording& recording) {
-  for (const at::Tensor& tensor : recording.kept)
-    if (tensor.requires_grad() || recording.trace.any_requires_grad || !recording.trace.warnings.empty())
+EntryPtr detail::Engine::Impl::answer(Call& call, Signature signature, TracedRun& traced) {
+  for (const at::Tensor& tensor : traced.kept)
+    if (tensor.requires_grad() || traced.trace.any_requires_grad || !traced.trace.warnings.empty())
       throw Error(
           "braze: the function leaves a tensor in something that outlives the call, and needs gradients or reads "
           "the "
           "value of one as well. Return that tensor, or call the function without braze.");
   auto entry = eager_entry(std::move(signature), Eager::unsupported,
                            "the function keeps a tensor in something that outlives the call");
-  const std::vector<at::Tensor> kept = std::move(recording.kept);
-  const std::vector<uint32_t> results = std::move(recording.results);
-  call.outputs.rest = std::move(recording.rest);
+  const std::vector<at::Tensor> kept = std::move(traced.kept);
+  const std::vector<uint32_t> results = std::move(traced.results);
+  call.outputs.rest = std::move(traced.rest);
   try {
-    run(*compile(recording, options_), results, entry->signature.distinct(call.inputs.tensors), call.outputs, kept);
+    run(*compile(traced, options_), results, entry->signature.distinct(call.inputs.tensors), call.outputs, kept);
   } catch (const std::exception& error) {
     throw Error(concat("braze: ", error.what(),
                        " (in a function that leaves a tensor in something that outlives the "
@@ -230,7 +230,7 @@ bool detail::Engine::Impl::still_right(Entry& entry, const Call& call) {
   if (!entry.program) return false;
   try {
     const runtime::RefuseValues refuse;
-    const Recording again = record(options_.name, entry.signature, call.inputs, call.function, names_);
+    const TracedRun again = record(options_.name, entry.signature, call.inputs, call.function, names_);
     const auto distinct = entry.signature.distinct(call.inputs.tensors);
     if (!again.trace.warnings.empty() || !again.kept.empty() || again.closes_over_argument) return false;
     if (again.results != entry.results) return false;

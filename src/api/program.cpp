@@ -3,7 +3,7 @@
 
 #include <atomic>
 
-#include "api/recording.h"
+#include "api/traced_run.h"
 #include "braze/function.h"
 #include "runtime/packed_weights.h"
 #include "support/error.h"
@@ -101,18 +101,18 @@ detail::TracedCall::TracedCall(const Options& options, const Names& names, const
       if (capture::is_tracer(*tensor))
         throw UserError("an example is a tensor of another trace; give real tensors");
     api::Signature signature(api::Environment::now(), inputs.key, inputs.tensors);
-    api::Recording recording = api::record(options.name, signature, inputs, record, names, options.dynamic);
-    if (!recording.kept.empty())
+    api::TracedRun traced = api::record(options.name, signature, inputs, record, names, options.dynamic);
+    if (!traced.kept.empty())
       throw UserError(
           "braze: the traced function leaves a tensor in something that outlives the call. Return that tensor "
           "instead");
     auto impl = std::make_shared<Impl>(std::move(signature), options.name);
-    impl->rest = std::move(recording.rest);
-    impl->results = std::move(recording.results);
-    if (recording.trace.symbols.empty()) {
-      impl->program = api::compile(recording, options);
+    impl->rest = std::move(traced.rest);
+    impl->results = std::move(traced.results);
+    if (traced.trace.symbols.empty()) {
+      impl->program = api::compile(traced, options);
     } else {
-      impl->sized = api::compile_sized(recording, options);
+      impl->sized = api::compile_sized(traced, options);
       impl->program = impl->sized->latest();
     }
     impl_ = std::move(impl);

@@ -1,7 +1,7 @@
 // capture/differentiate.cpp: the backward of what was recorded, recorded behind it.
 //
 // Autograd has built its graph over tracers, with stand-ins for the user's tensors as leaves. Its nodes are run
-// here in the order of PyTorch's engine: that one would run hooks, want Python's lock released and, for GPUs,
+// here in the order of PyTorch's engine: that one would run hooks, want the GIL released and, for GPUs,
 // threads that know nothing of the trace.
 #include <ATen/core/grad_mode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>

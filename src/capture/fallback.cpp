@@ -60,9 +60,9 @@ bool returns_only_tensors(const OpEntry& entry) {
 }
 
 /// One recorded call, in the making.
-class Recording {
+class CallRecorder {
  public:
-  Recording(Recorder& recorder, const OpEntry& entry, std::span<const c10::IValue> arguments)
+  CallRecorder(Recorder& recorder, const OpEntry& entry, std::span<const c10::IValue> arguments)
       : recorder_(recorder), entry_(entry), arguments_(arguments), payload_{entry.op, {}, {}, {}, {}} {}
 
   /// \param guessed  the shapes, if they are known.
@@ -263,7 +263,7 @@ void record_fallback(Recorder& recorder, const OpEntry& entry, Stack* stack, Sha
   if (!returns_only_tensors(entry) || (entry.dynamic && !has_known_shape(recorder, entry, arguments)))
     return record_frozen(recorder, entry, stack);
   if (uses_default_generator(entry, arguments)) recorder.generator().sync(recorder);
-  Stack results = Recording(recorder, entry, arguments).run(guessed);
+  Stack results = CallRecorder(recorder, entry, arguments).run(guessed);
   torch::jit::drop(*stack, entry.arguments);
   for (c10::IValue& result : results) stack->push_back(std::move(result));
 }

@@ -57,7 +57,8 @@ constexpr Form kForms[] = {
     {kNone, 0, 1, kNone, kNone, kNone, 0},  // scalar_tensor(s, *, dtype, ...)
 };
 
-/// dtype, layout, device, pin_memory from argument `i` on: native and on a device that can be traced?
+/// dtype, layout, device, pin_memory from argument `i` on: of a type that kernels know, and on a device that can be
+/// traced?
 struct Options {
   ScalarType dtype;
   c10::Device device;

@@ -12,22 +12,22 @@ namespace {
 using Kind = ViewStep::Kind;
 
 /// The viewed tensor: argument 0.
-struct Source {
+struct Viewed {
   const at::Tensor& tensor;
   ViewPtr view;
   DimsRef sizes, strides;
   int64_t rank;
 };
 
-std::optional<Source> source(Call& call) {
+std::optional<Viewed> viewed(Call& call) {
   const at::Tensor& tensor = call.tensor(0);
   if (!tensor.defined() || tensor.layout() != c10::kStrided) return std::nullopt;
   const ViewPtr& view = call.recorder.view_of(tensor);
-  return Source{tensor, view, view->type->sizes, view->type->strides, tensor.dim()};
+  return Viewed{tensor, view, view->type->sizes, view->type->strides, tensor.dim()};
 }
 
 /// A view of the same elements' type. Of those that the graph has no operators for, a window on the root.
-at::Tensor make(Call& call, const Source& x, ViewStep step, DimsRef sizes, DimsRef strides, Dim offset) {
+at::Tensor make(Call& call, const Viewed& x, ViewStep step, DimsRef sizes, DimsRef strides, Dim offset) {
   const ViewPtr view =
       window_like(x.view, call.recorder.type(x.view->dtype, x.tensor.device(), sizes, strides), offset);
   if (is_plain(*x.view)) {
@@ -37,7 +37,7 @@ at::Tensor make(Call& call, const Source& x, ViewStep step, DimsRef sizes, DimsR
   return call.recorder.wrap_view(view, x.tensor);
 }
 
-bool give(Call& call, const Source& x, ViewStep step, DimsRef sizes, DimsRef strides) {
+bool give(Call& call, const Viewed& x, ViewStep step, DimsRef sizes, DimsRef strides) {
   return call.give_tensor(make(call, x, std::move(step), sizes, strides, x.view->offset));
 }
 
@@ -48,18 +48,18 @@ ViewStep step_of(Kind kind) {
 }
 
 bool same(Call& call, const RuleRow&) {
-  const auto x = source(call);
+  const auto x = viewed(call);
   if (!x) return false;
   return call.give_tensor(call.recorder.wrap_view(x->view, x->tensor));
 }
 
-bool reshape_to(Call& call, const Source& x, const Sizes& sizes, DimsRef strides) {
+bool reshape_to(Call& call, const Viewed& x, const Sizes& sizes, DimsRef strides) {
   ViewStep step = step_of(DimsRef(sizes) == x.sizes ? Kind::same : Kind::reshape);
   return give(call, x, std::move(step), sizes, strides);
 }
 
 bool view(Call& call, const RuleRow&) {
-  const auto x = source(call);
+  const auto x = viewed(call);
   if (!x) return false;
   const Sizes wanted = call.ints(1);
   const auto sizes = inferred_sizes(wanted, numel(x->sizes));
@@ -67,7 +67,7 @@ bool view(Call& call, const RuleRow&) {
   return strides && reshape_to(call, *x, *sizes, *strides);
 }
 
-bool permute_by(Call& call, const Source& x, const Places& dims) {
+bool permute_by(Call& call, const Viewed& x, const Places& dims) {
   ViewStep step = step_of(Kind::permute);
   Sizes sizes, strides;
   for (const int64_t k : dims) {
@@ -79,7 +79,7 @@ bool permute_by(Call& call, const Source& x, const Places& dims) {
 }
 
 bool permute(Call& call, const RuleRow&) {
-  const auto x = source(call);
+  const auto x = viewed(call);
   if (!x) return false;
   Places dims;
   for (const int64_t given : call.places(1)) {
@@ -90,7 +90,7 @@ bool permute(Call& call, const RuleRow&) {
   return static_cast<int64_t>(dims.size()) == x->rank && permute_by(call, *x, dims);
 }
 
-bool exchange(Call& call, const Source& x, std::optional<int64_t> a, std::optional<int64_t> b) {
+bool exchange(Call& call, const Viewed& x, std::optional<int64_t> a, std::optional<int64_t> b) {
   if (!a || !b) return false;
   if (x.rank == 0 || *a == *b) return give(call, x, step_of(Kind::same), x.sizes, x.strides);
   Places dims(x.rank);
@@ -100,17 +100,17 @@ bool exchange(Call& call, const Source& x, std::optional<int64_t> a, std::option
 }
 
 bool transpose(Call& call, const RuleRow&) {
-  const auto x = source(call);
+  const auto x = viewed(call);
   return x && exchange(call, *x, wrap(call.integer(1), x->rank), wrap(call.integer(2), x->rank));
 }
 
 bool t(Call& call, const RuleRow&) {
-  const auto x = source(call);
+  const auto x = viewed(call);
   return x && x->rank <= 2 && exchange(call, *x, 0, x->rank == 2 ? 1 : 0);
 }
 
 bool expand(Call& call, const RuleRow&) {
-  const auto x = source(call);
+  const auto x = viewed(call);
   if (!x) return false;
   Sizes sizes = call.ints(1);
   const auto rank = static_cast<int64_t>(sizes.size());
@@ -133,7 +133,7 @@ bool expand(Call& call, const RuleRow&) {
 }
 
 bool unsqueeze(Call& call, const RuleRow&) {
-  const auto x = source(call);
+  const auto x = viewed(call);
   if (!x) return false;
   const auto dim = wrap(call.integer(1), x->rank + 1);
   if (!dim) return false;
@@ -145,7 +145,7 @@ bool unsqueeze(Call& call, const RuleRow&) {
 }
 
 bool squeeze(Call& call, const RuleRow&) {
-  const auto x = source(call);
+  const auto x = viewed(call);
   if (!x) return false;
   const bool all = call.arguments.size() - call.entry.outs == 1;
   c10::SmallVector<bool, 5> drop(std::max<int64_t>(x->rank, 1), all);
@@ -165,7 +165,7 @@ bool squeeze(Call& call, const RuleRow&) {
 }
 
 /// Elements start, start + step, ... of `dim`, `size` of them.
-at::Tensor slice_of(Call& call, const Source& x, int64_t dim, Dim start, Dim step, Dim size) {
+at::Tensor slice_of(Call& call, const Viewed& x, int64_t dim, Dim start, Dim step, Dim size) {
   Sizes sizes(x.sizes.begin(), x.sizes.end()), strides(x.strides.begin(), x.strides.end());
   const Dim offset = x.view->offset + start * strides[dim];
   ViewStep how = step_of(start == 0 && step == 1 && size == sizes[dim] ? Kind::same : Kind::slice);
@@ -178,7 +178,7 @@ at::Tensor slice_of(Call& call, const Source& x, int64_t dim, Dim start, Dim ste
 }
 
 bool slice(Call& call, const RuleRow&) {
-  const auto x = source(call);
+  const auto x = viewed(call);
   if (!x || x->rank == 0) return false;
   const auto dim = wrap(call.integer(1), x->rank);
   const int64_t step = call.integer(4);
@@ -199,10 +199,10 @@ bool slice(Call& call, const RuleRow&) {
 }
 
 /// One element of `dim`, which is gone then: a slice and a reshape.
-at::Tensor select_of(Call& call, const Source& x, int64_t dim, Dim index) {
+at::Tensor select_of(Call& call, const Viewed& x, int64_t dim, Dim index) {
   const at::Tensor one = slice_of(call, x, dim, index, 1, 1);
   const ViewPtr& view = as_tracer(one)->view();
-  const Source sliced{one, view, view->type->sizes, view->type->strides, one.dim()};
+  const Viewed sliced{one, view, view->type->sizes, view->type->strides, one.dim()};
   Sizes sizes(x.sizes.begin(), x.sizes.end()), strides(x.strides.begin(), x.strides.end());
   sizes.erase(sizes.begin() + dim);
   strides.erase(strides.begin() + dim);
@@ -210,7 +210,7 @@ at::Tensor select_of(Call& call, const Source& x, int64_t dim, Dim index) {
 }
 
 bool select(Call& call, const RuleRow&) {
-  const auto x = source(call);
+  const auto x = viewed(call);
   if (!x || x->rank == 0) return false;
   const auto dim = wrap(call.integer(1), x->rank);
   if (!dim) return false;
@@ -220,7 +220,7 @@ bool select(Call& call, const RuleRow&) {
   return call.give_tensor(select_of(call, *x, *dim, index));
 }
 
-bool mapped(Call& call, const Source& x, IndexMap map, DimsRef strides, Dim offset) {
+bool mapped(Call& call, const Viewed& x, IndexMap map, DimsRef strides, Dim offset) {
   ViewStep step = step_of(Kind::index_map);
   step.origin = std::move(map.origin);
   step.map = std::move(map.map);
@@ -229,7 +229,7 @@ bool mapped(Call& call, const Source& x, IndexMap map, DimsRef strides, Dim offs
 
 /// diagonal(self, offset, dim1, dim2)
 bool diagonal(Call& call, const RuleRow&) {
-  const auto x = source(call);
+  const auto x = viewed(call);
   if (!x || x->rank < 2) return false;
   const auto dim1 = wrap(call.integer(2), x->rank), dim2 = wrap(call.integer(3), x->rank);
   if (!dim1 || !dim2 || *dim1 == *dim2) return false;
@@ -245,7 +245,7 @@ bool diagonal(Call& call, const RuleRow&) {
 
 /// unfold(self, dimension, size, step): windows of `size` elements as a last dimension.
 bool unfold(Call& call, const RuleRow&) {
-  const auto x = source(call);
+  const auto x = viewed(call);
   if (!x || x->rank == 0) return false;
   const auto dim = wrap(call.integer(1), x->rank);
   const Dim size = call.dim(2), step = call.dim(3);
@@ -264,7 +264,7 @@ bool unfold(Call& call, const RuleRow&) {
 
 /// narrow(self, dim, start, length)
 bool narrow(Call& call, const RuleRow&) {
-  const auto x = source(call);
+  const auto x = viewed(call);
   if (!x || x->rank == 0) return false;
   const auto dim = wrap(call.integer(1), x->rank);
   const Dim length = call.dim(3);
@@ -297,7 +297,7 @@ bool give_list(Call& call, std::vector<at::Tensor> parts) {
 }
 
 bool unbind(Call& call, const RuleRow&) {
-  const auto x = source(call);
+  const auto x = viewed(call);
   if (!x || x->rank == 0) return false;
   const auto dim = wrap(call.integer(1), x->rank);
   if (!dim) return false;
@@ -306,7 +306,7 @@ bool unbind(Call& call, const RuleRow&) {
   return give_list(call, std::move(parts));
 }
 
-bool split_into(Call& call, const Source& x, std::optional<int64_t> dim, const Sizes& parts) {
+bool split_into(Call& call, const Viewed& x, std::optional<int64_t> dim, const Sizes& parts) {
   if (!dim) return false;
   std::vector<at::Tensor> tensors;
   Dim start = 0;
@@ -320,7 +320,7 @@ bool split_into(Call& call, const Source& x, std::optional<int64_t> dim, const S
 
 /// split(self, split_size, dim): pieces of one size, the last one smaller.
 bool split(Call& call, const RuleRow&) {
-  const auto x = source(call);
+  const auto x = viewed(call);
   if (!x || x->rank == 0) return false;
   const auto dim = wrap(call.integer(2), x->rank);
   const Dim part = call.dim(1);
@@ -335,13 +335,13 @@ bool split(Call& call, const RuleRow&) {
 }
 
 bool split_with_sizes(Call& call, const RuleRow&) {
-  const auto x = source(call);
+  const auto x = viewed(call);
   return x && x->rank > 0 && split_into(call, *x, wrap(call.integer(2), x->rank), call.ints(1));
 }
 
 /// as_strided(self, size, stride, storage_offset): whatever the memory holds there, counted from its start.
 bool as_strided(Call& call, const RuleRow&) {
-  const auto x = source(call);
+  const auto x = viewed(call);
   if (!x) return false;
   const Sizes sizes = call.ints(1), strides = call.ints(2);
   const auto negative = [](Dim n) { return n < 0; };

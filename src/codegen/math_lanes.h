@@ -29,7 +29,6 @@ class Lanes {
 
   bool is_double() const { return is_double_; }
   llvm::Type* type() const { return type_; }
-  llvm::Type* bits_type() const { return bits_type_; }
   unsigned count() const {
     const auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(type_);
     return vector ? vector->getNumElements() : 1;

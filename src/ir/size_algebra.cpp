@@ -2,8 +2,7 @@
 //
 //   sums         terms of one product are one; d * (x // d) is written x - x % d
 //   x // d, x % d    whole multiples of d are taken out, so that coefficients in x lie in [0, d); common divisors
-//   are
-//                cancelled; (x // a) // b is x // (a*b); remainders whose modulus d divides are opened; what a
+//                are cancelled; (x // a) // b is x // (a*b); remainders whose modulus d divides are opened; what a
 //                symbol is known to leave (SymbolFacts) counts; a range within one multiple of d decides
 //   x // y, x % y    by polynomial division; what is left over is cancelled by its common positive factors
 //   max          common terms and factors are taken out, operands that another one reaches dropped; min(a, b) is

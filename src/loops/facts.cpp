@@ -5,6 +5,8 @@ namespace braze::loops {
 
 namespace {
 
+/// Of a value that is computed wherever it is used, from numbers and counters alone: keeps the text of kernels
+/// short.
 constexpr uint8_t most_free_ops = 12;
 
 }  // namespace

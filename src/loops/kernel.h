@@ -65,7 +65,8 @@ struct Affine {
 enum class Access : uint8_t { in, out, inout };
 enum class Space : uint8_t { global, local, shared, registers };  ///< `local`: of one thread; `shared`: of a block.
 
-/// Bytes that memory which braze plans begins at a multiple of; the text leaves this alignment out.
+/// Bytes that memory which braze plans begins at a multiple of, whatever the target: the widest vector of any. The
+/// text leaves this alignment out.
 inline constexpr int64_t planned_alignment = 64;
 
 struct Buffer {
@@ -202,7 +203,6 @@ class Builder {
  public:
   Builder(Kernel& kernel, Block& block) : kernel_(kernel), block_(&block) {}
   Block& block() { return *block_; }
-  void set_block(Block& block) { block_ = &block; }
 
   ValueId constant(DType type, Number number);
   ValueId scalar(uint32_t slot);

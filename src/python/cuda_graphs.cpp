@@ -23,7 +23,7 @@ namespace py = pybind11;
 
 namespace {
 
-/// Python's lock, and none of what runs is the user's program.
+/// the GIL, and none of what runs is the user's program.
 struct Entered {
   py::gil_scoped_acquire locked;
 #ifdef BRAZE_INTERPRETER
@@ -102,7 +102,7 @@ class PythonRecorder final : public runtime::CudaGraphRecorder {
 
  private:
   /// By the stream that recordings are for, (device, id): where they are made. One each, since libraries keep a
-  /// workspace a stream, which becomes part of what is recorded. Guarded by Python's lock.
+  /// workspace a stream, which becomes part of what is recorded. Guarded by the GIL.
   std::map<std::pair<c10::DeviceIndex, c10::StreamId>, c10::Stream> sides_;
   std::atomic<uint64_t> epoch_{0};
 

@@ -20,9 +20,9 @@
 #endif
 #include "python/cuda_graphs.h"
 #include "python/program_object.h"
-#include "python/source.h"
 #include "python/trace_function.h"
 #include "python/tree.h"
+#include "python/user_line.h"
 #include "runtime/packed_weights.h"
 #include "runtime/profiler_range.h"
 #include "runtime/program.h"

@@ -6,7 +6,7 @@
 //   1. put every given object into the slot of its parameter; fill the others with defaults
 //   2. walk the slots' trees beside the objects: find the tensors, compare everything else
 //   3. look at each tensor's dtype, device and layout
-//   4. run; without Python's lock if it takes long enough to be worth it
+//   4. run; without the GIL if it takes long enough to be worth it
 //   5. build the result
 #include "python/program_object.h"
 
@@ -276,7 +276,7 @@ PyObject* program_cuda_graphs(PyObject* self, PyObject*) {
   return guarded([&] {
     runtime::CudaGraphFacts facts;
     {
-      const py::gil_scoped_release unlocked;  // Whoever replays one may be waiting for Python's lock.
+      const py::gil_scoped_release unlocked;  // Whoever replays one may be waiting for the GIL.
       facts = state_of(self).program->cuda_graphs();
     }
     py::dict numbers = to_dict(facts, kCudaGraphFields);

@@ -15,8 +15,8 @@
 #include "python/guards/torch_values.h"
 #include "python/program_object.h"
 #include "python/program_options.h"
-#include "python/source.h"
 #include "python/tree.h"
+#include "python/user_line.h"
 #include "runtime/packed_weights.h"
 #include "runtime/program.h"
 #include "runtime/sized_program.h"
@@ -204,7 +204,7 @@ py::tuple trace(py::object function, std::string name, py::list parameters, py::
     ExampleCall call = read_parameters(parameters, arguments);
     varying.check_all_used();
     name_parameters(tracer, named);
-    SourceScope sources;
+    UserLineScope lines;
     capture::Tracer::Scope scope(tracer);
     const py::object result = function(*call.positional, **call.keywords);
     ResultVisitor results;

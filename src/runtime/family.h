@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "runtime/by_sizes.h"
-#include "runtime/family_source.h"
+#include "runtime/family_trace.h"
 #include "runtime/program.h"
 
 namespace braze::runtime {
@@ -43,7 +43,7 @@ class ProgramFamily {
   /// Right for these values; made now if none is and there may be another. Null: none. Throws loops::NotSymbolic.
   const driver::SymbolicArtifact* artifact_for(std::span<const int64_t> symbols, const PhaseTimes& times) const;
 
-  const FamilySource source_;
+  const FamilyTrace source_;
   mutable BySizes<Program> programs_;
   mutable std::vector<std::shared_ptr<const driver::SymbolicArtifact>> artifacts_;
   mutable std::string not_symbolic_;  ///< Why no artifact is for all sizes; empty: one may be.

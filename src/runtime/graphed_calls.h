@@ -79,8 +79,7 @@ class GraphedCalls {
   const Program::Impl& program_;
   GraphParts parts_;
   std::map<uint32_t, std::string> refused_;  ///< Steps that could not be recorded, and what was said.
-  mutable std::mutex
-      mutex_;  ///< Protects what follows; never waited for, since who holds it may want Python's lock.
+  mutable std::mutex mutex_;  ///< Protects what follows; never waited for, since who holds it may want the GIL.
   std::vector<std::shared_ptr<Recording>> recordings_;
   std::vector<const void*> places_;  ///< Of each argument at the last call.
   std::vector<bool> moves_;          ///< By argument: has been elsewhere, so it is copied.

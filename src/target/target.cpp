@@ -47,9 +47,10 @@ void make_x86(Target& target) {
   target.last_cache = 32 * MB;               // of eight cores of a Zen; stores past it pay from there on (measured)
   target.short_axis = 8;                     // f32 in a vector of AVX2, and half of one of AVX-512
   target.gather = 16;                        // a load for each f32 of the widest vector
-  target.most_nodes = 96;
-  target.wide_reduction = 1 << 15;  // thread_work: then each part is worth a thread
-  target.few_results = 64;          // as many as a split has chunks
+  target.load = 4;                           // its latency in the nearest cache, in cycles, of Intel's and AMD's
+  target.most_nodes = 96;                    // what makes machine code takes time in proportion
+  target.wide_reduction = 1 << 15;           // thread_work: then each part is worth a thread
+  target.few_results = 64;                   // as many as a split has chunks
   target.cpu = cpu_limits();
 }
 
@@ -64,6 +65,7 @@ void make_hopper(Target& target) {
   target.last_cache = 50 * MB;      // the same: there is no third
   target.short_axis = 16;           // half of a warp
   target.gather = 32;               // a sector for each thread of a warp
+  target.load = 4;                  // as on CPUs: four arithmetic warps issue while one load or store does (Tuning)
   target.most_nodes = 96;           // as on CPUs: what makes machine code takes time in proportion
   target.wide_reduction = 1 << 15;  // a block of 1024 threads with 32 elements each: more are worth two phases
   target.few_results = 132;         // one a multiprocessor: blocks of their own would leave some idle
@@ -84,6 +86,9 @@ void make_hopper(Target& target) {
   gpu.busy_registers = 40;   // what pointwise kernels take (ptxas)
   gpu.least_chunk = 4096;    // 16 f32 for each of 256 threads
   gpu.tile_side = 32;        // a warp reads and writes 128 bytes of f32
+  gpu.bank_bytes = 4;        // Guide
+  gpu.scratch_bytes = 4 << 10;  // a value of 8 bytes and an index for each of 32 warps, of several reductions
+  gpu.loads_in_flight = 4;      // as thread_vectors
 }
 
 // __builtin_cpu_supports asks the CPU *and* whether the operating system saves the registers (xgetbv).

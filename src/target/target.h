@@ -47,15 +47,18 @@ struct GpuLimits {
   int64_t warp_threads = 0;     ///< Of a block each of whose warps reduces a row of its own.
   int64_t least_threads = 0;    ///< Of a block that reduces a row.
   int64_t moved_bytes = 0;      ///< Most of a value that a thread takes at once.
-  int64_t thread_vectors =
-      0;                    ///< Vectors of a row that each thread of a block takes, before there are more threads.
-  int64_t warp_row = 0;     ///< Elements of a row up to which a warp reduces it alone.
-  int64_t thread_rows = 0;  ///< Reduced rows up to which a thread reduces a column alone.
-  int64_t kept = 0;         ///< Elements of a row that a thread keeps from pass to pass.
-  int64_t registers = 0;    ///< Of a multiprocessor, 32 bits each.
-  int64_t busy_registers = 0;  ///< Of a thread, which hold nothing of a row.
-  int64_t least_chunk = 0;     ///< Elements of a part of a split reduction.
-  int64_t tile_side = 0;       ///< Of a transposed tile.
+  /// Vectors of a row that each thread of a block takes, before there are more threads.
+  int64_t thread_vectors = 0;
+  int64_t warp_row = 0;         ///< Elements of a row up to which a warp reduces it alone.
+  int64_t thread_rows = 0;      ///< Reduced rows up to which a thread reduces a column alone.
+  int64_t kept = 0;             ///< Elements of a row that a thread keeps from pass to pass.
+  int64_t registers = 0;        ///< Of a multiprocessor, 32 bits each.
+  int64_t busy_registers = 0;   ///< Of a thread, which hold nothing of a row.
+  int64_t least_chunk = 0;      ///< Elements of a part of a split reduction.
+  int64_t tile_side = 0;        ///< Of a transposed tile.
+  int64_t bank_bytes = 0;       ///< Of shared memory: what a thread reads of it without standing in another's way.
+  int64_t scratch_bytes = 0;    ///< Shared memory of a row's block for joining what its warps have found.
+  int32_t loads_in_flight = 0;  ///< Of one thread's loop over a row: so often its body is copied.
   bool operator==(const GpuLimits&) const = default;
 };
 
@@ -88,6 +91,7 @@ struct Target {
   // What loops cost.
   int64_t short_axis = 0;  ///< Lanes; fewer waste most of what runs side by side.
   int64_t gather = 0;      ///< Instructions of a vector that is read lane by lane.
+  int64_t load = 0;        ///< Instructions that take as long as loading a vector, or storing one.
 
   // What becomes one kernel.
   size_t most_nodes = 0;       ///< Larger kernels gain nothing more and take long to compile.

@@ -27,6 +27,7 @@ TEST_CASE("caches grow outwards, and vectors fit into lines") {
     CHECK(target.second_cache < target.last_cache);
     CHECK(target.cpu.shortest_strip % target.line_elements() == 0);
     CHECK(target.cpu.points_multiple % target.line_elements(1) == 0);
+    CHECK(target.load > 0);
   }
 }
 
@@ -42,4 +43,8 @@ TEST_CASE("blocks of a GPU are whole warps and fit") {
   // A tile of the widest type, and what eight warps found of 32 columns.
   CHECK(8 * gpu.tile_side * (gpu.tile_side + 1) <= gpu.shared_bytes);
   CHECK(gpu.tile_side == gpu.warp);
+  // A value and an index of the widest type for each warp.
+  CHECK(gpu.most_threads / gpu.warp * 16 <= gpu.scratch_bytes);
+  CHECK(gpu.loads_in_flight > 0);
+  CHECK(target.load > 0);
 }

@@ -29,7 +29,7 @@ class Counts:
     """What came of samples."""
 
     samples: int = 0
-    native: int = 0  # the program has no ATen call step
+    kernels: int = 0  # the program has no ATen call step
     raising: int = 0  # eager raises, and the program too
     failing: int = 0
     known: int = 0  # failures that opinfo_skips.py explains
@@ -46,7 +46,7 @@ class Counts:
         return self.samples - self.raising - self.failing - self.known
 
     def __str__(self) -> str:
-        share = f"{100 * self.native / self.traced:5.1f} %" if self.traced else "   -   "
+        share = f"{100 * self.kernels / self.traced:5.1f} %" if self.traced else "   -   "
         return (
             f"{self.samples:6d} samples: {self.traced + self.raising} agree, {self.raising} of them raising as in "
             f"eager; {self.failing} fail, {self.known} known; {share} of the traced ones without an ATen call"
@@ -86,7 +86,7 @@ class Report:
                 for word in ("raising", "failing", "known", "elsewhere", "unrun")
                 if getattr(counts, word)
             )
-            yield f"{name} {dtype} {counts.native}/{counts.traced}{flags} {calls}".rstrip()
+            yield f"{name} {dtype} {counts.kernels}/{counts.traced}{flags} {calls}".rstrip()
 
     def add(self, other: "Report") -> None:
         for key, counts in other.units.items():
@@ -216,9 +216,9 @@ def _one(variant, name: str, sample, counts: Counts) -> str | None:
     if program is None:
         counts.raising += 1
         return None
-    aten = {step.name for step in program.steps if step.kind != "kernel"}
+    aten = set(oracle.library_calls(program))
     counts.calls.update(aten)
-    counts.native += not aten
+    counts.kernels += not aten
     return None
 
 

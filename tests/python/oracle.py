@@ -60,6 +60,18 @@ def check(
     return None if raised else made[0]
 
 
+def check_kernels(fn: Callable[..., Any], *args: Any, **demands: Any) -> braze.Program:
+    """As check(), of a function that becomes kernels alone, without a call of ATen."""
+    program = check(fn, args, **demands)
+    assert program is not None, "eager raises"
+    assert library_calls(program) == []
+    return program
+
+
+def library_calls(program: braze.Program) -> list[str]:
+    return [step.name for step in program.steps if step.kind != "kernel"]
+
+
 def check_call(
     replay: Callable[..., Any],
     fn: Callable[..., Any],

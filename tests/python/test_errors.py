@@ -198,7 +198,7 @@ def test_integer_division_by_zero_raises_as_in_eager(divide):
         program(a, zero)
 
 
-def test_integer_division_by_a_number_stays_native():
+def test_integer_division_by_a_number_is_a_kernel():
     a = torch.arange(-20, 20)
     program = braze.trace(lambda a: (a // 3) % 7, (a,))
     assert torch.equal(program(a), (a // 3) % 7)

@@ -166,83 +166,6 @@ def test_lowering_makes_all_that_the_loop_ir_has():
     assert [pattern for pattern in wanted if not re.search(pattern, texts)] == []
 
 
-def _bare(text):
-    """Without comments, preprocessor lines and what is between quotes."""
-    text = re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.S)
-    text = re.sub(r"^[ \t]*#(?:\\\n|[^\n])*", "", text, flags=re.M)
-    return re.sub(r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)'", '""', text)
-
-
-def _end_of_braces(text, start):
-    depth = 0
-    for brace in re.finditer(r"[{}]", text[start:]):
-        depth += 1 if brace[0] == "{" else -1
-        if depth == 0:
-            return start + brace.end()
-    return len(text)
-
-
-def _declarations(body):
-    """Of a class, with `{}` for whatever stands in braces."""
-    all, one, at = [], "", 0
-    while at < len(body):
-        if body[at] == "{":
-            at = _end_of_braces(body, at)
-            one += "{}"
-            if body[at:].lstrip()[:1] not in (";", ",", "{"):  # Else it initialises a member.
-                all.append(one)
-                one = ""
-        elif body[at] == ";":
-            all.append(one)
-            one, at = "", at + 1
-        else:
-            one, at = one + body[at], at + 1
-    return all
-
-
-def _method(declaration, class_name):
-    """Its name, if it is a function that is no operator, constructor or destructor."""
-    text = re.sub(r"\b(public|private|protected)\s*:|\[\[.*?\]\]|\balignas\([^)]*\)", "", declaration).strip()
-    text = re.sub(r"^template\s*<[^{}]*?>\s*(?=\w)", "", text)
-    if re.match(r"(class|struct|enum|union|using|friend|static_assert|typedef)\b", text) or "operator" in text:
-        return None
-    before = None
-    while before != text:
-        before, text = text, re.sub(r"<[^<>;{}]*>", "", text)
-    found = re.match(r"[^=({]*[\w>&*\])][\s&*]+(~?\w+)\s*\(", text)
-    return found[1] if found and found[1].lstrip("~") != class_name else None
-
-
-def methods_of_classes(path):
-    """Read without a parser: what macros declare is not seen, nor is what a base class has."""
-    text = _bare(path.read_text())
-    named = r"(?<!enum )\b(?:class|struct)\s+(?:\[\[.*?\]\]\s*|BRAZE_\w+\s+)*([\w:]+)"
-    for found in re.finditer(named + r"(?:\s+final)?\s*(?::\s*[^;{()]*)?\{", text):
-        name = found[1].split("::")[-1]
-        body = text[found.end() : _end_of_braces(text, found.end() - 1) - 1]
-        yield name, [method for method in (_method(one, name) for one in _declarations(body)) if method]
-
-
-def test_classes_are_about_one_thing(tmp_path):
-    """About 40 methods at most, private ones included."""
-    sample = tmp_path / "sample.h"
-    sample.write_text(
-        "class A final : public B {\n public:\n  A() : x_{1} {}\n  ~A();\n  int one() const { return f(2); }\n"
-        "  template <typename T>\n  std::map<int, T> two(T (*f)(int)) {}\n  bool operator==(const A&) const;\n"
-        "  virtual void three() = 0;\n private:\n  struct Inner { int four(); };\n"
-        "  std::function<void()> member_;\n  int x_{}, y_ = f(3);\n};\n"
-    )
-    assert dict(methods_of_classes(sample)) == {"A": ["one", "two", "three"], "Inner": ["four"]}
-    found = [
-        f"{path.relative_to(ROOT)}: {name} has {len(methods)}"
-        for folder in ("src", "include")
-        for path in sorted((ROOT / folder).rglob("*.[ch]*"))
-        for name, methods in methods_of_classes(path)
-        if len(methods) > 40
-    ]
-    assert not found, "\n".join(found)
-
-
 def test_environment_variables_are_rows_of_two_tables():
     """support/switches.def for the compiled part, braze._settings and braze._logs for Python."""
     compiled = [path for path in (ROOT / "src").rglob("*.[ch]*") if path.stem != "switches"]
@@ -276,6 +199,30 @@ def test_benchmarks_explain_themselves(script):
     assert done.returncode == 0, done.stderr
     assert "usage:" in done.stdout
     assert "--json" in done.stdout
+
+
+def test_benchmarks_print_each_row_as_it_is_measured():
+    """Before the next case runs, which may take minutes, and on standard error: --json has the other."""
+    scripts = [path for path in sorted((ROOT / "bench").glob("*.py")) if "measure.conclude(" in path.read_text()]
+    assert len(scripts) >= 8
+    silent = [path.name for path in scripts if not re.search(r"as_measured\(|flush=True", path.read_text())]
+    assert not silent
+    code = f"""
+import sys
+sys.path.insert(0, {str(ROOT / "bench")!r})
+import measure
+
+def run(name):
+    print("runs", name, file=sys.stderr, flush=True)
+    return {{"warm_ms": {{"eager": 2.0, "braze": 1.25}}}} if name == "one" else {{"failure": "..."}}
+
+for name, facts in measure.as_measured(["one", "two"], run, measure.milliseconds):
+    print("has", name, file=sys.stderr, flush=True)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    rows = ["runs one", "one: eager 2, braze 1.25 ms", "has one", "runs two", "two: failed", "has two"]
+    assert done.stderr.splitlines() == rows
+    assert done.stdout == ""
 
 
 def test_a_case_is_measured_end_to_end(tmp_path):

@@ -248,10 +248,9 @@ Value* LoopEmitter::run_while(Value* from, Value* limit, int64_t stride, const B
 
 /// All iterations can be side by side: their number is known, and no statement in them may go different ways.
 bool LoopEmitter::runs_in_lanes(const Loop& loop) const {
-  constexpr int64_t most = 16;  // bytes in the widest access
   if (!loop.schedule.vector || loop.begin_value != loops::none || loop.end_value != loops::none) return false;
   if (!loop.begin.is_constant() || !loop.end.is_constant()) return false;
-  if (trips(loop.begin.constant, loop.end.constant, loop.step) > most) return false;
+  if (trips(loop.begin.constant, loop.end.constant, loop.step) > kWidest) return false;  // elements of a byte
   const bool joins = std::ranges::all_of(
       loop.reductions, [](const Reduction& reduction) { return reduction.combine != Combine::serial; });
   return lanes_ == 1 && joins && is_straight(loop.body);

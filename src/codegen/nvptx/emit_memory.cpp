@@ -16,9 +16,7 @@ namespace braze::codegen::nvptx {
 using llvm::Value;
 using loops::Space;
 
-namespace {
-constexpr int64_t kWidest = 16;  // bytes of an access
-}  // namespace
+namespace {}  // namespace
 
 Value* MemoryEmitter::buffer_pointer(BufferId id) {
   BRAZE_CHECK(pointers_[id], "buffer %", kernel_.buffers[id].name, " is used before its alloc");

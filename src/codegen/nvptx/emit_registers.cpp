@@ -16,7 +16,7 @@ namespace braze::codegen::nvptx {
 using llvm::Value;
 
 namespace {
-constexpr int64_t kWord = 4, kWidest = 16;  // bytes
+constexpr int64_t kWord = 4;  // bytes of a register
 }
 
 /// The runs' parts, `bytes` each: what one access to shared memory moves, or one variable holds.
@@ -30,7 +30,7 @@ MemoryEmitter::RegisterRun& MemoryEmitter::register_run(BufferId id, const Linea
   const int64_t element = ir::byte_size(stored), bytes = element * static_cast<int64_t>(elements);
   const int64_t words = (bytes + kWord - 1) / kWord;
   const auto widest = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::min(bytes, kWidest))));
-  const int64_t room = target_.gpu.shared_bytes - shared_.bytes() - kRowScratch;
+  const int64_t room = target_.gpu.shared_bytes - shared_.bytes() - target_.gpu.scratch_bytes;
   run.elements = elements;
   // Where all who use it come after: whoever asks first may be in a part that only some threads take.
   llvm::IRBuilderBase::InsertPointGuard guard(b_);

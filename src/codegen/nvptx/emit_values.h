@@ -23,8 +23,8 @@
 
 namespace braze::codegen::nvptx {
 
-constexpr int64_t kWarp = 32;             // lanes of a shuffle, whatever loops are made for
-constexpr int64_t kRowScratch = 4 << 10;  // bytes of shared memory left for the joins between warps
+constexpr int64_t kWarp = 32;    // lanes of a shuffle, whatever loops are made for
+constexpr int64_t kWidest = 16;  // bytes that one instruction loads or stores (PTX ISA)
 
 using Values = llvm::SmallVector<llvm::Value*, 4>;  ///< One, or one a lane.
 
@@ -42,9 +42,8 @@ using States = llvm::SmallVector<State, 2>;
 class SharedLayout {
  public:
   int64_t take(int64_t bytes) {
-    constexpr int64_t whole = 16;  // the widest access
     const int64_t offset = bytes_;
-    bytes_ += (bytes + whole - 1) / whole * whole;
+    bytes_ += (bytes + kWidest - 1) / kWidest * kWidest;
     return offset;
   }
   int64_t bytes() const { return bytes_; }

@@ -76,8 +76,6 @@ Rows transpose_rows(llvm::IRBuilderBase& b, Rows rows) {
   return columns;
 }
 
-constexpr int64_t kCacheLine = 64;
-
 /// How many statements use a buffer, its allocation aside.
 int uses(const Block& block, BufferId buffer) {
   int total = 0;
@@ -184,112 +182,145 @@ int64_t TileEmitter::step_of(ValueId id) {
 
 /// to[c*pitch + r] = from[r*S + c*T] for r < rows, c < columns: squares in registers where c runs through memory,
 /// whole vectors where r does; what is left over goes element by element.
-void TileEmitter::transpose_into(const Transposed& to, const Stmt& stmt, Value* rows, Value* columns) {
-  BRAZE_CHECK(lanes().width == 1, "a transpose cannot stand in a vector loop");
-  const BufferId source = stmt.sources[0];
-  const DType dtype = kernel_.buffers[source].dtype;
-  const int64_t R = stmt.shape[0], C = stmt.shape[2], T = stmt.shape[3];
-  const Extent S = loops::row_step(stmt);
-  const int64_t bytes = ir::byte_size(dtype);
-  // Shuffles of narrow floats are not to be taken for arithmetic.
-  llvm::Type* type = bytes < 4 ? b_.getIntNTy(8 * bytes) : memory_type(context_, dtype);
-  Value* from = element(source, address(source, analyse(stmt.index)), 0);
-  const auto alignment = [&](BufferId buffer) {
-    return llvm::Align(std::min(kernel_.buffers[buffer].alignment, bytes));
-  };
-
-  auto at = [&](Value* base, Value* i, const Extent& step_i, Value* j, const Extent& step_j) {
-    Value* x = b_.CreateMul(i, extent_value(step_i));
-    Value* y = b_.CreateMul(j, extent_value(step_j));
-    return b_.CreateGEP(type, base, b_.CreateAdd(x, y));
-  };
-  auto load = [&](Value* pointer, int64_t lanes) {
-    llvm::LoadInst* loaded = b_.CreateAlignedLoad(with_lanes(type, lanes), pointer, alignment(source));
-    annotate(loaded, source);
-    return loaded;
-  };
-  auto store = [&](Value* value, Value* pointer) {
-    llvm::StoreInst* stored = b_.CreateAlignedStore(value, pointer, alignment(to.buffer));
-    annotate(stored, to.buffer);
-    return stored;
-  };
-  auto whole = [&](Value* n, int64_t step) { return b_.CreateSub(n, b_.CreateURem(n, b_.getInt64(step))); };
-  auto elementwise = [&](Value* r0, Value* r1, Value* c0, Value* c1) {
-    counted_loop(c0, c1, 1, [&](Value* c) {
-      counted_loop(r0, r1, 1,
-                   [&](Value* r) { store(load(at(from, r, S, c, T), 1), at(to.pointer, c, to.pitch, r, 1)); });
-    });
-  };
-
-  int64_t side = square_side(target_, dtype);
-  Value* zero = b_.getInt64(0);
-  if (S == Extent(1)) {  // rows lie in memory as in the tile
-    if (side > R) side = std::max<int64_t>(1, R);
-    Value* full = whole(rows, side);
-    counted_loop(zero, columns, 1, [&](Value* c) {
-      counted_loop(zero, full, side,
-                   [&](Value* r) { store(load(at(from, r, S, c, T), side), at(to.pointer, c, to.pitch, r, 1)); });
-    });
-    return elementwise(full, rows, zero, columns);
+class TileEmitter::Transpose {
+ public:
+  Transpose(TileEmitter& emitter, const Transposed& to, const Stmt& stmt)
+      : e_(emitter),
+        b_(emitter.b_),
+        to_(to),
+        source_(stmt.sources[0]),
+        bytes_(ir::byte_size(emitter.kernel_.buffers[source_].dtype)),
+        all_rows_(stmt.shape[0]),
+        all_columns_(stmt.shape[2]),
+        column_step_(stmt.shape[3]),
+        row_step_(loops::row_step(stmt)),
+        side_(square_side(emitter.target_, emitter.kernel_.buffers[source_].dtype)) {
+    const DType dtype = e_.kernel_.buffers[source_].dtype;
+    // Shuffles of narrow floats are not to be taken for arithmetic.
+    type_ = bytes_ < 4 ? b_.getIntNTy(8 * bytes_) : memory_type(e_.context_, dtype);
+    from_ = e_.element(source_, e_.address(source_, e_.analyse(stmt.index)), 0);
   }
-  if (T != 1 || R < side || C < side) return elementwise(zero, rows, zero, columns);
 
-  // Each row lies in pages of its own, where no hardware prefetcher finds the next tile. Its lines are asked for
-  // row by row, a few with each square, into the second cache: in the first one, rows a power of two apart would
-  // share too few places.
-  // Squares of bytes are transposed side by side, as many as fill a vector.
-  int64_t wide = side;
-  while (2 * wide <= std::min(C, target_.vector_bytes / bytes)) wide *= 2;
-  const int64_t line = kCacheLine / bytes, lines = C / line, share = side * wide / line;
-  auto prefetch = [&](Value* square) {
+  void emit(Value* rows, Value* columns) {
+    Value* zero = b_.getInt64(0);
+    if (row_step_ == Extent(1)) return emit_lines(rows, columns);
+    if (column_step_ != 1 || all_rows_ < side_ || all_columns_ < side_)
+      return elementwise(zero, rows, zero, columns);
+    // Squares of bytes are transposed side by side, as many as fill a vector.
+    wide_ = side_;
+    while (2 * wide_ <= std::min(all_columns_, e_.target_.vector_bytes / bytes_)) wide_ *= 2;
+    Value *full_rows = whole(rows, side_), *full_columns = whole(columns, side_),
+          *wide_columns = whole(columns, wide_);
+    squares(full_rows, zero, wide_columns, wide_);
+    if (wide_ != side_) squares(full_rows, wide_columns, full_columns, side_);
+    elementwise(zero, full_rows, full_columns, columns);
+    elementwise(full_rows, rows, zero, columns);
+  }
+
+ private:
+  Value* place(Value* base, Value* i, const Extent& step_i, Value* j, const Extent& step_j) {
+    Value* x = b_.CreateMul(i, e_.extent_value(step_i));
+    Value* y = b_.CreateMul(j, e_.extent_value(step_j));
+    return b_.CreateGEP(type_, base, b_.CreateAdd(x, y));
+  }
+  Value* source(Value* r, Value* c) { return place(from_, r, row_step_, c, column_step_); }
+  Value* target(Value* r, Value* c) { return place(to_.pointer, c, to_.pitch, r, 1); }
+  llvm::Align alignment(BufferId buffer) const {
+    return llvm::Align(std::min(e_.kernel_.buffers[buffer].alignment, bytes_));
+  }
+  llvm::LoadInst* load(Value* pointer, int64_t lanes) {
+    llvm::LoadInst* loaded = b_.CreateAlignedLoad(with_lanes(type_, lanes), pointer, alignment(source_));
+    e_.annotate(loaded, source_);
+    return loaded;
+  }
+  llvm::StoreInst* store(Value* value, Value* pointer) {
+    llvm::StoreInst* stored = b_.CreateAlignedStore(value, pointer, alignment(to_.buffer));
+    e_.annotate(stored, to_.buffer);
+    return stored;
+  }
+  Value* whole(Value* n, int64_t step) { return b_.CreateSub(n, b_.CreateURem(n, b_.getInt64(step))); }
+
+  void elementwise(Value* r0, Value* r1, Value* c0, Value* c1) {
+    e_.counted_loop(c0, c1, 1, [&](Value* c) {
+      e_.counted_loop(r0, r1, 1, [&](Value* r) { store(load(source(r, c), 1), target(r, c)); });
+    });
+  }
+
+  /// Rows lie in memory as in the tile.
+  void emit_lines(Value* rows, Value* columns) {
+    const int64_t step = side_ > all_rows_ ? std::max<int64_t>(1, all_rows_) : side_;
+    Value *zero = b_.getInt64(0), *full = whole(rows, step);
+    e_.counted_loop(zero, columns, 1, [&](Value* c) {
+      e_.counted_loop(zero, full, step, [&](Value* r) { store(load(source(r, c), step), target(r, c)); });
+    });
+    elementwise(full, rows, zero, columns);
+  }
+
+  void squares(Value* rows, Value* first, Value* last, int64_t width) {
+    e_.counted_loop(first, last, width, [&](Value* c) {
+      e_.counted_loop(b_.getInt64(0), rows, side_, [&](Value* r) { square(r, c, width); });
+    });
+  }
+
+  void square(Value* r, Value* c, int64_t width) {
+    if (width == wide_) {
+      Value* before = b_.CreateMul(b_.CreateUDiv(c, b_.getInt64(wide_)), b_.getInt64(all_rows_ / side_));
+      prefetch(b_.CreateAdd(before, b_.CreateUDiv(r, b_.getInt64(side_))));
+    }
+    Rows block;
+    for (int64_t i = 0; i < side_; ++i) block.push_back(load(source(b_.CreateAdd(r, b_.getInt64(i)), c), width));
+    block = transpose_rows(b_, std::move(block));
+    for (int64_t i = 0; i < width; ++i) {
+      Value* column = piece(b_, block[i % side_], i / side_ * side_, side_);
+      llvm::StoreInst* stored = store(column, target(r, b_.CreateAdd(c, b_.getInt64(i))));
+      if (!to_.stream) continue;
+      stored->setAlignment(llvm::Align(e_.target_.vector_bytes));
+      llvm::Metadata* one = llvm::ConstantAsMetadata::get(b_.getInt32(1));
+      stored->setMetadata(llvm::LLVMContext::MD_nontemporal, llvm::MDNode::get(e_.context_, one));
+      e_.streamed_ = true;
+    }
+  }
+
+  /// Each row lies in pages of its own, where no hardware prefetcher finds the next tile. Its lines are asked for
+  /// row by row, a few with each square, into the second cache: in the first one, rows a power of two apart would
+  /// share too few places.
+  void prefetch(Value* square) {
     constexpr int read = 0, second_level_cache = 2, data = 1;
-    if (C % line != 0 || share == 0 || (lines % share != 0 && share % lines != 0)) return;
+    const int64_t line = e_.target_.cache_line / bytes_, lines = all_columns_ / line, share = side_ * wide_ / line;
+    if (all_columns_ % line != 0 || share == 0 || (lines % share != 0 && share % lines != 0)) return;
     for (int64_t i = 0; i < share; ++i) {
       Value *row, *column;
       if (share % lines == 0) {
-        row = b_.CreateAdd(b_.CreateMul(square, b_.getInt64(share / lines)), b_.getInt64(R + i / lines));
+        row = b_.CreateAdd(b_.CreateMul(square, b_.getInt64(share / lines)), b_.getInt64(all_rows_ + i / lines));
         column = b_.getInt64(i % lines * line);
       } else {
         Value* squares = b_.getInt64(lines / share);  // to a row
-        row = b_.CreateAdd(b_.CreateUDiv(square, squares), b_.getInt64(R));
+        row = b_.CreateAdd(b_.CreateUDiv(square, squares), b_.getInt64(all_rows_));
         column = b_.CreateMul(b_.CreateURem(square, squares), b_.getInt64(share * line));
         column = b_.CreateAdd(column, b_.getInt64(i * line));
       }
-      Value* pointer = at(from, row, S, column, 1);
+      Value* pointer = place(from_, row, row_step_, column, 1);
       b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {pointer->getType()},
                          {pointer, b_.getInt32(read), b_.getInt32(second_level_cache), b_.getInt32(data)});
     }
-  };
-  Value* full_rows = whole(rows, side);
-  Value* full_columns = whole(columns, side);
-  Value* wide_columns = whole(columns, wide);
-  auto squares = [&](Value* r, Value* c, int64_t width) {
-    if (width == wide) {
-      Value* before = b_.CreateMul(b_.CreateUDiv(c, b_.getInt64(wide)), b_.getInt64(R / side));
-      prefetch(b_.CreateAdd(before, b_.CreateUDiv(r, b_.getInt64(side))));
-    }
-    Rows block;
-    for (int64_t i = 0; i < side; ++i)
-      block.push_back(load(at(from, b_.CreateAdd(r, b_.getInt64(i)), S, c, T), width));
-    block = transpose_rows(b_, std::move(block));
-    for (int64_t i = 0; i < width; ++i) {
-      Value* column = piece(b_, block[i % side], i / side * side, side);
-      llvm::StoreInst* stored = store(column, at(to.pointer, b_.CreateAdd(c, b_.getInt64(i)), to.pitch, r, 1));
-      if (!to.stream) continue;
-      stored->setAlignment(llvm::Align(target_.vector_bytes));
-      llvm::Metadata* one = llvm::ConstantAsMetadata::get(b_.getInt32(1));
-      stored->setMetadata(llvm::LLVMContext::MD_nontemporal, llvm::MDNode::get(context_, one));
-      streamed_ = true;
-    }
-  };
-  auto region = [&](Value* first, Value* last, int64_t width) {
-    counted_loop(first, last, width,
-                 [&](Value* c) { counted_loop(zero, full_rows, side, [&](Value* r) { squares(r, c, width); }); });
-  };
-  region(zero, wide_columns, wide);
-  if (wide != side) region(wide_columns, full_columns, side);
-  elementwise(zero, full_rows, full_columns, columns);
-  elementwise(full_rows, rows, zero, columns);
+  }
+
+  TileEmitter& e_;
+  llvm::IRBuilder<>& b_;
+  const Transposed& to_;
+  const BufferId source_;
+  const int64_t bytes_;  ///< Of an element.
+  const int64_t all_rows_, all_columns_, column_step_;
+  const Extent row_step_;
+  const int64_t side_;  ///< Of a square.
+  int64_t wide_ = 0;    ///< Columns of the squares that are transposed side by side.
+  llvm::Type* type_;
+  Value* from_;
+};
+
+void TileEmitter::transpose_into(const Transposed& to, const Stmt& stmt, Value* rows, Value* columns) {
+  BRAZE_CHECK(lanes().width == 1, "a transpose cannot stand in a vector loop");
+  Transpose(*this, to, stmt).emit(rows, columns);
 }
 
 }  // namespace braze::codegen

@@ -16,6 +16,7 @@ class TileEmitter : public MemoryEmitter {
     Extent pitch;
     bool stream;  ///< Past the cache; everything is aligned to whole vectors then.
   };
+  class Transpose;
   void emit_transpose(const Stmt& stmt);
   bool emit_transposed_copy(const Stmt& stmt, const Stmt& next);
   void transpose_into(const Transposed& to, const Stmt& stmt, llvm::Value* rows, llvm::Value* columns);

@@ -1,8 +1,7 @@
 // codegen/x86/emit_values.h: the state of emitting one phase, and the values that its code computes with.
 //
 // Three ideas carry it:
-//   lanes     Inside a vector loop a value is `parts` vectors of `width` lanes (parts = unroll copies); a value
-//   that
+//   lanes     Inside a vector loop a value is `parts` vectors of `width` lanes (parts = unroll copies); a value that
 //             is the same in all lanes stays one scalar and is spread where first needed. A loop's variable is
 //             `linear`: lane 0's number, the others following.
 //   levels    Every loop and branch is a level. What depends only on outer levels is emitted in front of the loop,

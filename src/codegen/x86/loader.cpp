@@ -14,18 +14,18 @@ namespace braze::codegen {
 namespace {
 
 /// Pages of code: writable until seal(), executable from then on.
-class CodeRegion {
+class CodePages {
  public:
-  explicit CodeRegion(size_t bytes) {
+  explicit CodePages(size_t bytes) {
     const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
     size_ = (bytes + page - 1) / page * page;
     void* memory = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) fail("mmap");
     base_ = static_cast<char*>(memory);
   }
-  ~CodeRegion() { munmap(base_, size_); }
-  CodeRegion(const CodeRegion&) = delete;
-  CodeRegion& operator=(const CodeRegion&) = delete;
+  ~CodePages() { munmap(base_, size_); }
+  CodePages(const CodePages&) = delete;
+  CodePages& operator=(const CodePages&) = delete;
 
   char* base() const { return base_; }
   void seal() {
@@ -43,7 +43,7 @@ class CodeRegion {
 
 class LoadedKernel final : public CompiledKernel {
  public:
-  LoadedKernel(const BlobView& blob, char* code, std::shared_ptr<const CodeRegion> region)
+  LoadedKernel(const BlobView& blob, char* code, std::shared_ptr<const CodePages> region)
       : region_(std::move(region)) {
     code_bytes_ = blob.image.size();
     for (const PhaseFacts& facts : blob.phases) {
@@ -57,7 +57,7 @@ class LoadedKernel final : public CompiledKernel {
   }
 
  private:
-  std::shared_ptr<const CodeRegion> region_;
+  std::shared_ptr<const CodePages> region_;
 };
 
 void fill(char* place, const BlobView& blob) {
@@ -79,7 +79,7 @@ std::vector<std::shared_ptr<const CompiledKernel>> load(std::span<const BlobView
     offsets.push_back(total);
     total += (blob.image.size() + kImageAlignment - 1) / kImageAlignment * kImageAlignment;
   }
-  const auto region = std::make_shared<CodeRegion>(std::max<size_t>(total, 1));
+  const auto region = std::make_shared<CodePages>(std::max<size_t>(total, 1));
   for (size_t i = 0; i < blobs.size(); ++i) fill(region->base() + offsets[i], blobs[i]);
   region->seal();
   for (size_t i = 0; i < blobs.size(); ++i)

@@ -43,106 +43,112 @@ bool with_index(Combine combine) {
 }
 
 void NestPlan::collect_accesses() {
-  auto pattern = [&](const Label& label, std::span<const Size> sizes, std::span<const Size> strides, int64_t bytes,
-                     bool store, const Value* base) {
-    AccessPattern access{Sizes(leaves_.axes.size()), bytes, store, base};
-    for (size_t k = 1; k <= std::min(label.size(), sizes.size()); ++k) {
-      if (sizes[sizes.size() - k] == 1) continue;
-      Size stride = strides[sizes.size() - k];
-      const AxisList list = group_.space.leaves(label[label.size() - k]);
-      for (size_t j = list.size(); j-- > 0;) {
-        const size_t leaf = leaves_.index_of(list[j]);
-        access.strides[leaf] = access.strides[leaf] + stride;
-        if (stride != 0) access.weight *= hint(leaves_.sizes[leaf]);
-        stride = stride * leaves_.sizes[leaf];
-      }
-    }
-    accesses_.push_back(std::move(access));
-  };
-  auto single_out = [&](const Label& label) {
-    for (AxisId axis : group_.space.axes_of(label)) leaves_.individual[leaves_.index_of(axis)] = true;
-  };
-  auto read_pattern = [&](const Value* value, const Label& label) {
-    if (facts_.is_free(value)) {
-      if (free_iota(value)) single_out(label);
-      return;
-    }
-    const Value* base = facts_.windows.base(value);
-    if (inside_.contains(base->def) || is_number(base->def->op)) return;
-    const Window& window = facts_.windows.of(value);
-    pattern(label, window.sizes, window.strides, ir::byte_size(base->type->dtype), false, base);
-  };
   for (const Node* node : group_.nodes) {
     const Value* result = &node->results[0];
     const Label& label = *group_.find(result);
     if (is_stored(result))
-      pattern(label, result->type->sizes.symbolic(), strides_of(result), ir::byte_size(result->type->dtype), true,
-              result);
+      add_access(label, result->type->sizes.symbolic(), strides_of(result),
+                 {{}, ir::byte_size(result->type->dtype), true, result});
     switch (ir::info(node->op).kind) {
-      case OpKind::Reduction: {
-        const Label& operand = *group_.find_reduced(node);
-        read_pattern(node->operands[0], operand);
-        if (!with_index(combine_of(node->op))) break;
-        // The index counts through the reduced dimensions in order: loops may be one only if it agrees.
-        Sizes strides(operand.size(), 0);
-        Size stride = 1;
-        const auto sizes = node->operands[0]->type->sizes.symbolic();
-        const auto dims = node->ints_attr("dims");
-        for (size_t k = dims.size(); k-- > 0;) {
-          strides[static_cast<size_t>(dims[k])] = stride;
-          stride = stride * sizes[static_cast<size_t>(dims[k])];
-        }
-        pattern(operand, sizes, strides, 0, false, nullptr);
-        break;
-      }
+      case OpKind::Reduction: add_reduced(node); break;
+      case OpKind::Gather: add_gathered(node, label); break;
+      case OpKind::Pad:
+      case OpKind::Scatter: add_moved(node, label); break;
       case OpKind::View:
         if (const Label* operand = group_.find_reshaped(node))
-          read_pattern(node->operands[0], *operand);
+          add_read(node->operands[0], *operand);
         else
-          single_out(label);
+          keep_apart(label);
         break;
-      case OpKind::Gather: {
-        for (size_t k = 1; k < node->operands.size(); ++k) {
-          size_t first = 0;
-          if (node->op == Op::index_select) first = static_cast<size_t>(node->int_attr("dim"));
-          if (node->op == Op::index) first = static_cast<size_t>(node->ints_attr("dims")[0]);
-          size_t rank = static_cast<size_t>(node->operands[k]->type->rank());
-          if (node->op == Op::index)
-            for (size_t j = 1; j < node->operands.size(); ++j)
-              rank = std::max(rank, static_cast<size_t>(node->operands[j]->type->rank()));
-          const Label part(label.begin() + static_cast<int64_t>(first),
-                           label.begin() + static_cast<int64_t>(first + rank));
-          read_pattern(node->operands[k], part);
-        }
-        const Window& table = facts_.windows.of(node->operands[0]);
-        if (node->op == Op::embedding) {
-          const auto rank = static_cast<size_t>(node->operands[1]->type->rank());
-          const Label rows(label.begin() + static_cast<int64_t>(rank), label.end());
-          pattern(rows, std::span(table.sizes).subspan(1), std::span(table.strides).subspan(1),
-                  ir::byte_size(result->type->dtype), false, table.base);
-        } else {
-          single_out(label);
-        }
-        break;
-      }
-      case OpKind::Pad:
-      case OpKind::Scatter: {
-        const Value* moved = node->operands[node->op == Op::pad ? 0 : 1];
-        if (node->op == Op::slice_scatter) read_pattern(node->operands[0], label);
-        const Window& window = facts_.windows.of(moved);
-        const Sizes sizes(window.sizes.size(), 2);  // also a dimension of size 1 moves once padded
-        pattern(label, sizes, window.strides, ir::byte_size(moved->type->dtype), false, window.base);
-        const auto out = result->type->sizes.symbolic();
-        for (size_t k = 0; k < out.size(); ++k) {
-          const bool has_bounds = node->op == Op::pad ? node->sizes_attr("low")[k] != 0
-                                                      : node->int_attr("dim") == static_cast<int64_t>(k);
-          if (out[k] != window.sizes[k] || has_bounds) single_out({label[k]});
-        }
-        break;
-      }
       default:
-        for (const Value* operand : node->operands) read_pattern(operand, label);
+        for (const Value* operand : node->operands) add_read(operand, label);
     }
+  }
+}
+
+/// `access` with what its address moves by along each axis: `strides` of the dimensions that `label` is of.
+void NestPlan::add_access(const Label& label, std::span<const Size> sizes, std::span<const Size> strides,
+                          AccessPattern access) {
+  access.strides = Sizes(leaves_.axes.size());
+  for (size_t k = 1; k <= std::min(label.size(), sizes.size()); ++k) {
+    if (sizes[sizes.size() - k] == 1) continue;
+    Size stride = strides[sizes.size() - k];
+    const AxisList list = group_.space.leaves(label[label.size() - k]);
+    for (size_t j = list.size(); j-- > 0;) {
+      const size_t leaf = leaves_.index_of(list[j]);
+      access.strides[leaf] = access.strides[leaf] + stride;
+      if (stride != 0) access.weight *= hint(leaves_.sizes[leaf]);
+      stride = stride * leaves_.sizes[leaf];
+    }
+  }
+  accesses_.push_back(std::move(access));
+}
+
+/// The place along these dimensions is computed with: their axes are walked through by loops of their own.
+void NestPlan::keep_apart(const Label& label) {
+  for (const AxisId axis : group_.space.axes_of(label)) leaves_.individual[leaves_.index_of(axis)] = true;
+}
+
+void NestPlan::add_read(const Value* value, const Label& label) {
+  if (facts_.is_free(value)) {
+    if (free_iota(value)) keep_apart(label);
+    return;
+  }
+  const Value* base = facts_.windows.base(value);
+  if (inside_.contains(base->def) || is_number(base->def->op)) return;
+  const Window& window = facts_.windows.of(value);
+  add_access(label, window.sizes, window.strides, {{}, ir::byte_size(base->type->dtype), false, base});
+}
+
+void NestPlan::add_reduced(const Node* node) {
+  const Label& operand = *group_.find_reduced(node);
+  add_read(node->operands[0], operand);
+  if (!with_index(combine_of(node->op))) return;
+  // The index counts through the reduced dimensions in order: loops may be one only if it agrees.
+  Sizes strides(operand.size(), 0);
+  Size stride = 1;
+  const auto sizes = node->operands[0]->type->sizes.symbolic();
+  const auto dims = node->ints_attr("dims");
+  for (size_t k = dims.size(); k-- > 0;) {
+    strides[static_cast<size_t>(dims[k])] = stride;
+    stride = stride * sizes[static_cast<size_t>(dims[k])];
+  }
+  add_access(operand, sizes, strides, {{}, 0, false, nullptr});
+}
+
+/// The indices are read where the result's dimensions that they replace are; of the table only rows that are read
+/// whole say anything about the order of loops.
+void NestPlan::add_gathered(const Node* node, const Label& label) {
+  size_t first = 0;
+  if (node->op == Op::index_select) first = static_cast<size_t>(node->int_attr("dim"));
+  if (node->op == Op::index) first = static_cast<size_t>(node->ints_attr("dims")[0]);
+  size_t broadcast = 0;
+  for (size_t k = 1; k < node->operands.size(); ++k)
+    broadcast = std::max(broadcast, static_cast<size_t>(node->operands[k]->type->rank()));
+  for (size_t k = 1; k < node->operands.size(); ++k) {
+    const size_t rank = node->op == Op::index ? broadcast : static_cast<size_t>(node->operands[k]->type->rank());
+    const auto begin = label.begin() + static_cast<int64_t>(first);
+    add_read(node->operands[k], Label(begin, begin + static_cast<int64_t>(rank)));
+  }
+  if (node->op != Op::embedding) return keep_apart(label);
+  const Window& table = facts_.windows.of(node->operands[0]);
+  const Label rows(label.begin() + node->operands[1]->type->rank(), label.end());
+  add_access(rows, std::span(table.sizes).subspan(1), std::span(table.strides).subspan(1),
+             {{}, ir::byte_size(node->results[0].type->dtype), false, table.base});
+}
+
+/// Pads and slice_scatter: an operand that lies at an offset within the result.
+void NestPlan::add_moved(const Node* node, const Label& label) {
+  const Value* moved = node->operands[node->op == Op::pad ? 0 : 1];
+  if (node->op == Op::slice_scatter) add_read(node->operands[0], label);
+  const Window& window = facts_.windows.of(moved);
+  const Sizes sizes(window.sizes.size(), 2);  // also a dimension of size 1 moves once padded
+  add_access(label, sizes, window.strides, {{}, ir::byte_size(moved->type->dtype), false, window.base});
+  const auto out = node->results[0].type->sizes.symbolic();
+  for (size_t k = 0; k < out.size(); ++k) {
+    const bool has_bounds =
+        node->op == Op::pad ? node->sizes_attr("low")[k] != 0 : node->int_attr("dim") == static_cast<int64_t>(k);
+    if (out[k] != window.sizes[k] || has_bounds) keep_apart({label[k]});
   }
 }
 

@@ -85,9 +85,10 @@ void NestPlan::plan_passes() {
   }
 }
 
-/// What it costs to compute a value of the reduced axes again, in quarters of a load.
-int NestPlan::recompute_cost(const Value* value) const {
-  constexpr int load = 4, cheap = 1, costly = 16;
+/// What it costs to compute a value of the reduced axes again, in instructions.
+int64_t NestPlan::recompute_cost(const Value* value) const {
+  constexpr int64_t cheap = 1, costly = 16;  // as exp, the cheapest function that is a polynomial (ir/ops.def)
+  const int64_t load = target_.load;
   const Value* base = facts_.windows.base(value);
   const Node* node = base->def;
   if (facts_.is_free(value)) return cheap;
@@ -95,14 +96,14 @@ int NestPlan::recompute_cost(const Value* value) const {
   if (ir::info(node->op).kind == OpKind::Reduction || !runs_over_reduced(*group_.find(base))) return 0;
   if (std::any_of(kept_.begin(), kept_.end(), [&](const Kept& s) { return s.value == base; })) return load;
   if (ir::info(node->op).kind == OpKind::Gather) return load;
-  int cost = ir::info(node->op).kind == OpKind::View ? 0 : is_cheap(node->op) ? cheap : costly;
+  int64_t cost = ir::info(node->op).kind == OpKind::View ? 0 : is_cheap(node->op) ? cheap : costly;
   for (const Value* operand : node->operands) cost += recompute_cost(operand);
   return cost;
 }
 
 /// Marks what one pass evaluates. A costly value that an earlier pass had is kept in a row buffer from there.
 void NestPlan::mark_evaluated(const Value* value, int pass) {
-  constexpr int worth_keeping = 8;  // a store and a load
+  const int64_t worth_keeping = 2 * target_.load;  // a store and a load
   const Value* base = facts_.windows.base(value);
   const Node* node = base->def;
   if (facts_.is_free(value) || !inside_.contains(node) || ir::info(node->op).kind == OpKind::Reduction) return;

@@ -66,11 +66,18 @@ class NestPlan {
 
   void number_leaves();
   void collect_accesses();
+  void add_access(const Label& label, std::span<const Size> sizes, std::span<const Size> strides,
+                  AccessPattern access);
+  void keep_apart(const Label& label);
+  void add_read(const ir::Value* value, const Label& label);
+  void add_reduced(const ir::Node* node);
+  void add_gathered(const ir::Node* node, const Label& label);
+  void add_moved(const ir::Node* node, const Label& label);
   void count_bytes();
   void plan_passes();
   int depth_of(const ir::Value* value);
   void plan_kept();
-  int recompute_cost(const ir::Value* value) const;
+  int64_t recompute_cost(const ir::Value* value) const;
   void mark_evaluated(const ir::Value* value, int pass);
   bool is_stored(const ir::Value* value) const;
   Sizes strides_of(const ir::Value* stored) const;

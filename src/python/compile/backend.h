@@ -30,7 +30,7 @@ namespace braze::python {
 namespace py = pybind11;
 
 /// A compiled segment: tensors in, tensors out, in the order of the graph's arguments and of the trace's outputs.
-/// Immutable; several threads may run one at once. All of it needs Python's lock.
+/// Immutable; several threads may run one at once. All of it needs the GIL.
 class SegmentProgram {
  public:
   virtual ~SegmentProgram() = default;

@@ -3,7 +3,7 @@
 
 #include <torch/csrc/autograd/python_variable.h>
 
-#include "python/compile/recording.h"
+#include "python/compile/captured_run.h"
 #include "python/interpreter/evaluate.h"
 #include "python/interpreter/watch/absorb.h"
 #include "support/error.h"
@@ -15,13 +15,13 @@ using interpreter::BreakReason;
 
 namespace {
 
-class CallRecording : Recording {
+class CallCapture : CapturedRun {
  public:
-  using Recording::with_symbols;
-  CallRecording(const py::object& function, const Arguments& arguments, const Settings& settings,
-                TorchWorld::Others others, SizeHistory& history)
-      : Recording(py::str(py::getattr(function, "__name__", py::str("compiled"))).cast<std::string>(), settings,
-                  others, history),
+  using CapturedRun::with_symbols;
+  CallCapture(const py::object& function, const Arguments& arguments, const Settings& settings,
+              TorchWorld::Others others, SizeHistory& history)
+      : CapturedRun(py::str(py::getattr(function, "__name__", py::str("compiled"))).cast<std::string>(), settings,
+                    others, history),
         function_(function),
         arguments_(arguments) {}
 
@@ -114,8 +114,8 @@ Captured capture_call(const py::object& function, const Arguments& arguments, co
   const Others others = dropped >= few_dropped ? Others::all : is_first ? Others::none : Others::attributes;
   const auto record = [&] {
     return attempt(settings, [&] {
-      CallRecording recording(function, arguments, settings, others, history);
-      return recording.with_symbols([&] { return recording.run(); });
+      CallCapture capture(function, arguments, settings, others, history);
+      return capture.with_symbols([&] { return capture.run(); });
     });
   };
   Captured captured = record();

@@ -58,7 +58,7 @@ Captured capture_call(const py::object& function, const Arguments& arguments, co
 /// The rest of a frame's run. The frame is as before afterwards. \param code  of the frame.
 Captured capture_frame(interpreter::FrameRun& run, CodeState& code, const Settings& settings);
 
-/// What the guards of a frame's stretch read: the function, then the frame's slots. Owned by the frame.
+/// What the guards of a frame's segment read: the function, then the frame's slots. Owned by the frame.
 std::vector<PyObject*> frame_values(interpreter::FrameRun& run);
 
 }  // namespace braze::python

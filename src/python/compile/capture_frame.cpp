@@ -6,12 +6,12 @@
 #include <unordered_set>
 
 #include "ir/graph.h"
-#include "python/compile/recording.h"
+#include "python/compile/captured_run.h"
 #include "python/guards/scalar.h"
 #include "python/interpreter/evaluate.h"
 #include "python/interpreter/flow.h"
 #include "python/interpreter/instructions.h"
-#include "python/source.h"
+#include "python/user_line.h"
 
 namespace braze::python {
 
@@ -70,12 +70,12 @@ class Shares {
   const interpreter::Values& values_;
 };
 
-class FrameRecording : Recording {
+class FrameCapture : CapturedRun {
  public:
-  using Recording::with_symbols;
-  FrameRecording(FrameRun& run, CodeState& code, const Settings& settings, uint64_t stop)
-      : Recording(text_of(run.code()->co_name), settings, others_at(code, run.offset()),
-                  code.starts[run.offset()].sizes),
+  using CapturedRun::with_symbols;
+  FrameCapture(FrameRun& run, CodeState& code, const Settings& settings, uint64_t stop)
+      : CapturedRun(text_of(run.code()->co_name), settings, others_at(code, run.offset()),
+                    code.starts[run.offset()].sizes),
         run_(run),
         code_(code),
         stop_(stop) {}
@@ -325,18 +325,18 @@ Captured capture_frame(FrameRun& run, CodeState& code, const Settings& settings)
     const size_t known_breakpoints = breakpoints.size();
     Captured captured = attempt(settings, [&] {
       FrameState before(run);
-      FrameRecording recording(run, code, settings, stop);
-      return recording.with_symbols([&] {
+      FrameCapture capture(run, code, settings, stop);
+      return capture.with_symbols([&] {
         stop = 0;
         try {
-          recording.record_run();
+          capture.record_run();
         } catch (const GivenUp& error) {
-          stop = recording.repeat_until();
-          breakpoints.insert(breakpoints.end(), recording.breakpoints().begin(), recording.breakpoints().end());
+          stop = capture.repeat_until();
+          breakpoints.insert(breakpoints.end(), capture.breakpoints().begin(), capture.breakpoints().end());
           return Captured{.kind = error.kind, .place = error.place};
         }
         before.put_back();
-        return recording.finish();
+        return capture.finish();
       });
     });
     // Numbers go where symbols do not: no breakpoint is there because of these.

@@ -1,6 +1,6 @@
 // python/compile/code_table.h: what is known of each code object that runs under a compiled function.
 //
-// A frame's run is a chain of stretches. Each begins at the start of the code, or just after a *breakpoint*: an
+// A frame's run is a chain of segments. Each begins at the start of the code, or just after a *breakpoint*: an
 // instruction that no capture understands, which runs natively.
 #pragma once
 
@@ -21,7 +21,7 @@ namespace braze::python {
 /// So many programs that have lost their tensors or modules say that the next one should not be bound to any.
 inline constexpr size_t few_dropped = 2;
 
-/// A place in a code object where a stretch may begin.
+/// A place in a code object where a segment may begin.
 struct Start {
   SpecialisationCache specialisations;
   SizeHistory sizes;         ///< What captures have found.
@@ -58,7 +58,7 @@ struct CodeState {
     const auto found = starts.find(offset);
     return found != starts.end() && found->second.specialisations.dropped() >= few_dropped;
   }
-  /// Worked out when it is first asked for: every stretch that ends inside of the code does.
+  /// Worked out when it is first asked for: every segment that ends inside of the code does.
   const Variables& variables();
 
   guards::Ref code;

@@ -3,7 +3,7 @@
 // The first call runs under the evaluator of Python frames with a watcher and a Tracer (capture.h). If all that the
 // function did was understood, its operators become a program, and guards say for which later calls it holds. A
 // call that all guards refuse is captured anew. Where something is not understood the function's frames are run as
-// chains of captured stretches with the rest native in between (frame_driver.h). What a capture may do is bounded
+// chains of captured segments with the rest native in between (frame_driver.h). What a capture may do is bounded
 // so that giving up is always safe: it changes nothing that existed before it.
 #pragma once
 

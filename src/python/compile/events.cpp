@@ -15,7 +15,7 @@ namespace py = pybind11;
 
 namespace {
 
-/// Who listens, or null. Beside the bits in the header: one for the process, guarded by Python's lock.
+/// Who listens, or null. Beside the bits in the header: one for the process, guarded by the GIL.
 PyObject* listener = nullptr;
 
 void listen(py::object callable, const std::vector<std::string>& names) {

@@ -37,7 +37,7 @@ inline bool is_enabled(Event event) noexcept {
   return (detail::enabled_events.load(std::memory_order_relaxed) >> static_cast<int>(event)) & 1;
 }
 
-/// Needs Python's lock; may be called while a capture is going on. Never throws: what a listener raises is reported
+/// Needs the GIL; may be called while a capture is going on. Never throws: what a listener raises is reported
 /// as Python reports errors that nobody can handle.
 void emit(Event event, std::string_view text) noexcept;
 

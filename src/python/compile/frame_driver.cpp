@@ -210,7 +210,7 @@ void FrameDriver::expect_data(Start& start, FrameRun& run) const {
 }
 
 void FrameDriver::note_end(const Place& place) {
-  // The return of a frame that only hands on what was read ends its own stretch alone.
+  // The return of a frame that only hands on what was read ends its own segment alone.
   const bool is_end = !place.reason.empty() && place.id != interpreter::Break::end_of_function;
   if (settings_.fullgraph && !counts_.end && is_end && !settings_.goes_on_after(place.id)) counts_.end = place;
 }

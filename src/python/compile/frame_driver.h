@@ -12,21 +12,21 @@
 
 namespace braze::python {
 
-/// How the stretches of one call ran.
+/// How the segments of one call ran.
 struct CallCounts {
-  int64_t captured = 0, replayed = 0;        ///< Stretches.
+  int64_t captured = 0, replayed = 0;        ///< Segments.
   int64_t compiled = 0, native = 0;          ///< Operators.
   std::map<std::string, int64_t> reasons{};  ///< Why the native ones are, with how many each.
   bool wants_gradients = false;              ///< That is why some were not captured.
   std::optional<Place> end{};                ///< The first where a graph ended and did not go on.
 };
 
-/// Of one call. Frames of functions that are given tensors or modules are run as chains of stretches: where a
+/// Of one call. Frames of functions that are given tensors or modules are run as chains of segments: where a
 /// specialisation holds it is replayed, where none does one is captured, and what is between them runs natively,
 /// the functions that it calls likewise. All other frames go to CPython.
 class FrameDriver final : public interpreter::FrameDriver {
  public:
-  /// \param capture  whether new stretches may be captured.
+  /// \param capture  whether new segments may be captured.
   FrameDriver(CodeTable& table, const Settings& settings, bool capture);
 
   PyObject* drive(PyThreadState* thread, interpreter::Frame* frame) override;
@@ -48,9 +48,9 @@ class FrameDriver final : public interpreter::FrameDriver {
   void expect_data(Start& start, interpreter::FrameRun& run) const;
   /// A graph ends here in this call, and perhaps goes on.
   void note_end(const Place& place);
-  /// Operators that the frame calls, natively, between two stretches.
+  /// Operators that the frame calls, natively, between two segments.
   class NativePiece;
-  /// Replays the stretch that begins where the frame stands, if there is one or can be one.
+  /// Replays the segment that begins where the frame stands, if there is one or can be one.
   /// \param why  what follows runs natively.
   Advance advance(CodeState& code, interpreter::FrameRun& run, guards::Ref& result, Why& why);
   std::shared_ptr<Specialisation> find(Start& start, interpreter::FrameRun& run, std::vector<PyObject*>& values);

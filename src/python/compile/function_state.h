@@ -38,7 +38,7 @@ class FunctionState {
   std::map<std::string, int64_t> reasons() const;
   /// Operators of all calls: "compiled", "native", and "reasons": why the native ones are, with how many each.
   py::dict operators() const;
-  /// All specialisations: of whole calls first, then of stretches of frames.
+  /// All specialisations: of whole calls first, then of segments of frames.
   std::vector<std::shared_ptr<const Specialisation>> specialisations() const;
   /// {"segments": [...], "counts": {...}}, as braze/_explain.py reads it.
   py::dict report() const;
@@ -81,7 +81,7 @@ class FunctionState {
   int64_t captured_ = 0, replayed_ = 0, native_ = 0;
   Refusals failed_captures_;
   int put_off_ = 0;          ///< Captures that waited for a native run.
-  bool has_breaks_ = false;  ///< Calls are not captured whole: frames are chains of stretches.
+  bool has_breaks_ = false;  ///< Calls are not captured whole: frames are chains of segments.
   bool is_variant_ = false, is_capturing_ = false, was_called_ = false, has_warned_ = false,
        has_warned_of_gradients_ = false;
 };

@@ -70,7 +70,7 @@ class ModesScope {
   c10::impl::TorchDispatchModeTLS dispatch_ = c10::impl::TorchDispatchModeTLS::get_state();  ///< Likewise.
 };
 
-/// How a stretch of code leaves the modes.
+/// How a segment of code leaves the modes.
 struct ModesChange {
   Modes before, after;
 

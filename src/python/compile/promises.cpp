@@ -15,7 +15,7 @@ struct Said {
   Promise promise;
 };
 
-/// One for the process, as torch's is; guarded by Python's lock. Never destroyed: the interpreter may be gone
+/// One for the process, as torch's is; guarded by the GIL. Never destroyed: the interpreter may be gone
 /// first.
 std::unordered_map<PyObject*, Said>& all_promises() {
   static auto& all = *new std::unordered_map<PyObject*, Said>;  // NOLINT

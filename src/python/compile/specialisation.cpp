@@ -105,7 +105,7 @@ Specialisation::Replay Specialisation::replay(PyObject* const* values, guards::R
   }
   const SegmentProgram& running = sized ? *sized : *program;
   if (!running.accepts(arguments.data())) return Replay::refused;
-  // The program may let go of Python's lock, and then anything may be dropped.
+  // The program may let go of the GIL, and then anything may be dropped.
   c10::SmallVector<guards::Ref, 16> held_values;
   for (size_t k = tensor_count; k < guards.wanted(); ++k) held_values.push_back(guards::Ref::borrow(values[k]));
   c10::SmallVector<at::Tensor, 4> tensors(running.result_count());

@@ -1,4 +1,4 @@
-// python/compile/specialisation.h: a stretch of Python that was captured, ready to be replayed.
+// python/compile/specialisation.h: a segment of Python that was captured, ready to be replayed.
 //
 // It is a whole call, or a part of a frame's run: from one instruction to another. Guards say when it holds; a
 // program computes its tensors; a recipe makes what it returned, or what the frame holds where it ended.
@@ -23,7 +23,7 @@ namespace braze::python {
 
 using interpreter::Place;
 
-/// What a stretch leaves behind.
+/// What a segment leaves behind.
 struct Outcome {
   /// What a slot of the frame holds afterwards: locals, cells and free variables, then the operand stack.
   struct Slot {
@@ -47,7 +47,7 @@ struct Outcome {
   bool returns = true;               ///< The frame or call ends; result 0 of the recipe is what it returns.
   int offset = -1;                   ///< Else: of the next instruction, in code units.
   std::vector<Slot> slots;           ///< Likewise.
-  std::optional<ModesChange> modes;  ///< Where the stretch leaves other modes than it found.
+  std::optional<ModesChange> modes;  ///< Where the segment leaves other modes than it found.
 };
 
 class Specialisation {
@@ -60,7 +60,7 @@ class Specialisation {
   std::string name;                   ///< Of the function.
   Place begins;                       ///< Where in the source.
   size_t op_count = 0;
-  std::vector<bool> empty_stack_slots = {};  ///< Stretches of frames: what the operand stack's slots must be.
+  std::vector<bool> empty_stack_slots = {};  ///< Segments of frames: what the operand stack's slots must be.
   PyObject *globals = nullptr, *builtins = nullptr;  ///< Of such a frame, held by `held`.
   std::vector<guards::Ref> held = {};
   guards::NumberReads numbers = {};  ///< Where symbols and floats that vary are among the values of the guards.

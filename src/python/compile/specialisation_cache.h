@@ -1,4 +1,4 @@
-// python/compile/specialisation_cache.h: the specialisations of one place, a function's calls or a stretch of a
+// python/compile/specialisation_cache.h: the specialisations of one place, a function's calls or a segment of a
 // frame.
 #pragma once
 

@@ -46,7 +46,7 @@ PyObject* disabled_call(PyObject* self, PyObject* const* args, size_t flags, PyO
   const DisabledObject* disabled = as_disabled(self);
   const int deeper = disabled->recursive ? 1 : 0;
   detail::disabled_depth += deeper;
-  // The frames that it enters are no stretches of the function that called it.
+  // The frames that it enters are no segments of the function that called it.
   const interpreter::Pause native;
   PyObject* result = PyObject_Vectorcall(disabled->function, args, flags, names);
   detail::disabled_depth -= deeper;

@@ -25,7 +25,7 @@ namespace detail {
 /// One for the process, as torch's is.
 inline std::atomic<Stance> stance{Stance::normal};
 /// A backend as make_backend() takes it, for all compiled functions in the place of their own; null: none. Owned;
-/// guarded by Python's lock.
+/// guarded by the GIL.
 inline PyObject* forced_backend = nullptr;
 /// Calls of disable()d functions that this thread is in.
 inline thread_local int disabled_depth = 0;

@@ -44,7 +44,7 @@ constexpr std::string_view gradient_transforms[] = {"grad", "grad_and_value", "v
 /// torch.func loads what it needs when it is first used, under a lock: it does so now, natively, as a capture may
 /// be given up at any instruction.
 void prepare_transforms(PyObject* function) {
-  static bool is_prepared = false, is_prepared_for_gradients = false;  // Once a process, guarded by Python's lock.
+  static bool is_prepared = false, is_prepared_for_gradients = false;  // Once a process, guarded by the GIL.
   if (is_prepared && is_prepared_for_gradients) return;
   PyObject* globals = PyFunction_GET_GLOBALS(function);
   PyObject* name = PyDict_Check(globals) ? PyDict_GetItemString(globals, "__name__") : nullptr;

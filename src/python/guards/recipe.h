@@ -132,7 +132,6 @@ class Recipe {
   bool run(std::span<PyObject* const> values, std::span<PyObject* const> outputs, Ref* results) const;
 
   size_t result_count() const noexcept { return results_.size(); }
-  bool has_effects() const noexcept { return !effects_.empty(); }
   /// An effect gives a list its contents as a whole: what others add after the guards were checked would be lost.
   bool replaces_lists() const noexcept;
   /// Every object held, for tp_traverse.

@@ -35,7 +35,7 @@ struct ThreadState {
 };
 thread_local ThreadState this_thread;  // The evaluation function gets no argument of ours.
 
-// Guarded by Python's lock: how many scopes of either kind are open in all threads, and whose frames the others
+// Guarded by the GIL: how many scopes of either kind are open in all threads, and whose frames the others
 // are.
 int open_scopes = 0;
 _PyFrameEvalFunction function_before = nullptr;

@@ -16,7 +16,7 @@ namespace braze::interpreter {
 class FrameDriver;
 class Observer;
 
-/// While it lives, frames that this thread enters are evaluated here. Scopes nest. Needs Python's lock.
+/// While it lives, frames that this thread enters are evaluated here. Scopes nest. Needs the GIL.
 class Scope {
  public:
   explicit Scope(Observer* observer = nullptr);

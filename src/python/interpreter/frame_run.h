@@ -23,7 +23,7 @@ class FrameDriver {
   virtual PyObject* drive(PyThreadState* thread, Frame* frame) = 0;
 };
 
-/// While it lives, frames that this thread enters go to the driver; null: to CPython. Nests. Needs Python's lock.
+/// While it lives, frames that this thread enters go to the driver; null: to CPython. Nests. Needs the GIL.
 class DriverScope {
  public:
   explicit DriverScope(FrameDriver* driver);

@@ -12,7 +12,7 @@ namespace braze::interpreter {
 #include BRAZE_OPCODES
 #undef OPCODE
 
-/// Signals, pending calls and requests for Python's lock. Called where CPython calls it: at backward jumps, after
+/// Signals, pending calls and requests for the GIL. Called where CPython calls it: at backward jumps, after
 /// calls, on entry and resumption of frames.
 Step service_eval_breaker(Activation& a);
 

@@ -29,7 +29,7 @@ class Observer {
   virtual bool handing_over(Handover reason) = 0;
 
   bool abandoned() const { return abandoned_; }
-  /// Asked when another thread wants Python's lock, which a watched run does not give away: true if that has gone
+  /// Asked when another thread wants the GIL, which a watched run does not give away: true if that has gone
   /// on for long. The run may be waiting for that thread.
   bool keeps_others_waiting() { return ++times_asked_ > most_times_asked; }
 

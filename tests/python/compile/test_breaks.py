@@ -1,4 +1,4 @@
-"""Graph breaks: a function is a chain of replayed stretches with native instructions in between."""
+"""Graph breaks: a function is a chain of replayed segments with native instructions in between."""
 
 import gc
 import os

@@ -13,7 +13,7 @@ from braze._load import C
 pytestmark = pytest.mark.skipif(not hasattr(C, "CompiledFunction"), reason="no evaluator for this Python")
 DECODERS = ("gpt2", "opt", "bloom", "llama", "mistral")  # bench/breaks.py has more.
 STEPS = 4
-# Calls with a static cache that are more than one stretch, and why. A row goes when they are.
+# Calls with a static cache that are more than one segment, and why. A row goes when they are.
 BROKEN = {
     "opt": "a length that is the value of a tensor",
 }

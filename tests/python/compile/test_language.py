@@ -1,4 +1,4 @@
-"""The Python language in captured stretches: every row as plain Python has it, replayed, in the fewest graphs."""
+"""The Python language in captured segments: every row as plain Python has it, replayed, in the fewest graphs."""
 
 import sys
 

@@ -39,7 +39,7 @@ def function_of(source, form, **names):
 
 def check(function, make, count, others=3):
     """`make(length)` gives arguments. As natively with every length, all of it compiled in so many programs, and in
-    so many more for three other lengths: the stretch in front of a loop knows what it goes through."""
+    so many more for three other lengths: the segment in front of a loop knows what it goes through."""
     fast = compiled(function)
 
     def call(length):
@@ -513,7 +513,7 @@ def test_a_strict_zip():
             fast(X, [1, 2, 3], [4, 5])
 
 
-# ---- numbers that a stretch only puts somewhere
+# ---- numbers that a segment only puts somewhere
 
 
 def test_numbers_that_are_only_kept():

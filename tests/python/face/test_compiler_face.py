@@ -118,7 +118,7 @@ def test_disable_runs_natively():
 
 @pytest.mark.parametrize("recursive", [True, False])
 def test_disable_within_a_compiled_function(recursive):
-    """Its frames are no stretches of the function that calls it."""
+    """Its frames are no segments of the function that calls it."""
     seen = []
 
     def deeper(x):

@@ -118,7 +118,7 @@ STATEMENTS = [
     "r = r + torch.tensor([({s}), 1.0, 2.0, ({s2})])",
     "r = torch.where(r > ({s}), r, ({t}))",
 ]
-# What ends a graph: what follows is another stretch.
+# What ends a graph: what follows is another segment.
 BREAKS = [
     "print(end='')",
     "out.append(len(r.tolist()))",

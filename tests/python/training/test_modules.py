@@ -183,7 +183,7 @@ def without_gradients(a):
     return scale * mask
 
 
-# Modules whose code, or whose backward's, reads a value: native as a whole, or between two stretches.
+# Modules whose code, or whose backward's, reads a value: native as a whole, or between two segments.
 READS_VALUES = {"BatchNormMoving", "GaussianNLLLoss"}
 BACKWARD_READS_VALUES = {"CumSum"}
 

@@ -66,7 +66,7 @@ void CpuNest::build_rows() {
 
 /// Where along the lanes the answers of a pad change.
 std::vector<Size> CpuNest::lane_cuts() const {
-  constexpr size_t most = 4;
+  constexpr size_t most = 4;                            // each cut is one more copy of the loop
   const int64_t least_lanes = target_.line_elements();  // fewer are one vector under a mask
   std::vector<Size> cuts;
   if (hint(nest_.lane.size) < least_lanes || nest_.lane.leaves.size() != 1) return cuts;

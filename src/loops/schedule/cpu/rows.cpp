@@ -98,6 +98,7 @@ std::unique_ptr<Loop> CpuNest::block_loop(const Span& span, int64_t length, Span
 /// if given, bounds the first of them.
 void CpuNest::emit_reduced_loops(std::vector<Reduction> reductions, Block body, Block& into,
                                  const Span* outermost) {
+  // Longer sums are added up in blocks first, for accuracy (cascade summation).
   constexpr int64_t longest_sum = 1 << 14, block = 1 << 12;
   const size_t depth = nest_.reduced.size();
   for (size_t k = depth; k-- > 0;) {

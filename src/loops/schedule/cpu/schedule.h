@@ -69,9 +69,11 @@ class CpuNest final : public NestBuilder {
 
   // ---- tile.cpp
   void build_tiled(size_t along);
+  int64_t tile_length() const;
+  ValueId tile_end(Builder& builder, ValueId begin, Size size, int64_t tile, ValueId& valid);
+  std::unique_ptr<Loop> side_loop(Size size, ValueId begin, ValueId end, Builder& builder);
   Scalar load_from_tile(BufferId buffer, const Affine& offset);
   ValueId present(ValueId valid, int64_t all);
-  bool only_copies() const;
 
   const CpuLimits& limits_;
   /// While strips are built: values of the lanes alone, kept in the nearest cache.

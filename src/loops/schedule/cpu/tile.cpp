@@ -11,82 +11,91 @@
 
 namespace braze::loops {
 
-bool CpuNest::only_copies() const {
-  if (group_.nodes.size() != 1) return false;
+namespace {
+
+/// The group is one op that only moves elements.
+bool only_copies(const Group& group, const std::vector<AccessPattern>& accesses) {
+  if (group.nodes.size() != 1) return false;
   const AccessPattern* load = nullptr;
   int64_t loads = 0;
-  for (const AccessPattern& access : accesses_)
+  for (const AccessPattern& access : accesses)
     if (access.base && !access.is_store) ++loads, load = &access;
-  return loads == 1 && load->base->type->dtype == group_.nodes[0]->results[0].type->dtype;
+  return loads == 1 && load->base->type->dtype == group.nodes[0]->results[0].type->dtype;
+}
+
+}  // namespace
+
+/// Elements along the sides of a tile.
+int64_t CpuNest::tile_length() const {
+  int64_t widest = 1;
+  for (const AccessPattern& access : accesses_)
+    if (access.base) widest = std::max(widest, ir::byte_size(access.base->type->dtype));
+  // Copies go through no tile in memory, and what counts is how seldom they change pages: longer runs, both ways.
+  if (only_copies(group_, accesses_)) return std::min(limits_.tile_side, limits_.run_bytes / widest);
+  int64_t length = target_.line_elements();
+  while (length * length * 4 * widest <= target_.near_cache / 3) length *= 2;
+  return length;
+}
+
+/// Where a tile that begins at `begin` ends; none if all tiles are whole. `valid` is how long it is then.
+ValueId CpuNest::tile_end(Builder& builder, ValueId begin, Size size, int64_t tile, ValueId& valid) {
+  if (mod(size, tile) == 0) return none;
+  Affine next;
+  next.add(1, begin);
+  next.offset = Extent(tile);
+  const ValueId limit = extents_.value(builder, size);
+  const ValueId end = builder.compute(ir::Op::minimum, {builder.affine(next), limit});
+  valid = builder.compute(ir::Op::sub, {end, begin});
+  return end;
+}
+
+/// A loop over one side of a tile.
+std::unique_ptr<Loop> CpuNest::side_loop(Size size, ValueId begin, ValueId end, Builder& builder) {
+  auto loop = std::make_unique<Loop>();
+  loop->var = kernel_.add_value(DType::i64);
+  loop->end = extents_.of(size);
+  loop->begin_value = begin;
+  Affine next;
+  next.add(1, begin);
+  next.offset = Extent(tiling_->length);
+  loop->end_value = end != none ? end : builder.affine(next);
+  return loop;
 }
 
 void CpuNest::build_tiled(size_t along_index) {
   const LoopAxis along = nest_.outer[along_index];
   nest_.outer.erase(nest_.outer.begin() + static_cast<int64_t>(along_index));
-  int64_t widest = 1;
-  for (const AccessPattern& access : accesses_)
-    if (access.base) widest = std::max(widest, ir::byte_size(access.base->type->dtype));
   Tiling tiling;
-  tiling.length = target_.line_elements();
-  while (tiling.length * tiling.length * 4 * widest <= target_.near_cache / 3) tiling.length *= 2;
-  tiling.lanes = tiling.length;
-  // Copies go through no tile in memory, and what counts is how seldom they change pages: longer runs, both ways.
-  if (only_copies()) tiling.lanes = tiling.length = std::min(limits_.tile_side, limits_.run_bytes / widest);
+  tiling.length = tiling.lanes = tile_length();
   tiling_ = &tiling;
 
   // Top-level loop over the other outer axes and the tiles along `along`; in it a loop over the tiles along the
   // lanes.
-  Stmt top{};
-  top.kind = StmtKind::loop;
-  top.loop = std::make_unique<Loop>();
-  Loop& loop = *top.loop;
+  auto top = std::make_unique<Loop>();
   const LoopAxis tiles{along.leaves, ceil_div(along.size, tiling.length)};
   nest_.outer.push_back(tiles);
-  loop.end = extents_.of(nest_.outer_size());
-  loop.schedule.parallel = true;
-  loop.schedule.grain = grain(tiling.length * hint(nest_.lane.size));
-  blocks_[0] = &loop.body;
-  open_outer(loop);
+  top->end = extents_.of(nest_.outer_size());
+  top->schedule.parallel = true;
+  top->schedule.grain = grain(tiling.length * hint(nest_.lane.size));
+  blocks_[0] = &top->body;
+  open_outer(*top);
   const Index tile_index = leaf_value_[along.innermost()];
   const Affine along_begin = extents_.scaled(tiling.length, tile_index.affine);
-  Builder outside(kernel_, loop.body);
-  const auto bounded = [&](Builder& builder, ValueId begin, Size size, int64_t tile, ValueId& valid) {
-    if (mod(size, tile) == 0) return ValueId{none};
-    Affine next;
-    next.add(1, begin);
-    next.offset = Extent(tile);
-    const ValueId limit = extents_.value(builder, size);
-    const ValueId end = builder.compute(ir::Op::minimum, {builder.affine(next), limit});
-    valid = builder.compute(ir::Op::sub, {end, begin});
-    return end;
-  };
+  Builder outside(kernel_, top->body);
   tiling.along_begin = outside.affine(along_begin);
-  const ValueId along_end = bounded(outside, tiling.along_begin, along.size, tiling.length, tiling.along_valid);
+  const ValueId along_end = tile_end(outside, tiling.along_begin, along.size, tiling.length, tiling.along_valid);
 
-  const auto make_loop = [&](Extent end, int64_t step) {
-    auto made = std::make_unique<Loop>();
-    made->var = kernel_.add_value(DType::i64);
-    made->end = end;
-    made->step = step;
-    return made;
-  };
-  auto lane_tiles = make_loop(extents_.of(nest_.lane.size), tiling.lanes);
+  auto lane_tiles = std::make_unique<Loop>();
+  lane_tiles->var = kernel_.add_value(DType::i64);
+  lane_tiles->end = extents_.of(nest_.lane.size);
+  lane_tiles->step = tiling.lanes;
   tiling.lane_begin = lane_tiles->var;
   tiling.fill = &lane_tiles->body;
   Builder fill(kernel_, lane_tiles->body);
-  const ValueId lane_end = bounded(fill, tiling.lane_begin, nest_.lane.size, tiling.lanes, tiling.lane_valid);
+  const ValueId lane_end = tile_end(fill, tiling.lane_begin, nest_.lane.size, tiling.lanes, tiling.lane_valid);
 
-  const auto span = [&](Loop& inner, ValueId begin, ValueId end, int64_t tile, Builder& builder) {
-    inner.begin_value = begin;
-    Affine next;
-    next.add(1, begin);
-    next.offset = Extent(tile);
-    inner.end_value = end != none ? end : builder.affine(next);
-  };
-  auto along_loop = make_loop(extents_.of(along.size), 1);
-  span(*along_loop, tiling.along_begin, along_end, tiling.length, outside);
-  auto lane_loop = make_loop(extents_.of(nest_.lane.size), 1);
-  span(*lane_loop, tiling.lane_begin, lane_end, tiling.lanes, fill);
+  auto along_loop = side_loop(along.size, tiling.along_begin, along_end, outside);
+  auto lane_loop = side_loop(nest_.lane.size, tiling.lane_begin, lane_end, fill);
   lane_loop->schedule.vector = true;
   tiling.along = along_loop->var;
   tiling.lane = lane_loop->var;
@@ -101,16 +110,10 @@ void CpuNest::build_tiled(size_t along_index) {
   lane_level_ = 1;
   store_all(0, false);
 
-  const auto push = [](Block& block, std::unique_ptr<Loop> inner) {
-    Stmt stmt{};
-    stmt.kind = StmtKind::loop;
-    stmt.loop = std::move(inner);
-    block.push_back(std::move(stmt));
-  };
-  push(along_loop->body, std::move(lane_loop));
-  push(lane_tiles->body, std::move(along_loop));
-  push(loop.body, std::move(lane_tiles));
-  kernel_.body.push_back(std::move(top));
+  along_loop->body.push_back(as_statement(std::move(lane_loop)));
+  lane_tiles->body.push_back(as_statement(std::move(along_loop)));
+  top->body.push_back(as_statement(std::move(lane_tiles)));
+  kernel_.body.push_back(as_statement(std::move(top)));
   tiling_ = nullptr;
 }
 

@@ -170,8 +170,7 @@ void GpuNest::run_column_pass(int number) {
       if (span.begin != none) begin.add(1, span.begin);
       span.begin = Builder(kernel_, lanes->loop->body).affine(begin);  // the same for all columns of a lane
       loop->step = warps_;
-      constexpr int32_t copies = 4;  // loads in flight
-      loop->schedule.unroll = copies;
+      loop->schedule.unroll = limits_.loads_in_flight;
     }
     loop->begin_value = span.begin;
     Stmt stmt = wrap(std::move(loop), std::exchange(inner, {}), pass.reductions);

@@ -20,10 +20,6 @@ namespace braze::loops {
 
 using ir::Op;
 
-namespace {
-constexpr int64_t row_scratch = 4 << 10;  // bytes of shared memory that joining what warps found may take
-}
-
 void GpuNest::build_rows() {
   const Size rows = nest_.outer_size() * chunks_;
   const bool warps =
@@ -79,7 +75,7 @@ void GpuNest::place_kept() {
   const int64_t thread_elements = others * ((last + step - 1) / step) * row_vector_;
   const int64_t block_threads = std::max(row_threads_, limits_.block_threads);
   const int64_t words = std::min<int64_t>(limits_.registers / block_threads, target_.vector_registers) -
-                        limits_.busy_registers + (limits_.shared_bytes - row_scratch) / block_threads / 4;
+                        limits_.busy_registers + (limits_.shared_bytes - limits_.scratch_bytes) / block_threads / 4;
   const auto spread = [&] {
     int64_t wanted = 0;
     for (const Kept& kept : kept_) wanted += (thread_elements * ir::byte_size(type_of(kept)) + 3) / 4;
@@ -91,7 +87,7 @@ void GpuNest::place_kept() {
     std::erase_if(kept_, [](const Kept& kept) { return kept.label.empty(); });
     registers = spread();
   }
-  int64_t bytes = row_scratch;
+  int64_t bytes = limits_.scratch_bytes;
   for (const Kept& kept : kept_) bytes += nest_.reduced_size().constant() * ir::byte_size(type_of(kept));
   if (!registers && (row_threads_ == limits_.warp || bytes > limits_.shared_bytes)) kept_.clear();
   for (Kept& kept : kept_)
@@ -143,7 +139,7 @@ void GpuNest::run_pass(int number) {
     loop->end_value = spans[k].end;
     if (shared_out) {
       // What is kept in registers has numbers of its own only where the loop is written out.
-      constexpr int64_t copies = 4;
+      const int64_t copies = limits_.loads_in_flight;
       const bool registers = !kept_.empty() && kernel_.buffers[kept_[0].buffer].space == Space::registers;
       loop->step = row_vector_ * row_threads_;
       const int64_t steps = (hint(nest_.reduced[k].size) / (k == 0 ? chunks_ : 1) + loop->step - 1) / loop->step;

@@ -3,14 +3,14 @@
 //   points   every thread takes a vector of elements; tiles in shared memory where reads and writes run crosswise
 //   rows     reductions along contiguous axes: a row a warp or a block, kept in registers from pass to pass
 //   columns  reductions along other axes: a column a thread, or 32 vectors of columns a block whose warps take
-//   turns
-//            at the rows
+//            turns at the rows
 //   split    reductions with too few results to fill the machine, in two phases
 //
 // How such loops run is said in kernel.h. Results of `bind=thread` loops are known to all threads that run them.
 #pragma once
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "loops/schedule/gpu/units.h"
@@ -73,8 +73,12 @@ class GpuNest final : public NestBuilder {
   void join_chunks();
 
   // ---- tile.cpp
+  struct Walk;
   void build_tiled(size_t along);
   int64_t tile_vector(const LoopAxis& along) const;
+  Loop tile_loop(const LoopAxis& along);
+  std::pair<Affine, Affine> open_walk(Walk& walk, const LoopAxis& along, bool fills);
+  void close_walk(Walk& walk);
 
   const GpuLimits& limits_;
   /// While rows are reduced.

@@ -31,7 +31,7 @@ Affine affine_of(std::initializer_list<std::pair<int64_t, ValueId>> terms) {
 
 /// Neighbours that a thread of a tile moves at once.
 int64_t GpuNest::tile_vector(const LoopAxis& along) const {
-  constexpr int64_t word = 4;  // bytes: of a bank
+  const int64_t word = limits_.bank_bytes;
   int64_t narrowest = word;
   for (const AccessPattern& access : accesses_)
     if (access.base) narrowest = std::min(narrowest, ir::byte_size(access.base->type->dtype));
@@ -39,21 +39,72 @@ int64_t GpuNest::tile_vector(const LoopAxis& along) const {
   return nest_.lane.size.constant() % vector == 0 && along.size.constant() % vector == 0 ? vector : 1;
 }
 
-void GpuNest::build_tiled(size_t along_index) {
-  const LoopAxis along = nest_.outer[along_index];
-  const int64_t vector = tile_vector(along), side = limits_.tile_side * vector;
+/// A walk over a tile: warps and steps over one side, the threads of a warp over the other.
+struct GpuNest::Walk {
+  std::unique_ptr<Loop> warps = std::make_unique<Loop>(), threads = std::make_unique<Loop>(),
+                        steps = std::make_unique<Loop>(), lanes;
+  ValueId guard = none;  ///< Of places that lie in the tensor.
+  Block body;
+};
+
+/// Indices along the lane and along the other axis, of what the body is about. The walk that fills the tile has its
+/// threads along the other axis, since that is how the lines lie that it reads.
+std::pair<Affine, Affine> GpuNest::open_walk(Walk& walk, const LoopAxis& along, bool fills) {
+  const int64_t vector = tiling_->vector, side = limits_.tile_side * vector;
   const int64_t warps = limits_.block_threads / limits_.warp;
-  nest_.outer.erase(nest_.outer.begin() + static_cast<int64_t>(along_index));
+  for (const auto& [loop, end, bind] : {std::tuple(walk.warps.get(), warps, Schedule::Bind::warp),
+                                        std::tuple(walk.threads.get(), limits_.warp, Schedule::Bind::thread),
+                                        std::tuple(walk.steps.get(), side / warps, Schedule::Bind::none)}) {
+    loop->var = kernel_.add_value(DType::i64);
+    loop->end = Extent(end);
+    loop->schedule.bind = bind;
+  }
+  walk.steps->schedule.unroll = static_cast<int32_t>(side / warps);
+  const Affine across = affine_of({{warps, walk.steps->var}, {1, walk.warps->var}});
+  const Affine thread = affine_of({{vector, walk.threads->var}});
+  Affine lane = fills ? across : thread, other = fills ? thread : across;
+  lane.add(1, tiling_->lane_begin);
+  other.add(1, tiling_->along_begin);
+  // Vectors are inside or outside as a whole.
+  Builder inside(kernel_, walk.steps->body);
+  for (const auto& [index, size] :
+       {std::pair(&lane, nest_.lane.size.constant()), std::pair(&other, along.size.constant())}) {
+    if (size % side == 0) continue;
+    const ValueId limit = inside.constant(DType::i64, Number::of_int(size));
+    const ValueId present = inside.compute(Op::lt, {inside.affine(*index), limit});
+    walk.guard = walk.guard == none ? present : inside.compute(Op::bitwise_and, {walk.guard, present});
+  }
+  if (vector > 1) {
+    walk.lanes = std::make_unique<Loop>();
+    walk.lanes->var = kernel_.add_value(DType::i64);
+    walk.lanes->end = Extent(vector);
+    walk.lanes->schedule.vector = true;
+    (fills ? other : lane).add(1, walk.lanes->var);
+  }
+  return {lane, other};
+}
+
+void GpuNest::close_walk(Walk& walk) {
+  if (walk.lanes) {
+    walk.lanes->body = std::exchange(walk.body, Block());
+    walk.body.push_back(as_statement(std::move(walk.lanes)));
+  }
+  close_guarded(walk.steps->body, walk.guard, std::move(walk.body));
+  walk.threads->body.push_back(as_statement(std::move(walk.steps)));
+  walk.warps->body.push_back(as_statement(std::move(walk.threads)));
+  blocks_[0]->push_back(as_statement(std::move(walk.warps)));
+}
+
+/// The loop over tiles: a block each. Sets the tiling's first indices, and those of the other outer axes.
+Loop GpuNest::tile_loop(const LoopAxis& along) {
+  const int64_t side = limits_.tile_side * tiling_->vector;
   const auto tiles = [&](const LoopAxis& axis) { return (axis.size.constant() + side - 1) / side; };
-  Tiling tiling;
-  tiling_ = &tiling;
-  tiling.vector = vector;
   Loop block;
-  blocks_[0] = &block.body;
   block.var = kernel_.add_value(DType::i64);
   block.end = Extent(nest_.outer_size().constant() * tiles(along) * tiles(nest_.lane));
   block.schedule.parallel = true;
   block.schedule.bind = Schedule::Bind::block;
+  blocks_[0] = &block.body;
   Index lane_tile, along_tile;
   std::vector<std::pair<Size, Index*>> parts = {{tiles(nest_.lane), &lane_tile}, {tiles(along), &along_tile}};
   for (size_t k = nest_.outer.size(); k-- > 0;)
@@ -62,65 +113,27 @@ void GpuNest::build_tiled(size_t along_index) {
   const auto first = [&](const Index& tile) {
     Affine begin;
     for (const Affine::Term& term : tile.affine.terms) begin.add(side * term.factor.constant, term.value);
-    return begin;
+    return at(0).affine(begin);
   };
-  tiling.lane_begin = at(0).affine(first(lane_tile));
-  tiling.along_begin = at(0).affine(first(along_tile));
+  tiling_->lane_begin = first(lane_tile);
+  tiling_->along_begin = first(along_tile);
+  return block;
+}
 
-  // Two walks over the tile: warps and steps over one side, the threads of a warp over the other.
-  struct Walk {
-    std::unique_ptr<Loop> warps = std::make_unique<Loop>(), threads = std::make_unique<Loop>(),
-                          steps = std::make_unique<Loop>(), lanes;
-    ValueId guard = none;
-    Block body;
-  };
-  const auto open = [&](Walk& walk, bool fills) {
-    for (const auto& [loop, end, bind] : {std::tuple(walk.warps.get(), warps, Schedule::Bind::warp),
-                                          std::tuple(walk.threads.get(), limits_.warp, Schedule::Bind::thread),
-                                          std::tuple(walk.steps.get(), side / warps, Schedule::Bind::none)}) {
-      loop->var = kernel_.add_value(DType::i64);
-      loop->end = Extent(end);
-      loop->schedule.bind = bind;
-    }
-    walk.steps->schedule.unroll = static_cast<int32_t>(side / warps);
-    const Affine across = affine_of({{warps, walk.steps->var}, {1, walk.warps->var}});
-    const Affine thread = affine_of({{vector, walk.threads->var}});
-    Affine lane = fills ? across : thread, other = fills ? thread : across;
-    lane.add(1, tiling.lane_begin);
-    other.add(1, tiling.along_begin);
-    // Vectors are inside or outside as a whole.
-    Builder inside(kernel_, walk.steps->body);
-    for (const auto& [index, size] :
-         {std::pair(&lane, nest_.lane.size.constant()), std::pair(&other, along.size.constant())}) {
-      if (size % side == 0) continue;
-      const ValueId limit = inside.constant(DType::i64, Number::of_int(size));
-      const ValueId present = inside.compute(Op::lt, {inside.affine(*index), limit});
-      walk.guard = walk.guard == none ? present : inside.compute(Op::bitwise_and, {walk.guard, present});
-    }
-    if (vector > 1) {
-      walk.lanes = std::make_unique<Loop>();
-      walk.lanes->var = kernel_.add_value(DType::i64);
-      walk.lanes->end = Extent(vector);
-      walk.lanes->schedule.vector = true;
-      (fills ? other : lane).add(1, walk.lanes->var);
-    }
-    return std::pair(lane, other);
-  };
-  const auto close = [&](Walk& walk) {
-    if (walk.lanes) {
-      walk.lanes->body = std::exchange(walk.body, Block());
-      walk.body.push_back(as_statement(std::move(walk.lanes)));
-    }
-    close_guarded(walk.steps->body, walk.guard, std::move(walk.body));
-    walk.threads->body.push_back(as_statement(std::move(walk.steps)));
-    walk.warps->body.push_back(as_statement(std::move(walk.threads)));
-    block.body.push_back(as_statement(std::move(walk.warps)));
-  };
+void GpuNest::build_tiled(size_t along_index) {
+  const LoopAxis along = nest_.outer[along_index];
+  nest_.outer.erase(nest_.outer.begin() + static_cast<int64_t>(along_index));
+  Tiling tiling;
+  tiling_ = &tiling;
+  tiling.vector = tile_vector(along);
+  Loop block = tile_loop(along);
+  blocks_[0] = &block.body;
+
   Walk fill, use;
-  open(fill, true);
+  open_walk(fill, along, true);
   tiling.fill = {fill.threads->var, fill.warps->var, fill.steps->var, fill.lanes ? fill.lanes->var : none,
                  &fill.body};
-  const auto [lane, other] = open(use, false);
+  const auto [lane, other] = open_walk(use, along, false);
   tiling.lane = use.threads->var, tiling.along = use.warps->var, tiling.step = use.steps->var;
   tiling.part = use.lanes ? use.lanes->var : none;
   leaf_value_[nest_.lane.innermost()] = {lane, 1};
@@ -130,12 +143,12 @@ void GpuNest::build_tiled(size_t along_index) {
   store_all(0, false);
   blocks_[1] = nullptr;
   if (!tiling.copies.empty()) {
-    close(fill);
+    close_walk(fill);
     Stmt barrier{};
     barrier.kind = StmtKind::barrier;
     block.body.push_back(std::move(barrier));
   }
-  close(use);
+  close_walk(use);
   blocks_[0] = nullptr;
   tiling_ = nullptr;
   kernel_.body.push_back(as_statement(std::make_unique<Loop>(std::move(block))));

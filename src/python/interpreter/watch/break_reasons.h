@@ -1,8 +1,8 @@
 // python/interpreter/watch/break_reasons.h: why graphs end, as data.
 //
 // One row a reason in break_reasons.def: an id for those who count and compare, what users read, and what they can
-// do. A reason is told by its id, or by its text, which is looked up in the table when the code is compiled; a text
-// without a row is shown as it is and counts as `other`.
+// do. A reason is told by its id, or by its text, which is looked up in the table when the code is compiled: a text
+// without a row does not compile. Only what others say, such as the text of an exception, counts as `other`.
 #pragma once
 
 #include <cstddef>
@@ -82,7 +82,7 @@ class BreakReason {
   static consteval Break find(std::string_view text) {
     for (size_t k = 1; k < break_rows.size(); ++k)
       if (break_rows[k].text == text) return static_cast<Break>(k);
-    return Break::other;
+    throw "a reason without a row in break_reasons.def";
   }
 
   Break id_;

@@ -5,12 +5,9 @@
 #include <string_view>
 #include <vector>
 
-#include "python/guards/deque.h"
-#include "python/guards/scalar.h"
 #include "python/guards/storage_access.h"
 #include "python/interpreter/cpython.h"
 #include "python/interpreter/watch/look_ups.h"
-#include "python/interpreter/watch/rows.h"
 #include "python/interpreter/watch/watch.h"
 
 namespace braze::interpreter {
@@ -23,40 +20,6 @@ bool is_cached_property_code(const Frame* frame) {
   PyObject* functools = PyDict_GetItemString(PyImport_GetModuleDict(), "functools");
   return functools && PyModule_Check(functools) && PyModule_GetDict(functools) == frame->f_globals &&
          text_of(frame->f_code->co_qualname) == "cached_property.__get__";
-}
-
-/// Functions that take the items of one argument, and do nothing else with it.
-bool goes_through(std::string_view name) {
-  return name == "sum" || name == "any" || name == "all" || name == "max" || name == "min" || name == "sorted";
-}
-
-/// Combinations of flags are made when they are first asked for, and kept.
-bool is_code_of_enums(const Frame* frame) {
-  PyObject* enums = PyDict_GetItemString(PyImport_GetModuleDict(), "enum");
-  return enums && PyModule_Check(enums) && PyModule_GetDict(enums) == frame->f_globals;
-}
-
-/// Class methods of builtin classes that compute on their arguments alone.
-const Names& pure_class_methods() {
-  static const Names names = {"from_bytes", "from_iterable", "fromhex", "fromkeys"};
-  return names;
-}
-
-/// Builtin classes whose `__new__` makes an instance of any subclass out of its arguments alone.
-bool has_plain_new(PyTypeObject* type) {
-  return type == &PyBaseObject_Type || type == &PyTuple_Type || type == &PyList_Type || type == &PyDict_Type ||
-         type == &PyODict_Type || type == &PyProperty_Type;
-}
-
-/// type.__instancecheck__ or type.__subclasscheck__, bound to a class.
-bool is_check_of_type(const PyCFunctionObject* function) {
-  for (const char* name : {"__instancecheck__", "__subclasscheck__"}) {
-    PyObject* own = PyDict_GetItemString(guards::class_dict(&PyType_Type), name);
-    if (own && Py_IS_TYPE(own, &PyMethodDescr_Type) &&
-        reinterpret_cast<PyMethodDescrObject*>(own)->d_method == function->m_ml)
-      return true;
-  }
-  return false;
 }
 
 /// As functools.wraps tells.
@@ -139,7 +102,7 @@ bool Calls::call(PyObject* callable, PyObject* const* arguments, Py_ssize_t coun
   if (Py_IS_TYPE(callable, &PyWrapperDescr_Type) && count > 0)
     return watch_.methods.call_slot(PyDescr_TYPE(callable), text_of(PyDescr_NAME(callable)), arguments[0],
                                     arguments + 1, count - 1);
-  if (PyCFunction_Check(callable)) return call_builtin(callable, arguments, count);
+  if (PyCFunction_Check(callable)) return watch_.builtins.call(callable, arguments, count);
   if (!values_.is_known(callable)) return abandon("an object of unknown origin is called", callable);
   if (PyObject* function = tensors.compiled_from(callable)) {
     values_.pin(callable);
@@ -202,148 +165,6 @@ bool Calls::learn_method(PyObject* callable) {
   return (values_.learn(PyMethod_GET_FUNCTION(callable), sources.member(source, guards::Member::method_function)) &&
           values_.learn(PyMethod_GET_SELF(callable), sources.member(source, guards::Member::method_self))) ||
          abandon("a method that cannot be guarded", callable);
-}
-
-bool Calls::put_default_device(PyObject* function) {
-  if (values_.tensors().asks_for_torch_function(function)) {
-    // Natively it would be entered again, without the mode; what follows a break in it would not know.
-    if (run_.root && run_.activities.size() == 1) return abandon(Break::default_device_aside);
-    if (!run_.without_default_device) run_.without_default_device = run_.activities.size();
-  } else if (!run_.without_default_device) {
-    activity().on_default_device = values_.tensors().enter_default_device(function);
-  }
-  return true;
-}
-
-bool Calls::call_builtin(PyObject* function, PyObject* const* arguments, Py_ssize_t count) {
-  auto* builtin = reinterpret_cast<PyCFunctionObject*>(function);
-  const std::string_view name = builtin->m_ml->ml_name, module = module_of(function);
-  PyObject* self = PyCFunction_GET_SELF(function);
-  if (values_.tensors().may_call(function)) {
-    activity().answer = values_.tensors().answer(function, arguments, count);
-    if (!activity().answer && values_.tensors().has_default_device() && !put_default_device(function)) return false;
-    return absorb_all(arguments, count, function) && allow_made_result(Entry::tensor);
-  }
-  if (values_.tensors().ends_graph(function)) return abandon(Break::stand_in, count > 0 ? arguments[0] : nullptr);
-  if (watch_.autograd_functions.is_function_apply(function)) {
-    // Its backward is Python code, which runs when autograd comes to it.
-    if (values_.tensors().wants_history(arguments, count))
-      return abandon(Break::autograd_function_with_gradients, self);
-    return watch_.autograd_functions.apply_function(self);
-  }
-  if (name == "__new__" && self && PyType_Check(self) && count > 0) {
-    auto* base = reinterpret_cast<PyTypeObject*>(self);
-    auto* cls = PyType_Check(arguments[0]) ? reinterpret_cast<PyTypeObject*>(arguments[0]) : nullptr;
-    const bool is_given = values_.source_of(arguments[0]) || values_.is_own_class(arguments[0]);
-    const bool is_ordinary = cls && has_plain_new(base) && is_given && PyType_IsSubtype(cls, base) &&
-                             (cls->tp_new != base->tp_new || count == 1) && !class_entry(arguments[0], "__del__");
-    if (!is_ordinary) {
-      run_.is_for_later |= is_code_of_enums(PyThreadState_Get()->cframe->current_frame);
-      return abandon("__new__ of such a class", arguments[0]);
-    }
-    if (base == &PyTuple_Type && count > 1 && !watch_.containers.iterate(arguments[1])) return false;
-    return allow_made_result();
-  }
-  if (self && PyType_Check(self) && is_exact_builtin(reinterpret_cast<PyTypeObject*>(self)) &&
-      pure_class_methods().contains(name)) {
-    run_.looks_lazily |= name == "from_iterable";
-    return watch_.given.absorb_given(arguments, count) && allow_made_result(Entry::known) && looks();
-  }
-  if (is_check_of_type(builtin))
-    return (count == 1 && values_.is_known(arguments[0]) && values_.is_known(self) &&
-            watch_.classes.keep_class_of(arguments[0]))
-               ? allow(Entry::known)
-               : abandon("isinstance with an object of unknown origin", count ? arguments[0] : nullptr);
-  const bool is_method = self && !PyModule_Check(self) && !PyType_Check(self);
-  if (is_method) {
-    // A method that existed before is bound to the same object on later calls, which never changes here.
-    const bool is_older = PyFrozenSet_CheckExact(self) && values_.source_of(function) && !values_.is_known(self);
-    if (is_older) values_.learn(self, values_.sources().object(self, "the set of a method"));
-    const Ref text = Ref::steal(PyUnicode_FromString(builtin->m_ml->ml_name));
-    return text && watch_.methods.call_method(text.get(), self, arguments, count);
-  }
-  if (!values_.is_known(function)) return abandon("a function of unknown origin", function);
-  if (module == "builtins") {
-    if (name == "isinstance" || name == "issubclass") {
-      if (count != 2 || !values_.is_known(arguments[0]))
-        return abandon("isinstance with an object of unknown origin", count ? arguments[0] : nullptr);
-      if (!watch_.classes.keep_class_of(arguments[0]) || !watch_.classes.open_classes(arguments[1])) return false;
-      if (name == "isinstance" && values_.tensors().is_of_legacy_type(arguments[0], arguments[1]))
-        activity().answer = Py_True;
-      return allow(Entry::known);
-    }
-    if ((name == "getattr" || name == "hasattr") && count >= 2 && PyUnicode_CheckExact(arguments[1])) {
-      // A missing attribute is an answer here: where the lookup is an ordinary one, its guards say that it is
-      // missing.
-      return watch_.attributes.attribute(arguments[0], arguments[1]);
-    }
-    if (name == "setattr" && count == 3 && PyUnicode_CheckExact(arguments[1]))
-      return watch_.attributes.store_attribute(arguments[0], arguments[1], arguments[2]);
-    if (name == "delattr" && count == 2 && PyUnicode_CheckExact(arguments[1]))
-      return watch_.attributes.delete_attribute(arguments[0], arguments[1]);
-    if (name == "len" && count == 1 && !guards::is_scalar(arguments[0]) && values_.is_known(arguments[0]) &&
-        watch_.classes.special_function(arguments[0], "__len__"))
-      return allow(Entry::known);
-    const bool has_builtin_length =
-        name == "len" && count == 1 && values_.is_known(arguments[0]) &&
-        (watch_.classes.acts_as_builtin(arguments[0], "__len__") || guards::is_deque(arguments[0]));
-    if (has_builtin_length)
-      return values_.open(arguments[0]) || abandon("a container that cannot be guarded", arguments[0]);
-    if (name == "callable" && count == 1 && values_.is_known(arguments[0]))
-      return watch_.classes.keep_special(arguments[0], {"__call__"});
-    if ((name == "next" || (name == "iter" && count == 1)) && count >= 1 && values_.is_known(arguments[0]) &&
-        !is_builtin_container(arguments[0])) {
-      if (name == "iter")
-        return watch_.iterators.is_older_iterator(arguments[0]) || watch_.containers.iterate(arguments[0]);
-      return values_.is_made(arguments[0]) ? allow_made_result(Entry::known)
-                                           : watch_.iterators.ask_next(arguments[0]);
-    }
-    if (name == "super") return allow_made_result();
-    if (name == "id" && count == 1) return watch_.copies.address(arguments[0]);
-    if (name == "vars" && count == 1 && values_.is_known(arguments[0])) {
-      const Ref dict = Ref::steal(PyUnicode_InternFromString("__dict__"));
-      return dict && watch_.attributes.attribute(arguments[0], dict.get());
-    }
-    if (name == "globals" && count == 0) {
-      PyObject* globals = PyThreadState_Get()->cframe->current_frame->f_globals;
-      values_.learn_as(globals, values_.sources().object(globals, "G"));
-      return true;
-    }
-    if (count >= 1 && watch_.conversions.converts(name, arguments[0])) return true;
-    if (abandoned()) return false;
-    if (name == "hash" && count == 1 && !is_data(arguments[0])) return watch_.containers.hash_of(arguments[0]);
-    const bool makes_text = name == "repr" || name == "ascii" || name == "format" || name == "hash";
-    if (makes_text &&
-        (all_data(arguments, count) || (count == 1 && watch_.conversions.is_plain_exception(arguments[0]))))
-      return (PyExceptionInstance_Check(arguments[0]) || absorb_all(arguments, count, function)) &&
-             allow(Entry::none);
-    if (goes_through(name) && count == 1 && !storage_type(arguments[0]) && values_.is_known(arguments[0]) &&
-        !values_.tensors().is_tensor(arguments[0]) && watch_.classes.special_function(arguments[0], "__iter__"))
-      return allow_made_result(Entry::known) && looks();
-    const bool calls = name == "iter" || name == "next";
-    if (!calls && what_function_does(module, name) != Does::computes)
-      return abandon("a builtin function that is not understood", function);
-    return watch_.given.absorb_given(arguments, count, Given::items_given_to(name)) &&
-           allow_made_result(Entry::tensor) && looks();
-  }
-  if (module == "sys" && name == "exc_info") return allow_made_result();
-  if (module == "_warnings" && name == "warn") return abandon(Break::warns);
-  if ((module == "posix" && name == "fspath") || (module == "sys" && name == "intern"))
-    return all_data(arguments, count) || abandon("text is made of an object", function);
-  if (module == "_weakref" && name == "proxy") return watch_.library.make_weak_reference(arguments, count);
-  if (module == "_functools" && name == "reduce") return watch_.given.call_reduce(arguments, count);
-  if (module == "_abc" && (name == "_abc_instancecheck" || name == "_abc_subclasscheck") && count == 2)
-    return watch_.library.check_abstract(arguments[0], arguments[1], name == "_abc_instancecheck");
-  if (module == "_operator") return watch_.operators.call_operator(name, arguments, count);
-  PyObject* stand_in = run_.callee && *run_.callee == function ? values_.tensors().stand_in_for(function) : nullptr;
-  if (module == "_collections" && name == "_count_elements" && count == 2) {
-    if (values_.is_made(arguments[0]) && is_data(arguments[1])) return absorb_all(arguments + 1, 1, function);
-    if (!stand_in) return abandon("what is counted is no data, or into what existed before", arguments[1]);
-  }
-  if (module == "math")
-    return watch_.given.absorb_given(arguments, count) && allow_made_result(Entry::tensor) && looks();
-  if (stand_in) return watch_.stand_ins.put_stand_in(function, stand_in) && call(stand_in, arguments, count);
-  return abandon("a C function that is not understood", function);
 }
 
 }  // namespace braze::interpreter

@@ -2,7 +2,7 @@
 //
 //   Python functions     watched themselves
 //   classes              __new__ and __init__ written in Python are watched; builtin classes by table
-//   builtin functions    by table: they read nothing but their arguments, which are guarded deeply
+//   builtin functions    a row each (watch/builtins.h); most read nothing but their arguments, guarded deeply
 //   methods              of what the run made, or those that only read
 //   torch's C functions  as TensorWorld says
 #pragma once
@@ -26,9 +26,6 @@ class Calls final : Domain {
 
  private:
   bool call_promised(Promise promise, PyObject* callable, PyObject* const* arguments, Py_ssize_t count);
-  /// Has a factory make its tensor on the default device.
-  bool put_default_device(PyObject* function);
-  bool call_builtin(PyObject* function, PyObject* const* arguments, Py_ssize_t count);
 };
 
 }  // namespace braze::interpreter

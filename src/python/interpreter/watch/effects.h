@@ -4,7 +4,7 @@
 // object what it holds is noted down (changes.h), and undo() puts that back: a capture leaves no trace, and the
 // replay repeats the changes. What is logged is storage alone: entries of dicts (of instances, modules and classes
 // too), slots, cells, lists, sets and context variables; that nothing of the user's runs when they change is for
-// the watcher to say. Other threads see none of it: whenever Python's lock is let go of, everything is as it was
+// the watcher to say. Other threads see none of it: whenever the GIL is let go of, everything is as it was
 // before the run, and afterwards the changes are put back, unless another thread has changed the same objects.
 //
 //   effects.store_entry(globals, name, value);          // before STORE_GLOBAL runs

@@ -5,13 +5,14 @@
 //   attributes     attributes, tensor_attributes, autograd_functions
 //   operators      operators, conversions
 //   containers     containers, deques, views
-//   calls          calls, methods, partials, given, stand_ins, trusted_code, library, copies
+//   calls          calls, builtins, methods, partials, given, stand_ins, trusted_code, library, copies
 //   frames         iterators, generators, root_slots
 //   across         sizes, derived_numbers, other_threads
 #pragma once
 
 #include "python/interpreter/watch/attributes.h"
 #include "python/interpreter/watch/autograd_functions.h"
+#include "python/interpreter/watch/builtins.h"
 #include "python/interpreter/watch/calls.h"
 #include "python/interpreter/watch/classes.h"
 #include "python/interpreter/watch/containers.h"
@@ -59,6 +60,7 @@ struct Watch {
   Deques deques{*this, run};
   Views views{*this, run};
   Calls calls{*this, run};
+  Builtins builtins{*this, run};
   Methods methods{*this, run};
   Instances instances{*this, run};
   Conversions conversions{*this, run};

@@ -1,9 +1,9 @@
-// python/source.cpp: the innermost Python frame outside of torch and braze.
+// python/user_line.cpp: the innermost Python frame outside of torch and braze.
 //
 // Called once per recorded op: at most 300 ns when the line was met before. Frames are walked through the public C
 // API; what is asked of a code object (is it the user's? which line is that instruction?) is kept by its address,
 // and the code object is kept alive, so that no other takes that address.
-#include "python/source.h"
+#include "python/user_line.h"
 
 #include <Python.h>
 
@@ -67,7 +67,7 @@ class WithGil {
 
 }  // namespace
 
-struct SourceScope::Cache {
+struct UserLineScope::Cache {
   ir::Graph* graph = nullptr;
   std::unordered_map<PyCodeObject*, CodeFacts> codes;
 
@@ -112,8 +112,8 @@ struct SourceScope::Cache {
   }
 };
 
-struct SourceHook {
-  static thread_local SourceScope::Cache* active;  ///< Of the innermost scope on this thread.
+struct UserLineHook {
+  static thread_local UserLineScope::Cache* active;  ///< Of the innermost scope on this thread.
 
   static std::string_view source(ir::Graph& graph) {
     if (!active) return {};
@@ -121,19 +121,19 @@ struct SourceHook {
     return active->line(graph);
   }
 };
-thread_local SourceScope::Cache* SourceHook::active = nullptr;
+thread_local UserLineScope::Cache* UserLineHook::active = nullptr;
 
-SourceScope::SourceScope() : cache_(std::make_unique<Cache>()), outer_(SourceHook::active) {
-  SourceHook::active = cache_.get();
+UserLineScope::UserLineScope() : cache_(std::make_unique<Cache>()), outer_(UserLineHook::active) {
+  UserLineHook::active = cache_.get();
 }
-SourceScope::~SourceScope() {
-  SourceHook::active = outer_;
+UserLineScope::~UserLineScope() {
+  UserLineHook::active = outer_;
 }
 
 void install_source_hook(std::string torch_folder, std::string braze_folder) {
   torch_prefix = std::move(torch_folder) + "/";
   braze_prefix = std::move(braze_folder) + "/";
-  capture::set_source_hook(SourceHook::source);
+  capture::set_source_hook(UserLineHook::source);
 }
 
 }  // namespace braze::python

@@ -1,4 +1,4 @@
-// api/recording.h: one run of a function on tracers, and the program made of it.
+// api/traced_run.h: one run of a function on tracers, and the program made of it.
 #pragma once
 
 #include <memory>
@@ -20,7 +20,7 @@ namespace braze::api {
 enum class Eager : uint8_t { no, value_read, gradients, over_limit, unsupported };
 
 /// What a run on tracers gave.
-struct Recording {
+struct TracedRun {
   capture::Trace trace;
   std::shared_ptr<const void> rest;  ///< The result without its tensors; see detail::Recorded.
   std::vector<uint32_t> results;     ///< For each tensor of the result, which tensor of the trace it is.
@@ -43,15 +43,15 @@ void install();
 /// Runs the function on tracers. Throws UserError for what cannot be traced, and what the function throws; the
 /// thread's dispatch state is then as before. Throws Error if such a function has left a tensor of the trace
 /// somewhere.
-Recording record(const std::string& name, const Signature& signature, const detail::Inputs& inputs,
+TracedRun record(const std::string& name, const Signature& signature, const detail::Inputs& inputs,
                  const detail::Record& function, const detail::Names& names,
                  std::span<const DynamicSize> dynamic = {});
 
 /// passes -> loops -> machine code.
-std::shared_ptr<const runtime::Program> compile(Recording& recording, const Options& options);
+std::shared_ptr<const runtime::Program> compile(TracedRun& traced, const Options& options);
 
-/// Of a recording with sizes that vary.
-std::shared_ptr<const runtime::SizedProgram> compile_sized(Recording& recording, const Options& options);
+/// Of a run with sizes that vary.
+std::shared_ptr<const runtime::SizedProgram> compile_sized(TracedRun& traced, const Options& options);
 
 /// Runs a program on the distinct arguments, and puts the results where `results` says. Those of `kept` become
 /// real.

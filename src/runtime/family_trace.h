@@ -1,4 +1,4 @@
-// runtime/family_source.h: what the programs of a family are made from: a trace whose sizes are expressions, and
+// runtime/family_trace.h: what the programs of a family are made from: a trace whose sizes are expressions, and
 // how it is compiled.
 #pragma once
 
@@ -10,9 +10,9 @@
 
 namespace braze::runtime {
 
-struct FamilySource {
+struct FamilyTrace {
   /// `options.kept_elsewhere` are let go of, as Program does.
-  FamilySource(capture::Trace trace, ProgramOptions options, PhaseTimes times);
+  FamilyTrace(capture::Trace trace, ProgramOptions options, PhaseTimes times);
 
   /// Throws UserError that names the guess which the values break. May run Python.
   void check_guesses(std::span<const int64_t> symbols) const;

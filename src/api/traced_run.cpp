@@ -1,5 +1,5 @@
-// api/recording.cpp
-#include "api/recording.h"
+// api/traced_run.cpp
+#include "api/traced_run.h"
 
 #include <mutex>
 #include <unordered_map>
@@ -40,14 +40,14 @@ void vary(capture::Tracer& tracer, const at::Tensor& real, size_t number, std::s
   tracer.vary(real, concat("x", number), sizes, {strides.get(), sizes.size()});
 }
 
-runtime::ProgramOptions program_options(Recording& recording, const Options& options) {
+runtime::ProgramOptions program_options(TracedRun& traced, const Options& options) {
   runtime::ProgramOptions made;
   made.fuse = options.fuse;
   made.use_disk_cache = options.disk_cache;
   made.verify = options.verify;
   made.prepack_weights = options.prepack_weights;
   made.max_autotune = options.max_autotune;
-  made.example_arguments = std::move(recording.examples);
+  made.example_arguments = std::move(traced.examples);
   return made;
 }
 
@@ -62,25 +62,25 @@ void install() {
   capture::install();  // again each time: operators may have been registered since
 }
 
-Recording record(const std::string& name, const Signature& signature, const detail::Inputs& inputs,
+TracedRun record(const std::string& name, const Signature& signature, const detail::Inputs& inputs,
                  const detail::Record& function, const detail::Names& names, std::span<const DynamicSize> dynamic) {
-  Recording recording;
+  TracedRun traced;
   {
-    PhaseTimer timer(&recording.times, "install");
+    PhaseTimer timer(&traced.times, "install");
     install();
   }
-  PhaseTimer timer(&recording.times, "capture");
-  capture::Tracer tracer(name, &recording.times);
+  PhaseTimer timer(&traced.times, "capture");
+  capture::Tracer tracer(name, &traced.times);
   if (!dynamic.empty()) tracer.prepare_symbols();
   std::vector<at::Tensor> distinct;
   for (const at::Tensor* real : signature.distinct(inputs.tensors)) {
     const at::Tensor passed = stand_in(*real);
     if (!dynamic.empty()) vary(tracer, passed, distinct.size(), dynamic);
     distinct.push_back(tracer.add_argument(passed, concat("x", distinct.size())));
-    recording.examples.push_back(*real);
+    traced.examples.push_back(*real);
   }
   std::vector<size_t> owners;
-  for (const at::Tensor& real : recording.examples) owners.push_back(real.use_count());
+  for (const at::Tensor& real : traced.examples) owners.push_back(real.use_count());
   std::vector<at::Tensor> tracers;
   for (const uint32_t number : signature.distinct_numbers()) tracers.push_back(distinct[number]);
   distinct.clear();
@@ -90,15 +90,15 @@ Recording record(const std::string& name, const Signature& signature, const deta
     capture::Tracer::Scope scope(tracer);
     detail::Recorded recorded = function(tracers);
     tracers.clear();
-    recording.rest = std::move(recorded.rest);
+    traced.rest = std::move(recorded.rest);
     std::unordered_map<const c10::TensorImpl*, uint32_t> numbers;
     std::vector<at::Tensor> results;
     for (const at::Tensor& tensor : recorded.tensors) {
       const auto [at, added] = numbers.try_emplace(tensor.unsafeGetTensorImpl(), results.size());
       if (added) results.push_back(tensor);
-      recording.results.push_back(at->second);
+      traced.results.push_back(at->second);
     }
-    recording.trace = tracer.finish(results);
+    traced.trace = tracer.finish(results);
   } catch (const std::exception& error) {
     tracers.clear();
     if (tracer.release().empty()) {
@@ -111,24 +111,24 @@ Recording record(const std::string& name, const Signature& signature, const deta
                "instead. Return that tensor, or call the function without braze."));
   }
   for (size_t k = 0; k < owners.size(); ++k)
-    recording.closes_over_argument |= recording.examples[k].use_count() > owners[k];
-  recording.kept = tracer.release();
-  tracer.add_outputs(recording.trace, recording.kept);
-  return recording;
+    traced.closes_over_argument |= traced.examples[k].use_count() > owners[k];
+  traced.kept = tracer.release();
+  tracer.add_outputs(traced.trace, traced.kept);
+  return traced;
 }
 
-std::shared_ptr<const runtime::Program> compile(Recording& recording, const Options& options) {
-  if (recording.trace.graph->find_shape_env()) recording.trace = capture::instantiate(recording.trace, {});
-  const runtime::ProgramOptions made = program_options(recording, options);
-  return runtime::Program::compile(std::move(recording.trace), made, std::move(recording.times));
+std::shared_ptr<const runtime::Program> compile(TracedRun& traced, const Options& options) {
+  if (traced.trace.graph->find_shape_env()) traced.trace = capture::instantiate(traced.trace, {});
+  const runtime::ProgramOptions made = program_options(traced, options);
+  return runtime::Program::compile(std::move(traced.trace), made, std::move(traced.times));
 }
 
-std::shared_ptr<const runtime::SizedProgram> compile_sized(Recording& recording, const Options& options) {
-  const std::vector<at::Tensor> examples = recording.examples;
+std::shared_ptr<const runtime::SizedProgram> compile_sized(TracedRun& traced, const Options& options) {
+  const std::vector<at::Tensor> examples = traced.examples;
   std::vector<const at::Tensor*> pointers;
   for (const at::Tensor& tensor : examples) pointers.push_back(&tensor);
   auto made = std::make_shared<const runtime::SizedProgram>(
-      std::move(recording.trace), program_options(recording, options), std::move(recording.times));
+      std::move(traced.trace), program_options(traced, options), std::move(traced.times));
   made->at(pointers.data());
   return made;
 }

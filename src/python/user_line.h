@@ -1,4 +1,4 @@
-// python/source.h: the user's line, for graphs and messages.
+// python/user_line.h: the user's line, for graphs and messages.
 #pragma once
 
 #include <memory>
@@ -10,16 +10,16 @@ namespace braze::python {
 void install_source_hook(std::string torch_folder, std::string braze_folder);
 
 /// While it lives, the hook answers on this thread; it keeps what it learnt about code objects. Nests.
-class SourceScope {
+class UserLineScope {
  public:
-  SourceScope();
-  ~SourceScope();
-  SourceScope(const SourceScope&) = delete;
-  SourceScope& operator=(const SourceScope&) = delete;
+  UserLineScope();
+  ~UserLineScope();
+  UserLineScope(const UserLineScope&) = delete;
+  UserLineScope& operator=(const UserLineScope&) = delete;
 
  private:
   struct Cache;
-  friend struct SourceHook;
+  friend struct UserLineHook;
   std::unique_ptr<Cache> cache_;
   Cache* outer_;
 };

@@ -1,4 +1,4 @@
-"""Stretches between graph breaks that want gradients."""
+"""Segments between graph breaks that want gradients."""
 
 import torch
 

@@ -1,7 +1,7 @@
-"""Which operators run without an ATen call: tests/native_ops.toml, and how a sample of one is judged.
+"""Which operators run without an ATen call: tests/kernel_ops.toml, and how a sample of one is judged.
 
-As a script it prints, for operators and dtypes, how many of OpInfo's samples run natively:
-    python tests/python/native_ops.py --ops 'pool|pad' --dtypes float32,int64 --samples 0 --calls
+As a script it prints, for operators and dtypes, how many of OpInfo's samples become kernels alone:
+    python tests/python/kernel_ops.py --ops 'pool|pad' --dtypes float32,int64 --samples 0 --calls
 """
 
 import argparse
@@ -22,18 +22,18 @@ from opinfo_skips import ANY_STRIDES, KNOWN, NO_VALUES, SKIPPED
 
 import braze
 
-TABLE = Path(__file__).resolve().parents[1] / "native_ops.toml"
+TABLE = Path(__file__).resolve().parents[1] / "kernel_ops.toml"
 
 
 def table() -> dict[str, tuple[torch.dtype, ...]]:
-    """OpInfo name -> the dtypes in which it is native."""
+    """OpInfo name -> the dtypes in which it is kernels alone."""
     with TABLE.open("rb") as file:
         sections = tomllib.load(file)
     words = sections.pop("dtypes")
     rows: dict[str, tuple[torch.dtype, ...]] = {}
     for section, entries in sections.items():
         for name, given in entries.items():
-            assert name not in rows, f"{name} stands twice in native_ops.toml, the second time in [{section}]"
+            assert name not in rows, f"{name} stands twice in kernel_ops.toml, the second time in [{section}]"
             named = words.get(given, [given]) if isinstance(given, str) else given
             rows[name] = tuple(getattr(torch, word) for word in named)
     return rows
@@ -41,7 +41,7 @@ def table() -> dict[str, tuple[torch.dtype, ...]]:
 
 @dataclasses.dataclass
 class Share:
-    native: int = 0
+    kernels: int = 0
     samples: int = 0  # but for those on which eager raises
     calls: Counter[str] = dataclasses.field(default_factory=Counter)  # ATen steps, by operator
     failures: list[str] = dataclasses.field(default_factory=list)
@@ -97,9 +97,9 @@ def judge(op, dtype: torch.dtype, samples: int, compare: bool = True) -> Share:
         if program is None:
             continue
         share.samples += 1
-        calls = [step.name for step in program.steps if step.kind != "kernel"]
+        calls = oracle.library_calls(program)
         share.calls.update(calls)
-        share.native += not calls
+        share.kernels += not calls
     return share
 
 
@@ -120,7 +120,7 @@ def main() -> int:
             share = judge(op, dtype, options.samples, compare=not options.trace_only)
             if not share.samples and not share.failures:
                 continue
-            line = f"{name} {str(dtype).removeprefix('torch.')} {share.native}/{share.samples}"
+            line = f"{name} {str(dtype).removeprefix('torch.')} {share.kernels}/{share.samples}"
             if options.calls:
                 line += "".join(f" {call}:{count}" for call, count in share.calls.most_common())
             print(line, flush=True)

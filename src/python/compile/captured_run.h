@@ -1,4 +1,4 @@
-// python/compile/recording.h: the guards, the tracer and the watcher of one captured run.
+// python/compile/captured_run.h: the guards, the tracer and the watcher of one captured run.
 #pragma once
 
 #include <functional>
@@ -26,9 +26,9 @@ struct GivenUp {
 /// Text of a Python string, "?" if it is none.
 std::string text_of(PyObject* string);
 
-class Recording {
+class CapturedRun {
  public:
-  Recording(const std::string& name, const Settings& settings, TorchWorld::Others others, SizeHistory& history);
+  CapturedRun(const std::string& name, const Settings& settings, TorchWorld::Others others, SizeHistory& history);
 
  protected:
   /// Runs `body`, which is to want the arguments and to hold the outputs, on tracers.

@@ -1,5 +1,5 @@
-// python/compile/recording.cpp
-#include "python/compile/recording.h"
+// python/compile/captured_run.cpp
+#include "python/compile/captured_run.h"
 
 #include <ATen/Context.h>
 #include <ATen/SavedTensorHooks.h>
@@ -18,7 +18,7 @@
 #include "python/compile/transforms_scope.h"
 #include "python/errors.h"
 #include "python/guards/shape_guard.h"
-#include "python/source.h"
+#include "python/user_line.h"
 #include "support/error.h"
 
 namespace braze::python {
@@ -70,7 +70,7 @@ class CollectionPause {
     if (was_paused && all_ == 0 && was_enabled_) PyGC_Enable();
   }
   // The collector has one switch for the whole process, and captures of several threads overlap: an operator lets
-  // go of Python's lock, which guards these.
+  // go of the GIL, which guards these.
   static inline int all_ = 0;
   static inline thread_local int own_ = 0;
   static inline bool was_enabled_ = false;
@@ -112,8 +112,8 @@ std::string text_of(PyObject* string) {
   return text ? text : "?";
 }
 
-Recording::Recording(const std::string& name, const Settings& settings, TorchWorld::Others others,
-                     SizeHistory& history)
+CapturedRun::CapturedRun(const std::string& name, const Settings& settings, TorchWorld::Others others,
+                         SizeHistory& history)
     : settings_(settings),
       history_(history),
       name_(name),
@@ -126,14 +126,14 @@ Recording::Recording(const std::string& name, const Settings& settings, TorchWor
   guards_.torch_state();
 }
 
-void Recording::record(const std::function<void()>& body) {
+void CapturedRun::record(const std::function<void()>& body) {
   preparing_.reset();
   const PhaseTimer timer(&times_, "capture");
   const CollectionPause no_collections;
   const HandledExceptionScope handled;
   const ModesScope modes;
   world_.default_device().leave_modes();
-  SourceScope sources;
+  UserLineScope lines;
   std::optional<capture::TapeRecorder::Scope> taping;
   if (settings_.backend->wants_tape()) {
     tape_recorder_.emplace();
@@ -170,13 +170,13 @@ void Recording::record(const std::function<void()>& body) {
   }
 }
 
-std::optional<ModesChange> Recording::modes_change() const {
+std::optional<ModesChange> CapturedRun::modes_change() const {
   Modes now = Modes::now();
   now.autocast_cache = world_.autocast_cache();
   return now == modes_before_ ? std::nullopt : std::optional<ModesChange>({modes_before_, now});
 }
 
-void Recording::want_arguments() {
+void CapturedRun::want_arguments() {
   for (const TorchWorld::Tensor& tensor : world_.tensors()) {
     if (!tensor.is_argument) continue;
     if (guards_.want(tensor.source) != tensor_count_++)
@@ -188,7 +188,7 @@ void Recording::want_arguments() {
                                       one.example);
 }
 
-void Recording::take_effects(Rebuilder& rebuilder) {
+void CapturedRun::take_effects(Rebuilder& rebuilder) {
   interpreter::Values& values = watcher_.values();
   if (values.effects().holds_lock()) throw NotRebuilt{"a lock is held"};
   if (watcher_.leaves_generator()) throw NotRebuilt{"a generator with try or with is left unfinished"};
@@ -201,7 +201,7 @@ void Recording::take_effects(Rebuilder& rebuilder) {
   values.effects().undo();
 }
 
-void Recording::hold_outputs(const Rebuilder& rebuilder, Outcome& outcome) {
+void CapturedRun::hold_outputs(const Rebuilder& rebuilder, Outcome& outcome) {
   for (PyObject* output : rebuilder.outputs()) {
     using Kind = Outcome::Output::Kind;
     if (const ir::Size* size = watcher_.values().numbers().size_of(output)) {
@@ -216,7 +216,7 @@ void Recording::hold_outputs(const Rebuilder& rebuilder, Outcome& outcome) {
   }
 }
 
-std::unique_ptr<Specialisation> Recording::compile(Outcome outcome) {
+std::unique_ptr<Specialisation> CapturedRun::compile(Outcome outcome) {
   if (loses_gradients()) throw wants_gradients();
   if (!trace_.warnings.empty()) throw GivenUp{Captured::Kind::refused, BreakReason::told(trace_.warnings.front())};
   keep_bound();
@@ -245,7 +245,7 @@ std::unique_ptr<Specialisation> Recording::compile(Outcome outcome) {
 
 /// Tensors that the program binds are free to die between its runs: the guards find them, and a replay holds them
 /// while it runs. A gradient is held by its tensor alone, in a way that Python's references do not see.
-guards::NumberReads Recording::guard_sizes() {
+guards::NumberReads CapturedRun::guard_sizes() {
   if (is_enabled(Event::recompiles))
     for (const std::string& text : trace_.specialised)
       emit(Event::recompiles, concat(name_, ": a size is specialised: ", text));
@@ -304,7 +304,7 @@ guards::NumberReads Recording::guard_sizes() {
   return replay_reads;
 }
 
-void Recording::keep_bound() {
+void CapturedRun::keep_bound() {
   for (const TorchWorld::Tensor& tensor : world_.tensors()) {
     const bool is_gradient = tensor.source->kind == guards::SourceKind::member &&
                              static_cast<guards::Member>(tensor.source->index) == guards::Member::tensor_grad;
@@ -314,16 +314,16 @@ void Recording::keep_bound() {
   }
 }
 
-bool Recording::loses_gradients() const {
+bool CapturedRun::loses_gradients() const {
   return trace_.any_requires_grad && !trace_.gradients && !(tape_ && tape_->has_history());
 }
 
-GivenUp Recording::wants_gradients() const {
+GivenUp CapturedRun::wants_gradients() const {
   if (not_differentiated_.empty()) return {Captured::Kind::gradients, Break::gradients};
   return {Captured::Kind::gradients, {Break::gradients, not_differentiated_}};
 }
 
-guards::GuardProgram Recording::finish_guards() {
+guards::GuardProgram CapturedRun::finish_guards() {
   const PhaseTimer timer(&times_, "guards");
   world_.guard_aliasing();
   return guards::GuardProgram(std::move(guards_));

@@ -1,0 +1,327 @@
+// python/interpreter/watch/builtins.cpp
+#include "python/interpreter/watch/builtins.h"
+
+#include <algorithm>
+
+#include "python/guards/deque.h"
+#include "python/guards/scalar.h"
+#include "python/guards/storage_access.h"
+#include "python/interpreter/cpython.h"
+#include "python/interpreter/watch/look_ups.h"
+#include "python/interpreter/watch/rows.h"
+#include "python/interpreter/watch/watch.h"
+
+namespace braze::interpreter {
+
+namespace {
+
+constexpr Py_ssize_t any = PY_SSIZE_T_MAX;
+
+/// Combinations of flags are made when they are first asked for, and kept.
+bool is_code_of_enums(const Frame* frame) {
+  PyObject* enums = PyDict_GetItemString(PyImport_GetModuleDict(), "enum");
+  return enums && PyModule_Check(enums) && PyModule_GetDict(enums) == frame->f_globals;
+}
+
+/// Class methods of builtin classes that compute on their arguments alone.
+const Names& pure_class_methods() {
+  static const Names names = {"from_bytes", "from_iterable", "fromhex", "fromkeys"};
+  return names;
+}
+
+/// Builtin classes whose `__new__` makes an instance of any subclass out of its arguments alone.
+bool has_plain_new(PyTypeObject* type) {
+  return type == &PyBaseObject_Type || type == &PyTuple_Type || type == &PyList_Type || type == &PyDict_Type ||
+         type == &PyODict_Type || type == &PyProperty_Type;
+}
+
+/// type.__instancecheck__ or type.__subclasscheck__, bound to a class.
+bool is_check_of_type(const PyCFunctionObject* function) {
+  for (const char* name : {"__instancecheck__", "__subclasscheck__"}) {
+    PyObject* own = PyDict_GetItemString(guards::class_dict(&PyType_Type), name);
+    if (own && Py_IS_TYPE(own, &PyMethodDescr_Type) &&
+        reinterpret_cast<PyMethodDescrObject*>(own)->d_method == function->m_ml)
+      return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::span<const Builtins::Row> Builtins::rows() {
+  using B = Builtins;
+  static constexpr Row rows[] = {
+      {"builtins", "isinstance", 0, any, &B::is_instance},
+      {"builtins", "issubclass", 0, any, &B::is_instance},
+      {"builtins", "getattr", 2, any, &B::get_attribute},
+      {"builtins", "hasattr", 2, any, &B::get_attribute},
+      {"builtins", "setattr", 3, 3, &B::set_attribute},
+      {"builtins", "delattr", 2, 2, &B::delete_attribute},
+      {"builtins", "len", 1, 1, &B::length},
+      {"builtins", "callable", 1, 1, &B::is_callable},
+      {"builtins", "iter", 1, 1, &B::iterate},
+      {"builtins", "next", 1, any, &B::advance},
+      {"builtins", "super", 0, any, &B::make},
+      {"builtins", "id", 1, 1, &B::address},
+      {"builtins", "vars", 1, 1, &B::instance_dict},
+      {"builtins", "globals", 0, 0, &B::global_dict},
+      {"builtins", "hash", 1, 1, &B::hash, true},
+      {"builtins", "repr", 1, any, &B::make_text, true},
+      {"builtins", "ascii", 1, any, &B::make_text, true},
+      {"builtins", "format", 1, any, &B::make_text, true},
+      {"builtins", "sum", 1, 1, &B::go_through, true},
+      {"builtins", "any", 1, 1, &B::go_through, true},
+      {"builtins", "all", 1, 1, &B::go_through, true},
+      {"builtins", "max", 1, 1, &B::go_through, true},
+      {"builtins", "min", 1, 1, &B::go_through, true},
+      {"builtins", "sorted", 1, 1, &B::go_through, true},
+      {"sys", "exc_info", 0, any, &B::make},
+      {"sys", "intern", 0, any, &B::take_text},
+      {"posix", "fspath", 0, any, &B::take_text},
+      {"_warnings", "warn", 0, any, &B::warn},
+      {"_weakref", "proxy", 0, any, &B::refer_weakly},
+      {"_functools", "reduce", 0, any, &B::reduce},
+      {"_abc", "_abc_instancecheck", 2, 2, &B::check_abstract},
+      {"_abc", "_abc_subclasscheck", 2, 2, &B::check_abstract},
+      {"_operator", "", 0, any, &B::operate},
+      {"_collections", "_count_elements", 2, 2, &B::count_elements},
+      {"math", "", 0, any, &B::compute},
+  };
+  return rows;
+}
+
+const Builtins::Row* Builtins::find_row(const Call& call) {
+  const auto found = std::ranges::find_if(rows(), [&](const Row& row) {
+    return row.module == call.module && (row.name.empty() || row.name == call.name) && call.count >= row.fewest &&
+           call.count <= row.most;
+  });
+  return found == rows().end() ? nullptr : &*found;
+}
+
+bool Builtins::call(PyObject* function, PyObject* const* arguments, Py_ssize_t count) {
+  auto* builtin = reinterpret_cast<PyCFunctionObject*>(function);
+  PyObject* self = PyCFunction_GET_SELF(function);
+  TensorWorld& tensors = values_.tensors();
+  if (tensors.may_call(function)) return call_of_torch(function, arguments, count);
+  if (tensors.ends_graph(function)) return abandon(Break::stand_in, count > 0 ? arguments[0] : nullptr);
+  if (watch_.autograd_functions.is_function_apply(function)) {
+    // Its backward is Python code, which runs when autograd comes to it.
+    if (tensors.wants_history(arguments, count)) return abandon(Break::autograd_function_with_gradients, self);
+    return watch_.autograd_functions.apply_function(self);
+  }
+  const Call call{function, arguments, count, module_of(function), builtin->m_ml->ml_name};
+  if (call.name == "__new__" && self && PyType_Check(self) && count > 0)
+    return make_instance(self, arguments, count);
+  if (self && PyType_Check(self) && is_exact_builtin(reinterpret_cast<PyTypeObject*>(self)) &&
+      pure_class_methods().contains(call.name)) {
+    run_.looks_lazily |= call.name == "from_iterable";
+    return watch_.given.absorb_given(arguments, count) && allow_made_result(Entry::known) && looks();
+  }
+  if (is_check_of_type(builtin))
+    return (count == 1 && values_.is_known(arguments[0]) && values_.is_known(self) &&
+            watch_.classes.keep_class_of(arguments[0]))
+               ? allow(Entry::known)
+               : abandon("isinstance with an object of unknown origin", count ? arguments[0] : nullptr);
+  if (self && !PyModule_Check(self) && !PyType_Check(self)) return call_bound(function, self, arguments, count);
+  if (!values_.is_known(function)) return abandon("a function of unknown origin", function);
+
+  const Row* row = find_row(call);
+  if (row && !row->after_conversions)
+    if (const Understood understood = (this->*row->how)(call)) return *understood;
+  if (call.module == "builtins") {
+    if (count >= 1 && watch_.conversions.converts(call.name, arguments[0])) return true;
+    if (abandoned()) return false;
+    if (row && row->after_conversions)
+      if (const Understood understood = (this->*row->how)(call)) return *understood;
+    return call_by_what_it_does(call);
+  }
+  if (PyObject* stand_in = stand_in_for(function))
+    return watch_.stand_ins.put_stand_in(function, stand_in) && watch_.calls.call(stand_in, arguments, count);
+  return abandon("a C function that is not understood", function);
+}
+
+bool Builtins::call_of_torch(PyObject* function, PyObject* const* arguments, Py_ssize_t count) {
+  TensorWorld& tensors = values_.tensors();
+  activity().answer = tensors.answer(function, arguments, count);
+  if (!activity().answer && tensors.has_default_device() && !put_default_device(function)) return false;
+  return absorb_all(arguments, count, function) && allow_made_result(Entry::tensor);
+}
+
+bool Builtins::put_default_device(PyObject* function) {
+  if (values_.tensors().asks_for_torch_function(function)) {
+    // Natively it would be entered again, without the mode; what follows a break in it would not know.
+    if (run_.root && run_.activities.size() == 1) return abandon(Break::default_device_aside);
+    if (!run_.without_default_device) run_.without_default_device = run_.activities.size();
+  } else if (!run_.without_default_device) {
+    activity().on_default_device = values_.tensors().enter_default_device(function);
+  }
+  return true;
+}
+
+bool Builtins::make_instance(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
+  auto* base = reinterpret_cast<PyTypeObject*>(self);
+  auto* cls = PyType_Check(arguments[0]) ? reinterpret_cast<PyTypeObject*>(arguments[0]) : nullptr;
+  const bool is_given = values_.source_of(arguments[0]) || values_.is_own_class(arguments[0]);
+  const bool is_ordinary = cls && has_plain_new(base) && is_given && PyType_IsSubtype(cls, base) &&
+                           (cls->tp_new != base->tp_new || count == 1) && !class_entry(arguments[0], "__del__");
+  if (!is_ordinary) {
+    run_.is_for_later |= is_code_of_enums(PyThreadState_Get()->cframe->current_frame);
+    return abandon("__new__ of such a class", arguments[0]);
+  }
+  if (base == &PyTuple_Type && count > 1 && !watch_.containers.iterate(arguments[1])) return false;
+  return allow_made_result();
+}
+
+bool Builtins::call_bound(PyObject* function, PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
+  // A method that existed before is bound to the same object on later calls, which never changes here.
+  const bool is_older = PyFrozenSet_CheckExact(self) && values_.source_of(function) && !values_.is_known(self);
+  if (is_older) values_.learn(self, values_.sources().object(self, "the set of a method"));
+  const Ref text = Ref::steal(PyUnicode_FromString(reinterpret_cast<PyCFunctionObject*>(function)->m_ml->ml_name));
+  return text && watch_.methods.call_method(text.get(), self, arguments, count);
+}
+
+bool Builtins::call_by_what_it_does(const Call& call) {
+  const bool calls = call.name == "iter" || call.name == "next";
+  if (!calls && what_function_does(call.module, call.name) != Does::computes)
+    return abandon("a builtin function that is not understood", call.function);
+  return watch_.given.absorb_given(call.arguments, call.count, Given::items_given_to(call.name)) &&
+         allow_made_result(Entry::tensor) && looks();
+}
+
+PyObject* Builtins::stand_in_for(PyObject* function) {
+  return run_.callee && *run_.callee == function ? values_.tensors().stand_in_for(function) : nullptr;
+}
+
+// ---- rows of module builtins
+
+Builtins::Understood Builtins::is_instance(const Call& call) {
+  PyObject* const* arguments = call.arguments;
+  if (call.count != 2 || !values_.is_known(arguments[0]))
+    return abandon("isinstance with an object of unknown origin", call.count ? arguments[0] : nullptr);
+  if (!watch_.classes.keep_class_of(arguments[0]) || !watch_.classes.open_classes(arguments[1])) return false;
+  if (call.name == "isinstance" && values_.tensors().is_of_legacy_type(arguments[0], arguments[1]))
+    activity().answer = Py_True;
+  return allow(Entry::known);
+}
+
+/// A missing attribute is an answer here: where the lookup is an ordinary one, its guards say that it is missing.
+Builtins::Understood Builtins::get_attribute(const Call& call) {
+  if (!PyUnicode_CheckExact(call.arguments[1])) return std::nullopt;
+  return watch_.attributes.attribute(call.arguments[0], call.arguments[1]);
+}
+
+Builtins::Understood Builtins::set_attribute(const Call& call) {
+  if (!PyUnicode_CheckExact(call.arguments[1])) return std::nullopt;
+  return watch_.attributes.store_attribute(call.arguments[0], call.arguments[1], call.arguments[2]);
+}
+
+Builtins::Understood Builtins::delete_attribute(const Call& call) {
+  if (!PyUnicode_CheckExact(call.arguments[1])) return std::nullopt;
+  return watch_.attributes.delete_attribute(call.arguments[0], call.arguments[1]);
+}
+
+Builtins::Understood Builtins::length(const Call& call) {
+  PyObject* of = call.arguments[0];
+  if (!values_.is_known(of)) return std::nullopt;
+  if (!guards::is_scalar(of) && watch_.classes.special_function(of, "__len__")) return allow(Entry::known);
+  if (!watch_.classes.acts_as_builtin(of, "__len__") && !guards::is_deque(of)) return std::nullopt;
+  return values_.open(of) || abandon("a container that cannot be guarded", of);
+}
+
+Builtins::Understood Builtins::is_callable(const Call& call) {
+  if (!values_.is_known(call.arguments[0])) return std::nullopt;
+  return watch_.classes.keep_special(call.arguments[0], {"__call__"});
+}
+
+Builtins::Understood Builtins::iterate(const Call& call) {
+  PyObject* over = call.arguments[0];
+  if (!values_.is_known(over) || is_builtin_container(over)) return std::nullopt;
+  return watch_.iterators.is_older_iterator(over) || watch_.containers.iterate(over);
+}
+
+Builtins::Understood Builtins::advance(const Call& call) {
+  PyObject* iterator = call.arguments[0];
+  if (!values_.is_known(iterator) || is_builtin_container(iterator)) return std::nullopt;
+  return values_.is_made(iterator) ? allow_made_result(Entry::known) : watch_.iterators.ask_next(iterator);
+}
+
+Builtins::Understood Builtins::make(const Call&) {
+  return allow_made_result();
+}
+
+Builtins::Understood Builtins::address(const Call& call) {
+  return watch_.copies.address(call.arguments[0]);
+}
+
+Builtins::Understood Builtins::instance_dict(const Call& call) {
+  if (!values_.is_known(call.arguments[0])) return std::nullopt;
+  const Ref dict = Ref::steal(PyUnicode_InternFromString("__dict__"));
+  return dict && watch_.attributes.attribute(call.arguments[0], dict.get());
+}
+
+Builtins::Understood Builtins::global_dict(const Call&) {
+  PyObject* globals = PyThreadState_Get()->cframe->current_frame->f_globals;
+  values_.learn_as(globals, values_.sources().object(globals, "G"));
+  return true;
+}
+
+Builtins::Understood Builtins::hash(const Call& call) {
+  if (!is_data(call.arguments[0])) return watch_.containers.hash_of(call.arguments[0]);
+  return make_text(call);
+}
+
+Builtins::Understood Builtins::make_text(const Call& call) {
+  PyObject* of = call.arguments[0];
+  const bool is_exception = call.count == 1 && watch_.conversions.is_plain_exception(of);
+  if (!all_data(call.arguments, call.count) && !is_exception) return std::nullopt;
+  return (PyExceptionInstance_Check(of) || absorb_all(call.arguments, call.count, call.function)) &&
+         allow(Entry::none);
+}
+
+/// Functions that take the items of one argument, and do nothing else with it.
+Builtins::Understood Builtins::go_through(const Call& call) {
+  PyObject* over = call.arguments[0];
+  if (storage_type(over) || !values_.is_known(over) || values_.tensors().is_tensor(over)) return std::nullopt;
+  if (!watch_.classes.special_function(over, "__iter__")) return std::nullopt;
+  return allow_made_result(Entry::known) && looks();
+}
+
+// ---- rows of other modules
+
+Builtins::Understood Builtins::take_text(const Call& call) {
+  return all_data(call.arguments, call.count) || abandon("text is made of an object", call.function);
+}
+
+Builtins::Understood Builtins::warn(const Call&) {
+  return abandon(Break::warns);
+}
+
+Builtins::Understood Builtins::refer_weakly(const Call& call) {
+  return watch_.library.make_weak_reference(call.arguments, call.count);
+}
+
+Builtins::Understood Builtins::reduce(const Call& call) {
+  return watch_.given.call_reduce(call.arguments, call.count);
+}
+
+Builtins::Understood Builtins::check_abstract(const Call& call) {
+  return watch_.library.check_abstract(call.arguments[0], call.arguments[1], call.name == "_abc_instancecheck");
+}
+
+Builtins::Understood Builtins::operate(const Call& call) {
+  return watch_.operators.call_operator(call.name, call.arguments, call.count);
+}
+
+Builtins::Understood Builtins::count_elements(const Call& call) {
+  PyObject* counted = call.arguments[1];
+  if (values_.is_made(call.arguments[0]) && is_data(counted))
+    return absorb_all(call.arguments + 1, 1, call.function);
+  if (stand_in_for(call.function)) return std::nullopt;
+  return abandon("what is counted is no data, or into what existed before", counted);
+}
+
+Builtins::Understood Builtins::compute(const Call& call) {
+  return watch_.given.absorb_given(call.arguments, call.count) && allow_made_result(Entry::tensor) && looks();
+}
+
+}  // namespace braze::interpreter
