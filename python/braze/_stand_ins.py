@@ -16,6 +16,7 @@ from torch.optim.optimizer import _get_value
 from torch.utils._foreach_utils import _group_tensors_by_device_and_dtype
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
+from braze import _optimizer_steps
 from braze._load import C
 
 Function = Callable[..., Any]
@@ -269,6 +270,25 @@ def checkpoint(function: Function, *args: Any, **kwargs: Any) -> Any:
     return function(*args, **kwargs)
 
 
+def batch_norm_forward(self: Any, input: torch.Tensor) -> torch.Tensor:
+    """torch.nn.BatchNorm1d.forward and its like. Without a momentum the running statistics are means over all
+    batches so far: shares by a count, which eager reads as a Python float."""
+    averages = self.momentum is None and self.training and self.track_running_stats
+    if not averages or self.running_mean is None or self.num_batches_tracked is None:
+        return _batch_norm_forward(self, input)
+    self._check_input_dim(input)
+    self.num_batches_tracked.add_(1)
+    mean, var = torch.zeros_like(self.running_mean), torch.zeros_like(self.running_var)
+    output = functional.batch_norm(input, mean, var, self.weight, self.bias, True, 1.0, self.eps)
+    share = 1.0 / self.num_batches_tracked.double()
+    self.running_mean.copy_(self.running_mean * (1 - share) + mean * share)
+    self.running_var.copy_(self.running_var * (1 - share) + var * share)
+    return output
+
+
+_batch_norm_forward = torch.nn.modules.batchnorm._BatchNorm.forward
+
+
 def leave_module_unnoted(tracker: Any, module: Any) -> None:
     """torch._dynamo.mutation_guard.GenerationTracker.tag, which tells Dynamo alone when a module was made."""
 
@@ -315,6 +335,8 @@ def install() -> None:
     C.set_stand_in(_get_value, number_of_step)
     C.set_stand_in(_group_tensors_by_device_and_dtype, group_tensors)
     C.set_stand_in(torch.utils.checkpoint.checkpoint, checkpoint)
+    C.set_stand_in(torch.nn.modules.batchnorm._BatchNorm.forward, batch_norm_forward)
+    _optimizer_steps.install()
     for name, stand_in in (("while_loop", while_loop), ("scan", scan), ("map", map)):
         function = getattr(operators, name, None)
         if callable(function):

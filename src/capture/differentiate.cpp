@@ -10,11 +10,13 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <optional>
 #include <queue>
 #include <typeinfo>
 #include <unordered_map>
 
 #include "capture/autograd_node.h"
+#include "capture/backward_formulas.h"
 #include "capture/call.h"
 #include "support/error.h"
 
@@ -138,7 +140,8 @@ class Backward {
       gradients_[leaf->second] = inputs.at(0);
       return;
     }
-    variable_list outputs = node(std::move(inputs));
+    std::optional<variable_list> without_values = backward_without_values(node, inputs);
+    variable_list outputs = without_values ? *std::move(without_values) : node(std::move(inputs));
     if (outputs.size() > node.num_outputs()) outputs.resize(node.num_outputs());
     torch::autograd::validate_outputs(node.next_edges(), outputs, [&](const std::string& text) {
       return concat("function ", node.name(), " returned an invalid gradient: ", text);
@@ -221,16 +224,16 @@ void TraceEnd::differentiate(Trace& trace, const std::vector<at::Tensor>& output
   std::vector<at::Tensor> roots = find_roots(trace, outputs, gradients);
   std::vector<Leaf> leaves;
   for (const auto& [impl, bound] : recorder_.bound_) {
-    if (!bound.history || bound.view->input < 0 || !recorder_.inputs_[bound.view->input].is_same(bound.real))
-      continue;
-    leaves.push_back({static_cast<uint32_t>(bound.view->input), bound.history->edge});
+    if (bound.view->input < 0 || !recorder_.inputs_[bound.view->input].is_same(bound.real)) continue;
+    const auto input = static_cast<uint32_t>(bound.view->input);
+    if (bound.history) leaves.push_back({input, bound.history->edge});
     if (!Recorder::was_rebased(bound)) continue;
     const auto shares = [&](const auto& row) {
       return row.second.view && row.second.view->memory == bound.view->memory;
     };
     if (std::ranges::count_if(recorder_.bound_, shares) > 1)
       throw UserError("a tensor that shares memory with another one is written, and autograd notes it");
-    gradients.written.push_back({leaves.back().input, static_cast<uint32_t>(roots.size())});
+    gradients.written.push_back({input, static_cast<uint32_t>(roots.size())});
     roots.push_back(bound.tracer);
   }
   std::ranges::sort(leaves, {}, &Leaf::input);

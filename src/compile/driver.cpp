@@ -73,7 +73,7 @@ void lower_others(const ir::Graph& graph, const Options& options, Artifact& arti
 void rewrite(ir::Graph& graph, const Options& options, Facts& facts) {
   facts.nodes_traced = graph.node_count();
   if (options.verify) ir::verify(graph);
-  options.emulate_precision_casts ? passes::round_halves(graph) : passes::round_halves_before_steps(graph);
+  options.emulate_precision_casts ? passes::round_halves(graph) : passes::round_halves_where_seen(graph);
   if (!options.emulate_precision_casts) passes::gelu_of_products(graph);
   passes::run(graph, &facts.times, options.verify);
 }

@@ -52,7 +52,7 @@ constexpr Pass passes[] = {
 // What runs on request, and the groups of `rewrite` alone: for braze-opt.
 constexpr Pass others[] = {
   {"round_halves",       round_halves,       "before all others, where eager's rounding is wanted"},
-  {"round_halves_before_steps", round_halves_before_steps, "likewise, where it is not"},
+  {"round_halves_where_seen", round_halves_where_seen, "likewise, where it is not"},
   {"gelu_of_products",   gelu_of_products,   "before all others, where eager's rounding is not wanted: gelu is whole"},
   {"cast_chains",        cast_chains,        "conversions that another one undoes or repeats"},
   {"canonicalize_views", canonicalize_views, "one view where several in a row stood"},

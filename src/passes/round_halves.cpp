@@ -32,6 +32,14 @@ Value* widened(Graph& graph, Value* value) {
   return graph.create(Op::cast, {value}, {}, retyped(graph, type, DType::f32));
 }
 
+/// Of finite f16 numbers it may be one beyond 65,504, which is infinite in eager.
+bool may_overflow(const Node& node) {
+  constexpr Op bounded[] = {Op::log,   Op::log2, Op::log10, Op::log1p,   Op::sqrt,  Op::rsqrt, Op::sin,
+                            Op::cos,   Op::tanh, Op::asin,  Op::acos,    Op::atan,  Op::asinh, Op::acosh,
+                            Op::atanh, Op::erf,  Op::erfc,  Op::sigmoid, Op::atan2, Op::fmod,  Op::remainder};
+  return node.results[0].type->dtype == DType::f16 && std::ranges::find(bounded, node.op) == std::end(bounded);
+}
+
 /// A small change of an operand may be a step of the result.
 bool is_step(const Node& node) {
   constexpr Op steps[] = {Op::floor,     Op::ceil,      Op::round,     Op::trunc, Op::sign,
@@ -95,10 +103,11 @@ void round_halves(Graph& graph) {
   round(graph, [](const Node*) { return true; });
 }
 
-void round_halves_before_steps(Graph& graph) {
+void round_halves_where_seen(Graph& graph) {
   std::unordered_set<const Value*> seen;
   std::unordered_set<const Node*> found;
   for_each_node(graph, [&](const Node* node) {
+    if (rounds(*node) && may_overflow(*node)) found.insert(node);
     if (!is_step(*node)) return;
     for (Value* operand : node->operands) find_rounding(Graph::resolve(operand), seen, found);
   });

@@ -12,8 +12,9 @@
 //                                       %5 = cast %x : f32[8]
 //                                       %6 = add %4, %5 : f32[8]
 //                                       %7 = cast %6 : bf16[8]
-// What makes steps of it (floor, trunc, comparisons, remainders, conversions to integers) would turn the missing
-// rounding into another integer, so that is not left out before them: bf16 4.998 is 5, whose trunc is 5.
+// Two things show without it, so that it is not left out there. What makes steps (floor, trunc, comparisons,
+// remainders, conversions to integers) would turn the missing rounding into another integer: bf16 4.998 is 5, whose
+// trunc is 5. And what f16 does not hold is infinite: a gradient of 70,000 is what makes a GradScaler skip a step.
 // Needs: to run first, while a node is still an operator of PyTorch's. Leaves: operators whose results are half
 // already (relu, maximum), composites, which are opened in f32 and round their results, and scans and library
 // calls, which store theirs.
@@ -24,7 +25,7 @@
 namespace braze::passes {
 
 void round_halves(ir::Graph& graph);
-/// Only the operators whose results reach such a step as they are.
-void round_halves_before_steps(ir::Graph& graph);
+/// Only the operators whose results reach such a step as they are, or may be too large for f16.
+void round_halves_where_seen(ir::Graph& graph);
 
 }  // namespace braze::passes

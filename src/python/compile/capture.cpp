@@ -119,10 +119,16 @@ Captured capture_call(const py::object& function, const Arguments& arguments, co
     });
   };
   Captured captured = record();
-  if (captured.made || captured.kind == Captured::Kind::gradients || !history.gives_up()) return captured;
   // Numbers go where symbols do not.
-  tell_numbers(captured.place);
-  return record();
+  while (!captured.made && captured.kind != Captured::Kind::gradients && history.gives_up()) {
+    const Place before = captured.place;
+    captured = record();
+    if (!captured.made && is_one_place(captured.place, before))
+      history.take_up_again();
+    else
+      tell_numbers(before);
+  }
+  return captured;
 }
 
 }  // namespace braze::python

@@ -348,7 +348,8 @@ Captured capture_frame(FrameRun& run, CodeState& code, const Settings& settings)
     }
     if (const std::optional<Failure> failure = std::exchange(with_symbols, std::nullopt)) {
       // What ends both runs in the midst of the same instruction has nothing to do with symbols.
-      if (may_have_symbols && !captured.made && stop != 0 && stop == failure->stop) {
+      const bool is_same = stop == failure->stop && (stop != 0 || is_one_place(captured.place, failure->place));
+      if (may_have_symbols && !captured.made && is_same) {
         may_have_symbols = false;
         history.take_up_again();
         ++runs_left;

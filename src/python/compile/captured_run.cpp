@@ -333,6 +333,11 @@ void tell_numbers(const Place& place) {
   if (is_enabled(Event::recompiles)) emit(Event::recompiles, concat("sizes stay numbers: ", place.text()));
 }
 
+bool is_one_place(const Place& with_symbols, const Place& without) {
+  return without.line != 0 && with_symbols.line == without.line && with_symbols.file == without.file &&
+         with_symbols.reason == without.reason;
+}
+
 Captured attempt(const Settings& settings, const std::function<Captured()>& record) {
   try {
     return record();

@@ -105,6 +105,8 @@ class CapturedRun {
 
 /// In the log of recompilations.
 void tell_numbers(const Place& place);
+/// What ends a capture with symbols, and one without them, there and for one reason has nothing to do with symbols.
+bool is_one_place(const Place& with_symbols, const Place& without);
 
 /// What `record()` gives, or why it gave up.
 Captured attempt(const Settings& settings, const std::function<Captured()>& record);

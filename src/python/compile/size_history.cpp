@@ -124,7 +124,8 @@ bool may_be_input(double number) {
 /// By its bits: a zero of the other sign is another number, and a NaN the same one.
 bool SizeHistory::note_float(const std::string& path, double number, Dynamic dynamic) {
   const bool of_data = is_data(path);
-  if ((dynamic == Dynamic::never && !of_data) || state_ != State::open || floats_.size() > most_paths) return false;
+  const bool may_vary = (dynamic != Dynamic::never || of_data) && state_ != State::constants;
+  if (!may_vary || floats_.size() > most_paths) return false;
   const auto [at, is_new] = floats_.try_emplace(path, Number<double>{number});
   at->second.varies |= of_data || std::bit_cast<uint64_t>(at->second.value) != std::bit_cast<uint64_t>(number);
   at->second.value = number;

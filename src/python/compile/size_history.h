@@ -53,13 +53,21 @@ class SizeHistory {
   /// size, or the number, varies from the first capture on and whatever `dynamic=` says.
   void expect_data(const std::string& path);
   bool has_data() const { return !data_paths_.empty(); }
-  /// A capture with symbols has come to nothing: the next ones have none.
-  void give_up() { state_ = state_ == State::open ? State::gives_up : state_; }
+  /// A capture with symbols or varying floats has come to nothing. The next ones have no symbols; if one of these
+  /// comes to nothing, too, the next ones have constants alone.
+  void give_up() {
+    if (state_ == State::open) state_ = State::gives_up;
+    if (state_ == State::numbers) state_ = State::gives_up_floats;
+  }
   /// Whether it has just been told so; once.
   bool gives_up() {
-    const bool is_new = state_ == State::gives_up;
-    if (is_new) state_ = State::numbers;
-    return is_new;
+    if (state_ == State::gives_up)
+      state_ = State::numbers;
+    else if (state_ == State::gives_up_floats)
+      state_ = State::constants;
+    else
+      return false;
+    return true;
   }
   /// It has come to nothing without symbols, too, and for the same reason.
   void take_up_again() { state_ = State::open; }
@@ -76,7 +84,7 @@ class SizeHistory {
  private:
   bool is_data(const std::string& path) const;
 
-  enum class State : uint8_t { open, gives_up, numbers } state_ = State::open;
+  enum class State : uint8_t { open, gives_up, numbers, gives_up_floats, constants } state_ = State::open;
   struct Form {
     c10::SmallVector<int64_t, 5> sizes, strides;
     c10::SmallVector<bool, 5> sizes_vary, strides_vary;

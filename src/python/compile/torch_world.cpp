@@ -49,16 +49,22 @@ std::string text_of(PyObject* name) {
   return text ? text : "";
 }
 
-/// What a closure's cell, a bound method, a weak reference or an iterator holds, and the gradient of a tensor.
+/// What a closure's cell, a bound method, a weak reference or an iterator holds.
 bool is_held(const guards::Source* source) {
   using enum guards::Member;
   if (source->kind != guards::SourceKind::member) return false;
   const auto member = static_cast<guards::Member>(source->index);
   return member == function_closure || member == cell_contents || member == method_self || member == iterated ||
-         member == weakref_referent || member == tensor_grad;
+         member == weakref_referent;
+}
+
+bool is_gradient(const guards::Source* source) {
+  return source->kind == guards::SourceKind::member &&
+         static_cast<guards::Member>(source->index) == guards::Member::tensor_grad;
 }
 
 /// Reached from what a call or frame is given, and no parameter or buffer of a module: another tensor at each call.
+/// So is a gradient, wherever its tensor is reached from.
 /// \param others  there is a program for other tensors: parameters, buffers and attributes of what was compiled are
 ///                passed as well, so that the next one is for all of them.
 bool is_passed(const guards::Source* source, PyObject* tensor, TorchWorld::Others others) {
@@ -67,6 +73,7 @@ bool is_passed(const guards::Source* source, PyObject* tensor, TorchWorld::Other
   bool any_attribute = false;
   for (; source->parent; source = source->parent) {
     using enum guards::SourceKind;
+    if (is_gradient(source)) return true;
     const bool is_attribute = source->kind == dict_of || source->kind == slot;
     any_attribute |= is_attribute;
     if (is_attribute && is_parameter && is_bound) return false;

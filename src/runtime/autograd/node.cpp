@@ -5,16 +5,26 @@
 #include <torch/csrc/autograd/functions/basic_ops.h>
 #include <torch/csrc/autograd/functions/utils.h>
 
+#include <numeric>
+
 #include "capture/autograd_node.h"
 
 namespace braze::runtime {
 
 using torch::autograd::variable_list;
+using GradientKind = capture::Gradients::Input::Kind;
 
-BackwardNode::BackwardNode(std::shared_ptr<const TrainingProgram> program)
-    : program_(std::move(program)),
-      released_(program_->seam_->parts.size()),
-      running_(program_->seam_->parts.size()) {}
+namespace {
+
+Bits all(size_t count) {
+  Bits bits(count);
+  for (size_t k = 0; k < count; ++k) bits.set(k);
+  return bits;
+}
+
+}  // namespace
+
+BackwardNode::BackwardNode(std::shared_ptr<const TrainingProgram> program) : program_(std::move(program)) {}
 
 void BackwardNode::save(std::vector<at::Tensor> tensors) {
   for (const at::Tensor& tensor : tensors) saved_.emplace_back(tensor, /*is_output=*/false);
@@ -27,41 +37,93 @@ void BackwardNode::will_release_variables() {
 
 void BackwardNode::release_variables() {
   const std::lock_guard<std::mutex> lock(mutex_);
+  if (!is_last_) all_released_ = true;  // Nothing has run: the graph is being dropped.
+  const std::vector<bool> kept = kept_for_later();
   is_last_ = false;
-  std::vector<bool> left(released_.size());
-  for (size_t p = 0; p < released_.size(); ++p) {
-    released_[p] = released_[p] || running_[p];
-    left[p] = !released_[p];
-  }
-  const std::vector<bool> kept = read_by(left);
   for (size_t k = 0; k < saved_.size(); ++k)
     if (!kept[k]) saved_[k].reset_data();
+  if (run_.is_whole) all_released_ = true;
+  if (all_released_) return;
+  const std::vector<passes::BackwardReaders>& readers = program_->partial_->readers();
+  released_.resize(readers.size());
+  for (size_t r = 0; r < readers.size(); ++r) released_[r] = released_[r] || runs(readers[r]);
 }
 
-std::vector<bool> BackwardNode::read_by(const std::vector<bool>& parts) const {
-  std::vector<bool> read(saved_.size());
-  for (size_t p = 0; p < parts.size(); ++p)
-    for (size_t k = 0; parts[p] && k < saved_.size(); ++k) read[k] = read[k] || program_->seam_->parts[p].saved[k];
-  return read;
+bool BackwardNode::runs(const passes::BackwardReaders& readers) const {
+  return readers.tangents.meets(run_.tangents) && readers.gradients.meets(run_.gradients);
 }
 
-std::vector<at::Tensor> BackwardNode::unpack() {
-  std::vector<bool> later(running_.size());
-  for (size_t p = 0; p < later.size(); ++p) later[p] = !running_[p] && !released_[p];
-  const std::vector<bool> read = read_by(running_), kept = read_by(later);
+void BackwardNode::check_not_released() const {
+  if (!all_released_ && released_.empty()) return;
+  const std::vector<passes::BackwardReaders>& readers = program_->partial_->readers();
+  for (size_t r = 0; r < readers.size(); ++r)
+    TORCH_CHECK(!runs(readers[r]) || (!all_released_ && !released_[r]), torch::autograd::ERR_BACKWARD_TWICE);
+}
+
+std::vector<bool> BackwardNode::kept_for_later() const {
+  std::vector<bool> kept(saved_.size());
+  if (run_.is_whole || all_released_) return kept;
+  const std::vector<passes::BackwardReaders>& readers = program_->partial_->readers();
+  for (size_t r = 0; r < readers.size(); ++r) {
+    if (runs(readers[r]) || (!released_.empty() && released_[r])) continue;
+    for (size_t k = 0; k < kept.size(); ++k) kept[k] = kept[k] || readers[r].saved[k];
+  }
+  return kept;
+}
+
+std::vector<at::Tensor> BackwardNode::arguments(const variable_list& tangents, std::span<const uint32_t> inputs) {
+  const std::vector<bool> kept = is_last_ ? kept_for_later() : std::vector<bool>(saved_.size(), true);
   std::vector<at::Tensor> values;
-  values.reserve(saved_.size() + program_->tangents_.size());
-  for (size_t k = 0; k < saved_.size(); ++k) {
-    if (!read[k]) {
-      values.push_back(program_->saved_geometries_[k].allocate());
-      const at::NoGradGuard no_history;
-      values.back().zero_();  // Places of elements that are read must be valid ones.
+  values.reserve(inputs.size());
+  for (const uint32_t input : inputs) {
+    if (input < saved_.size()) {
+      values.push_back(saved_[input].unpack());
+      if (!kept[input]) saved_[input].reset_data();
       continue;
     }
-    values.push_back(saved_[k].unpack());
-    if (is_last_ && !kept[k]) saved_[k].reset_data();
+    const size_t number = input - saved_.size();
+    if (number >= tangents.size()) break;  // The rest is bound.
+    const Geometry& expected = program_->tangents_[number];
+    if (expected.matches(tangents[number])) {
+      values.push_back(tangents[number]);
+      continue;
+    }
+    values.push_back(expected.allocate());
+    const at::NoGradGuard no_history;
+    values.back().copy_(tangents[number]);
   }
   return values;
+}
+
+std::vector<at::Tensor> BackwardNode::compute(const variable_list& tangents) {
+  const size_t gradients = program_->backward()->result_count();
+  PartialPrograms::Part part{program_->backward(), nullptr};
+  std::vector<uint32_t> inputs(saved_.size() + tangents.size());
+  std::iota(inputs.begin(), inputs.end(), 0);
+  if (!run_.is_whole) {
+    part = program_->partial_->at(run_.tangents, run_.gradients, program_->symbols_);
+    inputs = part.of->inputs;
+  }
+  std::vector<at::Tensor> computed(part.program ? part.program->result_count() : 0);
+  if (part.program) {
+    std::vector<at::Tensor> given = arguments(tangents, inputs);
+    if (is_last_ && !at::GradMode::is_enabled()) {
+      part.program->run_consuming(given, computed.data());
+    } else {
+      std::vector<const at::Tensor*> pointers;
+      for (const at::Tensor& argument : given) pointers.push_back(&argument);
+      part.program->run(pointers.data(), computed.data());
+    }
+  }
+  if (!part.of) return computed;
+  std::vector<at::Tensor> found(gradients);
+  for (size_t k = 0; k < gradients; ++k) {
+    using Kind = passes::PartialBackward::Gradient::Kind;
+    const passes::PartialBackward::Gradient& gradient = part.of->gradients[k];
+    if (gradient.kind == Kind::tangent) found[k] = tangents[gradient.index];
+    if (gradient.kind == Kind::output) found[k] = computed[gradient.index];
+  }
+  return found;
 }
 
 namespace {
@@ -85,51 +147,27 @@ variable_list once_differentiable(variable_list gradients, torch::autograd::edge
 variable_list BackwardNode::apply(variable_list&& tangents) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const capture::Gradients& gradients = program_->seam_->gradients;
-  for (size_t p = 0; p < running_.size(); ++p) {
-    running_[p] = false;
-    for (size_t t = 0; t < tangents.size(); ++t)
-      if (tangents[t].defined() && program_->seam_->parts[p].tangents[t]) running_[p] = true;
-    TORCH_CHECK(!running_[p] || !released_[p], torch::autograd::ERR_BACKWARD_TWICE);
-  }
-  variable_list given(gradients.inputs.size());
-  std::vector<bool> wanted(given.size());
-  bool any_output = false;
-  for (size_t k = 0; k < given.size(); ++k) {
-    const capture::Gradients::Input& input = gradients.inputs[k];
+  run_ = {Bits(tangents.size()), Bits(program_->backward()->result_count())};
+  for (size_t t = 0; t < tangents.size(); ++t)
+    if (tangents[t].defined()) run_.tangents.set(t);
+  const auto is_wanted = [&](size_t k) {
     bool depends = false;
-    for (size_t t = 0; t < tangents.size(); ++t) depends |= tangents[t].defined() && input.from[t];
-    wanted[k] = depends && task_should_compute_output(k);
-    any_output |= wanted[k] && input.kind == capture::Gradients::Input::Kind::output;
-  }
-  std::vector<at::Tensor> arguments;
-  if (any_output) {
-    arguments = unpack();
-    for (size_t t = 0; t < tangents.size(); ++t) {
-      const Geometry& expected = program_->tangents_[t];
-      const at::Tensor& tangent = tangents[t];
-      if (tangent.defined() && expected.matches(tangent)) {
-        arguments.push_back(tangent);
-        continue;
-      }
-      arguments.push_back(expected.allocate());
-      const at::NoGradGuard no_history;
-      tangent.defined() ? arguments.back().copy_(tangent) : arguments.back().zero_();
-    }
-    std::vector<at::Tensor> computed(program_->backward()->result_count());
-    if (is_last_ && !at::GradMode::is_enabled()) {
-      program_->backward()->run_consuming(arguments, computed.data());
-    } else {
-      std::vector<const at::Tensor*> pointers;
-      for (const at::Tensor& argument : arguments) pointers.push_back(&argument);
-      program_->backward()->run(pointers.data(), computed.data());
-    }
-    for (size_t k = 0; k < given.size(); ++k)
-      if (wanted[k] && gradients.inputs[k].kind == capture::Gradients::Input::Kind::output)
-        given[k] = computed[gradients.inputs[k].index];
-  }
+    for (size_t t = 0; t < tangents.size(); ++t) depends |= tangents[t].defined() && gradients.inputs[k].from[t];
+    return depends && task_should_compute_output(k);
+  };
+  for (size_t k = 0; k < gradients.inputs.size(); ++k)
+    if (gradients.inputs[k].kind == GradientKind::output && is_wanted(k))
+      run_.gradients.set(gradients.inputs[k].index);
+  run_.is_whole =
+      run_.tangents == all(tangents.size()) && run_.gradients == all(program_->backward()->result_count());
+  check_not_released();
+  std::vector<at::Tensor> computed;
+  if (run_.gradients.any()) computed = compute(tangents);
+  variable_list given(gradients.inputs.size());
   for (size_t k = 0; k < given.size(); ++k)
-    if (wanted[k] && gradients.inputs[k].kind == capture::Gradients::Input::Kind::tangent)
-      given[k] = tangents[gradients.inputs[k].index];
+    if (is_wanted(k))
+      given[k] =
+          (gradients.inputs[k].kind == GradientKind::output ? computed : tangents)[gradients.inputs[k].index];
   if (!at::GradMode::is_enabled()) return given;
   torch::autograd::edge_list edges = next_edges();
   for (const at::Tensor& tangent : tangents)

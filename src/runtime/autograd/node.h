@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -29,16 +30,29 @@ class BackwardNode final : public torch::autograd::Node {
   torch::autograd::variable_list apply(torch::autograd::variable_list&& tangents) override;
 
  private:
-  /// Of each saved value, whether a part reads it that has this flag.
-  std::vector<bool> read_by(const std::vector<bool>& parts) const;
-  /// What the parts that run read, and something in place of the rest, which no gradient depends on.
-  std::vector<at::Tensor> unpack();
+  /// Which tangents are defined, and which outputs of the whole backward program are wanted.
+  struct Run {
+    Bits tangents, gradients;
+    bool is_whole = false;
+  };
+  bool runs(const passes::BackwardReaders& readers) const;
+  /// Raises if eager would have freed what this run reads.
+  void check_not_released() const;
+  /// Of each saved value, whether what has been neither freed nor is running may read it.
+  std::vector<bool> kept_for_later() const;
+  /// Gradients by output of the whole backward program, where they are wanted.
+  std::vector<at::Tensor> compute(const torch::autograd::variable_list& tangents);
+  /// Saved values and tangents, by input of the whole backward program.
+  std::vector<at::Tensor> arguments(const torch::autograd::variable_list& tangents,
+                                    std::span<const uint32_t> inputs);
 
   const std::shared_ptr<const TrainingProgram> program_;
   std::mutex mutex_;
   std::vector<torch::autograd::SavedVariable> saved_;
-  std::vector<bool> released_, running_;  ///< By part of the backward (TrainingSeam::parts).
-  bool is_last_ = false;                  ///< What is saved will be let go of after this run.
+  Run run_;  ///< The latest.
+  bool all_released_ = false;
+  std::vector<bool> released_;  ///< By PartialPrograms::readers(); empty: none is, or all.
+  bool is_last_ = false;        ///< What is saved will be let go of after this run.
 };
 
 }  // namespace braze::runtime

@@ -5,7 +5,6 @@
 #include <torch/csrc/autograd/functions/utils.h>
 
 #include <algorithm>
-#include <unordered_set>
 
 #include "capture/autograd_node.h"
 #include "runtime/autograd/node.h"
@@ -61,51 +60,6 @@ capture::Trace backward_trace(const capture::Trace& joint, std::shared_ptr<ir::G
   return trace;
 }
 
-/// Which of the first graph inputs, that many, the value is computed from.
-void mark_inputs(const ir::Graph& graph, const ir::Value* value, std::vector<bool>& marked) {
-  std::unordered_set<const ir::Value*> reached;
-  std::vector<const ir::Value*> stack{value};
-  while (!stack.empty()) {
-    const ir::Value* one = ir::Graph::resolve(const_cast<ir::Value*>(stack.back()));
-    stack.pop_back();
-    if (!reached.insert(one).second) continue;
-    for (const ir::Value* operand : one->def->operands) stack.push_back(operand);
-  }
-  for (size_t k = 0; k < marked.size(); ++k)
-    if (reached.contains(graph.inputs()[k].value)) marked[k] = true;
-}
-
-void unite(std::vector<bool>& into, const std::vector<bool>& other) {
-  for (size_t k = 0; k < into.size(); ++k) into[k] = into[k] || other[k];
-}
-
-bool meet(const std::vector<bool>& one, const std::vector<bool>& other) {
-  for (size_t k = 0; k < one.size(); ++k)
-    if (one[k] && other[k]) return true;
-  return false;
-}
-
-std::vector<TrainingSeam::Part> find_parts(const Gradients& gradients, const ir::Graph& backward, size_t saved) {
-  std::vector<TrainingSeam::Part> parts;
-  for (const Gradients::Input& input : gradients.inputs) {
-    TrainingSeam::Part part{input.from, std::vector<bool>(saved)};
-    std::erase_if(parts, [&](const TrainingSeam::Part& other) {
-      if (!meet(part.tangents, other.tangents)) return false;
-      unite(part.tangents, other.tangents);
-      return true;
-    });
-    parts.push_back(std::move(part));
-  }
-  if (parts.size() == 1) parts[0].saved.assign(saved, true);  // The usual case.
-  if (parts.size() <= 1) return parts;
-  for (const Gradients::Input& input : gradients.inputs) {
-    if (input.kind != Gradients::Input::Kind::output) continue;
-    for (TrainingSeam::Part& part : parts)
-      if (meet(part.tangents, input.from)) mark_inputs(backward, backward.outputs()[input.index], part.saved);
-  }
-  return parts;
-}
-
 }  // namespace
 
 TrainingTraces cut(const capture::Trace& joint) {
@@ -124,10 +78,8 @@ TrainingTraces cut(const capture::Trace& joint) {
   }
   TrainingTraces traces;
   traces.forward = forward_trace(joint, std::move(parts.forward), seam->saved);
-  if (gradients.tangents > 0) {
-    seam->parts = find_parts(gradients, *parts.backward, seam->saved.size());
+  if (gradients.tangents > 0)
     traces.backward = backward_trace(joint, std::move(parts.backward), seam->saved.size());
-  }
   seam->gradients.first_backward = nullptr;  // Of a graph that may go.
   traces.seam = std::move(seam);
   return traces;
@@ -142,8 +94,13 @@ ProgramOptions backward_options(const ProgramOptions& forward) {
 }
 
 TrainingProgram::TrainingProgram(std::shared_ptr<const TrainingSeam> seam, std::shared_ptr<Program> forward,
-                                 std::shared_ptr<Program> backward)
-    : seam_(std::move(seam)), forward_(std::move(forward)), backward_(std::move(backward)) {
+                                 std::shared_ptr<Program> backward, std::shared_ptr<const PartialPrograms> partial,
+                                 std::span<const int64_t> symbols)
+    : seam_(std::move(seam)),
+      forward_(std::move(forward)),
+      backward_(std::move(backward)),
+      partial_(std::move(partial)),
+      symbols_(symbols.begin(), symbols.end()) {
   if (!backward_) return;
   const auto& inputs = backward_->trace().graph->inputs();
   for (size_t k = 0; k < seam_->saved.size(); ++k)
@@ -151,8 +108,6 @@ TrainingProgram::TrainingProgram(std::shared_ptr<const TrainingSeam> seam, std::
       const ir::Type& type = *inputs[k].value->type;
       saved_bytes_ += type.numel() * ir::byte_size(type.dtype);
     }
-  for (size_t k = 0; k < seam_->saved.size(); ++k)
-    saved_geometries_.push_back(Geometry::of(*inputs[k].value->type));
   for (uint32_t t = 0; t < seam_->gradients.tangents; ++t)
     tangents_.push_back(Geometry::of(*inputs[seam_->saved.size() + t].value->type));
 }
@@ -169,7 +124,9 @@ std::shared_ptr<const TrainingProgram> TrainingProgram::compile(capture::Trace t
     backward = compile_backward(
         times, [&] { return Program::compile(std::move(*traces->backward), backward_options(options), {}); });
   auto forward = Program::compile(std::move(traces->forward), options, std::move(times));
-  return std::make_shared<const TrainingProgram>(traces->seam, std::move(forward), std::move(backward));
+  return std::make_shared<const TrainingProgram>(
+      traces->seam, std::move(forward), std::move(backward),
+      std::make_shared<const PartialPrograms>(trace, backward_options(options)), std::span<const int64_t>());
 }
 
 const at::Tensor& TrainingProgram::input(uint32_t number, const at::Tensor* const* arguments) const {

@@ -8,10 +8,12 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "capture/trace.h"
 #include "passes/partition.h"
+#include "runtime/autograd/partial.h"
 #include "runtime/geometry.h"
 #include "runtime/program.h"
 
@@ -23,13 +25,6 @@ struct TrainingSeam {
   std::vector<passes::Saved> saved;  ///< Outputs by their place among the forward program's results.
   std::vector<int32_t> argument_of;  ///< By graph input: which argument it is, -1 if it is bound.
   size_t result_count = 0;           ///< That the caller sees.
-  /// Parts of the backward that have no input in common: autograd would keep a graph for each, so each may run, and
-  /// let go of what is saved, by itself.
-  struct Part {
-    std::vector<bool> tangents;
-    std::vector<bool> saved;  ///< What it reads.
-  };
-  std::vector<Part> parts;
 };
 
 /// A joint trace, cut in two: of numbers or of expressions, as it was. Sizes of the forward's outputs are those of
@@ -58,8 +53,10 @@ class TrainingProgram : public std::enable_shared_from_this<TrainingProgram> {
   static std::shared_ptr<const TrainingProgram> compile(capture::Trace trace, const ProgramOptions& options,
                                                         PhaseTimes times);
   /// \param backward  null where the cut gave none.
+  /// \param symbols  the values for which forward and backward are.
   TrainingProgram(std::shared_ptr<const TrainingSeam> seam, std::shared_ptr<Program> forward,
-                  std::shared_ptr<Program> backward);
+                  std::shared_ptr<Program> backward, std::shared_ptr<const PartialPrograms> partial,
+                  std::span<const int64_t> symbols);
 
   /// As Program::run(). Results that require grad in eager have a node of this program's as their history.
   void run(const at::Tensor* const* arguments, at::Tensor* results) const;
@@ -78,7 +75,9 @@ class TrainingProgram : public std::enable_shared_from_this<TrainingProgram> {
 
   const std::shared_ptr<const TrainingSeam> seam_;
   const std::shared_ptr<Program> forward_, backward_;
-  std::vector<Geometry> saved_geometries_, tangents_;  ///< As the backward program takes them.
+  const std::shared_ptr<const PartialPrograms> partial_;
+  const std::vector<int64_t> symbols_;  ///< Their values, where sizes of the joint trace are expressions.
+  std::vector<Geometry> tangents_;      ///< As the backward program takes them.
   int64_t saved_bytes_ = 0;
 };
 

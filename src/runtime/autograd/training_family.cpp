@@ -5,7 +5,7 @@
 namespace braze::runtime {
 
 TrainingFamily::TrainingFamily(capture::Trace trace, ProgramOptions options, PhaseTimes times)
-    : joint_(trace.graph) {
+    : joint_(trace.graph), partial_(std::make_shared<const PartialPrograms>(trace, backward_options(options))) {
   std::optional<TrainingTraces> traces;
   {
     PhaseTimer timer(&times, "partition");
@@ -26,8 +26,8 @@ std::shared_ptr<const TrainingProgram> TrainingFamily::at(std::span<const int64_
   if (std::shared_ptr<const TrainingProgram> known = programs_.find(symbols)) return known;
   // Two threads may come here at once, and have one program each, of the same parts.
   auto backward = backward_ ? backward_->at(symbols, {}) : nullptr;
-  const auto made =
-      std::make_shared<const TrainingProgram>(seam_, forward_->at(symbols, arguments), std::move(backward));
+  const auto made = std::make_shared<const TrainingProgram>(seam_, forward_->at(symbols, arguments),
+                                                            std::move(backward), partial_, symbols);
   programs_.add(symbols, made);
   return made;
 }

@@ -1,0 +1,95 @@
+"""Steps of optimizers that decide by how many there have been, in a form that does not.
+
+torch.optim reads counts and rates as Python's floats, and branches on them (RAdam, ASGD) or hands them to an
+operator that takes only such (Adamax). Here they are numbers within the graph, and what they decide is selected.
+"""
+
+from typing import Any
+
+import torch
+from torch.optim import adamax, asgd, radam
+
+from braze._load import C
+
+Tensors = list[torch.Tensor]
+
+
+def _is_plain(params: Tensors, capturable: bool, differentiable: bool) -> bool:
+    return not capturable and not differentiable and not any([p.is_complex() for p in params])
+
+
+def _decayed(grad: torch.Tensor, param: torch.Tensor, maximize: bool, weight_decay: float) -> torch.Tensor:
+    grad = -grad if maximize else grad
+    return grad.add(param, alpha=weight_decay) if weight_decay != 0 else grad
+
+
+def adamax_steps(
+    params: Tensors, grads: Tensors, exp_avgs: Tensors, exp_infs: Tensors, steps: Tensors, **how: Any
+) -> None:
+    """torch.optim.adamax._multi_tensor_adamax."""
+    if not _is_plain(params, how["capturable"], how["differentiable"]):
+        return _adamax_steps(params, grads, exp_avgs, exp_infs, steps, **how)
+    beta1, beta2 = how["beta1"], how["beta2"]
+    for param, given, exp_avg, exp_inf, count in zip(params, grads, exp_avgs, exp_infs, steps, strict=True):
+        grad = _decayed(given, param, how["maximize"], how["weight_decay"])
+        count.add_(1)
+        exp_avg.lerp_(grad, 1 - beta1)
+        exp_inf.copy_(torch.maximum(exp_inf * beta2, grad.abs() + how["eps"]))
+        rate = how["lr"] / (1 - beta1 ** C.to_number(count))
+        param.sub_(exp_avg / exp_inf * rate)
+
+
+def radam_steps(
+    params: Tensors, grads: Tensors, exp_avgs: Tensors, exp_avg_sqs: Tensors, steps: Tensors, **how: Any
+) -> None:
+    """torch.optim.radam._single_tensor_radam, and with many tensors."""
+    if not _is_plain(params, how["capturable"], how["differentiable"]):
+        return _radam_steps(params, grads, exp_avgs, exp_avg_sqs, steps, **how)
+    beta1, beta2, lr, weight_decay = how["beta1"], how["beta2"], how["lr"], how["weight_decay"]
+    longest = 2 / (1 - beta2) - 1
+    for param, given, exp_avg, exp_avg_sq, count in zip(params, grads, exp_avgs, exp_avg_sqs, steps, strict=True):
+        decays = how["decoupled_weight_decay"] and weight_decay != 0
+        grad = _decayed(given, param, how["maximize"], 0 if decays else weight_decay)
+        count.add_(1)
+        if decays:
+            param.mul_(1 - lr * weight_decay)
+        exp_avg.lerp_(grad, 1 - beta1)
+        exp_avg_sq.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
+        step = C.to_number(count)
+        correction1, correction2 = 1 - beta1**step, 1 - beta2**step
+        length = longest - 2 * step * (beta2**step) / correction2
+        square = (length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length)
+        rectified = torch.where(length > 5, (correction2 * square) ** 0.5, 0.0) * (lr / correction1)
+        plain = torch.where(length > 5, 0.0, 1.0) * (lr / correction1)
+        param.sub_(exp_avg * (rectified / (exp_avg_sq.sqrt() + how["eps"]) + plain))
+
+
+def asgd_steps(
+    params: Tensors, grads: Tensors, averages: Tensors, mus: Tensors, etas: Tensors, steps: Tensors, **how: Any
+) -> None:
+    """torch.optim.asgd._single_tensor_asgd, and with many tensors."""
+    if not _is_plain(params, how["capturable"], how["differentiable"]):
+        return _asgd_steps(params, grads, averages, mus, etas, steps, **how)
+    lr, decay = how["lr"], how["lambd"]
+    for param, given, average, mu, eta, count in zip(params, grads, averages, mus, etas, steps, strict=True):
+        grad = _decayed(given, param, how["maximize"], how["weight_decay"])
+        count.add_(1)
+        rate = C.to_number(eta)
+        param.mul_(1 - decay * rate).sub_(grad * rate)
+        average.copy_(torch.where(mu == 1, param, average + (param - average) * mu))
+        step = C.to_number(count)
+        eta.copy_(lr / ((1 + decay * lr * step) ** how["alpha"]))
+        mu.copy_(1 / torch.clamp(step - how["t0"], min=1))
+
+
+_adamax_steps = adamax._multi_tensor_adamax
+_radam_steps = radam._single_tensor_radam
+_asgd_steps = asgd._single_tensor_asgd
+
+
+def install() -> None:
+    C.set_stand_in(adamax._multi_tensor_adamax, adamax_steps)
+    for function in (radam._single_tensor_radam, radam._multi_tensor_radam):
+        C.set_stand_in(function, radam_steps)
+    for function in (asgd._single_tensor_asgd, asgd._multi_tensor_asgd):
+        C.set_stand_in(function, asgd_steps)

@@ -1,0 +1,81 @@
+#include "capture/backward_formulas.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/generated/Functions.h>
+
+#include <typeinfo>
+
+namespace braze::capture {
+
+namespace {
+
+using torch::autograd::Node;
+namespace generated = torch::autograd::generated;
+
+template <typename Wanted>
+Wanted* as(Node& node) {
+  return typeid(node) == typeid(Wanted) ? static_cast<Wanted*>(&node) : nullptr;
+}
+
+/// An equal share for each element that is the result, or for each NaN if that is one.
+at::Tensor evenly_distributed(const at::Tensor& gradient, const at::Tensor& self, const at::Tensor& result) {
+  const at::Tensor chosen = at::where(result.isnan(), self.isnan(), self == result);
+  return at::zeros_symint(self.sym_sizes(), self.options()).masked_fill(chosen, gradient / chosen.sum());
+}
+
+template <typename Chooser>
+at::Tensor of_chooser(Chooser& node, const at::Tensor& gradient) {
+  return evenly_distributed(gradient, node.self_.unpack(), node.result_.unpack(node.getptr()));
+}
+
+/// Of each factor the product of all others, without dividing by it.
+at::Tensor product_of_others(const at::Tensor& factors, int64_t dim) {
+  const c10::SymInt count = factors.sym_size(dim);
+  const at::Tensor one = at::ones_like(factors.narrow_symint(dim, 0, 1));
+  const at::Tensor before = factors.narrow_symint(dim, 0, count - 1);
+  const at::Tensor behind = factors.narrow_symint(dim, 1, count - 1).flip(dim);
+  return at::cat({one, before}, dim).cumprod(dim) * at::cat({one, behind}, dim).cumprod(dim).flip(dim);
+}
+
+at::Tensor of_product(const at::Tensor& gradient, const at::Tensor& self, const at::Tensor& result) {
+  if (self.dim() == 0) return gradient.clone();
+  const at::Tensor zeros = (self == 0).sum();
+  const at::Tensor others = product_of_others(self.reshape({-1}), 0).reshape_symint(self.sym_sizes());
+  const at::Tensor nothing = at::zeros_like(self);
+  return at::where(zeros == 0, gradient * (result / self), at::where(zeros == 1, gradient * others, nothing));
+}
+
+at::Tensor of_product_along(const at::Tensor& gradient, const at::Tensor& self, const at::Tensor& result,
+                            int64_t dim, bool keepdim) {
+  if (self.dim() == 0) return gradient.clone();
+  const at::Tensor given = keepdim ? gradient : gradient.unsqueeze(dim);
+  const at::Tensor made = keepdim ? result : result.unsqueeze(dim);
+  return at::where((self == 0).any(), given * product_of_others(self, dim), given * (made / self));
+}
+
+}  // namespace
+
+std::optional<torch::autograd::variable_list> backward_without_values(
+    Node& node, const torch::autograd::variable_list& inputs) {
+  if (inputs.empty() || !inputs[0].defined() || !c10::isFloatingType(inputs[0].scalar_type())) return {};
+  const at::Tensor& gradient = inputs[0];
+  using Gradients = torch::autograd::variable_list;
+  if (auto* largest = as<generated::MaxBackward1>(node)) return Gradients{of_chooser(*largest, gradient)};
+  if (auto* least = as<generated::MinBackward1>(node)) return Gradients{of_chooser(*least, gradient)};
+  if (auto* middle = as<generated::MedianBackward0>(node)) return Gradients{of_chooser(*middle, gradient)};
+  if (auto* middle = as<generated::NanmedianBackward0>(node)) return Gradients{of_chooser(*middle, gradient)};
+  if (auto* product = as<generated::ProdBackward0>(node)) {
+    const at::Tensor self = product->self_.unpack();
+    if (self.sym_numel() == 0) return {};
+    return Gradients{of_product(gradient, self, product->result_.unpack(node.getptr()))};
+  }
+  if (auto* product = as<generated::ProdBackward1>(node)) {
+    const at::Tensor self = product->self_.unpack();
+    if (self.sym_numel() == 0) return {};
+    return Gradients{
+        of_product_along(gradient, self, product->result_.unpack(node.getptr()), product->dim, product->keepdim)};
+  }
+  return {};
+}
+
+}  // namespace braze::capture
