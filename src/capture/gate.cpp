@@ -132,6 +132,10 @@ bool builds_python_tensor() {
          c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::DeferredInit);
 }
 
+bool is_below_gate() {
+  return c10::impl::tls_is_dispatch_key_excluded(kGateKey);
+}
+
 struct GateKernel {
   static void run(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
     const auto below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kGateKey);

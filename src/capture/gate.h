@@ -13,9 +13,13 @@
 
 namespace braze::capture {
 
-/// torch.tensor(...) fills a fresh CPU tensor by its pointer. It excludes some keys while it does, and nothing else
-/// excludes all of them; the finished tensor then comes in through lift_fresh.
+/// torch.tensor(...) fills a fresh CPU tensor by its pointer. It excludes some keys while it does; the finished
+/// tensor then comes in through lift_fresh. Beside it only what is below `__torch_dispatch__` excludes all of them,
+/// where nothing is captured.
 bool builds_python_tensor();
+/// The caller is Python code that carries out an operator (`__torch_dispatch__`): the gate does not see what it
+/// calls.
+bool is_below_gate();
 
 /// Which kernels run what operators do: any of them may be replaced while the process runs.
 class KernelSnapshot {

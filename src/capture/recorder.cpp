@@ -23,6 +23,7 @@
 #include "capture/sized_calls.h"
 #include "capture/sized_operands.h"
 #include "capture/traceable.h"
+#include "capture/version_counters.h"
 #include "capture/window.h"
 #include "support/error.h"
 
@@ -248,6 +249,14 @@ at::Tensor Recorder::stand_in(const at::Tensor& real) {
   Bound& bound = bound_[real.unsafeGetTensorImpl()];
   if (bound.tracer.defined()) return bound.tracer;
   bound.tracer = wrap(bound.view, real.device());
+  // A view and its base count their writes together, and so do what stands for them.
+  if (bound.view->memory->roots.size() > 1)
+    for (const auto& [impl, other] : bound_)
+      if (&other != &bound && other.tracer.defined() && share_version(other.real, real)) {
+        bound.tracer.unsafeGetTensorImpl()->set_version_counter(
+            other.tracer.unsafeGetTensorImpl()->version_counter());
+        break;
+      }
   if (real.requires_grad())
     bound.history = std::make_shared<const InputHistory>(begin_history(bound.tracer, real.is_leaf()));
   return bound.tracer;

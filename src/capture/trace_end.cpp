@@ -8,6 +8,7 @@
 #include <ranges>
 
 #include "capture/call.h"
+#include "capture/version_counters.h"
 #include "support/error.h"
 
 namespace braze::capture {
@@ -100,21 +101,6 @@ void TraceEnd::find_base(const at::Tensor& output, const std::vector<at::Tensor>
   recipe.base += place(hidden_);
   if (recipe.base == outputs.size() + hidden_.size()) hidden_.push_back(base);
 }
-
-namespace {
-
-/// One counter counts the writes to both.
-bool share_version(const at::Tensor& a, const at::Tensor& b) {
-  if (a.is_inference() || b.is_inference() || a._version() != b._version()) return false;
-  auto& counter = const_cast<c10::VariableVersion&>(a.unsafeGetTensorImpl()->version_counter());
-  const uint32_t before = counter.current_version();
-  counter.set_version(before + 1);
-  const bool moved = b._version() == before + 1;
-  counter.set_version(before);
-  return moved;
-}
-
-}  // namespace
 
 void TraceEnd::count_writes(Trace& trace) const {
   trace.writes.assign(recorder_.inputs_.size(), 0);

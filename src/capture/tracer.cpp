@@ -9,6 +9,7 @@
 #include <ranges>
 
 #include "capture/call.h"
+#include "capture/gate.h"
 #include "capture/index_map.h"
 #include "ir/instantiate.h"
 #include "ir/size_code.h"
@@ -161,6 +162,10 @@ Tracer::Scope::Scope(Tracer& tracer)
     throw UserError(
         "braze: trace() was called inside a function that is being traced. Trace the inner function "
         "before, and call its program outside of the traced function.");
+  if (is_below_gate())
+    throw UserError(
+        "braze: trace() was called inside of a __torch_dispatch__, where operators are not recorded. Trace the "
+        "function that calls the operator.");
   tracer.impl().generator().begin();
   // The cache would keep casts of parameters, tensors of this trace, beyond it.
   at::autocast::set_autocast_cache_enabled(false);

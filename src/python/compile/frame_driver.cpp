@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "capture/gate.h"
 #include "python/compile/announce.h"
 #include "python/compile/capture.h"
 #include "python/compile/events.h"
@@ -113,7 +114,7 @@ class FrameDriver::NativePiece {
 
 PyObject* FrameDriver::drive(PyThreadState* thread, interpreter::Frame* frame) {
   const bool is_outermost = !std::exchange(has_begun_, true);
-  if (is_capturing_ || torch::jit::tracer::isTracing() || is_transforming())
+  if (is_capturing_ || torch::jit::tracer::isTracing() || is_transforming() || capture::is_below_gate())
     return _PyEval_EvalFrameDefault(thread, frame, 0);
   if (stack_is_short()) return interpreter::evaluate_apart(thread, frame, 0);
   const std::shared_ptr<CodeState> held = table_.state(frame->f_code);

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "capture/gate.h"
 #include "capture/trace.h"
 #include "python/compile/announce.h"
 #include "python/compile/events.h"
@@ -101,6 +102,7 @@ py::object FunctionState::call(const Arguments& arguments) {
                         interpreter::handover_texts[static_cast<size_t>(interpreter::Handover::tracing)]);
   // Its tensors are wrapped, and the transform, not the caller, says what operators mean.
   if (is_transforming()) return run_natively(arguments, std::string(row_of(interpreter::Break::transforming).text));
+  if (capture::is_below_gate()) return run_natively(arguments, "a __torch_dispatch__ carries out an operator");
   if (PyObject* backend = forced_backend(); backend && !is_variant_) return with_backend(backend).call(arguments);
   py::object result;
   switch (replay(arguments, &result)) {

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "capture/traceable.h"
+#include "python/guards/iterators.h"
 #include "python/guards/keys.h"
 #include "python/guards/scalar.h"
 #include "python/guards/storage_access.h"
@@ -478,11 +479,30 @@ Rebuilder::Node Rebuilder::proxy(PyObject* proxy) {
 
 // ------------------------------------------------------------------------------------------------- iterators
 
+namespace {
+
+/// In the same order. The very objects.
+bool has_same_keys(PyObject* a, PyObject* b) {
+  if (PyDict_GET_SIZE(a) != PyDict_GET_SIZE(b)) return false;
+  Py_ssize_t at_a = 0, at_b = 0;
+  PyObject *key_a, *key_b;
+  while (PyDict_Next(a, &at_a, &key_a, nullptr))
+    if (!PyDict_Next(b, &at_b, &key_b, nullptr) || key_a != key_b) return false;
+  return true;
+}
+
+}  // namespace
+
 Rebuilder::Node Rebuilder::dict_iterator(PyObject* iterator) {
   PyObject* dict = first_referent(iterator);
   const Py_ssize_t left = PyObject_LengthHint(iterator, -1);
   if (!dict || left < 0) refuse("an iterator that has ended", iterator);
   if (!PyDict_CheckExact(dict)) refuse("an iterator over a dict of a subclass", dict);
+  // One whose dict got other keys meanwhile raises, or goes by places that a new one would not have.
+  const guards::IteratorKind kind = guards::iterator_kind(iterator);
+  const bool stands = kind == guards::IteratorKind::none || guards::items_left(iterator, PY_SSIZE_T_MAX) == left;
+  const bool changed = values_.effects().changed(dict) && !has_same_keys(values_.effects().before(dict), dict);
+  if (!stands || changed) refuse("an iterator over a dict that has changed", iterator);
   const char* method = dict_iterator_method(Py_TYPE(iterator));
   const Ref unbound = taken(PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyDict_Type), method), iterator);
   const Node view = call(unbound.get(), node_of(dict));
@@ -510,6 +530,10 @@ Rebuilder::Node Rebuilder::iterator(PyObject* iterator) {
   PyObject* sequence = PyTuple_GET_ITEM(parts, 0);
   const Py_ssize_t length = PySequence_Size(sequence);
   if (length < 0 || at > length || length > UINT32_MAX) refuse("an iterator that has ended", iterator);
+  // A replay makes it before it changes the list, and an iterator that comes to an end stays there.
+  if (values_.effects().changed(sequence) &&
+      (type == &PyListRevIter_Type || at > PyObject_Size(values_.effects().before(sequence))))
+    refuse("an iterator over a list that has changed", iterator);
   if (!values_.is_known(sequence) && length == 0) values_.make(sequence);  // Ended: the sequence is a stand-in.
   if (type == &PyRangeIter_Type) {
     const Ref rest = taken(PySequence_GetSlice(sequence, at, length), iterator);

@@ -71,16 +71,14 @@ if hasattr(C, "CompiledFunction"):  # There is an evaluator for this Python.
 DYNAMIC = functools.partial(braze.compile, dynamic=True, options={"recompile_limit": 1000})
 # Differences that are known and open.
 OPEN = {
-    "programs/guises_hook_always_called": "nn.Module leaves such hooks out where torch.compiler.is_compiling()",
     "programs/kinds_out_arg": "the warning about an output that is resized has another text",
-    # Only where sizes are symbols.
-    "programs/matter_view_and_its_base_as_arguments": "two writes into one memory count as one of _version",
 }
 WRONG_ONCE = [
     "lifetimes/modules_as_arguments_are_freed",
     "lifetimes/twelve_modules_as_arguments",
     "patches/added_to_parameter",
     "patches/length",
+    "programs/matter_view_and_its_base_as_arguments",
     "programs/modes_inference_argument",
     "programs/oddities_same_tensor_by_operator",
     "programs/oddities_same_tensor_of_transposed",

@@ -227,6 +227,14 @@ bool Instances::instantiate(PyObject* type, PyObject* const* arguments, Py_ssize
   if (!values_.source_of(type) && !values_.is_own_class(type)) return abandon("a class made by the function", type);
   const guards::Source* source = watch_.classes.class_source(type);
   if (!watch_.classes.keep_in_class(type, source, {"__del__"})) return false;
+  // Of an abstract class C code makes no instances: these say whether it is one.
+  const Ref abstract = Ref::steal(PyUnicode_InternFromString("__abstractmethods__"));
+  const guards::Source* methods = abstract ? sources.type_attribute(source, abstract.get()) : nullptr;
+  if (!methods) return abandon("no memory");
+  if (PyObject* found = find_in_type(cls, abstract.get()))
+    values_.guards().identity(methods, found);
+  else if (cls->tp_flags & Py_TPFLAGS_HEAPTYPE)
+    values_.guards().absent(methods);
   PyObject* objects_new = class_entry(reinterpret_cast<PyObject*>(&PyBaseObject_Type), "__new__");
   bool makes_in_c = false;
   for (const char* name : {"__new__", "__init__"}) {

@@ -45,8 +45,8 @@ bool Library::call_signature(PyObject* function) {
   }
   if (!PyFunction_Check(function) || !values_.is_known(function))
     return abandon("the signature of an object of this kind", function);
-  PyObject* dict = reinterpret_cast<PyFunctionObject*>(function)->func_dict;
-  if (dict && PyDict_GET_SIZE(dict) > 0) return abandon("the signature of a function with attributes", function);
+  PyObject* own = reinterpret_cast<PyFunctionObject*>(function)->func_dict;
+  if (own && PyDict_GET_SIZE(own) > 0) return abandon("the signature of a function with attributes", function);
   const guards::Source* source = values_.source_of(function);
   activity().entry = Entry::trusted;
   activity().makes_result = true;
@@ -58,9 +58,14 @@ bool Library::call_signature(PyObject* function) {
     values_.guards().absent(sources.attribute(source, name));
   // signature() asks for them, and a function without annotations is given an empty dict then.
   const Ref annotations = Ref::steal(PyObject_GetAttrString(function, "__annotations__"));
-  const guards::Source* entries = sources.member(source, guards::Member::function_annotations);
-  return (annotations && PyDict_CheckExact(annotations.get()) && values_.learn(annotations.get(), entries) &&
-          values_.open(annotations.get())) ||
+  const auto keep = [&](PyObject* dict, guards::Member member) {
+    return dict && PyDict_CheckExact(dict) && values_.learn(dict, sources.member(source, member)) &&
+           values_.open(dict);
+  };
+  PyObject* defaults = reinterpret_cast<PyFunctionObject*>(function)->func_kwdefaults;
+  if (defaults && !keep(defaults, guards::Member::function_kwdefaults))
+    return abandon("a default that cannot be guarded", function);
+  return keep(annotations.get(), guards::Member::function_annotations) ||
          abandon("annotations that cannot be guarded", function);
 }
 

@@ -62,6 +62,21 @@ bool is_tree_spec(PyObject* value) {
          text_of(PyDict_GetItemString(guards::class_dict(Py_TYPE(value)), "__module__")) == "torch.utils._pytree";
 }
 
+/// The classes that torch.utils._pytree takes apart, and how: anybody may register more.
+void keep_node_types(Values& values) {
+  PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), "torch.utils._pytree");
+  PyObject* nodes = module && PyModule_Check(module)
+                        ? PyDict_GetItemString(PyModule_GetDict(module), "SUPPORTED_NODES")
+                        : nullptr;
+  if (!nodes || !PyDict_CheckExact(nodes)) return;
+  const guards::Source* source = values.sources().object(nodes, "torch.utils._pytree.SUPPORTED_NODES");
+  values.guards().length(source, static_cast<size_t>(PyDict_GET_SIZE(nodes)));
+  Py_ssize_t at = 0;
+  PyObject *type, *definition;
+  while (PyDict_Next(nodes, &at, &type, &definition))
+    values.guards().identity(values.sources().dict_item(source, type), definition);
+}
+
 }  // namespace
 
 bool TrustedCode::is_trusted_code(const Frame* frame) {
@@ -75,6 +90,7 @@ bool TrustedCode::call_trusted(PyObject* function, PyObject* const* arguments, P
   if (values_.tensors().has_default_device() || !is_entered(function) || !open_closure(function)) return false;
   for (Py_ssize_t i = 0; i < count; ++i)
     if (!opens_for_trusted(arguments[i])) return false;
+  keep_node_types(values_);
   return allow_made_result(Entry::around);
 }
 

@@ -8,6 +8,18 @@
 
 namespace braze::interpreter {
 
+namespace {
+
+/// nn.Module leaves out the hooks that are always called, also after an exception, where something compiles. A run
+/// catches exceptions as eager does, so that it need not.
+bool asks_for_hooks(const Frame* frame) {
+  return frame && text_of(frame->f_code->co_qualname) == "Module._call_impl" &&
+         PyDict_CheckExact(frame->f_globals) &&
+         text_of(PyDict_GetItemString(frame->f_globals, "__name__")) == "torch.nn.modules.module";
+}
+
+}  // namespace
+
 bool Variables::learn_parameters(Frame* frame) {
   const PyCodeObject* code = frame->f_code;
   if (frame->owner == FRAME_OWNED_BY_GENERATOR) return true;
@@ -41,7 +53,7 @@ bool Variables::load_global(Activation& a, int arg) {
   PyObject *name = a.name(arg >> 1), *globals = a.frame->f_globals, *builtins = a.frame->f_builtins;
   if (!PyDict_CheckExact(globals) || !PyDict_CheckExact(builtins)) return abandon("globals that are no dict");
   if (std::pair(globals, name) == values_.tensors().compiling_flag()) {
-    activity().asks_whether_compiling = true;
+    activity().asks_whether_compiling = !asks_for_hooks(a.frame->previous);
     return true;
   }
   guards::SourceTable& sources = values_.sources();

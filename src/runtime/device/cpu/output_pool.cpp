@@ -2,10 +2,10 @@
 
 #include <ATen/ATen.h>
 #include <c10/core/CPUAllocator.h>
+#include <c10/core/impl/alloc_cpu.h>
 
 #include <algorithm>
 #include <cstdlib>
-#include <new>
 
 namespace braze::runtime {
 
@@ -34,8 +34,8 @@ void* OutputPool::take(int64_t bytes) {
   }
   constexpr size_t cache_line = 64;
   void* memory = nullptr;
-  if (posix_memalign(&memory, cache_line, static_cast<size_t>(bytes)) != 0) throw std::bad_alloc();
-  return memory;
+  if (posix_memalign(&memory, cache_line, static_cast<size_t>(bytes)) == 0) return memory;
+  return c10::alloc_cpu(static_cast<size_t>(bytes));  // Raises, as eager does.
 }
 
 void OutputPool::give_back(Block block) noexcept {
