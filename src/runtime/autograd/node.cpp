@@ -86,14 +86,15 @@ std::vector<at::Tensor> BackwardNode::arguments(const variable_list& tangents, s
     }
     const size_t number = input - saved_.size();
     if (number >= tangents.size()) break;  // The rest is bound.
+    const at::Tensor& tangent = tangents[number];
     const Geometry& expected = program_->tangents_[number];
-    if (expected.matches(tangents[number])) {
-      values.push_back(tangents[number]);
+    if (tangent.defined() && expected.matches(tangent)) {
+      values.push_back(tangent);
       continue;
     }
     values.push_back(expected.allocate());
     const at::NoGradGuard no_history;
-    values.back().copy_(tangents[number]);
+    tangent.defined() ? values.back().copy_(tangent) : values.back().zero_();
   }
   return values;
 }
