@@ -5,9 +5,12 @@
 #include <torch/csrc/autograd/functions/basic_ops.h>
 #include <torch/csrc/autograd/functions/utils.h>
 
+#include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "capture/autograd_node.h"
+#include "runtime/autograd/batched.h"
 
 namespace braze::runtime {
 
@@ -83,14 +86,15 @@ std::vector<at::Tensor> BackwardNode::arguments(const variable_list& tangents, s
     }
     const size_t number = input - saved_.size();
     if (number >= tangents.size()) break;  // The rest is bound.
+    const at::Tensor& tangent = tangents[number];
     const Geometry& expected = program_->tangents_[number];
-    if (expected.matches(tangents[number])) {
-      values.push_back(tangents[number]);
+    if (tangent.defined() && expected.matches(tangent)) {
+      values.push_back(tangent);
       continue;
     }
     values.push_back(expected.allocate());
     const at::NoGradGuard no_history;
-    values.back().copy_(tangents[number]);
+    tangent.defined() ? values.back().copy_(tangent) : values.back().zero_();
   }
   return values;
 }
@@ -145,6 +149,16 @@ variable_list once_differentiable(variable_list gradients, torch::autograd::edge
 }  // namespace
 
 variable_list BackwardNode::apply(variable_list&& tangents) {
+  if (std::ranges::none_of(tangents, is_batched)) return apply_plain(std::move(tangents));
+  // What is saved is read again for each of them; it is let go of afterwards.
+  const bool is_last = std::exchange(is_last_, false);
+  variable_list gradients = run_along_batch(tangents, [this](variable_list row) { return apply(std::move(row)); });
+  if (gradients.empty()) gradients.resize(num_outputs());
+  is_last_ = is_last;
+  return gradients;
+}
+
+variable_list BackwardNode::apply_plain(variable_list&& tangents) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const capture::Gradients& gradients = program_->seam_->gradients;
   run_ = {Bits(tangents.size()), Bits(program_->backward()->result_count())};

@@ -30,6 +30,8 @@ class BackwardNode final : public torch::autograd::Node {
   torch::autograd::variable_list apply(torch::autograd::variable_list&& tangents) override;
 
  private:
+  torch::autograd::variable_list apply_plain(torch::autograd::variable_list&& tangents);
+
   /// Which tangents are defined, and which outputs of the whole backward program are wanted.
   struct Run {
     Bits tangents, gradients;

@@ -4,6 +4,7 @@
 
 #include "ir/shape_env.h"
 #include "passes/partition.h"
+#include "support/error.h"
 
 namespace braze::runtime {
 
@@ -53,7 +54,14 @@ const PartialPrograms::Row& PartialPrograms::row(const Bits& tangents, const Bit
 
 PartialPrograms::Row PartialPrograms::make(const Bits& tangents, const Bits& gradients) const {
   Row made{tangents, gradients, {}, {}, {}};
-  made.of = std::make_shared<const passes::PartialBackward>(passes::partial_backward(whole(), tangents, gradients));
+  try {
+    made.of =
+        std::make_shared<const passes::PartialBackward>(passes::partial_backward(whole(), tangents, gradients));
+  } catch (const UserError&) {  // Only ATen can make the zeros: of all tangents, then.
+    Bits all = tangents;
+    for (size_t t = 0; t < gradients_.tangents; ++t) all.set(t);
+    made.of = std::make_shared<const passes::PartialBackward>(passes::partial_backward(whole(), all, gradients));
+  }
   if (made.of->graph->outputs().empty()) return made;
   if (joint_->find_shape_env())
     made.family = std::make_shared<const ProgramFamily>(trace_of(*made.of), options_, PhaseTimes());

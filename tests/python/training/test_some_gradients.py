@@ -137,6 +137,21 @@ def heads(compile):
         yield raised(lambda first=first: grad(first, list(body.parameters())))
 
 
+def of_complex_values(compile):
+    """Which are added up by ATen."""
+
+    def function(x):
+        y = torch.fft.rfft(x)
+        return torch.fft.irfft(y), torch.fft.irfft(y * 2).sum(), x.sum()
+
+    f = compile(function)
+    for _ in range(3):
+        for k in range(3):
+            x = leaf(6)
+            f(x)[k].sum().backward()
+            yield x.grad
+
+
 def of_one_input(compile):
     model = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3))
     f = compile(model)
@@ -171,6 +186,7 @@ PROGRAMS = [
     losses_that_share_a_node,
     a_shared_node_that_saves_nothing,
     heads,
+    of_complex_values,
     of_one_input,
     written_between,
 ]

@@ -1,0 +1,22 @@
+"""Programs about hooks, graphs that are kept, views, writes, several losses and models, with eager's outcome at the
+first call and at replays, with sizes as numbers and as expressions."""
+
+import program_graphs  # noqa: F401  its cases
+import program_models  # noqa: F401  its cases
+import pytest
+import torch
+from program_cases import CASES, assert_same, frozen
+
+import braze
+
+
+def outcome(program, compile):
+    torch.manual_seed(0)
+    return [frozen(one) for one in program(compile)]
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("program", CASES, ids=lambda p: p.__name__)
+def test_as_eager(program, dynamic):
+    expected = outcome(program, lambda function: function)
+    assert_same(outcome(program, lambda function: braze.compile(function, dynamic=dynamic)), expected)
