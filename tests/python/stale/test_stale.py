@@ -5,6 +5,7 @@ import functools
 import pytest
 import stale_arguments  # noqa: F401  (each registers its cases)
 import stale_caches  # noqa: F401
+import stale_carried  # noqa: F401
 import stale_ccode  # noqa: F401
 import stale_classes  # noqa: F401
 import stale_containers  # noqa: F401
