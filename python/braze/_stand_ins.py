@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.distributions import constraints
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.optim.optimizer import _get_value
@@ -269,6 +270,29 @@ def checkpoint(function: Function, *args: Any, **kwargs: Any) -> Any:
     return function(*args, **kwargs)
 
 
+def check_symmetric(self: Any, value: torch.Tensor) -> torch.Tensor:
+    """The check of torch.distributions.constraints.symmetric, which asks a tensor whether matrices are square."""
+    if value.shape[-2] != value.shape[-1]:
+        return torch.full(value.shape[:-2], False, dtype=torch.bool, device=value.device)
+    return torch.isclose(value, value.mT, atol=1e-6).all(-2).all(-1)
+
+
+def check_positive_definite(self: Any, value: torch.Tensor) -> torch.Tensor:
+    """That of positive_definite, which asks first whether all are symmetric."""
+    is_symmetric = check_symmetric(self, value)
+    if value.shape[-2] != value.shape[-1]:
+        return is_symmetric
+    return torch.where(is_symmetric.all(), torch.linalg.cholesky_ex(value).info.eq(0), is_symmetric)
+
+
+def check_positive_semidefinite(self: Any, value: torch.Tensor) -> torch.Tensor:
+    """Likewise of positive_semidefinite."""
+    is_symmetric = check_symmetric(self, value)
+    if value.shape[-2] != value.shape[-1]:
+        return is_symmetric
+    return torch.where(is_symmetric.all(), torch.linalg.eigvalsh(value).ge(0).all(-1), is_symmetric)
+
+
 def leave_module_unnoted(tracker: Any, module: Any) -> None:
     """torch._dynamo.mutation_guard.GenerationTracker.tag, which tells Dynamo alone when a module was made."""
 
@@ -315,6 +339,9 @@ def install() -> None:
     C.set_stand_in(_get_value, number_of_step)
     C.set_stand_in(_group_tensors_by_device_and_dtype, group_tensors)
     C.set_stand_in(torch.utils.checkpoint.checkpoint, checkpoint)
+    C.set_stand_in(constraints._Symmetric.check, check_symmetric)
+    C.set_stand_in(constraints._PositiveDefinite.check, check_positive_definite)
+    C.set_stand_in(constraints._PositiveSemidefinite.check, check_positive_semidefinite)
     for name, stand_in in (("while_loop", while_loop), ("scan", scan), ("map", map)):
         function = getattr(operators, name, None)
         if callable(function):

@@ -33,7 +33,7 @@ class CallRecording : Recording {
       want_arguments();
       Rebuilder rebuilder(builder_, watcher_.values(), guards_);
       const guards::RecipeNode node = rebuilder.node(result.ptr());
-      take_effects(rebuilder);
+      take_effects(rebuilder, arguments_.call());
       hold_outputs(rebuilder, outcome);
       outcome.recipe = std::move(builder_).finish({&node, 1});
       outcome.modes = modes_change();
@@ -43,7 +43,9 @@ class CallRecording : Recording {
               .place = wants_gradients().place,
               .wanting = finish_guards(),
               .op_count = op_count_};
-    return {.kind = Captured::Kind::whole, .made = compile(std::move(outcome))};
+    return {.kind = Captured::Kind::whole,
+            .made = compile(std::move(outcome)),
+            .replaces_bound = replaces_bound_};
   }
 
  private:
@@ -111,7 +113,8 @@ class CallRecording : Recording {
 Captured capture_call(const py::object& function, const Arguments& arguments, const Settings& settings,
                       bool is_first, size_t dropped, SizeHistory& history) {
   using Others = TorchWorld::Others;
-  const Others others = dropped >= few_dropped ? Others::all : is_first ? Others::none : Others::attributes;
+  const bool is_bound = is_first && dropped == 0;
+  const Others others = dropped >= few_dropped ? Others::all : is_bound ? Others::none : Others::attributes;
   const auto record = [&] {
     return attempt(settings, [&] {
       CallRecording recording(function, arguments, settings, others, history);
@@ -119,6 +122,8 @@ Captured capture_call(const py::object& function, const Arguments& arguments, co
     });
   };
   Captured captured = record();
+  if (captured.replaces_bound)
+    if (Captured again = record(); again.made) return again;
   if (captured.made || captured.kind == Captured::Kind::gradients || !history.gives_up()) return captured;
   // Numbers go where symbols do not.
   tell_numbers(captured.place);

@@ -76,6 +76,7 @@ enum class Member : uint32_t {
   type_mro,
   type_name,      ///< Of classes made by Python code; nothing for others, whose names stay.
   type_qualname,  ///< Likewise.
+  type_subclasses,  ///< A dict of weak references, of a class made by Python code; nothing where it never had any.
   tensor_grad,    ///< Nothing when the gradient is None.
   iterated,       ///< What a builtin iterator goes through: iterator_source().
 };

@@ -48,15 +48,15 @@ bool has_plain_new(PyTypeObject* type) {
          type == &PyODict_Type || type == &PyProperty_Type;
 }
 
-/// type.__instancecheck__ or type.__subclasscheck__, bound to a class.
+/// A method that `type` itself has under this name, bound to a class.
+bool is_method_of_type(const PyCFunctionObject* function, const char* name) {
+  PyObject* own = PyDict_GetItemString(guards::class_dict(&PyType_Type), name);
+  return own && Py_IS_TYPE(own, &PyMethodDescr_Type) &&
+         reinterpret_cast<PyMethodDescrObject*>(own)->d_method == function->m_ml;
+}
+
 bool is_check_of_type(const PyCFunctionObject* function) {
-  for (const char* name : {"__instancecheck__", "__subclasscheck__"}) {
-    PyObject* own = PyDict_GetItemString(guards::class_dict(&PyType_Type), name);
-    if (own && Py_IS_TYPE(own, &PyMethodDescr_Type) &&
-        reinterpret_cast<PyMethodDescrObject*>(own)->d_method == function->m_ml)
-      return true;
-  }
-  return false;
+  return is_method_of_type(function, "__instancecheck__") || is_method_of_type(function, "__subclasscheck__");
 }
 
 /// As functools.wraps tells.
@@ -134,11 +134,9 @@ bool Calls::call(PyObject* callable, PyObject* const* arguments, Py_ssize_t coun
     return code->co_flags & CO_GENERATOR ? allow_made_result(Entry::known) : allow(Entry::known);
   }
   if (is_a(callable, "functools._lru_cache_wrapper")) return watch_.library.call_cached(callable, arguments, count);
-  if (Py_IS_TYPE(callable, &PyMethodDescr_Type) && count > 0)
-    return watch_.methods.call_method(PyDescr_NAME(callable), arguments[0], arguments + 1, count - 1);
-  if (Py_IS_TYPE(callable, &PyWrapperDescr_Type) && count > 0)
-    return watch_.methods.call_slot(PyDescr_TYPE(callable), text_of(PyDescr_NAME(callable)), arguments[0],
-                                    arguments + 1, count - 1);
+  const bool is_descriptor = Py_IS_TYPE(callable, &PyMethodDescr_Type) || Py_IS_TYPE(callable, &PyWrapperDescr_Type);
+  if (is_descriptor && count > 0)
+    return watch_.methods.call_descriptor(callable, arguments[0], arguments + 1, count - 1);
   if (PyCFunction_Check(callable)) return call_builtin(callable, arguments, count);
   if (!values_.is_known(callable)) return abandon("an object of unknown origin is called", callable);
   if (PyObject* function = tensors.compiled_from(callable)) {
@@ -166,6 +164,9 @@ bool Calls::call(PyObject* callable, PyObject* const* arguments, Py_ssize_t coun
       return abandon(Break::operator_with_python_gradient);
     return values_.pin(callable) && absorb_all(arguments, count, callable) && allow_made_result(Entry::trusted);
   }
+  if (PyObject* origin = watch_.generic_types.builtin_origin(callable))
+    return watch_.instances.call_class(origin, arguments, count);
+  if (abandoned()) return false;
   if (is_a(callable, "operator.itemgetter") || is_a(callable, "operator.attrgetter"))
     return watch_.partials.call_getter(callable, arguments, count);
   if (is_a(callable, "operator.methodcaller"))
@@ -249,6 +250,9 @@ bool Calls::call_builtin(PyObject* function, PyObject* const* arguments, Py_ssiz
     run_.looks_lazily |= name == "from_iterable";
     return watch_.given.absorb_given(arguments, count) && allow_made_result(Entry::known) && looks();
   }
+  if (name == "__subclasses__" && self && PyType_Check(self) && count == 0 &&
+      is_method_of_type(builtin, "__subclasses__"))
+    return watch_.classes.call_subclasses(self);
   if (is_check_of_type(builtin))
     return (count == 1 && values_.is_known(arguments[0]) && values_.is_known(self) &&
             watch_.classes.keep_class_of(arguments[0]))

@@ -139,6 +139,13 @@ bool Methods::call_method(PyObject* name, PyObject* self, PyObject* const* argum
          abandon("a container that cannot be guarded", self);
 }
 
+bool Methods::call_descriptor(PyObject* descriptor, PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
+  PyObject* name = PyDescr_NAME(descriptor);
+  return Py_IS_TYPE(descriptor, &PyMethodDescr_Type)
+             ? call_method(name, self, arguments, count)
+             : call_slot(PyDescr_TYPE(descriptor), text_of(name), self, arguments, count);
+}
+
 bool Methods::call_slot(PyTypeObject* owner, std::string_view name, PyObject* self, PyObject* const* arguments,
                         Py_ssize_t count) {
   if (owner == &PyModule_Type && name == "__getattribute__" && count == 1 && PyUnicode_CheckExact(arguments[0]))
