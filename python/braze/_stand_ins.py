@@ -293,6 +293,16 @@ def check_positive_semidefinite(self: Any, value: torch.Tensor) -> torch.Tensor:
     return torch.where(is_symmetric.all(), torch.linalg.eigvalsh(value).ge(0).all(-1), is_symmetric)
 
 
+class DeviceContext:
+    """`with torch.device("cpu")`, where that is the default."""
+
+    def __enter__(self) -> torch.device:
+        return torch.device("cpu")
+
+    def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
+        return None
+
+
 def leave_module_unnoted(tracker: Any, module: Any) -> None:
     """torch._dynamo.mutation_guard.GenerationTracker.tag, which tells Dynamo alone when a module was made."""
 
@@ -339,6 +349,7 @@ def install() -> None:
     C.set_stand_in(_get_value, number_of_step)
     C.set_stand_in(_group_tensors_by_device_and_dtype, group_tensors)
     C.set_stand_in(torch.utils.checkpoint.checkpoint, checkpoint)
+    C.set_stand_in(torch.device.__enter__, DeviceContext())
     C.set_stand_in(constraints._Symmetric.check, check_symmetric)
     C.set_stand_in(constraints._PositiveDefinite.check, check_positive_definite)
     C.set_stand_in(constraints._PositiveSemidefinite.check, check_positive_semidefinite)

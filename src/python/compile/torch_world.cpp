@@ -12,8 +12,8 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "capture/recorder.h"
 #include "capture/number.h"
+#include "capture/recorder.h"
 #include "capture/traceable.h"
 #include "capture/tracer_tensor.h"
 #include "python/compile/announce.h"
@@ -337,6 +337,12 @@ PyObject* TorchWorld::answer(PyObject* function, PyObject* const* arguments, Py_
   if (default_device_.is_set() && asks_for_torch_function(function) && runs_code_of(torchs_layers)) return Py_True;
   if (function == names.reads_autocast_cache) return autocast_cache_ ? Py_True : Py_False;
   return nullptr;
+}
+
+bool TorchWorld::is_cpu(PyObject* object) const {
+  if (!THPDevice_Check(object)) return false;
+  const c10::Device device = reinterpret_cast<THPDevice*>(object)->device;
+  return device.is_cpu() && !device.has_index();
 }
 
 interpreter::Promise TorchWorld::promise_about(PyObject* function) const {

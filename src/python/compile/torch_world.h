@@ -31,8 +31,9 @@ class TorchWorld final : public interpreter::TensorWorld {
 
   /// Which tensors the program takes as arguments, besides what calls and frames are given, because there is a
   /// program already for others in their place: none; what globals, closures and attributes of what was compiled
-  /// lead to and is neither a parameter nor a buffer; of what a frame is given, those too (many layers may share the code of a frame); all of these, as
-  /// programs before have lost their tensors (a module that is made for each call).
+  /// lead to and is neither a parameter nor a buffer; of what a frame is given, those too (many layers may share
+  /// the code of a frame); all of these, as programs before have lost their tensors (a module that is made for each
+  /// call).
   enum class Others : uint8_t { none, attributes, parameters, all };
 
   /// \param takes_symbols  false: no size varies.
@@ -80,6 +81,7 @@ class TorchWorld final : public interpreter::TensorWorld {
   PyObject* gradient_of(PyObject* tensor) override;
   PyObject* tensor_type() const override { return torch_names().tensor_type; }
   PyObject* compiled_from(PyObject* object) const override { return python::compiled_from(object); }
+  bool is_cpu(PyObject* device) const override;
   interpreter::Promise promise_about(PyObject* function) const override;
   PyObject* stand_in_for(PyObject* function) const override { return python::stand_in_for(function); }
   bool ends_graph(PyObject* function) const override { return function == torch_names().ends_graph; }
@@ -87,8 +89,8 @@ class TorchWorld final : public interpreter::TensorWorld {
   bool expect(PyObject* tensor, bool truth) override;
   interpreter::Ref first_row_at(PyObject* rows, PyObject* index) override;
   interpreter::Ref index_of_one(PyObject* index) override;
-  /// A row that was copied, where eager has a view, may be told from one: it or its tensor was written afterwards, or
-  /// it is one of these.
+  /// A row that was copied, where eager has a view, may be told from one: it or its tensor was written afterwards,
+  /// or it is one of these.
   bool shows_copied_row(const std::vector<at::Tensor>& outputs) const;
   TorchSizes& sizes() override { return sizes_; }
 

@@ -73,11 +73,22 @@ bool Calls::enter_with(PyObject* manager) {
     values_.effects().take_lock(manager);
     return true;
   }
-  if (is_a(manager, "torch.device")) return abandon("a device as a context", manager);
+  if (is_a(manager, "torch.device")) return enter_device(manager);
   if (!watch_.classes.special_function(manager, "__enter__") ||
       !watch_.classes.special_function(manager, "__exit__"))
     return abandon("a context manager that is not written in Python", manager);
   return allow(Entry::known);
+}
+
+/// The CPU, where nothing else is the default: the mode that it would be makes no difference, and is left out.
+bool Calls::enter_device(PyObject* device) {
+  PyObject* enter = member_descriptor(Py_TYPE(device), "__enter__");
+  PyObject* stand_in = enter ? values_.tensors().stand_in_for(enter) : nullptr;
+  if (!stand_in || !run_.callee || values_.tensors().has_default_device() || !values_.tensors().is_cpu(device))
+    return abandon("a device as a context", device);
+  values_.learn(stand_in, values_.sources().object(stand_in, "a device as a context"));
+  Py_SETREF(*run_.callee, Py_NewRef(stand_in));
+  return enter_with(stand_in);
 }
 
 namespace {
@@ -134,7 +145,8 @@ bool Calls::call(PyObject* callable, PyObject* const* arguments, Py_ssize_t coun
     return code->co_flags & CO_GENERATOR ? allow_made_result(Entry::known) : allow(Entry::known);
   }
   if (is_a(callable, "functools._lru_cache_wrapper")) return watch_.library.call_cached(callable, arguments, count);
-  const bool is_descriptor = Py_IS_TYPE(callable, &PyMethodDescr_Type) || Py_IS_TYPE(callable, &PyWrapperDescr_Type);
+  const bool is_descriptor =
+      Py_IS_TYPE(callable, &PyMethodDescr_Type) || Py_IS_TYPE(callable, &PyWrapperDescr_Type);
   if (is_descriptor && count > 0)
     return watch_.methods.call_descriptor(callable, arguments[0], arguments + 1, count - 1);
   if (PyCFunction_Check(callable)) return call_builtin(callable, arguments, count);

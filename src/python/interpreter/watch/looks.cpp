@@ -290,6 +290,7 @@ bool exception_class(Watch& watch, Activation& a, int) {
 }
 
 bool enters_with(Watch& watch, Activation& a, int) {
+  watch.run.callee = &a.peek(1);
   return watch.calls.enter_with(a.peek(1));
 }
 

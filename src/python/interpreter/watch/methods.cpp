@@ -117,6 +117,8 @@ bool Methods::call_method(PyObject* name, PyObject* self, PyObject* const* argum
   const bool asks_set = text == "add" || text == "discard" || text == "remove";
   if (asks_set && PySet_CheckExact(self) && values_.is_made(self) && count == 1)
     return watch_.containers.hashes(arguments[0]);
+  if (text == "update" && PySet_CheckExact(self) && values_.is_made(self))
+    return watch_.containers.update_set(arguments, count);
   if (values_.is_made(self) && text == "sort") return watch_.containers.sort(self, arguments, count);
   if (values_.is_made(self)) {
     const bool keeps = text == "append" || text == "extend" || text == "insert" || text == "pop" || text == "clear";
