@@ -293,6 +293,22 @@ def check_positive_semidefinite(self: Any, value: torch.Tensor) -> torch.Tensor:
     return torch.where(is_symmetric.all(), torch.linalg.eigvalsh(value).ge(0).all(-1), is_symmetric)
 
 
+def contract_path(equation: str, *operands: Any, **settings: Any) -> Any:
+    """opt_einsum.contract_path, as torch.einsum asks it: in which order to contract is for the sizes to say."""
+    if [name for name in settings if name != "optimize"]:
+        C.end_graph("opt_einsum.contract_path with settings of its own")
+    shapes = tuple([tuple(operand.shape) for operand in operands])
+    return _path_for(equation, shapes, settings.get("optimize", "auto")), None
+
+
+def _path_for(equation: str, shapes: Any, optimize: Any) -> Any:
+    """Any path is right for any sizes, so that the one that was found may stay."""
+    chosen = torch.backends.opt_einsum.get_opt_einsum().contract_path(
+        equation, *shapes, shapes=True, optimize=optimize
+    )
+    return tuple([tuple(pair) for pair in chosen[0]])
+
+
 class DeviceContext:
     """`with torch.device("cpu")`, where that is the default."""
 
@@ -349,6 +365,9 @@ def install() -> None:
     C.set_stand_in(_get_value, number_of_step)
     C.set_stand_in(_group_tensors_by_device_and_dtype, group_tensors)
     C.set_stand_in(torch.utils.checkpoint.checkpoint, checkpoint)
+    if torch.backends.opt_einsum.is_available():
+        C.assume_constant_result(_path_for)
+        C.set_stand_in(torch.backends.opt_einsum.get_opt_einsum().contract_path, contract_path)
     C.set_stand_in(torch.device.__enter__, DeviceContext())
     C.set_stand_in(constraints._Symmetric.check, check_symmetric)
     C.set_stand_in(constraints._PositiveDefinite.check, check_positive_definite)

@@ -109,12 +109,27 @@ def gradients(made, given):
 def step(made, function, number):
     given = arguments(made, number)
     for one in given:
-        one.requires_grad_()
+        if one.is_floating_point():
+            one.requires_grad_()
     torch.manual_seed(number)
     result = function(*given)
     losses = [one.sum() for one in tree_flatten(result)[0] if isinstance(one, torch.Tensor) and one.requires_grad]
     sum(losses).backward()
     return result, gradients(made, given)
+
+
+def test_order_of_a_contraction():
+    """With opt_einsum, torch.einsum of three and more tensors asks for an order, which takes much Python."""
+    pytest.importorskip("opt_einsum")
+
+    def f(x):
+        return torch.einsum("ij,jk,kl->il", x, x.T, x) + torch.einsum("ia,ib,ic->abc", x, x, x).sum()
+
+    compiled = braze.compile(f, fullgraph=True)
+    for count in (4, 4, 5):
+        x = torch.randn(count, 3)
+        torch.testing.assert_close(compiled(x), f(x), rtol=1e-4, atol=1e-4)
+    assert compiled.counts()["native"] == 0 and compiled.counts()["replayed"] > 0
 
 
 @pytest.mark.parametrize(("source", "is_whole"), read(trained=True))

@@ -197,7 +197,6 @@ bool Attributes::property_getter(PyObject* property, const guards::Source* sourc
   PyObject* descriptor = member_descriptor(&PyProperty_Type, "fget");
   const Ref getter = Ref::steal(PyObject_GetAttrString(property, "fget"));
   if (!getter || !PyFunction_Check(getter.get())) return abandon("a property that is not written in Python", name);
-  activity().is_direct = true;  // What it gives is for the code that reads the attribute.
   return (values_.learn(property, source) && watch_.classes.keep_special(property, {"__get__"}) &&
           values_.learn(getter.get(), values_.sources().slot(source, descriptor)) && allow(Entry::known)) ||
          abandon("a property that cannot be guarded", name);

@@ -149,7 +149,11 @@ bool free_variables(Watch& watch, Activation& a, int) {
 }
 
 bool attribute(Watch& watch, Activation& a, int arg) {
-  return watch.attributes.attribute(a.peek(1), a.name(arg));
+  if (!watch.attributes.attribute(a.peek(1), a.name(arg))) return false;
+  // What a property or a __getattr__ gives is for the code that reads the attribute.
+  Activity& activity = watch.run.activity();
+  activity.is_direct |= activity.entry == Entry::known;
+  return true;
 }
 
 bool stores_attribute(Watch& watch, Activation& a, int arg) {
