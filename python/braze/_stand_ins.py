@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.distributions import constraints
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.optim.optimizer import _get_value
@@ -289,6 +290,55 @@ def batch_norm_forward(self: Any, input: torch.Tensor) -> torch.Tensor:
 _batch_norm_forward = torch.nn.modules.batchnorm._BatchNorm.forward
 
 
+def check_symmetric(self: Any, value: torch.Tensor) -> torch.Tensor:
+    """The check of torch.distributions.constraints.symmetric, which asks a tensor whether matrices are square."""
+    if value.shape[-2] != value.shape[-1]:
+        return torch.full(value.shape[:-2], False, dtype=torch.bool, device=value.device)
+    return torch.isclose(value, value.mT, atol=1e-6).all(-2).all(-1)
+
+
+def check_positive_definite(self: Any, value: torch.Tensor) -> torch.Tensor:
+    """That of positive_definite, which asks first whether all are symmetric."""
+    is_symmetric = check_symmetric(self, value)
+    if value.shape[-2] != value.shape[-1]:
+        return is_symmetric
+    return torch.where(is_symmetric.all(), torch.linalg.cholesky_ex(value).info.eq(0), is_symmetric)
+
+
+def check_positive_semidefinite(self: Any, value: torch.Tensor) -> torch.Tensor:
+    """Likewise of positive_semidefinite."""
+    is_symmetric = check_symmetric(self, value)
+    if value.shape[-2] != value.shape[-1]:
+        return is_symmetric
+    return torch.where(is_symmetric.all(), torch.linalg.eigvalsh(value).ge(0).all(-1), is_symmetric)
+
+
+def contract_path(equation: str, *operands: Any, **settings: Any) -> Any:
+    """opt_einsum.contract_path, as torch.einsum asks it: in which order to contract is for the sizes to say."""
+    if [name for name in settings if name != "optimize"]:
+        C.end_graph("opt_einsum.contract_path with settings of its own")
+    shapes = tuple([tuple(operand.shape) for operand in operands])
+    return _path_for(equation, shapes, settings.get("optimize", "auto")), None
+
+
+def _path_for(equation: str, shapes: Any, optimize: Any) -> Any:
+    """Any path is right for any sizes, so that the one that was found may stay."""
+    chosen = torch.backends.opt_einsum.get_opt_einsum().contract_path(
+        equation, *shapes, shapes=True, optimize=optimize
+    )
+    return tuple([tuple(pair) for pair in chosen[0]])
+
+
+class DeviceContext:
+    """`with torch.device("cpu")`, where that is the default."""
+
+    def __enter__(self) -> torch.device:
+        return torch.device("cpu")
+
+    def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
+        return None
+
+
 def leave_module_unnoted(tracker: Any, module: Any) -> None:
     """torch._dynamo.mutation_guard.GenerationTracker.tag, which tells Dynamo alone when a module was made."""
 
@@ -337,6 +387,13 @@ def install() -> None:
     C.set_stand_in(torch.utils.checkpoint.checkpoint, checkpoint)
     C.set_stand_in(torch.nn.modules.batchnorm._BatchNorm.forward, batch_norm_forward)
     _optimizer_steps.install()
+    if torch.backends.opt_einsum.is_available():
+        C.assume_constant_result(_path_for)
+        C.set_stand_in(torch.backends.opt_einsum.get_opt_einsum().contract_path, contract_path)
+    C.set_stand_in(torch.device.__enter__, DeviceContext())
+    C.set_stand_in(constraints._Symmetric.check, check_symmetric)
+    C.set_stand_in(constraints._PositiveDefinite.check, check_positive_definite)
+    C.set_stand_in(constraints._PositiveSemidefinite.check, check_positive_semidefinite)
     for name, stand_in in (("while_loop", while_loop), ("scan", scan), ("map", map)):
         function = getattr(operators, name, None)
         if callable(function):

@@ -33,7 +33,7 @@ class CallCapture : CapturedRun {
       want_arguments();
       Rebuilder rebuilder(builder_, watcher_.values(), guards_);
       const guards::RecipeNode node = rebuilder.node(result.ptr());
-      take_effects(rebuilder);
+      take_effects(rebuilder, arguments_.call());
       hold_outputs(rebuilder, outcome);
       outcome.recipe = std::move(builder_).finish({&node, 1});
       outcome.modes = modes_change();
@@ -43,7 +43,7 @@ class CallCapture : CapturedRun {
               .place = wants_gradients().place,
               .wanting = finish_guards(),
               .op_count = op_count_};
-    return {.kind = Captured::Kind::whole, .made = compile(std::move(outcome))};
+    return {.kind = Captured::Kind::whole, .made = compile(std::move(outcome)), .replaces_bound = replaces_bound_};
   }
 
  private:
@@ -111,7 +111,8 @@ class CallCapture : CapturedRun {
 Captured capture_call(const py::object& function, const Arguments& arguments, const Settings& settings,
                       bool is_first, size_t dropped, SizeHistory& history) {
   using Others = TorchWorld::Others;
-  const Others others = dropped >= few_dropped ? Others::all : is_first ? Others::none : Others::attributes;
+  const bool is_bound = is_first && dropped == 0;
+  const Others others = dropped >= few_dropped ? Others::all : is_bound ? Others::none : Others::attributes;
   const auto record = [&] {
     return attempt(settings, [&] {
       CallCapture capture(function, arguments, settings, others, history);
@@ -119,6 +120,8 @@ Captured capture_call(const py::object& function, const Arguments& arguments, co
     });
   };
   Captured captured = record();
+  if (captured.replaces_bound)
+    if (Captured again = record(); again.made) return again;
   // Numbers go where symbols do not.
   while (!captured.made && captured.kind != Captured::Kind::gradients && history.gives_up()) {
     const Place before = captured.place;

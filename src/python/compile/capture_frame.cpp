@@ -84,6 +84,7 @@ class FrameCapture : CapturedRun {
   void record_run() {
     const std::vector<PyObject*> values = frame_values(run_);
     if (world_.sizes().may_vary(values)) tracer_.prepare_symbols();
+    given_ = {.arguments = values.data(), .positional = values.size()};
     RootFrame root(run_.activation(), make_sources(values), stop_,
                    [&](Activation& a, int offset) { collect(a, offset); });
     root_ = &root;
@@ -107,6 +108,7 @@ class FrameCapture : CapturedRun {
       return captured;
     }
     captured.made = compile(std::move(outcome_));
+    captured.replaces_bound = replaces_bound_;
     describe(*captured.made);
     return captured;
   }
@@ -176,7 +178,7 @@ class FrameCapture : CapturedRun {
         results.push_back(slot_node(rebuilder, a, static_cast<int>(a.top - a.frame->localsplus) - 1));
       else
         collect_slots(rebuilder, a, offset, results);
-      take_effects(rebuilder);
+      take_effects(rebuilder, given_);
       hold_outputs(rebuilder, outcome_);
       outcome_.recipe = std::move(builder_).finish(results);
       outcome_.modes = modes_change();
@@ -278,6 +280,7 @@ class FrameCapture : CapturedRun {
 
   FrameRun& run_;
   CodeState& code_;
+  guards::Call given_;  ///< What the frame held at the beginning. While it runs.
   uint64_t stop_, repeat_until_ = 0;
   RootFrame* root_ = nullptr;
   std::vector<const guards::Source*> own_sources_;  ///< By slot: what it held at the beginning.
@@ -339,6 +342,12 @@ Captured capture_frame(FrameRun& run, CodeState& code, const Settings& settings)
         return capture.finish();
       });
     });
+    if (captured.replaces_bound) {
+      stop = asked;
+      breakpoints.resize(known_breakpoints);
+      ++runs_left;
+      continue;
+    }
     // Numbers go where symbols do not: no breakpoint is there because of these.
     SizeHistory& history = code.starts[run.offset()].sizes;
     if (history.gives_up() && captured.kind != Captured::Kind::gradients) {

@@ -118,7 +118,7 @@ CapturedRun::CapturedRun(const std::string& name, const Settings& settings, Torc
       history_(history),
       name_(name),
       tracer_(name, &times_),
-      world_(tracer_, guards_, others, settings.backend->takes_symbols() ? &history : nullptr, settings.dynamic),
+      world_(tracer_, guards_, others, history, settings.backend->takes_symbols(), settings.dynamic),
       watcher_(guards_, world_) {
   // Operators of GPUs without a deterministic form must raise, as only the kernels themselves know how.
   if (at::globalContext().deterministicAlgorithms() && capture::has_met_cuda())
@@ -146,6 +146,10 @@ void CapturedRun::record(const std::function<void()>& body) {
   body();
   std::vector<at::Tensor> tensors;
   for (const guards::Ref& output : outputs_) tensors.push_back(THPVariable_Unpack(output.get()));
+  if (world_.shows_copied_row(tensors)) {
+    history_.give_up();
+    throw GivenUp{Captured::Kind::refused, Break::item};
+  }
   trace_ = tracer_.finish(tensors);
   op_count_ = count_operators(*trace_.graph);
   if (trace_.any_requires_grad && settings_.backend->is_differentiable()) {
@@ -188,7 +192,28 @@ void CapturedRun::want_arguments() {
                                       one.example);
 }
 
-void CapturedRun::take_effects(Rebuilder& rebuilder) {
+namespace {
+
+/// Reading the path anew gives the same, unless the run has changed something.
+bool can_be_read_again(const guards::Source* source) {
+  for (; source; source = source->parent)
+    if (source->kind == guards::SourceKind::next_item || source->kind == guards::SourceKind::next_key) return false;
+  return true;
+}
+
+}  // namespace
+
+/// A tensor in a place where the run has put another one: state that each call replaces. The next capture takes it
+/// as an argument. While the effects are there.
+void CapturedRun::note_replaced(const guards::Call& call) {
+  for (const TorchWorld::Tensor& tensor : world_.tensors()) {
+    if (tensor.is_argument || !can_be_read_again(tensor.source)) continue;
+    PyObject* now = guards::evaluate(tensor.source, call);
+    if (now && now != tensor.object) replaces_bound_ |= history_.note_replaced(guards::to_text(tensor.source));
+  }
+}
+
+void CapturedRun::take_effects(Rebuilder& rebuilder, const guards::Call& call) {
   interpreter::Values& values = watcher_.values();
   if (values.effects().holds_lock()) throw NotRebuilt{"a lock is held"};
   if (watcher_.leaves_generator()) throw NotRebuilt{"a generator with try or with is left unfinished"};
@@ -198,6 +223,7 @@ void CapturedRun::take_effects(Rebuilder& rebuilder) {
   values.drops().guard();
   constexpr size_t worth_a_guard = 8;  // Fewer fit below any limit under which Python works.
   if (watcher_.deepest() > worth_a_guard) guards_.recursion(watcher_.deepest());
+  note_replaced(call);
   values.effects().undo();
 }
 

@@ -41,7 +41,8 @@ class CapturedRun {
   void want_arguments();
 
   /// What the run changed of objects that existed before: a replay will do it again. Then it is undone.
-  void take_effects(Rebuilder& rebuilder);
+  /// \param call  what the run was given.
+  void take_effects(Rebuilder& rebuilder, const guards::Call& call);
 
   void hold_outputs(const Rebuilder& rebuilder, Outcome& outcome);
 
@@ -91,9 +92,11 @@ class CapturedRun {
   size_t op_count_ = 0;             ///< Operators of the run, without those of its backward.
   std::string not_differentiated_;  ///< Why the backward could not be recorded.
   size_t tensor_count_ = 0;         ///< Arguments that are no floats.
+  bool replaces_bound_ = false;  ///< The run replaces a tensor to which its program is bound: it is never replayed.
 
  private:
   void keep_bound();
+  void note_replaced(const guards::Call& call);
   /// Where replays read the values of symbols; what must hold of them is guarded.
   guards::NumberReads guard_sizes();
   std::vector<Specialisation::FloatArgument> float_arguments() const;

@@ -3,6 +3,8 @@
 #include <unordered_map>
 
 #include "python/errors.h"
+#include "python/guards/ref.h"
+#include "python/guards/storage_access.h"
 
 namespace braze::python {
 
@@ -32,13 +34,29 @@ void promise(py::handle function, Promise promise) {
   all.insert_or_assign(function.ptr(), Said{py::weakref(function), promise});
 }
 
+/// torch.compiler.allow_in_graph() notes functions down by their addresses, and forgets those that die. Nothing is
+/// loaded for it that is not there.
+bool is_allowed_by_torch(PyObject* function) noexcept {
+  PyObject* rules = PyDict_GetItemString(PyImport_GetModuleDict(), "torch._dynamo.trace_rules");
+  PyObject* allowed = rules && PyModule_Check(rules)
+                          ? PyDict_GetItemString(PyModule_GetDict(rules), "_allowed_callable_ids")
+                          : nullptr;
+  PyObject* dict = allowed ? guards::instance_dict(allowed) : nullptr;
+  PyObject* addresses = dict ? PyDict_GetItemString(dict, "function_ids") : nullptr;
+  if (!addresses || !PySet_Check(addresses) || PySet_GET_SIZE(addresses) == 0) return false;
+  const guards::Ref address = guards::Ref::steal(PyLong_FromVoidPtr(function));
+  const bool is_allowed = address && PySet_Contains(addresses, address.get()) == 1;
+  if (!address) PyErr_Clear();
+  return is_allowed;
+}
+
 }  // namespace
 
 Promise promise_about(PyObject* function) noexcept {
   const auto& all = all_promises();
-  if (all.empty()) return Promise::none;
   const auto found = all.find(function);
-  return found != all.end() && is_alive(found->second) ? found->second.promise : Promise::none;
+  if (found != all.end() && is_alive(found->second)) return found->second.promise;
+  return PyFunction_Check(function) && is_allowed_by_torch(function) ? Promise::in_graph : Promise::none;
 }
 
 void add_promises(py::module_& module) {

@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "capture/trace.h"
@@ -53,6 +54,11 @@ class SizeHistory {
   /// size, or the number, varies from the first capture on and whatever `dynamic=` says.
   void expect_data(const std::string& path);
   bool has_data() const { return !data_paths_.empty(); }
+  /// A run puts another tensor where it has found one: the next run finds that, and no program is bound to either.
+  /// False: it is known already.
+  bool note_replaced(const std::string& path) { return replaced_.insert(path).second; }
+  bool is_replaced(const std::string& path) const { return replaced_.contains(path); }
+  bool is_open() const { return state_ == State::open; }
   /// A capture with symbols or varying floats has come to nothing. The next ones have no symbols; if one of these
   /// comes to nothing, too, the next ones have constants alone.
   void give_up() {
@@ -78,6 +84,7 @@ class SizeHistory {
     numbers_.clear();
     floats_.clear();
     data_paths_.clear();
+    replaced_.clear();
     state_ = State::open;
   }
 
@@ -95,6 +102,7 @@ class SizeHistory {
     bool varies = false;
   };
   std::vector<std::string> data_paths_;
+  std::unordered_set<std::string> replaced_;
   std::unordered_map<std::string, Form> forms_;
   std::unordered_map<std::string, Number<int64_t>> numbers_;
   std::unordered_map<std::string, Number<double>> floats_;

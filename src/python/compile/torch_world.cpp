@@ -13,6 +13,7 @@
 #include <unordered_map>
 
 #include "capture/number.h"
+#include "capture/recorder.h"
 #include "capture/traceable.h"
 #include "capture/tracer_tensor.h"
 #include "python/compile/announce.h"
@@ -70,12 +71,11 @@ bool is_gradient(const guards::Source* source) {
 bool is_passed(const guards::Source* source, PyObject* tensor, TorchWorld::Others others) {
   const bool all = others == TorchWorld::Others::all, is_bound = !all && others != TorchWorld::Others::parameters;
   const bool is_parameter = reinterpret_cast<PyObject*>(Py_TYPE(tensor)) == torch_names().parameter_type;
-  bool any_attribute = false;
+  const bool is_reached = source->parent;
   for (; source->parent; source = source->parent) {
     using enum guards::SourceKind;
     if (is_gradient(source)) return true;
     const bool is_attribute = source->kind == dict_of || source->kind == slot;
-    any_attribute |= is_attribute;
     if (is_attribute && is_parameter && is_bound) return false;
     const bool is_buffer = source->kind == dict_item && PyUnicode_Check(source->key.get()) &&
                            PyUnicode_CompareWithASCIIString(source->key.get(), "_buffers") == 0;
@@ -84,7 +84,7 @@ bool is_passed(const guards::Source* source, PyObject* tensor, TorchWorld::Other
     if (!is_item && !is_attribute && !is_held(source)) return false;
   }
   if (source->kind == guards::SourceKind::argument) return true;
-  return source->kind == guards::SourceKind::object && any_attribute &&
+  return source->kind == guards::SourceKind::object && is_reached &&
          (all || others == TorchWorld::Others::attributes);
 }
 
@@ -122,11 +122,11 @@ bool TorchWorld::learn(PyObject* tensor, const guards::Source* source) {
   if (capture::is_tracer(real) || capture::is_transformed(real) || real.layout() != at::kStrided ||
       !is_supported(real))
     return false;
-  const bool is_argument = is_passed(source, tensor, others_);
+  const std::string name = guards::to_text(source);
+  const bool is_argument = is_passed(source, tensor, others_) || history_.is_replaced(name);
   // What was met before has been written, and this tensor's memory with it.
   if (is_argument && sealed_ && shares_written_memory(real)) return false;
   const auto which = is_argument ? guards::GuardSet::Which::any : guards::GuardSet::Which::same;
-  const std::string name = guards::to_text(source);
   const auto is_alone = [&] {
     return std::ranges::none_of(tensors_, [&](const Tensor& known) {
       return runtime::share_memory(THPVariable_Unpack(known.object), real);
@@ -346,6 +346,12 @@ PyObject* TorchWorld::answer(PyObject* function, PyObject* const* arguments, Py_
   return nullptr;
 }
 
+bool TorchWorld::is_cpu(PyObject* object) const {
+  if (!THPDevice_Check(object)) return false;
+  const c10::Device device = reinterpret_cast<THPDevice*>(object)->device;
+  return device.is_cpu() && !device.has_index();
+}
+
 interpreter::Promise TorchWorld::promise_about(PyObject* function) const {
   return is_disabled(function) ? interpreter::Promise::disabled : python::promise_about(function);
 }
@@ -360,6 +366,50 @@ interpreter::Ref TorchWorld::number_of(PyObject* object) {
   const interpreter::Pause unwatched;
   return interpreter::Ref::steal(
       THPVariable_Wrap(capture::to_number(is_computed(object) ? tensor : tracer_.stand_in(tensor))));
+}
+
+/// A number in a tensor that the trace does not know, and that a Python index would ask for.
+bool TorchWorld::is_unknown_index(PyObject* object) const {
+  if (!is_tensor(object)) return false;
+  const at::Tensor& index = THPVariable_Unpack(object);
+  if (index.dim() != 0 || index.scalar_type() != at::kLong || index.is_inference() || capture::is_number(index) ||
+      capture::is_transformed(index) || index.layout() != at::kStrided)
+    return false;
+  return !is_computed(object) || !tracer_.impl().known().find(index).defined();
+}
+
+interpreter::Ref TorchWorld::first_row_at(PyObject* object, PyObject* index_object) {
+  if (!is_tensor(object) || !history_.is_open() || !is_unknown_index(index_object)) return {};
+  const at::Tensor& rows = THPVariable_Unpack(object);
+  if (rows.dim() == 0 || rows.is_inference() || capture::is_transformed(rows) || c10::InferenceMode::is_enabled())
+    return {};
+  const interpreter::Pause unwatched;
+  const auto traced = [&](PyObject* one) {
+    const at::Tensor& tensor = THPVariable_Unpack(one);
+    return is_computed(one) ? tensor : tracer_.stand_in(tensor);
+  };
+  const at::Tensor row = at::index(traced(object), {traced(index_object)}).unsqueeze(0);
+  copied_rows_.push_back(
+      {row, rows, static_cast<uint32_t>(row._version()), static_cast<uint32_t>(rows._version())});
+  return interpreter::Ref::steal(THPVariable_Wrap(row));
+}
+
+interpreter::Ref TorchWorld::index_of_one(PyObject* object) {
+  if (!is_unknown_index(object)) return {};
+  const interpreter::Pause unwatched;
+  const at::Tensor& index = THPVariable_Unpack(object);
+  return interpreter::Ref::steal(
+      THPVariable_Wrap((is_computed(object) ? index : tracer_.stand_in(index)).reshape({1})));
+}
+
+bool TorchWorld::shows_copied_row(const std::vector<at::Tensor>& outputs) const {
+  return std::ranges::any_of(copied_rows_, [&](const CopiedRow& one) {
+    return one.row._version() != one.row_version || one.rows._version() != one.rows_version ||
+           std::ranges::any_of(outputs, [&](const at::Tensor& output) {
+             return output.unsafeGetTensorImpl()->has_storage() &&
+                    output.storage().unsafeGetStorageImpl() == one.row.storage().unsafeGetStorageImpl();
+           });
+  });
 }
 
 /// On the CPU, where an error is known before anything is done with the results. It draws and changes nothing.

@@ -30,15 +30,20 @@ class TorchWorld final : public interpreter::TensorWorld {
   };
 
   /// Which tensors the program takes as arguments, besides what calls and frames are given, because there is a
-  /// program already for others in their place: none; attributes of what was compiled that are neither parameters
-  /// nor buffers; of what a frame is given, those too (many layers may share the code of a frame); all of these, as
-  /// programs before have lost their tensors (a module that is made for each call).
+  /// program already for others in their place: none; what globals, closures and attributes of what was compiled
+  /// lead to and is neither a parameter nor a buffer; of what a frame is given, those too (many layers may share
+  /// the code of a frame); all of these, as programs before have lost their tensors (a module that is made for each
+  /// call).
   enum class Others : uint8_t { none, attributes, parameters, all };
 
-  /// \param history  of sizes; null: none varies.
-  TorchWorld(capture::Tracer& tracer, guards::GuardSet& guards, Others others, SizeHistory* history,
-             Dynamic dynamic)
-      : tracer_(tracer), guards_(guards), others_(others), sizes_(tracer, guards, history, dynamic) {}
+  /// \param takes_symbols  false: no size varies.
+  TorchWorld(capture::Tracer& tracer, guards::GuardSet& guards, Others others, SizeHistory& history,
+             bool takes_symbols, Dynamic dynamic)
+      : tracer_(tracer),
+        guards_(guards),
+        others_(others),
+        history_(history),
+        sizes_(tracer, guards, takes_symbols ? &history : nullptr, dynamic) {}
 
   /// Writes that were recorded have counted as versions of real tensors: puts the counters back.
   ~TorchWorld() override;
@@ -76,11 +81,17 @@ class TorchWorld final : public interpreter::TensorWorld {
   PyObject* gradient_of(PyObject* tensor) override;
   PyObject* tensor_type() const override { return torch_names().tensor_type; }
   PyObject* compiled_from(PyObject* object) const override { return python::compiled_from(object); }
+  bool is_cpu(PyObject* device) const override;
   interpreter::Promise promise_about(PyObject* function) const override;
   PyObject* stand_in_for(PyObject* function) const override { return python::stand_in_for(function); }
   bool ends_graph(PyObject* function) const override { return function == torch_names().ends_graph; }
   interpreter::Ref number_of(PyObject* tensor) override;
   bool expect(PyObject* tensor, bool truth) override;
+  interpreter::Ref first_row_at(PyObject* rows, PyObject* index) override;
+  interpreter::Ref index_of_one(PyObject* index) override;
+  /// A row that was copied, where eager has a view, may be told from one: it or its tensor was written afterwards,
+  /// or it is one of these.
+  bool shows_copied_row(const std::vector<at::Tensor>& outputs) const;
   TorchSizes& sizes() override { return sizes_; }
 
   /// What the run sees of torch.is_autocast_cache_enabled(): the tracer keeps the cache off, which would hand its
@@ -99,8 +110,16 @@ class TorchWorld final : public interpreter::TensorWorld {
   guards::GuardSet& guards_;
   std::vector<Tensor> tensors_;
   bool shares_written_memory(const at::Tensor& tensor) const;
+  bool is_unknown_index(PyObject* index) const;
+
+  struct CopiedRow {
+    at::Tensor row, rows;
+    uint32_t row_version, rows_version;
+  };
+  std::vector<CopiedRow> copied_rows_;
 
   const Others others_;
+  const SizeHistory& history_;
   TorchSizes sizes_;
   DefaultDevice default_device_;
   bool sealed_ = false;

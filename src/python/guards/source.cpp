@@ -58,6 +58,11 @@ Place type_field(PyObject* object) noexcept {
       PyType_Check(object) && reinterpret_cast<PyTypeObject*>(object)->tp_flags & Py_TPFLAGS_HEAPTYPE;
   return is_heap ? &(reinterpret_cast<PyHeapTypeObject*>(object)->*field) : nullptr;
 }
+PyObject* type_subclasses(PyObject* object) noexcept {
+  const bool is_heap =
+      PyType_Check(object) && reinterpret_cast<PyTypeObject*>(object)->tp_flags & Py_TPFLAGS_HEAPTYPE;
+  return is_heap ? reinterpret_cast<PyObject*>(reinterpret_cast<PyTypeObject*>(object)->tp_subclasses) : nullptr;
+}
 PyObject* weakref_referent(PyObject* object) noexcept {
   if (!PyWeakref_Check(object)) return nullptr;
   PyObject* referent = PyWeakref_GET_OBJECT(object);
@@ -85,6 +90,7 @@ const MemberRow kMembers[] = {
     {".__mro__", type_mro},
     {".__name__", type_field<&PyHeapTypeObject::ht_name>},
     {".__qualname__", type_field<&PyHeapTypeObject::ht_qualname>},
+    {".__subclasses__()", nullptr, type_subclasses},
     {".grad", nullptr, tensor_grad},
     {".iterated", iterator_source},
 };

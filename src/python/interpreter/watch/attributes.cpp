@@ -12,16 +12,28 @@ namespace braze::interpreter {
 
 namespace {
 
-/// object's own lookup, alone or with a __getattr__ written in Python behind it. That of modules differs only in
-/// what it does when it finds nothing.
+/// object's own lookup. That of modules differs only in what it does when it finds nothing.
+bool is_plain_lookup(void* slot) {
+  return slot == reinterpret_cast<void*>(PyObject_GenericGetAttr) ||
+         slot == reinterpret_cast<void*>(PyModule_Type.tp_getattro);
+}
+
+/// A method that a builtin class has under this name: `__getattr__ = dict.__getitem__`.
+bool is_builtin_method(PyObject* found) {
+  return found && (Py_IS_TYPE(found, &PyMethodDescr_Type) || Py_IS_TYPE(found, &PyWrapperDescr_Type));
+}
+
+/// The plain lookup, alone or with a __getattr__ behind it. Builtin classes (dict, list, tuple) have it under a
+/// name of their own.
 bool has_plain_lookup(PyTypeObject* type) {
-  if (type->tp_getattro == PyObject_GenericGetAttr || type->tp_getattro == PyModule_Type.tp_getattro) return true;
+  if (is_plain_lookup(reinterpret_cast<void*>(type->tp_getattro))) return true;
+  if (std::string_view(type->tp_name) == "_thread._local" && is_exact_builtin(type)) return true;
   PyObject* own = find_in_type(type, "__getattribute__");
-  if (own != find_in_type(&PyBaseObject_Type, "__getattribute__") &&
-      own != find_in_type(&PyModule_Type, "__getattribute__"))
+  if (!own || !Py_IS_TYPE(own, &PyWrapperDescr_Type) ||
+      !is_plain_lookup(reinterpret_cast<PyWrapperDescrObject*>(own)->d_wrapped))
     return false;
   PyObject* fallback = find_in_type(type, "__getattr__");
-  return fallback && PyFunction_Check(fallback);
+  return fallback && (PyFunction_Check(fallback) || is_builtin_method(fallback));
 }
 
 /// Builtin classes all of whose attributes are computed from what an instance was made of.
@@ -196,6 +208,21 @@ bool Attributes::named_tuple_field(PyObject* object, PyObject* field, const guar
          abandon("a field of a named tuple", object);
 }
 
+/// Methods that are bound to the class are given it, and so is the `__get__` of a descriptor.
+bool Attributes::learn_class_of(PyObject* object) {
+  return values_.learn(reinterpret_cast<PyObject*>(Py_TYPE(object)), values_.type_source(object)) ||
+         abandon("a class that cannot be guarded", object);
+}
+
+/// What the present thread has there.
+bool Attributes::thread_local_attribute(const guards::Source* source, PyObject* local, PyObject* name) {
+  const guards::Source* entry = values_.sources().thread_local_attribute(source, name);
+  PyObject* value = guards::load(*entry, local, {});
+  if (value) return values_.learn(value, entry) || abandon("an attribute that cannot be guarded", value);
+  values_.guards().absent(entry);
+  return true;
+}
+
 bool Attributes::plain_attribute(PyObject* object, PyObject* name) {
   PyTypeObject* type = Py_TYPE(object);
   guards::SourceTable& sources = values_.sources();
@@ -238,9 +265,10 @@ bool Attributes::plain_attribute(PyObject* object, PyObject* name) {
     }
     // A data descriptor written in Python, such as the flags of torch.backends.
     if (watch_.classes.learn_class_entry(found, in_type) && watch_.classes.special_function(found, "__get__"))
-      return allow(Entry::known);
+      return learn_class_of(object) && allow(Entry::known);
     return abandon("a descriptor that is not understood", found);
   }
+  if (is_a(object, "_thread._local") && source && !found) return thread_local_attribute(source, object, name);
   PyObject* dict = guards::instance_dict(object);
   const bool is_own = !source || (dict && values_.effects().wrote(dict, name));
   if (PyObject* value = dict ? PyDict_GetItemWithError(dict, name) : nullptr) {
@@ -257,12 +285,10 @@ bool Attributes::plain_attribute(PyObject* object, PyObject* name) {
     if (is_written) return !is_method || allow_made_result();
     if (Py_TYPE(found)->tp_descr_get && !is_method) {
       if (watch_.classes.learn_class_entry(found, in_type) && watch_.classes.special_function(found, "__get__"))
-        return allow(Entry::known);
+        return learn_class_of(object) && allow(Entry::known);
       return abandon("a descriptor that is not understood", found);
     }
-    if (Py_IS_TYPE(found, &PyClassMethod_Type) &&
-        !values_.learn(reinterpret_cast<PyObject*>(type), values_.type_source(object)))
-      return abandon("a class that cannot be guarded", object);
+    if (Py_IS_TYPE(found, &PyClassMethod_Type) && !learn_class_of(object)) return false;
     return watch_.classes.learn_class_entry(found, in_type) && allow_made_result();
   }
   if (PyModule_Check(object)) {
@@ -272,6 +298,9 @@ bool Attributes::plain_attribute(PyObject* object, PyObject* name) {
     values_.guards().absent(sources.attribute(source, fallback.get()));
   }
   if (watch_.classes.special_function(object, "__getattr__")) return allow(Entry::known);
+  if (PyObject* fallback = find_in_type(type, "__getattr__"); is_builtin_method(fallback))
+    return watch_.classes.keep_special(object, {"__getattr__"}) &&
+           watch_.methods.call_descriptor(fallback, object, &name, 1);
   return watch_.classes.keep_special(object,
                                      {"__getattr__"});  // Nothing: an AttributeError, or the default of getattr().
 }

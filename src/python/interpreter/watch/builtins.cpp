@@ -35,15 +35,15 @@ bool has_plain_new(PyTypeObject* type) {
          type == &PyODict_Type || type == &PyProperty_Type;
 }
 
-/// type.__instancecheck__ or type.__subclasscheck__, bound to a class.
+/// A method that `type` itself has under this name, bound to a class.
+bool is_method_of_type(const PyCFunctionObject* function, const char* name) {
+  PyObject* own = PyDict_GetItemString(guards::class_dict(&PyType_Type), name);
+  return own && Py_IS_TYPE(own, &PyMethodDescr_Type) &&
+         reinterpret_cast<PyMethodDescrObject*>(own)->d_method == function->m_ml;
+}
+
 bool is_check_of_type(const PyCFunctionObject* function) {
-  for (const char* name : {"__instancecheck__", "__subclasscheck__"}) {
-    PyObject* own = PyDict_GetItemString(guards::class_dict(&PyType_Type), name);
-    if (own && Py_IS_TYPE(own, &PyMethodDescr_Type) &&
-        reinterpret_cast<PyMethodDescrObject*>(own)->d_method == function->m_ml)
-      return true;
-  }
-  return false;
+  return is_method_of_type(function, "__instancecheck__") || is_method_of_type(function, "__subclasscheck__");
 }
 
 }  // namespace
@@ -117,6 +117,9 @@ bool Builtins::call(PyObject* function, PyObject* const* arguments, Py_ssize_t c
     run_.looks_lazily |= call.name == "from_iterable";
     return watch_.given.absorb_given(arguments, count) && allow_made_result(Entry::known) && looks();
   }
+  if (call.name == "__subclasses__" && self && PyType_Check(self) && count == 0 &&
+      is_method_of_type(builtin, "__subclasses__"))
+    return watch_.classes.call_subclasses(self);
   if (is_check_of_type(builtin))
     return (count == 1 && values_.is_known(arguments[0]) && values_.is_known(self) &&
             watch_.classes.keep_class_of(arguments[0]))

@@ -36,11 +36,22 @@ bool Calls::enter_with(PyObject* manager) {
     values_.effects().take_lock(manager);
     return true;
   }
-  if (is_a(manager, "torch.device")) return abandon("a device as a context", manager);
+  if (is_a(manager, "torch.device")) return enter_device(manager);
   if (!watch_.classes.special_function(manager, "__enter__") ||
       !watch_.classes.special_function(manager, "__exit__"))
     return abandon("a context manager that is not written in Python", manager);
   return allow(Entry::known);
+}
+
+/// The CPU, where nothing else is the default: the mode that it would be makes no difference, and is left out.
+bool Calls::enter_device(PyObject* device) {
+  PyObject* enter = member_descriptor(Py_TYPE(device), "__enter__");
+  PyObject* stand_in = enter ? values_.tensors().stand_in_for(enter) : nullptr;
+  if (!stand_in || !run_.callee || values_.tensors().has_default_device() || !values_.tensors().is_cpu(device))
+    return abandon("a device as a context", device);
+  values_.learn(stand_in, values_.sources().object(stand_in, "a device as a context"));
+  Py_SETREF(*run_.callee, Py_NewRef(stand_in));
+  return enter_with(stand_in);
 }
 
 namespace {
@@ -97,11 +108,10 @@ bool Calls::call(PyObject* callable, PyObject* const* arguments, Py_ssize_t coun
     return code->co_flags & CO_GENERATOR ? allow_made_result(Entry::known) : allow(Entry::known);
   }
   if (is_a(callable, "functools._lru_cache_wrapper")) return watch_.library.call_cached(callable, arguments, count);
-  if (Py_IS_TYPE(callable, &PyMethodDescr_Type) && count > 0)
-    return watch_.methods.call_method(PyDescr_NAME(callable), arguments[0], arguments + 1, count - 1);
-  if (Py_IS_TYPE(callable, &PyWrapperDescr_Type) && count > 0)
-    return watch_.methods.call_slot(PyDescr_TYPE(callable), text_of(PyDescr_NAME(callable)), arguments[0],
-                                    arguments + 1, count - 1);
+  const bool is_descriptor =
+      Py_IS_TYPE(callable, &PyMethodDescr_Type) || Py_IS_TYPE(callable, &PyWrapperDescr_Type);
+  if (is_descriptor && count > 0)
+    return watch_.methods.call_descriptor(callable, arguments[0], arguments + 1, count - 1);
   if (PyCFunction_Check(callable)) return watch_.builtins.call(callable, arguments, count);
   if (!values_.is_known(callable)) return abandon("an object of unknown origin is called", callable);
   if (PyObject* function = tensors.compiled_from(callable)) {
@@ -129,6 +139,9 @@ bool Calls::call(PyObject* callable, PyObject* const* arguments, Py_ssize_t coun
       return abandon(Break::operator_with_python_gradient);
     return values_.pin(callable) && absorb_all(arguments, count, callable) && allow_made_result(Entry::trusted);
   }
+  if (PyObject* origin = watch_.generic_types.builtin_origin(callable))
+    return watch_.instances.call_class(origin, arguments, count);
+  if (abandoned()) return false;
   if (is_a(callable, "operator.itemgetter") || is_a(callable, "operator.attrgetter"))
     return watch_.partials.call_getter(callable, arguments, count);
   if (is_a(callable, "operator.methodcaller"))

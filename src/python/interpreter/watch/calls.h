@@ -20,6 +20,7 @@ class Calls final : Domain {
   /// The function and the object of a bound method that existed before the call. True for anything else.
   bool learn_method(PyObject* callable);
   bool enter_with(PyObject* manager);
+  bool enter_device(PyObject* device);
   /// `x.add_(y, alpha=rate)`: eager asks a tensor there for its number, which is one of the trace.
   /// \param top  of the stack: the arguments lie below it.
   void give_factors(PyObject* callable, PyObject** top, PyObject* keywords);

@@ -165,6 +165,7 @@ class SetChange final : public Change {
   explicit SetChange(PyObject* set) : before_(set) {}
 
   PyObject* set() const { return before_.set(); }
+  const SetTable& before() const { return before_; }
 
   void take_back() override;
   bool is_taken_back() const override { return before_ == SetTable(before_.set()); }

@@ -133,6 +133,31 @@ void Values::keep_protocols(PyObject* value) {
   guards_.class_entries(sources().object(object, type->tp_name), type, protocol_names());
 }
 
+bool Classes::call_subclasses(PyObject* type) {
+  if (!values_.is_known(type) || !is_changeable(as_type(type)))
+    return abandon("classes that cannot be guarded", type);
+  guards::SourceTable& sources = values_.sources();
+  const guards::Source* source = sources.member(class_source(type), guards::Member::type_subclasses);
+  PyObject* references = guards::load(*source, type, {});
+  if (!references) {
+    values_.guards().absent(source);
+    return allow_made_result();
+  }
+  if (!PyDict_CheckExact(references) || !values_.learn(references, source) || !values_.open(references))
+    return abandon("classes that cannot be guarded", type);
+  Py_ssize_t at = 0;
+  PyObject *key, *reference;
+  while (PyDict_Next(references, &at, &key, &reference)) {
+    PyObject* subclass = PyWeakref_CheckRef(reference) ? PyWeakref_GET_OBJECT(reference) : Py_None;
+    const guards::Source* referent = values_.source_of(reference);
+    if (subclass == Py_None || !referent ||
+        !values_.learn(subclass, sources.member(referent, guards::Member::weakref_referent)) ||
+        !values_.pin(subclass))
+      return abandon("classes that cannot be guarded", type);
+  }
+  return allow_made_result();
+}
+
 /// The class has the bases that it has. Builtin classes keep theirs.
 void Classes::keep_bases(PyTypeObject* type, const guards::Source* source) {
   if (!is_changeable(type)) return;

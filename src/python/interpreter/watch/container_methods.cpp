@@ -41,8 +41,10 @@ bool Containers::change_set(std::string_view name, PyObject* set, PyObject* cons
                               "symmetric_difference_update"};
   if (!names.contains(name) || count != (name == "clear" ? 0 : 1) || run_.keyword_names)
     return abandon("a set that existed before is changed", set);
-  if (!values_.open(set)) return abandon("a set that cannot be guarded", set);
   PyObject* argument = count ? arguments[0] : nullptr;
+  if (name == "add" && values_.source_of(argument) && !guards::is_scalar(argument))
+    return add_object(set, argument);
+  if (!values_.open(set)) return abandon("a set that cannot be guarded", set);
   const bool is_item = name == "add" || name == "discard" || name == "remove";
   if (is_item && (!guards::is_scalar(argument) || guards::is_nan(argument)))
     return abandon("a set of objects is changed", set);
@@ -53,6 +55,29 @@ bool Containers::change_set(std::string_view name, PyObject* set, PyObject* cons
   if (name == "remove" && PySet_Contains(set, argument) != 1) return true;  // A KeyError.
   values_.effects().change_set(set, std::string(name).c_str(), argument);
   return true;
+}
+
+/// An older object, which hashes by its address: its place in the order of the set means nothing.
+bool Containers::add_object(PyObject* set, PyObject* item) {
+  if (!values_.look_up_member(set, item) || !hashes(item)) return abandon("a set of objects is changed", set);
+  if (PySet_Contains(set, item) != 1) values_.effects().change_set(set, "add", item);
+  return true;
+}
+
+/// set.update() of a set that the run has made, with objects that its items are compared with.
+bool Containers::update_set(PyObject* const* arguments, Py_ssize_t count) {
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    const bool is_sequence = PyList_CheckExact(arguments[i]) || PyTuple_CheckExact(arguments[i]);
+    if (!is_sequence) {
+      if (!absorb_all(arguments + i, 1, nullptr)) return false;
+      continue;
+    }
+    if (!values_.is_known(arguments[i]) || !values_.open(arguments[i]))
+      return abandon("a container that cannot be guarded", arguments[i]);
+    for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(arguments[i]); ++k)
+      if (!hashes(PySequence_Fast_GET_ITEM(arguments[i], k))) return false;
+  }
+  return allow_made_result(Entry::known);
 }
 
 /// dict.popitem() of what existed before, whose keys and their order are guarded.

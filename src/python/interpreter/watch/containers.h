@@ -30,6 +30,7 @@ class Containers final : Domain {
   /// set.add() and its like. All that they read is guarded, so that a replay that does the same changes the order
   /// of iteration in the same way.
   bool change_set(std::string_view name, PyObject* set, PyObject* const* arguments, Py_ssize_t count);
+  bool update_set(PyObject* const* arguments, Py_ssize_t count);
   /// dict.update() with a dict, pairs, or keywords.
   bool update_dict(PyObject* dict, PyObject* const* arguments, Py_ssize_t count);
   /// list.sort() compares the items, or what the key function says of them.
@@ -40,6 +41,7 @@ class Containers final : Domain {
   bool call_container_slot(std::string_view name, PyObject* self, PyObject* const* arguments, Py_ssize_t count);
 
  private:
+  bool add_object(PyObject* set, PyObject* item);
   bool entry_by_tensor(PyObject* dict, PyObject* key);
   bool missing_entry(PyObject* dict, PyObject* key);
   bool hashes_referent(PyObject* reference);

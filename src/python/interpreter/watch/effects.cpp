@@ -229,6 +229,11 @@ bool Effects::changed(PyObject* container) const {
          deques_.contains(container);
 }
 
+std::optional<bool> Effects::held_before(PyObject* set, PyObject* item, Py_hash_t hash) const {
+  const auto found = sets_.find(set);
+  return found == sets_.end() ? SetTable(set).holds(item, hash) : found->second->before().holds(item, hash);
+}
+
 PyObject* Effects::before(PyObject* container) const {
   if (const auto deque = deques_.find(container); deque != deques_.end()) return deque->second->before();
   const auto found = lists_.find(container);

@@ -16,6 +16,7 @@
 #include <Python.h>
 
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -96,6 +97,8 @@ class Effects {
   bool wrote(PyObject* storage, PyObject* key) const;
   /// A list, dict, set or deque.
   bool changed(PyObject* container) const;
+  /// Whether a set held that very object before the run; nothing if another one of its items hashes alike.
+  std::optional<bool> held_before(PyObject* set, PyObject* item, Py_hash_t hash) const;
   /// A list or an exact dict of what a changed list, deque or dict held before the call.
   PyObject* before(PyObject* container) const;
   /// Those from which entries were removed, or whose order was changed.

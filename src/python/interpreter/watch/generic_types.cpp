@@ -52,6 +52,29 @@ bool GenericTypes::subscript_type(PyObject* container, PyObject* key) {
   return allow_made_result(Entry::trusted);
 }
 
+PyObject* GenericTypes::builtin_origin(PyObject* alias) {
+  if (!is_a(alias, "types.GenericAlias")) return nullptr;
+  const Ref origin = Ref::steal(PyObject_GetAttrString(alias, "__origin__"));
+  if (!origin || !PyType_Check(origin.get()) || !is_exact_builtin(as_type(origin.get())) || !values_.pin(alias)) {
+    PyErr_Clear();
+    abandon("a call that is not understood", alias);
+    return nullptr;
+  }
+  values_.learn(origin.get(), values_.sources().object(origin.get(), as_type(origin.get())->tp_name));
+  return origin.get();  // The alias holds it.
+}
+
+bool GenericTypes::unites_types(PyObject* left, PyObject* right) {
+  const auto is_alias = [](PyObject* type) {
+    return is_a(type, "types.GenericAlias") || is_a(type, "types.UnionType");
+  };
+  if (!is_alias(left) && !is_alias(right)) return false;
+  for (PyObject* type : {left, right})
+    if ((!is_alias(type) && !PyType_Check(type) && type != Py_None) || !is_part_of_type(type)) return false;
+  activity().makes_constant = true;
+  return allow_made_result(Entry::none);
+}
+
 bool GenericTypes::is_part_of_type(PyObject* part) {
   if (guards::is_scalar(part)) return true;
   if (PyTuple_CheckExact(part) || PyList_CheckExact(part)) {

@@ -18,6 +18,11 @@ class GenericTypes final : Domain {
   /// It has parameters, or is to be given them.
   bool is_generic(PyObject* object);
   bool subscript_type(PyObject* container, PyObject* key);
+  /// `dict[str, int]()` makes what `dict()` makes. Null, and no abandonment, for what is no such type.
+  PyObject* builtin_origin(PyObject* alias);
+  /// `list[int] | None`, of which one at least has parameters or is a union. False, and no abandonment, for all
+  /// else.
+  bool unites_types(PyObject* left, PyObject* right);
   /// Types, texts, and lists and tuples of them. They are asked for their hashes.
   bool is_part_of_type(PyObject* part);
 };

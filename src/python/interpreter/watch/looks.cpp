@@ -86,11 +86,20 @@ bool contains(Watch& watch, Activation& a, int) {
 }
 
 bool subscript(Watch& watch, Activation& a, int) {
-  return watch.containers.subscript(a.peek(2), a.peek(1));
+  if (!watch.containers.subscript(a.peek(2), a.peek(1))) return false;
+  if (Ref rows = watch.run.values.tensors().first_row_at(a.peek(2), a.peek(1))) {
+    Py_SETREF(a.top[-2], rows.release());
+    Py_SETREF(a.top[-1], PyLong_FromLong(0));
+  }
+  return true;
 }
 
 bool stores_item(Watch& watch, Activation& a, int) {
-  return watch.containers.store_item(a.peek(2), a.peek(1), a.peek(3));
+  if (!watch.containers.store_item(a.peek(2), a.peek(1), a.peek(3))) return false;
+  TensorWorld& tensors = watch.run.values.tensors();
+  Ref index = tensors.is_tensor(a.peek(2)) ? tensors.index_of_one(a.peek(1)) : Ref();
+  if (index) Py_SETREF(a.top[-1], index.release());
+  return true;
 }
 
 bool deletes_item(Watch& watch, Activation& a, int) {
@@ -140,7 +149,11 @@ bool free_variables(Watch& watch, Activation& a, int) {
 }
 
 bool attribute(Watch& watch, Activation& a, int arg) {
-  return watch.attributes.attribute(a.peek(1), a.name(arg));
+  if (!watch.attributes.attribute(a.peek(1), a.name(arg))) return false;
+  // What a property or a __getattr__ gives is for the code that reads the attribute.
+  Activity& activity = watch.run.activity();
+  activity.is_direct |= activity.entry == Entry::known;
+  return true;
 }
 
 bool stores_attribute(Watch& watch, Activation& a, int arg) {
@@ -281,6 +294,7 @@ bool exception_class(Watch& watch, Activation& a, int) {
 }
 
 bool enters_with(Watch& watch, Activation& a, int) {
+  watch.run.callee = &a.peek(1);
   return watch.calls.enter_with(a.peek(1));
 }
 

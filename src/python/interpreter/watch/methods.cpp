@@ -117,6 +117,8 @@ bool Methods::call_method(PyObject* name, PyObject* self, PyObject* const* argum
   const bool asks_set = text == "add" || text == "discard" || text == "remove";
   if (asks_set && PySet_CheckExact(self) && values_.is_made(self) && count == 1)
     return watch_.containers.hashes(arguments[0]);
+  if (text == "update" && PySet_CheckExact(self) && values_.is_made(self))
+    return watch_.containers.update_set(arguments, count);
   if (values_.is_made(self) && text == "sort") return watch_.containers.sort(self, arguments, count);
   if (values_.is_made(self)) {
     const bool keeps = text == "append" || text == "extend" || text == "insert" || text == "pop" || text == "clear";
@@ -137,6 +139,13 @@ bool Methods::call_method(PyObject* name, PyObject* self, PyObject* const* argum
   if (text == "get" && PyDict_Check(self) && count >= 1) return watch_.containers.look_up(self, arguments[0]);
   return (values_.open(self) && absorb_all(arguments, count, nullptr) && allow_made_result()) ||
          abandon("a container that cannot be guarded", self);
+}
+
+bool Methods::call_descriptor(PyObject* descriptor, PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
+  PyObject* name = PyDescr_NAME(descriptor);
+  return Py_IS_TYPE(descriptor, &PyMethodDescr_Type)
+             ? call_method(name, self, arguments, count)
+             : call_slot(PyDescr_TYPE(descriptor), text_of(name), self, arguments, count);
 }
 
 bool Methods::call_slot(PyTypeObject* owner, std::string_view name, PyObject* self, PyObject* const* arguments,

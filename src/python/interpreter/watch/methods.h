@@ -16,6 +16,8 @@ class Methods final : Domain {
   using Domain::Domain;
 
   bool call_method(PyObject* name, PyObject* self, PyObject* const* arguments, Py_ssize_t count);
+  /// What a builtin class has under a name: a method descriptor or a wrapped slot.
+  bool call_descriptor(PyObject* descriptor, PyObject* self, PyObject* const* arguments, Py_ssize_t count);
   /// \param owner  the class that the slot is one of.
   bool call_slot(PyTypeObject* owner, std::string_view name, PyObject* self, PyObject* const* arguments,
                  Py_ssize_t count);

@@ -208,6 +208,7 @@ bool Operators::binary(PyObject* left, PyObject* right, int operation) {
     return watch_.classes.keep_special(left, {"__or__"}) && watch_.classes.keep_special(right, {"__ror__"}) &&
            allow_made_result();
   if (abandoned()) return false;
+  if (operation == NB_OR && watch_.generic_types.unites_types(left, right)) return true;
   if (user_operator(left, right, operation)) return allow(Entry::known);
   return !abandoned() && operands({left, right}, own_operators);
 }

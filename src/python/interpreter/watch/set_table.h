@@ -8,6 +8,7 @@
 #include <Python.h>
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "python/guards/ref.h"
@@ -36,6 +37,16 @@ class SetTable {
   }
 
   PyObject* set() const { return set_.get(); }
+
+  /// Whether that very object is in it. Nothing if another one hashes alike: they would be compared.
+  std::optional<bool> holds(PyObject* item, Py_hash_t hash) const {
+    bool found = false;
+    for (const setentry& entry : entries_) {
+      if (is_item(entry) && entry.hash == hash && entry.key != item) return std::nullopt;
+      found |= entry.key == item;
+    }
+    return found;
+  }
 
   /// \returns false if there is no memory for the table.
   bool restore() {

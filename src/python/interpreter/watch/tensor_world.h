@@ -136,12 +136,19 @@ class TensorWorld {
   /// What a compiled function runs, which is part of the capture when it is called there; null for all else.
   virtual PyObject* compiled_from(PyObject* object) const = 0;
   virtual Promise promise_about(PyObject* function) const = 0;
+  /// Of a torch.device, which names no number of one.
+  virtual bool is_cpu(PyObject*) const { return false; }
   /// What a run calls in the place of a function of PyTorch's; null for all others.
   virtual PyObject* stand_in_for(PyObject* function) const = 0;
   /// A C function by which such code ends the graph, for a reason that it passes as its argument.
   virtual bool ends_graph(PyObject* function) const = 0;
   /// The one element of a tensor where an operator is to be given a number; null: it is none of the trace.
   virtual Ref number_of(PyObject*) { return {}; }
+  /// `rows[index]` asks a tensor without dimensions for its number. A tensor whose first row is that very one,
+  /// without a look at it; null where the two may not be told apart later on, or the index is no such tensor.
+  virtual Ref first_row_at(PyObject*, PyObject*) { return {}; }
+  /// Likewise for `rows[index] = row`: an index of one element.
+  virtual Ref index_of_one(PyObject*) { return {}; }
   /// Has the program check that the truth of a tensor of one element is this. False: it cannot.
   virtual bool expect(PyObject*, bool) { return false; }
   virtual SizeWorld& sizes() = 0;

@@ -158,6 +158,7 @@ bool Values::has_known_order(PyObject* set) {
     return true;
   }
   if (!is_made(set)) return false;
+  if (guards::length_of(set) <= 1) return true;
   while (_PySet_NextEntry(set, &at, &item, &hash))
     if (!guards::is_scalar(item) && !tensors_.is_plain(item)) return false;
   return true;
@@ -197,9 +198,10 @@ bool Values::open(PyObject* container) {
   const auto found = known_.find(container);
   const bool is_container = storage_type(container) || guards::is_deque(container);
   if (found == known_.end() || found->second.opened || !is_container) return is_known(container);
-  found->second.opened = true;
   const guards::Source* source = found->second.source;
+  found->second.opened = true;
   if (!effects_.changed(container)) return open_items(container, source);
+  if (PyAnySet_Check(container)) return false;
   PyObject* before = effects_.before(container);  // Guards are about what it held then.
   return PyDict_Check(container) ? open_dict(before, source) : open_sequence(before, source);
 }
@@ -325,14 +327,13 @@ bool Values::look_up_member(PyObject* set, PyObject* item) {
   const Py_hash_t hash_of_item = guards::hash_of_key(item);
   PyObject* other = nullptr;
   Py_hash_t hash = 0;
-  bool found = false;
   for (Py_ssize_t at = 0; _PySet_NextEntry(set, &at, &other, &hash);) {
-    found |= other == item;
     keep_protocols(other);
     if (hash == hash_of_item && other != item) return false;  // It would be asked whether it is equal.
   }
-  if (!is_made(item)) guards_.membership(source, item, found);
-  return true;
+  const std::optional<bool> was_in = effects_.held_before(set, item, hash_of_item);
+  if (was_in && !is_made(item)) guards_.membership(source, item, *was_in);
+  return was_in.has_value();
 }
 
 bool Values::look_up(PyObject* dict, PyObject* key) {
