@@ -5,6 +5,7 @@
 #include "capture/arguments.h"
 #include "capture/call.h"
 #include "capture/devices.h"
+#include "capture/numbers_in_calls.h"
 #include "capture/own_calls.h"
 #include "capture/size_node.h"
 #include "capture/traceable.h"
@@ -313,6 +314,7 @@ Places SizesAt::operator()(DimsRef dims) const {
 
 c10::IValue SizesAt::operator()(const c10::IValue& value) const {
   if (!has_symbols(value)) return value;
+  if (const std::optional<double> example = example_behind(value)) return *example;
   if (value.isSymInt()) return (*this)(dim_of(value));
   if (!value.isList()) return specialised(value);
   c10::List<int64_t> numbers;

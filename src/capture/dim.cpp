@@ -1,5 +1,6 @@
 #include "capture/dim.h"
 
+#include "capture/numbers_in_calls.h"
 #include "capture/tracer_tensor.h"
 #include "support/error.h"
 
@@ -87,6 +88,7 @@ int64_t Dim::specialised() const {
   Symbols& all = symbols();
   const ir::Size known = all.env->simplify(size_);
   if (known.is_constant()) return known.constant();
+  if (WithinRule::refuses_sizes()) throw NumberWanted();
   const int64_t value = all.env->specialise(size_, all.why);
   all.specialised.push_back(concat(ir::to_text(known), " == ", value, ", asked for by ", all.why));
   ++all.specialisations;

@@ -6,6 +6,10 @@
 #include "capture/ask_shapes.h"
 #include "capture/call.h"
 #include "capture/devices.h"
+#include "capture/number.h"
+#include "capture/number_calls.h"
+#include "capture/numbers_in_calls.h"
+#include "capture/size_node.h"
 #include "capture/traceable.h"
 #include "support/error.h"
 
@@ -91,26 +95,37 @@ class CallRecorder {
   void take_operands() {
     payload_.stack.assign(arguments_.begin(), arguments_.end());
     device_ = capture::device_of(arguments_).device.value_or(c10::Device(c10::kCPU));
-    for_each_tensor(arguments_, [&](const at::Tensor& tensor, uint32_t argument, int32_t element) {
-      if (!is_operand(tensor)) return;
-      const auto operand = static_cast<uint32_t>(operands_.size());
-      operands_.push_back(recorder_.value_of(tensor));
-      payload_.slots.push_back({argument, element, operand});
-      if (!is_written(entry_, argument, arguments_)) return;
-      if (entry_.random && !is_dense(dims_of(tensor), strides_of(tensor)))
-        throw UserError(concat("braze: ", entry_.op.schema().name(),
-                               " fills a tensor with gaps, which takes other random numbers than a dense one; this "
-                               "cannot be traced. Fill a new tensor and copy it."));
-      payload_.cloned.push_back(operand);
-      written_.push_back({tensor, {}, argument});
-      written_elements_.push_back(element);
-    });
-    // The payload keeps no tensor of the trace.
-    for (c10::IValue& value : payload_.stack)
-      value =
-          map_tensors(value, [](const at::Tensor& tensor) { return is_operand(tensor) ? at::Tensor() : tensor; });
-    for (size_t i = 0; i < arguments_.size(); ++i)
+    for (uint32_t i = 0; i < arguments_.size(); ++i) {
+      if (can_be_fixed(arguments_[i])) {
+        payload_.slots.push_back({i, kNumberSlot, add_operand(number_behind(arguments_[i]))});
+        payload_.stack[i] = 0.0;  // The payload keeps nothing of the trace.
+        continue;
+      }
+      for_each_tensor(arguments_.subspan(i, 1), [&](const at::Tensor& tensor, uint32_t, int32_t element) {
+        if (is_operand(tensor)) take_operand(tensor, i, element);
+      });
+      payload_.stack[i] = map_tensors(
+          payload_.stack[i], [](const at::Tensor& tensor) { return is_operand(tensor) ? at::Tensor() : tensor; });
       if (arguments_[i].isDevice()) device_ = numbered(arguments_[i].toDevice());
+    }
+  }
+
+  uint32_t add_operand(const at::Tensor& tensor) {
+    operands_.push_back(recorder_.value_of(tensor));
+    return static_cast<uint32_t>(operands_.size() - 1);
+  }
+
+  void take_operand(const at::Tensor& tensor, uint32_t argument, int32_t element) {
+    const uint32_t operand = add_operand(tensor);
+    payload_.slots.push_back({argument, element, operand});
+    if (!is_written(entry_, argument, arguments_)) return;
+    if (entry_.random && !is_dense(dims_of(tensor), strides_of(tensor)))
+      throw UserError(concat("braze: ", entry_.op.schema().name(),
+                             " fills a tensor with gaps, which takes other random numbers than a dense one; this "
+                             "cannot be traced. Fill a new tensor and copy it."));
+    payload_.cloned.push_back(operand);
+    written_.push_back({tensor, {}, argument});
+    written_elements_.push_back(element);
   }
 
   /// Which return values are new tensors (results of the node), written arguments, or views.
@@ -242,6 +257,16 @@ class CallRecorder {
   c10::Device device_ = c10::Device(c10::kCPU);  ///< Of results that only a Meta kernel has told.
 };
 
+/// Numbers that inputs decide, where the call must know them: they decide shapes, or are read when it is recorded.
+/// Beside tensors of a GPU no number is computed on the CPU while a program runs.
+void fix_numbers(const OpEntry& entry, std::span<c10::IValue> arguments) {
+  const CallDevice device = capture::device_of(arguments);
+  const bool all = entry.dynamic || !returns_only_tensors(entry) || numbers_decide_shapes(entry) ||
+                   !device.device.value_or(c10::Device(c10::kCPU)).is_cpu();
+  for (c10::IValue& argument : arguments)
+    if (can_be_fixed(argument) && (all || !number_behind(argument).is_cpu())) argument = specialised(argument);
+}
+
 }  // namespace
 
 bool draws_numbers(const c10::OperatorHandle& op) {
@@ -260,6 +285,7 @@ bool is_written(const OpEntry& entry, size_t argument, std::span<const c10::IVal
 
 void record_fallback(Recorder& recorder, const OpEntry& entry, Stack* stack, Shapes* guessed) {
   const std::span<const c10::IValue> arguments(stack->data() + stack->size() - entry.arguments, entry.arguments);
+  fix_numbers(entry, {stack->data() + stack->size() - entry.arguments, entry.arguments});
   if (!returns_only_tensors(entry) || (entry.dynamic && !has_known_shape(recorder, entry, arguments)))
     return record_frozen(recorder, entry, stack);
   if (uses_default_generator(entry, arguments)) recorder.generator().sync(recorder);

@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "capture/devices.h"
+#include "capture/number_calls.h"
+#include "capture/numbers_in_calls.h"
 #include "capture/recorder.h"
 #include "capture/sized_calls.h"
 #include "capture/traceable.h"
@@ -142,6 +144,8 @@ struct GateKernel {
     Tracer* tracer = Tracer::current();
     if (!current_gate || !tracer || !c10::impl::tls_local_dispatch_key_set().included_.has(kKey))
       return op.redispatchBoxed(below, stack);
+    const ParsedNumbers::OperatorScope running;
+    if (running.is_outermost()) put_parsed_numbers(op, stack);
     const bool is_new = current_gate->called_.insert(op).second;
     if (is_new && is_pytorchs(op)) check(op);
     if (builds_python_tensor()) {
@@ -152,7 +156,10 @@ struct GateKernel {
     // Autograd, which comes next, must not find tensors of the user's: their histories and hooks are no part of the
     // trace.
     const bool is_composite = op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
-    if (!is_composite && !at::GradMode::is_enabled()) return op.redispatchBoxed(below, stack);
+    if (!is_composite && !at::GradMode::is_enabled()) {
+      if (!record_number_call(op, stack)) redispatch_with_numbers(tracer->impl(), op, below, stack);
+      return;
+    }
     StandIns stand_ins(tracer->impl(), is_composite ? StandIns::For::all : StandIns::For::differentiated);
     const auto& arguments = op.schema().arguments();
     for (size_t k = 0; k < arguments.size(); ++k) {
@@ -162,7 +169,8 @@ struct GateKernel {
     }
     if (tracer->symbols() && record_sized_call(tracer->impl(), op, stack)) return;
     const size_t returns = op.schema().returns().size();
-    op.redispatchBoxed(below, stack);
+    if (record_number_call(op, stack)) return;
+    redispatch_with_numbers(tracer->impl(), op, below, stack);
     for (size_t k = 0; k < returns; ++k) stand_ins.take_out((*stack)[stack->size() - returns + k]);
   }
 

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "capture/arguments.h"
+#include "capture/numbers_in_calls.h"
 #include "capture/size_node.h"
 #include "capture/tracer_tensor.h"
 
@@ -147,8 +148,8 @@ bool has_refused_number(const c10::FunctionSchema& schema, std::span<const c10::
 void specialise_narrow_numbers(const OpEntry& entry, std::span<c10::IValue> arguments) {
   const c10::FunctionSchema& schema = entry.op.schema();
   for (size_t i = 0; i < arguments.size(); ++i)
-    if (arguments[i].isSymInt() && kind_of(schema, i) == c10::TypeKind::NumberType &&
-        !NumberTypes(schema, arguments).hold_sizes())
+    if ((arguments[i].isSymInt() || can_be_fixed(arguments[i])) &&
+        kind_of(schema, i) == c10::TypeKind::NumberType && !NumberTypes(schema, arguments).hold_sizes())
       arguments[i] = specialised(arguments[i]);
 }
 

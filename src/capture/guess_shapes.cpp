@@ -8,6 +8,7 @@
 #include "capture/arguments.h"
 #include "capture/call.h"
 #include "capture/library_call.h"
+#include "capture/numbers_in_calls.h"
 #include "capture/shapes.h"
 #include "capture/size_node.h"
 #include "support/error.h"
@@ -152,14 +153,6 @@ Sizes packed(const Sizes& sizes, const Places& like) {
 
 // ---- asking
 
-bool may_be_asked(Recorder& recorder, const OpEntry& entry, std::span<const c10::IValue> arguments) {
-  if (entry.moves_view || entry.outs > 0 || entry.dynamic || has_known_shape(recorder, entry, arguments))
-    return false;
-  for (const c10::Argument& result : entry.op.schema().returns())
-    if (result.alias_info() && !result.alias_info()->isWrite()) return false;  // A view.
-  return true;
-}
-
 std::vector<at::Tensor> tensors_of(std::span<const c10::IValue> values) {
   std::vector<at::Tensor> tensors;
   for_each_tensor(values, [&](const at::Tensor& tensor, uint32_t, int32_t) { tensors.push_back(tensor); });
@@ -244,6 +237,10 @@ class Guessed {
 /// Tensors that lie as a node's operands do, put where the call wants them; nobody reads their elements.
 void put_operands(const ir::Node& node, CallPayload& payload, const SizesAt& at) {
   for (const CallPayload::Slot& slot : payload.slots) {
+    if (slot.element == kNumberSlot) {
+      payload.stack[slot.argument] = 1.0;  // No shape depends on it.
+      continue;
+    }
     const ir::Type& type = *ir::Graph::resolve(node.operands[slot.operand])->type;
     const at::Tensor operand =
         at::empty_strided(at(type.sizes), at(type.strides), at::TensorOptions(to_scalar_type(type.dtype)));
@@ -302,16 +299,23 @@ std::optional<Shapes> guess_at(const std::vector<Values>& others, const OpEntry&
   const Expressions known = expressions_of(arguments, at);
   for (size_t k = 0; k < tensors[0].size(); ++k)
     if (!find_form(known, tensors, k, shapes)) return std::nullopt;
-  if (!shapes.forms.empty()) Guessed::instance().add(entry.op.schema().name());
+  Guessed::instance().add(entry.op.schema().name());  // Also of sizes that seem to be the same for all.
   if (!keep_forms(entry, arguments, shapes)) return std::nullopt;
   return shapes;
 }
 
 }  // namespace
 
+bool may_guess_shapes(Recorder& recorder, const OpEntry& entry, std::span<const c10::IValue> arguments) {
+  if (entry.moves_view || entry.outs > 0 || entry.dynamic || has_known_shape(recorder, entry, arguments))
+    return false;
+  for (const c10::Argument& result : entry.op.schema().returns())
+    if (result.alias_info() && !result.alias_info()->isWrite()) return false;  // A view.
+  return true;
+}
+
 std::optional<Shapes> guess_shapes(Recorder& recorder, const OpEntry& entry,
                                    std::span<const c10::IValue> arguments) {
-  if (!may_be_asked(recorder, entry, arguments)) return std::nullopt;
   ir::ShapeEnv& env = *recorder.symbols()->env;
   std::optional<Shapes> shapes = guess_at(points(env, false), entry, arguments);
   return shapes ? std::move(shapes) : guess_at(points(env, true), entry, arguments);
@@ -321,17 +325,19 @@ void check_guesses(const Trace& trace, std::span<const int64_t> symbols) {
   const SizesAt at(symbols);
   ir::for_each_node(*trace.graph, [&](const ir::Node* node) {
     if (node->op != ir::Op::call || !Guessed::instance().has(node->text_attr("target"))) return;
-    const bool varies = std::ranges::any_of(node->results, [](const ir::Value& result) {
-      return !result.type->sizes.is_constant() || !result.type->strides.is_constant();
-    });
-    if (!varies) return;
+    const auto varies = [](const ir::Value& value) {
+      return !value.type->sizes.is_constant() || !value.type->strides.is_constant();
+    };
+    bool any = std::ranges::any_of(node->results, varies);
+    for (ir::Value* operand : node->operands) any |= varies(*ir::Graph::resolve(operand));
     ir::LibraryCall call = ir::library_call(*node);
     ir::for_each_size(std::span<ir::Argument>(call.arguments), [&](ir::Argument& argument) {
+      any = true;
       auto& table =
           const_cast<ir::SizeTable&>(trace.graph->find_shape_env()->table());  // Interns, and learns nothing.
       argument = ir::Argument::of(ir::Argument::Kind::integer, at(ir::parse_size(argument.text, table)));
     });
-    check_call(*node, payload_of(call, trace.objects), at);
+    if (any) check_call(*node, payload_of(call, trace.objects), at);
   });
 }
 

@@ -10,6 +10,9 @@
 
 namespace braze::capture {
 
+/// The operator is one that may be asked.
+bool may_guess_shapes(Recorder& recorder, const OpEntry& entry, std::span<const c10::IValue> arguments);
+
 /// Nullopt: some size is none of these expressions, or the operator is not one that may be asked.
 std::optional<Shapes> guess_shapes(Recorder& recorder, const OpEntry& entry,
                                    std::span<const c10::IValue> arguments);

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "capture/numbers_in_calls.h"
 #include "capture/size_node.h"
 #include "ir/size.h"
 #include "support/error.h"
@@ -174,6 +175,9 @@ class Describer {
 
   Argument argument(uint32_t i, const c10::Type& declared) {
     const IValue& value = payload_.stack[i];
+    for (const CallPayload::Slot& slot : payload_.slots)
+      if (slot.argument == i && slot.element == kNumberSlot)
+        return {.kind = Kind::wrapped, .elements = {Argument::of(Kind::operand, slot.operand)}};
     if (value.isNone()) return Argument::of(Kind::none);
     if (has_symbols(value)) return sizes(value);
     if (value.isTensor()) return tensor(i, -1, value.toTensor());
@@ -231,7 +235,14 @@ class Describer {
 
 // ---- making
 
+/// The number that an operand holds.
+bool is_item(const Argument& argument) {
+  return argument.kind == Kind::wrapped && argument.elements.size() == 1 &&
+         argument.elements[0].kind == Kind::operand;
+}
+
 IValue value_of(const Argument& argument, const c10::Type& declared, const Objects& objects) {
+  if (is_item(argument)) return 0.0;  // Put in when the call runs.
   switch (argument.kind) {
     case Kind::none: return {};
     case Kind::text: return argument.text;
@@ -254,6 +265,10 @@ IValue value_of(const Argument& argument, const c10::Type& declared, const Objec
 
 void add_slots(const Argument& argument, uint32_t place, std::vector<CallPayload::Slot>& slots) {
   if (argument.kind == Kind::operand) slots.push_back({place, -1, static_cast<uint32_t>(argument.integer)});
+  if (is_item(argument)) {
+    slots.push_back({place, kNumberSlot, static_cast<uint32_t>(argument.elements.at(0).integer)});
+    return;
+  }
   for (size_t k = 0; k < argument.elements.size(); ++k)
     if (argument.elements[k].kind == Kind::operand)
       slots.push_back({place, static_cast<int32_t>(k), static_cast<uint32_t>(argument.elements[k].integer)});

@@ -4,9 +4,12 @@
 #include <c10/core/SymFloat.h>
 #include <c10/core/SymNodeImpl.h>
 
+#include <bit>
 #include <utility>
+#include <vector>
 
-#include "capture/tracer_tensor.h"
+#include "capture/numbers_in_calls.h"
+#include "capture/recorder.h"
 #include "support/error.h"
 
 namespace braze::capture {
@@ -14,28 +17,139 @@ namespace {
 
 class NumberNode final : public c10::SymNodeImpl, public HasNumber {
  public:
-  explicit NumberNode(at::Tensor number) : number_(std::move(number)) {}
+  NumberNode(at::Tensor number, std::optional<NumberInCall> call)
+      : number_(std::move(number)), call_(std::move(call)) {}
   at::Tensor number_of_trace() const override { return number_; }
+  const std::optional<NumberInCall>& call() const { return call_; }
 
   bool is_float() override { return true; }
-  bool is_int() override { return false; }
+  bool is_int() override { return as_int; }
   bool is_bool() override { return false; }
   bool is_nested_int() const override { return false; }
   bool is_symbolic() override { return true; }
   bool is_constant() override { return false; }
   bool has_hint() override { return false; }
-  c10::SymNode clone() override { return c10::make_intrusive<NumberNode>(number_); }
+  c10::SymNode clone() override { return c10::make_intrusive<NumberNode>(number_, call_); }
   std::string str() override { return "number"; }
   std::string _graph_repr() override { return str(); }
-  double guard_float(const char*, int64_t) override {
-    throw UserError("braze: an operator wants the value of a number that inputs decide");
+  double guard_float(const char*, int64_t) override;
+  void fix() const {
+    check_trace();
+    call_->fix();
   }
 
+  bool as_int = false;  ///< node_as_int() alone.
+
  private:
+  /// Throws UserError where it is of a finished trace.
+  void check_trace() const {
+    if (Tracer* tracer = Tracer::current()) tracer->impl().view_of(number_);
+  }
   const at::Tensor number_;
+  const std::optional<NumberInCall> call_;
 };
 
+/// Of this thread, while it calls one operator.
+struct Parsing {
+  std::vector<c10::SymNode> numbers;  ///< That the parser has asked for.
+  int operators = 0;                  ///< That run, one within the other.
+  bool is_expected = false;
+  c10::SymNode* asked = nullptr;  ///< Whoever is asked tells who it is.
+};
+thread_local Parsing parsing;  // NOLINT: operators are plain functions, and have no other way to it.
+
+NumberNode& node_of(const c10::SymNode& number) {
+  return static_cast<NumberNode&>(*number);
+}
+
+double NumberNode::guard_float(const char*, int64_t) {
+  if (parsing.asked) {
+    *parsing.asked = clone();
+    return 0;
+  }
+  if (WithinRule::current()) throw NumberWanted();
+  if (!call_) throw UserError("braze: an operator wants the value of a number that inputs decide");
+  if (parsing.is_expected && parsing.operators == 0)
+    parsing.numbers.push_back(clone());
+  else
+    fix();
+  return call_->value;
+}
+
+bool is_float(const c10::TypePtr& type) {
+  const auto optional = type->cast<c10::OptionalType>();
+  return (optional ? optional->getElementType() : type)->kind() == c10::TypeKind::FloatType;
+}
+
+const HasNumber* node_behind(const c10::IValue& value) {
+  if (!value.isSymFloat()) return nullptr;
+  const c10::SymFloat number = value.toSymFloat();
+  return number.is_symbolic() ? dynamic_cast<const HasNumber*>(number.toSymNodeImplUnowned()) : nullptr;
+}
+
 }  // namespace
+
+thread_local bool WithinRule::current_ = false;
+thread_local bool SizesForRules::refused_ = false;
+
+/// PyTorch makes of a torch.SymFloat a node that asks what it holds by its Python object.
+static void unwrap(c10::IValue& argument) {
+  if (!argument.isSymFloat() || node_behind(argument) || !argument.toSymFloat().is_symbolic()) return;
+  c10::SymNode number;
+  parsing.asked = &number;
+  try {
+    argument.toSymFloat().guard_float(__FILE__, __LINE__);
+  } catch (const std::exception&) {  // It is somebody else's.
+    number.reset();
+  }
+  parsing.asked = nullptr;
+  if (number) argument = c10::SymFloat(number);
+}
+
+void ParsedNumbers::put(const c10::OperatorHandle& op, std::span<c10::IValue> arguments) {
+  for (c10::IValue& argument : arguments) unwrap(argument);
+  for (const c10::SymNode& number : std::exchange(parsing.numbers, {})) {
+    const NumberInCall& call = *node_of(number).call();
+    c10::IValue* place = nullptr;
+    bool is_one = op.schema().name() == call.name;
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      if (!arguments[i].isDouble() || !is_float(op.schema().arguments()[i].type())) continue;
+      if (std::bit_cast<uint64_t>(arguments[i].toDouble()) != std::bit_cast<uint64_t>(call.value)) continue;
+      is_one &= !place;
+      place = &arguments[i];
+    }
+    if (place && is_one)
+      *place = c10::SymFloat(number);
+    else
+      node_of(number).fix();
+  }
+}
+
+void ParsedNumbers::expect() {
+  parsing.is_expected = true;
+}
+
+void ParsedNumbers::fix() {
+  parsing.is_expected = false;
+  for (const c10::SymNode& number : std::exchange(parsing.numbers, {})) node_of(number).fix();
+}
+
+void ParsedNumbers::forget() {
+  parsing.is_expected = false;
+  parsing.numbers.clear();
+}
+
+ParsedNumbers::OperatorScope::OperatorScope() {
+  ++parsing.operators;
+}
+
+ParsedNumbers::OperatorScope::~OperatorScope() {
+  --parsing.operators;
+}
+
+bool ParsedNumbers::OperatorScope::is_outermost() const {
+  return parsing.operators == 1;
+}
 
 at::Tensor to_number(const at::Tensor& tensor) {
   at::Tensor number = tensor.detach().reshape({}).to(at::kDouble, /*non_blocking=*/false, /*copy=*/true);
@@ -49,15 +163,34 @@ bool is_number(const at::Tensor& tensor) {
 }
 
 c10::SymFloat to_sym_float(const at::Tensor& number) {
-  return c10::SymFloat(c10::SymNode(c10::make_intrusive<NumberNode>(number)));
+  return c10::SymFloat(c10::SymNode(c10::make_intrusive<NumberNode>(number, std::nullopt)));
+}
+
+c10::SymFloat to_sym_float(const at::Tensor& number, NumberInCall call) {
+  return c10::SymFloat(c10::SymNode(c10::make_intrusive<NumberNode>(number, std::move(call))));
+}
+
+c10::SymInt node_as_int(const c10::SymFloat& number) {
+  const c10::SymNode node = number.toSymNodeImpl();
+  bool& as_int = node_of(node).as_int;
+  as_int = true;
+  c10::SymInt made(node);
+  as_int = false;
+  return made;
 }
 
 at::Tensor number_behind(const c10::IValue& value) {
-  if (!value.isSymFloat()) return {};
-  const c10::SymFloat number = value.toSymFloat();
-  if (!number.is_symbolic()) return {};
-  const auto* node = dynamic_cast<const HasNumber*>(number.toSymNodeImplUnowned());
+  const HasNumber* node = node_behind(value);
   return node ? node->number_of_trace() : at::Tensor();
+}
+
+bool can_be_fixed(const c10::IValue& value) {
+  return example_behind(value).has_value();
+}
+
+std::optional<double> example_behind(const c10::IValue& value) {
+  const auto* node = dynamic_cast<const NumberNode*>(node_behind(value));
+  return node && node->call() ? std::optional(node->call()->value) : std::nullopt;
 }
 
 }  // namespace braze::capture

@@ -18,6 +18,8 @@
 #include "capture/index_map.h"
 #include "capture/library_call.h"
 #include "capture/number.h"
+#include "capture/number_calls.h"
+#include "capture/numbers_in_calls.h"
 #include "capture/overlap.h"
 #include "capture/size_node.h"
 #include "capture/sized_calls.h"
@@ -349,10 +351,16 @@ void Recorder::record(const OpEntry& entry, torch::jit::Stack* stack) {
     });
   symbols()->why = concat(entry.op.schema().name(), graph_->source().empty() ? "" : " at ", graph_->source());
   specialise_narrow_numbers(entry, own);
+  if (numbers_decide_shapes(entry))
+    for (c10::IValue& argument : own)
+      if (can_be_fixed(argument)) argument = specialised(argument);
+  // A size that a rule wants to know is not made a number of, where the library's operator does without.
+  const bool may_guess = has_expressions(arguments) && may_guess_shapes(*this, entry, arguments);
   // Code that knows no symbols raises where it meets one, and is given numbers.
   const ir::Node* last = graph_->last();
   const uint64_t writes = count_writes();
   try {
+    const SizesForRules sizes(/*refused=*/may_guess);
     if (record_by_rule(entry, stack)) return;
   } catch (const InternalError&) {
     bool any_effect = count_writes() != writes;
@@ -364,10 +372,12 @@ void Recorder::record(const OpEntry& entry, torch::jit::Stack* stack) {
   }
   if (record_sized_call(*this, entry.op, stack)) return;
   std::optional<Shapes> guessed;
-  if (has_expressions(arguments)) guessed = guess_shapes(*this, entry, arguments);
-  if (!guessed) {
-    specialise_operands(*this, own);
+  if (may_guess) guessed = guess_shapes(*this, entry, arguments);
+  if (!guessed && has_expressions(arguments)) {
+    if (may_guess && record_by_rule(entry, stack)) return;  // Which asks for fewer sizes than there are.
+    const bool any = specialise_operands(*this, own);
     sizes_.settle();
+    if (any && record_by_rule(entry, stack)) return;
   }
   record_fallback(*this, entry, stack, guessed ? &*guessed : nullptr);
 }
@@ -376,9 +386,14 @@ bool Recorder::record_by_rule(const OpEntry& entry, torch::jit::Stack* stack) {
   const std::span<const c10::IValue> arguments(stack->data() + stack->size() - entry.arguments, entry.arguments);
   if (entry.writes && !entry.moves_view) check_overlap(*this, entry, arguments);
   Call call(*this, entry, arguments);
-  if (!entry.rule || !call.settle_device() || may_be_refused(entry, arguments) ||
-      !entry.rule->rule(call, *entry.rule) || call.lacks_code() || !deliver(call))
+  if (!entry.rule || !call.settle_device() || may_be_refused(entry, arguments)) return false;
+  try {
+    const WithinRule within;
+    if (!entry.rule->rule(call, *entry.rule)) return false;
+  } catch (const NumberWanted&) {
     return false;
+  }
+  if (call.lacks_code() || !deliver(call)) return false;
   known_.follow(entry, arguments, call);
   torch::jit::drop(*stack, entry.arguments);
   for (Call::Result& result : call.results) stack->push_back(std::move(result.ready));

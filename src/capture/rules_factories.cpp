@@ -5,6 +5,7 @@
 #include "capture/call.h"
 #include "capture/devices.h"
 #include "capture/index_map.h"
+#include "capture/number.h"
 
 namespace braze::capture {
 namespace {
@@ -84,9 +85,11 @@ ScalarType dtype_of_number(const c10::Scalar& number) {
 
 bool filled(Call& call, const RuleRow& row) {
   const Form& form = kForms[row.variant];
-  const bool is_size = form.fill != kNone && call.arg(form.fill).isSymInt();
+  const bool is_size = form.fill != kNone && call.arg(form.fill).isSymInt(),
+             is_float = form.fill != kNone && number_behind(call.arg(form.fill)).defined();
   const c10::Scalar number = form.fill == kNone ? c10::Scalar(form.value)
                              : is_size          ? c10::Scalar(int64_t{0})
+                             : is_float         ? c10::Scalar(0.0)
                                                 : call.number(form.fill);
   ScalarType dtype = default_dtype();
   c10::Device device(c10::kCPU);
@@ -120,8 +123,10 @@ bool filled(Call& call, const RuleRow& row) {
   if (!is_dense(sizes, strides) && call.entry.mode == OpEntry::Mode::functional)
     return call.give_tensor(call.recorder.wrap_gapped(nullptr, wanted->dtype, wanted->device, sizes, strides, 0));
   const ir::Type* type = call.type(wanted->dtype, sizes, strides);
-  if (!is_size) return call.give(call.full(type, number));
-  ir::Value* one = number_of(call.graph(), call.dim(form.fill), to_device(call.device()), to_dtype(wanted->dtype));
+  if (!is_size && !is_float) return call.give(call.full(type, number));
+  ir::Value* one =
+      is_size ? number_of(call.graph(), call.dim(form.fill), to_device(call.device()), to_dtype(wanted->dtype))
+              : call.cast(call.operand(form.fill)->value, to_dtype(wanted->dtype));
   return call.give(
       call.copy(call.node(Op::expand, {one}, call.type(wanted->dtype, sizes, Sizes(sizes.size(), 0))), type));
 }

@@ -5,30 +5,11 @@
 #include <limits>
 
 #include "capture/index_map.h"
+#include "capture/pooling_axis.h"
 #include "capture/taps.h"
 
 namespace braze::capture {
 namespace {
-
-/// One spatial dimension: window o covers the input at o*stride - pad + k*dilation.
-struct Axis {
-  Dim size, kernel, stride, pad, dilation, out;
-  Dim start(Dim o) const { return o * stride - pad; }
-  /// How many elements of a window can lie in the input or before it: a kernel may be far larger than its input.
-  Dim steps() const { return std::min(kernel, (size + pad - 1) / dilation + 1); }
-};
-using Axes = c10::SmallVector<Axis, 3>;
-
-/// As pooling_output_shape in ATen/native/Pool.h.
-bool set_output(Axis& axis, bool ceil) {
-  const Dim reach = axis.dilation * (axis.kernel - 1) + 1;
-  if (axis.kernel < 1 || axis.stride < 1 || axis.dilation < 1 || axis.pad < 0 || 2 * axis.pad > reach) return false;
-  const Dim room = axis.size + 2 * axis.pad - reach + (ceil ? axis.stride - 1 : Dim(0));
-  if (room < 0) return false;
-  axis.out = room / axis.stride + 1;
-  if (ceil && (axis.out - 1) * axis.stride >= axis.size + axis.pad) axis.out -= 1;
-  return axis.out > 0;
-}
 
 /// What all poolings begin with: the input's last `n` dimensions, the layout of the result.
 struct Input {
@@ -133,25 +114,6 @@ ir::Value* along_result(Arithmetic& a, const Input& input, ir::Value* value, siz
   return a.along(value, k, input.axes.size());
 }
 
-/// Elements that count in each window, all dimensions together; of the computing type.
-ir::Value* window_counts(Arithmetic& a, const Input& input, bool with_padding, DType dtype) {
-  ir::Value* product = nullptr;
-  for (size_t k = 0; k < input.axes.size(); ++k) {
-    const Axis& axis = input.axes[k];
-    std::vector<int64_t> counts;
-    for (int64_t o = 0; o < axis.out; ++o) {
-      int64_t begin = axis.start(o), end = std::min(begin + axis.kernel, axis.size + axis.pad);
-      if (!with_padding) begin = std::max<int64_t>(begin, 0), end = std::min<int64_t>(end, axis.size);
-      counts.push_back(end - begin);
-    }
-    const bool same = std::ranges::all_of(counts, [&](int64_t count) { return count == counts[0]; });
-    ir::Value* length =
-        same ? a.number(dtype, counts[0]) : along_result(a, input, a.cast(a.constant(counts), dtype), k);
-    product = product ? a.op(Op::mul, product, length) : length;
-  }
-  return product;
-}
-
 /// avg_poolNd(input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override); variant is N.
 bool average_pool(Call& call, const RuleRow& row) {
   auto input = input_of(call, row.variant);
@@ -163,7 +125,8 @@ bool average_pool(Call& call, const RuleRow& row) {
   Arithmetic a(call);
   const DType dtype = is_float ? computing_dtype(input->x.dtype) : DType::i64;
   ir::Value* sum = a.reduce(Op::sum, windows(a, *input, call.cast(input->x.value, dtype), 0), input->window_dims());
-  ir::Value* count = call.has(6) ? a.number(dtype, call.integer(6)) : window_counts(a, *input, call.flag(5), dtype);
+  ir::Value* count =
+      call.has(6) ? a.number(dtype, call.integer(6)) : window_counts(call, input->axes, call.flag(5), dtype);
   ir::Value* mean = a.op(is_float ? Op::div : Op::trunc_div, sum, count);
   return call.give(call.copy(mean, input->result(call, input->x.dtype)));
 }

@@ -124,8 +124,9 @@ bool constant_pad(Call& call, const RuleRow&) {
     const size_t dim = sizes.size() - 1 - k;
     low[dim] = pairs[2 * k];
     high[dim] = pairs[2 * k + 1];
+    // What is cut off on one side must be there before the other is padded.
+    if (sizes[dim] + smaller(low[dim], 0) + smaller(high[dim], 0) < 0) return false;
     sizes[dim] += low[dim] + high[dim];
-    if (sizes[dim] < 0) return false;
   }
   if (std::ranges::all_of(pairs, [](Dim pad) { return pad <= 0; })) return cropped(call, *x, low, sizes);
   return call.give(call.node(
@@ -388,7 +389,7 @@ bool pixels(Call& call, const RuleRow& row) {
   const int64_t factor = call.integer(1);
   if (!x || x->is_number() || x->sizes.size() < 3 || factor < 1) return false;
   const size_t lead = x->sizes.size() - 3;
-  const int64_t channels = x->sizes[lead], height = x->sizes[lead + 1], width = x->sizes[lead + 2];
+  const Dim channels = x->sizes[lead], height = x->sizes[lead + 1], width = x->sizes[lead + 2];
   Sizes split(x->sizes.begin(), x->sizes.begin() + static_cast<int64_t>(lead)), sizes = split, order;
   for (size_t k = 0; k < lead; ++k) order.push_back(static_cast<int64_t>(k));
   const auto at = static_cast<int64_t>(lead);
@@ -399,6 +400,7 @@ bool pixels(Call& call, const RuleRow& row) {
     sizes.append({channels / (factor * factor), height * factor, width * factor});
   } else {
     if (height % factor != 0 || width % factor != 0) return false;
+    if (is_empty(x->sizes)) return false;  // Eager gives it back as large as it is.
     split.append({channels, height / factor, factor, width / factor, factor});
     order.append({at, at + 2, at + 4, at + 1, at + 3});
     sizes.append({channels * factor * factor, height / factor, width / factor});

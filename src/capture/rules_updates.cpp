@@ -97,6 +97,7 @@ std::optional<Update> scatter_update(Call& call) {
   const auto dim = wrap(call.integer(1), rank);
   u.sizes = at_least_one(index->sizes);
   if (!dim || numel(u.sizes) == 0 || static_cast<int64_t>(u.sizes.size()) != rank) return std::nullopt;
+  if (sizes[*dim] == 0) return std::nullopt;  // No index lies in it: eager raises.
   u.dim = *dim;
   Arithmetic a(call);
   const Sizes given = at_least_one(source->sizes);

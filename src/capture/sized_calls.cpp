@@ -1,5 +1,6 @@
 #include "capture/sized_calls.h"
 
+#include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_strided.h>
 
@@ -7,6 +8,9 @@
 #include <optional>
 
 #include "capture/arguments.h"
+#include "capture/number.h"
+#include "capture/numbers_in_calls.h"
+#include "capture/shapes.h"
 #include "capture/size_node.h"
 #include "capture/traceable.h"
 #include "capture/types.h"
@@ -60,9 +64,80 @@ std::optional<std::vector<Sizes>> recurrent(Arguments arguments) {
   return all;
 }
 
+/// (query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa): without dropout.
+std::optional<std::vector<Sizes>> attention(Arguments arguments) {
+  const Sizes value = sizes_of(arguments[2]);
+  if (!arguments[4].isDouble() || arguments[4].toDouble() != 0) return std::nullopt;
+  Sizes sizes = sizes_of(arguments[0]);
+  if (sizes.empty() || value.empty()) return std::nullopt;
+  sizes.back() = value.back();
+  return std::vector{sizes};
+}
+
+/// As the first operand and another one are broadcast.
+std::optional<std::vector<Sizes>> as_two(Arguments arguments) {
+  Sizes sizes = sizes_of(arguments[0]);
+  if (!broadcast_into(sizes, sizes_of(arguments[1]))) return std::nullopt;
+  return std::vector{sizes};
+}
+
+/// (self, pad, mode, value): pairs of (low, high) from the last dimension on.
+std::optional<std::vector<Sizes>> padded(Arguments arguments) {
+  Sizes sizes = sizes_of(arguments[0]);
+  if (arguments[2].toStringView() != "constant" || !arguments[1].isIntList()) return std::nullopt;
+  const auto pads = arguments[1].toDimVector();
+  if (pads.size() % 2 != 0 || pads.size() / 2 > sizes.size()) return std::nullopt;
+  for (size_t k = 0; k < pads.size(); ++k) sizes[sizes.size() - 1 - k / 2] += pads[k];
+  return std::vector{sizes};
+}
+
+std::optional<std::vector<Sizes>> products_of_all(Arguments arguments) {
+  Sizes a = sizes_of(arguments[0]), b = sizes_of(arguments[1]);
+  while (a.size() < b.size()) a.insert(a.begin(), 1);
+  while (b.size() < a.size()) b.insert(b.begin(), 1);
+  for (size_t k = 0; k < a.size(); ++k) a[k] *= b[k];
+  return std::vector{a};
+}
+
+/// im2col(self, kernel_size, dilation, padding, stride): a column a block.
+std::optional<std::vector<Sizes>> columns(Arguments arguments) {
+  const Sizes sizes = sizes_of(arguments[0]);
+  if (sizes.size() < 3) return std::nullopt;
+  const size_t lead = sizes.size() - 3;
+  Dim rows = sizes[lead], blocks = 1;
+  for (size_t k = 0; k < 2; ++k) {
+    const auto number = [&](size_t i) {
+      const auto numbers = arguments[i].toDimVector();
+      return numbers[numbers.size() == 1 ? 0 : k];
+    };
+    for (size_t i = 1; i < 5; ++i)
+      if (!arguments[i].isIntList() || arguments[i].toDimVector().empty()) return std::nullopt;
+    const int64_t reach = number(2) * (number(1) - 1) + 1;
+    const Dim room = sizes[lead + 1 + k] + 2 * number(3) - reach;
+    if (number(4) < 1 || room < 0) return std::nullopt;
+    rows *= number(1);
+    blocks *= room / number(4) + 1;
+  }
+  Sizes result(sizes.begin(), sizes.begin() + static_cast<std::ptrdiff_t>(lead));
+  result.append({rows, blocks});
+  return std::vector{result};
+}
+
+/// A chain of matrices, of which the first and the last may be a vector.
+std::optional<std::vector<Sizes>> chain(Arguments arguments) {
+  const auto matrices = arguments[0].toTensorVector();
+  if (matrices.size() < 2) return std::nullopt;
+  const DimsRef first = dims_of(matrices.front()), last = dims_of(matrices.back());
+  Sizes sizes;
+  if (first.size() == 2) sizes.push_back(first[0]);
+  if (last.size() == 2) sizes.push_back(last[1]);
+  return std::vector{sizes};
+}
+
 struct Row {
   std::string_view name, overload;
   SizesRule sizes;
+  bool of_numbers = false;  ///< Only where it is given numbers that inputs decide, in the place of doubles.
 };
 constexpr Row rows[] = {
     {"aten::gru", "input", recurrent},
@@ -75,6 +150,16 @@ constexpr Row rows[] = {
     {"aten::argsort", "stable", as_first},
     {"aten::logcumsumexp", "", as_first},
     {"aten::_fft_c2c", "", as_first},
+    {"aten::scaled_dot_product_attention", "", attention, true},
+    {"aten::layer_norm", "", as_first, true},
+    {"aten::group_norm", "", as_first, true},
+    {"aten::rms_norm", "", as_first, true},
+    {"aten::isclose", "", as_two, true},
+    {"aten::pad", "", padded, true},
+    {"aten::im2col", "", columns},
+    {"aten::kron", "", products_of_all},
+    {"aten::linalg_multi_dot", "", chain},
+    {"aten::chain_matmul", "", chain},
 };
 
 /// Strides of `sizes` in the order in which those of a real result lie; nullopt if they do not fill its memory.
@@ -100,12 +185,13 @@ std::optional<torch::jit::Stack> ask(const c10::OperatorHandle& op, Arguments ar
   const at::NoGradGuard no_grad;
   torch::jit::Stack stack;
   for (const c10::IValue& argument : arguments)
-    stack.push_back(map_tensors(argument, [](const at::Tensor& tensor) {
-      Places sizes, strides;
-      for (const Dim size : dims_of(tensor)) sizes.push_back(size.hint());
-      for (const Dim stride : strides_of(tensor)) strides.push_back(stride.hint());
-      return at::empty_strided(sizes, strides, tensor.options()).zero_();
-    }));
+    stack.push_back(
+        map_tensors(example_behind(argument) ? *example_behind(argument) : argument, [](const at::Tensor& tensor) {
+          Places sizes, strides;
+          for (const Dim size : dims_of(tensor)) sizes.push_back(size.hint());
+          for (const Dim stride : strides_of(tensor)) strides.push_back(stride.hint());
+          return at::empty_strided(sizes, strides, tensor.options()).zero_();
+        }));
   try {
     op.callBoxed(stack);
   } catch (const std::exception&) {
@@ -114,14 +200,24 @@ std::optional<torch::jit::Stack> ask(const c10::OperatorHandle& op, Arguments ar
   return stack;
 }
 
-/// Sizes that vary are among the arguments; no gradient is wanted of them, and none is a number that has no text.
-bool is_for_table(Arguments arguments) {
-  bool any = false, plain = true;
+bool is_number_of_cpu(const c10::IValue& argument) {
+  return can_be_fixed(argument) && number_behind(argument).is_cpu();
+}
+
+/// Sizes that vary are among the arguments, or numbers; no gradient is wanted of them, and they have texts. The
+/// call stands above autocast, which would cast for it.
+bool is_for_table(const Row& row, Arguments arguments) {
+  const bool has_numbers = std::ranges::any_of(arguments, is_number_of_cpu);
+  bool any = has_numbers, plain = !at::autocast::is_autocast_enabled(at::kCPU);
+  if (row.of_numbers && !has_numbers) return false;
   for_each_tensor(arguments, [&](const at::Tensor& tensor, uint32_t, int32_t) {
     any |= !dims_of(tensor).is_numbers() || !strides_of(tensor).is_numbers();
     plain &= !(at::GradMode::is_enabled() && tensor.requires_grad()) && is_strided(tensor);
+    plain &= tensor.is_cpu() || !(has_numbers || at::autocast::is_autocast_enabled(at::kCUDA));
   });
-  return any && plain && std::ranges::none_of(arguments, has_symbols);
+  return any && plain && std::ranges::none_of(arguments, [](const c10::IValue& one) {
+           return has_symbols(one) && !is_number_of_cpu(one);
+         });
 }
 
 }  // namespace
@@ -133,7 +229,7 @@ bool record_sized_call(Recorder& recorder, const c10::OperatorHandle& op, torch:
   if (row == std::end(rows)) return false;
   const size_t count = op.schema().arguments().size();
   const Arguments arguments(stack->data() + stack->size() - count, count);
-  if (!is_for_table(arguments)) return false;
+  if (!is_for_table(*row, arguments)) return false;
   const auto sizes = row->sizes(arguments);
   const auto example = sizes ? ask(op, arguments) : std::nullopt;
   if (!example || example->size() != sizes->size()) return false;
@@ -148,14 +244,24 @@ bool record_sized_call(Recorder& recorder, const c10::OperatorHandle& op, torch:
     payload.results.push_back({static_cast<int32_t>(r), -1});
   }
   std::vector<ir::Value*> operands;
-  for_each_tensor(arguments, [&](const at::Tensor& tensor, uint32_t argument, int32_t element) {
-    if (tensor.unsafeGetTensorImpl()->is_wrapped_number() && !as_tracer(tensor)) return;
-    payload.slots.push_back({argument, element, static_cast<uint32_t>(operands.size())});
+  const auto operand = [&](const at::Tensor& tensor) {
     operands.push_back(recorder.value_of(tensor));
-  });
-  for (const CallPayload::Slot& slot : payload.slots)
-    payload.stack[slot.argument] =
-        map_tensors(payload.stack[slot.argument], [](const at::Tensor&) { return at::Tensor(); });
+    return static_cast<uint32_t>(operands.size() - 1);
+  };
+  for (uint32_t i = 0; i < count; ++i) {
+    if (is_number_of_cpu(arguments[i])) {
+      payload.slots.push_back({i, kNumberSlot, operand(number_behind(arguments[i]))});
+      payload.stack[i] = 0.0;
+      continue;
+    }
+    const size_t before = operands.size();
+    for_each_tensor(arguments.subspan(i, 1), [&](const at::Tensor& tensor, uint32_t, int32_t element) {
+      if (tensor.unsafeGetTensorImpl()->is_wrapped_number() && !as_tracer(tensor)) return;
+      payload.slots.push_back({i, element, operand(tensor)});
+    });
+    if (operands.size() > before)
+      payload.stack[i] = map_tensors(payload.stack[i], [](const at::Tensor&) { return at::Tensor(); });
+  }
   update_source(recorder.graph());
   ir::Node* node = recorder.create_call(payload, operands, types, false);
   torch::jit::drop(*stack, count);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "capture/arguments.h"
+#include "capture/numbers_in_calls.h"
 #include "capture/size_node.h"
 #include "support/error.h"
 
@@ -15,7 +16,8 @@ bool is_varied(Recorder& recorder, const at::Tensor& tensor) {
 }
 
 bool has_expressions(std::span<const c10::IValue> arguments) {
-  bool any = std::ranges::any_of(arguments, has_symbols);
+  bool any = std::ranges::any_of(
+      arguments, [](const c10::IValue& argument) { return has_symbols(argument) && !can_be_fixed(argument); });
   for_each_tensor(arguments, [&](const at::Tensor& tensor, uint32_t, int32_t) {
     any |= !dims_of(tensor).is_numbers() || !strides_of(tensor).is_numbers();
     any |= as_tracer(tensor) && !as_tracer(tensor)->view()->offset.is_number();
@@ -42,7 +44,8 @@ bool specialise_operands(Recorder& recorder, std::span<c10::IValue> arguments) {
     strides_of(tensor).numbers();
     if (as_tracer(tensor)) static_cast<void>(static_cast<int64_t>(as_tracer(tensor)->view()->offset));
   });
-  for (c10::IValue& argument : arguments) argument = specialised(argument);
+  for (c10::IValue& argument : arguments)
+    if (!can_be_fixed(argument)) argument = specialised(argument);
   return recorder.symbols()->specialisations != before;
 }
 

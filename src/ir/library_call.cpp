@@ -146,12 +146,12 @@ class Parser {
       default: break;
     }
     const Token where = lexer_.peek();
-    Argument number = one();
-    const bool is_number = number.kind == Kind::boolean || number.kind == Kind::integer ||
-                           number.kind == Kind::real || number.kind == Kind::complex;
+    Argument held = one();
+    const bool is_number = held.kind == Kind::boolean || held.kind == Kind::integer || held.kind == Kind::real ||
+                           held.kind == Kind::complex || held.kind == Kind::operand;
     if (!is_number) lexer_.fail(where, "expected a number");
     Argument wrapped{.kind = kind};
-    wrapped.elements.push_back(std::move(number));
+    wrapped.elements.push_back(std::move(held));
     return wrapped;
   }
 

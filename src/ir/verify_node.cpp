@@ -61,6 +61,14 @@ void check_call(const Node& node) {
   int64_t operands = 0;
   require(names_operands(call.arguments, operands) && operands == static_cast<int64_t>(node.operands.size()),
           "the arguments must name every operand once, in order");
+  for (const Argument& argument : call.arguments) {
+    const bool is_item = argument.kind == Argument::Kind::wrapped && argument.elements.size() == 1 &&
+                         argument.elements[0].kind == Argument::Kind::operand;
+    if (!is_item) continue;
+    const Type& type = *node.operands[static_cast<size_t>(argument.elements.at(0).integer)]->type;
+    require(type.dtype == DType::f64 && type.rank() == 0 && type.device == Device{},
+            "a number is an f64 on the CPU");
+  }
   for (const uint32_t operand : call.written)
     require(operand < node.operands.size(), "operand ", operand, ", which is written, does not exist");
   require(call.results.size() == node.results.size(), call.results.size(), " results are placed, there are ",

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "capture/library_call.h"
+#include "capture/numbers_in_calls.h"
 #include "support/error.h"
 
 namespace braze::runtime {
@@ -122,6 +123,10 @@ void call_boxed(const BoundCall& c, Frame& f) {
   uint32_t copied_list = ~0u;
   for (const auto& slot : payload.slots) {
     c10::IValue& argument = stack[slot.argument];
+    if (slot.element == capture::kNumberSlot) {
+      argument = *c.operands[slot.operand].resolve(f).const_data_ptr<double>();
+      continue;
+    }
     if (slot.element < 0) {
       argument = value_of(slot.operand);
       continue;

@@ -246,6 +246,7 @@ TorchNames::TorchNames() : operators(operator_names()) {
   compiler_dict = PyModule_GetDict(py::module_::import("torch.compiler").ptr());
   compiling_flag = PyUnicode_InternFromString("_is_compiling_flag");
   symbolic_int = py::object(torch.attr("SymInt")).ptr();
+  symbolic_float = py::object(torch.attr("SymFloat")).ptr();
 }
 
 bool TorchNames::is_understood(const std::string& name) const {

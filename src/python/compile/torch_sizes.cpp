@@ -12,9 +12,11 @@
 #include "capture/devices.h"
 #include "capture/dim.h"
 #include "capture/number.h"
+#include "capture/numbers_in_calls.h"
 #include "capture/size_node.h"
 #include "capture/tracer_tensor.h"
 #include "python/compile/torch_names.h"
+#include "python/compile/torch_parameters.h"
 #include "python/guards/scalar.h"
 #include "python/guards/torch_values.h"
 #include "python/interpreter/evaluate.h"
@@ -40,6 +42,10 @@ std::string user_place() {
 }
 
 }  // namespace
+
+TorchSizes::~TorchSizes() {
+  capture::ParsedNumbers::forget();
+}
 
 bool TorchSizes::learn(PyObject* tensor, const guards::Source* source, const std::string& name, bool is_alone) {
   const at::Tensor& real = THPVariable_Unpack(tensor);
@@ -205,23 +211,52 @@ std::optional<ir::Size> TorchSizes::derive(const DerivedNumber& derived, PyObjec
   return symbol_of(derived, guards::DerivedPart::whole, value);
 }
 
-interpreter::Ref TorchSizes::to_number(const DerivedNumber& derived, PyObject* value, PyObject* beside) {
-  const at::Tensor& other = THPVariable_Unpack(beside);
-  if (other.is_complex()) return {};
+/// Undefined: it cannot be one of the trace. \param beside  null: nothing.
+at::Tensor TorchSizes::number_of(const DerivedNumber& derived, PyObject* value, PyObject* beside) {
+  if (beside && THPVariable_Unpack(beside).is_complex()) return {};
+  const interpreter::Pause unwatched;
   if (derived->reads_floats()) {
     const double number = PyFloat_AS_DOUBLE(value);
     if (!may_be_input(number)) return {};
     // Kernels of a GPU could not read an argument that lies on the CPU, and do compute with symbols.
-    if (other.is_cpu()) {
-      const interpreter::Pause unwatched;
-      return interpreter::Ref::steal(THPVariable_Wrap(float_argument(derived, number)));
-    }
+    if (beside && THPVariable_Unpack(beside).is_cpu()) return float_argument(derived, number);
   }
   const std::optional<ir::Size> significand = symbol_of(derived, guards::DerivedPart::significand, value),
                                 divisor = symbol_of(derived, guards::DerivedPart::divisor, value);
-  if (!significand || !divisor) return {};
+  return significand && divisor ? tracer_.wrap_number(*significand, *divisor) : at::Tensor();
+}
+
+interpreter::Ref TorchSizes::to_number(const DerivedNumber& derived, PyObject* value, PyObject* beside) {
+  const at::Tensor number = number_of(derived, value, beside);
   const interpreter::Pause unwatched;
-  return interpreter::Ref::steal(THPVariable_Wrap(tracer_.wrap_number(*significand, *divisor)));
+  return number.defined() ? interpreter::Ref::steal(THPVariable_Wrap(number)) : interpreter::Ref();
+}
+
+interpreter::Ref TorchSizes::to_scalar(const DerivedNumber& derived, PyObject* value, PyObject* beside,
+                                       std::string_view name) {
+  const at::Tensor number = number_of(derived, value, beside);
+  if (!number.defined()) return {};
+  capture::NumberInCall call{PyFloat_AS_DOUBLE(value), {}, concat("aten::", name)};
+  // Asked for while the trace is made alone (capture/number.cpp). Operators copy it, and run without the GIL.
+  call.fix = [this, number = call.value, known = std::weak_ptr<const guards::Derived>(derived)] {
+    const py::gil_scoped_acquire locked;
+    const guards::Ref value = guards::Ref::steal(PyFloat_FromDouble(number));
+    const DerivedNumber derived = known.lock();
+    if (!value || !derived) throw UserError("braze: the value of a number is wanted after its run has ended");
+    decide(derived, value.get());
+  };
+  const interpreter::Pause unwatched;
+  capture::ParsedNumbers::expect();
+  const py::object held = py::cast(capture::node_as_int(capture::to_sym_float(number, std::move(call))));
+  return interpreter::Ref::steal(py::handle(torch_names().symbolic_float)(held.attr("node")).release().ptr());
+}
+
+interpreter::Parameter TorchSizes::parameter(std::string_view name, size_t place, std::string_view keyword) const {
+  return parameter_of_operator(name, place, keyword);
+}
+
+void TorchSizes::settle_scalars() {
+  capture::ParsedNumbers::fix();
 }
 
 interpreter::Ref TorchSizes::value_of(const guards::Derived& derived) const {

@@ -14,16 +14,21 @@
 #include "python/compile/compiled_function.h"
 #include "python/compile/size_history.h"
 #include "python/guards/guard.h"
+#include "python/interpreter/watch/scalar_world.h"
 #include "python/interpreter/watch/tensor_world.h"
 
 namespace braze::python {
 
-class TorchSizes final : public interpreter::SizeWorld {
+class TorchSizes final : public interpreter::SizeWorld, public interpreter::ScalarWorld {
  public:
   using DerivedNumber = interpreter::DerivedNumber;
   /// \param history  of sizes; null: none varies.
   TorchSizes(capture::Tracer& tracer, guards::GuardSet& guards, SizeHistory* history, Dynamic dynamic)
       : tracer_(tracer), guards_(guards), history_(history), dynamic_(dynamic) {}
+
+  ~TorchSizes() override;
+  TorchSizes(const TorchSizes&) = delete;
+  TorchSizes& operator=(const TorchSizes&) = delete;
 
   bool has_sizes() const override;
   PyObject* tracer_of(PyObject* tensor) const override;
@@ -41,6 +46,10 @@ class TorchSizes final : public interpreter::SizeWorld {
   DerivedNumber vary_float(PyObject* number, const guards::Source* source) override;
   std::optional<ir::Size> derive(const DerivedNumber& derived, PyObject* value) override;
   interpreter::Ref to_number(const DerivedNumber& derived, PyObject* value, PyObject* beside) override;
+  interpreter::Ref to_scalar(const DerivedNumber& derived, PyObject* value, PyObject* beside,
+                             std::string_view name) override;
+  interpreter::Parameter parameter(std::string_view name, size_t place, std::string_view keyword) const override;
+  void settle_scalars() override;
   interpreter::Ref value_of(const guards::Derived& derived) const override;
   void decide(const DerivedNumber& derived, PyObject* value) override;
 
@@ -81,6 +90,7 @@ class TorchSizes final : public interpreter::SizeWorld {
   void keep_tracer(PyObject* tensor, const guards::Source* source);
 
  private:
+  at::Tensor number_of(const DerivedNumber& derived, PyObject* value, PyObject* beside);
   at::Tensor float_argument(const DerivedNumber& derived, double value);
   std::optional<ir::Size> symbol_of(const DerivedNumber& derived, guards::DerivedPart part, PyObject* value);
 

@@ -192,3 +192,66 @@ def test_a_dict_of_the_items_of_another_with_objects():
 def test_batches_of_any_size(name):
     calls = [(torch.randn(*sizes, 16),) for sizes in ((2, 4), (3, 6), (5, 9), (2, 33), (7, 12))]
     assert run(BATCHES[name], calls) == 2
+
+
+def images(*sizes):
+    return [(torch.randn(2, 4, h, w),) for h, w in sizes]
+
+
+PLANES = images((8, 8), (10, 12), (6, 9), (16, 8), (5, 5), (17, 33), (7, 7))
+# Each of which wants numbers of a size where a kernel is written for it, and none where the library's is called.
+OPERATORS = {
+    "averages": (lambda x: F.avg_pool2d(x, 3, 2, 1), PLANES),
+    "averages of what is there": (lambda x: F.avg_pool2d(x, 3, 2, 1, count_include_pad=False), PLANES),
+    "powers of averages": (lambda x: F.lp_pool2d(x, 2, 2), PLANES),
+    "pixels": (lambda x: F.pixel_shuffle(x, 2), PLANES),
+    "patches as columns": (lambda x: F.unfold(x, 2), PLANES),
+    "a grid": (lambda x: F.grid_sample(x, torch.zeros(2, 4, 4, 2), align_corners=False), PLANES),
+    "responses": (lambda x: F.local_response_norm(x, 2), PLANES),
+    "rows added": (lambda x: x.index_add(0, torch.arange(x.shape[0]), x), rows(5, 8, 3, 12, 33)),
+    "rows copied": (lambda x: x.index_copy(0, torch.arange(x.shape[0]), x), rows(5, 8, 3, 12, 33)),
+    "products of all elements": (lambda x: torch.kron(x, torch.ones(2, 2)), rows(5, 8, 3, 12, 33)),
+    "a chain of products": (lambda x: torch.linalg.multi_dot([x, x.t(), x]), rows(5, 8, 3, 12, 33)),
+    "blocks": (lambda x: torch.block_diag(x, x), rows(5, 8, 3, 12, 33)),
+    "elements where a mask holds": (lambda x: x.masked_scatter(x > 0, x), rows(5, 8, 3, 12, 33)),
+    "a fixed number of rows": (lambda x: x[:, :1].expand_as(x), rows(5, 8, 3, 12, 33)),
+    "nothing compared": (lambda x: x + 1 if x.shape[0] is not None else x, rows(5, 8, 3, 12, 33)),
+}
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_operators_that_want_numbers(name):
+    function, calls = OPERATORS[name]
+    assert run(function, calls) == 2
+    run(function, calls, dynamic=True)
+
+
+def test_singular_values_of_matrices_higher_and_lower_than_wide():
+    """Their number is 6 for all matrices of six columns that are high enough."""
+    run(torch.linalg.svdvals, rows(5, 8, 3, 12, 2, 33, 6, 1))
+
+
+def test_indices_into_nothing_raise():
+    def f(x):
+        return x.scatter(0, torch.zeros(1, 6, dtype=torch.long), 2.0)
+
+    compiled = braze.compile(f)
+    for n in (5, 8, 1):
+        same(compiled(torch.ones(n, 6)), f(torch.ones(n, 6)))
+    with pytest.raises(RuntimeError, match="out of bounds"):
+        compiled(torch.ones(0, 6))
+
+
+def test_more_is_cut_off_than_there_is():
+    def f(x):
+        return F.pad(x, (0, 0, -1, 2))
+
+    compiled = braze.compile(f)
+    for n in (5, 8, 1):
+        same(compiled(torch.ones(n, 6)), f(torch.ones(n, 6)))
+    with pytest.raises(RuntimeError, match="narrow"):
+        compiled(torch.ones(0, 6))
+
+
+def test_pixels_of_nothing():
+    run(lambda x: F.pixel_unshuffle(x, 2), [(torch.randn(n, 3, 4, 6),) for n in (2, 3, 5, 0)])

@@ -174,6 +174,20 @@ static bool stores_attribute(PyObject* callable, Py_ssize_t count) {
          count == (is_bound ? 2 : 3);
 }
 
+/// C code that makes an object of what it is given, or puts it into one, and looks at none of it. \param named  so
+/// many arguments have keywords.
+static bool only_holds(PyObject* callable, PyObject* const* arguments, Py_ssize_t count, Py_ssize_t named) {
+  const bool is_dict = callable == reinterpret_cast<PyObject*>(&PyDict_Type) ||
+                       callable == reinterpret_cast<PyObject*>(&PyODict_Type);
+  if (is_dict) return count == named;
+  if (!PyCFunction_Check(callable) || named > 0) return false;
+  const std::string_view name = reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name;
+  if (PyCFunction_GET_SELF(callable) == reinterpret_cast<PyObject*>(&PyTuple_Type))  // Of named tuples.
+    return name == "__new__" && count == 2 && is_sequence(arguments[1]);
+  const auto function = function_of_module(callable);
+  return function && function->module == "builtins" && name == "setattr" && count == 3;
+}
+
 /// What a call of C code does with the sizes that it is given. True: it is said.
 bool Sizes::builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_ssize_t count) {
   if (callable == reinterpret_cast<PyObject*>(&PyLong_Type) && count == 1 &&
@@ -184,6 +198,8 @@ bool Sizes::builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_
     if (type == &PyTuple_Type || type == &PyList_Type || guards::is_torch_size(type)) return true;
   }
   if (callable == reinterpret_cast<PyObject*>(&PyType_Type) && count == 1) return true;
+  if (only_holds(callable, arguments, count, run_.keyword_names ? PyTuple_GET_SIZE(run_.keyword_names) : 0))
+    return true;
   if (stores_attribute(callable, count)) return true;
   if (PyType_Check(callable) && is_iterator_of_others(reinterpret_cast<PyTypeObject*>(callable))) {
     // The items are handed on as they are.

@@ -14,6 +14,7 @@
 #include "python/interpreter/activation.h"
 #include "python/interpreter/flow.h"
 #include "python/interpreter/watch/look_ups.h"
+#include "python/interpreter/watch/scalar_world.h"
 #include "python/interpreter/watch/watch.h"
 
 namespace braze::interpreter {
@@ -52,6 +53,7 @@ bool passes_on(int opcode, int arg, int depth) {
     case UNPACK_EX:
     case GET_ITER:
     case FOR_ITER:
+    case DICT_UPDATE:
     case DICT_MERGE: return true;
     case BUILD_MAP: return depth % 2 == 1;  // Values: whether keys are equal is looked at.
     case STORE_ATTR: return depth == 2;
@@ -60,6 +62,17 @@ bool passes_on(int opcode, int arg, int depth) {
       return makes_tuple_of_list(opcode, arg) || moves_operand(opcode, arg, depth) ||
              leaves_shut(opcode, arg, depth);
   }
+}
+
+/// A class whose __new__ is Python code, which is given what the class is given.
+bool is_made_in_python(PyObject* callable) {
+  PyObject* make = PyType_Check(callable) ? class_entry(callable, "__new__") : nullptr;
+  return make && (Py_IS_TYPE(make, &PyStaticMethod_Type) || PyFunction_Check(make));
+}
+
+bool is_singleton(PyObject* object) {
+  return object == Py_None || object == Py_True || object == Py_False || object == Py_Ellipsis ||
+         object == Py_NotImplemented;
 }
 
 /// Operators of which a plain argument is a size or a place, and no number to compute with: what of others may be a
@@ -146,24 +159,36 @@ const Names& number_operators() {
   return names;
 }
 
-/// Operators with arguments that are plain numbers and never tensors, and what such arguments of others are called.
-const Names& scalar_operators() {
-  static const Names names = {"clamp",      "clamp_",     "clamp_max",   "clamp_max_", "clamp_min",
-                              "clamp_min_", "clip",       "clip_",       "fill_",      "full",
-                              "full_like",  "leaky_relu", "leaky_relu_", "new_full",   "scalar_tensor"};
-  return names;
-}
-bool is_scalar_keyword(std::string_view name) {
-  static const Names names = {"alpha", "fill_value", "max", "min", "value"};
-  return names.contains(name);
-}
-
 /// Attributes and methods by which a tensor tells what it is, and not how large: a tracer is another tensor.
 bool says_of_itself(std::string_view name) {
   static const Names names = {"__class__", "__dict__",  "_base",         "_is_view",    "_version",  "grad",
                               "grad_fn",   "has_names", "is_inference",  "is_leaf",     "is_pinned", "is_shared",
                               "names",     "output_nr", "requires_grad", "retains_grad"};
   return names.contains(name);
+}
+
+/// Worlds of sizes whose operators take such numbers as plain arguments; null: this is none.
+ScalarWorld* scalars_of(SizeWorld& sizes) {
+  return dynamic_cast<ScalarWorld*>(&sizes);
+}
+
+/// The first tensor among so many operands on top, or in a sequence there; null: there is none.
+PyObject* tensor_among(const TensorWorld& world, Activation& a, int count) {
+  for (int depth = count; depth > 0; --depth) {
+    PyObject* one = a.peek(depth);
+    if (one && is_sequence(one) && PySequence_Fast_GET_SIZE(one) > 0) one = PySequence_Fast_GET_ITEM(one, 0);
+    if (one && world.is_tensor(one)) return one;
+  }
+  return nullptr;
+}
+
+/// `float(size)`
+DerivedNumber as_float(ir::Size size) {
+  std::vector<guards::Derived::Operand> operands;
+  operands.push_back({.size = size});
+  return std::make_shared<const guards::Derived>(guards::Derived::Operation::call, 0,
+                                                 Ref::borrow(reinterpret_cast<PyObject*>(&PyFloat_Type)),
+                                                 std::move(operands));
 }
 
 std::string_view name_of(PyObject* callable) {
@@ -321,6 +346,9 @@ void Sizes::look_at_sizes(Activation& a, int opcode, int arg) {
         return values_.numbers().settle_sizes_within(a.peek(3));
       }
       return values_.numbers().settle_sizes_within(a.peek(1));
+    case IS_OP:  // No number is one of these.
+      if (is_singleton(a.peek(1)) || is_singleton(a.peek(2))) return;
+      break;
     case CALL: return give_sizes(a, arg);
     case CALL_FUNCTION_EX: return give_unpacked_sizes(a, arg);
     default: break;
@@ -392,24 +420,37 @@ void Sizes::give_numbers(Activation& a, std::string_view name, int count) {
 
 /// Floats in the place of numbers, with keywords or without.
 void Sizes::give_floats(Activation& a, int count) {
-  PyObject* beside = nullptr;
-  for (int depth = count; depth > 0 && !beside; --depth) {
-    PyObject* one = a.peek(depth);
-    if (one && is_sequence(one) && PySequence_Fast_GET_SIZE(one) > 0) one = PySequence_Fast_GET_ITEM(one, 0);
-    if (one && values_.tensors().is_tensor(one)) beside = one;
-  }
+  PyObject* const beside = tensor_among(values_.tensors(), a, count);
   for (int depth = 1; beside && depth <= count; ++depth) watch_.derived_numbers.give(a.peek(depth), beside);
 }
 
-/// Plain numbers, by place or by keyword.
+/// Plain numbers, by place or by keyword: where an operator takes no tensor, it is given numbers of the trace.
 void Sizes::give_scalars(Activation& a, std::string_view name, int count) {
-  const bool all = scalar_operators().contains(name);
+  ScalarWorld* const world = scalars_of(values_.tensors().sizes());
   PyObject* keywords = run_.keyword_names;
   const int named = keywords ? static_cast<int>(PyTuple_GET_SIZE(keywords)) : 0;
-  for (int depth = 1; depth <= count; ++depth) {
-    const bool is_named = depth <= named;
-    if (!all && !is_named) return;
-    if (all || is_scalar_keyword(text_of(PyTuple_GET_ITEM(keywords, named - depth)))) give_scalar(a.peek(depth));
+  PyObject* callable = a.peek(count + 1);
+  PyObject* self = PyCFunction_Check(callable) ? PyCFunction_GET_SELF(callable) : nullptr;
+  const bool is_bound = self && values_.tensors().is_tensor(self);
+  for (int depth = 1; world && depth <= count; ++depth) {
+    PyObject*& operand = a.peek(depth);
+    if (!operand || !is_varying(operand)) continue;
+    const std::string_view keyword =
+        depth <= named ? text_of(PyTuple_GET_ITEM(keywords, named - depth)) : std::string_view();
+    const Parameter parameter = world->parameter(name, static_cast<size_t>(count - depth + is_bound), keyword);
+    const ir::Size* size = values_.numbers().size_of(operand);
+    if (parameter == Parameter::other) continue;
+    if (size && parameter == Parameter::number) {
+      give_scalar(operand);
+      continue;
+    }
+    const DerivedNumber derived = size ? as_float(*size) : values_.numbers().derived_of(operand);
+    const Ref value = values_.tensors().sizes().value_of(*derived);
+    Ref given;
+    if (value)
+      given =
+          world->to_scalar(derived, value.get(), is_bound ? self : tensor_among(values_.tensors(), a, count), name);
+    if (given) Ref::steal(std::exchange(operand, given.release()));
   }
 }
 
@@ -454,7 +495,7 @@ void Sizes::give_sizes(Activation& a, int arg) {
   const bool has_self = a.peek(arg + 2) != nullptr;
   const int count = arg + has_self;
   PyObject* callable = a.peek(count + 1);
-  if (enters_watched()) return;
+  if (enters_watched() || (activity().entry == Entry::known && is_made_in_python(callable))) return;
   if (builtin_of_sizes(callable, a.top - count, count)) return;
   if (watch_.derived_numbers.call(callable, a.top - count, count)) return;
   const bool of_tensors = calls_tensors(callable),
@@ -462,7 +503,7 @@ void Sizes::give_sizes(Activation& a, int arg) {
   const bool takes_tensors = of_tensors && !says_of_itself(name_of(callable));
   if (of_tensors) give_numbers(a, name_of(callable), count);
   if (of_tensors && number_operators().contains(name_of(callable))) give_floats(a, count);
-  if (of_tensors) give_scalars(a, name_of(callable), count);
+  if (takes_tensors) give_scalars(a, name_of(callable), count);
   for (int depth = 1; depth <= count; ++depth) {
     if (takes_tensors && (takes_sizes || !values_.numbers().size_of(a.peek(depth)))) give_to_tensors(a.peek(depth));
     values_.numbers().settle_sizes_within(a.peek(depth));
@@ -470,9 +511,9 @@ void Sizes::give_sizes(Activation& a, int arg) {
 }
 
 void Sizes::give_unpacked_sizes(Activation& a, int arg) {
-  if (enters_watched()) return;
   const bool keywords = arg & 1;
   PyObject* callable = a.peek(2 + keywords);
+  if (enters_watched() || (activity().entry == Entry::known && is_made_in_python(callable))) return;
   PyObject*& given = a.peek(1 + keywords);
   if (!keywords && PyTuple_Check(given) && is_sequence(given)) {
     PyObject* const* items = PySequence_Fast_ITEMS(given);
@@ -487,6 +528,7 @@ void Sizes::give_unpacked_sizes(Activation& a, int arg) {
 void Sizes::take_sizes(Activation& a) {
   PyObject*& top = a.peek(1);
   if (!top) return;
+  if (ScalarWorld* world = scalars_of(values_.tensors().sizes())) world->settle_scalars();
   put_tensor(top);
   if (const std::optional<ir::Size> size = std::exchange(activity().size, std::nullopt)) {
     if (PyLong_CheckExact(top) && !size->is_constant()) {

@@ -1,0 +1,22 @@
+// capture/number_calls.h: operators that are given numbers which inputs decide (capture/number.h), before autograd
+// and composite code of PyTorch's, where a double is a double.
+#pragma once
+
+#include "capture/recorder.h"
+
+namespace braze::capture {
+
+/// What the parser has made of such numbers is put back, for the outermost operator that a thread calls.
+void put_parsed_numbers(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+
+/// Records a call that is given such numbers in the place of doubles. False: nothing was recorded.
+bool record_number_call(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+
+/// An operator of which plain numbers decide how large its results are.
+bool numbers_decide_shapes(const OpEntry& entry);
+
+/// Calls the operator. C++ code that knows no such numbers raises, and is given those of this call.
+void redispatch_with_numbers(Recorder& recorder, const c10::OperatorHandle& op, c10::DispatchKeySet below,
+                             torch::jit::Stack* stack);
+
+}  // namespace braze::capture
