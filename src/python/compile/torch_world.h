@@ -99,6 +99,7 @@ class TorchWorld final : public interpreter::TensorWorld {
   guards::GuardSet& guards_;
   std::vector<Tensor> tensors_;
   bool shares_written_memory(const at::Tensor& tensor) const;
+  bool is_tracked(PyObject* tensor) const;
 
   const Others others_;
   TorchSizes sizes_;
