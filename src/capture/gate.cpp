@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <span>
@@ -70,15 +71,30 @@ bool gives_number(const c10::FunctionSchema& schema) {
   return kind == c10::TypeKind::NumberType || kind == c10::TypeKind::BoolType;
 }
 
+bool is_written(const c10::Argument& argument) {
+  return argument.alias_info() && argument.alias_info()->isWrite();
+}
+
+/// It writes something with a history into a tensor, which has one from then on. Not where an operator on lists
+/// calls it for each tensor, below autograd, which has taken the tensors themselves.
+bool hands_on_history(const c10::FunctionSchema& schema, std::span<const c10::IValue> arguments) {
+  const bool below = c10::impl::tls_local_dispatch_key_set().excluded_.has_any(c10::autograd_dispatch_keyset);
+  return !below && std::ranges::any_of(schema.arguments(), is_written) &&
+         std::ranges::any_of(arguments, [](const c10::IValue& value) {
+           return value.isTensor() && value.toTensor().defined() && value.toTensor().requires_grad();
+         });
+}
+
 /// The real tensors among the arguments of an operator, and what stands for them.
 class StandIns {
  public:
   enum class For : uint8_t { all, differentiated };  ///< Those that require grad.
   StandIns(Recorder& recorder, For which) : recorder_(recorder), which_(which) {}
 
-  void put(c10::IValue& value) {
+  /// \param even_so  also for one that does not require grad.
+  void put(c10::IValue& value, bool even_so = false) {
     if (value.isTensor()) {
-      if (wants(value.toTensor())) value = stand_in(value.toTensor());
+      if (wants(value.toTensor(), even_so)) value = stand_in(value.toTensor());
     } else if (value.isTensorList()) {
       c10::List<at::Tensor> list = value.toTensorList().copy();
       bool any = false;
@@ -106,9 +122,10 @@ class StandIns {
   }
 
  private:
-  bool wants(const at::Tensor& tensor) const {
-    return tensor.defined() && !as_tracer(tensor) && (which_ == For::all || recorder_.is_tracked(tensor)) &&
-           !is_transformed(tensor) && (tensor.is_cpu() || tensor.is_cuda()) && is_strided(tensor) &&
+  bool wants(const at::Tensor& tensor, bool even_so = false) const {
+    return tensor.defined() && !as_tracer(tensor) &&
+           (even_so || which_ == For::all || recorder_.is_tracked(tensor)) && !is_transformed(tensor) &&
+           (tensor.is_cpu() || tensor.is_cuda()) && is_strided(tensor) &&
            !tensor.unsafeGetTensorImpl()->is_wrapped_number() && !tensor.is_conj() && !tensor.is_neg();
   }
   /// With the version counter of the real tensor, which is written by that or by this name: what autograd has saved
@@ -156,17 +173,19 @@ struct GateKernel {
     // Autograd, which comes next, must not find tensors of the user's: their histories and hooks are no part of the
     // trace.
     const bool is_composite = op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
+    const auto& arguments = op.schema().arguments();
+    const std::span<c10::IValue> given(stack->data() + stack->size() - arguments.size(), arguments.size());
+    if (!is_composite) note_views(op.schema(), given);
     if (!is_composite && !at::GradMode::is_enabled()) {
       if (!record_number_call(op, stack)) redispatch_with_numbers(tracer->impl(), op, below, stack);
       return;
     }
     StandIns stand_ins(tracer->impl(), is_composite ? StandIns::For::all : StandIns::For::differentiated);
-    const auto& arguments = op.schema().arguments();
-    for (size_t k = 0; k < arguments.size(); ++k) {
-      // What a composite operator writes is the tensor itself.
-      const bool is_written = arguments[k].alias_info() && arguments[k].alias_info()->isWrite();
-      if (!is_written || !is_composite) stand_ins.put((*stack)[stack->size() - arguments.size() + k]);
-    }
+    const bool takes_history = !is_composite && hands_on_history(op.schema(), given);
+    // What a composite operator writes is the tensor itself.
+    for (size_t k = 0; k < given.size(); ++k)
+      if (const bool written = is_written(arguments[k]); !written || !is_composite)
+        stand_ins.put(given[k], written && takes_history && may_take_history(given[k]));
     if (tracer->symbols() && record_sized_call(tracer->impl(), op, stack)) return;
     const size_t returns = op.schema().returns().size();
     if (record_number_call(op, stack)) return;
@@ -175,6 +194,20 @@ struct GateKernel {
   }
 
  private:
+  /// Autograd takes the real tensor for the base of views of it.
+  static void note_views(const c10::FunctionSchema& schema, std::span<const c10::IValue> given) {
+    for (size_t k = 0; k < given.size(); ++k) {
+      const bool is_viewed = schema.arguments()[k].alias_info() && !is_written(schema.arguments()[k]);
+      if (is_viewed && given[k].isTensor() && given[k].toTensor().defined() && !as_tracer(given[k].toTensor()))
+        current_gate->viewed_.insert(given[k].toTensor().unsafeGetTensorImpl());
+    }
+  }
+  /// Views that there are already would not learn of it.
+  static bool may_take_history(const c10::IValue& value) {
+    return value.isTensor() && value.toTensor().defined() && !value.toTensor().is_view() &&
+           !value.toTensor().is_inference() &&
+           !current_gate->viewed_.contains(value.toTensor().unsafeGetTensorImpl());
+  }
   static void check(const c10::OperatorHandle& op) {
     for (const c10::DispatchKey key : watched()) {
       if (key != c10::DispatchKey::CPU && key != c10::DispatchKey::CUDA) continue;

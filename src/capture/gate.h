@@ -66,6 +66,7 @@ class Gate {
  private:
   friend struct GateKernel;
   std::unordered_set<c10::OperatorHandle> called_;
+  std::unordered_set<const c10::TensorImpl*> viewed_;  ///< Real tensors of which the trace has made views.
   Gate* outer_;
 };
 

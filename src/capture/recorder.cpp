@@ -279,8 +279,8 @@ const Recorder::Bound* Recorder::stood_in_by(const at::Tensor& tracer) const {
 
 /// The trace has written to what it stands for, and autograd knows of it.
 bool Recorder::was_rebased(const Bound& bound) {
-  return bound.history && bound.tracer.grad_fn().get() != bound.history->edge.function.get() &&
-         !bound.tracer.is_leaf();
+  if (!bound.tracer.defined() || bound.tracer.is_leaf()) return false;
+  return !bound.history || bound.tracer.grad_fn().get() != bound.history->edge.function.get();
 }
 
 const at::Tensor* Recorder::bound_as(const ViewPtr& view) const {
@@ -303,8 +303,8 @@ Recorder::Mark Recorder::mark(size_t memories) const {
 // ---- recording
 
 /// Autograd notes in a tensor's history what is written into it, once this call has returned. A replay does that to
-/// tensors from outside which have a history of their own, and are no views; other writes are refused. The running
-/// statistics of a batch norm are not among such writes.
+/// tensors from outside which are no views; other writes are refused. The running statistics of a batch norm are
+/// not among such writes.
 void Recorder::refuse_tracked_write(const OpEntry& entry, std::span<const c10::IValue> arguments) {
   bool tracked = false, outside = false;
   for (size_t i = 0; i < arguments.size(); ++i) {
@@ -315,7 +315,7 @@ void Recorder::refuse_tracked_write(const OpEntry& entry, std::span<const c10::I
       const TracerTensor* tracer = as_tracer(tensor);
       if (!written || (tracer && (!tracer->view() || tracer->view()->memory->base->input < 0))) return;
       const Bound* bound = tracer ? stood_in_by(tensor.is_view() ? at::Tensor(tensor._base()) : tensor) : nullptr;
-      outside |= !bound || !bound->history || bound->real.is_view();
+      outside |= !bound || bound->real.is_view() || bound->real.is_inference();
     });
   }
   if (!tracked || !outside) return;

@@ -1,5 +1,5 @@
 // Which graphs compute each row by itself, and which are refused, with the reason.
-#include <doctest.h>
+#include <doctest/doctest.h>
 
 #include <string>
 

@@ -282,7 +282,13 @@ void TorchWorld::make_attribute(PyObject* object, PyObject* name) const {
 }
 
 bool TorchWorld::may_read_without_grad(PyObject* tensor, PyObject* name) const {
-  return torch_names().is_of_history(text_of(name)) && !THPVariable_Unpack(tensor).requires_grad();
+  return torch_names().is_of_history(text_of(name)) && !is_tracked(tensor);
+}
+
+/// Autograd knows, or has learnt in this run, that it requires grad.
+bool TorchWorld::is_tracked(PyObject* tensor) const {
+  const at::Tensor& real = THPVariable_Unpack(tensor);
+  return is_computed(tensor) ? real.requires_grad() : tracer_.impl().is_tracked(real);
 }
 
 std::optional<interpreter::Break> TorchWorld::why_not(PyObject* name) const {
@@ -314,9 +320,12 @@ bool TorchWorld::changes_only_itself(PyObject* tensor, PyObject* name, PyObject*
   return THPVariable_Unpack(tensor).requires_grad() == wanted;
 }
 
-/// `.data` of a tensor that existed before is memory that the tracer knows nothing of: it is the tracer's there.
+/// `.data` of a tensor that existed before is memory that the tracer knows nothing of: it is the tracer's there. So
+/// is what autograd has learnt of it.
 PyObject* TorchWorld::answer_attribute(PyObject* tensor, PyObject* name) {
-  if (is_computed(tensor) || text_of(name) != "data") return nullptr;
+  if (is_computed(tensor)) return nullptr;
+  if (text_of(name) == "requires_grad" && is_tracked(tensor)) return Py_True;
+  if (text_of(name) != "data") return nullptr;
   const at::Tensor& real = THPVariable_Unpack(tensor);
   answers_.push_back(guards::Ref::steal(THPVariable_Wrap(tracer_.stand_in(real).variable_data())));
   return answers_.back().get();
@@ -324,7 +333,7 @@ PyObject* TorchWorld::answer_attribute(PyObject* tensor, PyObject* name) {
 
 bool TorchWorld::wants_history(PyObject* const* arguments, Py_ssize_t count) const {
   return at::GradMode::is_enabled() && std::any_of(arguments, arguments + count, [this](PyObject* argument) {
-           return is_tensor(argument) && THPVariable_Unpack(argument).requires_grad();
+           return is_tensor(argument) && is_tracked(argument);
          });
 }
 

@@ -110,6 +110,7 @@ class TorchWorld final : public interpreter::TensorWorld {
   guards::GuardSet& guards_;
   std::vector<Tensor> tensors_;
   bool shares_written_memory(const at::Tensor& tensor) const;
+  bool is_tracked(PyObject* tensor) const;
   bool is_unknown_index(PyObject* index) const;
 
   struct CopiedRow {
