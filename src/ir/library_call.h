@@ -10,6 +10,7 @@
 //   undefined         a tensor that is none
 //   size('4*n + 1')   a whole number that is an expression over the graph's symbols (ir/size.h)
 //   wrapped(2.5)      a number that the operator takes as a tensor without dimensions, with a number's precedence
+//   wrapped($0)       the number that operand 0 holds, an f64 without dimensions on the CPU, as a plain number
 //   [1, $2, none]     a list
 //   object(0)         what has no text (a generator): number 0 of what whoever runs the call was given beside it
 #pragma once
@@ -46,7 +47,7 @@ struct Argument {
   int64_t integer = 0;  ///< boolean, integer; operand, object: its number.
   double real = 0, imaginary = 0;
   std::string text = {};                ///< text, device; size: as parse_size() reads it.
-  std::vector<Argument> elements = {};  ///< list; wrapped: the number alone.
+  std::vector<Argument> elements = {};  ///< list; wrapped: the number or operand alone.
 
   static Argument of(Kind kind, int64_t value = 0) { return {.kind = kind, .integer = value}; }
   static Argument of_number(Number number);
