@@ -43,9 +43,7 @@ class CallRecording : Recording {
               .place = wants_gradients().place,
               .wanting = finish_guards(),
               .op_count = op_count_};
-    return {.kind = Captured::Kind::whole,
-            .made = compile(std::move(outcome)),
-            .replaces_bound = replaces_bound_};
+    return {.kind = Captured::Kind::whole, .made = compile(std::move(outcome)), .replaces_bound = replaces_bound_};
   }
 
  private:

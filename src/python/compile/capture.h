@@ -44,7 +44,7 @@ struct Captured {
   } kind;
   std::unique_ptr<Specialisation> made = {};
   bool replaces_bound = false;  ///< `made` would never be replayed; another capture, which is due, knows better.
-  Place place = {};  ///< All but `whole`: why it is not.
+  Place place = {};             ///< All but `whole`: why it is not.
   /// Whole calls that want gradients: what says of later calls that they do, and how many operators they have.
   std::optional<guards::GuardProgram> wanting = {};
   size_t op_count = 0;

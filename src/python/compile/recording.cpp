@@ -203,8 +203,8 @@ bool can_be_read_again(const guards::Source* source) {
 
 }  // namespace
 
-/// A tensor in a place where the run has put another one: state that each call replaces. The next capture takes it as
-/// an argument. While the effects are there.
+/// A tensor in a place where the run has put another one: state that each call replaces. The next capture takes it
+/// as an argument. While the effects are there.
 void Recording::note_replaced(const guards::Call& call) {
   for (const TorchWorld::Tensor& tensor : world_.tensors()) {
     if (tensor.is_argument || !can_be_read_again(tensor.source)) continue;

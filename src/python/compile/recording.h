@@ -92,7 +92,7 @@ class Recording {
   size_t op_count_ = 0;             ///< Operators of the run, without those of its backward.
   std::string not_differentiated_;  ///< Why the backward could not be recorded.
   size_t tensor_count_ = 0;         ///< Arguments that are no floats.
-  bool replaces_bound_ = false;     ///< The run replaces a tensor to which its program is bound: it is never replayed.
+  bool replaces_bound_ = false;  ///< The run replaces a tensor to which its program is bound: it is never replayed.
 
  private:
   void keep_bound();

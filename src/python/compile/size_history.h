@@ -58,8 +58,8 @@ class SizeHistory {
   /// False: it is known already.
   bool note_replaced(const std::string& path) { return replaced_.insert(path).second; }
   bool is_replaced(const std::string& path) const { return replaced_.contains(path); }
-  /// A capture with symbols, or with numbers that data decides in other ways, has come to nothing: the next ones have
-  /// none.
+  /// A capture with symbols, or with numbers that data decides in other ways, has come to nothing: the next ones
+  /// have none.
   void give_up() { state_ = state_ == State::open ? State::gives_up : state_; }
   bool is_open() const { return state_ == State::open; }
   /// Whether it has just been told so; once.

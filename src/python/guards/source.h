@@ -74,11 +74,11 @@ enum class Member : uint32_t {
   weakref_referent,  ///< Nothing when the referent is dead.
   builtin_self,      ///< What a builtin method is bound to: the list of `lst.append`.
   type_mro,
-  type_name,      ///< Of classes made by Python code; nothing for others, whose names stay.
-  type_qualname,  ///< Likewise.
+  type_name,        ///< Of classes made by Python code; nothing for others, whose names stay.
+  type_qualname,    ///< Likewise.
   type_subclasses,  ///< A dict of weak references, of a class made by Python code; nothing where it never had any.
-  tensor_grad,    ///< Nothing when the gradient is None.
-  iterated,       ///< What a builtin iterator goes through: iterator_source().
+  tensor_grad,      ///< Nothing when the gradient is None.
+  iterated,         ///< What a builtin iterator goes through: iterator_source().
 };
 
 struct Source {

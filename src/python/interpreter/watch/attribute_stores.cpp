@@ -20,7 +20,8 @@ bool Attributes::store_attribute(PyObject* object, PyObject* name, PyObject* val
   if (Py_TYPE(object)->tp_setattro == PyObject_GenericSetAttr)
     return watch_.classes.keep_special(object, {"__setattr__"}) && plain_store(object, name, value);
   if (watch_.classes.special_function(object, "__setattr__")) return allow(Entry::known);
-  PyObject* setter = find_in_type(Py_TYPE(object), "__setattr__");  // Of dict, say: `__setattr__ = dict.__setitem__`.
+  PyObject* setter =
+      find_in_type(Py_TYPE(object), "__setattr__");  // Of dict, say: `__setattr__ = dict.__setitem__`.
   if (setter && (Py_IS_TYPE(setter, &PyMethodDescr_Type) || Py_IS_TYPE(setter, &PyWrapperDescr_Type)) &&
       PyDict_Check(object)) {
     PyObject* const arguments[] = {name, value};

@@ -23,8 +23,8 @@ bool is_builtin_method(PyObject* found) {
   return found && (Py_IS_TYPE(found, &PyMethodDescr_Type) || Py_IS_TYPE(found, &PyWrapperDescr_Type));
 }
 
-/// The plain lookup, alone or with a __getattr__ behind it. Builtin classes (dict, list, tuple) have it under a name
-/// of their own.
+/// The plain lookup, alone or with a __getattr__ behind it. Builtin classes (dict, list, tuple) have it under a
+/// name of their own.
 bool has_plain_lookup(PyTypeObject* type) {
   if (is_plain_lookup(reinterpret_cast<void*>(type->tp_getattro))) return true;
   if (std::string_view(type->tp_name) == "_thread._local" && is_exact_builtin(type)) return true;

@@ -65,7 +65,9 @@ PyObject* GenericTypes::builtin_origin(PyObject* alias) {
 }
 
 bool GenericTypes::unites_types(PyObject* left, PyObject* right) {
-  const auto is_alias = [](PyObject* type) { return is_a(type, "types.GenericAlias") || is_a(type, "types.UnionType"); };
+  const auto is_alias = [](PyObject* type) {
+    return is_a(type, "types.GenericAlias") || is_a(type, "types.UnionType");
+  };
   if (!is_alias(left) && !is_alias(right)) return false;
   for (PyObject* type : {left, right})
     if ((!is_alias(type) && !PyType_Check(type) && type != Py_None) || !is_part_of_type(type)) return false;

@@ -20,7 +20,8 @@ class GenericTypes final : Domain {
   bool subscript_type(PyObject* container, PyObject* key);
   /// `dict[str, int]()` makes what `dict()` makes. Null, and no abandonment, for what is no such type.
   PyObject* builtin_origin(PyObject* alias);
-  /// `list[int] | None`, of which one at least has parameters or is a union. False, and no abandonment, for all else.
+  /// `list[int] | None`, of which one at least has parameters or is a union. False, and no abandonment, for all
+  /// else.
   bool unites_types(PyObject* left, PyObject* right);
   /// Types, texts, and lists and tuples of them. They are asked for their hashes.
   bool is_part_of_type(PyObject* part);
