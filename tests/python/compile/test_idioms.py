@@ -98,7 +98,9 @@ def same(ours, theirs):
 def gradients(made, given):
     """Of the program's parameters and of what it was given. Lets go of them."""
     modules = [value for value in vars(made).values() if isinstance(value, nn.Module)]
-    leaves = [value for value in (*vars(made).values(), *given) if isinstance(value, torch.Tensor) and value.is_leaf]
+    leaves = [
+        value for value in (*vars(made).values(), *given) if isinstance(value, torch.Tensor) and value.is_leaf
+    ]
     leaves += [parameter for one in modules for parameter in one.parameters()]
     found = [leaf.grad for leaf in leaves]
     for leaf in leaves:
