@@ -9,6 +9,9 @@
 namespace braze::capture {
 namespace {
 
+// Where there is nothing to pick from, any index is out of range: eager's kernels say so, and these are left to
+// them.
+
 bool is_index(const Operand& operand) {
   return !operand.is_number() && (operand.dtype == ScalarType::Long || operand.dtype == ScalarType::Int);
 }
@@ -21,6 +24,7 @@ Sizes at_least_one(const Sizes& sizes) {
 bool embedding(Call& call, const RuleRow&) {
   const auto weight = call.operand(0), index = call.operand(1);
   if (!weight || !index || weight->is_number() || !is_index(*index) || weight->sizes.size() != 2) return false;
+  if (weight->sizes[0] == 0) return false;
   Sizes sizes = index->sizes;
   sizes.push_back(weight->sizes[1]);
   return call.give(call.node(Op::embedding, {weight->value, index->value}, call.contiguous(weight->dtype, sizes)));
@@ -34,6 +38,7 @@ bool embedding_renorm(Call& call, const RuleRow&) {
   const double most = call.real(2), order = call.real(3);
   const int64_t count = numel(index->sizes), columns = weight->sizes[1];
   if (!c10::isFloatingType(weight->dtype) || (order != 1 && order != 2) || count == 0) return false;
+  if (weight->sizes[0] == 0) return false;
   Arithmetic a(call);
   const DType dtype = to_dtype(weight->dtype), compute = computing_dtype(weight->dtype);
   ir::Value* rows = a.reshape(index->value, {count});
@@ -59,7 +64,7 @@ bool index_select(Call& call, const RuleRow&) {
   Sizes sizes = at_least_one(x->sizes);
   const auto dim = wrap(call.integer(1), static_cast<int64_t>(sizes.size()));
   const Dim count = numel(index->sizes);
-  if (!dim || (x->sizes.empty() && count != 1)) return false;
+  if (!dim || (x->sizes.empty() && count != 1) || sizes[*dim] == 0) return false;
   ir::Value* from = a.reshape(x->value, sizes);
   sizes[*dim] = count;
   ir::Value* picked = call.node(Op::index_select, {from, a.reshape(index->value, {count})},
@@ -76,7 +81,7 @@ bool gather(Call& call, const RuleRow&) {
   const Sizes from = at_least_one(x->sizes), sizes = at_least_one(index->sizes);
   const auto rank = static_cast<int64_t>(from.size());
   const auto dim = wrap(call.integer(1), rank);
-  if (!dim) return false;
+  if (!dim || from[*dim] == 0) return false;
   Arithmetic a(call);
   if (static_cast<int64_t>(sizes.size()) != rank) return false;
   for (int64_t k = 0; k < rank; ++k)

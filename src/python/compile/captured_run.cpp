@@ -146,7 +146,7 @@ void CapturedRun::record(const std::function<void()>& body) {
   body();
   std::vector<at::Tensor> tensors;
   for (const guards::Ref& output : outputs_) tensors.push_back(THPVariable_Unpack(output.get()));
-  if (world_.shows_copied_row(tensors)) {
+  if (world_.rows()->shows_copy(tensors)) {
     history_.give_up();
     throw GivenUp{Captured::Kind::refused, Break::item};
   }
@@ -215,7 +215,7 @@ void CapturedRun::note_replaced(const guards::Call& call) {
 
 void CapturedRun::take_effects(Rebuilder& rebuilder, const guards::Call& call) {
   interpreter::Values& values = watcher_.values();
-  if (values.effects().holds_lock()) throw NotRebuilt{"a lock is held"};
+  if (values.effects().locks().are_any()) throw NotRebuilt{"a lock is held"};
   if (watcher_.leaves_generator()) throw NotRebuilt{"a generator with try or with is left unfinished"};
   for (const interpreter::Effect& effect : values.effects().log()) rebuilder.effect(effect);
   values.guard_aliasing();

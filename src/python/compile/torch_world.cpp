@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <span>
 #include <string_view>
 #include <unordered_map>
 
@@ -33,6 +34,21 @@ namespace braze::python {
 namespace py = pybind11;
 
 namespace {
+
+/// One of `tensors` may have been written, and lies over the same memory.
+bool shares_written_memory(std::span<const TorchWorld::Tensor> tensors, const at::Tensor& tensor) {
+  return std::ranges::any_of(tensors, [&](const TorchWorld::Tensor& known) {
+    const bool may_be_written = !known.version.enabled() || known.version.current_version() != known.version_before;
+    return may_be_written && runtime::share_memory(THPVariable_Unpack(known.object), tensor);
+  });
+}
+
+/// Autograd knows, or has learnt in this run, that it requires grad.
+bool is_tracked(PyObject* object, capture::Tracer& tracer) {
+  const at::Tensor& tensor = THPVariable_Unpack(object);
+  const bool is_computed = capture::is_tracer(tensor) || capture::is_transformed(tensor);
+  return is_computed ? tensor.requires_grad() : tracer.impl().is_tracked(tensor);
+}
 
 bool runs_code_of(std::string_view package) {
   PyObject* globals = PyEval_GetGlobals();
@@ -125,7 +141,7 @@ bool TorchWorld::learn(PyObject* tensor, const guards::Source* source) {
   const std::string name = guards::to_text(source);
   const bool is_argument = is_passed(source, tensor, others_) || history_.is_replaced(name);
   // What was met before has been written, and this tensor's memory with it.
-  if (is_argument && sealed_ && shares_written_memory(real)) return false;
+  if (is_argument && sealed_ && shares_written_memory(tensors_, real)) return false;
   const auto which = is_argument ? guards::GuardSet::Which::any : guards::GuardSet::Which::same;
   const auto is_alone = [&] {
     return std::ranges::none_of(tensors_, [&](const Tensor& known) {
@@ -151,13 +167,6 @@ bool TorchWorld::learn(PyObject* tensor, const guards::Source* source) {
   const c10::VariableVersion& version = real.unsafeGetTensorImpl()->version_counter();
   tensors_.push_back({tensor, source, is_argument, version, version.enabled() ? version.current_version() : 0});
   return true;
-}
-
-bool TorchWorld::shares_written_memory(const at::Tensor& tensor) const {
-  return std::ranges::any_of(tensors_, [&](const Tensor& known) {
-    const bool may_be_written = !known.version.enabled() || known.version.current_version() != known.version_before;
-    return may_be_written && runtime::share_memory(THPVariable_Unpack(known.object), tensor);
-  });
 }
 
 bool TorchWorld::is_plain(PyObject* object) const {
@@ -282,13 +291,7 @@ void TorchWorld::make_attribute(PyObject* object, PyObject* name) const {
 }
 
 bool TorchWorld::may_read_without_grad(PyObject* tensor, PyObject* name) const {
-  return torch_names().is_of_history(text_of(name)) && !is_tracked(tensor);
-}
-
-/// Autograd knows, or has learnt in this run, that it requires grad.
-bool TorchWorld::is_tracked(PyObject* tensor) const {
-  const at::Tensor& real = THPVariable_Unpack(tensor);
-  return is_computed(tensor) ? real.requires_grad() : tracer_.impl().is_tracked(real);
+  return torch_names().is_of_history(text_of(name)) && !is_tracked(tensor, tracer_);
 }
 
 std::optional<interpreter::Break> TorchWorld::why_not(PyObject* name) const {
@@ -324,7 +327,7 @@ bool TorchWorld::changes_only_itself(PyObject* tensor, PyObject* name, PyObject*
 /// is what autograd has learnt of it.
 PyObject* TorchWorld::answer_attribute(PyObject* tensor, PyObject* name) {
   if (is_computed(tensor)) return nullptr;
-  if (text_of(name) == "requires_grad" && is_tracked(tensor)) return Py_True;
+  if (text_of(name) == "requires_grad" && is_tracked(tensor, tracer_)) return Py_True;
   if (text_of(name) != "data") return nullptr;
   const at::Tensor& real = THPVariable_Unpack(tensor);
   answers_.push_back(guards::Ref::steal(THPVariable_Wrap(tracer_.stand_in(real).variable_data())));
@@ -333,7 +336,7 @@ PyObject* TorchWorld::answer_attribute(PyObject* tensor, PyObject* name) {
 
 bool TorchWorld::wants_history(PyObject* const* arguments, Py_ssize_t count) const {
   return at::GradMode::is_enabled() && std::any_of(arguments, arguments + count, [this](PyObject* argument) {
-           return is_tensor(argument) && is_tracked(argument);
+           return is_tensor(argument) && is_tracked(argument, tracer_);
          });
 }
 
@@ -375,50 +378,6 @@ interpreter::Ref TorchWorld::number_of(PyObject* object) {
   const interpreter::Pause unwatched;
   return interpreter::Ref::steal(
       THPVariable_Wrap(capture::to_number(is_computed(object) ? tensor : tracer_.stand_in(tensor))));
-}
-
-/// A number in a tensor that the trace does not know, and that a Python index would ask for.
-bool TorchWorld::is_unknown_index(PyObject* object) const {
-  if (!is_tensor(object)) return false;
-  const at::Tensor& index = THPVariable_Unpack(object);
-  if (index.dim() != 0 || index.scalar_type() != at::kLong || index.is_inference() || capture::is_number(index) ||
-      capture::is_transformed(index) || index.layout() != at::kStrided)
-    return false;
-  return !is_computed(object) || !tracer_.impl().known().find(index).defined();
-}
-
-interpreter::Ref TorchWorld::first_row_at(PyObject* object, PyObject* index_object) {
-  if (!is_tensor(object) || !history_.is_open() || !is_unknown_index(index_object)) return {};
-  const at::Tensor& rows = THPVariable_Unpack(object);
-  if (rows.dim() == 0 || rows.is_inference() || capture::is_transformed(rows) || c10::InferenceMode::is_enabled())
-    return {};
-  const interpreter::Pause unwatched;
-  const auto traced = [&](PyObject* one) {
-    const at::Tensor& tensor = THPVariable_Unpack(one);
-    return is_computed(one) ? tensor : tracer_.stand_in(tensor);
-  };
-  const at::Tensor row = at::index(traced(object), {traced(index_object)}).unsqueeze(0);
-  copied_rows_.push_back(
-      {row, rows, static_cast<uint32_t>(row._version()), static_cast<uint32_t>(rows._version())});
-  return interpreter::Ref::steal(THPVariable_Wrap(row));
-}
-
-interpreter::Ref TorchWorld::index_of_one(PyObject* object) {
-  if (!is_unknown_index(object)) return {};
-  const interpreter::Pause unwatched;
-  const at::Tensor& index = THPVariable_Unpack(object);
-  return interpreter::Ref::steal(
-      THPVariable_Wrap((is_computed(object) ? index : tracer_.stand_in(index)).reshape({1})));
-}
-
-bool TorchWorld::shows_copied_row(const std::vector<at::Tensor>& outputs) const {
-  return std::ranges::any_of(copied_rows_, [&](const CopiedRow& one) {
-    return one.row._version() != one.row_version || one.rows._version() != one.rows_version ||
-           std::ranges::any_of(outputs, [&](const at::Tensor& output) {
-             return output.unsafeGetTensorImpl()->has_storage() &&
-                    output.storage().unsafeGetStorageImpl() == one.row.storage().unsafeGetStorageImpl();
-           });
-  });
 }
 
 /// On the CPU, where an error is known before anything is done with the results. It draws and changes nothing.

@@ -10,6 +10,7 @@
 #include "capture/trace.h"
 #include "python/compile/compiled_function.h"
 #include "python/compile/default_device.h"
+#include "python/compile/picked_rows.h"
 #include "python/compile/promises.h"
 #include "python/compile/stand_ins.h"
 #include "python/compile/torch_names.h"
@@ -43,6 +44,7 @@ class TorchWorld final : public interpreter::TensorWorld {
         guards_(guards),
         others_(others),
         history_(history),
+        rows_(tracer, history),
         sizes_(tracer, guards, takes_symbols ? &history : nullptr, dynamic) {}
 
   /// Writes that were recorded have counted as versions of real tensors: puts the counters back.
@@ -87,11 +89,7 @@ class TorchWorld final : public interpreter::TensorWorld {
   bool ends_graph(PyObject* function) const override { return function == torch_names().ends_graph; }
   interpreter::Ref number_of(PyObject* tensor) override;
   bool expect(PyObject* tensor, bool truth) override;
-  interpreter::Ref first_row_at(PyObject* rows, PyObject* index) override;
-  interpreter::Ref index_of_one(PyObject* index) override;
-  /// A row that was copied, where eager has a view, may be told from one: it or its tensor was written afterwards,
-  /// or it is one of these.
-  bool shows_copied_row(const std::vector<at::Tensor>& outputs) const;
+  PickedRows* rows() override { return &rows_; }
   TorchSizes& sizes() override { return sizes_; }
 
   /// What the run sees of torch.is_autocast_cache_enabled(): the tracer keeps the cache off, which would hand its
@@ -109,18 +107,10 @@ class TorchWorld final : public interpreter::TensorWorld {
   capture::Tracer& tracer_;
   guards::GuardSet& guards_;
   std::vector<Tensor> tensors_;
-  bool shares_written_memory(const at::Tensor& tensor) const;
-  bool is_tracked(PyObject* tensor) const;
-  bool is_unknown_index(PyObject* index) const;
-
-  struct CopiedRow {
-    at::Tensor row, rows;
-    uint32_t row_version, rows_version;
-  };
-  std::vector<CopiedRow> copied_rows_;
 
   const Others others_;
   const SizeHistory& history_;
+  PickedRows rows_;
   TorchSizes sizes_;
   DefaultDevice default_device_;
   bool sealed_ = false;

@@ -56,7 +56,7 @@ statements(
     *("logger.debug('a %s', 1)", "logging.getLogger('nobody.listens').debug('x')", "logger.log(5, 'z')"),
     *("logging.getLogger('of.this.row').debug('x')", "l.append(logger.isEnabledFor(logging.DEBUG))"),
 )
-statements("devices as contexts", HEAD, "", "3", "with torch.device('cpu'): y = y + torch.ones(3)", breaks=1)
+statements("devices as contexts", HEAD, "", "3", "with torch.device('cpu'): y = y + torch.ones(3)")
 expressions(
     "modules",
     HEAD,

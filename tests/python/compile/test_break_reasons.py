@@ -66,7 +66,7 @@ PROGRAMS = {
     "boolean_mask": "y = x[x > 1]",
     "nonzero": "y = x.nonzero()",
     "memory_address": "y = y + x.data_ptr() % 2",
-    "device_as_context": "with torch.device('cpu'): pass",
+    "device_as_context": "with torch.device('meta'): pass",
     "import_of_module_not_loaded": "import tabnanny",
     "c_function_not_understood": "y = y + time.time() * 0",
     "set_of_objects_changed": "OBJECTS.add(x)",

@@ -33,7 +33,7 @@ bool is_wrapper_of(PyObject* function, PyObject* wrapped) {
 bool Calls::enter_with(PyObject* manager) {
   if (!values_.is_known(manager)) return abandon("`with` an object of unknown origin", manager);
   if (is_a(manager, "_thread.RLock") && is_cached_property_code(PyThreadState_Get()->cframe->current_frame)) {
-    values_.effects().take_lock(manager);
+    values_.effects().locks().take(manager);
     return true;
   }
   if (is_a(manager, "torch.device")) return enter_device(manager);

@@ -164,15 +164,6 @@ uint32_t Effects::taken(PyObject* iterator) const {
   return found == iterators_.end() ? 0 : found->second->taken;
 }
 
-void Effects::take_lock(PyObject* lock) {
-  locks_.push_back(Ref::borrow(lock));
-}
-
-void Effects::release_lock(PyObject* lock) {
-  const auto last = std::find_if(locks_.rbegin(), locks_.rend(), [&](const Ref& one) { return one.get() == lock; });
-  if (last != locks_.rend()) locks_.erase(std::next(last).base());
-}
-
 void Effects::append(PyObject* list, PyObject* value) {
   if (change(lists_, list).is_rearranged()) return;
   log_.push_back({EffectKind::append, Ref::borrow(list), {}, Ref::borrow(value)});
@@ -307,9 +298,7 @@ bool Effects::show() {
 }
 
 void Effects::undo() {
-  for (auto lock = locks_.rbegin(); lock != locks_.rend(); ++lock)
-    must(static_cast<bool>(Ref::steal(PyObject_CallMethod(lock->get(), "release", nullptr))));
-  locks_.clear();
+  locks_.release_all();
   hide();
   for (auto setting = settings_.rbegin(); setting != settings_.rend(); ++setting)
     must(PyContextVar_Reset(setting->variable.get(), setting->token.get()) == 0);

@@ -23,6 +23,7 @@
 #include "python/guards/recipe.h"
 #include "python/guards/ref.h"
 #include "python/interpreter/watch/changes.h"
+#include "python/interpreter/watch/held_locks.h"
 
 namespace braze::interpreter {
 
@@ -76,9 +77,7 @@ class Effects {
   /// How many items the run has taken from it.
   uint32_t taken(PyObject* iterator) const;
   const std::unordered_map<PyObject*, IteratorChange*>& iterators() const { return iterators_; }
-  void take_lock(PyObject* lock);
-  void release_lock(PyObject* lock);
-  bool holds_lock() const { return !locks_.empty(); }
+  HeldLocks& locks() { return locks_; }
   void append(PyObject* list, PyObject* value);
   /// Not seen as a change: the number in a container that the run has not changed yet becomes what stands for it.
   void put_stand_in(PyObject* container, PyObject* key, Py_ssize_t index, PyObject* stand_in);
@@ -146,7 +145,7 @@ class Effects {
   /// Number in log_ of the last effect, which holds the key.
   std::unordered_map<Place, size_t, PlaceHash> written_;
   std::vector<PyObject*> rearranged_lists_;
-  std::vector<guards::Ref> locks_;
+  HeldLocks locks_;
   std::vector<Setting> settings_;  ///< Of context variables, not reset yet.
 
   std::vector<std::unique_ptr<Change>> changes_;  ///< In the order in which they began.

@@ -87,7 +87,8 @@ bool contains(Watch& watch, Activation& a, int) {
 
 bool subscript(Watch& watch, Activation& a, int) {
   if (!watch.containers.subscript(a.peek(2), a.peek(1))) return false;
-  if (Ref rows = watch.run.values.tensors().first_row_at(a.peek(2), a.peek(1))) {
+  RowWorld* const picked = watch.run.values.tensors().rows();
+  if (Ref rows = picked ? picked->first_row_at(a.peek(2), a.peek(1)) : Ref()) {
     Py_SETREF(a.top[-2], rows.release());
     Py_SETREF(a.top[-1], PyLong_FromLong(0));
   }
@@ -97,7 +98,8 @@ bool subscript(Watch& watch, Activation& a, int) {
 bool stores_item(Watch& watch, Activation& a, int) {
   if (!watch.containers.store_item(a.peek(2), a.peek(1), a.peek(3))) return false;
   TensorWorld& tensors = watch.run.values.tensors();
-  Ref index = tensors.is_tensor(a.peek(2)) ? tensors.index_of_one(a.peek(1)) : Ref();
+  RowWorld* const picked = tensors.rows();
+  Ref index = picked && tensors.is_tensor(a.peek(2)) ? picked->index_of_one(a.peek(1)) : Ref();
   if (index) Py_SETREF(a.top[-1], index.release());
   return true;
 }
@@ -314,7 +316,7 @@ bool reraises(Watch& watch, Activation& a, int) {
 bool exits_with(Watch& watch, Activation& a, int) {
   PyObject* exit = a.peek(4);
   if (PyCFunction_Check(exit) && PyCFunction_GET_SELF(exit))
-    watch.run.values.effects().release_lock(PyCFunction_GET_SELF(exit));
+    watch.run.values.effects().locks().release(PyCFunction_GET_SELF(exit));
   return watch.run.allow(Entry::known);
 }
 

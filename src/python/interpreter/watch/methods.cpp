@@ -96,11 +96,11 @@ bool Methods::call_method(PyObject* name, PyObject* self, PyObject* const* argum
   if (text == "__reduce_ex__") return watch_.copies.reduce(self, arguments, count);
   if (is_a(self, "_thread.RLock") && (text == "acquire" || text == "release") && count == 0) {
     if (!is_logging_code(PyThreadState_Get()->cframe->current_frame)) return abandon("a lock", self);
-    text == "acquire" ? values_.effects().take_lock(self) : values_.effects().release_lock(self);
+    text == "acquire" ? values_.effects().locks().take(self) : values_.effects().locks().release(self);
     return true;
   }
   if (is_a(self, "_thread.RLock") && text == "__exit__") {
-    values_.effects().release_lock(self);
+    values_.effects().locks().release(self);
     return true;
   }
   if (is_a(self, "re.Pattern") || is_a(self, "re.Match"))

@@ -73,6 +73,17 @@ class SizeWorld {
   virtual void decide(const DerivedNumber& derived, PyObject* value) = 0;
 };
 
+/// `rows[index]`, which asks a tensor without dimensions for its number.
+class RowWorld {
+ public:
+  virtual ~RowWorld() = default;
+  /// A tensor whose first row is that very one, without a look at the number; null where the two may not be told
+  /// apart later on, or the index is no such tensor.
+  virtual Ref first_row_at(PyObject* rows, PyObject* index) = 0;
+  /// Likewise for `rows[index] = row`: an index of one element.
+  virtual Ref index_of_one(PyObject* index) = 0;
+};
+
 /// Tensors themselves, and torch's functions of them.
 class TensorWorld {
  public:
@@ -144,11 +155,7 @@ class TensorWorld {
   virtual bool ends_graph(PyObject* function) const = 0;
   /// The one element of a tensor where an operator is to be given a number; null: it is none of the trace.
   virtual Ref number_of(PyObject*) { return {}; }
-  /// `rows[index]` asks a tensor without dimensions for its number. A tensor whose first row is that very one,
-  /// without a look at it; null where the two may not be told apart later on, or the index is no such tensor.
-  virtual Ref first_row_at(PyObject*, PyObject*) { return {}; }
-  /// Likewise for `rows[index] = row`: an index of one element.
-  virtual Ref index_of_one(PyObject*) { return {}; }
+  virtual RowWorld* rows() { return nullptr; }
   /// Has the program check that the truth of a tensor of one element is this. False: it cannot.
   virtual bool expect(PyObject*, bool) { return false; }
   virtual SizeWorld& sizes() = 0;
