@@ -215,8 +215,8 @@ class TestOracle:
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision_is_rounded_where_a_kernel_stores(dtype):
-    """As docs/compile.md says: nearer to the exact values than eager, and eager's own bits without fusion. What may be
-    beyond f16's range is rounded at once, so that it is infinite where eager's is."""
+    """As docs/compile.md says: nearer to the exact values than eager, and eager's own bits without fusion. What may
+    be beyond f16's range is rounded at once, so that it is infinite where eager's is."""
     torch.manual_seed(0)
     x, y, z = (torch.randn(1000).to(dtype) for _ in range(3))
 
