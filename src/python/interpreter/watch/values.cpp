@@ -129,7 +129,8 @@ bool Values::learn_given(PyObject* value, const guards::Source* source) {
   if (PyMethod_Check(value))
     return learn(PyMethod_GET_FUNCTION(value), sources().member(source, guards::Member::method_function)) &&
            learn(PyMethod_GET_SELF(value), sources().member(source, guards::Member::method_self));
-  // C code reads of its own objects what no source does: operator.itemgetter's items. Of partials there are sources.
+  // C code reads of its own objects what no source does: operator.itemgetter's items. Of partials there are
+  // sources.
   const bool is_of_c = Py_TYPE(value)->tp_flags & Py_TPFLAGS_IMMUTABLETYPE && !is_a(value, "functools.partial");
   return (Py_TYPE(value)->tp_flags & Py_TPFLAGS_HEAPTYPE) && !is_of_c && !PyType_Check(value) &&
          !PyModule_Check(value);
