@@ -19,6 +19,7 @@ import itertools
 import math
 import operator
 import os
+import sys
 import types
 import typing
 import weakref
@@ -48,6 +49,13 @@ NAMES = {
 }
 
 
+def forget_modules(before):
+    """Those that a program has made up: with a `__getattr__` of its own one has any `__file__`, for inspect too."""
+    for name in set(sys.modules) - before:
+        if vars(sys.modules[name]).get("__spec__") is None:
+            del sys.modules[name]
+
+
 def register(topic, header, source, changes):
     name, *options = header.split(" | ")
     arguments = next(
@@ -56,16 +64,20 @@ def register(topic, header, source, changes):
 
     def make():
         torch.manual_seed(0)
-        m = module(source, **NAMES)
+        before = set(sys.modules)
+        try:
+            m = module(source, **NAMES)
 
-        def request():
-            given = eval(arguments, m.__dict__)
-            return given if isinstance(given, tuple) else (given,)
+            def request():
+                given = eval(arguments, m.__dict__)
+                return given if isinstance(given, tuple) else (given,)
 
-        yield m.f, *request()
-        for change in changes:
-            exec(change, m.__dict__)
-            yield request()
+            yield m.f, *request()
+            for change in changes:
+                exec(change, m.__dict__)
+                yield request()
+        finally:
+            forget_modules(before)
 
     case(make, evolves="evolves" in options, name=f"{topic}_{name}")
 
