@@ -52,7 +52,7 @@ NAMES = {
 def forget_modules(before):
     """Those that a program has made up: with a `__getattr__` of its own one has any `__file__`, for inspect too."""
     for name in set(sys.modules) - before:
-        if vars(sys.modules[name]).get("__spec__") is None:
+        if getattr(sys.modules[name], "__dict__", {}).get("__spec__") is None:
             del sys.modules[name]
 
 
