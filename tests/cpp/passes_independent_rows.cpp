@@ -83,7 +83,7 @@ TEST_CASE("rows that meet") {
   %0 = permute %x, dims=[1,0] : f32[4,n]{1,4}
   %1 = mm %x, %0 : f32[n,n]
   return %1
-})") == "refused: a size is n");
+})") == "refused: `mm` is not known to compute each row by itself");
   CHECK(rows_of(R"(graph @f[n = 8](%x: f32[n,4]) {
   %0 = softmax %x, dim=0 : f32[n,4]
   return %0
