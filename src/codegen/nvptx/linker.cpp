@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "support/error.h"
+#include "support/library_functions.h"
 
 namespace braze::codegen::nvptx {
 
@@ -26,14 +27,15 @@ struct Library {
   std::string name;
 
   bool open(void* file) {
-    const auto find = [&](auto& function, const char* symbol) {
-      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(file, symbol));
-      return function != nullptr;
-    };
-    if (!find(create, "nvJitLinkCreate") || !find(destroy, "nvJitLinkDestroy") || !find(add, "nvJitLinkAddData") ||
-        !find(complete, "nvJitLinkComplete") || !find(cubin_size, "nvJitLinkGetLinkedCubinSize") ||
-        !find(cubin, "nvJitLinkGetLinkedCubin") || !find(version, "nvJitLinkVersion"))
-      return false;
+    LibraryFunctions functions(file);
+    functions.find(create, "nvJitLinkCreate");
+    functions.find(destroy, "nvJitLinkDestroy");
+    functions.find(add, "nvJitLinkAddData");
+    functions.find(complete, "nvJitLinkComplete");
+    functions.find(cubin_size, "nvJitLinkGetLinkedCubinSize");
+    functions.find(cubin, "nvJitLinkGetLinkedCubin");
+    functions.find(version, "nvJitLinkVersion");
+    if (functions.missing()) return false;
     unsigned major = 0, minor = 0;
     if (version(&major, &minor) != 0) return false;
     name = concat("nvJitLink ", major, ".", minor);

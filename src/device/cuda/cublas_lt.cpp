@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "support/error.h"
+#include "support/library_functions.h"
 
 namespace braze::device::cuda {
 
@@ -75,26 +76,22 @@ struct Library {
   Handle handle = nullptr;  ///< Holds nothing of a device.
 
   bool open(void* file) {
-    bool is_whole = true;
-    const auto find = [&](auto& function, const char* name) {
-      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(file, name));
-      is_whole &= function != nullptr;
-    };
-    find(version, "cublasLtGetVersion");
-    find(create, "cublasLtCreate");
-    find(description_create, "cublasLtMatmulDescCreate");
-    find(description_set, "cublasLtMatmulDescSetAttribute");
-    find(description_destroy, "cublasLtMatmulDescDestroy");
-    find(layout_create, "cublasLtMatrixLayoutCreate");
-    find(layout_set, "cublasLtMatrixLayoutSetAttribute");
-    find(layout_destroy, "cublasLtMatrixLayoutDestroy");
-    find(preference_create, "cublasLtMatmulPreferenceCreate");
-    find(preference_set, "cublasLtMatmulPreferenceSetAttribute");
-    find(preference_destroy, "cublasLtMatmulPreferenceDestroy");
-    find(propose, "cublasLtMatmulAlgoGetHeuristic");
-    find(check, "cublasLtMatmulAlgoCheck");
-    find(multiply, "cublasLtMatmul");
-    return is_whole && create(&handle) == 0;
+    LibraryFunctions functions(file);
+    functions.find(version, "cublasLtGetVersion");
+    functions.find(create, "cublasLtCreate");
+    functions.find(description_create, "cublasLtMatmulDescCreate");
+    functions.find(description_set, "cublasLtMatmulDescSetAttribute");
+    functions.find(description_destroy, "cublasLtMatmulDescDestroy");
+    functions.find(layout_create, "cublasLtMatrixLayoutCreate");
+    functions.find(layout_set, "cublasLtMatrixLayoutSetAttribute");
+    functions.find(layout_destroy, "cublasLtMatrixLayoutDestroy");
+    functions.find(preference_create, "cublasLtMatmulPreferenceCreate");
+    functions.find(preference_set, "cublasLtMatmulPreferenceSetAttribute");
+    functions.find(preference_destroy, "cublasLtMatmulPreferenceDestroy");
+    functions.find(propose, "cublasLtMatmulAlgoGetHeuristic");
+    functions.find(check, "cublasLtMatmulAlgoCheck");
+    functions.find(multiply, "cublasLtMatmul");
+    return !functions.missing() && create(&handle) == 0;
   }
 };
 

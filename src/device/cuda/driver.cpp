@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "support/error.h"
+#include "support/library_functions.h"
 
 namespace braze::device::cuda {
 
@@ -34,12 +35,10 @@ std::string text_of(const Driver& driver, Result result) {
   return concat(text, " (error ", result, ")");
 }
 
-bool find_calls(void* file, Driver& driver, std::string& missing) {
-  const auto find = [&](auto& function, const char* name) {
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(file, name));
-    if (!function && missing.empty()) missing = name;
-  };
-#define FIND(name) find(driver.name, #name)
+/// The name that the driver does not have; null: it has all.
+const char* find_calls(void* file, Driver& driver) {
+  LibraryFunctions functions(file);
+#define FIND(name) functions.find(driver.name, #name)
   FIND(cuInit), FIND(cuGetErrorString), FIND(cuDeviceGetCount), FIND(cuDeviceGet), FIND(cuDeviceGetAttribute);
   FIND(cuDeviceGetName), FIND(cuDevicePrimaryCtxRetain), FIND(cuCtxGetCurrent), FIND(cuCtxSetCurrent);
   FIND(cuModuleLoadDataEx), FIND(cuModuleUnload), FIND(cuModuleGetFunction), FIND(cuFuncSetAttribute);
@@ -48,7 +47,7 @@ bool find_calls(void* file, Driver& driver, std::string& missing) {
   FIND(cuEventCreate), FIND(cuEventRecord), FIND(cuEventSynchronize), FIND(cuEventElapsedTime),
       FIND(cuEventDestroy_v2);
 #undef FIND
-  return missing.empty();
+  return functions.missing();
 }
 
 /// Devices that run code for Target sm_90: it uses nothing of that one generation alone, but is linked for it.
@@ -72,8 +71,7 @@ Opened open() {
     opened.why_not = "NVIDIA's driver (libcuda.so.1) is not on this machine";
     return opened;
   }
-  std::string missing;
-  if (!find_calls(file, opened.calls, missing)) {
+  if (const char* missing = find_calls(file, opened.calls)) {
     opened.why_not = concat("NVIDIA's driver is too old: it has no ", missing);
     return opened;
   }
