@@ -8,6 +8,7 @@
 #include "ir/shapes.h"
 #include "passes/bounds.h"
 #include "passes/rewrite.h"
+#include "passes/uses.h"
 
 namespace braze::passes {
 
@@ -44,13 +45,7 @@ std::optional<SymbolicSizes> dense_strides(const Type& type) {
 
 class AttentionPass {
  public:
-  explicit AttentionPass(Graph& graph) : graph_(graph), uses_(graph.value_limit()) {
-    for (const Node* node = graph.first(); node; node = node->next)
-      for (const Value* operand : node->operands) ++uses_[operand->id];
-    // A result of the graph is needed as it is.
-    for (const Value* output : graph.outputs()) uses_[output->id] += 2;
-    for (const Mutation& mutation : graph.mutations()) uses_[mutation.value->id] += 2;
-  }
+  explicit AttentionPass(Graph& graph) : graph_(graph), uses_(graph) {}
 
   void run() {
     Node* const insertion_point = graph_.insertion_point();
@@ -68,8 +63,7 @@ class AttentionPass {
  private:
   /// The node that defines `value`, if it has that op and nothing else uses the value.
   Node* only(Value* value, Op op) const {
-    const bool known = value->id < uses_.size();  // nodes of an earlier match are not counted
-    return value->def->op == op && known && uses_[value->id] == 1 ? value->def : nullptr;
+    return value->def->op == op && uses_.only_reader(value) ? value->def : nullptr;
   }
 
   /// `last` is the reshape of the second bmm to [B,H,L,E].
@@ -177,7 +171,7 @@ class AttentionPass {
   }
 
   Graph& graph_;
-  std::vector<uint32_t> uses_;  ///< By Value::id.
+  const Uses uses_;
 };
 
 }  // namespace

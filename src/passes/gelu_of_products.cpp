@@ -20,15 +20,10 @@ bool is_candidate(const Node& node) {
          node.double_attr("beta", 1) == 1;
 }
 
-/// Its only reader, where it is no result.
-Node* only_reader(const Value* value, const Uses& uses) {
-  return uses.readers(value).size() == 1 && !uses.is_result(value) ? uses.readers(value).front() : nullptr;
-}
-
 /// The gelu that alone reads the product, perhaps in another shape; null if there is none.
 Node* gelu_of(const Value* value, const Uses& uses) {
-  Node* reader = only_reader(value, uses);
-  while (reader && reader->op == Op::reshape) reader = only_reader(reader->result(), uses);
+  Node* reader = uses.only_reader(value);
+  while (reader && reader->op == Op::reshape) reader = uses.only_reader(reader->result());
   return reader && reader->op == Op::gelu && reader->bool_attr("tanh") ? reader : nullptr;
 }
 

@@ -19,6 +19,11 @@ class Uses {
   const std::vector<ir::Node*>& readers(const ir::Value* value) const { return readers_.at(value->id); }
   /// Of the graph, or what an input becomes.
   bool is_result(const ir::Value* value) const { return is_result_.at(value->id); }
+  /// Null: several read it, or nobody, or the graph wants it as it is, or it came after this was made.
+  ir::Node* only_reader(const ir::Value* value) const {
+    const bool is_alone = value->id < readers_.size() && readers_[value->id].size() == 1 && !is_result_[value->id];
+    return is_alone ? readers_[value->id].front() : nullptr;
+  }
 
  private:
   std::vector<std::vector<ir::Node*>> readers_;  ///< By Value::id.

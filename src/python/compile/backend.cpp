@@ -33,7 +33,7 @@ int64_t microseconds(int64_t nanoseconds) {
   return nanoseconds / 1000;
 }
 
-class CompiledSegment final : public SegmentProgram {
+class CompiledSegment : public SegmentProgram {
  public:
   explicit CompiledSegment(std::shared_ptr<runtime::Program> program) : program_(std::move(program)) {}
 
@@ -118,27 +118,20 @@ void tell_all(const SegmentProgram& segment) {
 }
 
 /// For a batch that a program of more rows computes.
-class PaddedSegment final : public SegmentProgram {
+class PaddedSegment final : public CompiledSegment {
  public:
   explicit PaddedSegment(runtime::PaddedProgram program)
-      : program_(std::move(program)), whole_(program_.program()) {}
+      : CompiledSegment(program.program()), program_(std::move(program)) {}
 
-  size_t argument_count() const noexcept override { return whole_.argument_count(); }
-  size_t result_count() const noexcept override { return whole_.result_count(); }
   bool accepts(const at::Tensor* const* arguments) const noexcept override { return program_.accepts(arguments); }
   void run(const at::Tensor* const* arguments, at::Tensor* results, bool keeps_gil) const override {
     std::optional<py::gil_scoped_release> unlocked;
     if (!keeps_gil) unlocked.emplace();
     program_.run(arguments, results);
   }
-  std::vector<driver::StepFacts> steps() const override { return whole_.steps(); }
-  std::string code(std::string_view stage) const override { return whole_.code(stage); }
-  const PhaseTimes& compile_times() const noexcept override { return whole_.compile_times(); }
-  std::shared_ptr<runtime::Program> program() const override { return whole_.program(); }
 
  private:
   runtime::PaddedProgram program_;
-  CompiledSegment whole_;
 };
 
 /// Which sizes of a family run in programs of others, and where their arguments are then put.
