@@ -57,8 +57,9 @@ inline bool acts_as_property(PyObject* found) {
          Py_TYPE(found)->tp_descr_set == PyProperty_Type.tp_descr_set;
 }
 
+/// Of module _collections in Python 3.11, and of collections later.
 inline bool is_named_tuple_field(PyObject* found) {
-  return std::string_view(Py_TYPE(found)->tp_name) == "_collections._tuplegetter";
+  return std::string_view(Py_TYPE(found)->tp_name).ends_with("collections._tuplegetter");
 }
 
 /// Attributes of the class may be changed.
