@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "capture/arguments.h"
+#include "capture/devices.h"
 #include "capture/numbers_in_calls.h"
 #include "capture/size_node.h"
 #include "capture/tracer_tensor.h"
@@ -49,10 +50,52 @@ constexpr std::string_view kMoreDeterministic[] = {
     "_index_put_impl", "_unsafe_index_put", "scatter",
 };
 
-bool asks_for_more(const OpEntry& entry) {
+/// Likewise on a GPU alone. Those that our kernels combine by atomic operations, in any order:
+constexpr std::string_view kAddedInAnyOrder[] = {
+    "_embedding_bag",
+    "_embedding_bag_forward_only",
+    "embedding_dense_backward",
+    "index_add",
+    "index_reduce",
+    "max_pool2d_with_indices_backward",
+    "scatter_add",
+    "scatter_reduce",
+};
+/// and those of which eager says that there is no deterministic form, by an error or a warning. Source:
+/// torch.use_deterministic_algorithms.
+constexpr std::string_view kNotDeterministic[] = {
+    "_adaptive_avg_pool2d_backward",
+    "_adaptive_avg_pool3d_backward",
+    "adaptive_max_pool2d_backward",
+    "adaptive_max_pool3d_backward",
+    "avg_pool3d_backward",
+    "cumsum",
+    "grid_sampler_2d_backward",
+    "grid_sampler_3d_backward",
+    "max_pool3d_with_indices_backward",
+    "max_unpool2d",
+    "max_unpool3d",
+    "nll_loss2d_backward",
+    "nll_loss2d_forward",
+    "reflection_pad1d_backward",
+    "reflection_pad2d_backward",
+    "reflection_pad3d_backward",
+    "replication_pad1d_backward",
+    "replication_pad2d_backward",
+    "replication_pad3d_backward",
+    "upsample_bicubic2d_backward",
+    "upsample_bilinear2d_backward",
+    "upsample_linear1d_backward",
+    "upsample_trilinear3d_backward",
+};
+
+bool asks_for_more(const OpEntry& entry, std::span<const c10::IValue> arguments) {
   if (!at::globalContext().deterministicAlgorithms() || !entry.rule) return false;
-  return std::ranges::find(kMoreDeterministic, entry.rule->name.substr(0, entry.rule->name.find('.'))) !=
-         std::end(kMoreDeterministic);
+  const std::string_view name = entry.rule->name.substr(0, entry.rule->name.find('.'));
+  const auto is_one_of = [&](const auto& names) { return std::ranges::find(names, name) != std::end(names); };
+  if (is_one_of(kMoreDeterministic)) return true;
+  const std::optional<c10::Device> device = device_of(arguments).device;
+  return device && device->is_cuda() && (is_one_of(kAddedInAnyOrder) || is_one_of(kNotDeterministic));
 }
 
 /// Whether ATen's own conversion raises.
@@ -154,7 +197,7 @@ void specialise_narrow_numbers(const OpEntry& entry, std::span<c10::IValue> argu
 }
 
 bool may_be_refused(const OpEntry& entry, std::span<const c10::IValue> arguments) {
-  if (asks_for_more(entry) || has_refused_number(entry.op.schema(), arguments)) return true;
+  if (asks_for_more(entry, arguments) || has_refused_number(entry.op.schema(), arguments)) return true;
   if (arguments.empty() || !arguments[0].isTensor() || !arguments[0].toTensor().defined()) return false;
   std::string_view name = entry.op.schema().name();
   name.remove_prefix(std::min(name.size(), name.find("::") + 2));

@@ -120,9 +120,6 @@ CapturedRun::CapturedRun(const std::string& name, const Settings& settings, Torc
       tracer_(name, &times_),
       world_(tracer_, guards_, others, history, settings.backend->takes_symbols(), settings.dynamic),
       watcher_(guards_, world_) {
-  // Operators of GPUs without a deterministic form must raise, as only the kernels themselves know how.
-  if (at::globalContext().deterministicAlgorithms() && capture::has_met_cuda())
-    throw GivenUp{Captured::Kind::refused, Break::deterministic};
   guards_.torch_state();
 }
 

@@ -71,12 +71,43 @@ def test_asynchronous_assertions_that_hold():
     assert compiled.counts() == {"captured": 1, "replayed": 2, "native": 0}
 
 
-def test_deterministic_algorithms_run_natively():
+@pytest.fixture
+def deterministic():
     torch.use_deterministic_algorithms(True)
-    try:
-        x = torch.ones(5, device="cuda")
-        compiled = braze.compile(lambda x: x + 1)
-        for _ in range(2):
-            assert torch.equal(compiled(x), x + 1)
-    finally:
-        torch.use_deterministic_algorithms(False)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.usefixtures("deterministic")
+def test_deterministic_algorithms_are_compiled():
+    index = torch.randint(0, 7, (4000,), device="cuda")
+
+    def fn(x):
+        return torch.zeros(7, 16, device="cuda").index_add(0, index, x), F.embedding(index, x[:7]).relu() + x
+
+    compiled = braze.compile(fn, fullgraph=True)
+    x = torch.randn(4000, 16, device="cuda")
+    first = compiled(x)
+    for _ in range(5):
+        assert all(torch.equal(one, other) for one, other in zip(compiled(x), first, strict=True))
+    for one, other in zip(first, fn(x), strict=True):
+        torch.testing.assert_close(one, other)
+    assert compiled.counts() == {"captured": 1, "replayed": 5, "native": 0}
+
+
+@pytest.mark.usefixtures("deterministic")
+@pytest.mark.parametrize(
+    "fn", [lambda x: x.cumsum(1) + 1, lambda x: F.pad(x, (1, 1), "reflect")], ids=["forward", "backward"]
+)
+def test_what_is_not_deterministic_raises_as_in_eager(fn):
+    def step(function):
+        x = torch.ones(5, 6, device="cuda", requires_grad=True)
+        function(x).sum().backward()
+
+    with pytest.raises(RuntimeError, match="deterministic implementation") as eager:
+        step(fn)
+    compiled = braze.compile(fn)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="deterministic implementation") as ours:
+            step(compiled)
+        assert str(ours.value).split(",")[0] in str(eager.value)
