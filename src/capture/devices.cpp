@@ -11,23 +11,35 @@ namespace braze::capture {
 
 namespace {
 
-std::atomic<bool> met_cuda{false};  // Of the process: kernels and flags are its, too.
+// Of the process: kernels and flags are its, too.
+std::atomic<bool> met_cuda{false};
+std::atomic<c10::DeviceIndex> first_device{0};
+
+c10::DeviceIndex current_device() {
+  return c10::impl::VirtualGuardImpl(c10::kCUDA).getDevice().index();
+}
 
 }  // namespace
 
 bool has_met_cuda() noexcept {
-  return met_cuda.load(std::memory_order_relaxed);
+  return met_cuda.load(std::memory_order_acquire);
 }
 
-void has_met(c10::Device device) noexcept {
-  if (device.is_cuda()) met_cuda.store(true, std::memory_order_relaxed);
+void has_met(c10::Device device) {
+  if (!device.is_cuda() || has_met_cuda()) return;
+  if (c10::impl::hasDeviceGuardImpl(c10::kCUDA)) first_device = current_device();
+  met_cuda.store(true, std::memory_order_release);
+}
+
+c10::DeviceIndex first_cuda_device() noexcept {
+  return first_device;
 }
 
 c10::Device numbered(c10::Device device) {
   if (device.is_cpu()) return c10::Device(c10::kCPU);
   if (!device.is_cuda() || device.has_index()) return device;
   has_met(device);
-  return c10::impl::VirtualGuardImpl(c10::kCUDA).getDevice();
+  return {c10::kCUDA, current_device()};
 }
 
 CallDevice device_of(std::span<const c10::IValue> arguments) {

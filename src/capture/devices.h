@@ -9,7 +9,9 @@ namespace braze::capture {
 
 /// A tensor on a CUDA device has been traced in this process: from then on what holds for those is looked at, too.
 bool has_met_cuda() noexcept;
-void has_met(c10::Device device) noexcept;
+void has_met(c10::Device device);
+/// The number of the CUDA device that was current then.
+c10::DeviceIndex first_cuda_device() noexcept;
 
 /// `device` as tensors there say it: "cuda" is the current one, and the CPU has no number. Makes a guard on which
 /// the current one is (guards/torch_state.cpp).

@@ -63,10 +63,15 @@ struct StateRow {
   std::string (*word_text)(uint64_t);
 };
 
-/// What factories mean by "cuda". 0 where nobody has traced for CUDA devices, or none is chosen.
+/// What factories mean by "cuda", counted from the device that was current when somebody first traced for CUDA's: 0
+/// before, too, since a guard of the program that first does is made before it does.
 uint64_t current_cuda_device(const ThreadState&) {
   if (!capture::has_met_cuda()) return 0;
-  return static_cast<uint64_t>(c10::impl::VirtualGuardImpl(c10::kCUDA).getDevice().index());
+  const auto device = c10::impl::VirtualGuardImpl(c10::kCUDA).getDevice().index();
+  return static_cast<uint64_t>(int64_t{device} - capture::first_cuda_device());
+}
+std::string cuda_device_text(uint64_t word) {
+  return std::to_string(static_cast<int64_t>(word) + capture::first_cuda_device());
 }
 
 /// Which attention is tried first, one digit each. It is GPUs' alone: 0 as long as nobody has traced for them, and
@@ -114,7 +119,7 @@ constexpr StateRow kState[] = {
      [](const ThreadState&) { return uint64_t(at::autocast::get_autocast_dtype(at::kCPU)); }, dtype_text},
     {"torch.get_autocast_dtype('cuda')",
      [](const ThreadState&) { return uint64_t(at::autocast::get_autocast_dtype(at::kCUDA)); }, dtype_text},
-    {"torch.cuda.current_device()", current_cuda_device, number_text},
+    {"torch.cuda.current_device()", current_cuda_device, cuda_device_text},
     {"torch.is_autocast_cache_enabled()",
      [](const ThreadState&) { return uint64_t(at::autocast::is_autocast_cache_enabled()); }, truth_text},
     {"the number of autocast contexts", [](const ThreadState&) { return uint64_t(autocast_nesting()); },
