@@ -22,11 +22,11 @@ std::span<c10::IValue> arguments_of(const c10::OperatorHandle& op, torch::jit::S
 /// Nothing of PyTorch's that lies between here and the tracer's kernels has a part in the call: no gradient is
 /// wanted, no cast is made, no transform is there.
 bool goes_straight_down(std::span<const c10::IValue> arguments) {
-  bool plain = !at::autocast::is_autocast_enabled(at::kCPU);
+  bool plain = true;
   for_each_tensor(arguments, [&](const at::Tensor& tensor, uint32_t, int32_t) {
     const bool is_number = tensor.unsafeGetTensorImpl()->is_wrapped_number();
-    plain &= tensor.is_cpu() && (as_tracer(tensor) || is_number) &&
-             !(at::GradMode::is_enabled() && tensor.requires_grad());
+    plain &= (tensor.is_cpu() || tensor.is_cuda()) && !at::autocast::is_autocast_enabled(tensor.device().type()) &&
+             (as_tracer(tensor) || is_number) && !(at::GradMode::is_enabled() && tensor.requires_grad());
   });
   return plain;
 }

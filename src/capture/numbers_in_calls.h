@@ -1,9 +1,9 @@
 // capture/numbers_in_calls.h: numbers that inputs decide (capture/number.h), as plain arguments of operators.
 //
 //   F.elu(x, alpha=n / 8)           a number in the schema: rules take it as an operand, library calls as
-//   wrapped($1) F.layer_norm(x, d, eps=1e-5*n)  a double: PyTorch's parser asks for its value, and the value that
-//   it got is known
-//                                   by its bits, and becomes the number again, before the operator is called
+//                                   wrapped($1)
+//   F.layer_norm(x, d, eps=1e-5*n)  a double: PyTorch's parser asks for its value, and the value that it got is
+//                                   known by its bits, and becomes the number again, before the operator is called
 //
 // Whoever else asks for the value of such a number makes the program one for this value.
 #pragma once
