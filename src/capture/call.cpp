@@ -96,7 +96,7 @@ bool Call::settle_device() {
   for_each_tensor(arguments, [&](const at::Tensor& tensor, uint32_t argument, int32_t) {
     const bool is_number = tensor.unsafeGetTensorImpl()->is_wrapped_number() && !as_tracer(tensor);
     if (is_number || !tensor.is_cpu()) return;
-    known &= !is_written(entry, argument, arguments) && is_native(tensor.scalar_type()) &&
+    known &= !is_written(entry, argument, arguments) && is_kernel_dtype(tensor.scalar_type()) &&
              (entry.mixes || is_of_sizes(recorder.value_of(tensor)) || recorder.known().find(tensor).defined());
   });
   return known;
@@ -134,7 +134,7 @@ Operand Call::operand_of(const c10::Scalar& number) {
 }
 
 std::optional<Operand> Call::operand_of(const at::Tensor& tensor) {
-  if (!tensor.defined() || !is_native(tensor.scalar_type()) || tensor.layout() != c10::kStrided)
+  if (!tensor.defined() || !is_kernel_dtype(tensor.scalar_type()) || tensor.layout() != c10::kStrided)
     return std::nullopt;
   const bool wrapped = tensor.unsafeGetTensorImpl()->is_wrapped_number();
   if (wrapped && !as_tracer(tensor)) {

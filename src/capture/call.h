@@ -40,7 +40,7 @@ class Call {
   Sizes ints(size_t i) const;     ///< A list of sizes; one integer is a list of one; None is empty.
   Places places(size_t i) const;  ///< Likewise, of dimensions: numbers.
   std::optional<ScalarType> dtype(size_t i) const;  ///< None: nullopt.
-  /// A tensor or number. Nullopt if no native code exists for it (complex, sparse, ...).
+  /// A tensor or number. Nullopt if no kernel computes with it (complex, sparse, ...).
   std::optional<Operand> operand(size_t i);
   std::optional<Operand> operand_of(const at::Tensor& tensor);
   static Operand operand_of(const c10::Scalar& number);

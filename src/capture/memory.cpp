@@ -133,7 +133,7 @@ Dim storage_offset(const View& view) {
 }
 
 bool is_plain(const View& view) {
-  return is_native(view.dtype) && !view.is_neg && !view.is_conj;
+  return is_kernel_dtype(view.dtype) && !view.is_neg && !view.is_conj;
 }
 
 std::optional<Places> dense_order(const ir::Type& type) {

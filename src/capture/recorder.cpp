@@ -104,7 +104,7 @@ at::Tensor Recorder::wrap_gapped(ir::Value* value, ScalarType dtype, c10::Device
   const ir::Device place = to_device(device);
   const ir::Type* memory = rows_in(*graph_, mine, place, {&length, 1});
   ir::Value* flat = nullptr;
-  if (is_native(dtype)) {
+  if (is_kernel_dtype(dtype)) {
     flat = graph_->create(Op::expand, {graph_->scalar(mine, ir::Number::of_int(0), place)}, {},
                           type_in(*graph_, mine, place, {&length, 1}, {&none, 1}));
     flat = graph_->create(Op::cast, {flat}, {}, memory);
@@ -134,7 +134,7 @@ at::Tensor Recorder::wrap_lazy(const ir::Type* type, ScalarType dtype, c10::Devi
 at::Tensor Recorder::add_private_constant(const at::Tensor& real) {
   check_traceable(real, "a tensor built while tracing");
   at::Tensor tracer;
-  if (real.dim() == 0 && real.is_cpu() && is_native(real.scalar_type())) {
+  if (real.dim() == 0 && real.is_cpu() && is_kernel_dtype(real.scalar_type())) {
     const DType dtype = to_dtype(real.scalar_type());
     ir::Value* value = graph_->scalar(dtype, to_number(at::_local_scalar_dense(real), dtype));
     tracer = wrap_fresh(value, real.scalar_type(), real.device());
@@ -467,7 +467,7 @@ void Recorder::move_view(const OpEntry& entry, const at::Tensor& target, const a
 
 bool Recorder::store(const at::Tensor& target, ir::Value* value, bool may_resize) {
   const ScalarType have = to_scalar_type(value->type->dtype);
-  if (!is_native(target.scalar_type()) || !c10::canCast(have, target.scalar_type())) return false;
+  if (!is_kernel_dtype(target.scalar_type()) || !c10::canCast(have, target.scalar_type())) return false;
   const ViewPtr view = view_of(target);
   const bool same_sizes = to_ref(value->type->sizes) == to_ref(view->type->sizes);
   const bool is_its_own = view->input < 0 && !view->parent && as_tracer(target);

@@ -363,7 +363,7 @@ bool group_norm_backward(Call& call, const RuleRow&) {
 /// slice_backward(grad, input_sizes, dim, start, end, step)
 bool slice_backward(Call& call, const RuleRow&) {
   const auto g = call.operand(0);
-  if (!g || g->is_number() || !is_native(g->dtype)) return false;
+  if (!g || g->is_number() || !is_kernel_dtype(g->dtype)) return false;
   const Sizes sizes = call.ints(1);
   const auto dim = wrap(call.integer(2), static_cast<int64_t>(sizes.size()));
   if (!dim || numel(sizes) == 0 || numel(g->sizes) == 0) return false;
@@ -389,7 +389,7 @@ bool slice_backward(Call& call, const RuleRow&) {
 /// select_backward(grad, input_sizes, dim, index)
 bool select_backward(Call& call, const RuleRow&) {
   const auto g = call.operand(0);
-  if (!g || g->is_number() || !is_native(g->dtype)) return false;
+  if (!g || g->is_number() || !is_kernel_dtype(g->dtype)) return false;
   const Sizes sizes = call.ints(1);
   const auto dim = wrap(call.integer(2), static_cast<int64_t>(sizes.size()));
   if (!dim || sizes.empty() || numel(sizes) == 0) return false;

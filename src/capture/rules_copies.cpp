@@ -26,7 +26,7 @@ bool to_copy(Call& call, const RuleRow&) {
   const bool other_layout = call.has(2) && call.arg(2).toLayout() != c10::kStrided;
   const bool other_device = call.has(3) && numbered(call.arg(3).toDevice()) != call.device();
   const bool pinned = call.has(4) && call.flag(4);
-  if (!is_native(dtype) || other_layout || other_device || pinned) return false;
+  if (!is_kernel_dtype(dtype) || other_layout || other_device || pinned) return false;
   const Sizes strides = copy_strides(x->sizes, x->strides, call.arg(6));
   return call.give(call.copy(x->value, call.type(dtype, x->sizes, strides)));
 }

@@ -68,7 +68,7 @@ std::optional<Options> options(Call& call, int i, ScalarType dtype, c10::Device 
   dtype = call.dtype(i).value_or(dtype);
   if (call.has(i + 2)) device = numbered(call.arg(i + 2).toDevice());
   const bool other_layout = call.has(i + 1) && call.arg(i + 1).toLayout() != c10::kStrided;
-  if (!is_native(dtype) || other_layout || device.is_meta() || (call.has(i + 3) && call.flag(i + 3)))
+  if (!is_kernel_dtype(dtype) || other_layout || device.is_meta() || (call.has(i + 3) && call.flag(i + 3)))
     return std::nullopt;
   return Options{dtype, device};
 }
@@ -236,7 +236,7 @@ bool folded(Call& call, const RuleRow&) {
   torch::jit::Stack stack(call.arguments.begin(), call.arguments.end());
   call.entry.op.callBoxed(stack);
   const at::Tensor& real = stack[0].toTensor();
-  if (!real.is_cpu() || !is_native(real.scalar_type()) || real.numel() > most_elements) return false;
+  if (!real.is_cpu() || !is_kernel_dtype(real.scalar_type()) || real.numel() > most_elements) return false;
   call.set_device(real.device());
   return call.give(call.recorder.value_of(call.recorder.add_private_constant(real)));
 }

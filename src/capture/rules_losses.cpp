@@ -25,7 +25,7 @@ bool loss(Call& call, size_t reduction, Formula&& formula) {
   const auto x = call.operand(0), y = call.operand(1);
   if (!x || !y || x->is_number() || y->is_number()) return false;
   const ScalarType dtype = promoted({&*x, &*y});
-  if (!c10::isFloatingType(dtype) || !is_native(dtype)) return false;
+  if (!c10::isFloatingType(dtype) || !is_kernel_dtype(dtype)) return false;
   Pointwise p(call, dtype, {&*x, &*y});
   if (!p.valid()) return false;
   p.compute_in_float();

@@ -81,7 +81,7 @@ bool add_or_sub(Call& call, const RuleRow& row) {
   if (!alpha) return false;
   const bool scaled = !alpha->is_number() || !alpha->number.equal(1);
   const bool any_bool = x->dtype == ScalarType::Bool || y->dtype == ScalarType::Bool;
-  if (!is_native(dtype)) return false;
+  if (!is_kernel_dtype(dtype)) return false;
   if (row.op == Op::sub && any_bool && (x->dtype == y->dtype || !x->is_number())) return false;
   if (scaled && dtype == ScalarType::Bool && alpha->dtype != ScalarType::Bool) return false;
   if (scaled && c10::isFloatingType(alpha->dtype) && !c10::isFloatingType(dtype)) return false;
@@ -134,7 +134,7 @@ bool binary(Call& call, const RuleRow& row) {
   if (!x || !y) return false;
   ScalarType dtype = promoted({&*x, &*y});
   if (row.variant == kFloats) dtype = floating(dtype);
-  if (!is_native(dtype)) return false;
+  if (!is_kernel_dtype(dtype)) return false;
   const bool is_bool = dtype == ScalarType::Bool;
   const bool bitwise = row.op == Op::bitwise_and || row.op == Op::bitwise_or || row.op == Op::bitwise_xor;
   const bool shift = row.op == Op::shift_left || row.op == Op::shift_right;
@@ -205,7 +205,7 @@ bool compare(Call& call, const RuleRow& row) {
   const auto x = call.operand(0), y = call.operand(1);
   if (!x || !y) return false;
   ScalarType dtype = promoted({&*x, &*y});
-  if (!is_native(dtype)) return false;
+  if (!is_kernel_dtype(dtype)) return false;
   // Eager compares a tensor of integers with a float in float, and with a too large integer by its own rule.
   for (const auto& operand : {*x, *y})
     if (operand.is_number() && c10::isIntegralType(dtype, true) && dtype != ScalarType::Long &&
@@ -255,7 +255,7 @@ bool divide(Call& call, const RuleRow& row) {
   if (row.variant == kByArgument && call.has(2)) mode = call.arg(2).toStringView();
   ScalarType dtype = promoted({&*x, &*y});
   if (mode.empty()) dtype = floating(dtype);
-  if (!is_native(dtype) || dtype == ScalarType::Bool) return false;
+  if (!is_kernel_dtype(dtype) || dtype == ScalarType::Bool) return false;
   Pointwise p(call, dtype, {&*x, &*y});
   if (!p.valid()) return false;
   // f16 and bf16 are rounded after every step in eager, and here on request (emulate_precision_casts).
@@ -292,7 +292,7 @@ bool power(Call& call, const RuleRow&) {
   const auto x = call.operand(0), y = call.operand(1);
   if (!x || !y) return false;
   const ScalarType dtype = promoted({&*x, &*y});
-  if (!is_native(dtype) || dtype == ScalarType::Bool) return false;
+  if (!is_kernel_dtype(dtype) || dtype == ScalarType::Bool) return false;
   const bool integral = c10::isIntegralType(dtype, true);
   // Eager refuses a negative number as the power of integers; among tensors it gives 0, 1 or -1.
   if (integral && y->is_number() && y->number.toLong() < 0) return false;
@@ -323,7 +323,7 @@ bool where(Call& call, const RuleRow&) {
   if (!condition || !x || !y || condition->dtype != ScalarType::Bool) return false;
   condition->is_mask = true;
   const ScalarType dtype = promoted({&*x, &*y});
-  if (!is_native(dtype)) return false;
+  if (!is_kernel_dtype(dtype)) return false;
   Pointwise p(call, dtype, {&*condition, &*x, &*y});
   return p.valid() && p.give(p.where(condition->value, p.in(*x), p.in(*y)));
 }
@@ -358,7 +358,7 @@ bool clamp(Call& call, const RuleRow& row) {
   for (const auto* limit : {&low, &high})
     if (*limit) promotion.add((*limit)->dtype, (*limit)->rank);
   const ScalarType dtype = promotion.result();
-  if (!is_native(dtype)) return false;
+  if (!is_kernel_dtype(dtype)) return false;
   // Only clamp_min and clamp_max by a tensor take bools.
   if (dtype == ScalarType::Bool && (row.variant == 0 || (low ? low : high)->rank == Rank::number)) return false;
   for (const auto* limit : {&low, &high})  // A NaN limit makes everything NaN, by a case of its own.

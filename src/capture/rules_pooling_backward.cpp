@@ -47,7 +47,7 @@ c10::MemoryFormat gradient_format(const Operand& x, size_t n) {
   return n == 2 ? suggested_format(x) : c10::MemoryFormat::Contiguous;
 }
 
-bool is_native_float(const Operand& x) {
+bool is_kernel_float(const Operand& x) {
   return !x.is_number() && c10::isFloatingType(x.dtype) && numel(x.sizes) > 0;
 }
 
@@ -56,7 +56,7 @@ bool is_native_float(const Operand& x) {
 bool max_unpool(Call& call, const RuleRow& row) {
   const auto n = static_cast<size_t>(row.variant);
   const auto x = call.operand(0), indices = call.operand(1);
-  if (!x || !indices || !is_native_float(*x) || indices->dtype != ScalarType::Long || indices->sizes != x->sizes)
+  if (!x || !indices || !is_kernel_float(*x) || indices->dtype != ScalarType::Long || indices->sizes != x->sizes)
     return false;
   const size_t rank = x->sizes.size();
   const Sizes out = call.ints(2);
@@ -78,7 +78,7 @@ bool max_unpool(Call& call, const RuleRow& row) {
 bool max_pool_backward(Call& call, const RuleRow& row) {
   const auto n = static_cast<size_t>(std::abs(row.variant));
   const auto gradient = call.operand(0), x = call.operand(1), indices = call.operand(call.arguments.size() - 1);
-  if (!gradient || !x || !indices || !is_native_float(*gradient) || gradient->dtype != x->dtype) return false;
+  if (!gradient || !x || !indices || !is_kernel_float(*gradient) || gradient->dtype != x->dtype) return false;
   if (indices->dtype != ScalarType::Long || indices->sizes != gradient->sizes) return false;
   const size_t rank = x->sizes.size();
   if ((rank != n + 1 && rank != n + 2) || gradient->sizes.size() != rank || is_empty(x->sizes)) return false;
@@ -139,7 +139,7 @@ bool give_spread_averages(Call& call, const Operand& g, const Operand& x,
 
 /// Gradient and input of a pooling over `n` dimensions.
 bool fit(const std::optional<Operand>& g, const std::optional<Operand>& x, size_t n) {
-  if (!g || !x || x->is_number() || !is_native_float(*g) || g->dtype != x->dtype) return false;
+  if (!g || !x || x->is_number() || !is_kernel_float(*g) || g->dtype != x->dtype) return false;
   const size_t rank = x->sizes.size();
   return (rank == n + 1 || rank == n + 2) && g->sizes.size() == rank && !is_empty(x->sizes);
 }

@@ -78,7 +78,7 @@ bool sum_like(Call& call, const RuleRow& row) {
   const bool integral = c10::isIntegralType(x->dtype, true);
   const ScalarType dtype =
       call.dtype(form.dtype).value_or(integral && row.op != Op::mean ? ScalarType::Long : x->dtype);
-  if (!is_native(dtype) || (row.op == Op::mean && !c10::isFloatingType(dtype))) return false;
+  if (!is_kernel_dtype(dtype) || (row.op == Op::mean && !c10::isFloatingType(dtype))) return false;
   ir::Value* value = call.cast(x->value, to_dtype(dtype));
   // A 0-dim tensor has nothing to reduce.
   return call.give(x->sizes.empty() ? value : reduce(call, row.op, value, *axes));

@@ -15,7 +15,7 @@ bool accumulate(Call& call, const RuleRow& row) {
   const auto dim = wrap(call.integer(1), static_cast<int64_t>(x->sizes.size()));
   const bool integral = c10::isIntegralType(x->dtype, true);
   const ScalarType dtype = call.dtype(2).value_or(integral ? ScalarType::Long : x->dtype);
-  if (!dim || !is_native(dtype) || dtype == ScalarType::Bool) return false;
+  if (!dim || !is_kernel_dtype(dtype) || dtype == ScalarType::Bool) return false;
   ir::Value* value = call.cast(x->value, to_dtype(dtype));
   return call.give(x->sizes.empty() ? value : scanned(call, row.op, value, to_dtype(dtype), *dim));
 }

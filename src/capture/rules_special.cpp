@@ -28,7 +28,7 @@ bool both_in_float(Call& call, Formula&& formula) {
   const auto x = call.operand(0), y = call.operand(1);
   if (!x || !y) return false;
   const ScalarType dtype = floating(promoted({&*x, &*y}));
-  if (!is_native(dtype)) return false;
+  if (!is_kernel_dtype(dtype)) return false;
   Pointwise p(call, dtype, {&*x, &*y});
   if (!p.valid()) return false;
   p.compute_in_float();
@@ -200,7 +200,7 @@ bool ldexp(Call& call, const RuleRow&) {
   power.dtype = floating(exponent->dtype);
   power.strides = contiguous(power.sizes);  // as a number to the power of a tensor is laid out
   const ScalarType dtype = promoted({&*x, &power});
-  if (!is_native(dtype) || !is_native(power.dtype)) return false;
+  if (!is_kernel_dtype(dtype) || !is_kernel_dtype(power.dtype)) return false;
   ir::Value* raised = call.cast(exponent->value, to_dtype(power.dtype));
   const DType wide = ir::compute_dtype(raised->type->dtype);
   raised = call.cast(raised, wide);

@@ -23,7 +23,7 @@ std::optional<std::vector<Operand>> operands(Call& call, size_t i) {
 bool join(Call& call, std::span<const Operand> parts, std::span<ir::Value* const> values, int64_t dim,
           const Sizes& sizes) {
   const ScalarType dtype = promoted(parts);
-  if (!is_native(dtype)) return false;
+  if (!is_kernel_dtype(dtype)) return false;
   c10::MemoryFormat format = suggested_format(parts[0]);
   for (const Operand& part : parts)
     if (suggested_format(part) != format) format = c10::MemoryFormat::Contiguous;
@@ -266,7 +266,7 @@ bool as_strided_scatter(Call& call, const RuleRow&) {
         "it on the whole tensor.");
   write(recorder, *window, recorder.value_of(source));
   if (call.entry.mode == OpEntry::Mode::functional) return call.give_tensor(clone);
-  return is_native(dtype) && call.give(recorder.value_of(clone));
+  return is_kernel_dtype(dtype) && call.give(recorder.value_of(clone));
 }
 
 /// diag_embed(self, offset, dim1, dim2): the last dimension becomes a diagonal of two new ones.
@@ -353,7 +353,7 @@ bool block_diag(Call& call, const RuleRow&) {
   const auto parts = operands(call, 0);
   if (!parts) return false;
   const ScalarType dtype = promoted(*parts);
-  if (!is_native(dtype)) return false;
+  if (!is_kernel_dtype(dtype)) return false;
   int64_t height = 0, width = 0;
   std::vector<Sizes> shapes;
   for (const Operand& part : *parts) {

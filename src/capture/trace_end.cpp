@@ -67,7 +67,7 @@ OutputRecipe TraceEnd::recipe_of(const at::Tensor& output, Trace& trace) {
 /// The value in memory that can be given away. Kernels make that themselves, but not of what only ATen knows.
 ir::Value* TraceEnd::memory_of_its_own(ir::Value* value) {
   const ir::Type& type = *value->type;
-  if (ir::is_native(type.dtype)) return densified(*recorder_.graph_, value);
+  if (ir::is_kernel_dtype(type.dtype)) return densified(*recorder_.graph_, value);
   const bool dense = is_dense(to_ref(type.sizes), to_ref(type.strides));
   if (dense && value->def->op == Op::call) return value;
   const Sizes strides = preserved_strides(to_ref(type.sizes), to_ref(type.strides));

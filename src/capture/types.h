@@ -28,8 +28,8 @@ inline ir::DType to_dtype(c10::ScalarType type) {
   }
 }
 
-inline bool is_native(c10::ScalarType type) {
-  return ir::is_native(to_dtype(type));
+inline bool is_kernel_dtype(c10::ScalarType type) {
+  return ir::is_kernel_dtype(to_dtype(type));
 }
 
 inline ir::Device to_device(c10::Device device) {

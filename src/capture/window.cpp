@@ -153,7 +153,7 @@ at::Tensor laid_out(const at::Tensor& tensor, c10::IntArrayRef strides) {
 
 ir::Value* laid_out(Recorder& recorder, ir::Value* value, const ir::Type* type, c10::ScalarType dtype) {
   if (value->type == type) return value;
-  if (is_native(dtype)) return recorder.graph().create(Op::cast, {value}, {}, type);
+  if (is_kernel_dtype(dtype)) return recorder.graph().create(Op::cast, {value}, {}, type);
   return recorder.call_simple("braze::lay_out", {value}, {at::Tensor(), to_ref(type->strides).vec()}, type);
 }
 

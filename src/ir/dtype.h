@@ -42,8 +42,8 @@ inline bool is_floating(DType d) {
 inline bool is_integral(DType d) {
   return kind(d) == DTypeKind::integral;
 }
-/// Native code exists for it: everything but complex and `other`.
-inline bool is_native(DType d) {
+/// Kernels compute with it: everything but complex and `other`.
+inline bool is_kernel_dtype(DType d) {
   return kind(d) != DTypeKind::opaque;
 }
 /// The type that arithmetic on `dtype` is done in: f32 for bf16 and f16, otherwise itself.

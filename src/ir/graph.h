@@ -69,15 +69,20 @@ enum class OpKind : uint8_t {
 
 /// What is true of an op beyond its kind; sets of them are sums.
 namespace traits {
-enum Trait : uint8_t {
+enum Trait : uint16_t {
   none = 0,
-  floats = 1,        ///< For floating dtypes only.
-  integers = 2,      ///< For integral dtypes and bool only.
-  commutes = 4,      ///< f(x, y) and f(y, x) have the same bits.
-  exact = 8,         ///< The result is an operand, or a number that the operand's dtype has.
-  raises = 16,       ///< Some elements are a runtime error.
-  reads_first = 32,  ///< Operand 0 is read at places that are computed.
-  reads_second = 64  ///< Operand 1 is.
+  floats = 1,         ///< For floating dtypes only.
+  integers = 2,       ///< For integral dtypes and bool only.
+  commutes = 4,       ///< f(x, y) and f(y, x) have the same bits.
+  exact = 8,          ///< The result is an operand, or a number that the operand's dtype has.
+  raises = 16,        ///< Some elements are a runtime error.
+  reads_first = 32,   ///< Operand 0 is read at places that are computed.
+  reads_second = 64,  ///< Operand 1 is.
+  steps = 128,        ///< A small change of an operand may be a step of the result.
+  bounded = 256,      ///< Of finite f16 numbers it is one that f16 has, never beyond 65,504.
+  per_element = 512,  ///< A composite whose result elements depend on one element each.
+  product = 1024,     ///< Of matrices, the last two operands; written where the caller says.
+  wants_rows = 2048   ///< A library call whose operands must be rows without gaps, or slower code runs.
 };
 }  // namespace traits
 
@@ -88,7 +93,7 @@ struct OpInfo {
   int fewest_operands, most_operands;  ///< most == -1: any number.
   int results;                         ///< -1: as the node says.
   std::string_view attributes;         ///< Names, separated by spaces.
-  uint8_t traits;                      ///< Of traits::Trait.
+  uint16_t traits;                     ///< Of traits::Trait.
   int vector_instructions;             ///< Roughly how many one vector takes; 1 also where nobody asks.
   std::string_view meaning;
 };

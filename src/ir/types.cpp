@@ -71,7 +71,7 @@ Number round_to(Number value, DType dtype) {
     // An integer goes to f32 at once: by way of f64 it would be rounded twice.
     return Number::of(value.floating ? static_cast<float>(value.f) : static_cast<float>(value.i));
   }
-  if (!is_native(dtype)) return value;
+  if (!is_kernel_dtype(dtype)) return value;
   if (dtype == DType::b8) return Number::of_int(value.floating ? value.f != 0 : value.i != 0);
   const int64_t wide = value.as_int();
   switch (dtype) {

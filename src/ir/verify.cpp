@@ -80,7 +80,7 @@ class Verifier {
       fail("a number here is larger than any tensor", &node);
     if (const auto wrong = complaint(node, rules_)) fail(*wrong, &node);
     for (const Value& result : node.results)
-      if (node.op != Op::call && !is_native(result.type->dtype) && info(node.op).kind != OpKind::View &&
+      if (node.op != Op::call && !is_kernel_dtype(result.type->dtype) && info(node.op).kind != OpKind::View &&
           info(node.op).kind != OpKind::Library)
         fail("complex and other opaque dtypes are for call and views only", &node);
   }

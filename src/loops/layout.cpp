@@ -24,21 +24,6 @@ using Demand = LayoutDemand;
 constexpr std::string_view strength_words[] = {"any", "prefer", "require"};
 constexpr std::string_view form_words[] = {"traced", "rows", "matrix"};
 
-/// Who asks for what, where the node itself does not say. `call` stands for all operators without a row: any may
-/// look at strides, so they are eager's.
-struct Row {
-  Op op;
-  std::string_view layouts;
-};
-constexpr Row table[] = {
-    {Op::mm, "prefer matrix, prefer matrix"},
-    {Op::addmm, "any, prefer matrix, prefer matrix"},
-    {Op::bmm, "prefer matrix, prefer matrix"},
-    {Op::baddbmm, "any, prefer matrix, prefer matrix"},
-    // PyTorch's flash attention takes nothing else and would be left for the plain products.
-    {Op::sdpa, "require rows, require rows, require rows"},
-};
-
 // What a layout is worth, in bytes of traffic a byte of the value. A wrong required one costs a copy (read and
 // write) and a pass through the cache; a wrong preferred one makes the library rearrange as it reads; results of
 // the program that are laid out wrongly are copied, too; kernels that read in another order go through tiles.
@@ -209,14 +194,20 @@ std::string print(const CallLayouts& layouts) {
 
 CallLayouts layouts_of(const Node& call) {
   CallLayouts layouts;
-  const auto row = std::ranges::find(table, call.op, &Row::op);
   if (const ir::Attr* attribute = call.find("layouts"))
     layouts = parse_layouts(std::get<std::string_view>(attribute->value));
-  else if (row != std::end(table))
-    layouts = parse_layouts(row->layouts);
-  else if (call.op == Op::call)
-    layouts.operands.assign(call.operands.size(), {Demand::Strength::require, Demand::Form::traced, {}});
   layouts.operands.resize(call.operands.size());
+  if (call.find("layouts")) return layouts;
+  if (ir::has(call.op, ir::traits::product))
+    for (Demand& matrix : std::span(layouts.operands).last(2))
+      matrix = {Demand::Strength::prefer, Demand::Form::matrix, {}};
+  // PyTorch's flash attention takes nothing else and would be left for the plain products.
+  if (ir::has(call.op, ir::traits::wants_rows))
+    std::ranges::fill(std::span(layouts.operands).first(3),
+                      Demand{Demand::Strength::require, Demand::Form::rows, {}});
+  // It may look at strides, so they are eager's.
+  if (call.op == Op::call)
+    std::ranges::fill(layouts.operands, Demand{Demand::Strength::require, Demand::Form::traced, {}});
   return layouts;
 }
 
@@ -225,7 +216,7 @@ bool is_dense(std::span<const Size> sizes, std::span<const Size> strides, const 
 }
 
 bool writes_into(Op op) {
-  return op == Op::mm || op == Op::addmm || op == Op::bmm || op == Op::baddbmm;
+  return ir::has(op, ir::traits::product);
 }
 
 // ---- assignment

@@ -301,7 +301,7 @@ class Lowering {
     const Window& window = windows_.of(value);
     const bool served = demand.strength != LayoutDemand::Strength::require ||
                         demand.holds(*value->type, window.sizes, window.strides, windows_.rules());
-    if (served || !ir::is_native(value->type->dtype)) return view_of(window);
+    if (served || !ir::is_kernel_dtype(value->type->dtype)) return view_of(window);
     return copied(value, BufferKind::temporary, demand.strides(*value->type, windows_.rules()));
   }
 

@@ -23,13 +23,13 @@ struct Range {
 };
 
 bool is_compute_type(DType type) {
-  return ir::is_native(type) && ir::compute_dtype(type) == type;
+  return ir::is_kernel_dtype(type) && ir::compute_dtype(type) == type;
 }
 
 /// bf16 and f16 as values: only a cast gives them, only a cast takes them. The pair rounds, as eager mode does
 /// between ops on these types.
 bool is_rounding(const Stmt& stmt) {
-  return stmt.kind == StmtKind::compute && stmt.op == ir::Op::cast && ir::is_native(stmt.type);
+  return stmt.kind == StmtKind::compute && stmt.op == ir::Op::cast && ir::is_kernel_dtype(stmt.type);
 }
 
 /// a * b + c, or nothing when it does not fit.
@@ -187,7 +187,8 @@ class Verifier {
       const Buffer& b = kernel_.buffers[id];
       require(b.is_parameter == (id < parameters), "parameters come before allocated buffers; %", b.name,
               " does not");
-      require(ir::is_native(b.dtype), "%", b.name, " has a type that no kernel can read: ", ir::name(b.dtype));
+      require(ir::is_kernel_dtype(b.dtype), "%", b.name,
+              " has a type that no kernel can read: ", ir::name(b.dtype));
       require(b.alignment > 0 && (b.alignment & (b.alignment - 1)) == 0, "the alignment of %", b.name, " is ",
               b.alignment, ", which is no power of two");
       require(!b.size.is_constant() || b.size.constant >= 0, "the size of %", b.name, " is negative");

@@ -33,7 +33,7 @@ Range range(DType dtype) {
 /// Every value of `from` is a value of `to`.
 bool is_exact(DType from, DType to) {
   if (from == to) return true;
-  if (!is_native(from) || !is_native(to) || to == DType::b8) return false;
+  if (!is_kernel_dtype(from) || !is_kernel_dtype(to) || to == DType::b8) return false;
   const Range a = range(from), b = range(to);
   if (is_floating(from) && !is_floating(to)) return false;
   // An integer that fits the significand also fits the range: f16 reaches 2^16 with 11 bits.

@@ -132,7 +132,7 @@ bool is_half(DType dtype) {
 }  // namespace
 
 Result evaluate(Op op, DType from, DType to, Numbers numbers) {
-  if (is_half(from) || is_half(to) || !is_native(from) || !is_native(to)) return std::nullopt;
+  if (is_half(from) || is_half(to) || !is_kernel_dtype(from) || !is_kernel_dtype(to)) return std::nullopt;
   if (op == Op::cast) return converted(numbers[0], to);
   if (op == Op::where) return numbers[0].as_int() != 0 ? numbers[1] : numbers[2];
   Result result;

@@ -67,7 +67,7 @@ class Undefined {
   }
 
   Value* zeros(const Type& type) {
-    if (!is_native(type.dtype))
+    if (!is_kernel_dtype(type.dtype))
       throw UserError("a gradient that is not defined would be zeros of a type of ATen's");
     Value* one =
         graph_.scalar(type.dtype, is_floating(type.dtype) ? Number::of(0) : Number::of_int(0), type.device);

@@ -17,16 +17,12 @@ namespace {
 /// Work of more instructions a vector is saved rather than done again: what is no polynomial, and libm's.
 constexpr int most_instructions = 32;
 
-bool is_elementwise_composite(Op op) {
-  return op == Op::gelu || op == Op::silu;
-}
-
 /// Cheap, the same whenever it is done, and done by the kernel that reads it.
 bool is_cheap(const Node& node) {
   const OpInfo& row = info(node.op);
   if (row.kind == OpKind::View) return true;
   if (row.kind == OpKind::Source) return node.op != Op::input;
-  const bool elementwise = is_elementwise(node.op) || row.kind == OpKind::Cast || is_elementwise_composite(node.op);
+  const bool elementwise = is_elementwise(node.op) || row.kind == OpKind::Cast || has(node.op, traits::per_element);
   return elementwise && !has(node.op, traits::raises) && row.vector_instructions <= most_instructions;
 }
 
@@ -204,7 +200,7 @@ class Partitioner {
           result_.saved.push_back({Saved::Kind::written, written->second});
           continue;
         }
-        if (!is_native(value.type->dtype))
+        if (!is_kernel_dtype(value.type->dtype))
           throw UserError("the backward of this function needs a value of a type that no kernel reads");
         Value* made = copier[&value];
         auto& outputs = forward->outputs();

@@ -1,7 +1,5 @@
 #include "passes/round_halves.h"
 
-#include <algorithm>
-#include <iterator>
 #include <unordered_set>
 #include <vector>
 
@@ -34,22 +32,16 @@ Value* widened(Graph& graph, Value* value) {
 
 /// Of finite f16 numbers it may be one beyond 65,504, which is infinite in eager.
 bool may_overflow(const Node& node) {
-  constexpr Op bounded[] = {Op::log,   Op::log2, Op::log10, Op::log1p,   Op::sqrt,  Op::rsqrt, Op::sin,
-                            Op::cos,   Op::tanh, Op::asin,  Op::acos,    Op::atan,  Op::asinh, Op::acosh,
-                            Op::atanh, Op::erf,  Op::erfc,  Op::sigmoid, Op::atan2, Op::fmod,  Op::remainder};
-  return node.results[0].type->dtype == DType::f16 && std::ranges::find(bounded, node.op) == std::end(bounded);
+  return node.results[0].type->dtype == DType::f16 && !has(node.op, traits::bounded);
 }
 
 /// A small change of an operand may be a step of the result.
 bool is_step(const Node& node) {
-  constexpr Op steps[] = {Op::floor,     Op::ceil,      Op::round,     Op::trunc, Op::sign,
-                          Op::floor_div, Op::trunc_div, Op::remainder, Op::fmod,  Op::argmax,
-                          Op::argmin,    Op::cumargmax, Op::cumargmin};
   const OpKind kind = info(node.op).kind;
   if (kind == OpKind::Compare || kind == OpKind::UnaryTest) return true;
   if (node.op == Op::cast)
     return is_half(node.operands[0]->type->dtype) && !is_floating(node.results[0].type->dtype);
-  return std::ranges::find(steps, node.op) != std::end(steps);
+  return has(node.op, traits::steps);
 }
 
 /// Hands elements on as they are.
