@@ -14,6 +14,7 @@ os.environ["BRAZE_CACHE_DIR"] = _cache.name  # read when braze compiles its firs
 os.environ.setdefault("BRAZE_VERIFY", "1")  # the IR verifier after every pass
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
+import cpu_alone  # noqa: E402
 import pytest  # noqa: E402  (torch and braze must see the environment above)
 import torch  # noqa: E402
 
@@ -40,6 +41,9 @@ def pytest_collection_modifyitems(config, items):
     left = [item for item in items if item.nodeid not in known]
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid in known])
     items[:] = left
+    for item in left if DEVICE else ():
+        if reason := cpu_alone.why_skipped(item.name):
+            item.add_marker(pytest.mark.skip(reason=reason))
 
 
 def pytest_runtest_logreport(report):
@@ -53,6 +57,8 @@ def pytest_runtest_logreport(report):
 @pytest.fixture(autouse=True)
 def same_random_numbers():
     torch.manual_seed(0)
+    if DEVICE:  # An earlier test may have chosen another.
+        torch.set_default_device(DEVICE)
     yield
     if torch.cuda.is_initialized():
         try:

@@ -59,7 +59,7 @@ def resized(tensor: torch.Tensor, sizes: list[int]) -> torch.Tensor:
     flat = source[tuple(slice(None) if k in own else slice(0, 1) for k in range(source.dim()))].reshape(-1)
     if not flat.numel():
         flat = flat.new_zeros(1)
-    values = flat[torch.arange(count) % flat.numel()].view(kept)
+    values = flat[torch.arange(count, device=flat.device) % flat.numel()].view(kept)
     order = sorted(range(source.dim()), key=lambda k: -source.stride(k))
     values = values.permute(order).contiguous().permute([order.index(k) for k in range(source.dim())])
     return values.expand(sizes).requires_grad_(tensor.requires_grad)

@@ -75,7 +75,7 @@ def same(one, other):
 def captures(function, sizes, dynamic=None, dtype=torch.float32):
     compiled = braze.compile(function, dynamic=dynamic)
     for size in sizes:
-        x = torch.randn(size, 6, generator=torch.Generator().manual_seed(size)).to(dtype)
+        x = torch.randn(size, 6, generator=torch.Generator(torch.get_default_device()).manual_seed(size)).to(dtype)
         torch.manual_seed(0)
         wanted = function(x)
         torch.manual_seed(0)

@@ -2,6 +2,7 @@
 
 import functools
 
+import cpu_alone
 import pytest
 import stale_arguments  # noqa: F401  (each registers its cases)
 import stale_caches  # noqa: F401
@@ -98,6 +99,11 @@ def tell_open(name, compiler, request):
 
 def test_there_are_enough_cases():
     assert len(CASES) >= 250
+
+
+def test_cases_about_the_cpu_alone_are_named_as_they_are():
+    named = {name for names in cpu_alone.BY_REASON.values() for name in names if "/" in name}
+    assert named <= set(CASES), named - set(CASES)
 
 
 @pytest.mark.parametrize("name", CASES)
