@@ -7,14 +7,24 @@
 
 namespace braze::interpreter {
 
+namespace {
+
+constexpr size_t most_looked_at = 1 << 19;  // Objects of a run: each drop may have to look at all that hangs on it.
+
+}  // namespace
+
 bool Drops::add(PyObject* value, const guards::Source* source, bool contents) {
   // What the run knows is held by it, by the frame as it was, and by the stack.
-  const auto extra = [this](PyObject* object) -> Py_ssize_t { return values_.source_of(object) ? 6 : 0; };
+  const auto extra = [this](PyObject* object) -> Py_ssize_t {
+    ++looked_at_;
+    return values_.source_of(object) ? 6 : 0;
+  };
   for (const Drop& other : drops_)
     if (contents && other.contents && other.source == source) return true;
   drops_.push_back({source, contents});
   any_ |= value && !guards::is_scalar(value);
   if (!value) return true;
+  if (looked_at_ > most_looked_at) return false;
   if (!contents) return guards::goes_unnoticed(value, 1, extra);
   const guards::Ref items = guards::Ref::steal(PyDict_Check(value) ? PyDict_Items(value) : PySequence_List(value));
   bool all = static_cast<bool>(items);

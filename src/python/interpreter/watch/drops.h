@@ -18,7 +18,7 @@ class Drops {
   Drops& operator=(const Drops&) = delete;
 
   /// The run lets go of what `source` holds, or of its items; `value` is that now, and null if there is nothing.
-  /// False: somebody may notice.
+  /// False: somebody may notice, or it takes too long to find out.
   bool add(PyObject* value, const guards::Source* source, bool contents = false);
   /// At the end: guards say that nobody notices.
   void guard();
@@ -32,6 +32,7 @@ class Drops {
   };
   Values& values_;
   std::vector<Drop> drops_;
+  size_t looked_at_ = 0;  ///< Objects that hang on what was let go of.
   bool any_ = false;
 };
 
