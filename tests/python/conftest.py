@@ -4,6 +4,7 @@ BRAZE_TEST_DEVICE=cuda: tensors that a test makes without naming a device lie th
 BRAZE_TEST_PASSED=FILE: tests whose names the file holds are left out, and those that pass are added to it.
 """
 
+import gc
 import os
 import sys
 import tempfile
@@ -16,6 +17,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import cpu_alone  # noqa: E402
 import pytest  # noqa: E402  (torch and braze must see the environment above)
+import seeds  # noqa: E402
 import torch  # noqa: E402
 
 
@@ -46,6 +48,12 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(pytest.mark.skip(reason=reason))
 
 
+def pytest_collection_finish():
+    """Tests and the packages that they stand on stay: no collection of what a test leaves need look at them."""
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_runtest_logreport(report):
     # With several processes the one that hands out the tests hears of each, too, and writes alone.
     alone = "PYTEST_XDIST_WORKER" not in os.environ
@@ -56,7 +64,7 @@ def pytest_runtest_logreport(report):
 
 @pytest.fixture(autouse=True)
 def same_random_numbers():
-    torch.manual_seed(0)
+    seeds.seed()
     if DEVICE:  # An earlier test may have chosen another.
         torch.set_default_device(DEVICE)
     yield

@@ -85,6 +85,7 @@ def since(before: dict, after: dict) -> dict:
 def main() -> None:
     extension, mode, *names = sys.argv[1:]
     interpreter = importlib.import_module(extension)
+    gc.freeze()  # Tests that collect hundreds of times need not look at PyTorch each time.
     calls = {
         "native": lambda method: method(),
         "braze": lambda method: interpreter.interpret(method),

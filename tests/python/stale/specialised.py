@@ -9,6 +9,13 @@ import sys
 import types
 
 WIDE = 256  # code units, names, constants and variables that one byte counts
+NEVER = ast.parse("if 0:\n" + "".join(f" w{i} = {1000 + i}.5; u{i}\n" for i in range(WIDE))).body[0]
+
+
+def nothing(beside):
+    """A statement that does nothing, on the line of another."""
+    made = ast.Expr(ast.copy_location(ast.List([], ast.Load()), beside))  # BUILD_LIST, POP_TOP
+    return ast.copy_location(made, beside)
 
 
 class Widener(ast.NodeTransformer):
@@ -17,24 +24,21 @@ class Widener(ast.NodeTransformer):
 
     def loop(self, node):
         self.generic_visit(node)
-        filler = [ast.copy_location(ast.Expr(ast.List([], ast.Load())), node) for _ in range(WIDE // 2 + 2)]
-        node.body[:0] = filler  # BUILD_LIST, POP_TOP
+        node.body[:0] = [nothing(node)] * (WIDE // 2 + 2)
         return node
 
     visit_For = visit_While = loop
 
     def visit_FunctionDef(self, node):
         self.generic_visit(node)
-        unused = "".join(f" w{i} = {1000 + i}.5; u{i}\n" for i in range(WIDE))
-        never = ast.copy_location(ast.parse(f"if 0:\n{unused}").body[0], node)
         has_text = isinstance(node.body[0], ast.Expr) and isinstance(node.body[0].value, ast.Constant)
-        node.body.insert(int(has_text), never)
+        node.body.insert(int(has_text), ast.copy_location(ast.If(NEVER.test, NEVER.body, []), node))
         return node
 
 
 def widen(source):
     """The same program, with wide arguments."""
-    return ast.fix_missing_locations(Widener().visit(ast.parse(source)))
+    return Widener().visit(ast.parse(source))
 
 
 def codes_of(code):

@@ -25,7 +25,7 @@ import typing
 import weakref
 from pathlib import Path
 
-import torch
+from seeds import seed
 from staleness import case, module, tensor
 from torch import nn
 
@@ -63,7 +63,7 @@ def register(topic, header, source, changes):
     )
 
     def make():
-        torch.manual_seed(0)
+        seed()
         before = set(sys.modules)
         try:
             m = module(source, **NAMES)

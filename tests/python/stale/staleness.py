@@ -27,6 +27,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from seeds import seed
 from specialised import specialise, widen
 
 CASES: dict[str, Case] = {}
@@ -247,6 +248,7 @@ def observe(function, request) -> Seen:
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed), warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
+        warnings.simplefilter("ignore", ResourceWarning)  # The collector's, at any time: no program's.
         try:
             value = function(*request.args, **request.kwargs)
             with unobserved():
@@ -272,7 +274,7 @@ def as_call(request, before=None) -> call:
 def run(one: Case, compile: Callable, unchanged: Callable | None = None) -> list[Seen]:
     """Runs a case with what `compile` makes of its function. The first two observations are of unchanged calls;
     `unchanged(compiled)` is called between them and the change."""
-    torch.manual_seed(0)
+    seed()
     program = one.make()
     first = as_call(next(program))
     function, first.args = first.args[0], first.args[1:]
