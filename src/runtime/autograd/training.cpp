@@ -144,6 +144,19 @@ at::Tensor TrainingProgram::saved_tensor(const passes::Saved& saved, const at::T
   return {};
 }
 
+namespace {
+
+/// A result that is a view of another tensor, and has a history of its own all the same, is one of an
+/// autograd.Function: what eager does not allow with such views is not allowed here.
+void set_history(const at::Tensor& result, torch::autograd::Edge edge) {
+  torch::autograd::impl::set_gradient_edge(result, std::move(edge));
+  if (result.is_view())
+    torch::autograd::impl::get_view_autograd_meta(result)->set_creation_meta(
+        torch::autograd::CreationMeta::IN_CUSTOM_FUNCTION);
+}
+
+}  // namespace
+
 void TrainingProgram::run(const at::Tensor* const* arguments, at::Tensor* results) const {
   const Gradients& gradients = seam_->gradients;
   std::vector<at::Tensor> all(forward_->result_count());
@@ -159,13 +172,17 @@ void TrainingProgram::run(const at::Tensor* const* arguments, at::Tensor* result
     std::vector<at::Tensor> roots(gradients.tangents);
     for (size_t r = 0; r < gradients.results.size(); ++r)
       if (gradients.results[r].kind == Result::Kind::root) roots[gradients.results[r].index] = all[r];
-    for (const Gradients::Written& one : gradients.written) roots[one.tangent] = input(one.input, arguments);
-    for (const at::Tensor& root : roots) {
-      const uint32_t number = node->add_input_metadata(root);
-      if (root.requires_grad())
-        torch::autograd::impl::rebase_history(root, {node, number});  // An input that was written.
+    std::vector<bool> is_written(roots.size());
+    for (const Gradients::Written& one : gradients.written) {
+      roots[one.tangent] = input(one.input, arguments);
+      is_written[one.tangent] = roots[one.tangent].requires_grad();
+    }
+    for (size_t k = 0; k < roots.size(); ++k) {
+      const uint32_t number = node->add_input_metadata(roots[k]);
+      if (is_written[k])
+        torch::autograd::impl::rebase_history(roots[k], {node, number});
       else
-        torch::autograd::impl::set_gradient_edge(root, {node, number});
+        set_history(roots[k], {node, number});
     }
   }
   for (size_t r = 0; r < seam_->result_count; ++r) {

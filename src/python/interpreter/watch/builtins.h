@@ -46,6 +46,8 @@ class Builtins final : Domain {
   bool call_by_what_it_does(const Call& call);
   PyObject* stand_in_for(PyObject* function);
 
+  Ref counted_;  ///< The latest answer about effects.
+
   Understood is_instance(const Call& call);
   Understood get_attribute(const Call& call);
   Understood set_attribute(const Call& call);
