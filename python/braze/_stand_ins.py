@@ -277,6 +277,11 @@ def checkpoint(function: Function, *args: Any, **kwargs: Any) -> Any:
     return result
 
 
+def backward_within(*args: Any, **kwargs: Any) -> None:
+    """torch.autograd.backward and torch.autograd.grad, which run what was compiled before."""
+    C.end_graph("a backward within the function")
+
+
 def batch_norm_forward(self: Any, input: torch.Tensor) -> torch.Tensor:
     """torch.nn.BatchNorm1d.forward and its like. Without a momentum the running statistics are means over all
     batches so far: shares by a count, which eager reads as a Python float."""
@@ -391,6 +396,8 @@ def install() -> None:
     C.set_stand_in(_get_value, number_of_step)
     C.set_stand_in(_group_tensors_by_device_and_dtype, group_tensors)
     C.set_stand_in(torch.utils.checkpoint.checkpoint, checkpoint)
+    C.set_stand_in(torch.autograd.backward, backward_within)
+    C.set_stand_in(torch.autograd.grad, backward_within)
     C.set_stand_in(torch.nn.modules.batchnorm._BatchNorm.forward, batch_norm_forward)
     _optimizer_steps.install()
     if torch.backends.opt_einsum.is_available():

@@ -36,6 +36,7 @@ class Builtins final : Domain {
   static std::span<const Row> rows();
   static const Row* find_row(const Call& call);
 
+  bool end_graph(PyObject* why);
   bool call_of_torch(PyObject* function, PyObject* const* arguments, Py_ssize_t count);
   /// Has a factory make its tensor on the default device.
   bool put_default_device(PyObject* function);
