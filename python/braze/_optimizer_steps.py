@@ -7,7 +7,7 @@ operator that takes only such (Adamax). Here they are numbers within the graph, 
 from typing import Any
 
 import torch
-from torch.optim import adamax, asgd, radam
+from torch.optim import adamax, asgd, lr_scheduler, radam, swa_utils
 
 from braze._load import C
 
@@ -82,6 +82,46 @@ def asgd_steps(
         mu.copy_(1 / torch.clamp(step - how["t0"], min=1))
 
 
+def change_rates(self: Any, *args: Any, **kwargs: Any) -> None:
+    """The `step` of a schedule of learning rates: Python's arithmetic, which goes another way every few steps."""
+    C.end_graph("a schedule of learning rates takes a step")
+
+
+def update_parameters(self: swa_utils.AveragedModel, model: torch.nn.Module) -> None:
+    """torch.optim.swa_utils.AveragedModel.update_parameters, which copies at its first call."""
+    functions = [one for one in (self.multi_avg_fn, self.avg_fn) if one is not None]
+    if any([one.__module__ != swa_utils.__name__ for one in functions]):
+        C.end_graph("an average by a function that may not be called the first time")
+    averages = [p.detach() for p in (self.module.parameters() if self.use_buffers else self.parameters())]
+    others = [p.detach() for p in model.parameters()]
+    buffers = list(zip(self.module.buffers(), model.buffers(), strict=not self.use_buffers))
+    if self.use_buffers:
+        averages.extend([one.detach() for one, _ in buffers])
+        others.extend([other.detach() for _, other in buffers])
+    pairs = list(
+        zip(averages, [other.to(one.device) for one, other in zip(averages, others, strict=False)], strict=False)
+    )
+    is_first, rate = self.n_averaged == 0, 1 / (self.n_averaged + 1)
+    for one, other in pairs:
+        is_real = one.is_floating_point() or one.is_complex()
+        if self.multi_avg_fn is not None:
+            later = one.clone()
+            self.multi_avg_fn([later], [other], self.n_averaged)
+        elif self.avg_fn is not None:
+            later = self.avg_fn(one, other, self.n_averaged)
+        else:
+            later = (
+                torch.lerp(one, other, rate.to(one.dtype))
+                if is_real
+                else one + (other - one) / (self.n_averaged + 1)
+            )
+        one.copy_(torch.where(is_first, other, later))
+    if not self.use_buffers:
+        for one, other in buffers:
+            one.detach().copy_(other.detach().to(one.device))
+    self.n_averaged += 1
+
+
 _adamax_steps = adamax._multi_tensor_adamax
 _radam_steps = radam._single_tensor_radam
 _asgd_steps = asgd._single_tensor_asgd
@@ -93,3 +133,7 @@ def install() -> None:
         C.set_stand_in(function, radam_steps)
     for function in (asgd._single_tensor_asgd, asgd._multi_tensor_asgd):
         C.set_stand_in(function, asgd_steps)
+    C.set_stand_in(swa_utils.AveragedModel.update_parameters, update_parameters)
+    for kind in vars(lr_scheduler).values():
+        if isinstance(kind, type) and "step" in vars(kind):
+            C.set_stand_in(vars(kind)["step"], change_rates)

@@ -266,9 +266,20 @@ def checkpoint(function: Function, *args: Any, **kwargs: Any) -> Any:
     """torch.utils.checkpoint.checkpoint. What is kept for the backward is for the graph's cut to say."""
     if kwargs.pop("use_reentrant", None) is not False or "context_fn" in kwargs:
         C.end_graph("torch.utils.checkpoint with use_reentrant=True, or with contexts of its own")
-    for name in ("preserve_rng_state", "determinism_check", "debug", "early_stop"):
+    for name in ("determinism_check", "debug", "early_stop"):
         kwargs.pop(name, None)
-    return function(*args, **kwargs)
+    if kwargs.pop("preserve_rng_state", True):
+        return function(*args, **kwargs)
+    mark = C.trace_mark()
+    result = function(*args, **kwargs)
+    if not C.only_computed_since(mark):  # The backward would draw other numbers than the forward.
+        C.end_graph("torch.utils.checkpoint without the state of random numbers, around what draws some")
+    return result
+
+
+def backward_within(*args: Any, **kwargs: Any) -> None:
+    """torch.autograd.backward and torch.autograd.grad, which run what was compiled before."""
+    C.end_graph("a backward within the function")
 
 
 def batch_norm_forward(self: Any, input: torch.Tensor) -> torch.Tensor:
@@ -385,6 +396,8 @@ def install() -> None:
     C.set_stand_in(_get_value, number_of_step)
     C.set_stand_in(_group_tensors_by_device_and_dtype, group_tensors)
     C.set_stand_in(torch.utils.checkpoint.checkpoint, checkpoint)
+    C.set_stand_in(torch.autograd.backward, backward_within)
+    C.set_stand_in(torch.autograd.grad, backward_within)
     C.set_stand_in(torch.nn.modules.batchnorm._BatchNorm.forward, batch_norm_forward)
     _optimizer_steps.install()
     if torch.backends.opt_einsum.is_available():

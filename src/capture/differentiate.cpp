@@ -167,6 +167,13 @@ bool same_elements(const OutputRecipe& recipe, const at::Tensor& base) {
   return same_type && !recipe.is_conj && !recipe.is_neg;
 }
 
+/// A view that an autograd.Function has given: its history is the function's, and not that of its base.
+bool is_view_of_function(const at::Tensor& tensor) {
+  using torch::autograd::CreationMeta;
+  return tensor.is_view() && torch::autograd::impl::get_view_autograd_meta(tensor)->get_creation_meta() ==
+                                 CreationMeta::IN_CUSTOM_FUNCTION;
+}
+
 }  // namespace
 
 /// Tensors whose gradients the backward takes: what was computed, once, however many views of it are returned.
@@ -186,6 +193,10 @@ std::vector<at::Tensor> TraceEnd::find_roots(const Trace& trace, const std::vect
     const at::Tensor& output = outputs[r];
     const OutputRecipe& recipe = trace.outputs[r];
     if (!output.requires_grad() || recipe.kind == OutputRecipe::Kind::input_object) continue;
+    if (is_view_of_function(output)) {
+      add_root(r, output);
+      continue;
+    }
     if (recipe.base_kind == Base::none) {
       if (recipe.kind != OutputRecipe::Kind::output || recipe.is_conj || recipe.is_neg)
         throw UserError("a result that requires grad lies in the memory of an input");

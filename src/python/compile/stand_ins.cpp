@@ -9,6 +9,7 @@
 
 #include "capture/number.h"
 #include "capture/recorder.h"
+#include "capture/traced_function.h"
 #include "capture/tracer_tensor.h"
 #include "python/compile/modes.h"
 #include "python/guards/torch_values.h"
@@ -100,6 +101,52 @@ PyObject* leave_module_unnoted() {
 
 }  // namespace
 
+namespace {
+
+/// One for the process, filled when braze is imported; held for good.
+FunctionForms& forms() {
+  static FunctionForms all;
+  return all;
+}
+
+std::vector<at::Tensor> to_tensors(const py::list& list) {
+  std::vector<at::Tensor> tensors;
+  for (const py::handle one : list) {
+    if (!one.is_none() && !guards::is_tensor(one.ptr())) throw UserError("a list of tensors is wanted");
+    tensors.push_back(one.is_none() ? at::Tensor() : THPVariable_Unpack(one.ptr()));
+  }
+  return tensors;
+}
+
+py::list to_list(const std::vector<at::Tensor>& tensors) {
+  py::list list;
+  for (const at::Tensor& tensor : tensors) list.append(py::reinterpret_steal<py::object>(THPVariable_Wrap(tensor)));
+  return list;
+}
+
+void add_functions(py::module_& module) {
+  module.def("set_function_forms", [](py::handle apply, py::handle call_operator) {
+    forms() = {apply.inc_ref().ptr(), call_operator.inc_ref().ptr()};
+  });
+  module.def("effects_so_far", [] { return 0; });  // A capture answers itself.
+  module.def("function_tangents", [](const py::list& outputs) {
+    return to_list(capture::function_tangents(recorder(), to_tensors(outputs)));
+  });
+  module.def("join_function", [](std::string name, const py::list& inputs, const py::list& gradients,
+                                 const py::list& outputs, const py::list& constants, const py::list& dirty,
+                                 const py::list& saved, const py::list& tangents) {
+    return to_list(capture::join_function(
+        recorder(), {std::move(name), to_tensors(inputs), to_tensors(gradients), to_tensors(outputs),
+                     to_tensors(constants), to_tensors(dirty), to_tensors(saved), to_tensors(tangents)}));
+  });
+}
+
+}  // namespace
+
+const FunctionForms& function_forms() noexcept {
+  return forms();
+}
+
 PyObject* stand_in_for(PyObject* function) noexcept {
   if (PyFunction_Check(function)) {
     prepare_transforms(function);
@@ -156,6 +203,7 @@ void add_stand_ins(py::module_& module) {
     return recorder().only_computed_since(
         {mark[0].cast<size_t>(), mark[1].cast<uint64_t>(), mark[2].cast<size_t>()});
   });
+  add_functions(module);
 }
 
 }  // namespace braze::python

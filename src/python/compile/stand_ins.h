@@ -9,12 +9,22 @@ namespace braze::python {
 /// What a capture calls in the place of `function`, borrowed; null for nearly all.
 PyObject* stand_in_for(PyObject* function) noexcept;
 
+/// What captures call for functions whose gradient is Python code (python/braze/_functions.py). Null: nothing.
+struct FunctionForms {
+  PyObject *apply = nullptr, *call_operator = nullptr;
+};
+const FunctionForms& function_forms() noexcept;
+
 /// Adds to the module, for those forms:
 ///   set_stand_in(function, stand_in)  from now on
 ///   end_graph(why)                    the graph ends before the call of the function that is stood in for
 ///   is_known(tensor)                  no input decides its elements: reading them is free
 ///   trace_mark()                      a mark of the trace
 ///   only_computed_since(mark)         nothing older was written since, and no random number drawn
+///   effects_so_far()                  how many changes of objects there have been in the run
+///   set_function_forms(...)           FunctionForms
+///   function_tangents(outputs)        capture/traced_function.h
+///   join_function(...)                likewise
 void add_stand_ins(pybind11::module_& module);
 
 }  // namespace braze::python

@@ -223,9 +223,10 @@ TorchNames::TorchNames() : operators(operator_names()) {
   // True in every captured run.
   const py::module_ own = py::module_::import("braze._C");
   for (const char* name : {"is_compiling", "is_known", "to_number", "trace_mark", "only_computed_since",
-                           "set_inference_mode", "leave_inference_mode"})
+                           "function_tangents", "join_function", "set_inference_mode", "leave_inference_mode"})
     functions.insert(py::object(own.attr(name)).ptr());
   ends_graph = py::object(own.attr("end_graph")).ptr();
+  counts_effects = py::object(own.attr("effects_so_far")).ptr();
   for (py::handle entry : py::reinterpret_steal<py::list>(PyObject_Dir(torch.attr("Tensor").ptr()))) {
     auto name = entry.cast<std::string>();
     if (is_understood(name) || operator_methods().contains(name)) methods.insert(std::move(name));

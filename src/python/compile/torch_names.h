@@ -34,7 +34,7 @@ class TorchNames {
   PyObject *reads_autocast_cache, *sets_autocast_cache;  ///< Functions, of the flag that enables it.
   PyObject* asks_for_function_mode;                      ///< Whether a mode of torch functions is entered.
   std::unordered_set<PyObject*> ask_for_torch_function;  ///< Whether such a mode, or an argument, handles a call.
-  PyObject* ends_graph;                                  ///< braze's own, see stand_ins.h.
+  PyObject *ends_graph, *counts_effects;                 ///< braze's own, see stand_ins.h.
   PyObject *symbolic_int, *symbolic_float;               ///< The classes torch.SymInt and torch.SymFloat.
   PyObject* compiling_flag;                              ///< The name of what torch.compiler.is_compiling() gives.
 };

@@ -15,6 +15,7 @@
 
 #include "capture/number.h"
 #include "capture/recorder.h"
+#include "capture/tape.h"
 #include "capture/traceable.h"
 #include "capture/tracer_tensor.h"
 #include "python/compile/announce.h"
@@ -226,8 +227,16 @@ bool TorchWorld::is_operator(PyObject* object) const {
   return found;
 }
 
+TorchWorld::Own TorchWorld::own_function(PyObject* function) const {
+  const TorchNames& names = torch_names();
+  if (function == names.ends_graph) return Own::ends_graph;
+  return function == names.counts_effects ? Own::counts_effects : Own::none;
+}
+
+namespace {
+
 /// torch.library notes what it has registered: "namespace/name.overload/key".
-bool TorchWorld::has_python_gradient(PyObject* object) const {
+bool has_python_gradient(PyObject* object) {
   const std::string name = operator_name(object);
   const size_t colons = name.find("::");
   PyObject* library = PyDict_GetItemString(PyImport_GetModuleDict(), "torch.library");
@@ -244,6 +253,17 @@ bool TorchWorld::has_python_gradient(PyObject* object) const {
     if (operators == prefix || operators.starts_with(prefix + ".")) return true;
   }
   return false;
+}
+
+}  // namespace
+
+/// Other people's compilers are given the calls as the dispatcher saw them, and run under autograd: the backward would
+/// be lost.
+TorchWorld::PythonGradient TorchWorld::python_gradient_of(PyObject* object) const {
+  const bool is_function = PyType_Check(object);
+  if (!is_function && !has_python_gradient(object)) return {};
+  if (capture::TapeRecorder::current()) return {true, nullptr};
+  return {true, is_function ? function_forms().apply : function_forms().call_operator};
 }
 
 /// Its code never changes. What prints, warns or calls Python shows in its text.

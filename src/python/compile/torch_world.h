@@ -61,7 +61,7 @@ class TorchWorld final : public interpreter::TensorWorld {
     return {torch_names().compiler_dict, torch_names().compiling_flag};
   }
   bool is_operator(PyObject* object) const override;
-  bool has_python_gradient(PyObject* object) const override;
+  PythonGradient python_gradient_of(PyObject* object) const override;
   bool is_plain_script(PyObject* function) const override;
   void make_attribute(PyObject* object, PyObject* name) const override;
   bool may_read_without_grad(PyObject* tensor, PyObject* name) const override;
@@ -86,7 +86,7 @@ class TorchWorld final : public interpreter::TensorWorld {
   bool is_cpu(PyObject* device) const override;
   interpreter::Promise promise_about(PyObject* function) const override;
   PyObject* stand_in_for(PyObject* function) const override { return python::stand_in_for(function); }
-  bool ends_graph(PyObject* function) const override { return function == torch_names().ends_graph; }
+  Own own_function(PyObject* function) const override;
   interpreter::Ref number_of(PyObject* tensor) override;
   bool expect(PyObject* tensor, bool truth) override;
   PickedRows* rows() override { return &rows_; }

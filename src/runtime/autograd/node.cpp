@@ -6,7 +6,6 @@
 #include <torch/csrc/autograd/functions/utils.h>
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "capture/autograd_node.h"
@@ -47,7 +46,7 @@ void BackwardNode::release_variables() {
     if (!kept[k]) saved_[k].reset_data();
   if (run_.is_whole) all_released_ = true;
   if (all_released_) return;
-  const std::vector<passes::BackwardReaders>& readers = program_->partial_->readers();
+  const std::vector<passes::BackwardReaders>& readers = program_->backwards_->readers();
   released_.resize(readers.size());
   for (size_t r = 0; r < readers.size(); ++r) released_[r] = released_[r] || runs(readers[r]);
 }
@@ -58,7 +57,7 @@ bool BackwardNode::runs(const passes::BackwardReaders& readers) const {
 
 void BackwardNode::check_not_released() const {
   if (!all_released_ && released_.empty()) return;
-  const std::vector<passes::BackwardReaders>& readers = program_->partial_->readers();
+  const std::vector<passes::BackwardReaders>& readers = program_->backwards_->readers();
   for (size_t r = 0; r < readers.size(); ++r)
     TORCH_CHECK(!runs(readers[r]) || (!all_released_ && !released_[r]), torch::autograd::ERR_BACKWARD_TWICE);
 }
@@ -66,7 +65,7 @@ void BackwardNode::check_not_released() const {
 std::vector<bool> BackwardNode::kept_for_later() const {
   std::vector<bool> kept(saved_.size());
   if (run_.is_whole || all_released_) return kept;
-  const std::vector<passes::BackwardReaders>& readers = program_->partial_->readers();
+  const std::vector<passes::BackwardReaders>& readers = program_->backwards_->readers();
   for (size_t r = 0; r < readers.size(); ++r) {
     if (runs(readers[r]) || (!released_.empty() && released_[r])) continue;
     for (size_t k = 0; k < kept.size(); ++k) kept[k] = kept[k] || readers[r].saved[k];
@@ -100,17 +99,10 @@ std::vector<at::Tensor> BackwardNode::arguments(const variable_list& tangents, s
 }
 
 std::vector<at::Tensor> BackwardNode::compute(const variable_list& tangents) {
-  const size_t gradients = program_->backward()->result_count();
-  PartialPrograms::Part part{program_->backward(), nullptr};
-  std::vector<uint32_t> inputs(saved_.size() + tangents.size());
-  std::iota(inputs.begin(), inputs.end(), 0);
-  if (!run_.is_whole) {
-    part = program_->partial_->at(run_.tangents, run_.gradients, program_->symbols_);
-    inputs = part.of->inputs;
-  }
+  const PartialPrograms::Part part = program_->part(run_);
   std::vector<at::Tensor> computed(part.program ? part.program->result_count() : 0);
   if (part.program) {
-    std::vector<at::Tensor> given = arguments(tangents, inputs);
+    std::vector<at::Tensor> given = arguments(tangents, part.of->inputs);
     if (is_last_ && !at::GradMode::is_enabled()) {
       part.program->run_consuming(given, computed.data());
     } else {
@@ -119,9 +111,8 @@ std::vector<at::Tensor> BackwardNode::compute(const variable_list& tangents) {
       part.program->run(pointers.data(), computed.data());
     }
   }
-  if (!part.of) return computed;
-  std::vector<at::Tensor> found(gradients);
-  for (size_t k = 0; k < gradients; ++k) {
+  std::vector<at::Tensor> found(program_->gradient_count());
+  for (size_t k = 0; k < found.size(); ++k) {
     using Kind = passes::PartialBackward::Gradient::Kind;
     const passes::PartialBackward::Gradient& gradient = part.of->gradients[k];
     if (gradient.kind == Kind::tangent) found[k] = tangents[gradient.index];
@@ -161,7 +152,7 @@ variable_list BackwardNode::apply(variable_list&& tangents) {
 variable_list BackwardNode::apply_plain(variable_list&& tangents) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const capture::Gradients& gradients = program_->seam_->gradients;
-  run_ = {Bits(tangents.size()), Bits(program_->backward()->result_count())};
+  run_ = {{Bits(tangents.size()), Bits(program_->gradient_count())}, false};
   for (size_t t = 0; t < tangents.size(); ++t)
     if (tangents[t].defined()) run_.tangents.set(t);
   const auto is_wanted = [&](size_t k) {
@@ -172,8 +163,7 @@ variable_list BackwardNode::apply_plain(variable_list&& tangents) {
   for (size_t k = 0; k < gradients.inputs.size(); ++k)
     if (gradients.inputs[k].kind == GradientKind::output && is_wanted(k))
       run_.gradients.set(gradients.inputs[k].index);
-  run_.is_whole =
-      run_.tangents == all(tangents.size()) && run_.gradients == all(program_->backward()->result_count());
+  run_.is_whole = run_.tangents == all(tangents.size()) && run_.gradients == all(program_->gradient_count());
   check_not_released();
   std::vector<at::Tensor> computed;
   if (run_.gradients.any()) computed = compute(tangents);

@@ -33,8 +33,7 @@ class BackwardNode final : public torch::autograd::Node {
   torch::autograd::variable_list apply_plain(torch::autograd::variable_list&& tangents);
 
   /// Which tangents are defined, and which outputs of the whole backward program are wanted.
-  struct Run {
-    Bits tangents, gradients;
+  struct Run : PartialPrograms::Pattern {
     bool is_whole = false;
   };
   bool runs(const passes::BackwardReaders& readers) const;

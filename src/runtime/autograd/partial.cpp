@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "ir/shape_env.h"
-#include "passes/partition.h"
 #include "support/error.h"
 
 namespace braze::runtime {
@@ -15,18 +14,44 @@ constexpr size_t most_parts = 64;
 
 }  // namespace
 
-PartialPrograms::PartialPrograms(const capture::Trace& joint, ProgramOptions options)
-    : joint_(joint.graph), gradients_(*joint.gradients), objects_(joint.objects), options_(std::move(options)) {
+PartialPrograms::PartialPrograms(const capture::Trace& joint, std::shared_ptr<const ir::Graph> whole,
+                                 ProgramOptions options)
+    : joint_(joint.graph),
+      whole_(std::move(whole)),
+      gradients_(*joint.gradients),
+      likely_(find_likely()),
+      objects_(joint.objects),
+      options_(std::move(options)) {
   for (size_t k = gradients_.first_tangent; k < joint.bound.size(); ++k) bound_.push_back(joint.bound[k]);
 }
 
-PartialPrograms::Part PartialPrograms::at(const Bits& tangents, const Bits& gradients,
-                                          std::span<const int64_t> symbols) const {
+PartialPrograms::Pattern PartialPrograms::find_likely() const {
+  if (!whole_) return {};
+  const passes::Backward all = backward();
+  Pattern pattern{Bits(all.tangents), Bits(whole_->outputs().size())};
+  std::vector<size_t> numbers;
+  for (size_t t = 0; t < all.tangents; ++t) {
+    pattern.tangents.set(t);
+    if (whole_->inputs()[all.first_tangent + t].value->type->rank() == 0) numbers.push_back(t);
+  }
+  if (numbers.size() == 1) {
+    pattern.tangents = Bits(all.tangents);
+    pattern.tangents.set(numbers[0]);
+  }
+  for (const capture::Gradients::Input& input : gradients_.inputs) {
+    if (input.kind != capture::Gradients::Input::Kind::output) continue;
+    for (size_t t = 0; t < all.tangents; ++t)
+      if (pattern.tangents[t] && input.from[t]) pattern.gradients.set(input.index);
+  }
+  return pattern;
+}
+
+PartialPrograms::Part PartialPrograms::at(const Pattern& pattern, std::span<const int64_t> symbols) const {
   std::shared_ptr<const ProgramFamily> family;
   Part part;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    const Row& found = row(tangents, gradients);
+    const Row& found = row(pattern);
     part = {found.program, found.of};
     family = found.family;
   }
@@ -36,31 +61,43 @@ PartialPrograms::Part PartialPrograms::at(const Bits& tangents, const Bits& grad
 
 const std::vector<passes::BackwardReaders>& PartialPrograms::readers() const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (!readers_) readers_ = passes::backward_readers(whole());
+  if (!readers_) readers_ = passes::backward_readers(backward());
   return *readers_;
 }
 
-const PartialPrograms::Row& PartialPrograms::row(const Bits& tangents, const Bits& gradients) const {
-  const auto known = std::ranges::find_if(
-      rows_, [&](const Row& row) { return row.tangents == tangents && row.gradients == gradients; });
+size_t PartialPrograms::compiled() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return likely_row_ && likely_row_->family ? likely_row_->family->compiled() : 0;
+}
+
+const PartialPrograms::Row& PartialPrograms::row(const Pattern& pattern) const {
+  if (pattern == likely_) {
+    if (!likely_row_) likely_row_ = make(pattern);
+    return *likely_row_;
+  }
+  const auto known = std::ranges::find(rows_, pattern, &Row::pattern);
   if (known != rows_.end()) {
     rows_.splice(rows_.begin(), rows_, known);
   } else {
-    rows_.push_front(make(tangents, gradients));
+    rows_.push_front(make(pattern));
     if (rows_.size() > most_parts) rows_.pop_back();
   }
   return rows_.front();
 }
 
-PartialPrograms::Row PartialPrograms::make(const Bits& tangents, const Bits& gradients) const {
-  Row made{tangents, gradients, {}, {}, {}};
+PartialPrograms::Row PartialPrograms::make(const Pattern& pattern) const {
+  Row made{pattern, {}, {}, {}};
+  const passes::Backward all = backward();
+  const auto part_for = [&](const Bits& tangents) {
+    return std::make_shared<const passes::PartialBackward>(
+        passes::partial_backward(all, tangents, pattern.gradients));
+  };
   try {
-    made.of =
-        std::make_shared<const passes::PartialBackward>(passes::partial_backward(whole(), tangents, gradients));
+    made.of = part_for(pattern.tangents);
   } catch (const UserError&) {  // Only ATen can make the zeros: of all tangents, then.
-    Bits all = tangents;
-    for (size_t t = 0; t < gradients_.tangents; ++t) all.set(t);
-    made.of = std::make_shared<const passes::PartialBackward>(passes::partial_backward(whole(), all, gradients));
+    Bits tangents = pattern.tangents;
+    for (size_t t = 0; t < all.tangents; ++t) tangents.set(t);
+    made.of = part_for(tangents);
   }
   if (made.of->graph->outputs().empty()) return made;
   if (joint_->find_shape_env())
@@ -70,12 +107,7 @@ PartialPrograms::Row PartialPrograms::make(const Bits& tangents, const Bits& gra
   return made;
 }
 
-/// The joint graph is cut as it was: what is saved is the same.
-passes::Backward PartialPrograms::whole() const {
-  if (!whole_)
-    whole_ = passes::partition(
-                 {joint_.get(), gradients_.first_backward, gradients_.first_tangent, gradients_.first_gradient})
-                 .backward;
+passes::Backward PartialPrograms::backward() const {
   const size_t behind_saved = joint_->inputs().size() - gradients_.first_tangent;
   return {whole_.get(), whole_->inputs().size() - behind_saved, gradients_.tangents};
 }

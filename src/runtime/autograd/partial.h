@@ -1,7 +1,9 @@
-// runtime/autograd/partial.h: the backward programs of a joint trace for some of its tangents and gradients.
+// runtime/autograd/partial.h: the backward programs of a joint trace, by the tangents and gradients that they are
+// for.
 //
-// Made when a backward first runs with these: where one of several results has a backward, or a gradient is asked
-// of one input alone. One set has one program for all sizes, as the whole backward has.
+// The most likely one is made with the forward: that of all results, or of the only number among them, as a loss
+// beside logits is. Others are made when a backward first runs with these: where another one of several results has
+// a backward, or a gradient is asked of one input alone. One set has one program for all sizes.
 #pragma once
 
 #include <list>
@@ -26,36 +28,50 @@ class PartialPrograms {
     std::shared_ptr<const passes::PartialBackward> of;
   };
 
+  /// Some of the tangents, and of the outputs of the whole backward.
+  struct Pattern {
+    Bits tangents, gradients;
+    bool operator==(const Pattern&) const = default;
+  };
+
   /// \param joint  its graph stays, and is not changed.
-  PartialPrograms(const capture::Trace& joint, ProgramOptions options);
+  /// \param whole  the backward that it was cut into; null if it gave none, and then nothing is asked for.
+  PartialPrograms(const capture::Trace& joint, std::shared_ptr<const ir::Graph> whole, ProgramOptions options);
   PartialPrograms(const PartialPrograms&) = delete;
   PartialPrograms& operator=(const PartialPrograms&) = delete;
 
-  /// From several threads at once. \param gradients  by output of the whole backward.
-  Part at(const Bits& tangents, const Bits& gradients, std::span<const int64_t> symbols) const;
+  /// From several threads at once.
+  Part at(const Pattern& pattern, std::span<const int64_t> symbols) const;
+  /// What a backward of such results will most likely ask for.
+  const Pattern& likely() const { return likely_; }
+  /// The backward for all, which may never be compiled; null if there is none.
+  const std::shared_ptr<const ir::Graph>& whole() const { return whole_; }
   const std::vector<passes::BackwardReaders>& readers() const;
+  size_t compiled() const;  ///< So often was code made for the likely one.
 
  private:
   struct Row {
-    Bits tangents, gradients;
+    Pattern pattern;
     std::shared_ptr<const passes::PartialBackward> of;
     std::shared_ptr<Program> program;             ///< Of numbers, or
     std::shared_ptr<const ProgramFamily> family;  ///< of expressions.
   };
-  const Row& row(const Bits& tangents, const Bits& gradients) const;
-  Row make(const Bits& tangents, const Bits& gradients) const;
-  passes::Backward whole() const;
+  Pattern find_likely() const;
+  const Row& row(const Pattern& pattern) const;
+  Row make(const Pattern& pattern) const;
+  passes::Backward backward() const;
   capture::Trace trace_of(const passes::PartialBackward& part) const;
 
-  const std::shared_ptr<const ir::Graph> joint_;
+  const std::shared_ptr<const ir::Graph> joint_, whole_;
   const capture::Gradients gradients_;
+  const Pattern likely_;
   std::vector<at::Tensor> bound_;  ///< By input of the joint graph, from the first tangent on.
   const std::vector<c10::IValue> objects_;
   const ProgramOptions options_;
   mutable std::mutex mutex_;  ///< Of all that follows.
-  mutable std::unique_ptr<const ir::Graph> whole_;
+  mutable std::optional<Row> likely_row_;
   mutable std::optional<std::vector<passes::BackwardReaders>> readers_;
-  mutable std::list<Row> rows_;  ///< The one used last comes first.
+  mutable std::list<Row> rows_;  ///< The others; the one used last comes first.
 };
 
 }  // namespace braze::runtime

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "capture/autograd_node.h"
+#include "ir/size_code.h"
 #include "runtime/autograd/node.h"
 #include "support/error.h"
 
@@ -47,17 +48,23 @@ capture::Trace forward_trace(const capture::Trace& joint, std::shared_ptr<ir::Gr
   return trace;
 }
 
-capture::Trace backward_trace(const capture::Trace& joint, std::shared_ptr<ir::Graph> graph, size_t saved) {
-  const Gradients& gradients = *joint.gradients;
-  capture::Trace trace;
-  trace.graph = std::move(graph);
-  for (size_t k = 0; k < saved; ++k) trace.bound.push_back(at::Tensor());
-  for (size_t k = gradients.first_tangent; k < joint.bound.size(); ++k) trace.bound.push_back(joint.bound[k]);
-  trace.objects = joint.objects;
-  for (uint32_t k = 0; k < trace.graph->outputs().size(); ++k) trace.outputs.emplace_back().index = k;
-  trace.writes.assign(trace.graph->inputs().size(), 0);
-  trace.place_modulus.assign(trace.graph->inputs().size(), 1);
-  return trace;
+/// Of inputs of a graph, whose sizes may be expressions.
+std::vector<Geometry> geometries(std::span<const ir::Input> inputs, std::span<const int64_t> symbols) {
+  ir::SizeCode code;
+  for (const ir::Input& input : inputs)
+    for (const ir::SizeSpan& span : {input.value->type->sizes, input.value->type->strides})
+      for (const ir::Size size : span.symbolic()) code.add(size);
+  std::vector<int64_t> numbers(code.result_count());
+  if (!code.run(symbols, numbers)) throw UserError("a size of a gradient has no value for these symbols");
+  std::vector<Geometry> found;
+  auto at = numbers.begin();
+  for (const ir::Input& input : inputs) {
+    const ir::Type& type = *input.value->type;
+    std::vector<int64_t> sizes(at, at + type.rank()), strides(at + type.rank(), at + 2 * type.rank());
+    at += 2 * type.rank();
+    found.push_back(Geometry::of(type.dtype, device(type.device), std::move(sizes), std::move(strides)));
+  }
+  return found;
 }
 
 }  // namespace
@@ -78,8 +85,7 @@ TrainingTraces cut(const capture::Trace& joint) {
   }
   TrainingTraces traces;
   traces.forward = forward_trace(joint, std::move(parts.forward), seam->saved);
-  if (gradients.tangents > 0)
-    traces.backward = backward_trace(joint, std::move(parts.backward), seam->saved.size());
+  if (gradients.tangents > 0) traces.backward = std::move(parts.backward);
   seam->gradients.first_backward = nullptr;  // Of a graph that may go.
   traces.seam = std::move(seam);
   return traces;
@@ -93,23 +99,27 @@ ProgramOptions backward_options(const ProgramOptions& forward) {
   return options;
 }
 
+void compile_likely(const PartialPrograms& backwards, std::span<const int64_t> symbols, PhaseTimes& times) {
+  const PartialPrograms::Part part = backwards.at(backwards.likely(), symbols);
+  if (!part.program) return;
+  for (const PhaseTimes::Row& row : part.program->facts().times.rows())
+    times.add(row.name.c_str(), row.nanoseconds, row.allocations);
+}
+
 TrainingProgram::TrainingProgram(std::shared_ptr<const TrainingSeam> seam, std::shared_ptr<Program> forward,
-                                 std::shared_ptr<Program> backward, std::shared_ptr<const PartialPrograms> partial,
-                                 std::span<const int64_t> symbols)
+                                 std::shared_ptr<const PartialPrograms> backwards, std::span<const int64_t> symbols)
     : seam_(std::move(seam)),
       forward_(std::move(forward)),
-      backward_(std::move(backward)),
-      partial_(std::move(partial)),
+      backwards_(std::move(backwards)),
       symbols_(symbols.begin(), symbols.end()) {
-  if (!backward_) return;
-  const auto& inputs = backward_->trace().graph->inputs();
-  for (size_t k = 0; k < seam_->saved.size(); ++k)
-    if (seam_->saved[k].kind == passes::Saved::Kind::output) {
-      const ir::Type& type = *inputs[k].value->type;
-      saved_bytes_ += type.numel() * ir::byte_size(type.dtype);
-    }
-  for (uint32_t t = 0; t < seam_->gradients.tangents; ++t)
-    tangents_.push_back(Geometry::of(*inputs[seam_->saved.size() + t].value->type));
+  if (!backwards_->whole()) return;
+  likely_ = backwards_->at(backwards_->likely(), symbols_);
+  const std::span<const ir::Input> inputs(backwards_->whole()->inputs());
+  const std::vector<Geometry> saved = geometries(inputs.first(seam_->saved.size()), symbols_);
+  for (size_t k = 0; k < saved.size(); ++k)
+    if (seam_->saved[k].kind == passes::Saved::Kind::output)
+      saved_bytes_ += saved[k].numel * ir::byte_size(inputs[k].value->type->dtype);
+  tangents_ = geometries(inputs.subspan(saved.size(), seam_->gradients.tangents), symbols_);
 }
 
 std::shared_ptr<const TrainingProgram> TrainingProgram::compile(capture::Trace trace, const ProgramOptions& options,
@@ -119,14 +129,16 @@ std::shared_ptr<const TrainingProgram> TrainingProgram::compile(capture::Trace t
     PhaseTimer timer(&times, "partition");
     traces = cut(trace);
   }
-  std::shared_ptr<Program> backward;
-  if (traces->backward)
-    backward = compile_backward(
-        times, [&] { return Program::compile(std::move(*traces->backward), backward_options(options), {}); });
+  const auto backwards =
+      std::make_shared<const PartialPrograms>(trace, std::move(traces->backward), backward_options(options));
+  if (backwards->whole()) compile_likely(*backwards, {}, times);
   auto forward = Program::compile(std::move(traces->forward), options, std::move(times));
-  return std::make_shared<const TrainingProgram>(
-      traces->seam, std::move(forward), std::move(backward),
-      std::make_shared<const PartialPrograms>(trace, backward_options(options)), std::span<const int64_t>());
+  return std::make_shared<const TrainingProgram>(traces->seam, std::move(forward), backwards,
+                                                 std::span<const int64_t>());
+}
+
+PartialPrograms::Part TrainingProgram::part(const PartialPrograms::Pattern& pattern) const {
+  return pattern == backwards_->likely() ? likely_ : backwards_->at(pattern, symbols_);
 }
 
 const at::Tensor& TrainingProgram::input(uint32_t number, const at::Tensor* const* arguments) const {
@@ -144,12 +156,25 @@ at::Tensor TrainingProgram::saved_tensor(const passes::Saved& saved, const at::T
   return {};
 }
 
+namespace {
+
+/// A result that is a view of another tensor, and has a history of its own all the same, is one of an
+/// autograd.Function: what eager does not allow with such views is not allowed here.
+void set_history(const at::Tensor& result, torch::autograd::Edge edge) {
+  torch::autograd::impl::set_gradient_edge(result, std::move(edge));
+  if (result.is_view())
+    torch::autograd::impl::get_view_autograd_meta(result)->set_creation_meta(
+        torch::autograd::CreationMeta::IN_CUSTOM_FUNCTION);
+}
+
+}  // namespace
+
 void TrainingProgram::run(const at::Tensor* const* arguments, at::Tensor* results) const {
   const Gradients& gradients = seam_->gradients;
   std::vector<at::Tensor> all(forward_->result_count());
   forward_->run(arguments, all.data());
   const at::AutoGradMode gradients_on(true);
-  if (backward_) {
+  if (backwards_->whole()) {
     const auto node = capture::make_node<BackwardNode>(shared_from_this());
     for (const Gradients::Input& one : gradients.inputs)
       node->add_next_edge(torch::autograd::impl::gradient_edge(input(one.input, arguments)));
@@ -159,13 +184,17 @@ void TrainingProgram::run(const at::Tensor* const* arguments, at::Tensor* result
     std::vector<at::Tensor> roots(gradients.tangents);
     for (size_t r = 0; r < gradients.results.size(); ++r)
       if (gradients.results[r].kind == Result::Kind::root) roots[gradients.results[r].index] = all[r];
-    for (const Gradients::Written& one : gradients.written) roots[one.tangent] = input(one.input, arguments);
-    for (const at::Tensor& root : roots) {
-      const uint32_t number = node->add_input_metadata(root);
-      if (root.requires_grad())
-        torch::autograd::impl::rebase_history(root, {node, number});  // An input that was written.
+    std::vector<bool> is_written(roots.size());
+    for (const Gradients::Written& one : gradients.written) {
+      roots[one.tangent] = input(one.input, arguments);
+      is_written[one.tangent] = roots[one.tangent].requires_grad();
+    }
+    for (size_t k = 0; k < roots.size(); ++k) {
+      const uint32_t number = node->add_input_metadata(roots[k]);
+      if (is_written[k])
+        torch::autograd::impl::rebase_history(roots[k], {node, number});
       else
-        torch::autograd::impl::set_gradient_edge(root, {node, number});
+        set_history(roots[k], {node, number});
     }
   }
   for (size_t r = 0; r < seam_->result_count; ++r) {

@@ -31,19 +31,14 @@ struct TrainingSeam {
 /// the joint graph, which has to live as long.
 struct TrainingTraces {
   capture::Trace forward;
-  std::optional<capture::Trace> backward;  ///< None if no result has a history of its own: all are views of inputs.
+  std::shared_ptr<const ir::Graph>
+      backward;  ///< Null if no result has a history of its own: all are views of inputs.
   std::shared_ptr<const TrainingSeam> seam;
 };
 /// `joint.gradients` is there. Throws UserError where the cut is not possible (passes/partition.h).
 TrainingTraces cut(const capture::Trace& joint);
-/// Compiles the backward, and counts what it took among `times`, which become the forward's.
-template <typename Compile>
-std::shared_ptr<Program> compile_backward(PhaseTimes& times, const Compile& compile) {
-  std::shared_ptr<Program> backward = compile();
-  for (const PhaseTimes::Row& row : backward->facts().times.rows())
-    times.add(row.name.c_str(), row.nanoseconds, row.allocations);
-  return backward;
-}
+/// Compiles the likely backward, and counts what it took among `times`, which become the forward's.
+void compile_likely(const PartialPrograms& backwards, std::span<const int64_t> symbols, PhaseTimes& times);
 /// How the backward is compiled, whose forward is compiled so.
 ProgramOptions backward_options(const ProgramOptions& forward);
 
@@ -52,32 +47,34 @@ class TrainingProgram : public std::enable_shared_from_this<TrainingProgram> {
   /// Cuts the trace's graph in two, and compiles both. `trace.gradients` is there.
   static std::shared_ptr<const TrainingProgram> compile(capture::Trace trace, const ProgramOptions& options,
                                                         PhaseTimes times);
-  /// \param backward  null where the cut gave none.
-  /// \param symbols  the values for which forward and backward are.
+  /// \param symbols  the values for which the forward is, and the backwards are to be.
   TrainingProgram(std::shared_ptr<const TrainingSeam> seam, std::shared_ptr<Program> forward,
-                  std::shared_ptr<Program> backward, std::shared_ptr<const PartialPrograms> partial,
-                  std::span<const int64_t> symbols);
+                  std::shared_ptr<const PartialPrograms> backwards, std::span<const int64_t> symbols);
 
   /// As Program::run(). Results that require grad in eager have a node of this program's as their history.
   void run(const at::Tensor* const* arguments, at::Tensor* results) const;
   size_t result_count() const noexcept { return seam_->result_count; }
 
   const std::shared_ptr<Program>& forward() const { return forward_; }
-  /// Null if no result has a history of its own: all are views of inputs.
-  const std::shared_ptr<Program>& backward() const { return backward_; }
+  /// The likely backward. Null if no result has a history of its own: all are views of inputs.
+  const std::shared_ptr<Program>& backward() const { return likely_.program; }
   int64_t saved_bytes() const { return saved_bytes_; }
 
  private:
   friend class BackwardNode;
+  /// A backward for such tangents and gradients.
+  PartialPrograms::Part part(const PartialPrograms::Pattern& pattern) const;
+  size_t gradient_count() const { return backwards_->whole()->outputs().size(); }
   const at::Tensor& input(uint32_t number, const at::Tensor* const* arguments) const;
   at::Tensor saved_tensor(const passes::Saved& saved, const at::Tensor* const* arguments,
                           const std::vector<at::Tensor>& results) const;
 
   const std::shared_ptr<const TrainingSeam> seam_;
-  const std::shared_ptr<Program> forward_, backward_;
-  const std::shared_ptr<const PartialPrograms> partial_;
+  const std::shared_ptr<Program> forward_;
+  const std::shared_ptr<const PartialPrograms> backwards_;
   const std::vector<int64_t> symbols_;  ///< Their values, where sizes of the joint trace are expressions.
-  std::vector<Geometry> tangents_;      ///< As the backward program takes them.
+  PartialPrograms::Part likely_;
+  std::vector<Geometry> tangents_;  ///< As backward programs take them.
   int64_t saved_bytes_ = 0;
 };
 

@@ -5,18 +5,16 @@
 namespace braze::runtime {
 
 TrainingFamily::TrainingFamily(capture::Trace trace, ProgramOptions options, PhaseTimes times)
-    : joint_(trace.graph), partial_(std::make_shared<const PartialPrograms>(trace, backward_options(options))) {
+    : joint_(trace.graph) {
   std::optional<TrainingTraces> traces;
   {
     PhaseTimer timer(&times, "partition");
     traces = cut(trace);
   }
   seam_ = traces->seam;
-  if (traces->backward) {
-    backward_ = std::make_unique<const ProgramFamily>(std::move(*traces->backward), backward_options(options),
-                                                      PhaseTimes());
-    compile_backward(times, [&] { return backward_->at(joint_->find_shape_env()->examples(), {}); });
-  }
+  backwards_ =
+      std::make_shared<const PartialPrograms>(trace, std::move(traces->backward), backward_options(options));
+  if (backwards_->whole()) compile_likely(*backwards_, joint_->find_shape_env()->examples(), times);
   forward_ =
       std::make_unique<const ProgramFamily>(std::move(traces->forward), std::move(options), std::move(times));
 }
@@ -25,15 +23,14 @@ std::shared_ptr<const TrainingProgram> TrainingFamily::at(std::span<const int64_
                                                           const std::vector<at::Tensor>& arguments) const {
   if (std::shared_ptr<const TrainingProgram> known = programs_.find(symbols)) return known;
   // Two threads may come here at once, and have one program each, of the same parts.
-  auto backward = backward_ ? backward_->at(symbols, {}) : nullptr;
-  const auto made = std::make_shared<const TrainingProgram>(seam_, forward_->at(symbols, arguments),
-                                                            std::move(backward), partial_, symbols);
+  const auto made =
+      std::make_shared<const TrainingProgram>(seam_, forward_->at(symbols, arguments), backwards_, symbols);
   programs_.add(symbols, made);
   return made;
 }
 
 size_t TrainingFamily::compiled() const {
-  return forward_->compiled() + (backward_ ? backward_->compiled() : 0);
+  return forward_->compiled() + backwards_->compiled();
 }
 
 }  // namespace braze::runtime

@@ -32,9 +32,9 @@ class TrainingFamily {
 
  private:
   const std::shared_ptr<const ir::Graph> joint_;  ///< The forward's outputs tell their sizes by its expressions.
-  const std::shared_ptr<const PartialPrograms> partial_;
   std::shared_ptr<const TrainingSeam> seam_;
-  std::unique_ptr<const ProgramFamily> forward_, backward_;  ///< The second is null where the cut gave no backward.
+  std::unique_ptr<const ProgramFamily> forward_;
+  std::shared_ptr<const PartialPrograms> backwards_;
   mutable BySizes<const TrainingProgram> programs_;
 };
 

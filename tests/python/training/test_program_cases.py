@@ -1,8 +1,14 @@
 """Programs about hooks, graphs that are kept, views, writes, several losses and models, with eager's outcome at the
 first call and at replays, with sizes as numbers and as expressions."""
 
+import program_autograd  # noqa: F401  its cases
+import program_func  # noqa: F401  its cases
+import program_functions
 import program_graphs  # noqa: F401  its cases
 import program_models  # noqa: F401  its cases
+import program_saved  # noqa: F401  its cases
+import program_steps  # noqa: F401  its cases
+import program_training  # noqa: F401  its cases
 import pytest
 import torch
 from program_cases import CASES, assert_same, frozen
@@ -18,5 +24,15 @@ def outcome(program, compile):
 @pytest.mark.parametrize("dynamic", [None, True])
 @pytest.mark.parametrize("program", CASES, ids=lambda p: p.__name__)
 def test_as_eager(program, dynamic):
+    compiled = []
+
+    def compile(function):
+        compiled.append(braze.compile(function, dynamic=dynamic))
+        return compiled[-1]
+
     expected = outcome(program, lambda function: function)
-    assert_same(outcome(program, lambda function: braze.compile(function, dynamic=dynamic)), expected)
+    assert_same(outcome(program, compile), expected, rounds=getattr(program, "rounds", False))
+    if program.__name__ in program_functions.captured_whole:
+        for function in compiled:
+            assert function.operators()["native"] == 0, function.operators()
+            assert function.counts()["replayed"] > 0

@@ -3,6 +3,7 @@ freed by itself."""
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 import braze
@@ -122,3 +123,27 @@ def test_a_part_whose_values_were_written_to():
     second.sum().backward()
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         first.sum().backward()
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_a_loss_beside_logits(dynamic):
+    """The backward that is compiled with the forward is that of the only number among the results."""
+    model, other = nn.Linear(4, 3), nn.Linear(4, 3)
+    other.load_state_dict(model.state_dict())
+
+    def function(model, x, target):
+        logits = model(x)
+        return F.cross_entropy(logits, target), logits
+
+    compiled = braze.compile(function, dynamic=dynamic)
+    for k, n in enumerate((5, 5, 6, 5, 6, 7)):
+        x, target = torch.randn(n, 4), torch.randint(3, (n,))
+        for call, one in ((compiled, model), (function, other)):
+            one.zero_grad()
+            loss, logits = call(one, x, target)
+            (loss if k < 4 else logits.exp().sum() if k == 4 else loss + logits.sum()).backward()
+        torch.testing.assert_close(model.weight.grad, other.weight.grad, rtol=1e-4, atol=1e-5)
+        if k == 0:
+            _, backward = compiled.programs()
+            assert "tangent0" in str(backward.graph) and "tangent1" not in str(backward.graph)
+    assert compiled.counts()["native"] == 0, compiled.reasons()

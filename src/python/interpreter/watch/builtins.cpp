@@ -103,10 +103,19 @@ bool Builtins::call(PyObject* function, PyObject* const* arguments, Py_ssize_t c
   PyObject* self = PyCFunction_GET_SELF(function);
   TensorWorld& tensors = values_.tensors();
   if (tensors.may_call(function)) return call_of_torch(function, arguments, count);
-  if (tensors.ends_graph(function)) return abandon(Break::stand_in, count > 0 ? arguments[0] : nullptr);
+  const TensorWorld::Own own = tensors.own_function(function);
+  if (own == TensorWorld::Own::ends_graph) return end_graph(count > 0 ? arguments[0] : nullptr);
+  if (own == TensorWorld::Own::counts_effects) {
+    counted_ = Ref::steal(PyLong_FromSize_t(values_.effects().count()));
+    activity().answer = counted_.get();
+    return allow_made_result();
+  }
   if (watch_.autograd_functions.is_function_apply(function)) {
-    // Its backward is Python code, which runs when autograd comes to it.
-    if (tensors.wants_history(arguments, count)) return abandon(Break::autograd_function_with_gradients, self);
+    if (tensors.wants_history(arguments, count)) {
+      PyObject* form = tensors.python_gradient_of(self).form;
+      if (!form) return abandon(Break::autograd_function_with_gradients, self);
+      return watch_.stand_ins.call_with_callable(self, form, arguments, count);
+    }
     return watch_.autograd_functions.apply_function(self);
   }
   const Call call{function, arguments, count, module_of(function), builtin->m_ml->ml_name};
@@ -141,6 +150,14 @@ bool Builtins::call(PyObject* function, PyObject* const* arguments, Py_ssize_t c
   if (PyObject* stand_in = stand_in_for(function))
     return watch_.stand_ins.put_stand_in(function, stand_in) && watch_.calls.call(stand_in, arguments, count);
   return abandon("a C function that is not understood", function);
+}
+
+/// \param why  the text of a row, or what is told beside that of all others.
+bool Builtins::end_graph(PyObject* why) {
+  const std::string_view text = why ? text_of(why) : std::string_view();
+  const auto row = std::ranges::find(break_rows, text, &BreakRow::text);
+  if (text.empty() || row == break_rows.end()) return abandon(Break::stand_in, why);
+  return abandon(static_cast<Break>(row - break_rows.begin()));
 }
 
 bool Builtins::call_of_torch(PyObject* function, PyObject* const* arguments, Py_ssize_t count) {

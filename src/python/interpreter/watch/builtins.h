@@ -36,6 +36,7 @@ class Builtins final : Domain {
   static std::span<const Row> rows();
   static const Row* find_row(const Call& call);
 
+  bool end_graph(PyObject* why);
   bool call_of_torch(PyObject* function, PyObject* const* arguments, Py_ssize_t count);
   /// Has a factory make its tensor on the default device.
   bool put_default_device(PyObject* function);
@@ -45,6 +46,8 @@ class Builtins final : Domain {
   /// A function of module builtins that no row understands.
   bool call_by_what_it_does(const Call& call);
   PyObject* stand_in_for(PyObject* function);
+
+  Ref counted_;  ///< The latest answer about effects.
 
   Understood is_instance(const Call& call);
   Understood get_attribute(const Call& call);

@@ -128,15 +128,21 @@ bool Calls::call(PyObject* callable, PyObject* const* arguments, Py_ssize_t coun
   if (tensors.may_call(callable)) return absorb_all(arguments, count, callable) && allow_made_result(Entry::tensor);
   if (Py_IS_TYPE(callable, &_PyMethodWrapper_Type))
     return watch_.methods.call_bound_slot(callable, arguments, count);
-  if (PyWeakref_CheckRefExact(callable)) return watch_.library.call_weak_reference(callable);
+  // Those of weakref's dicts, too, which are of a class in Python.
+  if (PyWeakref_CheckRef(callable) && Py_TYPE(callable)->tp_call == _PyWeakref_RefType.tp_call &&
+      (PyWeakref_CheckRefExact(callable) || watch_.classes.keep_class_of(callable)))
+    return watch_.library.call_weak_reference(callable);
   if (std::string_view(Py_TYPE(callable)->tp_name) == "functools.partial" && is_exact_builtin(Py_TYPE(callable)))
     return watch_.partials.call_partial(callable, arguments, count);
   if (Library::is_numpy_function(callable)) return watch_.library.call_numpy(callable, arguments, count);
   if (tensors.is_plain_script(callable))
     return values_.pin(callable) && absorb_all(arguments, count, callable) && allow_made_result(Entry::tensor);
   if (tensors.is_operator(callable)) {
-    if (tensors.has_python_gradient(callable) && wants_history_within(tensors, arguments, count))
-      return abandon(Break::operator_with_python_gradient);
+    const TensorWorld::PythonGradient gradient = tensors.python_gradient_of(callable);
+    if (gradient.is_there && wants_history_within(tensors, arguments, count)) {
+      if (!gradient.form) return abandon(Break::operator_with_python_gradient);
+      return watch_.stand_ins.call_with_callable(callable, gradient.form, arguments, count);
+    }
     return values_.pin(callable) && absorb_all(arguments, count, callable) && allow_made_result(Entry::trusted);
   }
   if (PyObject* origin = watch_.generic_types.builtin_origin(callable))

@@ -93,6 +93,10 @@ void Sizes::compute_size(PyObject*& left, PyObject*& right, int operation) {
     // A number of the graph divides as a float does.
     const bool by_tensor =
         kind == NB_TRUE_DIVIDE && values_.tensors().is_tensor(right) && !values_.tensors().sizes().is_number(right);
+    // As of rates by counts of steps.
+    if (kind == NB_POWER && values_.numbers().derived_of(left) && values_.tensors().sizes().is_number(right) &&
+        give_number(left, right))
+      return;
     if (is_plain && ((!by_tensor && give_number(left, right)) || give_number(right, left))) return;
     // A number by a tensor is computed by a method of the tensor in Python, which is watched.
     if (by_tensor && is_varying(left)) return;

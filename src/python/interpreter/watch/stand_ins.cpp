@@ -19,6 +19,20 @@ bool StandIns::call_stand_in(PyObject* function, PyObject* stand_in) {
   return allow(Entry::known);
 }
 
+bool StandIns::call_with_callable(PyObject* subject, PyObject* stand_in, PyObject* const* arguments,
+                                  Py_ssize_t count) {
+  PyObject* callee = run_.callee ? *run_.callee : nullptr;
+  const bool is_bound = callee && PyCFunction_Check(callee) && PyCFunction_GET_SELF(callee) == subject;
+  if (!callee || (callee != subject && !is_bound)) return abandon("a call that is not understood", subject);
+  if (!values_.pin(subject)) return abandon("a function of unknown origin", subject);
+  values_.learn(stand_in, values_.sources().object(stand_in, "braze's form of a function"));
+  const Ref method = Ref::steal(PyMethod_New(stand_in, subject));
+  if (!method) return abandon("no memory");
+  values_.make(method.get());
+  Py_SETREF(*run_.callee, Py_NewRef(method.get()));
+  return watch_.calls.call(method.get(), arguments, count);
+}
+
 bool StandIns::put_stand_in(PyObject* callable, PyObject* stand_in) {
   if (!values_.pin(callable)) return abandon("a function of unknown origin", callable);
   values_.learn(stand_in, values_.sources().object(stand_in, "braze's form of a function"));

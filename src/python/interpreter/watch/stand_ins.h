@@ -13,6 +13,8 @@ class StandIns final : Domain {
   /// Has the instruction call another function: one of braze's that means the same, in code that can be watched.
   /// That function calls the original itself if it wants to.
   bool call_stand_in(PyObject* function, PyObject* stand_in);
+  /// Likewise of a callable that becomes the first argument of the other function.
+  bool call_with_callable(PyObject* subject, PyObject* stand_in, PyObject* const* arguments, Py_ssize_t count);
   /// A class in the place of another one, or a Python function in that of one written in C, which is about to be
   /// called.
   bool put_stand_in(PyObject* callable, PyObject* stand_in);

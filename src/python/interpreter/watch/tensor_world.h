@@ -110,8 +110,12 @@ class TensorWorld {
   /// An operator of torch.ops, or an overload of one, that computes on its arguments alone. Python functions that
   /// are part of it may run.
   virtual bool is_operator(PyObject* object) const = 0;
-  /// Such an operator whose gradient Python code computes (torch.library.register_autograd).
-  virtual bool has_python_gradient(PyObject*) const { return false; }
+  /// A gradient that Python code computes: of an operator, or of a torch.autograd.Function, given its class.
+  struct PythonGradient {
+    bool is_there = false;
+    PyObject* form = nullptr;  ///< What a run calls in its place, with it as the first argument. Null: it cannot.
+  };
+  virtual PythonGradient python_gradient_of(PyObject*) const { return {}; }
   /// A function of TorchScript that computes on its arguments alone, by operators.
   virtual bool is_plain_script(PyObject*) const { return false; }
   /// torch.ops, its namespaces and packets make what they are asked for when they are first asked: has that done.
@@ -151,8 +155,13 @@ class TensorWorld {
   virtual bool is_cpu(PyObject*) const { return false; }
   /// What a run calls in the place of a function of PyTorch's; null for all others.
   virtual PyObject* stand_in_for(PyObject* function) const = 0;
-  /// A C function by which such code ends the graph, for a reason that it passes as its argument.
-  virtual bool ends_graph(PyObject* function) const = 0;
+  /// C functions of braze's own, for such code.
+  enum class Own : uint8_t {
+    none,
+    ends_graph,      ///< For a reason that it passes as its argument.
+    counts_effects,  ///< Asks how many effects the run has had so far.
+  };
+  virtual Own own_function(PyObject* function) const = 0;
   /// The one element of a tensor where an operator is to be given a number; null: it is none of the trace.
   virtual Ref number_of(PyObject*) { return {}; }
   virtual RowWorld* rows() { return nullptr; }

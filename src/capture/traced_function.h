@@ -1,0 +1,38 @@
+// capture/traced_function.h: functions whose gradient is Python code, in a trace.
+//
+// Their backward is recorded right behind their forward, on placeholders for the gradients of the results. When the
+// backward of the trace comes to such a function, what was recorded is recorded again, of the gradients themselves;
+// the first recording is dead code.
+//
+//   y = f(x)              %1 = ...forward of %x
+//                         %2 = cast %1        the placeholder: of the type of a gradient of y, and of unknown value
+//                         %3 = mul %2, %x     what the backward gives for x
+//   (backward)            %9 = mul %tangent0, %x
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <vector>
+
+namespace braze::capture {
+
+class Recorder;
+
+struct FunctionCall {
+  std::string name;
+  std::vector<at::Tensor> inputs, gradients;  ///< One for each input; undefined: there is none.
+  std::vector<at::Tensor> outputs;
+  std::vector<at::Tensor> constants;  ///< Outputs that autograd is not to differentiate.
+  std::vector<at::Tensor> dirty;      ///< Inputs that were written.
+  std::vector<at::Tensor> saved;      ///< What the backward may read only as it was when the forward returned.
+  std::vector<at::Tensor> tangents;   ///< The placeholders of the other outputs.
+};
+
+/// A placeholder for the gradient of each. Throws UserError for complex ones.
+std::vector<at::Tensor> function_tangents(Recorder& recorder, const std::vector<at::Tensor>& outputs);
+
+/// The outputs, with the function as their history. All between function_tangents() and this call is the backward.
+std::vector<at::Tensor> join_function(Recorder& recorder, FunctionCall call);
+
+}  // namespace braze::capture
