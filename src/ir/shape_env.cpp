@@ -128,15 +128,32 @@ int64_t ShapeEnv::example(Size size) const {
   throw UserError(concat("the size ", to_text(size), " has no value for this call"));
 }
 
-/// Simplified, without a common divisor, equations with a positive leading term.
+/// Without the factors above 0 that all terms have: n*m == 6*n says that m is 6.
+static std::vector<SizeTerm> without_shared_factors(SizeTable& table, std::vector<SizeTerm> terms) {
+  const std::vector<SizeProduct::Power> powers = terms[0].product->powers;
+  for (const auto& [atom, exponent] : powers) {
+    if (table.range(*atom).low < 1) continue;
+    const SizeProduct* factor = table.product({{atom, 1}});
+    for (uint32_t k = 0; k < exponent; ++k) {
+      std::vector<SizeTerm> rest = terms;
+      for (SizeTerm& term : rest) term.product = table.divide(term.product, factor);
+      if (std::ranges::any_of(rest, [](const SizeTerm& term) { return !term.product; })) break;
+      terms = std::move(rest);
+    }
+  }
+  return terms;
+}
+
+/// Simplified, without common factors, equations with a positive leading term.
 SizeTest ShapeEnv::canonical(const SizeTest& test) {
   SizeTest result = {test.kind, table_.simplify(test.left)};
   const SizeExpr* expr = result.left.expr();
   if (!expr) return result;
-  std::vector<SizeTerm> terms = expr->terms;
+  std::vector<SizeTerm> terms = without_shared_factors(table_, expr->terms);
   int64_t common = 0, number = 0;
   for (const SizeTerm& term : terms)
     term.product == table_.one() ? number = term.coefficient : common = std::gcd(common, term.coefficient);
+  if (common == 0) return {test.kind, number};
   const bool is_equation = test.kind != Kind::at_least;
   if (is_equation && number % common != 0) return {test.kind, 1};  // never 0
   const int64_t sign = is_equation && terms[0].coefficient < 0 ? -1 : 1;
