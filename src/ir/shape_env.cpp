@@ -128,8 +128,28 @@ int64_t ShapeEnv::example(Size size) const {
   throw UserError(concat("the size ", to_text(size), " has no value for this call"));
 }
 
+/// Simplified, without a common divisor, equations with a positive leading term.
+SizeTest ShapeEnv::canonical(const SizeTest& test) {
+  SizeTest result = {test.kind, table_.simplify(test.left)};
+  const SizeExpr* expr = result.left.expr();
+  if (!expr) return result;
+  std::vector<SizeTerm> terms = expr->terms;
+  int64_t common = 0, number = 0;
+  for (const SizeTerm& term : terms)
+    term.product == table_.one() ? number = term.coefficient : common = std::gcd(common, term.coefficient);
+  const bool is_equation = test.kind != Kind::at_least;
+  if (is_equation && number % common != 0) return {test.kind, 1};  // never 0
+  const int64_t sign = is_equation && terms[0].coefficient < 0 ? -1 : 1;
+  for (SizeTerm& term : terms) term.coefficient = sign * floor_div(term.coefficient, common);
+  result.left = table_.sum(std::move(terms));
+  return result;
+}
+
 /// Without the factors above 0 that all terms have: n*m == 6*n says that m is 6.
-static std::vector<SizeTerm> without_shared_factors(SizeTable& table, std::vector<SizeTerm> terms) {
+static SizeTest without_shared_factors(SizeTable& table, const SizeTest& test) {
+  const SizeExpr* expr = test.left.expr();
+  if (!expr) return test;
+  std::vector<SizeTerm> terms = expr->terms;
   const std::vector<SizeProduct::Power> powers = terms[0].product->powers;
   for (const auto& [atom, exponent] : powers) {
     if (table.range(*atom).low < 1) continue;
@@ -141,46 +161,34 @@ static std::vector<SizeTerm> without_shared_factors(SizeTable& table, std::vecto
       terms = std::move(rest);
     }
   }
-  return terms;
-}
-
-/// Simplified, without common factors, equations with a positive leading term.
-SizeTest ShapeEnv::canonical(const SizeTest& test) {
-  SizeTest result = {test.kind, table_.simplify(test.left)};
-  const SizeExpr* expr = result.left.expr();
-  if (!expr) return result;
-  std::vector<SizeTerm> terms = without_shared_factors(table_, expr->terms);
-  int64_t common = 0, number = 0;
-  for (const SizeTerm& term : terms)
-    term.product == table_.one() ? number = term.coefficient : common = std::gcd(common, term.coefficient);
-  if (common == 0) return {test.kind, number};
-  const bool is_equation = test.kind != Kind::at_least;
-  if (is_equation && number % common != 0) return {test.kind, 1};  // never 0
-  const int64_t sign = is_equation && terms[0].coefficient < 0 ? -1 : 1;
-  for (SizeTerm& term : terms) term.coefficient = sign * floor_div(term.coefficient, common);
-  result.left = table_.sum(std::move(terms));
-  return result;
+  return {test.kind, table.sum(std::move(terms))};
 }
 
 std::optional<bool> ShapeEnv::prove(const SizeTest& asked) {
   const SizeTest test = canonical(asked);
-  if (test.left.is_constant()) return holds(test.kind, test.left.constant());
-  const SizeRange range = table_.range(test.left);
-  if (test.kind == Kind::at_least) {
-    if (range.low >= 0) return true;
-    if (range.high < 0) return false;
-    return prove_by_operands(test.left);
-  }
-  const bool when_never_zero = test.kind == Kind::differs;
-  if (range == SizeRange{0, 0}) return !when_never_zero;
-  if (!range.has(0) || never_zero_.contains(test.left.expr()->id)) return when_never_zero;
-  for (uint32_t slot = 0; slot < table_.symbol_count(); ++slot) {
-    const int64_t modulus = table_.facts(slot).modulus;
-    if (modulus == 1) continue;
-    const Size left = mod(test.left, modulus);
-    if (left.is_constant() && left.constant() != 0) return when_never_zero;
-  }
-  return std::nullopt;
+  const auto by_range = [&]() -> std::optional<bool> {
+    if (test.left.is_constant()) return holds(test.kind, test.left.constant());
+    const SizeRange range = table_.range(test.left);
+    if (test.kind == Kind::at_least) {
+      if (range.low >= 0) return true;
+      if (range.high < 0) return false;
+      return prove_by_operands(test.left);
+    }
+    const bool when_never_zero = test.kind == Kind::differs;
+    if (range == SizeRange{0, 0}) return !when_never_zero;
+    if (!range.has(0) || never_zero_.contains(test.left.expr()->id)) return when_never_zero;
+    for (uint32_t slot = 0; slot < table_.symbol_count(); ++slot) {
+      const int64_t modulus = table_.facts(slot).modulus;
+      if (modulus == 1) continue;
+      const Size left = mod(test.left, modulus);
+      if (left.is_constant() && left.constant() != 0) return when_never_zero;
+    }
+    return std::nullopt;
+  };
+  const std::optional<bool> known = by_range();
+  if (known || test.left.is_constant()) return known;
+  const SizeTest rest = without_shared_factors(table_, test);
+  return rest.left == test.left ? std::nullopt : prove(rest);
 }
 
 /// left >= 0 by what stands for an atom in it. rest + c*max(a, b) is max(rest + c*a, rest + c*b), or for a negative
@@ -214,7 +222,8 @@ std::optional<bool> ShapeEnv::prove_by_operands(Size left) {
 bool ShapeEnv::decide(const SizeTest& test, std::string_view why) {
   if (const auto known = prove(test)) return *known;
   const bool answer = holds(test.kind, example(test.left));
-  const SizeTest guard = canonical(answer ? test : negation(test));
+  const SizeTest rest = without_shared_factors(table_, canonical(test));
+  const SizeTest guard = canonical(answer ? rest : negation(rest));
   guards_.push_back({guard, std::string(why)});
   guard_code_.add(guard.left);
   learn(guard);
