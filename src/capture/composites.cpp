@@ -41,17 +41,24 @@ std::vector<at::Tensor> tensor_split(const at::Tensor& self, const at::Tensor& w
 
 /// With the classes counted: ones written into zeros, a kernel that refuses what is no class as eager's reads of
 /// the smallest and largest value do.
-at::Tensor one_hot(const at::Tensor& self, int64_t class_count) {
-  if (!as_tracer(self) || self.scalar_type() != at::kLong || self.numel() == 0 || class_count == 0)
-    return at::native::one_hot(self, class_count);
+at::Tensor one_hot(const at::Tensor& self, c10::SymInt class_count) {
+  if (!as_tracer(self) || self.scalar_type() != at::kLong || self.sym_numel() == 0 || class_count == 0)
+    return at::native::one_hot(self, class_count.guard_int(__FILE__, __LINE__));
   if (class_count < 0) {
     const at::Tensor real = Tracer::current()->materialize(self, "one_hot()");
     const RunForReal guard;
     class_count = real.max().item<int64_t>() + 1;
   }
-  std::vector<int64_t> sizes = self.sizes().vec();
-  sizes.push_back(class_count);
-  return at::empty(sizes, self.options()).zero_().scatter_(-1, self.unsqueeze(-1), 1);
+  std::vector<c10::SymInt> sizes = self.sym_sizes().vec();
+  sizes.push_back(std::move(class_count));
+  return at::empty_symint(sizes, self.options()).zero_().scatter_(-1, self.unsqueeze(-1), 1);
+}
+
+/// The schema says that the classes are an int: only what takes boxes may be given a size.
+void one_hot_in_boxes(const c10::OperatorHandle&, c10::DispatchKeySet, torch::jit::Stack* stack) {
+  const c10::SymInt class_count = torch::jit::pop(*stack).toSymInt();
+  const at::Tensor self = torch::jit::pop(*stack).toTensor();
+  stack->emplace_back(one_hot(self, class_count));
 }
 
 /// The mean over the batch of each loss over its length, or their sum; the losses themselves as they are.
@@ -91,7 +98,7 @@ at::Tensor ctc_loss(const at::Tensor& log_probs, const at::Tensor& targets, cons
 void take_over(torch::Library& library) {
   library.impl("max_pool1d", max_pool1d);
   library.impl("tensor_split.tensor_indices_or_sections", tensor_split);
-  library.impl("one_hot", one_hot);
+  library.impl("one_hot", torch::CppFunction::makeFromBoxedFunction<&one_hot_in_boxes>());
   library.impl("ctc_loss.Tensor", ctc_loss);
   library.impl("ctc_loss.IntList", ctc_loss_of_lists);
 }

@@ -82,7 +82,8 @@ class Expressions {
     known_.push_back(std::move(one));
   }
 
-  /// The first of: a number; one of the known; a multiple of one, and a number; half of one; two of them.
+  /// The first of: a number; one of the known; a multiple of one, and a number; half of one; the pairs that there
+  /// are of so many; two of them.
   std::optional<Dim> find(const Values& wanted) const {
     if (std::ranges::all_of(wanted, [&](int64_t value) { return value == wanted[0]; })) return wanted[0];
     for (const Known& one : known_)
@@ -96,6 +97,9 @@ class Expressions {
       const Dim half = ir::floor_div(one.dim.size(), 2);
       const Dim shifted = half + (wanted[0] - at_[0](half));
       if (fits(shifted, wanted)) return shifted;
+      for (const int64_t other : {1, -1})  // Pairs.
+        if (const Dim pairs = ir::floor_div((one.dim * (one.dim + other)).size(), 2); fits(pairs, wanted))
+          return pairs;
     }
     for (size_t a = 0; a < known_.size(); ++a)
       for (size_t b = 0; b < known_.size(); ++b) {

@@ -4,12 +4,15 @@
 #include <c10/core/SymFloat.h>
 #include <c10/core/SymNodeImpl.h>
 
+#include <algorithm>
 #include <bit>
+#include <iterator>
 #include <utility>
 #include <vector>
 
 #include "capture/numbers_in_calls.h"
 #include "capture/recorder.h"
+#include "capture/size_node.h"
 #include "support/error.h"
 
 namespace braze::capture {
@@ -52,6 +55,8 @@ class NumberNode final : public c10::SymNodeImpl, public HasNumber {
 /// Of this thread, while it calls one operator.
 struct Parsing {
   std::vector<c10::SymNode> numbers;  ///< That the parser has asked for.
+  std::vector<Dim> sizes;             ///< Likewise, where it wants ints.
+  std::string takes_sizes;            ///< The operator that it parses these for.
   int operators = 0;                  ///< That run, one within the other.
   bool is_expected = false;
   c10::SymNode* asked = nullptr;  ///< Whoever is asked tells who it is.
@@ -106,8 +111,103 @@ static void unwrap(c10::IValue& argument) {
   if (number) argument = c10::SymFloat(number);
 }
 
+namespace {
+
+void specialise(Dim size) {
+  static_cast<void>(static_cast<int64_t>(size));
+}
+
+/// An int, or a list of ints: not of what PyTorch takes as symbols.
+bool takes_ints(const c10::Argument& argument, bool lists) {
+  const auto optional = argument.real_type()->cast<c10::OptionalType>();
+  const c10::TypePtr& type = optional ? optional->getElementType() : argument.real_type();
+  if (type->kind() == c10::TypeKind::IntType) return !lists;
+  const auto list = type->cast<c10::ListType>();
+  return lists && list && list->getElementType()->kind() == c10::TypeKind::IntType;
+}
+
+/// Where an int stands among the arguments.
+struct Place {
+  size_t argument;
+  std::optional<size_t> item;  ///< In a list.
+};
+
+std::vector<Place> places_of(int64_t value, const c10::OperatorHandle& op, std::span<const c10::IValue> arguments) {
+  std::vector<Place> places;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const c10::Argument& argument = op.schema().arguments()[i];
+    if (arguments[i].isInt() && takes_ints(argument, false) && arguments[i].toInt() == value)
+      places.push_back({i, std::nullopt});
+    if (!arguments[i].isIntList() || !takes_ints(argument, true)) continue;
+    const auto items = arguments[i].toDimVector();
+    for (size_t k = 0; k < items.size(); ++k)
+      if (items[k] == value) places.push_back({i, k});
+  }
+  return places;
+}
+
+/// One number for all items of a list.
+bool fills_list(const std::vector<Place>& places, std::span<const c10::IValue> arguments) {
+  return !places.empty() && places[0].item &&
+         std::ranges::all_of(places, [&](const Place& one) { return one.argument == places[0].argument; }) &&
+         places.size() == arguments[places[0].argument].toDimVector().size();
+}
+
+void put_size(Dim size, const Place& place, std::span<c10::IValue> arguments) {
+  c10::IValue& argument = arguments[place.argument];
+  if (!place.item) {
+    argument = to_sym_int(size);
+    return;
+  }
+  std::vector<c10::SymInt> items;
+  if (argument.isIntList())
+    for (const int64_t item : argument.toDimVector()) items.emplace_back(item);
+  else
+    items = argument.toSymIntVector();
+  items[*place.item] = to_sym_int(size);
+  argument = c10::IValue(c10::SymIntArrayRef(items));
+}
+
+/// The parser asks in no known order. So it must be known which size is meant at each place of one value: all are
+/// the same, and nothing else is among them.
+void put_sizes(const c10::OperatorHandle& op, std::span<c10::IValue> arguments) {
+  std::vector<Dim> sizes = std::exchange(parsing.sizes, {});
+  std::vector<std::pair<Dim, Place>> found;
+  while (!sizes.empty()) {
+    const Dim size = sizes[0];
+    std::vector<Dim> alike;
+    std::ranges::copy_if(sizes, std::back_inserter(alike), [&](Dim one) { return one.hint() == size.hint(); });
+    std::erase_if(sizes, [&](Dim one) { return one.hint() == size.hint(); });
+    const std::vector<Place> places = places_of(size.hint(), op, arguments);
+    const bool is_clear = op.schema().name() == parsing.takes_sizes &&
+                          (places.size() == alike.size() || (alike.size() == 1 && fills_list(places, arguments)));
+    if (is_clear && std::ranges::all_of(alike, [&](Dim one) { return one.size() == size.size(); }))
+      for (const Place& place : places) found.emplace_back(size, place);
+    else
+      for (const Dim one : alike) specialise(one);
+  }
+  for (const auto& [size, place] : found) put_size(size, place, arguments);
+}
+
+}  // namespace
+
+void fix_lists_of_integers(const c10::OperatorHandle& op, std::span<c10::IValue> arguments) {
+  for (size_t i = 0; i < arguments.size(); ++i)
+    if (has_symbols(arguments[i]) && takes_ints(op.schema().arguments()[i], true))
+      arguments[i] = specialised(arguments[i]);
+}
+
+bool has_size_as_integer(const c10::OperatorHandle& op, std::span<const c10::IValue> arguments) {
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const c10::Argument& argument = op.schema().arguments()[i];
+    if (has_symbols(arguments[i]) && (takes_ints(argument, false) || takes_ints(argument, true))) return true;
+  }
+  return false;
+}
+
 void ParsedNumbers::put(const c10::OperatorHandle& op, std::span<c10::IValue> arguments) {
   for (c10::IValue& argument : arguments) unwrap(argument);
+  put_sizes(op, arguments);
   for (const c10::SymNode& number : std::exchange(parsing.numbers, {})) {
     const NumberInCall& call = *node_of(number).call();
     c10::IValue* place = nullptr;
@@ -129,14 +229,29 @@ void ParsedNumbers::expect() {
   parsing.is_expected = true;
 }
 
+void ParsedNumbers::expect_integers(std::string name) {
+  parsing.is_expected = true;
+  parsing.takes_sizes = std::move(name);
+}
+
+bool ParsedNumbers::asks_for_integer(Dim size) {
+  if (!parsing.is_expected || parsing.operators != 0 || parsing.takes_sizes.empty()) return false;
+  parsing.sizes.push_back(size);
+  return true;
+}
+
 void ParsedNumbers::fix() {
   parsing.is_expected = false;
+  parsing.takes_sizes.clear();
+  for (const Dim size : std::exchange(parsing.sizes, {})) specialise(size);
   for (const c10::SymNode& number : std::exchange(parsing.numbers, {})) node_of(number).fix();
 }
 
 void ParsedNumbers::forget() {
   parsing.is_expected = false;
   parsing.numbers.clear();
+  parsing.sizes.clear();
+  parsing.takes_sizes.clear();
 }
 
 ParsedNumbers::OperatorScope::OperatorScope() {

@@ -39,7 +39,7 @@ void put_parsed_numbers(const c10::OperatorHandle& op, torch::jit::Stack* stack)
 
 bool record_number_call(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const std::span<c10::IValue> arguments = arguments_of(op, *stack);
-  bool any = false;
+  bool any = has_size_as_integer(op, arguments);
   for (size_t i = 0; i < arguments.size(); ++i)
     any |= can_be_fixed(arguments[i]) && op.schema().arguments()[i].type()->kind() != c10::TypeKind::NumberType;
   if (!any || !op.hasKernelForDispatchKey(kKey) || !goes_straight_down(arguments)) return false;
@@ -66,6 +66,7 @@ bool numbers_decide_shapes(const OpEntry& entry) {
 void redispatch_with_numbers(Recorder& recorder, const c10::OperatorHandle& op, c10::DispatchKeySet below,
                              torch::jit::Stack* stack) {
   const std::span<c10::IValue> arguments = arguments_of(op, *stack);
+  fix_lists_of_integers(op, arguments);
   if (std::ranges::none_of(arguments, can_be_fixed)) return op.redispatchBoxed(below, stack);
   const std::vector<c10::IValue> kept(arguments.begin(), arguments.end());
   const size_t others = stack->size() - kept.size();

@@ -18,10 +18,18 @@
 #include <string>
 #include <utility>
 
+#include "capture/dim.h"
+
 namespace braze::capture {
 
 /// CallPayload::Slot::element, where the argument is the number that the operand holds.
 constexpr int32_t kNumberSlot = -2;
+
+/// A size where the operator's schema says that it takes an int, or a list of ints: rules and library calls take it
+/// as any other size, and C++ code of PyTorch's wants the value.
+bool has_size_as_integer(const c10::OperatorHandle& op, std::span<const c10::IValue> arguments);
+/// Lists of ints have numbers only: nothing else takes them apart where the tracer does not.
+void fix_lists_of_integers(const c10::OperatorHandle& op, std::span<c10::IValue> arguments);
 
 /// A number whose value in this call is known.
 struct NumberInCall {
@@ -76,6 +84,10 @@ class ParsedNumbers {
  public:
   /// Until fix(): who asks outside of operators is the parser.
   static void expect();
+  /// Likewise of sizes, where the operator's schema says that it takes ints.
+  static void expect_integers(std::string name);
+  /// The parser asks for a size: it may be told this call's.
+  static bool asks_for_integer(Dim size);
   /// What the parser has asked for becomes the number again. Those that are not found are fixed.
   static void put(const c10::OperatorHandle& op, std::span<c10::IValue> arguments);
   /// Those that no operator was given: their values were seen otherwise.

@@ -112,8 +112,7 @@ at::Tensor Recorder::wrap_gapped(ir::Value* value, ScalarType dtype, c10::Device
   } else {
     BRAZE_CHECK(value, "only operators of ATen make tensors of such types");
     flat = call_simple("braze::spread", {value},
-                       {at::Tensor(), strides.vec(), static_cast<int64_t>(offset), static_cast<int64_t>(length)},
-                       memory);
+                       {at::Tensor(), as_argument(strides), to_sym_int(offset), to_sym_int(length)}, memory);
   }
   const at::Tensor whole = wrap_fresh(flat, dtype, device);
   const ViewPtr view = window_like(view_of(whole), type(dtype, device, sizes, strides), offset);

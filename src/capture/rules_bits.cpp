@@ -16,6 +16,16 @@ std::optional<Viewed> viewed(Call& call) {
   return Viewed{tensor, call.recorder.view_of(tensor)};
 }
 
+Sizes sizes_of(const Viewed& x) {
+  const DimsRef sizes = x.view->type->sizes;
+  return Sizes(sizes.begin(), sizes.end());
+}
+
+Sizes strides_of(const Viewed& x) {
+  const DimsRef strides = x.view->type->strides;
+  return Sizes(strides.begin(), strides.end());
+}
+
 /// The bytes that the viewed tensor begins at, as elements of `dtype`.
 ViewPtr window(Call& call, const Viewed& x, ScalarType dtype, const Sizes& sizes, const Sizes& strides) {
   const auto itemsize = static_cast<int64_t>(c10::elementSize(dtype));
@@ -59,8 +69,8 @@ bool view_dtype(Call& call, const RuleRow&) {
   if (x->view->is_conj || x->view->is_neg) refuse_lazy();
   const auto from = static_cast<int64_t>(x->tensor.itemsize());
   const auto to = static_cast<int64_t>(c10::elementSize(*dtype));
-  Sizes sizes(x->tensor.sizes().begin(), x->tensor.sizes().end());
-  Sizes strides(x->tensor.strides().begin(), x->tensor.strides().end());
+  Sizes sizes = sizes_of(*x);
+  Sizes strides = strides_of(*x);
   if (from == to) return give(call, *x, window(call, *x, *dtype, sizes, strides));
   if (sizes.empty() || strides.back() != 1) return false;
   if (from > to) {
@@ -79,8 +89,8 @@ bool view_as_real(Call& call, const RuleRow&) {
   const auto x = viewed(call);
   if (!x || !x->tensor.is_complex()) return false;
   if (x->view->is_conj) refuse_lazy();
-  Sizes sizes(x->tensor.sizes().begin(), x->tensor.sizes().end()), strides;
-  for (const int64_t stride : x->tensor.strides()) strides.push_back(2 * stride);
+  Sizes sizes = sizes_of(*x), strides;
+  for (const Dim stride : x->view->type->strides.symbolic()) strides.push_back(2 * stride);
   sizes.push_back(2);
   strides.push_back(1);
   const ViewPtr view = window(call, *x, c10::toRealValueType(x->view->dtype), sizes, strides);
@@ -91,8 +101,8 @@ bool view_as_complex(Call& call, const RuleRow&) {
   const auto x = viewed(call);
   if (!x || !c10::isFloatingType(x->view->dtype) || x->view->dtype == ScalarType::BFloat16) return false;
   if (x->view->is_neg) refuse_lazy();
-  Sizes sizes(x->tensor.sizes().begin(), x->tensor.sizes().end());
-  Sizes strides(x->tensor.strides().begin(), x->tensor.strides().end());
+  Sizes sizes = sizes_of(*x);
+  Sizes strides = strides_of(*x);
   if (sizes.empty() || sizes.back() != 2 || strides.back() != 1 || !divide(strides, 2)) return false;
   sizes.pop_back();
   strides.pop_back();

@@ -10,6 +10,7 @@
 
 #include "capture/index_map.h"
 #include "capture/number.h"
+#include "capture/numbers_in_calls.h"
 #include "capture/recorder.h"
 #include "support/error.h"
 
@@ -157,7 +158,9 @@ class SizeNode final : public ArithmeticNode {
   SymNode ceil() override { return clone(); }
   SymNode floor() override { return clone(); }
 
-  int64_t guard_int(const char*, int64_t) override { return dim_; }
+  int64_t guard_int(const char*, int64_t) override {
+    return ParsedNumbers::asks_for_integer(dim_) ? dim_.hint() : static_cast<int64_t>(dim_);
+  }
   int64_t int_() override { return dim_; }
   std::string str() override { return ir::to_text(dim_.size()); }
 

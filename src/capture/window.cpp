@@ -9,6 +9,7 @@
 
 #include "capture/call.h"
 #include "capture/index_map.h"
+#include "capture/size_node.h"
 #include "support/error.h"
 
 namespace braze::capture {
@@ -124,8 +125,7 @@ bool is_index_map(const View& window, const View& base) {
   return is_plain(window) && window.dtype == base.dtype && is_plain(base) && dense_order(*base.type);
 }
 
-/// As an operator is told: a number.
-int64_t byte_offset(const View& window, const View& base) {
+Dim byte_offset(const View& window, const View& base) {
   return first_byte(window) - first_byte(base);
 }
 
@@ -136,6 +136,13 @@ const ir::Type* dense_type(Recorder& recorder, const ir::Type& type) {
 }
 
 }  // namespace
+
+c10::IValue as_argument(DimsRef dims) {
+  if (dims.is_numbers()) return dims.vec();
+  std::vector<c10::SymInt> sizes;
+  for (const Dim dim : dims) sizes.push_back(to_sym_int(dim));
+  return c10::SymIntArrayRef(sizes);
+}
 
 at::Tensor laid_out(const at::Tensor& tensor, c10::IntArrayRef strides) {
   if (tensor.strides() == strides) return tensor;
@@ -154,7 +161,7 @@ at::Tensor laid_out(const at::Tensor& tensor, c10::IntArrayRef strides) {
 ir::Value* laid_out(Recorder& recorder, ir::Value* value, const ir::Type* type, c10::ScalarType dtype) {
   if (value->type == type) return value;
   if (is_kernel_dtype(dtype)) return recorder.graph().create(Op::cast, {value}, {}, type);
-  return recorder.call_simple("braze::lay_out", {value}, {at::Tensor(), to_ref(type->strides).vec()}, type);
+  return recorder.call_simple("braze::lay_out", {value}, {at::Tensor(), as_argument(to_ref(type->strides))}, type);
 }
 
 ir::Value* read_window(Recorder& recorder, View& window) {
@@ -163,11 +170,11 @@ ir::Value* read_window(Recorder& recorder, View& window) {
   if (is_index_map(window, base))
     return read_through(recorder.graph(), flatten(recorder, value), window_map(window, base), window.type);
   std::vector<c10::IValue> arguments{at::Tensor(),
-                                     to_ref(base.type->strides).vec(),
+                                     as_argument(to_ref(base.type->strides)),
                                      window.dtype,
-                                     to_ref(window.type->sizes).vec(),
-                                     to_ref(window.type->strides).vec(),
-                                     byte_offset(window, base),
+                                     as_argument(to_ref(window.type->sizes)),
+                                     as_argument(to_ref(window.type->strides)),
+                                     to_sym_int(byte_offset(window, base)),
                                      window.is_conj,
                                      window.is_neg};
   return recorder.call_simple("braze::read_bytes", {value}, std::move(arguments),
@@ -185,10 +192,10 @@ void write_window(Recorder& recorder, View& window, ir::Value* value) {
   if (may_overlap(*window.type) && !is_empty(window.type->sizes)) refuse_repeated();
   std::vector<c10::IValue> arguments{at::Tensor(),
                                      at::Tensor(),
-                                     to_ref(base.type->strides).vec(),
-                                     to_ref(window.type->sizes).vec(),
-                                     to_ref(window.type->strides).vec(),
-                                     byte_offset(window, base),
+                                     as_argument(to_ref(base.type->strides)),
+                                     as_argument(to_ref(window.type->sizes)),
+                                     as_argument(to_ref(window.type->strides)),
+                                     to_sym_int(byte_offset(window, base)),
                                      window.is_conj,
                                      window.is_neg};
   write(recorder, base, recorder.call_simple("braze::write_bytes", {old, value}, std::move(arguments), base.type));

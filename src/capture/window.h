@@ -15,6 +15,9 @@ void write_window(Recorder& recorder, View& window, ir::Value* value);
 /// `value`, of elements of `dtype`, in the layout of `type`.
 ir::Value* laid_out(Recorder& recorder, ir::Value* value, const ir::Type* type, c10::ScalarType dtype);
 
+/// A list of sizes as an operator of ours is given it.
+c10::IValue as_argument(DimsRef dims);
+
 /// `tensor`, copied if it does not have these strides. Elements that share a place must be equal.
 at::Tensor laid_out(const at::Tensor& tensor, c10::IntArrayRef strides);
 

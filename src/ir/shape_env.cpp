@@ -145,25 +145,50 @@ SizeTest ShapeEnv::canonical(const SizeTest& test) {
   return result;
 }
 
+/// Without the factors above 0 that all terms have: n*m == 6*n says that m is 6.
+static SizeTest without_shared_factors(SizeTable& table, const SizeTest& test) {
+  const SizeExpr* expr = test.left.expr();
+  if (!expr) return test;
+  std::vector<SizeTerm> terms = expr->terms;
+  const std::vector<SizeProduct::Power> powers = terms[0].product->powers;
+  for (const auto& [atom, exponent] : powers) {
+    if (table.range(*atom).low < 1) continue;
+    const SizeProduct* factor = table.product({{atom, 1}});
+    for (uint32_t k = 0; k < exponent; ++k) {
+      std::vector<SizeTerm> rest = terms;
+      for (SizeTerm& term : rest) term.product = table.divide(term.product, factor);
+      if (std::ranges::any_of(rest, [](const SizeTerm& term) { return !term.product; })) break;
+      terms = std::move(rest);
+    }
+  }
+  return {test.kind, table.sum(std::move(terms))};
+}
+
 std::optional<bool> ShapeEnv::prove(const SizeTest& asked) {
   const SizeTest test = canonical(asked);
-  if (test.left.is_constant()) return holds(test.kind, test.left.constant());
-  const SizeRange range = table_.range(test.left);
-  if (test.kind == Kind::at_least) {
-    if (range.low >= 0) return true;
-    if (range.high < 0) return false;
-    return prove_by_operands(test.left);
-  }
-  const bool when_never_zero = test.kind == Kind::differs;
-  if (range == SizeRange{0, 0}) return !when_never_zero;
-  if (!range.has(0) || never_zero_.contains(test.left.expr()->id)) return when_never_zero;
-  for (uint32_t slot = 0; slot < table_.symbol_count(); ++slot) {
-    const int64_t modulus = table_.facts(slot).modulus;
-    if (modulus == 1) continue;
-    const Size left = mod(test.left, modulus);
-    if (left.is_constant() && left.constant() != 0) return when_never_zero;
-  }
-  return std::nullopt;
+  const auto by_range = [&]() -> std::optional<bool> {
+    if (test.left.is_constant()) return holds(test.kind, test.left.constant());
+    const SizeRange range = table_.range(test.left);
+    if (test.kind == Kind::at_least) {
+      if (range.low >= 0) return true;
+      if (range.high < 0) return false;
+      return prove_by_operands(test.left);
+    }
+    const bool when_never_zero = test.kind == Kind::differs;
+    if (range == SizeRange{0, 0}) return !when_never_zero;
+    if (!range.has(0) || never_zero_.contains(test.left.expr()->id)) return when_never_zero;
+    for (uint32_t slot = 0; slot < table_.symbol_count(); ++slot) {
+      const int64_t modulus = table_.facts(slot).modulus;
+      if (modulus == 1) continue;
+      const Size left = mod(test.left, modulus);
+      if (left.is_constant() && left.constant() != 0) return when_never_zero;
+    }
+    return std::nullopt;
+  };
+  const std::optional<bool> known = by_range();
+  if (known || test.left.is_constant()) return known;
+  const SizeTest rest = without_shared_factors(table_, test);
+  return rest.left == test.left ? std::nullopt : prove(rest);
 }
 
 /// left >= 0 by what stands for an atom in it. rest + c*max(a, b) is max(rest + c*a, rest + c*b), or for a negative
@@ -197,7 +222,8 @@ std::optional<bool> ShapeEnv::prove_by_operands(Size left) {
 bool ShapeEnv::decide(const SizeTest& test, std::string_view why) {
   if (const auto known = prove(test)) return *known;
   const bool answer = holds(test.kind, example(test.left));
-  const SizeTest guard = canonical(answer ? test : negation(test));
+  const SizeTest rest = without_shared_factors(table_, canonical(test));
+  const SizeTest guard = canonical(answer ? rest : negation(rest));
   guards_.push_back({guard, std::string(why)});
   guard_code_.add(guard.left);
   learn(guard);

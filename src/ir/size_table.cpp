@@ -323,6 +323,33 @@ SizeRange SizeTable::shifted_range(const std::vector<SizeTerm>& terms) const {
   return sum;
 }
 
+/// A sum whose terms share factors, as their product with what is left: of b*h - b*(h mod 4) it is told so that it
+/// is not negative.
+static SizeRange factored_range(const SizeTable& table, std::vector<SizeTerm> terms) {
+  const int64_t number = terms.back().product == table.one() ? terms.back().coefficient : 0;
+  if (number) terms.pop_back();
+  using Powers = std::vector<SizeProduct::Power>;
+  const auto exponent_in = [](const Powers& powers, const SizeAtom* atom) {
+    const auto found = std::ranges::find(powers, atom, &SizeProduct::Power::atom);
+    return found == powers.end() ? 0u : found->exponent;
+  };
+  const auto range_of = [&](const Powers& powers, const Powers& without) {
+    SizeRange all = {1, 1};
+    for (const auto& [atom, exponent] : powers)
+      for (uint32_t k = exponent_in(without, atom); k < exponent; ++k) all = all * table.range(*atom);
+    return all;
+  };
+  Powers shared = terms[0].product->powers;
+  for (const SizeTerm& term : terms)
+    for (auto& [atom, exponent] : shared) exponent = std::min(exponent, exponent_in(term.product->powers, atom));
+  std::erase_if(shared, [](const SizeProduct::Power& power) { return power.exponent == 0; });
+  if (shared.empty()) return {};
+  SizeRange left = {0, 0};
+  for (const SizeTerm& term : terms)
+    left = left + range_of(term.product->powers, shared) * SizeRange{term.coefficient, term.coefficient};
+  return range_of(shared, {}) * left + SizeRange{number, number};
+}
+
 SizeRange SizeTable::range(Size size) const {
   const SizeExpr* expr = size.expr();
   if (!expr) return {size.constant(), size.constant()};
@@ -330,19 +357,25 @@ SizeRange SizeTable::range(Size size) const {
   for (const SizeTerm& term : expr->terms)
     plain = plain + range(*term.product) * SizeRange{term.coefficient, term.coefficient};
   SizeRange best = plain;
-  if (expr->terms.size() > 1) best = intersection(best, shifted_range(expr->terms));
+  if (expr->terms.size() > 1) {
+    best = intersection(best, shifted_range(expr->terms));
+    best = intersection(best, factored_range(*this, expr->terms));
+  }
   if (bounds_.empty()) return best;
   const int64_t number = expr->terms.back().product == one_ ? expr->terms.back().coefficient : 0;
-  const SizeExpr* variable = expr;
-  if (number) {
+  int64_t content = 0;  // What is known is known of expressions without a common divisor.
+  for (const SizeTerm& term : expr->terms)
+    if (term.product != one_) content = std::gcd(content, term.coefficient);
+  for (const int64_t divisor : {int64_t{1}, content}) {
     std::vector<std::pair<const SizeProduct*, int64_t>> key;
     for (const SizeTerm& term : expr->terms)
-      if (term.product != one_) key.emplace_back(term.product, term.coefficient);
-    const auto it = expr_of_.find(key);
-    variable = it == expr_of_.end() ? nullptr : it->second;
+      if (term.product != one_) key.emplace_back(term.product, term.coefficient / divisor);
+    const auto variable = expr_of_.find(key);
+    const auto bound = variable == expr_of_.end() ? bounds_.end() : bounds_.find(variable->second);
+    if (bound != bounds_.end())
+      best = intersection(best, bound->second * SizeRange{divisor, divisor} + SizeRange{number, number});
+    if (content == 1) break;
   }
-  if (const auto it = bounds_.find(variable); variable && it != bounds_.end())
-    best = intersection(best, it->second + SizeRange{number, number});
   return best;
 }
 

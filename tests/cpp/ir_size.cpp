@@ -337,6 +337,25 @@ TEST_CASE("parts are at most what they are parts of") {
   CHECK(env.guards().empty());
 }
 
+TEST_CASE("factors that all terms share say nothing, if they are above 0") {
+  ShapeEnv env;
+  const SymbolFacts from_two = {.range = {2, SizeRange::infinity}};
+  const Size b = env.create_symbol("b", 4, from_two), n = env.create_symbol("n", 12, from_two);
+  const Size m = env.create_symbol("m", 6, from_two), any = env.create_symbol("any", 3);
+  CHECK(env.decide(equal(n * m, 6 * n), "view"));
+  CHECK(env.simplify(m) == 6);
+  CHECK(env.decide(equal(any * b, any * n), "it may be 0") == false);
+  CHECK(env.prove(equal(b, n)) == std::nullopt);
+  CHECK(env.prove(at_least(2 * b * (n + 3) - 2 * b * mod(n + 3, 4), 1)) == true);
+  CHECK(env.decide(at_least(b * n, 9 * b), "a comparison"));
+  CHECK(env.prove(at_least(n, 9)) == true);
+  CHECK(env.decide(at_least(any * (b + n), 1), "a divisor"));
+  CHECK(env.prove(at_least(8 * any * (b + n), 8)) == true);
+  std::string text;
+  for (const auto& guard : env.guards()) text += to_text(guard.test) + "; ";
+  CHECK(text == "m == 6; b*any != n*any; n >= 9; b*any + n*any >= 1; ");
+}
+
 TEST_CASE("rules prove, or decide and guard") {
   ShapeEnv env;
   const Size n = env.create_symbol("n", 8), m = env.create_symbol("m", 8);

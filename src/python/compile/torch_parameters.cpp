@@ -58,17 +58,19 @@ c10::TypeKind kind_of(const c10::Argument& argument) {
 }  // namespace
 
 Parameter parameter_of_operator(std::string_view name, size_t place, std::string_view keyword) {
-  bool is_tensor = false, is_number = false, is_real = false;
+  bool is_tensor = false, is_number = false, is_real = false, is_integer = false;
   for (const c10::OperatorHandle& op : Overloads::instance().of(name)) {
     const c10::Argument* argument = find(op.schema(), place, keyword);
     if (!argument || argument->is_out()) continue;
     is_tensor |= kind_of(*argument) == c10::TypeKind::TensorType;
     is_number |= kind_of(*argument) == c10::TypeKind::NumberType;
     is_real |= kind_of(*argument) == c10::TypeKind::FloatType;
+    is_integer |= kind_of(*argument) == c10::TypeKind::IntType;
   }
   // The parser would make a tensor of it, of a number that it makes up.
   if (is_tensor && torch::should_allow_numbers_as_tensors(std::string(name))) return Parameter::other;
-  return is_number ? Parameter::number : is_real ? Parameter::real : Parameter::other;
+  if (is_number || is_real) return is_number ? Parameter::number : Parameter::real;
+  return is_integer && !is_tensor ? Parameter::integer : Parameter::other;
 }
 
 }  // namespace braze::python

@@ -2,6 +2,8 @@
 #include "python/compile/torch_sizes.h"
 
 #include <ATen/ScalarOps.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/stack.h>
 #include <pybind11/pybind11.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
@@ -92,6 +94,14 @@ PyObject* TorchSizes::behind_tracer(PyObject* tracer) const {
 PyObject* TorchSizes::tracer_of(PyObject* tensor) const {
   const auto found = tracers_.find(tensor);
   return found == tracers_.end() ? nullptr : found->second.get();
+}
+
+void TorchSizes::settle(PyObject* tensor) {
+  PyObject* tracer = tracer_of(tensor);
+  const at::Tensor& looked_at = THPVariable_Unpack(tracer ? tracer : tensor);
+  for (const capture::DimsRef dims : {capture::dims_of(looked_at), capture::strides_of(looked_at)})
+    for (const capture::Dim dim : dims)
+      if (!dim.is_number()) decide(ir::equal(dim.size(), value_of(dim.size())));
 }
 
 interpreter::Ref TorchSizes::to_symbolic(ir::Size size) const {
@@ -251,8 +261,50 @@ interpreter::Ref TorchSizes::to_scalar(const DerivedNumber& derived, PyObject* v
   return interpreter::Ref::steal(py::handle(torch_names().symbolic_float)(held.attr("node")).release().ptr());
 }
 
+void TorchSizes::expect_integers(std::string_view name) {
+  capture::ParsedNumbers::expect_integers(concat("aten::", name));
+}
+
 interpreter::Parameter TorchSizes::parameter(std::string_view name, size_t place, std::string_view keyword) const {
   return parameter_of_operator(name, place, keyword);
+}
+
+interpreter::Ref TorchSizes::element(PyObject* number, const ir::Size* size, const DerivedNumber& derived,
+                                     interpreter::ElementType type) {
+  using interpreter::ElementType;
+  c10::Scalar scalar;
+  if (size) {
+    scalar = c10::Scalar(capture::to_sym_int(*size));
+  } else if (derived) {
+    const at::Tensor float_of_trace = number_of(derived, number, nullptr);
+    if (!float_of_trace.defined()) return {};
+    scalar = c10::Scalar(capture::to_sym_float(float_of_trace));
+  } else if (PyFloat_CheckExact(number)) {
+    scalar = PyFloat_AS_DOUBLE(number);
+  } else if (PyBool_Check(number)) {
+    scalar = number == Py_True;
+  } else {
+    int overflow = 0;
+    scalar = static_cast<int64_t>(PyLong_AsLongLongAndOverflow(number, &overflow));
+    if (overflow) return {};
+  }
+  const c10::ScalarType dtype = type == ElementType::truth   ? c10::kBool
+                                : type == ElementType::whole ? c10::kLong
+                                : type == ElementType::exact ? c10::kDouble
+                                                             : c10::typeMetaToScalarType(c10::get_default_dtype());
+  const interpreter::Pause unwatched;
+  return interpreter::Ref::steal(
+      THPVariable_Wrap(at::full({}, scalar, at::TensorOptions(dtype).device(c10::kCPU))));
+}
+
+interpreter::Ref TorchSizes::stack(const std::vector<interpreter::Ref>& parts) {
+  const interpreter::Pause unwatched;
+  std::vector<at::Tensor> tensors;
+  for (const interpreter::Ref& part : parts) {
+    tensors.push_back(THPVariable_Unpack(part.get()));
+    if (tensors.back().sizes() != tensors[0].sizes()) return {};
+  }
+  return interpreter::Ref::steal(THPVariable_Wrap(at::stack(tensors)));
 }
 
 void TorchSizes::settle_scalars() {

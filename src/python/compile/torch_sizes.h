@@ -34,6 +34,7 @@ class TorchSizes final : public interpreter::SizeWorld, public interpreter::Scal
   PyObject* tracer_of(PyObject* tensor) const override;
   std::optional<ir::Size> length_of(PyObject* tensor) const override;
   PyObject* behind_tracer(PyObject* tracer) const override;
+  void settle(PyObject* tensor) override;
   interpreter::Ref to_symbolic(ir::Size size) const override;
   interpreter::Ref to_number(ir::Size size, PyObject* beside) const override;
   bool holds_sizes(PyObject* tensor) const override;
@@ -48,7 +49,11 @@ class TorchSizes final : public interpreter::SizeWorld, public interpreter::Scal
   interpreter::Ref to_number(const DerivedNumber& derived, PyObject* value, PyObject* beside) override;
   interpreter::Ref to_scalar(const DerivedNumber& derived, PyObject* value, PyObject* beside,
                              std::string_view name) override;
+  void expect_integers(std::string_view name) override;
   interpreter::Parameter parameter(std::string_view name, size_t place, std::string_view keyword) const override;
+  interpreter::Ref element(PyObject* number, const ir::Size* size, const DerivedNumber& derived,
+                           interpreter::ElementType type) override;
+  interpreter::Ref stack(const std::vector<interpreter::Ref>& parts) override;
   void settle_scalars() override;
   interpreter::Ref value_of(const guards::Derived& derived) const override;
   void decide(const DerivedNumber& derived, PyObject* value) override;

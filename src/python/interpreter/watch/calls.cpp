@@ -170,6 +170,8 @@ bool Calls::call_promised(Promise promise, PyObject* callable, PyObject* const* 
   if (values_.tensors().has_default_device()) return abandon(Break::default_device_aside);
   activity().entry = Entry::trusted;
   activity().makes_result = true;
+  // It runs unwatched, on the tensors themselves.
+  for (Py_ssize_t i = 0; i < count; ++i) watch_.sizes.settle_tensors_within(arguments[i]);
   if (promise == Promise::in_graph) return absorb_all(arguments, count, callable);
   activity().makes_constant = true;
   for (Py_ssize_t i = 0; i < count; ++i)

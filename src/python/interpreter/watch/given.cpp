@@ -112,6 +112,7 @@ std::optional<Does> Given::what_given_does(PyObject* callable) {
 Does Given::what_bound_does(PyObject* self, PyObject* name) {
   if (PyType_Check(self)) return Does::unknown;
   if (!values_.is_known(self) || !absorb(values_, self)) return Does::unknown;
+  watch_.sizes.settle_tensors_within(self);
   PyTypeObject* type = storage_type(self);
   if (type && type != Py_TYPE(self)) return Does::unknown;  // A subclass may have its say.
   if (values_.tensors().is_tensor(self)) type = reinterpret_cast<PyTypeObject*>(values_.tensors().tensor_type());
@@ -124,6 +125,7 @@ std::optional<Does> Given::what_partial_does(PyObject* partial) {
   if (!watch_.partials.open_partial(partial, parts)) return Does::unknown;
   const std::optional<Does> does = what_given_does(parts[0].get());
   if (!does) return does;
+  watch_.sizes.settle_tensors_within(partial);
   const auto holds = [&](PyObject* value) {
     return absorb(values_, value) && (*does != Does::writes_text || is_data(value));
   };
@@ -167,6 +169,8 @@ bool Given::absorb_given(PyObject* const* arguments, Py_ssize_t count, Items ite
       return abandon("a C function is given to another, with more than containers");
     if (does == Does::writes_text && !is_data(value) && !PyRange_Check(value))
       return abandon("text or a set of objects", value);
+    if (does) watch_.sizes.settle_tensors_within(value);  // What is called reads them.
+    run_.hands_to_c |= does.has_value();
     if (does && has_long_text(value)) return abandon("a text of so many characters is given to a C function");
   }
   return true;

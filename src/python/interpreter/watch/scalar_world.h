@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string_view>
+#include <vector>
 
 #include "python/interpreter/watch/tensor_world.h"
 
@@ -13,6 +14,15 @@ enum class Parameter : uint8_t {
   other,
   number,  ///< Of any kind, and no tensor.
   real,    ///< A float.
+  integer,
+};
+
+/// Of tensors that are made of Python's numbers.
+enum class ElementType : uint8_t {
+  truth,
+  whole,
+  real,   ///< The default type.
+  exact,  ///< f64, which is converted to the type that was asked for.
 };
 
 class ScalarWorld {
@@ -23,6 +33,12 @@ class ScalarWorld {
   /// A float that is computed as such an argument of the operator `name`. \param beside  a tensor among its
   /// arguments, or null. Null where the number itself must be there.
   virtual Ref to_scalar(const DerivedNumber& derived, PyObject* value, PyObject* beside, std::string_view name) = 0;
+  /// The operator `name` is given sizes, and may want ints.
+  virtual void expect_integers(std::string_view name) = 0;
+  /// A tensor without dimensions of a number, or of the size or float that stands for it; null: there is none.
+  virtual Ref element(PyObject* number, const ir::Size* size, const DerivedNumber& derived, ElementType type) = 0;
+  /// Tensors of one form, one behind the other in a first dimension; null where they are not of one.
+  virtual Ref stack(const std::vector<Ref>& parts) = 0;
   /// After a call that was given such: numbers whose values were seen are those of this call.
   virtual void settle_scalars() = 0;
 };

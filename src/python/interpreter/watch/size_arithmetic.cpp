@@ -2,6 +2,7 @@
 // sizes.
 #include <opcode.h>
 
+#include <algorithm>
 #include <bit>
 #include <optional>
 #include <string_view>
@@ -167,6 +168,25 @@ void Sizes::compare_sizes(PyObject*& left, PyObject*& right, int comparison) {
   values_.numbers().settle_sizes_within(right);
 }
 
+/// `n in (3, 4)`: compared with one after the other. False: what is in it are not all numbers.
+bool Sizes::contains_size(PyObject* container, PyObject* value) {
+  constexpr Py_ssize_t most = 16;
+  const bool is_hashed = PyAnySet_CheckExact(container) || PyDict_CheckExact(container);
+  if (!is_sequence(container) && !is_hashed) return false;
+  const Ref items = Ref::steal(PySequence_Fast(container, ""));
+  if (!items) throw std::bad_alloc();
+  const std::optional<ir::Size> size = as_size(value);
+  const Py_ssize_t count = PySequence_Fast_GET_SIZE(items.get());
+  PyObject** const all = PySequence_Fast_ITEMS(items.get());
+  if (!size || count > most || !std::all_of(all, all + count, [&](PyObject* one) { return as_size(one); }))
+    return false;
+  for (Py_ssize_t i = 0; i < count; ++i)
+    if ((is_varying(value) || is_varying(all[i])) &&
+        values_.tensors().sizes().decide(ir::equal(*size, *as_size(all[i]))))
+      break;
+  return true;
+}
+
 /// object.__setattr__ of an object and its value, as torch.nn.Module has it: `super().__setattr__(name, value)`.
 static bool stores_attribute(PyObject* callable, Py_ssize_t count) {
   const bool is_bound = Py_IS_TYPE(callable, &_PyMethodWrapper_Type);
@@ -176,6 +196,14 @@ static bool stores_attribute(PyObject* callable, Py_ssize_t count) {
   PyErr_Clear();
   return owner.get() == reinterpret_cast<PyObject*>(&PyBaseObject_Type) && text_of(name.get()) == "__setattr__" &&
          count == (is_bound ? 2 : 3);
+}
+
+/// Views of dicts, and iterators of containers, which hand their items on as they are.
+static bool hands_on_items(PyObject* object) {
+  if (PyDictValues_Check(object)) return true;
+  PyTypeObject* type = Py_TYPE(object);
+  return is_iterator_of_others(type) || type == &PyListIter_Type || type == &PyTupleIter_Type ||
+         type == &PyListRevIter_Type || type == &PyDictIterValue_Type;
 }
 
 /// C code that makes an object of what it is given, or puts it into one, and looks at none of it. \param named  so
@@ -197,10 +225,12 @@ bool Sizes::builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_
   if (callable == reinterpret_cast<PyObject*>(&PyLong_Type) && count == 1 &&
       values_.numbers().size_of(arguments[0]))
     return true;  // It is what it gives.
-  if (count == 1 && is_sequence(arguments[0]) && PyType_Check(callable)) {
+  if (count == 1 && PyType_Check(callable) && (is_sequence(arguments[0]) || hands_on_items(arguments[0]))) {
     auto* type = reinterpret_cast<PyTypeObject*>(callable);
     if (type == &PyTuple_Type || type == &PyList_Type || guards::is_torch_size(type)) return true;
   }
+  if (callable == reinterpret_cast<PyObject*>(&PySlice_Type)) return true;  // Who slices looks.
+  if (is_a(callable, "operator.itemgetter") && count == 1 && is_sequence(arguments[0])) return true;
   if (callable == reinterpret_cast<PyObject*>(&PyType_Type) && count == 1) return true;
   if (only_holds(callable, arguments, count, run_.keyword_names ? PyTuple_GET_SIZE(run_.keyword_names) : 0))
     return true;
@@ -217,12 +247,23 @@ bool Sizes::builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_
       return Py_IS_TYPE(arguments[0], &type) && callable == class_entry(reinterpret_cast<PyObject*>(&type), name);
     };
     if (count == 2 && is_method(PyList_Type, "append")) return true;
+    if (count == 1 && (is_method(PyList_Type, "copy") || is_method(PyList_Type, "reverse") ||
+                       is_method(PyList_Type, "pop") || is_method(PyDict_Type, "copy")))
+      return true;
+    if (count == 2 && is_method(PyList_Type, "extend") && is_sequence(arguments[1])) return true;
+    const bool at_place = (count == 2 && is_method(PyList_Type, "pop")) ||
+                          (count == 3 && is_method(PyList_Type, "insert")) ||
+                          (count > 1 && (is_method(PyDict_Type, "pop") || is_method(PyDict_Type, "setdefault")));
+    if (at_place) {
+      values_.numbers().settle_sizes_within(arguments[1]);
+      return true;
+    }
     if (count == 1 && PyDict_CheckExact(arguments[0]) &&
         (is_method(PyDict_Type, "items") || is_method(PyDict_Type, "values") || is_method(PyDict_Type, "keys")))
       return true;  // Who looks into the view looks into the dict.
     if (count == 1 && guards::is_torch_size(PyDescr_TYPE(callable)) && text_of(PyDescr_NAME(callable)) == "numel" &&
         is_sequence(arguments[0]))
-      return combine_sizes(arguments[0], true);
+      return combine_sizes(arguments[0], true, nullptr);
     if (count < 2 || !is_method(PyDict_Type, "get")) return false;
     values_.numbers().settle_sizes_within(arguments[1]);  // The values of a dict are handed on as they are.
     return true;
@@ -262,15 +303,29 @@ bool Sizes::builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_
     }
     return true;
   }
+  if (from == "_functools" && name == "reduce" && count > 1 && count < 4) {
+    const auto folded = function_of_module(arguments[0]);
+    const bool multiplies = folded && folded->module == "_operator" && folded->name == "mul",
+               adds = folded && folded->module == "_operator" && folded->name == "add";
+    return (multiplies || adds) && combine_sizes(arguments[1], multiplies, count == 3 ? arguments[2] : nullptr);
+  }
+  if (from == "_operator" && name == "getitem" && count == 2 && is_sequence(arguments[0])) {
+    values_.numbers().settle_sizes_within(arguments[1]);
+    return true;
+  }
   const bool is_product = from == "math" && name == "prod";
   const bool is_sum = from == "builtins" && name == "sum";
-  return (is_product || is_sum) && count == 1 && is_sequence(arguments[0]) &&
-         combine_sizes(arguments[0], is_product);
+  // The start is the last argument, whether it has a keyword or not.
+  return (is_product || is_sum) && (count == 1 || count == 2) &&
+         combine_sizes(arguments[0], is_product, count == 2 ? arguments[1] : nullptr);
 }
 
-/// The result is the product, or else the sum, of a sequence. False: not all of it are sizes.
-bool Sizes::combine_sizes(PyObject* sequence, bool is_product) {
-  ir::Size all = is_product ? 1 : 0;
+/// The result is the product, or else the sum, of a sequence and what it begins with, if that is not null. False:
+/// not all of it are sizes.
+bool Sizes::combine_sizes(PyObject* sequence, bool is_product, PyObject* start) {
+  const std::optional<ir::Size> first = start ? as_size(start) : ir::Size(is_product ? 1 : 0);
+  if (!first || !is_sequence(sequence) || (!start && PySequence_Fast_GET_SIZE(sequence) == 0)) return false;
+  ir::Size all = *first;
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sequence); ++i) {
     const std::optional<ir::Size> one = as_size(PySequence_Fast_GET_ITEM(sequence, i));
     if (!one) return false;

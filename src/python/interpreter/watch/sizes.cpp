@@ -23,9 +23,9 @@ namespace {
 
 constexpr int deepest_given = 8;  // Levels of containers that are given to operators.
 
-/// An int, and no bool.
+/// An int; True is one.
 std::optional<ir::Size> plain_number(PyObject* value) {
-  if (!PyLong_CheckExact(value)) return std::nullopt;
+  if (!PyLong_CheckExact(value) && !PyBool_Check(value)) return std::nullopt;
   int overflow = 0;
   const int64_t number = PyLong_AsLongLongAndOverflow(value, &overflow);
   constexpr int64_t most = int64_t{1} << 40;
@@ -159,11 +159,9 @@ const Names& number_operators() {
   return names;
 }
 
-/// Attributes and methods by which a tensor tells what it is, and not how large: a tracer is another tensor.
-bool says_of_itself(std::string_view name) {
-  static const Names names = {"__class__", "__dict__",  "_base",         "_is_view",    "_version",  "grad",
-                              "grad_fn",   "has_names", "is_inference",  "is_leaf",     "is_pinned", "is_shared",
-                              "names",     "output_nr", "requires_grad", "retains_grad"};
+/// What a tensor says of how large it is without an operator that the dispatcher sees.
+bool reads_form(std::string_view name) {
+  static const Names names = {"__len__", "is_contiguous", "nelement", "numel", "size", "storage_offset", "stride"};
   return names.contains(name);
 }
 
@@ -276,41 +274,6 @@ void Sizes::look_at_slice(Activation& a, int sliced, bool stores) {
   values_.numbers().settle_sizes_within(stored);
 }
 
-void Sizes::put_tracers(Activation& a, int opcode, int arg) {
-  int count = 0;
-  switch (opcode) {
-    case BINARY_OP:
-    case BINARY_SUBSCR:
-    case COMPARE_OP: count = 2; break;
-    case STORE_SUBSCR: count = 3; break;
-    case LOAD_ATTR:
-    case UNARY_NEGATIVE:
-    case UNARY_INVERT:
-    case GET_ITER:
-    case UNPACK_SEQUENCE:
-    case UNPACK_EX: count = 1; break;
-    default: count = values_looked_into(opcode);
-  }
-  if (reads_attribute(opcode) && says_of_itself(text_of(a.name(opcode == LOAD_ATTR ? attribute_of(arg) : arg))))
-    return;
-  for (int depth = 1; depth <= count; ++depth) put_tracer(a.peek(depth));
-}
-
-void Sizes::put_tracer(PyObject*& operand) {
-  PyObject* tracer =
-      operand && values_.tensors().is_tensor(operand) ? values_.tensors().sizes().tracer_of(operand) : nullptr;
-  if (!tracer) return;
-  const guards::Source* source = values_.source_of(operand);
-  if (!source) return;
-  values_.learn_as(tracer, source);
-  Ref::steal(std::exchange(operand, Py_NewRef(tracer)));
-}
-
-void Sizes::put_tensor(PyObject*& operand) {
-  PyObject* tensor = operand ? values_.tensors().sizes().behind_tracer(operand) : nullptr;
-  if (tensor) Ref::steal(std::exchange(operand, Py_NewRef(tensor)));
-}
-
 void Sizes::put_number(PyObject*& operand) {
   if (operand && PyFloat_CheckExact(operand)) return values_.numbers().settle_sizes_within(operand);
   if (!operand || !values_.numbers().stands_for_number(operand)) return;
@@ -329,6 +292,7 @@ void Sizes::look_at_sizes(Activation& a, int opcode, int arg) {
     case BINARY_OP: return compute_size(a.peek(2), a.peek(1), arg);
     case COMPARE_OP: return compare_sizes(a.peek(2), a.peek(1), comparison_of(arg));
     case CONTAINS_OP:
+      if (contains_size(a.peek(1), a.peek(2))) return;
       values_.numbers().settle_sizes_within(a.peek(2));
       if (!PyDict_CheckExact(a.peek(1))) values_.numbers().settle_sizes_within(a.peek(1));  // Of a dict: its keys.
       return;
@@ -434,13 +398,14 @@ void Sizes::give_scalars(Activation& a, std::string_view name, int count) {
   const bool is_bound = self && values_.tensors().is_tensor(self);
   for (int depth = 1; world && depth <= count; ++depth) {
     PyObject*& operand = a.peek(depth);
+    if (operand && (is_varying(operand) || is_sequence(operand))) world->expect_integers(name);
     if (!operand || !is_varying(operand)) continue;
     const std::string_view keyword =
         depth <= named ? text_of(PyTuple_GET_ITEM(keywords, named - depth)) : std::string_view();
     const Parameter parameter = world->parameter(name, static_cast<size_t>(count - depth + is_bound), keyword);
     const ir::Size* size = values_.numbers().size_of(operand);
-    if (parameter == Parameter::other) continue;
-    if (size && parameter == Parameter::number) {
+    if (parameter == Parameter::other || (parameter == Parameter::integer && !size)) continue;
+    if (size && parameter != Parameter::real) {
       give_scalar(operand);
       continue;
     }
@@ -498,13 +463,18 @@ void Sizes::give_sizes(Activation& a, int arg) {
   if (enters_watched() || (activity().entry == Entry::known && is_made_in_python(callable))) return;
   if (builtin_of_sizes(callable, a.top - count, count)) return;
   if (watch_.derived_numbers.call(callable, a.top - count, count)) return;
-  const bool of_tensors = calls_tensors(callable),
-             takes_sizes = of_tensors && size_operators().contains(name_of(callable));
-  const bool takes_tensors = of_tensors && !says_of_itself(name_of(callable));
-  if (of_tensors) give_numbers(a, name_of(callable), count);
-  if (of_tensors && number_operators().contains(name_of(callable))) give_floats(a, count);
-  if (takes_tensors) give_scalars(a, name_of(callable), count);
+  PyObject* const function = behind_partials(callable);
+  const bool is_held = function != callable, of_tensors = calls_tensors(function);
+  const std::string_view name = of_tensors ? name_of(function) : std::string_view();
+  const bool takes_sizes = !is_held && size_operators().contains(name);
+  const bool takes_tensors = of_tensors && !says_of_itself(name);
+  if (is_held && (!of_tensors || reads_form(name))) settle_tensors_within(callable);
+  if (of_tensors && !is_held) give_numbers(a, name, count);
+  if (!is_held && number_operators().contains(name)) give_floats(a, count);
+  if (takes_tensors && !is_held) give_data(a, name, count);
+  if (takes_tensors && !is_held) give_scalars(a, name, count);
   for (int depth = 1; depth <= count; ++depth) {
+    if (is_held && !of_tensors) settle_tensors_within(a.peek(depth));
     if (takes_tensors && (takes_sizes || !values_.numbers().size_of(a.peek(depth)))) give_to_tensors(a.peek(depth));
     values_.numbers().settle_sizes_within(a.peek(depth));
   }
@@ -520,9 +490,15 @@ void Sizes::give_unpacked_sizes(Activation& a, int arg) {
     const Py_ssize_t count = PyTuple_GET_SIZE(given);
     if (builtin_of_sizes(callable, items, count) || watch_.derived_numbers.call(callable, items, count)) return;
   }
-  if (calls_tensors(callable) && size_operators().contains(name_of(callable))) give_to_tensors(given);
+  PyObject* const function = behind_partials(callable);
+  const bool of_tensors = calls_tensors(function);
+  if (of_tensors && function == callable && size_operators().contains(name_of(callable))) give_to_tensors(given);
   values_.numbers().settle_sizes_within(given);
   if (keywords) values_.numbers().settle_sizes_within(a.peek(1));
+  // No operand is a tensor itself.
+  if (!of_tensors || reads_form(name_of(function))) settle_tensors_within(callable);
+  if (!of_tensors || reads_form(name_of(function)))
+    for (int depth = 1; depth <= 1 + keywords; ++depth) settle_tensors_within(a.peek(depth));
 }
 
 void Sizes::take_sizes(Activation& a) {

@@ -14,6 +14,7 @@
 
 #include <optional>
 #include <string_view>
+#include <unordered_set>
 
 #include "python/interpreter/watch/domain.h"
 
@@ -23,6 +24,10 @@ enum class UnaryOperation : uint8_t;
 
 /// A list, tuple or torch.Size.
 bool is_sequence(PyObject* value);
+/// Attributes and methods by which a tensor tells what it is, and not how large: a tracer is another tensor.
+bool says_of_itself(std::string_view name);
+/// The function that partials end in, borrowed.
+PyObject* behind_partials(PyObject* callable);
 
 /// Sizes that may be other ones at later calls.
 class Sizes final : Domain {
@@ -39,6 +44,9 @@ class Sizes final : Domain {
   void put_number(PyObject*& operand);
   /// The tensor itself in the place of what stands for it, likewise.
   void put_tensor(PyObject*& operand);
+  /// Somebody reads sizes of the tensors that a value is, holds or is bound to, without being given their tracers:
+  /// they are those of this call.
+  void settle_tensors_within(PyObject* value);
   /// What an instruction has left on top, with sizes as the run sees them.
   void take_sizes(Activation& a);
 
@@ -48,11 +56,14 @@ class Sizes final : Domain {
   void give_to_tensors(PyObject*& operand);
   bool give_number(PyObject*& operand, PyObject* beside);
   void put_tracer(PyObject*& operand);
+  void put_tracers_of_call(Activation& a, int arg);
+  void settle_tensors_within(PyObject* value, std::unordered_set<PyObject*>& seen);
   /// `a[b:c]` and `a[b:c] = d`. \param sliced  the depth of a.
   void look_at_slice(Activation& a, int sliced, bool stores);
   void select_by_sizes(PyObject*& tensor, PyObject*& index);
   void give_numbers(Activation& a, std::string_view name, int count);
   void give_floats(Activation& a, int count);
+  void give_data(Activation& a, std::string_view name, int count);
   void give_scalar(PyObject*& operand);
   void give_scalars(Activation& a, std::string_view name, int count);
   static bool is_truth(int opcode);
@@ -60,9 +71,10 @@ class Sizes final : Domain {
   std::optional<ir::Size> as_expression(ir::Size a, ir::Size b, int operation);
   void compute_size(PyObject*& left, PyObject*& right, int operation);
   void compute_unary(PyObject* operand, UnaryOperation operation);
+  bool contains_size(PyObject* container, PyObject* value);
   void compare_sizes(PyObject*& left, PyObject*& right, int comparison);
   bool builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_ssize_t count);
-  bool combine_sizes(PyObject* sequence, bool is_product);
+  bool combine_sizes(PyObject* sequence, bool is_product, PyObject* start);
   bool calls_tensors(PyObject* callable) const;
   bool enters_watched() const;
   void give_sizes(Activation& a, int arg);

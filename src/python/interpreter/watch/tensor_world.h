@@ -39,6 +39,8 @@ class SizeWorld {
   virtual std::optional<ir::Size> length_of(PyObject* tensor) const = 0;
   /// The tensor that such a tracer stands for, borrowed; null for all else.
   virtual PyObject* behind_tracer(PyObject* tracer) const = 0;
+  /// All sizes and strides of such a tensor, or of a tensor of the run, are those of this call.
+  virtual void settle(PyObject* tensor) = 0;
   /// A size as operators of tensors are given it.
   virtual Ref to_symbolic(ir::Size size) const = 0;
   /// A size as arithmetic with a tensor is given it: a tensor without dimensions, of a number's precedence. Null

@@ -90,6 +90,11 @@ bool TrustedCode::call_trusted(PyObject* function, PyObject* const* arguments, P
   if (values_.tensors().has_default_device() || !is_entered(function) || !open_closure(function)) return false;
   for (Py_ssize_t i = 0; i < count; ++i)
     if (!opens_for_trusted(arguments[i])) return false;
+  const bool any_in_c = std::any_of(arguments, arguments + count, [](PyObject* one) {
+    PyObject* function = behind_partials(one);
+    return PyCFunction_Check(function) || Py_IS_TYPE(function, &PyMethodDescr_Type);
+  });
+  for (Py_ssize_t i = 0; any_in_c && i < count; ++i) watch_.sizes.settle_tensors_within(arguments[i]);
   keep_node_types(values_);
   return allow_made_result(Entry::around);
 }

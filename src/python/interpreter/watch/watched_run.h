@@ -52,6 +52,7 @@ struct WatchedRun {
   Place place;                        ///< Where and why the run was abandoned.
   bool is_for_later = false;          ///< It was abandoned for what a native run will have done the next time.
   bool looks_lazily = false;          ///< There is an iterator that looks into its items.
+  bool hands_to_c = false;            ///< What Python functions give to C code, that may give to C functions.
   PyObject** callee = nullptr;        ///< Where the stack holds what the running instruction calls, if it does.
   PyObject* keyword_names = nullptr;  ///< Of the call that is looked at; null if there are none.
   /// How many frames there were when one asked whether a mode is entered, as PyTorch's Python functions do: with a

@@ -196,6 +196,7 @@ bool Watcher::gives(Activation& a, int opcode) {
   if (!caller.is_around && (caller.is_direct || !(caller.looks || watch_.run.looks_lazily))) return true;
   if (!absorb(values(), a.peek(1)))
     return watch_.run.abandon("C code is given an object whose parts are not guarded", a.peek(1));
+  if (watch_.run.hands_to_c) watch_.sizes.settle_tensors_within(a.peek(1));
   values().numbers().settle_sizes_within(a.peek(1));
   return true;
 }
