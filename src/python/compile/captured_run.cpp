@@ -14,6 +14,7 @@
 #include "capture/registry.h"
 #include "ir/graph.h"
 #include "python/compile/announce.h"
+#include "python/compile/code_table.h"
 #include "python/compile/events.h"
 #include "python/compile/transforms_scope.h"
 #include "python/errors.h"
@@ -123,6 +124,7 @@ CapturedRun::CapturedRun(const std::string& name, const Settings& settings, Torc
   // Operators of GPUs without a deterministic form must raise, as only the kernels themselves know how.
   if (at::globalContext().deterministicAlgorithms() && capture::has_met_cuda())
     throw GivenUp{Captured::Kind::refused, Break::deterministic};
+  load_library_paths();  // Which an abandoned run asks for, when no Python code may run.
   guards_.torch_state();
 }
 
@@ -244,7 +246,8 @@ void CapturedRun::hold_outputs(const Rebuilder& rebuilder, Outcome& outcome) {
 
 std::unique_ptr<Specialisation> CapturedRun::compile(Outcome outcome) {
   if (loses_gradients()) throw wants_gradients();
-  if (!trace_.warnings.empty()) throw GivenUp{Captured::Kind::refused, BreakReason::told(trace_.warnings.front())};
+  if (!trace_.warnings.empty())
+    throw GivenUp{Captured::Kind::refused, {Break::value_read, trace_.warnings.front()}};
   keep_bound();
   std::vector<at::Generator> generators = generators_of(trace_);
   guards::NumberReads numbers = guard_sizes();
