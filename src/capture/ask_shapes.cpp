@@ -7,6 +7,7 @@
 #include "capture/devices.h"
 #include "capture/numbers_in_calls.h"
 #include "capture/own_calls.h"
+#include "capture/reads.h"
 #include "capture/size_node.h"
 #include "capture/traceable.h"
 #include "ir/size_code.h"
@@ -74,8 +75,7 @@ Shapes ask_meta(const OpEntry& entry, std::span<const c10::IValue> arguments, co
 Shapes ask_example(Recorder& recorder, const OpEntry& entry, std::span<const c10::IValue> arguments) {
   const auto real = [&](const at::Tensor& tensor) {
     if (!is_operand(tensor)) return tensor;
-    return recorder.known().materialize(
-        tensor, concat(entry.op.schema().name(), " (whose shapes PyTorch tells only for real data)"));
+    return recorder.known().materialize(tensor, concat(entry.op.schema().name(), only_for_real_data));
   };
   Shapes shapes =
       stand_ins_for(arguments, [&](const c10::IValue& argument) { return map_tensors(argument, real); });

@@ -3,6 +3,7 @@
 #include <ATen/SequenceNumber.h>
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/variable.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -59,6 +60,16 @@ InputHistory begin_history(const at::Tensor& tracer, bool is_leaf) {
 
 }  // namespace
 
+namespace {
+
+/// A program need not make all the tensors that eager makes, and would not notice that one of them cannot be had.
+int64_t bytes_of_memory() {
+  static const int64_t bytes = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+  return bytes;
+}
+
+}  // namespace
+
 Recorder::Recorder(std::string_view name, PhaseTimes* times)
     : tensors_(std::make_shared<TraceTensors>(next_serial())),
       graph_(std::make_shared<ir::Graph>(name)),
@@ -79,6 +90,8 @@ Memory& Recorder::new_memory(const ir::Type* type, ScalarType dtype, c10::Device
   root->type = type;
   root->dtype = dtype;
   root->value = value;
+  if (device.is_cpu() && end_byte(*root).hint() > bytes_of_memory())
+    throw UserError("braze: a tensor that is larger than the machine's memory. Eager says whether it can be had.");
   memory.storage = make_empty_storage(end_byte(*root), device);
   memory.base = root.get();
   memory.roots.push_back(std::move(root));

@@ -135,6 +135,12 @@ bool truth(Call& call, const RuleRow& row) {
   return call.give(x->dtype == ScalarType::Byte ? call.cast(value, DType::u8) : value);
 }
 
+/// _is_all_true and _is_any_true, which raise for anything but bools.
+bool truth_of_bools(Call& call, const RuleRow& row) {
+  const auto x = call.operand(0);
+  return x && x->dtype == ScalarType::Bool && truth(call, row);
+}
+
 /// The sum of what is not NaN.
 bool nansum(Call& call, const RuleRow& row) {
   const auto x = call.operand(0);
@@ -334,6 +340,8 @@ std::span<const RuleRow> reduction_rules() {
       {"all", truth, Op::all, 3},
       {"all.dim", truth, Op::all, 2},
       {"all.dims", truth, Op::all, 2},
+      {"_is_any_true", truth_of_bools, Op::any, 3},
+      {"_is_all_true", truth_of_bools, Op::all, 3},
       {"var.correction", variance, Op::var, kVar},
       {"std.correction", variance, Op::var, kStd},
       {"var_mean.correction", variance, Op::var, kVar | kWithMean},

@@ -54,8 +54,7 @@ class CallCapture : CapturedRun {
     guards_.call_shape(call);
     interpreter::Values& values = watcher_.values();
     guards::SourceTable& sources = values.sources();
-    if (!values.learn(function_.ptr(), sources.object(function_.ptr(), "f")))
-      throw GivenUp{Captured::Kind::refused, {"a function of its kind"}};
+    values.learn(function_.ptr(), sources.object(function_.ptr(), "f"));
     for (uint32_t i = 0; i < call.size(); ++i) {
       const std::string name = argument_name(i);
       if (PyObject* one = values.numbers().vary(call.arguments[i], sources.argument(i, name))) {
@@ -63,7 +62,7 @@ class CallCapture : CapturedRun {
         continue;
       }
       if (!values.learn(call.arguments[i], sources.argument(i, name)))
-        throw GivenUp{Captured::Kind::refused, BreakReason::told("argument " + name + " cannot be guarded")};
+        throw GivenUp{Captured::Kind::refused, {Break::argument_unguarded, name}};
       if (interpreter::is_builtin_container(call.arguments[i])) interpreter::absorb(values, call.arguments[i]);
     }
     world_.seal();

@@ -24,9 +24,8 @@ using interpreter::FrameRun;
 using interpreter::RootFrame;
 using interpreter::Step;
 
-Place place_in(PyCodeObject* code, int offset, std::string reason) {
-  const int line = PyCode_Addr2Line(code, offset * static_cast<int>(sizeof(interpreter::CodeUnit)));
-  return {BreakReason::told(reason), text_of(code->co_filename), line};
+Place place_in(PyCodeObject* code, int offset, BreakReason why, std::string_view detail) {
+  return {why, std::move(detail), text_of(code->co_filename), interpreter::line_at(code, offset)};
 }
 
 TorchWorld::Others others_at(const CodeState& code, int offset) {
@@ -165,8 +164,7 @@ class FrameCapture : CapturedRun {
       outcome_.returns = interpreter::is_return(last.opcode);
       raises_ = last.opcode == RAISE_VARARGS;
       if (!outcome_.returns) breakpoints_.push_back(at);
-      if (a.thread->exc_info->exc_value != handled_before_)
-        throw NotRebuilt{"it ends in the middle of an exception's handler"};
+      if (a.thread->exc_info->exc_value != handled_before_) throw NotRebuilt{"the exception that is being handled"};
       outcome_.offset = offset;
       want_arguments();
       Rebuilder rebuilder(builder_, watcher_.values(), guards_);
@@ -183,10 +181,18 @@ class FrameCapture : CapturedRun {
       outcome_.recipe = std::move(builder_).finish(results);
       outcome_.modes = modes_change();
     } catch (const NotRebuilt& error) {
-      failure_ = GivenUp{Captured::Kind::refused, place_in(a.code(), offset, error.reason)};
+      failure_ = GivenUp{Captured::Kind::refused, place_of_end(a.code(), offset, error.reason)};
     } catch (const std::exception& error) {
-      failure_ = GivenUp{Captured::Kind::refused, place_in(a.code(), offset, error.what())};
+      failure_ = GivenUp{Captured::Kind::refused, place_in(a.code(), offset, BreakReason::told(error.what()), "")};
     }
+  }
+
+  /// Where the run cannot end, for what it would have to leave: what ends it is the reason, if anything but its
+  /// end.
+  Place place_of_end(PyCodeObject* code, int offset, const std::string& left) const {
+    const Place& why = watcher_.place();
+    const bool is_end = !watcher_.abandoned() || why.id == Break::run_was_to_end_here;
+    return is_end ? place_in(code, offset, Break::result_not_rebuilt, left) : why;
   }
 
   void collect_slots(Rebuilder& rebuilder, Activation& a, int offset, std::vector<guards::RecipeNode>& results) {
@@ -270,7 +276,7 @@ class FrameCapture : CapturedRun {
   }
 
   void describe(Specialisation& made) {
-    made.begins = place_in(run_.code(), begin_, "");
+    made.begins = place_in(run_.code(), begin_, Break::other, "");
     for (int k = 0; k < run_.depth(); ++k) made.empty_stack_slots.push_back(!run_.activation().stack_base()[k]);
     made.globals = run_.frame()->f_globals;
     made.builtins = run_.frame()->f_builtins;

@@ -7,13 +7,13 @@
 
 #include <algorithm>
 
-#include "capture/devices.h"
 #include "capture/gate.h"
 #include "capture/generator.h"
 #include "capture/library_call.h"
 #include "capture/registry.h"
 #include "ir/graph.h"
 #include "python/compile/announce.h"
+#include "python/compile/code_table.h"
 #include "python/compile/events.h"
 #include "python/compile/transforms_scope.h"
 #include "python/errors.h"
@@ -120,6 +120,7 @@ CapturedRun::CapturedRun(const std::string& name, const Settings& settings, Torc
       tracer_(name, &times_),
       world_(tracer_, guards_, others, history, settings.backend->takes_symbols(), settings.dynamic),
       watcher_(guards_, world_) {
+  load_library_paths();  // Which an abandoned run asks for, when no Python code may run.
   guards_.torch_state();
 }
 
@@ -241,7 +242,8 @@ void CapturedRun::hold_outputs(const Rebuilder& rebuilder, Outcome& outcome) {
 
 std::unique_ptr<Specialisation> CapturedRun::compile(Outcome outcome) {
   if (loses_gradients()) throw wants_gradients();
-  if (!trace_.warnings.empty()) throw GivenUp{Captured::Kind::refused, BreakReason::told(trace_.warnings.front())};
+  if (!trace_.warnings.empty())
+    throw GivenUp{Captured::Kind::refused, {Break::value_read, trace_.warnings.front()}};
   keep_bound();
   std::vector<at::Generator> generators = generators_of(trace_);
   guards::NumberReads numbers = guard_sizes();

@@ -2,6 +2,7 @@
 #include "python/compile/frame_driver.h"
 
 #include <ATen/SavedTensorHooks.h>
+#include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <torch/csrc/jit/frontend/tracer.h>
 
 #include <algorithm>
@@ -83,10 +84,19 @@ size_t hooks_on_saved_tensors() {
   return at::SavedTensorDefaultHooks::get_tls_state().stack.size();
 }
 
+/// Those of PyTorch's own tracers among them.
+bool dispatch_modes() {
+  return c10::impl::TorchDispatchModeTLS::any_modes_set();
+}
+
 }  // namespace
 
 FrameDriver::FrameDriver(CodeTable& table, const Settings& settings, bool capture)
-    : table_(table), settings_(settings), may_capture_(capture), hooks_outside_(hooks_on_saved_tensors()) {
+    : table_(table),
+      settings_(settings),
+      may_capture_(capture),
+      hooks_outside_(hooks_on_saved_tensors()),
+      modes_outside_(dispatch_modes()) {
   load_library_paths();
 }
 
@@ -116,6 +126,8 @@ PyObject* FrameDriver::drive(PyThreadState* thread, interpreter::Frame* frame) {
   const bool is_outermost = !std::exchange(has_begun_, true);
   if (is_capturing_ || torch::jit::tracer::isTracing() || is_transforming() || capture::is_below_gate())
     return _PyEval_EvalFrameDefault(thread, frame, 0);
+  // A native piece has entered a mode that is given every operator, such as a tracer's: its calls are counted.
+  if (!modes_outside_ && dispatch_modes()) return _PyEval_EvalFrameDefault(thread, frame, 0);
   if (stack_is_short()) return interpreter::evaluate_apart(thread, frame, 0);
   const std::shared_ptr<CodeState> held = table_.state(frame->f_code);
   CodeState& code = *held;

@@ -62,6 +62,7 @@ class FrameDriver final : public interpreter::FrameDriver {
   const Settings& settings_;
   const bool may_capture_;
   const size_t hooks_outside_;  ///< On saved tensors, set by the caller.
+  const bool modes_outside_;    ///< A mode that is given every operator was there before the call.
   bool is_capturing_ = false, has_begun_ = false;
   std::vector<guards::Ref> numbers_read_;  ///< In this call, of tensors' elements.
   NativeOperators operators_;

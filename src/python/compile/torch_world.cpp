@@ -19,6 +19,7 @@
 #include "capture/traceable.h"
 #include "capture/tracer_tensor.h"
 #include "python/compile/announce.h"
+#include "python/compile/code_table.h"
 #include "python/compile/stance.h"
 #include "python/compile/value_reads.h"
 #include "python/errors.h"
@@ -376,6 +377,10 @@ PyObject* TorchWorld::answer(PyObject* function, PyObject* const* arguments, Py_
   if (default_device_.is_set() && asks_for_torch_function(function) && runs_code_of(torchs_layers)) return Py_True;
   if (function == names.reads_autocast_cache) return autocast_cache_ ? Py_True : Py_False;
   return nullptr;
+}
+
+bool TorchWorld::is_library(PyCodeObject* code) const {
+  return is_library_code(code);
 }
 
 bool TorchWorld::is_cpu(PyObject* object) const {

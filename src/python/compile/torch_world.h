@@ -84,6 +84,7 @@ class TorchWorld final : public interpreter::TensorWorld {
   PyObject* tensor_type() const override { return torch_names().tensor_type; }
   PyObject* compiled_from(PyObject* object) const override { return python::compiled_from(object); }
   bool is_cpu(PyObject* device) const override;
+  bool is_library(PyCodeObject* code) const override;
   interpreter::Promise promise_about(PyObject* function) const override;
   PyObject* stand_in_for(PyObject* function) const override { return python::stand_in_for(function); }
   Own own_function(PyObject* function) const override;

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "capture/reads.h"
+
 namespace braze::python {
 
 using interpreter::Break;
@@ -44,9 +46,10 @@ constexpr Row rows[] = {
 Break why_read(std::string_view what) {
   constexpr std::string_view aten = "aten::";
   const bool is_operator = what.starts_with(aten);
-  if (is_operator) what = what.substr(aten.size(), what.find(' ') - aten.size());
-  const Row* row = std::ranges::find(rows, what, &Row::what);
+  const std::string_view name = is_operator ? what.substr(aten.size(), what.find(' ') - aten.size()) : what;
+  const Row* row = std::ranges::find(rows, name, &Row::what);
   if (row != std::end(rows)) return row->why;
+  if (what.ends_with(capture::only_for_real_data)) return Break::operation_on_tensors_raises_error;
   return is_operator ? Break::data_dependent_shape : Break::value_read;
 }
 

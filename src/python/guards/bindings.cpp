@@ -80,6 +80,7 @@ Member member_named(const std::string& name) {
                         {"method_function", Member::method_function},
                         {"method_self", Member::method_self},
                         {"weakref_referent", Member::weakref_referent},
+                        {"getter_parts", Member::getter_parts},
                         {"builtin_self", Member::builtin_self},
                         {"type_mro", Member::type_mro},
                         {"type_name", Member::type_name},

@@ -69,6 +69,19 @@ PyObject* weakref_referent(PyObject* object) noexcept {
   return referent == Py_None ? nullptr : referent;
 }
 
+/// Beside its class, a getter refers to nothing else.
+PyObject* getter_parts(PyObject* object) noexcept {
+  const std::string_view name = Py_TYPE(object)->tp_name;
+  if (name != "operator.itemgetter" && name != "operator.attrgetter") return nullptr;
+  PyObject* parts = nullptr;
+  const visitproc take = [](PyObject* referent, void* place) {
+    if (!PyType_Check(referent)) *static_cast<PyObject**>(place) = referent;
+    return 0;
+  };
+  Py_TYPE(object)->tp_traverse(object, take, &parts);
+  return parts;
+}
+
 /// By number of Member.
 const MemberRow kMembers[] = {
     {".__code__", function_field<&PyFunctionObject::func_code>},
@@ -93,8 +106,9 @@ const MemberRow kMembers[] = {
     {".__subclasses__()", nullptr, type_subclasses},
     {".grad", nullptr, tensor_grad},
     {".iterated", iterator_source},
+    {".parts", nullptr, getter_parts},
 };
-static_assert(std::size(kMembers) == static_cast<size_t>(Member::iterated) + 1);
+static_assert(std::size(kMembers) == static_cast<size_t>(Member::getter_parts) + 1);
 
 PyObject* load_member(PyObject* object, uint32_t member) noexcept {
   const MemberRow& row = kMembers[member];

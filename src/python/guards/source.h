@@ -79,6 +79,7 @@ enum class Member : uint32_t {
   type_subclasses,  ///< A dict of weak references, of a class made by Python code; nothing where it never had any.
   tensor_grad,      ///< Nothing when the gradient is None.
   iterated,         ///< What a builtin iterator goes through: iterator_source().
+  getter_parts,     ///< What operator.itemgetter asks for, or a tuple of it; the names of operator.attrgetter.
 };
 
 struct Source {

@@ -39,4 +39,11 @@ std::vector<Instruction> instructions_of(PyCodeObject* code) {
   return all;
 }
 
+int line_at(PyCodeObject* code, int offset) {
+  int line = -1;
+  for (; line < 0 && offset < static_cast<int>(Py_SIZE(code)); ++offset)
+    line = PyCode_Addr2Line(code, offset * static_cast<int>(sizeof(CodeUnit)));
+  return line;
+}
+
 }  // namespace braze::interpreter

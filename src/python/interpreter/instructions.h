@@ -18,5 +18,7 @@ struct Instruction {
 Instruction instruction_at(PyCodeObject* code, int offset);
 /// All of them, in order.
 std::vector<Instruction> instructions_of(PyCodeObject* code);
+/// The line of the instruction at `offset`, or of the next that has one: where handlers begin, CPython tells none.
+int line_at(PyCodeObject* code, int offset);
 
 }  // namespace braze::interpreter

@@ -1,4 +1,13 @@
-"""Graph breaks by the id of their reason: a small program each, which ends its graph for that reason alone."""
+"""Graph breaks by the id of their reason: a small program each, which ends its graph for that reason alone.
+
+PROGRAMS has single statements; breaks/*.txt has programs, each in a world of its own (breaks/world.py):
+
+# id | trained | also another_id           gradients are wanted; another break comes first
+def f(x): return g(x)  # breaks: why       called with a tensor of 2 x 3, by around(f, x) if there is one
+
+The line with `# breaks:` is the one that is told, unless the program is `elsewhere`: then it is another file's, or
+none. Of a `native` one, whose whole call runs natively, the reason is that of the call.
+"""
 
 import contextlib
 import contextvars
@@ -11,12 +20,14 @@ import random
 import re
 import sys
 import time
+import types
 import warnings
 import weakref
 from pathlib import Path
 
 import pytest
 import torch
+from compiling import same
 
 import braze
 from braze._load import C
@@ -113,6 +124,98 @@ def test_the_reason_of_a_break(reason):
         found = braze.explain(program(PROGRAMS[reason]))(torch.arange(6.0).reshape(2, 3))
     assert {each.id for each in found.break_reasons} == {reason}
     assert all(each.remedy and each.line >= 3 for each in found.break_reasons)
+
+
+FOLDER = Path(__file__).parent / "breaks"
+
+
+def read():
+    for path in sorted(FOLDER.glob("*.txt")):
+        for program in path.read_text().split("\n# ")[1:]:
+            header, _, source = program.partition("\n")
+            name, *options = header.strip().split(" | ")
+            yield name, options, source
+
+
+def made(source):
+    """The program's module, new, with the same random numbers."""
+    torch.manual_seed(0)
+    module = types.ModuleType("program")
+    world = FOLDER / "world.py"
+    exec(compile(world.read_text(), str(world), "exec"), module.__dict__)
+    exec(compile(source, "program.py", "exec"), module.__dict__)
+    return module
+
+
+def called(module, function):
+    """Three calls: results, or what is raised."""
+    outcomes = []
+    for _ in range(3):
+        x = torch.arange(6.0).reshape(2, 3)
+        try:
+            outcomes.append(module.around(function, x) if hasattr(module, "around") else function(x))
+        except Exception as error:
+            outcomes.append((type(error), str(error)))
+    return outcomes
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("reason, options, source", [pytest.param(*program, id=program[0]) for program in read()])
+def test_the_reason_and_place_of_a_break(reason, options, source):
+    (line,) = (number for number, text in enumerate(source.split("\n"), 1) if "# breaks: " in text)
+    told = source.split("\n")[line - 1].partition("# breaks: ")[2]
+    with contextlib.nullcontext() if "trained" in options else torch.no_grad():
+        plain, module = made(source), made(source)
+        wanted = called(plain, plain.f)
+        compiled = braze.compile(module.f)
+        same(called(module, compiled), wanted)
+    report = compiled.report()
+    breaks = [segment["break"] for segment in report["segments"] if segment["break"]] or [report["first_break"]]
+    if "native" in options:
+        assert any(told in text for text in compiled.reasons()), compiled.reasons()
+        return
+    also = [option.removeprefix("also ") for option in options if option.startswith("also ")]
+    assert {each["id"] for each in breaks} == {reason, *also}
+    for each in breaks:
+        assert each["remedy"] == C.break_reasons[each["id"]][1] != ""
+        if each["id"] == reason:
+            assert each["reason"] == told
+            assert "elsewhere" in options or (each["file"], each["line"]) == ("program.py", line)
+
+
+# What no program of a Python test reaches here, and why.
+UNREACHED = {
+    "saved_tensor_hooks": "told of frames that a native piece enters: training/test_backward_calls.py",
+    "super_replaced": "CPython 3.12 and later",
+    "super_with_object_of_unknown_origin": "CPython 3.12 and later",
+    "super_with_object_of_another_class": "CPython 3.12 and later",
+    "slice_of_dict": "CPython 3.12 and later",
+    "slice_stored_into": "CPython 3.12 and later",
+    "another_thread_changes_it": "another thread must change it within one instruction: test_other_threads.py does",
+    "no_memory": "Python itself has none",
+    "run_was_to_end_here": "where a run ends that is repeated: never told",
+    "end_of_function": "where the run of a frame ends as it should: never told",
+    "returns_otherwise": "a run that ends neither before an instruction nor by an error: there is none",
+    "argument_not_passed": "a backend's program that takes other arguments than were recorded",
+    "value_read": "readers of values have rows of their own, by operator: for those to come",
+    "tensor_of_unknown_origin": "tensors are found over paths that are followed: for paths to come",
+    "attribute_of_tensor_of_unknown_origin": "likewise",
+    "branch_on_value_of_unknown_origin": "of a container; all containers are found over paths that are followed",
+    "function_of_unknown_origin": "likewise, of a function",
+    "class_unguarded": "an object at the end of a path of 400 steps",
+    "property_unguarded": "likewise",
+    "class_made_by_function": "class statements end the graph before their class is called",
+    "counted_objects": "Counter counts by a stand-in; the C function that it stands in for has no other caller",
+}
+
+
+def test_every_reason_has_a_program():
+    """A row that nothing reaches is dead."""
+    rows = re.findall(r"^BREAK\((\w+),", TABLE.read_text(), re.MULTILINE)
+    programs = {*PROGRAMS, *(name for name, _, _ in read())}
+    assert programs.isdisjoint(UNREACHED)
+    assert sorted(set(rows) - programs - set(UNREACHED)) == []
+    assert sorted((programs | set(UNREACHED)) - set(rows)) == []
 
 
 def test_reasons_are_rows_once():

@@ -6,8 +6,10 @@ def f(x): return x * 2        called with a tensor of 4 x 8, or with what args()
 Those of trained.txt are trained: the gradients are compared too.
 """
 
+import abc
 import collections
 import contextlib
+import contextvars
 import copy
 import dataclasses
 import enum
@@ -36,8 +38,10 @@ NAMES = {
     "List": list,
     "Optional": typing.Optional,
     "Tensor": torch.Tensor,
+    "abc": abc,
     "collections": collections,
     "contextlib": contextlib,
+    "contextvars": contextvars,
     "copy": copy,
     "dataclass": dataclasses.dataclass,
     "dataclasses": dataclasses,

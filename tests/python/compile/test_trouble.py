@@ -395,3 +395,26 @@ def test_what_is_misspelt_in_the_environment_is_told_and_not_run_eagerly(variabl
             print(error)
     """
     assert told in processes.fresh(inspect.cleandoc(code), **{variable: "nope"})
+
+
+def test_a_tensor_that_cannot_be_had():
+    """A program need not make it, and would run for ages; eager raises."""
+
+    def f(x):
+        return torch.zeros(2**46).sum() + x
+
+    fast = compiled(f)
+    for _ in range(3):
+        with pytest.raises(RuntimeError, match="can't allocate memory"):
+            fast(torch.ones(2))
+    assert fast.counts()["captured"] == 0
+
+
+def test_rules_for_what_distributions_ask():
+    """Without one PyTorch's Python code is asked for the shapes, which imports much."""
+    program = braze.trace(lambda x: torch._is_all_true(x > 0) | torch._is_any_true(x > 2), (torch.ones(3),))
+    assert "_is_a" not in str(program.graph)
+    for x in (torch.ones(3), torch.zeros(3), torch.tensor([0.0, 1.0, 3.0])):
+        assert program(x) == torch._is_all_true(x > 0) | torch._is_any_true(x > 2)
+    with pytest.raises(RuntimeError):
+        braze.trace(torch._is_all_true, (torch.ones(3),))

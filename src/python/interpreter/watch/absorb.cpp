@@ -1,6 +1,8 @@
 // python/interpreter/watch/absorb.cpp
 #include "python/interpreter/watch/absorb.h"
 
+#include <algorithm>
+#include <initializer_list>
 #include <unordered_set>
 #include <vector>
 
@@ -16,6 +18,16 @@ constexpr int deepest_container = 200;  // Levels.
 
 bool is_sequence(PyObject* value) {
   return PyList_Check(value) || PyTuple_Check(value);
+}
+
+/// An instance of a subclass of list that C code goes through as through a list: keep_protocols() has guarded it.
+bool acts_as_list(PyObject* value) {
+  auto* type = reinterpret_cast<PyObject*>(Py_TYPE(value));
+  return PyList_Check(value) &&
+         std::ranges::all_of(
+             std::initializer_list<const char*>{"__iter__", "__getitem__", "__len__"}, [&](const char* name) {
+               return class_entry(type, name) == class_entry(reinterpret_cast<PyObject*>(&PyList_Type), name);
+             });
 }
 
 /// Of one value and all within it.
@@ -60,7 +72,8 @@ bool Absorption::absorb_one(PyObject* value) {
   if (level_ > 1 && PyTuple_CheckExact(value)) values_.make(value);
   if (guards::is_deque(value) && values_.source_of(value)) return absorb_items(value);
   const bool is_tuple = !is_container && values_.is_known(value) && acts_as_tuple(values_, value);
-  if (!is_container && !is_tuple) return values_.is_made(value) && absorb_held(value);
+  const bool is_list = !is_container && values_.source_of(value) && acts_as_list(value);
+  if (!is_container && !is_tuple && !is_list) return values_.is_made(value) && absorb_held(value);
   return values_.is_known(value) && absorb_items(value);
 }
 

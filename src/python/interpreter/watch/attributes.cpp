@@ -85,12 +85,15 @@ bool Attributes::module_attribute(PyObject* module, PyObject* name) {
 bool Attributes::lacks_in_module(PyObject* module, PyObject* name) {
   PyObject* dict = PyModule_GetDict(module);
   const Ref finder = Ref::steal(PyUnicode_InternFromString("__getattr__"));
-  const bool is_found = find_in_type(Py_TYPE(module), name) || (finder && PyDict_Contains(dict, finder.get()) != 0);
-  if (!finder || is_found || values_.effects().changed(dict))
+  PyObject* found = finder ? PyDict_GetItemWithError(dict, finder.get()) : nullptr;
+  const bool is_understood = !found || (PyFunction_Check(found) && !values_.effects().wrote(dict, finder.get()));
+  if (!finder || !is_understood || find_in_type(Py_TYPE(module), name) || values_.effects().changed(dict))
     return abandon("an attribute that a module does not have", name);
   const guards::Source* source = values_.source_of(module);
-  for (PyObject* missing : {name, finder.get()})
-    values_.guards().absent(values_.sources().attribute(source, missing));
+  const auto entry = [&](PyObject* key) { return values_.sources().attribute(source, key); };
+  values_.guards().absent(entry(name));
+  if (found) return values_.learn(found, entry(finder.get())) && allow(Entry::known);
+  values_.guards().absent(entry(finder.get()));
   return true;
 }
 
@@ -172,12 +175,13 @@ bool Attributes::super_lookup(PyObject* this_class, PyObject* self_class, PyObje
       values_.guards().absent(entry);
       continue;
     }
-    if (Py_IS_TYPE(found, &PyProperty_Type) || is_data_descriptor(found))
-      return abandon("a property found through super()", name);
+    if (acts_as_property(found)) return property_getter(found, entry, name);
+    if (is_data_descriptor(found)) return abandon("a descriptor found through super()", name);
     if (!values_.learn(self_class, type)) return abandon("a class that cannot be guarded", self_class);
     return watch_.classes.learn_class_entry(found, entry) && allow_made_result();
   }
-  return abandon("an attribute that super() does not find", name);
+  // An AttributeError, or the default of getattr().
+  return !find_in_type(&PySuper_Type, name) || abandon("an attribute of super() itself", name);
 }
 
 bool Attributes::instance_attribute(PyObject* object, PyObject* name) {
@@ -293,8 +297,10 @@ bool Attributes::plain_attribute(PyObject* object, PyObject* name) {
   }
   if (PyModule_Check(object)) {
     const Ref fallback = Ref::steal(PyUnicode_InternFromString("__getattr__"));
-    if (!fallback || !source || !dict || PyDict_GetItemWithError(dict, fallback.get()))
+    PyObject* own = fallback && dict ? PyDict_GetItemWithError(dict, fallback.get()) : nullptr;
+    if (!fallback || !source || !dict || (own && (is_own || !PyFunction_Check(own))))
       return abandon("a module with a __getattr__", object);
+    if (own) return values_.learn(own, sources.attribute(source, fallback.get())) && allow(Entry::known);
     values_.guards().absent(sources.attribute(source, fallback.get()));
   }
   if (watch_.classes.special_function(object, "__getattr__")) return allow(Entry::known);

@@ -33,11 +33,11 @@ bool AutogradFunctions::is_function_apply(PyObject* function) {
 }
 
 bool AutogradFunctions::apply_function(PyObject* type) {
-  if (!values_.is_known(type)) return abandon("an autograd.Function of unknown origin", type);
+  if (!values_.is_known(type)) return abandon("an autograd.Function of a kind of its own", type);
   for (const char* name : {"forward", "setup_context", "_backward_cls"}) {
     const Ref key = Ref::steal(PyUnicode_InternFromString(name));
-    if (!key || !watch_.attributes.class_attribute(type, key.get()))
-      return abandon("an autograd.Function without such a method", key.get());
+    if (!key) return abandon(Break::no_memory);
+    if (!watch_.attributes.class_attribute(type, key.get())) return false;
   }
   const Ref context = Ref::steal(PyObject_GetAttrString(type, "_backward_cls"));
   if (!context || !PyType_Check(context.get())) return abandon("an autograd.Function of a kind of its own", type);

@@ -7,6 +7,7 @@
 #include "python/guards/scalar.h"
 #include "python/guards/storage_access.h"
 #include "python/interpreter/cpython.h"
+#include "python/interpreter/watch/absorb.h"
 #include "python/interpreter/watch/look_ups.h"
 #include "python/interpreter/watch/rows.h"
 #include "python/interpreter/watch/watch.h"
@@ -160,8 +161,21 @@ bool Builtins::end_graph(PyObject* why) {
   return abandon(static_cast<Break>(row - break_rows.begin()));
 }
 
+/// Tensors in lists: PyTorch reads each for its number.
+bool Builtins::holds_tensors(PyObject* value, int depth) const {
+  constexpr int deepest = 3;
+  if (depth > deepest || (!PyList_CheckExact(value) && !PyTuple_CheckExact(value))) return false;
+  PyObject** const items = PySequence_Fast_ITEMS(value);
+  return std::any_of(items, items + PySequence_Fast_GET_SIZE(value), [&](PyObject* item) {
+    return values_.tensors().is_tensor(item) || holds_tensors(item, depth + 1);
+  });
+}
+
 bool Builtins::call_of_torch(PyObject* function, PyObject* const* arguments, Py_ssize_t count) {
   TensorWorld& tensors = values_.tensors();
+  static const Names making = {"tensor", "as_tensor", "asarray"};
+  const bool makes_tensor = making.contains(reinterpret_cast<PyCFunctionObject*>(function)->m_ml->ml_name);
+  if (makes_tensor && count > 0 && holds_tensors(arguments[0])) return abandon(Break::tensor_of_values);
   activity().answer = tensors.answer(function, arguments, count);
   if (!activity().answer && tensors.has_default_device() && !put_default_device(function)) return false;
   return absorb_all(arguments, count, function) && allow_made_result(Entry::tensor);
@@ -293,6 +307,8 @@ Builtins::Understood Builtins::hash(const Call& call) {
 Builtins::Understood Builtins::make_text(const Call& call) {
   PyObject* of = call.arguments[0];
   const bool is_exception = call.count == 1 && watch_.conversions.is_plain_exception(of);
+  const bool is_function = call.count == 1 && (PyFunction_Check(of) || PyCFunction_Check(of));
+  if (is_function && absorb_text(values_, of)) return allow_made_result();
   if (!all_data(call.arguments, call.count) && !is_exception) return std::nullopt;
   return (PyExceptionInstance_Check(of) || absorb_all(call.arguments, call.count, call.function)) &&
          allow(Entry::none);

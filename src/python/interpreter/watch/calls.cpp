@@ -116,9 +116,8 @@ bool Calls::call(PyObject* callable, PyObject* const* arguments, Py_ssize_t coun
   if (!values_.is_known(callable)) return abandon("an object of unknown origin is called", callable);
   if (PyObject* function = tensors.compiled_from(callable)) {
     values_.pin(callable);
-    return (values_.learn(function, values_.sources().object(function, "compiled")) &&
-            call(function, arguments, count)) ||
-           abandon("a compiled function that cannot be guarded", function);
+    values_.learn(function, values_.sources().object(function, "compiled"));
+    return call(function, arguments, count);
   }
   if (PyType_Check(callable)) {
     PyObject* stand_in = run_.callee && *run_.callee == callable ? tensors.stand_in_for(callable) : nullptr;

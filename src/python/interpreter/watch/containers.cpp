@@ -90,8 +90,8 @@ bool Containers::missing_entry(PyObject* dict, PyObject* key) {
   if (!Py_IS_TYPE(dict, default_dict_type())) return abandon("a key that a subclass of dict does not have", key);
   PyObject* descriptor = PyDict_GetItemString(guards::class_dict(Py_TYPE(dict)), "default_factory");
   const Ref factory = Ref::steal(PyObject_GetAttrString(dict, "default_factory"));
-  if (!factory || !descriptor) return abandon("a dict without a factory", dict);
   const guards::Source* source = values_.source_of(dict);
+  if (!factory || !descriptor) return abandon(Break::no_memory);
   if (source && !values_.learn(factory.get(), values_.sources().slot(source, descriptor)))
     return abandon("a factory that cannot be guarded", factory.get());
   if (factory.get() == Py_None) return true;  // A KeyError.

@@ -156,7 +156,18 @@ bool absorb_derived(Values& values, PyObject* value) {
          keeps_watched(values, value, base) && values.pin(value);
 }
 
+/// The name of a function and its address. Guards keep both.
+bool absorb_text_of_function(Values& values, PyObject* function) {
+  const guards::Source* source = values.source_of(function);
+  if (!source) return false;
+  if (!PyFunction_Check(function)) return PyCFunction_Check(function) && values.pin(function);
+  PyObject* name = reinterpret_cast<PyFunctionObject*>(function)->func_qualname;
+  return values.learn(name, values.sources().member(source, guards::Member::function_qualname)) &&
+         values.pin(function);
+}
+
 bool absorb_text(Values& values, PyObject* value) {
+  if (PyFunction_Check(value) || PyCFunction_Check(value)) return absorb_text_of_function(values, value);
   return absorb_derived(values, value) && inherits(values, value, base_of(value), asked_for_text);
 }
 

@@ -63,7 +63,7 @@ bool Imports::import_module(Activation& a, int arg) {
     const Ref key = Ref::steal(PyUnicode_InternFromString(part.c_str()));
     PyObject* module = key ? PyDict_GetItemWithError(modules, key.get()) : nullptr;
     if (!module || !PyModule_Check(module)) return abandon("an import of a module that is not loaded", name);
-    if (!values_.learn(module, sources.dict_item(source, key.get()))) return abandon("an import", name);
+    values_.learn(module, sources.dict_item(source, key.get()));
     if (from_list != Py_None && PyObject_HasAttrString(module, "__path__")) {
       // A name that is not there may be a module that this imports; of the others nothing is done.
       if (!has_all(PyModule_GetDict(module), from_list)) return abandon("an import of names from a package", name);
@@ -74,7 +74,7 @@ bool Imports::import_module(Activation& a, int arg) {
   }
   const Ref key = Ref::steal(PyUnicode_InternFromString("__import__"));
   return (key && values_.learn(import, sources.dict_item(sources.object(builtins, "builtins"), key.get()))) ||
-         abandon("an import", name);
+         abandon(Break::no_memory);
 }
 
 }  // namespace braze::interpreter

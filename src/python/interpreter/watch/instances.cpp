@@ -240,7 +240,7 @@ bool Instances::instantiate(PyObject* type, PyObject* const* arguments, Py_ssize
   for (const char* name : {"__new__", "__init__"}) {
     const Ref key = Ref::steal(PyUnicode_InternFromString(name));
     PyObject* found = class_entry(type, name);
-    if (!key || !found) return abandon("a class without a constructor", type);
+    if (!key || !found) return abandon(Break::no_memory);
     if (!watch_.classes.learn_class_entry(found, sources.type_attribute(source, key.get()))) return false;
     const bool is_python = PyFunction_Check(found) || Py_IS_TYPE(found, &PyStaticMethod_Type);
     if (is_plain_constructor(found)) {

@@ -147,7 +147,7 @@ bool Library::call_pattern(PyObject* self, PyObject* const* arguments, Py_ssize_
   PyObject* re = PyDict_GetItemString(PyImport_GetModuleDict(), "re");
   PyObject* match = re && PyModule_Check(re) ? PyDict_GetItemString(PyModule_GetDict(re), "Match") : nullptr;
   if (match && PyType_Check(match)) activity().constructs = reinterpret_cast<PyTypeObject*>(match);
-  return (values_.pin(self) && allow_made_result(Entry::known)) || abandon("a pattern of unknown origin", self);
+  return (values_.pin(self) && allow_made_result(Entry::known)) || abandon("a pattern is given an object", self);
 }
 
 bool Library::call_context_variable(std::string_view name, PyObject* self, PyObject* const* arguments,
@@ -155,7 +155,7 @@ bool Library::call_context_variable(std::string_view name, PyObject* self, PyObj
   guards::SourceTable& sources = values_.sources();
   Effects& effects = values_.effects();
   const guards::Source* source = values_.source_of(self);
-  if (!source) return abandon("a context variable that the function made", self);
+  if (!source) return abandon("a context variable that cannot be guarded", self);
   if (name == "get" && effects.is_set(self)) return true;
   if (name == "get") {
     PyObject* value = nullptr;

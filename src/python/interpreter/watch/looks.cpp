@@ -185,8 +185,10 @@ bool map_display(Watch& watch, Activation& a, int arg) {
   return true;
 }
 
-/// What displays and comprehensions are built in: it may have been begun before the run.
+/// What displays and comprehensions are built in: it may have been begun before the run, and is the frame's alone.
 bool grows(Watch& watch, PyObject* container) {
+  if (PyList_CheckExact(container) && watch.run.values.source_of(container))
+    return watch.containers.change_list(container);
   return watch.run.values.is_made(container) ||
          watch.run.abandon("a container that is being built grows", container);
 }
@@ -229,12 +231,29 @@ bool call(Watch& watch, Activation& a, int arg) {
   return true;
 }
 
+/// Of a view of a dict or a range, as the call would unpack it. Null for all else.
+Ref items_of_view(Watch& watch, PyObject* given) {
+  const bool is_view = PyDictViewSet_Check(given) || PyDictValues_Check(given) || PyRange_Check(given);
+  if (!is_view || !watch.containers.iterate(given)) return {};
+  Ref items = Ref::steal(PySequence_Tuple(given));
+  if (!items) PyErr_Clear();
+  for (Py_ssize_t i = 0; items && i < PyTuple_GET_SIZE(items.get()); ++i)
+    if (PyDictItems_Check(given)) watch.run.values.make(PyTuple_GET_ITEM(items.get(), i));
+  if (items) watch.run.values.make(items.get());
+  return items;
+}
+
 bool call_unpacked(Watch& watch, Activation& a, int arg) {
   const bool keywords = arg & 1;
   PyObject *given = a.peek(1 + keywords), *named = keywords ? a.peek(1) : nullptr;
   const Ref names = Ref::steal(named ? PySequence_Tuple(named) : nullptr);
   watch.run.keyword_names = names && PyTuple_GET_SIZE(names.get()) > 0 ? names.get() : nullptr;
   watch.run.callee = &a.peek(2 + keywords);
+  if (const Ref items = items_of_view(watch, given)) {
+    Py_SETREF(a.peek(1 + keywords), Py_NewRef(items.get()));
+    given = items.get();
+  }
+  if (watch.run.abandoned) return false;
   if (!PyTuple_Check(given) && !PyList_CheckExact(given)) {
     // Its items are not known yet: only Python code, which is watched, may be given them.
     PyObject* callable = a.peek(2 + keywords);
@@ -254,7 +273,7 @@ bool call_unpacked(Watch& watch, Activation& a, int arg) {
     return true;
   }
   if (!watch.run.values.open(given) || (named && !watch.run.values.is_made(named)))
-    return watch.run.abandon("arguments of unknown origin");
+    return watch.run.abandon("arguments that cannot be guarded");
   std::vector<PyObject*> arguments(PySequence_Fast_ITEMS(given),
                                    PySequence_Fast_ITEMS(given) + PySequence_Fast_GET_SIZE(given));
   Py_ssize_t at = 0;
@@ -291,6 +310,13 @@ bool sends(Watch& watch, Activation& a, int) {
 }
 
 // ---- exceptions and with
+
+/// What C code, or `raise` with a class, has raised in this run: older exceptions are not raised by it.
+bool handles(Watch& watch, Activation& a, int) {
+  if (!watch.run.values.is_known(a.peek(1))) watch.run.values.make(a.peek(1));
+  return true;
+}
+
 bool exception_class(Watch& watch, Activation& a, int) {
   return watch.classes.keep_class_of(a.peek(2)) && watch.classes.open_classes(a.peek(1));
 }
@@ -305,6 +331,14 @@ bool raises(Watch& watch, Activation& a, int arg) {
   PyObject* exception = arg > 0 ? a.peek(arg) : nullptr;
   if (exception && PyExceptionInstance_Check(exception) && !watch.run.values.is_made(exception))
     return watch.run.abandon("an exception that existed before is raised", exception);
+  for (int depth = 1; depth <= arg; ++depth) {  // And its cause: the instruction calls what is a class.
+    PyObject* type = a.peek(depth);
+    if (!PyExceptionClass_Check(type) || is_exact_builtin(reinterpret_cast<PyTypeObject*>(type))) continue;
+    watch.run.keyword_names = nullptr;
+    watch.run.callee = nullptr;
+    if (!watch.instances.call_class(type, nullptr, 0)) return false;
+  }
+  watch.run.activity().makes_result = false;
   return watch.run.allow(Entry::known);
 }
 

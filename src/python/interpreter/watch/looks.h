@@ -60,6 +60,7 @@ bool iterates_or_generator(Watch&, Activation&, int);
 bool next_item(Watch&, Activation&, int);
 bool sends(Watch&, Activation&, int);
 // ---- exceptions and with
+bool handles(Watch&, Activation&, int);
 bool exception_class(Watch&, Activation&, int);
 bool enters_with(Watch&, Activation&, int);
 bool raises(Watch&, Activation&, int);

@@ -172,6 +172,11 @@ bool Methods::call_slot(PyTypeObject* owner, std::string_view name, PyObject* se
   if (name == "__next__" && count == 0 && values_.is_made(self) && Py_TYPE(self)->tp_iternext)
     return allow_made_result(Entry::known);
   if (owner == &PyProperty_Type && name == "__init__" && values_.is_made(self)) return allow_made_result();
+  // An exception keeps its arguments, and does not look into them.
+  const bool is_exception =
+      PyExceptionInstance_Check(self) && PyExceptionClass_Check(reinterpret_cast<PyObject*>(owner));
+  if (is_exception && name == "__init__" && values_.is_made(self) && !run_.keyword_names)
+    return allow_made_result();
   if (owner != &PyBaseObject_Type) return abandon("a slot that is not understood", self);
   return call_object_slot(name, self, arguments, count);
 }

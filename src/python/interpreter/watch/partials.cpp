@@ -17,7 +17,7 @@ bool Partials::open_partial(PyObject* partial, guards::Ref (&parts)[3]) {
   for (size_t i = 0; i < 3; ++i) {
     parts[i] = guards::Ref::steal(PyObject_GetAttrString(partial, names[i]));
     PyObject* descriptor = PyDict_GetItemString(guards::class_dict(Py_TYPE(partial)), names[i]);
-    if (!parts[i] || !descriptor) return abandon("a partial", partial);
+    if (!parts[i] || !descriptor) return abandon("a partial that cannot be guarded", partial);
     if (source && !values_.learn(parts[i].get(), values_.sources().slot(source, descriptor)))
       return abandon("a partial that cannot be guarded", partial);
     if (!source || i == 0) continue;
@@ -25,7 +25,8 @@ bool Partials::open_partial(PyObject* partial, guards::Ref (&parts)[3]) {
     values_.numbers().settle_sizes_within(
         parts[i].get());  // No operand of the call, which C code may take them to.
   }
-  return (PyTuple_CheckExact(parts[1].get()) && PyDict_CheckExact(parts[2].get())) || abandon("a partial", partial);
+  return (PyTuple_CheckExact(parts[1].get()) && PyDict_CheckExact(parts[2].get())) ||
+         abandon("a partial that cannot be guarded", partial);
 }
 
 bool Partials::call_partial(PyObject* partial, PyObject* const* arguments, Py_ssize_t count) {

@@ -14,8 +14,10 @@ struct Place {
   Place(Break why) : Place(BreakReason(why)) {}                 // NOLINT: likewise
   /// "text: detail".
   Place(Break why, std::string_view detail) : Place(why) { reason.append(": ").append(detail); }
-  Place(BreakReason why, std::string file, int line)
-      : id(why.id()), reason(why.text()), file(std::move(file)), line(line) {}
+  Place(BreakReason why, std::string_view detail, std::string file, int line)
+      : id(why.id()), reason(why.text()), file(std::move(file)), line(line) {
+    if (!detail.empty()) reason.append(": ").append(detail);
+  }
 
   Break id = Break::other;
   std::string reason, file;  ///< The reason with what it is about: "... (a Tensor ...)".

@@ -91,7 +91,7 @@ bool TensorAttributes::own_attribute(PyObject* tensor, PyObject* name) {
     return values_.learn(value, sources.attribute(source, name)) ||
            abandon("an attribute that cannot be guarded", value);
   if (source) values_.guards().lacks(source, name);
-  return !value || abandon("an attribute of a tensor that the function made", name);
+  return !value || abandon("an attribute that cannot be guarded", name);
 }
 
 }  // namespace braze::interpreter

@@ -167,6 +167,8 @@ class TensorWorld {
   /// The one element of a tensor where an operator is to be given a number; null: it is none of the trace.
   virtual Ref number_of(PyObject*) { return {}; }
   virtual RowWorld* rows() { return nullptr; }
+  /// Code of PyTorch's, or of the standard library: no line of the user's.
+  virtual bool is_library(PyCodeObject*) const { return false; }
   /// Has the program check that the truth of a tensor of one element is this. False: it cannot.
   virtual bool expect(PyObject*, bool) { return false; }
   virtual SizeWorld& sizes() = 0;

@@ -125,11 +125,17 @@ bool Values::learn_given(PyObject* value, const guards::Source* source) {
     guards_.identity(sources().member(source, guards::Member::function_globals), globals);
     return true;
   }
-  if (PySlice_Check(value)) return true;  // What is read of it: absorb().
+  if (PySlice_Check(value)) return true;              // What is read of it: absorb().
+  if (PyExceptionInstance_Check(value)) return true;  // Each call raises another one.
   if (PyMethod_Check(value))
     return learn(PyMethod_GET_FUNCTION(value), sources().member(source, guards::Member::method_function)) &&
            learn(PyMethod_GET_SELF(value), sources().member(source, guards::Member::method_self));
-  // C code reads of its own objects what no source does: operator.itemgetter's items. Of partials there are
+  if (is_a(value, "operator.itemgetter") || is_a(value, "operator.attrgetter")) {
+    const guards::Source* source_of_parts = sources().member(source, guards::Member::getter_parts);
+    PyObject* parts = guards::load(*source_of_parts, value, {});
+    return parts && is_data(parts) && learn(parts, source_of_parts) && open(parts);
+  }
+  // C code reads of its own objects what no source does: operator.methodcaller's. Of partials there are
   // sources.
   const bool is_of_c = Py_TYPE(value)->tp_flags & Py_TPFLAGS_IMMUTABLETYPE && !is_a(value, "functools.partial");
   return (Py_TYPE(value)->tp_flags & Py_TPFLAGS_HEAPTYPE) && !is_of_c && !PyType_Check(value) &&

@@ -81,10 +81,9 @@ bool Variables::store_global(Activation& a, int arg) {
 bool Variables::load_cell(PyObject* cell) {
   if (values_.is_made(cell) || values_.effects().wrote(cell, nullptr)) return true;
   const guards::Source* source = values_.source_of(cell);
-  if (!source) return abandon("a closure cell of unknown origin");
   PyObject* value = PyCell_GET(cell);
-  if (!value) return abandon("a closure cell that is empty");
-  return values_.numbers().learn_read(value, source) ||
+  if (source && !value) return abandon("a closure cell that is empty");
+  return (source && values_.numbers().learn_read(value, source)) ||
          abandon("a closed-over value that cannot be guarded", value);
 }
 

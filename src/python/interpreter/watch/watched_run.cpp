@@ -5,10 +5,43 @@
 
 #include "python/guards/keys.h"
 #include "python/guards/scalar.h"
+#include "python/interpreter/instructions.h"
 #include "python/interpreter/raised.h"
 #include "python/interpreter/watch/absorb.h"
 
 namespace braze::interpreter {
+
+namespace {
+
+/// The innermost of the run's frames that runs the user's code, or the innermost of all.
+class UserFrame {
+ public:
+  /// \param count  of the run's frames.
+  UserFrame(const TensorWorld& tensors, size_t count) {
+    Ref frame = Ref::steal(reinterpret_cast<PyObject*>(PyThreadState_GetFrame(PyThreadState_Get())));
+    for (; frame && count > 0; --count) {
+      auto* object = reinterpret_cast<PyFrameObject*>(frame.get());
+      Ref code = Ref::steal(reinterpret_cast<PyObject*>(PyFrame_GetCode(object)));
+      const bool is_library = tensors.is_library(reinterpret_cast<PyCodeObject*>(code.get()));
+      if (!code_ || !is_library) {
+        line_ = line_at(reinterpret_cast<PyCodeObject*>(code.get()),
+                        PyFrame_GetLasti(object) / static_cast<int>(sizeof(CodeUnit)));
+        code_ = std::move(code);
+      }
+      if (!is_library) return;
+      frame = Ref::steal(reinterpret_cast<PyObject*>(PyFrame_GetBack(object)));
+    }
+  }
+
+  PyCodeObject* code() const { return reinterpret_cast<PyCodeObject*>(code_.get()); }
+  int line() const { return line_; }
+
+ private:
+  Ref code_;
+  int line_ = 0;
+};
+
+}  // namespace
 
 bool WatchedRun::abandon(BreakReason why, PyObject* subject) {
   if (abandoned) return false;
@@ -16,13 +49,11 @@ bool WatchedRun::abandon(BreakReason why, PyObject* subject) {
   const RaisedAside aside;
   place = why;
   if (subject) place.reason += std::string(" (") + guards::describe(subject) + ")";
-  if (PyFrameObject* frame = PyThreadState_GetFrame(PyThreadState_Get())) {
-    PyCodeObject* code = PyFrame_GetCode(frame);
-    const char* file = PyUnicode_AsUTF8(code->co_filename);
+  const UserFrame frame(values.tensors(), activities.size());
+  if (frame.code()) {
+    const char* file = PyUnicode_AsUTF8(frame.code()->co_filename);
     place.file = file ? file : "?";
-    place.line = PyFrame_GetLineNumber(frame);
-    Py_DECREF(code);
-    Py_DECREF(frame);
+    place.line = frame.line();
   }
   return false;
 }

@@ -89,6 +89,7 @@ bool Watcher::entered(Frame* frame) {
     watch_.run.activities.push_back({.is_trusted = true});
     return true;
   }
+  if (!expected && !from_around && entry != Entry::none) expected = learn_special_method(frame);
   if (!expected && entry == Entry::tensor && is_torchs_own(frame)) {
     watch_.run.activities.push_back({.is_trusted = true});
     return true;
@@ -100,7 +101,8 @@ bool Watcher::entered(Frame* frame) {
   PyTypeObject* constructs = activity().constructs;
   PyObject* first = frame->f_code->co_argcount > 0 ? frame->localsplus[0] : nullptr;
   if (constructs && first && Py_IS_TYPE(first, constructs)) values().make(first);
-  if (activity().packs_arguments)
+  const bool hands_on = !activity().is_direct && (activity().looks || watch_.run.looks_lazily);
+  if (activity().packs_arguments || hands_on)  // Tuples that were there before are known by now.
     for (int i = 0; i < frame->f_code->co_argcount; ++i)
       if (PyTuple_CheckExact(frame->localsplus[i])) values().make(frame->localsplus[i]);
   const bool given_slice = activity().passes_slice && frame->f_code->co_argcount > 1;
@@ -114,6 +116,43 @@ bool Watcher::entered(Frame* frame) {
     return watch_.run.abandon(BreakReason::told(error.what()));
   }
   return watch_.run.abandon("Python code is entered from C where that is not understood", function);
+}
+
+/// A special method that C code calls on what it is given: of items that it orders, of an iterator that it goes
+/// through.
+bool Watcher::learn_special_method(Frame* frame) {
+  PyObject* function = reinterpret_cast<PyObject*>(function_of(frame));
+  PyObject* first = frame->f_code->co_argcount > 0 ? frame->localsplus[0] : nullptr;
+  PyObject* name = PyFunction_Check(function) ? reinterpret_cast<PyFunctionObject*>(function)->func_name : nullptr;
+  if (!first || !name || !text_of(name).starts_with("__") || !values().is_known(first)) return false;
+  if (text_of(name) == "__torch_function__") return learn_torch_function(frame);
+  const bool is_asked = activity().looks || text_of(name) == "__next__";
+  if (!is_asked || values().tensors().is_tensor(first) || find_in_type(Py_TYPE(first), name) != function)
+    return false;
+  return values().learn(function, values().sources().type_attribute(values().type_source(first), name));
+}
+
+/// A class method that PyTorch calls in the place of a function: with that, the classes that have such a method,
+/// and the arguments.
+bool Watcher::learn_torch_function(Frame* frame) {
+  PyObject* function = reinterpret_cast<PyObject*>(function_of(frame));
+  PyObject *cls = frame->localsplus[0], *called = frame->f_code->co_argcount > 1 ? frame->localsplus[1] : nullptr;
+  PyObject* found = PyType_Check(cls) ? class_entry(cls, "__torch_function__") : nullptr;
+  if (!found || !Py_IS_TYPE(found, &PyClassMethod_Type) || !called || frame->f_code->co_argcount != 5) return false;
+  guards::SourceTable& sources = values().sources();
+  const Ref name = Ref::steal(PyUnicode_InternFromString("__torch_function__"));
+  if (!name || !watch_.classes.learn_class_entry(
+                   found, sources.type_attribute(watch_.classes.class_source(cls), name.get())))
+    return false;
+  if (!values().is_known(function) || !values().tensors().may_call(called)) return false;
+  values().learn(called, sources.object(called, "a function of PyTorch's"));
+  PyObject *types = frame->localsplus[2], *keywords = frame->localsplus[4];
+  for (Py_ssize_t i = 0; PyTuple_CheckExact(types) && i < PyTuple_GET_SIZE(types); ++i)
+    values().learn(PyTuple_GET_ITEM(types, i), watch_.classes.class_source(PyTuple_GET_ITEM(types, i)));
+  for (int i = 2; i < 4; ++i)
+    if (PyTuple_CheckExact(frame->localsplus[i])) values().make(frame->localsplus[i]);
+  if (keywords && PyDict_CheckExact(keywords)) values().make(keywords);
+  return true;
 }
 
 bool Watcher::begin(PyObject* callable, PyObject* const* arguments, Py_ssize_t count) {
@@ -137,7 +176,9 @@ bool Watcher::handing_over(Handover reason) {
   if (activity().is_around) return true;  // Effects stay hidden until it has returned.
   if (activity().shares && !watch_.other_threads.show_effects()) return false;
   if (reason == Handover::generator_creation || activity().is_trusted) return true;
-  return watch_.run.abandon(BreakReason::told(handover_texts[static_cast<size_t>(reason)]));
+  watch_.run.abandon(Break::left_to_cpython);
+  watch_.run.place.reason.append(": ").append(handover_texts[static_cast<size_t>(reason)]);
+  return false;
 }
 
 bool Watcher::before(Activation& a, int opcode, int arg) {

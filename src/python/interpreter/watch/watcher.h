@@ -45,6 +45,8 @@ class Watcher final : public Observer {
  private:
   Activity& activity() { return watch_.run.activity(); }
   bool gives(Activation& a, int opcode);
+  bool learn_special_method(Frame* frame);
+  bool learn_torch_function(Frame* frame);
   void learn_unbound(Activation& a);
 
   Watch watch_;
