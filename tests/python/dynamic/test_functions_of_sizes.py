@@ -20,6 +20,27 @@ def n(x):
     return x.shape[0]
 
 
+def written_as_complex(x):
+    y = x.clone()
+    torch.view_as_complex(y.view(n(x), 3, 2)).mul_(2j)
+    torch.view_as_complex(y.view(n(x), 3, 2))[1:].real.add_(1)
+    return y, y.sum(0)
+
+
+WEIGHT = torch.linspace(-1, 1, 8 * 49).view(8, 1, 7, 7)
+
+
+def patches(x):
+    """Overlapping ones, seen as heads, as Segformer has them."""
+    y = (
+        F.conv2d(x.repeat(4, 6)[None, None], WEIGHT, stride=4, padding=3)
+        if n(x)
+        else x[None, None].expand(1, 8, 0, 6)
+    )
+    tokens = y.flatten(2).transpose(1, 2)
+    return tokens.view(*tokens.shape[:-1], 2, 4).transpose(1, 2), tokens.permute(0, 2, 1).reshape(y.shape)
+
+
 # Of (n, 6) floats.
 FORMS = {
     "linspace": lambda x: torch.linspace(0, 1, n(x)) + x[:, 0],
@@ -64,9 +85,17 @@ FORMS = {
     "diagonal": lambda x: (x @ x.t()).diagonal(n(x) // 2),
     "repeat_interleave": lambda x: x.repeat_interleave(2, 0),
     "tile": lambda x: x.tile(n(x), 1),
+    "complex": lambda x: torch.view_as_complex(x.view(n(x), 3, 2)) * 2,
+    "as real": lambda x: torch.view_as_real(torch.complex(x, x + 1)),
+    "real parts": lambda x: torch.complex(x, x).real + torch.complex(x, x).imag,
+    "conjugates": lambda x: torch.view_as_real(torch.complex(x, x + 1).conj().resolve_conj()).flatten(1),
+    "written as complex": written_as_complex,
+    "bits": lambda x: (x.view(torch.int32), x.view(torch.int16), x.view(torch.int64)),
+    "fft of more": lambda x: torch.fft.fft(x, n=n(x) * 2, dim=0).real if n(x) else x,
+    "patches": patches,
 }
 #: Captures beside that for sizes above 1 and those for 0 and 1: sizes computed of them are 0 and 1 for others.
-MORE = {"bartlett_window": 2, "pairs": 1, "pdist": 1, "triu_indices": 1}
+MORE = {"bartlett_window": 2, "pairs": 1, "pdist": 1, "triu_indices": 1, "written as complex": 1}
 
 
 def call(function, x):
