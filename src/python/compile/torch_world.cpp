@@ -379,7 +379,7 @@ PyObject* TorchWorld::answer(PyObject* function, PyObject* const* arguments, Py_
   return nullptr;
 }
 
-bool TorchWorld::is_library(PyCodeObject* code) const {
+bool LibraryWorld::is_library(PyCodeObject* code) const {
   return is_library_code(code);
 }
 

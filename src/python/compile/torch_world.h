@@ -19,8 +19,14 @@
 
 namespace braze::python {
 
+/// Which code is not the user's.
+class LibraryWorld : public interpreter::TensorWorld {
+ public:
+  bool is_library(PyCodeObject* code) const override;
+};
+
 /// Tensors of one run: arguments of the graph, and those that it binds.
-class TorchWorld final : public interpreter::TensorWorld {
+class TorchWorld final : public LibraryWorld {
  public:
   struct Tensor {
     PyObject* object;
@@ -84,7 +90,6 @@ class TorchWorld final : public interpreter::TensorWorld {
   PyObject* tensor_type() const override { return torch_names().tensor_type; }
   PyObject* compiled_from(PyObject* object) const override { return python::compiled_from(object); }
   bool is_cpu(PyObject* device) const override;
-  bool is_library(PyCodeObject* code) const override;
   interpreter::Promise promise_about(PyObject* function) const override;
   PyObject* stand_in_for(PyObject* function) const override { return python::stand_in_for(function); }
   Own own_function(PyObject* function) const override;

@@ -13,7 +13,6 @@ row(
       finally: y = y + 2
       return y
     """,
-    breaks=2,
 )
 row(
     "try nested",
@@ -94,7 +93,6 @@ row(
       try: g()
       except E as e: return x * e.b, e.args, str(e)
     """,
-    breaks=1,
 )
 row(
     "exception group",

@@ -486,7 +486,6 @@ row(
       try: y
       except UnboundLocalError as e: return z, str(e)
     """,
-    breaks=1,
 )
 row(
     "exec",

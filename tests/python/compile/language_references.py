@@ -104,7 +104,6 @@ row(
     def f(x):
         return x * 2, M.nonsense
     """,
-    breaks=1,
 )
 expressions(
     "objects in sequences",

@@ -421,3 +421,17 @@ def test_the_first_gradient_of_a_process(transform):
         assert fast.counts() == {{"captured": 1, "replayed": 2, "native": 0}}
     """
     fresh(textwrap.dedent(program))
+
+
+def test_a_cond_that_runs_natively():
+    """torch.cond compiles by itself there, with tracers of PyTorch's: their frames are not for braze."""
+
+    def f(x):
+        return torch.cond(x.sum() > 0, lambda a: a.nonzero().sum() + a, lambda a: a, (x + 1,))
+
+    x = torch.arange(6.0).reshape(2, 3)
+    wanted = f(x)
+    fast = compiled(f)
+    for _ in range(2):
+        same(fast(x), wanted)
+    assert fast.report()["first_break"]["id"] == "nonzero"

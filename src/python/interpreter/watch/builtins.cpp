@@ -319,6 +319,7 @@ Builtins::Understood Builtins::go_through(const Call& call) {
   PyObject* over = call.arguments[0];
   if (storage_type(over) || !values_.is_known(over) || values_.tensors().is_tensor(over)) return std::nullopt;
   if (!watch_.classes.special_function(over, "__iter__")) return std::nullopt;
+  values_.keep_protocols(over);
   return allow_made_result(Entry::known) && looks();
 }
 

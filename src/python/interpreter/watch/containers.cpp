@@ -202,8 +202,10 @@ bool Containers::iterate(PyObject* iterable) {
   if (watch_.classes.acts_as_builtin(iterable, "__iter__") || guards::is_deque(iterable))
     return (values_.open(iterable) && allow_made_result()) ||
            abandon("a container that cannot be guarded", iterable);
-  if (watch_.classes.special_function(iterable, "__iter__") || values_.is_made(iterable))
+  if (watch_.classes.special_function(iterable, "__iter__") || values_.is_made(iterable)) {
+    values_.keep_protocols(iterable);  // C code asks how long it is before it goes through it.
     return allow_made_result(Entry::known);
+  }
   return abandon("iteration that is not understood", iterable);
 }
 

@@ -311,9 +311,14 @@ bool sends(Watch& watch, Activation& a, int) {
 
 // ---- exceptions and with
 
-/// What C code, or `raise` with a class, has raised in this run: older exceptions are not raised by it.
+/// What C code, or `raise` with a class, has raised in this run: older exceptions are not raised by it. Messages of
+/// CPython's about types and attributes have names in them that no guard is about.
 bool handles(Watch& watch, Activation& a, int) {
-  if (!watch.run.values.is_known(a.peek(1))) watch.run.values.make(a.peek(1));
+  PyObject* raised = a.peek(1);
+  const bool has_names = (Py_IS_TYPE(raised, reinterpret_cast<PyTypeObject*>(PyExc_TypeError)) ||
+                          Py_IS_TYPE(raised, reinterpret_cast<PyTypeObject*>(PyExc_AttributeError))) &&
+                         guards::length_of(reinterpret_cast<PyBaseExceptionObject*>(raised)->args) > 0;
+  if (!watch.run.values.is_known(raised) && !has_names) watch.run.values.make(raised);
   return true;
 }
 

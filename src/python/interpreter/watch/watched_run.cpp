@@ -8,6 +8,7 @@
 #include "python/interpreter/instructions.h"
 #include "python/interpreter/raised.h"
 #include "python/interpreter/watch/absorb.h"
+#include "python/interpreter/watch/look_ups.h"
 
 namespace braze::interpreter {
 
@@ -23,6 +24,7 @@ class UserFrame {
       auto* object = reinterpret_cast<PyFrameObject*>(frame.get());
       Ref code = Ref::steal(reinterpret_cast<PyObject*>(PyFrame_GetCode(object)));
       const bool is_library = tensors.is_library(reinterpret_cast<PyCodeObject*>(code.get()));
+      if (is_library && !innermost_) innermost_ = Ref::borrow(code.get());
       if (!code_ || !is_library) {
         line_ = line_at(reinterpret_cast<PyCodeObject*>(code.get()),
                         PyFrame_GetLasti(object) / static_cast<int>(sizeof(CodeUnit)));
@@ -35,9 +37,15 @@ class UserFrame {
 
   PyCodeObject* code() const { return reinterpret_cast<PyCodeObject*>(code_.get()); }
   int line() const { return line_; }
+  /// The function of PyTorch's or of the standard library that the user's line has led to. Null: it is no such.
+  PyObject* library_function() const {
+    return innermost_ && innermost_.get() != code_.get()
+               ? reinterpret_cast<PyCodeObject*>(innermost_.get())->co_qualname
+               : nullptr;
+  }
 
  private:
-  Ref code_;
+  Ref code_, innermost_;
   int line_ = 0;
 };
 
@@ -54,6 +62,7 @@ bool WatchedRun::abandon(BreakReason why, PyObject* subject) {
     const char* file = PyUnicode_AsUTF8(frame.code()->co_filename);
     place.file = file ? file : "?";
     place.line = frame.line();
+    if (PyObject* function = frame.library_function()) place.reason.append(", in ").append(text_of(function));
   }
   return false;
 }
