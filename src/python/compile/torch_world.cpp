@@ -258,8 +258,8 @@ bool has_python_gradient(PyObject* object) {
 
 }  // namespace
 
-/// Other people's compilers are given the calls as the dispatcher saw them, and run under autograd: the backward would
-/// be lost.
+/// Other people's compilers are given the calls as the dispatcher saw them, and run under autograd: the backward
+/// would be lost.
 TorchWorld::PythonGradient TorchWorld::python_gradient_of(PyObject* object) const {
   const bool is_function = PyType_Check(object);
   if (!is_function && !has_python_gradient(object)) return {};
