@@ -185,6 +185,10 @@ def test_the_reason_and_place_of_a_break(reason, options, source):
 
 # What no program of a Python test reaches here, and why.
 UNREACHED = {
+    "autograd_function_with_gradients": "other compilers' backends alone: training/test_program_cases.py",
+    "operator_with_python_gradient": "operators that torch.library.define makes: likewise",
+    "backward_within": "whole steps of training end there: training/test_whole_steps.py",
+    "schedule_within": "likewise",
     "saved_tensor_hooks": "told of frames that a native piece enters: training/test_backward_calls.py",
     "super_replaced": "CPython 3.12 and later",
     "super_with_object_of_unknown_origin": "CPython 3.12 and later",

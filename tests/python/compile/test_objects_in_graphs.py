@@ -266,6 +266,13 @@ DISTRIBUTIONS = {
 }
 
 
+@pytest.fixture
+def validated():
+    """Once torch._dynamo is imported, PyTorch has switched validation off for the process."""
+    distributions.Distribution.set_default_validate_args(True)
+
+
+@pytest.mark.usefixtures("validated")
 @pytest.mark.parametrize("name", sorted(DISTRIBUTIONS))
 def test_distributions(name):
     fn = DISTRIBUTIONS[name]

@@ -96,10 +96,10 @@ def test_deterministic_algorithms_are_compiled():
 
 
 @pytest.mark.usefixtures("deterministic")
-@pytest.mark.parametrize(
-    "fn", [lambda x: x.cumsum(1) + 1, lambda x: F.pad(x, (1, 1), "reflect")], ids=["forward", "backward"]
-)
-def test_what_is_not_deterministic_raises_as_in_eager(fn):
+def test_what_is_not_deterministic_raises_as_in_eager():
+    def fn(x):
+        return F.pad(x, (1, 1), "reflect")
+
     def step(function):
         x = torch.ones(5, 6, device="cuda", requires_grad=True)
         function(x).sum().backward()
