@@ -248,6 +248,11 @@ def plateau(compile):
         yield step(x, t), optimizer.param_groups[0]["lr"], values_of(model)
 
 
+def seen_steps(step, model):
+    for x, _ in batches(5):
+        yield step(x), values_of(model), [p._version for p in model.parameters()]
+
+
 @case
 def updates_by_hand(compile):
     model = mlp()
@@ -260,9 +265,7 @@ def updates_by_hand(compile):
                 p -= 0.01 * g
         return loss.detach()
 
-    step = compile(step)
-    for x, _ in batches(5):
-        yield step(x), values_of(model), [p._version for p in model.parameters()]
+    yield from seen_steps(compile(step), model)
 
 
 @case
@@ -277,9 +280,7 @@ def updates_of_data_by_hand(compile):
             p.data.add_(p.grad.data, alpha=-0.01)
         return loss.detach()
 
-    step = compile(step)
-    for x, _ in batches(5):
-        yield step(x), values_of(model), [p._version for p in model.parameters()]
+    yield from seen_steps(compile(step), model)
 
 
 @case
@@ -294,9 +295,7 @@ def data_is_assigned_by_hand(compile):
             p.data = p.data - 0.01 * p.grad
         return loss.detach()
 
-    step = compile(step)
-    for x, _ in batches(5):
-        yield step(x), values_of(model), [p._version for p in model.parameters()]
+    yield from seen_steps(compile(step), model)
 
 
 # ---- averages
