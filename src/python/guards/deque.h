@@ -5,12 +5,14 @@
 
 #include <string_view>
 
+#include "python/guards/class_kind.h"
+
 namespace braze::guards {
 
 /// Of exactly that class.
 inline bool is_deque(PyObject* object) noexcept {
   const PyTypeObject* type = Py_TYPE(object);
-  return !(type->tp_flags & Py_TPFLAGS_HEAPTYPE) && std::string_view(type->tp_name) == "collections.deque";
+  return is_exact_builtin(type) && std::string_view(type->tp_name) == "collections.deque";
 }
 
 /// Borrowed from the deque; null if it has not so many items.

@@ -138,10 +138,10 @@ Recipe RecipeBuilder::finish(std::span<const RecipeNode> results) && {
 
 namespace {
 
-/// The `__new__` of the nearest base that no class statement made: it prepares the builtin part and nothing else.
+/// The `__new__` of the nearest base that C code made: it prepares the builtin part and nothing else.
 PyObject* allocate(PyTypeObject* type) {
   PyTypeObject* base = type;
-  while (base->tp_flags & Py_TPFLAGS_HEAPTYPE && base->tp_base) base = base->tp_base;
+  while (is_changeable(base) && base->tp_base) base = base->tp_base;
   const Ref empty = Ref::steal(PyTuple_New(0));
   if (!empty) return nullptr;
   return base->tp_new(type, empty.get(), nullptr);

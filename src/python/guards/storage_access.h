@@ -8,6 +8,8 @@
 
 #include <cstdint>
 
+#include "python/guards/class_kind.h"
+
 namespace braze::guards {
 
 /// Keeps the cyclic garbage collector, and so finalizers, from running where something must be allocated.
@@ -68,7 +70,7 @@ inline uint64_t type_version(PyObject* type) noexcept {
 
 /// Whether `__class__` can be assigned to objects of this type: those that class statements make, and modules.
 inline bool can_change_class(PyTypeObject* type) noexcept {
-  return type->tp_flags & Py_TPFLAGS_HEAPTYPE || PyType_IsSubtype(type, &PyModule_Type);
+  return is_changeable(type) || PyType_IsSubtype(type, &PyModule_Type);
 }
 
 /// Number of items of a list, tuple, dict, set, frozenset, str or bytes; -1 for anything else.

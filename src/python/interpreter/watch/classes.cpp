@@ -51,7 +51,7 @@ bool Classes::special_function(PyObject* object, const char* name) {
 
 bool Classes::keep_in_class(PyObject* type, const guards::Source* source,
                             std::initializer_list<const char*> names) {
-  if (!(as_type(type)->tp_flags & Py_TPFLAGS_HEAPTYPE)) return true;  // Builtin classes cannot be changed.
+  if (!is_changeable(as_type(type))) return true;
   for (const char* name : names) {
     const Ref key = Ref::steal(PyUnicode_InternFromString(name));
     if (!key) return abandon("no memory");
@@ -78,7 +78,7 @@ bool Classes::acts_as_builtin(PyObject* object, const char* slot) {
 }
 
 bool Classes::class_name(PyObject* type, PyObject* name) {
-  if (!(as_type(type)->tp_flags & Py_TPFLAGS_HEAPTYPE)) return allow_made_result();
+  if (!is_changeable(as_type(type))) return allow_made_result();
   const bool is_short = PyUnicode_CompareWithASCIIString(name, "__name__") == 0;
   const guards::Source* source = class_source(type);
   auto* heap = reinterpret_cast<PyHeapTypeObject*>(type);

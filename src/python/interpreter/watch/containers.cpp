@@ -41,7 +41,7 @@ bool Containers::subscript(PyObject* container, PyObject* key) {
   if (guards::is_scalar(container)) return operand(key, "an index of unknown origin") && allow_made_result();
   if (PyObject* dict = watch_.views.dict_behind(container)) return subscript(dict, key);
   if (!values_.is_known(container)) return abandon("a subscript of an object of unknown origin", container);
-  if (PyType_Check(container) && !(reinterpret_cast<PyTypeObject*>(container)->tp_flags & Py_TPFLAGS_HEAPTYPE))
+  if (PyType_Check(container) && is_exact_builtin(as_type(container)))
     return watch_.generic_types.is_part_of_type(key) ? watch_.generic_types.subscript_type(container, key)
                                                      : allow_made_result();  // list[int]
   if (watch_.generic_types.is_generic(container)) return watch_.generic_types.subscript_type(container, key);

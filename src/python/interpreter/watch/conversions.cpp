@@ -27,7 +27,7 @@ constexpr Conversion conversions[] = {{"str", "__str__", "__repr__"},        {"r
 }  // namespace
 
 bool Conversions::converts(std::string_view builtin, PyObject* object) {
-  if (!(Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE) || values_.tensors().is_tensor(object)) return false;
+  if (is_exact_builtin(Py_TYPE(object)) || values_.tensors().is_tensor(object)) return false;
   if (!values_.is_known(object) || guards::is_scalar(object)) return false;
   for (const Conversion& row : conversions) {
     if (row.builtin != builtin) continue;

@@ -115,7 +115,7 @@ bool Attributes::class_field(PyObject* type, PyObject* meta, PyObject* name) {
   const std::string_view text = text_of(name);
   guards::SourceTable& sources = values_.sources();
   const guards::Source* source = watch_.classes.class_source(type);
-  const bool is_heap = reinterpret_cast<PyTypeObject*>(type)->tp_flags & Py_TPFLAGS_HEAPTYPE;
+  const bool is_heap = guards::is_changeable(reinterpret_cast<PyTypeObject*>(type));
   if (is_plain && (text == "__name__" || text == "__qualname__")) return watch_.classes.class_name(type, name);
   if (is_plain && text == "__mro__")
     return values_.learn(reinterpret_cast<PyTypeObject*>(type)->tp_mro,

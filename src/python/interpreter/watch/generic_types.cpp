@@ -27,6 +27,10 @@ bool is_of_typing(PyObject* object) {
 /// The function or class behind `__class_getitem__` is types.GenericAlias, or one of the library's.
 bool has_librarys_parameters(PyObject* type) {
   PyObject* found = class_entry(type, "__class_getitem__");
+  if (found && Py_IS_TYPE(found, &PyClassMethodDescr_Type)) {  // Of Generic itself, from Python 3.12 on.
+    const PyTypeObject* owner = PyDescr_TYPE(found);
+    return is_exact_builtin(owner) || std::string_view(owner->tp_name) == "typing.Generic";
+  }
   if (!found || !Py_IS_TYPE(found, &PyClassMethod_Type)) return false;
   const Ref function = Ref::steal(PyObject_GetAttrString(found, "__func__"));
   if (!function) PyErr_Clear();

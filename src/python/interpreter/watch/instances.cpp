@@ -233,7 +233,7 @@ bool Instances::instantiate(PyObject* type, PyObject* const* arguments, Py_ssize
   if (!methods) return abandon("no memory");
   if (PyObject* found = find_in_type(cls, abstract.get()))
     values_.guards().identity(methods, found);
-  else if (cls->tp_flags & Py_TPFLAGS_HEAPTYPE)
+  else if (is_changeable(cls))
     values_.guards().absent(methods);
   PyObject* objects_new = class_entry(reinterpret_cast<PyObject*>(&PyBaseObject_Type), "__new__");
   bool makes_in_c = false;

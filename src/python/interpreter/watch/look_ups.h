@@ -7,6 +7,7 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "python/guards/class_kind.h"
 #include "python/guards/ref.h"
 #include "python/guards/scalar.h"
 #include "python/guards/storage_access.h"
@@ -62,10 +63,8 @@ inline bool is_named_tuple_field(PyObject* found) {
   return std::string_view(Py_TYPE(found)->tp_name).ends_with("collections._tuplegetter");
 }
 
-/// Attributes of the class may be changed.
-inline bool is_changeable(PyTypeObject* type) {
-  return type->tp_flags & Py_TPFLAGS_HEAPTYPE && !(type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE);
-}
+using guards::is_changeable;
+using guards::is_exact_builtin;
 
 /// The name of the module that a function written in C says it is from.
 inline std::string_view module_of(PyObject* function) {
@@ -84,11 +83,6 @@ inline std::optional<ModuleFunction> function_of_module(PyObject* callable) {
   const char* module = PyModule_GetName(self);
   if (!module) PyErr_Clear();
   return ModuleFunction{module ? module : "", reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name};
-}
-
-/// No class statement made it, and none can change it.
-inline bool is_exact_builtin(PyTypeObject* type) {
-  return !(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE;
 }
 
 /// The running instruction is one of module copy.

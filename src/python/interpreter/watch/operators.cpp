@@ -29,7 +29,7 @@ bool has_default_truth(PyTypeObject* type) {
 
 /// An object whose class was made by a class statement, and no tensor.
 bool has_own_class(PyObject* object, const TensorWorld& tensors) {
-  return (Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE) && !tensors.is_tensor(object) &&
+  return is_changeable(Py_TYPE(object)) && !tensors.is_tensor(object) &&
          !guards::is_scalar(object);
 }
 

@@ -38,8 +38,7 @@ bool is_deep(const guards::Source* source) {
 bool is_out_of_sight(PyObject* value) {
   PyTypeObject* type = Py_TYPE(value);
   if (PyLong_Check(value)) return false;
-  return type->tp_flags & Py_TPFLAGS_HEAPTYPE && !(type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) &&
-         !PyType_SUPPORTS_WEAKREFS(type);
+  return guards::is_changeable(type) && !PyType_SUPPORTS_WEAKREFS(type);
 }
 
 bool is_sequence(PyObject* value) {

@@ -39,7 +39,7 @@ bool is_code_of_sizes(const Frame* frame) {
 
 bool is_fresh_iterator(PyObject* object) {
   return Py_TYPE(object)->tp_iternext && !PyGen_CheckExact(object) &&
-         !(Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE);
+         is_exact_builtin(Py_TYPE(object));
 }
 
 /// What a special method written as a generator gives: nobody else holds it, and nothing of it has run.
@@ -322,8 +322,7 @@ void Watcher::learn_unbound(Activation& a) {
   PyObject* method = a.top - a.stack_base() > 1 ? a.peek(2) : nullptr;
   if (!method || !Py_IS_TYPE(method, &PyMethodDescr_Type)) return;
   const PyTypeObject* owner = reinterpret_cast<PyDescrObject*>(method)->d_type;
-  const bool may_change = owner->tp_flags & Py_TPFLAGS_HEAPTYPE && !(owner->tp_flags & Py_TPFLAGS_IMMUTABLETYPE);
-  if (!may_change && !values().is_known(method)) values().make_constant(method);
+  if (is_exact_builtin(owner) && !values().is_known(method)) values().make_constant(method);
 }
 
 }  // namespace braze::interpreter
