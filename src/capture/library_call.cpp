@@ -178,6 +178,9 @@ class Describer {
     for (const CallPayload::Slot& slot : payload_.slots)
       if (slot.argument == i && slot.element == kNumberSlot)
         return {.kind = Kind::wrapped, .elements = {Argument::of(Kind::operand, slot.operand)}};
+    for (const CallPayload::Quotient& quotient : payload_.quotients)
+      if (quotient.argument == i)
+        return {.kind = Kind::quotient, .elements = {size(quotient.significand), size(quotient.divisor)}};
     if (value.isNone()) return Argument::of(Kind::none);
     if (has_symbols(value)) return sizes(value);
     if (value.isTensor()) return tensor(i, -1, value.toTensor());
@@ -255,6 +258,7 @@ IValue value_of(const Argument& argument, const c10::Type& declared, const Objec
     case Kind::undefined:
     case Kind::wrapped: return tensor(argument, objects);
     case Kind::object: return object(argument, objects);
+    case Kind::quotient: return ir::value_of_quotient(argument);
     case Kind::size: refuse(argument, "a size that is known");
     case Kind::list: break;
   }

@@ -303,9 +303,23 @@ bool can_be_fixed(const c10::IValue& value) {
   return example_behind(value).has_value();
 }
 
-std::optional<double> example_behind(const c10::IValue& value) {
+namespace {
+
+const NumberInCall* call_behind(const c10::IValue& value) {
   const auto* node = dynamic_cast<const NumberNode*>(node_behind(value));
-  return node && node->call() ? std::optional(node->call()->value) : std::nullopt;
+  return node && node->call() ? &*node->call() : nullptr;
+}
+
+}  // namespace
+
+std::optional<double> example_behind(const c10::IValue& value) {
+  const NumberInCall* call = call_behind(value);
+  return call ? std::optional(call->value) : std::nullopt;
+}
+
+std::optional<std::pair<ir::Size, ir::Size>> quotient_behind(const c10::IValue& value) {
+  const NumberInCall* call = call_behind(value);
+  return call ? call->quotient : std::nullopt;
 }
 
 }  // namespace braze::capture

@@ -36,6 +36,8 @@ struct NumberInCall {
   double value;
   std::function<void()> fix;  ///< Makes the program one for this value.
   std::string name;           ///< Of the operator that it is an argument of: "aten::elu".
+  /// What it is of the graph's symbols, if it is: significand / divisor / divisor.
+  std::optional<std::pair<ir::Size, ir::Size>> quotient = {};
 };
 c10::SymFloat to_sym_float(const at::Tensor& number, NumberInCall call);
 /// The node of such a float in what PyTorch can cast to Python: it casts no floats but Python's own.
@@ -45,6 +47,9 @@ c10::SymInt node_as_int(const c10::SymFloat& number);
 bool can_be_fixed(const c10::IValue& value);
 /// Its value in this call, for who asks for what does not depend on it; nullopt if it is no such number.
 std::optional<double> example_behind(const c10::IValue& value);
+
+/// What it is of the graph's symbols; nullopt if it is no such number.
+std::optional<std::pair<ir::Size, ir::Size>> quotient_behind(const c10::IValue& value);
 
 /// Thrown where the value of such a number, or of a size, is asked for within a rule: the call is none that the
 /// rule knows.

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "capture/arguments.h"
+#include "capture/devices.h"
 #include "capture/number.h"
 #include "capture/numbers_in_calls.h"
 #include "capture/shapes.h"
@@ -200,23 +201,29 @@ std::optional<torch::jit::Stack> ask(const c10::OperatorHandle& op, Arguments ar
   return stack;
 }
 
-bool is_number_of_cpu(const c10::IValue& argument) {
-  return can_be_fixed(argument) && number_behind(argument).is_cpu();
+/// On a GPU those alone that are known when the program's sizes are.
+bool is_taken_number(const c10::IValue& argument, bool on_cpu) {
+  return can_be_fixed(argument) && (on_cpu ? number_behind(argument).is_cpu() : quotient_behind(argument).has_value());
+}
+bool is_of_cpu(Arguments arguments) {
+  return device_of(arguments).device.value_or(c10::Device(c10::kCPU)).is_cpu();
 }
 
 /// Sizes that vary are among the arguments, or numbers; no gradient is wanted of them, and they have texts. The
 /// call stands above autocast, which would cast for it.
 bool is_for_table(const Row& row, Arguments arguments) {
-  const bool has_numbers = std::ranges::any_of(arguments, is_number_of_cpu);
+  const bool on_cpu = is_of_cpu(arguments);
+  const auto is_taken = [on_cpu](const c10::IValue& one) { return is_taken_number(one, on_cpu); };
+  const bool has_numbers = std::ranges::any_of(arguments, is_taken);
   bool any = has_numbers, plain = !at::autocast::is_autocast_enabled(at::kCPU);
   if (row.of_numbers && !has_numbers) return false;
   for_each_tensor(arguments, [&](const at::Tensor& tensor, uint32_t, int32_t) {
     any |= !dims_of(tensor).is_numbers() || !strides_of(tensor).is_numbers();
     plain &= !(at::GradMode::is_enabled() && tensor.requires_grad()) && is_strided(tensor);
-    plain &= tensor.is_cpu() || !(has_numbers || at::autocast::is_autocast_enabled(at::kCUDA));
+    plain &= tensor.is_cpu() || !at::autocast::is_autocast_enabled(at::kCUDA);
   });
-  return any && plain && std::ranges::none_of(arguments, [](const c10::IValue& one) {
-           return has_symbols(one) && !is_number_of_cpu(one);
+  return any && plain && std::ranges::none_of(arguments, [&](const c10::IValue& one) {
+           return has_symbols(one) && !is_taken(one);
          });
 }
 
@@ -243,14 +250,18 @@ bool record_sized_call(Recorder& recorder, const c10::OperatorHandle& op, torch:
     types.push_back(recorder.type(real.scalar_type(), real.device(), (*sizes)[r], *strides));
     payload.results.push_back({static_cast<int32_t>(r), -1});
   }
+  const bool on_cpu = is_of_cpu(arguments);
   std::vector<ir::Value*> operands;
   const auto operand = [&](const at::Tensor& tensor) {
     operands.push_back(recorder.value_of(tensor));
     return static_cast<uint32_t>(operands.size() - 1);
   };
   for (uint32_t i = 0; i < count; ++i) {
-    if (is_number_of_cpu(arguments[i])) {
-      payload.slots.push_back({i, kNumberSlot, operand(number_behind(arguments[i]))});
+    if (is_taken_number(arguments[i], on_cpu)) {
+      if (const auto quotient = on_cpu ? std::nullopt : quotient_behind(arguments[i]))
+        payload.quotients.push_back({i, quotient->first, quotient->second});
+      else
+        payload.slots.push_back({i, kNumberSlot, operand(number_behind(arguments[i]))});
       payload.stack[i] = 0.0;
       continue;
     }

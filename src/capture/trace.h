@@ -46,6 +46,13 @@ struct CallPayload {
     int32_t element;   ///< Index into a returned tensor list, -1 for a plain tensor.
   };
   std::vector<Result> results;
+
+  /// An argument that is the number significand / divisor / divisor (capture/number.h).
+  struct Quotient {
+    uint32_t argument;
+    ir::Size significand, divisor;
+  };
+  std::vector<Quotient> quotients = {};
 };
 
 /// How a returned tensor is made from the graph's outputs, so that results alias as in eager.

@@ -24,7 +24,8 @@ constexpr Word functions[] = {{"complex", Kind::complex},
                               {"device", Kind::device},
                               {"object", Kind::object},
                               {"wrapped", Kind::wrapped},
-                              {"size", Kind::size}};
+                              {"size", Kind::size},
+                              {"quotient", Kind::quotient}};
 
 template <typename Match>
 const Word* find(std::span<const Word> table, Match matches) {
@@ -71,7 +72,8 @@ class Printer {
       case Kind::size:
       case Kind::device: return append_quoted(out_, argument.text);
       case Kind::operand: return operand_(out_, argument.integer);
-      case Kind::wrapped: return all(argument.elements);
+      case Kind::wrapped:
+      case Kind::quotient: return all(argument.elements);
       case Kind::list:
         out_ += '[';
         all(argument.elements);
@@ -143,6 +145,13 @@ class Parser {
         argument.imaginary = parse_number(lexer_).as_double();
         return argument;
       }
+      case Kind::quotient: {
+        Argument argument{.kind = kind};
+        argument.elements.push_back(whole());
+        lexer_.expect(",");
+        argument.elements.push_back(whole());
+        return argument;
+      }
       default: break;
     }
     const Token where = lexer_.peek();
@@ -153,6 +162,13 @@ class Parser {
     Argument wrapped{.kind = kind};
     wrapped.elements.push_back(std::move(held));
     return wrapped;
+  }
+
+  Argument whole() {
+    const Token where = lexer_.peek();
+    Argument argument = one();
+    if (argument.kind != Kind::size && argument.kind != Kind::integer) lexer_.fail(where, "expected a whole number");
+    return argument;
   }
 
   /// A list's elements; texts of our own nest twice at most.
@@ -235,6 +251,13 @@ bool Argument::operator==(const Argument& other) const {
   };
   return kind == other.kind && integer == other.integer && same_bits(real, other.real) &&
          same_bits(imaginary, other.imaginary) && text == other.text && elements == other.elements;
+}
+
+double value_of_quotient(const Argument& quotient) {
+  for (const Argument& element : quotient.elements)
+    if (element.kind != Kind::integer) throw UserError("a number of a call is computed of a size that is not known");
+  const auto by = static_cast<double>(quotient.elements.at(1).integer);
+  return static_cast<double>(quotient.elements[0].integer) / by / by;
 }
 
 LibraryCall library_call(const Node& node) {

@@ -9,6 +9,7 @@
 //   $0                operand 0 of the call
 //   undefined         a tensor that is none
 //   size('4*n + 1')   a whole number that is an expression over the graph's symbols (ir/size.h)
+//   quotient(size('a'), size('b'))  the number a / b / b, a double: sizes, or whole numbers
 //   wrapped(2.5)      a number that the operator takes as a tensor without dimensions, with a number's precedence
 //   wrapped($0)       the number that operand 0 holds, an f64 without dimensions on the CPU, as a plain number
 //   [1, $2, none]     a list
@@ -42,12 +43,13 @@ struct Argument {
     object,
     wrapped,
     size,
+    quotient,
     list
   } kind = Kind::none;
   int64_t integer = 0;  ///< boolean, integer; operand, object: its number.
   double real = 0, imaginary = 0;
   std::string text = {};                ///< text, device; size: as parse_size() reads it.
-  std::vector<Argument> elements = {};  ///< list; wrapped: the number or operand alone.
+  std::vector<Argument> elements = {};  ///< list; wrapped: the number or operand alone; quotient: two.
 
   static Argument of(Kind kind, int64_t value = 0) { return {.kind = kind, .integer = value}; }
   static Argument of_number(Number number);
@@ -63,6 +65,9 @@ void for_each_size(std::span<Argument> arguments, Visit&& visit) {
     for_each_size(std::span<Argument>(argument.elements), visit);
   }
 }
+
+/// The number that a quotient stands for. Throws UserError if one of its sizes is not known.
+double value_of_quotient(const Argument& quotient);
 
 /// Where a result of a call is found after it.
 struct CallResult {

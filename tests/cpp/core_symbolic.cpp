@@ -333,7 +333,8 @@ TEST_CASE("a plan for all sizes that was written by hand is one") {
       "  without reuse\n"
       "  #0 = input 0 : f32[n,m]{m,1}\n"
       "  #1 = call : f32[n floordiv 4,4*m]{4*m,1}\n"
-      "  call 'aten::f'(#0 as f32[n floordiv 4,4*m]{4*m,1}, [size('2*n'), 3], #0 as f32[m]{1} + n*m - m) -> #1 "
+      "  call 'aten::f'(#0 as f32[n floordiv 4,4*m]{4*m,1}, [size('2*n'), 3], #0 as f32[m]{1} + n*m - m, "
+      "quotient(size('n'), size('m - 1'))) -> #1 "
       "cat=3 source='model.py:7'\n"
       "  return #1\n"
       "}\n";
@@ -343,7 +344,7 @@ TEST_CASE("a plan for all sizes that was written by hand is one") {
   const int64_t values[] = {12, 5};
   CHECK(family.refuses(values) == std::nullopt);
   const std::string numbers = loops::print(family.at(values));
-  CHECK(numbers.find("(#0 as f32[3,20], [24, 3], #0 as f32[5] + 55) -> #1") != std::string::npos);
+  CHECK(numbers.find("(#0 as f32[3,20], [24, 3], #0 as f32[5] + 55, quotient(12, 4)) -> #1") != std::string::npos);
   const int64_t odd[] = {13, 5}, few[] = {4, 5};
   CHECK(family.refuses(odd) == "n = 13");
   CHECK(family.refuses(few) == "n >= m + 1");

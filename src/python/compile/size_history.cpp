@@ -118,7 +118,7 @@ bool SizeHistory::note_number(const std::string& path, int64_t number, Dynamic d
 
 bool may_be_input(double number) {
   constexpr double largest_of_f16 = 65504;
-  return !std::isfinite(number) || std::abs(number) <= largest_of_f16;
+  return std::isinf(number) || std::abs(number) <= largest_of_f16;
 }
 
 /// By its bits: a zero of the other sign is another number, and a NaN the same one.

@@ -222,6 +222,12 @@ std::optional<ir::Size> TorchSizes::derive(const DerivedNumber& derived, PyObjec
 }
 
 /// Undefined: it cannot be one of the trace. \param beside  null: nothing.
+std::optional<std::pair<ir::Size, ir::Size>> TorchSizes::quotient_of(const DerivedNumber& derived, PyObject* value) {
+  const std::optional<ir::Size> significand = symbol_of(derived, guards::DerivedPart::significand, value),
+                                divisor = symbol_of(derived, guards::DerivedPart::divisor, value);
+  return significand && divisor ? std::optional(std::pair(*significand, *divisor)) : std::nullopt;
+}
+
 at::Tensor TorchSizes::number_of(const DerivedNumber& derived, PyObject* value, PyObject* beside) {
   if (beside && THPVariable_Unpack(beside).is_complex()) return {};
   const interpreter::Pause unwatched;
@@ -231,9 +237,8 @@ at::Tensor TorchSizes::number_of(const DerivedNumber& derived, PyObject* value, 
     // Kernels of a GPU could not read an argument that lies on the CPU, and do compute with symbols.
     if (beside && THPVariable_Unpack(beside).is_cpu()) return float_argument(derived, number);
   }
-  const std::optional<ir::Size> significand = symbol_of(derived, guards::DerivedPart::significand, value),
-                                divisor = symbol_of(derived, guards::DerivedPart::divisor, value);
-  return significand && divisor ? tracer_.wrap_number(*significand, *divisor) : at::Tensor();
+  const auto quotient = quotient_of(derived, value);
+  return quotient ? tracer_.wrap_number(quotient->first, quotient->second) : at::Tensor();
 }
 
 interpreter::Ref TorchSizes::to_number(const DerivedNumber& derived, PyObject* value, PyObject* beside) {
@@ -247,6 +252,7 @@ interpreter::Ref TorchSizes::to_scalar(const DerivedNumber& derived, PyObject* v
   const at::Tensor number = number_of(derived, value, beside);
   if (!number.defined()) return {};
   capture::NumberInCall call{PyFloat_AS_DOUBLE(value), {}, concat("aten::", name)};
+  if (beside && !THPVariable_Unpack(beside).is_cpu()) call.quotient = quotient_of(derived, value);
   // Asked for while the trace is made alone (capture/number.cpp). Operators copy it, and run without the GIL.
   call.fix = [this, number = call.value, known = std::weak_ptr<const guards::Derived>(derived)] {
     const py::gil_scoped_acquire locked;

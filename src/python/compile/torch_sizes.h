@@ -95,6 +95,8 @@ class TorchSizes final : public interpreter::SizeWorld, public interpreter::Scal
   void keep_tracer(PyObject* tensor, const guards::Source* source);
 
  private:
+  /// What the float is of symbols: the first / the second / the second.
+  std::optional<std::pair<ir::Size, ir::Size>> quotient_of(const DerivedNumber& derived, PyObject* value);
   at::Tensor number_of(const DerivedNumber& derived, PyObject* value, PyObject* beside);
   at::Tensor float_argument(const DerivedNumber& derived, double value);
   std::optional<ir::Size> symbol_of(const DerivedNumber& derived, guards::DerivedPart part, PyObject* value);

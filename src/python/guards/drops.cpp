@@ -16,11 +16,21 @@ namespace {
 
 constexpr size_t most_objects = 1 << 16;  // Of what dies; more count as noticed.
 
+/// Once PyTorch's own compiler has run, as it does for each torch.cond() in eager, every module made from then on is
+/// in a table of torch._dynamo.utils, whose callback takes it out again.
+bool tidies_table_of_dynamo(PyObject* callback) {
+  if (!PyFunction_Check(callback)) return false;
+  PyObject* name = reinterpret_cast<PyFunctionObject*>(callback)->func_qualname;
+  PyObject* module = PyDict_GetItemString(PyFunction_GET_GLOBALS(callback), "__name__");
+  return module && PyUnicode_Check(module) && PyUnicode_CompareWithASCIIString(module, "torch._dynamo.utils") == 0 &&
+         PyUnicode_CompareWithASCIIString(name, "ExactWeakKeyDictionary.__setitem__.<locals>.<lambda>") == 0;
+}
+
 bool has_callback(PyObject* object) {
   if (!PyType_SUPPORTS_WEAKREFS(Py_TYPE(object))) return false;
   auto* reference = *reinterpret_cast<PyWeakReference**>(PyObject_GET_WEAKREFS_LISTPTR(object));
   for (; reference; reference = reference->wr_next)
-    if (reference->wr_callback) return true;
+    if (reference->wr_callback && !tidies_table_of_dynamo(reference->wr_callback)) return true;
   return false;
 }
 

@@ -136,7 +136,11 @@ class Stack(nn.Module):
         return x
 
 
-def test_layers_share_a_program():
+@pytest.mark.parametrize("dynamo_has_run", [False, True])
+def test_layers_share_a_program(dynamo_has_run):
+    """PyTorch's own compiler keeps a table of the modules that are made after it has run for the first time."""
+    if dynamo_has_run:
+        torch.cond(X.sum() > 0, lambda x: x * 2, lambda x: x * 3, (X,))
     torch.manual_seed(0)
     model = Stack(7)
     fast = compiled(model.forward)
