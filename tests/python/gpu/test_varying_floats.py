@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 from on_gpu import needs_gpu
 
 import braze
@@ -30,6 +31,35 @@ def test_one_program(form, dtype):
         # Eager rounds between two operators, where what is left of a difference may be rounding alone.
         error, of_eager = ((y - exact).abs().max() for y in (result, FORMS[form](x, s)))
         assert result.dtype == dtype and error <= 2 * of_eager + 1e-6 * exact.abs().max()
+    counts = compiled.counts()
+    assert counts["native"] == 0 and counts["captured"] <= 3, (counts, compiled.reasons())
+
+
+OF_LIBRARIES = {
+    "softplus": lambda x, s: F.softplus(x, beta=s + 0.5, threshold=5 * s),
+    "celu": lambda x, s: F.celu(x, s + 0.5),
+    "padding": lambda x, s: F.pad(x, (1, 2), value=s),
+    "addmm": lambda x, s: torch.addmm(x, x @ x.T, x, beta=s, alpha=1 - s),
+    "normal": lambda x, s: torch.empty_like(x).normal_(s, 1 + s),
+    "uniform": lambda x, s: torch.empty_like(x).uniform_(-s, s + 1) + x,
+    "dropout": lambda x, s: F.dropout(x, s),
+    "isclose": lambda x, s: torch.isclose(x, x * 1.1, rtol=s),
+    "attention": lambda x, s: F.scaled_dot_product_attention(x[None], x[None], x[None], scale=s),
+    "two numbers that are alike": lambda x, s: F.softplus(x, s, s),
+}
+
+
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
+@pytest.mark.parametrize("form", OF_LIBRARIES)
+def test_arguments_of_library_calls(form, mode):
+    compiled, function = braze.compile(OF_LIBRARIES[form], mode=mode), OF_LIBRARIES[form]
+    with torch.no_grad():
+        for k in range(14):
+            x, s = torch.randn(40, 33, generator=torch.manual_seed(k)).cuda(), 0.1 + 0.037 * k
+            torch.manual_seed(k)
+            wanted = function(x, s)
+            torch.manual_seed(k)
+            torch.testing.assert_close(compiled(x, s), wanted, rtol=1e-4, atol=1e-4)
     counts = compiled.counts()
     assert counts["native"] == 0 and counts["captured"] <= 3, (counts, compiled.reasons())
 
