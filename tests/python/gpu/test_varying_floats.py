@@ -42,7 +42,6 @@ OF_LIBRARIES = {
     "addmm": lambda x, s: torch.addmm(x, x @ x.T, x, beta=s, alpha=1 - s),
     "normal": lambda x, s: torch.empty_like(x).normal_(s, 1 + s),
     "uniform": lambda x, s: torch.empty_like(x).uniform_(-s, s + 1) + x,
-    "dropout": lambda x, s: F.dropout(x, s),
     "isclose": lambda x, s: torch.isclose(x, x * 1.1, rtol=s),
     "attention": lambda x, s: F.scaled_dot_product_attention(x[None], x[None], x[None], scale=s),
     "two numbers that are alike": lambda x, s: F.softplus(x, s, s),
