@@ -53,6 +53,24 @@ at::Tensor of_product_along(const at::Tensor& gradient, const at::Tensor& self, 
   return at::where((self == 0).any(), given * product_of_others(self, dim), given * (made / self));
 }
 
+at::Tensor summed_from_behind(const at::Tensor& values, int64_t dim) {
+  return values.flip(dim).cumsum(dim).flip(dim);
+}
+
+/// Of factors before the first zero as without one; of that zero through the products up to the next one; of those
+/// behind it nothing.
+at::Tensor of_cumulative_product(const at::Tensor& gradient, const at::Tensor& self, const at::Tensor& result,
+                                 int64_t dim) {
+  const at::Tensor is_zero = self == 0, zeros = is_zero.cumsum(dim);
+  const at::Tensor is_before = zeros == 0, is_first = is_zero.logical_and(zeros == 1);
+  const at::Tensor before = summed_from_behind((result * gradient).masked_fill(is_before.logical_not(), 0), dim);
+  const at::Tensor is_behind = (zeros == 1).logical_and(is_first.logical_not());
+  const at::Tensor behind = self.masked_fill(is_behind.logical_not(), 1).cumprod(dim);
+  const at::Tensor through_zero = (behind * gradient.masked_fill(zeros != 1, 0)).sum(dim, /*keepdim=*/true) *
+                                  self.masked_fill(is_before.logical_not(), 1).prod(dim, /*keepdim=*/true);
+  return at::where(is_before, before / self, at::where(is_first, through_zero, at::zeros_like(self)));
+}
+
 }  // namespace
 
 std::optional<torch::autograd::variable_list> backward_without_values(
@@ -74,6 +92,11 @@ std::optional<torch::autograd::variable_list> backward_without_values(
     if (self.sym_numel() == 0) return {};
     return Gradients{
         of_product_along(gradient, self, product->result_.unpack(node.getptr()), product->dim, product->keepdim)};
+  }
+  if (auto* product = as<generated::CumprodBackward0>(node)) {
+    const at::Tensor self = product->self_.unpack();
+    if (self.dim() == 0 || self.sym_numel() == 0 || self.scalar_type() != gradient.scalar_type()) return {};
+    return Gradients{of_cumulative_product(gradient, self, product->result_.unpack(node.getptr()), product->dim)};
   }
   return {};
 }

@@ -18,6 +18,9 @@
 #include "capture/autograd_node.h"
 #include "capture/backward_formulas.h"
 #include "capture/call.h"
+#include "capture/saving_nodes.h"
+#include "capture/tape.h"
+#include "passes/gradient_factors.h"
 #include "support/error.h"
 
 namespace braze::capture {
@@ -53,6 +56,14 @@ class Backward {
       step(*node);
     }
     return std::move(gradients_);
+  }
+
+  /// Why the recorded operators alone do not tell the gradient; empty: they do.
+  const std::string& own_gradients() const { return own_gradients_; }
+
+  /// After all else. Gradients count by leaf.
+  std::vector<Gradients::Saving> saving(const std::vector<Edge>& roots) const {
+    return saving_nodes(order_, roots, leaf_of_);
   }
 
   /// Of each leaf, whether the root depends on it.
@@ -110,7 +121,7 @@ class Backward {
     }
   }
 
-  void check(Node& node) const {
+  void check(Node& node) {
     const bool is_leaf = leaf_of_.contains(&node);
     if (!is_leaf && (node.sequence_nr() < first_sequence_number_ || node.num_outputs() == 0))
       throw UserError(
@@ -118,6 +129,9 @@ class Backward {
     // Python code of the user's: what it does beside computing would be done once, and now.
     if (std::string_view(typeid(node).name()).find("PyNode") != std::string_view::npos)
       throw UserError(concat("the backward of an autograd.Function is wanted (", node.name(), ")"));
+    const std::string_view type = typeid(node).name();
+    if (!is_leaf && (type.find("CppNode") != type.npos || type.find("braze") != type.npos))
+      own_gradients_ = concat("a function has a gradient of its own (", node.name(), ")");
     if (!node.pre_hooks().empty() || !node.tensor_pre_hooks().empty() || !node.post_hooks().empty() ||
         !node.retains_grad_hooks().empty())
       throw UserError("a tensor of the trace has hooks");
@@ -138,8 +152,10 @@ class Backward {
     variable_list inputs = std::move(states_.at(&node).inputs);
     if (const auto leaf = leaf_of_.find(&node); leaf != leaf_of_.end()) {
       gradients_[leaf->second] = inputs.at(0);
+      order_.push_back(&node);
       return;
     }
+    order_.push_back(&node);
     std::optional<variable_list> without_values = backward_without_values(node, inputs);
     variable_list outputs = without_values ? *std::move(without_values) : node(std::move(inputs));
     if (outputs.size() > node.num_outputs()) outputs.resize(node.num_outputs());
@@ -159,6 +175,8 @@ class Backward {
   std::vector<at::Tensor> gradients_;
   std::unordered_map<Node*, State> states_;
   std::priority_queue<Ready> ready_;
+  std::string own_gradients_;
+  std::vector<Node*> order_;  ///< In which they have run.
   size_t ready_count_ = 0;
 };
 
@@ -249,6 +267,9 @@ void TraceEnd::differentiate(Trace& trace, const std::vector<at::Tensor>& output
   }
   std::ranges::sort(leaves, {}, &Leaf::input);
 
+  TapeRecorder* const tape = TapeRecorder::current();
+  if (tape) tape->finish_forward(*recorder_.graph_, recorder_.inputs_, roots);
+  const TapeRecorder::Scope not_taped(nullptr);
   gradients.first_tangent = static_cast<uint32_t>(recorder_.inputs_.size());
   gradients.first_gradient = static_cast<uint32_t>(recorder_.graph_->outputs().size());
   gradients.tangents = static_cast<uint32_t>(roots.size());
@@ -271,7 +292,12 @@ void TraceEnd::differentiate(Trace& trace, const std::vector<at::Tensor>& output
   std::vector<std::vector<bool>> reached;
   for (const Edge& edge : edges) reached.push_back(backward.reached_from(edge));
 
+  const std::vector<Gradients::Saving> saving = backward.saving(edges);
+
   const RunForReal outside_of_trace;
+  const auto place_of = [&](uint32_t input) {
+    return std::ranges::find(leaves, input, &Leaf::input) - leaves.begin();
+  };
   std::unordered_map<const ir::Value*, uint32_t> output_of;
   for (size_t k = 0; k < leaves.size(); ++k) {
     if (!found[k].defined()) continue;
@@ -296,6 +322,39 @@ void TraceEnd::differentiate(Trace& trace, const std::vector<at::Tensor>& output
   if (const Symbols* symbols = recorder_.symbols()) {
     recorder_.sizes_.settle();
     trace.specialised = symbols->specialised;
+  }
+  for (const Gradients::Saving& one : saving) {
+    Bits of_outputs(output_of.size());
+    for (const Gradients::Input& input : gradients.inputs)
+      if (input.kind == Gradients::Input::Kind::output && one.gradients[place_of(input.input)])
+        of_outputs.set(input.index);
+    gradients.saving.push_back({one.tangents, std::move(of_outputs)});
+  }
+  const std::span<ir::Value* const> values =
+      std::span(recorder_.graph_->outputs()).subspan(gradients.first_gradient);
+  const auto factors = [&](auto is_wanted) {
+    return passes::GradientFactors(*recorder_.graph_, gradients.first_tangent, gradients.tangents, is_wanted);
+  };
+  const passes::GradientFactors of_leaves =
+      factors([&](uint32_t input) { return std::ranges::find(leaves, input, &Leaf::input) != leaves.end(); });
+  for (Gradients::Input& input : gradients.inputs)
+    for (uint32_t t = 0; t < gradients.tangents; ++t)
+      input.reads_inputs.push_back(input.kind == Gradients::Input::Kind::output &&
+                                   of_leaves.of(values[input.index])[t]);
+  if (tape) {
+    // Those have another value by now.
+    const passes::GradientFactors of_written = factors([&](uint32_t input) {
+      const auto& mutations = recorder_.graph_->mutations();
+      return std::ranges::find(mutations, input, &ir::Mutation::input) != mutations.end();
+    });
+    if (std::ranges::any_of(values, [&](const ir::Value* value) { return of_written.of(value).any(); }))
+      tape->lose("a gradient reads a tensor from outside that the function writes to");
+    if (!gradients.written.empty()) tape->lose("a tensor from outside gets a history");
+    if (!backward.own_gradients().empty()) tape->lose(backward.own_gradients());
+    const Symbols* const symbols = recorder_.symbols();
+    gradients.tape =
+        tape->take_forward([&](ir::Size size) { return symbols ? symbols->env->simplify(size) : size; });
+    if (!gradients.tape) gradients.no_tape = tape->lost();
   }
   trace.gradients = std::move(gradients);
 }

@@ -21,6 +21,7 @@ class Arguments {
       : values_(torch::jit::pop(*stack, op.schema().arguments().size())) {}
   Tensors list() { return next().toTensorVector(); }
   double real() { return next().toDouble(); }
+  int64_t integer() { return next().toInt(); }
   bool flag() { return next().toBool(); }
   at::Tensor tensor() { return next().toTensor(); }
   at::Tensor optional() {
@@ -163,6 +164,39 @@ void adagrad(const c10::OperatorHandle& op, Stack* stack) {
   }
 }
 
+// ---- a scaler of gradients. Sources: ATen/native/cpu/AmpGradScalerKernels.cpp.
+
+void check_and_unscale(const c10::OperatorHandle& op, Stack* stack) {
+  Arguments arguments(op, stack);
+  const Tensors gradients = arguments.list();
+  const at::Tensor found = arguments.tensor(), inverse = arguments.tensor();
+  TORCH_CHECK(found.numel() == 1 && inverse.numel() == 1, op.schema().name(), ": not one element");
+  at::Tensor is_infinite;
+  for (const at::Tensor& gradient : gradients) {
+    TORCH_CHECK(gradient.is_floating_point(), op.schema().name(), ": a gradient is not of floats");
+    const at::Tensor mine = gradient.isfinite().all().logical_not();
+    is_infinite = is_infinite.defined() ? is_infinite.logical_or(mine) : mine;
+    const bool is_half = gradient.element_size() < 4;
+    gradient.copy_((is_half ? gradient.to(at::kFloat) : gradient) * inverse.reshape({}));
+  }
+  if (is_infinite.defined()) found.copy_(at::where(is_infinite, at::ones_like(found), found));
+}
+
+void update_scale(const c10::OperatorHandle& op, Stack* stack) {
+  Arguments arguments(op, stack);
+  const at::Tensor scale = arguments.tensor(), tracker = arguments.tensor(), found = arguments.tensor();
+  const double growth = arguments.real(), backoff = arguments.real();
+  const int64_t interval = arguments.integer();
+  const at::Tensor now = scale.reshape({}), successful = tracker.reshape({}) + 1;  // Each has one element.
+  const auto times = [&](double factor) { return (now.to(at::kDouble) * factor).to(now.scalar_type()); };
+  const at::Tensor backs_off = found.reshape({}) != 0, grows = successful == interval, grown = times(growth);
+  const at::Tensor onwards = at::where(grows.logical_and(grown.isfinite()), grown, now);
+  const at::Tensor next = at::where(backs_off, times(backoff), onwards);
+  tracker.copy_(at::where(backs_off.logical_or(grows), at::zeros_like(successful), successful));
+  scale.copy_(next);
+  stack->emplace_back(scale);
+}
+
 struct Row {
   std::string_view name;  ///< With overload.
   Spread spread;
@@ -180,6 +214,8 @@ constexpr Row kRows[] = {
     {"aten::_fused_sgd_.tensor_lr", sgd},
     {"aten::_fused_adagrad_", adagrad},
     {"aten::_fused_adagrad_.tensor_lr", adagrad},
+    {"aten::_amp_foreach_non_finite_check_and_unscale_", check_and_unscale},
+    {"aten::_amp_update_scale_", update_scale},
 };
 
 }  // namespace

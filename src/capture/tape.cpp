@@ -10,6 +10,7 @@
 #include "capture/generator.h"
 #include "capture/recorder.h"
 #include "capture/registry.h"
+#include "capture/size_node.h"
 #include "capture/tracer_tensor.h"
 #include "support/error.h"
 
@@ -53,6 +54,16 @@ void replace_tensor(c10::IValue& value, int32_t element, at::Tensor tensor, bool
   }
 }
 
+/// Likewise of a size.
+void set_size(c10::IValue& value, int32_t element, int64_t size) {
+  if (element < 0) {
+    value = size;
+  } else {
+    value = value.toIntList().copy();
+    value.toIntList().set(element, size);
+  }
+}
+
 /// A Python number in an operator's tensor argument: part of the call, as the number itself would be.
 bool is_number(const at::Tensor& tensor) {
   return tensor.unsafeGetTensorImpl()->is_wrapped_number() && !as_tracer(tensor);
@@ -63,8 +74,10 @@ bool is_returned_argument(const c10::OperatorHandle& op, size_t returned) {
   return alias && alias->isWrite();
 }
 
+}  // namespace
+
 /// What a failed replay has to put back.
-class Undo {
+class Tape::Undo {
  public:
   Undo(std::span<const at::Tensor> inputs, bool draws) : inputs_(inputs) {
     if (draws) generator_ = cpu_generator_state();
@@ -92,11 +105,9 @@ class Undo {
   at::Tensor generator_;
 };
 
-}  // namespace
-
 // ---- recording
 
-TapeRecorder::Scope::Scope(TapeRecorder& recorder) : outer_(std::exchange(current_recorder, &recorder)) {}
+TapeRecorder::Scope::Scope(TapeRecorder* recorder) : outer_(std::exchange(current_recorder, recorder)) {}
 
 TapeRecorder::Scope::~Scope() {
   current_recorder = outer_;
@@ -141,10 +152,53 @@ void TapeRecorder::set_number(const at::Tensor& tensor, uint32_t number) {
   held_.push_back(tracer->view());
 }
 
+void TapeRecorder::lose(std::string_view why) {
+  if (lost_.empty()) lost_ = why;
+  tape_ = {};
+  views_.clear();
+  real_.clear();
+  held_.clear();
+}
+
+std::optional<TapeRecorder::Pending> TapeRecorder::try_begin(const OpEntry& entry, const torch::jit::Stack& stack) {
+  if (!lost_.empty()) return std::nullopt;
+  if (!can_be_lost_) return begin(entry, stack);
+  try {
+    return begin(entry, stack);
+  } catch (const UserError& error) {
+    lose(error.what());
+    return std::nullopt;
+  }
+}
+
+/// Notes which sizes of an argument are expressions, and puts numbers in their places.
+void TapeRecorder::keep_sizes(Tape::Call& call, uint32_t argument) {
+  c10::IValue& value = call.stack[argument];
+  if (!has_symbols(value)) return;
+  const auto note = [&](const c10::IValue& one, int32_t element) {
+    const Dim dim = dim_of(one);
+    if (dim.is_number()) return int64_t{dim};
+    call.sizes.push_back({argument, element, static_cast<uint32_t>(sizes_.size())});
+    sizes_.push_back(dim.size());
+    return int64_t{0};
+  };
+  if (value.isSymInt()) {
+    value = note(value, -1);
+  } else if (value.isList()) {
+    c10::List<int64_t> numbers;
+    for (const c10::IValue& one : value.toListRef())
+      numbers.push_back(note(one, static_cast<int32_t>(numbers.size())));
+    value = std::move(numbers);
+  } else {
+    throw UserError("a number that sizes decide is an argument");
+  }
+}
+
 TapeRecorder::Pending TapeRecorder::begin(const OpEntry& entry, const torch::jit::Stack& stack) {
   const std::span<const c10::IValue> arguments(stack.data() + stack.size() - entry.arguments, entry.arguments);
-  Pending pending{
-      &entry, {entry.op, {arguments.begin(), arguments.end()}, {}, {}, {}, {}, entry.random, false, {}, {}}, {}};
+  Pending pending{&entry,
+                  {entry.op, {arguments.begin(), arguments.end()}, {}, {}, {}, {}, entry.random, false, {}, {}, {}},
+                  {}};
   Tape::Call& call = pending.call;
   call.with_grad = at::GradMode::is_enabled();
   // A constant that the function makes anew at each call: lift_fresh would give away the one that the tape holds.
@@ -155,6 +209,9 @@ TapeRecorder::Pending TapeRecorder::begin(const OpEntry& entry, const torch::jit
   if (entry.op.schema().name() == "aten::lift_fresh" && is_made_by_python(arguments[0].toTensor()))
     call.op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::lift_fresh_copy", "");
   for (uint32_t i = 0; i < arguments.size(); ++i) {
+    if (can_be_lost_) keep_sizes(call, i);
+    if (can_be_lost_ && entry.random && arguments[i].isGenerator())
+      throw UserError("random numbers are drawn from a generator that is given");
     bool copied = false;
     for_each_tensor(arguments[i], [&](const at::Tensor& tensor, int32_t element) {
       if (is_number(tensor)) return;
@@ -176,7 +233,7 @@ void TapeRecorder::end(Pending pending, const torch::jit::Stack& stack) {
   Tape::Call& call = pending.call;
   const size_t returns = pending.entry->returns;
   const c10::IValue* const results = stack.data() + stack.size() - returns;
-  bool is_seen = returns == 0;
+  bool is_seen = returns == 0, is_of_device = false;
   for (uint32_t r = 0; r < returns; ++r) {
     if (is_returned_argument(call.op, r)) {
       is_seen = true;
@@ -187,11 +244,13 @@ void TapeRecorder::end(Pending pending, const torch::jit::Stack& stack) {
       if (!as_tracer(tensor)) return;
       // The same elements without a history: what reads them says so (Call::tracked).
       if (views_.contains(as_tracer(tensor)->view().get())) return;
+      if (can_be_lost_ && call.random && !tensor.is_cpu()) is_of_device = true;
       set_number(tensor, tape_.tensor_count_);
       const bool is_differentiable = c10::isFloatingType(tensor.scalar_type()) || tensor.is_complex();
       call.results.push_back({r, element, tape_.tensor_count_++, is_differentiable});
     });
   }
+  if (is_of_device) return lose("random numbers are drawn on another device than the CPU");
   // What Python has read (is_same_size, item of a known value) is in the program that Python made of it.
   if (!is_seen) return;
   // An out= tensor that was resized stands for another view now.
@@ -240,6 +299,44 @@ Tape TapeRecorder::finish(const Trace& trace, const std::vector<at::Tensor>& out
   return std::exchange(tape_, {});
 }
 
+void TapeRecorder::finish_forward(const ir::Graph& graph, const std::vector<at::Tensor>& inputs,
+                                  const std::vector<at::Tensor>& roots) {
+  if (!lost_.empty()) return;
+  try {
+    ir::for_each_node(graph, [](const ir::Node* node) {
+      if (node->op == ir::Op::call && node->text_attr("target") == "braze::set_generator_state")
+        throw UserError("the function sets the generator's state");
+    });
+    for (const at::Tensor& root : roots) {
+      tape_.outputs_.push_back(number_of(root));
+      tape_.outputs_tracked_.push_back(true);
+    }
+    const Tracer* tracer = Tracer::current();
+    for (Tape::Input& input : tape_.inputs_) {
+      const auto place =
+          std::ranges::find_if(inputs, [&](const at::Tensor& one) { return one.is_same(input.bound); });
+      if (place != inputs.end()) {
+        input.graph_input = static_cast<int32_t>(place - inputs.begin());
+        input.bound.reset();
+      } else if (const_cast<Tracer*>(tracer)->impl().is_from_outside(input.bound)) {
+        throw UserError("a tensor is read that no result depends on");
+      }
+    }
+  } catch (const UserError& error) {
+    lose(error.what());
+  }
+}
+
+std::shared_ptr<const Tape> TapeRecorder::take_forward(const std::function<ir::Size(ir::Size)>& simplify) {
+  if (!lost_.empty()) return nullptr;
+  tape_.has_history_ = true;
+  for (const ir::Size size : sizes_) tape_.sizes_.add(simplify(size));
+  tape_.plan_releases();
+  auto tape = std::make_shared<const Tape>(std::move(tape_));
+  lose("it has been taken");
+  return tape;
+}
+
 // ---- replaying
 
 void Tape::plan_releases() {
@@ -258,12 +355,26 @@ void Tape::plan_releases() {
 }
 
 std::vector<at::Tensor> Tape::run(const at::Tensor* const* arguments) const {
-  if (has_history_) {
-    const c10::impl::ExcludeDispatchKeyGuard below_autocast(c10::autocast_dispatch_keyset);
-    return run_calls(arguments);
+  std::vector<at::Tensor> inputs;
+  for (size_t k = 0; k < inputs_.size(); ++k)
+    inputs.push_back(k < argument_count_ ? *arguments[k] : inputs_[k].bound);
+  Undo undo(inputs, draws_);
+  const c10::impl::ExcludeDispatchKeyGuard below(has_history_ ? c10::autocast_dispatch_keyset : excluded_keys);
+  try {
+    return run_calls(inputs, {}, &undo);
+  } catch (...) {
+    undo.restore();
+    throw;
   }
-  const c10::impl::ExcludeDispatchKeyGuard below_autograd(excluded_keys);
-  return run_calls(arguments);
+}
+
+std::vector<at::Tensor> Tape::run_again(std::vector<at::Tensor> inputs, std::span<const int64_t> symbols) const {
+  for (size_t k = 0; k < inputs_.size(); ++k)
+    if (inputs_[k].graph_input < 0) inputs[k] = inputs_[k].bound;
+  std::vector<int64_t> sizes(sizes_.result_count());
+  if (!sizes_.run(symbols, sizes)) throw UserError("a size on the tape has no value for these symbols");
+  const c10::impl::ExcludeDispatchKeyGuard below_autocast(c10::autocast_dispatch_keyset);
+  return run_calls(inputs, sizes, nullptr);
 }
 
 /// What a call is given: `x.detach()` and `x.data` are x without its history.
@@ -273,37 +384,31 @@ at::Tensor Tape::operand(const Call& call, size_t slot, const at::Tensor& tensor
   return tensor.detach();
 }
 
-std::vector<at::Tensor> Tape::run_calls(const at::Tensor* const* arguments) const {
-  std::vector<at::Tensor> tensors(tensor_count_), inputs;
-  for (size_t k = 0; k < inputs_.size(); ++k) {
-    const at::Tensor& real = k < argument_count_ ? *arguments[k] : inputs_[k].bound;
-    tensors[inputs_[k].tensor] = real;
-    inputs.push_back(real);
-  }
-  Undo undo(inputs, draws_);
+std::vector<at::Tensor> Tape::run_calls(const std::vector<at::Tensor>& inputs, std::span<const int64_t> sizes,
+                                        Undo* undo) const {
+  std::vector<at::Tensor> tensors(tensor_count_);
+  for (size_t k = 0; k < inputs_.size(); ++k) tensors[inputs_[k].tensor] = inputs[k];
   torch::jit::Stack stack;
-  try {
-    for (const Call& call : calls_) {
-      for (const uint32_t written : call.written) undo.save(tensors[written]);
-      stack.assign(call.stack.begin(), call.stack.end());
-      uint32_t list = ~0u;  // The argument whose list is this call's own by now.
-      for (size_t k = 0; k < call.slots.size(); ++k) {
-        const CallPayload::Slot& slot = call.slots[k];
-        bool copied = list == slot.argument;
-        replace_tensor(stack[slot.argument], slot.element, operand(call, k, tensors[slot.operand]), copied);
-        list = slot.argument;
-      }
-      const at::AutoGradMode grad_mode(has_history_ && call.with_grad);
-      call.op.callBoxed(&stack);
-      for (const Result& result : call.results) {
-        const c10::IValue& value = stack.at(result.returned);
-        tensors[result.tensor] = result.element < 0 ? value.toTensor() : value.toTensorList().get(result.element);
-      }
-      for (const uint32_t released : call.releases) tensors[released].reset();
+  for (const Call& call : calls_) {
+    if (undo)
+      for (const uint32_t written : call.written) undo->save(tensors[written]);
+    stack.assign(call.stack.begin(), call.stack.end());
+    uint32_t list = ~0u;  // The argument whose list is this call's own by now.
+    for (size_t k = 0; k < call.slots.size(); ++k) {
+      const CallPayload::Slot& slot = call.slots[k];
+      bool copied = list == slot.argument;
+      replace_tensor(stack[slot.argument], slot.element, operand(call, k, tensors[slot.operand]), copied);
+      list = slot.argument;
     }
-  } catch (...) {
-    undo.restore();
-    throw;
+    for (const CallPayload::Slot& slot : call.sizes)
+      set_size(stack[slot.argument], slot.element, sizes[slot.operand]);
+    const at::AutoGradMode grad_mode(has_history_ && call.with_grad);
+    call.op.callBoxed(&stack);
+    for (const Result& result : call.results) {
+      const c10::IValue& value = stack.at(result.returned);
+      tensors[result.tensor] = result.element < 0 ? value.toTensor() : value.toTensorList().get(result.element);
+    }
+    for (const uint32_t released : call.releases) tensors[released].reset();
   }
   std::vector<at::Tensor> results;
   for (size_t k = 0; k < outputs_.size(); ++k) {

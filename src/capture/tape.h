@@ -4,6 +4,9 @@
 // people's compilers get it as a torch.fx graph. A tape is not functional: views are views and in-place operators
 // write, so results alias as eager's do without anything being worked out.
 //
+// A joint trace has one too, of its forward: second derivatives are had by running it again under autograd. There a
+// tape may be given up (lose()), and its sizes may be expressions.
+//
 //   capture::Tracer tracer("f");
 //   capture::TapeRecorder recorder;
 //   recorder.add_argument(x);
@@ -21,13 +24,18 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
 
+#include <functional>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include "capture/memory.h"
 #include "capture/trace.h"
+#include "ir/size_code.h"
 
 namespace braze::capture {
 
@@ -52,13 +60,16 @@ class Tape {
     bool random = false;                   ///< Draws from a generator.
     bool with_grad = false;                ///< Grad mode was on.
     std::vector<bool> tracked;             ///< By slot: the tensor required grad.
-    std::string source;                    ///< The user's "file:line", or empty.
+    std::vector<CallPayload::Slot>
+        sizes;           ///< Arguments that are expressions; `operand` is the number of its value.
+    std::string source;  ///< The user's "file:line", or empty.
   };
   struct Input {
     uint32_t tensor;
     std::string name;
-    at::Tensor bound;  ///< Undefined for an argument. Held strongly.
-    bool tracked;      ///< It requires grad.
+    at::Tensor bound;          ///< Undefined for an argument. Held strongly.
+    bool tracked;              ///< It requires grad.
+    int32_t graph_input = -1;  ///< Of a joint trace: which of its inputs it is, -1 for a constant, which is bound.
   };
 
   /// Arguments in order, then what is bound.
@@ -74,12 +85,18 @@ class Tape {
   /// an output that is an argument is that argument. Throws what ATen throws; then the inputs and the generator are
   /// as they were before.
   std::vector<at::Tensor> run(const at::Tensor* const* arguments) const;
+  /// Of a joint trace: runs its forward under autograd once more. What fails has written to `inputs` (one for each
+  /// of inputs()) and drawn numbers.
+  std::vector<at::Tensor> run_again(std::vector<at::Tensor> inputs, std::span<const int64_t> symbols) const;
+  bool draws() const { return draws_; }
 
  private:
   friend class TapeRecorder;
   friend class TapeHistory;
   void plan_releases();
-  std::vector<at::Tensor> run_calls(const at::Tensor* const* arguments) const;
+  class Undo;
+  std::vector<at::Tensor> run_calls(const std::vector<at::Tensor>& inputs, std::span<const int64_t> sizes,
+                                    Undo* undo) const;
   at::Tensor operand(const Call& call, size_t slot, const at::Tensor& tensor) const;
 
   std::vector<Input> inputs_;
@@ -88,6 +105,7 @@ class Tape {
   std::vector<bool> outputs_tracked_;  ///< They require grad.
   size_t argument_count_ = 0;
   uint32_t tensor_count_ = 0;
+  ir::SizeCode sizes_;  ///< Of arguments that are expressions.
   bool draws_ = false;  ///< Some call is random.
   bool has_history_ = false;
 };
@@ -114,14 +132,15 @@ class TapeHistory {
 /// Keeps a tape while a Tracer records on the same thread.
 class TapeRecorder {
  public:
-  TapeRecorder() = default;
+  /// \param can_be_lost  what cannot be kept ends the tape, and not the trace.
+  explicit TapeRecorder(bool can_be_lost = false) : can_be_lost_(can_be_lost) {}
   TapeRecorder(const TapeRecorder&) = delete;
   TapeRecorder& operator=(const TapeRecorder&) = delete;
 
-  /// While it lives, the calls of this thread's tracer are kept.
+  /// While it lives, the calls of this thread's tracer are kept, or none are (null).
   class Scope {
    public:
-    explicit Scope(TapeRecorder& recorder);
+    explicit Scope(TapeRecorder* recorder);
     ~Scope();
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
@@ -135,18 +154,29 @@ class TapeRecorder {
   /// After Tracer::finish(), given what that was given and what it returned.
   /// Throws UserError for what a tape cannot repeat: a seed that was set, a write that gives an input a history.
   Tape finish(const Trace& trace, const std::vector<at::Tensor>& outputs);
+  /// Of a joint trace, before its backward is recorded: the tape's outputs are the roots.
+  /// \param inputs  the real tensors, by graph input.
+  void finish_forward(const ir::Graph& graph, const std::vector<at::Tensor>& inputs,
+                      const std::vector<at::Tensor>& roots);
+  /// The tape of that, when all is known of sizes. Null: it has been lost.
+  std::shared_ptr<const Tape> take_forward(const std::function<ir::Size(ir::Size)>& simplify);
+
+  /// There will be no tape; `why` for people. The first reason counts.
+  void lose(std::string_view why);
+  const std::string& lost() const { return lost_; }
 
   /// Calls `record()`, which takes the operator's arguments off the stack and puts its results there, and keeps the
   /// call.
   template <typename Record>
   void keep(const OpEntry& entry, torch::jit::Stack* stack, Record&& record) {
-    Pending pending = begin(entry, *stack);
+    std::optional<Pending> pending = try_begin(entry, *stack);
     record();
-    end(std::move(pending), *stack);
+    if (pending && lost_.empty()) end(*std::move(pending), *stack);
   }
 
   /// The recorder of the Scope on this thread, or null.
   static TapeRecorder* current();
+  bool can_be_lost() const { return can_be_lost_; }
 
  private:
   struct Pending {
@@ -155,13 +185,19 @@ class TapeRecorder {
     std::vector<std::pair<at::Tensor, uint32_t>> written;
   };
 
+  /// Nullopt: the tape has been lost.
+  std::optional<Pending> try_begin(const OpEntry& entry, const torch::jit::Stack& stack);
   Pending begin(const OpEntry& entry, const torch::jit::Stack& stack);
+  void keep_sizes(Tape::Call& call, uint32_t argument);
   void end(Pending pending, const torch::jit::Stack& stack);
   uint32_t number_of(const at::Tensor& tensor);
   uint32_t number_of_real(const at::Tensor& real);
   void set_number(const at::Tensor& tracer, uint32_t number);
 
+  const bool can_be_lost_;
+  std::string lost_;  ///< Why.
   Tape tape_;
+  std::vector<ir::Size> sizes_;  ///< The expressions that the tape is to know, by number.
   std::vector<at::Tensor> arguments_;
   std::unordered_map<const c10::TensorImpl*, uint32_t> real_;  ///< The tape holds them.
   std::unordered_map<const View*, uint32_t> views_;

@@ -18,11 +18,17 @@
 
 #include "ir/graph.h"
 #include "ir/size_table.h"
+#include "support/bits.h"
 #include "support/phases.h"
+
+namespace torch::autograd {
+enum class CreationMeta : uint8_t;
+}
 
 namespace braze::capture {
 
 struct Symbols;
+class Tape;
 
 /// A call of an operator, ready to be made (in plain values: ir/library_call.h). `stack` holds its arguments in
 /// schema order; a tensor argument (also inside a list) that is a graph value is replaced at run time by operand
@@ -82,7 +88,8 @@ struct OutputRecipe {
     output,  ///< Result number `base`, the hidden ones counted behind the others.
   } base_kind = Base::none;
   uint32_t base = 0;
-  bool made_without_grad = false;  ///< The view: in a no_grad block, which autograd remembers.
+  /// How the view was made, which autograd remembers: in a no_grad block, as one of several.
+  torch::autograd::CreationMeta creation = {};
 };
 
 /// The real tensors that graph inputs are bound to; undefined for arguments. Owned, but for those that it was told
@@ -137,6 +144,7 @@ struct Gradients {
     enum class Kind : uint8_t { tangent, output } kind;  ///< The gradient is that tangent, or an output:
     uint32_t index;                                      ///< Counted from the first gradient.
     std::vector<bool> from;                              ///< Tangents that it depends on.
+    std::vector<bool> reads_inputs = {};  ///< Likewise, those that meet a factor which depends on such inputs.
   };
   std::vector<Input> inputs;
   /// Inputs whose history becomes another, as they were written.
@@ -145,6 +153,14 @@ struct Gradients {
   };
   std::vector<Written> written;
   uint32_t tangents = 0;
+  /// Nodes of eager's that do not run twice, as the graph lets go of what they save.
+  struct Saving {
+    Bits tangents, gradients;  ///< That lead to one, and that it leads to; the latter by output as Input::index.
+  };
+  std::vector<Saving> saving;
+  /// The forward for those who differentiate the backward: its outputs are the roots, by tangent.
+  std::shared_ptr<const Tape> tape;
+  std::string no_tape;  ///< Why there is none.
 };
 
 /// What a dimension of an argument may be at later calls.

@@ -80,8 +80,7 @@ void TraceEnd::find_base(const at::Tensor& output, const std::vector<at::Tensor>
   using Base = OutputRecipe::Base;
   if (recipe.kind == OutputRecipe::Kind::input_object || !as_tracer(output) || !output.is_view()) return;
   const at::Tensor base(output._base());
-  recipe.made_without_grad = torch::autograd::impl::get_view_autograd_meta(output)->get_creation_meta() ==
-                             torch::autograd::CreationMeta::NO_GRAD_MODE;
+  recipe.creation = torch::autograd::impl::get_view_autograd_meta(output)->get_creation_meta();
   for (const auto& [impl, bound] : recorder_.bound_) {
     if (bound.view->input < 0 || !recorder_.inputs_[bound.view->input].is_same(bound.real)) continue;
     const at::Tensor& one = bound.tracer.defined() && as_tracer(base) ? bound.tracer : bound.real;

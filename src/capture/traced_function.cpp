@@ -14,6 +14,7 @@
 #include "capture/autograd_node.h"
 #include "capture/call.h"
 #include "capture/recorder.h"
+#include "capture/tape.h"
 #include "support/error.h"
 
 namespace braze::capture {
@@ -153,6 +154,7 @@ at::Tensor view_as_self(const at::Tensor& tensor) {
 }  // namespace
 
 std::vector<at::Tensor> function_tangents(Recorder& recorder, const std::vector<at::Tensor>& outputs) {
+  if (TapeRecorder* const tape = TapeRecorder::current()) tape->lose("a function has a gradient of its own");
   std::vector<at::Tensor> tangents;
   for (const at::Tensor& output : outputs) {
     if (!c10::isFloatingType(output.scalar_type())) throw UserError("a complex result of an autograd.Function");

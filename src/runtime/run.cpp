@@ -440,12 +440,10 @@ at::Tensor in_other_mode(const at::Tensor& base) {
 }
 
 /// `tensor` as autograd's view of `base`.
-at::Tensor as_view(const at::Tensor& base, const at::Tensor& tensor, bool made_without_grad) {
-  using torch::autograd::CreationMeta;
+at::Tensor as_view(const at::Tensor& base, const at::Tensor& tensor, torch::autograd::CreationMeta creation) {
   if (base.is_inference()) return tensor;
   return torch::autograd::make_variable_differentiable_view(
-      tensor, torch::autograd::ViewInfo(base, nullptr, nullptr), std::nullopt, /*shared_view_info=*/true,
-      made_without_grad ? CreationMeta::NO_GRAD_MODE : CreationMeta::DEFAULT);
+      tensor, torch::autograd::ViewInfo(base, nullptr, nullptr), std::nullopt, /*shared_view_info=*/true, creation);
 }
 
 }  // namespace
@@ -488,7 +486,7 @@ void Program::Impl::make_results(const Frame& frame, const at::Tensor* const* ar
                       : recipe.base < count           ? results[recipe.base]
                                                       : hidden[recipe.base - count];
     if (recipe.base_kind == Base::input && base.is_view()) base = base._base();
-    results[r] = as_view(base, results[r], recipe.made_without_grad);
+    results[r] = as_view(base, results[r], recipe.creation);
   }
 }
 

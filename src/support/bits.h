@@ -25,6 +25,12 @@ class Bits {
       if ((words_[w] & other.words_[w]) != 0) return true;
     return false;
   }
+  /// All of the other.
+  bool contains(const Bits& other) const {
+    for (size_t w = 0; w < words_.size(); ++w)
+      if ((other.words_[w] & ~words_[w]) != 0) return false;
+    return true;
+  }
   bool any() const {
     for (const uint64_t word : words_)
       if (word != 0) return true;

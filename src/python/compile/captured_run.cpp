@@ -3,6 +3,7 @@
 
 #include <ATen/Context.h>
 #include <ATen/SavedTensorHooks.h>
+#include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
@@ -133,9 +134,10 @@ void CapturedRun::record(const std::function<void()>& body) {
   world_.default_device().leave_modes();
   UserLineScope lines;
   std::optional<capture::TapeRecorder::Scope> taping;
-  if (settings_.backend->wants_tape()) {
-    tape_recorder_.emplace();
-    taping.emplace(*tape_recorder_);
+  const bool wants_tape = settings_.backend->wants_tape();
+  if (wants_tape || (settings_.backend->is_differentiable() && at::GradMode::is_enabled())) {
+    tape_recorder_.emplace(/*can_be_lost=*/!wants_tape);
+    taping.emplace(&*tape_recorder_);
   }
   capture::Tracer::Scope tracing(tracer_);
   const runtime::RefuseValues refuse;
@@ -165,7 +167,7 @@ void CapturedRun::record(const std::function<void()>& body) {
     }
   }
   guards_.kernels(gate.kernels());
-  if (tape_recorder_) {
+  if (wants_tape) {
     for (const TorchWorld::Tensor& tensor : world_.tensors())
       if (tensor.is_argument) tape_recorder_->add_argument(THPVariable_Unpack(tensor.object));
     tape_ = tape_recorder_->finish(trace_, tensors);

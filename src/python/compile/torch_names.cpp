@@ -31,6 +31,8 @@ const Names& private_operators() {
                               "_transformer_encoder_layer_fwd",
                               "_native_multi_head_attention",
                               "_assert_async",
+                              "_amp_foreach_non_finite_check_and_unscale_",
+                              "_amp_update_scale_",
                               "_standard_gamma",
                               "_sample_dirichlet",
                               "_dirichlet_grad",

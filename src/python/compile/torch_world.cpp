@@ -263,7 +263,7 @@ bool has_python_gradient(PyObject* object) {
 TorchWorld::PythonGradient TorchWorld::python_gradient_of(PyObject* object) const {
   const bool is_function = PyType_Check(object);
   if (!is_function && !has_python_gradient(object)) return {};
-  if (capture::TapeRecorder::current()) return {true, nullptr};
+  if (const auto* tape = capture::TapeRecorder::current(); tape && !tape->can_be_lost()) return {true, nullptr};
   return {true, is_function ? function_forms().apply : function_forms().call_operator};
 }
 

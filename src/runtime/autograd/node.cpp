@@ -9,7 +9,9 @@
 #include <utility>
 
 #include "capture/autograd_node.h"
+#include "capture/tape.h"
 #include "runtime/autograd/batched.h"
+#include "support/error.h"
 
 namespace braze::runtime {
 
@@ -44,6 +46,7 @@ void BackwardNode::release_variables() {
   is_last_ = false;
   for (size_t k = 0; k < saved_.size(); ++k)
     if (!kept[k]) saved_[k].reset_data();
+  if (run_.is_whole || all_released_) inputs_.release();
   if (run_.is_whole) all_released_ = true;
   if (all_released_) return;
   const std::vector<passes::BackwardReaders>& readers = program_->backwards_->readers();
@@ -121,23 +124,62 @@ std::vector<at::Tensor> BackwardNode::compute(const variable_list& tangents) {
   return found;
 }
 
-namespace {
+/// Before this run lets go of what is saved.
+BackwardNode::Again BackwardNode::again() {
+  const TrainingSeam& seam = *program_->seam_;
+  if (!seam.gradients.tape) return {{}, seam.gradients.no_tape};
+  seam.is_differentiated_twice = true;
+  try {
+    std::vector<at::Tensor> inputs = inputs_.tensors();
+    for (size_t k = 0; k < inputs.size(); ++k) {
+      const int32_t input = seam.gradients.tape->inputs()[k].graph_input;
+      const int32_t saved = input < 0 ? -1 : seam.saved_as(input);
+      if (saved >= 0) inputs[k] = saved_[saved].unpack();
+    }
+    return {std::move(inputs), {}};
+  } catch (const c10::Error& error) {
+    return {{}, error.what_without_backtrace()};
+  } catch (const UserError& error) {
+    return {{}, error.what()};
+  }
+}
 
-/// Where someone differentiates the backward itself.
-variable_list once_differentiable(variable_list gradients, torch::autograd::edge_list edges) {
-  const auto error = capture::make_node<torch::autograd::Error>(
-      "braze: the backward of a compiled function cannot be differentiated again (create_graph=True). Call the "
-      "function itself, without braze.compile, where second derivatives are wanted.",
-      std::move(edges));
-  for (at::Tensor& gradient : gradients) {
-    if (!gradient.defined()) continue;
-    gradient = gradient.detach();  // It may be a tangent, which has a history of its own.
-    torch::autograd::set_history(gradient, error);
+variable_list BackwardNode::differentiable(variable_list gradients, const variable_list& tangents,
+                                           const Again& again) const {
+  const std::vector<capture::Gradients::Input>& joint = program_->seam_->gradients.inputs;
+  std::vector<uint32_t> wanted;
+  for (uint32_t k = 0; k < gradients.size(); ++k) {
+    bool depends = false;
+    for (size_t t = 0; t < tangents.size(); ++t)
+      if (joint[k].from[t] && tangents[t].defined())
+        depends |= joint[k].reads_inputs[t] || tangents[t].requires_grad();
+    if (gradients[k].defined() && depends) wanted.push_back(k);
+  }
+  if (wanted.empty()) return gradients;
+  torch::autograd::edge_list edges = next_edges();
+  for (const at::Tensor& tangent : tangents)
+    if (tangent.defined() && tangent.requires_grad())
+      edges.push_back(torch::autograd::impl::gradient_edge(tangent));
+  const auto attach = [&](const auto& node) {
+    for (const uint32_t k : wanted) {
+      gradients[k] = gradients[k].detach();  // It may be a tangent, which has a history of its own.
+      torch::autograd::set_history(gradients[k], node);
+    }
+  };
+  if (again.refused.empty()) {
+    const auto node =
+        capture::make_node<SecondDerivative>(program_, again.inputs, inputs_.generator(), tangents, wanted);
+    node->set_next_edges(std::move(edges));
+    attach(node);
+  } else {
+    attach(capture::make_node<torch::autograd::Error>(
+        concat("braze: the backward of a compiled function cannot be differentiated again (create_graph=True): ",
+               again.refused,
+               ". Call the function itself, without braze.compile, where second derivatives are wanted."),
+        std::move(edges)));
   }
   return gradients;
 }
-
-}  // namespace
 
 variable_list BackwardNode::apply(variable_list&& tangents) {
   if (std::ranges::none_of(tangents, is_batched)) return apply_plain(std::move(tangents));
@@ -165,6 +207,8 @@ variable_list BackwardNode::apply_plain(variable_list&& tangents) {
       run_.gradients.set(gradients.inputs[k].index);
   run_.is_whole = run_.tangents == all(tangents.size()) && run_.gradients == all(program_->gradient_count());
   check_not_released();
+  const bool is_differentiated = at::GradMode::is_enabled();
+  const Again again = is_differentiated ? this->again() : Again();
   std::vector<at::Tensor> computed;
   if (run_.gradients.any()) computed = compute(tangents);
   variable_list given(gradients.inputs.size());
@@ -172,12 +216,7 @@ variable_list BackwardNode::apply_plain(variable_list&& tangents) {
     if (is_wanted(k))
       given[k] =
           (gradients.inputs[k].kind == GradientKind::output ? computed : tangents)[gradients.inputs[k].index];
-  if (!at::GradMode::is_enabled()) return given;
-  torch::autograd::edge_list edges = next_edges();
-  for (const at::Tensor& tangent : tangents)
-    if (tangent.defined() && tangent.requires_grad())
-      edges.push_back(torch::autograd::impl::gradient_edge(tangent));
-  return once_differentiable(std::move(given), std::move(edges));
+  return is_differentiated ? differentiable(std::move(given), tangents, again) : given;
 }
 
 }  // namespace braze::runtime

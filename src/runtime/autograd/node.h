@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/autograd/second_derivative.h"
 #include "runtime/autograd/training.h"
 
 namespace braze::runtime {
@@ -21,6 +22,8 @@ class BackwardNode final : public torch::autograd::Node {
 
   /// What the backward program takes first, in order.
   void save(std::vector<at::Tensor> tensors);
+  /// For second derivatives.
+  void remember(ForwardInputs inputs) { inputs_ = std::move(inputs); }
 
   std::string name() const override { return "BrazeBackward"; }
   void will_release_variables() override;
@@ -30,6 +33,16 @@ class BackwardNode final : public torch::autograd::Node {
   torch::autograd::variable_list apply(torch::autograd::variable_list&& tangents) override;
 
  private:
+  /// What the forward is run with again, or why it cannot be.
+  struct Again {
+    std::vector<at::Tensor> inputs;
+    std::string refused;
+  };
+  /// Gradients with a history, given those that are wanted.
+  torch::autograd::variable_list differentiable(torch::autograd::variable_list gradients,
+                                                const torch::autograd::variable_list& tangents,
+                                                const Again& again) const;
+  Again again();
   torch::autograd::variable_list apply_plain(torch::autograd::variable_list&& tangents);
 
   /// Which tangents are defined, and which outputs of the whole backward program are wanted.
@@ -50,6 +63,7 @@ class BackwardNode final : public torch::autograd::Node {
   const std::shared_ptr<const TrainingProgram> program_;
   std::mutex mutex_;
   std::vector<torch::autograd::SavedVariable> saved_;
+  ForwardInputs inputs_;
   Run run_;  ///< The latest.
   bool all_released_ = false;
   std::vector<bool> released_;  ///< By PartialPrograms::readers(); empty: none is, or all.

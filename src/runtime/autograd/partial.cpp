@@ -61,7 +61,10 @@ PartialPrograms::Part PartialPrograms::at(const Pattern& pattern, std::span<cons
 
 const std::vector<passes::BackwardReaders>& PartialPrograms::readers() const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (!readers_) readers_ = passes::backward_readers(backward());
+  if (readers_) return *readers_;
+  readers_ = passes::backward_readers(backward());
+  for (const capture::Gradients::Saving& one : gradients_.saving)
+    readers_->push_back({one.tangents, one.gradients, Bits(backward().first_tangent)});
   return *readers_;
 }
 

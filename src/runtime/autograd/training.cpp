@@ -7,6 +7,8 @@
 #include <algorithm>
 
 #include "capture/autograd_node.h"
+#include "capture/generator.h"
+#include "capture/tape.h"
 #include "ir/size_code.h"
 #include "runtime/autograd/node.h"
 #include "support/error.h"
@@ -78,6 +80,8 @@ TrainingTraces cut(const capture::Trace& joint) {
       {joint.graph.get(), gradients.first_backward, gradients.first_tangent, gradients.first_gradient});
   seam->saved = std::move(parts.saved);
   seam->result_count = joint.outputs.size();
+  seam->is_written.resize(gradients.first_tangent);
+  for (const ir::Mutation& mutation : joint.graph->mutations()) seam->is_written[mutation.input] = true;
   int32_t arguments = 0;
   for (size_t k = 0; k < gradients.first_tangent; ++k) {
     const bool is_argument = joint.graph->inputs()[k].kind == ir::InputKind::argument;
@@ -89,6 +93,12 @@ TrainingTraces cut(const capture::Trace& joint) {
   seam->gradients.first_backward = nullptr;  // Of a graph that may go.
   traces.seam = std::move(seam);
   return traces;
+}
+
+int32_t TrainingSeam::saved_as(uint32_t input) const {
+  for (size_t k = 0; k < saved.size(); ++k)
+    if (saved[k].kind == passes::Saved::Kind::input && saved[k].index == input) return static_cast<int32_t>(k);
+  return -1;
 }
 
 ProgramOptions backward_options(const ProgramOptions& forward) {
@@ -156,6 +166,16 @@ at::Tensor TrainingProgram::saved_tensor(const passes::Saved& saved, const at::T
   return {};
 }
 
+/// By input of the tape, but for what is saved as it is.
+std::vector<at::Tensor> TrainingProgram::tape_inputs(const at::Tensor* const* arguments) const {
+  std::vector<at::Tensor> inputs;
+  for (const capture::Tape::Input& one : seam_->gradients.tape->inputs())
+    inputs.push_back(one.graph_input < 0 || seam_->saved_as(one.graph_input) >= 0
+                         ? at::Tensor()
+                         : input(one.graph_input, arguments));
+  return inputs;
+}
+
 namespace {
 
 /// A result that is a view of another tensor, and has a history of its own all the same, is one of an
@@ -172,6 +192,8 @@ void set_history(const at::Tensor& result, torch::autograd::Edge edge) {
 void TrainingProgram::run(const at::Tensor* const* arguments, at::Tensor* results) const {
   const Gradients& gradients = seam_->gradients;
   std::vector<at::Tensor> all(forward_->result_count());
+  const at::Tensor generator =
+      gradients.tape && gradients.tape->draws() ? capture::cpu_generator_state() : at::Tensor();
   forward_->run(arguments, all.data());
   const at::AutoGradMode gradients_on(true);
   if (backwards_->whole()) {
@@ -181,6 +203,8 @@ void TrainingProgram::run(const at::Tensor* const* arguments, at::Tensor* result
     std::vector<at::Tensor> saved;
     for (const passes::Saved& one : seam_->saved) saved.push_back(saved_tensor(one, arguments, all));
     node->save(std::move(saved));
+    if (gradients.tape)
+      node->remember(ForwardInputs(tape_inputs(arguments), seam_->is_differentiated_twice, generator));
     std::vector<at::Tensor> roots(gradients.tangents);
     for (size_t r = 0; r < gradients.results.size(); ++r)
       if (gradients.results[r].kind == Result::Kind::root) roots[gradients.results[r].index] = all[r];
@@ -202,7 +226,11 @@ void TrainingProgram::run(const at::Tensor* const* arguments, at::Tensor* result
     if (result.kind == Result::Kind::view_of_other || result.kind == Result::Kind::view_of_input) {
       const at::Tensor& base =
           result.kind == Result::Kind::view_of_other ? all[result.index] : input(result.index, arguments);
+      using torch::autograd::CreationMeta;
+      const CreationMeta creation = forward_->trace().outputs[r].creation;
+      const at::AutoGradMode as_made(creation != CreationMeta::NO_GRAD_MODE);
       all[r] = base.as_strided(all[r].sizes(), all[r].strides(), all[r].storage_offset());
+      torch::autograd::impl::get_view_autograd_meta(all[r])->set_creation_meta(creation);
     }
   }
   for (size_t r = 0; r < seam_->result_count; ++r) results[r] = std::move(all[r]);

@@ -6,6 +6,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <span>
@@ -25,6 +26,11 @@ struct TrainingSeam {
   std::vector<passes::Saved> saved;  ///< Outputs by their place among the forward program's results.
   std::vector<int32_t> argument_of;  ///< By graph input: which argument it is, -1 if it is bound.
   size_t result_count = 0;           ///< That the caller sees.
+  std::vector<bool> is_written;      ///< By graph input.
+  /// Which of `saved` that input is, -1 if none is.
+  int32_t saved_as(uint32_t input) const;
+  /// Some backward has been differentiated: calls hold what they read (runtime/autograd/second_derivative.h).
+  mutable std::atomic<bool> is_differentiated_twice = false;
 };
 
 /// A joint trace, cut in two: of numbers or of expressions, as it was. Sizes of the forward's outputs are those of
@@ -60,12 +66,18 @@ class TrainingProgram : public std::enable_shared_from_this<TrainingProgram> {
   const std::shared_ptr<Program>& backward() const { return likely_.program; }
   int64_t saved_bytes() const { return saved_bytes_; }
 
+  // For those who differentiate the backward.
+  const capture::Gradients& gradients() const { return seam_->gradients; }
+  std::span<const int64_t> symbols() const { return symbols_; }
+  bool is_written(uint32_t input) const { return seam_->is_written[input]; }
+
  private:
   friend class BackwardNode;
   /// A backward for such tangents and gradients.
   PartialPrograms::Part part(const PartialPrograms::Pattern& pattern) const;
   size_t gradient_count() const { return backwards_->whole()->outputs().size(); }
   const at::Tensor& input(uint32_t number, const at::Tensor* const* arguments) const;
+  std::vector<at::Tensor> tape_inputs(const at::Tensor* const* arguments) const;
   at::Tensor saved_tensor(const passes::Saved& saved, const at::Tensor* const* arguments,
                           const std::vector<at::Tensor>& results) const;
 

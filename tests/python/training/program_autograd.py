@@ -329,15 +329,6 @@ def gradients_of_intermediates(compile):
 
 
 @case
-def second_derivatives_say_so(compile):
-    f = compile(lambda x: (x**3).sum())
-    for _ in range(3):
-        x = leaf(3)
-        (first,) = grad(f(x), x, create_graph=True)
-        yield first.detach()
-
-
-@case
 def graphs_are_kept(compile):
     model = mlp()
     f = compile(lambda x: model(x).tanh())

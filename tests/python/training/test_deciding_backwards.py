@@ -13,6 +13,8 @@ FUNCTIONS = {
     "prod": torch.prod,
     "prod along": lambda x: x.prod(1),
     "prod kept": lambda x: x.prod(0, keepdim=True) * x,
+    "cumprod": lambda x: x.cumprod(1),
+    "cumprod down": lambda x: x.cumprod(0),
     "max of a product": lambda x: (x * x.sum()).max() * x.min(),
 }
 

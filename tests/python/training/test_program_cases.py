@@ -2,11 +2,14 @@
 first call and at replays, with sizes as numbers and as expressions."""
 
 import program_autograd  # noqa: F401  its cases
+import program_freed  # noqa: F401  its cases
 import program_func  # noqa: F401  its cases
 import program_functions
 import program_graphs  # noqa: F401  its cases
+import program_layers  # noqa: F401  its cases
 import program_models  # noqa: F401  its cases
 import program_saved  # noqa: F401  its cases
+import program_second  # noqa: F401  its cases
 import program_steps  # noqa: F401  its cases
 import program_training  # noqa: F401  its cases
 import pytest

@@ -1,0 +1,62 @@
+#include "capture/saving_nodes.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <ranges>
+#include <string_view>
+#include <typeinfo>
+
+namespace braze::capture {
+
+using torch::autograd::Edge;
+using torch::autograd::Node;
+using torch::autograd::variable_list;
+
+namespace {
+
+bool raises_when_released(Node& node) {
+  // Of ours: what a function of the user's saves is read by its own code, or not.
+  if (std::string_view(typeid(node).name()).find("braze") != std::string_view::npos) return false;
+  node.release_variables();
+  try {
+    node(variable_list(node.num_inputs()));
+    return false;
+  } catch (const c10::Error& error) {
+    return std::string_view(error.what_without_backtrace()).find("a second time") != std::string_view::npos;
+  }
+}
+
+}  // namespace
+
+std::vector<Gradients::Saving> saving_nodes(const std::vector<Node*>& order, const std::vector<Edge>& roots,
+                                            const std::unordered_map<const Node*, uint32_t>& leaf_of) {
+  std::unordered_map<const Node*, Gradients::Saving> at;
+  for (const Node* node : order) at[node] = {Bits(roots.size()), Bits(leaf_of.size())};
+  for (size_t k = 0; k < roots.size(); ++k) at.at(roots[k].function.get()).tangents.set(k);
+  for (const Node* node : order)
+    for (const Edge& edge : node->next_edges())
+      if (const auto next = at.find(edge.function.get()); next != at.end())
+        next->second.tangents |= at.at(node).tangents;
+  for (const Node* node : order | std::views::reverse) {
+    Bits& gradients = at.at(node).gradients;
+    if (const auto leaf = leaf_of.find(node); leaf != leaf_of.end()) {
+      gradients.set(leaf->second);
+      continue;
+    }
+    for (const Edge& edge : node->next_edges())
+      if (const auto next = at.find(edge.function.get()); next != at.end()) gradients |= next->second.gradients;
+  }
+  std::vector<Gradients::Saving> found;
+  for (Node* node : order) {
+    const Gradients::Saving& mine = at.at(node);
+    const auto covers = [&](const Gradients::Saving& other) {
+      return other.tangents.contains(mine.tangents) && other.gradients.contains(mine.gradients);
+    };
+    if (leaf_of.contains(node) || std::ranges::any_of(found, covers)) continue;
+    if (raises_when_released(*node)) found.push_back(mine);
+  }
+  return found;
+}
+
+}  // namespace braze::capture

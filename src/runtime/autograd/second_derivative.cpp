@@ -1,0 +1,147 @@
+#include "runtime/autograd/second_derivative.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/functions/utils.h>
+
+#include <optional>
+#include <utility>
+
+#include "capture/generator.h"
+#include "capture/tape.h"
+#include "support/error.h"
+
+namespace braze::runtime {
+
+using capture::Gradients;
+using torch::autograd::variable_list;
+
+ForwardInputs::ForwardInputs(std::vector<at::Tensor> tensors, bool holds_all, at::Tensor generator)
+    : generator_(std::move(generator)) {
+  constexpr size_t small = 1 << 16;
+  for (at::Tensor& tensor : tensors) {
+    if (!tensor.defined()) {
+      inputs_.push_back({{}, std::nullopt, 0});
+      continue;
+    }
+    const uint32_t version = tensor.is_inference() ? 0 : tensor._version();
+    inputs_.push_back({{}, c10::weak_intrusive_ptr<c10::TensorImpl>(tensor.getIntrusivePtr()), version});
+    if (holds_all || tensor.nbytes() <= small) inputs_.back().held = std::move(tensor);
+  }
+}
+
+std::vector<at::Tensor> ForwardInputs::tensors() const {
+  std::vector<at::Tensor> tensors;
+  for (const Input& input : inputs_) {
+    tensors.emplace_back();
+    if (input.held.defined()) {
+      tensors.back() = input.held;
+    } else if (input.seen) {
+      auto alive = input.seen->lock();
+      if (!alive)
+        throw UserError(
+            "a tensor that the function was given, or that lay between two of its graphs, is gone; later calls "
+            "keep "
+            "theirs");
+      tensors.back() = at::Tensor(std::move(alive));
+    } else {
+      continue;
+    }
+    const at::Tensor& tensor = tensors.back();
+    if (!tensor.is_inference() && tensor._version() != input.version)
+      throw UserError("a tensor that the function read has been modified by an inplace operation since");
+  }
+  return tensors;
+}
+
+void ForwardInputs::release() {
+  for (Input& input : inputs_) input.held.reset();
+}
+
+SecondDerivative::SecondDerivative(std::shared_ptr<const TrainingProgram> program, std::vector<at::Tensor> inputs,
+                                   at::Tensor generator, const std::vector<at::Tensor>& tangents,
+                                   std::vector<uint32_t> wanted)
+    : program_(std::move(program)), wanted_(std::move(wanted)), generator_(std::move(generator)) {
+  for (const at::Tensor& input : inputs) inputs_.emplace_back(input, /*is_output=*/false);
+  for (const at::Tensor& tangent : tangents) tangents_.emplace_back(tangent, /*is_output=*/false);
+}
+
+void SecondDerivative::release_variables() {
+  for (auto* saved : {&inputs_, &tangents_})
+    for (torch::autograd::SavedVariable& one : *saved) one.reset_data();
+}
+
+std::vector<at::Tensor> SecondDerivative::run_forward(const std::vector<at::Tensor>& inputs) const {
+  std::optional<capture::KeptGenerators> kept;
+  if (generator_.defined()) {
+    kept.emplace();
+    capture::set_cpu_generator_state(generator_);
+  }
+  return program_->gradients().tape->run_again(inputs, program_->symbols());
+}
+
+variable_list SecondDerivative::apply(variable_list&& gradients) {
+  const bool is_differentiated = at::GradMode::is_enabled();
+  const at::AutoGradMode with_history(true);
+  // Tensors of this node's own, so that no hook of the user's runs at them and nothing goes on beyond them.
+  const auto own = [&](torch::autograd::SavedVariable& saved) {
+    at::Tensor tensor = saved.unpack();
+    if (!tensor.defined() || !tensor.requires_grad()) return tensor;
+    return is_differentiated ? tensor.alias() : tensor.detach().requires_grad_();
+  };
+  const Gradients& joint = program_->gradients();
+  const std::vector<capture::Tape::Input>& on_tape = joint.tape->inputs();
+  std::vector<at::Tensor> inputs, tangents, leaves(joint.inputs.size());
+  for (torch::autograd::SavedVariable& saved : inputs_) inputs.push_back(own(saved));
+  for (torch::autograd::SavedVariable& saved : tangents_) tangents.push_back(own(saved));
+  for (size_t k = 0; k < leaves.size(); ++k)
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (on_tape[i].graph_input == static_cast<int32_t>(joint.inputs[k].input)) leaves[k] = inputs[i];
+  for (size_t i = 0; i < inputs.size(); ++i)  // What is written there has served its purpose.
+    if (on_tape[i].graph_input >= 0 && program_->is_written(on_tape[i].graph_input)) inputs[i] = inputs[i].clone();
+
+  const std::vector<at::Tensor> roots = run_forward(inputs);
+  variable_list of, with;
+  for (size_t t = 0; t < roots.size(); ++t) {
+    if (!tangents[t].defined()) continue;
+    TORCH_CHECK(roots[t].requires_grad(), "braze: the function cannot be repeated under autograd");
+    of.push_back(roots[t]);
+    with.push_back(tangents[t]);
+  }
+  variable_list read;  // Leaves that the forward reads.
+  for (const at::Tensor& leaf : leaves)
+    if (leaf.defined()) read.push_back(leaf);
+  variable_list found = torch::autograd::grad(of, read, with, /*retain_graph=*/true, /*create_graph=*/true,
+                                              /*allow_unused=*/true);
+  std::vector<at::Tensor> first(leaves.size());
+  for (size_t k = 0, next = 0; k < leaves.size(); ++k)
+    if (leaves[k].defined()) first[k] = found[next++];
+
+  of.clear();
+  with.clear();
+  for (size_t k = 0; k < wanted_.size(); ++k) {
+    const at::Tensor& gradient = first[wanted_[k]];
+    if (!gradients[k].defined() || !gradient.defined() || !gradient.requires_grad()) continue;
+    of.push_back(gradient);
+    with.push_back(gradients[k]);
+  }
+  variable_list results(num_outputs()), towards;
+  std::vector<size_t> places;
+  const auto want = [&](size_t place, const at::Tensor& tensor) {
+    if (!tensor.defined() || !task_should_compute_output(place)) return;
+    places.push_back(place);
+    towards.push_back(tensor);
+  };
+  for (size_t k = 0; k < leaves.size(); ++k) want(k, leaves[k]);
+  size_t place = leaves.size();
+  for (const at::Tensor& tangent : tangents)
+    if (tangent.defined() && tangent.requires_grad()) want(place++, tangent);
+  if (of.empty() || towards.empty()) return results;
+  found = torch::autograd::grad(of, towards, with, /*retain_graph=*/is_differentiated,
+                                /*create_graph=*/is_differentiated, /*allow_unused=*/true);
+  for (size_t k = 0; k < places.size(); ++k) results[places[k]] = std::move(found[k]);
+  return results;
+}
+
+}  // namespace braze::runtime
