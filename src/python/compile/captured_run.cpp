@@ -283,6 +283,7 @@ guards::NumberReads CapturedRun::guard_sizes() {
   std::vector<uint32_t> arguments;  // By graph input.
   for (const TorchWorld::Tensor& tensor : world_.tensors())
     if (tensor.is_argument) sources.push_back(tensor.source);
+  const size_t tensors = sources.size();  // Behind them, a joint graph takes what its backward is given.
   size_t place = 0;
   for (const ir::Input& input : trace_.graph->inputs()) {
     arguments.push_back(static_cast<uint32_t>(inputs.size()));
@@ -291,6 +292,7 @@ guards::NumberReads CapturedRun::guard_sizes() {
     if (std::ranges::none_of(known.float_arguments(), is_float)) inputs.push_back(&input);
     ++place;
   }
+  BRAZE_CHECK(inputs.size() >= tensors, "an input of the graph for each tensor");
   guards::NumberReads reads, replay_reads;
   for (const guards::Source* source : known.floats()) {
     reads.floats.push_back(static_cast<uint32_t>(sources.size()));
@@ -318,7 +320,7 @@ guards::NumberReads CapturedRun::guard_sizes() {
     }
   }
   std::vector<guards::SizeFit> fits;
-  for (uint32_t k = 0; k < inputs.size(); ++k) {
+  for (uint32_t k = 0; k < tensors; ++k) {
     if (!known.varies(sources[k])) continue;
     const ir::Type& type = *inputs[k]->value->type;
     using ReadKind = guards::SizeRead::Kind;

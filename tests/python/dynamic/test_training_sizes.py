@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from any_size import same
 from torch import nn
 from torch.nn import functional as F
 
@@ -80,3 +81,30 @@ def test_steps_of_an_optimizer():
         for a, b in zip(model.parameters(), twin.parameters(), strict=True):
             torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
     assert compiled.forward.counts()["captured"] == 1
+
+
+WEIGHT = torch.randn(6, 4, 3, 3)
+
+
+def convolved(x):
+    return [F.conv2d(x, WEIGHT, stride=s, padding=p, dilation=d) for s in (1, 2) for p in (0, 1) for d in (1, 2)]
+
+
+def added(x):
+    return [x + k for k in range(12)]
+
+
+@pytest.mark.parametrize("function", [convolved, added])
+@pytest.mark.parametrize("dynamic", [True, None])
+def test_only_the_tensors_of_a_call_are_guarded(function, dynamic):
+    """A joint graph takes more than these: of each result, what the backward is given. Guards read sizes of that in
+    memory behind the tensors."""
+    for _ in range(10):
+        compiled = braze.compile(function, dynamic=dynamic)
+        for batch, height in [(2, 8), (3, 10), (1, 16), (4, 13), (2, 9)]:
+            x = torch.randn(batch, 4, height, height, requires_grad=True)
+            found, expected = compiled(x), function(x)
+            same(found, expected)
+            same(*[torch.autograd.grad(sum(y.sin().sum() for y in ys), [x])[0] for ys in (found, expected)])
+        counts = compiled.counts()
+        assert (counts["native"], counts["captured"]) == (0, 2 if dynamic else 3)  # one of them for a batch of 1
