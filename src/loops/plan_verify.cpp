@@ -146,13 +146,14 @@ class Verifier {
 
   /// [bias,] a, b [, beta, alpha]
   static bool is_product(const CallStep& step) {
-    constexpr std::string_view plain[] = {"aten::mm", "aten::bmm"}, biased[] = {"aten::addmm", "aten::baddbmm"};
-    const auto is_one_of = [&](const auto& names) {
-      return std::ranges::find(names, step.call.name) != std::end(names);
-    };
-    if (step.results.size() != 1 || step.results[0] < 0) return false;
-    if (is_one_of(plain)) return step.operands.size() == 2 && step.call.arguments.size() == 2;
-    if (!is_one_of(biased) || step.operands.size() != 3 || step.call.arguments.size() != 5) return false;
+    constexpr std::string_view library = "aten::";
+    const std::string_view name = step.call.name;
+    const auto op = name.starts_with(library) ? ir::parse_op(name.substr(library.size())) : std::nullopt;
+    if (!op || !ir::has(*op, ir::traits::product) || step.results.size() != 1 || step.results[0] < 0) return false;
+    const auto operands = static_cast<size_t>(ir::info(*op).fewest_operands);
+    const bool is_biased = operands == 3;
+    if (step.operands.size() != operands || step.call.arguments.size() != (is_biased ? 5 : 2)) return false;
+    if (!is_biased) return true;
     return std::ranges::all_of(step.call.arguments, [](const ir::Argument& argument) {
       return argument.kind == ir::Argument::Kind::operand || argument.kind == ir::Argument::Kind::integer ||
              argument.kind == ir::Argument::Kind::real;
