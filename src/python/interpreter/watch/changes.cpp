@@ -164,12 +164,20 @@ void DictChange::take_back() {
   }
 }
 
+void DictChange::note_left() {
+  left_ = is_rearranged_ ? copy_of(dict_.get()) : made(PyDict_New());
+  Py_ssize_t at = 0;
+  PyObject *key, *none;
+  while (!is_rearranged_ && PyDict_Next(touched_.get(), &at, &key, &none))
+    put_entry(left_.get(), key, entry_of(dict_.get(), key));
+}
+
 bool DictChange::is_taken_back() const {
-  if (is_rearranged_) return has_entries(dict_.get(), before_.get());
+  if (is_rearranged_) return has_entries(dict_.get(), left_.get());
   Py_ssize_t at = 0;
   PyObject *key, *none;
   while (PyDict_Next(touched_.get(), &at, &key, &none))
-    if (entry_of(dict_.get(), key) != entry_of(before_.get(), key)) return false;
+    if (entry_of(dict_.get(), key) != entry_of(left_.get(), key)) return false;
   return true;
 }
 
@@ -195,8 +203,12 @@ void ListChange::take_back() {
   must(PyList_SetSlice(list_.get(), first, all, is_rearranged_ ? before_.get() : nullptr) == 0);
 }
 
+void ListChange::note_left() {
+  if (is_rearranged_) left_ = made(PyList_GetSlice(list_.get(), 0, PyList_GET_SIZE(list_.get())));
+}
+
 bool ListChange::is_taken_back() const {
-  return is_rearranged_ ? has_items(list_.get(), before_.get())
+  return is_rearranged_ ? has_items(list_.get(), left_.get())
                         : PyList_GET_SIZE(list_.get()) == PyList_GET_SIZE(before_.get());
 }
 
@@ -225,11 +237,12 @@ void StandInChange::put(PyObject* value) {
 }
 
 void StandInChange::take_back() {
-  if (present() == stand_in_.get()) put(number_.get());
+  was_there_ = present() == stand_in_.get();
+  if (was_there_) put(number_.get());
 }
 
-bool StandInChange::is_taken_back() const {
-  return present() == number_.get();
+void StandInChange::make_again() {
+  if (was_there_) put(stand_in_.get());
 }
 
 // ---- deques

@@ -1,7 +1,8 @@
 // python/interpreter/watch/changes.h: what a run changed in one object, to be taken back and made again.
 //
 // Each is made before the first change. take_back() leaves the object as it was before the run, and notes down how
-// the run has left it; make_again() puts that there. Only what the run has touched is moved: the entries of a dict
+// the run has left it; make_again() puts that there. Several may be of one place: they are taken back in reverse, and
+// what lies there when all are is noted by note_left(). Only what the run has touched is moved: the entries of a dict
 // that it stored and the items that it appended, unless it has changed their order.
 #pragma once
 
@@ -25,7 +26,9 @@ class Change {
   virtual ~Change() = default;
 
   virtual void take_back() = 0;
-  /// Nobody has changed anything there since.
+  /// All changes are taken back now.
+  virtual void note_left() {}
+  /// Nobody has changed anything there since then.
   virtual bool is_taken_back() const = 0;
   virtual void make_again() = 0;
 };
@@ -50,6 +53,7 @@ class DictChange final : public Change {
   bool was_cleared() const { return was_cleared_; }
 
   void take_back() override;
+  void note_left() override;
   bool is_taken_back() const override;
   void make_again() override;
 
@@ -58,6 +62,7 @@ class DictChange final : public Change {
   guards::Ref touched_;                                       ///< A dict, used as an ordered set of keys.
   std::vector<std::pair<guards::Ref, guards::Ref>> entries_;  ///< Taken back: the touched ones; null: none.
   guards::Ref after_;                                         ///< Taken back, and rearranged: all entries.
+  guards::Ref left_;                                          ///< A dict of the entries that count.
   bool is_rearranged_ = false, was_cleared_ = false;
 };
 
@@ -72,12 +77,14 @@ class ListChange final : public Change {
   bool is_rearranged() const { return is_rearranged_; }
 
   void take_back() override;
+  void note_left() override;
   bool is_taken_back() const override;
   void make_again() override;
 
  private:
   guards::Ref list_, before_;
   guards::Ref after_;  ///< Taken back: what was appended, or all items.
+  guards::Ref left_;   ///< All items, if it is rearranged.
   bool is_rearranged_ = false;
 };
 
@@ -88,15 +95,17 @@ class StandInChange final : public Change {
   StandInChange(PyObject* container, PyObject* key, Py_ssize_t index, PyObject* stand_in);
 
   void take_back() override;
-  bool is_taken_back() const override;
-  void make_again() override { put(stand_in_.get()); }
+  void note_left() override { left_ = guards::Ref::borrow(present()); }
+  bool is_taken_back() const override { return present() == left_.get(); }
+  void make_again() override;
 
  private:
   PyObject* present() const;  ///< Null: nothing is there.
   void put(PyObject* value);
 
-  guards::Ref container_, key_, number_, stand_in_;
+  guards::Ref container_, key_, number_, stand_in_, left_;
   Py_ssize_t index_;
+  bool was_there_ = false;  ///< When it was taken back; else the run has stored something else there.
 };
 
 /// Of an exact collections.deque.

@@ -170,7 +170,10 @@ void Effects::append(PyObject* list, PyObject* value) {
 }
 
 void Effects::put_stand_in(PyObject* container, PyObject* key, Py_ssize_t index, PyObject* stand_in) {
-  add<StandInChange>(container, key, index, stand_in);
+  StandInChange& change = add<StandInChange>(container, key, index, stand_in);
+  if (!is_hidden_) return;
+  change.take_back();
+  change.note_left();
 }
 
 void Effects::change_list(PyObject* list) {
@@ -284,6 +287,7 @@ void Effects::hide() {
   if (is_hidden_) return;
   is_hidden_ = true;
   for (auto change = changes_.rbegin(); change != changes_.rend(); ++change) (*change)->take_back();
+  for (const auto& change : changes_) change->note_left();
 }
 
 bool Effects::show() {

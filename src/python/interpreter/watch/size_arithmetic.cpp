@@ -200,7 +200,7 @@ static bool stores_attribute(PyObject* callable, Py_ssize_t count) {
 
 /// Views of dicts, and iterators of containers, which hand their items on as they are.
 static bool hands_on_items(PyObject* object) {
-  if (PyDictValues_Check(object)) return true;
+  if (PyDictValues_Check(object) || PyDictItems_Check(object)) return true;
   PyTypeObject* type = Py_TYPE(object);
   return is_iterator_of_others(type) || type == &PyListIter_Type || type == &PyTupleIter_Type ||
          type == &PyListRevIter_Type || type == &PyDictIterValue_Type;
@@ -211,7 +211,7 @@ static bool hands_on_items(PyObject* object) {
 static bool only_holds(PyObject* callable, PyObject* const* arguments, Py_ssize_t count, Py_ssize_t named) {
   const bool is_dict = callable == reinterpret_cast<PyObject*>(&PyDict_Type) ||
                        callable == reinterpret_cast<PyObject*>(&PyODict_Type);
-  if (is_dict) return count == named;
+  if (is_dict) return count == named || (count == named + 1 && PyDict_CheckExact(arguments[0]));
   if (!PyCFunction_Check(callable) || named > 0) return false;
   const std::string_view name = reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name;
   if (PyCFunction_GET_SELF(callable) == reinterpret_cast<PyObject*>(&PyTuple_Type))  // Of named tuples.
