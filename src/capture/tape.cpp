@@ -255,7 +255,7 @@ void TapeRecorder::end(Pending pending, const torch::jit::Stack& stack) {
   if (!is_seen) return;
   // An out= tensor that was resized stands for another view now.
   for (const auto& [tensor, number] : pending.written) set_number(tensor, number);
-  if (Tracer* tracer = Tracer::current()) call.source = tracer->impl().graph().source();
+  if (Tracer* tracer = Tracer::current(); tracer && !can_be_lost_) call.source = tracer->impl().graph().source();
   tape_.draws_ |= call.random;
   tape_.calls_.push_back(std::move(call));
 }
