@@ -139,7 +139,7 @@ const at::Tensor& leaf_at(const torch::autograd::Edge& edge) {
 BackwardNode::Again BackwardNode::again() {
   const TrainingSeam& seam = *program_->seam_;
   if (!seam.gradients.tape) return {{}, seam.gradients.no_tape};
-  if (program_->backwards_->factors().depend_on_what_is_written)
+  if (program_->backwards_->reads_what_is_written())
     return {{}, "a gradient reads a tensor from outside that the function writes to"};
   seam.is_differentiated_twice = true;
   try {
@@ -165,15 +165,9 @@ BackwardNode::Again BackwardNode::again() {
 
 variable_list BackwardNode::differentiable(variable_list gradients, const variable_list& tangents,
                                            const Again& again) const {
-  const std::vector<capture::Gradients::Input>& joint = program_->seam_->gradients.inputs;
-  const std::vector<Bits>& of_inputs = program_->backwards_->factors().of_inputs;
   std::vector<uint32_t> wanted;
-  for (uint32_t k = 0; k < gradients.size(); ++k) {
-    bool depends = false;
-    for (size_t t = 0; t < tangents.size(); ++t)
-      if (joint[k].from[t] && tangents[t].defined()) depends |= of_inputs[k][t] || tangents[t].requires_grad();
-    if (gradients[k].defined() && depends) wanted.push_back(k);
-  }
+  for (uint32_t k = 0; k < gradients.size(); ++k)
+    if (gradients[k].defined()) wanted.push_back(k);
   if (wanted.empty()) return gradients;
   torch::autograd::edge_list edges = next_edges();
   for (const at::Tensor& tangent : tangents)

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "ir/shape_env.h"
-#include "passes/gradient_factors.h"
 #include "support/error.h"
 
 namespace braze::runtime {
@@ -69,28 +68,22 @@ const std::vector<passes::BackwardReaders>& PartialPrograms::readers() const {
   return *readers_;
 }
 
-const PartialPrograms::Factors& PartialPrograms::factors() const {
-  const auto has = [](const auto& rows, uint32_t input, auto member) {
-    return std::ranges::find(rows, input, member) != rows.end();
-  };
+bool PartialPrograms::reads_what_is_written() const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (factors_) return *factors_;
-  const auto find = [&](const std::function<bool(uint32_t)>& is_wanted) {
-    return passes::GradientFactors(*joint_, gradients_.first_tangent, gradients_.tangents, is_wanted);
-  };
-  const passes::GradientFactors of_inputs =
-      find([&](uint32_t input) { return has(gradients_.inputs, input, &capture::Gradients::Input::input); });
-  const passes::GradientFactors of_written =
-      find([&](uint32_t input) { return has(joint_->mutations(), input, &ir::Mutation::input); });
-  Factors factors{{}, false};
-  for (const capture::Gradients::Input& input : gradients_.inputs) {
-    factors.of_inputs.emplace_back(gradients_.tangents);
-    if (input.kind != capture::Gradients::Input::Kind::output) continue;
-    const ir::Value* const gradient = joint_->outputs()[gradients_.first_gradient + input.index];
-    factors.of_inputs.back() = of_inputs.of(gradient);
-    factors.depend_on_what_is_written |= of_written.of(gradient).any();
+  if (reads_what_is_written_) return *reads_what_is_written_;
+  std::vector<bool> reads(joint_->value_limit());
+  for (const ir::Mutation& mutation : joint_->mutations()) reads[joint_->inputs()[mutation.input].value->id] = true;
+  for (const ir::Node* node = joint_->first(); node; node = node->next) {
+    const bool any = std::ranges::any_of(
+        node->operands, [&](ir::Value* operand) { return bool{reads[ir::Graph::resolve(operand)->id]}; });
+    for (const ir::Value& result : node->results) reads[result.id] = any;
   }
-  return factors_.emplace(std::move(factors));
+  bool found = false;
+  for (const capture::Gradients::Input& input : gradients_.inputs)
+    if (input.kind == capture::Gradients::Input::Kind::output)
+      found |= reads[joint_->outputs()[gradients_.first_gradient + input.index]->id];
+  reads_what_is_written_ = found;
+  return found;
 }
 
 size_t PartialPrograms::compiled() const {
