@@ -20,7 +20,6 @@
 #include "capture/call.h"
 #include "capture/saving_nodes.h"
 #include "capture/tape.h"
-#include "passes/gradient_factors.h"
 #include "support/error.h"
 
 namespace braze::capture {
@@ -330,25 +329,7 @@ void TraceEnd::differentiate(Trace& trace, const std::vector<at::Tensor>& output
         of_outputs.set(input.index);
     gradients.saving.push_back({one.tangents, std::move(of_outputs)});
   }
-  const std::span<ir::Value* const> values =
-      std::span(recorder_.graph_->outputs()).subspan(gradients.first_gradient);
-  const auto factors = [&](auto is_wanted) {
-    return passes::GradientFactors(*recorder_.graph_, gradients.first_tangent, gradients.tangents, is_wanted);
-  };
-  const passes::GradientFactors of_leaves =
-      factors([&](uint32_t input) { return std::ranges::find(leaves, input, &Leaf::input) != leaves.end(); });
-  for (Gradients::Input& input : gradients.inputs)
-    for (uint32_t t = 0; t < gradients.tangents; ++t)
-      input.reads_inputs.push_back(input.kind == Gradients::Input::Kind::output &&
-                                   of_leaves.of(values[input.index])[t]);
   if (tape) {
-    // Those have another value by now.
-    const passes::GradientFactors of_written = factors([&](uint32_t input) {
-      const auto& mutations = recorder_.graph_->mutations();
-      return std::ranges::find(mutations, input, &ir::Mutation::input) != mutations.end();
-    });
-    if (std::ranges::any_of(values, [&](const ir::Value* value) { return of_written.of(value).any(); }))
-      tape->lose("a gradient reads a tensor from outside that the function writes to");
     if (!gradients.written.empty()) tape->lose("a tensor from outside gets a history");
     if (!backward.own_gradients().empty()) tape->lose(backward.own_gradients());
     const Symbols* const symbols = recorder_.symbols();

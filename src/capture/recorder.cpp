@@ -296,9 +296,7 @@ bool Recorder::was_rebased(const Bound& bound) {
 }
 
 const at::Tensor* Recorder::bound_as(const ViewPtr& view) const {
-  for (const auto& [impl, bound] : bound_)
-    if (bound.view == view) return &bound.real;
-  return nullptr;
+  return view->input < 0 ? nullptr : &inputs_[view->input];
 }
 
 void Recorder::name_parameter(const at::Tensor& real, std::string_view name) {

@@ -138,18 +138,19 @@ uint32_t TapeRecorder::number_of(const at::Tensor& tensor) {
   // The tracer that stands for an argument: the one view that no call has made.
   if (Tracer* current = Tracer::current())
     for (const at::Tensor& argument : arguments_)
-      if (current->impl().view_of(argument) == view) return number_of_real(argument);
+      if (current->impl().view_of(argument) == view) return set_number(tensor, number_of_real(argument));
   // One that the gate for values put in the place of a tensor from outside.
   if (Tracer* current = Tracer::current())
-    if (const at::Tensor* real = current->impl().bound_as(view)) return number_of_real(*real);
+    if (const at::Tensor* real = current->impl().bound_as(view)) return set_number(tensor, number_of_real(*real));
   throw UserError("braze: a tensor of unknown origin cannot be kept on a tape.");
 }
 
-void TapeRecorder::set_number(const at::Tensor& tensor, uint32_t number) {
+uint32_t TapeRecorder::set_number(const at::Tensor& tensor, uint32_t number) {
   const TracerTensor* tracer = as_tracer(tensor);
-  if (!tracer) return;
+  if (!tracer) return number;
   views_[tracer->view().get()] = number;
   held_.push_back(tracer->view());
+  return number;
 }
 
 void TapeRecorder::lose(std::string_view why) {
@@ -255,7 +256,7 @@ void TapeRecorder::end(Pending pending, const torch::jit::Stack& stack) {
   if (!is_seen) return;
   // An out= tensor that was resized stands for another view now.
   for (const auto& [tensor, number] : pending.written) set_number(tensor, number);
-  if (Tracer* tracer = Tracer::current()) call.source = tracer->impl().graph().source();
+  if (Tracer* tracer = Tracer::current(); tracer && !can_be_lost_) call.source = tracer->impl().graph().source();
   tape_.draws_ |= call.random;
   tape_.calls_.push_back(std::move(call));
 }

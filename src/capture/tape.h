@@ -192,7 +192,7 @@ class TapeRecorder {
   void end(Pending pending, const torch::jit::Stack& stack);
   uint32_t number_of(const at::Tensor& tensor);
   uint32_t number_of_real(const at::Tensor& real);
-  void set_number(const at::Tensor& tracer, uint32_t number);
+  uint32_t set_number(const at::Tensor& tracer, uint32_t number);
 
   const bool can_be_lost_;
   std::string lost_;  ///< Why.

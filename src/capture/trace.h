@@ -144,7 +144,6 @@ struct Gradients {
     enum class Kind : uint8_t { tangent, output } kind;  ///< The gradient is that tangent, or an output:
     uint32_t index;                                      ///< Counted from the first gradient.
     std::vector<bool> from;                              ///< Tangents that it depends on.
-    std::vector<bool> reads_inputs = {};  ///< Likewise, those that meet a factor which depends on such inputs.
   };
   std::vector<Input> inputs;
   /// Inputs whose history becomes another, as they were written.

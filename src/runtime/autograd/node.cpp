@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/csrc/autograd/functions/basic_ops.h>
 #include <torch/csrc/autograd/functions/utils.h>
 
@@ -124,17 +125,35 @@ std::vector<at::Tensor> BackwardNode::compute(const variable_list& tangents) {
   return found;
 }
 
+namespace {
+
+const at::Tensor& leaf_at(const torch::autograd::Edge& edge) {
+  const auto* const takes = dynamic_cast<const torch::autograd::AccumulateGrad*>(edge.function.get());
+  BRAZE_CHECK(takes, "a leaf whose gradient is not accumulated");
+  return takes->variable;
+}
+
+}  // namespace
+
 /// Before this run lets go of what is saved.
 BackwardNode::Again BackwardNode::again() {
   const TrainingSeam& seam = *program_->seam_;
   if (!seam.gradients.tape) return {{}, seam.gradients.no_tape};
+  if (program_->backwards_->reads_what_is_written())
+    return {{}, "a gradient reads a tensor from outside that the function writes to"};
   seam.is_differentiated_twice = true;
   try {
     std::vector<at::Tensor> inputs = inputs_.tensors();
-    for (size_t k = 0; k < inputs.size(); ++k) {
-      const int32_t input = seam.gradients.tape->inputs()[k].graph_input;
-      const int32_t saved = input < 0 ? -1 : seam.saved_as(input);
-      if (saved >= 0) inputs[k] = saved_[saved].unpack();
+    for (uint32_t k = 0; k < inputs.size(); ++k) {
+      using Kind = TrainingSeam::TapeInput::Kind;
+      const TrainingSeam::TapeInput& one = seam.tape_inputs[k];
+      if (one.kind == Kind::constant) continue;
+      if (one.kind == Kind::saved) {
+        inputs[k] = saved_[one.number].unpack();
+        continue;
+      }
+      if (!inputs[k].defined()) inputs[k] = leaf_at(next_edge(one.number));
+      inputs_.check_version(k, inputs[k]);
     }
     return {std::move(inputs), {}};
   } catch (const c10::Error& error) {
@@ -146,15 +165,9 @@ BackwardNode::Again BackwardNode::again() {
 
 variable_list BackwardNode::differentiable(variable_list gradients, const variable_list& tangents,
                                            const Again& again) const {
-  const std::vector<capture::Gradients::Input>& joint = program_->seam_->gradients.inputs;
   std::vector<uint32_t> wanted;
-  for (uint32_t k = 0; k < gradients.size(); ++k) {
-    bool depends = false;
-    for (size_t t = 0; t < tangents.size(); ++t)
-      if (joint[k].from[t] && tangents[t].defined())
-        depends |= joint[k].reads_inputs[t] || tangents[t].requires_grad();
-    if (gradients[k].defined() && depends) wanted.push_back(k);
-  }
+  for (uint32_t k = 0; k < gradients.size(); ++k)
+    if (gradients[k].defined()) wanted.push_back(k);
   if (wanted.empty()) return gradients;
   torch::autograd::edge_list edges = next_edges();
   for (const at::Tensor& tangent : tangents)

@@ -68,6 +68,24 @@ const std::vector<passes::BackwardReaders>& PartialPrograms::readers() const {
   return *readers_;
 }
 
+bool PartialPrograms::reads_what_is_written() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (reads_what_is_written_) return *reads_what_is_written_;
+  std::vector<bool> reads(joint_->value_limit());
+  for (const ir::Mutation& mutation : joint_->mutations()) reads[joint_->inputs()[mutation.input].value->id] = true;
+  for (const ir::Node* node = joint_->first(); node; node = node->next) {
+    const bool any = std::ranges::any_of(
+        node->operands, [&](ir::Value* operand) { return bool{reads[ir::Graph::resolve(operand)->id]}; });
+    for (const ir::Value& result : node->results) reads[result.id] = any;
+  }
+  bool found = false;
+  for (const capture::Gradients::Input& input : gradients_.inputs)
+    if (input.kind == capture::Gradients::Input::Kind::output)
+      found |= reads[joint_->outputs()[gradients_.first_gradient + input.index]->id];
+  reads_what_is_written_ = found;
+  return found;
+}
+
 size_t PartialPrograms::compiled() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   return likely_row_ && likely_row_->family ? likely_row_->family->compiled() : 0;

@@ -47,6 +47,8 @@ class PartialPrograms {
   /// The backward for all, which may never be compiled; null if there is none.
   const std::shared_ptr<const ir::Graph>& whole() const { return whole_; }
   const std::vector<passes::BackwardReaders>& readers() const;
+  /// Some gradient depends on an input that the forward writes to; worked out for the first who asks.
+  bool reads_what_is_written() const;
   size_t compiled() const;  ///< So often was code made for the likely one.
 
  private:
@@ -71,6 +73,7 @@ class PartialPrograms {
   mutable std::mutex mutex_;  ///< Of all that follows.
   mutable std::optional<Row> likely_row_;
   mutable std::optional<std::vector<passes::BackwardReaders>> readers_;
+  mutable std::optional<bool> reads_what_is_written_;
   mutable std::list<Row> rows_;  ///< The others; the one used last comes first.
 };
 

@@ -17,46 +17,46 @@ namespace braze::runtime {
 using capture::Gradients;
 using torch::autograd::variable_list;
 
-ForwardInputs::ForwardInputs(std::vector<at::Tensor> tensors, bool holds_all, at::Tensor generator)
-    : generator_(std::move(generator)) {
+namespace {
+
+uint32_t version_of(const at::Tensor& tensor) {
+  return tensor.is_inference() ? 0 : tensor.unsafeGetTensorImpl()->version_counter().current_version();
+}
+
+}  // namespace
+
+void ForwardInputs::note_version(uint32_t place, const at::Tensor& tensor) {
+  versions_[place] = version_of(tensor);
+}
+
+void ForwardInputs::add(uint32_t place, const at::Tensor& tensor, bool holds) {
   constexpr size_t small = 1 << 16;
-  for (at::Tensor& tensor : tensors) {
-    if (!tensor.defined()) {
-      inputs_.push_back({{}, std::nullopt, 0});
-      continue;
-    }
-    const uint32_t version = tensor.is_inference() ? 0 : tensor._version();
-    inputs_.push_back({{}, c10::weak_intrusive_ptr<c10::TensorImpl>(tensor.getIntrusivePtr()), version});
-    if (holds_all || tensor.nbytes() <= small) inputs_.back().held = std::move(tensor);
-  }
+  others_.push_back({place, {}, c10::weak_intrusive_ptr<c10::TensorImpl>(tensor.getIntrusivePtr())});
+  if (holds || tensor.nbytes() <= small) others_.back().held = tensor;
 }
 
 std::vector<at::Tensor> ForwardInputs::tensors() const {
-  std::vector<at::Tensor> tensors;
-  for (const Input& input : inputs_) {
-    tensors.emplace_back();
-    if (input.held.defined()) {
-      tensors.back() = input.held;
-    } else if (input.seen) {
-      auto alive = input.seen->lock();
-      if (!alive)
-        throw UserError(
-            "a tensor that the function was given, or that lay between two of its graphs, is gone; later calls "
-            "keep "
-            "theirs");
-      tensors.back() = at::Tensor(std::move(alive));
-    } else {
-      continue;
-    }
-    const at::Tensor& tensor = tensors.back();
-    if (!tensor.is_inference() && tensor._version() != input.version)
-      throw UserError("a tensor that the function read has been modified by an inplace operation since");
+  std::vector<at::Tensor> tensors(versions_.size());
+  for (const Other& other : others_) {
+    tensors[other.place] = other.held;
+    if (other.held.defined()) continue;
+    auto alive = other.seen.lock();
+    if (!alive)
+      throw UserError(
+          "a tensor that the function was given, or that lay between two of its graphs, is gone; later calls keep "
+          "theirs");
+    tensors[other.place] = at::Tensor(std::move(alive));
   }
   return tensors;
 }
 
+void ForwardInputs::check_version(uint32_t place, const at::Tensor& tensor) const {
+  if (version_of(tensor) != versions_[place])
+    throw UserError("a tensor that the function read has been modified by an inplace operation since");
+}
+
 void ForwardInputs::release() {
-  for (Input& input : inputs_) input.held.reset();
+  for (Other& other : others_) other.held.reset();
 }
 
 SecondDerivative::SecondDerivative(std::shared_ptr<const TrainingProgram> program, std::vector<at::Tensor> inputs,

@@ -10,7 +10,7 @@
 #include <torch/csrc/autograd/saved_variable.h>
 
 #include <memory>
-#include <optional>
+#include <utility>
 #include <vector>
 
 #include "runtime/autograd/training.h"
@@ -22,24 +22,28 @@ namespace braze::runtime {
 /// differentiated.
 class ForwardInputs {
  public:
-  /// \param tensors    one for each input of the tape; undefined for what the node saves anyway, and for constants.
-  /// \param holds_all  also large ones.
-  /// \param generator  its state before the run; undefined if nothing is drawn.
-  ForwardInputs(std::vector<at::Tensor> tensors, bool holds_all, at::Tensor generator);
   ForwardInputs() = default;
+  /// \param generator  its state before the run; undefined if nothing is drawn.
+  ForwardInputs(size_t count, at::Tensor generator) : versions_(count), generator_(std::move(generator)) {}
+  void note_version(uint32_t place, const at::Tensor& tensor);
+  /// One that nobody else knows.
+  void add(uint32_t place, const at::Tensor& tensor, bool holds);
 
-  /// Those that were given. Throws where one is gone, or has been written to in between.
+  /// By place, of those that were added. Throws where one is gone.
   std::vector<at::Tensor> tensors() const;
+  /// Throws if it has been written to since.
+  void check_version(uint32_t place, const at::Tensor& tensor) const;
   const at::Tensor& generator() const { return generator_; }
   void release();
 
  private:
-  struct Input {
+  struct Other {
+    uint32_t place;
     at::Tensor held;
-    std::optional<c10::weak_intrusive_ptr<c10::TensorImpl>> seen;
-    uint32_t version;
+    c10::weak_intrusive_ptr<c10::TensorImpl> seen;
   };
-  std::vector<Input> inputs_;
+  std::vector<uint32_t> versions_;
+  std::vector<Other> others_;
   at::Tensor generator_;
 };
 

@@ -21,6 +21,23 @@ using capture::Gradients;
 using capture::OutputRecipe;
 using Result = Gradients::Result;
 
+std::vector<TrainingSeam::TapeInput> tape_inputs(const TrainingSeam& seam) {
+  using Input = TrainingSeam::TapeInput;
+  std::vector<Input> inputs;
+  for (const capture::Tape::Input& one : seam.gradients.tape->inputs()) {
+    inputs.push_back({one.graph_input < 0 ? Input::Kind::constant : Input::Kind::other, 0,
+                      static_cast<uint32_t>(one.graph_input)});
+    if (one.graph_input < 0) continue;
+    for (uint32_t k = 0; k < seam.gradients.inputs.size(); ++k)
+      if (seam.gradients.inputs[k].input == inputs.back().input)
+        inputs.back() = {Input::Kind::gradient, k, inputs.back().input};
+    for (uint32_t k = 0; k < seam.saved.size(); ++k)
+      if (seam.saved[k].kind == passes::Saved::Kind::input && seam.saved[k].index == inputs.back().input)
+        inputs.back() = {Input::Kind::saved, k, inputs.back().input};
+  }
+  return inputs;
+}
+
 /// The first part of the trace, with the hidden tensors and what is saved among its results. Counts the results of
 /// the user's in.
 capture::Trace forward_trace(const capture::Trace& joint, std::shared_ptr<ir::Graph> graph,
@@ -88,17 +105,12 @@ TrainingTraces cut(const capture::Trace& joint) {
     seam->argument_of.push_back(is_argument ? arguments++ : -1);
   }
   TrainingTraces traces;
+  if (gradients.tape) seam->tape_inputs = tape_inputs(*seam);
   traces.forward = forward_trace(joint, std::move(parts.forward), seam->saved);
   if (gradients.tangents > 0) traces.backward = std::move(parts.backward);
   seam->gradients.first_backward = nullptr;  // Of a graph that may go.
   traces.seam = std::move(seam);
   return traces;
-}
-
-int32_t TrainingSeam::saved_as(uint32_t input) const {
-  for (size_t k = 0; k < saved.size(); ++k)
-    if (saved[k].kind == passes::Saved::Kind::input && saved[k].index == input) return static_cast<int32_t>(k);
-  return -1;
 }
 
 ProgramOptions backward_options(const ProgramOptions& forward) {
@@ -166,13 +178,17 @@ at::Tensor TrainingProgram::saved_tensor(const passes::Saved& saved, const at::T
   return {};
 }
 
-/// By input of the tape, but for what is saved as it is.
-std::vector<at::Tensor> TrainingProgram::tape_inputs(const at::Tensor* const* arguments) const {
-  std::vector<at::Tensor> inputs;
-  for (const capture::Tape::Input& one : seam_->gradients.tape->inputs())
-    inputs.push_back(one.graph_input < 0 || seam_->saved_as(one.graph_input) >= 0
-                         ? at::Tensor()
-                         : input(one.graph_input, arguments));
+ForwardInputs TrainingProgram::forward_inputs(const at::Tensor* const* arguments, at::Tensor generator) const {
+  using Kind = TrainingSeam::TapeInput::Kind;
+  ForwardInputs inputs(seam_->tape_inputs.size(), std::move(generator));
+  for (uint32_t k = 0; k < seam_->tape_inputs.size(); ++k) {
+    const TrainingSeam::TapeInput& one = seam_->tape_inputs[k];
+    if (one.kind == Kind::constant || one.kind == Kind::saved) continue;
+    const at::Tensor& tensor = input(one.input, arguments);
+    inputs.note_version(k, tensor);
+    if (one.kind == Kind::gradient && tensor.is_leaf()) continue;
+    inputs.add(k, tensor, seam_->is_differentiated_twice);
+  }
   return inputs;
 }
 
@@ -203,8 +219,7 @@ void TrainingProgram::run(const at::Tensor* const* arguments, at::Tensor* result
     std::vector<at::Tensor> saved;
     for (const passes::Saved& one : seam_->saved) saved.push_back(saved_tensor(one, arguments, all));
     node->save(std::move(saved));
-    if (gradients.tape)
-      node->remember(ForwardInputs(tape_inputs(arguments), seam_->is_differentiated_twice, generator));
+    if (gradients.tape) node->remember(forward_inputs(arguments, generator));
     std::vector<at::Tensor> roots(gradients.tangents);
     for (size_t r = 0; r < gradients.results.size(); ++r)
       if (gradients.results[r].kind == Result::Kind::root) roots[gradients.results[r].index] = all[r];

@@ -27,8 +27,18 @@ struct TrainingSeam {
   std::vector<int32_t> argument_of;  ///< By graph input: which argument it is, -1 if it is bound.
   size_t result_count = 0;           ///< That the caller sees.
   std::vector<bool> is_written;      ///< By graph input.
-  /// Which of `saved` that input is, -1 if none is.
-  int32_t saved_as(uint32_t input) const;
+  /// Where an input of the tape is found again, by whoever runs the forward a second time.
+  struct TapeInput {
+    enum class Kind : uint8_t {
+      constant,  ///< On the tape.
+      saved,     ///< Among what the node saves: place `number`.
+      gradient,  ///< It has gradient `number`: a leaf is held by the node that takes it.
+      other
+    } kind;
+    uint32_t number;
+    uint32_t input;  ///< Of the graph.
+  };
+  std::vector<TapeInput> tape_inputs;
   /// Some backward has been differentiated: calls hold what they read (runtime/autograd/second_derivative.h).
   mutable std::atomic<bool> is_differentiated_twice = false;
 };
@@ -47,6 +57,8 @@ TrainingTraces cut(const capture::Trace& joint);
 void compile_likely(const PartialPrograms& backwards, std::span<const int64_t> symbols, PhaseTimes& times);
 /// How the backward is compiled, whose forward is compiled so.
 ProgramOptions backward_options(const ProgramOptions& forward);
+
+class ForwardInputs;
 
 class TrainingProgram : public std::enable_shared_from_this<TrainingProgram> {
  public:
@@ -77,7 +89,7 @@ class TrainingProgram : public std::enable_shared_from_this<TrainingProgram> {
   PartialPrograms::Part part(const PartialPrograms::Pattern& pattern) const;
   size_t gradient_count() const { return backwards_->whole()->outputs().size(); }
   const at::Tensor& input(uint32_t number, const at::Tensor* const* arguments) const;
-  std::vector<at::Tensor> tape_inputs(const at::Tensor* const* arguments) const;
+  ForwardInputs forward_inputs(const at::Tensor* const* arguments, at::Tensor generator) const;
   at::Tensor saved_tensor(const passes::Saved& saved, const at::Tensor* const* arguments,
                           const std::vector<at::Tensor>& results) const;
 

@@ -129,6 +129,17 @@ def test_second_derivatives(backend):
     assert compiled.counts()["native"] == 0
 
 
+@pytest.mark.parametrize("backend", [name for name in BACKENDS if name != "aot_autograd"])
+def test_an_input_that_is_detached_first(backend):
+    """A composite operator of PyTorch's reads `x.detach()` before x."""
+    compiled = braze.compile(lambda x: x.nanmean(), backend=BACKENDS[backend])
+    for _ in range(3):
+        x = torch.randn(5, requires_grad=True)
+        compiled(x).backward()
+        torch.testing.assert_close(x.grad, torch.full((5,), 0.2))
+    assert compiled.counts()["native"] == 0, compiled.reasons()
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_writes_that_give_an_input_a_history(backend):
     def f(x, w):

@@ -1,7 +1,10 @@
-"""Second derivatives of what a forward that cannot be repeated has computed are refused by name."""
+"""Second derivatives of single operators, and of what is refused by name as its forward cannot be run again."""
 
+import gradient_sweep
+import opinfo_sweep
 import pytest
 import torch
+from against_eager import tensors
 from torch.autograd import grad
 
 import braze
@@ -60,3 +63,56 @@ def test_the_first_derivative_is_the_programs():
     (g,) = grad(f(x).sum(), x, create_graph=True)
     assert g.grad_fn.name() == "BrazeBackwardBackward"
     assert f.counts() == {"captured": 1, "replayed": 0, "native": 0}
+
+
+PARTS = 8
+# Composites whose tape loses a history, and one that is a function with a gradient of its own.
+REFUSED_OPERATORS = {"fft.hfft", "fft.hfft2", "fft.hfftn", "nn.functional.linear_cross_entropy.chunked"}
+
+
+def second_derivatives(function, args, kwargs):
+    """None: there are none."""
+    torch.manual_seed(0)
+    leaves = [leaf for leaf in tensors((args, kwargs)) if leaf.requires_grad]
+    results = [
+        each for each in tensors(function(*args, **kwargs)) if each.requires_grad and each.is_floating_point()
+    ]
+    if not results or any(each.layout != torch.strided for each in results):
+        return None
+    ramps = [torch.linspace(0.5, 1.5, each.numel()).reshape(each.shape) for each in results]
+    first = grad(results, leaves, ramps, create_graph=True, allow_unused=True)
+    first = [each for each in first if each is not None and each.requires_grad]
+    ramps = [torch.linspace(0.2, 1.1, each.numel()).reshape(each.shape) for each in first]
+    second = grad(first, leaves, ramps, allow_unused=True) if first else []
+    return [torch.zeros_like(x) if s is None else s for s, x in zip(second, leaves, strict=bool(first))]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("part", range(PARTS))
+def test_operators(part):
+    """One sample of each."""
+    compared = 0
+    for op in [op for op in gradient_sweep.operators() if op.supports_gradgrad][part::PARTS]:
+        sample = next(iter(op.sample_inputs("cpu", torch.float32)), None)
+        if sample is None:
+            continue
+        args, kwargs = gradient_sweep.differentiable(((sample.input, *sample.args), sample.kwargs))
+        call = lambda *args, op=op, **kwargs: op(*args, **kwargs)  # noqa: E731
+        try:
+            theirs = second_derivatives(call, args, kwargs)
+        except Exception:  # Eager's own limits.
+            continue
+        if theirs is None:
+            continue
+        if opinfo_sweep.name_of(op) in REFUSED_OPERATORS:
+            with pytest.raises(
+                RuntimeError, match="^braze: the (function|backward of a compiled function) cannot be"
+            ):
+                second_derivatives(braze.compile(call), args, kwargs)
+            continue
+        ours = second_derivatives(braze.compile(call), args, kwargs)
+        for k, one in enumerate(theirs):  # Where eager's gradient is a constant, ours has nothing to add.
+            text = lambda text, op=op: f"{op.name}: {text}"  # noqa: E731
+            torch.testing.assert_close(ours[k], one, equal_nan=True, rtol=2e-3, atol=2e-4, msg=text)
+        compared += 1
+    assert compared > 20

@@ -10,7 +10,7 @@ std::unique_ptr<Region> CpuDevice::make_region() {
 
 void CpuDevice::expect_result(const Geometry& geometry) {
   if (!OutputPool::wants(geometry.bytes())) return;
-  if (!pool_) pool_ = std::make_shared<OutputPool>();
+  if (!pool_) pool_ = std::make_unique<OutputPool>();
   pool_->expect(geometry.bytes());
 }
 

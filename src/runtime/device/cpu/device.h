@@ -17,7 +17,7 @@ class CpuDevice final : public Device {
   int64_t take_status() const override { return 0; }
 
  private:
-  std::shared_ptr<OutputPool> pool_;  ///< Null if no result is large.
+  std::unique_ptr<OutputPool> pool_;  ///< Null if no result is large.
 };
 
 }  // namespace braze::runtime
