@@ -168,7 +168,8 @@ Sizes packed_strides(DimsRef sizes, c10::IntArrayRef like) {
   const auto is_one = [&](int64_t k) { return sizes[static_cast<size_t>(k)].is_surely(1); };
   std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
     const int64_t mine = like[static_cast<size_t>(a)], other = like[static_cast<size_t>(b)];
-    return mine != other ? mine < other : is_one(a) && !is_one(b);  // A batch of one may have the stride of its rows.
+    return mine != other ? mine < other
+                         : is_one(a) && !is_one(b);  // A batch of one may have the stride of its rows.
   });
   Sizes strides(sizes.size());
   Dim next = 1;
