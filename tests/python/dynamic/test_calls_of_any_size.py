@@ -22,6 +22,7 @@ def tensors(*sizes):
 SIGNALS = tensors((2, 64), (3, 80), (4, 100), (5, 128), (6, 74), (33, 50))
 FIRST_OF_ONE = tensors((1, 4, 6), (1, 7, 6), (1, 9, 6), (1, 3, 6), (1, 30, 6))  # Batches of one.
 
+WINDOW = torch.hann_window(16)
 PLANES = tensors((2, 4, 8, 9), (3, 4, 10, 12), (4, 4, 13, 11), (5, 4, 9, 9), (2, 4, 20, 30))
 ROWS = tensors((4, 6), (5, 10), (9, 8), (13, 14), (20, 22))
 
@@ -60,6 +61,21 @@ OPERATORS = {
     "half of a spectrum": (torch.fft.rfft, SIGNALS),
     "a spectrum and back": (lambda x: torch.fft.irfft(torch.fft.rfft(x), n=x.shape[1]), SIGNALS),
     "two dimensions of a spectrum": (torch.fft.rfft2, SIGNALS),
+    "frames": (lambda x: torch.stft(x, 16, window=WINDOW, return_complex=True), SIGNALS),
+    "frames that are a part": (
+        lambda x: torch.stft(
+            x, 16, 5, 10, window=WINDOW[:10], center=False, normalized=True, return_complex=True
+        ).abs(),
+        SIGNALS,
+    ),
+    "frames of both sides": (
+        lambda x: torch.view_as_real(torch.stft(x, 16, window=WINDOW, onesided=False, return_complex=True)),
+        SIGNALS,
+    ),
+    "frames of one signal": (
+        lambda x: torch.stft(x, 16, 4, window=WINDOW, pad_mode="constant", return_complex=True).abs(),
+        tensors((64,), (80,), (33,), (128,), (16,), (17,)),
+    ),
     # What is written lies between what is read.
     "halves": (halves, ROWS),
     "columns": (columns, ROWS),
