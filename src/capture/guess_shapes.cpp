@@ -22,8 +22,8 @@ constexpr size_t wanted_points = 4;  // Beside the example. A wrong expression s
 
 // ---- values of symbols
 
-/// Values that keep all guards, unlike the example's. `step` tells them apart.
-std::optional<Values> values_at(ir::ShapeEnv& env, int64_t step, bool in_step) {
+/// Values that keep all guards, unlike the example's. `step` and its number tell them apart.
+std::optional<Values> values_at(ir::ShapeEnv& env, int64_t step, uint32_t number, bool in_step) {
   const std::span<const int64_t> examples = env.examples();
   Values values(examples.begin(), examples.end());
   std::vector<std::pair<uint32_t, ir::Size>> bound;  // Symbols that others decide.
@@ -36,8 +36,8 @@ std::optional<Values> values_at(ir::ShapeEnv& env, int64_t step, bool in_step) {
       continue;
     }
     const ir::SymbolFacts& facts = env.table().facts(slot);
-    // Steps of two symbols are to differ too.
-    const int64_t by = in_step ? step : step * (1 + slot % 5) + slot % 3;
+    // No symbol is to grow as another one does, or as half of it, from point to point.
+    const int64_t by = in_step ? step : step * (1 + slot * (number + 1) % 5) + slot % 3;
     values[slot] += facts.modulus * by;
     if (values[slot] > facts.range.high) values[slot] = examples[slot] - facts.modulus * by;
     if (!facts.range.has(values[slot])) return std::nullopt;
@@ -53,9 +53,8 @@ std::vector<Values> points(ir::ShapeEnv& env, bool in_step) {
   // 12 keeps what is divided by small numbers.
   constexpr std::array<int64_t, 10> steps = {1, 2, 3, 4, 5, 6, 8, 12, 24, 36};
   std::vector<Values> all;
-  for (const int64_t step : steps) {
-    if (all.size() == wanted_points) break;
-    std::optional<Values> values = values_at(env, step, in_step);
+  for (uint32_t number = 0; number < steps.size() && all.size() < wanted_points; ++number) {
+    std::optional<Values> values = values_at(env, steps[number], number, in_step);
     if (values && std::ranges::find(all, *values) == all.end()) all.push_back(*std::move(values));
   }
   return all;
@@ -139,22 +138,6 @@ class Expressions {
   std::vector<Known> known_;
 };
 
-/// Strides of `sizes` without gaps, in the order in which those of an example lie.
-Sizes packed(const Sizes& sizes, const Places& like) {
-  Places order(sizes.size());
-  for (size_t k = 0; k < order.size(); ++k) order[k] = static_cast<int64_t>(order.size() - k - 1);
-  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-    return like[static_cast<size_t>(a)] < like[static_cast<size_t>(b)];
-  });
-  Sizes strides(sizes.size());
-  Dim next = 1;
-  for (const int64_t k : order) {
-    strides[static_cast<size_t>(k)] = next;
-    next *= larger(sizes[static_cast<size_t>(k)], 1);
-  }
-  return strides;
-}
-
 // ---- asking
 
 std::vector<at::Tensor> tensors_of(std::span<const c10::IValue> values) {
@@ -193,7 +176,7 @@ bool find_form(const Expressions& known, const std::vector<std::vector<at::Tenso
   }
   const std::optional<Sizes> found = known.find_all(sizes);
   if (!found) return false;
-  Sizes lie = packed(*found, strides[0]);
+  Sizes lie = packed_strides(*found, strides[0]);
   if (!known.fits(lie, strides)) return false;
   if (!DimsRef(*found).is_numbers() || !DimsRef(lie).is_numbers())
     shapes.forms[tensors[0][k].unsafeGetTensorImpl()] = {*found, std::move(lie)};

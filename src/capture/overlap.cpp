@@ -3,6 +3,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 
@@ -35,6 +36,44 @@ bool may_meet(const View& a, const View& b) {
 bool is_same_place(const View& a, const View& b) {
   return a.dtype == b.dtype && a.offset == b.offset && a.type == b.type && a.is_conj == b.is_conj &&
          a.is_neg == b.is_neg;
+}
+
+/// Whether no element of the one is the other's, as far as a look at their places tells. What is decided by sizes
+/// that vary is guarded if it is so for the example.
+///
+/// Both have the same strides, and the distance between them is so many steps in each dimension. Where every stride
+/// steps over what is reached by smaller ones, elements of different places are different ones, and so the two are
+/// apart if in one dimension the second begins where the first has ended.
+bool are_apart(const View& one, const View& other) {
+  struct Axis {
+    Dim stride, size, steps = 0;
+  };
+  const DimsRef strides = one.type->strides, second = other.type->strides, sizes = one.type->sizes;
+  if (one.dtype != other.dtype || strides.size() != second.size()) return false;
+  const Dim distance = other.offset - one.offset;
+  if (distance.hint() < 0) return are_apart(other, one);
+  std::vector<Axis> axes;
+  for (size_t k = 0; k < strides.size(); ++k) {
+    if (strides[k].size() != second[k].size() || strides[k].hint() < 0) return false;
+    if (strides[k].hint() > 0) axes.push_back({strides[k], larger(sizes[k], other.type->sizes.symbolic()[k])});
+  }
+  std::ranges::stable_sort(axes, std::ranges::greater{}, [](const Axis& axis) { return axis.stride.hint(); });
+  Dim rest = distance;
+  for (Axis& axis : axes) {
+    axis.steps = ir::floor_div(rest.size(), axis.stride.size());
+    rest -= axis.steps * axis.stride;
+  }
+  axes.push_back({.stride = 1, .size = 1, .steps = rest});
+  const auto holds = [&](auto&& less) {  // `less` tells whether one number is not more than another one.
+    if (!less(0, distance)) return false;
+    for (size_t k = 0; k + 1 < axes.size(); ++k)
+      if (!less(axes[k + 1].stride * (axes[k + 1].steps + axes[k + 1].size), axes[k].stride)) return false;
+    return true;
+  };
+  const auto begins_behind = [](const Axis& axis) { return axis.steps.hint() >= axis.size.hint(); };
+  const auto apart = std::ranges::find_if(axes, begins_behind);
+  return apart != axes.end() && holds([](Dim a, Dim b) { return a.hint() <= b.hint(); }) &&
+         holds([](Dim a, Dim b) { return a <= b; }) && apart->steps >= apart->size;
 }
 
 /// Real memory of zeros in the place of the trace's memories.
@@ -158,16 +197,18 @@ void check_overlap(Recorder& recorder, const OpEntry& entry, std::span<const c10
       const View& other = *parts[k].view;
       // Which of the two is written twice, or both: once is enough to look.
       if (k == w || (parts[k].written && k < w) || !may_meet(written, other)) continue;
-      meetings.emplace_back(&written, &other);
-      if (parts[k].written && is_same_place(written, other))
+      const bool is_same = is_same_place(written, other);
+      if (parts[k].written && is_same)
         throw UserError(concat("braze: ", entry.op.schema().name(), " writes to one tensor twice."));
+      if (is_same ? is_pointwise(entry) : are_apart(written, other)) continue;  // Eager minds neither.
+      meetings.emplace_back(&written, &other);
     }
   }
   if (meetings.empty() && doubtful.empty()) return;
   Shadows shadows(parts);
   ask(entry, arguments, parts, shadows);
   for (const auto& [written, other] : meetings)
-    if (!(is_same_place(*written, *other) && is_pointwise(entry)) && share_elements(shadows, *written, *other))
+    if (share_elements(shadows, *written, *other))
       throw UserError(concat("braze: ", entry.op.schema().name(),
                              " writes to memory that it also reads, element after element."));
   for (const View* written : doubtful)

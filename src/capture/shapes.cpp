@@ -162,6 +162,24 @@ Sizes preserved_strides(DimsRef sizes, DimsRef strides) {
   return dense_strides(sizes, strides);
 }
 
+Sizes packed_strides(DimsRef sizes, c10::IntArrayRef like) {
+  Places order(sizes.size());
+  for (size_t k = 0; k < order.size(); ++k) order[k] = static_cast<int64_t>(order.size() - k - 1);
+  const auto is_one = [&](int64_t k) { return sizes[static_cast<size_t>(k)].is_surely(1); };
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    const int64_t mine = like[static_cast<size_t>(a)], other = like[static_cast<size_t>(b)];
+    return mine != other ? mine < other
+                         : is_one(a) && !is_one(b);  // A batch of one may have the stride of its rows.
+  });
+  Sizes strides(sizes.size());
+  Dim next = 1;
+  for (const int64_t k : order) {
+    strides[static_cast<size_t>(k)] = next;
+    next *= larger(sizes[static_cast<size_t>(k)], 1);
+  }
+  return strides;
+}
+
 Sizes format_strides(DimsRef sizes, c10::MemoryFormat format) {
   if (format == c10::MemoryFormat::ChannelsLast || format == c10::MemoryFormat::ChannelsLast3d) {
     // Channels vary fastest, then the rest as in rows; a 3-dimensional image has no batch.

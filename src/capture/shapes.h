@@ -45,6 +45,8 @@ bool is_empty(DimsRef sizes);
 /// order.
 Sizes preserved_strides(DimsRef sizes, DimsRef strides);
 bool is_dense(DimsRef sizes, DimsRef strides);
+/// Strides without gaps, in the order in which those of an example lie.
+Sizes packed_strides(DimsRef sizes, c10::IntArrayRef like);
 /// Of an explicit memory format (Preserve excluded).
 Sizes format_strides(DimsRef sizes, c10::MemoryFormat format);
 

@@ -166,17 +166,9 @@ constexpr Row rows[] = {
 /// Strides of `sizes` in the order in which those of a real result lie; nullopt if they do not fill its memory.
 std::optional<Sizes> strides_like(const at::Tensor& real, const Sizes& sizes) {
   if (static_cast<size_t>(real.dim()) != sizes.size()) return std::nullopt;
-  Places order(sizes.size());
-  for (size_t k = 0; k < order.size(); ++k) order[k] = static_cast<int64_t>(order.size() - k - 1);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int64_t a, int64_t b) { return real.stride(a) < real.stride(b); });
-  Sizes strides(sizes.size());
-  Dim next = 1;
-  for (const int64_t k : order) {
-    strides[k] = next;
-    next *= larger(sizes[k], 1);
-    if (sizes[k].hint() != real.size(k) || strides[k].hint() != real.stride(k)) return std::nullopt;
-  }
+  Sizes strides = packed_strides(sizes, real.strides());
+  for (size_t k = 0; k < sizes.size(); ++k)
+    if (sizes[k].hint() != real.sizes()[k] || strides[k].hint() != real.strides()[k]) return std::nullopt;
   return strides;
 }
 
