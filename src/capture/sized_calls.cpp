@@ -195,7 +195,8 @@ std::optional<torch::jit::Stack> ask(const c10::OperatorHandle& op, Arguments ar
 
 /// On a GPU those alone that are known when the program's sizes are.
 bool is_taken_number(const c10::IValue& argument, bool on_cpu) {
-  return can_be_fixed(argument) && (on_cpu ? number_behind(argument).is_cpu() : quotient_behind(argument).has_value());
+  return can_be_fixed(argument) &&
+         (on_cpu ? number_behind(argument).is_cpu() : quotient_behind(argument).has_value());
 }
 bool is_of_cpu(Arguments arguments) {
   return device_of(arguments).device.value_or(c10::Device(c10::kCPU)).is_cpu();

@@ -20,12 +20,8 @@ struct Word {
 };
 constexpr Word words[] = {
     {"none", Kind::none}, {"undefined", Kind::undefined}, {"true", Kind::boolean, 1}, {"false", Kind::boolean, 0}};
-constexpr Word functions[] = {{"complex", Kind::complex},
-                              {"device", Kind::device},
-                              {"object", Kind::object},
-                              {"wrapped", Kind::wrapped},
-                              {"size", Kind::size},
-                              {"quotient", Kind::quotient}};
+constexpr Word functions[] = {{"complex", Kind::complex}, {"device", Kind::device}, {"object", Kind::object},
+                              {"wrapped", Kind::wrapped}, {"size", Kind::size},     {"quotient", Kind::quotient}};
 
 template <typename Match>
 const Word* find(std::span<const Word> table, Match matches) {
@@ -167,7 +163,8 @@ class Parser {
   Argument whole() {
     const Token where = lexer_.peek();
     Argument argument = one();
-    if (argument.kind != Kind::size && argument.kind != Kind::integer) lexer_.fail(where, "expected a whole number");
+    if (argument.kind != Kind::size && argument.kind != Kind::integer)
+      lexer_.fail(where, "expected a whole number");
     return argument;
   }
 
@@ -255,7 +252,8 @@ bool Argument::operator==(const Argument& other) const {
 
 double value_of_quotient(const Argument& quotient) {
   for (const Argument& element : quotient.elements)
-    if (element.kind != Kind::integer) throw UserError("a number of a call is computed of a size that is not known");
+    if (element.kind != Kind::integer)
+      throw UserError("a number of a call is computed of a size that is not known");
   const auto by = static_cast<double>(quotient.elements.at(1).integer);
   return static_cast<double>(quotient.elements[0].integer) / by / by;
 }

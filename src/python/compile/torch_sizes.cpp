@@ -222,7 +222,8 @@ std::optional<ir::Size> TorchSizes::derive(const DerivedNumber& derived, PyObjec
 }
 
 /// Undefined: it cannot be one of the trace. \param beside  null: nothing.
-std::optional<std::pair<ir::Size, ir::Size>> TorchSizes::quotient_of(const DerivedNumber& derived, PyObject* value) {
+std::optional<std::pair<ir::Size, ir::Size>> TorchSizes::quotient_of(const DerivedNumber& derived,
+                                                                     PyObject* value) {
   const std::optional<ir::Size> significand = symbol_of(derived, guards::DerivedPart::significand, value),
                                 divisor = symbol_of(derived, guards::DerivedPart::divisor, value);
   return significand && divisor ? std::optional(std::pair(*significand, *divisor)) : std::nullopt;

@@ -16,13 +16,14 @@ namespace {
 
 constexpr size_t most_objects = 1 << 16;  // Of what dies; more count as noticed.
 
-/// Once PyTorch's own compiler has run, as it does for each torch.cond() in eager, every module made from then on is
-/// in a table of torch._dynamo.utils, whose callback takes it out again.
+/// Once PyTorch's own compiler has run, as it does for each torch.cond() in eager, every module made from then on
+/// is in a table of torch._dynamo.utils, whose callback takes it out again.
 bool tidies_table_of_dynamo(PyObject* callback) {
   if (!PyFunction_Check(callback)) return false;
   PyObject* name = reinterpret_cast<PyFunctionObject*>(callback)->func_qualname;
   PyObject* module = PyDict_GetItemString(PyFunction_GET_GLOBALS(callback), "__name__");
-  return module && PyUnicode_Check(module) && PyUnicode_CompareWithASCIIString(module, "torch._dynamo.utils") == 0 &&
+  return module && PyUnicode_Check(module) &&
+         PyUnicode_CompareWithASCIIString(module, "torch._dynamo.utils") == 0 &&
          PyUnicode_CompareWithASCIIString(name, "ExactWeakKeyDictionary.__setitem__.<locals>.<lambda>") == 0;
 }
 

@@ -118,8 +118,7 @@ bool Attributes::class_attribute(PyObject* type, PyObject* name) {
   const guards::Source* source = watch_.classes.class_source(type);
   if (find_written(type, name)) return true;
   if (!found) {
-    if (is_changeable(as_type(type)))
-      values_.guards().absent(sources.type_attribute(source, name));
+    if (is_changeable(as_type(type))) values_.guards().absent(sources.type_attribute(source, name));
     if (meta) return bind_in_metaclass(type, meta, name);
     if (watch_.classes.special_function(type, "__getattr__")) return allow(Entry::known);
     return watch_.classes.keep_special(type, {"__getattr__"});  // An AttributeError, or the default of getattr().

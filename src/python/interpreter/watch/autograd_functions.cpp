@@ -14,8 +14,7 @@ namespace {
 PyTypeObject* function_base(PyTypeObject* type) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
     auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
-    if (guards::is_exact_builtin(base) && std::string_view(base->tp_name) == "torch._C._FunctionBase")
-      return base;
+    if (guards::is_exact_builtin(base) && std::string_view(base->tp_name) == "torch._C._FunctionBase") return base;
   }
   return nullptr;
 }

@@ -1,9 +1,9 @@
 // python/interpreter/watch/changes.h: what a run changed in one object, to be taken back and made again.
 //
 // Each is made before the first change. take_back() leaves the object as it was before the run, and notes down how
-// the run has left it; make_again() puts that there. Several may be of one place: they are taken back in reverse, and
-// what lies there when all are is noted by note_left(). Only what the run has touched is moved: the entries of a dict
-// that it stored and the items that it appended, unless it has changed their order.
+// the run has left it; make_again() puts that there. Several may be of one place: they are taken back in reverse,
+// and what lies there when all are is noted by note_left(). Only what the run has touched is moved: the entries of
+// a dict that it stored and the items that it appended, unless it has changed their order.
 #pragma once
 
 #include <Python.h>

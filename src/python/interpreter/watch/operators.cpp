@@ -29,8 +29,7 @@ bool has_default_truth(PyTypeObject* type) {
 
 /// An object whose class was made by a class statement, and no tensor.
 bool has_own_class(PyObject* object, const TensorWorld& tensors) {
-  return is_changeable(Py_TYPE(object)) && !tensors.is_tensor(object) &&
-         !guards::is_scalar(object);
+  return is_changeable(Py_TYPE(object)) && !tensors.is_tensor(object) && !guards::is_scalar(object);
 }
 
 /// Two builtin containers whose items go into a third one, or into the first, as they are.

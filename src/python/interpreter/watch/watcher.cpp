@@ -38,8 +38,7 @@ bool is_code_of_sizes(const Frame* frame) {
 }
 
 bool is_fresh_iterator(PyObject* object) {
-  return Py_TYPE(object)->tp_iternext && !PyGen_CheckExact(object) &&
-         is_exact_builtin(Py_TYPE(object));
+  return Py_TYPE(object)->tp_iternext && !PyGen_CheckExact(object) && is_exact_builtin(Py_TYPE(object));
 }
 
 /// What a special method written as a generator gives: nobody else holds it, and nothing of it has run.
