@@ -95,16 +95,11 @@ class CallRecorder {
   void take_operands() {
     payload_.stack.assign(arguments_.begin(), arguments_.end());
     device_ = capture::device_of(arguments_).device.value_or(c10::Device(c10::kCPU));
+    const bool on_cpu = device_.is_cpu();  // What an argument says is of the results.
     for (uint32_t i = 0; i < arguments_.size(); ++i) {
-      const auto quotient = device_.is_cpu() ? std::nullopt : quotient_behind(arguments_[i]);
-      if (quotient) {  // Beside a GPU's tensors no kernel computes on the CPU.
-        payload_.quotients.push_back({i, quotient->first, quotient->second});
-        payload_.stack[i] = 0.0;
-        continue;
-      }
       if (can_be_fixed(arguments_[i])) {
-        payload_.slots.push_back({i, kNumberSlot, add_operand(number_behind(arguments_[i]))});
-        payload_.stack[i] = 0.0;  // The payload keeps nothing of the trace.
+        put_number(payload_, i, arguments_[i], on_cpu,
+                   [this](const at::Tensor& number) { return add_operand(number); });
         continue;
       }
       for_each_tensor(arguments_.subspan(i, 1), [&](const at::Tensor& tensor, uint32_t, int32_t element) {
@@ -264,16 +259,12 @@ class CallRecorder {
 };
 
 /// Numbers that inputs decide, where the call must know them: they decide shapes, or are read when it is recorded.
-/// Beside tensors of a GPU no number is computed on the CPU while a program runs, but those of its symbols.
 void fix_numbers(const OpEntry& entry, std::span<c10::IValue> arguments) {
   const CallDevice device = capture::device_of(arguments);
   const bool all = entry.dynamic || !returns_only_tensors(entry) || numbers_decide_shapes(entry);
   const bool on_cpu = device.device.value_or(c10::Device(c10::kCPU)).is_cpu();
-  for (c10::IValue& argument : arguments) {
-    if (!can_be_fixed(argument)) continue;
-    const bool is_kept = on_cpu ? number_behind(argument).is_cpu() : quotient_behind(argument).has_value();
-    if (all || !is_kept) argument = specialised(argument);
-  }
+  for (c10::IValue& argument : arguments)
+    if (can_be_fixed(argument) && (all || !takes_number(argument, on_cpu))) argument = specialised(argument);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "capture/arguments.h"
+#include "capture/number.h"
 #include "capture/numbers_in_calls.h"
 #include "capture/size_node.h"
 
@@ -61,6 +62,22 @@ bool record_number_call(const c10::OperatorHandle& op, torch::jit::Stack* stack)
 bool numbers_decide_shapes(const OpEntry& entry) {
   const std::string& name = entry.op.schema().name();
   return name == "aten::arange" || name == "aten::range";
+}
+
+bool takes_number(const c10::IValue& argument, bool on_cpu) {
+  return can_be_fixed(argument) &&
+         (on_cpu ? number_behind(argument).is_cpu() : quotient_behind(argument).has_value());
+}
+
+void put_number(CallPayload& payload, uint32_t argument, const c10::IValue& number, bool on_cpu,
+                const std::function<uint32_t(const at::Tensor&)>& operand) {
+  payload.stack[argument] = 0.0;  // The payload keeps nothing of the trace.
+  if (on_cpu) {
+    payload.slots.push_back({argument, kNumberSlot, operand(number_behind(number))});
+    return;
+  }
+  const auto [significand, divisor] = quotient_behind(number).value();
+  payload.quotients.push_back({argument, significand, divisor});
 }
 
 void redispatch_with_numbers(Recorder& recorder, const c10::OperatorHandle& op, c10::DispatchKeySet below,

@@ -10,6 +10,7 @@
 #include "capture/arguments.h"
 #include "capture/devices.h"
 #include "capture/number.h"
+#include "capture/number_calls.h"
 #include "capture/numbers_in_calls.h"
 #include "capture/shapes.h"
 #include "capture/size_node.h"
@@ -193,11 +194,6 @@ std::optional<torch::jit::Stack> ask(const c10::OperatorHandle& op, Arguments ar
   return stack;
 }
 
-/// On a GPU those alone that are known when the program's sizes are.
-bool is_taken_number(const c10::IValue& argument, bool on_cpu) {
-  return can_be_fixed(argument) &&
-         (on_cpu ? number_behind(argument).is_cpu() : quotient_behind(argument).has_value());
-}
 bool is_of_cpu(Arguments arguments) {
   return device_of(arguments).device.value_or(c10::Device(c10::kCPU)).is_cpu();
 }
@@ -206,7 +202,7 @@ bool is_of_cpu(Arguments arguments) {
 /// call stands above autocast, which would cast for it.
 bool is_for_table(const Row& row, Arguments arguments) {
   const bool on_cpu = is_of_cpu(arguments);
-  const auto is_taken = [on_cpu](const c10::IValue& one) { return is_taken_number(one, on_cpu); };
+  const auto is_taken = [on_cpu](const c10::IValue& one) { return takes_number(one, on_cpu); };
   const bool has_numbers = std::ranges::any_of(arguments, is_taken);
   bool any = has_numbers, plain = !at::autocast::is_autocast_enabled(at::kCPU);
   if (row.of_numbers && !has_numbers) return false;
@@ -250,12 +246,8 @@ bool record_sized_call(Recorder& recorder, const c10::OperatorHandle& op, torch:
     return static_cast<uint32_t>(operands.size() - 1);
   };
   for (uint32_t i = 0; i < count; ++i) {
-    if (is_taken_number(arguments[i], on_cpu)) {
-      if (const auto quotient = on_cpu ? std::nullopt : quotient_behind(arguments[i]))
-        payload.quotients.push_back({i, quotient->first, quotient->second});
-      else
-        payload.slots.push_back({i, kNumberSlot, operand(number_behind(arguments[i]))});
-      payload.stack[i] = 0.0;
+    if (takes_number(arguments[i], on_cpu)) {
+      put_number(payload, i, arguments[i], on_cpu, operand);
       continue;
     }
     const size_t before = operands.size();

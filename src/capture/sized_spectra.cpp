@@ -21,19 +21,15 @@ struct Transform {
   int64_t size, hop, window;
 
   bool fits(const at::Tensor& signal, const at::Tensor& weights) const {
-    return hop > 0 && window > 0 && window <= size && size <= signal.sym_size(-1) &&
-           (!weights.defined() || (weights.dim() == 1 && weights.sym_size(0) == window));
+    return hop > 0 && window > 0 && window <= size && size <= signal.sym_size(-1) && weights.dim() == 1 &&
+           weights.sym_size(0) == window;
   }
 
   /// The window in the middle of a transform, zeros around it.
-  at::Tensor centred(const at::Tensor& weights, const at::Tensor& signal) const {
+  at::Tensor centred(const at::Tensor& weights) const {
     if (window == size) return weights;
-    at::Tensor all = at::zeros({size}, weights.defined() ? weights.options() : signal.options());
-    const at::Tensor middle = all.narrow(0, (size - window) / 2, window);
-    if (weights.defined())
-      middle.copy_(weights);
-    else
-      middle.fill_(1);
+    at::Tensor all = at::zeros({size}, weights.options());
+    all.narrow(0, (size - window) / 2, window).copy_(weights);
     return all;
   }
 
@@ -51,14 +47,14 @@ at::Tensor stft(const at::Tensor& signal, int64_t n_fft, std::optional<int64_t> 
                 std::optional<bool> align_to_window) {
   const at::Tensor weights = window.value_or(at::Tensor());
   const Transform transform{n_fft, hop_length.value_or(n_fft / 4), win_length.value_or(n_fft)};
-  const bool is_real = signal.is_floating_point() && (!weights.defined() || weights.is_floating_point());
+  const bool is_real = weights.defined() && signal.is_floating_point() && weights.is_floating_point();
   // What warns or raises is left to PyTorch.
-  if (!has_expression(signal) || !is_real || !weights.defined() || !return_complex.value_or(false) ||
-      align_to_window.value_or(false) || signal.dim() < 1 || signal.dim() > 2 || !transform.fits(signal, weights))
+  if (!has_expression(signal) || !is_real || !return_complex.value_or(false) || align_to_window.value_or(false) ||
+      signal.dim() < 1 || signal.dim() > 2 || !transform.fits(signal, weights))
     return at::native::stft(signal, n_fft, hop_length, win_length, window, normalized, onesided, return_complex,
                             align_to_window);
   const at::Tensor rows = signal.dim() == 1 ? signal.unsqueeze(0) : signal;
-  const at::Tensor weighed = transform.frames(rows).mul(transform.centred(weights, signal));
+  const at::Tensor weighed = transform.frames(rows).mul(transform.centred(weights));
   constexpr int64_t as_it_is = 0, by_root = 1;  // ATen's fft_norm_mode.
   at::Tensor spectrum = at::_fft_r2c(weighed, {2}, normalized ? by_root : as_it_is, onesided.value_or(true));
   spectrum.transpose_(1, 2);
