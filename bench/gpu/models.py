@@ -137,6 +137,10 @@ def run_case(name: str) -> dict[str, Any]:
     return sides
 
 
+def in_words(facts: dict[str, Any]) -> str:
+    return facts.get("failure") or f"cold {facts['cold_ms']:.1f} ms, {facts['speed']:.2f}x"
+
+
 def broken_limits(name: str, sides: dict[str, Any], known: dict[str, Any]) -> list[str]:
     failed = [f"{name}: {side}: {facts['failure']}" for side, facts in sides.items() if "failure" in facts]
     if failed:
@@ -218,9 +222,7 @@ def main() -> int:
     results, failed = {}, []
     for name in names:
         results[name] = (run_case(name), known.get(name, {}))
-        console.print(
-            name, {side: facts.get("failure", facts.get("speed")) for side, facts in results[name][0].items()}
-        )
+        console.print(name, *(f"{side}: {in_words(facts)}" for side, facts in results[name][0].items()), sep="  ")
         failed += broken_limits(name, *results[name])
     return measure.conclude(results, failed, show, options.json, width=150)
 

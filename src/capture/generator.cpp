@@ -52,23 +52,33 @@ std::vector<at::Generator> default_generators() {
   std::vector<at::Generator> all{at::detail::getDefaultCPUGenerator()};
   if (!has_met_cuda()) return all;
   const c10::DeviceIndex count = c10::impl::VirtualGuardImpl(c10::kCUDA).deviceCount();
-  for (c10::DeviceIndex k = 0; k < count; ++k)
-    all.push_back(at::globalContext().defaultGenerator(c10::Device(c10::kCUDA, k)));
+  for (c10::DeviceIndex k = 0; k < count; ++k) all.push_back(default_generator({c10::kCUDA, k}));
   return all;
 }
 
-KeptGenerators::KeptGenerators() {
-  for (at::Generator& generator : default_generators()) {
+at::Generator default_generator(c10::Device device) {
+  return device.is_cpu() ? at::detail::getDefaultCPUGenerator() : at::globalContext().defaultGenerator(device);
+}
+
+GeneratorStates::GeneratorStates(std::span<const at::Generator> generators) {
+  for (at::Generator generator : generators) {
     const std::lock_guard<std::mutex> lock(generator.mutex());
     states_.emplace_back(generator, generator.get_state());
   }
 }
 
-KeptGenerators::~KeptGenerators() {
-  for (auto& [generator, state] : states_) {
+void GeneratorStates::put_back() const {
+  for (auto& [kept, state] : states_) {
+    at::Generator generator = kept;
     const std::lock_guard<std::mutex> lock(generator.mutex());
     generator.set_state(state);
   }
+}
+
+KeptGenerators::KeptGenerators() : states_(default_generators()) {}
+
+KeptGenerators::~KeptGenerators() {
+  states_.put_back();
 }
 
 at::Tensor cpu_generator_state() {

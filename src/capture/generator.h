@@ -10,6 +10,8 @@
 
 #include <ATen/ATen.h>
 
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "ir/graph.h"
@@ -48,6 +50,19 @@ class GeneratorWatch {
   std::vector<Marker> markers_;
 };
 
+/// States of generators, to be put back.
+class GeneratorStates {
+ public:
+  GeneratorStates() = default;
+  /// Throws where a generator's state may not be asked: while its device's stream is captured.
+  explicit GeneratorStates(std::span<const at::Generator> generators);
+  void put_back() const;
+  explicit operator bool() const { return !states_.empty(); }
+
+ private:
+  std::vector<std::pair<at::Generator, at::Tensor>> states_;
+};
+
 /// Puts the default generators of the CPU and of CUDA devices back at its end.
 class KeptGenerators {
  public:
@@ -57,11 +72,12 @@ class KeptGenerators {
   KeptGenerators& operator=(const KeptGenerators&) = delete;
 
  private:
-  std::vector<std::pair<at::Generator, at::Tensor>> states_;
+  GeneratorStates states_;
 };
 
 /// The default generators that there are: the CPU's, and those of CUDA devices once one has been traced for.
 std::vector<at::Generator> default_generators();
+at::Generator default_generator(c10::Device device);
 
 at::Tensor cpu_generator_state();
 void set_cpu_generator_state(const at::Tensor& state);

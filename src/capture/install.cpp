@@ -173,7 +173,7 @@ class Registry {
       entry.outs += argument.is_out();
     }
     entry.moves_view = entry.op.hasTag(at::Tag::inplace_view);
-    entry.pure = !entry.random && !entry.writes && entry.returns > 0;
+    entry.pure = !entry.random && !entry.writes && entry.returns > 0 && !may_write_unsaid(entry.op);
     if (!name.starts_with("aten::")) return;
     const std::string_view plain = without_namespace(name);
     full_name_.assign(plain);

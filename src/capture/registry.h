@@ -82,5 +82,7 @@ bool draws_numbers(const c10::OperatorHandle& op);
 
 /// Arguments that an operator writes: by its schema, and by a table where schemas lie (batch norm's statistics).
 bool is_written(const OpEntry& entry, size_t argument, std::span<const c10::IValue> arguments);
+/// The operator may write an argument of which its schema does not say so.
+bool may_write_unsaid(const c10::OperatorHandle& op);
 
 }  // namespace braze::capture

@@ -414,6 +414,9 @@ bool embedding_backward(Call& call, const RuleRow&) {
   Arithmetic a(call);
   const DType dtype = computing_dtype(g->dtype);
   if (dtype != to_dtype(g->dtype)) return false;  // Half types are added up in their own precision.
+  // A GPU's atomic operations would add up in an order of their own; eager sorts, and gives the same bits each
+  // time.
+  if (call.device().is_cuda()) return false;
   ir::Value* places = a.reshape(call.cast(indices->value, DType::i64), {count});
   ir::Value* gradient = a.reshape(g->value, {count, width});
   if (padding >= 0) {

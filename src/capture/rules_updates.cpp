@@ -318,6 +318,8 @@ bool index_put(Call& call, const RuleRow&) {
   }
   if (dims.empty() || dims.back() >= static_cast<int64_t>(x->sizes.size())) return false;
   if (numel(x->sizes) == 0 || numel(joined) == 0) return false;
+  // As of embedding_dense_backward: eager sorts on a GPU, and gives the same bits each time.
+  if (accumulate && call.device().is_cuda() && !c10::isIntegralType(x->dtype, true)) return false;
   Arithmetic a(call);
   // Indexed dimensions that are not adjacent come first, as in eager.
   const bool adjacent = dims.back() - dims.front() + 1 == std::ssize(dims);

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "capture/devices.h"
 #include "capture/generator.h"
 #include "capture/recorder.h"
 #include "capture/registry.h"
@@ -200,6 +201,7 @@ TapeRecorder::Pending TapeRecorder::begin(const OpEntry& entry, const torch::jit
   Pending pending{&entry,
                   {entry.op, {arguments.begin(), arguments.end()}, {}, {}, {}, {}, entry.random, false, {}, {}, {}},
                   {}};
+  if (can_be_lost_ && entry.random) pending.device = device_of(arguments).device;
   Tape::Call& call = pending.call;
   call.with_grad = at::GradMode::is_enabled();
   // A constant that the function makes anew at each call: lift_fresh would give away the one that the tape holds.
@@ -230,11 +232,17 @@ TapeRecorder::Pending TapeRecorder::begin(const OpEntry& entry, const torch::jit
   return pending;
 }
 
+void TapeRecorder::note_generator(c10::Device device) {
+  const at::Generator generator = default_generator(device);
+  if (std::ranges::find(tape_.generators_, generator) == tape_.generators_.end())
+    tape_.generators_.push_back(generator);
+}
+
 void TapeRecorder::end(Pending pending, const torch::jit::Stack& stack) {
   Tape::Call& call = pending.call;
   const size_t returns = pending.entry->returns;
   const c10::IValue* const results = stack.data() + stack.size() - returns;
-  bool is_seen = returns == 0, is_of_device = false;
+  bool is_seen = returns == 0;
   for (uint32_t r = 0; r < returns; ++r) {
     if (is_returned_argument(call.op, r)) {
       is_seen = true;
@@ -245,19 +253,19 @@ void TapeRecorder::end(Pending pending, const torch::jit::Stack& stack) {
       if (!as_tracer(tensor)) return;
       // The same elements without a history: what reads them says so (Call::tracked).
       if (views_.contains(as_tracer(tensor)->view().get())) return;
-      if (can_be_lost_ && call.random && !tensor.is_cpu()) is_of_device = true;
+      if (!pending.device) pending.device = tensor.device();
       set_number(tensor, tape_.tensor_count_);
       const bool is_differentiable = c10::isFloatingType(tensor.scalar_type()) || tensor.is_complex();
       call.results.push_back({r, element, tape_.tensor_count_++, is_differentiable});
     });
   }
-  if (is_of_device) return lose("random numbers are drawn on another device than the CPU");
   // What Python has read (is_same_size, item of a known value) is in the program that Python made of it.
   if (!is_seen) return;
   // An out= tensor that was resized stands for another view now.
   for (const auto& [tensor, number] : pending.written) set_number(tensor, number);
   if (Tracer* tracer = Tracer::current(); tracer && !can_be_lost_) call.source = tracer->impl().graph().source();
   tape_.draws_ |= call.random;
+  if (can_be_lost_ && call.random) note_generator(pending.device.value_or(c10::kCPU));
   tape_.calls_.push_back(std::move(call));
 }
 

@@ -20,6 +20,7 @@
 //   tape.run(&arguments)[0];
 #pragma once
 
+#include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
@@ -88,7 +89,8 @@ class Tape {
   /// Of a joint trace: runs its forward under autograd once more. What fails has written to `inputs` (one for each
   /// of inputs()) and drawn numbers.
   std::vector<at::Tensor> run_again(std::vector<at::Tensor> inputs, std::span<const int64_t> symbols) const;
-  bool draws() const { return draws_; }
+  /// Of a joint trace: the default generators that its calls draw from.
+  const std::vector<at::Generator>& generators() const { return generators_; }
 
  private:
   friend class TapeRecorder;
@@ -107,6 +109,7 @@ class Tape {
   uint32_t tensor_count_ = 0;
   ir::SizeCode sizes_;  ///< Of arguments that are expressions.
   bool draws_ = false;  ///< Some call is random.
+  std::vector<at::Generator> generators_;
   bool has_history_ = false;
 };
 
@@ -183,12 +186,14 @@ class TapeRecorder {
     const OpEntry* entry;
     Tape::Call call;
     std::vector<std::pair<at::Tensor, uint32_t>> written;
+    std::optional<c10::Device> device = std::nullopt;  ///< Of the arguments.
   };
 
   /// Nullopt: the tape has been lost.
   std::optional<Pending> try_begin(const OpEntry& entry, const torch::jit::Stack& stack);
   Pending begin(const OpEntry& entry, const torch::jit::Stack& stack);
   void keep_sizes(Tape::Call& call, uint32_t argument);
+  void note_generator(c10::Device device);
   void end(Pending pending, const torch::jit::Stack& stack);
   uint32_t number_of(const at::Tensor& tensor);
   uint32_t number_of_real(const at::Tensor& real);

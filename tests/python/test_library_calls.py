@@ -40,6 +40,16 @@ def test_calls_give_what_eager_gives(name):
     assert "object(" not in program.code("graph")
 
 
+def test_writes_that_no_schema_tells():
+    f = braze.compile(lambda x, mean, var: torch.batch_norm_update_stats(x, mean, var, 0.1))
+    for _ in range(3):
+        x, theirs = torch.randn(4, 3, 5), (torch.zeros(3), torch.ones(3))
+        ours = tuple(each.clone() for each in theirs)
+        wanted = torch.batch_norm_update_stats(x, *theirs, 0.1)
+        torch.testing.assert_close((*f(x, *ours), *ours), (*wanted, *theirs))
+    assert f.counts() == {"captured": 1, "replayed": 2, "native": 0}
+
+
 def test_a_generator_is_kept_beside_the_graph():
     generator = torch.Generator().manual_seed(7)
 

@@ -181,7 +181,7 @@ variable_list BackwardNode::differentiable(variable_list gradients, const variab
   };
   if (again.refused.empty()) {
     const auto node =
-        capture::make_node<SecondDerivative>(program_, again.inputs, inputs_.generator(), tangents, wanted);
+        capture::make_node<SecondDerivative>(program_, again.inputs, inputs_.generators(), tangents, wanted);
     node->set_next_edges(std::move(edges));
     attach(node);
   } else {

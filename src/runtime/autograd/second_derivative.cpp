@@ -8,7 +8,6 @@
 #include <optional>
 #include <utility>
 
-#include "capture/generator.h"
 #include "capture/tape.h"
 #include "support/error.h"
 
@@ -60,9 +59,9 @@ void ForwardInputs::release() {
 }
 
 SecondDerivative::SecondDerivative(std::shared_ptr<const TrainingProgram> program, std::vector<at::Tensor> inputs,
-                                   at::Tensor generator, const std::vector<at::Tensor>& tangents,
+                                   capture::GeneratorStates generators, const std::vector<at::Tensor>& tangents,
                                    std::vector<uint32_t> wanted)
-    : program_(std::move(program)), wanted_(std::move(wanted)), generator_(std::move(generator)) {
+    : program_(std::move(program)), wanted_(std::move(wanted)), generators_(std::move(generators)) {
   for (const at::Tensor& input : inputs) inputs_.emplace_back(input, /*is_output=*/false);
   for (const at::Tensor& tangent : tangents) tangents_.emplace_back(tangent, /*is_output=*/false);
 }
@@ -73,12 +72,17 @@ void SecondDerivative::release_variables() {
 }
 
 std::vector<at::Tensor> SecondDerivative::run_forward(const std::vector<at::Tensor>& inputs) const {
+  const capture::Tape& tape = *program_->gradients().tape;
   std::optional<capture::KeptGenerators> kept;
-  if (generator_.defined()) {
+  if (!tape.generators().empty()) {
+    TORCH_CHECK(
+        generators_,
+        "braze: the backward of a compiled function cannot be differentiated again (create_graph=True): its "
+        "random numbers were drawn while a CUDA graph was captured.");
     kept.emplace();
-    capture::set_cpu_generator_state(generator_);
+    generators_.put_back();
   }
-  return program_->gradients().tape->run_again(inputs, program_->symbols());
+  return tape.run_again(inputs, program_->symbols());
 }
 
 variable_list SecondDerivative::apply(variable_list&& gradients) {

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "capture/generator.h"
 #include "runtime/autograd/training.h"
 
 namespace braze::runtime {
@@ -23,8 +24,9 @@ namespace braze::runtime {
 class ForwardInputs {
  public:
   ForwardInputs() = default;
-  /// \param generator  its state before the run; undefined if nothing is drawn.
-  ForwardInputs(size_t count, at::Tensor generator) : versions_(count), generator_(std::move(generator)) {}
+  /// \param generators  those that the run draws from, as they were before it.
+  ForwardInputs(size_t count, capture::GeneratorStates generators)
+      : versions_(count), generators_(std::move(generators)) {}
   void note_version(uint32_t place, const at::Tensor& tensor);
   /// One that nobody else knows.
   void add(uint32_t place, const at::Tensor& tensor, bool holds);
@@ -33,7 +35,7 @@ class ForwardInputs {
   std::vector<at::Tensor> tensors() const;
   /// Throws if it has been written to since.
   void check_version(uint32_t place, const at::Tensor& tensor) const;
-  const at::Tensor& generator() const { return generator_; }
+  const capture::GeneratorStates& generators() const { return generators_; }
   void release();
 
  private:
@@ -44,7 +46,7 @@ class ForwardInputs {
   };
   std::vector<uint32_t> versions_;
   std::vector<Other> others_;
-  at::Tensor generator_;
+  capture::GeneratorStates generators_;
 };
 
 /// Gradients of a compiled backward's results in, gradients of its tangents and of the forward's inputs out.
@@ -54,7 +56,8 @@ class SecondDerivative final : public torch::autograd::Node {
   /// \param tangents  what the backward was given.
   /// \param wanted    which gradients (by TrainingSeam::gradients.inputs) get this node as their history, in order.
   SecondDerivative(std::shared_ptr<const TrainingProgram> program, std::vector<at::Tensor> inputs,
-                   at::Tensor generator, const std::vector<at::Tensor>& tangents, std::vector<uint32_t> wanted);
+                   capture::GeneratorStates generators, const std::vector<at::Tensor>& tangents,
+                   std::vector<uint32_t> wanted);
 
   std::string name() const override { return "BrazeBackwardBackward"; }
   void release_variables() override;
@@ -67,7 +70,7 @@ class SecondDerivative final : public torch::autograd::Node {
 
   const std::shared_ptr<const TrainingProgram> program_;
   const std::vector<uint32_t> wanted_;
-  at::Tensor generator_;
+  const capture::GeneratorStates generators_;
   std::vector<torch::autograd::SavedVariable> inputs_, tangents_;
 };
 

@@ -178,9 +178,10 @@ at::Tensor TrainingProgram::saved_tensor(const passes::Saved& saved, const at::T
   return {};
 }
 
-ForwardInputs TrainingProgram::forward_inputs(const at::Tensor* const* arguments, at::Tensor generator) const {
+ForwardInputs TrainingProgram::forward_inputs(const at::Tensor* const* arguments,
+                                              capture::GeneratorStates generators) const {
   using Kind = TrainingSeam::TapeInput::Kind;
-  ForwardInputs inputs(seam_->tape_inputs.size(), std::move(generator));
+  ForwardInputs inputs(seam_->tape_inputs.size(), std::move(generators));
   for (uint32_t k = 0; k < seam_->tape_inputs.size(); ++k) {
     const TrainingSeam::TapeInput& one = seam_->tape_inputs[k];
     if (one.kind == Kind::constant || one.kind == Kind::saved) continue;
@@ -203,13 +204,22 @@ void set_history(const at::Tensor& result, torch::autograd::Edge edge) {
         torch::autograd::CreationMeta::IN_CUSTOM_FUNCTION);
 }
 
+/// None where a generator's may not be asked for: while the stream of its device is captured.
+capture::GeneratorStates states_of(const std::vector<at::Generator>& generators) {
+  try {
+    return capture::GeneratorStates(generators);
+  } catch (const c10::Error&) {
+    return {};
+  }
+}
+
 }  // namespace
 
 void TrainingProgram::run(const at::Tensor* const* arguments, at::Tensor* results) const {
   const Gradients& gradients = seam_->gradients;
   std::vector<at::Tensor> all(forward_->result_count());
-  const at::Tensor generator =
-      gradients.tape && gradients.tape->draws() ? capture::cpu_generator_state() : at::Tensor();
+  capture::GeneratorStates generators;
+  if (gradients.tape) generators = states_of(gradients.tape->generators());
   forward_->run(arguments, all.data());
   const at::AutoGradMode gradients_on(true);
   if (backwards_->whole()) {
@@ -219,7 +229,7 @@ void TrainingProgram::run(const at::Tensor* const* arguments, at::Tensor* result
     std::vector<at::Tensor> saved;
     for (const passes::Saved& one : seam_->saved) saved.push_back(saved_tensor(one, arguments, all));
     node->save(std::move(saved));
-    if (gradients.tape) node->remember(forward_inputs(arguments, generator));
+    if (gradients.tape) node->remember(forward_inputs(arguments, std::move(generators)));
     std::vector<at::Tensor> roots(gradients.tangents);
     for (size_t r = 0; r < gradients.results.size(); ++r)
       if (gradients.results[r].kind == Result::Kind::root) roots[gradients.results[r].index] = all[r];

@@ -18,6 +18,10 @@
 #include "runtime/geometry.h"
 #include "runtime/program.h"
 
+namespace braze::capture {
+class GeneratorStates;
+}
+
 namespace braze::runtime {
 
 /// What the two programs of a joint trace have to do with each other, at all sizes.
@@ -89,7 +93,7 @@ class TrainingProgram : public std::enable_shared_from_this<TrainingProgram> {
   PartialPrograms::Part part(const PartialPrograms::Pattern& pattern) const;
   size_t gradient_count() const { return backwards_->whole()->outputs().size(); }
   const at::Tensor& input(uint32_t number, const at::Tensor* const* arguments) const;
-  ForwardInputs forward_inputs(const at::Tensor* const* arguments, at::Tensor generator) const;
+  ForwardInputs forward_inputs(const at::Tensor* const* arguments, capture::GeneratorStates generators) const;
   at::Tensor saved_tensor(const passes::Saved& saved, const at::Tensor* const* arguments,
                           const std::vector<at::Tensor>& results) const;
 

@@ -91,9 +91,9 @@ def second_derivatives(function, args, kwargs):
 @pytest.mark.parametrize("part", range(PARTS))
 def test_operators(part):
     """One sample of each."""
-    compared = 0
-    for op in [op for op in gradient_sweep.operators() if op.supports_gradgrad][part::PARTS]:
-        sample = next(iter(op.sample_inputs("cpu", torch.float32)), None)
+    compared, device = 0, torch.get_default_device().type
+    for op in [op for op in gradient_sweep.operators(device) if op.supports_gradgrad][part::PARTS]:
+        sample = next(iter(op.sample_inputs(device, torch.float32)), None)
         if sample is None:
             continue
         args, kwargs = gradient_sweep.differentiable(((sample.input, *sample.args), sample.kwargs))

@@ -1,0 +1,122 @@
+"""Autograd on a GPU: graphs kept for a second backward, and second derivatives, whose forward runs again."""
+
+import copy
+
+import pytest
+import torch
+import torch.nn.functional as F
+from on_gpu import needs_gpu
+from torch import nn
+
+import braze
+
+pytestmark = [needs_gpu, pytest.mark.filterwarnings("ignore")]
+CALLS = 3
+
+
+@pytest.fixture(autouse=True)
+def exact_products():
+    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        yield
+
+
+def both_ways(model, step):
+    """What `step(call, model)` returns at each call: of the model in eager, and of its copy, compiled."""
+    outcomes = []
+    for compile in (lambda m: m, braze.compile):
+        torch.manual_seed(3)
+        own = copy.deepcopy(model)
+        call = compile(own)
+        outcomes.append([step(call, own) for _ in range(CALLS)])
+    torch.testing.assert_close(outcomes[1], outcomes[0], rtol=2e-4, atol=2e-5)
+    return call
+
+
+def gradients(model):
+    return [p.grad.clone() for p in model.parameters()]
+
+
+@pytest.mark.parametrize("kind", [nn.RNN, nn.GRU, nn.LSTM])
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+def test_graph_of_recurrent_net_is_kept(kind, dropout):
+    """What cuDNN has reserved is used up by its backward, and eager's autograd gives it a copy."""
+
+    def step(call, model):
+        model.zero_grad()
+        y, _ = call(torch.randn(2, 5, 4, device="cuda"))
+        y.sum().backward(retain_graph=True)
+        once = gradients(model)
+        y.square().sum().backward(retain_graph=True)
+        twice = gradients(model)
+        y.sin().sum().backward()
+        return once, twice, gradients(model)
+
+    both_ways(kind(4, 5, 2, batch_first=True, bidirectional=True, dropout=dropout).cuda(), step)
+
+
+@pytest.mark.parametrize("shape", [(6, 4), (6, 4, 5, 5)])
+def test_graph_of_batch_norm_is_kept(shape):
+    kind = nn.BatchNorm1d if len(shape) == 2 else nn.BatchNorm2d
+
+    def step(call, model):
+        model.zero_grad()
+        x = torch.randn(shape, device="cuda", requires_grad=True)
+        y = call(x)
+        y.square().sum().backward(retain_graph=True)
+        once = x.grad.clone(), gradients(model)
+        y.sin().sum().backward()
+        return once, x.grad, gradients(model)
+
+    both_ways(kind(4).cuda(), step)
+
+
+PENALISED = {
+    "dropout": lambda: nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Dropout(0.4), nn.Linear(8, 1)),
+    "two dropouts": lambda: nn.Sequential(
+        nn.Dropout(0.2), nn.Linear(4, 8), nn.Tanh(), nn.Dropout(), nn.Linear(8, 1)
+    ),
+    "batch norm": lambda: nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Tanh(), nn.Linear(8, 1)),
+    "batch norm of images": lambda: nn.Sequential(
+        nn.Unflatten(1, (1, 2, 2)),
+        nn.Conv2d(1, 3, 1),
+        nn.BatchNorm2d(3),
+        nn.Softplus(),
+        nn.Flatten(),
+        nn.Linear(12, 1),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PENALISED)
+def test_gradient_penalty(name):
+    """The forward is run again under autograd, with the numbers that it drew."""
+
+    def step(call, model):
+        model.zero_grad()
+        x = torch.randn(6, 4, device="cuda", requires_grad=True)
+        y = call(x)
+        (g,) = torch.autograd.grad(y.sum(), x, create_graph=True)
+        torch.rand(5, device="cuda")  # Others draw meanwhile.
+        (y.mean() + (g.norm(dim=1) - 1).square().mean()).backward()
+        return y.detach(), g.detach(), gradients(model), [b.clone() for b in model.buffers()], torch.rand(1).cuda()
+
+    torch.manual_seed(0)
+    call = both_ways(PENALISED[name]().cuda(), step)
+    assert call.counts()["native"] == 0, call.reasons()
+
+
+def test_second_derivative_of_drawn_numbers():
+    def f(x):
+        noise = torch.rand_like(x)
+        return (F.dropout(x.sin(), 0.3) * noise * torch.empty_like(x).normal_()).exp()
+
+    def run(f):
+        torch.manual_seed(1)
+        found = []
+        for _ in range(CALLS):
+            x = torch.linspace(0, 1, 50, device="cuda", requires_grad=True)
+            (g,) = torch.autograd.grad(f(x).sum(), x, create_graph=True)
+            found += [g.detach(), *torch.autograd.grad(g.sum(), x), torch.rand(2, device="cuda")]
+        return found
+
+    torch.testing.assert_close(run(braze.compile(f)), run(f), rtol=1e-4, atol=1e-5)
