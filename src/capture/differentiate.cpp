@@ -18,6 +18,7 @@
 #include "capture/autograd_node.h"
 #include "capture/backward_formulas.h"
 #include "capture/call.h"
+#include "capture/memory_reads.h"
 #include "capture/saving_nodes.h"
 #include "capture/tape.h"
 #include "support/error.h"
@@ -280,6 +281,7 @@ void TraceEnd::differentiate(Trace& trace, const std::vector<at::Tensor>& output
   // What a backward outside of the function would run under.
   const at::AutoGradMode no_gradients(false);
   const c10::impl::ExcludeDispatchKeyGuard no_casts(c10::autocast_dispatch_keyset);
+  MemoryReads reads(*recorder_.graph_);
   std::vector<Edge> edges;
   std::vector<at::Tensor> tangents;
   for (const at::Tensor& root : roots) {
@@ -287,6 +289,7 @@ void TraceEnd::differentiate(Trace& trace, const std::vector<at::Tensor>& output
     tangents.push_back(add_tangent(root, tangents.size()));
   }
   Backward backward(leaves, recorder_.first_sequence_number_);
+  const MemoryReads::Scope noting_reads(reads);
   std::vector<at::Tensor> found = backward.run(edges, tangents);
   std::vector<std::vector<bool>> reached;
   for (const Edge& edge : edges) reached.push_back(backward.reached_from(edge));
@@ -315,7 +318,12 @@ void TraceEnd::differentiate(Trace& trace, const std::vector<at::Tensor>& output
     }
     gradients.inputs.push_back(std::move(input));
   }
-  gradients.first_backward = last_forward ? last_forward->next : recorder_.graph_->first();
+  ir::Node* const first_backward = last_forward ? last_forward->next : recorder_.graph_->first();
+  const auto is_private = [&](const Memory& memory) {
+    return memory.base->input < 0 && !output_of_.contains(&memory);
+  };
+  keep_copies(*recorder_.graph_, first_backward, gradients.first_gradient, reads.only_through(is_private));
+  gradients.first_backward = first_backward;
   trace.objects = std::move(recorder_.objects_);
   take_inputs(trace);
   if (const Symbols* symbols = recorder_.symbols()) {

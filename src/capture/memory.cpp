@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "capture/index_map.h"
+#include "capture/memory_reads.h"
 #include "capture/recorder.h"
 #include "capture/shapes.h"
 #include "capture/size_node.h"
@@ -192,7 +193,9 @@ Dim extent(DimsRef sizes, DimsRef strides) {
   return last + 1;
 }
 
-ir::Value* read(Recorder& recorder, View& view) {
+namespace {
+
+ir::Value* present(Recorder& recorder, View& view) {
   Memory& memory = *view.memory;
   if (view.value && view.version == memory.version) return view.value;
   if (&view == memory.base) {
@@ -201,10 +204,18 @@ ir::Value* read(Recorder& recorder, View& view) {
     view.value = read_window(recorder, view);
   } else {
     BRAZE_CHECK(view.parent, "a root without a value");
-    view.value = apply(recorder, view, read(recorder, *view.parent));
+    view.value = apply(recorder, view, present(recorder, *view.parent));
   }
   view.version = memory.version;
   return view.value;
+}
+
+}  // namespace
+
+ir::Value* read(Recorder& recorder, View& view) {
+  ir::Value* const value = present(recorder, view);
+  if (MemoryReads* const reads = MemoryReads::current()) reads->note(*view.memory, value);
+  return value;
 }
 
 void write(Recorder& recorder, View& view, ir::Value* value) {

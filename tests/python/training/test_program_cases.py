@@ -2,6 +2,7 @@
 first call and at replays, with sizes as numbers and as expressions."""
 
 import program_autograd  # noqa: F401  its cases
+import program_copies  # noqa: F401  its cases
 import program_freed  # noqa: F401  its cases
 import program_func  # noqa: F401  its cases
 import program_functions
