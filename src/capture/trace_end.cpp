@@ -128,8 +128,9 @@ void TraceEnd::check_gradients() {
 }
 
 /// A bad index, divisor or probability, or what was to be true and is not, raises even where nobody uses the
-/// result. Nodes that check one and that no output needs become outputs of the graph, behind all that recipes name:
-/// one bool for the elements of each.
+/// result, and so does whatever a kernel of ATen's refuses: a singular matrix, a maximum of nothing. Nodes that check
+/// one and that no output needs become outputs of the graph, behind all that recipes name: one bool for the elements
+/// of each, or what the call returns.
 void TraceEnd::keep_checks() {
   std::vector<bool> live(recorder_.graph_->value_limit());
   const auto mark = [&](const ir::Value* value) {
@@ -144,13 +145,18 @@ void TraceEnd::keep_checks() {
                         });
     const ir::OpKind kind = ir::info(node->op).kind;
     const bool checks =
-        kind == ir::OpKind::Gather || kind == ir::OpKind::Update || has(node->op, ir::traits::raises);
+        kind == ir::OpKind::Gather || kind == ir::OpKind::Update || has(node->op, ir::traits::raises) ||
+        (node->op == ir::Op::call && !node->results.empty());
     if (!needed && !checks) continue;
-    if (!needed) unused.push_back(node->result());
+    if (!needed) unused.push_back(node->result(0));
     std::ranges::for_each(node->operands, mark);
   }
   for (ir::Value* value : unused | std::views::reverse) {
     const ir::Type& type = *value->type;
+    if (value->def->op == ir::Op::call) {
+      recorder_.graph_->outputs().push_back(value);
+      continue;
+    }
     std::vector<int64_t> dims(type.rank());
     std::iota(dims.begin(), dims.end(), 0);
     if (type.dtype != ir::DType::b8)
