@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "loops/kernel.h"
+#include "loops/plan.h"
 
 namespace braze::loops {
 
@@ -150,6 +151,11 @@ void KernelHasher::add(const Stmt& s) {
 
 Hash128 structural_hash(const Kernel& kernel) {
   return KernelHasher(kernel).run();
+}
+
+Hash128 kernel_hash(const Kernel& kernel, ir::DeviceKind device) {
+  const Hash128 hash = structural_hash(kernel);
+  return device == ir::DeviceKind::cpu ? hash : Hasher().add(hash).add(device).finish();
 }
 
 }  // namespace braze::loops

@@ -250,9 +250,7 @@ class Lowering {
     const std::vector<int64_t> origins = move_origins(*draft.kernel);
     step.kernel.origins.assign(origins.begin(), origins.end());
     step.kernel.origins.resize(step.kernel.buffers.size(), 0);
-    Hash128 hash = structural_hash(*draft.kernel);
-    // Code of a GPU is none of a CPU, whether or not a loop says what runs it.
-    if (device.kind != ir::DeviceKind::cpu) hash = Hasher().add(hash).add(device.kind).finish();
+    const Hash128 hash = kernel_hash(*draft.kernel, device.kind);
     const auto [it, fresh] = kernels_.try_emplace(hash, static_cast<uint32_t>(plan_.kernels.size()));
     if (fresh) {
       draft.kernel->name = kernel_name(fused, hash);

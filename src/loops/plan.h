@@ -121,6 +121,23 @@ struct PlanOf {
 };
 using Plan = PlanOf<int64_t>;
 
+/// Of a kernel in a plan. Code of a GPU is none of a CPU, whether or not a loop says what runs it.
+Hash128 kernel_hash(const Kernel& kernel, ir::DeviceKind device);
+
+/// Sets kernel_hashes by the kernels and the steps, which may not have been verified yet.
+template <typename Number>
+void hash_kernels(PlanOf<Number>& plan) {
+  std::vector<ir::DeviceKind> devices(plan.kernels.size(), ir::DeviceKind::cpu);
+  for (const StepOf<Number>& step : plan.steps) {
+    if (step.kind != StepKind::kernel || step.kernel.kernel >= devices.size()) continue;
+    if (step.kernel.buffers.empty() || step.kernel.buffers[0] >= plan.buffers.size()) continue;
+    devices[step.kernel.kernel] = plan.buffers[step.kernel.buffers[0]].device.kind;
+  }
+  plan.kernel_hashes.clear();
+  for (size_t k = 0; k < devices.size(); ++k)
+    plan.kernel_hashes.push_back(kernel_hash(*plan.kernels[k], devices[k]));
+}
+
 struct LoweringOptions {
   bool fuse = true;                 ///< false: one kernel a node, to bisect a wrong result.
   bool reuse_memory = true;         ///< false: every temporary has memory of its own.

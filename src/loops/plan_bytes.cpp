@@ -124,10 +124,8 @@ std::vector<std::string> read_parts(ArchiveReader& archive, PlanOf<Number>& plan
 
 template <typename Number>
 void parse_kernels(const std::vector<std::string>& texts, PlanOf<Number>& plan) {
-  for (const std::string& text : texts) {
-    plan.kernels.push_back(parse_kernel(text));
-    plan.kernel_hashes.push_back(structural_hash(*plan.kernels.back()));
-  }
+  for (const std::string& text : texts) plan.kernels.push_back(parse_kernel(text));
+  hash_kernels(plan);
 }
 
 /// Runs `check`; the archive fails where it throws, but for want of memory.

@@ -52,6 +52,7 @@ class Parser {
     }
     lexer_.expect("}");
     if (!lexer_.at_end()) lexer_.fail("expected the end of the text after the plan");
+    hash_kernels(plan_);
     return std::move(plan_);
   }
 
@@ -129,7 +130,6 @@ class Parser {
     auto kernel = parse_kernel(lexer_);
     if (!kernels_.emplace(kernel->name, plan_.kernels.size()).second)
       lexer_.fail(where, "a second kernel of this name");
-    plan_.kernel_hashes.push_back(structural_hash(*kernel));
     plan_.kernels.push_back(std::move(kernel));
   }
 

@@ -10,6 +10,8 @@
 #include "compile/artifact_cache.h"
 #include "ir/shape_env.h"
 #include "ir/text.h"
+#include "loops/plan_bytes.h"
+#include "support/archive.h"
 
 using namespace braze;
 
@@ -51,6 +53,23 @@ bool has_phase(const driver::Facts& facts, std::string_view phase) {
 }
 
 }  // namespace
+
+TEST_CASE("kernels of a GPU that were read have the hashes under which their code lies") {
+  const auto kernels_of_both = [](const char* device) {
+    return concat("graph @both(%x: f32[64]", device, ", %y: f32[64]) {\n %0 = exp %x : f32[64]", device,
+                  "\n %1 = exp %y : f32[64]\n return %0, %1\n}");
+  };
+  for (const char* device : {"", "@cuda:0"}) {
+    const loops::Plan plan = loops::lower(*ir::parse(kernels_of_both(device)), {});
+    CHECK(plan.kernels.size() == (*device ? 2 : 1));
+    ArchiveWriter writer;
+    loops::write(writer, plan);
+    const std::string bytes = writer.take();
+    ArchiveReader reader({bytes.data(), bytes.size()});
+    CHECK(loops::read_plan(reader).kernel_hashes == plan.kernel_hashes);
+    CHECK(loops::parse_plan(loops::print(plan)).kernel_hashes == plan.kernel_hashes);
+  }
+}
 
 TEST_CASE("a graph that is known is not lowered again, and becomes the same") {
   const driver::Artifact first = compile(mixture), second = compile(mixture);
