@@ -17,10 +17,13 @@ Wanted* as(Node& node) {
   return typeid(node) == typeid(Wanted) ? static_cast<Wanted*>(&node) : nullptr;
 }
 
-/// An equal share for each element that is the result, or for each NaN if that is one.
+/// An equal share for each element that is the result, or for each NaN if that is one. On a GPU eager multiplies,
+/// which an infinite gradient shows.
 at::Tensor evenly_distributed(const at::Tensor& gradient, const at::Tensor& self, const at::Tensor& result) {
   const at::Tensor chosen = at::where(result.isnan(), self.isnan(), self == result);
-  return at::zeros_symint(self.sym_sizes(), self.options()).masked_fill(chosen, gradient / chosen.sum());
+  const at::Tensor share = gradient / chosen.sum();
+  if (self.is_cuda()) return chosen * share;
+  return at::zeros_symint(self.sym_sizes(), self.options()).masked_fill(chosen, share);
 }
 
 template <typename Chooser>

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/library_call.h"
 #include "ir/shape_env.h"
 #include "support/error.h"
 
@@ -68,15 +69,35 @@ const std::vector<passes::BackwardReaders>& PartialPrograms::readers() const {
   return *readers_;
 }
 
+namespace {
+
+/// Operators that bring running statistics up to date while training, and compute nothing else from them.
+constexpr std::string_view kUpdateStatistics[] = {"aten::native_batch_norm", "aten::_native_batch_norm_legit",
+                                                  "aten::cudnn_batch_norm", "aten::miopen_batch_norm"};
+
+/// The operands of such a node which are those.
+std::vector<uint32_t> updated_statistics(const ir::Node& node) {
+  if (node.op != ir::Op::call || !node.find("written")) return {};
+  if (std::ranges::find(kUpdateStatistics, node.text_attr("target")) == std::end(kUpdateStatistics)) return {};
+  return ir::library_call(node).written;
+}
+
+}  // namespace
+
 bool PartialPrograms::reads_what_is_written() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (reads_what_is_written_) return *reads_what_is_written_;
   std::vector<bool> reads(joint_->value_limit());
   for (const ir::Mutation& mutation : joint_->mutations()) reads[joint_->inputs()[mutation.input].value->id] = true;
   for (const ir::Node* node = joint_->first(); node; node = node->next) {
-    const bool any = std::ranges::any_of(
-        node->operands, [&](ir::Value* operand) { return bool{reads[ir::Graph::resolve(operand)->id]}; });
+    const std::vector<uint32_t> updated = updated_statistics(*node);
+    bool any = false;
+    for (uint32_t k = 0; k < node->operands.size(); ++k)
+      any |= reads[ir::Graph::resolve(node->operands[k])->id] && std::ranges::find(updated, k) == updated.end();
     for (const ir::Value& result : node->results) reads[result.id] = any;
+    // The last results are the statistics as they are afterwards.
+    const auto results = std::span(node->results);
+    for (const ir::Value& result : results.last(updated.size())) reads[result.id] = true;
   }
   bool found = false;
   for (const capture::Gradients::Input& input : gradients_.inputs)
