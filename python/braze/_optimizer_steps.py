@@ -1,13 +1,14 @@
 """Steps of optimizers that decide by how many there have been, in a form that does not.
 
-torch.optim reads counts and rates as Python's floats, and branches on them (RAdam, ASGD) or hands them to an
-operator that takes only such (Adamax). Here they are numbers within the graph, and what they decide is selected.
+torch.optim reads counts, rates and norms (Adafactor) as Python's floats, and branches on them (RAdam, ASGD)
+or hands them to an operator that takes only such (Adamax). Here they are numbers within the graph, and what
+they decide is selected.
 """
 
 from typing import Any
 
 import torch
-from torch.optim import adamax, asgd, lr_scheduler, radam, swa_utils
+from torch.optim import _adafactor, adamax, asgd, lr_scheduler, radam, swa_utils
 
 from braze._load import C
 
@@ -82,6 +83,54 @@ def asgd_steps(
         mu.copy_(1 / torch.clamp(step - how["t0"], min=1))
 
 
+def _moved(value: torch.Tensor, towards: torch.Tensor, weight: Any) -> torch.Tensor:
+    """torch.lerp, by a weight that is a number of the graph."""
+    way = towards - value
+    return torch.where(weight < 0.5, value + way * weight, towards - way * (1 - weight))
+
+
+def adafactor_steps(
+    params: Tensors,
+    grads: Tensors,
+    row_vars: list[Any],
+    col_vars: list[Any],
+    variances: list[Any],
+    steps: Tensors,
+    grad_scale: Any,
+    found_inf: Any,
+    **how: Any,
+) -> None:
+    """torch.optim._adafactor._single_tensor_adafactor, and with many tensors."""
+    states = (row_vars, col_vars, variances, steps, grad_scale, found_inf)
+    if isinstance(how["lr"], torch.Tensor) or any([p.is_complex() or p.numel() == 0 for p in params]):
+        return _adafactor_steps(params, grads, *states, **how)
+    lr, eps1, weight_decay = how["lr"], how["eps1"], how["weight_decay"]
+    for param, given, row, column, variance, count in zip(
+        params, grads, row_vars, col_vars, variances, steps, strict=True
+    ):
+        grad = -given if how["maximize"] else given
+        eps1 = torch.finfo(param.dtype).eps if eps1 is None else eps1
+        count.add_(1)
+        step = C.to_number(count)
+        weight, root = step ** how["beta2_decay"], 1 / step**0.5
+        size = C.to_number(param.norm(2)) / param.numel() ** 0.5
+        rate = torch.where(size > how["eps2"], size, how["eps2"]) * torch.where(root < lr, root, lr)
+        if weight_decay != 0:
+            param.mul_(1 - lr * weight_decay)
+        if grad.dim() > 1:
+            rows = torch.norm(grad, dim=-1, keepdim=True).square() / grad.size(-1)
+            columns = torch.norm(grad, dim=-2, keepdim=True).square() / grad.size(-2)
+            row.copy_(_moved(row, rows, weight))
+            column.copy_(_moved(column, columns, weight))
+            estimate = (row @ column) / row.mean(dim=-2, keepdim=True).clamp(min=eps1)
+        else:
+            variance.copy_(_moved(variance, grad * grad, weight))
+            estimate = variance
+        update = estimate.clamp(min=eps1 * eps1).rsqrt() * grad
+        length = C.to_number(update.norm(2)) / (update.numel() ** 0.5 * how["d"])
+        param.sub_(update * (rate / torch.where(length > 1, length, 1.0)))
+
+
 def change_rates(self: Any, *args: Any, **kwargs: Any) -> None:
     """The `step` of a schedule of learning rates: Python's arithmetic, which goes another way every few steps."""
     C.end_graph("a schedule of learning rates takes a step")
@@ -125,6 +174,7 @@ def update_parameters(self: swa_utils.AveragedModel, model: torch.nn.Module) -> 
 _adamax_steps = adamax._multi_tensor_adamax
 _radam_steps = radam._single_tensor_radam
 _asgd_steps = asgd._single_tensor_asgd
+_adafactor_steps = _adafactor._single_tensor_adafactor
 
 
 def install() -> None:
@@ -133,6 +183,8 @@ def install() -> None:
         C.set_stand_in(function, radam_steps)
     for function in (asgd._single_tensor_asgd, asgd._multi_tensor_asgd):
         C.set_stand_in(function, asgd_steps)
+    for function in (_adafactor._single_tensor_adafactor, _adafactor._multi_tensor_adafactor):
+        C.set_stand_in(function, adafactor_steps)
     C.set_stand_in(swa_utils.AveragedModel.update_parameters, update_parameters)
     for kind in vars(lr_scheduler).values():
         if isinstance(kind, type) and "step" in vars(kind):

@@ -1,5 +1,8 @@
 """`torch.func` over compiled functions and within them: eager's results, or eager itself with a reason."""
 
+import copy
+import functools
+
 import pytest
 import torch
 from torch import nn
@@ -148,3 +151,35 @@ def test_tangents_that_come_from_outside():
         counts,
         compiled.reasons(),
     )
+
+
+LAYER = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
+COMPILED = {
+    "vmap": lambda f, layer, x: vmap(f)(x),
+    "grad": lambda f, layer, x: grad(lambda y: f(y).sum())(x[0]),
+    "per sample": lambda f, layer, x: vmap(jacrev(f))(x),
+    "partial": lambda f, layer, x: vmap(functools.partial(f, scale=2.0))(x),
+    "vmap of a module": lambda f, layer, x: vmap(layer)(x),
+    "jacrev of a module": lambda f, layer, x: jacrev(layer)(x[0]),
+}
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_a_compiled_function_is_given_to_a_transform_within(name):
+    """It is part of the graph, as where it is called; changes of its module are seen."""
+
+    def function(x, scale=1.0):
+        return x.sin() * x.sum() * scale
+
+    layer = copy.deepcopy(LAYER)
+    inner, compiled_layer = braze.compile(function), braze.compile(layer)
+    compiled = braze.compile(lambda x: COMPILED[name](inner, compiled_layer, x))
+    for call in range(5):
+        if call == 3:
+            with torch.no_grad():
+                layer[0].weight.mul_(2)
+        if call == 4:
+            layer[0].weight = nn.Parameter(torch.ones(4, 4))
+        same(compiled(X + call), COMPILED[name](function, layer, X + call))
+    counts = compiled.counts()
+    assert counts["native"] == 0 and counts["captured"] <= 2, (counts, compiled.reasons())

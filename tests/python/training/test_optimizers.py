@@ -19,6 +19,8 @@ OPTIMIZERS = {
     "fused": lambda p: torch.optim.Adam(p, 1e-2, fused=True),
     "rmsprop": lambda p: torch.optim.RMSprop(p, 1e-3, momentum=0.9),
     "adagrad": lambda p: torch.optim.Adagrad(p, 1e-2, lr_decay=0.01),
+    "adafactor": lambda p: torch.optim.Adafactor(p, 1e-2, weight_decay=0.1),
+    "adafactor foreach": lambda p: torch.optim.Adafactor(p, 1e-2, eps=(1e-8, 1e-3), foreach=True, maximize=True),
     "groups": lambda p: torch.optim.AdamW([{"params": p[:2], "lr": 1e-3}, {"params": p[2:]}], 1e-2),
 }
 
@@ -174,6 +176,25 @@ def test_with_a_scaler():
             scaler.update()
         both.append(list(net.parameters()))
     assert_same(*both)
+
+
+def test_adafactor_where_gradients_are_not_finite():
+    """A norm that is NaN bounds nothing: the other elements take their step."""
+    both = []
+    for compile_step in (lambda step: step, braze.compile):
+        net = model()
+        optimizer = torch.optim.Adafactor(net.parameters(), 1e-2)
+        step = compile_step(optimizer.step)
+        for k in range(5):
+            for p in net.parameters():
+                p.grad = torch.linspace(-1, 1, p.numel()).view_as(p)
+                if k == 3:
+                    p.grad.view(-1)[0] = float("nan")
+            step()
+        both.append(list(net.parameters()))
+    assert any(p.isfinite().any() for p in both[0])
+    for a, b in zip(*both, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5, equal_nan=True)
 
 
 def test_after_dynamo_has_wrapped_the_optimizers():

@@ -34,10 +34,26 @@ constexpr std::string_view inner_modules[] = {"contextlib",
 
 /// What those call beside that, unless it is what the user gave them: parts of PyTorch and of the standard library.
 bool is_library(std::string_view module) {
-  constexpr std::string_view others[] = {
-      "_collections_abc", "abc",      "codecs",   "collections", "copy", "dataclasses", "enum",  "importlib",
-      "inspect",          "logging",  "operator", "os",          "re",   "threading",   "torch", "types",
-      "typing",           "warnings", "weakref"};
+  constexpr std::string_view others[] = {"_collections_abc",
+                                         "abc",
+                                         "braze",
+                                         "codecs",
+                                         "collections",
+                                         "copy",
+                                         "dataclasses",
+                                         "enum",
+                                         "importlib",
+                                         "inspect",
+                                         "logging",
+                                         "operator",
+                                         "os",
+                                         "re",
+                                         "threading",
+                                         "torch",
+                                         "types",
+                                         "typing",
+                                         "warnings",
+                                         "weakref"};
   if (module.starts_with("namedtuple_")) return true;                // A named tuple's own code.
   if (module == "torch.fx.experimental.proxy_tensor") return false;  // It enters modes, and patches PyTorch.
   const std::string_view package = module.substr(0, module.find('.'));
@@ -122,6 +138,10 @@ bool TrustedCode::opens_for_trusted(PyObject* value) {
   const TensorWorld& tensors = values_.tensors();
   if (PyFunction_Check(value)) return values_.is_known(value) && (!is_entered(value) || open_closure(value));
   if (tensors.may_call(value)) return true;
+  if (PyObject* function = tensors.compiled_from(value)) {  // It is what it runs.
+    if (!values_.pin(value)) return false;
+    return values_.learn(function, values_.sources().object(function, "compiled")) && opens_for_trusted(function);
+  }
   if (values_.is_made(value) && is_tree_spec(value)) return true;
   if (is_builtin_container(value) || guards::is_scalar(value) || tensors.is_tensor(value))
     return absorb(values_, value);

@@ -50,6 +50,14 @@ void pin_at(guards::GuardSet& guards, PyObject* value, const guards::Source* sou
   guards.identity(source, value, PyType_Check(value) ? guards::Hold::strong : guards::Hold::weak);
 }
 
+/// A defaultdict is its entries, as other dicts are, and what makes those that are not there.
+bool learn_factory(Values& values, PyObject* dict, const guards::Source* source) {
+  PyObject* descriptor = PyDict_GetItemString(guards::class_dict(Py_TYPE(dict)), "default_factory");
+  const guards::Ref factory = guards::Ref::steal(PyObject_GetAttrString(dict, "default_factory"));
+  if (!factory || !descriptor) PyErr_Clear();
+  return factory && descriptor && values.learn(factory.get(), values.sources().slot(source, descriptor));
+}
+
 }  // namespace
 
 bool is_exact_dict(PyObject* value) {
@@ -104,7 +112,9 @@ bool Values::learn(PyObject* value, const guards::Source* source) {
   } else {
     guards_.type(source, Py_TYPE(value));
     const bool by_parts = is_given(source) || is_out_of_sight(value);
-    if (!by_parts || !learn_given(value, source)) pin_at(guards_, value, source);
+    const bool is_read_by_parts = is_a(value, "collections.defaultdict") ? learn_factory(*this, value, source)
+                                                                         : by_parts && learn_given(value, source);
+    if (!is_read_by_parts) pin_at(guards_, value, source);
     if (PyFunction_Check(value)) guards_.function(source, value);
   }
   learn_as(value, source);
