@@ -37,11 +37,14 @@ namespace py = pybind11;
 
 namespace {
 
+bool may_be_written(const TorchWorld::Tensor& tensor) {
+  return !tensor.version.enabled() || tensor.version.current_version() != tensor.version_before;
+}
+
 /// One of `tensors` may have been written, and lies over the same memory.
 bool shares_written_memory(std::span<const TorchWorld::Tensor> tensors, const at::Tensor& tensor) {
   return std::ranges::any_of(tensors, [&](const TorchWorld::Tensor& known) {
-    const bool may_be_written = !known.version.enabled() || known.version.current_version() != known.version_before;
-    return may_be_written && runtime::share_memory(THPVariable_Unpack(known.object), tensor);
+    return may_be_written(known) && runtime::share_memory(THPVariable_Unpack(known.object), tensor);
   });
 }
 
@@ -426,6 +429,45 @@ bool TorchWorld::may_read(PyObject* name) const {
   return torch_names().is_readable(text_of(name));
 }
 
+namespace {
+
+/// Tensors, by their places in what the run has met, that guards compare with each other: which share memory, and
+/// at which distance. Where a memory is not written, and all that lie in it are arguments, how they lie to each
+/// other decides nothing: in a loop over the rows of a batch it is never the same. Each of them is only to stay
+/// apart from what is written, and is compared without the others.
+std::vector<std::vector<size_t>> compared_memories(std::span<const TorchWorld::Tensor> tensors) {
+  std::vector<guards::MemoryRange> ranges;
+  std::vector<size_t> order;
+  for (const TorchWorld::Tensor& tensor : tensors) {
+    order.push_back(ranges.size());
+    ranges.push_back(guards::memory_of(tensor.object));
+  }
+  std::ranges::stable_sort(order, {}, [&](size_t k) { return ranges[k].first; });
+  std::vector<std::vector<size_t>> rounds(1);
+  std::vector<size_t> written;
+  for (size_t begin = 0, end = 0; begin < order.size(); begin = end) {
+    uintptr_t last = ranges[order[begin]].last;
+    for (end = begin + 1; end < order.size() && ranges[order[end]].first < last; ++end)
+      last = std::max(last, ranges[order[end]].last);
+    const std::span group(order.begin() + static_cast<ptrdiff_t>(begin), end - begin);
+    const bool is_written = std::ranges::any_of(group, [&](size_t k) { return may_be_written(tensors[k]); });
+    const bool is_free =
+        !is_written && std::ranges::all_of(group, [&](size_t k) { return tensors[k].is_argument; });
+    for (size_t member = 0; member < group.size(); ++member) {
+      const size_t round = is_free ? member : 0;
+      if (round == rounds.size()) rounds.emplace_back();
+      rounds[round].push_back(group[member]);
+      if (is_written) written.push_back(group[member]);
+    }
+  }
+  for (size_t round = 1; round < rounds.size(); ++round)
+    rounds[round].insert(rounds[round].end(), written.begin(), written.end());
+  if (written.empty()) rounds.resize(1);
+  return rounds;
+}
+
+}  // namespace
+
 void TorchWorld::guard_aliasing() {
   if (tensors_.size() < 2) return;
   std::vector<const guards::Source*> sources;
@@ -435,7 +477,16 @@ void TorchWorld::guard_aliasing() {
     objects.push_back(tensor.object);
   }
   guards_.objects(sources, objects);
-  guards_.storages(sources, objects);
+  for (std::vector<size_t>& compared : compared_memories(tensors_)) {
+    std::ranges::sort(compared);
+    sources.clear();
+    objects.clear();
+    for (const size_t k : compared) {
+      sources.push_back(tensors_[k].source);
+      objects.push_back(tensors_[k].object);
+    }
+    guards_.storages(sources, objects);
+  }
 }
 
 }  // namespace braze::python
