@@ -9,6 +9,7 @@
 #include <span>
 #include <utility>
 
+#include "capture/asked_by.h"
 #include "capture/devices.h"
 #include "capture/number_calls.h"
 #include "capture/numbers_in_calls.h"
@@ -189,6 +190,8 @@ struct GateKernel {
     if (tracer->symbols() && record_sized_call(tracer->impl(), op, stack)) return;
     const size_t returns = op.schema().returns().size();
     if (record_number_call(op, stack)) return;
+    if (is_composite && tracer->symbols()) update_source(tracer->impl().graph());
+    const AskedBy asked(tracer->impl(), op);
     redispatch_with_numbers(tracer->impl(), op, below, stack);
     for (size_t k = 0; k < returns; ++k) stand_ins.take_out((*stack)[stack->size() - returns + k]);
   }
