@@ -9,11 +9,13 @@
 #include <span>
 #include <utility>
 
+#include "capture/asked_by.h"
 #include "capture/devices.h"
 #include "capture/number_calls.h"
 #include "capture/numbers_in_calls.h"
 #include "capture/recorder.h"
 #include "capture/sized_calls.h"
+#include "capture/sized_composites.h"
 #include "capture/traceable.h"
 #include "support/error.h"
 
@@ -186,9 +188,12 @@ struct GateKernel {
     for (size_t k = 0; k < given.size(); ++k)
       if (const bool written = is_written(arguments[k]); !written || !is_composite)
         stand_ins.put(given[k], written && takes_history && may_take_history(given[k]));
-    if (tracer->symbols() && record_sized_call(tracer->impl(), op, stack)) return;
+    if (tracer->symbols() && (record_sized_call(tracer->impl(), op, stack) || open_sized_composite(op, stack)))
+      return;
     const size_t returns = op.schema().returns().size();
     if (record_number_call(op, stack)) return;
+    if (is_composite && tracer->symbols()) update_source(tracer->impl().graph());
+    const AskedBy asked(tracer->impl(), op);
     redispatch_with_numbers(tracer->impl(), op, below, stack);
     for (size_t k = 0; k < returns; ++k) stand_ins.take_out((*stack)[stack->size() - returns + k]);
   }

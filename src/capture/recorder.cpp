@@ -11,6 +11,7 @@
 #include <unordered_set>
 
 #include "capture/arguments.h"
+#include "capture/asked_by.h"
 #include "capture/autograd_node.h"
 #include "capture/call.h"
 #include "capture/devices.h"
@@ -359,7 +360,7 @@ void Recorder::record(const OpEntry& entry, torch::jit::Stack* stack) {
         argument = map_tensors(argument,
                                [&](const at::Tensor& one) { return is_varied(*this, one) ? stand_in(one) : one; });
     });
-  symbols()->why = concat(entry.op.schema().name(), graph_->source().empty() ? "" : " at ", graph_->source());
+  const AskedBy asked(*this, entry.op);
   specialise_narrow_numbers(entry, own);
   if (numbers_decide_shapes(entry))
     for (c10::IValue& argument : own)

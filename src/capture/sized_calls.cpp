@@ -1,6 +1,7 @@
 #include "capture/sized_calls.h"
 
 #include <ATen/autocast_mode.h>
+#include <ATen/core/Reduction.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_strided.h>
 
@@ -93,12 +94,12 @@ std::optional<std::vector<Sizes>> padded(Arguments arguments) {
   return std::vector{sizes};
 }
 
-std::optional<std::vector<Sizes>> products_of_all(Arguments arguments) {
-  Sizes a = sizes_of(arguments[0]), b = sizes_of(arguments[1]);
-  while (a.size() < b.size()) a.insert(a.begin(), 1);
-  while (b.size() < a.size()) b.insert(b.begin(), 1);
-  for (size_t k = 0; k < a.size(); ++k) a[k] *= b[k];
-  return std::vector{a};
+/// ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity): a loss for each of the
+/// batch, or one. The lengths are read when it runs.
+std::optional<std::vector<Sizes>> alignment_losses(Arguments arguments) {
+  const Sizes steps = sizes_of(arguments[0]);
+  const bool has_batch = steps.size() == 3, is_reduced = arguments[5].toInt() != at::Reduction::None;
+  return std::vector{has_batch && !is_reduced ? Sizes{steps[1]} : Sizes{}};
 }
 
 /// im2col(self, kernel_size, dilation, padding, stride): a column a block.
@@ -159,7 +160,7 @@ constexpr Row rows[] = {
     {"aten::isclose", "", as_two, true},
     {"aten::pad", "", padded, true},
     {"aten::im2col", "", columns},
-    {"aten::kron", "", products_of_all},
+    {"aten::ctc_loss", "Tensor", alignment_losses},
     {"aten::linalg_multi_dot", "", chain},
     {"aten::chain_matmul", "", chain},
 };

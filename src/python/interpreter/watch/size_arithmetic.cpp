@@ -290,17 +290,20 @@ bool Sizes::builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_
       items.assign(PySequence_Fast_ITEMS(arguments[0]),
                    PySequence_Fast_ITEMS(arguments[0]) + PySequence_Fast_GET_SIZE(arguments[0]));
     }
-    PyObject* best = nullptr;
-    for (PyObject* item : items) {
+    for (PyObject* item : items)
       if (!as_size(item)) return false;
-      if (!best) {
-        best = item;
-        continue;
-      }
-      const ir::SizeTest beats =
-          name == "min" ? ir::less(*as_size(item), *as_size(best)) : ir::greater(*as_size(item), *as_size(best));
-      if (values_.tensors().sizes().decide(beats)) best = item;
+    ir::Size best = *as_size(items[0]);
+    // Of two, the one of this call is decided for, and guarded. Of more there would be a program for each order.
+    const bool is_decided = items.size() < 3;
+    for (PyObject* item : items) {
+      const ir::Size one = *as_size(item);
+      const ir::SizeTest beats = name == "min" ? ir::less(one, best) : ir::greater(one, best);
+      if (!is_decided)
+        best = name == "min" ? ir::min(best, one) : ir::max(best, one);
+      else if (values_.tensors().sizes().decide(beats))
+        best = one;
     }
+    if (!is_decided) activity().size = best;
     return true;
   }
   if (from == "_functools" && name == "reduce" && count > 1 && count < 4) {

@@ -1,0 +1,230 @@
+#include "capture/sized_composites.h"
+
+#include <ATen/ATen.h>
+#include <ATen/WrapDimUtils.h>
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "capture/arguments.h"
+#include "capture/size_node.h"
+#include "capture/tracer_tensor.h"
+
+namespace braze::capture {
+namespace {
+
+using Tensors = std::vector<at::Tensor>;
+using Expressions = std::vector<c10::SymInt>;
+using Arguments = std::span<const c10::IValue>;
+/// The results; nullopt: the call is PyTorch's.
+using Form = std::optional<c10::IValue> (*)(Arguments arguments);
+
+/// Of both, dimension by dimension, what is not 1; nullopt where they do not go together.
+std::optional<Expressions> broadcast(const Expressions& one, const Expressions& other) {
+  Expressions all;
+  for (size_t k = 0; k < one.size(); ++k) {
+    const bool is_wider = one[k] == 1;
+    if (!is_wider && other[k] != 1 && one[k] != other[k]) return std::nullopt;
+    all.push_back(is_wider ? other[k] : one[k]);
+  }
+  return all;
+}
+
+/// (self, indices, dim): both are as wide as the other one in all dimensions but that.
+std::optional<c10::IValue> take_along_dim(Arguments arguments) {
+  const at::Tensor &self = arguments[0].toTensor(), &indices = arguments[1].toTensor();
+  if (!arguments[2].isInt() || self.dim() != indices.dim() || self.dim() == 0 || indices.scalar_type() != at::kLong)
+    return std::nullopt;
+  const int64_t dim = arguments[2].toInt();
+  if (dim < -self.dim() || dim >= self.dim()) return std::nullopt;
+  const auto along = static_cast<size_t>(at::maybe_wrap_dim(dim, self.dim()));
+  Expressions sizes = self.sym_sizes().vec(), wanted = indices.sym_sizes().vec();
+  const c10::SymInt length = std::exchange(sizes[along], wanted[along]);
+  std::optional<Expressions> all = broadcast(sizes, wanted);
+  if (!all) return std::nullopt;
+  const at::Tensor where = indices.expand_symint(*all);
+  (*all)[along] = length;
+  return self.expand_symint(*all).gather(static_cast<int64_t>(along), where);
+}
+
+/// Each element of one times all of the other.
+std::optional<c10::IValue> kron(Arguments arguments) {
+  const at::Tensor &self = arguments[0].toTensor(), &other = arguments[1].toTensor();
+  const auto rank = static_cast<size_t>(std::max(self.dim(), other.dim()));
+  Expressions outer, inner, sizes;
+  const auto size = [rank](const at::Tensor& tensor, size_t k) {
+    const int64_t own = static_cast<int64_t>(k) - (static_cast<int64_t>(rank) - tensor.dim());
+    return own < 0 ? c10::SymInt(1) : tensor.sym_size(own);
+  };
+  for (size_t k = 0; k < rank; ++k) {
+    outer.insert(outer.end(), {size(self, k), 1});
+    inner.insert(inner.end(), {1, size(other, k)});
+    sizes.push_back(size(self, k) * size(other, k));
+  }
+  return at::_unsafe_view_symint(
+      at::mul(at::_unsafe_view_symint(self, outer), at::_unsafe_view_symint(other, inner)), sizes);
+}
+
+/// A row of blocks each, zeros around it.
+std::optional<c10::IValue> block_diag(Arguments arguments) {
+  const Tensors given = arguments[0].toTensorVector();
+  Tensors blocks;
+  c10::SymInt width = 0;
+  for (const at::Tensor& tensor : given) {
+    if (tensor.dim() > 2 || tensor.scalar_type() != given[0].scalar_type() || tensor.device() != given[0].device())
+      return std::nullopt;
+    blocks.push_back(tensor.dim() == 2   ? tensor
+                     : tensor.dim() == 1 ? tensor.unsqueeze(0)
+                                         : tensor.reshape({1, 1}));
+    width += blocks.back().sym_size(1);
+  }
+  Tensors rows;
+  c10::SymInt left = 0;
+  for (const at::Tensor& block : blocks) {
+    const auto zeros = [&](const c10::SymInt& count) {
+      return at::zeros_symint({block.sym_size(0), count}, block.options());
+    };
+    const c10::SymInt right = width - left - block.sym_size(1);
+    rows.push_back(at::cat({zeros(left), block, zeros(right)}, 1));
+    left += block.sym_size(1);
+  }
+  return at::cat(rows);
+}
+
+/// A product of three matrices by the cheaper way, which is guarded, as PyTorch has it. Longer chains are PyTorch's.
+std::optional<c10::IValue> multi_dot(Arguments arguments) {
+  Tensors all = arguments[0].toTensorVector();
+  if (all.size() < 2 || all.size() > 3) return std::nullopt;
+  const bool has_row = all.front().dim() == 1, has_column = all.back().dim() == 1;
+  if (has_row) all.front() = all.front().unsqueeze(0);
+  if (has_column) all.back() = all.back().unsqueeze(-1);
+  for (const at::Tensor& one : all)
+    if (one.dim() != 2 || one.scalar_type() != all[0].scalar_type()) return std::nullopt;
+  at::Tensor product;
+  if (all.size() == 2) {
+    product = at::mm(all[0], all[1]);
+  } else {
+    const c10::SymInt a = all[0].sym_size(0), b = all[1].sym_size(0), c = all[2].sym_size(0), d = all[2].sym_size(1);
+    product = a * c * (b + d) > b * d * (a + c) ? at::mm(all[0], at::mm(all[1], all[2]))
+                                                : at::mm(at::mm(all[0], all[1]), all[2]);
+  }
+  if (has_row) product = product.squeeze(0);
+  if (has_column) product = product.squeeze(-1);
+  return product;
+}
+
+/// Differences of neighbours along each dimension, in which they lie `spacing` apart.
+std::optional<c10::IValue> differences(const at::Tensor& self, std::vector<c10::Scalar> spacing,
+                                       std::vector<int64_t> dims, int64_t edge_order) {
+  if (spacing.size() == 1) spacing.resize(dims.size(), spacing[0]);
+  if (spacing.size() != dims.size() || edge_order < 1 || edge_order > 2 || self.is_complex() ||
+      !self.is_floating_point())
+    return std::nullopt;
+  c10::List<at::Tensor> all;
+  for (size_t k = 0; k < dims.size(); ++k) {
+    if (dims[k] < -self.dim() || dims[k] >= self.dim()) return std::nullopt;
+    const int64_t dim = at::maybe_wrap_dim(dims[k], self.dim());
+    const c10::SymInt size = self.sym_size(dim);
+    if (size < edge_order + 1) return std::nullopt;
+    const auto part = [&](const c10::SymInt& begin, const c10::SymInt& end) {
+      return self.slice_symint(dim, begin, end);
+    };
+    const auto row = [&](const c10::SymInt& at) { return part(at, at + 1); };
+    const auto edge = [&](const at::Tensor& last, const at::Tensor& before, const at::Tensor& first) {
+      return edge_order == 1 ? last - before : 1.5 * last - 2 * before + 0.5 * first;
+    };
+    const at::Tensor low = -edge(row(0), row(1), edge_order == 2 ? row(2) : at::Tensor()),
+                     high = edge(row(size - 1), row(size - 2), edge_order == 2 ? row(size - 3) : at::Tensor());
+    const at::Tensor center = (part(2, size) - part(0, size - 2)) / 2;
+    all.push_back(at::cat({low, center, high}, dim) / spacing[k]);
+  }
+  return all;
+}
+
+std::vector<int64_t> dims_or_all(const c10::IValue& dim, const at::Tensor& self) {
+  if (dim.isIntList()) return dim.toIntVector();
+  if (dim.isInt()) return {dim.toInt()};
+  std::vector<int64_t> all;
+  for (int64_t k = 0; k < self.dim(); ++k) all.push_back(k);
+  return all;
+}
+
+/// (self, spacing, dim, edge_order), where spacing is a number, a list of them or none.
+std::optional<c10::IValue> gradient(Arguments arguments) {
+  const at::Tensor& self = arguments[0].toTensor();
+  std::vector<c10::Scalar> spacing;
+  if (arguments[1].isNone())
+    spacing.emplace_back(1);
+  else if (arguments[1].isScalar())
+    spacing.push_back(arguments[1].toScalar());
+  else if (arguments[1].isList() && !arguments[1].isTensorList())
+    for (const c10::IValue& one : arguments[1].toListRef()) spacing.push_back(one.toScalar());
+  if (spacing.empty() || !arguments[3].isInt()) return std::nullopt;
+  return differences(self, std::move(spacing), dims_or_all(arguments[2], self), arguments[3].toInt());
+}
+
+/// (self, dim, edge_order)
+std::optional<c10::IValue> gradient_of_one(Arguments arguments) {
+  return differences(arguments[0].toTensor(), {1}, arguments[1].toIntVector(), arguments[2].toInt());
+}
+
+/// (grad, size, align_corners): what is above each theta, (batch, 2, 3) or (batch, 3, 4). A grid of nothing moved has
+/// the places that theta is multiplied with.
+std::optional<c10::IValue> affine_grid_backward(Arguments arguments) {
+  const at::Tensor& grad = arguments[0].toTensor();
+  Expressions size;
+  for (const c10::IValue& one : arguments[1].toListRef()) size.push_back(to_sym_int(dim_of(one)));
+  if (size.size() != 4 && size.size() != 5) return std::nullopt;
+  const auto rank = static_cast<int64_t>(size.size()) - 2;
+  c10::SymInt count = 1;
+  for (size_t k = 2; k < size.size(); ++k) count = count * size[k];
+  const at::Tensor still = at::eye(rank, rank + 1, grad.options()).unsqueeze(0).expand_symint({size[0], -1, -1});
+  const at::Tensor grid = at::affine_grid_generator_symint(still, size, arguments[2].toBool());
+  const at::Tensor places = at::cat({grid.reshape_symint({size[0], count, rank}),
+                                     at::ones_symint({size[0], count, 1}, grad.options())},
+                                    -1);
+  return places.transpose(1, 2).bmm(grad.reshape_symint({size[0], count, rank})).transpose(1, 2);
+}
+
+struct Row {
+  std::string_view name, overload;
+  Form form;
+  bool takes_sizes = false;  ///< Its schema has sizes, which may be expressions.
+};
+constexpr Row rows[] = {
+    {"aten::take_along_dim", "", take_along_dim},
+    {"aten::kron", "", kron},
+    {"aten::block_diag", "", block_diag},
+    {"aten::linalg_multi_dot", "", multi_dot},
+    {"aten::gradient", "scalarint", gradient},
+    {"aten::gradient", "scalararray", gradient},
+    {"aten::gradient", "scalarrayint", gradient},
+    {"aten::gradient", "scalarrayarray", gradient},
+    {"aten::gradient", "array", gradient_of_one},
+    {"aten::affine_grid_generator_backward", "", affine_grid_backward, true},
+};
+
+}  // namespace
+
+bool open_sized_composite(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const c10::OperatorName& name = op.operator_name();
+  const auto row = std::ranges::find_if(
+      rows, [&](const Row& one) { return one.name == name.name && one.overload == name.overload_name; });
+  if (row == std::end(rows)) return false;
+  const size_t count = op.schema().arguments().size();
+  const Arguments arguments(stack->data() + stack->size() - count, count);
+  bool any = false;
+  for_each_tensor(arguments, [&](const at::Tensor& tensor, uint32_t, int32_t) {
+    any |= as_tracer(tensor) && !dims_of(tensor).is_numbers();
+  });
+  if (!any || (!row->takes_sizes && std::ranges::any_of(arguments, has_symbols))) return false;
+  std::optional<c10::IValue> result = row->form(arguments);
+  if (!result) return false;
+  torch::jit::drop(*stack, count);
+  stack->push_back(*std::move(result));
+  return true;
+}
+
+}  // namespace braze::capture

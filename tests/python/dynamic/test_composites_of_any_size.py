@@ -1,0 +1,129 @@
+"""Operators that PyTorch takes apart with numbers for sizes: one program for all sizes, with gradients and without."""
+
+import pytest
+import torch
+from any_size import same
+from torch.nn import functional as F
+
+import braze
+from braze._load import C
+
+pytestmark = pytest.mark.skipif(not hasattr(C, "CompiledFunction"), reason="no evaluator for this Python")
+
+ROWS = [(4, 6), (5, 10), (9, 8), (13, 14), (20, 22)]
+SQUARES = [(4, 4), (5, 5), (9, 9), (13, 13), (7, 7)]
+IMAGES = [(2, 3, 8, 9), (3, 3, 10, 12), (4, 3, 13, 11), (5, 3, 9, 9), (2, 3, 20, 30)]
+SMALL = {2: [(1, 6), (6, 1), (1, 1), (0, 5), (5, 0)], 4: [(1, 3, 8, 9), (2, 3, 1, 5), (0, 3, 4, 4)]}
+
+
+def resampled(x):
+    theta = torch.eye(2, 3).expand(x.shape[0], 2, 3) * x.mean((1, 2, 3))[:, None, None]
+    return F.grid_sample(x, F.affine_grid(theta, x.shape, align_corners=False), align_corners=False)
+
+
+FUNCTIONS = {
+    "picked along": (lambda x: torch.take_along_dim(x, x.detach().argsort(0), 0), ROWS),
+    "picked along the last": (lambda x: torch.take_along_dim(x, x.detach().argsort(-1, True)[:, :3], -1), ROWS),
+    "picked, by fewer": (lambda x: torch.take_along_dim(x, x.detach().argmax(0, True), 0) * x, ROWS),
+    "picked, from fewer": (lambda x: torch.take_along_dim(x[:1] * 2, x.detach().argsort(1), 1), ROWS),
+    "all by all": (lambda x: torch.kron(x, x[:2, 1:]), ROWS),
+    "all by all, of other ranks": (lambda x: torch.kron(x[None], x[0].sin()), ROWS),
+    "blocks": (lambda x: torch.block_diag(x, x[0], x.sum(), x[:, 1:] * 2), ROWS),
+    "products of two": (lambda x: torch.linalg.multi_dot([x, x.t()]), ROWS),
+    "products of three": (lambda x: torch.linalg.multi_dot([x[0] / 8, x.t(), x / 8]), ROWS),
+    "slopes": (lambda x: list(torch.gradient(x)), ROWS),
+    "slopes along one": (lambda x: torch.gradient(x, dim=0)[0], ROWS),
+    "slopes of the second order": (lambda x: torch.gradient(x, dim=-1, edge_order=2)[0], ROWS),
+    "slopes of wide steps": (lambda x: list(torch.gradient(x, spacing=2.5, dim=(0, 1))), ROWS),
+    "slopes of steps of their own": (lambda x: list(torch.gradient(x, spacing=(2.0, 0.5))), ROWS),
+    "an affine grid": (resampled, IMAGES),
+}
+
+
+def leaves_of(result):
+    return result if isinstance(result, list) else [result]
+
+
+def compare(compiled, function, sizes, gradients):
+    """With one another, or both raise the same."""
+    torch.manual_seed(0)
+    x = torch.randn(sizes, requires_grad=gradients)
+    try:
+        expected = function(x)
+    except (RuntimeError, IndexError, ValueError) as error:
+        with pytest.raises(type(error)):
+            compiled(x)
+        return
+    found = compiled(x)
+    same(found, expected)
+    if gradients:
+        of = [torch.autograd.grad(sum(y.sin().sum() for y in leaves_of(ys)), [x]) for ys in (found, expected)]
+        same(*of)
+
+
+@pytest.mark.parametrize("gradients", [False, True])
+@pytest.mark.parametrize("dynamic", [True, None])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_one_program_for_all_sizes(name, dynamic, gradients):
+    function, shapes = FUNCTIONS[name]
+    with torch.set_grad_enabled(gradients):
+        compiled = braze.compile(function, dynamic=dynamic)
+        for sizes in shapes:
+            compare(compiled, function, sizes, gradients)
+        assert compiled.counts()["native"] == 0, compiled.reasons()
+        assert compiled.counts()["captured"] == (1 if dynamic else 2)
+        for sizes in SMALL[len(shapes[0])]:
+            compare(compiled, function, sizes, gradients)
+
+
+@pytest.mark.usefixtures("no_grad")
+def test_the_cheaper_order_of_three_products_is_guarded():
+    def f(x):
+        return torch.linalg.multi_dot([x, x.t(), x])
+
+    for gradients, captured in ((False, 1), (True, 2)):
+        with torch.set_grad_enabled(gradients):
+            compiled = braze.compile(f, dynamic=True)
+            for n in (4, 20, 3, 5, 33):
+                compare(compiled, f, (n, 6), gradients)
+            assert compiled.counts()["captured"] == captured
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+@pytest.mark.usefixtures("no_grad")
+def test_alignments_of_lengths_in_tensors(reduction):
+    def f(x, lengths):
+        targets = torch.ones(x.shape[1], 2, dtype=torch.long)
+        return F.ctc_loss(x.log_softmax(-1), targets, lengths, torch.full_like(lengths, 2), reduction=reduction)
+
+    compiled = braze.compile(f)
+    for steps, batch in ((12, 2), (15, 3), (20, 4), (9, 6), (9, 1)):
+        lengths = torch.randint(5, steps + 1, (batch,))
+        x = torch.randn(steps, batch, 5)
+        same(compiled(x, lengths), f(x, lengths))
+    assert compiled.counts()["native"] == 0
+    assert compiled.counts()["captured"] == 3  # A batch of one is another.
+    with pytest.raises(RuntimeError, match="length"):
+        compiled(torch.randn(9, 2, 5), torch.tensor([4, 12]))
+
+
+def test_the_least_of_many_sizes_needs_no_order():
+    def f(x, y):
+        least = min(x.shape[0], x.shape[1], y.shape[0])
+        return x * least + max([*x.shape, *y.shape, 3]), y + (1 if least > 2 else 2), y.new_zeros(least)
+
+    compiled = braze.compile(f, dynamic=True)
+    for n, m, k in ((4, 5, 6), (6, 5, 4), (5, 7, 3), (9, 3, 20), (3, 20, 9), (12, 12, 12)):
+        x, y = torch.randn(n, m), torch.randn(k)
+        same(compiled(x, y), f(x, y))
+    assert compiled.counts()["captured"] == 1
+    same(compiled(x[:2], y), f(x[:2], y))
+
+
+def test_the_log_names_a_composite_operator(caplog):
+    braze.set_logs(recompiles=True)
+    compiled = braze.compile(lambda x: torch.unsafe_chunk(x, 2, 0), dynamic=True)
+    with caplog.at_level("INFO"):
+        compiled(torch.randn(6, 4))
+    braze.set_logs()
+    assert "asked for by aten::unsafe_chunk" in caplog.text
