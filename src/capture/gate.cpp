@@ -188,8 +188,8 @@ struct GateKernel {
     for (size_t k = 0; k < given.size(); ++k)
       if (const bool written = is_written(arguments[k]); !written || !is_composite)
         stand_ins.put(given[k], written && takes_history && may_take_history(given[k]));
-    if (tracer->symbols() && (record_sized_call(tracer->impl(), op, stack) || open_sized_composite(op, stack)))
-      return;
+    if ((tracer->symbols() || has_met_cuda()) && record_sized_call(tracer->impl(), op, stack)) return;
+    if (tracer->symbols() && open_sized_composite(op, stack)) return;
     const size_t returns = op.schema().returns().size();
     if (record_number_call(op, stack)) return;
     if (is_composite && tracer->symbols()) update_source(tracer->impl().graph());

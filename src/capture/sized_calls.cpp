@@ -94,8 +94,8 @@ std::optional<std::vector<Sizes>> padded(Arguments arguments) {
   return std::vector{sizes};
 }
 
-/// ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity): a loss for each of the
-/// batch, or one. The lengths are read when it runs.
+/// ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity): a loss for each of
+/// the batch, or one. The lengths are read when it runs.
 std::optional<std::vector<Sizes>> alignment_losses(Arguments arguments) {
   const Sizes steps = sizes_of(arguments[0]);
   const bool has_batch = steps.size() == 3, is_reduced = arguments[5].toInt() != at::Reduction::None;
@@ -141,12 +141,14 @@ struct Row {
   std::string_view name, overload;
   SizesRule sizes;
   bool of_numbers = false;  ///< Only where it is given numbers that inputs decide, in the place of doubles.
+  /// On a GPU it asks where its weights lie, which no tensor of a trace tells: a call whatever its sizes are.
+  bool asks_for_memory = false;
 };
 constexpr Row rows[] = {
-    {"aten::gru", "input", recurrent},
-    {"aten::lstm", "input", recurrent},
-    {"aten::rnn_tanh", "input", recurrent},
-    {"aten::rnn_relu", "input", recurrent},
+    {"aten::gru", "input", recurrent, false, true},
+    {"aten::lstm", "input", recurrent, false, true},
+    {"aten::rnn_tanh", "input", recurrent, false, true},
+    {"aten::rnn_relu", "input", recurrent, false, true},
     {"aten::_transformer_encoder_layer_fwd", "", as_first},
     {"aten::sort", "", twice_as_first},
     {"aten::sort", "stable", twice_as_first},
@@ -205,7 +207,7 @@ bool is_for_table(const Row& row, Arguments arguments) {
   const bool on_cpu = is_of_cpu(arguments);
   const auto is_taken = [on_cpu](const c10::IValue& one) { return takes_number(one, on_cpu); };
   const bool has_numbers = std::ranges::any_of(arguments, is_taken);
-  bool any = has_numbers, plain = !at::autocast::is_autocast_enabled(at::kCPU);
+  bool any = has_numbers || (row.asks_for_memory && !on_cpu), plain = !at::autocast::is_autocast_enabled(at::kCPU);
   if (row.of_numbers && !has_numbers) return false;
   for_each_tensor(arguments, [&](const at::Tensor& tensor, uint32_t, int32_t) {
     any |= !dims_of(tensor).is_numbers() || !strides_of(tensor).is_numbers();
@@ -223,7 +225,7 @@ bool record_sized_call(Recorder& recorder, const c10::OperatorHandle& op, torch:
   const c10::OperatorName& name = op.operator_name();
   const auto row = std::ranges::find_if(
       rows, [&](const Row& one) { return one.name == name.name && one.overload == name.overload_name; });
-  if (row == std::end(rows)) return false;
+  if (row == std::end(rows) || (!recorder.symbols() && !row->asks_for_memory)) return false;
   const size_t count = op.schema().arguments().size();
   const Arguments arguments(stack->data() + stack->size() - count, count);
   if (!is_for_table(*row, arguments)) return false;

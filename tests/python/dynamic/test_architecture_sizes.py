@@ -9,7 +9,7 @@ from braze._load import C
 
 pytestmark = pytest.mark.skipif(not hasattr(C, "CompiledFunction"), reason="no evaluator for this Python")
 
-# Of each kind one: encoders, decoders, both, relative and absolute positions, sound, patches, windows, convolutions.
+# Of each kind one: encoders, decoders, both, relative and absolute positions, sound, patches, windows, images.
 SAMPLE = ["bert", "llama", "t5", "m2m100", "wav2vec2", "vit", "dinov2", "swin", "regnet"]
 
 

@@ -1,4 +1,4 @@
-"""Operators that PyTorch takes apart with numbers for sizes: one program for all sizes, with gradients and without."""
+"""Operators that PyTorch takes apart with numbers for sizes: one program for all sizes, with gradients too."""
 
 import pytest
 import torch
