@@ -16,6 +16,7 @@
 #include "capture/recorder.h"
 #include "capture/sized_calls.h"
 #include "capture/sized_composites.h"
+#include "capture/tape.h"
 #include "capture/traceable.h"
 #include "support/error.h"
 
@@ -177,6 +178,7 @@ struct GateKernel {
     const bool is_composite = op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
     const auto& arguments = op.schema().arguments();
     const std::span<c10::IValue> given(stack->data() + stack->size() - arguments.size(), arguments.size());
+    if (is_composite) lose_tape_of_own_gradient(op, given);
     if (!is_composite) note_views(op.schema(), given);
     if (!is_composite && !at::GradMode::is_enabled()) {
       if (!record_number_call(op, stack)) redispatch_with_numbers(tracer->impl(), op, below, stack);
@@ -199,6 +201,14 @@ struct GateKernel {
   }
 
  private:
+  /// One that a GPU has a kernel for, and autograd a formula (_fused_rms_norm), is taken apart below autograd,
+  /// which would see a part of it when the tape is run again.
+  static void lose_tape_of_own_gradient(const c10::OperatorHandle& op, std::span<const c10::IValue> given) {
+    TapeRecorder* const tape = TapeRecorder::current();
+    if (!tape || !tape->can_be_lost() || !op.hasKernelForDispatchKey(c10::DispatchKey::CUDA)) return;
+    const auto device = device_of(given).device;
+    if (device && device->is_cuda()) tape->lose(concat(op.schema().name(), " has a gradient of its own on a GPU"));
+  }
   /// Autograd takes the real tensor for the base of views of it.
   static void note_views(const c10::FunctionSchema& schema, std::span<const c10::IValue> given) {
     for (size_t k = 0; k < given.size(); ++k) {

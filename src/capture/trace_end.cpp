@@ -128,9 +128,23 @@ void TraceEnd::check_gradients() {
 }
 
 /// A bad index, divisor or probability, or what was to be true and is not, raises even where nobody uses the
-/// result, and so does whatever a kernel of ATen's refuses: a singular matrix, a maximum of nothing. Nodes that check
-/// one and that no output needs become outputs of the graph, behind all that recipes name: one bool for the elements
-/// of each, or what the call returns.
+/// result, and so does whatever a kernel of ATen's refuses: a singular matrix, a maximum of nothing. Nodes that
+/// check one and that no output needs become outputs of the graph, behind all that recipes name: one bool for the
+/// elements of each, or what the call returns.
+namespace {
+
+/// A view raises for its sizes alone, which the trace has been through.
+bool is_view_operator(const ir::Node& call) {
+  const bool has_overload = call.find("overload");
+  const auto op = c10::Dispatcher::singleton().findSchema(
+      {std::string(call.text_attr("target")), has_overload ? std::string(call.text_attr("overload")) : ""});
+  return op && std::ranges::any_of(op->schema().returns(), [](const c10::Argument& result) {
+           return result.alias_info() && !result.alias_info()->isWrite();
+         });
+}
+
+}  // namespace
+
 void TraceEnd::keep_checks() {
   std::vector<bool> live(recorder_.graph_->value_limit());
   const auto mark = [&](const ir::Value* value) {
@@ -144,9 +158,9 @@ void TraceEnd::keep_checks() {
                           return live[result.id];
                         });
     const ir::OpKind kind = ir::info(node->op).kind;
-    const bool checks =
-        kind == ir::OpKind::Gather || kind == ir::OpKind::Update || has(node->op, ir::traits::raises) ||
-        (node->op == ir::Op::call && !node->results.empty());
+    const bool checks = kind == ir::OpKind::Gather || kind == ir::OpKind::Update ||
+                        has(node->op, ir::traits::raises) ||
+                        (node->op == ir::Op::call && !node->results.empty() && !is_view_operator(*node));
     if (!needed && !checks) continue;
     if (!needed) unused.push_back(node->result(0));
     std::ranges::for_each(node->operands, mark);
