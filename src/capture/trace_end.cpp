@@ -127,10 +127,6 @@ void TraceEnd::check_gradients() {
         "torch.autograd.grad() and return the gradients.");
 }
 
-/// A bad index, divisor or probability, or what was to be true and is not, raises even where nobody uses the
-/// result, and so does whatever a kernel of ATen's refuses: a singular matrix, a maximum of nothing. Nodes that
-/// check one and that no output needs become outputs of the graph, behind all that recipes name: one bool for the
-/// elements of each, or what the call returns.
 namespace {
 
 /// A view raises for its sizes alone, which the trace has been through.
@@ -145,6 +141,10 @@ bool is_view_operator(const ir::Node& call) {
 
 }  // namespace
 
+/// A bad index, divisor or probability, or what was to be true and is not, raises even where nobody uses the
+/// result, and so does whatever a kernel of ATen's refuses: a singular matrix, a maximum of nothing. Nodes that
+/// check one and that no output needs become outputs of the graph, behind all that recipes name: one bool for the
+/// elements of each, or what the call returns.
 void TraceEnd::keep_checks() {
   std::vector<bool> live(recorder_.graph_->value_limit());
   const auto mark = [&](const ir::Value* value) {
