@@ -94,8 +94,8 @@ std::optional<std::vector<Sizes>> padded(Arguments arguments) {
   return std::vector{sizes};
 }
 
-/// ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity): a loss for each of the
-/// batch, or one. The lengths are read when it runs.
+/// ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity): a loss for each of
+/// the batch, or one. The lengths are read when it runs.
 std::optional<std::vector<Sizes>> alignment_losses(Arguments arguments) {
   const Sizes steps = sizes_of(arguments[0]);
   const bool has_batch = steps.size() == 3, is_reduced = arguments[5].toInt() != at::Reduction::None;

@@ -75,9 +75,7 @@ std::optional<c10::IValue> block_diag(Arguments arguments) {
   for (const at::Tensor& tensor : given) {
     if (tensor.dim() > 2 || tensor.scalar_type() != given[0].scalar_type() || tensor.device() != given[0].device())
       return std::nullopt;
-    blocks.push_back(tensor.dim() == 2   ? tensor
-                     : tensor.dim() == 1 ? tensor.unsqueeze(0)
-                                         : tensor.reshape({1, 1}));
+    blocks.push_back(tensor.dim() == 2 ? tensor : tensor.dim() == 1 ? tensor.unsqueeze(0) : tensor.reshape({1, 1}));
     width += blocks.back().sym_size(1);
   }
   Tensors rows;
@@ -93,7 +91,8 @@ std::optional<c10::IValue> block_diag(Arguments arguments) {
   return at::cat(rows);
 }
 
-/// A product of three matrices by the cheaper way, which is guarded, as PyTorch has it. Longer chains are PyTorch's.
+/// A product of three matrices by the cheaper way, which is guarded, as PyTorch has it. Longer chains are
+/// PyTorch's.
 std::optional<c10::IValue> multi_dot(Arguments arguments) {
   Tensors all = arguments[0].toTensorVector();
   if (all.size() < 2 || all.size() > 3) return std::nullopt;
@@ -106,7 +105,8 @@ std::optional<c10::IValue> multi_dot(Arguments arguments) {
   if (all.size() == 2) {
     product = at::mm(all[0], all[1]);
   } else {
-    const c10::SymInt a = all[0].sym_size(0), b = all[1].sym_size(0), c = all[2].sym_size(0), d = all[2].sym_size(1);
+    const c10::SymInt a = all[0].sym_size(0), b = all[1].sym_size(0), c = all[2].sym_size(0),
+                      d = all[2].sym_size(1);
     product = a * c * (b + d) > b * d * (a + c) ? at::mm(all[0], at::mm(all[1], all[2]))
                                                 : at::mm(at::mm(all[0], all[1]), all[2]);
   }
@@ -170,8 +170,8 @@ std::optional<c10::IValue> gradient_of_one(Arguments arguments) {
   return differences(arguments[0].toTensor(), {1}, arguments[1].toIntVector(), arguments[2].toInt());
 }
 
-/// (grad, size, align_corners): what is above each theta, (batch, 2, 3) or (batch, 3, 4). A grid of nothing moved has
-/// the places that theta is multiplied with.
+/// (grad, size, align_corners): what is above each theta, (batch, 2, 3) or (batch, 3, 4). A grid of nothing moved
+/// has the places that theta is multiplied with.
 std::optional<c10::IValue> affine_grid_backward(Arguments arguments) {
   const at::Tensor& grad = arguments[0].toTensor();
   Expressions size;
@@ -182,9 +182,8 @@ std::optional<c10::IValue> affine_grid_backward(Arguments arguments) {
   for (size_t k = 2; k < size.size(); ++k) count = count * size[k];
   const at::Tensor still = at::eye(rank, rank + 1, grad.options()).unsqueeze(0).expand_symint({size[0], -1, -1});
   const at::Tensor grid = at::affine_grid_generator_symint(still, size, arguments[2].toBool());
-  const at::Tensor places = at::cat({grid.reshape_symint({size[0], count, rank}),
-                                     at::ones_symint({size[0], count, 1}, grad.options())},
-                                    -1);
+  const at::Tensor places = at::cat(
+      {grid.reshape_symint({size[0], count, rank}), at::ones_symint({size[0], count, 1}, grad.options())}, -1);
   return places.transpose(1, 2).bmm(grad.reshape_symint({size[0], count, rank})).transpose(1, 2);
 }
 
