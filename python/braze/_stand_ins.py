@@ -22,6 +22,22 @@ from braze._load import C
 
 Function = Callable[..., Any]
 
+# Operators that F.interpolate calls, and how many dimensions they resize.
+RESIZING = {
+    "upsample_nearest1d": 1,
+    "upsample_nearest2d": 2,
+    "upsample_nearest3d": 3,
+    "_upsample_nearest_exact1d": 1,
+    "_upsample_nearest_exact2d": 2,
+    "_upsample_nearest_exact3d": 3,
+    "upsample_linear1d": 1,
+    "upsample_bilinear2d": 2,
+    "upsample_bicubic2d": 2,
+    "upsample_trilinear3d": 3,
+    "_upsample_bilinear2d_aa": 2,
+    "_upsample_bicubic2d_aa": 2,
+}
+
 
 def cond(pred: Any, true_fn: Function, false_fn: Function, operands: Any = ()) -> Any:
     """torch.cond. A tensor's branches are both computed, and their results selected."""
@@ -163,6 +179,37 @@ def infer_size(a: Any, b: Any) -> torch.Size:
         elif other[-k] != 1 and other[-k] != shape[-k]:
             C.end_graph("shapes that cannot be broadcast")
     return torch.Size(shape)
+
+
+def resized(original: Function, rank: int) -> Function:
+    """An operator of F.interpolate's, (input, output_size, ..., factors). What factors times sizes are is computed
+    in Python, so that sizes may vary: in C++ they are numbers."""
+
+    def by_sizes(image: torch.Tensor, size: Any, *rest: Any, **named: Any) -> torch.Tensor:
+        if named:
+            return original(image, size, *rest, **named)
+        factors = rest[-1] if rest else None
+        if size is not None or not isinstance(factors, (list, tuple)) or len(factors) != rank:
+            return _called(original, image, size, rest)
+        if image.dim() != rank + 2 or torch.is_autocast_enabled(image.device.type):
+            return _called(original, image, size, rest)
+        sizes = [int(image.shape[k + 2] * factors[k]) for k in range(rank)]
+        return _called(original, image, sizes, (*rest[:-1], *factors))
+
+    return by_sizes
+
+
+def _called(original: Function, image: torch.Tensor, size: Any, rest: Any) -> torch.Tensor:
+    """Without a star, behind which sizes that vary would be numbers."""
+    if len(rest) == 0:
+        return original(image, size)
+    if len(rest) == 1:
+        return original(image, size, rest[0])
+    if len(rest) == 2:
+        return original(image, size, rest[0], rest[1])
+    if len(rest) == 3:
+        return original(image, size, rest[0], rest[1], rest[2])
+    return original(image, size, rest[0], rest[1], rest[2], rest[3])
 
 
 def count_elements(mapping: Any, iterable: Any) -> None:
@@ -392,6 +439,8 @@ def install() -> None:
     C.set_stand_in(torch.inference_mode, inference_mode)
     C.set_stand_in(collections._count_elements, count_elements)
     C.set_stand_in(torch._C._infer_size, infer_size)
+    for name, rank in RESIZING.items():
+        C.set_stand_in(getattr(torch._C._nn, name), resized(getattr(torch._C._nn, name), rank))
     C.set_stand_in(torch.autograd.profiler.record_function, quiet_record_function)
     C.set_stand_in(_get_value, number_of_step)
     C.set_stand_in(_group_tensors_by_device_and_dtype, group_tensors)

@@ -1,4 +1,4 @@
-"""Operators that PyTorch takes apart with numbers for sizes: one program for all sizes, with gradients too."""
+"""Operators that PyTorch takes apart with numbers for sizes: one program for all, with gradients and without."""
 
 import pytest
 import torch
@@ -74,6 +74,65 @@ def test_one_program_for_all_sizes(name, dynamic, gradients):
         assert compiled.counts()["captured"] == (1 if dynamic else 2)
         for sizes in SMALL[len(shapes[0])]:
             compare(compiled, function, sizes, gradients)
+
+
+SIGNALS = [(2, 3, 8), (3, 3, 11), (4, 3, 20), (5, 3, 9)]
+VOLUMES = [(2, 1, 7, 6, 8), (3, 1, 8, 9, 7), (4, 1, 9, 10, 12)]
+MODES = {
+    "nearest": IMAGES,
+    "nearest-exact": IMAGES,
+    "bilinear": IMAGES,
+    "bicubic": IMAGES,
+    "area": IMAGES,
+    "linear": SIGNALS,
+    "trilinear": VOLUMES,
+}
+
+
+@pytest.mark.parametrize("gradients", [False, True])
+@pytest.mark.parametrize("factor", [1 / 3, 0.7, 1.9])
+@pytest.mark.parametrize("mode", MODES)
+def test_images_resized_by_any_factor(mode, factor, gradients):
+    """17 times 0.7 is 11.899999999999999 for a float: sizes at which the product is rounded are among them."""
+    mixed = [factor] * (len(MODES[mode][0]) - 3) + [1.3]
+
+    def f(x):
+        return [F.interpolate(x, scale_factor=each, mode=mode) for each in (factor, mixed)]
+
+    with torch.set_grad_enabled(gradients):
+        compiled = braze.compile(f, dynamic=True)
+        rounded = tuple(170 if k == len(MODES[mode][0]) - 1 else size for k, size in enumerate(MODES[mode][0]))
+        for sizes in [*MODES[mode], rounded]:
+            compare(compiled, f, sizes, gradients)
+        assert compiled.counts()["native"] == 0, compiled.reasons()
+        assert compiled.counts()["captured"] == 1
+        compare(compiled, f, (1, *MODES[mode][0][1:]), gradients)
+        with pytest.raises(RuntimeError):
+            compiled(torch.randn(*MODES[mode][0][:2], *[0] * (len(mixed))))
+
+
+@pytest.mark.usefixtures("no_grad")
+def test_images_resized_by_operators_themselves():
+    """In all forms in which they may be called."""
+    nn = torch._C._nn
+
+    def f(x):
+        size = [x.shape[2] * 2, x.shape[3] + 1]
+        return (
+            nn.upsample_nearest2d(x, size),
+            nn.upsample_nearest2d(x, None, [0.7, 1.3]),
+            nn.upsample_nearest2d(x, size, 2.0, None),
+            nn.upsample_bilinear2d(x, size, True),
+            nn.upsample_bilinear2d(x, None, False, (0.7, 1.3)),
+            nn.upsample_bilinear2d(x, size, False, 0.5, 0.7),
+            nn.upsample_bilinear2d(input=x, output_size=size, align_corners=False),
+        )
+
+    compiled = braze.compile(f)
+    for sizes in IMAGES:
+        x = torch.randn(sizes)
+        same(compiled(x), f(x))
+    assert compiled.counts()["native"] == 0
 
 
 @pytest.mark.usefixtures("no_grad")

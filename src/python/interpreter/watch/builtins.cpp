@@ -103,7 +103,13 @@ bool Builtins::call(PyObject* function, PyObject* const* arguments, Py_ssize_t c
   auto* builtin = reinterpret_cast<PyCFunctionObject*>(function);
   PyObject* self = PyCFunction_GET_SELF(function);
   TensorWorld& tensors = values_.tensors();
-  if (tensors.may_call(function)) return call_of_torch(function, arguments, count);
+  if (tensors.may_call(function)) {
+    // The code of a stand-in means what it stands in for where it calls that.
+    PyObject* stand_in = stand_in_for(function);
+    if (stand_in && PyThreadState_Get()->cframe->current_frame->f_globals != PyFunction_GET_GLOBALS(stand_in))
+      return watch_.stand_ins.put_stand_in(function, stand_in) && watch_.calls.call(stand_in, arguments, count);
+    return call_of_torch(function, arguments, count);
+  }
   const TensorWorld::Own own = tensors.own_function(function);
   if (own == TensorWorld::Own::ends_graph) return end_graph(count > 0 ? arguments[0] : nullptr);
   if (own == TensorWorld::Own::counts_effects) {
