@@ -356,29 +356,6 @@ TEST_CASE("factors that all terms share say nothing, if they are above 0") {
   CHECK(text == "m == 6; b*any != n*any; n >= 9; b*any + n*any >= 1; ");
 }
 
-TEST_CASE("a divisor that is guarded to be above 0 stays so in other words") {
-  ShapeEnv env;
-  const SymbolFacts from_two = {.range = {2, SizeRange::infinity}};
-  const Size n = env.create_symbol("n", 12, from_two), m = env.create_symbol("m", 4, from_two);
-  const Size k = env.create_symbol("k", 30), l = env.create_symbol("l", 2, from_two);
-  const Size shared = n * m - n * l;
-  CHECK(env.decide(at_least(shared, 1), "a divisor"));
-  CHECK(to_text(env.guards().back().test) == "n*m >= n*l + 1");
-  CHECK(to_text(floor_div(k, shared)) == "k floordiv (n*m - n*l)");
-  // What both share is taken out of both.
-  CHECK(to_text(floor_div(k * n, shared)) == "k floordiv (m - l)");
-  CHECK(to_text(mod(k, shared)) == "k mod (n*m - n*l)");
-  // A symbol of the divisor becomes another expression.
-  const Size quotient = floor_div(k, m - l);
-  CHECK(env.decide(equal(m, l + 2), "a relation"));
-  CHECK(env.simplify(quotient) == floor_div(k, 2));
-  // It was known where it was written.
-  SizeTable other;
-  for (const char* name : {"n", "m", "k", "l"}) other.symbol(name);
-  CHECK(to_text(parse_size("k floordiv (n*m - n*l)", other)) == "k floordiv (n*m - n*l)");
-  CHECK_THROWS_AS(parse_size("k floordiv (-n - 1)", other).constant(), InternalError);
-}
-
 TEST_CASE("rules prove, or decide and guard") {
   ShapeEnv env;
   const Size n = env.create_symbol("n", 8), m = env.create_symbol("m", 8);
