@@ -18,14 +18,23 @@ namespace {
 
 using torch::jit::Stack;
 
-/// Arguments that operators write although their schemas do not say so: running statistics, and what a library has
-/// reserved for its backward and uses up there (autograd hands it a copy as long as the graph is retained).
-struct HiddenWrite {
+/// What holds of some arguments of an operator, and its schema does not say.
+struct ArgumentRow {
   std::string_view name;
-  size_t first, last;  ///< Arguments first ... last are written,
+  size_t first, last;  ///< Of arguments first ... last,
   int training_flag;   ///< if this argument is true; -1: always.
 };
-constexpr HiddenWrite kHiddenWrites[] = {
+
+bool holds(std::span<const ArgumentRow> rows, const c10::FunctionSchema& schema, size_t argument,
+           std::span<const c10::IValue> arguments) {
+  const auto row = std::ranges::find(rows, schema.name(), &ArgumentRow::name);
+  return row != rows.end() && argument >= row->first && argument <= row->last &&
+         (row->training_flag < 0 || arguments[row->training_flag].toBool());
+}
+
+/// Arguments that operators write: running statistics, and what a library has reserved for its backward and uses up
+/// there (autograd hands it a copy as long as the graph is retained).
+constexpr ArgumentRow kHiddenWrites[] = {
     {"aten::native_batch_norm", 3, 4, 5},        {"aten::cudnn_batch_norm", 3, 4, 5},
     {"aten::miopen_batch_norm", 3, 4, 5},        {"aten::batch_norm_update_stats", 1, 2, -1},
     {"aten::batch_norm_gather_stats", 3, 4, -1}, {"aten::batch_norm_gather_stats_with_counts", 3, 4, -1},
@@ -33,29 +42,13 @@ constexpr HiddenWrite kHiddenWrites[] = {
     {"aten::_cudnn_rnn_backward", 20, 20, -1},   {"aten::miopen_rnn_backward", 19, 19, -1},
 };
 
-const HiddenWrite* hidden_write(const c10::FunctionSchema& schema) {
-  const auto* row = std::ranges::find(kHiddenWrites, schema.name(), &HiddenWrite::name);
-  return row == std::end(kHiddenWrites) ? nullptr : row;
-}
-
 /// Arguments that autograd hands on for a derivative of the derivative, and that the operator itself does not read.
 /// A graph that named them would seem to depend on statistics which its own forward writes.
-struct Unread {
-  std::string_view name;
-  size_t first, last;  ///< Arguments first ... last are not read,
-  int training_flag;   ///< if this argument is true; -1: never.
-};
-constexpr Unread kUnread[] = {
+constexpr ArgumentRow kUnread[] = {
     {"aten::native_batch_norm_backward", 3, 4, 7},
     {"aten::batch_norm_backward", 3, 4, 7},
     {"aten::cudnn_batch_norm_backward", 3, 4, -1},
 };
-
-bool is_unread(const OpEntry& entry, size_t argument, std::span<const c10::IValue> arguments) {
-  const auto* row = std::ranges::find(kUnread, entry.op.schema().name(), &Unread::name);
-  return row != std::end(kUnread) && argument >= row->first && argument <= row->last &&
-         (row->training_flag < 0 || arguments[row->training_flag].toBool());
-}
 
 /// Results that lie on the CPU whatever the operands' device, of which a Meta kernel cannot tell. Attention keeps
 /// the state of its random numbers there, and its backward reads it there.
@@ -124,7 +117,7 @@ class CallRecorder {
     device_ = capture::device_of(arguments_).device.value_or(c10::Device(c10::kCPU));
     const bool on_cpu = device_.is_cpu();  // What an argument says is of the results.
     for (uint32_t i = 0; i < arguments_.size(); ++i) {
-      if (is_unread(entry_, i, arguments_)) {
+      if (holds(kUnread, entry_.op.schema(), i, arguments_)) {
         payload_.stack[i] = c10::IValue();
         continue;
       }
@@ -308,13 +301,11 @@ bool is_written(const OpEntry& entry, size_t argument, std::span<const c10::IVal
   const c10::FunctionSchema& schema = entry.op.schema();
   const c10::AliasInfo* alias = schema.arguments()[argument].alias_info();
   if (alias && alias->isWrite()) return true;
-  const HiddenWrite* hidden = hidden_write(schema);
-  return hidden && argument >= hidden->first && argument <= hidden->last &&
-         (hidden->training_flag < 0 || arguments[hidden->training_flag].toBool());
+  return holds(kHiddenWrites, schema, argument, arguments);
 }
 
 bool may_write_unsaid(const c10::OperatorHandle& op) {
-  return hidden_write(op.schema()) != nullptr;
+  return std::ranges::find(kHiddenWrites, op.schema().name(), &ArgumentRow::name) != std::end(kHiddenWrites);
 }
 
 void record_fallback(Recorder& recorder, const OpEntry& entry, Stack* stack, Shapes* guessed) {
