@@ -166,10 +166,18 @@ PyObject* load_thread_local(PyObject* local, PyObject* name) noexcept {
 
 // ------------------------------------------------------------------------------------------------ text
 
+/// Appended piece by piece: a capture of a large model names hundreds of tensors, each by a path of many parts.
+template <typename... Parts>
+std::string joined(const Parts&... parts) {
+  std::string text;
+  (text.append(parts), ...);
+  return text;
+}
+
 std::string key_text(PyObject* key) {
   if (!PyUnicode_CheckExact(key)) return describe(key);
   const char* text = PyUnicode_AsUTF8(key);
-  if (text && !std::strpbrk(text, "\"\\\n\t")) return concat('"', text, '"');
+  if (text && !std::strpbrk(text, "\"\\\n\t")) return joined("\"", text, "\"");
   PyErr_Clear();
   return describe(key);
 }
@@ -200,9 +208,9 @@ std::string item_text(const Source* source) {
   if (named && dict->kind == SourceKind::dict_of) return to_text(dict->parent) + "." + plain_name(key);
   if (named && is_module_table(dict)) {
     const std::string owner = to_text(dict->parent->parent), name = plain_name(key);
-    return is_number(name) ? concat(owner, "[", name, "]") : concat(owner, ".", name);
+    return is_number(name) ? joined(owner, "[", name, "]") : joined(owner, ".", name);
   }
-  return concat(to_text(dict), "[", key_text(key), "]");
+  return joined(to_text(dict), "[", key_text(key), "]");
 }
 
 }  // namespace
@@ -365,22 +373,23 @@ PyObject* evaluate(const Source* source, const Call& call) noexcept {
 
 std::string to_text(const Source* source) {
   if (!source->label.empty()) return source->label;
+  const auto number = [&] { return std::to_string(source->index); };
   switch (source->kind) {
-    case SourceKind::argument: return concat("args[", source->index, "]");
+    case SourceKind::argument: return joined("args[", number(), "]");
     case SourceKind::object: return describe(source->key.get());
     case SourceKind::dict_of: return to_text(source->parent) + ".__dict__";
-    case SourceKind::type_of: return concat("type(", to_text(source->parent), ")");
+    case SourceKind::type_of: return joined("type(", to_text(source->parent), ")");
     case SourceKind::dict_item: return item_text(source);
-    case SourceKind::dict_key: return concat("list(", to_text(source->parent), ")[", source->index, "]");
-    case SourceKind::sequence_item: return concat(to_text(source->parent), "[", source->index, "]");
-    case SourceKind::slot: return concat(to_text(source->parent), ".", plain_name(PyDescr_NAME(source->key.get())));
+    case SourceKind::dict_key: return joined("list(", to_text(source->parent), ")[", number(), "]");
+    case SourceKind::sequence_item: return joined(to_text(source->parent), "[", number(), "]");
+    case SourceKind::slot: return joined(to_text(source->parent), ".", plain_name(PyDescr_NAME(source->key.get())));
     case SourceKind::type_attribute:
     case SourceKind::thread_local_attribute:
-      return concat(to_text(source->parent), ".", plain_name(source->key.get()));
+      return joined(to_text(source->parent), ".", plain_name(source->key.get()));
     case SourceKind::member: return to_text(source->parent) + kMembers[source->index].text;
     case SourceKind::context_value: return to_text(source->parent) + ".get()";
-    case SourceKind::next_item: return concat("list(", to_text(source->parent), ")[", source->index, "]");
-    case SourceKind::next_key: return concat("list(", to_text(source->parent), ")[", source->index, "][0]");
+    case SourceKind::next_item: return joined("list(", to_text(source->parent), ")[", number(), "]");
+    case SourceKind::next_key: return joined("list(", to_text(source->parent), ")[", number(), "][0]");
   }
   return "?";
 }

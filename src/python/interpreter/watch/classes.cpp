@@ -2,6 +2,8 @@
 #include "python/interpreter/watch/classes.h"
 
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "python/guards/scalar.h"
@@ -37,30 +39,46 @@ const std::vector<PyObject*>& protocol_names() {
 
 }  // namespace
 
+PyObject* interned(const char* name) {
+  // Global, as CPython's own identifiers are: names of special methods, asked for at each attribute that is read.
+  // Guarded by the GIL.
+  static std::unordered_map<std::string_view, PyObject*> names;
+  if (const auto known = names.find(name); known != names.end()) return known->second;
+  PyObject* text = PyUnicode_InternFromString(name);
+  if (const char* kept = text ? PyUnicode_AsUTF8(text) : nullptr) names.emplace(kept, text);
+  return text;
+}
+
 const guards::Source* Classes::class_source(PyObject* type) {
   const guards::Source* source = values_.source_of(type);
   return source ? source : values_.sources().object(type, as_type(type)->tp_name);
 }
 
 bool Classes::special_function(PyObject* object, const char* name) {
-  const Ref key = Ref::steal(PyUnicode_InternFromString(name));
-  PyObject* found = key ? find_in_type(Py_TYPE(object), key.get()) : nullptr;
+  PyObject* key = interned(name);
+  PyObject* found = key ? find_in_type(Py_TYPE(object), key) : nullptr;
   if (!found || !PyFunction_Check(found)) return false;
-  return values_.learn(found, values_.sources().type_attribute(values_.type_source(object), key.get()));
+  return values_.learn(found, values_.sources().type_attribute(values_.type_source(object), key));
 }
 
 bool Classes::keep_in_class(PyObject* type, const guards::Source* source,
                             std::initializer_list<const char*> names) {
   if (!is_changeable(as_type(type))) return true;
   for (const char* name : names) {
-    const Ref key = Ref::steal(PyUnicode_InternFromString(name));
+    PyObject* key = interned(name);
     if (!key) return abandon("no memory");
-    const guards::Source* entry = values_.sources().type_attribute(source, key.get());
-    PyObject* found = find_in_type(as_type(type), key.get());
+    PyObject* found = find_in_type(as_type(type), key);
+    // 0: CPython does not tell when the class changes.
+    const unsigned version =
+        PyType_HasFeature(as_type(type), Py_TPFLAGS_VALID_VERSION_TAG) ? as_type(type)->tp_version_tag : 0;
+    unsigned& kept = kept_[{source, key}];
+    if (version != 0 && kept == version) continue;
+    const guards::Source* entry = values_.sources().type_attribute(source, key);
     if (!found)
       values_.guards().absent(entry);
     else if (!values_.learn(found, entry))
       return abandon("a special method that cannot be guarded", found);
+    kept = version;
   }
   return true;
 }

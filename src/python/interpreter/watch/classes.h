@@ -43,6 +43,16 @@ class Classes final : Domain {
 
  private:
   void keep_bases(PyTypeObject* type, const guards::Source* source);
+
+  /// Where a class comes from, and the name of a special method.
+  using Kept = std::pair<const guards::Source*, PyObject*>;
+  struct KeptHash {
+    size_t operator()(const Kept& kept) const noexcept {
+      return std::hash<const void*>()(kept.first) * 31 ^ std::hash<const void*>()(kept.second);
+    }
+  };
+  /// The version of the class for which keep_in_class() has guarded that method.
+  std::unordered_map<Kept, unsigned, KeptHash> kept_;
 };
 
 }  // namespace braze::interpreter

@@ -28,10 +28,13 @@ inline PyTypeObject* as_type(PyObject* object) {
   return reinterpret_cast<PyTypeObject*>(object);
 }
 
+/// That name as an interned text, which is kept for good; null if there is no memory.
+PyObject* interned(const char* name);
+
 /// What a class or one of its bases has under that name, unbound; null if nothing.
 inline PyObject* find_in_type(PyTypeObject* type, const char* name) {
-  const guards::Ref key = guards::Ref::steal(PyUnicode_InternFromString(name));
-  return key ? _PyType_Lookup(type, key.get()) : nullptr;
+  PyObject* key = interned(name);
+  return key ? _PyType_Lookup(type, key) : nullptr;
 }
 
 inline PyObject* find_in_type(PyTypeObject* type, PyObject* name) {
