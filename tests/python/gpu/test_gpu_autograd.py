@@ -53,6 +53,122 @@ def test_graph_of_recurrent_net_is_kept(kind):
     both_ways(kind(4, 5, 2, batch_first=True, bidirectional=True).cuda(), step)
 
 
+class Recurrent(nn.Module):
+    def __init__(self, kind, *args, **kwargs):
+        super().__init__()
+        self.net, self.head = kind(*args, **kwargs), nn.LazyLinear(3)
+
+    def forward(self, x, state=None):
+        y, state = self.net(x, state)
+        return self.head(y), state
+
+
+RECURRENT = {
+    "rnn": (nn.RNN, (4, 6), {}),
+    "relu": (nn.RNN, (4, 6), {"nonlinearity": "relu"}),
+    "gru": (nn.GRU, (4, 6, 2), {}),
+    "lstm": (nn.LSTM, (4, 6, 3), {}),
+    "both ways": (nn.LSTM, (4, 6, 2), {"bidirectional": True, "batch_first": True}),
+    "without biases": (nn.GRU, (4, 6, 2), {"bias": False}),
+    "projected": (nn.LSTM, (4, 6, 2), {"proj_size": 2}),
+    "projected without biases": (nn.LSTM, (4, 6, 2), {"proj_size": 2, "bias": False, "bidirectional": True}),
+    "f64": (nn.GRU, (4, 6), {"dtype": torch.float64}),
+}
+
+
+@pytest.mark.parametrize("name", RECURRENT)
+def test_recurrent_net_is_trained(name):
+    """The weights change between calls; some calls are given a state."""
+    kind, sizes, options = RECURRENT[name]
+    dtype = options.get("dtype", torch.float32)
+    model = Recurrent(kind, *sizes, **options).to("cuda", dtype)
+    model(torch.randn(5, 2, 4, device="cuda", dtype=dtype))
+    optimizers = {}
+
+    def step(call, model):
+        optimizer = optimizers.setdefault(id(model), torch.optim.SGD(model.parameters(), 0.05))
+        optimizer.zero_grad()
+        x = torch.randn(5, 2, 4, device="cuda", dtype=dtype, requires_grad=True)
+        y, state = call(x)
+        leaves = (state,) if torch.is_tensor(state) else state
+        (y.square().sum() + sum(s.sin().sum() for s in leaves)).backward()
+        optimizer.step()
+        return y, x.grad, gradients(model), [p.detach().clone() for p in model.parameters()]
+
+    compiled = both_ways(model, step)
+    counts = compiled.counts() if hasattr(compiled, "counts") else compiled.forward.counts()
+    assert counts["native"] == 0 and counts["replayed"] >= 1, counts
+
+
+@pytest.mark.parametrize("kind", [nn.GRU, nn.LSTM])
+def test_recurrent_net_with_a_state_of_its_own(kind):
+    """The state has a gradient, and what is carried on from call to call has a history."""
+    model = Recurrent(kind, 4, 6).cuda()
+    model(torch.randn(5, 2, 4, device="cuda"))
+
+    def step(call, model):
+        model.zero_grad()
+        first = [torch.randn(1, 2, 6, device="cuda", requires_grad=True) for _ in range(2)]
+        state = first[0] if kind is nn.GRU else tuple(first)
+        y, state = call(torch.randn(5, 2, 4, device="cuda"), state)
+        z, _ = call(torch.randn(5, 2, 4, device="cuda"), state)
+        (y.sum() + z.square().sum()).backward()
+        return y, z, [s.grad for s in first], gradients(model)
+
+    both_ways(model, step)
+
+
+@pytest.mark.parametrize("kind", [nn.RNN, nn.GRU, nn.LSTM])
+def test_recurrent_net_of_a_packed_sequence(kind):
+    from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+    class Packed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = kind(4, 6, 2)
+
+        def forward(self, x):
+            packed = pack_padded_sequence(x, torch.tensor([5, 3, 1]))
+            return pad_packed_sequence(self.net(packed)[0])[0]
+
+    def step(call, model):
+        model.zero_grad()
+        x = torch.randn(5, 3, 4, device="cuda", requires_grad=True)
+        y = call(x)
+        y.square().sum().backward()
+        return y, x.grad, gradients(model)
+
+    both_ways(Packed().cuda(), step)
+
+
+def test_weights_of_a_recurrent_net_that_lie_apart():
+    """Eager warns, and gives the same."""
+    model = nn.GRU(4, 6).cuda()
+    for name, value in list(model._parameters.items()):
+        model._parameters[name] = nn.Parameter(value.detach().clone())
+    model._flat_weights = [model._parameters[name] for name in model._flat_weights_names]
+
+    def step(call, model):
+        model.zero_grad()
+        with pytest.warns(UserWarning, match="not part of single contiguous"):
+            y, _ = call(torch.randn(5, 3, 4, device="cuda"))
+        y.sum().backward()
+        return y, gradients(model)
+
+    both_ways(model, step)
+
+
+def test_dropout_between_recurrent_layers():
+    def step(call, model):
+        model.zero_grad()
+        torch.cuda.manual_seed(5)
+        y, _ = call(torch.randn(5, 3, 4, device="cuda"))
+        y.sum().backward()
+        return y, gradients(model)
+
+    both_ways(nn.LSTM(4, 6, 2, dropout=0.5).cuda(), step)
+
+
 @pytest.mark.parametrize("shape", [(6, 4), (6, 4, 5, 5)])
 def test_graph_of_batch_norm_is_kept(shape):
     kind = nn.BatchNorm1d if len(shape) == 2 else nn.BatchNorm2d
