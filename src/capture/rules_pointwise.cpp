@@ -261,6 +261,12 @@ bool divide(Call& call, const RuleRow& row) {
   // f16 and bf16 are rounded after every step in eager, and here on request (emulate_precision_casts).
   const bool is_float = c10::isFloatingType(dtype);
   if (mode.empty()) {
+    // A GPU's kernel multiplies by the reciprocal of a number.
+    if (call.device().is_cuda() && y->is_number() && !x->is_number()) {
+      const double by = y->number.toDouble();
+      const double factor = dtype == ScalarType::Double ? 1 / by : double{1 / static_cast<float>(by)};
+      return p.give(p.op(Op::mul, p.rounded_on_cpu(*x), p.number(factor)));
+    }
     ir::Value* by = p.in_as_factor(*y);
     return p.give(p.op(Op::div, p.rounded_on_cpu(*x), by));
   }

@@ -27,7 +27,8 @@ bool same_parameters(const loops::Kernel& one, const loops::Kernel& other) {
   if (count != parameters(other) || one.scalars.size() != other.scalars.size()) return false;
   for (size_t k = 0; k < count; ++k) {
     const loops::Buffer &a = one.buffers[k], &b = other.buffers[k];
-    if (a.dtype != b.dtype || a.access != b.access || a.alignment != b.alignment) return false;
+    if (a.dtype != b.dtype || a.access != b.access || a.alignment != b.alignment || a.is_exact != b.is_exact)
+      return false;
   }
   return loops::has_checks(one) == loops::has_checks(other);
 }

@@ -55,7 +55,10 @@ class KernelHasher {
     add(index.offset);
   }
   void add(const Buffer& buffer) {
-    out_.add(buffer.dtype).add(buffer.space).add(buffer.alignment).add(buffer.is_parameter);
+    out_.add(buffer.dtype)
+        .add(buffer.space)
+        .add(buffer.is_exact ? -buffer.alignment : buffer.alignment)
+        .add(buffer.is_parameter);
     // An alloc is written and read, and overlaps nothing.
     if (buffer.is_parameter) out_.add(buffer.access).add(buffer.may_alias);
     add(buffer.size);

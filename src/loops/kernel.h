@@ -76,6 +76,7 @@ struct Buffer {
   Space space = Space::global;
   bool may_alias = true;  ///< false only where the planner proved that no other parameter overlaps it.
   int64_t alignment = planned_alignment;  ///< Bytes that the first element's address is a multiple of (at least).
+  bool is_exact = false;                  ///< That is all: it is a multiple of no more, whatever memory is given.
   Extent size;                            ///< Elements; for parameters 0 means unknown.
   bool is_parameter = true;               ///< false: made by an Alloc.
 };

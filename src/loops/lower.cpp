@@ -247,7 +247,8 @@ class Lowering {
     step.kernel.bytes_read = draft.bytes_read;
     step.kernel.bytes_written = draft.bytes_written;
     for (const Node* node : fused) step.kernel.fused.push_back(title(*node));
-    const std::vector<int64_t> origins = move_origins(*draft.kernel);
+    const std::vector<int64_t> origins =
+        move_origins(*draft.kernel, device.kind == ir::DeviceKind::cuda ? options_.targets.gpu->vector_bytes : 0);
     step.kernel.origins.assign(origins.begin(), origins.end());
     step.kernel.origins.resize(step.kernel.buffers.size(), 0);
     const Hash128 hash = kernel_hash(*draft.kernel, device.kind);

@@ -24,7 +24,7 @@ BufferId indexed(const Stmt& stmt) {
 
 }  // namespace
 
-std::vector<int64_t> move_origins(Kernel& kernel) {
+std::vector<int64_t> move_origins(Kernel& kernel, int64_t strict) {
   std::vector<std::optional<int64_t>> lowest(kernel.buffers.size());
   for_each_stmt(kernel.body, [&](const Stmt& stmt) {
     const BufferId id = indexed(stmt);
@@ -42,7 +42,14 @@ std::vector<int64_t> move_origins(Kernel& kernel) {
     if (!moves) continue;
     any = true;
     const int64_t element = ir::byte_size(buffer.dtype);
-    if (*lowest[id] * element % planned_alignment != 0) buffer.alignment = std::min(buffer.alignment, element);
+    const int64_t bytes = *lowest[id] * element, multiple_of = bytes & -bytes;
+    // Planned memory begins at a multiple of more, so it is known how far the place is from one.
+    if (strict > 0 && buffer.alignment == planned_alignment) {
+      buffer.alignment = std::min(multiple_of, strict);
+      buffer.is_exact = multiple_of < strict;
+    } else if (bytes % planned_alignment != 0) {
+      buffer.alignment = std::min(buffer.alignment, element);
+    }
     if (buffer.size.is_constant() && buffer.size.constant > 0) buffer.size.constant -= *lowest[id];
   }
   if (!any) return {};

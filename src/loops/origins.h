@@ -16,6 +16,8 @@ namespace braze::loops {
 
 /// Takes the constant that all places in a parameter have in common out of the kernel. Returns, by parameter, the
 /// elements that its address is to be moved by; empty if none is. What is read and written stays where it is.
-std::vector<int64_t> move_origins(Kernel& kernel);
+/// \param strict  Bytes that the target's widest loads ask of an address; 0 where they take any. Kernels for places
+///                that are known to be multiples of less are not those for unknown ones, which may turn out to be.
+std::vector<int64_t> move_origins(Kernel& kernel, int64_t strict);
 
 }  // namespace braze::loops

@@ -78,6 +78,7 @@ class Parser : private ValueParser {
       if (const auto space = take_one_of<Space>(space_words)) buffer.space = *space;
       if (take("noalias")) buffer.may_alias = false;
       if (at("align")) buffer.alignment = parse_named_integer("align");
+      if (take("exactly")) buffer.is_exact = true;
       add_buffer(name, std::move(buffer));
     }
   }

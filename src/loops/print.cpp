@@ -51,6 +51,7 @@ class Printer {
       if (buffer.space != Space::global) put(" ", word(space_words, buffer.space));
       if (!buffer.may_alias) put(" noalias");
       if (buffer.alignment != planned_alignment) put(" align=", buffer.alignment);
+      if (buffer.is_exact) put(" exactly");
       separator = ", ";
     }
     for (size_t i = 0; i < scalars_.size(); ++i) {

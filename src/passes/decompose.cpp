@@ -44,7 +44,22 @@ class Parts {
     return binary(Op::sub, from->def->op == Op::mul ? binary(Op::add, x, number(0)) : x, largest);
   }
 
-  Value* mean(Value* x, Dims dims) { return binary(Op::div, reduce(Op::sum, x, dims), number(count(dims))); }
+  Value* mean(Value* x, Dims dims) {
+    const Size parts = count(dims);
+    if (is_multiplied(parts)) return binary(Op::mul, reduce(Op::sum, x, dims), part(parts, 0));
+    return binary(Op::div, reduce(Op::sum, x, dims), number(parts));
+  }
+
+  /// Whether a sum is multiplied by part() of that instead of divided. On a GPU, where it is a number, as eager's
+  /// kernels have it: a division rounded once is a subroutine there, which takes longer to compile than all the
+  /// rest of a layer norm.
+  bool is_multiplied(Size count) const { return shape_->device.kind == DeviceKind::cuda && count.is_constant(); }
+
+  /// 1 / max(0, count - less)
+  Value* part(Size count, double less) {
+    const double parts = std::max(0.0, static_cast<double>(count.constant()) - less);
+    return number(dtype_ == DType::f64 ? 1 / parts : double{1 / static_cast<float>(parts)});
+  }
 
   /// How many elements of operand 0 go into one result.
   Size count(Dims dims) const {
@@ -133,8 +148,11 @@ void open_var(Parts& p, const Node& node) {
   Value* x = p.operand(0);
   Value* off = p.binary(Op::sub, x, p.mean(x, dims));
   Value* squares = p.reduce(Op::sum, p.binary(Op::mul, off, off), dims);
+  const double correction = node.double_attr("correction", 1);
+  if (p.is_multiplied(p.count(dims)))
+    return p.result(0, p.binary(Op::mul, squares, p.part(p.count(dims), correction)));
   // Not above 0: 0/0 is NaN, as in eager.
-  Value* divisor = p.number_above_zero(p.count(dims), node.double_attr("correction", 1));
+  Value* divisor = p.number_above_zero(p.count(dims), correction);
   p.result(0, p.binary(Op::div, squares, divisor));
 }
 

@@ -58,6 +58,7 @@ TEST_CASE("everything else does") {
       {"%x: f32[64] in", "%x: f32[64] inout"},
       {"%x: f32[64] in", "%x: f32[64] in noalias"},
       {"%x: f32[64] in", "%x: f32[64] in align=4"},
+      {"%x: f32[64] in", "%x: f32[64] in align=4 exactly"},
       {"%x: f32[64] in", "%x: f32[64] in shared"},
       {"%x: f32[64]", "%x: bf16[64]"},
       {"$b: f32", "$b: f64"},

@@ -28,7 +28,7 @@ int64_t MemoryEmitter::known_alignment(BufferId id, const Linear& index, int64_t
   const int64_t element = ir::byte_size(buffer.dtype);
   int64_t known = std::min(wanted, index.multiple() * element);
   if (!buffer.is_parameter) return known;
-  if (known > buffer.alignment && !aligned_) known = buffer.alignment;
+  if (known > buffer.alignment && (!aligned_ || buffer.is_exact)) known = buffer.alignment;
   if (known > element) alignments_[id] = std::max(alignments_[id], static_cast<uint32_t>(known));
   return known;
 }
