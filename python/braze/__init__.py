@@ -7,7 +7,7 @@
 
 import os as _os
 
-from braze import _functions, _logs, _stand_ins, compiler, config
+from braze import _functions, _library_in_python, _logs, _stand_ins, compiler, config
 from braze._aot import aot_autograd, aot_function
 from braze._backends import list_backends, register_backend
 from braze._compile import compile
@@ -38,6 +38,7 @@ InternalError = _C.InternalError
 
 _logs.from_environment()
 _stand_ins.install()
+_library_in_python.install()
 _functions.install()
 
 __all__ = [

@@ -18,6 +18,7 @@
 #include "capture/autograd_node.h"
 #include "capture/backward_formulas.h"
 #include "capture/call.h"
+#include "capture/effect_times.h"
 #include "capture/memory_reads.h"
 #include "capture/saving_nodes.h"
 #include "capture/tape.h"
@@ -156,8 +157,12 @@ class Backward {
       return;
     }
     order_.push_back(&node);
+    const MemoryReads* const reads = MemoryReads::current();
+    const size_t reads_before = reads ? reads->count() : 0;
     std::optional<variable_list> without_values = backward_without_values(node, inputs);
     variable_list outputs = without_values ? *std::move(without_values) : node(std::move(inputs));
+    if (EffectTimes* const times = EffectTimes::current(); times && reads && reads->count() > reads_before)
+      times->note_saving(node.sequence_nr());
     if (outputs.size() > node.num_outputs()) outputs.resize(node.num_outputs());
     torch::autograd::validate_outputs(node.next_edges(), outputs, [&](const std::string& text) {
       return concat("function ", node.name(), " returned an invalid gradient: ", text);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "capture/effect_times.h"
 #include "capture/index_map.h"
 #include "capture/memory_reads.h"
 #include "capture/recorder.h"
@@ -229,6 +230,7 @@ void write(Recorder& recorder, View& view, ir::Value* value) {
   if (&view == memory.base) {
     view.value = laid_out(recorder, value, view.type, view.dtype);
     view.version = ++memory.version;
+    if (EffectTimes* const times = EffectTimes::current(); times && view.input >= 0) times->note_effect();
     return;
   }
   // One row of an expanded tensor does not overlap itself, though the view that it was taken from does: written

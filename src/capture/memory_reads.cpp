@@ -26,6 +26,8 @@ void MemoryReads::note(const Memory& memory, ir::Value* value) {
   while (value->id >= first_id_ && ir::info(value->def->op).kind == ir::OpKind::View)
     value = ir::Graph::resolve(value->def->operands[0]);
   if (value->id >= first_id_) return;
+  const bool is_number = value->def && value->def->operands.empty() && value->type->rank() == 0;
+  count_ += !is_number;
   std::vector<const Memory*>& through = through_[value];
   if (through.empty()) values_.push_back(value);
   if (std::ranges::find(through, &memory) == through.end()) through.push_back(&memory);

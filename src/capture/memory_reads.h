@@ -32,12 +32,15 @@ class MemoryReads {
   explicit MemoryReads(const ir::Graph& graph) : first_id_(graph.value_limit()) {}
   static MemoryReads* current();
   void note(const Memory& memory, ir::Value* value);
+  /// Of values of the forward part, numbers not among them.
+  size_t count() const { return count_; }
   /// Values of the forward part of which every read went through memory for which `is_private` holds, in the order
   /// of first reads.
   std::vector<ir::Value*> only_through(const std::function<bool(const Memory&)>& is_private) const;
 
  private:
   const uint32_t first_id_;  ///< Values of the backward have this one or a later one.
+  size_t count_ = 0;
   std::vector<ir::Value*> values_;
   std::unordered_map<const ir::Value*, std::vector<const Memory*>> through_;
 };

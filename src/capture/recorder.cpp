@@ -15,6 +15,7 @@
 #include "capture/autograd_node.h"
 #include "capture/call.h"
 #include "capture/devices.h"
+#include "capture/effect_times.h"
 #include "capture/gates.h"
 #include "capture/guess_shapes.h"
 #include "capture/index_map.h"
@@ -512,6 +513,7 @@ ir::Node* Recorder::create_call(const CallPayload& payload, std::span<ir::Value*
   if (!written.empty()) attrs.push_back({"written", std::span<const int64_t>(written)});
   if (!places.empty()) attrs.push_back({"results", std::string_view(places)});
   if (effect) attrs.push_back({"effect", true});
+  if (EffectTimes* const times = EffectTimes::current(); times && effect) times->note_effect();
   return graph_->create(ir::Op::call, operands, {attrs.data(), attrs.size()}, results);
 }
 

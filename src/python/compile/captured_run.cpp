@@ -2,7 +2,6 @@
 #include "python/compile/captured_run.h"
 
 #include <ATen/Context.h>
-#include <ATen/SavedTensorHooks.h>
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/python_variable.h>
 
@@ -18,6 +17,7 @@
 #include "python/compile/events.h"
 #include "python/compile/transforms_scope.h"
 #include "python/errors.h"
+#include "python/guards/saved_tensor_hooks.h"
 #include "python/guards/shape_guard.h"
 #include "python/user_line.h"
 #include "support/error.h"
@@ -142,6 +142,7 @@ void CapturedRun::record(const std::function<void()>& body) {
   capture::Tracer::Scope tracing(tracer_);
   const runtime::RefuseValues refuse;
   const capture::Gate gate;
+  const capture::EffectTimes effects;
   const TransformsScope transforms;  // Ends first: it asks for the dispatch state that the others put back.
   body();
   std::vector<at::Tensor> tensors;
@@ -154,12 +155,7 @@ void CapturedRun::record(const std::function<void()>& body) {
   op_count_ = count_operators(*trace_.graph);
   if (trace_.any_requires_grad && settings_.backend->is_differentiable()) {
     const PhaseTimer differentiating(&times_, "capture/backward");
-    // They see what eager saves, one by one, and may change it: a backward that saves something else is another
-    // one.
-    if (!at::SavedTensorDefaultHooks::get_tls_state().stack.empty())
-      not_differentiated_ = "hooks on saved tensors are the user's code";
-    else
-      not_differentiated_ = tracer_.differentiate(trace_, tensors);
+    differentiate(tensors, effects);
     // With numbers for sizes it may be possible.
     if (!trace_.gradients && !trace_.symbols.empty()) {
       history_.give_up();
@@ -172,6 +168,22 @@ void CapturedRun::record(const std::function<void()>& body) {
       if (tensor.is_argument) tape_recorder_->add_argument(THPVariable_Unpack(tensor.object));
     tape_ = tape_recorder_->finish(trace_, tensors);
   }
+}
+
+void CapturedRun::differentiate(const std::vector<at::Tensor>& outputs, const capture::EffectTimes& effects) {
+  using guards::SavedTensorHooks;
+  const SavedTensorHooks hooks = guards::saved_tensor_hooks();
+  // They see what eager saves, one by one, and may change it: a backward that saves something else is another one.
+  if (hooks == SavedTensorHooks::other) {
+    not_differentiated_ = "hooks on saved tensors are the user's code";
+    return;
+  }
+  not_differentiated_ = tracer_.differentiate(trace_, outputs);
+  const bool is_checkpointed = hooks != SavedTensorHooks::none;
+  if (!trace_.gradients || !is_checkpointed || (!changes_objects_ && effects.saves_since())) return;
+  trace_.gradients.reset();
+  not_differentiated_ =
+      "what is checkpointed does something after the last tensor that is saved, where its second run ends";
 }
 
 std::optional<ModesChange> CapturedRun::modes_change() const {
@@ -218,6 +230,7 @@ void CapturedRun::take_effects(Rebuilder& rebuilder, const guards::Call& call) {
   if (values.effects().locks().are_any()) throw NotRebuilt{"a lock is held"};
   if (watcher_.leaves_generator()) throw NotRebuilt{"a generator with try or with is left unfinished"};
   for (const interpreter::Effect& effect : values.effects().log()) rebuilder.effect(effect);
+  changes_objects_ = !values.effects().log().empty();
   values.guard_aliasing();
   guard_iterators(values);
   values.drops().guard();

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "capture/effect_times.h"
 #include "capture/tape.h"
 #include "capture/trace.h"
 #include "python/compile/capture.h"
@@ -92,9 +93,12 @@ class CapturedRun {
   size_t op_count_ = 0;             ///< Operators of the run, without those of its backward.
   std::string not_differentiated_;  ///< Why the backward could not be recorded.
   size_t tensor_count_ = 0;         ///< Arguments that are no floats.
+  bool changes_objects_ = false;    ///< Python's, that were there before.
   bool replaces_bound_ = false;  ///< The run replaces a tensor to which its program is bound: it is never replayed.
 
  private:
+  /// Sets the trace's gradients, or says why there are none.
+  void differentiate(const std::vector<at::Tensor>& outputs, const capture::EffectTimes& effects);
   void keep_bound();
   void note_replaced(const guards::Call& call);
   /// Where replays read the values of symbols; what must hold of them is guarded.

@@ -11,6 +11,7 @@
 #include "capture/gate.h"
 #include "python/compile/announce.h"
 #include "python/compile/capture.h"
+#include "python/compile/checkpoint_choices.h"
 #include "python/compile/events.h"
 #include "python/compile/torch_world.h"
 #include "python/compile/transforms_scope.h"
@@ -122,6 +123,14 @@ class FrameDriver::NativePiece {
   int64_t before_, told_before_;
 };
 
+/// In a checkpoint's second run: whether it was in the first.
+bool FrameDriver::is_worth_a_run(CodeState& code, uint64_t look) {
+  if (CheckpointChoices::repeats()) return !CheckpointChoices::next(&code, CheckpointChoices::whole);
+  if (code.runs_without_gain.should_try(look)) return true;
+  CheckpointChoices::note(&code, CheckpointChoices::whole, CheckpointChoices::Way::native);
+  return false;
+}
+
 PyObject* FrameDriver::drive(PyThreadState* thread, interpreter::Frame* frame) {
   const bool is_outermost = !std::exchange(has_begun_, true);
   if (is_capturing_ || torch::jit::tracer::isTracing() || is_transforming() || capture::is_below_gate())
@@ -139,7 +148,7 @@ PyObject* FrameDriver::drive(PyThreadState* thread, interpreter::Frame* frame) {
     return _PyEval_EvalFrameDefault(thread, frame, 0);
   }
   const uint64_t look = look_of({frame->localsplus, static_cast<size_t>(frame->f_code->co_nlocalsplus)});
-  if (!code.runs_without_gain.should_try(look)) return _PyEval_EvalFrameDefault(thread, frame, 0);
+  if (!is_worth_a_run(code, look)) return _PyEval_EvalFrameDefault(thread, frame, 0);
   FrameRun run(thread, frame);
   if (!run.entered()) return run.finish(Step::error);
   bool has_gained = false;
@@ -153,10 +162,11 @@ PyObject* FrameDriver::drive(PyThreadState* thread, interpreter::Frame* frame) {
       if (advanced == Advance::returned) break;
     } catch (...) {
       set_python_error();
-      return run.finish_with(nullptr);
+      step = Step::error;
+      has_gained = true;
     }
     const NativePiece piece(*this, why.text);
-    step = run.run(code.breakpoints);
+    step = step == Step::error ? run.run_raising(code.breakpoints) : run.run(code.breakpoints);
     if (step == Step::next && run.depth() > 0 && settings_.goes_on_after(why.id)) note_read(code, run);
   }
   has_gained ? code.runs_without_gain.succeeded(look) : code.runs_without_gain.failed(look);
@@ -174,25 +184,25 @@ FrameDriver::Advance FrameDriver::advance(CodeState& code, FrameRun& run, guards
     return Advance::no;
   }
   const int offset = run.offset();
-  Start& start = code.starts[offset];
-  why = start.why;
-  if (start.is_idle && !std::has_single_bit(++start.idle_visits)) return Advance::no;
   std::vector<PyObject*> values;
-  std::shared_ptr<Specialisation> one = find(start, run, values);
-  const bool is_new = !one;
-  if (is_new) {
-    one = capture(code, offset, run);
-    if (!one) {
-      why = start.why;
-      return Advance::no;
+  const Chosen chosen = choose(code, run, values);
+  why = code.starts[offset].why;
+  const std::shared_ptr<Specialisation>& one = chosen.one;
+  std::vector<guards::Ref> results(one ? one->outcome.recipe.result_count() : 0);
+  const auto replayed = [&] {
+    try {
+      return one->replay(values.data(), results.data());
+    } catch (...) {
+      ++counts_.replayed;  // A checkpoint's second run ends by an exception.
+      throw;
     }
-    one->missed = explain_miss(start, run);
-    start.specialisations.add(one);
-    if (!find(start, run, values)) return Advance::no;
+  };
+  if (!one || replayed() != Specialisation::Replay::done) {
+    CheckpointChoices::note(&code, offset, CheckpointChoices::Way::native);
+    return Advance::no;
   }
-  std::vector<guards::Ref> results(one->outcome.recipe.result_count());
-  if (one->replay(values.data(), results.data()) != Specialisation::Replay::done) return Advance::no;
-  ++(is_new ? counts_.captured : counts_.replayed);
+  CheckpointChoices::note(&code, offset, CheckpointChoices::Way::program, one);
+  ++(chosen.is_new ? counts_.captured : counts_.replayed);
   counts_.compiled += static_cast<int64_t>(one->op_count);
   if (one->break_reason) {
     note_end(*one->break_reason);
@@ -205,6 +215,45 @@ FrameDriver::Advance FrameDriver::advance(CodeState& code, FrameRun& run, guards
   }
   move(run, one->outcome, results);
   return Advance::moved;
+}
+
+FrameDriver::Chosen FrameDriver::choose(CodeState& code, FrameRun& run, std::vector<PyObject*>& values) {
+  const int offset = run.offset();
+  Start& start = code.starts[offset];
+  if (CheckpointChoices::repeats()) return repeat(code, run, values);
+  if (start.is_idle && !std::has_single_bit(++start.idle_visits)) return {};
+  if (std::shared_ptr<Specialisation> one = find(start, run, values)) return {std::move(one)};
+  std::shared_ptr<Specialisation> made = capture(code, offset, run);
+  if (!made) return {};
+  made->missed = explain_miss(start, run);
+  start.specialisations.add(made);
+  if (!find(start, run, values)) return {};
+  return {std::move(made), /*is_new=*/true};
+}
+
+/// In a checkpoint that is run again: what ran there in the forward.
+FrameDriver::Chosen FrameDriver::repeat(CodeState& code, FrameRun& run, std::vector<PyObject*>& values) {
+  const int offset = run.offset();
+  const auto choice = CheckpointChoices::next(&code, offset);
+  if (!choice || choice->way == CheckpointChoices::Way::native) return {};
+  if (holds(*choice->program, run, values)) return {choice->program};
+  Start& start = code.starts[offset];
+  std::shared_ptr<Specialisation> one = find(start, run, values);
+  if (!one) {
+    if (std::shared_ptr<Specialisation> made = capture(code, offset, run))
+      start.specialisations.add(std::move(made));
+    one = find(start, run, values);
+  }
+  if (one && CheckpointChoices::saves_the_same(*one, *choice->program)) return {std::move(one)};
+  const std::vector<PyObject*> slots = frame_values(run);
+  CheckpointChoices::raise_changed(choice->program->explain_miss({slots.data(), slots.size(), nullptr}));
+}
+
+bool FrameDriver::holds(Specialisation& one, FrameRun& run, std::vector<PyObject*>& values) const {
+  if (!fits_frame(one, run)) return false;
+  const std::vector<PyObject*> slots = frame_values(run);
+  values.resize(one.guards.wanted());
+  return one.check({slots.data(), slots.size(), nullptr}, values.data()) == guards::GuardProgram::ok;
 }
 
 /// It lies uppermost, and is another one in each call.

@@ -50,6 +50,15 @@ class FrameDriver final : public interpreter::FrameDriver {
   void note_end(const Place& place);
   /// Operators that the frame calls, natively, between two segments.
   class NativePiece;
+  bool is_worth_a_run(CodeState& code, uint64_t look);
+  struct Chosen {
+    std::shared_ptr<Specialisation> one = {};  ///< Null: what follows runs natively.
+    bool is_new = false;
+  };
+  /// What is to run where the frame stands. `values` become those of its guards.
+  Chosen choose(CodeState& code, interpreter::FrameRun& run, std::vector<PyObject*>& values);
+  Chosen repeat(CodeState& code, interpreter::FrameRun& run, std::vector<PyObject*>& values);
+  bool holds(Specialisation& one, interpreter::FrameRun& run, std::vector<PyObject*>& values) const;
   /// Replays the segment that begins where the frame stands, if there is one or can be one.
   /// \param why  what follows runs natively.
   Advance advance(CodeState& code, interpreter::FrameRun& run, guards::Ref& result, Why& why);

@@ -10,6 +10,7 @@
 #include "capture/gate.h"
 #include "capture/trace.h"
 #include "python/compile/announce.h"
+#include "python/compile/checkpoint_choices.h"
 #include "python/compile/events.h"
 #include "python/compile/operators.h"
 #include "python/compile/stance.h"
@@ -94,8 +95,12 @@ std::string describe_function(const py::object& function) {
 py::object FunctionState::call(const Arguments& arguments) {
   // Inside of a trace the function is part of it; inside of its own capture it is a callee.
   const Stance stance = current_stance();
-  if (is_capturing_ || stance == Stance::force_eager || capture::Tracer::current())
+  if (is_capturing_ || capture::Tracer::current()) return call_natively(function_, arguments);
+  if (CheckpointChoices::repeats()) return repeat(arguments, stance);
+  if (stance == Stance::force_eager) {
+    CheckpointChoices::note(this, CheckpointChoices::whole, CheckpointChoices::Way::native);
     return call_natively(function_, arguments);
+  }
   // Whoever traces must see every line and call.
   if (interpreter::is_traced(PyThreadState_Get()))
     return run_natively(arguments,
@@ -144,6 +149,34 @@ py::object FunctionState::call(const Arguments& arguments) {
   return capture(arguments);
 }
 
+/// In a checkpoint that is run again: as what this call ran in the forward.
+py::object FunctionState::repeat(const Arguments& arguments, Stance stance) {
+  const auto choice = CheckpointChoices::next(this, CheckpointChoices::whole);
+  if (!choice || choice->way == CheckpointChoices::Way::native)
+    return run_natively(arguments, "in the forward of a checkpoint it ran natively");
+  if (choice->way == CheckpointChoices::Way::frames) return drive(arguments, stance);
+  const NoVmap no_vmap;
+  std::shared_ptr<Specialisation> one = choice->program;
+  std::vector<PyObject*> values(one->guards.wanted());
+  const auto find = [&] {
+    return calls_.find([](const Specialisation&) { return true; }, [&] { return arguments.call(); }, values);
+  };
+  if (one->check(arguments.call(), values.data()) != guards::GuardProgram::ok) {
+    one = find();
+    if (!one && !calls_.is_full(settings_.recompile_limit)) {
+      if (Captured captured = capture_now(arguments); captured.made) calls_.add(std::move(captured.made));
+      one = find();
+    }
+    if (!one || !CheckpointChoices::saves_the_same(*one, *choice->program))
+      CheckpointChoices::raise_changed(choice->program->explain_miss(arguments.call()));
+  }
+  ++replayed_;  // It ends by an exception, where the last tensor is saved.
+  py::object result;
+  if (replay(*one, values.data(), &result) != Replay::done)
+    CheckpointChoices::raise_changed("its program does not take the arguments");
+  return result;
+}
+
 FunctionState& FunctionState::with_backend(PyObject* backend) {
   std::unique_ptr<FunctionState>& variant = variants_[guards::Ref::borrow(backend)];
   if (!variant) {
@@ -160,25 +193,36 @@ Specialisation::Replay FunctionState::replay(const Arguments& arguments, py::obj
   c10::SmallVector<PyObject*, 16> values;
   const std::shared_ptr<Specialisation> one =
       calls_.find([](const Specialisation&) { return true; }, [&] { return arguments.call(); }, values);
+  const Replay replayed = one ? replay(*one, values.data(), result) : Replay::refused;
+  if (replayed == Replay::done)
+    CheckpointChoices::note(this, CheckpointChoices::whole, CheckpointChoices::Way::program, one);
+  return replayed;
+}
+
+Specialisation::Replay FunctionState::replay(Specialisation& one, PyObject* const* values, py::object* result) {
   guards::Ref returned;
-  const Replay replayed = one ? one->replay(values.data(), &returned) : Replay::refused;
+  const Replay replayed = one.replay(values, &returned);
   if (replayed != Replay::done) return replayed;
-  compiled_operators_ += static_cast<int64_t>(one->op_count);
+  compiled_operators_ += static_cast<int64_t>(one.op_count);
   *result = py::reinterpret_steal<py::object>(returned.release());
   return Replay::done;
 }
 
-/// Captures the call, or finds that it has graph breaks; then runs it.
-py::object FunctionState::capture(const Arguments& arguments) {
-  Captured captured;
+Captured FunctionState::capture_now(const Arguments& arguments) {
   is_capturing_ = true;
   try {
-    captured = capture_call(function_, arguments, settings_, calls_.empty(), calls_.dropped(), sizes_);
+    Captured captured = capture_call(function_, arguments, settings_, calls_.empty(), calls_.dropped(), sizes_);
+    is_capturing_ = false;
+    return captured;
   } catch (...) {
     is_capturing_ = false;
     throw;
   }
-  is_capturing_ = false;
+}
+
+/// Captures the call, or finds that it has graph breaks; then runs it.
+py::object FunctionState::capture(const Arguments& arguments) {
+  Captured captured = capture_now(arguments);
   const uint64_t look = look_of(arguments.all());
   if (captured.made) {
     failed_captures_.succeeded(look);
@@ -218,6 +262,7 @@ py::object FunctionState::capture(const Arguments& arguments) {
 }
 
 py::object FunctionState::drive(const Arguments& arguments, Stance stance) {
+  CheckpointChoices::note(this, CheckpointChoices::whole, CheckpointChoices::Way::frames);
   const bool may_capture = stance == Stance::normal || stance == Stance::eager_then_compile;
   FrameDriver driver(codes_, settings_, may_capture);
   const interpreter::DriverScope scope(&driver);
@@ -251,6 +296,7 @@ py::object FunctionState::call_natively_and(const Count& count, const Arguments&
 
 py::object FunctionState::run_natively(const Arguments& arguments, const std::string& reason,
                                        std::optional<int64_t> op_count) {
+  CheckpointChoices::note(this, CheckpointChoices::whole, CheckpointChoices::Way::native);
   ++native_;
   ++reasons_[reason];
   if (op_count) {

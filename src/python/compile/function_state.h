@@ -47,7 +47,10 @@ class FunctionState {
  private:
   /// The same function, compiled by another backend.
   FunctionState& with_backend(PyObject* backend);
+  py::object repeat(const Arguments& arguments, Stance stance);
   Specialisation::Replay replay(const Arguments& arguments, py::object* result);
+  Specialisation::Replay replay(Specialisation& one, PyObject* const* values, py::object* result);
+  Captured capture_now(const Arguments& arguments);
   py::object capture(const Arguments& arguments);
   py::object drive(const Arguments& arguments, Stance stance);
   /// `count()` comes at its end, also where it raises.

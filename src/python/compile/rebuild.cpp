@@ -73,7 +73,7 @@ bool reduces_to_call(PyTypeObject* type) {
 
 bool reduces_to_names(PyTypeObject* type) {
   const std::string_view name = type->tp_name;
-  return name == "operator.itemgetter" || name == "operator.attrgetter";
+  return name == "operator.itemgetter" || name == "operator.attrgetter" || name == "operator.methodcaller";
 }
 
 bool is_sequence_iterator(PyTypeObject* type) {
@@ -232,7 +232,7 @@ Rebuilder::Node Rebuilder::create(PyObject* value) {
   if (std::string_view(type->tp_name) == "functools.partial") return partial(value);
   if (std::string_view(type->tp_name) == "collections.deque") return deque(value);
   if (PyWeakref_CheckRefExact(value)) return weak_reference(value);
-  if (reduces_to_names(type)) return builder_.call(reinterpret_cast<PyObject*>(type), getter_parts(value));
+  if (reduces_to_names(type)) return getter(value);
   return instance(value);
 }
 
@@ -408,17 +408,15 @@ Rebuilder::Node Rebuilder::partial(PyObject* partial) {
   hold(reduced.get());
   std::vector<Node> parts{node_of(function)};
   for (const Node argument : nodes_of(arguments)) parts.push_back(argument);
-  std::vector<Ref> names;
-  Py_ssize_t at = 0;
-  PyObject *name, *value;
-  while (PyDict_Next(keywords, &at, &name, &value)) {
-    names.push_back(Ref::borrow(name));
-    parts.push_back(node_of(value));
-  }
-  const Ref all_names = taken(PyTuple_New(static_cast<Py_ssize_t>(names.size())), partial);
-  for (size_t i = 0; i < names.size(); ++i)
-    PyTuple_SET_ITEM(all_names.get(), static_cast<Py_ssize_t>(i), names[i].release());
-  return builder_.call(reinterpret_cast<PyObject*>(Py_TYPE(partial)), parts, all_names.get());
+  return call_with(reinterpret_cast<PyObject*>(Py_TYPE(partial)), std::move(parts), keywords);
+}
+
+/// A call with keywords behind the positional arguments.
+Rebuilder::Node Rebuilder::call_with(PyObject* callable, std::vector<Node> arguments, PyObject* keywords) {
+  const Ref names = taken(PySequence_Tuple(keywords), keywords);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names.get()); ++i)
+    arguments.push_back(node_of(PyDict_GetItem(keywords, PyTuple_GET_ITEM(names.get(), i))));
+  return builder_.call(callable, arguments, names.get());
 }
 
 /// Without a callback. To what is gone by then: nothing that could be made again.
@@ -430,11 +428,20 @@ Rebuilder::Node Rebuilder::weak_reference(PyObject* reference) {
   return call(Py_TYPE(reference), node_of(referent));
 }
 
-/// What operator.itemgetter or attrgetter was made of.
-std::vector<guards::RecipeNode> Rebuilder::getter_parts(PyObject* getter) {
+/// operator.itemgetter, attrgetter or methodcaller. The last tells a call of a partial of it where it has keywords.
+Rebuilder::Node Rebuilder::getter(PyObject* getter) {
   const Ref reduced = taken(PyObject_CallMethod(getter, "__reduce__", nullptr), getter);
   hold(reduced.get());
-  return nodes_of(PyTuple_GET_ITEM(reduced.get(), 1));
+  PyObject* maker = PyTuple_GET_ITEM(reduced.get(), 0);
+  const std::vector<Node> parts = nodes_of(PyTuple_GET_ITEM(reduced.get(), 1));
+  if (PyType_Check(maker)) return builder_.call(maker, parts);
+  const Ref name = taken(PyObject_GetAttrString(maker, "args"), getter);
+  const Ref keywords = taken(PyObject_GetAttrString(maker, "keywords"), getter);
+  hold(name.get());
+  hold(keywords.get());
+  std::vector<Node> all = nodes_of(name.get());
+  all.insert(all.end(), parts.begin(), parts.end());
+  return call_with(reinterpret_cast<PyObject*>(Py_TYPE(getter)), std::move(all), keywords.get());
 }
 
 /// A deque of its items and maxlen. It does not contain itself.

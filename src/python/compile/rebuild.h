@@ -75,7 +75,7 @@ class Rebuilder {
   Node partial(PyObject* partial);
   Node deque(PyObject* deque);
   Node weak_reference(PyObject* reference);
-  std::vector<Node> getter_parts(PyObject* getter);
+  Node getter(PyObject* getter);
   Node range(PyObject* range);
   Node view(PyObject* view, const char* method);
   Node proxy(PyObject* proxy);
@@ -85,6 +85,7 @@ class Rebuilder {
   std::vector<Node> nodes_of(PyObject* tuple, Py_ssize_t from = 0);
   Node constant(PyObject* value) { return builder_.constant(value); }
   Node call(PyObject* callable, Node argument) { return builder_.call(callable, {&argument, 1}); }
+  Node call_with(PyObject* callable, std::vector<Node> arguments, PyObject* keywords);
   Node call(PyTypeObject* type, Node argument) { return call(reinterpret_cast<PyObject*>(type), argument); }
 
   void fill(PyObject* object, Node node);

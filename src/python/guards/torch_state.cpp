@@ -27,6 +27,7 @@
 #include "capture/devices.h"
 #include "python/guards/function_modes.h"
 #include "python/guards/kinds.h"
+#include "python/guards/saved_tensor_hooks.h"
 #include "python/guards/storage_access.h"
 #include "python/guards/torch_values.h"
 #include "support/error.h"
@@ -56,6 +57,26 @@ struct ThreadState {
   int64_t function_modes = at::impl::PythonTorchFunctionTLS::stack_len();
   const at::Context& context = at::globalContext();
 };
+
+/// In the forward of a checkpoint and when it is run again one program runs, which saves the same both times.
+uint64_t hooks_word(const ThreadState& thread) {
+  if (thread.hooks.stack.empty()) return uint64_t(SavedTensorHooks::none);
+  const SavedTensorHooks hooks = saved_tensor_hooks();
+  return uint64_t(hooks == SavedTensorHooks::recomputation ? SavedTensorHooks::checkpoint : hooks);
+}
+/// A checkpoint that is run again enters more of them than were entered the first time, and means the same.
+uint64_t nesting_word(const ThreadState& thread) {
+  return hooks_word(thread) == uint64_t(SavedTensorHooks::checkpoint) ? 0 : uint64_t(autocast_nesting());
+}
+std::string hooks_text(uint64_t word) {
+  switch (static_cast<SavedTensorHooks>(word)) {
+    case SavedTensorHooks::none: return "none";
+    case SavedTensorHooks::checkpoint:
+    case SavedTensorHooks::recomputation: return "those of torch.utils.checkpoint";
+    case SavedTensorHooks::other: break;
+  }
+  return "the user's";
+}
 
 struct StateRow {
   const char* text;
@@ -122,8 +143,7 @@ constexpr StateRow kState[] = {
     {"torch.cuda.current_device()", current_cuda_device, cuda_device_text},
     {"torch.is_autocast_cache_enabled()",
      [](const ThreadState&) { return uint64_t(at::autocast::is_autocast_cache_enabled()); }, truth_text},
-    {"the number of autocast contexts", [](const ThreadState&) { return uint64_t(autocast_nesting()); },
-     number_text},
+    {"the number of autocast contexts", nesting_word, number_text},
     {"torch.get_default_dtype()",
      [](const ThreadState&) { return uint64_t(c10::get_default_dtype_as_scalartype()); }, dtype_text},
     {"the number of torch function modes", function_modes, number_text},
@@ -136,8 +156,7 @@ constexpr StateRow kState[] = {
     {"the Python dispatcher's being enabled",
      [](const ThreadState&) { return uint64_t(c10::impl::PythonDispatcherTLS::get_state() != nullptr); },
      truth_text},
-    {"the number of saved tensor hooks",
-     [](const ThreadState& thread) { return uint64_t(thread.hooks.stack.size()); }, number_text},
+    {"the hooks on saved tensors", hooks_word, hooks_text},
     {"saved tensor hooks being allowed",
      [](const ThreadState& thread) { return uint64_t(!thread.hooks.disabled_error_message.has_value()); },
      truth_text},

@@ -317,6 +317,11 @@ Step FrameRun::run(const Offsets& breakpoints) {
   return interpreter::run(activation_, *entry_, Step::next, &breakpoints);
 }
 
+Step FrameRun::run_raising(const Offsets& breakpoints) {
+  fetch_next(activation_);
+  return interpreter::run(activation_, *entry_, Step::error, &breakpoints);
+}
+
 Step FrameRun::run(Observer& observer) {
   const Scope scope(&observer);
   activation_.observer = &observer;

@@ -59,6 +59,8 @@ class FrameRun {
   /// Runs natively until just after an instruction of `breakpoints` has run, or an exception of it found a handler
   /// in this frame: gives `next`. Otherwise how the frame ended: returned, error or handover.
   Step run(const Offsets& breakpoints);
+  /// The exception that is set is raised by the next instruction; then as run().
+  Step run_raising(const Offsets& breakpoints);
   /// Runs under an observer until the frame ends or the observer abandons it: then the operand stack is empty, the
   /// locals are as they were left, and an error is set.
   Step run(Observer& observer);

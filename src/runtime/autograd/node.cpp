@@ -1,6 +1,7 @@
 #include "runtime/autograd/node.h"
 
 #include <ATen/ATen.h>
+#include <ATen/SavedTensorHooks.h>
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/csrc/autograd/functions/basic_ops.h>
@@ -21,6 +22,15 @@ using GradientKind = capture::Gradients::Input::Kind;
 
 namespace {
 
+/// torch.utils.checkpoint.GraphExecGroup, which lets several backwards share one recomputation as long as no two of
+/// them unpack the same. Those of eager's nodes do not, but these may. Null: none is entered.
+template <typename State>
+const void* backward_group(const State& state) {
+  if constexpr (requires { state.get_graph_exec_group(); })
+    if (const auto& group = state.get_graph_exec_group()) return group->ptr(&group->pyinterpreter());
+  return nullptr;
+}
+
 Bits all(size_t count) {
   Bits bits(count);
   for (size_t k = 0; k < count; ++k) bits.set(k);
@@ -32,7 +42,16 @@ Bits all(size_t count) {
 BackwardNode::BackwardNode(std::shared_ptr<const TrainingProgram> program) : program_(std::move(program)) {}
 
 void BackwardNode::save(std::vector<at::Tensor> tensors) {
+  has_hooks_ = !at::SavedTensorDefaultHooks::get_tls_state().stack.empty();
   for (const at::Tensor& tensor : tensors) saved_.emplace_back(tensor, /*is_output=*/false);
+}
+
+at::Tensor BackwardNode::unpack(uint32_t number) {
+  if (run_.unpacked->empty()) return saved_[number].unpack();
+  at::Tensor& kept = (*run_.unpacked)[number];
+  if (!kept.defined()) kept = saved_[number].unpack();
+  const bool is_read_again = !is_last_ || at::GradMode::is_enabled() || run_.unpacked == &group_.unpacked;
+  return is_read_again ? kept : std::exchange(kept, {});
 }
 
 void BackwardNode::will_release_variables() {
@@ -49,6 +68,7 @@ void BackwardNode::release_variables() {
     if (!kept[k]) saved_[k].reset_data();
   if (run_.is_whole || all_released_) inputs_.release();
   if (run_.is_whole) all_released_ = true;
+  if (all_released_) group_ = {};
   if (all_released_) return;
   const std::vector<passes::BackwardReaders>& readers = program_->backwards_->readers();
   released_.resize(readers.size());
@@ -83,7 +103,7 @@ std::vector<at::Tensor> BackwardNode::arguments(const variable_list& tangents, s
   values.reserve(inputs.size());
   for (const uint32_t input : inputs) {
     if (input < saved_.size()) {
-      values.push_back(saved_[input].unpack());
+      values.push_back(unpack(input));
       if (!kept[input]) saved_[input].reset_data();
       continue;
     }
@@ -149,7 +169,7 @@ BackwardNode::Again BackwardNode::again() {
       const TrainingSeam::TapeInput& one = seam.tape_inputs[k];
       if (one.kind == Kind::constant) continue;
       if (one.kind == Kind::saved) {
-        inputs[k] = saved_[one.number].unpack();
+        inputs[k] = unpack(one.number);
         continue;
       }
       if (!inputs[k].defined()) inputs[k] = leaf_at(next_edge(one.number));
@@ -195,19 +215,30 @@ variable_list BackwardNode::differentiable(variable_list gradients, const variab
 }
 
 variable_list BackwardNode::apply(variable_list&& tangents) {
-  if (std::ranges::none_of(tangents, is_batched)) return apply_plain(std::move(tangents));
+  // A checkpoint unpacks each tensor once in a backward.
+  Unpacked unpacked(has_hooks_ ? saved_.size() : 0);
+  return apply_any(std::move(tangents), unpacked);
+}
+
+variable_list BackwardNode::apply_any(variable_list&& tangents, Unpacked& unpacked) {
+  if (std::ranges::none_of(tangents, is_batched)) return apply_plain(std::move(tangents), unpacked);
   // What is saved is read again for each of them; it is let go of afterwards.
   const bool is_last = std::exchange(is_last_, false);
-  variable_list gradients = run_along_batch(tangents, [this](variable_list row) { return apply(std::move(row)); });
+  variable_list gradients =
+      run_along_batch(tangents, [&](variable_list row) { return apply_any(std::move(row), unpacked); });
   if (gradients.empty()) gradients.resize(num_outputs());
   is_last_ = is_last;
   return gradients;
 }
 
-variable_list BackwardNode::apply_plain(variable_list&& tangents) {
+variable_list BackwardNode::apply_plain(variable_list&& tangents, Unpacked& unpacked) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const capture::Gradients& gradients = program_->seam_->gradients;
-  run_ = {{Bits(tangents.size()), Bits(program_->gradient_count())}, false};
+  run_ = {{Bits(tangents.size()), Bits(program_->gradient_count())}, false, &unpacked};
+  if (const void* group = has_hooks_ ? backward_group(c10::AutogradState::get_tls_state()) : nullptr) {
+    if (group != group_.of) group_ = {group, Unpacked(saved_.size())};
+    run_.unpacked = &group_.unpacked;
+  }
   for (size_t t = 0; t < tangents.size(); ++t)
     if (tangents[t].defined()) run_.tangents.set(t);
   const auto is_wanted = [&](size_t k) {

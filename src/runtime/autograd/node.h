@@ -43,11 +43,16 @@ class BackwardNode final : public torch::autograd::Node {
                                                 const torch::autograd::variable_list& tangents,
                                                 const Again& again) const;
   Again again();
-  torch::autograd::variable_list apply_plain(torch::autograd::variable_list&& tangents);
+  /// What hooks have unpacked in this backward, by number; empty without hooks.
+  using Unpacked = std::vector<at::Tensor>;
+  torch::autograd::variable_list apply_any(torch::autograd::variable_list&& tangents, Unpacked& unpacked);
+  torch::autograd::variable_list apply_plain(torch::autograd::variable_list&& tangents, Unpacked& unpacked);
+  at::Tensor unpack(uint32_t number);
 
   /// Which tangents are defined, and which outputs of the whole backward program are wanted.
   struct Run : PartialPrograms::Pattern {
     bool is_whole = false;
+    Unpacked* unpacked = nullptr;
   };
   bool runs(const passes::BackwardReaders& readers) const;
   /// Raises if eager would have freed what this run reads.
@@ -65,6 +70,11 @@ class BackwardNode final : public torch::autograd::Node {
   std::vector<torch::autograd::SavedVariable> saved_;
   ForwardInputs inputs_;
   Run run_;  ///< The latest.
+  struct {
+    const void* of = nullptr;
+    Unpacked unpacked;
+  } group_;                 ///< What backwards of the latest group have unpacked.
+  bool has_hooks_ = false;  ///< They have packed what is saved.
   bool all_released_ = false;
   std::vector<bool> released_;  ///< By PartialPrograms::readers(); empty: none is, or all.
   bool is_last_ = false;        ///< What is saved will be let go of after this run.

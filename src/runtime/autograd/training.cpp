@@ -1,6 +1,7 @@
 #include "runtime/autograd/training.h"
 
 #include <ATen/ATen.h>
+#include <ATen/SavedTensorHooks.h>
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/functions/utils.h>
 
@@ -173,7 +174,10 @@ at::Tensor TrainingProgram::saved_tensor(const passes::Saved& saved, const at::T
     case passes::Saved::Kind::input: return input(saved.index, arguments);
     // The tensor itself will have the node that saves it for its history.
     case passes::Saved::Kind::written: return input(saved.index, arguments).detach();
-    case passes::Saved::Kind::output: return results[saved.index];
+    // Hooks may keep it, which must not keep the node that keeps them: it will be the history of the tensor itself.
+    case passes::Saved::Kind::output:
+      return at::SavedTensorDefaultHooks::get_tls_state().stack.empty() ? results[saved.index]
+                                                                        : results[saved.index].detach();
   }
   return {};
 }

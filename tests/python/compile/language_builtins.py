@@ -166,7 +166,6 @@ row(
       heapq.heapify(h)
       return x + 1, heapq.heappop(h), bisect.bisect([1, 2], 2), heapq.nlargest(1, [1, 2])
     """,
-    breaks=1,
 )
 row(
     "string module",
@@ -246,14 +245,9 @@ expressions(
     "O.call(len, [1])",
     "O.eq([1], [1])",
     "O.lt(1, 2)",
-)
-expressions(
-    "operator",
-    "import operator as O",
     "O.attrgetter('__class__.__name__')(3)",
     "O.methodcaller('upper')('a')",
     "O.itemgetter(slice(0, 1))([1, 2])",
-    breaks=1,
 )
 expressions(
     "math",
@@ -272,16 +266,11 @@ expressions(
     "M.pi",
     "M.fsum([1, 2])",
 )
+expressions("collections", "import collections as C", "C.namedtuple('N', 'a')(1)", breaks=1)
 expressions(
     "collections",
     "import collections as C",
     "C.Counter('aab').most_common(1)",
-    "C.namedtuple('N', 'a')(1)",
-    breaks=1,
-)
-expressions(
-    "collections",
-    "import collections as C",
     "C.Counter('aab')",
     "C.Counter(a=1) + C.Counter(a=2)",
     "C.OrderedDict(a=1)",

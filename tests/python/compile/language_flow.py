@@ -363,7 +363,6 @@ row(
       c.update('ab')
       return x * c['a'], c['q'], c.most_common(1), c
     """,
-    breaks=1,
 )
 row(
     "sets inside",

@@ -9,6 +9,7 @@ import language_copies  # noqa: F401
 import language_exceptions  # noqa: F401
 import language_flow  # noqa: F401
 import language_frames  # noqa: F401
+import language_getters  # noqa: F401
 import language_given  # noqa: F401
 import language_library  # noqa: F401
 import language_objects  # noqa: F401

@@ -260,7 +260,7 @@ STATES = {
     "dispatch mode": (lambda: DispatchMode(), "the"),
     "saved tensor hooks": (
         lambda: torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x),
-        "the number of saved tensor hooks == 0, was 1",
+        "the hooks on saved tensors == none, was the user's",
     ),
     "no saved tensor hooks": (
         lambda: torch.autograd.graph.disable_saved_tensors_hooks("no"),

@@ -14,6 +14,7 @@ import stale_copies  # noqa: F401
 import stale_effects  # noqa: F401
 import stale_finalizers  # noqa: F401
 import stale_functions  # noqa: F401
+import stale_getters  # noqa: F401
 import stale_gradients  # noqa: F401
 import stale_identity  # noqa: F401
 import stale_interpreter  # noqa: F401

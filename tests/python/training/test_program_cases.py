@@ -2,6 +2,7 @@
 first call and at replays, with sizes as numbers and as expressions."""
 
 import program_autograd  # noqa: F401  its cases
+import program_checkpoints
 import program_copies  # noqa: F401  its cases
 import program_freed  # noqa: F401  its cases
 import program_func  # noqa: F401  its cases
@@ -36,7 +37,7 @@ def test_as_eager(program, dynamic):
 
     expected = outcome(program, lambda function: function)
     assert_same(outcome(program, compile), expected, rounds=getattr(program, "rounds", False))
-    if program.__name__ in program_functions.captured_whole:
+    if program.__name__ in {*program_functions.captured_whole, *program_checkpoints.captured_whole}:
         for function in compiled:
             assert function.operators()["native"] == 0, function.operators()
             assert function.counts()["replayed"] > 0

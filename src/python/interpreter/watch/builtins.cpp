@@ -104,9 +104,7 @@ bool Builtins::call(PyObject* function, PyObject* const* arguments, Py_ssize_t c
   PyObject* self = PyCFunction_GET_SELF(function);
   TensorWorld& tensors = values_.tensors();
   if (tensors.may_call(function)) {
-    // The code of a stand-in means what it stands in for where it calls that.
-    PyObject* stand_in = stand_in_for(function);
-    if (stand_in && PyThreadState_Get()->cframe->current_frame->f_globals != PyFunction_GET_GLOBALS(stand_in))
+    if (PyObject* stand_in = stand_in_for(function))
       return watch_.stand_ins.put_stand_in(function, stand_in) && watch_.calls.call(stand_in, arguments, count);
     return call_of_torch(function, arguments, count);
   }
@@ -229,7 +227,11 @@ bool Builtins::call_by_what_it_does(const Call& call) {
 }
 
 PyObject* Builtins::stand_in_for(PyObject* function) {
-  return run_.callee && *run_.callee == function ? values_.tensors().stand_in_for(function) : nullptr;
+  PyObject* stand_in = run_.callee && *run_.callee == function ? values_.tensors().stand_in_for(function) : nullptr;
+  // The code of a stand-in means what it stands in for where it calls that.
+  const bool is_own =
+      stand_in && PyThreadState_Get()->cframe->current_frame->f_globals == PyFunction_GET_GLOBALS(stand_in);
+  return is_own ? nullptr : stand_in;
 }
 
 // ---- rows of module builtins
@@ -275,7 +277,9 @@ Builtins::Understood Builtins::is_callable(const Call& call) {
 
 Builtins::Understood Builtins::iterate(const Call& call) {
   PyObject* over = call.arguments[0];
-  if (!values_.is_known(over) || is_builtin_container(over)) return std::nullopt;
+  if (!values_.is_known(over)) return std::nullopt;
+  if (PyList_CheckExact(over) || PyTuple_CheckExact(over)) return watch_.containers.iterate(over);
+  if (is_builtin_container(over)) return std::nullopt;
   return watch_.iterators.is_older_iterator(over) || watch_.containers.iterate(over);
 }
 

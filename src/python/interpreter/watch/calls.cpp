@@ -95,6 +95,7 @@ bool Calls::call(PyObject* callable, PyObject* const* arguments, Py_ssize_t coun
   if (PyFunction_Check(callable)) {
     if (!values_.is_known(callable)) return abandon("a function of unknown origin", callable);
     if (watch_.library.calls_signature(callable, count)) return watch_.library.call_signature(arguments[0]);
+    if (Library::is_dispatch(callable) && count == 1) return watch_.library.call_dispatch(callable, arguments[0]);
     if (Library::makes_named_tuple(callable)) return watch_.library.call_named_tuple(callable, arguments, count);
     // The code of a stand-in means what it stands in for where it calls that.
     if (PyObject* stand_in = run_.callee ? tensors.stand_in_for(callable) : nullptr)
@@ -147,10 +148,7 @@ bool Calls::call(PyObject* callable, PyObject* const* arguments, Py_ssize_t coun
   if (PyObject* origin = watch_.generic_types.builtin_origin(callable))
     return watch_.instances.call_class(origin, arguments, count);
   if (abandoned()) return false;
-  if (is_a(callable, "operator.itemgetter") || is_a(callable, "operator.attrgetter"))
-    return watch_.partials.call_getter(callable, arguments, count);
-  if (is_a(callable, "operator.methodcaller"))
-    return watch_.partials.call_method_caller(callable, arguments, count);
+  if (Partials::is_getter(callable)) return watch_.partials.call_getter(callable, arguments, count);
   if (watch_.classes.special_function(callable, "__call__")) {
     activity().is_direct = true;
     return allow(Entry::known);

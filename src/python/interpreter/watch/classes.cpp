@@ -184,7 +184,7 @@ void Classes::keep_bases(PyTypeObject* type, const guards::Source* source) {
 
 bool Classes::keep_class_of(PyObject* object) {
   if (guards::is_scalar(object)) return true;
-  if (PyType_Check(object)) keep_bases(reinterpret_cast<PyTypeObject*>(object), class_source(object));
+  if (PyType_Check(object)) keep_bases(object);
   keep_bases(Py_TYPE(object), values_.type_source(object));
   if (!is_changeable(Py_TYPE(object)) || !values_.is_known(object)) return true;
   return values_.tensors().is_tensor(object) ||

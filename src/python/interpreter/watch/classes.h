@@ -35,6 +35,8 @@ class Classes final : Domain {
   /// Of an object that is asked what it is an instance of: its class, and that it does not give another `__class__`
   /// than that in a way that nobody watches.
   bool keep_class_of(PyObject* object);
+  /// Of a class.
+  void keep_bases(PyObject* type) { keep_bases(reinterpret_cast<PyTypeObject*>(type), class_source(type)); }
   /// type.__subclasses__().
   bool call_subclasses(PyObject* type);
   /// Whether `match` takes the object for a sequence or mapping is a flag of its class, which registering it, or a

@@ -25,6 +25,7 @@ const Names& names_of_those_handing_on() {
                               "sorted",
                               "itertools.dropwhile",
                               "itertools.filterfalse",
+                              "itertools.groupby",
                               "itertools.takewhile"};
   return names;
 }
@@ -139,13 +140,13 @@ std::optional<Does> Given::what_partial_does(PyObject* partial) {
 }
 
 bool Given::absorb_given(PyObject* const* arguments, Py_ssize_t count, Items items) {
+  if (!watch_.partials.put_getters(arguments, count)) return false;
   std::optional<Does> does;
   bool any_python = false;
   std::vector<PyObject*> values;
   for (Py_ssize_t i = 0; i < count; ++i) {
     PyObject* value = arguments[i];
-    const bool is_python =
-        (PyFunction_Check(value) || Py_IS_TYPE(value, &PyMethod_Type)) && values_.is_known(value);
+    const bool is_python = calls_python(value);
     const std::optional<Does> own = what_given_does(value);
     if (abandoned()) return false;
     any_python |= is_python;
@@ -159,6 +160,10 @@ bool Given::absorb_given(PyObject* const* arguments, Py_ssize_t count, Items ite
   for (PyObject* value : values) {
     if (items == Items::handed_on && any_python && !does && hands_on(value)) continue;
     if (abandoned()) return false;
+    if (does != Does::writes_text && maps_by_python(value)) {
+      run_.hands_to_c |= does.has_value();
+      continue;
+    }
     if (!absorb(values_, value))
       return abandon("a C function is given an object whose parts are not guarded", value);
     const bool is_plain = guards::is_scalar(value) || is_builtin_container(value) || PyTuple_Check(value) ||
@@ -176,11 +181,30 @@ bool Given::absorb_given(PyObject* const* arguments, Py_ssize_t count, Items ite
   return true;
 }
 
+/// A Python function, or a partial of one: it is watched when it is called.
+bool Given::calls_python(PyObject* callable) {
+  if (is_a(callable, "functools.partial")) {
+    const Ref function = Ref::steal(PyObject_GetAttrString(callable, "func"));
+    return function && values_.is_made(callable) && calls_python(function.get());
+  }
+  return (PyFunction_Check(callable) || Py_IS_TYPE(callable, &PyMethod_Type)) && values_.is_known(callable);
+}
+
+/// A `map` of this run by Python code. What it gives is guarded when that code gives it.
+bool Given::maps_by_python(PyObject* value) {
+  if (!Py_IS_TYPE(value, &PyMap_Type) || !values_.is_made(value)) return false;
+  const Ref reduced = Ref::steal(PyObject_CallMethod(value, "__reduce__", nullptr));
+  if (!reduced) PyErr_Clear();
+  return reduced && calls_python(PyTuple_GET_ITEM(PyTuple_GET_ITEM(reduced.get(), 1), 0));
+}
+
 /// An object, or the items of a container, that a C function only gives to a Python function: what is read of them
 /// is read there. False, and no abandonment, for what must be looked into.
 bool Given::hands_on(PyObject* value) {
   if (PyList_CheckExact(value) || PyTuple_CheckExact(value))
     return values_.is_known(value) && watch_.containers.iterate(value);
+  // What an iterator of this run goes through was opened for it.
+  if (Py_IS_TYPE(value, &PyListIter_Type) || Py_IS_TYPE(value, &PyTupleIter_Type)) return values_.is_made(value);
   return values_.is_known(value) && !Py_TYPE(value)->tp_iter && !Py_TYPE(value)->tp_iternext &&
          !values_.tensors().is_tensor(value);
 }

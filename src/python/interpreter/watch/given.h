@@ -35,6 +35,8 @@ class Given final : Domain {
   Does what_bound_does(PyObject* self, PyObject* name);
   Does what_method_does(PyObject* self, PyTypeObject* type, PyObject* name);
   bool hands_on(PyObject* value);
+  bool calls_python(PyObject* callable);
+  bool maps_by_python(PyObject* value);
   bool reduces_in_place(PyObject* const* arguments, Py_ssize_t count);
 };
 

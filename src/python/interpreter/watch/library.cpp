@@ -107,6 +107,33 @@ bool Library::call_named_tuple(PyObject* function, PyObject* const* arguments, P
   return allow(Entry::trusted);
 }
 
+bool Library::is_dispatch(PyObject* function) {
+  return is_function_of(function, "functools", "singledispatch.<locals>.dispatch");
+}
+
+bool Library::call_dispatch(PyObject* function, PyObject* type) {
+  const guards::Source* source = values_.source_of(function);
+  PyObject* closure = PyFunction_GET_CLOSURE(function);
+  const Ref names = Ref::steal(PyCode_GetFreevars(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function))));
+  PyObject* registry = nullptr;
+  uint32_t place = 0;
+  for (Py_ssize_t i = 0; closure && names && i < PyTuple_GET_SIZE(names.get()); ++i) {
+    if (text_of(PyTuple_GET_ITEM(names.get(), i)) != "registry") continue;
+    registry = PyCell_GET(PyTuple_GET_ITEM(closure, i));
+    place = static_cast<uint32_t>(i);
+  }
+  if (!source || !registry || !PyDict_CheckExact(registry) || !PyType_Check(type) || !values_.is_known(type) ||
+      values_.is_own_class(type) || values_.effects().changed(registry))
+    return abandon("a function of singledispatch that is not understood", type);
+  if (!values_.learn(registry, values_.sources().closure_variable(source, place, "registry")) ||
+      !values_.open(registry) || !values_.pin(type))
+    return abandon("a function of singledispatch that is not understood", type);
+  watch_.classes.keep_bases(type);
+  values_.guards().abc_registrations();
+  activity().is_quiet = true;
+  return allow(Entry::trusted);
+}
+
 bool Library::check_abstract(PyObject* type, PyObject* subject, bool is_instance) {
   values_.guards().abc_registrations();
   if (!values_.is_known(type) || !values_.is_known(subject))

@@ -22,6 +22,10 @@ class Library final : Domain {
   static bool makes_named_tuple(PyObject* function);
   /// A class of named tuples depends on the names, defaults and types that it is given, and on the module's name.
   bool call_named_tuple(PyObject* function, PyObject* const* arguments, Py_ssize_t count);
+  /// The `dispatch` of a functools.singledispatch function: which of the registered functions is for a class.
+  static bool is_dispatch(PyObject* function);
+  /// That depends on the bases of the class, on what is registered, and with abstract base classes.
+  bool call_dispatch(PyObject* function, PyObject* type);
   /// isinstance() or issubclass() with an abstract base class. It keeps the answer until a class is registered
   /// somewhere; what it asks of the classes to find it does not count any more.
   bool check_abstract(PyObject* type, PyObject* subject, bool is_instance);

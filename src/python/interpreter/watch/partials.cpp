@@ -1,6 +1,8 @@
 // python/interpreter/watch/partials.cpp
 #include "python/interpreter/watch/partials.h"
 
+#include <algorithm>
+#include <functional>
 #include <string_view>
 #include <vector>
 
@@ -10,6 +12,35 @@
 #include "python/interpreter/watch/watch.h"
 
 namespace braze::interpreter {
+
+namespace {
+
+Ref nothing() {
+  PyErr_Clear();
+  return {};
+}
+
+/// Scalars, and tuples of them.
+bool is_unchanging(PyObject* value) {
+  if (!PyTuple_CheckExact(value)) return guards::is_scalar(value);
+  PyObject** const items = PySequence_Fast_ITEMS(value);
+  return std::all_of(items, items + PyTuple_GET_SIZE(value), is_unchanging);
+}
+
+/// Likewise, in a dict or the parts of a getter.
+bool holds_unchanging(PyObject* parts) {
+  PyObject** const items = PySequence_Fast_ITEMS(parts);
+  return std::all_of(items, items + PyTuple_GET_SIZE(parts), [](PyObject* part) {
+    if (!PyDict_CheckExact(part)) return is_unchanging(part);
+    Py_ssize_t at = 0;
+    PyObject *name, *value;
+    while (PyDict_Next(part, &at, &name, &value))
+      if (!is_unchanging(value)) return false;
+    return true;
+  });
+}
+
+}  // namespace
 
 bool Partials::open_partial(PyObject* partial, guards::Ref (&parts)[3]) {
   const guards::Source* source = values_.source_of(partial);
@@ -44,40 +75,86 @@ bool Partials::call_partial(PyObject* partial, PyObject* const* arguments, Py_ss
   return watch_.calls.call(parts[0].get(), all.data(), static_cast<Py_ssize_t>(all.size()));
 }
 
-bool Partials::call_getter(PyObject* getter, PyObject* const* arguments, Py_ssize_t count) {
-  const Ref reduced = Ref::steal(PyObject_CallMethod(getter, "__reduce__", nullptr));
-  PyObject* parts = reduced && PyTuple_Check(reduced.get()) ? PyTuple_GET_ITEM(reduced.get(), 1) : nullptr;
-  if (!parts || !PyTuple_Check(parts) || count != 1) return abandon("a getter that is not understood", getter);
-  const bool of_items = is_a(getter, "operator.itemgetter");
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(parts); ++i) {
-    PyObject* part = PyTuple_GET_ITEM(parts, i);
-    const bool is_path = !of_items && text_of(part).find('.') != std::string_view::npos;
-    if (!guards::is_scalar(part) || is_path) return abandon("a getter that is not understood", getter);
-    if (!(of_items ? watch_.containers.subscript(arguments[0], part)
-                   : watch_.attributes.attribute(arguments[0], part)))
-      return false;
-    // Only one code can be entered, and only one result is known for what it is.
-    const bool one = PyTuple_GET_SIZE(parts) == 1;
-    if (!one && activity().entry == Entry::known) return abandon("a getter of several computed parts", getter);
-    if (one) return true;
-  }
-  return allow_made_result(Entry::tensor);
+bool Partials::is_getter(PyObject* object) {
+  return is_a(object, "operator.itemgetter") || is_a(object, "operator.attrgetter") ||
+         is_a(object, "operator.methodcaller");
 }
 
-bool Partials::call_method_caller(PyObject* caller, PyObject* const* arguments, Py_ssize_t count) {
-  const Ref reduced = Ref::steal(PyObject_CallMethod(caller, "__reduce__", nullptr));
-  PyErr_Clear();
-  const bool is_plain = reduced && PyTuple_Check(reduced.get()) &&
-                        PyTuple_GET_ITEM(reduced.get(), 0) == reinterpret_cast<PyObject*>(Py_TYPE(caller));
-  if (!is_plain || count != 1 || !values_.tensors().is_tensor(arguments[0]))
-    return abandon("a getter that is not understood", caller);
-  PyObject* parts = PyTuple_GET_ITEM(reduced.get(), 1);  // The name, and what follows the object.
-  for (Py_ssize_t i = 1; i < PyTuple_GET_SIZE(parts); ++i)
-    if (!guards::is_scalar(PyTuple_GET_ITEM(parts, i))) return abandon("a getter that is not understood", caller);
-  PyObject* name = PyTuple_GET_ITEM(parts, 0);
-  return values_.pin(caller) && watch_.tensor_attributes.tensor_attribute(arguments[0], name) &&
-         watch_.methods.call_method(name, arguments[0], PySequence_Fast_ITEMS(parts) + 1,
-                                    PyTuple_GET_SIZE(parts) - 1);
+bool Partials::call_getter(PyObject* getter, PyObject* const* arguments, Py_ssize_t count) {
+  if (count != 1 || run_.keyword_names) return abandon("a getter that is not understood", getter);
+  if (get_one(getter, arguments[0])) return true;
+  if (abandoned()) return false;
+  if (!run_.callee || *run_.callee != getter) return abandon("a getter that is not understood", getter);
+  Ref other = getter_in_python(getter);
+  if (!other) return abandon("a getter that is not understood", getter);
+  Py_SETREF(*run_.callee, other.release());
+  return call_partial(*run_.callee, arguments, count);
+}
+
+/// Of one item or attribute. False, and no abandonment: not so simple.
+bool Partials::get_one(PyObject* getter, PyObject* subject) {
+  if (is_a(getter, "operator.methodcaller")) return false;
+  const Ref reduced = Ref::steal(PyObject_CallMethod(getter, "__reduce__", nullptr));
+  PyObject* parts = reduced && PyTuple_Check(reduced.get()) ? PyTuple_GET_ITEM(reduced.get(), 1) : nullptr;
+  if (!parts || !PyTuple_Check(parts)) PyErr_Clear();
+  if (!parts || PyTuple_GET_SIZE(parts) != 1 || !guards::is_scalar(PyTuple_GET_ITEM(parts, 0))) return false;
+  PyObject* part = PyTuple_GET_ITEM(parts, 0);
+  if (is_a(getter, "operator.itemgetter")) return watch_.containers.subscript(subject, part);
+  return text_of(part).find('.') == std::string_view::npos && watch_.attributes.attribute(subject, part);
+}
+
+/// A partial of a Python function with the parts of the getter. Null, and no abandonment, for what cannot be
+/// guarded.
+Ref Partials::getter_in_python(PyObject* getter) {
+  PyObject* call = member_descriptor(Py_TYPE(getter), "__call__");
+  PyObject* function = call ? values_.tensors().stand_in_for(call) : nullptr;
+  const Ref reduced = Ref::steal(PyObject_CallMethod(getter, "__reduce__", nullptr));
+  PyObject* functools = PyDict_GetItemString(PyImport_GetModuleDict(), "functools");
+  PyObject* partial = functools && PyModule_Check(functools)
+                          ? PyDict_GetItemString(PyModule_GetDict(functools), "partial")
+                          : nullptr;
+  if (!reduced) PyErr_Clear();
+  if (!function || !reduced || !partial || !values_.is_known(getter)) return {};
+  Ref parts = Ref::borrow(PyTuple_GET_ITEM(reduced.get(), 1));
+  Ref arguments;
+  if (is_a(getter, "operator.methodcaller")) {
+    // Told as methodcaller(name, *arguments), or as a partial of methodcaller with its name and keywords.
+    PyObject* maker = PyTuple_GET_ITEM(reduced.get(), 0);
+    const bool is_partial = !PyType_Check(maker);
+    Ref keywords = Ref::steal(is_partial ? PyObject_GetAttrString(maker, "keywords") : PyDict_New());
+    const Ref named =
+        Ref::steal(is_partial ? PyObject_GetAttrString(maker, "args") : PyTuple_GetSlice(parts.get(), 0, 1));
+    if (!is_partial) parts = Ref::steal(PyTuple_GetSlice(parts.get(), 1, PyTuple_GET_SIZE(parts.get())));
+    if (!keywords || !named || !parts) return nothing();
+    values_.make(keywords.get());
+    arguments = Ref::steal(PyTuple_Pack(3, PyTuple_GET_ITEM(named.get(), 0), parts.get(), keywords.get()));
+  } else {
+    arguments = Ref::steal(PyTuple_Pack(1, parts.get()));
+  }
+  if (!arguments) return nothing();
+  // An older one is guarded, and with it parts that do not change.
+  if (values_.source_of(getter) && !holds_unchanging(arguments.get())) return {};
+  values_.make(parts.get());
+  values_.learn(function, values_.sources().object(function, "a getter in Python"));
+  std::vector<PyObject*> all{function};
+  all.insert(all.end(), PySequence_Fast_ITEMS(arguments.get()),
+             PySequence_Fast_ITEMS(arguments.get()) + PyTuple_GET_SIZE(arguments.get()));
+  Ref made = Ref::steal(PyObject_Vectorcall(partial, all.data(), all.size(), nullptr));
+  if (!made) return nothing();
+  values_.make(made.get());
+  return made;
+}
+
+bool Partials::put_getters(PyObject* const* arguments, Py_ssize_t count) {
+  const std::less<PyObject* const*> before;
+  const bool on_stack = run_.callee && before(run_.callee, arguments) && !before(run_.callee + 2, arguments);
+  for (Py_ssize_t i = 0; on_stack && i < count; ++i) {
+    if (!is_getter(arguments[i])) continue;
+    Ref other = getter_in_python(arguments[i]);
+    if (!other) return abandon("a getter that is not understood", arguments[i]);
+    Py_SETREF(const_cast<PyObject**>(arguments)[i], other.release());
+  }
+  return true;
 }
 
 }  // namespace braze::interpreter

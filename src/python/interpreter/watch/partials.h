@@ -14,10 +14,16 @@ class Partials final : Domain {
   /// The function, positional and keyword arguments that a partial holds; guarded if it existed before the call.
   bool open_partial(PyObject* partial, guards::Ref (&parts)[3]);
   bool call_partial(PyObject* partial, PyObject* const* arguments, Py_ssize_t count);
-  /// operator.itemgetter and attrgetter: what they are made of never changes.
+  /// operator.itemgetter, attrgetter or methodcaller: what they are made of never changes.
+  static bool is_getter(PyObject* object);
   bool call_getter(PyObject* getter, PyObject* const* arguments, Py_ssize_t count);
-  /// operator.methodcaller, likewise, of a method of tensors.
-  bool call_method_caller(PyObject* caller, PyObject* const* arguments, Py_ssize_t count);
+  /// In the place of the getters among the arguments that lie on the stack, Python code that does the same: C code
+  /// calls that, and it is watched.
+  bool put_getters(PyObject* const* arguments, Py_ssize_t count);
+
+ private:
+  bool get_one(PyObject* getter, PyObject* subject);
+  Ref getter_in_python(PyObject* getter);
 };
 
 }  // namespace braze::interpreter

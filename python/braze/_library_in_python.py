@@ -1,0 +1,189 @@
+"""What captures run in the place of functions of the standard library that are written in C and call, or look into,
+what they are given: Python code that does the same, so that all of it is watched. The unusual is left to C code."""
+
+import bisect
+import heapq
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from braze._load import C
+
+Sequence = list[Any] | tuple[Any, ...]
+Key = Callable[[Any], Any] | None
+
+# ---- getters
+
+
+def get_attributes(names: tuple[str, ...], subject: Any) -> Any:
+    """operator.attrgetter(*names)(subject)"""
+    if len(names) == 1:
+        return _attribute(subject, names[0])
+    return tuple([_attribute(subject, name) for name in names])
+
+
+def _attribute(subject: Any, path: str) -> Any:
+    for name in path.split("."):
+        subject = getattr(subject, name)
+    return subject
+
+
+def get_items(keys: tuple[Any, ...], subject: Any) -> Any:
+    """operator.itemgetter(*keys)(subject)"""
+    return subject[keys[0]] if len(keys) == 1 else tuple([subject[key] for key in keys])
+
+
+def call_method(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], subject: Any) -> Any:
+    """operator.methodcaller(name, *arguments, **keywords)(subject)"""
+    return getattr(subject, name)(*arguments, **keywords)
+
+
+# ---- sorted lists
+
+
+def _is_part(items: Sequence, low: int, high: int | None) -> bool:
+    """Of what else there is, C code has its own opinion: a `high` of -1 is none, say."""
+    if type(items) is not list and type(items) is not tuple:
+        return False
+    return type(low) is int and low >= 0 and (high is None or (type(high) is int and high >= 0))
+
+
+def bisect_left(a: Sequence, x: Any, lo: int = 0, hi: int | None = None, *, key: Key = None) -> int:
+    if not _is_part(a, lo, hi):
+        return bisect.bisect_left(a, x, lo, hi, key=key)
+    high = len(a) if hi is None else hi
+    while lo < high:
+        middle = (lo + high) // 2
+        item = a[middle] if key is None else key(a[middle])
+        if item < x:
+            lo = middle + 1
+        else:
+            high = middle
+    return lo
+
+
+def bisect_right(a: Sequence, x: Any, lo: int = 0, hi: int | None = None, *, key: Key = None) -> int:
+    if not _is_part(a, lo, hi):
+        return bisect.bisect_right(a, x, lo, hi, key=key)
+    high = len(a) if hi is None else hi
+    while lo < high:
+        middle = (lo + high) // 2
+        item = a[middle] if key is None else key(a[middle])
+        if x < item:
+            high = middle
+        else:
+            lo = middle + 1
+    return lo
+
+
+def insort_left(a: list[Any], x: Any, lo: int = 0, hi: int | None = None, *, key: Key = None) -> None:
+    if type(a) is not list or not _is_part(a, lo, hi):
+        return bisect.insort_left(a, x, lo, hi, key=key)
+    a.insert(bisect_left(a, x if key is None else key(x), lo, hi, key=key), x)
+
+
+def insort_right(a: list[Any], x: Any, lo: int = 0, hi: int | None = None, *, key: Key = None) -> None:
+    if type(a) is not list or not _is_part(a, lo, hi):
+        return bisect.insort_right(a, x, lo, hi, key=key)
+    a.insert(bisect_right(a, x if key is None else key(x), lo, hi, key=key), x)
+
+
+# ---- heaps. As in C, items are exchanged step by step, which a comparison that raises or looks can see.
+
+
+def _is_heap(heap: list[Any]) -> bool:
+    """Longer ones are made in another order."""
+    return type(heap) is list and len(heap) <= 2500
+
+
+def _is_above(heap: list[Any], first: Any, second: Any, largest: bool) -> bool:
+    size = len(heap)
+    is_above = bool(second < first if largest else first < second)
+    if len(heap) != size:
+        raise RuntimeError("list changed size during iteration")
+    return is_above
+
+
+def _sift_down(heap: list[Any], start: int, at: int, largest: bool) -> None:
+    while at > start:
+        parent = (at - 1) >> 1
+        if not _is_above(heap, heap[at], heap[parent], largest):
+            break
+        heap[at], heap[parent] = heap[parent], heap[at]
+        at = parent
+
+
+def _sift_up(heap: list[Any], at: int, largest: bool) -> None:
+    start, end = at, len(heap)
+    while at < end >> 1:
+        child = 2 * at + 1
+        if child + 1 < end and not _is_above(heap, heap[child], heap[child + 1], largest):
+            child += 1
+        heap[at], heap[child] = heap[child], heap[at]
+        at = child
+    _sift_down(heap, start, at, largest)
+
+
+def _make_heap(heap: list[Any], largest: bool) -> None:
+    for at in range((len(heap) >> 1) - 1, -1, -1):
+        _sift_up(heap, at, largest)
+
+
+def _replace(heap: list[Any], item: Any, largest: bool) -> Any:
+    first, heap[0] = heap[0], item
+    _sift_up(heap, 0, largest)
+    return first
+
+
+def heapify(heap: list[Any], /) -> None:
+    return _make_heap(heap, largest=False) if _is_heap(heap) else heapq.heapify(heap)
+
+
+def _heapify_max(heap: list[Any], /) -> None:
+    return _make_heap(heap, largest=True) if _is_heap(heap) else heapq._heapify_max(heap)  # type: ignore[attr-defined]
+
+
+def heappush(heap: list[Any], item: Any, /) -> None:
+    if not _is_heap(heap):
+        return heapq.heappush(heap, item)
+    heap.append(item)
+    _sift_down(heap, 0, len(heap) - 1, largest=False)
+
+
+def heappop(heap: list[Any], /) -> Any:
+    if not _is_heap(heap) or not heap:
+        return heapq.heappop(heap)
+    last = heap.pop()
+    return _replace(heap, last, largest=False) if heap else last
+
+
+def heapreplace(heap: list[Any], item: Any, /) -> Any:
+    if not _is_heap(heap) or not heap:
+        return heapq.heapreplace(heap, item)
+    return _replace(heap, item, largest=False)
+
+
+def _heapreplace_max(heap: list[Any], item: Any, /) -> Any:
+    if not _is_heap(heap) or not heap:
+        return heapq._heapreplace_max(heap, item)  # type: ignore[attr-defined]
+    return _replace(heap, item, largest=True)
+
+
+def heappushpop(heap: list[Any], item: Any, /) -> Any:
+    if not _is_heap(heap):
+        return heapq.heappushpop(heap, item)
+    if not heap or not heap[0] < item:
+        return item
+    return _replace(heap, item, largest=False) if heap else heapq.heappop(heap)
+
+
+def install() -> None:
+    if not hasattr(C, "set_stand_in"):  # A Python without capture.
+        return
+    C.set_stand_in(operator.attrgetter.__call__, get_attributes)
+    C.set_stand_in(operator.itemgetter.__call__, get_items)
+    C.set_stand_in(operator.methodcaller.__call__, call_method)
+    for function in (bisect_left, bisect_right, insort_left, insort_right):
+        C.set_stand_in(getattr(bisect, function.__name__), function)
+    for function in (heapify, _heapify_max, heappush, heappop, heapreplace, _heapreplace_max, heappushpop):
+        C.set_stand_in(getattr(heapq, function.__name__), function)
