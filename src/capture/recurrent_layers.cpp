@@ -161,6 +161,18 @@ at::Tensor flat_weights(const Layer& layer, const WeightLayout& layout) {
   return at::cat(parts);
 }
 
+/// What eager would find; nothing where it would warn.
+std::optional<at::Tensor> buffer_of(Recorder& recorder, const Layer& layer) {
+  const std::optional<Tensors> real = real_weights(recorder, layer);
+  if (!real) return std::nullopt;
+  const WeightLayout layout = [&] {
+    const RunForReal outside;
+    const at::NoGradGuard no_grad;
+    return layout_of(layer, *real);
+  }();
+  return are_flat(*real, layout) ? std::optional(flat_weights(layer, layout)) : std::nullopt;
+}
+
 }  // namespace
 
 bool open_recurrent_layer(Recorder& recorder, const c10::OperatorHandle& op, torch::jit::Stack* stack) {
@@ -168,16 +180,8 @@ bool open_recurrent_layer(Recorder& recorder, const c10::OperatorHandle& op, tor
   const Arguments arguments(stack->data() + stack->size() - count, count);
   const std::optional<Layer> layer = layer_of(recorder, op.operator_name(), arguments);
   if (!layer || !is_for_cudnn(*layer)) return false;
-  const std::optional<Tensors> real = real_weights(recorder, *layer);
-  if (!real) return false;
-  const WeightLayout layout = [&] {
-    const RunForReal outside;
-    const at::NoGradGuard no_grad;
-    return layout_of(*layer, *real);
-  }();
-  if (!are_flat(*real, layout)) return false;
-  auto [output, hidden, cell, reserve, buffer] = at::_cudnn_rnn_symint(
-      layer->input, layer->weights, layer->weights_a_layer(), flat_weights(*layer, layout), layer->hidden,
+  auto [output, hidden, cell, reserve, weights] = at::_cudnn_rnn_symint(
+      layer->input, layer->weights, layer->weights_a_layer(), buffer_of(recorder, *layer), layer->hidden,
       layer->cell.defined() ? std::optional(layer->cell) : std::nullopt, static_cast<int64_t>(layer->mode),
       layer->hidden_size(), layer->projection_size(), layer->layers, layer->is_batch_first, 0.0, layer->train,
       layer->is_bidirectional, c10::fromIntArrayRefSlow(layer->batch_sizes), std::nullopt);
