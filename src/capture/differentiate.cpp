@@ -170,8 +170,8 @@ class Backward {
     order_.push_back(&node);
     const MemoryReads* const reads = MemoryReads::current();
     const size_t reads_before = reads ? reads->count() : 0;
-    std::optional<variable_list> without_values = backward_without_values(node, inputs);
-    variable_list outputs = without_values ? *std::move(without_values) : node(std::move(inputs));
+    std::optional<variable_list> other = other_backward(node, inputs);
+    variable_list outputs = other ? *std::move(other) : node(std::move(inputs));
     if (EffectTimes* const times = EffectTimes::current(); times && reads && reads->count() > reads_before)
       times->note_saving(node.sequence_nr());
     inputs.clear();  // what is passed on is held by the outputs alone
