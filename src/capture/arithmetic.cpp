@@ -206,6 +206,17 @@ c10::MemoryFormat suggested_format(const Operand& x) {
   return c10::MemoryFormat::Contiguous;
 }
 
+c10::MemoryFormat contiguous_format(const Operand& x) {
+  if (is_row_major(x.sizes, x.strides)) return c10::MemoryFormat::Contiguous;
+  const size_t rank = x.sizes.size();
+  if (rank != 4 && rank != 5) return c10::MemoryFormat::Contiguous;
+  const auto format = rank == 4 ? c10::MemoryFormat::ChannelsLast : c10::MemoryFormat::ChannelsLast3d;
+  const Sizes wanted = format_strides(x.sizes, format);
+  bool is_same = true;
+  for (size_t k = 0; k < rank; ++k) is_same = is_same && (x.sizes[k] == 1 || x.strides[k] == wanted[k]);
+  return is_same ? format : suggested_format(x);
+}
+
 DType computing_dtype(ScalarType dtype) {
   return ir::compute_dtype(to_dtype(dtype));
 }

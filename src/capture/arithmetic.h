@@ -54,6 +54,10 @@ class Arithmetic {
 /// As Tensor::suggest_memory_format, which also takes dimensions of size 1 into account.
 c10::MemoryFormat suggested_format(const Operand& x);
 
+/// The format of which x has all strides that matter, contiguous before others (suggest_memory_format_contig in
+/// ATen's batch_norm_cpu); of none of them: what is suggested.
+c10::MemoryFormat contiguous_format(const Operand& x);
+
 /// The type that eager's kernels for `dtype` compute in: f32 for f16 and bf16.
 DType computing_dtype(ScalarType dtype);
 

@@ -3,7 +3,11 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/generated/Functions.h>
 
+#include <algorithm>
+#include <array>
+#include <tuple>
 #include <typeinfo>
+#include <vector>
 
 namespace braze::capture {
 
@@ -74,10 +78,46 @@ at::Tensor of_cumulative_product(const at::Tensor& gradient, const at::Tensor& s
   return at::where(is_before, before / self, at::where(is_first, through_zero, at::zeros_like(self)));
 }
 
+/// Strided 1x1 convolutions of images in channels_last with fewer channels than a vector has lanes: for the
+/// gradient of their weight oneDNN writes beyond its scratchpad (uxlfoundation/oneDNN, issue 6035), and eager's
+/// heap is lost.
+bool writes_out_of_bounds(const generated::ConvolutionBackward0& node, const at::Tensor& input,
+                          const at::Tensor& weight) {
+  constexpr int64_t lanes = 16;
+  if (node.transposed || node.groups != 1 || !input.is_cpu() || input.dim() != 4) return false;
+  if (weight.size(1) >= lanes || weight.size(2) != 1 || weight.size(3) != 1) return false;
+  const auto is_last = [](const at::Tensor& x) {
+    return x.suggest_memory_format() == at::MemoryFormat::ChannelsLast;
+  };
+  const bool is_strided = std::ranges::any_of(node.stride, [](const c10::SymInt& step) { return step != 1; });
+  const bool is_padded = std::ranges::any_of(node.padding, [](const c10::SymInt& size) { return size != 0; });
+  return is_strided && !is_padded && (is_last(input) || is_last(weight));
+}
+
+/// The weight's gradient from the pixels that the strides meet, as of a convolution without strides.
+torch::autograd::variable_list of_strided_pointwise(generated::ConvolutionBackward0& node,
+                                                    const at::Tensor& gradient, const at::Tensor& input,
+                                                    const at::Tensor& weight) {
+  const auto through = [&](const at::Tensor& pixels, c10::SymIntArrayRef stride, std::array<bool, 3> wanted) {
+    return at::convolution_backward_symint(gradient, pixels, weight, node.bias_sym_sizes_opt, stride, node.padding,
+                                           node.dilation, node.transposed, node.output_padding, node.groups,
+                                           wanted);
+  };
+  at::Tensor of_input, of_weight, of_bias;
+  if (node.task_should_compute_output(0)) of_input = std::get<0>(through(input, node.stride, {true, false, false}));
+  const at::Tensor met = input.slice_symint(2, 0, std::nullopt, node.stride[0])
+                             .slice_symint(3, 0, std::nullopt, node.stride[1])
+                             .contiguous(at::MemoryFormat::ChannelsLast);
+  const std::vector<c10::SymInt> ones(2, 1);
+  std::tie(std::ignore, of_weight, of_bias) =
+      through(met, ones, {false, node.task_should_compute_output(1), node.task_should_compute_output(2)});
+  return {of_input, of_weight, of_bias};
+}
+
 }  // namespace
 
-std::optional<torch::autograd::variable_list> backward_without_values(
-    Node& node, const torch::autograd::variable_list& inputs) {
+std::optional<torch::autograd::variable_list> other_backward(Node& node,
+                                                             const torch::autograd::variable_list& inputs) {
   if (inputs.empty() || !inputs[0].defined() || !c10::isFloatingType(inputs[0].scalar_type())) return {};
   const at::Tensor& gradient = inputs[0];
   using Gradients = torch::autograd::variable_list;
@@ -100,6 +140,11 @@ std::optional<torch::autograd::variable_list> backward_without_values(
     const at::Tensor self = product->self_.unpack();
     if (self.dim() == 0 || self.sym_numel() == 0 || self.scalar_type() != gradient.scalar_type()) return {};
     return Gradients{of_cumulative_product(gradient, self, product->result_.unpack(node.getptr()), product->dim)};
+  }
+  if (auto* convolution = as<generated::ConvolutionBackward0>(node)) {
+    const at::Tensor input = convolution->input_.unpack(), weight = convolution->weight_.unpack();
+    if (convolution->task_should_compute_output(1) && writes_out_of_bounds(*convolution, input, weight))
+      return Gradients{of_strided_pointwise(*convolution, gradient, input, weight)};
   }
   return {};
 }

@@ -143,10 +143,21 @@ class Backward {
     if (!std::exchange(state.is_ready, true)) ready_.push({node->sequence_nr(), ready_count_++, node});
   }
 
-  void add(const Edge& edge, const at::Tensor& gradient) {
+  void add(const Edge& edge, at::Tensor gradient) {
     if (!gradient.defined()) return;
     at::Tensor& sum = states_.at(edge.function.get()).inputs.at(edge.input_nr);
-    sum = sum.defined() ? sum + gradient : gradient;
+    sum = sum.defined() ? sum_of(sum, gradient) : std::move(gradient);
+  }
+
+  /// As the engine adds: into the gradient that was there, if nobody else holds it. So the sum lies as that did.
+  static at::Tensor sum_of(const at::Tensor& first, const at::Tensor& second) {
+    // Of its storage: the tracer's and the Memory's.
+    const bool is_held_once = first.use_count() == 1 && first.has_storage() && first.storage().use_count() == 2;
+    const bool is_written = is_held_once && first.unsafeGetTensorImpl()->is_non_overlapping_and_dense_or_false();
+    at::Tensor sum = first + second;
+    if (!is_written || sum.sym_strides() == first.sym_strides()) return sum;
+    sum = at::empty_strided_symint(first.sym_sizes(), first.sym_strides(), first.options());
+    return at::add_out(sum, first, second);
   }
 
   void step(Node& node) {
@@ -159,10 +170,11 @@ class Backward {
     order_.push_back(&node);
     const MemoryReads* const reads = MemoryReads::current();
     const size_t reads_before = reads ? reads->count() : 0;
-    std::optional<variable_list> without_values = backward_without_values(node, inputs);
-    variable_list outputs = without_values ? *std::move(without_values) : node(std::move(inputs));
+    std::optional<variable_list> other = other_backward(node, inputs);
+    variable_list outputs = other ? *std::move(other) : node(std::move(inputs));
     if (EffectTimes* const times = EffectTimes::current(); times && reads && reads->count() > reads_before)
       times->note_saving(node.sequence_nr());
+    inputs.clear();  // what is passed on is held by the outputs alone
     if (outputs.size() > node.num_outputs()) outputs.resize(node.num_outputs());
     torch::autograd::validate_outputs(node.next_edges(), outputs, [&](const std::string& text) {
       return concat("function ", node.name(), " returned an invalid gradient: ", text);
@@ -170,7 +182,7 @@ class Backward {
     for (size_t k = 0; k < node.num_outputs(); ++k) {
       const Edge& edge = node.next_edge(k);
       if (!edge.is_valid()) continue;
-      if (k < outputs.size()) add(edge, outputs[k]);
+      if (k < outputs.size()) add(edge, std::move(outputs[k]));
       if (--states_.at(edge.function.get()).waits_for == 0) make_ready(edge.function.get());
     }
   }

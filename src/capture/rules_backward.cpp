@@ -347,10 +347,12 @@ bool group_norm_backward(Call& call, const RuleRow&) {
   n.normal = a.op(Op::mul, a.op(Op::sub, value, a.reshape(call.cast(mean->value, dtype), kept)), n.rstd);
   if (weight)
     n.scaled = a.op(Op::mul, n.gradient, a.reshape(call.cast(weight->value, dtype), {1, groups, each, 1}));
-  const auto end = [&](ir::Value* result, DimsRef sizes) {
-    return call.copy(call.cast(a.reshape(result, sizes), to_dtype(x->dtype)), call.contiguous(x->dtype, sizes));
+  const auto format = call.device().is_cpu() ? suggested_format(*x) : c10::MemoryFormat::Contiguous;
+  const auto end = [&](ir::Value* result, DimsRef sizes, c10::MemoryFormat wanted = c10::MemoryFormat::Contiguous) {
+    return call.copy(call.cast(a.reshape(result, sizes), to_dtype(x->dtype)),
+                     call.type(x->dtype, sizes, format_strides(sizes, wanted)));
   };
-  give_or_undefined(call, mask.get(0), [&] { return end(gradient_of_normalised(call, n), x->sizes); });
+  give_or_undefined(call, mask.get(0), [&] { return end(gradient_of_normalised(call, n), x->sizes, format); });
   give_or_undefined(call, mask.get(1), [&] {
     return end(a.reduce(Op::sum, a.op(Op::mul, n.gradient, n.normal), {0, 3}), {channels});
   });

@@ -1,5 +1,6 @@
 // Batch norm, with the statistics of the batch or the running ones. instance_norm comes as batch norm of a reshaped
 // input.
+#include "capture/arithmetic.h"
 #include "capture/call.h"
 #include "capture/index_map.h"
 
@@ -76,9 +77,8 @@ class BatchNorm {
     column[0] = channels_[0];
     const ir::Type* column_type = call_.contiguous(to_scalar_type(compute_), column);
     const bool like_input = call_.device().is_cuda() && !of_cudnn;
-    const Sizes strides = like_input           ? preserved_strides(x_.sizes, x_.strides)
-                          : is_channels_last() ? x_.strides
-                                               : contiguous(x_.sizes);
+    const Sizes strides =
+        like_input ? preserved_strides(x_.sizes, x_.strides) : format_strides(x_.sizes, contiguous_format(x_));
     const ir::Type* type = call_.type(to_scalar_type(compute_), x_.sizes, strides);
     ir::Value* x = call_.cast(x_.value, compute_);
     ir::Value* scaled = call_.node(Op::mul, {x, call_.node(Op::reshape, {scale}, column_type)}, type);
@@ -87,14 +87,6 @@ class BatchNorm {
   }
 
  private:
-  bool is_channels_last() const {
-    if (is_row_major(x_.sizes, x_.strides)) return false;
-    const size_t rank = x_.sizes.size();
-    if (rank != 4 && rank != 5) return false;
-    return x_.strides == format_strides(x_.sizes, rank == 4 ? c10::MemoryFormat::ChannelsLast
-                                                            : c10::MemoryFormat::ChannelsLast3d);
-  }
-
   Call& call_;
   const Operand& x_;
   DType compute_;

@@ -114,7 +114,10 @@ bool group_norm(Call& call, const RuleRow&) {
   ir::Value* result = call.node(Op::reshape, {norm->result(0)}, type);
   if (affine[0]) result = call.node(Op::mul, {result, affine[0]}, type);
   if (affine[1]) result = call.node(Op::add, {result, affine[1]}, type);
-  call.give(call.cast(result, to_dtype(x->dtype)));
+  // Of row-major tensors too the CPU's kernel asks which format is suggested: dimensions of size 1 may tell.
+  const auto format = call.device().is_cpu() ? suggested_format(*x) : c10::MemoryFormat::Contiguous;
+  call.give(call.copy(call.cast(result, to_dtype(x->dtype)),
+                      call.type(x->dtype, x->sizes, format_strides(x->sizes, format))));
   const ir::Type* flat = call.contiguous(to_scalar_type(compute), rows);
   for (size_t k = 1; k < 3; ++k)
     call.give(call.cast(call.node(Op::reshape, {norm->result(k)}, flat), to_dtype(x->dtype)));
