@@ -201,6 +201,21 @@ def test_numbers_beside_a_size_that_has_their_value(function, dynamic):
             same(compiled(x), f(x))
 
 
+@pytest.mark.parametrize("pool", [F.avg_pool2d, F.avg_pool3d])
+def test_one_size_for_all_of_a_kernel(pool):
+    """`F.avg_pool2d(x, x.shape[-1])`"""
+    rank = 3 if pool is F.avg_pool3d else 2
+    compiled, captured = braze.compile(lambda x: pool(x, x.shape[-1])), 0
+    for k, n in enumerate((6, 9, 4, 12, 7)):
+        x = torch.randn(2, 3, *[n] * rank)
+        same(compiled(x), pool(x, n))
+        captured = captured if k > 1 else compiled.counts()["captured"]
+    assert compiled.counts()["captured"] == captured
+    assert compiled.counts()["native"] == 0
+    x = torch.randn(2, 3, *[1] * rank)
+    same(compiled(x), pool(x, 1))
+
+
 def test_gradients_through_them():
     def f(x):
         return x.unfold(0, x.shape[0] // 2, 1) * torch.linspace(0, 1, x.shape[0] // 2)
