@@ -14,6 +14,7 @@
 #include "capture/number_calls.h"
 #include "capture/numbers_in_calls.h"
 #include "capture/recorder.h"
+#include "capture/rerun_gradients.h"
 #include "capture/sized_calls.h"
 #include "capture/sized_composites.h"
 #include "capture/tape.h"
@@ -191,6 +192,7 @@ struct GateKernel {
       if (const bool written = is_written(arguments[k]); !written || !is_composite)
         stand_ins.put(given[k], written && takes_history && may_take_history(given[k]));
     if ((tracer->symbols() || has_met_cuda()) && record_sized_call(tracer->impl(), op, stack)) return;
+    if (tracer->symbols() && record_rerun_call(tracer->impl(), op, stack)) return;
     if (tracer->symbols() && open_sized_composite(op, stack)) return;
     const size_t returns = op.schema().returns().size();
     if (record_number_call(op, stack)) return;
