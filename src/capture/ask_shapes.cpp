@@ -8,6 +8,7 @@
 #include "capture/numbers_in_calls.h"
 #include "capture/own_calls.h"
 #include "capture/reads.h"
+#include "capture/silent.h"
 #include "capture/size_node.h"
 #include "capture/traceable.h"
 #include "ir/size_code.h"
@@ -21,16 +22,6 @@ using torch::jit::Stack;
 bool is_wrapped_number(const at::Tensor& tensor) {
   return tensor.unsafeGetTensorImpl()->is_wrapped_number() && !as_tracer(tensor);
 }
-
-/// What operators warn of is told when the program runs.
-class Silent final : c10::WarningHandler {
- public:
-  Silent() : guard_(this) {}
-  void process(const c10::Warning&) override {}
-
- private:
-  c10::WarningUtils::WarningHandlerGuard guard_;
-};
 
 at::Tensor meta_of(const at::Tensor& tensor, const SizesAt& at) {
   const at::TensorOptions options = tensor.options().device(c10::kMeta);

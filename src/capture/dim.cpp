@@ -2,6 +2,7 @@
 
 #include "capture/numbers_in_calls.h"
 #include "capture/tracer_tensor.h"
+#include "ir/size_bounds.h"
 #include "support/error.h"
 
 namespace braze::capture {
@@ -23,6 +24,7 @@ void expect_natural(Dim a, Dim b) {
   if (!env.decide(ir::at_least(a.size(), 0), symbols().why) ||
       !env.decide(ir::at_least(b.size(), 1), symbols().why))
     throw UserError(concat("braze: ", symbols().why, " divides a negative size"));
+  ir::known_positive(env.table(), b.size());
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "capture/numbers_in_calls.h"
 #include "capture/recorder.h"
 #include "capture/recurrent_layers.h"
+#include "capture/rerun_gradients.h"
 #include "capture/sized_calls.h"
 #include "capture/sized_composites.h"
 #include "capture/tape.h"
@@ -192,6 +193,7 @@ struct GateKernel {
       if (const bool written = is_written(arguments[k]); !written || !is_composite)
         stand_ins.put(given[k], written && takes_history && may_take_history(given[k]));
     if ((tracer->symbols() || has_met_cuda()) && record_sized_call(tracer->impl(), op, stack)) return;
+    if (tracer->symbols() && record_rerun_call(tracer->impl(), op, stack)) return;
     if (tracer->symbols() && open_sized_composite(op, stack)) return;
     if (is_composite && has_met_cuda() && open_recurrent_layer(tracer->impl(), op, stack)) return;
     const size_t returns = op.schema().returns().size();

@@ -18,6 +18,7 @@ namespace {
 
 using Values = std::vector<int64_t>;
 
+constexpr int64_t whole_step = 16;  // From here on steps are multiples of what sizes are divided by, as of patches.
 constexpr size_t wanted_points = 4;  // Beside the example. A wrong expression seldom fits as many.
 
 // ---- values of symbols
@@ -37,7 +38,8 @@ std::optional<Values> values_at(ir::ShapeEnv& env, int64_t step, uint32_t number
     }
     const ir::SymbolFacts& facts = env.table().facts(slot);
     // No symbol is to grow as another one does, or as half of it, from point to point.
-    const int64_t by = in_step ? step : step * (1 + slot * (number + 1) % 5) + slot % 3;
+    const int64_t beside = step < whole_step ? slot % 3 : 0;
+    const int64_t by = in_step ? step : step * (1 + slot * (number + 1) % 5) + beside;
     values[slot] += facts.modulus * by;
     if (values[slot] > facts.range.high) values[slot] = examples[slot] - facts.modulus * by;
     if (!facts.range.has(values[slot])) return std::nullopt;
@@ -50,8 +52,8 @@ std::optional<Values> values_at(ir::ShapeEnv& env, int64_t step, uint32_t number
 
 /// \param in_step  all symbols grow alike, so that what is equal in the example stays so: of square matrices.
 std::vector<Values> points(ir::ShapeEnv& env, bool in_step) {
-  // 12 keeps what is divided by small numbers.
-  constexpr std::array<int64_t, 10> steps = {1, 2, 3, 4, 5, 6, 8, 12, 24, 36};
+  // 12 keeps what is divided by small numbers, 32 what is halved again and again.
+  constexpr std::array<int64_t, 16> steps = {1, 2, 3, 4, 5, 6, 8, 12, 24, 36, 32, 64, 96, 128, 192, 256};
   std::vector<Values> all;
   for (uint32_t number = 0; number < steps.size() && all.size() < wanted_points; ++number) {
     std::optional<Values> values = values_at(env, steps[number], number, in_step);

@@ -57,6 +57,7 @@ struct Parsing {
   std::vector<c10::SymNode> numbers;  ///< That the parser has asked for.
   std::vector<Dim> sizes;             ///< Likewise, where it wants ints.
   std::string takes_sizes;            ///< The operator that it parses these for.
+  bool in_lists = false;              ///< Some of these sizes may be items of lists.
   int operators = 0;                  ///< That run, one within the other.
   bool is_expected = false;
   c10::SymNode* asked = nullptr;  ///< Whoever is asked tells who it is.
@@ -146,9 +147,9 @@ std::vector<Place> places_of(int64_t value, const c10::OperatorHandle& op, std::
   return places;
 }
 
-/// One number for all items of a list.
+/// One number for all items of a list, where none was given as an item: (2, n) is no n for both, whatever n is.
 bool fills_list(const std::vector<Place>& places, std::span<const c10::IValue> arguments) {
-  return !places.empty() && places[0].item &&
+  return !parsing.in_lists && !places.empty() && places[0].item &&
          std::ranges::all_of(places, [&](const Place& one) { return one.argument == places[0].argument; }) &&
          places.size() == arguments[places[0].argument].toDimVector().size();
 }
@@ -229,8 +230,9 @@ void ParsedNumbers::expect() {
   parsing.is_expected = true;
 }
 
-void ParsedNumbers::expect_integers(std::string name) {
+void ParsedNumbers::expect_integers(std::string name, bool in_lists) {
   parsing.is_expected = true;
+  parsing.in_lists = in_lists;
   parsing.takes_sizes = std::move(name);
 }
 

@@ -89,8 +89,9 @@ class ParsedNumbers {
  public:
   /// Until fix(): who asks outside of operators is the parser.
   static void expect();
-  /// Likewise of sizes, where the operator's schema says that it takes ints.
-  static void expect_integers(std::string name);
+  /// Likewise of sizes, where the operator's schema says that it takes ints. \param in_lists  the caller has lists
+  /// among the arguments with sizes in them.
+  static void expect_integers(std::string name, bool in_lists);
   /// The parser asks for a size: it may be told this call's.
   static bool asks_for_integer(Dim size);
   /// What the parser has asked for becomes the number again. Those that are not found are fixed.

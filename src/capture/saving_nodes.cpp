@@ -7,6 +7,8 @@
 #include <string_view>
 #include <typeinfo>
 
+#include "capture/rerun_gradients.h"
+
 namespace braze::capture {
 
 using torch::autograd::Edge;
@@ -17,7 +19,8 @@ namespace {
 
 bool raises_when_released(Node& node) {
   // Of ours: what a function of the user's saves is read by its own code, or not.
-  if (std::string_view(typeid(node).name()).find("braze") != std::string_view::npos) return false;
+  const bool is_ours = std::string_view(typeid(node).name()).find("braze") != std::string_view::npos;
+  if (is_ours && !is_rerun(node)) return false;
   node.release_variables();
   try {
     node(variable_list(node.num_inputs()));

@@ -14,6 +14,7 @@
 #include "capture/number_calls.h"
 #include "capture/numbers_in_calls.h"
 #include "capture/shapes.h"
+#include "capture/silent.h"
 #include "capture/size_node.h"
 #include "capture/traceable.h"
 #include "capture/types.h"
@@ -180,6 +181,7 @@ std::optional<Sizes> strides_like(const at::Tensor& real, const Sizes& sizes) {
 std::optional<torch::jit::Stack> ask(const c10::OperatorHandle& op, Arguments arguments) {
   const RunForReal real;
   const at::NoGradGuard no_grad;
+  const Silent silent;
   torch::jit::Stack stack;
   for (const c10::IValue& argument : arguments)
     stack.push_back(

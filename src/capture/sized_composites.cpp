@@ -187,6 +187,35 @@ std::optional<c10::IValue> affine_grid_backward(Arguments arguments) {
   return places.transpose(1, 2).bmm(grad.reshape_symint({size[0], count, rank})).transpose(1, 2);
 }
 
+/// A number that sizes decide, as a tensor without dimensions.
+at::Tensor count_of(const c10::SymInt& size, const at::Tensor& beside) {
+  return at::full({}, c10::Scalar(size), beside.options().dtype(at::kLong));
+}
+
+/// (self, correction, fweights, aweights): of rows that are variables, or one.
+std::optional<c10::IValue> cov(Arguments arguments) {
+  const at::Tensor& self = arguments[0].toTensor();
+  const bool is_weighed = !arguments[2].isNone() || !arguments[3].isNone();
+  if (is_weighed || self.dim() == 0 || self.dim() > 2 || self.scalar_type() == at::kBool || !arguments[1].isInt())
+    return std::nullopt;
+  at::Tensor rows = self.dim() == 2 ? self : self.unsqueeze(0);
+  const c10::SymInt variables = rows.sym_size(0), observations = rows.sym_size(1);
+  const int64_t correction = arguments[1].toInt();
+  if (variables == 0 || observations == 0 || observations <= correction) return std::nullopt;
+  const at::Tensor average = rows.sum(1).div(count_of(observations, rows));
+  rows = rows - average.unsqueeze(1);
+  const at::Tensor all = at::mm(rows, rows.t().conj()).div(count_of(observations - correction, rows));
+  return variables == 1 ? all.squeeze() : all;
+}
+
+/// (self)
+std::optional<c10::IValue> corrcoef(Arguments arguments) {
+  const at::Tensor& self = arguments[0].toTensor();
+  if (self.dim() != 2 || self.is_complex() || self.sym_size(0) == 1 || self.sym_size(0) == 0) return std::nullopt;
+  const at::Tensor all = at::cov(self), deviations = all.diag().sqrt();
+  return (all / deviations.view({-1, 1}) / deviations.view({1, -1})).clip(-1, 1);
+}
+
 struct Row {
   std::string_view name, overload;
   Form form;
@@ -203,6 +232,8 @@ constexpr Row rows[] = {
     {"aten::gradient", "scalarrayarray", gradient},
     {"aten::gradient", "array", gradient_of_one},
     {"aten::affine_grid_generator_backward", "", affine_grid_backward, true},
+    {"aten::cov", "", cov},
+    {"aten::corrcoef", "", corrcoef},
 };
 
 }  // namespace

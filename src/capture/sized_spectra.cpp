@@ -45,14 +45,23 @@ at::Tensor stft(const at::Tensor& signal, int64_t n_fft, std::optional<int64_t> 
                 std::optional<int64_t> win_length, const std::optional<at::Tensor>& window, bool normalized,
                 std::optional<bool> onesided, std::optional<bool> return_complex,
                 std::optional<bool> align_to_window) {
-  const at::Tensor weights = window.value_or(at::Tensor());
   const Transform transform{n_fft, hop_length.value_or(n_fft / 4), win_length.value_or(n_fft)};
+  const bool has_window = window && window->defined();
+  const at::Tensor weights = has_window             ? *window
+                             : transform.window > 0 ? at::ones({transform.window}, signal.options())
+                                                    : at::Tensor();
   const bool is_real = weights.defined() && signal.is_floating_point() && weights.is_floating_point();
-  // What warns or raises is left to PyTorch.
+  // What raises is left to PyTorch.
   if (!has_expression(signal) || !is_real || !return_complex.value_or(false) || align_to_window.value_or(false) ||
       signal.dim() < 1 || signal.dim() > 2 || !transform.fits(signal, weights))
     return at::native::stft(signal, n_fft, hop_length, win_length, window, normalized, onesided, return_complex,
                             align_to_window);
+  if (!has_window)
+    TORCH_WARN_ONCE(
+        "A window was not provided. A rectangular window will be applied,which is known to cause spectral leakage. "
+        "Other windows such as torch.hann_window or torch.hamming_window are recommended to reduce spectral "
+        "leakage.To suppress this warning and use a rectangular window, explicitly set "
+        "`window=torch.ones(n_fft, device=<device>)`.");
   const at::Tensor rows = signal.dim() == 1 ? signal.unsqueeze(0) : signal;
   const at::Tensor weighed = transform.frames(rows).mul(transform.centred(weights));
   constexpr int64_t as_it_is = 0, by_root = 1;  // ATen's fft_norm_mode.

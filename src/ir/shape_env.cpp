@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ir/size_bounds.h"
 #include "support/error.h"
 
 namespace braze::ir {
@@ -227,6 +228,8 @@ bool ShapeEnv::decide(const SizeTest& test, std::string_view why) {
   guards_.push_back({guard, std::string(why)});
   guard_code_.add(guard.left);
   learn(guard);
+  // Who has asked goes on with the expression as it stands, whatever of it the guard leaves out.
+  learn(canonical(answer ? test : negation(test)));
   return answer;
 }
 
@@ -276,12 +279,10 @@ int64_t SizeRules::hint(Size size) const {
 void ShapeEnv::learn_range(Size left, SizeRange range) {
   const SizeExpr* expr = left.expr();
   if (!expr) return;
+  learn_bounds(table_, left, range);
   const int64_t number = expr->terms.back().product == table_.one() ? expr->terms.back().coefficient : 0;
-  const Size variable = left - number;
   range = range + SizeRange{-number, -number};
-  table_.bound(variable.expr(), range);
-  const Size opposite = -variable;
-  table_.bound(opposite.expr(), range * SizeRange{-1, -1});
+  const Size variable = left - number;
   const std::vector<SizeTerm>& terms = variable.expr()->terms;
   if (terms.size() != 1 || terms[0].product->degree != 1) return;
   const SizeAtom* atom = terms[0].product->powers[0].atom;

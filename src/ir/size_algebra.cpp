@@ -13,6 +13,7 @@
 #include <map>
 #include <numeric>
 
+#include "ir/size_bounds.h"
 #include "ir/size_table.h"
 #include "support/error.h"
 
@@ -187,7 +188,7 @@ Size floor_div_of_rest(SizeTable& table, Size a, Size b) {
     const SizeTerm common = common_factor(table, a, b);
     if (common.coefficient == 1 && common.product == table.one())
       return table.of(table.atom(Kind::floor_div, {a, b}));
-    return floor_div(divided(table, a, common), divided(table, b, common));
+    return floor_div(divided(table, a, common), known_positive(table, divided(table, b, common)));
   }
   int64_t d = b.constant();
   Terms terms = table.terms(a);
@@ -241,7 +242,7 @@ Size mod_of_rest(SizeTable& table, Size a, Size b) {
   if (!b.is_constant()) {
     const SizeTerm common = common_factor(table, a, b);
     if (common.coefficient == 1 && common.product == table.one()) return table.of(table.atom(Kind::mod, {a, b}));
-    return table.sum({common}) * mod(divided(table, a, common), divided(table, b, common));
+    return table.sum({common}) * mod(divided(table, a, common), known_positive(table, divided(table, b, common)));
   }
   const int64_t d = b.constant();
   Terms terms = table.terms(a);

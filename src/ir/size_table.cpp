@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ir/size_bounds.h"
 #include "support/error.h"
 
 namespace braze::ir {
@@ -236,8 +237,9 @@ Size SizeTable::simplify(Size size) {
                                                                        : of(atom);
           break;
         }
-        case SizeAtom::Kind::floor_div: factor = floor_div(operand(0), operand(1)); break;
-        case SizeAtom::Kind::mod: factor = mod(operand(0), operand(1)); break;
+        // The divisor is what it was, in other words.
+        case SizeAtom::Kind::floor_div: factor = floor_div(operand(0), known_positive(*this, operand(1))); break;
+        case SizeAtom::Kind::mod: factor = mod(operand(0), known_positive(*this, operand(1))); break;
         case SizeAtom::Kind::max:
           factor = operand(0);
           for (size_t k = 1; k < atom->operands.size(); ++k) factor = max(factor, operand(k));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/size_bounds.h"
 #include "ir/size_table.h"
 #include "support/error.h"
 
@@ -112,15 +113,17 @@ Size parse_size_factor(Lexer& lexer, SizeTable& table, std::string_view mark) {
 }
 
 Size parse_size(Lexer& lexer, SizeTable& table, std::string_view mark) {
+  // What is written as a divisor was known to be above 0 where it was written.
+  const auto divisor = [&] { return known_positive(table, parse_size_factor(lexer, table, mark)); };
   const auto product = [&] {
     Size left = parse_size_factor(lexer, table, mark);
     while (true) {
       if (lexer.take("*"))
         left = left * parse_size_factor(lexer, table, mark);
       else if (lexer.take("floordiv"))
-        left = floor_div(left, parse_size_factor(lexer, table, mark));
+        left = floor_div(left, divisor());
       else if (lexer.take("mod"))
-        left = mod(left, parse_size_factor(lexer, table, mark));
+        left = mod(left, divisor());
       else
         return left;
     }

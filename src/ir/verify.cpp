@@ -62,7 +62,8 @@ class Verifier {
       for (const Size size : sizes.symbolic())
         if (!is_of_this_graph(size)) fail("a size is of another graph", node);
     for (const Size size : value.type->sizes.symbolic())
-      if (!size.is_constant() && !rules_.at_least(size, 0)) fail("a size may be negative", node);
+      if (!size.is_constant() && !rules_.at_least(size, 0))
+        fail(concat("the size ", to_text(size), " may be negative"), node);
     defined_[value.id] = &value;
   }
 

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "ir/shape_env.h"
+#include "ir/size_bounds.h"
 #include "ir/size_code.h"
 #include "ir/size_table.h"
 #include "support/error.h"
@@ -283,6 +284,86 @@ TEST_CASE("what is proved holds, what is guarded is what the example says") {
   CHECK(guarded > 300);
 }
 
+TEST_CASE("what is divided by sizes that guards keep above 0 means what plain arithmetic means") {
+  const Domain domain;
+  const auto all = domain.values();
+  int divided = 0, proved = 0;
+  for (int round = 0; round < 400; ++round) {
+    ShapeEnv env;
+    Random random{env.table(), {}, std::mt19937_64(static_cast<uint64_t>(round))};
+    const auto pick = [&]() -> const std::vector<int64_t>& {
+      return all[static_cast<size_t>(random.number(0, static_cast<int64_t>(all.size()) - 1))];
+    };
+    const std::vector<int64_t> example = pick();
+    for (size_t k = 0; k < domain.facts.size(); ++k)
+      random.symbols.push_back(env.create_symbol(names[k], example[k], domain.facts[k]));
+    std::vector<Random::Pair> sizes;
+    struct Proof {
+      SizeTest test;
+      Random::Meaning left;
+      bool answer;
+    };
+    std::vector<Proof> proofs;
+    const auto holds = [](const SizeTest& test, int64_t value) {
+      return test.kind == SizeTest::Kind::equal     ? value == 0
+             : test.kind == SizeTest::Kind::differs ? value != 0
+                                                    : value >= 0;
+    };
+    const auto any = [&]() -> Random::Pair {
+      if (sizes.empty() || random.number(0, 2) == 0) return random.any(static_cast<int>(random.number(0, 2)));
+      return sizes[static_cast<size_t>(random.number(0, std::ssize(sizes) - 1))];
+    };
+    for (int k = 0; k < 12; ++k) {
+      const Random::Pair x = any(), y = any();
+      CAPTURE(to_text(x.size));
+      CAPTURE(to_text(y.size));
+      // As capture asks: a divisor is above 0 in the example, and guarded to be.
+      if (y.meaning(example) >= 1 && env.decide(at_least(y.size, 1), "a divisor")) {
+        known_positive(env.table(), y.size);
+        ++divided;
+        const auto quotient = [=](const auto& v) { return ir::floor_div(x.meaning(v), y.meaning(v)); };
+        if (random.number(0, 1))
+          sizes.push_back({floor_div(x.size, y.size), quotient});
+        else
+          sizes.push_back(
+              {mod(x.size, y.size), [=](const auto& v) { return x.meaning(v) - y.meaning(v) * quotient(v); }});
+      }
+      // Relations between the sizes, from which others follow, and what is proved of them.
+      const Random::Pair a = any(), b = any();
+      const SizeTest test = {static_cast<SizeTest::Kind>(random.number(0, 2)), a.size - b.size};
+      const auto left = [=](const auto& v) { return a.meaning(v) - b.meaning(v); };
+      if (const auto answer = env.prove(test)) {
+        ++proved;
+        proofs.push_back({test, left, *answer});
+      } else if (random.number(0, 3) == 0) {
+        proofs.push_back({test, left, env.decide(test, "a relation")});
+      }
+      if (!sizes.empty() && random.number(0, 1)) {
+        Random::Pair& one = sizes[static_cast<size_t>(random.number(0, std::ssize(sizes) - 1))];
+        one.size = env.simplify(one.size);
+      }
+    }
+    REQUIRE(!env.broken(example));
+    for (int k = 0; k < 300; ++k) {
+      const auto& values = k ? pick() : example;
+      if (env.broken(values)) continue;
+      for (const Proof& proof : proofs) {
+        CAPTURE(to_text(proof.test));
+        REQUIRE(holds(proof.test, proof.left(values)) == proof.answer);
+      }
+      for (const auto& [size, meaning] : sizes) {
+        CAPTURE(to_text(size));
+        REQUIRE(value_of(size, values) == meaning(values));
+        REQUIRE(value_of(env.simplify(size), values) == meaning(values));
+        REQUIRE(env.table().range(size).has(meaning(values)));
+        REQUIRE(value_of(parse_size(to_text(size), env.table()), values) == meaning(values));
+      }
+    }
+  }
+  CHECK(divided > 1000);
+  CHECK(proved > 300);
+}
+
 TEST_CASE("guards are few and readable") {
   ShapeEnv env;
   const SymbolFacts from_two = {.range = {2, SizeRange::infinity}};
@@ -354,6 +435,29 @@ TEST_CASE("factors that all terms share say nothing, if they are above 0") {
   std::string text;
   for (const auto& guard : env.guards()) text += to_text(guard.test) + "; ";
   CHECK(text == "m == 6; b*any != n*any; n >= 9; b*any + n*any >= 1; ");
+}
+
+TEST_CASE("a divisor that is guarded to be above 0 stays so in other words") {
+  ShapeEnv env;
+  const SymbolFacts from_two = {.range = {2, SizeRange::infinity}};
+  const Size n = env.create_symbol("n", 12, from_two), m = env.create_symbol("m", 4, from_two);
+  const Size k = env.create_symbol("k", 30), l = env.create_symbol("l", 2, from_two);
+  const Size shared = n * m - n * l;
+  CHECK(env.decide(at_least(shared, 1), "a divisor"));
+  CHECK(to_text(env.guards().back().test) == "n*m >= n*l + 1");
+  CHECK(to_text(floor_div(k, shared)) == "k floordiv (n*m - n*l)");
+  // What both share is taken out of both.
+  CHECK(to_text(floor_div(k * n, shared)) == "k floordiv (m - l)");
+  CHECK(to_text(mod(k, shared)) == "k mod (n*m - n*l)");
+  // A symbol of the divisor becomes another expression.
+  const Size quotient = floor_div(k, m - l);
+  CHECK(env.decide(equal(m, l + 2), "a relation"));
+  CHECK(env.simplify(quotient) == floor_div(k, 2));
+  // It was known where it was written.
+  SizeTable other;
+  for (const char* name : {"n", "m", "k", "l"}) other.symbol(name);
+  CHECK(to_text(parse_size("k floordiv (n*m - n*l)", other)) == "k floordiv (n*m - n*l)");
+  CHECK_THROWS_AS(parse_size("k floordiv (-n - 1)", other).constant(), InternalError);
 }
 
 TEST_CASE("rules prove, or decide and guard") {

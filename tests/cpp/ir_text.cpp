@@ -110,7 +110,7 @@ TEST_CASE("the verifier lets pass what holds for all values of the symbols alone
   passes("%0 = slice %w, dim=0 start=k step=1 : f32[k]");
   fails("%0 = slice %w, dim=0 start=k step=1 : f32[k + 1]", "leaves the operand");
   fails("%0 = slice %x, dim=0 start=0 step=1 : f32[1,4]", "leaves the operand");
-  fails("%0 = slice %x, dim=0 start=n - 9 step=1 : f32[n - 8,4]", "a size may be negative");
+  fails("%0 = slice %x, dim=0 start=n - 9 step=1 : f32[n - 8,4]", "the size n - 8 may be negative");
   passes("guard n >= 1\n%0 = slice %x, dim=0 start=0 step=1 : f32[1,4]");
   passes("%0 = cat %x, %y, %x, dim=0 : f32[2*n + m,4]");
   fails("%0 = sum %x, dims=[1] : f32[m]", "shape [n]");

@@ -52,7 +52,10 @@ const c10::Argument* find(const c10::FunctionSchema& schema, size_t place, std::
 
 c10::TypeKind kind_of(const c10::Argument& argument) {
   const auto optional = argument.type()->cast<c10::OptionalType>();
-  return (optional ? optional->getElementType() : argument.type())->kind();
+  const c10::TypePtr type = optional ? optional->getElementType() : argument.type();
+  // One int may stand for a list of two: the kernel of a pool.
+  const auto list = argument.N() ? type->cast<c10::ListType>() : nullptr;
+  return (list ? list->getElementType() : type)->kind();
 }
 
 }  // namespace

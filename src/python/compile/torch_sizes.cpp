@@ -268,8 +268,8 @@ interpreter::Ref TorchSizes::to_scalar(const DerivedNumber& derived, PyObject* v
   return interpreter::Ref::steal(py::handle(torch_names().symbolic_float)(held.attr("node")).release().ptr());
 }
 
-void TorchSizes::expect_integers(std::string_view name) {
-  capture::ParsedNumbers::expect_integers(concat("aten::", name));
+void TorchSizes::expect_integers(std::string_view name, bool in_lists) {
+  capture::ParsedNumbers::expect_integers(concat("aten::", name), in_lists);
 }
 
 interpreter::Parameter TorchSizes::parameter(std::string_view name, size_t place, std::string_view keyword) const {

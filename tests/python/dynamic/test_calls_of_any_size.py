@@ -72,6 +72,10 @@ OPERATORS = {
         lambda x: torch.view_as_real(torch.stft(x, 16, window=WINDOW, onesided=False, return_complex=True)),
         SIGNALS,
     ),
+    "frames without a window": (
+        lambda x: [torch.stft(x, 16, return_complex=True), torch.stft(x, 16, 4, 9, return_complex=True)],
+        SIGNALS,
+    ),
     "frames of one signal": (
         lambda x: torch.stft(x, 16, 4, window=WINDOW, pad_mode="constant", return_complex=True).abs(),
         tensors((64,), (80,), (33,), (128,), (16,), (17,)),

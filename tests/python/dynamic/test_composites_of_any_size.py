@@ -37,6 +37,10 @@ FUNCTIONS = {
     "slopes of wide steps": (lambda x: list(torch.gradient(x, spacing=2.5, dim=(0, 1))), ROWS),
     "slopes of steps of their own": (lambda x: list(torch.gradient(x, spacing=(2.0, 0.5))), ROWS),
     "an affine grid": (resampled, IMAGES),
+    "covariances": (torch.cov, ROWS),
+    "covariances of all there is": (lambda x: torch.cov(x.t(), correction=0), ROWS),
+    "a variance": (lambda x: torch.cov(x[0]) + torch.cov(x[:1, 1:], correction=2), ROWS),
+    "correlations": (lambda x: torch.corrcoef(x) + torch.corrcoef(x.double()), ROWS),
 }
 
 

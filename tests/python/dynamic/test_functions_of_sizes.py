@@ -168,6 +168,54 @@ def test_a_size_beside_a_number_of_the_same_value():
             same(compiled(x), f(x))
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, n: F.avg_pool2d(x, (2, n)),
+        lambda x, n: F.avg_pool2d(x, [n, 2], (2, n)),
+        lambda x, n: F.avg_pool2d(x, n, 2),
+        lambda x, n: F.avg_pool2d(x, n, (2, 2)),
+        lambda x, n: F.avg_pool2d(x, 2, n),
+        lambda x, n: F.max_pool2d(x, (n, 2), stride=(2, 2)),
+        lambda x, n: F.max_pool2d(x, n, stride=2),
+        lambda x, n: F.avg_pool1d(x[0], (2,), n),
+        lambda x, n: F.lp_pool2d(x.abs(), 2, (n, 2)),
+        lambda x, n: F.unfold(x, (2, n), stride=(n, 2)),
+        lambda x, n: F.adaptive_max_pool2d(x, (2, n)),
+        lambda x, n: x.unfold(2, 2, n),
+        lambda x, n: torch.tril_indices(n, 2, 0),
+        lambda x, n: torch.linspace(2, n, 2),
+    ],
+)
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_numbers_beside_a_size_that_has_their_value(function, dynamic):
+    """The size is 2 where it is captured, as some of the numbers are; and it is not elsewhere."""
+
+    def f(x):
+        return function(x, x.shape[1])
+
+    for sizes in ((2, 4, 3, 5, 2, 1), (5, 2, 4, 3, 1, 2)):
+        compiled = braze.compile(f, dynamic=dynamic)
+        for n in sizes:
+            x = torch.randn(1, n, 24, 20)
+            same(compiled(x), f(x))
+
+
+@pytest.mark.parametrize("pool", [F.avg_pool2d, F.avg_pool3d])
+def test_one_size_for_all_of_a_kernel(pool):
+    """`F.avg_pool2d(x, x.shape[-1])`"""
+    rank = 3 if pool is F.avg_pool3d else 2
+    compiled, captured = braze.compile(lambda x: pool(x, x.shape[-1])), 0
+    for k, n in enumerate((6, 9, 4, 12, 7)):
+        x = torch.randn(2, 3, *[n] * rank)
+        same(compiled(x), pool(x, n))
+        captured = captured if k > 1 else compiled.counts()["captured"]
+    assert compiled.counts()["captured"] == captured
+    assert compiled.counts()["native"] == 0
+    x = torch.randn(2, 3, *[1] * rank)
+    same(compiled(x), pool(x, 1))
+
+
 def test_gradients_through_them():
     def f(x):
         return x.unfold(0, x.shape[0] // 2, 1) * torch.linspace(0, 1, x.shape[0] // 2)

@@ -33,8 +33,9 @@ class ScalarWorld {
   /// A float that is computed as such an argument of the operator `name`. \param beside  a tensor among its
   /// arguments, or null. Null where the number itself must be there.
   virtual Ref to_scalar(const DerivedNumber& derived, PyObject* value, PyObject* beside, std::string_view name) = 0;
-  /// The operator `name` is given sizes, and may want ints.
-  virtual void expect_integers(std::string_view name) = 0;
+  /// The operator `name` is given sizes, and may want ints. \param in_lists  some may be items of lists: an int is
+  /// then not known to stand for a whole list.
+  virtual void expect_integers(std::string_view name, bool in_lists) = 0;
   /// A tensor without dimensions of a number, or of the size or float that stands for it; null: there is none.
   virtual Ref element(PyObject* number, const ir::Size* size, const DerivedNumber& derived, ElementType type) = 0;
   /// Tensors of one form, one behind the other in a first dimension; null where they are not of one.

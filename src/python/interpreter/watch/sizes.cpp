@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <unordered_set>
 #include <vector>
@@ -396,9 +397,15 @@ void Sizes::give_scalars(Activation& a, std::string_view name, int count) {
   PyObject* callable = a.peek(count + 1);
   PyObject* self = PyCFunction_Check(callable) ? PyCFunction_GET_SELF(callable) : nullptr;
   const bool is_bound = self && values_.tensors().is_tensor(self);
+  const auto is_plain = [this](PyObject* item) { return PyLong_CheckExact(item) && !is_varying(item); };
+  bool in_lists = false;  // An item is more than a plain int, and may be a size.
+  for (int depth = 1; world && depth <= count; ++depth)
+    if (PyObject* list = a.peek(depth); list && is_sequence(list))
+      in_lists |= !std::ranges::all_of(
+          std::span(PySequence_Fast_ITEMS(list), static_cast<size_t>(PySequence_Fast_GET_SIZE(list))), is_plain);
   for (int depth = 1; world && depth <= count; ++depth) {
     PyObject*& operand = a.peek(depth);
-    if (operand && (is_varying(operand) || is_sequence(operand))) world->expect_integers(name);
+    if (operand && (is_varying(operand) || is_sequence(operand))) world->expect_integers(name, in_lists);
     if (!operand || !is_varying(operand)) continue;
     const std::string_view keyword =
         depth <= named ? text_of(PyTuple_GET_ITEM(keywords, named - depth)) : std::string_view();
