@@ -91,9 +91,26 @@ bool Partials::call_getter(PyObject* getter, PyObject* const* arguments, Py_ssiz
   return call_partial(*run_.callee, arguments, count);
 }
 
+/// Of a tensor, with arguments that do not change: C code calls the method, to which sizes stay sizes. False, and
+/// no abandonment: it is another call.
+bool Partials::call_method_of_tensor(PyObject* caller, PyObject* tensor) {
+  if (!values_.tensors().is_tensor(tensor)) return false;
+  const Ref reduced = Ref::steal(PyObject_CallMethod(caller, "__reduce__", nullptr));
+  if (!reduced) PyErr_Clear();
+  const bool is_plain = reduced && PyTuple_Check(reduced.get()) &&
+                        PyTuple_GET_ITEM(reduced.get(), 0) == reinterpret_cast<PyObject*>(Py_TYPE(caller));
+  if (!is_plain) return false;
+  PyObject* parts = PyTuple_GET_ITEM(reduced.get(), 1);  // The name, and what follows the object.
+  for (Py_ssize_t i = 1; i < PyTuple_GET_SIZE(parts); ++i)
+    if (!guards::is_scalar(PyTuple_GET_ITEM(parts, i))) return false;
+  PyObject* name = PyTuple_GET_ITEM(parts, 0);
+  return values_.pin(caller) && watch_.tensor_attributes.tensor_attribute(tensor, name) &&
+         watch_.methods.call_method(name, tensor, PySequence_Fast_ITEMS(parts) + 1, PyTuple_GET_SIZE(parts) - 1);
+}
+
 /// Of one item or attribute. False, and no abandonment: not so simple.
 bool Partials::get_one(PyObject* getter, PyObject* subject) {
-  if (is_a(getter, "operator.methodcaller")) return false;
+  if (is_a(getter, "operator.methodcaller")) return call_method_of_tensor(getter, subject);
   const Ref reduced = Ref::steal(PyObject_CallMethod(getter, "__reduce__", nullptr));
   PyObject* parts = reduced && PyTuple_Check(reduced.get()) ? PyTuple_GET_ITEM(reduced.get(), 1) : nullptr;
   if (!parts || !PyTuple_Check(parts)) PyErr_Clear();

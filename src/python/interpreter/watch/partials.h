@@ -22,6 +22,7 @@ class Partials final : Domain {
   bool put_getters(PyObject* const* arguments, Py_ssize_t count);
 
  private:
+  bool call_method_of_tensor(PyObject* caller, PyObject* tensor);
   bool get_one(PyObject* getter, PyObject* subject);
   Ref getter_in_python(PyObject* getter);
 };
