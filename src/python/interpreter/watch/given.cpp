@@ -162,6 +162,7 @@ bool Given::absorb_given(PyObject* const* arguments, Py_ssize_t count, Items ite
     if (abandoned()) return false;
     if (does != Does::writes_text && maps_by_python(value)) {
       run_.hands_to_c |= does.has_value();
+      run_.looks_lazily |= does.has_value();
       continue;
     }
     if (!absorb(values_, value))
