@@ -117,6 +117,8 @@ def a_deque_drops_what_has_a_finalizer():
     m = deque("def f(x):\n  q.clear()\n  q.append(1)\n  return x * 2", 1)
     yield m.f, tensor()
     m.q.append(Noisy())
+    yield tensor()
+    m.q.clear()  # What is left in it would be told while another case is observed.
 
 
 @case
