@@ -8,6 +8,7 @@
 #include <ranges>
 
 #include "capture/call.h"
+#include "capture/size_signs.h"
 #include "capture/version_counters.h"
 #include "support/error.h"
 
@@ -212,6 +213,7 @@ Trace TraceEnd::finish(const std::vector<at::Tensor>& outputs) {
   trace.symbols = recorder_.sizes_.sources();
   if (const Symbols* symbols = recorder_.symbols()) {
     recorder_.sizes_.settle();
+    guard_signs(*recorder_.graph_, *symbols->env);
     trace.specialised = symbols->specialised;
   }
   return trace;
