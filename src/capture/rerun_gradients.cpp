@@ -64,8 +64,8 @@ std::optional<Flat> flatten(std::span<const c10::IValue> arguments) {
 
 torch::jit::Stack unflatten(const c10::FunctionSchema& schema, at::TensorList tensors, at::IntArrayRef numbers) {
   torch::jit::Stack stack;
-  const auto *tensor = tensors.begin();
-  const auto *number = numbers.begin();
+  const auto* tensor = tensors.begin();
+  const auto* number = numbers.begin();
   for (const c10::Argument& argument : schema.arguments()) {
     switch (argument.type()->kind()) {
       case c10::TypeKind::TensorType: stack.emplace_back(*tensor++); break;
@@ -112,8 +112,8 @@ std::vector<at::Tensor> rerun_gradients(c10::string_view name, c10::string_view 
     gradients = torch::autograd::grad(results, sources, tangents, /*retain_graph=*/std::nullopt,
                                       /*create_graph=*/false, /*allow_unused=*/true);
   for (size_t k = 0; k < sources.size(); ++k)
-    gradients[k] = gradients[k].defined() ? gradients[k].contiguous()
-                                          : at::zeros(sources[k].sizes(), sources[k].options());
+    gradients[k] =
+        gradients[k].defined() ? gradients[k].contiguous() : at::zeros(sources[k].sizes(), sources[k].options());
   return gradients;
 }
 
@@ -169,8 +169,8 @@ class Rerun final : public Node {
       if (should_compute_output(k)) wanted.push_back(static_cast<int64_t>(k));
     variable_list gradients(tensors.size());
     if (of.empty() || wanted.empty()) return gradients;
-    torch::jit::Stack stack{op_.operator_name().name, op_.operator_name().overload_name, tensors, numbers_, tangents,
-                            of, wanted};
+    torch::jit::Stack stack{
+        op_.operator_name().name, op_.operator_name().overload_name, tensors, numbers_, tangents, of, wanted};
     c10::Dispatcher::singleton().findSchemaOrThrow("braze::rerun_gradients", "").callBoxed(&stack);
     const std::vector<at::Tensor> found = stack[0].toTensorVector();
     for (size_t k = 0; k < wanted.size(); ++k) gradients[static_cast<size_t>(wanted[k])] = found[k];

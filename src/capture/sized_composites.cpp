@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "capture/arguments.h"
+#include "capture/shapes.h"
 #include "capture/size_node.h"
 #include "capture/tracer_tensor.h"
 
@@ -216,6 +217,47 @@ std::optional<c10::IValue> corrcoef(Arguments arguments) {
   return (all / deviations.view({-1, 1}) / deviations.view({1, -1})).clip(-1, 1);
 }
 
+bool are_all(const c10::IValue& numbers, int64_t value) {
+  return std::ranges::all_of(numbers.toListRef(), [&](const c10::IValue& one) {
+    const Dim dim = dim_of(one);
+    return dim.is_number() && dim.hint() == value;
+  });
+}
+
+/// A pool without padding whose one window is all of the last `rank` dimensions, whatever their sizes are.
+bool is_one_window(const at::Tensor& self, int64_t rank, const c10::IValue& kernel, const c10::IValue& padding) {
+  if ((self.dim() != rank + 1 && self.dim() != rank + 2) || !self.is_floating_point()) return false;
+  const DimsRef sizes = dims_of(self);
+  const auto window = kernel.toListRef();
+  if (window.empty() || !are_all(padding, 0) || !(strides_of(self) == contiguous(sizes))) return false;
+  for (size_t k = 0; k < static_cast<size_t>(rank); ++k) {
+    const Dim size = sizes[sizes.size() - static_cast<size_t>(rank) + k];
+    if (dim_of(window[window.size() == 1 ? 0 : k]).size() != size.size()) return false;
+  }
+  return true;
+}
+
+/// (self, kernel_size, stride, padding, dilation, ceil_mode). Of equal elements the first one is chosen, either
+/// way.
+template <int64_t rank>
+std::optional<c10::IValue> largest_of_all(Arguments arguments) {
+  const at::Tensor& self = arguments[0].toTensor();
+  if (!is_one_window(self, rank, arguments[1], arguments[3]) || !are_all(arguments[4], 1)) return std::nullopt;
+  const at::Tensor largest = std::get<0>(self.flatten(-rank).max(-1, /*keepdim=*/true));
+  return rank == 1 ? largest : largest.unsqueeze(-1);
+}
+
+/// (self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+template <int64_t rank>
+std::optional<c10::IValue> average_of_all(Arguments arguments) {
+  const at::Tensor& self = arguments[0].toTensor();
+  const bool divides_by_count = arguments.size() < 7 || arguments[6].isNone();
+  if (!divides_by_count || !is_one_window(self, rank, arguments[1], arguments[3])) return std::nullopt;
+  std::vector<int64_t> dims;
+  for (int64_t k = -rank; k < 0; ++k) dims.push_back(k);
+  return self.mean(dims, /*keepdim=*/true);
+}
+
 struct Row {
   std::string_view name, overload;
   Form form;
@@ -234,6 +276,10 @@ constexpr Row rows[] = {
     {"aten::affine_grid_generator_backward", "", affine_grid_backward, true},
     {"aten::cov", "", cov},
     {"aten::corrcoef", "", corrcoef},
+    {"aten::max_pool1d", "", largest_of_all<1>, true},
+    {"aten::max_pool2d", "", largest_of_all<2>, true},
+    {"aten::avg_pool1d", "", average_of_all<1>, true},
+    {"aten::avg_pool2d", "", average_of_all<2>, true},
 };
 
 }  // namespace

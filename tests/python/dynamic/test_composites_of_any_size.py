@@ -21,7 +21,21 @@ def resampled(x):
     return F.grid_sample(x, F.affine_grid(theta, x.shape, align_corners=False), align_corners=False)
 
 
+def pooled(x):
+    """As networks for texts and for images end."""
+    height, width = x.shape[2:]
+    return [
+        F.max_pool2d(x, (height, width)),
+        F.max_pool2d(x.round(), x.shape[2:], 3),
+        F.avg_pool2d(x, x.shape[2:]).flatten(1),
+        F.avg_pool2d(x[0], x.shape[2:], ceil_mode=True),
+        F.max_pool1d(x[:, :, 0].contiguous(), width).squeeze(2),
+        F.avg_pool1d(x[0, 0], width),
+    ]
+
+
 FUNCTIONS = {
+    "pools of all": (pooled, IMAGES),
     "picked along": (lambda x: torch.take_along_dim(x, x.detach().argsort(0), 0), ROWS),
     "picked along the last": (lambda x: torch.take_along_dim(x, x.detach().argsort(-1, True)[:, :3], -1), ROWS),
     "picked, by fewer": (lambda x: torch.take_along_dim(x, x.detach().argmax(0, True), 0) * x, ROWS),
