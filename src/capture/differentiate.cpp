@@ -22,7 +22,6 @@
 #include "capture/memory_reads.h"
 #include "capture/rerun_gradients.h"
 #include "capture/saving_nodes.h"
-#include "capture/size_signs.h"
 #include "capture/tape.h"
 #include "support/error.h"
 
@@ -347,7 +346,6 @@ void TraceEnd::differentiate(Trace& trace, const std::vector<at::Tensor>& output
   take_inputs(trace);
   if (const Symbols* symbols = recorder_.symbols()) {
     recorder_.sizes_.settle();
-    guard_signs(*recorder_.graph_, *symbols->env);
     trace.specialised = symbols->specialised;
   }
   for (const Gradients::Saving& one : saving) {

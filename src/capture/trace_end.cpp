@@ -8,7 +8,6 @@
 #include <ranges>
 
 #include "capture/call.h"
-#include "capture/size_signs.h"
 #include "capture/version_counters.h"
 #include "support/error.h"
 
@@ -213,7 +212,6 @@ Trace TraceEnd::finish(const std::vector<at::Tensor>& outputs) {
   trace.symbols = recorder_.sizes_.sources();
   if (const Symbols* symbols = recorder_.symbols()) {
     recorder_.sizes_.settle();
-    guard_signs(*recorder_.graph_, *symbols->env);
     trace.specialised = symbols->specialised;
   }
   return trace;
