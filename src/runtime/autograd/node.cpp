@@ -43,15 +43,44 @@ BackwardNode::BackwardNode(std::shared_ptr<const TrainingProgram> program) : pro
 
 void BackwardNode::save(std::vector<at::Tensor> tensors) {
   has_hooks_ = !at::SavedTensorDefaultHooks::get_tls_state().stack.empty();
-  for (const at::Tensor& tensor : tensors) saved_.emplace_back(tensor, /*is_output=*/false);
+  const std::vector<bool>& is_viewed = program_->seam_->is_viewed;
+  saved_.reserve(tensors.size());
+  if (!has_hooks_) places_.resize(tensors.size());
+  for (size_t k = 0; k < tensors.size(); ++k) {
+    saved_.emplace_back(tensors[k], /*is_output=*/false);
+    if (!has_hooks_ && is_viewed[k]) places_[k] = {tensors[k].storage(), tensors[k].storage_offset()};
+  }
+}
+
+bool BackwardNode::has_moved(uint32_t number, const at::Tensor& saved) const {
+  if (places_.empty() || !places_[number].storage) return false;
+  const auto& [storage, offset] = places_[number];
+  return saved.storage().unsafeGetStorageImpl() != storage.unsafeGetStorageImpl() ||
+         saved.storage_offset() != offset;
+}
+
+at::Tensor BackwardNode::in_its_memory(uint32_t number, at::Tensor saved) const {
+  if (!has_moved(number, saved)) [[likely]]
+    return saved;
+  const Geometry& geometry = program_->saved_[number];
+  const at::NoGradGuard no_history;
+  const bool is_named = geometry.dtype != c10::ScalarType::Undefined;
+  at::Tensor kept = at::empty(
+      {0}, at::TensorOptions().dtype(is_named ? geometry.dtype : saved.scalar_type()).device(geometry.device));
+  return kept.set_(places_[number].storage, places_[number].offset, geometry.sizes, geometry.strides);
 }
 
 at::Tensor BackwardNode::unpack(uint32_t number) {
-  if (run_.unpacked->empty()) return saved_[number].unpack();
+  if (run_.unpacked->empty()) return in_its_memory(number, saved_[number].unpack());
   at::Tensor& kept = (*run_.unpacked)[number];
   if (!kept.defined()) kept = saved_[number].unpack();
   const bool is_read_again = !is_last_ || at::GradMode::is_enabled() || run_.unpacked == &group_.unpacked;
   return is_read_again ? kept : std::exchange(kept, {});
+}
+
+void BackwardNode::let_go(size_t number) {
+  saved_[number].reset_data();
+  if (!places_.empty()) places_[number] = {};
 }
 
 void BackwardNode::will_release_variables() {
@@ -65,7 +94,7 @@ void BackwardNode::release_variables() {
   const std::vector<bool> kept = kept_for_later();
   is_last_ = false;
   for (size_t k = 0; k < saved_.size(); ++k)
-    if (!kept[k]) saved_[k].reset_data();
+    if (!kept[k]) let_go(k);
   if (run_.is_whole || all_released_) inputs_.release();
   if (run_.is_whole) all_released_ = true;
   if (all_released_) group_ = {};
@@ -104,7 +133,7 @@ std::vector<at::Tensor> BackwardNode::arguments(const variable_list& tangents, s
   for (const uint32_t input : inputs) {
     if (input < saved_.size()) {
       values.push_back(unpack(input));
-      if (!kept[input]) saved_[input].reset_data();
+      if (!kept[input]) let_go(input);
       continue;
     }
     const size_t number = input - saved_.size();
@@ -169,7 +198,9 @@ BackwardNode::Again BackwardNode::again() {
       const TrainingSeam::TapeInput& one = seam.tape_inputs[k];
       if (one.kind == Kind::constant) continue;
       if (one.kind == Kind::saved) {
-        inputs[k] = unpack(one.number);
+        inputs[k] = run_.unpacked->empty() ? saved_[one.number].unpack() : unpack(one.number);
+        if (has_moved(one.number, inputs[k]))
+          throw UserError("a tensor that the function read has got other data since");
         continue;
       }
       if (!inputs[k].defined()) inputs[k] = leaf_at(next_edge(one.number));

@@ -48,6 +48,11 @@ class BackwardNode final : public torch::autograd::Node {
   torch::autograd::variable_list apply_any(torch::autograd::variable_list&& tangents, Unpacked& unpacked);
   torch::autograd::variable_list apply_plain(torch::autograd::variable_list&& tangents, Unpacked& unpacked);
   at::Tensor unpack(uint32_t number);
+  void let_go(size_t number);
+  /// Somebody has assigned to its `data` since, which eager's view of it does not see.
+  bool has_moved(uint32_t number, const at::Tensor& saved) const;
+  /// What is saved, in the memory that it had then.
+  at::Tensor in_its_memory(uint32_t number, at::Tensor saved) const;
 
   /// Which tangents are defined, and which outputs of the whole backward program are wanted.
   struct Run : PartialPrograms::Pattern {
@@ -68,6 +73,11 @@ class BackwardNode final : public torch::autograd::Node {
   const std::shared_ptr<const TrainingProgram> program_;
   std::mutex mutex_;
   std::vector<torch::autograd::SavedVariable> saved_;
+  struct Place {
+    c10::Storage storage;
+    int64_t offset = 0;
+  };
+  std::vector<Place> places_;  ///< Of what TrainingSeam::is_viewed says, without hooks.
   ForwardInputs inputs_;
   Run run_;  ///< The latest.
   struct {

@@ -6,6 +6,7 @@
 #include <torch/csrc/autograd/functions/utils.h>
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "capture/autograd_node.h"
 #include "capture/generator.h"
@@ -37,6 +38,19 @@ std::vector<TrainingSeam::TapeInput> tape_inputs(const TrainingSeam& seam) {
         inputs.back() = {Input::Kind::saved, k, inputs.back().input};
   }
   return inputs;
+}
+
+/// Inputs that the forward part reads through views alone, as `linear` does its weight.
+std::vector<bool> viewed_inputs(const ir::Graph& joint, const Gradients& gradients) {
+  std::unordered_map<const ir::Value*, uint32_t> number_of;
+  for (uint32_t k = 0; k < gradients.first_tangent; ++k) number_of[joint.inputs()[k].value] = k;
+  std::vector<bool> viewed(gradients.first_tangent), read(gradients.first_tangent);
+  for (const ir::Node* node = joint.first(); node && node != gradients.first_backward; node = node->next)
+    for (ir::Value* operand : node->operands)
+      if (const auto input = number_of.find(ir::Graph::resolve(operand)); input != number_of.end())
+        (ir::info(node->op).kind == ir::OpKind::View ? viewed : read)[input->second] = true;
+  for (uint32_t k = 0; k < viewed.size(); ++k) viewed[k] = viewed[k] && !read[k];
+  return viewed;
 }
 
 /// The first part of the trace, with the hidden tensors and what is saved among its results. Counts the results of
@@ -97,6 +111,9 @@ TrainingTraces cut(const capture::Trace& joint) {
   passes::Partition parts = passes::partition(
       {joint.graph.get(), gradients.first_backward, gradients.first_tangent, gradients.first_gradient});
   seam->saved = std::move(parts.saved);
+  const std::vector<bool> viewed = viewed_inputs(*joint.graph, gradients);
+  for (const passes::Saved& one : seam->saved)
+    seam->is_viewed.push_back(one.kind == passes::Saved::Kind::input && viewed[one.index]);
   seam->result_count = joint.outputs.size();
   seam->is_written.resize(gradients.first_tangent);
   for (const ir::Mutation& mutation : joint.graph->mutations()) seam->is_written[mutation.input] = true;
@@ -138,11 +155,11 @@ TrainingProgram::TrainingProgram(std::shared_ptr<const TrainingSeam> seam, std::
   if (!backwards_->whole()) return;
   likely_ = backwards_->at(backwards_->likely(), symbols_);
   const std::span<const ir::Input> inputs(backwards_->whole()->inputs());
-  const std::vector<Geometry> saved = geometries(inputs.first(seam_->saved.size()), symbols_);
-  for (size_t k = 0; k < saved.size(); ++k)
+  saved_ = geometries(inputs.first(seam_->saved.size()), symbols_);
+  for (size_t k = 0; k < saved_.size(); ++k)
     if (seam_->saved[k].kind == passes::Saved::Kind::output)
-      saved_bytes_ += saved[k].numel * ir::byte_size(inputs[k].value->type->dtype);
-  tangents_ = geometries(inputs.subspan(saved.size(), seam_->gradients.tangents), symbols_);
+      saved_bytes_ += saved_[k].numel * ir::byte_size(inputs[k].value->type->dtype);
+  tangents_ = geometries(inputs.subspan(saved_.size(), seam_->gradients.tangents), symbols_);
 }
 
 std::shared_ptr<const TrainingProgram> TrainingProgram::compile(capture::Trace trace, const ProgramOptions& options,

@@ -28,6 +28,8 @@ namespace braze::runtime {
 struct TrainingSeam {
   capture::Gradients gradients;
   std::vector<passes::Saved> saved;  ///< Outputs by their place among the forward program's results.
+  /// By place in `saved`: an input of which eager saves a view, so that it keeps the memory that it has now.
+  std::vector<bool> is_viewed;
   std::vector<int32_t> argument_of;  ///< By graph input: which argument it is, -1 if it is bound.
   size_t result_count = 0;           ///< That the caller sees.
   std::vector<bool> is_written;      ///< By graph input.
@@ -102,6 +104,7 @@ class TrainingProgram : public std::enable_shared_from_this<TrainingProgram> {
   const std::shared_ptr<const PartialPrograms> backwards_;
   const std::vector<int64_t> symbols_;  ///< Their values, where sizes of the joint trace are expressions.
   PartialPrograms::Part likely_;
+  std::vector<Geometry> saved_;     ///< What backward programs take first.
   std::vector<Geometry> tangents_;  ///< As backward programs take them.
   int64_t saved_bytes_ = 0;
 };

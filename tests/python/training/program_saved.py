@@ -185,6 +185,62 @@ def state_with_history_is_carried_on(compile):
         yield state, w.grad
 
 
+# ---- other data between forward and backward
+
+
+def given_other_data(make, *sizes):
+    def program(compile):
+        model = make()
+        f = compile(model)
+        for k in range(6):
+            x = leaf(*sizes)
+            model.zero_grad()
+            y = f(x).square().sum()
+            if k % 2:
+                for p in model.parameters():
+                    p.data = p.detach() * 2
+            y.backward(retain_graph=k == 3)
+            if k == 3:
+                y.backward()
+            yield grads_of(model), x.grad
+
+    return program
+
+
+for name, make, sizes in (
+    ("linear", lambda: nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3)), (3, 4)),
+    ("linear_3d", lambda: nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3)), (2, 3, 4)),
+    ("convolution", lambda: nn.Sequential(nn.Conv1d(2, 3, 2), nn.Tanh()), (2, 2, 5)),
+):
+    program = given_other_data(make, *sizes)
+    program.__name__ = f"other_data_for_a_{name}"
+    case(program)
+
+
+@case
+def other_data_for_an_argument(compile):
+    f = compile(lambda a, b: (a.view(-1) * b.t().reshape(-1)).exp().sum())
+    for k in range(4):
+        a, b = leaf(3, 4), leaf(4, 3)
+        y = f(a, b)
+        if k % 2:
+            a.data, b.data = torch.zeros(3, 4), torch.zeros(4, 3)
+        y.backward()
+        yield a.grad, b.grad
+
+
+@case
+def moved_to_double_before_the_backward(compile):
+    model = nn.Linear(4, 3)
+    f = compile(model)
+    for _ in range(3):
+        x = leaf(2, 4)
+        y = f(x).square().sum()
+        model.double()
+        yield torch.autograd.grad(y, x)
+        model.float()
+
+
 # ---- checkpoints
 
 

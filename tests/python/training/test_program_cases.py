@@ -8,6 +8,7 @@ import program_freed  # noqa: F401  its cases
 import program_func  # noqa: F401  its cases
 import program_functions
 import program_graphs  # noqa: F401  its cases
+import program_hooks  # noqa: F401  its cases
 import program_layers  # noqa: F401  its cases
 import program_models  # noqa: F401  its cases
 import program_saved  # noqa: F401  its cases
