@@ -39,11 +39,11 @@ constexpr Row rows[] = {{"aten::lstm", Mode::lstm},
 
 struct Layer {
   Mode mode;
-  at::Tensor input, hidden, cell;  ///< Without a cell where it is no LSTM.
+  at::Tensor input, hidden = {}, cell = {};  ///< Without a cell where it is no LSTM.
   Tensors weights;
   bool has_biases, train, is_bidirectional, is_batch_first;
   int64_t layers;
-  std::vector<int64_t> batch_sizes;  ///< Of a packed sequence.
+  std::vector<int64_t> batch_sizes = {};  ///< Of a packed sequence.
 
   int64_t input_size() const { return dims_of(input).back(); }
   int64_t output_size() const { return dims_of(hidden)[2]; }

@@ -56,12 +56,13 @@ at::Tensor stft(const at::Tensor& signal, int64_t n_fft, std::optional<int64_t> 
       signal.dim() < 1 || signal.dim() > 2 || !transform.fits(signal, weights))
     return at::native::stft(signal, n_fft, hop_length, win_length, window, normalized, onesided, return_complex,
                             align_to_window);
-  if (!has_window)
+  if (!has_window) {
     TORCH_WARN_ONCE(
         "A window was not provided. A rectangular window will be applied,which is known to cause spectral leakage. "
         "Other windows such as torch.hann_window or torch.hamming_window are recommended to reduce spectral "
         "leakage.To suppress this warning and use a rectangular window, explicitly set "
         "`window=torch.ones(n_fft, device=<device>)`.");
+  }
   const at::Tensor rows = signal.dim() == 1 ? signal.unsqueeze(0) : signal;
   const at::Tensor weighed = transform.frames(rows).mul(transform.centred(weights));
   constexpr int64_t as_it_is = 0, by_root = 1;  // ATen's fft_norm_mode.
