@@ -54,23 +54,6 @@ def record(benchmark: str, figures: dict[str, Any]) -> Path:
     return path
 
 
-def read_files_mapped_by(run: Callable[[], Any]) -> None:
-    """Reads the files that `run` has mapped, libraries above all, so that what is measured afterwards is not the
-    disk: a machine that has just started took 60 to 150 ms to page in nvJitLink (H100)."""
-
-    def mapped() -> set[str]:
-        lines = Path("/proc/self/maps").read_text().splitlines()
-        return {line.split(maxsplit=5)[5] for line in lines if "/" in line}
-
-    before = mapped()
-    run()
-    for name in mapped() - before:
-        if Path(name).is_file():
-            with open(name, "rb") as file:
-                while file.read(1 << 24):
-                    pass
-
-
 @contextmanager
 def alone() -> Iterator[None]:
     """Inside, no other process of these benchmarks measures."""

@@ -5,9 +5,8 @@
     python bench/gpu/models.py --only bert mlp    # cases whose names contain one of the words
     python bench/gpu/models.py --json             # one JSON object instead of the table
 
-Cold: the first call until the device is done, less eager's median; the files of braze and of NVIDIA's linker have
-been read before. "again" is a second process that finds the first one's disk cache. Warm: medians of interleaved
-calls beside eager, by the clock, the device waited for.
+Cold: the first call until the device is done, less eager's median. "again" is a second process that finds the
+first one's disk cache. Warm: medians of interleaved calls beside eager, by the clock, the device waited for.
 
 Exit status 1 if a result is wrong, a call ran natively, or a limit is passed: cold 100 times less than
 torch.compile's and below the case's own limit, 30 ms in the second process, warm not slower than eager and
@@ -101,12 +100,6 @@ def one(name: str, side: str, mode: str) -> dict[str, Any]:
     facts["warm_ms"] = {who: statistics.median(values) for who, values in samples.items()}
     facts["speed"] = measure.speed(samples, side, "eager")
     return facts
-
-
-def compile_something() -> None:
-    import braze
-
-    braze.compile(lambda x: x + 1)(torch.ones(8, device="cuda"))
 
 
 def apart(name: str, side: str, mode: str, cache: str) -> dict[str, Any]:
@@ -225,7 +218,6 @@ def main() -> int:
             kept = dict(zip(names, pool.map(recorded, names), strict=True))
         console.print(kept, f"kept in {device.record('models', kept)}")
         return 0
-    device.read_files_mapped_by(compile_something)
     known = device.baselines("models")
     results, failed = {}, []
     for name in names:
