@@ -40,6 +40,7 @@ struct GpuPhase {
   uint32_t threads = 0;       ///< Of a block: whole warps.
   loops::Extent blocks;       ///< None: there is nothing to launch.
   uint32_t shared_bytes = 0;  ///< Dynamic shared memory of a block.
+  uint32_t cluster = 1;       ///< Blocks that read each other's shared memory; `blocks` is a multiple of it.
 };
 
 /// Executable code of one kernel. Immutable; safe to call from any thread. Freed with the last shared_ptr.

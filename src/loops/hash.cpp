@@ -63,7 +63,9 @@ class KernelHasher {
     if (buffer.is_parameter) out_.add(buffer.access).add(buffer.may_alias);
     add(buffer.size);
   }
-  void add(const Schedule& s) { out_.add(s.parallel).add(s.vector).add(s.unroll).add(s.grain).add(s.bind); }
+  void add(const Schedule& s) {
+    out_.add(s.parallel).add(s.vector).add(s.unroll).add(s.grain).add(s.bind).add(s.cluster);
+  }
 
   void add(const Reduction& r) {
     out_.add(r.combine);

@@ -113,6 +113,7 @@ struct Schedule {
   int32_t unroll = 1;     ///< Copies of the body (and of accumulators), on top of `vector`.
   int64_t grain = 1;      ///< Fewest iterations worth a thread, for `parallel`.
   enum class Bind : uint8_t { none, block, warp, thread } bind = Bind::none;  ///< GPU: what runs an iteration.
+  int32_t cluster = 1;  ///< GPU, of a loop bound to `block`: so many blocks run an iteration together.
 };
 
 /// On a GPU a top-level loop bound to `block` is the grid. In it, loops bound to `warp` share their iterations out
@@ -120,6 +121,9 @@ struct Schedule {
 /// warp that they stand in. What stands outside of them is done by every thread alike, and stored by the first; the
 /// result of a reduction over threads is known to all of them. A buffer in `registers` is spread over the threads:
 /// each element is touched by one of them.
+///
+/// With `cluster=N` the threads of N blocks run an iteration as if they were those of one: loops bound to `thread`
+/// share their iterations out over all of them. Such blocks have neither warps' loops nor buffers in `shared`.
 struct Loop {
   ValueId var = none;
   Extent begin, end;                             ///< Half open.

@@ -111,7 +111,9 @@ class Parser : private ValueParser {
       else if (take("bind")) {
         expect("=");
         s.bind = expect_one_of<Schedule::Bind>(bind_words);
-      } else
+      } else if (at("cluster"))
+        s.cluster = static_cast<int32_t>(std::min<int64_t>(parse_named_integer("cluster"), INT32_MAX));
+      else
         return s;
     }
   }

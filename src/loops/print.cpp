@@ -176,6 +176,7 @@ class Printer {
     if (s.vector) put(" vector");
     if (s.unroll != 1) put(" unroll=", static_cast<int64_t>(s.unroll));
     if (s.bind != Schedule::Bind::none) put(" bind=", word(bind_words, s.bind));
+    if (s.cluster != 1) put(" cluster=", static_cast<int64_t>(s.cluster));
   }
   void put_reduction(const Reduction& r) {
     put(word(combine_words, r.combine));

@@ -214,7 +214,7 @@ class Verifier {
   void check_schedule(const Loop& loop) const {
     const Schedule& s = loop.schedule;
     require(loop.step > 0, "a loop's step is ", loop.step, ", it must be positive");
-    require(s.unroll >= 1 && s.grain >= 1, "unroll and grain are at least 1");
+    require(s.unroll >= 1 && s.grain >= 1 && s.cluster >= 1, "unroll, grain and cluster are at least 1");
     require(!s.parallel || depth_ == 0, "only top-level loops can be parallel");
     require(!s.parallel || loop.reductions.empty(),
             "a parallel loop cannot reduce: write partial results and reduce them in a second phase");
@@ -225,6 +225,7 @@ class Verifier {
   void check_binding(const Loop& loop) const {
     using Bind = Schedule::Bind;
     const Bind bind = loop.schedule.bind;
+    require(loop.schedule.cluster == 1 || bind == Bind::block, "clusters are of blocks");
     if (bind == Bind::none) return;
     if (bind == Bind::block) return require(loop.schedule.parallel, "blocks run a parallel loop");
     require(bound_ == Bind::block || (bind == Bind::thread && bound_ == Bind::warp), "a loop over ",

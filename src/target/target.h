@@ -50,6 +50,8 @@ struct GpuLimits {
   /// Vectors of a row that each thread of a block takes, before there are more threads.
   int64_t thread_vectors = 0;
   int64_t warp_row = 0;         ///< Elements of a row up to which a warp reduces it alone.
+  int64_t cluster_row = 0;      ///< Elements of a row up to which a block reduces it alone.
+  int64_t most_cluster = 0;     ///< Blocks that can read each other's shared memory.
   int64_t thread_rows = 0;      ///< Reduced rows up to which a thread reduces a column alone.
   int64_t kept = 0;             ///< Elements of a row that a thread keeps from pass to pass.
   int64_t registers = 0;        ///< Of a multiprocessor, 32 bits each.

@@ -10,7 +10,7 @@ namespace braze::codegen {
 template <typename Archive>
 void transfer(Archive& archive, GpuPhase& phase) {
   archive(phase.entry, phase.threads, phase.blocks.constant, phase.blocks.factor, phase.blocks.symbol,
-          phase.shared_bytes);
+          phase.shared_bytes, phase.cluster);
 }
 
 }  // namespace braze::codegen
@@ -20,7 +20,7 @@ namespace braze::codegen::nvptx {
 namespace {
 
 constexpr char kMagic[8] = {'B', 'R', 'A', 'Z', 'E', 'G', 'P', '\n'};
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 
 struct Header {
   char magic[8];

@@ -42,7 +42,8 @@ const char* find_calls(void* file, Driver& driver) {
   FIND(cuInit), FIND(cuGetErrorString), FIND(cuDeviceGetCount), FIND(cuDeviceGet), FIND(cuDeviceGetAttribute);
   FIND(cuDeviceGetName), FIND(cuDevicePrimaryCtxRetain), FIND(cuCtxGetCurrent), FIND(cuCtxSetCurrent);
   FIND(cuModuleLoadDataEx), FIND(cuModuleUnload), FIND(cuModuleGetFunction), FIND(cuFuncSetAttribute);
-  FIND(cuLaunchKernel), FIND(cuMemAlloc_v2), FIND(cuMemFree_v2), FIND(cuMemcpyHtoD_v2), FIND(cuMemcpyDtoH_v2);
+  FIND(cuLaunchKernel), FIND(cuLaunchKernelEx), FIND(cuMemAlloc_v2), FIND(cuMemFree_v2), FIND(cuMemcpyHtoD_v2),
+      FIND(cuMemcpyDtoH_v2);
   FIND(cuMemcpyDtoDAsync_v2), FIND(cuMemsetD8Async), FIND(cuStreamSynchronize), FIND(cuStreamIsCapturing);
   FIND(cuEventCreate), FIND(cuEventRecord), FIND(cuEventSynchronize), FIND(cuEventElapsedTime),
       FIND(cuEventDestroy_v2);

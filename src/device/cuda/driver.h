@@ -21,6 +21,20 @@ using Stream = struct CUstream_st*;
 using Event = struct CUevent_st*;
 using Address = uint64_t;
 
+/// CUlaunchAttribute and CUlaunchConfig.
+struct LaunchAttribute {
+  int id = 0;
+  int padding = 0;
+  unsigned cluster[16] = {};  ///< Of CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION the first three; a union of 64 bytes.
+};
+struct LaunchConfig {
+  unsigned grid[3] = {1, 1, 1}, block[3] = {1, 1, 1};
+  unsigned shared_bytes = 0;
+  Stream stream = nullptr;
+  LaunchAttribute* attributes = nullptr;
+  unsigned attribute_count = 0;
+};
+
 /// The calls that braze makes, by their names in the driver's manual.
 struct Driver {
   Result (*cuInit)(unsigned flags);
@@ -39,6 +53,7 @@ struct Driver {
   Result (*cuLaunchKernel)(Function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                            unsigned block_y, unsigned block_z, unsigned shared_bytes, Stream, void** parameters,
                            void** extra);
+  Result (*cuLaunchKernelEx)(const LaunchConfig*, Function, void** parameters, void** extra);
   Result (*cuMemAlloc_v2)(Address*, size_t bytes);
   Result (*cuMemFree_v2)(Address);
   Result (*cuMemcpyHtoD_v2)(Address to, const void* from, size_t bytes);

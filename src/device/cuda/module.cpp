@@ -14,6 +14,7 @@ namespace {
 
 // CUDA Driver API, cuda.h.
 constexpr int kMaxDynamicSharedBytes = 8;        // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+constexpr int kClusterDimension = 4;             // CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
 constexpr uint32_t kSharedByDefault = 48 << 10;  // more must be asked for
 
 }  // namespace
@@ -120,9 +121,20 @@ void launch(const Module& aligned, void* const* buffers, const uint64_t* scalars
     if (blocks <= 0) continue;
     constexpr int64_t most_blocks = INT32_MAX;
     BRAZE_CHECK(blocks <= most_blocks, "a grid of ", blocks, " blocks");
-    check(calls.cuLaunchKernel(module.function(k), static_cast<unsigned>(blocks), 1, 1, phase.threads, 1, 1,
-                               phase.shared_bytes, static_cast<Stream>(stream), parameters.data(), nullptr),
-          "starting a kernel");
+    if (phase.cluster == 1) {
+      check(calls.cuLaunchKernel(module.function(k), static_cast<unsigned>(blocks), 1, 1, phase.threads, 1, 1,
+                                 phase.shared_bytes, static_cast<Stream>(stream), parameters.data(), nullptr),
+            "starting a kernel");
+      continue;
+    }
+    LaunchAttribute cluster{kClusterDimension, 0, {phase.cluster, 1, 1}};
+    const LaunchConfig config{{static_cast<unsigned>(blocks), 1, 1},
+                              {phase.threads, 1, 1},
+                              phase.shared_bytes,
+                              static_cast<Stream>(stream),
+                              &cluster,
+                              1};
+    check(calls.cuLaunchKernelEx(&config, module.function(k), parameters.data(), nullptr), "starting a kernel");
   }
 }
 
