@@ -36,8 +36,9 @@ class BlobLoader {
 struct BackEnd {
   std::unique_ptr<BlobMaker> (*maker)(const Target& target);
   std::unique_ptr<BlobLoader> (*loader)(const Target& target);
-  std::string_view (*revision)();  ///< What else the code depends on, beside braze and LLVM.
-  size_t kernels_a_module;         ///< At most.
+  std::string_view (*revision)();         ///< What else the code depends on, beside braze and LLVM.
+  size_t kernels_a_module;                ///< At most.
+  void (*prepare)(const Target& target);  ///< As codegen::prepare.
 };
 
 namespace x86 {

@@ -181,6 +181,10 @@ std::vector<std::shared_ptr<const CompiledKernel>> compile(std::span<const Kerne
   return results;
 }
 
+void prepare(const Target& target) {
+  back_end_of(target).prepare(target);
+}
+
 std::vector<std::string> make_blobs(std::span<const Kernel* const> kernels, const CompileOptions& options) {
   if (kernels.empty()) return {};
   return compile_all({kernels.begin(), kernels.end()}, options, nullptr);

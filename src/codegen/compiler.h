@@ -92,6 +92,10 @@ std::vector<std::shared_ptr<const CompiledKernel>> compile(std::span<const loops
                                                            PhaseTimes* times = nullptr,
                                                            CompileStats* stats = nullptr);
 
+/// Begins, on another thread, what the first compilation of a process for this target would have to wait for.
+/// Returns at once; worth calling as soon as it is known that something will be compiled for a GPU.
+void prepare(const Target& target);
+
 /// The machine code as blobs (codegen/back_end.h), in order; compiled anew, for keeping.
 std::vector<std::string> make_blobs(std::span<const loops::Kernel* const> kernels,
                                     const CompileOptions& options = {});

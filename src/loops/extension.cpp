@@ -79,6 +79,14 @@ AxisList Group::reduced_axes() const {
   return axes;
 }
 
+/// Whether blocks of a GPU that see each other's memory reduce such rows together, so that what needs the results
+/// can go on with the row.
+static bool is_a_clusters(const Node* reduction, int64_t length, const GpuLimits& limits) {
+  const auto& dims = reduction->ints_attr("dims");
+  const auto rank = static_cast<int64_t>(reduction->operands[0]->type->sizes.symbolic().size());
+  return dims.size() == 1 && dims[0] == rank - 1 && length <= limits.most_cluster * limits.cluster_row;
+}
+
 bool Extension::add(const Node* node) {
   if (group_.nodes.size() >= facts_.target(node).most_nodes) return false;
   Label label;
@@ -88,8 +96,10 @@ bool Extension::add(const Node* node) {
   if (ir::info(node->op).kind == OpKind::Reduction) {
     const Value* operand = node->operands[0];
     const int64_t results = std::max<int64_t>(1, facts_.elements(&node->results[0]));
+    const int64_t length = facts_.elements(operand) / results;
     const Target& target = facts_.target(node);
-    if (results <= target.few_results && facts_.elements(operand) / results >= target.wide_reduction)
+    if (results <= target.few_results && length >= target.wide_reduction &&
+        !is_a_clusters(node, length, target.gpu))
       group_.wide = true;
   }
   return true;

@@ -64,7 +64,8 @@ class KernelHasher {
     add(buffer.size);
   }
   void add(const Schedule& s) {
-    out_.add(s.parallel).add(s.vector).add(s.unroll).add(s.grain).add(s.bind).add(s.cluster);
+    out_.add(s.parallel).add(s.vector).add(s.unroll).add(s.grain).add(s.bind);
+    if (s.cluster != 1) out_.add(s.cluster);
   }
 
   void add(const Reduction& r) {

@@ -228,6 +228,7 @@ class Verifier {
     require(loop.schedule.cluster == 1 || bind == Bind::block, "clusters are of blocks");
     if (bind == Bind::none) return;
     if (bind == Bind::block) return require(loop.schedule.parallel, "blocks run a parallel loop");
+    require(bind != Bind::warp || cluster_ == 1, "warps of a cluster share nothing out");
     require(bound_ == Bind::block || (bind == Bind::thread && bound_ == Bind::warp), "a loop over ",
             word(bind_words, bind), "s stands in none over ", bind == Bind::warp ? "blocks" : "blocks or warps",
             ", or in another one");
@@ -295,6 +296,7 @@ class Verifier {
     const bool was_in_vector = std::exchange(in_vector_, in_vector_ || loop.schedule.vector);
     const Schedule::Bind bind = loop.schedule.bind;
     const Schedule::Bind was_bound = std::exchange(bound_, bind == Schedule::Bind::none ? bound_ : bind);
+    if (depth_ == 1) cluster_ = loop.schedule.cluster;
     check_block(loop.body);
     bound_ = was_bound;
     in_vector_ = was_in_vector;
@@ -359,6 +361,7 @@ class Verifier {
     const Buffer& made = kernel_.buffers[s.buffer];
     require(!allocated_[s.buffer], "%", made.name, " is allocated twice");
     require(made.space != Space::global, "%", made.name, " is in global memory: that is the planner's to give");
+    require(made.space != Space::shared || cluster_ == 1, "%", made.name, " is shared by blocks of a cluster");
     require(made.space != Space::shared || bound_ == Schedule::Bind::block, "%", made.name,
             " is shared by a block, and belongs to none");
     require(made.space != Space::registers || bound_ == Schedule::Bind::block || bound_ == Schedule::Bind::warp,
@@ -393,6 +396,7 @@ class Verifier {
   int depth_ = 0, branches_ = 0, unreachable_ = 0;
   bool in_vector_ = false;
   Schedule::Bind bound_ = Schedule::Bind::none;  ///< Of the innermost loop that is bound to anything.
+  int32_t cluster_ = 1;                          ///< Of the top-level loop.
 };
 
 void Verifier::check(const Stmt& s) {

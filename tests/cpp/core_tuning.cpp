@@ -33,7 +33,7 @@ Target with(std::string_view text) {
 }  // namespace
 
 TEST_CASE("the default tuning is what the target's figures choose") {
-  CHECK(loops::gpu::print(Tuning::of(gpu())) == "threads=auto vector=32 vectors=4 kept=64 rows=auto");
+  CHECK(loops::gpu::print(Tuning::of(gpu())) == "threads=auto vector=32 vectors=4 kept=64 rows=auto cluster=16384");
   CHECK(loops::gpu::tuned(gpu(), Tuning::of(gpu())) == gpu());
   CHECK(loops::gpu::candidates(gpu()).front() == Tuning::of(gpu()));
 }
@@ -45,12 +45,12 @@ TEST_CASE("a tuning that is printed is read again") {
     CHECK(all.insert(tuning).second);
   }
   CHECK(all.size() >= 6);
-  CHECK(all.size() <= 20);
+  CHECK(all.size() <= 24);
 }
 
 TEST_CASE("a tuning that no machine runs, or that is none, is an error") {
   for (const char* text : {"threads=2048", "threads=96", "vector=3", "vector=128", "vectors=0", "kept=65",
-                           "kept=-1", "rows=some", "threads", "threads=x", "warps=4"}) {
+                           "kept=-1", "rows=some", "cluster=-1", "threads", "threads=x", "warps=4"}) {
     CAPTURE(text);
     CHECK_THROWS_AS(with(text), UserError);
   }
@@ -80,4 +80,11 @@ TEST_CASE("rows are a warp's or a block's as the tuning says") {
   CHECK(loops::print(lowered(path, gpu())).find("bind=warp") != std::string::npos);
   CHECK(loops::print(lowered(path, with("rows=warp"))) == loops::print(lowered(path, gpu())));
   CHECK(loops::print(lowered(path, with("rows=block"))).find("bind=warp") == std::string::npos);
+}
+
+TEST_CASE("a long row is a cluster's as the tuning says") {
+  const auto path = std::filesystem::path(BRAZE_TEST_DATA) / "targets" / "long_rows.graph";
+  CHECK(loops::print(lowered(path, gpu())).find("bind=block cluster=4") != std::string::npos);
+  CHECK(loops::print(lowered(path, with("cluster=8192"))).find("bind=block cluster=8") != std::string::npos);
+  CHECK(loops::print(lowered(path, with("cluster=0"))).find("cluster") == std::string::npos);
 }

@@ -97,7 +97,8 @@ TEST_CASE("a kernel with one part broken is refused, with what is wrong and wher
       {"both a predicate and an 'else'", [](Example& e) { e.load().otherwise = e.loop().var; }},
       {"a predicate must be bool", [](Example& e) { e.store().predicate = e.one().result; }},
       {"a loop's step is 0", [](Example& e) { e.loop().step = 0; }},
-      {"unroll and grain are at least 1", [](Example& e) { e.loop().schedule.unroll = 0; }},
+      {"unroll, grain and cluster are at least 1", [](Example& e) { e.loop().schedule.unroll = 0; }},
+      {"clusters are of blocks", [](Example& e) { e.loop().schedule.cluster = 2; }},
       {"there is no scalar 0", [](Example& e) { e.one().kind = StmtKind::scalar; }},
       {"no power of two", [](Example& e) { e.kernel.buffers[0].alignment = 24; }},
       {"parameters come before allocated buffers", [](Example& e) { e.kernel.buffers[0].is_parameter = false; }},
@@ -169,7 +170,11 @@ TEST_CASE("where blocks, warps and threads run, and where they must meet") {
   const struct {
     std::string body;
     const char* reason;
+    const char* blocks = "bind=block";
   } cases[] = {
+      {"for %w in 0..8 bind=warp { }", "warps of a cluster share nothing out", "bind=block cluster=2"},
+      {write, "%s is shared by blocks of a cluster", "bind=block cluster=2"},
+      {"for %t in 0..64 bind=thread { }", "", "bind=block cluster=2"},
       {"for %t in 0..4 bind=block { }", "blocks run a parallel loop"},
       {"for %t in 0..32 bind=thread { for %u in 0..4 bind=thread { } }",
        "a loop over threads stands in none over blocks or warps"},
@@ -186,11 +191,10 @@ TEST_CASE("where blocks, warps and threads run, and where they must meet") {
        "no barrier stands between"},
       {write + "barrier\n" + read, ""},
   };
-  for (const auto& [body, reason] : cases) {
+  for (const auto& [body, reason, blocks] : cases) {
     CAPTURE(body);
-    const auto kernel = parse_kernel(
-        concat("kernel @k(%x: f32 inout) {\n for %b in 0..8 parallel bind=block {\n  %one = constant 1.0 : f32\n  ",
-               body, "\n }\n}\n"));
+    const auto kernel = parse_kernel(concat("kernel @k(%x: f32 inout) {\n for %b in 0..8 parallel ", blocks,
+                                            " {\n  %one = constant 1.0 : f32\n  ", body, "\n }\n}\n"));
     const std::string message = message_of(*kernel);
     CAPTURE(message);
     CHECK(message.empty() == (*reason == 0));

@@ -69,6 +69,8 @@ inline Target small_gpu() {
   gpu.least_threads = 8;
   gpu.warp_row = 16;
   gpu.thread_rows = 4;
+  gpu.cluster_row = 24;
+  gpu.most_cluster = 2;
   gpu.kept = 2;
   gpu.registers = 64 * 32;
   gpu.least_chunk = 16;

@@ -166,6 +166,6 @@ class Loader final : public BlobLoader {
 const BackEnd back_end = {
     [](const Target& target) -> std::unique_ptr<BlobMaker> { return std::make_unique<Maker>(target); },
     [](const Target& target) -> std::unique_ptr<BlobLoader> { return std::make_unique<Loader>(target); },
-    linker_name, 1};
+    linker_name, 1, [](const Target& target) { prepare_linker(target.name()); }};
 
 }  // namespace braze::codegen::nvptx

@@ -25,15 +25,21 @@ GpuPhase Emitter::emit_phase(const Loop& loop, const std::string& name) {
   phase.threads = blocks ? threads_of(loop) : static_cast<uint32_t>(kWarp);
   phase.blocks = blocks ? loop.end : Extent(1);
   if (blocks && loop.step != 1) phase.blocks = Extent((loop.end.constant + loop.step - 1) / loop.step);
-  begin_function(name, phase.threads);
+  phase.cluster = static_cast<uint32_t>(loop.schedule.cluster);
+  begin_function(name, phase.threads, phase.cluster);
   if (blocks) {
     MaybeRange range;
     if (loop.end.is_constant()) range = Range{0, std::max<int64_t>(0, phase.blocks.constant - 1)};
-    Value* number = b_.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x, {}, {});
+    Value* number = b_.CreateIntrinsic(cluster_ > 1 ? llvm::Intrinsic::nvvm_read_ptx_sreg_clusterid_x
+                                                    : llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x,
+                                       {}, {});
     Linear variable;
     variable.add(Linear(Base{number, range}), loop.step);
     define_number(loop.var, {variable});
     emit_block(loop.body);
+    // Shared memory that others may still read goes with its block.
+    if (cluster_ > 1) cluster_barrier();
+    phase.blocks.constant *= cluster_, phase.blocks.factor *= cluster_;
   } else {
     when(b_.CreateICmpEQ(thread_, b_.getInt32(0)), [&] {
       scope_ = Scope::thread;

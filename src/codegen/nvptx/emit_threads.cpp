@@ -2,7 +2,8 @@
 //
 // What the threads of a warp have found is joined by shuffles: in each round a thread joins its state with that of
 // the thread whose number differs in one bit, so that all end with the same bits. Warps write theirs to shared
-// memory and meet; then each of them joins all of it in the same way.
+// memory and meet; then each of them joins all of it in the same way. So do the blocks of a cluster, whose threads
+// read each other's shared memory (PTX ISA, "mapa").
 #include <llvm/IR/IntrinsicsNVPTX.h>
 
 #include <algorithm>
@@ -37,15 +38,18 @@ int64_t widest(const Block& block) {
 }  // namespace
 
 uint32_t Emitter::threads_of(const Loop& phase) const {
-  const int64_t whole_warps = (widest(phase.body) + kWarp - 1) / kWarp * kWarp;
+  const int64_t threads = (widest(phase.body) + phase.schedule.cluster - 1) / phase.schedule.cluster;
+  const int64_t whole_warps = (threads + kWarp - 1) / kWarp * kWarp;
   return static_cast<uint32_t>(std::min(whole_warps, target_.gpu.most_threads));
 }
 
 void Emitter::emit_bound(const Loop& loop) {
   const bool over_warps = loop.schedule.bind == Bind::warp, of_block = scope_ == Scope::block;
   BRAZE_CHECK(of_block || (!over_warps && scope_ == Scope::warp), "a loop over threads stands in another one");
-  const int64_t runners = over_warps ? threads_ / kWarp : of_block ? threads_ : kWarp, count = loop.end.constant;
-  Value* number = over_warps ? warp_ : of_block ? thread_ : lane_;
+  BRAZE_CHECK(!over_warps || cluster_ == 1, "the warps of a cluster share no loop");
+  const int64_t runners = over_warps ? threads_ / kWarp : of_block ? threads_ * cluster_ : kWarp;
+  const int64_t count = loop.end.constant;
+  Value* number = over_warps ? warp_ : of_block ? cluster_thread_ : lane_;
   const Scope outer = scope_;
   scope_ = over_warps ? Scope::warp : Scope::thread;
   // A state that nothing was added to is none: it is neither joined nor counted.
@@ -100,8 +104,15 @@ State Emitter::join_threads(const Reduction& reduction, State state, int64_t thr
   BRAZE_CHECK(reduction.init.empty(), "threads join no states of serial reductions");
   // Threads that ran no iteration hold identities.
   state = join_lanes(reduction, std::move(state), kWarp);
+  if (!of_block) return state;
+  // Any block of a cluster may hold the most of these threads.
+  if (threads_ > kWarp) state = join_block(reduction, std::move(state), std::min<int64_t>(threads, threads_));
+  return cluster_ > 1 ? join_cluster(reduction, std::move(state)) : state;
+}
+
+/// The states of the warps of `threads` threads, joined in all threads of the block.
+State Emitter::join_block(const Reduction& reduction, State state, int64_t threads) {
   const int64_t warps = (threads + kWarp - 1) / kWarp;
-  if (!of_block || threads_ == kWarp) return state;
   if (repeated_ > 0) barrier();  // before what the last round left is overwritten
   llvm::SmallVector<Value*, 3> arrays;
   llvm::SmallVector<llvm::Type*, 3> types;
@@ -129,6 +140,30 @@ State Emitter::join_threads(const Reduction& reduction, State state, int64_t thr
                                           {identity[c]}, load)[0]);
   }
   return join_lanes(reduction, std::move(found), group);
+}
+
+/// The states of the blocks of the cluster, each the same in all threads of its block, joined in all threads.
+State Emitter::join_cluster(const Reduction& reduction, State state) {
+  BRAZE_CHECK(std::has_single_bit(cluster_) && cluster_ <= kWarp, "a cluster of ", cluster_, " blocks");
+  if (repeated_ > 0) cluster_barrier();  // before what the last round left is overwritten
+  llvm::SmallVector<Value*, 3> places;
+  for (size_t c = 0; c < state.size(); ++c) {
+    const DType type = kernel_.types[reduction.results[c]];
+    places.push_back(shared_array(ir::byte_size(type)));
+    when(b_.CreateICmpEQ(thread_, b_.getInt32(0)),
+         [&] { b_.CreateStore(to_memory(b_, state[c], type, type), places[c]); });
+  }
+  cluster_barrier();
+  Value* rank = b_.CreateAnd(lane_, b_.getInt32(cluster_ - 1));
+  State found;
+  for (size_t c = 0; c < state.size(); ++c) {
+    const DType type = kernel_.types[reduction.results[c]];
+    // As a generic address: one in shared memory is taken for the block's own.
+    Value* generic = b_.CreateAddrSpaceCast(places[c], b_.getPtrTy());
+    Value* its = b_.CreateIntrinsic(llvm::Intrinsic::nvvm_mapa, {}, {generic, rank});
+    found.push_back(from_memory(b_, b_.CreateLoad(memory_type(context_, type), its), type));
+  }
+  return join_lanes(reduction, std::move(found), cluster_);
 }
 
 }  // namespace braze::codegen::nvptx

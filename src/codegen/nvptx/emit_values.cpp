@@ -29,7 +29,7 @@ ValueEmitter::ValueEmitter(const Kernel& kernel, const Target& target, llvm::Mod
 
 // ---- the function
 
-void ValueEmitter::begin_function(const std::string& name, uint32_t threads) {
+void ValueEmitter::begin_function(const std::string& name, uint32_t threads, uint32_t cluster) {
   constexpr unsigned global = 1;
   llvm::SmallVector<llvm::Type*, 16> types(kernel_.parameter_count(), b_.getPtrTy(global));
   types.append(kernel_.scalars.size() + kernel_.symbols.size(), b_.getInt64Ty());
@@ -67,6 +67,12 @@ void ValueEmitter::begin_function(const std::string& name, uint32_t threads) {
   const auto warp = static_cast<uint64_t>(kWarp);
   lane_ = threads <= warp ? thread_ : b_.CreateAnd(thread_, warp - 1);
   warp_ = threads <= warp ? b_.getInt32(0) : b_.CreateLShr(thread_, 5);
+  cluster_ = cluster;
+  cluster_thread_ = thread_;
+  if (cluster > 1) {
+    Value* rank = b_.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_cluster_ctarank, {}, {});
+    cluster_thread_ = b_.CreateAdd(b_.CreateMul(rank, b_.getInt32(threads)), thread_, "", true, true);
+  }
   scope_ = Scope::block;
   lanes_ = 1;
   repeated_ = 0;
@@ -168,7 +174,7 @@ Values ValueEmitter::when(Value* condition, const Values& otherwise, llvm::funct
 
 Value* ValueEmitter::is_first() {
   if (scope_ == Scope::thread) return nullptr;
-  return b_.CreateICmpEQ(scope_ == Scope::warp ? lane_ : thread_, b_.getInt32(0));
+  return b_.CreateICmpEQ(scope_ == Scope::warp ? lane_ : cluster_thread_, b_.getInt32(0));
 }
 
 void ValueEmitter::barrier() {
@@ -176,6 +182,12 @@ void ValueEmitter::barrier() {
 }
 
 /// Room in the block's shared memory, whose size is given at launch.
+/// All threads of all blocks of the cluster meet, and see what each has written to its block's shared memory.
+void ValueEmitter::cluster_barrier() {
+  b_.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cluster_arrive_aligned, {}, {});
+  b_.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cluster_wait_aligned, {}, {});
+}
+
 Value* ValueEmitter::shared_array(int64_t bytes) {
   constexpr unsigned space = 3;
   if (!shared_memory_) {

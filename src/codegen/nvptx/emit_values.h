@@ -69,7 +69,8 @@ class ValueEmitter {
   /// All statements of a block, of whatever kind.
   virtual void emit_block(const Block& block) = 0;
 
-  void begin_function(const std::string& name, uint32_t threads);
+  /// \param cluster  Blocks of `threads` threads each that run an iteration together.
+  void begin_function(const std::string& name, uint32_t threads, uint32_t cluster);
   llvm::Type* type_of(ValueId id);
   bool is_number(ValueId id) const { return kernel_.types[id] == DType::i64; }
   size_t lanes_of_value(ValueId id) const { return slots_[id].lanes(); }
@@ -86,6 +87,7 @@ class ValueEmitter {
   Values when(llvm::Value* condition, const Values& otherwise, llvm::function_ref<Values()> then);
   llvm::Value* is_first();  ///< This thread stores for all that run the same now; null: each for itself.
   void barrier();
+  void cluster_barrier();
   llvm::Value* shared_array(int64_t bytes);
 
   const Kernel& kernel_;
@@ -106,8 +108,10 @@ class ValueEmitter {
   llvm::GlobalVariable* shared_memory_ = nullptr;
   SharedLayout shared_;
   uint32_t threads_ = 0;  ///< Of a block.
+  uint32_t cluster_ = 1;  ///< Blocks.
   llvm::Value *thread_ = nullptr, *lane_ = nullptr,
-              *warp_ = nullptr;  ///< i32: numbers in the block, the warp, the block.
+              *warp_ = nullptr;            ///< i32: numbers in the block, the warp, the block.
+  llvm::Value* cluster_thread_ = nullptr;  ///< i32: the thread's number in the cluster.
   Scope scope_ = Scope::block;
   size_t lanes_ = 1;  ///< Of the vector loop that runs.
   int repeated_ = 0;  ///< Serial loops around what is emitted, within the block's.

@@ -22,6 +22,8 @@ class Emitter final : public LoopEmitter {
   uint32_t threads_of(const Loop& phase) const;
   void emit_bound(const Loop& loop) override;
   State join_threads(const Reduction& reduction, State state, int64_t threads, bool of_block);
+  State join_block(const Reduction& reduction, State state, int64_t threads);
+  State join_cluster(const Reduction& reduction, State state);
   State join_lanes(const Reduction& reduction, State state, unsigned lanes);
   llvm::Value* shuffle(llvm::Value* value, unsigned distance);
 };

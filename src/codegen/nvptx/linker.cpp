@@ -2,9 +2,13 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <pthread.h>
 
 #include <array>
 #include <cstdint>
+#include <mutex>
+#include <system_error>
+#include <thread>
 #include <vector>
 
 #include "support/error.h"
@@ -66,10 +70,10 @@ std::vector<std::string> folders() {
   return found;
 }
 
-/// Null if it is not on this machine. Kept open: code of it may run until the process ends.
+/// Null if it is not on this machine. Kept open, and never destroyed: code of it may run until the process ends.
 const Library* library() {
   static const Library* const opened = []() -> const Library* {
-    static Library found;
+    static Library& found = *new Library;
     for (const std::string& folder : folders())
       for (const char* name : {"libnvJitLink.so.13", "libnvJitLink.so.12"})
         if (void* file = dlopen((folder + name).c_str(), RTLD_NOW | RTLD_LOCAL))
@@ -110,7 +114,46 @@ class Job {
   bool ok_ = false;
 };
 
+constexpr std::string_view kNothing =
+    ".version 7.8\n.target sm_90\n.address_size 64\n.visible .entry none() { ret; }\n";
+
+/// The thread that makes the first cubin.
+class Preparation {
+ public:
+  static Preparation& instance() {
+    static Preparation preparation;
+    return preparation;
+  }
+  void begin(std::string_view architecture) {
+    std::call_once(once_, [&] {
+      pthread_atfork([] { instance().end(); }, nullptr, nullptr);
+      try {
+        thread_ = std::jthread([arch = std::string(architecture)] {
+          try {
+            link(kNothing, arch);
+          } catch (const std::bad_alloc&) {  // NOLINT: whoever needs a cubin will say so
+          }
+        });
+      } catch (const std::system_error&) {  // NOLINT: no thread: the first cubin takes as long as ever
+      }
+    });
+  }
+
+ private:
+  void end() {
+    const std::lock_guard lock(mutex_);
+    if (thread_.joinable()) thread_.join();
+  }
+  std::once_flag once_;
+  std::mutex mutex_;
+  std::jthread thread_;
+};
+
 }  // namespace
+
+void prepare_linker(std::string_view architecture) {
+  Preparation::instance().begin(architecture);
+}
 
 std::string_view linker_name() {
   const Library* found = library();

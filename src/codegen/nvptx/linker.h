@@ -17,4 +17,9 @@ std::string_view linker_name();
 /// driver is left to compile it. Thread-safe.
 std::optional<std::string> link(std::string_view ptx, std::string_view architecture);
 
+/// Lets a thread of its own make the first cubin of this process, an empty one: it takes the linker 20 ms longer
+/// than others (H100), in which the caller captures and lowers. Once a process, and later calls do nothing. The
+/// thread has ended before the process forks or exits.
+void prepare_linker(std::string_view architecture);
+
 }  // namespace braze::codegen::nvptx

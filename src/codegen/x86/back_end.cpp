@@ -96,6 +96,6 @@ class Loader final : public BlobLoader {
 const BackEnd back_end = {
     [](const Target& target) -> std::unique_ptr<BlobMaker> { return std::make_unique<Maker>(target); },
     [](const Target&) -> std::unique_ptr<BlobLoader> { return std::make_unique<Loader>(); },
-    [] { return std::string_view(); }, 16};
+    [] { return std::string_view(); }, 16, [](const Target&) {}};
 
 }  // namespace braze::codegen::x86

@@ -1,4 +1,5 @@
-// loops/schedule/gpu/rows.cpp: reductions along contiguous axes. A short row is a warp's, a long one a block's:
+// loops/schedule/gpu/rows.cpp: reductions along contiguous axes. A short row is a warp's, a long one a block's, and
+// a very long one, or one of few, a cluster's, whose blocks tell each other what they have found:
 //
 //   for %row in 0..4096 parallel bind=block {
 //     alloc %kept: f32[4096] registers
@@ -20,6 +21,17 @@ namespace braze::loops {
 
 using ir::Op;
 
+/// Blocks of the cluster that reduces a row of `length` elements, if a row is a block's or more. In a single pass a
+/// long row is split into chunks instead, which need not wait for each other.
+int64_t GpuNest::blocks_a_row(int64_t length) const {
+  if (passes_ == 1) return 1;
+  const int64_t by_length = (length + limits_.cluster_row - 1) / limits_.cluster_row;
+  const int64_t idle = limits_.multiprocessors / std::max<int64_t>(1, hint(nest_.outer_size()));
+  const int64_t wanted = std::max(by_length, std::min(idle, length / limits_.least_chunk));
+  const int64_t blocks = std::clamp<int64_t>(wanted, 1, limits_.most_cluster);
+  return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(blocks)));
+}
+
 void GpuNest::build_rows() {
   const Size rows = nest_.outer_size() * chunks_;
   const bool warps =
@@ -27,10 +39,11 @@ void GpuNest::build_rows() {
   row_vector_ = vector_along(nest_.reduced.back());
   int64_t length = hint(nest_.reduced.back().size);
   if (nest_.reduced.size() == 1) length /= chunks_;
+  row_blocks_ = warps ? 1 : blocks_a_row(length);
   const auto a_thread =
-      static_cast<uint64_t>(std::max<int64_t>(1, length / (row_vector_ * limits_.thread_vectors)));
-  row_threads_ =
-      std::clamp(static_cast<int64_t>(std::bit_ceil(a_thread)), limits_.least_threads, limits_.most_threads);
+      static_cast<uint64_t>(std::max<int64_t>(1, length / (row_blocks_ * row_vector_ * limits_.thread_vectors)));
+  row_threads_ = row_blocks_ * std::clamp(static_cast<int64_t>(std::bit_ceil(a_thread)), limits_.least_threads,
+                                          limits_.most_threads);
   std::vector<std::pair<Size, Index*>> parts;
   if (chunks_ > 1) parts.push_back({chunks_, &chunk_});
   for (size_t k = nest_.outer.size(); k-- > 0;)
@@ -46,6 +59,7 @@ void GpuNest::build_rows() {
     block.end = extents_.of(rows);
     block.schedule.parallel = true;
     block.schedule.bind = Schedule::Bind::block;
+    block.schedule.cluster = static_cast<int32_t>(row_blocks_);
     blocks_[0] = &block.body;
     Affine number;
     number.add(1, block.var);
@@ -73,7 +87,7 @@ void GpuNest::place_kept() {
   // Of a reduction over nothing nothing is kept.
   const int64_t others = last == 0 ? 0 : nest_.reduced_size().constant() / last;
   const int64_t thread_elements = others * ((last + step - 1) / step) * row_vector_;
-  const int64_t block_threads = std::max(row_threads_, limits_.block_threads);
+  const int64_t block_threads = std::max(row_threads_ / row_blocks_, limits_.block_threads);
   const int64_t words = std::min<int64_t>(limits_.registers / block_threads, target_.vector_registers) -
                         limits_.busy_registers + (limits_.shared_bytes - limits_.scratch_bytes) / block_threads / 4;
   const auto spread = [&] {
@@ -89,7 +103,8 @@ void GpuNest::place_kept() {
   }
   int64_t bytes = limits_.scratch_bytes;
   for (const Kept& kept : kept_) bytes += nest_.reduced_size().constant() * ir::byte_size(type_of(kept));
-  if (!registers && (row_threads_ == limits_.warp || bytes > limits_.shared_bytes)) kept_.clear();
+  const bool alone = row_threads_ == limits_.warp || row_blocks_ > 1;
+  if (!registers && (alone || bytes > limits_.shared_bytes)) kept_.clear();
   for (Kept& kept : kept_)
     kept.buffer = at(0).alloc(concat("row", kept.value->id), type_of(kept), Extent(nest_.reduced_size().constant()),
                               registers ? Space::registers : Space::shared);

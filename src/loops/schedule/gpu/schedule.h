@@ -1,7 +1,8 @@
 // loops/schedule/gpu/schedule.h: loops for blocks, warps and threads of a GPU.
 //
 //   points   every thread takes a vector of elements; tiles in shared memory where reads and writes run crosswise
-//   rows     reductions along contiguous axes: a row a warp or a block, kept in registers from pass to pass
+//   rows     reductions along contiguous axes: a row a warp, a block or a cluster of blocks, kept in registers from
+//            pass to pass
 //   columns  reductions along other axes: a column a thread, or 32 vectors of columns a block whose warps take
 //            turns at the rows
 //   split    reductions with too few results to fill the machine, in two phases
@@ -25,7 +26,9 @@ class GpuNest final : public NestBuilder {
  private:
   void build_loops() override;
   /// Rows of a length that is not known are read again: which registers an element is in would not be known.
-  int64_t longest_kept() const override { return knows_row() ? limits_.most_threads * limits_.kept : 0; }
+  int64_t longest_kept() const override {
+    return knows_row() ? limits_.most_cluster * limits_.most_threads * limits_.kept : 0;
+  }
   Scalar member(const ir::Value* value) override;
   Scalar load_nearby(BufferId buffer, const Affine& offset, const std::vector<Index>& place) override;
 
@@ -48,6 +51,7 @@ class GpuNest final : public NestBuilder {
 
   // ---- rows.cpp
   void build_rows();
+  int64_t blocks_a_row(int64_t length) const;
   void run_pass(int number);
   void place_kept();
 
@@ -82,7 +86,8 @@ class GpuNest final : public NestBuilder {
 
   const GpuLimits& limits_;
   /// While rows are reduced.
-  int64_t row_threads_ = 0;  ///< That share a row.
+  int64_t row_threads_ = 0;  ///< That share a row,
+  int64_t row_blocks_ = 1;   ///< in so many blocks.
   int64_t row_vector_ = 1;   ///< Elements that each takes at once.
   /// While columns are reduced by blocks: what each warp found, by reduction.
   struct WarpResults {

@@ -29,13 +29,13 @@ bool is_power(int64_t value) {
 
 Tuning Tuning::of(const Target& target) {
   const GpuLimits& gpu = target.gpu;
-  return {0, gpu.moved_bytes, gpu.thread_vectors, gpu.kept, RowStrategy::by_length};
+  return {0, gpu.moved_bytes, gpu.thread_vectors, gpu.kept, RowStrategy::by_length, gpu.cluster_row};
 }
 
 std::string print(const Tuning& tuning) {
   const std::string threads = tuning.threads == 0 ? "auto" : std::to_string(tuning.threads);
   return concat("threads=", threads, " vector=", tuning.vector, " vectors=", tuning.vectors, " kept=", tuning.kept,
-                " rows=", strategies[static_cast<size_t>(tuning.rows)]);
+                " rows=", strategies[static_cast<size_t>(tuning.rows)], " cluster=", tuning.cluster);
 }
 
 Tuning parse_tuning(std::string_view text, const Tuning& base) {
@@ -56,6 +56,8 @@ Tuning parse_tuning(std::string_view text, const Tuning& base) {
       tuning.vectors = number(value);
     } else if (name == "kept") {
       tuning.kept = number(value);
+    } else if (name == "cluster") {
+      tuning.cluster = number(value);
     } else if (name == "rows") {
       const auto* const found = std::ranges::find(strategies, value);
       if (found == strategies.end()) throw UserError(concat("rows are auto, warp or block, not '", value, "'"));
@@ -75,12 +77,16 @@ Target tuned(const Target& target, const Tuning& tuning) {
       is_power(tuning.threads) && tuning.threads >= gpu.warp && tuning.threads <= gpu.most_threads;
   const bool runs = (has_threads || tuning.threads == 0) && is_power(tuning.vector) && tuning.vector >= 4 &&
                     tuning.vector <= 4 * target.vector_bytes && tuning.vectors >= 1 && tuning.vectors <= gpu.kept &&
-                    tuning.kept >= 0 && tuning.kept <= gpu.kept;
+                    tuning.kept >= 0 && tuning.kept <= gpu.kept && tuning.cluster >= 0;
   if (!runs) throw UserError(concat(target.name(), " runs no kernels of ", print(tuning)));
   if (has_threads) gpu.block_threads = gpu.warp_threads = tuning.threads;
   gpu.moved_bytes = tuning.vector;
   gpu.thread_vectors = tuning.vectors;
   gpu.kept = tuning.kept;
+  if (tuning.cluster == 0)
+    gpu.most_cluster = 1;
+  else
+    gpu.cluster_row = tuning.cluster;
   // Rows too long for a warp's registers would be read again for each pass.
   if (tuning.rows == RowStrategy::warp) gpu.warp_row = gpu.warp * target.gpu.kept;
   if (tuning.rows == RowStrategy::block) gpu.warp_row = 0;
@@ -93,14 +99,19 @@ std::vector<Tuning> candidates(const Target& target) {
   const auto add = [&](Tuning tuning) {
     if (std::ranges::find(found, tuning) == found.end()) found.push_back(tuning);
   };
+  const auto but = [&](auto change) {
+    Tuning tuning = first;
+    change(tuning);
+    add(tuning);
+  };
   for (const int64_t threads : {128, 256, 512})
-    for (const int64_t vector : {16, 32, 64}) add({threads, vector, first.vectors, first.kept, first.rows});
-  for (const RowStrategy rows : {RowStrategy::warp, RowStrategy::block})
-    add({first.threads, first.vector, first.vectors, first.kept, rows});
-  for (const int64_t vectors : {1, 2, 8})
-    add({first.threads, first.vector, vectors, first.kept, RowStrategy::block});
+    for (const int64_t vector : {16, 32, 64}) but([&](Tuning& t) { t.threads = threads, t.vector = vector; });
+  for (const RowStrategy rows : {RowStrategy::warp, RowStrategy::block}) but([&](Tuning& t) { t.rows = rows; });
+  for (const int64_t vectors : {1, 2, 8}) but([&](Tuning& t) { t.vectors = vectors, t.rows = RowStrategy::block; });
   // More blocks run side by side where none keeps its row.
-  for (const int64_t vectors : {4, 8, 16}) add({first.threads, first.vector, vectors, 0, RowStrategy::block});
+  for (const int64_t vectors : {4, 8, 16})
+    but([&](Tuning& t) { t.vectors = vectors, t.kept = 0, t.rows = RowStrategy::block; });
+  for (const int64_t cluster : {0, 8 << 10, 32 << 10}) but([&](Tuning& t) { t.cluster = cluster; });
   return found;
 }
 

@@ -1,6 +1,6 @@
 // loops/schedule/gpu/tuning.h: what the schedule of a GPU decides by figures, as one value that can be replaced:
 //
-//   threads=auto vector=32 vectors=4 kept=64 rows=auto
+//   threads=auto vector=32 vectors=4 kept=64 rows=auto cluster=16384
 //
 // Kernels are lowered with another value by lowering for the target that tuned() gives.
 #pragma once
@@ -25,6 +25,7 @@ struct Tuning {
   int64_t vectors = 0;  ///< Of a row, that each thread of a block takes before there are more threads.
   int64_t kept = 0;     ///< Most elements of a row that a thread keeps from pass to pass; others are read again.
   RowStrategy rows = RowStrategy::by_length;
+  int64_t cluster = 0;  ///< Elements of a row up to which a block reduces it alone. 0: it always does.
   auto operator<=>(const Tuning&) const = default;
 
   /// What the figures of a GPU choose.

@@ -4,6 +4,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <dlfcn.h>
 
+#include "codegen/compiler.h"
 #include "device/cuda/driver.h"
 #include "runtime/device/cuda/region.h"
 #include "support/error.h"
@@ -55,7 +56,9 @@ bool is_recording(void* stream) {
 }
 
 bool CudaDevice::is_supported(c10::Device, std::string* why_not) {
-  return device::cuda::available(why_not);
+  if (!device::cuda::available(why_not)) return false;
+  codegen::prepare(Target::hopper());
+  return true;
 }
 
 std::unique_ptr<Region> CudaDevice::make_region() {
