@@ -80,7 +80,7 @@ void make_hopper(Target& target) {
   gpu.moved_bytes = 32;        // two vector loads in flight; more of them hold more registers
   gpu.thread_vectors = 4;      // loads in flight that hide the memory's latency at 2048 threads
   gpu.warp_row = 1024;         // 32 f32 a thread: an eighth of its registers
-  gpu.cluster_row = 16 << 10;  // half of a block's registers: another row's block stands beside it
+  gpu.cluster_row = 64 << 10;  // measured: as many as a block keeps; shorter rows wait for each other's blocks
   gpu.most_cluster = 8;        // on every device (Guide)
   gpu.thread_rows = 32;        // as many loads in a thread, one behind another
   gpu.kept = 64;               // rows of 65,536 in a block of 1024; the code grows with it

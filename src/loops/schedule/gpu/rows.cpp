@@ -25,7 +25,9 @@ using ir::Op;
 /// long row is split into chunks instead, which need not wait for each other.
 int64_t GpuNest::blocks_a_row(int64_t length) const {
   if (passes_ == 1) return 1;
-  const int64_t by_length = (length + limits_.cluster_row - 1) / limits_.cluster_row;
+  // What a block could just hold makes it wait for itself: half of that a block is faster where there are several.
+  const int64_t part = std::max<int64_t>(1, limits_.cluster_row / 2);
+  const int64_t by_length = length <= limits_.cluster_row ? 1 : (length + part - 1) / part;
   const int64_t idle = limits_.multiprocessors / std::max<int64_t>(1, hint(nest_.outer_size()));
   const int64_t wanted = std::max(by_length, std::min(idle, length / limits_.least_chunk));
   const int64_t blocks = std::clamp<int64_t>(wanted, 1, limits_.most_cluster);

@@ -111,7 +111,9 @@ std::vector<Tuning> candidates(const Target& target) {
   // More blocks run side by side where none keeps its row.
   for (const int64_t vectors : {4, 8, 16})
     but([&](Tuning& t) { t.vectors = vectors, t.kept = 0, t.rows = RowStrategy::block; });
-  for (const int64_t cluster : {0, 8 << 10, 32 << 10}) but([&](Tuning& t) { t.cluster = cluster; });
+  for (const int64_t vectors : {8, 16})
+    but([&](Tuning& t) { t.vectors = vectors, t.cluster = 8 << 10, t.rows = RowStrategy::block; });
+  but([&](Tuning& t) { t.cluster = 0; });
   return found;
 }
 

@@ -1,6 +1,6 @@
 // loops/schedule/gpu/tuning.h: what the schedule of a GPU decides by figures, as one value that can be replaced:
 //
-//   threads=auto vector=32 vectors=4 kept=64 rows=auto cluster=16384
+//   threads=auto vector=32 vectors=4 kept=64 rows=auto cluster=65536
 //
 // Kernels are lowered with another value by lowering for the target that tuned() gives.
 #pragma once
