@@ -140,15 +140,22 @@ bool hardshrink(Call& call, const RuleRow&) {
   });
 }
 
+/// A number that x is compared with: CUDA's kernels round it to x's type before.
+Operand limit_of(const Call& call, const c10::Scalar& number, ScalarType dtype) {
+  const Operand limit = Call::operand_of(number);
+  return call.device().is_cuda() ? narrowed(limit, dtype) : limit;
+}
+
 /// Towards 0 by lambda; what is nearer becomes x * 0, which keeps NaN and, but for vectors, signs.
 bool softshrink(Call& call, const RuleRow&) {
   // Eager refuses a lambda below 0 or beyond the dtype's largest number, which is at least this.
   const double limit = call.real(1);
   if (!(limit >= 0 && limit <= std::numeric_limits<c10::Half>::max())) return false;
   return activation(call, [&](Pointwise& p, ir::Value* x) {
-    ir::Value* lambda = p.number(call.real(1));
+    const Operand distance = limit_of(call, call.real(1), to_scalar_type(p.type()->dtype));
+    ir::Value *lambda = p.in(distance), *negative = p.number(-distance.number.toDouble());
     ir::Value* nothing = p.op(Op::mul, p.in_vectors() ? p.op(Op::abs, x) : x, p.number(0));
-    ir::Value* below = p.where(p.test(Op::lt, x, p.number(-call.real(1))), p.op(Op::add, x, lambda), nothing);
+    ir::Value* below = p.where(p.test(Op::lt, x, negative), p.op(Op::add, x, lambda), nothing);
     return p.where(p.test(Op::gt, x, lambda), p.op(Op::sub, x, lambda), below);
   });
 }
@@ -241,7 +248,8 @@ bool threshold(Call& call, const RuleRow&) {
   if (!p.valid()) return false;
   p.compute_in_float();
   ir::Value* given = p.in(*x);
-  return p.give(p.where(p.test(Op::le, given, p.number(limit)), p.number(value), given));
+  ir::Value* closed = p.test(Op::le, given, p.in(limit_of(call, limit, x->dtype)));
+  return p.give(p.where(closed, p.number(value), given));
 }
 
 /// The gradient of threshold: x <= threshold ? 0 : gradient
@@ -250,7 +258,7 @@ bool threshold_backward(Call& call, const RuleRow&) {
   if (!gradient || !x || !c10::isFloatingType(x->dtype) || gradient->dtype != x->dtype) return false;
   Pointwise p(call, x->dtype, {&*x, &*gradient});
   if (!p.valid()) return false;
-  ir::Value* closed = p.test(Op::le, p.in(*x), p.number(call.number(2)));
+  ir::Value* closed = p.test(Op::le, p.in(*x), p.in(limit_of(call, call.number(2), x->dtype)));
   return p.give(p.where(closed, p.number(0), p.in(*gradient)));
 }
 

@@ -125,6 +125,14 @@ std::string device_text(uint64_t word) {
   return c10::Device(static_cast<c10::DeviceType>(word >> 8), static_cast<c10::DeviceIndex>(word & 0xFF)).str();
 }
 
+/// Without that of names, which PyTorch had up to 2.12: tensors that have some are not captured, and the engine's
+/// thread of a GPU, on which checkpoints run a function again, leaves them out.
+template <typename Key = c10::DispatchKey>
+uint64_t excluded_keys(const ThreadState& thread) {
+  if constexpr (requires { Key::Named; }) return thread.keys.excluded_.remove(Key::Named).raw_repr();
+  return thread.keys.excluded_.raw_repr();
+}
+
 /// The likeliest to change first. Constant, so that the compiler sees through the functions.
 constexpr StateRow kState[] = {
     {"torch.is_grad_enabled()", [](const ThreadState& thread) { return uint64_t(thread.autograd.get_grad_mode()); },
@@ -132,8 +140,7 @@ constexpr StateRow kState[] = {
     {"torch.is_inference_mode_enabled()",
      [](const ThreadState& thread) { return uint64_t(thread.autograd.get_inference_mode()); }, truth_text},
     // Autocast is enabled for a device unless its key is excluded.
-    {"the excluded dispatch keys", [](const ThreadState& thread) { return thread.keys.excluded_.raw_repr(); },
-     keys_text},
+    {"the excluded dispatch keys", excluded_keys<>, keys_text},
     {"the included dispatch keys", [](const ThreadState& thread) { return thread.keys.included_.raw_repr(); },
      keys_text},
     {"torch.get_autocast_dtype('cpu')",

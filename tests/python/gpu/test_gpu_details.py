@@ -4,6 +4,7 @@ import pytest
 import torch
 from on_gpu import assert_as_eager, in_double, needs_gpu, on_device
 from torch.nn import functional as F
+from torch.utils import checkpoint
 
 import braze
 
@@ -20,6 +21,76 @@ def test_shuffles_are_contiguous(layout):
     compiled = braze.compile(shuffled)
     for _ in range(2):
         assert_as_eager(compiled(x), shuffled(x), shuffled(in_double(x)))
+    assert compiled.counts()["native"] == 0, compiled.reasons()
+
+
+@pytest.mark.parametrize("sizes", [(0, 3, 4, 6), (2, 3, 0, 6), (2, 4, 4, 6)])
+def test_pixels_of_nothing(sizes):
+    """A kernel of the CPU gives them back as they are."""
+    x = on_device(torch.randn(sizes))
+    compiled = braze.compile(lambda x: F.pixel_unshuffle(x, 2))
+    for _ in range(2):
+        assert_as_eager(compiled(x), F.pixel_unshuffle(x, 2))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("limit", [0.1, 0.3, 1 / 3])
+def test_limits_are_rounded_to_the_type(limit, dtype):
+    """Elements that equal the limit in the tensor's type, and its neighbours."""
+    at = torch.tensor([limit, -limit, 0.0, 1.0]).to(dtype)
+    x = on_device(torch.cat([at, torch.nextafter(at, at + 1), torch.nextafter(at, at - 1)]))
+
+    def limited(x):
+        y = F.threshold(x, limit, 7.0), F.softshrink(x, limit), F.hardshrink(x, limit), x.clamp(-limit, limit)
+        return *y, F.hardtanh(x, -limit, limit), F.leaky_relu(x, limit)
+
+    def gradients(x):
+        x = x.detach().requires_grad_()
+        return [torch.autograd.grad(each.sum(), x, retain_graph=True)[0] for each in limited(x)]
+
+    for function in (limited, gradients):
+        compiled = braze.compile(function)
+        for _ in range(2):
+            for ours, theirs in zip(compiled(x), function(x), strict=True):
+                assert torch.equal(ours, theirs)
+    fast = braze.compile(limited)
+    for _ in range(2):
+        leaf, other = (x.detach().requires_grad_() for _ in range(2))
+        for ours, theirs in zip(fast(leaf), limited(other), strict=True):
+            mine = torch.autograd.grad(ours.sum(), leaf, retain_graph=True)[0]
+            assert torch.equal(mine, torch.autograd.grad(theirs.sum(), other, retain_graph=True)[0])
+
+
+def test_checkpoints_run_again_on_the_engines_thread():
+    layer = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.GELU(), torch.nn.Linear(8, 8)).cuda()
+    compiled = braze.compile(layer)
+    for _ in range(3):
+        x = torch.randn(4, 8, device="cuda")
+        mine, theirs = (x.clone().requires_grad_() for _ in range(2))
+        checkpoint.checkpoint(compiled, mine, use_reentrant=False).square().sum().backward()
+        ours = [each.grad.clone() for each in layer.parameters()]
+        layer.zero_grad()
+        checkpoint.checkpoint(layer, theirs, use_reentrant=False).square().sum().backward()
+        torch.testing.assert_close([mine.grad, *ours], [theirs.grad, *(each.grad for each in layer.parameters())])
+        layer.zero_grad()
+    assert compiled.counts()["native"] == 0, compiled.reasons()
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize("kernel", [1, 3])
+def test_strided_convolutions_are_trained(kernel, layout, dynamic):
+    module = torch.nn.Conv2d(3, 32, kernel, stride=2).cuda().double().to(memory_format=layout)
+    compiled = braze.compile(module, dynamic=dynamic)
+    for batch, size in ((2, 32), (2, 32), (3, 57)):
+        x = torch.randn(batch, 3, size, size, device="cuda", dtype=torch.float64).to(memory_format=layout)
+        both = []
+        for call in (compiled, module):
+            leaf = x.detach().requires_grad_()
+            module.zero_grad()
+            call(leaf).square().mean().backward()
+            both.append([leaf.grad, *(each.grad.clone() for each in module.parameters())])
+        torch.testing.assert_close(*both)
     assert compiled.counts()["native"] == 0, compiled.reasons()
 
 
