@@ -6,6 +6,7 @@
 
 #include "capture/arguments.h"
 #include "capture/tracer_tensor.h"
+#include "support/error.h"
 
 namespace braze::capture {
 
@@ -20,6 +21,15 @@ c10::DeviceIndex current_device() {
 }
 
 }  // namespace
+
+c10::Device to_torch(ir::Device device) {
+  switch (device.kind) {
+    case ir::DeviceKind::cpu: return c10::Device(c10::kCPU);
+    case ir::DeviceKind::cuda: return c10::Device(c10::kCUDA, device.index);
+    case ir::DeviceKind::meta: return c10::Device(c10::kMeta);
+  }
+  BRAZE_CHECK(false, "unknown device");
+}
 
 bool has_met_cuda() noexcept {
   return met_cuda.load(std::memory_order_acquire);

@@ -5,7 +5,12 @@
 
 #include <span>
 
+#include "ir/graph.h"
+
 namespace braze::capture {
+
+/// A graph's device as PyTorch says it.
+c10::Device to_torch(ir::Device device);
 
 /// A tensor on a CUDA device has been traced in this process: from then on what holds for those is looked at, too.
 bool has_met_cuda() noexcept;

@@ -7,6 +7,7 @@
 
 #include "capture/arguments.h"
 #include "capture/call.h"
+#include "capture/devices.h"
 #include "capture/library_call.h"
 #include "capture/numbers_in_calls.h"
 #include "capture/shapes.h"
@@ -223,7 +224,8 @@ class Guessed {
   std::set<std::string, std::less<>> names_;
 };
 
-/// Tensors that lie as a node's operands do, put where the call wants them; nobody reads their elements.
+/// Tensors that lie as a node's operands do, on their device, whose kernel answers; put where the call wants them.
+/// Nobody reads their elements.
 void put_operands(const ir::Node& node, CallPayload& payload, const SizesAt& at) {
   for (const CallPayload::Slot& slot : payload.slots) {
     if (slot.element == kNumberSlot) {
@@ -232,7 +234,8 @@ void put_operands(const ir::Node& node, CallPayload& payload, const SizesAt& at)
     }
     const ir::Type& type = *ir::Graph::resolve(node.operands[slot.operand])->type;
     const at::Tensor operand =
-        at::empty_strided(at(type.sizes), at(type.strides), at::TensorOptions(to_scalar_type(type.dtype)));
+        at::empty_strided(at(type.sizes), at(type.strides),
+                          at::TensorOptions(to_scalar_type(type.dtype)).device(to_torch(type.device)));
     c10::IValue& argument = payload.stack[slot.argument];
     if (slot.element < 0) {
       argument = operand;

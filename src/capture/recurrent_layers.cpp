@@ -83,8 +83,9 @@ std::optional<Layer> layer_of(Recorder& recorder, const c10::OperatorName& name,
   return layer;
 }
 
-/// What eager hands to cuDNN: tensors of one type on one GPU, by sizes that are numbers but for the length and the
-/// batch, no autocast (which casts and lays out weights itself), and a gradient wanted.
+/// What eager hands to cuDNN: tensors of one type on one GPU, no autocast (which casts and lays out weights
+/// itself), and a gradient wanted. Sizes may be expressions but for those of the weights; widths become numbers
+/// where they are read.
 bool is_for_cudnn(const Layer& layer) {
   if (!at::GradMode::is_enabled() || at::autocast::is_autocast_enabled(at::kCUDA) || layer.input.dim() < 2)
     return false;
@@ -96,11 +97,9 @@ bool is_for_cudnn(const Layer& layer) {
            one.scalar_type() == layer.input.scalar_type() && !one.is_conj() && !one.is_neg();
   });
   const auto has_numbers = [](const at::Tensor& one) { return dims_of(one).is_numbers(); };
-  const auto has_known_width = [](const at::Tensor& state) {
-    return !state.defined() || (state.dim() == 3 && dims_of(state)[2].is_number());
-  };
-  return fits && has_known_width(layer.hidden) && has_known_width(layer.cell) &&
-         dims_of(layer.input).back().is_number() && std::ranges::all_of(layer.weights, has_numbers) &&
+  const auto is_state = [](const at::Tensor& state) { return !state.defined() || state.dim() == 3; };
+  return fits && is_state(layer.hidden) && is_state(layer.cell) &&
+         std::ranges::all_of(layer.weights, has_numbers) &&
          std::ranges::any_of(all, [](const at::Tensor& one) { return one.requires_grad(); }) &&
          at::cudnn_is_acceptable(layer.input);
 }

@@ -4,6 +4,7 @@
 #include <ATen/EmptyTensor.h>
 #include <ATen/ops/empty_strided.h>
 
+#include "capture/devices.h"
 #include "ir/text.h"
 #include "support/error.h"
 
@@ -55,12 +56,7 @@ ir::DType ir_dtype(c10::ScalarType type) {
 }
 
 c10::Device device(ir::Device device) {
-  switch (device.kind) {
-    case ir::DeviceKind::cpu: return c10::Device(c10::kCPU);
-    case ir::DeviceKind::cuda: return c10::Device(c10::kCUDA, device.index);
-    case ir::DeviceKind::meta: return c10::Device(c10::kMeta);
-  }
-  BRAZE_CHECK(false, "unknown device");
+  return capture::to_torch(device);
 }
 
 Geometry Geometry::of(const ir::Type& type) {

@@ -79,18 +79,21 @@ def test_checkpoints_run_again_on_the_engines_thread():
 @pytest.mark.parametrize("dynamic", [None, True])
 @pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
 @pytest.mark.parametrize("kernel", [1, 3])
-def test_strided_convolutions_are_trained(kernel, layout, dynamic):
-    module = torch.nn.Conv2d(3, 32, kernel, stride=2).cuda().double().to(memory_format=layout)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_strided_convolutions_are_trained(dtype, kernel, layout, dynamic):
+    """The shapes of the gradient's call are asked of the GPU's kernel: a CPU's ends the process for some of these."""
+    module = torch.nn.Conv2d(3, 32, kernel, stride=2).to("cuda", dtype, memory_format=layout)
     compiled = braze.compile(module, dynamic=dynamic)
     for batch, size in ((2, 32), (2, 32), (3, 57)):
-        x = torch.randn(batch, 3, size, size, device="cuda", dtype=torch.float64).to(memory_format=layout)
+        x = torch.randn(batch, 3, size, size, device="cuda", dtype=dtype).to(memory_format=layout)
         both = []
         for call in (compiled, module):
             leaf = x.detach().requires_grad_()
             module.zero_grad()
             call(leaf).square().mean().backward()
             both.append([leaf.grad, *(each.grad.clone() for each in module.parameters())])
-        torch.testing.assert_close(*both)
+        exact = {} if dtype == torch.float64 else {"rtol": 1e-2, "atol": 1e-3}
+        torch.testing.assert_close(*both, **exact)
     assert compiled.counts()["native"] == 0, compiled.reasons()
 
 

@@ -93,3 +93,34 @@ def test_recurrent_nets(kind, batch_first):
             torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-4)
             assert [t.stride() for t in got] == [t.stride() for t in wanted]
     assert compiled.counts()["native"] == 0, compiled.reasons()
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("name", ["rfft2", "fft", "irfft"])
+def test_spectra_of_any_size(name, dynamic):
+    """Their layout is that of the GPU's library, which is asked for the sizes of a program before it is made."""
+    transform = getattr(torch.fft, name)
+    compiled = braze.compile(lambda x: transform(x).abs() + 1, dynamic=dynamic)
+    for rows in (6, 8, 12, 20, 8):
+        x = torch.randn(rows, rows + 3, device="cuda")
+        wanted = transform(x).abs() + 1
+        got = compiled(x)
+        torch.testing.assert_close(got, wanted)
+        assert got.stride() == wanted.stride()
+    assert compiled.counts()["captured"] <= (1 if dynamic else 2), compiled.reasons()
+
+
+@pytest.mark.parametrize("kind", [torch.nn.GRU, torch.nn.LSTM])
+def test_recurrent_nets_whose_every_size_may_vary_are_trained(kind):
+    net = kind(6, 8).cuda()
+    compiled = braze.compile(net, dynamic=True)
+    for length in (5, 7, 9, 5):
+        x = torch.randn(length, 3, 6, device="cuda")
+        both = []
+        for call in (compiled, net):
+            net.zero_grad()
+            output = call(x)[0]
+            output.square().sum().backward()
+            both.append([output, *(each.grad.clone() for each in net.parameters())])
+        torch.testing.assert_close(*both, rtol=1e-3, atol=1e-3)
+    assert compiled.counts()["native"] == 0, compiled.reasons()
