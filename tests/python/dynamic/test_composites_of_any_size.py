@@ -156,6 +156,7 @@ def test_images_resized_by_operators_themselves():
 @pytest.mark.usefixtures("no_grad")
 def test_the_cheaper_order_of_three_products_is_guarded():
     def f(x):
+        x = x / 8  # What is compared is the sine of a sum of products: it must not be large.
         return torch.linalg.multi_dot([x, x.t(), x])
 
     for gradients, captured in ((False, 1), (True, 2)):

@@ -81,7 +81,7 @@ def test_checkpoints_run_again_on_the_engines_thread():
 @pytest.mark.parametrize("kernel", [1, 3])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_strided_convolutions_are_trained(dtype, kernel, layout, dynamic):
-    """The shapes of the gradient's call are asked of the GPU's kernel: a CPU's ends the process for some of these."""
+    """The gradient's shapes are asked of the GPU's kernel: a CPU's ends the process for some of these."""
     module = torch.nn.Conv2d(3, 32, kernel, stride=2).to("cuda", dtype, memory_format=layout)
     compiled = braze.compile(module, dynamic=dynamic)
     for batch, size in ((2, 32), (2, 32), (3, 57)):
