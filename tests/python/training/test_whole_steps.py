@@ -84,7 +84,8 @@ def both_ways(program, name, **how):
     for one in program(name, compile):
         found.append(one)
         counts.append(compiled[0].counts())
-    torch.testing.assert_close(found, expected, rtol=2e-5, atol=2e-6)
+    # Optimizers that divide by the gradient's size make its last bits, other ones on each processor, larger.
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=2e-5)
     return counts
 
 

@@ -156,6 +156,13 @@ bool Calls::call(PyObject* callable, PyObject* const* arguments, Py_ssize_t coun
   return abandon("a call that is not understood", callable);
 }
 
+/// Of the package braze, whose functions make no tensors.
+static bool is_brazes_own(PyObject* function) {
+  if (!PyFunction_Check(function)) return false;
+  PyObject* globals = reinterpret_cast<PyFunctionObject*>(function)->func_globals;
+  return PyDict_CheckExact(globals) && text_of(PyDict_GetItemString(globals, "__name__")).starts_with("braze.");
+}
+
 bool Calls::call_promised(Promise promise, PyObject* callable, PyObject* const* arguments, Py_ssize_t count) {
   if (promise == Promise::disabled) {
     PyObject* dict = guards::instance_dict(callable);
@@ -164,7 +171,8 @@ bool Calls::call_promised(Promise promise, PyObject* callable, PyObject* const* 
     return abandon("a function marked braze.compiler.disable", reason);
   }
   if (!values_.pin(callable)) return abandon("a function of unknown origin", callable);
-  if (values_.tensors().has_default_device()) return abandon(Break::default_device_aside);
+  if (values_.tensors().has_default_device() && !is_brazes_own(callable))
+    return abandon(Break::default_device_aside);
   activity().entry = Entry::trusted;
   activity().makes_result = true;
   // It runs unwatched, on the tensors themselves.
