@@ -17,7 +17,7 @@ from torch.optim.optimizer import _get_value
 from torch.utils._foreach_utils import _group_tensors_by_device_and_dtype
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from braze import _optimizer_steps
+from braze import _optimizer_steps, _tensors_of_data
 from braze._load import C
 
 Function = Callable[..., Any]
@@ -227,11 +227,8 @@ class AttentionKernels:
             C.end_graph("sdpa_kernel of what is no backend")
         wanted = []
         for backend in asked:
-            number = -1
-            for k in range(len(_BACKENDS)):
-                if backend is _BACKENDS[k]:
-                    number = _BACKEND_NUMBERS[k]
-            if number < 0:
+            number = C.attention_backend(backend)  # A copy of a member is another object.
+            if number not in _BACKEND_NUMBERS:
                 C.end_graph("sdpa_kernel of what is no backend")
             if number not in wanted:
                 wanted.append(number)
@@ -269,14 +266,16 @@ class AttentionKernels:
             torch._C._set_sdp_priority_order([*numbers, *others])
 
 
-_BACKENDS = [
-    SDPBackend.FLASH_ATTENTION,
-    SDPBackend.EFFICIENT_ATTENTION,
-    SDPBackend.MATH,
-    SDPBackend.CUDNN_ATTENTION,
-    SDPBackend.OVERRIDEABLE,
+_BACKEND_NUMBERS = [
+    int(backend)
+    for backend in (
+        SDPBackend.FLASH_ATTENTION,
+        SDPBackend.EFFICIENT_ATTENTION,
+        SDPBackend.MATH,
+        SDPBackend.CUDNN_ATTENTION,
+        SDPBackend.OVERRIDEABLE,
+    )
 ]
-_BACKEND_NUMBERS = [int(backend) for backend in _BACKENDS]
 
 
 def kernels_of_attention(backends: Any, set_priority: bool = False) -> AttentionKernels:
@@ -449,6 +448,7 @@ def install() -> None:
     C.set_stand_in(torch.autograd.grad, backward_within)
     C.set_stand_in(torch.nn.modules.batchnorm._BatchNorm.forward, batch_norm_forward)
     _optimizer_steps.install()
+    _tensors_of_data.install()
     if torch.backends.opt_einsum.is_available():
         C.assume_constant_result(_path_for)
         C.set_stand_in(torch.backends.opt_einsum.get_opt_einsum().contract_path, contract_path)

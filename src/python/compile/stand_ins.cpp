@@ -40,6 +40,13 @@ bool is_known(py::handle tensor) {
   return capture::is_tracer(real) && recorder().known().find(real).defined();
 }
 
+/// The number of a member of torch.nn.attention.SDPBackend, or of a copy of one; -1 is something else.
+int attention_backend(py::handle backend) {
+  static const PyObject* const type = py::object(py::module_::import("torch._C").attr("_SDPBackend")).ptr();
+  const bool is_member = reinterpret_cast<PyObject*>(Py_TYPE(backend.ptr())) == type;
+  return is_member ? py::int_(py::reinterpret_borrow<py::object>(backend)).cast<int>() : -1;
+}
+
 constexpr std::string_view gradient_transforms[] = {"grad", "grad_and_value", "vjp", "jacrev", "hessian"};
 
 /// torch.func loads what it needs when it is first used, under a lock: it does so now, natively, as a capture may
@@ -168,6 +175,7 @@ void add_stand_ins(py::module_& module) {
       "Captures call the second function or class in the place of the first.");
   module.def("end_graph", [](const py::str& why) { throw UserError("braze: " + why.cast<std::string>()); });
   module.def("is_known", &is_known, py::arg("tensor"));
+  module.def("attention_backend", &attention_backend, py::arg("backend"));
   module.def("to_number", [](py::handle tensor) {
     if (!guards::is_tensor(tensor.ptr())) throw UserError("to_number takes a tensor", UserError::Kind::type);
     return py::reinterpret_steal<py::object>(

@@ -12,14 +12,20 @@ namespace {
 
 using Names = std::unordered_set<std::string_view>;
 
+// They make a tensor another view of its memory.
+const Names& view_moving_names() {
+  static const Names names = {"as_strided_", "squeeze_",   "swapaxes_", "swapdims_",
+                              "t_",          "transpose_", "unsqueeze_"};
+  return names;
+}
+
 // They are operators by name, but touch the tensor object itself, or what no guard covers.
 const Names& refused_names() {
-  static const Names names = {
-      "set_",           "resize_",   "resize_as_",     "data",       "set_data",    "is_leaf",
-      "output_nr",      "_version",  "requires_grad_", "detach_",    "retain_grad", "retains_grad",
-      "backward",       "_backward", "is_pinned",      "pin_memory", "to_dense",    "record_stream",
-      "rename_",        "names",     "align_as",       "from_file",  "t_",          "transpose_",
-      "storage_offset", "squeeze_",  "unsqueeze_",     "swapaxes_",  "swapdims_",   "as_strided_"};
+  static const Names names = {"set_",        "resize_",      "resize_as_",    "data",           "set_data",
+                              "is_leaf",     "output_nr",    "_version",      "requires_grad_", "detach_",
+                              "retain_grad", "retains_grad", "backward",      "_backward",      "is_pinned",
+                              "pin_memory",  "to_dense",     "record_stream", "rename_",        "names",
+                              "align_as",    "from_file",    "storage_offset"};
   return names;
 }
 
@@ -224,8 +230,9 @@ TorchNames::TorchNames() : operators(operator_names()) {
   functions.insert(py::object(c.attr("_functorch").attr("unwrap_if_dead")).ptr());
   // True in every captured run.
   const py::module_ own = py::module_::import("braze._C");
-  for (const char* name : {"is_compiling", "is_known", "to_number", "trace_mark", "only_computed_since",
-                           "function_tangents", "join_function", "set_inference_mode", "leave_inference_mode"})
+  for (const char* name :
+       {"is_compiling", "is_known", "attention_backend", "to_number", "trace_mark", "only_computed_since",
+        "function_tangents", "join_function", "set_inference_mode", "leave_inference_mode"})
     functions.insert(py::object(own.attr(name)).ptr());
   ends_graph = py::object(own.attr("end_graph")).ptr();
   counts_effects = py::object(own.attr("effects_so_far")).ptr();
@@ -253,10 +260,14 @@ TorchNames::TorchNames() : operators(operator_names()) {
 }
 
 bool TorchNames::is_understood(const std::string& name) const {
-  if (refused_names().contains(name)) return false;
+  if (refused_names().contains(name) || view_moving_names().contains(name)) return false;
   return further_names().contains(name) ||
          (operators.contains(name) &&
           (!name.starts_with("_") || name.starts_with("_foreach_") || private_operators().contains(name)));
+}
+
+bool TorchNames::moves_view(std::string_view method) const {
+  return view_moving_names().contains(method);
 }
 
 bool TorchNames::is_readable(std::string_view attribute) const {

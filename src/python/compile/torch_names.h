@@ -17,6 +17,8 @@ class TorchNames {
 
   /// By its name: an operator, or a function likewise, that computes on its arguments alone.
   bool is_understood(const std::string& name) const;
+  /// A method that makes a tensor another view of its memory, in place: `unsqueeze_`.
+  bool moves_view(std::string_view method) const;
   /// An attribute of tensors that the tensor guards pin down, or that dispatches as an operator.
   bool is_readable(std::string_view attribute) const;
   /// One that tells how a tensor came to be, and tells nothing of a tensor without gradients.

@@ -30,6 +30,13 @@ bool acts_as_list(PyObject* value) {
              });
 }
 
+/// A member of an enum that pybind11 has made, or a copy of one: a number that never changes.
+bool is_enum_of_pybind(PyObject* value) {
+  PyTypeObject* type = Py_TYPE(value);
+  return std::string_view(Py_TYPE(type)->tp_name).ends_with("pybind11_type") &&
+         PyDict_GetItemString(guards::class_dict(type), "__entries");
+}
+
 /// Of one value and all within it.
 class Absorption {
  public:
@@ -62,6 +69,7 @@ bool Absorption::absorb_one(PyObject* value) {
   values_.keep_protocols(value);
   if (values_.tensors().is_tensor(value)) return values_.is_known(value);
   if (PySlice_Check(value) && values_.source_of(value)) return absorb_slice(value);
+  if (is_enum_of_pybind(value)) return values_.source_of(value) && values_.pin(value);
   const bool is_container = is_builtin_container(value);
   // A builtin class tells nothing but its name.
   const bool is_builtin_class =

@@ -12,6 +12,15 @@
 
 namespace braze::interpreter {
 
+namespace {
+
+/// A class with one of `__setattr__` and `__delattr__` in Python has object's for the other.
+bool leaves_to_object(PyTypeObject* type, const char* name) {
+  return find_in_type(type, name) == find_in_type(&PyBaseObject_Type, name);
+}
+
+}  // namespace
+
 bool Attributes::store_attribute(PyObject* object, PyObject* name, PyObject* value) {
   if (!values_.is_known(object)) return abandon("an attribute of an object of unknown origin is changed", object);
   if (values_.tensors().is_tensor(object)) return abandon("an attribute of a tensor is changed", name);
@@ -20,6 +29,8 @@ bool Attributes::store_attribute(PyObject* object, PyObject* name, PyObject* val
   if (Py_TYPE(object)->tp_setattro == PyObject_GenericSetAttr)
     return watch_.classes.keep_special(object, {"__setattr__"}) && plain_store(object, name, value);
   if (watch_.classes.special_function(object, "__setattr__")) return allow(Entry::known);
+  if (leaves_to_object(Py_TYPE(object), "__setattr__"))
+    return watch_.classes.keep_special(object, {"__setattr__"}) && plain_store(object, name, value);
   PyObject* setter =
       find_in_type(Py_TYPE(object), "__setattr__");  // Of dict, say: `__setattr__ = dict.__setitem__`.
   if (setter && (Py_IS_TYPE(setter, &PyMethodDescr_Type) || Py_IS_TYPE(setter, &PyWrapperDescr_Type)) &&
@@ -38,6 +49,8 @@ bool Attributes::delete_attribute(PyObject* object, PyObject* name) {
   if (Py_TYPE(object)->tp_setattro == PyObject_GenericSetAttr)
     return watch_.classes.keep_special(object, {"__delattr__"}) && plain_store(object, name, nullptr);
   if (watch_.classes.special_function(object, "__delattr__")) return allow(Entry::known);
+  if (leaves_to_object(Py_TYPE(object), "__delattr__"))
+    return watch_.classes.keep_special(object, {"__delattr__"}) && plain_store(object, name, nullptr);
   return abandon("an object that handles the change of its attributes itself", object);
 }
 

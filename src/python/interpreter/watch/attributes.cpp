@@ -27,13 +27,20 @@ bool is_builtin_method(PyObject* found) {
 /// name of their own.
 bool has_plain_lookup(PyTypeObject* type) {
   if (is_plain_lookup(reinterpret_cast<void*>(type->tp_getattro))) return true;
-  if (std::string_view(type->tp_name) == "_thread._local" && is_exact_builtin(type)) return true;
+  const std::string_view class_name = type->tp_name;
+  if ((class_name == "_thread._local" || class_name == "types.UnionType") && is_exact_builtin(type)) return true;
   PyObject* own = find_in_type(type, "__getattribute__");
   if (!own || !Py_IS_TYPE(own, &PyWrapperDescr_Type) ||
       !is_plain_lookup(reinterpret_cast<PyWrapperDescrObject*>(own)->d_wrapped))
     return false;
   PyObject* fallback = find_in_type(type, "__getattr__");
   return fallback && (PyFunction_Check(fallback) || is_builtin_method(fallback));
+}
+
+/// The `__getattribute__` that a class has in Python; null if it has none.
+PyObject* lookup_in_python(PyTypeObject* type) {
+  PyObject* own = find_in_type(type, "__getattribute__");
+  return own && PyFunction_Check(own) ? own : nullptr;
 }
 
 /// Builtin classes all of whose attributes are computed from what an instance was made of.
@@ -47,7 +54,8 @@ bool is_immutable_record(PyTypeObject* type) {
 }  // namespace
 
 bool Attributes::attribute(PyObject* object, PyObject* name) {
-  if (text_of(name) == "__class__" && !PyType_Check(object) && values_.is_known(object))
+  if (text_of(name) == "__class__" && !PyType_Check(object) && values_.is_known(object) &&
+      !lookup_in_python(Py_TYPE(object)))
     return class_of(object, name);
   if (values_.tensors().is_tensor(object)) return watch_.tensor_attributes.tensor_attribute(object, name);
   if (guards::is_scalar(object) || values_.tensors().is_plain(object)) return allow_made_result();
@@ -191,8 +199,7 @@ bool Attributes::instance_attribute(PyObject* object, PyObject* name) {
   if (!watch_.classes.keep_special(object, {"__getattribute__"})) return false;
   if (!text_of(name).starts_with("__")) values_.tensors().make_attribute(object, name);
   if (has_plain_lookup(type)) return plain_attribute(object, name);
-  PyObject* own = find_in_type(type, "__getattribute__");
-  if (own && PyFunction_Check(own)) return allow(Entry::known);
+  if (lookup_in_python(type)) return allow(Entry::known);
   return abandon("an object with a lookup of its own", object);
 }
 
@@ -242,6 +249,7 @@ bool Attributes::plain_attribute(PyObject* object, PyObject* name) {
   } else if (is_data_descriptor(found)) {
     if (acts_as_property(found)) return property_getter(found, in_type, name);
     if (is_named_tuple_field(found)) return named_tuple_field(object, found, in_type);
+    if (found == find_in_type(&PyBaseObject_Type, "__class__")) return class_of(object, name);
     if (guards::is_object_member(found)) {
       if (!source || values_.effects().wrote(object, found)) return true;
       const Ref value = Ref::steal(PyObject_GetAttr(object, name));

@@ -91,6 +91,12 @@ std::span<const Builtins::Row> Builtins::rows() {
   return rows;
 }
 
+/// Of Python's data.
+bool Builtins::makes_tensor(PyObject* function) {
+  static const Names making = {"tensor", "as_tensor", "asarray"};
+  return making.contains(reinterpret_cast<PyCFunctionObject*>(function)->m_ml->ml_name);
+}
+
 const Builtins::Row* Builtins::find_row(const Call& call) {
   const auto found = std::ranges::find_if(rows(), [&](const Row& row) {
     return row.module == call.module && (row.name.empty() || row.name == call.name) && call.count >= row.fewest &&
@@ -104,7 +110,9 @@ bool Builtins::call(PyObject* function, PyObject* const* arguments, Py_ssize_t c
   PyObject* self = PyCFunction_GET_SELF(function);
   TensorWorld& tensors = values_.tensors();
   if (tensors.may_call(function)) {
-    if (PyObject* stand_in = stand_in_for(function))
+    // The one of torch.tensor() is for what is given tensors in lists.
+    const bool wants_stand_in = !makes_tensor(function) || (count > 0 && holds_tensors(arguments[0]));
+    if (PyObject* stand_in = wants_stand_in ? stand_in_for(function) : nullptr)
       return watch_.stand_ins.put_stand_in(function, stand_in) && watch_.calls.call(stand_in, arguments, count);
     return call_of_torch(function, arguments, count);
   }
@@ -177,9 +185,7 @@ bool Builtins::holds_tensors(PyObject* value, int depth) const {
 
 bool Builtins::call_of_torch(PyObject* function, PyObject* const* arguments, Py_ssize_t count) {
   TensorWorld& tensors = values_.tensors();
-  static const Names making = {"tensor", "as_tensor", "asarray"};
-  const bool makes_tensor = making.contains(reinterpret_cast<PyCFunctionObject*>(function)->m_ml->ml_name);
-  if (makes_tensor && count > 0 && holds_tensors(arguments[0])) return abandon(Break::tensor_of_values);
+  if (makes_tensor(function) && count > 0 && holds_tensors(arguments[0])) return abandon(Break::tensor_of_values);
   activity().answer = tensors.answer(function, arguments, count);
   if (!activity().answer && tensors.has_default_device() && !put_default_device(function)) return false;
   return absorb_all(arguments, count, function) && allow_made_result(Entry::tensor);

@@ -47,6 +47,7 @@ class Builtins final : Domain {
   /// A function of module builtins that no row understands.
   bool call_by_what_it_does(const Call& call);
   PyObject* stand_in_for(PyObject* function);
+  static bool makes_tensor(PyObject* function);
 
   Ref counted_;  ///< The latest answer about effects.
 

@@ -123,6 +123,7 @@ bool Calls::call(PyObject* callable, PyObject* const* arguments, Py_ssize_t coun
   if (PyType_Check(callable)) {
     PyObject* stand_in = run_.callee && *run_.callee == callable ? tensors.stand_in_for(callable) : nullptr;
     if (stand_in && !watch_.stand_ins.put_stand_in(callable, stand_in)) return false;
+    if (stand_in && PyFunction_Check(stand_in)) return call(stand_in, arguments, count);
     return watch_.instances.call_class(stand_in ? stand_in : callable, arguments, count);
   }
   if (tensors.may_call(callable)) return absorb_all(arguments, count, callable) && allow_made_result(Entry::tensor);

@@ -1,0 +1,108 @@
+"""Tensors of Python's data, in captures: of tensors in lists, whose numbers eager reads, and by legacy classes."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from braze._load import C
+
+LEGACY = {
+    "FloatTensor": torch.float32,
+    "DoubleTensor": torch.float64,
+    "HalfTensor": torch.float16,
+    "BFloat16Tensor": torch.bfloat16,
+    "ByteTensor": torch.uint8,
+    "CharTensor": torch.int8,
+    "ShortTensor": torch.int16,
+    "IntTensor": torch.int32,
+    "LongTensor": torch.int64,
+    "BoolTensor": torch.bool,
+}
+
+
+def tensor(data: Any, *, dtype: Any = None, device: Any = None, **settings: Any) -> torch.Tensor:
+    """torch.tensor and torch.as_tensor of lists with tensors in them."""
+    leaves: list[Any] = []
+    shape = _shape_of(data, leaves)
+    if dtype is None:
+        dtype = _common_dtype(leaves)
+    for leaf in leaves:
+        if isinstance(leaf, torch.Tensor) and not _may_convert(leaf, dtype):
+            C.end_graph("torch.tensor() of the values of other tensors")
+    is_elsewhere = device is not None and torch.device(device).type != "cpu"
+    if is_elsewhere or settings.get("requires_grad", False) or settings.get("pin_memory", False):
+        C.end_graph("torch.tensor() of the values of other tensors")
+    return torch.stack([_number(leaf, dtype) for leaf in leaves]).reshape(shape)
+
+
+def _holds_tensors(data: Any) -> bool:
+    if type(data) is list or type(data) is tuple:
+        return any([_holds_tensors(item) for item in data])
+    return isinstance(data, torch.Tensor)
+
+
+def _shape_of(data: Any, leaves: list[Any]) -> tuple[int, ...]:
+    """Lists are rows as the first one is; the numbers and tensors in them are put into `leaves`."""
+    if type(data) is not list and type(data) is not tuple:
+        leaves.append(data)
+        return ()
+    inner = [_shape_of(item, leaves) for item in data]
+    if not inner or [shape for shape in inner if shape != inner[0]]:
+        C.end_graph("torch.tensor() of the values of other tensors")
+    return (len(data), *inner[0])
+
+
+def _dtype_of(leaf: Any) -> torch.dtype:
+    if isinstance(leaf, torch.Tensor):
+        return leaf.dtype
+    if type(leaf) is float:
+        return torch.get_default_dtype()
+    if type(leaf) is not bool and type(leaf) is not int:
+        C.end_graph("torch.tensor() of the values of other tensors")
+    return torch.bool if type(leaf) is bool else torch.int64
+
+
+def _common_dtype(leaves: list[Any]) -> torch.dtype:
+    found = _dtype_of(leaves[0])
+    for leaf in leaves[1:]:
+        found = torch.promote_types(found, _dtype_of(leaf))
+    return found
+
+
+def _may_convert(leaf: torch.Tensor, dtype: torch.dtype) -> bool:
+    """Whether its number is one of `dtype` as a matter of course: integers are refused what has a point."""
+    is_plain = leaf.numel() == 1 and leaf.device.type == "cpu" and not leaf.requires_grad and not leaf.is_complex()
+    return is_plain and (leaf.dtype == dtype or dtype == torch.float32 or dtype == torch.float64)
+
+
+def _number(leaf: Any, dtype: torch.dtype) -> torch.Tensor:
+    if not isinstance(leaf, torch.Tensor):
+        return torch.tensor(leaf, dtype=dtype)
+    # Python's numbers have f64's digits.
+    return leaf.detach().reshape(()) if leaf.dtype == dtype else leaf.detach().reshape(()).double().to(dtype)
+
+
+def legacy(dtype: torch.dtype) -> Callable[..., torch.Tensor]:
+    """torch.LongTensor and its like: of sizes, or of the numbers in a list."""
+
+    def make(*arguments: Any, **settings: Any) -> torch.Tensor:
+        if settings:
+            C.end_graph("a builtin class that is not understood")
+        if len(arguments) == 1 and (type(arguments[0]) is list or type(arguments[0]) is tuple):
+            make_of = tensor if _holds_tensors(arguments[0]) else torch.tensor
+            return make_of(arguments[0], dtype=dtype, device="cpu")
+        sizes = arguments[0] if len(arguments) == 1 and type(arguments[0]) is torch.Size else arguments
+        for size in sizes:
+            if type(size) is not int:
+                C.end_graph("a builtin class that is not understood")
+        return torch.empty(tuple(sizes) if sizes else 0, dtype=dtype, device="cpu")
+
+    return make
+
+
+def install() -> None:
+    C.set_stand_in(torch.tensor, tensor)
+    C.set_stand_in(torch.as_tensor, tensor)
+    for name, dtype in LEGACY.items():
+        C.set_stand_in(getattr(torch, name), legacy(dtype))
