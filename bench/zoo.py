@@ -7,7 +7,7 @@
     python bench/zoo.py --jobs 16                          # so many models at once; their times mean nothing then
     python bench/zoo.py --train rows channels_last         # training instead, in these layouts (zoo_training.py)
 
-Each model (zoo_cases.py: small random configurations, no weights are downloaded) runs in a process of its own, for
+Each model (zoo_cases.py and its kin: small random configurations, no weights are downloaded) runs in a process of its own, for
 a limited time: 16 calls in eager first, so that CPython has specialised its code, then four compiled ones with new
 values, each beside eager's. The third is to be replayed. torch.compile (with its backend "eager") has a process of
 its own as well. Results are appended to a file, one JSON object a line; a line of text
@@ -39,6 +39,12 @@ from rich.table import Table
 from torch.utils._pytree import tree_leaves, tree_map
 
 import measure
+import zoo_libraries  # noqa: F401  (each of these registers its cases)
+import zoo_programs  # noqa: F401
+import zoo_programs_learning  # noqa: F401
+import zoo_programs_seen  # noqa: F401
+import zoo_transformers  # noqa: F401
+import zoo_transformers_seen  # noqa: F401
 from zoo_cases import CASES
 from zoo_training import run_training
 

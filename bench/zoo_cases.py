@@ -21,6 +21,16 @@ def image(*sizes: int) -> Callable[[int], tuple]:
     return lambda number: (torch.randn(*sizes, generator=torch.Generator().manual_seed(number)),)
 
 
+def drawn(*shapes: tuple[int, ...]) -> Callable[[int], tuple]:
+    """Arguments of these shapes, drawn anew by the number of the call."""
+
+    def inputs(number: int) -> tuple:
+        generator = torch.Generator().manual_seed(number)
+        return tuple(torch.randn(*shape, generator=generator) for shape in shapes)
+
+    return inputs
+
+
 def without_compiled_torchvision() -> None:
     """A torchvision for CUDA has operators that a torch for CPUs cannot load. Only their shapes are asked for."""
     try:

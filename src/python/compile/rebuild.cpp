@@ -162,6 +162,7 @@ Rebuilder::Node Rebuilder::node_of(PyObject* value) {
   const bool is_constant = values_.tensors().is_plain(value) || values_.is_constant(value);
   if (is_constant) return remember(value, constant(value));
   if (const guards::Source* source = values_.source_of(value)) return remember(value, sourced(value, source));
+  if (guards::is_array_scalar(value)) return remember(value, constant(value));
   if (depth_ > deepest_container) refuse("an object that is nested too deeply", value);
   ++depth_;
   const Node made = create(value);

@@ -33,7 +33,7 @@ void GuardSet::add(Guard guard) {
 }
 
 void GuardSet::constant(const Source* source, PyObject* value) {
-  BRAZE_CHECK(is_scalar(value), "a constant guard on ", describe(value));
+  BRAZE_CHECK(is_scalar(value) || is_array_scalar(value), "a constant guard on ", describe(value));
   if (is_nan(value)) return identity(source, value);
   add({.kind = GuardKind::constant, .sources = {source}, .object = Ref::borrow(value)});
 }

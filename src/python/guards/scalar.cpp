@@ -3,7 +3,10 @@
 
 #include <cmath>
 #include <cstring>
+#include <string_view>
+#include <utility>
 
+#include "python/guards/class_kind.h"
 #include "python/guards/ref.h"
 #include "python/guards/torch_values.h"
 #include "support/error.h"
@@ -55,6 +58,19 @@ const ScalarRow* find_row(PyTypeObject* type) noexcept {
   return nullptr;
 }
 
+/// How many bytes a number of NumPy takes, which lie behind the head of its object; 0 for anything else.
+size_t array_scalar_bytes(PyTypeObject* type) noexcept {
+  constexpr std::string_view prefix = "numpy.";
+  const std::string_view name = type->tp_name;
+  if (!name.starts_with(prefix) || !is_exact_builtin(type)) return 0;
+  static constexpr std::pair<std::string_view, size_t> rows[] = {
+      {"float64", 8}, {"float32", 4}, {"float16", 2}, {"int64", 8}, {"int32", 4}, {"int16", 2}, {"int8", 1},
+      {"uint64", 8},  {"uint32", 4},  {"uint16", 2},  {"uint8", 1}, {"bool", 1},  {"bool_", 1}};
+  for (const auto& [text, bytes] : rows)
+    if (name.substr(prefix.size()) == text) return bytes;
+  return 0;
+}
+
 std::string shorten(const char* text) {
   std::string out = text;
   if (out.size() > kLongestText) out = out.substr(0, kLongestText) + "...";
@@ -71,6 +87,10 @@ std::string name_of(PyObject* name) {
 
 bool is_scalar(PyObject* value) noexcept {
   return is_singleton(value) || find_row(Py_TYPE(value)) || is_torch_device(value);
+}
+
+bool is_array_scalar(PyObject* value) noexcept {
+  return array_scalar_bytes(Py_TYPE(value)) > 0;
 }
 
 bool is_nan(PyObject* value) noexcept {
@@ -91,6 +111,8 @@ bool same_scalar(PyObject* expected, PyObject* value) noexcept {
   if (expected == value) return true;
   if (Py_TYPE(expected) != Py_TYPE(value)) return false;
   if (const ScalarRow* row = find_row(Py_TYPE(expected))) return row->same(expected, value);
+  if (const size_t bytes = array_scalar_bytes(Py_TYPE(expected)))
+    return std::memcmp(expected + 1, value + 1, bytes) == 0;
   return is_torch_device(expected) && same_torch_device(expected, value);
 }
 

@@ -13,13 +13,18 @@ namespace braze::guards {
 
 bool is_scalar(PyObject* value) noexcept;
 
+/// A number of NumPy: numpy.float64, numpy.int64, numpy.bool_ and their like. C code computes with it; guards
+/// compare it as a scalar, and it is none otherwise.
+bool is_array_scalar(PyObject* value) noexcept;
+
 /// A float or complex that is not equal to itself: containers find it by its address alone.
 bool is_nan(PyObject* value) noexcept;
 
 /// A scalar of which there is one object: None, True, small integers. Equal others may be several.
 bool is_unique(PyObject* value) noexcept;
 
-/// Whether `value` is the scalar `expected`, in exact type and bits. Runs no Python code, allocates nothing.
+/// Whether `value` is the scalar or number of NumPy `expected`, in exact type and bits. Runs no Python code,
+/// allocates nothing.
 bool same_scalar(PyObject* expected, PyObject* value) noexcept;
 
 /// same_scalar(), or both are tuples of scalars that agree, or the same object.

@@ -33,6 +33,14 @@ PAIRS = {
     "nan_to_number": (NAN, 1.0),
     "number_to_infinity": (1.0, math.inf),
     "float_to_numpy": (2.0, np.float64(2.0)),
+    "numpy": (np.float64(2.0), np.float64(3.0)),
+    "numpy_float_to_int": (np.float64(2.0), np.int64(2)),
+    "numpy_double_to_single": (np.float64(2.1), np.float32(2.1)),
+    "numpy_int": (np.int64(2), np.int64(3)),
+    "numpy_bool": (np.bool_(True), np.bool_(False)),
+    "numpy_zero_to_minus_zero": (np.float64(0.0), np.float64(-0.0)),
+    "numpy_nan_to_number": (np.float64("nan"), np.float64(1.0)),
+    "numpy_to_float": (np.float64(2.0), 2.0),
     "int_to_enum": (1, Level.low),
     "big_int": (2**60, 2**60 + 1),
     "none_to_number": (None, 0),
@@ -48,7 +56,11 @@ PAIRS = {
 }
 
 USE = """
+import numpy as np
+
 def use(x, value):
+    if isinstance(value, np.generic):
+        return x * value, type(value).__name__, value * 2, value
     if isinstance(value, (bool, int, float)):
         return x * value, type(value).__name__, torch.full((1,), value), value
     if isinstance(value, str):

@@ -69,6 +69,10 @@ bool Absorption::absorb_one(PyObject* value) {
   values_.keep_protocols(value);
   if (values_.tensors().is_tensor(value)) return values_.is_known(value);
   if (PySlice_Check(value) && values_.source_of(value)) return absorb_slice(value);
+  if (guards::is_array_scalar(value)) {
+    if (const guards::Source* source = values_.source_of(value)) values_.guards().constant(source, value);
+    return values_.is_known(value);
+  }
   if (is_enum_of_pybind(value)) return values_.source_of(value) && values_.pin(value);
   const bool is_container = is_builtin_container(value);
   // A builtin class tells nothing but its name.

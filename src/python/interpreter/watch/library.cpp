@@ -161,7 +161,9 @@ bool Library::call_numpy(PyObject* callable, PyObject* const* arguments, Py_ssiz
   const Ref name = Ref::steal(PyObject_GetAttrString(callable, "__name__"));
   if (!name) PyErr_Clear();
   const bool computes = name && names.contains(text_of(name.get())) && !run_.keyword_names;
-  if (!computes || !all_data(arguments, count)) return abandon("a call that is not understood", callable);
+  const bool are_data = std::all_of(arguments, arguments + count,
+                                    [](PyObject* one) { return guards::is_array_scalar(one) || is_data(one); });
+  if (!computes || !are_data) return abandon("a call that is not understood", callable);
   activity().is_quiet = true;
   return values_.pin(callable) && absorb_all(arguments, count, callable) && allow_made_result(Entry::trusted);
 }

@@ -23,6 +23,22 @@ namespace {
 
 constexpr BreakReason older_iterator = "an iterator that existed before the call";
 
+/// A class that leaves all that it is given to an `__init__` in Python.
+bool hands_on_to_init(PyObject* callable) {
+  if (!PyType_Check(callable) || Py_TYPE(callable) != &PyType_Type) return false;
+  PyObject* init = find_in_type(as_type(callable), "__init__");
+  return init && PyFunction_Check(init) &&
+         find_in_type(as_type(callable), "__new__") == find_in_type(&PyBaseObject_Type, "__new__");
+}
+
+/// What is unpacked into a tuple is asked how many items there may be.
+bool learn_length_hint(Watch& watch, PyObject* given) {
+  if (!is_changeable(Py_TYPE(given)) || watch.run.values.tensors().is_tensor(given)) return true;
+  for (const char* name : {"__len__", "__length_hint__"})
+    if (watch.classes.special_function(given, name)) return true;
+  return watch.classes.keep_special(given, {"__len__", "__length_hint__"});
+}
+
 }  // namespace
 
 bool unknown(Watch& watch, Activation&, int) {
@@ -264,11 +280,12 @@ bool call_unpacked(Watch& watch, Activation& a, int arg) {
                           what_class_does(reinterpret_cast<PyTypeObject*>(callable)->tp_name) == Does::computes;
     if (computes)
       return watch.containers.iterate(given) && watch.run.looks() && watch.run.allow_made_result(Entry::known);
-    const bool enters = PyFunction_Check(callable) ||
+    const bool enters = PyFunction_Check(callable) || hands_on_to_init(callable) ||
                         (!PyType_Check(callable) && watch.classes.special_function(callable, "__call__"));
     if (!enters || (named && !watch.run.values.is_made(named)))
       return watch.run.abandon("* with what is no tuple or list");
-    if (!watch.containers.iterate(given) || !watch.calls.call(callable, nullptr, 0)) return false;
+    if (!learn_length_hint(watch, given) || !watch.containers.iterate(given)) return false;
+    if (!watch.calls.call(callable, nullptr, 0)) return false;
     if (watch.run.values.tensors().is_tensor(given)) watch.run.activity().entry = Entry::tensor;
     return true;
   }

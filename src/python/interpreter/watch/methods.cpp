@@ -71,6 +71,8 @@ bool Methods::call_method(PyObject* name, PyObject* self, PyObject* const* argum
     return abandon("a device as a context", self);
   if (PyUnicode_CheckExact(self) && text_of(name) == "join" && count == 1 && !is_data(arguments[0]))
     return watch_.containers.iterate(arguments[0]) && allow_made_result(Entry::known) && looks();
+  if (guards::is_array_scalar(self) && count == 0 && text_of(name) == "item")
+    return absorb_all(&self, 1, nullptr) && allow_made_result();
   if (guards::is_scalar(self)) {
     if (!all_data(arguments, count)) return abandon("text is made of an object", name);
     const bool converts = text_of(name) == "encode" || text_of(name) == "decode";

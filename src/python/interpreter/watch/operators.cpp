@@ -59,6 +59,7 @@ constexpr BreakReason own_operators = "an operand of unknown origin, or of a cla
 bool Operators::truth(PyObject* value) {
   if (guards::is_scalar(value)) return true;
   if (values_.tensors().is_tensor(value)) return abandon("a branch on the value of a tensor");
+  if (guards::is_array_scalar(value)) return operand(value, "a branch on a value of unknown origin");
   const bool in_python =
       is_derived_scalar(value) && values_.is_known(value) &&
       (watch_.classes.special_function(value, "__bool__") || watch_.classes.special_function(value, "__len__"));

@@ -99,7 +99,8 @@ bool Watcher::entered(Frame* frame) {
   }
   PyTypeObject* constructs = activity().constructs;
   PyObject* first = frame->f_code->co_argcount > 0 ? frame->localsplus[0] : nullptr;
-  if (constructs && first && Py_IS_TYPE(first, constructs)) values().make(first);
+  // Another one of the class may be what is unpacked for the new one.
+  if (constructs && first && Py_IS_TYPE(first, constructs) && !values().is_known(first)) values().make(first);
   const bool hands_on = !activity().is_direct && (activity().looks || watch_.run.looks_lazily);
   if (activity().packs_arguments || hands_on)  // Tuples that were there before are known by now.
     for (int i = 0; i < frame->f_code->co_argcount; ++i)
