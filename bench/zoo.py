@@ -7,7 +7,7 @@
     python bench/zoo.py --jobs 16                          # so many models at once; their times mean nothing then
     python bench/zoo.py --train rows channels_last         # training instead, in these layouts (zoo_training.py)
 
-Each model (zoo_cases.py and its kin: small random configurations, no weights are downloaded) runs in a process of its own, for
+Each model (zoo_cases.py and its kin: small configurations, no downloaded weights) runs in a process of its own, for
 a limited time: 16 calls in eager first, so that CPython has specialised its code, then four compiled ones with new
 values, each beside eager's. The third is to be replayed. torch.compile (with its backend "eager") has a process of
 its own as well. Results are appended to a file, one JSON object a line; a line of text

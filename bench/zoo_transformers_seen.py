@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from zoo_transformers import MASKED, SIDE, TEXT, Inputs, ids, of, register
+from zoo_transformers import SIDE, TEXT, Inputs, ids, of, register
 
 IMAGE: Inputs = {"pixel_values": of(1, 3, SIDE, SIDE)}
 IMAGE64: Inputs = {"pixel_values": of(1, 3, 64, 64)}
