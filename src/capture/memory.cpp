@@ -100,8 +100,10 @@ ir::Value* unapply(Recorder& recorder, View& view, ir::Value* value) {
 
 /// Whether a view between this one and its memory repeats elements.
 bool is_of_overlapping(const View& view) {
-  for (const View* v = &view; v->parent && v->step.kind != Kind::window; v = v->parent.get())
+  for (const View* v = &view; v->parent; v = v->parent.get()) {
     if (v->step.kind != Kind::same && may_overlap(*v->type)) return true;
+    if (v->step.kind == Kind::window) return false;  // It is a place in the memory itself.
+  }
   return false;
 }
 
@@ -236,6 +238,8 @@ void write(Recorder& recorder, View& view, ir::Value* value) {
   // One row of an expanded tensor does not overlap itself, though the view that it was taken from does: written
   // through that one, the old values of the other rows would come back.
   const bool is_row = is_of_overlapping(view) && !repeats(view);
+  // So they would where the memory is known as the value of a tensor that overlaps.
+  if (may_overlap(*memory.base->type)) refuse_repeated();
   if (view.step.kind == Kind::window || is_row)
     write_window(recorder, view, value);
   else

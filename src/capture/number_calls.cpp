@@ -32,6 +32,13 @@ bool goes_straight_down(std::span<const c10::IValue> arguments) {
   return plain;
 }
 
+/// Results are views of arguments, which autograd's kernels make them.
+bool gives_views(const c10::FunctionSchema& schema) {
+  return std::ranges::any_of(schema.returns(), [](const c10::Argument& result) {
+    return result.alias_info() && !result.alias_info()->isWrite();
+  });
+}
+
 }  // namespace
 
 void put_parsed_numbers(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
@@ -44,6 +51,7 @@ bool record_number_call(const c10::OperatorHandle& op, torch::jit::Stack* stack)
   for (size_t i = 0; i < arguments.size(); ++i)
     any |= can_be_fixed(arguments[i]) && op.schema().arguments()[i].type()->kind() != c10::TypeKind::NumberType;
   if (!any || !op.hasKernelForDispatchKey(kKey) || !goes_straight_down(arguments)) return false;
+  if (gives_views(op.schema())) return false;
   std::vector<at::Tensor> written;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const c10::AliasInfo* alias = op.schema().arguments()[i].alias_info();

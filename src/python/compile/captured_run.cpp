@@ -261,6 +261,7 @@ std::unique_ptr<Specialisation> CapturedRun::compile(Outcome outcome) {
     throw GivenUp{Captured::Kind::refused, {Break::value_read, trace_.warnings.front()}};
   keep_bound();
   std::vector<at::Generator> generators = generators_of(trace_);
+  const bool writes = !trace_.graph->mutations().empty();
   guards::NumberReads numbers = guard_sizes();
   std::vector<Specialisation::FloatArgument> float_arguments;
   for (const TorchSizes::FloatArgument& one : world_.sizes().float_arguments())
@@ -280,7 +281,8 @@ std::unique_ptr<Specialisation> CapturedRun::compile(Outcome outcome) {
                                                          .op_count = op_count_,
                                                          .numbers = std::move(numbers),
                                                          .generators = std::move(generators),
-                                                         .float_arguments = std::move(float_arguments)});
+                                                         .float_arguments = std::move(float_arguments),
+                                                         .writes = writes});
 }
 
 /// Tensors that the program binds are free to die between its runs: the guards find them, and a replay holds them

@@ -2,6 +2,7 @@
 #include "python/compile/specialisation.h"
 
 #include <ATen/ScalarOps.h>
+#include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
@@ -125,6 +126,13 @@ Specialisation::Replay Specialisation::replay(PyObject* const* values, guards::R
   } catch (const c10::Error&) {
     // An operator refuses its arguments. No input was written: natively, what came before it happens, then the
     // error.
+    states.put_back();
+    return Replay::raised;
+  } catch (const python_error&) {
+    // A filter has made an exception of an operator's warning, which the function may handle. Where something was
+    // written it goes to the caller, as twice is worse.
+    if (writes || !PyErr_ExceptionMatches(PyExc_Warning)) throw;
+    PyErr_Clear();
     states.put_back();
     return Replay::raised;
   }

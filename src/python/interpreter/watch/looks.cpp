@@ -90,6 +90,7 @@ bool compares(Watch& watch, Activation& a, int arg) {
 }
 
 bool identity(Watch& watch, Activation& a, int) {
+  if (watch.sizes.put_one_number(a.peek(2), a.peek(1))) return true;
   if ((PyLong_CheckExact(a.peek(1)) && PyLong_CheckExact(a.peek(2))) ||
       (PyFloat_CheckExact(a.peek(1)) && PyFloat_CheckExact(a.peek(2))))
     for (const int depth : {1, 2}) watch.sizes.put_number(a.peek(depth));

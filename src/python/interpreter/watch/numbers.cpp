@@ -75,7 +75,10 @@ PyObject* Numbers::make_size(int64_t number, ir::Size size) {
   const guards::Ref plain = guards::Ref::steal(PyLong_FromLongLong(number));
   guards::Ref one = guards::Ref::steal(plain ? fresh_int(plain.get()) : nullptr);
   if (!one) throw std::bad_alloc();
-  if (!size.is_constant()) sizes_.emplace(one.get(), size);
+  if (size.is_constant())
+    settled_sizes_.insert(one.get());
+  else
+    sizes_.emplace(one.get(), size);
   values_.hold_stand_in(one, nullptr);
   return one.get();
 }

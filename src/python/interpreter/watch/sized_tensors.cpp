@@ -37,13 +37,17 @@ std::vector<std::string_view> names_read(PyObject* callable, PyObject* const* ar
   const bool of_method = is_a(callable, "operator.methodcaller");
   if (count != 1 || !(of_method || is_a(callable, "operator.attrgetter"))) return {};
   holder = Ref::steal(PyObject_CallMethod(callable, "__reduce__", nullptr));
+  if (holder && of_method && PyTuple_Check(holder.get()) && !PyType_Check(PyTuple_GET_ITEM(holder.get(), 0)))
+    holder = Ref::steal(Py_BuildValue("(ON)", Py_TYPE(callable),  // A partial of it, with the name and keywords.
+                                      PyObject_GetAttrString(PyTuple_GET_ITEM(holder.get(), 0), "args")));
   PyObject* parts = holder && PyTuple_Check(holder.get()) ? PyTuple_GET_ITEM(holder.get(), 1) : nullptr;
   if (!parts || !PyTuple_Check(parts)) {
     PyErr_Clear();
     return {};
   }
   std::vector<std::string_view> names;
-  for (Py_ssize_t i = 0; i < (of_method ? 1 : PyTuple_GET_SIZE(parts)); ++i)
+  for (Py_ssize_t i = 0;
+       i < (of_method ? std::min<Py_ssize_t>(1, PyTuple_GET_SIZE(parts)) : PyTuple_GET_SIZE(parts)); ++i)
     if (PyUnicode_Check(PyTuple_GET_ITEM(parts, i))) names.push_back(text_of(PyTuple_GET_ITEM(parts, i)));
   return names;
 }

@@ -279,9 +279,24 @@ void Sizes::put_number(PyObject*& operand) {
   if (operand && PyFloat_CheckExact(operand)) return values_.numbers().settle_sizes_within(operand);
   if (!operand || !values_.numbers().stands_for_number(operand)) return;
   values_.numbers().settle_sizes_within(operand);
+  if (!guards::is_unique(operand)) return;  // Each number is an object of its own.
   Ref number = Ref::steal(PyLong_FromLongLong(PyLong_AsLongLong(operand)));
   if (!number) throw std::bad_alloc();
   Ref::steal(std::exchange(operand, number.release()));
+}
+
+bool Sizes::put_one_number(PyObject* first, PyObject*& second) {
+  const Numbers& numbers = values_.numbers();
+  const auto stands = [&](PyObject* value) {
+    return numbers.stands_for_number(value) || numbers.derived_of(value);
+  };
+  if (!stands(first) || !stands(second)) return false;
+  if (first != second) {
+    const std::vector<const guards::Source*> one = values_.scalar_sources(first);
+    if (one.size() != 1 || one != values_.scalar_sources(second)) return false;
+  }
+  Ref::steal(std::exchange(second, Py_NewRef(first)));
+  return true;
 }
 
 void Sizes::look_at_sizes(Activation& a, int opcode, int arg) {
@@ -311,8 +326,8 @@ void Sizes::look_at_sizes(Activation& a, int opcode, int arg) {
         return values_.numbers().settle_sizes_within(a.peek(3));
       }
       return values_.numbers().settle_sizes_within(a.peek(1));
-    case IS_OP:  // No number is one of these.
-      if (is_singleton(a.peek(1)) || is_singleton(a.peek(2))) return;
+    case IS_OP:  // No number is one of these, and each is itself.
+      if (is_singleton(a.peek(1)) || is_singleton(a.peek(2)) || a.peek(1) == a.peek(2)) return;
       break;
     case CALL: return give_sizes(a, arg);
     case CALL_FUNCTION_EX: return give_unpacked_sizes(a, arg);

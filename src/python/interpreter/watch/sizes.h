@@ -39,9 +39,11 @@ class Sizes final : Domain {
   void put_tracers(Activation& a, int opcode, int arg);
   /// After an instruction was looked at: what it does with sizes.
   void look_at_sizes(Activation& a, int opcode, int arg);
-  /// What stands for a number that varies is the number itself, of this value only: somebody asks which object it
-  /// is.
+  /// What stands for a number that varies is of this value only: somebody asks which object it is. Of a small one
+  /// there is one object, which is put in its place.
   void put_number(PyObject*& operand);
+  /// Whether both stand for one object, read once or at one place; the first is put in the place of the second.
+  bool put_one_number(PyObject* first, PyObject*& second);
   /// The tensor itself in the place of what stands for it, likewise.
   void put_tensor(PyObject*& operand);
   /// Somebody reads sizes of the tensors that a value is, holds or is bound to, without being given their tracers:
