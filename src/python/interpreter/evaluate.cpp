@@ -205,6 +205,14 @@ Step evaluate_here(PyThreadState* thread, Frame* frame, int throwing, PyObject*&
   return step;
 }
 
+/// C code that warns, and whose operator has raised, prints what the module `warnings` raises. The warning comes
+/// when the call runs natively.
+bool shows_warning(Frame* frame) {
+  PyObject* const module =
+      PyDict_Check(frame->f_globals) ? PyDict_GetItemString(frame->f_globals, "__name__") : nullptr;
+  return module && PyUnicode_Check(module) && PyUnicode_CompareWithASCIIString(module, "warnings") == 0;
+}
+
 PyObject* evaluation_function(PyThreadState* thread, Frame* frame, int throwing) {
   // A hook of sys.addaudithook or sys.settrace runs beside the program, whose every step may call it.
   if (thread->tracing > 0) return _PyEval_EvalFrameDefault(thread, frame, throwing);
@@ -233,7 +241,11 @@ PyObject* evaluate(PyThreadState* thread, Frame* frame, int throwing) {
   Handover reason{};
   const Step step = evaluate_here(thread, frame, throwing, result, reason);
   if (step == Step::handover) return leave_to_cpython(thread, frame, 0, reason);
-  return end_frame(thread, frame, step, result);
+  const bool is_silent = this_thread.observer && this_thread.observer->abandoned() && shows_warning(frame);
+  PyObject* const given = end_frame(thread, frame, step, result);
+  if (given || !is_silent) return given;
+  PyErr_Clear();
+  Py_RETURN_NONE;
 }
 
 PyObject* evaluate_apart(PyThreadState* thread, Frame* frame, int throwing) {

@@ -6,6 +6,7 @@ import os
 import resource
 import sys
 import threading
+import warnings
 
 import processes
 import pytest
@@ -418,3 +419,40 @@ def test_rules_for_what_distributions_ask():
         assert program(x) == torch._is_all_true(x > 0) | torch._is_any_true(x > 2)
     with pytest.raises(RuntimeError):
         braze.trace(torch._is_all_true, (torch.ones(3),))
+
+
+def test_an_error_that_warns_first_prints_nothing(capfd):
+    """PyTorch prints what the module `warnings` raises then, and the capture is given up where that is entered."""
+
+    def f(x, index):
+        try:
+            return x[index]
+        except (IndexError, TypeError) as error:
+            return str(error)
+
+    fast = compiled(f)
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("always")
+        for index in ("a", [1], 1.5):
+            assert str(fast(X, index)) == str(f(X, index))
+    assert len(shown) % 2 == 0  # Each as often as by plain Python.
+    assert capfd.readouterr().err == ""
+
+
+def test_results_of_operators_are_no_objects_of_one_call():
+    """torch.return_types.max and its like, after a break or as arguments."""
+
+    def after_a_break(x):
+        best = x.max(1)
+        os.getpid()
+        return best.values * 2
+
+    def given(x, best):
+        return x[0] * best.indices[0]
+
+    for f, arguments in ((after_a_break, lambda x: (x,)), (given, lambda x: (x, x.max(1)))):
+        fast = compiled(f)
+        for _ in range(4):
+            x = torch.randn(4, 5)
+            same(fast(*arguments(x)), f(*arguments(x)))
+        assert fast.counts()["captured"] == 1

@@ -144,6 +144,9 @@ bool Values::learn_given(PyObject* value, const guards::Source* source) {
     PyObject* parts = guards::load(*source_of_parts, value, {});
     return parts && is_data(parts) && learn(parts, source_of_parts) && open(parts);
   }
+  // What operators give for each call; of its items each is read by its own source.
+  if (PyTuple_Check(value) && std::string_view(Py_TYPE(value)->tp_name).starts_with("torch.return_types."))
+    return true;
   // C code reads of its own objects what no source does: operator.methodcaller's. Of partials there are
   // sources.
   const bool is_of_c = Py_TYPE(value)->tp_flags & Py_TPFLAGS_IMMUTABLETYPE && !is_a(value, "functools.partial");
