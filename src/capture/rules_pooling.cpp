@@ -84,7 +84,9 @@ bool read_axes(Call& call, Input& input, int kernel, int stride, int pad, int di
 }
 
 /// [lead..., out..., kernel...] of `value`, with `fill` where windows reach beyond it.
-ir::Value* windows(Arithmetic& a, const Input& input, ir::Value* value, const c10::Scalar& fill) {
+/// \param whole  the kernels as they are; else without what lies behind the input in every window.
+ir::Value* windows(Arithmetic& a, const Input& input, ir::Value* value, const c10::Scalar& fill,
+                   bool whole = false) {
   const size_t n = input.axes.size(), rank = input.lead + n, columns = rank + n;
   Sizes low(rank, 0), high(rank, 0), sizes = input.result_sizes();
   const Sizes origin(rank, 0);
@@ -92,12 +94,13 @@ ir::Value* windows(Arithmetic& a, const Input& input, ir::Value* value, const c1
   for (size_t k = 0; k < input.lead; ++k) map[k * columns + k] = 1;
   for (size_t k = 0; k < n; ++k) {
     const Axis& axis = input.axes[k];
+    const Dim steps = whole ? axis.kernel : axis.steps();
     const size_t dim = input.lead + k;
     low[dim] = axis.pad;
-    high[dim] = larger(0, axis.start(axis.out - 1) + axis.dilation * (axis.steps() - 1) + 1 - axis.size);
+    high[dim] = larger(0, axis.start(axis.out - 1) + axis.dilation * (steps - 1) + 1 - axis.size);
     map[dim * columns + dim] = axis.stride;
     map[dim * columns + dim + n] = axis.dilation;
-    sizes.push_back(axis.steps());
+    sizes.push_back(steps);
   }
   // Padded as memory has it.
   if (input.format == c10::MemoryFormat::Contiguous) {
@@ -491,7 +494,7 @@ bool im2col(Call& call, const RuleRow&) {
   if (!axes) return false;
   input->axes = std::move(*axes);
   Arithmetic a(call);
-  ir::Value* value = windows(a, *input, input->x.value, 0);
+  ir::Value* value = windows(a, *input, input->x.value, 0, /*whole=*/true);
   Sizes order;
   for (size_t k = 0; k < input->lead; ++k) order.push_back(static_cast<int64_t>(k));
   const auto at = static_cast<int64_t>(input->lead);

@@ -54,6 +54,19 @@ def test_transposed_weights_give_row_major_results():
     check(lambda x: F.avg_pool2d(x.transpose(2, 3), 2), torch.randn(2, 3, 8, 6), exact=False)
 
 
+@pytest.mark.parametrize("shape", [(2, 3, 1, 1), (1, 2, 1, 2), (2, 2, 1), (1, 1, 2, 3)])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"kernel_size": 3, "padding": 1},
+        {"kernel_size": 3, "padding": 2, "stride": 2},
+        {"kernel_size": 2, "dilation": 2, "padding": 2},
+    ],
+)
+def test_blocks_that_are_larger_than_the_image(shape, options):
+    check(lambda x: F.unfold(x, **options), torch.randn(shape))
+
+
 def test_channels_last_keeps_its_layout():
     x = torch.randn(2, 3, 8, 8).to(memory_format=torch.channels_last)
     check(lambda x: F.avg_pool2d(x, 2), x, exact=False)
