@@ -33,6 +33,11 @@ class Undefined {
     graph_.set_insertion_point(nullptr);
   }
   bool is_undefined(const Value& value) const { return state(value) == State::undefined; }
+  /// What is left of a sum, as it lay.
+  Value* as_it_lay(Value* value) const {
+    const auto found = rests_.find(value);
+    return found == rests_.end() ? value : found->second;
+  }
 
  private:
   enum class State : uint8_t { no_tangent, defined, undefined };
@@ -62,7 +67,13 @@ class Undefined {
     Value* left = node.operands[first_is_left ? 0 : 1];
     if (!same_elements(*left->type, *node.results[0].type)) return false;
     if (!first_is_left && node.op == Op::sub) left = graph_.create(Op::neg, {left}, {}, left->type);
-    graph_.replace(node.result(), left);
+    Value* rest = left;
+    // Calls read what lies as the sum did.
+    if (left->type != node.result()->type) {
+      rest = graph_.create(Op::cast, {left}, {}, node.result()->type);
+      rests_[rest] = as_it_lay(left);
+    }
+    graph_.replace(node.result(), rest);
     return true;
   }
 
@@ -77,7 +88,8 @@ class Undefined {
   }
 
   Graph& graph_;
-  std::vector<State> states_;  ///< By Value::id, of what was there before.
+  std::vector<State> states_;       ///< By Value::id, of what was there before.
+  std::map<Value*, Value*> rests_;  ///< Of sums, laid out as these were, and before. Read by address alone.
 };
 
 /// By Value::id: what the outputs, of those that are asked for, are made of.
@@ -105,7 +117,7 @@ PartialBackward partial_backward(const Backward& whole, const Bits& defined, con
     using Kind = PartialBackward::Gradient::Kind;
     PartialBackward::Gradient& gradient = result.gradients.emplace_back();
     Value* const was = graph->outputs()[k];
-    Value* value = Graph::resolve(was);
+    Value* value = undefined.as_it_lay(Graph::resolve(was));
     if (!wanted[k] || undefined.is_undefined(*value)) continue;
     const auto tangents = std::span(graph->inputs()).subspan(whole.first_tangent, whole.tangents);
     if (const auto at = std::ranges::find(tangents, value, &Input::value); at != tangents.end()) {

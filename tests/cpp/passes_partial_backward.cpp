@@ -119,6 +119,24 @@ TEST_CASE("where a sum is left out the gradient is laid out as it was") {
 )");
 }
 
+TEST_CASE("a call reads what is left of a sum laid out as the sum was") {
+  const Partial partial(R"(graph @call(%tangent0: f32[2,3]{1,2}, %tangent1: f32[2,3]) {
+  %0 = neg %tangent1 : f32[2,3]
+  %1 = add %tangent0, %0 : f32[2,3]{1,2}
+  %2 = call %1, target="aten::cos" arguments="$0" : f32[2,3]{1,2}
+  return %2
+}
+)",
+                        0, 2, {1}, {0});
+  CHECK(partial.text() == R"(graph @call(%tangent1: f32[2,3]) {
+  %0 = neg %tangent1 : f32[2,3]
+  %1 = cast %0 : f32[2,3]{1,2}
+  %2 = call %1, target="aten::cos" arguments="$0" : f32[2,3]{1,2}
+  return %2
+}
+)");
+}
+
 TEST_CASE("what is saved is read where it meets a tangent") {
   const auto graph = ir::parse(two);
   const auto readers = passes::backward_readers({graph.get(), 1, 2});

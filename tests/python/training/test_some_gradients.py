@@ -137,6 +137,21 @@ def heads(compile):
         yield raised(lambda first=first: grad(first, list(body.parameters())))
 
 
+def of_one_layout_beside_another(compile):
+    """What a normalisation is given beside its own gradient lies in rows; without that one it is all there is."""
+
+    def function(x, w):
+        made = nn.functional.group_norm(x, 1)
+        return (made * w).sum(), made, made.mul(w.cos()).exp()
+
+    f = compile(function)
+    for side in (2, 2, 3, 4):
+        w = torch.randn(2, 3, side, side)
+        for k in range(3):
+            x = leaf(2, 3, side, side).detach().contiguous(memory_format=torch.channels_last).requires_grad_()
+            yield grad(f(x, w)[k].sum(), x)
+
+
 def of_complex_values(compile):
     """Which are added up by ATen."""
 
@@ -186,6 +201,7 @@ PROGRAMS = [
     losses_that_share_a_node,
     a_shared_node_that_saves_nothing,
     heads,
+    of_one_layout_beside_another,
     of_complex_values,
     of_one_input,
     written_between,
