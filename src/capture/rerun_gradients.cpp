@@ -85,6 +85,12 @@ torch::jit::Stack unflatten(const c10::FunctionSchema& schema, at::TensorList te
 
 // ---- at run time
 
+/// Of recurrent nets over (batch, length, width) the gradient of the input lies as (length, batch, width), which is
+/// what they run over. All other gradients lie in rows.
+bool is_transposed(c10::string_view name, at::IntArrayRef numbers, int64_t tensor) {
+  return tensor == 0 && name != "aten::ctc_loss" && numbers.back() != 0;  // The last argument is batch_first.
+}
+
 /// The gradients of tensors `wanted` of the call, by those `given` of its results number `of`.
 std::vector<at::Tensor> rerun_gradients(c10::string_view name, c10::string_view overload, at::TensorList tensors,
                                         at::IntArrayRef numbers, at::TensorList given, at::IntArrayRef of,
@@ -111,18 +117,24 @@ std::vector<at::Tensor> rerun_gradients(c10::string_view name, c10::string_view 
   if (!results.empty())
     gradients = torch::autograd::grad(results, sources, tangents, /*retain_graph=*/std::nullopt,
                                       /*create_graph=*/false, /*allow_unused=*/true);
-  for (size_t k = 0; k < sources.size(); ++k)
-    gradients[k] =
-        gradients[k].defined() ? gradients[k].contiguous() : at::zeros(sources[k].sizes(), sources[k].options());
+  for (size_t k = 0; k < sources.size(); ++k) {
+    at::Tensor& one = gradients[k];
+    if (!one.defined()) one = at::zeros_like(sources[k], at::MemoryFormat::Contiguous);
+    one = is_transposed(name, numbers, wanted[k]) ? one.transpose(0, 1).contiguous().transpose(0, 1)
+                                                  : one.contiguous();
+  }
   return gradients;
 }
 
-std::vector<at::Tensor> forms(c10::string_view, c10::string_view, at::TensorList tensors, at::IntArrayRef,
-                              at::TensorList, at::IntArrayRef, at::IntArrayRef wanted) {
+std::vector<at::Tensor> forms(c10::string_view name, c10::string_view, at::TensorList tensors,
+                              at::IntArrayRef numbers, at::TensorList, at::IntArrayRef, at::IntArrayRef wanted) {
   std::vector<at::Tensor> gradients;
   for (const int64_t k : wanted) {
     const at::Tensor& tensor = tensors[static_cast<size_t>(k)];
-    gradients.push_back(at::empty(tensor.sizes(), tensor.options()));
+    const bool transposed = is_transposed(name, numbers, k);
+    const at::Tensor lies = transposed ? tensor.transpose(0, 1) : tensor;
+    const at::Tensor made = at::empty(lies.sizes(), tensor.options());
+    gradients.push_back(transposed ? made.transpose(0, 1) : made);
   }
   return gradients;
 }

@@ -72,6 +72,24 @@ def test_recurrent_nets_are_one_program(name):
         check(compiled, net, twin, torch.randn(*shape, 6, dtype=dtype))
 
 
+@pytest.mark.parametrize("name", NETS)
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_the_gradient_of_the_input_lies_as_eager_has_it(name, dynamic):
+    rnn = NETS[name]()
+    dtype = next(rnn.parameters()).dtype
+
+    def gradients(x):
+        x = x.clone().requires_grad_()
+        return torch.autograd.grad(rnn(x)[0].sum(), [x, *rnn.parameters()])
+
+    compiled = braze.compile(gradients, dynamic=dynamic)
+    for shape in ((3, 2), (5, 4), (1, 3), (1, 7), (4, 1), (9, 2), (1, 1)):
+        x = torch.randn(*shape, 6, dtype=dtype)
+        for one, other in zip(compiled(x), gradients(x), strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4)
+            assert one.stride() == other.stride()
+
+
 @pytest.mark.parametrize("reads", ["output", "state"])
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
 def test_some_of_the_results(kind, reads):
