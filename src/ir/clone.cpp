@@ -1,6 +1,7 @@
 #include "ir/clone.h"
 
 #include "ir/shape_env.h"
+#include "ir/size_bounds.h"
 #include "support/error.h"
 
 namespace braze::ir {
@@ -19,17 +20,24 @@ void SymbolicCopy::copy_symbols(const ShapeEnv& env, std::span<const int64_t> ex
   for (uint32_t slot = 0; slot < examples.size(); ++slot)
     own.create_symbol(env.table().name(slot), examples[slot], env.declared(slot));
   for (const ShapeEnv::Guard& guard : env.guards()) {
-    const SizeTest test{guard.test.kind, size(guard.test.left)};
+    // What is known of it is not told before: it would be proved, and be no guard.
+    const SizeTest test{guard.test.kind, parse_size(to_text(guard.test.left), own.table())};
     if (!own.decide(test, guard.why))
       throw UserError(concat("the guard ", to_text(guard.test), " is broken"), UserError::Kind::value);
   }
 }
 
-/// By its text: expressions of two tables never meet.
+/// By its text: expressions of two tables never meet. What is known of it goes along, as guards leave out factors:
+/// `m >= 2` was learnt of `n*m - 2*n >= 0`.
 Size SymbolicCopy::size(Size from) {
   if (from.is_constant()) return from;
   const auto [at, is_new] = sizes_.try_emplace(from.bits());
-  if (is_new) at->second = parse_size(to_text(from), to_.shape_env().table());
+  if (!is_new) return at->second;
+  SizeTable& table = to_.shape_env().table();
+  at->second = parse_size(to_text(from), table);
+  const SizeRange known = from.expr()->table->range(from);
+  if (intersection(table.range(at->second), known) != table.range(at->second))
+    learn_bounds(table, at->second, known);
   return at->second;
 }
 
