@@ -47,7 +47,8 @@ def trace(
         dynamic: sizes that may vary, from 2 up: {"ids": [0, 1]} or {"ids": {0: "batch", 1: ("length", 2, 512)}}, by
             the names of arguments ("batch['ids']" within a dict), with a name, or a name and bounds. Dimensions of
             one name are of one size. What the function decides by such a size it decides as for the examples, and a
-            call that it does not hold for is an error that says so.
+            call that it does not hold for is an error that says so. A size that the function needs as a number is an
+            error at once, which names the line.
 
     Returns:
         A braze.Program, called as the function is, with tensors of the same shapes, dtypes, layouts and devices;
@@ -63,7 +64,7 @@ def trace(
     args = _positional(example_inputs)
     kwargs = dict(example_kwargs) if example_kwargs else {}
     settings = {name: getattr(config, name) for name in CODE_SETTINGS} | {"prepack_weights": prepack_weights}
-    sizes = {name: _varying(name, dims) for name, dims in (dynamic or {}).items()}
+    sizes = _varying_sizes(dynamic)
     if sizes:  # What makes torch.SymInt, which x.shape then has, a number to compute with.
         importlib.import_module("torch.fx.experimental.sym_node")
     with freezing_reads(), _SizesBesideTensors() if sizes else contextlib.nullcontext():
@@ -105,21 +106,51 @@ class _SizesBesideTensors(TorchFunctionMode):
 _LARGEST = 2**63 - 1
 
 
+def _varying_sizes(dynamic: dict[str, Any] | None) -> dict[str, list[tuple[int, str, int, int]]]:
+    """By argument (dim, name or "", smallest, largest) of each. Dimensions of one name have the bounds of all."""
+    if dynamic is not None and not isinstance(dynamic, dict):
+        raise C.ArgumentTypeError(f"dynamic is a {type(dynamic).__name__}; give dimensions by argument: {{'x': 0}}")
+    sizes = {name: _varying(name, dims) for name, dims in (dynamic or {}).items()}
+    bounds: dict[str, tuple[int, int]] = {}
+    for _, word, low, high in itertools.chain.from_iterable(sizes.values()):
+        known = bounds.get(word, (low, high))
+        bounds[word] = max(known[0], low), min(known[1], high)
+    for word, (low, high) in bounds.items():
+        if word and low > high:
+            raise C.ArgumentValueError(f"dynamic: {word!r} is at least {low} and at most {high}: it has no value")
+    return {
+        name: [(dim, word, *(bounds[word] if word else (low, high))) for dim, word, low, high in rows]
+        for name, rows in sizes.items()
+    }
+
+
 def _varying(name: str, dims: Any) -> list[tuple[int, str, int, int]]:
-    """(dim, name or "", smallest, largest) of each."""
-    if isinstance(dims, int):
+    if _is_int(dims):
         dims = [dims]
+    if not isinstance(dims, (dict, list, tuple, set)):
+        raise C.ArgumentTypeError(
+            f"dynamic: {name!r}: a dimension, a list of them or a name by dimension, not {dims!r}"
+        )
     rows = dims.items() if isinstance(dims, dict) else ((dim, None) for dim in dims)
     made = []
     for dim, told in rows:
-        word, low, high = (told, None, None) if not isinstance(told, tuple) else (*told, None, None)[:3]
-        fits = isinstance(dim, int) and (word is None or isinstance(word, str))
-        if not fits or not all(bound is None or isinstance(bound, int) for bound in (low, high)):
+        word, low, high = (told, None, None) if not isinstance(told, tuple) else (*told, None, None, None)[:3]
+        fits = _is_int(dim) and (word is None or (isinstance(word, str) and word.isidentifier()))
+        if not fits or not all(bound is None or _is_int(bound) for bound in (low, high)):
             raise C.ArgumentTypeError(
                 f"dynamic: {name!r}: a name or (name, min, max) by dimension, not {dim!r}: {told!r}"
             )
-        made.append((dim, word or "", max(2, low or 2), _LARGEST if high is None else high))
+        low, high = max(2, low or 2), _LARGEST if high is None else high
+        if low > high:
+            raise C.ArgumentValueError(
+                f"dynamic: {name!r}: size {dim} is at least {low} and at most {high}: it has no value"
+            )
+        made.append((dim, word or "", low, high))
     return made
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _positional(example_inputs: torch.Tensor | Sequence[Any]) -> tuple[Any, ...]:

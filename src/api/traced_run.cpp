@@ -34,7 +34,8 @@ void vary(capture::Tracer& tracer, const at::Tensor& real, size_t number, std::s
       throw UserError(concat("Options::dynamic: argument ", number, " has ", real.dim(), " dimensions"));
     if (real.size(dim) < low || real.size(dim) > one.max)
       throw UserError(concat("Options::dynamic: size ", dim, " of argument ", number, " is ", real.size(dim),
-                             " in the example; ", low, " to ", one.max, " may vary"));
+                             " in the example; it may vary from ", low, " up",
+                             one.max == INT64_MAX ? "" : concat(" to ", one.max)));
     sizes[static_cast<size_t>(dim)] = {true, {low, one.max}, one.name};
   }
   tracer.vary(real, concat("x", number), sizes, {strides.get(), sizes.size()});

@@ -1,12 +1,16 @@
 // capture/asked_by.h: who asks for a size, for the guards and for people.
 #pragma once
 
+#include <string>
 #include <utility>
 
 #include "capture/recorder.h"
 #include "support/error.h"
 
 namespace braze::capture {
+
+/// For a guard: the operator that asks now; outside of one, the line of Python.
+std::string who_asks();
 
 /// While one of these lives: an operator, and where it is called. Composite ones ask by themselves, between those
 /// that they are made of.

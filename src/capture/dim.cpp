@@ -1,5 +1,6 @@
 #include "capture/dim.h"
 
+#include "capture/asked_by.h"
 #include "capture/numbers_in_calls.h"
 #include "capture/tracer_tensor.h"
 #include "ir/size_bounds.h"
@@ -17,13 +18,25 @@ Symbols& symbols() {
   return *current;
 }
 
+}  // namespace
+
+std::string who_asks() {
+  const std::string& why = symbols().why;
+  Tracer* const tracer = Tracer::current();
+  if (!why.empty() || !tracer) return why;
+  ir::Graph& graph = tracer->impl().graph();
+  update_source(graph);
+  return std::string(graph.source());
+}
+
+namespace {
+
 /// Both are not negative, or a guard says so.
 void expect_natural(Dim a, Dim b) {
   if (a.is_number() && b.is_number()) return;
   ir::ShapeEnv& env = *symbols().env;
-  if (!env.decide(ir::at_least(a.size(), 0), symbols().why) ||
-      !env.decide(ir::at_least(b.size(), 1), symbols().why))
-    throw UserError(concat("braze: ", symbols().why, " divides a negative size"));
+  if (!env.decide(ir::at_least(a.size(), 0), who_asks()) || !env.decide(ir::at_least(b.size(), 1), who_asks()))
+    throw UserError(concat("braze: ", who_asks(), " divides a negative size"));
   ir::known_positive(env.table(), b.size());
 }
 
@@ -69,7 +82,7 @@ Dim whole(Dim dim) {
       const bool divides = atom.kind == ir::SizeAtom::Kind::floor_div || atom.kind == ir::SizeAtom::Kind::mod;
       if (!divides || !atom.operands[1].is_constant()) continue;
       const ir::Size rest = ir::mod(atom.operands[0], atom.operands[1]);
-      if (env.example(rest) == 0) any |= env.decide(ir::equal(rest, 0), symbols().why);
+      if (env.example(rest) == 0) any |= env.decide(ir::equal(rest, 0), who_asks());
     }
   return any ? Dim(env.simplify(before)) : dim;
 }
@@ -83,7 +96,7 @@ bool Dim::is_surely(int64_t value) const {
 }
 
 bool Dim::decide(const ir::SizeTest& test) {
-  return symbols().env->decide(test, symbols().why);
+  return symbols().env->decide(test, who_asks());
 }
 
 int64_t Dim::specialised() const {
@@ -91,8 +104,10 @@ int64_t Dim::specialised() const {
   const ir::Size known = all.env->simplify(size_);
   if (known.is_constant()) return known.constant();
   if (WithinRule::refuses_sizes()) throw NumberWanted();
-  const int64_t value = all.env->specialise(size_, all.why);
-  all.specialised.push_back(concat(ir::to_text(known), " == ", value, ", asked for by ", all.why));
+  const std::string why = who_asks();
+  const int64_t value = all.env->specialise(size_, why);
+  all.specialised.push_back(
+      concat(ir::to_text(known), " == ", value, ", asked for by ", why.empty() ? "a function in C" : why));
   ++all.specialisations;
   return value;
 }

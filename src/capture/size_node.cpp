@@ -8,6 +8,7 @@
 #include <functional>
 #include <optional>
 
+#include "capture/asked_by.h"
 #include "capture/index_map.h"
 #include "capture/number.h"
 #include "capture/numbers_in_calls.h"
@@ -81,7 +82,7 @@ class AnswerNode final : public TraceNode {
   bool statically_known_true(const char*, int64_t) override {
     return answer_ ? *answer_ : env().prove(test_).value_or(false);
   }
-  bool bool_() override { return answer_ ? *answer_ : env().decide(test_, SymbolsScope::current()->why); }
+  bool bool_() override { return answer_ ? *answer_ : env().decide(test_, who_asks()); }
   std::string str() override { return answer_ ? concat(static_cast<double>(*answer_)) : ir::to_text(test_); }
   double number() const override { return answer_.value_or(false); }
 

@@ -56,6 +56,12 @@ void TraceSizes::vary(const at::Tensor& real, std::string_view name, std::span<c
         throw UserError(concat("dynamic: ", dims[k].name, " is ", symbols_->env->example(*known),
                                " in the examples, and ", size, " in size ", k, " of `", name, "`"),
                         UserError::Kind::value);
+      const uint32_t slot = known->expr()->terms[0].product->powers[0].atom->slot;
+      if (const ir::SizeRange range = dims[k].range;
+          range != Varying().range && range != symbols_->env->declared(slot).range)
+        throw UserError(
+            concat("dynamic: ", dims[k].name, " has other bounds in size ", k, " of `", name, "` than elsewhere"),
+            UserError::Kind::value);
       one = *known;
     } else if (dims[k].varies && size > 1) {
       one = symbol(dims[k].name.empty() ? concat(name, "_", k) : dims[k].name, size, {.range = dims[k].range});

@@ -54,9 +54,12 @@ class VaryingSizes {
         throw UserError(concat("dynamic: `", path, "` has ", rank, " dimensions, and none of number ", given),
                         UserError::Kind::value);
       if (tensor.size(dim) < low || tensor.size(dim) > high)
-        throw UserError(concat("dynamic: size ", dim, " of `", path, "` is ", tensor.size(dim), " in the example; ",
-                               low, " to ", high, " may vary"),
+        throw UserError(concat("dynamic: size ", dim, " of `", path, "` is ", tensor.size(dim),
+                               " in the example; it may vary from ", low, " up",
+                               high == ir::SizeRange::infinity ? "" : concat(" to ", high)),
                         UserError::Kind::value);
+      if (sizes[static_cast<size_t>(dim)].varies)
+        throw UserError(concat("dynamic: size ", dim, " of `", path, "` is named twice"), UserError::Kind::value);
       sizes[static_cast<size_t>(dim)] = {true, {low, high}, name};
     }
     const std::unique_ptr<bool[]> strides(new bool[rank]());

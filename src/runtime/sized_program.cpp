@@ -2,6 +2,8 @@
 
 #include <c10/util/SmallVector.h>
 
+#include <algorithm>
+
 #include "ir/shape_env.h"
 #include "support/error.h"
 
@@ -9,9 +11,49 @@ namespace braze::runtime {
 
 using capture::SymbolSource;
 
+namespace {
+
+bool mentions(ir::Size size, uint32_t slot) {
+  const ir::SizeExpr* expr = size.expr();
+  if (!expr) return false;
+  for (const ir::SizeTerm& term : expr->terms)
+    for (const auto& power : term.product->powers) {
+      const ir::SizeAtom& atom = *power.atom;
+      if (atom.kind == ir::SizeAtom::Kind::symbol && atom.slot == slot) return true;
+      if (std::ranges::any_of(atom.operands, [&](ir::Size operand) { return mentions(operand, slot); }))
+        return true;
+    }
+  return false;
+}
+
+/// Every size that was said to vary does: else the caller learns at once where it has become a number.
+void check_all_vary(const capture::Trace& trace) {
+  ir::ShapeEnv& env = trace.graph->shape_env();
+  for (uint32_t slot = 0; slot < trace.symbols.size(); ++slot) {
+    const std::string_view name = env.table().name(slot);
+    const ir::Size known = env.simplify(*env.table().find(name));
+    if (!known.is_constant()) continue;
+    const SymbolSource& source = trace.symbols[slot];
+    const auto guard = std::ranges::find_if(env.guards(), [&](const ir::ShapeEnv::Guard& one) {
+      return one.test.kind == ir::SizeTest::Kind::equal && mentions(one.test.left, slot);
+    });
+    std::string asked;
+    if (guard != env.guards().end())
+      asked =
+          concat(": ", ir::to_text(guard->test), guard->why.empty() ? "" : concat(", asked for by ", guard->why));
+    throw UserError(concat("dynamic: ", name, " was to vary, which is size ", source.dim, " of `", source.name,
+                           "`, and the function needs it to be ", known.constant(), asked,
+                           ". Leave it out of what is dynamic, or make the function depend on the size there"),
+                    UserError::Kind::value);
+  }
+}
+
+}  // namespace
+
 SizedProgram::SizedProgram(capture::Trace trace, ProgramOptions options, PhaseTimes times)
     : family_(std::move(trace), std::move(options), std::move(times)),
       env_(*family_.trace().graph->find_shape_env()) {
+  check_all_vary(family_.trace());
   const std::vector<ir::Input>& inputs = family_.trace().graph->inputs();
   for (uint32_t k = 0; k < inputs.size(); ++k) {
     argument_of_.push_back(static_cast<uint32_t>(arguments_.size()));

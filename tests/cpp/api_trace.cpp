@@ -38,6 +38,12 @@ TEST_CASE("sizes that are named may vary") {
                        braze::Error);
   options.dynamic = {{0, 2}};
   CHECK_THROWS_AS(braze::trace(rows, options, torch::randn({4, 6}), torch::randn({9})), braze::Error);
+  options.dynamic = {{0, 1, "width"}};
+  CHECK_THROWS_WITH_AS(braze::trace(rows, options, torch::randn({4, 6}), torch::randn({9})),
+                       doctest::Contains("width was to vary, which is size 1 of `x0`"), braze::Error);
+  options.dynamic = {{0, 0, "n", 2, 8}, {1, 0, "n", 3, 9}};
+  CHECK_THROWS_WITH_AS(braze::trace(rows, options, torch::randn({6, 6}), torch::randn({6})),
+                       doctest::Contains("n has other bounds in size 0 of `x1`"), braze::Error);
 }
 
 TEST_CASE("a value that is read is frozen, and told") {

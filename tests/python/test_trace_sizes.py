@@ -63,14 +63,74 @@ def test_a_decision_is_that_of_the_example():
     [
         ({"z": 0}, "dynamic names z; tensors are passed as x"),
         ({"x": 3}, "`x` has 1 dimensions, and none of number 3"),
-        ({"x": {0: ("b", 2, 4)}}, "size 0 of `x` is 6 in the example; 2 to 4 may vary"),
+        ({"x": -2}, "`x` has 1 dimensions, and none of number -2"),
+        ({"x": {0: ("b", 2, 4)}}, "size 0 of `x` is 6 in the example; it may vary from 2 up to 4"),
+        ({"x": {0: ("b", 7)}}, "size 0 of `x` is 6 in the example; it may vary from 7 up"),
+        ({"x": {0: ("b", 5, 3)}}, "size 0 is at least 5 and at most 3: it has no value"),
+        ({"x": {0: "b", -1: "c"}}, "size 0 of `x` is named twice"),
+        ({"x": [0, 0]}, "size 0 of `x` is named twice"),
         ({"x": {0: 5}}, "a name or"),
+        ({"x": {0: "a b"}}, "a name or"),
+        ({"x": "b"}, "a dimension, a list of them or a name by dimension, not 'b'"),
+        ({"x": True}, "a dimension, a list of them or a name by dimension, not True"),
+        ({"x": None}, "a dimension, a list of them or a name by dimension, not None"),
+        (["x"], "dynamic is a list"),
     ],
 )
 def test_wrong_names(dynamic, text):
     with pytest.raises(braze.Error) as error:
         braze.trace(lambda x: x * 2, torch.ones(6), dynamic=dynamic)
     assert text in str(error.value)
+
+
+def test_dimensions_of_one_name_have_the_bounds_of_all():
+    example = torch.ones(4), torch.ones(4)
+    dynamic = {"x": {0: ("n", 2, 8)}, "y": {0: ("n", 3, 9)}}
+    program = braze.trace(lambda x, y: x + y, example, dynamic=dynamic)
+    assert program(torch.ones(8), torch.ones(8)).sum() == 16
+    for size in (2, 9):
+        with pytest.raises(braze.Error, match="n must be at least 3 and at most 8"):
+            program(torch.ones(size), torch.ones(size))
+    with pytest.raises(braze.Error, match="'n' is at least 6 and at most 5"):
+        braze.trace(lambda x, y: x + y, example, dynamic={"x": {0: ("n", 2, 5)}, "y": {0: ("n", 6)}})
+    with pytest.raises(braze.Error, match="n is 4 in the examples, and 5 in size 0 of `y`"):
+        braze.trace(
+            lambda x, y: x.sum() + y.sum(), (torch.ones(4), torch.ones(5)), dynamic={"x": {0: "n"}, "y": {0: "n"}}
+        )
+
+
+@pytest.mark.parametrize(
+    ("function", "asked"),
+    [
+        (lambda x: x * int(x.shape[0]), "test_trace_sizes.py:"),
+        (lambda x: x + 1 if x.shape[0] == 6 else x, "test_trace_sizes.py:"),
+        (lambda x: sum(x[k] for k in range(x.shape[0])), "test_trace_sizes.py:"),
+        (lambda x: x.view(6), "aten::view at "),
+        (lambda x: x + torch.ones(6), "aten::add at "),
+    ],
+)
+def test_a_size_that_is_a_number_to_the_function(function, asked):
+    with pytest.raises(braze.Error) as error:
+        braze.trace(function, torch.ones(6), dynamic={"x": {0: "n"}})
+    text = (
+        "dynamic: n was to vary, which is size 0 of `x`, and the function needs it to be 6: n == 6, asked for by "
+    )
+    assert str(error.value).startswith(text)
+    assert asked in str(error.value)
+
+
+def test_relations_that_were_found():
+    halves = braze.trace(lambda x: x.view(x.shape[0] // 4, 4).sum(1), torch.ones(8), dynamic={"x": {0: "n"}})
+    assert halves(torch.ones(12)).tolist() == [4, 4, 4]
+    with pytest.raises(
+        braze.Error, match=r"for n mod 4 == 0 \(aten::view at .*; n is size 0 of argument 0 \(`x`\), 10"
+    ):
+        halves(torch.ones(10))
+    both = {"x": {0: "n"}, "y": {0: "m"}}
+    added = braze.trace(lambda x, y: x + y, (torch.ones(8), torch.ones(8)), dynamic=both)
+    assert added(torch.ones(5), torch.ones(5)).sum() == 10
+    with pytest.raises(braze.Error, match=r"for n == m \(aten::add at .*, 7, m is size 0 of argument 1 \(`y`\), 8"):
+        added(torch.ones(7), torch.ones(8))
 
 
 def test_names_of_nested_arguments_and_bounds():
@@ -87,6 +147,5 @@ def test_names_of_nested_arguments_and_bounds():
 def test_a_size_where_a_tensor_could_stand():
     with pytest.raises(RuntimeError, match="a size that varies in the place of a tensor"):
         braze.trace(lambda x: x // x.shape[0], torch.ones(6), dynamic={"x": 0})
-    half = braze.trace(lambda x: x * x.shape[0], torch.ones(6, dtype=torch.float16), dynamic={"x": 0})
-    with pytest.raises(braze.Error):
-        half(torch.ones(5, dtype=torch.float16))
+    with pytest.raises(braze.Error, match="x_0 was to vary"):
+        braze.trace(lambda x: x * x.shape[0], torch.ones(6, dtype=torch.float16), dynamic={"x": 0})
