@@ -184,6 +184,7 @@ constexpr std::string_view kPythonMeta[] = {
     "aten::addbmm",
     "aten::addmv",
     "aten::affine_grid_generator",
+    "aten::col2im",
     "aten::complex",
     "aten::convolution",
     "aten::dot",
@@ -193,6 +194,7 @@ constexpr std::string_view kPythonMeta[] = {
     "aten::i0",
     "aten::igamma",
     "aten::igammac",
+    "aten::im2col",
     "aten::isin",
     "aten::kthvalue",
     "aten::linalg_cholesky_ex",
@@ -251,13 +253,15 @@ constexpr OwnAnswer kOwnAnswers[] = {
 /// Bytes of operands up to which the real kernel answers sooner.
 constexpr int64_t kSooner = 1 << 20;
 
-/// What is like those: a prefix of names. Elementwise functions.
-constexpr std::string_view kPythonMetaPrefix = "aten::special_";
+/// What is like those: prefixes of names. Elementwise functions, and resampling.
+constexpr std::string_view kPythonMetaPrefixes[] = {"aten::special_", "aten::upsample_", "aten::_upsample_"};
 
 bool is_asked_sooner_for_real(const OpEntry& entry, std::span<const c10::IValue> arguments, const SizesAt& at) {
   const std::string& name = entry.op.schema().name();
   if (entry.random && !uses_default_generator(entry, arguments)) return false;
-  if (!name.starts_with(kPythonMetaPrefix) && std::ranges::find(kPythonMeta, name) == std::end(kPythonMeta))
+  const auto begins = [&](std::string_view prefix) { return name.starts_with(prefix); };
+  if (std::ranges::none_of(kPythonMetaPrefixes, begins) &&
+      std::ranges::find(kPythonMeta, name) == std::end(kPythonMeta))
     return false;
   int64_t bytes = 0;
   for_each_tensor(arguments, [&](const at::Tensor& tensor, uint32_t, int32_t) {
@@ -348,8 +352,11 @@ Shapes ask_shapes(Recorder* recorder, const OpEntry& entry, std::span<const c10:
     const bool is_known = recorder && has_known_shape(*recorder, entry, arguments);
     const bool is_real = !is_meta_right(entry, arguments) || is_asked_sooner_for_real(entry, arguments, at);
     if (is_known || (entry.outs == 0 && is_real)) return ask_zeros(recorder, entry, arguments, at);
-  } catch (const std::exception&) {
+  } catch (const c10::LinAlgError&) {
     // Not for zeros.
+  } catch (const std::exception&) {
+    // Of other sizes that are no example's what the kernel refuses is refused.
+    if (!recorder) throw;
   }
   try {
     return ask_meta(entry, arguments, at);

@@ -84,8 +84,8 @@ class Expressions {
     known_.push_back(std::move(one));
   }
 
-  /// The first of: a number; one of the known; a multiple of one, and a number; half of one; the pairs that there
-  /// are of so many; two of them.
+  /// The first of: a number; one of the known; a multiple of one, and a number; a part of one; half of one; the
+  /// pairs that there are of so many; two of them.
   std::optional<Dim> find(const Values& wanted) const {
     if (std::ranges::all_of(wanted, [&](int64_t value) { return value == wanted[0]; })) return wanted[0];
     for (const Known& one : known_)
@@ -95,6 +95,10 @@ class Expressions {
       if (run != 0 && rise % run == 0) {
         const Dim line = one.dim * (rise / run) + (wanted[0] - one.values[0] * (rise / run));
         if (fits(line, wanted)) return line;
+      }
+      if (wanted[0] > 1 && one.values[0] % wanted[0] == 0) {  // As channels of blocks.
+        const Dim part = ir::floor_div(one.dim.size(), one.values[0] / wanted[0]);
+        if (fits(part, wanted)) return part;
       }
       const Dim half = ir::floor_div(one.dim.size(), 2);
       const Dim shifted = half + (wanted[0] - at_[0](half));
@@ -149,7 +153,7 @@ std::vector<at::Tensor> tensors_of(std::span<const c10::IValue> values) {
   return tensors;
 }
 
-Expressions expressions_of(std::span<const c10::IValue> arguments, std::vector<SizesAt> at) {
+Expressions expressions_of(ir::ShapeEnv& env, std::span<const c10::IValue> arguments, std::vector<SizesAt> at) {
   Expressions known(std::move(at));
   for (const at::Tensor& tensor : tensors_of(arguments)) {
     for (const Dim size : dims_of(tensor)) known.add(size);
@@ -162,6 +166,9 @@ Expressions expressions_of(std::span<const c10::IValue> arguments, std::vector<S
       for (const c10::IValue& each : argument.toListRef()) known.add(dim_of(each));
   }
   for (const at::Tensor& tensor : tensors_of(arguments)) known.add(numel(dims_of(tensor)));
+  // What sizes of operands are made of, as in 9*n.
+  for (uint32_t slot = 0; slot < env.table().symbol_count(); ++slot)
+    known.add(env.simplify(*env.table().find(env.table().name(slot))));
   return known;
 }
 
@@ -268,7 +275,7 @@ void check_call(const ir::Node& node, CallPayload payload, const SizesAt& at) {
   }
 }
 
-std::optional<Shapes> guess_at(const std::vector<Values>& others, const OpEntry& entry,
+std::optional<Shapes> guess_at(ir::ShapeEnv& env, const std::vector<Values>& others, const OpEntry& entry,
                                std::span<const c10::IValue> arguments) {
   if (others.size() < wanted_points) return std::nullopt;
   std::vector<SizesAt> at{SizesAt()};
@@ -288,7 +295,7 @@ std::optional<Shapes> guess_at(const std::vector<Values>& others, const OpEntry&
     return std::nullopt;
   }
   Shapes shapes = std::move(asked[0]);
-  const Expressions known = expressions_of(arguments, at);
+  const Expressions known = expressions_of(env, arguments, at);
   for (size_t k = 0; k < tensors[0].size(); ++k)
     if (!find_form(known, tensors, k, shapes)) return std::nullopt;
   Guessed::instance().add(entry.op.schema().name());  // Also of sizes that seem to be the same for all.
@@ -309,8 +316,8 @@ bool may_guess_shapes(Recorder& recorder, const OpEntry& entry, std::span<const 
 std::optional<Shapes> guess_shapes(Recorder& recorder, const OpEntry& entry,
                                    std::span<const c10::IValue> arguments) {
   ir::ShapeEnv& env = *recorder.symbols()->env;
-  std::optional<Shapes> shapes = guess_at(points(env, false), entry, arguments);
-  return shapes ? std::move(shapes) : guess_at(points(env, true), entry, arguments);
+  std::optional<Shapes> shapes = guess_at(env, points(env, false), entry, arguments);
+  return shapes ? std::move(shapes) : guess_at(env, points(env, true), entry, arguments);
 }
 
 void check_guesses(const Trace& trace, std::span<const int64_t> symbols) {

@@ -224,17 +224,25 @@ bool are_all(const c10::IValue& numbers, int64_t value) {
   });
 }
 
-/// A pool without padding whose one window is all of the last `rank` dimensions, whatever their sizes are.
-bool is_one_window(const at::Tensor& self, int64_t rank, const c10::IValue& kernel, const c10::IValue& padding) {
-  if ((self.dim() != rank + 1 && self.dim() != rank + 2) || !self.is_floating_point()) return false;
+/// The dimensions, counted from the end, over which a pool without padding has one window, whatever their sizes
+/// are; of the others each element is a window. Nullopt: it is another pool.
+std::optional<std::vector<int64_t>> dims_of_one_window(const at::Tensor& self, int64_t rank, Arguments arguments) {
+  if ((self.dim() != rank + 1 && self.dim() != rank + 2) || !self.is_floating_point()) return std::nullopt;
   const DimsRef sizes = dims_of(self);
-  const auto window = kernel.toListRef();
-  if (window.empty() || !are_all(padding, 0) || !(strides_of(self) == contiguous(sizes))) return false;
+  const auto window = arguments[1].toListRef(), steps = arguments[2].toListRef();
+  if (window.empty() || !are_all(arguments[3], 0) || !(strides_of(self) == contiguous(sizes))) return std::nullopt;
+  const auto each = [](auto list, size_t k) { return dim_of(list[list.size() == 1 ? 0 : k]); };
+  std::vector<int64_t> dims;
   for (size_t k = 0; k < static_cast<size_t>(rank); ++k) {
-    const Dim size = sizes[sizes.size() - static_cast<size_t>(rank) + k];
-    if (dim_of(window[window.size() == 1 ? 0 : k]).size() != size.size()) return false;
+    const Dim size = sizes[sizes.size() - static_cast<size_t>(rank) + k], kernel = each(window, k);
+    const Dim step = steps.empty() ? kernel : each(steps, k);
+    if (kernel.size() == size.size())
+      dims.push_back(static_cast<int64_t>(k) - rank);
+    else if (!kernel.is_number() || kernel.hint() != 1 || !step.is_number() || step.hint() != 1)
+      return std::nullopt;
   }
-  return true;
+  if (dims.empty()) return std::nullopt;
+  return dims;
 }
 
 /// (self, kernel_size, stride, padding, dilation, ceil_mode). Of equal elements the first one is chosen, either
@@ -242,9 +250,10 @@ bool is_one_window(const at::Tensor& self, int64_t rank, const c10::IValue& kern
 template <int64_t rank>
 std::optional<c10::IValue> largest_of_all(Arguments arguments) {
   const at::Tensor& self = arguments[0].toTensor();
-  if (!is_one_window(self, rank, arguments[1], arguments[3]) || !are_all(arguments[4], 1)) return std::nullopt;
-  const at::Tensor largest = std::get<0>(self.flatten(-rank).max(-1, /*keepdim=*/true));
-  return rank == 1 ? largest : largest.unsqueeze(-1);
+  const auto dims = dims_of_one_window(self, rank, arguments);
+  if (!dims || !are_all(arguments[4], 1)) return std::nullopt;
+  if (dims->size() == 1) return std::get<0>(self.max(dims->front(), /*keepdim=*/true));
+  return std::get<0>(self.flatten(-rank).max(-1, /*keepdim=*/true)).unsqueeze(-1);
 }
 
 /// (self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
@@ -252,10 +261,32 @@ template <int64_t rank>
 std::optional<c10::IValue> average_of_all(Arguments arguments) {
   const at::Tensor& self = arguments[0].toTensor();
   const bool divides_by_count = arguments.size() < 7 || arguments[6].isNone();
-  if (!divides_by_count || !is_one_window(self, rank, arguments[1], arguments[3])) return std::nullopt;
-  std::vector<int64_t> dims;
-  for (int64_t k = -rank; k < 0; ++k) dims.push_back(k);
-  return self.mean(dims, /*keepdim=*/true);
+  const auto dims = divides_by_count ? dims_of_one_window(self, rank, arguments) : std::nullopt;
+  if (!dims) return std::nullopt;
+  return self.mean(*dims, /*keepdim=*/true);
+}
+
+/// (self, chunks, dim)
+std::optional<c10::IValue> unsafe_chunk(Arguments arguments) {
+  const at::Tensor& self = arguments[0].toTensor();
+  const int64_t chunks = arguments[1].toInt(), dim = arguments[2].toInt();
+  if (chunks < 1 || dim < -self.dim() || dim >= self.dim()) return std::nullopt;
+  const c10::SymInt size = self.sym_size(dim);
+  if (size == 0) return std::nullopt;
+  return self.unsafe_split_symint((size + (chunks - 1)) / chunks, dim);
+}
+
+/// (self, sections, dim): the first ones have an element more where they cannot all have as many.
+std::optional<c10::IValue> tensor_split(Arguments arguments) {
+  const at::Tensor& self = arguments[0].toTensor();
+  if (!arguments[1].isInt()) return std::nullopt;
+  const int64_t sections = arguments[1].toInt(), dim = arguments[2].toInt();
+  if (sections < 1 || dim < -self.dim() || dim >= self.dim()) return std::nullopt;
+  const c10::SymInt size = self.sym_size(dim), each = size / sections, more = size % sections;
+  Tensors parts;
+  for (int64_t k = 0; k < sections; ++k)
+    parts.push_back(self.slice_symint(dim, each * k + more.min(k), each * (k + 1) + more.min(k + 1)));
+  return parts;
 }
 
 struct Row {
@@ -280,6 +311,8 @@ constexpr Row rows[] = {
     {"aten::max_pool2d", "", largest_of_all<2>, true},
     {"aten::avg_pool1d", "", average_of_all<1>, true},
     {"aten::avg_pool2d", "", average_of_all<2>, true},
+    {"aten::unsafe_chunk", "", unsafe_chunk},
+    {"aten::tensor_split", "sections", tensor_split},
 };
 
 }  // namespace

@@ -278,6 +278,7 @@ bool Sizes::builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_
   if (!function) return false;
   const std::string_view from = function->module;
   if (from == "builtins" && (name == "isinstance" || name == "callable")) return true;
+  if (from == "_abc" && name == "_abc_instancecheck") return true;  // Of the type alone.
   if (from == "builtins" && name == "len") {
     if (count == 1 && values_.tensors().is_tensor(arguments[0]) && has_own_length(arguments[0]))
       activity().size = values_.tensors().sizes().length_of(arguments[0]);
