@@ -47,8 +47,8 @@ def trace(
         dynamic: sizes that may vary, from 2 up: {"ids": [0, 1]} or {"ids": {0: "batch", 1: ("length", 2, 512)}}, by
             the names of arguments ("batch['ids']" within a dict), with a name, or a name and bounds. Dimensions of
             one name are of one size. What the function decides by such a size it decides as for the examples, and a
-            call that it does not hold for is an error that says so. A size that the function needs as a number is an
-            error at once, which names the line.
+            call that it does not hold for is an error that says so. A size that the function needs as a number is
+            an error at once, which names the line.
 
     Returns:
         A braze.Program, called as the function is, with tensors of the same shapes, dtypes, layouts and devices;
