@@ -1,5 +1,7 @@
 #include "ir/graph_copy.h"
 
+#include <utility>
+
 #include "support/error.h"
 
 namespace braze::ir {
@@ -27,6 +29,10 @@ void GraphCopy::copy_input(const Input& input) {
 
 void GraphCopy::add_input(const Value& old, std::string_view name, const Type& lies) {
   values_[old.id] = to_.add_input(name, type(lies), InputKind::argument);
+}
+
+Value* GraphCopy::exchange(const Value& old, Value* instead) {
+  return std::exchange(values_[Graph::resolve(const_cast<Value*>(&old))->id], instead);
 }
 
 Value* GraphCopy::operator[](const Value* old) const {

@@ -29,6 +29,8 @@ class GraphCopy {
   void add_input(const Value& old, std::string_view name, const Type& lies);
   /// Its operands were copied.
   void copy(const Node& node);
+  /// From here on `instead` stands for it; returns what did so far.
+  Value* exchange(const Value& old, Value* instead);
   bool has(const Value& old) const { return found(&old) != nullptr; }
   Value* operator[](const Value* old) const;  ///< Of the copy; it was copied.
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "ir/clone.h"
 #include "ir/shape_env.h"
@@ -45,6 +46,7 @@ class Partitioner {
         banned_(graph_.value_limit()),
         visible_(graph_.value_limit()),
         mutated_(graph_.value_limit()),
+        is_parameter_(graph_.value_limit()),
         saved_(graph_.value_limit()) {}
 
   Partition run() {
@@ -52,6 +54,7 @@ class Partitioner {
     find_direct();
     find_visible();
     cut();
+    find_reads();
     make_forward();
     make_backward();
     return std::move(result_);
@@ -99,8 +102,8 @@ class Partitioner {
       Value* root = resolved(value);
       if (in_backward_[root->id]) return;
       needed_.push_back(root);
-      while (is_view(*root)) root = resolved(root->def->operands[0]);
-      direct_[root->id] = true;
+      for (direct_[root->id] = true; is_view(*root); direct_[root->id] = true)
+        root = resolved(root->def->operands[0]);
       if (from_memory) banned_[root->id] = true;
     };
     for (const Node* node : backward_)
@@ -124,6 +127,8 @@ class Partitioner {
 
   /// Memory that the user has, and may write to.
   void find_visible() {
+    for (size_t k = 0; k < joint_.is_parameter.size(); ++k)
+      is_parameter_[graph_.inputs()[k].value->id] = joint_.is_parameter[k];
     for (const Input& input : graph_.inputs()) visible_[input.value->id] = true;
     for (size_t k = 0; k < joint_.first_gradient; ++k) visible_[resolved(graph_.outputs()[k])->id] = true;
     for (const Mutation& mutation : graph_.mutations()) {
@@ -134,7 +139,35 @@ class Partitioner {
     }
   }
 
+  /// The user has it, and eager saves it: it is there anyway, and may not be written to. A result may be a view
+  /// here where it is none of the user's, as a sum is whose dimension is dropped.
+  bool is_eagers(const Value& value) const {
+    if (!visible_[value.id] || !direct_[value.id]) return false;
+    return !visible_[behind_views(value).id] || (!is_input(value) && !is_view(value));
+  }
+
+  static const Value& behind_views(const Value& value) {
+    const Value* root = resolved(&value);
+    while (is_view(*root)) root = resolved(root->def->operands[0]);
+    return *root;
+  }
+
+  /// What it reads may change in between, and nobody would know.
+  bool reads_exposed(const Node& node) const {
+    return std::ranges::any_of(node.operands, [&](const Value* operand) {
+      for (const Value* value = resolved(operand);; value = resolved(value->def->operands[0]))
+        if (is_eagers(*value) || !is_view(*value)) return is_parameter_[value->id] || is_eagers(*value);
+    });
+  }
+
+  /// Its operands may be saved instead.
+  bool may_be_repeated(const Value& value) const {
+    if (is_input(value) || !is_cheap(*value.def) || is_eagers(value)) return false;
+    return is_view(value) || (!banned_[value.id] && !reads_exposed(*value.def));
+  }
+
   int64_t cost(const Value& value) const {
+    if (is_eagers(value)) return 1;
     const bool computed_anyway = is_number(value) || is_view(value);
     if (computed_anyway || (visible_[value.id] && !direct_[value.id])) return unaffordable;
     // What an input held before it is written is copied.
@@ -150,8 +183,7 @@ class Partitioner {
     for (uint32_t v = 0; v < vertices_.size(); ++v) {
       const Value& value = *vertices_[v];
       if (is_number(value)) continue;
-      const bool cheap = !is_input(value) && is_cheap(*value.def) && !(banned_[value.id] && !is_view(value));
-      if (!cheap) {
+      if (!may_be_repeated(value)) {
         cut.connect_source(v);
       } else {
         for (const Value* operand : value.def->operands) cut.connect(place_.at(resolved(operand)), v);
@@ -170,6 +202,36 @@ class Partitioner {
         result_.direct_bytes += bytes_of(*value->type);
   }
 
+  /// What the backward graph reads of the forward part, in itself and where it computes a value again.
+  void find_reads() {
+    std::vector<const Value*> stack;
+    const auto read = [&](const Value* value) {
+      read_directly_.insert(resolved(value));
+      stack.push_back(resolved(value));
+    };
+    for (const Node* node : backward_)
+      for (const Value* operand : node->operands) read(operand);
+    for (size_t k = joint_.first_gradient; k < graph_.outputs().size(); ++k) read(graph_.outputs()[k]);
+    std::unordered_set<const Value*> seen;
+    while (!stack.empty()) {
+      const Value* one = stack.back();
+      stack.pop_back();
+      if (in_backward_[one->id] || saved_[one->id] || !seen.insert(one).second) continue;
+      for (const Value* operand : one->def->operands) {
+        read_again_.insert(resolved(operand));
+        stack.push_back(resolved(operand));
+      }
+    }
+  }
+
+  void save_input(const Value& value, uint32_t number) {
+    for (const Saved::Kind kind : {Saved::Kind::held, Saved::Kind::input}) {
+      if (!(kind == Saved::Kind::held ? read_again_ : read_directly_).contains(&value)) continue;
+      order_.push_back(&value);
+      result_.saved.push_back({kind, number});
+    }
+  }
+
   void make_forward() {
     auto forward = std::make_unique<Graph>(graph_.name());
     SymbolicCopy copier(graph_, *forward);
@@ -183,11 +245,11 @@ class Partitioner {
     for (size_t k = 0; k < joint_.first_tangent; ++k) {
       const Value& value = *graph_.inputs()[k].value;
       if (!saved_[value.id]) continue;
-      order_.push_back(&value);
       if (!mutated_[value.id]) {
-        result_.saved.push_back({Saved::Kind::input, static_cast<uint32_t>(k)});
+        save_input(value, static_cast<uint32_t>(k));
         continue;
       }
+      order_.push_back(&value);
       result_.saved.push_back({Saved::Kind::output, static_cast<uint32_t>(forward->outputs().size())});
       result_.saved_bytes += bytes_of(*value.type);
       forward->outputs().push_back(copier[&value]);
@@ -215,20 +277,30 @@ class Partitioner {
   void make_backward() {
     auto backward = std::make_unique<Graph>(concat(graph_.name(), "_backward"));
     SymbolicCopy copier(graph_, *backward);
+    std::unordered_map<const Value*, Value*> now;  // Inputs that are held, too.
     for (size_t k = 0; k < order_.size(); ++k) {
       const Saved& saved = result_.saved[k];
       const bool is_input = saved.kind != Saved::Kind::output;
       const Type& lies = is_input ? *graph_.inputs()[saved.index].value->type : *order_[k]->type;
+      Value* const held = copier.has(*order_[k]) ? copier[order_[k]] : nullptr;
       copier.add_input(*order_[k], concat("saved", k), lies);
+      if (held) now.emplace(order_[k], copier.exchange(*order_[k], held));
     }
+    const auto as_now = [&](const Value* value, Value* copy) {
+      const auto known = now.find(resolved(value));
+      return known == now.end() ? copy : known->second;
+    };
     for (size_t k = joint_.first_tangent; k < graph_.inputs().size(); ++k) copier.copy_input(graph_.inputs()[k]);
     for (const Node* node : backward_) {
       for (const Value* operand : node->operands) compute(*resolved(operand), copier);
       copier.copy(*node);
+      Node* const made = backward->last();
+      for (size_t k = 0; k < made->operands.size(); ++k)
+        made->operands[k] = as_now(node->operands[k], made->operands[k]);
     }
     for (size_t k = joint_.first_gradient; k < graph_.outputs().size(); ++k) {
       compute(*resolved(graph_.outputs()[k]), copier);
-      backward->outputs().push_back(copier[graph_.outputs()[k]]);
+      backward->outputs().push_back(as_now(graph_.outputs()[k], copier[graph_.outputs()[k]]));
     }
     result_.backward = std::move(backward);
   }
@@ -260,16 +332,27 @@ class Partitioner {
   std::vector<bool> banned_;       ///< Must be in memory where the backward part reads it.
   std::vector<bool> visible_;      ///< The user has its memory.
   std::vector<bool> mutated_;      ///< An input that the forward part writes.
+  std::vector<bool> is_parameter_;
   std::vector<bool> saved_;
   std::vector<const Value*> needed_;  ///< Of the forward part, by nodes of the backward part.
   std::vector<const Value*> vertices_;
   std::unordered_map<const Value*, uint32_t> place_;       ///< In vertices_.
   std::vector<const Value*> order_;                        ///< What is saved.
   std::unordered_map<const Value*, uint32_t> written_to_;  ///< Values that inputs have at the end.
+  std::unordered_set<const Value*> read_directly_, read_again_;
   Partition result_;
 };
 
 }  // namespace
+
+std::vector<std::optional<uint32_t>> saved_twice(const std::vector<Saved>& saved) {
+  using Kind = Saved::Kind;
+  std::vector<std::optional<uint32_t>> places(saved.size());
+  for (uint32_t k = 0; k + 1 < saved.size(); ++k)
+    if (saved[k].kind == Kind::held && saved[k + 1].kind == Kind::input && saved[k + 1].index == saved[k].index)
+      places[k] = k + 1;
+  return places;
+}
 
 Partition partition(const Joint& joint) {
   return Partitioner(joint).run();

@@ -68,6 +68,63 @@ TEST_CASE("a matrix product saves its operands, which are inputs") {
   CHECK(cut.parts.saved_bytes == 0);
 }
 
+TEST_CASE("an input that is read again in the memory of the forward is saved twice") {
+  // Eager saves w, and what is computed of it.
+  constexpr std::string_view text = R"(graph @twice(%x: f32[64,64], %w: f32[64], %tangent0: f32[64,64]) {
+  %0 = mul %x, %w : f32[64,64]
+  %1 = mul %0, %0 : f32[64,64]
+  %2 = mul %tangent0, %0 : f32[64,64]
+  %3 = mul %2, %w : f32[64,64]
+  %4 = mul %2, %x : f32[64,64]
+  return %1, %3, %4
+}
+)";
+  const Cut cut(text);
+  using Kind = passes::Saved::Kind;
+  const auto is = [&](size_t k, Kind kind, uint32_t index) {
+    return cut.parts.saved.at(k).kind == kind && cut.parts.saved.at(k).index == index;
+  };
+  REQUIRE(cut.parts.saved.size() == 4);
+  CHECK((is(0, Kind::held, 0) && is(1, Kind::input, 0) && is(2, Kind::held, 1) && is(3, Kind::input, 1)));
+  CHECK(passes::saved_twice(cut.parts.saved)[2] == 3);
+  CHECK(
+      cut.backward() ==
+      R"(graph @twice_backward(%saved0: f32[64,64], %saved1: f32[64,64], %saved2: f32[64], %saved3: f32[64], %tangent0: f32[64,64]) {
+  %0 = mul %saved0, %saved2 : f32[64,64]
+  %1 = mul %tangent0, %0 : f32[64,64]
+  %2 = mul %1, %saved3 : f32[64,64]
+  %3 = mul %1, %saved1 : f32[64,64]
+  return %2, %3
+}
+)");
+}
+
+TEST_CASE("nothing is computed again of a parameter, or of a result that eager saves") {
+  const std::unique_ptr<ir::Graph> joint =
+      ir::parse(R"(graph @exposed(%x: f32[64,64], %w: f32[64] param, %tangent0: f32[64,64]) {
+  %0 = mul %x, %w : f32[64,64]
+  %1 = mul %0, %0 : f32[64,64]
+  %2 = mul %tangent0, %0 : f32[64,64]
+  %3 = mul %2, %w : f32[64,64]
+  %4 = mul %2, %x : f32[64,64]
+  return %1, %3, %4
+}
+)");
+  const ir::Node* const first_backward = joint->last()->previous->previous;
+  const auto saved = [&](std::vector<bool> is_parameter, uint32_t results) {
+    std::vector<passes::Saved::Kind> kinds;
+    for (const passes::Saved& one :
+         passes::partition({joint.get(), first_backward, 2, results, std::move(is_parameter)}).saved)
+      kinds.push_back(one.kind);
+    return kinds;
+  };
+  using Kind = passes::Saved::Kind;
+  CHECK(saved({}, 1) == std::vector{Kind::held, Kind::input, Kind::held, Kind::input});
+  CHECK(saved({false, true}, 1) == std::vector{Kind::input, Kind::input, Kind::output});
+  joint->outputs().insert(joint->outputs().begin(), joint->first()->result());
+  CHECK(saved({}, 2) == std::vector{Kind::input, Kind::input, Kind::output});
+}
+
 TEST_CASE("of a chain of elementwise work one value is saved") {
   // Eager saves both sigmoids and the product's operands.
   const Cut cut(R"(graph @chain(%x: f32[64,64] param, %w: f32[64,64] param, %tangent0: f32[64,64]) {

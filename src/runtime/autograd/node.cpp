@@ -39,16 +39,104 @@ Bits all(size_t count) {
 
 }  // namespace
 
-BackwardNode::BackwardNode(std::shared_ptr<const TrainingProgram> program) : program_(std::move(program)) {}
+struct BackwardNode::Rest {
+  torch::autograd::edge_list owner;  ///< Of the first node, by an edge to it.
+  bool is_in_stages = false;
+  variable_list gradients;  ///< Those that are not given yet, unless it is run in stages.
+  variable_list tangents;
+  std::vector<bool> kept;             ///< By saved value: others read it later, too.
+  std::vector<at::Tensor> handed_on;  ///< By earlier stages to later ones.
+};
+
+namespace {
+
+/// An empty tensor that owns something: the engine hands gradients from node to node, for each backward apart, and
+/// lets go of them where it ends with an error.
+template <typename T>
+at::Tensor parcel(std::shared_ptr<T> content) {
+  using Held = std::shared_ptr<T>;
+  auto held = std::make_unique<Held>(std::move(content));
+  Held* const place = held.get();
+  c10::DataPtr data(
+      place, held.release(), [](void* of) { std::unique_ptr<Held>(static_cast<Held*>(of)); }, c10::kCPU);
+  c10::Storage storage(c10::Storage::use_byte_size_t(), 0, std::move(data), nullptr, false);
+  return at::detail::make_tensor<c10::TensorImpl>(std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU),
+                                                  caffe2::TypeMeta::Make<float>());
+}
+
+template <typename T>
+std::shared_ptr<T> content_of(const at::Tensor& parcel) {
+  return *static_cast<const std::shared_ptr<T>*>(parcel.storage().data_ptr().get());
+}
+
+/// Before the backward ends: an optimizer that steps, or a reducer that sends it to other processes.
+bool waits(const torch::autograd::Edge& edge) {
+  const torch::autograd::Node& node = *edge.function;
+  return !node.post_hooks().empty() || node.tensor_post_acc_grad_hooks();
+}
+
+}  // namespace
+
+/// Gives what a later stage has computed.
+class LaterGradients final : public torch::autograd::Node {
+ public:
+  explicit LaterGradients(uint32_t stage) : stage_(stage) { add_input_metadata(at::empty({0}, at::kFloat)); }
+  std::string name() const override { return "BrazeBackward"; }
+
+ protected:
+  variable_list apply(variable_list&& parcels) override {
+    if (!parcels[0].defined()) return variable_list(num_outputs());
+    const std::shared_ptr<BackwardNode::Rest> rest = content_of<BackwardNode::Rest>(parcels[0]);
+    parcels.clear();
+    auto& first = static_cast<BackwardNode&>(*rest->owner[0].function);
+    if (!rest->is_in_stages) return first.share(stage_, rest->gradients, rest);
+    variable_list gradients = first.run_stage(stage_, *rest);
+    return first.share(stage_, gradients, rest);
+  }
+
+ private:
+  const uint32_t stage_;
+};
+
+BackwardNode::BackwardNode(std::shared_ptr<const TrainingProgram> program, torch::autograd::edge_list edges)
+    : program_(std::move(program)), nodes_{this} {
+  const bool is_on_cpu =
+      std::ranges::all_of(program_->tangents_, [](const Geometry& one) { return one.device.is_cpu(); });
+  if (is_on_cpu && std::ranges::any_of(edges, waits)) staged_ = program_->backwards_->staged();
+  if (!staged_) {
+    set_next_edges(std::move(edges));
+    return;
+  }
+  std::vector<torch::autograd::edge_list> by_stage(staged_->size());
+  for (size_t k = 0; k < edges.size(); ++k) {
+    torch::autograd::edge_list& those = by_stage[staged_->gradients()[k].stage];
+    edge_of_.push_back(static_cast<uint32_t>(those.size()));
+    those.push_back(std::move(edges[k]));
+  }
+  // The last one first: nodes know how long the way behind them is.
+  nodes_.resize(staged_->size());
+  for (uint32_t stage = static_cast<uint32_t>(nodes_.size()) - 1; stage > 0; --stage) {
+    const auto node = capture::make_node<LaterGradients>(stage);
+    nodes_[stage] = node.get();
+    node->set_next_edges(std::move(by_stage[stage]));
+    by_stage[stage - 1].emplace_back(node, 0);
+  }
+  set_next_edges(std::move(by_stage[0]));
+}
+
+const torch::autograd::Edge& BackwardNode::edge(size_t gradient) const {
+  return staged_ ? nodes_[staged_->gradients()[gradient].stage]->next_edge(edge_of_[gradient])
+                 : next_edge(gradient);
+}
 
 void BackwardNode::save(std::vector<at::Tensor> tensors) {
   has_hooks_ = !at::SavedTensorDefaultHooks::get_tls_state().stack.empty();
-  const std::vector<bool>& is_viewed = program_->seam_->is_viewed;
+  const TrainingSeam& seam = *program_->seam_;
   saved_.reserve(tensors.size());
   if (!has_hooks_) places_.resize(tensors.size());
   for (size_t k = 0; k < tensors.size(); ++k) {
-    saved_.emplace_back(tensors[k], /*is_output=*/false);
-    if (!has_hooks_ && is_viewed[k]) places_[k] = {tensors[k].storage(), tensors[k].storage_offset()};
+    saved_.emplace_back(seam.also_as[k] ? at::Tensor() : tensors[k], /*is_output=*/false);
+    if (!has_hooks_ && seam.is_held(k)) places_[k] = {tensors[k].storage(), tensors[k].storage_offset()};
   }
 }
 
@@ -71,11 +159,23 @@ at::Tensor BackwardNode::in_its_memory(uint32_t number, at::Tensor saved) const 
 }
 
 at::Tensor BackwardNode::unpack(uint32_t number) {
-  if (run_.unpacked->empty()) return in_its_memory(number, saved_[number].unpack());
+  if (run_.unpacked->empty()) {
+    const std::optional<uint32_t> other = program_->seam_->also_as[number];  // It comes later, and is there still.
+    return in_its_memory(number, saved_[other.value_or(number)].unpack());
+  }
   at::Tensor& kept = (*run_.unpacked)[number];
   if (!kept.defined()) kept = saved_[number].unpack();
   const bool is_read_again = !is_last_ || at::GradMode::is_enabled() || run_.unpacked == &group_.unpacked;
   return is_read_again ? kept : std::exchange(kept, {});
+}
+
+bool BackwardNode::are_apart(std::span<const uint32_t> inputs) const {
+  if (places_.empty()) return false;
+  const std::vector<std::optional<uint32_t>>& also_as = program_->seam_->also_as;
+  return std::ranges::any_of(inputs, [&](uint32_t input) {
+    const bool is_twice = input > 0 && input < saved_.size() && also_as[input - 1] == input;
+    return is_twice && has_moved(input - 1, saved_[input].unpack());
+  });
 }
 
 void BackwardNode::let_go(size_t number) {
@@ -93,8 +193,9 @@ void BackwardNode::release_variables() {
   if (!is_last_) all_released_ = true;  // Nothing has run: the graph is being dropped.
   const std::vector<bool> kept = kept_for_later();
   is_last_ = false;
-  for (size_t k = 0; k < saved_.size(); ++k)
-    if (!kept[k]) let_go(k);
+  for (uint32_t k = 0; k < saved_.size(); ++k)
+    if (!kept[k] && !(leaves_saved_ && last_stage(k) > 0)) let_go(k);
+  leaves_saved_ = false;
   if (run_.is_whole || all_released_) inputs_.release();
   if (run_.is_whole) all_released_ = true;
   if (all_released_) group_ = {};
@@ -138,21 +239,26 @@ std::vector<at::Tensor> BackwardNode::arguments(const variable_list& tangents, s
     }
     const size_t number = input - saved_.size();
     if (number >= tangents.size()) break;  // The rest is bound.
-    const at::Tensor& tangent = tangents[number];
-    const Geometry& expected = program_->tangents_[number];
-    if (tangent.defined() && expected.matches(tangent)) {
-      values.push_back(tangent);
-      continue;
-    }
-    values.push_back(expected.allocate());
-    const at::NoGradGuard no_history;
-    tangent.defined() ? values.back().copy_(tangent) : values.back().zero_();
+    values.push_back(laid_out(tangents, number));
   }
   return values;
 }
 
+at::Tensor BackwardNode::laid_out(const variable_list& tangents, size_t number) const {
+  const at::Tensor& tangent = tangents[number];
+  const Geometry& expected = program_->tangents_[number];
+  if (tangent.defined() && expected.matches(tangent)) return tangent;
+  at::Tensor copy = expected.allocate();
+  const at::NoGradGuard no_history;
+  return tangent.defined() ? copy.copy_(tangent) : copy.zero_();
+}
+
 std::vector<at::Tensor> BackwardNode::compute(const variable_list& tangents) {
-  const PartialPrograms::Part part = program_->part(run_);
+  PartialPrograms::Part part = program_->part(run_);
+  if (are_apart(part.of->inputs)) {
+    run_.is_apart = true;
+    part = program_->part(run_);
+  }
   std::vector<at::Tensor> computed(part.program ? part.program->result_count() : 0);
   if (part.program) {
     std::vector<at::Tensor> given = arguments(tangents, part.of->inputs);
@@ -199,11 +305,12 @@ BackwardNode::Again BackwardNode::again() {
       if (one.kind == Kind::constant) continue;
       if (one.kind == Kind::saved) {
         inputs[k] = run_.unpacked->empty() ? saved_[one.number].unpack() : unpack(one.number);
-        if (has_moved(one.number, inputs[k]))
+        const bool is_twice = one.number > 0 && seam.also_as[one.number - 1] == one.number;
+        if (has_moved(is_twice ? one.number - 1 : one.number, inputs[k]))
           throw UserError("a tensor that the function read has got other data since");
         continue;
       }
-      if (!inputs[k].defined()) inputs[k] = leaf_at(next_edge(one.number));
+      if (!inputs[k].defined()) inputs[k] = leaf_at(edge(one.number));
       inputs_.check_version(k, inputs[k]);
     }
     return {std::move(inputs), {}};
@@ -220,7 +327,8 @@ variable_list BackwardNode::differentiable(variable_list gradients, const variab
   for (uint32_t k = 0; k < gradients.size(); ++k)
     if (gradients[k].defined()) wanted.push_back(k);
   if (wanted.empty()) return gradients;
-  torch::autograd::edge_list edges = next_edges();
+  torch::autograd::edge_list edges;
+  for (size_t k = 0; k < gradients.size(); ++k) edges.push_back(edge(k));
   for (const at::Tensor& tangent : tangents)
     if (tangent.defined() && tangent.requires_grad())
       edges.push_back(torch::autograd::impl::gradient_edge(tangent));
@@ -248,7 +356,99 @@ variable_list BackwardNode::differentiable(variable_list gradients, const variab
 variable_list BackwardNode::apply(variable_list&& tangents) {
   // A checkpoint unpacks each tensor once in a backward.
   Unpacked unpacked(has_hooks_ ? saved_.size() : 0);
-  return apply_any(std::move(tangents), unpacked);
+  if (!staged_) return apply_any(std::move(tangents), unpacked);
+  const auto rest = std::make_shared<Rest>();
+  rest->owner.emplace_back(getptr(), 0);
+  rest->is_in_stages = runs_in_stages(tangents);
+  if (!rest->is_in_stages) {
+    rest->gradients = apply_any(std::move(tangents), unpacked);
+    return share(0, rest->gradients, rest);
+  }
+  rest->tangents = std::move(tangents);
+  rest->kept = is_last_ ? kept_for_later() : std::vector<bool>(saved_.size(), true);
+  variable_list gradients = run_stage(0, *rest);
+  leaves_saved_ = is_last_;
+  return share(0, gradients, rest);
+}
+
+bool BackwardNode::runs_in_stages(const variable_list& tangents) {
+  if (has_hooks_ || at::GradMode::is_enabled() || std::ranges::any_of(tangents, is_batched)) return false;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  begin(tangents);
+  return static_cast<const PartialPrograms::Pattern&>(run_) == program_->backwards_->likely();
+}
+
+variable_list BackwardNode::run_stage(uint32_t number, Rest& rest) {
+  const StagedPrograms::Stage& stage = (*staged_)[number];
+  const std::shared_ptr<Program> program = staged_->at(number, program_->symbols());
+  const size_t inputs = program_->backwards_->whole()->inputs().size();
+  const std::vector<std::optional<uint32_t>>& also_as = program_->seam_->also_as;
+  std::vector<at::Tensor> given;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const uint32_t input : stage.inputs) {
+      if (input >= inputs)
+        given.push_back(rest.handed_on[input - inputs]);
+      else if (input < saved_.size())
+        given.push_back(in_its_memory(input, saved_[also_as[input].value_or(input)].unpack()));
+      else if (input - saved_.size() < rest.tangents.size())
+        given.push_back(laid_out(rest.tangents, input - saved_.size()));
+    }
+    for (uint32_t k = 0; k < saved_.size(); ++k)
+      if (!rest.kept[k] && last_stage(k) == number) let_go(k);
+  }
+  for (const uint32_t input : stage.inputs)
+    if (input >= inputs && staged_->last_reader(input) == number) rest.handed_on[input - inputs].reset();
+  std::vector<at::Tensor> computed(program->result_count());
+  program->run_consuming(given, computed.data());
+
+  for (size_t k = 0; k < stage.handed_on.size(); ++k) {
+    rest.handed_on.resize(std::max(rest.handed_on.size(), stage.handed_on[k] - inputs + 1));
+    rest.handed_on[stage.handed_on[k] - inputs] = std::move(computed[stage.gradients + k]);
+  }
+  variable_list gradients(staged_->gradients().size());
+  for (size_t k = 0; k < gradients.size(); ++k) {
+    using Kind = passes::PartialBackward::Gradient::Kind;
+    const StagedPrograms::Gradient& from = staged_->gradients()[k];
+    if (from.stage != number || from.kind == Kind::none || !is_wanted(k, rest.tangents)) continue;
+    gradients[k] = (from.kind == Kind::tangent ? rest.tangents : computed)[from.index];
+  }
+  return gradients;
+}
+
+variable_list BackwardNode::share(uint32_t stage, variable_list& gradients,
+                                  const std::shared_ptr<Rest>& rest) const {
+  variable_list given;
+  for (size_t k = 0; k < gradients.size(); ++k)
+    if (staged_->gradients()[k].stage == stage) given.push_back(std::move(gradients[k]));
+  if (stage + 1 < staged_->size()) given.push_back(parcel(rest));
+  return given;
+}
+
+uint32_t BackwardNode::last_stage(uint32_t saved) const {
+  const bool is_twice = saved > 0 && program_->seam_->also_as[saved - 1] == saved;
+  return std::max(staged_->last_reader(saved), is_twice ? staged_->last_reader(saved - 1) : 0);
+}
+
+bool BackwardNode::is_wanted(size_t gradient, const variable_list& tangents) const {
+  const std::vector<bool>& from = program_->gradients().inputs[gradient].from;
+  bool depends = false;
+  for (size_t t = 0; t < tangents.size(); ++t) depends |= tangents[t].defined() && from[t];
+  if (!depends) return false;
+  return staged_ ? nodes_[staged_->gradients()[gradient].stage]->task_should_compute_output(edge_of_[gradient])
+                 : task_should_compute_output(gradient);
+}
+
+void BackwardNode::begin(const variable_list& tangents) {
+  const capture::Gradients& gradients = program_->seam_->gradients;
+  run_ = {{Bits(tangents.size()), Bits(program_->gradient_count()), false}, false, nullptr};
+  for (size_t t = 0; t < tangents.size(); ++t)
+    if (tangents[t].defined()) run_.tangents.set(t);
+  for (size_t k = 0; k < gradients.inputs.size(); ++k)
+    if (gradients.inputs[k].kind == GradientKind::output && is_wanted(k, tangents))
+      run_.gradients.set(gradients.inputs[k].index);
+  run_.is_whole = run_.tangents == all(tangents.size()) && run_.gradients == all(program_->gradient_count());
+  check_not_released();
 }
 
 variable_list BackwardNode::apply_any(variable_list&& tangents, Unpacked& unpacked) {
@@ -257,7 +457,7 @@ variable_list BackwardNode::apply_any(variable_list&& tangents, Unpacked& unpack
   const bool is_last = std::exchange(is_last_, false);
   variable_list gradients =
       run_along_batch(tangents, [&](variable_list row) { return apply_any(std::move(row), unpacked); });
-  if (gradients.empty()) gradients.resize(num_outputs());
+  if (gradients.empty()) gradients.resize(program_->gradients().inputs.size());
   is_last_ = is_last;
   return gradients;
 }
@@ -265,30 +465,19 @@ variable_list BackwardNode::apply_any(variable_list&& tangents, Unpacked& unpack
 variable_list BackwardNode::apply_plain(variable_list&& tangents, Unpacked& unpacked) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const capture::Gradients& gradients = program_->seam_->gradients;
-  run_ = {{Bits(tangents.size()), Bits(program_->gradient_count())}, false, &unpacked};
+  begin(tangents);
+  run_.unpacked = &unpacked;
   if (const void* group = has_hooks_ ? backward_group(c10::AutogradState::get_tls_state()) : nullptr) {
     if (group != group_.of) group_ = {group, Unpacked(saved_.size())};
     run_.unpacked = &group_.unpacked;
   }
-  for (size_t t = 0; t < tangents.size(); ++t)
-    if (tangents[t].defined()) run_.tangents.set(t);
-  const auto is_wanted = [&](size_t k) {
-    bool depends = false;
-    for (size_t t = 0; t < tangents.size(); ++t) depends |= tangents[t].defined() && gradients.inputs[k].from[t];
-    return depends && task_should_compute_output(k);
-  };
-  for (size_t k = 0; k < gradients.inputs.size(); ++k)
-    if (gradients.inputs[k].kind == GradientKind::output && is_wanted(k))
-      run_.gradients.set(gradients.inputs[k].index);
-  run_.is_whole = run_.tangents == all(tangents.size()) && run_.gradients == all(program_->gradient_count());
-  check_not_released();
   const bool is_differentiated = at::GradMode::is_enabled();
   const Again again = is_differentiated ? this->again() : Again();
   std::vector<at::Tensor> computed;
   if (run_.gradients.any()) computed = compute(tangents);
   variable_list given(gradients.inputs.size());
   for (size_t k = 0; k < given.size(); ++k)
-    if (is_wanted(k))
+    if (is_wanted(k, tangents))
       given[k] =
           (gradients.inputs[k].kind == GradientKind::output ? computed : tangents)[gradients.inputs[k].index];
   return is_differentiated ? differentiable(std::move(given), tangents, again) : given;

@@ -11,14 +11,20 @@
 #include <vector>
 
 #include "runtime/autograd/second_derivative.h"
+#include "runtime/autograd/staged.h"
 #include "runtime/autograd/training.h"
 
 namespace braze::runtime {
 
 /// Gradients of results in, gradients of inputs out. May run several times, from any thread.
+///
+/// Where somebody waits for single gradients, it gives the first of them, and a chain of other nodes the others:
+/// the engine hands out what one of them has given before it runs the next. A backward for which there is no
+/// program in stages (runtime/autograd/staged.h) is run by the first node, and the others give what it has found.
 class BackwardNode final : public torch::autograd::Node {
  public:
-  explicit BackwardNode(std::shared_ptr<const TrainingProgram> program);
+  /// \param edges  of the gradients, by Gradients::inputs.
+  BackwardNode(std::shared_ptr<const TrainingProgram> program, torch::autograd::edge_list edges);
 
   /// What the backward program takes first, in order.
   void save(std::vector<at::Tensor> tensors);
@@ -33,6 +39,22 @@ class BackwardNode final : public torch::autograd::Node {
   torch::autograd::variable_list apply(torch::autograd::variable_list&& tangents) override;
 
  private:
+  friend class LaterGradients;
+  /// What one backward leaves for the later nodes.
+  struct Rest;
+  const torch::autograd::Edge& edge(size_t gradient) const;
+  bool is_wanted(size_t gradient, const torch::autograd::variable_list& tangents) const;
+  /// Which tangents there are, and which gradients are wanted, becomes the latest run.
+  void begin(const torch::autograd::variable_list& tangents);
+  bool runs_in_stages(const torch::autograd::variable_list& tangents);
+  /// That reads a saved value, or checks its version.
+  uint32_t last_stage(uint32_t saved) const;
+  /// The gradients of one stage.
+  torch::autograd::variable_list run_stage(uint32_t stage, Rest& rest);
+  /// What a node gives: its gradients, which are taken out of `gradients`, and what is left for the next node.
+  torch::autograd::variable_list share(uint32_t stage, torch::autograd::variable_list& gradients,
+                                       const std::shared_ptr<Rest>& rest) const;
+
   /// What the forward is run with again, or why it cannot be.
   struct Again {
     std::vector<at::Tensor> inputs;
@@ -48,10 +70,12 @@ class BackwardNode final : public torch::autograd::Node {
   torch::autograd::variable_list apply_any(torch::autograd::variable_list&& tangents, Unpacked& unpacked);
   torch::autograd::variable_list apply_plain(torch::autograd::variable_list&& tangents, Unpacked& unpacked);
   at::Tensor unpack(uint32_t number);
+  /// One of these inputs is saved twice, and has been given other memory.
+  bool are_apart(std::span<const uint32_t> inputs) const;
   void let_go(size_t number);
   /// Somebody has assigned to its `data` since, which eager's view of it does not see.
   bool has_moved(uint32_t number, const at::Tensor& saved) const;
-  /// What is saved, in the memory that it had then.
+  /// What is held, in the memory that it had then.
   at::Tensor in_its_memory(uint32_t number, at::Tensor saved) const;
 
   /// Which tangents are defined, and which outputs of the whole backward program are wanted.
@@ -66,18 +90,25 @@ class BackwardNode final : public torch::autograd::Node {
   std::vector<bool> kept_for_later() const;
   /// Gradients by output of the whole backward program, where they are wanted.
   std::vector<at::Tensor> compute(const torch::autograd::variable_list& tangents);
+  /// A tangent as the programs take it.
+  at::Tensor laid_out(const torch::autograd::variable_list& tangents, size_t number) const;
   /// Saved values and tangents, by input of the whole backward program.
   std::vector<at::Tensor> arguments(const torch::autograd::variable_list& tangents,
                                     std::span<const uint32_t> inputs);
 
   const std::shared_ptr<const TrainingProgram> program_;
+  const StagedPrograms* staged_ = nullptr;  ///< Null: this is the only node.
+  /// By stage. Each owns the next one, by an edge behind those of its gradients.
+  std::vector<const torch::autograd::Node*> nodes_;
+  std::vector<uint32_t> edge_of_;  ///< By gradient, of its node, where there are several.
+  bool leaves_saved_ = false;      ///< Later stages of this run let go of what they read.
   std::mutex mutex_;
   std::vector<torch::autograd::SavedVariable> saved_;
   struct Place {
     c10::Storage storage;
     int64_t offset = 0;
   };
-  std::vector<Place> places_;  ///< Of what TrainingSeam::is_viewed says, without hooks.
+  std::vector<Place> places_;  ///< Of what TrainingSeam::is_held says, without hooks.
   ForwardInputs inputs_;
   Run run_;  ///< The latest.
   struct {

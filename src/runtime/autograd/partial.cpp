@@ -1,9 +1,13 @@
 #include "runtime/autograd/partial.h"
 
 #include <algorithm>
+#include <unordered_map>
+#include <utility>
 
+#include "ir/clone.h"
 #include "ir/library_call.h"
 #include "ir/shape_env.h"
+#include "passes/backward_stages.h"
 #include "support/error.h"
 
 namespace braze::runtime {
@@ -15,10 +19,33 @@ constexpr size_t most_parts = 64;
 
 }  // namespace
 
+namespace {
+
+std::shared_ptr<const ir::Graph> together(std::shared_ptr<const ir::Graph> whole,
+                                          const std::vector<std::optional<uint32_t>>& also_as) {
+  if (!whole || std::ranges::none_of(also_as, [](const auto& place) { return place.has_value(); })) return whole;
+  const ir::ShapeEnv* env = whole->find_shape_env();
+  std::unique_ptr<ir::Graph> graph = ir::clone(*whole, env ? env->examples() : std::span<const int64_t>());
+  std::unordered_map<const ir::Value*, ir::Value*> one;
+  for (size_t k = 0; k < also_as.size(); ++k)
+    if (also_as[k]) one.emplace(graph->inputs()[k].value, graph->inputs()[*also_as[k]].value);
+  const auto join = [&](ir::Value*& value) {
+    if (const auto known = one.find(ir::Graph::resolve(value)); known != one.end()) value = known->second;
+  };
+  for (ir::Node* node = graph->first(); node; node = node->next) std::ranges::for_each(node->operands, join);
+  std::ranges::for_each(graph->outputs(), join);
+  return graph;
+}
+
+}  // namespace
+
 PartialPrograms::PartialPrograms(const capture::Trace& joint, std::shared_ptr<const ir::Graph> whole,
-                                 ProgramOptions options)
+                                 std::vector<passes::Saved> saved, ProgramOptions options)
     : joint_(joint.graph),
       whole_(std::move(whole)),
+      saved_(std::move(saved)),
+      also_as_(passes::saved_twice(saved_)),
+      together_(together(whole_, also_as_)),
       gradients_(*joint.gradients),
       likely_(find_likely()),
       objects_(joint.objects),
@@ -64,6 +91,9 @@ const std::vector<passes::BackwardReaders>& PartialPrograms::readers() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (readers_) return *readers_;
   readers_ = passes::backward_readers(backward());
+  for (passes::BackwardReaders& one : *readers_)
+    for (size_t k = 0; k < also_as_.size(); ++k)
+      if (also_as_[k] && one.saved[*also_as_[k]]) one.saved.set(k);
   for (const capture::Gradients::Saving& one : gradients_.saving)
     readers_->push_back({one.tangents, one.gradients, Bits(backward().first_tangent)});
   return *readers_;
@@ -129,7 +159,7 @@ const PartialPrograms::Row& PartialPrograms::row(const Pattern& pattern) const {
 
 PartialPrograms::Row PartialPrograms::make(const Pattern& pattern) const {
   Row made{pattern, {}, {}, {}};
-  const passes::Backward all = backward();
+  const passes::Backward all = backward(pattern.is_apart);
   const auto part_for = [&](const Bits& tangents) {
     return std::make_shared<const passes::PartialBackward>(
         passes::partial_backward(all, tangents, pattern.gradients));
@@ -143,29 +173,97 @@ PartialPrograms::Row PartialPrograms::make(const Pattern& pattern) const {
   }
   if (made.of->graph->outputs().empty()) return made;
   if (joint_->find_shape_env())
-    made.family = std::make_shared<const ProgramFamily>(trace_of(*made.of), options_, PhaseTimes());
+    made.family =
+        std::make_shared<const ProgramFamily>(trace_of(made.of->graph, made.of->inputs), options_, PhaseTimes());
   else
-    made.program = Program::compile(trace_of(*made.of), options_);
+    made.program = Program::compile(trace_of(made.of->graph, made.of->inputs), options_);
   return made;
 }
 
-passes::Backward PartialPrograms::backward() const {
+passes::Backward PartialPrograms::backward(bool is_apart) const {
   const size_t behind_saved = joint_->inputs().size() - gradients_.first_tangent;
-  return {whole_.get(), whole_->inputs().size() - behind_saved, gradients_.tangents};
+  return {(is_apart ? whole_ : together_).get(), whole_->inputs().size() - behind_saved, gradients_.tangents};
 }
 
-capture::Trace PartialPrograms::trace_of(const passes::PartialBackward& part) const {
+capture::Trace PartialPrograms::trace_of(std::shared_ptr<ir::Graph> graph, std::span<const uint32_t> inputs) const {
   const size_t saved = whole_->inputs().size() - bound_.size();
   capture::Trace trace;
   // The program's passes change it, and who asks for a part asks for its inputs and gradients alone.
-  trace.graph = part.graph;
-  for (const uint32_t input : part.inputs)
-    trace.bound.push_back(input < saved ? at::Tensor() : bound_[input - saved]);
+  trace.graph = std::move(graph);
+  for (const uint32_t input : inputs) {
+    const bool is_behind_saved = input >= saved && input - saved < bound_.size();
+    trace.bound.push_back(is_behind_saved ? bound_[input - saved] : at::Tensor());
+  }
   trace.objects = objects_;
   for (uint32_t k = 0; k < trace.graph->outputs().size(); ++k) trace.outputs.emplace_back().index = k;
   trace.writes.assign(trace.graph->inputs().size(), 0);
   trace.place_modulus.assign(trace.graph->inputs().size(), 1);
   return trace;
+}
+
+const StagedPrograms* PartialPrograms::staged() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!staged_) staged_ = make_staged();
+  return staged_->get();
+}
+
+std::unique_ptr<const StagedPrograms> PartialPrograms::make_staged() const {
+  using GradientKind = capture::Gradients::Input::Kind;
+  using PartKind = passes::PartialBackward::Gradient::Kind;
+  // Inputs that are saved twice stay apart: they may be given other memory between stages.
+  const passes::Backward all = backward(true);
+  const passes::PartialBackward part = passes::partial_backward(all, likely_.tangents, likely_.gradients);
+  const auto reads = [&](uint32_t joint_input) {
+    std::vector<uint32_t> inputs;
+    for (uint32_t k = 0; k < part.inputs.size(); ++k) {
+      if (part.inputs[k] >= saved_.size() || saved_[part.inputs[k]].kind == passes::Saved::Kind::output) continue;
+      if (saved_[part.inputs[k]].index == joint_input) inputs.push_back(k);
+    }
+    return inputs;
+  };
+  std::vector<std::vector<uint32_t>> before(part.graph->outputs().size());
+  for (const capture::Gradients::Input& input : gradients_.inputs) {
+    if (input.kind != GradientKind::output || part.gradients[input.index].kind != PartKind::output) continue;
+    std::ranges::copy(reads(input.input), std::back_inserter(before[part.gradients[input.index].index]));
+  }
+  std::vector<passes::BackwardStage> found;
+  try {
+    found = passes::backward_stages(*part.graph, before);
+  } catch (const UserError&) {  // It is run at once.
+  }
+  if (found.size() < 2) return nullptr;
+
+  const auto of_whole = [&](uint32_t& input) {  // The numbers of what is handed on follow the whole graph's, too.
+    const size_t inputs = part.inputs.size();
+    input = input < inputs ? part.inputs[input] : static_cast<uint32_t>(input - inputs + whole_->inputs().size());
+  };
+  std::vector<StagedPrograms::Stage> stages;
+  std::vector<uint32_t> last_reader(part.inputs.size());
+  std::vector<StagedPrograms::Gradient> of_part(part.graph->outputs().size());
+  for (uint32_t s = 0; s < found.size(); ++s) {
+    passes::BackwardStage& one = found[s];
+    for (const uint32_t input : one.inputs)
+      if (input < last_reader.size()) last_reader[input] = s;
+    for (uint32_t r = 0; r < one.gradients.size(); ++r) of_part[one.gradients[r]] = {PartKind::output, r, s};
+    std::ranges::for_each(one.inputs, of_whole);
+    std::ranges::for_each(one.handed_on, of_whole);
+    capture::Trace trace = trace_of(std::move(one.graph), one.inputs);
+    stages.push_back(
+        {std::move(one.inputs), one.gradients.size(), std::move(one.handed_on), std::move(trace), {}, {}});
+  }
+  std::vector<StagedPrograms::Gradient> gradients;
+  for (const capture::Gradients::Input& input : gradients_.inputs) {
+    passes::PartialBackward::Gradient from{PartKind::tangent, input.index};
+    if (input.kind == GradientKind::output) from = part.gradients[input.index];
+    if (from.kind == PartKind::output) {
+      gradients.push_back(of_part[from.index]);
+      continue;
+    }
+    gradients.push_back({from.kind, from.index, 0});
+    for (const uint32_t read : reads(input.input))
+      gradients.back().stage = std::max(gradients.back().stage, last_reader[read]);
+  }
+  return std::make_unique<const StagedPrograms>(std::move(stages), std::move(gradients), options_);
 }
 
 }  // namespace braze::runtime

@@ -6,7 +6,6 @@
 #include <torch/csrc/autograd/functions/utils.h>
 
 #include <algorithm>
-#include <unordered_map>
 
 #include "capture/autograd_node.h"
 #include "capture/generator.h"
@@ -34,23 +33,21 @@ std::vector<TrainingSeam::TapeInput> tape_inputs(const TrainingSeam& seam) {
       if (seam.gradients.inputs[k].input == inputs.back().input)
         inputs.back() = {Input::Kind::gradient, k, inputs.back().input};
     for (uint32_t k = 0; k < seam.saved.size(); ++k)
-      if (seam.saved[k].kind == passes::Saved::Kind::input && seam.saved[k].index == inputs.back().input)
+      if ((seam.is_held(k) ? !seam.also_as[k] : seam.saved[k].kind == passes::Saved::Kind::input) &&
+          seam.saved[k].index == inputs.back().input)
         inputs.back() = {Input::Kind::saved, k, inputs.back().input};
   }
   return inputs;
 }
 
-/// Inputs that the forward part reads through views alone, as `linear` does its weight.
-std::vector<bool> viewed_inputs(const ir::Graph& joint, const Gradients& gradients) {
-  std::unordered_map<const ir::Value*, uint32_t> number_of;
-  for (uint32_t k = 0; k < gradients.first_tangent; ++k) number_of[joint.inputs()[k].value] = k;
-  std::vector<bool> viewed(gradients.first_tangent), read(gradients.first_tangent);
-  for (const ir::Node* node = joint.first(); node && node != gradients.first_backward; node = node->next)
-    for (ir::Value* operand : node->operands)
-      if (const auto input = number_of.find(ir::Graph::resolve(operand)); input != number_of.end())
-        (ir::info(node->op).kind == ir::OpKind::View ? viewed : read)[input->second] = true;
-  for (uint32_t k = 0; k < viewed.size(); ++k) viewed[k] = viewed[k] && !read[k];
-  return viewed;
+/// Leaves that the trace has found outside of its arguments, as it does a module's parameters.
+std::vector<bool> parameters(const capture::Trace& joint) {
+  std::vector<bool> found;
+  for (size_t k = 0; k < joint.gradients->first_tangent; ++k) {
+    const at::Tensor& bound = joint.bound[k];
+    found.push_back(bound.defined() && bound.requires_grad() && bound.is_leaf());
+  }
+  return found;
 }
 
 /// The first part of the trace, with the hidden tensors and what is saved among its results. Counts the results of
@@ -108,12 +105,10 @@ TrainingTraces cut(const capture::Trace& joint) {
   auto seam = std::make_shared<TrainingSeam>();
   seam->gradients = *joint.gradients;
   const Gradients& gradients = seam->gradients;
-  passes::Partition parts = passes::partition(
-      {joint.graph.get(), gradients.first_backward, gradients.first_tangent, gradients.first_gradient});
+  passes::Partition parts = passes::partition({joint.graph.get(), gradients.first_backward, gradients.first_tangent,
+                                               gradients.first_gradient, parameters(joint)});
   seam->saved = std::move(parts.saved);
-  const std::vector<bool> viewed = viewed_inputs(*joint.graph, gradients);
-  for (const passes::Saved& one : seam->saved)
-    seam->is_viewed.push_back(one.kind == passes::Saved::Kind::input && viewed[one.index]);
+  seam->also_as = passes::saved_twice(seam->saved);
   seam->result_count = joint.outputs.size();
   seam->is_written.resize(gradients.first_tangent);
   for (const ir::Mutation& mutation : joint.graph->mutations()) seam->is_written[mutation.input] = true;
@@ -169,8 +164,8 @@ std::shared_ptr<const TrainingProgram> TrainingProgram::compile(capture::Trace t
     PhaseTimer timer(&times, "partition");
     traces = cut(trace);
   }
-  const auto backwards =
-      std::make_shared<const PartialPrograms>(trace, std::move(traces->backward), backward_options(options));
+  const auto backwards = std::make_shared<const PartialPrograms>(trace, std::move(traces->backward),
+                                                                 traces->seam->saved, backward_options(options));
   if (backwards->whole()) compile_likely(*backwards, {}, times);
   auto forward = Program::compile(std::move(traces->forward), options, std::move(times));
   return std::make_shared<const TrainingProgram>(traces->seam, std::move(forward), backwards,
@@ -188,7 +183,8 @@ const at::Tensor& TrainingProgram::input(uint32_t number, const at::Tensor* cons
 at::Tensor TrainingProgram::saved_tensor(const passes::Saved& saved, const at::Tensor* const* arguments,
                                          const std::vector<at::Tensor>& results) const {
   switch (saved.kind) {
-    case passes::Saved::Kind::input: return input(saved.index, arguments);
+    case passes::Saved::Kind::input:
+    case passes::Saved::Kind::held: return input(saved.index, arguments);
     // The tensor itself will have the node that saves it for its history.
     case passes::Saved::Kind::written: return input(saved.index, arguments).detach();
     // Hooks may keep it, which must not keep the node that keeps them: it will be the history of the tensor itself.
@@ -244,9 +240,10 @@ void TrainingProgram::run(const at::Tensor* const* arguments, at::Tensor* result
   forward_->run(arguments, all.data());
   const at::AutoGradMode gradients_on(true);
   if (backwards_->whole()) {
-    const auto node = capture::make_node<BackwardNode>(shared_from_this());
+    torch::autograd::edge_list edges;
     for (const Gradients::Input& one : gradients.inputs)
-      node->add_next_edge(torch::autograd::impl::gradient_edge(input(one.input, arguments)));
+      edges.push_back(torch::autograd::impl::gradient_edge(input(one.input, arguments)));
+    const auto node = capture::make_node<BackwardNode>(shared_from_this(), std::move(edges));
     std::vector<at::Tensor> saved;
     for (const passes::Saved& one : seam_->saved) saved.push_back(saved_tensor(one, arguments, all));
     node->save(std::move(saved));

@@ -28,8 +28,9 @@ namespace braze::runtime {
 struct TrainingSeam {
   capture::Gradients gradients;
   std::vector<passes::Saved> saved;  ///< Outputs by their place among the forward program's results.
-  /// By place in `saved`: an input of which eager saves a view, so that it keeps the memory that it has now.
-  std::vector<bool> is_viewed;
+  /// By place in `saved`, of an input that is held: where it is saved as itself, which also checks its version.
+  std::vector<std::optional<uint32_t>> also_as;
+  bool is_held(size_t place) const { return saved[place].kind == passes::Saved::Kind::held; }
   std::vector<int32_t> argument_of;  ///< By graph input: which argument it is, -1 if it is bound.
   size_t result_count = 0;           ///< That the caller sees.
   std::vector<bool> is_written;      ///< By graph input.

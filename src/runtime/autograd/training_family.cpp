@@ -12,8 +12,8 @@ TrainingFamily::TrainingFamily(capture::Trace trace, ProgramOptions options, Pha
     traces = cut(trace);
   }
   seam_ = traces->seam;
-  backwards_ =
-      std::make_shared<const PartialPrograms>(trace, std::move(traces->backward), backward_options(options));
+  backwards_ = std::make_shared<const PartialPrograms>(trace, std::move(traces->backward), seam_->saved,
+                                                       backward_options(options));
   if (backwards_->whole()) compile_likely(*backwards_, joint_->find_shape_env()->examples(), times);
   forward_ =
       std::make_unique<const ProgramFamily>(std::move(traces->forward), std::move(options), std::move(times));

@@ -2,7 +2,7 @@
 # ruff: noqa: B023  Functions are called before their loop goes on.
 
 import torch
-from program_cases import attempt, case, grads_of, leaf
+from program_cases import attempt, case, grads_of, leaf, values_of
 from torch import nn
 from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 
@@ -286,3 +286,126 @@ def checkpoints_in_a_row(compile):
         model.zero_grad()
         f(torch.randn(n, 4)).backward()
         yield grads_of(model)
+
+
+# ---- a parameter is given other data, or written to past its version counter
+
+
+class Scales(nn.Module):
+    """Eager saves the scales themselves, and what is computed of them."""
+
+    def __init__(self, norm):
+        super().__init__()
+        self.norm = norm
+        self.scale = nn.Parameter(torch.rand(4) + 0.5)
+
+    def forward(self, x):
+        return ((self.norm(x).sin() * self.scale).exp() * self.scale).sigmoid()
+
+
+NORMS = {
+    "layer_norm": lambda: nn.LayerNorm(4),
+    "rms_norm": lambda: nn.RMSNorm(4),
+    "batch_norm": lambda: nn.BatchNorm1d(4),
+    "group_norm": lambda: nn.GroupNorm(2, 4),
+    "prelu": lambda: nn.PReLU(4),
+    "linear": lambda: nn.Linear(4, 4),
+}
+CHANGES = {
+    "assigned": lambda p: setattr(p, "data", torch.full_like(p, 0.25)),
+    "copied_to": lambda p: p.data.copy_(torch.full_like(p, 0.25)),
+    "stepped": lambda p: p.data.add_(0.1),
+    "cast_and_back": lambda p: setattr(p, "data", p.data.double().mul(0.5).float()),
+    "written": no_grad(lambda p: p.mul_(2)),
+}
+
+
+def between(make, change, only):
+    def program(compile):
+        model = Scales(make())
+        f = compile(model)
+        for k in range(3):
+            for p in model.parameters():
+                p.grad = None
+            x = leaf(5, 4)
+            loss = f(x).sum()
+            for name, p in model.named_parameters():
+                if k and (not only or only in name):
+                    change(p)
+            raised = attempt(loss.backward)
+            yield raised or (x.grad, grads_of(model)), values_of(model)
+
+    return program
+
+
+for norm, make in NORMS.items():
+    for how, change in CHANGES.items():
+        program = between(make, change, "scale" if how == "stepped" else "")
+        program.__name__ = f"weights_of_{norm}_are_{how}_before_the_backward"
+        case(program)
+
+
+def between_of_arguments(grad, count):
+    """Leaves that are arguments."""
+
+    def program(compile):
+        def g(x, w, b):
+            h = x * w + b
+            return h.sin() * w, (h * w).exp()
+
+        f = compile(g)
+        for n in (3, 3, 5, 6):
+            x, w, b = leaf(n, 4), leaf(4), leaf(4)
+            y, z = f(x, w, b)
+            for k in range(count):
+                for tensor in (x, w):
+                    tensor.data = tensor.data * 2 + k
+                yield grad(y, z, (x, w, b), k + 1 < count)
+
+    return program
+
+
+GRADS = {
+    "both": lambda y, z, to, keep: torch.autograd.grad(y.sum() + z.sum(), to, retain_graph=keep),
+    "one": lambda y, z, to, keep: torch.autograd.grad(y.sum(), to, retain_graph=keep),
+    "first_input": lambda y, z, to, keep: torch.autograd.grad(z.sum(), to[0], retain_graph=keep),
+    "one_then_the_other": lambda y, z, to, keep: (
+        torch.autograd.grad(y.sum(), to, retain_graph=True),
+        torch.autograd.grad(z.sum(), to, retain_graph=keep),
+    ),
+}
+for name, grad in GRADS.items():
+    for count in (1, 3):
+        program = between_of_arguments(grad, count)
+        program.__name__ = f"arguments_are_given_other_data_{count}_times_{name}"
+        case(program)
+
+
+@case
+def data_is_given_and_given_back(compile):
+    def g(x, w):
+        return ((x * w).sin() * w).sum()
+
+    f = compile(g)
+    for _ in range(3):
+        x, w = leaf(3, 4), leaf(4)
+        loss = f(x, w)
+        kept, w.data = w.data, torch.zeros(4)
+        w.data = kept
+        loss.backward()
+        yield x.grad, w.grad
+
+
+@case
+def data_is_given_and_written_to(compile):
+    def g(x, w):
+        return ((x * w).sin() * w).sum()
+
+    f = compile(g)
+    for _ in range(3):
+        x, w = leaf(3, 4), leaf(4)
+        loss = f(x, w)
+        w.data = torch.ones(4)
+        with torch.no_grad():
+            w.add_(1)
+        yield attempt(loss.backward) or (x.grad, w.grad)
