@@ -250,13 +250,15 @@ constexpr OwnAnswer kOwnAnswers[] = {
     {"aten::_scaled_dot_product_flash_attention_for_cpu_backward", attention_gradients},
 };
 
-/// Bytes of operands up to which the real kernel answers sooner.
-constexpr int64_t kSooner = 1 << 20;
+/// Bytes of operands up to which the real kernel answers sooner; at sizes that are no example's, which are larger,
+/// as the first import in the midst of a capture makes its guards about classes fail.
+constexpr int64_t kSooner = 1 << 20, kSoonerAtOthers = 4 << 20;
 
 /// What is like those: prefixes of names. Elementwise functions, and resampling.
 constexpr std::string_view kPythonMetaPrefixes[] = {"aten::special_", "aten::upsample_", "aten::_upsample_"};
 
-bool is_asked_sooner_for_real(const OpEntry& entry, std::span<const c10::IValue> arguments, const SizesAt& at) {
+bool is_asked_sooner_for_real(const OpEntry& entry, std::span<const c10::IValue> arguments, const SizesAt& at,
+                              int64_t limit) {
   const std::string& name = entry.op.schema().name();
   if (entry.random && !uses_default_generator(entry, arguments)) return false;
   const auto begins = [&](std::string_view prefix) { return name.starts_with(prefix); };
@@ -277,7 +279,7 @@ bool is_asked_sooner_for_real(const OpEntry& entry, std::span<const c10::IValue>
     if (__builtin_mul_overflow(elements, sizeof(double), &elements)) return false;
     bytes += elements;
   }
-  return bytes <= kSooner;
+  return bytes <= limit;
 }
 
 /// Meta kernels tell the right strides for row-major operands that are not empty; elsewhere many do not.
@@ -350,7 +352,8 @@ Shapes ask_shapes(Recorder* recorder, const OpEntry& entry, std::span<const c10:
   if (own != std::end(kOwnAnswers)) return own->ask(entry, arguments, at);
   try {
     const bool is_known = recorder && has_known_shape(*recorder, entry, arguments);
-    const bool is_real = !is_meta_right(entry, arguments) || is_asked_sooner_for_real(entry, arguments, at);
+    const int64_t limit = recorder ? kSooner : kSoonerAtOthers;
+    const bool is_real = !is_meta_right(entry, arguments) || is_asked_sooner_for_real(entry, arguments, at, limit);
     if (is_known || (entry.outs == 0 && is_real)) return ask_zeros(recorder, entry, arguments, at);
   } catch (const c10::LinAlgError&) {
     // Not for zeros.

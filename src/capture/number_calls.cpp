@@ -32,11 +32,14 @@ bool goes_straight_down(std::span<const c10::IValue> arguments) {
   return plain;
 }
 
-/// Results are views of arguments, which autograd's kernels make them.
-bool gives_views(const c10::FunctionSchema& schema) {
-  return std::ranges::any_of(schema.returns(), [](const c10::Argument& result) {
+/// Results are views of arguments, along a dimension that varies: which one it is must be known.
+bool views_along_varying(const c10::FunctionSchema& schema, std::span<const c10::IValue> arguments) {
+  const bool gives_views = std::ranges::any_of(schema.returns(), [](const c10::Argument& result) {
     return result.alias_info() && !result.alias_info()->isWrite();
   });
+  for (size_t i = 0; gives_views && i < arguments.size(); ++i)
+    if (can_be_fixed(arguments[i]) && schema.arguments()[i].name().starts_with("dim")) return true;
+  return false;
 }
 
 }  // namespace
@@ -51,7 +54,7 @@ bool record_number_call(const c10::OperatorHandle& op, torch::jit::Stack* stack)
   for (size_t i = 0; i < arguments.size(); ++i)
     any |= can_be_fixed(arguments[i]) && op.schema().arguments()[i].type()->kind() != c10::TypeKind::NumberType;
   if (!any || !op.hasKernelForDispatchKey(kKey) || !goes_straight_down(arguments)) return false;
-  if (gives_views(op.schema())) return false;
+  if (views_along_varying(op.schema(), arguments)) return false;
   std::vector<at::Tensor> written;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const c10::AliasInfo* alias = op.schema().arguments()[i].alias_info();

@@ -41,7 +41,7 @@ def pooled_across(x):
         F.max_pool2d(x, (height, 1)),
         F.max_pool2d(x.round(), (1, width), 1),
         F.avg_pool2d(x, (height, 1)).squeeze(2),
-        F.avg_pool2d(x[0], (1, width), (7, 1)),
+        F.avg_pool2d(x[0], (1, width), (1, 7)),
     ]
 
 
