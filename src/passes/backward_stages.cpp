@@ -5,7 +5,7 @@
 #include <unordered_set>
 
 #include "ir/clone.h"
-#include "ir/shape_env.h"
+#include "passes/joint_values.h"
 #include "support/error.h"
 
 namespace braze::passes {
@@ -36,9 +36,6 @@ class Stager {
   }
 
  private:
-  static Value* resolved(const Value* value) { return Graph::resolve(const_cast<Value*>(value)); }
-  static bool is_view(const Value& value) { return info(value.def->op).kind == OpKind::View; }
-  static bool is_input(const Value& value) { return value.def->op == Op::input; }
   /// Made again in every stage that reads it.
   static bool is_free(const Value& value) { return is_view(value) || info(value.def->op).kind == OpKind::Source; }
   /// The value and what it is a view of.
@@ -47,12 +44,7 @@ class Stager {
     for (visit(*(value = resolved(value))); is_view(*value); visit(*value))
       value = resolved(value->def->operands[0]);
   }
-  int64_t bytes_of(const Type& type) const {
-    int64_t bytes = byte_size(type.dtype);
-    for (const Size size : type.sizes.symbolic())
-      bytes *= size.is_constant() ? size.constant() : graph_.find_shape_env()->example(size);
-    return bytes;
-  }
+  int64_t bytes_of(const Type& type) const { return example_bytes(graph_, type); }
 
   /// Nodes but for views, in their order; what nothing but an output reads comes as early as it can.
   std::vector<const Node*> in_order() const {

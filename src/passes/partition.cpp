@@ -5,7 +5,7 @@
 #include <unordered_set>
 
 #include "ir/clone.h"
-#include "ir/shape_env.h"
+#include "passes/joint_values.h"
 #include "passes/min_cut.h"
 #include "support/error.h"
 
@@ -25,10 +25,6 @@ bool is_cheap(const Node& node) {
   if (row.kind == OpKind::Source) return node.op != Op::input;
   const bool elementwise = is_elementwise(node.op) || row.kind == OpKind::Cast || has(node.op, traits::per_element);
   return elementwise && !has(node.op, traits::raises) && row.vector_instructions <= most_instructions;
-}
-
-bool is_view(const Value& value) {
-  return value.def && info(value.def->op).kind == OpKind::View;
 }
 
 /// It takes its operands from memory.
@@ -61,19 +57,11 @@ class Partitioner {
   }
 
  private:
-  static Value* resolved(const Value* value) { return Graph::resolve(const_cast<Value*>(value)); }
-  bool is_input(const Value& value) const { return value.def->op == Op::input; }
   /// A number is made where it is wanted: no work, and nothing to save.
   static bool is_number(const Value& value) {
     return value.def->op == Op::scalar || value.def->op == Op::iota || value.def->op == Op::size;
   }
-  /// At the example sizes where they are expressions.
-  int64_t bytes_of(const Type& type) const {
-    int64_t bytes = byte_size(type.dtype);
-    for (const Size size : type.sizes.symbolic())
-      bytes *= size.is_constant() ? size.constant() : graph_.find_shape_env()->example(size);
-    return std::max<int64_t>(1, bytes);
-  }
+  int64_t bytes_of(const Type& type) const { return std::max<int64_t>(1, example_bytes(graph_, type)); }
 
   /// The live nodes of the backward part, and what is defined there.
   void find_backward() {

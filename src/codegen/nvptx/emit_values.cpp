@@ -181,13 +181,13 @@ void ValueEmitter::barrier() {
   b_.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier0, {}, {});
 }
 
-/// Room in the block's shared memory, whose size is given at launch.
 /// All threads of all blocks of the cluster meet, and see what each has written to its block's shared memory.
 void ValueEmitter::cluster_barrier() {
   b_.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cluster_arrive_aligned, {}, {});
   b_.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cluster_wait_aligned, {}, {});
 }
 
+/// Room in the block's shared memory, whose size is given at launch.
 Value* ValueEmitter::shared_array(int64_t bytes) {
   constexpr unsigned space = 3;
   if (!shared_memory_) {

@@ -17,10 +17,7 @@ namespace {
 /// Of one trace. Who asks for more of them waits for a compilation more often.
 constexpr size_t most_parts = 64;
 
-}  // namespace
-
-namespace {
-
+/// The backward where no input that is saved twice was given other memory: the second stands for the first.
 std::shared_ptr<const ir::Graph> together(std::shared_ptr<const ir::Graph> whole,
                                           const std::vector<std::optional<uint32_t>>& also_as) {
   if (!whole || std::ranges::none_of(also_as, [](const auto& place) { return place.has_value(); })) return whole;
