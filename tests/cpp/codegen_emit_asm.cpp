@@ -147,6 +147,25 @@ TEST_CASE("gathers by instruction where AVX-512 has it; transposes by shuffles")
   CHECK(count(assembly(transpose, Isa::avx2), R"(v(unpck|shuf|perm|insert)[a-z0-9]*\s.*%ymm)") >= 24);
 }
 
+TEST_CASE("coordinates of rows by sizes are divided for where a chunk begins alone") {
+  const char* text = R"(kernel @rows(%x: f32 in, %y: f32 out, #n, #h, #w) {
+  for %i in 0..#n parallel {
+    %w = symbol #w
+    %row = floor_div %i, %w : i64
+    %h = affine #h + 1
+    %plane = floor_div %row, %h : i64
+    for %j in 0..16 vector {
+      %a = load %x[16*%plane + %j + 32*%row] : f32
+      store %y[16*%i + %j], %a
+    }
+  }
+})";
+  const std::string code = assembly(text, Isa::avx512);
+  CHECK_MESSAGE(count(code, R"(\n\ti?div)") <= 4, code);  // each in 32 bits where both fit, else in 64
+  CHECK_MESSAGE(count(main_loop(code), R"(\n\ti?div)") == 0, code);
+  CHECK(count(main_loop(code), "vmovups") == 2);
+}
+
 TEST_CASE("compiling twice gives the same text") {
   CHECK(assembly(kAdd, Isa::avx512) == assembly(kAdd, Isa::avx512));
 }

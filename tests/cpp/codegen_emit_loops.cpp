@@ -142,6 +142,35 @@ TEST_CASE("columns: vector lanes around serial loops, unrolled both ways, scans"
   }
 }
 
+TEST_CASE("rows taken apart by sizes: coordinates are counted on, from wherever a chunk begins") {
+  for (const int64_t count : {1, 2, 7, 60}) {
+    for (const auto& [across, down] : {std::pair<int64_t, int64_t>{1, 1}, {1, 3}, {4, 1}, {3, 5}, {64, 2}}) {
+      for (const int64_t split : {0, 1, 7}) {
+        CHECK_KERNEL(
+            {.text = R"(kernel @apart(%q: i64[#n] out, %r: i64[#n] out, %s: i64[4*#n] out, #n, #across, #down) {
+  for %i in 0..#n parallel {
+    %across = symbol #across
+    %down = affine #down
+    %row = floor_div %i, %across : i64
+    %column = remainder %i, %across : i64
+    %plane = floor_div %row, %down : i64
+    %line = remainder %row, %down : i64
+    %again = floor_div %i, %down : i64
+    store %q[%i], %plane
+    store %r[%i], %column
+    for %j in 0..4 vector {
+      %k = affine 1000*%line + %j + %again
+      store %s[4*%i + %j], %k
+    }
+  }
+})",
+             .symbols = {count, across, down},
+             .split = split});
+      }
+    }
+  }
+}
+
 TEST_CASE("loops whose bounds differ between lanes") {
   for (int64_t n : {1, 16, 37})
     CHECK_KERNEL(

@@ -42,7 +42,9 @@ void Emitter::emit_stmt(const Stmt& stmt) {
     }
     case StmtKind::scalar: return emit_scalar(stmt);
     case StmtKind::symbol:
-      return define(stmt.result, Slot::Kind::uniform, 0, levels_[0].scope, {symbol_value(stmt.slot)});
+      define(stmt.result, Slot::Kind::uniform, 0, levels_[0].scope, {symbol_value(stmt.slot)});
+      slots_[stmt.result].is_extent = true;
+      return;
     case StmtKind::compute: return emit_compute(stmt);
     case StmtKind::affine: affines_[stmt.result] = &stmt.index; return;
     case StmtKind::load: return emit_load(stmt);

@@ -219,6 +219,7 @@ void IndexEmitter::emit_affine(ValueId id, const Affine& affine) {
     At at(*this, place);
     sum = b_.CreateAdd(sum, b_.getInt64(displacement));
     define(id, index.is_uniform() ? Slot::Kind::uniform : Slot::Kind::linear, place, at.token(), {sum});
+    slots_[id].is_extent = index.is_uniform() && index.terms.empty();
     slots_[id].counts = index.is_uniform() && index.offset.is_constant() && index.offset.constant >= 0 &&
                         llvm::all_of(index.terms, [&](const Affine::Term& term) {
                           return slots_[term.value].counts && term.factor.is_constant() && term.factor.constant > 0;

@@ -141,6 +141,19 @@ void LoopEmitter::run_body(const Loop& loop, Accumulators& states, unsigned firs
   }
 }
 
+void LoopEmitter::step_odometers(Level& level, BasicBlock* latch) {
+  Value *zero = b_.getInt64(0), *one = b_.getInt64(1);
+  for (Level::Odometer& of : level.odometers) {
+    Value* step = one;
+    for (const Level::Odometer& other : level.odometers)
+      if (other.quotient == of.numerator) step = b_.CreateZExt(other.carries, b_.getInt64Ty());
+    Value* next = b_.CreateAdd(of.remainder, step);
+    of.carries = b_.CreateICmpEQ(next, of.divisor);
+    of.remainder->addIncoming(b_.CreateSelect(of.carries, zero, next), latch);
+    of.quotient->addIncoming(b_.CreateAdd(of.quotient, b_.CreateZExt(of.carries, b_.getInt64Ty())), latch);
+  }
+}
+
 /// Runs `body` for variable = from, from + stride, ... < to, carrying `states` along.
 void LoopEmitter::run_segment(Value* from, Value* to, int64_t stride, Accumulators& states,
                               llvm::function_ref<void(Value*, Accumulators&)> body, Trips trips) {
@@ -156,6 +169,7 @@ void LoopEmitter::run_segment(Value* from, Value* to, int64_t stride, Accumulato
     level.entry = entry;
     level.stride = stride;
     level.derived.clear();
+    level.odometers.clear();
   };
   if (count == 1) {
     begin(from, nullptr, nullptr);
@@ -198,6 +212,7 @@ void LoopEmitter::run_segment(Value* from, Value* to, int64_t stride, Accumulato
       Value* step = b_.CreateMul(extent_value(d.factor), b_.getInt64(stride));
       d.phi->addIncoming(b_.CreateAdd(d.phi, step), latch);
     }
+    step_odometers(levels_[own], latch);
     Value* next = b_.CreateAdd(variable, b_.getInt64(stride));
     variable->addIncoming(next, latch);
     b_.CreateCondBr(b_.CreateICmpSLT(next, to), header, after);

@@ -28,6 +28,8 @@ class LoopEmitter : public StatementEmitter {
   enum class Trips : uint8_t { any, at_least_one, at_most_one };  ///< How often a segment runs, if that is known.
   void run_segment(llvm::Value* from, llvm::Value* to, int64_t stride, Accumulators& states,
                    llvm::function_ref<void(llvm::Value*, Accumulators&)> body, Trips trips = Trips::any);
+  /// At the end of a step of one.
+  void step_odometers(Level& level, llvm::BasicBlock* latch);
   /// One copy of the body; `states` from `first` on (as many as there are parts) take its contributions.
   void run_body(const Loop& loop, Accumulators& states, unsigned first, bool masked);
   void set_variable(const Loop& loop, llvm::Value* variable, int64_t shift, bool vector);

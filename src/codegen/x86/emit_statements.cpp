@@ -80,6 +80,7 @@ bool StatementEmitter::emit_counted_division(const Stmt& stmt) {
   const Slot& numerator = slot(stmt.args[0]);
   if (!numerator.counts || !is_uniform(stmt.args[1])) return false;
   const auto* divisor = llvm::dyn_cast<llvm::ConstantInt>(uniform(stmt.args[1]));
+  if (!divisor && slots_[stmt.args[1]].is_extent) return emit_division_by_size(stmt);
   if (!divisor || !divisor->getValue().isStrictlyPositive()) return false;
   const int place = placement(numerator.level);
   if (place < current() && alive(slots_[stmt.result].token)) return true;
@@ -89,6 +90,58 @@ bool StatementEmitter::emit_counted_division(const Stmt& stmt) {
   define(stmt.result, Slot::Kind::uniform, place, at.token(), {result});
   slots_[stmt.result].counts = true;
   return true;
+}
+
+/// Likewise by a size that the launch passes, as rows are taken apart into coordinates: above 0 where there are
+/// rows (loops::Extents::divisor; what a program divides by has gone through Op::divisor). A division would take as
+/// long as a short row.
+bool StatementEmitter::emit_division_by_size(const Stmt& stmt) {
+  const bool quotient = stmt.op == ir::Op::floor_div;
+  const Slot numerator = slot(stmt.args[0]);
+  const int level = numerator.level;
+  Value* of = numerator.parts[0];
+  if (const Level::Odometer* found = odometer(numerator, stmt.args[1])) {
+    define(stmt.result, Slot::Kind::uniform, level, levels_[level].scope,
+           {quotient ? found->quotient : found->remainder});
+  } else {
+    const int place = placement(level);
+    if (place < current() && alive(slots_[stmt.result].token)) return true;
+    At at(*this, place);
+    Value* by = above_zero(uniform(stmt.args[1]));
+    define(stmt.result, Slot::Kind::uniform, place, at.token(),
+           {quotient ? b_.CreateUDiv(of, by) : b_.CreateURem(of, by)});
+  }
+  slots_[stmt.result].counts = true;
+  return true;
+}
+
+Value* StatementEmitter::above_zero(Value* size) {
+  return b_.CreateBinaryIntrinsic(llvm::Intrinsic::umax, size, b_.getInt64(1));
+}
+
+const Level::Odometer* StatementEmitter::odometer(const Slot& numerator, ValueId divisor) {
+  Level& level = levels_[numerator.level];
+  const Slot& by = slot(divisor);
+  if (!level.header || level.stride != 1 || by.level >= numerator.level) return nullptr;
+  Value *of = numerator.parts[0], *size = by.parts[0];
+  Value* first = nullptr;
+  if (numerator.induction && of == level.variable) first = level.from;
+  for (const Level::Odometer& known : level.odometers) {
+    if (known.numerator == of && known.size == size) return &known;
+    if (known.quotient == of) first = known.first;
+  }
+  if (!first) return nullptr;
+  llvm::IRBuilderBase::InsertPointGuard guard(b_);
+  b_.SetInsertPoint(level.entry);
+  Value* safe = above_zero(size);
+  Value *quotient = b_.CreateUDiv(first, safe), *remainder = b_.CreateURem(first, safe);
+  b_.SetInsertPoint(level.header, level.header->begin());
+  Level::Odometer made{of,      size, safe, b_.CreatePHI(b_.getInt64Ty(), 2), b_.CreatePHI(b_.getInt64Ty(), 2),
+                       quotient};
+  made.quotient->addIncoming(quotient, level.entry->getParent());
+  made.remainder->addIncoming(remainder, level.entry->getParent());
+  level.odometers.push_back(made);
+  return &level.odometers.back();
 }
 
 void StatementEmitter::emit_compute(const Stmt& stmt) {

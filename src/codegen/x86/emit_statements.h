@@ -12,6 +12,7 @@ class StatementEmitter : public TileEmitter {
   void emit_compute(const Stmt& stmt);
   bool emit_linear_division(const Stmt& stmt);
   bool emit_counted_division(const Stmt& stmt);
+  bool emit_division_by_size(const Stmt& stmt);
   void emit_checked(const Stmt& stmt);
   void emit_value_check(const Stmt& stmt);
   void set_status(const Parts& bad, int64_t status);  ///< If any lane is bad.
@@ -19,6 +20,9 @@ class StatementEmitter : public TileEmitter {
   void emit_scalar(const Stmt& stmt);
 
  private:
+  /// Of a division in the body of a running segment that it can be kept for; null: it has to be divided.
+  const Level::Odometer* odometer(const Slot& numerator, ValueId divisor);
+  llvm::Value* above_zero(llvm::Value* size);
   void note_checked(const Block& block);
   llvm::DenseMap<const Stmt*, int64_t> ordinals_;  ///< Of checked statements, in order of the text.
 };

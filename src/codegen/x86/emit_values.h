@@ -43,6 +43,7 @@ struct Slot {
   uint64_t token = 0;      ///< Of the code region that holds it; see ValueEmitter::alive.
   Parts parts;             ///< uniform: one scalar; linear: lane 0 of part 0; varying: all.
   bool counts = false;     ///< uniform: not negative, as a loop variable and what divisions make of it.
+  bool is_extent = false;  ///< uniform: what a launch passes of a size, and nothing else.
   bool induction = false;  ///< A loop variable: the segment's variable plus `shift`.
   int64_t shift = 0;
   int64_t repeats = 0;           ///< varying: so many lanes have each number, from lane 0 on; 0: nothing is known,
@@ -71,6 +72,17 @@ struct Level {
   llvm::Instruction* entry = nullptr;  ///< and the jump into it.
   int64_t stride = 0;
   llvm::SmallVector<Derived, 4> derived;  ///< factor * variable, stepped by additions.
+
+  /// `numerator` divided by what the loop does not change, kept up to date without dividing: the numerator is the
+  /// variable, which a step moves on by one, or another one's quotient, which goes on where that one's remainder
+  /// begins anew.
+  struct Odometer {
+    llvm::Value *numerator, *size, *divisor;  ///< The divisor is the size, and 1 where that is 0.
+    llvm::PHINode *quotient, *remainder;
+    llvm::Value* first;              ///< The quotient where the segment begins.
+    llvm::Value* carries = nullptr;  ///< At the end of a step: the quotient goes on by one.
+  };
+  llvm::SmallVector<Odometer, 2> odometers;  ///< Those whose quotients others divide come first.
 };
 
 /// The function of a phase, where code is placed in it, and the values that are in scope. What emits indices,
