@@ -42,7 +42,6 @@ class Partitioner {
         banned_(graph_.value_limit()),
         visible_(graph_.value_limit()),
         mutated_(graph_.value_limit()),
-        is_parameter_(graph_.value_limit()),
         saved_(graph_.value_limit()) {}
 
   Partition run() {
@@ -115,8 +114,6 @@ class Partitioner {
 
   /// Memory that the user has, and may write to.
   void find_visible() {
-    for (size_t k = 0; k < joint_.is_parameter.size(); ++k)
-      is_parameter_[graph_.inputs()[k].value->id] = joint_.is_parameter[k];
     for (const Input& input : graph_.inputs()) visible_[input.value->id] = true;
     for (size_t k = 0; k < joint_.first_gradient; ++k) visible_[resolved(graph_.outputs()[k])->id] = true;
     for (const Mutation& mutation : graph_.mutations()) {
@@ -144,7 +141,7 @@ class Partitioner {
   bool reads_exposed(const Node& node) const {
     return std::ranges::any_of(node.operands, [&](const Value* operand) {
       for (const Value* value = resolved(operand);; value = resolved(value->def->operands[0]))
-        if (is_eagers(*value) || !is_view(*value)) return is_parameter_[value->id] || is_eagers(*value);
+        if (is_eagers(*value) || !is_view(*value)) return is_input(*value) || is_eagers(*value);
     });
   }
 
@@ -320,7 +317,6 @@ class Partitioner {
   std::vector<bool> banned_;       ///< Must be in memory where the backward part reads it.
   std::vector<bool> visible_;      ///< The user has its memory.
   std::vector<bool> mutated_;      ///< An input that the forward part writes.
-  std::vector<bool> is_parameter_;
   std::vector<bool> saved_;
   std::vector<const Value*> needed_;  ///< Of the forward part, by nodes of the backward part.
   std::vector<const Value*> vertices_;

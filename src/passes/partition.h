@@ -12,7 +12,7 @@
 // example, where sizes are expressions), where cheap elementwise work may be done again instead of being saved. A
 // value that eager autograd does not save may be written to by the user between the two, so inputs and results
 // count as saved only where eager saves them: what the joint graph's backward reads directly. And what eager saves
-// of them is saved, so that its version is checked. Parameters and results may even be written to behind the
+// of them is saved, so that its version is checked. Inputs and results may even be written to behind the
 // version counter's back (`weight.data`): nothing is computed again of them.
 #pragma once
 
@@ -31,15 +31,13 @@ struct Joint {
   const ir::Node* first_backward;  ///< Null: gradients are tangents, or what the forward part computes.
   uint32_t first_tangent;          ///< Among the inputs; all behind it are tangents, or constants of the backward.
   uint32_t first_gradient;         ///< Among the outputs.
-  std::vector<bool> is_parameter = {};  ///< By input before the tangents; empty: none is.
 };
 
 /// A value that the backward graph takes.
 struct Saved {
   enum class Kind : uint8_t {
     input,  ///< Of the forward graph. Eager saves it, and reads the memory that it has in the backward.
-    /// Likewise, in the memory that it has in the forward, whatever memory it is given in between: what views and
-    /// values computed again read.
+    /// Likewise, in the memory that it has in the forward, whatever memory it is given in between: what views read.
     held,
     written,  ///< Likewise, as it is when the forward graph has written to it.
     output,

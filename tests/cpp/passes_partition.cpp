@@ -99,7 +99,7 @@ TEST_CASE("an input that is read again in the memory of the forward is saved twi
 )");
 }
 
-TEST_CASE("nothing is computed again of a parameter, or of a result that eager saves") {
+TEST_CASE("nothing is computed again of an input, or of a result that eager saves") {
   const std::unique_ptr<ir::Graph> joint =
       ir::parse(R"(graph @exposed(%x: f32[64,64], %w: f32[64] param, %tangent0: f32[64,64]) {
   %0 = mul %x, %w : f32[64,64]
@@ -111,18 +111,16 @@ TEST_CASE("nothing is computed again of a parameter, or of a result that eager s
 }
 )");
   const ir::Node* const first_backward = joint->last()->previous->previous;
-  const auto saved = [&](std::vector<bool> is_parameter, uint32_t results) {
+  const auto saved = [&](uint32_t results) {
     std::vector<passes::Saved::Kind> kinds;
-    for (const passes::Saved& one :
-         passes::partition({joint.get(), first_backward, 2, results, std::move(is_parameter)}).saved)
+    for (const passes::Saved& one : passes::partition({joint.get(), first_backward, 2, results}).saved)
       kinds.push_back(one.kind);
     return kinds;
   };
   using Kind = passes::Saved::Kind;
-  CHECK(saved({}, 1) == std::vector{Kind::held, Kind::input, Kind::held, Kind::input});
-  CHECK(saved({false, true}, 1) == std::vector{Kind::input, Kind::input, Kind::output});
+  CHECK(saved(1) == std::vector{Kind::input, Kind::input, Kind::output});
   joint->outputs().insert(joint->outputs().begin(), joint->first()->result());
-  CHECK(saved({}, 2) == std::vector{Kind::input, Kind::input, Kind::output});
+  CHECK(saved(2) == std::vector{Kind::input, Kind::input, Kind::output});
 }
 
 TEST_CASE("of a chain of elementwise work one value is saved") {

@@ -40,16 +40,6 @@ std::vector<TrainingSeam::TapeInput> tape_inputs(const TrainingSeam& seam) {
   return inputs;
 }
 
-/// Leaves that the trace has found outside of its arguments, as it does a module's parameters.
-std::vector<bool> parameters(const capture::Trace& joint) {
-  std::vector<bool> found;
-  for (size_t k = 0; k < joint.gradients->first_tangent; ++k) {
-    const at::Tensor& bound = joint.bound[k];
-    found.push_back(bound.defined() && bound.requires_grad() && bound.is_leaf());
-  }
-  return found;
-}
-
 /// The first part of the trace, with the hidden tensors and what is saved among its results. Counts the results of
 /// the user's in.
 capture::Trace forward_trace(const capture::Trace& joint, std::shared_ptr<ir::Graph> graph,
@@ -105,8 +95,8 @@ TrainingTraces cut(const capture::Trace& joint) {
   auto seam = std::make_shared<TrainingSeam>();
   seam->gradients = *joint.gradients;
   const Gradients& gradients = seam->gradients;
-  passes::Partition parts = passes::partition({joint.graph.get(), gradients.first_backward, gradients.first_tangent,
-                                               gradients.first_gradient, parameters(joint)});
+  passes::Partition parts = passes::partition(
+      {joint.graph.get(), gradients.first_backward, gradients.first_tangent, gradients.first_gradient});
   seam->saved = std::move(parts.saved);
   seam->also_as = passes::saved_twice(seam->saved);
   seam->result_count = joint.outputs.size();

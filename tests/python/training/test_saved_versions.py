@@ -1,10 +1,14 @@
 """What eager saves of inputs and results may not be written to before the backward runs, and all else may: over
 many operators, the error comes where eager's does, and the gradient is eager's where none comes."""
 
+from contextlib import nullcontext
+
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from program_cases import assert_same, attempt, frozen
+from torch.autograd.graph import save_on_cpu
 
 import braze
 
@@ -107,16 +111,23 @@ WRITES = {
     "y": lambda x, y, w, r, s: y.mul_(0.5),
     "w": lambda x, y, w, r, s: w.mul_(0.5),
     "data_of_result": lambda x, y, w, r, s: r.data.mul_(0.5),
+    "data_of_x": lambda x, y, w, r, s: x.data.mul_(0.5),
+    "data_of_y": lambda x, y, w, r, s: y.data.mul_(0.5),
+    "data_of_w": lambda x, y, w, r, s: w.data.mul_(0.5),
+    "memory_of_x": lambda x, y, w, r, s: np.multiply(x.detach().numpy(), 0.5, out=x.detach().numpy()),
+    "x_is_set": lambda x, y, w, r, s: x.set_(x * 0.5),
+    "data_of_x_is_set": lambda x, y, w, r, s: x.data.set_(x * 0.5),
     "x_is_assigned": lambda x, y, w, r, s: setattr(x, "data", x.data * 0.5),
     "w_is_assigned": lambda x, y, w, r, s: setattr(w, "data", w.data * 0.5),
 }
 
 
-def outcomes(function, write, of_next):
+def outcomes(function, write, of_next, kept):
     torch.manual_seed(0)
     for _ in range(2):
         x, y, w = (torch.rand(*sizes).mul_(0.6).add_(0.2).requires_grad_() for sizes in ((3, 4), (3, 4), (4,)))
-        results = function(x, y, w)
+        with kept():
+            results = function(x, y, w)
         with torch.no_grad():
             write(x, y, w, *results)
         raised = attempt(results[of_next].sum().backward)
@@ -124,18 +135,22 @@ def outcomes(function, write, of_next):
         yield raised or [frozen(t.grad) for t in (x, y, w)]
 
 
-@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize(
+    ("dynamic", "kept"),
+    [(None, nullcontext), (True, nullcontext), (None, save_on_cpu)],
+    ids=["", "any_size", "kept_on_cpu"],
+)
 @pytest.mark.parametrize("around", [both_results, with_a_chain])
 @pytest.mark.parametrize("name", OPERATORS)
-def test_written_before_the_backward(name, around, dynamic):
+def test_written_before_the_backward(name, around, dynamic, kept):
     function = around(OPERATORS[name])
     compiled = braze.compile(function, dynamic=dynamic)
     wrong = []
     for written, write in WRITES.items():
         for of_next in (False, True):
-            expected = list(outcomes(function, write, of_next))
+            expected = list(outcomes(function, write, of_next, kept))
             try:
-                assert_same(list(outcomes(compiled, write, of_next)), expected)
+                assert_same(list(outcomes(compiled, write, of_next, kept)), expected)
             except AssertionError as error:
                 wrong.append(f"{written}, backward of {'the next' if of_next else 'the first'}: {error}"[:300])
     assert not wrong, "\n".join(wrong)
