@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <queue>
 #include <typeinfo>
 #include <unordered_map>
 
@@ -19,6 +18,7 @@
 #include "capture/backward_formulas.h"
 #include "capture/call.h"
 #include "capture/effect_times.h"
+#include "capture/engine_order.h"
 #include "capture/memory_reads.h"
 #include "capture/rerun_gradients.h"
 #include "capture/saving_nodes.h"
@@ -63,6 +63,14 @@ class Backward {
   /// Why the recorded operators alone do not tell the gradient; empty: they do.
   const std::string& own_gradients() const { return own_gradients_; }
 
+  /// Leaves in the order in which their gradients have come.
+  std::vector<uint32_t> leaf_order() const {
+    std::vector<uint32_t> order;
+    for (Node* node : order_)
+      if (const auto leaf = leaf_of_.find(node); leaf != leaf_of_.end()) order.push_back(leaf->second);
+    return order;
+  }
+
   /// After all else. Gradients count by leaf.
   std::vector<Gradients::Saving> saving(const std::vector<Edge>& roots) const {
     return saving_nodes(order_, roots, leaf_of_);
@@ -90,16 +98,6 @@ class Backward {
     variable_list inputs;
     bool is_ready = false;
   };
-  /// As in PyTorch's engine: what was recorded last comes first.
-  struct Ready {
-    uint64_t sequence_number;
-    size_t number;  ///< Decides between equals.
-    Node* node;
-    bool operator<(const Ready& other) const {
-      return std::pair(sequence_number, other.number) < std::pair(other.sequence_number, number);
-    }
-  };
-
   /// Counts what each node waits for.
   void discover(Node* root) {
     std::vector<Node*> stack;
@@ -141,7 +139,7 @@ class Backward {
 
   void make_ready(Node* node) {
     State& state = states_.at(node);
-    if (!std::exchange(state.is_ready, true)) ready_.push({node->sequence_nr(), ready_count_++, node});
+    if (!std::exchange(state.is_ready, true)) ready_.push({node->sequence_nr(), node});
   }
 
   void add(const Edge& edge, at::Tensor gradient) {
@@ -192,11 +190,18 @@ class Backward {
   std::unordered_map<const Node*, uint32_t> leaf_of_;
   std::vector<at::Tensor> gradients_;
   std::unordered_map<Node*, State> states_;
-  std::priority_queue<Ready> ready_;
+  ReadyNodes<Node*> ready_;
   std::string own_gradients_;
   std::vector<Node*> order_;  ///< In which they have run.
-  size_t ready_count_ = 0;
 };
+
+/// Gradients that come in this order, those of leaves first, as a node has to give them for that.
+void arrange(std::vector<Gradients::Input>& gradients, size_t leaves) {
+  std::vector<Gradients::Input> arranged(gradients);
+  const std::vector<size_t> runs = run_order_of_leaves(leaves);
+  for (size_t k = 0; k < leaves; ++k) arranged[runs[k]] = std::move(gradients[k]);
+  gradients = std::move(arranged);
+}
 
 bool same_elements(const OutputRecipe& recipe, const at::Tensor& base) {
   const bool same_type = recipe.whole || recipe.dtype == base.scalar_type();
@@ -319,7 +324,7 @@ void TraceEnd::differentiate(Trace& trace, const std::vector<at::Tensor>& output
     return std::ranges::find(leaves, input, &Leaf::input) - leaves.begin();
   };
   std::unordered_map<const ir::Value*, uint32_t> output_of;
-  for (size_t k = 0; k < leaves.size(); ++k) {
+  for (const uint32_t k : backward.leaf_order()) {
     if (!found[k].defined()) continue;
     Gradients::Input input{leaves[k].input, Gradients::Input::Kind::output, 0, {}};
     for (const std::vector<bool>& leaves_reached : reached) input.from.push_back(leaves_reached[k]);
@@ -336,6 +341,9 @@ void TraceEnd::differentiate(Trace& trace, const std::vector<at::Tensor>& output
     }
     gradients.inputs.push_back(std::move(input));
   }
+  const auto others = std::ranges::stable_partition(
+      gradients.inputs, [&](const Gradients::Input& one) { return recorder_.inputs_[one.input].is_leaf(); });
+  arrange(gradients.inputs, gradients.inputs.size() - others.size());
   ir::Node* const first_backward = last_forward ? last_forward->next : recorder_.graph_->first();
   const auto is_private = [&](const Memory& memory) {
     return memory.base->input < 0 && !output_of_.contains(&memory);

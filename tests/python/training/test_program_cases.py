@@ -4,6 +4,7 @@ first call and at replays, with sizes as numbers and as expressions."""
 import program_autograd  # noqa: F401  its cases
 import program_checkpoints
 import program_copies  # noqa: F401  its cases
+import program_errors  # noqa: F401  its cases
 import program_freed  # noqa: F401  its cases
 import program_func  # noqa: F401  its cases
 import program_functions
