@@ -339,8 +339,9 @@ def batch_norm_forward(self: Any, input: torch.Tensor) -> torch.Tensor:
     mean, var = torch.zeros_like(self.running_mean), torch.zeros_like(self.running_var)
     output = functional.batch_norm(input, mean, var, self.weight, self.bias, True, 1.0, self.eps)
     share = 1.0 / self.num_batches_tracked.double()
-    self.running_mean.copy_(self.running_mean * (1 - share) + mean * share)
-    self.running_var.copy_(self.running_var * (1 - share) + var * share)
+    # As eager's operator writes them, which no version counter tells.
+    self.running_mean.data.copy_(self.running_mean * (1 - share) + mean * share)
+    self.running_var.data.copy_(self.running_var * (1 - share) + var * share)
     return output
 
 

@@ -197,6 +197,13 @@ void update_scale(const c10::OperatorHandle& op, Stack* stack) {
   stack->emplace_back(scale);
 }
 
+/// What these write to no version counter tells in eager.
+template <Spread step>
+void uncounted(const c10::OperatorHandle& op, Stack* stack) {
+  const at::AutoDispatchBelowADInplaceOrView guard;
+  step(op, stack);
+}
+
 struct Row {
   std::string_view name;  ///< With overload.
   Spread spread;
@@ -206,16 +213,16 @@ constexpr Row kRows[] = {
     {"aten::_foreach_addcmul_.Tensor", with_factors<at::addcmul>},
     {"aten::_foreach_addcdiv.Tensor", with_factors<at::addcdiv>},
     {"aten::_foreach_addcdiv_.Tensor", with_factors<at::addcdiv>},
-    {"aten::_fused_adam_", adam<false>},
-    {"aten::_fused_adam_.tensor_lr", adam<false>},
-    {"aten::_fused_adamw_", adam<true>},
-    {"aten::_fused_adamw_.tensor_lr", adam<true>},
-    {"aten::_fused_sgd_", sgd},
-    {"aten::_fused_sgd_.tensor_lr", sgd},
-    {"aten::_fused_adagrad_", adagrad},
-    {"aten::_fused_adagrad_.tensor_lr", adagrad},
-    {"aten::_amp_foreach_non_finite_check_and_unscale_", check_and_unscale},
-    {"aten::_amp_update_scale_", update_scale},
+    {"aten::_fused_adam_", uncounted<adam<false>>},
+    {"aten::_fused_adam_.tensor_lr", uncounted<adam<false>>},
+    {"aten::_fused_adamw_", uncounted<adam<true>>},
+    {"aten::_fused_adamw_.tensor_lr", uncounted<adam<true>>},
+    {"aten::_fused_sgd_", uncounted<sgd>},
+    {"aten::_fused_sgd_.tensor_lr", uncounted<sgd>},
+    {"aten::_fused_adagrad_", uncounted<adagrad>},
+    {"aten::_fused_adagrad_.tensor_lr", uncounted<adagrad>},
+    {"aten::_amp_foreach_non_finite_check_and_unscale_", uncounted<check_and_unscale>},
+    {"aten::_amp_update_scale_", uncounted<update_scale>},
 };
 
 }  // namespace

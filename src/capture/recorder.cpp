@@ -308,7 +308,9 @@ void Recorder::name_parameter(const at::Tensor& real, std::string_view name) {
 Recorder::Mark Recorder::mark(size_t memories) const {
   Mark mark{memories, 0, 0};
   for (size_t k = 0; k < memories; ++k) mark.writes += memories_[k].version;
-  for_each_node(*graph_, [&](const ir::Node* node) { mark.effects += node->has_effect(); });
+  for_each_node(*graph_, [&](const ir::Node* node) {
+    mark.effects += node->has_effect() || has(node->op, ir::traits::raises);
+  });
   return mark;
 }
 

@@ -88,11 +88,11 @@ class Recorder {
   struct Mark {
     size_t memories;  ///< That there were.
     uint64_t writes;  ///< To those, until now.
-    size_t effects;   ///< Calls that draw random numbers, or have another effect.
+    size_t effects;   ///< Calls that draw random numbers or have another effect, and checks of values.
     bool operator==(const Mark&) const = default;
   };
   Mark mark() const { return mark(memories_.size()); }
-  /// Nothing that was there then was written since, and no random number was drawn.
+  /// Nothing that was there then was written since, no random number was drawn, and no value was checked.
   bool only_computed_since(const Mark& before) const { return mark(before.memories) == before; }
 
   // ---- the caller's side (capture/trace.h)

@@ -174,6 +174,8 @@ std::vector<at::Tensor> join_function(Recorder& recorder, FunctionCall call) {
   };
   for (auto* list : {&call.inputs, &call.outputs, &call.constants, &call.dirty})
     std::ranges::for_each(*list, stand_in);
+  for (const at::Tensor& tensor : call.dirty)  // As eager counts them, whatever has been done to them.
+    if (is_tracer(tensor)) torch::autograd::impl::bump_version(tensor);
   const auto node = make_node<TracedFunction>(recorder, call);
   const at::AutoGradMode gradients_on(true);
   node->set_next_edges(torch::autograd::collect_next_edges(call.inputs));

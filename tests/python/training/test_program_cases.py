@@ -12,10 +12,14 @@ import program_graphs  # noqa: F401  its cases
 import program_hooks  # noqa: F401  its cases
 import program_layers  # noqa: F401  its cases
 import program_models  # noqa: F401  its cases
+import program_optimizers  # noqa: F401  its cases
+import program_parameters  # noqa: F401  its cases
 import program_saved  # noqa: F401  its cases
 import program_second  # noqa: F401  its cases
 import program_steps  # noqa: F401  its cases
+import program_toggles  # noqa: F401  its cases
 import program_training  # noqa: F401  its cases
+import program_transforms  # noqa: F401  its cases
 import pytest
 import torch
 from program_cases import CASES, assert_same, frozen
