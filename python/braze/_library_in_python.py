@@ -3,7 +3,9 @@ what they are given: Python code that does the same, so that all of it is watche
 
 import bisect
 import heapq
+import inspect
 import operator
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -36,6 +38,47 @@ def get_items(keys: tuple[Any, ...], subject: Any) -> Any:
 def call_method(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], subject: Any) -> Any:
     """operator.methodcaller(name, *arguments, **keywords)(subject)"""
     return getattr(subject, name)(*arguments, **keywords)
+
+
+# ---- calls
+
+
+def call(function: Callable[..., Any], /, *arguments: Any, **keywords: Any) -> Any:
+    """operator.call, and f(*items) where f is written in C and the items come out of an iterator."""
+    return function(*arguments, **keywords)
+
+
+def signature_of(subject: Any) -> inspect.Signature:
+    """inspect.signature() of a class with an `__init__` or `__new__` in Python, or of an object with such a
+    `__call__`: the function's, without its first parameter."""
+    method = _called(subject)
+    if type(method) is not types.FunctionType or getattr(subject, "__signature__", None) is not None:
+        return C.end_graph("the signature of an object of this kind")
+    told = inspect.signature(method)
+    parameters = list(told.parameters.values())
+    first = parameters[0].kind if parameters else None
+    if first is inspect.Parameter.VAR_POSITIONAL:
+        return told
+    if first is not inspect.Parameter.POSITIONAL_OR_KEYWORD and first is not inspect.Parameter.POSITIONAL_ONLY:
+        return C.end_graph("the signature of an object of this kind")
+    return told.replace(parameters=parameters[1:])
+
+
+def _called(subject: Any) -> Any:
+    if not isinstance(subject, type):
+        return type(subject).__call__
+    if type(subject).__call__ is not type.__call__:
+        return None
+    for base in subject.__mro__:
+        for name in ("__new__", "__init__"):
+            if name in base.__dict__ and base is not object:
+                return getattr(subject, name)
+    return None
+
+
+def collect(kind: Callable[..., Any], items: Any) -> Any:
+    """set(items) or frozenset(items)"""
+    return kind([*items])
 
 
 # ---- sorted lists
@@ -183,6 +226,9 @@ def install() -> None:
     C.set_stand_in(operator.attrgetter.__call__, get_attributes)
     C.set_stand_in(operator.itemgetter.__call__, get_items)
     C.set_stand_in(operator.methodcaller.__call__, call_method)
+    C.set_stand_in(operator.call, call)
+    C.set_stand_in(set.__init__, collect)
+    C.set_stand_in(inspect.signature, signature_of)
     for function in (bisect_left, bisect_right, insort_left, insort_right):
         C.set_stand_in(getattr(bisect, function.__name__), function)
     for function in (heapify, _heapify_max, heappush, heappop, heapreplace, _heapreplace_max, heappushpop):

@@ -40,6 +40,22 @@ std::span<const c10::DispatchKey> watched() {
 }
 
 thread_local Gate* current_gate = nullptr;  // Kernels, plain functions, have no other way to it.
+thread_local const c10::OperatorHandle* current_composite = nullptr;  // As above.
+
+/// While it lives: the operator runs, if it is a composite one.
+class RunningComposite {
+ public:
+  RunningComposite(const c10::OperatorHandle& op, bool is_composite) : outer_(current_composite) {
+    if (is_composite) current_composite = &op;
+  }
+  ~RunningComposite() { current_composite = outer_; }
+  RunningComposite(const RunningComposite&) = delete;
+  RunningComposite& operator=(const RunningComposite&) = delete;
+
+ private:
+  const c10::OperatorHandle* outer_;
+};
+
 std::atomic<uint64_t> deregistered{0};
 
 bool is_pytorchs(const c10::OperatorHandle& op) {
@@ -156,6 +172,10 @@ bool builds_python_tensor() {
          c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::DeferredInit);
 }
 
+std::string_view running_composite() {
+  return current_composite ? std::string_view(current_composite->operator_name().name) : std::string_view();
+}
+
 bool is_below_gate() {
   return c10::impl::tls_is_dispatch_key_excluded(kGateKey);
 }
@@ -200,6 +220,7 @@ struct GateKernel {
     if (record_number_call(op, stack)) return;
     if (is_composite && tracer->symbols()) update_source(tracer->impl().graph());
     const AskedBy asked(tracer->impl(), op);
+    const RunningComposite running_now(op, is_composite);
     redispatch_with_numbers(tracer->impl(), op, below, stack);
     for (size_t k = 0; k < returns; ++k) stand_ins.take_out((*stack)[stack->size() - returns + k]);
   }

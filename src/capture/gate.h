@@ -8,6 +8,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include <cstdint>
+#include <string_view>
 #include <unordered_set>
 #include <vector>
 
@@ -20,6 +21,9 @@ bool builds_python_tensor();
 /// The caller is Python code that carries out an operator (`__torch_dispatch__`): the gate does not see what it
 /// calls.
 bool is_below_gate();
+
+/// The innermost composite operator that the gate has let through and that runs now. Empty: none does.
+std::string_view running_composite();
 
 /// Which kernels run what operators do: any of them may be replaced while the process runs.
 class KernelSnapshot {

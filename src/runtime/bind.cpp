@@ -175,6 +175,7 @@ void Program::Impl::bind_buffers() {
     }
   }
   for (const BoundInput& input : inputs) any_written |= input.written;
+  any_written |= std::ranges::any_of(trace.writes, [](uint32_t count) { return count > 0; });
   for (uint32_t b = 0; b < plan.buffers.size(); ++b) {
     if (plan.buffers[b].kind != loops::BufferKind::output) continue;
     Device& device = *on(plan.buffers[b].device).device;

@@ -129,7 +129,8 @@ class Program::Impl {
   int64_t work_bytes = 0;  ///< Moved by all kernels of one run.
   bool has_calls = false;
   bool any_floating_output = false;
-  bool any_written = false;    ///< Some input is changed: aliasing between inputs matters.
+  bool any_written =
+      false;  ///< Some input is changed, or made another view of in place: aliasing between inputs matters.
   std::vector<bool> writable;  ///< By input: kernels may write there.
   bool reports_late = false;   ///< Some device does: errors of earlier calls are looked for.
   mutable FramePool frames;

@@ -336,18 +336,12 @@ std::optional<interpreter::Break> TorchWorld::why_raised() const {
   return python::why_read(tracer_.last_read());
 }
 
-/// Its memory was made by the run. Of other memory the counter of versions would tell of it.
-static bool is_in_own_memory(const at::Tensor& tensor) {
-  const capture::TracerTensor* tracer = capture::as_tracer(tensor);
-  return tracer && capture::root_of(tracer->view())->input < 0;
-}
-
 /// Whether a tensor of the run requires grad, is a view, and which one of its memory, dies with the run.
 bool TorchWorld::changes_only_itself(PyObject* tensor, PyObject* name, PyObject* const* arguments,
                                      Py_ssize_t count) const {
   const std::string text = text_of(name);
   if (text == "detach_") return is_computed(tensor) && count == 0;
-  if (torch_names().moves_view(text)) return is_computed(tensor) && is_in_own_memory(THPVariable_Unpack(tensor));
+  if (torch_names().moves_view(text)) return is_computed(tensor);
   if (text != "requires_grad_" || count > 1 || (count == 1 && !PyBool_Check(arguments[0]))) return false;
   const bool wanted = count == 0 || arguments[0] == Py_True;
   if (is_computed(tensor)) return !wanted;  // Else what follows has a history, which programs do not record.

@@ -40,3 +40,43 @@ def test_most_random_programs_are_captured():
         compiled(program.make())
         counts.append(compiled.counts()["captured"])
     assert sum(counts) > 40
+
+
+def another_view_of_rows(x):
+    y = x[1:]
+    y.unsqueeze_(0)
+    return y
+
+
+def computed_from_another_view(x):
+    y = x.detach()
+    y.t_()
+    y.transpose_(0, 1)
+    return y * 2
+
+
+def another_view_written(x):
+    y = x[0]
+    y.unsqueeze_(0).add_(1)
+    return y
+
+
+def another_view_of_what_is_written(x):
+    y = x.view(4, 3)
+    y.t_()
+    x.mul_(2)
+    return y + 1
+
+
+@pytest.mark.parametrize(
+    "function",
+    [another_view_of_rows, computed_from_another_view, another_view_written, another_view_of_what_is_written],
+)
+def test_views_in_place_of_an_arguments_memory_move_its_version(function):
+    compiled = braze.compile(function)
+    for _ in range(3):
+        x, again = torch.arange(12.0).view(3, 4), torch.arange(12.0).view(3, 4)
+        assert observed((compiled(x),), x) == observed((function(again),), again)
+        assert x._version == again._version > 0
+    assert compiled.counts() == {"captured": 1, "replayed": 2, "native": 0}
+    assert not compiled.reasons()

@@ -204,6 +204,7 @@ bool Containers::iterate(PyObject* iterable) {
            abandon("a container that cannot be guarded", iterable);
   if (watch_.classes.special_function(iterable, "__iter__") || values_.is_made(iterable)) {
     values_.keep_protocols(iterable);  // C code asks how long it is before it goes through it.
+    for (const char* name : {"__len__", "__length_hint__"}) watch_.classes.special_function(iterable, name);
     return allow_made_result(Entry::known);
   }
   return abandon("iteration that is not understood", iterable);

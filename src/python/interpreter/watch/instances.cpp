@@ -193,6 +193,9 @@ bool Instances::instantiate(PyObject* type, PyObject* const* arguments, Py_ssize
     return watch_.containers.iterate(arguments[0]) && allow_made_result();
   if (makes_set && count == 1 && (PyList_CheckExact(arguments[0]) || PyTuple_CheckExact(arguments[0])))
     return collect_in_set(arguments[0]);
+  if (makes_set && count == 1 && !all_data(arguments, count) && run_.callee && *run_.callee == type &&
+      watch_.stand_ins.put_collector(*run_.callee))
+    return watch_.calls.call(*run_.callee, arguments, count);
   const bool depends_on_hash_or_text = cls == &PyUnicode_Type || makes_set;
   if (depends_on_hash_or_text && !all_data(arguments, count)) return abandon("text or a set of objects", type);
   const bool decodes = (cls == &PyUnicode_Type || cls == &PyBytes_Type) && count > 1;

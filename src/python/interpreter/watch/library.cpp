@@ -43,6 +43,9 @@ bool Library::call_signature(PyObject* function) {
     if (!watch_.calls.learn_method(function)) return false;
     function = PyMethod_GET_FUNCTION(function);
   }
+  if (!PyFunction_Check(function) && run_.callee && PyFunction_Check(*run_.callee) && values_.is_known(function))
+    if (PyObject* form = values_.tensors().stand_in_for(*run_.callee))
+      return watch_.stand_ins.call_stand_in(*run_.callee, form);
   if (!PyFunction_Check(function) || !values_.is_known(function))
     return abandon("the signature of an object of this kind", function);
   PyObject* own = reinterpret_cast<PyFunctionObject*>(function)->func_dict;

@@ -31,14 +31,6 @@ bool hands_on_to_init(PyObject* callable) {
          find_in_type(as_type(callable), "__new__") == find_in_type(&PyBaseObject_Type, "__new__");
 }
 
-/// What is unpacked into a tuple is asked how many items there may be.
-bool learn_length_hint(Watch& watch, PyObject* given) {
-  if (!is_changeable(Py_TYPE(given)) || watch.run.values.tensors().is_tensor(given)) return true;
-  for (const char* name : {"__len__", "__length_hint__"})
-    if (watch.classes.special_function(given, name)) return true;
-  return watch.classes.keep_special(given, {"__len__", "__length_hint__"});
-}
-
 }  // namespace
 
 bool unknown(Watch& watch, Activation&, int) {
@@ -272,20 +264,18 @@ bool call_unpacked(Watch& watch, Activation& a, int arg) {
   }
   if (watch.run.abandoned) return false;
   if (!PyTuple_Check(given) && !PyList_CheckExact(given)) {
-    // Its items are not known yet: only Python code, which is watched, may be given them.
+    // Its items are not known yet: only Python code, which is watched, may be given them. It calls C code with them.
     PyObject* callable = a.peek(2 + keywords);
-    // A builtin class looks into what a generator gives: that is guarded when it is given.
-    const bool computes = PyType_Check(callable) && PyGen_CheckExact(given) && !named &&
-                          watch.run.values.is_known(callable) &&
-                          is_exact_builtin(reinterpret_cast<PyTypeObject*>(callable)) &&
-                          what_class_does(reinterpret_cast<PyTypeObject*>(callable)->tp_name) == Does::computes;
-    if (computes)
-      return watch.containers.iterate(given) && watch.run.looks() && watch.run.allow_made_result(Entry::known);
-    const bool enters = PyFunction_Check(callable) || hands_on_to_init(callable) ||
-                        (!PyType_Check(callable) && watch.classes.special_function(callable, "__call__"));
+    bool enters = PyFunction_Check(callable) || hands_on_to_init(callable) ||
+                  (!PyType_Check(callable) && watch.classes.special_function(callable, "__call__"));
+    if (watch.run.abandoned) return false;
+    if (!enters && watch.run.values.is_known(callable)) {
+      enters = watch.stand_ins.put_caller(a.peek(2 + keywords));
+      callable = a.peek(2 + keywords);
+    }
     if (!enters || (named && !watch.run.values.is_made(named)))
-      return watch.run.abandon("* with what is no tuple or list");
-    if (!learn_length_hint(watch, given) || !watch.containers.iterate(given)) return false;
+      return watch.run.abandon("arguments that cannot be guarded");
+    if (!watch.containers.iterate(given)) return false;
     if (!watch.calls.call(callable, nullptr, 0)) return false;
     if (watch.run.values.tensors().is_tensor(given)) watch.run.activity().entry = Entry::tensor;
     return true;

@@ -1,6 +1,7 @@
 // python/interpreter/watch/stand_ins.cpp
 #include "python/interpreter/watch/stand_ins.h"
 
+#include "python/interpreter/watch/look_ups.h"
 #include "python/interpreter/watch/watch.h"
 
 namespace braze::interpreter {
@@ -37,6 +38,29 @@ bool StandIns::put_stand_in(PyObject* callable, PyObject* stand_in) {
   if (!values_.pin(callable)) return abandon("a function of unknown origin", callable);
   values_.learn(stand_in, values_.sources().object(stand_in, "braze's form of a function"));
   Py_SETREF(*run_.callee, Py_NewRef(stand_in));
+  return true;
+}
+
+bool StandIns::put_caller(PyObject*& callable) {
+  PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), "_operator");
+  PyObject* call =
+      module && PyModule_Check(module) ? PyDict_GetItemString(PyModule_GetDict(module), "call") : nullptr;
+  return call && bind(callable, values_.tensors().stand_in_for(call));
+}
+
+bool StandIns::put_collector(PyObject*& type) {
+  PyObject* fills = member_descriptor(&PySet_Type, "__init__");
+  return fills && bind(type, values_.tensors().stand_in_for(fills));
+}
+
+/// A method of the stand-in, of which the callable is the first argument, in its place.
+bool StandIns::bind(PyObject*& callable, PyObject* stand_in) {
+  if (!stand_in) return false;
+  values_.learn(stand_in, values_.sources().object(stand_in, "braze's form of a function"));
+  Ref method = Ref::steal(PyMethod_New(stand_in, callable));
+  if (!method) return abandon("no memory");
+  values_.make(method.get());
+  Py_SETREF(callable, method.release());
   return true;
 }
 

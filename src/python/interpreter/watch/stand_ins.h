@@ -18,8 +18,15 @@ class StandIns final : Domain {
   /// A class in the place of another one, or a Python function in that of one written in C, which is about to be
   /// called.
   bool put_stand_in(PyObject* callable, PyObject* stand_in);
+  /// Python code that calls it: for what is unpacked into a call of C code, and known only then.
+  bool put_caller(PyObject*& callable);
+  /// Python code that makes a set or frozenset of what code in Python gives, item by item.
+  bool put_collector(PyObject*& type);
   /// In the place of a partial of the function, a partial of the stand-in with the same arguments.
   bool put_stand_in_partial(guards::Ref (&parts)[3], PyObject* stand_in);
+
+ private:
+  bool bind(PyObject*& callable, PyObject* stand_in);
 };
 
 }  // namespace braze::interpreter

@@ -101,6 +101,11 @@ bool Watcher::entered(Frame* frame) {
   PyObject* first = frame->f_code->co_argcount > 0 ? frame->localsplus[0] : nullptr;
   // Another one of the class may be what is unpacked for the new one.
   if (constructs && first && Py_IS_TYPE(first, constructs) && !values().is_known(first)) values().make(first);
+  // The forward of an autograd.Function may be a class method.
+  if (constructs && activity().packs_arguments && first && PyType_Check(first) && frame->f_code->co_argcount > 1) {
+    PyObject* context = frame->localsplus[1];
+    if (Py_IS_TYPE(context, constructs) && !values().is_known(context)) values().make(context);
+  }
   const bool hands_on = !activity().is_direct && (activity().looks || watch_.run.looks_lazily);
   if (activity().packs_arguments || hands_on)  // Tuples that were there before are known by now.
     for (int i = 0; i < frame->f_code->co_argcount; ++i)
