@@ -23,6 +23,7 @@ __all__ = [
     "list_backends",
     "mark_dynamic",
     "mark_static",
+    "mark_unbacked",
     "maybe_mark_dynamic",
     "packed_weight_bytes",
     "repack_weights",
@@ -146,7 +147,13 @@ class DimRange(NamedTuple):
 
 
 def mark_dynamic(
-    t: torch.Tensor, index: int | Sequence[int], *, min: int | None = None, max: int | None = None
+    t: torch.Tensor,
+    index: int | Sequence[int],
+    *,
+    hint_override: int | None = None,
+    min: int | None = None,
+    max: int | None = None,
+    specialize_on: Sequence[Function] | None = None,
 ) -> None:
     """Says that sizes of dimension `index` will vary: they are symbols from the first capture on.
 
@@ -154,6 +161,8 @@ def mark_dynamic(
         t: the tensor that a compiled function will be given.
         index: a dimension, or several.
         min, max: what the sizes are at least and at most; other ones are captured anew. 0 and 1 always are.
+        hint_override, specialize_on: accepted. Forms of kernels follow the sizes of the first call, and programs for
+            single sizes are no faster.
     """
     if min is not None and max is not None and min > max:
         raise C.ArgumentValueError(f"min is {min}, and max, {max}, is less")
@@ -162,6 +171,27 @@ def mark_dynamic(
         if min is not None or max is not None:
             highest = 2**63 - 1 if max is None else max
             _mark(t, "_dynamo_dynamic_range", DimRange(dim, 2 if min is None else min, highest))
+
+
+def mark_unbacked(
+    t: torch.Tensor,
+    index: int | Sequence[int],
+    hint_override: int | None = None,
+    strict: bool = False,
+    specialize_on: Sequence[Function] | None = None,
+    shape_id: str | None = None,
+    min: int | None = None,
+    max: int | None = None,
+) -> None:
+    """As mark_dynamic(). For PyTorch such sizes are unknown, so that nothing may depend on them; here branches on
+    them are guarded, and sizes that break a guard, 0 and 1 among them, are captured anew. The results are those of
+    the uncompiled function for every size.
+
+    Args:
+        t, index, min, max: as for mark_dynamic().
+        hint_override, strict, specialize_on, shape_id: accepted.
+    """
+    mark_dynamic(t, index, min=min, max=max)
 
 
 def maybe_mark_dynamic(t: torch.Tensor, index: int | Sequence[int]) -> None:

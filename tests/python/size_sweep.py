@@ -1,11 +1,12 @@
-"""One compiled function at many sizes: samples of operators (OpInfo) and random programs with `dynamic=True`,
-against eager.
+"""One compiled function at many sizes: samples of operators (OpInfo) and random programs with all sizes symbolic,
+against eager: results, or with --gradients the gradients of the arguments.
 
 Each sample is called as it is, and as it is with other sizes: all larger, twice as large, one of them 1 or 0.
 Calls that eager refuses are left out. As a script:
     python tests/python/size_sweep.py --ops 'softmax|sum$' --dtypes float32,int64 --samples 0
     python tests/python/size_sweep.py --programs 300
     python tests/python/size_sweep.py --table table.txt      (which operators want sizes as numbers, how often)
+    python tests/python/size_sweep.py --gradients --automatic    (dynamic=None: symbols from the second shape on)
 """
 
 import argparse
@@ -130,6 +131,44 @@ def _runs(fn: Callable[..., Any], call: Call) -> bool:
 
 # ------------------------------------------------------------------------------------------------------- comparing
 
+# Gradients are sums whose order is free: so many times f32's own rounding, of the largest element.
+GRADIENT_SLACK = 2e-4
+
+
+def gradients(fn: Callable[..., Any], call: Call) -> list[torch.Tensor | None]:
+    """Of the arguments, for fixed gradients of the results."""
+    from braze._check import _Copies
+
+    args, kwargs = _Copies().of(call)
+    leaves = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+    wanted = [leaf.requires_grad_() for leaf in leaves if leaf.is_floating_point() or leaf.is_complex()]
+    torch.manual_seed(0)
+    results = [leaf for leaf in pytree.tree_leaves(fn(*args, **kwargs)) if isinstance(leaf, torch.Tensor)]
+    results = [leaf for leaf in results if leaf.requires_grad]
+    if not results or not wanted:
+        return []
+    weights = [
+        torch.linspace(0.5, 1.5, leaf.numel(), dtype=torch.float64).view(leaf.shape).to(leaf.dtype)
+        for leaf in results
+    ]
+    return list(torch.autograd.grad(results, wanted, weights, allow_unused=True))
+
+
+def check_gradients(compiled: Callable[..., Any], fn: Callable[..., Any], call: Call, strides: bool) -> None:
+    try:
+        expected = gradients(fn, call)
+    except Exception:
+        return
+    for k, (one, other) in enumerate(zip(gradients(compiled, call), expected, strict=True)):
+        if one is None or other is None:
+            if one is not other:
+                raise oracle.Mismatch(f"gradient {k} is {'None' if one is None else 'there'}, in eager it is not")
+            continue
+        oracle._compare_types(f"gradient {k}", one, other, strides)
+        allowed = GRADIENT_SLACK * max(1.0, float(other.abs().nan_to_num(0, 0, 0).max()) if other.numel() else 1.0)
+        if not torch.allclose(one, other, rtol=GRADIENT_SLACK, atol=allowed, equal_nan=True):
+            raise oracle.Mismatch(f"gradient {k} is {one}, in eager {other}")
+
 
 @dataclasses.dataclass
 class Counts:
@@ -187,18 +226,24 @@ def compare(
     calls: Iterator[tuple[str, Call]],
     counts: Counts,
     begin: Callable[[str], None] = lambda where: None,
+    *,
+    dynamic: bool | None = True,
+    of_gradients: bool = False,
     **how: Any,
 ) -> list[str]:
     """What differs from eager, call by call, of one function compiled with symbols for all sizes."""
     failures = []
     with _told() as reasons, braze.config.patch(recompile_limit=64):
-        compiled = braze.compile(fn, dynamic=True)
+        compiled = braze.compile(fn, dynamic=dynamic)
         captured = 0
         for label, (args, kwargs) in calls:
             begin(label)
             counts.calls += 1
             try:
-                oracle.check_call(compiled, fn, args, kwargs, **how)
+                if of_gradients:
+                    check_gradients(compiled, fn, (args, kwargs), how.get("strides", True))
+                else:
+                    oracle.check_call(compiled, fn, args, kwargs, **how)
             except oracle.Mismatch as mismatch:
                 failures.append(f"{label}: {mismatch}")
             now = compiled.counts()["captured"]
@@ -207,7 +252,7 @@ def compare(
         counts.samples += 1
         counts.captured += compiled.counts()["captured"]
         counts.native += compiled.counts()["native"]
-        counts.once += captured <= 1 and not compiled.counts()["native"]
+        counts.once += captured <= (1 if dynamic else 2) and not compiled.counts()["native"]
         counts.specialised.update(set(reasons.names()))
         if compiled.counts()["native"]:
             counts.specialised.update({f"native: {reason}" for reason in compiled.reasons()})
@@ -215,7 +260,9 @@ def compare(
     return failures
 
 
-def sweep(op, dtype: torch.dtype, samples: int, seconds: float, begin: Callable[[str], None]) -> tuple:
+def sweep(
+    op, dtype: torch.dtype, samples: int, seconds: float, begin: Callable[[str], None], **settings: Any
+) -> tuple[list[str], Counts]:
     """Failures and counts of an operator's samples."""
     name, counts = opinfo_sweep.name_of(op), Counts()
     if name in SKIPPED or name in KNOWN or name in UNSAFE or dtype not in op.supported_dtypes("cpu"):
@@ -233,7 +280,9 @@ def sweep(op, dtype: torch.dtype, samples: int, seconds: float, begin: Callable[
         example = ((sample.input, *sample.args), sample.kwargs)
         has_values = not ({name} & (NO_VALUES | UNWRITTEN | MANY_ANSWERS))
         how = {"values": has_values, "strides": name not in ANY_STRIDES}
-        found = compare(call, calls_of(call, example), counts, lambda at, w=where: begin(f"{w} {at}"), **how)
+        found = compare(
+            call, calls_of(call, example), counts, lambda at, w=where: begin(f"{w} {at}"), **settings, **how
+        )
         failures += [f"{where} {failure}" for failure in found]
     return failures, counts
 
@@ -255,12 +304,16 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="seed of the first of them")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--seconds", type=int, default=120, help="for one operator in one dtype")
+    parser.add_argument("--gradients", action="store_true", help="of the arguments, instead of results")
+    parser.add_argument("--automatic", action="store_true", help="dynamic=None")
     parser.add_argument("--table", help="a file for a line an operator and dtype")
     options = parser.parse_args()
 
+    settings = {"dynamic": None if options.automatic else True, "of_gradients": options.gradients}
+
     def operator(unit: tuple, say: Callable[[str], None]) -> tuple[list[str], Counts]:
         try:
-            return sweep(*unit, options.samples, options.seconds, say)
+            return sweep(*unit, options.samples, options.seconds, say, **settings)
         except Exception as error:
             return [f"{named(unit)}: the sweep itself failed: {type(error).__name__}: {error}"], Counts()
 

@@ -126,6 +126,7 @@ def make() -> list[types.ModuleType]:
         mark_dynamic=compiler.mark_dynamic,
         maybe_mark_dynamic=compiler.maybe_mark_dynamic,
         mark_static=mark_static,
+        mark_unbacked=compiler.mark_unbacked,
         OptimizedModule=braze.CompiledModule,
         optimize=optimize,
         register_backend=register_backend,

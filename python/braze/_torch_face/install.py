@@ -1,6 +1,7 @@
 """Puts braze in the place of torch.compile, torch.compiler, torch._dynamo and torch._inductor."""
 
 import functools
+import os
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +19,10 @@ from braze._torch_face.options import checked_options
 
 #: Names of torch.compiler that braze.compiler has too. Captures read the flag of torch's own is_compiling(), which
 #: torch.export sets as well.
-_OWN = ("compile", "mark_dynamic", "maybe_mark_dynamic", "mark_static", "is_exporting", "is_compiling")
+_OWN = (
+    *("compile", "mark_dynamic", "maybe_mark_dynamic", "mark_static", "mark_unbacked"),
+    *("is_exporting", "is_compiling"),
+)
 _COMPILER = tuple(name for name in compiler.__all__ if name not in _OWN)
 
 _torch_compile = torch.compile
@@ -46,6 +50,8 @@ def compile(
     if mode is not None and options is not None:
         raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
     options = checked_options(options, lambda: sys.modules["torch._inductor.config"])
+    if dynamic is None:
+        dynamic = _dynamic_by_settings(sys.modules["torch._dynamo.config"])
     if recompile_limit is not None:
         options = {**(options or {}), "recompile_limit": recompile_limit}
         mode = None  # Which sets nothing.
@@ -58,6 +64,16 @@ def compile(
         options=options,
         disable=disable,
     )
+
+
+def _dynamic_by_settings(config: Any) -> bool | None:
+    """What PyTorch's settings make of dynamic=None: sizes are symbols from the start, after they have varied, never."""
+    if config.is_asked_for() and not config.assume_static_by_default:
+        return True
+    automatic = config.automatic_dynamic_shapes if config.is_asked_for() else None
+    if automatic is None:  # The settings' file asks the environment.
+        automatic = os.environ.get("TORCH_DYNAMO_AUTOMATIC_DYNAMIC_SHAPES", "1") == "1"
+    return None if automatic else False
 
 
 _torch_symbolic_trace = torch.fx.symbolic_trace

@@ -119,6 +119,10 @@ class Options(types.ModuleType):
         if name not in self._values:
             raise AttributeError(f"{self.__name__} has no setting {name!r}")
 
+    def is_asked_for(self) -> bool:
+        """Whether somebody has read or set one: else all are the defaults, and the file has not been parsed."""
+        return "_values" in vars(self)
+
     def names(self) -> list[str]:
         return list(self._values)
 

@@ -131,15 +131,17 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         if package not in PACKAGES or _is_loading or name in _fronts:
             return None
         load()
-        if name in sys.modules:
-            return importlib.util.spec_from_loader(name, self, origin=sys.modules[name].__file__)
+        if (there := sys.modules.get(name)) is not None:
+            spec = importlib.util.spec_from_loader(name, self, origin=there.__file__)
+            # The import system takes the spec of a module that came to be while it looked for one, and so would run
+            # the file once more.
+            spec.loader_state, there.__spec__ = there.__spec__, spec
+            return spec
         parent = _real.get(name.rpartition(".")[0]) or sys.modules.get(name.rpartition(".")[0])
         return importlib.machinery.PathFinder.find_spec(name, getattr(parent, "__path__", None))
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
-        module = sys.modules[spec.name]
-        spec.loader_state = module.__spec__
-        return module
+        return sys.modules[spec.name]
 
     def exec_module(self, module: types.ModuleType) -> None:
-        module.__spec__ = module.__spec__.loader_state  # Loading it on the way has set another.
+        module.__spec__ = module.__spec__.loader_state

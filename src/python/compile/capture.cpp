@@ -43,7 +43,9 @@ class CallCapture : CapturedRun {
               .place = wants_gradients().place,
               .wanting = finish_guards(),
               .op_count = op_count_};
-    return {.kind = Captured::Kind::whole, .made = compile(std::move(outcome)), .replaces_bound = replaces_bound_};
+    Captured captured{.kind = Captured::Kind::whole, .made = compile(std::move(outcome))};
+    captured.is_outdated = is_outdated();
+    return captured;
   }
 
  private:
@@ -119,7 +121,7 @@ Captured capture_call(const py::object& function, const Arguments& arguments, co
     });
   };
   Captured captured = record();
-  if (captured.replaces_bound)
+  if (captured.is_outdated)
     if (Captured again = record(); again.made) return again;
   // Numbers go where symbols do not.
   while (!captured.made && captured.kind != Captured::Kind::gradients && history.gives_up()) {

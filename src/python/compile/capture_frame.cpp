@@ -107,7 +107,7 @@ class FrameCapture : CapturedRun {
       return captured;
     }
     captured.made = compile(std::move(outcome_));
-    captured.replaces_bound = replaces_bound_;
+    captured.is_outdated = is_outdated();
     describe(*captured.made);
     return captured;
   }
@@ -348,7 +348,7 @@ Captured capture_frame(FrameRun& run, CodeState& code, const Settings& settings)
         return capture.finish();
       });
     });
-    if (captured.replaces_bound) {
+    if (captured.is_outdated) {
       stop = asked;
       breakpoints.resize(known_breakpoints);
       ++runs_left;

@@ -17,6 +17,7 @@
 #include "python/compile/events.h"
 #include "python/compile/transforms_scope.h"
 #include "python/errors.h"
+#include "python/guards/kinds.h"
 #include "python/guards/saved_tensor_hooks.h"
 #include "python/guards/shape_guard.h"
 #include "python/user_line.h"
@@ -225,6 +226,11 @@ void CapturedRun::note_replaced(const guards::Call& call) {
   }
 }
 
+bool CapturedRun::is_outdated() {
+  const bool registers = registrations_ && *registrations_ != guards::abc_token() && history_.note_registered();
+  return replaces_bound_ || registers;
+}
+
 void CapturedRun::take_effects(Rebuilder& rebuilder, const guards::Call& call) {
   interpreter::Values& values = watcher_.values();
   if (values.effects().locks().are_any()) throw NotRebuilt{"a lock is held"};
@@ -266,6 +272,9 @@ std::unique_ptr<Specialisation> CapturedRun::compile(Outcome outcome) {
   std::vector<Specialisation::FloatArgument> float_arguments;
   for (const TorchSizes::FloatArgument& one : world_.sizes().float_arguments())
     float_arguments.push_back({one.place, one.derived});
+  const auto asks = [](const guards::Guard& guard) { return guard.kind == guards::GuardKind::abc_registrations; };
+  if (const auto first = std::ranges::find_if(guards_.guards(), asks); first != guards_.guards().end())
+    registrations_ = first->bits;
   guards::GuardProgram guards = finish_guards();
   std::shared_ptr<const SegmentProgram> program =
       settings_.backend->compile({std::move(trace_), std::move(tape_), std::move(options_), std::move(times_)});

@@ -94,7 +94,10 @@ class CapturedRun {
   std::string not_differentiated_;  ///< Why the backward could not be recorded.
   size_t tensor_count_ = 0;         ///< Arguments that are no floats.
   bool changes_objects_ = false;    ///< Python's, that were there before.
-  bool replaces_bound_ = false;  ///< The run replaces a tensor to which its program is bound: it is never replayed.
+  /// What has been compiled would never be replayed, and the next capture knows better: the run replaces a tensor
+  /// to which its program is bound; or while it ran and was compiled, an operator that is Python code has imported
+  /// modules, whose classes were registered with abstract ones that the run had asked.
+  bool is_outdated();
 
  private:
   /// Sets the trace's gradients, or says why there are none.
@@ -104,6 +107,9 @@ class CapturedRun {
   /// Where replays read the values of symbols; what must hold of them is guarded.
   guards::NumberReads guard_sizes();
   std::vector<Specialisation::FloatArgument> float_arguments() const;
+
+  bool replaces_bound_ = false;
+  std::optional<uint64_t> registrations_;  ///< As a guard has them.
 
   std::optional<capture::TapeRecorder> tape_recorder_;
   std::optional<capture::Tape> tape_;

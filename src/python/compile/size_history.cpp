@@ -43,7 +43,10 @@ SizeMarks marks_of(PyObject* tensor) {
   PyObject* dict = guards::instance_dict(tensor);
   if (!dict || PyDict_GET_SIZE(dict) == 0) return marks;
   const auto entry = [&](const char* name) { return PyDict_GetItemString(dict, name); };
-  for (const int64_t dim : numbers_of(entry("_dynamo_dynamic_indices"))) marks.dynamic[dim].varies = true;
+  // What PyTorch would know nothing of is a symbol like others: 0 and 1 are captured by themselves, as ever.
+  for (const char* name :
+       {"_dynamo_dynamic_indices", "_dynamo_unbacked_indices", "_dynamo_strict_unbacked_indices"})
+    for (const int64_t dim : numbers_of(entry(name))) marks.dynamic[dim].varies = true;
   marks.maybe = numbers_of(entry("_dynamo_weak_dynamic_indices"));
   marks.fixed = numbers_of(entry("_dynamo_static_indices"));
   // A set of ranges: named tuples, or instances likewise, with dim, min and max.

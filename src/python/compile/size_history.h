@@ -13,6 +13,7 @@
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "capture/trace.h"
@@ -58,6 +59,8 @@ class SizeHistory {
   /// False: it is known already.
   bool note_replaced(const std::string& path) { return replaced_.insert(path).second; }
   bool is_replaced(const std::string& path) const { return replaced_.contains(path); }
+  /// Classes were registered with abstract ones while a run was captured. False: that happens each time.
+  bool note_registered() { return !std::exchange(registers_, true); }
   bool is_open() const { return state_ == State::open; }
   /// A capture with symbols or varying floats has come to nothing. The next ones have no symbols; if one of these
   /// comes to nothing, too, the next ones have constants alone.
@@ -85,6 +88,7 @@ class SizeHistory {
     floats_.clear();
     data_paths_.clear();
     replaced_.clear();
+    registers_ = false;
     state_ = State::open;
   }
 
@@ -103,6 +107,7 @@ class SizeHistory {
   };
   std::vector<std::string> data_paths_;
   std::unordered_set<std::string> replaced_;
+  bool registers_ = false;
   std::unordered_map<std::string, Form> forms_;
   std::unordered_map<std::string, Number<int64_t>> numbers_;
   std::unordered_map<std::string, Number<double>> floats_;

@@ -262,3 +262,46 @@ def test_modules(tmp_path):
     command = [sys.executable, "-m", "braze", "run", "-m", "program"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.stdout.split() == ["__main__", "braze._torch_face.install"], done.stderr
+
+
+def test_marks_of_dimensions_by_every_name(run):
+    """Where they are defined, too: a file of PyTorch's that is imported on the way is run once."""
+    code = """
+import torch
+from torch._dynamo.decorators import mark_dynamic, mark_unbacked
+import torch._dynamo
+
+def f(x):
+    return x * x.shape[0]
+
+for mark in (mark_dynamic, mark_unbacked, torch._dynamo.mark_dynamic, torch._dynamo.mark_unbacked):
+    compiled, x = torch.compile(f), torch.randn(8, 3)
+    mark(x, 0, hint_override=100)
+    for one in (x, torch.randn(5, 3), torch.randn(9, 3), torch.randn(0, 3)):
+        assert torch.equal(compiled(one), f(one))
+    print(compiled.counts()["captured"])
+"""
+    assert run(code).splitlines() == ["2"] * 4
+
+
+def test_settings_of_sizes(run):
+    code = """
+import torch
+import torch._dynamo.config as config
+
+def captures():
+    compiled = torch.compile(lambda x: x * x.shape[0])
+    for n in (8, 5, 9):
+        compiled(torch.randn(n, 3))
+    return compiled.counts()["captured"]
+
+print(captures())
+with config.patch(automatic_dynamic_shapes=False):
+    print(captures())
+with config.patch(assume_static_by_default=False):
+    print(captures())
+print(captures(), torch.compile(lambda x: x * 2, dynamic=True)(torch.ones(3)).sum().item())
+"""
+    assert run(code).splitlines() == ["2", "3", "1", "2 6.0"]
+    lines = run(code, TORCH_DYNAMO_AUTOMATIC_DYNAMIC_SHAPES="0").splitlines()
+    assert lines == ["3", "3", "1", "3 6.0"]
