@@ -5,8 +5,9 @@ import functools
 import importlib
 import inspect
 import itertools
+import traceback
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -67,7 +68,7 @@ def trace(
     sizes = _varying_sizes(dynamic)
     if sizes:  # What makes torch.SymInt, which x.shape then has, a number to compute with.
         importlib.import_module("torch.fx.experimental.sym_node")
-    with freezing_reads(), _SizesBesideTensors() if sizes else contextlib.nullcontext():
+    with freezing_reads(), _sizes_that_vary() if sizes else contextlib.nullcontext():
         program, texts = C.trace(
             fn_or_module,
             _name(fn_or_module),
@@ -103,6 +104,23 @@ class _SizesBesideTensors(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
+@contextlib.contextmanager
+def _sizes_that_vary() -> Iterator[None]:
+    """PyTorch refuses to hash a torch.SymInt: what goes by keys needs the number, as `range` does. Within the
+    function its TypeError is what code expects that does without (einops)."""
+    try:
+        with _SizesBesideTensors():
+            yield
+    except TypeError as error:
+        if not str(error).startswith("unhashable type: non-nested SymInt"):
+            raise
+        lines = [one for one in traceback.extract_tb(error.__traceback__) if one.filename != torch.__file__]
+        raise C.ArgumentValueError(
+            f"dynamic: {lines[-1].filename}:{lines[-1].lineno} needs the value of a size that was to vary, as the "
+            "key of a dict or set. Leave it out of what is dynamic, or make the function depend on the size there"
+        ) from error
+
+
 _LARGEST = 2**63 - 1
 
 
@@ -110,6 +128,8 @@ def _varying_sizes(dynamic: dict[str, Any] | None) -> dict[str, list[tuple[int, 
     """By argument (dim, name or "", smallest, largest) of each. Dimensions of one name have the bounds of all."""
     if dynamic is not None and not isinstance(dynamic, dict):
         raise C.ArgumentTypeError(f"dynamic is a {type(dynamic).__name__}; give dimensions by argument: {{'x': 0}}")
+    if unnamed := [name for name in dynamic or () if not isinstance(name, str)]:
+        raise C.ArgumentTypeError(f"dynamic: dimensions are given by names of arguments, not by {unnamed[0]!r}")
     sizes = {name: _varying(name, dims) for name, dims in (dynamic or {}).items()}
     bounds: dict[str, tuple[int, int]] = {}
     for _, word, low, high in itertools.chain.from_iterable(sizes.values()):

@@ -161,8 +161,8 @@ def mark_dynamic(
         t: the tensor that a compiled function will be given.
         index: a dimension, or several.
         min, max: what the sizes are at least and at most; other ones are captured anew. 0 and 1 always are.
-        hint_override, specialize_on: accepted. Forms of kernels follow the sizes of the first call, and programs for
-            single sizes are no faster.
+        hint_override, specialize_on: accepted. Forms of kernels follow the sizes of the first call, and programs
+            for single sizes are no faster.
     """
     if min is not None and max is not None and min > max:
         raise C.ArgumentValueError(f"min is {min}, and max, {max}, is less")

@@ -149,3 +149,34 @@ def test_a_size_where_a_tensor_could_stand():
         braze.trace(lambda x: x // x.shape[0], torch.ones(6), dynamic={"x": 0})
     with pytest.raises(braze.Error, match="x_0 was to vary"):
         braze.trace(lambda x: x * x.shape[0], torch.ones(6, dtype=torch.float16), dynamic={"x": 0})
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda x: x * {6: 2}[x.shape[0]], lambda x: x * (x.shape[0] in {6, 7}), lambda x: x * {}.get(x.shape[0], 3)],
+    ids=["dict", "set", "get"],
+)
+def test_sizes_as_keys(function):
+    x = torch.randn(6, 2)
+    with pytest.raises(
+        braze.Error, match=r"test_trace_sizes.py:\d+ needs the value of a size that was to vary, as the"
+    ):
+        braze.trace(function, x, dynamic={"x": 0})
+    torch.testing.assert_close(braze.trace(function, x)(x), function(x))
+    torch.testing.assert_close(braze.trace(function, x, dynamic={"x": 1})(x), function(x))
+
+
+def test_code_that_does_without_keys():
+    def kept(x):
+        try:
+            return x * {6: 6}[x.shape[0]]
+        except TypeError:
+            return x * x.shape[0]
+
+    program = braze.trace(kept, torch.randn(6, 2), dynamic={"x": 0})
+    assert torch.equal(program(torch.ones(4, 2)), torch.full((4, 2), 4.0))
+
+
+def test_arguments_are_named():
+    with pytest.raises(braze.ArgumentTypeError, match="given by names of arguments, not by 0"):
+        braze.trace(lambda x: x, torch.randn(6, 2), dynamic={0: 0})

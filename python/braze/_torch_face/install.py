@@ -67,7 +67,8 @@ def compile(
 
 
 def _dynamic_by_settings(config: Any) -> bool | None:
-    """What PyTorch's settings make of dynamic=None: sizes are symbols from the start, after they have varied, never."""
+    """What PyTorch's settings make of dynamic=None: sizes are symbols from the start, once they have varied, or
+    never."""
     if config.is_asked_for() and not config.assume_static_by_default:
         return True
     automatic = config.automatic_dynamic_shapes if config.is_asked_for() else None
