@@ -29,6 +29,8 @@ LIBRARY_CALLS = frozenset(
     f"aten::{name}"
     for name in (
         *("mm", "bmm", "addmm", "baddbmm", "addmv", "mv", "dot", "convolution", "scaled_dot_product_attention"),
+        *("convolution_backward", "_scaled_dot_product_flash_attention_for_cpu"),
+        "_scaled_dot_product_flash_attention_for_cpu_backward",
         *("sort", "topk", "argsort", "kthvalue", "searchsorted", "unique_dim", "_unique2", "nonzero"),
         *("bernoulli", "bernoulli_", "rand", "randn", "rand_like", "randn_like", "randint", "randperm"),
         *("uniform_", "normal_", "multinomial", "native_dropout"),

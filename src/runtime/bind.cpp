@@ -57,6 +57,40 @@ Geometry stored_geometry(const loops::PlanBuffer& buffer) {
   return Geometry::of(buffer.dtype, device(buffer.device), buffer.sizes, buffer.strides);
 }
 
+/// Large results of CPUs are allocated where they are first written, when a backward has let go of what it has read
+/// before. What lies in parts is written by several steps, and there from the start.
+void bind_late_outputs(Program::Impl& program, const std::vector<uint32_t>& bound_steps) {
+  constexpr int64_t large = 1 << 20;
+  const loops::Plan& plan = program.plan;
+  if (std::ranges::any_of(program.devices, [](const BoundDevice& bound) { return !bound.place.is_cpu(); })) return;
+  std::vector<bool> is_late(plan.buffers.size());
+  for (const auto& [b, device] : program.output_buffers) is_late[b] = program.buffer_geometry[b].bytes() >= large;
+  for (const uint32_t part : program.part_buffers) is_late[plan.buffers[part].part_of] = false;
+  std::vector<std::optional<uint32_t>> first(plan.buffers.size());
+  for (uint32_t s = 0; s < plan.steps.size(); ++s) {
+    const auto use = [&](uint32_t buffer) {
+      if (!first[buffer]) first[buffer] = bound_steps[s];
+    };
+    const loops::Step& step = plan.steps[s];
+    if (step.kind == loops::Step::Kind::kernel) {
+      std::ranges::for_each(step.kernel.buffers, use);
+    } else {
+      for (const loops::View& view : step.call.operands) use(view.buffer);
+      for (const int32_t buffer : step.call.results)
+        if (buffer >= 0) use(static_cast<uint32_t>(buffer));
+    }
+  }
+  std::vector<BoundOutputBuffer> early;
+  for (const BoundOutputBuffer& output : program.output_buffers) {
+    const std::optional<uint32_t> step = first[output.buffer];
+    if (is_late[output.buffer] && step.value_or(0) > 0)
+      program.steps[*step].begins.push_back(output);
+    else
+      early.push_back(output);
+  }
+  program.output_buffers = std::move(early);
+}
+
 }  // namespace
 
 void Program::Impl::bind() {
@@ -69,6 +103,7 @@ void Program::Impl::bind() {
     bound_steps.push_back(static_cast<uint32_t>(steps.size()) - 1);
   }
   bind_results();
+  bind_late_outputs(*this, bound_steps);
   bind_releases(bound_steps);
   has_calls = !calls.empty();
   for (const BoundDevice& bound : devices) reports_late |= bound.checks;
@@ -180,7 +215,7 @@ void Program::Impl::bind_buffers() {
     if (plan.buffers[b].kind != loops::BufferKind::output) continue;
     Device& device = *on(plan.buffers[b].device).device;
     device.expect_result(buffer_geometry[b]);
-    output_buffers.emplace_back(b, &device);
+    output_buffers.push_back({b, &device});
   }
 }
 
@@ -199,8 +234,11 @@ void Program::Impl::bind_kernel(const loops::KernelStep& step, loops::Join join)
     BRAZE_CHECK(plan.buffers.at(buffer).device == place, "kernel ", kernel.name, " has values on two devices");
   BoundDevice& device = on(place);
   if (join == loops::Join::alone) {
-    steps.push_back(
-        {.is_region = true, .index = static_cast<uint32_t>(regions.size()), .releases = {}, .consumes = {}});
+    steps.push_back({.is_region = true,
+                     .index = static_cast<uint32_t>(regions.size()),
+                     .begins = {},
+                     .releases = {},
+                     .consumes = {}});
     regions.emplace_back().region = device.device->make_region();
   }
   BoundRegion& bound = regions.back();
@@ -302,8 +340,11 @@ void Program::Impl::bind_call(const loops::CallStep& step) {
     if (options.max_autotune)
       call->product = GpuProduct::plan(step, call->results[0].planned, options.use_disk_cache);
   }
-  steps.push_back(
-      {.is_region = false, .index = static_cast<uint32_t>(calls.size()), .releases = {}, .consumes = {}});
+  steps.push_back({.is_region = false,
+                   .index = static_cast<uint32_t>(calls.size()),
+                   .begins = {},
+                   .releases = {},
+                   .consumes = {}});
   calls.push_back(std::move(call));
 }
 

@@ -58,12 +58,19 @@ struct BoundDevice {
   std::vector<uint32_t> views;                          ///< Prebuilt ones.
 };
 
+/// A plan buffer whose memory a device allocates.
+struct BoundOutputBuffer {
+  uint32_t buffer;
+  const Device* device;
+};
+
 struct BoundStep {
   bool is_region;
-  uint32_t index;                  ///< Into regions or calls.
-  std::vector<uint32_t> releases;  ///< Buffers of kind `call` that nobody reads afterwards.
-  std::vector<uint32_t> consumes;  ///< Arguments that nobody reads afterwards.
-  uint32_t planned = 0;            ///< The step of the plan that it is, or that its first kernel is.
+  uint32_t index;                         ///< Into regions or calls.
+  std::vector<BoundOutputBuffer> begins;  ///< That it is the first to write to, and that are allocated only then.
+  std::vector<uint32_t> releases;         ///< Buffers of kind `call` that nobody reads afterwards.
+  std::vector<uint32_t> consumes;         ///< Arguments that nobody reads afterwards.
+  uint32_t planned = 0;                   ///< The step of the plan that it is, or that its first kernel is.
 };
 
 /// A graph input that is viewed as larger elements: where it begins in its storage decides whether it can be.
@@ -113,10 +120,10 @@ class Program::Impl {
   std::vector<BoundInput> inputs;
   std::vector<uint32_t> argument_inputs;  ///< Graph input of each argument.
   std::vector<uint32_t> bound_inputs;
-  std::vector<InputPlace> places;                                  ///< Few, if any.
-  std::vector<std::pair<uint32_t, uint32_t>> input_buffers;        ///< (plan buffer, graph input).
-  std::vector<std::pair<uint32_t, const Device*>> output_buffers;  ///< Plan buffers allocated at every call.
-  std::vector<uint32_t> part_buffers;                              ///< Plan buffers that lie in those.
+  std::vector<InputPlace> places;                            ///< Few, if any.
+  std::vector<std::pair<uint32_t, uint32_t>> input_buffers;  ///< (plan buffer, graph input).
+  std::vector<BoundOutputBuffer> output_buffers;             ///< Allocated when a call begins.
+  std::vector<uint32_t> part_buffers;                        ///< Plan buffers that lie in those.
   std::vector<Geometry> buffer_geometry;  ///< By plan buffer: of the tensor that holds it (not for temporaries).
   std::vector<BoundRegion> regions;
   std::vector<std::unique_ptr<BoundCall>> calls;
@@ -162,7 +169,7 @@ class Program::Impl {
   void check_aliasing(Frame& frame) const;
   /// \param arena  Of on.device->allocate_temporaries(on.end - on.begin), or longer. Whoever calls keeps it.
   void place_temporaries(const BoundDevice& on, const at::Tensor& arena, Frame& frame) const;
-  void allocate_outputs(Frame& frame) const;
+  void allocate_outputs(Frame& frame) const;  ///< Those that are not allocated later.
   /// \pre recorded_keys() are excluded, and all of the above was done
   /// \param owned    as for run()
   /// \param is_told  a profiler is told of each step: is_profiled(), which is asked once a call

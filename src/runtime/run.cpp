@@ -151,11 +151,19 @@ void Program::Impl::run(const at::Tensor* const* arguments, at::Tensor* results,
   make_results(frame, arguments, results);
 }
 
-void Program::Impl::allocate_outputs(Frame& frame) const {
-  for (const auto& [b, device] : output_buffers) {
-    frame.owned[b] = device->allocate_result(buffer_geometry[b]);
+namespace {
+
+void allocate(std::span<const BoundOutputBuffer> some, const std::vector<Geometry>& geometries, Frame& frame) {
+  for (const auto& [b, device] : some) {
+    frame.owned[b] = device->allocate_result(geometries[b]);
     frame.addresses[b] = frame.owned[b].unsafeGetTensorImpl()->mutable_data();
   }
+}
+
+}  // namespace
+
+void Program::Impl::allocate_outputs(Frame& frame) const {
+  allocate(output_buffers, buffer_geometry, frame);
   for (uint32_t b : part_buffers)
     frame.addresses[b] = static_cast<char*>(frame.addresses[plan.buffers[b].part_of]) + plan.buffers[b].offset;
 }
@@ -233,6 +241,7 @@ void Program::Impl::run_steps(Frame& frame, std::span<const BoundStep> some, at:
   if (is_measured || is_told) [[unlikely]]
     return run_steps_watched(frame, some, owned, is_told, is_measured);
   for (const BoundStep& step : some) {
+    allocate(step.begins, buffer_geometry, frame);
     if (step.is_region) {
       const BoundRegion& bound = regions[step.index];
       point(bound, frame);
@@ -306,6 +315,7 @@ void Program::Impl::run_steps_watched(Frame& frame, std::span<const BoundStep> s
   StepWatch watch(now.facts, now.plan, is_measured ? clock.get() : nullptr, is_told);
   for (const BoundStep& step : some) {
     watch.set_first(step.planned);
+    allocate(step.begins, buffer_geometry, frame);
     if (step.is_region) {
       const BoundRegion& bound = regions[step.index];
       point(bound, frame);
@@ -354,6 +364,7 @@ class TuningWatch final : public LaunchWatch {
 void Program::Impl::run_steps_tuned(Frame& frame, std::span<const BoundStep> some, at::Tensor* owned) const {
   TuningWatch watch(*tuning, frame);
   for (const BoundStep& step : some) {
+    allocate(step.begins, buffer_geometry, frame);
     if (step.is_region) {
       const BoundRegion& bound = regions[step.index];
       point(bound, frame);
