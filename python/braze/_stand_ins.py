@@ -212,6 +212,11 @@ def _called(original: Function, image: torch.Tensor, size: Any, rest: Any) -> to
     return original(image, size, rest[0], rest[1], rest[2], rest[3])
 
 
+def divided(a: Any, b: Any) -> tuple[Any, Any]:
+    """divmod() of numbers of which one is a size that varies."""
+    return a // b, a % b
+
+
 def count_elements(mapping: Any, iterable: Any) -> None:
     """What collections.Counter.update counts with, in C."""
     for element in iterable:
@@ -438,6 +443,7 @@ def install() -> None:
     C.set_stand_in(sdpa_kernel, kernels_of_attention)
     C.set_stand_in(torch.inference_mode, inference_mode)
     C.set_stand_in(collections._count_elements, count_elements)
+    C.set_stand_in(divmod, divided)
     C.set_stand_in(torch._C._infer_size, infer_size)
     for name, rank in RESIZING.items():
         C.set_stand_in(getattr(torch._C._nn, name), resized(getattr(torch._C._nn, name), rank))

@@ -301,6 +301,7 @@ guards::NumberReads CapturedRun::guard_sizes() {
     for (const std::string& text : trace_.specialised)
       emit(Event::recompiles, concat(name_, ": a size is specialised: ", text));
   const TorchSizes& known = world_.sizes();
+  if (is_enabled(Event::recompiles)) tell_marks();
   if (trace_.symbols.empty() && known.floats().empty()) return {};
   std::vector<const guards::Source*> sources;
   std::vector<const ir::Input*> inputs;
@@ -355,6 +356,30 @@ guards::NumberReads CapturedRun::guard_sizes() {
   }
   guards_.shapes(sources, guards::make_shapes_payload(trace_.graph, std::move(reads), fits, known.tests()));
   return replay_reads;
+}
+
+/// Sizes that were marked as dynamic, and are numbers of this capture nevertheless.
+void CapturedRun::tell_marks() {
+  std::vector<const ir::Type*> types;  // Of what is passed, tensors before what varies besides.
+  for (const ir::Input& input : trace_.graph->inputs())
+    if (input.kind == ir::InputKind::argument) types.push_back(input.value->type);
+  const auto is_float = [&](size_t place) {
+    return std::ranges::any_of(world_.sizes().float_arguments(),
+                               [&](const TorchSizes::FloatArgument& one) { return one.place == place; });
+  };
+  size_t place = 0;
+  for (const TorchWorld::Tensor& tensor : world_.tensors()) {
+    if (!tensor.is_argument) continue;
+    while (is_float(place)) ++place;
+    const ir::Type& type = *types.at(place++);
+    for (const auto& [dim, varying] : marks_of(tensor.object).dynamic) {
+      if (dim < 0 || dim >= static_cast<int64_t>(type.rank())) continue;
+      const ir::Size size = type.sizes.symbolic()[static_cast<size_t>(dim)];
+      if (!size.is_constant()) continue;
+      emit(Event::recompiles, concat(name_, ": ", guards::to_text(tensor.source), ".shape[", dim,
+                                     "] was marked as dynamic, and is ", size.constant(), " to what is compiled"));
+    }
+  }
 }
 
 void CapturedRun::keep_bound() {

@@ -106,6 +106,7 @@ class CapturedRun {
   void note_replaced(const guards::Call& call);
   /// Where replays read the values of symbols; what must hold of them is guarded.
   guards::NumberReads guard_sizes();
+  void tell_marks();
   std::vector<Specialisation::FloatArgument> float_arguments() const;
 
   bool replaces_bound_ = false;

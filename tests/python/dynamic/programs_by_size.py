@@ -54,15 +54,6 @@ def match_shape(x):
             return x - 1
 
 
-def divmods(x):
-    a, b = divmod(x.shape[0], 3)
-    return x + a * 10 + b
-
-
-def rdivmod(x):
-    return x + divmod(17, x.shape[0] + 1)[1]
-
-
 def pow_neg(x):
     return x * x.shape[0] ** -1
 

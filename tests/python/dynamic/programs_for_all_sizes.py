@@ -356,3 +356,12 @@ def pos_emb(x):
     n = x.shape[0]
     p = torch.arange(n)[:, None] / 10000 ** (torch.arange(3) / 3)
     return x + p.sin()
+
+
+def divmods(x):
+    a, b = divmod(x.shape[0], 3)
+    return x + a * 10 + b
+
+
+def rdivmod(x):
+    return x + divmod(17, x.shape[0] + 1)[1]

@@ -245,6 +245,36 @@ def test_marked_static():
     assert compiled.counts()["captured"] == 3
 
 
+@pytest.mark.parametrize(
+    ("function", "text"),
+    [
+        (lambda x: x * {4: 2}[x.shape[0]], "x.shape[0] was marked as dynamic, and is 4 to what is compiled"),
+        (lambda x: x * x.shape[0], None),
+    ],
+)
+def test_marks_in_vain_are_told(function, text, caplog):
+    x = torch.randn(4, 6)
+    braze.compiler.mark_dynamic(x, 0)
+    braze.set_logs(recompiles=True)
+    try:
+        with caplog.at_level("INFO", logger="braze.recompiles"):
+            same(braze.compile(function)(x), function(x))
+    finally:
+        braze.set_logs()
+    told = [record.getMessage() for record in caplog.records if "marked" in record.getMessage()]
+    assert told == ([] if text is None else [f"<lambda>: {text}"])
+
+
+@pytest.mark.parametrize("attribute", ["_dynamo_unbacked_indices", "_dynamo_strict_unbacked_indices"])
+def test_marks_of_pytorch_as_unbacked(attribute):
+    x = torch.randn(4, 6)
+    setattr(x, attribute, {0})
+    compiled = braze.compile(view_of_a_size)
+    for call in [(x,), *rows(5, 8)]:
+        same(compiled(*call), view_of_a_size(*call))
+    assert compiled.counts()["captured"] == 1
+
+
 def test_a_break_in_the_middle():
     def f(x):
         n = x.shape[0]

@@ -66,6 +66,7 @@ std::span<const Builtins::Row> Builtins::rows() {
       {"builtins", "id", 1, 1, &B::address},
       {"builtins", "vars", 1, 1, &B::instance_dict},
       {"builtins", "globals", 0, 0, &B::global_dict},
+      {"builtins", "divmod", 2, 2, &B::divide},
       {"builtins", "hash", 1, 1, &B::hash, true},
       {"builtins", "repr", 1, any, &B::make_text, true},
       {"builtins", "ascii", 1, any, &B::make_text, true},
@@ -337,6 +338,16 @@ Builtins::Understood Builtins::go_through(const Call& call) {
   if (!watch_.classes.special_function(over, "__iter__")) return std::nullopt;
   values_.keep_protocols(over);
   return allow_made_result(Entry::known) && looks();
+}
+
+/// By a size that varies: two operators, whose results are expressions.
+Builtins::Understood Builtins::divide(const Call& call) {
+  const Numbers& numbers = values_.numbers();
+  if (!numbers.size_of(call.arguments[0]) && !numbers.size_of(call.arguments[1])) return std::nullopt;
+  PyObject* stand_in = stand_in_for(call.function);
+  if (!stand_in) return std::nullopt;
+  return watch_.stand_ins.put_stand_in(call.function, stand_in) &&
+         watch_.calls.call(stand_in, call.arguments, call.count);
 }
 
 // ---- rows of other modules

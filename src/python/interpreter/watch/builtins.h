@@ -63,6 +63,7 @@ class Builtins final : Domain {
   Understood address(const Call& call);
   Understood instance_dict(const Call& call);
   Understood global_dict(const Call& call);
+  Understood divide(const Call& call);
   Understood hash(const Call& call);
   Understood make_text(const Call& call);
   Understood go_through(const Call& call);
