@@ -4,6 +4,10 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <pybind11/pybind11.h>
 
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
 #include "python/interpreter/evaluate.h"
 
 namespace braze::python {
@@ -25,18 +29,47 @@ long forward_level() {
   return level && PyLong_Check(level) ? PyLong_AsLong(level) : -1;
 }
 
+/// What ends a transform, by its kind's name. `pop_dynamic_layer_stack_and_undo_to_depth` would end all of them, but in
+/// PyTorch 2.11 it pops each layer twice.
+struct TransformEnd {
+  std::string_view kind;
+  const char* function;
+};
+
+constexpr TransformEnd kTransformEnds[] = {
+    {"Vmap", "_vmap_decrement_nesting"},
+    {"Grad", "_grad_decrement_nesting"},
+    {"Jvp", "_jvp_decrement_nesting"},
+    {"Functionalize", "_func_decrement_nesting"},
+};
+
+void leave_innermost(const py::module_& functorch) {
+  const auto kind = functorch.attr("peek_interpreter_stack")().attr("key")().attr("name").cast<std::string>();
+  for (const TransformEnd& end : kTransformEnds)
+    if (end.kind == kind) {
+      functorch.attr(end.function)();
+      return;
+    }
+  throw std::runtime_error("a transform of an unknown kind: " + kind);
+}
+
 /// By functions of PyTorch's: the types of its layers need headers that it does not bring along.
 void leave_all(long forward_level_before) {
   const interpreter::Pause undriven;
   try {
-    if (is_transforming())
-      py::module_::import("torch._C._functorch").attr("pop_dynamic_layer_stack_and_undo_to_depth")(0);
+    if (is_transforming()) {
+      const auto functorch = py::module_::import("torch._C._functorch");
+      while (is_transforming()) leave_innermost(functorch);
+    }
     const py::object leave = py::module_::import("torch.autograd.forward_ad").attr("exit_dual_level");
     for (long level = forward_level(); level > forward_level_before; --level) leave();
     if (PyObject* globals = globals_of("torch._functorch.eager_transforms"))
       PyDict_SetItemString(globals, "JVP_NESTING", py::int_(0).ptr());
   } catch (py::error_already_set& error) {
     error.discard_as_unraisable("braze");
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+    PyErr_WriteUnraisable(nullptr);
   }
 }
 

@@ -53,14 +53,14 @@ namespace {
 /// An empty tensor that owns something: the engine hands gradients from node to node, for each backward apart, and
 /// lets go of them where it ends with an error.
 template <typename T>
-at::Tensor parcel(std::shared_ptr<T> content) {
+at::Tensor parcel(std::shared_ptr<T> content, c10::Device device) {
   using Held = std::shared_ptr<T>;
   auto held = std::make_unique<Held>(std::move(content));
   Held* const place = held.get();
-  c10::DataPtr data(
-      place, held.release(), [](void* of) { std::unique_ptr<Held>(static_cast<Held*>(of)); }, c10::kCPU);
+  c10::DataPtr data(place, held.release(), [](void* of) { std::unique_ptr<Held>(static_cast<Held*>(of)); }, device);
   c10::Storage storage(c10::Storage::use_byte_size_t(), 0, std::move(data), nullptr, false);
-  return at::detail::make_tensor<c10::TensorImpl>(std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU),
+  const c10::DispatchKey key = device.is_cuda() ? c10::DispatchKey::CUDA : c10::DispatchKey::CPU;
+  return at::detail::make_tensor<c10::TensorImpl>(std::move(storage), c10::DispatchKeySet(key),
                                                   caffe2::TypeMeta::Make<float>());
 }
 
@@ -75,12 +75,23 @@ bool waits(const torch::autograd::Edge& edge) {
   return !node.post_hooks().empty() || node.tensor_post_acc_grad_hooks();
 }
 
+/// Of all tangents, where it is one.
+std::optional<c10::Device> only_device(const std::vector<Geometry>& tangents) {
+  const auto is_elsewhere = [&](const Geometry& one) { return one.device != tangents[0].device; };
+  if (tangents.empty() || std::ranges::any_of(tangents, is_elsewhere)) return std::nullopt;
+  return tangents[0].device;
+}
+
 }  // namespace
 
 /// Gives what a later stage has computed.
 class LaterGradients final : public torch::autograd::Node {
  public:
-  explicit LaterGradients(uint32_t stage) : stage_(stage) { add_input_metadata(at::empty({0}, at::kFloat)); }
+  /// \param device  of the parcels: the engine runs a node on its input's device, and on the stream that is current
+  /// now.
+  LaterGradients(uint32_t stage, c10::Device device) : stage_(stage) {
+    add_input_metadata(at::empty({0}, at::TensorOptions(at::kFloat).device(device)));
+  }
   std::string name() const override { return "BrazeBackward"; }
 
  protected:
@@ -100,9 +111,8 @@ class LaterGradients final : public torch::autograd::Node {
 
 BackwardNode::BackwardNode(std::shared_ptr<const TrainingProgram> program, torch::autograd::edge_list edges)
     : program_(std::move(program)), nodes_{this} {
-  const bool is_on_cpu =
-      std::ranges::all_of(program_->tangents_, [](const Geometry& one) { return one.device.is_cpu(); });
-  if (is_on_cpu && std::ranges::any_of(edges, waits)) staged_ = program_->backwards_->staged();
+  const std::optional<c10::Device> device = only_device(program_->tangents_);
+  if (device && std::ranges::any_of(edges, waits)) staged_ = program_->backwards_->staged();
   if (!staged_) {
     set_next_edges(std::move(edges));
     return;
@@ -116,7 +126,7 @@ BackwardNode::BackwardNode(std::shared_ptr<const TrainingProgram> program, torch
   // The last one first: nodes know how long the way behind them is.
   nodes_.resize(staged_->size());
   for (uint32_t stage = static_cast<uint32_t>(nodes_.size()) - 1; stage > 0; --stage) {
-    const auto node = capture::make_node<LaterGradients>(stage);
+    const auto node = capture::make_node<LaterGradients>(stage, *device);
     nodes_[stage] = node.get();
     node->set_next_edges(std::move(by_stage[stage]));
     by_stage[stage - 1].emplace_back(node, 0);
@@ -421,7 +431,7 @@ variable_list BackwardNode::share(uint32_t stage, variable_list& gradients,
   variable_list given;
   for (size_t k = 0; k < gradients.size(); ++k)
     if (staged_->gradients()[k].stage == stage) given.push_back(std::move(gradients[k]));
-  if (stage + 1 < staged_->size()) given.push_back(parcel(rest));
+  if (stage + 1 < staged_->size()) given.push_back(parcel(rest, program_->tangents_[0].device));
   return given;
 }
 

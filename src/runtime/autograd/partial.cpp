@@ -207,6 +207,8 @@ const StagedPrograms* PartialPrograms::staged() const {
 std::unique_ptr<const StagedPrograms> PartialPrograms::make_staged() const {
   using GradientKind = capture::Gradients::Input::Kind;
   using PartKind = passes::PartialBackward::Gradient::Kind;
+  // A CUDA graph of each stage would copy what it is handed.
+  if (options_.cuda_graphs) return nullptr;
   // Inputs that are saved twice stay apart: they may be given other memory between stages.
   const passes::Backward all = backward(true);
   const passes::PartialBackward part = passes::partial_backward(all, likely_.tangents, likely_.gradients);
