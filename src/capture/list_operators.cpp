@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/ScalarOps.h>
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -90,6 +91,11 @@ class Scaled {
   const at::Tensor scale_, skips_;
 };
 
+/// beta ** step, a number each. The code for a GPU has no powers of doubles.
+at::Tensor after_steps(double beta, const at::Tensor& step) {
+  return step.is_cuda() && beta > 0 ? (step * std::log(beta)).exp() : at::pow(beta, step);
+}
+
 template <bool decouples_decay>
 void adam(const c10::OperatorHandle& op, Stack* stack) {
   Arguments arguments(op, stack);
@@ -102,8 +108,8 @@ void adam(const c10::OperatorHandle& op, Stack* stack) {
   const Scaled scaled(scale, arguments.optional());
   for (size_t k = 0; k < parameters.size(); ++k) {
     const at::Tensor step = to_number(steps.at(k));
-    const at::Tensor root_of_correction = (1 - at::pow(beta2, step)).sqrt();
-    const at::Tensor step_size = rate / (1 - at::pow(beta1, step));
+    const at::Tensor root_of_correction = (1 - after_steps(beta2, step)).sqrt();
+    const at::Tensor step_size = rate / (1 - after_steps(beta1, step));
     at::Tensor parameter = parameters[k], gradient = scaled.gradient(gradients.at(k), maximize);
     if (decay != 0) {
       if (decouples_decay)

@@ -11,15 +11,9 @@ using namespace ir;
 
 namespace {
 
-// Measured on an H100, f32: with fewer rows, or short sums over some hundred rows, addmm is as fast or faster.
-constexpr int64_t least_rows = 32, many_rows = 512, long_sums = 2;  // times the columns
-
+/// One row is a matrix times a vector for either.
 bool is_worth_it(const Node& product, const SizeRules& rules) {
-  const Type& out = *product.results[0].type;
-  const auto hint = [&](Size size) { return rules.hint(size); };
-  const int64_t m = hint(out.sizes.symbolic()[0]), n = hint(out.sizes.symbolic()[1]);
-  const int64_t k = hint(Graph::resolve(product.operands[1])->type->sizes.symbolic()[1]);
-  return m >= many_rows || (m >= least_rows && k >= long_sums * n);
+  return rules.hint(product.results[0].type->sizes.symbolic()[0]) > 1;
 }
 
 bool is_candidate(const Node& node) {
