@@ -102,3 +102,15 @@ def test_the_mean_of_an_empty_row():
     empty = torch.randn(3, 0)
     for one, other in zip(braze.trace(normalised, empty)(empty), normalised(empty), strict=True):
         torch.testing.assert_close(one, other, equal_nan=True)
+
+
+@pytest.mark.filterwarnings("ignore:.*degrees of freedom")
+@pytest.mark.parametrize("dynamic", [True, None])
+def test_gradients_at_other_sizes(operators, dynamic):
+    failures = []
+    for name in ("softmax", "matmul", "var", "cumsum", "cat", "gather", "nn.functional.conv2d", "linalg.solve"):
+        one = operators[name]
+        failures += size_sweep.sweep(
+            one, torch.float32, 1, 60, lambda where: None, dynamic=dynamic, of_gradients=True
+        )[0]
+    assert not failures, "\n".join(failures)
