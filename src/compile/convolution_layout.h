@@ -26,8 +26,8 @@ enum class ConvolutionLayout : uint8_t {
 loops::LayoutOverrides channels_last_convolutions(const ir::Graph& graph);
 
 /// Whether these convolutions move less memory in channels_last: every operand and result that the library need not
-/// rearrange counts for it; inputs and outputs of the program that are copied instead, images of few channels, and
-/// on a GPU weights, count against it.
+/// rearrange counts for it; inputs of the program that are copied instead, images of few channels, and on a GPU
+/// weights, count against it, and outputs twice.
 bool channels_last_pays(const ir::Graph& graph, const loops::LayoutOverrides& convolutions);
 
 }  // namespace braze::driver

@@ -213,3 +213,13 @@ def test_the_layout_that_moves_less_is_chosen(layout, make):
     program = braze.trace(model.eval(), (torch.randn(size),), check=False)
     calls = types_of_convolutions(program.code("loops"))
     assert ("channels_last" if all("{" in "".join(types) for types in calls) else "traced") == layout
+
+
+def test_forwards_of_training_stay_row_major():
+    """The backward reads every result in eager's layout: all would be there twice."""
+    model = nn.Sequential(block(3, 32), block(32, 32), block(32, 64))
+    compiled = braze.compile(model)
+    compiled(torch.randn(2, 3, 24, 24)).sum().backward()
+    calls = types_of_convolutions(compiled.programs()[0].code("loops"))
+    assert len(calls) == 3
+    assert not any("{" in "".join(types) for types in calls)
