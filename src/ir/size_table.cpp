@@ -209,6 +209,7 @@ void SizeTable::narrow(uint32_t slot, const SymbolFacts& facts) {
     throw UserError(concat("no value of ", name(slot), " satisfies all that is said of it"),
                     UserError::Kind::value);
   known = both;
+  ranges_.clear();
 }
 
 void SizeTable::replace(uint32_t slot, Size value) {
@@ -218,6 +219,7 @@ void SizeTable::replace(uint32_t slot, Size value) {
 void SizeTable::bound(const SizeExpr* expr, SizeRange range) {
   const auto [it, fresh] = bounds_.try_emplace(expr, range);
   if (!fresh) it->second = intersection(it->second, range);
+  ranges_.clear();
 }
 
 Size SizeTable::simplify(Size size) {
@@ -355,22 +357,29 @@ static SizeRange factored_range(const SizeTable& table, std::vector<SizeTerm> te
 SizeRange SizeTable::range(Size size) const {
   const SizeExpr* expr = size.expr();
   if (!expr) return {size.constant(), size.constant()};
+  if (const auto known = ranges_.find(expr); known != ranges_.end()) return known->second;
+  const SizeRange computed = computed_range(*expr);
+  ranges_.emplace(expr, computed);
+  return computed;
+}
+
+SizeRange SizeTable::computed_range(const SizeExpr& expr) const {
   SizeRange plain = {0, 0};
-  for (const SizeTerm& term : expr->terms)
+  for (const SizeTerm& term : expr.terms)
     plain = plain + range(*term.product) * SizeRange{term.coefficient, term.coefficient};
   SizeRange best = plain;
-  if (expr->terms.size() > 1) {
-    best = intersection(best, shifted_range(expr->terms));
-    best = intersection(best, factored_range(*this, expr->terms));
+  if (expr.terms.size() > 1) {
+    best = intersection(best, shifted_range(expr.terms));
+    best = intersection(best, factored_range(*this, expr.terms));
   }
   if (bounds_.empty()) return best;
-  const int64_t number = expr->terms.back().product == one_ ? expr->terms.back().coefficient : 0;
+  const int64_t number = expr.terms.back().product == one_ ? expr.terms.back().coefficient : 0;
   int64_t content = 0;  // What is known is known of expressions without a common divisor.
-  for (const SizeTerm& term : expr->terms)
+  for (const SizeTerm& term : expr.terms)
     if (term.product != one_) content = std::gcd(content, term.coefficient);
   for (const int64_t divisor : {int64_t{1}, content}) {
     std::vector<std::pair<const SizeProduct*, int64_t>> key;
-    for (const SizeTerm& term : expr->terms)
+    for (const SizeTerm& term : expr.terms)
       if (term.product != one_) key.emplace_back(term.product, term.coefficient / divisor);
     const auto variable = expr_of_.find(key);
     const auto bound = variable == expr_of_.end() ? bounds_.end() : bounds_.find(variable->second);

@@ -117,6 +117,7 @@ class SizeTable {
     std::optional<Size> value;
   };
   SizeRange range(const SizeProduct& product) const;
+  SizeRange computed_range(const SizeExpr& expr) const;
   SizeRange shifted_range(const std::vector<SizeTerm>& terms) const;
   Size intern(std::vector<SizeTerm> terms);
 
@@ -130,6 +131,8 @@ class SizeTable {
   std::map<std::vector<uint32_t>, const SizeProduct*> product_of_;
   std::map<std::vector<std::pair<const SizeProduct*, int64_t>>, const SizeExpr*> expr_of_;
   std::unordered_map<const SizeExpr*, SizeRange> bounds_;
+  /// By what is known now. A range asks for those of the divisions within several times, and these for theirs.
+  mutable std::unordered_map<const SizeExpr*, SizeRange> ranges_;
   const SizeProduct* one_;
 };
 
