@@ -7,6 +7,7 @@
 
 #include "capture/arguments.h"
 #include "capture/devices.h"
+#include "capture/index_map.h"
 #include "capture/number.h"
 #include "capture/size_node.h"
 #include "codegen/capabilities.h"
@@ -179,6 +180,7 @@ ir::Value* Call::scalar(ScalarType dtype, const c10::Scalar& number) {
 
 ir::Value* Call::cast(ir::Value* value, DType dtype) {
   if (value->type->dtype == dtype) return value;
+  if (value->def->op == Op::size) check_holds(dtype, value->def->size_attr("of"));
   const ir::Type& from = *value->type;
   const Sizes strides = preserved_strides(to_ref(from.sizes), to_ref(from.strides));
   return graph().create(Op::cast, {value}, {}, type_in(graph(), dtype, from.device, from.sizes, strides));

@@ -252,6 +252,10 @@ std::vector<at::Tensor> TraceEnd::find_roots(const Trace& trace, const std::vect
     } else {
       const at::Tensor& input = recorder_.inputs_.at(recipe.base);
       if (!input.requires_grad()) throw UserError("a view of an input requires grad, and the input does not");
+      // What makes views again takes elements of one place for one element, and eager's views do not.
+      const at::Tensor whole = input.is_view() ? at::Tensor(input._base()) : input;
+      if (may_overlap(*recorder_.type(whole.scalar_type(), whole.device(), dims_of(whole), strides_of(whole))))
+        throw UserError("a view that requires grad is of an input whose elements overlap");
       gradients.results[r] = {Kind::view_of_input, recipe.base};
     }
   }

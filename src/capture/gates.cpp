@@ -131,7 +131,7 @@ class NumberTypes {
         any = true;
       });
     }
-    if (!any) add(c10::get_default_dtype_as_scalartype());
+    if (!any || types_.empty()) add(c10::get_default_dtype_as_scalartype());
   }
   /// ATen's own conversion to one of them raises, or takes what is not zero for zero, as a kernel that keeps the
   /// number as a double does not.
@@ -172,11 +172,17 @@ c10::TypeKind kind_of(const c10::FunctionSchema& schema, size_t i) {
   return optional ? optional->getElementType()->kind() : type->kind();
 }
 
+/// Rules are about real numbers; among tensors of real ones ATen may raise, or drop the imaginary part.
+bool has_complex_number(std::span<const c10::IValue> arguments) {
+  return std::ranges::any_of(arguments, [](const c10::IValue& value) { return value.isComplexDouble(); });
+}
+
 bool has_refused_number(const c10::FunctionSchema& schema, std::span<const c10::IValue> arguments) {
   std::optional<NumberTypes> types;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const c10::IValue& value = arguments[i];
-    if ((!value.isInt() && !value.isDouble()) || is_small(value)) continue;
+    const bool is_large = value.isUnsigned();  // From 2^63 on.
+    if (!is_large && ((!value.isInt() && !value.isDouble()) || is_small(value))) continue;
     const c10::TypeKind kind = kind_of(schema, i);
     const bool is_number = kind == c10::TypeKind::NumberType;
     if (!is_number && kind != c10::TypeKind::FloatType) continue;
@@ -197,7 +203,9 @@ void specialise_narrow_numbers(const OpEntry& entry, std::span<c10::IValue> argu
 }
 
 bool may_be_refused(const OpEntry& entry, std::span<const c10::IValue> arguments) {
-  if (asks_for_more(entry, arguments) || has_refused_number(entry.op.schema(), arguments)) return true;
+  if (asks_for_more(entry, arguments) || has_complex_number(arguments) ||
+      has_refused_number(entry.op.schema(), arguments))
+    return true;
   if (arguments.empty() || !arguments[0].isTensor() || !arguments[0].toTensor().defined()) return false;
   std::string_view name = entry.op.schema().name();
   name.remove_prefix(std::min(name.size(), name.find("::") + 2));

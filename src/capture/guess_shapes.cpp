@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <mutex>
+#include <ranges>
 #include <set>
 
 #include "capture/arguments.h"
@@ -310,7 +311,10 @@ bool may_guess_shapes(Recorder& recorder, const OpEntry& entry, std::span<const 
     return false;
   for (const c10::Argument& result : entry.op.schema().returns())
     if (result.alias_info() && !result.alias_info()->isWrite()) return false;  // A view.
-  return true;
+  // A graph does not tell such types apart, and check_guesses() has nothing else to make operands of.
+  return std::ranges::none_of(tensors_of(arguments), [](const at::Tensor& tensor) {
+    return to_dtype(tensor.scalar_type()) == ir::DType::other;
+  });
 }
 
 std::optional<Shapes> guess_shapes(Recorder& recorder, const OpEntry& entry,
@@ -324,11 +328,14 @@ void check_guesses(const Trace& trace, std::span<const int64_t> symbols) {
   const SizesAt at(symbols);
   ir::for_each_node(*trace.graph, [&](const ir::Node* node) {
     if (node->op != ir::Op::call || !Guessed::instance().has(node->text_attr("target"))) return;
+    const auto operands = node->operands | std::views::transform(ir::Graph::resolve);
+    const auto is_untold = [](const ir::Value* value) { return value->type->dtype == ir::DType::other; };
+    if (std::ranges::any_of(operands, is_untold)) return;  // Not guessed: see may_guess_shapes().
     const auto varies = [](const ir::Value& value) {
       return !value.type->sizes.is_constant() || !value.type->strides.is_constant();
     };
     bool any = std::ranges::any_of(node->results, varies);
-    for (ir::Value* operand : node->operands) any |= varies(*ir::Graph::resolve(operand));
+    for (const ir::Value* operand : operands) any |= varies(*operand);
     ir::LibraryCall call = ir::library_call(*node);
     ir::for_each_size(std::span<ir::Argument>(call.arguments), [&](ir::Argument& argument) {
       any = true;

@@ -1,8 +1,10 @@
 #include "capture/index_map.h"
 
 #include <algorithm>
+#include <cstdint>
 
 #include "capture/types.h"
+#include "support/error.h"
 
 namespace braze::capture {
 
@@ -13,7 +15,23 @@ ir::Value* number_of(ir::Graph& graph, Dim number, ir::Device device) {
   return graph.create(Op::size, {}, {{"of", number.size()}}, graph.type(ir::DType::i64, device, {}, {}));
 }
 
+void check_holds(ir::DType dtype, Dim number) {
+  int64_t low = 0, high = 0;
+  switch (dtype) {
+    case ir::DType::u8: high = UINT8_MAX; break;
+    case ir::DType::i8: low = INT8_MIN, high = INT8_MAX; break;
+    case ir::DType::i16: low = INT16_MIN, high = INT16_MAX; break;
+    case ir::DType::i32: low = INT32_MIN, high = INT32_MAX; break;
+    case ir::DType::f16: low = -65504, high = 65504; break;
+    default: return;
+  }
+  if (number < low || number > high)
+    throw UserError(
+        concat("braze: a number that ", ir::name(dtype), " does not hold. Eager says what it is there."));
+}
+
 ir::Value* number_of(ir::Graph& graph, Dim number, ir::Device device, ir::DType dtype) {
+  check_holds(dtype, number);
   ir::Value* value = number_of(graph, number, device);
   return dtype == ir::DType::i64 ? value : graph.create(Op::cast, {value}, {}, graph.type(dtype, device, {}, {}));
 }

@@ -18,6 +18,9 @@ struct IndexMap {
 ir::Value* number_of(ir::Graph& graph, Dim number, ir::Device device);
 /// The same as another type.
 ir::Value* number_of(ir::Graph& graph, Dim number, ir::Device device, ir::DType dtype);
+/// A number that varies is to be had in a narrower type: a guard keeps it within that, since eager raises for what
+/// is beyond. UserError if it is beyond now.
+void check_holds(ir::DType dtype, Dim number);
 
 /// Elements (k + max(0, -offset), k + max(0, offset)) of dimensions dim1 and dim2, as the last dimension.
 IndexMap diagonal_map(DimsRef sizes, Dim offset, int64_t dim1, int64_t dim2);

@@ -197,24 +197,24 @@ bool glu(Call& call, const RuleRow&) {
   return p.give(p.op(Op::mul, p.in(halves[0]), p.op(Op::sigmoid, p.in(halves[1]))));
 }
 
-/// celu(self, alpha): x > 0 ? x : alpha * expm1(x / alpha)
+/// celu(self, alpha): x < 0 ? alpha * expm1(x / alpha) : x
 bool celu(Call& call, const RuleRow&) {
   const double alpha = call.real(1);
   if (alpha == 0) return false;
   return activation(call, [&](Pointwise& p, ir::Value* x) {
     ir::Value* below = p.op(Op::mul, p.op(Op::expm1, p.op(Op::mul, x, p.number(1 / alpha))), p.number(alpha));
-    return p.where(p.test(Op::le, x, p.number(0)), below, x);
+    return p.where(p.test(Op::lt, x, p.number(0)), below, x);
   });
 }
 
-/// elu(self, alpha, scale, input_scale): x > 0 ? scale * x : scale * alpha * expm1(input_scale * x)
+/// elu(self, alpha, scale, input_scale): x < 0 ? scale * alpha * expm1(input_scale * x) : scale * x
 bool elu(Call& call, const RuleRow&) {
   return activation(call, [&](Pointwise& p, ir::Value* x) {
     const double alpha = call.real(1), scale = call.real(2), input_scale = call.real(3);
     ir::Value* scaled = input_scale == 1 ? x : p.op(Op::mul, x, p.number(input_scale));
     ir::Value* below = p.op(Op::mul, p.op(Op::expm1, scaled), p.number(alpha * scale));
     ir::Value* above = scale == 1 ? x : p.op(Op::mul, x, p.number(scale));
-    return p.where(p.test(Op::le, x, p.number(0)), below, above);
+    return p.where(p.test(Op::lt, x, p.number(0)), below, above);
   });
 }
 

@@ -43,7 +43,7 @@ bool mse_loss(Call& call, const RuleRow&) {
 /// smooth_l1_loss(self, target, reduction, beta): z < beta ? z*z / (2*beta) : z - beta/2 with z = |x - y|
 bool smooth_l1_loss(Call& call, const RuleRow&) {
   const double beta = call.real(3);
-  if (beta <= 0) return false;  // |x - y|, or an error
+  if (!(beta > 0)) return false;  // |x - y|, or an error
   return loss(call, 2, [&](Pointwise& p, ir::Value* x, ir::Value* y) {
     ir::Value* z = p.op(Op::abs, p.op(Op::sub, x, y));
     ir::Value* square = p.op(Op::mul, p.op(Op::mul, p.number(0.5), z), z);
@@ -55,7 +55,7 @@ bool smooth_l1_loss(Call& call, const RuleRow&) {
 /// huber_loss(self, target, reduction, delta): z <= delta ? z*z / 2 : delta * (z - delta/2)
 bool huber_loss(Call& call, const RuleRow&) {
   const double delta = call.real(3);
-  if (delta <= 0) return false;
+  if (!(delta > 0)) return false;
   return loss(call, 2, [&](Pointwise& p, ir::Value* x, ir::Value* y) {
     ir::Value* z = p.op(Op::abs, p.op(Op::sub, x, y));
     ir::Value* square = p.op(Op::mul, p.op(Op::mul, p.number(0.5), z), z);

@@ -82,7 +82,11 @@ bool add_or_sub(Call& call, const RuleRow& row) {
   const bool scaled = !alpha->is_number() || !alpha->number.equal(1);
   const bool any_bool = x->dtype == ScalarType::Bool || y->dtype == ScalarType::Bool;
   if (!is_kernel_dtype(dtype)) return false;
-  if (row.op == Op::sub && any_bool && (x->dtype == y->dtype || !x->is_number())) return false;
+  if (row.op == Op::sub && any_bool) return false;
+  // ATen subtracts by adding -alpha, which this integer has none of.
+  if (row.op == Op::sub && alpha->is_number() && alpha->number.equal(std::numeric_limits<int64_t>::min()))
+    return false;
+  if (alpha->dtype == ScalarType::Bool && dtype != ScalarType::Bool) return false;  // Refused: also a True.
   if (scaled && dtype == ScalarType::Bool && alpha->dtype != ScalarType::Bool) return false;
   if (scaled && c10::isFloatingType(alpha->dtype) && !c10::isFloatingType(dtype)) return false;
   Pointwise p(call, dtype, {&*x, &*y});
@@ -298,7 +302,13 @@ bool power(Call& call, const RuleRow&) {
   const auto x = call.operand(0), y = call.operand(1);
   if (!x || !y) return false;
   const ScalarType dtype = promoted({&*x, &*y});
-  if (!is_kernel_dtype(dtype) || dtype == ScalarType::Bool) return false;
+  if (!is_kernel_dtype(dtype)) return false;
+  if (dtype == ScalarType::Bool) {
+    // x, or not y: the meta kernel would tell another type.
+    if (x->is_number() || !y->is_number()) return false;
+    Pointwise p(call, dtype, {&*x});
+    return p.valid() && p.give(y->number.toBool() ? p.in(*x) : call.full(p.type(), 1));
+  }
   const bool integral = c10::isIntegralType(dtype, true);
   // Eager refuses a negative number as the power of integers; among tensors it gives 0, 1 or -1.
   if (integral && y->is_number() && y->number.toLong() < 0) return false;

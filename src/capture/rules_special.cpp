@@ -61,12 +61,14 @@ double rounded(double value, ScalarType dtype) {
 
 /// log(x / (1 - x)), with x limited to [eps, 1 - eps] if that is given.
 bool logit(Call& call, const RuleRow&) {
+  const auto operand = call.operand(0);
+  if (operand && call.has(1) && !std::isfinite(rounded(call.real(1), floating(operand->dtype)))) return false;
   return in_float(call, [&](Pointwise& p, ir::Value* x) {
     if (call.has(1)) {
       const ScalarType dtype = to_scalar_type(p.type()->dtype);
       const double low = rounded(call.real(1), dtype), high = rounded(1 - low, dtype);
-      x = p.where(p.test(Op::lt, x, p.number(low)), p.number(low), x);
-      x = p.where(p.test(Op::gt, x, p.number(high)), p.number(high), x);
+      ir::Value* limited = p.where(p.test(Op::gt, x, p.number(high)), p.number(high), x);
+      x = p.where(p.test(Op::lt, x, p.number(low)), p.number(low), limited);
     }
     return p.op(Op::log, p.op(Op::div, x, p.op(Op::sub, p.number(1), x)));
   });

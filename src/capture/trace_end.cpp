@@ -69,7 +69,8 @@ ir::Value* TraceEnd::memory_of_its_own(ir::Value* value) {
   const ir::Type& type = *value->type;
   if (ir::is_kernel_dtype(type.dtype)) return densified(*recorder_.graph_, value);
   const bool dense = is_dense(to_ref(type.sizes), to_ref(type.strides));
-  if (dense && value->def->op == Op::call) return value;
+  const auto& outputs = recorder_.graph_->outputs();
+  if (dense && value->def->op == Op::call && std::ranges::find(outputs, value) == outputs.end()) return value;
   const Sizes strides = preserved_strides(to_ref(type.sizes), to_ref(type.strides));
   return recorder_.call_simple("braze::lay_out", {value}, {at::Tensor(), as_ints(strides).vec()},
                                type_in(*recorder_.graph_, type.dtype, type.device, type.sizes, strides));

@@ -89,16 +89,39 @@ bool is_others_operator(const Node& node) {
   return node.op == Op::call && !node.text_attr("target").starts_with("aten::");
 }
 
+/// Values of types that no kernel copies, and whose memory is given away as a result: each result needs its own.
+class GivenAway {
+ public:
+  explicit GivenAway(const Graph& graph) {
+    for (const Value* output : graph.outputs())
+      if (!is_kernel_dtype(output->type->dtype)) given_.insert(output);
+  }
+  bool are_both(const Node& a, const Node& b) const { return has(a) && has(b); }
+  void merge(const Node& into, const Node& node) {
+    for (size_t k = 0; k < node.results.size(); ++k)
+      if (given_.contains(&node.results[k])) given_.insert(&into.results[k]);
+  }
+
+ private:
+  bool has(const Node& node) const {
+    return !given_.empty() &&
+           std::ranges::any_of(node.results, [&](const Value& result) { return given_.contains(&result); });
+  }
+  std::unordered_set<const Value*> given_;
+};
+
 }  // namespace
 
 void cse(Graph& graph) {
+  GivenAway given(graph);
   std::unordered_set<Node*, NodeHash, NodeEqual> seen;
   seen.reserve(graph.node_count());
   for_each_node(graph, [&](Node* node) {
     for (Value*& operand : node->operands) operand = Graph::resolve(operand);
     if (node->has_effect() || is_others_operator(*node)) return;
     const auto [first, is_new] = seen.insert(node);
-    if (is_new) return;
+    if (is_new || given.are_both(**first, *node)) return;
+    given.merge(**first, *node);
     for (size_t k = 0; k < node->results.size(); ++k) graph.replace(node->result(k), (*first)->result(k));
     graph.erase(node);
   });

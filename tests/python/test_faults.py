@@ -99,3 +99,23 @@ for _ in range(3):
 print("same")
 """
     assert fresh(code).strip() == "same"
+
+
+def test_finalizer_that_calls_while_the_interpreter_shuts_down():
+    code = """
+import sys, torch, braze
+x, k = torch.ones(3), 2
+def f(x):
+    return x * k
+compiled = braze.compile(f)
+compiled(x)
+class Late:
+    def __del__(self, print=print, compiled=compiled, x=x):
+        print(type(compiled(x)).__name__)
+class Unguarded:
+    def __del__(self, print=print, braze=braze, f=f, x=x):
+        compiled(x)
+sys.kept_until_the_end = (Late(), Unguarded())
+print("end")
+"""
+    assert fresh(code).startswith("end")

@@ -6,6 +6,8 @@
 #include "python/compile/captured_run.h"
 #include "python/interpreter/evaluate.h"
 #include "python/interpreter/watch/absorb.h"
+#include "python/interpreter/watch/look_ups.h"
+#include "python/interpreter/watch/sizes.h"
 #include "support/error.h"
 
 namespace braze::python {
@@ -14,6 +16,18 @@ using interpreter::Break;
 using interpreter::BreakReason;
 
 namespace {
+
+/// Whether a call of it begins with Python code, which the watcher sees. C code would read a number that varies
+/// unnoticed, and so would operators of torch.ops, whose Python code is not watched.
+bool begins_in_python(PyObject* callable) {
+  callable = interpreter::behind_partials(callable);
+  const std::string_view type = Py_TYPE(callable)->tp_name;
+  if (type == "OpOverload" || type == "OpOverloadPacket") return false;
+  if (PyMethod_Check(callable)) callable = PyMethod_GET_FUNCTION(callable);
+  if (PyFunction_Check(callable)) return true;
+  PyObject* call = _PyType_Lookup(Py_TYPE(callable), interpreter::interned("__call__"));
+  return call && PyFunction_Check(call);
+}
 
 class CallCapture : CapturedRun {
  public:
@@ -52,6 +66,7 @@ class CallCapture : CapturedRun {
   void learn_call() {
     const guards::Call call = arguments_.call();
     if (world_.sizes().may_vary(arguments_.all())) tracer_.prepare_symbols();
+    const bool is_watched = begins_in_python(function_.ptr());
     given_.assign(call.arguments, call.arguments + call.size());
     guards_.call_shape(call);
     interpreter::Values& values = watcher_.values();
@@ -59,13 +74,15 @@ class CallCapture : CapturedRun {
     values.learn(function_.ptr(), sources.object(function_.ptr(), "f"));
     for (uint32_t i = 0; i < call.size(); ++i) {
       const std::string name = argument_name(i);
-      if (PyObject* one = values.numbers().vary(call.arguments[i], sources.argument(i, name))) {
-        given_[i] = one;
+      PyObject* varied = is_watched ? values.numbers().vary(call.arguments[i], sources.argument(i, name)) : nullptr;
+      if (varied) {
+        given_[i] = varied;
         continue;
       }
       if (!values.learn(call.arguments[i], sources.argument(i, name)))
         throw GivenUp{Captured::Kind::refused, {Break::argument_unguarded, name}};
       if (interpreter::is_builtin_container(call.arguments[i])) interpreter::absorb(values, call.arguments[i]);
+      if (!is_watched) values.numbers().settle_sizes_within(call.arguments[i]);
     }
     world_.seal();
   }

@@ -93,6 +93,7 @@ std::string describe_function(const py::object& function) {
 }
 
 py::object FunctionState::call(const Arguments& arguments) {
+  if (_Py_IsFinalizing()) return call_natively(function_, arguments);  // Nothing can be imported any more.
   // Inside of a trace the function is part of it; inside of its own capture it is a callee.
   const Stance stance = current_stance();
   if (is_capturing_ || capture::Tracer::current()) return call_natively(function_, arguments);

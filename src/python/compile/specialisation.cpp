@@ -123,16 +123,20 @@ Specialisation::Replay Specialisation::replay(PyObject* const* values, guards::R
     // Something out of range, say: eager says so in its own words.
     const bool is_of_arguments = error.kind == UserError::Kind::value || error.kind == UserError::Kind::type;
     return is_of_arguments ? Replay::refused : Replay::raised;
-  } catch (const c10::Error&) {
-    // An operator refuses its arguments. No input was written: natively, what came before it happens, then the
-    // error.
-    states.put_back();
-    return Replay::raised;
   } catch (const python_error&) {
     // A filter has made an exception of an operator's warning, which the function may handle. Where something was
     // written it goes to the caller, as twice is worse.
     if (writes || !PyErr_ExceptionMatches(PyExc_Warning)) throw;
     PyErr_Clear();
+    states.put_back();
+    return Replay::raised;
+  } catch (const InternalError&) {
+    throw;
+  } catch (const py::error_already_set&) {  // Of what a user's compiler has made.
+    throw;
+  } catch (const std::exception&) {
+    // An operator refuses its arguments, by c10::Error or, where a number does not fit, std::runtime_error; or
+    // there is no memory. No input was written: natively, what came before it happens, then the error.
     states.put_back();
     return Replay::raised;
   }
