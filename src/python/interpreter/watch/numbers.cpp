@@ -48,7 +48,12 @@ PyObject* Numbers::settle(PyObject* value) {
   if (found == deferred_.end()) return nullptr;
   PyObject* number = found->second.number.get();
   if (PyFloat_CheckExact(number))
-    if (PyObject* one = vary_float(number, found->second.source)) return one;
+    if (PyObject* one = vary_float(number, found->second.source)) {
+      // A container goes on holding `value`, which C code may read there: it is another of the same number.
+      if (const auto derived = derived_.find(one); derived != derived_.end())
+        derived_.try_emplace(value, derived->second);
+      return one;
+    }
   if (const std::optional<ir::Size> size = symbol_of(number, found->second.source)) {
     sizes_.try_emplace(value, *size);
     return value;
