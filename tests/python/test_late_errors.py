@@ -33,7 +33,7 @@ def test_handler_of_what_a_program_raises(name, breaks):
         return y, told
 
     compiled = braze.compile(f)
-    for v in (1.0, 1j, 1j, 2.0, 2**70, 2.0):
+    for v in (1.0, 1j, 1j, 2.0, 2.5):
         x = torch.arange(4.0)
         wanted, got = f(x, v), compiled(x, v)
         assert wanted[1] == got[1]
