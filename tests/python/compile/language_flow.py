@@ -229,7 +229,6 @@ row(
       from torch import nn
       return F.relu(x) * math.sqrt(4), OrderedDict(a=1), p.join('a', 'b')
     """,
-    breaks=1,
 )
 row(
     "import of a new module",

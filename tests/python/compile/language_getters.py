@@ -77,10 +77,11 @@ expressions(
 expressions(
     "what still breaks",
     HEAD,
-    *("set(map(get_first, pairs))", "[o.k for o in heapq.nlargest(2, objects, key=by_k)]"),
+    "[o.k for o in heapq.nlargest(2, objects, key=by_k)]",
     "list(heapq.merge([1, 4], [2, 3]))",
     breaks=1,
 )
+expressions("sets of what functions give", HEAD, "set(map(get_first, pairs))", "frozenset(map(type, pairs))")
 statements(
     "changes of sorted lists and heaps",
     HEAD,

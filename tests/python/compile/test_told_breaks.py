@@ -94,7 +94,7 @@ PROGRAMS = {
     "slot_emptied": "del SLOTS.a",
     "attribute_of_tensor_changed": "x.of_ours = 3",
     "key_hashes_itself": "BY_KEY[KEY] = 1",
-    "c_function_given_one_not_understood": "y = y + len(list(map(open, ['/dev/null'])))",
+    "c_function_given_one_not_understood": "y = y + len(sorted(['/dev/null'], key=sys.getsizeof))",
     "c_function_given_unguarded_parts": "y = y + sum(ITERATOR)",
     "codec_may_be_replaced": "y = y + len('abc'.encode('utf-16'))",
     "exception_existed_before_raised": "try: raise ERROR\n    except ValueError: pass",

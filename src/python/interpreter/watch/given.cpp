@@ -139,6 +139,34 @@ std::optional<Does> Given::what_partial_does(PyObject* partial) {
   return does;
 }
 
+namespace {
+
+/// Its items lie in a list or tuple: C code finds them there.
+bool is_iterator_of_sequence(PyObject* value) {
+  if (Py_IS_TYPE(value, &PyListIter_Type) || Py_IS_TYPE(value, &PyTupleIter_Type) ||
+      Py_IS_TYPE(value, &PyListRevIter_Type))
+    return true;
+  if (!Py_IS_TYPE(value, &PyReversed_Type)) return false;
+  const Ref reduced = Ref::steal(PyObject_CallMethod(value, "__reduce__", nullptr));
+  if (!reduced) PyErr_Clear();
+  PyObject* parts = reduced && PyTuple_Check(reduced.get()) ? PyTuple_GET_ITEM(reduced.get(), 1) : nullptr;
+  PyObject* behind = parts && PyTuple_GET_SIZE(parts) == 1 ? PyTuple_GET_ITEM(parts, 0) : nullptr;
+  return behind && (PyTuple_CheckExact(behind) || PyList_CheckExact(behind) || is_a(behind, "torch.Size"));
+}
+
+}  // namespace
+
+/// In the place of a function that no row tells about, and that is to be called with items, code in Python that
+/// calls it, where C code finds it.
+bool Given::put_caller(std::string_view callee, PyObject* const* arguments, Py_ssize_t count) {
+  static const Names callees = {
+      "map", "filter", "itertools.dropwhile", "itertools.filterfalse", "itertools.starmap", "itertools.takewhile"};
+  if (count < 1 || !callees.contains(callee) || !watch_.partials.are_on_stack(arguments)) return true;
+  PyObject*& slot = const_cast<PyObject**>(arguments)[0];
+  if (what_given_does(slot) == Does::unknown && values_.is_known(slot)) watch_.stand_ins.put_caller(slot);
+  return !abandoned();
+}
+
 bool Given::absorb_given(PyObject* const* arguments, Py_ssize_t count, Items items) {
   if (!watch_.partials.put_getters(arguments, count)) return false;
   std::optional<Does> does;
@@ -168,7 +196,8 @@ bool Given::absorb_given(PyObject* const* arguments, Py_ssize_t count, Items ite
     if (!absorb(values_, value))
       return abandon("a C function is given an object whose parts are not guarded", value);
     const bool is_plain = guards::is_scalar(value) || is_builtin_container(value) || PyTuple_Check(value) ||
-                          PyRange_Check(value) || values_.tensors().is_tensor(value);
+                          PyRange_Check(value) || values_.tensors().is_tensor(value) ||
+                          (values_.is_made(value) && is_iterator_of_sequence(value));
     // What a generator of this run gives is looked at when it gives it.
     const bool is_watched = does == Does::computes && PyGen_CheckExact(value);
     if (does && !is_plain && !is_watched)

@@ -26,6 +26,8 @@ class Given final : Domain {
 
   /// Arguments of a C function that looks into them and may call those that are functions.
   bool absorb_given(PyObject* const* arguments, Py_ssize_t count, Items items = Items::looked_into);
+  /// Before it: of a class whose instances call the first argument.
+  bool put_caller(std::string_view callee, PyObject* const* arguments, Py_ssize_t count);
   static Items items_given_to(std::string_view name);
   bool call_reduce(PyObject* const* arguments, Py_ssize_t count);
 

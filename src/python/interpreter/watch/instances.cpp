@@ -211,6 +211,7 @@ bool Instances::instantiate(PyObject* type, PyObject* const* arguments, Py_ssize
     }
     return allow_made_result(any_tensor ? Entry::tensor : Entry::known);
   }
+  if (is_exact_builtin(cls) && !watch_.given.put_caller(cls->tp_name, arguments, count)) return false;
   run_.looks_lazily |= is_exact_builtin(cls) && looking_iterators().contains(cls->tp_name);
   if (is_exact_builtin(cls) && (is_exception || pure_classes().contains(cls->tp_name)))
     return (is_exception || watch_.given.absorb_given(arguments, count, Given::items_given_to(cls->tp_name))) &&

@@ -264,7 +264,8 @@ bool call_unpacked(Watch& watch, Activation& a, int arg) {
   }
   if (watch.run.abandoned) return false;
   if (!PyTuple_Check(given) && !PyList_CheckExact(given)) {
-    // Its items are not known yet: only Python code, which is watched, may be given them. It calls C code with them.
+    // Its items are not known yet: only Python code, which is watched, may be given them. It calls C code with
+    // them.
     PyObject* callable = a.peek(2 + keywords);
     bool enters = PyFunction_Check(callable) || hands_on_to_init(callable) ||
                   (!PyType_Check(callable) && watch.classes.special_function(callable, "__call__"));

@@ -119,7 +119,9 @@ bool Methods::call_method(PyObject* name, PyObject* self, PyObject* const* argum
   const bool asks_set = text == "add" || text == "discard" || text == "remove";
   if (asks_set && PySet_CheckExact(self) && values_.is_made(self) && count == 1)
     return watch_.containers.hashes(arguments[0]);
-  if (text == "update" && PySet_CheckExact(self) && values_.is_made(self))
+  static const Names on_sets = {"difference", "intersection", "isdisjoint", "issubset",
+                                "issuperset", "union",        "update"};
+  if (PyAnySet_CheckExact(self) && values_.is_made(self) && on_sets.contains(text))
     return watch_.containers.update_set(arguments, count);
   if (values_.is_made(self) && text == "sort") return watch_.containers.sort(self, arguments, count);
   if (values_.is_made(self)) {

@@ -162,10 +162,13 @@ Ref Partials::getter_in_python(PyObject* getter) {
   return made;
 }
 
-bool Partials::put_getters(PyObject* const* arguments, Py_ssize_t count) {
+bool Partials::are_on_stack(PyObject* const* arguments) const {
   const std::less<PyObject* const*> before;
-  const bool on_stack = run_.callee && before(run_.callee, arguments) && !before(run_.callee + 2, arguments);
-  for (Py_ssize_t i = 0; on_stack && i < count; ++i) {
+  return run_.callee && before(run_.callee, arguments) && !before(run_.callee + 2, arguments);
+}
+
+bool Partials::put_getters(PyObject* const* arguments, Py_ssize_t count) {
+  for (Py_ssize_t i = 0; are_on_stack(arguments) && i < count; ++i) {
     if (!is_getter(arguments[i])) continue;
     Ref other = getter_in_python(arguments[i]);
     if (!other) return abandon("a getter that is not understood", arguments[i]);

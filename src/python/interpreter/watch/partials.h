@@ -17,6 +17,8 @@ class Partials final : Domain {
   /// operator.itemgetter, attrgetter or methodcaller: what they are made of never changes.
   static bool is_getter(PyObject* object);
   bool call_getter(PyObject* getter, PyObject* const* arguments, Py_ssize_t count);
+  /// They follow the function that is called.
+  bool are_on_stack(PyObject* const* arguments) const;
   /// In the place of the getters among the arguments that lie on the stack, Python code that does the same: C code
   /// calls that, and it is watched.
   bool put_getters(PyObject* const* arguments, Py_ssize_t count);
