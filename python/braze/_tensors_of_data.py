@@ -34,7 +34,7 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, **settings: Any)
     if is_elsewhere or settings.get("requires_grad", False) or settings.get("pin_memory", False):
         C.end_graph("torch.tensor() of the values of other tensors")
     made = torch.stack([_number(leaf, dtype) for leaf in leaves])
-    return made if len(shape) == 1 else torch._unsafe_view(made, shape)  # Eager's is no view.
+    return made if len(shape) == 1 else torch.ops.aten._unsafe_view(made, shape)  # Eager's is no view.
 
 
 def _holds_tensors(data: Any) -> bool:

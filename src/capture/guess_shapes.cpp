@@ -311,14 +311,16 @@ bool may_guess_shapes(Recorder& recorder, const OpEntry& entry, std::span<const 
     return false;
   for (const c10::Argument& result : entry.op.schema().returns())
     if (result.alias_info() && !result.alias_info()->isWrite()) return false;  // A view.
-  // A graph does not tell such types apart, and check_guesses() has nothing else to make operands of.
-  return std::ranges::none_of(tensors_of(arguments), [](const at::Tensor& tensor) {
-    return to_dtype(tensor.scalar_type()) == ir::DType::other;
-  });
+  return true;
 }
 
 std::optional<Shapes> guess_shapes(Recorder& recorder, const OpEntry& entry,
                                    std::span<const c10::IValue> arguments) {
+  // A graph does not tell such types apart, and check_guesses() has nothing else to make operands of.
+  const auto is_untold = [](const at::Tensor& tensor) {
+    return to_dtype(tensor.scalar_type()) == ir::DType::other;
+  };
+  if (std::ranges::any_of(tensors_of(arguments), is_untold)) return std::nullopt;
   ir::ShapeEnv& env = *recorder.symbols()->env;
   std::optional<Shapes> shapes = guess_at(env, points(env, false), entry, arguments);
   return shapes ? std::move(shapes) : guess_at(env, points(env, true), entry, arguments);
@@ -330,7 +332,7 @@ void check_guesses(const Trace& trace, std::span<const int64_t> symbols) {
     if (node->op != ir::Op::call || !Guessed::instance().has(node->text_attr("target"))) return;
     const auto operands = node->operands | std::views::transform(ir::Graph::resolve);
     const auto is_untold = [](const ir::Value* value) { return value->type->dtype == ir::DType::other; };
-    if (std::ranges::any_of(operands, is_untold)) return;  // Not guessed: see may_guess_shapes().
+    if (std::ranges::any_of(operands, is_untold)) return;  // Not guessed: see guess_shapes().
     const auto varies = [](const ir::Value& value) {
       return !value.type->sizes.is_constant() || !value.type->strides.is_constant();
     };

@@ -57,8 +57,8 @@ OutputRecipe TraceEnd::recipe_of(const at::Tensor& output, Trace& trace) {
   if (!output.is_inference()) recipe.version = output._version();
   const auto [place, is_new] = output_of_.try_emplace(&memory, trace.graph->outputs().size());
   ir::Value* base = read(recorder_, *memory.base);
-  ir::Value* dense = memory_of_its_own(base);
-  if (is_new) trace.graph->outputs().push_back(dense);
+  if (is_new) trace.graph->outputs().push_back(memory_of_its_own(base));
+  const ir::Value* dense = trace.graph->outputs()[place->second];
   recipe.index = place->second;
   if (dense->type == base->type) as_view_of(*memory.base);
   return recipe;

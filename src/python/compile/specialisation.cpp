@@ -132,6 +132,8 @@ Specialisation::Replay Specialisation::replay(PyObject* const* values, guards::R
     return Replay::raised;
   } catch (const InternalError&) {
     throw;
+  } catch (const py::builtin_exception&) {  // That the callable of a user's compiler has returned what it must not.
+    throw;
   } catch (const py::error_already_set&) {  // Of what a user's compiler has made.
     throw;
   } catch (const std::exception&) {
