@@ -1,4 +1,4 @@
-"""A number of every kind where an operator takes one: bools, complex ones, from 2^63 on, NaN. All is as in eager."""
+"""A number of every kind where an operator takes one: bools, complex ones, from 2^63 on, NaN. All as in eager."""
 
 import math
 

@@ -29,8 +29,8 @@ long forward_level() {
   return level && PyLong_Check(level) ? PyLong_AsLong(level) : -1;
 }
 
-/// What ends a transform, by its kind's name. `pop_dynamic_layer_stack_and_undo_to_depth` would end all of them, but in
-/// PyTorch 2.11 it pops each layer twice.
+/// What ends a transform, by its kind's name. `pop_dynamic_layer_stack_and_undo_to_depth` would end all of them,
+/// but in PyTorch 2.11 it pops each layer twice.
 struct TransformEnd {
   std::string_view kind;
   const char* function;
