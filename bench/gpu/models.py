@@ -126,7 +126,7 @@ def recorded(name: str) -> dict[str, Any]:
     for mode in MODES:
         with tempfile.TemporaryDirectory() as cache:
             facts = apart(name, "torch.compile", mode, cache)
-        kept[mode] = facts if "failure" in facts else {key: facts[key] for key in ("cold_ms", "speed", "warm_ms")}
+        kept[mode] = facts if "failure" in facts else {key: facts[key] for key in ("cold_ms", "warm_ms")}
     return kept
 
 
@@ -141,9 +141,14 @@ def in_words(facts: dict[str, Any]) -> str:
     return facts.get("failure") or f"cold {facts['cold_ms']:.1f} ms, {facts['speed']:.2f}x"
 
 
-def beside(facts: dict[str, Any], known: dict[str, Any]) -> float:
-    """How many times torch.compile's speed. Not by way of eager's times: those were taken while others ran."""
-    return known["warm_ms"]["torch.compile"] / facts["warm_ms"]["braze"]
+def beside(facts: dict[str, Any], known: dict[str, Any]) -> float | None:
+    """How many times torch.compile's speed, where that is known. Not by way of eager's times: those were taken
+    while others ran."""
+    return known["warm_ms"]["torch.compile"] / facts["warm_ms"]["braze"] if "warm_ms" in known else None
+
+
+def in_times(speed: float | None) -> str:
+    return "" if speed is None else f"{speed:.2f}x"
 
 
 def broken_limits(name: str, sides: dict[str, Any], known: dict[str, Any]) -> list[str]:
@@ -164,7 +169,7 @@ def broken_limits(name: str, sides: dict[str, Any], known: dict[str, Any]) -> li
         facts, other = sides[side], known.get(mode, {})
         if facts["speed"] < NOT_SLOWER:
             failed.append(f"{name}: {side}: {facts['speed']:.2f} of eager's speed")
-        if other and (speed := beside(facts, other)) < NOT_SLOWER:
+        if (speed := beside(facts, other)) is not None and speed < NOT_SLOWER:
             failed.append(f"{name}: {side}: {speed:.2f} of torch.compile's speed")
         if "cold_ms" in other and TIMES_LESS * facts["cold_ms"] > other["cold_ms"]:
             failed.append(f"{name}: {side}: {other['cold_ms'] / facts['cold_ms']:.0f} times less cold time")
@@ -196,10 +201,10 @@ def show(results: dict[str, Any], console: Console) -> None:
             f"{again['cold_ms']:.1f}",
             f"{cold:,.0f}" if cold else "",
             f"{cold / braze['cold_ms']:,.0f}x" if cold else "",
-            f"{braze['speed']:.2f}x",
-            f"{beside(braze, default):.2f}x" if default else "",
-            f"{graphs['speed']:.2f}x",
-            f"{beside(graphs, reduced):.2f}x" if reduced else "",
+            in_times(braze["speed"]),
+            in_times(beside(braze, default)),
+            in_times(graphs["speed"]),
+            in_times(beside(graphs, reduced)),
             str(braze["counts"]["native"]),
         )
     console.print(table)
