@@ -5,30 +5,17 @@ import functools
 import pytest
 import torch
 from on_gpu import needs_gpu
+from staged_models import WIDTH, stack, step
 from torch import nn
 
 import braze
 
 pytestmark = needs_gpu
 
-WIDTH, DEPTH = 320, 8  # 3.3 MB of gradients
-
-
-def stack():
-    torch.manual_seed(0)
-    layers = [layer for _ in range(DEPTH) for layer in (nn.Linear(WIDTH, WIDTH), nn.Tanh())]
-    return nn.Sequential(*layers, nn.Linear(WIDTH, 8)).cuda()
-
-
-def step(p):
-    with torch.no_grad():
-        p.add_(p.grad, alpha=-0.1)
-    p.grad = None
-
 
 def trained(compile, hook=None, stream=None, retain=False):
     """(Losses, order of the hooks in the last backward, parameters and their gradients, the input's gradient.)"""
-    model = stack()
+    model = stack().cuda()
     call = compile(model)
     order, losses = [], []
 

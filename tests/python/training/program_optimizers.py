@@ -33,19 +33,23 @@ FLAGS = {
 FUSED = ("sgd_nesterov", "sgd_dampened", "adam", "adam_decoupled", "adamw", "adagrad")
 
 
+def whole_step_of(model, optimizer):
+    def step(x):
+        optimizer.zero_grad()
+        loss = model(x).square().sum()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    return step
+
+
 def optimized(make, how, whole):
     def program(compile):
         model = mlp()
         optimizer = make(model.parameters(), **how)
 
-        def whole_step(x):
-            optimizer.zero_grad()
-            loss = model(x).square().sum()
-            loss.backward()
-            optimizer.step()
-            return loss.detach()
-
-        f = compile(whole_step if whole else optimizer.step)
+        f = compile(whole_step_of(model, optimizer) if whole else optimizer.step)
         for k in range(5):
             if k == 3:
                 optimizer.param_groups[0]["lr"] = 0.01
@@ -95,14 +99,7 @@ def scheduled(schedule, make):
         optimizer = make(model.parameters())
         rates = schedule(optimizer)
 
-        def whole_step(x):
-            optimizer.zero_grad()
-            loss = model(x).square().sum()
-            loss.backward()
-            optimizer.step()
-            return loss.detach()
-
-        f = compile(whole_step)
+        f = compile(whole_step_of(model, optimizer))
         for _ in range(6):
             yield f(torch.randn(3, 4)), values_of(model)
             rates.step()

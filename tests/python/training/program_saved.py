@@ -381,12 +381,13 @@ for name, grad in GRADS.items():
         case(program)
 
 
+def sine_twice_weighed(x, w):
+    return ((x * w).sin() * w).sum()
+
+
 @case
 def data_is_given_and_given_back(compile):
-    def g(x, w):
-        return ((x * w).sin() * w).sum()
-
-    f = compile(g)
+    f = compile(sine_twice_weighed)
     for _ in range(3):
         x, w = leaf(3, 4), leaf(4)
         loss = f(x, w)
@@ -398,10 +399,7 @@ def data_is_given_and_given_back(compile):
 
 @case
 def data_is_given_and_written_to(compile):
-    def g(x, w):
-        return ((x * w).sin() * w).sum()
-
-    f = compile(g)
+    f = compile(sine_twice_weighed)
     for _ in range(3):
         x, w = leaf(3, 4), leaf(4)
         loss = f(x, w)

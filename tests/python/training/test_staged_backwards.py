@@ -4,19 +4,10 @@ stays as it is."""
 import pytest
 import torch
 from program_cases import assert_same, attempt
+from staged_models import DEPTH, WIDTH, stack, step
 from torch import nn
 
 import braze
-
-WIDTH, DEPTH = 320, 8  # 3.3 MB of gradients, 0.4 of them a layer
-
-
-def stack():
-    torch.manual_seed(0)
-    layers = []
-    for _ in range(DEPTH):
-        layers += [nn.Linear(WIDTH, WIDTH), nn.Tanh()]
-    return nn.Sequential(*layers, nn.Linear(WIDTH, 8))
 
 
 class Sides:
@@ -53,19 +44,13 @@ class Sides:
         assert self.compiled.counts()["native"] == 0, self.compiled.reasons()
 
 
-def step(p, name):
-    with torch.no_grad():
-        p.add_(p.grad, alpha=-0.1)
-    p.grad = None
-
-
 def layer_of(name):
     return int(name.split(".")[0])
 
 
 @pytest.mark.parametrize("dynamic", [None, True])
 def test_an_optimizer_steps_within_the_backward(dynamic):
-    sides = Sides(step, dynamic=dynamic)
+    sides = Sides(lambda p, _: step(p), dynamic=dynamic)
     sides.check(lambda f, x, k: f(x).square().mean().backward())
     layers = [layer_of(name) for name in sides.logs[1][-2 * (DEPTH + 1) :]]
     assert sorted(sides.logs[0]) == sorted(sides.logs[1])
@@ -208,7 +193,7 @@ def test_hooks_come_and_go():
     sides.check(lambda f, x, k: f(x).sum().backward())
     for model in (sides.eager, sides.model):
         for p in model.parameters():
-            p.register_post_accumulate_grad_hook(lambda p: step(p, ""))
+            p.register_post_accumulate_grad_hook(step)
     sides.check(lambda f, x, k: f(x).square().mean().backward())
 
 
@@ -252,7 +237,7 @@ TIED_PROGRAMS = {
 def test_tied_weights(name, stepped):
     if stepped and name in ("one_then_the_other", "the_other_is_gone"):
         pytest.skip("a graph whose weights are stepped does not run twice")
-    Sides(step if stepped else None, make=tied).check(TIED_PROGRAMS[name])
+    Sides((lambda p, _: step(p)) if stepped else None, make=tied).check(TIED_PROGRAMS[name])
 
 
 def test_data_is_given_before_and_within_the_backward():
