@@ -87,7 +87,8 @@ struct Guard {
 
 enum class Hold : uint8_t {
   strong,  ///< The guard keeps the object alive.
-  weak,    ///< The guard fails once the object died. Objects without weak references are held strongly.
+  weak,    ///< The guard fails once the object died. Objects without weak references are held strongly,
+           ///< arrays of NumPy go by their address.
 };
 
 /// Guards under construction. Adding one that is there already does nothing.

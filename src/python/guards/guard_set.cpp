@@ -41,6 +41,9 @@ void GuardSet::constant(const Source* source, PyObject* value) {
 void GuardSet::identity(const Source* source, PyObject* object, Hold hold) {
   // torch.utils.swap_tensors refuses tensors with weak references.
   if (hold == Hold::weak && is_tensor(object) && tensor(source, object, 1, Which::same)) return;
+  // Neither does an array that somebody refers to change its size.
+  if (hold == Hold::weak && is_array(Py_TYPE(object)))
+    return add({.kind = GuardKind::address, .sources = {source}, .bits = reinterpret_cast<uintptr_t>(object)});
   if (hold == Hold::weak && PyType_SUPPORTS_WEAKREFS(Py_TYPE(object))) {
     // The plain weak reference of an object is one object, so that equal guards are found equal.
     Ref reference = Ref::steal(PyWeakref_NewRef(object, nullptr));

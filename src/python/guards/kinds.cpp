@@ -88,6 +88,15 @@ std::string explain_weak_identity(const Expected& expected, PyObject* const* val
   return explain_identity({.object = alive}, values, call, texts);
 }
 
+// Another array may lie there once that one has died. Nothing is known of arrays but which is which, and among
+// those that live an address tells it.
+bool test_address(const Expected& expected, PyObject* const* values, const Call&) noexcept {
+  return reinterpret_cast<uintptr_t>(values[0]) == expected.bits;
+}
+std::string explain_address(const Expected&, PyObject* const* values, const Call&, const Texts& texts) {
+  return concat(texts[0], " is the array that it was", values ? ", was another one" : "");
+}
+
 // -------------------------------------------------------------------------------- type, length
 
 bool test_type(const Expected& expected, PyObject* const* values, const Call&) noexcept {

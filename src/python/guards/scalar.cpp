@@ -93,6 +93,12 @@ bool is_array_scalar(PyObject* value) noexcept {
   return array_scalar_bytes(Py_TYPE(value)) > 0;
 }
 
+bool is_array(const PyTypeObject* type) noexcept {
+  for (; type; type = type->tp_base)
+    if (is_exact_builtin(type) && std::string_view(type->tp_name) == "numpy.ndarray") return true;
+  return false;
+}
+
 bool is_nan(PyObject* value) noexcept {
   if (PyFloat_CheckExact(value)) return std::isnan(PyFloat_AS_DOUBLE(value));
   if (!PyComplex_CheckExact(value)) return false;

@@ -17,6 +17,9 @@ bool is_scalar(PyObject* value) noexcept;
 /// compare it as a scalar, and it is none otherwise.
 bool is_array_scalar(PyObject* value) noexcept;
 
+/// numpy.ndarray, or a class derived from it.
+bool is_array(const PyTypeObject* type) noexcept;
+
 /// A float or complex that is not equal to itself: containers find it by its address alone.
 bool is_nan(PyObject* value) noexcept;
 

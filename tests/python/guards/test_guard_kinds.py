@@ -3,6 +3,7 @@
 import enum
 import gc
 import random
+import sys
 import weakref
 
 import numpy as np
@@ -133,6 +134,15 @@ def test_weak_identity_does_not_keep_alive_and_strong_does():
     assert strong.holds(lives())
     del strong
     assert lives() is None
+
+
+def test_arrays_are_told_apart_without_a_reference_of_any_kind():
+    array = np.arange(3.0)
+    count = sys.getrefcount(array)
+    case = on_argument("identity", array, weak=True)
+    assert case.holds(array)
+    assert case.why(array.copy()) == "x is the array that it was, was another one"
+    assert (sys.getrefcount(array), weakref.getweakrefcount(array)) == (count, 0)
 
 
 def test_type_is_exact():
