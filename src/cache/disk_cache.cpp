@@ -189,7 +189,8 @@ void DiskCache::account(int64_t written) {
   const bool known = pread(file, &total, sizeof total, 0) == sizeof total && total >= 0 && total <= INT64_MAX / 2;
   total += unaccounted_.exchange(0, std::memory_order_relaxed);
   if (!known || total > limit_bytes_) total = trim();
-  if (pwrite(file, &total, sizeof total, 0) != sizeof total) unlink((directory_ + kSizeFile).c_str());
+  if (lseek(file, 0, SEEK_SET) != 0 || !write_all(file, &total, sizeof total))
+    unlink((directory_ + kSizeFile).c_str());
 }
 
 int64_t DiskCache::trim() {

@@ -1,5 +1,6 @@
 // Copies, conversions and fills.
 #include "capture/devices.h"
+#include "capture/index_map.h"
 #include "capture/pointwise.h"
 
 namespace braze::capture {
@@ -18,6 +19,15 @@ bool clone(Call& call, const RuleRow&) {
   return call.give(call.copy(x->value, call.type(x->dtype, x->sizes, strides)));
 }
 
+/// A tensor put together of numbers that vary, as torch.tensor([n, 3], dtype=torch.int32) is: eager raises for
+/// those that the type does not hold.
+void check_sizes_hold(const ir::Value* value, DType dtype) {
+  const ir::Node& node = *value->def;
+  if (node.op == Op::size) check_holds(dtype, node.size_attr("of"));
+  if (node.op != Op::expand && node.op != Op::reshape && node.op != Op::cat) return;
+  for (const ir::Value* operand : node.operands) check_sizes_hold(operand, dtype);
+}
+
 /// _to_copy(self, dtype, layout, device, pin_memory, non_blocking, memory_format)
 bool to_copy(Call& call, const RuleRow&) {
   const auto x = call.operand(0);
@@ -27,6 +37,7 @@ bool to_copy(Call& call, const RuleRow&) {
   const bool other_device = call.has(3) && numbered(call.arg(3).toDevice()) != call.device();
   const bool pinned = call.has(4) && call.flag(4);
   if (!is_kernel_dtype(dtype) || other_layout || other_device || pinned) return false;
+  if (x->dtype == ScalarType::Long && dtype != x->dtype) check_sizes_hold(x->value, to_dtype(dtype));
   const Sizes strides = copy_strides(x->sizes, x->strides, call.arg(6));
   return call.give(call.copy(x->value, call.type(dtype, x->sizes, strides)));
 }

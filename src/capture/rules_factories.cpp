@@ -137,6 +137,9 @@ bool counted(Call& call, const RuleRow& row) {
   const Dim start = row.variant > 1 ? call.dim(0) : Dim(0), end = call.dim(row.variant > 1 ? 1 : 0);
   const auto wanted = options(call, row.variant, ScalarType::Long, c10::kCPU);
   if (!wanted || wanted->dtype == ScalarType::Bool || end < start) return false;
+  // That no number is beyond int64 is not seen where all that is left of them is how far apart they lie.
+  constexpr int64_t largest = int64_t{1} << 53;
+  if (!start.is_number() && (start < -largest || end > largest)) return false;
   call.set_device(wanted->device);
   const Dim step = row.variant > 2 ? call.integer(2) : 1;
   const Sizes sizes{ceil_div(end - start, step)};

@@ -227,7 +227,17 @@ bool logical(Call& call, const RuleRow& row) {
   if (!x || !y) return false;
   Pointwise p(call, ScalarType::Bool, {&*x, &*y});
   if (!p.valid()) return false;
-  return p.give(p.op(row.op, call.as(*x, ScalarType::Bool), call.as(*y, ScalarType::Bool)));
+  // A single element of a wider type is one of the tensors' type first, where 256 is 0.
+  const ScalarType dtype = promoted({&*x, &*y});
+  if (!is_kernel_dtype(dtype) || (x->is_number() && !fits(x->number, dtype)) ||
+      (y->is_number() && !fits(y->number, dtype)))
+    return false;
+  const auto side = [&](const Operand& operand) {
+    ir::Value* value =
+        call.as(narrowed(operand, dtype), operand.is_number() || operand.sizes.empty() ? dtype : operand.dtype);
+    return call.cast(value, DType::b8);
+  };
+  return p.give(p.op(row.op, side(*x), side(*y)));
 }
 
 /// Division with rounding towards -inf. Floats as in c10/util/generic_math.h (div_floor_floating), which corrects

@@ -119,3 +119,26 @@ sys.kept_until_the_end = (Late(), Unguarded())
 print("end")
 """
     assert fresh(code).startswith("end")
+
+
+FILES_TOO_LARGE = """
+import os, resource, signal, torch, braze
+torch.set_grad_enabled(False)
+x = torch.randn(8, 8)
+for action in (signal.SIG_IGN, signal.SIG_DFL):
+    signal.signal(signal.SIGXFSZ, action)
+    for limit in (0, 1, 47, 48, 100, 1000):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+        f = lambda x: torch.softmax(x * (limit + int(action)), -1).cumsum(0)
+        compiled = braze.compile(f)
+        for _ in range(2):
+            assert torch.allclose(compiled(x), f(x), atol=1e-6)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        assert compiled.counts()["replayed"] > 0
+print(signal.getsignal(signal.SIGXFSZ) == signal.SIG_DFL, not signal.sigpending())
+"""
+
+
+def test_files_beyond_the_limit(tmp_path):
+    assert fresh(FILES_TOO_LARGE, BRAZE_CACHE_DIR=str(tmp_path)).strip() == "True True"
+    assert not [name for name in tmp_path.iterdir() if ".braze." in name.name]

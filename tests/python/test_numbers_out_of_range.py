@@ -58,7 +58,7 @@ def outcome(function, x):
     try:
         with torch.no_grad():
             return function(copies(x)), None
-    except RuntimeError as error:
+    except (RuntimeError, ValueError, OverflowError) as error:
         return None, str(error).splitlines()[0]
 
 
@@ -105,3 +105,54 @@ def test_alpha_is_rounded_to_the_type_of_the_tensors(op, dtype):
         rounded = function(x.double(), y.double(), alpha=torch.tensor(alpha, dtype=dtype).item())
         assert (got != function(x, y, alpha=alpha)).sum() <= 5  # where eager rounds the product in between or not
         assert (got.double() - rounded).abs().max() <= (rounded.abs() * torch.finfo(dtype).eps).max()
+
+
+#: Tensors made of a number that each call gives anew, and ranges between such. Eager raises for what does not fit.
+OF_A_NUMBER = {
+    "tensor": lambda x, n: torch.tensor(n, dtype=torch.int8),
+    "tensor of a list": lambda x, n: torch.tensor([n, 3], dtype=torch.int16),
+    "tensor of lists": lambda x, n: torch.tensor([[n], [1]], dtype=torch.uint8),
+    "tensor of a tuple": lambda x, n: torch.tensor((n,), dtype=torch.int32),
+    "tensor of what is computed": lambda x, n: torch.tensor([n * 2 - 1, n], dtype=torch.int32),
+    "tensor beside a truth": lambda x, n: torch.tensor([True, n], dtype=torch.int8),
+    "tensor of no type": lambda x, n: torch.tensor([n, 1.5], dtype=None),
+    "as_tensor": lambda x, n: torch.as_tensor([n], dtype=torch.int8),
+    "asarray": lambda x, n: torch.asarray([n], dtype=torch.int16),
+    "new_tensor": lambda x, n: x.int().new_tensor([n, 2]),
+    "IntTensor": lambda x, n: torch.IntTensor([n]),
+    "full": lambda x, n: torch.full((2,), n, dtype=torch.int16),
+    "scalar_tensor": lambda x, n: torch.scalar_tensor(n, dtype=torch.int8),
+    "a range": lambda x, n: torch.arange(n, n + 2),
+    "a range from before": lambda x, n: torch.arange(n - 2, n),
+    "a range of steps": lambda x, n: torch.arange(n - 4, n, 2),
+    "a narrow range": lambda x, n: torch.arange(n - 1, n, dtype=torch.int8),
+    "a truth of it": lambda x, n: x.char().logical_and(torch.tensor(n)),
+    "a choice by it": lambda x, n: torch.where(x > 0, x.char(), torch.tensor(n)),
+}
+NUMBERS = [3, 4, 100, 127, 128, 255, 256, -1, -129, 2**15, 2**16 - 1, 2**31 - 1, 2**31, -(2**31) - 1, 2**32]
+NUMBERS += [2**62, 2**63 - 2, 2**63 - 1, -(2**63), 2**63, 5]
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("name", OF_A_NUMBER)
+def test_of_a_number_that_varies(name, dynamic):
+    f = OF_A_NUMBER[name]
+    compiled = braze.compile(f, dynamic=dynamic, options={"recompile_limit": 100})
+    x = torch.tensor([-2.0, 0.0, 3.0])
+    for number in NUMBERS:
+        wanted, error = outcome(lambda x, number=number: f(x, number), x)
+        got, raised = outcome(lambda x, number=number: compiled(x, number), x)
+        assert raised == error, number
+        if not error:
+            torch.testing.assert_close(got, wanted, rtol=0, atol=0, msg=str(number))
+
+
+@pytest.mark.parametrize("name", ["logical_and", "logical_or", "logical_xor"])
+@pytest.mark.parametrize(
+    "element", [torch.tensor(256), torch.tensor(1e-60, dtype=torch.float64), torch.tensor(1e-9)]
+)
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16, torch.float16, torch.float32, torch.bool])
+def test_the_truth_of_a_wider_element_is_that_of_the_tensors_type(name, element, dtype):
+    for x in (torch.tensor([0, 1, 0, 3]).to(dtype), torch.tensor(1).to(dtype)):
+        same_as_eager(lambda x: (getattr(x, name)(element), getattr(torch, name)(element, x)), x)
+        same_as_eager(lambda x: getattr(x, name + "_")(element), x)

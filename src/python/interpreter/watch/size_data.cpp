@@ -65,12 +65,13 @@ class Data {
 };
 
 /// Only a type and a device are asked for. Nothing: something else is.
-std::optional<bool> asks_for_type(PyObject* keywords) {
+std::optional<bool> asks_for_type(Activation& a, PyObject* keywords) {
   bool any = false;
-  for (Py_ssize_t i = 0; keywords && i < PyTuple_GET_SIZE(keywords); ++i) {
+  const auto count = static_cast<int>(keywords ? PyTuple_GET_SIZE(keywords) : 0);
+  for (int i = 0; i < count; ++i) {
     const std::string_view name = text_of(PyTuple_GET_ITEM(keywords, i));
     if (name != "dtype" && name != "device") return std::nullopt;
-    any |= name == "dtype";
+    any |= name == "dtype" && a.peek(count - i) != Py_None;
   }
   return any;
 }
@@ -90,7 +91,7 @@ void Sizes::give_data(Activation& a, std::string_view name, int count) {
   if (!world || !(is_new || name == "tensor" || name == "as_tensor" || name == "asarray")) return;
   PyObject* keywords = run_.keyword_names;
   const Py_ssize_t placed = count - (keywords ? PyTuple_GET_SIZE(keywords) : 0);
-  const std::optional<bool> is_typed = asks_for_type(keywords);
+  const std::optional<bool> is_typed = asks_for_type(a, keywords);
   if (!is_typed || placed != (is_new ? 2 : 1) || (is_new && keywords)) return;
   PyObject*& data = a.peek(is_new ? 1 : count);
   PyObject* const to = class_entry(values_.tensors().tensor_type(), "to");
