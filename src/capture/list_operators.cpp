@@ -93,7 +93,8 @@ class Scaled {
 
 /// beta ** step, a number each. The code for a GPU has no powers of doubles.
 at::Tensor after_steps(double beta, const at::Tensor& step) {
-  return step.is_cuda() && beta > 0 ? (step * std::log(beta)).exp() : at::pow(beta, step);
+  if (!step.is_cuda() || beta < 0) return at::pow(beta, step);
+  return beta > 0 ? (step * std::log(beta)).exp() : step.eq(0).to(step.scalar_type());
 }
 
 template <bool decouples_decay>

@@ -11,6 +11,7 @@
 #include "loops/placement.h"
 #include "loops/plan.h"
 #include "loops/regions.h"
+#include "loops/schedule/gpu/product.h"
 #include "loops/schedule/schedule.h"
 #include "loops/symbolic_plan.h"
 #include "loops/window.h"
@@ -280,6 +281,7 @@ class Lowering {
   }
 
   void add_call(const Node* node) {
+    if (is_product_of_few_rows(*node, facts_)) return add_kernel(build_product(*node, facts_), {node});
     StepOf<Size> step;
     step.kind = StepKind::call;
     step.source = node->source;

@@ -29,7 +29,7 @@ class DeviceMemory {
   }
   void* data() const { return reinterpret_cast<void*>(address_); }
   device::cuda::Address address() const { return address_; }
-  void upload(const void* from, int64_t bytes) {
+  void upload(const void* from, int64_t bytes) const {
     if (bytes > 0)
       device::cuda::check(device::cuda::driver().cuMemcpyHtoD_v2(address_, from, static_cast<size_t>(bytes)),
                           "copying");

@@ -154,6 +154,22 @@ inline const LoweringCase lowering_cases[] = {
      "graph @g(%x: f32[9,5], %i: i8[9,5]) {\n %0 = cummin %i, dim=0 : i8[9,5]\n"
      " %1 = cumargmax %x, dim=0 : i64[9,5]\n %2 = cumargmin %i, dim=0 : i64[9,5]\n %3 = cummax %i, dim=0 : "
      "i8[9,5]\n return %0, %1, %2, %3\n}"},
+    {"products of one row and a few, of weights that are transposed",
+     "graph @g(%x: f32[8,48], %y: f32[1,48], %w: f32[37,48], %b: f32[37]) {\n"
+     " %0 = permute %w, dims=[1,0] : f32[48,37]{1,48}\n %1 = mm %x, %0 : f32[8,37]\n"
+     " %2 = addmm %b, %y, %0, alpha=1.0 beta=1.0 : f32[1,37]\n return %1, %2\n}"},
+    {"products of a few rows, of weights as they are",
+     "graph @g(%x: f32[5,200], %w: f32[200,36], %b: f32[5,1]) {\n %0 = exp %x : f32[5,200]\n"
+     " %1 = addmm %b, %0, %w, alpha=1.0 beta=1.0 : f32[5,36]\n %2 = neg %1 : f32[5,36]\n return %2\n}"},
+    {"products of what lies apart, of more rows than their columns",
+     "graph @g(%x: f32[14,7], %w: f32[14,66]) {\n %0 = slice %x, dim=0 start=0 step=2 : f32[7,7]{14,1}\n"
+     " %1 = permute %0, dims=[1,0] : f32[7,7]{1,14}\n %2 = slice %w, dim=0 start=1 step=2 : f32[7,66]{132,1}\n"
+     " %3 = slice %2, dim=1 start=1 step=2 : f32[7,33]{132,2}\n %4 = mm %1, %3 : f32[7,33]\n return %4\n}"},
+    {"products of bf16",
+     "graph @g(%x: bf16[2,300], %w: bf16[300,18], %v: bf16[18,300], %b: bf16[18]) {\n"
+     " %0 = addmm %b, %x, %w, alpha=1.0 beta=1.0 : bf16[2,18]\n %1 = mm %0, %v : bf16[2,300]\n"
+     " %2 = permute %w, dims=[1,0] : bf16[18,300]{1,18}\n %3 = mm %x, %w : bf16[2,18]\n return %1, %3\n}",
+     1e-1},
     {"inverse and hyperbolic functions",
      "graph @g(%x: f32[40], %y: f32[40]) {\n %0 = atan %x : f32[40]\n %1 = asinh %0 : f32[40]\n"
      " %2 = erfc %1 : f32[40]\n %3 = hypot %2, %y : f32[40]\n %4 = copysign %3, %y : f32[40]\n"

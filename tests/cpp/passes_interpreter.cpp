@@ -102,6 +102,16 @@ double element(const Node& node, std::span<const double> v) {
   return *result;
 }
 
+/// Of small matrices, without factors.
+bool is_product(const Node& node) {
+  constexpr int64_t most = 1 << 16;  // Multiplications that take no time worth mentioning.
+  if (node.op != Op::mm && node.op != Op::addmm) return false;
+  if (node.op == Op::addmm && (node.double_attr("alpha", 1) != 1 || node.double_attr("beta", 1) != 1)) return false;
+  const Type& left = *node.operands[node.operands.size() - 2]->type;
+  return left.sizes.is_constant() && node.results[0].type->sizes.is_constant() &&
+         node.results[0].type->numel() * left.sizes[1] <= most;
+}
+
 class Interpreter {
  public:
   std::vector<Elements> run(const Graph& graph, const std::vector<Elements>& inputs) {
@@ -126,6 +136,7 @@ class Interpreter {
     if (node.op == Op::scalar) return set(node, 0, {node.number_attr("value").as_double()});
     if (node.op == Op::cat) return cat(node);
     if (node.op == Op::layer_norm) return layer_norm(node);
+    if (is_product(node)) return product(node);
     if (is_elementwise(node.op)) return elementwise(node);
     switch (info(node.op).kind) {
       case OpKind::View: return view(node);
@@ -137,6 +148,18 @@ class Interpreter {
       case OpKind::Scan: return scan(node);
       default: return composite(node);
     }
+  }
+
+  void product(Node& node) {
+    const size_t first = node.operands.size() - 2;
+    const Elements &a = in(node, first), &b = in(node, first + 1);
+    const int64_t length = sizes(node, first)[1], columns = sizes(node, first + 1)[1];
+    Elements out;
+    for_each_position(node.results[0].type->sizes, [&](const Sizes& position, int64_t) {
+      double& sum = out.emplace_back(first == 0 ? 0 : in(node, 0)[broadcast_index(position, sizes(node, 0))]);
+      for (int64_t k = 0; k < length; ++k) sum += a[position[0] * length + k] * b[k * columns + position[1]];
+    });
+    set(node, 0, out);
   }
 
   void iota(Node& node) {
@@ -435,7 +458,7 @@ bool can_interpret(const Graph& graph) {
   bool can = true;
   for_each_node(graph, [&](const Node* node) {
     const OpKind kind = info(node->op).kind;
-    can = can && kind != OpKind::Library && kind != OpKind::Gather;
+    can = can && (kind != OpKind::Library || is_product(*node)) && kind != OpKind::Gather;
   });
   return can;
 }

@@ -102,20 +102,30 @@ class Run {
     BRAZE_CHECK(status == 0, "an index in range was refused");
   }
 
-  /// mm and bmm, of row-major results.
+  /// mm, bmm and addmm without factors, of row-major results.
   void multiply(const loops::CallStep& step) {
-    BRAZE_CHECK(step.writes_into && step.operands.size() == 2, step.call.name, " is not interpreted");
-    const View &a = step.operands[0], &b = step.operands[1];
+    const size_t count = step.operands.size();
+    BRAZE_CHECK(step.writes_into && (count == 2 || count == 3), step.call.name, " is not interpreted");
+    const View &a = step.operands[count - 2], &b = step.operands[count - 1];
     const Elements left = read(a), right = read(b);
     const size_t rank = a.sizes.size();
     const int64_t m = a.sizes[rank - 2], k = a.sizes[rank - 1], n = b.sizes[rank - 1];
     const int64_t batch = rank == 3 ? a.sizes[0] : 1;
-    Elements product(static_cast<size_t>(batch * m * n), 0.0);
+    const Elements more = count == 3 ? read(step.operands[0]) : Elements{};
+    const auto added = [&](int64_t i, int64_t j) {
+      const auto& sizes = step.operands[0].sizes;
+      const int64_t columns = sizes.empty() ? 1 : sizes.back();
+      const bool has_rows = sizes.size() > 1 && sizes[0] != 1;
+      return more[static_cast<size_t>((has_rows ? i * columns : 0) + (columns == 1 ? 0 : j))];
+    };
+    Elements product(static_cast<size_t>(batch * m * n));
     for (int64_t i = 0; i < batch * m; ++i)
-      for (int64_t j = 0; j < n; ++j)
+      for (int64_t j = 0; j < n; ++j) {
+        product[static_cast<size_t>(i * n + j)] = count == 3 ? added(i, j) : 0;
         for (int64_t l = 0; l < k; ++l)
           product[static_cast<size_t>(i * n + j)] +=
               left[static_cast<size_t>(i * k + l)] * right[static_cast<size_t>((i / m * k + l) * n + j)];
+      }
     const View out = loops::whole(plan_, static_cast<uint32_t>(step.results.at(0)));
     size_t next = 0;
     for_each_element(out, [&](int64_t at) {

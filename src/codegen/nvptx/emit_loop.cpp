@@ -132,6 +132,7 @@ void LoopEmitter::emit_serial(const Loop& loop, States& states) {
   const Linear begin = bound(loop.begin_value, loop.begin), end = bound(loop.end_value, loop.end);
   const MaybeRange from = begin.range(), to = end.range();
   const bool registers = touches_registers(loop.body);
+  bool leaves_rest = true;    // After as many rounds of copies as there are.
   constexpr int64_t few = 4;  // copies that cost less than the loop around them
   int64_t copies = std::max<int64_t>(1, loop.schedule.unroll);
   if (loop.schedule.vector) copies = std::max<int64_t>(copies, few);
@@ -144,6 +145,7 @@ void LoopEmitter::emit_serial(const Loop& loop, States& states) {
     const bool one_block = std::ranges::none_of(loop.body, [](const Stmt& stmt) { return stmt.loop != nullptr; });
     if (registers || most <= copies || (most <= few && one_block))
       return emit_written_out(loop, begin, end, least, most, states);
+    leaves_rest = copies == 1 || least != most || most % copies != 0;
   }
   BRAZE_CHECK(!registers, "elements in registers are reached by loops of known length only");
 
@@ -182,7 +184,7 @@ void LoopEmitter::emit_serial(const Loop& loop, States& states) {
     for (size_t k = 0; k < all.size(); ++k)
       states[k % count] = k < count ? all[k] : step(loop.reductions[k % count / lanes_], states[k % count], all[k]);
   }
-  run_while(first, limit, loop.step, {nullptr, range, multiple}, false, states, one);
+  if (leaves_rest) run_while(first, limit, loop.step, {nullptr, range, multiple}, false, states, one);
   --repeated_;
 }
 
