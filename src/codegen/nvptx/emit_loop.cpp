@@ -22,6 +22,16 @@ int64_t trips(int64_t begin, int64_t end, int64_t step) {
   return end <= begin ? 0 : (end - begin + step - 1) / step;
 }
 
+/// Of the loop that `back` closes its body is copied here as often as it should be. ptxas would copy it again, and
+/// the rest of it that hardly runs, and take up to twice as long.
+void keep_as_it_is(llvm::BranchInst* back) {
+  llvm::LLVMContext& context = back->getContext();
+  llvm::MDNode* rule = llvm::MDNode::get(context, {llvm::MDString::get(context, "llvm.loop.unroll.disable")});
+  llvm::MDNode* loop = llvm::MDNode::getDistinct(context, {nullptr, rule});
+  loop->replaceOperandWith(0, loop);  // what makes it this loop's
+  back->setMetadata(llvm::LLVMContext::MD_loop, loop);
+}
+
 }  // namespace
 
 // ---- reductions
@@ -231,7 +241,7 @@ Value* LoopEmitter::run_while(Value* from, Value* limit, int64_t stride, const B
   size_t k = 0;
   for (const State& state : running)
     for (Value* component : state) phis[k++]->addIncoming(component, last);
-  b_.CreateCondBr(b_.CreateICmpSLT(next, limit), inside, after);
+  keep_as_it_is(b_.CreateCondBr(b_.CreateICmpSLT(next, limit), inside, after));
 
   b_.SetInsertPoint(after);
   const auto merged = [&](Value* skipped, Value* found) -> Value* {

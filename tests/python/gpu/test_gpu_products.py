@@ -81,8 +81,8 @@ def test_gradients():
         found = torch.autograd.grad(braze.compile(loss)(x, w), (x, w))
         wanted = torch.autograd.grad(loss(x, w), (x, w))
         exact = torch.autograd.grad(loss(x.double(), w.double()), (x, w))
-        for each in zip(found, wanted, exact):
-            assert_as_near(each[0], each[1], each[2].double())
+        for ours, theirs, precise in zip(found, wanted, exact, strict=True):
+            assert_as_near(ours, theirs, precise.double())
 
 
 def test_columns_that_vary():
