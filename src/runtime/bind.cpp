@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "loops/layout.h"
+#include "loops/memory.h"
 #include "runtime/program_impl.h"
 #include "support/error.h"
 
@@ -60,7 +61,7 @@ Geometry stored_geometry(const loops::PlanBuffer& buffer) {
 /// Large results of CPUs are allocated where they are first written, when a backward has let go of what it has read
 /// before. What lies in parts is written by several steps, and there from the start.
 void bind_late_outputs(Program::Impl& program, const std::vector<uint32_t>& bound_steps) {
-  constexpr int64_t large = 1 << 20;
+  constexpr int64_t large = 1 << 17;
   const loops::Plan& plan = program.plan;
   if (std::ranges::any_of(program.devices, [](const BoundDevice& bound) { return !bound.place.is_cpu(); })) return;
   std::vector<bool> is_late(plan.buffers.size());
@@ -188,6 +189,8 @@ std::vector<bool> Program::Impl::inputs_apart(const std::vector<at::Tensor>& exa
 
 void Program::Impl::bind_buffers() {
   buffer_geometry.resize(plan.buffers.size());
+  stands_alone = loops::stand_alone(plan);
+  in_arena.resize(plan.buffers.size());
   for (uint32_t b = 0; b < plan.buffers.size(); ++b) {
     const loops::PlanBuffer& buffer = plan.buffers[b];
     switch (buffer.kind) {
@@ -200,6 +203,11 @@ void Program::Impl::bind_buffers() {
       case loops::BufferKind::call: buffer_geometry[b] = stored_geometry(buffer); break;
       case loops::BufferKind::part: part_buffers.push_back(b); break;
       case loops::BufferKind::temporary: {
+        if (stands_alone[b]) {
+          buffer_geometry[b] = Geometry::of(ir::DType::u8, device(buffer.device), {buffer.bytes}, {1});
+          break;
+        }
+        in_arena[b] = true;
         BoundDevice& bound = on(buffer.device);
         const bool is_first = bound.temporaries.empty();
         bound.begin = is_first ? buffer.offset : std::min(bound.begin, buffer.offset);
@@ -212,7 +220,7 @@ void Program::Impl::bind_buffers() {
   for (const BoundInput& input : inputs) any_written |= input.written;
   any_written |= std::ranges::any_of(trace.writes, [](uint32_t count) { return count > 0; });
   for (uint32_t b = 0; b < plan.buffers.size(); ++b) {
-    if (plan.buffers[b].kind != loops::BufferKind::output) continue;
+    if (plan.buffers[b].kind != loops::BufferKind::output && !stands_alone[b]) continue;
     Device& device = *on(plan.buffers[b].device).device;
     device.expect_result(buffer_geometry[b]);
     output_buffers.push_back({b, &device});
@@ -253,7 +261,7 @@ void Program::Impl::bind_kernel(const loops::KernelStep& step, loops::Join join)
     const uint32_t buffer = step.buffers[i], slot = pointer_count + i;
     const loops::PlanBuffer& memory = plan.buffers.at(buffer);
     const int64_t origin = step.origins[i] * ir::byte_size(kernel.buffers.at(i).dtype);
-    if (memory.kind == loops::BufferKind::temporary) {
+    if (in_arena[buffer]) {
       device.pointers.emplace_back(slot, memory.offset + origin);
       continue;
     }
@@ -278,8 +286,7 @@ OperandRef Program::Impl::operand(const loops::View& view) {
   const loops::PlanBuffer& buffer = plan.buffers.at(view.buffer);
   OperandRef ref;
   ref.buffer = view.buffer;
-  const bool temporary = buffer.kind == loops::BufferKind::temporary;
-  if (!temporary && buffer.kind != loops::BufferKind::part && is_whole(view)) {
+  if (buffer.kind != loops::BufferKind::temporary && buffer.kind != loops::BufferKind::part && is_whole(view)) {
     const bool owned = buffer.kind == loops::BufferKind::output || buffer.kind == loops::BufferKind::call;
     ref.kind = owned ? OperandRef::Kind::owned : OperandRef::Kind::input;
     ref.index = owned ? view.buffer : buffer.index;
@@ -288,13 +295,13 @@ OperandRef Program::Impl::operand(const loops::View& view) {
   BRAZE_CHECK(view.dtype != ir::DType::other, "a window onto elements that only ATen understands");
   PrebuiltView built;
   built.view = view;
-  built.in_arena = temporary;
+  built.in_arena = in_arena[view.buffer];
   built.geometry = Geometry::of(view.dtype, device(buffer.device), view.sizes, view.strides);
   ref.kind = OperandRef::Kind::view;
   ref.index = prebuilt.size();
   ref.byte_offset = view.offset * ir::byte_size(view.dtype);
-  ref.in_arena = temporary;
-  if (temporary) on(buffer.device).views.push_back(ref.index);
+  ref.in_arena = in_arena[view.buffer];
+  if (in_arena[view.buffer]) on(buffer.device).views.push_back(ref.index);
   prebuilt.push_back(std::move(built));
   return ref;
 }
@@ -370,10 +377,11 @@ void Program::Impl::bind_results() {
 
 void Program::Impl::bind_releases(const std::vector<uint32_t>& bound_steps) {
   constexpr uint32_t kept = ~0u;
-  std::unordered_map<uint32_t, uint32_t> last_use;  // buffer of kind call -> step
+  std::unordered_map<uint32_t, uint32_t> last_use;  // buffer that is let go of -> step
   auto use = [&](uint32_t buffer, uint32_t step) {
     const loops::BufferKind kind = plan.buffers[buffer].kind;
-    const bool is_let_go = kind == loops::BufferKind::call || kind == loops::BufferKind::input;
+    const bool is_let_go =
+        kind == loops::BufferKind::call || kind == loops::BufferKind::input || stands_alone[buffer];
     if (is_let_go && last_use[buffer] != kept) last_use[buffer] = step;
   };
   for (uint32_t s = 0; s < plan.steps.size(); ++s) {
@@ -389,7 +397,7 @@ void Program::Impl::bind_releases(const std::vector<uint32_t>& bound_steps) {
   for (const loops::View& view : plan.outputs) use(view.buffer, kept);
   for (const loops::PlanMutation& mutation : plan.mutations) use(mutation.view.buffer, kept);
   for (const auto& [buffer, step] : last_use)
-    if (step != kept && plan.buffers[buffer].kind == loops::BufferKind::call)
+    if (step != kept && plan.buffers[buffer].kind != loops::BufferKind::input)
       steps[step].releases.push_back(buffer);
   bind_consumed(last_use, kept);
   // A result that only its own call mentions is not wanted; some operators give no tensor for it.

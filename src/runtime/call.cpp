@@ -9,6 +9,7 @@
 
 #include "capture/library_call.h"
 #include "capture/numbers_in_calls.h"
+#include "runtime/device/cpu/output_pool.h"
 #include "support/error.h"
 
 namespace braze::runtime {
@@ -78,6 +79,7 @@ void place(const BoundCall& call, size_t index, at::Tensor result, Frame& frame)
   // What ATen gives a dimension of size 1 may differ for operands that lie elsewhere than eager's.
   else if (result.strides() != c10::IntArrayRef(planned.strides))
     result.unsafeGetTensorImpl()->set_sizes_and_strides(planned.sizes, planned.strides, result.storage_offset());
+  OutputPool::count(result);
   frame.addresses[ref.buffer] = result.data_ptr();
   frame.owned[ref.buffer] = std::move(result);
 }
@@ -88,6 +90,7 @@ at::Tensor& out_tensor(const BoundCall& call, Frame& frame, size_t index = 0) {
   if (ref.kind == ResultRef::Kind::into) return const_cast<at::Tensor&>(ref.target.resolve(frame));
   at::Tensor& out = frame.owned[ref.buffer];
   out = ref.planned.allocate();
+  OutputPool::count(out);
   frame.addresses[ref.buffer] = out.data_ptr();
   return out;
 }

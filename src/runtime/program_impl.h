@@ -124,7 +124,10 @@ class Program::Impl {
   std::vector<std::pair<uint32_t, uint32_t>> input_buffers;  ///< (plan buffer, graph input).
   std::vector<BoundOutputBuffer> output_buffers;             ///< Allocated when a call begins.
   std::vector<uint32_t> part_buffers;                        ///< Plan buffers that lie in those.
-  std::vector<Geometry> buffer_geometry;  ///< By plan buffer: of the tensor that holds it (not for temporaries).
+  /// By plan buffer: of the tensor that holds it (not for temporaries that lie in the arena).
+  std::vector<Geometry> buffer_geometry;
+  std::vector<bool> in_arena;      ///< By plan buffer: temporaries that lie there,
+  std::vector<bool> stands_alone;  ///< and those that do not.
   std::vector<BoundRegion> regions;
   std::vector<std::unique_ptr<BoundCall>> calls;
   std::vector<BoundStep> steps;

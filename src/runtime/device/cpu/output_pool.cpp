@@ -21,35 +21,56 @@ struct Block {
 
 class FreeBlocks {
  public:
-  void* take(int64_t bytes) {
+  /// A block of at least that many bytes.
+  Block take(int64_t bytes) {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       // What came last is most likely to be in the caches.
-      const auto it =
-          std::find_if(free_.rbegin(), free_.rend(), [&](const Block& one) { return one.bytes == bytes; });
+      const auto it = std::find_if(free_.rbegin(), free_.rend(), [&](const Block& one) {
+        return one.bytes >= bytes && one.bytes - bytes <= bytes / least_share_wasted;
+      });
       if (it != free_.rend()) {
-        void* memory = it->memory;
+        const Block found = *it;
         free_.erase(std::next(it).base());
-        free_bytes_ -= bytes;
-        return memory;
+        free_bytes_ -= found.bytes;
+        taken_bytes_ += found.bytes;
+        return found;
       }
+      taken_bytes_ += bytes;
+      most_taken_bytes_ = std::max(most_taken_bytes_, taken_bytes_);
+      trim();
     }
     constexpr size_t cache_line = 64;
     void* memory = nullptr;
-    if (posix_memalign(&memory, cache_line, static_cast<size_t>(bytes)) == 0) return memory;
-    return c10::alloc_cpu(static_cast<size_t>(bytes));  // Raises, as eager does.
+    if (posix_memalign(&memory, cache_line, static_cast<size_t>(bytes)) == 0) return {memory, bytes};
+    try {
+      return {c10::alloc_cpu(static_cast<size_t>(bytes)), bytes};  // Raises, as eager does.
+    } catch (...) {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      taken_bytes_ -= bytes;
+      throw;
+    }
   }
 
   void give_back(Block block) noexcept {
     const std::lock_guard<std::mutex> lock(mutex_);
     free_.push_back(block);
+    taken_bytes_ -= block.bytes;
     free_bytes_ += block.bytes;
+    trim();
+  }
+
+  void count_others(int64_t bytes) noexcept {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    taken_bytes_ += bytes;
+    most_taken_bytes_ = std::max(most_taken_bytes_, taken_bytes_);
     trim();
   }
 
   void change_limit(int64_t bytes) noexcept {
     const std::lock_guard<std::mutex> lock(mutex_);
     limit_bytes_ += bytes;
+    if (bytes < 0) most_taken_bytes_ = taken_bytes_;
     trim();
   }
 
@@ -65,8 +86,11 @@ class FreeBlocks {
   }
 
  private:
+  static constexpr int64_t least_share_wasted = 16;
+
   void trim() {
-    for (; free_bytes_ > limit_bytes_; free_.pop_front()) {
+    const int64_t most = std::min(limit_bytes_, most_taken_bytes_ - taken_bytes_);
+    for (; free_bytes_ > most && !free_.empty(); free_.pop_front()) {
       free_bytes_ -= free_.front().bytes;
       std::free(free_.front().memory);
     }
@@ -74,13 +98,21 @@ class FreeBlocks {
 
   std::mutex mutex_;  ///< Protects the rest.
   int64_t limit_bytes_ = 0, free_bytes_ = 0;
-  std::deque<Block> free_;  ///< The latest last.
+  int64_t taken_bytes_ = 0, most_taken_bytes_ = 0;  ///< By results, of ATen too; and the most at once.
+  std::deque<Block> free_;                          ///< The latest last.
 };
 
 /// What a tensor's storage holds on to.
 struct Lease {
   Block block;
   ~Lease() { FreeBlocks::of_process().give_back(block); }
+};
+
+/// Memory of another allocator, which is counted while it lives.
+struct Counted {
+  c10::DataPtr data;
+  int64_t bytes;
+  ~Counted() { FreeBlocks::of_process().count_others(-bytes); }
 };
 
 }  // namespace
@@ -94,9 +126,23 @@ void OutputPool::expect(int64_t bytes) {
   FreeBlocks::of_process().change_limit(bytes);
 }
 
+void OutputPool::count(const at::Tensor& tensor) {
+  if (!tensor.is_cpu() || !tensor.has_storage() || tensor.storage().use_count() != 1) return;
+  c10::StorageImpl* const storage = tensor.storage().unsafeGetStorageImpl();
+  const auto bytes = static_cast<int64_t>(storage->nbytes());
+  // Of PyTorch's allocator alone: others mean something by their contexts.
+  if (!wants(bytes) || storage->data_ptr().get_deleter() != c10::GetCPUAllocator()->raw_deleter()) return;
+  auto counted = std::make_unique<Counted>(c10::DataPtr(), bytes);
+  void* const memory = storage->_mutable_data_ptr_no_checks().get();
+  counted->data = storage->set_data_ptr(c10::DataPtr());
+  storage->set_data_ptr_noswap(
+      {memory, counted.release(), [](void* held) { delete static_cast<Counted*>(held); }, c10::Device(c10::kCPU)});
+  FreeBlocks::of_process().count_others(bytes);
+}
+
 at::Tensor OutputPool::allocate(const Geometry& geometry) {
   const int64_t bytes = geometry.bytes();
-  auto lease = std::make_unique<Lease>(Block{FreeBlocks::of_process().take(bytes), bytes});
+  auto lease = std::make_unique<Lease>(FreeBlocks::of_process().take(bytes));
   void* const memory = lease->block.memory;
   c10::DataPtr data(
       memory, lease.release(), [](void* held) { delete static_cast<Lease*>(held); }, c10::Device(c10::kCPU));

@@ -10,9 +10,10 @@ namespace braze::runtime {
 /// The system hands out large blocks page by page and takes them back when they are freed: writing 64 MB of fresh
 /// memory costs as much again in page faults as the write itself. So memory of a program's large results is kept
 /// once the caller has dropped them, for whichever program wants as much next: forwards and backwards run in turn,
-/// and a program that has been replaced by another one leaves it its memory. All pools together keep what one call
-/// of each of their programs takes; what has lain there longest is freed first. Thread-safe; results may outlive
-/// the pool.
+/// and a program that has been replaced by another one leaves it its memory. All pools together keep no more
+/// than what one call of each of their programs takes, and together with what is in use no more than has been in
+/// use at once, so that keeping does not raise the peak; what has lain there longest is freed first. Thread-safe;
+/// results may outlive the pool.
 class OutputPool {
  public:
   OutputPool() = default;
@@ -27,8 +28,11 @@ class OutputPool {
   /// A new uninitialised CPU tensor. \pre wants(geometry.bytes())
   at::Tensor allocate(const Geometry& geometry);
 
+  /// The tensor, which ATen has just allocated, is in use as those of pools are.
+  static void count(const at::Tensor& tensor);
+
  private:
-  static constexpr int64_t least_bytes = 1 << 20;
+  static constexpr int64_t least_bytes = 1 << 17;
   int64_t expected_bytes_ = 0;
 };
 
