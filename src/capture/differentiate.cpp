@@ -198,7 +198,7 @@ class Backward {
 /// Gradients that come in this order, those of leaves first, as a node has to give them for that.
 void arrange(std::vector<Gradients::Input>& gradients, size_t leaves) {
   std::vector<Gradients::Input> arranged(gradients);
-  const std::vector<size_t> runs = run_order_of_leaves(leaves);
+  const std::vector<size_t> runs = run_order_of_leaves(leaves, gradients.size() - leaves);
   for (size_t k = 0; k < leaves; ++k) arranged[runs[k]] = std::move(gradients[k]);
   gradients = std::move(arranged);
 }

@@ -23,12 +23,14 @@ struct ReadyNode {
 template <typename Node>
 using ReadyNodes = std::priority_queue<ReadyNode<Node>>;
 
-/// Of `count` leaves that one node makes ready: the k-th that runs was the n-th to come in.
-inline std::vector<size_t> run_order_of_leaves(size_t count) {
+/// Of `count` leaves that one node makes ready, and behind them of `others` that are none: the k-th leaf that runs
+/// was the n-th to come in.
+inline std::vector<size_t> run_order_of_leaves(size_t count, size_t others) {
   ReadyNodes<size_t> ready;
   for (size_t k = 0; k < count; ++k) ready.push({UINT64_MAX, k});
+  for (size_t k = 0; k < others; ++k) ready.push({0, count + k});
   std::vector<size_t> order;
-  for (; !ready.empty(); ready.pop()) order.push_back(ready.top().node);
+  for (; order.size() < count; ready.pop()) order.push_back(ready.top().node);
   return order;
 }
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "capture/autograd_node.h"
+#include "capture/engine_order.h"
 #include "capture/tape.h"
 #include "runtime/autograd/batched.h"
 #include "support/error.h"
@@ -117,12 +118,7 @@ BackwardNode::BackwardNode(std::shared_ptr<const TrainingProgram> program, torch
     set_next_edges(std::move(edges));
     return;
   }
-  std::vector<torch::autograd::edge_list> by_stage(staged_->size());
-  for (size_t k = 0; k < edges.size(); ++k) {
-    torch::autograd::edge_list& those = by_stage[staged_->gradients()[k].stage];
-    edge_of_.push_back(static_cast<uint32_t>(those.size()));
-    those.push_back(std::move(edges[k]));
-  }
+  std::vector<torch::autograd::edge_list> by_stage = divide(std::move(edges));
   // The last one first: nodes know how long the way behind them is.
   nodes_.resize(staged_->size());
   for (uint32_t stage = static_cast<uint32_t>(nodes_.size()) - 1; stage > 0; --stage) {
@@ -132,6 +128,31 @@ BackwardNode::BackwardNode(std::shared_ptr<const TrainingProgram> program, torch
     by_stage[stage - 1].emplace_back(node, 0);
   }
   set_next_edges(std::move(by_stage[0]));
+}
+
+/// Leaves have been arranged as one node has to give them for their hooks to run in eager's order; those of a stage
+/// are arranged anew.
+std::vector<torch::autograd::edge_list> BackwardNode::divide(torch::autograd::edge_list edges) {
+  const auto is_leaf = [](const torch::autograd::Edge& one) { return one.function->sequence_nr() == UINT64_MAX; };
+  const size_t leaves = static_cast<size_t>(std::ranges::find_if_not(edges, is_leaf) - edges.begin());
+  std::vector<size_t> in_order = capture::run_order_of_leaves(leaves, edges.size() - leaves);
+  for (size_t k = leaves; k < edges.size(); ++k) in_order.push_back(k);
+  std::vector<std::vector<size_t>> members(staged_->size());
+  for (const size_t k : in_order) members[staged_->gradients()[k].stage].push_back(k);
+  edge_of_.resize(edges.size());
+  std::vector<torch::autograd::edge_list> by_stage(members.size());
+  for (size_t stage = 0; stage < members.size(); ++stage) {
+    const std::vector<size_t>& those = members[stage];
+    const auto mine = static_cast<size_t>(std::ranges::count_if(those, [&](size_t k) { return k < leaves; }));
+    const bool goes_on = stage + 1 < members.size();
+    const std::vector<size_t> runs = capture::run_order_of_leaves(mine, those.size() - mine + goes_on);
+    by_stage[stage].resize(those.size());
+    for (size_t n = 0; n < those.size(); ++n) {
+      edge_of_[those[n]] = static_cast<uint32_t>(n < mine ? runs[n] : n);
+      by_stage[stage][edge_of_[those[n]]] = std::move(edges[those[n]]);
+    }
+  }
+  return by_stage;
 }
 
 const torch::autograd::Edge& BackwardNode::edge(size_t gradient) const {
@@ -428,9 +449,9 @@ variable_list BackwardNode::run_stage(uint32_t number, Rest& rest) {
 
 variable_list BackwardNode::share(uint32_t stage, variable_list& gradients,
                                   const std::shared_ptr<Rest>& rest) const {
-  variable_list given;
+  variable_list given(nodes_[stage]->num_outputs() - (stage + 1 < staged_->size() ? 1 : 0));
   for (size_t k = 0; k < gradients.size(); ++k)
-    if (staged_->gradients()[k].stage == stage) given.push_back(std::move(gradients[k]));
+    if (staged_->gradients()[k].stage == stage) given[edge_of_[k]] = std::move(gradients[k]);
   if (stage + 1 < staged_->size()) given.push_back(parcel(rest, program_->tangents_[0].device));
   return given;
 }

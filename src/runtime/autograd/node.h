@@ -43,6 +43,8 @@ class BackwardNode final : public torch::autograd::Node {
   /// What one backward leaves for the later nodes.
   struct Rest;
   const torch::autograd::Edge& edge(size_t gradient) const;
+  /// By stage.
+  std::vector<torch::autograd::edge_list> divide(torch::autograd::edge_list edges);
   bool is_wanted(size_t gradient, const torch::autograd::variable_list& tangents) const;
   /// Which tangents there are, and which gradients are wanted, becomes the latest run.
   void begin(const torch::autograd::variable_list& tangents);

@@ -45,6 +45,9 @@ MODELS = {
     "decoder": Decoder,
     "tied": Tied,
     "branches": Branches,
+    "stages": lambda: nn.Sequential(
+        nn.Linear(4, 300), *[nn.Sequential(nn.Tanh(), nn.Linear(300, 300)) for _ in range(8)]
+    ),
 }
 
 
