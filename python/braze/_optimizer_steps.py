@@ -68,15 +68,39 @@ def radam_steps(
 def asgd_steps(
     params: Tensors, grads: Tensors, averages: Tensors, mus: Tensors, etas: Tensors, steps: Tensors, **how: Any
 ) -> None:
-    """torch.optim.asgd._single_tensor_asgd, and with many tensors."""
+    """torch.optim.asgd._single_tensor_asgd."""
+    _asgd_each(params, grads, averages, mus, etas, steps, False, **how)
+
+
+def many_asgd_steps(
+    params: Tensors, grads: Tensors, averages: Tensors, mus: Tensors, etas: Tensors, steps: Tensors, **how: Any
+) -> None:
+    """torch.optim.asgd._multi_tensor_asgd, which writes to each parameter once."""
+    _asgd_each(params, grads, averages, mus, etas, steps, True, **how)
+
+
+def _asgd_each(
+    params: Tensors,
+    grads: Tensors,
+    averages: Tensors,
+    mus: Tensors,
+    etas: Tensors,
+    steps: Tensors,
+    at_once: bool,
+    **how: Any,
+) -> None:
     if not _is_plain(params, how["capturable"], how["differentiable"]):
-        return _asgd_steps(params, grads, averages, mus, etas, steps, **how)
+        eagers = _many_asgd_steps if at_once else _asgd_steps
+        return eagers(params, grads, averages, mus, etas, steps, **how)
     lr, decay = how["lr"], how["lambd"]
     for param, given, average, mu, eta, count in zip(params, grads, averages, mus, etas, steps, strict=True):
         grad = _decayed(given, param, how["maximize"], how["weight_decay"])
         count.add_(1)
         rate = C.to_number(eta)
-        param.mul_(1 - decay * rate).sub_(grad * rate)
+        if at_once:
+            param.sub_((grad + param * decay) * rate)
+        else:
+            param.mul_(1 - decay * rate).sub_(grad * rate)
         average.copy_(torch.where(mu == 1, param, average + (param - average) * mu))
         step = C.to_number(count)
         eta.copy_(lr / ((1 + decay * lr * step) ** how["alpha"]))
@@ -173,7 +197,7 @@ def update_parameters(self: swa_utils.AveragedModel, model: torch.nn.Module) -> 
 
 _adamax_steps = adamax._multi_tensor_adamax
 _radam_steps = radam._single_tensor_radam
-_asgd_steps = asgd._single_tensor_asgd
+_asgd_steps, _many_asgd_steps = asgd._single_tensor_asgd, asgd._multi_tensor_asgd
 _adafactor_steps = _adafactor._single_tensor_adafactor
 
 
@@ -181,8 +205,8 @@ def install() -> None:
     C.set_stand_in(adamax._multi_tensor_adamax, adamax_steps)
     for function in (radam._single_tensor_radam, radam._multi_tensor_radam):
         C.set_stand_in(function, radam_steps)
-    for function in (asgd._single_tensor_asgd, asgd._multi_tensor_asgd):
-        C.set_stand_in(function, asgd_steps)
+    C.set_stand_in(asgd._single_tensor_asgd, asgd_steps)
+    C.set_stand_in(asgd._multi_tensor_asgd, many_asgd_steps)
     for function in (_adafactor._single_tensor_adafactor, _adafactor._multi_tensor_adafactor):
         C.set_stand_in(function, adafactor_steps)
     C.set_stand_in(swa_utils.AveragedModel.update_parameters, update_parameters)
