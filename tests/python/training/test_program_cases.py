@@ -10,13 +10,18 @@ import program_func  # noqa: F401  its cases
 import program_functions
 import program_graphs  # noqa: F401  its cases
 import program_hooks  # noqa: F401  its cases
+import program_layer_tables  # noqa: F401  its cases
 import program_layers  # noqa: F401  its cases
+import program_layers_changed  # noqa: F401  its cases
 import program_models  # noqa: F401  its cases
+import program_optimizer_tables  # noqa: F401  its cases
 import program_optimizers  # noqa: F401  its cases
 import program_parameters  # noqa: F401  its cases
+import program_recipes  # noqa: F401  its cases
 import program_saved  # noqa: F401  its cases
 import program_second  # noqa: F401  its cases
 import program_steps  # noqa: F401  its cases
+import program_tensors  # noqa: F401  its cases
 import program_toggles  # noqa: F401  its cases
 import program_training  # noqa: F401  its cases
 import program_transforms  # noqa: F401  its cases
