@@ -28,6 +28,9 @@ std::vector<int64_t> frozen(const at::Tensor& tensor, std::string_view what) {
 at::Tensor max_pool1d(const at::Tensor& self, at::IntArrayRef kernel, at::IntArrayRef stride,
                       at::IntArrayRef padding, at::IntArrayRef dilation, bool ceil_mode) {
   if (!as_tracer(self)) return at::native::max_pool1d(self, kernel, stride, padding, dilation, ceil_mode);
+  // The CPU's kernel without indices is one of floats.
+  TORCH_CHECK_NOT_IMPLEMENTED(!self.is_cpu() || !c10::isIntegralType(self.scalar_type(), true),
+                              "\"max_pool1d_impl\" not implemented for '", self.scalar_type(), "'");
   const at::Tensor pooled =
       std::get<0>(at::max_pool1d_with_indices(self, kernel, stride, padding, dilation, ceil_mode));
   // Row-major where PyTorch needs no indices.

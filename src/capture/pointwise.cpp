@@ -22,21 +22,29 @@ Pointwise::Pointwise(Call& call, ScalarType dtype, std::initializer_list<const O
   if (has_number && (type_->dtype == DType::f16 || type_->dtype == DType::bf16)) compute_in_float();
 }
 
-/// How many elements of the result, and of each operand that is not one element for all of them, lie side by side.
+/// How many elements of the result and of the operands lie side by side. One operand may be a single element for
+/// all of them: a number, or one of a row or column that is broadcast.
 Dim Pointwise::innermost_loop() const {
   const DimsRef sizes = type_->sizes, strides = type_->strides;
   Places dims;
   for (size_t k = 0; k < sizes.size(); ++k)
     if (sizes[k] != 1) dims.push_back(static_cast<int64_t>(k));
   std::stable_sort(dims.begin(), dims.end(), [&](int64_t a, int64_t b) { return strides[a] < strides[b]; });
+  const auto is_repeated = [&](const Operand& operand, int64_t dim) {
+    const auto mine = dim - static_cast<int64_t>(sizes.size() - operand.sizes.size());
+    return mine < 0 || operand.sizes[mine] == 1 || operand.strides[mine] == 0;
+  };
+  const Operand* repeated = nullptr;
   Dim length = 1;
   for (const int64_t dim : dims) {
     if (strides[dim] != length) break;
     const bool all = std::ranges::all_of(operands_, [&](const Operand* operand) {
-      if (numel(operand->sizes) == 1) return true;
+      if (is_repeated(*operand, dim)) {
+        if (length == 1 && !repeated) repeated = operand;
+        return operand == repeated;
+      }
       const auto mine = dim - static_cast<int64_t>(sizes.size() - operand->sizes.size());
-      const Dim size = mine < 0 ? Dim(1) : operand->sizes[mine];
-      return size != 1 && operand->strides[mine] == length;
+      return operand != repeated && operand->strides[mine] == length;
     });
     if (!all) break;
     length *= sizes[dim];
@@ -44,10 +52,11 @@ Dim Pointwise::innermost_loop() const {
   return length;
 }
 
-bool Pointwise::in_vectors() const {
+bool Pointwise::in_vectors(Vectors vectors) const {
   if (type_->device.kind != ir::DeviceKind::cpu) return false;
   static const std::string capability = at::get_cpu_capability();
-  const int64_t bytes = capability == "AVX512" ? 64 : capability == "AVX2" ? 32 : 0;
+  const bool is_wide = capability == "AVX512";
+  const int64_t bytes = is_wide && vectors == Vectors::widest ? 64 : is_wide || capability == "AVX2" ? 32 : 0;
   return bytes > 0 && innermost_loop() * ir::byte_size(type_->dtype) >= 2 * bytes;
 }
 

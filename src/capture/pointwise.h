@@ -24,8 +24,9 @@ class Pointwise {
   /// Whether ATen's kernel takes the elements in vectors (all but a rest), or one by one because they do not lie
   /// side by side or are too few. Some functions have two forms there, which differ in which of two zeros is the
   /// larger, or in what overflows on the way. Source: vectorized_loop in ATen/native/cpu/Loops.h, of two vectors a
-  /// step.
-  bool in_vectors() const;
+  /// step. Most kernels are built for those of AVX2 alone, as REGISTER_DISPATCH in ATen/native/DispatchStub.h says.
+  enum class Vectors : uint8_t { of_avx2, widest };
+  bool in_vectors(Vectors vectors = Vectors::of_avx2) const;
 
   /// The operand, converted to the type of the result and then to that of the computation, not broadcast.
   ir::Value* in(const Operand& operand);

@@ -41,7 +41,7 @@ bool hyperbolic(Call& call, const RuleRow& row) {
   if (!p.valid()) return false;
   p.compute_in_float();
   ir::Value *value = p.in(*x), *result = p.op(row.op, value);
-  if (!p.in_vectors()) return p.give(result);
+  if (!p.in_vectors(Pointwise::Vectors::widest)) return p.give(result);
   const double last = p.type()->dtype == DType::f64 ? 0x1.62e42fefa39efp+9 : 0x1.62e42ep+6;
   ir::Value* infinite = p.number(std::numeric_limits<double>::infinity());
   if (row.op == Op::sinh) infinite = p.op(Op::copysign, infinite, value);

@@ -79,9 +79,11 @@ bool sum_like(Call& call, const RuleRow& row) {
   const ScalarType dtype =
       call.dtype(form.dtype).value_or(integral && row.op != Op::mean ? ScalarType::Long : x->dtype);
   if (!is_kernel_dtype(dtype) || (row.op == Op::mean && !c10::isFloatingType(dtype))) return false;
-  ir::Value* value = call.cast(x->value, to_dtype(dtype));
+  // Of integers a mean in halves is added up before it is rounded.
+  const DType added = integral && row.op == Op::mean ? ir::compute_dtype(to_dtype(dtype)) : to_dtype(dtype);
+  ir::Value* value = call.cast(x->value, added);
   // A 0-dim tensor has nothing to reduce.
-  return call.give(x->sizes.empty() ? value : reduce(call, row.op, value, *axes));
+  return call.give(call.cast(x->sizes.empty() ? value : reduce(call, row.op, value, *axes), to_dtype(dtype)));
 }
 
 /// amax and amin, and max() and min() of everything.
@@ -290,9 +292,10 @@ bool trace(Call& call, const RuleRow&) {
 bool logsumexp(Call& call, const RuleRow&) {
   const auto x = call.operand(0);
   if (!x || x->is_number()) return false;
-  if (x->sizes.empty()) return call.give(call.cast(x->value, to_dtype(floating(x->dtype))));
   const auto axes = axes_of(x->sizes, call.places(1), call.flag(2));
-  if (!axes || axes->count == 0) return false;
+  const bool is_single = x->sizes.empty();
+  if (!axes || axes->count == 0 || (!is_single && call.places(1).empty())) return false;  // That may be refused.
+  if (is_single) return call.give(call.cast(x->value, to_dtype(floating(x->dtype))));
   const ScalarType dtype = floating(x->dtype);
   const DType compute = ir::compute_dtype(to_dtype(dtype));
   ir::Value* value = call.cast(x->value, compute);

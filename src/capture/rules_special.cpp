@@ -198,6 +198,10 @@ bool polygamma(Call& call, const RuleRow&) {
 bool ldexp(Call& call, const RuleRow&) {
   const auto x = call.operand(0), exponent = call.operand(1);
   if (!x || !exponent || exponent->is_number()) return false;
+  // From 2.13 on the exponent of a float is moved by an integer, without a power that may overflow, and a single
+  // power is one of the float's type.
+  if (c10::isFloatingType(x->dtype) && (c10::isIntegralType(exponent->dtype, true) || exponent->sizes.empty()))
+    return false;
   Operand power = *exponent;
   power.dtype = floating(exponent->dtype);
   power.strides = contiguous(power.sizes);  // as a number to the power of a tensor is laid out

@@ -252,6 +252,7 @@ std::optional<c10::IValue> largest_of_all(Arguments arguments) {
   const at::Tensor& self = arguments[0].toTensor();
   const auto dims = dims_of_one_window(self, rank, arguments);
   if (!dims || !are_all(arguments[4], 1)) return std::nullopt;
+  if (c10::isIntegralType(self.scalar_type(), true)) return std::nullopt;  // Not all of them have kernels.
   if (dims->size() == 1) return std::get<0>(self.max(dims->front(), /*keepdim=*/true));
   return std::get<0>(self.flatten(-rank).max(-1, /*keepdim=*/true)).unsqueeze(-1);
 }

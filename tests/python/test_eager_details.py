@@ -324,3 +324,46 @@ def test_sigmoid_is_zero_where_eagers_exponential_overflows(dtype, count):
     assert torch.equal(got == 0, expected == 0)
     if dtype in (torch.float32, torch.float64):  # Halves are not rounded between operators.
         torch.testing.assert_close(braze.trace(lambda x: x.sigmoid().log(), x)(x), x.sigmoid().log())
+
+
+#: What eager refuses by a type or a dimension, and beside it what it takes.
+REFUSED = {
+    "largest of windows": lambda x: F.max_pool1d(x, 2),
+    "largest of one window": lambda x: F.max_pool1d(x, x.shape[-1]),
+    "largest of windows, with indices": lambda x: F.max_pool1d(x, 2, return_indices=True),
+    "largest of windows of two dimensions": lambda x: F.max_pool2d(x[None], (1, 2)),
+    "logsumexp of no dimension": lambda x: torch.logsumexp(x, ()),
+    "logsumexp of a number": lambda x: torch.logsumexp(x[0, 0], 0),
+    "logsumexp of a dimension that there is not": lambda x: torch.logsumexp(x[0, 0], (0, 1)),
+    "logsumexp far beyond": lambda x: torch.logsumexp(x[0, 0], 7),
+    "mean in a half": lambda x: torch.mean(x, -1, dtype=torch.float16),
+    "mean in the other half": lambda x: torch.mean(x[0, 0], dtype=torch.bfloat16),
+}
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize(
+    "dtype", [torch.bool, torch.uint8, torch.int8, torch.int16, torch.int64, torch.float16, torch.float32], ids=str
+)
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused_by_a_type_or_a_dimension(name, dtype, dynamic):
+    def outcome(f, x):
+        try:
+            return f(x), None
+        except (RuntimeError, IndexError, NotImplementedError) as error:
+            return None, (type(error), str(error))
+
+    compiled = braze.compile(REFUSED[name], dynamic=dynamic)
+    for count in (4, 6):
+        x = (torch.arange(2 * count).reshape(2, count) * 37 % 127).to(dtype)
+        wanted, error = outcome(REFUSED[name], x)
+        got, raised = outcome(compiled, x)
+        assert raised == error
+        torch.testing.assert_close(got, wanted, rtol=2e-3, atol=0)
+
+
+def test_a_mean_of_integers_in_a_half_is_rounded_once():
+    x = torch.tensor([5, 7, 32767, -32768], dtype=torch.int16)
+    for dtype in (torch.float16, torch.bfloat16):
+        wanted = torch.mean(x, 0, dtype=dtype)
+        assert braze.compile(lambda x, dtype=dtype: torch.mean(x, 0, dtype=dtype))(x) == wanted

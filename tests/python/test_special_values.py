@@ -1,5 +1,6 @@
 """Elementwise operators on special values, against eager: in vectors, in tails and on single elements."""
 
+import itertools
 import warnings
 
 import pytest
@@ -104,3 +105,46 @@ def test_gelu_of_the_largest():
     for got, expected in zip(braze.trace(each, (x,), check=False)(x), each(x), strict=True):
         assert torch.equal(got.isnan(), expected.isnan()) and torch.equal(got.isinf(), expected.isinf())
         assert torch.equal(got.nan_to_num().signbit(), expected.nan_to_num().signbit())
+
+
+EXTREMES = ["maximum", "minimum", "fmax", "fmin", "fmod", "remainder"]
+
+
+@pytest.mark.parametrize("columns", [2, 8, 16, 32, 64])
+@pytest.mark.parametrize("name", EXTREMES)
+def test_rows_and_columns_that_are_broadcast(name, columns):
+    """One operand of a kernel may be a single element of each row: the others are taken in vectors all the same."""
+    function = getattr(torch, name)
+    found = []
+    for dtype in DTYPES:
+        if not dtype.is_floating_point:
+            continue
+        column = torch.tensor([0.0, -0.0, torch.finfo(dtype).max, 3.0], dtype=dtype).reshape(4, 1)
+        row = torch.tensor([-0.0, 0.5, 0.0, 2.0] * columns, dtype=dtype)[:columns]
+        whole = row.expand(4, columns).contiguous()
+        tensors = (column, row, whole, row[:1], whole.bool(), (whole != 0).to(torch.uint8))
+        for x, y in itertools.permutations(tensors, 2):
+            if torch.result_type(x, y) != dtype:
+                continue
+            wanted, got = function(x, y), braze.trace(function, (x, y), check=False)(x, y)
+            same = torch.equal(wanted.isnan(), got.isnan())
+            same &= torch.equal(wanted.nan_to_num().signbit(), got.nan_to_num().signbit())
+            if not same or not torch.equal(wanted.nan_to_num(), got.nan_to_num()):
+                found.append((dtype, tuple(x.shape), x.dtype, tuple(y.shape), y.dtype, wanted, got))
+    assert not found, found[0]
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("exponents", [torch.uint8, torch.int64, torch.float32, torch.bool], ids=str)
+def test_exponents_beyond_powers_of_the_type(dtype, exponents):
+    x = torch.tensor([0.0, 1.0, 1e-7, 3.0]).to(dtype)
+    for y in (torch.tensor([200.0, 130.0, 20.0, 3.0]).to(exponents), torch.tensor(255.0).to(exponents)):
+        try:
+            wanted = torch.ldexp(x, y)
+        except RuntimeError as error:
+            with pytest.raises(RuntimeError) as raised:
+                braze.compile(torch.ldexp)(x, y)
+            assert str(raised.value) == str(error)
+            continue
+        got = braze.compile(lambda x, y: torch.ldexp(x, y) + 0)(x, y)
+        torch.testing.assert_close(got, wanted + 0, equal_nan=True)

@@ -299,6 +299,7 @@ bool TorchWorld::is_of_legacy_type(PyObject* object, PyObject* classes) const {
   const guards::Ref dtype = says("dtype"), cuda = says("is_cuda"), layout = says("layout");
   PyErr_Clear();
   const at::Tensor& tensor = THPVariable_Unpack(object);
+  if (tensor.is_neg()) return false;  // That is a key before the CPU's.
   return dtype && THPDtype_Check(dtype.get()) && cuda.get() == Py_False && layout &&
          THPLayout_Check(layout.get()) && reinterpret_cast<THPLayout*>(layout.get())->layout == at::kStrided &&
          tensor.device().is_cpu() && tensor.scalar_type() == reinterpret_cast<THPDtype*>(dtype.get())->scalar_type;
