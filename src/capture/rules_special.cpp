@@ -200,8 +200,8 @@ bool ldexp(Call& call, const RuleRow&) {
   if (!x || !exponent || exponent->is_number()) return false;
   // From 2.13 on the exponent of a float is moved by an integer, without a power that may overflow, and a single
   // power is one of the float's type.
-  if (c10::isFloatingType(x->dtype) && (c10::isIntegralType(exponent->dtype, true) || exponent->sizes.empty()))
-    return false;
+  const bool is_single = exponent->sizes.empty() && exponent->dtype != x->dtype;
+  if (c10::isFloatingType(x->dtype) && (c10::isIntegralType(exponent->dtype, true) || is_single)) return false;
   Operand power = *exponent;
   power.dtype = floating(exponent->dtype);
   power.strides = contiguous(power.sizes);  // as a number to the power of a tensor is laid out
