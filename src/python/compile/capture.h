@@ -57,7 +57,9 @@ Captured capture_call(const py::object& function, const Arguments& arguments, co
                       bool is_first, size_t dropped, SizeHistory& history);
 
 /// The rest of a frame's run. The frame is as before afterwards. \param code  of the frame.
-Captured capture_frame(interpreter::FrameRun& run, CodeState& code, const Settings& settings);
+/// \param classes_made  weak references to the classes that the call has made natively so far.
+Captured capture_frame(interpreter::FrameRun& run, CodeState& code, const Settings& settings,
+                       const std::vector<guards::Ref>& classes_made);
 
 /// What the guards of a frame's segment read: the function, then the frame's slots. Owned by the frame.
 std::vector<PyObject*> frame_values(interpreter::FrameRun& run);

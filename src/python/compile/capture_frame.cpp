@@ -34,6 +34,32 @@ TorchWorld::Others others_at(const CodeState& code, int offset) {
   return code.has_other_tensors(offset) ? Others::parameters : Others::none;
 }
 
+/// Of the standard library, or with a class statement in its code.
+bool makes_class(PyFunctionObject* function) {
+  const std::string name(text_of(function->func_qualname));
+  if (name == "namedtuple" || name == "make_dataclass") return true;
+  PyObject* constants = reinterpret_cast<PyCodeObject*>(function->func_code)->co_consts;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(constants); ++i) {
+    const auto* inner = reinterpret_cast<PyCodeObject*>(PyTuple_GET_ITEM(constants, i));
+    if (PyCode_Check(PyTuple_GET_ITEM(constants, i)) && !(inner->co_flags & CO_OPTIMIZED)) return true;
+  }
+  return false;
+}
+
+/// The frame stands at a call of what makes classes: a class statement's function, a class such as `type`, or a
+/// function that gives one.
+bool makes_class(const Activation& a, const interpreter::Instruction& one) {
+  if (one.opcode != CALL || a.top - a.stack_base() < one.arg + 2) return false;
+  PyObject* first = a.top[-one.arg - 2];
+  PyObject* callable = first ? first : a.top[-one.arg - 1];
+  if (!callable) return false;
+  if (PyMethod_Check(callable)) callable = PyMethod_GET_FUNCTION(callable);
+  if (PyFunction_Check(callable)) return makes_class(reinterpret_cast<PyFunctionObject*>(callable));
+  if (PyCFunction_Check(callable))
+    return std::string_view(reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name) == "__build_class__";
+  return callable == reinterpret_cast<PyObject*>(&PyType_Type) ? one.arg > 1 : PyType_Check(callable);
+}
+
 /// Whether an object of the run holds one that a recipe makes for somebody else.
 class Shares {
  public:
@@ -72,12 +98,15 @@ class Shares {
 class FrameCapture : CapturedRun {
  public:
   using CapturedRun::with_symbols;
-  FrameCapture(FrameRun& run, CodeState& code, const Settings& settings, uint64_t stop)
+  FrameCapture(FrameRun& run, CodeState& code, const Settings& settings, uint64_t stop,
+               const std::vector<guards::Ref>& classes_made)
       : CapturedRun(text_of(run.code()->co_name), settings, others_at(code, run.offset()),
                     code.starts[run.offset()].sizes),
         run_(run),
         code_(code),
-        stop_(stop) {}
+        stop_(stop) {
+    watcher_.values().expect_anew(classes_made);
+  }
 
   /// Runs the frame. Throws GivenUp.
   void record_run() {
@@ -164,6 +193,7 @@ class FrameCapture : CapturedRun {
       outcome_.returns = interpreter::is_return(last.opcode);
       raises_ = last.opcode == RAISE_VARARGS;
       if (!outcome_.returns) breakpoints_.push_back(at);
+      if (makes_class(a, last)) code_.starts[last.next].is_given_new_class = true;
       if (a.thread->exc_info->exc_value != handled_before_) throw NotRebuilt{"the exception that is being handled"};
       outcome_.offset = offset;
       want_arguments();
@@ -317,7 +347,8 @@ class FrameState {
 
 }  // namespace
 
-Captured capture_frame(FrameRun& run, CodeState& code, const Settings& settings) {
+Captured capture_frame(FrameRun& run, CodeState& code, const Settings& settings,
+                       const std::vector<guards::Ref>& classes_made) {
   // A run that fails inside of a callee, or leaves what cannot be rebuilt, is repeated up to an earlier
   // instruction.
   uint64_t stop = 0;
@@ -334,7 +365,7 @@ Captured capture_frame(FrameRun& run, CodeState& code, const Settings& settings)
     const size_t known_breakpoints = breakpoints.size();
     Captured captured = attempt(settings, [&] {
       FrameState before(run);
-      FrameCapture capture(run, code, settings, stop);
+      FrameCapture capture(run, code, settings, stop, classes_made);
       return capture.with_symbols([&] {
         stop = 0;
         try {

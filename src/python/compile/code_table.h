@@ -24,10 +24,11 @@ inline constexpr size_t few_dropped = 2;
 /// A place in a code object where a segment may begin.
 struct Start {
   SpecialisationCache specialisations;
-  SizeHistory sizes;         ///< What captures have found.
-  Refusals refused;          ///< Captures that came to nothing.
-  Place why;                 ///< The last of them did.
-  bool is_idle = false;      ///< Nothing is computed from here to the next breakpoint: not worth a replay.
+  SizeHistory sizes;                ///< What captures have found.
+  Refusals refused;                 ///< Captures that came to nothing.
+  Place why;                        ///< The last of them did.
+  bool is_given_new_class = false;  ///< Uppermost lies what a call before it has made: another one each time.
+  bool is_idle = false;             ///< Nothing is computed from here to the next breakpoint: not worth a replay.
   uint32_t idle_visits = 0;  ///< Since then. Other arguments may go another way: tried anew when they have doubled.
 };
 

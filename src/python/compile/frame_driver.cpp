@@ -16,6 +16,7 @@
 #include "python/compile/torch_world.h"
 #include "python/compile/transforms_scope.h"
 #include "python/errors.h"
+#include "python/guards/class_kind.h"
 #include "python/guards/storage_access.h"
 #include "python/guards/torch_values.h"
 #include "python/interpreter/evaluate.h"
@@ -168,6 +169,7 @@ PyObject* FrameDriver::drive(PyThreadState* thread, interpreter::Frame* frame) {
     const NativePiece piece(*this, why.text);
     step = step == Step::error ? run.run_raising(code.breakpoints) : run.run(code.breakpoints);
     if (step == Step::next && run.depth() > 0 && settings_.goes_on_after(why.id)) note_read(code, run);
+    if (step == Step::next) note_class(code, run);
   }
   has_gained ? code.runs_without_gain.succeeded(look) : code.runs_without_gain.failed(look);
   if (step == Step::next) return run.finish_with(result.release());
@@ -264,6 +266,16 @@ void FrameDriver::note_read(CodeState& code, FrameRun& run) {
     numbers_read_.push_back(guards::Ref::borrow(value));
 }
 
+/// It lies uppermost where a call that makes one has run.
+void FrameDriver::note_class(CodeState& code, FrameRun& run) {
+  const auto start = code.starts.find(run.offset());
+  if (start == code.starts.end() || !start->second.is_given_new_class || run.depth() == 0) return;
+  PyObject* value = run.activation().stack_base()[run.depth() - 1];
+  if (!value || !PyType_Check(value) || !guards::is_changeable(reinterpret_cast<PyTypeObject*>(value))) return;
+  guards::Ref reference = guards::Ref::steal(PyWeakref_NewRef(value, nullptr));
+  reference ? classes_made_.push_back(std::move(reference)) : PyErr_Clear();
+}
+
 void FrameDriver::expect_data(Start& start, FrameRun& run) const {
   const interpreter::Frame* frame = run.frame();
   for (int slot = 0; slot < frame->f_code->co_nlocalsplus; ++slot)
@@ -323,7 +335,7 @@ std::shared_ptr<Specialisation> FrameDriver::capture(CodeState& code, int offset
   is_capturing_ = true;
   Captured captured;
   try {
-    captured = capture_frame(run, code, settings_);
+    captured = capture_frame(run, code, settings_, classes_made_);
   } catch (...) {
     is_capturing_ = false;
     throw;

@@ -62,6 +62,7 @@ class FrameDriver final : public interpreter::FrameDriver {
   /// Replays the segment that begins where the frame stands, if there is one or can be one.
   /// \param why  what follows runs natively.
   Advance advance(CodeState& code, interpreter::FrameRun& run, guards::Ref& result, Why& why);
+  void note_class(CodeState& code, interpreter::FrameRun& run);
   std::shared_ptr<Specialisation> find(Start& start, interpreter::FrameRun& run, std::vector<PyObject*>& values);
   std::string explain_miss(const Start& start, interpreter::FrameRun& run) const;
   std::shared_ptr<Specialisation> capture(CodeState& code, int offset, interpreter::FrameRun& run);
@@ -74,6 +75,7 @@ class FrameDriver final : public interpreter::FrameDriver {
   const bool modes_outside_;    ///< A mode that is given every operator was there before the call.
   bool is_capturing_ = false, has_begun_ = false;
   std::vector<guards::Ref> numbers_read_;  ///< In this call, of tensors' elements.
+  std::vector<guards::Ref> classes_made_;  ///< By this call, natively: weak references.
   NativeOperators operators_;
   CallCounts counts_;
 };

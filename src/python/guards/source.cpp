@@ -31,6 +31,7 @@ struct MemberRow {
   /// Where the object keeps the pointer; null if it is of another kind. No function: `read` computes the value.
   PyObject* const* (*place)(PyObject* object) noexcept;
   PyObject* (*read)(PyObject* object) noexcept = nullptr;
+  Ref (*make)(PyObject* object) noexcept = nullptr;  ///< Where no object is kept, but what one is made of.
 };
 
 using Place = PyObject* const*;
@@ -82,6 +83,13 @@ PyObject* getter_parts(PyObject* object) noexcept {
   return parts;
 }
 
+Ref deque_limit(PyObject* object) noexcept {
+  if (!is_deque(object)) return {};
+  Ref limit = Ref::steal(PyObject_GetAttrString(object, "maxlen"));
+  if (!limit) PyErr_Clear();
+  return limit;
+}
+
 /// By number of Member.
 const MemberRow kMembers[] = {
     {".__code__", function_field<&PyFunctionObject::func_code>},
@@ -107,12 +115,14 @@ const MemberRow kMembers[] = {
     {".grad", nullptr, tensor_grad},
     {".iterated", iterator_source},
     {".parts", nullptr, getter_parts},
+    {".maxlen", nullptr, nullptr, deque_limit},
 };
-static_assert(std::size(kMembers) == static_cast<size_t>(Member::getter_parts) + 1);
+static_assert(std::size(kMembers) == static_cast<size_t>(Member::deque_limit) + 1);
 
-PyObject* load_member(PyObject* object, uint32_t member) noexcept {
+PyObject* load_member(PyObject* object, uint32_t member, Ref& made) noexcept {
   const MemberRow& row = kMembers[member];
   if (row.read) return row.read(object);
+  if (row.make) return (made = row.make(object)).get();
   const Place place = row.place(object);
   return place ? *place : nullptr;
 }
@@ -336,7 +346,7 @@ PyObject* load(const Source& source, PyObject* parent, const Call& call) noexcep
     case SourceKind::type_attribute:
       return PyType_Check(parent) ? _PyType_Lookup(reinterpret_cast<PyTypeObject*>(parent), source.key.get())
                                   : nullptr;
-    case SourceKind::member: return load_member(parent, source.index);
+    case SourceKind::member: return load_member(parent, source.index, source.made);
     case SourceKind::context_value: return load_context_value(parent);
     case SourceKind::thread_local_attribute: return load_thread_local(parent, source.key.get());
     case SourceKind::next_item: return next_item(parent, source.index, source.made);

@@ -80,6 +80,7 @@ enum class Member : uint32_t {
   tensor_grad,      ///< Nothing when the gradient is None.
   iterated,         ///< What a builtin iterator goes through: iterator_source().
   getter_parts,     ///< What operator.itemgetter asks for, or a tuple of it; the names of operator.attrgetter.
+  deque_limit,      ///< The `maxlen` of a collections.deque, or None.
 };
 
 struct Source {
@@ -90,7 +91,7 @@ struct Source {
   Ref key;                         ///< Key, name, descriptor or held object.
   Py_hash_t hash = 0;              ///< dict_item: of the key.
   std::string label;               ///< If not empty: how the user would write it.
-  mutable Ref made;                ///< next_item, next_key: keeps the number that load() has made, until the next.
+  mutable Ref made;  ///< Keeps the number that load() has made, until the next: next_item, next_key, member.
 };
 
 /// Owns sources. Pointers stay valid as long as the table lives.

@@ -103,7 +103,8 @@ PROGRAMS = {
     "builtin_function_not_understood": "y = y + len(dir(ONE))",
     "iterator_existed_before_call": "y = y + next(GENERATOR)",
     "method_of_object_of_unknown_origin": "y = y + random.random()",
-    "instruction_not_understood": "class Made: pass",
+    "instruction_not_understood": "global GONE; GONE = 1; del GONE",
+    "class_made_by_function": "class Made: pass",
     "warns": "warnings.warn('told')",
     "operand_with_own_operators": "AMOUNT + 1",
 }
@@ -208,7 +209,6 @@ UNREACHED = {
     "function_of_unknown_origin": "likewise, of a function",
     "class_unguarded": "an object at the end of a path of 400 steps",
     "property_unguarded": "likewise",
-    "class_made_by_function": "class statements end the graph before their class is called",
     "counted_objects": "Counter counts by a stand-in; the C function that it stands in for has no other caller",
 }
 

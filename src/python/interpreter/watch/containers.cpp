@@ -193,7 +193,7 @@ bool Containers::iterate(PyObject* iterable) {
   if (!values_.is_known(iterable)) return abandon("iteration over an object of unknown origin", iterable);
   if (PyObject* dict = PyDict_Check(iterable) ? iterable : watch_.views.dict_behind(iterable))
     values_.iterate_dict(dict);
-  if (PyRange_Check(iterable)) return allow_made_result();  // Immutable, and held by identity.
+  if (PyRange_Check(iterable)) return allow_made_result();  // What it gives, its guards say.
   if (Py_IS_TYPE(iterable, &PyDictProxy_Type))
     return watch_.views.dict_behind(iterable) ? iterate(watch_.views.dict_behind(iterable))
                                               : abandon("a proxy of unknown origin", iterable);

@@ -214,6 +214,7 @@ bool Effects::changed(Storage kind) const {
     case Storage::cell: return !cells_.empty();
     case Storage::class_: return !classes_.empty();
     case Storage::slot: return changed_slots_;
+    case Storage::deque: return !deques_.empty();
   }
   return true;
 }

@@ -38,7 +38,7 @@ struct Effect {
 bool has_other_threads();
 
 /// What holds objects, and may change.
-enum class Storage : uint8_t { list, dict, set, cell, class_, slot };
+enum class Storage : uint8_t { list, dict, set, cell, class_, slot, deque };
 
 class Effects {
  public:

@@ -138,6 +138,10 @@ bool global_variable(Watch& watch, Activation& a, int arg) {
   return watch.variables.load_global(a, arg);
 }
 
+bool class_builder(Watch& watch, Activation& a, int) {
+  return watch.variables.load_class_builder(a);
+}
+
 bool cell(Watch& watch, Activation& a, int arg) {
   return watch.variables.load_cell(a.local(arg));
 }

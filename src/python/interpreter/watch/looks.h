@@ -33,6 +33,7 @@ bool stores_item(Watch&, Activation&, int);
 bool formats(Watch&, Activation&, int);
 // ---- variables and attributes
 bool global_variable(Watch&, Activation&, int);
+bool class_builder(Watch&, Activation&, int);
 bool cell(Watch&, Activation&, int);
 bool stores_cell(Watch&, Activation&, int);
 bool deletes_cell(Watch&, Activation&, int);

@@ -7,6 +7,20 @@
 
 namespace braze::interpreter {
 
+namespace {
+
+/// super() without arguments reads the variables of the frame that calls it: the first, and the cell of the class.
+bool is_bare_super(Activation& a, int arg) {
+  return arg == 0 && a.peek(1) == reinterpret_cast<PyObject*>(&PySuper_Type) && !a.peek(2);
+}
+
+bool holds_cell(Activation& a, int slot) {
+  return (PyBytes_AS_STRING(a.code()->co_localspluskinds)[slot] & CO_FAST_CELL) && a.local(slot) &&
+         PyCell_Check(a.local(slot));
+}
+
+}  // namespace
+
 bool RootSlots::consume(Activation& a, int opcode, int arg) {
   const int depth = static_cast<int>(a.top - a.stack_base());
   const int base = a.code()->co_nlocalsplus, top = base + depth;
@@ -46,6 +60,10 @@ bool RootSlots::consume(Activation& a, int opcode, int arg) {
     case LOAD_CLOSURE:
     case STORE_DEREF:
     case DELETE_DEREF: return learn_cell_slot(a, arg);
+    case CALL:
+      if (!is_bare_super(a, arg)) return true;
+      for (int slot = base - a.code()->co_nfreevars; slot < base; ++slot) learn_cell_slot(a, slot);
+      return holds_cell(a, 0) ? learn_cell_slot(a, 0) && watch_.variables.load_cell(a.local(0)) : learn_slot(a, 0);
     default: return true;
   }
 }

@@ -39,11 +39,15 @@ bool TensorAttributes::tensor_attribute(PyObject* tensor, PyObject* name) {
   if (!found || !PyUnicode_CheckExact(name)) return own_attribute(tensor, name);
   guards::SourceTable& sources = values_.sources();
   const guards::Source* type = values_.type_source(tensor);
-  const bool is_function = PyFunction_Check(found);
-  if (is_function || Py_IS_TYPE(found, &PyMethodDescr_Type) || Py_IS_TYPE(found, &PyWrapperDescr_Type)) {
+  const bool is_function = PyFunction_Check(found) || PyCFunction_Check(found);
+  const bool is_class_method = Py_IS_TYPE(found, &PyClassMethod_Type);
+  if (is_function || is_class_method || Py_IS_TYPE(found, &PyMethodDescr_Type) ||
+      Py_IS_TYPE(found, &PyWrapperDescr_Type)) {
     PyObject* dict = guards::instance_dict(tensor);
     if (dict && PyDict_GetItemWithError(dict, name)) return own_attribute(tensor, name);
     if (const guards::Source* source = values_.source_of(tensor)) values_.guards().lacks(source, name);
+    if (is_class_method)
+      return watch_.classes.learn_class_entry(found, sources.type_attribute(type, name)) && allow_made_result();
     if (!is_function) values_.guards().class_entries(type, Py_TYPE(tensor), {&name, 1});
     return !is_function || values_.learn(found, sources.type_attribute(type, name))
                ? allow_made_result()

@@ -58,6 +58,46 @@ bool learn_factory(Values& values, PyObject* dict, const guards::Source* source)
   return factory && descriptor && values.learn(factory.get(), values.sources().slot(source, descriptor));
 }
 
+/// A range is its three numbers.
+bool learn_range(Values& values, PyObject* range, const guards::Source* source) {
+  for (const char* name : {"start", "stop", "step"}) {
+    const guards::Source* part = values.sources().slot(source, member_descriptor(&PyRange_Type, name));
+    PyObject* number = guards::load(*part, range, {});
+    if (!number || !values.learn(number, part)) return false;
+  }
+  return true;
+}
+
+/// A deque is its items, as lists are, and how many there may be.
+bool learn_deque(Values& values, PyObject* deque, const guards::Source* source) {
+  const guards::Source* limit = values.sources().member(source, guards::Member::deque_limit);
+  PyObject* number = guards::load(*limit, deque, {});
+  return number && values.learn(number, limit);
+}
+
+bool open_deque(Values& values, PyObject* deque, const guards::Source* source) {
+  values.guards().length(source, static_cast<size_t>(Py_SIZE(deque)));
+  for (Py_ssize_t i = 0; i < Py_SIZE(deque); ++i)
+    if (!values.learn(guards::deque_item(deque, i),
+                      values.sources().sequence_item(source, static_cast<uint32_t>(i))))
+      return false;
+  return true;
+}
+
+/// One of the classes, derived from one, or an instance of such.
+bool is_of(const std::vector<guards::Ref>& classes, PyObject* value) {
+  if (classes.empty()) return false;
+  PyTypeObject* type = PyType_Check(value) ? as_type(value) : Py_TYPE(value);
+  PyObject* bases = type->tp_mro;
+  return std::ranges::any_of(classes, [&](const guards::Ref& reference) {
+    PyObject* made = PyWeakref_GET_OBJECT(reference.get());
+    if (!bases) return reinterpret_cast<PyObject*>(type) == made;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(bases); ++i)
+      if (PyTuple_GET_ITEM(bases, i) == made) return true;
+    return false;
+  });
+}
+
 }  // namespace
 
 bool is_exact_dict(PyObject* value) {
@@ -103,12 +143,15 @@ bool Values::learn(PyObject* value, const guards::Source* source) {
     if (found->second.source != source) guards_.same_object(found->second.source, source);
     return true;
   }
-  if (is_deep(source)) return false;
+  if (is_deep(source) || (made_anew_ && is_of(*made_anew_, value))) return false;
   if (tensors_.is_tensor(value)) {
     if (!tensors_.learn(value, source)) return false;
   } else if (is_builtin_container(value) || guards::is_torch_size(Py_TYPE(value)) ||
              guards::iterator_kind(value) != guards::IteratorKind::none) {
     guards_.type(source, Py_TYPE(value));
+  } else if (guards::is_deque(value)) {
+    guards_.type(source, Py_TYPE(value));
+    if (!learn_deque(*this, value, source)) return false;
   } else {
     guards_.type(source, Py_TYPE(value));
     const bool by_parts = is_given(source) || is_out_of_sight(value);
@@ -134,7 +177,9 @@ bool Values::learn_given(PyObject* value, const guards::Source* source) {
     guards_.identity(sources().member(source, guards::Member::function_globals), globals);
     return true;
   }
-  if (PySlice_Check(value)) return true;              // What is read of it: absorb().
+  if (PySlice_Check(value)) return true;  // What is read of it: absorb().
+  if (PyRange_Check(value)) return learn_range(*this, value, source);
+  if (Py_IS_TYPE(value, &PyDictProxy_Type)) return true;  // Nothing is read of it: Views::dict_behind().
   if (PyExceptionInstance_Check(value)) return true;  // Each call raises another one.
   if (PyMethod_Check(value))
     return learn(PyMethod_GET_FUNCTION(value), sources().member(source, guards::Member::method_function)) &&
@@ -248,17 +293,9 @@ bool Values::learn_item(PyObject* container, PyObject* key, Py_ssize_t index, co
 bool Values::open_items(PyObject* container, const guards::Source* source) {
   if (guards::length_of(container) > largest_container) return false;
   if (is_sequence(container)) return open_sequence(container, source);
-  if (guards::is_deque(container)) return open_deque(container, source);
+  if (guards::is_deque(container)) return open_deque(*this, container, source);
   if (PyAnySet_Check(container)) return PyAnySet_CheckExact(container) && guards_.deep(source, container);
   return open_dict(container, source);
-}
-
-bool Values::open_deque(PyObject* deque, const guards::Source* source) {
-  guards_.length(source, static_cast<size_t>(Py_SIZE(deque)));
-  for (Py_ssize_t i = 0; i < Py_SIZE(deque); ++i)
-    if (!learn(guards::deque_item(deque, i), sources().sequence_item(source, static_cast<uint32_t>(i))))
-      return false;
-  return true;
 }
 
 bool Values::open_dict(PyObject* dict, const guards::Source* source) {
@@ -279,7 +316,7 @@ bool Values::open_dict(PyObject* dict, const guards::Source* source) {
 
 void Values::guard_aliasing() {
   std::map<uint32_t, std::pair<const guards::Source*, PyObject*>> lists, dicts, objects, cells, sets, iterators,
-      told;
+      deques, told;
   for (PyObject* object : told_apart_) {
     const guards::Source* source = source_of(object);
     told[source->number] = {source, object};
@@ -289,6 +326,8 @@ void Values::guard_aliasing() {
       sets[known.source->number] = {known.source, object};
     if (effects_.changed(Storage::list) && PyList_Check(object))
       lists[known.source->number] = {known.source, object};
+    if (effects_.changed(Storage::deque) && guards::is_deque(object))
+      deques[known.source->number] = {known.source, object};
     const bool is_iterator = guards::iterator_kind(object) != guards::IteratorKind::none;
     if (is_iterator && !effects_.iterators().empty()) iterators[known.source->number] = {known.source, object};
     const bool is_cell = PyCell_Check(object);
@@ -305,7 +344,7 @@ void Values::guard_aliasing() {
     const guards::Source* source = sources().dict_of(known.source);
     if (dict) dicts[source->number] = {source, dict};
   }
-  for (const auto* group : {&lists, &dicts, &objects, &cells, &sets, &iterators, &told}) {
+  for (const auto* group : {&lists, &dicts, &objects, &cells, &sets, &iterators, &deques, &told}) {
     std::vector<const guards::Source*> all;
     std::vector<PyObject*> members;
     for (const auto& [number, entry] : *group) {

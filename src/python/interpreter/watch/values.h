@@ -48,6 +48,11 @@ class Values {
   }
   bool is_own_class(PyObject* value) const { return own_classes_.contains(value); }
 
+  /// Classes that this call has made natively, as each call does: their identity is no guard's business, and
+  /// neither are their instances.
+  /// \param classes  weak references.
+  void expect_anew(const std::vector<guards::Ref>& classes) { made_anew_ = &classes; }
+
   /// Given to make_constant(): the same object in every run.
   bool is_constant(PyObject* value) const { return constants_.contains(value); }
   /// It must be this very object on later calls: its address decides something. False: of unknown origin.
@@ -113,7 +118,6 @@ class Values {
   bool open_items(PyObject* container, const guards::Source* source);
   bool learn_item(PyObject* container, PyObject* key, Py_ssize_t index, const guards::Source* source);
   bool open_sequence(PyObject* sequence, const guards::Source* source);
-  bool open_deque(PyObject* deque, const guards::Source* source);
   bool open_dict(PyObject* dict, const guards::Source* source);
 
   guards::GuardSet& guards_;
@@ -127,6 +131,7 @@ class Values {
   std::unordered_set<PyTypeObject*> protocols_kept_;
   std::unordered_set<PyObject*> told_apart_;  ///< Sourced ones.
   std::unordered_set<PyObject*> iterated_;    ///< Dicts. Only compared.
+  const std::vector<guards::Ref>* made_anew_ = nullptr;
   Effects effects_;
   Numbers numbers_{*this};
   Drops drops_{*this};

@@ -69,6 +69,17 @@ bool Variables::load_global(Activation& a, int arg) {
          abandon("a builtin that cannot be guarded", value);
 }
 
+bool Variables::load_class_builder(Activation& a) {
+  PyObject* builtins = a.frame->f_builtins;
+  if (!PyDict_CheckExact(builtins)) return abandon("globals that are no dict");
+  const Ref name = Ref::steal(PyUnicode_InternFromString("__build_class__"));
+  PyObject* value = name ? PyDict_GetItemWithError(builtins, name.get()) : nullptr;
+  if (!value) return abandon("a global that is not there", name.get());
+  guards::SourceTable& sources = values_.sources();
+  return values_.learn(value, sources.dict_item(sources.object(builtins, "builtins"), name.get())) ||
+         abandon("a builtin that cannot be guarded", value);
+}
+
 bool Variables::store_global(Activation& a, int arg) {
   PyObject* globals = a.frame->f_globals;
   if (!PyDict_CheckExact(globals)) return abandon("globals that are no dict");

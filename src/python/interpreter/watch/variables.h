@@ -11,6 +11,8 @@ class Variables final : Domain {
   using Domain::Domain;
 
   bool load_global(Activation& a, int arg);
+  /// `__build_class__`, which a class statement calls.
+  bool load_class_builder(Activation& a);
   bool store_global(Activation& a, int arg);
   bool load_cell(PyObject* cell);
   bool store_cell(PyObject* cell, PyObject* value);
