@@ -133,6 +133,16 @@ constexpr DecidesShape kDecideShapes[] = {
 /// Operators whose integers count from one: a zero would be a place before the first.
 constexpr std::string_view kCountFromOne[] = {"aten::linalg_ldl_solve", "aten::linalg_lu_solve", "aten::lu_unpack"};
 
+/// Both have the same sizes. Of an expanded tensor, which may not be written into, each element once.
+void copy_elements(at::Tensor to, at::Tensor from) {
+  for (int64_t dim = 0; dim < to.dim(); ++dim) {
+    if (to.stride(dim) != 0 || to.size(dim) < 2) continue;
+    to = to.narrow(dim, 0, 1);
+    from = from.narrow(dim, 0, 1);
+  }
+  to.copy_(from);
+}
+
 /// The real kernel's answer for zeros in the place of the arguments that are not known.
 Shapes ask_zeros(Recorder* recorder, const OpEntry& entry, std::span<const c10::IValue> arguments,
                  const SizesAt& at) {
@@ -142,7 +152,10 @@ Shapes ask_zeros(Recorder* recorder, const OpEntry& entry, std::span<const c10::
     if (!is_operand(tensor)) return tensor;
     at::Tensor like = at::empty_strided(at(dims_of(tensor)), at(strides_of(tensor)), tensor.options());
     const at::Tensor real = recorder ? recorder->known().find(tensor) : at::Tensor();
-    if (real.defined()) return like.copy_(real);
+    if (real.defined()) {
+      copy_elements(like, real);
+      return like;
+    }
     return from_one && !tensor.is_floating_point() && !tensor.is_complex() ? like.fill_(1) : like.zero_();
   };
   Shapes shapes =

@@ -297,9 +297,13 @@ bool call_unpacked(Watch& watch, Activation& a, int arg) {
 
 // ---- iteration and generators
 bool iterates(Watch& watch, Activation& a, int) {
+  const bool gets = opcode_at(a.current) == GET_ITER;
   // An iterator is its own.
-  if (opcode_at(a.current) == GET_ITER && watch.iterators.is_older_iterator(a.peek(1))) return true;
-  return watch.containers.iterate(a.peek(1));
+  if (gets && watch.iterators.is_older_iterator(a.peek(1))) return true;
+  if (!watch.containers.iterate(a.peek(1))) return false;
+  // What an `__iter__` gives is handed on as it is.
+  if (gets) watch.run.activity().is_direct |= watch.run.activity().entry == Entry::known;
+  return true;
 }
 
 bool iterates_or_generator(Watch& watch, Activation& a, int) {
