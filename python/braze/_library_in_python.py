@@ -2,9 +2,11 @@
 what they are given: Python code that does the same, so that all of it is watched. The unusual is left to C code."""
 
 import bisect
+import functools
 import heapq
 import inspect
 import operator
+import sys
 import types
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +15,7 @@ from braze._load import C
 
 Sequence = list[Any] | tuple[Any, ...]
 Key = Callable[[Any], Any] | None
+COMPENSATES = sys.version_info >= (3, 12)  # sum() of floats keeps what rounding loses.
 
 # ---- getters
 
@@ -79,6 +82,74 @@ def _called(subject: Any) -> Any:
 def collect(kind: Callable[..., Any], items: Any) -> Any:
     """set(items) or frozenset(items)"""
     return kind([*items])
+
+
+# ---- items that are compared or summed up
+
+
+def total(iterable: Any, /, start: Any = 0) -> Any:
+    """sum()"""
+    if isinstance(start, (str, bytes, bytearray)):
+        return sum(iterable, start)
+    result = start
+    for item in iterable:
+        if COMPENSATES and type(item) is float and (type(result) is int or type(result) is float):
+            return sum([result, item, *iterable])
+        result = result + item
+    return result
+
+
+def largest(iterable: Any, /, key: Key = None, **settings: Any) -> Any:
+    """max()"""
+    best, best_value, is_first = None, None, True
+    for item in iterable:
+        value = item if key is None else key(item)
+        if is_first or value > best_value:  # type: ignore[operator]
+            best, best_value, is_first = item, value, False
+    if is_first:
+        return settings["default"] if "default" in settings else max(())
+    return best
+
+
+def smallest(iterable: Any, /, key: Key = None, **settings: Any) -> Any:
+    """min()"""
+    best, best_value, is_first = None, None, True
+    for item in iterable:
+        value = item if key is None else key(item)
+        if is_first or value < best_value:  # type: ignore[operator]
+            best, best_value, is_first = item, value, False
+    if is_first:
+        return settings["default"] if "default" in settings else min(())
+    return best
+
+
+def folded(function: Callable[[Any, Any], Any], iterable: Any, /, *initial: Any) -> Any:
+    """functools.reduce()"""
+    is_first = not initial
+    value = None if is_first else initial[0]
+    for item in iterable:
+        value, is_first = (item, False) if is_first else (function(value, item), False)
+    return functools.reduce(function, ()) if is_first else value
+
+
+def ordered(iterable: Any, /, key: Key = None, reverse: bool = False) -> list[Any]:
+    """sorted()"""
+    items = [*iterable]
+    if key is None:
+        return sorted(items, reverse=True) if reverse else sorted(items)
+    values = [key(item) for item in items]
+    if len(items) > 16 or any([type(value) is not int for value in values]):
+        found = iter(values)
+        return sorted(items, key=lambda _: next(found), reverse=reverse)
+    result: list[Any] = []
+    placed: list[int] = []
+    for item, value in zip(items, values, strict=True):
+        at = len(placed)
+        while at > 0 and (placed[at - 1] < value if reverse else value < placed[at - 1]):
+            at -= 1
+        result.insert(at, item)
+        placed.insert(at, value)
+    return result
 
 
 # ---- sorted lists
@@ -229,6 +300,9 @@ def install() -> None:
     C.set_stand_in(operator.call, call)
     C.set_stand_in(set.__init__, collect)
     C.set_stand_in(inspect.signature, signature_of)
+    C.set_stand_in(functools.reduce, folded)
+    for original, function in ((sum, total), (max, largest), (min, smallest), (sorted, ordered)):
+        C.set_stand_in(original, function)
     for function in (bisect_left, bisect_right, insort_left, insort_right):
         C.set_stand_in(getattr(bisect, function.__name__), function)
     for function in (heapify, _heapify_max, heappush, heappop, heapreplace, _heapreplace_max, heappushpop):

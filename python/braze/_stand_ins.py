@@ -5,6 +5,7 @@ Each means what the original means, in operators; where it cannot, it ends the g
 
 import collections
 import importlib
+import math
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -215,6 +216,13 @@ def _called(original: Function, image: torch.Tensor, size: Any, rest: Any) -> to
 def divided(a: Any, b: Any) -> tuple[Any, Any]:
     """divmod() of numbers of which one is a size that varies."""
     return a // b, a % b
+
+
+def arange(*bounds: Any, **settings: Any) -> torch.Tensor:
+    """torch.arange() of a float that is computed of sizes: its length is an expression."""
+    if len(bounds) == 1 and not settings:
+        return torch.arange(math.ceil(bounds[0]), dtype=torch.get_default_dtype())
+    return torch.arange(*bounds, **settings)
 
 
 def count_elements(mapping: Any, iterable: Any) -> None:
@@ -444,6 +452,7 @@ def install() -> None:
     C.set_stand_in(torch.inference_mode, inference_mode)
     C.set_stand_in(collections._count_elements, count_elements)
     C.set_stand_in(divmod, divided)
+    C.set_stand_in(torch.arange, arange)
     C.set_stand_in(torch._C._infer_size, infer_size)
     for name, rank in RESIZING.items():
         C.set_stand_in(getattr(torch._C._nn, name), resized(getattr(torch._C._nn, name), rank))

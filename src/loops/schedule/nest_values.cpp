@@ -459,7 +459,9 @@ NestValues::Scalar NestValues::scattered(const Node* node) {
 NestValues::Scalar NestValues::linearised(const Node* reshape) {
   const std::vector<Index> place =
       place_of(*group_.find(&reshape->results[0]), reshape->results[0].type->sizes.symbolic());
-  return read_at(reshape->operands[0], back_through(reshape, place));
+  const Value* operand = reshape->operands[0];
+  std::vector<Index> from = back_through(reshape, place);
+  return facts_.is_free(operand) ? free_value(operand, from) : read_at(operand, std::move(from));
 }
 
 }  // namespace braze::loops

@@ -53,9 +53,14 @@ const c10::Argument* find(const c10::FunctionSchema& schema, size_t place, std::
 c10::TypeKind kind_of(const c10::Argument& argument) {
   const auto optional = argument.type()->cast<c10::OptionalType>();
   const c10::TypePtr type = optional ? optional->getElementType() : argument.type();
-  // One int may stand for a list of two: the kernel of a pool.
-  const auto list = argument.N() ? type->cast<c10::ListType>() : nullptr;
+  // One int may stand for a list of two: the kernel of a pool. The parser takes no torch.SymInt for an optional
+  // list.
+  const auto list = argument.N() && !optional ? type->cast<c10::ListType>() : nullptr;
   return (list ? list->getElementType() : type)->kind();
+}
+
+bool is_dimension(std::string_view argument) {
+  return argument.starts_with("dim") || argument.ends_with("_dim") || argument.starts_with("axis");
 }
 
 }  // namespace
@@ -65,6 +70,8 @@ Parameter parameter_of_operator(std::string_view name, size_t place, std::string
   for (const c10::OperatorHandle& op : Overloads::instance().of(name)) {
     const c10::Argument* argument = find(op.schema(), place, keyword);
     if (!argument || argument->is_out()) continue;
+    if (is_dimension(argument->name()) && kind_of(*argument) == c10::TypeKind::IntType)
+      return Parameter::dimension;
     is_tensor |= kind_of(*argument) == c10::TypeKind::TensorType;
     is_number |= kind_of(*argument) == c10::TypeKind::NumberType;
     is_real |= kind_of(*argument) == c10::TypeKind::FloatType;

@@ -72,11 +72,15 @@ std::span<const Builtins::Row> Builtins::rows() {
       {"builtins", "ascii", 1, any, &B::make_text, true},
       {"builtins", "format", 1, any, &B::make_text, true},
       {"builtins", "sum", 1, 1, &B::go_through, true},
+      {"builtins", "sum", 2, 2, &B::fold_sizes, true},
       {"builtins", "any", 1, 1, &B::go_through, true},
       {"builtins", "all", 1, 1, &B::go_through, true},
       {"builtins", "max", 1, 1, &B::go_through, true},
       {"builtins", "min", 1, 1, &B::go_through, true},
       {"builtins", "sorted", 1, 1, &B::go_through, true},
+      {"builtins", "max", 2, 3, &B::fold_sizes, true},
+      {"builtins", "min", 2, 3, &B::fold_sizes, true},
+      {"builtins", "sorted", 2, 3, &B::fold_sizes, true},
       {"sys", "exc_info", 0, any, &B::make},
       {"sys", "intern", 0, any, &B::take_text},
       {"posix", "fspath", 0, any, &B::take_text},
@@ -98,6 +102,10 @@ bool Builtins::makes_tensor(PyObject* function) {
   return making.contains(reinterpret_cast<PyCFunctionObject*>(function)->m_ml->ml_name);
 }
 
+static bool counts_up(PyObject* function) {
+  return std::string_view(reinterpret_cast<PyCFunctionObject*>(function)->m_ml->ml_name) == "arange";
+}
+
 const Builtins::Row* Builtins::find_row(const Call& call) {
   const auto found = std::ranges::find_if(rows(), [&](const Row& row) {
     return row.module == call.module && (row.name.empty() || row.name == call.name) && call.count >= row.fewest &&
@@ -112,7 +120,10 @@ bool Builtins::call(PyObject* function, PyObject* const* arguments, Py_ssize_t c
   TensorWorld& tensors = values_.tensors();
   if (tensors.may_call(function)) {
     // The one of torch.tensor() is for what is given tensors in lists.
-    const bool wants_stand_in = !makes_tensor(function) || (count > 0 && holds_tensors(arguments[0]));
+    bool wants_stand_in = !makes_tensor(function) || (count > 0 && holds_tensors(arguments[0]));
+    if (counts_up(function))  // Its own is for floats that are computed of sizes.
+      wants_stand_in = std::any_of(arguments, arguments + count,
+                                   [&](PyObject* one) { return values_.numbers().derived_of(one) != nullptr; });
     if (PyObject* stand_in = wants_stand_in ? stand_in_for(function) : nullptr)
       return watch_.stand_ins.put_stand_in(function, stand_in) && watch_.calls.call(stand_in, arguments, count);
     return call_of_torch(function, arguments, count);
@@ -332,8 +343,27 @@ Builtins::Understood Builtins::make_text(const Call& call) {
          allow(Entry::none);
 }
 
+/// Functions that compute with items, or compare what a function says of them: by code in Python where those may be
+/// sizes that vary, which C code would have as numbers.
+Builtins::Understood Builtins::fold_sizes(const Call& call) {
+  if (!values_.tensors().sizes().has_sizes()) return std::nullopt;
+  PyObject* const names = run_.keyword_names;
+  const Py_ssize_t named = names ? PyTuple_GET_SIZE(names) : 0;
+  PyObject* over = call.arguments[0];
+  const bool is_sum = call.name == "sum",
+             is_iterator = (Py_TYPE(over)->tp_iternext && values_.is_made(over)) || PyDictValues_Check(over);
+  const bool has_key = named > 0 && !is_sum && text_of(PyTuple_GET_ITEM(names, 0)) == "key";
+  if (call.count - named != 1 && !(is_sum && named == 0)) return std::nullopt;
+  if (!is_iterator && !(has_key && is_sequence(over))) return std::nullopt;
+  PyObject* stand_in = stand_in_for(call.function);
+  if (!stand_in) return std::nullopt;
+  return watch_.stand_ins.put_stand_in(call.function, stand_in) &&
+         watch_.calls.call(stand_in, call.arguments, call.count);
+}
+
 /// Functions that take the items of one argument, and do nothing else with it.
 Builtins::Understood Builtins::go_through(const Call& call) {
+  if (const Understood understood = fold_sizes(call)) return understood;
   PyObject* over = call.arguments[0];
   if (storage_type(over) || !values_.is_known(over) || values_.tensors().is_tensor(over)) return std::nullopt;
   if (!watch_.classes.special_function(over, "__iter__")) return std::nullopt;
@@ -366,6 +396,12 @@ Builtins::Understood Builtins::refer_weakly(const Call& call) {
 }
 
 Builtins::Understood Builtins::reduce(const Call& call) {
+  const bool by_python = values_.tensors().sizes().has_sizes() && call.count >= 2 && call.count <= 3 &&
+                         !run_.keyword_names &&
+                         function_of_module(call.arguments[0]).value_or(ModuleFunction{}).module != "_operator";
+  if (PyObject* stand_in = by_python ? stand_in_for(call.function) : nullptr)
+    return watch_.stand_ins.put_stand_in(call.function, stand_in) &&
+           watch_.calls.call(stand_in, call.arguments, call.count);
   return watch_.given.call_reduce(call.arguments, call.count);
 }
 

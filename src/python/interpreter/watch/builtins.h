@@ -66,6 +66,7 @@ class Builtins final : Domain {
   Understood divide(const Call& call);
   Understood hash(const Call& call);
   Understood make_text(const Call& call);
+  Understood fold_sizes(const Call& call);
   Understood go_through(const Call& call);
   Understood take_text(const Call& call);
   Understood warn(const Call& call);

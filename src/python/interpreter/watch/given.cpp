@@ -127,6 +127,7 @@ std::optional<Does> Given::what_partial_does(PyObject* partial) {
   const std::optional<Does> does = what_given_does(parts[0].get());
   if (!does) return does;
   watch_.sizes.settle_tensors_within(partial);
+  values_.numbers().settle_sizes_within(partial);
   const auto holds = [&](PyObject* value) {
     return absorb(values_, value) && (*does != Does::writes_text || is_data(value));
   };
@@ -156,14 +157,27 @@ bool is_iterator_of_sequence(PyObject* value) {
 
 }  // namespace
 
-/// In the place of a function that no row tells about, and that is to be called with items, code in Python that
-/// calls it, where C code finds it.
+/// Of numbers, which may be sizes that vary.
+static bool computes_numbers(PyObject* callable) {
+  if (callable == reinterpret_cast<PyObject*>(&PyLong_Type) ||
+      callable == reinterpret_cast<PyObject*>(&PyFloat_Type))
+    return true;
+  const auto function = function_of_module(callable);
+  if (!function) return false;
+  return function->module == "math" || function->module == "_operator" ||
+         (function->module == "builtins" && (function->name == "abs" || function->name == "round"));
+}
+
+/// In the place of a function that no row tells about, or that may be given sizes, and that is to be called with
+/// items, code in Python that calls it, where C code finds it.
 bool Given::put_caller(std::string_view callee, PyObject* const* arguments, Py_ssize_t count) {
   static const Names callees = {
       "map", "filter", "itertools.dropwhile", "itertools.filterfalse", "itertools.starmap", "itertools.takewhile"};
   if (count < 1 || !callees.contains(callee) || !watch_.partials.are_on_stack(arguments)) return true;
   PyObject*& slot = const_cast<PyObject**>(arguments)[0];
-  if (what_given_does(slot) == Does::unknown && values_.is_known(slot)) watch_.stand_ins.put_caller(slot);
+  const bool makes_numbers = values_.tensors().sizes().has_sizes() && computes_numbers(slot);
+  if ((makes_numbers || what_given_does(slot) == Does::unknown) && values_.is_known(slot))
+    watch_.stand_ins.put_caller(slot);
   return !abandoned();
 }
 

@@ -1,6 +1,7 @@
 // python/interpreter/watch/numbers.cpp
 #include "python/interpreter/watch/numbers.h"
 
+#include <string_view>
 #include <utility>
 
 #include "python/guards/scalar.h"
@@ -10,8 +11,13 @@
 
 namespace braze::interpreter {
 
+bool calls_for_items(PyTypeObject* type) {
+  return type == &PyMap_Type || type == &PyFilter_Type || std::string_view(type->tp_name) == "itertools.starmap";
+}
+
 bool is_iterator_of_others(PyTypeObject* type) {
-  return type == &PyZip_Type || type == &PyEnum_Type || type == &PyReversed_Type;
+  return type == &PyZip_Type || type == &PyEnum_Type || type == &PyReversed_Type || calls_for_items(type) ||
+         std::string_view(type->tp_name) == "itertools.chain";
 }
 
 /// Keys, values and items of a builtin container. Not of sets: what is put there is looked at.
@@ -176,6 +182,14 @@ void Numbers::settle_sizes_within(PyObject* value, std::unordered_set<PyObject*>
   }
   if (is_iterator_of_others(Py_TYPE(value))) {
     for (const guards::Ref& one : std::exchange(handed_, {})) settle_sizes_within(one.get(), seen);
+    return;
+  }
+  if (is_a(value, "functools.partial")) {
+    for (const char* part : {"args", "keywords"})
+      if (const guards::Ref held = guards::Ref::steal(PyObject_GetAttrString(value, part)))
+        settle_sizes_within(held.get(), seen);
+      else
+        PyErr_Clear();
     return;
   }
   if (PyDictKeys_Check(value) || PyDictValues_Check(value) || PyDictItems_Check(value))

@@ -90,6 +90,8 @@ class Numbers {
   std::vector<guards::Ref> handed_;
 };
 
+/// A class of iterators that give the items of others to a function: `map` and the like.
+bool calls_for_items(PyTypeObject* type);
 /// A class whose instances iterate over others, `zip` and the like.
 bool is_iterator_of_others(PyTypeObject* type);
 

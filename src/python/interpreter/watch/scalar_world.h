@@ -15,6 +15,7 @@ enum class Parameter : uint8_t {
   number,  ///< Of any kind, and no tensor.
   real,    ///< A float.
   integer,
+  dimension,  ///< Which of a tensor's dimensions: decides the form of what is computed.
 };
 
 /// Of tensors that are made of Python's numbers.

@@ -89,8 +89,14 @@ void Sizes::compute_size(PyObject*& left, PyObject*& right, int operation) {
         !values_.numbers().size_of(right) ||
         (kind == NB_POWER && values_.tensors().sizes().decide(ir::at_least(*values_.numbers().size_of(right), 0)));
     const bool divides = kind == NB_REMAINDER || kind == NB_FLOOR_DIVIDE || (kind == NB_POWER && by_natural);
+    // A method of the tensor in Python would take the number to the operator, likewise.
+    const bool of_bits =
+        kind == NB_LSHIFT || kind == NB_RSHIFT || kind == NB_AND || kind == NB_OR || kind == NB_XOR;
+    // Of a number by a tensor there is no derivative in eager.
+    const bool is_underivable =
+        kind == NB_REMAINDER && !values_.tensors().is_tensor(left) && values_.tensors().wants_history(&right, 1);
     const bool is_plain = kind == NB_ADD || kind == NB_SUBTRACT || kind == NB_MULTIPLY || kind == NB_TRUE_DIVIDE ||
-                          (divides && values_.tensors().is_tensor(left));
+                          (divides && !is_underivable) || of_bits;
     // A number of the graph divides as a float does.
     const bool by_tensor =
         kind == NB_TRUE_DIVIDE && values_.tensors().is_tensor(right) && !values_.tensors().sizes().is_number(right);
@@ -140,21 +146,7 @@ void Sizes::compare_sizes(PyObject*& left, PyObject*& right, int comparison) {
     return values_.numbers().settle_sizes_within(right);
   }
   const bool is_equality = comparison == Py_EQ || comparison == Py_NE;
-  if (is_sequence(left) && is_sequence(right) && is_equality) {
-    const Py_ssize_t count = PySequence_Fast_GET_SIZE(left);
-    if (count != PySequence_Fast_GET_SIZE(right)) return;
-    for (Py_ssize_t i = 0; i < count; ++i) {
-      PyObject *one = PySequence_Fast_GET_ITEM(left, i), *other = PySequence_Fast_GET_ITEM(right, i);
-      const std::optional<ir::Size> a = as_size(one), b = as_size(other);
-      if (a && b) {
-        if (is_varying(one) || is_varying(other)) values_.tensors().sizes().decide(ir::equal(*a, *b));
-      } else {
-        values_.numbers().settle_sizes_within(one);
-        values_.numbers().settle_sizes_within(other);
-      }
-    }
-    return;
-  }
+  if (compare_sequences(left, right, comparison)) return;
   if (is_varying(left) || is_varying(right)) {
     const std::optional<ir::Size> a = as_size(left), b = as_size(right);
     if (a && b) {
@@ -166,25 +158,6 @@ void Sizes::compare_sizes(PyObject*& left, PyObject*& right, int comparison) {
   }
   values_.numbers().settle_sizes_within(left);
   values_.numbers().settle_sizes_within(right);
-}
-
-/// `n in (3, 4)`: compared with one after the other. False: what is in it are not all numbers.
-bool Sizes::contains_size(PyObject* container, PyObject* value) {
-  constexpr Py_ssize_t most = 16;
-  const bool is_hashed = PyAnySet_CheckExact(container) || PyDict_CheckExact(container);
-  if (!is_sequence(container) && !is_hashed) return false;
-  const Ref items = Ref::steal(PySequence_Fast(container, ""));
-  if (!items) throw std::bad_alloc();
-  const std::optional<ir::Size> size = as_size(value);
-  const Py_ssize_t count = PySequence_Fast_GET_SIZE(items.get());
-  PyObject** const all = PySequence_Fast_ITEMS(items.get());
-  if (!size || count > most || !std::all_of(all, all + count, [&](PyObject* one) { return as_size(one); }))
-    return false;
-  for (Py_ssize_t i = 0; i < count; ++i)
-    if ((is_varying(value) || is_varying(all[i])) &&
-        values_.tensors().sizes().decide(ir::equal(*size, *as_size(all[i]))))
-      break;
-  return true;
 }
 
 /// object.__setattr__ of an object and its value, as torch.nn.Module has it: `super().__setattr__(name, value)`.
@@ -206,11 +179,19 @@ static bool hands_on_items(PyObject* object) {
          type == &PyListRevIter_Type || type == &PyDictIterValue_Type;
 }
 
+static bool is_exact_type(PyObject* callable, std::string_view name) {
+  if (!PyType_Check(callable)) return false;
+  auto* type = reinterpret_cast<PyTypeObject*>(callable);
+  return is_exact_builtin(type) && type->tp_name == name;
+}
+
 /// C code that makes an object of what it is given, or puts it into one, and looks at none of it. \param named  so
 /// many arguments have keywords.
 static bool only_holds(PyObject* callable, PyObject* const* arguments, Py_ssize_t count, Py_ssize_t named) {
   const bool is_dict = callable == reinterpret_cast<PyObject*>(&PyDict_Type) ||
                        callable == reinterpret_cast<PyObject*>(&PyODict_Type);
+  if (is_exact_type(callable, "types.SimpleNamespace")) return count == named;
+  if (is_exact_type(callable, "functools.partial")) return true;
   if (is_dict) return count == named || (count == named + 1 && PyDict_CheckExact(arguments[0]));
   if (!PyCFunction_Check(callable) || named > 0) return false;
   const std::string_view name = reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name;
@@ -236,7 +217,10 @@ bool Sizes::builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_
     return true;
   if (stores_attribute(callable, count)) return true;
   if (PyType_Check(callable) && is_iterator_of_others(reinterpret_cast<PyTypeObject*>(callable))) {
-    // The items are handed on as they are.
+    // The items are handed on as they are, also to code in Python. Who is given them by C code looks.
+    if (calls_for_items(reinterpret_cast<PyTypeObject*>(callable)) &&
+        (count == 0 || (!PyFunction_Check(arguments[0]) && !Py_IS_TYPE(arguments[0], &PyMethod_Type))))
+      return false;
     if (std::any_of(arguments, arguments + count, [&](PyObject* one) { return values_.numbers().size_of(one); }))
       return false;
     for (Py_ssize_t i = 0; i < count; ++i) values_.numbers().hand_to_iterator(arguments[i]);
@@ -261,11 +245,19 @@ bool Sizes::builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_
     if (count == 1 && PyDict_CheckExact(arguments[0]) &&
         (is_method(PyDict_Type, "items") || is_method(PyDict_Type, "values") || is_method(PyDict_Type, "keys")))
       return true;  // Who looks into the view looks into the dict.
+    if (count == 2 && is_sequence(arguments[0]) &&
+        PyType_IsSubtype(Py_TYPE(arguments[0]), PyDescr_TYPE(callable))) {
+      const std::string_view method = text_of(PyDescr_NAME(callable));
+      if (method == "index" && contains_size(arguments[0], arguments[1])) return true;
+      if (method == "count" && counts_size(arguments[0], arguments[1])) return true;
+    }
+    if (count == 1 && is_method(PyList_Type, "sort") && sorts_sizes(arguments[0], false)) return true;
     if (count == 1 && guards::is_torch_size(PyDescr_TYPE(callable)) && text_of(PyDescr_NAME(callable)) == "numel" &&
         is_sequence(arguments[0]))
       return combine_sizes(arguments[0], true, nullptr);
     if (count < 2 || !is_method(PyDict_Type, "get")) return false;
-    values_.numbers().settle_sizes_within(arguments[1]);  // The values of a dict are handed on as they are.
+    // The values of a dict are handed on as they are.
+    if (!finds_key(arguments[0], arguments[1])) values_.numbers().settle_sizes_within(arguments[1]);
     return true;
   }
   if (!PyCFunction_Check(callable)) return false;
@@ -307,6 +299,13 @@ bool Sizes::builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_
     if (!is_decided) activity().size = best;
     return true;
   }
+  if (from == "builtins" && name == "sorted" && count > 0 && is_sequence(arguments[0])) {
+    if (!run_.keyword_names) return count == 1 && sorts_sizes(arguments[0], false);
+    return count == 2 && text_of(PyTuple_GET_ITEM(run_.keyword_names, 0)) == "reverse" &&
+           PyBool_Check(arguments[1]) && sorts_sizes(arguments[0], arguments[1] == Py_True);
+  }
+  if (from == "builtins" && (name == "any" || name == "all") && count == 1 && is_sequence(arguments[0]))
+    return tells_truths(arguments[0], name == "any");
   if (from == "_functools" && name == "reduce" && count > 1 && count < 4) {
     const auto folded = function_of_module(arguments[0]);
     const bool multiplies = folded && folded->module == "_operator" && folded->name == "mul",

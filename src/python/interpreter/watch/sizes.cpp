@@ -54,6 +54,9 @@ bool passes_on(int opcode, int arg, int depth) {
     case UNPACK_EX:
     case GET_ITER:
     case FOR_ITER:
+    case GET_LEN:
+    case MATCH_SEQUENCE:
+    case MATCH_MAPPING:
     case DICT_UPDATE:
     case DICT_MERGE: return true;
     case BUILD_MAP: return depth % 2 == 1;  // Values: whether keys are equal is looked at.
@@ -65,134 +68,14 @@ bool passes_on(int opcode, int arg, int depth) {
   }
 }
 
-/// A class whose __new__ is Python code, which is given what the class is given.
-bool is_made_in_python(PyObject* callable) {
-  PyObject* make = PyType_Check(callable) ? class_entry(callable, "__new__") : nullptr;
-  return make && (Py_IS_TYPE(make, &PyStaticMethod_Type) || PyFunction_Check(make));
-}
-
 bool is_singleton(PyObject* object) {
   return object == Py_None || object == Py_True || object == Py_False || object == Py_Ellipsis ||
          object == Py_NotImplemented;
 }
 
-/// Operators of which a plain argument is a size or a place, and no number to compute with: what of others may be a
-/// tensor as well is told them as a number.
-const Names& size_operators() {
-  static const Names names = {"arange",
-                              "as_strided",
-                              "chunk",
-                              "diagonal",
-                              "empty",
-                              "expand",
-                              "eye",
-                              "flatten",
-                              "full",
-                              "full_like",
-                              "kthvalue",
-                              "topk",
-                              "narrow",
-                              "new_empty",
-                              "new_full",
-                              "new_ones",
-                              "new_zeros",
-                              "ones",
-                              "rand",
-                              "randn",
-                              "repeat",
-                              "reshape",
-                              "roll",
-                              "select",
-                              "size",
-                              "slice_scatter",
-                              "split",
-                              "split_with_sizes",
-                              "stride",
-                              "tile",
-                              "tril",
-                              "triu",
-                              "unflatten",
-                              "unfold",
-                              "unsafe_chunk",
-                              "unsafe_split",
-                              "view",
-                              "zeros",
-                              "adaptive_avg_pool2d",
-                              "view_copy",
-                              "broadcast_to",
-                              "numel",
-                              "tensor_split",
-                              "hsplit",
-                              "vsplit"};
-  return names;
-}
-
-/// Operators of which a number may be any argument, also of lists of tensors.
-const Names& number_operators() {
-  static const Names names = {"add",
-                              "add_",
-                              "sub",
-                              "sub_",
-                              "mul",
-                              "mul_",
-                              "div",
-                              "div_",
-                              "addcmul",
-                              "addcmul_",
-                              "addcdiv",
-                              "addcdiv_",
-                              "_foreach_add",
-                              "_foreach_add_",
-                              "_foreach_sub",
-                              "_foreach_sub_",
-                              "_foreach_mul",
-                              "_foreach_mul_",
-                              "_foreach_div",
-                              "_foreach_div_",
-                              "_foreach_addcmul",
-                              "_foreach_addcmul_",
-                              "_foreach_addcdiv",
-                              "_foreach_addcdiv_",
-                              "_fused_adam_",
-                              "_fused_adamw_",
-                              "_fused_sgd_",
-                              "_fused_adagrad_"};
-  return names;
-}
-
-/// What a tensor says of how large it is without an operator that the dispatcher sees.
-bool reads_form(std::string_view name) {
-  static const Names names = {"__len__", "is_contiguous", "nelement", "numel", "size", "storage_offset", "stride"};
-  return names.contains(name);
-}
-
 /// Worlds of sizes whose operators take such numbers as plain arguments; null: this is none.
 ScalarWorld* scalars_of(SizeWorld& sizes) {
   return dynamic_cast<ScalarWorld*>(&sizes);
-}
-
-/// The first tensor among so many operands on top, or in a sequence there; null: there is none.
-PyObject* tensor_among(const TensorWorld& world, Activation& a, int count) {
-  for (int depth = count; depth > 0; --depth) {
-    PyObject* one = a.peek(depth);
-    if (one && is_sequence(one) && PySequence_Fast_GET_SIZE(one) > 0) one = PySequence_Fast_GET_ITEM(one, 0);
-    if (one && world.is_tensor(one)) return one;
-  }
-  return nullptr;
-}
-
-/// `float(size)`
-DerivedNumber as_float(ir::Size size) {
-  std::vector<guards::Derived::Operand> operands;
-  operands.push_back({.size = size});
-  return std::make_shared<const guards::Derived>(guards::Derived::Operation::call, 0,
-                                                 Ref::borrow(reinterpret_cast<PyObject*>(&PyFloat_Type)),
-                                                 std::move(operands));
-}
-
-std::string_view name_of(PyObject* callable) {
-  if (PyCFunction_Check(callable)) return reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name;
-  return text_of(PyDescr_NAME(callable));
 }
 
 }  // namespace
@@ -259,12 +142,6 @@ bool Sizes::give_number(PyObject*& operand, PyObject* beside) {
   return true;
 }
 
-/// An argument of an operator of tensors that is a plain number.
-void Sizes::give_scalar(PyObject*& operand) {
-  const ir::Size* size = values_.numbers().size_of(operand);
-  if (size) Ref::steal(std::exchange(operand, values_.tensors().sizes().to_symbolic(*size).release()));
-}
-
 void Sizes::look_at_slice(Activation& a, int sliced, bool stores) {
   const bool is_of_tensor = values_.tensors().is_tensor(a.peek(sliced));
   for (int depth : {1, 2})
@@ -317,6 +194,7 @@ void Sizes::look_at_sizes(Activation& a, int opcode, int arg) {
         select_by_sizes(a.peek(2), a.peek(1));
         return give_to_tensors(a.peek(1));
       }
+      if (PyDict_CheckExact(a.peek(2)) && finds_key(a.peek(2), a.peek(1))) return;
       return values_.numbers().settle_sizes_within(a.peek(1));
     case STORE_SUBSCR:
       if (values_.tensors().is_tensor(a.peek(2))) {
@@ -378,69 +256,6 @@ void Sizes::select_by_sizes(PyObject*& tensor, PyObject*& index) {
   Ref::steal(std::exchange(index, others.release()));
 }
 
-/// Arguments that may be tensors as well as numbers, of operators that compute alike with both.
-void Sizes::give_numbers(Activation& a, std::string_view name, int count) {
-  static const Names binary = {"add", "add_", "sub",         "sub_",   "subtract", "mul", "mul_",   "multiply",
-                               "div", "div_", "true_divide", "divide", "eq",       "ne",  "lt",     "le",
-                               "gt",  "ge",   "remainder",   "fmod",   "maximum",  "pow", "minimum"};
-  if (run_.keyword_names) return;
-  if (count == 2 && binary.contains(name)) give_number(a.peek(1), a.peek(2));
-  if (count == 2 && name == "pow") give_number(a.peek(2), a.peek(1));
-  if (count == 3 && name == "masked_fill" && values_.tensors().is_tensor(a.peek(3)) &&
-      values_.tensors().sizes().holds_sizes(a.peek(3)))
-    give_number(a.peek(1), a.peek(3));
-  if (count != 3 || name != "where") return;
-  const auto either = [&](const auto& is) { return is(a.peek(1)) || is(a.peek(2)); };
-  // Two floats give a tensor of the default type, which numbers of the graph would not.
-  if (!either([&](PyObject* one) { return values_.tensors().is_tensor(one); }) &&
-      either([&](PyObject* one) { return values_.numbers().derived_of(one) != nullptr; }))
-    return;
-  for (const int depth : {1, 2}) give_number(a.peek(depth), a.peek(3));
-}
-
-/// Floats in the place of numbers, with keywords or without.
-void Sizes::give_floats(Activation& a, int count) {
-  PyObject* const beside = tensor_among(values_.tensors(), a, count);
-  for (int depth = 1; beside && depth <= count; ++depth) watch_.derived_numbers.give(a.peek(depth), beside);
-}
-
-/// Plain numbers, by place or by keyword: where an operator takes no tensor, it is given numbers of the trace.
-void Sizes::give_scalars(Activation& a, std::string_view name, int count) {
-  ScalarWorld* const world = scalars_of(values_.tensors().sizes());
-  PyObject* keywords = run_.keyword_names;
-  const int named = keywords ? static_cast<int>(PyTuple_GET_SIZE(keywords)) : 0;
-  PyObject* callable = a.peek(count + 1);
-  PyObject* self = PyCFunction_Check(callable) ? PyCFunction_GET_SELF(callable) : nullptr;
-  const bool is_bound = self && values_.tensors().is_tensor(self);
-  const auto is_plain = [this](PyObject* item) { return PyLong_CheckExact(item) && !is_varying(item); };
-  bool in_lists = false;  // An item is more than a plain int, and may be a size.
-  for (int depth = 1; world && depth <= count; ++depth)
-    if (PyObject* list = a.peek(depth); list && is_sequence(list))
-      in_lists |= !std::ranges::all_of(
-          std::span(PySequence_Fast_ITEMS(list), static_cast<size_t>(PySequence_Fast_GET_SIZE(list))), is_plain);
-  for (int depth = 1; world && depth <= count; ++depth) {
-    PyObject*& operand = a.peek(depth);
-    if (operand && (is_varying(operand) || is_sequence(operand))) world->expect_integers(name, in_lists);
-    if (!operand || !is_varying(operand)) continue;
-    const std::string_view keyword =
-        depth <= named ? text_of(PyTuple_GET_ITEM(keywords, named - depth)) : std::string_view();
-    const Parameter parameter = world->parameter(name, static_cast<size_t>(count - depth + is_bound), keyword);
-    const ir::Size* size = values_.numbers().size_of(operand);
-    if (parameter == Parameter::other || (parameter == Parameter::integer && !size)) continue;
-    if (size && parameter != Parameter::real) {
-      give_scalar(operand);
-      continue;
-    }
-    const DerivedNumber derived = size ? as_float(*size) : values_.numbers().derived_of(operand);
-    const Ref value = values_.tensors().sizes().value_of(*derived);
-    Ref given;
-    if (value)
-      given =
-          world->to_scalar(derived, value.get(), is_bound ? self : tensor_among(values_.tensors(), a, count), name);
-    if (given) Ref::steal(std::exchange(operand, given.release()));
-  }
-}
-
 bool Sizes::is_truth(int opcode) {
   switch (opcode) {
     case UNARY_NOT:
@@ -457,70 +272,6 @@ bool Sizes::is_truth(int opcode) {
 #endif
     default: return false;
   }
-}
-
-/// An operator of tensors, or a method of theirs, written in C.
-bool Sizes::calls_tensors(PyObject* callable) const {
-  if (activity().entry != Entry::tensor) return false;
-  const TensorWorld& world = values_.tensors();
-  if (PyCFunction_Check(callable)) {
-    PyObject* self = PyCFunction_GET_SELF(callable);
-    return world.may_call(callable) || (self && world.is_tensor(self));
-  }
-  if (!Py_IS_TYPE(callable, &PyMethodDescr_Type) && !Py_IS_TYPE(callable, &PyWrapperDescr_Type)) return false;
-  PyTypeObject* owner = PyDescr_TYPE(callable);
-  return owner != &PyBaseObject_Type &&
-         PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(world.tensor_type()), owner);
-}
-
-bool Sizes::enters_watched() const {
-  const Activity& activity = this->activity();
-  return activity.entry == Entry::known && (activity.is_direct || activity.constructs);
-}
-
-void Sizes::give_sizes(Activation& a, int arg) {
-  const bool has_self = a.peek(arg + 2) != nullptr;
-  const int count = arg + has_self;
-  PyObject* callable = a.peek(count + 1);
-  if (enters_watched() || (activity().entry == Entry::known && is_made_in_python(callable))) return;
-  if (builtin_of_sizes(callable, a.top - count, count)) return;
-  if (watch_.derived_numbers.call(callable, a.top - count, count)) return;
-  PyObject* const function = behind_partials(callable);
-  const bool is_held = function != callable, of_tensors = calls_tensors(function);
-  const std::string_view name = of_tensors ? name_of(function) : std::string_view();
-  const bool takes_sizes = !is_held && size_operators().contains(name);
-  const bool takes_tensors = of_tensors && !says_of_itself(name);
-  if (is_held && (!of_tensors || reads_form(name))) settle_tensors_within(callable);
-  if (of_tensors && !is_held) give_numbers(a, name, count);
-  if (!is_held && number_operators().contains(name)) give_floats(a, count);
-  if (takes_tensors && !is_held) give_data(a, name, count);
-  if (takes_tensors && !is_held) give_scalars(a, name, count);
-  for (int depth = 1; depth <= count; ++depth) {
-    if (is_held && !of_tensors) settle_tensors_within(a.peek(depth));
-    if (takes_tensors && (takes_sizes || !values_.numbers().size_of(a.peek(depth)))) give_to_tensors(a.peek(depth));
-    values_.numbers().settle_sizes_within(a.peek(depth));
-  }
-}
-
-void Sizes::give_unpacked_sizes(Activation& a, int arg) {
-  const bool keywords = arg & 1;
-  PyObject* callable = a.peek(2 + keywords);
-  if (enters_watched() || (activity().entry == Entry::known && is_made_in_python(callable))) return;
-  PyObject*& given = a.peek(1 + keywords);
-  if (!keywords && PyTuple_Check(given) && is_sequence(given)) {
-    PyObject* const* items = PySequence_Fast_ITEMS(given);
-    const Py_ssize_t count = PyTuple_GET_SIZE(given);
-    if (builtin_of_sizes(callable, items, count) || watch_.derived_numbers.call(callable, items, count)) return;
-  }
-  PyObject* const function = behind_partials(callable);
-  const bool of_tensors = calls_tensors(function);
-  if (of_tensors && function == callable && size_operators().contains(name_of(callable))) give_to_tensors(given);
-  values_.numbers().settle_sizes_within(given);
-  if (keywords) values_.numbers().settle_sizes_within(a.peek(1));
-  // No operand is a tensor itself.
-  if (!of_tensors || reads_form(name_of(function))) settle_tensors_within(callable);
-  if (!of_tensors || reads_form(name_of(function)))
-    for (int depth = 1; depth <= 1 + keywords; ++depth) settle_tensors_within(a.peek(depth));
 }
 
 void Sizes::take_sizes(Activation& a) {
