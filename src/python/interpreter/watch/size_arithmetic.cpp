@@ -249,7 +249,7 @@ bool Sizes::builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_
         PyType_IsSubtype(Py_TYPE(arguments[0]), PyDescr_TYPE(callable))) {
       const std::string_view method = text_of(PyDescr_NAME(callable));
       if (method == "index" && contains_size(arguments[0], arguments[1])) return true;
-      if (method == "count" && counts_size(arguments[0], arguments[1])) return true;
+      if (method == "count" && contains_size(arguments[0], arguments[1], true)) return true;
     }
     if (count == 1 && is_method(PyList_Type, "sort") && sorts_sizes(arguments[0], false)) return true;
     if (count == 1 && guards::is_torch_size(PyDescr_TYPE(callable)) && text_of(PyDescr_NAME(callable)) == "numel" &&

@@ -68,8 +68,8 @@ bool Sizes::compare_sequences(PyObject* left, PyObject* right, int comparison) {
   return true;
 }
 
-/// `n in (3, 4)`, and at which place. False: what is in it are not all numbers.
-bool Sizes::contains_size(PyObject* container, PyObject* value) {
+/// `n in (3, 4)`, at which place, and how often (`asks_all`). False: what is in it are not all numbers.
+bool Sizes::contains_size(PyObject* container, PyObject* value, bool asks_all) {
   const bool is_dict = PyDict_CheckExact(container);
   if (is_dict || PyAnySet_CheckExact(container)) return finds_key(container, value);
   if (!is_sequence(container)) return false;
@@ -78,17 +78,8 @@ bool Sizes::contains_size(PyObject* container, PyObject* value) {
   for (Py_ssize_t i = 0; i < count; ++i) {
     const std::optional<bool> equal = are_equal(PySequence_Fast_GET_ITEM(container, i), value);
     if (!equal) return false;
-    if (*equal) return true;
+    if (*equal && !asks_all) return true;
   }
-  return true;
-}
-
-/// `.count(n)`, likewise.
-bool Sizes::counts_size(PyObject* sequence, PyObject* value) {
-  const Py_ssize_t count = PySequence_Fast_GET_SIZE(sequence);
-  if (count > most_compared) return false;
-  for (Py_ssize_t i = 0; i < count; ++i)
-    if (!are_equal(PySequence_Fast_GET_ITEM(sequence, i), value)) return false;
   return true;
 }
 

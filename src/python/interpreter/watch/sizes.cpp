@@ -68,6 +68,25 @@ bool passes_on(int opcode, int arg, int depth) {
   }
 }
 
+/// Asks whether its operand is 0.
+bool is_truth(int opcode) {
+  switch (opcode) {
+    case UNARY_NOT:
+#ifdef POP_JUMP_FORWARD_IF_FALSE
+    case POP_JUMP_FORWARD_IF_FALSE:
+    case POP_JUMP_FORWARD_IF_TRUE:
+    case POP_JUMP_BACKWARD_IF_FALSE:
+    case POP_JUMP_BACKWARD_IF_TRUE:
+    case JUMP_IF_FALSE_OR_POP:
+    case JUMP_IF_TRUE_OR_POP: return true;
+#else
+    case POP_JUMP_IF_FALSE:
+    case POP_JUMP_IF_TRUE: return true;
+#endif
+    default: return false;
+  }
+}
+
 bool is_singleton(PyObject* object) {
   return object == Py_None || object == Py_True || object == Py_False || object == Py_Ellipsis ||
          object == Py_NotImplemented;
@@ -254,24 +273,6 @@ void Sizes::select_by_sizes(PyObject*& tensor, PyObject*& index) {
   values_.make(part.get());
   Ref::steal(std::exchange(tensor, part.release()));
   Ref::steal(std::exchange(index, others.release()));
-}
-
-bool Sizes::is_truth(int opcode) {
-  switch (opcode) {
-    case UNARY_NOT:
-#ifdef POP_JUMP_FORWARD_IF_FALSE
-    case POP_JUMP_FORWARD_IF_FALSE:
-    case POP_JUMP_FORWARD_IF_TRUE:
-    case POP_JUMP_BACKWARD_IF_FALSE:
-    case POP_JUMP_BACKWARD_IF_TRUE:
-    case JUMP_IF_FALSE_OR_POP:
-    case JUMP_IF_TRUE_OR_POP: return true;
-#else
-    case POP_JUMP_IF_FALSE:
-    case POP_JUMP_IF_TRUE: return true;
-#endif
-    default: return false;
-  }
 }
 
 void Sizes::take_sizes(Activation& a) {

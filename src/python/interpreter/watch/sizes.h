@@ -68,7 +68,6 @@ class Sizes final : Domain {
   void give_numbers(const GivenOperands& given, std::string_view name);
   void give_floats(const GivenOperands& given);
   void give_data(Activation& a, std::string_view name, int count);
-  void give_scalar(PyObject*& operand);
   void give_scalars(const GivenOperands& given, std::string_view name);
   void give_operands(const GivenOperands& given);
   void give_flat(PyObject* function, std::vector<Ref>& items, std::vector<Ref>& values,
@@ -77,22 +76,19 @@ class Sizes final : Domain {
   bool give_held(Activation& a, int arg, PyObject* function);
   bool give_unpacked(PyObject* function, PyObject*& items, PyObject** named);
   bool tells_truths(PyObject* sequence, bool until);
-  static bool is_truth(int opcode);
   bool is_varying(PyObject* value) const;
   std::optional<ir::Size> as_expression(ir::Size a, ir::Size b, int operation);
   void compute_size(PyObject*& left, PyObject*& right, int operation);
   void compute_unary(PyObject* operand, UnaryOperation operation);
   std::optional<bool> are_equal(PyObject* one, PyObject* other);
   bool compare_sequences(PyObject* left, PyObject* right, int comparison);
-  bool contains_size(PyObject* container, PyObject* value);
-  bool counts_size(PyObject* sequence, PyObject* value);
+  bool contains_size(PyObject* container, PyObject* value, bool asks_all = false);
   bool finds_key(PyObject* container, PyObject* key);
   bool sorts_sizes(PyObject* sequence, bool is_reverse);
   void compare_sizes(PyObject*& left, PyObject*& right, int comparison);
   bool builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_ssize_t count);
   bool combine_sizes(PyObject* sequence, bool is_product, PyObject* start);
   bool calls_tensors(PyObject* callable) const;
-  bool enters_watched() const;
   void give_sizes(Activation& a, int arg);
   void give_unpacked_sizes(Activation& a, int arg);
 };

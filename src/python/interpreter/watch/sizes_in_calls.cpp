@@ -35,6 +35,10 @@ bool is_made_in_python(PyObject* callable) {
   return make && (Py_IS_TYPE(make, &PyStaticMethod_Type) || PyFunction_Check(make));
 }
 
+bool enters_watched(const Activity& activity) {
+  return activity.entry == Entry::known && (activity.is_direct || activity.constructs);
+}
+
 /// Operators of which a plain argument is a size or a place, and no number to compute with: what of others may be a
 /// tensor as well is told them as a number.
 const Names& size_operators() {
@@ -156,12 +160,6 @@ std::string_view name_of(PyObject* callable) {
 
 }  // namespace
 
-/// An argument of an operator of tensors that is a plain number.
-void Sizes::give_scalar(PyObject*& operand) {
-  const ir::Size* size = values_.numbers().size_of(operand);
-  if (size) Ref::steal(std::exchange(operand, values_.tensors().sizes().to_symbolic(*size).release()));
-}
-
 /// Arguments that may be tensors as well as numbers, of operators that compute alike with both.
 void Sizes::give_numbers(const GivenOperands& given, std::string_view name) {
   static const Names binary = {"add", "add_", "sub",         "sub_",   "subtract", "mul", "mul_",   "multiply",
@@ -230,7 +228,7 @@ void Sizes::give_scalars(const GivenOperands& given, std::string_view name) {
         (parameter == Parameter::integer && !size))
       continue;
     if (size && parameter != Parameter::real) {
-      give_scalar(operand);
+      Ref::steal(std::exchange(operand, values_.tensors().sizes().to_symbolic(*size).release()));
       continue;
     }
     const DerivedNumber derived = size ? as_float(*size) : values_.numbers().derived_of(operand);
@@ -257,11 +255,6 @@ bool Sizes::calls_tensors(PyObject* callable) const {
          PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(world.tensor_type()), owner);
 }
 
-bool Sizes::enters_watched() const {
-  const Activity& activity = this->activity();
-  return activity.entry == Entry::known && (activity.is_direct || activity.constructs);
-}
-
 /// Functions of `operator`: what the instructions do that they stand for.
 bool Sizes::operator_of_sizes(Activation& a, PyObject* callable, int count) {
   const auto function = function_of_module(callable);
@@ -280,7 +273,7 @@ void Sizes::give_sizes(Activation& a, int arg) {
   const bool has_self = a.peek(arg + 2) != nullptr;
   const int count = arg + has_self;
   PyObject* callable = a.peek(count + 1);
-  if (enters_watched() || (activity().entry == Entry::known && is_made_in_python(callable))) return;
+  if (enters_watched(activity()) || (activity().entry == Entry::known && is_made_in_python(callable))) return;
   if (operator_of_sizes(a, callable, count)) return;
   if (builtin_of_sizes(callable, a.top - count, count)) return;
   if (watch_.derived_numbers.call(callable, a.top - count, count)) return;
@@ -431,7 +424,7 @@ bool Sizes::give_unpacked(PyObject* function, PyObject*& items, PyObject** named
 void Sizes::give_unpacked_sizes(Activation& a, int arg) {
   const bool keywords = arg & 1;
   PyObject* callable = a.peek(2 + keywords);
-  if (enters_watched() || (activity().entry == Entry::known && is_made_in_python(callable))) return;
+  if (enters_watched(activity()) || (activity().entry == Entry::known && is_made_in_python(callable))) return;
   PyObject*& given = a.peek(1 + keywords);
   if (!keywords && PyTuple_Check(given) && is_sequence(given)) {
     PyObject* const* items = PySequence_Fast_ITEMS(given);
