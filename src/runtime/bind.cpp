@@ -189,7 +189,7 @@ std::vector<bool> Program::Impl::inputs_apart(const std::vector<at::Tensor>& exa
 
 void Program::Impl::bind_buffers() {
   buffer_geometry.resize(plan.buffers.size());
-  stands_alone = loops::stand_alone(plan);
+  stands_alone = options.spares_memory ? loops::stand_alone(plan) : std::vector<bool>(plan.buffers.size());
   in_arena.resize(plan.buffers.size());
   for (uint32_t b = 0; b < plan.buffers.size(); ++b) {
     const loops::PlanBuffer& buffer = plan.buffers[b];

@@ -116,12 +116,17 @@ TrainingTraces cut(const capture::Trace& joint) {
   return traces;
 }
 
-ProgramOptions backward_options(const ProgramOptions& forward) {
-  ProgramOptions options = forward;
-  options.example_arguments.clear();
-  options.kept_elsewhere.clear();
-  options.prepack_weights = false;
+ProgramOptions forward_options(ProgramOptions options) {
+  options.spares_memory = true;
   return options;
+}
+
+ProgramOptions backward_options(const ProgramOptions& options) {
+  ProgramOptions backward = forward_options(options);
+  backward.example_arguments.clear();
+  backward.kept_elsewhere.clear();
+  backward.prepack_weights = false;
+  return backward;
 }
 
 void compile_likely(const PartialPrograms& backwards, std::span<const int64_t> symbols, PhaseTimes& times) {
@@ -157,7 +162,7 @@ std::shared_ptr<const TrainingProgram> TrainingProgram::compile(capture::Trace t
   const auto backwards = std::make_shared<const PartialPrograms>(trace, std::move(traces->backward),
                                                                  traces->seam->saved, backward_options(options));
   if (backwards->whole()) compile_likely(*backwards, {}, times);
-  auto forward = Program::compile(std::move(traces->forward), options, std::move(times));
+  auto forward = Program::compile(std::move(traces->forward), forward_options(options), std::move(times));
   return std::make_shared<const TrainingProgram>(traces->seam, std::move(forward), backwards,
                                                  std::span<const int64_t>());
 }

@@ -62,8 +62,9 @@ struct TrainingTraces {
 TrainingTraces cut(const capture::Trace& joint);
 /// Compiles the likely backward, and counts what it took among `times`, which become the forward's.
 void compile_likely(const PartialPrograms& backwards, std::span<const int64_t> symbols, PhaseTimes& times);
-/// How the backward is compiled, whose forward is compiled so.
-ProgramOptions backward_options(const ProgramOptions& forward);
+/// How the two halves of what is asked for so are compiled.
+ProgramOptions forward_options(ProgramOptions options);
+ProgramOptions backward_options(const ProgramOptions& options);
 
 class ForwardInputs;
 

@@ -15,8 +15,8 @@ TrainingFamily::TrainingFamily(capture::Trace trace, ProgramOptions options, Pha
   backwards_ = std::make_shared<const PartialPrograms>(trace, std::move(traces->backward), seam_->saved,
                                                        backward_options(options));
   if (backwards_->whole()) compile_likely(*backwards_, joint_->find_shape_env()->examples(), times);
-  forward_ =
-      std::make_unique<const ProgramFamily>(std::move(traces->forward), std::move(options), std::move(times));
+  forward_ = std::make_unique<const ProgramFamily>(std::move(traces->forward), forward_options(std::move(options)),
+                                                   std::move(times));
 }
 
 std::shared_ptr<const TrainingProgram> TrainingFamily::at(std::span<const int64_t> symbols,
