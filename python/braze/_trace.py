@@ -46,10 +46,10 @@ def trace(
             seen; after a write through .data or NumPy call braze.compiler.repack_weights(). None: as
             braze.config.prepack_weights says.
         dynamic: sizes that may vary, from 2 up: {"ids": [0, 1]} or {"ids": {0: "batch", 1: ("length", 2, 512)}}, by
-            the names of arguments ("batch['ids']" within a dict), with a name, or a name and bounds. Dimensions of
-            one name are of one size. What the function decides by such a size it decides as for the examples, and a
-            call that it does not hold for is an error that says so. A size that the function needs as a number is
-            an error at once, which names the line.
+            the names of arguments ("batch['ids']" within a dict), with a name, a name and bounds, or a
+            torch.export.Dim. Dimensions of one name are of one size. What the function decides by such a size it
+            decides as for the examples, and a call that it does not hold for is an error that says so. A size that
+            the function needs as a number is an error at once, which names the line.
 
     Returns:
         A braze.Program, called as the function is, with tensors of the same shapes, dtypes, layouts and devices;
@@ -154,11 +154,12 @@ def _varying(name: str, dims: Any) -> list[tuple[int, str, int, int]]:
     rows = dims.items() if isinstance(dims, dict) else ((dim, None) for dim in dims)
     made = []
     for dim, told in rows:
-        word, low, high = (told, None, None) if not isinstance(told, tuple) else (*told, None, None, None)[:3]
+        word, low, high = (*(told if isinstance(told, tuple) else _of_export(told)), None, None, None)[:3]
         fits = _is_int(dim) and (word is None or (isinstance(word, str) and word.isidentifier()))
         if not fits or not all(bound is None or _is_int(bound) for bound in (low, high)):
             raise C.ArgumentTypeError(
-                f"dynamic: {name!r}: a name or (name, min, max) by dimension, not {dim!r}: {told!r}"
+                f"dynamic: {name!r}: a name or (name, min, max) by dimension, or a torch.export.Dim, "
+                f"not {dim!r}: {told!r}"
             )
         low, high = max(2, low or 2), _LARGEST if high is None else high
         if low > high:
@@ -167,6 +168,14 @@ def _varying(name: str, dims: Any) -> list[tuple[int, str, int, int]]:
             )
         made.append((dim, word or "", low, high))
     return made
+
+
+def _of_export(told: Any) -> tuple[Any, ...]:
+    """A torch.export.Dim as its name and bounds; anything else, also one derived of it (2 * dim), as it is."""
+    kind = type(told)
+    if kind.__module__ != "torch.export.dynamic_shapes" or kind.__name__ != "Dim":
+        return (told,)
+    return told.__name__, *(bound if _is_int(bound) else None for bound in (told.min, told.max))
 
 
 def _is_int(value: Any) -> bool:

@@ -144,6 +144,20 @@ def test_names_of_nested_arguments_and_bounds():
         program({"ids": torch.ones(5, 9)})
 
 
+def test_dimensions_of_export():
+    batch, length = torch.export.Dim("batch"), torch.export.Dim("length", min=3, max=8)
+    program = braze.trace(lambda x: x * 2, torch.randn(4, 5), dynamic={"x": {0: batch, 1: length}})
+    for shape in ((2, 3), (9, 8)):
+        x = torch.randn(shape)
+        assert torch.equal(program(x), x * 2)
+    for columns in (2, 9):
+        with pytest.raises(braze.Error, match="length"):
+            program(torch.randn(4, columns))
+    for told in (2 * batch, torch.export.Dim.AUTO):
+        with pytest.raises(TypeError, match="or a torch.export.Dim"):
+            braze.trace(lambda x: x * 2, torch.randn(4, 5), dynamic={"x": {0: told}})
+
+
 def test_a_size_where_a_tensor_could_stand():
     with pytest.raises(RuntimeError, match="a size that varies in the place of a tensor"):
         braze.trace(lambda x: x // x.shape[0], torch.ones(6), dynamic={"x": 0})
