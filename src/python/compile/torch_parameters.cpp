@@ -70,8 +70,7 @@ Parameter parameter_of_operator(std::string_view name, size_t place, std::string
   for (const c10::OperatorHandle& op : Overloads::instance().of(name)) {
     const c10::Argument* argument = find(op.schema(), place, keyword);
     if (!argument || argument->is_out()) continue;
-    if (is_dimension(argument->name()) && kind_of(*argument) == c10::TypeKind::IntType)
-      return Parameter::dimension;
+    if (is_dimension(argument->name()) && kind_of(*argument) == c10::TypeKind::IntType) return Parameter::dimension;
     is_tensor |= kind_of(*argument) == c10::TypeKind::TensorType;
     is_number |= kind_of(*argument) == c10::TypeKind::NumberType;
     is_real |= kind_of(*argument) == c10::TypeKind::FloatType;

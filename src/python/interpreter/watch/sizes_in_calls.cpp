@@ -406,11 +406,11 @@ bool Sizes::give_held(Activation& a, int arg, PyObject* function) {
   return true;
 }
 
-/// `f(*items, **named)` of an operator of tensors. False: they are no tuple and dict.
+/// `f(*items, **named)` of an operator of tensors. False: they are no sequence and dict.
 bool Sizes::give_unpacked(PyObject* function, PyObject*& items, PyObject** named) {
-  if ((!PyTuple_CheckExact(items) && !PyList_CheckExact(items)) || (named && !PyDict_CheckExact(*named)) ||
-      reads_form(name_of(function)))
-    return false;
+  const bool is_plain =
+      PyTuple_CheckExact(items) || PyList_CheckExact(items) || guards::is_torch_size(Py_TYPE(items));
+  if (!is_plain || (named && !PyDict_CheckExact(*named)) || reads_form(name_of(function))) return false;
   Flat flat;
   const Ref placed = Ref::steal(PySequence_Tuple(items));
   if (!placed) throw std::bad_alloc();

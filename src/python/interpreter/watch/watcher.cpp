@@ -19,13 +19,14 @@ namespace braze::interpreter {
 namespace {
 
 /// Kernels that PyTorch has in Python, which the dispatcher enters: shapes, decompositions. And what a call of a
-/// TorchScript function asks first.
+/// TorchScript function asks first, which is ours where we stand for torch.compile.
 bool is_torchs_own(Frame* frame) {
   if (!PyDict_Check(frame->f_globals)) return false;
   PyObject* name = PyDict_GetItemString(frame->f_globals, "__name__");
   const char* text = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : nullptr;
   if (!text) return false;
-  if (std::string_view(text) == "torch.compiler") return text_of(frame->f_code->co_name) == "is_exporting";
+  if (std::string_view(text) == "torch.compiler" || std::string_view(text) == "braze.compiler")
+    return text_of(frame->f_code->co_name) == "is_exporting";
   for (const char* prefix :
        {"torch._meta_registrations", "torch._refs", "torch._prims", "torch._decomp", "torch._ops"})
     if (std::string_view(text).starts_with(prefix)) return true;
