@@ -5,7 +5,8 @@ Both sides run in fresh processes with empty caches. Each item is a script:
     python bench/cold_items/item_1_1.py --compare
 
 A side is a function without arguments. It returns {"figure": number, "detail": text, "failed": [text]}; the last
-two may be missing. The least figure of --runs processes counts, since whatever disturbs a process adds to its time.
+two may be missing. Or {"skipped": text}, where this machine has nothing to measure. The least figure of --runs
+processes counts, since whatever disturbs a process adds to its time.
 """
 
 from __future__ import annotations
@@ -100,6 +101,9 @@ def run_item(item: Item, script: Path, runs: int, compare: bool) -> dict[str, An
         result["braze"] = min(worked, key=lambda facts: facts["figure"])
         if result["braze"]["figure"] > item.limit:
             failed.append(f"{result['braze']['figure']:.3g} {item.unit}, limit {item.limit:g}")
+    skipped = [facts["skipped"] for facts in found if "skipped" in facts]
+    if skipped:
+        return {**result, "braze": {"detail": skipped[0]}, "failed": failed}
     if compare:
         result["torch.compile"] = measure.run_fresh(script, "--side", "torch.compile")
         if "failure" in result["torch.compile"]:
@@ -122,7 +126,7 @@ def show(results: dict[str, dict[str, Any]], console: Any) -> None:
         table.add_row(
             number,
             result["title"],
-            f"{ours['figure']:.3g}" if ours else "[red]failed[/red]",
+            f"{ours['figure']:.3g}" if "figure" in ours else "" if ours else "[red]failed[/red]",
             f"{result['limit']:g}",
             f"{theirs['figure']:.3g}" if "figure" in theirs else "",
             result["unit"],
