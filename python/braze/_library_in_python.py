@@ -99,27 +99,24 @@ def total(iterable: Any, /, start: Any = 0) -> Any:
     return result
 
 
-def largest(iterable: Any, /, key: Key = None, **settings: Any) -> Any:
+def largest(iterable: Any, /, **settings: Any) -> Any:
     """max()"""
-    best, best_value, is_first = None, None, True
-    for item in iterable:
-        value = item if key is None else key(item)
-        if is_first or value > best_value:  # type: ignore[operator]
-            best, best_value, is_first = item, value, False
-    if is_first:
-        return settings["default"] if "default" in settings else max(())
-    return best
+    return _extreme(iterable, max, **settings)
 
 
-def smallest(iterable: Any, /, key: Key = None, **settings: Any) -> Any:
+def smallest(iterable: Any, /, **settings: Any) -> Any:
     """min()"""
+    return _extreme(iterable, min, **settings)
+
+
+def _extreme(iterable: Any, of: Any, key: Key = None, **settings: Any) -> Any:
     best, best_value, is_first = None, None, True
     for item in iterable:
         value = item if key is None else key(item)
-        if is_first or value < best_value:  # type: ignore[operator]
+        if is_first or (value > best_value if of is max else value < best_value):  # type: ignore[operator]
             best, best_value, is_first = item, value, False
     if is_first:
-        return settings["default"] if "default" in settings else min(())
+        return settings["default"] if "default" in settings else of(())
     return best
 
 

@@ -11,6 +11,12 @@ Stmt as_statement(std::unique_ptr<Loop> loop) {
   return stmt;
 }
 
+Stmt barrier() {
+  Stmt stmt{};
+  stmt.kind = StmtKind::barrier;
+  return stmt;
+}
+
 void close_guarded(Block& into, ValueId guard, Block body) {
   if (guard == none) {
     for (Stmt& stmt : body) into.push_back(std::move(stmt));

@@ -194,9 +194,7 @@ void GpuNest::run_column_pass(int number) {
   warps->body.push_back(close_lanes(*lanes));
   blocks_[0]->push_back(as_statement(std::move(warps)));
   if (pass.nodes.empty()) return;
-  Stmt barrier{};
-  barrier.kind = StmtKind::barrier;
-  blocks_[0]->push_back(std::move(barrier));
+  blocks_[0]->push_back(barrier());
 }
 
 /// The result of a reduction for the column of this lane, from what the warps found. `parts`: its whole state.

@@ -303,9 +303,7 @@ class ProductBuilder {
     close_guarded(thread->body, guard, std::move(guarded));
     turn->body.push_back(as_statement(std::move(thread)));
     block.body.push_back(as_statement(std::move(turn)));
-    Stmt barrier{};
-    barrier.kind = StmtKind::barrier;
-    block.body.push_back(std::move(barrier));
+    block.body.push_back(barrier());
     join_parts(block, found, tile, parts);
     kernel_.body.push_back(as_statement(std::make_unique<Loop>(std::move(block))));
   }

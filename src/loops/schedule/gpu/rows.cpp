@@ -169,9 +169,7 @@ void GpuNest::run_pass(int number) {
   blocks_[0]->push_back(std::move(all));
   remember(pass, *blocks_[0]->back().loop, 0);
   if (kept_.empty() || kernel_.buffers[kept_[0].buffer].space != Space::shared) return;
-  Stmt barrier{};
-  barrier.kind = StmtKind::barrier;
-  blocks_[0]->push_back(std::move(barrier));
+  blocks_[0]->push_back(barrier());
 }
 
 }  // namespace braze::loops

@@ -144,9 +144,7 @@ void GpuNest::build_tiled(size_t along_index) {
   blocks_[1] = nullptr;
   if (!tiling.copies.empty()) {
     close_walk(fill);
-    Stmt barrier{};
-    barrier.kind = StmtKind::barrier;
-    block.body.push_back(std::move(barrier));
+    block.body.push_back(barrier());
   }
   close_walk(use);
   blocks_[0] = nullptr;

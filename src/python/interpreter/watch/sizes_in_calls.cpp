@@ -437,10 +437,10 @@ void Sizes::give_unpacked_sizes(Activation& a, int arg) {
   values_.numbers().settle_sizes_within(given);
   if (keywords) values_.numbers().settle_sizes_within(a.peek(1));
   if (function != callable) values_.numbers().settle_sizes_within(callable);
+  if (of_tensors && !reads_form(name_of(function))) return;
   // No operand is a tensor itself.
-  if (!of_tensors || reads_form(name_of(function))) settle_tensors_within(callable);
-  if (!of_tensors || reads_form(name_of(function)))
-    for (int depth = 1; depth <= 1 + keywords; ++depth) settle_tensors_within(a.peek(depth));
+  settle_tensors_within(callable);
+  for (int depth = 1; depth <= 1 + keywords; ++depth) settle_tensors_within(a.peek(depth));
 }
 
 }  // namespace braze::interpreter
