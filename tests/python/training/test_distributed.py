@@ -1,26 +1,10 @@
 """A compiled model in DistributedDataParallel: two processes on the CPU train to eager's weights, and send
 gradients while the backward runs."""
 
-import os
-import socket
-import subprocess
-import sys
-
 import pytest
 import torch
 import torch.distributed
-
-BEGIN = """
-import copy, os, sys
-import torch
-import torch.distributed as dist
-from torch import nn
-from torch.nn.parallel import DistributedDataParallel
-import braze
-
-dist.init_process_group("gloo")
-rank = dist.get_rank()
-"""
+from two_processes import run_in_two
 
 WEIGHTS = """
 torch.manual_seed(0)
@@ -98,33 +82,7 @@ for call in (calls["inside"].module, calls["outside"]):
 """
 
 
-END = """
-dist.destroy_process_group()
-print("done", flush=True)
-# A thread of gloo may still hold tensors of the last collective call, and aborts the process when it lets go of
-# them while the interpreter ends (https://github.com/pytorch/pytorch/pull/179291): the interpreter does not end.
-os._exit(0)
-"""
-
-
 @pytest.mark.parametrize("program", [WEIGHTS, OVERLAP], ids=["weights", "overlap"])
 @pytest.mark.skipif(not torch.distributed.is_available(), reason="this PyTorch has no torch.distributed")
 def test_two_processes(program):
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port = one.getsockname()[1]
-    processes = []
-    for rank in range(2):
-        own = {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-        processes.append(
-            subprocess.Popen(
-                [sys.executable, "-c", BEGIN + program + END],
-                env={**os.environ, **own, "OMP_NUM_THREADS": "1"},
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-        )
-    for process in processes:
-        output, error = process.communicate(timeout=120)
-        assert process.returncode == 0 and "done" in output, error
+    run_in_two(program)
