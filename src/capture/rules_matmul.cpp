@@ -47,7 +47,8 @@ bool added_product(Call& call, const RuleRow& row) {
 
 /// _scaled_dot_product_flash_attention_for_cpu(q, k, v, dropout_p, is_causal, *, attn_mask, scale)
 ///   -> (output [B,H,L,E], logsumexp [B,H,L] f32)
-/// The output is laid out as q. logsumexp, for the backward alone, is computed again if it is ever read.
+/// The output is laid out as q. Where a gradient is wanted, which reads logsumexp, one call gives both; else it is
+/// computed again if it is ever read.
 bool attention(Call& call, const RuleRow&) {
   const auto q = call.operand(0), k = call.operand(1), v = call.operand(2);
   if (!q || !k || !v || call.real(3) != 0 || q->sizes.size() != 4 || k->sizes.size() != 4) return false;
@@ -62,21 +63,28 @@ bool attention(Call& call, const RuleRow&) {
   }
   const Dim batch = q->sizes[0], heads = q->sizes[1], length = q->sizes[2];
   const ir::Type* type = call.type(q->dtype, q->sizes, preserved_strides(q->sizes, q->strides));
-  c10::SmallVector<ir::Attr, 2> attrs{{"causal", call.flag(4)}};
-  if (call.has(6)) attrs.push_back({"scale", ir::Number::of(call.real(6))});
-  ir::Node* node = call.graph().create(Op::sdpa, operands, {attrs.data(), attrs.size()}, {&type, 1});
-  call.give(node->result());
-
   const ScalarType statistics = q->dtype == ScalarType::Double ? ScalarType::Double : ScalarType::Float;
   const ir::Type* rows = call.type(statistics, {batch, heads, length}, {length * heads, 1, heads});
   Recorder& recorder = call.recorder;
   CallPayload payload{call.entry.op, {call.arguments.begin(), call.arguments.end()}, {}, {}, {{0, -1}, {1, -1}}};
   uint32_t operand = 0;
+  bool wants_gradient = false;
   for (uint32_t i : {0u, 1u, 2u, 5u}) {
     if (!call.has(i)) continue;
+    wants_gradient |= at::GradMode::is_enabled() && call.tensor(i).requires_grad();
     payload.stack[i] = at::Tensor();
     payload.slots.push_back({i, -1, operand++});
   }
+  const ir::Type* types[] = {type, rows};
+  if (wants_gradient) {
+    ir::Node* both = recorder.create_call(payload, operands, types, false);
+    call.give(both->result(0));
+    return call.give(both->result(1));
+  }
+  c10::SmallVector<ir::Attr, 2> attrs{{"causal", call.flag(4)}};
+  if (call.has(6)) attrs.push_back({"scale", ir::Number::of(call.real(6))});
+  ir::Node* node = call.graph().create(Op::sdpa, operands, {attrs.data(), attrs.size()}, {&type, 1});
+  call.give(node->result());
   const auto again = [&recorder, payload = std::move(payload), operands = std::move(operands), type, rows] {
     const ir::Type* types[] = {type, rows};
     return recorder.create_call(payload, operands, types, false)->result(1);

@@ -270,3 +270,27 @@ def test_gradients_of_attention_lie_as_eagers(layout, length, masked):
         torch.testing.assert_close(mine, eagers)
         assert [each.stride() for each in mine] == [each.stride() for each in eagers]
     assert compiled.counts()["native"] == 0
+
+
+@pytest.mark.parametrize("wanted", [(True, True, True), (False, False, True), (True, False, False)])
+def test_attention_is_computed_once_for_forward_and_backward(wanted):
+    def attention(q, k, v):
+        return F.scaled_dot_product_attention(q * 2, k, v, is_causal=True)
+
+    compiled = braze.compile(attention)
+    for _ in range(3):
+        given = [torch.randn(2, 3, 7, 8, requires_grad=wants) for wants in wanted]
+        ours, theirs = compiled(*given), attention(*given)
+        asked = [each for each in given if each.requires_grad]
+        tangent = torch.randn_like(theirs)
+        mine, eagers = (torch.autograd.grad(each, asked, tangent) for each in (ours, theirs))
+        torch.testing.assert_close(ours, theirs)
+        torch.testing.assert_close(mine, eagers)
+    calls = [step.name for program in compiled.programs() for step in program.steps if step.kind == "call"]
+    flash = "aten::_scaled_dot_product_flash_attention_for_cpu"
+    assert sorted(calls) == [flash, flash + "_backward"]
+    # Nobody wants what only a backward reads.
+    with torch.no_grad():
+        compiled(*given)
+    names = [step.name for program in compiled.programs() for step in program.steps if step.kind == "call"]
+    assert sorted(names) == sorted([*calls, "aten::scaled_dot_product_attention"])
