@@ -304,13 +304,15 @@ bool batch_norm_backward(Call& call, const RuleRow&) {
   n.rstd = along(*spread);
   if (!train) n.rstd = a.op(Op::rsqrt, a.op(Op::add, n.rstd, a.number(dtype, call.real(8))));
   n.normal = a.op(Op::mul, a.op(Op::sub, call.cast(x->value, dtype), along(*mean)), n.rstd);
-  if (weight) n.scaled = a.op(Op::mul, n.gradient, along(*weight));
+  // All elements of a channel have one weight: it comes last, as in eager, and the sums are also the gradients of
+  // weight and bias.
+  if (weight) n.rstd = a.op(Op::mul, n.rstd, along(*weight));
   const auto end = [&](ir::Value* value, const ir::Type* type) {
     return call.copy(call.cast(value, to_dtype(x->dtype)), type);
   };
   const ir::Type* row_type = call.contiguous(x->dtype, channels);
   give_or_undefined(call, mask.get(0), [&] {
-    ir::Value* result = train ? gradient_of_normalised(call, n) : a.op(Op::mul, n.scaled, n.rstd);
+    ir::Value* result = train ? gradient_of_normalised(call, n) : a.op(Op::mul, n.gradient, n.rstd);
     return end(result, call.type(x->dtype, x->sizes, strides));
   });
   give_or_undefined(call, mask.get(1),

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "loops/layout.h"
 
@@ -21,13 +22,15 @@ enum class ConvolutionLayout : uint8_t {
   channels_last,  ///< The channels innermost, of images and volumes.
 };
 
-/// The convolutions of `graph` with images or volumes of f32, bf16 or f16, each with what it is to ask in
-/// channels_last. Empty if all lie like that already, or there are none.
+/// The convolutions of `graph` with images or volumes of f32, bf16 or f16, and their backwards on a CPU, each with
+/// what it is to ask in channels_last. Empty if all lie like that already, or there are none.
 loops::LayoutOverrides channels_last_convolutions(const ir::Graph& graph);
 
 /// Whether these convolutions move less memory in channels_last: every operand and result that the library need not
 /// rearrange counts for it; inputs of the program that are copied instead, images of few channels, and on a GPU
 /// weights, count against it, and outputs twice.
-bool channels_last_pays(const ir::Graph& graph, const loops::LayoutOverrides& convolutions);
+/// \param pliable  Inputs and outputs that may lie in either layout: nothing is copied of them.
+bool channels_last_pays(const ir::Graph& graph, const loops::LayoutOverrides& convolutions,
+                        std::span<ir::Value* const> pliable = {});
 
 }  // namespace braze::driver

@@ -87,6 +87,23 @@ static bool is_a_clusters(const Node* reduction, int64_t length, const GpuLimits
   return dims.size() == 1 && dims[0] == rank - 1 && length <= limits.most_cluster * limits.cluster_row;
 }
 
+/// Whether rows are added up of which a strip of columns does not stay in the cache for a second pass: shares of
+/// the rows, read from front to back, then serve all threads, where strips would be too few or too narrow.
+static bool has_long_columns(const Node* reduction, int64_t results, int64_t length, const Windows& windows,
+                             const Target& target) {
+  if (reduction->results[0].type->device.kind == ir::DeviceKind::cuda || results > target.cpu.longest_strip)
+    return false;
+  const Value* operand = reduction->operands[0];
+  const int64_t strip = target.cpu.shortest_strip * ir::byte_size(operand->type->dtype);
+  if (length * strip <= target.second_cache) return false;
+  const Window& shown = windows.of(operand);
+  const auto& dims = reduction->ints_attr("dims");
+  for (size_t k = 0; k < shown.sizes.size(); ++k)
+    if (shown.strides[k] == 1 && shown.sizes[k] != 1)
+      return std::ranges::find(dims, static_cast<int64_t>(k)) == dims.end();
+  return false;
+}
+
 bool Extension::add(const Node* node) {
   if (group_.nodes.size() >= facts_.target(node).most_nodes) return false;
   Label label;
@@ -98,9 +115,9 @@ bool Extension::add(const Node* node) {
     const int64_t results = std::max<int64_t>(1, facts_.elements(&node->results[0]));
     const int64_t length = facts_.elements(operand) / results;
     const Target& target = facts_.target(node);
-    if (results <= target.few_results && length >= target.wide_reduction &&
-        !is_a_clusters(node, length, target.gpu))
-      group_.wide = true;
+    const bool is_wide = results <= target.few_results && length >= target.wide_reduction &&
+                         !is_a_clusters(node, length, target.gpu);
+    group_.wide |= is_wide || has_long_columns(node, results, length, facts_.windows, target);
   }
   return true;
 }

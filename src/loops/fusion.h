@@ -11,6 +11,7 @@
 //   - all is on one device.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <unordered_map>
@@ -52,6 +53,7 @@ struct Group {
   /// Label of the operand of each computed reshape; absent where the shapes do not factor.
   std::vector<std::pair<const ir::Node*, Label>> reshaped_inputs;
   bool wide = false;  ///< A reduction over much with few results: split over threads, nothing may follow it.
+  std::vector<const ir::Node*> again;  ///< Of the nodes: what another kernel computes, too. Not stored here.
 
   /// The axes of the whole kernel and those of a stored row, sorted; empty until the group was found legal. They
   /// hold as long as `space` stands.
@@ -73,6 +75,7 @@ struct Group {
   const Label* find_reduced(const ir::Node* reduction) const;
   const Label* find_reshaped(const ir::Node* reshape) const;
   bool contains(const ir::Node* node) const;
+  bool does_again(const ir::Node* node) const { return std::ranges::find(again, node) != again.end(); }
   AxisList reduced_axes() const;  ///< Leaves, sorted; empty without reductions.
 };
 
@@ -112,6 +115,8 @@ class Facts {
   const Target& target(const ir::Node* node) const { return target_of(targets, *node->results[0].type); }
   /// Nodes that read `value`, itself or through views.
   const std::vector<const ir::Node*>& consumers(const ir::Value* value) const { return consumers_[value->id]; }
+  /// `reader` computes `value` itself.
+  void forget_reader(const ir::Value* value, const ir::Node* reader) { std::erase(consumers_[value->id], reader); }
   /// Read by the caller at the end: a graph output or a mutation.
   bool escapes(const ir::Value* value) const { return escapes_[value->id]; }
   /// Computed from scalars and iota alone by a few cheap ops: recomputed wherever it is read.

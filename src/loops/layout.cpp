@@ -258,8 +258,10 @@ Layouts::Layouts(const ir::Graph& graph, const LayoutOverrides& overrides, const
     if (node->results.empty()) return;  // a call for its effect or its check alone
     const Value& result = node->results[0];
     if (!result.type || layouts.result.size() != result.type->sizes.size()) return;
-    Sizes strides = strides_in(layouts.result, result.type->sizes.symbolic());
-    changes_results_ |= !same_places(result.type->sizes.symbolic(), strides, strides_[result.id], rules);
+    const auto sizes = result.type->sizes.symbolic();
+    Sizes strides = strides_in(layouts.result, sizes);
+    lays_out_results_ |= !same_places(sizes, strides, strides_[result.id], rules) ||
+                         !same_places(sizes, strides, ir::contiguous_strides(sizes), rules);
     strides_[result.id] = std::move(strides);
   });
 }
@@ -268,12 +270,13 @@ namespace {
 
 class Assignment {
  public:
-  Assignment(const ir::Graph& graph, const LayoutOverrides& overrides)
+  Assignment(const ir::Graph& graph, const LayoutOverrides& overrides, std::span<Value* const> pliable)
       : graph_(graph),
+        pliable_(pliable),
         rules_(graph.prove()),
         layouts_(graph, overrides),
         windows_(graph, layouts_),
-        carries_(layouts_.changes_results()),
+        carries_(layouts_.lays_out_results()),
         shown_(carries_ ? graph.value_limit() : 0),
         votes_(graph.value_limit(), Votes(Before{rules_})),
         free_(graph.value_limit()) {}
@@ -285,7 +288,8 @@ class Assignment {
       const std::vector<Demand>& demands = layouts_.demands(*node);
       for (size_t k = 0; k < demands.size(); ++k) vote(node->operands[k], demands[k]);
     });
-    for (const Value* output : graph_.outputs()) vote_for_own(output, output_worth);
+    for (const Value* output : graph_.outputs())
+      if (std::ranges::find(pliable_, output) == pliable_.end()) vote_for_own(output, output_worth);
     for (const ir::Input& input : graph_.inputs()) show(input.value);
     ir::for_each_node(graph_, [&](const Node* node) {
       for (const Value& result : node->results) {
@@ -462,6 +466,7 @@ class Assignment {
   int64_t numel(const Value* value) const { return rules_.hint(value->type->symbolic_numel()); }
 
   const ir::Graph& graph_;
+  const std::span<Value* const> pliable_;
   const SizeRules rules_;
   Layouts layouts_;
   Windows windows_;
@@ -473,8 +478,8 @@ class Assignment {
 
 }  // namespace
 
-Layouts assign_layouts(const ir::Graph& graph, const LayoutOverrides& overrides) {
-  return Assignment(graph, overrides).run();
+Layouts assign_layouts(const ir::Graph& graph, const LayoutOverrides& overrides, std::span<Value* const> pliable) {
+  return Assignment(graph, overrides, pliable).run();
 }
 
 }  // namespace braze::loops

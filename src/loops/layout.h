@@ -79,19 +79,21 @@ class Layouts {
   void set(const ir::Value* value, Sizes strides) { strides_[value->id] = std::move(strides); }
   /// layouts_of() a library call, or what overrides it.
   const std::vector<LayoutDemand>& demands(const ir::Node& call) const { return calls_.at(&call).operands; }
-  /// Some call lays out a result in another order than its type says.
-  bool changes_results() const { return changes_results_; }
+  /// Some call says in which order it lays out a result, and that is not its type's or not row-major.
+  bool lays_out_results() const { return lays_out_results_; }
 
  private:
   std::vector<Sizes> strides_;
   std::unordered_map<const ir::Node*, CallLayouts> calls_;
-  bool changes_results_ = false;
+  bool lays_out_results_ = false;
 };
 
 /// Chooses for every value that braze's kernels store, or that a call writes into given memory, by weighing what
 /// the calls that read it ask. Where a call lays out its result otherwise than eager, kernels that read it carry
 /// its order on: through elementwise operators, windows, reductions, padding, gathers and cats.
-Layouts assign_layouts(const ir::Graph& graph, const LayoutOverrides& overrides = {});
+/// \param pliable  Outputs of the graph that need not lie as their types say.
+Layouts assign_layouts(const ir::Graph& graph, const LayoutOverrides& overrides = {},
+                       std::span<ir::Value* const> pliable = {});
 
 /// Library calls that write into memory given to them; the others allocate their results.
 bool writes_into(ir::Op op);

@@ -10,6 +10,7 @@
 #include "loops/origins.h"
 #include "loops/placement.h"
 #include "loops/plan.h"
+#include "loops/recompute.h"
 #include "loops/regions.h"
 #include "loops/schedule/gpu/product.h"
 #include "loops/schedule/schedule.h"
@@ -50,7 +51,8 @@ class Lowering {
       plan_.buffers.back().index = k;
     }
     claim_outputs();
-    const std::vector<Unit> units = form_units(graph_, facts_, options_.fuse);
+    std::vector<Unit> units = form_units(graph_, facts_, options_.fuse);
+    if (options_.fuse) recompute_shared(graph_, units, facts_);
     in_place_.set_units(units, facts_);
     for (size_t u = 0; u < units.size(); ++u) {
       if (units[u].call)
@@ -184,7 +186,8 @@ class Lowering {
     if (node->op == Op::cat) return add_cat(node);
     if (ir::info(node->op).kind == OpKind::Scan) return add_kernel(build_scan(node, facts_), group.nodes);
     KernelDraft draft = build_kernel(group, facts_);
-    for (const Node* member : group.nodes) store_in_place(draft, &member->results[0], unit);
+    for (const Node* member : group.nodes)
+      if (!group.does_again(member)) store_in_place(draft, &member->results[0], unit);
     add_kernel(std::move(draft), group.nodes);
   }
 

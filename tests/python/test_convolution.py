@@ -39,11 +39,13 @@ class Net(nn.Module):
         return self.last(x), x.mean((2, 3)), F.adaptive_avg_pool2d(x, 1).flatten(1), x.permute(0, 2, 3, 1)
 
 
-def types_of_convolutions(plan):
+def types_of_convolutions(plan, name="convolution"):
     """Of each convolution of a plan in text, its operands and result, with strides in braces if not row-major."""
     buffers = dict(re.findall(r"^  (#\d+) = .* : (\S+)$", plan, re.MULTILINE))
-    calls = re.findall(r"^  call 'aten::convolution'(.*)", plan, re.MULTILINE)
-    return [[seen or buffers[name] for name, seen in re.findall(r"(#\d+)(?: as (\S+))?", call)] for call in calls]
+    calls = re.findall(rf"^  call 'aten::{name}'(.*)", plan, re.MULTILINE)
+    return [
+        [seen or buffers[buffer] for buffer, seen in re.findall(r"(#\d+)(?: as (\S+))?", call)] for call in calls
+    ]
 
 
 def same(got, want, tolerance=1e-4):
@@ -215,11 +217,155 @@ def test_the_layout_that_moves_less_is_chosen(layout, make):
     assert ("channels_last" if all("{" in "".join(types) for types in calls) else "traced") == layout
 
 
-def test_forwards_of_training_stay_row_major():
-    """The backward reads every result in eager's layout: all would be there twice."""
-    model = nn.Sequential(block(3, 32), block(32, 32), block(32, 64))
+def trained(model, x, compiled, repeats=1):
+    """Results of some steps, and the gradients that they left."""
+    model.zero_grad()
+    got = None
+    for _ in range(repeats):
+        got = compiled(x)
+        total = sum(one.square().mean() for one in (got if isinstance(got, tuple) else (got,)))
+        total.backward()
+    return got, [p.grad.clone() for p in model.parameters()], x.grad
+
+
+def same_training(model, x, tolerance=2e-3, repeats=1):
+    eager, compiled = trained(model, x, model, repeats), None
+    x.grad = None
     compiled = braze.compile(model)
-    compiled(torch.randn(2, 3, 24, 24)).sum().backward()
-    calls = types_of_convolutions(compiled.programs()[0].code("loops"))
-    assert len(calls) == 3
-    assert not any("{" in "".join(types) for types in calls)
+    for _ in range(2):
+        x.grad = None
+        got = trained(model, x, compiled, repeats)
+    assert compiled.counts()["native"] == 0, compiled.reasons()
+    same(got[0], eager[0], tolerance)
+    for one, other in zip(got[1], eager[1], strict=True):
+        torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance * float(other.abs().max()) + 1e-6)
+        assert one.stride() == other.stride()
+    if x.requires_grad:
+        torch.testing.assert_close(got[2], eager[2], rtol=tolerance, atol=tolerance)
+        assert got[2].stride() == eager[2].stride()
+    return compiled
+
+
+def is_image(seen):
+    """Not a weight: those have 3 by 3 elements a channel, or one."""
+    return seen.count(",") >= 3 and not re.search(r",[13],[13]\]", seen)
+
+
+def test_what_training_saves_of_images_stays_in_channels_last():
+    model = nn.Sequential(block(3, 32), block(32, 32, groups=32), block(32, 64)).train()
+    compiled = same_training(model, torch.randn(4, 3, 24, 24))
+    for program, name in zip(compiled.programs(), ("convolution", "convolution_backward"), strict=True):
+        calls = types_of_convolutions(program.code("loops"), name)
+        assert len(calls) == 3
+        for types in calls:
+            assert all("{" in one for one in filter(is_image, types)), types
+    forward, backward = (program.code("graph") for program in compiled.programs())
+    images = re.findall(r"%saved\d+: f32\[4,(?:32|64),24,24\](\{[\d,]+\})?", backward)
+    assert len(images) == 6 and images.count("") == 1  # What is also the result lies as eager's.
+    # None of them is there in eager's layout, too.
+    assert "f32[4,32,24,24]{" in forward
+
+
+@pytest.mark.parametrize("statistics", ["train", "eval"])
+@pytest.mark.parametrize("wants", [False, True], ids=["weights", "images"])
+def test_gradients_in_channels_last_are_eagers(statistics, wants):
+    model = nn.Sequential(block(3, 32), block(32, 32), nn.MaxPool2d(2), block(32, 48), nn.AvgPool2d(2))
+    getattr(model, statistics)()
+    same_training(model, torch.randn(4, 3, 24, 24, requires_grad=wants))
+
+
+class Returning(nn.Module):
+    """Results that are also saved, and seen through views, keep eager's strides."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.head = block(3, 32), block(32, 32), nn.Linear(32 * 12 * 12, 5)
+
+    def forward(self, x):
+        first = self.first(x)
+        second = self.second(first) + first
+        return first, self.head(second.flatten(1)), second.permute(0, 2, 3, 1), second.relu()
+
+
+def test_results_that_are_saved_have_eagers_strides():
+    same_training(Returning(), torch.randn(4, 3, 12, 12, requires_grad=True))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: nn.Sequential(nn.Conv3d(16, 32, 3), nn.BatchNorm3d(32), nn.ReLU(), nn.Conv3d(32, 32, 3)),
+        lambda: nn.Sequential(nn.ConvTranspose3d(16, 32, 2, 2), nn.ReLU(), nn.Conv3d(32, 16, 1)),
+    ],
+    ids=["volumes", "transposed volumes"],
+)
+def test_training_of_volumes(make):
+    same_training(make(), torch.randn(2, 16, 6, 6, 6, requires_grad=True))
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("channels", [8, 24])
+def test_training_of_pointwise_and_transposed_convolutions(stride, channels):
+    """oneDNN's gradient of the weight of strided pointwise ones of few channels writes out of bounds."""
+    model = nn.Sequential(
+        nn.Conv2d(channels, 32, 1, stride), nn.BatchNorm2d(32), nn.ReLU(), nn.ConvTranspose2d(32, 16, 2, 2)
+    )
+    same_training(model, torch.randn(4, channels, 16, 16, requires_grad=True))
+
+
+def test_training_of_images_of_all_sizes():
+    model = nn.Sequential(block(3, 32), block(32, 32), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, 4))
+    compiled = braze.compile(model, dynamic=True)
+    for size in (16, 20, 27, 16):
+        for batch in (3, 4):
+            x = torch.randn(batch, 3, size, size + 3)
+            want = trained(model, x, model)
+            got = trained(model, x, compiled)
+            same(got[0], want[0], 2e-3)
+            for one, other in zip(got[1], want[1], strict=True):
+                torch.testing.assert_close(one, other, rtol=2e-3, atol=2e-3 * float(other.abs().max()) + 1e-6)
+
+
+def test_a_backward_of_a_kept_graph_and_hooks_on_what_is_saved():
+    model = nn.Sequential(block(3, 32), block(32, 32)).eval()
+    x = torch.randn(2, 3, 12, 12, requires_grad=True)
+    compiled = braze.compile(model)
+    for f in (model, compiled):
+        x.grad = None
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: t.numpy().copy(), torch.from_numpy):
+            result = f(x)
+        result.sum().backward(retain_graph=True)
+        result.square().sum().backward()
+        if f is model:
+            want = x.grad.clone()
+    torch.testing.assert_close(x.grad, want, rtol=1e-3, atol=1e-3)
+
+
+def test_second_derivatives_through_images_in_channels_last():
+    model = nn.Sequential(nn.Conv2d(3, 32, 3, padding=1), nn.Softplus(), nn.Conv2d(32, 32, 3), nn.Softplus())
+    x = torch.randn(2, 3, 12, 12, requires_grad=True)
+    found = []
+    for f in (model, braze.compile(model)):
+        (slope,) = torch.autograd.grad(f(x).sum(), x, create_graph=True)
+        model.zero_grad()
+        slope.square().sum().backward()
+        found.append([p.grad.clone() for p in model.parameters()])
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4)
+
+
+def test_settings_that_ask_for_eagers_layouts_between_steps():
+    model = nn.Sequential(block(3, 32), block(32, 32), block(32, 32))
+    x = torch.randn(4, 3, 16, 16)
+    want = trained(model, x, model)
+    compiled = braze.compile(model)
+    for deterministic, onednn in ((False, True), (True, True), (False, False), (False, True)):
+        torch.use_deterministic_algorithms(deterministic)
+        try:
+            with torch.backends.mkldnn.flags(enabled=onednn):
+                got = trained(model, x, compiled)
+        finally:
+            torch.use_deterministic_algorithms(False)
+        same(got[0], want[0], 2e-3)
+        for one, other in zip(got[1], want[1], strict=True):
+            torch.testing.assert_close(one, other, rtol=2e-3, atol=2e-3 * float(other.abs().max()) + 1e-6)

@@ -24,6 +24,7 @@ NestPlan::NestPlan(const Group& group, const Facts& facts)
       extents_(kernel_, draft_.symbols, facts.rules()) {}
 
 bool NestPlan::is_stored(const Value* value) const {
+  if (group_.does_again(value->def)) return false;
   if (facts_.escapes(value)) return true;
   const auto& consumers = facts_.consumers(value);
   return std::any_of(consumers.begin(), consumers.end(), [&](const Node* node) { return !inside_.contains(node); });

@@ -10,8 +10,10 @@
 #include "capture/autograd_node.h"
 #include "capture/generator.h"
 #include "capture/tape.h"
+#include "compile/saved_layouts.h"
 #include "ir/size_code.h"
 #include "runtime/autograd/node.h"
+#include "runtime/program_layouts.h"
 #include "support/error.h"
 
 namespace braze::runtime {
@@ -97,6 +99,8 @@ TrainingTraces cut(const capture::Trace& joint) {
   const Gradients& gradients = seam->gradients;
   passes::Partition parts = passes::partition(
       {joint.graph.get(), gradients.first_backward, gradients.first_tangent, gradients.first_gradient});
+  if (parts.backward && Program::Layouts::wanted() != driver::Convolutions::as_traced)
+    driver::lay_out_saved(parts, gradients.first_gradient);
   seam->saved = std::move(parts.saved);
   seam->also_as = passes::saved_twice(seam->saved);
   seam->result_count = joint.outputs.size();

@@ -16,8 +16,8 @@ using ir::Value;
 void CpuNest::build_split() {
   const Size whole = nest_.reduced[0].size;
   const int64_t axis = hint(whole);
-  const int64_t wanted =
-      std::min({limits_.most_chunks, axis, std::max<int64_t>(1, hint(nest_.reduced_size()) / limits_.thread_work)});
+  const int64_t read = hint(nest_.reduced_size()) * (nest_.has_lane ? hint(nest_.lane.size) : 1);
+  const int64_t wanted = std::min({limits_.most_chunks, axis, std::max<int64_t>(1, read / limits_.thread_work)});
   const int64_t length = (axis + wanted - 1) / std::max<int64_t>(1, wanted);
   chunks_ = (axis + length - 1) / std::max<int64_t>(1, length);
   if (chunks_ == 1) return build_reductions();
