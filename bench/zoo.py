@@ -13,6 +13,10 @@ values, each beside eager's. The third is to be replayed. torch.compile (with it
 its own as well. Results are appended to a file, one JSON object a line; a line of text
 tells of each model when it is measured.
 
+A break is where a graph ends before the function does, once for each graph: what torch.compile's log of graph
+breaks tells (its counter of the same name leaves out branches on tensors in frames of their own). At how many lines
+of the source that is stands behind.
+
 Exit status 1 if a model is wrong, crashes, is not replayed, or has more graphs or more breaks than torch.compile's.
 Frames that torch.compile leaves out, such as those with a break in the condition of a loop, have neither graphs nor
 breaks: how many operators run natively stands beside.
@@ -31,7 +35,7 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -137,16 +141,33 @@ def shape_of(report: dict[str, Any]) -> dict[str, Any]:
     facts: dict[str, Any] = {}
     segments = [segment for segment in report["segments"] if segment["op_count"]]
     facts["graphs"] = len(segments)
-    facts["breaks"] = len([segment for segment in report["segments"] if segment["break"]])
+    ends = [segment["break"] for segment in report["segments"] if segment["break"]]
+    facts["breaks"], facts["places"] = len(ends), places_of((end["file"], end["line"]) for end in ends)
     facts["operators"] = {kind: report["operators"][kind] for kind in ("compiled", "native")}
     breaks = [segment["break"] for segment in report["segments"]] + [report["first_break"]]
     facts["reasons"] = sorted({each["reason"] for each in breaks if each}) + sorted(report["reasons"])
     return facts
 
 
+def places_of(lines: Iterable[tuple[str, int]]) -> list[str]:
+    return sorted({f"{Path(file).name}:{line}" for file, line in lines})
+
+
 def run_torch(name: str) -> dict[str, Any]:
-    import torch._dynamo
+    from torch._dynamo.symbolic_convert import InstructionTranslatorBase
     from torch._dynamo.utils import counters
+    from torch._guards import TracingContext
+
+    ends: list[tuple[str, int]] = []
+    log_graph_break = InstructionTranslatorBase.log_graph_break
+
+    def note(translator: Any, code_options: Any, reason: str, exc: Any) -> None:
+        if not exc.logged:
+            stack = getattr(exc, "real_stack", None) or TracingContext.extract_stack()
+            ends.append((stack[-1].filename, stack[-1].lineno) if stack else (code_options["co_filename"], 0))
+        log_graph_break(translator, code_options, reason=reason, exc=exc)
+
+    InstructionTranslatorBase.log_graph_break = note
 
     def backend(graph: torch.fx.GraphModule, _: Any) -> Callable[..., Any]:
         def run(*arguments: Any) -> Any:
@@ -160,7 +181,7 @@ def run_torch(name: str) -> dict[str, Any]:
     compiled = torch.compile(function, backend=backend, dynamic=False)
     with torch.no_grad(), contextlib.redirect_stderr(io.StringIO()):
         compiled(*inputs(100))
-        facts = {"graphs": counters["stats"]["unique_graphs"], "breaks": sum(counters["graph_break"].values())}
+        facts = {"graphs": counters["stats"]["unique_graphs"], "breaks": len(ends), "places": places_of(ends)}
         with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiled:
             compiled(*inputs(100))
     return facts | {"operators": operators_of(profiled.events())}
@@ -232,7 +253,8 @@ def line(row: dict[str, Any]) -> str:
     """One model as plain text, for those who wait."""
     ours, theirs = row["braze"], row.get("torch", {})
     counted = "; ".join(
-        f"{who} {facts['graphs']} graphs, {facts['breaks']} breaks, {left_out(facts):.0%} native"
+        f"{who} {facts['graphs']} graphs, {facts['breaks']} breaks at {len(facts.get('places', ()))} places, "
+        f"{left_out(facts):.0%} native"
         for who, facts in (("braze", ours), ("torch.compile", theirs))
         if "graphs" in facts
     )

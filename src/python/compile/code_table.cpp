@@ -9,6 +9,8 @@
 #include <string_view>
 
 #include "python/compile/events.h"
+#include "python/interpreter/flow.h"
+#include "python/interpreter/instructions.h"
 
 namespace braze::python {
 
@@ -62,7 +64,21 @@ bool names_create_graph(PyCodeObject* code) {
   return false;
 }
 
-Variables::Variables(PyCodeObject* code) : liveness(code), are_read_by_name(reads_variables_by_name(code)) {}
+Variables::Variables(PyCodeObject* code)
+    : liveness(code),
+      are_reassigned(static_cast<size_t>(code->co_nlocalsplus)),
+      are_read_by_name(reads_variables_by_name(code)) {
+  std::vector<bool> are_assigned(are_reassigned.size());
+  for (int offset = 0; offset < Py_SIZE(code);) {
+    const interpreter::Instruction one = interpreter::instruction_at(code, offset);
+    if (interpreter::local_use(one.opcode) == interpreter::LocalUse::stores) {
+      const auto slot = static_cast<size_t>(one.arg);
+      are_reassigned[slot] = are_assigned[slot];
+      are_assigned[slot] = true;
+    }
+    offset = one.next;
+  }
+}
 
 const Variables& CodeState::variables() {
   if (!variables_) variables_.emplace(reinterpret_cast<PyCodeObject*>(code.get()));

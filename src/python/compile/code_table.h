@@ -28,6 +28,7 @@ struct Start {
   Refusals refused;                 ///< Captures that came to nothing.
   Place why;                        ///< The last of them did.
   bool is_given_new_class = false;  ///< Uppermost lies what a call before it has made: another one each time.
+  bool is_resumed = false;          ///< It lies behind a break.
   bool is_idle = false;             ///< Nothing is computed from here to the next breakpoint: not worth a replay.
   uint32_t idle_visits = 0;  ///< Since then. Other arguments may go another way: tried anew when they have doubled.
 };
@@ -37,6 +38,8 @@ struct Variables {
   explicit Variables(PyCodeObject* code);
 
   interpreter::Liveness liveness;
+  /// By slot: more than one instruction assigns it, such as what a loop carries on from one iteration to the next.
+  std::vector<bool> are_reassigned;
   bool are_read_by_name;  ///< By other means than instructions: locals(), eval() and their like.
 };
 

@@ -13,11 +13,12 @@
 #include "python/compile/capture.h"
 #include "python/compile/checkpoint_choices.h"
 #include "python/compile/events.h"
+#include "python/compile/given_tensors.h"
 #include "python/compile/torch_world.h"
 #include "python/compile/transforms_scope.h"
+#include "python/compile/value_reads.h"
 #include "python/errors.h"
 #include "python/guards/class_kind.h"
-#include "python/guards/storage_access.h"
 #include "python/guards/torch_values.h"
 #include "python/interpreter/evaluate.h"
 #include "support/stack.h"
@@ -30,38 +31,7 @@ using interpreter::FrameRun;
 using interpreter::Step;
 
 constexpr int most_fruitless = 48;  // Captures that come to nothing, in one code object.
-constexpr int deepest_container = 3;
-constexpr Py_ssize_t most_items = 16;  // Of a container that are looked at.
-
-bool is_module(PyObject* object) {
-  static PyObject* const name = PyUnicode_InternFromString("_parameters");  // Kept for good.
-  PyObject* dict = PyType_Check(object) ? nullptr : guards::instance_dict(object);
-  return dict && PyDict_CheckExact(dict) && PyDict_GetItemWithError(dict, name);
-}
-
-/// Tensors, modules, and builtin containers of them.
-bool has_tensors(PyObject* value, int depth = 0) {
-  if (!value || depth > deepest_container) return false;
-  if (guards::is_tensor(value) || is_module(value)) return true;
-  if (PyTuple_CheckExact(value) || PyList_CheckExact(value)) {
-    const Py_ssize_t count = std::min(PySequence_Fast_GET_SIZE(value), most_items);
-    for (Py_ssize_t i = 0; i < count; ++i)
-      if (has_tensors(PySequence_Fast_GET_ITEM(value, i), depth + 1)) return true;
-    return false;
-  }
-  if (!PyDict_CheckExact(value)) return false;
-  Py_ssize_t at = 0, seen = 0;
-  PyObject *key, *item;
-  while (seen++ < most_items && PyDict_Next(value, &at, &key, &item))
-    if (has_tensors(item, depth + 1)) return true;
-  return false;
-}
-
-bool is_given_tensors(interpreter::Frame* frame) {
-  for (int i = 0; i < frame->f_code->co_nlocalsplus; ++i)
-    if (has_tensors(frame->localsplus[i])) return true;
-  return false;
-}
+constexpr size_t most_read = 64;    // Numbers that one call has read last.
 
 bool fits_frame(const Specialisation& one, const FrameRun& run) {
   if (one.globals != run.frame()->f_globals || one.builtins != run.frame()->f_builtins) return false;
@@ -168,7 +138,8 @@ PyObject* FrameDriver::drive(PyThreadState* thread, interpreter::Frame* frame) {
     }
     const NativePiece piece(*this, why.text);
     step = step == Step::error ? run.run_raising(code.breakpoints) : run.run(code.breakpoints);
-    if (step == Step::next && run.depth() > 0 && settings_.goes_on_after(why.id)) note_read(code, run);
+    if (step == Step::next) code.starts[run.offset()].is_resumed = true;
+    if (step == Step::next && run.depth() > 0) note_read(code, run, why.id);
     if (step == Step::next) note_class(code, run);
   }
   has_gained ? code.runs_without_gain.succeeded(look) : code.runs_without_gain.failed(look);
@@ -223,8 +194,11 @@ FrameDriver::Chosen FrameDriver::choose(CodeState& code, FrameRun& run, std::vec
   const int offset = run.offset();
   Start& start = code.starts[offset];
   if (CheckpointChoices::repeats()) return repeat(code, run, values);
-  if (start.is_idle && !std::has_single_bit(++start.idle_visits)) return {};
+  // One way from here has nothing to compute, such as the one that leaves a loop; others may have.
+  const bool may_capture = !start.is_idle || std::has_single_bit(++start.idle_visits);
+  if (!may_capture && start.specialisations.empty()) return {};
   if (std::shared_ptr<Specialisation> one = find(start, run, values)) return {std::move(one)};
+  if (!may_capture) return {};
   std::shared_ptr<Specialisation> made = capture(code, offset, run);
   if (!made) return {};
   made->missed = explain_miss(start, run);
@@ -259,11 +233,17 @@ bool FrameDriver::holds(Specialisation& one, FrameRun& run, std::vector<PyObject
 }
 
 /// It lies uppermost, and is another one in each call.
-void FrameDriver::note_read(CodeState& code, FrameRun& run) {
-  code.starts[run.offset()].sizes.expect_data(concat("operand ", run.depth() - 1));
+void FrameDriver::note_read(CodeState& code, FrameRun& run, interpreter::Break why) {
   PyObject* value = run.activation().stack_base()[run.depth() - 1];
-  if (value && (PyLong_CheckExact(value) || PyFloat_CheckExact(value)))
-    numbers_read_.push_back(guards::Ref::borrow(value));
+  const bool goes_on = settings_.goes_on_after(why);
+  if (!goes_on && (read_at(why) != DataRead::scalar || !value || !PyFloat_CheckExact(value))) return;
+  SizeHistory& sizes = code.starts[run.offset()].sizes;
+  const std::string path = concat("operand ", run.depth() - 1);
+  goes_on ? sizes.expect_data(path) : sizes.expect_float(path);
+  if (!value || !(PyLong_CheckExact(value) || PyFloat_CheckExact(value))) return;
+  std::vector<guards::Ref>& read = goes_on ? numbers_read_ : floats_read_;
+  if (read.size() == most_read) read.erase(read.begin());
+  read.push_back(guards::Ref::borrow(value));
 }
 
 /// It lies uppermost where a call that makes one has run.
@@ -276,11 +256,21 @@ void FrameDriver::note_class(CodeState& code, FrameRun& run) {
   reference ? classes_made_.push_back(std::move(reference)) : PyErr_Clear();
 }
 
-void FrameDriver::expect_data(Start& start, FrameRun& run) const {
+void FrameDriver::expect_numbers(CodeState& code, Start& start, FrameRun& run) const {
+  if (start.is_resumed) start.sizes.expect_counters();
   const interpreter::Frame* frame = run.frame();
-  for (int slot = 0; slot < frame->f_code->co_nlocalsplus; ++slot)
-    if (std::ranges::find(numbers_read_, frame->localsplus[slot], &guards::Ref::get) != numbers_read_.end())
-      start.sizes.expect_data(PyUnicode_AsUTF8(PyTuple_GET_ITEM(frame->f_code->co_localsplusnames, slot)));
+  for (int slot = 0; slot < frame->f_code->co_nlocalsplus; ++slot) {
+    PyObject* value = frame->localsplus[slot];
+    if (!value || !(PyFloat_CheckExact(value) || PyLong_CheckExact(value))) continue;
+    const char* name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(frame->f_code->co_localsplusnames, slot));
+    const auto was_read = [&](const std::vector<guards::Ref>& numbers) {
+      return std::ranges::find(numbers, value, &guards::Ref::get) != numbers.end();
+    };
+    if (was_read(numbers_read_)) start.sizes.expect_data(name);
+    if (!PyFloat_CheckExact(value)) continue;
+    if (was_read(floats_read_) || (start.is_resumed && code.variables().are_reassigned[slot]))
+      start.sizes.expect_float(name);
+  }
 }
 
 void FrameDriver::note_end(const Place& place) {
@@ -330,7 +320,7 @@ std::shared_ptr<Specialisation> FrameDriver::capture(CodeState& code, int offset
       return nullptr;
     }
   }
-  if (!numbers_read_.empty()) expect_data(code.starts[offset], run);
+  expect_numbers(code, code.starts[offset], run);
   const NativeOperators::Pause uncounted;
   is_capturing_ = true;
   Captured captured;

@@ -42,10 +42,10 @@ class FrameDriver final : public interpreter::FrameDriver {
     interpreter::Break id = interpreter::Break::other;
     std::string text;
   };
-  /// The frame stands behind the read of a value, after which the graph goes on.
-  void note_read(CodeState& code, interpreter::FrameRun& run);
-  /// The variables that hold such values vary.
-  void expect_data(Start& start, interpreter::FrameRun& run) const;
+  /// The frame stands behind an instruction that `why` is about: perhaps the read of a value.
+  void note_read(CodeState& code, interpreter::FrameRun& run, interpreter::Break why);
+  /// The variables that hold such values vary, and what a loop with a break carries on.
+  void expect_numbers(CodeState& code, Start& start, interpreter::FrameRun& run) const;
   /// A graph ends here in this call, and perhaps goes on.
   void note_end(const Place& place);
   /// Operators that the frame calls, natively, between two segments.
@@ -74,7 +74,8 @@ class FrameDriver final : public interpreter::FrameDriver {
   const size_t hooks_outside_;  ///< On saved tensors, set by the caller.
   const bool modes_outside_;    ///< A mode that is given every operator was there before the call.
   bool is_capturing_ = false, has_begun_ = false;
-  std::vector<guards::Ref> numbers_read_;  ///< In this call, of tensors' elements.
+  /// In this call, of tensors' elements, after which a graph goes on; and at breaks.
+  std::vector<guards::Ref> numbers_read_, floats_read_;
   std::vector<guards::Ref> classes_made_;  ///< By this call, natively: weak references.
   NativeOperators operators_;
   CallCounts counts_;

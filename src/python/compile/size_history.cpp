@@ -116,7 +116,7 @@ bool SizeHistory::note_number(const std::string& path, int64_t number, Dynamic d
   const auto [at, is_new] = numbers_.try_emplace(path, Number<int64_t>{number});
   at->second.varies |= of_data || at->second.value != number;
   at->second.value = number;
-  return at->second.varies && number >= 2;
+  return at->second.varies && (number >= 2 || (has_counters_ && !of_data));
 }
 
 bool may_be_input(double number) {
@@ -130,7 +130,8 @@ bool SizeHistory::note_float(const std::string& path, double number, Dynamic dyn
   const bool may_vary = (dynamic != Dynamic::never || of_data) && state_ != State::constants;
   if (!may_vary || floats_.size() > most_paths) return false;
   const auto [at, is_new] = floats_.try_emplace(path, Number<double>{number});
-  at->second.varies |= of_data || std::bit_cast<uint64_t>(at->second.value) != std::bit_cast<uint64_t>(number);
+  at->second.varies |= of_data || float_paths_.contains(path) ||
+                       std::bit_cast<uint64_t>(at->second.value) != std::bit_cast<uint64_t>(number);
   at->second.value = number;
   return at->second.varies && may_be_input(number);
 }

@@ -55,6 +55,12 @@ class SizeHistory {
   /// size, or the number, varies from the first capture on and whatever `dynamic=` says.
   void expect_data(const std::string& path);
   bool has_data() const { return !data_paths_.empty(); }
+  /// A float that was read of a tensor at a break: it varies from the first capture on, unless nothing is to.
+  void expect_float(const std::string& path) { float_paths_.insert(path); }
+  bool expects_floats() const { return !float_paths_.empty(); }
+  /// Captures begin behind a break: a number there that has been another one counts iterations rather than
+  /// elements, so that 0 and 1 are numbers like others.
+  void expect_counters() { has_counters_ = true; }
   /// A run puts another tensor where it has found one: the next run finds that, and no program is bound to either.
   /// False: it is known already.
   bool note_replaced(const std::string& path) { return replaced_.insert(path).second; }
@@ -87,6 +93,7 @@ class SizeHistory {
     numbers_.clear();
     floats_.clear();
     data_paths_.clear();
+    float_paths_.clear();
     replaced_.clear();
     registers_ = false;
     state_ = State::open;
@@ -106,8 +113,8 @@ class SizeHistory {
     bool varies = false;
   };
   std::vector<std::string> data_paths_;
-  std::unordered_set<std::string> replaced_;
-  bool registers_ = false;
+  std::unordered_set<std::string> float_paths_, replaced_;
+  bool registers_ = false, has_counters_ = false;
   std::unordered_map<std::string, Form> forms_;
   std::unordered_map<std::string, Number<int64_t>> numbers_;
   std::unordered_map<std::string, Number<double>> floats_;

@@ -69,7 +69,7 @@ bool TorchSizes::may_vary(std::span<PyObject* const> given) const {
   if (!history_) return false;
   if (history_->has_data()) return true;
   if (dynamic_ == Dynamic::never) return false;
-  if (dynamic_ == Dynamic::always || !history_->empty()) return true;
+  if (dynamic_ == Dynamic::always || !history_->empty() || history_->expects_floats()) return true;
   return std::ranges::any_of(
       given, [&](PyObject* one) { return one && guards::is_tensor(one) && !marks_of(one).empty(); });
 }
@@ -158,7 +158,9 @@ std::optional<ir::Size> TorchSizes::vary_number(PyObject* number, const guards::
   const bool varies = history_->note_number(name, value, dynamic_);
   if (!varies || !tracer_.symbols()) return std::nullopt;
   numbers_.push_back({.source = source});
-  return tracer_.vary_number(name, value);
+  // What is below 2 now may be anything; of others the capture goes by their being sizes of more than one element.
+  const int64_t least = value < 2 ? -ir::SizeRange::infinity : 2;
+  return tracer_.vary_number(name, value, {.low = least});
 }
 
 interpreter::Ref TorchSizes::select(PyObject* tensor, int64_t dim, ir::Size index) {
