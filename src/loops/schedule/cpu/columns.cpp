@@ -83,7 +83,7 @@ ValueId CpuNest::identity(Combine combine, DType type, bool index) {
 Affine CpuNest::place_in_strip() {
   Affine index;
   index.add(1, leaf_value_[nest_.lane.innermost()].affine.terms[0].value);
-  index.add(-1, strip_->begin);
+  if (strip_->end != none) index.add(-1, strip_->begin);
   return index;
 }
 
@@ -92,15 +92,20 @@ Affine CpuNest::place_in_strip() {
 std::unique_ptr<Loop> CpuNest::open_strip(Block& body, int level) {
   auto loop = std::make_unique<Loop>();
   loop->var = kernel_.add_value(DType::i64);
-  loop->end = extents_.of(nest_.lane.size);
-  loop->begin_value = strip_->begin;
-  loop->end_value = strip_->end;
+  if (strip_->end == none) {
+    loop->end = extents_.of(strip_->length);
+  } else {
+    loop->end = extents_.of(nest_.lane.size);
+    loop->begin_value = strip_->begin;
+    loop->end_value = strip_->end;
+  }
   loop->schedule.vector = true;
   blocks_[static_cast<size_t>(level)] = &body;
   strip_->level = level;
   Index& lane = leaf_value_[nest_.lane.innermost()];
   lane = {};
   lane.affine.add(1, loop->var);
+  if (strip_->end == none && strip_->begin != none) lane.affine.add(1, strip_->begin);
   lane.level = level;
   std::erase_if(memo_, [level](const Memo& memo) { return memo.scalar.level == level; });
   return loop;
@@ -285,6 +290,17 @@ void CpuNest::run_strip_pass(int pass) {
   close_strip(std::move(blocks), std::move(inside), top);
 }
 
+/// About `wanted` lanes a strip. Where strips of whole lines can all be of one length, the loops over them have
+/// one, too, and no rest.
+static int64_t even_strip(int64_t all, int64_t wanted, int64_t line) {
+  if (all <= wanted) return all;
+  for (int64_t length = wanted; length <= 2 * wanted; length += line)
+    if (all % length == 0) return length;
+  for (int64_t length = wanted - line; 2 * length > wanted; length -= line)
+    if (all % length == 0) return length;
+  return wanted;
+}
+
 void CpuNest::build_strips() {
   Strip strip;
   strip_ = &strip;
@@ -292,7 +308,7 @@ void CpuNest::build_strips() {
   const int64_t outer = std::max<int64_t>(1, hint(nest_.outer_size())) * chunks_, line = target_.line_elements();
   const Size share = floor_div(all, std::max<int64_t>(1, limits_.wanted_strips / outer));
   strip.length = min(max(ceil_div(share, line) * line, limits_.shortest_strip), limits_.longest_strip);
-  if (all.is_constant()) strip.length = min(all, strip.length);
+  if (all.is_constant()) strip.length = even_strip(all.constant(), strip.length.constant(), line);
   strip.room = strip.length.is_constant() ? strip.length.constant() : limits_.longest_strip;
   strip.count = ceil_div(all, strip.length);
 
@@ -305,11 +321,14 @@ void CpuNest::build_strips() {
   loop.schedule.parallel = true;
   loop.schedule.grain = grain(hint(nest_.reduced_size()) / chunks_ * passes_ * hint(strip.length));
   open_outer(loop);
-  Affine begin = extents_.scaled(strip.length, strip.number.affine);
-  Builder builder(kernel_, loop.body);
-  strip.begin = builder.affine(begin);
-  begin.offset = extents_.of(strip.length);
-  strip.end = builder.compute(Op::minimum, {builder.affine(begin), extents_.value(builder, all)});
+  if (strip.count != 1) {
+    Affine begin = extents_.scaled(strip.length, strip.number.affine);
+    Builder builder(kernel_, loop.body);
+    strip.begin = builder.affine(begin);
+    begin.offset = extents_.of(strip.length);
+    const bool is_even = all.is_constant() && all.constant() % strip.length.constant() == 0;
+    if (!is_even) strip.end = builder.compute(Op::minimum, {builder.affine(begin), extents_.value(builder, all)});
+  }
   for (int pass = 0; pass < passes_; ++pass) run_strip_pass(pass);
 
   Block after;

@@ -40,7 +40,7 @@ void CpuNest::open_outer(Loop& loop) {
   loop.var = kernel_.add_value(DType::i64);
   std::vector<std::pair<Size, Index*>> parts;  // innermost first
   if (chunks_ > 1) parts.push_back({chunks_, &chunk_});
-  if (strip_) parts.push_back({strip_->count, &strip_->number});
+  if (strip_ && strip_->count != 1) parts.push_back({strip_->count, &strip_->number});
   for (size_t k = nest_.outer.size(); k-- > 0;)
     if (nest_.outer[k].size != 0) parts.push_back({nest_.outer[k].size, &leaf_value_[nest_.outer[k].innermost()]});
   Affine whole;

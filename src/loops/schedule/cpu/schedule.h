@@ -78,13 +78,14 @@ class CpuNest final : public NestBuilder {
   const CpuLimits& limits_;
   /// While strips are built: values of the lanes alone, kept in the nearest cache.
   struct Strip {
-    Size length = 0;                   ///< Lanes of one strip,
-    int64_t room = 0;                  ///< and at most.
-    Size count = 1;                    ///< Strips.
-    Index number;                      ///< Which of them.
-    ValueId begin = none, end = none;  ///< Its lanes.
-    Block* prologue = nullptr;         ///< Body of the lane loop before a pass; null outside of passes.
-    Index prologue_lane;               ///< Its lane.
+    Size length = 0;            ///< Lanes of one strip,
+    int64_t room = 0;           ///< and at most.
+    Size count = 1;             ///< Strips.
+    Index number;               ///< Which of them.
+    ValueId begin = none;       ///< Its first lane; none: there is one strip.
+    ValueId end = none;         ///< Behind its last lane; none: all strips have `length`.
+    Block* prologue = nullptr;  ///< Body of the lane loop before a pass; null outside of passes.
+    Index prologue_lane;        ///< Its lane.
     struct Kept {
       const ir::Value* value;
       std::vector<BufferId> buffers;
