@@ -220,12 +220,26 @@ class Lowering {
     }
   }
 
+  /// Few rows are written of the gradient of a large table: fresh memory is zeros already, and what is not written
+  /// need not even be there.
+  bool comes_zeroed(const Value* result, const Window& from) {
+    constexpr int64_t least_bytes = 4 << 20;  // that the system's allocator takes from the system, and gives back
+    const Node* base = from.base->def;
+    const bool is_large = facts_.elements(result) * ir::byte_size(result->type->dtype) >= least_bytes;
+    if (!is_large || base->op != Op::scalar || result->type->device.kind != ir::DeviceKind::cpu) return false;
+    const ir::Number& number = base->number_attr("value");
+    if (!number.same_bits(number.floating ? ir::Number::of(0.0) : ir::Number::of_int(0))) return false;
+    PlanBufferOf<Size>& buffer = plan_.buffers[memory_of(result)];
+    return buffer.zeroed = buffer.kind == BufferKind::output;
+  }
+
   void add_update(const Node* node) {
     const Value* result = &node->results[0];
     const Window& from = windows_.of(node->operands[0]);
-    add_kernel(
-        build_copy(from, {result, from.sizes, windows_.storage(result), 0}, options_.targets, windows_.rules()),
-        {node});
+    if (!comes_zeroed(result, from))
+      add_kernel(
+          build_copy(from, {result, from.sizes, windows_.storage(result), 0}, options_.targets, windows_.rules()),
+          {node});
     if (!is_empty(node->operands[1]->type->sizes.symbolic())) add_kernel(build_update(node, facts_), {node});
   }
 

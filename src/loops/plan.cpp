@@ -76,6 +76,7 @@ class Printer {
     else if (buffer.kind == BufferKind::part || (!is_symbolic && buffer.kind != BufferKind::call))
       put(" ", buffer.offset);
     if (buffer.part_of >= 0) put(" of #", buffer.part_of);
+    if (buffer.zeroed) put(" zeroed");
     put(" : ");
     put_type(buffer.dtype, buffer.device, buffer.sizes, buffer.strides);
     put("\n");

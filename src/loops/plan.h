@@ -43,6 +43,7 @@ struct PlanBufferOf {
   ir::DType dtype = ir::DType::u8;
   ir::Device device = {};
   std::vector<Number> sizes, strides;
+  bool zeroed = false;  ///< output of a CPU: the system hands it out full of zeros, and nobody writes those.
 };
 using PlanBuffer = PlanBufferOf<int64_t>;
 

@@ -62,7 +62,7 @@ template <typename Archive, typename Number>
 void transfer(Archive& archive, PlanBufferOf<Number>& buffer) {
   archive.enumerator(buffer.kind, static_cast<size_t>(BufferKind::mutated) + 1);
   archive(buffer.index, buffer.bytes, buffer.offset, buffer.part_of, buffer.dtype, buffer.device, buffer.sizes,
-          buffer.strides);
+          buffer.strides, buffer.zeroed);
 }
 
 template <typename Archive, typename Number>

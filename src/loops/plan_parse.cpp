@@ -148,6 +148,7 @@ class Parser {
     else if (*kind == BufferKind::part || (!is_symbolic && *kind != BufferKind::call))
       buffer.offset = place();
     if (lexer_.take("of")) buffer.part_of = static_cast<int32_t>(buffer_number());
+    buffer.zeroed = lexer_.take("zeroed");
     lexer_.expect(":");
     Type stored = type();
     buffer.dtype = stored.dtype;

@@ -60,6 +60,8 @@ class Verifier {
     require(is_size(memory.bytes) && is_size(memory.offset), "buffer #", number, " is too large");
     require(memory.bytes == span_of(memory.sizes, memory.strides) * ir::byte_size(memory.dtype), "buffer #", number,
             " has not the bytes of what it holds");
+    require(!memory.zeroed || (memory.kind == BufferKind::output && memory.device.kind == ir::DeviceKind::cpu),
+            "buffer #", number, ": only outputs of a CPU are handed out full of zeros");
     const bool is_part = memory.kind == BufferKind::part;
     require(is_part ? memory.part_of >= 0 : memory.part_of < 0 || memory.kind == BufferKind::temporary, "buffer #",
             number, ": only parts and temporaries lie in another one");

@@ -132,7 +132,7 @@ PlanOf<To> convert_plan(PlanOf<From> plan, Convert&& convert) {
   result.buffers.reserve(plan.buffers.size());
   for (PlanBufferOf<From>& from : plan.buffers)
     result.buffers.push_back({from.kind, from.index, convert(from.bytes), convert(from.offset), from.part_of,
-                              from.dtype, from.device, list(from.sizes), list(from.strides)});
+                              from.dtype, from.device, list(from.sizes), list(from.strides), from.zeroed});
   result.steps.reserve(plan.steps.size());
   for (StepOf<From>& from : plan.steps) {
     StepOf<To>& step = result.steps.emplace_back();

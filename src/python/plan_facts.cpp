@@ -30,6 +30,7 @@ py::dict describe(const loops::PlanBuffer& buffer) {
   row["bytes"] = buffer.bytes;
   row["offset"] = buffer.offset;
   row["part_of"] = buffer.part_of;
+  row["zeroed"] = buffer.zeroed;
   row["type"] = type_text(buffer);
   row["device"] = ir::to_string(buffer.device);
   return row;

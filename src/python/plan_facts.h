@@ -8,7 +8,8 @@
 namespace braze::python {
 
 /// {"arena_bytes", "unplanned_bytes", "buffers", "steps", "outputs"}, in the words of loops/plan.h:
-///   buffers  {"kind", "index", "bytes", "offset", "part_of", "type", "device"}, "type" as in a graph: "f32[4,8]"
+///   buffers  {"kind", "index", "bytes", "offset", "part_of", "zeroed", "type", "device"}, "type" as in a graph:
+///            "f32[4,8]"
 ///   steps    {"kind", "name", "source", "reads", "writes", "bytes_read", "bytes_written", "fused", "join",
 ///            "operations"}; reads
 ///            and writes are numbers of buffers; calls have no bytes and no fused

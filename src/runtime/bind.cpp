@@ -65,7 +65,8 @@ void bind_late_outputs(Program::Impl& program, const std::vector<uint32_t>& boun
   const loops::Plan& plan = program.plan;
   if (std::ranges::any_of(program.devices, [](const BoundDevice& bound) { return !bound.place.is_cpu(); })) return;
   std::vector<bool> is_late(plan.buffers.size());
-  for (const auto& [b, device] : program.output_buffers) is_late[b] = program.buffer_geometry[b].bytes() >= large;
+  for (const auto& [b, device, zeroed] : program.output_buffers)
+    is_late[b] = program.buffer_geometry[b].bytes() >= large;
   for (const uint32_t part : program.part_buffers) is_late[plan.buffers[part].part_of] = false;
   std::vector<std::optional<uint32_t>> first(plan.buffers.size());
   for (uint32_t s = 0; s < plan.steps.size(); ++s) {
@@ -222,8 +223,8 @@ void Program::Impl::bind_buffers() {
   for (uint32_t b = 0; b < plan.buffers.size(); ++b) {
     if (plan.buffers[b].kind != loops::BufferKind::output && !stands_alone[b]) continue;
     Device& device = *on(plan.buffers[b].device).device;
-    device.expect_result(buffer_geometry[b]);
-    output_buffers.push_back({b, &device});
+    if (!plan.buffers[b].zeroed) device.expect_result(buffer_geometry[b]);
+    output_buffers.push_back({b, &device, plan.buffers[b].zeroed});
   }
 }
 

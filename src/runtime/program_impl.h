@@ -62,6 +62,7 @@ struct BoundDevice {
 struct BoundOutputBuffer {
   uint32_t buffer;
   const Device* device;
+  bool zeroed;
 };
 
 struct BoundStep {

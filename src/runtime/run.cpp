@@ -13,6 +13,7 @@
 
 #include "loops/operations.h"
 #include "loops/step_shapes.h"
+#include "runtime/device/cpu/output_pool.h"
 #include "runtime/profiler_range.h"
 #include "runtime/program_impl.h"
 #include "support/error.h"
@@ -154,8 +155,8 @@ void Program::Impl::run(const at::Tensor* const* arguments, at::Tensor* results,
 namespace {
 
 void allocate(std::span<const BoundOutputBuffer> some, const std::vector<Geometry>& geometries, Frame& frame) {
-  for (const auto& [b, device] : some) {
-    frame.owned[b] = device->allocate_result(geometries[b]);
+  for (const auto& [b, device, zeroed] : some) {
+    frame.owned[b] = zeroed ? OutputPool::allocate_zeros(geometries[b]) : device->allocate_result(geometries[b]);
     frame.addresses[b] = frame.owned[b].unsafeGetTensorImpl()->mutable_data();
   }
 }

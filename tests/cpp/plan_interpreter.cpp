@@ -66,7 +66,7 @@ class Run {
       case BufferKind::output:
       case BufferKind::call: break;
     }
-    owned_[number].assign(static_cast<size_t>(buffer.bytes), unwritten);
+    owned_[number].assign(static_cast<size_t>(buffer.bytes), buffer.zeroed ? char{0} : unwritten);
     return owned_[number].data();
   }
 

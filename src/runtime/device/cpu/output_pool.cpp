@@ -140,18 +140,51 @@ void OutputPool::count(const at::Tensor& tensor) {
   FreeBlocks::of_process().count_others(bytes);
 }
 
-at::Tensor OutputPool::allocate(const Geometry& geometry) {
-  const int64_t bytes = geometry.bytes();
-  auto lease = std::make_unique<Lease>(FreeBlocks::of_process().take(bytes));
-  void* const memory = lease->block.memory;
-  c10::DataPtr data(
-      memory, lease.release(), [](void* held) { delete static_cast<Lease*>(held); }, c10::Device(c10::kCPU));
-  auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes, std::move(data),
-                                                       c10::GetCPUAllocator(), /*resizable=*/true);
+namespace {
+
+at::Tensor tensor_in(const Geometry& geometry, c10::DataPtr data) {
+  auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), geometry.bytes(),
+                                                       std::move(data), c10::GetCPUAllocator(), /*resizable=*/true);
   at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
       std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU), c10::scalarTypeToTypeMeta(geometry.dtype));
   tensor.unsafeGetTensorImpl()->set_sizes_and_strides(geometry.sizes, geometry.strides);
   return tensor;
+}
+
+/// What calloc() gave, of which the tensor is the part that begins at a line of the cache.
+struct Zeros {
+  Zeros(void* memory, int64_t bytes) : memory(memory), bytes(bytes) {
+    FreeBlocks::of_process().count_others(bytes);
+  }
+  Zeros(const Zeros&) = delete;
+  Zeros& operator=(const Zeros&) = delete;
+  ~Zeros() {
+    FreeBlocks::of_process().count_others(-bytes);
+    std::free(memory);
+  }
+  void* memory;
+  int64_t bytes;
+};
+
+}  // namespace
+
+at::Tensor OutputPool::allocate(const Geometry& geometry) {
+  auto lease = std::make_unique<Lease>(FreeBlocks::of_process().take(geometry.bytes()));
+  void* const memory = lease->block.memory;
+  return tensor_in(geometry, {memory, lease.release(), [](void* held) { delete static_cast<Lease*>(held); },
+                              c10::Device(c10::kCPU)});
+}
+
+at::Tensor OutputPool::allocate_zeros(const Geometry& geometry) {
+  constexpr size_t cache_line = 64;
+  const auto bytes = static_cast<size_t>(geometry.bytes());
+  size_t room = bytes + cache_line;
+  void* begin = std::calloc(room, 1);
+  if (!begin) return geometry.allocate().zero_();  // Raises, as eager does.
+  auto zeros = std::make_unique<Zeros>(begin, geometry.bytes());
+  begin = std::align(cache_line, bytes, begin, room);
+  return tensor_in(geometry, {begin, zeros.release(), [](void* held) { delete static_cast<Zeros*>(held); },
+                              c10::Device(c10::kCPU)});
 }
 
 }  // namespace braze::runtime

@@ -27,6 +27,9 @@ class OutputPool {
   void expect(int64_t bytes);
   /// A new uninitialised CPU tensor. \pre wants(geometry.bytes())
   at::Tensor allocate(const Geometry& geometry);
+  /// Full of zeros, of memory that nobody has touched: what stays zero takes no time, and no memory before it is
+  /// read or written.
+  static at::Tensor allocate_zeros(const Geometry& geometry);
 
   /// The tensor, which ATen has just allocated, is in use as those of pools are.
   static void count(const at::Tensor& tensor);
