@@ -20,6 +20,7 @@
 #include "capture/sized_composites.h"
 #include "capture/tape.h"
 #include "capture/traceable.h"
+#include "capture/version_counters.h"
 #include "support/error.h"
 
 namespace braze::capture {
@@ -153,8 +154,11 @@ class StandIns {
   /// of either is then found out of date.
   at::Tensor stand_in(const at::Tensor& real) {
     const at::Tensor tracer = recorder_.stand_in(real);
-    if (!real.is_inference() && !tracer.is_inference())
-      tracer.unsafeGetTensorImpl()->set_version_counter(real.unsafeGetTensorImpl()->version_counter());
+    if (!real.is_inference() && !tracer.is_inference() && !share_version(tracer, real)) {
+      auto& counter = const_cast<c10::VariableVersion&>(real.unsafeGetTensorImpl()->version_counter());
+      counter.set_version(counter.current_version() + tracer._version());  // What was written by the tracer's name.
+      tracer.unsafeGetTensorImpl()->set_version_counter(counter);
+    }
     real_.emplace_back(tracer, real);
     return tracer;
   }

@@ -149,7 +149,7 @@ at::Tensor KnownValues::evaluate(ir::Value* value) {
   Trace trace;
   trace.graph = extract(*recorder_.graph_, value);
   if (const Symbols* symbols = recorder_.symbols())
-    trace.graph = ir::instantiate(*trace.graph, symbols->env->examples());
+    trace.graph = ir::instantiate(*trace.graph, symbols->env->examples(), nullptr, symbols->env);
   std::vector<at::Tensor> arguments;
   for (size_t k = 0; k < recorder_.inputs_.size(); ++k) {
     const bool is_argument = recorder_.graph_->inputs()[k].kind == ir::InputKind::argument;

@@ -13,8 +13,8 @@ namespace {
 
 class Instantiation final : public GraphCopy {
  public:
-  Instantiation(const Graph& from, Graph& to, std::span<const int64_t> symbols)
-      : GraphCopy(from, to), symbols_(symbols) {}
+  Instantiation(const Graph& from, Graph& to, std::span<const int64_t> symbols, const ShapeEnv* env)
+      : GraphCopy(from, to), symbols_(symbols), env_(env) {}
 
   void check_symbols() const {
     const ShapeEnv* env = from_.find_shape_env();
@@ -55,7 +55,7 @@ class Instantiation final : public GraphCopy {
     Lexer lexer(text, "arguments");
     std::vector<Argument> arguments = parse_arguments(lexer, "");
     for_each_size(arguments, [&](Argument& argument) {
-      SizeTable& table = const_cast<SizeTable&>(from_.find_shape_env()->table());  // Interns, and changes no facts.
+      SizeTable& table = const_cast<SizeTable&>(env_->table());  // Interns, and changes no facts.
       argument = Argument::of(Argument::Kind::integer, number(parse_size(argument.text, table)));
     });
     std::string out;
@@ -84,13 +84,15 @@ class Instantiation final : public GraphCopy {
   }
 
   const std::span<const int64_t> symbols_;
+  const ShapeEnv* const env_;
 };
 
 }  // namespace
 
-std::unique_ptr<Graph> instantiate(const Graph& graph, std::span<const int64_t> symbols, const Node** place) {
+std::unique_ptr<Graph> instantiate(const Graph& graph, std::span<const int64_t> symbols, const Node** place,
+                                   const ShapeEnv* env) {
   auto to = std::make_unique<Graph>(graph.name());
-  Instantiation copy(graph, *to, symbols);
+  Instantiation copy(graph, *to, symbols, env ? env : graph.find_shape_env());
   copy.check_symbols();
   copy.run(place);
   return to;

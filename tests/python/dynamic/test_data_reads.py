@@ -229,3 +229,15 @@ def test_a_mixture_of_experts(grad):
             x = torch.randn(12 + k, 8)
             torch.testing.assert_close(compiled(x), model(x))
     assert compiled.counts()["native"] == 0
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_values_read_behind_a_library_call_that_is_given_sizes(dynamic):
+    def function(x):
+        whole = torch.stack([x.t(), x.t()], 0).sum(0)
+        return torch.equal(whole, whole) + whole
+
+    compiled = braze.compile(function, dynamic=dynamic)
+    for size in (6, 3, 9, 3):
+        x = torch.full((1, size), 5, dtype=torch.uint8)
+        assert torch.equal(compiled(x), function(x))
