@@ -6,6 +6,7 @@
 #include "capture/ask_shapes.h"
 #include "capture/call.h"
 #include "capture/devices.h"
+#include "capture/gates.h"
 #include "capture/number.h"
 #include "capture/number_calls.h"
 #include "capture/numbers_in_calls.h"
@@ -211,11 +212,8 @@ class CallRecorder {
     const DimsRef strides = form ? DimsRef(form->strides) : DimsRef(written.meta.strides());
     const bool same_place = strides == strides_of(written.tensor) || is_empty(dims_of(written.tensor));
     if (same_sizes && same_place) return write(recorder_, *view, value);
-    const bool keeps_elements = entry_.moves_view && !is_empty(dims_of(written.tensor));
-    if (is_input || view->parent || keeps_elements)
-      throw UserError(concat("braze: ", entry_.op.schema().name(),
-                             " resizes a tensor that is an input, a view or not "
-                             "empty, which cannot be traced. Pass one of the right size."));
+    const bool warns = !same_sizes || entry_.moves_view;
+    if (is_input || view->parent || (warns && !is_empty(dims_of(written.tensor)))) refuse_resize(entry_);
     const at::Tensor fresh = recorder_.wrap_fresh(value, written.tensor.scalar_type(), written.tensor.device());
     tracer->rebind(as_tracer(fresh)->view());
   }

@@ -12,6 +12,7 @@
 #include "capture/numbers_in_calls.h"
 #include "capture/size_node.h"
 #include "capture/tracer_tensor.h"
+#include "support/error.h"
 
 namespace braze::capture {
 namespace {
@@ -193,6 +194,13 @@ bool has_refused_number(const c10::FunctionSchema& schema, std::span<const c10::
 }
 
 }  // namespace
+
+void refuse_resize(const OpEntry& entry) {
+  throw UserError(
+      concat("braze: ", entry.op.schema().name(),
+             " resizes a tensor that is an input, a view or not empty, which cannot be traced. Pass one "
+             "of the right size."));
+}
 
 void specialise_narrow_numbers(const OpEntry& entry, std::span<c10::IValue> arguments) {
   const c10::FunctionSchema& schema = entry.op.schema();

@@ -457,6 +457,9 @@ bool Recorder::deliver(Call& call) {
       result.ready = target;
       continue;
     }
+    const bool resizes = !in_place && result.value && target.defined() && !is_empty(dims_of(target)) &&
+                         !(to_ref(result.value->type->sizes) == to_ref(view_of(target)->type->sizes));
+    if (resizes) refuse_resize(entry);
     if (!result.value || !target.defined() || !store(target, result.value, !in_place)) {
       BRAZE_CHECK(k == 0, "the second result of ", entry.op.schema().name(), " cannot be stored");
       return false;

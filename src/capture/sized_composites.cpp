@@ -206,7 +206,7 @@ std::optional<c10::IValue> cov(Arguments arguments) {
   const at::Tensor average = rows.sum(1).div(count_of(observations, rows));
   rows = rows - average.unsqueeze(1);
   const at::Tensor all = at::mm(rows, rows.t().conj()).div(count_of(observations - correction, rows));
-  return variables == 1 ? all.squeeze() : all;
+  return all.squeeze();
 }
 
 /// (self)

@@ -72,10 +72,6 @@ if hasattr(C, "CompiledFunction"):  # There is an evaluator for this Python.
     COMPILERS["braze"] = functools.partial(braze.compile, options={"recompile_limit": 1000})
 # All sizes are symbols: for a sample, and the cases that have once been wrong so.
 DYNAMIC = functools.partial(braze.compile, dynamic=True, options={"recompile_limit": 1000})
-# Differences that are known and open.
-OPEN = {
-    "programs/kinds_out_arg": "the warning about an output that is resized has another text",
-}
 WRONG_ONCE = [
     "lifetimes/modules_as_arguments_are_freed",
     "lifetimes/twelve_modules_as_arguments",
@@ -91,11 +87,6 @@ WRONG_ONCE = [
     "tensors/inference",
     "tensors/length",
 ]
-
-
-def tell_open(name, compiler, request):
-    if name in OPEN and compiler == "braze":
-        request.applymarker(pytest.mark.xfail(reason=OPEN[name]))
 
 
 def test_there_are_enough_cases():
@@ -119,23 +110,20 @@ def test_case_tests_something(name):
 
 @pytest.mark.parametrize("compiler", COMPILERS)
 @pytest.mark.parametrize("name", CASES)
-def test_no_stale_result(name, compiler, replays, request):
-    tell_open(name, compiler, request)
+def test_no_stale_result(name, compiler, replays):
     seen = run(CASES[name], COMPILERS[compiler], replays.add)
     assert seen == run(CASES[name], plain)
 
 
 @pytest.mark.skipif("braze" not in COMPILERS, reason="no evaluator for this Python")
 @pytest.mark.parametrize("name", [*WRONG_ONCE, *(name for name in list(CASES)[::8] if name not in WRONG_ONCE)])
-def test_no_stale_result_where_sizes_are_symbols(name, request):
-    tell_open(name, "braze", request)
+def test_no_stale_result_where_sizes_are_symbols(name):
     assert run(CASES[name], DYNAMIC) == run(CASES[name], plain)
 
 
 @pytest.mark.skipif("braze" not in COMPILERS, reason="no evaluator for this Python")
 @pytest.mark.parametrize("name", CASES)
-def test_no_stale_result_of_specialised_code(name, request):
-    tell_open(name, "braze", request)
+def test_no_stale_result_of_specialised_code(name):
     with specialising(CASES[name]):
         seen = run(CASES[name], COMPILERS["braze"])
         assert seen == run(CASES[name], plain)
