@@ -37,6 +37,22 @@ bool is_enum_of_pybind(PyObject* value) {
          PyDict_GetItemString(guards::class_dict(type), "__entries");
 }
 
+/// What NumPy does about quotients by zero and the like: nothing, a warning or an exception, as numpy.errstate
+/// says.
+void keep_error_state(Values& values) {
+  PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), "numpy._core._multiarray_umath");
+  PyObject* variable = module && PyModule_Check(module)
+                           ? PyDict_GetItemString(PyModule_GetDict(module), "_extobj_contextvar")
+                           : nullptr;
+  if (!variable || !PyContextVar_CheckExact(variable) || values.effects().is_set(variable)) return;
+  PyObject* state = nullptr;
+  if (PyContextVar_Get(variable, nullptr, &state) < 0) PyErr_Clear();
+  const Ref held = Ref::steal(state);
+  guards::SourceTable& sources = values.sources();
+  const guards::Source* source = sources.context_value(sources.object(variable, "numpy.errstate"));
+  state ? values.guards().identity(source, state) : values.guards().absent(source);
+}
+
 /// Of one value and all within it.
 class Absorption {
  public:
@@ -70,6 +86,7 @@ bool Absorption::absorb_one(PyObject* value) {
   if (values_.tensors().is_tensor(value)) return values_.is_known(value);
   if (PySlice_Check(value) && values_.source_of(value)) return absorb_slice(value);
   if (guards::is_array_scalar(value)) {
+    keep_error_state(values_);
     if (const guards::Source* source = values_.source_of(value)) values_.guards().constant(source, value);
     return values_.is_known(value);
   }

@@ -167,8 +167,11 @@ bool Library::call_numpy(PyObject* callable, PyObject* const* arguments, Py_ssiz
   const bool are_data = std::all_of(arguments, arguments + count,
                                     [](PyObject* one) { return guards::is_array_scalar(one) || is_data(one); });
   if (!computes || !are_data) return abandon("a call that is not understood", callable);
-  activity().is_quiet = true;
-  return values_.pin(callable) && absorb_all(arguments, count, callable) && allow_made_result(Entry::trusted);
+  // A ufunc enters Python to warn, and not otherwise.
+  const bool is_ufunc = is_a(callable, "numpy.ufunc");
+  activity().is_quiet = !is_ufunc;
+  return values_.pin(callable) && absorb_all(arguments, count, callable) &&
+         (is_ufunc ? allow_made_result() : allow_made_result(Entry::trusted));
 }
 
 bool Library::call_pattern(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
