@@ -1,5 +1,7 @@
 #include "capture/pointwise.h"
 
+#include <ATen/TensorIterator.h>
+
 #include <algorithm>
 
 namespace braze::capture {
@@ -58,6 +60,14 @@ bool Pointwise::in_vectors(Vectors vectors) const {
   const bool is_wide = capability == "AVX512";
   const int64_t bytes = is_wide && vectors == Vectors::widest ? 64 : is_wide || capability == "AVX2" ? 32 : 0;
   return bytes > 0 && innermost_loop() * ir::byte_size(type_->dtype) >= 2 * bytes;
+}
+
+bool Pointwise::leaves_rest() const {
+  const Dim length = innermost_loop();
+  if (!length.is_number()) return true;
+  const int64_t number = length;
+  // Threads share out long rows, each with a rest of its own.
+  return number * ir::byte_size(type_->dtype) % 64 != 0 || number >= at::internal::GRAIN_SIZE;
 }
 
 void Pointwise::compute_in_float() {

@@ -5,6 +5,15 @@
 
 namespace braze::capture {
 
+/// A number as kernels take it that read it from a tensor of the common type: rounded to that, for f16 and bf16.
+inline Operand narrowed(Operand operand, ScalarType dtype) {
+  if (!operand.is_number() || operand.number.isComplex()) return operand;
+  const auto value = static_cast<float>(operand.number.toDouble());
+  if (dtype == ScalarType::Half) operand.number = static_cast<double>(static_cast<c10::Half>(value));
+  if (dtype == ScalarType::BFloat16) operand.number = static_cast<double>(static_cast<c10::BFloat16>(value));
+  return operand;
+}
+
 /// Nodes of one elementwise operator: those whose operands have the result's shape have its layout, the others are
 /// contiguous and as small as their operands. Every formula ends with give(), which converts to the result's dtype.
 ///   Pointwise p(call, x.dtype, {&x});  p.compute_in_float();
@@ -27,6 +36,8 @@ class Pointwise {
   /// step. Most kernels are built for those of AVX2 alone, as REGISTER_DISPATCH in ATen/native/DispatchStub.h says.
   enum class Vectors : uint8_t { of_avx2, widest };
   bool in_vectors(Vectors vectors = Vectors::of_avx2) const;
+  /// Whether vectors leave a rest that is taken one by one, or may where sizes vary.
+  bool leaves_rest() const;
 
   /// The operand, converted to the type of the result and then to that of the computation, not broadcast.
   ir::Value* in(const Operand& operand);
@@ -34,11 +45,7 @@ class Pointwise {
   /// is not rounded to that. To be called before in(), since it sets the type of the computation.
   ir::Value* in_as_factor(const Operand& operand);
   /// Likewise, but a number for f16 and bf16 is rounded to that type first, as kernels without an f32 form do.
-  ir::Value* rounded(const Operand& operand) {
-    return operand.is_number()
-               ? call_.graph().scalar(compute_->dtype, to_number(operand.number, compute_->dtype), compute_->device)
-               : in(operand);
-  }
+  ir::Value* rounded(const Operand& operand) { return in(narrowed(operand, to_scalar_type(type_->dtype))); }
   /// Likewise, for kernels that take a number in the type of the tensors on the CPU and in f32 on a GPU.
   ir::Value* rounded_on_cpu(const Operand& operand);
   ir::Value* number(const c10::Scalar& value) { return in(Call::operand_of(value)); }
@@ -76,13 +83,10 @@ inline bool fits(const c10::Scalar& number, ScalarType dtype) {
   }
 }
 
-/// A number as kernels take it that read it from a tensor of the common type: rounded to that, for f16 and bf16.
-inline Operand narrowed(Operand operand, ScalarType dtype) {
-  if (!operand.is_number() || operand.number.isComplex()) return operand;
-  const auto value = static_cast<float>(operand.number.toDouble());
-  if (dtype == ScalarType::Half) operand.number = static_cast<double>(static_cast<c10::Half>(value));
-  if (dtype == ScalarType::BFloat16) operand.number = static_cast<double>(static_cast<c10::BFloat16>(value));
-  return operand;
+/// Eager makes the results of some operators by empty_like, which of nothing keeps the strides that x has, whatever
+/// they are.
+inline bool lies_as_empty_like(const Operand& x) {
+  return is_empty(x.sizes);
 }
 
 }  // namespace braze::capture

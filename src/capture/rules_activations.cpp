@@ -57,7 +57,8 @@ ir::Value* clamped(Pointwise& p, ir::Value* x, double low, double high) {
 
 bool hardtanh(Call& call, const RuleRow&) {
   const auto x = call.operand(0);
-  if (x && c10::isIntegralType(x->dtype, true)) {
+  if (!x || lies_as_empty_like(*x)) return false;
+  if (c10::isIntegralType(x->dtype, true)) {
     if (x->dtype == ScalarType::Bool || x->dtype == ScalarType::Byte) return false;
     const int64_t low = call.number(1).toLong(), high = call.number(2).toLong();
     if (!fits(low, x->dtype) || !fits(high, x->dtype)) return false;
@@ -110,6 +111,7 @@ bool rrelu(Call& call, const RuleRow&) {
 bool prelu(Call& call, const RuleRow&) {
   const auto x = call.operand(0), weight = call.operand(1);
   if (!x || !weight || !c10::isFloatingType(x->dtype) || weight->dtype != x->dtype) return false;
+  if (lies_as_empty_like(*x)) return false;
   Pointwise p(call, x->dtype, {&*x, &*weight});
   if (!p.valid()) return false;
   p.compute_in_float();

@@ -55,7 +55,8 @@ bool smooth_l1_loss(Call& call, const RuleRow&) {
 /// huber_loss(self, target, reduction, delta): z <= delta ? z*z / 2 : delta * (z - delta/2)
 bool huber_loss(Call& call, const RuleRow&) {
   const double delta = call.real(3);
-  if (!(delta > 0)) return false;
+  const auto x = call.operand(0);
+  if (!(delta > 0) || !x || lies_as_empty_like(*x)) return false;
   return loss(call, 2, [&](Pointwise& p, ir::Value* x, ir::Value* y) {
     ir::Value* z = p.op(Op::abs, p.op(Op::sub, x, y));
     ir::Value* square = p.op(Op::mul, p.op(Op::mul, p.number(0.5), z), z);
@@ -75,6 +76,7 @@ bool soft_margin_loss(Call& call, const RuleRow&) {
 bool bce_with_logits(Call& call, const RuleRow&) {
   const auto x = call.operand(0), y = call.operand(1);
   if (!x || !y || x->dtype != y->dtype || !c10::isFloatingType(x->dtype) || x->sizes != y->sizes) return false;
+  if (lies_as_empty_like(*x)) return false;
   std::optional<Operand> weights[2];  // of elements, of positive examples
   for (size_t k = 0; k < 2; ++k) {
     if (!call.has(2 + k)) continue;

@@ -155,7 +155,9 @@ bool binary(Call& call, const RuleRow& row) {
     ir::Value *whole = p.in(narrowed(*x, dtype)), *by = divisor(p, narrowed(*y, dtype));
     if (!by) return false;
     ir::Value* rest = p.op(row.op, whole, by);
-    if (!c10::isFloatingType(dtype) || !p.in_vectors()) return p.give(rest);
+    const bool may_overflow = !y->is_number() || std::abs(y->number.toDouble()) < 1;
+    if (!c10::isFloatingType(dtype) || !may_overflow || !p.in_vectors()) return p.give(rest);
+    if (p.leaves_rest()) return false;  // Whose single elements ATen does not divide.
     // Vectors divide on the way, in f32 at least (Sleef's fmod): there is no remainder of a quotient that
     // overflows.
     p.compute_in_float();

@@ -79,6 +79,9 @@ bool sum_like(Call& call, const RuleRow& row) {
   const ScalarType dtype =
       call.dtype(form.dtype).value_or(integral && row.op != Op::mean ? ScalarType::Long : x->dtype);
   if (!is_kernel_dtype(dtype) || (row.op == Op::mean && !c10::isFloatingType(dtype))) return false;
+  // The CPU's kernel rounds each product of halves to their type, where it may overflow.
+  if (row.op == Op::prod && c10::isReducedFloatingType(dtype) && call.device().is_cpu() && !x->sizes.empty())
+    return false;
   // Of integers a mean in halves is added up before it is rounded.
   const DType added = integral && row.op == Op::mean ? ir::compute_dtype(to_dtype(dtype)) : to_dtype(dtype);
   ir::Value* value = call.cast(x->value, added);
@@ -181,6 +184,38 @@ bool both_extremes(Call& call, const RuleRow&) {
   return true;
 }
 
+bool is_of_everything(const Operand& x, const Axes& axes) {
+  std::vector<bool> reduced(x.sizes.size());
+  for (const int64_t dim : axes.dims) reduced[dim] = true;
+  for (size_t k = 0; k < reduced.size(); ++k)
+    if (!reduced[k] && !x.sizes[k].is_surely(1)) return false;
+  return true;
+}
+
+/// The variance of all elements, of which ATen adds them up in f32 for their mean (std_var_all_cpu).
+ir::Value* infinite_if_sum_overflows(Call& call, ir::Value* variance, ir::Value* wide, const Axes& axes) {
+  Arithmetic a(call);
+  ir::Value* sum = call.cast(reduce(call, Op::sum, wide, axes), DType::f32);
+  ir::Value* more = a.where(a.op(Op::isinf, sum), a.number(DType::f64, std::numeric_limits<double>::infinity()),
+                            a.number(DType::f64, 0));
+  return call.node(Op::add, {variance, more}, variance->type);
+}
+
+/// A mean as WelfordOps has it, which moves on by what the next element differs from the mean so far: of an
+/// infinite one none comes back, unless the last element is the only one.
+ir::Value* without_infinities(Call& call, ir::Value* mean, ir::Value* wide, const Axes& axes) {
+  Arithmetic a(call);
+  ir::Value* last = wide;
+  for (const int64_t dim : axes.dims) last = a.slice(last, dim, wide->type->sizes[dim] - 1, 1);
+  const auto count = [&](ir::Value* of, Op test) {
+    return a.where(a.op(test, of), a.number(DType::f64, 1), a.number(DType::f64, 0));
+  };
+  ir::Value* lost = reduce(call, Op::sum, count(a.op(Op::mul, wide, a.number(DType::f64, 0)), Op::isnan), axes);
+  ir::Value* at_last = a.reshape(count(last, Op::isinf), to_ref(lost->type->sizes));
+  ir::Value* nan = a.number(DType::f64, std::numeric_limits<double>::quiet_NaN());
+  return call.node(Op::where, {a.op(Op::eq, lost, at_last), mean, nan}, mean->type);
+}
+
 /// var, std, var_mean, std_mean: (self, dim, correction, keepdim).
 enum Moments { kVar = 0, kStd = 1, kWithMean = 2 };
 
@@ -194,16 +229,20 @@ bool variance(Call& call, const RuleRow& row) {
   const auto least = static_cast<int64_t>(std::floor(correction)) + 1;
   if (is_empty(axes->result) || axes->count < least) return false;
   // In f64, as ATen's WelfordOps: squares of f32 overflow from 1e19 on.
+  const DType dtype = to_dtype(x->dtype);
   ir::Value* wide = call.cast(x->value, DType::f64);
-  const ir::Type* type = call.contiguous(ScalarType::Double, axes->result);
   const std::span<const int64_t> dims(axes->dims.data(), axes->dims.size());
   ir::Value* value =
-      call.node(Op::var, {wide}, type,
+      call.node(Op::var, {wide}, call.contiguous(ScalarType::Double, axes->result),
                 {{"dims", dims}, {"keepdim", axes->keepdim}, {"correction", ir::Number::of(correction)}});
-  if (row.variant & kStd) value = call.node(Op::sqrt, {value}, type);
-  const DType dtype = to_dtype(x->dtype);
+  const bool on_cpu = call.device().is_cpu(), with_mean = row.variant & kWithMean;
+  if (on_cpu && !with_mean && x->dtype == ScalarType::Float && is_of_everything(*x, *axes))
+    value = infinite_if_sum_overflows(call, value, wide, *axes);
+  if (row.variant & kStd) value = call.node(Op::sqrt, {value}, value->type);
   call.give(call.cast(value, dtype));
-  return !(row.variant & kWithMean) || call.give(call.cast(reduce(call, Op::mean, wide, *axes), dtype));
+  if (!with_mean) return true;
+  ir::Value* mean = reduce(call, Op::mean, wide, *axes);
+  return call.give(call.cast(on_cpu ? without_infinities(call, mean, wide, *axes) : mean, dtype));
 }
 
 ir::Value* number(Call& call, const ir::Value* like, double value) {

@@ -74,10 +74,14 @@ bool logit(Call& call, const RuleRow&) {
   });
 }
 
-/// x * log(y), and with Op::log1p x * log(1 + y): 0 where x is 0, unless y is NaN.
+/// x * log(y), and with Op::log1p x * log(1 + y): 0 where x is 0, unless y is NaN. The CPU's kernel computes in the
+/// type of the result: of halves the logarithm is rounded too.
 bool times_log(Call& call, const RuleRow& row) {
   return both_in_float(call, [&](Pointwise& p, ir::Value* x, ir::Value* y) {
-    ir::Value* product = p.op(Op::mul, x, p.op(row.op, y));
+    ir::Value* logarithm = p.op(row.op, y);
+    if (call.device().is_cpu())
+      logarithm = call.cast(call.cast(logarithm, p.type()->dtype), logarithm->type->dtype);
+    ir::Value* product = p.op(Op::mul, x, logarithm);
     ir::Value* vanishes =
         p.test(Op::bitwise_and, p.test(Op::eq, x, p.number(0)), p.test(Op::logical_not, p.test(Op::isnan, y)));
     return p.where(vanishes, p.number(0), product);
@@ -158,7 +162,7 @@ bool round_decimals(Call& call, const RuleRow&) {
 /// nan_to_num(self, nan, posinf, neginf)
 bool nan_to_num(Call& call, const RuleRow&) {
   const auto x = call.operand(0);
-  if (!x) return false;
+  if (!x || lies_as_empty_like(*x)) return false;
   Pointwise p(call, x->dtype, {&*x});
   if (!p.valid()) return false;
   ir::Value* value = p.in(*x);
@@ -244,7 +248,8 @@ bool addr(Call& call, const RuleRow&) {
 /// frexp(self) -> (mantissa, exponent): 0.5 <= |mantissa| < 1, and an i32. What is 0 or not finite has exponent 0.
 bool frexp(Call& call, const RuleRow&) {
   const auto x = call.operand(0);
-  if (!x || x->is_number() || !c10::isFloatingType(x->dtype) || call.entry.mode != OpEntry::Mode::functional)
+  if (!x || x->is_number() || !c10::isFloatingType(x->dtype) || call.entry.mode != OpEntry::Mode::functional ||
+      lies_as_empty_like(*x))
     return false;
   Pointwise p(call, x->dtype, {&*x});
   if (!p.valid()) return false;
@@ -316,8 +321,12 @@ bool cross(Call& call, const RuleRow&) {
   const auto turned = [&](const Operand& of, size_t by) {
     return call.cast(a.index(of.value, *dim, {&turns[by], 1}), dtype);
   };
-  ir::Value* result =
-      a.op(Op::sub, a.op(Op::mul, turned(*x, 0), turned(*y, 1)), a.op(Op::mul, turned(*x, 1), turned(*y, 0)));
+  // The CPU's kernel computes in the type of its operands: products of halves may overflow.
+  const auto product = [&](size_t of_x, size_t of_y) {
+    ir::Value* value = a.op(Op::mul, turned(*x, of_x), turned(*y, of_y));
+    return call.device().is_cpu() ? call.cast(call.cast(value, to_dtype(x->dtype)), dtype) : value;
+  };
+  ir::Value* result = a.op(Op::sub, product(0, 1), product(1, 0));
   return call.give(call.copy(call.cast(result, to_dtype(x->dtype)), call.contiguous(x->dtype, sizes)));
 }
 

@@ -235,3 +235,32 @@ def test_batch_norm_into_another_layout():
         return LAST.bfloat16(), *ones
 
     torch.testing.assert_close(braze.trace(norm, arguments(), check=False)(*arguments()), norm(*arguments()))
+
+
+NOTHING = {
+    "rows": torch.ones(0, 12)[:, ::2],
+    "cut rows": torch.ones(8, 6)[:0, ::2],
+    "transposed": torch.ones(6, 0).t(),
+    "expanded": torch.ones(1, 6).expand(0, 6),
+    "permuted": torch.ones(4, 6, 3).permute(2, 0, 1)[:, :0],
+}
+OF_NOTHING = {
+    "nan_to_num": lambda x: x.nan_to_num(1),
+    "hardtanh": F.hardtanh,
+    "relu6": F.relu6,
+    "frexp": lambda x: torch.frexp(x)[0],
+    "prelu": lambda x: F.prelu(x, torch.ones(1)),
+    "huber loss": lambda x: F.huber_loss(x, x, reduction="none"),
+    "logits' loss": lambda x: F.binary_cross_entropy_with_logits(x, x, reduction="none"),
+    "empty_like": torch.empty_like,
+    "sum": lambda x: x + x,
+    "clamp": lambda x: x.clamp(0, 1),
+}
+
+
+@pytest.mark.parametrize("layout", NOTHING)
+@pytest.mark.parametrize("name", OF_NOTHING)
+def test_strides_of_nothing(name, layout):
+    """Some operators keep those of an empty tensor, whatever they are."""
+    function, x = OF_NOTHING[name], NOTHING[layout]
+    assert braze.trace(function, (x,), check=False)(x).stride() == function(x).stride()

@@ -148,3 +148,73 @@ def test_exponents_beyond_powers_of_the_type(dtype, exponents):
             continue
         got = braze.compile(lambda x, y: torch.ldexp(x, y) + 0)(x, y)
         torch.testing.assert_close(got, wanted + 0, equal_nan=True)
+
+
+def assert_as_eager(function, *inputs, exactly=True):
+    wanted, got = function(*inputs), braze.trace(function, inputs, check=False)(*inputs)
+    wanted, got = [[one] if isinstance(one, torch.Tensor) else one for one in (wanted, got)]
+    for one, other in zip(got, wanted, strict=True):
+        assert one.dtype == other.dtype
+        assert torch.equal(one.isnan(), other.isnan()), (one, other)
+        one, other = one.nan_to_num(7), other.nan_to_num(7)
+        if exactly:
+            assert torch.equal(one, other) and torch.equal(one.signbit(), other.signbit()), (one, other)
+        torch.testing.assert_close(one, other)
+
+
+HALVES = [torch.float16, torch.bfloat16]
+
+
+@pytest.mark.parametrize("limit", [1e-40, -1e-40, 1e-9, -1e-9])
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+def test_limits_that_the_type_has_no_number_for(dtype, limit):
+    """They are zeros there, beside which a zero stays the one that it is."""
+    x = torch.tensor([0.0, -0.0, 1.0, -1.0], dtype=dtype)
+    assert_as_eager(lambda x: x.clamp(min=limit), x)
+    assert_as_eager(lambda x: x.clamp(max=limit), x)
+    assert_as_eager(lambda x: x.masked_fill(x == 1, limit), x)
+
+
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+def test_half_types_rounded_on_the_way(dtype):
+    largest = torch.finfo(dtype).max
+    x = torch.tensor([[largest, 1.0, 3.0], [1.5, 0.1, -7.0]], dtype=dtype)
+    y = torch.tensor([[2.0, largest, largest], [3.0, 0.3, 11.0]], dtype=dtype)
+    assert_as_eager(lambda x, y: torch.linalg.cross(x, y), x, y)
+    assert_as_eager(lambda x, y: torch.linalg.cross(x.mT, y.mT, dim=0), x, y)
+    assert_as_eager(torch.xlogy, x, y)
+    assert_as_eager(torch.special.xlog1py, x, y.abs())
+    z = torch.tensor([[largest, 2.0, 1e-3], [1.1, 1.2, 1.3]], dtype=dtype)
+    assert_as_eager(lambda z: (z.prod(), z.prod(1), z.prod(0, keepdim=True)), z)
+
+
+@pytest.mark.parametrize("numbers", [(1.0, 1.0), (1.0, 1.0, 1e-30), (1.0, -1.0, 0.5), (0.5, 0.25)], ids=str)
+def test_variances_of_the_largest(numbers):
+    """Eager adds up all elements in their type for the mean."""
+    x = torch.tensor(numbers) * torch.finfo(torch.float32).max
+    for function in (torch.var, torch.std, lambda x: x.std(0), lambda x: x[None].var((0, 1), keepdim=True)):
+        assert_as_eager(function, x, exactly=False)
+    assert_as_eager(lambda x: x.expand(2, -1).var(1), x, exactly=False)
+
+
+@pytest.mark.parametrize("place", [0, 1, 3])
+@pytest.mark.parametrize("number", [torch.inf, -torch.inf, torch.nan])
+def test_means_beside_variances_of_infinities(number, place):
+    x = torch.arange(8.0).reshape(2, 4)
+    x[0, place] = number
+    for function in (torch.var_mean, torch.std_mean):
+        assert_as_eager(function, x, exactly=False)
+        assert_as_eager(lambda x, of=function: of(x, 1), x, exactly=False)
+        assert_as_eager(lambda x, of=function: of(x, 0, keepdim=True), x, exactly=False)
+        assert_as_eager(lambda x, of=function: of(x.mT, (0, 1)), x, exactly=False)
+
+
+@pytest.mark.parametrize("length", [32, 33, 47, 70])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+def test_quotients_that_overflow_where_vectors_leave_a_rest(dtype, length):
+    x = torch.full((length,), torch.finfo(dtype).max, dtype=dtype)
+    y = torch.full_like(x, 0.3)
+    assert_as_eager(torch.remainder, x, y)
+    assert_as_eager(lambda x, y: x.clone().fmod_(y), x, y)
+    assert_as_eager(lambda x: x % 0.25, x)
+    assert_as_eager(lambda x: x % 3, x)
