@@ -57,7 +57,8 @@ at::Tensor of_product_along(const at::Tensor& gradient, const at::Tensor& self, 
   if (self.dim() == 0) return gradient.clone();
   const at::Tensor given = keepdim ? gradient : gradient.unsqueeze(dim);
   const at::Tensor made = keepdim ? result : result.unsqueeze(dim);
-  return at::where((self == 0).any(), given * product_of_others(self, dim), given * (made / self));
+  // It lies as the first of the two: as in eager where no factor is zero.
+  return at::where((self != 0).all(), given * (made / self), given * product_of_others(self, dim));
 }
 
 at::Tensor summed_from_behind(const at::Tensor& values, int64_t dim) {

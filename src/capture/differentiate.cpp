@@ -23,6 +23,7 @@
 #include "capture/rerun_gradients.h"
 #include "capture/saving_nodes.h"
 #include "capture/tape.h"
+#include "capture/version_checks.h"
 #include "support/error.h"
 
 namespace braze::capture {
@@ -71,10 +72,13 @@ class Backward {
     return order;
   }
 
-  /// After all else. Gradients count by leaf.
-  std::vector<Gradients::Saving> saving(const std::vector<Edge>& roots) const {
-    return saving_nodes(order_, roots, leaf_of_);
+  /// Gradients count by leaf.
+  NodeReach reach(const std::vector<Edge>& roots) const { return reach_of(order_, roots, leaf_of_); }
+  /// After all else.
+  std::vector<Gradients::Saving> saving(const NodeReach& reach) const {
+    return saving_nodes(order_, reach, leaf_of_);
   }
+  const NodesThatSave& nodes_that_save() const { return nodes_that_save_; }
 
   /// Of each leaf, whether the root depends on it.
   std::vector<bool> reached_from(const Edge& root) const {
@@ -154,9 +158,13 @@ class Backward {
     const bool is_held_once = first.use_count() == 1 && first.has_storage() && first.storage().use_count() == 2;
     const bool is_written = is_held_once && first.unsafeGetTensorImpl()->is_non_overlapping_and_dense_or_false();
     at::Tensor sum = first + second;
-    if (!is_written || sum.sym_strides() == first.sym_strides()) return sum;
-    sum = at::empty_strided_symint(first.sym_sizes(), first.sym_strides(), first.options());
-    return at::add_out(sum, first, second);
+    if (!is_written) return sum;
+    if (sum.sym_strides() != first.sym_strides()) {
+      sum = at::empty_strided_symint(first.sym_sizes(), first.sym_strides(), first.options());
+      at::add_out(sum, first, second);
+    }
+    sum.unsafeGetTensorImpl()->set_version_counter(c10::VariableVersion(first._version() + 1));
+    return sum;
   }
 
   void step(Node& node) {
@@ -164,9 +172,11 @@ class Backward {
     if (const auto leaf = leaf_of_.find(&node); leaf != leaf_of_.end()) {
       gradients_[leaf->second] = inputs.at(0);
       order_.push_back(&node);
+      ++leaves_run_;
       return;
     }
     order_.push_back(&node);
+    nodes_that_save_.add(node, leaves_run_);
     const MemoryReads* const reads = MemoryReads::current();
     const size_t reads_before = reads ? reads->count() : 0;
     std::optional<variable_list> other = other_backward(node, inputs);
@@ -193,6 +203,8 @@ class Backward {
   ReadyNodes<Node*> ready_;
   std::string own_gradients_;
   std::vector<Node*> order_;  ///< In which they have run.
+  uint32_t leaves_run_ = 0;
+  NodesThatSave nodes_that_save_;
 };
 
 /// Gradients that come in this order, those of leaves first, as a node has to give them for that.
@@ -321,7 +333,8 @@ void TraceEnd::differentiate(Trace& trace, const std::vector<at::Tensor>& output
   std::vector<std::vector<bool>> reached;
   for (const Edge& edge : edges) reached.push_back(backward.reached_from(edge));
 
-  const std::vector<Gradients::Saving> saving = backward.saving(edges);
+  const NodeReach reach = backward.reach(edges);
+  const std::vector<Gradients::Saving> saving = backward.saving(reach);
 
   const RunForReal outside_of_trace;
   const auto place_of = [&](uint32_t input) {
@@ -370,10 +383,22 @@ void TraceEnd::differentiate(Trace& trace, const std::vector<at::Tensor>& output
   if (tape) {
     if (!gradients.written.empty()) tape->lose("a tensor from outside gets a history");
     if (!backward.own_gradients().empty()) tape->lose(backward.own_gradients());
+    std::vector<int32_t> gradient_of(leaves.size(), -1);
+    for (size_t k = 0; k < gradients.inputs.size(); ++k)
+      gradient_of[place_of(gradients.inputs[k].input)] = static_cast<int32_t>(k);
+    std::vector<std::pair<at::Tensor, uint32_t>> inputs;
+    for (const auto& [impl, bound] : recorder_.bound_) {
+      if (bound.view->input < 0 || !recorder_.inputs_[bound.view->input].is_same(bound.real)) continue;
+      for (const at::Tensor& tensor : {bound.tracer, bound.real})
+        if (tensor.defined()) inputs.emplace_back(tensor, bound.view->input);
+    }
+    const std::vector<uint32_t> leaf_order = backward.leaf_order();
     const Symbols* const symbols = recorder_.symbols();
-    gradients.tape =
-        tape->take_forward([&](ir::Size size) { return symbols ? symbols->env->simplify(size) : size; });
-    if (!gradients.tape) gradients.no_tape = tape->lost();
+    const auto simplify = [&](ir::Size size) { return symbols ? symbols->env->simplify(size) : size; };
+    gradients.tape = tape->take_forward(
+        simplify,
+        backward.nodes_that_save().checks({inputs, outputs, reach, gradient_of, leaf_order, found}, simplify));
+    if (gradients.tape->is_lost()) gradients.no_tape = tape->lost();
   }
   trace.gradients = std::move(gradients);
 }

@@ -13,6 +13,7 @@
 #include "capture/numbers_in_calls.h"
 #include "capture/recorder.h"
 #include "capture/size_node.h"
+#include "capture/unguarded_numbers.h"
 #include "support/error.h"
 
 namespace braze::capture {
@@ -73,6 +74,7 @@ double NumberNode::guard_float(const char*, int64_t) {
     *parsing.asked = clone();
     return 0;
   }
+  if (UnguardedNumbers::current()) return 0;
   if (WithinRule::current()) throw NumberWanted();
   if (!call_) throw UserError("braze: an operator wants the value of a number that inputs decide");
   if (parsing.is_expected && parsing.operators == 0)

@@ -28,6 +28,7 @@
 #include "capture/sized_calls.h"
 #include "capture/sized_operands.h"
 #include "capture/traceable.h"
+#include "capture/version_checks.h"
 #include "capture/version_counters.h"
 #include "capture/window.h"
 #include "support/error.h"
@@ -43,7 +44,7 @@ uint64_t next_serial() {
 
 /// Stands where the history of a tensor from outside would begin. Nobody runs it.
 struct InputNode final : torch::autograd::Node {
-  std::string name() const override { return "BrazeInput"; }
+  std::string name() const override { return history_from_outside; }
   torch::autograd::variable_list apply(torch::autograd::variable_list&&) override {
     throw UserError("braze: the gradient of a tensor from outside of the traced function is wanted in it.");
   }

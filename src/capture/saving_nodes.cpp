@@ -32,9 +32,9 @@ bool raises_when_released(Node& node) {
 
 }  // namespace
 
-std::vector<Gradients::Saving> saving_nodes(const std::vector<Node*>& order, const std::vector<Edge>& roots,
-                                            const std::unordered_map<const Node*, uint32_t>& leaf_of) {
-  std::unordered_map<const Node*, Gradients::Saving> at;
+NodeReach reach_of(const std::vector<Node*>& order, const std::vector<Edge>& roots,
+                   const std::unordered_map<const Node*, uint32_t>& leaf_of) {
+  NodeReach at;
   for (const Node* node : order) at[node] = {Bits(roots.size()), Bits(leaf_of.size())};
   for (size_t k = 0; k < roots.size(); ++k) at.at(roots[k].function.get()).tangents.set(k);
   for (const Node* node : order)
@@ -50,9 +50,14 @@ std::vector<Gradients::Saving> saving_nodes(const std::vector<Node*>& order, con
     for (const Edge& edge : node->next_edges())
       if (const auto next = at.find(edge.function.get()); next != at.end()) gradients |= next->second.gradients;
   }
+  return at;
+}
+
+std::vector<Gradients::Saving> saving_nodes(const std::vector<Node*>& order, const NodeReach& reach,
+                                            const std::unordered_map<const Node*, uint32_t>& leaf_of) {
   std::vector<Gradients::Saving> found;
   for (Node* node : order) {
-    const Gradients::Saving& mine = at.at(node);
+    const Gradients::Saving& mine = reach.at(node);
     const auto covers = [&](const Gradients::Saving& other) {
       return other.tangents.contains(mine.tangents) && other.gradients.contains(mine.gradients);
     };

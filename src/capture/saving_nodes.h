@@ -14,12 +14,20 @@
 
 namespace braze::capture {
 
-/// \param order    all nodes of a backward, as they have run. They are spent afterwards.
+/// Of each node, the roots that lead to it and the leaves that it leads to.
+using NodeReach = std::unordered_map<const torch::autograd::Node*, Gradients::Saving>;
+
+/// \param order    all nodes of a backward, as they have run.
 /// \param leaf_of  those at which gradients arrive, by number.
+NodeReach reach_of(const std::vector<torch::autograd::Node*>& order,
+                   const std::vector<torch::autograd::Edge>& roots,
+                   const std::unordered_map<const torch::autograd::Node*, uint32_t>& leaf_of);
+
+/// \param order  they are spent afterwards.
 /// \returns the nodes that raise at a second run, by the roots that lead to them and the leaves that they lead to;
 ///          those alone whose neighbours do not raise for the same runs anyway.
 std::vector<Gradients::Saving> saving_nodes(
-    const std::vector<torch::autograd::Node*>& order, const std::vector<torch::autograd::Edge>& roots,
+    const std::vector<torch::autograd::Node*>& order, const NodeReach& reach,
     const std::unordered_map<const torch::autograd::Node*, uint32_t>& leaf_of);
 
 }  // namespace braze::capture

@@ -13,6 +13,7 @@
 #include "capture/number.h"
 #include "capture/numbers_in_calls.h"
 #include "capture/recorder.h"
+#include "capture/unguarded_numbers.h"
 #include "support/error.h"
 
 namespace braze::capture {
@@ -107,7 +108,7 @@ class ArithmeticNode : public TraceNode {
   SymNode le(const SymNode& b) override { return compare(b, ir::at_most, std::less_equal<>()); }
   SymNode ge(const SymNode& b) override { return compare(b, ir::at_least, std::greater_equal<>()); }
 
-  double guard_float(const char*, int64_t) override { return number(); }
+  double guard_float(const char*, int64_t) override { return UnguardedNumbers::current() ? 0 : number(); }
 
  protected:
   template <typename OfNumbers>
@@ -160,6 +161,7 @@ class SizeNode final : public ArithmeticNode {
   SymNode floor() override { return clone(); }
 
   int64_t guard_int(const char*, int64_t) override {
+    if (UnguardedNumbers::current()) return dim_.hint();
     return ParsedNumbers::asks_for_integer(dim_) ? dim_.hint() : static_cast<int64_t>(dim_);
   }
   int64_t int_() override { return dim_; }

@@ -336,8 +336,11 @@ void TapeRecorder::finish_forward(const ir::Graph& graph, const std::vector<at::
   }
 }
 
-std::shared_ptr<const Tape> TapeRecorder::take_forward(const std::function<ir::Size(ir::Size)>& simplify) {
-  if (!lost_.empty()) return nullptr;
+std::shared_ptr<const Tape> TapeRecorder::take_forward(const std::function<ir::Size(ir::Size)>& simplify,
+                                                       std::shared_ptr<const VersionChecks> checks) {
+  tape_.checks_ = std::move(checks);
+  tape_.is_lost_ = !lost_.empty();
+  if (tape_.is_lost_) return std::make_shared<const Tape>(std::move(tape_));
   tape_.has_history_ = true;
   for (const ir::Size size : sizes_) tape_.sizes_.add(simplify(size));
   tape_.plan_releases();

@@ -42,6 +42,8 @@ namespace braze::capture {
 
 struct OpEntry;
 
+struct VersionChecks;
+
 /// Tensors of a tape are numbered, in no particular order; each result of a call has a number of its own.
 class Tape {
  public:
@@ -91,6 +93,10 @@ class Tape {
   std::vector<at::Tensor> run_again(std::vector<at::Tensor> inputs, std::span<const int64_t> symbols) const;
   /// Of a joint trace: the default generators that its calls draw from.
   const std::vector<at::Generator>& generators() const { return generators_; }
+  /// Of a joint trace: it has no calls, as something in it cannot be run again.
+  bool is_lost() const { return is_lost_; }
+  /// Of a joint trace: what eager's nodes save of inputs and results. Null: nothing.
+  const std::shared_ptr<const VersionChecks>& checks() const { return checks_; }
 
  private:
   friend class TapeRecorder;
@@ -111,6 +117,8 @@ class Tape {
   bool draws_ = false;  ///< Some call is random.
   std::vector<at::Generator> generators_;
   bool has_history_ = false;
+  bool is_lost_ = false;
+  std::shared_ptr<const VersionChecks> checks_;
 };
 
 /// Which tensors of a tape have a history, as one goes through its calls: for those who write the tape down in a
@@ -161,8 +169,9 @@ class TapeRecorder {
   /// \param inputs  the real tensors, by graph input.
   void finish_forward(const ir::Graph& graph, const std::vector<at::Tensor>& inputs,
                       const std::vector<at::Tensor>& roots);
-  /// The tape of that, when all is known of sizes. Null: it has been lost.
-  std::shared_ptr<const Tape> take_forward(const std::function<ir::Size(ir::Size)>& simplify);
+  /// The tape of that, when all is known of sizes.
+  std::shared_ptr<const Tape> take_forward(const std::function<ir::Size(ir::Size)>& simplify,
+                                           std::shared_ptr<const VersionChecks> checks);
 
   /// There will be no tape; `why` for people. The first reason counts.
   void lose(std::string_view why);

@@ -165,7 +165,12 @@ void BackwardNode::save(std::vector<at::Tensor> tensors) {
   const TrainingSeam& seam = *program_->seam_;
   saved_.reserve(tensors.size());
   if (!has_hooks_) places_.resize(tensors.size());
+  const capture::VersionChecks* const checks = program_->checks();
   for (size_t k = 0; k < tensors.size(); ++k) {
+    // `x.data` is what eager saves: x may be written to, and the backward sees it.
+    const passes::Saved& saved = seam.saved[k];
+    const bool is_input = saved.kind == passes::Saved::Kind::input || saved.kind == passes::Saved::Kind::held;
+    if (is_input && checks && checks->ignores(saved.index)) tensors[k] = tensors[k].variable_data();
     saved_.emplace_back(seam.also_as[k] ? at::Tensor() : tensors[k], /*is_output=*/false);
     if (!has_hooks_ && seam.is_held(k)) places_[k] = {tensors[k].storage(), tensors[k].storage_offset()};
   }
@@ -324,7 +329,7 @@ const at::Tensor& leaf_at(const torch::autograd::Edge& edge) {
 /// Before this run lets go of what is saved.
 BackwardNode::Again BackwardNode::again() {
   const TrainingSeam& seam = *program_->seam_;
-  if (!seam.gradients.tape) return {{}, seam.gradients.no_tape};
+  if (!seam.tape()) return {{}, seam.gradients.no_tape};
   if (program_->backwards_->reads_what_is_written())
     return {{}, "a gradient reads a tensor from outside that the function writes to"};
   seam.is_differentiated_twice = true;
@@ -406,7 +411,9 @@ bool BackwardNode::runs_in_stages(const variable_list& tangents) {
   if (has_hooks_ || at::GradMode::is_enabled() || std::ranges::any_of(tangents, is_batched)) return false;
   const std::lock_guard<std::mutex> lock(mutex_);
   begin(tangents);
-  return static_cast<const PartialPrograms::Pattern&>(run_) == program_->backwards_->likely();
+  // An error comes between gradients.
+  return !versions_.any_is_modified() &&
+         static_cast<const PartialPrograms::Pattern&>(run_) == program_->backwards_->likely();
 }
 
 variable_list BackwardNode::run_stage(uint32_t number, Rest& rest) {
@@ -444,6 +451,7 @@ variable_list BackwardNode::run_stage(uint32_t number, Rest& rest) {
     if (from.stage != number || from.kind == Kind::none || !is_wanted(k, rest.tangents)) continue;
     gradients[k] = (from.kind == Kind::tangent ? rest.tangents : computed)[from.index];
   }
+  count_writes(gradients);
   return gradients;
 }
 
@@ -494,10 +502,11 @@ variable_list BackwardNode::apply_any(variable_list&& tangents, Unpacked& unpack
 }
 
 variable_list BackwardNode::apply_plain(variable_list&& tangents, Unpacked& unpacked) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  std::unique_lock<std::mutex> lock(mutex_);
   const capture::Gradients& gradients = program_->seam_->gradients;
   begin(tangents);
   run_.unpacked = &unpacked;
+  check_versions(tangents, lock);
   if (const void* group = has_hooks_ ? backward_group(c10::AutogradState::get_tls_state()) : nullptr) {
     if (group != group_.of) group_ = {group, Unpacked(saved_.size())};
     run_.unpacked = &group_.unpacked;
@@ -511,6 +520,7 @@ variable_list BackwardNode::apply_plain(variable_list&& tangents, Unpacked& unpa
     if (is_wanted(k, tangents))
       given[k] =
           (gradients.inputs[k].kind == GradientKind::output ? computed : tangents)[gradients.inputs[k].index];
+  count_writes(given);
   return is_differentiated ? differentiable(std::move(given), tangents, again) : given;
 }
 

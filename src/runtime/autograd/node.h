@@ -10,9 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "capture/version_checks.h"
 #include "runtime/autograd/second_derivative.h"
 #include "runtime/autograd/staged.h"
 #include "runtime/autograd/training.h"
+#include "runtime/autograd/watched_versions.h"
 
 namespace braze::runtime {
 
@@ -28,6 +30,8 @@ class BackwardNode final : public torch::autograd::Node {
 
   /// What the backward program takes first, in order.
   void save(std::vector<at::Tensor> tensors);
+  /// After save(). \param results  of the trace, as the caller gets them.
+  void watch(const at::Tensor* const* arguments, const std::vector<at::Tensor>& results);
   /// For second derivatives.
   void remember(ForwardInputs inputs) { inputs_ = std::move(inputs); }
 
@@ -80,6 +84,15 @@ class BackwardNode final : public torch::autograd::Node {
   /// What is held, in the memory that it had then.
   at::Tensor in_its_memory(uint32_t number, at::Tensor saved) const;
 
+  /// Raises as eager would where somebody has written to what its nodes have saved. Leaves that get their gradients
+  /// before that get them. \param lock  of the node, which hooks may want.
+  void check_versions(const torch::autograd::variable_list& tangents, std::unique_lock<std::mutex>& lock);
+  void give_leaves_before(uint32_t count, const torch::autograd::variable_list& tangents,
+                          std::unique_lock<std::mutex>& lock);
+  /// Gradients count their writes as eager's do.
+  void count_writes(const torch::autograd::variable_list& gradients) const;
+  std::string told(const capture::VersionChecks::Saved& saved) const;
+
   /// Which tangents are defined, and which outputs of the whole backward program are wanted.
   struct Run : PartialPrograms::Pattern {
     bool is_whole = false;
@@ -111,6 +124,7 @@ class BackwardNode final : public torch::autograd::Node {
     int64_t offset = 0;
   };
   std::vector<Place> places_;  ///< Of what TrainingSeam::is_held says, without hooks.
+  WatchedVersions versions_;   ///< By VersionChecks::watched; none with hooks.
   ForwardInputs inputs_;
   Run run_;  ///< The latest.
   struct {

@@ -10,6 +10,7 @@
 #include "capture/autograd_node.h"
 #include "capture/generator.h"
 #include "capture/tape.h"
+#include "capture/version_checks.h"
 #include "compile/saved_layouts.h"
 #include "ir/size_code.h"
 #include "runtime/autograd/node.h"
@@ -27,7 +28,7 @@ using Result = Gradients::Result;
 std::vector<TrainingSeam::TapeInput> tape_inputs(const TrainingSeam& seam) {
   using Input = TrainingSeam::TapeInput;
   std::vector<Input> inputs;
-  for (const capture::Tape::Input& one : seam.gradients.tape->inputs()) {
+  for (const capture::Tape::Input& one : seam.tape()->inputs()) {
     inputs.push_back({one.graph_input < 0 ? Input::Kind::constant : Input::Kind::other, 0,
                       static_cast<uint32_t>(one.graph_input)});
     if (one.graph_input < 0) continue;
@@ -36,7 +37,8 @@ std::vector<TrainingSeam::TapeInput> tape_inputs(const TrainingSeam& seam) {
         inputs.back() = {Input::Kind::gradient, k, inputs.back().input};
     for (uint32_t k = 0; k < seam.saved.size(); ++k)
       if ((seam.is_held(k) ? !seam.also_as[k] : seam.saved[k].kind == passes::Saved::Kind::input) &&
-          seam.saved[k].index == inputs.back().input)
+          seam.saved[k].index == inputs.back().input &&
+          !seam.gradients.tape->checks()->ignores(seam.saved[k].index))
         inputs.back() = {Input::Kind::saved, k, inputs.back().input};
   }
   return inputs;
@@ -92,6 +94,15 @@ std::vector<Geometry> geometries(std::span<const ir::Input> inputs, std::span<co
 
 }  // namespace
 
+const capture::Tape* TrainingSeam::tape() const {
+  return gradients.tape && !gradients.tape->is_lost() ? gradients.tape.get() : nullptr;
+}
+
+const capture::VersionChecks* TrainingProgram::checks() const {
+  const std::shared_ptr<const capture::Tape>& tape = seam_->gradients.tape;
+  return tape ? tape->checks().get() : nullptr;
+}
+
 TrainingTraces cut(const capture::Trace& joint) {
   BRAZE_CHECK(joint.gradients, "a trace without a backward");
   auto seam = std::make_shared<TrainingSeam>();
@@ -112,7 +123,7 @@ TrainingTraces cut(const capture::Trace& joint) {
     seam->argument_of.push_back(is_argument ? arguments++ : -1);
   }
   TrainingTraces traces;
-  if (gradients.tape) seam->tape_inputs = tape_inputs(*seam);
+  if (seam->tape()) seam->tape_inputs = tape_inputs(*seam);
   traces.forward = forward_trace(joint, std::move(parts.forward), seam->saved);
   if (gradients.tangents > 0) traces.backward = std::move(parts.backward);
   seam->gradients.first_backward = nullptr;  // Of a graph that may go.
@@ -235,18 +246,19 @@ void TrainingProgram::run(const at::Tensor* const* arguments, at::Tensor* result
   const Gradients& gradients = seam_->gradients;
   std::vector<at::Tensor> all(forward_->result_count());
   capture::GeneratorStates generators;
-  if (gradients.tape) generators = states_of(gradients.tape->generators());
+  if (tape()) generators = states_of(tape()->generators());
   forward_->run(arguments, all.data());
   const at::AutoGradMode gradients_on(true);
+  decltype(capture::make_node<BackwardNode>(shared_from_this(), torch::autograd::edge_list())) node;
   if (backwards_->whole()) {
     torch::autograd::edge_list edges;
     for (const Gradients::Input& one : gradients.inputs)
       edges.push_back(torch::autograd::impl::gradient_edge(input(one.input, arguments)));
-    const auto node = capture::make_node<BackwardNode>(shared_from_this(), std::move(edges));
+    node = capture::make_node<BackwardNode>(shared_from_this(), std::move(edges));
     std::vector<at::Tensor> saved;
     for (const passes::Saved& one : seam_->saved) saved.push_back(saved_tensor(one, arguments, all));
     node->save(std::move(saved));
-    if (gradients.tape) node->remember(forward_inputs(arguments, std::move(generators)));
+    if (tape()) node->remember(forward_inputs(arguments, std::move(generators)));
     std::vector<at::Tensor> roots(gradients.tangents);
     for (size_t r = 0; r < gradients.results.size(); ++r)
       if (gradients.results[r].kind == Result::Kind::root) roots[gradients.results[r].index] = all[r];
@@ -275,6 +287,7 @@ void TrainingProgram::run(const at::Tensor* const* arguments, at::Tensor* result
       torch::autograd::impl::get_view_autograd_meta(all[r])->set_creation_meta(creation);
     }
   }
+  if (node) node->watch(arguments, all);
   for (size_t r = 0; r < seam_->result_count; ++r) results[r] = std::move(all[r]);
 }
 

@@ -20,7 +20,8 @@
 
 namespace braze::capture {
 class GeneratorStates;
-}
+struct VersionChecks;
+}  // namespace braze::capture
 
 namespace braze::runtime {
 
@@ -46,6 +47,8 @@ struct TrainingSeam {
     uint32_t input;  ///< Of the graph.
   };
   std::vector<TapeInput> tape_inputs;
+  /// Null: the forward cannot be run again.
+  const capture::Tape* tape() const;
   /// Some backward has been differentiated: calls hold what they read (runtime/autograd/second_derivative.h).
   mutable std::atomic<bool> is_differentiated_twice = false;
 };
@@ -90,6 +93,8 @@ class TrainingProgram : public std::enable_shared_from_this<TrainingProgram> {
   const capture::Gradients& gradients() const { return seam_->gradients; }
   std::span<const int64_t> symbols() const { return symbols_; }
   bool is_written(uint32_t input) const { return seam_->is_written[input]; }
+  const capture::Tape* tape() const { return seam_->tape(); }
+  const capture::VersionChecks* checks() const;  ///< Null: nothing is to be checked.
 
  private:
   friend class BackwardNode;
