@@ -1,10 +1,11 @@
 // runtime/autograd/node_versions.cpp: errors about what was written to between forward and backward, as in eager.
 #include <ATen/core/grad_mode.h>
-#include <torch/csrc/autograd/anomaly_mode.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/graph_task.h>
+#include <torch/csrc/autograd/saved_variable.h>
 
 #include <algorithm>
+#include <string_view>
 #include <unordered_set>
 #include <utility>
 
@@ -57,6 +58,26 @@ void BackwardNode::count_writes(const variable_list& gradients) const {
   }
 }
 
+namespace {
+
+/// What PyTorch's message ends with, which depends on its version and on whether anomalies are being detected.
+std::string advice() {
+  const at::NoGradGuard no_history;
+  const at::Tensor tensor = at::empty({0});
+  const torch::autograd::SavedVariable saved(tensor, /*is_output=*/false);
+  tensor.unsafeGetTensorImpl()->bump_version();
+  try {
+    saved.unpack();
+  } catch (const c10::Error& error) {
+    const std::string text = error.what_without_backtrace();
+    constexpr std::string_view before = " instead.";
+    if (const size_t at = text.find(before); at != std::string::npos) return text.substr(at + before.size());
+  }
+  return {};
+}
+
+}  // namespace
+
 /// The words of torch::autograd::SavedVariable.
 std::string BackwardNode::told(const VersionChecks::Saved& saved) const {
   const VersionChecks& checks = *program_->checks();
@@ -74,13 +95,7 @@ std::string BackwardNode::told(const VersionChecks::Saved& saved) const {
   return c10::str(
       "one of the variables needed for gradient computation has been modified by an inplace operation: [",
       saved.type, " ", c10::IntArrayRef(sizes), "]", history, " is at version ", versions_.current(saved.watched),
-      "; expected version ", versions_.expected(saved.watched), " instead.",
-      torch::autograd::AnomalyMode::is_enabled()
-          ? " Hint: the backtrace further above shows the operation that failed to compute its gradient. The "
-            "variable "
-            "in question was changed in there or anywhere later. Good luck!"
-          : " Hint: enable anomaly detection to find the operation that failed to compute its gradient, with "
-            "torch.autograd.set_detect_anomaly(True).");
+      "; expected version ", versions_.expected(saved.watched), " instead.", advice());
 }
 
 namespace {

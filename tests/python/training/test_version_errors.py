@@ -45,7 +45,7 @@ def written_parameter(name, model, function, wanted):
     for n in (3, 3, 5):
         model.zero_grad()
         x = torch.linspace(-1, 1, n * 4).reshape(n, 4).requires_grad_()
-        loss = function(x).square().sum()
+        loss = function(x).square().mean()
         with torch.no_grad():
             parameters[name].mul_(1.5)
         inputs = None if wanted is None else [parameters[key] for key in wanted]
