@@ -254,6 +254,24 @@ Shapes attention_gradients(const OpEntry& entry, std::span<const c10::IValue> ar
   return shapes;
 }
 
+/// (output, mean, rstd), those of f32 where the weight is that beside a half type: the Meta kernel does not tell.
+Shapes group_norm(const OpEntry&, std::span<const c10::IValue> arguments, const SizesAt& at) {
+  Shapes shapes = stand_ins_for(arguments, [](const c10::IValue& argument) { return argument; });
+  shapes.results.clear();
+  const at::Tensor& x = arguments[0].toTensor();
+  const auto format = x.is_cpu() ? x.suggest_memory_format() : at::MemoryFormat::Contiguous;
+  shapes.results.emplace_back(at::empty(at(dims_of(x)), x.options().device(c10::kMeta), format));
+  const auto is_wide = [](const c10::IValue& part) {
+    return part.isTensor() && part.toTensor().defined() && part.toTensor().scalar_type() == c10::kFloat;
+  };
+  const auto dtype = is_wide(arguments[1]) || is_wide(arguments[2]) ? c10::kFloat : x.scalar_type();
+  const int64_t batch = at(dims_of(x))[0];
+  for (int statistics = 0; statistics < 2; ++statistics)
+    shapes.results.emplace_back(
+        at::empty({batch, at(arguments[6]).toInt()}, x.options().dtype(dtype).device(c10::kMeta)));
+  return shapes;
+}
+
 /// Operators whose answer is known here: their real kernels take long, and their Meta kernels are Python functions.
 struct OwnAnswer {
   std::string_view name;
@@ -261,6 +279,7 @@ struct OwnAnswer {
 };
 constexpr OwnAnswer kOwnAnswers[] = {
     {"aten::_scaled_dot_product_flash_attention_for_cpu_backward", attention_gradients},
+    {"aten::native_group_norm", group_norm},
 };
 
 /// Bytes of operands up to which the real kernel answers sooner; at sizes that are no example's, which are larger,

@@ -332,8 +332,10 @@ bool group_norm_backward(Call& call, const RuleRow&) {
   std::optional<Operand> weight;
   if (call.has(4)) {
     weight = call.operand(4);
-    if (!weight || weight->dtype != x->dtype || numel(weight->sizes) != channels) return false;
+    if (!weight || weight->dtype != mean->dtype || numel(weight->sizes) != channels) return false;
   }
+  const bool is_mixed = mean->dtype == ScalarType::Float && call.device().is_cpu();
+  if (mean->dtype != rstd->dtype || (mean->dtype != x->dtype && !is_mixed)) return false;
   const auto mask = call.arg(9).toBoolList();
   const DType dtype = computing_dtype(x->dtype);
   Arithmetic a(call);
@@ -350,15 +352,17 @@ bool group_norm_backward(Call& call, const RuleRow&) {
   if (weight)
     n.scaled = a.op(Op::mul, n.gradient, a.reshape(call.cast(weight->value, dtype), {1, groups, each, 1}));
   const auto format = call.device().is_cpu() ? suggested_format(*x) : c10::MemoryFormat::Contiguous;
-  const auto end = [&](ir::Value* result, DimsRef sizes, c10::MemoryFormat wanted = c10::MemoryFormat::Contiguous) {
-    return call.copy(call.cast(a.reshape(result, sizes), to_dtype(x->dtype)),
-                     call.type(x->dtype, sizes, format_strides(sizes, wanted)));
+  const auto end = [&](ir::Value* result, ScalarType type, DimsRef sizes, c10::MemoryFormat wanted) {
+    return call.copy(call.cast(a.reshape(result, sizes), to_dtype(type)),
+                     call.type(type, sizes, format_strides(sizes, wanted)));
   };
-  give_or_undefined(call, mask.get(0), [&] { return end(gradient_of_normalised(call, n), x->sizes, format); });
-  give_or_undefined(call, mask.get(1), [&] {
-    return end(a.reduce(Op::sum, a.op(Op::mul, n.gradient, n.normal), {0, 3}), {channels});
-  });
-  give_or_undefined(call, mask.get(2), [&] { return end(a.reduce(Op::sum, n.gradient, {0, 3}), {channels}); });
+  const auto of_channels = [&](ir::Value* value) {  // of the weight's type, which the statistics have
+    return end(a.reduce(Op::sum, value, {0, 3}), mean->dtype, {channels}, c10::MemoryFormat::Contiguous);
+  };
+  give_or_undefined(call, mask.get(0),
+                    [&] { return end(gradient_of_normalised(call, n), x->dtype, x->sizes, format); });
+  give_or_undefined(call, mask.get(1), [&] { return of_channels(a.op(Op::mul, n.gradient, n.normal)); });
+  give_or_undefined(call, mask.get(2), [&] { return of_channels(n.gradient); });
   return true;
 }
 

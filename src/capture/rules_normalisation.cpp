@@ -77,7 +77,8 @@ bool layer_norm(Call& call, const RuleRow&) {
 }
 
 /// native_group_norm(input, weight, bias, N, C, HxW, groups, eps) -> (output, mean, rstd): a layer norm of each
-/// group, then the channels' weight and bias.
+/// group, then the channels' weight and bias. Those of a CPU may be f32 beside a half type (autocast), and so are
+/// mean and rstd then.
 bool group_norm(Call& call, const RuleRow&) {
   const auto x = call.operand(0);
   if (!x || x->is_number() || !c10::isFloatingType(x->dtype) || x->sizes.size() < 2) return false;
@@ -96,10 +97,16 @@ bool group_norm(Call& call, const RuleRow&) {
   const DType compute = ir::compute_dtype(to_dtype(x->dtype));
   const ir::Type* type = call.contiguous(to_scalar_type(compute), x->sizes);
   ir::Value* affine[2] = {};
+  ScalarType kept_dtype = x->dtype;
   for (size_t k = 0; k < 2; ++k) {
     if (!call.has(k + 1)) continue;
     const auto part = call.operand(k + 1);
-    if (!part || part->dtype != x->dtype || part->sizes != Sizes{channels}) return false;
+    if (!part || part->sizes != Sizes{channels}) return false;
+    if (part->dtype != (k == 0 || !affine[0] ? x->dtype : kept_dtype)) {
+      const bool is_mixed = part->dtype == ScalarType::Float && c10::isReducedFloatingType(x->dtype);
+      if (!is_mixed || !call.device().is_cpu() || affine[0]) return false;
+      kept_dtype = part->dtype;
+    }
     affine[k] =
         call.node(Op::reshape, {call.cast(part->value, compute)}, call.contiguous(to_scalar_type(compute), column));
   }
@@ -120,7 +127,7 @@ bool group_norm(Call& call, const RuleRow&) {
                       call.type(x->dtype, x->sizes, format_strides(x->sizes, format))));
   const ir::Type* flat = call.contiguous(to_scalar_type(compute), rows);
   for (size_t k = 1; k < 3; ++k)
-    call.give(call.cast(call.node(Op::reshape, {norm->result(k)}, flat), to_dtype(x->dtype)));
+    call.give(call.cast(call.node(Op::reshape, {norm->result(k)}, flat), to_dtype(kept_dtype)));
   return true;
 }
 

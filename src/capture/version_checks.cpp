@@ -43,7 +43,12 @@ constexpr const char* as_strided_history = ", which is output 0 of AsStridedBack
 
 VersionChecks::Saved described(const at::Tensor& tensor) {
   VersionChecks::Saved saved;
-  saved.type = concat(tensor.is_cuda() ? "torch.cuda." : "torch.", c10::toString(tensor.scalar_type()), "Tensor");
+  const c10::ScalarType type = tensor.scalar_type();
+  const char* const name = c10::toString(type);
+  // Types that are newer than the classes of tensors are told in other words.
+  const bool has_class = type != c10::kBool && type != c10::kBFloat16 && !c10::isComplexType(type);
+  saved.type = has_class ? concat(tensor.is_cuda() ? "torch.cuda." : "torch.", name, "Tensor")
+                         : concat(tensor.is_cuda() ? "CUDA" : "CPU", name, "Type");
   if (!tensor.is_leaf())
     saved.history = concat(", which is output ", tensor.output_nr(), " of ", told_name(*tensor.grad_fn()), ",");
   // Of which autograd makes a history anew, once its base has been written to.

@@ -5,6 +5,7 @@ One argument or result at a time is written to; gradients of all arguments toget
 for.
 """
 
+import re
 import warnings
 
 import torch
@@ -42,8 +43,16 @@ def outcome(function, given, which, write, wanted):
     return "no error"
 
 
+def without_counts(text):
+    """Tensors of a sample that need no gradient are the same in all of its runs: their counts go on."""
+    return re.sub(r"version \d+", "version N", text)
+
+
 def difference(expected, actual):
-    if expected == actual:
+    # Eager may see that a view is stale before it looks at what a node has saved.
+    if "no error" not in (expected, actual) and "is a view and its base" in expected:
+        return ""
+    if without_counts(expected) == without_counts(actual):
         return ""
     if "no error" in (expected, actual):
         return "raises" if expected == "no error" else "does not raise"

@@ -2,7 +2,8 @@
 graphs, some of the gradients, writes between forward and backward, data that is assigned. The model crosses norms,
 activations, views as results, checkpoints, buffers, autocast, and optimizers of all forms.
 
-A program yields all that autograd and the optimizer have left, versions and strides among it.
+A program yields all that autograd and the optimizer have left, versions and strides among it; behind an error in
+the midst of a backward no versions of gradients.
 """
 
 import random
@@ -221,10 +222,13 @@ def known_of_result(tensor):
     return now, tensor.stride(), tensor.storage_offset(), tensor._version, history
 
 
-def state_of(model):
+def state_of(model, has_failed):
     found = {}
     for name, p in model.named_parameters():
-        found[name] = p.detach().clone(), p._version, p.requires_grad, p.is_leaf, known_of(p.grad)
+        gradient = known_of(p.grad)
+        if gradient and has_failed:
+            gradient = gradient[:3]
+        found[name] = p.detach().clone(), p._version, p.requires_grad, p.is_leaf, gradient
     for name, buffer in model.named_buffers():
         found[name] = buffer.detach().clone(), buffer.requires_grad
     return found
@@ -246,8 +250,10 @@ def program(seed, compile):
         optimizer = make(model.parameters(), **how)
     casts = draw.random() < 0.2
     function = compile(model)
-    step = compile(optimizer.step) if draw.random() < 0.3 else optimizer.step
-    handles, log, n = [], [], 5
+    # What is capturable asks for a GPU, except while a compiler looks on.
+    compiles_step = draw.random() < 0.3 and not form.get("capturable")
+    step = compile(optimizer.step) if compiles_step else optimizer.step
+    handles, log, n, has_failed = [], [], 5, False
     for k in range(6):
         torch.manual_seed(seed * 10 + k)
         event = draw.choice(EVENTS)
@@ -261,7 +267,7 @@ def program(seed, compile):
         s = Step(model, parameter, torch.randn(n, 4, dtype=dtype), torch.randint(5, (n,)), handles, log)
         if draw.random() < 0.4:
             s.x.requires_grad_()
-        told = [event]
+        told = [event + " under autocast" * casts]
         if event in BEFORE_FORWARD:
             BEFORE_FORWARD[event](s)
         with (
@@ -273,7 +279,7 @@ def program(seed, compile):
             yield (
                 told,
                 [known_of_result(one) for one in results] if event == "no_grad" else results,
-                state_of(model),
+                state_of(model, has_failed),
             )
             continue
         s.results = results
@@ -292,13 +298,14 @@ def program(seed, compile):
             s.loss = s.loss * float("nan")
         s.wanted = [p for p in model.parameters() if p.requires_grad]
         found = attempt(BACKWARDS.get(event, lambda s: s.loss.backward()), s)
+        has_failed |= bool(found) and found[0] == "raised"
         told.append([known_of(one) for one in found] if found and found[0] != "raised" else found)
         told += [known_of(s.x.grad), known_of(s.results[0].grad) if event == "retain_grad" else None]
         if event == "clip":
             told.append(torch.nn.utils.clip_grad_norm_(model.parameters(), 0.1))
-        before = state_of(model)
+        before = state_of(model, has_failed)
         if event != "accumulate":
             failed = attempt(step)
             told.append(failed if isinstance(failed, tuple) else None)
             optimizer.zero_grad(set_to_none=draw.random() < 0.7)
-        yield told, s.loss.detach().clone(), before, state_of(model), list(log)
+        yield told, s.loss.detach().clone(), before, state_of(model, has_failed), list(log)

@@ -1,5 +1,5 @@
-"""A backward that finds a tensor written to: the error has eager's words, leaves whose gradients eager's backward has
-reached before have them, and hooks of those have run."""
+"""A backward that finds a tensor written to: the error has eager's words, leaves whose gradients eager's backward
+has reached before have them, and hooks of those have run."""
 # ruff: noqa: B023  Functions are called before their loop goes on.
 
 import pytest
