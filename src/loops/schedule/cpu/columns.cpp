@@ -93,7 +93,7 @@ std::unique_ptr<Loop> CpuNest::open_strip(Block& body, int level) {
   auto loop = std::make_unique<Loop>();
   loop->var = kernel_.add_value(DType::i64);
   if (strip_->end == none) {
-    loop->end = extents_.of(strip_->length);
+    loop->end = extents_.of(strip_->begin == none ? nest_.lane.size : strip_->length);
   } else {
     loop->end = extents_.of(nest_.lane.size);
     loop->begin_value = strip_->begin;
