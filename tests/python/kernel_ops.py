@@ -79,6 +79,8 @@ def judge(op, dtype: torch.dtype, samples: int, compare: bool = True) -> Share:
             continue
         if warns(call, copies(args), copies(sample.kwargs)):
             continue
+        if torch.is_tensor(sample.input) and sample.input.numel() == 0:
+            continue  # Some kernels of ATen give nothing the strides that its operand has.
         try:
             if compare:
                 given = {"values": name not in NO_VALUES, "strides": name not in ANY_STRIDES}
