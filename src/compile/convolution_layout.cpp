@@ -15,7 +15,8 @@ struct Row {
   size_t rank;
   std::string_view layouts;
   std::string_view without_images = {};  ///< Where the gradient of the images is not wanted.
-  size_t images() const { return without_images.empty() ? 1 : 2; }  ///< Operands, from the first on.
+  bool is_backward() const { return !without_images.empty(); }
+  size_t images() const { return is_backward() ? 2 : 1; }  ///< Operands, from the first on.
 };
 // Below it oneDNN has no blocked layout to gain from, and channels_last leaves lanes empty.
 constexpr int64_t least_channels = 16;
@@ -65,6 +66,15 @@ bool is_eligible(const ir::Type& type, const ir::SizeRules& rules) {
   return dtype && type.device.kind != ir::DeviceKind::meta && rules.hint(type.symbolic_numel()) > 0;
 }
 
+bool is_in_order(const ir::Type& type, const Row& row, const ir::SizeRules& rules) {
+  const loops::LayoutDemand demand = loops::parse_layouts(row.layouts).operands[0];
+  return demand.holds(type, type.sizes.symbolic(), type.strides.symbolic(), rules);
+}
+
+bool is_pointwise(const ir::Type& weight) {
+  return std::ranges::all_of(weight.sizes.symbolic().subspan(2), [](ir::Size size) { return size == 1; });
+}
+
 bool is_on_gpu(const ir::Node& node) {
   return node.results[0].type->device.kind == ir::DeviceKind::cuda;
 }
@@ -72,13 +82,12 @@ bool is_on_gpu(const ir::Node& node) {
 /// Of strided pointwise convolutions with fewer channels than a vector has lanes oneDNN's gradient of the weight
 /// writes out of bounds in channels_last (capture/backward_formulas.cpp).
 bool writes_out_of_bounds(const ir::Node& backward, const Row& row, const ir::SizeRules& rules) {
-  if (row.images() < 2) return false;
-  const auto weight = backward.operands[2]->type->sizes.symbolic();
+  if (!row.is_backward()) return false;
+  const ir::Type& weight = *backward.operands[row.images()]->type;
   const auto after = backward.operands[0]->type->sizes.symbolic(),
              before = backward.operands[1]->type->sizes.symbolic();
-  const bool is_pointwise = std::ranges::all_of(weight.subspan(2), [](ir::Size size) { return size == 1; });
   const bool is_strided = !std::ranges::equal(after.subspan(2), before.subspan(2));
-  return is_pointwise && is_strided && rules.hint(weight[1]) < least_channels;
+  return is_pointwise(weight) && is_strided && rules.hint(weight.sizes.symbolic()[1]) < least_channels;
 }
 
 /// In several groups: of one channel each cuDNN first makes its kernel, for most of a second; of several it has no
@@ -94,9 +103,7 @@ bool is_slow_on_gpu(const ir::Node& node) {
 /// how it lies, as pointwise ones do. (oneDNN rearranges weights in either layout.)
 int64_t elements_of_weight(const ir::Node& node, const Row& row, const ir::SizeRules& rules) {
   const ir::Type& weight = *node.operands[row.images()]->type;
-  const auto sizes = weight.sizes.symbolic(), strides = weight.strides.symbolic();
-  const bool is_pointwise = std::ranges::all_of(sizes.subspan(2), [](ir::Size size) { return size == 1; });
-  if (!is_on_gpu(node) || is_pointwise || strides[1] == 1) return 0;
+  if (!is_on_gpu(node) || is_pointwise(weight) || weight.strides.symbolic()[1] == 1) return 0;
   return elements_of_a_launch + rules.hint(weight.symbolic_numel());
 }
 
@@ -109,16 +116,13 @@ loops::LayoutOverrides channels_last_convolutions(const ir::Graph& graph) {
   ir::for_each_node(graph, [&](const ir::Node* node) {
     const Row* row = row_of(*node);
     if (!row) return;
-    const bool is_backward = row->images() > 1;
-    if (is_backward && is_on_gpu(*node)) return;
+    if (row->is_backward() && is_on_gpu(*node)) return;
     is_refused |= is_slow_on_gpu(*node) || writes_out_of_bounds(*node, *row, rules);
     const std::vector<const ir::Type*> types = images(*node, *row);
     for (const ir::Type* type : types)
       if (type->sizes.size() != row->rank || !is_eligible(*type, rules)) return;
     overrides[node] = gives_images(*node, *row) ? row->layouts : row->without_images;
-    const loops::LayoutDemand demand = loops::parse_layouts(row->layouts).operands[0];
-    for (const ir::Type* type : types)
-      changes |= !demand.holds(*type, type->sizes.symbolic(), type->strides.symbolic(), rules);
+    for (const ir::Type* type : types) changes |= !is_in_order(*type, *row, rules);
   });
   // Beside one that stays as it is the others would have to be rearranged for it.
   if (!changes || is_refused) overrides.clear();
@@ -154,8 +158,7 @@ bool channels_last_pays(const ir::Graph& graph, const loops::LayoutOverrides& co
     const ir::Type& type = *output->type;
     const auto row = std::ranges::find(rows, type.sizes.size(), &Row::rank);
     if (row == std::end(rows) || is_pliable(output)) continue;
-    const loops::LayoutDemand last = loops::parse_layouts(row->layouts).operands[0];
-    if (!last.holds(type, type.sizes.symbolic(), type.strides.symbolic(), rules)) gain -= 2 * numel(type);
+    if (!is_in_order(type, *row, rules)) gain -= 2 * numel(type);
   }
   return gain > 0;
 }

@@ -12,11 +12,6 @@ SAMPLES = 0 if os.environ.get("BRAZE_OPINFO") == "all" else 2
 PARTS = 16
 
 
-@pytest.fixture(scope="module")
-def operators():
-    return gradient_sweep.operators()
-
-
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("part", range(PARTS))
 def test_gradients(operators, part):

@@ -3,17 +3,11 @@ the same, and nowhere else. One sample of each; with BRAZE_OPINFO=all three."""
 
 import os
 
-import gradient_sweep
 import pytest
 import version_sweep
 
 SAMPLES = 3 if os.environ.get("BRAZE_OPINFO") == "all" else 1
 PARTS = 8
-
-
-@pytest.fixture(scope="module")
-def operators():
-    return gradient_sweep.operators()
 
 
 @pytest.mark.filterwarnings("ignore")
