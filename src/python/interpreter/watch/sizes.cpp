@@ -244,28 +244,57 @@ void Sizes::look_at_sizes(Activation& a, int opcode, int arg) {
   }
 }
 
+namespace {
+
+/// How many dimensions an item of an index of a tensor is about. Nothing where that depends on what it holds.
+std::optional<int64_t> dimensions_of(PyObject* item, bool is_size) {
+  if (is_size || PySlice_Check(item) || PyLong_CheckExact(item)) return 1;
+  if (item == Py_None || PyBool_Check(item)) return 0;
+  return std::nullopt;
+}
+
+/// The dimension that item `at` is about, counted from the last one behind an ellipsis. Nothing where the items on
+/// that side do not tell.
+std::optional<int64_t> dimension_of(std::span<const std::optional<int64_t>> items, size_t at,
+                                    std::optional<size_t> ellipsis) {
+  const bool from_end = ellipsis && *ellipsis < at;
+  int64_t count = 0;
+  for (const std::optional<int64_t> one : from_end ? items.subspan(at) : items.first(at)) {
+    if (!one) return std::nullopt;
+    count += *one;
+  }
+  return from_end ? -count : count;
+}
+
+}  // namespace
+
 /// PyTorch's indexing takes an int as a number. What it does with one first of all is select(), which knows sizes:
 /// that is done here, and the rest is left for the instruction.
 void Sizes::select_by_sizes(PyObject*& tensor, PyObject*& index) {
   const bool is_tuple = PyTuple_CheckExact(index);
   const Py_ssize_t count = is_tuple ? PyTuple_GET_SIZE(index) : 1;
+  const std::span<PyObject* const> items(is_tuple ? PySequence_Fast_ITEMS(index) : &index,
+                                         static_cast<size_t>(count));
+  std::vector<std::optional<int64_t>> dims;
+  std::optional<size_t> ellipsis;
+  for (PyObject* item : items) {
+    if (item == Py_Ellipsis && !ellipsis) ellipsis = dims.size();
+    dims.push_back(dimensions_of(item, values_.numbers().size_of(item)));
+  }
   Ref part = Ref::borrow(tensor);
   std::vector<PyObject*> rest;
-  int64_t dim = 0;
-  bool any = false, is_clear = true;  // Which dimension an item is about.
-  for (Py_ssize_t i = 0; i < count; ++i) {
-    PyObject* item = is_tuple ? PyTuple_GET_ITEM(index, i) : index;
-    if (const ir::Size* size = values_.numbers().size_of(item); size && is_clear) {
-      part = values_.tensors().sizes().select(part.get(), dim, *size);
-      if (!part) return;
-      any = true;
+  for (size_t i = 0; i < items.size(); ++i) {
+    const ir::Size* size = values_.numbers().size_of(items[i]);
+    const std::optional<int64_t> dim = size ? dimension_of(dims, i, ellipsis) : std::nullopt;
+    if (!dim) {
+      rest.push_back(items[i]);
       continue;
     }
-    rest.push_back(item);
-    is_clear = is_clear && (PySlice_Check(item) || PyLong_CheckExact(item));
-    ++dim;
+    part = values_.tensors().sizes().select(part.get(), *dim, *size);
+    if (!part) return;
+    dims[i] = 0;  // What is left of the tensor has one dimension less.
   }
-  if (!any) return;
+  if (rest.size() == items.size()) return;
   Ref others = Ref::steal(is_tuple ? PyTuple_New(std::ssize(rest)) : Py_NewRef(Py_Ellipsis));
   if (!others) throw std::bad_alloc();
   for (size_t i = 0; is_tuple && i < rest.size(); ++i)

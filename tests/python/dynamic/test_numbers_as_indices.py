@@ -1,0 +1,115 @@
+"""Numbers that vary among the indices of a tensor: one program for all of them, wherever the items beside them
+say which dimension they are about."""
+
+import pytest
+import torch
+
+import braze
+from braze._load import C
+
+pytestmark = [
+    pytest.mark.skipif(not hasattr(C, "CompiledFunction"), reason="no evaluator for this Python"),
+    pytest.mark.usefixtures("no_grad"),
+]
+
+ROWS = torch.tensor([2, 0, 1])
+INDICES = {
+    "the last": lambda i: (..., i),
+    "the last, negative": lambda i: (..., -i),
+    "one before the last": lambda i: (..., i, slice(1, 3)),
+    "one before a number": lambda i: (..., i, 2),
+    "two at the end": lambda i: (..., i, i + 1),
+    "first and last": lambda i: (i, ..., i),
+    "behind an ellipsis for nothing": lambda i: (slice(None), slice(None), ..., i),
+    "behind an ellipsis, before a new dimension": lambda i: (..., i, None),
+    "behind a new dimension": lambda i: (None, i),
+    "between new dimensions": lambda i: (slice(None), None, i, None, 1),
+    "behind a truth value": lambda i: (True, i),
+    "before a truth value": lambda i: (..., i, True),
+    "rows, an ellipsis": lambda i: (ROWS, ..., i),
+    "rows, an ellipsis and slices": lambda i: (ROWS, ..., i, slice(1, None)),
+    "before rows": lambda i: (i, ROWS),
+}
+# Which dimension these are about depends on the tensor before them.
+UNCLEAR = {
+    "behind rows": lambda i: (ROWS, i),
+    "between rows": lambda i: (ROWS, i, ROWS),
+    "behind a mask": lambda i: (torch.tensor([True, False, True] * 3), i),
+    "between ellipsis and rows": lambda i: (..., i, ROWS),
+}
+
+
+def read(x, i, index):
+    return x[index(i)] + 1, x.data[index(i)] * 2
+
+
+def write(x, i, index):
+    x = x.clone()
+    x[index(i)] = 7
+    x.data[index(i - 1)] = x[index(i)].cos()
+    return x
+
+
+def same(ours, theirs):
+    for one, other in zip(ours, theirs, strict=True):
+        assert one.stride() == other.stride()
+        assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("index", INDICES)
+@pytest.mark.parametrize("function", [read, write])
+def test_one_program_for_all_numbers(index, function):
+    compiled = braze.compile(function)
+    for number in (4, 3, 5, 6, 7, 2):
+        x = torch.randn(9, 9, 9)
+        same(compiled(x, number, INDICES[index]), function(x, number, INDICES[index]))
+    assert compiled.counts() == {"captured": 2, "replayed": 4, "native": 0}
+
+
+@pytest.mark.parametrize("index", UNCLEAR)
+@pytest.mark.parametrize("function", [read, write])
+def test_what_the_items_do_not_tell(index, function):
+    compiled = braze.compile(function)
+    for number in (4, 3, 5, 6, 7, 2):
+        x = torch.randn(9, 9, 9)
+        same(compiled(x, number, UNCLEAR[index]), function(x, number, UNCLEAR[index]))
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        lambda i: (..., i, slice(None), slice(None)),
+        lambda i: (slice(None), slice(None), ..., i),
+        lambda i: (..., i, ..., 0),
+        lambda i: (..., i * 5),
+        lambda i: (..., -5 * i, None),
+    ],
+)
+def test_words_of_errors(index):
+    def function(x, i):
+        try:
+            return x[index(i)] + 1
+        except (IndexError, RuntimeError) as error:
+            return str(error)
+
+    compiled = braze.compile(function)
+    for number in (1, 2, 3, 4, 5):
+        x = torch.randn(6, 6)
+        ours, theirs = compiled(x, number), function(x, number)
+        assert ours == theirs if isinstance(theirs, str) else torch.equal(ours, theirs)
+
+
+def test_a_loop_that_fills_the_last_dimension():
+    def function(k, v, n):
+        for i in range(n):
+            k.data[..., i + 1] = v * k[..., i]
+            if v.sum() > 1e9:  # A graph ends here.
+                break
+        return k
+
+    compiled = braze.compile(function)
+    for number in (7, 8):
+        k, v = torch.ones(4, 2, 9), torch.rand(4, 2)
+        assert torch.equal(compiled(k.clone(), v, number), function(k.clone(), v, number))
+    # The first round, that with 1 in it, all others.
+    assert sum(segment["op_count"] > 0 for segment in compiled.report()["segments"]) <= 4
