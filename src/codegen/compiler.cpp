@@ -52,6 +52,41 @@ int available_cpus() {
   return std::max(1, CPU_COUNT(&set));
 }
 
+/// About what a block costs to compile: its statements, as often as they are written out.
+size_t weight_of(const loops::Block& block) {
+  size_t total = 0;
+  for (const loops::Stmt& stmt : block) {
+    total += 1 + weight_of(stmt.body);
+    if (stmt.loop) total += weight_of(stmt.loop->body) * stmt.loop->schedule.unroll;
+  }
+  return total;
+}
+
+/// The kernels of each module, by number: the heavy ones first, and less and less a module, so that threads have
+/// done at the same time whichever of them gets which. A module costs about as much as two small kernels: one has
+/// a twentieth of the work, if it may have so many.
+std::vector<std::vector<size_t>> modules_of(const std::vector<const Kernel*>& kernels, size_t threads,
+                                            size_t most) {
+  std::vector<std::pair<size_t, size_t>> weighed;
+  size_t left = 0;
+  for (size_t k = 0; k < kernels.size(); ++k) left += weighed.emplace_back(weight_of(kernels[k]->body), k).first;
+  if (threads > 1) std::ranges::stable_sort(weighed, [](auto& a, auto& b) { return a.first > b.first; });
+  const size_t least = threads == 1 ? left : left / 20;
+  size_t weight = 0, share = 0;
+  std::vector<std::vector<size_t>> modules;
+  for (const auto& [own, k] : weighed) {
+    if (modules.empty() || weight + own / 2 > share || modules.back().size() == most) {
+      modules.emplace_back();
+      weight = 0;
+      share = std::max(least, left / (2 * threads));
+    }
+    modules.back().push_back(k);
+    weight += own;
+    left -= own;
+  }
+  return modules;
+}
+
 /// Compiles `kernels` and returns their blobs in order. Threads live only as long as this call, so that a process
 /// may fork at any other time. The first exception is raised in the caller once all threads have ended.
 std::vector<std::string> compile_all(const std::vector<const Kernel*>& kernels, const CompileOptions& options,
@@ -60,10 +95,7 @@ std::vector<std::string> compile_all(const std::vector<const Kernel*>& kernels, 
   const BackEnd& back_end = back_end_of(options.target);
   const size_t worth = back_end.kernels_a_module == 1 ? 1 : 2;  // kernels that a thread is started for
   const size_t threads = std::clamp<size_t>((kernels.size() + worth - 1) / worth, 1, static_cast<size_t>(wanted));
-  // Two modules a thread, so that a thread that got the small kernels can help out; not endlessly large ones.
-  const size_t per_module = threads == 1
-                                ? back_end.kernels_a_module
-                                : std::clamp<size_t>(kernels.size() / (2 * threads), 1, back_end.kernels_a_module);
+  const std::vector<std::vector<size_t>> modules = modules_of(kernels, threads, back_end.kernels_a_module);
   std::vector<std::string> blobs(kernels.size());
   std::vector<PhaseTimes> thread_times(threads);
   std::vector<Allocations> thread_allocated(threads);
@@ -73,19 +105,21 @@ std::vector<std::string> compile_all(const std::vector<const Kernel*>& kernels, 
   const auto work = [&](size_t thread) {
     try {
       std::unique_ptr<BlobMaker> maker;
-      for (size_t first; (first = next.fetch_add(per_module)) < kernels.size();) {
+      for (size_t m; (m = next.fetch_add(1)) < modules.size();) {
         const MemoryReserve reserve(kReserve);
         if (!maker) {
           PhaseTimer timer(&thread_times[thread], "codegen/machine");
           maker = back_end.maker(options.target);
         }
-        const auto part = std::span(kernels).subspan(first, std::min(per_module, kernels.size() - first));
-        std::ranges::move(maker->make(part, thread_times[thread]), blobs.begin() + first);
+        std::vector<const Kernel*> part;
+        for (const size_t k : modules[m]) part.push_back(kernels[k]);
+        std::vector<std::string> made = maker->make(part, thread_times[thread]);
+        for (size_t i = 0; i < made.size(); ++i) blobs[modules[m][i]] = std::move(made[i]);
         progress.advance(part.size());
       }
     } catch (...) {
       errors[thread] = std::current_exception();
-      next = kernels.size();
+      next = modules.size();
     }
     if (thread > 0) thread_allocated[thread] = thread_allocations();
   };

@@ -8,6 +8,7 @@
 #include "compile/inspect.h"
 #include "ir/shape_env.h"
 #include "ir/text.h"
+#include "loops/alike.h"
 #include "passes/gelu_of_products.h"
 #include "passes/pipeline.h"
 #include "passes/round_halves.h"
@@ -57,6 +58,7 @@ void lower_others(const ir::Graph& graph, const Options& options, Facts& facts, 
 void lower(const ir::Graph& graph, const Options& options, Artifact& artifact) {
   const PhaseTimer timer(&artifact.facts.times, "loops");
   artifact.plan = loops::lower(graph, lowering_options(graph, options, artifact.facts));
+  loops::share_alike_kernels(artifact.plan);
   if (options.verify) loops::verify(artifact.plan);
 }
 

@@ -2,6 +2,7 @@
 #include "codegen/x86/emit_loop.h"
 
 #include <bit>
+#include <numeric>
 
 #include "support/error.h"
 
@@ -277,6 +278,13 @@ void LoopEmitter::close_loop(const OpenLoop& open, Accumulators& states) {
 
 // ---- loops
 
+/// What divides the number of a loop's iterations, whatever the launch passes.
+int64_t LoopEmitter::divisor_of_length(const Loop& loop) {
+  const bool counted = loop.begin_value == none && loop.end_value == none && loop.step == 1;
+  if (!counted || loop.begin != Extent(0)) return 1;
+  return loop.end.is_constant() ? loop.end.constant : std::gcd(loop.end.constant, loop.end.factor);
+}
+
 void LoopEmitter::emit_loop(const Loop& loop) {
   auto bound = [&](const Extent& extent, ValueId value) -> Value* {
     if (value == none) return extent_value(extent);
@@ -284,12 +292,12 @@ void LoopEmitter::emit_loop(const Loop& loop) {
   };
   Value* begin = bound(loop.begin, loop.begin_value);
   Value* end = bound(loop.end, loop.end_value);
-  if (begin && end) return run_loop(loop, begin, end);
+  if (begin && end) return run_loop(loop, begin, end, divisor_of_length(loop));
   Accumulators states = first_states(loop);
   run_ragged(loop, states);
 }
 
-void LoopEmitter::run_loop(const Loop& loop, Value* begin, Value* end) {
+void LoopEmitter::run_loop(const Loop& loop, Value* begin, Value* end, int64_t divisor) {
   Accumulators states = first_states(loop);
   auto count = trip_count(begin, end, loop.step);
   bool vector = loop.schedule.vector && lanes().width == 1 && count != 1 && can_vectorise(loop);
@@ -301,7 +309,7 @@ void LoopEmitter::run_loop(const Loop& loop, Value* begin, Value* end) {
     // Hoisted code may only run if the loop does: the whole of it stands behind this guard.
     OpenLoop open = open_loop(loop, count ? nullptr : b_.CreateICmpSLT(begin, end), states);
     if (vector)
-      run_vector(loop, begin, end, states);
+      run_vector(loop, begin, end, states, divisor);
     else
       run_scalar(loop, begin, end, states);
     close_loop(open, states);
@@ -398,7 +406,8 @@ void LoopEmitter::finish_vector(const Loop& loop, Accumulators& vectors, Accumul
 
 /// Successive iterations in the lanes of vectors: a prologue up to an aligned element if that pays, a main part
 /// without masks, a tail. States are vectors inside, scalars before and after.
-void LoopEmitter::run_vector(const Loop& loop, Value* begin, Value* end, Accumulators& states) {
+/// \param divisor  divides their number, if that is not known.
+void LoopEmitter::run_vector(const Loop& loop, Value* begin, Value* end, Accumulators& states, int64_t divisor) {
   int weight = weight_of(loop.body);
   unsigned width = width_of(loop), parts = worthwhile_copies(loop.schedule.unroll, weight);
   auto count = trip_count(begin, end, 1);
@@ -406,13 +415,14 @@ void LoopEmitter::run_vector(const Loop& loop, Value* begin, Value* end, Accumul
     // A short loop in narrower vectors rather than under a mask.
     while (width > 2 && *count < width && *count <= width / 2) width /= 2;
     parts = std::max<int64_t>(1, std::min<int64_t>(parts, *count / width));
-    // Rather somewhat fewer copies than a tail.
-    for (unsigned fewer = parts; *count % width == 0 && 2 * fewer >= parts && fewer > 0; --fewer)
-      if (*count / width % fewer == 0) {
-        parts = fewer;
-        break;
-      }
+    divisor = *count;
   }
+  // Rather somewhat fewer copies than a tail.
+  for (unsigned fewer = parts; divisor % width == 0 && 2 * fewer >= parts && fewer > 0; --fewer)
+    if (divisor / width % fewer == 0) {
+      parts = fewer;
+      break;
+    }
   if (width < 2) return run_scalar(loop, begin, end, states);
   bool scalar_tail = tail_is_scalar(loop);
   int64_t stride = static_cast<int64_t>(width) * parts;
@@ -421,7 +431,7 @@ void LoopEmitter::run_vector(const Loop& loop, Value* begin, Value* end, Accumul
   Value* main_begin = begin;
   Accumulators vectors = identities(loop, 1, width);
 
-  bool has_tail = !count || *count % width != 0;
+  bool has_tail = divisor % width != 0 || (!count && divisor % stride != 0);
   if (target_.isa == Isa::avx512 && parts == 1 && has_tail && is_heavy(weight) && !wants_alignment(loop)) {
     vector_tail(loop, begin, end, vectors, width, Trips::at_least_one, aligned);
     levels_.back().lanes = LaneSet{};
@@ -435,18 +445,25 @@ void LoopEmitter::run_vector(const Loop& loop, Value* begin, Value* end, Accumul
     aligned = true;
   }
 
-  Value* length = b_.CreateSub(end, main_begin);
-  Value* main_end = b_.CreateAdd(main_begin, b_.CreateSub(length, b_.CreateURem(length, b_.getInt64(stride))));
+  // Steps of all copies may be known to leave nothing where their number is not.
+  const bool is_whole = !count && !has_tail && main_begin == begin;
+  Value* main_end = end;
+  if (!is_whole) {
+    Value* length = b_.CreateSub(end, main_begin);
+    main_end = b_.CreateAdd(main_begin, b_.CreateSub(length, b_.CreateURem(length, b_.getInt64(stride))));
+  }
   Accumulators more = identities(loop, parts - 1, width);
   for (size_t r = 0; r < vectors.size(); ++r) vectors[r].append(more[r].begin(), more[r].end());
-  run_segment(main_begin, main_end, stride, vectors, [&](Value* variable, Accumulators& carried) {
+  const auto run_main = [&](Value* variable, Accumulators& carried) {
     levels_.back().lanes = LaneSet{width, parts, {}};
     levels_.back().aligned = aligned;
     set_variable(loop, variable, 0, true);
     run_body(loop, carried, 0, false);
-  });
+  };
+  run_segment(main_begin, main_end, stride, vectors, run_main, is_whole ? Trips::at_least_one : Trips::any);
   levels_.back().lanes = LaneSet{};
   fold(loop, vectors, 1);
+  if (is_whole) return finish_vector(loop, vectors, states);
 
   if (count && *count >= width && has_tail && may_run_twice(loop) && !wants_alignment(loop)) {
     const auto run_whole = [&](Value* from, Value* to) {

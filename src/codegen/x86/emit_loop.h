@@ -13,9 +13,10 @@ class LoopEmitter : public StatementEmitter {
   using StatementEmitter::StatementEmitter;
 
   void emit_loop(const Loop& loop);
-  void run_loop(const Loop& loop, llvm::Value* begin, llvm::Value* end);
+  static int64_t divisor_of_length(const Loop& loop);
+  void run_loop(const Loop& loop, llvm::Value* begin, llvm::Value* end, int64_t divisor = 1);
   void run_scalar(const Loop& loop, llvm::Value* begin, llvm::Value* end, Accumulators& states);
-  void run_vector(const Loop& loop, llvm::Value* begin, llvm::Value* end, Accumulators& states);
+  void run_vector(const Loop& loop, llvm::Value* begin, llvm::Value* end, Accumulators& states, int64_t divisor);
   void run_ragged(const Loop& loop, Accumulators& states);
   /// Opens a level for a loop; if `guard` it is skipped (and `states` kept) unless the guard holds.
   struct OpenLoop {
