@@ -302,7 +302,11 @@ guards::NumberReads CapturedRun::guard_sizes() {
       emit(Event::recompiles, concat(name_, ": a size is specialised: ", text));
   const TorchSizes& known = world_.sizes();
   if (is_enabled(Event::recompiles)) tell_marks();
-  if (trace_.symbols.empty() && known.floats().empty()) return {};
+  // One that was guarded by its rank alone may have come out with numbers for all its sizes.
+  const auto varies = [&](const TorchWorld::Tensor& tensor) {
+    return tensor.is_argument && known.varies(tensor.source);
+  };
+  if (trace_.symbols.empty() && known.floats().empty() && std::ranges::none_of(world_.tensors(), varies)) return {};
   std::vector<const guards::Source*> sources;
   std::vector<const ir::Input*> inputs;
   std::vector<uint32_t> arguments;  // By graph input.

@@ -4,6 +4,8 @@
 #include <c10/util/SmallVector.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <utility>
+
 #include "python/guards/kinds.h"
 #include "python/guards/scalar.h"
 #include "python/guards/torch_values.h"
@@ -101,18 +103,21 @@ class Shapes final : public Payload {
       }
       case Part::none: break;
     }
-    std::string all = reads_.symbols.empty() ? "floats vary:" : "sizes:";
+    std::string all = reads_.floats.empty() || !reads_.symbols.empty() ? "sizes:" : "floats vary:";
+    const char* before = " ";
+    const auto say = [&](std::string_view one) { all += concat(std::exchange(before, ", "), one); };
     for (const uint32_t place : reads_.floats) all += concat(" ", texts[place]);
     for (uint32_t slot = 0; slot < reads_.symbols.size(); ++slot) {
-      all += concat(slot ? ", " : " ", env_->table().name(slot), " is ", text_of(reads_.symbols[slot], texts));
+      say(concat(env_->table().name(slot), " is ", text_of(reads_.symbols[slot], texts)));
       if (reads_.symbols[slot].kind != Kind::derived) all += concat(" >= ", env_->declared(slot).range.low);
     }
-    for (const SizeFit& fit : fits_) all += concat(", ", text_of(fit.where, texts), " == ", ir::to_text(fit.size));
+    if (!reads_.floats.empty()) before = ", ";
+    for (const SizeFit& fit : fits_) say(concat(text_of(fit.where, texts), " == ", ir::to_text(fit.size)));
     const std::span<const ir::ShapeEnv::Guard> guards =
         env_ ? std::span<const ir::ShapeEnv::Guard>(env_->guards()) : std::span<const ir::ShapeEnv::Guard>();
     for (const ir::ShapeEnv::Guard& guard : guards)
-      all += concat(", ", ir::to_text(guard.test), guard.why.empty() ? "" : concat(" (", guard.why, ")"));
-    for (const DerivedTest& test : tests_) all += concat(", ", text_of(test));
+      say(concat(ir::to_text(guard.test), guard.why.empty() ? "" : concat(" (", guard.why, ")")));
+    for (const DerivedTest& test : tests_) say(text_of(test));
     return all;
   }
 

@@ -210,6 +210,29 @@ def test_a_shape_of_one_size_is_captured_once():
     assert compiled.counts() == {"captured": 1, "replayed": 2, "native": 0}
 
 
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_program_of_one_element_leaves_other_sizes_to_their_own(whole):
+    """The second capture makes the length a symbol, but for one that is 1."""
+
+    def function(x, y):
+        z = x.sin() + y
+        if not whole:
+            end_graph()
+        return z.cos() + x.shape[1], x.shape
+
+    compiled = braze.compile(function)
+    native = []
+    for size in (8, 1, 8, 1, 8, 5, 1, 8, 7):
+        x, y = torch.randn(6, size), torch.randn(6, 1)
+        ours, theirs = compiled(x, y), function(x, y)
+        same(ours[0], theirs[0])
+        assert ours[1] == theirs[1]
+        native.append(compiled.report()["operators"]["native"])
+    assert native == [0] * len(native)
+    segments = [segment for segment in compiled.report()["segments"] if segment["op_count"]]
+    assert len(segments) == (3 if whole else 6)  # 8, 1 and all others.
+
+
 # ---- what looks at the numbers of a container sees those of its call
 
 
