@@ -168,7 +168,9 @@ bool squeeze(Call& call, const RuleRow&) {
 at::Tensor slice_of(Call& call, const Viewed& x, int64_t dim, Dim start, Dim step, Dim size) {
   Sizes sizes(x.sizes.begin(), x.sizes.end()), strides(x.strides.begin(), x.strides.end());
   const Dim offset = x.view->offset + start * strides[dim];
-  ViewStep how = step_of(start == 0 && step == 1 && size == sizes[dim] ? Kind::same : Kind::slice);
+  // Only what is known: a guard that a number is not 0 would keep the first of all rounds of a loop apart.
+  const bool is_whole = step.is_surely(1) && (sizes[dim] - size).is_surely(0);
+  ViewStep how = step_of(is_whole ? Kind::same : Kind::slice);
   how.dim = dim;
   how.start = start;
   how.step = step;

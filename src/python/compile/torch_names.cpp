@@ -57,6 +57,8 @@ const Names& private_operators() {
                               "_cdist_forward",
                               "_embedding_bag",
                               "_euclidean_dist",
+                              "_convert_indices_from_coo_to_csr",
+                              "_convert_indices_from_csr_to_coo",
                               "_trilinear",
                               "_fft_r2c",
                               "_fft_c2r",

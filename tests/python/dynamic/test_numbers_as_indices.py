@@ -113,3 +113,29 @@ def test_a_loop_that_fills_the_last_dimension():
         assert torch.equal(compiled(k.clone(), v, number), function(k.clone(), v, number))
     # The first round, that with 1 in it, all others.
     assert sum(segment["op_count"] > 0 for segment in compiled.report()["segments"]) <= 4
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        lambda w, i: w[i],
+        lambda w, i: w[i : i + 1][0],
+        lambda w, i: w.narrow(0, i, 1).squeeze(0).t(),
+        lambda w, i: w[:, i].clone(),
+    ],
+)
+def test_the_first_round_of_a_loop_is_like_the_others(part):
+    def function(w, order):
+        total = torch.zeros(6)
+        for i in order:
+            print(end="")
+            total = total + part(w, i) * 2
+        return total
+
+    compiled = braze.compile(function)
+    for order in ([1, 2, 3, 4], [2, 5, 0, 3], [3, 1, 0, 2]):
+        w = torch.randn(6, 6)
+        torch.testing.assert_close(compiled(w, order), function(w, order))
+    guards = [guard for segment in compiled.report()["segments"] for guard in segment["guards"]]
+    assert any("i >= 0" in guard for guard in guards)
+    assert not [guard for guard in guards if "i == 0" in guard or "i != 0" in guard]
