@@ -13,7 +13,6 @@
 
 #include "loops/operations.h"
 #include "loops/step_shapes.h"
-#include "runtime/device/cpu/output_pool.h"
 #include "runtime/profiler_range.h"
 #include "runtime/program_impl.h"
 #include "support/error.h"
@@ -156,7 +155,7 @@ namespace {
 
 void allocate(std::span<const BoundOutputBuffer> some, const std::vector<Geometry>& geometries, Frame& frame) {
   for (const auto& [b, device, zeroed] : some) {
-    frame.owned[b] = zeroed ? OutputPool::allocate_zeros(geometries[b]) : device->allocate_result(geometries[b]);
+    frame.owned[b] = device->allocate_result(geometries[b], zeroed);
     frame.addresses[b] = frame.owned[b].unsafeGetTensorImpl()->mutable_data();
   }
 }

@@ -75,8 +75,10 @@ class Device {
 
   /// A result of this geometry is wanted from every call.
   virtual void expect_result(const Geometry& geometry) = 0;
-  /// A new uninitialised tensor. \pre expect_result(geometry) was called.
-  virtual at::Tensor allocate_result(const Geometry& geometry) const = 0;
+  /// A new tensor.
+  /// \param zeroed  full of zeros, of memory that nobody has touched (PlanBuffer::zeroed); else uninitialised.
+  /// \pre expect_result(geometry) was called, if it is not zeroed.
+  virtual at::Tensor allocate_result(const Geometry& geometry, bool zeroed) const = 0;
   /// Memory for the temporaries of one call; aligned to 64 bytes at least.
   virtual at::Tensor allocate_temporaries(int64_t bytes) const = 0;
   /// One call after the other may use the same memory for them.

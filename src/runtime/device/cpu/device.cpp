@@ -14,7 +14,8 @@ void CpuDevice::expect_result(const Geometry& geometry) {
   pool_->expect(geometry.bytes());
 }
 
-at::Tensor CpuDevice::allocate_result(const Geometry& geometry) const {
+at::Tensor CpuDevice::allocate_result(const Geometry& geometry, bool zeroed) const {
+  if (zeroed) return OutputPool::allocate_zeros(geometry);
   return pool_ && OutputPool::wants(geometry.bytes()) ? pool_->allocate(geometry) : geometry.allocate();
 }
 

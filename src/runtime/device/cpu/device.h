@@ -10,7 +10,7 @@ class CpuDevice final : public Device {
  public:
   std::unique_ptr<Region> make_region() override;
   void expect_result(const Geometry& geometry) override;
-  at::Tensor allocate_result(const Geometry& geometry) const override;
+  at::Tensor allocate_result(const Geometry& geometry, bool zeroed) const override;
   at::Tensor allocate_temporaries(int64_t bytes) const override;
   bool keeps_temporaries() const override { return true; }
   bool reports_late() const override { return false; }

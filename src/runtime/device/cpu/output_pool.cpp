@@ -14,6 +14,8 @@
 namespace braze::runtime {
 namespace {
 
+constexpr size_t cache_line = 64;
+
 struct Block {
   void* memory;
   int64_t bytes;
@@ -40,7 +42,6 @@ class FreeBlocks {
       most_taken_bytes_ = std::max(most_taken_bytes_, taken_bytes_);
       trim();
     }
-    constexpr size_t cache_line = 64;
     void* memory = nullptr;
     if (posix_memalign(&memory, cache_line, static_cast<size_t>(bytes)) == 0) return {memory, bytes};
     try {
@@ -176,7 +177,6 @@ at::Tensor OutputPool::allocate(const Geometry& geometry) {
 }
 
 at::Tensor OutputPool::allocate_zeros(const Geometry& geometry) {
-  constexpr size_t cache_line = 64;
   const auto bytes = static_cast<size_t>(geometry.bytes());
   size_t room = bytes + cache_line;
   void* begin = std::calloc(room, 1);

@@ -65,7 +65,8 @@ std::unique_ptr<Region> CudaDevice::make_region() {
   return std::make_unique<CudaRegion>(place_, status_.address());
 }
 
-at::Tensor CudaDevice::allocate_result(const Geometry& geometry) const {
+at::Tensor CudaDevice::allocate_result(const Geometry& geometry, bool zeroed) const {
+  BRAZE_CHECK(!zeroed, "plans have zeroed results on a CPU alone");
   return runtime::allocate(place_, geometry.sizes, geometry.strides, geometry.dtype);
 }
 

@@ -16,7 +16,7 @@ class CudaDevice final : public Device {
   explicit CudaDevice(c10::Device place) : place_(place) {}
   std::unique_ptr<Region> make_region() override;
   void expect_result(const Geometry&) override {}
-  at::Tensor allocate_result(const Geometry& geometry) const override;
+  at::Tensor allocate_result(const Geometry& geometry, bool zeroed) const override;
   /// From the caching allocator, for the current stream: a call of another stream would not wait for this one's
   /// kernels.
   at::Tensor allocate_temporaries(int64_t bytes) const override;
