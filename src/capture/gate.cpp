@@ -110,7 +110,8 @@ bool hands_on_history(const c10::FunctionSchema& schema, std::span<const c10::IV
 /// The real tensors among the arguments of an operator, and what stands for them.
 class StandIns {
  public:
-  enum class For : uint8_t { all, differentiated };  ///< Those that require grad.
+  /// Those that require grad; in either case those whose memory the run has replaced.
+  enum class For : uint8_t { all, differentiated, replaced };
   StandIns(Recorder& recorder, For which) : recorder_(recorder), which_(which) {}
 
   /// \param even_so  also for one that does not require grad.
@@ -145,9 +146,10 @@ class StandIns {
 
  private:
   bool wants(const at::Tensor& tensor, bool even_so = false) const {
+    const auto is_tracked = [&] { return which_ != For::replaced && recorder_.is_tracked(tensor); };
     return tensor.defined() && !as_tracer(tensor) &&
-           (even_so || which_ == For::all || recorder_.is_tracked(tensor)) && !is_transformed(tensor) &&
-           (tensor.is_cpu() || tensor.is_cuda()) && is_strided(tensor) &&
+           (even_so || which_ == For::all || replaced_data()->contains(tensor) || is_tracked()) &&
+           !is_transformed(tensor) && (tensor.is_cpu() || tensor.is_cuda()) && is_strided(tensor) &&
            !tensor.unsafeGetTensorImpl()->is_wrapped_number() && !tensor.is_conj() && !tensor.is_neg();
   }
   /// With the version counter of the real tensor, which is written by that or by this name: what autograd has saved
@@ -206,7 +208,13 @@ struct GateKernel {
     const std::span<c10::IValue> given(stack->data() + stack->size() - arguments.size(), arguments.size());
     if (is_composite) lose_tape_of_own_gradient(op, given);
     if (!is_composite) note_views(op.schema(), given);
+    const ReplacedData& replaced = current_gate->replaced_;
+    if (!replaced.is_empty()) replaced.check(op.schema(), given);
     if (!is_composite && !at::GradMode::is_enabled()) {
+      if (!replaced.is_empty()) {
+        StandIns stand_ins(tracer->impl(), StandIns::For::replaced);
+        for (c10::IValue& one : given) stand_ins.put(one);
+      }
       if (!record_number_call(op, stack)) redispatch_with_numbers(tracer->impl(), op, below, stack);
       return;
     }
@@ -287,6 +295,10 @@ void operator_taken_back(const c10::OperatorHandle& op) noexcept {
   c10::PyHandleCache& object = python_object_of(entry_of(op));
   std::destroy_at(&object);
   std::construct_at(&object);
+}
+
+ReplacedData* replaced_data() {
+  return current_gate ? &current_gate->replaced_ : nullptr;
 }
 
 Gate::Gate() : outer_(std::exchange(current_gate, this)) {

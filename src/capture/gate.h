@@ -12,6 +12,8 @@
 #include <unordered_set>
 #include <vector>
 
+#include "capture/replaced_data.h"
+
 namespace braze::capture {
 
 /// torch.tensor(...) fills a fresh CPU tensor by its pointer. It excludes some keys while it does; the finished
@@ -69,8 +71,10 @@ class Gate {
 
  private:
   friend struct GateKernel;
+  friend ReplacedData* replaced_data();
   std::unordered_set<c10::OperatorHandle> called_;
   std::unordered_set<const c10::TensorImpl*> viewed_;  ///< Real tensors of which the trace has made views.
+  ReplacedData replaced_;
   Gate* outer_;
 };
 

@@ -24,9 +24,11 @@
 #include "capture/number_calls.h"
 #include "capture/numbers_in_calls.h"
 #include "capture/overlap.h"
+#include "capture/replaced_data.h"
 #include "capture/size_node.h"
 #include "capture/sized_calls.h"
 #include "capture/sized_operands.h"
+#include "capture/tape.h"
 #include "capture/traceable.h"
 #include "capture/version_checks.h"
 #include "capture/version_counters.h"
@@ -318,10 +320,11 @@ Recorder::Mark Recorder::mark(size_t memories) const {
 // ---- recording
 
 /// Autograd notes in a tensor's history what is written into it, once this call has returned. A replay does that to
-/// tensors from outside which are no views; other writes are refused. The running statistics of a batch norm are
-/// not among such writes.
+/// tensors from outside which are no views; other writes are refused. What is written through `tensor.data` gives a
+/// history to that alone, which is a tensor of the trace, and not to the tensor whose memory it is. The running
+/// statistics of a batch norm are not among such writes.
 void Recorder::refuse_tracked_write(const OpEntry& entry, std::span<const c10::IValue> arguments) {
-  bool tracked = false, outside = false;
+  bool tracked = false, outside = false, by_data = false;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const c10::AliasInfo* alias = entry.op.schema().arguments()[i].alias_info();
     const bool written = alias && alias->isWrite();
@@ -330,9 +333,16 @@ void Recorder::refuse_tracked_write(const OpEntry& entry, std::span<const c10::I
       const TracerTensor* tracer = as_tracer(tensor);
       if (!written || (tracer && (!tracer->view() || tracer->view()->memory->base->input < 0))) return;
       const Bound* bound = tracer ? stood_in_by(tensor.is_view() ? at::Tensor(tensor._base()) : tensor) : nullptr;
-      outside |= !bound || bound->real.is_view() || bound->real.is_inference();
+      const bool is_data = tracer && !bound && !tensor.is_view();
+      by_data |= is_data;
+      outside |= !is_data && (!bound || bound->real.is_view() || bound->real.is_inference());
     });
   }
+  TapeRecorder* const tape = TapeRecorder::current();
+  if (tracked && by_data && !outside && tape && tape->can_be_lost())
+    tape->lose(concat(entry.op.schema().name(), " writes through `data`"));
+  else if (tracked && by_data && tape)
+    outside = true;
   if (!tracked || !outside) return;
   wants_gradients_ = true;
   throw UserError(concat("braze: ", entry.op.schema().name(),
@@ -348,6 +358,11 @@ uint64_t Recorder::count_writes() const {
 
 void Recorder::record(const OpEntry& entry, torch::jit::Stack* stack) {
   const std::span<const c10::IValue> arguments(stack->data() + stack->size() - entry.arguments, entry.arguments);
+  if (const ReplacedData* replaced = replaced_data(); replaced && !replaced->is_empty())
+    for_each_tensor(arguments, [&](const at::Tensor& tensor, uint32_t, int32_t) {
+      if (!as_tracer(tensor) && replaced->contains(tensor))
+        throw UserError("braze: the `data` of a tensor was replaced, and code that the gate does not see reads it");
+    });
   if (entry.writes && at::GradMode::is_enabled()) refuse_tracked_write(entry, arguments);
   update_source(*graph_);
   if (!symbols()) {

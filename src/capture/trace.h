@@ -80,7 +80,11 @@ struct OutputRecipe {
 
   /// An inference tensor although the trace began outside of inference mode, or the other way round.
   bool of_other_mode = false;
-  uint32_t version = 0;  ///< What eager's version counter shows, of memory that is no input's.
+  uint32_t version = 0;  ///< What eager's version counter shows, unless it is an input's.
+  /// Which counter that is: that of the memory (the input's, or the output's), or that of an earlier result by its
+  /// number, the hidden ones counted behind the others, or one of its own, as `data` has.
+  static constexpr int32_t of_memory = -1, of_its_own = -2;
+  int32_t counter = of_memory;
   /// Of what autograd calls a view: which tensor is its base.
   enum class Base : uint8_t {
     none,    ///< It is no view.

@@ -8,6 +8,7 @@
 #include <ranges>
 
 #include "capture/call.h"
+#include "capture/replaced_data.h"
 #include "capture/version_counters.h"
 #include "support/error.h"
 
@@ -81,6 +82,8 @@ void TraceEnd::find_base(const at::Tensor& output, const std::vector<at::Tensor>
   using Base = OutputRecipe::Base;
   if (recipe.kind == OutputRecipe::Kind::input_object || !as_tracer(output) || !output.is_view()) return;
   const at::Tensor base(output._base());
+  if (const ReplacedData* replaced = replaced_data(); replaced && replaced->contains(base))
+    throw UserError("braze: a view is returned of a tensor whose `data` was replaced before.");
   recipe.creation = torch::autograd::impl::get_view_autograd_meta(output)->get_creation_meta();
   for (const auto& [impl, bound] : recorder_.bound_) {
     if (bound.view->input < 0 || !recorder_.inputs_[bound.view->input].is_same(bound.real)) continue;
@@ -100,6 +103,43 @@ void TraceEnd::find_base(const at::Tensor& output, const std::vector<at::Tensor>
   if (recipe.base < outputs.size()) return;
   recipe.base += place(hidden_);
   if (recipe.base == outputs.size() + hidden_.size()) hidden_.push_back(base);
+}
+
+/// Results that lie in one memory may count their writes apart. Where one counter is the memory's own, it is that
+/// of the input, or of the first result.
+void TraceEnd::find_counters(Trace& trace, const std::vector<at::Tensor>& outputs) const {
+  using Kind = OutputRecipe::Kind;
+  struct Result {
+    at::Tensor tensor;
+    OutputRecipe* recipe;
+  };
+  std::vector<Result> results;
+  for (size_t r = 0; r < outputs.size(); ++r) results.push_back({outputs[r], &trace.outputs[r]});
+  for (size_t r = 0; r < hidden_.size(); ++r) results.push_back({hidden_[r], &trace.hidden[r]});
+  const auto is_inputs = [&](const at::Tensor& tensor, uint32_t index) {
+    return std::ranges::any_of(recorder_.bound_, [&](const auto& one) {
+      const auto& bound = one.second;
+      return bound.view->input == static_cast<int32_t>(index) &&
+             (share_version(bound.real, tensor) || (bound.tracer.defined() && share_version(bound.tracer, tensor)));
+    });
+  };
+  for (size_t r = 0; r < results.size(); ++r) {
+    const auto& [tensor, recipe] = results[r];
+    if (recipe->kind == Kind::input_object || tensor.is_inference() || recipe->of_other_mode) continue;
+    const bool is_output = recipe->kind == Kind::output;
+    if (!is_output && is_inputs(tensor, recipe->index)) continue;
+    bool is_first = true;
+    int32_t counter = OutputRecipe::of_its_own;
+    for (size_t k = 0; k < r && counter == OutputRecipe::of_its_own; ++k) {
+      const OutputRecipe& earlier = *results[k].recipe;
+      if (earlier.kind != recipe->kind || earlier.index != recipe->index) continue;
+      is_first = false;
+      if (share_version(results[k].tensor, tensor))
+        counter = earlier.counter == OutputRecipe::of_its_own ? static_cast<int32_t>(k) : earlier.counter;
+    }
+    recipe->counter = is_first && is_output ? OutputRecipe::of_memory : counter;
+    if (!is_output) recipe->version = tensor._version();
+  }
 }
 
 void TraceEnd::count_writes(Trace& trace) const {
@@ -194,12 +234,16 @@ Trace TraceEnd::finish(const std::vector<at::Tensor>& outputs) {
   trace.graph = recorder_.graph_;
   for (const at::Tensor& output : outputs) {
     BRAZE_CHECK(output.defined(), "an undefined tensor was returned");
-    trace.any_requires_grad |= output.requires_grad();
     trace.outputs.push_back(recipe_of(output, trace));
+    // One that the function has made, and given no history, is told so by whoever returns it.
+    const bool is_new_leaf =
+        as_tracer(output) && output.is_leaf() && trace.outputs.back().kind != OutputRecipe::Kind::input_object;
+    trace.any_requires_grad |= output.requires_grad() && !is_new_leaf;
     find_base(output, outputs, trace.outputs.back());
   }
   for (const auto& [impl, bound] : recorder_.bound_) trace.any_requires_grad |= Recorder::was_rebased(bound);
   for (const at::Tensor& tensor : hidden_) trace.hidden.push_back(recipe_of(tensor, trace));
+  find_counters(trace, outputs);
   hidden_.clear();
   count_writes(trace);
   for (Memory& memory : recorder_.memories_)

@@ -30,6 +30,7 @@ class TraceEnd {
   OutputRecipe recipe_of(const at::Tensor& output, Trace& trace);
   ir::Value* memory_of_its_own(ir::Value* value);
   void find_base(const at::Tensor& output, const std::vector<at::Tensor>& outputs, OutputRecipe& recipe);
+  void find_counters(Trace& trace, const std::vector<at::Tensor>& outputs) const;
   void count_writes(Trace& trace) const;
   void take_inputs(Trace& trace);
   at::Tensor add_tangent(const at::Tensor& root, size_t number);

@@ -469,7 +469,7 @@ at::Tensor Program::Impl::make_result(const capture::OutputRecipe& recipe, const
   } else {
     at::Tensor base = graph_output(frame, recipe.index);
     if (recipe.of_other_mode) base = in_other_mode(base);
-    if (recipe.version > 0 && !base.is_inference())
+    if (recipe.version > 0 && recipe.counter == capture::OutputRecipe::of_memory && !base.is_inference())
       const_cast<c10::VariableVersion&>(base.unsafeGetTensorImpl()->version_counter()).set_version(recipe.version);
     const uint64_t bit = recipe.index < 64 ? uint64_t{1} << recipe.index : 0;
     const bool first = recipe.whole && bit && !(given & bit);
@@ -486,10 +486,19 @@ void Program::Impl::make_results(const Frame& frame, const at::Tensor* const* ar
   using Base = capture::OutputRecipe::Base;
   uint64_t given = 0;  // Which of the first 64 graph outputs have been handed out as they are.
   const size_t count = trace.outputs.size();
-  for (size_t r = 0; r < count; ++r) results[r] = make_result(trace.outputs[r], frame, arguments, given);
   c10::SmallVector<at::Tensor, 2> hidden;
-  for (const capture::OutputRecipe& recipe : trace.hidden)
-    hidden.push_back(make_result(recipe, frame, arguments, given));
+  const auto make = [&](const capture::OutputRecipe& recipe) {
+    at::Tensor made = make_result(recipe, frame, arguments, given);
+    if (recipe.counter == capture::OutputRecipe::of_memory || made.is_inference()) return made;
+    const auto number = static_cast<size_t>(recipe.counter);
+    made.unsafeGetTensorImpl()->set_version_counter(
+        recipe.counter == capture::OutputRecipe::of_its_own ? c10::VariableVersion(recipe.version)
+        : number < count ? results[number].unsafeGetTensorImpl()->version_counter()
+                         : hidden[number - count].unsafeGetTensorImpl()->version_counter());
+    return made;
+  };
+  for (size_t r = 0; r < count; ++r) results[r] = make(trace.outputs[r]);
+  for (const capture::OutputRecipe& recipe : trace.hidden) hidden.push_back(make(recipe));
   for (size_t r = 0; r < count; ++r) {
     const capture::OutputRecipe& recipe = trace.outputs[r];
     if (recipe.base_kind == Base::none) continue;

@@ -216,13 +216,15 @@ bool can_be_read_again(const guards::Source* source) {
 
 }  // namespace
 
-/// A tensor in a place where the run has put another one: state that each call replaces. The next capture takes it
-/// as an argument. While the effects are there.
+/// A tensor in a place where the run has put another one, or that it has given another memory: state that each call
+/// replaces. The next capture takes it as an argument. While the effects are there.
 void CapturedRun::note_replaced(const guards::Call& call) {
+  const capture::ReplacedData* data = capture::replaced_data();
   for (const TorchWorld::Tensor& tensor : world_.tensors()) {
     if (tensor.is_argument || !can_be_read_again(tensor.source)) continue;
     PyObject* now = guards::evaluate(tensor.source, call);
-    if (now && now != tensor.object) replaces_bound_ |= history_.note_replaced(guards::to_text(tensor.source));
+    if (now && (now != tensor.object || (data && data->contains(THPVariable_Unpack(tensor.object)))))
+      replaces_bound_ |= history_.note_replaced(guards::to_text(tensor.source));
   }
 }
 

@@ -52,10 +52,12 @@ bool names_create_graph(PyCodeObject* code);
 
 struct CodeState {
   explicit CodeState(PyCodeObject* code);
-  /// There is a program for this place that does not hold; perhaps since it is for the tensors of another object.
+  /// There is, or was, a program for this place that does not hold; perhaps since it is for the tensors of another
+  /// object.
   bool has_other_tensors(int offset) const {
     const auto found = starts.find(offset);
-    return found != starts.end() && !found->second.specialisations.empty();
+    if (found == starts.end()) return false;
+    return !found->second.specialisations.empty() || found->second.specialisations.dropped() > 0;
   }
   /// Programs for this place lose the tensors that they are bound to, again and again.
   bool loses_tensors(int offset) const {

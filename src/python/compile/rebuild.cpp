@@ -245,7 +245,15 @@ Rebuilder::Node Rebuilder::tensor(PyObject* tensor) {
   if (dict && PyDict_GET_SIZE(dict) > 0) refuse("a tensor with attributes of its own", tensor);
   if (capture::is_transformed(THPVariable_Unpack(tensor))) refuse("a tensor that leaves its transform", tensor);
   outputs_.push_back(tensor);
-  return builder_.output(static_cast<uint32_t>(outputs_.size() - 1));
+  const Node made = builder_.output(static_cast<uint32_t>(outputs_.size() - 1));
+  const at::Tensor& computed = THPVariable_Unpack(tensor);
+  if (computed.requires_grad() && computed.is_leaf()) {  // By requires_grad_(), under no_grad().
+    const Ref method = Ref::steal(PyObject_GetAttrString(values_.tensors().tensor_type(), "requires_grad_"));
+    if (!method) throw NotRebuilt{"a tensor that requires grad"};
+    const Node operands[] = {constant(method.get()), made};
+    builder_.effect(guards::EffectKind::call, operands);
+  }
+  return made;
 }
 
 // ---------------------------------------------------------------------------------------------- containers

@@ -15,6 +15,7 @@
 
 #include "capture/number.h"
 #include "capture/recorder.h"
+#include "capture/replaced_data.h"
 #include "capture/tape.h"
 #include "capture/traceable.h"
 #include "capture/tracer_tensor.h"
@@ -53,6 +54,11 @@ bool is_tracked(PyObject* object, capture::Tracer& tracer) {
   const at::Tensor& tensor = THPVariable_Unpack(object);
   const bool is_computed = capture::is_tracer(tensor) || capture::is_transformed(tensor);
   return is_computed ? tensor.requires_grad() : tracer.impl().is_tracked(tensor);
+}
+
+/// A leaf from outside is one as long as nothing with a history has been written into it, and guards say so.
+bool is_untouched_leaf(const at::Tensor& real, capture::Tracer& tracer) {
+  return real.is_leaf() && tracer.stand_in(real).is_leaf();
 }
 
 bool runs_code_of(std::string_view package) {
@@ -271,7 +277,7 @@ TorchWorld::PythonGradient TorchWorld::python_gradient_of(PyObject* object) cons
 }
 
 /// Its code never changes. What prints, warns or calls Python shows in its text.
-bool TorchWorld::is_plain_script(PyObject* function) const {
+bool LibraryWorld::is_plain_script(PyObject* function) const {
   if (reinterpret_cast<PyObject*>(Py_TYPE(function)) != torch_names().script_type) return false;
   const guards::Ref graph = guards::Ref::steal(PyObject_GetAttrString(function, "inlined_graph"));
   const guards::Ref text = guards::Ref::steal(graph ? PyObject_Str(graph.get()) : nullptr);
@@ -305,7 +311,7 @@ bool TorchWorld::is_of_legacy_type(PyObject* object, PyObject* classes) const {
          tensor.device().is_cpu() && tensor.scalar_type() == reinterpret_cast<THPDtype*>(dtype.get())->scalar_type;
 }
 
-void TorchWorld::make_attribute(PyObject* object, PyObject* name) const {
+void LibraryWorld::make_attribute(PyObject* object, PyObject* name) const {
   if (!torch_names().lazy_types.contains(reinterpret_cast<PyObject*>(Py_TYPE(object)))) return;
   PyObject* dict = guards::instance_dict(object);
   if (!dict || PyDict_Contains(dict, name)) return;
@@ -316,7 +322,10 @@ void TorchWorld::make_attribute(PyObject* object, PyObject* name) const {
 }
 
 bool TorchWorld::may_read_without_grad(PyObject* tensor, PyObject* name) const {
-  return torch_names().is_of_history(text_of(name)) && !is_tracked(tensor, tracer_);
+  const std::string text = text_of(name);
+  if (!torch_names().is_of_history(text)) return false;
+  if (!is_tracked(tensor, tracer_)) return true;
+  return text != "retains_grad" && !is_computed(tensor) && is_untouched_leaf(THPVariable_Unpack(tensor), tracer_);
 }
 
 std::optional<interpreter::Break> TorchWorld::why_not(PyObject* name) const {
@@ -345,7 +354,12 @@ bool TorchWorld::changes_only_itself(PyObject* tensor, PyObject* name, PyObject*
   if (torch_names().moves_view(text)) return is_computed(tensor);
   if (text != "requires_grad_" || count > 1 || (count == 1 && !PyBool_Check(arguments[0]))) return false;
   const bool wanted = count == 0 || arguments[0] == Py_True;
-  if (is_computed(tensor)) return !wanted;  // Else what follows has a history, which programs do not record.
+  if (is_computed(tensor)) {
+    // Else what follows has a history, which programs do not record.
+    const at::Tensor& computed = THPVariable_Unpack(tensor);
+    const bool has_no_history = !wants_gradients_ && !computed.is_inference() && !capture::is_transformed(computed);
+    return !wanted || computed.requires_grad() || has_no_history;
+  }
   return THPVariable_Unpack(tensor).requires_grad() == wanted;
 }
 
@@ -358,6 +372,28 @@ PyObject* TorchWorld::answer_attribute(PyObject* tensor, PyObject* name) {
   const at::Tensor& real = THPVariable_Unpack(tensor);
   answers_.push_back(guards::Ref::steal(THPVariable_Wrap(tracer_.stand_in(real).variable_data())));
   return answers_.back().get();
+}
+
+TorchWorld::StoredData TorchWorld::store_data(PyObject* tensor, PyObject* value) {
+  const at::Tensor& target = THPVariable_Unpack(tensor);
+  const at::Tensor& given = THPVariable_Unpack(value);
+  if (capture::is_transformed(target) || capture::is_transformed(given)) return {};
+  const auto wrap = [](at::Tensor one) { return guards::Ref::steal(THPVariable_Wrap(std::move(one))); };
+  const at::Tensor data = (is_computed(value) ? given : tracer_.stand_in(given)).variable_data();
+  if (is_computed(tensor)) {
+    const capture::ViewPtr &mine = tracer_.impl().view_of(target), &other = tracer_.impl().view_of(data);
+    const bool is_alike = mine->type == other->type && mine->dtype == other->dtype;
+    if (!is_alike || target.requires_grad() || target.is_view() || target.is_inference() || data.is_inference())
+      return {};
+    return {guards::Ref::borrow(tensor), wrap(data), false};
+  }
+  const auto known = std::ranges::find(tensors_, tensor, &Tensor::object);
+  capture::ReplacedData* replaced = capture::replaced_data();
+  if (known == tensors_.end() || may_be_written(*known) || !replaced) return {};
+  using Outcome = capture::ReplacedData::Outcome;
+  const Outcome outcome = replaced->replace(tracer_.impl(), target, data);
+  if (outcome == Outcome::refused) return {};
+  return {wrap(tracer_.stand_in(target)), wrap(data), outcome == Outcome::other};
 }
 
 bool TorchWorld::wants_history(PyObject* const* arguments, Py_ssize_t count) const {

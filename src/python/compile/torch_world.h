@@ -19,10 +19,12 @@
 
 namespace braze::python {
 
-/// Which code is not the user's.
+/// Which code is not the user's, and what PyTorch's own objects are whatever a run does.
 class LibraryWorld : public interpreter::TensorWorld {
  public:
   bool is_library(PyCodeObject* code) const override;
+  bool is_plain_script(PyObject* function) const override;
+  void make_attribute(PyObject* object, PyObject* name) const override;
 };
 
 /// Tensors of one run: arguments of the graph, and those that it binds.
@@ -68,14 +70,13 @@ class TorchWorld final : public LibraryWorld {
   }
   bool is_operator(PyObject* object) const override;
   PythonGradient python_gradient_of(PyObject* object) const override;
-  bool is_plain_script(PyObject* function) const override;
-  void make_attribute(PyObject* object, PyObject* name) const override;
   bool may_read_without_grad(PyObject* tensor, PyObject* name) const override;
   std::optional<interpreter::Break> why_not(PyObject* name) const override;
   std::optional<interpreter::Break> why_raised() const override;
   bool changes_only_itself(PyObject* tensor, PyObject* name, PyObject* const* arguments,
                            Py_ssize_t count) const override;
   PyObject* answer_attribute(PyObject* tensor, PyObject* name) override;
+  StoredData store_data(PyObject* tensor, PyObject* value) override;
   bool is_of_legacy_type(PyObject* object, PyObject* classes) const override;
   PyObject* answer(PyObject* function, PyObject* const* arguments, Py_ssize_t count) override;
   void answered() override;
@@ -115,6 +116,7 @@ class TorchWorld final : public LibraryWorld {
   std::vector<Tensor> tensors_;
 
   const Others others_;
+  const bool wants_gradients_ = at::GradMode::is_enabled();  ///< When the run begins.
   const SizeHistory& history_;
   PickedRows rows_;
   TorchSizes sizes_;

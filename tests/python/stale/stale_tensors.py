@@ -47,6 +47,12 @@ other(
     lambda: tensor().requires_grad_(),
     lambda: torch.nn.Parameter(tensor()),
 )
+REPLACED = "def f(x):\n    x.data = x.data.abs()\n    return x + 1, x.shape, x.stride(), x.requires_grad"
+other("data_replaced_of_another_shape", REPLACED, lambda: tensor(2, 3), lambda: tensor(3, 2))
+other("data_replaced_of_other_strides", REPLACED, lambda: tensor(3, 3), lambda: tensor(3, 3).t())
+other("data_replaced_of_what_requires_grad", REPLACED, tensor, lambda: tensor().requires_grad_())
+other("data_replaced_of_a_view", REPLACED, lambda: tensor(3), lambda: tensor(2, 3)[1])
+other("data_replaced_of_gaps", REPLACED, lambda: tensor(4), lambda: tensor(8)[::2])
 other("empty", "def f(x): return x.sum(), x.numel()", tensor, lambda: torch.ones(0))
 other(
     "zero_dim",

@@ -149,6 +149,10 @@ void Effects::call(PyObject* function, PyObject* callable, PyObject* names,
   log_.push_back(std::move(effect));
 }
 
+void Effects::store_data(PyObject* tensor, PyObject* name, PyObject* value) {
+  log_.push_back({EffectKind::store_attribute, Ref::borrow(tensor), Ref::borrow(name), Ref::borrow(value)});
+}
+
 void Effects::advance(PyObject* iterator, bool ends) {
   IteratorChange& changed = change(iterators_, iterator);
   changed.taken += !ends;

@@ -69,6 +69,8 @@ class Effects {
   void move_to_end(PyObject* dict, PyObject* key, PyObject* last);
   /// `function` is called by a replay; the run does without. Names, if any, are a constant.
   void call(PyObject* function, PyObject* callable, PyObject* names, const std::vector<PyObject*>& arguments);
+  /// `tensor.data = value`, which a replay does; the run does without.
+  void store_data(PyObject* tensor, PyObject* name, PyObject* value);
   /// A lock that is taken during the run, and let go of.
   /// A builtin iterator gives an item, or comes to its end. Its own share alone: not that of those within it.
   void advance(PyObject* iterator, bool ends);

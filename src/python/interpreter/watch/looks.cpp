@@ -172,6 +172,9 @@ bool attribute(Watch& watch, Activation& a, int arg) {
 }
 
 bool stores_attribute(Watch& watch, Activation& a, int arg) {
+  const bool is_data = PyUnicode_CompareWithASCIIString(a.name(arg), "data") == 0;
+  if (is_data && watch.run.values.tensors().is_tensor(a.peek(1)))
+    return watch.tensor_attributes.store_data(a.peek(1), a.name(arg), a.peek(2));
   return watch.attributes.store_attribute(a.peek(1), a.name(arg), a.peek(2));
 }
 

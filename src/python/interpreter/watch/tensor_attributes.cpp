@@ -84,6 +84,27 @@ bool TensorAttributes::gradient(PyObject* tensor) {
   return values_.learn(found, place) || abandon("a gradient that cannot be traced");
 }
 
+/// What stands for the tensor in the run gets the other memory; a replay sets the tensor's own.
+bool TensorAttributes::store_data(PyObject*& tensor, PyObject* name, PyObject*& value) {
+  if (!values_.is_known(tensor)) return abandon("an attribute of an object of unknown origin is changed", tensor);
+  if (!values_.tensors().is_tensor(value) || !values_.is_known(value))
+    return abandon("an attribute of a tensor is changed", name);
+  if (!watch_.classes.keep_special(tensor, {"__setattr__"})) return false;
+  PyObject* found = _PyType_Lookup(Py_TYPE(tensor), name);
+  if (!found || !Py_IS_TYPE(found, &PyGetSetDescr_Type))
+    return abandon("an attribute of a tensor is changed", name);
+  values_.guards().class_entries(values_.type_source(tensor), Py_TYPE(tensor), {&name, 1});
+  TensorWorld::StoredData stored = values_.tensors().store_data(tensor, value);
+  if (!stored.tensor) return abandon("the `data` of a tensor is replaced");
+  if (stored.is_effect) {
+    values_.make(stored.value.get());
+    values_.effects().store_data(tensor, name, stored.value.get());
+  }
+  Py_SETREF(tensor, stored.tensor.release());
+  Py_SETREF(value, stored.value.release());
+  return allow(Entry::tensor);
+}
+
 /// What a tensor has in its instance dict, or that it has nothing of that name.
 bool TensorAttributes::own_attribute(PyObject* tensor, PyObject* name) {
   guards::SourceTable& sources = values_.sources();

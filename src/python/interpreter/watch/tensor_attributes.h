@@ -19,6 +19,9 @@ class TensorAttributes final : Domain {
   /// Tensor.__hash__, entered from C code that looks a tensor up: it goes by the address, and shows it to nobody.
   bool hashes_tensor(PyObject* function);
 
+  /// `tensor.data = value`, given the slots of the stack where both lie.
+  bool store_data(PyObject*& tensor, PyObject* name, PyObject*& value);
+
  private:
   bool own_attribute(PyObject* tensor, PyObject* name);
   bool gradient(PyObject* tensor);

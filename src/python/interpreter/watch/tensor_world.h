@@ -134,6 +134,12 @@ class TensorWorld {
   /// Before an attribute of a tensor is read that would show the run its real memory: what it is to see instead
   /// (borrowed). Null for all other attributes.
   virtual PyObject* answer_attribute(PyObject* tensor, PyObject* name) = 0;
+  /// Before `tensor.data = value`.
+  struct StoredData {
+    Ref tensor, value;       ///< What the run does it with. Null: it cannot.
+    bool is_effect = false;  ///< The tensor existed before: a replay gives it the value.
+  };
+  virtual StoredData store_data(PyObject*, PyObject*) { return {}; }
   /// Before a call of a function that reads or sets a flag of torch's which is not, while a run is traced, what the
   /// run is to see: what the call gives it (borrowed). Null for all other functions.
   virtual PyObject* answer(PyObject* function, PyObject* const* arguments, Py_ssize_t count) = 0;
