@@ -98,7 +98,8 @@ class CallRecorder {
     take_operands();
     shapes_ = guessed ? std::move(*guessed) : ask_shapes(&recorder_, entry_, arguments_);
     place_results();
-    const bool effect = entry_.random || (entry_.returns == 0 && payload_.cloned.empty());
+    const bool effect =
+        entry_.random || (entry_.returns == 0 && payload_.cloned.empty()) || orders_complex(entry_, arguments_);
     ir::Node* node = recorder_.create_call(payload_, operands_, types_, effect);
     if (uses_default_generator(entry_, arguments_)) recorder_.generator().advance(node);
     for (size_t k = 0; k < written_.size(); ++k) write_back(written_[k], node->result(first_clone_ + k));

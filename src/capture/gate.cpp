@@ -1,6 +1,7 @@
 #include "capture/gate.h"
 
 #include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/variable.h>
 #include <torch/library.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <span>
 #include <utility>
 
+#include "capture/arguments.h"
 #include "capture/asked_by.h"
 #include "capture/devices.h"
 #include "capture/number_calls.h"
@@ -107,6 +109,35 @@ bool hands_on_history(const c10::FunctionSchema& schema, std::span<const c10::IV
          });
 }
 
+/// An operator that moves the versions of what it writes by Python code of its own, as those of
+/// torch.library.custom_op do, before the trace sees it: what it writes is bound at once, and afterwards moved
+/// again, as by its kernel, which is above nothing that counts. (A kernel that writes more than once moves it more
+/// often in eager.)
+class OwnVersions {
+ public:
+  OwnVersions(Recorder& recorder, const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+    constexpr auto key = c10::DispatchKey::ADInplaceOrView;
+    if (is_pytorchs(op) || !op.hasKernelForDispatchKey(key) || !is_python(*kernel_of(op, key))) return;
+    const auto& arguments = op.schema().arguments();
+    for (size_t k = 0; k < arguments.size(); ++k)
+      if (is_written(arguments[k]))
+        for_each_tensor(std::span(&stack[stack.size() - arguments.size() + k], 1),
+                        [&](const at::Tensor& tensor, uint32_t, int32_t) {
+                          if (is_transformed(tensor)) return;
+                          recorder.view_of(tensor);
+                          written_.push_back(tensor);
+                        });
+  }
+  ~OwnVersions() {
+    for (const at::Tensor& tensor : written_) torch::autograd::impl::bump_version(tensor);
+  }
+  OwnVersions(const OwnVersions&) = delete;
+  OwnVersions& operator=(const OwnVersions&) = delete;
+
+ private:
+  c10::SmallVector<at::Tensor, 2> written_;
+};
+
 /// The real tensors among the arguments of an operator, and what stands for them.
 class StandIns {
  public:
@@ -196,6 +227,7 @@ struct GateKernel {
     if (running.is_outermost()) put_parsed_numbers(op, stack);
     const bool is_new = current_gate->called_.insert(op).second;
     if (is_new && is_pytorchs(op)) check(op);
+    const OwnVersions versions(tracer->impl(), op, *stack);
     if (builds_python_tensor()) {
       // Of the tensors that it is given it asks for numbers; all else is done with the fresh one.
       if (gives_number(op.schema())) throw UserError("braze: a tensor is made of the values of others");

@@ -210,6 +210,15 @@ void specialise_narrow_numbers(const OpEntry& entry, std::span<c10::IValue> argu
       arguments[i] = specialised(arguments[i]);
 }
 
+bool orders_complex(const OpEntry& entry, std::span<const c10::IValue> arguments) {
+  constexpr std::string_view kOrders[] = {"aten::lt", "aten::le", "aten::gt", "aten::ge"};
+  const auto is_complex = [](const c10::IValue& value) {
+    return value.isTensor() ? value.toTensor().is_complex() : value.isComplexDouble();
+  };
+  return std::ranges::find(kOrders, entry.op.schema().name()) != std::end(kOrders) &&
+         std::ranges::any_of(arguments, is_complex);
+}
+
 bool may_be_refused(const OpEntry& entry, std::span<const c10::IValue> arguments) {
   if (asks_for_more(entry, arguments) || has_complex_number(arguments) ||
       has_refused_number(entry.op.schema(), arguments))

@@ -12,6 +12,9 @@ namespace braze::capture {
 /// May ATen raise for these arguments where the operator's rule would not, or is more asked of it than the rule
 /// gives? Then the call is recorded as such.
 bool may_be_refused(const OpEntry& entry, std::span<const c10::IValue> arguments);
+/// Is it a comparison with a complex number, of which there is no order? It raises whatever becomes of its result,
+/// which a pass may find to decide nothing: where(x > 1j, a, a).
+bool orders_complex(const OpEntry& entry, std::span<const c10::IValue> arguments);
 /// Throws: an out= tensor of another size than the result's is an input, a view, or not empty, of which eager warns
 /// at every call.
 [[noreturn]] void refuse_resize(const OpEntry& entry);

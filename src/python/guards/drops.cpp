@@ -2,6 +2,7 @@
 #include "python/guards/drops.h"
 
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "python/guards/deque.h"
@@ -13,6 +14,8 @@
 namespace braze::guards {
 
 namespace {
+
+thread_local Unnoticed* known_to_guards = nullptr;  // Tests of guards, plain functions, have no other way to it.
 
 constexpr size_t most_objects = 1 << 16;  // Of what dies; more count as noticed.
 
@@ -54,25 +57,36 @@ class Death {
   explicit Death(const std::function<Py_ssize_t(PyObject*)>& extra) : extra_(extra) {}
 
   bool goes_unnoticed(PyObject* value) {
+    met_[value].has_died = true;
     dying_.push_back(value);
     while (!dying_.empty()) {
       PyObject* object = dying_.back();
       dying_.pop_back();
-      if (is_noticed(object) || references_.size() > most_objects) return false;
+      if (is_noticed(object) || met_.size() > most_objects) return false;
       if (const traverseproc traverse = Py_TYPE(object)->tp_traverse; traverse && PyObject_IS_GC(object))
         traverse(object, [](PyObject* child, void* self) { return static_cast<Death*>(self)->meet(child); }, this);
     }
     return true;
   }
+  void tell(Unnoticed& known) const {
+    for (const auto& [object, met] : met_)
+      if (met.has_died) known.insert(object);
+  }
 
  private:
+  struct Met {
+    Py_ssize_t references = 0;  ///< From what dies.
+    bool has_died = false;
+  };
+
   int meet(PyObject* child) {
     if (!child || is_scalar(child) || PyType_Check(child)) return 0;
-    const Py_ssize_t count = ++references_[child];
+    Met& met = met_[child];
+    ++met.references;
     const Py_ssize_t own = Py_REFCNT(child) - (extra_ ? extra_(child) : 0);
     // Not "equal": several may be among those that do not count.
-    if (count >= own && !has_died_[child]) {
-      has_died_[child] = true;
+    if (met.references >= own && !met.has_died) {
+      met.has_died = true;
       dying_.push_back(child);
     }
     return 0;
@@ -80,8 +94,7 @@ class Death {
 
   const std::function<Py_ssize_t(PyObject*)>& extra_;
   std::vector<PyObject*> dying_;
-  std::unordered_map<PyObject*, Py_ssize_t> references_;
-  std::unordered_map<PyObject*, bool> has_died_;
+  std::unordered_map<PyObject*, Met> met_;
 };
 
 const DropTarget& target_of(const Expected& expected) {
@@ -90,32 +103,44 @@ const DropTarget& target_of(const Expected& expected) {
 
 }  // namespace
 
-bool goes_unnoticed(PyObject* value, Py_ssize_t dropped, const std::function<Py_ssize_t(PyObject*)>& extra) {
+bool goes_unnoticed(PyObject* value, Py_ssize_t dropped, const std::function<Py_ssize_t(PyObject*)>& extra,
+                    Unnoticed* known) {
   if (!value || is_scalar(value) || PyType_Check(value)) return true;
+  if (known && known->contains(value)) return true;
   if (Py_REFCNT(value) - (extra ? extra(value) : 0) > dropped) return true;
-  return Death(extra).goes_unnoticed(value);
+  Death death(extra);
+  const bool unnoticed = death.goes_unnoticed(value);
+  if (unnoticed && known) death.tell(*known);
+  return unnoticed;
+}
+
+SharedDrops::SharedDrops() noexcept : outer_(std::exchange(known_to_guards, &known_)) {}
+
+SharedDrops::~SharedDrops() {
+  known_to_guards = outer_;
 }
 
 bool test_drops(const Expected& expected, PyObject* const* values, const Call& call) noexcept {
   const DropTarget& target = target_of(expected);
   const auto dropped = static_cast<Py_ssize_t>(expected.bits);
+  const auto goes = [dropped](PyObject* object) { return goes_unnoticed(object, dropped, {}, known_to_guards); };
   PyObject* value = target.source->parent ? load(*target.source, values[0], call) : values[0];
   if (!value) return true;
-  if (!target.contents) return goes_unnoticed(value, dropped);
+  if (!target.contents) return goes(value);
   if (PyList_Check(value)) {
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(value); ++i)
-      if (!goes_unnoticed(PyList_GET_ITEM(value, i), dropped)) return false;
+      if (!goes(PyList_GET_ITEM(value, i))) return false;
     return true;
   }
   if (is_deque(value)) {
     for (Py_ssize_t i = 0; i < Py_SIZE(value); ++i)
-      if (!goes_unnoticed(deque_item(value, i), dropped)) return false;
+      if (!goes(deque_item(value, i))) return false;
     return true;
   }
   Py_ssize_t at = 0;
   PyObject *key, *item;
   while (PyDict_Check(value) && PyDict_Next(value, &at, &key, &item))
-    if (!goes_unnoticed(item, dropped) || !goes_unnoticed(key, dropped)) return false;
+    if (!goes(item) || !goes(key)) return false;
   return true;
 }
 

@@ -12,7 +12,9 @@
 // The instructions of one root are a part; a part that has succeeded leaves a shortcut (shortcut.h).
 #include <algorithm>
 #include <array>
+#include <optional>
 
+#include "python/guards/drops.h"
 #include "python/guards/guard.h"
 #include "python/guards/instructions.h"
 #include "python/guards/kinds.h"
@@ -85,6 +87,7 @@ struct GuardProgram::Impl {
   std::vector<Gathered> gathered = {};  ///< By guard.
   std::vector<PyObject*> scratch = {};  ///< For gathered values.
   bool settled = false;                 ///< The last check succeeded.
+  bool has_drops = false;               ///< Guards ask who notices that something is dropped.
 
   /// Runs a part. \returns ok or the number of the instruction that failed.
   int32_t run(Part& part, const Call& call) noexcept;
@@ -308,6 +311,8 @@ GuardProgram::GuardProgram(GuardSet guards) : impl_(std::make_unique<Impl>(Impl{
       impl.slots[impl.slot_of[i]] = sources.at(i)->key.get();
   for (const Source* source : impl.set.wanted_) impl.wanted.push_back(impl.slot_of[source->number]);
   impl.plan_gathering();
+  impl.has_drops =
+      std::ranges::any_of(impl.set.guards(), [](const Guard& guard) { return guard.kind == GuardKind::drops; });
 }
 
 void GuardProgram::Impl::plan_gathering() {
@@ -397,6 +402,8 @@ void GuardProgram::Impl::record(Part& part) noexcept {
 
 int32_t GuardProgram::check(const Call& call, PyObject** values) const noexcept {
   Impl& impl = *impl_;
+  std::optional<SharedDrops> drops;
+  if (impl.has_drops) drops.emplace();
   for (Part& part : impl.parts) {
     if (part.root) {
       PyObject* root = load(*part.root, nullptr, call);

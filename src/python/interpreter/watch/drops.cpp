@@ -1,7 +1,6 @@
 // python/interpreter/watch/drops.cpp
 #include "python/interpreter/watch/drops.h"
 
-#include "python/guards/drops.h"
 #include "python/guards/scalar.h"
 #include "python/interpreter/watch/values.h"
 
@@ -25,7 +24,7 @@ bool Drops::add(PyObject* value, const guards::Source* source, bool contents) {
   any_ |= value && !guards::is_scalar(value);
   if (!value) return true;
   if (looked_at_ > most_looked_at) return false;
-  if (!contents) return guards::goes_unnoticed(value, 1, extra);
+  if (!contents) return guards::goes_unnoticed(value, 1, extra, &known_);
   const guards::Ref items = guards::Ref::steal(PyDict_Check(value) ? PyDict_Items(value) : PySequence_List(value));
   bool all = static_cast<bool>(items);
   for (Py_ssize_t i = 0; all && i < PyList_GET_SIZE(items.get()); ++i) {

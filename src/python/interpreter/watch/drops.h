@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "python/guards/drops.h"
 #include "python/guards/source.h"
 
 namespace braze::interpreter {
@@ -32,7 +33,8 @@ class Drops {
   };
   Values& values_;
   std::vector<Drop> drops_;
-  size_t looked_at_ = 0;  ///< Objects that hang on what was let go of.
+  guards::Unnoticed known_;  ///< As far as the run goes: the guards look again, with nothing changed in between.
+  size_t looked_at_ = 0;     ///< Objects that hang on what was let go of.
   bool any_ = false;
 };
 
