@@ -270,15 +270,17 @@ bool layer_norm_backward(Call& call, const RuleRow&) {
   return true;
 }
 
-/// native_batch_norm_backward(grad, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps,
-/// output_mask)
-bool batch_norm_backward(Call& call, const RuleRow&) {
-  const auto g = call.operand(0), x = call.operand(1);
+/// 0: native_batch_norm_backward(grad, input, weight, running_mean, running_var, save_mean, save_invstd, train,
+/// eps, output_mask) 1: cudnn_batch_norm_backward(input, grad, weight, running_mean, running_var, save_mean,
+/// save_invstd, eps, buffer)
+bool batch_norm_backward(Call& call, const RuleRow& row) {
+  const bool of_cudnn = row.variant == 1;
+  const auto g = call.operand(of_cudnn ? 1 : 0), x = call.operand(of_cudnn ? 0 : 1);
   if (!g || !x || !c10::isFloatingType(x->dtype) || x->sizes.size() < 2 || numel(x->sizes) == 0) return false;
-  if (g->dtype != x->dtype || g->sizes != x->sizes || !call.device().is_cpu()) return false;
+  if (g->dtype != x->dtype || g->sizes != x->sizes) return false;
   const Sizes strides = format_strides(x->sizes, suggested_format(*x));
-  if (!is_row_major(x->sizes, x->strides) && x->strides != strides) return false;
-  const bool train = call.flag(7);
+  if (!of_cudnn && !is_row_major(x->sizes, x->strides) && x->strides != strides) return false;
+  const bool train = of_cudnn || call.flag(7);
   const auto mean = call.operand(train ? 5 : 3), spread = call.operand(train ? 6 : 4);
   const Sizes channels{x->sizes[1]};
   if (!mean || !spread || mean->sizes != channels || spread->sizes != channels) return false;
@@ -287,11 +289,13 @@ bool batch_norm_backward(Call& call, const RuleRow&) {
     weight = call.operand(2);
     if (!weight || weight->sizes != channels) return false;
   }
-  for (const auto* operand : {&mean, &spread})
-    if ((*operand)->dtype != x->dtype) return false;
-  if (weight && weight->dtype != x->dtype) return false;
-  const auto mask = call.arg(9).toBoolList();
   const DType dtype = computing_dtype(x->dtype);
+  // GPUs keep statistics of halves in f32, and take such parameters.
+  const auto fits = [&](const Operand& row) {
+    return row.dtype == x->dtype || (call.device().is_cuda() && to_dtype(row.dtype) == dtype);
+  };
+  if (!fits(*mean) || !fits(*spread) || (weight && !fits(*weight))) return false;
+  const auto wanted = [&](size_t k) { return of_cudnn || call.arg(9).toBoolList().get(k); };
   Arithmetic a(call);
   Sizes column(x->sizes.size(), 1);
   column[1] = channels[0];
@@ -308,16 +312,16 @@ bool batch_norm_backward(Call& call, const RuleRow&) {
   // weight and bias.
   if (weight) n.rstd = a.op(Op::mul, n.rstd, along(*weight));
   const auto end = [&](ir::Value* value, const ir::Type* type) {
-    return call.copy(call.cast(value, to_dtype(x->dtype)), type);
+    return call.copy(call.cast(value, type->dtype), type);
   };
-  const ir::Type* row_type = call.contiguous(x->dtype, channels);
-  give_or_undefined(call, mask.get(0), [&] {
+  const ir::Type* row_type = call.contiguous(weight ? weight->dtype : x->dtype, channels);
+  give_or_undefined(call, wanted(0), [&] {
     ir::Value* result = train ? gradient_of_normalised(call, n) : a.op(Op::mul, n.gradient, n.rstd);
     return end(result, call.type(x->dtype, x->sizes, strides));
   });
-  give_or_undefined(call, mask.get(1),
+  give_or_undefined(call, wanted(1),
                     [&] { return end(a.reduce(Op::sum, a.op(Op::mul, n.gradient, n.normal), n.dims), row_type); });
-  give_or_undefined(call, mask.get(2), [&] { return end(a.reduce(Op::sum, n.gradient, n.dims), row_type); });
+  give_or_undefined(call, wanted(2), [&] { return end(a.reduce(Op::sum, n.gradient, n.dims), row_type); });
   return true;
 }
 
@@ -455,7 +459,8 @@ std::span<const RuleRow> backward_rules() {
       {"glu_backward", glu_backward},
       {"_prelu_kernel_backward", prelu_backward},
       {"native_layer_norm_backward", layer_norm_backward},
-      {"native_batch_norm_backward", batch_norm_backward},
+      {"native_batch_norm_backward", batch_norm_backward, Op::input, 0},
+      {"cudnn_batch_norm_backward", batch_norm_backward, Op::input, 1},
       {"native_group_norm_backward", group_norm_backward},
       {"slice_backward", slice_backward},
       {"select_backward", select_backward},

@@ -1,5 +1,7 @@
 // Batch norm, with the statistics of the batch or the running ones. instance_norm comes as batch norm of a reshaped
 // input.
+#include <algorithm>
+
 #include "capture/arithmetic.h"
 #include "capture/call.h"
 #include "capture/index_map.h"
@@ -25,15 +27,18 @@ class BatchNorm {
       : call_(call), x_(x), compute_(ir::compute_dtype(to_dtype(x.dtype))), channels_{x.sizes[1]} {}
 
   /// Operand `k`, or null if it is not given; false if it is of another type or size than eager's fast kernels
-  /// take.
+  /// take. A GPU's take f32 beside an input of halves, as autocast has it.
   bool take(size_t k, ir::Value*& row) {
     row = nullptr;
     if (!call_.has(k)) return true;
     const auto part = call_.operand(k);
-    if (!part || part->dtype != x_.dtype || part->sizes != channels_) return false;
+    if (!part || part->sizes != channels_) return false;
+    const bool is_mixed = on_gpu() && to_dtype(part->dtype) == compute_;
+    if (part->dtype != x_.dtype && !is_mixed) return false;
     row = call_.cast(part->value, compute_);
     return true;
   }
+  bool on_gpu() const { return call_.device().is_cuda(); }
 
   ir::Value* rows(Op op, std::initializer_list<ir::Value*> operands) const {
     return call_.node(op, operands, call_.contiguous(to_scalar_type((*operands.begin())->type->dtype), channels_));
@@ -59,9 +64,8 @@ class BatchNorm {
 
   /// Mean and biased variance of the batch, f64.
   void statistics(ir::Value*& mean, ir::Value*& variance) const {
-    std::vector<int64_t> dims;
-    for (int64_t dim = 0; dim < static_cast<int64_t>(x_.sizes.size()); ++dim)
-      if (dim != 1) dims.push_back(dim);
+    if (on_gpu()) return statistics_at_once(mean, variance);
+    const std::vector<int64_t> dims = reduced();
     const ir::Type* type = call_.contiguous(ScalarType::Double, channels_);
     const std::span<const int64_t> over(dims);
     ir::Value* x = wide(x_.value);
@@ -73,20 +77,61 @@ class BatchNorm {
   /// x * scale + shift in the input's type and in the layout that eager gives the result: of a GPU's own kernels
   /// that of empty_like(); of cuDNN's and the CPU's contiguous or channels_last.
   ir::Value* apply(ir::Value* scale, ir::Value* shift, bool of_cudnn) const {
-    Sizes column(x_.sizes.size() - 1, 1);
-    column[0] = channels_[0];
-    const ir::Type* column_type = call_.contiguous(to_scalar_type(compute_), column);
-    const bool like_input = call_.device().is_cuda() && !of_cudnn;
-    const Sizes strides =
-        like_input ? preserved_strides(x_.sizes, x_.strides) : format_strides(x_.sizes, contiguous_format(x_));
-    const ir::Type* type = call_.type(to_scalar_type(compute_), x_.sizes, strides);
-    ir::Value* x = call_.cast(x_.value, compute_);
-    ir::Value* scaled = call_.node(Op::mul, {x, call_.node(Op::reshape, {scale}, column_type)}, type);
-    ir::Value* result = call_.node(Op::add, {scaled, call_.node(Op::reshape, {shift}, column_type)}, type);
+    const ir::Type* type = result_type(of_cudnn);
+    ir::Value* scaled = call_.node(Op::mul, {input(), column(scale)}, type);
+    return call_.cast(call_.node(Op::add, {scaled, column(shift)}, type), to_dtype(x_.dtype));
+  }
+
+  /// (x - mean) * scale + bias, as GPUs' kernels compute it while training: nothing is lost where the mean is far
+  /// from zero.
+  ir::Value* apply_centred(ir::Value* mean, ir::Value* scale, ir::Value* bias, bool of_cudnn) const {
+    const ir::Type* type = result_type(of_cudnn);
+    ir::Value* centred = call_.node(Op::sub, {input(), column(mean)}, type);
+    ir::Value* result = call_.node(Op::mul, {centred, column(scale)}, type);
+    if (bias) result = call_.node(Op::add, {result, column(bias)}, type);
     return call_.cast(result, to_dtype(x_.dtype));
   }
 
  private:
+  std::vector<int64_t> reduced() const {
+    std::vector<int64_t> dims;
+    for (int64_t dim = 0; dim < static_cast<int64_t>(x_.sizes.size()); ++dim)
+      if (dim != 1) dims.push_back(dim);
+    return dims;
+  }
+
+  /// Both sums in one pass over the input, which is what a GPU waits for. They are of distances from each channel's
+  /// first element, so that the squares do not lose a variance that is small beside the mean.
+  /// Source: Chan, Golub, LeVeque, "Algorithms for computing the sample variance", 1983.
+  void statistics_at_once(ir::Value*& mean, ir::Value*& variance) const {
+    Arithmetic a(call_);
+    const std::vector<int64_t> dims = reduced();
+    ir::Value* first = x_.value;
+    for (const int64_t dim : dims) first = a.slice(first, dim, 0, 1);
+    first = wide(first);
+    ir::Value* off = a.op(Op::sub, wide(x_.value), first);
+    const auto mean_of = [&](ir::Value* value) {
+      return a.reduce(Op::mean, value, Sizes(dims.begin(), dims.end()));
+    };
+    ir::Value* shift = mean_of(off);
+    mean = a.op(Op::add, shift, a.reshape(first, channels_));
+    ir::Value* found = a.op(Op::sub, mean_of(a.op(Op::mul, off, off)), a.op(Op::mul, shift, shift));
+    variance = a.op(Op::maximum, found, a.number(DType::f64, 0));
+  }
+
+  ir::Value* input() const { return call_.cast(x_.value, compute_); }
+  ir::Value* column(ir::Value* row) const {
+    Sizes sizes(x_.sizes.size() - 1, 1);
+    sizes[0] = channels_[0];
+    return call_.node(Op::reshape, {row}, call_.contiguous(to_scalar_type(compute_), sizes));
+  }
+  const ir::Type* result_type(bool of_cudnn) const {
+    const bool like_input = on_gpu() && !of_cudnn;
+    const Sizes strides =
+        like_input ? preserved_strides(x_.sizes, x_.strides) : format_strides(x_.sizes, contiguous_format(x_));
+    return call_.type(to_scalar_type(compute_), x_.sizes, strides);
+  }
+
   Call& call_;
   const Operand& x_;
   DType compute_;
@@ -105,7 +150,6 @@ bool batch_norm(Call& call, const RuleRow& row) {
   // Of half types, GPUs keep them in f32.
   const ScalarType kept = call.device().is_cpu() ? x->dtype : to_scalar_type(ir::compute_dtype(to_dtype(x->dtype)));
   const bool training = form.training >= 0 && call.flag(form.training), of_cudnn = row.variant == 3;
-  if (training && of_cudnn) return false;
   BatchNorm norm(call, *x);
   ir::Value *weight, *bias, *running_mean = nullptr, *running_variance = nullptr;
   if (!norm.take(1, weight) || !norm.take(2, bias)) return false;
@@ -127,7 +171,10 @@ bool batch_norm(Call& call, const RuleRow& row) {
   ir::Value* scale = weight ? norm.rows(Op::mul, {rstd, weight}) : rstd;
   ir::Value* shift = norm.rows(Op::mul, {mean, scale});
   shift = bias ? norm.rows(Op::sub, {bias, shift}) : norm.rows(Op::neg, {shift});
-  call.give(norm.apply(scale, shift, of_cudnn));
+  const bool is_centred = training && norm.on_gpu();
+  call.give(is_centred ? norm.apply_centred(mean, scale, bias, of_cudnn) : norm.apply(scale, shift, of_cudnn));
+  // cuDNN's buffer is for its own backward, which is not called.
+  const auto give_buffer = [&] { return call.give(call.full(call.contiguous(ScalarType::Byte, {0}), 0)); };
   if (!training && !call.device().is_cpu() && !of_cudnn) {  // The GPU's kernel gives what it has used.
     call.give(call.cast(mean, to_dtype(kept)));
     return call.give(call.cast(rstd, to_dtype(kept)));
@@ -135,17 +182,19 @@ bool batch_norm(Call& call, const RuleRow& row) {
   if (!training) {
     const ir::Type* none = call.contiguous(kept, {0});
     for (int k = 0; k < 2; ++k) call.give(call.full(none, 0));
-    return !of_cudnn || call.give(call.full(call.contiguous(ScalarType::Byte, {0}), 0));
+    return !of_cudnn || give_buffer();
   }
   call.give(call.cast(mean, to_dtype(kept)));
   call.give(call.cast(rstd, to_dtype(kept)));
+  if (of_cudnn) give_buffer();
   if (!running_mean) return true;
   const double momentum = call.real(form.momentum);
   const Dim count = numel(x->sizes) / x->sizes[1];
   const auto follow = [&](size_t k, ir::Value* running, ir::Value* fresh) {
     ir::Value* old = norm.rows(Op::mul, {norm.wide(running), norm.number(fresh, 1 - momentum)});
     ir::Value* sum = norm.rows(Op::add, {norm.rows(Op::mul, {fresh, norm.number(fresh, momentum)}), old});
-    write(call.recorder, *call.recorder.view_of(call.tensor(k)), call.cast(sum, to_dtype(x->dtype)));
+    const DType stored = to_dtype(call.tensor(k).scalar_type());
+    write(call.recorder, *call.recorder.view_of(call.tensor(k)), call.cast(sum, stored));
   };
   ir::Value* unbiased = norm.rows(Op::mul, {batch_variance, norm.correction(count)});
   follow(3, running_mean, batch_mean);

@@ -82,7 +82,7 @@ bool is_on_gpu(const ir::Node& node) {
 /// Of strided pointwise convolutions with fewer channels than a vector has lanes oneDNN's gradient of the weight
 /// writes out of bounds in channels_last (capture/backward_formulas.cpp).
 bool writes_out_of_bounds(const ir::Node& backward, const Row& row, const ir::SizeRules& rules) {
-  if (!row.is_backward()) return false;
+  if (!row.is_backward() || is_on_gpu(backward)) return false;
   const ir::Type& weight = *backward.operands[row.images()]->type;
   const auto after = backward.operands[0]->type->sizes.symbolic(),
              before = backward.operands[1]->type->sizes.symbolic();
@@ -92,10 +92,11 @@ bool writes_out_of_bounds(const ir::Node& backward, const Row& row, const ir::Si
 
 /// In several groups: of one channel each cuDNN first makes its kernel, for most of a second; of several it has no
 /// good ones for f32.
-bool is_slow_on_gpu(const ir::Node& node) {
-  const std::string_view arguments = node.find("arguments") ? node.text_attr("arguments") : "";
-  const bool has_groups = !arguments.ends_with(", 1");  // the last argument of the schema
-  const bool is_deep = node.operands[1]->type->sizes.symbolic()[1] == 1;
+bool is_slow_on_gpu(const ir::Node& node, const Row& row) {
+  std::string_view arguments = node.find("arguments") ? node.text_attr("arguments") : "";
+  if (row.is_backward()) arguments = arguments.substr(0, arguments.rfind(", ["));  // which gradients are wanted
+  const bool has_groups = !arguments.ends_with(", 1");
+  const bool is_deep = node.operands[row.images()]->type->sizes.symbolic()[1] == 1;
   return is_on_gpu(node) && has_groups && (is_deep || node.operands[0]->type->dtype == ir::DType::f32);
 }
 
@@ -116,8 +117,7 @@ loops::LayoutOverrides channels_last_convolutions(const ir::Graph& graph) {
   ir::for_each_node(graph, [&](const ir::Node* node) {
     const Row* row = row_of(*node);
     if (!row) return;
-    if (row->is_backward() && is_on_gpu(*node)) return;
-    is_refused |= is_slow_on_gpu(*node) || writes_out_of_bounds(*node, *row, rules);
+    is_refused |= is_slow_on_gpu(*node, *row) || writes_out_of_bounds(*node, *row, rules);
     const std::vector<const ir::Type*> types = images(*node, *row);
     for (const ir::Type* type : types)
       if (type->sizes.size() != row->rank || !is_eligible(*type, rules)) return;

@@ -9,9 +9,12 @@ namespace braze::driver {
 
 namespace {
 
-/// Kernels read any strides, and these convolutions ask for theirs. Other calls look at eager's, and so do views.
-bool takes_any_layout(const std::vector<ir::Node*>& readers, const loops::LayoutOverrides& convolutions) {
-  return std::ranges::all_of(readers, [&](const ir::Node* node) {
+/// Kernels read any strides, also of slices, and these convolutions ask for theirs. Other calls look at eager's,
+/// and so do other views.
+bool takes_any_layout(const passes::Uses& uses, const ir::Value* value,
+                      const loops::LayoutOverrides& convolutions) {
+  return std::ranges::all_of(uses.readers(value), [&](const ir::Node* node) {
+    if (node->op == ir::Op::slice) return takes_any_layout(uses, &node->results[0], convolutions);
     const ir::OpKind kind = ir::info(node->op).kind;
     return kind != ir::OpKind::View && (kind != ir::OpKind::Library || convolutions.contains(node));
   });
@@ -41,8 +44,7 @@ void lay_out_saved(const passes::Partition& parts, size_t results) {
     const bool is_seen = std::ranges::find(outputs.first(results), from) != outputs.begin() + results;
     if (is_seen || kind == ir::OpKind::View || kind == ir::OpKind::Source) continue;
     if (kind == ir::OpKind::Library && !forwards.contains(from->def)) continue;
-    if (!takes_any_layout(given_to.readers(from), forwards) || !takes_any_layout(taken_by.readers(to), backwards))
-      continue;
+    if (!takes_any_layout(given_to, from, forwards) || !takes_any_layout(taken_by, to, backwards)) continue;
     given.push_back(from);
     taken.push_back(to);
   }

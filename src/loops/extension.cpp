@@ -87,16 +87,36 @@ static bool is_a_clusters(const Node* reduction, int64_t length, const GpuLimits
   return dims.size() == 1 && dims[0] == rank - 1 && length <= limits.most_cluster * limits.cluster_row;
 }
 
-/// Whether rows are added up of which a strip of columns does not stay in the cache for a second pass: shares of
-/// the rows, read from front to back, then serve all threads, where strips would be too few or too narrow.
-static bool has_long_columns(const Node* reduction, int64_t results, int64_t length, const Windows& windows,
-                             const Target& target) {
-  if (reduction->results[0].type->device.kind == ir::DeviceKind::cuda || results > target.cpu.longest_strip)
-    return false;
-  const Value* operand = reduction->operands[0];
-  const int64_t strip = target.cpu.shortest_strip * ir::byte_size(operand->type->dtype);
-  if (length * strip <= target.second_cache) return false;
-  const Window& shown = windows.of(operand);
+/// What lies in memory of all that `value` is computed from within the group, one of as many elements: in its order
+/// the value is computed, whatever strides its type has.
+static const Value* read_for(const Value* value, const Group& group, const Facts& facts) {
+  for (;;) {
+    const Node* producer = facts.windows.base(value)->def;
+    if (!ir::is_elementwise(producer->op) || !group.contains(producer)) return value;
+    const auto whole = std::ranges::find_if(producer->operands, [&](const Value* operand) {
+      return facts.elements(operand) == facts.elements(&producer->results[0]);
+    });
+    if (whole == producer->operands.end()) return value;
+    value = *whole;
+  }
+}
+
+/// Whether strips of columns are too few for all threads, or do not stay in the cache for a second pass: shares of
+/// the rows, read from front to back, then serve all threads.
+static bool has_long_columns(const Node* reduction, int64_t results, int64_t length, const Group& group,
+                             const Facts& facts) {
+  const Target& target = facts.target(reduction);
+  const Value* operand = read_for(reduction->operands[0], group, facts);
+  if (operand->type->sizes.size() != reduction->operands[0]->type->sizes.size()) return false;
+  if (reduction->results[0].type->device.kind == ir::DeviceKind::cuda) {
+    const GpuLimits& limits = target.gpu;
+    const int64_t strips = (results + limits.warp - 1) / limits.warp;
+    if (strips >= limits.multiprocessors || length * limits.warp < 4 * limits.least_chunk) return false;
+  } else {
+    const int64_t strip = target.cpu.shortest_strip * ir::byte_size(operand->type->dtype);
+    if (results > target.cpu.longest_strip || length * strip <= target.second_cache) return false;
+  }
+  const Window& shown = facts.windows.of(operand);
   const auto& dims = reduction->ints_attr("dims");
   for (size_t k = 0; k < shown.sizes.size(); ++k)
     if (shown.strides[k] == 1 && shown.sizes[k] != 1)
@@ -117,7 +137,7 @@ bool Extension::add(const Node* node) {
     const Target& target = facts_.target(node);
     const bool is_wide = results <= target.few_results && length >= target.wide_reduction &&
                          !is_a_clusters(node, length, target.gpu);
-    group_.wide |= is_wide || has_long_columns(node, results, length, facts_.windows, target);
+    group_.wide |= is_wide || has_long_columns(node, results, length, group_, facts_);
   }
   return true;
 }
@@ -178,7 +198,7 @@ bool Extension::fits() {
   std::set_difference(all.begin(), all.end(), reduced.begin(), reduced.end(), std::back_inserter(rows));
   for (const Node* node : group_.nodes)
     if (!fits(node, all, rows)) return false;
-  if (group_.wide && !nothing_follows_reductions()) return false;
+  if (group_.wide && !nothing_follows_reductions(rows)) return false;
   group_.all_axes = std::move(all);
   group_.row_axes = std::move(rows);
   group_.axes_known = true;
@@ -203,12 +223,25 @@ bool Extension::is_internal(const Node* node) const {
   return true;
 }
 
-bool Extension::nothing_follows_reductions() const {
-  for (const Node* node : group_.nodes)
-    for (const Value* operand : node->operands) {
-      const Node* producer = facts_.windows.base(operand)->def;
-      if (ir::info(producer->op).kind == OpKind::Reduction && group_.contains(producer)) return false;
+bool Extension::nothing_follows_reductions(const AxisList& rows) const {
+  std::vector<const Node*> after;  // what needs the result of a reduction
+  const auto needs_one = [&](const Value* operand) {
+    const Node* producer = facts_.windows.base(operand)->def;
+    if (ir::info(producer->op).kind == OpKind::Reduction) return group_.contains(producer);
+    return std::ranges::find(after, producer) != after.end();
+  };
+  for (bool grows = true; grows;) {
+    grows = false;
+    for (const Node* node : group_.nodes) {
+      if (std::ranges::find(after, node) != after.end() || std::ranges::none_of(node->operands, needs_one))
+        continue;
+      // On a GPU the phase that joins the parts goes on with the results, and with nothing else.
+      const bool is_on_gpu = node->results[0].type->device.kind == ir::DeviceKind::cuda;
+      if (!is_on_gpu || group_.space.axes_of(*group_.find(&node->results[0])) != rows) return false;
+      after.push_back(node);
+      grows = true;
     }
+  }
   return true;
 }
 

@@ -27,7 +27,9 @@ class Extension {
   bool fits();
   AxisList reduced_by(const ir::Node* node, const Label& label) const;
   bool is_internal(const ir::Node* node) const;
-  bool nothing_follows_reductions() const;
+  /// But for what a GPU computes of the results alone.
+  /// \param rows  The axes of results.
+  bool nothing_follows_reductions(const AxisList& rows) const;
 
   /// The label under which `value` is computed in this group. False: it is not; `bad` if it is, but cannot be read.
   bool member_label(const ir::Value* value, Label& label, bool& bad);

@@ -73,8 +73,8 @@ void place(Plan& plan, std::span<const Lifetime> lives, bool reuse) {
 std::vector<bool> stand_alone(const Plan& plan) {
   constexpr int64_t large = 1 << 20;
   std::vector<bool> found(plan.buffers.size());
-  if (std::ranges::any_of(plan.buffers, [](const PlanBuffer& one) { return one.device != ir::Device{}; }))
-    return found;
+  const auto is_elsewhere = [&](const PlanBuffer& one) { return one.device != plan.buffers[0].device; };
+  if (std::ranges::any_of(plan.buffers, is_elsewhere)) return found;
   for (uint32_t k = 0; k < plan.buffers.size(); ++k) {
     const PlanBuffer& buffer = plan.buffers[k];
     found[k] = buffer.kind == BufferKind::temporary && buffer.part_of < 0 && buffer.bytes >= large;

@@ -12,7 +12,7 @@ namespace braze::loops {
 /// Those that stand_alone() lie behind all others.
 void plan_memory(Plan& plan, bool reuse);
 
-/// By buffer: large temporaries of a CPU, if the plan has no other device. Who runs the plan may give each memory
+/// By buffer: large temporaries, if the plan has but one device. Who runs the plan may give each memory
 /// of its own from the step that first writes it to the one that reads it last, which is then free for results: an
 /// arena has its full size during the whole call.
 std::vector<bool> stand_alone(const Plan& plan);

@@ -58,12 +58,11 @@ Geometry stored_geometry(const loops::PlanBuffer& buffer) {
   return Geometry::of(buffer.dtype, device(buffer.device), buffer.sizes, buffer.strides);
 }
 
-/// Large results of CPUs are allocated where they are first written, when a backward has let go of what it has read
-/// before. What lies in parts is written by several steps, and there from the start.
+/// Large results are allocated where they are first written, when a backward has let go of what it has read before.
+/// What lies in parts is written by several steps, and there from the start.
 void bind_late_outputs(Program::Impl& program, const std::vector<uint32_t>& bound_steps) {
   constexpr int64_t large = 1 << 17;
   const loops::Plan& plan = program.plan;
-  if (std::ranges::any_of(program.devices, [](const BoundDevice& bound) { return !bound.place.is_cpu(); })) return;
   std::vector<bool> is_late(plan.buffers.size());
   for (const auto& [b, device, zeroed] : program.output_buffers)
     is_late[b] = program.buffer_geometry[b].bytes() >= large;
@@ -190,7 +189,8 @@ std::vector<bool> Program::Impl::inputs_apart(const std::vector<at::Tensor>& exa
 
 void Program::Impl::bind_buffers() {
   buffer_geometry.resize(plan.buffers.size());
-  stands_alone = options.spares_memory ? loops::stand_alone(plan) : std::vector<bool>(plan.buffers.size());
+  const bool spares = options.spares_memory && !options.cuda_graphs;  // Recordings keep what they were made with.
+  stands_alone = spares ? loops::stand_alone(plan) : std::vector<bool>(plan.buffers.size());
   in_arena.resize(plan.buffers.size());
   for (uint32_t b = 0; b < plan.buffers.size(); ++b) {
     const loops::PlanBuffer& buffer = plan.buffers[b];

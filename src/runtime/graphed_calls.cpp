@@ -232,6 +232,7 @@ std::shared_ptr<GraphedCalls::Recording> GraphedCalls::prepare(const at::Tensor*
   program_.load_inputs(*made->frame, fixed.data());
   place_temporaries(*made, /*may_share=*/is_undivided());
   program_.allocate_outputs(*made->frame);
+  program_.allocate_late_outputs(*made->frame);
   return made;
 }
 

@@ -155,6 +155,7 @@ namespace {
 
 void allocate(std::span<const BoundOutputBuffer> some, const std::vector<Geometry>& geometries, Frame& frame) {
   for (const auto& [b, device, zeroed] : some) {
+    if (frame.owned[b].defined()) continue;  // Recordings keep theirs.
     frame.owned[b] = device->allocate_result(geometries[b], zeroed);
     frame.addresses[b] = frame.owned[b].unsafeGetTensorImpl()->mutable_data();
   }
@@ -166,6 +167,10 @@ void Program::Impl::allocate_outputs(Frame& frame) const {
   allocate(output_buffers, buffer_geometry, frame);
   for (uint32_t b : part_buffers)
     frame.addresses[b] = static_cast<char*>(frame.addresses[plan.buffers[b].part_of]) + plan.buffers[b].offset;
+}
+
+void Program::Impl::allocate_late_outputs(Frame& frame) const {
+  for (const BoundStep& step : steps) allocate(step.begins, buffer_geometry, frame);
 }
 
 void Program::Impl::load_arguments(Frame& frame, const at::Tensor* const* arguments) const {
