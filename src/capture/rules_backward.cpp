@@ -192,11 +192,17 @@ bool prelu_backward(Call& call, const RuleRow&) {
 // ---- normalisations
 
 /// Sums over `dims`, which stay as dimensions of one element.
-ir::Value* kept_sum(Arithmetic& a, ir::Value* value, DimsRef dims) {
+/// Without keepdim. `in_double`: terms of f32 are added up in f64.
+ir::Value* sum_over(Arithmetic& a, ir::Value* value, DimsRef dims, bool in_double) {
+  if (!in_double) return a.reduce(Op::sum, value, dims);
+  return a.cast(a.reduce(Op::sum, a.cast(value, DType::f64), dims), value->type->dtype);
+}
+
+ir::Value* kept_sum(Arithmetic& a, ir::Value* value, DimsRef dims, bool in_double) {
   const DimsRef all = value->type->sizes;
   Sizes kept(all.begin(), all.end());
   for (const int64_t dim : dims) kept[dim] = 1;
-  return dims.empty() ? value : a.reshape(a.reduce(Op::sum, value, dims), kept);
+  return dims.empty() ? value : a.reshape(sum_over(a, value, dims, in_double), kept);
 }
 
 /// What all normalisations have in common: x was normalised over `dims`, to (x - mean) * rstd.
@@ -205,6 +211,7 @@ struct Normalised {
   ir::Value *normal, *rstd;
   Sizes dims;
   Dim count;  ///< Of elements that were normalised together.
+  bool sums_in_double = false;
 };
 
 /// A count as a number to compute with.
@@ -218,8 +225,8 @@ ir::Value* gradient_of_normalised(Call& call, const Normalised& n) {
   const DType dtype = n.scaled->type->dtype;
   ir::Value* share = n.count.is_number() ? a.number(dtype, 1.0 / static_cast<double>(n.count.hint()))
                                          : a.op(Op::div, a.number(dtype, 1), count_of(call, n.count, dtype));
-  ir::Value* mean = a.op(Op::mul, kept_sum(a, n.scaled, n.dims), share);
-  ir::Value* along = a.op(Op::mul, kept_sum(a, a.op(Op::mul, n.scaled, n.normal), n.dims), share);
+  ir::Value* mean = a.op(Op::mul, kept_sum(a, n.scaled, n.dims, n.sums_in_double), share);
+  ir::Value* along = a.op(Op::mul, kept_sum(a, a.op(Op::mul, n.scaled, n.normal), n.dims, n.sums_in_double), share);
   ir::Value* centred = a.op(Op::sub, n.scaled, mean);
   return a.op(Op::mul, a.op(Op::sub, centred, a.op(Op::mul, n.normal, along)), n.rstd);
 }
@@ -311,6 +318,9 @@ bool batch_norm_backward(Call& call, const RuleRow& row) {
   // All elements of a channel have one weight: it comes last, as in eager, and the sums are also the gradients of
   // weight and bias.
   if (weight) n.rstd = a.op(Op::mul, n.rstd, along(*weight));
+  // A GPU waits for memory meanwhile.
+  n.sums_in_double = call.device().is_cuda();
+  const auto sum = [&](ir::Value* value) { return sum_over(a, value, n.dims, n.sums_in_double); };
   const auto end = [&](ir::Value* value, const ir::Type* type) {
     return call.copy(call.cast(value, type->dtype), type);
   };
@@ -319,9 +329,8 @@ bool batch_norm_backward(Call& call, const RuleRow& row) {
     ir::Value* result = train ? gradient_of_normalised(call, n) : a.op(Op::mul, n.gradient, n.rstd);
     return end(result, call.type(x->dtype, x->sizes, strides));
   });
-  give_or_undefined(call, wanted(1),
-                    [&] { return end(a.reduce(Op::sum, a.op(Op::mul, n.gradient, n.normal), n.dims), row_type); });
-  give_or_undefined(call, wanted(2), [&] { return end(a.reduce(Op::sum, n.gradient, n.dims), row_type); });
+  give_or_undefined(call, wanted(1), [&] { return end(sum(a.op(Op::mul, n.gradient, n.normal)), row_type); });
+  give_or_undefined(call, wanted(2), [&] { return end(sum(n.gradient), row_type); });
   return true;
 }
 
