@@ -4,10 +4,13 @@
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/saved_variable.h>
 
+#include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "capture/version_checks.h"
@@ -23,10 +26,17 @@ namespace braze::runtime {
 /// Where somebody waits for single gradients, it gives the first of them, and a chain of other nodes the others:
 /// the engine hands out what one of them has given before it runs the next. A backward for which there is no
 /// program in stages (runtime/autograd/staged.h) is run by the first node, and the others give what it has found.
+///
+/// Of several results each has a node of its own (ResultNode), behind which stand nodes that give gradients
+/// (GradientsNode), and this one is no part of the graph: from a result the engine comes to the inputs that it
+/// depends on, and to no others, whose hooks it would run. The first of those nodes runs the backward for all.
 class BackwardNode final : public torch::autograd::Node {
  public:
-  /// \param edges  of the gradients, by Gradients::inputs.
-  BackwardNode(std::shared_ptr<const TrainingProgram> program, torch::autograd::edge_list edges);
+  explicit BackwardNode(std::shared_ptr<const TrainingProgram> program);
+  /// First of all. \param edges  of the gradients, by Gradients::inputs.
+  void connect(torch::autograd::edge_list edges);
+  /// Where the history of a root begins. In order.
+  torch::autograd::Edge history_of(uint32_t number, const at::Tensor& root);
 
   /// What the backward program takes first, in order.
   void save(std::vector<at::Tensor> tensors);
@@ -44,11 +54,25 @@ class BackwardNode final : public torch::autograd::Node {
 
  private:
   friend class LaterGradients;
+  friend class ResultNode;
+  friend class GradientsNode;
   /// What one backward leaves for the later nodes.
   struct Rest;
   const torch::autograd::Edge& edge(size_t gradient) const;
-  /// By stage.
-  std::vector<torch::autograd::edge_list> divide(torch::autograd::edge_list edges);
+  /// By node, as node_of_ says.
+  std::vector<torch::autograd::edge_list> divide(torch::autograd::edge_list edges, size_t count);
+  /// Which of the nodes behind those of results gives each gradient. \returns how many there are.
+  size_t group_gradients(const torch::autograd::edge_list& edges);
+  void make_groups(c10::Device device);
+  const torch::autograd::Node* node(size_t number) const {
+    return std::atomic_ref(const_cast<const torch::autograd::Node*&>(nodes_[number])).load();
+  }
+  /// A tangent, in the backward that runs now.
+  std::shared_ptr<Rest> arrive(uint32_t root, at::Tensor tangent);
+  bool are_all_there(const Rest& rest) const;
+  /// What a GradientsNode gives. \param computes  whether it has run the backward.
+  torch::autograd::variable_list run_group(uint32_t number, const std::shared_ptr<Rest>& rest, bool is_last,
+                                           bool& computes);
   bool is_wanted(size_t gradient, const torch::autograd::variable_list& tangents) const;
   /// Which tangents there are, and which gradients are wanted, becomes the latest run.
   void begin(const torch::autograd::variable_list& tangents);
@@ -113,10 +137,18 @@ class BackwardNode final : public torch::autograd::Node {
 
   const std::shared_ptr<const TrainingProgram> program_;
   const StagedPrograms* staged_ = nullptr;  ///< Null: this is the only node.
-  /// By stage. Each owns the next one, by an edge behind those of its gradients.
+  /// By stage: each owns the next one, by an edge behind those of its gradients. Or those behind nodes of results,
+  /// which own this one; null: gone.
   std::vector<const torch::autograd::Node*> nodes_;
-  std::vector<uint32_t> edge_of_;  ///< By gradient, of its node, where there are several.
-  bool leaves_saved_ = false;      ///< Later stages of this run let go of what they read.
+  std::vector<uint32_t> node_of_, edge_of_;                 ///< By gradient, where there are several nodes.
+  bool has_entries_ = false;                                ///< Results have nodes of their own:
+  std::vector<const torch::autograd::Node*> entries_;       ///< by tangent; null: gone.
+  std::vector<torch::autograd::edge_list> behind_entries_;  ///< Until these are made.
+  c10::Device parcels_on_ = c10::kCPU;
+  size_t entries_left_ = 0;
+  std::vector<std::pair<int, std::weak_ptr<Rest>>> tasks_;  ///< Backwards of the engine that are under way.
+  std::optional<uint32_t> only_;                            ///< The latest run is for the gradients of this node.
+  bool leaves_saved_ = false;                               ///< Later stages of this run let go of what they read.
   std::mutex mutex_;
   std::vector<torch::autograd::SavedVariable> saved_;
   struct Place {

@@ -89,7 +89,7 @@ std::string BackwardNode::told(const VersionChecks::Saved& saved) const {
   for (size_t k = 0; k < inputs.size() && saved.input >= 0; ++k) {
     if (inputs[k].input != static_cast<uint32_t>(saved.input)) continue;
     const Edge& from = edge(k);
-    if (from.function->sequence_nr() != UINT64_MAX)
+    if (from.is_valid() && from.function->sequence_nr() != UINT64_MAX)
       history = concat(", which is output ", from.input_nr, " of ", capture::told_name(*from.function), ",");
   }
   return c10::str(
@@ -133,7 +133,7 @@ void BackwardNode::give_leaves_before(uint32_t count, const variable_list& tange
   std::vector<uint32_t> places;
   for (const uint32_t place : std::span(checks.leaves).first(count)) {
     const Edge& to = edge(place);
-    if (to.function->sequence_nr() != UINT64_MAX || !is_wanted(place, tangents) || !is_accumulated(to) ||
+    if (!is_wanted(place, tangents) || to.function->sequence_nr() != UINT64_MAX || !is_accumulated(to) ||
         of_others.contains(to.function.get()))
       continue;
     // Of DistributedDataParallel, which counts on all of them.

@@ -214,7 +214,8 @@ ForwardInputs TrainingProgram::forward_inputs(const at::Tensor* const* arguments
     if (one.kind == Kind::constant || one.kind == Kind::saved) continue;
     const at::Tensor& tensor = input(one.input, arguments);
     inputs.note_version(k, tensor);
-    if (one.kind == Kind::gradient && tensor.is_leaf()) continue;
+    // Among several nodes that which takes a leaf may go before the others.
+    if (one.kind == Kind::gradient && tensor.is_leaf() && seam_->gradients.tangents == 1) continue;
     inputs.add(k, tensor, seam_->is_differentiated_twice);
   }
   return inputs;
@@ -249,12 +250,13 @@ void TrainingProgram::run(const at::Tensor* const* arguments, at::Tensor* result
   if (tape()) generators = states_of(tape()->generators());
   forward_->run(arguments, all.data());
   const at::AutoGradMode gradients_on(true);
-  decltype(capture::make_node<BackwardNode>(shared_from_this(), torch::autograd::edge_list())) node;
+  decltype(capture::make_node<BackwardNode>(shared_from_this())) node;
   if (backwards_->whole()) {
     torch::autograd::edge_list edges;
     for (const Gradients::Input& one : gradients.inputs)
       edges.push_back(torch::autograd::impl::gradient_edge(input(one.input, arguments)));
-    node = capture::make_node<BackwardNode>(shared_from_this(), std::move(edges));
+    node = capture::make_node<BackwardNode>(shared_from_this());
+    node->connect(std::move(edges));
     std::vector<at::Tensor> saved;
     for (const passes::Saved& one : seam_->saved) saved.push_back(saved_tensor(one, arguments, all));
     node->save(std::move(saved));
@@ -267,12 +269,12 @@ void TrainingProgram::run(const at::Tensor* const* arguments, at::Tensor* result
       roots[one.tangent] = input(one.input, arguments);
       is_written[one.tangent] = roots[one.tangent].requires_grad();
     }
-    for (size_t k = 0; k < roots.size(); ++k) {
-      const uint32_t number = node->add_input_metadata(roots[k]);
+    for (uint32_t k = 0; k < roots.size(); ++k) {
+      torch::autograd::Edge history = node->history_of(k, roots[k]);
       if (is_written[k])
-        torch::autograd::impl::rebase_history(roots[k], {node, number});
+        torch::autograd::impl::rebase_history(roots[k], std::move(history));
       else
-        set_history(roots[k], {node, number});
+        set_history(roots[k], std::move(history));
     }
   }
   for (size_t r = 0; r < seam_->result_count; ++r) {

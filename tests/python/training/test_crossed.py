@@ -12,12 +12,10 @@ import braze
 SEEDS = int(os.environ.get("BRAZE_CROSSED", "80"))
 CHECKPOINT = "eager runs a checkpoint again before the error of a version, and counts its writes"
 SMALL = "an optimizer divides gradients near 0 by their own size"
-UNREACHED = "a hook sees the undefined gradient of a leaf that eager does not reach"
 ROUNDED = "rounding of bfloat16 divided by small numbers"
 OPEN = {
     **dict.fromkeys((15, 23, 40, 57), CHECKPOINT),
     **dict.fromkeys((14, 55, 66), SMALL),
-    22: UNREACHED,
     **dict.fromkeys((36, 78), "the version of a sum of gradients"),
     53: ROUNDED,
 }
