@@ -6,7 +6,6 @@
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/csrc/autograd/functions/basic_ops.h>
 #include <torch/csrc/autograd/functions/utils.h>
-#include <torch/csrc/autograd/graph_task.h>
 
 #include <algorithm>
 #include <utility>
@@ -15,6 +14,7 @@
 #include "capture/engine_order.h"
 #include "capture/tape.h"
 #include "runtime/autograd/batched.h"
+#include "runtime/autograd/node_rest.h"
 #include "support/error.h"
 
 namespace braze::runtime {
@@ -37,39 +37,6 @@ Bits all(size_t count) {
   Bits bits(count);
   for (size_t k = 0; k < count; ++k) bits.set(k);
   return bits;
-}
-
-}  // namespace
-
-struct BackwardNode::Rest {
-  torch::autograd::edge_list owner;  ///< Of the first node, by an edge to it.
-  bool is_in_stages = false;
-  variable_list gradients;  ///< Those that are not given yet, unless it is run in stages.
-  variable_list tangents;
-  std::vector<bool> kept;             ///< By saved value: others read it later, too.
-  std::vector<at::Tensor> handed_on;  ///< By earlier stages to later ones.
-  std::vector<bool> arrived;          ///< By tangent, where results have nodes of their own.
-};
-
-namespace {
-
-/// An empty tensor that owns something: the engine hands gradients from node to node, for each backward apart, and
-/// lets go of them where it ends with an error.
-template <typename T>
-at::Tensor parcel(std::shared_ptr<T> content, c10::Device device) {
-  using Held = std::shared_ptr<T>;
-  auto held = std::make_unique<Held>(std::move(content));
-  Held* const place = held.get();
-  c10::DataPtr data(place, held.release(), [](void* of) { std::unique_ptr<Held>(static_cast<Held*>(of)); }, device);
-  c10::Storage storage(c10::Storage::use_byte_size_t(), 0, std::move(data), nullptr, false);
-  const c10::DispatchKey key = device.is_cuda() ? c10::DispatchKey::CUDA : c10::DispatchKey::CPU;
-  return at::detail::make_tensor<c10::TensorImpl>(std::move(storage), c10::DispatchKeySet(key),
-                                                  caffe2::TypeMeta::Make<float>());
-}
-
-template <typename T>
-std::shared_ptr<T> content_of(const at::Tensor& parcel) {
-  return *static_cast<const std::shared_ptr<T>*>(parcel.storage().data_ptr().get());
 }
 
 /// Before the backward ends: an optimizer that steps, or a reducer that sends it to other processes.
@@ -112,72 +79,6 @@ class LaterGradients final : public torch::autograd::Node {
   const uint32_t stage_;
 };
 
-/// The history of one of several results.
-class ResultNode final : public torch::autograd::Node {
- public:
-  ResultNode(torch::autograd::Edge owner, uint32_t number) : owner_(std::move(owner)), number_(number) {}
-  ResultNode(const ResultNode&) = delete;
-  ResultNode& operator=(const ResultNode&) = delete;
-  ~ResultNode() override { std::atomic_ref(owner().entries_[number_]).store(nullptr); }
-  std::string name() const override { return "BrazeBackward"; }
-  void will_release_variables() override { is_running_ = true; }
-  void release_variables() override {
-    if (std::exchange(is_running_, false)) return;
-    // It is being dropped. What is saved may own other nodes, which are to be dropped one by one.
-    if (!std::exchange(is_gone_, true) && std::atomic_ref(owner().entries_left_).fetch_sub(1) == 1)
-      owner().release_variables();
-  }
-
- protected:
-  variable_list apply(variable_list&& tangents) override {
-    const std::shared_ptr<BackwardNode::Rest> rest = owner().arrive(number_, std::move(tangents[0]));
-    variable_list given(num_outputs());
-    for (at::Tensor& one : given) one = parcel(rest, owner().parcels_on_);
-    return given;
-  }
-
- private:
-  BackwardNode& owner() const { return static_cast<BackwardNode&>(*owner_.function); }
-
-  const torch::autograd::Edge owner_;
-  const uint32_t number_;
-  bool is_running_ = false, is_gone_ = false;
-};
-
-/// Gives gradients of inputs on which the same ones of several results depend.
-class GradientsNode final : public torch::autograd::Node {
- public:
-  GradientsNode(torch::autograd::Edge owner, uint32_t number) : owner_(std::move(owner)), number_(number) {}
-  GradientsNode(const GradientsNode&) = delete;
-  GradientsNode& operator=(const GradientsNode&) = delete;
-  ~GradientsNode() override { std::atomic_ref(owner().nodes_[number_]).store(nullptr); }
-  std::string name() const override { return "BrazeBackward"; }
-  void will_release_variables() override { is_last_ = true; }
-  void release_variables() override {
-    if (std::exchange(has_run_, false)) owner().release_variables();
-  }
-
- protected:
-  variable_list apply(variable_list&& parcels) override {
-    const bool is_last = std::exchange(is_last_, false);
-    const auto first = std::ranges::find_if(parcels, [](const at::Tensor& one) { return one.defined(); });
-    if (first == parcels.end()) return variable_list(num_outputs());
-    const std::shared_ptr<BackwardNode::Rest> rest = content_of<BackwardNode::Rest>(*first);
-    parcels.clear();
-    bool computes = false;
-    variable_list given = owner().run_group(number_, rest, is_last, computes);
-    has_run_ = computes && is_last;
-    return given;
-  }
-
- private:
-  BackwardNode& owner() const { return static_cast<BackwardNode&>(*owner_.function); }
-
-  const torch::autograd::Edge owner_;
-  const uint32_t number_;
-  bool is_last_ = false, has_run_ = false;
-};
-
 BackwardNode::BackwardNode(std::shared_ptr<const TrainingProgram> program)
     : program_(std::move(program)), nodes_{this} {}
 
@@ -189,11 +90,7 @@ void BackwardNode::connect(torch::autograd::edge_list edges) {
     return;
   }
   if (!staged_) {
-    has_entries_ = true;
-    entries_left_ = program_->tangents_.size();
-    entries_.resize(entries_left_);
-    nodes_.assign(group_gradients(edges), nullptr);
-    behind_entries_ = divide(std::move(edges), nodes_.size());
+    connect_results(std::move(edges));
     return;
   }
   for (const StagedPrograms::Gradient& one : staged_->gradients()) node_of_.push_back(one.stage);
@@ -209,147 +106,11 @@ void BackwardNode::connect(torch::autograd::edge_list edges) {
   set_next_edges(std::move(by_stage[0]));
 }
 
-namespace {
-
-size_t count_leaves(const torch::autograd::edge_list& edges) {
-  const auto is_leaf = [](const torch::autograd::Edge& one) { return one.function->sequence_nr() == UINT64_MAX; };
-  return static_cast<size_t>(std::ranges::find_if_not(edges, is_leaf) - edges.begin());
-}
-
-/// Gradients as eager gives them. Leaves have been arranged as one node has to give them for their hooks to run in
-/// eager's order.
-std::vector<size_t> in_eagers_order(size_t leaves, size_t count) {
-  std::vector<size_t> order = capture::run_order_of_leaves(leaves, count - leaves);
-  for (size_t k = leaves; k < count; ++k) order.push_back(k);
-  return order;
-}
-
-}  // namespace
-
-size_t BackwardNode::group_gradients(const torch::autograd::edge_list& edges) {
-  const std::vector<capture::Gradients::Input>& inputs = program_->gradients().inputs;
-  const size_t leaves = count_leaves(edges);
-  node_of_.resize(edges.size());
-  std::vector<const std::vector<bool>*> from;  // By node.
-  for (const size_t k : in_eagers_order(leaves, edges.size())) {
-    const auto is_its = [&](const std::vector<bool>* one) { return *one == inputs[k].from; };
-    // One that has run does not run again for a leaf that comes later; what is no leaf waits in any case.
-    const auto first = k < leaves && !from.empty() ? from.end() - 1 : from.begin();
-    const auto found = std::find_if(first, from.end(), is_its);
-    node_of_[k] = static_cast<uint32_t>(found - from.begin());
-    if (found == from.end()) from.push_back(&inputs[k].from);
-  }
-  return from.size();
-}
-
-/// Leaves of a node are arranged anew.
-std::vector<torch::autograd::edge_list> BackwardNode::divide(torch::autograd::edge_list edges, size_t count) {
-  const size_t leaves = count_leaves(edges);
-  std::vector<std::vector<size_t>> members(count);
-  for (const size_t k : in_eagers_order(leaves, edges.size())) members[node_of_[k]].push_back(k);
-  edge_of_.resize(edges.size());
-  std::vector<torch::autograd::edge_list> by_node(members.size());
-  for (size_t number = 0; number < members.size(); ++number) {
-    const std::vector<size_t>& those = members[number];
-    const auto mine = static_cast<size_t>(std::ranges::count_if(those, [&](size_t k) { return k < leaves; }));
-    const bool goes_on = !has_entries_ && number + 1 < members.size();
-    const std::vector<size_t> runs = capture::run_order_of_leaves(mine, those.size() - mine + goes_on);
-    by_node[number].resize(those.size());
-    for (size_t n = 0; n < those.size(); ++n) {
-      edge_of_[those[n]] = static_cast<uint32_t>(n < mine ? runs[n] : n);
-      by_node[number][edge_of_[those[n]]] = std::move(edges[those[n]]);
-    }
-  }
-  return by_node;
-}
-
-torch::autograd::Edge BackwardNode::history_of(uint32_t number, const at::Tensor& root) {
-  if (!has_entries_) return {getptr(), add_input_metadata(root)};
-  if (number == 0) make_groups(root.device());
-  const auto node = capture::make_node<ResultNode>(torch::autograd::Edge(getptr(), 0), number);
-  node->add_input_metadata(root);
-  entries_[number] = node.get();
-  node->set_next_edges(std::move(behind_entries_[number]));
-  if (number + 1 == entries_.size()) behind_entries_.clear();
-  return {node, 0};
-}
-
-/// Those that give gradients; `behind_entries_` becomes the edges to them, by result.
-void BackwardNode::make_groups(c10::Device device) {
-  std::vector<torch::autograd::edge_list> edges = std::exchange(behind_entries_, {});
-  behind_entries_.resize(entries_.size());
-  const std::vector<capture::Gradients::Input>& inputs = program_->gradients().inputs;
-  parcels_on_ = device;
-  const at::Tensor parcel = at::empty({0}, at::TensorOptions(at::kFloat).device(device));
-  // The first one last: of those that are ready the engine runs the youngest.
-  for (auto number = static_cast<uint32_t>(nodes_.size()); number-- > 0;) {
-    const auto node = capture::make_node<GradientsNode>(torch::autograd::Edge(getptr(), 0), number);
-    nodes_[number] = node.get();
-    node->set_next_edges(std::move(edges[number]));
-    const std::vector<bool>& from = inputs[std::ranges::find(node_of_, number) - node_of_.begin()].from;
-    for (size_t t = 0; t < from.size(); ++t)
-      if (from[t]) behind_entries_[t].emplace_back(node, node->add_input_metadata(parcel));
-  }
-}
-
 const torch::autograd::Edge& BackwardNode::edge(size_t gradient) const {
   static const torch::autograd::Edge none;
   if (nodes_.size() == 1 && !has_entries_) return next_edge(gradient);
   const torch::autograd::Node* const of = node(node_of_[gradient]);
   return of ? of->next_edge(edge_of_[gradient]) : none;
-}
-
-std::shared_ptr<BackwardNode::Rest> BackwardNode::arrive(uint32_t root, at::Tensor tangent) {
-  const int task = torch::autograd::get_current_graph_task_id();
-  const std::lock_guard<std::mutex> lock(mutex_);
-  std::erase_if(tasks_, [](const auto& one) { return one.second.expired(); });
-  std::shared_ptr<Rest> rest;
-  for (const auto& [id, one] : tasks_)
-    if (id == task) rest = one.lock();
-  if (!rest) {
-    rest = std::make_shared<Rest>();
-    rest->tangents.resize(entries_.size());
-    rest->arrived.resize(entries_.size());
-    tasks_.emplace_back(task, rest);
-  }
-  rest->tangents[root] = std::move(tangent);
-  rest->arrived[root] = true;
-  return rest;
-}
-
-/// Of those that this backward comes to.
-bool BackwardNode::are_all_there(const Rest& rest) const {
-  const auto* const nodes = torch::autograd::get_current_graph_task_nodes_in_graph();
-  const auto* const info = torch::autograd::get_current_graph_task_exec_info();
-  for (size_t k = 0; k < entries_.size(); ++k) {
-    auto* const entry = const_cast<torch::autograd::Node*>(
-        std::atomic_ref(const_cast<const torch::autograd::Node*&>(entries_[k])).load());
-    if (rest.arrived[k] || !entry || !nodes || !nodes->contains(entry)) continue;
-    if (!info || info->empty()) return false;
-    const auto found = info->find(entry);
-    if (found != info->end() && found->second.needed_) return false;
-  }
-  return true;
-}
-
-variable_list BackwardNode::run_group(uint32_t number, const std::shared_ptr<Rest>& rest, bool is_last,
-                                      bool& computes) {
-  if (!rest->gradients.empty()) return share(number, rest->gradients, rest);
-  variable_list tangents;
-  bool is_for_all = false;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    tangents = rest->tangents;
-    is_for_all = are_all_there(*rest);
-    only_ = is_for_all ? std::nullopt : std::optional(number);
-    is_last_ = is_last;
-  }
-  computes = true;
-  Unpacked unpacked(has_hooks_ ? saved_.size() : 0);
-  variable_list gradients = apply_any(std::move(tangents), unpacked);
-  if (!is_for_all) return share(number, gradients, rest);
-  rest->gradients = std::move(gradients);
-  return share(number, rest->gradients, rest);
 }
 
 void BackwardNode::save(std::vector<at::Tensor> tensors) {

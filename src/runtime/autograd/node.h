@@ -61,15 +61,13 @@ class BackwardNode final : public torch::autograd::Node {
   const torch::autograd::Edge& edge(size_t gradient) const;
   /// By node, as node_of_ says.
   std::vector<torch::autograd::edge_list> divide(torch::autograd::edge_list edges, size_t count);
-  /// Which of the nodes behind those of results gives each gradient. \returns how many there are.
-  size_t group_gradients(const torch::autograd::edge_list& edges);
+  void connect_results(torch::autograd::edge_list edges);
   void make_groups(c10::Device device);
   const torch::autograd::Node* node(size_t number) const {
     return std::atomic_ref(const_cast<const torch::autograd::Node*&>(nodes_[number])).load();
   }
   /// A tangent, in the backward that runs now.
   std::shared_ptr<Rest> arrive(uint32_t root, at::Tensor tangent);
-  bool are_all_there(const Rest& rest) const;
   /// What a GradientsNode gives. \param computes  whether it has run the backward.
   torch::autograd::variable_list run_group(uint32_t number, const std::shared_ptr<Rest>& rest, bool is_last,
                                            bool& computes);
