@@ -109,7 +109,7 @@ void BackwardNode::connect(torch::autograd::edge_list edges) {
 const torch::autograd::Edge& BackwardNode::edge(size_t gradient) const {
   static const torch::autograd::Edge none;
   if (nodes_.size() == 1 && !has_entries_) return next_edge(gradient);
-  const torch::autograd::Node* const of = node(node_of_[gradient]);
+  const torch::autograd::Node* const of = alive(nodes_, node_of_[gradient]);
   return of ? of->next_edge(edge_of_[gradient]) : none;
 }
 
@@ -412,7 +412,7 @@ variable_list BackwardNode::run_stage(uint32_t number, Rest& rest) {
 variable_list BackwardNode::share(uint32_t stage, variable_list& gradients,
                                   const std::shared_ptr<Rest>& rest) const {
   const bool goes_on = staged_ && stage + 1 < staged_->size();
-  variable_list given(node(stage)->num_outputs() - (goes_on ? 1 : 0));
+  variable_list given(alive(nodes_, stage)->num_outputs() - (goes_on ? 1 : 0));
   for (size_t k = 0; k < gradients.size(); ++k)
     if (node_of_[k] == stage) given[edge_of_[k]] = std::move(gradients[k]);
   if (goes_on) given.push_back(parcel(rest, program_->tangents_[0].device));
@@ -431,7 +431,7 @@ bool BackwardNode::is_wanted(size_t gradient, const variable_list& tangents) con
   if (!depends) return false;
   if (nodes_.size() == 1 && !has_entries_) return task_should_compute_output(gradient);
   if (only_ && node_of_[gradient] != *only_) return false;
-  const torch::autograd::Node* const of = node(node_of_[gradient]);
+  const torch::autograd::Node* const of = alive(nodes_, node_of_[gradient]);
   return of && of->task_should_compute_output(edge_of_[gradient]);
 }
 

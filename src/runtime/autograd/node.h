@@ -21,6 +21,11 @@
 
 namespace braze::runtime {
 
+/// Null: it is gone, which another thread may have seen to.
+inline const torch::autograd::Node* alive(const std::vector<const torch::autograd::Node*>& nodes, size_t number) {
+  return std::atomic_ref(const_cast<const torch::autograd::Node*&>(nodes[number])).load();
+}
+
 /// Gradients of results in, gradients of inputs out. May run several times, from any thread.
 ///
 /// Where somebody waits for single gradients, it gives the first of them, and a chain of other nodes the others:
@@ -63,9 +68,6 @@ class BackwardNode final : public torch::autograd::Node {
   std::vector<torch::autograd::edge_list> divide(torch::autograd::edge_list edges, size_t count);
   void connect_results(torch::autograd::edge_list edges);
   void make_groups(c10::Device device);
-  const torch::autograd::Node* node(size_t number) const {
-    return std::atomic_ref(const_cast<const torch::autograd::Node*&>(nodes_[number])).load();
-  }
   /// A tangent, in the backward that runs now.
   std::shared_ptr<Rest> arrive(uint32_t root, at::Tensor tangent);
   /// What a GradientsNode gives. \param computes  whether it has run the backward.

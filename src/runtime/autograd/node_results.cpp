@@ -102,8 +102,7 @@ bool are_all_there(const std::vector<const torch::autograd::Node*>& entries, con
   const auto* const nodes = torch::autograd::get_current_graph_task_nodes_in_graph();
   const auto* const info = torch::autograd::get_current_graph_task_exec_info();
   for (size_t k = 0; k < entries.size(); ++k) {
-    auto* const entry = const_cast<torch::autograd::Node*>(
-        std::atomic_ref(const_cast<const torch::autograd::Node*&>(entries[k])).load());
+    auto* const entry = const_cast<torch::autograd::Node*>(alive(entries, k));
     if (arrived[k] || !entry || !nodes || !nodes->contains(entry)) continue;
     if (!info || info->empty()) return false;
     const auto found = info->find(entry);
