@@ -22,8 +22,8 @@ enum class ConvolutionLayout : uint8_t {
   channels_last,  ///< The channels innermost, of images and volumes.
 };
 
-/// The convolutions of `graph` with images or volumes of f32, bf16 or f16, and their backwards, each with what it is
-/// to ask in channels_last. Empty if all lie like that already, or there are none.
+/// The convolutions of `graph` with images or volumes of f32, bf16 or f16, and their backwards, each with what it
+/// is to ask in channels_last. Empty if all lie like that already, or there are none.
 loops::LayoutOverrides channels_last_convolutions(const ir::Graph& graph);
 
 /// Whether these convolutions move less memory in channels_last: every operand and result that the library need not

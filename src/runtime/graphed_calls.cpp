@@ -231,8 +231,7 @@ std::shared_ptr<GraphedCalls::Recording> GraphedCalls::prepare(const at::Tensor*
       made->buffers.push_back(output.buffer);
   program_.load_inputs(*made->frame, fixed.data());
   place_temporaries(*made, /*may_share=*/is_undivided());
-  program_.allocate_outputs(*made->frame);
-  program_.allocate_late_outputs(*made->frame);
+  program_.allocate_outputs(*made->frame, /*all=*/true);
   return made;
 }
 

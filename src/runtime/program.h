@@ -41,8 +41,8 @@ struct ProgramOptions {
   /// Calls on a GPU are recorded as CUDA graphs and replayed (runtime/graphed_calls.h).
   bool cuda_graphs = false;
   /// Large temporaries have memory only while they are needed, so that the peak of a training step is no more than
-  /// eager's. Else they lie in the arena: on a CPU it is kept between calls and costs no page faults, and recordings
-  /// of CUDA graphs stay with theirs.
+  /// eager's. Else they lie in the arena: on a CPU it is kept between calls and costs no page faults, and
+  /// recordings of CUDA graphs stay with theirs.
   bool spares_memory = false;
   int compile_threads = 0;  ///< 0: as many as there are cores and work for.
   /// The tensors that were traced, one per argument: only to learn which of them share storage. May be empty: none

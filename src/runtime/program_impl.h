@@ -173,9 +173,8 @@ class Program::Impl {
   void check_aliasing(Frame& frame) const;
   /// \param arena  Of on.device->allocate_temporaries(on.end - on.begin), or longer. Whoever calls keeps it.
   void place_temporaries(const BoundDevice& on, const at::Tensor& arena, Frame& frame) const;
-  void allocate_outputs(Frame& frame) const;  ///< Those that are not allocated later.
-  /// Those of steps, before any of them runs.
-  void allocate_late_outputs(Frame& frame) const;
+  /// \param all  also those that steps would allocate
+  void allocate_outputs(Frame& frame, bool all) const;
   /// \pre recorded_keys() are excluded, and all of the above was done
   /// \param owned    as for run()
   /// \param is_told  a profiler is told of each step: is_profiled(), which is asked once a call

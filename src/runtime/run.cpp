@@ -142,7 +142,7 @@ void Program::Impl::run(const at::Tensor* const* arguments, at::Tensor* results,
   load_inputs(frame, arguments);
   for (const BoundDevice& on : devices)
     if (!on.device->keeps_temporaries()) allocate_temporaries(on, frame.arenas, frame);
-  allocate_outputs(frame);
+  allocate_outputs(frame, /*all=*/false);
   run_steps(frame, steps, owned, is_told);
   if (any_written) {
     write_back(frame, arguments);
@@ -163,14 +163,12 @@ void allocate(std::span<const BoundOutputBuffer> some, const std::vector<Geometr
 
 }  // namespace
 
-void Program::Impl::allocate_outputs(Frame& frame) const {
+void Program::Impl::allocate_outputs(Frame& frame, bool all) const {
   allocate(output_buffers, buffer_geometry, frame);
+  if (all)
+    for (const BoundStep& step : steps) allocate(step.begins, buffer_geometry, frame);
   for (uint32_t b : part_buffers)
     frame.addresses[b] = static_cast<char*>(frame.addresses[plan.buffers[b].part_of]) + plan.buffers[b].offset;
-}
-
-void Program::Impl::allocate_late_outputs(Frame& frame) const {
-  for (const BoundStep& step : steps) allocate(step.begins, buffer_geometry, frame);
 }
 
 void Program::Impl::load_arguments(Frame& frame, const at::Tensor* const* arguments) const {

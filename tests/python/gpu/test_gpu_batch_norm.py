@@ -57,7 +57,9 @@ def test_images(shape, dtype, layout):
     check(norm_of(4, shape[1]), x)
 
 
-@pytest.mark.parametrize("options", [{"affine": False}, {"track_running_stats": False}, {"momentum": None}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{"affine": False}, {"track_running_stats": False}, {"momentum": None}], ids=str
+)
 @pytest.mark.parametrize("shape", [(64, 33), (16, 20, 50), (2, 12, 3, 4, 5)], ids=str)
 def test_forms(shape, options):
     check(norm_of(len(shape), shape[1], **options), torch.randn(shape, device="cuda") - 2)

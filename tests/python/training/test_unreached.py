@@ -13,10 +13,10 @@ def leaf(*sizes):
     return torch.randn(*sizes).requires_grad_()
 
 
-def raised(call):
+def raised(call, *args, **kwargs):
     """What it returns, or what it says."""
     try:
-        return call()
+        return call(*args, **kwargs)
     except RuntimeError as error:
         return str(error)
 
@@ -84,7 +84,7 @@ def asked_for(f):
             for options in ({}, {"allow_unused": True}, {"allow_unused": True, "materialize_grads": True}):
                 inputs = {"a": leaf(3), "b": leaf(3)}
                 results = f(**inputs)
-                yield raised(lambda: grad(results[k].sum(), [inputs[name] for name in names], **options))
+                yield raised(grad, results[k].sum(), [inputs[name] for name in names], **options)
 
 
 def several(f):
@@ -96,7 +96,7 @@ def several(f):
         for second in range(count):
             if first != second:
                 of = [results[first].sum(), results[second].sum()]
-                yield raised(lambda: grad(of, [b, a], allow_unused=True, retain_graph=True))
+                yield raised(grad, of, [b, a], allow_unused=True, retain_graph=True)
                 torch.autograd.backward(of, retain_graph=True)
                 yield a.grad.clone(), None if b.grad is None else b.grad.clone()
 
@@ -111,12 +111,10 @@ def one_after_the_other(f):
                 results[first].sum().backward(retain_graph=retains)
                 yield a.grad, b.grad
                 a.grad = b.grad = None
-                error = raised(lambda: results[second].sum().backward())
-                yield (
-                    error,
-                    (a.grad, b.grad) if error is None else None,
-                )  # Eager may get as far as to what was freed.
-                yield raised(lambda: results[second].sum().backward())
+                error = raised(results[second].sum().backward)
+                # Eager may get as far as to what was freed.
+                yield error, (a.grad, b.grad) if error is None else None
+                yield raised(results[second].sum().backward)
 
 
 def dropped(f):
