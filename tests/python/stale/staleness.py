@@ -252,6 +252,9 @@ def observe(function, request) -> Seen:
         try:
             value = function(*request.args, **request.kwargs)
             with unobserved():
+                now = Freezer()  # Memory of an argument may be gone, and be a result's.
+                now.freeze(list(request.args))
+                freezer.memories = now.memories
                 seen.value = freezer.freeze(value)
         except Exception as error:
             seen.error = (type(error).__name__, str(error), type(error.__cause__).__name__)
