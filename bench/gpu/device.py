@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import re
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -52,6 +54,25 @@ def record(benchmark: str, figures: dict[str, Any]) -> Path:
     kept[benchmark] = kept.get(benchmark, {}) | figures
     path.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
     return path
+
+
+def apart(script: str, *arguments: str, cache: str) -> dict[str, Any]:
+    """What `script --one arguments...` prints as its last line of JSON, in a fresh process whose caches lie below
+    `cache`; {"failure": text} if it fails."""
+    environment = dict(
+        os.environ,
+        BRAZE_CACHE_DIR=f"{cache}/braze",
+        TORCHINDUCTOR_CACHE_DIR=f"{cache}/inductor",
+        TRITON_CACHE_DIR=f"{cache}/triton",
+        CUDA_CACHE_DISABLE="1",
+        HF_HUB_OFFLINE="1",
+    )
+    command = [sys.executable, script, "--one", *arguments]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=400, check=False)
+    for line in reversed(done.stdout.splitlines()):
+        if line.startswith("{"):
+            return json.loads(line)
+    return {"failure": (done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1][:300]}
 
 
 @contextmanager

@@ -17,9 +17,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
-import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -103,20 +101,7 @@ def one(name: str, side: str, mode: str) -> dict[str, Any]:
 
 
 def apart(name: str, side: str, mode: str, cache: str) -> dict[str, Any]:
-    environment = dict(
-        os.environ,
-        BRAZE_CACHE_DIR=f"{cache}/braze",
-        TORCHINDUCTOR_CACHE_DIR=f"{cache}/inductor",
-        TRITON_CACHE_DIR=f"{cache}/triton",
-        CUDA_CACHE_DISABLE="1",
-        HF_HUB_OFFLINE="1",
-    )
-    command = [sys.executable, __file__, "--one", name, side, mode]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=400, check=False)
-    for line in reversed(done.stdout.splitlines()):
-        if line.startswith("{"):
-            return json.loads(line)
-    return {"failure": (done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1][:300]}
+    return device.apart(__file__, name, side, mode, cache=cache)
 
 
 def recorded(name: str) -> dict[str, Any]:

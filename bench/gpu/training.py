@@ -18,9 +18,7 @@ import argparse
 import functools
 import itertools
 import json
-import os
 import statistics
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -101,19 +99,7 @@ def one(name: str, side: str, dtype: str) -> dict[str, Any]:
 
 def apart(name: str, side: str, dtype: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as cache:
-        environment = dict(
-            os.environ,
-            BRAZE_CACHE_DIR=f"{cache}/braze",
-            TORCHINDUCTOR_CACHE_DIR=f"{cache}/inductor",
-            TRITON_CACHE_DIR=f"{cache}/triton",
-            HF_HUB_OFFLINE="1",
-        )
-        command = [sys.executable, __file__, "--one", name, side, dtype]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=400, check=False)
-    for line in reversed(done.stdout.splitlines()):
-        if line.startswith("{"):
-            return json.loads(line)
-    return {"failure": (done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1][:300]}
+        return device.apart(__file__, name, side, dtype, cache=cache)
 
 
 def broken_limits(case: str, sides: dict[str, Any]) -> list[str]:

@@ -52,7 +52,9 @@ struct Group {
   std::vector<std::pair<const ir::Node*, Label>> reduced_inputs;  ///< Label of each reduction's operand.
   /// Label of the operand of each computed reshape; absent where the shapes do not factor.
   std::vector<std::pair<const ir::Node*, Label>> reshaped_inputs;
-  bool wide = false;  ///< A reduction over much with few results: split over threads, nothing may follow it.
+  /// A reduction over much with few results: split over threads. Nothing may follow it, but for what a GPU's
+  /// joining phase computes of the results alone.
+  bool wide = false;
   std::vector<const ir::Node*> again;  ///< Of the nodes: what another kernel computes, too. Not stored here.
 
   /// The axes of the whole kernel and those of a stored row, sorted; empty until the group was found legal. They
