@@ -191,13 +191,14 @@ bool prelu_backward(Call& call, const RuleRow&) {
 
 // ---- normalisations
 
-/// Sums over `dims`, which stay as dimensions of one element.
-/// Without keepdim. `in_double`: terms of f32 are added up in f64.
+/// Sums over `dims`, without keepdim.
+/// \param in_double  Terms of f32 are added up in f64.
 ir::Value* sum_over(Arithmetic& a, ir::Value* value, DimsRef dims, bool in_double) {
   if (!in_double) return a.reduce(Op::sum, value, dims);
   return a.cast(a.reduce(Op::sum, a.cast(value, DType::f64), dims), value->type->dtype);
 }
 
+/// The same; `dims` stay as dimensions of one element.
 ir::Value* kept_sum(Arithmetic& a, ir::Value* value, DimsRef dims, bool in_double) {
   const DimsRef all = value->type->sizes;
   Sizes kept(all.begin(), all.end());
@@ -277,9 +278,9 @@ bool layer_norm_backward(Call& call, const RuleRow&) {
   return true;
 }
 
-/// 0: native_batch_norm_backward(grad, input, weight, running_mean, running_var, save_mean, save_invstd, train,
-/// eps, output_mask) 1: cudnn_batch_norm_backward(input, grad, weight, running_mean, running_var, save_mean,
-/// save_invstd, eps, buffer)
+/// native_batch_norm_backward(grad, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps,
+/// output_mask), or
+/// cudnn_batch_norm_backward(input, grad, weight, running_mean, running_var, save_mean, save_invstd, eps, buffer).
 bool batch_norm_backward(Call& call, const RuleRow& row) {
   const bool of_cudnn = row.variant == 1;
   const auto g = call.operand(of_cudnn ? 1 : 0), x = call.operand(of_cudnn ? 0 : 1);

@@ -74,9 +74,11 @@ class BatchNorm {
         call_.node(Op::var, {x}, type, {{"dims", over}, {"keepdim", false}, {"correction", ir::Number::of(0.0)}});
   }
 
-  /// x * scale + shift in the input's type and in the layout that eager gives the result: of a GPU's own kernels
-  /// that of empty_like(); of cuDNN's and the CPU's contiguous or channels_last.
-  ir::Value* apply(ir::Value* scale, ir::Value* shift, bool of_cudnn) const {
+  /// x * scale + (bias - mean * scale), in the input's type and in the layout that eager gives the result: of a
+  /// GPU's own kernels that of empty_like(); of cuDNN's and the CPU's contiguous or channels_last.
+  ir::Value* apply(ir::Value* mean, ir::Value* scale, ir::Value* bias, bool of_cudnn) const {
+    ir::Value* shift = rows(Op::mul, {mean, scale});
+    shift = bias ? rows(Op::sub, {bias, shift}) : rows(Op::neg, {shift});
     const ir::Type* type = result_type(of_cudnn);
     ir::Value* scaled = call_.node(Op::mul, {input(), column(scale)}, type);
     return call_.cast(call_.node(Op::add, {scaled, column(shift)}, type), to_dtype(x_.dtype));
@@ -169,10 +171,8 @@ bool batch_norm(Call& call, const RuleRow& row) {
     rstd = norm.rows(Op::reciprocal, {norm.rows(Op::sqrt, {variance})});
   }
   ir::Value* scale = weight ? norm.rows(Op::mul, {rstd, weight}) : rstd;
-  ir::Value* shift = norm.rows(Op::mul, {mean, scale});
-  shift = bias ? norm.rows(Op::sub, {bias, shift}) : norm.rows(Op::neg, {shift});
   const bool is_centred = training && norm.on_gpu();
-  call.give(is_centred ? norm.apply_centred(mean, scale, bias, of_cudnn) : norm.apply(scale, shift, of_cudnn));
+  call.give(is_centred ? norm.apply_centred(mean, scale, bias, of_cudnn) : norm.apply(mean, scale, bias, of_cudnn));
   // cuDNN's buffer is for its own backward, which is not called.
   const auto give_buffer = [&] { return call.give(call.full(call.contiguous(ScalarType::Byte, {0}), 0)); };
   if (!training && !call.device().is_cpu() && !of_cudnn) {  // The GPU's kernel gives what it has used.

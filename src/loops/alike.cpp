@@ -12,8 +12,7 @@ namespace {
 
 // Less than this is written out, or simplified away.
 constexpr int64_t least_number = 4;
-// Of the length of a vector loop: vectors of f32, of which one or two go
-// side by side.
+// Of the length of a vector loop: vectors of f32, of which one or two go side by side.
 constexpr int64_t most_divided = 32, least_divided = 16;
 // Each may be a register for as long as the kernel runs.
 constexpr size_t most_symbols = 8;

@@ -108,7 +108,7 @@ void BackwardNode::connect(torch::autograd::edge_list edges) {
 
 const torch::autograd::Edge& BackwardNode::edge(size_t gradient) const {
   static const torch::autograd::Edge none;
-  if (nodes_.size() == 1 && !has_entries_) return next_edge(gradient);
+  if (node_of_.empty()) return next_edge(gradient);
   const torch::autograd::Node* const of = alive(nodes_, node_of_[gradient]);
   return of ? of->next_edge(edge_of_[gradient]) : none;
 }
@@ -429,7 +429,7 @@ bool BackwardNode::is_wanted(size_t gradient, const variable_list& tangents) con
   bool depends = false;
   for (size_t t = 0; t < tangents.size(); ++t) depends |= tangents[t].defined() && from[t];
   if (!depends) return false;
-  if (nodes_.size() == 1 && !has_entries_) return task_should_compute_output(gradient);
+  if (node_of_.empty()) return task_should_compute_output(gradient);
   if (only_ && node_of_[gradient] != *only_) return false;
   const torch::autograd::Node* const of = alive(nodes_, node_of_[gradient]);
   return of && of->task_should_compute_output(edge_of_[gradient]);

@@ -12,14 +12,29 @@ namespace braze::runtime {
 
 using torch::autograd::variable_list;
 
-/// The history of one of several results.
-class ResultNode final : public torch::autograd::Node {
+/// A node of a backward that it owns, and by whose numbers it is known.
+class OwningNode : public torch::autograd::Node {
  public:
-  ResultNode(torch::autograd::Edge owner, uint32_t number) : owner_(std::move(owner)), number_(number) {}
+  OwningNode(torch::autograd::Edge owner, uint32_t number) : owner_(std::move(owner)), number_(number) {}
+  std::string name() const override { return "BrazeBackward"; }
+
+ protected:
+  BackwardNode& owner() const { return static_cast<BackwardNode&>(*owner_.function); }
+
+ private:
+  const torch::autograd::Edge owner_;
+
+ protected:
+  const uint32_t number_;
+};
+
+/// The history of one of several results.
+class ResultNode final : public OwningNode {
+ public:
+  using OwningNode::OwningNode;
   ResultNode(const ResultNode&) = delete;
   ResultNode& operator=(const ResultNode&) = delete;
   ~ResultNode() override { std::atomic_ref(owner().entries_[number_]).store(nullptr); }
-  std::string name() const override { return "BrazeBackward"; }
   void will_release_variables() override { is_running_ = true; }
   void release_variables() override {
     if (std::exchange(is_running_, false)) return;
@@ -37,21 +52,16 @@ class ResultNode final : public torch::autograd::Node {
   }
 
  private:
-  BackwardNode& owner() const { return static_cast<BackwardNode&>(*owner_.function); }
-
-  const torch::autograd::Edge owner_;
-  const uint32_t number_;
   bool is_running_ = false, is_gone_ = false;
 };
 
 /// Gives gradients of inputs on which the same ones of several results depend.
-class GradientsNode final : public torch::autograd::Node {
+class GradientsNode final : public OwningNode {
  public:
-  GradientsNode(torch::autograd::Edge owner, uint32_t number) : owner_(std::move(owner)), number_(number) {}
+  using OwningNode::OwningNode;
   GradientsNode(const GradientsNode&) = delete;
   GradientsNode& operator=(const GradientsNode&) = delete;
   ~GradientsNode() override { std::atomic_ref(owner().nodes_[number_]).store(nullptr); }
-  std::string name() const override { return "BrazeBackward"; }
   void will_release_variables() override { is_last_ = true; }
   void release_variables() override {
     if (std::exchange(has_run_, false)) owner().release_variables();
@@ -71,10 +81,6 @@ class GradientsNode final : public torch::autograd::Node {
   }
 
  private:
-  BackwardNode& owner() const { return static_cast<BackwardNode&>(*owner_.function); }
-
-  const torch::autograd::Edge owner_;
-  const uint32_t number_;
   bool is_last_ = false, has_run_ = false;
 };
 
