@@ -13,6 +13,7 @@
 #include "capture/arguments.h"
 #include "capture/asked_by.h"
 #include "capture/devices.h"
+#include "capture/known_masks.h"
 #include "capture/number_calls.h"
 #include "capture/numbers_in_calls.h"
 #include "capture/recorder.h"
@@ -256,6 +257,7 @@ struct GateKernel {
     for (size_t k = 0; k < given.size(); ++k)
       if (const bool written = is_written(arguments[k]); !written || !is_composite)
         stand_ins.put(given[k], written && takes_history && may_take_history(given[k]));
+    if (is_composite) leave_out_known_mask(tracer->impl(), op, given);
     if ((tracer->symbols() || has_met_cuda()) && record_sized_call(tracer->impl(), op, stack)) return;
     if (tracer->symbols() && record_rerun_call(tracer->impl(), op, stack)) return;
     if (tracer->symbols() && open_sized_composite(op, stack)) return;

@@ -1,4 +1,4 @@
-// passes/bounds.h: what is known about the size of a floating value.
+// passes/bounds.h: what is known about the numbers that a value holds.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,10 @@ struct Bounds {
 };
 
 /// An interval that holds every element, none of them NaN; nothing if braze cannot tell. Looks through views,
-/// where, conversions, and sums and products of such.
+/// where, conversions, sums and products of such, and comparisons of integers.
 std::optional<Bounds> bounds(const ir::Value* value);
+
+/// Every element is this number. `arange(n) >= 0` is 1 throughout.
+bool is_throughout(const ir::Value* value, double number);
 
 }  // namespace braze::passes

@@ -1,0 +1,96 @@
+"""Masks of attention that are known to hide nothing are left out; all others stay (capture/known_masks.h)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention as attention
+
+import braze
+
+B, H, L, S, E = 2, 3, 5, 7, 8
+
+
+def rows() -> Tensor:
+    return torch.arange(L)[:, None]
+
+
+def columns() -> Tensor:
+    return torch.arange(S)[None, :]
+
+
+#: What hides nothing: truth values, and numbers that are added.
+NOTHING_HIDDEN: dict[str, Callable[[], Tensor]] = {
+    "rows from 0 on, expanded": lambda: (rows() >= 0).expand(B, 1, L, S),
+    "columns after -1": lambda: (columns() > -1).expand(L, S),
+    "both": lambda: (rows() >= 0) & (columns() >= 0),
+    "one of both": lambda: (rows() > 2) | (columns() >= 0),
+    "counted from 3 on": lambda: (rows() + 3 >= 3) & (columns() < 2**50),
+    "not less": lambda: (rows() < 0).logical_not() & (columns() >= 0),
+    "ones": lambda: torch.ones(L, S, dtype=torch.bool),
+    "ones, turned": lambda: (1.0 - torch.ones(B, 1, 1, S)) * torch.finfo(torch.float32).min,
+    "nowhere filled": lambda: torch.where((columns() >= 0).expand(L, S), 0.0, -torch.inf),
+    "zeros": lambda: torch.zeros(B, H, L, S),
+}
+
+SOMETHING_HIDDEN: dict[str, Callable[[], Tensor]] = {
+    "causal": lambda: rows() >= columns(),
+    "not the first": lambda: (columns() > 0).expand(L, S),
+    "up to the fifth": lambda: (columns() <= 4).expand(L, S),
+    "wraps around": lambda: ((columns().to(torch.int8) + 125) >= 0).expand(L, S),
+    "none of two": lambda: (rows() > 2) & (columns() >= 0),
+    "either turned": lambda: torch.where((columns() >= 3).expand(L, S), 0.0, -1.0),
+    "a third thrice": lambda: torch.full((L, S), 1 / 3) * 3.0 - 1.0 + torch.full((L, S), 0.1) * 3.0 - 0.3,
+    "ones added": lambda: torch.ones(L, S),
+}
+
+
+def of(make: Callable[[], Tensor]) -> tuple[Callable[..., Tensor], list[Tensor]]:
+    def attended(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return attention(q, k, v, attn_mask=make())
+
+    torch.manual_seed(0)
+    return attended, [torch.randn(B, H, length, E) for length in (L, S, S)]
+
+
+def has_mask(compiled: Callable[..., Tensor]) -> bool:
+    (program,) = compiled.programs()  # type: ignore[attr-defined]
+    (call,) = [line for line in str(program.graph).splitlines() if " = sdpa " in line]
+    return "sdpa %q, %k, %v, causal" not in call
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize(
+    ("make", "is_kept"),
+    [pytest.param(make, False, id=name) for name, make in NOTHING_HIDDEN.items()]
+    + [pytest.param(make, True, id=name) for name, make in SOMETHING_HIDDEN.items()],
+)
+def test_masks(make: Callable[[], Tensor], is_kept: bool, dynamic: bool) -> None:
+    function, inputs = of(make)
+    compiled = braze.compile(function, fullgraph=True, dynamic=dynamic)
+    torch.testing.assert_close(compiled(*inputs), function(*inputs))
+    assert has_mask(compiled) == is_kept
+
+
+def test_a_mask_that_eager_refuses() -> None:
+    def attended(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return attention(q, k, v, attn_mask=torch.ones(L + 1, S, dtype=torch.bool))
+
+    _, inputs = of(rows)
+    with pytest.raises(RuntimeError) as expected:
+        attended(*inputs)
+    with pytest.raises(RuntimeError) as raised:
+        braze.compile(attended)(*inputs)
+    assert str(raised.value) == str(expected.value)
+
+
+def test_gradients_without_the_mask() -> None:
+    function, inputs = of(NOTHING_HIDDEN["both"])
+    compiled = braze.compile(function, fullgraph=True)
+    leaves = [[value.clone().requires_grad_() for value in inputs] for _ in range(2)]
+    for called, values in zip((function, compiled), leaves, strict=True):
+        called(*values).square().sum().backward()
+    torch.testing.assert_close([value.grad for value in leaves[1]], [value.grad for value in leaves[0]])
