@@ -49,6 +49,7 @@ class Partitioner {
     find_direct();
     find_visible();
     cut();
+    if (ban_long_chains()) cut();
     find_reads();
     make_forward();
     make_backward();
@@ -176,15 +177,61 @@ class Partitioner {
     }
     for (const Value* value : needed_) cut.connect_sink(place_.at(value));
     const std::vector<bool> chosen = cut.run();
-    for (uint32_t v = 0; v < vertices_.size(); ++v)
-      if (chosen[v]) {
-        if (costs[v] >= unaffordable)
-          throw UserError("the backward of this function needs a value that a write has taken");
-        saved_[vertices_[v]->id] = true;
-      }
+    result_.direct_bytes = 0;
+    for (uint32_t v = 0; v < vertices_.size(); ++v) {
+      if (chosen[v] && costs[v] >= unaffordable)
+        throw UserError("the backward of this function needs a value that a write has taken");
+      saved_[vertices_[v]->id] = chosen[v];
+    }
     for (const Value* value : vertices_)
       if (direct_[value->id] && (!is_input(*value) || mutated_[value->id]))
         result_.direct_bytes += bytes_of(*value->type);
+  }
+
+  /// The backward begins with what came last. Where that is computed again from what the backward reads much later
+  /// (a sum of residuals, of which each layer reads one), the latter is there from the beginning of the backward
+  /// on, and nothing is won: of such a chain some are saved. True: they are banned now.
+  bool ban_long_chains() {
+    // When a value is first and last read: how many library calls of the backward are before.
+    std::unordered_map<const Value*, std::pair<uint32_t, uint32_t>> read_at;
+    uint32_t calls = 0;
+    const auto note = [&](const Value* operand) {
+      const Value* value = resolved(operand);
+      while (is_view(*value)) value = resolved(value->def->operands[0]);
+      read_at.try_emplace(value, calls, calls).first->second.second = calls;
+    };
+    for (const Node* node : backward_) {
+      for (const Value* operand : node->operands) note(operand);
+      calls += reads_memory(*node);
+    }
+    const uint32_t much_later = calls / 8;
+    // Of each value that is computed again, the largest by when all that it is computed of has been read.
+    struct Latest {
+      uint32_t at = 0;
+      int64_t bytes = 0;
+    };
+    std::unordered_map<const Value*, Latest> latest;
+    bool any = false;
+    for (const Node* node = graph_.first(); node && node != joint_.first_backward; node = node->next)
+      for (const Value& value : node->results) {
+        if (!place_.contains(&value) || saved_[value.id] || is_number(value) || !is_cheap(*node)) continue;
+        Latest own;
+        for (const Value* operand : node->operands) {
+          const auto known = latest.find(resolved(operand));
+          if (known != latest.end() && known->second.at >= own.at) own = known->second;
+        }
+        const auto read = read_at.find(&value);
+        const int64_t bytes = bytes_of(*value.type);
+        if (read != read_at.end() && !is_view(value)) {
+          if (own.at > read->second.first + much_later && 2 * own.bytes >= bytes && may_be_repeated(value)) {
+            any = banned_[value.id] = true;
+            continue;
+          }
+          if (read->second.second >= own.at) own = {read->second.second, bytes};
+        }
+        latest.emplace(&value, own);
+      }
+    return any;
   }
 
   /// What the backward graph reads of the forward part, in itself and where it computes a value again.
@@ -247,7 +294,8 @@ class Partitioner {
           result_.saved.push_back({Saved::Kind::written, written->second});
           continue;
         }
-        if (!is_kernel_dtype(value.type->dtype))
+        // No kernel copies it: a call must have made it.
+        if (!is_kernel_dtype(value.type->dtype) && node->op != Op::call)
           throw UserError("the backward of this function needs a value of a type that no kernel reads");
         Value* made = copier[&value];
         auto& outputs = forward->outputs();

@@ -97,6 +97,36 @@ TEST_CASE("an input that is read again in the memory of the forward is saved twi
 )");
 }
 
+TEST_CASE("sums of residuals that are read late are not all made at the beginning of the backward") {
+  // x1 = mm(x, w), x[k+1] = x[k] + cast(mm(cos(x[k]), w)): each step's backward reads sin(x[k]), the last one's
+  // first.
+  constexpr int layers = 12;
+  std::string text =
+      "graph @chain(%x: f32[64,64], %w: f32[64,64] param, %tangent0: f32[64,64]) {\n"
+      "  %x1 = mm %x, %w : f32[64,64]\n";
+  for (int k = 1; k <= layers; ++k)
+    text += concat("  %c", k, " = cos %x", k, " : f32[64,64]\n  %p", k, " = mm %c", k, ", %w : f32[64,64]\n  %h", k,
+                   " = cast %p", k, " : bf16[64,64]\n  %o", k, " = cast %h", k, " : f32[64,64]\n  %x", k + 1,
+                   " = add %x", k, ", %o", k, " : f32[64,64]\n");
+  std::string gradient = "tangent0";
+  for (int k = layers; k >= 1; --k) {
+    text += concat("  %m", k, " = mm %", gradient, ", %w : f32[64,64]\n  %s", k, " = sin %x", k,
+                   " : f32[64,64]\n  %n", k, " = mul %m", k, ", %s", k, " : f32[64,64]\n  %g", k, " = sub %",
+                   gradient, ", %n", k, " : f32[64,64]\n");
+    gradient = concat("g", k);
+  }
+  const Cut cut(concat(text, "  return %x", layers + 1, ", %", gradient, "\n}\n"));
+  // Some of the sums, of four bytes an element, and between them the halves that were added.
+  std::vector<ir::DType> saved;
+  for (const passes::Saved& one : cut.parts.saved)
+    if (one.kind == passes::Saved::Kind::output)
+      saved.push_back(cut.parts.forward->outputs()[one.index]->type->dtype);
+  const auto sums = std::ranges::count(saved, ir::DType::f32);
+  CHECK(sums > 2);
+  CHECK(std::ranges::count(saved, ir::DType::bf16) >= layers - 1 - sums);
+  CHECK(cut.parts.saved_bytes < int64_t{layers} * 64 * 64 * 4);
+}
+
 TEST_CASE("nothing is computed again of an input, or of a result that eager saves") {
   const std::unique_ptr<ir::Graph> joint =
       ir::parse(R"(graph @exposed(%x: f32[64,64], %w: f32[64] param, %tangent0: f32[64,64]) {

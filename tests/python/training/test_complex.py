@@ -1,0 +1,110 @@
+"""Gradients through complex numbers: what the backward reads of them is saved as the calls that made it gave it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+import braze
+
+
+def spectral(x: Tensor, w: Tensor) -> Tensor:
+    return torch.fft.irfft(torch.fft.rfft(x) * w, n=x.shape[-1]).sin()
+
+
+def two_layers(x: Tensor, w: Tensor) -> Tensor:
+    for _ in range(2):
+        x = torch.nn.functional.gelu(spectral(x, w)) + x
+    return x
+
+
+def magnitude(x: Tensor, w: Tensor) -> Tensor:
+    return (x * w).abs().sum()
+
+
+def parts(x: Tensor, w: Tensor) -> Tensor:
+    return torch.view_as_real(x * w).sum(-1).sin()
+
+
+def product(x: Tensor, w: Tensor) -> Tensor:
+    return (x @ w.mT).abs()
+
+
+def quotient(x: Tensor, w: Tensor) -> Tensor:
+    return (x / (w + 2)).angle()
+
+
+def waves(x: Tensor, w: Tensor) -> Tensor:
+    return torch.polar(x, w).real.cos()
+
+
+def spectrogram(x: Tensor, w: Tensor) -> Tensor:
+    return torch.stft(x, 8, return_complex=True, window=w[0, :8]).abs()
+
+
+def transposed(x: Tensor, w: Tensor) -> Tensor:
+    y = (x * w).t()
+    return (y * y.conj()).real.sum(0)
+
+
+def written(x: Tensor, w: Tensor) -> Tensor:
+    y = x * w
+    y[..., 0] = 0
+    return (y * y).abs()
+
+
+def complexes(*shape: int) -> Tensor:
+    return torch.randn(*shape, dtype=torch.complex64)
+
+
+CASES: dict[str, tuple[Callable[[Tensor, Tensor], Tensor], Callable[[], list[Tensor]]]] = {
+    "a spectral layer": (spectral, lambda: [torch.randn(4, 16), complexes(4, 9)]),
+    "two spectral layers": (two_layers, lambda: [torch.randn(4, 16), complexes(4, 9)]),
+    "magnitude": (magnitude, lambda: [complexes(4, 8), complexes(4, 8)]),
+    "parts": (parts, lambda: [complexes(4, 8), complexes(4, 8)]),
+    "product": (product, lambda: [complexes(4, 8), complexes(3, 8)]),
+    "quotient": (quotient, lambda: [complexes(4, 8), complexes(4, 8)]),
+    "waves": (waves, lambda: [torch.randn(4, 8), torch.randn(4, 8)]),
+    "spectrogram": (spectrogram, lambda: [torch.randn(2, 64), torch.rand(4, 8)]),
+    "transposed": (transposed, lambda: [complexes(4, 8), complexes(4, 8)]),
+    "written": (written, lambda: [complexes(4, 8), complexes(4, 8)]),
+}
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("name", CASES)
+def test_gradients(name: str, dynamic: bool | None) -> None:
+    function, make = CASES[name]
+    compiled = braze.compile(function, dynamic=dynamic)
+    torch.manual_seed(0)
+    for call in range(3):
+        values = make()
+        eager, ours = ([value.clone().requires_grad_() for value in values] for _ in range(2))
+        expected, result = function(*eager), compiled(*ours)
+        torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-4)
+        tangent = torch.randn_like(expected)
+        for _ in range(2):
+            expected.backward(tangent, retain_graph=True)
+            result.backward(tangent, retain_graph=call == 0)
+            if call:
+                break
+        for leaf, like in zip(ours, eager, strict=True):
+            torch.testing.assert_close(leaf.grad, like.grad, rtol=1e-4, atol=1e-4)
+    assert compiled.counts()["native"] == 0, compiled.reasons()
+
+
+@pytest.mark.parametrize("name", ["a spectral layer", "product", "magnitude"])
+def test_second_derivatives(name: str) -> None:
+    function, make = CASES[name]
+    compiled = braze.compile(function)
+    torch.manual_seed(0)
+    values = make()
+    eager, ours = ([value.clone().requires_grad_() for value in values] for _ in range(2))
+    for called, leaves in ((function, eager), (compiled, ours)):
+        (first,) = torch.autograd.grad(called(*leaves).sum(), leaves[:1], create_graph=True)
+        first.abs().square().sum().backward()
+    for leaf, like in zip(ours, eager, strict=True):
+        torch.testing.assert_close(leaf.grad, like.grad, rtol=1e-3, atol=1e-3)
