@@ -144,7 +144,9 @@ class NumberTypes {
   }
   /// Every size fits into each of them.
   bool hold_sizes() const { return std::ranges::all_of(types_, holds_sizes); }
-  /// Likewise of a parameter that is a double, which kernels convert to the type that they compute in.
+  /// No integers, of which none holds what is infinite.
+  bool hold_floats() const { return std::ranges::none_of(types_, is_integral); }
+  /// As of refuse() above, of a parameter that is a double, which kernels convert to the type that they compute in.
   bool refuse(double number) const {
     const auto narrowed = static_cast<float>(number);
     return narrow_ && std::isfinite(number) && (std::isinf(narrowed) || (narrowed == 0 && number != 0));
@@ -204,10 +206,12 @@ void refuse_resize(const OpEntry& entry) {
 
 void specialise_narrow_numbers(const OpEntry& entry, std::span<c10::IValue> arguments) {
   const c10::FunctionSchema& schema = entry.op.schema();
-  for (size_t i = 0; i < arguments.size(); ++i)
-    if ((arguments[i].isSymInt() || can_be_fixed(arguments[i])) &&
-        kind_of(schema, i) == c10::TypeKind::NumberType && !NumberTypes(schema, arguments).hold_sizes())
-      arguments[i] = specialised(arguments[i]);
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const bool is_float = can_be_fixed(arguments[i]);
+    if ((!arguments[i].isSymInt() && !is_float) || kind_of(schema, i) != c10::TypeKind::NumberType) continue;
+    const NumberTypes types(schema, arguments);
+    if (!types.hold_sizes() || (is_float && !types.hold_floats())) arguments[i] = specialised(arguments[i]);
+  }
 }
 
 bool orders_complex(const OpEntry& entry, std::span<const c10::IValue> arguments) {
@@ -230,9 +234,11 @@ bool may_be_refused(const OpEntry& entry, std::span<const c10::IValue> arguments
   const ScalarType dtype = arguments[0].toTensor().scalar_type();
   if (const auto row = std::ranges::find(kTypes, name, &Types::name); row != std::end(kTypes))
     if (row->refused(dtype)) return true;
-  // masked_fill by an element of another type reads it.
-  if (name != "masked_fill" || !arguments[2].isTensor() || !arguments[2].toTensor().defined()) return false;
-  const at::Tensor& value = arguments[2].toTensor();
+  // Elements of another type are read by those that fill a part with one, and converted as numbers are.
+  if (name != "masked_fill" && name != "index_fill") return false;
+  const c10::IValue& filler = arguments[name == "masked_fill" ? 2 : 3];
+  if (!filler.isTensor() || !filler.toTensor().defined()) return false;
+  const at::Tensor& value = filler.toTensor();
   if (value.unsafeGetTensorImpl()->is_wrapped_number())
     return !as_tracer(value) && overflows(at::_local_scalar_dense(value), dtype);
   return value.scalar_type() != dtype;

@@ -53,10 +53,10 @@ class BatchNorm {
       return call_.scalar(ScalarType::Double, known / (known - 1));
     }
     const ir::Type* type = call_.contiguous(ScalarType::Double, {});
-    const auto wide_count = [&](Dim n) {
-      return number_of(call_.graph(), n, to_device(call_.device()), DType::f64);
-    };
-    return call_.node(Op::div, {wide_count(count), wide_count(count - 1)}, type);
+    return call_.node(Op::div, {wide_number(count), wide_number(count - 1)}, type);
+  }
+  ir::Value* wide_number(Dim number) const {
+    return number_of(call_.graph(), number, to_device(call_.device()), DType::f64);
   }
   /// In f64, in which eager sums up f32 as well.
   ir::Value* wide(ir::Value* value) const { return call_.cast(value, DType::f64); }
@@ -72,6 +72,15 @@ class BatchNorm {
     mean = call_.node(Op::mean, {x}, type, {{"dims", over}, {"keepdim", false}});
     variance =
         call_.node(Op::var, {x}, type, {{"dims", over}, {"keepdim", false}, {"correction", ir::Number::of(0.0)}});
+    if (compute_ == DType::f64 || !is_contiguous()) return;
+    // Of dense inputs eager keeps the sum of squares in f32, where it may overflow: the result is 0 then.
+    ir::Value* count = wide_number(numel(x_.sizes) / x_.sizes[1]);
+    variance = rows(Op::div, {wide(narrow(rows(Op::mul, {variance, count}))), count});
+  }
+
+  /// As the buffers are that eager hands from the sums over the batch to what is made of them: in the input's type.
+  ir::Value* stored(ir::Value* row) const {
+    return on_gpu() ? narrow(row) : narrow(call_.cast(row, to_dtype(x_.dtype)));
   }
 
   /// x * scale + (bias - mean * scale), in the input's type and in the layout that eager gives the result: of a
@@ -95,6 +104,14 @@ class BatchNorm {
   }
 
  private:
+  /// In one of the two formats that eager's faster kernels take.
+  bool is_contiguous() const {
+    const Sizes dense = format_strides(x_.sizes, contiguous_format(x_));
+    for (size_t k = 0; k < dense.size(); ++k)
+      if (x_.sizes[k] != 1 && x_.strides[k] != dense[k]) return false;
+    return true;
+  }
+
   std::vector<int64_t> reduced() const {
     std::vector<int64_t> dims;
     for (int64_t dim = 0; dim < static_cast<int64_t>(x_.sizes.size()); ++dim)
@@ -164,8 +181,8 @@ bool batch_norm(Call& call, const RuleRow& row) {
   if (training) {
     norm.statistics(batch_mean, batch_variance);
     ir::Value* root = norm.rows(Op::sqrt, {norm.rows(Op::add, {batch_variance, norm.number(batch_variance, eps)})});
-    rstd = norm.narrow(norm.rows(Op::reciprocal, {root}));
-    mean = norm.narrow(batch_mean);
+    rstd = norm.stored(norm.rows(Op::reciprocal, {root}));
+    mean = norm.stored(batch_mean);
   } else {
     ir::Value* variance = norm.rows(Op::add, {running_variance, norm.number(running_variance, eps)});
     rstd = norm.rows(Op::reciprocal, {norm.rows(Op::sqrt, {variance})});

@@ -93,10 +93,10 @@ bool zero(Call& call, const RuleRow&) {
   return target && fill_with(call, *target, Call::operand_of(0));
 }
 
-/// copy(self, src) and fill(self, value): the functional forms.
-bool filled_copy(Call& call, const RuleRow&) {
+/// copy(self, src) and fill(self, value): the functional forms. variant 1: of one value alone.
+bool filled_copy(Call& call, const RuleRow& row) {
   const auto target = call.operand(0), value = call.operand(1);
-  if (!target || !value || target->is_number()) return false;
+  if (!target || !value || target->is_number() || (row.variant == 1 && !value->sizes.empty())) return false;
   Operand fresh = *target;
   fresh.strides = preserved_strides(target->sizes, target->strides);
   ir::Value* result = filled(call, fresh, *value);
@@ -107,8 +107,14 @@ bool filled_copy(Call& call, const RuleRow&) {
 
 std::span<const RuleRow> copy_rules() {
   static constexpr RuleRow rows[] = {
-      {"clone", clone},       {"_to_copy", to_copy},  {"copy_", copy_into},         {"copy", filled_copy},
-      {"fill_.Scalar", fill}, {"fill_.Tensor", fill}, {"fill.Scalar", filled_copy}, {"fill.Tensor", filled_copy},
+      {"clone", clone},
+      {"_to_copy", to_copy},
+      {"copy_", copy_into},
+      {"copy", filled_copy},
+      {"fill_.Scalar", fill},
+      {"fill_.Tensor", fill},
+      {"fill.Scalar", filled_copy, {}, 1},
+      {"fill.Tensor", filled_copy, {}, 1},
       {"zero_", zero},
   };
   return rows;

@@ -132,7 +132,8 @@ constexpr Rule rules[] = {
     {one_of<Op::permute>, merge_permutes, "merge_permutes", "index maps compose"},
     {one_of<Op::reshape, Op::expand>, merge_same, "merge_same", "row-major order is kept; broadcasts compose"},
     {one_of<Op::slice>, merge_slices, "merge_slices", "index maps compose"},
-    {one_of<Op::slice>, slice_past_scatter, "slice_past_scatter", "the same elements, read where they come from"},
+    {one_of<Op::slice>, slice_past_scatter, "slice_past_scatter", "the same elements, read where they come from",
+     true},
     {one_of<Op::flip>, merge_flips, "merge_flips", "reversing twice does nothing"},
     {of_kind<Binary, Compare, Ternary>, drop_operand_expand, "drop_operand_expand", "elementwise ops broadcast"},
 };

@@ -55,6 +55,15 @@ class Parts {
   /// rest of a layer norm.
   bool is_multiplied(Size count) const { return shape_->device.kind == DeviceKind::cuda && count.is_constant(); }
 
+  /// Whether eager's kernel makes the variance of a row from those of its parts, as wide as vectors: it multiplies
+  /// the square of a part's mean by the number of elements so far, 0 of them at first, so that what overflows is
+  /// not infinite, but NaN. Source: RowwiseMomentsImpl in ATen/native/cpu/moments_utils.h.
+  bool is_merged_from_parts(Size count) const {
+    if (shape_->device.kind != DeviceKind::cpu || !count.is_constant()) return false;
+    const int64_t lanes = 32 / byte_size(shape_->dtype), number = count.constant();
+    return number > 2 && (number <= lanes || number % lanes == 0);
+  }
+
   /// 1 / max(0, count - less)
   Value* part(Size count, double less) {
     const double parts = std::max(0.0, static_cast<double>(count.constant()) - less);
@@ -181,6 +190,7 @@ void open_layer_norm(Parts& p, const Node& node) {
   Value* mean = p.mean(x, dims);
   Value* off = p.binary(Op::sub, x, mean);
   Value* var = p.mean(p.binary(Op::mul, off, off), dims);
+  if (p.is_merged_from_parts(p.count(dims))) var = p.binary(Op::add, var, p.binary(Op::mul, var, p.number(0)));
   Value* rstd = p.unary(Op::rsqrt, p.binary(Op::add, var, p.number(node.double_attr("eps", 0))));
   Value* y = p.binary(Op::mul, off, rstd);
   if (node.operands.size() > 1) y = p.binary(Op::mul, y, p.operand(1));

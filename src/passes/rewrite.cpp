@@ -72,6 +72,38 @@ struct Table {
   }
 };
 
+/// Some elements are a runtime error: a bad index, a divisor of 0, whatever a library refuses.
+bool may_raise(const Node& node) {
+  const OpKind kind = info(node.op).kind;
+  return kind == OpKind::Gather || kind == OpKind::Update || node.op == Op::call || has(node.op, traits::raises);
+}
+
+/// Whether all that may raise is still computed where `with` takes the place of the node's result.
+bool keeps_checks(const Graph& graph, const Node& replaced, const Value* with) {
+  struct Live {
+    bool before = false, after = false;
+  };
+  std::vector<Live> live(graph.value_limit());
+  const auto of = [&](const Value* value) -> Live& { return live[Graph::resolve(const_cast<Value*>(value))->id]; };
+  for (const Value* output : graph.outputs()) of(output) = {true, true};
+  for (const Mutation& mutation : graph.mutations()) of(mutation.value) = {true, true};
+  for (const Node* node = graph.last(); node; node = node->previous) {
+    Live needed{node->has_effect(), node->has_effect()};
+    for (const Value& result : node->results) {
+      needed.before |= live[result.id].before;
+      needed.after |= live[result.id].after;
+    }
+    if (needed.before && !needed.after && may_raise(*node)) return false;
+    const bool goes = node == &replaced;
+    if (goes) of(with).after |= needed.after;
+    for (const Value* operand : node->operands) {
+      of(operand).before |= needed.before;
+      of(operand).after |= needed.after && !goes;
+    }
+  }
+  return true;
+}
+
 template <typename Wanted>
 void walk(Graph& graph, int64_t limit, Wanted&& wanted) {
   static const Table table;
@@ -85,7 +117,7 @@ void walk(Graph& graph, int64_t limit, Wanted&& wanted) {
     for (const auto& [rule, group] : table.by_op[static_cast<size_t>(node.op)]) {
       if (!wanted(*group)) continue;
       Value* with = rule->apply(rewriter, node);
-      if (!with) continue;
+      if (!with || (rule->drops && !keeps_checks(graph, node, with))) continue;
       BRAZE_CHECK(with->type == node.results[0].type, "rule ", rule->name, " changed a type");
       BRAZE_CHECK(--left > 0, "rule ", rule->name, " does not come to an end");
       return with;

@@ -8,6 +8,7 @@
 //     stands for any NaN), or is as close to eager PyTorch as the old one; the rule's `why` says which and why.
 //   - Come to an end: fewer nodes, or operands nearer to the inputs, or a cheaper op, never back again.
 //   - Create nothing when it does not apply.
+//   - Say whether it drops an operand: one that could raise is computed, though nobody needs its value.
 // What a rule makes is walked again, so rules need not look for what another rule will find.
 //
 // Groups of rules are passes of their own in braze-opt; in the pipeline all of them run in one walk.
@@ -52,6 +53,8 @@ struct Rule {
   ir::Value* (*apply)(Rewriter& rewriter, ir::Node& node);  ///< Null: the rule does not apply.
   std::string_view name;
   std::string_view why;  ///< Why it is exact.
+  /// An operand may go without trace, and what it is made of. Not applied where that would have raised.
+  bool drops = false;
 };
 
 /// For Rule::applies.

@@ -79,6 +79,7 @@ double element(const Node& node, std::span<const double> v) {
   const bool is_bool = node.results[0].type->dtype == DType::b8;
   const auto i = [](double value) { return static_cast<int64_t>(value); };
   switch (node.op) {
+    case Op::divisor:
     case Op::cast: return x;
     case Op::isnan: return std::isnan(x);
     case Op::isinf: return std::isinf(x);

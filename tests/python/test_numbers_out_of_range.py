@@ -1,5 +1,6 @@
 """Numbers that the type of a tensor cannot hold: eager converts them, or raises, each operator in its own way."""
 
+import math
 import operator
 
 import pytest
@@ -145,6 +146,36 @@ def test_of_a_number_that_varies(name, dynamic):
         assert raised == error, number
         if not error:
             torch.testing.assert_close(got, wanted, rtol=0, atol=0, msg=str(number))
+
+
+FLOATS = [2.5, 3.0, 100.0, 300.0, -4.0, 1e6, 1e10, 1e19, math.inf, -math.inf, math.nan]
+
+#: What is made by a number that a tensor holds.
+OF_A_FLOAT = {
+    "full_like": lambda x, n: torch.full_like(x, n.item()),
+    "new_full": lambda x, n: x.new_full((2,), n.item()),
+    "fill_": lambda x, n: x.clone().fill_(n.item()),
+    "fill_diagonal_": lambda x, n: x.clone().reshape(1, -1).fill_diagonal_(n.item()),
+    "index_fill by a number": lambda x, n: x.index_fill(0, torch.tensor([0]), n.item()),
+    "index_fill by a tensor": lambda x, n: x.index_fill(0, torch.tensor([0]), n),
+    "masked_fill by a tensor": lambda x, n: x.masked_fill(x > 0, n),
+    "fill by a tensor": lambda x, n: torch.fill(x, n),
+    "fill by a tensor with dimensions": lambda x, n: torch.fill(x, n.reshape(1)),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8, torch.int8, torch.float16, torch.float32])
+@pytest.mark.parametrize("name", OF_A_FLOAT)
+def test_of_a_float_that_varies(name, dtype):
+    f = OF_A_FLOAT[name]
+    compiled = braze.compile(f, options={"recompile_limit": 100})
+    x = torch.tensor([0, 1, 3]).to(dtype)
+    for number in map(torch.tensor, FLOATS):
+        wanted, error = outcome(lambda x, number=number: f(x, number), x)
+        got, raised = outcome(lambda x, number=number: compiled(x, number), x)
+        assert raised == error, number
+        if not error:
+            torch.testing.assert_close(got, wanted, rtol=0, atol=0, equal_nan=True, msg=str(number))
 
 
 @pytest.mark.parametrize("name", ["logical_and", "logical_or", "logical_xor"])

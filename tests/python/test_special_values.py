@@ -218,3 +218,47 @@ def test_quotients_that_overflow_where_vectors_leave_a_rest(dtype, length):
     assert_as_eager(lambda x, y: x.clone().fmod_(y), x, y)
     assert_as_eager(lambda x: x % 0.25, x)
     assert_as_eager(lambda x: x % 3, x)
+
+
+NORMS = {
+    "layer_norm": lambda x: torch.nn.functional.layer_norm(x, x.shape[-1:]),
+    "group_norm": lambda x: torch.nn.functional.group_norm(x[:, None], 1),
+    "rms_norm": lambda x: torch.nn.functional.rms_norm(x, x.shape[-1:]),
+    "batch_norm": lambda x: torch.nn.functional.batch_norm(x, None, None, training=True),
+    "instance_norm": lambda x: torch.nn.functional.instance_norm(x[None]),
+}
+
+
+@pytest.mark.parametrize("columns", [3, 8, 32, 64, 768])
+@pytest.mark.parametrize("scale", [1e30, 1e25, -1e22, 3e-30, 1e10])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("name", NORMS)
+def test_norms_whose_squares_overflow(name, dtype, scale, columns):
+    """Eager's kernels make 0 or NaN of it, each in its own way."""
+    if dtype is torch.float64:
+        scale = scale**5 if abs(scale) > 1 else scale
+    x = ((torch.arange(4.0 * columns).reshape(4, columns) % 7 + 1) * scale).to(dtype)
+    expected, got = NORMS[name](x), braze.compile(NORMS[name])(x)
+    torch.testing.assert_close(got, expected, equal_nan=True)
+
+
+@pytest.mark.parametrize("sizes", [(64, 4), (8, 4, 6), (2, 4, 3, 5)])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_batch_norm_of_halves_with_a_mean_far_from_zero(dtype, sizes):
+    """Mean and rstd are rounded to the type of the input before they are applied."""
+    torch.manual_seed(0)
+    x = (torch.randn(sizes) * 3 + 50).to(dtype)
+    expected = torch.nn.functional.batch_norm(x, None, None, training=True)
+    got = braze.compile(lambda x: torch.nn.functional.batch_norm(x, None, None, training=True))(x)
+    torch.testing.assert_close(got, expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_erf_of_every_half(dtype):
+    """ATen's formula is off by 1.5e-7, which is all that there is of a small one."""
+    x = torch.arange(-(2**15), 2**15).to(torch.int16).view(dtype)
+    for each in (x, x[::3], x[40:41]):
+        expected, got = torch.erf(each), braze.compile(torch.erf)(each)
+        torch.testing.assert_close(got, expected, rtol=torch.finfo(dtype).eps, atol=2e-7, equal_nan=True)
+        assert torch.equal(got == 0, expected == 0)
+        assert torch.equal(got.nan_to_num().signbit(), expected.nan_to_num().signbit())

@@ -53,6 +53,21 @@ CALLS = {
 }
 
 
+# What algebra makes of a value that nobody needs then: f(value, x).
+UNNEEDED = {
+    "times zero": lambda value, x: value * 0 + x,
+    "less itself": lambda value, x: value - value + x,
+    "either way": lambda value, x: torch.where(value > 1, x, x),
+    "not chosen": lambda value, x: torch.where(torch.tensor(True), x, value),
+    "alpha of zero": lambda value, x: torch.add(x, value, alpha=0),
+    "filled by a mask that is known": lambda value, x: value.masked_fill(torch.tensor(True), 3) + x,
+    "no part of it": lambda value, x: torch.cat([value[:0], x]),
+    "overwritten": lambda value, x: torch.slice_scatter(value, x, 0),
+    "to the power of zero": lambda value, x: value**0 + x,
+    "one row": lambda value, x: value[:1] + x,
+}
+
+
 def outcome(function, *inputs):
     try:
         return function(*inputs)
@@ -101,3 +116,30 @@ def test_raises_as_eager_where_gradients_are_wanted(name):
             assert gradients[1] is gradients[0]
         else:
             torch.testing.assert_close(gradients[1], gradients[0])
+
+
+# Where its integers are divided, a zero raises; where they are places, 70 does.
+VALUES = {
+    "quotient": (lambda x: x.long() // x.long(), ones, zeros),
+    "remainder": (lambda x: x.long() % x.long(), ones, zeros),
+    "one_hot": (lambda x: F.one_hot(x[0].long(), 3), ones, far),
+    "sorter": (lambda x: torch.searchsorted(x, x, sorter=x.long()), ones, far),
+    "gather": (lambda x: x.gather(0, x.long()).long(), ones, far),
+    "cross entropy": (lambda x: F.cross_entropy(x, x[0].long(), reduction="none"), ones, far),
+    "inverse": (lambda x: torch.linalg.inv(x), eye, zeros),
+}
+
+
+@pytest.mark.parametrize("way", UNNEEDED)
+@pytest.mark.parametrize("name", VALUES)
+def test_raises_as_eager_though_algebra_needs_it_not(name, way):
+    call, taken, refused = VALUES[name]
+    compiled = braze.compile(function := lambda x, y: UNNEEDED[way](call(x), y))
+    other = torch.full(call(taken).shape, 5, dtype=call(taken).dtype)
+    for x in (taken, taken, refused, taken, refused):
+        got, wanted = outcome(compiled, x, other), outcome(function, x, other)
+        if isinstance(wanted, type):
+            assert got is wanted
+        else:
+            torch.testing.assert_close(got, wanted)
+    assert outcome(function, refused, other) is outcome(call, refused)
