@@ -5,6 +5,7 @@
 #include "capture/shapes.h"
 #include "capture/tracer_tensor.h"
 #include "passes/bounds.h"
+#include "passes/causal_masks.h"
 
 namespace braze::capture {
 namespace {
@@ -21,6 +22,12 @@ bool fits(const at::Tensor& mask, const at::Tensor& query, const at::Tensor& key
   return true;
 }
 
+/// Kernels differ in which rows see what of longer keys.
+bool is_square(const at::Tensor& mask) {
+  const DimsRef sizes = dims_of(mask);
+  return sizes[sizes.size() - 1] == sizes[sizes.size() - 2] && sizes[sizes.size() - 1] != 1;
+}
+
 }  // namespace
 
 void leave_out_known_mask(Recorder& recorder, const c10::OperatorHandle& op, std::span<c10::IValue> arguments) {
@@ -33,7 +40,13 @@ void leave_out_known_mask(Recorder& recorder, const c10::OperatorHandle& op, std
   const bool is_truth = mask.scalar_type() == at::kBool;
   if (!is_truth && mask.scalar_type() != arguments[0].toTensor().scalar_type()) return;
   if (!fits(mask, arguments[0].toTensor(), arguments[1].toTensor())) return;
-  if (passes::is_throughout(recorder.value_of(mask), is_truth ? 1 : 0)) arguments[3] = c10::IValue();
+  const ir::Value* value = recorder.value_of(mask);
+  if (passes::is_throughout(value, is_truth ? 1 : 0)) {
+    arguments[3] = c10::IValue();
+  } else if (is_truth && is_square(mask) && passes::is_causal(value)) {
+    arguments[3] = c10::IValue();
+    arguments[5] = true;
+  }
 }
 
 }  // namespace braze::capture

@@ -73,8 +73,6 @@ void place(Plan& plan, std::span<const Lifetime> lives, bool reuse) {
 std::vector<bool> stand_alone(const Plan& plan) {
   constexpr int64_t large = 1 << 20;
   std::vector<bool> found(plan.buffers.size());
-  const auto is_elsewhere = [&](const PlanBuffer& one) { return one.device != plan.buffers[0].device; };
-  if (std::ranges::any_of(plan.buffers, is_elsewhere)) return found;
   for (uint32_t k = 0; k < plan.buffers.size(); ++k) {
     const PlanBuffer& buffer = plan.buffers[k];
     found[k] = buffer.kind == BufferKind::temporary && buffer.part_of < 0 && buffer.bytes >= large;
@@ -86,19 +84,18 @@ std::vector<bool> stand_alone(const Plan& plan) {
 void plan_memory(Plan& plan, bool reuse) {
   std::vector<Lifetime> lives = lifetimes(plan);
   const std::vector<bool> alone = stand_alone(plan);
-  auto device_of = [&](const Lifetime& life) { return plan.buffers[life.buffer].device; };
+  const auto device_of = [&](const Lifetime& life) { return plan.buffers[life.buffer].device; };
   std::stable_sort(lives.begin(), lives.end(),
                    [](const Lifetime& a, const Lifetime& b) { return a.bytes > b.bytes; });
-  const auto large =
-      std::stable_partition(lives.begin(), lives.end(), [&](const Lifetime& life) { return !alone[life.buffer]; });
-  for (auto next = lives.begin(); next != large;) {
+  for (auto next = lives.begin(); next != lives.end();) {
     const ir::Device device = device_of(*next);
     const auto end =
-        std::stable_partition(next, large, [&](const Lifetime& life) { return device_of(life) == device; });
-    place(plan, {next, end}, reuse);
+        std::stable_partition(next, lives.end(), [&](const Lifetime& life) { return device_of(life) == device; });
+    const auto large = std::stable_partition(next, end, [&](const Lifetime& life) { return !alone[life.buffer]; });
+    place(plan, {next, large}, reuse);
+    place(plan, {large, end}, reuse);
     next = end;
   }
-  place(plan, {large, lives.end()}, reuse);
   for (PlanBuffer& buffer : plan.buffers) {
     if (buffer.part_of < 0 || plan.buffers[buffer.part_of].kind != BufferKind::temporary) continue;
     buffer.kind = BufferKind::temporary;

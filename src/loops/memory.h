@@ -9,10 +9,10 @@ namespace braze::loops {
 /// best fit (Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020). Offsets and
 /// arena_bytes are multiples of 64. Temporaries of a device lie side by side: what lies between the first and the
 /// end of the last one is no other device's. What is part of a temporary becomes a temporary that lies in it.
-/// Those that stand_alone() lie behind all others.
+/// Those that stand_alone() lie behind the others of their device.
 void plan_memory(Plan& plan, bool reuse);
 
-/// By buffer: large temporaries, if the plan has but one device. Who runs the plan may give each memory
+/// By buffer: large temporaries. Who runs the plan may give each memory
 /// of its own from the step that first writes it to the one that reads it last, which is then free for results: an
 /// arena has its full size during the whole call.
 std::vector<bool> stand_alone(const Plan& plan);

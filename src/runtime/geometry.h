@@ -25,7 +25,11 @@ struct Geometry {
   static Geometry of(const ir::Type& type);  ///< dtype Undefined where the graph says `other`.
   static Geometry of(const at::Tensor& tensor);
   static Geometry of(ir::DType dtype, c10::Device device, std::vector<int64_t> sizes, std::vector<int64_t> strides);
-  int64_t bytes() const { return span * static_cast<int64_t>(c10::elementSize(dtype)); }
+  /// Of elements that only ATen knows: as many as there may be.
+  int64_t bytes() const {
+    constexpr size_t most = sizeof(c10::complex<double>);
+    return span * static_cast<int64_t>(dtype == c10::ScalarType::Undefined ? most : c10::elementSize(dtype));
+  }
   /// A new uninitialised tensor.
   at::Tensor allocate() const;
   /// Likewise, of elements of that type where the graph has no name for theirs.

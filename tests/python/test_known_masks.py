@@ -1,4 +1,5 @@
-"""Masks of attention that are known to hide nothing are left out; all others stay (capture/known_masks.h)."""
+"""Masks of attention that are known to hide nothing, or what comes later, are left out; all others stay
+(capture/known_masks.h)."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ NOTHING_HIDDEN: dict[str, Callable[[], Tensor]] = {
 }
 
 SOMETHING_HIDDEN: dict[str, Callable[[], Tensor]] = {
-    "causal": lambda: rows() >= columns(),
+    "causal, of more keys": lambda: rows() >= columns(),
     "not the first": lambda: (columns() > 0).expand(L, S),
     "up to the fifth": lambda: (columns() <= 4).expand(L, S),
     "wraps around": lambda: ((columns().to(torch.int8) + 125) >= 0).expand(L, S),
@@ -45,6 +46,35 @@ SOMETHING_HIDDEN: dict[str, Callable[[], Tensor]] = {
     "either turned": lambda: torch.where((columns() >= 3).expand(L, S), 0.0, -1.0),
     "a third thrice": lambda: torch.full((L, S), 1 / 3) * 3.0 - 1.0 + torch.full((L, S), 0.1) * 3.0 - 0.3,
     "ones added": lambda: torch.ones(L, S),
+}
+
+
+def line(n: int) -> Tensor:
+    return torch.arange(n)
+
+
+#: Square ones that is_causal stands for, and those that it does not.
+CAUSAL: dict[str, Callable[[], Tensor]] = {
+    "rows and columns": lambda: line(L)[:, None] >= line(L),
+    "columns and rows": lambda: line(L)[None, None, None, :] <= line(L)[None, None, :, None],
+    "after one before": lambda: line(L)[:, None] > line(L) - 1,
+    "both moved": lambda: line(L) + 7 < line(L)[:, None] + 8,
+    "spread": lambda: (line(L)[:, None] >= line(L)).expand(B, 1, L, L),
+    "of differences": lambda: line(L)[:, None] - line(L) >= 0,
+    "and all": lambda: (line(L)[:, None] >= line(L)) & (line(L) >= 0),
+    "turned twice": lambda: (line(L) >= line(L)[:, None]).mT,
+    "doubled": lambda: 2 * line(L)[:, None] >= line(L) * 2,
+}
+NOT_CAUSAL: dict[str, Callable[[], Tensor]] = {
+    "what comes before": lambda: line(L)[:, None] <= line(L),
+    "without the diagonal": lambda: line(L)[:, None] > line(L),
+    "one more": lambda: line(L)[:, None] + 1 >= line(L),
+    "in windows": lambda: (line(L)[:, None] >= line(L)) & (line(L)[:, None] - line(L) < 2),
+    "one of the columns": lambda: (line(L)[:, None] >= line(L)) & (line(L) != 1),
+    "mirrored": lambda: (line(L)[:, None] >= line(L)).flip(0),
+    "steeper": lambda: 2 * line(L)[:, None] >= line(L),
+    "by batch": lambda: line(L)[:, None] + torch.arange(B)[:, None, None, None] >= line(L),
+    "one row for all": lambda: (line(L)[:, None] >= line(L))[2:3].expand(L, L),
 }
 
 
@@ -73,6 +103,40 @@ def test_masks(make: Callable[[], Tensor], is_kept: bool, dynamic: bool) -> None
     compiled = braze.compile(function, fullgraph=True, dynamic=dynamic)
     torch.testing.assert_close(compiled(*inputs), function(*inputs))
     assert has_mask(compiled) == is_kept
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize(
+    ("make", "is_known"),
+    [pytest.param(make, True, id=name) for name, make in CAUSAL.items()]
+    + [pytest.param(make, False, id=name) for name, make in NOT_CAUSAL.items()],
+)
+def test_causal_masks(make: Callable[[], Tensor], is_known: bool, dynamic: bool) -> None:
+    def attended(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return attention(q, k, v, attn_mask=make())
+
+    torch.manual_seed(0)
+    inputs = [torch.randn(B, H, L, E) for _ in range(3)]
+    compiled = braze.compile(attended, fullgraph=True, dynamic=dynamic)
+    torch.testing.assert_close(compiled(*inputs), attended(*inputs), equal_nan=True)
+    (program,) = compiled.programs()
+    assert ("causal=true" in str(program.graph)) == is_known
+    assert has_mask(compiled) != is_known
+
+
+def test_causal_by_the_inputs_length() -> None:
+    """As transformers builds it: of the length of what comes in, which varies."""
+
+    def attended(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        at = torch.arange(q.shape[-2], device=q.device)
+        mask = (at[None, None, None, :] <= at[None, None, :, None]).expand(q.shape[0], -1, -1, -1)
+        return attention(q, k, v, attn_mask=mask)
+
+    compiled = braze.compile(attended, fullgraph=True, dynamic=True)
+    for length in (5, 9, 16, 2, 1):
+        inputs = [torch.randn(B, H, length, E) for _ in range(3)]
+        torch.testing.assert_close(compiled(*inputs), attended(*inputs))
+    assert any("causal=true" in str(program.graph) for program in compiled.programs())
 
 
 def test_a_mask_that_eager_refuses() -> None:

@@ -108,3 +108,30 @@ def test_second_derivatives(name: str) -> None:
         first.abs().square().sum().backward()
     for leaf, like in zip(ours, eager, strict=True):
         torch.testing.assert_close(leaf.grad, like.grad, rtol=1e-3, atol=1e-3)
+
+
+class _Counted(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x: Tensor) -> Tensor:
+        ctx.save_for_backward((x.abs() * 100).to(torch.int32).to(torch.uint16))
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, tangent: Tensor) -> Tensor:
+        (counts,) = ctx.saved_tensors
+        return tangent * counts.to(torch.float32)
+
+
+def test_a_type_that_the_graph_has_no_name_for() -> None:
+    def function(x: Tensor) -> Tensor:
+        return _Counted.apply(x.sin()).cos()
+
+    compiled = braze.compile(function)
+    torch.manual_seed(0)
+    for _ in range(3):
+        eager = torch.randn(4, 8, requires_grad=True)
+        ours = eager.detach().clone().requires_grad_()
+        function(eager).sum().backward()
+        compiled(ours).sum().backward()
+        torch.testing.assert_close(ours.grad, eager.grad)
+    assert compiled.counts()["native"] == 0, compiled.reasons()
