@@ -51,6 +51,8 @@ import zoo_libraries  # noqa: F401
 import zoo_programs  # noqa: F401
 import zoo_programs_learning  # noqa: F401
 import zoo_programs_seen  # noqa: F401
+import zoo_samplers  # noqa: F401
+import zoo_tensordict  # noqa: F401
 import zoo_transformers  # noqa: F401
 import zoo_transformers_seen  # noqa: F401
 from zoo_cases import CASES

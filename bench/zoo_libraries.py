@@ -186,30 +186,6 @@ def make_metric_module() -> Made:
     return f, drawn((8, 4), (8, 4))
 
 
-@case("tensordict")
-def make_tensordict() -> Made:
-    from tensordict import TensorDict
-
-    def f(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        td = TensorDict({"a": x, "b": {"c": y}}, batch_size=[4])
-        td["d"] = td["a"] * 2 + td["b", "c"]
-        return (td + 1)["d"] + td.select("a")["a"]
-
-    return f, drawn((4, 3), (4, 3))
-
-
-@case("tensordict module")
-def make_tensordict_module() -> Made:
-    from tensordict import TensorDict
-    from tensordict.nn import TensorDictModule, TensorDictSequential
-
-    net = TensorDictSequential(
-        TensorDictModule(nn.Linear(3, 4), in_keys=["a"], out_keys=["h"]),
-        TensorDictModule(nn.Linear(4, 2), in_keys=["h"], out_keys=["out"]),
-    ).eval()
-    return lambda x: net(TensorDict({"a": x}, batch_size=[5]))["out"], drawn((5, 3))
-
-
 @case("gpytorch kernels")
 def make_gp() -> Made:
     import gpytorch

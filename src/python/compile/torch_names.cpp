@@ -228,8 +228,11 @@ TorchNames::TorchNames() : operators(operator_names()) {
     }
   for (const char* name : module_functions)
     if (py::hasattr(c, name)) functions.insert(py::object(c.attr(name)).ptr());
-  // Gives back what it is given, but for tensors of functorch's transforms that have ended.
-  functions.insert(py::object(c.attr("_functorch").attr("unwrap_if_dead")).ptr());
+  // Gives back what it is given, but for tensors of functorch's transforms that have ended; the others say whether
+  // a tensor is one of a transform's, which tracers are where the tensors that they stand for are, or make one.
+  for (const char* name : {"unwrap_if_dead", "is_batchedtensor", "is_gradtrackingtensor",
+                           "is_functorch_wrapped_tensor", "_add_batch_dim", "_remove_batch_dim"})
+    functions.insert(py::object(c.attr("_functorch").attr(name)).ptr());
   // True in every captured run.
   const py::module_ own = py::module_::import("braze._C");
   for (const char* name :

@@ -90,6 +90,11 @@ bool is_plain_key(PyObject* key) noexcept {
       if (!is_plain_key(PyTuple_GET_ITEM(key, i))) return false;
     return true;
   }
+  // By the addresses of the C function and of what it is bound to, which lives as long as the function does.
+  if (PyCFunction_CheckExact(key)) {
+    PyObject* self = PyCFunction_GET_SELF(key);
+    return !self || PyModule_Check(self) || PyType_Check(self);
+  }
   if (PyLong_Check(key)) return hashes_as(type, &PyLong_Type);
   if (PyUnicode_Check(key)) return hashes_as(type, &PyUnicode_Type);
   return hashes_as(type, &PyBaseObject_Type) || is_enum_member(key);
@@ -136,6 +141,26 @@ PyObject* entry_of_key(PyObject* dict, PyObject* key) noexcept {
   PyObject* value = _PyDict_GetItem_KnownHash(dict, key, hash_of_key(key));
   if (!value && PyErr_Occurred()) PyErr_Clear();
   return value;
+}
+
+PyObject* entry_beside_others(PyObject* dict, PyObject* key, Py_hash_t hash) noexcept {
+  PyObject* found = nullptr;
+  Py_ssize_t at = 0;
+  PyObject *other, *value;
+  for (Py_hash_t own; _PyDict_Next(dict, &at, &other, &value, &own);) {
+    if (own != hash) continue;
+    if (!same_constant(key, other)) return nullptr;
+    found = value;
+  }
+  return found;
+}
+
+bool is_missing(PyObject* dict, PyObject* key, Py_hash_t hash) noexcept {
+  Py_ssize_t at = 0;
+  PyObject *other, *value;
+  for (Py_hash_t own; _PyDict_Next(dict, &at, &other, &value, &own);)
+    if (own == hash) return false;
+  return true;
 }
 
 PyObject* entry_of_object(PyObject* dict, PyObject* key) noexcept {

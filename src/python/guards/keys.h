@@ -25,6 +25,11 @@ bool can_look_up(PyObject* dict, PyObject* key) noexcept;
 bool has_distinct_hashes(PyObject* dict) noexcept;
 /// The entry of a dict with such keys that can_look_up() allows; null if there is none.
 PyObject* entry_of_key(PyObject* dict, PyObject* key) noexcept;
+/// The entry of a plain key among keys that can_look_up() refuses; null if there is none, or another key has its
+/// hash and would be asked in Python. Linear.
+PyObject* entry_beside_others(PyObject* dict, PyObject* key, Py_hash_t hash) noexcept;
+/// No key has that hash: whatever the keys are, none of them is equal to this one. Linear.
+bool is_missing(PyObject* dict, PyObject* key, Py_hash_t hash) noexcept;
 /// The entry whose key is this very object; null if there is none. Linear.
 PyObject* entry_of_object(PyObject* dict, PyObject* key) noexcept;
 /// Sets or, with a null value, removes an entry of an exact dict, by a plain key. \returns -1 with a Python error.

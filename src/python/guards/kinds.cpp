@@ -2,6 +2,7 @@
 #include "python/guards/kinds.h"
 
 #include "python/guards/iterators.h"
+#include "python/guards/keys.h"
 #include "python/guards/scalar.h"
 #include "python/guards/storage_access.h"
 #include "support/error.h"
@@ -200,7 +201,11 @@ std::string explain_dict_keys(const Expected& expected, PyObject* const* values,
 // ---------------------------------------------------------------------------------------------- absent
 
 bool test_absent(const Expected& expected, PyObject* const* values, const Call& call) noexcept {
-  return !load(*static_cast<const AbsentTarget*>(expected.payload)->target, values[0], call);
+  const Source& target = *static_cast<const AbsentTarget*>(expected.payload)->target;
+  if (load(target, values[0], call)) return false;
+  // Nothing is found either where keys of the user's classes would have to be asked.
+  return target.kind != SourceKind::dict_item || !values[0] || !PyDict_Check(values[0]) ||
+         can_look_up(values[0], target.key.get()) || is_missing(values[0], target.key.get(), target.hash);
 }
 std::string explain_absent(const Expected& expected, PyObject* const* values, const Call& call, const Texts&) {
   const Source* target = static_cast<const AbsentTarget*>(expected.payload)->target;

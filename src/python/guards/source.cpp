@@ -10,6 +10,7 @@
 #include "python/guards/keys.h"
 #include "python/guards/scalar.h"
 #include "python/guards/storage_access.h"
+#include "python/guards/thread_locals.h"
 #include "python/guards/torch_values.h"
 #include "python/guards/type_params_312.h"
 #include "support/error.h"
@@ -154,23 +155,10 @@ PyObject* load_context_value(PyObject* variable) noexcept {
   return value;
 }
 
-/// threading.local as the interpreter has it. Looked up once a process: the module cannot be taken away from it.
-PyTypeObject* thread_local_type() {
-  static PyTypeObject* const type = [] {
-    const Ref module = Ref::steal(PyImport_ImportModule("_thread"));
-    PyObject* found = module ? PyObject_GetAttrString(module.get(), "_local") : nullptr;
-    BRAZE_CHECK(found && PyType_Check(found), "_thread._local is not there");
-    return reinterpret_cast<PyTypeObject*>(found);
-  }();
-  return type;
-}
-
 PyObject* load_thread_local(PyObject* local, PyObject* name) noexcept {
-  if (Py_TYPE(local) != thread_local_type()) return nullptr;
-  const NoCollection no_collection;
-  PyObject* value = nullptr;
-  if (_PyObject_LookupAttr(local, name, &value) < 0) PyErr_Clear();
-  Py_XDECREF(value);  // the thread's dict holds it
+  PyObject* dict = is_thread_local(local) ? thread_local_dict(local) : nullptr;
+  PyObject* value = dict ? PyDict_GetItemWithError(dict, name) : nullptr;
+  if (!value) PyErr_Clear();
   return value;
 }
 
@@ -301,7 +289,6 @@ const Source* SourceTable::context_value(const Source* variable) {
   return intern(SourceKind::context_value, variable, 0, nullptr);
 }
 const Source* SourceTable::thread_local_attribute(const Source* local, PyObject* name) {
-  thread_local_type();  // found now, so that loads need not import
   return intern(SourceKind::thread_local_attribute, local, 0, name);
 }
 const Source* SourceTable::next_item(const Source* iterator, uint32_t index) {
@@ -357,7 +344,8 @@ PyObject* load(const Source& source, PyObject* parent, const Call& call) noexcep
 
 PyObject* const* place_of(const Source& source, PyObject* parent) noexcept {
   switch (source.kind) {
-    case SourceKind::dict_of: return _PyObject_GetDictPtr(parent);
+    // Each thread has a dict of its own there.
+    case SourceKind::dict_of: return is_thread_local(parent) ? nullptr : _PyObject_GetDictPtr(parent);
     case SourceKind::type_of: return reinterpret_cast<PyObject* const*>(&parent->ob_type);
     case SourceKind::slot: return slot_place(parent, source.key.get());
     case SourceKind::member: {

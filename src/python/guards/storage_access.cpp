@@ -5,6 +5,7 @@
 #include "python/guards/keys.h"
 #include "python/guards/scalar.h"
 #include "python/guards/source.h"
+#include "python/guards/thread_locals.h"
 #include "python/guards/torch_values.h"
 
 namespace braze::guards {
@@ -23,6 +24,7 @@ PyObject* class_dict(PyTypeObject* type) noexcept {
 
 PyObject* instance_dict(PyObject* object) noexcept {
   if (PyType_Check(object)) return class_dict(reinterpret_cast<PyTypeObject*>(object));
+  if (is_thread_local(object)) return thread_local_dict(object);
   PyObject** place = _PyObject_GetDictPtr(object);
   if (!place) {
     if (PyErr_Occurred()) PyErr_Clear();
@@ -44,7 +46,7 @@ PyObject* dict_entry(PyObject* dict, PyObject* key, Py_hash_t hash) noexcept {
   if (!is_plain_key(key) && !is_tensor_key(key)) return entry_of_object(dict, key);
   // Only keys of equal hash are compared. Strings hash with a secret, so that the keys of users' types are not met
   // by chance; small ints hash to themselves.
-  if (!can_look_up(dict, key)) return nullptr;
+  if (!can_look_up(dict, key)) return is_plain_key(key) ? entry_beside_others(dict, key, hash) : nullptr;
   PyObject* value = _PyDict_GetItem_KnownHash(dict, key, hash);
   if (!value && PyErr_Occurred()) PyErr_Clear();
   return value;

@@ -98,3 +98,42 @@ expressions(
     *("collections.Counter(W)['a']", "collections.Counter('hello')", "collections.Counter([1, 2, 1]).total()"),
     *("collections.Counter(W) + collections.Counter(a=1)", "sorted(collections.Counter(W).items())"),
 )
+expressions(
+    "functions as keys",
+    "def helper(): pass\nH = {len: 1, torch.gather: 2, torch.split: 3, helper: 4}\n"
+    "M = {sorted: 1, 7: 2, helper: 3}",
+    *("H[len]", "H[torch.gather]", "H.get(torch.split)", "torch.stack in H", "helper in H", "H[helper]", "M[7]"),
+    *("M[sorted]", "M.get(helper)", "8 in M", "M.get(max, 5)", "{**M}[7]"),
+    "{len: x, helper: 2}[len] + 1",
+    *("{dict.fromkeys: 2}[dict.fromkeys]", "{torch.Tensor.add: 2}[torch.Tensor.add]"),
+)
+statements(
+    "functions as keys",
+    "def helper(): pass\nH = {}",
+    "H.clear(); H[len] = 1; H[helper] = 2",
+    "list(H.items())",
+    *("H[len] = 3", "H[max] = 4", "del H[len]", "H.pop(helper)", "H.setdefault(min, 5)", "y = y * H[len]"),
+)
+statements(
+    "attributes of a thread's own",
+    "import threading\nclass State(threading.local):\n    kind = 'a class'\n"
+    "    def __init__(self): self.n, self.items = 1, []\n"
+    "    @property\n    def twice(self): return self.n * 2\nS, P = State(), threading.local()",
+    "S.n = 1; S.items.clear(); P.__dict__.clear(); P.a = 2",
+    "S.n, list(S.items), sorted(vars(P)), sorted(S.__dict__)",
+    *("S.n = 5", "S.n += 1", "P.b = x.shape[0]", "del P.a", "S.items.append(S.n)", "setattr(P, 'c', 3)"),
+    *("S.__dict__['n'] = 4", "y = y * S.n + P.a", "y = y + len(S.kind)", "y = y * getattr(P, 'z', 3)"),
+    *("y = y * S.twice", "P.a = y; y = P.a + 1; P.a = 1", "S.n, P.a = P.a, S.n"),
+)
+expressions(
+    "special methods of views",
+    "D = {'a': 1, 'b': torch.ones(2)}",
+    *("D.keys().__contains__('a')", "D.keys().__len__()", "list(D.keys().__iter__())", "D.items().__len__()"),
+    *("{'a': x}.keys().__contains__('b')", "[k for k, _ in D.items().__iter__()]", "D.values().__len__()"),
+)
+expressions(
+    "ends of slices",
+    "N = slice(None, None, 2)",
+    *("slice(1, 2).indices(5)", "slice(None, None, -1).indices(x.shape[0])", "slice(x.shape[0], None).indices(9)"),
+    *("N.indices(7)", "[x[i] for i in range(*N.indices(x.shape[0]))]", "len(range(*slice(-1, None).indices(4)))"),
+)

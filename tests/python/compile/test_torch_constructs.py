@@ -8,6 +8,7 @@ import torch
 from compiling import compiled, same
 from processes import fresh
 from torch import nn
+from torch._functorch import vmap as vmap_module
 
 from braze._load import C
 
@@ -34,6 +35,7 @@ def check_whole(function, *calls, oracle=None):
     assert report["first_break"] is None, report["first_break"]
     assert fast.counts()["native"] == 0
     assert fast.counts()["captured"] <= len(calls)
+    return fast
 
 
 # ---- transforms of torch.func
@@ -51,6 +53,23 @@ def test_vmap():
 def test_vmap_of_a_module():
     net = nn.Sequential(nn.Linear(5, 3), nn.ReLU()).requires_grad_(False)
     check_whole(lambda x: torch.vmap(net)(x), (X,), (X * 2,))
+
+
+def test_a_part_of_vmap_that_is_replaced(monkeypatch):
+    original, factor = vmap_module._process_batched_inputs, [2]
+
+    def _process_batched_inputs(in_dims, args, func):
+        return original(in_dims, tuple([arg * factor[0] for arg in args]), func)
+
+    def f(x):
+        return torch.vmap(lambda row: row.sum())(x) + 1
+
+    monkeypatch.setattr(vmap_module, "_process_batched_inputs", _process_batched_inputs)
+    fast = check_whole(f, (X,))
+    factor[0] = 3
+    same(fast(X), f(X))
+    monkeypatch.setattr(vmap_module, "_process_batched_inputs", lambda *args: _process_batched_inputs(*args))
+    same(fast(X), f(X))
 
 
 def test_vmap_that_was_made_before():

@@ -241,7 +241,7 @@ def test_present_context_and_thread():
 
     def build(g, x):
         g.constant(g.context_value(g.object(variable, "variable")), 1)
-        g.constant(g.thread_local_attribute(g.object(local, "local"), "mode"), "a")
+        g.constant(g.attribute(g.object(local, "local"), "mode"), "a")
 
     case = Case(build)
     assert case.holds(0)

@@ -411,3 +411,76 @@ def metaclass_of_enum_asked_for_name():
     m = module("import enum\nclass E(enum.Enum):\n  A = 1\ndef f(x): return x + 1, repr(E.A)")
     yield m.f, tensor()
     m.E.__name__ = "Other"
+
+
+@case
+def key_that_hashes_itself_equals_what_was_not_there():
+    m = module(
+        "class Five:\n    def __hash__(self): return hash(5)\n    def __eq__(self, other): return True\n"
+        "d = {}\ndef f(x): return x * (2 if 5 in d else 3)"
+    )
+    yield m.f, tensor()
+    m.d[m.Five()] = 1
+
+
+@case
+def key_that_hashes_itself_gives_what_was_a_default():
+    m = module(
+        "class Five:\n    def __hash__(self): return hash(5)\n    def __eq__(self, other): return True\n"
+        "d = {6: 1}\ndef f(x): return x * d.get(5, 7)"
+    )
+    yield m.f, tensor()
+    m.d[m.Five()] = 1
+
+
+@case
+def key_that_hashes_itself_is_not_asked():
+    m = module(
+        "class Odd:\n    def __hash__(self): return 1 << 40\n    def __eq__(self, other): return self is other\n"
+        "d = {Odd(): 1}\ndef f(x): return x * d.get(5, 7)"
+    )
+    yield m.f, tensor()
+    m.d[5] = 2
+    yield tensor()
+    m.d[5] = 3
+
+
+@case
+def entry_of_builtin_function():
+    m = module("d = {len: 2, torch.gather: 3}\ndef f(x): return x * d[torch.gather]")
+    yield m.f, tensor()
+    m.d[torch.gather] = 5
+
+
+@case
+def entry_of_builtin_function_beside_others():
+    m = module(
+        "def g(): pass\nd = {len: 2, g: 3, torch.split: 4}\ndef f(x): return x * (d[len] if len in d else 7)"
+    )
+    yield m.f, tensor()
+    m.d[len] = 5
+    yield tensor()
+    m.d[sorted] = 6
+    yield tensor()
+    del m.d[len]
+
+
+@case
+def builtin_function_becomes_key():
+    m = module("d = {sorted: 2}\ndef f(x): return x * (2 if len in d else 3)")
+    yield m.f, tensor()
+    m.d[len] = 1
+
+
+@case
+def key_appears_for_method_of_view():
+    m = module("d = {'a': 1}\ndef f(x): return x * (2 if d.keys().__contains__('b') else 3)")
+    yield m.f, tensor()
+    m.d["b"] = 1
+
+
+@case
+def ends_of_older_slice():
+    m = module("s = slice(0, 2)\ndef f(x): return x * len(range(*s.indices(5)))")
+    yield m.f, tensor()
+    m.s = slice(0, 4)

@@ -166,6 +166,45 @@ def thread_local_of_another_thread():
     yield call(tensor()).watch(results)
 
 
+STATE = """
+import threading
+class State(threading.local):
+    def __init__(self): self.k = 3
+state = State()
+"""
+
+
+@case
+def attribute_of_thread_locals_subclass():
+    m = module(STATE + "def f(x): return x * state.k")
+    yield m.f, tensor()
+    m.state.k = 4
+    yield tensor()
+    m.State.k = 6
+    yield tensor()
+    del m.state.k
+
+
+@case
+def thread_locals_subclass_in_another_thread():
+    m = module(STATE + "state.k = 5\ndef f(x):\n    state.n = state.k\n    return x * state.n")
+    compiled = yield m.f, tensor()
+    results = []
+    thread = threading.Thread(target=lambda: results.append(compiled(tensor())))
+    thread.start()
+    thread.join()
+    results.append(m.state.n)
+    m.f = None
+    yield call(tensor()).watch(results)
+
+
+@case
+def dict_of_thread_local():
+    m = module("import threading\nlocal = threading.local()\nlocal.k = 1\ndef f(x): return x * len(vars(local))")
+    yield m.f, tensor()
+    m.local.other = 4
+
+
 @case
 def current_thread():
     m = module("import threading\ndef f(x): return x, threading.current_thread().name")

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "python/guards/storage_access.h"
+#include "python/guards/thread_locals.h"
 #include "python/interpreter/watch/attributes.h"
 #include "python/interpreter/watch/look_ups.h"
 #include "python/interpreter/watch/watch.h"
@@ -19,6 +20,13 @@ bool leaves_to_object(PyTypeObject* type, const char* name) {
   return find_in_type(type, name) == find_in_type(&PyBaseObject_Type, name);
 }
 
+/// As object does. A threading.local does so in the dict that it has for this thread, which cannot be replaced.
+bool stores_plainly(PyObject* object, PyObject* name) {
+  const setattrofunc setter = Py_TYPE(object)->tp_setattro;
+  return setter == PyObject_GenericSetAttr || (guards::is_thread_local(object) && text_of(name) != "__dict__" &&
+                                               setter == guards::thread_local_setter());
+}
+
 }  // namespace
 
 bool Attributes::store_attribute(PyObject* object, PyObject* name, PyObject* value) {
@@ -26,7 +34,7 @@ bool Attributes::store_attribute(PyObject* object, PyObject* name, PyObject* val
   if (values_.tensors().is_tensor(object)) return abandon("an attribute of a tensor is changed", name);
   if (PyType_Check(object)) return store_in_class(object, name, value);
   if (PyFunction_Check(object) && values_.is_made(object) && is_function_field(name)) return true;
-  if (Py_TYPE(object)->tp_setattro == PyObject_GenericSetAttr)
+  if (stores_plainly(object, name))
     return watch_.classes.keep_special(object, {"__setattr__"}) && plain_store(object, name, value);
   if (watch_.classes.special_function(object, "__setattr__")) return allow(Entry::known);
   if (leaves_to_object(Py_TYPE(object), "__setattr__"))
@@ -46,7 +54,7 @@ bool Attributes::delete_attribute(PyObject* object, PyObject* name) {
   if (!values_.is_known(object)) return abandon("an attribute of an object of unknown origin is deleted", object);
   if (values_.tensors().is_tensor(object)) return abandon("an attribute of a tensor is deleted", name);
   if (PyType_Check(object)) return store_in_class(object, name, nullptr);
-  if (Py_TYPE(object)->tp_setattro == PyObject_GenericSetAttr)
+  if (stores_plainly(object, name))
     return watch_.classes.keep_special(object, {"__delattr__"}) && plain_store(object, name, nullptr);
   if (watch_.classes.special_function(object, "__delattr__")) return allow(Entry::known);
   if (leaves_to_object(Py_TYPE(object), "__delattr__"))

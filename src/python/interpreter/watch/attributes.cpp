@@ -5,6 +5,7 @@
 
 #include "python/guards/scalar.h"
 #include "python/guards/storage_access.h"
+#include "python/guards/thread_locals.h"
 #include "python/interpreter/watch/look_ups.h"
 #include "python/interpreter/watch/watch.h"
 
@@ -27,8 +28,7 @@ bool is_builtin_method(PyObject* found) {
 /// name of their own.
 bool has_plain_lookup(PyTypeObject* type) {
   if (is_plain_lookup(reinterpret_cast<void*>(type->tp_getattro))) return true;
-  const std::string_view class_name = type->tp_name;
-  if ((class_name == "_thread._local" || class_name == "types.UnionType") && is_exact_builtin(type)) return true;
+  if (type->tp_name == std::string_view("types.UnionType") && is_exact_builtin(type)) return true;
   PyObject* own = find_in_type(type, "__getattribute__");
   if (!own || !Py_IS_TYPE(own, &PyWrapperDescr_Type) ||
       !is_plain_lookup(reinterpret_cast<PyWrapperDescrObject*>(own)->d_wrapped))
@@ -49,6 +49,17 @@ bool is_immutable_record(PyTypeObject* type) {
   const bool is_record = name == "torch.finfo" || name == "torch.iinfo" || name == "re.Pattern" ||
                          name == "re.Match" || name == "collections.deque";  // Its limit.
   return is_record && is_exact_builtin(type);
+}
+
+/// What `__dict__` gives. Its entries are as they were before the call.
+bool learns_dict(Values& values, PyObject* object) {
+  PyObject* dict = guards::instance_dict(object);
+  if (!dict || !PyDict_CheckExact(dict)) return false;
+  if (const guards::Source* source = values.source_of(object))
+    values.learn_as(dict, values.sources().dict_of(source));
+  else
+    values.make(dict);
+  return true;
 }
 
 }  // namespace
@@ -198,7 +209,7 @@ bool Attributes::instance_attribute(PyObject* object, PyObject* name) {
   if (PyCode_Check(object)) return allow_made_result();  // Immutable.
   if (!watch_.classes.keep_special(object, {"__getattribute__"})) return false;
   if (!text_of(name).starts_with("__")) values_.tensors().make_attribute(object, name);
-  if (has_plain_lookup(type)) return plain_attribute(object, name);
+  if (has_plain_lookup(type) || guards::is_thread_local(object)) return plain_attribute(object, name);
   if (lookup_in_python(type)) return allow(Entry::known);
   return abandon("an object with a lookup of its own", object);
 }
@@ -222,15 +233,6 @@ bool Attributes::named_tuple_field(PyObject* object, PyObject* field, const guar
 bool Attributes::learn_class_of(PyObject* object) {
   return values_.learn(reinterpret_cast<PyObject*>(Py_TYPE(object)), values_.type_source(object)) ||
          abandon("a class that cannot be guarded", object);
-}
-
-/// What the present thread has there.
-bool Attributes::thread_local_attribute(const guards::Source* source, PyObject* local, PyObject* name) {
-  const guards::Source* entry = values_.sources().thread_local_attribute(source, name);
-  PyObject* value = guards::load(*entry, local, {});
-  if (value) return values_.learn(value, entry) || abandon("an attribute that cannot be guarded", value);
-  values_.guards().absent(entry);
-  return true;
 }
 
 bool Attributes::plain_attribute(PyObject* object, PyObject* name) {
@@ -257,15 +259,8 @@ bool Attributes::plain_attribute(PyObject* object, PyObject* name) {
       return (values_.learn(found, in_type) && values_.learn(value.get(), sources.slot(source, found))) ||
              abandon("a slot that cannot be guarded", name);
     }
-    if (PyUnicode_CompareWithASCIIString(name, "__dict__") == 0) {
-      PyObject* dict = guards::instance_dict(object);
-      if (!dict || !PyDict_CheckExact(dict)) return abandon("an object without a dict", object);
-      if (source)
-        values_.learn_as(dict, sources.dict_of(source));  // Its entries as they were before the call.
-      else
-        values_.make(dict);
-      return true;
-    }
+    if (PyUnicode_CompareWithASCIIString(name, "__dict__") == 0)
+      return learns_dict(values_, object) || abandon("an object without a dict", object);
     const bool is_field = Py_IS_TYPE(found, &PyGetSetDescr_Type) || Py_IS_TYPE(found, &PyMemberDescr_Type);
     if (is_field && is_immutable_record(type)) return values_.pin(object) && allow_made_result();
     if (watch_.autograd_functions.is_needs_input_grad(object, found)) return allow_made_result();
@@ -279,8 +274,12 @@ bool Attributes::plain_attribute(PyObject* object, PyObject* name) {
       return learn_class_of(object) && allow(Entry::known);
     return abandon("a descriptor that is not understood", found);
   }
-  if (is_a(object, "_thread._local") && source && !found) return thread_local_attribute(source, object, name);
   PyObject* dict = guards::instance_dict(object);
+  if (guards::is_thread_local(object)) {
+    if (!dict) return abandon("an object without a dict", object);
+    if (PyUnicode_CompareWithASCIIString(name, "__dict__") == 0)
+      return learns_dict(values_, object) || abandon("an object without a dict", object);
+  }
   const bool is_own = !source || (dict && values_.effects().wrote(dict, name));
   if (PyObject* value = dict ? PyDict_GetItemWithError(dict, name) : nullptr) {
     if (found && !is_written && !watch_.classes.learn_class_entry(found, in_type)) return false;

@@ -107,6 +107,12 @@ bool Methods::call_method(PyObject* name, PyObject* self, PyObject* const* argum
   }
   if (is_a(self, "re.Pattern") || is_a(self, "re.Match"))
     return watch_.library.call_pattern(self, arguments, count);
+  if (PySlice_Check(self) && text == "indices") {
+    const auto* ends = reinterpret_cast<PySliceObject*>(self);
+    PyObject* const parts[] = {ends->start, ends->stop, ends->step};
+    if (!all_data(parts, 3) || !all_data(arguments, count)) return abandon("an index", self);
+    return absorb_all(&self, 1, nullptr) && absorb_all(arguments, count, nullptr) && allow_made_result();
+  }
   if (PyRange_Check(self)) return absorb_all(arguments, count, nullptr) && allow_made_result();
   if (is_a(self, "collections.deque")) return watch_.deques.call_deque(text, self, arguments, count);
   // Of a subclass of a container: the method that it inherits.
@@ -168,6 +174,14 @@ bool Methods::call_slot(PyTypeObject* owner, std::string_view name, PyObject* se
   if (guards::is_scalar(self) && owner != &PyBaseObject_Type && name != "__new__" && name != "__init__") {
     if (!all_data(arguments, count)) return abandon("a slot that is given an object", self);
     return absorb_all(arguments, count, nullptr) && allow_made_result();
+  }
+  if (owner != &PyBaseObject_Type && count <= 1) {
+    if (PyObject* dict = watch_.views.dict_behind(self); dict && !Py_IS_TYPE(self, &PyDictProxy_Type)) {
+      if (name == "__contains__" && count == 1) return watch_.containers.contains(self, arguments[0]);
+      if (name == "__iter__") values_.iterate_dict(dict);
+      if ((name == "__iter__" || name == "__len__") && count == 0)
+        return (values_.open(dict) && allow_made_result()) || abandon("a dict that cannot be guarded", dict);
+    }
   }
   if (owner != &PyBaseObject_Type && (owner == storage_type(self) || owner == &PyDict_Type))
     return watch_.containers.call_container_slot(name, self, arguments, count);

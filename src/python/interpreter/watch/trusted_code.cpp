@@ -93,6 +93,15 @@ void keep_node_types(Values& values) {
     values.guards().identity(values.sources().dict_item(source, type), definition);
 }
 
+/// A function that somebody has put in the place of one of those modules', as tensordict does with vmap's.
+bool learn_replacement(Values& values, PyFunctionObject* function, PyObject* globals) {
+  auto* object = reinterpret_cast<PyObject*>(function);
+  if (!PyDict_CheckExact(globals) || PyDict_GetItemWithError(globals, function->func_name) != object) return false;
+  guards::SourceTable& sources = values.sources();
+  const guards::Source* module = sources.object(globals, module_with(globals));
+  return values.learn(object, sources.dict_item(module, function->func_name));
+}
+
 }  // namespace
 
 bool TrustedCode::is_trusted_code(const Frame* frame) {
@@ -177,7 +186,11 @@ void TrustedCode::keep_fresh(PyObject* value, std::unordered_set<PyObject*>& see
 TrustedCode::Way TrustedCode::way_from_trusted(Frame* frame) {
   if (is_trusted_code(frame)) return Way::unwatched;
   if (values_.is_known(reinterpret_cast<PyObject*>(function_of(frame)))) return Way::watched;
-  return is_library(module_with(frame->f_globals)) ? Way::unwatched : Way::unknown;
+  if (is_library(module_with(frame->f_globals))) return Way::unwatched;
+  const Frame* caller = frame->previous;
+  const bool replaces =
+      caller && is_trusted_code(caller) && learn_replacement(values_, function_of(frame), caller->f_globals);
+  return replaces ? Way::watched : Way::unknown;
 }
 
 bool TrustedCode::entered_from_trusted(Frame* frame) {
