@@ -177,9 +177,10 @@ bool arange(Call& call, const RuleRow& row) {
     for (c10::Scalar* number : {&start, &end, &step}) *number = number->toLong();
   }
   if (step.toDouble() == 0) return false;
-  const double length = whole ? std::ceil(static_cast<double>(end.toLong() - start.toLong()) / step.toDouble())
-                              : std::ceil((end.toDouble() - start.toDouble()) / step.toDouble());
-  if (length < 0 || !std::isfinite(length)) return false;
+  const double span =
+      whole ? static_cast<double>(end.toLong() - start.toLong()) : end.toDouble() - start.toDouble();
+  const double length = std::ceil(span / step.toDouble());
+  if (span / step.toDouble() < 0 || !std::isfinite(length)) return false;
   const Sizes sizes{static_cast<int64_t>(length)};
   ir::Value* value = call.node(Op::iota, {}, call.contiguous(ScalarType::Long, sizes));
   // Eager counts in double (int64 for integers) and rounds once.

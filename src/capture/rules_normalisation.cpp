@@ -16,6 +16,7 @@ bool softmax(Call& call, const RuleRow& row) {
     x->dtype = ScalarType::Float;
   }
   if (x->sizes.empty()) {  // 1 and 0, NaN for NaN and infinities
+    if (call.integer(1) != 0 && call.integer(1) != -1) return false;
     ir::Value* nothing = call.node(Op::sub, {x->value, x->value}, x->value->type);
     return call.give(row.op == Op::softmax ? call.node(Op::exp, {nothing}, x->value->type) : nothing);
   }

@@ -130,7 +130,7 @@ bool mirrored(Call& call, const RuleRow& row) {
   const auto x = call.operand(0);
   if (!x || x->is_number() || suggested_format(*x) != c10::MemoryFormat::Contiguous) return false;
   const auto pads = pads_of(call, 1, x->sizes.size());
-  if (!pads) return false;
+  if (!pads || is_empty(x->sizes)) return false;  // Eager alone knows which empty ones it takes.
   Sizes sizes = x->sizes;
   for (size_t k = 0; k < pads->sides.size(); ++k) {
     const auto [low, high] = pads->sides[k];

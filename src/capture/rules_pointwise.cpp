@@ -434,6 +434,7 @@ bool add_product(Call& call, const RuleRow& row) {
   const ScalarType dtype = promoted({&*x, &*a, &*b});
   const auto factor = call.operand(3);
   if (!factor) return false;
+  if (row.op == Op::div && c10::isIntegralType(a->dtype, true) && c10::isIntegralType(b->dtype, true)) return false;
   const bool product_of_integers = row.op == Op::mul && c10::isIntegralType(factor->dtype, false);
   if (!c10::isFloatingType(dtype) && !(product_of_integers && dtype != ScalarType::Bool)) return false;
   Pointwise p(call, dtype, {&*x, &*a, &*b});

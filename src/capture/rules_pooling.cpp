@@ -350,21 +350,21 @@ struct Adaptive {
 
 std::optional<Adaptive> adaptive_windows(Call& call, Arithmetic& a, Input& input, ir::Value* value) {
   const size_t n = input.axes.size();
-  const auto out = per_dimension(call.ints(1), n);
-  if (!out) return std::nullopt;
+  const Sizes out = call.ints(1);
+  if (out.size() != n) return std::nullopt;
   Adaptive adaptive{nullptr, {}};
   bool regular = true;
   for (size_t k = 0; k < n; ++k) {
-    if ((*out)[k] < 1) return std::nullopt;
-    input.axes[k].out = (*out)[k];
+    if (out[k] < 1) return std::nullopt;
+    input.axes[k].out = out[k];
     if (is_kept(input.axes[k])) {
       input.axes[k].kernel = input.axes[k].stride = 1;
       adaptive.axes.emplace_back();
       continue;
     }
-    if (!input.axes[k].size.is_number() || !Dim((*out)[k]).is_number()) return std::nullopt;  // ATen's kernel.
-    adaptive.axes.push_back(adaptive_axis(input.axes[k], (*out)[k]));
-    regular &= input.axes[k].size % (*out)[k] == 0;
+    if (!input.axes[k].size.is_number() || !out[k].is_number()) return std::nullopt;  // ATen's kernel.
+    adaptive.axes.push_back(adaptive_axis(input.axes[k], out[k]));
+    regular &= input.axes[k].size % out[k] == 0;
     input.axes[k].stride = input.axes[k].kernel;
   }
   if (regular) {
@@ -398,16 +398,16 @@ bool set_regular(Axis& axis, const AdaptiveAxis& windows) {
 bool adaptive_average(Call& call, const RuleRow& row) {
   auto input = input_of(call, row.variant);
   const size_t n = row.variant;
-  const auto out = per_dimension(call.ints(1), n);
-  if (!input || !out || !c10::isFloatingType(input->x.dtype)) return false;
+  const Sizes out = call.ints(1);
+  if (!input || out.size() != n || !c10::isFloatingType(input->x.dtype)) return false;
   Arithmetic a(call);
   const DType dtype = computing_dtype(input->x.dtype);
   std::vector<AdaptiveAxis> axes(n);
   bool is_regular = true;
   for (size_t k = 0; k < n; ++k) {
     Axis& axis = input->axes[k];
-    if ((*out)[k] < 1) return false;
-    axis.out = (*out)[k];
+    if (out[k] < 1) return false;
+    axis.out = out[k];
     if (is_kept(axis)) continue;
     if (!axis.size.is_number() || !axis.out.is_number()) return false;  // ATen's kernel.
     axes[k] = adaptive_axis(axis, axis.out);
@@ -510,7 +510,8 @@ bool im2col(Call& call, const RuleRow&) {
 bool col2im(Call& call, const RuleRow&) {
   const auto x = call.operand(0);
   const Sizes plane = call.ints(1);
-  if (!x || x->is_number() || !c10::isFloatingType(x->dtype) || plane.size() != 2) return false;
+  if (!x || x->is_number() || !c10::isFloatingType(x->dtype) || plane.size() != 2 || is_empty(x->sizes))
+    return false;
   const size_t lead = x->sizes.size() - 2;
   const auto axes = x->sizes.size() == 2 || x->sizes.size() == 3 ? sliding_axes(call, 2, plane) : std::nullopt;
   if (!axes) return false;

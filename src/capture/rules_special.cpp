@@ -313,7 +313,8 @@ bool cross(Call& call, const RuleRow&) {
   const auto rank = static_cast<int64_t>(x->sizes.size());
   const auto dim = wrap(call.integer(2), rank);
   Sizes sizes = x->sizes;
-  if (!dim || y->sizes.size() != x->sizes.size() || x->sizes[*dim] != 3 || y->sizes[*dim] != 3) return false;
+  if (!dim || rank == 0 || y->sizes.size() != x->sizes.size() || x->sizes[*dim] != 3 || y->sizes[*dim] != 3)
+    return false;
   if (!broadcast_into(sizes, y->sizes) || numel(sizes) == 0) return false;
   Arithmetic a(call);
   const DType dtype = computing_dtype(x->dtype);

@@ -113,3 +113,33 @@ def test_quotients_rounded_at_every_step(mode):
     fn = lambda x, y: (torch.div(x, y, rounding_mode=mode), torch.sinc(x))  # noqa: E731
     got = braze.compile(fn, options={"emulate_precision_casts": True})(x, y)
     assert [t.tolist() for t in got] == [t.tolist() for t in fn(x, y)]
+
+
+ONES = torch.ones(1, 3, 4, 4)
+
+# What eager refuses for how large something is, or for the types that come together.
+BY_SIZES = {
+    "reflected from no channels": lambda: F.pad(torch.ones(2, 0, 4), (1, 1), mode="reflect"),
+    "replicated from no rows": lambda: F.pad(torch.ones(0, 3), (1, 1), mode="replicate"),
+    "reflected planes of none": lambda: F.pad(torch.ones(2, 0, 4, 4), (1, 1, 0, 1), mode="reflect"),
+    "folded from no channels": lambda: F.fold(torch.ones(1, 0, 1), (1, 1), 1),
+    "softmax of an element along 1": lambda: torch.tensor(3.0).softmax(1),
+    "log_softmax of an element along -2": lambda: torch.tensor(3.0).log_softmax(-2),
+    "cross product of elements": lambda: torch.linalg.cross(torch.tensor(1.0), torch.tensor(2.0)),
+    "cross product of elements along -1": lambda: torch.linalg.cross(torch.tensor(1.0), torch.tensor(2.0), dim=-1),
+    "adaptive average to one size": lambda: torch._C._nn.adaptive_avg_pool2d(ONES, [2]),
+    "adaptive maximum to one size": lambda: torch._C._nn.adaptive_max_pool2d(ONES, [2]),
+    "addcdiv of integers": lambda: torch.addcdiv(ONES, ONES.int(), ONES.long()),
+    "addcdiv of truths": lambda: torch.addcdiv(ONES, ONES > 0, ONES.long()),
+    "a range that ends just below its start": lambda: torch.arange(-0.5),
+    "a range of a step the wrong way": lambda: torch.arange(1, 0.5, 1),
+}
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("name", BY_SIZES)
+def test_refused_for_sizes_and_types(name, dynamic):
+    compiled = braze.compile(lambda x: x + BY_SIZES[name](), dynamic=dynamic)
+    expected = outcome(lambda x: BY_SIZES[name](), ONES)
+    assert isinstance(expected, tuple)
+    assert [outcome(compiled, ONES) for _ in range(3)] == [expected] * 3
