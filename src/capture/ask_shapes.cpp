@@ -43,23 +43,43 @@ Shapes stand_ins_for(std::span<const c10::IValue> arguments, const StandIn& stan
   return shapes;
 }
 
-/// Runs the Meta kernel.
-Shapes ask_meta(const OpEntry& entry, std::span<const c10::IValue> arguments, const SizesAt& at) {
+/// Runs the Meta kernel, with `outs` of the last arguments as empty tensors.
+Shapes run_meta(const OpEntry& entry, std::span<const c10::IValue> arguments, const SizesAt& at, uint32_t outs) {
   const auto& schema = entry.op.schema().arguments();
+  bool is_emptied = false;
   const auto meta = [&](const at::Tensor& tensor) {
+    if (is_emptied) return at::empty({0}, tensor.options().device(c10::kMeta));
     if (tensor.is_meta() || is_wrapped_number(tensor)) return tensor;
     at::Tensor made = meta_of(tensor, at);
     if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) made.unsafeGetTensorImpl()->set_wrapped_number(true);
     return made;
   };
   Shapes shapes = stand_ins_for(arguments, [&](const c10::IValue& argument) {
-    const bool is_device = argument.isNone() && schema[&argument - arguments.data()].name() == "device";
+    const size_t k = &argument - arguments.data();
+    const bool is_device = argument.isNone() && schema[k].name() == "device";
+    is_emptied = k + outs >= arguments.size();
     return is_device || argument.isDevice() ? c10::IValue(c10::Device(c10::kMeta))
                                             : map_tensors(at(argument), meta);
   });
   const OwnCalls own;
   entry.op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::Meta), &shapes.results);
   return shapes;
+}
+
+/// What the Meta kernel says. Those that are Python functions warn of out= tensors of other sizes than the
+/// results', where the operator itself may not: they are first asked for the sizes alone.
+Shapes ask_meta(const OpEntry& entry, std::span<const c10::IValue> arguments, const SizesAt& at) {
+  if (entry.outs > 0) {
+    Shapes resized = run_meta(entry, arguments, at, entry.outs);
+    std::vector<Places> wanted, given;
+    const size_t first = arguments.size() - entry.outs;
+    for_each_tensor(arguments.subspan(first),
+                    [&](const at::Tensor& out, uint32_t, int32_t) { given.push_back(at(dims_of(out))); });
+    for_each_tensor(std::span<const c10::IValue>(resized.arguments).subspan(first),
+                    [&](const at::Tensor& out, uint32_t, int32_t) { wanted.push_back(at(dims_of(out))); });
+    if (wanted != given) return resized;
+  }
+  return run_meta(entry, arguments, at, 0);
 }
 
 /// For operators without a Meta kernel: their results on the example values have the shapes.

@@ -143,3 +143,25 @@ def test_refused_for_sizes_and_types(name, dynamic):
     expected = outcome(lambda x: BY_SIZES[name](), ONES)
     assert isinstance(expected, tuple)
     assert [outcome(compiled, ONES) for _ in range(3)] == [expected] * 3
+
+
+def test_out_of_another_size_warns_as_eager():
+    """Also where PyTorch tells shapes by functions in Python, which warn on their own."""
+    calls = {
+        "matmul": lambda out: torch.matmul(torch.ones(2, 3), torch.ones(3), out=out),
+        "eq": lambda out: torch.eq(torch.ones(4), torch.ones(4), out=out),
+        "full": lambda out: torch.full((5,), 2.0, out=out),
+        "zeros": lambda out: torch.zeros((2, 2), out=out),
+        "linspace": lambda out: torch.linspace(0, 1, 5, out=out),
+        "arange": lambda out: torch.arange(5.0, out=out),
+        "of the right size": lambda out: torch.full((3,), 2.0, out=out),
+    }
+    for name, call in calls.items():
+        told = []
+        for function in (call, braze.compile(call)):
+            for _ in range(3):
+                with warnings.catch_warnings(record=True) as caught:
+                    warnings.simplefilter("always")
+                    result = function(torch.empty(3))
+                told.append((result.tolist(), [str(one.message) for one in caught]))
+        assert told[:3] == told[3:], name
