@@ -55,8 +55,9 @@ bool smooth_l1_loss(Call& call, const RuleRow&) {
 /// huber_loss(self, target, reduction, delta): z <= delta ? z*z / 2 : delta * (z - delta/2)
 bool huber_loss(Call& call, const RuleRow&) {
   const double delta = call.real(3);
-  const auto x = call.operand(0);
-  if (!(delta > 0) || !x || lies_as_empty_like(*x)) return false;
+  const auto x = call.operand(0), target = call.operand(1);
+  if (!(delta > 0) || !x || !target || lies_as_empty_like(*x)) return false;
+  if (target->dtype != x->dtype) return false;  // The result is of the input's type, or refused.
   return loss(call, 2, [&](Pointwise& p, ir::Value* x, ir::Value* y) {
     ir::Value* z = p.op(Op::abs, p.op(Op::sub, x, y));
     ir::Value* square = p.op(Op::mul, p.op(Op::mul, p.number(0.5), z), z);

@@ -131,6 +131,7 @@ BY_SIZES = {
     "adaptive maximum to one size": lambda: torch._C._nn.adaptive_max_pool2d(ONES, [2]),
     "addcdiv of integers": lambda: torch.addcdiv(ONES, ONES.int(), ONES.long()),
     "addcdiv of truths": lambda: torch.addcdiv(ONES, ONES > 0, ONES.long()),
+    "huber loss of integers": lambda: F.huber_loss(ONES.int(), ONES),
     "a range that ends just below its start": lambda: torch.arange(-0.5),
     "a range of a step the wrong way": lambda: torch.arange(1, 0.5, 1),
 }
