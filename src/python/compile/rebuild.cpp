@@ -241,11 +241,11 @@ Rebuilder::Node Rebuilder::tensor(PyObject* tensor) {
   if (!values_.is_known(tensor)) refuse("a tensor of unknown origin", tensor);
   if (reinterpret_cast<PyObject*>(Py_TYPE(tensor)) != values_.tensors().tensor_type())
     refuse("a tensor of a subclass", tensor);
-  PyObject* dict = guards::instance_dict(tensor);
-  if (dict && PyDict_GET_SIZE(dict) > 0) refuse("a tensor with attributes of its own", tensor);
   if (capture::is_transformed(THPVariable_Unpack(tensor))) refuse("a tensor that leaves its transform", tensor);
   outputs_.push_back(tensor);
   const Node made = builder_.output(static_cast<uint32_t>(outputs_.size() - 1));
+  PyObject** attributes = _PyObject_GetDictPtr(tensor);
+  if (attributes && *attributes && PyDict_GET_SIZE(*attributes) > 0) unfilled_.emplace_back(tensor, made);
   const at::Tensor& computed = THPVariable_Unpack(tensor);
   if (computed.requires_grad() && computed.is_leaf()) {  // By requires_grad_(), under no_grad().
     const Ref method = Ref::steal(PyObject_GetAttrString(values_.tensors().tensor_type(), "requires_grad_"));
@@ -315,7 +315,8 @@ void Rebuilder::fill(PyObject* object, Node node) {
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(object); ++i)
       builder_.add_item(node, node_of(PyList_GET_ITEM(object, i)));
   if (PyDict_Check(object)) fill_entries(object, node);
-  if (!PyFunction_Check(object) && !PyTuple_Check(object)) fill_slots(object, node);
+  if (!PyFunction_Check(object) && !PyTuple_Check(object) && !values_.tensors().is_tensor(object))
+    fill_slots(object, node);
   fill_attributes(object, node);
 }
 

@@ -31,7 +31,7 @@ bool stores_plainly(PyObject* object, PyObject* name) {
 
 bool Attributes::store_attribute(PyObject* object, PyObject* name, PyObject* value) {
   if (!values_.is_known(object)) return abandon("an attribute of an object of unknown origin is changed", object);
-  if (values_.tensors().is_tensor(object)) return abandon("an attribute of a tensor is changed", name);
+  if (values_.tensors().is_tensor(object)) return watch_.tensor_attributes.store_own(object, name, value);
   if (PyType_Check(object)) return store_in_class(object, name, value);
   if (PyFunction_Check(object) && values_.is_made(object) && is_function_field(name)) return true;
   if (stores_plainly(object, name))
@@ -52,7 +52,7 @@ bool Attributes::store_attribute(PyObject* object, PyObject* name, PyObject* val
 
 bool Attributes::delete_attribute(PyObject* object, PyObject* name) {
   if (!values_.is_known(object)) return abandon("an attribute of an object of unknown origin is deleted", object);
-  if (values_.tensors().is_tensor(object)) return abandon("an attribute of a tensor is deleted", name);
+  if (values_.tensors().is_tensor(object)) return watch_.tensor_attributes.store_own(object, name, nullptr);
   if (PyType_Check(object)) return store_in_class(object, name, nullptr);
   if (stores_plainly(object, name))
     return watch_.classes.keep_special(object, {"__delattr__"}) && plain_store(object, name, nullptr);
@@ -147,6 +147,12 @@ bool Attributes::plain_store(PyObject* object, PyObject* name, PyObject* value) 
     return (values_.learn(setter.get(), sources.slot(in_type, descriptor)) && allow(Entry::known)) ||
            abandon("a property that cannot be guarded", name);
   }
+  return store_in_dict(object, name, value);
+}
+
+bool Attributes::store_in_dict(PyObject* object, PyObject* name, PyObject* value) {
+  guards::SourceTable& sources = values_.sources();
+  const guards::Source* source = values_.source_of(object);  // Null: made here.
   PyObject* dict = guards::instance_dict(object);
   if (!dict || !PyDict_CheckExact(dict)) return abandon("an object without a dict", object);
   if (!source) return true;

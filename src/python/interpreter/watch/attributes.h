@@ -25,6 +25,8 @@ class Attributes final : Domain {
   bool store_attribute(PyObject* object, PyObject* name, PyObject* value);
   /// What object.__setattr__ does, whatever the class has of its own. Without a value: object.__delattr__.
   bool plain_store(PyObject* object, PyObject* name, PyObject* value);
+  /// An entry of its instance dict, for which no descriptor of the class stands. Without a value it is deleted.
+  bool store_in_dict(PyObject* object, PyObject* name, PyObject* value);
   bool delete_attribute(PyObject* object, PyObject* name);
 
  private:

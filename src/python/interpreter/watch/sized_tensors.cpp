@@ -6,6 +6,7 @@
 #include <opcode.h>
 
 #include <algorithm>
+#include <string>
 #include <string_view>
 #include <unordered_set>
 #include <vector>
@@ -27,11 +28,14 @@ bool says_of_itself(std::string_view name) {
 
 namespace {
 
-/// What a C function that is given a name reads of its first argument: `getattr(x, "shape")`. Empty: it is no such.
+/// What a C function that is given a name reads or changes of its first argument: `getattr(x, "shape")`. Empty: it is
+/// no such.
 std::vector<std::string_view> names_read(PyObject* callable, PyObject* const* arguments, Py_ssize_t count,
                                          Ref& holder) {
   const auto function = function_of_module(callable);
-  if (function && function->module == "builtins" && (function->name == "getattr" || function->name == "hasattr"))
+  static const Names given_name = {"getattr", "hasattr", "setattr", "delattr"};
+  if (function && function->module == "builtins" && function->name == "vars") return {"__dict__"};
+  if (function && function->module == "builtins" && given_name.contains(function->name))
     return count > 1 && PyUnicode_Check(arguments[1]) ? std::vector{text_of(arguments[1])}
                                                       : std::vector<std::string_view>();
   const bool of_method = is_a(callable, "operator.methodcaller");
@@ -59,6 +63,11 @@ PyObject* self_of(PyObject* callable) {
 
 }  // namespace
 
+/// What a tensor has been given by others: only the tensor itself has it, and keeps it.
+bool Sizes::is_of_the_object(std::string_view name) const {
+  return name == "__dict__" || !class_entry(values_.tensors().tensor_type(), std::string(name).c_str());
+}
+
 void Sizes::put_tracers(Activation& a, int opcode, int arg) {
   int count = 0;
   switch (opcode) {
@@ -76,8 +85,11 @@ void Sizes::put_tracers(Activation& a, int opcode, int arg) {
     case MATCH_CLASS: return settle_tensors_within(a.peek(3));  // It reads attributes of the tensor itself.
     default: count = values_looked_into(opcode);
   }
-  if (reads_attribute(opcode) && says_of_itself(text_of(a.name(opcode == LOAD_ATTR ? attribute_of(arg) : arg))))
-    return;
+  if (reads_attribute(opcode) || opcode == STORE_ATTR || opcode == DELETE_ATTR) {
+    const std::string_view name = text_of(a.name(opcode == LOAD_ATTR ? attribute_of(arg) : arg));
+    if (is_of_the_object(name)) return put_tensor(a.peek(1));
+    if (says_of_itself(name)) return;
+  }
   for (int depth = 1; depth <= count; ++depth) put_tracer(a.peek(depth));
 }
 
@@ -115,6 +127,7 @@ void Sizes::put_tracers_of_call(Activation& a, int arg) {
   Ref holder;
   const std::vector<std::string_view> names = names_read(callable, a.top - count, count, holder);
   if (names.empty()) return;
+  if (names.size() == 1 && is_of_the_object(names.front())) return put_tensor(a.peek(count));
   if (std::ranges::none_of(names, says_of_itself)) return put_tracer(a.peek(count));
   if (names.size() > 1) settle_tensors_within(a.peek(count));
 }

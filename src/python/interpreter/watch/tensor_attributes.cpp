@@ -37,6 +37,10 @@ bool TensorAttributes::tensor_attribute(PyObject* tensor, PyObject* name) {
   if (!values_.is_known(tensor)) return abandon("an attribute of a tensor of unknown origin");
   PyObject* found = _PyType_Lookup(Py_TYPE(tensor), name);
   if (!found || !PyUnicode_CheckExact(name)) return own_attribute(tensor, name);
+  if (text_of(name) == "__dict__") {
+    values_.guards().class_entries(values_.type_source(tensor), Py_TYPE(tensor), {&name, 1});
+    return own_dict(tensor) || abandon("an object without a dict", tensor);
+  }
   guards::SourceTable& sources = values_.sources();
   const guards::Source* type = values_.type_source(tensor);
   const bool is_function = PyFunction_Check(found) || PyCFunction_Check(found);
@@ -105,18 +109,46 @@ bool TensorAttributes::store_data(PyObject*& tensor, PyObject* name, PyObject*& 
   return allow(Entry::tensor);
 }
 
+bool TensorAttributes::store_own(PyObject* tensor, PyObject* name, PyObject* value) {
+  if (!values_.is_known(tensor)) return abandon("an attribute of an object of unknown origin is changed", tensor);
+  PyTypeObject* type = Py_TYPE(tensor);
+  PyObject* found = PyUnicode_CheckExact(name) ? _PyType_Lookup(type, name) : nullptr;
+  // Before methods the instance dict comes; what stands for a tensor has methods alone.
+  const SizeWorld& sizes = values_.tensors().sizes();
+  const bool is_hidden = found && (is_data_descriptor(found) || text_of(name).starts_with("__") ||
+                                   sizes.tracer_of(tensor) || sizes.behind_tracer(tensor));
+  if (is_hidden || !PyUnicode_CheckExact(name) || type->tp_setattro != PyObject_GenericSetAttr)
+    return value ? abandon("an attribute of a tensor is changed", name)
+                 : abandon("an attribute of a tensor is deleted", name);
+  values_.guards().class_entries(values_.type_source(tensor), type, {&name, 1});
+  return watch_.classes.keep_special(tensor, {value ? "__setattr__" : "__delattr__"}) && own_dict(tensor) &&
+         watch_.attributes.store_in_dict(tensor, name, value);
+}
+
+/// Its instance dict, of one that existed before as it was then: another object than all dicts that the run is given.
+PyObject* TensorAttributes::own_dict(PyObject* tensor) {
+  PyObject* dict = guards::instance_dict(tensor);
+  if (!dict || !PyDict_CheckExact(dict)) return nullptr;
+  if (const guards::Source* source = values_.source_of(tensor))
+    values_.learn_as(dict, values_.sources().dict_of(source));
+  else
+    values_.make(dict);
+  return dict;
+}
+
 /// What a tensor has in its instance dict, or that it has nothing of that name.
 bool TensorAttributes::own_attribute(PyObject* tensor, PyObject* name) {
   guards::SourceTable& sources = values_.sources();
   values_.guards().class_entries(values_.type_source(tensor), Py_TYPE(tensor), {&name, 1});
-  PyObject* dict = guards::instance_dict(tensor);
+  PyObject* dict = own_dict(tensor);
   PyObject* value = dict ? PyDict_GetItemWithError(dict, name) : nullptr;
   const guards::Source* source = values_.source_of(tensor);
-  if (source && value)
+  if (!source || (dict && values_.effects().wrote(dict, name))) return true;  // What the run put there, or nothing.
+  if (value)
     return values_.learn(value, sources.attribute(source, name)) ||
            abandon("an attribute that cannot be guarded", value);
-  if (source) values_.guards().lacks(source, name);
-  return !value || abandon("an attribute that cannot be guarded", name);
+  values_.guards().lacks(source, name);
+  return true;
 }
 
 }  // namespace braze::interpreter

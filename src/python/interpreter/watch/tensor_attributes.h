@@ -21,9 +21,12 @@ class TensorAttributes final : Domain {
 
   /// `tensor.data = value`, given the slots of the stack where both lie.
   bool store_data(PyObject*& tensor, PyObject* name, PyObject*& value);
+  /// `tensor.name = value` of a name that torch.Tensor does not have. Without a value it is deleted.
+  bool store_own(PyObject* tensor, PyObject* name, PyObject* value);
 
  private:
   bool own_attribute(PyObject* tensor, PyObject* name);
+  PyObject* own_dict(PyObject* tensor);
   bool gradient(PyObject* tensor);
 };
 
