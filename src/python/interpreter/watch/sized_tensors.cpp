@@ -28,8 +28,8 @@ bool says_of_itself(std::string_view name) {
 
 namespace {
 
-/// What a C function that is given a name reads or changes of its first argument: `getattr(x, "shape")`. Empty: it is
-/// no such.
+/// What a C function that is given a name reads or changes of its first argument: `getattr(x, "shape")`. Empty: it
+/// is no such.
 std::vector<std::string_view> names_read(PyObject* callable, PyObject* const* arguments, Py_ssize_t count,
                                          Ref& holder) {
   const auto function = function_of_module(callable);

@@ -125,7 +125,8 @@ bool TensorAttributes::store_own(PyObject* tensor, PyObject* name, PyObject* val
          watch_.attributes.store_in_dict(tensor, name, value);
 }
 
-/// Its instance dict, of one that existed before as it was then: another object than all dicts that the run is given.
+/// Its instance dict, of one that existed before as it was then: another object than all dicts that the run is
+/// given.
 PyObject* TensorAttributes::own_dict(PyObject* tensor) {
   PyObject* dict = guards::instance_dict(tensor);
   if (!dict || !PyDict_CheckExact(dict)) return nullptr;
