@@ -8,6 +8,7 @@
 #include <span>
 
 #include "capture/traceable.h"
+#include "python/compile/tensor_classes.h"
 #include "python/guards/iterators.h"
 #include "python/guards/keys.h"
 #include "python/guards/scalar.h"
@@ -239,7 +240,9 @@ Rebuilder::Node Rebuilder::create(PyObject* value) {
 
 Rebuilder::Node Rebuilder::tensor(PyObject* tensor) {
   if (!values_.is_known(tensor)) refuse("a tensor of unknown origin", tensor);
-  if (reinterpret_cast<PyObject*>(Py_TYPE(tensor)) != values_.tensors().tensor_type())
+  PyTypeObject* type = Py_TYPE(tensor);
+  const bool is_derived = reinterpret_cast<PyObject*>(type) != values_.tensors().tensor_type();
+  if (is_derived && !(values_.tensors().keep_tensor_class(type) && can_become(type)))
     refuse("a tensor of a subclass", tensor);
   if (capture::is_transformed(THPVariable_Unpack(tensor))) refuse("a tensor that leaves its transform", tensor);
   outputs_.push_back(tensor);
@@ -252,6 +255,11 @@ Rebuilder::Node Rebuilder::tensor(PyObject* tensor) {
     if (!method) throw NotRebuilt{"a tensor that requires grad"};
     const Node operands[] = {constant(method.get()), made};
     builder_.effect(guards::EffectKind::call, operands);
+  }
+  if (is_derived) {
+    const Ref name = Ref::steal(PyUnicode_InternFromString("__class__"));
+    const Node operands[] = {made, constant(name.get()), constant(reinterpret_cast<PyObject*>(type))};
+    builder_.effect(guards::EffectKind::store_attribute, operands);
   }
   return made;
 }

@@ -233,6 +233,7 @@ TorchNames::TorchNames() : operators(operator_names()) {
   for (const char* name : {"unwrap_if_dead", "is_batchedtensor", "is_gradtrackingtensor",
                            "is_functorch_wrapped_tensor", "_add_batch_dim", "_remove_batch_dim"})
     functions.insert(py::object(c.attr("_functorch").attr(name)).ptr());
+  functions.insert(py::object(c.attr("_nn").attr("_parse_to")).ptr());
   // True in every captured run.
   const py::module_ own = py::module_::import("braze._C");
   for (const char* name :

@@ -22,6 +22,7 @@
 #include "python/compile/announce.h"
 #include "python/compile/code_table.h"
 #include "python/compile/stance.h"
+#include "python/compile/tensor_classes.h"
 #include "python/compile/value_reads.h"
 #include "python/errors.h"
 #include "python/guards/storage_access.h"
@@ -97,7 +98,8 @@ bool is_gradient(const guards::Source* source) {
 ///                passed as well, so that the next one is for all of them.
 bool is_passed(const guards::Source* source, PyObject* tensor, TorchWorld::Others others) {
   const bool all = others == TorchWorld::Others::all, is_bound = !all && others != TorchWorld::Others::parameters;
-  const bool is_parameter = reinterpret_cast<PyObject*>(Py_TYPE(tensor)) == torch_names().parameter_type;
+  const bool is_parameter =
+      PyType_IsSubtype(Py_TYPE(tensor), reinterpret_cast<PyTypeObject*>(torch_names().parameter_type));
   const bool is_reached = source->parent;
   for (; source->parent; source = source->parent) {
     using enum guards::SourceKind;
@@ -142,9 +144,16 @@ bool is_supported(const at::Tensor& tensor) {
 
 }  // namespace
 
+bool TorchWorld::keep_tensor_class(PyTypeObject* type) {
+  if (!is_plain_tensor_class(type)) return false;
+  auto* object = reinterpret_cast<PyObject*>(type);
+  if (object != torch_names().tensor_type && object != torch_names().parameter_type)
+    guards_.class_entries(guards_.sources().object(object, type->tp_name), type, names_of_tensor_classes());
+  return true;
+}
+
 bool TorchWorld::learn(PyObject* tensor, const guards::Source* source) {
-  const auto* type = reinterpret_cast<PyObject*>(Py_TYPE(tensor));
-  if (type != torch_names().tensor_type && type != torch_names().parameter_type) return false;
+  if (!keep_tensor_class(Py_TYPE(tensor))) return false;
   const at::Tensor& real = THPVariable_Unpack(tensor);
   if (capture::is_tracer(real) || capture::is_transformed(real) || real.layout() != at::kStrided ||
       !is_supported(real))
@@ -159,9 +168,9 @@ bool TorchWorld::learn(PyObject* tensor, const guards::Source* source) {
       return runtime::share_memory(THPVariable_Unpack(known.object), real);
     });
   };
-  // The class of a parameter may say more than torch.Tensor does, for which a tracer could not stand.
-  const bool is_parameter = type == torch_names().parameter_type;
-  const bool may_vary = is_argument && !is_parameter && sizes_.may_learn(tensor);
+  // Other classes may say more than torch.Tensor does, for which a tracer could not stand.
+  const bool is_plain = reinterpret_cast<PyObject*>(Py_TYPE(tensor)) == torch_names().tensor_type;
+  const bool may_vary = is_argument && is_plain && sizes_.may_learn(tensor);
   if (may_vary ? !sizes_.learn(tensor, source, name, is_alone()) : !guards_.tensor(source, tensor, 1, which))
     return false;
   if (is_argument) {
@@ -190,6 +199,17 @@ bool TorchWorld::is_computed(PyObject* object) const {
          (capture::is_tracer(THPVariable_Unpack(object)) || capture::is_transformed(THPVariable_Unpack(object)));
 }
 
+namespace {
+
+/// Asks for dispatch keys, of which tracers have their own. All strided tensors are alike in it.
+PyObject* compares_kinds() {
+  static PyObject* const function =  // For good.
+      py::object(py::module_::import("torch").attr("_has_compatible_shallow_copy_type")).release().ptr();
+  return function;
+}
+
+}  // namespace
+
 bool TorchWorld::may_call(PyObject* function) const {
   const TorchNames& names = torch_names();
   const bool left_any = default_device_.left_any();
@@ -197,7 +217,7 @@ bool TorchWorld::may_call(PyObject* function) const {
       function == names.asks_for_function_mode || (left_any && names.ask_for_torch_function.contains(function));
   const bool sees_none = left_any && !default_device_.is_set() && runs_code_of(torchs_layers);
   if (asks && (sees_none || !runs_code_of(torchs_code))) return false;
-  return torch_names().functions.contains(function);
+  return torch_names().functions.contains(function) || function == compares_kinds();
 }
 
 bool TorchWorld::may_call_method(PyObject* name) const {
@@ -416,6 +436,10 @@ PyObject* TorchWorld::answer(PyObject* function, PyObject* const* arguments, Py_
     return Py_None;
   }
   if (default_device_.is_set() && asks_for_torch_function(function) && runs_code_of(torchs_layers)) return Py_True;
+  if (count == 2 && function == compares_kinds() && is_tensor(arguments[0]) && is_tensor(arguments[1])) {
+    const at::Tensor &one = THPVariable_Unpack(arguments[0]), &other = THPVariable_Unpack(arguments[1]);
+    if (!capture::is_transformed(one) && !capture::is_transformed(other)) return Py_True;
+  }
   if (function == names.reads_autocast_cache) return autocast_cache_ ? Py_True : Py_False;
   return nullptr;
 }

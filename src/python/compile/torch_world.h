@@ -30,6 +30,8 @@ class LibraryWorld : public interpreter::TensorWorld {
 /// Tensors of one run: arguments of the graph, and those that it binds.
 class TorchWorld final : public LibraryWorld {
  public:
+  bool keep_tensor_class(PyTypeObject* type) override;
+
   struct Tensor {
     PyObject* object;
     const guards::Source* source;

@@ -82,6 +82,7 @@ bool is_transforming() {
 TransformsScope::TransformsScope() : forward_level_before_(forward_level()) {}
 
 TransformsScope::~TransformsScope() {
+  at::impl::PythonTorchFunctionTLS::set_disabled_state(functions_before_);
   at::SavedTensorDefaultHooks::set_tls_state(hooks_before_);
   c10::AutogradState::set_tls_state(state_before_);
   if (is_transforming() || forward_level() != forward_level_before_) leave_all(forward_level_before_);

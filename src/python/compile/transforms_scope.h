@@ -3,6 +3,7 @@
 // A capture that is given up ends all frames without their `finally` blocks: what they entered is left here.
 #pragma once
 
+#include <ATen/PythonTorchFunctionTLS.h>
 #include <ATen/SavedTensorHooks.h>
 #include <c10/core/AutogradState.h>
 
@@ -22,6 +23,7 @@ class TransformsScope {
  private:
   long forward_level_before_;
   c10::AutogradState state_before_ = c10::AutogradState::get_tls_state();
+  at::impl::TorchFunctionDisabledState functions_before_ = at::impl::PythonTorchFunctionTLS::get_disabled_state();
   at::impl::SavedTensorDefaultHooksTLS hooks_before_ = at::SavedTensorDefaultHooks::get_tls_state();
 };
 

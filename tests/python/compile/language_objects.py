@@ -77,7 +77,6 @@ row(
     c = C()
     def f(x): return x + 1, str(c), repr(c), f'{c} {c!r} {c!s} {c:>3}', '%s %r' % (c, c), '{}'.format(c)
     """,
-    breaks=1,
 )
 row(
     "hash and eq keys",

@@ -15,6 +15,7 @@ import language_library  # noqa: F401
 import language_objects  # noqa: F401
 import language_references  # noqa: F401
 import language_tensors  # noqa: F401
+import language_text  # noqa: F401
 import language_views  # noqa: F401
 import pytest
 import torch

@@ -62,6 +62,56 @@ bool Conversions::formats_as_text(PyObject* object) {
          converts("str", object) && watch_.classes.keep_special(object, {"__format__"});
 }
 
+bool Conversions::writes_itself(PyObject* object) {
+  if (is_exact_builtin(Py_TYPE(object)) || PyType_Check(object) || values_.tensors().is_tensor(object))
+    return false;
+  if (!values_.is_known(object)) return false;
+  auto* type = reinterpret_cast<PyObject*>(Py_TYPE(object));
+  auto* root = reinterpret_cast<PyObject*>(&PyBaseObject_Type);
+  for (const char* name : {"__str__", "__repr__", "__format__"}) {
+    if (watch_.classes.special_function(object, name)) continue;
+    PyObject* found = class_entry(type, name);
+    // object's own ask for another one of these, but for the last, which tells the address.
+    const bool asks_on = found == class_entry(root, name) && std::string_view(name) != "__repr__";
+    const bool is_descriptor =
+        found && (Py_IS_TYPE(found, &PyWrapperDescr_Type) || Py_IS_TYPE(found, &PyMethodDescr_Type));
+    const bool is_of_scalar = is_descriptor && is_derived_scalar(object) &&
+                              PyDescr_TYPE(found) != &PyBaseObject_Type && is_exact_builtin(PyDescr_TYPE(found)) &&
+                              absorb(values_, object);
+    if (!(asks_on || is_of_scalar) || !watch_.classes.keep_special(object, {name})) return false;
+  }
+  // What `%d` and its like ask for.
+  return watch_.classes.keep_special(object, {"__int__", "__index__", "__float__", "__getitem__", "__rmod__"});
+}
+
+bool Conversions::formats_by_methods(PyObject* object) {
+  if (!PyTuple_CheckExact(object)) {
+    PyObject* other = class_entry(reinterpret_cast<PyObject*>(Py_TYPE(object)), "__rmod__");
+    const bool has_say =
+        other && !(Py_IS_TYPE(other, &PyWrapperDescr_Type) && is_exact_builtin(PyDescr_TYPE(other)));
+    return !has_say && writes_itself(object);
+  }
+  if (!values_.open(object)) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i)
+    if (PyObject* item = PyTuple_GET_ITEM(object, i);
+        !(is_data(item) ? absorb(values_, item) : absorb_text(values_, item) || writes_itself(item)))
+      return false;
+  return true;
+}
+
+bool Conversions::fills_in(PyObject* text, PyObject* const* arguments, Py_ssize_t count) {
+  bool in_field = false;
+  for (const char letter : text_of(text)) {
+    if (letter == '{' || letter == '}' || letter == ':') in_field = letter == '{';
+    if (in_field && (letter == '.' || letter == '[')) return false;
+  }
+  for (Py_ssize_t i = 0; i < count; ++i)
+    if (!(is_data(arguments[i]) ? absorb(values_, arguments[i])
+                                : absorb_text(values_, arguments[i]) || writes_itself(arguments[i])))
+      return false;
+  return true;
+}
+
 bool Conversions::is_plain_exception(PyObject* object) {
   if (!PyExceptionInstance_Check(object) || !values_.is_made(object)) return false;
   for (const char* name : {"__str__", "__repr__"})

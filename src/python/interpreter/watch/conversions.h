@@ -21,6 +21,12 @@ class Conversions final : Domain {
   bool formats_as_data(PyObject* object);
   /// object.__format__ without a specification is str().
   bool formats_as_text(PyObject* object);
+  /// Its text is what its class's methods give, which C code calls: those in Python are watched then.
+  bool writes_itself(PyObject* object);
+  /// What `%` makes text of by way of such methods: an object, or a tuple with some among its items.
+  bool formats_by_methods(PyObject* object);
+  /// `text.format(...)` of data and such objects, of which it names no parts.
+  bool fills_in(PyObject* text, PyObject* const* arguments, Py_ssize_t count);
   /// Text of an exception that the run made: that of its arguments.
   bool is_plain_exception(PyObject* object);
   /// str() or repr() of a class: its module and qualified name.

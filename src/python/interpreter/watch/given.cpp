@@ -207,6 +207,14 @@ bool Given::absorb_given(PyObject* const* arguments, Py_ssize_t count, Items ite
       run_.looks_lazily |= does.has_value();
       continue;
     }
+    if (PyObject* dict = does ? watch_.instances.keys_of(value) : nullptr; dict && has_scalar_keys(dict)) {
+      const Ref keys = Ref::steal(PySequence_Tuple(value));  // C code is given these alone.
+      if (!keys) throw std::bad_alloc();
+      if (has_long_text(keys.get())) return abandon("a text of so many characters is given to a C function");
+      if (!watch_.containers.iterate(value)) return false;
+      run_.hands_to_c = true;
+      continue;
+    }
     if (!absorb(values_, value))
       return abandon("a C function is given an object whose parts are not guarded", value);
     const bool is_plain = guards::is_scalar(value) || is_builtin_container(value) || PyTuple_Check(value) ||

@@ -135,7 +135,6 @@ bool Instances::collect_in_set(PyObject* items) {
   return allow_made_result(entry);
 }
 
-/// The dict whose keys one gets who iterates over a value. Null: it is none, nor a view or proxy of one.
 PyObject* Instances::keys_of(PyObject* value) const {
   if (is_exact_dict(value)) return value;
   return PyDictKeys_Check(value) || Py_IS_TYPE(value, &PyDictProxy_Type) ? watch_.views.dict_behind(value)
@@ -196,6 +195,9 @@ bool Instances::instantiate(PyObject* type, PyObject* const* arguments, Py_ssize
   if (makes_set && count == 1 && !all_data(arguments, count) && run_.callee && *run_.callee == type &&
       watch_.stand_ins.put_collector(*run_.callee))
     return watch_.calls.call(*run_.callee, arguments, count);
+  if (cls == &PyUnicode_Type && count == 1 && watch_.conversions.writes_itself(arguments[0]))
+    return allow_made_result(Entry::known) && looks();
+  if (abandoned()) return false;
   const bool depends_on_hash_or_text = cls == &PyUnicode_Type || makes_set;
   if (depends_on_hash_or_text && !all_data(arguments, count)) return abandon("text or a set of objects", type);
   const bool decodes = (cls == &PyUnicode_Type || cls == &PyBytes_Type) && count > 1;

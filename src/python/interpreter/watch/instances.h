@@ -13,11 +13,12 @@ class Instances final : Domain {
   bool call_class(PyObject* type, PyObject* const* arguments, Py_ssize_t count);
   /// What type.__call__ does, whatever the metaclass has of its own.
   bool instantiate(PyObject* type, PyObject* const* arguments, Py_ssize_t count);
+  /// The dict whose keys one gets who iterates over a value. Null: it is none, nor a view or proxy of one.
+  PyObject* keys_of(PyObject* value) const;
 
  private:
   bool fill_from_pairs(PyObject* pairs);
   bool collect_in_set(PyObject* items);
-  PyObject* keys_of(PyObject* value) const;
 };
 
 }  // namespace braze::interpreter

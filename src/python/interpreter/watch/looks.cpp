@@ -130,6 +130,7 @@ bool formats(Watch& watch, Activation& a, int arg) {
   const bool is_own = conversion ? watch.conversions.converts(conversion == 1 ? "str" : "repr", value)
                                  : watch.classes.special_function(value, "__format__") ||
                                        (!has_spec && watch.conversions.formats_as_text(value));
+  if (!is_own && watch.conversions.writes_itself(value)) return watch.run.allow(Entry::known) && watch.run.looks();
   return (is_own && watch.run.allow(Entry::known)) || watch.run.abandon("text is made of an object", value);
 }
 

@@ -58,12 +58,15 @@ void Methods::put_new_empty(PyObject* const* arguments, Py_ssize_t count) {
 bool Methods::call_method(PyObject* name, PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
   if (values_.tensors().is_tensor(self)) {
     TensorWorld& tensors = values_.tensors();
-    const bool may_call = values_.is_known(self) && (tensors.may_call_method(name) ||
+    const bool gives_class = text_of(name) == "as_subclass" && count == 1 && PyType_Check(arguments[0]) &&
+                             values_.is_known(arguments[0]) && tensors.keep_tensor_class(as_type(arguments[0]));
+    const bool may_call = values_.is_known(self) && (gives_class || tensors.may_call_method(name) ||
                                                      tensors.changes_only_itself(self, name, arguments, count));
     if (!may_call) {
       const std::optional<Break> why = tensors.why_not(name);
       return why ? abandon(*why) : abandon("a method of tensors that is not understood", name);
     }
+    if (gives_class) return values_.pin(arguments[0]) && allow_made_result(Entry::tensor);
     if (text_of(name) == "new") put_new_empty(arguments, count);
     return absorb_all(arguments, count, nullptr) && allow_made_result(Entry::tensor);
   }
@@ -74,7 +77,12 @@ bool Methods::call_method(PyObject* name, PyObject* self, PyObject* const* argum
   if (guards::is_array_scalar(self) && count == 0 && text_of(name) == "item")
     return absorb_all(&self, 1, nullptr) && allow_made_result();
   if (guards::is_scalar(self)) {
-    if (!all_data(arguments, count)) return abandon("text is made of an object", name);
+    if (!all_data(arguments, count)) {
+      const bool is_format = PyUnicode_CheckExact(self) && text_of(name) == "format";
+      if (is_format && watch_.conversions.fills_in(self, arguments, count))
+        return allow_made_result(Entry::known) && looks();
+      return !abandoned() && abandon("text is made of an object", name);
+    }
     const bool converts = text_of(name) == "encode" || text_of(name) == "decode";
     if (converts && !names_builtin_codec(arguments, count)) return abandon("a codec that others may replace", name);
     return absorb_all(arguments, count, nullptr) && allow_made_result();

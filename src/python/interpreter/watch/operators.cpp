@@ -174,7 +174,12 @@ bool Operators::binary(PyObject* left, PyObject* right, int operation) {
   const bool in_place = operation >= NB_INPLACE_ADD;
   const bool changes = in_place && is_builtin_container(left) && !PyTuple_CheckExact(left);
   const bool formats = PyUnicode_Check(left) && operation % NB_INPLACE_ADD == NB_REMAINDER;
-  if (formats && !watch_.conversions.formats_as_data(right)) return abandon("text is made of an object", right);
+  if (formats && !watch_.conversions.formats_as_data(right)) {
+    const bool is_plain = PyUnicode_CheckExact(left) && text_of(left).find("%(") == std::string_view::npos;
+    if (!abandoned() && is_plain && watch_.conversions.formats_by_methods(right))
+      return allow_made_result(Entry::known) && looks();
+    return !abandoned() && abandon("text is made of an object", right);
+  }
   if (changes && PyList_CheckExact(left) && values_.source_of(left)) {
     if (!watch_.containers.change_list(left)) return false;
     return operation == NB_INPLACE_ADD ? watch_.containers.iterate(right) && allow(Entry::none)

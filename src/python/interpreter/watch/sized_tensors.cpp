@@ -56,17 +56,17 @@ std::vector<std::string_view> names_read(PyObject* callable, PyObject* const* ar
   return names;
 }
 
+/// What a tensor has been given by others: only the tensor itself has it, and keeps it.
+bool is_of_the_object(std::string_view name, const TensorWorld& tensors) {
+  return name == "__dict__" || !class_entry(tensors.tensor_type(), std::string(name).c_str());
+}
+
 PyObject* self_of(PyObject* callable) {
   PyObject* self = PyCFunction_Check(callable) ? PyCFunction_GET_SELF(callable) : nullptr;
   return self && !PyModule_Check(self) && !PyType_Check(self) ? self : nullptr;
 }
 
 }  // namespace
-
-/// What a tensor has been given by others: only the tensor itself has it, and keeps it.
-bool Sizes::is_of_the_object(std::string_view name) const {
-  return name == "__dict__" || !class_entry(values_.tensors().tensor_type(), std::string(name).c_str());
-}
 
 void Sizes::put_tracers(Activation& a, int opcode, int arg) {
   int count = 0;
@@ -87,7 +87,7 @@ void Sizes::put_tracers(Activation& a, int opcode, int arg) {
   }
   if (reads_attribute(opcode) || opcode == STORE_ATTR || opcode == DELETE_ATTR) {
     const std::string_view name = text_of(a.name(opcode == LOAD_ATTR ? attribute_of(arg) : arg));
-    if (is_of_the_object(name)) return put_tensor(a.peek(1));
+    if (is_of_the_object(name, values_.tensors())) return put_tensor(a.peek(1));
     if (says_of_itself(name)) return;
   }
   for (int depth = 1; depth <= count; ++depth) put_tracer(a.peek(depth));
@@ -127,7 +127,7 @@ void Sizes::put_tracers_of_call(Activation& a, int arg) {
   Ref holder;
   const std::vector<std::string_view> names = names_read(callable, a.top - count, count, holder);
   if (names.empty()) return;
-  if (names.size() == 1 && is_of_the_object(names.front())) return put_tensor(a.peek(count));
+  if (names.size() == 1 && is_of_the_object(names.front(), values_.tensors())) return put_tensor(a.peek(count));
   if (std::ranges::none_of(names, says_of_itself)) return put_tracer(a.peek(count));
   if (names.size() > 1) settle_tensors_within(a.peek(count));
 }

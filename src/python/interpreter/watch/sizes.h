@@ -61,7 +61,6 @@ class Sizes final : Domain {
   bool give_number(PyObject*& operand, PyObject* beside);
   void put_tracer(PyObject*& operand);
   void put_tracers_of_call(Activation& a, int arg);
-  bool is_of_the_object(std::string_view name) const;
   void settle_tensors_within(PyObject* value, std::unordered_set<PyObject*>& seen);
   /// `a[b:c]` and `a[b:c] = d`. \param sliced  the depth of a.
   void look_at_slice(Activation& a, int sliced, bool stores);

@@ -33,6 +33,41 @@ bool TensorAttributes::hashes_tensor(PyObject* function) {
   return class_entry(values_.tensors().tensor_type(), "__hash__") == function;
 }
 
+/// An operator, or what reads an attribute that is known of a tensor.
+bool TensorAttributes::is_operator_in_c(PyObject* function) const {
+  const TensorWorld& tensors = values_.tensors();
+  if (PyCFunction_Check(function)) return tensors.may_call(function);
+  const auto is_of_tensors = [&](PyObject* descriptor) {
+    return PyType_IsSubtype(as_type(tensors.tensor_type()), PyDescr_TYPE(descriptor));
+  };
+  if (Py_IS_TYPE(function, &PyMethodDescr_Type) || Py_IS_TYPE(function, &PyWrapperDescr_Type))
+    return is_of_tensors(function) &&
+           (tensors.may_call_method(PyDescr_NAME(function)) || text_of(PyDescr_NAME(function)) == "as_subclass");
+  if (!Py_IS_TYPE(function, &_PyMethodWrapper_Type)) return false;
+  const Ref self = Ref::steal(PyObject_GetAttrString(function, "__self__"));
+  const Ref name = Ref::steal(PyObject_GetAttrString(function, "__name__"));
+  PyErr_Clear();
+  return self && name && Py_IS_TYPE(self.get(), &PyGetSetDescr_Type) && text_of(name.get()) == "__get__" &&
+         is_of_tensors(self.get()) && tensors.may_read(PyDescr_NAME(self.get()));
+}
+
+bool TensorAttributes::gives_class(Frame* frame) {
+  PyObject* tensor = values_.tensors().tensor_type();
+  const Ref name = Ref::steal(PyUnicode_InternFromString("__torch_function__"));
+  PyObject* found = name ? _PyType_Lookup(as_type(tensor), name.get()) : nullptr;
+  if (!found || !Py_IS_TYPE(found, &PyClassMethod_Type) || frame->f_code->co_argcount != 5) return false;
+  const Ref own = Ref::steal(PyObject_GetAttrString(found, "__func__"));
+  PyObject* const* given = frame->localsplus;  // The class, what is called, classes, arguments, keywords.
+  if (own.get() != reinterpret_cast<PyObject*>(function_of(frame)) || !PyType_Check(given[0])) return false;
+  if (!is_operator_in_c(given[1]) || !PyTuple_CheckExact(given[2])) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given[2]); ++i) {
+    PyObject* cls = PyTuple_GET_ITEM(given[2], i);
+    if (!PyType_Check(cls) || !values_.tensors().keep_tensor_class(as_type(cls))) return false;
+  }
+  return watch_.classes.learn_class_entry(
+      found, values_.sources().type_attribute(watch_.classes.class_source(tensor), name.get()));
+}
+
 bool TensorAttributes::tensor_attribute(PyObject* tensor, PyObject* name) {
   if (!values_.is_known(tensor)) return abandon("an attribute of a tensor of unknown origin");
   PyObject* found = _PyType_Lookup(Py_TYPE(tensor), name);
@@ -56,6 +91,12 @@ bool TensorAttributes::tensor_attribute(PyObject* tensor, PyObject* name) {
     return !is_function || values_.learn(found, sources.type_attribute(type, name))
                ? allow_made_result()
                : abandon("a method that cannot be guarded", name);
+  }
+  if (!Py_TYPE(found)->tp_descr_get) {  // What a derived class has.
+    PyObject* dict = own_dict(tensor);
+    if (dict && PyDict_GetItemWithError(dict, name)) return own_attribute(tensor, name);
+    if (const guards::Source* source = values_.source_of(tensor)) values_.guards().lacks(source, name);
+    return watch_.classes.learn_class_entry(found, sources.type_attribute(type, name));
   }
   if (PyUnicode_CompareWithASCIIString(name, "grad") == 0 && Py_IS_TYPE(found, &PyGetSetDescr_Type)) {
     values_.guards().class_entries(type, Py_TYPE(tensor), {&name, 1});

@@ -1,6 +1,7 @@
 // python/interpreter/watch/tensor_attributes.h: attributes and methods of tensors.
 #pragma once
 
+#include "python/interpreter/cpython.h"
 #include "python/interpreter/watch/domain.h"
 
 namespace braze::interpreter {
@@ -19,12 +20,17 @@ class TensorAttributes final : Domain {
   /// Tensor.__hash__, entered from C code that looks a tensor up: it goes by the address, and shows it to nobody.
   bool hashes_tensor(PyObject* function);
 
+  /// torch.Tensor.__torch_function__, entered from an operator that is given an instance of a derived class: it
+  /// calls the operator, and gives results the class.
+  bool gives_class(Frame* frame);
+
   /// `tensor.data = value`, given the slots of the stack where both lie.
   bool store_data(PyObject*& tensor, PyObject* name, PyObject*& value);
   /// `tensor.name = value` of a name that torch.Tensor does not have. Without a value it is deleted.
   bool store_own(PyObject* tensor, PyObject* name, PyObject* value);
 
  private:
+  bool is_operator_in_c(PyObject* function) const;
   bool own_attribute(PyObject* tensor, PyObject* name);
   PyObject* own_dict(PyObject* tensor);
   bool gradient(PyObject* tensor);

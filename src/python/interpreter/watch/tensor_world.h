@@ -109,6 +109,8 @@ class TensorWorld {
   virtual bool is_of_legacy_type(PyObject* object, PyObject* classes) const = 0;
   /// The class torch.Tensor.
   virtual PyObject* tensor_type() const = 0;
+  /// A class of tensors of which operators think nothing: adds guards that it goes on so. False: it is none.
+  virtual bool keep_tensor_class(PyTypeObject*) { return false; }
   /// An operator of torch.ops, or an overload of one, that computes on its arguments alone. Python functions that
   /// are part of it may run.
   virtual bool is_operator(PyObject* object) const = 0;

@@ -85,6 +85,10 @@ bool Watcher::entered(Frame* frame) {
     watch_.run.activities.push_back({.is_trusted = true});
     return true;
   }
+  if (!from_around && entry == Entry::tensor && watch_.tensor_attributes.gives_class(frame)) {
+    watch_.run.activities.push_back({.is_trusted = true});
+    return true;
+  }
   bool expected = !from_around && entry != Entry::none && values().is_known(function);
   if (entry == Entry::tensor && !expected) expected = watch_.tensor_attributes.learn_tensor_method(function);
   if (entry == Entry::tensor && expected && watch_.tensor_attributes.hashes_tensor(function)) {

@@ -34,6 +34,10 @@ class CallableTensor(torch.Tensor):
     def __call__(self):
         return 3
 
+    @classmethod
+    def __torch_function__(cls, *arguments, **keywords):
+        return super().__torch_function__(*arguments, **keywords)
+
 
 UNKNOWN = torch.zeros(2).as_subclass(CallableTensor)  # Likewise, and it may be called.
 

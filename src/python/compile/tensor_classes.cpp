@@ -1,0 +1,52 @@
+// python/compile/tensor_classes.cpp
+#include "python/compile/tensor_classes.h"
+
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <array>
+
+#include "python/compile/torch_names.h"
+#include "python/guards/ref.h"
+#include "python/interpreter/evaluate.h"
+
+namespace braze::python {
+
+namespace {
+
+PyTypeObject* as_type(PyObject* object) {
+  return reinterpret_cast<PyTypeObject*>(object);
+}
+
+}  // namespace
+
+std::span<PyObject* const> names_of_tensor_classes() {
+  static const std::array<PyObject*, 6> names = {
+      // Interned, for good.
+      PyUnicode_InternFromString("__torch_function__"), PyUnicode_InternFromString("__torch_dispatch__"),
+      PyUnicode_InternFromString("__class__"),          PyUnicode_InternFromString("__del__"),
+      PyUnicode_InternFromString("__getattribute__"),   PyUnicode_InternFromString("__getattr__")};
+  return names;
+}
+
+bool is_plain_tensor_class(PyTypeObject* type) {
+  PyTypeObject *tensor = as_type(torch_names().tensor_type), *parameter = as_type(torch_names().parameter_type);
+  if (type == tensor || type == parameter) return true;
+  if (!PyType_IsSubtype(type, tensor) || type->tp_basicsize != tensor->tp_basicsize) return false;
+  PyTypeObject* base = PyType_IsSubtype(type, parameter) ? parameter : tensor;
+  if (Py_TYPE(type) != Py_TYPE(base)) return false;  // A metaclass may have its say about instances.
+  for (PyObject* name : names_of_tensor_classes())
+    if (_PyType_Lookup(type, name) != _PyType_Lookup(base, name)) return false;
+  return true;
+}
+
+bool can_become(PyTypeObject* type) {
+  const interpreter::Pause unwatched;
+  const guards::Ref probe = guards::Ref::steal(THPVariable_Wrap(at::Tensor(c10::make_intrusive<c10::TensorImpl>(
+      c10::DispatchKeySet(c10::DispatchKey::Meta), caffe2::TypeMeta::Make<float>(), c10::Device(c10::kMeta)))));
+  const bool can =
+      probe && PyObject_SetAttrString(probe.get(), "__class__", reinterpret_cast<PyObject*>(type)) == 0;
+  PyErr_Clear();
+  return can;
+}
+
+}  // namespace braze::python

@@ -1,0 +1,20 @@
+// python/compile/tensor_classes.h: classes derived from torch.Tensor of which operators think nothing.
+//
+// Operators give plain tensors for instances of what derives from Parameter. For those of other classes they call
+// torch.Tensor.__torch_function__, which gives results the class.
+#pragma once
+
+#include <Python.h>
+
+#include <span>
+
+namespace braze::python {
+
+/// torch.Tensor, Parameter, or a class that leaves to these what makes operators ask it, and how instances lie.
+bool is_plain_tensor_class(PyTypeObject* type);
+/// What such a class leaves to them: names that guards are about.
+std::span<PyObject* const> names_of_tensor_classes();
+/// `tensor.__class__ = type` can be done to a plain tensor.
+bool can_become(PyTypeObject* type);
+
+}  // namespace braze::python
