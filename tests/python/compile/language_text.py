@@ -1,4 +1,4 @@
-"""Rows of test_language.py: text of objects whose classes say in Python how they are written; keys that C code is given."""
+"""Rows of test_language.py: text of objects whose classes say how they are written; keys that C code is given."""
 
 from language import expressions, row
 

@@ -1,4 +1,4 @@
-"""Attributes that a call gives to tensors: made ones, results, arguments and parameters. One graph, and as in eager."""
+"""Attributes that a call gives to tensors: made ones, results, arguments and parameters: one graph."""
 
 import pytest
 import torch
@@ -64,11 +64,11 @@ PROGRAMS = {
     "deleted_by_name": "x.tag = 3; x.other = 4; delattr(x, 'tag'); return hasattr(x, 'tag'), x * 1",
     "not_there": "y = x * 2\n  try: return y.tag\n  except AttributeError: return y + 1",
     "deleted_not_there": "y = x * 2\n  try: del y.tag\n  except AttributeError: return y + 1",
-    "dict": "y = x * 2; y.a = 3; y.__dict__['b'] = 4; return y * sum(vars(y).values()), len(y.__dict__), list(vars(y))",
+    "dict": "y = x * 2; y.a = 3; y.__dict__['b'] = 4; return y * sum(vars(y).values()), list(y.__dict__)",
     "dict_of_an_argument": "x.a = 3; vars(x)['b'] = 4; return x * sum(x.__dict__.values()), sorted(vars(x))",
     "function": "y = x * 2; y.fn = lambda t: t + y.sum(); return y.fn(x)",
     "constant": "y = torch.ones(3); y.tag = 1; return y",
-    "list_of": "ys = [x * i for i in range(3)]\n  for i, y in enumerate(ys): y.at = i\n  return sum(y * y.at for y in ys), ys",
+    "list_of": "ys = [x * i for i in range(3)]\n  for i, y in enumerate(ys): y.at = i\n  return ys[1].at, ys",
     "written_twice": "x.tag = 1; x.tag = x.tag + 1; x.tag = [x.tag]; return x * x.tag[0]",
     "no_grad": "with torch.no_grad(): y = x * 2; y.tag = torch.is_grad_enabled()\n  return y",
 }
@@ -153,7 +153,8 @@ def test_sizes_that_vary():
         x.tag = x.shape[0]
         y = x.contiguous()
         y.other = hasattr(y, "tag")
-        setattr(y, "third", x.__dict__["tag"])
+        name = "third"
+        setattr(y, name, x.__dict__["tag"])
         return y * x.tag + y.third, vars(x)["other"]
 
     compiled = C.CompiledFunction(f)
