@@ -32,6 +32,17 @@ def main() -> None:
         sys.path[0] = os.getcwd()
         runpy.run_module(asked.script, run_name="__main__", alter_sys=True)
         return
+    try:
+        with open(asked.script, "rb"):
+            pass
+    except IsADirectoryError:  # Runs its __main__.py.
+        pass
+    except OSError as error:
+        print(
+            f"{sys.executable}: can't open file {os.path.abspath(asked.script)!r}: [Errno {error.errno}] {error.strerror}",
+            file=sys.stderr,
+        )
+        sys.exit(2)
     # As python itself does: the script's folder comes first on the path.
     sys.path[0] = os.path.dirname(os.path.abspath(asked.script))
     runpy.run_path(asked.script, run_name="__main__")

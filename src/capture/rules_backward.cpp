@@ -414,7 +414,7 @@ bool select_backward(Call& call, const RuleRow&) {
   if (!g || g->is_number() || !is_kernel_dtype(g->dtype)) return false;
   const Sizes sizes = call.ints(1);
   const auto dim = wrap(call.integer(2), static_cast<int64_t>(sizes.size()));
-  if (!dim || sizes.empty() || numel(sizes) == 0) return false;
+  if (!dim || sizes.empty() || numel(sizes) == 0 || g->sizes.size() + 1 != sizes.size()) return false;
   const Dim size = sizes[*dim], given = call.dim(3), index = given < 0 ? given + size : given;
   if (index < 0 || index >= size) return false;
   Arithmetic a(call);

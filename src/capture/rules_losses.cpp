@@ -68,6 +68,8 @@ bool huber_loss(Call& call, const RuleRow&) {
 
 /// soft_margin_loss(self, target, reduction): log(1 + exp(-y*x))
 bool soft_margin_loss(Call& call, const RuleRow&) {
+  const auto x = call.operand(0), y = call.operand(1);
+  if (!x || !y || x->sizes != y->sizes) return false;  // It is computed into a tensor of the input's sizes.
   return loss(call, 2, [](Pointwise& p, ir::Value* x, ir::Value* y) {
     return p.op(Op::log1p, p.op(Op::exp, p.op(Op::mul, p.op(Op::neg, x), y)));
   });

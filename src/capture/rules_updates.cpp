@@ -126,6 +126,7 @@ const Way* way_named(std::string_view name, std::string_view Way::* field) {
 /// No element is indexed: a copy.
 bool changes_nothing(Call& call) {
   const at::Tensor& index = call.tensor(2);
+  if (!wrap(call.integer(1), static_cast<int64_t>(dims_of(call.tensor(0)).size()))) return false;
   return !index.defined() || (index.scalar_type() == at::kLong && numel(dims_of(index)) == 0);
 }
 
@@ -136,13 +137,13 @@ bool give_copy(Call& call) {
 
 /// scatter.src, scatter.value (self, dim, index, src or value), and with `reduce` behind them.
 bool scatter(Call& call, const RuleRow&) {
-  if (changes_nothing(call)) return give_copy(call);
   std::string_view combine = "set";
   if (call.arguments.size() > 4 && call.arg(4).isString()) {
     const Way* way = way_named(call.arg(4).toStringRef(), &Way::old_name);
     if (!way) return false;
     combine = way->combine;
   }
+  if (changes_nothing(call)) return give_copy(call);
   const auto u = scatter_update(call);
   return u && combines(combine, u->x.dtype) && give(call, *u, updated(call, *u, combine, false, true));
 }
@@ -155,8 +156,8 @@ bool scatter_add(Call& call, const RuleRow&) {
 
 /// scatter_reduce.two(self, dim, index, src, reduce, *, include_self)
 bool scatter_reduce(Call& call, const RuleRow&) {
-  if (changes_nothing(call)) return give_copy(call);
   const Way* way = way_named(call.arg(4).toStringRef(), &Way::name);
+  if (way && changes_nothing(call)) return give_copy(call);
   const auto u = scatter_update(call);
   if (!way || !u) return false;
   if (u->x.dtype != ScalarType::Bool)

@@ -152,7 +152,7 @@ bool squeeze(Call& call, const RuleRow&) {
   if (!all)
     for (const int64_t given : call.ints(1)) {
       const auto dim = wrap(given, x->rank);
-      if (!dim) return false;
+      if (!dim || drop[*dim]) return false;
       drop[*dim] = true;
     }
   Sizes sizes, strides;

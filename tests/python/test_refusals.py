@@ -131,6 +131,12 @@ BY_SIZES = {
     "adaptive maximum to one size": lambda: torch._C._nn.adaptive_max_pool2d(ONES, [2]),
     "addcdiv of integers": lambda: torch.addcdiv(ONES, ONES.int(), ONES.long()),
     "addcdiv of truths": lambda: torch.addcdiv(ONES, ONES > 0, ONES.long()),
+    "scattered nowhere along no dimension": lambda: ONES.scatter(
+        5, torch.ones(0, 0, 0, 0).long(), ONES, reduce="add"
+    ),
+    "scattered nowhere in no way": lambda: ONES.scatter(0, torch.ones(0, 0, 0, 0).long(), 1.0, reduce="mean"),
+    "squeezed twice": lambda: ONES.squeeze((0, -4)),
+    "soft margins of one and many": lambda: F.soft_margin_loss(torch.ones(1), torch.ones(3, 1)),
     "huber loss of integers": lambda: F.huber_loss(ONES.int(), ONES),
     "a range that ends just below its start": lambda: torch.arange(-0.5),
     "a range of a step the wrong way": lambda: torch.arange(1, 0.5, 1),

@@ -305,3 +305,13 @@ print(captures(), torch.compile(lambda x: x * 2, dynamic=True)(torch.ones(3)).su
     assert run(code).splitlines() == ["2", "3", "1", "2 6.0"]
     lines = run(code, TORCH_DYNAMO_AUTOMATIC_DYNAMIC_SHAPES="0").splitlines()
     assert lines == ["3", "3", "1", "3 6.0"]
+
+
+def test_a_script_that_is_not_there(tmp_path):
+    """What python itself says of it."""
+    missing = str(tmp_path / "missing.py")
+    told = []
+    for command in ([missing], ["-m", "braze", "run", missing]):
+        done = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=False)
+        told.append((done.returncode, done.stderr))
+    assert told[0] == told[1]
