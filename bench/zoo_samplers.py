@@ -25,10 +25,12 @@ def sampler(kind: str) -> Callable[[], Made]:
         net = nn.Sequential(nn.Linear(6, 16), nn.SiLU(), nn.Linear(16, 6)).eval()
         scheduler = getattr(diffusers, kind)()
 
+        scaled = getattr(scheduler, "scale_model_input", lambda x, t: x)  # Flow matching scales nothing.
+
         def sample(x: torch.Tensor) -> torch.Tensor:
             scheduler.set_timesteps(STEPS)
             for t in scheduler.timesteps:
-                noise = net(scheduler.scale_model_input(x, t))
+                noise = net(scaled(x, t))
                 x = scheduler.step(noise, t, x, return_dict=False)[0]
             return x
 
