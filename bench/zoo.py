@@ -83,8 +83,8 @@ def difference(ours: Any, theirs: Any) -> float:
 
 
 def rounding(module: torch.nn.Module, arguments: Any, theirs: Any) -> float:
-    """How far eager is from what it computes with twice the digits, also of inputs that are the next numbers: random
-    deep networks lose most digits, and how many is chance."""
+    """How far eager is from what it computes with twice the digits, also of inputs moved by one in the last place:
+    random deep networks lose most digits, and how many is chance."""
     try:
         exact = copy.deepcopy(module).double()(*tree_map(widened, arguments))
         moved = copy.deepcopy(module)(*tree_map(next_number, arguments))
