@@ -91,6 +91,20 @@ def test_given_and_returned():
     in_one_graph(lambda y: (y, y.twice()), lambda number: (fresh(number).as_subclass(Other),))
 
 
+def test_data_and_gradients_of_those_given():
+    def f(p):
+        return p + 1, p.data, p.grad
+
+    compiled = C.CompiledFunction(f)
+    for number in range(3):
+        leaf = fresh(number).as_subclass(Named).requires_grad_()
+        (leaf * 2).sum().backward()
+        with torch.no_grad():
+            result, expected = compiled(leaf), f(leaf)
+        assert [type(one) for one in result] == [type(one) for one in expected]
+        assert seen(result) == seen(expected)
+
+
 def test_another_class_is_given():
     def f(x):
         return x + 1

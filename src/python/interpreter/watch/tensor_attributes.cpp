@@ -51,6 +51,13 @@ bool TensorAttributes::is_operator_in_c(PyObject* function) const {
          is_of_tensors(self.get()) && tensors.may_read(PyDescr_NAME(self.get()));
 }
 
+/// torch.Tensor.__torch_function__ gives what operators make of its instances the class.
+bool TensorAttributes::has_results_of_its_class(PyTypeObject* type) const {
+  PyObject* tensor = values_.tensors().tensor_type();
+  constexpr const char* name = "__torch_function__";
+  return type != as_type(tensor) && find_in_type(type, name) == class_entry(tensor, name);
+}
+
 bool TensorAttributes::gives_class(Frame* frame) {
   PyObject* tensor = values_.tensors().tensor_type();
   const Ref name = Ref::steal(PyUnicode_InternFromString("__torch_function__"));
@@ -98,6 +105,9 @@ bool TensorAttributes::tensor_attribute(PyObject* tensor, PyObject* name) {
     if (const guards::Source* source = values_.source_of(tensor)) values_.guards().lacks(source, name);
     return watch_.classes.learn_class_entry(found, sources.type_attribute(type, name));
   }
+  // What the run would be told in its place is no instance of a derived class.
+  if (text_of(name) == "data" && values_.source_of(tensor) && has_results_of_its_class(Py_TYPE(tensor)))
+    return abandon("an attribute of a tensor that guards do not cover", name);
   if (PyUnicode_CompareWithASCIIString(name, "grad") == 0 && Py_IS_TYPE(found, &PyGetSetDescr_Type)) {
     values_.guards().class_entries(type, Py_TYPE(tensor), {&name, 1});
     return gradient(tensor);

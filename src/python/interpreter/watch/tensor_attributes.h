@@ -31,6 +31,7 @@ class TensorAttributes final : Domain {
 
  private:
   bool is_operator_in_c(PyObject* function) const;
+  bool has_results_of_its_class(PyTypeObject* type) const;
   bool own_attribute(PyObject* tensor, PyObject* name);
   PyObject* own_dict(PyObject* tensor);
   bool gradient(PyObject* tensor);
