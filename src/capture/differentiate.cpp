@@ -215,9 +215,10 @@ void arrange(std::vector<Gradients::Input>& gradients, size_t leaves) {
   gradients = std::move(arranged);
 }
 
-bool same_elements(const OutputRecipe& recipe, const at::Tensor& base) {
-  const bool same_type = recipe.whole || recipe.dtype == base.scalar_type();
-  return same_type && !recipe.is_conj && !recipe.is_neg;
+/// Autograd differentiates the view: it shows the base's elements, or complex ones as two real ones, or the
+/// reverse.
+bool is_differentiable(const OutputRecipe& recipe, const at::Tensor& base) {
+  return recipe.whole || c10::toRealValueType(recipe.dtype) == c10::toRealValueType(base.scalar_type());
 }
 
 /// A view that an autograd.Function has given: its history is the function's, and not that of its base.
@@ -238,7 +239,6 @@ std::vector<at::Tensor> TraceEnd::find_roots(const Trace& trace, const std::vect
   gradients.results.resize(outputs.size() + trace.hidden.size());
   const auto add_root = [&](size_t result, const at::Tensor& tensor) {
     if (gradients.results[result].kind == Kind::root) return;
-    if (!c10::isFloatingType(tensor.scalar_type())) throw UserError("a complex result requires grad");
     gradients.results[result] = {Kind::root, static_cast<uint32_t>(roots.size())};
     roots.push_back(tensor);
   };
@@ -257,7 +257,8 @@ std::vector<at::Tensor> TraceEnd::find_roots(const Trace& trace, const std::vect
       continue;
     }
     const at::Tensor base(output._base());
-    if (!same_elements(recipe, base)) throw UserError("a result that requires grad is a view as other elements");
+    if (!is_differentiable(recipe, base))
+      throw UserError("a result that requires grad is a view as other elements");
     if (recipe.base_kind == Base::output) {
       if (recipe.base >= outputs.size()) add_root(recipe.base, base);
       gradients.results[r] = {Kind::view_of_other, recipe.base};

@@ -222,7 +222,8 @@ TapeRecorder::Pending TapeRecorder::begin(const OpEntry& entry, const torch::jit
         throw UserError("braze: a number that a tensor stands for cannot be kept on a tape.");
       const uint32_t number = number_of(tensor);
       call.slots.push_back({i, element, number});
-      call.tracked.push_back(tensor.requires_grad());
+      call.tracked.push_back(has_history(tensor));
+      pending.reads_lazy |= (tensor.is_conj() || tensor.is_neg()) && has_history(tensor);
       replace_tensor(call.stack[i], element, at::Tensor(), copied);
       if (!is_written(entry, i, arguments)) return;
       call.written.push_back(number);
@@ -230,6 +231,11 @@ TapeRecorder::Pending TapeRecorder::begin(const OpEntry& entry, const torch::jit
     });
   }
   return pending;
+}
+
+bool TapeRecorder::has_history(const at::Tensor& tensor) const {
+  return tensor.requires_grad() ||
+         std::ranges::any_of(resolved_, [&](const at::Tensor& one) { return one.is_same(tensor); });
 }
 
 void TapeRecorder::note_generator(c10::Device device) {
@@ -255,6 +261,8 @@ void TapeRecorder::end(Pending pending, const torch::jit::Stack& stack) {
       if (views_.contains(as_tracer(tensor)->view().get())) return;
       if (!pending.device) pending.device = tensor.device();
       set_number(tensor, tape_.tensor_count_);
+      if (pending.reads_lazy && call.with_grad && call.op.schema().name() == "aten::clone")
+        resolved_.push_back(tensor);
       const bool is_differentiable = c10::isFloatingType(tensor.scalar_type()) || tensor.is_complex();
       call.results.push_back({r, element, tape_.tensor_count_++, is_differentiable});
     });

@@ -196,6 +196,7 @@ class TapeRecorder {
     Tape::Call call;
     std::vector<std::pair<at::Tensor, uint32_t>> written;
     std::optional<c10::Device> device = std::nullopt;  ///< Of the arguments.
+    bool reads_lazy = false;                           ///< A conjugate or negative view with a history.
   };
 
   /// Nullopt: the tape has been lost.
@@ -204,6 +205,7 @@ class TapeRecorder {
   void keep_sizes(Tape::Call& call, uint32_t argument);
   void note_generator(c10::Device device);
   void end(Pending pending, const torch::jit::Stack& stack);
+  bool has_history(const at::Tensor& tensor) const;
   uint32_t number_of(const at::Tensor& tensor);
   uint32_t number_of_real(const at::Tensor& real);
   uint32_t set_number(const at::Tensor& tracer, uint32_t number);
@@ -215,6 +217,9 @@ class TapeRecorder {
   std::vector<at::Tensor> arguments_;
   std::unordered_map<const c10::TensorImpl*, uint32_t> real_;  ///< The tape holds them.
   std::unordered_map<const View*, uint32_t> views_;
+  /// Copies that operators read instead of conjugate and negative views: below autograd, which gives them no
+  /// history.
+  std::vector<at::Tensor> resolved_;
   std::vector<ViewPtr> held_;  ///< So that an address in views_ is one view.
 };
 

@@ -475,7 +475,7 @@ at::Tensor Program::Impl::make_result(const capture::OutputRecipe& recipe, const
     if (recipe.version > 0 && recipe.counter == capture::OutputRecipe::of_memory && !base.is_inference())
       const_cast<c10::VariableVersion&>(base.unsafeGetTensorImpl()->version_counter()).set_version(recipe.version);
     const uint64_t bit = recipe.index < 64 ? uint64_t{1} << recipe.index : 0;
-    const bool first = recipe.whole && bit && !(given & bit);
+    const bool first = recipe.whole && !recipe.is_conj && !recipe.is_neg && bit && !(given & bit);
     if (first) given |= bit;
     result = first ? std::move(base) : placed(base, recipe);
   }

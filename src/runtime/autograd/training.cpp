@@ -92,6 +92,27 @@ std::vector<Geometry> geometries(std::span<const ir::Input> inputs, std::span<co
   return found;
 }
 
+/// The elements of `like`, which lie in the memory of `base`, as a view of it that autograd differentiates.
+at::Tensor view_like(const at::Tensor& base, const at::Tensor& like) {
+  at::Tensor view;
+  const bool is_whole = like.sizes() == base.sizes() && like.strides() == base.strides() &&
+                        like.storage_offset() == base.storage_offset();
+  if (like.scalar_type() == base.scalar_type() && is_whole && like.is_conj()) return base.conj();
+  if (like.is_complex() == base.is_complex()) {
+    view = base.as_strided(like.sizes(), like.strides(), like.storage_offset());
+  } else if (base.is_complex()) {
+    view = at::view_as_real(base).as_strided(like.sizes(), like.strides(), like.storage_offset());
+  } else {
+    std::vector<int64_t> sizes = like.sizes().vec(), strides = like.strides().vec();
+    for (int64_t& stride : strides) stride *= 2;
+    sizes.push_back(2);
+    strides.push_back(1);
+    view = at::view_as_complex(base.as_strided(sizes, strides, 2 * like.storage_offset()));
+  }
+  if (like.is_conj()) view = view.conj();
+  return like.is_neg() ? at::_neg_view(view) : view;
+}
+
 }  // namespace
 
 const capture::Tape* TrainingSeam::tape() const {
@@ -285,7 +306,7 @@ void TrainingProgram::run(const at::Tensor* const* arguments, at::Tensor* result
       using torch::autograd::CreationMeta;
       const CreationMeta creation = forward_->trace().outputs[r].creation;
       const at::AutoGradMode as_made(creation != CreationMeta::NO_GRAD_MODE);
-      all[r] = base.as_strided(all[r].sizes(), all[r].strides(), all[r].storage_offset());
+      all[r] = view_like(base, all[r]);
       torch::autograd::impl::get_view_autograd_meta(all[r])->set_creation_meta(creation);
     }
   }

@@ -110,6 +110,110 @@ def test_second_derivatives(name: str) -> None:
         torch.testing.assert_close(leaf.grad, like.grad, rtol=1e-3, atol=1e-3)
 
 
+def real_twin(x: Tensor, w: Tensor) -> Tensor:
+    return torch.view_as_complex((x * w).unflatten(-1, (-1, 2)))
+
+
+#: Results that are complex, or parts of what is: of leaves that are complex, or of two real ones.
+RESULTS: dict[str, tuple[bool, Callable[[Tensor, Tensor], object]]] = {
+    "real": (True, lambda x, w: (x * w).real),
+    "imaginary": (True, lambda x, w: (x * w).imag),
+    "real of exponentials": (True, lambda x, w: (x.exp() * w.conj()).real),
+    "whole": (True, lambda x, w: x * w),
+    "whole and magnitude": (True, lambda x, w: (x * w, (x * w).abs())),
+    "whole and its real part": (True, lambda x, w: (lambda y: (y, y.real))(x * w)),
+    "both parts": (True, lambda x, w: (lambda y: (y.real, y.imag))(x * w)),
+    "conjugate": (True, lambda x, w: (x * w).conj()),
+    "conjugate, transposed": (True, lambda x, w: (x * w).mH),
+    "negative": (True, lambda x, w: (x * w).conj().imag),
+    "as two numbers": (True, lambda x, w: torch.view_as_real(x * w)),
+    "of two numbers": (False, real_twin),
+    "transformed": (False, lambda x, w: torch.fft.fft(x * w)),
+    "real part of an input": (True, lambda x, w: (x.real, x * w)),
+    "conjugate of an input": (True, lambda x, w: (x.conj(), x * w)),
+    "some of it": (True, lambda x, w: (x * w)[1:, ::2].real),
+    "made of two": (False, lambda x, w: torch.complex(x, w) * 2),
+    "resolved": (True, lambda x, w: (x * w).conj().resolve_conj()),
+    "two that share nothing": (True, lambda x, w: (x * w, (x + w).abs())),
+}
+
+
+def results_of(made: object) -> list[Tensor]:
+    return list(made) if isinstance(made, tuple) else [made]
+
+
+def pair_of_leaves(is_complex: bool) -> tuple[list[Tensor], list[Tensor]]:
+    values = [complexes(4, 8) if is_complex else torch.randn(4, 8) for _ in range(2)]
+    eager, ours = ([value.clone().requires_grad_() for value in values] for _ in range(2))
+    return eager, ours
+
+
+def same(ours: object, eager: object) -> None:
+    torch.testing.assert_close(ours, eager, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_results(name: str) -> None:
+    is_complex, function = RESULTS[name]
+    compiled = braze.compile(function)
+    torch.manual_seed(0)
+    for wanted in (slice(None), slice(1), slice(-1, None)):
+        eager, ours = pair_of_leaves(is_complex)
+        expected, made = results_of(function(*eager)), results_of(compiled(*ours))
+        for result, like in zip(made, expected, strict=True):
+            same(result, like)
+            assert (result.stride(), result.is_conj(), result.is_neg()) == (
+                like.stride(),
+                like.is_conj(),
+                like.is_neg(),
+            )
+            assert (result._base is None) == (like._base is None)
+            if like._base is not None:
+                same(result._base, like._base)
+        expected, made = expected[wanted], made[wanted]
+        tangents = [torch.randn_like(like) for like in expected]
+        for create_graph in (False, True):
+            firsts = [
+                torch.autograd.grad(
+                    results, leaves, tangents, allow_unused=True, retain_graph=True, create_graph=create_graph
+                )
+                for results, leaves in ((expected, eager), (made, ours))
+            ]
+            same(firsts[1], firsts[0])
+        seconds = []
+        for first, leaves in zip(firsts, (eager, ours), strict=True):
+            loss = sum(
+                gradient.abs().sum() for gradient in first if gradient is not None and gradient.requires_grad
+            )
+            if isinstance(loss, Tensor):
+                seconds.append(torch.autograd.grad(loss, leaves, allow_unused=True))
+        if len(seconds) == 2:
+            same(seconds[1], seconds[0])
+    assert compiled.counts()["native"] == 0, compiled.reasons()
+
+
+@pytest.mark.parametrize("name", [name for name in RESULTS if "input" not in name and name != "both parts"])
+def test_results_that_are_written(name: str) -> None:
+    is_complex, function = RESULTS[name]
+    compiled = braze.compile(function)
+    torch.manual_seed(0)
+    for _ in range(2):
+        eager, ours = pair_of_leaves(is_complex)
+        for called, leaves in ((function, eager), (compiled, ours)):
+            result = results_of(called(*leaves))[0]
+            result.mul_(3)
+            result.abs().sum().backward()
+        same([leaf.grad for leaf in ours], [leaf.grad for leaf in eager])
+
+
+def test_a_conjugate_is_a_view_of_what_it_was_made_from() -> None:
+    compiled = braze.compile(lambda x: (x * 2).conj())
+    x = complexes(3)
+    result = compiled(x)
+    same(result, (x * 2).conj())
+    same(result._base, x * 2)
+
+
 class _Counted(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x: Tensor) -> Tensor:
