@@ -239,6 +239,8 @@ std::vector<at::Tensor> TraceEnd::find_roots(const Trace& trace, const std::vect
   gradients.results.resize(outputs.size() + trace.hidden.size());
   const auto add_root = [&](size_t result, const at::Tensor& tensor) {
     if (gradients.results[result].kind == Kind::root) return;
+    if (to_dtype(tensor.scalar_type()) == ir::DType::other)
+      throw UserError("a result of complex halves requires grad");
     gradients.results[result] = {Kind::root, static_cast<uint32_t>(roots.size())};
     roots.push_back(tensor);
   };

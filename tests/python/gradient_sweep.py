@@ -14,10 +14,10 @@ import braze
 UNDETERMINED = {"svd_lowrank", "pca_lowrank", "linalg.lstsq", "linalg.lstsq.grad_oriented", "ormqr"}
 
 
-def operators(device="cpu"):
+def operators(device="cpu", dtype=torch.float32):
     """The differentiable ones whose gradients can be compared."""
     found = [op for op in opinfo_sweep.operators() if op.supports_autograd and is_wanted(op)]
-    return [op for op in found if torch.float32 in op.supported_dtypes(device)]
+    return [op for op in found if dtype in op.supported_backward_dtypes(device)]
 
 
 def is_wanted(op) -> bool:
@@ -25,11 +25,16 @@ def is_wanted(op) -> bool:
     return name not in SKIPPED and name not in NO_VALUES and name not in UNDETERMINED
 
 
-def differentiable(tree, dtype=None):
+#: What the answers of each type are judged by.
+EXACT = {torch.float32: torch.float64, torch.complex64: torch.complex128}
+
+
+def differentiable(tree, is_exact=False):
     def convert(leaf):
-        if not isinstance(leaf, torch.Tensor) or not leaf.is_floating_point():
+        if not isinstance(leaf, torch.Tensor) or not (leaf.is_floating_point() or leaf.is_complex()):
             return leaf
-        return leaf.detach().clone().to(dtype or leaf.dtype).requires_grad_()
+        dtype = EXACT.get(leaf.dtype, leaf.dtype) if is_exact else leaf.dtype
+        return leaf.detach().clone().to(dtype).requires_grad_()
 
     return pytree.tree_map(convert, tree)
 
@@ -39,11 +44,13 @@ def gradients(function, given):
     torch.manual_seed(0)
     args, kwargs = given
     found = [each for each in tensors(function(*args, **kwargs)) if each.requires_grad]
-    if not found or any(each.is_complex() or each.layout != torch.strided for each in found):
+    if not found or any(each.layout != torch.strided for each in found):
         return None
+    # Of the numbers that complex ones consist of each has a weight of its own.
+    numbers = [torch.view_as_real(each.resolve_conj()) if each.is_complex() else each for each in found]
     loss = sum(
         (each * torch.linspace(0.5, 1.5, each.numel(), device=each.device).reshape(each.shape)).sum()
-        for each in found
+        for each in numbers
     )
     leaves = [leaf for leaf in tensors(given) if leaf.requires_grad]
     return found, list(torch.autograd.grad(loss, leaves, allow_unused=True))
@@ -51,7 +58,11 @@ def gradients(function, given):
 
 def error(values, exact):
     pairs = [(a, b) for a, b in zip(values, exact, strict=True) if a is not None and a.numel()]
-    return [(a.double() - b.double()).abs().nan_to_num(posinf=0).max().item() for a, b in pairs]
+    return [(wide(a) - wide(b)).abs().nan_to_num(posinf=0).max().item() for a, b in pairs]
+
+
+def wide(value):
+    return value.to(torch.complex128 if value.is_complex() else torch.float64)
 
 
 def compare(op, sample, report):
@@ -70,7 +81,7 @@ def compare(op, sample, report):
     ours = gradients(fast, differentiable(given))
     report[fast.counts()["native"] > 0] += 1
     try:
-        exact = gradients(call, differentiable(given, torch.float64))
+        exact = gradients(call, differentiable(given, is_exact=True))
     except Exception:
         exact = theirs
     for what, a, b, c in zip(("results", "gradients"), ours, theirs, exact or theirs, strict=True):
@@ -92,10 +103,10 @@ def compare(op, sample, report):
     return None
 
 
-def sweep(op, samples, report, device="cpu"):
+def sweep(op, samples, report, device="cpu", dtype=torch.float32):
     """Failures on so many samples (0: all). `report` counts which calls ran natively."""
     failures = []
-    for number, sample in enumerate(opinfo_sweep.samples_of(op, torch.float32, samples, device)):
+    for number, sample in enumerate(opinfo_sweep.samples_of(op, dtype, samples, device)):
         if not opinfo_sweep.is_there(sample, ("cpu", device)):
             continue
         with warnings.catch_warnings():

@@ -104,6 +104,8 @@ const Names& further_names() {
                               "float",
                               "half",
                               "double",
+                              "cfloat",
+                              "cdouble",
                               "int",
                               "long",
                               "bool",
