@@ -12,9 +12,19 @@ from typing import Any
 import torch
 from torch._library.custom_ops import OPDEFS
 from torch.autograd import Function
-from torch.autograd.function import FunctionCtx, NestedIOFunction, _is_setup_context_defined
+from torch.autograd.function import (
+    FunctionCtx,
+    NestedIOFunction,
+    _is_setup_context_defined,
+    once_differentiable,
+)
 
 from braze._load import C
+
+# What once_differentiable makes of a backward is of this code.
+_ONCE = once_differentiable(lambda ctx: None).__code__
+# Functions in the backward of one in the backward of another: so often can gradients be differentiated.
+_DEEPEST = 2
 
 
 class Context(FunctionCtx):
@@ -36,7 +46,11 @@ def apply(cls: Any, *args: Any) -> Any:
     """The `apply` of a torch.autograd.Function where autograd notes what it does."""
     if issubclass(cls, NestedIOFunction) or getattr(cls, "boxed_grads_call", False):
         C.end_graph("an autograd.Function of a kind of its own")
-    ctx = Context(tuple([_requires_grad(one) for one in args]))
+    depth = C.function_depth()
+    # Within the backward of another one all may want gradients, where that is differentiated.
+    ctx = Context(tuple([_is_floating(one) if depth else _requires_grad(one) for one in args]))
+    C.set_in_backward(False)
+    C.begin_function_forward()
     with torch.no_grad():
         if _is_setup_context_defined(cls.setup_context):
             output = cls.forward(*args)
@@ -45,7 +59,7 @@ def apply(cls: Any, *args: Any) -> Any:
             output = cls.forward(ctx, *args)
     backward = cls.backward if cls.vjp is Function.vjp else cls.vjp
     outputs = output if isinstance(output, tuple) else (output,)
-    joined = _join(cls.__name__, ctx, backward, args, outputs)
+    joined = _join(cls.__name__, ctx, backward, args, outputs, depth)
     return joined if isinstance(output, tuple) else joined[0]
 
 
@@ -59,6 +73,7 @@ def call_operator(operator: Any, *args: Any, **kwargs: Any) -> Any:
     keyword_only = {p[0]: kwargs.get(p[0], p[1]) for p in parameters if p[2]}
     needs = tuple([[_requires_grad(t) for t in one] if _is_list(one) else _requires_grad(one) for one in inputs])
     ctx = Context(needs)
+    C.begin_function_forward()
     with torch.no_grad():
         output = operator(*args, **kwargs)
         if definition._setup_context_fn is not None:
@@ -116,6 +131,10 @@ def _requires_grad(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.requires_grad
 
 
+def _is_floating(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
+
+
 def _is_list(value: Any) -> bool:
     return (
         isinstance(value, list)
@@ -141,9 +160,15 @@ def _signature(operator: Any) -> tuple[str, list[tuple[str, Any, bool, bool]]]:
 
 
 def _join(
-    name: str, ctx: Context, backward: Any, inputs: Sequence[Any], outputs: tuple[Any, ...]
+    name: str, ctx: Context, backward: Any, inputs: Sequence[Any], outputs: tuple[Any, ...], depth: int = 0
 ) -> tuple[Any, ...]:
-    """Runs the backward, and gives the outputs a history that has it."""
+    """Runs the backward, and gives the outputs a history that has it.
+
+    depth: functions within whose backward it is, which has no history until somebody differentiates that.
+    """
+    is_once = getattr(backward, "__code__", None) is _ONCE
+    if is_once:
+        backward = backward.__wrapped__
     is_given = [any([one is other for other in ctx.non_differentiable or ()]) for one in outputs]
     is_root = [
         isinstance(one, torch.Tensor) and not constant and (one.is_floating_point() or one.is_complex())
@@ -151,6 +176,11 @@ def _join(
     ]
     if sum(is_root) > 1 and not ctx.materialize_grads:
         C.end_graph("an autograd.Function that asks which of its results have a gradient")
+    if depth > _DEEPEST:
+        tensors = [one for one in inputs if isinstance(one, torch.Tensor)]
+        results = [one for one in outputs if isinstance(one, torch.Tensor)]
+        C.note_inner_function(name, tensors, [], results, [], list(ctx.dirty_tensors or ()), is_once, True)
+        return outputs
     roots = [one for one, yes in zip(outputs, is_root, strict=True) if yes]
     mark, effects = C.trace_mark(), C.effects_so_far()
     tangents = C.function_tangents(roots)
@@ -164,7 +194,9 @@ def _join(
         else:
             gradients.append(None)
     with torch.no_grad(), torch.autocast("cpu", enabled=False), torch.autocast("cuda", enabled=False):
+        C.set_in_backward(True)
         found = backward(ctx, *gradients)
+        C.set_in_backward(False)
     found = found if isinstance(found, tuple) else (found,)
     if not C.only_computed_since(mark) or C.effects_so_far() != effects:
         C.end_graph("a backward that does more than compute gradients of what it is given")
@@ -176,17 +208,18 @@ def _join(
     for _, gradient in given:
         if gradient is not None and not isinstance(gradient, torch.Tensor):
             C.end_graph("a backward that gives something else than tensors")
-    joined = C.join_function(
-        name,
-        [one for one, _ in given],
-        [gradient for _, gradient in given],
-        [one for one in outputs if isinstance(one, torch.Tensor)],
-        [one for one, yes in zip(outputs, is_root, strict=True) if isinstance(one, torch.Tensor) and not yes],
-        list(ctx.dirty_tensors or ()),
-        [one for one in ctx.to_save or () if isinstance(one, torch.Tensor)],
-        list(tangents),
-    )
-    fresh = list(joined)
+    tensors = [one for one, _ in given]
+    found = [gradient for _, gradient in given]
+    results = [one for one in outputs if isinstance(one, torch.Tensor)]
+    constants = [
+        one for one, yes in zip(outputs, is_root, strict=True) if isinstance(one, torch.Tensor) and not yes
+    ]
+    dirty = list(ctx.dirty_tensors or ())
+    if depth:
+        C.note_inner_function(name, tensors, found, results, constants, dirty, is_once, False)
+        return outputs
+    saved = [one for one in ctx.to_save or () if isinstance(one, torch.Tensor)]
+    fresh = list(C.join_function(name, tensors, found, results, constants, dirty, saved, list(tangents), is_once))
     return tuple([fresh.pop(0) if isinstance(one, torch.Tensor) else one for one in outputs])
 
 

@@ -23,6 +23,7 @@
 #include "capture/rerun_gradients.h"
 #include "capture/saving_nodes.h"
 #include "capture/tape.h"
+#include "capture/traced_function.h"
 #include "capture/version_checks.h"
 #include "support/error.h"
 
@@ -134,7 +135,8 @@ class Backward {
     if (std::string_view(typeid(node).name()).find("PyNode") != std::string_view::npos)
       throw UserError(concat("the backward of an autograd.Function is wanted (", node.name(), ")"));
     const std::string_view type = typeid(node).name();
-    if (!is_leaf && !is_rerun(node) && (type.find("CppNode") != type.npos || type.find("braze") != type.npos))
+    if (!is_leaf && !is_rerun(node) && !is_traced_function(node) &&
+        (type.find("CppNode") != type.npos || type.find("braze") != type.npos))
       own_gradients_ = concat("a function has a gradient of its own (", node.name(), ")");
     if (!node.pre_hooks().empty() || !node.tensor_pre_hooks().empty() || !node.post_hooks().empty() ||
         !node.retains_grad_hooks().empty())

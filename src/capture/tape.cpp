@@ -12,6 +12,7 @@
 #include "capture/recorder.h"
 #include "capture/registry.h"
 #include "capture/size_node.h"
+#include "capture/tape_function.h"
 #include "capture/tracer_tensor.h"
 #include "support/error.h"
 
@@ -68,6 +69,10 @@ void set_size(c10::IValue& value, int32_t element, int64_t size) {
 /// A Python number in an operator's tensor argument: part of the call, as the number itself would be.
 bool is_number(const at::Tensor& tensor) {
   return tensor.unsafeGetTensorImpl()->is_wrapped_number() && !as_tracer(tensor);
+}
+
+void add_generator(std::vector<at::Generator>& all, const at::Generator& one) {
+  if (std::ranges::find(all, one) == all.end()) all.push_back(one);
 }
 
 bool is_returned_argument(const c10::OperatorHandle& op, size_t returned) {
@@ -157,6 +162,7 @@ uint32_t TapeRecorder::set_number(const at::Tensor& tensor, uint32_t number) {
 void TapeRecorder::lose(std::string_view why) {
   if (lost_.empty()) lost_ = why;
   tape_ = {};
+  open_.clear();
   views_.clear();
   real_.clear();
   held_.clear();
@@ -203,7 +209,7 @@ TapeRecorder::Pending TapeRecorder::begin(const OpEntry& entry, const torch::jit
                   {}};
   if (can_be_lost_ && entry.random) pending.device = device_of(arguments).device;
   Tape::Call& call = pending.call;
-  call.with_grad = at::GradMode::is_enabled();
+  call.with_grad = at::GradMode::is_enabled() || (!open_.empty() && is_in_backward_);
   // A constant that the function makes anew at each call: lift_fresh would give away the one that the tape holds.
   const auto is_made_by_python = [](const at::Tensor& tensor) {
     Tracer* const tracer = Tracer::current();
@@ -214,7 +220,7 @@ TapeRecorder::Pending TapeRecorder::begin(const OpEntry& entry, const torch::jit
   for (uint32_t i = 0; i < arguments.size(); ++i) {
     if (can_be_lost_) keep_sizes(call, i);
     if (can_be_lost_ && entry.random && arguments[i].isGenerator())
-      throw UserError("random numbers are drawn from a generator that is given");
+      add_generator(tape_.generators_, arguments[i].toGenerator());
     bool copied = false;
     for_each_tensor(arguments[i], [&](const at::Tensor& tensor, int32_t element) {
       if (is_number(tensor)) return;
@@ -239,9 +245,7 @@ bool TapeRecorder::has_history(const at::Tensor& tensor) const {
 }
 
 void TapeRecorder::note_generator(c10::Device device) {
-  const at::Generator generator = default_generator(device);
-  if (std::ranges::find(tape_.generators_, generator) == tape_.generators_.end())
-    tape_.generators_.push_back(generator);
+  add_generator(tape_.generators_, default_generator(device));
 }
 
 void TapeRecorder::end(Pending pending, const torch::jit::Stack& stack) {
@@ -273,8 +277,9 @@ void TapeRecorder::end(Pending pending, const torch::jit::Stack& stack) {
   for (const auto& [tensor, number] : pending.written) set_number(tensor, number);
   if (Tracer* tracer = Tracer::current(); tracer && !can_be_lost_) call.source = tracer->impl().graph().source();
   tape_.draws_ |= call.random;
-  if (can_be_lost_ && call.random) note_generator(pending.device.value_or(c10::kCPU));
-  tape_.calls_.push_back(std::move(call));
+  if (can_be_lost_ && call.random && std::ranges::none_of(call.stack, &c10::IValue::isGenerator))
+    note_generator(pending.device.value_or(c10::kCPU));
+  tape_.part_.calls.push_back(std::move(call));
 }
 
 Tape TapeRecorder::finish(const Trace& trace, const std::vector<at::Tensor>& outputs) {
@@ -363,7 +368,9 @@ void Tape::plan_releases() {
   std::vector<bool> needed(tensor_count_, false);
   for (const Input& input : inputs_) needed[input.tensor] = true;
   for (const uint32_t output : outputs_) needed[output] = true;
-  for (auto call = calls_.rbegin(); call != calls_.rend(); ++call) {
+  for (const std::shared_ptr<const Function>& function : part_.functions)
+    function->for_each_tensor([&](uint32_t tensor) { needed[tensor] = true; });
+  for (auto call = part_.calls.rbegin(); call != part_.calls.rend(); ++call) {
     const auto release = [&](uint32_t tensor) {
       if (needed[tensor]) return;
       needed[tensor] = true;
@@ -394,42 +401,56 @@ std::vector<at::Tensor> Tape::run_again(std::vector<at::Tensor> inputs, std::spa
   std::vector<int64_t> sizes(sizes_.result_count());
   if (!sizes_.run(symbols, sizes)) throw UserError("a size on the tape has no value for these symbols");
   const c10::impl::ExcludeDispatchKeyGuard below_autocast(c10::autocast_dispatch_keyset);
-  return run_calls(inputs, sizes, nullptr);
+  return run_calls(inputs, std::move(sizes), nullptr);
 }
 
 /// What a call is given: `x.detach()` and `x.data` are x without its history.
-at::Tensor Tape::operand(const Call& call, size_t slot, const at::Tensor& tensor) const {
-  if (!has_history_ || tensor.requires_grad() == call.tracked[slot]) return tensor;
+at::Tensor Tape::operand(const Call& call, size_t slot, const at::Tensor& tensor) {
+  if (tensor.requires_grad() == call.tracked[slot]) return tensor;
   if (call.tracked[slot]) throw UserError("braze: a tensor has lost its history on the tape.");
   return tensor.detach();
 }
 
-std::vector<at::Tensor> Tape::run_calls(const std::vector<at::Tensor>& inputs, std::span<const int64_t> sizes,
-                                        Undo* undo) const {
-  std::vector<at::Tensor> tensors(tensor_count_);
-  for (size_t k = 0; k < inputs_.size(); ++k) tensors[inputs_[k].tensor] = inputs[k];
+void Tape::run_part(const Part& part, Run& run, bool has_history, Undo* undo) {
+  const bool tells_history = has_history && !run.is_gradient;
   torch::jit::Stack stack;
-  for (const Call& call : calls_) {
+  auto function = part.functions.begin();
+  const auto join_functions_before = [&](size_t call) {
+    for (; function != part.functions.end() && (*function)->before <= call; ++function)
+      join_function(*function, run, has_history);
+  };
+  for (const Call& call : part.calls) {
+    join_functions_before(&call - part.calls.data());
     if (undo)
-      for (const uint32_t written : call.written) undo->save(tensors[written]);
+      for (const uint32_t written : call.written) undo->save(run.tensors[written]);
     stack.assign(call.stack.begin(), call.stack.end());
     uint32_t list = ~0u;  // The argument whose list is this call's own by now.
     for (size_t k = 0; k < call.slots.size(); ++k) {
       const CallPayload::Slot& slot = call.slots[k];
+      const at::Tensor& tensor = run.tensors[slot.operand];
       bool copied = list == slot.argument;
-      replace_tensor(stack[slot.argument], slot.element, operand(call, k, tensors[slot.operand]), copied);
+      replace_tensor(stack[slot.argument], slot.element, tells_history ? operand(call, k, tensor) : tensor, copied);
       list = slot.argument;
     }
     for (const CallPayload::Slot& slot : call.sizes)
-      set_size(stack[slot.argument], slot.element, sizes[slot.operand]);
-    const at::AutoGradMode grad_mode(has_history_ && call.with_grad);
+      set_size(stack[slot.argument], slot.element, (*run.sizes)[slot.operand]);
+    const at::AutoGradMode grad_mode(has_history && call.with_grad);
     call.op.callBoxed(&stack);
     for (const Result& result : call.results) {
       const c10::IValue& value = stack.at(result.returned);
-      tensors[result.tensor] = result.element < 0 ? value.toTensor() : value.toTensorList().get(result.element);
+      run.tensors[result.tensor] = result.element < 0 ? value.toTensor() : value.toTensorList().get(result.element);
     }
-    for (const uint32_t released : call.releases) tensors[released].reset();
+    for (const uint32_t released : call.releases) run.tensors[released].reset();
   }
+  join_functions_before(part.calls.size());
+}
+
+std::vector<at::Tensor> Tape::run_calls(const std::vector<at::Tensor>& inputs, std::vector<int64_t> sizes,
+                                        Undo* undo) const {
+  Run run{std::vector<at::Tensor>(tensor_count_), std::make_shared<const std::vector<int64_t>>(std::move(sizes))};
+  for (size_t k = 0; k < inputs_.size(); ++k) run.tensors[inputs_[k].tensor] = inputs[k];
+  run_part(part_, run, has_history_, undo);
+  const std::vector<at::Tensor>& tensors = run.tensors;
   std::vector<at::Tensor> results;
   for (size_t k = 0; k < outputs_.size(); ++k) {
     const at::Tensor& tensor = tensors[outputs_[k]];

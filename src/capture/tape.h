@@ -40,13 +40,14 @@
 
 namespace braze::capture {
 
+struct FunctionCall;
 struct OpEntry;
-
 struct VersionChecks;
 
 /// Tensors of a tape are numbered, in no particular order; each result of a call has a number of its own.
 class Tape {
  public:
+  struct Function;
   struct Result {
     uint32_t returned;  ///< Index of the return value.
     int32_t element;    ///< Index into a returned list, -1 for a plain tensor.
@@ -67,6 +68,17 @@ class Tape {
         sizes;           ///< Arguments that are expressions; `operand` is the number of its value.
     std::string source;  ///< The user's "file:line", or empty.
   };
+  /// Of a joint trace: calls in order, and the functions between them (capture/tape_function.h).
+  struct Part {
+    std::vector<Call> calls;
+    std::vector<std::shared_ptr<const Function>> functions;
+  };
+  /// What the numbers stand for in one run.
+  struct Run {
+    std::vector<at::Tensor> tensors;
+    std::shared_ptr<const std::vector<int64_t>> sizes;
+    bool is_gradient = false;  ///< Of a function's own, so that nothing is known of who has a history.
+  };
   struct Input {
     uint32_t tensor;
     std::string name;
@@ -78,7 +90,7 @@ class Tape {
   /// Arguments in order, then what is bound.
   const std::vector<Input>& inputs() const { return inputs_; }
   size_t argument_count() const { return argument_count_; }
-  const std::vector<Call>& calls() const { return calls_; }
+  const std::vector<Call>& calls() const { return part_.calls; }
   const std::vector<uint32_t>& outputs() const { return outputs_; }
   uint32_t tensor_count() const { return tensor_count_; }
 
@@ -91,7 +103,7 @@ class Tape {
   /// Of a joint trace: runs its forward under autograd once more. What fails has written to `inputs` (one for each
   /// of inputs()) and drawn numbers.
   std::vector<at::Tensor> run_again(std::vector<at::Tensor> inputs, std::span<const int64_t> symbols) const;
-  /// Of a joint trace: the default generators that its calls draw from.
+  /// Of a joint trace: those that its calls draw from.
   const std::vector<at::Generator>& generators() const { return generators_; }
   /// Of a joint trace: it has no calls, as something in it cannot be run again.
   bool is_lost() const { return is_lost_; }
@@ -102,13 +114,15 @@ class Tape {
   friend class TapeRecorder;
   friend class TapeHistory;
   void plan_releases();
+  friend class TapeFunction;
   class Undo;
-  std::vector<at::Tensor> run_calls(const std::vector<at::Tensor>& inputs, std::span<const int64_t> sizes,
+  std::vector<at::Tensor> run_calls(const std::vector<at::Tensor>& inputs, std::vector<int64_t> sizes,
                                     Undo* undo) const;
-  at::Tensor operand(const Call& call, size_t slot, const at::Tensor& tensor) const;
+  static void run_part(const Part& part, Run& run, bool has_history, Undo* undo);
+  static at::Tensor operand(const Call& call, size_t slot, const at::Tensor& tensor);
 
   std::vector<Input> inputs_;
-  std::vector<Call> calls_;
+  Part part_;
   std::vector<uint32_t> outputs_;
   std::vector<bool> outputs_tracked_;  ///< They require grad.
   size_t argument_count_ = 0;
@@ -177,6 +191,26 @@ class TapeRecorder {
   void lose(std::string_view why);
   const std::string& lost() const { return lost_; }
 
+  /// Of a joint trace: what is kept from here to end_function() is the backward of a function whose gradient is
+  /// code of its own, of `tangents`. Gradients are off, but would not be where it is differentiated.
+  void begin_function(const std::vector<at::Tensor>& tangents);
+  /// \param call    what it was given and gave.
+  /// \param joined  its outputs with their history.
+  void end_function(const FunctionCall& call, const std::vector<at::Tensor>& joined);
+  /// One whose backward is not recorded.
+  void add_bare_function(const FunctionCall& call);
+  /// The forward of such a function begins.
+  void begin_forward() { before_forward_ = tape_.tensor_count_; }
+  /// The backward of a function goes on, or braze runs something between: the forward of an inner one, whose grad
+  /// mode is what it would be.
+  void set_in_backward(bool on) { is_in_backward_ = on; }
+  /// The program asks for the grad mode, or sets it.
+  void note_grad_mode();
+  /// A tracer of the same elements without a history has been made.
+  void note_detached();
+  /// Functions within whose backward the program is.
+  size_t function_depth() const { return open_.size(); }
+
   /// Calls `record()`, which takes the operator's arguments off the stack and puts its results there, and keeps the
   /// call.
   template <typename Record>
@@ -210,8 +244,20 @@ class TapeRecorder {
   uint32_t number_of_real(const at::Tensor& real);
   uint32_t set_number(const at::Tensor& tracer, uint32_t number);
 
+  struct Open {
+    size_t calls, functions;  ///< So many there were before,
+    uint32_t tensors;         ///< and before the forward.
+    std::vector<uint32_t> tangents;
+  };
+  /// \param old  tensors below this number were there before its forward.
+  std::shared_ptr<Tape::Function> function_of(const FunctionCall& call, const std::vector<at::Tensor>& joined,
+                                              uint32_t old);
+
   const bool can_be_lost_;
   std::string lost_;  ///< Why.
+  std::vector<Open> open_;
+  uint32_t before_forward_ = 0;  ///< Tensors that there were before the latest forward of a function.
+  bool is_in_backward_ = false;  ///< What runs now, if any is open.
   Tape tape_;
   std::vector<ir::Size> sizes_;  ///< The expressions that the tape is to know, by number.
   std::vector<at::Tensor> arguments_;

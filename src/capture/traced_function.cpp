@@ -153,8 +153,11 @@ at::Tensor view_as_self(const at::Tensor& tensor) {
 
 }  // namespace
 
+bool is_traced_function(const Node& node) {
+  return dynamic_cast<const TracedFunction*>(&node);
+}
+
 std::vector<at::Tensor> function_tangents(Recorder& recorder, const std::vector<at::Tensor>& outputs) {
-  if (TapeRecorder* const tape = TapeRecorder::current()) tape->lose("a function has a gradient of its own");
   std::vector<at::Tensor> tangents;
   for (const at::Tensor& output : outputs) {
     if (!c10::isFloatingType(output.scalar_type())) throw UserError("a complex result of an autograd.Function");
@@ -165,6 +168,7 @@ std::vector<at::Tensor> function_tangents(Recorder& recorder, const std::vector<
     ir::Value* value = recorder.graph().create(ir::Op::cast, {recorder.value_of(output)}, {}, type);
     tangents.push_back(recorder.wrap_fresh(value, output.scalar_type(), output.device()));
   }
+  if (TapeRecorder* const tape = TapeRecorder::current()) tape->begin_function(tangents);
   return tangents;
 }
 
@@ -183,12 +187,26 @@ std::vector<at::Tensor> join_function(Recorder& recorder, FunctionCall call) {
   const auto no_jvp = [](const variable_list&, const variable_list&) -> variable_list {
     throw UserError("forward-mode derivatives of an autograd.Function in a compiled function");
   };
+  TapeRecorder* const tape = TapeRecorder::current();
   std::vector<at::Tensor> joined;
-  for (const std::optional<at::Tensor>& output : torch::autograd::_wrap_outputs(
-           call.inputs, impls_of(call.constants), impls_of(call.dirty), outputs, node, no_jvp, {}, &view_as_self,
-           /*pure_view=*/false))
-    joined.push_back(*output);
+  {
+    const TapeRecorder::Scope not_taped(nullptr);
+    for (const std::optional<at::Tensor>& output : torch::autograd::_wrap_outputs(
+             call.inputs, impls_of(call.constants), impls_of(call.dirty), outputs, node, no_jvp, {}, &view_as_self,
+             /*pure_view=*/false))
+      joined.push_back(*output);
+  }
+  if (tape) tape->end_function(call, joined);
   return joined;
+}
+
+void note_inner_function(FunctionCall call, bool is_bare) {
+  TapeRecorder* const tape = TapeRecorder::current();
+  if (!tape) return;
+  if (is_bare)
+    tape->add_bare_function(call);
+  else
+    tape->end_function(call, call.outputs);
 }
 
 }  // namespace braze::capture

@@ -15,6 +15,10 @@
 #include <string>
 #include <vector>
 
+namespace torch::autograd {
+struct Node;
+}
+
 namespace braze::capture {
 
 class Recorder;
@@ -27,12 +31,19 @@ struct FunctionCall {
   std::vector<at::Tensor> dirty;      ///< Inputs that were written.
   std::vector<at::Tensor> saved;      ///< What the backward may read only as it was when the forward returned.
   std::vector<at::Tensor> tangents;   ///< The placeholders of the other outputs.
+  bool is_once = false;               ///< The backward is not to be differentiated (once_differentiable).
 };
+
+/// One that join_function() has made.
+bool is_traced_function(const torch::autograd::Node& node);
 
 /// A placeholder for the gradient of each. Throws UserError for complex ones.
 std::vector<at::Tensor> function_tangents(Recorder& recorder, const std::vector<at::Tensor>& outputs);
 
 /// The outputs, with the function as their history. All between function_tangents() and this call is the backward.
 std::vector<at::Tensor> join_function(Recorder& recorder, FunctionCall call);
+/// Likewise within the backward of another function, which has no history: for the tape alone (capture/tape.h).
+/// \param is_bare  the backward was not run.
+void note_inner_function(FunctionCall call, bool is_bare);
 
 }  // namespace braze::capture

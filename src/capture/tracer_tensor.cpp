@@ -2,6 +2,7 @@
 
 #include "capture/shapes.h"
 #include "capture/size_node.h"
+#include "capture/tape.h"
 #include "capture/types.h"
 
 namespace braze::capture {
@@ -163,6 +164,7 @@ void TracerTensor::rebind(ViewPtr view) {
 
 template <typename Version>
 c10::intrusive_ptr<TracerTensor> TracerTensor::copy(Version&& version, bool allow_tensor_metadata_change) const {
+  if (TapeRecorder* const tape = TapeRecorder::current()) tape->note_detached();
   auto made =
       c10::make_intrusive<TracerTensor>(view_, trace_, device(), !key_set().has(c10::DispatchKey::ADInplaceOrView));
   copy_tensor_metadata(this, made.get(), std::forward<Version>(version), allow_tensor_metadata_change);

@@ -9,6 +9,7 @@
 
 #include "capture/number.h"
 #include "capture/recorder.h"
+#include "capture/tape.h"
 #include "capture/traced_function.h"
 #include "capture/tracer_tensor.h"
 #include "python/compile/modes.h"
@@ -141,10 +142,34 @@ void add_functions(py::module_& module) {
   });
   module.def("join_function", [](std::string name, const py::list& inputs, const py::list& gradients,
                                  const py::list& outputs, const py::list& constants, const py::list& dirty,
-                                 const py::list& saved, const py::list& tangents) {
+                                 const py::list& saved, const py::list& tangents, bool is_once) {
     return to_list(capture::join_function(
         recorder(), {std::move(name), to_tensors(inputs), to_tensors(gradients), to_tensors(outputs),
-                     to_tensors(constants), to_tensors(dirty), to_tensors(saved), to_tensors(tangents)}));
+                     to_tensors(constants), to_tensors(dirty), to_tensors(saved), to_tensors(tangents), is_once}));
+  });
+  module.def("note_inner_function",
+             [](std::string name, const py::list& inputs, const py::list& gradients, const py::list& outputs,
+                const py::list& constants, const py::list& dirty, bool is_once, bool is_bare) {
+               capture::note_inner_function({std::move(name),
+                                             to_tensors(inputs),
+                                             to_tensors(gradients),
+                                             to_tensors(outputs),
+                                             to_tensors(constants),
+                                             to_tensors(dirty),
+                                             {},
+                                             {},
+                                             is_once},
+                                            is_bare);
+             });
+  module.def("begin_function_forward", [] {
+    if (auto* const tape = capture::TapeRecorder::current()) tape->begin_forward();
+  });
+  module.def("set_in_backward", [](bool on) {
+    if (auto* const tape = capture::TapeRecorder::current()) tape->set_in_backward(on);
+  });
+  module.def("function_depth", [] {
+    const auto* const tape = capture::TapeRecorder::current();
+    return tape ? tape->function_depth() : 0;
   });
 }
 

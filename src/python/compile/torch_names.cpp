@@ -240,7 +240,8 @@ TorchNames::TorchNames() : operators(operator_names()) {
   const py::module_ own = py::module_::import("braze._C");
   for (const char* name :
        {"is_compiling", "is_known", "attention_backend", "to_number", "trace_mark", "only_computed_since",
-        "function_tangents", "join_function", "set_inference_mode", "leave_inference_mode"})
+        "function_tangents", "join_function", "note_inner_function", "begin_function_forward", "set_in_backward",
+        "function_depth", "set_inference_mode", "leave_inference_mode"})
     functions.insert(py::object(own.attr(name)).ptr());
   ends_graph = py::object(own.attr("end_graph")).ptr();
   counts_effects = py::object(own.attr("effects_so_far")).ptr();
@@ -257,6 +258,8 @@ TorchNames::TorchNames() : operators(operator_names()) {
   for (const char* name : {"OpOverloadPacket", "_OpNamespace", "_Ops"})
     lazy_types.insert(py::object(ops.attr(name)).ptr());
   reads_autocast_cache = py::object(c.attr("is_autocast_cache_enabled")).ptr();
+  for (const char* name : {"is_grad_enabled", "_set_grad_enabled", "is_inference_mode_enabled"})
+    of_grad_mode.insert(py::object(c.attr(name)).ptr());
   asks_for_function_mode = py::object(c.attr("_is_torch_function_mode_enabled")).ptr();
   for (const char* name : {"_has_torch_function", "_has_torch_function_unary", "_has_torch_function_variadic"})
     ask_for_torch_function.insert(py::object(c.attr(name)).ptr());

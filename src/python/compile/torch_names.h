@@ -34,6 +34,7 @@ class TorchNames {
   PyObject *operator_type, *overload_type;               ///< What torch.ops has.
   PyObject* script_type;                                 ///< Functions of TorchScript.
   PyObject *reads_autocast_cache, *sets_autocast_cache;  ///< Functions, of the flag that enables it.
+  std::unordered_set<PyObject*> of_grad_mode;            ///< Functions that ask for it, or set it.
   PyObject* asks_for_function_mode;                      ///< Whether a mode of torch functions is entered.
   std::unordered_set<PyObject*> ask_for_torch_function;  ///< Whether such a mode, or an argument, handles a call.
   PyObject *ends_graph, *counts_effects;                 ///< braze's own, see stand_ins.h.

@@ -217,6 +217,8 @@ bool TorchWorld::may_call(PyObject* function) const {
       function == names.asks_for_function_mode || (left_any && names.ask_for_torch_function.contains(function));
   const bool sees_none = left_any && !default_device_.is_set() && runs_code_of(torchs_layers);
   if (asks && (sees_none || !runs_code_of(torchs_code))) return false;
+  if (names.of_grad_mode.contains(function))
+    if (auto* const tape = capture::TapeRecorder::current()) tape->note_grad_mode();
   return torch_names().functions.contains(function) || function == compares_kinds();
 }
 
@@ -420,6 +422,11 @@ bool TorchWorld::wants_history(PyObject* const* arguments, Py_ssize_t count) con
   return at::GradMode::is_enabled() && std::any_of(arguments, arguments + count, [this](PyObject* argument) {
            return is_tensor(argument) && is_tracked(argument, tracer_);
          });
+}
+
+bool TorchWorld::is_within_gradient() const {
+  const auto* const tape = capture::TapeRecorder::current();
+  return tape && tape->lost().empty() && tape->function_depth() > 0;
 }
 
 PyObject* TorchWorld::gradient_of(PyObject* tensor) {

@@ -89,6 +89,7 @@ class TorchWorld final : public LibraryWorld {
   bool enter_default_device(PyObject* function) override { return default_device_.enter(function); }
   void leave_default_device() override { default_device_.leave(); }
   bool wants_history(PyObject* const* arguments, Py_ssize_t count) const override;
+  bool is_within_gradient() const override;
   PyObject* gradient_of(PyObject* tensor) override;
   PyObject* tensor_type() const override { return torch_names().tensor_type; }
   PyObject* compiled_from(PyObject* object) const override { return python::compiled_from(object); }

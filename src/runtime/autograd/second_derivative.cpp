@@ -22,6 +22,18 @@ uint32_t version_of(const at::Tensor& tensor) {
   return tensor.is_inference() ? 0 : tensor.unsafeGetTensorImpl()->version_counter().current_version();
 }
 
+/// Puts generators back at its end.
+class KeptStates {
+ public:
+  explicit KeptStates(std::span<const at::Generator> generators) : states_(generators) {}
+  ~KeptStates() { states_.put_back(); }
+  KeptStates(const KeptStates&) = delete;
+  KeptStates& operator=(const KeptStates&) = delete;
+
+ private:
+  const capture::GeneratorStates states_;
+};
+
 }  // namespace
 
 void ForwardInputs::note_version(uint32_t place, const at::Tensor& tensor) {
@@ -73,13 +85,13 @@ void SecondDerivative::release_variables() {
 
 std::vector<at::Tensor> SecondDerivative::run_forward(const std::vector<at::Tensor>& inputs) const {
   const capture::Tape& tape = *program_->gradients().tape;
-  std::optional<capture::KeptGenerators> kept;
+  std::optional<KeptStates> kept;
   if (!tape.generators().empty()) {
     TORCH_CHECK(
         generators_,
         "braze: the backward of a compiled function cannot be differentiated again (create_graph=True): its "
         "random numbers were drawn while a CUDA graph was captured.");
-    kept.emplace();
+    kept.emplace(tape.generators());
     generators_.put_back();
   }
   return tape.run_again(inputs, program_->symbols());

@@ -244,3 +244,175 @@ def graphs_nobody_goes_through(compile):
         yield [p.grad.detach() for p in model.parameters()]
         for p in model.parameters():
             p.grad = None
+
+
+@case
+def numbers_of_a_generator(compile):
+    """They are drawn again, and the generator is where it was."""
+    generator = torch.Generator()
+    f = compile(lambda x: (x * torch.rand(3, generator=generator) + torch.rand(3)).exp())
+    for k in range(4):
+        generator.manual_seed(k)
+        x = leaf(3)
+        (g,) = grad(f(x).sum(), x, create_graph=True)
+        torch.rand(2, generator=generator)
+        yield g, grad(g.sum(), x), torch.rand(1, generator=generator), torch.rand(1)
+
+
+@case
+def numbers_of_a_generator_in_place(compile):
+    generator = torch.Generator().manual_seed(3)
+
+    def noisy(x):
+        mask = torch.empty(3).bernoulli_(0.5, generator=generator)
+        return (x * mask).sin() * torch.randn(3, generator=generator)
+
+    f = compile(noisy)
+    for _ in range(4):
+        x = leaf(3)
+        (g,) = grad(f(x).sum(), x, create_graph=True)
+        (h,) = grad(g.square().sum(), x, create_graph=True)
+        yield g, h, grad(h.sum(), x), torch.rand(1, generator=generator)
+
+
+@case
+def physics(compile):
+    """The Laplacian of a network, by two gradients outside of the compiled function."""
+    model = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 1))
+    f = compile(model)
+    for n in (4, 4, 6):
+        at = leaf(n, 2)
+        u = f(at)
+        (du,) = grad(u.sum(), at, create_graph=True)
+        second = [grad(du[:, k].sum(), at, create_graph=True)[0][:, k] for k in range(2)]
+        model.zero_grad()
+        (sum(second) + u.squeeze(1).sin()).square().mean().backward()
+        yield [g.flatten() for g in grads_of(model).values()], at.grad  # Strides of the one row may differ.
+
+
+@case
+def physics_within(compile):
+    """Likewise, within the compiled function."""
+    model = nn.Sequential(nn.Linear(1, 8), nn.Tanh(), nn.Linear(8, 1))
+
+    def residual(t):
+        u = model(t)
+        (du,) = grad(u.sum(), t, create_graph=True)
+        (ddu,) = grad(du.sum(), t, create_graph=True)
+        return (ddu + u).square().mean()
+
+    f = compile(residual)
+    for n in (4, 4, 6):
+        model.zero_grad()
+        t = leaf(n, 1)
+        loss = f(t)
+        loss.backward()
+        yield loss, grads_of(model), t.grad
+
+
+@case
+def an_adjoint(compile):
+    """A neural ODE, whose gradients are a second run with products of vectors and Jacobians."""
+    field = nn.Sequential(nn.Linear(2, 6), nn.Tanh(), nn.Linear(6, 2))
+    f = compile(field)
+
+    class Solve(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, y, *parameters):
+            with torch.no_grad():
+                for _ in range(3):
+                    y = y + 0.1 * f(y)
+            ctx.save_for_backward(y)
+            return y.clone()
+
+        @staticmethod
+        def backward(ctx, gradient):
+            (y,) = ctx.saved_tensors
+            total = [torch.zeros_like(p) for p in field.parameters()]
+            for _ in range(3):
+                with torch.enable_grad():
+                    y = y.detach().requires_grad_()
+                    back, *found = grad(f(y), [y, *field.parameters()], gradient)
+                    y = y - 0.1 * f(y).detach()
+                gradient = gradient + 0.1 * back
+                total = [t + 0.1 * one for t, one in zip(total, found, strict=True)]
+            return gradient, *total
+
+    for _ in range(3):
+        y = leaf(3, 2)
+        field.zero_grad()
+        Solve.apply(y, *field.parameters()).square().sum().backward()
+        yield y.grad, grads_of(field)
+
+
+@case
+def hessians_of_torch_func(compile):
+    w = torch.randn(3, 3)
+    f = compile(lambda x: ((w @ x).tanh() * x.exp()).sum())
+    for _ in range(3):
+        x = torch.randn(3)
+        yield torch.func.hessian(f)(x), torch.func.grad(f)(x), torch.func.jacrev(torch.func.grad(f))(x)
+
+
+@case
+def products_along_a_vector(compile):
+    model = mlp()
+    f = compile(lambda x: model(x).square().mean())
+    parameters = list(model.parameters())
+    for _ in range(3):
+        first = grad(f(torch.randn(3, 4)), parameters, create_graph=True)
+        along = [torch.randn_like(p) for p in parameters]
+        yield grad(first, parameters, along, retain_graph=True)
+        yield grad(sum((a * b).sum() for a, b in zip(first, along, strict=True)), parameters)
+
+
+@case
+def steps_within_steps(compile):
+    """An inner loop of three differentiated steps."""
+    w = leaf(4, 2)
+    f = compile(lambda w, x, y: ((x @ w).tanh() - y).square().mean())
+    for _ in range(3):
+        x, y, inner = torch.randn(5, 4), torch.randn(5, 2), w
+        for _ in range(3):
+            (g,) = grad(f(inner, x, y), inner, create_graph=True)
+            inner = inner - 0.1 * g
+        w.grad = None
+        f(inner, x, y).backward()
+        yield w.grad
+
+
+@case
+def with_and_without_grad_in_turn(compile):
+    f = compile(lambda x, w: (x * w).sin().exp())
+    for k in range(6):
+        x, w = leaf(3), leaf(3)
+        if k % 3 == 0:
+            w = w.detach()
+        first = grad(f(x, w).sum(), x, create_graph=k % 2 == 0)[0]
+        yield first
+        if k % 2 == 0:
+            yield grad(first.sum(), x)
+
+
+@case
+def kept_gradients_are_differentiated(compile):
+    f = compile(lambda x, w: (x * w).sin().exp().sum())
+    for _ in range(3):
+        x, w = leaf(3), leaf(3)
+        f(x, w).backward(create_graph=True)
+        penalty = x.grad.square().sum() + w.grad.square().sum()
+        found = grad(penalty, (x, w), retain_graph=True)
+        penalty.backward()
+        yield found, x.grad, w.grad
+        x.grad = w.grad = None
+
+
+@case
+def a_graph_is_kept_for_several_second_derivatives(compile):
+    f = compile(lambda x: (x**4).exp().sum())
+    for _ in range(3):
+        x = leaf(3)
+        y = f(x * 0.5)
+        first = [grad(y, x, create_graph=True)[0] for _ in range(2)]
+        yield [grad(g[k], x, retain_graph=True)[0] for k, g in enumerate(first)]
+        yield grad(first[0].sum() + first[1].sum(), x)

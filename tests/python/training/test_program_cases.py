@@ -20,6 +20,7 @@ import program_parameters  # noqa: F401  its cases
 import program_recipes  # noqa: F401  its cases
 import program_saved  # noqa: F401  its cases
 import program_second  # noqa: F401  its cases
+import program_second_functions  # noqa: F401  its cases
 import program_steps  # noqa: F401  its cases
 import program_tensors  # noqa: F401  its cases
 import program_toggles  # noqa: F401  its cases

@@ -10,16 +10,46 @@ from torch.autograd import grad
 import braze
 
 
-class Cube(torch.autograd.Function):
+def exponential(backward):
+    """A function whose gradient is computed by backward(gradient, x)."""
+
+    class Exponential(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x.exp()
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return backward(gradient, ctx.saved_tensors[0])
+
+    return Exponential
+
+
+def without_graph(gradient, x):
+    with torch.no_grad():
+        return gradient * x.exp()
+
+
+def by_mode(gradient, x):
+    return gradient * (x.exp() if torch.is_grad_enabled() else x.detach().exp())
+
+
+class Same(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x**3
+        return x.detach()
 
     @staticmethod
     def backward(ctx, gradient):
-        return 3 * gradient * ctx.saved_tensors[0] ** 2
+        return gradient * 2
 
+
+WithoutGraph, ByMode = exponential(without_graph), exponential(by_mode)
+Detached = exponential(lambda gradient, x: gradient * x.detach().exp())
+OfData = exponential(lambda gradient, x: gradient * x.data.exp())
+
+Clipped = exponential(lambda gradient, x: gradient.clamp(-1, 1) * x.exp())
 
 count = torch.ones(())
 
@@ -30,7 +60,12 @@ def counted(x):
 
 
 REFUSED = {
-    "a function with a gradient of its own": (lambda x: Cube.apply(x.sin()), "gradient of its own"),
+    "a gradient without a graph": (lambda x: WithoutGraph.apply(x.sin()), "grad mode"),
+    "a gradient that asks for the mode": (lambda x: ByMode.apply(x.sin()), "grad mode"),
+    "a gradient that detaches": (lambda x: Detached.apply(x.sin()), "detaches"),
+    "a gradient that reads data": (lambda x: OfData.apply(x.sin()), "detaches"),
+    "a gradient that is clipped": (lambda x: Clipped.apply(x.sin()), "not known to be linear.*clamp"),
+    "a function that gives what it is given": (lambda x: Same.apply(x.sin()).exp(), "was there before"),
     "a tensor that is read and written": (counted, "writes to"),
 }
 

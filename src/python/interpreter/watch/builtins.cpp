@@ -136,7 +136,7 @@ bool Builtins::call(PyObject* function, PyObject* const* arguments, Py_ssize_t c
     return allow_made_result();
   }
   if (watch_.autograd_functions.is_function_apply(function)) {
-    if (tensors.wants_history(arguments, count)) {
+    if (tensors.wants_history(arguments, count) || tensors.is_within_gradient()) {
       PyObject* form = tensors.python_gradient_of(self).form;
       if (!form) return abandon(Break::autograd_function_with_gradients, self);
       return watch_.stand_ins.call_with_callable(self, form, arguments, count);

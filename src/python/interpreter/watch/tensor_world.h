@@ -156,6 +156,8 @@ class TensorWorld {
   virtual void leave_default_device() {}
   /// Autograd notes what is computed of these.
   virtual bool wants_history(PyObject* const* arguments, Py_ssize_t count) const = 0;
+  /// The backward of a function is being run that may be differentiated, so that functions in it want one as well.
+  virtual bool is_within_gradient() const { return false; }
   /// The gradient of a leaf that existed before (borrowed). Null: it has none.
   virtual PyObject* gradient_of(PyObject* tensor) = 0;
   /// What a compiled function runs, which is part of the capture when it is called there; null for all else.
