@@ -311,11 +311,34 @@ BackwardNode::Again BackwardNode::again() {
   }
 }
 
+std::vector<bool> BackwardNode::histories(const variable_list& tangents, const Again& again) const {
+  std::vector<bool> all(program_->gradients().inputs.size(), true);
+  if (!again.refused.empty()) return all;
+  std::vector<bool> key;
+  for (const at::Tensor& tangent : tangents)
+    key.insert(key.end(), {tangent.defined(), tangent.defined() && tangent.requires_grad()});
+  TrainingSeam::Histories& histories = program_->seam_->histories;
+  {
+    const std::lock_guard<std::mutex> lock(histories.mutex);
+    if (const auto found = histories.known.find(key); found != histories.known.end()) return found->second;
+  }
+  try {
+    all = find_histories(*program_, again.inputs, tangents, inputs_.generators());
+  } catch (const std::exception&) {
+    // Whoever goes through them learns of it.
+  }
+  const std::lock_guard<std::mutex> lock(histories.mutex);
+  return histories.known.try_emplace(std::move(key), std::move(all)).first->second;
+}
+
 variable_list BackwardNode::differentiable(variable_list gradients, const variable_list& tangents,
                                            const Again& again) const {
+  const std::vector<bool> have_history = histories(tangents, again);
   std::vector<uint32_t> wanted;
-  for (uint32_t k = 0; k < gradients.size(); ++k)
-    if (gradients[k].defined()) wanted.push_back(k);
+  for (uint32_t k = 0; k < gradients.size(); ++k) {
+    if (gradients[k].defined() && !have_history[k]) gradients[k] = gradients[k].detach();
+    if (gradients[k].defined() && have_history[k]) wanted.push_back(k);
+  }
   if (wanted.empty()) return gradients;
   torch::autograd::edge_list edges;
   for (size_t k = 0; k < gradients.size(); ++k) edges.push_back(edge(k));

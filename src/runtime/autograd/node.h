@@ -95,6 +95,8 @@ class BackwardNode final : public torch::autograd::Node {
                                                 const torch::autograd::variable_list& tangents,
                                                 const Again& again) const;
   Again again();
+  /// Of the gradients of such tangents, by Gradients::inputs.
+  std::vector<bool> histories(const torch::autograd::variable_list& tangents, const Again& again) const;
   /// What hooks have unpacked in this backward, by number; empty without hooks.
   using Unpacked = std::vector<at::Tensor>;
   torch::autograd::variable_list apply_any(torch::autograd::variable_list&& tangents, Unpacked& unpacked);

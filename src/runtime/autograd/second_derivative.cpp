@@ -83,18 +83,72 @@ void SecondDerivative::release_variables() {
     for (torch::autograd::SavedVariable& one : *saved) one.reset_data();
 }
 
-std::vector<at::Tensor> SecondDerivative::run_forward(const std::vector<at::Tensor>& inputs) const {
-  const capture::Tape& tape = *program_->gradients().tape;
+namespace {
+
+std::vector<at::Tensor> run_forward(const TrainingProgram& program, const std::vector<at::Tensor>& inputs,
+                                    const capture::GeneratorStates& generators) {
+  const capture::Tape& tape = *program.gradients().tape;
   std::optional<KeptStates> kept;
   if (!tape.generators().empty()) {
     TORCH_CHECK(
-        generators_,
+        generators,
         "braze: the backward of a compiled function cannot be differentiated again (create_graph=True): its "
         "random numbers were drawn while a CUDA graph was captured.");
     kept.emplace(tape.generators());
-    generators_.put_back();
+    generators.put_back();
   }
-  return tape.run_again(inputs, program_->symbols());
+  return tape.run_again(inputs, program.symbols());
+}
+
+/// Gradients of the leaves, with a graph.
+struct First {
+  std::vector<at::Tensor> leaves, gradients;  ///< By Gradients::inputs; undefined: the forward does not read it.
+};
+
+First run_again(const TrainingProgram& program, std::vector<at::Tensor> inputs,
+                const std::vector<at::Tensor>& tangents, const capture::GeneratorStates& generators) {
+  const Gradients& joint = program.gradients();
+  const std::vector<capture::Tape::Input>& on_tape = joint.tape->inputs();
+  First first{std::vector<at::Tensor>(joint.inputs.size()), std::vector<at::Tensor>(joint.inputs.size())};
+  for (size_t k = 0; k < first.leaves.size(); ++k)
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (on_tape[i].graph_input == static_cast<int32_t>(joint.inputs[k].input)) first.leaves[k] = inputs[i];
+  for (size_t i = 0; i < inputs.size(); ++i)  // What is written there has served its purpose.
+    if (on_tape[i].graph_input >= 0 && program.is_written(on_tape[i].graph_input)) inputs[i] = inputs[i].clone();
+  const std::vector<at::Tensor> roots = run_forward(program, inputs, generators);
+  variable_list of, with;
+  for (size_t t = 0; t < roots.size(); ++t) {
+    if (!tangents[t].defined()) continue;
+    TORCH_CHECK(roots[t].requires_grad(), "braze: the function cannot be repeated under autograd");
+    of.push_back(roots[t]);
+    with.push_back(tangents[t]);
+  }
+  variable_list read;  // Leaves that the forward reads.
+  for (const at::Tensor& leaf : first.leaves)
+    if (leaf.defined()) read.push_back(leaf);
+  variable_list found = torch::autograd::grad(of, read, with, /*retain_graph=*/true, /*create_graph=*/true,
+                                              /*allow_unused=*/true);
+  for (size_t k = 0, next = 0; k < first.leaves.size(); ++k)
+    if (first.leaves[k].defined()) first.gradients[k] = std::move(found[next++]);
+  return first;
+}
+
+}  // namespace
+
+std::vector<bool> find_histories(const TrainingProgram& program, const std::vector<at::Tensor>& inputs,
+                                 const std::vector<at::Tensor>& tangents,
+                                 const capture::GeneratorStates& generators) {
+  const at::AutoGradMode with_history(true);
+  const auto own = [](const std::vector<at::Tensor>& tensors) {
+    std::vector<at::Tensor> detached;
+    for (const at::Tensor& one : tensors)
+      detached.push_back(one.defined() && one.requires_grad() ? one.detach().requires_grad_() : one);
+    return detached;
+  };
+  std::vector<bool> found;
+  for (const at::Tensor& gradient : run_again(program, own(inputs), own(tangents), generators).gradients)
+    found.push_back(!gradient.defined() || gradient.requires_grad());
+  return found;
 }
 
 variable_list SecondDerivative::apply(variable_list&& gradients) {
@@ -106,36 +160,11 @@ variable_list SecondDerivative::apply(variable_list&& gradients) {
     if (!tensor.defined() || !tensor.requires_grad()) return tensor;
     return is_differentiated ? tensor.alias() : tensor.detach().requires_grad_();
   };
-  const Gradients& joint = program_->gradients();
-  const std::vector<capture::Tape::Input>& on_tape = joint.tape->inputs();
-  std::vector<at::Tensor> inputs, tangents, leaves(joint.inputs.size());
+  std::vector<at::Tensor> inputs, tangents;
   for (torch::autograd::SavedVariable& saved : inputs_) inputs.push_back(own(saved));
   for (torch::autograd::SavedVariable& saved : tangents_) tangents.push_back(own(saved));
-  for (size_t k = 0; k < leaves.size(); ++k)
-    for (size_t i = 0; i < inputs.size(); ++i)
-      if (on_tape[i].graph_input == static_cast<int32_t>(joint.inputs[k].input)) leaves[k] = inputs[i];
-  for (size_t i = 0; i < inputs.size(); ++i)  // What is written there has served its purpose.
-    if (on_tape[i].graph_input >= 0 && program_->is_written(on_tape[i].graph_input)) inputs[i] = inputs[i].clone();
-
-  const std::vector<at::Tensor> roots = run_forward(inputs);
+  const auto [leaves, first] = run_again(*program_, inputs, tangents, generators_);
   variable_list of, with;
-  for (size_t t = 0; t < roots.size(); ++t) {
-    if (!tangents[t].defined()) continue;
-    TORCH_CHECK(roots[t].requires_grad(), "braze: the function cannot be repeated under autograd");
-    of.push_back(roots[t]);
-    with.push_back(tangents[t]);
-  }
-  variable_list read;  // Leaves that the forward reads.
-  for (const at::Tensor& leaf : leaves)
-    if (leaf.defined()) read.push_back(leaf);
-  variable_list found = torch::autograd::grad(of, read, with, /*retain_graph=*/true, /*create_graph=*/true,
-                                              /*allow_unused=*/true);
-  std::vector<at::Tensor> first(leaves.size());
-  for (size_t k = 0, next = 0; k < leaves.size(); ++k)
-    if (leaves[k].defined()) first[k] = found[next++];
-
-  of.clear();
-  with.clear();
   for (size_t k = 0; k < wanted_.size(); ++k) {
     const at::Tensor& gradient = first[wanted_[k]];
     if (!gradients[k].defined() || !gradient.defined() || !gradient.requires_grad()) continue;
@@ -154,8 +183,8 @@ variable_list SecondDerivative::apply(variable_list&& gradients) {
   for (const at::Tensor& tangent : tangents)
     if (tangent.defined() && tangent.requires_grad()) want(place++, tangent);
   if (of.empty() || towards.empty()) return results;
-  found = torch::autograd::grad(of, towards, with, /*retain_graph=*/is_differentiated,
-                                /*create_graph=*/is_differentiated, /*allow_unused=*/true);
+  variable_list found = torch::autograd::grad(of, towards, with, /*retain_graph=*/is_differentiated,
+                                              /*create_graph=*/is_differentiated, /*allow_unused=*/true);
   for (size_t k = 0; k < places.size(); ++k) results[places[k]] = std::move(found[k]);
   return results;
 }

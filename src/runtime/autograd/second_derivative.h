@@ -49,6 +49,12 @@ class ForwardInputs {
   capture::GeneratorStates generators_;
 };
 
+/// Which gradients (by TrainingSeam::gradients.inputs) depend on something that requires grad, so that eager's have
+/// a history. Runs the forward again.
+std::vector<bool> find_histories(const TrainingProgram& program, const std::vector<at::Tensor>& inputs,
+                                 const std::vector<at::Tensor>& tangents,
+                                 const capture::GeneratorStates& generators);
+
 /// Gradients of a compiled backward's results in, gradients of its tangents and of the forward's inputs out.
 class SecondDerivative final : public torch::autograd::Node {
  public:
@@ -66,8 +72,6 @@ class SecondDerivative final : public torch::autograd::Node {
   torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override;
 
  private:
-  std::vector<at::Tensor> run_forward(const std::vector<at::Tensor>& inputs) const;
-
   const std::shared_ptr<const TrainingProgram> program_;
   const std::vector<uint32_t> wanted_;
   const capture::GeneratorStates generators_;

@@ -7,7 +7,9 @@
 #include <ATen/core/Tensor.h>
 
 #include <atomic>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
@@ -51,6 +53,13 @@ struct TrainingSeam {
   const capture::Tape* tape() const;
   /// Some backward has been differentiated: calls hold what they read (runtime/autograd/second_derivative.h).
   mutable std::atomic<bool> is_differentiated_twice = false;
+  /// Which gradients have a history when they are taken with a graph, as find_histories() tells, by what is known
+  /// of the tangents: which are there, and which require grad.
+  struct Histories {
+    std::mutex mutex;
+    std::map<std::vector<bool>, std::vector<bool>> known;
+  };
+  mutable Histories histories;
 };
 
 /// A joint trace, cut in two: of numbers or of expressions, as it was. Sizes of the forward's outputs are those of

@@ -416,3 +416,28 @@ def a_graph_is_kept_for_several_second_derivatives(compile):
         first = [grad(y, x, create_graph=True)[0] for _ in range(2)]
         yield [grad(g[k], x, retain_graph=True)[0] for k, g in enumerate(first)]
         yield grad(first[0].sum() + first[1].sum(), x)
+
+
+@case
+def gradients_that_depend_on_nothing(compile):
+    """Eager's have no history where nothing that requires grad is left in them."""
+    linear, mixed = compile(lambda x: x * 3 + 1), compile(lambda x, w: (x @ w, x * 2))
+    for _ in range(3):
+        x = leaf(3)
+        (g,) = grad(linear(x).sum(), x, create_graph=True)
+        yield g, g.grad_fn is None, attempt(lambda: g.sum().backward())
+        (g,) = grad(linear(x).square().sum(), x, create_graph=True)
+        yield g, grad(g.sum(), x)
+        x, w = leaf(2, 3), leaf(3)
+        a, b = mixed(x, w)
+        for loss in (a.sum(), b.sum(), a.sum() + b.sum(), a.square().sum() + b.sum()):
+            found = grad(loss, (x, w), create_graph=True, allow_unused=True)
+            yield found, [one is not None and one.grad_fn is None for one in found]
+
+
+@case
+def gradients_by_a_frozen_weight(compile):
+    f = compile(lambda x, w: x @ w)
+    for k in range(4):
+        x, w = leaf(2, 3), leaf(3).detach().requires_grad_(k % 2 == 0)
+        yield grad(f(x, w).sum(), x, create_graph=True)
