@@ -10,9 +10,14 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 #include <optional>
+#include <span>
+#include <tuple>
 #include <typeinfo>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "capture/autograd_node.h"
 #include "capture/backward_formulas.h"
@@ -42,8 +47,12 @@ struct Leaf {
 
 class Backward {
  public:
-  Backward(const std::vector<Leaf>& leaves, uint64_t first_sequence_number)
-      : first_sequence_number_(first_sequence_number) {
+  /// Told of each result that roots lead to what has come to it, a root's own tangent among it, which it
+  /// gives back.
+  using OnArrival = std::function<at::Tensor(uint32_t result, at::Tensor gradient)>;
+
+  Backward(const std::vector<Leaf>& leaves, uint64_t first_sequence_number, OnArrival on_arrival)
+      : first_sequence_number_(first_sequence_number), on_arrival_(std::move(on_arrival)) {
     for (uint32_t k = 0; k < leaves.size(); ++k) leaf_of_[leaves[k].edge.function.get()] = k;
     gradients_.resize(leaves.size());
   }
@@ -74,7 +83,9 @@ class Backward {
   }
 
   /// Gradients count by leaf.
-  NodeReach reach(const std::vector<Edge>& roots) const { return reach_of(order_, roots, leaf_of_); }
+  NodeReach reach(const std::vector<Edge>& results, size_t roots) const {
+    return reach_of(order_, results, roots, leaf_of_);
+  }
   /// After all else.
   std::vector<Gradients::Saving> saving(const NodeReach& reach) const {
     return saving_nodes(order_, reach, leaf_of_);
@@ -95,6 +106,46 @@ class Backward {
         if (edge.is_valid()) stack.push_back(edge.function.get());
     }
     return reached;
+  }
+
+  /// A result to which roots lead.
+  struct Inner {
+    uint32_t number;
+    uint32_t place;  ///< Among the inputs of its node.
+    std::vector<uint32_t> directly;
+  };
+  const std::unordered_multimap<const Node*, Inner>& inner() const { return inner_; }
+  /// First of all.
+  /// \param base_of  by result, of views of roots: these are come to by the views.
+  void find_inner(const std::vector<Edge>& results, size_t roots,
+                  std::span<const std::optional<uint32_t>> base_of) {
+    if (results.size() < 2) return;
+    const ResultsByEdge result_at = results_by_edge(results);
+    const auto note = [&](uint32_t result) -> std::vector<uint32_t>& {
+      const auto [first, last] = inner_.equal_range(results[result].function.get());
+      auto at = std::find_if(first, last, [&](const auto& row) { return row.second.number == result; });
+      if (at == last)
+        at = inner_.emplace(results[result].function.get(), Inner{result, results[result].input_nr, {}});
+      return at->second.directly;
+    };
+    for (uint32_t from = 0; from < roots; ++from) {
+      std::unordered_set<const Node*> seen{results[from].function.get()};
+      std::vector<const Node*> stack{results[from].function.get()};
+      while (!stack.empty()) {
+        const Node* node = stack.back();
+        stack.pop_back();
+        for (const Edge& edge : node->next_edges()) {
+          if (!edge.is_valid()) continue;
+          if (const auto result = result_at.find(edge); result != result_at.end()) {
+            std::vector<uint32_t>& directly = note(result->second);
+            if (directly.empty() || directly.back() != from) directly.push_back(from);
+            if (base_of[result->second]) note(*base_of[result->second]);
+          } else if (seen.insert(edge.function.get()).second) {
+            stack.push_back(edge.function.get());
+          }
+        }
+      }
+    }
   }
 
  private:
@@ -171,6 +222,11 @@ class Backward {
 
   void step(Node& node) {
     variable_list inputs = std::move(states_.at(&node).inputs);
+    const auto [first, last] = inner_.equal_range(&node);
+    for (auto at = first; at != last; ++at) {
+      at::Tensor& one = inputs.at(at->second.place);
+      if (one.defined()) one = on_arrival_(at->second.number, std::move(one));
+    }
     if (const auto leaf = leaf_of_.find(&node); leaf != leaf_of_.end()) {
       gradients_[leaf->second] = inputs.at(0);
       order_.push_back(&node);
@@ -201,6 +257,8 @@ class Backward {
   const uint64_t first_sequence_number_;
   std::unordered_map<const Node*, uint32_t> leaf_of_;
   std::vector<at::Tensor> gradients_;
+  std::unordered_multimap<const Node*, Inner> inner_;
+  const OnArrival on_arrival_;
   std::unordered_map<Node*, State> states_;
   ReadyNodes<Node*> ready_;
   std::string own_gradients_;
@@ -228,6 +286,33 @@ bool is_view_of_function(const at::Tensor& tensor) {
   using torch::autograd::CreationMeta;
   return tensor.is_view() && torch::autograd::impl::get_view_autograd_meta(tensor)->get_creation_meta() ==
                                  CreationMeta::IN_CUSTOM_FUNCTION;
+}
+
+}  // namespace
+
+namespace {
+
+/// Returned views that have a history as others do, each with the root that it is a view of, if it is one of a
+/// root.
+using InnerViews = std::vector<std::pair<uint32_t, std::optional<uint32_t>>>;
+
+InnerViews inner_views(const Trace& trace, const std::vector<at::Tensor>& outputs, const Gradients& gradients) {
+  using Kind = Gradients::Result::Kind;
+  InnerViews views;
+  for (uint32_t r = 0; r < outputs.size(); ++r) {
+    const Gradients::Result& result = gradients.results[r];
+    if (result.kind != Kind::view_of_other && result.kind != Kind::view_of_input) continue;
+    if (trace.outputs[r].creation != torch::autograd::CreationMeta::DEFAULT || !outputs[r].grad_fn()) continue;
+    std::optional<uint32_t> base;
+    if (result.kind == Kind::view_of_other) {
+      base = gradients.results[result.index].index;
+    } else {
+      const auto written = std::ranges::find(gradients.written, result.index, &Gradients::Written::input);
+      if (written != gradients.written.end()) base = written->tangent;
+    }
+    views.emplace_back(r, base);
+  }
+  return views;
 }
 
 }  // namespace
@@ -332,13 +417,30 @@ void TraceEnd::differentiate(Trace& trace, const std::vector<at::Tensor>& output
     edges.push_back(torch::autograd::impl::gradient_edge(root));
     tangents.push_back(add_tangent(root, tangents.size()));
   }
-  Backward backward(leaves, recorder_.first_sequence_number_);
+  const InnerViews views = inner_views(trace, outputs, gradients);
+  std::vector<Edge> results(edges);
+  std::vector<std::optional<uint32_t>> base_of(edges.size());
+  for (const auto& [result, base] : views) {
+    results.push_back(torch::autograd::impl::gradient_edge(outputs[result]));
+    base_of.push_back(base);
+  }
+  std::vector<ir::Value*> arrived(results.size());
+  const auto note_arrival = [&](uint32_t result, at::Tensor gradient) {
+    arrived[result] = read(recorder_, *recorder_.view_of(gradient));
+    if (result < edges.size() || !ir::is_kernel_dtype(arrived[result]->type->dtype)) return gradient;
+    // It may go elsewhere, too: what a view gets is a value of its own.
+    ir::Value* const value = densified(*recorder_.graph_, arrived[result]);
+    arrived[result] = recorder_.graph_->create(ir::Op::expand, {value}, {}, value->type);
+    return recorder_.wrap_fresh(arrived[result], gradient.scalar_type(), gradient.device());
+  };
+  Backward backward(leaves, recorder_.first_sequence_number_, note_arrival);
+  backward.find_inner(results, edges.size(), base_of);
   const MemoryReads::Scope noting_reads(reads);
   std::vector<at::Tensor> found = backward.run(edges, tangents);
   std::vector<std::vector<bool>> reached;
   for (const Edge& edge : edges) reached.push_back(backward.reached_from(edge));
 
-  const NodeReach reach = backward.reach(edges);
+  const NodeReach reach = backward.reach(results, edges.size());
   const std::vector<Gradients::Saving> saving = backward.saving(reach);
 
   const RunForReal outside_of_trace;
@@ -363,9 +465,40 @@ void TraceEnd::differentiate(Trace& trace, const std::vector<at::Tensor>& output
     }
     gradients.inputs.push_back(std::move(input));
   }
+  std::vector<uint32_t> inner;  // Numbers of those results.
+  for (const auto& [node, one] : backward.inner()) {
+    ir::Value* const value = arrived[one.number];
+    // Nothing has come if it is the tangent itself, and what only ATen knows is added up by nobody else.
+    if (!value || (one.number < roots.size() && value->def->op == ir::Op::input)) continue;
+    if (ir::is_kernel_dtype(value->type->dtype)) inner.push_back(one.number);
+  }
+  std::ranges::sort(inner);
+  gradients.root_order.resize(roots.size());
+  std::iota(gradients.root_order.begin(), gradients.root_order.end(), 0u);
+  std::ranges::stable_sort(gradients.root_order, {},
+                           [&](uint32_t root) { return edges[root].function->sequence_nr(); });
+  for (const uint32_t number : inner) {
+    Gradients::Inner one;
+    if (number < roots.size())
+      one.tangent = number;
+    else
+      std::tie(one.view, one.tangent) =
+          std::pair(views[number - roots.size()].first, base_of[number].value_or(one.none));
+    one.output = static_cast<uint32_t>(recorder_.graph_->outputs().size() - gradients.first_gradient);
+    recorder_.graph_->outputs().push_back(arrived[number]);
+    const auto [first, last] = backward.inner().equal_range(results[number].function.get());
+    one.directly =
+        std::find_if(first, last, [&](const auto& row) { return row.second.number == number; })->second.directly;
+    gradients.inner.push_back(std::move(one));
+  }
   const auto others = std::ranges::stable_partition(
       gradients.inputs, [&](const Gradients::Input& one) { return recorder_.inputs_[one.input].is_leaf(); });
   arrange(gradients.inputs, gradients.inputs.size() - others.size());
+  for (size_t k = 0; k < inner.size(); ++k) {
+    const std::vector<bool> leaves_reached = backward.reached_from(results[inner[k]]);
+    for (const Gradients::Input& input : gradients.inputs)
+      gradients.inner[k].leads_to.push_back(leaves_reached[place_of(input.input)]);
+  }
   ir::Node* const first_backward = last_forward ? last_forward->next : recorder_.graph_->first();
   const auto is_private = [&](const Memory& memory) {
     return memory.base->input < 0 && !output_of_.contains(&memory);
@@ -379,10 +512,12 @@ void TraceEnd::differentiate(Trace& trace, const std::vector<at::Tensor>& output
     trace.specialised = symbols->specialised;
   }
   for (const Gradients::Saving& one : saving) {
-    Bits of_outputs(output_of.size());
+    Bits of_outputs(recorder_.graph_->outputs().size() - gradients.first_gradient);
     for (const Gradients::Input& input : gradients.inputs)
       if (input.kind == Gradients::Input::Kind::output && one.gradients[place_of(input.input)])
         of_outputs.set(input.index);
+    for (size_t k = 0; k < inner.size(); ++k)
+      if (one.gradients[leaves.size() + inner[k]]) of_outputs.set(gradients.inner[k].output);
     gradients.saving.push_back({one.tangents, std::move(of_outputs)});
   }
   if (tape) {
@@ -401,8 +536,8 @@ void TraceEnd::differentiate(Trace& trace, const std::vector<at::Tensor>& output
     const Symbols* const symbols = recorder_.symbols();
     const auto simplify = [&](ir::Size size) { return symbols ? symbols->env->simplify(size) : size; };
     gradients.tape = tape->take_forward(
-        simplify,
-        backward.nodes_that_save().checks({inputs, outputs, reach, gradient_of, leaf_order, found}, simplify));
+        simplify, backward.nodes_that_save().checks({inputs, outputs, reach, gradient_of, inner, leaf_order, found},
+                                                    simplify));
     if (gradients.tape->is_lost()) gradients.no_tape = tape->lost();
   }
   trace.gradients = std::move(gradients);

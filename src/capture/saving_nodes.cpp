@@ -32,14 +32,21 @@ bool raises_when_released(Node& node) {
 
 }  // namespace
 
-NodeReach reach_of(const std::vector<Node*>& order, const std::vector<Edge>& roots,
+ResultsByEdge results_by_edge(const std::vector<Edge>& results) {
+  ResultsByEdge by_edge;
+  for (uint32_t k = 0; k < results.size(); ++k) by_edge.emplace(results[k], k);
+  return by_edge;
+}
+
+NodeReach reach_of(const std::vector<Node*>& order, const std::vector<Edge>& results, size_t roots,
                    const std::unordered_map<const Node*, uint32_t>& leaf_of) {
   NodeReach at;
-  for (const Node* node : order) at[node] = {Bits(roots.size()), Bits(leaf_of.size())};
-  for (size_t k = 0; k < roots.size(); ++k) at.at(roots[k].function.get()).tangents.set(k);
+  const ResultsByEdge result_at = results_by_edge(results);
+  for (const Node* node : order) at[node] = {Bits(roots), Bits(leaf_of.size() + results.size())};
+  for (size_t k = 0; k < roots; ++k) at.at(results[k].function.get()).tangents.set(k);
   for (const Node* node : order)
     for (const Edge& edge : node->next_edges())
-      if (const auto next = at.find(edge.function.get()); next != at.end())
+      if (const auto next = at.find(edge.function.get()); next != at.end() && !result_at.contains(edge))
         next->second.tangents |= at.at(node).tangents;
   for (const Node* node : order | std::views::reverse) {
     Bits& gradients = at.at(node).gradients;
@@ -47,8 +54,14 @@ NodeReach reach_of(const std::vector<Node*>& order, const std::vector<Edge>& roo
       gradients.set(leaf->second);
       continue;
     }
-    for (const Edge& edge : node->next_edges())
-      if (const auto next = at.find(edge.function.get()); next != at.end()) gradients |= next->second.gradients;
+    for (const Edge& edge : node->next_edges()) {
+      const auto next = at.find(edge.function.get());
+      if (next == at.end()) continue;
+      if (const auto result = result_at.find(edge); result != result_at.end())
+        gradients.set(leaf_of.size() + result->second);
+      else
+        gradients |= next->second.gradients;
+    }
   }
   return at;
 }

@@ -14,13 +14,19 @@
 
 namespace braze::capture {
 
-/// Of each node, the roots that lead to it and the leaves that it leads to.
+/// Of each node, the roots that lead to it, and the leaves that it leads to, behind which results count: by ways
+/// that lead through no other result.
 using NodeReach = std::unordered_map<const torch::autograd::Node*, Gradients::Saving>;
 
+/// Numbers of results, by the edge that arrives at one.
+using ResultsByEdge = std::unordered_map<torch::autograd::Edge, uint32_t>;
+ResultsByEdge results_by_edge(const std::vector<torch::autograd::Edge>& results);
+
 /// \param order    all nodes of a backward, as they have run.
+/// \param results  the roots, and behind them others, at which ways end as well.
 /// \param leaf_of  those at which gradients arrive, by number.
 NodeReach reach_of(const std::vector<torch::autograd::Node*>& order,
-                   const std::vector<torch::autograd::Edge>& roots,
+                   const std::vector<torch::autograd::Edge>& results, size_t roots,
                    const std::unordered_map<const torch::autograd::Node*, uint32_t>& leaf_of);
 
 /// \param order  they are spent afterwards.

@@ -150,6 +150,20 @@ struct Gradients {
     std::vector<bool> from;                              ///< Tangents that it depends on.
   };
   std::vector<Input> inputs;
+  /// Where eager's backward of some roots comes by another result, from which they were computed: a root, or a view
+  /// of one or of an input. Hooks see and change what comes there. A root's tangent is part of that.
+  struct Inner {
+    static constexpr uint32_t none = UINT32_MAX;
+    uint32_t tangent = none;  ///< Of the root, or of what is viewed if that is one.
+    uint32_t view = none;     ///< Which result it is, if a view.
+    uint32_t output = 0;      ///< What comes there, counted as Input::index.
+    std::vector<uint32_t> directly =
+        {};                           ///< Tangents of roots from which a way leads there by no other such place.
+    std::vector<bool> leads_to = {};  ///< By place in `inputs`.
+    bool is_view() const { return view != none; }
+  };
+  std::vector<Inner> inner;
+  std::vector<uint32_t> root_order;  ///< Tangents, in the order in which the roots were computed.
   /// Inputs whose history becomes another, as they were written.
   struct Written {
     uint32_t input, tangent;
@@ -158,7 +172,8 @@ struct Gradients {
   uint32_t tangents = 0;
   /// Nodes of eager's that do not run twice, as the graph lets go of what they save.
   struct Saving {
-    Bits tangents, gradients;  ///< That lead to one, and that it leads to; the latter by output as Input::index.
+    /// That lead to one, and that it leads to, by no root on the way; the latter by output as Input::index.
+    Bits tangents, gradients;
   };
   std::vector<Saving> saving;
   /// The forward for those who differentiate the backward: its outputs are the roots, by tangent.

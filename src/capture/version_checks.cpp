@@ -126,9 +126,11 @@ std::shared_ptr<const VersionChecks> NodesThatSave::checks(
   }
   for (const One& one : nodes_) {
     const Gradients::Saving& way = around.reach.at(one.node);
-    VersionChecks::Check check{way.tangents, Bits(gradients), one.leaves_before, {}};
+    VersionChecks::Check check{way.tangents, Bits(gradients + around.inner.size()), one.leaves_before, {}};
     for (size_t leaf = 0; leaf < around.place_of.size(); ++leaf)
       if (around.place_of[leaf] >= 0 && way.gradients[leaf]) check.gradients.set(around.place_of[leaf]);
+    for (size_t k = 0; k < around.inner.size(); ++k)
+      if (way.gradients[around.place_of.size() + around.inner[k]]) check.gradients.set(gradients + k);
     if (!check.gradients.any()) continue;
     for (const SavedByNode& saved : one.saved) {
       const auto user = users.find(saved.counter);

@@ -48,8 +48,10 @@ struct VersionChecks {
   };
   /// A node of eager's.
   struct Check {
-    Bits tangents, gradients;  ///< That lead to it, and that it leads to: by Gradients::inputs.
-    uint32_t leaves_before;    ///< So many of `leaves` have got their gradients before it runs.
+    /// That lead to it, and that it leads to, by no root on the way: by Gradients::inputs, then by
+    /// Gradients::inner.
+    Bits tangents, gradients;
+    uint32_t leaves_before;  ///< So many of `leaves` have got their gradients before it runs.
     std::vector<Saved> saved;
   };
   std::vector<Watched> watched;
@@ -90,6 +92,7 @@ class NodesThatSave {
     std::span<const at::Tensor> results;
     const NodeReach& reach;                 ///< Gradients count by leaf.
     std::span<const int32_t> place_of;      ///< By leaf, among Gradients::inputs; negative: it gets none.
+    std::span<const uint32_t> inner;        ///< Numbers of those results that `reach` tells, by Gradients::inner.
     std::span<const uint32_t> order;        ///< Leaves, as their gradients have come.
     std::span<const at::Tensor> gradients;  ///< By leaf.
   };

@@ -22,10 +22,13 @@ bool same_elements(const Type& one, const Type& other) {
 /// Takes out of a graph, in place, what depends on undefined tangents alone.
 class Undefined {
  public:
-  Undefined(Graph& graph, size_t first_tangent, size_t tangents, const Bits& defined)
+  /// \param whole  where the graph's tangents are.
+  Undefined(Graph& graph, const Backward& whole, const Bits& defined)
       : graph_(graph), states_(graph.value_limit(), State::no_tangent) {
-    for (size_t t = 0; t < tangents; ++t)
-      states_[graph.inputs()[first_tangent + t].value->id] = defined[t] ? State::defined : State::undefined;
+    const std::span<const Input> inputs(graph.inputs());
+    for (size_t t = 0; t < whole.tangents; ++t)
+      states_[inputs[whole.first_tangent + t].value->id] = defined[t] ? State::defined : State::undefined;
+    for (const Input& input : inputs.last(whole.never_given)) states_[input.value->id] = State::undefined;
   }
 
   void run() {
@@ -105,10 +108,49 @@ std::vector<bool> live_values(const Graph& graph) {
 
 }  // namespace
 
+Parted part_at(const Backward& whole, std::span<const Inner> inner) {
+  const ShapeEnv* env = whole.graph->find_shape_env();
+  std::shared_ptr<Graph> graph = clone(*whole.graph, env ? env->examples() : std::span<const int64_t>());
+  std::map<const Value*, Value*> given;  // In place of what was there. Read by address alone.
+  const auto never = [&](const Type* type) {
+    return graph->add_input(concat("never", graph->inputs().size()), type, InputKind::argument);
+  };
+  for (const Inner& one : inner) {
+    if (!one.tangent) continue;
+    Value* const tangent = graph->inputs()[whole.first_tangent + *one.tangent].value;
+    given[tangent] = never(tangent->type);
+  }
+  const auto exchange = [&](Value*& value) {
+    value = Graph::resolve(value);
+    if (const auto known = given.find(value); known != given.end()) value = known->second;
+  };
+  for (Node* node = graph->first(); node; node = node->next) std::ranges::for_each(node->operands, exchange);
+  given.clear();
+  Node* const first = graph->first();
+  graph->set_insertion_point(first);
+  std::vector<bool> is_sum(graph->outputs().size());
+  for (const Inner& one : inner) {
+    Value* const sum = Graph::resolve(graph->outputs()[one.output]);
+    is_sum[one.output] = true;
+    if (!one.tangent) {
+      given[sum] = never(sum->type);
+      continue;
+    }
+    Value* tangent = graph->inputs()[whole.first_tangent + *one.tangent].value;
+    if (tangent->type != sum->type) tangent = graph->create(Op::cast, {tangent}, {}, sum->type);
+    given[sum] = tangent;
+  }
+  graph->set_insertion_point(nullptr);
+  for (Node* node = first; node; node = node->next) std::ranges::for_each(node->operands, exchange);
+  for (size_t k = 0; k < is_sum.size(); ++k)
+    if (!is_sum[k]) exchange(graph->outputs()[k]);
+  return {graph, {graph.get(), whole.first_tangent, whole.tangents, inner.size()}};
+}
+
 PartialBackward partial_backward(const Backward& whole, const Bits& defined, const Bits& wanted) {
   const ShapeEnv* env = whole.graph->find_shape_env();
   const std::unique_ptr<Graph> graph = clone(*whole.graph, env ? env->examples() : std::span<const int64_t>());
-  Undefined undefined(*graph, whole.first_tangent, whole.tangents, defined);
+  Undefined undefined(*graph, whole, defined);
   undefined.run();
 
   PartialBackward result;

@@ -16,6 +16,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "ir/graph.h"
@@ -25,9 +27,26 @@ namespace braze::passes {
 
 /// Tangents are the inputs from first_tangent on, so many; outputs are gradients.
 struct Backward {
-  const ir::Graph* graph;
-  size_t first_tangent, tangents;
+  const ir::Graph* graph = nullptr;
+  size_t first_tangent = 0, tangents = 0;
+  size_t never_given = 0;  ///< So many of the last inputs are tangents that are always undefined.
 };
+
+/// A tangent, and the output that is the sum of it and of what comes to the same place from other tangents; or an
+/// output alone that is what comes to a place from tangents, and is read by what goes on from there.
+struct Inner {
+  std::optional<uint32_t> tangent;
+  uint32_t output;
+};
+
+/// A backward that ends at such places and begins at them: the output is what comes there from other tangents, and
+/// the tangent is all that has come. So the sum may be made, seen and changed outside. What goes on from a place
+/// without a tangent is left out: it goes on outside.
+struct Parted {
+  std::shared_ptr<const ir::Graph> graph = {};
+  Backward backward = {};  ///< It has the inputs and outputs of the whole one, and some inputs behind.
+};
+Parted part_at(const Backward& whole, std::span<const Inner> inner);
 
 struct PartialBackward {
   /// Where a gradient of the whole graph comes from.

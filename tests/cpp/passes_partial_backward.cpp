@@ -145,3 +145,57 @@ TEST_CASE("what is saved is read where it meets a tangent") {
   CHECK(readers[0].gradients == bits(2, {0, 1}));
   CHECK(readers[0].saved == bits(1, {0}));
 }
+
+TEST_CASE("a backward that is parted where a tangent and what comes from another one meet") {
+  const std::unique_ptr<ir::Graph> whole = ir::parse(
+      R"(graph @inner(%saved0: f32[8], %saved1: f32[8], %tangent0: f32[8], %tangent1: f32[8]) {
+  %0 = mul %tangent1, %saved1 : f32[8]
+  %1 = add %tangent0, %0 : f32[8]
+  %2 = mul %1, %saved0 : f32[8]
+  return %2, %1
+}
+)");
+  const std::vector<passes::Inner> inner{{0, 1}};
+  const passes::Parted parted = passes::part_at({whole.get(), 2, 2}, inner);
+  ir::verify(*parted.graph);
+  const auto part = [&](std::initializer_list<size_t> tangents, std::initializer_list<size_t> wanted) {
+    return ir::print(*passes::partial_backward(parted.backward, bits(2, tangents), bits(2, wanted)).graph);
+  };
+  CHECK(part({1}, {0, 1}) == R"(graph @inner(%saved1: f32[8], %tangent1: f32[8]) {
+  %0 = mul %tangent1, %saved1 : f32[8]
+  return %0
+}
+)");
+  CHECK(part({0, 1}, {0}) == R"(graph @inner(%saved0: f32[8], %tangent0: f32[8]) {
+  %0 = mul %tangent0, %saved0 : f32[8]
+  return %0
+}
+)");
+  const std::vector<passes::BackwardReaders> readers = passes::backward_readers(parted.backward);
+  REQUIRE(readers.size() == 2);
+  for (const passes::BackwardReaders& one : readers) {
+    const size_t which = one.tangents[0] ? 0 : 1;
+    CHECK(one.tangents == bits(2, {which}));
+    CHECK(one.gradients == bits(2, {which}));
+    CHECK(one.saved == bits(2, {which}));
+  }
+}
+
+TEST_CASE("a backward that is parted where nothing is given, and goes on outside") {
+  const std::unique_ptr<ir::Graph> whole = ir::parse(R"(graph @view(%tangent0: f32[8]) {
+  %0 = neg %tangent0 : f32[8]
+  %1 = exp %tangent0 : f32[8]
+  %2 = add %0, %1 : f32[8]
+  return %2, %0
+}
+)");
+  const std::vector<passes::Inner> inner{{std::nullopt, 1}};
+  const passes::Parted parted = passes::part_at({whole.get(), 0, 1}, inner);
+  const passes::PartialBackward part = passes::partial_backward(parted.backward, bits(1, {0}), bits(2, {0, 1}));
+  CHECK(ir::print(*part.graph) == R"(graph @view(%tangent0: f32[8]) {
+  %0 = neg %tangent0 : f32[8]
+  %1 = exp %tangent0 : f32[8]
+  return %1, %0
+}
+)");
+}

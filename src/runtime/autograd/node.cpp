@@ -33,8 +33,8 @@ const void* backward_group(const State& state) {
   return nullptr;
 }
 
-Bits all(size_t count) {
-  Bits bits(count);
+Bits all(size_t size, size_t count) {
+  Bits bits(size);
   for (size_t k = 0; k < count; ++k) bits.set(k);
   return bits;
 }
@@ -85,7 +85,7 @@ BackwardNode::BackwardNode(std::shared_ptr<const TrainingProgram> program)
 void BackwardNode::connect(torch::autograd::edge_list edges) {
   const std::optional<c10::Device> device = only_device(program_->tangents_);
   if (device && std::ranges::any_of(edges, waits)) staged_ = program_->backwards_->staged();
-  if (!staged_ && program_->tangents_.size() == 1) {
+  if (!staged_ && program_->seam_->has_one_node()) {
     set_next_edges(std::move(edges));
     return;
   }
@@ -154,7 +154,8 @@ at::Tensor BackwardNode::unpack(uint32_t number) {
   }
   at::Tensor& kept = (*run_.unpacked)[number];
   if (!kept.defined()) kept = saved_[number].unpack();
-  const bool is_read_again = !is_last_ || at::GradMode::is_enabled() || run_.unpacked == &group_.unpacked;
+  const bool is_read_again =
+      !is_last_ || at::GradMode::is_enabled() || run_.is_parted || run_.unpacked == &group_.unpacked;
   return is_read_again ? kept : std::exchange(kept, {});
 }
 
@@ -195,7 +196,7 @@ void BackwardNode::release_variables() {
 }
 
 bool BackwardNode::runs(const passes::BackwardReaders& readers) const {
-  return readers.tangents.meets(run_.tangents) && readers.gradients.meets(run_.gradients);
+  return readers.tangents.meets(run_.came) && readers.gradients.meets(run_.led);
 }
 
 void BackwardNode::check_not_released() const {
@@ -341,7 +342,7 @@ variable_list BackwardNode::differentiable(variable_list gradients, const variab
   }
   if (wanted.empty()) return gradients;
   torch::autograd::edge_list edges;
-  for (size_t k = 0; k < gradients.size(); ++k) edges.push_back(edge(k));
+  for (size_t k = 0; k < program_->gradients().inputs.size(); ++k) edges.push_back(edge(k));
   for (const at::Tensor& tangent : tangents)
     if (tangent.defined() && tangent.requires_grad())
       edges.push_back(torch::autograd::impl::gradient_edge(tangent));
@@ -436,7 +437,7 @@ variable_list BackwardNode::share(uint32_t stage, variable_list& gradients,
                                   const std::shared_ptr<Rest>& rest) const {
   const bool goes_on = staged_ && stage + 1 < staged_->size();
   variable_list given(alive(nodes_, stage)->num_outputs() - (goes_on ? 1 : 0));
-  for (size_t k = 0; k < gradients.size(); ++k)
+  for (size_t k = 0; k < node_of_.size(); ++k)
     if (node_of_[k] == stage) given[edge_of_[k]] = std::move(gradients[k]);
   if (goes_on) given.push_back(parcel(rest, program_->tangents_[0].device));
   return given;
@@ -447,27 +448,72 @@ uint32_t BackwardNode::last_stage(uint32_t saved) const {
   return std::max(staged_->last_reader(saved), is_twice ? staged_->last_reader(saved - 1) : 0);
 }
 
+GradientKind BackwardNode::kind_of(size_t gradient) const {
+  const capture::Gradients& gradients = program_->gradients();
+  return gradient < gradients.inputs.size() ? gradients.inputs[gradient].kind : GradientKind::output;
+}
+
+uint32_t BackwardNode::index_of(size_t gradient) const {
+  const capture::Gradients& gradients = program_->gradients();
+  const size_t inputs = gradients.inputs.size();
+  return gradient < inputs ? gradients.inputs[gradient].index : gradients.inner[gradient - inputs].output;
+}
+
+size_t BackwardNode::asked_for() const {
+  return program_->gradients().inputs.size() + program_->gradients().inner.size();
+}
+
 bool BackwardNode::is_wanted(size_t gradient, const variable_list& tangents) const {
+  const size_t inputs = program_->gradients().inputs.size();
+  if (only_.inner)
+    return gradient >= inputs && std::ranges::find(*only_.inner, gradient - inputs) != only_.inner->end();
+  if (gradient >= inputs) return false;
   const std::vector<bool>& from = program_->gradients().inputs[gradient].from;
   bool depends = false;
   for (size_t t = 0; t < tangents.size(); ++t) depends |= tangents[t].defined() && from[t];
   if (!depends) return false;
   if (node_of_.empty()) return task_should_compute_output(gradient);
-  if (only_ && node_of_[gradient] != *only_) return false;
+  if (only_.group && node_of_[gradient] != *only_.group) return false;
   const torch::autograd::Node* const of = alive(nodes_, node_of_[gradient]);
   return of && of->task_should_compute_output(edge_of_[gradient]);
 }
 
 void BackwardNode::begin(const variable_list& tangents) {
-  const capture::Gradients& gradients = program_->seam_->gradients;
-  run_ = {{Bits(tangents.size()), Bits(program_->gradient_count()), false}, false, nullptr};
+  run_ = {};
+  run_.tangents = Bits(tangents.size());
+  run_.gradients = Bits(program_->gradient_count());
+  run_.is_parted = only_.is_parted;
   for (size_t t = 0; t < tangents.size(); ++t)
     if (tangents[t].defined()) run_.tangents.set(t);
-  for (size_t k = 0; k < gradients.inputs.size(); ++k)
-    if (gradients.inputs[k].kind == GradientKind::output && is_wanted(k, tangents))
-      run_.gradients.set(gradients.inputs[k].index);
-  run_.is_whole = run_.tangents == all(tangents.size()) && run_.gradients == all(program_->gradient_count());
+  Bits wanted(asked_for());
+  for (size_t k = 0; k < asked_for(); ++k) {
+    if (!is_wanted(k, tangents)) continue;
+    wanted.set(k);
+    if (kind_of(k) == GradientKind::output) run_.gradients.set(index_of(k));
+  }
+  const size_t inner = program_->gradients().inner.size();
+  run_.is_whole = !run_.is_parted && run_.tangents == all(tangents.size(), tangents.size()) &&
+                  run_.gradients == all(program_->gradient_count(), program_->gradient_count() - inner);
+  find_way(run_, wanted);
   check_not_released();
+}
+
+void BackwardNode::find_way(Run& run, const Bits& wanted) const {
+  run.came = run.tangents;
+  run.led = run.gradients;
+  if (run.is_parted) return;
+  const capture::Gradients& gradients = program_->gradients();
+  for (size_t round = 0; round < gradients.inner.size(); ++round) {
+    const Bits before = run.came;
+    for (const capture::Gradients::Inner& one : gradients.inner)
+      if (one.tangent != one.none &&
+          std::ranges::any_of(one.directly, [&](uint32_t from) { return run.came[from]; }))
+        run.came.set(one.tangent);
+    if (run.came == before) break;
+  }
+  for (const capture::Gradients::Inner& one : gradients.inner)
+    for (size_t k = 0; k < one.leads_to.size() && !run.led[one.output]; ++k)
+      if (wanted[k] && one.leads_to[k]) run.led.set(one.output);
 }
 
 variable_list BackwardNode::apply_any(variable_list&& tangents, Unpacked& unpacked) {
@@ -476,14 +522,13 @@ variable_list BackwardNode::apply_any(variable_list&& tangents, Unpacked& unpack
   const bool is_last = std::exchange(is_last_, false);
   variable_list gradients =
       run_along_batch(tangents, [&](variable_list row) { return apply_any(std::move(row), unpacked); });
-  if (gradients.empty()) gradients.resize(program_->gradients().inputs.size());
+  if (gradients.empty()) gradients.resize(asked_for());
   is_last_ = is_last;
   return gradients;
 }
 
 variable_list BackwardNode::apply_plain(variable_list&& tangents, Unpacked& unpacked) {
   std::unique_lock<std::mutex> lock(mutex_);
-  const capture::Gradients& gradients = program_->seam_->gradients;
   begin(tangents);
   run_.unpacked = &unpacked;
   check_versions(tangents, lock);
@@ -492,14 +537,16 @@ variable_list BackwardNode::apply_plain(variable_list&& tangents, Unpacked& unpa
     run_.unpacked = &group_.unpacked;
   }
   const bool is_differentiated = at::GradMode::is_enabled();
-  const Again again = is_differentiated ? this->again() : Again();
+  Again again;
+  if (is_differentiated && run_.is_parted)
+    again.refused = "what comes to a result by another one is seen by a hook, or asked for";
+  else if (is_differentiated)
+    again = this->again();
   std::vector<at::Tensor> computed;
   if (run_.gradients.any()) computed = compute(tangents);
-  variable_list given(gradients.inputs.size());
+  variable_list given(asked_for());
   for (size_t k = 0; k < given.size(); ++k)
-    if (is_wanted(k, tangents))
-      given[k] =
-          (gradients.inputs[k].kind == GradientKind::output ? computed : tangents)[gradients.inputs[k].index];
+    if (is_wanted(k, tangents)) given[k] = (kind_of(k) == GradientKind::output ? computed : tangents)[index_of(k)];
   count_writes(given);
   return is_differentiated ? differentiable(std::move(given), tangents, again) : given;
 }

@@ -40,8 +40,13 @@ class BackwardNode final : public torch::autograd::Node {
   explicit BackwardNode(std::shared_ptr<const TrainingProgram> program);
   /// First of all. \param edges  of the gradients, by Gradients::inputs.
   void connect(torch::autograd::edge_list edges);
-  /// Where the history of a root begins. In order.
+  /// Then.
+  void take(const std::vector<at::Tensor>& roots);
+  /// Where the history of a root begins. In the order of capture::Gradients::root_order: of nodes that are ready
+  /// the engine runs the youngest, as it does in eager.
   torch::autograd::Edge history_of(uint32_t number, const at::Tensor& root);
+  /// Before those of roots that are computed from it. \param result  its number.
+  void note_view(uint32_t result, const at::Tensor& view);
 
   /// What the backward program takes first, in order.
   void save(std::vector<at::Tensor> tensors);
@@ -68,12 +73,24 @@ class BackwardNode final : public torch::autograd::Node {
   std::vector<torch::autograd::edge_list> divide(torch::autograd::edge_list edges, size_t count);
   void connect_results(torch::autograd::edge_list edges);
   void make_groups(c10::Device device);
+  /// Hooks of a result that is reached from others, or who asks for its gradient. \param running  one of the roots.
+  bool is_anyone_looking(uint32_t running) const;
   /// A tangent, in the backward that runs now.
   std::shared_ptr<Rest> arrive(uint32_t root, at::Tensor tangent);
   /// What a GradientsNode gives. \param computes  whether it has run the backward.
   torch::autograd::variable_list run_group(uint32_t number, const std::shared_ptr<Rest>& rest, bool is_last,
                                            bool& computes);
+  /// Of a backward in parts, when it is over: what these have read is let go of. \param ran  tangents and
+  /// gradients.
+  void release_after(const std::vector<std::pair<Bits, Bits>>& ran);
+  /// What comes to inner roots from that one alone. \param inner  numbers of capture::Gradients::inner.
+  torch::autograd::variable_list run_to_inner(uint32_t root, std::vector<uint32_t> inner,
+                                              const std::shared_ptr<Rest>& rest, bool is_last);
+  /// \param gradient  of the inputs, then of inner roots.
   bool is_wanted(size_t gradient, const torch::autograd::variable_list& tangents) const;
+  capture::Gradients::Input::Kind kind_of(size_t gradient) const;
+  uint32_t index_of(size_t gradient) const;
+  size_t asked_for() const;  ///< So many there are.
   /// Which tangents there are, and which gradients are wanted, becomes the latest run.
   void begin(const torch::autograd::variable_list& tangents);
   bool runs_in_stages(const torch::autograd::variable_list& tangents);
@@ -123,7 +140,10 @@ class BackwardNode final : public torch::autograd::Node {
   struct Run : PartialPrograms::Pattern {
     bool is_whole = false;
     Unpacked* unpacked = nullptr;
+    Bits came,
+        led;  ///< Tangents and gradients that eager's nodes would have, with those of inner roots on the way.
   };
+  void find_way(Run& run, const Bits& wanted) const;
   bool runs(const passes::BackwardReaders& readers) const;
   /// Raises if eager would have freed what this run reads.
   void check_not_released() const;
@@ -146,11 +166,16 @@ class BackwardNode final : public torch::autograd::Node {
   bool has_entries_ = false;                                ///< Results have nodes of their own:
   std::vector<const torch::autograd::Node*> entries_;       ///< by tangent; null: gone.
   std::vector<torch::autograd::edge_list> behind_entries_;  ///< Until these are made.
+  torch::autograd::edge_list inner_;  ///< To what capture::Gradients::inner tells, until all have a history.
   c10::Device parcels_on_ = c10::kCPU;
   size_t entries_left_ = 0;
   std::vector<std::pair<int, std::weak_ptr<Rest>>> tasks_;  ///< Backwards of the engine that are under way.
-  std::optional<uint32_t> only_;                            ///< The latest run is for the gradients of this node.
-  bool leaves_saved_ = false;                               ///< Later stages of this run let go of what they read.
+  struct {
+    std::optional<uint32_t> group;               ///< For the gradients of this node,
+    std::optional<std::vector<uint32_t>> inner;  ///< or for these inner roots.
+    bool is_parted = false;
+  } only_;                     ///< The latest run.
+  bool leaves_saved_ = false;  ///< Later stages of this run let go of what they read.
   std::mutex mutex_;
   std::vector<torch::autograd::SavedVariable> saved_;
   struct Place {

@@ -20,7 +20,19 @@ struct BackwardNode::Rest {
   torch::autograd::variable_list tangents;
   std::vector<bool> kept;             ///< By saved value: others read it later, too.
   std::vector<at::Tensor> handed_on;  ///< By earlier stages to later ones.
-  std::vector<bool> arrived;          ///< By tangent, where results have nodes of their own.
+  // Where results have nodes of their own:
+  std::vector<bool> arrived;  ///< by tangent.
+  bool is_parted = false;     ///< Somebody looks at what comes to a result by another one.
+  // In that case, of the several runs of one backward:
+  Unpacked unpacked;
+  std::vector<std::pair<Bits, Bits>> ran;  ///< Those after which the graph is not retained.
+
+  Rest() = default;
+  Rest(const Rest&) = delete;
+  Rest& operator=(const Rest&) = delete;
+  ~Rest() {
+    if (!ran.empty()) static_cast<BackwardNode&>(*owner[0].function).release_after(ran);
+  }
 };
 
 /// An empty tensor that owns something: the engine hands gradients from node to node, for each backward apart, and

@@ -28,13 +28,18 @@ class OwningNode : public torch::autograd::Node {
   const uint32_t number_;
 };
 
-/// The history of one of several results.
+/// The history of one of several results. Its edges lead to the nodes that give gradients, and then to those of
+/// other results from which this one was computed.
 class ResultNode final : public OwningNode {
  public:
-  using OwningNode::OwningNode;
+  /// \param inner  those others, by number of capture::Gradients::inner.
+  ResultNode(torch::autograd::Edge owner, uint32_t number, std::vector<uint32_t> inner)
+      : OwningNode(std::move(owner), number), inner_(std::move(inner)) {}
   ResultNode(const ResultNode&) = delete;
   ResultNode& operator=(const ResultNode&) = delete;
   ~ResultNode() override { std::atomic_ref(owner().entries_[number_]).store(nullptr); }
+  const std::vector<uint32_t>& inner() const { return inner_; }
+  size_t first_inner() const { return num_outputs() - inner_.size(); }  ///< Among its edges.
   void will_release_variables() override { is_running_ = true; }
   void release_variables() override {
     if (std::exchange(is_running_, false)) return;
@@ -47,11 +52,20 @@ class ResultNode final : public OwningNode {
   variable_list apply(variable_list&& tangents) override {
     const std::shared_ptr<BackwardNode::Rest> rest = owner().arrive(number_, std::move(tangents[0]));
     variable_list given(num_outputs());
-    for (at::Tensor& one : given) one = parcel(rest, owner().parcels_on_);
+    const size_t parcels = first_inner();
+    for (size_t k = 0; k < parcels; ++k) given[k] = parcel(rest, owner().parcels_on_);
+    if (!rest->is_parted || !rest->tangents[number_].defined()) return given;
+    std::vector<uint32_t> wanted;
+    for (size_t k = 0; k < inner_.size(); ++k)
+      if (task_should_compute_output(parcels + k)) wanted.push_back(inner_[k]);
+    if (wanted.empty()) return given;
+    variable_list to_inner = owner().run_to_inner(number_, std::move(wanted), rest, is_running_);
+    for (size_t k = 0; k < inner_.size(); ++k) given[parcels + k] = std::move(to_inner[inner_[k]]);
     return given;
   }
 
  private:
+  const std::vector<uint32_t> inner_;
   bool is_running_ = false, is_gone_ = false;
 };
 
@@ -103,26 +117,39 @@ std::vector<uint32_t> groups_of(const std::vector<capture::Gradients::Input>& in
   return group_of;
 }
 
-/// Of those that this backward comes to.
-bool are_all_there(const std::vector<const torch::autograd::Node*>& entries, const std::vector<bool>& arrived) {
+/// Whether the backward that is under way comes to a node, and goes on from there or takes what comes there.
+struct OnTheWay {
+  bool runs = false, is_asked_for = false;
+};
+OnTheWay on_the_way(const torch::autograd::Node* node) {
   const auto* const nodes = torch::autograd::get_current_graph_task_nodes_in_graph();
   const auto* const info = torch::autograd::get_current_graph_task_exec_info();
-  for (size_t k = 0; k < entries.size(); ++k) {
-    auto* const entry = const_cast<torch::autograd::Node*>(alive(entries, k));
-    if (arrived[k] || !entry || !nodes || !nodes->contains(entry)) continue;
-    if (!info || info->empty()) return false;
-    const auto found = info->find(entry);
-    if (found != info->end() && found->second.needed_) return false;
-  }
+  auto* const one = const_cast<torch::autograd::Node*>(node);
+  if (!one || !nodes || !nodes->contains(one)) return {};
+  if (!info || info->empty()) return {true, false};
+  const auto found = info->find(one);
+  if (found == info->end()) return {};
+  return {found->second.needed_, found->second.captures_ != nullptr};
+}
+
+/// Of those that this backward comes to.
+bool are_all_there(const std::vector<const torch::autograd::Node*>& entries, const std::vector<bool>& arrived) {
+  for (size_t k = 0; k < entries.size(); ++k)
+    if (!arrived[k] && on_the_way(alive(entries, k)).runs) return false;
   return true;
+}
+
+bool has_hooks(torch::autograd::Node& node) {
+  return !node.pre_hooks().empty() || !node.tensor_pre_hooks().empty() || !node.retains_grad_hooks().empty() ||
+         !node.post_hooks().empty();
 }
 
 }  // namespace
 
 void BackwardNode::connect_results(torch::autograd::edge_list edges) {
   has_entries_ = true;
-  entries_left_ = program_->tangents_.size();
-  entries_.resize(entries_left_);
+  entries_.resize(program_->tangents_.size());
+  inner_.resize(program_->gradients().inner.size());
   node_of_ = groups_of(program_->gradients().inputs, edges);
   nodes_.assign(node_of_.empty() ? 0 : *std::ranges::max_element(node_of_) + 1, nullptr);
   behind_entries_ = divide(std::move(edges), nodes_.size());
@@ -149,15 +176,40 @@ std::vector<torch::autograd::edge_list> BackwardNode::divide(torch::autograd::ed
   return by_node;
 }
 
+void BackwardNode::take(const std::vector<at::Tensor>& roots) {
+  if (has_entries_)
+    make_groups(roots[0].device());
+  else
+    for (const at::Tensor& root : roots) add_input_metadata(root);
+}
+
 torch::autograd::Edge BackwardNode::history_of(uint32_t number, const at::Tensor& root) {
-  if (!has_entries_) return {getptr(), add_input_metadata(root)};
-  if (number == 0) make_groups(root.device());
-  const auto node = capture::make_node<ResultNode>(torch::autograd::Edge(getptr(), 0), number);
+  if (!has_entries_) return {getptr(), number};
+  const std::vector<capture::Gradients::Inner>& inner = program_->gradients().inner;
+  std::vector<uint32_t> directly;
+  torch::autograd::edge_list edges = std::move(behind_entries_[number]);
+  for (uint32_t k = 0; k < inner.size(); ++k) {
+    if (!inner_[k].is_valid() || std::ranges::find(inner[k].directly, number) == inner[k].directly.end()) continue;
+    directly.push_back(k);
+    edges.push_back(inner_[k]);
+  }
+  const auto node = capture::make_node<ResultNode>(torch::autograd::Edge(getptr(), 0), number, std::move(directly));
   node->add_input_metadata(root);
+  node->set_next_edges(std::move(edges));
   entries_[number] = node.get();
-  node->set_next_edges(std::move(behind_entries_[number]));
-  if (number + 1 == entries_.size()) behind_entries_.clear();
+  for (size_t k = 0; k < inner.size(); ++k)
+    if (inner[k].tangent == number && !inner[k].is_view()) inner_[k] = {node, 0};
+  if (++entries_left_ == entries_.size()) {
+    behind_entries_.clear();
+    inner_.clear();
+  }
   return {node, 0};
+}
+
+void BackwardNode::note_view(uint32_t result, const at::Tensor& view) {
+  const std::vector<capture::Gradients::Inner>& inner = program_->gradients().inner;
+  for (size_t k = 0; k < inner_.size(); ++k)
+    if (inner[k].view == result && view.requires_grad()) inner_[k] = torch::autograd::impl::gradient_edge(view);
 }
 
 /// Those that give gradients; `behind_entries_` becomes the edges to them, by result.
@@ -178,6 +230,24 @@ void BackwardNode::make_groups(c10::Device device) {
   }
 }
 
+bool BackwardNode::is_anyone_looking(uint32_t running) const {
+  const std::vector<capture::Gradients::Inner>& inner = program_->gradients().inner;
+  const auto is_seen = [](const torch::autograd::Node* node) {
+    const OnTheWay way = on_the_way(node);
+    return way.is_asked_for || (way.runs && has_hooks(const_cast<torch::autograd::Node&>(*node)));
+  };
+  for (size_t root = 0; root < entries_.size() && !inner.empty(); ++root) {
+    const auto* const entry = static_cast<const ResultNode*>(alive(entries_, root));
+    if (root != running && !on_the_way(entry).runs) continue;  // The first node of all is not told among those.
+    for (size_t k = 0; k < entry->inner().size(); ++k) {
+      const capture::Gradients::Inner& to = inner[entry->inner()[k]];
+      if (is_seen(entry->next_edge(entry->first_inner() + k).function.get())) return true;
+      if (to.is_view() && to.tangent != to.none && is_seen(alive(entries_, to.tangent))) return true;
+    }
+  }
+  return false;
+}
+
 std::shared_ptr<BackwardNode::Rest> BackwardNode::arrive(uint32_t root, at::Tensor tangent) {
   const int task = torch::autograd::get_current_graph_task_id();
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -189,6 +259,11 @@ std::shared_ptr<BackwardNode::Rest> BackwardNode::arrive(uint32_t root, at::Tens
     rest = std::make_shared<Rest>();
     rest->tangents.resize(entries_.size());
     rest->arrived.resize(entries_.size());
+    rest->is_parted = is_anyone_looking(root);
+    if (rest->is_parted) {
+      rest->owner.emplace_back(getptr(), 0);
+      if (has_hooks_) rest->unpacked.resize(saved_.size());
+    }
     tasks_.emplace_back(task, rest);
   }
   rest->tangents[root] = std::move(tangent);
@@ -205,15 +280,53 @@ variable_list BackwardNode::run_group(uint32_t number, const std::shared_ptr<Res
     const std::lock_guard<std::mutex> lock(mutex_);
     tangents = rest->tangents;
     is_for_all = are_all_there(entries_, rest->arrived);
-    only_ = is_for_all ? std::nullopt : std::optional(number);
-    is_last_ = is_last;
+    only_ = {is_for_all ? std::nullopt : std::optional(number), std::nullopt, rest->is_parted};
+    is_last_ = is_last && !rest->is_parted;
   }
-  computes = true;
-  Unpacked unpacked(has_hooks_ ? saved_.size() : 0);
-  variable_list gradients = apply_any(std::move(tangents), unpacked);
+  computes = !rest->is_parted;
+  Unpacked unpacked(has_hooks_ && !rest->is_parted ? saved_.size() : 0);
+  variable_list gradients = apply_any(std::move(tangents), rest->is_parted ? rest->unpacked : unpacked);
+  if (rest->is_parted && is_last) rest->ran.emplace_back(run_.came, run_.led);
   if (!is_for_all) return share(number, gradients, rest);
   rest->gradients = std::move(gradients);
   return share(number, rest->gradients, rest);
+}
+
+variable_list BackwardNode::run_to_inner(uint32_t root, std::vector<uint32_t> inner,
+                                         const std::shared_ptr<Rest>& rest, bool is_last) {
+  variable_list tangents(entries_.size());
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    tangents[root] = rest->tangents[root];
+    only_ = {std::nullopt, std::move(inner), true};
+    is_last_ = false;
+  }
+  variable_list gradients = apply_any(std::move(tangents), rest->unpacked);
+  // A later run of this backward may read what this one has read.
+  if (is_last) rest->ran.emplace_back(run_.came, run_.led);
+  gradients.erase(gradients.begin(), gradients.begin() + static_cast<int64_t>(program_->gradients().inputs.size()));
+  return gradients;
+}
+
+void BackwardNode::release_after(const std::vector<std::pair<Bits, Bits>>& ran) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (all_released_) return;
+  const std::vector<passes::BackwardReaders>& readers = program_->backwards_->readers();
+  released_.resize(readers.size());
+  std::vector<bool> kept(saved_.size());
+  all_released_ = true;
+  for (size_t r = 0; r < readers.size(); ++r) {
+    for (const auto& [came, led] : ran)
+      released_[r] = released_[r] || (readers[r].tangents.meets(came) && readers[r].gradients.meets(led));
+    if (released_[r]) continue;
+    all_released_ = false;
+    for (size_t k = 0; k < kept.size(); ++k) kept[k] = kept[k] || readers[r].saved[k];
+  }
+  for (uint32_t k = 0; k < saved_.size(); ++k)
+    if (!kept[k]) let_go(k);
+  if (!all_released_) return;
+  inputs_.release();
+  group_ = {};
 }
 
 }  // namespace braze::runtime

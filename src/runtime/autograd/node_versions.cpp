@@ -34,11 +34,14 @@ void BackwardNode::check_versions(const variable_list& tangents, std::unique_loc
   if (!versions_.any_is_modified()) [[likely]]
     return;
   const std::vector<capture::Gradients::Input>& inputs = program_->gradients().inputs;
-  Bits wanted(inputs.size());
+  const std::vector<capture::Gradients::Inner>& inner = program_->gradients().inner;
+  Bits wanted(asked_for());
   for (size_t k = 0; k < inputs.size(); ++k)
     if (is_wanted(k, tangents)) wanted.set(k);
+  for (size_t k = 0; k < inner.size(); ++k)
+    if (run_.led[inner[k].output]) wanted.set(inputs.size() + k);
   for (const VersionChecks::Check& check : program_->checks()->in_order) {
-    if (!check.tangents.meets(run_.tangents) || !check.gradients.meets(wanted)) continue;
+    if (!check.tangents.meets(run_.came) || !check.gradients.meets(wanted)) continue;
     for (const VersionChecks::Saved& saved : check.saved) {
       if (!versions_.is_modified(saved.watched)) continue;
       const std::string text = told(saved);

@@ -87,7 +87,7 @@ PartialPrograms::Part PartialPrograms::at(const Pattern& pattern, std::span<cons
 const std::vector<passes::BackwardReaders>& PartialPrograms::readers() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (readers_) return *readers_;
-  readers_ = passes::backward_readers(backward());
+  readers_ = passes::backward_readers(parted(backward()).backward);
   for (passes::BackwardReaders& one : *readers_)
     for (size_t k = 0; k < also_as_.size(); ++k)
       if (also_as_[k] && one.saved[*also_as_[k]]) one.saved.set(k);
@@ -156,7 +156,12 @@ const PartialPrograms::Row& PartialPrograms::row(const Pattern& pattern) const {
 
 PartialPrograms::Row PartialPrograms::make(const Pattern& pattern) const {
   Row made{pattern, {}, {}, {}};
-  const passes::Backward all = backward(pattern.is_apart);
+  passes::Parted parts;
+  passes::Backward all = backward(pattern.is_apart);
+  if (pattern.is_parted) {
+    parts = parted(all);
+    all = parts.backward;
+  }
   const auto part_for = [&](const Bits& tangents) {
     return std::make_shared<const passes::PartialBackward>(
         passes::partial_backward(all, tangents, pattern.gradients));
@@ -180,6 +185,14 @@ PartialPrograms::Row PartialPrograms::make(const Pattern& pattern) const {
 passes::Backward PartialPrograms::backward(bool is_apart) const {
   const size_t behind_saved = joint_->inputs().size() - gradients_.first_tangent;
   return {(is_apart ? whole_ : together_).get(), whole_->inputs().size() - behind_saved, gradients_.tangents};
+}
+
+passes::Parted PartialPrograms::parted(const passes::Backward& whole) const {
+  if (gradients_.inner.empty()) return {nullptr, whole};
+  std::vector<passes::Inner> inner;
+  for (const capture::Gradients::Inner& one : gradients_.inner)
+    inner.push_back({one.is_view() ? std::nullopt : std::optional(one.tangent), one.output});
+  return passes::part_at(whole, inner);
 }
 
 capture::Trace PartialPrograms::trace_of(std::shared_ptr<ir::Graph> graph, std::span<const uint32_t> inputs) const {

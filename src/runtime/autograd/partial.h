@@ -34,7 +34,8 @@ class PartialPrograms {
   /// Some of the tangents, and of the outputs of the whole backward.
   struct Pattern {
     Bits tangents, gradients;
-    bool is_apart = false;  ///< What is saved twice is not the same any more.
+    bool is_apart = false;   ///< What is saved twice is not the same any more.
+    bool is_parted = false;  ///< At capture::Gradients::inner: what comes there is given and taken.
     bool operator==(const Pattern&) const = default;
   };
 
@@ -54,6 +55,7 @@ class PartialPrograms {
   const Pattern& likely() const { return likely_; }
   /// The backward for all, which may never be compiled; null if there is none.
   const std::shared_ptr<const ir::Graph>& whole() const { return whole_; }
+  /// Of the backward that is parted at all inner roots.
   const std::vector<passes::BackwardReaders>& readers() const;
   /// Some gradient depends on an input that the forward writes to; worked out for the first who asks.
   bool reads_what_is_written() const;
@@ -70,6 +72,7 @@ class PartialPrograms {
   const Row& row(const Pattern& pattern) const;
   Row make(const Pattern& pattern) const;
   passes::Backward backward(bool is_apart = false) const;
+  passes::Parted parted(const passes::Backward& whole) const;
   /// \param inputs  of the whole graph, or behind them.
   capture::Trace trace_of(std::shared_ptr<ir::Graph> graph, std::span<const uint32_t> inputs) const;
   std::unique_ptr<const StagedPrograms> make_staged() const;

@@ -236,7 +236,7 @@ ForwardInputs TrainingProgram::forward_inputs(const at::Tensor* const* arguments
     const at::Tensor& tensor = input(one.input, arguments);
     inputs.note_version(k, tensor);
     // Among several nodes that which takes a leaf may go before the others.
-    if (one.kind == Kind::gradient && tensor.is_leaf() && seam_->gradients.tangents == 1) continue;
+    if (one.kind == Kind::gradient && tensor.is_leaf() && seam_->has_one_node()) continue;
     inputs.add(k, tensor, seam_->is_differentiated_twice);
   }
   return inputs;
@@ -272,6 +272,23 @@ void TrainingProgram::run(const at::Tensor* const* arguments, at::Tensor* result
   forward_->run(arguments, all.data());
   const at::AutoGradMode gradients_on(true);
   decltype(capture::make_node<BackwardNode>(shared_from_this())) node;
+  std::vector<bool> is_made(seam_->result_count);
+  const auto make_views = [&](const auto& has_its_history) {
+    for (uint32_t r = 0; r < seam_->result_count; ++r) {
+      const Result& result = gradients.results[r];
+      const bool is_of_input = result.kind == Result::Kind::view_of_input;
+      if ((!is_of_input && result.kind != Result::Kind::view_of_other) || is_made[r] || !has_its_history(result))
+        continue;
+      is_made[r] = true;
+      const at::Tensor& base = is_of_input ? input(result.index, arguments) : all[result.index];
+      using torch::autograd::CreationMeta;
+      const CreationMeta creation = forward_->trace().outputs[r].creation;
+      const at::AutoGradMode as_made(creation != CreationMeta::NO_GRAD_MODE);
+      all[r] = view_like(base, all[r]);
+      torch::autograd::impl::get_view_autograd_meta(all[r])->set_creation_meta(creation);
+      if (node) node->note_view(r, all[r]);
+    }
+  };
   if (backwards_->whole()) {
     torch::autograd::edge_list edges;
     for (const Gradients::Input& one : gradients.inputs)
@@ -290,26 +307,27 @@ void TrainingProgram::run(const at::Tensor* const* arguments, at::Tensor* result
       roots[one.tangent] = input(one.input, arguments);
       is_written[one.tangent] = roots[one.tangent].requires_grad();
     }
-    for (uint32_t k = 0; k < roots.size(); ++k) {
+    node->take(roots);
+    const auto is_of = [&](const Result& view, uint32_t root) {
+      if (view.kind == Result::Kind::view_of_other) return gradients.results[view.index].index == root;
+      const auto is_its = [&](const Gradients::Written& one) {
+        return one.input == view.index && (root == Gradients::Inner::none || one.tangent == root);
+      };
+      return std::ranges::any_of(gradients.written, is_its);
+    };
+    make_views([&](const Result& view) {
+      return view.kind == Result::Kind::view_of_input && !is_of(view, Gradients::Inner::none);
+    });
+    for (const uint32_t k : gradients.root_order) {
       torch::autograd::Edge history = node->history_of(k, roots[k]);
       if (is_written[k])
         torch::autograd::impl::rebase_history(roots[k], std::move(history));
       else
         set_history(roots[k], std::move(history));
+      make_views([&](const Result& view) { return is_of(view, k); });
     }
   }
-  for (size_t r = 0; r < seam_->result_count; ++r) {
-    const Result& result = gradients.results[r];
-    if (result.kind == Result::Kind::view_of_other || result.kind == Result::Kind::view_of_input) {
-      const at::Tensor& base =
-          result.kind == Result::Kind::view_of_other ? all[result.index] : input(result.index, arguments);
-      using torch::autograd::CreationMeta;
-      const CreationMeta creation = forward_->trace().outputs[r].creation;
-      const at::AutoGradMode as_made(creation != CreationMeta::NO_GRAD_MODE);
-      all[r] = view_like(base, all[r]);
-      torch::autograd::impl::get_view_autograd_meta(all[r])->set_creation_meta(creation);
-    }
-  }
+  make_views([](const Result&) { return true; });
   if (node) node->watch(arguments, all);
   for (size_t r = 0; r < seam_->result_count; ++r) results[r] = std::move(all[r]);
 }

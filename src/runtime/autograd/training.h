@@ -31,6 +31,8 @@ namespace braze::runtime {
 struct TrainingSeam {
   capture::Gradients gradients;
   std::vector<passes::Saved> saved;  ///< Outputs by their place among the forward program's results.
+  /// From which the engine comes to all inputs, and to nothing else.
+  bool has_one_node() const { return gradients.tangents == 1 && gradients.inner.empty(); }
   /// By place in `saved`, of an input that is held: where it is saved as itself, which also checks its version.
   std::vector<std::optional<uint32_t>> also_as;
   bool is_held(size_t place) const { return saved[place].kind == passes::Saved::Kind::held; }
