@@ -82,17 +82,20 @@ class LaterGradients final : public torch::autograd::Node {
 BackwardNode::BackwardNode(std::shared_ptr<const TrainingProgram> program)
     : program_(std::move(program)), nodes_{this} {}
 
-void BackwardNode::connect(torch::autograd::edge_list edges) {
+void BackwardNode::connect(torch::autograd::edge_list edges, const std::vector<at::Tensor>& roots) {
   const std::optional<c10::Device> device = only_device(program_->tangents_);
   if (device && std::ranges::any_of(edges, waits)) staged_ = program_->backwards_->staged();
   if (!staged_ && program_->seam_->has_one_node()) {
+    for (const at::Tensor& root : roots) add_input_metadata(root);
     set_next_edges(std::move(edges));
     return;
   }
   if (!staged_) {
     connect_results(std::move(edges));
+    make_groups(roots[0].device());
     return;
   }
+  for (const at::Tensor& root : roots) add_input_metadata(root);
   for (const StagedPrograms::Gradient& one : staged_->gradients()) node_of_.push_back(one.stage);
   std::vector<torch::autograd::edge_list> by_stage = divide(std::move(edges), staged_->size());
   // The last one first: nodes know how long the way behind them is.
@@ -192,18 +195,14 @@ void BackwardNode::release_variables() {
   if (all_released_) return;
   const std::vector<passes::BackwardReaders>& readers = program_->backwards_->readers();
   released_.resize(readers.size());
-  for (size_t r = 0; r < readers.size(); ++r) released_[r] = released_[r] || runs(readers[r]);
-}
-
-bool BackwardNode::runs(const passes::BackwardReaders& readers) const {
-  return readers.tangents.meets(run_.came) && readers.gradients.meets(run_.led);
+  for (size_t r = 0; r < readers.size(); ++r) released_[r] = released_[r] || run_.meets(readers[r]);
 }
 
 void BackwardNode::check_not_released() const {
   if (!all_released_ && released_.empty()) return;
   const std::vector<passes::BackwardReaders>& readers = program_->backwards_->readers();
   for (size_t r = 0; r < readers.size(); ++r)
-    TORCH_CHECK(!runs(readers[r]) || (!all_released_ && !released_[r]), torch::autograd::ERR_BACKWARD_TWICE);
+    TORCH_CHECK(!run_.meets(readers[r]) || (!all_released_ && !released_[r]), torch::autograd::ERR_BACKWARD_TWICE);
 }
 
 std::vector<bool> BackwardNode::kept_for_later() const {
@@ -211,7 +210,7 @@ std::vector<bool> BackwardNode::kept_for_later() const {
   if (run_.is_whole || all_released_) return kept;
   const std::vector<passes::BackwardReaders>& readers = program_->backwards_->readers();
   for (size_t r = 0; r < readers.size(); ++r) {
-    if (runs(readers[r]) || (!released_.empty() && released_[r])) continue;
+    if (run_.meets(readers[r]) || (!released_.empty() && released_[r])) continue;
     for (size_t k = 0; k < kept.size(); ++k) kept[k] = kept[k] || readers[r].saved[k];
   }
   return kept;
@@ -229,18 +228,9 @@ std::vector<at::Tensor> BackwardNode::arguments(const variable_list& tangents, s
     }
     const size_t number = input - saved_.size();
     if (number >= tangents.size()) break;  // The rest is bound.
-    values.push_back(laid_out(tangents, number));
+    values.push_back(program_->laid_out(tangents, number));
   }
   return values;
-}
-
-at::Tensor BackwardNode::laid_out(const variable_list& tangents, size_t number) const {
-  const at::Tensor& tangent = tangents[number];
-  const Geometry& expected = program_->tangents_[number];
-  if (tangent.defined() && expected.matches(tangent)) return tangent;
-  at::Tensor copy = expected.allocate();
-  const at::NoGradGuard no_history;
-  return tangent.defined() ? copy.copy_(tangent) : copy.zero_();
 }
 
 std::vector<at::Tensor> BackwardNode::compute(const variable_list& tangents) {
@@ -408,7 +398,7 @@ variable_list BackwardNode::run_stage(uint32_t number, Rest& rest) {
       else if (input < saved_.size())
         given.push_back(in_its_memory(input, saved_[also_as[input].value_or(input)].unpack()));
       else if (input - saved_.size() < rest.tangents.size())
-        given.push_back(laid_out(rest.tangents, input - saved_.size()));
+        given.push_back(program_->laid_out(rest.tangents, input - saved_.size()));
     }
     for (uint32_t k = 0; k < saved_.size(); ++k)
       if (!rest.kept[k] && last_stage(k) == number) let_go(k);
@@ -429,7 +419,7 @@ variable_list BackwardNode::run_stage(uint32_t number, Rest& rest) {
     if (from.stage != number || from.kind == Kind::none || !is_wanted(k, rest.tangents)) continue;
     gradients[k] = (from.kind == Kind::tangent ? rest.tangents : computed)[from.index];
   }
-  count_writes(gradients);
+  program_->count_writes(gradients);
   return gradients;
 }
 
@@ -446,21 +436,6 @@ variable_list BackwardNode::share(uint32_t stage, variable_list& gradients,
 uint32_t BackwardNode::last_stage(uint32_t saved) const {
   const bool is_twice = saved > 0 && program_->seam_->also_as[saved - 1] == saved;
   return std::max(staged_->last_reader(saved), is_twice ? staged_->last_reader(saved - 1) : 0);
-}
-
-GradientKind BackwardNode::kind_of(size_t gradient) const {
-  const capture::Gradients& gradients = program_->gradients();
-  return gradient < gradients.inputs.size() ? gradients.inputs[gradient].kind : GradientKind::output;
-}
-
-uint32_t BackwardNode::index_of(size_t gradient) const {
-  const capture::Gradients& gradients = program_->gradients();
-  const size_t inputs = gradients.inputs.size();
-  return gradient < inputs ? gradients.inputs[gradient].index : gradients.inner[gradient - inputs].output;
-}
-
-size_t BackwardNode::asked_for() const {
-  return program_->gradients().inputs.size() + program_->gradients().inner.size();
 }
 
 bool BackwardNode::is_wanted(size_t gradient, const variable_list& tangents) const {
@@ -485,35 +460,33 @@ void BackwardNode::begin(const variable_list& tangents) {
   run_.is_parted = only_.is_parted;
   for (size_t t = 0; t < tangents.size(); ++t)
     if (tangents[t].defined()) run_.tangents.set(t);
-  Bits wanted(asked_for());
-  for (size_t k = 0; k < asked_for(); ++k) {
+  Bits wanted(program_->seam_->asked_for());
+  for (size_t k = 0; k < program_->seam_->asked_for(); ++k) {
     if (!is_wanted(k, tangents)) continue;
     wanted.set(k);
-    if (kind_of(k) == GradientKind::output) run_.gradients.set(index_of(k));
+    if (program_->seam_->kind_of(k) == GradientKind::output) run_.gradients.set(program_->seam_->index_of(k));
   }
   const size_t inner = program_->gradients().inner.size();
   run_.is_whole = !run_.is_parted && run_.tangents == all(tangents.size(), tangents.size()) &&
                   run_.gradients == all(program_->gradient_count(), program_->gradient_count() - inner);
-  find_way(run_, wanted);
+  run_.find_way(program_->gradients(), wanted);
   check_not_released();
 }
 
-void BackwardNode::find_way(Run& run, const Bits& wanted) const {
-  run.came = run.tangents;
-  run.led = run.gradients;
-  if (run.is_parted) return;
-  const capture::Gradients& gradients = program_->gradients();
-  for (size_t round = 0; round < gradients.inner.size(); ++round) {
-    const Bits before = run.came;
-    for (const capture::Gradients::Inner& one : gradients.inner)
-      if (one.tangent != one.none &&
-          std::ranges::any_of(one.directly, [&](uint32_t from) { return run.came[from]; }))
-        run.came.set(one.tangent);
-    if (run.came == before) break;
+void BackwardNode::Run::find_way(const capture::Gradients& joint, const Bits& wanted) {
+  came = tangents;
+  led = gradients;
+  if (is_parted) return;
+  for (size_t round = 0; round < joint.inner.size(); ++round) {
+    const Bits before = came;
+    for (const capture::Gradients::Inner& one : joint.inner)
+      if (one.tangent != one.none && std::ranges::any_of(one.directly, [&](uint32_t from) { return came[from]; }))
+        came.set(one.tangent);
+    if (came == before) break;
   }
-  for (const capture::Gradients::Inner& one : gradients.inner)
-    for (size_t k = 0; k < one.leads_to.size() && !run.led[one.output]; ++k)
-      if (wanted[k] && one.leads_to[k]) run.led.set(one.output);
+  for (const capture::Gradients::Inner& one : joint.inner)
+    for (size_t k = 0; k < one.leads_to.size() && !led[one.output]; ++k)
+      if (wanted[k] && one.leads_to[k]) led.set(one.output);
 }
 
 variable_list BackwardNode::apply_any(variable_list&& tangents, Unpacked& unpacked) {
@@ -522,7 +495,7 @@ variable_list BackwardNode::apply_any(variable_list&& tangents, Unpacked& unpack
   const bool is_last = std::exchange(is_last_, false);
   variable_list gradients =
       run_along_batch(tangents, [&](variable_list row) { return apply_any(std::move(row), unpacked); });
-  if (gradients.empty()) gradients.resize(asked_for());
+  if (gradients.empty()) gradients.resize(program_->seam_->asked_for());
   is_last_ = is_last;
   return gradients;
 }
@@ -544,10 +517,12 @@ variable_list BackwardNode::apply_plain(variable_list&& tangents, Unpacked& unpa
     again = this->again();
   std::vector<at::Tensor> computed;
   if (run_.gradients.any()) computed = compute(tangents);
-  variable_list given(asked_for());
+  variable_list given(program_->seam_->asked_for());
   for (size_t k = 0; k < given.size(); ++k)
-    if (is_wanted(k, tangents)) given[k] = (kind_of(k) == GradientKind::output ? computed : tangents)[index_of(k)];
-  count_writes(given);
+    if (is_wanted(k, tangents))
+      given[k] =
+          (program_->seam_->kind_of(k) == GradientKind::output ? computed : tangents)[program_->seam_->index_of(k)];
+  program_->count_writes(given);
   return is_differentiated ? differentiable(std::move(given), tangents, again) : given;
 }
 

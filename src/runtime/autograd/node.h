@@ -39,9 +39,7 @@ class BackwardNode final : public torch::autograd::Node {
  public:
   explicit BackwardNode(std::shared_ptr<const TrainingProgram> program);
   /// First of all. \param edges  of the gradients, by Gradients::inputs.
-  void connect(torch::autograd::edge_list edges);
-  /// Then.
-  void take(const std::vector<at::Tensor>& roots);
+  void connect(torch::autograd::edge_list edges, const std::vector<at::Tensor>& roots);
   /// Where the history of a root begins. In the order of capture::Gradients::root_order: of nodes that are ready
   /// the engine runs the youngest, as it does in eager.
   torch::autograd::Edge history_of(uint32_t number, const at::Tensor& root);
@@ -73,8 +71,6 @@ class BackwardNode final : public torch::autograd::Node {
   std::vector<torch::autograd::edge_list> divide(torch::autograd::edge_list edges, size_t count);
   void connect_results(torch::autograd::edge_list edges);
   void make_groups(c10::Device device);
-  /// Hooks of a result that is reached from others, or who asks for its gradient. \param running  one of the roots.
-  bool is_anyone_looking(uint32_t running) const;
   /// A tangent, in the backward that runs now.
   std::shared_ptr<Rest> arrive(uint32_t root, at::Tensor tangent);
   /// What a GradientsNode gives. \param computes  whether it has run the backward.
@@ -88,9 +84,6 @@ class BackwardNode final : public torch::autograd::Node {
                                               const std::shared_ptr<Rest>& rest, bool is_last);
   /// \param gradient  of the inputs, then of inner roots.
   bool is_wanted(size_t gradient, const torch::autograd::variable_list& tangents) const;
-  capture::Gradients::Input::Kind kind_of(size_t gradient) const;
-  uint32_t index_of(size_t gradient) const;
-  size_t asked_for() const;  ///< So many there are.
   /// Which tangents there are, and which gradients are wanted, becomes the latest run.
   void begin(const torch::autograd::variable_list& tangents);
   bool runs_in_stages(const torch::autograd::variable_list& tangents);
@@ -132,8 +125,6 @@ class BackwardNode final : public torch::autograd::Node {
   void check_versions(const torch::autograd::variable_list& tangents, std::unique_lock<std::mutex>& lock);
   void give_leaves_before(uint32_t count, const torch::autograd::variable_list& tangents,
                           std::unique_lock<std::mutex>& lock);
-  /// Gradients count their writes as eager's do.
-  void count_writes(const torch::autograd::variable_list& gradients) const;
   std::string told(const capture::VersionChecks::Saved& saved) const;
 
   /// Which tangents are defined, and which outputs of the whole backward program are wanted.
@@ -142,17 +133,18 @@ class BackwardNode final : public torch::autograd::Node {
     Unpacked* unpacked = nullptr;
     Bits came,
         led;  ///< Tangents and gradients that eager's nodes would have, with those of inner roots on the way.
+    /// \param wanted  of the inputs, then of inner results.
+    void find_way(const capture::Gradients& joint, const Bits& wanted);
+    bool meets(const passes::BackwardReaders& readers) const {
+      return readers.tangents.meets(came) && readers.gradients.meets(led);
+    }
   };
-  void find_way(Run& run, const Bits& wanted) const;
-  bool runs(const passes::BackwardReaders& readers) const;
   /// Raises if eager would have freed what this run reads.
   void check_not_released() const;
   /// Of each saved value, whether what has been neither freed nor is running may read it.
   std::vector<bool> kept_for_later() const;
   /// Gradients by output of the whole backward program, where they are wanted.
   std::vector<at::Tensor> compute(const torch::autograd::variable_list& tangents);
-  /// A tangent as the programs take it.
-  at::Tensor laid_out(const torch::autograd::variable_list& tangents, size_t number) const;
   /// Saved values and tangents, by input of the whole backward program.
   std::vector<at::Tensor> arguments(const torch::autograd::variable_list& tangents,
                                     std::span<const uint32_t> inputs);

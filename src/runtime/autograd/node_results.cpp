@@ -144,6 +144,25 @@ bool has_hooks(torch::autograd::Node& node) {
          !node.post_hooks().empty();
 }
 
+/// Hooks of a result that is reached from others, or who asks for its gradient. \param running  one of the results.
+bool is_anyone_looking(const std::vector<const torch::autograd::Node*>& entries,
+                       const std::vector<capture::Gradients::Inner>& inner, uint32_t running) {
+  const auto is_seen = [](const torch::autograd::Node* node) {
+    const OnTheWay way = on_the_way(node);
+    return way.is_asked_for || (way.runs && has_hooks(const_cast<torch::autograd::Node&>(*node)));
+  };
+  for (size_t root = 0; root < entries.size() && !inner.empty(); ++root) {
+    const auto* const entry = static_cast<const ResultNode*>(alive(entries, root));
+    if (root != running && !on_the_way(entry).runs) continue;  // The first node of all is not told among those.
+    for (size_t k = 0; k < entry->inner().size(); ++k) {
+      const capture::Gradients::Inner& to = inner[entry->inner()[k]];
+      if (is_seen(entry->next_edge(entry->first_inner() + k).function.get())) return true;
+      if (to.is_view() && to.tangent != to.none && is_seen(alive(entries, to.tangent))) return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 void BackwardNode::connect_results(torch::autograd::edge_list edges) {
@@ -174,13 +193,6 @@ std::vector<torch::autograd::edge_list> BackwardNode::divide(torch::autograd::ed
     }
   }
   return by_node;
-}
-
-void BackwardNode::take(const std::vector<at::Tensor>& roots) {
-  if (has_entries_)
-    make_groups(roots[0].device());
-  else
-    for (const at::Tensor& root : roots) add_input_metadata(root);
 }
 
 torch::autograd::Edge BackwardNode::history_of(uint32_t number, const at::Tensor& root) {
@@ -230,24 +242,6 @@ void BackwardNode::make_groups(c10::Device device) {
   }
 }
 
-bool BackwardNode::is_anyone_looking(uint32_t running) const {
-  const std::vector<capture::Gradients::Inner>& inner = program_->gradients().inner;
-  const auto is_seen = [](const torch::autograd::Node* node) {
-    const OnTheWay way = on_the_way(node);
-    return way.is_asked_for || (way.runs && has_hooks(const_cast<torch::autograd::Node&>(*node)));
-  };
-  for (size_t root = 0; root < entries_.size() && !inner.empty(); ++root) {
-    const auto* const entry = static_cast<const ResultNode*>(alive(entries_, root));
-    if (root != running && !on_the_way(entry).runs) continue;  // The first node of all is not told among those.
-    for (size_t k = 0; k < entry->inner().size(); ++k) {
-      const capture::Gradients::Inner& to = inner[entry->inner()[k]];
-      if (is_seen(entry->next_edge(entry->first_inner() + k).function.get())) return true;
-      if (to.is_view() && to.tangent != to.none && is_seen(alive(entries_, to.tangent))) return true;
-    }
-  }
-  return false;
-}
-
 std::shared_ptr<BackwardNode::Rest> BackwardNode::arrive(uint32_t root, at::Tensor tangent) {
   const int task = torch::autograd::get_current_graph_task_id();
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -259,7 +253,7 @@ std::shared_ptr<BackwardNode::Rest> BackwardNode::arrive(uint32_t root, at::Tens
     rest = std::make_shared<Rest>();
     rest->tangents.resize(entries_.size());
     rest->arrived.resize(entries_.size());
-    rest->is_parted = is_anyone_looking(root);
+    rest->is_parted = is_anyone_looking(entries_, program_->gradients().inner, root);
     if (rest->is_parted) {
       rest->owner.emplace_back(getptr(), 0);
       if (has_hooks_) rest->unpacked.resize(saved_.size());

@@ -35,7 +35,7 @@ void BackwardNode::check_versions(const variable_list& tangents, std::unique_loc
     return;
   const std::vector<capture::Gradients::Input>& inputs = program_->gradients().inputs;
   const std::vector<capture::Gradients::Inner>& inner = program_->gradients().inner;
-  Bits wanted(asked_for());
+  Bits wanted(program_->seam_->asked_for());
   for (size_t k = 0; k < inputs.size(); ++k)
     if (is_wanted(k, tangents)) wanted.set(k);
   for (size_t k = 0; k < inner.size(); ++k)
@@ -48,16 +48,6 @@ void BackwardNode::check_versions(const variable_list& tangents, std::unique_loc
       give_leaves_before(check.leaves_before, tangents, lock);
       TORCH_CHECK(false, text);
     }
-  }
-}
-
-void BackwardNode::count_writes(const variable_list& gradients) const {
-  const VersionChecks* const checks = program_->checks();
-  if (!checks) return;
-  for (size_t k = 0; k < checks->versions.size(); ++k) {
-    if (checks->versions[k] == 0 || !gradients[k].defined()) continue;
-    if (program_->gradients().inputs[k].kind == GradientKind::output)
-      gradients[k].unsafeGetTensorImpl()->set_version_counter(c10::VariableVersion(checks->versions[k]));
   }
 }
 

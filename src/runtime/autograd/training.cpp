@@ -124,6 +124,34 @@ const capture::VersionChecks* TrainingProgram::checks() const {
   return tape ? tape->checks().get() : nullptr;
 }
 
+Gradients::Input::Kind TrainingSeam::kind_of(size_t gradient) const {
+  return gradient < gradients.inputs.size() ? gradients.inputs[gradient].kind : Gradients::Input::Kind::output;
+}
+
+uint32_t TrainingSeam::index_of(size_t gradient) const {
+  const size_t inputs = gradients.inputs.size();
+  return gradient < inputs ? gradients.inputs[gradient].index : gradients.inner[gradient - inputs].output;
+}
+
+at::Tensor TrainingProgram::laid_out(const std::vector<at::Tensor>& tangents, size_t number) const {
+  const at::Tensor& tangent = tangents[number];
+  const Geometry& expected = tangents_[number];
+  if (tangent.defined() && expected.matches(tangent)) return tangent;
+  at::Tensor copy = expected.allocate();
+  const at::NoGradGuard no_history;
+  return tangent.defined() ? copy.copy_(tangent) : copy.zero_();
+}
+
+void TrainingProgram::count_writes(const std::vector<at::Tensor>& gradients) const {
+  const capture::VersionChecks* const checks = this->checks();
+  if (!checks) return;
+  for (size_t k = 0; k < checks->versions.size(); ++k) {
+    if (checks->versions[k] == 0 || !gradients[k].defined()) continue;
+    if (this->gradients().inputs[k].kind == Gradients::Input::Kind::output)
+      gradients[k].unsafeGetTensorImpl()->set_version_counter(c10::VariableVersion(checks->versions[k]));
+  }
+}
+
 TrainingTraces cut(const capture::Trace& joint) {
   BRAZE_CHECK(joint.gradients, "a trace without a backward");
   auto seam = std::make_shared<TrainingSeam>();
@@ -294,11 +322,6 @@ void TrainingProgram::run(const at::Tensor* const* arguments, at::Tensor* result
     for (const Gradients::Input& one : gradients.inputs)
       edges.push_back(torch::autograd::impl::gradient_edge(input(one.input, arguments)));
     node = capture::make_node<BackwardNode>(shared_from_this());
-    node->connect(std::move(edges));
-    std::vector<at::Tensor> saved;
-    for (const passes::Saved& one : seam_->saved) saved.push_back(saved_tensor(one, arguments, all));
-    node->save(std::move(saved));
-    if (tape()) node->remember(forward_inputs(arguments, std::move(generators)));
     std::vector<at::Tensor> roots(gradients.tangents);
     for (size_t r = 0; r < gradients.results.size(); ++r)
       if (gradients.results[r].kind == Result::Kind::root) roots[gradients.results[r].index] = all[r];
@@ -307,7 +330,11 @@ void TrainingProgram::run(const at::Tensor* const* arguments, at::Tensor* result
       roots[one.tangent] = input(one.input, arguments);
       is_written[one.tangent] = roots[one.tangent].requires_grad();
     }
-    node->take(roots);
+    node->connect(std::move(edges), roots);
+    std::vector<at::Tensor> saved;
+    for (const passes::Saved& one : seam_->saved) saved.push_back(saved_tensor(one, arguments, all));
+    node->save(std::move(saved));
+    if (tape()) node->remember(forward_inputs(arguments, std::move(generators)));
     const auto is_of = [&](const Result& view, uint32_t root) {
       if (view.kind == Result::Kind::view_of_other) return gradients.results[view.index].index == root;
       const auto is_its = [&](const Gradients::Written& one) {

@@ -33,6 +33,10 @@ struct TrainingSeam {
   std::vector<passes::Saved> saved;  ///< Outputs by their place among the forward program's results.
   /// From which the engine comes to all inputs, and to nothing else.
   bool has_one_node() const { return gradients.tangents == 1 && gradients.inner.empty(); }
+  // Gradients that may be asked for: of inputs, then what comes to inner results.
+  size_t asked_for() const { return gradients.inputs.size() + gradients.inner.size(); }
+  capture::Gradients::Input::Kind kind_of(size_t gradient) const;
+  uint32_t index_of(size_t gradient) const;
   /// By place in `saved`, of an input that is held: where it is saved as itself, which also checks its version.
   std::vector<std::optional<uint32_t>> also_as;
   bool is_held(size_t place) const { return saved[place].kind == passes::Saved::Kind::held; }
@@ -104,6 +108,10 @@ class TrainingProgram : public std::enable_shared_from_this<TrainingProgram> {
   const capture::Gradients& gradients() const { return seam_->gradients; }
   std::span<const int64_t> symbols() const { return symbols_; }
   bool is_written(uint32_t input) const { return seam_->is_written[input]; }
+  /// A tangent as the programs take it.
+  at::Tensor laid_out(const std::vector<at::Tensor>& tangents, size_t number) const;
+  /// Gradients count their writes as eager's do.
+  void count_writes(const std::vector<at::Tensor>& gradients) const;
   const capture::Tape* tape() const { return seam_->tape(); }
   const capture::VersionChecks* checks() const;  ///< Null: nothing is to be checked.
 
