@@ -39,7 +39,8 @@ def main() -> None:
         pass
     except OSError as error:
         print(
-            f"{sys.executable}: can't open file {os.path.abspath(asked.script)!r}: [Errno {error.errno}] {error.strerror}",
+            f"{sys.executable}: can't open file {os.path.abspath(asked.script)!r}:"
+            f" [Errno {error.errno}] {error.strerror}",
             file=sys.stderr,
         )
         sys.exit(2)

@@ -25,6 +25,10 @@ class LibraryWorld : public interpreter::TensorWorld {
   bool is_library(PyCodeObject* code) const override;
   bool is_plain_script(PyObject* function) const override;
   void make_attribute(PyObject* object, PyObject* name) const override;
+  bool asks_for_torch_function(PyObject* function) const override {
+    return torch_names().ask_for_torch_function.contains(function);
+  }
+  PyObject* tensor_type() const override { return torch_names().tensor_type; }
 };
 
 /// Tensors of one run: arguments of the graph, and those that it binds.
@@ -83,15 +87,11 @@ class TorchWorld final : public LibraryWorld {
   PyObject* answer(PyObject* function, PyObject* const* arguments, Py_ssize_t count) override;
   void answered() override;
   bool has_default_device() const override { return default_device_.is_set(); }
-  bool asks_for_torch_function(PyObject* function) const override {
-    return torch_names().ask_for_torch_function.contains(function);
-  }
   bool enter_default_device(PyObject* function) override { return default_device_.enter(function); }
   void leave_default_device() override { default_device_.leave(); }
   bool wants_history(PyObject* const* arguments, Py_ssize_t count) const override;
   bool is_within_gradient() const override;
   PyObject* gradient_of(PyObject* tensor) override;
-  PyObject* tensor_type() const override { return torch_names().tensor_type; }
   PyObject* compiled_from(PyObject* object) const override { return python::compiled_from(object); }
   bool is_cpu(PyObject* device) const override;
   interpreter::Promise promise_about(PyObject* function) const override;

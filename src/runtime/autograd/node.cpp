@@ -52,6 +52,13 @@ std::optional<c10::Device> only_device(const std::vector<Geometry>& tangents) {
   return tangents[0].device;
 }
 
+/// The last stage that reads a saved value, or checks its version. \param also_as  TrainingSeam's.
+uint32_t last_stage(const StagedPrograms& stages, const std::vector<std::optional<uint32_t>>& also_as,
+                    uint32_t saved) {
+  const bool is_twice = saved > 0 && also_as[saved - 1] == saved;
+  return std::max(stages.last_reader(saved), is_twice ? stages.last_reader(saved - 1) : 0);
+}
+
 }  // namespace
 
 /// Gives what a later stage has computed.
@@ -187,7 +194,7 @@ void BackwardNode::release_variables() {
   const std::vector<bool> kept = kept_for_later();
   is_last_ = false;
   for (uint32_t k = 0; k < saved_.size(); ++k)
-    if (!kept[k] && !(leaves_saved_ && last_stage(k) > 0)) let_go(k);
+    if (!kept[k] && !(leaves_saved_ && last_stage(*staged_, program_->seam_->also_as, k) > 0)) let_go(k);
   leaves_saved_ = false;
   if (run_.is_whole || all_released_) inputs_.release();
   if (run_.is_whole) all_released_ = true;
@@ -401,7 +408,7 @@ variable_list BackwardNode::run_stage(uint32_t number, Rest& rest) {
         given.push_back(program_->laid_out(rest.tangents, input - saved_.size()));
     }
     for (uint32_t k = 0; k < saved_.size(); ++k)
-      if (!rest.kept[k] && last_stage(k) == number) let_go(k);
+      if (!rest.kept[k] && last_stage(*staged_, also_as, k) == number) let_go(k);
   }
   for (const uint32_t input : stage.inputs)
     if (input >= inputs && staged_->last_reader(input) == number) rest.handed_on[input - inputs].reset();
@@ -431,11 +438,6 @@ variable_list BackwardNode::share(uint32_t stage, variable_list& gradients,
     if (node_of_[k] == stage) given[edge_of_[k]] = std::move(gradients[k]);
   if (goes_on) given.push_back(parcel(rest, program_->tangents_[0].device));
   return given;
-}
-
-uint32_t BackwardNode::last_stage(uint32_t saved) const {
-  const bool is_twice = saved > 0 && program_->seam_->also_as[saved - 1] == saved;
-  return std::max(staged_->last_reader(saved), is_twice ? staged_->last_reader(saved - 1) : 0);
 }
 
 bool BackwardNode::is_wanted(size_t gradient, const variable_list& tangents) const {

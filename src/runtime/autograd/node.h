@@ -87,8 +87,6 @@ class BackwardNode final : public torch::autograd::Node {
   /// Which tangents there are, and which gradients are wanted, becomes the latest run.
   void begin(const torch::autograd::variable_list& tangents);
   bool runs_in_stages(const torch::autograd::variable_list& tangents);
-  /// That reads a saved value, or checks its version.
-  uint32_t last_stage(uint32_t saved) const;
   /// The gradients of one stage.
   torch::autograd::variable_list run_stage(uint32_t stage, Rest& rest);
   /// What a node gives: its gradients, which are taken out of `gradients`, and what is left for the next node.
