@@ -257,7 +257,7 @@ struct GateKernel {
     for (size_t k = 0; k < given.size(); ++k)
       if (const bool written = is_written(arguments[k]); !written || !is_composite)
         stand_ins.put(given[k], written && takes_history && may_take_history(given[k]));
-    if (is_composite) leave_out_known_mask(tracer->impl(), op, given);
+    if (is_composite) leave_out_known_mask(tracer->impl(), op, given, current_gate->has_read_compiling_flag_);
     if ((tracer->symbols() || has_met_cuda()) && record_sized_call(tracer->impl(), op, stack)) return;
     if (tracer->symbols() && record_rerun_call(tracer->impl(), op, stack)) return;
     if (tracer->symbols() && open_sized_composite(op, stack)) return;
@@ -333,6 +333,10 @@ void operator_taken_back(const c10::OperatorHandle& op) noexcept {
 
 ReplacedData* replaced_data() {
   return current_gate ? &current_gate->replaced_ : nullptr;
+}
+
+void note_compiling_flag_was_read() {
+  if (current_gate) current_gate->has_read_compiling_flag_ = true;
 }
 
 Gate::Gate() : outer_(std::exchange(current_gate, this)) {

@@ -72,10 +72,15 @@ class Gate {
  private:
   friend struct GateKernel;
   friend ReplacedData* replaced_data();
+  friend void note_compiling_flag_was_read();
   std::unordered_set<c10::OperatorHandle> called_;
   std::unordered_set<const c10::TensorImpl*> viewed_;  ///< Real tensors of which the trace has made views.
   ReplacedData replaced_;
+  bool has_read_compiling_flag_ = false;
   Gate* outer_;
 };
+
+/// What runs under this thread's gate has asked whether it is being compiled.
+void note_compiling_flag_was_read();
 
 }  // namespace braze::capture

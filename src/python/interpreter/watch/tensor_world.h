@@ -105,6 +105,8 @@ class TensorWorld {
   virtual bool is_computed(PyObject* tensor) const = 0;
   /// The dict and the key of the flag that tells code whether it is being compiled: read as true here.
   virtual std::pair<PyObject*, PyObject*> compiling_flag() const = 0;
+  /// The flag was read.
+  virtual void compiling_flag_was_read() {}
   /// `isinstance(tensor, torch.FloatTensor)` and the like are true: of a class, or of one in a tuple.
   virtual bool is_of_legacy_type(PyObject* object, PyObject* classes) const = 0;
   /// The class torch.Tensor.

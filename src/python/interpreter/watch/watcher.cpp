@@ -283,7 +283,10 @@ bool Watcher::after(Activation& a, int opcode, int arg, Step step) {
     case LOAD_GLOBAL:
       // As torch.compile has it: models choose a way without branches on values of tensors. Only this run is told,
       // not the other threads that read the flag meanwhile.
-      if (activity().asks_whether_compiling) a.pop(), a.push_bool(true);
+      if (activity().asks_whether_compiling) {
+        a.pop(), a.push_bool(true);
+        values().tensors().compiling_flag_was_read();
+      }
       return true;
     case MAKE_CELL: values().make(a.local(arg)); return true;
     case BEFORE_WITH: values().make(a.peek(2)); return true;  // The bound __exit__.
