@@ -224,9 +224,11 @@ TapeRecorder::Pending TapeRecorder::begin(const OpEntry& entry, const torch::jit
     bool copied = false;
     for_each_tensor(arguments[i], [&](const at::Tensor& tensor, int32_t element) {
       if (is_number(tensor)) return;
-      if (tensor.unsafeGetTensorImpl()->is_wrapped_number())
+      const bool counts_as_number = tensor.unsafeGetTensorImpl()->is_wrapped_number();
+      if (counts_as_number && !can_be_lost_)
         throw UserError("braze: a number that a tensor stands for cannot be kept on a tape.");
       const uint32_t number = number_of(tensor);
+      if (counts_as_number) call.numbers.push_back(static_cast<uint32_t>(call.slots.size()));
       call.slots.push_back({i, element, number});
       call.tracked.push_back(has_history(tensor));
       pending.reads_lazy |= (tensor.is_conj() || tensor.is_neg()) && has_history(tensor);
@@ -427,9 +429,14 @@ void Tape::run_part(const Part& part, Run& run, bool has_history, Undo* undo) {
     uint32_t list = ~0u;  // The argument whose list is this call's own by now.
     for (size_t k = 0; k < call.slots.size(); ++k) {
       const CallPayload::Slot& slot = call.slots[k];
-      const at::Tensor& tensor = run.tensors[slot.operand];
+      at::Tensor tensor = run.tensors[slot.operand];
+      if (tells_history) tensor = operand(call, k, tensor);
+      if (std::ranges::find(call.numbers, k) != call.numbers.end()) {
+        tensor = tensor.detach();
+        tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
+      }
       bool copied = list == slot.argument;
-      replace_tensor(stack[slot.argument], slot.element, tells_history ? operand(call, k, tensor) : tensor, copied);
+      replace_tensor(stack[slot.argument], slot.element, tensor, copied);
       list = slot.argument;
     }
     for (const CallPayload::Slot& slot : call.sizes)

@@ -65,8 +65,9 @@ class Tape {
     bool with_grad = false;                ///< Grad mode was on.
     std::vector<bool> tracked;             ///< By slot: the tensor required grad.
     std::vector<CallPayload::Slot>
-        sizes;           ///< Arguments that are expressions; `operand` is the number of its value.
-    std::string source;  ///< The user's "file:line", or empty.
+        sizes;                           ///< Arguments that are expressions; `operand` is the number of its value.
+    std::string source;                  ///< The user's "file:line", or empty.
+    std::vector<uint32_t> numbers = {};  ///< Slots of tensors that count as Python numbers, as to types of results.
   };
   /// Of a joint trace: calls in order, and the functions between them (capture/tape_function.h).
   struct Part {
