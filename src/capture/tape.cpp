@@ -9,6 +9,8 @@
 
 #include "capture/devices.h"
 #include "capture/generator.h"
+#include "capture/number.h"
+#include "capture/numbers_in_calls.h"
 #include "capture/recorder.h"
 #include "capture/registry.h"
 #include "capture/size_node.h"
@@ -67,7 +69,7 @@ void set_size(c10::IValue& value, int32_t element, int64_t size) {
 }
 
 /// A Python number in an operator's tensor argument: part of the call, as the number itself would be.
-bool is_number(const at::Tensor& tensor) {
+bool is_plain_number(const at::Tensor& tensor) {
   return tensor.unsafeGetTensorImpl()->is_wrapped_number() && !as_tracer(tensor);
 }
 
@@ -182,6 +184,7 @@ std::optional<TapeRecorder::Pending> TapeRecorder::try_begin(const OpEntry& entr
 /// Notes which sizes of an argument are expressions, and puts numbers in their places.
 void TapeRecorder::keep_sizes(Tape::Call& call, uint32_t argument) {
   c10::IValue& value = call.stack[argument];
+  if (number_behind(value).defined()) return keep_number(call, argument);
   if (!has_symbols(value)) return;
   const auto note = [&](const c10::IValue& one, int32_t element) {
     const Dim dim = dim_of(one);
@@ -200,6 +203,25 @@ void TapeRecorder::keep_sizes(Tape::Call& call, uint32_t argument) {
   } else {
     throw UserError("a number that sizes decide is an argument");
   }
+}
+
+/// A number that inputs decide, in the place of a plain one.
+void TapeRecorder::keep_number(Tape::Call& call, uint32_t argument) {
+  c10::IValue& value = call.stack[argument];
+  call.slots.push_back({argument, kNumberSlot, number_of(number_behind(value))});
+  call.tracked.push_back(false);
+  value = 0.0;
+}
+
+void TapeRecorder::note_number(const at::Tensor& number, ir::Size size, std::optional<ir::Size> divisor) {
+  if (!can_be_lost_) return;
+  const auto kept = [&](ir::Size one) {
+    sizes_.push_back(one);
+    return static_cast<uint32_t>(sizes_.size() - 1);
+  };
+  const uint32_t first = kept(size);
+  tape_.numbers_.push_back({tape_.tensor_count_, first, divisor ? std::optional(kept(*divisor)) : std::nullopt});
+  set_number(number, tape_.tensor_count_++);
 }
 
 TapeRecorder::Pending TapeRecorder::begin(const OpEntry& entry, const torch::jit::Stack& stack) {
@@ -223,7 +245,7 @@ TapeRecorder::Pending TapeRecorder::begin(const OpEntry& entry, const torch::jit
       add_generator(tape_.generators_, arguments[i].toGenerator());
     bool copied = false;
     for_each_tensor(arguments[i], [&](const at::Tensor& tensor, int32_t element) {
-      if (is_number(tensor)) return;
+      if (is_plain_number(tensor)) return;
       const bool counts_as_number = tensor.unsafeGetTensorImpl()->is_wrapped_number();
       if (counts_as_number && !can_be_lost_)
         throw UserError("braze: a number that a tensor stands for cannot be kept on a tape.");
@@ -369,6 +391,7 @@ std::shared_ptr<const Tape> TapeRecorder::take_forward(const std::function<ir::S
 void Tape::plan_releases() {
   std::vector<bool> needed(tensor_count_, false);
   for (const Input& input : inputs_) needed[input.tensor] = true;
+  for (const Number& number : numbers_) needed[number.tensor] = true;
   for (const uint32_t output : outputs_) needed[output] = true;
   for (const std::shared_ptr<const Function>& function : part_.functions)
     function->for_each_tensor([&](uint32_t tensor) { needed[tensor] = true; });
@@ -430,6 +453,10 @@ void Tape::run_part(const Part& part, Run& run, bool has_history, Undo* undo) {
     for (size_t k = 0; k < call.slots.size(); ++k) {
       const CallPayload::Slot& slot = call.slots[k];
       at::Tensor tensor = run.tensors[slot.operand];
+      if (slot.element == kNumberSlot) {
+        stack[slot.argument] = tensor.item<double>();
+        continue;
+      }
       if (tells_history) tensor = operand(call, k, tensor);
       if (std::ranges::find(call.numbers, k) != call.numbers.end()) {
         tensor = tensor.detach();
@@ -456,6 +483,13 @@ std::vector<at::Tensor> Tape::run_calls(const std::vector<at::Tensor>& inputs, s
                                         Undo* undo) const {
   Run run{std::vector<at::Tensor>(tensor_count_), std::make_shared<const std::vector<int64_t>>(std::move(sizes))};
   for (size_t k = 0; k < inputs_.size(); ++k) run.tensors[inputs_[k].tensor] = inputs[k];
+  for (const Number& number : numbers_) {
+    const int64_t size = (*run.sizes)[number.size];
+    const auto by = static_cast<double>(number.divisor ? (*run.sizes)[*number.divisor] : 1);
+    run.tensors[number.tensor] = number.divisor
+                                     ? at::scalar_tensor(static_cast<double>(size) / by / by, at::kDouble)
+                                     : at::scalar_tensor(size, at::kLong);
+  }
   run_part(part_, run, has_history_, undo);
   const std::vector<at::Tensor>& tensors = run.tensors;
   std::vector<at::Tensor> results;

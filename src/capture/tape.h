@@ -88,6 +88,14 @@ class Tape {
     int32_t graph_input = -1;  ///< Of a joint trace: which of its inputs it is, -1 for a constant, which is bound.
   };
 
+  /// An expression over sizes that counts as a Python number: the size, or significand / divisor / divisor as a
+  /// float.
+  struct Number {
+    uint32_t tensor;
+    uint32_t size;  ///< Of sizes().
+    std::optional<uint32_t> divisor;
+  };
+
   /// Arguments in order, then what is bound.
   const std::vector<Input>& inputs() const { return inputs_; }
   size_t argument_count() const { return argument_count_; }
@@ -129,6 +137,7 @@ class Tape {
   size_t argument_count_ = 0;
   uint32_t tensor_count_ = 0;
   ir::SizeCode sizes_;  ///< Of arguments that are expressions.
+  std::vector<Number> numbers_;
   bool draws_ = false;  ///< Some call is random.
   std::vector<at::Generator> generators_;
   bool has_history_ = false;
@@ -188,6 +197,9 @@ class TapeRecorder {
   std::shared_ptr<const Tape> take_forward(const std::function<ir::Size(ir::Size)>& simplify,
                                            std::shared_ptr<const VersionChecks> checks);
 
+  /// A tensor that counts as a Python number is this size, or size / divisor / divisor as a float.
+  void note_number(const at::Tensor& number, ir::Size size, std::optional<ir::Size> divisor = std::nullopt);
+
   /// There will be no tape; `why` for people. The first reason counts.
   void lose(std::string_view why);
   const std::string& lost() const { return lost_; }
@@ -241,6 +253,7 @@ class TapeRecorder {
   void note_generator(c10::Device device);
   void end(Pending pending, const torch::jit::Stack& stack);
   bool has_history(const at::Tensor& tensor) const;
+  void keep_number(Tape::Call& call, uint32_t argument);
   uint32_t number_of(const at::Tensor& tensor);
   uint32_t number_of_real(const at::Tensor& real);
   uint32_t set_number(const at::Tensor& tracer, uint32_t number);

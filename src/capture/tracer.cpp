@@ -11,6 +11,7 @@
 #include "capture/call.h"
 #include "capture/gate.h"
 #include "capture/index_map.h"
+#include "capture/tape.h"
 #include "ir/instantiate.h"
 #include "ir/size_code.h"
 #include "support/error.h"
@@ -84,6 +85,7 @@ at::Tensor Tracer::wrap_number(ir::Size size) {
   ir::Value* value = number_of(impl_->graph(), size, {});
   at::Tensor tensor = impl_->wrap_fresh(value, at::kLong, c10::Device(c10::kCPU));
   tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
+  if (TapeRecorder* const tape = TapeRecorder::current()) tape->note_number(tensor, size);
   return tensor;
 }
 
@@ -96,6 +98,7 @@ at::Tensor Tracer::wrap_number(ir::Size significand, ir::Size divisor) {
   for (int times = 0; times < 2; ++times) value = graph.create(ir::Op::div, {value, by}, {}, type);
   at::Tensor tensor = impl_->wrap_fresh(value, at::kDouble, c10::Device(c10::kCPU));
   tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
+  if (TapeRecorder* const tape = TapeRecorder::current()) tape->note_number(tensor, significand, divisor);
   return tensor;
 }
 

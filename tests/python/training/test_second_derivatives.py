@@ -100,6 +100,38 @@ def test_the_first_derivative_is_the_programs():
     assert f.counts() == {"captured": 1, "replayed": 0, "native": 0}
 
 
+# Of a tensor of a size that varies, and a float that does.
+VARYING = {
+    "a factor": lambda x, s: (x * s).exp() * s,
+    "a divisor": lambda x, s: (x / s).sin(),
+    "a summand": lambda x, s: (x + s).tanh(),
+    "an exponent": lambda x, s: (x.abs() + 1) ** s,
+    "a plain argument": lambda x, s: torch.nn.functional.elu(x, alpha=s),
+    "a bound": lambda x, s: (x * x * x).clamp(max=s),
+    "a weight": lambda x, s: torch.lerp(x * x * x, x.exp(), s),
+    "within where": lambda x, s: torch.where(x > 0, x * x * x * s, x * x),
+    "a size": lambda x, s: (x * x * x).sum() / x.shape[0],
+    "of a size": lambda x, s: (x**3) * x.shape[0] ** -0.5,
+    "an integer": lambda x, s: x**3 * int(s * 4),
+}
+
+
+@pytest.mark.parametrize("name", VARYING)
+def test_numbers_that_vary(name):
+    function = VARYING[name]
+    compiled = braze.compile(function)
+    torch.manual_seed(0)
+    for number in (1.0, 1.5, 2.5, 3.5):
+        values = torch.randn(3 + int(number))
+        seconds = []
+        for call in (function, compiled):
+            x = values.clone().requires_grad_()
+            (first,) = grad(call(x, number).sum(), x, create_graph=True)
+            seconds.append(grad(first.sum(), x)[0])
+        torch.testing.assert_close(seconds[1], seconds[0])
+    assert compiled.counts()["native"] == 0, compiled.reasons()
+
+
 PARTS = 8
 # Autograd has a formula for a GPU's kernel, which the tape does not keep.
 REFUSED_ON_GPU = {"nn.functional.rms_norm"}
