@@ -495,7 +495,9 @@ void TraceEnd::differentiate(Trace& trace, const std::vector<at::Tensor>& output
       gradients.inputs, [&](const Gradients::Input& one) { return recorder_.inputs_[one.input].is_leaf(); });
   arrange(gradients.inputs, gradients.inputs.size() - others.size());
   for (size_t k = 0; k < inner.size(); ++k) {
-    const std::vector<bool> leaves_reached = backward.reached_from(results[inner[k]]);
+    const uint32_t number = inner[k];
+    const std::vector<bool> leaves_reached =
+        number < reached.size() ? reached[number] : backward.reached_from(results[number]);
     for (const Gradients::Input& input : gradients.inputs)
       gradients.inner[k].leads_to.push_back(leaves_reached[place_of(input.input)]);
   }

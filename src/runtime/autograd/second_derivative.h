@@ -3,7 +3,8 @@
 // A compiled backward knows nothing of its own derivatives. Where one is asked for (create_graph), its gradients
 // get a node as their history that runs the forward once more under autograd, of the same inputs, takes its
 // gradients with a graph, and differentiates those: slow, and right for derivatives of any order. Gradients
-// themselves are the compiled backward's: who never goes through them pays nothing.
+// themselves are the compiled backward's: who never goes through them pays for one such run, the first for tangents
+// of a kind, which tells which of them have a history.
 #pragma once
 
 #include <torch/csrc/autograd/function.h>
