@@ -261,31 +261,31 @@ constexpr std::string_view kPythonMeta[] = {
     "aten::triangular_solve",
     "aten::vdot",
 };
-/// The gradients of query, key and value: memory in the order of (batch, length, heads, width), whatever theirs is.
-Shapes attention_gradients(const OpEntry& entry, std::span<const c10::IValue> arguments, const SizesAt& at) {
+/// The gradients of query, key and value, each as `make(like)` has it.
+template <typename Make>
+Shapes attention_gradients(const OpEntry& entry, std::span<const c10::IValue> arguments, Make&& make) {
   Shapes shapes = stand_ins_for(arguments, [](const c10::IValue& argument) { return argument; });
   shapes.results.clear();
   for (const char* name : {"query", "key", "value"}) {
     const auto index = entry.op.schema().argumentIndexWithName(name);
-    const at::Tensor& like = arguments[static_cast<size_t>(index.value())].toTensor();
-    shapes.results.emplace_back(
-        at::empty_permuted(at(dims_of(like)), {0, 2, 1, 3}, like.options().device(c10::kMeta)));
+    shapes.results.emplace_back(make(arguments[static_cast<size_t>(index.value())].toTensor()));
   }
   return shapes;
 }
 
+/// Memory in the order of (batch, length, heads, width), whatever that of the operands is.
+Shapes gradients_by_length(const OpEntry& entry, std::span<const c10::IValue> arguments, const SizesAt& at) {
+  return attention_gradients(entry, arguments, [&](const at::Tensor& like) {
+    return at::empty_permuted(at(dims_of(like)), {0, 2, 1, 3}, like.options().device(c10::kMeta));
+  });
+}
+
 /// They lie as query, key and value do. cuDNN builds a plan for what it is asked, which takes 50 to 900 ms.
 Shapes gradients_as_operands(const OpEntry& entry, std::span<const c10::IValue> arguments, const SizesAt& at) {
-  Shapes shapes = stand_ins_for(arguments, [](const c10::IValue& argument) { return argument; });
-  shapes.results.clear();
-  for (const char* name : {"query", "key", "value"}) {
-    const auto index = entry.op.schema().argumentIndexWithName(name);
-    const at::Tensor& like = arguments[static_cast<size_t>(index.value())].toTensor();
-    const auto options = like.options().device(c10::kMeta);
-    shapes.results.emplace_back(
-        at::empty_like(at::empty_strided(at(dims_of(like)), at(strides_of(like)), options)));
-  }
-  return shapes;
+  return attention_gradients(entry, arguments, [&](const at::Tensor& like) {
+    return at::empty_like(
+        at::empty_strided(at(dims_of(like)), at(strides_of(like)), like.options().device(c10::kMeta)));
+  });
 }
 
 /// (output, mean, rstd), those of f32 where the weight is that beside a half type: the Meta kernel does not tell.
@@ -312,7 +312,7 @@ struct OwnAnswer {
   Shapes (*ask)(const OpEntry& entry, std::span<const c10::IValue> arguments, const SizesAt& at);
 };
 constexpr OwnAnswer kOwnAnswers[] = {
-    {"aten::_scaled_dot_product_flash_attention_for_cpu_backward", attention_gradients},
+    {"aten::_scaled_dot_product_flash_attention_for_cpu_backward", gradients_by_length},
     {"aten::_scaled_dot_product_cudnn_attention_backward", gradients_as_operands},
     {"aten::native_group_norm", group_norm},
 };

@@ -41,7 +41,6 @@ class Attributes final : Domain {
   bool super_attribute(PyObject* object, PyObject* name);
   bool bind_in_metaclass(PyObject* type, PyObject* found, PyObject* name);
   bool learn_class_of(PyObject* object);
-  bool thread_local_attribute(const guards::Source* source, PyObject* local, PyObject* name);
   bool property_getter(PyObject* property, const guards::Source* source, PyObject* name);
   bool named_tuple_field(PyObject* object, PyObject* field, const guards::Source* source);
   bool store_in_class(PyObject* type, PyObject* name, PyObject* value);
