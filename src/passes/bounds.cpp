@@ -4,6 +4,8 @@
 #include <cfloat>
 #include <cmath>
 
+#include "passes/affine.h"
+
 namespace braze::passes {
 
 using namespace ir;
@@ -93,6 +95,14 @@ Bounds of_comparison(Op op, const Bounds& a, const Bounds& b) {
   }
 }
 
+/// What follows from where the elements of the operands lie.
+Bounds of_places(const Node& comparison) {
+  const std::optional<Affine> truth = affine(&comparison.results[0]);
+  if (!truth) return {0, 1};
+  const auto number = static_cast<double>(truth->constant);
+  return {number, number};
+}
+
 /// What is known of integers and truth values beyond their type.
 Result of_integer(const Node& node, int depth) {
   const Type& type = *node.results[0].type;
@@ -119,8 +129,11 @@ Result of_integer(const Node& node, int depth) {
   }
   if (kind != OpKind::Compare && kind != OpKind::Binary) return std::nullopt;
   const Result a = operand(0), b = operand(1);
+  if (kind == OpKind::Compare) {
+    const Bounds told = a && b ? of_comparison(node.op, *a, *b) : Bounds{0, 1};
+    return told.low == told.high ? told : of_places(node);
+  }
   if (!a || !b) return std::nullopt;
-  if (kind == OpKind::Compare) return of_comparison(node.op, *a, *b);
   if (type.dtype != DType::b8) return of_pair(node.op, *a, *b, type.dtype);
   if (node.op == Op::bitwise_and) return Bounds{std::min(a->low, b->low), std::min(a->high, b->high)};
   if (node.op == Op::bitwise_or) return Bounds{std::max(a->low, b->low), std::max(a->high, b->high)};

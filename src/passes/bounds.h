@@ -12,7 +12,7 @@ struct Bounds {
 };
 
 /// An interval that holds every element, none of them NaN; nothing if braze cannot tell. Looks through views,
-/// where, conversions, sums and products of such, and comparisons of integers.
+/// where, conversions, sums and products of such, and comparisons of integers, also by places (passes/affine.h).
 std::optional<Bounds> bounds(const ir::Value* value);
 
 /// Every element is this number. `arange(n) >= 0` is 1 throughout.

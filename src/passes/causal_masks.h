@@ -5,9 +5,9 @@
 
 namespace braze::passes {
 
-/// Of a mask [..., L, S]: element (i, j) is `j <= i`, whatever the other indices are. Follows numbers that are sums
-/// of indices (iota, its views, sums and multiples of such) into comparisons, and what is known to be true
-/// throughout (passes/bounds.h) into `and`.
+/// Of a mask [..., L, S]: element (i, j) is `j <= i`, whatever the other indices are. Follows comparisons of
+/// numbers that are sums of indices (passes/affine.h), and what is known to be true throughout (passes/bounds.h)
+/// into `and`.
 ///   %0 = iota : i64[5]
 ///   %1 = reshape %0 : i64[5,1]
 ///   %2 = ge %1, %0 : bool[5,5]             ; causal

@@ -23,6 +23,18 @@ def columns() -> Tensor:
     return torch.arange(S)[None, :]
 
 
+def same_sequence(positions: Tensor, length: int) -> Tensor:
+    """Of positions [batch, n]: as transformers finds where sequences packed into one begin."""
+    before = positions[:, :1] - 1
+    sequence = (torch.diff(positions, prepend=before, dim=-1) != 1).cumsum(-1)
+    of = torch.arange(positions.shape[0])[:, None, None, None]
+    return sequence[of, line(length)[:, None]] == sequence[of, line(positions.shape[1])]
+
+
+def line(n: int) -> Tensor:
+    return torch.arange(n)
+
+
 #: What hides nothing: truth values, and numbers that are added.
 NOTHING_HIDDEN: dict[str, Callable[[], Tensor]] = {
     "rows from 0 on, expanded": lambda: (rows() >= 0).expand(B, 1, L, S),
@@ -35,6 +47,10 @@ NOTHING_HIDDEN: dict[str, Callable[[], Tensor]] = {
     "ones, turned": lambda: (1.0 - torch.ones(B, 1, 1, S)) * torch.finfo(torch.float32).min,
     "nowhere filled": lambda: torch.where((columns() >= 0).expand(L, S), 0.0, -torch.inf),
     "zeros": lambda: torch.zeros(B, H, L, S),
+    "one sequence": lambda: same_sequence(line(S)[None].expand(B, S), L),
+    "one sequence that begins later": lambda: same_sequence(line(S)[None] + 4, L),
+    "equal and not": lambda: (line(S) == line(S)) & (line(L) != line(L) + 1)[:, None],
+    "counted off": lambda: (line(S)[1:] - line(S)[:-1] == 1).new_ones(L, 1) & (line(S + 1)[1:] - line(S) == 1),
 }
 
 SOMETHING_HIDDEN: dict[str, Callable[[], Tensor]] = {
@@ -46,11 +62,11 @@ SOMETHING_HIDDEN: dict[str, Callable[[], Tensor]] = {
     "either turned": lambda: torch.where((columns() >= 3).expand(L, S), 0.0, -1.0),
     "a third thrice": lambda: torch.full((L, S), 1 / 3) * 3.0 - 1.0 + torch.full((L, S), 0.1) * 3.0 - 0.3,
     "ones added": lambda: torch.ones(L, S),
+    "two sequences": lambda: same_sequence(torch.cat([line(3), line(S - 3)])[None], L),
+    "a sequence with a gap": lambda: same_sequence(torch.cat([line(3), line(S - 3) + 4])[None], L),
+    "every second": lambda: same_sequence(2 * line(S)[None], L),
+    "another step": lambda: torch.cat([line(2), line(S - 2)])[line(L)][:, None] >= line(S),
 }
-
-
-def line(n: int) -> Tensor:
-    return torch.arange(n)
 
 
 #: Square ones that is_causal stands for, and those that it does not.
@@ -64,6 +80,11 @@ CAUSAL: dict[str, Callable[[], Tensor]] = {
     "and all": lambda: (line(L)[:, None] >= line(L)) & (line(L) >= 0),
     "turned twice": lambda: (line(L) >= line(L)[:, None]).mT,
     "doubled": lambda: 2 * line(L)[:, None] >= line(L) * 2,
+    "of one sequence": lambda: (line(L)[:, None] >= line(L)) & same_sequence(line(L)[None], L),
+    "of positions": lambda: (line(L) + 3)[line(L)][:, None] >= line(L + 3)[line(L) + 3],
+    "of every second": lambda: line(2 * L)[::2][:, None] >= line(2 * L)[::2],
+    "of what goes on": lambda: torch.cat([line(2), line(L - 2) + 2])[:, None] >= line(L),
+    "of single ones": lambda: torch.cat([line(1) + k for k in range(L)])[:, None] >= line(L),
 }
 NOT_CAUSAL: dict[str, Callable[[], Tensor]] = {
     "what comes before": lambda: line(L)[:, None] <= line(L),
@@ -74,6 +95,11 @@ NOT_CAUSAL: dict[str, Callable[[], Tensor]] = {
     "mirrored": lambda: (line(L)[:, None] >= line(L)).flip(0),
     "steeper": lambda: 2 * line(L)[:, None] >= line(L),
     "by batch": lambda: line(L)[:, None] + torch.arange(B)[:, None, None, None] >= line(L),
+    "of two sequences": lambda: (line(L)[:, None] >= line(L)) & same_sequence((line(L) % 3)[None], L),
+    "from the end": lambda: line(L)[line(L) - 2][:, None] >= line(L),
+    "backwards": lambda: line(L)[L - 1 - line(L)][:, None] >= line(L),
+    "of the first half": lambda: line(L)[:, None] >= torch.cat([line(2), line(L - 2)]),
+    "counted": lambda: line(L)[:, None] >= torch.ones(L, dtype=torch.int64).cumsum(0),
     "one row for all": lambda: (line(L)[:, None] >= line(L))[2:3].expand(L, L),
 }
 
