@@ -34,15 +34,16 @@ def answering_as_compiled():
         torch.compiler._is_compiling_flag = False
 
 
-def likest(model, inputs, ours):
-    """Eager's outputs: with the masks that are made for a compiler, or without. Masks that are known to hide nothing,
-    or what comes later, are left out by braze, and others are not."""
-    answers = [outputs_of(model, inputs)]
+def answers_of(model, inputs):
+    """Eager's outputs without the masks that are made for a compiler, and with them. Masks that are known to hide
+    nothing, or what comes later, are left out by braze, and others are not."""
+    without = outputs_of(model, inputs)
     with answering_as_compiled():
-        answers.append(outputs_of(model, inputs))
-    return min(
-        answers, key=lambda theirs: sum((a - b).abs().max().item() for a, b in zip(ours, theirs, strict=True))
-    )
+        return without, outputs_of(model, inputs)
+
+
+def distance(some, others):
+    return sum((a - b).abs().max().item() for a, b in zip(some, others, strict=True))
 
 
 def flat(model):
@@ -61,8 +62,9 @@ def check(name, device="cpu", calls=2, tolerance=2e-4, **choices):
         model.zero_grad(), other.zero_grad()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            answers = answers_of(model, inputs)
             ours = outputs_of(fast, inputs)
-            theirs = likest(model, inputs, ours)
+            theirs = min(answers, key=lambda answer: distance(ours, answer))
         for number, (a, b) in enumerate(zip(ours, theirs, strict=True)):
             close(a, b, f"call {call}, output {number}", tolerance)
         loss_of(theirs).backward()
