@@ -8,8 +8,9 @@
 namespace braze::capture {
 
 bool is_transformed(const at::Tensor& tensor) {
-  return tensor.defined() && tensor.key_set().has_any(c10::DispatchKeySet(
-                                 {c10::DispatchKey::FuncTorchBatched, c10::DispatchKey::FuncTorchGradWrapper}));
+  return tensor.defined() && tensor.key_set().has_any(c10::DispatchKeySet({c10::DispatchKey::FuncTorchBatched,
+                                                                           c10::DispatchKey::FuncTorchGradWrapper,
+                                                                           c10::DispatchKey::Batched}));
 }
 
 bool is_strided(const at::Tensor& tensor) {

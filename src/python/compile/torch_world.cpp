@@ -155,8 +155,8 @@ bool TorchWorld::keep_tensor_class(PyTypeObject* type) {
 bool TorchWorld::learn(PyObject* tensor, const guards::Source* source) {
   if (!keep_tensor_class(Py_TYPE(tensor))) return false;
   const at::Tensor& real = THPVariable_Unpack(tensor);
-  if (capture::is_tracer(real) || capture::is_transformed(real) || real.layout() != at::kStrided ||
-      !is_supported(real))
+  if (capture::is_tracer(real) || capture::is_transformed(real) || !capture::is_strided(real) ||
+      !real.has_storage() || !is_supported(real))
     return false;
   const std::string name = guards::to_text(source);
   const bool is_argument = is_passed(source, tensor, others_) || history_.is_replaced(name);

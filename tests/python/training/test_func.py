@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import warnings
 
 import pytest
 import torch
@@ -151,6 +152,50 @@ def test_tangents_that_come_from_outside():
         counts,
         compiled.reasons(),
     )
+
+
+def rows_of(x):
+    y = x.exp()
+    return (y * 2).sum(-1) + x.mul(3).sin().mean(-1)
+
+
+DERIVATIVES = {
+    "jacobian": lambda f, x: torch.autograd.functional.jacobian(f, x, vectorize=True),
+    "jacobian forward": lambda f, x: torch.autograd.functional.jacobian(
+        f, x, vectorize=True, strategy="forward-mode"
+    ),
+    "hessian": lambda f, x: torch.autograd.functional.hessian(lambda y: f(y).sum(), x, vectorize=True),
+    "hessian forward": lambda f, x: torch.autograd.functional.hessian(
+        lambda y: f(y).sum(), x, vectorize=True, outer_jacobian_strategy="forward-mode"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DERIVATIVES)
+def test_many_derivatives_at_once(name):
+    """torch.autograd has a vmap of its own, whose tensors have no memory either."""
+    expected = DERIVATIVES[name](rows_of, X)
+    for compiled in (
+        functools.partial(DERIVATIVES[name], braze.compile(rows_of)),
+        functools.partial(braze.compile(DERIVATIVES[name]), rows_of),
+    ):
+        for _ in range(3):
+            torch.testing.assert_close(compiled(X), expected)
+
+
+def test_nested_tensors_run_natively():
+    def function(x):
+        return x * 2, x.sin()
+
+    compiled = braze.compile(function)
+    for _ in range(3):
+        with warnings.catch_warnings(action="ignore"):
+            nested = torch.nested.nested_tensor([torch.ones(2, 3), torch.zeros(1, 3)])
+        for ours, theirs in zip(compiled(nested), function(nested), strict=True):
+            for one, other in zip(ours.unbind(), theirs.unbind(), strict=True):
+                torch.testing.assert_close(one, other)
+    assert compiled.counts()["native"] == 3
+    assert list(compiled.reasons()) == ["an argument that cannot be guarded: x"]
 
 
 LAYER = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
