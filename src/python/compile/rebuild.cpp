@@ -330,7 +330,8 @@ void Rebuilder::fill(PyObject* object, Node node) {
 
 void Rebuilder::fill_entries(PyObject* dict, Node node) {
   const bool complete = guards::for_each_key(dict, [&](PyObject* key) {
-    if (!guards::is_plain_key(key)) refuse("a dict of objects that hash themselves", key);
+    if (!guards::is_plain_key(key) && !guards::is_tensor_key(key))
+      refuse("a dict of objects that hash themselves", key);
     PyObject* value = guards::entry_of_key(dict, key);
     if (!value) return false;
     const Node key_node = node_of(key);

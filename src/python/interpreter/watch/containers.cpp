@@ -149,7 +149,9 @@ bool Containers::store_item(PyObject* container, PyObject* key, PyObject* value)
 
 bool Containers::store_entry(PyObject* dict, PyObject* key, PyObject* value) {
   if (values_.is_made(dict)) return hashes(key);
-  const bool is_plain = guards::is_plain_key(key) && (PyUnicode_CheckExact(key) || guards::has_plain_keys(dict));
+  const bool is_plain = guards::is_tensor_key(key) ? guards::can_look_up(dict, key)
+                                                   : guards::is_plain_key(key) && (PyUnicode_CheckExact(key) ||
+                                                                                   guards::has_plain_keys(dict));
   const bool fits = is_plain && (guards::is_scalar(key) || !PyODict_Check(dict) || !guards::is_enum_member(key));
   if (!fits || !values_.is_known(key) || (!guards::is_scalar(key) && (!hashes(key) || !values_.pin(key))))
     return abandon("a key that hashes itself", key);
