@@ -33,8 +33,11 @@ at::Tensor max_pool1d(const at::Tensor& self, at::IntArrayRef kernel, at::IntArr
                               "\"max_pool1d_impl\" not implemented for '", self.scalar_type(), "'");
   const at::Tensor pooled =
       std::get<0>(at::max_pool1d_with_indices(self, kernel, stride, padding, dilation, ceil_mode));
-  // Row-major where PyTorch needs no indices.
-  return self.requires_grad() && at::GradMode::is_enabled() ? pooled : pooled.clone(at::MemoryFormat::Contiguous);
+  if (self.requires_grad() && at::GradMode::is_enabled()) return pooled;
+  // Row-major where PyTorch needs no indices, and of a batch that squeeze_() has taken away.
+  const at::Tensor row_major = pooled.clone(at::MemoryFormat::Contiguous);
+  if (self.dim() == 2 && self.is_cpu()) row_major.unsafeGetTensorImpl()->bump_version();
+  return row_major;
 }
 
 std::vector<at::Tensor> tensor_split(const at::Tensor& self, const at::Tensor& where, int64_t dim) {

@@ -18,9 +18,16 @@
 namespace braze::capture {
 namespace {
 
+/// Factories that make an empty tensor and write it by another operator.
+constexpr std::string_view kFilling[] = {"aten::full",   "aten::zeros", "aten::ones",     "aten::eye",
+                                         "aten::arange", "aten::range", "aten::linspace", "aten::logspace",
+                                         "aten::rand",   "aten::randn", "aten::randint",  "aten::randperm"};
+
 class Kernel final : public c10::OperatorKernel {
  public:
-  explicit Kernel(const OpEntry* entry) : entry_(entry) {}
+  explicit Kernel(const OpEntry* entry)
+      : entry_(entry),
+        fills_(entry->outs == 0 && std::ranges::find(kFilling, entry->op.schema().name()) != std::end(kFilling)) {}
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
     const RunForReal guard;
     if (entry_->passes || builds_python_tensor()) return op.callBoxed(stack);
@@ -30,12 +37,18 @@ class Kernel final : public c10::OperatorKernel {
           "braze: a tensor of a finished trace was used. Tensors made while tracing do not outlive the "
           "traced function, except as its results: do not keep them in attributes or globals.");
     TapeRecorder* tape = TapeRecorder::current();
-    if (!tape) return tracer->impl().record(*entry_, stack);
-    tape->keep(*entry_, stack, [&] { tracer->impl().record(*entry_, stack); });
+    if (tape)
+      tape->keep(*entry_, stack, [&] { tracer->impl().record(*entry_, stack); });
+    else
+      tracer->impl().record(*entry_, stack);
+    // Below a composite operator, or torch.ops: PyTorch's own functions in Python leave the key out.
+    if (fills_ && !c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::ADInplaceOrView))
+      stack->back().toTensor().unsafeGetTensorImpl()->bump_version();
   }
 
  private:
   const OpEntry* entry_;
+  const bool fills_;
 };
 
 /// Of a layer that is recorded as what it consists of, or as itself.

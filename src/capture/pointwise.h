@@ -83,10 +83,13 @@ inline bool fits(const c10::Scalar& number, ScalarType dtype) {
   }
 }
 
-/// Eager makes the results of some operators by empty_like, which of nothing keeps the strides that x has, whatever
-/// they are.
+/// Eager makes the results of some operators by empty_like, which keeps the strides that x has, whatever they are,
+/// where x has no elements, and those of dimensions of size 1 where it has.
 inline bool lies_as_empty_like(const Operand& x) {
-  return is_empty(x.sizes);
+  if (is_empty(x.sizes)) return true;
+  if (!DimsRef(x.sizes).is_numbers() || std::ranges::find(x.sizes, Dim(1)) == x.sizes.end()) return false;
+  const Layout layout{x.sizes, x.strides};
+  return is_dense(x.sizes, x.strides) && iterator_strides({&layout, 1}, x.sizes) != x.strides;
 }
 
 }  // namespace braze::capture

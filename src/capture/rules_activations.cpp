@@ -7,7 +7,8 @@
 namespace braze::capture {
 namespace {
 
-/// x is a float operand at argument 0; the formula runs in f32 at least.
+/// x is a float operand at argument 0; the formula runs in f32 at least, and may give null where ATen is to
+/// compute.
 template <typename Formula>
 bool activation(Call& call, Formula&& formula) {
   const auto x = call.operand(0);
@@ -15,7 +16,8 @@ bool activation(Call& call, Formula&& formula) {
   Pointwise p(call, x->dtype, {&*x});
   if (!p.valid()) return false;
   p.compute_in_float();
-  return p.give(formula(p, p.in(*x)));
+  ir::Value* value = formula(p, p.in(*x));
+  return value && p.give(value);
 }
 
 /// Whether oneDNN computes this gelu in eager. It makes NaN of inf, and inf of what overflows when it is doubled.
@@ -155,6 +157,7 @@ bool softshrink(Call& call, const RuleRow&) {
   if (!(limit >= 0 && limit <= std::numeric_limits<c10::Half>::max())) return false;
   return activation(call, [&](Pointwise& p, ir::Value* x) {
     const Operand distance = limit_of(call, call.real(1), to_scalar_type(p.type()->dtype));
+    if (p.in_vectors() && p.leaves_rest()) return static_cast<ir::Value*>(nullptr);
     ir::Value *lambda = p.in(distance), *negative = p.number(-distance.number.toDouble());
     ir::Value* nothing = p.op(Op::mul, p.in_vectors() ? p.op(Op::abs, x) : x, p.number(0));
     ir::Value* below = p.where(p.test(Op::lt, x, negative), p.op(Op::add, x, lambda), nothing);

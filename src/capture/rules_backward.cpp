@@ -162,8 +162,11 @@ bool glu_backward(Call& call, const RuleRow&) {
   const auto rank = static_cast<int64_t>(x->sizes.size());
   const int64_t dim = call.integer(2) < 0 ? call.integer(2) + rank : call.integer(2);
   const Dim size = x->sizes[static_cast<size_t>(dim)];
-  if (!size.is_number() || size == 0 || numel(g->sizes) == 0) return false;
+  if (!size.is_number() || size == 0 || size % 2 != 0 || numel(g->sizes) == 0) return false;
   const int64_t half = size / 2;
+  Sizes halved = x->sizes;
+  halved[static_cast<size_t>(dim)] = half;
+  if (g->sizes != halved) return false;
   Arithmetic a(call);
   const DType dtype = computing_dtype(x->dtype);
   ir::Value *gradient = call.cast(g->value, dtype), *whole = call.cast(x->value, dtype);

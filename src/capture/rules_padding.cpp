@@ -8,7 +8,14 @@
 namespace braze::capture {
 namespace {
 
-enum Mode { kReflect, kReplicate };
+/// A row's variant is the mode, and how many dimensions its operator pads.
+enum Mode { kReflect, kReplicate, kModes };
+constexpr int padding(int dims, Mode mode) {
+  return dims * kModes + mode;
+}
+Mode mode_of(const RuleRow& row) {
+  return static_cast<Mode>(row.variant % kModes);
+}
 
 /// The same places as numbers that are computed: 0 ... size + low + high, less low, thrown back into the tensor.
 ir::Value* computed_places(Call& call, Dim size, Dim low, Dim high, int mode) {
@@ -32,10 +39,12 @@ struct Pads {
   }
 };
 
-std::optional<Pads> pads_of(Call& call, size_t argument, size_t rank) {
+/// Nothing where eager refuses their number, or that of the dimensions, which may have those of channels and a
+/// batch besides.
+std::optional<Pads> pads_of(Call& call, const RuleRow& row, size_t argument, size_t rank) {
   const Sizes pairs = call.ints(argument);
-  const size_t padded = pairs.size() / 2;
-  if (pairs.size() % 2 || padded == 0 || padded >= rank) return std::nullopt;
+  const auto padded = static_cast<size_t>(row.variant / kModes);
+  if (pairs.size() != 2 * padded || (rank != padded + 1 && rank != padded + 2)) return std::nullopt;
   Pads pads{rank - padded, {}};
   for (size_t k = padded; k-- > 0;) pads.sides.emplace_back(pairs[2 * k], pairs[2 * k + 1]);
   return pads;
@@ -129,26 +138,26 @@ class Padding {
 bool mirrored(Call& call, const RuleRow& row) {
   const auto x = call.operand(0);
   if (!x || x->is_number() || suggested_format(*x) != c10::MemoryFormat::Contiguous) return false;
-  const auto pads = pads_of(call, 1, x->sizes.size());
+  const auto pads = pads_of(call, row, 1, x->sizes.size());
   if (!pads || is_empty(x->sizes)) return false;  // Eager alone knows which empty ones it takes.
   Sizes sizes = x->sizes;
   for (size_t k = 0; k < pads->sides.size(); ++k) {
     const auto [low, high] = pads->sides[k];
     Dim& size = sizes[pads->first + k];
     if (size < 1 || size + low + high < 1) return false;
-    if (row.variant == kReflect && (low >= size || high >= size)) return false;
+    if (mode_of(row) == kReflect && (low >= size || high >= size)) return false;
     size += low + high;
   }
   const ir::Type* type = call.contiguous(x->dtype, sizes);
   const auto grows = [](const auto& sides) { return sides.first >= 0 && sides.second >= 0; };
   if (call.device().is_cpu() && pads->are_known(x->sizes) && std::ranges::all_of(pads->sides, grows))
-    return call.give(call.copy(Padding(call, *pads, row.variant).run(x->value), type));
+    return call.give(call.copy(Padding(call, *pads, mode_of(row)).run(x->value), type));
   Arithmetic a(call);
   const size_t padded = pads->sides.size();
   c10::SmallVector<ir::Value*, 3> indices;
   for (size_t k = 0; k < padded; ++k) {
     const auto [low, high] = pads->sides[k];
-    indices.push_back(a.along(padded_places(call, x->sizes[pads->first + k], low, high, row.variant), k, padded));
+    indices.push_back(a.along(padded_places(call, x->sizes[pads->first + k], low, high, mode_of(row)), k, padded));
   }
   ir::Value* value = a.index(x->value, static_cast<int64_t>(pads->first), {indices.data(), indices.size()});
   return call.give(call.copy(value, type));
@@ -160,7 +169,7 @@ bool mirrored_backward(Call& call, const RuleRow& row) {
   if (!g || !x || g->is_number() || x->is_number() || !c10::isFloatingType(g->dtype) || g->dtype != x->dtype)
     return false;
   if (suggested_format(*x) != c10::MemoryFormat::Contiguous || g->sizes.size() != x->sizes.size()) return false;
-  const auto pads = pads_of(call, 2, x->sizes.size());
+  const auto pads = pads_of(call, row, 2, x->sizes.size());
   if (!pads || !pads->are_known(x->sizes) || is_empty(g->sizes) || is_empty(x->sizes)) return false;
   Arithmetic a(call);
   const DType dtype = computing_dtype(g->dtype);
@@ -176,13 +185,13 @@ bool mirrored_backward(Call& call, const RuleRow& row) {
     };
     const auto given_to_side = [&](Dim start, Dim count, Dim before, Dim behind) {
       ir::Value* part = a.slice(value, dim, start, count);
-      if (row.variant == kReflect) return wide(a.flip(part, {dim}), before, behind);
+      if (mode_of(row) == kReflect) return wide(a.flip(part, {dim}), before, behind);
       Sizes one = x->sizes;
       for (size_t j = 0; j < rank; ++j) one[j] = part->type->sizes[j];
       one[dim] = 1;
       return wide(a.reshape(a.reduce(Op::sum, a.cast(part, dtype), {dim}), one), before, behind);
     };
-    const bool reflects = row.variant == kReflect;
+    const bool reflects = mode_of(row) == kReflect;
     ir::Value* sum = wide(value, -low, -high);
     if (low > 0) {
       const Dim before = reflects ? 1 : 0, width = reflects ? low : Dim(1);
@@ -201,18 +210,18 @@ bool mirrored_backward(Call& call, const RuleRow& row) {
 
 std::span<const RuleRow> padding_rules() {
   static constexpr RuleRow rows[] = {
-      {"reflection_pad1d", mirrored, Op::index, kReflect},
-      {"reflection_pad1d_backward", mirrored_backward, Op::pad, kReflect},
-      {"reflection_pad2d", mirrored, Op::index, kReflect},
-      {"reflection_pad2d_backward", mirrored_backward, Op::pad, kReflect},
-      {"reflection_pad3d", mirrored, Op::index, kReflect},
-      {"reflection_pad3d_backward", mirrored_backward, Op::pad, kReflect},
-      {"replication_pad1d", mirrored, Op::index, kReplicate},
-      {"replication_pad1d_backward", mirrored_backward, Op::pad, kReplicate},
-      {"replication_pad2d", mirrored, Op::index, kReplicate},
-      {"replication_pad2d_backward", mirrored_backward, Op::pad, kReplicate},
-      {"replication_pad3d", mirrored, Op::index, kReplicate},
-      {"replication_pad3d_backward", mirrored_backward, Op::pad, kReplicate},
+      {"reflection_pad1d", mirrored, Op::index, padding(1, kReflect)},
+      {"reflection_pad1d_backward", mirrored_backward, Op::pad, padding(1, kReflect)},
+      {"reflection_pad2d", mirrored, Op::index, padding(2, kReflect)},
+      {"reflection_pad2d_backward", mirrored_backward, Op::pad, padding(2, kReflect)},
+      {"reflection_pad3d", mirrored, Op::index, padding(3, kReflect)},
+      {"reflection_pad3d_backward", mirrored_backward, Op::pad, padding(3, kReflect)},
+      {"replication_pad1d", mirrored, Op::index, padding(1, kReplicate)},
+      {"replication_pad1d_backward", mirrored_backward, Op::pad, padding(1, kReplicate)},
+      {"replication_pad2d", mirrored, Op::index, padding(2, kReplicate)},
+      {"replication_pad2d_backward", mirrored_backward, Op::pad, padding(2, kReplicate)},
+      {"replication_pad3d", mirrored, Op::index, padding(3, kReplicate)},
+      {"replication_pad3d_backward", mirrored_backward, Op::pad, padding(3, kReplicate)},
   };
   return rows;
 }

@@ -290,9 +290,7 @@ bool diag_embed(Call& call, const RuleRow&) {
 bool roll(Call& call, const RuleRow&) {
   const auto x = call.operand(0);
   Sizes shifts = call.ints(1), dims = call.ints(2);
-  if (!x || x->is_number() || shifts.empty()) return false;
-  if (numel(x->sizes) == 0)
-    return call.give(call.copy(x->value, call.type(x->dtype, x->sizes, preserved_strides(x->sizes, x->strides))));
+  if (!x || x->is_number() || shifts.empty() || is_empty(x->sizes)) return false;
   Arithmetic a(call);
   Operand whole = *x;
   if (dims.empty()) {

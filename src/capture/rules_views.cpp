@@ -58,13 +58,17 @@ bool reshape_to(Call& call, const Viewed& x, const Sizes& sizes, DimsRef strides
   return give(call, x, std::move(step), sizes, strides);
 }
 
-bool view(Call& call, const RuleRow&) {
+/// view(self, size), and _reshape_alias(self, size, stride) as kWithStrides, which takes any strides.
+constexpr int kWithStrides = 1;
+
+bool view(Call& call, const RuleRow& row) {
   const auto x = viewed(call);
   if (!x) return false;
   const Sizes wanted = call.ints(1);
   const auto sizes = inferred_sizes(wanted, numel(x->sizes));
   const auto strides = sizes ? view_strides(x->sizes, x->strides, *sizes) : std::nullopt;
-  return strides && reshape_to(call, *x, *sizes, *strides);
+  if (!strides || (row.variant == kWithStrides && (*sizes != wanted || *strides != call.ints(2)))) return false;
+  return reshape_to(call, *x, *sizes, *strides);
 }
 
 bool permute_by(Call& call, const Viewed& x, const Places& dims) {
@@ -378,7 +382,7 @@ std::span<const RuleRow> view_rules() {
       {"lift", lift},
       {"lift_fresh", lift},
       {"view", view},
-      {"_reshape_alias", view},
+      {"_reshape_alias", view, Op::input, kWithStrides},
       {"_unsafe_view", view},  // no alias by its schema, but operators write through it (kron with out=)
       {"permute", permute},
       {"transpose.int", transpose},

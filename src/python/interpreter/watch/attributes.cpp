@@ -120,7 +120,8 @@ bool Attributes::class_attribute(PyObject* type, PyObject* name) {
   guards::SourceTable& sources = values_.sources();
   PyObject* meta = find_in_type(Py_TYPE(type), name);
   if (meta && Py_IS_TYPE(meta, &PyProperty_Type))
-    return property_getter(meta, sources.type_attribute(values_.type_source(type), name), name);
+    return watch_.classes.keep_special(type, {"__getattribute__"}) &&
+           property_getter(meta, sources.type_attribute(values_.type_source(type), name), name);
   if (meta && is_data_descriptor(meta)) return class_field(type, meta, name);
   // A metaclass may have a __getattr__, for what is not found.
   PyObject* found = find_in_type(as_type(type), name);
