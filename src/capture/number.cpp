@@ -1,6 +1,7 @@
 #include "capture/number.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/ConstantSymNodeImpl.h>
 #include <c10/core/SymFloat.h>
 #include <c10/core/SymNodeImpl.h>
 
@@ -18,6 +19,20 @@
 
 namespace braze::capture {
 namespace {
+
+/// What a number is compared with.
+class PlainNumber final : public c10::SymNodeImpl {
+ public:
+  explicit PlainNumber(double value) : value_(value) {}
+  bool is_float() override { return true; }
+  bool is_int() override { return false; }
+  bool is_bool() override { return false; }
+  double guard_float(const char*, int64_t) override { return value_; }
+  std::string str() override { return "number"; }
+
+ private:
+  const double value_;
+};
 
 class NumberNode final : public c10::SymNodeImpl, public HasNumber {
  public:
@@ -37,6 +52,11 @@ class NumberNode final : public c10::SymNodeImpl, public HasNumber {
   std::string str() override { return "number"; }
   std::string _graph_repr() override { return str(); }
   double guard_float(const char*, int64_t) override;
+  c10::SymNode wrap_float(double value) override { return c10::make_intrusive<PlainNumber>(value); }
+  /// Gradients ask whether a factor is one, to leave it out: they have it multiplied.
+  c10::SymNode eq(const c10::SymNode&) override {
+    return c10::make_intrusive<c10::ConstantSymNodeImpl<bool>>(false);
+  }
   void fix() const {
     check_trace();
     call_->fix();

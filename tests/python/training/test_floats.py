@@ -202,6 +202,23 @@ def test_gradients():
     assert f.counts()["captured"] == 2, (f.counts(), f.reasons())
 
 
+def test_gradients_of_factors_of_operators():
+    """PyTorch's formulas ask whether they are one."""
+
+    def loss(x, y, a):
+        z = torch.add(x, y, alpha=a) * torch.sub(y, x, alpha=a)
+        return torch.addcmul(z, x, y, value=a).sin().sum()
+
+    f = braze.compile(loss)
+    for a in (0.3, 0.4, 1.0, -0.5, 0.0):
+        ours = [torch.linspace(-1, 1, 16).requires_grad_(), torch.linspace(1, 2, 16).requires_grad_()]
+        theirs = [one.detach().clone().requires_grad_() for one in ours]
+        f(*ours, a).backward()
+        loss(*theirs, a).backward()
+        same([one.grad for one in ours], [one.grad for one in theirs])
+    assert f.counts()["native"] == 0, f.reasons()
+
+
 def test_results_that_are_floats_are_of_the_call():
     def f(x, a):
         return x * a, a, a * 2
