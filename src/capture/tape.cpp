@@ -230,6 +230,8 @@ TapeRecorder::Pending TapeRecorder::begin(const OpEntry& entry, const torch::jit
                   {entry.op, {arguments.begin(), arguments.end()}, {}, {}, {}, {}, entry.random, false, {}, {}, {}},
                   {}};
   if (can_be_lost_ && entry.random) pending.device = device_of(arguments).device;
+  // What a function and its backward make has no history while they run, but may where the tape does.
+  const uint32_t without_gradients = open_.empty() ? UINT32_MAX : open_.front().tensors;
   Tape::Call& call = pending.call;
   call.with_grad = at::GradMode::is_enabled() || (!open_.empty() && is_in_backward_);
   // A constant that the function makes anew at each call: lift_fresh would give away the one that the tape holds.
@@ -252,7 +254,8 @@ TapeRecorder::Pending TapeRecorder::begin(const OpEntry& entry, const torch::jit
       const uint32_t number = number_of(tensor);
       if (counts_as_number) call.numbers.push_back(static_cast<uint32_t>(call.slots.size()));
       call.slots.push_back({i, element, number});
-      call.tracked.push_back(has_history(tensor));
+      const bool is_input = std::ranges::find(tape_.inputs_, number, &Tape::Input::tensor) != tape_.inputs_.end();
+      call.tracked.push_back(has_history(tensor) || (number >= without_gradients && !is_input));
       pending.reads_lazy |= (tensor.is_conj() || tensor.is_neg()) && has_history(tensor);
       replace_tensor(call.stack[i], element, at::Tensor(), copied);
       if (!is_written(entry, i, arguments)) return;
@@ -286,7 +289,12 @@ void TapeRecorder::end(Pending pending, const torch::jit::Stack& stack) {
       is_seen = true;
       if (!as_tracer(tensor)) return;
       // The same elements without a history: what reads them says so (Call::tracked).
-      if (views_.contains(as_tracer(tensor)->view().get())) return;
+      const ViewPtr& view = as_tracer(tensor)->view();
+      if (views_.contains(view.get())) return;
+      if (Tracer* const tracer = Tracer::current(); tracer && tracer->impl().bound_as(view)) {
+        number_of(tensor);
+        return;
+      }
       if (!pending.device) pending.device = tensor.device();
       set_number(tensor, tape_.tensor_count_);
       if (pending.reads_lazy && call.with_grad && call.op.schema().name() == "aten::clone")
@@ -458,6 +466,7 @@ void Tape::run_part(const Part& part, Run& run, bool has_history, Undo* undo) {
         continue;
       }
       if (tells_history) tensor = operand(call, k, tensor);
+      if (run.is_gradient && !call.tracked[k] && tensor.requires_grad()) tensor = tensor.detach();
       if (std::ranges::find(call.numbers, k) != call.numbers.end()) {
         tensor = tensor.detach();
         tensor.unsafeGetTensorImpl()->set_wrapped_number(true);

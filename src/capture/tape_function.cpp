@@ -82,6 +82,10 @@ std::shared_ptr<Function> TapeRecorder::function_of(const FunctionCall& call, co
   for (const at::Tensor& input : call.inputs) {
     function->inputs.push_back(number_of(input));
     function->is_dirty.push_back(is_among(input, call.dirty));
+    const uint32_t number = function->inputs.back();
+    const bool is_input = std::ranges::find(tape_.inputs_, number, &Tape::Input::tensor) != tape_.inputs_.end();
+    const bool is_made_within = !open_.empty() && number >= open_.front().tensors && !is_input;
+    function->is_dropped.push_back(!has_history(input) && !is_made_within);
   }
   for (size_t k = 0; k < joined.size(); ++k) {
     const at::Tensor& output = call.outputs[k];
@@ -261,6 +265,8 @@ void join_function(const std::shared_ptr<const Function>& function, Tape::Run& r
   std::unordered_set<at::TensorImpl*> constants, dirty;
   for (size_t k = 0; k < function->inputs.size(); ++k) {
     inputs.push_back(run.tensors[function->inputs[k]]);
+    if (function->is_dropped[k] && inputs.back().requires_grad() && !function->is_dirty[k])
+      inputs.back() = inputs.back().detach();
     if (function->is_dirty[k]) dirty.insert(inputs.back().unsafeGetTensorImpl());
   }
   for (size_t k = 0; k < function->outputs.size(); ++k) {

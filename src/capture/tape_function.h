@@ -26,6 +26,7 @@ struct Tape::Function {
   std::vector<uint32_t> inputs, outputs;
   std::vector<uint32_t> joined;             ///< By output: the tensor with its history, perhaps of the same number.
   std::vector<bool> is_constant, is_dirty;  ///< By output: it has no gradient; by input: it was written.
+  std::vector<bool> is_dropped;             ///< By input: it is read without the history that it may have.
   std::vector<uint32_t> tangents;           ///< Of the outputs that are no constants.
   std::vector<int64_t> gradients;           ///< By input; -1: there is none.
   std::vector<uint32_t> reads;              ///< What the backward reads of what was there before.

@@ -495,3 +495,41 @@ def an_operator_of_all_orders(compile):
         for _ in range(4):
             (g,) = grad(g.sum(), x, create_graph=True)
             yield g
+
+
+class Affine(Function):
+    @staticmethod
+    def forward(ctx, x, w, b):
+        ctx.save_for_backward(x, w)
+        return x * w + b
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x, w = ctx.saved_tensors
+        return gradient * w, gradient * x, gradient
+
+
+class OfData(Function):
+    """Keeps the elements of what it is given, and not its history."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.x = x.detach()
+        return x**3
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 3 * ctx.x**2
+
+
+for name, program in {
+    "data_of_an_argument": of(lambda x: OfData.apply(x) + 1, (3,)),
+    "data_of_what_was_computed": of(lambda x: OfData.apply(x.sin()) * x, (3,)),
+    "a_detached_argument": of(lambda x, w: Affine.apply(x.detach(), w, x), (3,), (3,)),
+    "an_argument_in_two_ways": of(lambda x, w: Affine.apply(x.detach(), w, x) * Affine.apply(x, w, x), (3,), (3,)),
+    "detached_intermediates": of(
+        lambda x, w: (lambda h: Affine.apply(h.detach(), w, h) + h)((x * w).sin()), (3,), (3,)
+    ),
+}.items():
+    program.__name__ = f"twice_through_{name}"
+    case(program)
