@@ -54,6 +54,7 @@ bool is_kernel_float(const Operand& x) {
 /// max_unpool2d(self, indices, output_size), max_unpool3d(self, indices, output_size, stride, padding); variant is
 /// N. Stride and padding only take part in checks, which Python's callers have made.
 bool max_unpool(Call& call, const RuleRow& row) {
+  if (at::globalContext().deterministicAlgorithms()) return false;  // Eager refuses: indices may be there twice.
   const auto n = static_cast<size_t>(row.variant);
   const auto x = call.operand(0), indices = call.operand(1);
   if (!x || !indices || !is_kernel_float(*x) || indices->dtype != ScalarType::Long || indices->sizes != x->sizes)

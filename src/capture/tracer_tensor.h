@@ -107,7 +107,10 @@ class TracerTensor final : public c10::TensorImpl {
 
 /// Null for any other tensor, undefined ones included.
 inline TracerTensor* as_tracer(const at::Tensor& tensor) {
-  if (!tensor.defined() || !tensor.unsafeGetTensorImpl()->key_set().has(kKey)) return nullptr;
+  if (!tensor.defined()) return nullptr;
+  const c10::DispatchKeySet keys = tensor.unsafeGetTensorImpl()->key_set();
+  // What functionalizes a tensor has the keys of that tensor beside its own.
+  if (!keys.has(kKey) || keys.has(c10::DispatchKey::Functionalize)) return nullptr;
   return static_cast<TracerTensor*>(tensor.unsafeGetTensorImpl());
 }
 

@@ -172,3 +172,29 @@ def test_out_of_another_size_warns_as_eager():
                     result = function(torch.empty(3))
                 told.append((result.tolist(), [str(one.message) for one in caught]))
         assert told[:3] == told[3:], name
+
+
+NOT_DETERMINISTIC = {
+    "max_unpool1d": lambda x: F.max_unpool1d(*F.max_pool1d(x, 2, return_indices=True), 2),
+    "max_unpool2d": lambda x: F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), 2),
+    "max_unpool3d": lambda x: F.max_unpool3d(*F.max_pool3d(x[None], 2, return_indices=True), 2),
+    "put_": lambda x: x.clone().put_(torch.tensor([0, 1, 0]), torch.ones(3)),
+}
+
+
+@pytest.mark.parametrize("name", NOT_DETERMINISTIC)
+def test_what_deterministic_algorithms_refuse(name):
+    function, x = NOT_DETERMINISTIC[name], torch.rand(2, 4, 4)
+    compiled = braze.compile(function)
+    torch.testing.assert_close(compiled(x), function(x))
+    torch.use_deterministic_algorithms(True)
+    try:
+        with pytest.raises(RuntimeError) as expected:
+            function(x)
+        for _ in range(3):
+            with pytest.raises(RuntimeError) as raised:
+                compiled(x)
+            assert str(raised.value) == str(expected.value)
+    finally:
+        torch.use_deterministic_algorithms(False)
+    torch.testing.assert_close(compiled(x), function(x))

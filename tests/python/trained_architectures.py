@@ -62,9 +62,11 @@ def check(name, device="cpu", calls=2, tolerance=2e-4, **choices):
         model.zero_grad(), other.zero_grad()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            answers = answers_of(model, inputs)
+            without_masks, with_masks = answers_of(model, inputs)
             ours = outputs_of(fast, inputs)
-            theirs = min(answers, key=lambda answer: distance(ours, answer))
+            # Other random numbers are far away; what only differs by roundings is what a compiler is told.
+            is_without = distance(ours, with_masks) > 10 * distance(ours, without_masks) + 1e-3
+            theirs = without_masks if is_without else with_masks
         for number, (a, b) in enumerate(zip(ours, theirs, strict=True)):
             close(a, b, f"call {call}, output {number}", tolerance)
         loss_of(theirs).backward()

@@ -183,6 +183,43 @@ def test_many_derivatives_at_once(name):
             torch.testing.assert_close(compiled(X), expected)
 
 
+def functionalized(function):
+    """As PyTorch's own tests of functionalization write it: the wrappers have the keys of what they wrap."""
+
+    def to_functional(x):
+        wrapped = torch._to_functional_tensor(x)
+        wrapped.requires_grad = x.requires_grad
+        return wrapped
+
+    def called(x):
+        wrapped = to_functional(x)
+        torch._enable_functionalization(reapply_views=True)
+        try:
+            y = function(wrapped)
+        finally:
+            torch._disable_functionalization()
+        torch._sync(wrapped)
+        torch._sync(y)
+        return torch._from_functional_tensor(wrapped), torch._from_functional_tensor(y)
+
+    return called
+
+
+def test_functional_tensors():
+    def function(x):
+        y = torch.empty_strided((2, 2), (5, 1))
+        y.copy_(x)
+        x.view(-1).add_(y.sum())
+        return y
+
+    for compiled in (braze.compile(functionalized(function)), functionalized(braze.compile(function))):
+        for call in range(3):
+            x = torch.ones(2, 2) + call
+            for ours, theirs in zip(compiled(x), functionalized(function)(x), strict=True):
+                same(ours, theirs)
+                assert ours.stride() == theirs.stride()
+
+
 def test_nested_tensors_run_natively():
     def function(x):
         return x * 2, x.sin()
