@@ -49,8 +49,13 @@ import measure
 import zoo_graphs  # noqa: F401  (each of these registers its cases)
 import zoo_libraries  # noqa: F401
 import zoo_programs  # noqa: F401
+import zoo_programs_decoding  # noqa: F401
+import zoo_programs_generative  # noqa: F401
+import zoo_programs_layers  # noqa: F401
 import zoo_programs_learning  # noqa: F401
+import zoo_programs_physics  # noqa: F401
 import zoo_programs_seen  # noqa: F401
+import zoo_programs_sequences  # noqa: F401
 import zoo_samplers  # noqa: F401
 import zoo_tensordict  # noqa: F401
 import zoo_transformers  # noqa: F401

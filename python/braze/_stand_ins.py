@@ -182,6 +182,26 @@ def infer_size(a: Any, b: Any) -> torch.Size:
     return torch.Size(shape)
 
 
+def broadcast_shapes(*shapes: Any) -> torch.Size:
+    """torch.broadcast_shapes, which distributions call: eager imports what it has for symbolic shapes, and SymPy."""
+    common: list[int] = []
+    for shape in shapes:
+        if shape is None:
+            continue
+        sizes = (shape,) if isinstance(shape, int) else shape
+        if not isinstance(sizes, (tuple, list)):
+            C.end_graph("shapes that cannot be broadcast")
+        common = [1] * (len(sizes) - len(common)) + common
+        for k in range(1, len(sizes) + 1):
+            if common[-k] == 1:
+                if sizes[-k] < 0:
+                    C.end_graph("shapes that cannot be broadcast")
+                common[-k] = sizes[-k]
+            elif sizes[-k] != 1 and sizes[-k] != common[-k]:
+                C.end_graph("shapes that cannot be broadcast")
+    return torch.Size(common)
+
+
 def resized(original: Function, rank: int) -> Function:
     """An operator of F.interpolate's, (input, output_size, ..., factors). What factors times sizes are is computed
     in Python, so that sizes may vary: in C++ they are numbers."""
@@ -454,6 +474,7 @@ def install() -> None:
     C.set_stand_in(divmod, divided)
     C.set_stand_in(torch.arange, arange)
     C.set_stand_in(torch._C._infer_size, infer_size)
+    C.set_stand_in(torch.broadcast_shapes, broadcast_shapes)
     for name, rank in RESIZING.items():
         C.set_stand_in(getattr(torch._C._nn, name), resized(getattr(torch._C._nn, name), rank))
     C.set_stand_in(torch.autograd.profiler.record_function, quiet_record_function)

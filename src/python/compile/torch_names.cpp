@@ -129,6 +129,8 @@ const Names& further_names() {
                               "view",
                               "promote_types",
                               "can_cast",
+                              "spmm",  // mm, where nothing is sparse
+                              "dsmm",
                               "is_tensor",
                               "_weight_norm"};
   return names;

@@ -38,6 +38,30 @@ bool Library::calls_signature(PyObject* function, Py_ssize_t count) const {
   return count == 1 && is_function_of(function, "inspect", "signature");
 }
 
+/// What signature() goes through: what functions of functools.wraps() stand around. Null: abandoned.
+PyObject* Library::unwrap(PyObject* function) {
+  constexpr int most = 100;  // More are a circle, at which it raises.
+  for (int depth = 0; depth < most; ++depth) {
+    PyObject* own = reinterpret_cast<PyFunctionObject*>(function)->func_dict;
+    const auto entry = [&](const char* name) { return own ? PyDict_GetItemString(own, name) : nullptr; };
+    const bool is_plain = !entry("__signature__") && !entry("_partialmethod") && !entry("__text_signature__");
+    PyObject* wrapped = entry("__wrapped__");
+    const guards::Source* source = values_.source_of(function);
+    if (!is_plain || (source && own && values_.effects().changed(own))) break;
+    guards::SourceTable& sources = values_.sources();
+    if (source)
+      for (const char* name : {"__signature__", "_partialmethod", "__text_signature__"})
+        values_.guards().absent(sources.attribute(source, name));
+    if (source && !wrapped) values_.guards().absent(sources.attribute(source, "__wrapped__"));
+    if (!wrapped) return function;
+    if (source && !values_.learn(wrapped, sources.attribute(source, "__wrapped__"))) break;
+    if (!PyFunction_Check(wrapped) || !values_.is_known(wrapped)) break;
+    function = wrapped;
+  }
+  abandon("the signature of a function with attributes", function);
+  return nullptr;
+}
+
 bool Library::call_signature(PyObject* function) {
   if (Py_IS_TYPE(function, &PyMethod_Type)) {
     if (!watch_.calls.learn_method(function)) return false;
@@ -48,8 +72,8 @@ bool Library::call_signature(PyObject* function) {
       return watch_.stand_ins.call_stand_in(*run_.callee, form);
   if (!PyFunction_Check(function) || !values_.is_known(function))
     return abandon("the signature of an object of this kind", function);
-  PyObject* own = reinterpret_cast<PyFunctionObject*>(function)->func_dict;
-  if (own && PyDict_GET_SIZE(own) > 0) return abandon("the signature of a function with attributes", function);
+  function = unwrap(function);
+  if (!function) return false;
   const guards::Source* source = values_.source_of(function);
   activity().entry = Entry::trusted;
   activity().makes_result = true;
@@ -57,8 +81,6 @@ bool Library::call_signature(PyObject* function) {
   activity().is_quiet = true;
   if (!source) return true;
   guards::SourceTable& sources = values_.sources();
-  for (const char* name : {"__signature__", "__wrapped__", "__text_signature__"})
-    values_.guards().absent(sources.attribute(source, name));
   // signature() asks for them, and a function without annotations is given an empty dict then.
   const Ref annotations = Ref::steal(PyObject_GetAttrString(function, "__annotations__"));
   const auto keep = [&](PyObject* dict, guards::Member member) {

@@ -52,6 +52,7 @@ class Library final : Domain {
   bool make_weak_reference(PyObject* const* arguments, Py_ssize_t count);
 
  private:
+  PyObject* unwrap(PyObject* function);
   bool is_cache_key(PyObject* argument);
   bool watch_key(PyObject* wrapper, PyObject* key, PyObject* const* arguments, Py_ssize_t count);
   PyObject* learn_cached(PyObject* wrapper, PyObject* key, PyObject* kept);
