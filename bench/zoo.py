@@ -49,6 +49,7 @@ import measure
 import zoo_graphs  # noqa: F401  (each of these registers its cases)
 import zoo_libraries  # noqa: F401
 import zoo_programs  # noqa: F401
+import zoo_programs_compared  # noqa: F401
 import zoo_programs_decoding  # noqa: F401
 import zoo_programs_generative  # noqa: F401
 import zoo_programs_layers  # noqa: F401
@@ -61,7 +62,7 @@ import zoo_tensordict  # noqa: F401
 import zoo_transformers  # noqa: F401
 import zoo_transformers_seen  # noqa: F401
 from zoo_cases import CASES
-from zoo_training import run_training
+from zoo_training import run_training, seed
 
 WARM_UP = 16
 TOLERANCE = 1e-3
@@ -128,15 +129,15 @@ def run_braze(name: str) -> dict[str, Any]:
             before = compiled.counts()
             arguments = inputs(100 + number)
             again = copy.deepcopy(arguments)
-            torch.manual_seed(number)
+            seed(number)
             started = time.perf_counter()
             ours = compiled(*arguments)
             facts["ms"].append(round(1e3 * (time.perf_counter() - started), 2))
-            torch.manual_seed(number)
+            seed(number)
             theirs = function(*again)
             gap, rounded = difference(ours, theirs), 0.0
             if gap > TOLERANCE and isinstance(function, torch.nn.Module):
-                torch.manual_seed(number)
+                seed(number)
                 rounded = rounding(function, again, theirs)
             # Of all calls the one that is worst beside its own rounding.
             if (excess := gap / allowed(rounded)) > worst:

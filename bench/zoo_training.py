@@ -8,6 +8,7 @@ wrong. With twice the digits what differs by more than TOLERANCE computes someth
 from __future__ import annotations
 
 import copy
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -49,9 +50,15 @@ def prepared(value: Any, channels_last: bool) -> Any:
     return value.to(memory_format=torch.channels_last) if channels_last and value.dim() == 4 else value
 
 
-def step(call: Callable[..., Any], module: nn.Module, arguments: tuple, seed: int) -> dict[str, torch.Tensor]:
+def seed(number: int) -> None:
+    """PyTorch's dice and Python's."""
+    torch.manual_seed(number)
+    random.seed(number)
+
+
+def step(call: Callable[..., Any], module: nn.Module, arguments: tuple, number: int) -> dict[str, torch.Tensor]:
     """By name what one step leaves behind."""
-    torch.manual_seed(seed)
+    seed(number)
     module.zero_grad()
     results = [leaf for leaf in tree_leaves(call(*arguments)) if isinstance(leaf, torch.Tensor)]
     losses = [
