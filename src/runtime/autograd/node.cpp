@@ -66,8 +66,15 @@ class LaterGradients final : public torch::autograd::Node {
  public:
   /// \param device  of the parcels: the engine runs a node on its input's device, and on the stream that is current
   /// now.
-  LaterGradients(uint32_t stage, c10::Device device) : stage_(stage) {
+  /// \param owner   leads to the BackwardNode, unless that one owns this one.
+  LaterGradients(uint32_t stage, c10::Device device, torch::autograd::Edge owner)
+      : stage_(stage), owner_(std::move(owner)) {
     add_input_metadata(at::empty({0}, at::TensorOptions(at::kFloat).device(device)));
+  }
+  LaterGradients(const LaterGradients&) = delete;
+  LaterGradients& operator=(const LaterGradients&) = delete;
+  ~LaterGradients() override {
+    if (owner_.is_valid()) static_cast<BackwardNode&>(*owner_.function).forget_node(stage_);
   }
   std::string name() const override { return "BrazeBackward"; }
 
@@ -84,6 +91,7 @@ class LaterGradients final : public torch::autograd::Node {
 
  private:
   const uint32_t stage_;
+  const torch::autograd::Edge owner_;
 };
 
 BackwardNode::BackwardNode(std::shared_ptr<const TrainingProgram> program)
@@ -92,28 +100,28 @@ BackwardNode::BackwardNode(std::shared_ptr<const TrainingProgram> program)
 void BackwardNode::connect(torch::autograd::edge_list edges, const std::vector<at::Tensor>& roots) {
   const std::optional<c10::Device> device = only_device(program_->tangents_);
   if (device && std::ranges::any_of(edges, waits)) staged_ = program_->backwards_->staged();
-  if (!staged_ && program_->seam_->has_one_node()) {
+  if (program_->seam_->has_one_node()) {
     for (const at::Tensor& root : roots) add_input_metadata(root);
-    set_next_edges(std::move(edges));
+    set_next_edges(staged_ ? connect_stages(std::move(edges), *device, {}) : std::move(edges));
     return;
   }
-  if (!staged_) {
-    connect_results(std::move(edges));
-    make_groups(roots[0].device());
-    return;
-  }
-  for (const at::Tensor& root : roots) add_input_metadata(root);
+  connect_results(std::move(edges));
+  make_groups(roots[0].device());
+}
+
+torch::autograd::edge_list BackwardNode::connect_stages(torch::autograd::edge_list edges, c10::Device device,
+                                                        const torch::autograd::Edge& owner) {
   for (const StagedPrograms::Gradient& one : staged_->gradients()) node_of_.push_back(one.stage);
   std::vector<torch::autograd::edge_list> by_stage = divide(std::move(edges), staged_->size());
   // The last one first: nodes know how long the way behind them is.
   nodes_.resize(staged_->size());
   for (uint32_t stage = static_cast<uint32_t>(nodes_.size()) - 1; stage > 0; --stage) {
-    const auto node = capture::make_node<LaterGradients>(stage, *device);
+    const auto node = capture::make_node<LaterGradients>(stage, device, owner);
     nodes_[stage] = node.get();
     node->set_next_edges(std::move(by_stage[stage]));
     by_stage[stage - 1].emplace_back(node, 0);
   }
-  set_next_edges(std::move(by_stage[0]));
+  return std::move(by_stage[0]);
 }
 
 const torch::autograd::Edge& BackwardNode::edge(size_t gradient) const {
@@ -371,11 +379,15 @@ variable_list BackwardNode::apply(variable_list&& tangents) {
   const auto rest = std::make_shared<Rest>();
   rest->owner.emplace_back(getptr(), 0);
   rest->is_in_stages = runs_in_stages(tangents);
-  if (!rest->is_in_stages) {
-    rest->gradients = apply_any(std::move(tangents), unpacked);
-    return share(0, rest->gradients, rest);
+  if (rest->is_in_stages) {
+    rest->tangents = std::move(tangents);
+    return run_first_stage(rest);
   }
-  rest->tangents = std::move(tangents);
+  rest->gradients = apply_any(std::move(tangents), unpacked);
+  return share(0, rest->gradients, rest);
+}
+
+variable_list BackwardNode::run_first_stage(const std::shared_ptr<Rest>& rest) {
   rest->kept = is_last_ ? kept_for_later() : std::vector<bool>(saved_.size(), true);
   variable_list gradients = run_stage(0, *rest);
   leaves_saved_ = is_last_;

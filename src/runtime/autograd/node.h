@@ -34,7 +34,8 @@ inline const torch::autograd::Node* alive(const std::vector<const torch::autogra
 ///
 /// Of several results each has a node of its own (ResultNode), behind which stand nodes that give gradients
 /// (GradientsNode), and this one is no part of the graph: from a result the engine comes to the inputs that it
-/// depends on, and to no others, whose hooks it would run. The first of those nodes runs the backward for all.
+/// depends on, and to no others, whose hooks it would run. The first of those nodes runs the backward for all. In
+/// stages there is one such node, which all results lead to, and the chain behind it.
 class BackwardNode final : public torch::autograd::Node {
  public:
   explicit BackwardNode(std::shared_ptr<const TrainingProgram> program);
@@ -70,6 +71,10 @@ class BackwardNode final : public torch::autograd::Node {
   /// By node, as node_of_ says.
   std::vector<torch::autograd::edge_list> divide(torch::autograd::edge_list edges, size_t count);
   void connect_results(torch::autograd::edge_list edges);
+  /// What the first node leads to. \param owner  of the others; invalid: this is the first one, and owns them.
+  torch::autograd::edge_list connect_stages(torch::autograd::edge_list edges, c10::Device device,
+                                            const torch::autograd::Edge& owner);
+  void forget_node(uint32_t number) { std::atomic_ref(nodes_[number]).store(nullptr); }
   void make_groups(c10::Device device);
   /// A tangent, in the backward that runs now.
   std::shared_ptr<Rest> arrive(uint32_t root, at::Tensor tangent);
@@ -87,6 +92,8 @@ class BackwardNode final : public torch::autograd::Node {
   /// Which tangents there are, and which gradients are wanted, becomes the latest run.
   void begin(const torch::autograd::variable_list& tangents);
   bool runs_in_stages(const torch::autograd::variable_list& tangents);
+  /// After runs_in_stages(). What the first node gives; `rest` has the tangents.
+  torch::autograd::variable_list run_first_stage(const std::shared_ptr<Rest>& rest);
   /// The gradients of one stage.
   torch::autograd::variable_list run_stage(uint32_t stage, Rest& rest);
   /// What a node gives: its gradients, which are taken out of `gradients`, and what is left for the next node.

@@ -75,7 +75,7 @@ class GradientsNode final : public OwningNode {
   using OwningNode::OwningNode;
   GradientsNode(const GradientsNode&) = delete;
   GradientsNode& operator=(const GradientsNode&) = delete;
-  ~GradientsNode() override { std::atomic_ref(owner().nodes_[number_]).store(nullptr); }
+  ~GradientsNode() override { owner().forget_node(number_); }
   void will_release_variables() override { is_last_ = true; }
   void release_variables() override {
     if (std::exchange(has_run_, false)) owner().release_variables();
@@ -169,6 +169,10 @@ void BackwardNode::connect_results(torch::autograd::edge_list edges) {
   has_entries_ = true;
   entries_.resize(program_->tangents_.size());
   inner_.resize(program_->gradients().inner.size());
+  if (staged_) {
+    behind_entries_.push_back(connect_stages(std::move(edges), program_->tangents_[0].device, {getptr(), 0}));
+    return;
+  }
   node_of_ = groups_of(program_->gradients().inputs, edges);
   nodes_.assign(node_of_.empty() ? 0 : *std::ranges::max_element(node_of_) + 1, nullptr);
   behind_entries_ = divide(std::move(edges), nodes_.size());
@@ -184,7 +188,7 @@ std::vector<torch::autograd::edge_list> BackwardNode::divide(torch::autograd::ed
   for (size_t number = 0; number < members.size(); ++number) {
     const std::vector<size_t>& those = members[number];
     const auto mine = static_cast<size_t>(std::ranges::count_if(those, [&](size_t k) { return k < leaves; }));
-    const bool goes_on = !has_entries_ && number + 1 < members.size();
+    const bool goes_on = staged_ && number + 1 < members.size();
     const std::vector<size_t> runs = capture::run_order_of_leaves(mine, those.size() - mine + goes_on);
     by_node[number].resize(those.size());
     for (size_t n = 0; n < those.size(); ++n) {
@@ -231,14 +235,14 @@ void BackwardNode::make_groups(c10::Device device) {
   const std::vector<capture::Gradients::Input>& inputs = program_->gradients().inputs;
   parcels_on_ = device;
   const at::Tensor parcel = at::empty({0}, at::TensorOptions(at::kFloat).device(device));
-  // The first one last: of those that are ready the engine runs the youngest.
-  for (auto number = static_cast<uint32_t>(nodes_.size()); number-- > 0;) {
+  // The first one last: of those that are ready the engine runs the youngest. Stages have a first one alone.
+  for (auto number = static_cast<uint32_t>(edges.size()); number-- > 0;) {
     const auto node = capture::make_node<GradientsNode>(torch::autograd::Edge(getptr(), 0), number);
     nodes_[number] = node.get();
     node->set_next_edges(std::move(edges[number]));
     const std::vector<bool>& from = inputs[std::ranges::find(node_of_, number) - node_of_.begin()].from;
-    for (size_t t = 0; t < from.size(); ++t)
-      if (from[t]) behind_entries_[t].emplace_back(node, node->add_input_metadata(parcel));
+    for (size_t t = 0; t < behind_entries_.size(); ++t)
+      if (staged_ || from[t]) behind_entries_[t].emplace_back(node, node->add_input_metadata(parcel));
   }
 }
 
@@ -254,8 +258,8 @@ std::shared_ptr<BackwardNode::Rest> BackwardNode::arrive(uint32_t root, at::Tens
     rest->tangents.resize(entries_.size());
     rest->arrived.resize(entries_.size());
     rest->is_parted = is_anyone_looking(entries_, program_->gradients().inner, root);
+    if (rest->is_parted || staged_) rest->owner.emplace_back(getptr(), 0);
     if (rest->is_parted) {
-      rest->owner.emplace_back(getptr(), 0);
       if (has_hooks_) rest->unpacked.resize(saved_.size());
     }
     tasks_.emplace_back(task, rest);
@@ -273,11 +277,13 @@ variable_list BackwardNode::run_group(uint32_t number, const std::shared_ptr<Res
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     tangents = rest->tangents;
-    is_for_all = are_all_there(entries_, rest->arrived);
+    is_for_all = staged_ || are_all_there(entries_, rest->arrived);
     only_ = {is_for_all ? std::nullopt : std::optional(number), std::nullopt, rest->is_parted};
     is_last_ = is_last && !rest->is_parted;
   }
   computes = !rest->is_parted;
+  rest->is_in_stages = staged_ && !rest->is_parted && runs_in_stages(tangents);
+  if (rest->is_in_stages) return run_first_stage(rest);
   Unpacked unpacked(has_hooks_ && !rest->is_parted ? saved_.size() : 0);
   variable_list gradients = apply_any(std::move(tangents), rest->is_parted ? rest->unpacked : unpacked);
   if (rest->is_parted && is_last) rest->ran.emplace_back(run_.came, run_.led);

@@ -240,6 +240,69 @@ def test_tied_weights(name, stepped):
     Sides((lambda p, _: step(p)) if stepped else None, make=tied).check(TIED_PROGRAMS[name])
 
 
+class Within(Tied):
+    """Results of which others are computed: states between the layers, a view, and what a loss is made of."""
+
+    def forward(self, x):
+        x = x @ self.table
+        states = []
+        for scale, layer in zip(self.scales, self.layers, strict=True):
+            x = x + torch.tanh(layer(x) * scale) * scale
+            states.append(x)
+        logits = x @ self.table.t()
+        return logits.square().mean(), logits, states[2], states[5].t()
+
+
+def within():
+    torch.manual_seed(1)
+    return Within()
+
+
+def looked_at(f, x, k, backward):
+    loss, logits, early, late = f(x)
+    seen = []
+    logits.retain_grad()
+    early.register_hook(lambda g: seen.append(g.clone()))
+    late.register_hook(lambda g: g * 0.5)
+    return backward(loss, logits, early, late), logits.grad, seen
+
+
+INNER_PROGRAMS = {
+    "nobody_looks": lambda f, x, k: f(x)[0].backward(),
+    "loss": lambda f, x, k: looked_at(f, x, k, lambda loss, *_: loss.backward()),
+    "early": lambda f, x, k: looked_at(f, x, k, lambda loss, logits, early, late: early.mean().backward()),
+    "all": lambda f, x, k: looked_at(f, x, k, lambda *all: sum(one.square().mean() for one in all).backward()),
+    "kept": lambda f, x, k: looked_at(
+        f, x, k, lambda loss, *_: (loss.backward(retain_graph=True), loss.backward(), attempt(loss.backward))
+    ),
+    "asked_for": lambda f, x, k: (
+        lambda loss, logits, early, late: (
+            torch.autograd.grad(loss, (early, logits), retain_graph=True),
+            torch.autograd.grad(logits.mean(), (early, x), retain_graph=True),
+            loss.backward(),
+            attempt(early.mean().backward),
+        )
+    )(*f(x)),
+    "sometimes": lambda f, x, k: (
+        looked_at(f, x, k, lambda loss, *_: loss.backward()) if k % 2 else f(x)[0].backward()
+    ),
+    "a_result_alone": lambda f, x, k: (lambda late: late.square().mean().backward())(f(x)[3]),
+}
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("name", INNER_PROGRAMS)
+def test_results_that_others_are_computed_from(name, dynamic):
+    Sides(make=within, dynamic=dynamic).check(INNER_PROGRAMS[name])
+
+
+def test_stages_where_nobody_looks_at_results_within():
+    sides = Sides(lambda p, _: step(p), make=within)
+    sides.check(lambda f, x, k: f(x)[0].backward())
+    late = [n for n in sides.logs[1] if n.startswith("layers.7")]
+    assert sides.logs[1].index(late[0]) < sides.logs[1].index("layers.0.weight"), sides.logs[1]
+
+
 def test_data_is_given_before_and_within_the_backward():
     def hook(p, name):
         p.data = p.data - 0.1 * p.grad
