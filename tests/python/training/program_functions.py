@@ -2,6 +2,8 @@
 graph where it only computes, and runs when autograd comes to it where it does more."""
 # ruff: noqa: B023  Functions are called before their loop goes on.
 
+from types import SimpleNamespace
+
 import numpy as np
 import torch
 from program_cases import attempt, case, leaf
@@ -437,6 +439,36 @@ def function_with_effects_in_its_backward(compile):
         yield list(calls)
         loss.backward()
         yield x.grad, list(calls)
+
+
+@case
+def function_that_changes_the_same_again_in_its_backward(compile):
+    """Changes that take the place of those of the forward."""
+    counts, entries, state = [0, 0], {}, SimpleNamespace(last=None)
+    for note in (
+        lambda where: counts.__setitem__(where, counts[where] + 1),
+        lambda where: entries.update(last=where),
+        lambda where: setattr(state, "last", where),
+    ):
+
+        class Noted(Function):
+            @staticmethod
+            def forward(ctx, x):
+                note(0)
+                return x * 2
+
+            @staticmethod
+            def backward(ctx, gradient):
+                note(1)
+                return gradient * 2
+
+        f = compile(lambda x: Noted.apply(x * 3).sum() * 2)
+        for _ in range(4):
+            x = leaf(3)
+            loss = f(x)
+            yield list(counts), dict(entries), state.last
+            loss.backward()
+            yield x.grad, list(counts), dict(entries), state.last
 
 
 @case

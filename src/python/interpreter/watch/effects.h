@@ -118,8 +118,8 @@ class Effects {
   /// thread left it, and there are no effects any more.
   bool show();
 
-  /// How many changes there have been so far.
-  size_t count() const { return log_.size(); }
+  /// How many changes there have been so far, those too that take the place of earlier ones.
+  size_t count() const { return count_; }
   /// The changes in order. Before undo().
   std::vector<Effect> log() const;
   /// Puts everything back as it was. Afterwards there are no effects.
@@ -143,6 +143,9 @@ class Effects {
   void store(Place place, Effect effect);
   void forget();
 
+  void note(Effect effect);
+
+  size_t count_ = 0;
   std::vector<Effect> log_;
   /// Number in log_ of the last effect, which holds the key.
   std::unordered_map<Place, size_t, PlaceHash> written_;
