@@ -5,10 +5,11 @@ import bisect
 import functools
 import heapq
 import inspect
+import itertools
 import operator
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from braze._load import C
@@ -288,6 +289,33 @@ def heappushpop(heap: list[Any], item: Any, /) -> Any:
     return _replace(heap, item, largest=False) if heap else heapq.heappop(heap)
 
 
+# ---- itertools
+
+
+class Tee:
+    """One of itertools.tee's iterators: what another one has taken of the source is kept for it."""
+
+    def __init__(self, source: Iterator[Any], taken: list[Any]) -> None:
+        self.source, self.taken, self.at = source, taken, 0
+
+    def __iter__(self) -> "Tee":
+        return self
+
+    def __next__(self) -> Any:
+        if self.at == len(self.taken):
+            self.taken.append(next(self.source))
+        self.at += 1
+        return self.taken[self.at - 1]
+
+
+def tee(iterable: Any, n: int = 2, /) -> tuple[Tee, ...]:
+    """itertools.tee"""
+    if type(iterable) is Tee or type(n) is not int or n < 0:
+        return C.end_graph("a C function that is not understood")
+    source, taken = iter(iterable), []
+    return tuple([Tee(source, taken) for _ in range(n)])
+
+
 def install() -> None:
     if not hasattr(C, "set_stand_in"):  # A Python without capture.
         return
@@ -298,6 +326,7 @@ def install() -> None:
     C.set_stand_in(set.__init__, collect)
     C.set_stand_in(inspect.signature, signature_of)
     C.set_stand_in(functools.reduce, folded)
+    C.set_stand_in(itertools.tee, tee)
     for original, function in ((sum, total), (max, largest), (min, smallest), (sorted, ordered)):
         C.set_stand_in(original, function)
     for function in (bisect_left, bisect_right, insort_left, insort_right):

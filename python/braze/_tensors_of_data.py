@@ -22,7 +22,9 @@ LEGACY = {
 
 
 def tensor(data: Any, *, dtype: Any = None, device: Any = None, **settings: Any) -> torch.Tensor:
-    """torch.tensor and torch.as_tensor of lists with tensors in them."""
+    """torch.tensor and torch.as_tensor of lists with tensors in them, and the latter of an array."""
+    if type(data) is not list and type(data) is not tuple:
+        return torch.tensor(data, dtype=dtype, device=device)
     leaves: list[Any] = []
     shape = _shape_of(data, leaves)
     if dtype is None:
@@ -35,6 +37,11 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, **settings: Any)
         C.end_graph("torch.tensor() of the values of other tensors")
     made = torch.stack([_number(leaf, dtype) for leaf in leaves])
     return made if len(shape) == 1 else torch.ops.aten._unsafe_view(made, shape)  # Eager's is no view.
+
+
+def from_numpy(array: Any) -> torch.Tensor:
+    """torch.from_numpy of an array that nobody writes any more."""
+    return torch.tensor(array, device="cpu")
 
 
 def _holds_tensors(data: Any) -> bool:
@@ -105,5 +112,6 @@ def legacy(dtype: torch.dtype) -> Callable[..., torch.Tensor]:
 def install() -> None:
     C.set_stand_in(torch.tensor, tensor)
     C.set_stand_in(torch.as_tensor, tensor)
+    C.set_stand_in(torch.from_numpy, from_numpy)
     for name, dtype in LEGACY.items():
         C.set_stand_in(getattr(torch, name), legacy(dtype))

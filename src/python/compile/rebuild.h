@@ -43,6 +43,7 @@ class Rebuilder {
   ///   what has a source                    the value that guards read there
   ///   tensors computed by the run          outputs of the graph
   ///   tuples, lists, dicts, sets           and subclasses: ModelOutput, OrderedDict, defaultdict, named tuples
+  ///   arrays of NumPy's                    a copy, or a view of the array whose memory it is
   ///   instances of classes                 instance dict and slots
   ///   deques, functions, cells, methods, partials, slices, ranges, views of dicts, builtin iterators in flight
   guards::RecipeNode node(PyObject* value);
@@ -76,6 +77,7 @@ class Rebuilder {
   Node deque(PyObject* deque);
   Node weak_reference(PyObject* reference);
   Node getter(PyObject* getter);
+  Node array(PyObject* array);
   Node range(PyObject* range);
   Node view(PyObject* view, const char* method);
   Node proxy(PyObject* proxy);

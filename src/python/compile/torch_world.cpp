@@ -126,6 +126,11 @@ TorchWorld::~TorchWorld() {
       tensor->version.set_version(tensor->version_before);
 }
 
+/// Tensors without a counter of versions are told by nothing.
+bool TorchWorld::has_written_older() const {
+  return writes() > 0 && std::ranges::any_of(tensors_, may_be_written);
+}
+
 bool TorchWorld::is_tensor(PyObject* object) const {
   return guards::is_tensor(object);  // Not THPVariable_Check: it asks the object for its __class__.
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "capture/gate.h"
+#include "capture/recorder.h"
 #include "capture/trace.h"
 #include "python/compile/compiled_function.h"
 #include "python/compile/default_device.h"
@@ -81,6 +82,8 @@ class TorchWorld final : public LibraryWorld {
   bool may_read_without_grad(PyObject* tensor, PyObject* name) const override;
   std::optional<interpreter::Break> why_not(PyObject* name) const override;
   std::optional<interpreter::Break> why_raised() const override;
+  uint64_t writes() const override { return tracer_.impl().mark().writes; }
+  bool has_written_older() const override;
   bool changes_only_itself(PyObject* tensor, PyObject* name, PyObject* const* arguments,
                            Py_ssize_t count) const override;
   PyObject* answer_attribute(PyObject* tensor, PyObject* name) override;

@@ -121,6 +121,8 @@ class GuardSet {
   /// All of a value made of exact lists, tuples, dicts, sets, frozensets and scalars.
   /// \returns false, and adds nothing, if it is not of these, or contains itself.
   bool deep(const Source* source, PyObject* value);
+  /// Form and bytes of a number array (array.h).
+  void array(const Source* source, PyObject* array);
   /// Whether `item`, which hashes by address, is in a set or frozenset as it is now.
   void membership(const Source* set, PyObject* item, bool is_in);
   enum class Which : uint8_t { any, same };

@@ -99,6 +99,10 @@ bool GuardSet::deep(const Source* source, PyObject* value) {
   return true;
 }
 
+void GuardSet::array(const Source* source, PyObject* array) {
+  add({.kind = GuardKind::array, .sources = {source}, .payload = make_array_payload(array)});
+}
+
 void GuardSet::membership(const Source* set, PyObject* item, bool is_in) {
   // Where it is guarded that the item lives, for which it need not be held.
   const bool weak = PyType_SUPPORTS_WEAKREFS(Py_TYPE(item));

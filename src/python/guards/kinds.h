@@ -60,6 +60,8 @@ std::shared_ptr<Payload> make_class_entries_payload(PyTypeObject* type, std::spa
 uint64_t abc_token() noexcept;
 /// Null if `value` cannot be guarded deeply.
 std::shared_ptr<Payload> make_deep_payload(PyObject* value);
+/// Of a number array (array.h).
+std::shared_ptr<Payload> make_array_payload(PyObject* array);
 /// Null if `tensor` cannot be guarded.
 std::shared_ptr<Payload> make_tensor_payload(PyObject* tensor, uint32_t alignment, bool is_same,
                                              bool any_sizes = false);

@@ -6,8 +6,10 @@
 #include <unordered_set>
 #include <vector>
 
+#include "python/guards/array.h"
 #include "python/guards/deque.h"
 #include "python/guards/scalar.h"
+#include "python/interpreter/watch/addresses.h"
 #include "python/interpreter/watch/look_ups.h"
 
 namespace braze::interpreter {
@@ -81,14 +83,23 @@ bool Absorption::absorb(PyObject* value) {
 
 bool Absorption::absorb_one(PyObject* value) {
   if (value && values_.numbers().has_deferred()) values_.numbers().settle(value);
+  // Of addresses it counts which are one: what is computed of one is another number in every run.
+  if (value && PyLong_CheckExact(value) && values_.is_address(value)) return false;
   if (!value || guards::is_scalar(value) || values_.tensors().is_plain(value)) return true;
   values_.keep_protocols(value);
   if (values_.tensors().is_tensor(value)) return values_.is_known(value);
   if (PySlice_Check(value) && values_.source_of(value)) return absorb_slice(value);
   if (guards::is_array_scalar(value)) {
     keep_error_state(values_);
+    if (level_ > 1) values_.make(value);  // As tuples, below.
     if (const guards::Source* source = values_.source_of(value)) values_.guards().constant(source, value);
     return values_.is_known(value);
+  }
+  if (guards::is_array_dtype(value)) return values_.is_known(value);
+  if (guards::is_number_array(value)) {
+    keep_error_state(values_);
+    if (level_ > 1) values_.make(value);  // As tuples, below.
+    return values_.arrays().read(value);
   }
   if (is_enum_of_pybind(value)) return values_.source_of(value) && values_.pin(value);
   const bool is_container = is_builtin_container(value);
@@ -138,7 +149,7 @@ bool Absorption::absorb_items(PyObject* container) {
   Py_ssize_t at = 0;
   PyObject *key, *item;
   while (PyDict_Next(container, &at, &key, &item))
-    if (!absorb(item)) return false;
+    if (!absorb(item) || holds_address(values_, key)) return false;
   return true;
 }
 
@@ -157,7 +168,8 @@ bool Absorption::absorb_held(PyObject* value) {
   };
   type->tp_traverse(value, take, &held);
   for (PyObject* referent : held) {
-    const bool holds_items = storage_type(referent) || Py_TYPE(referent)->tp_iternext;
+    const bool holds_items =
+        storage_type(referent) || Py_TYPE(referent)->tp_iternext || guards::is_number_array(referent);
     if (!holds_items || PyGen_CheckExact(referent)) continue;
     make_held(value, referent);
     // Views of dicts and their iterators read the storage, whatever the class of the dict makes of it.

@@ -74,6 +74,7 @@ bool Attributes::attribute(PyObject* object, PyObject* name) {
   if (PyModule_CheckExact(object)) return module_attribute(object, name);
   if (PyType_Check(object)) return class_attribute(object, name);
   if (Py_IS_TYPE(object, &PySuper_Type)) return super_attribute(object, name);
+  if (Arrays::is_object(object)) return watch_.arrays.attribute(object, name);
   if (is_builtin_container(object)) return allow_made_result();  // Methods; what they read is for the call to say.
   if (PyWeakref_CheckProxy(object)) return attribute_behind_proxy(object, name);
   return instance_attribute(object, name);

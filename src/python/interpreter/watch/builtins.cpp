@@ -118,6 +118,12 @@ bool Builtins::call(PyObject* function, PyObject* const* arguments, Py_ssize_t c
   auto* builtin = reinterpret_cast<PyCFunctionObject*>(function);
   PyObject* self = PyCFunction_GET_SELF(function);
   TensorWorld& tensors = values_.tensors();
+  if (watch_.arrays.is_shared_by(function, arguments, count)) {
+    if (!watch_.arrays.share(arguments[0])) return false;
+    PyObject* stand_in = stand_in_for(function);
+    if (!stand_in) return abandon(Break::tensor_over_array, arguments[0]);
+    return watch_.stand_ins.put_stand_in(function, stand_in) && watch_.calls.call(stand_in, arguments, count);
+  }
   if (tensors.may_call(function)) {
     // The one of torch.tensor() is for what is given tensors in lists.
     bool wants_stand_in = !makes_tensor(function) || (count > 0 && holds_tensors(arguments[0]));
@@ -305,7 +311,8 @@ Builtins::Understood Builtins::iterate(const Call& call) {
 Builtins::Understood Builtins::advance(const Call& call) {
   PyObject* iterator = call.arguments[0];
   if (!values_.is_known(iterator) || is_builtin_container(iterator)) return std::nullopt;
-  return values_.is_made(iterator) ? allow_made_result(Entry::known) : watch_.iterators.ask_next(iterator);
+  if (!values_.is_made(iterator)) return watch_.iterators.ask_next(iterator);
+  return watch_.arrays.ask_next(iterator) && allow_made_result(Entry::known);
 }
 
 Builtins::Understood Builtins::make(const Call&) {
@@ -313,6 +320,8 @@ Builtins::Understood Builtins::make(const Call&) {
 }
 
 Builtins::Understood Builtins::address(const Call& call) {
+  if (watch_.partials.are_on_stack(call.arguments))
+    watch_.sizes.put_tensor(const_cast<PyObject**>(call.arguments)[0]);
   return watch_.copies.address(call.arguments[0]);
 }
 

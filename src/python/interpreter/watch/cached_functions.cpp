@@ -8,6 +8,7 @@
 #include "python/guards/scalar.h"
 #include "python/guards/storage_access.h"
 #include "python/interpreter/watch/absorb.h"
+#include "python/interpreter/watch/addresses.h"
 #include "python/interpreter/watch/library.h"
 #include "python/interpreter/watch/look_ups.h"
 #include "python/interpreter/watch/lru_cache.h"
@@ -180,6 +181,7 @@ void Library::use(PyObject* wrapper, PyObject* const* arguments, Py_ssize_t coun
 /// Later calls are given an equal one: scalars and dtypes, tuples of such and of objects that are the same ones.
 bool Library::is_cache_key(PyObject* argument) {
   if (!values_.is_known(argument)) return false;
+  if (holds_address(values_, argument)) return false;
   if (guards::is_scalar(argument) || values_.tensors().is_plain(argument)) return true;
   if (PyTuple_Check(argument)) {
     if (is_data(argument)) return absorb(values_, argument);

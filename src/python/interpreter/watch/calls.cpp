@@ -94,6 +94,7 @@ bool Calls::call(PyObject* callable, PyObject* const* arguments, Py_ssize_t coun
     return call_promised(promise, callable, arguments, count);
   if (PyFunction_Check(callable)) {
     if (!values_.is_known(callable)) return abandon("a function of unknown origin", callable);
+    if (Arrays::is_function(callable)) return watch_.arrays.call(callable, arguments, count);
     if (watch_.library.calls_signature(callable, count)) return watch_.library.call_signature(arguments[0]);
     if (Library::is_dispatch(callable) && count == 1) return watch_.library.call_dispatch(callable, arguments[0]);
     if (Library::makes_named_tuple(callable)) return watch_.library.call_named_tuple(callable, arguments, count);
@@ -113,6 +114,8 @@ bool Calls::call(PyObject* callable, PyObject* const* arguments, Py_ssize_t coun
       Py_IS_TYPE(callable, &PyMethodDescr_Type) || Py_IS_TYPE(callable, &PyWrapperDescr_Type);
   if (is_descriptor && count > 0)
     return watch_.methods.call_descriptor(callable, arguments[0], arguments + 1, count - 1);
+  if (Arrays::is_function(callable) && values_.is_known(callable))
+    return watch_.arrays.call(callable, arguments, count);
   if (PyCFunction_Check(callable)) return watch_.builtins.call(callable, arguments, count);
   if (!values_.is_known(callable)) return abandon("an object of unknown origin is called", callable);
   if (PyObject* function = tensors.compiled_from(callable)) {
@@ -135,7 +138,6 @@ bool Calls::call(PyObject* callable, PyObject* const* arguments, Py_ssize_t coun
     return watch_.library.call_weak_reference(callable);
   if (std::string_view(Py_TYPE(callable)->tp_name) == "functools.partial" && is_exact_builtin(Py_TYPE(callable)))
     return watch_.partials.call_partial(callable, arguments, count);
-  if (Library::is_numpy_function(callable)) return watch_.library.call_numpy(callable, arguments, count);
   if (tensors.is_plain_script(callable))
     return values_.pin(callable) && absorb_all(arguments, count, callable) && allow_made_result(Entry::tensor);
   if (tensors.is_operator(callable)) {

@@ -3,11 +3,13 @@
 
 #include <algorithm>
 
+#include "python/guards/array.h"
 #include "python/guards/deque.h"
 #include "python/guards/keys.h"
 #include "python/guards/scalar.h"
 #include "python/guards/storage_access.h"
 #include "python/interpreter/watch/absorb.h"
+#include "python/interpreter/watch/addresses.h"
 #include "python/interpreter/watch/look_ups.h"
 #include "python/interpreter/watch/watch.h"
 
@@ -45,6 +47,7 @@ bool Containers::subscript(PyObject* container, PyObject* key) {
     return watch_.generic_types.is_part_of_type(key) ? watch_.generic_types.subscript_type(container, key)
                                                      : allow_made_result();  // list[int]
   if (watch_.generic_types.is_generic(container)) return watch_.generic_types.subscript_type(container, key);
+  if (guards::is_number_array(container)) return watch_.arrays.subscript(container, key);
   if (PyRange_Check(container)) return operand(key, "an index of unknown origin") && allow_made_result();
   if (guards::is_deque(container))
     return (values_.open(container) && operand(key, "an index of unknown origin")) ||
@@ -117,12 +120,14 @@ bool Containers::contains(PyObject* container, PyObject* item) {
     return watch_.classes.keep_special(container, {"__bool__"}) && allow_made_result(Entry::known);
   if (PyDict_Check(container) && is_builtin) return look_up(container, item);
   if (!is_builtin) return abandon("`in` that is not understood", container);
-  if (PyAnySet_CheckExact(container) && values_.is_made(container)) return hashes(item);
+  if (PyAnySet_CheckExact(container) && values_.is_made(container))
+    return keys_fit(values_, container, item) ? hashes(item) : abandon(Break::address_of_object);
   if (values_.look_up_member(container, item)) return hashes(item);
   if (asks_items(container, item)) return true;
   if (abandoned()) return false;
   const bool is_derived = is_derived_scalar(item) ? absorb(values_, item)
                                                   : PyTuple_Check(item) && watch_.conversions.formats_as_data(item);
+  if (holds_address(values_, item)) return abandon(Break::address_of_object);
   if (!guards::is_scalar(item) && !values_.tensors().is_plain(item) && !is_derived)
     return abandon("`in` with an item that is no scalar", item);
   if (PyAnySet_CheckExact(container))
@@ -135,6 +140,7 @@ bool Containers::store_item(PyObject* container, PyObject* key, PyObject* value)
     return operand(container, "a tensor of unknown origin") && operand(key, "an index of unknown origin") &&
            operand(value, "a value of unknown origin") && allow(Entry::tensor);
   if (!values_.is_known(container)) return abandon("an item is stored into an object of unknown origin", container);
+  if (guards::is_number_array(container)) return watch_.arrays.store_item(container, key, value);
   const bool is_builtin = watch_.classes.acts_as_builtin(container, "__setitem__");
   if (PyDict_Check(container) && is_builtin) return store_entry(container, key, value);
   if (PyList_Check(container) && is_builtin) {
@@ -148,7 +154,7 @@ bool Containers::store_item(PyObject* container, PyObject* key, PyObject* value)
 }
 
 bool Containers::store_entry(PyObject* dict, PyObject* key, PyObject* value) {
-  if (values_.is_made(dict)) return hashes(key);
+  if (values_.is_made(dict)) return keys_fit(values_, dict, key) ? hashes(key) : abandon(Break::address_of_object);
   const bool is_plain = guards::is_tensor_key(key) ? guards::can_look_up(dict, key)
                                                    : guards::is_plain_key(key) && (PyUnicode_CheckExact(key) ||
                                                                                    guards::has_plain_keys(dict));
@@ -162,7 +168,7 @@ bool Containers::store_entry(PyObject* dict, PyObject* key, PyObject* value) {
 
 /// The entry is there, and at later calls too.
 bool Containers::delete_entry(PyObject* dict, PyObject* key) {
-  if (values_.is_made(dict)) return hashes(key);
+  if (values_.is_made(dict)) return keys_fit(values_, dict, key) ? hashes(key) : abandon(Break::address_of_object);
   if (!look_up_plain(dict, key)) return false;
   if (!guards::entry_of_key(dict, key)) return true;  // A KeyError, or the default of pop().
   if (!lets_go_of_entry(dict, key)) return false;
@@ -195,6 +201,7 @@ bool Containers::iterate(PyObject* iterable) {
   if (!values_.is_known(iterable)) return abandon("iteration over an object of unknown origin", iterable);
   if (PyObject* dict = PyDict_Check(iterable) ? iterable : watch_.views.dict_behind(iterable))
     values_.iterate_dict(dict);
+  if (guards::is_number_array(iterable)) return watch_.arrays.iterate(iterable);
   if (PyRange_Check(iterable)) return allow_made_result();  // What it gives, its guards say.
   if (Py_IS_TYPE(iterable, &PyDictProxy_Type))
     return watch_.views.dict_behind(iterable) ? iterate(watch_.views.dict_behind(iterable))

@@ -103,13 +103,15 @@ void Copies::learn_reduced(PyObject* object, PyObject* parts) {
 }
 
 bool Copies::address(PyObject* object) {
-  if (runs_module_copy() && values_.is_known(object) && !values_.tensors().is_tensor(object)) {
+  const bool is_object = values_.is_known(object) && !guards::is_scalar(object);
+  // Tensors are other ones at nearly every call, and so is what the run makes.
+  const bool is_another = values_.tensors().is_tensor(object) || !values_.source_of(object);
+  if ((runs_module_copy() && values_.is_known(object)) || (is_object && is_another)) {
     values_.tell_apart(object);
     activity().makes_address = true;
     return true;
   }
-  // A tensor is another one at nearly every call.
-  return (!values_.tensors().is_tensor(object) && values_.source_of(object) && values_.pin(object)) ||
+  return (values_.source_of(object) && values_.pin(object)) ||
          abandon("the address of an object that is another one in every run", object);
 }
 

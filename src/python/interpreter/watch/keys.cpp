@@ -10,6 +10,7 @@
 #include "python/guards/scalar.h"
 #include "python/guards/storage_access.h"
 #include "python/interpreter/watch/absorb.h"
+#include "python/interpreter/watch/addresses.h"
 #include "python/interpreter/watch/containers.h"
 #include "python/interpreter/watch/look_ups.h"
 #include "python/interpreter/watch/watch.h"
@@ -81,6 +82,8 @@ bool Containers::has_lasting_hash(PyObject* object) {
 
 bool Containers::look_up(PyObject* dict, PyObject* key) {
   if (!hashes(key)) return false;
+  if (values_.is_made(dict) ? !keys_fit(values_, dict, key) : holds_address(values_, key))
+    return abandon(Break::address_of_object);
   if (values_.is_made(dict) || values_.look_up(dict, key) || (!abandoned() && asks_keys(dict, key))) return true;
   return abandon("an entry of a dict that cannot be guarded", key);
 }

@@ -172,30 +172,6 @@ bool Library::check_abstract(PyObject* type, PyObject* subject, bool is_instance
          allow(Entry::trusted);
 }
 
-bool Library::is_numpy_function(PyObject* callable) {
-  return is_a(callable, "numpy.ufunc") || is_a(callable, "numpy._ArrayFunctionDispatcher");
-}
-
-bool Library::call_numpy(PyObject* callable, PyObject* const* arguments, Py_ssize_t count) {
-  static const Names names = {"absolute", "amax",  "amin",   "arccos", "arcsin",  "arctan",  "arctan2", "argmax",
-                              "argmin",   "ceil",  "clip",   "cos",    "cosh",    "deg2rad", "exp",     "exp2",
-                              "expm1",    "floor", "hypot",  "log",    "log10",   "log1p",   "log2",    "max",
-                              "maximum",  "mean",  "median", "min",    "minimum", "mod",     "power",   "prod",
-                              "rad2deg",  "round", "sign",   "sin",    "sinh",    "sqrt",    "square",  "std",
-                              "sum",      "tan",   "tanh",   "trunc",  "var"};
-  const Ref name = Ref::steal(PyObject_GetAttrString(callable, "__name__"));
-  if (!name) PyErr_Clear();
-  const bool computes = name && names.contains(text_of(name.get())) && !run_.keyword_names;
-  const bool are_data = std::all_of(arguments, arguments + count,
-                                    [](PyObject* one) { return guards::is_array_scalar(one) || is_data(one); });
-  if (!computes || !are_data) return abandon("a call that is not understood", callable);
-  // A ufunc enters Python to warn, and not otherwise.
-  const bool is_ufunc = is_a(callable, "numpy.ufunc");
-  activity().is_quiet = !is_ufunc;
-  return values_.pin(callable) && absorb_all(arguments, count, callable) &&
-         (is_ufunc ? allow_made_result() : allow_made_result(Entry::trusted));
-}
-
 bool Library::call_pattern(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
   for (Py_ssize_t i = 0; i < count; ++i)
     if (!guards::is_scalar(arguments[i]) && !(PyFunction_Check(arguments[i]) && values_.is_known(arguments[i])))

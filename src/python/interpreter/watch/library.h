@@ -37,9 +37,6 @@ class Library final : Domain {
   /// Looks a key up whose hash and comparison are Python code, while the instruction runs; gives a new reference to
   /// the result, or to anything if the run is abandoned, or null with the exception that this code has raised.
   PyObject* find_cached(PyObject* wrapper, PyObject* key);
-  /// A function of NumPy's that computes on numbers, and sequences of them, alone: np.prod(x.shape), np.sqrt(d).
-  static bool is_numpy_function(PyObject* callable);
-  bool call_numpy(PyObject* callable, PyObject* const* arguments, Py_ssize_t count);
   /// A compiled pattern, or what it has found, never changes. What is put in place of a match may be for a function
   /// to say.
   bool call_pattern(PyObject* self, PyObject* const* arguments, Py_ssize_t count);

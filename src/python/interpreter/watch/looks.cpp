@@ -318,7 +318,7 @@ bool next_item(Watch& watch, Activation& a, int) {
   watch.run.activity().iterator = a.peek(1);
   watch.run.activity().is_direct = PyGen_CheckExact(a.peek(1));
   PyObject* iterator = a.peek(1);
-  if (watch.run.values.is_made(iterator)) return watch.run.allow(Entry::known);
+  if (watch.run.values.is_made(iterator)) return watch.arrays.ask_next(iterator) && watch.run.allow(Entry::known);
   if (!watch.iterators.ask_next(iterator)) return false;
   const bool ends = watch.iterators.is_older_iterator(iterator) && !watch.iterators.next_item();
   return !ends ||

@@ -9,6 +9,7 @@
 #include "python/guards/scalar.h"
 #include "python/interpreter/cpython.h"
 #include "python/interpreter/watch/absorb.h"
+#include "python/interpreter/watch/addresses.h"
 #include "python/interpreter/watch/look_ups.h"
 #include "python/interpreter/watch/watch.h"
 
@@ -74,8 +75,7 @@ bool Methods::call_method(PyObject* name, PyObject* self, PyObject* const* argum
     return abandon("a device as a context", self);
   if (PyUnicode_CheckExact(self) && text_of(name) == "join" && count == 1 && !is_data(arguments[0]))
     return watch_.containers.iterate(arguments[0]) && allow_made_result(Entry::known) && looks();
-  if (guards::is_array_scalar(self) && count == 0 && text_of(name) == "item")
-    return absorb_all(&self, 1, nullptr) && allow_made_result();
+  if (Arrays::is_object(self)) return watch_.arrays.call_method(text_of(name), self, arguments, count);
   if (guards::is_scalar(self)) {
     if (!all_data(arguments, count)) {
       const bool is_format = PyUnicode_CheckExact(self) && text_of(name) == "format";
@@ -132,7 +132,8 @@ bool Methods::call_method(PyObject* name, PyObject* self, PyObject* const* argum
   if (text.starts_with("__")) return watch_.containers.call_container_slot(text, self, arguments, count);
   const bool asks_set = text == "add" || text == "discard" || text == "remove";
   if (asks_set && PySet_CheckExact(self) && values_.is_made(self) && count == 1)
-    return watch_.containers.hashes(arguments[0]);
+    return keys_fit(values_, self, arguments[0]) ? watch_.containers.hashes(arguments[0])
+                                                 : abandon(Break::address_of_object);
   static const Names on_sets = {"difference", "intersection", "isdisjoint", "issubset",
                                 "issuperset", "union",        "update"};
   if (PyAnySet_CheckExact(self) && values_.is_made(self) && on_sets.contains(text))
@@ -150,7 +151,9 @@ bool Methods::call_method(PyObject* name, PyObject* self, PyObject* const* argum
       return values_.open(arguments[0]) || abandon("a dict that cannot be guarded", arguments[0]);
     }
     const bool stores = PyDict_Check(self) && (text == "pop" || text == "setdefault" || text == "get");
-    if (stores && count >= 1) return watch_.containers.hashes(arguments[0]);
+    if (stores && count >= 1)
+      return keys_fit(values_, self, arguments[0]) ? watch_.containers.hashes(arguments[0])
+                                                   : abandon(Break::address_of_object);
     return absorb_all(arguments, count, nullptr) && allow_made_result(Entry::known);
   }
   if (!reading_methods().contains(text)) return watch_.containers.change_by_method(text, self, arguments, count);

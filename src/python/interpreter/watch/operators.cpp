@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "python/guards/array.h"
 #include "python/guards/deque.h"
 #include "python/guards/scalar.h"
 #include "python/interpreter/watch/absorb.h"
@@ -59,7 +60,7 @@ constexpr BreakReason own_operators = "an operand of unknown origin, or of a cla
 bool Operators::truth(PyObject* value) {
   if (guards::is_scalar(value)) return true;
   if (values_.tensors().is_tensor(value)) return abandon("a branch on the value of a tensor");
-  if (guards::is_array_scalar(value)) return operand(value, "a branch on a value of unknown origin");
+  if (Arrays::is_object(value)) return operand(value, "a branch on a value of unknown origin");
   const bool in_python =
       is_derived_scalar(value) && values_.is_known(value) &&
       (watch_.classes.special_function(value, "__bool__") || watch_.classes.special_function(value, "__len__"));
@@ -171,6 +172,8 @@ bool Operators::unary(PyObject* value, const char* method) {
 }
 
 bool Operators::binary(PyObject* left, PyObject* right, int operation) {
+  if (guards::is_number_array(left) || guards::is_number_array(right))
+    return watch_.arrays.binary(left, right, operation);
   const bool in_place = operation >= NB_INPLACE_ADD;
   const bool changes = in_place && is_builtin_container(left) && !PyTuple_CheckExact(left);
   const bool formats = PyUnicode_Check(left) && operation % NB_INPLACE_ADD == NB_REMAINDER;
@@ -219,6 +222,9 @@ bool Operators::binary(PyObject* left, PyObject* right, int operation) {
 }
 
 bool Operators::comparison(PyObject* left, PyObject* right, int operation) {
+  const bool are_addresses =
+      PyLong_CheckExact(left) && PyLong_CheckExact(right) && values_.is_address(left) && values_.is_address(right);
+  if (are_addresses && (operation == Py_EQ || operation == Py_NE)) return true;
   if (compare(left, right, operation)) return true;
   if (!abandoned() && compares_items(left, right, operation)) return compare_items(left, right);
   if (!abandoned() && user_comparison(left, right, operation)) return allow(Entry::known);

@@ -130,6 +130,10 @@ class TensorWorld {
   virtual bool may_read_without_grad(PyObject* tensor, PyObject* name) const = 0;
   /// Why a method of tensors, or an attribute of one, is refused, in other words than "it is not understood".
   virtual std::optional<Break> why_not(PyObject* name) const = 0;
+  /// Counts writes into the memory of tensors, those of the run among them.
+  virtual uint64_t writes() const { return 0; }
+  /// A tensor that existed before may have been written: really, by the program, at its end.
+  virtual bool has_written_older() const { return false; }
   /// After an error under which a run ends: why, in other words than "it raised".
   virtual std::optional<Break> why_raised() const = 0;
   /// A method that changes nothing but what a tensor of this run says of itself, or nothing at all.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "python/guards/array.h"
 #include "python/guards/deque.h"
 #include "python/guards/iterators.h"
 #include "python/guards/keys.h"
@@ -11,6 +12,7 @@
 #include "python/guards/storage_access.h"
 #include "python/guards/torch_values.h"
 #include "python/interpreter/watch/absorb.h"
+#include "python/interpreter/watch/addresses.h"
 #include "python/interpreter/watch/look_ups.h"
 
 namespace braze::interpreter {
@@ -147,7 +149,7 @@ bool Values::learn(PyObject* value, const guards::Source* source) {
   if (tensors_.is_tensor(value)) {
     if (!tensors_.learn(value, source)) return false;
   } else if (is_builtin_container(value) || guards::is_torch_size(Py_TYPE(value)) ||
-             guards::iterator_kind(value) != guards::IteratorKind::none) {
+             guards::iterator_kind(value) != guards::IteratorKind::none || guards::is_number_array(value)) {
     guards_.type(source, Py_TYPE(value));
   } else if (guards::is_deque(value)) {
     guards_.type(source, Py_TYPE(value));
@@ -224,6 +226,9 @@ bool Values::has_known_order(PyObject* set) {
   }
   if (!is_made(set)) return false;
   if (guards::length_of(set) <= 1) return true;
+  while (_PySet_NextEntry(set, &at, &item, &hash))
+    if (holds_address(*this, item)) return false;
+  at = 0;
   while (_PySet_NextEntry(set, &at, &item, &hash))
     if (!guards::is_scalar(item) && !tensors_.is_plain(item)) return false;
   return true;
@@ -398,6 +403,7 @@ bool Values::look_up_member(PyObject* set, PyObject* item) {
 bool Values::look_up(PyObject* dict, PyObject* key) {
   if (const guards::Ref exact = exact_key(key)) return absorb(*this, key) && look_up(dict, exact.get());
   const guards::Source* source = source_of(dict);
+  if (holds_address(*this, key)) return false;
   if (!source || !PyDict_Check(dict) || !guards::can_look_up(dict, key)) return false;
   if (!guards::is_scalar(key) && !pin(key)) return false;
   if (effects_.wrote(dict, key)) return true;

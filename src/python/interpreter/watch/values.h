@@ -14,6 +14,7 @@
 
 #include "python/guards/guard.h"
 #include "python/interpreter/ref.h"
+#include "python/interpreter/watch/array_memory.h"
 #include "python/interpreter/watch/drops.h"
 #include "python/interpreter/watch/effects.h"
 #include "python/interpreter/watch/numbers.h"
@@ -100,6 +101,8 @@ class Values {
   /// Numbers that stand for those of the program.
   Numbers& numbers() { return numbers_; }
   const Numbers& numbers() const { return numbers_; }
+  /// The memory of arrays of NumPy's.
+  ArrayMemory& arrays() { return arrays_; }
   /// What the run lets go of.
   Drops& drops() { return drops_; }
   /// What the run changed of what existed before.
@@ -134,6 +137,7 @@ class Values {
   const std::vector<guards::Ref>* made_anew_ = nullptr;
   Effects effects_;
   Numbers numbers_{*this};
+  ArrayMemory arrays_{*this};
   Drops drops_{*this};
   std::vector<guards::Ref> held_;  ///< Keys of known_: an address must not be used again.
 };

@@ -5,11 +5,12 @@
 //   attributes     attributes, tensor_attributes, autograd_functions
 //   operators      operators, conversions
 //   containers     containers, deques, views
-//   calls          calls, builtins, methods, partials, given, stand_ins, trusted_code, library, copies
+//   calls          calls, builtins, methods, partials, given, stand_ins, trusted_code, library, copies, arrays
 //   frames         iterators, generators, root_slots
 //   across         sizes, derived_numbers, other_threads
 #pragma once
 
+#include "python/interpreter/watch/arrays.h"
 #include "python/interpreter/watch/attributes.h"
 #include "python/interpreter/watch/autograd_functions.h"
 #include "python/interpreter/watch/builtins.h"
@@ -70,6 +71,7 @@ struct Watch {
   TrustedCode trusted_code{*this, run};
   Library library{*this, run};
   Copies copies{*this, run};
+  Arrays arrays{*this, run};
   Iterators iterators{*this, run};
   Generators generators{*this, run};
   Sizes sizes{*this, run};

@@ -40,6 +40,19 @@ bool is_code_of_sizes(const Frame* frame) {
          text_of(frame->f_code->co_qualname).starts_with("SymInt.");
 }
 
+/// A warning is to be shown, as its filters say.
+bool is_code_of_warnings(const Frame* frame) {
+  PyObject* warnings = PyDict_GetItemString(PyImport_GetModuleDict(), "warnings");
+  return warnings && PyModule_Check(warnings) && PyModule_GetDict(warnings) == frame->f_globals;
+}
+
+/// The one that is about to be shown has been noted down as shown, which is for the native run to do.
+void forget_shown_warnings() {
+  PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), "_warnings");
+  const Ref done = Ref::steal(module ? PyObject_CallMethod(module, "_filters_mutated", nullptr) : nullptr);
+  if (!done) PyErr_Clear();
+}
+
 bool is_fresh_iterator(PyObject* object) {
   return Py_TYPE(object)->tp_iternext && !PyGen_CheckExact(object) && is_exact_builtin(Py_TYPE(object));
 }
@@ -68,8 +81,11 @@ bool Watcher::entered(Frame* frame) {
   const Entry entry = activity().entry;
   const bool is_size = values().tensors().sizes().has_sizes() && is_code_of_sizes(frame);
   if (entry == Entry::trusted || activity().is_trusted || is_size) {
-    watch_.run.activities.push_back({.is_trusted = true});
-    return true;
+    const bool is_quiet = activity().is_quiet;
+    watch_.run.activities.push_back({.is_trusted = true, .is_quiet = is_quiet});
+    if (!is_quiet || !is_code_of_warnings(frame)) return true;
+    forget_shown_warnings();
+    return watch_.run.abandon(Break::warns);
   }
   const bool from_around = activity().is_around;
   const TrustedCode::Way way = from_around || entry == Entry::around ? watch_.trusted_code.way_from_trusted(frame)
@@ -127,6 +143,7 @@ bool Watcher::entered(Frame* frame) {
   } catch (const std::exception& error) {
     return watch_.run.abandon(BreakReason::told(error.what()));
   }
+  if (is_code_of_warnings(frame)) forget_shown_warnings();
   return watch_.run.abandon("Python code is entered from C where that is not understood", function);
 }
 
