@@ -326,6 +326,26 @@ class inference_mode(torch.inference_mode):
         C.leave_inference_mode(self.before)
 
 
+class TorchFunctionsOff:
+    """torch._C.DisableTorchFunction in a graph, which is written in C."""
+
+    state = 2  # Of subclasses and modes.
+
+    def __enter__(self) -> None:
+        self.before = C.set_torch_functions(self.state)
+        if self.before > self.state:
+            C.set_torch_functions(self.before)
+
+    def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
+        C.set_torch_functions(self.before)
+
+
+class SubclassFunctionsOff(TorchFunctionsOff):
+    """torch._C.DisableTorchFunctionSubclass, likewise."""
+
+    state = 1
+
+
 class quiet_record_function(torch.autograd.profiler.record_function):
     """torch.profiler.record_function in a graph, which has no place for a profiler's ranges."""
 
@@ -470,6 +490,8 @@ def install() -> None:
     C.set_stand_in(torch._check_with, check_with)
     C.set_stand_in(sdpa_kernel, kernels_of_attention)
     C.set_stand_in(torch.inference_mode, inference_mode)
+    C.set_stand_in(torch._C.DisableTorchFunction, TorchFunctionsOff)
+    C.set_stand_in(torch._C.DisableTorchFunctionSubclass, SubclassFunctionsOff)
     C.set_stand_in(collections._count_elements, count_elements)
     C.set_stand_in(divmod, divided)
     C.set_stand_in(torch.arange, arange)

@@ -30,6 +30,12 @@ using interpreter::BreakReason;
 
 namespace {
 
+/// Those of torch functions, and whether the functions' handlers are left out.
+std::pair<int64_t, int> count_function_modes() {
+  using Functions = at::impl::PythonTorchFunctionTLS;
+  return {Functions::stack_len(), static_cast<int>(Functions::get_disabled_state())};
+}
+
 /// What the program draws random numbers from.
 std::vector<at::Generator> generators_of(const capture::Trace& trace) {
   std::vector<at::Generator> all;
@@ -133,6 +139,7 @@ void CapturedRun::record(const std::function<void()>& body) {
   const HandledExceptionScope handled;
   const ModesScope modes;
   world_.default_device().leave_modes();
+  function_modes_ = count_function_modes();
   UserLineScope lines;
   std::optional<capture::TapeRecorder::Scope> taping;
   const bool wants_tape = settings_.backend->wants_tape();
@@ -236,6 +243,7 @@ bool CapturedRun::is_outdated() {
 void CapturedRun::take_effects(Rebuilder& rebuilder, const guards::Call& call) {
   interpreter::Values& values = watcher_.values();
   if (values.effects().locks().are_any()) throw NotRebuilt{"a lock is held"};
+  if (count_function_modes() != function_modes_) throw NotRebuilt{"a mode of torch functions is entered or left"};
   if (watcher_.leaves_generator()) throw NotRebuilt{"a generator with try or with is left unfinished"};
   for (const interpreter::Effect& effect : values.effects().log()) rebuilder.effect(effect);
   changes_objects_ = !values.effects().log().empty();

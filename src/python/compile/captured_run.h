@@ -77,6 +77,8 @@ class CapturedRun {
   guards::GuardProgram finish_guards();
 
   const Modes modes_before_ = Modes::now();
+  /// How many modes of torch functions are entered when the run begins, and whether handlers are left out.
+  std::pair<int64_t, int> function_modes_ = {};
   const Settings& settings_;
   SizeHistory& history_;
   std::string name_;

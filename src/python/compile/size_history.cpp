@@ -109,14 +109,14 @@ VaryingForm SizeHistory::note(const std::string& path, const at::Tensor& tensor,
   return varying;
 }
 
-bool SizeHistory::note_number(const std::string& path, int64_t number, Dynamic dynamic) {
+bool SizeHistory::note_number(const std::string& path, int64_t number, Dynamic dynamic, bool counts) {
   const bool of_data = is_data(path);
   if ((dynamic == Dynamic::never && !of_data) || state_ != State::open || numbers_.size() > most_paths)
     return false;
   const auto [at, is_new] = numbers_.try_emplace(path, Number<int64_t>{number});
   at->second.varies |= of_data || at->second.value != number;
   at->second.value = number;
-  return at->second.varies && (number >= 2 || (has_counters_ && !of_data));
+  return at->second.varies && (number >= 2 || counts || (has_counters_ && !of_data));
 }
 
 bool may_be_input(double number) {

@@ -49,7 +49,8 @@ class SizeHistory {
  public:
   /// What a capture finds at `path`; and what may vary by now.
   VaryingForm note(const std::string& path, const at::Tensor& tensor, const SizeMarks& marks, Dynamic dynamic);
-  bool note_number(const std::string& path, int64_t number, Dynamic dynamic);
+  /// \param counts  0 and 1 are numbers like others.
+  bool note_number(const std::string& path, int64_t number, Dynamic dynamic, bool counts);
   bool note_float(const std::string& path, double number, Dynamic dynamic);
   /// What is reached over `path` comes of tensors' elements, as the result of nonzero() or item() does: its first
   /// size, or the number, varies from the first capture on and whatever `dynamic=` says.

@@ -228,6 +228,16 @@ void add_stand_ins(py::module_& module) {
         modes.set_from(now);
       },
       py::arg("before"));
+  // at::impl::TorchFunctionDisabledState. Gives what it was.
+  module.def(
+      "set_torch_functions",
+      [](int state) {
+        using Functions = at::impl::PythonTorchFunctionTLS;
+        const auto before = static_cast<int>(Functions::get_disabled_state());
+        Functions::set_disabled_state(static_cast<at::impl::TorchFunctionDisabledState>(state));
+        return before;
+      },
+      py::arg("state"));
   module.def("trace_mark", [] {
     const capture::Recorder::Mark mark = recorder().mark();
     return py::make_tuple(mark.memories, mark.writes, mark.effects);

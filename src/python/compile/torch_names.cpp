@@ -177,6 +177,10 @@ constexpr const char* module_functions[] = {"_has_torch_function",
                                             "_is_autocast_available",
                                             "_get_privateuse1_backend_name",
                                             "_is_torch_function_mode_enabled",
+                                            "_len_torch_function_stack",
+                                            "_get_function_stack_at",
+                                            "_pop_torch_function_stack",
+                                            "_push_on_torch_function_stack",
                                             "_log_api_usage_once",
                                             "_get_cudnn_enabled",
                                             "get_default_dtype",
@@ -243,7 +247,7 @@ TorchNames::TorchNames() : operators(operator_names()) {
   for (const char* name :
        {"is_compiling", "is_known", "attention_backend", "to_number", "trace_mark", "only_computed_since",
         "function_tangents", "join_function", "note_inner_function", "begin_function_forward", "set_in_backward",
-        "function_depth", "set_inference_mode", "leave_inference_mode"})
+        "function_depth", "set_inference_mode", "leave_inference_mode", "set_torch_functions"})
     functions.insert(py::object(own.attr(name)).ptr());
   ends_graph = py::object(own.attr("end_graph")).ptr();
   counts_effects = py::object(own.attr("effects_so_far")).ptr();
@@ -253,6 +257,7 @@ TorchNames::TorchNames() : operators(operator_names()) {
   }
   tensor_type = py::object(torch.attr("Tensor")).ptr();
   parameter_type = py::object(torch.attr("nn").attr("Parameter")).ptr();
+  hook_handle_type = py::object(py::module_::import("torch.utils.hooks").attr("RemovableHandle")).ptr();
   const py::module_ ops = py::module_::import("torch._ops");
   operator_type = py::object(ops.attr("OpOverloadPacket")).ptr();
   overload_type = py::object(ops.attr("OpOverload")).ptr();
@@ -263,6 +268,13 @@ TorchNames::TorchNames() : operators(operator_names()) {
   for (const char* name : {"is_grad_enabled", "_set_grad_enabled", "is_inference_mode_enabled"})
     of_grad_mode.insert(py::object(c.attr(name)).ptr());
   asks_for_function_mode = py::object(c.attr("_is_torch_function_mode_enabled")).ptr();
+  using ModeStack = interpreter::TensorWorld::ModeStack;
+  constexpr std::pair<const char*, ModeStack> mode_stack[] = {
+      {"_is_torch_function_mode_enabled", ModeStack::counts}, {"_len_torch_function_stack", ModeStack::counts},
+      {"_get_function_stack_at", ModeStack::gives},           {"_pop_torch_function_stack", ModeStack::gives},
+      {"_push_on_torch_function_stack", ModeStack::pushes},
+  };
+  for (const auto& [name, use] : mode_stack) of_mode_stack.emplace(py::object(c.attr(name)).ptr(), use);
   for (const char* name : {"_has_torch_function", "_has_torch_function_unary", "_has_torch_function_variadic"})
     ask_for_torch_function.insert(py::object(c.attr(name)).ptr());
   sets_autocast_cache = py::object(c.attr("set_autocast_cache_enabled")).ptr();

@@ -5,7 +5,10 @@
 
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <unordered_set>
+
+#include "python/interpreter/watch/tensor_world.h"
 
 namespace braze::python {
 
@@ -29,6 +32,7 @@ class TorchNames {
   std::unordered_set<std::string> operators;  ///< The names that aten has.
   PyObject* tensor_type;
   PyObject* parameter_type;
+  PyObject* hook_handle_type;                            ///< torch.utils.hooks.RemovableHandle.
   PyObject* compiler_dict;                               ///< Of the module torch.compiler.
   std::unordered_set<PyObject*> lazy_types;              ///< Classes whose instances make attributes on demand.
   PyObject *operator_type, *overload_type;               ///< What torch.ops has.
@@ -36,6 +40,8 @@ class TorchNames {
   PyObject *reads_autocast_cache, *sets_autocast_cache;  ///< Functions, of the flag that enables it.
   std::unordered_set<PyObject*> of_grad_mode;            ///< Functions that ask for it, or set it.
   PyObject* asks_for_function_mode;                      ///< Whether a mode of torch functions is entered.
+  /// Functions that move the stack of modes of torch functions, or tell of it.
+  std::unordered_map<PyObject*, interpreter::TensorWorld::ModeStack> of_mode_stack;
   std::unordered_set<PyObject*> ask_for_torch_function;  ///< Whether such a mode, or an argument, handles a call.
   PyObject *ends_graph, *counts_effects;                 ///< braze's own, see stand_ins.h.
   PyObject *symbolic_int, *symbolic_float;               ///< The classes torch.SymInt and torch.SymFloat.

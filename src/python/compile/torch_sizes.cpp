@@ -20,6 +20,7 @@
 #include "python/compile/torch_names.h"
 #include "python/compile/torch_parameters.h"
 #include "python/guards/scalar.h"
+#include "python/guards/storage_access.h"
 #include "python/guards/torch_values.h"
 #include "python/interpreter/evaluate.h"
 #include "support/error.h"
@@ -41,6 +42,12 @@ std::string user_place() {
   Py_DECREF(code);
   Py_DECREF(frame);
   return place;
+}
+
+/// Each hook of a module has the next one as its key (torch.utils.hooks.RemovableHandle).
+bool counts_hooks(PyObject* number) {
+  PyObject* const type = torch_names().hook_handle_type;
+  return PyDict_GetItemString(guards::class_dict(reinterpret_cast<PyTypeObject*>(type)), "next_id") == number;
 }
 
 }  // namespace
@@ -155,7 +162,8 @@ std::optional<ir::Size> TorchSizes::vary_number(PyObject* number, const guards::
   constexpr int64_t most = int64_t{1} << 40;
   if (overflow || value > most || value < -most) return std::nullopt;
   const std::string name = guards::to_text(source);
-  const bool varies = history_->note_number(name, value, dynamic_);
+  const bool counts = counts_hooks(number);
+  const bool varies = history_->note_number(name, value, counts ? Dynamic::automatic : dynamic_, counts);
   if (!varies || !tracer_.symbols()) return std::nullopt;
   numbers_.push_back({.source = source});
   // What is below 2 now may be anything; of others the capture goes by their being sizes of more than one element.

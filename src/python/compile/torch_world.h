@@ -94,13 +94,15 @@ class TorchWorld final : public LibraryWorld {
   bool has_default_device() const override { return default_device_.is_set(); }
   bool enter_default_device(PyObject* function) override { return default_device_.enter(function); }
   void leave_default_device() override { default_device_.leave(); }
+  ModeStack on_mode_stack(PyObject* function) const override;
+  bool has_function_modes() const override;
   bool wants_history(PyObject* const* arguments, Py_ssize_t count) const override;
   bool is_within_gradient() const override;
   PyObject* gradient_of(PyObject* tensor) override;
   PyObject* compiled_from(PyObject* object) const override { return python::compiled_from(object); }
   bool is_cpu(PyObject* device) const override;
   interpreter::Promise promise_about(PyObject* function) const override;
-  PyObject* stand_in_for(PyObject* function) const override { return python::stand_in_for(function); }
+  PyObject* stand_in_for(PyObject* function) const override;
   Own own_function(PyObject* function) const override;
   interpreter::Ref number_of(PyObject* tensor) override;
   bool expect(PyObject* tensor, bool truth) override;

@@ -113,6 +113,17 @@ uint64_t function_modes(const ThreadState& thread) {
   return thread.function_modes > 0 && default_device() ? 0 : static_cast<uint64_t>(thread.function_modes);
 }
 
+/// Somebody has counted them, in the process. Only ever set, under the GIL.
+bool function_modes_counted = false;
+
+/// What they are for code that counts them. Where there was a default device such code was not captured: 0 before
+/// somebody counts is right for the program that first does.
+uint64_t counted_modes(const ThreadState& thread) {
+  return function_modes_counted && thread.function_modes > 0 && default_device()
+             ? static_cast<uint64_t>(thread.function_modes)
+             : 0;
+}
+
 /// 0 for the CPU, with which factories give what they give without a default device.
 uint64_t default_device_word(const ThreadState& thread) {
   if (thread.function_modes == 0) return 0;
@@ -154,6 +165,7 @@ constexpr StateRow kState[] = {
     {"torch.get_default_dtype()",
      [](const ThreadState&) { return uint64_t(c10::get_default_dtype_as_scalartype()); }, dtype_text},
     {"the number of torch function modes", function_modes, number_text},
+    {"the number of default devices", counted_modes, number_text},
     {"torch.get_default_device()", default_device_word, device_text},
     {"the state of torch functions",
      [](const ThreadState&) { return uint64_t(at::impl::PythonTorchFunctionTLS::get_disabled_state()); },
@@ -244,6 +256,10 @@ std::optional<c10::Device> default_device() noexcept {
     top = reinterpret_cast<THPDevice*>(device)->device;
   }
   return top;
+}
+
+void note_function_modes_counted() noexcept {
+  function_modes_counted = true;
 }
 
 int autocast_nesting() noexcept {

@@ -332,3 +332,80 @@ def test_code_that_asks_for_a_mode_sees_the_default_device(default_device):
             torch.testing.assert_close(fast(x), f(x))
         default_device(None if device else "cpu")
         torch.testing.assert_close(fast(x), f(x))
+
+
+class Scaled(torch.overrides.TorchFunctionMode):
+    def __init__(self, factor):
+        self.factor = factor
+        super().__init__()
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        return out * self.factor if func in (torch.sin, torch.Tensor.add) else out
+
+
+def entered_in_the_function(x):
+    with Scaled(3):
+        return torch.sin(x).add(1)
+
+
+@pytest.mark.parametrize("function", [lambda x: torch.sin(x).add(1), entered_in_the_function])
+def test_a_mode_of_functions_around(function):
+    """Its handler runs for each operator, whichever mode it is; without one a program is replayed."""
+    fast = compiled(function)
+    for factors in [(), (), (2,), (5,), (5, 7), (), ()]:
+        with contextlib.ExitStack() as stack:
+            for factor in factors:
+                stack.enter_context(Scaled(factor))
+            x = torch.randn(3, 4)
+            torch.testing.assert_close(fast(x), function(x))
+            assert torch._C._len_torch_function_stack() == len(factors)
+    assert fast.counts()["replayed"] >= 3
+
+
+def test_a_mode_of_functions_that_stays():
+    def enters(x):
+        mode = Scaled(2)
+        mode.__enter__()
+        return torch.sin(x), mode
+
+    fast = compiled(enters)
+    for _ in range(3):
+        x = torch.randn(3, 4)
+        result, mode = fast(x)
+        assert torch._C._len_torch_function_stack() == 1
+        mode.__exit__(None, None, None)
+        torch.testing.assert_close(result, torch.sin(x) * 2)
+
+
+def test_code_that_counts_modes(default_device):
+    def counts(x):
+        return x + torch._C._len_torch_function_stack()
+
+    fast = compiled(counts)
+    x = torch.randn(3, 4)
+    for _ in range(3):
+        torch.testing.assert_close(fast(x), x)
+    assert fast.counts()["replayed"] > 0
+    default_device("cpu")
+    torch.testing.assert_close(fast(x), x + 1)
+    with Scaled(2):
+        assert torch.equal(fast(x), x + 2)
+    default_device(None)
+    torch.testing.assert_close(fast(x), x)
+
+
+def test_the_default_device_changes_inside(default_device):
+    def changes(x, device):
+        torch.set_default_device(device)
+        return x + torch.ones(4)
+
+    def lengths(function):
+        default_device(None)
+        found = []
+        for device in (None, "cpu", None, "cpu", "cpu", None, None):
+            function(torch.ones(4), device)
+            found.append(torch._C._len_torch_function_stack())
+        return found
+
+    assert lengths(compiled(changes)) == lengths(changes) == [0, 1, 0, 1, 1, 0, 0]

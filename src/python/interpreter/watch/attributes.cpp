@@ -156,7 +156,15 @@ bool Attributes::class_attribute(PyObject* type, PyObject* name) {
     return abandon("a descriptor that is not understood", found);
   }
   if (is_named_tuple_field(found)) return values_.learn(found, entry) || abandon("a field of a named tuple", found);
-  return watch_.classes.learn_class_entry(found, entry) && allow_made_result();
+  return reads_class_entry(found, entry) && allow_made_result();
+}
+
+/// What lies in a class becomes the result: a number may be another one at each call.
+bool Attributes::reads_class_entry(PyObject* found, const guards::Source* entry) {
+  if (!PyLong_CheckExact(found) && !PyFloat_CheckExact(found))
+    return watch_.classes.learn_class_entry(found, entry);
+  return values_.numbers().learn_read(found, entry) ||
+         abandon("an attribute of a class that cannot be guarded", found);
 }
 
 /// What a metaclass has and the class does not: methods are bound to the class.
@@ -301,7 +309,7 @@ bool Attributes::plain_attribute(PyObject* object, PyObject* name) {
       return abandon("a descriptor that is not understood", found);
     }
     if (Py_IS_TYPE(found, &PyClassMethod_Type) && !learn_class_of(object)) return false;
-    return watch_.classes.learn_class_entry(found, in_type) && allow_made_result();
+    return reads_class_entry(found, in_type) && allow_made_result();
   }
   if (PyModule_Check(object)) {
     const Ref fallback = Ref::steal(PyUnicode_InternFromString("__getattr__"));

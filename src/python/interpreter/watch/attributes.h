@@ -30,6 +30,7 @@ class Attributes final : Domain {
   bool delete_attribute(PyObject* object, PyObject* name);
 
  private:
+  bool reads_class_entry(PyObject* found, const guards::Source* entry);
   bool instance_attribute(PyObject* object, PyObject* name);
   bool function_attribute(PyObject* function, PyObject* name);
   bool function_field(PyObject* function, const guards::Source* source, PyObject* name);

@@ -201,8 +201,20 @@ bool Builtins::holds_tensors(PyObject* value, int depth) const {
   });
 }
 
+/// The stack holds modes of the run's, and older ones: these stay of unknown origin.
+bool Builtins::use_mode_stack(TensorWorld::ModeStack use, PyObject* const* arguments, Py_ssize_t count) {
+  if (use == TensorWorld::ModeStack::counts) return allow_made_result();
+  for (Py_ssize_t i = 0; i < count; ++i)
+    if (!values_.is_known(arguments[i])) return abandon("an argument of unknown origin", arguments[i]);
+  if (use == TensorWorld::ModeStack::pushes && values_.tensors().has_default_device())
+    return abandon(Break::default_device_aside);
+  return allow(Entry::none);
+}
+
 bool Builtins::call_of_torch(PyObject* function, PyObject* const* arguments, Py_ssize_t count) {
   TensorWorld& tensors = values_.tensors();
+  if (const auto use = tensors.on_mode_stack(function); use != TensorWorld::ModeStack::nothing)
+    return use_mode_stack(use, arguments, count);
   if (makes_tensor(function) && count > 0 && holds_tensors(arguments[0])) return abandon(Break::tensor_of_values);
   activity().answer = tensors.answer(function, arguments, count);
   if (!activity().answer && tensors.has_default_device() && !put_default_device(function)) return false;

@@ -223,6 +223,10 @@ bool Methods::call_bound_slot(PyObject* slot, PyObject* const* arguments, Py_ssi
   const Ref name = Ref::steal(PyObject_GetAttrString(slot, "__name__"));
   const Ref self = Ref::steal(PyObject_GetAttrString(slot, "__self__"));
   const Ref owner = Ref::steal(PyObject_GetAttrString(slot, "__objclass__"));
+  if (self && name && text_of(name.get()) == "__get__" &&
+      watch_.tensor_attributes.reads_by_descriptor(self.get(), arguments, count))
+    return true;
+  if (abandoned()) return false;
   if (!name || !self || !owner || !PyType_Check(owner.get()) || !values_.is_known(self.get()))
     return abandon("a slot that is not understood", slot);
   return call_slot(reinterpret_cast<PyTypeObject*>(owner.get()), text_of(name.get()), self.get(), arguments, count);

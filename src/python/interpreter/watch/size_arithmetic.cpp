@@ -216,6 +216,7 @@ bool Sizes::builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_
   if (only_holds(callable, arguments, count, run_.keyword_names ? PyTuple_GET_SIZE(run_.keyword_names) : 0))
     return true;
   if (stores_attribute(callable, count)) return true;
+  if (callable == reinterpret_cast<PyObject*>(&_PyWeakref_RefType) && count == 1) return true;
   if (PyType_Check(callable) && is_iterator_of_others(reinterpret_cast<PyTypeObject*>(callable))) {
     // The items are handed on as they are, also to code in Python. Who is given them by C code looks.
     if (calls_for_items(reinterpret_cast<PyTypeObject*>(callable)) &&
@@ -231,19 +232,28 @@ bool Sizes::builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_
       return Py_IS_TYPE(arguments[0], &type) && callable == class_entry(reinterpret_cast<PyObject*>(&type), name);
     };
     if (count == 2 && is_method(PyList_Type, "append")) return true;
-    if (count == 1 && (is_method(PyList_Type, "copy") || is_method(PyList_Type, "reverse") ||
-                       is_method(PyList_Type, "pop") || is_method(PyDict_Type, "copy")))
+    if (count == 1 &&
+        (is_method(PyList_Type, "copy") || is_method(PyList_Type, "reverse") || is_method(PyList_Type, "pop") ||
+         (is_method(PyDict_Type, "copy") && !has_size_keys(arguments[0]))))
       return true;
     if (count == 2 && is_method(PyList_Type, "extend") && is_sequence(arguments[1])) return true;
     const bool at_place = (count == 2 && is_method(PyList_Type, "pop")) ||
                           (count == 3 && is_method(PyList_Type, "insert")) ||
-                          (count > 1 && (is_method(PyDict_Type, "pop") || is_method(PyDict_Type, "setdefault")));
+                          (count > 1 && is_method(PyDict_Type, "setdefault"));
     if (at_place) {
       values_.numbers().settle_sizes_within(arguments[1]);
+      if (has_size_keys(arguments[0])) values_.numbers().settle_sizes_within(arguments[0]);
       return true;
     }
-    if (count == 1 && PyDict_CheckExact(arguments[0]) &&
-        (is_method(PyDict_Type, "items") || is_method(PyDict_Type, "values") || is_method(PyDict_Type, "keys")))
+    if (count > 1 && (is_method(PyDict_Type, "pop") || is_method(PyODict_Type, "move_to_end"))) {
+      look_at_key(arguments[0], arguments[1]);
+      return true;
+    }
+    const auto is_dict_method = [&](const char* method) {
+      return is_method(PyODict_CheckExact(arguments[0]) ? PyODict_Type : PyDict_Type, method);
+    };
+    if (count == 1 && is_plain_dict(arguments[0]) &&
+        (is_dict_method("items") || is_dict_method("values") || is_dict_method("keys")))
       return true;  // Who looks into the view looks into the dict.
     if (count == 2 && is_sequence(arguments[0]) &&
         PyType_IsSubtype(Py_TYPE(arguments[0]), PyDescr_TYPE(callable))) {
@@ -257,7 +267,7 @@ bool Sizes::builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_
       return combine_sizes(arguments[0], true, nullptr);
     if (count < 2 || !is_method(PyDict_Type, "get")) return false;
     // The values of a dict are handed on as they are.
-    if (!finds_key(arguments[0], arguments[1])) values_.numbers().settle_sizes_within(arguments[1]);
+    look_at_key(arguments[0], arguments[1]);
     return true;
   }
   if (!PyCFunction_Check(callable)) return false;

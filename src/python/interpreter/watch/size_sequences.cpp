@@ -31,6 +31,10 @@ bool equals_no_number(PyObject* value) {
 
 }  // namespace
 
+bool is_plain_dict(PyObject* value) {
+  return PyDict_CheckExact(value) || PyODict_CheckExact(value);
+}
+
 /// Nothing: C code compares what are no sizes.
 std::optional<bool> Sizes::are_equal(PyObject* one, PyObject* other) {
   const std::optional<ir::Size> a = as_size(one), b = as_size(other);
@@ -70,8 +74,7 @@ bool Sizes::compare_sequences(PyObject* left, PyObject* right, int comparison) {
 
 /// `n in (3, 4)`, at which place, and how often (`asks_all`). False: what is in it are not all numbers.
 bool Sizes::contains_size(PyObject* container, PyObject* value, bool asks_all) {
-  const bool is_dict = PyDict_CheckExact(container);
-  if (is_dict || PyAnySet_CheckExact(container)) return finds_key(container, value);
+  if (is_plain_dict(container) || PyAnySet_CheckExact(container)) return finds_key(container, value);
   if (!is_sequence(container)) return false;
   const Py_ssize_t count = PySequence_Fast_GET_SIZE(container);
   if (count > most_compared) return false;
@@ -86,7 +89,9 @@ bool Sizes::contains_size(PyObject* container, PyObject* value, bool asks_all) {
 /// A size as a key of a dict or set: it is one of its keys, or none of them. All keys are guarded, as another call
 /// asks for another one.
 bool Sizes::finds_key(PyObject* container, PyObject* key) {
-  if (!is_varying(key) || !as_size(key) || PyObject_Size(container) > most_compared) return false;
+  const bool among_sizes = has_size_keys(container);
+  if (among_sizes && equals_no_number(key)) return true;
+  if (!(is_varying(key) || among_sizes) || !as_size(key) || PyObject_Size(container) > most_compared) return false;
   const Ref keys = Ref::steal(PySequence_List(container));
   if (!keys) throw std::bad_alloc();
   PyObject** const all = PySequence_Fast_ITEMS(keys.get());
@@ -97,6 +102,22 @@ bool Sizes::finds_key(PyObject* container, PyObject* key) {
   for (Py_ssize_t i = 0; i < count; ++i)
     if (are_equal(all[i], key).value_or(false)) break;
   return true;
+}
+
+/// `d[n] = value` of a dict that existed before: n is one of its keys, or a further one. A replay stores the value
+/// under the number of that call. False: it is no such dict.
+bool Sizes::stores_key(PyObject* container, PyObject* key) {
+  if (!is_varying(key) || !is_plain_dict(container) || !values_.source_of(container)) return false;
+  if (!finds_key(container, key)) return false;
+  size_keyed_.insert(container);
+  return true;
+}
+
+/// A dict or set is asked for a key.
+void Sizes::look_at_key(PyObject* container, PyObject* key) {
+  if (is_plain_dict(container) && finds_key(container, key)) return;
+  values_.numbers().settle_sizes_within(key);
+  if (has_size_keys(container)) values_.numbers().settle_sizes_within(container);
 }
 
 /// `any` and `all` of a sequence of numbers: whether each is 0, up to the first whose truth is `until`. False: not

@@ -195,7 +195,11 @@ bool Sizes::put_one_number(PyObject* first, PyObject*& second) {
   return true;
 }
 
+/// Where a mode of torch functions is entered its handler looks at the operands: numbers are what they are in
+/// eager.
 void Sizes::look_at_sizes(Activation& a, int opcode, int arg) {
+  if (values_.tensors().has_function_modes() && !activity().on_default_device)
+    return settle_operands(a, opcode, arg);
   if (const UnaryOperation operation = unary_of(opcode, arg); operation != UnaryOperation::none)
     return compute_unary(a.peek(1), operation);
   if (const int sliced = sliced_operand(opcode))
@@ -206,15 +210,19 @@ void Sizes::look_at_sizes(Activation& a, int opcode, int arg) {
     case CONTAINS_OP:
       if (contains_size(a.peek(1), a.peek(2))) return;
       values_.numbers().settle_sizes_within(a.peek(2));
-      if (!PyDict_CheckExact(a.peek(1))) values_.numbers().settle_sizes_within(a.peek(1));  // Of a dict: its keys.
+      if (!is_plain_dict(a.peek(1)) || has_size_keys(a.peek(1))) values_.numbers().settle_sizes_within(a.peek(1));
       return;
     case BINARY_SUBSCR:
       if (values_.tensors().is_tensor(a.peek(2))) {
         select_by_sizes(a.peek(2), a.peek(1));
         return give_to_tensors(a.peek(1));
       }
-      if (PyDict_CheckExact(a.peek(2)) && finds_key(a.peek(2), a.peek(1))) return;
-      return values_.numbers().settle_sizes_within(a.peek(1));
+      return look_at_key(a.peek(2), a.peek(1));
+    case DELETE_SUBSCR: return look_at_key(a.peek(2), a.peek(1));
+    case DICT_UPDATE:
+    case DICT_MERGE:
+      if (has_size_keys(a.peek(1))) values_.numbers().settle_sizes_within(a.peek(1));
+      return;
     case STORE_SUBSCR:
       if (values_.tensors().is_tensor(a.peek(2))) {
         select_by_sizes(a.peek(2), a.peek(1));
@@ -222,7 +230,7 @@ void Sizes::look_at_sizes(Activation& a, int opcode, int arg) {
         if (values_.tensors().sizes().holds_sizes(a.peek(2))) give_number(a.peek(3), a.peek(2));
         return values_.numbers().settle_sizes_within(a.peek(3));
       }
-      return values_.numbers().settle_sizes_within(a.peek(1));
+      return stores_key(a.peek(2), a.peek(1)) ? void() : look_at_key(a.peek(2), a.peek(1));
     case IS_OP:  // No number is one of these, and each is itself.
       if (is_singleton(a.peek(1)) || is_singleton(a.peek(2)) || a.peek(1) == a.peek(2)) return;
       break;
@@ -230,6 +238,11 @@ void Sizes::look_at_sizes(Activation& a, int opcode, int arg) {
     case CALL_FUNCTION_EX: return give_unpacked_sizes(a, arg);
     default: break;
   }
+  settle_operands(a, opcode, arg);
+}
+
+/// Whatever looks at a size, and is not one of those: it is specialised.
+void Sizes::settle_operands(Activation& a, int opcode, int arg) {
   const int all = static_cast<int>(a.top - a.stack_base()), used = operands_used(opcode, arg);
   for (int depth = 1; depth <= (used < 0 ? all : std::min(used, all)); ++depth) {
     PyObject* operand = a.peek(depth);

@@ -26,6 +26,8 @@ struct GivenOperands;
 
 /// A list, tuple or torch.Size.
 bool is_sequence(PyObject* value);
+/// A dict or OrderedDict, and no subclass: what it does with a key is known.
+bool is_plain_dict(PyObject* value);
 /// Attributes and methods by which a tensor tells what it is, and not how large: a tracer is another tensor.
 bool says_of_itself(std::string_view name);
 /// The function that partials end in, borrowed.
@@ -84,6 +86,10 @@ class Sizes final : Domain {
   bool compare_sequences(PyObject* left, PyObject* right, int comparison);
   bool contains_size(PyObject* container, PyObject* value, bool asks_all = false);
   bool finds_key(PyObject* container, PyObject* key);
+  bool stores_key(PyObject* container, PyObject* key);
+  void settle_operands(Activation& a, int opcode, int arg);
+  void look_at_key(PyObject* container, PyObject* key);
+  bool has_size_keys(PyObject* dict) const { return size_keyed_.contains(dict); }
   bool sorts_sizes(PyObject* sequence, bool is_reverse);
   void compare_sizes(PyObject*& left, PyObject*& right, int comparison);
   bool builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_ssize_t count);
@@ -91,6 +97,8 @@ class Sizes final : Domain {
   bool calls_tensors(PyObject* callable) const;
   void give_sizes(Activation& a, int arg);
   void give_unpacked_sizes(Activation& a, int arg);
+
+  std::unordered_set<PyObject*> size_keyed_;  ///< Dicts into which sizes were stored as keys. Only compared.
 };
 
 }  // namespace braze::interpreter

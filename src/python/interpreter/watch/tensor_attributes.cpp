@@ -33,7 +33,6 @@ bool TensorAttributes::hashes_tensor(PyObject* function) {
   return class_entry(values_.tensors().tensor_type(), "__hash__") == function;
 }
 
-/// An operator, or what reads an attribute that is known of a tensor.
 bool TensorAttributes::is_operator_in_c(PyObject* function) const {
   const TensorWorld& tensors = values_.tensors();
   if (PyCFunction_Check(function)) return tensors.may_call(function);
@@ -56,6 +55,13 @@ bool TensorAttributes::has_results_of_its_class(PyTypeObject* type) const {
   PyObject* tensor = values_.tensors().tensor_type();
   constexpr const char* name = "__torch_function__";
   return type != as_type(tensor) && find_in_type(type, name) == class_entry(tensor, name);
+}
+
+bool TensorAttributes::reads_by_descriptor(PyObject* descriptor, PyObject* const* arguments, Py_ssize_t count) {
+  if (!Py_IS_TYPE(descriptor, &PyGetSetDescr_Type) || count < 1 || !values_.tensors().is_tensor(arguments[0]))
+    return false;
+  PyObject* name = PyDescr_NAME(descriptor);
+  return _PyType_Lookup(Py_TYPE(arguments[0]), name) == descriptor && tensor_attribute(arguments[0], name);
 }
 
 bool TensorAttributes::gives_class(Frame* frame) {
@@ -114,6 +120,8 @@ bool TensorAttributes::tensor_attribute(PyObject* tensor, PyObject* name) {
   }
   const bool may_read = values_.tensors().may_read(name);
   activity().answer = values_.tensors().answer_attribute(tensor, name);
+  if (activity().answer && values_.tensors().has_function_modes())  // What they make of it would be lost.
+    return abandon("an attribute of a tensor that guards do not cover", name);
   if (!Py_IS_TYPE(found, &PyGetSetDescr_Type) ||
       (!may_read && !values_.tensors().may_read_without_grad(tensor, name)))
     return abandon("an attribute of a tensor that guards do not cover", name);

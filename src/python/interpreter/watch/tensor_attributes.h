@@ -29,8 +29,12 @@ class TensorAttributes final : Domain {
   /// `tensor.name = value` of a name that torch.Tensor does not have. Without a value it is deleted.
   bool store_own(PyObject* tensor, PyObject* name, PyObject* value);
 
- private:
+  /// An operator, or what reads an attribute that is known of a tensor.
   bool is_operator_in_c(PyObject* function) const;
+  /// `torch.Tensor.shape.__get__(tensor)`, which a handler of torch functions is given to call. False: it is none.
+  bool reads_by_descriptor(PyObject* descriptor, PyObject* const* arguments, Py_ssize_t count);
+
+ private:
   bool has_results_of_its_class(PyTypeObject* type) const;
   bool own_attribute(PyObject* tensor, PyObject* name);
   PyObject* own_dict(PyObject* tensor);

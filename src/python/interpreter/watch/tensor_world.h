@@ -160,6 +160,11 @@ class TensorWorld {
   /// Before a call: true if it is one of those, and takes that device until leave_default_device().
   virtual bool enter_default_device(PyObject*) { return false; }
   virtual void leave_default_device() {}
+  /// What a C function does with the stack of modes of torch functions.
+  enum class ModeStack : uint8_t { nothing, counts, gives, pushes };
+  virtual ModeStack on_mode_stack(PyObject*) const { return ModeStack::nothing; }
+  /// A mode of torch functions is entered: each operator is a call of its handler.
+  virtual bool has_function_modes() const { return false; }
   /// Autograd notes what is computed of these.
   virtual bool wants_history(PyObject* const* arguments, Py_ssize_t count) const = 0;
   /// The backward of a function is being run that may be differentiated, so that functions in it want one as well.

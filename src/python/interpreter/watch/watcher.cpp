@@ -76,6 +76,12 @@ bool reads(int opcode) {
 
 }  // namespace
 
+/// The handler of a mode, or of a class of tensors: each call of it is given another function.
+static bool is_torch_handler(PyObject* function) {
+  return PyFunction_Check(function) &&
+         text_of(reinterpret_cast<PyFunctionObject*>(function)->func_name) == "__torch_function__";
+}
+
 bool Watcher::entered(Frame* frame) {
   auto* function = reinterpret_cast<PyObject*>(function_of(frame));
   const Entry entry = activity().entry;
@@ -111,7 +117,8 @@ bool Watcher::entered(Frame* frame) {
     watch_.run.activities.push_back({.is_trusted = true});
     return true;
   }
-  if (!expected && !from_around && entry != Entry::none) expected = learn_special_method(frame);
+  const bool is_special = expected && entry == Entry::tensor && is_torch_handler(function);
+  if ((!expected || is_special) && !from_around && entry != Entry::none) expected = learn_special_method(frame);
   if (!expected && entry == Entry::tensor && is_torchs_own(frame)) {
     watch_.run.activities.push_back({.is_trusted = true});
     return true;
@@ -161,20 +168,42 @@ bool Watcher::learn_special_method(Frame* frame) {
   return values().learn(function, values().sources().type_attribute(values().type_source(first), name));
 }
 
-/// A class method that PyTorch calls in the place of a function: with that, the classes that have such a method,
-/// and the arguments.
+/// An instance of torch.overrides.TorchFunctionMode. PyTorch takes it off the stack while its handler runs.
+static bool is_function_mode(PyObject* object) {
+  PyObject* mro = Py_TYPE(object)->tp_mro;
+  PyObject** const bases = PySequence_Fast_ITEMS(mro);
+  return std::any_of(bases, bases + PyTuple_GET_SIZE(mro), [](PyObject* base) {
+    return std::string_view(as_type(base)->tp_name) == "TorchFunctionMode";
+  });
+}
+
+/// What PyTorch calls in the place of a function: a class method of tensors' classes, or a mode's method. With the
+/// function, the classes that have such a method, and the arguments.
 bool Watcher::learn_torch_function(Frame* frame) {
   PyObject* function = reinterpret_cast<PyObject*>(function_of(frame));
-  PyObject *cls = frame->localsplus[0], *called = frame->f_code->co_argcount > 1 ? frame->localsplus[1] : nullptr;
-  PyObject* found = PyType_Check(cls) ? class_entry(cls, "__torch_function__") : nullptr;
-  if (!found || !Py_IS_TYPE(found, &PyClassMethod_Type) || !called || frame->f_code->co_argcount != 5) return false;
+  PyObject *first = frame->localsplus[0], *called = frame->f_code->co_argcount > 1 ? frame->localsplus[1] : nullptr;
   guards::SourceTable& sources = values().sources();
   const Ref name = Ref::steal(PyUnicode_InternFromString("__torch_function__"));
-  if (!name || !watch_.classes.learn_class_entry(
-                   found, sources.type_attribute(watch_.classes.class_source(cls), name.get())))
-    return false;
-  if (!values().is_known(function) || !values().tensors().may_call(called)) return false;
-  values().learn(called, sources.object(called, "a function of PyTorch's"));
+  if (!name || !called || frame->f_code->co_argcount != 5) return false;
+  if (PyType_Check(first)) {
+    PyObject* found = class_entry(first, "__torch_function__");
+    if (!found || !Py_IS_TYPE(found, &PyClassMethod_Type) ||
+        !watch_.classes.learn_class_entry(found,
+                                          sources.type_attribute(watch_.classes.class_source(first), name.get())) ||
+        !values().is_known(function))
+      return false;
+  } else {
+    if (!is_function_mode(first) || find_in_type(Py_TYPE(first), name.get()) != function) return false;
+    if (const guards::Source* source = values().source_of(first)) values().guards().lacks(source, name.get());
+    if (!watch_.classes.keep_special(first, {"__getattribute__"}) ||
+        !values().learn(function, sources.type_attribute(values().type_source(first), name.get())))
+      return false;
+  }
+  if (!watch_.tensor_attributes.is_operator_in_c(called)) return false;
+  if (Py_IS_TYPE(called, &_PyMethodWrapper_Type))
+    values().make(called);  // Each call has one of its own.
+  else
+    values().learn(called, sources.object(called, "a function of PyTorch's"));
   PyObject *types = frame->localsplus[2], *keywords = frame->localsplus[4];
   for (Py_ssize_t i = 0; PyTuple_CheckExact(types) && i < PyTuple_GET_SIZE(types); ++i)
     values().learn(PyTuple_GET_ITEM(types, i), watch_.classes.class_source(PyTuple_GET_ITEM(types, i)));
