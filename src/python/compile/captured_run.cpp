@@ -138,7 +138,7 @@ void CapturedRun::record(const std::function<void()>& body) {
   const CollectionPause no_collections;
   const HandledExceptionScope handled;
   const ModesScope modes;
-  world_.default_device().leave_modes();
+  world_.modes().default_device().leave_modes();
   function_modes_ = count_function_modes();
   UserLineScope lines;
   std::optional<capture::TapeRecorder::Scope> taping;

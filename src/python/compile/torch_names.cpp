@@ -268,7 +268,7 @@ TorchNames::TorchNames() : operators(operator_names()) {
   for (const char* name : {"is_grad_enabled", "_set_grad_enabled", "is_inference_mode_enabled"})
     of_grad_mode.insert(py::object(c.attr(name)).ptr());
   asks_for_function_mode = py::object(c.attr("_is_torch_function_mode_enabled")).ptr();
-  using ModeStack = interpreter::TensorWorld::ModeStack;
+  using ModeStack = interpreter::ModeWorld::Use;
   constexpr std::pair<const char*, ModeStack> mode_stack[] = {
       {"_is_torch_function_mode_enabled", ModeStack::counts}, {"_len_torch_function_stack", ModeStack::counts},
       {"_get_function_stack_at", ModeStack::gives},           {"_pop_torch_function_stack", ModeStack::gives},

@@ -41,7 +41,7 @@ class TorchNames {
   std::unordered_set<PyObject*> of_grad_mode;            ///< Functions that ask for it, or set it.
   PyObject* asks_for_function_mode;                      ///< Whether a mode of torch functions is entered.
   /// Functions that move the stack of modes of torch functions, or tell of it.
-  std::unordered_map<PyObject*, interpreter::TensorWorld::ModeStack> of_mode_stack;
+  std::unordered_map<PyObject*, interpreter::ModeWorld::Use> of_mode_stack;
   std::unordered_set<PyObject*> ask_for_torch_function;  ///< Whether such a mode, or an argument, handles a call.
   PyObject *ends_graph, *counts_effects;                 ///< braze's own, see stand_ins.h.
   PyObject *symbolic_int, *symbolic_float;               ///< The classes torch.SymInt and torch.SymFloat.

@@ -218,12 +218,14 @@ PyObject* compares_kinds() {
 
 bool TorchWorld::may_call(PyObject* function) const {
   const TorchNames& names = torch_names();
-  const bool left_any = default_device_.left_any();
-  const ModeStack use = on_mode_stack(function);
+  const bool left_any = modes_.default_device().left_any();
+  const interpreter::ModeWorld::Use use = modes_.use_of_stack(function);
   // The stack is another one than it will be: the run goes without the default device.
-  if (left_any && use != ModeStack::nothing && function != names.asks_for_function_mode) return false;
-  const bool asks = use == ModeStack::counts || (left_any && names.ask_for_torch_function.contains(function));
-  const bool sees_none = left_any && !default_device_.is_set() && runs_code_of(torchs_layers);
+  if (left_any && use != interpreter::ModeWorld::Use::nothing && function != names.asks_for_function_mode)
+    return false;
+  const bool asks =
+      use == interpreter::ModeWorld::Use::counts || (left_any && names.ask_for_torch_function.contains(function));
+  const bool sees_none = left_any && !modes_.has_default_device() && runs_code_of(torchs_layers);
   if (asks && (sees_none || !runs_code_of(torchs_code))) {
     if (left_any) return false;
     guards::note_function_modes_counted();
@@ -233,19 +235,9 @@ bool TorchWorld::may_call(PyObject* function) const {
   return torch_names().functions.contains(function) || function == compares_kinds();
 }
 
-interpreter::TensorWorld::ModeStack TorchWorld::on_mode_stack(PyObject* function) const {
-  const auto& functions = torch_names().of_mode_stack;
-  const auto found = functions.find(function);
-  return found == functions.end() ? ModeStack::nothing : found->second;
-}
-
-bool TorchWorld::has_function_modes() const {
-  return at::impl::PythonTorchFunctionTLS::stack_len() > 0;
-}
-
 /// A mode is given the function itself.
 PyObject* TorchWorld::stand_in_for(PyObject* function) const {
-  return has_function_modes() ? nullptr : python::stand_in_for(function);
+  return modes_.is_any_entered() ? nullptr : python::stand_in_for(function);
 }
 
 bool TorchWorld::may_call_method(PyObject* name) const {
@@ -468,8 +460,9 @@ PyObject* TorchWorld::answer(PyObject* function, PyObject* const* arguments, Py_
     autocast_cache_ = arguments[0] == Py_True;
     return Py_None;
   }
-  if (default_device_.is_set() && asks_for_torch_function(function) && runs_code_of(torchs_layers)) return Py_True;
-  if (count == 2 && function == compares_kinds() && !has_function_modes() && is_tensor(arguments[0]) &&
+  if (modes_.has_default_device() && modes_.asks_for_torch_function(function) && runs_code_of(torchs_layers))
+    return Py_True;
+  if (count == 2 && function == compares_kinds() && !modes_.is_any_entered() && is_tensor(arguments[0]) &&
       is_tensor(arguments[1])) {
     const at::Tensor &one = THPVariable_Unpack(arguments[0]), &other = THPVariable_Unpack(arguments[1]);
     if (!capture::is_transformed(one) && !capture::is_transformed(other)) return Py_True;

@@ -11,10 +11,10 @@
 #include "capture/recorder.h"
 #include "capture/trace.h"
 #include "python/compile/compiled_function.h"
-#include "python/compile/default_device.h"
 #include "python/compile/picked_rows.h"
 #include "python/compile/promises.h"
 #include "python/compile/stand_ins.h"
+#include "python/compile/torch_modes.h"
 #include "python/compile/torch_names.h"
 #include "python/compile/torch_sizes.h"
 #include "python/interpreter/watch/values.h"
@@ -27,9 +27,6 @@ class LibraryWorld : public interpreter::TensorWorld {
   bool is_library(PyCodeObject* code) const override;
   bool is_plain_script(PyObject* function) const override;
   void make_attribute(PyObject* object, PyObject* name) const override;
-  bool asks_for_torch_function(PyObject* function) const override {
-    return torch_names().ask_for_torch_function.contains(function);
-  }
   PyObject* tensor_type() const override { return torch_names().tensor_type; }
 };
 
@@ -91,11 +88,6 @@ class TorchWorld final : public LibraryWorld {
   bool is_of_legacy_type(PyObject* object, PyObject* classes) const override;
   PyObject* answer(PyObject* function, PyObject* const* arguments, Py_ssize_t count) override;
   void answered() override;
-  bool has_default_device() const override { return default_device_.is_set(); }
-  bool enter_default_device(PyObject* function) override { return default_device_.enter(function); }
-  void leave_default_device() override { default_device_.leave(); }
-  ModeStack on_mode_stack(PyObject* function) const override;
-  bool has_function_modes() const override;
   bool wants_history(PyObject* const* arguments, Py_ssize_t count) const override;
   bool is_within_gradient() const override;
   PyObject* gradient_of(PyObject* tensor) override;
@@ -107,12 +99,12 @@ class TorchWorld final : public LibraryWorld {
   interpreter::Ref number_of(PyObject* tensor) override;
   bool expect(PyObject* tensor, bool truth) override;
   PickedRows* rows() override { return &rows_; }
+  TorchModes& modes() override { return modes_; }
   TorchSizes& sizes() override { return sizes_; }
 
   /// What the run sees of torch.is_autocast_cache_enabled(): the tracer keeps the cache off, which would hand its
   /// tensors to others.
   bool autocast_cache() const { return autocast_cache_; }
-  DefaultDevice& default_device() { return default_device_; }
   /// The function begins to run: it may write to the memory of the arguments that are known by now.
   void seal() { sealed_ = true; }
   /// Guards which tensors share memory or are one object. Once, at the end.
@@ -130,7 +122,7 @@ class TorchWorld final : public LibraryWorld {
   const SizeHistory& history_;
   PickedRows rows_;
   TorchSizes sizes_;
-  DefaultDevice default_device_;
+  TorchModes modes_;
   bool sealed_ = false;
   std::vector<guards::Ref> answers_;  ///< Tensors in the place of attributes.
   bool autocast_cache_ = at::autocast::is_autocast_cache_enabled();

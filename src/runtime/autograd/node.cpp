@@ -74,7 +74,7 @@ class LaterGradients final : public torch::autograd::Node {
   LaterGradients(const LaterGradients&) = delete;
   LaterGradients& operator=(const LaterGradients&) = delete;
   ~LaterGradients() override {
-    if (owner_.is_valid()) static_cast<BackwardNode&>(*owner_.function).forget_node(stage_);
+    if (owner_.is_valid()) forget(static_cast<BackwardNode&>(*owner_.function).nodes_, stage_);
   }
   std::string name() const override { return "BrazeBackward"; }
 
@@ -135,7 +135,7 @@ void BackwardNode::save(std::vector<at::Tensor> tensors) {
   has_hooks_ = !at::SavedTensorDefaultHooks::get_tls_state().stack.empty();
   const TrainingSeam& seam = *program_->seam_;
   saved_.reserve(tensors.size());
-  if (!has_hooks_) places_.resize(tensors.size());
+  if (!has_hooks_) places_ = SavedPlaces(tensors.size());
   const capture::VersionChecks* const checks = program_->checks();
   for (size_t k = 0; k < tensors.size(); ++k) {
     // `x.data` is what eager saves: x may be written to, and the backward sees it.
@@ -143,32 +143,14 @@ void BackwardNode::save(std::vector<at::Tensor> tensors) {
     const bool is_input = saved.kind == passes::Saved::Kind::input || saved.kind == passes::Saved::Kind::held;
     if (is_input && checks && checks->ignores(saved.index)) tensors[k] = tensors[k].variable_data();
     saved_.emplace_back(seam.also_as[k] ? at::Tensor() : tensors[k], /*is_output=*/false);
-    if (!has_hooks_ && seam.is_held(k)) places_[k] = {tensors[k].storage(), tensors[k].storage_offset()};
+    if (!has_hooks_ && seam.is_held(k)) places_.note(k, tensors[k]);
   }
-}
-
-bool BackwardNode::has_moved(uint32_t number, const at::Tensor& saved) const {
-  if (places_.empty() || !places_[number].storage) return false;
-  const auto& [storage, offset] = places_[number];
-  return saved.storage().unsafeGetStorageImpl() != storage.unsafeGetStorageImpl() ||
-         saved.storage_offset() != offset;
-}
-
-at::Tensor BackwardNode::in_its_memory(uint32_t number, at::Tensor saved) const {
-  if (!has_moved(number, saved)) [[likely]]
-    return saved;
-  const Geometry& geometry = program_->saved_[number];
-  const at::NoGradGuard no_history;
-  const bool is_named = geometry.dtype != c10::ScalarType::Undefined;
-  at::Tensor kept = at::empty(
-      {0}, at::TensorOptions().dtype(is_named ? geometry.dtype : saved.scalar_type()).device(geometry.device));
-  return kept.set_(places_[number].storage, places_[number].offset, geometry.sizes, geometry.strides);
 }
 
 at::Tensor BackwardNode::unpack(uint32_t number) {
   if (run_.unpacked->empty()) {
     const std::optional<uint32_t> other = program_->seam_->also_as[number];  // It comes later, and is there still.
-    return in_its_memory(number, saved_[other.value_or(number)].unpack());
+    return places_.in_its_memory(number, saved_[other.value_or(number)].unpack(), program_->saved_[number]);
   }
   at::Tensor& kept = (*run_.unpacked)[number];
   if (!kept.defined()) kept = saved_[number].unpack();
@@ -182,13 +164,13 @@ bool BackwardNode::are_apart(std::span<const uint32_t> inputs) const {
   const std::vector<std::optional<uint32_t>>& also_as = program_->seam_->also_as;
   return std::ranges::any_of(inputs, [&](uint32_t input) {
     const bool is_twice = input > 0 && input < saved_.size() && also_as[input - 1] == input;
-    return is_twice && has_moved(input - 1, saved_[input].unpack());
+    return is_twice && places_.has_moved(input - 1, saved_[input].unpack());
   });
 }
 
 void BackwardNode::let_go(size_t number) {
   saved_[number].reset_data();
-  if (!places_.empty()) places_[number] = {};
+  places_.forget(number);
 }
 
 void BackwardNode::will_release_variables() {
@@ -302,7 +284,7 @@ BackwardNode::Again BackwardNode::again() {
       if (one.kind == Kind::saved) {
         inputs[k] = run_.unpacked->empty() ? saved_[one.number].unpack() : unpack(one.number);
         const bool is_twice = one.number > 0 && seam.also_as[one.number - 1] == one.number;
-        if (has_moved(is_twice ? one.number - 1 : one.number, inputs[k]))
+        if (places_.has_moved(is_twice ? one.number - 1 : one.number, inputs[k]))
           throw UserError("a tensor that the function read has got other data since");
         continue;
       }
@@ -415,7 +397,8 @@ variable_list BackwardNode::run_stage(uint32_t number, Rest& rest) {
       if (input >= inputs)
         given.push_back(rest.handed_on[input - inputs]);
       else if (input < saved_.size())
-        given.push_back(in_its_memory(input, saved_[also_as[input].value_or(input)].unpack()));
+        given.push_back(
+            places_.in_its_memory(input, saved_[also_as[input].value_or(input)].unpack(), program_->saved_[input]));
       else if (input - saved_.size() < rest.tangents.size())
         given.push_back(program_->laid_out(rest.tangents, input - saved_.size()));
     }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "capture/version_checks.h"
+#include "runtime/autograd/saved_places.h"
 #include "runtime/autograd/second_derivative.h"
 #include "runtime/autograd/staged.h"
 #include "runtime/autograd/training.h"
@@ -24,6 +25,10 @@ namespace braze::runtime {
 /// Null: it is gone, which another thread may have seen to.
 inline const torch::autograd::Node* alive(const std::vector<const torch::autograd::Node*>& nodes, size_t number) {
   return std::atomic_ref(const_cast<const torch::autograd::Node*&>(nodes[number])).load();
+}
+
+inline void forget(std::vector<const torch::autograd::Node*>& nodes, size_t number) {
+  std::atomic_ref(nodes[number]).store(nullptr);
 }
 
 /// Gradients of results in, gradients of inputs out. May run several times, from any thread.
@@ -74,7 +79,6 @@ class BackwardNode final : public torch::autograd::Node {
   /// What the first node leads to. \param owner  of the others; invalid: this is the first one, and owns them.
   torch::autograd::edge_list connect_stages(torch::autograd::edge_list edges, c10::Device device,
                                             const torch::autograd::Edge& owner);
-  void forget_node(uint32_t number) { std::atomic_ref(nodes_[number]).store(nullptr); }
   void make_groups(c10::Device device);
   /// A tangent, in the backward that runs now.
   std::shared_ptr<Rest> arrive(uint32_t root, at::Tensor tangent);
@@ -120,11 +124,6 @@ class BackwardNode final : public torch::autograd::Node {
   /// One of these inputs is saved twice, and has been given other memory.
   bool are_apart(std::span<const uint32_t> inputs) const;
   void let_go(size_t number);
-  /// Somebody has assigned to its `data` since, which eager's view of it does not see.
-  bool has_moved(uint32_t number, const at::Tensor& saved) const;
-  /// What is held, in the memory that it had then.
-  at::Tensor in_its_memory(uint32_t number, at::Tensor saved) const;
-
   /// Raises as eager would where somebody has written to what its nodes have saved. Leaves that get their gradients
   /// before that get them. \param lock  of the node, which hooks may want.
   void check_versions(const torch::autograd::variable_list& tangents, std::unique_lock<std::mutex>& lock);
@@ -175,12 +174,8 @@ class BackwardNode final : public torch::autograd::Node {
   bool leaves_saved_ = false;  ///< Later stages of this run let go of what they read.
   std::mutex mutex_;
   std::vector<torch::autograd::SavedVariable> saved_;
-  struct Place {
-    c10::Storage storage;
-    int64_t offset = 0;
-  };
-  std::vector<Place> places_;  ///< Of what TrainingSeam::is_held says, without hooks.
-  WatchedVersions versions_;   ///< By VersionChecks::watched; none with hooks.
+  SavedPlaces places_;        ///< Of what TrainingSeam::is_held says, without hooks.
+  WatchedVersions versions_;  ///< By VersionChecks::watched; none with hooks.
   ForwardInputs inputs_;
   Run run_;  ///< The latest.
   struct {

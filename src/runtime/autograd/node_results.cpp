@@ -75,7 +75,7 @@ class GradientsNode final : public OwningNode {
   using OwningNode::OwningNode;
   GradientsNode(const GradientsNode&) = delete;
   GradientsNode& operator=(const GradientsNode&) = delete;
-  ~GradientsNode() override { owner().forget_node(number_); }
+  ~GradientsNode() override { forget(owner().nodes_, number_); }
   void will_release_variables() override { is_last_ = true; }
   void release_variables() override {
     if (std::exchange(has_run_, false)) owner().release_variables();

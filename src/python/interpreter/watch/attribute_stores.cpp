@@ -115,7 +115,7 @@ bool Attributes::plain_store(PyObject* object, PyObject* name, PyObject* value) 
   PyTypeObject* type = Py_TYPE(object);
   guards::SourceTable& sources = values_.sources();
   const guards::Source* source = values_.source_of(object);  // Null: made here.
-  const guards::Source* in_type = sources.type_attribute(values_.type_source(object), name);
+  const guards::Source* in_type = sources.type_attribute(type_source(values_, object), name);
   PyObject* found = find_in_type(type, name);
   if (find_written(reinterpret_cast<PyObject*>(type), name)) {
     if (is_data_descriptor(found)) return abandon("an attribute of a class that was changed", name);

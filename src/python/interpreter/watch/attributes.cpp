@@ -122,7 +122,7 @@ bool Attributes::class_attribute(PyObject* type, PyObject* name) {
   PyObject* meta = find_in_type(Py_TYPE(type), name);
   if (meta && Py_IS_TYPE(meta, &PyProperty_Type))
     return watch_.classes.keep_special(type, {"__getattribute__"}) &&
-           property_getter(meta, sources.type_attribute(values_.type_source(type), name), name);
+           property_getter(meta, sources.type_attribute(type_source(values_, type), name), name);
   if (meta && is_data_descriptor(meta)) return class_field(type, meta, name);
   // A metaclass may have a __getattr__, for what is not found.
   PyObject* found = find_in_type(as_type(type), name);
@@ -169,7 +169,7 @@ bool Attributes::reads_class_entry(PyObject* found, const guards::Source* entry)
 
 /// What a metaclass has and the class does not: methods are bound to the class.
 bool Attributes::bind_in_metaclass(PyObject* type, PyObject* found, PyObject* name) {
-  const guards::Source* entry = values_.sources().type_attribute(values_.type_source(type), name);
+  const guards::Source* entry = values_.sources().type_attribute(type_source(values_, type), name);
   const bool is_bound = PyFunction_Check(found) || Py_IS_TYPE(found, &PyMethodDescr_Type) ||
                         Py_IS_TYPE(found, &PyWrapperDescr_Type) || !Py_TYPE(found)->tp_descr_get;
   if (!is_bound) return abandon("an attribute of a metaclass", name);
@@ -241,7 +241,7 @@ bool Attributes::named_tuple_field(PyObject* object, PyObject* field, const guar
 
 /// Methods that are bound to the class are given it, and so is the `__get__` of a descriptor.
 bool Attributes::learn_class_of(PyObject* object) {
-  return values_.learn(reinterpret_cast<PyObject*>(Py_TYPE(object)), values_.type_source(object)) ||
+  return values_.learn(reinterpret_cast<PyObject*>(Py_TYPE(object)), type_source(values_, object)) ||
          abandon("a class that cannot be guarded", object);
 }
 
@@ -249,7 +249,7 @@ bool Attributes::plain_attribute(PyObject* object, PyObject* name) {
   PyTypeObject* type = Py_TYPE(object);
   guards::SourceTable& sources = values_.sources();
   const guards::Source* source = values_.source_of(object);  // Null: made here.
-  const guards::Source* in_type = sources.type_attribute(values_.type_source(object), name);
+  const guards::Source* in_type = sources.type_attribute(type_source(values_, object), name);
   PyObject* found = find_in_type(type, name);
   const bool is_written = find_written(reinterpret_cast<PyObject*>(type), name);
   if (is_written && Py_TYPE(found)->tp_descr_get && !PyFunction_Check(found))

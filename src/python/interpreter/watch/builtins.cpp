@@ -202,32 +202,32 @@ bool Builtins::holds_tensors(PyObject* value, int depth) const {
 }
 
 /// The stack holds modes of the run's, and older ones: these stay of unknown origin.
-bool Builtins::use_mode_stack(TensorWorld::ModeStack use, PyObject* const* arguments, Py_ssize_t count) {
-  if (use == TensorWorld::ModeStack::counts) return allow_made_result();
+bool Builtins::use_mode_stack(ModeWorld::Use use, PyObject* const* arguments, Py_ssize_t count) {
+  if (use == ModeWorld::Use::counts) return allow_made_result();
   for (Py_ssize_t i = 0; i < count; ++i)
     if (!values_.is_known(arguments[i])) return abandon("an argument of unknown origin", arguments[i]);
-  if (use == TensorWorld::ModeStack::pushes && values_.tensors().has_default_device())
+  if (use == ModeWorld::Use::pushes && values_.tensors().modes().has_default_device())
     return abandon(Break::default_device_aside);
   return allow(Entry::none);
 }
 
 bool Builtins::call_of_torch(PyObject* function, PyObject* const* arguments, Py_ssize_t count) {
   TensorWorld& tensors = values_.tensors();
-  if (const auto use = tensors.on_mode_stack(function); use != TensorWorld::ModeStack::nothing)
+  if (const auto use = tensors.modes().use_of_stack(function); use != ModeWorld::Use::nothing)
     return use_mode_stack(use, arguments, count);
   if (makes_tensor(function) && count > 0 && holds_tensors(arguments[0])) return abandon(Break::tensor_of_values);
   activity().answer = tensors.answer(function, arguments, count);
-  if (!activity().answer && tensors.has_default_device() && !put_default_device(function)) return false;
+  if (!activity().answer && tensors.modes().has_default_device() && !put_default_device(function)) return false;
   return absorb_all(arguments, count, function) && allow_made_result(Entry::tensor);
 }
 
 bool Builtins::put_default_device(PyObject* function) {
-  if (values_.tensors().asks_for_torch_function(function)) {
+  if (values_.tensors().modes().asks_for_torch_function(function)) {
     // Natively it would be entered again, without the mode; what follows a break in it would not know.
     if (run_.root && run_.activities.size() == 1) return abandon(Break::default_device_aside);
     if (!run_.without_default_device) run_.without_default_device = run_.activities.size();
   } else if (!run_.without_default_device) {
-    activity().on_default_device = values_.tensors().enter_default_device(function);
+    activity().on_default_device = values_.tensors().modes().enter_default_device(function);
   }
   return true;
 }

@@ -47,7 +47,8 @@ bool Calls::enter_with(PyObject* manager) {
 bool Calls::enter_device(PyObject* device) {
   PyObject* enter = member_descriptor(Py_TYPE(device), "__enter__");
   PyObject* stand_in = enter ? values_.tensors().stand_in_for(enter) : nullptr;
-  if (!stand_in || !run_.callee || values_.tensors().has_default_device() || !values_.tensors().is_cpu(device))
+  if (!stand_in || !run_.callee || values_.tensors().modes().has_default_device() ||
+      !values_.tensors().is_cpu(device))
     return abandon("a device as a context", device);
   values_.learn(stand_in, values_.sources().object(stand_in, "a device as a context"));
   Py_SETREF(*run_.callee, Py_NewRef(stand_in));
@@ -174,7 +175,7 @@ bool Calls::call_promised(Promise promise, PyObject* callable, PyObject* const* 
     return abandon("a function marked braze.compiler.disable", reason);
   }
   if (!values_.pin(callable)) return abandon("a function of unknown origin", callable);
-  if (values_.tensors().has_default_device() && !is_brazes_own(callable))
+  if (values_.tensors().modes().has_default_device() && !is_brazes_own(callable))
     return abandon(Break::default_device_aside);
   activity().entry = Entry::trusted;
   activity().makes_result = true;

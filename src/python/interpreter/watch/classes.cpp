@@ -58,7 +58,7 @@ bool Classes::special_function(PyObject* object, const char* name) {
   PyObject* key = interned(name);
   PyObject* found = key ? find_in_type(Py_TYPE(object), key) : nullptr;
   if (!found || !PyFunction_Check(found)) return false;
-  return values_.learn(found, values_.sources().type_attribute(values_.type_source(object), key));
+  return values_.learn(found, values_.sources().type_attribute(type_source(values_, object), key));
 }
 
 bool Classes::keep_in_class(PyObject* type, const guards::Source* source,
@@ -84,7 +84,7 @@ bool Classes::keep_in_class(PyObject* type, const guards::Source* source,
 }
 
 bool Classes::keep_special(PyObject* object, std::initializer_list<const char*> names) {
-  return keep_in_class(reinterpret_cast<PyObject*>(Py_TYPE(object)), values_.type_source(object), names);
+  return keep_in_class(reinterpret_cast<PyObject*>(Py_TYPE(object)), type_source(values_, object), names);
 }
 
 bool Classes::acts_as_builtin(PyObject* object, const char* slot) {
@@ -185,7 +185,7 @@ void Classes::keep_bases(PyTypeObject* type, const guards::Source* source) {
 bool Classes::keep_class_of(PyObject* object) {
   if (guards::is_scalar(object)) return true;
   if (PyType_Check(object)) keep_bases(object);
-  keep_bases(Py_TYPE(object), values_.type_source(object));
+  keep_bases(Py_TYPE(object), type_source(values_, object));
   if (!is_changeable(Py_TYPE(object)) || !values_.is_known(object)) return true;
   return values_.tensors().is_tensor(object) ||
          keep_special(object, {"__class__", "__getattribute__", "__getattr__"});

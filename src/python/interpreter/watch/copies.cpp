@@ -93,7 +93,7 @@ void Copies::learn_reduced(PyObject* object, PyObject* parts) {
            *state = PyTuple_GET_ITEM(parts, 2);
   values_.learn(maker, sources.object(maker, "copyreg.__newobj__"));
   values_.make(arguments);
-  values_.learn(reinterpret_cast<PyObject*>(Py_TYPE(object)), values_.type_source(object));
+  values_.learn(reinterpret_cast<PyObject*>(Py_TYPE(object)), type_source(values_, object));
   const guards::Source* source = values_.source_of(object);
   if (state != guards::instance_dict(object)) return;
   if (source)

@@ -100,13 +100,13 @@ guards::Ref exact_key(PyObject* key) {
   return {};
 }
 
-const guards::Source* Values::type_source(PyObject* object) {
-  const guards::Source* source = source_of(object);
-  const bool says_type = guards_.says_type(source, Py_TYPE(object)) || tensors_.is_tensor(object);
-  if (source && !says_type) return sources().type_of(source);
+const guards::Source* type_source(Values& values, PyObject* object) {
+  const guards::Source* source = values.source_of(object);
+  const bool says_type = values.guards().says_type(source, Py_TYPE(object)) || values.tensors().is_tensor(object);
+  if (source && !says_type) return values.sources().type_of(source);
   // The class itself: a guard says that the object is of it, or the run made the object, and the class is guarded
   // where it was called. So what a class has and lacks is guarded once, and not once an instance.
-  return sources().object(reinterpret_cast<PyObject*>(Py_TYPE(object)), Py_TYPE(object)->tp_name);
+  return values.sources().object(reinterpret_cast<PyObject*>(Py_TYPE(object)), Py_TYPE(object)->tp_name);
 }
 
 namespace {
@@ -114,7 +114,7 @@ namespace {
 /// The class leaves these methods to `base`, and goes on doing so.
 bool inherits(Values& values, PyObject* value, PyTypeObject* base, std::span<const char* const> names) {
   PyTypeObject* type = Py_TYPE(value);
-  const guards::Source* source = values.type_source(value);
+  const guards::Source* source = type_source(values, value);
   for (const char* name : names) {
     const guards::Ref key = guards::Ref::steal(PyUnicode_InternFromString(name));
     if (!key || _PyType_Lookup(type, key.get()) != _PyType_Lookup(base, key.get())) return false;
@@ -141,7 +141,7 @@ bool keeps_watched(Values& values, PyObject* value, PyTypeObject* base) {
       continue;
     }
     const guards::Ref key = guards::Ref::steal(PyUnicode_InternFromString(name));
-    if (!key || !values.learn(found, values.sources().type_attribute(values.type_source(value), key.get())))
+    if (!key || !values.learn(found, values.sources().type_attribute(type_source(values, value), key.get())))
       return false;
   }
   return true;

@@ -47,9 +47,9 @@ Kind& Effects::add(Arguments... arguments) {
   return change;
 }
 
-void Effects::note(Effect effect) {
-  log_.push_back(std::move(effect));
-  ++count_;
+void Effects::Log::note(Effect effect) {
+  push_back(std::move(effect));
+  ++count;
 }
 
 /// The key of `place` must be held by the effect, or by a change.
@@ -59,12 +59,12 @@ void Effects::store(Place place, Effect effect) {
   if (found != written_.end()) {
     if (log_[found->second].value) {
       log_[found->second].value = std::move(effect.value);
-      ++count_;
+      ++log_.count;
       return;
     }
     written_.erase(found);  // Its key may be another object.
   }
-  note(std::move(effect));
+  log_.note(std::move(effect));
   written_.emplace(place, log_.size() - 1);
 }
 
@@ -76,8 +76,8 @@ void Effects::store_entry(PyObject* dict, PyObject* key, PyObject* value, PyObje
 
 void Effects::delete_entry(PyObject* dict, PyObject* key, PyObject* owner) {
   change(dicts_, dict).rearrange();
-  note({owner ? EffectKind::delete_attribute : EffectKind::delete_item, Ref::borrow(owner ? owner : dict),
-        Ref::borrow(key)});
+  log_.note({owner ? EffectKind::delete_attribute : EffectKind::delete_item, Ref::borrow(owner ? owner : dict),
+             Ref::borrow(key)});
   written_.erase({dict, key});
   written_.emplace(Place{dict, log_.back().key.get()}, log_.size() - 1);
 }
@@ -85,7 +85,7 @@ void Effects::delete_entry(PyObject* dict, PyObject* key, PyObject* owner) {
 void Effects::clear_dict(PyObject* dict) {
   change(dicts_, dict).clear();
   std::erase_if(written_, [&](const auto& entry) { return entry.first.storage == dict; });
-  note({EffectKind::call, Ref::borrow(clear_of(dict)), Ref::borrow(dict)});
+  log_.note({EffectKind::call, Ref::borrow(clear_of(dict)), Ref::borrow(dict)});
 }
 
 void Effects::store_slot(PyObject* object, PyObject* descriptor, PyObject* value) {
@@ -113,7 +113,7 @@ void Effects::store_in_class(PyObject* type, PyObject* name, PyObject* value) {
     store({type, key}, {EffectKind::store_attribute, Ref::borrow(type), Ref::borrow(name), Ref::borrow(value)});
     return;
   }
-  note({EffectKind::delete_attribute, Ref::borrow(type), Ref::borrow(name)});
+  log_.note({EffectKind::delete_attribute, Ref::borrow(type), Ref::borrow(name)});
   written_.erase({type, key});
   written_.emplace(Place{type, key}, log_.size() - 1);
 }
@@ -128,7 +128,7 @@ void Effects::change_set(PyObject* set, const char* method, PyObject* argument) 
   change(sets_, set);
   PyObject* function = PyDict_GetItemString(guards::class_dict(&PySet_Type), method);
   BRAZE_CHECK(function, "a set without ", method);
-  note({EffectKind::call, Ref::borrow(function), Ref::borrow(set), Ref::borrow(argument)});
+  log_.note({EffectKind::call, Ref::borrow(function), Ref::borrow(set), Ref::borrow(argument)});
 }
 
 void Effects::change_deque(PyObject* deque, const char* method, const std::vector<PyObject*>& arguments) {
@@ -137,36 +137,36 @@ void Effects::change_deque(PyObject* deque, const char* method, const std::vecto
   BRAZE_CHECK(function, "a deque without ", method);
   Effect effect{EffectKind::call, Ref::borrow(function), Ref::borrow(deque)};
   for (PyObject* argument : arguments) effect.rest.push_back(Ref::borrow(argument));
-  note(std::move(effect));
+  log_.note(std::move(effect));
 }
 
 void Effects::move_to_end(PyObject* dict, PyObject* key, PyObject* last) {
   change(dicts_, dict).rearrange();
   PyObject* function = PyDict_GetItemString(guards::class_dict(&PyODict_Type), "move_to_end");
   BRAZE_CHECK(function, "an OrderedDict without move_to_end()");
-  note({EffectKind::call, Ref::borrow(function), Ref::borrow(dict), Ref::borrow(key), {Ref::borrow(last)}});
+  log_.note({EffectKind::call, Ref::borrow(function), Ref::borrow(dict), Ref::borrow(key), {Ref::borrow(last)}});
 }
 
 void Effects::call(PyObject* function, PyObject* callable, PyObject* names,
                    const std::vector<PyObject*>& arguments) {
   Effect effect{EffectKind::call, Ref::borrow(function), Ref::borrow(callable), Ref::borrow(names)};
   for (PyObject* argument : arguments) effect.rest.push_back(Ref::borrow(argument));
-  note(std::move(effect));
+  log_.note(std::move(effect));
 }
 
 void Effects::store_data(PyObject* tensor, PyObject* name, PyObject* value) {
-  note({EffectKind::store_attribute, Ref::borrow(tensor), Ref::borrow(name), Ref::borrow(value)});
+  log_.note({EffectKind::store_attribute, Ref::borrow(tensor), Ref::borrow(name), Ref::borrow(value)});
 }
 
 void Effects::advance(PyObject* iterator, bool ends) {
   IteratorChange& changed = change(iterators_, iterator);
-  ++count_;
+  ++log_.count;
   changed.taken += !ends;
   changed.ended |= ends;
 }
 
 void Effects::ask_next(PyObject* iterator) {
-  note({EffectKind::ask_next, Ref::borrow(iterator)});
+  log_.note({EffectKind::ask_next, Ref::borrow(iterator)});
 }
 
 uint32_t Effects::taken(PyObject* iterator) const {
@@ -176,10 +176,10 @@ uint32_t Effects::taken(PyObject* iterator) const {
 
 void Effects::append(PyObject* list, PyObject* value) {
   if (change(lists_, list).is_rearranged()) {
-    ++count_;
+    ++log_.count;
     return;
   }
-  note({EffectKind::append, Ref::borrow(list), {}, Ref::borrow(value)});
+  log_.note({EffectKind::append, Ref::borrow(list), {}, Ref::borrow(value)});
 }
 
 void Effects::put_stand_in(PyObject* container, PyObject* key, Py_ssize_t index, PyObject* stand_in) {
@@ -191,14 +191,14 @@ void Effects::put_stand_in(PyObject* container, PyObject* key, Py_ssize_t index,
 
 void Effects::change_list(PyObject* list) {
   ListChange& changed = change(lists_, list);
-  ++count_;
+  ++log_.count;
   if (!changed.is_rearranged()) rearranged_lists_.push_back(list);
   changed.rearrange();
 }
 
 void Effects::set_variable(PyObject* variable, PyObject* token) {
   settings_.push_back({Ref::borrow(variable), Ref::borrow(token)});
-  ++count_;
+  ++log_.count;
 }
 
 bool Effects::reset_variable(PyObject* variable, PyObject* token) {
@@ -206,7 +206,7 @@ bool Effects::reset_variable(PyObject* variable, PyObject* token) {
     if (settings_[i].variable.get() != variable) continue;
     if (settings_[i].token.get() != token) return false;
     settings_.erase(settings_.begin() + static_cast<ptrdiff_t>(i));
-    ++count_;
+    ++log_.count;
     return true;
   }
   return false;

@@ -71,7 +71,6 @@ class Effects {
   void call(PyObject* function, PyObject* callable, PyObject* names, const std::vector<PyObject*>& arguments);
   /// `tensor.data = value`, which a replay does; the run does without.
   void store_data(PyObject* tensor, PyObject* name, PyObject* value);
-  /// A lock that is taken during the run, and let go of.
   /// A builtin iterator gives an item, or comes to its end. Its own share alone: not that of those within it.
   void advance(PyObject* iterator, bool ends);
   /// The whole of what advance() was told of: an iterator, and those within it, are asked for the next item.
@@ -119,7 +118,7 @@ class Effects {
   bool show();
 
   /// How many changes there have been so far, those too that take the place of earlier ones.
-  size_t count() const { return count_; }
+  size_t count() const { return log_.count; }
   /// The changes in order. Before undo().
   std::vector<Effect> log() const;
   /// Puts everything back as it was. Afterwards there are no effects.
@@ -143,10 +142,11 @@ class Effects {
   void store(Place place, Effect effect);
   void forget();
 
-  void note(Effect effect);
-
-  size_t count_ = 0;
-  std::vector<Effect> log_;
+  /// In order; what takes the place of an earlier one is counted alone.
+  struct Log : std::vector<Effect> {
+    void note(Effect effect);
+    size_t count = 0;
+  } log_;
   /// Number in log_ of the last effect, which holds the key.
   std::unordered_map<Place, size_t, PlaceHash> written_;
   std::vector<PyObject*> rearranged_lists_;

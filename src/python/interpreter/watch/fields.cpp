@@ -102,7 +102,7 @@ bool Attributes::class_of(PyObject* object, PyObject* name) {
   if (class_entry(type, "__class__") != class_entry(reinterpret_cast<PyObject*>(&PyBaseObject_Type), "__class__"))
     return instance_attribute(object, name);
   return (watch_.classes.keep_special(object, {"__class__", "__getattribute__"}) &&
-          values_.learn(type, values_.type_source(object))) ||
+          values_.learn(type, type_source(values_, object))) ||
          abandon("a class that cannot be guarded", object);
 }
 

@@ -164,7 +164,7 @@ bool Instances::instantiate(PyObject* type, PyObject* const* arguments, Py_ssize
   if (cls == &PySuper_Type) return (count > 0 || watch_.variables.load_class_cell()) && allow_made_result();
   if (cls == &PyType_Type) {
     if (count != 1 || !values_.is_known(arguments[0])) return abandon("type() with more than one argument");
-    const guards::Source* source = values_.type_source(arguments[0]);
+    const guards::Source* source = type_source(values_, arguments[0]);
     return values_.learn(reinterpret_cast<PyObject*>(Py_TYPE(arguments[0])), source) ||
            abandon("a class that cannot be guarded", arguments[0]);
   }

@@ -39,8 +39,8 @@ bool has_own_length(PyObject* tensor) {
 
 }  // namespace
 
-bool Sizes::is_varying(PyObject* value) const {
-  return values_.numbers().size_of(value) || values_.numbers().derived_of(value);
+bool is_varying(const Values& values, PyObject* value) {
+  return values.numbers().size_of(value) || values.numbers().derived_of(value);
 }
 
 /// Such an operation on sizes and numbers as an expression; nothing where there is none.
@@ -106,11 +106,11 @@ void Sizes::compute_size(PyObject*& left, PyObject*& right, int operation) {
       return;
     if (is_plain && ((!by_tensor && give_number(left, right)) || give_number(right, left))) return;
     // A number by a tensor is computed by a method of the tensor in Python, which is watched.
-    if (by_tensor && is_varying(left)) return;
+    if (by_tensor && is_varying(values_, left)) return;
     values_.numbers().settle_sizes_within(left);
     return values_.numbers().settle_sizes_within(right);
   }
-  if (!is_varying(left) && !is_varying(right)) {
+  if (!is_varying(values_, left) && !is_varying(values_, right)) {
     // Sequences are put together item by item.
     if (operation % NB_INPLACE_ADD == NB_ADD && is_sequence(left) && is_sequence(right)) return;
     if (operation % NB_INPLACE_ADD == NB_MULTIPLY && (is_sequence(left) || is_sequence(right))) return;
@@ -147,7 +147,7 @@ void Sizes::compare_sizes(PyObject*& left, PyObject*& right, int comparison) {
   }
   const bool is_equality = comparison == Py_EQ || comparison == Py_NE;
   if (compare_sequences(left, right, comparison)) return;
-  if (is_varying(left) || is_varying(right)) {
+  if (is_varying(values_, left) || is_varying(values_, right)) {
     const std::optional<ir::Size> a = as_size(left), b = as_size(right);
     if (a && b) {
       values_.tensors().sizes().decide(test_of(comparison, *a, *b));
@@ -234,7 +234,7 @@ bool Sizes::builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_
     if (count == 2 && is_method(PyList_Type, "append")) return true;
     if (count == 1 &&
         (is_method(PyList_Type, "copy") || is_method(PyList_Type, "reverse") || is_method(PyList_Type, "pop") ||
-         (is_method(PyDict_Type, "copy") && !has_size_keys(arguments[0]))))
+         (is_method(PyDict_Type, "copy") && !size_keyed_.contains(arguments[0]))))
       return true;
     if (count == 2 && is_method(PyList_Type, "extend") && is_sequence(arguments[1])) return true;
     const bool at_place = (count == 2 && is_method(PyList_Type, "pop")) ||
@@ -242,7 +242,7 @@ bool Sizes::builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_
                           (count > 1 && is_method(PyDict_Type, "setdefault"));
     if (at_place) {
       values_.numbers().settle_sizes_within(arguments[1]);
-      if (has_size_keys(arguments[0])) values_.numbers().settle_sizes_within(arguments[0]);
+      if (size_keyed_.contains(arguments[0])) values_.numbers().settle_sizes_within(arguments[0]);
       return true;
     }
     if (count > 1 && (is_method(PyDict_Type, "pop") || is_method(PyODict_Type, "move_to_end"))) {
@@ -284,7 +284,7 @@ bool Sizes::builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_
   if (from == "builtins" && name == "len") {
     if (count == 1 && values_.tensors().is_tensor(arguments[0]) && has_own_length(arguments[0]))
       activity().size = values_.tensors().sizes().length_of(arguments[0]);
-    return count == 1 && !is_varying(arguments[0]);
+    return count == 1 && !is_varying(values_, arguments[0]);
   }
   if (from == "builtins" && (name == "min" || name == "max") && !run_.keyword_names && count > 0) {
     std::vector<PyObject*> items(arguments, arguments + count);

@@ -39,7 +39,8 @@ bool is_plain_dict(PyObject* value) {
 std::optional<bool> Sizes::are_equal(PyObject* one, PyObject* other) {
   const std::optional<ir::Size> a = as_size(one), b = as_size(other);
   if (a && b) {
-    if (is_varying(one) || is_varying(other)) return values_.tensors().sizes().decide(ir::equal(*a, *b));
+    if (is_varying(values_, one) || is_varying(values_, other))
+      return values_.tensors().sizes().decide(ir::equal(*a, *b));
     return a->constant() == b->constant();
   }
   if ((a && equals_no_number(other)) || (b && equals_no_number(one))) return false;
@@ -66,7 +67,7 @@ bool Sizes::compare_sequences(PyObject* left, PyObject* right, int comparison) {
     if (*equal) continue;
     if (is_sequence(one) && is_sequence(other)) return compare_sequences(one, other, comparison);
     if (!as_size(one) || !as_size(other)) return false;
-    if (is_varying(one) || is_varying(other)) compare_sizes(one, other, comparison);
+    if (is_varying(values_, one) || is_varying(values_, other)) compare_sizes(one, other, comparison);
     return true;
   }
   return true;
@@ -88,10 +89,16 @@ bool Sizes::contains_size(PyObject* container, PyObject* value, bool asks_all) {
 
 /// A size as a key of a dict or set: it is one of its keys, or none of them. All keys are guarded, as another call
 /// asks for another one.
-bool Sizes::finds_key(PyObject* container, PyObject* key) {
-  const bool among_sizes = has_size_keys(container);
+/// \param stores  `d[n] = value` of a dict that existed before: n is one of its keys, or a further one, and a
+/// replay
+///                stores the value under the number of that call. False: it is no such dict.
+bool Sizes::finds_key(PyObject* container, PyObject* key, bool stores) {
+  if (stores && (!is_varying(values_, key) || !is_plain_dict(container) || !values_.source_of(container)))
+    return false;
+  const bool among_sizes = size_keyed_.contains(container);
   if (among_sizes && equals_no_number(key)) return true;
-  if (!(is_varying(key) || among_sizes) || !as_size(key) || PyObject_Size(container) > most_compared) return false;
+  if (!(is_varying(values_, key) || among_sizes) || !as_size(key) || PyObject_Size(container) > most_compared)
+    return false;
   const Ref keys = Ref::steal(PySequence_List(container));
   if (!keys) throw std::bad_alloc();
   PyObject** const all = PySequence_Fast_ITEMS(keys.get());
@@ -101,15 +108,7 @@ bool Sizes::finds_key(PyObject* container, PyObject* key) {
   if (!values_.open(container)) return false;
   for (Py_ssize_t i = 0; i < count; ++i)
     if (are_equal(all[i], key).value_or(false)) break;
-  return true;
-}
-
-/// `d[n] = value` of a dict that existed before: n is one of its keys, or a further one. A replay stores the value
-/// under the number of that call. False: it is no such dict.
-bool Sizes::stores_key(PyObject* container, PyObject* key) {
-  if (!is_varying(key) || !is_plain_dict(container) || !values_.source_of(container)) return false;
-  if (!finds_key(container, key)) return false;
-  size_keyed_.insert(container);
+  if (stores) size_keyed_.insert(container);
   return true;
 }
 
@@ -117,7 +116,7 @@ bool Sizes::stores_key(PyObject* container, PyObject* key) {
 void Sizes::look_at_key(PyObject* container, PyObject* key) {
   if (is_plain_dict(container) && finds_key(container, key)) return;
   values_.numbers().settle_sizes_within(key);
-  if (has_size_keys(container)) values_.numbers().settle_sizes_within(container);
+  if (size_keyed_.contains(container)) values_.numbers().settle_sizes_within(container);
 }
 
 /// `any` and `all` of a sequence of numbers: whether each is 0, up to the first whose truth is `until`. False: not
@@ -130,7 +129,7 @@ bool Sizes::tells_truths(PyObject* sequence, bool until) {
   for (Py_ssize_t i = 0; i < count; ++i) {
     const ir::Size one = *as_size(items[i]);
     const bool truth =
-        is_varying(items[i]) ? values_.tensors().sizes().decide(ir::differs(one, 0)) : one.constant() != 0;
+        is_varying(values_, items[i]) ? values_.tensors().sizes().decide(ir::differs(one, 0)) : one.constant() != 0;
     if (truth == until) break;
   }
   return true;
@@ -153,7 +152,7 @@ bool Sizes::sorts_sizes(PyObject* sequence, bool is_reverse) {
   });
   for (size_t k = 1; k < order.size(); ++k) {
     PyObject *before = item(order[k - 1]), *after = item(order[k]);
-    if (!is_varying(before) && !is_varying(after)) continue;
+    if (!is_varying(values_, before) && !is_varying(values_, after)) continue;
     if (is_reverse) std::swap(before, after);
     const ir::Size small = *as_size(before), large = *as_size(after);
     // Equal ones keep their order.

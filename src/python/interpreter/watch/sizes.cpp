@@ -198,7 +198,7 @@ bool Sizes::put_one_number(PyObject* first, PyObject*& second) {
 /// Where a mode of torch functions is entered its handler looks at the operands: numbers are what they are in
 /// eager.
 void Sizes::look_at_sizes(Activation& a, int opcode, int arg) {
-  if (values_.tensors().has_function_modes() && !activity().on_default_device)
+  if (values_.tensors().modes().is_any_entered() && !activity().on_default_device)
     return settle_operands(a, opcode, arg);
   if (const UnaryOperation operation = unary_of(opcode, arg); operation != UnaryOperation::none)
     return compute_unary(a.peek(1), operation);
@@ -210,7 +210,8 @@ void Sizes::look_at_sizes(Activation& a, int opcode, int arg) {
     case CONTAINS_OP:
       if (contains_size(a.peek(1), a.peek(2))) return;
       values_.numbers().settle_sizes_within(a.peek(2));
-      if (!is_plain_dict(a.peek(1)) || has_size_keys(a.peek(1))) values_.numbers().settle_sizes_within(a.peek(1));
+      if (!is_plain_dict(a.peek(1)) || size_keyed_.contains(a.peek(1)))
+        values_.numbers().settle_sizes_within(a.peek(1));
       return;
     case BINARY_SUBSCR:
       if (values_.tensors().is_tensor(a.peek(2))) {
@@ -221,7 +222,7 @@ void Sizes::look_at_sizes(Activation& a, int opcode, int arg) {
     case DELETE_SUBSCR: return look_at_key(a.peek(2), a.peek(1));
     case DICT_UPDATE:
     case DICT_MERGE:
-      if (has_size_keys(a.peek(1))) values_.numbers().settle_sizes_within(a.peek(1));
+      if (size_keyed_.contains(a.peek(1))) values_.numbers().settle_sizes_within(a.peek(1));
       return;
     case STORE_SUBSCR:
       if (values_.tensors().is_tensor(a.peek(2))) {
@@ -230,7 +231,7 @@ void Sizes::look_at_sizes(Activation& a, int opcode, int arg) {
         if (values_.tensors().sizes().holds_sizes(a.peek(2))) give_number(a.peek(3), a.peek(2));
         return values_.numbers().settle_sizes_within(a.peek(3));
       }
-      return stores_key(a.peek(2), a.peek(1)) ? void() : look_at_key(a.peek(2), a.peek(1));
+      return finds_key(a.peek(2), a.peek(1), true) ? void() : look_at_key(a.peek(2), a.peek(1));
     case IS_OP:  // No number is one of these, and each is itself.
       if (is_singleton(a.peek(1)) || is_singleton(a.peek(2)) || a.peek(1) == a.peek(2)) return;
       break;

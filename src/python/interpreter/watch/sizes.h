@@ -30,6 +30,8 @@ bool is_sequence(PyObject* value);
 bool is_plain_dict(PyObject* value);
 /// Attributes and methods by which a tensor tells what it is, and not how large: a tracer is another tensor.
 bool says_of_itself(std::string_view name);
+/// It stands for a number that may be another one at a later call.
+bool is_varying(const Values& values, PyObject* value);
 /// The function that partials end in, borrowed.
 PyObject* behind_partials(PyObject* callable);
 
@@ -78,23 +80,19 @@ class Sizes final : Domain {
   bool give_held(Activation& a, int arg, PyObject* function);
   bool give_unpacked(PyObject* function, PyObject*& items, PyObject** named);
   bool tells_truths(PyObject* sequence, bool until);
-  bool is_varying(PyObject* value) const;
   std::optional<ir::Size> as_expression(ir::Size a, ir::Size b, int operation);
   void compute_size(PyObject*& left, PyObject*& right, int operation);
   void compute_unary(PyObject* operand, UnaryOperation operation);
   std::optional<bool> are_equal(PyObject* one, PyObject* other);
   bool compare_sequences(PyObject* left, PyObject* right, int comparison);
   bool contains_size(PyObject* container, PyObject* value, bool asks_all = false);
-  bool finds_key(PyObject* container, PyObject* key);
-  bool stores_key(PyObject* container, PyObject* key);
+  bool finds_key(PyObject* container, PyObject* key, bool stores = false);
   void settle_operands(Activation& a, int opcode, int arg);
   void look_at_key(PyObject* container, PyObject* key);
-  bool has_size_keys(PyObject* dict) const { return size_keyed_.contains(dict); }
   bool sorts_sizes(PyObject* sequence, bool is_reverse);
   void compare_sizes(PyObject*& left, PyObject*& right, int comparison);
   bool builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_ssize_t count);
   bool combine_sizes(PyObject* sequence, bool is_product, PyObject* start);
-  bool calls_tensors(PyObject* callable) const;
   void give_sizes(Activation& a, int arg);
   void give_unpacked_sizes(Activation& a, int arg);
 

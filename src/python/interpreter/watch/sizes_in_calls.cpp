@@ -209,7 +209,7 @@ void Sizes::give_scalars(const GivenOperands& given, std::string_view name) {
   const int named = keywords ? static_cast<int>(PyTuple_GET_SIZE(keywords)) : 0;
   PyObject* self = PyCFunction_Check(given.function) ? PyCFunction_GET_SELF(given.function) : nullptr;
   const bool is_bound = self && values_.tensors().is_tensor(self);
-  const auto is_plain = [this](PyObject* item) { return PyLong_CheckExact(item) && !is_varying(item); };
+  const auto is_plain = [this](PyObject* item) { return PyLong_CheckExact(item) && !is_varying(values_, item); };
   bool in_lists = false;  // An item is more than a plain int, and may be a size.
   for (int depth = 1; world && depth <= count; ++depth)
     if (PyObject* list = given.peek(depth); list && is_sequence(list))
@@ -217,8 +217,8 @@ void Sizes::give_scalars(const GivenOperands& given, std::string_view name) {
           std::span(PySequence_Fast_ITEMS(list), static_cast<size_t>(PySequence_Fast_GET_SIZE(list))), is_plain);
   for (int depth = 1; world && depth <= count; ++depth) {
     PyObject*& operand = given.peek(depth);
-    if (operand && (is_varying(operand) || is_sequence(operand))) world->expect_integers(name, in_lists);
-    if (!operand || !is_varying(operand)) continue;
+    if (operand && (is_varying(values_, operand) || is_sequence(operand))) world->expect_integers(name, in_lists);
+    if (!operand || !is_varying(values_, operand)) continue;
     const std::string_view keyword =
         depth <= named ? text_of(PyTuple_GET_ITEM(keywords, named - depth)) : std::string_view();
     const Parameter parameter = world->parameter(name, static_cast<size_t>(count - depth + is_bound), keyword);
@@ -241,10 +241,10 @@ void Sizes::give_scalars(const GivenOperands& given, std::string_view name) {
   }
 }
 
+namespace {
+
 /// An operator of tensors, or a method of theirs, written in C.
-bool Sizes::calls_tensors(PyObject* callable) const {
-  if (activity().entry != Entry::tensor) return false;
-  const TensorWorld& world = values_.tensors();
+bool is_of_tensors(const TensorWorld& world, PyObject* callable) {
   if (PyCFunction_Check(callable)) {
     PyObject* self = PyCFunction_GET_SELF(callable);
     return world.may_call(callable) || (self && world.is_tensor(self));
@@ -254,6 +254,8 @@ bool Sizes::calls_tensors(PyObject* callable) const {
   return owner != &PyBaseObject_Type &&
          PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(world.tensor_type()), owner);
 }
+
+}  // namespace
 
 /// Functions of `operator`: what the instructions do that they stand for.
 bool Sizes::operator_of_sizes(Activation& a, PyObject* callable, int count) {
@@ -278,7 +280,8 @@ void Sizes::give_sizes(Activation& a, int arg) {
   if (builtin_of_sizes(callable, a.top - count, count)) return;
   if (watch_.derived_numbers.call(callable, a.top - count, count)) return;
   PyObject* const function = behind_partials(callable);
-  const bool is_held = function != callable, of_tensors = calls_tensors(function);
+  const bool is_held = function != callable,
+             of_tensors = activity().entry == Entry::tensor && is_of_tensors(values_.tensors(), function);
   if (of_tensors && !is_held) {
     give_data(a, name_of(function), count);
     return give_operands({a.peek(count + 1), a.top, count, run_.keyword_names});
@@ -432,7 +435,7 @@ void Sizes::give_unpacked_sizes(Activation& a, int arg) {
     if (builtin_of_sizes(callable, items, count) || watch_.derived_numbers.call(callable, items, count)) return;
   }
   PyObject* const function = behind_partials(callable);
-  const bool of_tensors = calls_tensors(function);
+  const bool of_tensors = activity().entry == Entry::tensor && is_of_tensors(values_.tensors(), function);
   if (of_tensors && function == callable && give_unpacked(function, given, keywords ? &a.peek(1) : nullptr)) return;
   values_.numbers().settle_sizes_within(given);
   if (keywords) values_.numbers().settle_sizes_within(a.peek(1));

@@ -86,11 +86,11 @@ bool TensorAttributes::tensor_attribute(PyObject* tensor, PyObject* name) {
   PyObject* found = _PyType_Lookup(Py_TYPE(tensor), name);
   if (!found || !PyUnicode_CheckExact(name)) return own_attribute(tensor, name);
   if (text_of(name) == "__dict__") {
-    values_.guards().class_entries(values_.type_source(tensor), Py_TYPE(tensor), {&name, 1});
+    values_.guards().class_entries(type_source(values_, tensor), Py_TYPE(tensor), {&name, 1});
     return own_dict(tensor) || abandon("an object without a dict", tensor);
   }
   guards::SourceTable& sources = values_.sources();
-  const guards::Source* type = values_.type_source(tensor);
+  const guards::Source* type = type_source(values_, tensor);
   const bool is_function = PyFunction_Check(found) || PyCFunction_Check(found);
   const bool is_class_method = Py_IS_TYPE(found, &PyClassMethod_Type);
   if (is_function || is_class_method || Py_IS_TYPE(found, &PyMethodDescr_Type) ||
@@ -120,7 +120,7 @@ bool TensorAttributes::tensor_attribute(PyObject* tensor, PyObject* name) {
   }
   const bool may_read = values_.tensors().may_read(name);
   activity().answer = values_.tensors().answer_attribute(tensor, name);
-  if (activity().answer && values_.tensors().has_function_modes())  // What they make of it would be lost.
+  if (activity().answer && values_.tensors().modes().is_any_entered())  // What they make of it would be lost.
     return abandon("an attribute of a tensor that guards do not cover", name);
   if (!Py_IS_TYPE(found, &PyGetSetDescr_Type) ||
       (!may_read && !values_.tensors().may_read_without_grad(tensor, name)))
@@ -156,7 +156,7 @@ bool TensorAttributes::store_data(PyObject*& tensor, PyObject* name, PyObject*& 
   PyObject* found = _PyType_Lookup(Py_TYPE(tensor), name);
   if (!found || !Py_IS_TYPE(found, &PyGetSetDescr_Type))
     return abandon("an attribute of a tensor is changed", name);
-  values_.guards().class_entries(values_.type_source(tensor), Py_TYPE(tensor), {&name, 1});
+  values_.guards().class_entries(type_source(values_, tensor), Py_TYPE(tensor), {&name, 1});
   TensorWorld::StoredData stored = values_.tensors().store_data(tensor, value);
   if (!stored.tensor) return abandon("the `data` of a tensor is replaced");
   if (stored.is_effect) {
@@ -179,7 +179,7 @@ bool TensorAttributes::store_own(PyObject* tensor, PyObject* name, PyObject* val
   if (is_hidden || !PyUnicode_CheckExact(name) || type->tp_setattro != PyObject_GenericSetAttr)
     return value ? abandon("an attribute of a tensor is changed", name)
                  : abandon("an attribute of a tensor is deleted", name);
-  values_.guards().class_entries(values_.type_source(tensor), type, {&name, 1});
+  values_.guards().class_entries(type_source(values_, tensor), type, {&name, 1});
   return watch_.classes.keep_special(tensor, {value ? "__setattr__" : "__delattr__"}) && own_dict(tensor) &&
          watch_.attributes.store_in_dict(tensor, name, value);
 }
@@ -199,7 +199,7 @@ PyObject* TensorAttributes::own_dict(PyObject* tensor) {
 /// What a tensor has in its instance dict, or that it has nothing of that name.
 bool TensorAttributes::own_attribute(PyObject* tensor, PyObject* name) {
   guards::SourceTable& sources = values_.sources();
-  values_.guards().class_entries(values_.type_source(tensor), Py_TYPE(tensor), {&name, 1});
+  values_.guards().class_entries(type_source(values_, tensor), Py_TYPE(tensor), {&name, 1});
   PyObject* dict = own_dict(tensor);
   PyObject* value = dict ? PyDict_GetItemWithError(dict, name) : nullptr;
   const guards::Source* source = values_.source_of(tensor);

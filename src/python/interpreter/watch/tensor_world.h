@@ -86,6 +86,24 @@ class RowWorld {
   virtual Ref index_of_one(PyObject* index) = 0;
 };
 
+/// Modes of torch functions; the default device is one.
+class ModeWorld {
+ public:
+  virtual ~ModeWorld() = default;
+  /// Factories are to take another device than the CPU where a call names none.
+  virtual bool has_default_device() const = 0;
+  /// Before a call: true if it is one of those, and takes that device until leave_default_device().
+  virtual bool enter_default_device(PyObject* function) = 0;
+  virtual void leave_default_device() = 0;
+  /// It asks whether a mode handles a call.
+  virtual bool asks_for_torch_function(PyObject* function) const = 0;
+  /// What a C function does with the stack of modes.
+  enum class Use : uint8_t { nothing, counts, gives, pushes };
+  virtual Use use_of_stack(PyObject* function) const = 0;
+  /// A mode is entered: each operator is a call of its handler.
+  virtual bool is_any_entered() const = 0;
+};
+
 /// Tensors themselves, and torch's functions of them.
 class TensorWorld {
  public:
@@ -153,18 +171,6 @@ class TensorWorld {
   virtual PyObject* answer(PyObject* function, PyObject* const* arguments, Py_ssize_t count) = 0;
   /// After such a call.
   virtual void answered() = 0;
-  /// Factories are to take another device than the CPU where a call names none.
-  virtual bool has_default_device() const { return false; }
-  /// It asks whether such a device, which is a mode, handles a call.
-  virtual bool asks_for_torch_function(PyObject*) const { return false; }
-  /// Before a call: true if it is one of those, and takes that device until leave_default_device().
-  virtual bool enter_default_device(PyObject*) { return false; }
-  virtual void leave_default_device() {}
-  /// What a C function does with the stack of modes of torch functions.
-  enum class ModeStack : uint8_t { nothing, counts, gives, pushes };
-  virtual ModeStack on_mode_stack(PyObject*) const { return ModeStack::nothing; }
-  /// A mode of torch functions is entered: each operator is a call of its handler.
-  virtual bool has_function_modes() const { return false; }
   /// Autograd notes what is computed of these.
   virtual bool wants_history(PyObject* const* arguments, Py_ssize_t count) const = 0;
   /// The backward of a function is being run that may be differentiated, so that functions in it want one as well.
@@ -192,6 +198,7 @@ class TensorWorld {
   virtual bool is_library(PyCodeObject*) const { return false; }
   /// Has the program check that the truth of a tensor of one element is this. False: it cannot.
   virtual bool expect(PyObject*, bool) { return false; }
+  virtual ModeWorld& modes() = 0;
   virtual SizeWorld& sizes() = 0;
 };
 

@@ -78,8 +78,6 @@ class Values {
   /// Something may go through the entries of a dict, now and later.
   void iterate_dict(PyObject* dict) { iterated_.insert(dict); }
   bool is_iterated(PyObject* dict) const { return iterated_.contains(dict); }
-  /// Where the class of an object comes from.
-  const guards::Source* type_source(PyObject* object);
   /// C code may ask the class of the object for any special method: it keeps having or lacking each.
   void keep_protocols(PyObject* value);
   /// Whether this object is another one has been asked for: replays must tell the same objects apart.
@@ -141,6 +139,9 @@ class Values {
   Drops drops_{*this};
   std::vector<guards::Ref> held_;  ///< Keys of known_: an address must not be used again.
 };
+
+/// Where the class of an object comes from.
+const guards::Source* type_source(Values& values, PyObject* object);
 
 /// How many items the iterators that the run has moved on must have left. Once, at the end, before the effects are
 /// undone.

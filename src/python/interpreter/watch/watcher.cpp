@@ -165,7 +165,7 @@ bool Watcher::learn_special_method(Frame* frame) {
   const bool is_asked = activity().looks || text_of(name) == "__next__";
   if (!is_asked || values().tensors().is_tensor(first) || find_in_type(Py_TYPE(first), name) != function)
     return false;
-  return values().learn(function, values().sources().type_attribute(values().type_source(first), name));
+  return values().learn(function, values().sources().type_attribute(type_source(values(), first), name));
 }
 
 /// An instance of torch.overrides.TorchFunctionMode. PyTorch takes it off the stack while its handler runs.
@@ -196,7 +196,7 @@ bool Watcher::learn_torch_function(Frame* frame) {
     if (!is_function_mode(first) || find_in_type(Py_TYPE(first), name.get()) != function) return false;
     if (const guards::Source* source = values().source_of(first)) values().guards().lacks(source, name.get());
     if (!watch_.classes.keep_special(first, {"__getattribute__"}) ||
-        !values().learn(function, sources.type_attribute(values().type_source(first), name.get())))
+        !values().learn(function, sources.type_attribute(type_source(values(), first), name.get())))
       return false;
   }
   if (!watch_.tensor_attributes.is_operator_in_c(called)) return false;
@@ -312,7 +312,7 @@ bool Watcher::after(Activation& a, int opcode, int arg, Step step) {
   if (is_error && watch_.run.root && a.frame == watch_.run.root->frame()) watch_.run.root->raises();
   if (activity().is_trusted) return true;
   if (activity().answer) values().tensors().answered();
-  if (activity().on_default_device) values().tensors().leave_default_device();
+  if (activity().on_default_device) values().tensors().modes().leave_default_device();
   if (is_error) {
     const Entry entry = activity().entry;
     const bool is_operation = entry == Entry::tensor || entry == Entry::trusted || entry == Entry::around;
