@@ -183,7 +183,7 @@ def infer_size(a: Any, b: Any) -> torch.Size:
 
 
 def broadcast_shapes(*shapes: Any) -> torch.Size:
-    """torch.broadcast_shapes, which distributions call: eager imports what it has for symbolic shapes, and SymPy."""
+    """torch.broadcast_shapes, which distributions call: eager imports its symbolic shapes, and SymPy."""
     common: list[int] = []
     for shape in shapes:
         if shape is None:

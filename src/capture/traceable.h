@@ -10,8 +10,8 @@ namespace braze::capture {
 /// An array of numbers laid out by strides: not sparse, quantized, nested.
 bool is_strided(const at::Tensor& tensor);
 
-/// A tensor that a transform of torch.func, or the vmap of torch.autograd, wraps around another one: its data are that
-/// one's.
+/// A tensor that a transform of torch.func, or the vmap of torch.autograd, wraps around another one: its data are
+/// that one's.
 bool is_transformed(const at::Tensor& tensor);
 
 /// Throws the UserError about a tensor that is not.

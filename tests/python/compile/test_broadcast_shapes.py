@@ -1,4 +1,4 @@
-"""Shapes that are broadcast: torch._C._infer_size, of weights of losses, and torch.broadcast_shapes, of distributions."""
+"""Shapes that are broadcast: torch._C._infer_size, of weights of losses, and torch.broadcast_shapes."""
 
 import subprocess
 import sys
