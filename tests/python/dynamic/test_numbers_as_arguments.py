@@ -169,3 +169,41 @@ def test_floats_that_vary():
     for k in range(1, 8):
         same(compiled(x, k / 4, k / 7), f(x, k / 4, k / 7))
     assert compiled.counts() == {"captured": 2, "replayed": 5, "native": 0}
+
+
+class Halved:
+    """Divides in its own way."""
+
+    def __init__(self, x):
+        self.x = x
+
+    def __divmod__(self, k):
+        return self.x / k, self.x - k
+
+    def __rdivmod__(self, k):
+        return k - self.x, self.x * k
+
+
+DIVIDED = {
+    "tensor": lambda x, k: divmod(x, k),
+    "number": lambda x, k: divmod(k, x),
+    "object": lambda x, k: divmod(Halved(x), k),
+    "by an object": lambda x, k: divmod(k, Halved(x)),
+    "float": lambda x, k: x * divmod(k, 2.5)[1] + divmod(7.5, k)[0],
+}
+
+
+@pytest.mark.usefixtures("no_grad")
+@pytest.mark.parametrize("name", DIVIDED)
+def test_divmod_is_what_its_operands_say(name):
+    """Tensors have none."""
+    compiled, x = braze.compile(DIVIDED[name]), torch.randn(4, 6)
+    for k in range(2, 7):
+        if name in ("tensor", "number"):
+            with pytest.raises(TypeError) as expected:
+                DIVIDED[name](x, k)
+            with pytest.raises(TypeError) as raised:
+                compiled(x, k)
+            assert str(raised.value) == str(expected.value)
+        else:
+            same(compiled(x, k), DIVIDED[name](x, k))

@@ -396,6 +396,9 @@ Builtins::Understood Builtins::go_through(const Call& call) {
 Builtins::Understood Builtins::divide(const Call& call) {
   const Numbers& numbers = values_.numbers();
   if (!numbers.size_of(call.arguments[0]) && !numbers.size_of(call.arguments[1])) return std::nullopt;
+  // Tensors know `//` and `%`, and no divmod; what other objects do in one need not be what they do in the other.
+  for (PyObject* number : {call.arguments[0], call.arguments[1]})
+    if (!PyLong_CheckExact(number) && !PyFloat_CheckExact(number)) return std::nullopt;
   PyObject* stand_in = stand_in_for(call.function);
   if (!stand_in) return std::nullopt;
   return watch_.stand_ins.put_stand_in(call.function, stand_in) &&
