@@ -41,8 +41,10 @@ class Kernel final : public c10::OperatorKernel {
       tape->keep(*entry_, stack, [&] { tracer->impl().record(*entry_, stack); });
     else
       tracer->impl().record(*entry_, stack);
-    // Below a composite operator, or torch.ops: PyTorch's own functions in Python leave the key out.
-    if (fills_ && !c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::ADInplaceOrView))
+    // Below a composite operator, or torch.ops: PyTorch's own functions in Python leave the key out. torch.tensor()
+    // of a number that varies is written as it is made.
+    if (fills_ && stack->back().toTensor().dim() > 0 &&
+        !c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::ADInplaceOrView))
       stack->back().toTensor().unsafeGetTensorImpl()->bump_version();
   }
 

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "capture/traceable.h"
+#include "python/compile/stand_ins.h"
 #include "python/compile/tensor_classes.h"
 #include "python/guards/array.h"
 #include "python/guards/iterators.h"
@@ -302,6 +303,7 @@ Rebuilder::Node Rebuilder::set(PyObject* set) {
 /// Lists, dicts and plain objects, and what derives from them: made empty, filled when all else is there.
 Rebuilder::Node Rebuilder::instance(PyObject* object) {
   PyTypeObject *type = Py_TYPE(object), *base = builtin_base(type);
+  if (stands_for_other(type)) refuse("an object of a kind that is not rebuilt", object);
   const Node node = [&] {
     const std::span<const Node> empty;
     if (base == &PyList_Type) return builder_.list(empty, type);

@@ -85,6 +85,8 @@ class SizeHistory {
       return false;
     return true;
   }
+  /// It is, since there were symbols of sizes that came to nothing.
+  bool stays_numbers() const { return state_ == State::numbers || state_ == State::gives_up_floats; }
   /// It has come to nothing without symbols, too, and for the same reason.
   void take_up_again() { state_ = State::open; }
   /// There was a capture.

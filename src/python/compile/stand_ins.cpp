@@ -179,6 +179,13 @@ const FunctionForms& function_forms() noexcept {
   return forms();
 }
 
+bool stands_for_other(PyTypeObject* type) noexcept {
+  PyObject* module =
+      type->tp_flags & Py_TPFLAGS_HEAPTYPE ? PyDict_GetItemString(type->tp_dict, "__module__") : nullptr;
+  return module && PyUnicode_Check(module) &&
+         PyUnicode_CompareWithASCIIString(module, "braze._library_in_python") == 0;
+}
+
 PyObject* stand_in_for(PyObject* function) noexcept {
   if (PyFunction_Check(function)) {
     prepare_transforms(function);

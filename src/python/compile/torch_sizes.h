@@ -31,6 +31,7 @@ class TorchSizes final : public interpreter::SizeWorld, public interpreter::Scal
   TorchSizes& operator=(const TorchSizes&) = delete;
 
   bool has_sizes() const override;
+  bool stay_numbers() const override { return history_ && history_->stays_numbers(); }
   PyObject* tracer_of(PyObject* tensor) const override;
   std::optional<ir::Size> length_of(PyObject* tensor) const override;
   PyObject* behind_tracer(PyObject* tracer) const override;

@@ -40,14 +40,19 @@ namespace py = pybind11;
 
 namespace {
 
-bool may_be_written(const TorchWorld::Tensor& tensor) {
-  return !tensor.version.enabled() || tensor.version.current_version() != tensor.version_before;
+/// Really, or by what stands for it where its sizes vary.
+bool may_be_written(const TorchWorld::Tensor& tensor, const TorchSizes& sizes) {
+  if (!tensor.version.enabled() || tensor.version.current_version() != tensor.version_before) return true;
+  PyObject* tracer = sizes.tracer_of(tensor.object);
+  const capture::TracerTensor* traced = tracer ? capture::as_tracer(THPVariable_Unpack(tracer)) : nullptr;
+  return traced && traced->view()->memory->version > 0;
 }
 
 /// One of `tensors` may have been written, and lies over the same memory.
-bool shares_written_memory(std::span<const TorchWorld::Tensor> tensors, const at::Tensor& tensor) {
+bool shares_written_memory(std::span<const TorchWorld::Tensor> tensors, const TorchSizes& sizes,
+                           const at::Tensor& tensor) {
   return std::ranges::any_of(tensors, [&](const TorchWorld::Tensor& known) {
-    return may_be_written(known) && runtime::share_memory(THPVariable_Unpack(known.object), tensor);
+    return may_be_written(known, sizes) && runtime::share_memory(THPVariable_Unpack(known.object), tensor);
   });
 }
 
@@ -129,7 +134,8 @@ TorchWorld::~TorchWorld() {
 
 /// Tensors without a counter of versions are told by nothing.
 bool TorchWorld::has_written_older() const {
-  return writes() > 0 && std::ranges::any_of(tensors_, may_be_written);
+  return writes() > 0 &&
+         std::ranges::any_of(tensors_, [this](const Tensor& one) { return may_be_written(one, sizes_); });
 }
 
 bool TorchWorld::is_tensor(PyObject* object) const {
@@ -167,7 +173,7 @@ bool TorchWorld::learn(PyObject* tensor, const guards::Source* source) {
   const std::string name = guards::to_text(source);
   const bool is_argument = is_passed(source, tensor, others_) || history_.is_replaced(name);
   // What was met before has been written, and this tensor's memory with it.
-  if (is_argument && sealed_ && shares_written_memory(tensors_, real)) return false;
+  if (is_argument && sealed_ && shares_written_memory(tensors_, sizes_, real)) return false;
   const auto which = is_argument ? guards::GuardSet::Which::any : guards::GuardSet::Which::same;
   const auto is_alone = [&] {
     return std::ranges::none_of(tensors_, [&](const Tensor& known) {
@@ -228,7 +234,7 @@ bool TorchWorld::may_call(PyObject* function) const {
   const bool sees_none = left_any && !modes_.has_default_device() && runs_code_of(torchs_layers);
   if (asks && (sees_none || !runs_code_of(torchs_code))) {
     if (left_any) return false;
-    guards::note_function_modes_counted();
+    guards_.no_default_device();
   }
   if (names.of_grad_mode.contains(function))
     if (auto* const tape = capture::TapeRecorder::current()) tape->note_grad_mode();
@@ -429,7 +435,7 @@ TorchWorld::StoredData TorchWorld::store_data(PyObject* tensor, PyObject* value)
   }
   const auto known = std::ranges::find(tensors_, tensor, &Tensor::object);
   capture::ReplacedData* replaced = capture::replaced_data();
-  if (known == tensors_.end() || may_be_written(*known) || !replaced) return {};
+  if (known == tensors_.end() || may_be_written(*known, sizes_) || !replaced) return {};
   using Outcome = capture::ReplacedData::Outcome;
   const Outcome outcome = replaced->replace(tracer_.impl(), target, data);
   if (outcome == Outcome::refused) return {};
@@ -524,7 +530,8 @@ namespace {
 /// at which distance. Where a memory is not written, and all that lie in it are arguments, how they lie to each
 /// other decides nothing: in a loop over the rows of a batch it is never the same. Each of them is only to stay
 /// apart from what is written, and is compared without the others.
-std::vector<std::vector<size_t>> compared_memories(std::span<const TorchWorld::Tensor> tensors) {
+std::vector<std::vector<size_t>> compared_memories(std::span<const TorchWorld::Tensor> tensors,
+                                                   const TorchSizes& sizes) {
   std::vector<guards::MemoryRange> ranges;
   std::vector<size_t> order;
   for (const TorchWorld::Tensor& tensor : tensors) {
@@ -539,7 +546,7 @@ std::vector<std::vector<size_t>> compared_memories(std::span<const TorchWorld::T
     for (end = begin + 1; end < order.size() && ranges[order[end]].first < last; ++end)
       last = std::max(last, ranges[order[end]].last);
     const std::span group(order.begin() + static_cast<ptrdiff_t>(begin), end - begin);
-    const bool is_written = std::ranges::any_of(group, [&](size_t k) { return may_be_written(tensors[k]); });
+    const bool is_written = std::ranges::any_of(group, [&](size_t k) { return may_be_written(tensors[k], sizes); });
     const bool is_free =
         !is_written && std::ranges::all_of(group, [&](size_t k) { return tensors[k].is_argument; });
     for (size_t member = 0; member < group.size(); ++member) {
@@ -566,7 +573,7 @@ void TorchWorld::guard_aliasing() {
     objects.push_back(tensor.object);
   }
   guards_.objects(sources, objects);
-  for (std::vector<size_t>& compared : compared_memories(tensors_)) {
+  for (std::vector<size_t>& compared : compared_memories(tensors_, sizes_)) {
     std::ranges::sort(compared);
     sources.clear();
     objects.clear();

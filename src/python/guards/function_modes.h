@@ -12,8 +12,4 @@ namespace braze::guards {
 /// Source: torch.utils._device.DeviceContext, which torch.device.__enter__ puts on the stack of modes.
 std::optional<c10::Device> default_device() noexcept;
 
-/// Code that is captured, and is not PyTorch's, counts the modes that are entered: from now on programs tell a
-/// default device, which they run without, from none.
-void note_function_modes_counted() noexcept;
-
 }  // namespace braze::guards

@@ -148,6 +148,9 @@ class GuardSet {
   void kernels(const capture::KernelSnapshot& snapshot);
   /// Which classes abstract base classes take for subclasses: abc.get_cache_token().
   void abc_registrations();
+  /// Code that is not PyTorch's has counted the modes that are entered, of which a default device is one that
+  /// programs run without.
+  void no_default_device();
   /// So many frames may be entered before sys.getrecursionlimit() is reached.
   void recursion(size_t frames);
   /// How many arguments `call` has, and the names of those given by keyword.

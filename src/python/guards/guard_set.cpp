@@ -164,6 +164,10 @@ void GuardSet::items_left(const Source* source, size_t count, bool exactly) {
        .bits = static_cast<uint64_t>(count) << 1 | static_cast<uint64_t>(exactly)});
 }
 
+void GuardSet::no_default_device() {
+  add({.kind = GuardKind::default_device});
+}
+
 void GuardSet::recursion(size_t frames) {
   add({.kind = GuardKind::recursion, .bits = frames});
 }

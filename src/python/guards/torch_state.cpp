@@ -113,17 +113,6 @@ uint64_t function_modes(const ThreadState& thread) {
   return thread.function_modes > 0 && default_device() ? 0 : static_cast<uint64_t>(thread.function_modes);
 }
 
-/// Somebody has counted them, in the process. Only ever set, under the GIL.
-bool function_modes_counted = false;
-
-/// What they are for code that counts them. Where there was a default device such code was not captured: 0 before
-/// somebody counts is right for the program that first does.
-uint64_t counted_modes(const ThreadState& thread) {
-  return function_modes_counted && thread.function_modes > 0 && default_device()
-             ? static_cast<uint64_t>(thread.function_modes)
-             : 0;
-}
-
 /// 0 for the CPU, with which factories give what they give without a default device.
 uint64_t default_device_word(const ThreadState& thread) {
   if (thread.function_modes == 0) return 0;
@@ -165,7 +154,6 @@ constexpr StateRow kState[] = {
     {"torch.get_default_dtype()",
      [](const ThreadState&) { return uint64_t(c10::get_default_dtype_as_scalartype()); }, dtype_text},
     {"the number of torch function modes", function_modes, number_text},
-    {"the number of default devices", counted_modes, number_text},
     {"torch.get_default_device()", default_device_word, device_text},
     {"the state of torch functions",
      [](const ThreadState&) { return uint64_t(at::impl::PythonTorchFunctionTLS::get_disabled_state()); },
@@ -258,10 +246,6 @@ std::optional<c10::Device> default_device() noexcept {
   return top;
 }
 
-void note_function_modes_counted() noexcept {
-  function_modes_counted = true;
-}
-
 int autocast_nesting() noexcept {
   at::autocast::increment_nesting();  // There is no other way to ask.
   return at::autocast::decrement_nesting();
@@ -284,6 +268,14 @@ std::string explain_torch_state(const Expected& expected, PyObject* const* value
       if (const uint64_t now = kState[i].read(thread); now != words[i])
         return concat(kState[i].text, " == ", kState[i].word_text(words[i]), ", was ", kState[i].word_text(now));
   return "PyTorch's modes and flags are as they were";
+}
+
+bool test_default_device(const Expected&, PyObject* const*, const Call&) noexcept {
+  return !default_device();
+}
+
+std::string explain_default_device(const Expected&, PyObject* const*, const Call&, const Texts&) {
+  return "no default device is set";
 }
 
 }  // namespace braze::guards

@@ -70,8 +70,10 @@ bool Arrays::is_object(PyObject* value) {
   return guards::is_array_scalar(value) || guards::is_number_array(value) || guards::is_array_dtype(value);
 }
 
-/// Numbers and arrays of such, in sequences or not: nothing that code of other classes has a say in.
+/// Numbers and arrays of such, in sequences or not: nothing that code of other classes has a say in. Numbers that
+/// vary are none: what NumPy makes of them would hold for one of them only.
 bool Arrays::is_data(PyObject* value, int depth) const {
+  if (is_varying(values_, value)) return false;
   if (guards::is_scalar(value) || is_object(value) || is_of_number_kind(value) || PyRange_Check(value)) return true;
   if (PySlice_Check(value)) {
     const auto* slice = reinterpret_cast<PySliceObject*>(value);
@@ -124,6 +126,8 @@ bool Arrays::call(PyObject* callable, PyObject* const* arguments, Py_ssize_t cou
       return PyErr_Clear(), abandon("a call that is not understood", callable);
   }
   if (!are_data(arguments, count) || !values_.pin(callable)) return false;
+  // Sizes among what led here are others at the next call.
+  if (values_.tensors().sizes().stay_numbers()) return abandon("a call that is not understood", callable);
   // A ufunc enters Python to warn, and so does a function written in C; no other code.
   return compute(arguments, count, !is_ufunc(callable) && !PyCFunction_Check(callable));
 }

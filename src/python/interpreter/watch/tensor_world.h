@@ -33,6 +33,9 @@ class SizeWorld {
   virtual ~SizeWorld() = default;
   /// The run may meet such.
   virtual bool has_sizes() const = 0;
+  /// There were such in the run before, which came to nothing by them: they are numbers now, and are not to become
+  /// more than that.
+  virtual bool stay_numbers() const = 0;
   /// What stands for a tensor whose sizes are such, borrowed; null for all others.
   virtual PyObject* tracer_of(PyObject* tensor) const = 0;
   /// Of its first dimension, if such a tracer stands for the tensor.
