@@ -13,6 +13,7 @@
 #include "capture/traced_function.h"
 #include "capture/tracer_tensor.h"
 #include "python/compile/modes.h"
+#include "python/guards/storage_access.h"
 #include "python/guards/torch_values.h"
 #include "python/interpreter/evaluate.h"
 #include "support/error.h"
@@ -181,7 +182,7 @@ const FunctionForms& function_forms() noexcept {
 
 bool stands_for_other(PyTypeObject* type) noexcept {
   PyObject* module =
-      type->tp_flags & Py_TPFLAGS_HEAPTYPE ? PyDict_GetItemString(type->tp_dict, "__module__") : nullptr;
+      type->tp_flags & Py_TPFLAGS_HEAPTYPE ? PyDict_GetItemString(guards::class_dict(type), "__module__") : nullptr;
   return module && PyUnicode_Check(module) &&
          PyUnicode_CompareWithASCIIString(module, "braze._library_in_python") == 0;
 }
