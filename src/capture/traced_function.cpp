@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/functions/utils.h>
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <ranges>
 #include <unordered_map>
@@ -65,6 +66,8 @@ class TracedFunction final : public Node {
       }
       const auto copied = copy_of.find(gradient->value);
       ir::Value* value = copied == copy_of.end() ? gradient->value : copied->second;
+      for (const ir::Value* placeholder : tangents_)
+        if (tangents_.size() > 1) value = come_with(value, copy_of.at(placeholder));
       found.push_back(recorder_.wrap_fresh(densified(recorder_.graph(), value), gradient->dtype, gradient->device));
     }
     return found;
@@ -94,6 +97,23 @@ class TracedFunction final : public Node {
     ir::Value* zeros = graph.create(ir::Op::expand, {zero}, {},
                                     type_in(graph, type->dtype, type->device, to_ref(type->sizes), none));
     return graph.create(ir::Op::cast, {zeros}, {}, type);
+  }
+
+  /// The backward is run as a whole: given any of the tangents, the others are zeros for it, and so is a gradient
+  /// that comes of those alone. The value, in a form that depends on the tangent (passes/partial_backward.h).
+  ir::Value* come_with(ir::Value* value, ir::Value* tangent) {
+    ir::Graph& graph = recorder_.graph();
+    const ir::Type *type = value->type, *given = tangent->type;
+    std::vector<int64_t> dims(given->sizes.size());
+    std::iota(dims.begin(), dims.end(), 0);
+    ir::Value* number = tangent;
+    if (!dims.empty())
+      number = graph.create(ir::Op::sum, {number}, {{"dims", std::span<const int64_t>(dims)}, {"keepdim", false}},
+                            type_in(graph, given->dtype, given->device, {}, {}));
+    if (type->dtype != given->dtype)
+      number = graph.create(ir::Op::cast, {number}, {}, type_in(graph, type->dtype, type->device, {}, {}));
+    ir::Value* never = graph.scalar(ir::DType::b8, ir::Number::of(0), type->device);
+    return graph.create(ir::Op::where, {never, number, value}, {}, type);
   }
 
   /// Records the nodes again that the gradients are made by.
