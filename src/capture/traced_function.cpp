@@ -66,8 +66,8 @@ class TracedFunction final : public Node {
       }
       const auto copied = copy_of.find(gradient->value);
       ir::Value* value = copied == copy_of.end() ? gradient->value : copied->second;
-      for (const ir::Value* placeholder : tangents_)
-        if (tangents_.size() > 1) value = come_with(value, copy_of.at(placeholder));
+      if (tangents_.size() > 1)
+        for (const ir::Value* placeholder : tangents_) value = come_with(value, copy_of.at(placeholder));
       found.push_back(recorder_.wrap_fresh(densified(recorder_.graph(), value), gradient->dtype, gradient->device));
     }
     return found;

@@ -268,11 +268,11 @@ TorchNames::TorchNames() : operators(operator_names()) {
   for (const char* name : {"is_grad_enabled", "_set_grad_enabled", "is_inference_mode_enabled"})
     of_grad_mode.insert(py::object(c.attr(name)).ptr());
   asks_for_function_mode = py::object(c.attr("_is_torch_function_mode_enabled")).ptr();
-  using ModeStack = interpreter::ModeWorld::Use;
-  constexpr std::pair<const char*, ModeStack> mode_stack[] = {
-      {"_is_torch_function_mode_enabled", ModeStack::counts}, {"_len_torch_function_stack", ModeStack::counts},
-      {"_get_function_stack_at", ModeStack::gives},           {"_pop_torch_function_stack", ModeStack::gives},
-      {"_push_on_torch_function_stack", ModeStack::pushes},
+  using Use = interpreter::ModeWorld::Use;
+  constexpr std::pair<const char*, Use> mode_stack[] = {
+      {"_is_torch_function_mode_enabled", Use::counts}, {"_len_torch_function_stack", Use::counts},
+      {"_get_function_stack_at", Use::gives},           {"_pop_torch_function_stack", Use::gives},
+      {"_push_on_torch_function_stack", Use::pushes},
   };
   for (const auto& [name, use] : mode_stack) of_mode_stack.emplace(py::object(c.attr(name)).ptr(), use);
   for (const char* name : {"_has_torch_function", "_has_torch_function_unary", "_has_torch_function_variadic"})

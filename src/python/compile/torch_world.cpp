@@ -25,7 +25,6 @@
 #include "python/compile/tensor_classes.h"
 #include "python/compile/value_reads.h"
 #include "python/errors.h"
-#include "python/guards/function_modes.h"
 #include "python/guards/storage_access.h"
 #include "python/guards/torch_values.h"
 #include "python/interpreter/evaluate.h"

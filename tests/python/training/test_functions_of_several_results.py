@@ -53,7 +53,7 @@ GIVEN = ((0,), (1,), (2,), (0, 1), (1, 2), (0, 1, 2))
 
 
 def trained(function, given, twice=False):
-    x, y = (torch.linspace(-1, 1, 6, requires_grad=True).reshape(n, 6 // n) for n in (2, 2))
+    x, y = (torch.linspace(-1, 1, 6, requires_grad=True).reshape(2, 3) for _ in range(2))
     for leaf in (x, y):
         leaf.retain_grad()
     results = function(x, y)
