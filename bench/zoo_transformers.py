@@ -193,7 +193,7 @@ MODELS: list[tuple[str, Inputs, dict[str, Any]]] = [
     ("OlmoeModel", TEXT, {"num_experts_per_tok": 2}),
     ("GraniteModel", TEXT, {}),
     ("GraniteMoeModel", TEXT, {}),
-    ("NemotronModel", TEXT, {"head_dim": None}),
+    ("NemotronModel", TEXT, {"head_dim": None, "num_key_value_heads": 2}),
     ("PersimmonModel", TEXT, {}),
     ("StableLmModel", TEXT, {}),
     ("Starcoder2Model", TEXT, {}),

@@ -349,7 +349,7 @@ register(
         # series
         ("TimeSeriesTransformerModel", PAST, SERIES),
         ("InformerModel", PAST, SERIES),
-        ("AutoformerModel", PAST, SERIES),
+        ("AutoformerModel", PAST, SERIES | {"label_length": 4}),
         (
             "PatchTSTModel",
             {"past_values": of(1, 16, 3)},
