@@ -133,7 +133,7 @@ bool Containers::change_by_method(std::string_view name, PyObject* self, PyObjec
       effects.append(self, arguments[0]);
       return true;
     }
-    if (name == "extend" && count == 1) return change_list(self) && iterate(arguments[0]);
+    if (name == "extend" && count == 1) return extend(self, arguments[0]);
     const bool moves = name == "insert" || name == "pop" || name == "clear" || name == "reverse";
     if (moves) return change_list(self) && (name == "insert" || absorb_all(arguments, count, self));
   }

@@ -61,7 +61,8 @@ bool Containers::subscript(PyObject* container, PyObject* key) {
     return look_up(container, key);
   }
   if (is_builtin && !PyAnySet_Check(container))
-    return (values_.open(container) && operand(key, "an index of unknown origin") && allow_made_result()) ||
+    return (operand(key, "an index of unknown origin") &&
+            (is_own_item(container, key) || (values_.open(container) && allow_made_result()))) ||
            abandon("a container that cannot be guarded", container);
   if (values_.is_made(container) && PyTuple_Check(container))
     return allow_made_result();  // torch.Size, named tuples
@@ -70,6 +71,14 @@ bool Containers::subscript(PyObject* container, PyObject* key) {
            allow_made_result();
   if (watch_.classes.special_function(container, "__getitem__")) return allow(Entry::known);
   return abandon("a subscript that is not understood", container);
+}
+
+/// `list[-1]` and its like, of an older list, is what the run has appended: whatever else the list holds.
+bool Containers::is_own_item(PyObject* list, PyObject* key) const {
+  if (!PyList_Check(list) || !PyLong_CheckExact(key)) return false;
+  int overflow = 0;
+  const long long index = PyLong_AsLongLongAndOverflow(key, &overflow);
+  return !overflow && index < 0 && -index <= values_.effects().appended(list);
 }
 
 /// As optimizers keep their state. What is not there yet a native run will have made.
@@ -191,6 +200,24 @@ bool Containers::change_list(PyObject* list) {
   if (!values_.open(list)) return abandon("a container that cannot be guarded", list);
   if (!lets_go(list, values_.source_of(list), true)) return false;
   values_.effects().change_list(list);
+  return true;
+}
+
+bool Containers::append(PyObject* list, PyObject* item) {
+  if (values_.is_made(list)) return true;
+  if (!values_.source_of(list)) return abandon("a container that is being built grows", list);
+  values_.effects().append(list, item);
+  return true;
+}
+
+/// A replay appends, whatever the list held before.
+bool Containers::extend(PyObject* list, PyObject* iterable) {
+  const bool is_sequence = PyList_CheckExact(iterable) || PyTuple_CheckExact(iterable);
+  if (!is_sequence || list == iterable) return change_list(list) && iterate(iterable);
+  if (!values_.is_known(iterable)) return abandon("iteration over an object of unknown origin", iterable);
+  if (!values_.open(iterable)) return abandon("a container that cannot be guarded", iterable);
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(iterable); ++i)
+    values_.effects().append(list, PySequence_Fast_GET_ITEM(iterable, i));
   return true;
 }
 

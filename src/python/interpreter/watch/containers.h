@@ -19,6 +19,10 @@ class Containers final : Domain {
   /// In any way but an append. What the list holds in the end depends on what it held before; each of its items may
   /// be dropped.
   bool change_list(PyObject* list);
+  /// To a list that an instruction builds. One that existed before is no further looked at.
+  bool append(PyObject* list, PyObject* item);
+  /// Of an older list. Where C code alone goes through the items, they are appended one by one.
+  bool extend(PyObject* list, PyObject* iterable);
   bool iterate(PyObject* iterable);
   /// A key that a dict or set of the run's own is asked for, or given: by value, by address, or as Python code
   /// says, which is watched.
@@ -41,6 +45,7 @@ class Containers final : Domain {
   bool call_container_slot(std::string_view name, PyObject* self, PyObject* const* arguments, Py_ssize_t count);
 
  private:
+  bool is_own_item(PyObject* list, PyObject* key) const;
   bool add_object(PyObject* set, PyObject* item);
   bool entry_by_tensor(PyObject* dict, PyObject* key);
   bool missing_entry(PyObject* dict, PyObject* key);

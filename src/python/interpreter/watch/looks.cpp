@@ -204,14 +204,12 @@ bool map_display(Watch& watch, Activation& a, int arg) {
 
 /// What displays and comprehensions are built in: it may have been begun before the run, and is the frame's alone.
 bool grows(Watch& watch, PyObject* container) {
-  if (PyList_CheckExact(container) && watch.run.values.source_of(container))
-    return watch.containers.change_list(container);
   return watch.run.values.is_made(container) ||
          watch.run.abandon("a container that is being built grows", container);
 }
 
 bool adds_to_list(Watch& watch, Activation& a, int arg) {
-  return grows(watch, a.peek(arg + 1));
+  return watch.containers.append(a.peek(arg + 1), a.peek(1));
 }
 
 bool adds_to_set(Watch& watch, Activation& a, int arg) {
@@ -223,8 +221,9 @@ bool adds_to_map(Watch& watch, Activation& a, int arg) {
 }
 
 bool extends(Watch& watch, Activation& a, int arg) {
-  if (!grows(watch, a.peek(arg + 1))) return false;
-  PyObject* source = a.peek(1);
+  PyObject *list = a.peek(arg + 1), *source = a.peek(1);
+  if (watch.run.values.source_of(list)) return watch.containers.extend(list, source);
+  if (!grows(watch, list)) return false;
   if (!is_builtin_container(source) || PyAnySet_CheckExact(source)) return watch.containers.iterate(source);
   return (watch.run.values.is_known(source) && watch.run.values.open(source)) ||
          watch.run.abandon("a container that cannot be guarded", source);

@@ -184,9 +184,8 @@ bool Operators::binary(PyObject* left, PyObject* right, int operation) {
     return !abandoned() && abandon("text is made of an object", right);
   }
   if (changes && PyList_CheckExact(left) && values_.source_of(left)) {
-    if (!watch_.containers.change_list(left)) return false;
-    return operation == NB_INPLACE_ADD ? watch_.containers.iterate(right) && allow(Entry::none)
-                                       : operand(right, "an operand");
+    if (operation == NB_INPLACE_ADD) return watch_.containers.extend(left, right) && allow(Entry::none);
+    return watch_.containers.change_list(left) && operand(right, "an operand");
   }
   if (changes && PySet_CheckExact(left) && values_.source_of(left) && PyAnySet_CheckExact(right)) {
     const char* method = operation == NB_INPLACE_OR         ? "update"
