@@ -10,6 +10,7 @@
 #include <map>
 #include <utility>
 
+#include "python/imported.h"
 #include "runtime/cuda_graphs.h"
 #include "support/error.h"
 #ifdef BRAZE_INTERPRETER
@@ -107,7 +108,7 @@ class PythonRecorder final : public runtime::CudaGraphRecorder {
   std::atomic<uint64_t> epoch_{0};
 
   std::unique_ptr<runtime::CudaGraph> record_locked(c10::Device place, const std::function<void()>& work) {
-    const py::module_ torch = py::module_::import("torch._C");
+    const py::module_ torch = imported("torch._C");
     const c10::impl::VirtualGuardImpl streams(place.type());
     const c10::Stream current = streams.getStream(place);
     const std::pair key(current.device_index(), current.id());
@@ -148,7 +149,7 @@ class PythonRecorder final : public runtime::CudaGraphRecorder {
   /// go on from another one, which recordings so far do not move on.
   void abandon(py::object graph, const py::object& pool, c10::Device place) {
     graph.release();
-    const py::module_ torch = py::module_::import("torch._C");
+    const py::module_ torch = imported("torch._C");
     try {
       torch.attr("_cuda_endAllocateToPool")(py::int_(place.index()), pool);
       torch.attr("_cuda_releasePool")(py::int_(place.index()), pool);
@@ -167,9 +168,8 @@ class PythonRecorder final : public runtime::CudaGraphRecorder {
   }
 
   void replace_generator(c10::Device place) {
-    const py::object generator =
-        py::module_::import("torch.cuda").attr("default_generators")[py::int_(place.index())];
-    const py::object fresh = py::module_::import("torch").attr("Generator")(place.str());
+    const py::object generator = imported("torch.cuda").attr("default_generators")[py::int_(place.index())];
+    const py::object fresh = imported("torch").attr("Generator")(place.str());
     fresh.attr("manual_seed")(generator.attr("initial_seed")());
     fresh.attr("set_offset")(generator.attr("get_offset")());
     generator.attr("graphsafe_set_state")(fresh.attr("graphsafe_get_state")());

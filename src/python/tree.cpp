@@ -10,6 +10,7 @@
 #include "capture/trace.h"
 #include "python/errors.h"
 #include "python/guards/torch_values.h"
+#include "python/imported.h"
 #include "runtime/geometry.h"
 #include "support/error.h"
 #include "support/stack.h"
@@ -95,7 +96,7 @@ bool holds_traced(PyObject* value, std::unordered_set<PyObject*>& seen, int dept
 }  // namespace
 
 void install_trees() {
-  registry = py::object(py::module_::import("torch.utils._pytree").attr("SUPPORTED_NODES")).release().ptr();
+  registry = py::object(imported("torch.utils._pytree").attr("SUPPORTED_NODES")).release().ptr();
 }
 
 std::string describe_value(py::handle value) {

@@ -3,6 +3,7 @@
 #include <pybind11/pybind11.h>
 
 #include "python/compile/events.h"
+#include "python/imported.h"
 #include "python/interpreter/evaluate.h"
 #include "support/error.h"
 
@@ -23,7 +24,7 @@ void announce(const Specialisation& one) {
 void log_warning(const std::string& text) {
   const interpreter::Pause undriven;
   try {
-    py::module_::import("logging").attr("getLogger")("braze").attr("warning")("%s", text);
+    imported("logging").attr("getLogger")("braze").attr("warning")("%s", text);
   } catch (py::error_already_set& error) {
     error.discard_as_unraisable("braze");
   }

@@ -5,6 +5,7 @@
 #include "python/errors.h"
 #include "python/guards/saved_tensor_hooks.h"
 #include "python/guards/storage_access.h"
+#include "python/imported.h"
 #include "support/error.h"
 
 namespace braze::python {
@@ -117,7 +118,7 @@ bool CheckpointChoices::saves_the_same(const Specialisation& one, const Speciali
 }
 
 void CheckpointChoices::raise_changed(const std::string& explanation) {
-  const py::object type = py::module_::import("torch.utils.checkpoint").attr("CheckpointError");
+  const py::object type = imported("torch.utils.checkpoint").attr("CheckpointError");
   const std::string text = concat(
       "torch.utils.checkpoint: a compiled function does something else in the recomputation than in the original "
       "forward, and would save other tensors: ",

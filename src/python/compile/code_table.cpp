@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "python/compile/events.h"
+#include "python/imported.h"
 #include "python/interpreter/flow.h"
 #include "python/interpreter/instructions.h"
 
@@ -21,10 +22,10 @@ namespace py = pybind11;
 struct LibraryPaths {
   std::string standard_library, packages, torch;
   LibraryPaths() {
-    const py::module_ os = py::module_::import("os");
+    const py::module_ os = imported("os");
     const py::object path = os.attr("path");
     standard_library = path.attr("dirname")(os.attr("__file__")).cast<std::string>() + "/";
-    const py::object torch_directory = path.attr("dirname")(py::module_::import("torch").attr("__file__"));
+    const py::object torch_directory = path.attr("dirname")(imported("torch").attr("__file__"));
     torch = torch_directory.cast<std::string>() + "/";
     packages = path.attr("dirname")(torch_directory).cast<std::string>() + "/";
   }

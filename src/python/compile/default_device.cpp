@@ -9,6 +9,7 @@
 #include <unordered_set>
 
 #include "python/guards/function_modes.h"
+#include "python/imported.h"
 
 namespace braze::python {
 
@@ -20,7 +21,7 @@ namespace {
 const std::unordered_set<PyObject*>& factories() {
   static const std::unordered_set<PyObject*> functions = [] {
     std::unordered_set<PyObject*> found;
-    for (const py::handle one : py::module_::import("torch.utils._device").attr("_device_constructors")())
+    for (const py::handle one : imported("torch.utils._device").attr("_device_constructors")())
       found.insert(one.ptr());
     return found;
   }();

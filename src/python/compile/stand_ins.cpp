@@ -15,6 +15,7 @@
 #include "python/compile/modes.h"
 #include "python/guards/storage_access.h"
 #include "python/guards/torch_values.h"
+#include "python/imported.h"
 #include "python/interpreter/evaluate.h"
 #include "support/error.h"
 
@@ -44,7 +45,7 @@ bool is_known(py::handle tensor) {
 
 /// The number of a member of torch.nn.attention.SDPBackend, or of a copy of one; -1 is something else.
 int attention_backend(py::handle backend) {
-  static const PyObject* const type = py::object(py::module_::import("torch._C").attr("_SDPBackend")).ptr();
+  static const PyObject* const type = py::object(imported("torch._C").attr("_SDPBackend")).ptr();
   const bool is_member = reinterpret_cast<PyObject*>(Py_TYPE(backend.ptr())) == type;
   return is_member ? py::int_(py::reinterpret_borrow<py::object>(backend)).cast<int>() : -1;
 }
@@ -72,7 +73,7 @@ void prepare_transforms(PyObject* function) {
   const capture::RunForReal real;
   const interpreter::Pause unwatched;
   try {
-    py::module_::import("braze._stand_ins").attr("prepare_transforms")(takes_gradients);
+    imported("braze._stand_ins").attr("prepare_transforms")(takes_gradients);
   } catch (py::error_already_set& error) {
     error.discard_as_unraisable("braze");
   }
@@ -102,7 +103,7 @@ bool notes_module_down(PyObject* function) noexcept {
 
 PyObject* leave_module_unnoted() {
   static PyObject* const function = [] {  // For good.
-    py::object found = py::module_::import("braze._stand_ins").attr("leave_module_unnoted");
+    py::object found = imported("braze._stand_ins").attr("leave_module_unnoted");
     return found.release().ptr();
   }();
   return function;

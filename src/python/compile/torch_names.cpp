@@ -4,6 +4,8 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <pybind11/pybind11.h>
 
+#include "python/imported.h"
+
 namespace braze::python {
 
 namespace py = pybind11;
@@ -225,7 +227,7 @@ std::unordered_set<std::string> operator_names() {
 }  // namespace
 
 TorchNames::TorchNames() : operators(operator_names()) {
-  const py::module_ torch = py::module_::import("torch");
+  const py::module_ torch = imported("torch");
   const py::object c = torch.attr("_C");
   const py::object sources[] = {c.attr("_VariableFunctions"), c.attr("_nn"), c.attr("_special"), c.attr("_linalg"),
                                 c.attr("_fft")};
@@ -243,7 +245,7 @@ TorchNames::TorchNames() : operators(operator_names()) {
     functions.insert(py::object(c.attr("_functorch").attr(name)).ptr());
   functions.insert(py::object(c.attr("_nn").attr("_parse_to")).ptr());
   // True in every captured run.
-  const py::module_ own = py::module_::import("braze._C");
+  const py::module_ own = imported("braze._C");
   for (const char* name :
        {"is_compiling", "is_known", "attention_backend", "to_number", "trace_mark", "only_computed_since",
         "function_tangents", "join_function", "note_inner_function", "begin_function_forward", "set_in_backward",
@@ -257,8 +259,8 @@ TorchNames::TorchNames() : operators(operator_names()) {
   }
   tensor_type = py::object(torch.attr("Tensor")).ptr();
   parameter_type = py::object(torch.attr("nn").attr("Parameter")).ptr();
-  hook_handle_type = py::object(py::module_::import("torch.utils.hooks").attr("RemovableHandle")).ptr();
-  const py::module_ ops = py::module_::import("torch._ops");
+  hook_handle_type = py::object(imported("torch.utils.hooks").attr("RemovableHandle")).ptr();
+  const py::module_ ops = imported("torch._ops");
   operator_type = py::object(ops.attr("OpOverloadPacket")).ptr();
   overload_type = py::object(ops.attr("OpOverload")).ptr();
   script_type = py::object(c.attr("ScriptFunction")).ptr();
@@ -278,7 +280,7 @@ TorchNames::TorchNames() : operators(operator_names()) {
   for (const char* name : {"_has_torch_function", "_has_torch_function_unary", "_has_torch_function_variadic"})
     ask_for_torch_function.insert(py::object(c.attr(name)).ptr());
   sets_autocast_cache = py::object(c.attr("set_autocast_cache_enabled")).ptr();
-  compiler_dict = PyModule_GetDict(py::module_::import("torch.compiler").ptr());
+  compiler_dict = PyModule_GetDict(imported("torch.compiler").ptr());
   compiling_flag = PyUnicode_InternFromString("_is_compiling_flag");
   symbolic_int = py::object(torch.attr("SymInt")).ptr();
   symbolic_float = py::object(torch.attr("SymFloat")).ptr();

@@ -27,6 +27,7 @@
 #include "python/errors.h"
 #include "python/guards/storage_access.h"
 #include "python/guards/torch_values.h"
+#include "python/imported.h"
 #include "python/interpreter/evaluate.h"
 #include "python/interpreter/raised.h"
 #include "runtime/device/device.h"
@@ -215,7 +216,7 @@ namespace {
 /// Asks for dispatch keys, of which tracers have their own. All strided tensors are alike in it.
 PyObject* compares_kinds() {
   static PyObject* const function =  // For good.
-      py::object(py::module_::import("torch").attr("_has_compatible_shallow_copy_type")).release().ptr();
+      py::object(imported("torch").attr("_has_compatible_shallow_copy_type")).release().ptr();
   return function;
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "python/imported.h"
 #include "python/interpreter/evaluate.h"
 
 namespace braze::python {
@@ -58,10 +59,10 @@ void leave_all(long forward_level_before) {
   const interpreter::Pause undriven;
   try {
     if (is_transforming()) {
-      const auto functorch = py::module_::import("torch._C._functorch");
+      const auto functorch = imported("torch._C._functorch");
       while (is_transforming()) leave_innermost(functorch);
     }
-    const py::object leave = py::module_::import("torch.autograd.forward_ad").attr("exit_dual_level");
+    const py::object leave = imported("torch.autograd.forward_ad").attr("exit_dual_level");
     for (long level = forward_level(); level > forward_level_before; --level) leave();
     if (PyObject* globals = globals_of("torch._functorch.eager_transforms"))
       PyDict_SetItemString(globals, "JVP_NESTING", py::int_(0).ptr());

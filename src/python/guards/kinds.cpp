@@ -1,6 +1,7 @@
 // python/guards/kinds.cpp: the table of guards, and the kinds that need nothing but CPython.
 #include "python/guards/kinds.h"
 
+#include "python/guards/imports.h"
 #include "python/guards/iterators.h"
 #include "python/guards/keys.h"
 #include "python/guards/scalar.h"
@@ -236,7 +237,7 @@ int FunctionParts::visit(visitproc visit, void* arg) const {
 uint64_t abc_token() noexcept {
   // Kept for good: a module of the interpreter's own.
   static PyObject* const get = [] {
-    const Ref module = Ref::steal(PyImport_ImportModule("_abc"));
+    const Ref module = import_module("_abc");
     return module ? PyObject_GetAttrString(module.get(), "get_cache_token") : nullptr;
   }();
   const Ref token = Ref::steal(get ? PyObject_CallNoArgs(get) : nullptr);

@@ -1,6 +1,7 @@
 // python/guards/thread_locals.cpp
 #include "python/guards/thread_locals.h"
 
+#include "python/guards/imports.h"
 #include "python/guards/ref.h"
 #include "python/guards/storage_access.h"
 
@@ -11,7 +12,7 @@ namespace {
 /// threading.local as the interpreter has it, for good. Null where an interpreter has none.
 PyTypeObject* local_type() noexcept {
   static PyTypeObject* const type = [] {
-    const Ref module = Ref::steal(PyImport_ImportModule("_thread"));
+    const Ref module = import_module("_thread");
     PyObject* found = module ? PyObject_GetAttrString(module.get(), "_local") : nullptr;
     PyErr_Clear();
     return found && PyType_Check(found) ? reinterpret_cast<PyTypeObject*>(found) : nullptr;

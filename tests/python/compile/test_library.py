@@ -6,6 +6,7 @@ import inspect
 import pytest
 import torch
 from compiling import compiled, same
+from processes import fresh
 
 from braze._load import C
 
@@ -218,3 +219,64 @@ def test_counters_that_existed_before():
     same(fast(X, ["a", "b", "a"]), (X * 5, 2))
     same(fast(X, ["b"]), (X * 5, 3))
     assert dict(counter) == {"a": 5, "b": 3}
+
+
+# ---- code whose builtins lack `__import__`, as that of the `__new__` of named tuples
+
+WITHOUT_BUILTINS = {
+    "a module": "MODULE(x)",
+    "an abstract base class": "x * 2 if isinstance(GIVEN, ABC.Mapping) else x * 3",
+    "a named tuple": "PAIR(x, x * 2)",
+    "torch.vmap": "torch.vmap(lambda y: y * 2)(x)",
+    "torch.func.grad": "torch.func.grad(lambda y: (y * y).sum())(x)",
+    "a tree": "torch.utils._pytree.tree_map(lambda y: y * 2, [x, (x,)])",
+    "text": "x + 1 if str(x.shape) else x",
+    "a factory": "x + torch.zeros(5)",
+    "a thread's own": "LOCAL.a * x",
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT_BUILTINS)
+def test_builtins_without_import(name):
+    """In a process that has imported nothing yet where it is first needed."""
+    fresh(f"""
+import collections, collections.abc, threading
+import torch, braze
+
+local = threading.local()
+local.a = 2
+names = {{
+    "torch": torch, "MODULE": torch.nn.Linear(5, 3), "isinstance": isinstance, "ABC": collections.abc,
+    "GIVEN": {{}}, "PAIR": collections.namedtuple("Pair", "a b"), "str": str, "LOCAL": local, "__builtins__": {{}},
+}}
+exec("def f(x): return {WITHOUT_BUILTINS[name]}", names)
+with torch.no_grad():
+    native = names["f"](x := torch.randn(4, 5))
+    fast = braze.compile(names["f"], fullgraph=True)
+    for _ in range(3):
+        ours = fast(x)
+torch.testing.assert_close(torch.utils._pytree.tree_leaves(ours), torch.utils._pytree.tree_leaves(native))
+assert fast.counts()["captured"] == 1 and fast.counts()["native"] == 0, fast.report()
+""")
+
+
+def test_a_registration_after_a_call_without_builtins():
+    """Guards learn of registrations where the first of them is made without `__import__`."""
+    fresh("""
+import abc
+import torch, braze
+
+class Base(abc.ABC):
+    pass
+
+class Given:
+    pass
+
+names = {"isinstance": isinstance, "Base": Base, "given": Given(), "__builtins__": {}}
+exec("def f(x): return x * 2 if isinstance(given, Base) else x * 3", names)
+fast = braze.compile(names["f"])
+x = torch.ones(3)
+assert [fast(x).sum().item() for _ in range(3)] == [9, 9, 9]
+Base.register(Given)
+assert [fast(x).sum().item() for _ in range(3)] == [6, 6, 6]
+""")

@@ -1,6 +1,7 @@
 // python/interpreter/watch/copies.cpp
 #include "python/interpreter/watch/copies.h"
 
+#include "python/guards/imports.h"
 #include "python/guards/storage_access.h"
 #include "python/interpreter/activation.h"
 #include "python/interpreter/cpython.h"
@@ -22,7 +23,7 @@ bool leaves_to_object(PyObject* type) {
 }
 
 Ref from_copyreg(const char* name) {
-  const Ref module = Ref::steal(PyImport_ImportModule("copyreg"));
+  const Ref module = guards::import_module("copyreg");
   Ref found = Ref::steal(module ? PyObject_GetAttrString(module.get(), name) : nullptr);
   PyErr_Clear();
   return found;
