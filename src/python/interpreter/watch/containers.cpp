@@ -73,12 +73,15 @@ bool Containers::subscript(PyObject* container, PyObject* key) {
   return abandon("a subscript that is not understood", container);
 }
 
-/// `list[-1]` and its like, of an older list, is what the run has appended: whatever else the list holds.
+/// `list[-1]` and its like, of an older list, is what the run has appended: whatever else the list holds. One that
+/// was changed otherwise has been opened.
 bool Containers::is_own_item(PyObject* list, PyObject* key) const {
-  if (!PyList_Check(list) || !PyLong_CheckExact(key)) return false;
+  const Effects& effects = values_.effects();
+  if (!PyList_Check(list) || !PyLong_CheckExact(key) || !effects.changed(list)) return false;
   int overflow = 0;
   const long long index = PyLong_AsLongLongAndOverflow(key, &overflow);
-  return !overflow && index < 0 && -index <= values_.effects().appended(list);
+  const Py_ssize_t added = PyList_GET_SIZE(list) - PyList_GET_SIZE(effects.before(list));
+  return !overflow && index < 0 && -index <= added;
 }
 
 /// As optimizers keep their state. What is not there yet a native run will have made.

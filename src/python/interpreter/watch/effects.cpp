@@ -182,12 +182,6 @@ void Effects::append(PyObject* list, PyObject* value) {
   log_.note({EffectKind::append, Ref::borrow(list), {}, Ref::borrow(value)});
 }
 
-Py_ssize_t Effects::appended(PyObject* list) const {
-  const auto found = lists_.find(list);
-  if (found == lists_.end() || found->second->is_rearranged()) return 0;
-  return PyList_GET_SIZE(list) - PyList_GET_SIZE(found->second->before());
-}
-
 void Effects::put_stand_in(PyObject* container, PyObject* key, Py_ssize_t index, PyObject* stand_in) {
   StandInChange& change = add<StandInChange>(container, key, index, stand_in);
   if (!is_hidden_) return;

@@ -80,8 +80,6 @@ class Effects {
   const std::unordered_map<PyObject*, IteratorChange*>& iterators() const { return iterators_; }
   HeldLocks& locks() { return locks_; }
   void append(PyObject* list, PyObject* value);
-  /// How many of its last items the run has appended; 0 if it has changed the list in another way as well.
-  Py_ssize_t appended(PyObject* list) const;
   /// Not seen as a change: the number in a container that the run has not changed yet becomes what stands for it.
   void put_stand_in(PyObject* container, PyObject* key, Py_ssize_t index, PyObject* stand_in);
   /// Any other change of a list: the replay gives it the contents that it has in the end.

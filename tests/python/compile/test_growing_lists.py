@@ -1,0 +1,91 @@
+"""Lists that each iteration of a loop with a graph break makes longer: how long they are is no matter."""
+
+import pytest
+import torch
+from compiling import compiled, same
+from test_resumed_loops import X, check, function_of
+
+from braze._load import C
+
+pytestmark = pytest.mark.skipif(not hasattr(C, "CompiledFunction"), reason="no evaluator for this Python")
+
+
+@pytest.fixture(autouse=True)
+def no_grad():
+    with torch.no_grad():
+        yield
+
+
+GROWING = {
+    "the last item": "s = x.sum().item(); x = {read}; seen.append(x + a); x = seen[-1] * 2",
+    "the last but one": "s = x.sum().item(); x = {read}; seen.append(x); seen.append(a); x = seen[-2]",
+    "extend": "s = x.sum().item(); x = {read}; seen.extend([x, x * 2]); seen.extend((a, x - 1))",
+    "+=": "s = x.sum().item(); x = {read}; seen += [x, x * 2]; seen += (a, x - 1)",
+    "the last of those": "s = x.sum().item(); x = {read}; seen += [x + 1, x * 2]; x = seen[-2] + seen[-1]",
+}
+
+
+@pytest.mark.parametrize("form", ["cold", "specialised"])
+@pytest.mark.parametrize("name", GROWING)
+def test_lists_that_grow(name, form):
+    body = GROWING[name].format(read="torch.tanh(x * 0.5 + s)")
+    function = function_of(
+        f"def f(x, L):\n    seen = []\n    for a in L:\n        {body}\n    return x * 3, seen", form
+    )
+    check(function, lambda n: (X, [0.5] * n), count=3)
+
+
+def test_comprehensions_with_a_break_in_them():
+    def scored(x, a):
+        x = torch.tanh(x + a)
+        return x * x.sum().item()
+
+    def f(x, L):
+        return [scored(x, a) + 1 for a in L], [*(x * 2 for _ in L), *L]
+
+    check(f, lambda n: (X, [0.5] * n), count=5)
+
+
+def test_a_list_that_grows_under_two_names():
+    def f(x, one, other):
+        x = x * x.sum().item()
+        one.append(x + 1)
+        other.append(x + 2)
+        x = one[-1] * 3
+        other += [x, x - 1]
+        return x + one[-1], len(other)
+
+    fast = compiled(f)
+    for same_one in (False, False, True, True, False):
+        given = [[1.0], [2.0], [3.0], [4.0]]
+        if same_one:
+            given[1], given[3] = given[0], given[2]
+            given[2].clear(), given[2].append(1.0)
+        same(fast(X, *given[:2]), f(X, *([given[2], given[3]] if same_one else [[1.0], [2.0]])))
+        if same_one:
+            same(given[0], given[2])
+
+
+@pytest.mark.parametrize("kind", ["empty", "itself", "pops", "a generator", "not there"])
+def test_lists_that_are_changed_otherwise(kind):
+    code = {
+        "empty": "seen += []; seen.extend(()); y = seen[-1]",
+        "itself": "seen.append(x); seen += seen; seen.extend(seen); y = seen[-1]",
+        "pops": "seen.append(x); seen.append(a); y = seen.pop(); y = seen[-1]; y = seen.pop(0)",
+        "a generator": "seen.extend(x * k for k in range(2)); seen += (x + k for k in range(2)); y = seen[-3]",
+        "not there": "seen.append(x)\n        try: y = seen[-99]\n        except IndexError: y = seen[-2]",
+    }[kind]
+    source = f"""
+def f(x, L):
+    seen, all = [x, x + 1], []
+    for a in L:
+        x = torch.tanh(x + 1) * x.sum().item()
+        {code}
+        all.append(y)
+    return x * 3, seen, all
+"""
+    function = function_of(source, "cold")
+    fast = compiled(function)
+    for length in (3, 3, 4, 2, 3):
+        given = [1.0] * length
+        same(fast(X, given), function(X, given))
