@@ -23,6 +23,8 @@ from braze._load import C
 
 # What once_differentiable makes of a backward is of this code.
 _ONCE = once_differentiable(lambda ctx: None).__code__
+# Where a function of TorchScript has its twin, and a twin itself.
+SCRIPT_TWIN = "_braze_twin"
 # Functions in the backward of one in the backward of another: so often can gradients be differentiated.
 _DEEPEST = 2
 
@@ -96,6 +98,12 @@ def call_operator(operator: Any, *args: Any, **kwargs: Any) -> Any:
     return joined if isinstance(output, tuple) else joined[0]
 
 
+def call_script(script: Any, *args: Any, **kwargs: Any) -> Any:
+    """A function of TorchScript where gradients are wanted, as its operators one by one."""
+    twin, parameters = _script_twin(script)
+    return twin(*args, *[kwargs.get(name, default) for name, default in parameters[len(args) :]])
+
+
 class ListCall:
     """The backward of an operator that takes or gives lists of tensors: nested as those are."""
 
@@ -157,6 +165,19 @@ def _signature(operator: Any) -> tuple[str, list[tuple[str, Any, bool, bool]]]:
     return schema.name, [
         (one.name, one.default_value, one.kwarg_only, one.has_default_value()) for one in schema.arguments
     ]
+
+
+def _script_twin(script: Any) -> tuple[Any, list[tuple[str, Any]]]:
+    """The same program, never optimized, and of each parameter: name, default.
+
+    One that has run a few times differentiates parts of itself, which autograd sees as one node without a name.
+    """
+    twin = getattr(script, SCRIPT_TWIN, None)
+    if twin is None:
+        twin = torch._C._create_function_from_graph(script.name, script.graph.copy())
+        setattr(twin, SCRIPT_TWIN, twin)
+        setattr(script, SCRIPT_TWIN, twin)
+    return twin, [(one.name, one.default_value) for one in script.schema.arguments]
 
 
 def _join(
@@ -226,4 +247,5 @@ def _join(
 def install() -> None:
     """Tells the compiled part."""
     C.assume_constant_result(_signature)
-    C.set_function_forms(apply, call_operator)
+    C.assume_constant_result(_script_twin)
+    C.set_function_forms(apply, call_operator, call_script)

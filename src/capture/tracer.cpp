@@ -3,6 +3,7 @@
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/variable.h>
+#include <torch/csrc/jit/python/update_graph_executor_opt.h>
 
 #include <algorithm>
 #include <numeric>
@@ -151,6 +152,7 @@ struct Tracer::Scope::Saved {
   c10::impl::LocalDispatchKeySet keys;
   bool autocast_cache;
   bool hooks_deferred;
+  bool scripts_optimized;
   std::unique_ptr<SymbolsScope> sizes;
 };
 
@@ -160,6 +162,7 @@ Tracer::Scope::Scope(Tracer& tracer)
                                            c10::impl::tls_local_dispatch_key_set(),
                                            at::autocast::is_autocast_cache_enabled(),
                                            false,
+                                           torch::jit::getGraphExecutorOptimize(),
                                            {}})) {
   if (current_tracer)
     throw UserError(
@@ -174,6 +177,8 @@ Tracer::Scope::Scope(Tracer& tracer)
   at::autocast::set_autocast_cache_enabled(false);
   // Hooks on saved tensors are the user's code; what a replay saves goes through them.
   saved_->hooks_deferred = at::SavedTensorDefaultHooks::set_tracing(true);
+  // TorchScript differentiates graphs that it has optimized itself: autograd would see one node for many operators.
+  torch::jit::setGraphExecutorOptimize(false);
   current_tracer = &tracer;
   if (tracer.symbols()) saved_->sizes = std::make_unique<SymbolsScope>(tracer.symbols());
   c10::impl::tls_set_dispatch_key_included(kKey, true);
@@ -185,6 +190,7 @@ Tracer::Scope::~Scope() {
   current_tracer = saved_->outer;
   at::autocast::set_autocast_cache_enabled(saved_->autocast_cache);
   at::SavedTensorDefaultHooks::set_tracing(saved_->hooks_deferred);
+  torch::jit::setGraphExecutorOptimize(saved_->scripts_optimized);
   saved_->tracer->impl().generator().end();
 }
 

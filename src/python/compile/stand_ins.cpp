@@ -135,8 +135,8 @@ py::list to_list(const std::vector<at::Tensor>& tensors) {
 }
 
 void add_functions(py::module_& module) {
-  module.def("set_function_forms", [](py::handle apply, py::handle call_operator) {
-    forms() = {apply.inc_ref().ptr(), call_operator.inc_ref().ptr()};
+  module.def("set_function_forms", [](py::handle apply, py::handle call_operator, py::handle call_script) {
+    forms() = {apply.inc_ref().ptr(), call_operator.inc_ref().ptr(), call_script.inc_ref().ptr()};
   });
   module.def("effects_so_far", [] { return 0; });  // A capture answers itself.
   module.def("function_tangents", [](const py::list& outputs) {

@@ -13,7 +13,7 @@ bool stands_for_other(PyTypeObject* type) noexcept;
 
 /// What captures call for functions whose gradient is Python code (python/braze/_functions.py). Null: nothing.
 struct FunctionForms {
-  PyObject *apply = nullptr, *call_operator = nullptr;
+  PyObject *apply = nullptr, *call_operator = nullptr, *call_script = nullptr;
 };
 const FunctionForms& function_forms() noexcept;
 

@@ -311,11 +311,20 @@ bool has_python_gradient(PyObject* object) {
   return false;
 }
 
+/// A twin of another function is never optimized.
+interpreter::TensorWorld::PythonGradient script_gradient_of(PyObject* script) {
+  const guards::Ref twin = guards::Ref::steal(PyObject_GetAttrString(script, "_braze_twin"));
+  PyErr_Clear();
+  if (twin.get() == script) return {};
+  return {true, function_forms().call_script};
+}
+
 }  // namespace
 
 /// Other people's compilers are given the calls as the dispatcher saw them, and run under autograd: the backward
 /// would be lost.
 TorchWorld::PythonGradient TorchWorld::python_gradient_of(PyObject* object) const {
+  if (reinterpret_cast<PyObject*>(Py_TYPE(object)) == torch_names().script_type) return script_gradient_of(object);
   const bool is_function = PyType_Check(object);
   if (!is_function && !has_python_gradient(object)) return {};
   if (const auto* tape = capture::TapeRecorder::current(); tape && !tape->can_be_lost()) return {true, nullptr};

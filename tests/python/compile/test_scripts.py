@@ -106,3 +106,28 @@ def test_gradients_of_scripts():
         fast(ours).backward()
         f(theirs).backward()
         same(ours.grad, theirs.grad)
+
+
+@pytest.mark.parametrize("how", ["script", "trace"])
+@pytest.mark.parametrize("calls_before", [0, 1, 3])
+def test_gradients_of_scripts_that_have_run(how, calls_before):
+    """After its first runs a script is optimized, and has a backward of its own."""
+
+    def gated(x):
+        return x * torch.sigmoid(x) + x.tanh() * 2
+
+    script = torch.jit.script(gated) if how == "script" else torch.jit.trace(gated, (X,))
+    for _ in range(calls_before):
+        script(X.clone().requires_grad_()).sum().backward()
+
+    def f(x):
+        return script(x * 2) + script(x)
+
+    fast = compiled(f)
+    for number in range(4):
+        ours, theirs = ((X + number).requires_grad_() for _ in range(2))
+        fast(ours).sum().backward()
+        f(theirs).sum().backward()
+        same(ours.grad, theirs.grad)
+    assert fast.counts() == {"captured": 1, "replayed": 3, "native": 0}
+    assert torch._C._get_graph_executor_optimize()

@@ -139,15 +139,15 @@ bool Calls::call(PyObject* callable, PyObject* const* arguments, Py_ssize_t coun
     return watch_.library.call_weak_reference(callable);
   if (std::string_view(Py_TYPE(callable)->tp_name) == "functools.partial" && is_exact_builtin(Py_TYPE(callable)))
     return watch_.partials.call_partial(callable, arguments, count);
-  if (tensors.is_plain_script(callable))
-    return values_.pin(callable) && absorb_all(arguments, count, callable) && allow_made_result(Entry::tensor);
-  if (tensors.is_operator(callable)) {
+  const bool is_script = tensors.is_plain_script(callable);
+  if (is_script || tensors.is_operator(callable)) {
     const TensorWorld::PythonGradient gradient = tensors.python_gradient_of(callable);
     if (gradient.is_there && wants_history_within(tensors, arguments, count)) {
       if (!gradient.form) return abandon(Break::operator_with_python_gradient);
       return watch_.stand_ins.call_with_callable(callable, gradient.form, arguments, count);
     }
-    return values_.pin(callable) && absorb_all(arguments, count, callable) && allow_made_result(Entry::trusted);
+    return values_.pin(callable) && absorb_all(arguments, count, callable) &&
+           allow_made_result(is_script ? Entry::tensor : Entry::trusted);
   }
   if (PyObject* origin = watch_.generic_types.builtin_origin(callable))
     return watch_.instances.call_class(origin, arguments, count);

@@ -137,7 +137,8 @@ class TensorWorld {
   /// An operator of torch.ops, or an overload of one, that computes on its arguments alone. Python functions that
   /// are part of it may run.
   virtual bool is_operator(PyObject* object) const = 0;
-  /// A gradient that Python code computes: of an operator, or of a torch.autograd.Function, given its class.
+  /// A gradient that Python code computes: of an operator, or of a torch.autograd.Function, given its class. Or one
+  /// that a function of TorchScript computes by itself.
   struct PythonGradient {
     bool is_there = false;
     PyObject* form = nullptr;  ///< What a run calls in its place, with it as the first argument. Null: it cannot.
