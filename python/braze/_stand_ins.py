@@ -377,8 +377,64 @@ def checkpoint(function: Function, *args: Any, **kwargs: Any) -> Any:
 
 
 def backward_within(*args: Any, **kwargs: Any) -> None:
-    """torch.autograd.backward and torch.autograd.grad, which run what was compiled before."""
+    """torch.autograd.backward, which runs what was compiled before."""
     C.end_graph("a backward within the function")
+
+
+def as_tuple(given: Any) -> tuple:
+    """Tensors as torch.autograd.grad takes them: one, or some."""
+    return (given,) if isinstance(given, torch.Tensor) else tuple(given)
+
+
+def tangents_of(outputs: tuple, given: Any) -> list:
+    """What torch.autograd.grad begins with. Where it refuses what it is given, it is to say so itself."""
+    given = (None,) * len(outputs) if given is None else as_tuple(given)
+    if len(given) != len(outputs):
+        C.end_graph("a backward within the function")
+    tangents = []
+    for output, tangent in zip(outputs, given):
+        if not isinstance(output, torch.Tensor) or not output.is_floating_point() or not output.requires_grad:
+            C.end_graph("a backward within the function")
+        if tangent is None:
+            if output.numel() != 1:
+                C.end_graph("a backward within the function")
+            tangent = torch.ones_like(output, memory_format=torch.preserve_format)
+        elif tangent.shape != output.shape or tangent.dtype != output.dtype or tangent.device != output.device:
+            C.end_graph("a backward within the function")
+        tangents.append(tangent)
+    return tangents
+
+
+def gradients_within(
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> Any:
+    """torch.autograd.grad, in the graph where it can be recorded."""
+    if is_grads_batched or (materialize_grads and allow_unused is False):
+        C.end_graph("a backward within the function")
+    outputs, inputs = as_tuple(outputs), as_tuple(inputs)
+    for one in inputs:
+        if not isinstance(one, torch.Tensor):
+            C.end_graph("a backward within the function")
+    tangents = tangents_of(outputs, grad_outputs)
+    keeps = create_graph if retain_graph is None else retain_graph
+    found = C.inner_gradients(list(outputs), list(inputs), tangents, keeps, create_graph)
+    if found is None:
+        C.end_graph("a backward within the function")
+    results = []
+    for one, gradient in zip(inputs, found):
+        if gradient is None and not (allow_unused or materialize_grads):
+            C.end_graph("a backward within the function")
+        if gradient is None and materialize_grads:
+            gradient = torch.zeros_like(one, requires_grad=create_graph)
+        results.append(gradient)
+    return tuple(results)
 
 
 def batch_norm_forward(self: Any, input: torch.Tensor) -> torch.Tensor:
@@ -504,7 +560,7 @@ def install() -> None:
     C.set_stand_in(_group_tensors_by_device_and_dtype, group_tensors)
     C.set_stand_in(torch.utils.checkpoint.checkpoint, checkpoint)
     C.set_stand_in(torch.autograd.backward, backward_within)
-    C.set_stand_in(torch.autograd.grad, backward_within)
+    C.set_stand_in(torch.autograd.grad, gradients_within)
     C.set_stand_in(torch.nn.modules.batchnorm._BatchNorm.forward, batch_norm_forward)
     _optimizer_steps.install()
     _tensors_of_data.install()

@@ -7,6 +7,7 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
@@ -24,6 +25,7 @@
 #include "capture/call.h"
 #include "capture/effect_times.h"
 #include "capture/engine_order.h"
+#include "capture/gradient_sums.h"
 #include "capture/memory_reads.h"
 #include "capture/rerun_gradients.h"
 #include "capture/saving_nodes.h"
@@ -51,8 +53,14 @@ class Backward {
   /// gives back.
   using OnArrival = std::function<at::Tensor(uint32_t result, at::Tensor gradient)>;
 
-  Backward(const std::vector<Leaf>& leaves, uint64_t first_sequence_number, OnArrival on_arrival)
-      : first_sequence_number_(first_sequence_number), on_arrival_(std::move(on_arrival)) {
+  /// Whether nobody will see the gradient of a leaf that the trace has made.
+  using IsUnseen = std::function<bool(const at::Tensor&)>;
+
+  Backward(const std::vector<Leaf>& leaves, uint64_t first_sequence_number, OnArrival on_arrival,
+           IsUnseen is_unseen)
+      : first_sequence_number_(first_sequence_number),
+        on_arrival_(std::move(on_arrival)),
+        is_unseen_(std::move(is_unseen)) {
     for (uint32_t k = 0; k < leaves.size(); ++k) leaf_of_[leaves[k].edge.function.get()] = k;
     gradients_.resize(leaves.size());
   }
@@ -170,11 +178,17 @@ class Backward {
       stack.pop_back();
       if (leaf_of_.contains(node)) continue;
       for (const Edge& edge : node->next_edges()) {
-        if (!edge.is_valid()) continue;
+        if (!edge.is_valid() || ends_unseen(*edge.function)) continue;
         visit(edge.function.get());
         ++states_.at(edge.function.get()).waits_for;
       }
     }
+  }
+
+  /// A leaf that the trace has made, by requires_grad_().
+  bool ends_unseen(const Node& node) const {
+    const auto* const accumulates = dynamic_cast<const torch::autograd::AccumulateGrad*>(&node);
+    return accumulates && !leaf_of_.contains(&node) && is_unseen_(accumulates->variable);
   }
 
   void check(Node& node) {
@@ -202,22 +216,7 @@ class Backward {
   void add(const Edge& edge, at::Tensor gradient) {
     if (!gradient.defined()) return;
     at::Tensor& sum = states_.at(edge.function.get()).inputs.at(edge.input_nr);
-    sum = sum.defined() ? sum_of(sum, gradient) : std::move(gradient);
-  }
-
-  /// As the engine adds: into the gradient that was there, if nobody else holds it. So the sum lies as that did.
-  static at::Tensor sum_of(const at::Tensor& first, const at::Tensor& second) {
-    // Of its storage: the tracer's and the Memory's.
-    const bool is_held_once = first.use_count() == 1 && first.has_storage() && first.storage().use_count() == 2;
-    const bool is_written = is_held_once && first.unsafeGetTensorImpl()->is_non_overlapping_and_dense_or_false();
-    at::Tensor sum = first + second;
-    if (!is_written) return sum;
-    if (sum.sym_strides() != first.sym_strides()) {
-      sum = at::empty_strided_symint(first.sym_sizes(), first.sym_strides(), first.options());
-      at::add_out(sum, first, second);
-    }
-    sum.unsafeGetTensorImpl()->set_version_counter(c10::VariableVersion(first._version() + 1));
-    return sum;
+    sum = sum.defined() ? sum_of_gradients(sum, gradient) : std::move(gradient);
   }
 
   void step(Node& node) {
@@ -248,7 +247,7 @@ class Backward {
     });
     for (size_t k = 0; k < node.num_outputs(); ++k) {
       const Edge& edge = node.next_edge(k);
-      if (!edge.is_valid()) continue;
+      if (!edge.is_valid() || ends_unseen(*edge.function)) continue;
       if (k < outputs.size()) add(edge, std::move(outputs[k]));
       if (--states_.at(edge.function.get()).waits_for == 0) make_ready(edge.function.get());
     }
@@ -259,6 +258,7 @@ class Backward {
   std::vector<at::Tensor> gradients_;
   std::unordered_multimap<const Node*, Inner> inner_;
   const OnArrival on_arrival_;
+  const IsUnseen is_unseen_;
   std::unordered_map<Node*, State> states_;
   ReadyNodes<Node*> ready_;
   std::string own_gradients_;
@@ -433,7 +433,12 @@ void TraceEnd::differentiate(Trace& trace, const std::vector<at::Tensor>& output
     arrived[result] = recorder_.graph_->create(ir::Op::expand, {value}, {}, value->type);
     return recorder_.wrap_fresh(arrived[result], gradient.scalar_type(), gradient.device());
   };
-  Backward backward(leaves, recorder_.first_sequence_number_, note_arrival);
+  const auto is_unseen = [&](const at::Tensor& leaf) {
+    return std::ranges::none_of(outputs, [&](const at::Tensor& output) {
+      return recorder_.view_of(output)->memory == recorder_.view_of(leaf)->memory;
+    });
+  };
+  Backward backward(leaves, recorder_.first_sequence_number_, note_arrival, is_unseen);
   backward.find_inner(results, edges.size(), base_of);
   const MemoryReads::Scope noting_reads(reads);
   std::vector<at::Tensor> found = backward.run(edges, tangents);

@@ -22,6 +22,10 @@
 #include "capture/trace_sizes.h"
 #include "capture/tracer_tensor.h"
 
+namespace torch::autograd {
+struct Node;
+}
+
 namespace braze::capture {
 
 struct InputHistory;
@@ -103,6 +107,15 @@ class Recorder {
   bool is_tracked(const at::Tensor& real) const;
   /// The tensor from outside whose view this is; null if the trace made it.
   const at::Tensor* bound_as(const ViewPtr& view) const;
+  /// The tensor from outside whose history begins at the node, of the trace: there its gradient arrives. Else null.
+  const at::Tensor* begins_at(const torch::autograd::Node* node) const;
+  /// The run takes gradients itself (capture/inner_gradients.h), or begins a history where none was.
+  enum class OwnGradients : uint8_t { none, some, refused };
+  OwnGradients own_gradients = OwnGradients::none;
+  /// A tracer that stands for a tensor from outside.
+  bool is_bound(const at::Tensor& tracer) const { return stood_in_by(tracer); }
+  /// Autograd's nodes of this trace have this one or a later one.
+  uint64_t first_sequence_number() const { return first_sequence_number_; }
   void name_parameter(const at::Tensor& real, std::string_view name);
   bool wants_gradients() const { return wants_gradients_; }
 
@@ -142,7 +155,7 @@ class Recorder {
   const caffe2::TypeMeta default_dtype_ = c10::get_default_dtype();
   const bool began_in_inference_mode_ = c10::InferenceMode::is_enabled();
   bool wants_gradients_ = false;
-  const uint64_t first_sequence_number_;  ///< Autograd nodes of this trace have this one or a later one.
+  const uint64_t first_sequence_number_;
   GeneratorWatch generator_;
   TraceSizes sizes_{*this};
   KnownValues known_{*this};

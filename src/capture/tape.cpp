@@ -4,6 +4,7 @@
 #include <ATen/MemoryOverlap.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 
@@ -252,6 +253,7 @@ TapeRecorder::Pending TapeRecorder::begin(const OpEntry& entry, const torch::jit
       if (counts_as_number && !can_be_lost_)
         throw UserError("braze: a number that a tensor stands for cannot be kept on a tape.");
       const uint32_t number = number_of(tensor);
+      if (const auto leaf = leaves_.find(number); leaf != leaves_.end()) check_leaf(leaf->second, tensor);
       if (counts_as_number) call.numbers.push_back(static_cast<uint32_t>(call.slots.size()));
       call.slots.push_back({i, element, number});
       const bool is_input = std::ranges::find(tape_.inputs_, number, &Tape::Input::tensor) != tape_.inputs_.end();
@@ -264,6 +266,21 @@ TapeRecorder::Pending TapeRecorder::begin(const OpEntry& entry, const torch::jit
     });
   }
   return pending;
+}
+
+void TapeRecorder::begin_leaf(const at::Tensor& tensor) {
+  if (!lost_.empty()) return;
+  if (!open_.empty()) return lose("a leaf begins within the backward of a function");
+  const uint32_t number = number_of(tensor);
+  tape_.part_.leaves.push_back({tape_.part_.calls.size(), number});
+  leaves_.insert_or_assign(number, tensor);
+}
+
+/// Tensors of the same elements share a number: with this one's history, or none, or not on a tape.
+void TapeRecorder::check_leaf(const at::Tensor& leaf, const at::Tensor& tensor) {
+  using torch::autograd::impl::gradient_edge;
+  if (tensor.requires_grad() && !(leaf.requires_grad() && gradient_edge(tensor) == gradient_edge(leaf)))
+    throw UserError("braze: a tensor is read with a history that is not that of the leaf with its elements");
 }
 
 bool TapeRecorder::has_history(const at::Tensor& tensor) const {
@@ -452,8 +469,12 @@ void Tape::run_part(const Part& part, Run& run, bool has_history, Undo* undo) {
     for (; function != part.functions.end() && (*function)->before <= call; ++function)
       join_function(*function, run, has_history);
   };
+  auto leaf = part.leaves.begin();
   for (const Call& call : part.calls) {
     join_functions_before(&call - part.calls.data());
+    for (; has_history && leaf != part.leaves.end() && part.calls.data() + leaf->before <= &call; ++leaf)
+      if (at::Tensor& tensor = run.tensors[leaf->tensor]; tensor.defined())
+        tensor = tensor.detach().set_requires_grad(true);
     if (undo)
       for (const uint32_t written : call.written) undo->save(run.tensors[written]);
     stack.assign(call.stack.begin(), call.stack.end());

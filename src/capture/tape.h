@@ -70,8 +70,15 @@ class Tape {
     std::vector<uint32_t> numbers = {};  ///< Slots of tensors that count as Python numbers, as to types of results.
   };
   /// Of a joint trace: calls in order, and the functions between them (capture/tape_function.h).
+  /// A tensor that was made a leaf, by requires_grad_(): from this call on its number is of the same elements with
+  /// a history that begins there.
+  struct Leaf {
+    size_t before;
+    uint32_t tensor;
+  };
   struct Part {
     std::vector<Call> calls;
+    std::vector<Leaf> leaves;
     std::vector<std::shared_ptr<const Function>> functions;
   };
   /// What the numbers stand for in one run.
@@ -217,6 +224,8 @@ class TapeRecorder {
   /// The backward of a function goes on, or braze runs something between: the forward of an inner one, whose grad
   /// mode is what it would be.
   void set_in_backward(bool on) { is_in_backward_ = on; }
+  /// The tensor is about to become a leaf.
+  void begin_leaf(const at::Tensor& tensor);
   /// The program asks for the grad mode, or sets it.
   void note_grad_mode();
   /// A tracer of the same elements without a history has been made.
@@ -253,6 +262,7 @@ class TapeRecorder {
   void note_generator(c10::Device device);
   void end(Pending pending, const torch::jit::Stack& stack);
   bool has_history(const at::Tensor& tensor) const;
+  static void check_leaf(const at::Tensor& leaf, const at::Tensor& tensor);
   void keep_number(Tape::Call& call, uint32_t argument);
   uint32_t number_of(const at::Tensor& tensor);
   uint32_t number_of_real(const at::Tensor& real);
@@ -277,6 +287,7 @@ class TapeRecorder {
   std::vector<at::Tensor> arguments_;
   std::unordered_map<const c10::TensorImpl*, uint32_t> real_;  ///< The tape holds them.
   std::unordered_map<const View*, uint32_t> views_;
+  std::unordered_map<uint32_t, at::Tensor> leaves_;  ///< By number.
   /// Copies that operators read instead of conjugate and negative views: below autograd, which gives them no
   /// history.
   std::vector<at::Tensor> resolved_;

@@ -138,8 +138,11 @@ Captured capture_call(const py::object& function, const Arguments& arguments, co
     });
   };
   Captured captured = record();
-  if (captured.is_outdated)
-    if (Captured again = record(); again.made) return again;
+  if (captured.is_outdated) {
+    Captured again = record();
+    if (again.made) return again;
+    if (!captured.made) captured = std::move(again);
+  }
   // Numbers go where symbols do not.
   while (!captured.made && captured.kind != Captured::Kind::gradients && history.gives_up()) {
     const Place before = captured.place;

@@ -43,8 +43,9 @@ struct Captured {
     failed,     ///< Nothing is wrong with the code: no memory, say. What was captured before stays as it is.
   } kind;
   std::unique_ptr<Specialisation> made = {};
-  bool is_outdated = false;  ///< `made` would never be replayed; another capture, which is due, knows better.
-  Place place = {};          ///< All but `whole`: why it is not.
+  /// `made` would never be replayed, or is nothing; another capture, which is due, knows better.
+  bool is_outdated = false;
+  Place place = {};  ///< All but `whole`: why it is not.
   /// Whole calls that want gradients: what says of later calls that they do, and how many operators they have.
   std::optional<guards::GuardProgram> wanting = {};
   size_t op_count = 0;

@@ -58,8 +58,13 @@ class CapturedRun {
     };
     try {
       Captured captured = record();
-      if (!captured.made) failed();
+      captured.is_outdated |= is_to_leave_gradients(captured.kind);
+      if (!captured.made && !captured.is_outdated) failed();
       return captured;
+    } catch (const GivenUp& error) {
+      if (is_to_leave_gradients(error.kind)) return {.kind = error.kind, .is_outdated = true, .place = error.place};
+      failed();
+      throw;
     } catch (const InternalError& error) {  // Code that knows numbers only.
       if (!world_.sizes().has_sizes()) throw;
       failed();
@@ -68,6 +73,13 @@ class CapturedRun {
       failed();
       throw;
     }
+  }
+
+  /// What the run has differentiated itself has made the whole impossible to differentiate: the next one ends
+  /// there.
+  bool is_to_leave_gradients(Captured::Kind kind) {
+    return kind == Captured::Kind::gradients &&
+           tracer_.impl().own_gradients == capture::Recorder::OwnGradients::some && history_.leave_gradients();
   }
 
   /// Results should have a history, and would have none.

@@ -68,6 +68,10 @@ class SizeHistory {
   bool is_replaced(const std::string& path) const { return replaced_.contains(path); }
   /// Classes were registered with abstract ones while a run was captured. False: that happens each time.
   bool note_registered() { return !std::exchange(registers_, true); }
+  /// A capture that takes gradients itself could not be differentiated in turn: the next ones end there. False:
+  /// that is known already.
+  bool leave_gradients() { return !std::exchange(leaves_gradients_, true); }
+  bool leaves_gradients() const { return leaves_gradients_; }
   bool is_open() const { return state_ == State::open; }
   /// A capture with symbols or varying floats has come to nothing. The next ones have no symbols; if one of these
   /// comes to nothing, too, the next ones have constants alone.
@@ -98,7 +102,7 @@ class SizeHistory {
     data_paths_.clear();
     float_paths_.clear();
     replaced_.clear();
-    registers_ = false;
+    registers_ = leaves_gradients_ = false;
     state_ = State::open;
   }
 
@@ -117,7 +121,7 @@ class SizeHistory {
   };
   std::vector<std::string> data_paths_;
   std::unordered_set<std::string> float_paths_, replaced_;
-  bool registers_ = false, has_counters_ = false;
+  bool registers_ = false, has_counters_ = false, leaves_gradients_ = false;
   std::unordered_map<std::string, Form> forms_;
   std::unordered_map<std::string, Number<int64_t>> numbers_;
   std::unordered_map<std::string, Number<double>> floats_;

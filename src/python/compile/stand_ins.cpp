@@ -7,6 +7,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "capture/inner_gradients.h"
 #include "capture/number.h"
 #include "capture/recorder.h"
 #include "capture/tape.h"
@@ -162,6 +163,14 @@ void add_functions(py::module_& module) {
                                              {},
                                              is_once},
                                             is_bare);
+             });
+  module.def("inner_gradients",
+             [](const py::list& outputs, const py::list& inputs, const py::list& tangents, bool keeps_graph,
+                bool creates_graph) -> py::object {
+               const auto found = capture::inner_gradients(
+                   recorder(),
+                   {to_tensors(outputs), to_tensors(inputs), to_tensors(tangents), keeps_graph, creates_graph});
+               return found ? py::object(to_list(*found)) : py::none();
              });
   module.def("begin_function_forward", [] {
     if (auto* const tape = capture::TapeRecorder::current()) tape->begin_forward();

@@ -27,6 +27,7 @@ const FunctionForms& function_forms() noexcept;
 ///   set_function_forms(...)           FunctionForms
 ///   function_tangents(outputs)        capture/traced_function.h
 ///   join_function(...)                likewise
+///   inner_gradients(...)              capture/inner_gradients.h; None where there are none
 void add_stand_ins(pybind11::module_& module);
 
 }  // namespace braze::python

@@ -410,10 +410,18 @@ bool TorchWorld::changes_only_itself(PyObject* tensor, PyObject* name, PyObject*
   if (text != "requires_grad_" || count > 1 || (count == 1 && !PyBool_Check(arguments[0]))) return false;
   const bool wanted = count == 0 || arguments[0] == Py_True;
   if (is_computed(tensor)) {
-    // Else what follows has a history, which programs do not record.
+    // What follows has a history, which ends here: the gradient that arrives here belongs to the trace.
     const at::Tensor& computed = THPVariable_Unpack(tensor);
-    const bool has_no_history = !wants_gradients_ && !computed.is_inference() && !capture::is_transformed(computed);
-    return !wanted || computed.requires_grad() || has_no_history;
+    if (!wanted || computed.requires_grad()) return true;
+    using Own = capture::Recorder::OwnGradients;
+    Own& own = tracer_.impl().own_gradients;
+    if (computed.is_inference() || capture::is_transformed(computed) || (own == Own::refused && wants_gradients_))
+      return false;
+    if (own == Own::none) own = Own::some;
+    auto* const tape = capture::TapeRecorder::current();
+    if (tape && !tape->can_be_lost()) return !wants_gradients_;
+    if (tape) tape->begin_leaf(computed);
+    return true;
   }
   return THPVariable_Unpack(tensor).requires_grad() == wanted;
 }

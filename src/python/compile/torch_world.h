@@ -58,7 +58,9 @@ class TorchWorld final : public LibraryWorld {
         others_(others),
         history_(history),
         rows_(tracer, history),
-        sizes_(tracer, guards, takes_symbols ? &history : nullptr, dynamic) {}
+        sizes_(tracer, guards, takes_symbols ? &history : nullptr, dynamic) {
+    if (history.leaves_gradients()) tracer.impl().own_gradients = capture::Recorder::OwnGradients::refused;
+  }
 
   /// Writes that were recorded have counted as versions of real tensors: puts the counters back.
   ~TorchWorld() override;

@@ -1,0 +1,213 @@
+// capture/inner_gradients.cpp
+#include "capture/inner_gradients.h"
+
+#include <ATen/SavedTensorHooks.h>
+#include <ATen/autocast_mode.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/core/InferenceMode.h>
+#include <torch/csrc/autograd/anomaly_mode.h>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+#include <ranges>
+#include <string_view>
+#include <typeinfo>
+#include <unordered_map>
+
+#include "capture/backward_formulas.h"
+#include "capture/engine_order.h"
+#include "capture/gradient_sums.h"
+#include "capture/recorder.h"
+#include "capture/rerun_gradients.h"
+#include "capture/tape.h"
+#include "capture/traceable.h"
+#include "support/error.h"
+
+namespace braze::capture {
+
+namespace {
+
+using torch::autograd::Edge;
+using torch::autograd::Node;
+using torch::autograd::variable_list;
+
+/// As PyTorch's engine goes, for some inputs: nodes that lead to none of them do not run.
+class InnerBackward {
+ public:
+  InnerBackward(const Recorder& recorder, const GradientCall& call) : recorder_(recorder), call_(call) {}
+
+  std::vector<at::Tensor> run() {
+    for (const at::Tensor& input : call_.inputs) inputs_.push_back(torch::autograd::impl::gradient_edge(input));
+    std::vector<Edge> roots;
+    for (const at::Tensor& output : call_.outputs) roots.push_back(torch::autograd::impl::gradient_edge(output));
+    for (const Edge& root : roots) discover(root.function.get());
+    for (const Edge& input : inputs_)
+      if (const auto at = states_.find(input.function.get()); at != states_.end()) at->second.is_input = true;
+    for (Node* node : order_) find_needed(*node);
+    check_ways_outside();
+    found_.resize(inputs_.size());
+    for (size_t k = 0; k < roots.size(); ++k) add(roots[k], call_.tangents[k]);
+    for (const Edge& root : roots)
+      if (states_.at(root.function.get()).waits_for == 0) make_ready(root.function.get());
+    while (!ready_.empty()) {
+      Node* node = ready_.top().node;
+      ready_.pop();
+      step(*node);
+    }
+    return std::move(found_);
+  }
+
+ private:
+  struct State {
+    size_t waits_for = 0;    ///< Nodes that give it gradients.
+    bool is_input = false;   ///< A gradient that is asked for arrives here.
+    bool is_needed = false;  ///< It leads on to such.
+    bool is_ready = false;
+    variable_list inputs = {};
+  };
+
+  /// All nodes, each behind those that it leads to; what each waits for.
+  void discover(Node* root) {
+    std::vector<std::pair<Node*, size_t>> stack;
+    const auto visit = [&](Node* node) {
+      const auto [at, is_new] = states_.try_emplace(node);
+      if (!is_new) return;
+      check(*node);
+      at->second.inputs.resize(node->num_inputs());
+      stack.emplace_back(node, 0);
+    };
+    visit(root);
+    while (!stack.empty()) {
+      auto& [node, next] = stack.back();
+      if (next == node->num_outputs()) {
+        order_.push_back(node);
+        stack.pop_back();
+        continue;
+      }
+      const Edge edge = node->next_edge(next++);
+      if (!edge.is_valid()) continue;
+      visit(edge.function.get());
+      ++states_.at(edge.function.get()).waits_for;
+    }
+  }
+
+  void find_needed(const Node& node) {
+    State& state = states_.at(const_cast<Node*>(&node));
+    for (const Edge& edge : node.next_edges()) {
+      if (!edge.is_valid()) continue;
+      const State& next = states_.at(edge.function.get());
+      state.is_needed |= next.is_needed || next.is_input;
+    }
+  }
+
+  /// Throws for Python code, which may do something beside computing, and for hooks.
+  static void check(Node& node) {
+    const std::string_view type = typeid(node).name();
+    if (type.find("PyNode") != type.npos || (type.find("CppNode") != type.npos && !is_rerun(node)) ||
+        (type.find("braze") != type.npos && node.num_outputs() > 0 && !is_rerun(node)))
+      throw UserError(concat("a function has a gradient of its own (", node.name(), ")"));
+    if (!node.pre_hooks().empty() || !node.tensor_pre_hooks().empty() || !node.post_hooks().empty() ||
+        !node.retains_grad_hooks().empty())
+      throw UserError("a tensor of the trace has hooks");
+  }
+
+  /// The history of a tensor from outside may lead to other inputs, which are from outside as well.
+  void check_ways_outside() const {
+    for (const Node* node : order_) {
+      const at::Tensor* const real = recorder_.begins_at(node);
+      if (!real && node->sequence_nr() < recorder_.first_sequence_number())
+        throw UserError("a history from outside of the trace");
+      if (!real || real->is_leaf()) continue;
+      const auto is_elsewhere = [&](size_t k) {
+        return inputs_[k].function.get() != node && recorder_.is_bound(call_.inputs[k]);
+      };
+      for (size_t k = 0; k < inputs_.size(); ++k)
+        if (is_elsewhere(k)) throw UserError("the gradient may come by ways outside of the trace");
+    }
+  }
+
+  void make_ready(Node* node) {
+    State& state = states_.at(node);
+    if ((state.is_needed || state.is_input) && !std::exchange(state.is_ready, true))
+      ready_.push({node->sequence_nr(), node});
+  }
+
+  void add(const Edge& edge, at::Tensor gradient) {
+    if (!gradient.defined()) return;
+    at::Tensor& sum = states_.at(edge.function.get()).inputs.at(edge.input_nr);
+    sum = sum.defined() ? sum_of_gradients(sum, gradient) : std::move(gradient);
+  }
+
+  void step(Node& node) {
+    State& state = states_.at(&node);
+    variable_list inputs = std::move(state.inputs);
+    if (state.is_input)
+      for (size_t k = 0; k < inputs_.size(); ++k)
+        if (inputs_[k].function.get() == &node) found_[k] = inputs.at(inputs_[k].input_nr);
+    if (!state.is_needed) return;
+    std::optional<variable_list> other = other_backward(node, inputs);
+    variable_list outputs = other ? *std::move(other) : node(std::move(inputs));
+    inputs.clear();
+    if (!call_.keeps_graph) node.release_variables();
+    if (outputs.size() > node.num_outputs()) outputs.resize(node.num_outputs());
+    torch::autograd::validate_outputs(node.next_edges(), outputs, [&](const std::string& text) {
+      return concat("function ", node.name(), " returned an invalid gradient: ", text);
+    });
+    for (size_t k = 0; k < node.num_outputs(); ++k) {
+      const Edge& edge = node.next_edge(k);
+      if (!edge.is_valid()) continue;
+      if (k < outputs.size()) add(edge, std::move(outputs[k]));
+      if (--states_.at(edge.function.get()).waits_for == 0) make_ready(edge.function.get());
+    }
+  }
+
+  const Recorder& recorder_;
+  const GradientCall& call_;
+  std::vector<Edge> inputs_;
+  std::vector<at::Tensor> found_;
+  std::unordered_map<Node*, State> states_;
+  std::vector<Node*> order_;
+  ReadyNodes<Node*> ready_;
+};
+
+/// Whoever watches a backward, or has a part in it.
+bool is_watched() {
+  return torch::autograd::AnomalyMode::is_enabled() || c10::InferenceMode::is_enabled() ||
+         !at::SavedTensorDefaultHooks::get_tls_state().stack.empty() ||
+         at::autocast::is_autocast_enabled(at::kCPU) || at::autocast::is_autocast_enabled(at::kCUDA);
+}
+
+bool has_hooks(const at::Tensor& tensor) {
+  const auto* const meta = torch::autograd::impl::get_autograd_meta(tensor);
+  return meta && (!meta->hooks_.empty() || meta->cpp_hooks_list_ || meta->post_acc_grad_hooks_);
+}
+
+}  // namespace
+
+std::optional<std::vector<at::Tensor>> inner_gradients(Recorder& recorder, const GradientCall& given) {
+  // Other people's compilers get a forward that autograd differentiates.
+  const TapeRecorder* const tape = TapeRecorder::current();
+  if (tape && !tape->can_be_lost()) return std::nullopt;
+  if (is_watched() || recorder.own_gradients == Recorder::OwnGradients::refused) return std::nullopt;
+  recorder.own_gradients = Recorder::OwnGradients::some;
+  GradientCall call = given;
+  const auto is_fit = [&](at::Tensor& one) {
+    if (!one.defined() || is_transformed(one) || one.is_inference() || has_hooks(one)) return false;
+    if (!is_tracer(one)) one = recorder.stand_in(one);
+    return one.requires_grad();
+  };
+  if (!std::ranges::all_of(call.outputs, is_fit) || !std::ranges::all_of(call.inputs, is_fit)) return std::nullopt;
+  if (std::ranges::any_of(call.tangents, is_transformed)) return std::nullopt;
+  const at::AutoGradMode with_history(call.creates_graph);
+  try {
+    return InnerBackward(recorder, call).run();
+  } catch (const UserError&) {
+    return std::nullopt;
+  } catch (const c10::Error&) {  // A formula that is not there, a node that has run and kept nothing.
+    return std::nullopt;
+  }
+}
+
+}  // namespace braze::capture
