@@ -16,6 +16,7 @@
 #include <typeinfo>
 #include <unordered_map>
 
+#include "capture/autograd_node.h"
 #include "capture/backward_formulas.h"
 #include "capture/engine_order.h"
 #include "capture/gradient_sums.h"
@@ -26,8 +27,6 @@
 #include "support/error.h"
 
 namespace braze::capture {
-
-namespace {
 
 using torch::autograd::Edge;
 using torch::autograd::Node;
@@ -113,15 +112,22 @@ class InnerBackward {
       throw UserError("a tensor of the trace has hooks");
   }
 
+  /// The tensor from outside whose history begins there. Else null.
+  const at::Tensor* begins_at(const Node* node) const {
+    for (const auto& [impl, bound] : recorder_.bound_)
+      if (bound.history && bound.history->edge.function.get() == node) return &bound.real;
+    return nullptr;
+  }
+
   /// The history of a tensor from outside may lead to other inputs, which are from outside as well.
   void check_ways_outside() const {
     for (const Node* node : order_) {
-      const at::Tensor* const real = recorder_.begins_at(node);
-      if (!real && node->sequence_nr() < recorder_.first_sequence_number())
+      const at::Tensor* const real = begins_at(node);
+      if (!real && node->sequence_nr() < recorder_.first_sequence_number_)
         throw UserError("a history from outside of the trace");
       if (!real || real->is_leaf()) continue;
       const auto is_elsewhere = [&](size_t k) {
-        return inputs_[k].function.get() != node && recorder_.is_bound(call_.inputs[k]);
+        return inputs_[k].function.get() != node && recorder_.stood_in_by(call_.inputs[k]);
       };
       for (size_t k = 0; k < inputs_.size(); ++k)
         if (is_elsewhere(k)) throw UserError("the gradient may come by ways outside of the trace");
@@ -172,6 +178,8 @@ class InnerBackward {
   ReadyNodes<Node*> ready_;
 };
 
+namespace {
+
 /// Whoever watches a backward, or has a part in it.
 bool is_watched() {
   return torch::autograd::AnomalyMode::is_enabled() || c10::InferenceMode::is_enabled() ||
@@ -198,14 +206,17 @@ std::optional<std::vector<at::Tensor>> inner_gradients(Recorder& recorder, const
     if (!is_tracer(one)) one = recorder.stand_in(one);
     return one.requires_grad();
   };
+  // One from outside that keeps its gradient keeps this one, too, and no guard says whether a tensor does.
+  const auto may_keep = [&](const at::Tensor& one) { return !is_tracer(one) && !one.is_leaf(); };
+  if (std::ranges::any_of(call.inputs, may_keep)) return std::nullopt;
   if (!std::ranges::all_of(call.outputs, is_fit) || !std::ranges::all_of(call.inputs, is_fit)) return std::nullopt;
   if (std::ranges::any_of(call.tangents, is_transformed)) return std::nullopt;
   const at::AutoGradMode with_history(call.creates_graph);
   try {
     return InnerBackward(recorder, call).run();
-  } catch (const UserError&) {
-    return std::nullopt;
-  } catch (const c10::Error&) {  // A formula that is not there, a node that has run and kept nothing.
+  } catch (const InternalError&) {
+    throw;
+  } catch (const std::exception&) {  // No rule, no formula, a node that has run and kept nothing.
     return std::nullopt;
   }
 }

@@ -304,12 +304,6 @@ const at::Tensor* Recorder::bound_as(const ViewPtr& view) const {
   return view->input < 0 ? nullptr : &inputs_[view->input];
 }
 
-const at::Tensor* Recorder::begins_at(const torch::autograd::Node* node) const {
-  for (const auto& [impl, bound] : bound_)
-    if (bound.history && bound.history->edge.function.get() == node) return &bound.real;
-  return nullptr;
-}
-
 void Recorder::name_parameter(const at::Tensor& real, std::string_view name) {
   names_.try_emplace(real.unsafeGetTensorImpl(), name);
 }

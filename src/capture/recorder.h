@@ -22,10 +22,6 @@
 #include "capture/trace_sizes.h"
 #include "capture/tracer_tensor.h"
 
-namespace torch::autograd {
-struct Node;
-}
-
 namespace braze::capture {
 
 struct InputHistory;
@@ -36,6 +32,7 @@ class Recorder {
   friend class TraceSizes;
   friend class KnownValues;
   friend class TraceEnd;
+  friend class InnerBackward;
 
  public:
   explicit Recorder(std::string_view name, PhaseTimes* times);
@@ -107,15 +104,9 @@ class Recorder {
   bool is_tracked(const at::Tensor& real) const;
   /// The tensor from outside whose view this is; null if the trace made it.
   const at::Tensor* bound_as(const ViewPtr& view) const;
-  /// The tensor from outside whose history begins at the node, of the trace: there its gradient arrives. Else null.
-  const at::Tensor* begins_at(const torch::autograd::Node* node) const;
   /// The run takes gradients itself (capture/inner_gradients.h), or begins a history where none was.
   enum class OwnGradients : uint8_t { none, some, refused };
   OwnGradients own_gradients = OwnGradients::none;
-  /// A tracer that stands for a tensor from outside.
-  bool is_bound(const at::Tensor& tracer) const { return stood_in_by(tracer); }
-  /// Autograd's nodes of this trace have this one or a later one.
-  uint64_t first_sequence_number() const { return first_sequence_number_; }
   void name_parameter(const at::Tensor& real, std::string_view name);
   bool wants_gradients() const { return wants_gradients_; }
 
@@ -155,7 +146,7 @@ class Recorder {
   const caffe2::TypeMeta default_dtype_ = c10::get_default_dtype();
   const bool began_in_inference_mode_ = c10::InferenceMode::is_enabled();
   bool wants_gradients_ = false;
-  const uint64_t first_sequence_number_;
+  const uint64_t first_sequence_number_;  ///< Autograd nodes of this trace have this one or a later one.
   GeneratorWatch generator_;
   TraceSizes sizes_{*this};
   KnownValues known_{*this};

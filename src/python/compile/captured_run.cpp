@@ -187,6 +187,13 @@ void CapturedRun::differentiate(const std::vector<at::Tensor>& outputs, const ca
     return;
   }
   not_differentiated_ = tracer_.differentiate(trace_, outputs);
+  using Own = capture::Recorder::OwnGradients;
+  if (trace_.gradients && !trace_.gradients->no_tape.empty() && tracer_.impl().own_gradients == Own::some) {
+    not_differentiated_ =
+        trace_.gradients->no_tape;  // What takes gradients itself may well be differentiated twice.
+    trace_.gradients.reset();
+    return;
+  }
   const bool is_checkpointed = hooks != SavedTensorHooks::none;
   if (!trace_.gradients || !is_checkpointed || (!changes_objects_ && effects.saves_since())) return;
   trace_.gradients.reset();

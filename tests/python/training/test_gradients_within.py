@@ -139,17 +139,6 @@ def rows_of_jacobian():
     return forward, lambda: [torch.randn(3, requires_grad=True)], nn.Identity()
 
 
-def of_what_was_computed_before():
-    layers = net()
-
-    def loss(h):
-        y = layers(h.tanh()).sum()
-        (slope,) = torch.autograd.grad(y, h, create_graph=True)
-        return y + (slope * slope).sum()
-
-    return loss, lambda: [torch.randn(2, 3, requires_grad=True) * 2], layers
-
-
 def unused():
     def forward(x, w):
         y = (x * 2).sin().sum()
@@ -212,7 +201,6 @@ PROGRAMS = {
         norm_of_gradients,
         penalised_gradients,
         rows_of_jacobian,
-        of_what_was_computed_before,
         unused,
         without_gradients,
     )
@@ -256,15 +244,12 @@ def trained(program, compiled):
     for _ in range(3):
         module.zero_grad()
         given = arguments()
-        leaves = [*[one for one in given if one.is_leaf], *module.parameters()]
-        for one in given:
-            if not one.is_leaf:
-                one.retain_grad()
+        leaves = [*given, *module.parameters()]
         results = quick(*given)
         loss = results if isinstance(results, torch.Tensor) else results[0]
         if loss.requires_grad:
             loss.sum().backward()
-        seen.append([results, [one.grad for one in [*leaves, *given]], [one.requires_grad for one in given]])
+        seen.append([results, [one.grad for one in leaves], [one.requires_grad for one in given]])
     return seen, quick
 
 
@@ -281,7 +266,7 @@ def test_as_in_eager(name):
 def attempts(function, *argument_lists):
     """What eager and compiled calls give, or raise, and what they leave behind."""
     for quick in (function, C.CompiledFunction(function)):
-        seen = []
+        seen, errors = [], []
         for make in argument_lists:
             torch.manual_seed(2)
             given = make()
@@ -290,9 +275,10 @@ def attempts(function, *argument_lists):
                 if isinstance(result, torch.Tensor) and result.requires_grad:
                     result.sum().backward()
             except RuntimeError as error:
-                result = str(error)[:60]
+                result = None
+                errors.append(str(error)[:60])
             seen.append([result, [one.grad for one in given if isinstance(one, torch.Tensor)]])
-        yield seen
+        yield seen, errors
 
 
 def leaf(*sizes):
@@ -367,8 +353,11 @@ def some_of_the_graph(x):
     ],
 )
 def test_edges(function):
-    expected, seen = attempts(function, *[lambda: [leaf(3)]] * 3, lambda: [leaf(5)], lambda: [leaf(4)])
+    (expected, errors), (seen, raised) = attempts(
+        function, *[lambda: [leaf(3)]] * 3, lambda: [leaf(5)], lambda: [leaf(4)]
+    )
     torch.testing.assert_close(seen, expected)
+    assert raised == errors
 
 
 def test_ways_outside():
@@ -381,8 +370,29 @@ def test_ways_outside():
         x = leaf(3)
         return [x, x.sin()]
 
-    expected, seen = attempts(slope_of, *[given] * 3)
+    (expected, errors), (seen, raised) = attempts(slope_of, *[given] * 3)
     torch.testing.assert_close(seen, expected)
+    assert raised == errors
+
+
+def test_what_was_computed_before():
+    """It may keep its gradient, and then keeps this one as well."""
+    layers = net()
+
+    def loss(h):
+        y = layers(h.tanh()).sum()
+        (slope,) = torch.autograd.grad(y, h, create_graph=True)
+        return y + (slope * slope).sum()
+
+    def given(keeps):
+        h = leaf(2, 3) * 2
+        if keeps:
+            h.retain_grad()
+        return [h]
+
+    (expected, errors), (seen, raised) = attempts(loss, *[lambda: given(False)] * 3, lambda: given(True))
+    torch.testing.assert_close(seen, expected)
+    assert raised == errors
 
 
 def test_hooks_are_called():
@@ -399,8 +409,11 @@ def test_hooks_are_called():
             x.register_hook(lambda g: g * 2)
         return [x]
 
-    expected, seen = attempts(loss, *[lambda: given(False)] * 2, *[lambda: given(True)] * 3, lambda: given(False))
+    (expected, errors), (seen, raised) = attempts(
+        loss, *[lambda: given(False)] * 2, *[lambda: given(True)] * 3, lambda: given(False)
+    )
     torch.testing.assert_close(seen, expected)
+    assert raised == errors
 
 
 class Square(torch.autograd.Function):
@@ -419,8 +432,9 @@ def test_functions_of_the_users_own():
         (slope,) = torch.autograd.grad(Square.apply(x.sin()).sum(), x, create_graph=True)
         return slope.pow(2).sum()
 
-    expected, seen = attempts(loss, *[lambda: [leaf(3)]] * 3)
+    (expected, errors), (seen, raised) = attempts(loss, *[lambda: [leaf(3)]] * 3)
     torch.testing.assert_close(seen, expected)
+    assert raised == errors
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
