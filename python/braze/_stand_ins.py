@@ -392,7 +392,7 @@ def tangents_of(outputs: tuple, given: Any) -> list:
     if len(given) != len(outputs):
         C.end_graph("a backward within the function")
     tangents = []
-    for output, tangent in zip(outputs, given):
+    for output, tangent in zip(outputs, given, strict=True):
         if not isinstance(output, torch.Tensor) or not output.is_floating_point() or not output.requires_grad:
             C.end_graph("a backward within the function")
         if tangent is None:
@@ -428,7 +428,7 @@ def gradients_within(
     if found is None:
         C.end_graph("a backward within the function")
     results = []
-    for one, gradient in zip(inputs, found):
+    for one, gradient in zip(inputs, found, strict=True):
         if gradient is None and not (allow_unused or materialize_grads):
             C.end_graph("a backward within the function")
         if gradient is None and materialize_grads:
