@@ -32,6 +32,11 @@ using torch::autograd::Edge;
 using torch::autograd::Node;
 using torch::autograd::variable_list;
 
+static bool has_hooks(const at::Tensor& tensor) {
+  const auto* const meta = torch::autograd::impl::get_autograd_meta(tensor);
+  return meta && (!meta->hooks_.empty() || meta->cpp_hooks_list_ || meta->post_acc_grad_hooks_);
+}
+
 /// As PyTorch's engine goes, for some inputs: nodes that lead to none of them do not run.
 class InnerBackward {
  public:
@@ -39,6 +44,7 @@ class InnerBackward {
 
   std::vector<at::Tensor> run() {
     for (const at::Tensor& input : call_.inputs) inputs_.push_back(torch::autograd::impl::gradient_edge(input));
+    check_inputs();
     std::vector<Edge> roots;
     for (const at::Tensor& output : call_.outputs) roots.push_back(torch::autograd::impl::gradient_edge(output));
     for (const Edge& root : roots) discover(root.function.get());
@@ -110,6 +116,15 @@ class InnerBackward {
     if (!node.pre_hooks().empty() || !node.tensor_pre_hooks().empty() || !node.post_hooks().empty() ||
         !node.retains_grad_hooks().empty())
       throw UserError("a tensor of the trace has hooks");
+  }
+
+  /// Hooks see a gradient that is asked for. A tensor from outside that keeps its own keeps this one, too, and no
+  /// guard says whether one does.
+  void check_inputs() const {
+    for (const Edge& input : inputs_)
+      if (const at::Tensor* const real = begins_at(input.function.get());
+          real && (!real->is_leaf() || has_hooks(*real)))
+        throw UserError("somebody may look at the gradient of a tensor from outside");
   }
 
   /// The tensor from outside whose history begins there. Else null.
@@ -187,11 +202,6 @@ bool is_watched() {
          at::autocast::is_autocast_enabled(at::kCPU) || at::autocast::is_autocast_enabled(at::kCUDA);
 }
 
-bool has_hooks(const at::Tensor& tensor) {
-  const auto* const meta = torch::autograd::impl::get_autograd_meta(tensor);
-  return meta && (!meta->hooks_.empty() || meta->cpp_hooks_list_ || meta->post_acc_grad_hooks_);
-}
-
 }  // namespace
 
 std::optional<std::vector<at::Tensor>> inner_gradients(Recorder& recorder, const GradientCall& given) {
@@ -206,9 +216,6 @@ std::optional<std::vector<at::Tensor>> inner_gradients(Recorder& recorder, const
     if (!is_tracer(one)) one = recorder.stand_in(one);
     return one.requires_grad();
   };
-  // One from outside that keeps its gradient keeps this one, too, and no guard says whether a tensor does.
-  const auto may_keep = [&](const at::Tensor& one) { return !is_tracer(one) && !one.is_leaf(); };
-  if (std::ranges::any_of(call.inputs, may_keep)) return std::nullopt;
   if (!std::ranges::all_of(call.outputs, is_fit) || !std::ranges::all_of(call.inputs, is_fit)) return std::nullopt;
   if (std::ranges::any_of(call.tangents, is_transformed)) return std::nullopt;
   const at::AutoGradMode with_history(call.creates_graph);

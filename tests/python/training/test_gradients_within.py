@@ -470,3 +470,27 @@ def test_backends_that_run_eagers_operators(backend):
         wanted = [x, *layers.parameters()]
         seen = torch.autograd.grad(quick(x), wanted, allow_unused=True)
         torch.testing.assert_close(seen, torch.autograd.grad(loss(x), wanted, allow_unused=True))
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+def test_hooks_where_sizes_vary(keeps):
+    """Where sizes vary a tracer stands for what the function is given: hooks and kept gradients are not its own."""
+    layers = net()
+
+    def loss(x):
+        (slope,) = torch.autograd.grad(layers(x).sum(), x, create_graph=True)
+        return slope.pow(2).mean()
+
+    def given(rows, hooked):
+        x = leaf(rows, 3) * 2 if keeps else leaf(rows, 3)
+        if hooked and keeps:
+            x.retain_grad()
+        elif hooked:
+            x.register_hook(lambda g: g * 2)
+        return [x]
+
+    calls = [(2, False), (3, False), (4, False), (5, True), (6, True), (7, False)]
+    results = attempts(loss, *[lambda one=one: given(*one) for one in calls])
+    (expected, errors), (seen, raised) = results
+    torch.testing.assert_close(seen, expected)
+    assert raised == errors
