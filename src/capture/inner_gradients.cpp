@@ -228,4 +228,15 @@ std::optional<std::vector<at::Tensor>> inner_gradients(Recorder& recorder, const
   }
 }
 
+bool begin_leaf(Recorder& recorder, const at::Tensor& computed, bool wants_gradients) {
+  using Own = Recorder::OwnGradients;
+  Own& own = recorder.own_gradients;
+  if (computed.is_inference() || is_transformed(computed) || (own == Own::refused && wants_gradients)) return false;
+  if (own == Own::none) own = Own::some;
+  TapeRecorder* const tape = TapeRecorder::current();
+  if (tape && !tape->can_be_lost()) return !wants_gradients;
+  if (tape) tape->begin_leaf(computed);
+  return true;
+}
+
 }  // namespace braze::capture

@@ -27,4 +27,8 @@ struct GradientCall {
 /// gradient may come by ways outside of the trace: the trace is of no use then.
 std::optional<std::vector<at::Tensor>> inner_gradients(Recorder& recorder, const GradientCall& call);
 
+/// Before a tensor of the trace is made a leaf, by requires_grad_(). False: the trace does not take that.
+/// \param wants_gradients  what the function gives is to have a history.
+bool begin_leaf(Recorder& recorder, const at::Tensor& computed, bool wants_gradients);
+
 }  // namespace braze::capture

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "capture/inner_gradients.h"
 #include "capture/number.h"
 #include "capture/recorder.h"
 #include "capture/replaced_data.h"
@@ -412,16 +413,7 @@ bool TorchWorld::changes_only_itself(PyObject* tensor, PyObject* name, PyObject*
   if (is_computed(tensor)) {
     // What follows has a history, which ends here: the gradient that arrives here belongs to the trace.
     const at::Tensor& computed = THPVariable_Unpack(tensor);
-    if (!wanted || computed.requires_grad()) return true;
-    using Own = capture::Recorder::OwnGradients;
-    Own& own = tracer_.impl().own_gradients;
-    if (computed.is_inference() || capture::is_transformed(computed) || (own == Own::refused && wants_gradients_))
-      return false;
-    if (own == Own::none) own = Own::some;
-    auto* const tape = capture::TapeRecorder::current();
-    if (tape && !tape->can_be_lost()) return !wants_gradients_;
-    if (tape) tape->begin_leaf(computed);
-    return true;
+    return !wanted || computed.requires_grad() || capture::begin_leaf(tracer_.impl(), computed, wants_gradients_);
   }
   return THPVariable_Unpack(tensor).requires_grad() == wanted;
 }
