@@ -22,9 +22,14 @@ LEGACY = {
 
 
 def tensor(data: Any, *, dtype: Any = None, device: Any = None, **settings: Any) -> torch.Tensor:
-    """torch.tensor and torch.as_tensor of lists with tensors in them, and the latter of an array."""
+    """torch.tensor of lists with tensors in them, and of arrays."""
     if type(data) is not list and type(data) is not tuple:
-        return torch.tensor(data, dtype=dtype, device=device)
+        over = C.tensor_over(data)
+        if over is None:
+            return torch.tensor(data, dtype=dtype, device=device)
+        if settings.get("requires_grad", False) or settings.get("pin_memory", False):
+            C.end_graph("a tensor shares the memory of an array that existed before")
+        return over.to(device=device, dtype=dtype, copy=True)
     leaves: list[Any] = []
     shape = _shape_of(data, leaves)
     if dtype is None:
@@ -39,9 +44,18 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, **settings: Any)
     return made if len(shape) == 1 else torch.ops.aten._unsafe_view(made, shape)  # Eager's is no view.
 
 
+def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> torch.Tensor:
+    """torch.as_tensor likewise, which shares the memory of an array that existed before."""
+    over = None if type(data) is list or type(data) is tuple else C.tensor_over(data)
+    if over is None:
+        return tensor(data, dtype=dtype, device=device)
+    return torch.as_tensor(over, dtype=dtype, device=device)
+
+
 def from_numpy(array: Any) -> torch.Tensor:
-    """torch.from_numpy of an array that nobody writes any more."""
-    return torch.tensor(array, device="cpu")
+    """torch.from_numpy of such an array, or of one that nobody writes any more."""
+    over = C.tensor_over(array)
+    return torch.tensor(array, device="cpu") if over is None else over
 
 
 def _holds_tensors(data: Any) -> bool:
@@ -111,7 +125,7 @@ def legacy(dtype: torch.dtype) -> Callable[..., torch.Tensor]:
 
 def install() -> None:
     C.set_stand_in(torch.tensor, tensor)
-    C.set_stand_in(torch.as_tensor, tensor)
+    C.set_stand_in(torch.as_tensor, as_tensor)
     C.set_stand_in(torch.from_numpy, from_numpy)
     for name, dtype in LEGACY.items():
         C.set_stand_in(getattr(torch, name), legacy(dtype))

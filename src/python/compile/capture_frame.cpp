@@ -385,8 +385,14 @@ Captured capture_frame(FrameRun& run, CodeState& code, const Settings& settings,
       ++runs_left;
       continue;
     }
-    // Numbers go where symbols do not: no breakpoint is there because of these.
     SizeHistory& history = code.starts[run.offset()].sizes;
+    if (history.meets_draws()) {
+      stop = asked;
+      breakpoints.resize(known_breakpoints);
+      ++runs_left;
+      continue;
+    }
+    // Numbers go where symbols do not: no breakpoint is there because of these.
     if (history.gives_up() && captured.kind != Captured::Kind::gradients) {
       with_symbols = {std::exchange(stop, asked), captured.place};
       breakpoints.resize(known_breakpoints);

@@ -6,6 +6,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
+#include <map>
 
 #include "capture/gate.h"
 #include "capture/generator.h"
@@ -253,7 +254,18 @@ void CapturedRun::take_effects(Rebuilder& rebuilder, const guards::Call& call) {
   if (count_function_modes() != function_modes_) throw NotRebuilt{"a mode of torch functions is entered or left"};
   if (watcher_.leaves_generator()) throw NotRebuilt{"a generator with try or with is left unfinished"};
   for (const interpreter::Effect& effect : values.effects().log()) rebuilder.effect(effect);
-  changes_objects_ = !values.effects().log().empty();
+  changes_objects_ = !values.effects().log().empty() || values.effects().draws().count() > 0;
+  std::map<uint32_t, Specialisation::Drawn> drawn;  // In an order of their own, not by address.
+  for (PyObject* generator : values.effects().draws().generators()) {
+    const std::vector<guards::Ref>& known = values.effects().draws().of(generator);
+    const guards::Source* source = values.source_of(generator);
+    guards::Ref draws = guards::Ref::steal(PyTuple_New(std::ssize(known)));
+    if (!draws) throw std::bad_alloc();
+    for (size_t k = 0; k < known.size(); ++k)
+      PyTuple_SET_ITEM(draws.get(), static_cast<Py_ssize_t>(k), Py_NewRef(known[k].get()));
+    drawn[source->number] = {guards_.want(source), std::move(draws)};
+  }
+  for (auto& [number, one] : drawn) drawn_.push_back(std::move(one));
   values.guard_aliasing();
   guard_iterators(values);
   values.drops().guard();
@@ -308,6 +320,7 @@ std::unique_ptr<Specialisation> CapturedRun::compile(Outcome outcome) {
                                                          .numbers = std::move(numbers),
                                                          .generators = std::move(generators),
                                                          .float_arguments = std::move(float_arguments),
+                                                         .drawn = std::move(drawn_),
                                                          .writes = writes});
 }
 

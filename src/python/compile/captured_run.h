@@ -125,6 +125,7 @@ class CapturedRun {
 
   bool replaces_bound_ = false;
   std::optional<uint64_t> registrations_;  ///< As a guard has them.
+  std::vector<Specialisation::Drawn> drawn_;
 
   std::optional<capture::TapeRecorder> tape_recorder_;
   std::optional<capture::Tape> tape_;

@@ -72,6 +72,22 @@ class SizeHistory {
   /// that is known already.
   bool leave_gradients() { return !std::exchange(leaves_gradients_, true); }
   bool leaves_gradients() const { return leaves_gradients_; }
+  /// Python's generators draw numbers there: captures have symbols from now on. The present one may have none.
+  void note_draws(bool has_symbols) {
+    if (draws_ != Draws::unknown) return;
+    draws_ = Draws::wanted;
+    meets_draws_ = !has_symbols;
+  }
+  /// Whether a capture without symbols has just come to its end by that; once.
+  bool meets_draws() { return std::exchange(meets_draws_, false); }
+  bool has_draws() const { return draws_ == Draws::wanted; }
+  /// A capture has decided something by drawn numbers; several may, before that is too many ways.
+  void note_decided_draws() {
+    constexpr int most_ways = 6;
+    if (++ways_ >= most_ways) give_up_draws();
+  }
+  /// A program was for one drawn number alone, and will hardly be replayed.
+  void give_up_draws() { draws_ = Draws::refused; }
   bool is_open() const { return state_ == State::open; }
   /// A capture with symbols or varying floats has come to nothing. The next ones have no symbols; if one of these
   /// comes to nothing, too, the next ones have constants alone.
@@ -103,6 +119,8 @@ class SizeHistory {
     float_paths_.clear();
     replaced_.clear();
     registers_ = leaves_gradients_ = false;
+    draws_ = Draws::unknown;
+    ways_ = 0;
     state_ = State::open;
   }
 
@@ -110,6 +128,9 @@ class SizeHistory {
   bool is_data(const std::string& path) const;
 
   enum class State : uint8_t { open, gives_up, numbers, gives_up_floats, constants } state_ = State::open;
+  enum class Draws : uint8_t { unknown, wanted, refused } draws_ = Draws::unknown;
+  bool meets_draws_ = false;
+  int ways_ = 0;
   struct Form {
     c10::SmallVector<int64_t, 5> sizes, strides;
     c10::SmallVector<bool, 5> sizes_vary, strides_vary;

@@ -13,6 +13,7 @@
 #include "python/compile/operators.h"
 #include "python/compile/size_history.h"
 #include "python/errors.h"
+#include "python/guards/random_state.h"
 #include "python/interpreter/evaluate.h"
 #include "python/operator_warnings.h"
 #include "support/error.h"
@@ -21,13 +22,22 @@ namespace braze::python {
 
 namespace {
 
-/// A run that ends in an error is repeated natively, and draws the same numbers then.
+/// A run that ends in an error is repeated natively, and draws the same numbers then. Python's generators are moved
+/// on before it begins, while nobody else may draw.
 class GeneratorStates {
  public:
-  explicit GeneratorStates(const std::vector<at::Generator>& generators) : generators_(generators) {
+  GeneratorStates(const std::vector<at::Generator>& generators, const std::vector<Specialisation::Drawn>& drawn,
+                  PyObject* const* values)
+      : generators_(generators) {
     for (at::Generator generator : generators_) {
       const std::lock_guard<std::mutex> lock(generator.mutex());
       states_.push_back(generator.get_state());
+    }
+    for (const Specialisation::Drawn& one : drawn) {
+      guards::Ref generator = guards::Ref::borrow(values[one.place]);
+      pythons_.emplace_back(generator, guards::RandomState(generator.get()));
+      for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(one.draws.get()); ++k)
+        guards::draw(generator.get(), PyTuple_GET_ITEM(one.draws.get(), k));
     }
   }
   void put_back() {
@@ -36,11 +46,13 @@ class GeneratorStates {
       const std::lock_guard<std::mutex> lock(generator.mutex());
       generator.set_state(states_[k]);
     }
+    for (const auto& [generator, state] : pythons_) state.put_back(generator.get());
   }
 
  private:
   const std::vector<at::Generator>& generators_;
   c10::SmallVector<at::Tensor, 2> states_;
+  std::vector<std::pair<guards::Ref, guards::RandomState>> pythons_;  ///< Which the guards have looked at.
 };
 
 }  // namespace
@@ -110,7 +122,7 @@ Specialisation::Replay Specialisation::replay(PyObject* const* values, guards::R
   c10::SmallVector<guards::Ref, 16> held_values;
   for (size_t k = tensor_count; k < guards.wanted(); ++k) held_values.push_back(guards::Ref::borrow(values[k]));
   c10::SmallVector<at::Tensor, 4> tensors(running.result_count());
-  GeneratorStates states(generators);
+  GeneratorStates states(generators, drawn, values);
   try {
     // What a user's compiler has made is no part of the program, nor are operators written in Python.
     const interpreter::Pause undriven;
@@ -171,6 +183,7 @@ int Specialisation::visit(visitproc visit, void* arg) const {
   if (const int stop = guards.visit(visit, arg)) return stop;
   if (const int stop = outcome.recipe.visit(visit, arg)) return stop;
   for (const guards::Ref& object : held) Py_VISIT(object.get());
+  for (const Drawn& one : drawn) Py_VISIT(one.draws.get());
   return 0;
 }
 

@@ -71,7 +71,13 @@ class Specialisation {
     std::shared_ptr<const guards::Derived> derived;
   };
   std::vector<FloatArgument> float_arguments = {};  ///< By place.
-  bool writes = false;                              ///< The program changes tensors that it is given or bound to.
+  /// A generator of Python's, by its place among the values, and a tuple of what it draws.
+  struct Drawn {
+    uint32_t place;
+    guards::Ref draws;
+  };
+  std::vector<Drawn> drawn = {};
+  bool writes = false;  ///< The program changes tensors that it is given or bound to.
   int64_t replays = 0;
   std::string missed = {};        ///< Why none of those that there were served; empty: there were none.
   int64_t guard_nanoseconds = 0;  ///< The least that checking them took, of a few times; 0: not measured.

@@ -139,7 +139,8 @@ void add_functions(py::module_& module) {
   module.def("set_function_forms", [](py::handle apply, py::handle call_operator, py::handle call_script) {
     forms() = {apply.inc_ref().ptr(), call_operator.inc_ref().ptr(), call_script.inc_ref().ptr()};
   });
-  module.def("effects_so_far", [] { return 0; });  // A capture answers itself.
+  module.def("effects_so_far", [] { return 0; });                           // A capture answers itself.
+  module.def("tensor_over", [](const py::object&) { return py::none(); });  // Likewise.
   module.def("function_tangents", [](const py::list& outputs) {
     return to_list(capture::function_tangents(recorder(), to_tensors(outputs)));
   });

@@ -253,6 +253,7 @@ TorchNames::TorchNames() : operators(operator_names()) {
     functions.insert(py::object(own.attr(name)).ptr());
   ends_graph = py::object(own.attr("end_graph")).ptr();
   counts_effects = py::object(own.attr("effects_so_far")).ptr();
+  shares_array = py::object(own.attr("tensor_over")).ptr();
   for (py::handle entry : py::reinterpret_steal<py::list>(PyObject_Dir(torch.attr("Tensor").ptr()))) {
     auto name = entry.cast<std::string>();
     if (is_understood(name) || operator_methods().contains(name)) methods.insert(std::move(name));

@@ -43,7 +43,7 @@ class TorchNames {
   /// Functions that move the stack of modes of torch functions, or tell of it.
   std::unordered_map<PyObject*, interpreter::ModeWorld::Use> of_mode_stack;
   std::unordered_set<PyObject*> ask_for_torch_function;  ///< Whether such a mode, or an argument, handles a call.
-  PyObject *ends_graph, *counts_effects;                 ///< braze's own, see stand_ins.h.
+  PyObject *ends_graph, *counts_effects, *shares_array;  ///< braze's own, see stand_ins.h.
   PyObject *symbolic_int, *symbolic_float;               ///< The classes torch.SymInt and torch.SymFloat.
   PyObject* compiling_flag;                              ///< The name of what torch.compiler.is_compiling() gives.
 };

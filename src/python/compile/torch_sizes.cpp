@@ -19,6 +19,7 @@
 #include "capture/tracer_tensor.h"
 #include "python/compile/torch_names.h"
 #include "python/compile/torch_parameters.h"
+#include "python/guards/random_state.h"
 #include "python/guards/scalar.h"
 #include "python/guards/storage_access.h"
 #include "python/guards/torch_values.h"
@@ -50,6 +51,11 @@ bool counts_hooks(PyObject* number) {
   return PyDict_GetItemString(guards::class_dict(reinterpret_cast<PyTypeObject*>(type)), "next_id") == number;
 }
 
+/// How many things a run has decided about what varies; nothing where nothing does.
+std::optional<size_t> decisions_of(const capture::Symbols* symbols, const std::vector<guards::DerivedTest>& tests) {
+  return symbols ? std::optional(tests.size() + symbols->env->guards().size()) : std::nullopt;
+}
+
 }  // namespace
 
 TorchSizes::~TorchSizes() {
@@ -74,7 +80,7 @@ void TorchSizes::keep_tracer(PyObject* tensor, const guards::Source* source) {
 
 bool TorchSizes::may_vary(std::span<PyObject* const> given) const {
   if (!history_) return false;
-  if (history_->has_data()) return true;
+  if (history_->has_data() || history_->has_draws()) return true;
   if (dynamic_ == Dynamic::never) return false;
   if (dynamic_ == Dynamic::always || !history_->empty() || history_->expects_floats()) return true;
   return std::ranges::any_of(
@@ -152,10 +158,19 @@ bool TorchSizes::decide(const ir::SizeTest& test) {
   if (const std::optional<bool> known = symbols.env->prove(test)) return *known;
   const bool answer = symbols.env->decide(test, user_place());
   symbols.specialisations += test.kind == ir::SizeTest::Kind::equal && answer;
+  draws_.note_decision();
+  if (test.kind == ir::SizeTest::Kind::equal && answer) draws_.note_number_is_known();
   return answer;
 }
 
 std::optional<ir::Size> TorchSizes::vary_number(PyObject* number, const guards::Source* source) {
+  if (source->kind == guards::SourceKind::drawn) {
+    if (!draws_.may_draw(decisions_of(tracer_.symbols(), tests_))) return std::nullopt;
+    const int64_t most = guards::largest_drawn(source->key.get());
+    draws_.note_number(most);
+    numbers_.push_back({.source = source});
+    return tracer_.vary_number(guards::to_text(source), PyLong_AsLongLong(number), {.low = 0, .high = most});
+  }
   if (!history_ || !PyLong_CheckExact(number)) return std::nullopt;
   int overflow = 0;
   const int64_t value = PyLong_AsLongLongAndOverflow(number, &overflow);
@@ -186,9 +201,11 @@ interpreter::Ref TorchSizes::select(PyObject* tensor, int64_t dim, ir::Size inde
 /// An argument of the graph once an operator is given it, or two symbols where a GPU's tensor stands beside it.
 TorchSizes::DerivedNumber TorchSizes::vary_float(PyObject* number, const guards::Source* source) {
   const double value = PyFloat_AS_DOUBLE(number);
+  const bool varies = source->kind == guards::SourceKind::drawn
+                          ? draws_.may_draw(decisions_of(tracer_.symbols(), tests_))
+                          : history_ && history_->note_float(guards::to_text(source), value, dynamic_);
+  if (!varies || !tracer_.symbols()) return nullptr;
   std::string name = guards::to_text(source);
-  if (!history_ || !history_->note_float(name, value, dynamic_)) return nullptr;
-  if (!tracer_.symbols()) return nullptr;
   const auto is_taken = [&](const guards::Source* one) { return guards::to_text(one) == name; };
   if (std::ranges::any_of(floats_, is_taken)) name += concat("#", floats_.size());
   floats_.push_back(source);
@@ -334,6 +351,8 @@ interpreter::Ref TorchSizes::value_of(const guards::Derived& derived) const {
 }
 
 void TorchSizes::decide(const DerivedNumber& derived, PyObject* value) {
+  draws_.note_decision();
+  if (PyFloat_CheckExact(value) && derived->reads_floats()) draws_.note_float_is_known();
   const bool is_known = std::ranges::any_of(tests_, [&](const guards::DerivedTest& test) {
     return test.derived->text() == derived->text() && guards::same_scalar(test.expected.get(), value);
   });

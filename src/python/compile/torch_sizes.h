@@ -12,6 +12,7 @@
 
 #include "capture/trace.h"
 #include "python/compile/compiled_function.h"
+#include "python/compile/drawn_numbers.h"
 #include "python/compile/size_history.h"
 #include "python/guards/guard.h"
 #include "python/interpreter/watch/scalar_world.h"
@@ -112,6 +113,7 @@ class TorchSizes final : public interpreter::SizeWorld, public interpreter::Scal
   std::vector<guards::DerivedTest> tests_;
   std::vector<const guards::Source*> floats_;
   std::vector<double> float_values_;  ///< In this call.
+  DrawnNumbers draws_{history_};
   std::vector<FloatArgument> float_arguments_;
   size_t tensor_arguments_ = 0;
   std::map<std::pair<std::string, guards::DerivedPart>, ir::Size> derived_;  ///< Symbols, by what they are.

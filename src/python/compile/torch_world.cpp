@@ -94,13 +94,15 @@ bool is_held(const guards::Source* source) {
          member == weakref_referent;
 }
 
-bool is_gradient(const guards::Source* source) {
-  return source->kind == guards::SourceKind::member &&
-         static_cast<guards::Member>(source->index) == guards::Member::tensor_grad;
+/// A gradient, or a tensor over an array.
+bool is_of_each_call(const guards::Source* source) {
+  if (source->kind != guards::SourceKind::member) return false;
+  const auto member = static_cast<guards::Member>(source->index);
+  return member == guards::Member::tensor_grad || member == guards::Member::tensor_over;
 }
 
 /// Reached from what a call or frame is given, and no parameter or buffer of a module: another tensor at each call.
-/// So is a gradient, wherever its tensor is reached from.
+/// So is a gradient, or a tensor over an array, wherever that is reached from.
 /// \param others  there is a program for other tensors: parameters, buffers and attributes of what was compiled are
 ///                passed as well, so that the next one is for all of them.
 bool is_passed(const guards::Source* source, PyObject* tensor, TorchWorld::Others others) {
@@ -110,7 +112,7 @@ bool is_passed(const guards::Source* source, PyObject* tensor, TorchWorld::Other
   const bool is_reached = source->parent;
   for (; source->parent; source = source->parent) {
     using enum guards::SourceKind;
-    if (is_gradient(source)) return true;
+    if (is_of_each_call(source)) return true;
     const bool is_attribute = source->kind == dict_of || source->kind == slot;
     if (is_attribute && is_parameter && is_bound) return false;
     const bool is_buffer = source->kind == dict_item && PyUnicode_Check(source->key.get()) &&
@@ -287,6 +289,7 @@ bool TorchWorld::is_operator(PyObject* object) const {
 TorchWorld::Own TorchWorld::own_function(PyObject* function) const {
   const TorchNames& names = torch_names();
   if (function == names.ends_graph) return Own::ends_graph;
+  if (function == names.shares_array) return Own::shares_array;
   return function == names.counts_effects ? Own::counts_effects : Own::none;
 }
 

@@ -8,6 +8,7 @@
 #include "python/guards/deque.h"
 #include "python/guards/iterators.h"
 #include "python/guards/keys.h"
+#include "python/guards/random_state.h"
 #include "python/guards/scalar.h"
 #include "python/guards/storage_access.h"
 #include "python/guards/thread_locals.h"
@@ -117,8 +118,9 @@ const MemberRow kMembers[] = {
     {".iterated", iterator_source},
     {".parts", nullptr, getter_parts},
     {".maxlen", nullptr, nullptr, deque_limit},
+    {" as a tensor", nullptr, nullptr, tensor_over},
 };
-static_assert(std::size(kMembers) == static_cast<size_t>(Member::deque_limit) + 1);
+static_assert(std::size(kMembers) == static_cast<size_t>(Member::tensor_over) + 1);
 
 PyObject* load_member(PyObject* object, uint32_t member, Ref& made) noexcept {
   const MemberRow& row = kMembers[member];
@@ -297,6 +299,9 @@ const Source* SourceTable::next_item(const Source* iterator, uint32_t index) {
 const Source* SourceTable::next_key(const Source* iterator, uint32_t index) {
   return intern(SourceKind::next_key, iterator, index, nullptr);
 }
+const Source* SourceTable::drawn(const Source* generator, PyObject* draws) {
+  return intern(SourceKind::drawn, generator, static_cast<uint32_t>(PyTuple_GET_SIZE(draws)), draws);
+}
 
 const Source* SourceTable::attribute(const Source* object, PyObject* name) {
   return dict_item(dict_of(object), name);
@@ -338,6 +343,7 @@ PyObject* load(const Source& source, PyObject* parent, const Call& call) noexcep
     case SourceKind::thread_local_attribute: return load_thread_local(parent, source.key.get());
     case SourceKind::next_item: return next_item(parent, source.index, source.made);
     case SourceKind::next_key: return next_key(parent, source.index, source.made);
+    case SourceKind::drawn: return (source.made = peek(parent, source.key.get())).get();
   }
   return nullptr;
 }
@@ -388,6 +394,7 @@ std::string to_text(const Source* source) {
     case SourceKind::context_value: return to_text(source->parent) + ".get()";
     case SourceKind::next_item: return joined("list(", to_text(source->parent), ")[", number(), "]");
     case SourceKind::next_key: return joined("list(", to_text(source->parent), ")[", number(), "][0]");
+    case SourceKind::drawn: return joined("number ", number(), " of ", to_text(source->parent));
   }
   return "?";
 }

@@ -53,6 +53,7 @@ enum class SourceKind : uint8_t {
   thread_local_attribute,  ///< Attribute `key` of an exact threading.local, for the present thread.
   next_item,               ///< Item `index`, from 0, of those that a builtin iterator gives next (iterators.h).
   next_key,  ///< The key of pair `index` that an iterator over a dict gives next, or the number of an enumerate.
+  drawn,     ///< What a random.Random gives by the last one of the draws in `key` (random_state.h).
 };
 
 /// Fields of builtin objects that no member descriptor gives. The table is in source.cpp.
@@ -81,6 +82,7 @@ enum class Member : uint32_t {
   iterated,         ///< What a builtin iterator goes through: iterator_source().
   getter_parts,     ///< What operator.itemgetter asks for, or a tuple of it; the names of operator.attrgetter.
   deque_limit,      ///< The `maxlen` of a collections.deque, or None.
+  tensor_over,      ///< What torch.from_numpy() makes of an array of NumPy's, a new one each time.
 };
 
 struct Source {
@@ -91,7 +93,7 @@ struct Source {
   Ref key;                         ///< Key, name, descriptor or held object.
   Py_hash_t hash = 0;              ///< dict_item: of the key.
   std::string label;               ///< If not empty: how the user would write it.
-  mutable Ref made;  ///< Keeps the number that load() has made, until the next: next_item, next_key, member.
+  mutable Ref made;  ///< Keeps the number that load() has made, until the next: next_item, next_key, member, drawn.
 };
 
 /// Owns sources. Pointers stay valid as long as the table lives.
@@ -116,6 +118,7 @@ class SourceTable {
   const Source* thread_local_attribute(const Source* local, PyObject* name);
   const Source* next_item(const Source* iterator, uint32_t index);
   const Source* next_key(const Source* iterator, uint32_t index);
+  const Source* drawn(const Source* generator, PyObject* draws);
 
   /// dict_item(dict_of(object), name): an attribute that lives in the instance's dict.
   const Source* attribute(const Source* object, PyObject* name);

@@ -7,10 +7,13 @@
 #include <torch/csrc/Size.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/autograd/variable.h>
+#include <torch/csrc/utils/tensor_numpy.h>
 
 #include <optional>
 #include <utility>
 
+#include "capture/tracer_tensor.h"
+#include "python/guards/array.h"
 #include "python/guards/keys.h"
 #include "python/guards/kinds.h"
 #include "python/guards/torch_values.h"
@@ -245,6 +248,17 @@ std::string describe_tensor(PyObject* object) {
   const at::Tensor& tensor = unpack(object);
   if (!has_plain_geometry(tensor)) return dtype_text(tensor.dtype());
   return dtype_text(tensor.dtype()) + sizes_text(tensor.sizes().data(), tensor.dim());
+}
+
+Ref tensor_over(PyObject* array) noexcept {
+  if (!is_number_array(array) || !parts_of_array(array).is_writeable()) return {};
+  try {
+    const capture::RunForReal outside_of_a_trace;
+    return Ref::steal(THPVariable_Wrap(torch::utils::tensor_from_numpy(array, /*warn_if_not_writeable=*/false)));
+  } catch (const std::exception&) {  // A type, or strides, that tensors do not have.
+    PyErr_Clear();
+    return {};
+  }
 }
 
 PyObject* tensor_grad(PyObject* value) noexcept {

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <string>
 
+#include "python/guards/ref.h"
+
 namespace braze::guards {
 
 /// An exact torch.device.
@@ -23,6 +25,9 @@ std::string describe_tensor(PyObject* tensor);
 
 /// tensor.grad, borrowed from the tensor; null if there is none, or `value` is no tensor.
 PyObject* tensor_grad(PyObject* value) noexcept;
+
+/// What torch.from_numpy() makes of a number array that may be written, without its warnings; null for all else.
+Ref tensor_over(PyObject* array) noexcept;
 
 /// Where a tensor's storage lies in memory, [first, last), and where its first element is. All 0 without storage.
 struct MemoryRange {

@@ -135,3 +135,80 @@ def test_arrays_of_tensors_are_breaks_with_a_name():
     for _ in range(3):
         same(fast(X), f(X))
     assert [segment["break"]["id"] for segment in fast.report()["segments"] if segment["break"]] == ["numpy"]
+
+
+def test_tensors_over_arrays_that_a_call_is_given():
+    def f(d, a):
+        return (
+            torch.from_numpy(d["a"]) * 2 + torch.as_tensor(d["b"][0]).float() + torch.tensor(a, dtype=torch.float32)
+        )
+
+    fast = C.CompiledFunction(f, fullgraph=True)
+    for k in range(6):
+        arguments = {"a": np.arange(4.0) * k, "b": [np.ones(4) * k]}, np.arange(8.0)[::2] - k
+        same(fast(*arguments), f(*arguments))
+    assert fast.counts() == {"captured": 1, "replayed": 5, "native": 0}
+
+
+def test_tensors_over_arrays_of_other_lengths():
+    fast = compiled(lambda a: torch.from_numpy(a).sum() * 2)
+    for k in range(3, 9):
+        same(fast(np.arange(float(k))), torch.arange(float(k), dtype=torch.float64).sum() * 2)
+    assert fast.counts()["captured"] == 2
+
+
+def test_a_tensor_over_an_array_shares_its_memory():
+    table = np.arange(4.0)
+
+    def f(x):
+        shared = torch.from_numpy(table)
+        shared.add_(1)
+        return shared, x * shared
+
+    def g(a, b):
+        one, other = torch.from_numpy(a), torch.from_numpy(b)
+        one.add_(1)
+        return one + other
+
+    def h(a):
+        shared = torch.from_numpy(a)
+        shared.add_(1)
+        return shared * 1, float(a[1])
+
+    fast = compiled(f)
+    for k in range(1, 5):
+        shared, product = fast(torch.ones(4))
+        assert np.array_equal(table, np.arange(4.0) + k)
+        same(product, torch.from_numpy(table.copy()))
+        before, shared[0] = table[0], 50.0
+        assert table[0] == 50.0
+        table[0] = before
+    for function in (g, h):
+        fast = compiled(function)
+        for k in range(8):
+            ours, theirs = np.arange(4.0) * k, np.arange(4.0) * k
+            if function is h:
+                arguments, others = (ours,), (theirs,)
+            else:
+                is_one = k % 3 == 1
+                arguments = (ours, ours if is_one else ours.copy())
+                others = (theirs, theirs if is_one else theirs.copy())
+            same(fast(*arguments), function(*others))
+            assert np.array_equal(ours, theirs)
+
+
+def test_tensors_over_the_statistics_that_a_module_keeps():
+    class Statistics(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.mean = np.zeros(4)
+
+        def forward(self, x):
+            self.mean = self.mean * 0.9 + 1
+            return x + torch.from_numpy(self.mean)
+
+    ours, theirs = Statistics(), Statistics()
+    fast = compiled(ours.forward)
+    for _ in range(5):
+        same(fast(X), theirs(X))
+        assert np.array_equal(ours.mean, theirs.mean)

@@ -61,6 +61,7 @@ class Meta(type):
     pass
 
 
+WITHOUT_OBJECT = decimal.Decimal(1).is_zero
 ONE, OTHER, SLOTS, KEY, HALF = Plain(), Plain(), Slots(), HashesItself(), 2.5
 AMOUNT, THING = decimal.Decimal(1), object()
 OBJECTS, BY_KEY, ERROR = {ONE, OTHER}, {}, ValueError("made before")
@@ -102,7 +103,8 @@ PROGRAMS = {
     "keyword_is_with_equal_numbers": "y = y + (float(str(2.5)) is HALF)",
     "builtin_function_not_understood": "y = y + len(dir(ONE))",
     "iterator_existed_before_call": "y = y + next(GENERATOR)",
-    "method_of_object_of_unknown_origin": "y = y + random.random()",
+    "method_of_object_of_unknown_origin": "y = y + WITHOUT_OBJECT()",
+    "random_numbers": "y = y + random.getrandbits(100) * 0",
     "instruction_not_understood": "global GONE; GONE = 1; del GONE",
     "class_made_by_function": "class Made: pass",
     "warns": "warnings.warn('told')",

@@ -8,6 +8,7 @@
 
 #include "python/guards/array.h"
 #include "python/guards/scalar.h"
+#include "python/guards/torch_values.h"
 #include "python/interpreter/watch/absorb.h"
 #include "python/interpreter/watch/array_rows.h"
 #include "python/interpreter/watch/look_ups.h"
@@ -193,7 +194,26 @@ bool Arrays::is_shared_by(PyObject* function, PyObject* const* arguments, Py_ssi
          names.contains(reinterpret_cast<PyCFunctionObject*>(function)->m_ml->ml_name);
 }
 
+bool Arrays::is_given(PyObject* array) {
+  return guards::is_number_array(array) && values_.source_of(array) && !values_.arrays().read(array);
+}
+
+PyObject* Arrays::tensor_over(PyObject* array) {
+  const guards::Source* source = values_.source_of(array);
+  if (!source || !guards::is_number_array(array)) return nullptr;
+  // Each call of torch.from_numpy() makes a tensor of its own, and a replay one.
+  const auto [at, is_new] = over_.try_emplace(array);
+  if (is_new) at->second = guards::tensor_over(array);
+  if (!is_new || !at->second || values_.tensors().modes().has_default_device())
+    return abandon(Break::tensor_over_array, array), nullptr;
+  values_.guards().type(source, Py_TYPE(array));
+  const guards::Source* tensor = values_.sources().member(source, guards::Member::tensor_over);
+  if (!values_.learn(at->second.get(), tensor)) return abandon(Break::tensor_over_array, array), nullptr;
+  return at->second.get();
+}
+
 bool Arrays::share(PyObject* array) {
+  if (values_.source_of(array)) return true;  // Its stand-in asks for tensor_over().
   const guards::ArrayParts parts = guards::parts_of_array(array);
   if (!parts.is_contiguous() || !parts.is_writeable()) return abandon(Break::array_of_form, array);
   if (!absorb_all(&array, 1, nullptr)) return false;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <string_view>
+#include <unordered_map>
 
 #include "python/interpreter/watch/domain.h"
 
@@ -32,11 +33,17 @@ class Arrays final : Domain {
   /// memory.
   bool is_shared_by(PyObject* function, PyObject* const* arguments, Py_ssize_t count) const;
   bool share(PyObject* array);
+  /// An array that existed before, and that no guard could be about the contents of.
+  bool is_given(PyObject* array);
+  /// That tensor, of an array that existed before: an argument of the graph. Null, if the run goes on, for others.
+  PyObject* tensor_over(PyObject* array);
 
  private:
   bool is_data(PyObject* value, int depth = 0) const;
   bool are_data(PyObject* const* arguments, Py_ssize_t count);
   bool compute(PyObject* const* arguments, Py_ssize_t count, bool in_python);
+
+  std::unordered_map<PyObject*, guards::Ref> over_;  ///< The tensors over older arrays.
 };
 
 }  // namespace braze::interpreter

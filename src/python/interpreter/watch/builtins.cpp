@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "python/guards/deque.h"
+#include "python/guards/random_state.h"
 #include "python/guards/scalar.h"
 #include "python/guards/storage_access.h"
 #include "python/interpreter/cpython.h"
@@ -126,7 +127,8 @@ bool Builtins::call(PyObject* function, PyObject* const* arguments, Py_ssize_t c
   }
   if (tensors.may_call(function)) {
     // The one of torch.tensor() is for what is given tensors in lists.
-    bool wants_stand_in = !makes_tensor(function) || (count > 0 && holds_tensors(arguments[0]));
+    bool wants_stand_in = !makes_tensor(function) ||
+                          (count > 0 && (holds_tensors(arguments[0]) || watch_.arrays.is_given(arguments[0])));
     if (counts_up(function))  // Its own is for floats that are computed of sizes.
       wants_stand_in = std::any_of(arguments, arguments + count,
                                    [&](PyObject* one) { return values_.numbers().derived_of(one) != nullptr; });
@@ -136,6 +138,11 @@ bool Builtins::call(PyObject* function, PyObject* const* arguments, Py_ssize_t c
   }
   const TensorWorld::Own own = tensors.own_function(function);
   if (own == TensorWorld::Own::ends_graph) return end_graph(count > 0 ? arguments[0] : nullptr);
+  if (own == TensorWorld::Own::shares_array && count == 1) {
+    PyObject* tensor = watch_.arrays.tensor_over(arguments[0]);
+    activity().answer = tensor ? tensor : Py_None;
+    return !abandoned() && (tensor || allow_made_result());
+  }
   if (own == TensorWorld::Own::counts_effects) {
     counted_ = Ref::steal(PyLong_FromSize_t(values_.effects().count()));
     activity().answer = counted_.get();
@@ -250,6 +257,7 @@ bool Builtins::call_bound(PyObject* function, PyObject* self, PyObject* const* a
   // A method that existed before is bound to the same object on later calls, which never changes here.
   const bool is_older = PyFrozenSet_CheckExact(self) && values_.source_of(function) && !values_.is_known(self);
   if (is_older) values_.learn(self, values_.sources().object(self, "the set of a method"));
+  if (guards::is_random_generator(self)) watch_.random_numbers.learn_bound(function, self);
   const Ref text = Ref::steal(PyUnicode_FromString(reinterpret_cast<PyCFunctionObject*>(function)->m_ml->ml_name));
   return text && watch_.methods.call_method(text.get(), self, arguments, count);
 }

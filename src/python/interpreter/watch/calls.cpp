@@ -96,6 +96,8 @@ bool Calls::call(PyObject* callable, PyObject* const* arguments, Py_ssize_t coun
   if (PyFunction_Check(callable)) {
     if (!values_.is_known(callable)) return abandon("a function of unknown origin", callable);
     if (Arrays::is_function(callable)) return watch_.arrays.call(callable, arguments, count);
+    if (watch_.random_numbers.draws_below(callable, arguments, count))
+      return watch_.random_numbers.call_below(arguments[0], arguments[1]);
     if (watch_.library.calls_signature(callable, count)) return watch_.library.call_signature(arguments[0]);
     if (Library::is_dispatch(callable) && count == 1) return watch_.library.call_dispatch(callable, arguments[0]);
     if (Library::makes_named_tuple(callable)) return watch_.library.call_named_tuple(callable, arguments, count);

@@ -325,6 +325,48 @@ void IteratorChange::make_again() {
   after_.reset();
 }
 
+void RandomDraws::draw(PyObject* generator, Ref one) {
+  auto found = std::ranges::find_if(all_, [&](const Moved& moved) { return moved.generator.get() == generator; });
+  if (found == all_.end())
+    found = all_.insert(found, Moved{Ref::borrow(generator), guards::RandomState(generator)});
+  found->draws.push_back(std::move(one));
+}
+
+const std::vector<Ref>& RandomDraws::of(PyObject* generator) const {
+  static const std::vector<Ref> none;
+  for (const Moved& moved : all_)
+    if (moved.generator.get() == generator) return moved.draws;
+  return none;
+}
+
+std::vector<PyObject*> RandomDraws::generators() const {
+  std::vector<PyObject*> generators;
+  for (const Moved& moved : all_) generators.push_back(moved.generator.get());
+  return generators;
+}
+
+size_t RandomDraws::count() const {
+  size_t count = 0;
+  for (const Moved& moved : all_) count += moved.draws.size();
+  return count;
+}
+
+void RandomDraws::take_back() {
+  for (Moved& moved : all_) {
+    moved.after = std::make_unique<guards::RandomState>(moved.generator.get());
+    moved.before.put_back(moved.generator.get());
+  }
+}
+
+bool RandomDraws::is_taken_back() const {
+  return std::ranges::all_of(
+      all_, [](const Moved& moved) { return guards::RandomState(moved.generator.get()) == moved.before; });
+}
+
+void RandomDraws::make_again() {
+  for (Moved& moved : all_) std::exchange(moved.after, {})->put_back(moved.generator.get());
+}
+
 void SetChange::take_back() {
   after_ = std::make_unique<SetTable>(before_.set());
   must(before_.restore());

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "python/guards/iterators.h"
+#include "python/guards/random_state.h"
 #include "python/guards/ref.h"
 #include "python/interpreter/watch/set_table.h"
 
@@ -202,6 +203,30 @@ class IteratorChange final : public Change {
   guards::Ref iterator_;
   guards::IteratorState before_;
   std::unique_ptr<guards::IteratorState> after_;
+};
+
+/// Of all generators of random numbers.
+class RandomDraws final : public Change {
+ public:
+  /// Before a generator draws one (guards/random_state.h).
+  void draw(PyObject* generator, guards::Ref one);
+  /// What each has drawn, in order.
+  const std::vector<guards::Ref>& of(PyObject* generator) const;
+  std::vector<PyObject*> generators() const;
+  size_t count() const;
+
+  void take_back() override;
+  bool is_taken_back() const override;
+  void make_again() override;
+
+ private:
+  struct Moved {
+    guards::Ref generator;
+    guards::RandomState before;
+    std::vector<guards::Ref> draws = {};
+    std::unique_ptr<guards::RandomState> after = {};
+  };
+  std::vector<Moved> all_;
 };
 
 /// Throws InternalError, in place of a Python error, where something could not be undone.

@@ -39,14 +39,6 @@ Kind& Effects::change(std::unordered_map<PyObject*, Kind*>& all, PyObject* objec
   return *found;
 }
 
-template <typename Kind, typename... Arguments>
-Kind& Effects::add(Arguments... arguments) {
-  auto made = std::make_unique<Kind>(arguments...);
-  Kind& change = *made;
-  changes_.push_back(std::move(made));
-  return change;
-}
-
 void Effects::Log::note(Effect effect) {
   push_back(std::move(effect));
   ++count;
@@ -167,11 +159,6 @@ void Effects::advance(PyObject* iterator, bool ends) {
 
 void Effects::ask_next(PyObject* iterator) {
   log_.note({EffectKind::ask_next, Ref::borrow(iterator)});
-}
-
-uint32_t Effects::taken(PyObject* iterator) const {
-  const auto found = iterators_.find(iterator);
-  return found == iterators_.end() ? 0 : found->second->taken;
 }
 
 void Effects::append(PyObject* list, PyObject* value) {
@@ -337,6 +324,7 @@ void Effects::forget() {
   cells_.clear();
   sets_.clear();
   iterators_.clear();
+  draws_ = nullptr;
   classes_.clear();
   changed_slots_ = false;
   changes_.clear();

@@ -75,9 +75,9 @@ class Effects {
   void advance(PyObject* iterator, bool ends);
   /// The whole of what advance() was told of: an iterator, and those within it, are asked for the next item.
   void ask_next(PyObject* iterator);
-  /// How many items the run has taken from it.
-  uint32_t taken(PyObject* iterator) const;
   const std::unordered_map<PyObject*, IteratorChange*>& iterators() const { return iterators_; }
+  /// Of generators of random numbers, which no entry of the log tells of.
+  RandomDraws& draws() { return draws_ ? *draws_ : *(draws_ = &add<RandomDraws>()); }
   HeldLocks& locks() { return locks_; }
   void append(PyObject* list, PyObject* value);
   /// Not seen as a change: the number in a container that the run has not changed yet becomes what stands for it.
@@ -118,7 +118,7 @@ class Effects {
   bool show();
 
   /// How many changes there have been so far, those too that take the place of earlier ones.
-  size_t count() const { return log_.count; }
+  size_t count() const { return log_.count + (draws_ ? draws_->count() : 0); }
   /// The changes in order. Before undo().
   std::vector<Effect> log() const;
   /// Puts everything back as it was. Afterwards there are no effects.
@@ -138,7 +138,12 @@ class Effects {
   template <typename Kind>
   Kind& change(std::unordered_map<PyObject*, Kind*>& all, PyObject* object);
   template <typename Kind, typename... Arguments>
-  Kind& add(Arguments... arguments);
+  Kind& add(Arguments... arguments) {
+    auto made = std::make_unique<Kind>(arguments...);
+    Kind& change = *made;
+    changes_.push_back(std::move(made));
+    return change;
+  }
   void store(Place place, Effect effect);
   void forget();
 
@@ -162,6 +167,7 @@ class Effects {
   std::unordered_map<PyObject*, SetChange*> sets_;
   std::unordered_map<PyObject*, IteratorChange*> iterators_;
   std::vector<ClassChange*> classes_;
+  RandomDraws* draws_ = nullptr;
   bool changed_slots_ = false;
   bool is_hidden_ = false;
 };

@@ -37,7 +37,9 @@ bool Iterators::ask_next(PyObject* iterator) {
 Iterators::Next Iterators::advance(PyObject* iterator, Passed& item, std::vector<PyObject*>& asked) {
   const guards::Source* source = values_.source_of(iterator);
   guards::SourceTable& sources = values_.sources();
-  const uint32_t taken = values_.effects().taken(iterator);
+  const auto& moved = values_.effects().iterators();
+  const auto change = moved.find(iterator);
+  const uint32_t taken = change == moved.end() ? 0 : change->second->taken;
   PyObject* const* place = guards::iterator_source(iterator);
   PyObject* within = place ? *place : nullptr;
   const guards::Source* within_source = sources.member(source, guards::Member::iterated);

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "python/guards/random_state.h"
 #include "python/guards/scalar.h"
 #include "python/interpreter/cpython.h"
 #include "python/interpreter/watch/absorb.h"
@@ -76,6 +77,8 @@ bool Methods::call_method(PyObject* name, PyObject* self, PyObject* const* argum
   if (PyUnicode_CheckExact(self) && text_of(name) == "join" && count == 1 && !is_data(arguments[0]))
     return watch_.containers.iterate(arguments[0]) && allow_made_result(Entry::known) && looks();
   if (Arrays::is_object(self)) return watch_.arrays.call_method(text_of(name), self, arguments, count);
+  if (guards::is_random_generator(self))
+    return watch_.random_numbers.call_method(text_of(name), self, arguments, count);
   if (guards::is_scalar(self)) {
     if (!all_data(arguments, count)) {
       const bool is_format = PyUnicode_CheckExact(self) && text_of(name) == "format";

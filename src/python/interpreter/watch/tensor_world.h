@@ -59,12 +59,13 @@ class SizeWorld {
   virtual int64_t value_of(ir::Size size) const = 0;
   /// The answer for this call, which a guard keeps.
   virtual bool decide(const ir::SizeTest& test) = 0;
-  /// A symbol for a number read from `source`, if it was another one at an earlier call.
+  /// A symbol for a number read from `source`, if it was another one at an earlier call, or is drawn.
   virtual std::optional<ir::Size> vary_number(PyObject* number, const guards::Source* source) = 0;
   /// Element `index` of a dimension of a tensor, as a view. Null: there is none.
   virtual Ref select(PyObject* tensor, int64_t dim, ir::Size index) = 0;
 
-  /// A float read from `source`, if it was another one at an earlier call. Null: it was not.
+  /// A float read from `source`, if it was another one at an earlier call, or is drawn. Null: it was not, or too much
+  /// is decided by what was drawn.
   virtual DerivedNumber vary_float(PyObject* number, const guards::Source* source) = 0;
 
   // ---- numbers that are computed of such (derived_numbers.h)
@@ -193,6 +194,7 @@ class TensorWorld {
     none,
     ends_graph,      ///< For a reason that it passes as its argument.
     counts_effects,  ///< Asks how many effects the run has had so far.
+    shares_array,    ///< Asks for the tensor over an array that existed before; None for one of the run's own.
   };
   virtual Own own_function(PyObject* function) const = 0;
   /// The one element of a tensor where an operator is to be given a number; null: it is none of the trace.

@@ -7,7 +7,7 @@
 //   containers     containers, deques, views
 //   calls          calls, builtins, methods, partials, given, stand_ins, trusted_code, library, copies, arrays
 //   frames         iterators, generators, root_slots
-//   across         sizes, derived_numbers, other_threads
+//   across         sizes, derived_numbers, random_numbers, other_threads
 #pragma once
 
 #include "python/interpreter/watch/arrays.h"
@@ -32,6 +32,7 @@
 #include "python/interpreter/watch/operators.h"
 #include "python/interpreter/watch/other_threads.h"
 #include "python/interpreter/watch/partials.h"
+#include "python/interpreter/watch/random_numbers.h"
 #include "python/interpreter/watch/root_slots.h"
 #include "python/interpreter/watch/sizes.h"
 #include "python/interpreter/watch/stand_ins.h"
@@ -76,6 +77,7 @@ struct Watch {
   Generators generators{*this, run};
   Sizes sizes{*this, run};
   DerivedNumbers derived_numbers{*this, run};
+  RandomNumbers random_numbers{*this, run};
   RootSlots root_slots{*this, run};
   OtherThreads other_threads{*this, run};
 };
