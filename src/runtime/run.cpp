@@ -445,8 +445,10 @@ at::Tensor placed(const at::Tensor& base, const capture::OutputRecipe& recipe) {
 
 /// The same memory as an inference tensor, if `base` is none, or else as an ordinary one.
 at::Tensor in_other_mode(const at::Tensor& base) {
-  const c10::InferenceMode mode(!base.is_inference());
-  const c10::DispatchKeySet keys(base.device().is_cpu() ? c10::DispatchKey::CPU : c10::DispatchKey::CUDA);
+  const c10::BackendComponent backend =
+      base.device().is_cpu() ? c10::BackendComponent::CPUBit : c10::BackendComponent::CUDABit;
+  c10::DispatchKeySet keys(base.device().is_cpu() ? c10::DispatchKey::CPU : c10::DispatchKey::CUDA);
+  if (base.is_inference()) keys = keys | c10::getAutogradRelatedKeySetFromBackend(backend);
   at::Tensor made = at::detail::make_tensor<c10::TensorImpl>(c10::TensorImpl::VIEW, c10::Storage(base.storage()),
                                                              keys, base.dtype());
   made.unsafeGetTensorImpl()->set_sizes_and_strides(base.sizes(), base.strides(), base.storage_offset());

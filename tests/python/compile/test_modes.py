@@ -108,7 +108,24 @@ def changed_for_good(x):
     return y
 
 
-WHOLE = [region, decorated, nested, among_grad_modes, uncached, reads_modes, left_by_an_exception, changed_for_good]
+def out_of_inference_mode(x):
+    with torch.inference_mode(False):
+        y = x * 2
+        z = y.sin()
+    return y, z, z[0], z.T, x * 3
+
+
+WHOLE = [
+    region,
+    decorated,
+    nested,
+    among_grad_modes,
+    uncached,
+    reads_modes,
+    left_by_an_exception,
+    changed_for_good,
+    out_of_inference_mode,
+]
 
 
 def broken_inside(x):
