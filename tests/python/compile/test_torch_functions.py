@@ -11,6 +11,7 @@ import torch
 from compiling import compiled
 from torch.nn.parameter import UninitializedParameter
 
+import braze
 from braze._load import C
 
 pytestmark = pytest.mark.skipif(not hasattr(C, "CompiledFunction"), reason="no evaluator for this Python")
@@ -116,3 +117,23 @@ def test_rows_of_sparse_indices():
 
     rows = torch.tensor([0, 0, 1, 3, 3])
     assert breaks_of(function, rows, 4) == set()
+
+
+def test_fake_quantisation():
+    scale, zero = torch.tensor([0.1, 0.2]), torch.tensor([0, 1], dtype=torch.int32)
+
+    def f(x):
+        a = torch.fake_quantize_per_tensor_affine(x, 0.1, 0, -128, 127)
+        b = torch.fake_quantize_per_tensor_affine(x, scale[0], zero[0], -128, 127)
+        return a + 1, b * 2, torch.fake_quantize_per_channel_affine(x, scale, zero, 0, -128, 127)
+
+    fast = braze.compile(f, fullgraph=True)
+    for k in range(3):
+        gradients = []
+        for function in (fast, f):
+            x = (torch.arange(6.0).reshape(2, 3) * 3 + k).requires_grad_()
+            results = function(x)
+            sum(one.sum() for one in results).backward()
+            gradients.append((results, x.grad))
+        torch.testing.assert_close(*gradients)
+    assert fast.counts() == {"captured": 1, "replayed": 2, "native": 0}
