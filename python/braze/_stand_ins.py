@@ -346,6 +346,25 @@ class SubclassFunctionsOff(TorchFunctionsOff):
     state = 1
 
 
+def handle_torch_function(public_api: Function, relevant_args: Any, *args: Any, **kwargs: Any) -> Any:
+    """torch.overrides.handle_torch_function, which has C code collect the classes."""
+    overloaded = torch.overrides._get_overloaded_args(relevant_args)
+    types = tuple([type(arg) for arg in overloaded])
+    if torch._C._is_torch_function_mode_enabled():
+        with torch.overrides._pop_mode_temporarily() as mode:
+            result = mode.__torch_function__(public_api, types, args, kwargs)
+        if result is not NotImplemented:
+            return result
+    for arg in overloaded:
+        method = arg.__torch_function__
+        if method.__self__ is arg:
+            C.end_graph("a function of PyTorch's in a form that cannot be one graph")  # PyTorch warns.
+        result = method(public_api, types, args, kwargs)
+        if result is not NotImplemented:
+            return result
+    raise TypeError("no implementation found")  # Natively it says for what.
+
+
 class quiet_record_function(torch.autograd.profiler.record_function):
     """torch.profiler.record_function in a graph, which has no place for a profiler's ranges."""
 
@@ -548,6 +567,7 @@ def install() -> None:
     C.set_stand_in(torch.inference_mode, inference_mode)
     C.set_stand_in(torch._C.DisableTorchFunction, TorchFunctionsOff)
     C.set_stand_in(torch._C.DisableTorchFunctionSubclass, SubclassFunctionsOff)
+    C.set_stand_in(torch.overrides.handle_torch_function, handle_torch_function)
     C.set_stand_in(collections._count_elements, count_elements)
     C.set_stand_in(divmod, divided)
     C.set_stand_in(torch.arange, arange)

@@ -139,7 +139,7 @@ void CapturedRun::record(const std::function<void()>& body) {
   const CollectionPause no_collections;
   const HandledExceptionScope handled;
   const ModesScope modes;
-  world_.modes().default_device().leave_modes();
+  world_.modes().begin();
   function_modes_ = count_function_modes();
   UserLineScope lines;
   std::optional<capture::TapeRecorder::Scope> taping;

@@ -1,6 +1,7 @@
 // python/compile/specialisation.cpp
 #include "python/compile/specialisation.h"
 
+#include <ATen/PythonTorchFunctionTLS.h>
 #include <ATen/ScalarOps.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
@@ -13,6 +14,7 @@
 #include "python/compile/operators.h"
 #include "python/compile/size_history.h"
 #include "python/errors.h"
+#include "python/guards/function_modes.h"
 #include "python/guards/random_state.h"
 #include "python/interpreter/evaluate.h"
 #include "python/operator_warnings.h"
@@ -53,6 +55,26 @@ class GeneratorStates {
   const std::vector<at::Generator>& generators_;
   c10::SmallVector<at::Tensor, 2> states_;
   std::vector<std::pair<guards::Ref, guards::RandomState>> pythons_;  ///< Which the guards have looked at.
+};
+
+/// The run has called the handlers of modes that were entered before it, and the program is what came of these.
+/// What Python code there is among its operators runs without the modes, as it does within their handlers.
+class FunctionModesPause {
+ public:
+  FunctionModesPause() {
+    if (Functions::stack_len() == 0 || guards::default_device()) return;
+    before_ = Functions::get_state();
+    while (Functions::stack_len() > 0) Functions::pop_stack();
+  }
+  ~FunctionModesPause() {
+    if (before_) Functions::set_state(*before_);
+  }
+  FunctionModesPause(const FunctionModesPause&) = delete;
+  FunctionModesPause& operator=(const FunctionModesPause&) = delete;
+
+ private:
+  using Functions = at::impl::PythonTorchFunctionTLS;
+  std::optional<Functions> before_;
 };
 
 }  // namespace
@@ -123,6 +145,7 @@ Specialisation::Replay Specialisation::replay(PyObject* const* values, guards::R
   for (size_t k = tensor_count; k < guards.wanted(); ++k) held_values.push_back(guards::Ref::borrow(values[k]));
   c10::SmallVector<at::Tensor, 4> tensors(running.result_count());
   GeneratorStates states(generators, drawn, values);
+  const FunctionModesPause without_modes;
   try {
     // What a user's compiler has made is no part of the program, nor are operators written in Python.
     const interpreter::Pause undriven;

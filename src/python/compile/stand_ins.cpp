@@ -142,6 +142,9 @@ void add_functions(py::module_& module) {
   module.def("effects_so_far", [] { return 0; });                           // A capture answers itself.
   module.def("tensor_over", [](const py::object&) { return py::none(); });  // Likewise.
   module.def("function_tangents", [](const py::list& outputs) {
+    // Natively a backward in Python sees the modes that are entered when it runs.
+    if (at::impl::PythonTorchFunctionTLS::stack_len() > 0)
+      throw UserError("braze: an autograd.Function whose backward is wanted, under a mode of torch functions");
     return to_list(capture::function_tangents(recorder(), to_tensors(outputs)));
   });
   module.def("join_function", [](std::string name, const py::list& inputs, const py::list& gradients,

@@ -28,13 +28,36 @@ std::span<PyObject* const> names_of_tensor_classes() {
   return names;
 }
 
+namespace {
+
+PyObject* handler_of(PyTypeObject* type) {
+  return _PyType_Lookup(type, names_of_tensor_classes().front());
+}
+
+/// A class method in Python, as PyTorch wants it.
+bool is_handler_in_python(PyObject* handler) {
+  if (!handler || !Py_IS_TYPE(handler, &PyClassMethod_Type)) return false;
+  const guards::Ref function = guards::Ref::steal(PyObject_GetAttrString(handler, "__func__"));
+  PyErr_Clear();
+  return function && PyFunction_Check(function.get());
+}
+
+}  // namespace
+
+bool has_own_handler(PyTypeObject* type) {
+  PyObject* handler = handler_of(type);
+  return handler != handler_of(as_type(torch_names().tensor_type)) &&
+         handler != handler_of(as_type(torch_names().parameter_type));
+}
+
 bool is_plain_tensor_class(PyTypeObject* type) {
   PyTypeObject *tensor = as_type(torch_names().tensor_type), *parameter = as_type(torch_names().parameter_type);
   if (type == tensor || type == parameter) return true;
   if (!PyType_IsSubtype(type, tensor) || type->tp_basicsize != tensor->tp_basicsize) return false;
   PyTypeObject* base = PyType_IsSubtype(type, parameter) ? parameter : tensor;
   if (Py_TYPE(type) != Py_TYPE(base)) return false;  // A metaclass may have its say about instances.
-  for (PyObject* name : names_of_tensor_classes())
+  if (has_own_handler(type) && !is_handler_in_python(handler_of(type))) return false;
+  for (PyObject* name : names_of_tensor_classes().subspan(1))
     if (_PyType_Lookup(type, name) != _PyType_Lookup(base, name)) return false;
   return true;
 }

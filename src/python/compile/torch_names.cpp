@@ -259,6 +259,7 @@ TorchNames::TorchNames() : operators(operator_names()) {
     if (is_understood(name) || operator_methods().contains(name)) methods.insert(std::move(name));
   }
   tensor_type = py::object(torch.attr("Tensor")).ptr();
+  gives_other_class = py::object(torch.attr("Tensor").attr("_make_subclass")).release().ptr();  // For good.
   parameter_type = py::object(torch.attr("nn").attr("Parameter")).ptr();
   hook_handle_type = py::object(imported("torch.utils.hooks").attr("RemovableHandle")).ptr();
   const py::module_ ops = imported("torch._ops");
@@ -280,6 +281,11 @@ TorchNames::TorchNames() : operators(operator_names()) {
   for (const auto& [name, use] : mode_stack) of_mode_stack.emplace(py::object(c.attr(name)).ptr(), use);
   for (const char* name : {"_has_torch_function", "_has_torch_function_unary", "_has_torch_function_variadic"})
     ask_for_torch_function.insert(py::object(c.attr(name)).ptr());
+  for (const char* name : {"DisableTorchFunction", "DisableTorchFunctionSubclass"})
+    unseen_by_handlers.insert(py::object(c.attr(name)).ptr());
+  unseen_by_handlers.insert(py::object(py::module_::import("torch.overrides").attr("handle_torch_function"))
+                                .release()
+                                .ptr());  // For good.
   sets_autocast_cache = py::object(c.attr("set_autocast_cache_enabled")).ptr();
   compiler_dict = PyModule_GetDict(imported("torch.compiler").ptr());
   compiling_flag = PyUnicode_InternFromString("_is_compiling_flag");

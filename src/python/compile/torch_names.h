@@ -36,6 +36,7 @@ class TorchNames {
   PyObject* compiler_dict;                               ///< Of the module torch.compiler.
   std::unordered_set<PyObject*> lazy_types;              ///< Classes whose instances make attributes on demand.
   PyObject *operator_type, *overload_type;               ///< What torch.ops has.
+  PyObject* gives_other_class;                           ///< torch.Tensor._make_subclass.
   PyObject* script_type;                                 ///< Functions of TorchScript.
   PyObject *reads_autocast_cache, *sets_autocast_cache;  ///< Functions, of the flag that enables it.
   std::unordered_set<PyObject*> of_grad_mode;            ///< Functions that ask for it, or set it.
@@ -43,6 +44,7 @@ class TorchNames {
   /// Functions that move the stack of modes of torch functions, or tell of it.
   std::unordered_map<PyObject*, interpreter::ModeWorld::Use> of_mode_stack;
   std::unordered_set<PyObject*> ask_for_torch_function;  ///< Whether such a mode, or an argument, handles a call.
+  std::unordered_set<PyObject*> unseen_by_handlers;      ///< Of what has a stand-in.
   PyObject *ends_graph, *counts_effects, *shares_array;  ///< braze's own, see stand_ins.h.
   PyObject *symbolic_int, *symbolic_float;               ///< The classes torch.SymInt and torch.SymFloat.
   PyObject* compiling_flag;                              ///< The name of what torch.compiler.is_compiling() gives.

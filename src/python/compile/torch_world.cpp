@@ -121,7 +121,7 @@ bool is_passed(const guards::Source* source, PyObject* tensor, TorchWorld::Other
     const bool is_item = source->kind == sequence_item || source->kind == dict_item || source->kind == next_item;
     if (!is_item && !is_attribute && !is_held(source)) return false;
   }
-  if (source->kind == guards::SourceKind::argument) return true;
+  if (is_of_call(*source)) return true;
   return source->kind == guards::SourceKind::object && is_reached &&
          (all || others == TorchWorld::Others::attributes);
 }
@@ -161,6 +161,7 @@ bool is_supported(const at::Tensor& tensor) {
 
 bool TorchWorld::keep_tensor_class(PyTypeObject* type) {
   if (!is_plain_tensor_class(type)) return false;
+  if (has_own_handler(type)) modes_.note_handler();
   auto* object = reinterpret_cast<PyObject*>(type);
   if (object != torch_names().tensor_type && object != torch_names().parameter_type)
     guards_.class_entries(guards_.sources().object(object, type->tp_name), type, names_of_tensor_classes());
@@ -244,9 +245,14 @@ bool TorchWorld::may_call(PyObject* function) const {
   return torch_names().functions.contains(function) || function == compares_kinds();
 }
 
-/// A mode is given the function itself.
+/// A handler is given the function itself. What leaves handlers out, or calls them, is no call that they see.
 PyObject* TorchWorld::stand_in_for(PyObject* function) const {
-  return modes_.is_any_entered() ? nullptr : python::stand_in_for(function);
+  const bool is_seen = modes_.are_calls_handled() && !torch_names().unseen_by_handlers.contains(function);
+  return is_seen ? nullptr : python::stand_in_for(function);
+}
+
+bool TorchWorld::gives_other_class(PyObject* function) const {
+  return function == torch_names().gives_other_class;
 }
 
 bool TorchWorld::may_call_method(PyObject* name) const {
@@ -480,7 +486,7 @@ PyObject* TorchWorld::answer(PyObject* function, PyObject* const* arguments, Py_
   }
   if (modes_.has_default_device() && modes_.asks_for_torch_function(function) && runs_code_of(torchs_layers))
     return Py_True;
-  if (count == 2 && function == compares_kinds() && !modes_.is_any_entered() && is_tensor(arguments[0]) &&
+  if (count == 2 && function == compares_kinds() && !modes_.are_calls_handled() && is_tensor(arguments[0]) &&
       is_tensor(arguments[1])) {
     const at::Tensor &one = THPVariable_Unpack(arguments[0]), &other = THPVariable_Unpack(arguments[1]);
     if (!capture::is_transformed(one) && !capture::is_transformed(other)) return Py_True;

@@ -97,6 +97,7 @@ class TorchWorld final : public LibraryWorld {
   bool is_cpu(PyObject* device) const override;
   interpreter::Promise promise_about(PyObject* function) const override;
   PyObject* stand_in_for(PyObject* function) const override;
+  bool gives_other_class(PyObject* function) const override;
   Own own_function(PyObject* function) const override;
   interpreter::Ref number_of(PyObject* tensor) override;
   bool expect(PyObject* tensor, bool truth) override;

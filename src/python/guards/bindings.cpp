@@ -148,6 +148,7 @@ void add_sources(py::class_<GuardSet>& set) {
   def("member", [](GuardSet& s, const Source* o, const std::string& name) {
     return s.sources().member(o, member_named(name));
   });
+  def("function_mode", [](GuardSet& s, uint32_t index) { return s.sources().function_mode(index); });
   def("context_value", [](GuardSet& s, const Source* o) { return s.sources().context_value(o); });
   def("thread_local_attribute", [](GuardSet& s, const Source* o, py::handle name) {
     return s.sources().thread_local_attribute(o, name.ptr());

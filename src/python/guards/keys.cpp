@@ -95,6 +95,11 @@ bool is_plain_key(PyObject* key) noexcept {
     PyObject* self = PyCFunction_GET_SELF(key);
     return !self || PyModule_Check(self) || PyType_Check(self);
   }
+  if (Py_IS_TYPE(key, &_PyMethodWrapper_Type)) {  // Likewise: `torch.Tensor.shape.__get__`, of a class in C.
+    const Ref self = Ref::steal(PyObject_GetAttrString(key, "__self__"));
+    if (!self) PyErr_Clear();
+    return self && Py_IS_TYPE(self.get(), &PyGetSetDescr_Type);
+  }
   if (PyLong_Check(key)) return hashes_as(type, &PyLong_Type);
   if (PyUnicode_Check(key)) return hashes_as(type, &PyUnicode_Type);
   return hashes_as(type, &PyBaseObject_Type) || is_enum_member(key);

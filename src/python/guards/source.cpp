@@ -254,6 +254,9 @@ const Source* SourceTable::argument(uint32_t index, std::string_view name) {
 const Source* SourceTable::object(PyObject* object, std::string_view text) {
   return intern(SourceKind::object, nullptr, 0, object, text);
 }
+const Source* SourceTable::function_mode(uint32_t index) {
+  return intern(SourceKind::function_mode, nullptr, index, nullptr);
+}
 const Source* SourceTable::dict_of(const Source* object) {
   return intern(SourceKind::dict_of, object, 0, nullptr);
 }
@@ -328,6 +331,7 @@ PyObject* load(const Source& source, PyObject* parent, const Call& call) noexcep
   switch (source.kind) {
     case SourceKind::argument: return load_argument(source, call);
     case SourceKind::object: return source.key.get();
+    case SourceKind::function_mode: return function_mode_at(source.index);
     case SourceKind::dict_of: return instance_dict(parent);
     case SourceKind::type_of: return reinterpret_cast<PyObject*>(Py_TYPE(parent));
     case SourceKind::dict_item: return dict_entry(parent, source.key.get(), source.hash);
@@ -381,6 +385,7 @@ std::string to_text(const Source* source) {
   switch (source->kind) {
     case SourceKind::argument: return joined("args[", number(), "]");
     case SourceKind::object: return describe(source->key.get());
+    case SourceKind::function_mode: return joined("torch function mode ", number());
     case SourceKind::dict_of: return to_text(source->parent) + ".__dict__";
     case SourceKind::type_of: return joined("type(", to_text(source->parent), ")");
     case SourceKind::dict_item: return item_text(source);

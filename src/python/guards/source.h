@@ -41,6 +41,7 @@ struct Call {
 enum class SourceKind : uint8_t {
   argument,       ///< Value `index` of the call: positional ones, then keywords in the order of the call.
   object,         ///< `key`, held by the source: a function, its globals, its builtins, a module, a class.
+  function_mode,  ///< Number `index` on the thread's stack of torch function modes, from the outermost.
   dict_of,        ///< The instance dict of an object (of a module, of a class), whatever `__dict__` is.
   type_of,        ///< The type of an object, whatever `__class__` is.
   dict_item,      ///< Entry `key` of a dict, without `__getitem__` and `__missing__`.
@@ -89,12 +90,17 @@ struct Source {
   SourceKind kind;
   uint32_t index = 0;              ///< argument, dict_key, sequence_item, next_item, next_key; member: the Member.
   uint32_t number = 0;             ///< In the order of creation; parents come before children.
-  const Source* parent = nullptr;  ///< Null for argument and object.
+  const Source* parent = nullptr;  ///< Null for argument, object and function_mode.
   Ref key;                         ///< Key, name, descriptor or held object.
   Py_hash_t hash = 0;              ///< dict_item: of the key.
   std::string label;               ///< If not empty: how the user would write it.
   mutable Ref made;  ///< Keeps the number that load() has made, until the next: next_item, next_key, member, drawn.
 };
+
+/// A root of what is another object at each call, or may be.
+inline bool is_of_call(const Source& root) noexcept {
+  return root.kind == SourceKind::argument || root.kind == SourceKind::function_mode;
+}
 
 /// Owns sources. Pointers stay valid as long as the table lives.
 class SourceTable {
@@ -102,6 +108,7 @@ class SourceTable {
   const Source* argument(uint32_t index, std::string_view name);
   /// \param text  how the user would write it: "f", "G" for the globals of f (prints `G["scale"]`), "torch".
   const Source* object(PyObject* object, std::string_view text);
+  const Source* function_mode(uint32_t index);
 
   const Source* dict_of(const Source* object);
   const Source* type_of(const Source* object);

@@ -246,6 +246,11 @@ std::optional<c10::Device> default_device() noexcept {
   return top;
 }
 
+PyObject* function_mode_at(uint32_t index) noexcept {
+  if (index >= at::impl::PythonTorchFunctionTLS::stack_len()) return nullptr;
+  return at::impl::PythonTorchFunctionTLS::get_stack_at(index)->ptr(getPyInterpreter());
+}
+
 int autocast_nesting() noexcept {
   at::autocast::increment_nesting();  // There is no other way to ask.
   return at::autocast::decrement_nesting();

@@ -36,6 +36,9 @@ struct MemoryRange {
 /// \param value  a tensor; anything else has no memory.
 MemoryRange memory_of(PyObject* value) noexcept;
 
+/// Number `index` on the thread's stack of torch function modes, borrowed from it; null if there are fewer.
+PyObject* function_mode_at(uint32_t index) noexcept;
+
 /// How many autocast contexts the thread has entered.
 int autocast_nesting() noexcept;
 

@@ -28,6 +28,8 @@ class Attributes final : Domain {
   /// An entry of its instance dict, for which no descriptor of the class stands. Without a value it is deleted.
   bool store_in_dict(PyObject* object, PyObject* name, PyObject* value);
   bool delete_attribute(PyObject* object, PyObject* name);
+  /// \param source  of the property.
+  bool property_getter(PyObject* property, const guards::Source* source, PyObject* name);
 
  private:
   bool reads_class_entry(PyObject* found, const guards::Source* entry);
@@ -42,7 +44,6 @@ class Attributes final : Domain {
   bool super_attribute(PyObject* object, PyObject* name);
   bool bind_in_metaclass(PyObject* type, PyObject* found, PyObject* name);
   bool learn_class_of(PyObject* object);
-  bool property_getter(PyObject* property, const guards::Source* source, PyObject* name);
   bool named_tuple_field(PyObject* object, PyObject* field, const guards::Source* source);
   bool store_in_class(PyObject* type, PyObject* name, PyObject* value);
   bool find_written(PyObject* type, PyObject* name);

@@ -156,6 +156,8 @@ bool Builtins::call(PyObject* function, PyObject* const* arguments, Py_ssize_t c
     }
     return watch_.autograd_functions.apply_function(self);
   }
+  if (tensors.gives_other_class(function) && give_other_class(arguments, count)) return true;
+  if (abandoned()) return false;
   const Call call{function, arguments, count, module_of(function), builtin->m_ml->ml_name};
   if (call.name == "__new__" && self && PyType_Check(self) && count > 0)
     return make_instance(self, arguments, count);
@@ -190,6 +192,19 @@ bool Builtins::call(PyObject* function, PyObject* const* arguments, Py_ssize_t c
   return abandon("a C function that is not understood", function);
 }
 
+/// `_make_subclass(cls, tensor, require_grad=False)`, which no handler sees: the tensor, detached, of the class.
+bool Builtins::give_other_class(PyObject* const* arguments, Py_ssize_t count) {
+  TensorWorld& tensors = values_.tensors();
+  const bool is_short = count == 2 && !run_.keyword_names;
+  const bool has_no_grad =
+      count == 3 && arguments[2] == Py_False &&
+      (!run_.keyword_names || text_of(PyTuple_GET_ITEM(run_.keyword_names, 0)) == "require_grad");
+  if (!is_short && !has_no_grad) return false;
+  return PyType_Check(arguments[0]) && values_.is_known(arguments[0]) &&
+         tensors.keep_tensor_class(as_type(arguments[0])) && tensors.is_tensor(arguments[1]) &&
+         values_.is_known(arguments[1]) && values_.pin(arguments[0]) && allow_made_result();
+}
+
 /// \param why  the text of a row, or what is told beside that of all others.
 bool Builtins::end_graph(PyObject* why) {
   const std::string_view text = why ? text_of(why) : std::string_view();
@@ -208,11 +223,16 @@ bool Builtins::holds_tensors(PyObject* value, int depth) const {
   });
 }
 
-/// The stack holds modes of the run's, and older ones: these stay of unknown origin.
+/// The stack holds modes of the run's, and older ones, which are known by where they are.
 bool Builtins::use_mode_stack(ModeWorld::Use use, PyObject* const* arguments, Py_ssize_t count) {
   if (use == ModeWorld::Use::counts) return allow_made_result();
   for (Py_ssize_t i = 0; i < count; ++i)
     if (!values_.is_known(arguments[i])) return abandon("an argument of unknown origin", arguments[i]);
+  if (use == ModeWorld::Use::gives) {
+    const ModeWorld::OlderMode older = values_.tensors().modes().given_by(arguments, count);
+    if (older.mode && !values_.learn(older.mode, values_.sources().function_mode(older.place)))
+      return abandon("a value that cannot be guarded", older.mode);
+  }
   if (use == ModeWorld::Use::pushes && values_.tensors().modes().has_default_device())
     return abandon(Break::default_device_aside);
   return allow(Entry::none);

@@ -38,6 +38,7 @@ class Builtins final : Domain {
 
   bool end_graph(PyObject* why);
   bool call_of_torch(PyObject* function, PyObject* const* arguments, Py_ssize_t count);
+  bool give_other_class(PyObject* const* arguments, Py_ssize_t count);
   bool use_mode_stack(ModeWorld::Use use, PyObject* const* arguments, Py_ssize_t count);
   bool holds_tensors(PyObject* value, int depth = 0) const;
   /// Has a factory make its tensor on the default device.

@@ -241,8 +241,12 @@ bool Instances::instantiate(PyObject* type, PyObject* const* arguments, Py_ssize
   }
   if (is_exact_builtin(cls)) return abandon("a builtin class that is not understood", type);
   const bool is_named_tuple = PyType_IsSubtype(cls, &PyTuple_Type);
+  const bool is_of_tensors =
+      PyType_IsSubtype(cls, reinterpret_cast<PyTypeObject*>(values_.tensors().tensor_type()));
+  const bool is_made_in_python = is_of_tensors && Py_IS_TYPE(class_entry(type, "__new__"), &PyStaticMethod_Type) &&
+                                 values_.tensors().keep_tensor_class(cls);
   if ((cls->tp_itemsize && !is_named_tuple) || values_.tensors().is_tensor(type) ||
-      PyType_IsSubtype(cls, reinterpret_cast<PyTypeObject*>(values_.tensors().tensor_type())))
+      (is_of_tensors && !is_made_in_python))
     return abandon("a class that is not understood", type);
   if (class_entry(type, "__del__")) return abandon("a class with __del__", type);
   guards::SourceTable& sources = values_.sources();

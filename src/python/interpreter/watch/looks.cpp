@@ -97,7 +97,8 @@ bool contains(Watch& watch, Activation& a, int) {
 bool subscript(Watch& watch, Activation& a, int) {
   if (!watch.containers.subscript(a.peek(2), a.peek(1))) return false;
   RowWorld* const picked = watch.run.values.tensors().rows();
-  if (Ref rows = picked ? picked->first_row_at(a.peek(2), a.peek(1)) : Ref()) {
+  const bool is_seen = watch.run.values.tensors().modes().are_calls_handled();
+  if (Ref rows = picked && !is_seen ? picked->first_row_at(a.peek(2), a.peek(1)) : Ref()) {
     Py_SETREF(a.top[-2], rows.release());
     Py_SETREF(a.top[-1], PyLong_FromLong(0));
   }
@@ -108,7 +109,8 @@ bool stores_item(Watch& watch, Activation& a, int) {
   if (!watch.containers.store_item(a.peek(2), a.peek(1), a.peek(3))) return false;
   TensorWorld& tensors = watch.run.values.tensors();
   RowWorld* const picked = tensors.rows();
-  Ref index = picked && tensors.is_tensor(a.peek(2)) ? picked->index_of_one(a.peek(1)) : Ref();
+  const bool may_pick = picked && !tensors.modes().are_calls_handled();
+  Ref index = may_pick && tensors.is_tensor(a.peek(2)) ? picked->index_of_one(a.peek(1)) : Ref();
   if (index) Py_SETREF(a.top[-1], index.release());
   return true;
 }

@@ -198,7 +198,7 @@ bool Sizes::put_one_number(PyObject* first, PyObject*& second) {
 /// Where a mode of torch functions is entered its handler looks at the operands: numbers are what they are in
 /// eager.
 void Sizes::look_at_sizes(Activation& a, int opcode, int arg) {
-  if (values_.tensors().modes().is_any_entered() && !activity().on_default_device)
+  if (values_.tensors().modes().are_calls_handled() && !activity().on_default_device)
     return settle_operands(a, opcode, arg);
   if (const UnaryOperation operation = unary_of(opcode, arg); operation != UnaryOperation::none)
     return compute_unary(a.peek(1), operation);

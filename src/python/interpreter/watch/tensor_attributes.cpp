@@ -50,11 +50,13 @@ bool TensorAttributes::is_operator_in_c(PyObject* function) const {
          is_of_tensors(self.get()) && tensors.may_read(PyDescr_NAME(self.get()));
 }
 
-/// torch.Tensor.__torch_function__ gives what operators make of its instances the class.
+/// What operators make of its instances is given the class, or goes through its own handler.
 bool TensorAttributes::has_results_of_its_class(PyTypeObject* type) const {
   PyObject* tensor = values_.tensors().tensor_type();
   constexpr const char* name = "__torch_function__";
-  return type != as_type(tensor) && find_in_type(type, name) == class_entry(tensor, name);
+  PyObject* handler = find_in_type(type, name);
+  return type != as_type(tensor) &&
+         (handler == class_entry(tensor, name) || (handler && Py_IS_TYPE(handler, &PyClassMethod_Type)));
 }
 
 bool TensorAttributes::reads_by_descriptor(PyObject* descriptor, PyObject* const* arguments, Py_ssize_t count) {
@@ -105,6 +107,11 @@ bool TensorAttributes::tensor_attribute(PyObject* tensor, PyObject* name) {
                ? allow_made_result()
                : abandon("a method that cannot be guarded", name);
   }
+  if (Py_IS_TYPE(found, &PyProperty_Type) &&
+      found != _PyType_Lookup(as_type(values_.tensors().tensor_type()), name)) {
+    values_.guards().class_entries(type, Py_TYPE(tensor), {&name, 1});
+    return watch_.attributes.property_getter(found, sources.type_attribute(type, name), name);
+  }
   if (!Py_TYPE(found)->tp_descr_get) {  // What a derived class has.
     PyObject* dict = own_dict(tensor);
     if (dict && PyDict_GetItemWithError(dict, name)) return own_attribute(tensor, name);
@@ -120,7 +127,7 @@ bool TensorAttributes::tensor_attribute(PyObject* tensor, PyObject* name) {
   }
   const bool may_read = values_.tensors().may_read(name);
   activity().answer = values_.tensors().answer_attribute(tensor, name);
-  if (activity().answer && values_.tensors().modes().is_any_entered())  // What they make of it would be lost.
+  if (activity().answer && values_.tensors().modes().are_calls_handled())  // What they make of it would be lost.
     return abandon("an attribute of a tensor that guards do not cover", name);
   if (!Py_IS_TYPE(found, &PyGetSetDescr_Type) ||
       (!may_read && !values_.tensors().may_read_without_grad(tensor, name)))

@@ -104,8 +104,17 @@ class ModeWorld {
   /// What a C function does with the stack of modes.
   enum class Use : uint8_t { nothing, counts, gives, pushes };
   virtual Use use_of_stack(PyObject* function) const = 0;
-  /// A mode is entered: each operator is a call of its handler.
-  virtual bool is_any_entered() const = 0;
+  /// One that was on the stack when the run began, and where: none of those that the run has entered.
+  struct OlderMode {
+    PyObject* mode = nullptr;
+    uint32_t place = 0;
+  };
+  /// Whose handler PyTorch calls now.
+  virtual OlderMode handling() const = 0;
+  /// What a function would give now that `gives` one.
+  virtual OlderMode given_by(PyObject* const* arguments, Py_ssize_t count) const = 0;
+  /// A mode is entered, or a class of tensors has a handler of its own, so that operators are calls of these.
+  virtual bool are_calls_handled() const = 0;
 };
 
 /// Tensors themselves, and torch's functions of them.
@@ -135,6 +144,8 @@ class TensorWorld {
   virtual PyObject* tensor_type() const = 0;
   /// A class of tensors of which operators think nothing: adds guards that it goes on so. False: it is none.
   virtual bool keep_tensor_class(PyTypeObject*) { return false; }
+  /// torch.Tensor._make_subclass.
+  virtual bool gives_other_class(PyObject*) const { return false; }
   /// An operator of torch.ops, or an overload of one, that computes on its arguments alone. Python functions that
   /// are part of it may run.
   virtual bool is_operator(PyObject* object) const = 0;

@@ -25,7 +25,7 @@ constexpr int deepest_source = 400;             // Sources are evaluated and pri
 /// Reached from what a call or frame is given.
 bool is_given(const guards::Source* source) {
   while (source->parent) source = source->parent;
-  return source->kind == guards::SourceKind::argument;
+  return is_of_call(*source);
 }
 
 bool is_deep(const guards::Source* source) {
@@ -396,7 +396,9 @@ bool Values::look_up_member(PyObject* set, PyObject* item) {
     if (hash == hash_of_item && other != item) return false;  // It would be asked whether it is equal.
   }
   const std::optional<bool> was_in = effects_.held_before(set, item, hash_of_item);
-  if (was_in && !is_made(item)) guards_.membership(source, item, *was_in);
+  // Each read of a getter makes one, and all are equal.
+  const bool is_equal_to_others = Py_IS_TYPE(item, &_PyMethodWrapper_Type);
+  if (was_in && (!is_made(item) || is_equal_to_others)) guards_.membership(source, item, *was_in);
   return was_in.has_value();
 }
 

@@ -12,7 +12,7 @@ namespace braze::interpreter {
 PyObject* Views::dict_behind(PyObject* view) {
   const guards::Source* root = Py_IS_TYPE(view, &PyDictProxy_Type) ? values_.source_of(view) : nullptr;
   while (root && root->parent) root = root->parent;
-  if (root && root->kind == guards::SourceKind::argument) return nullptr;  // Another one at each call.
+  if (root && is_of_call(*root)) return nullptr;  // Another one at each call.
   if (root) {
     // An older proxy: it is the same one on later calls, and goes on standing for the same dict.
     PyObject* mapping = mapping_of_proxy(view);

@@ -89,6 +89,8 @@ bool Watcher::entered(Frame* frame) {
   if (entry == Entry::trusted || activity().is_trusted || is_size) {
     const bool is_quiet = activity().is_quiet;
     watch_.run.activities.push_back({.is_trusted = true, .is_quiet = is_quiet});
+    if (is_torch_handler(function) && !values().tensors().is_library(frame->f_code))
+      return watch_.run.abandon("Python code is entered from C where that is not understood", function);
     if (!is_quiet || !is_code_of_warnings(frame)) return true;
     forget_shown_warnings();
     return watch_.run.abandon(Break::warns);
@@ -160,8 +162,9 @@ bool Watcher::learn_special_method(Frame* frame) {
   PyObject* function = reinterpret_cast<PyObject*>(function_of(frame));
   PyObject* first = frame->f_code->co_argcount > 0 ? frame->localsplus[0] : nullptr;
   PyObject* name = PyFunction_Check(function) ? reinterpret_cast<PyFunctionObject*>(function)->func_name : nullptr;
-  if (!first || !name || !text_of(name).starts_with("__") || !values().is_known(first)) return false;
+  if (!first || !name || !text_of(name).starts_with("__")) return false;
   if (text_of(name) == "__torch_function__") return learn_torch_function(frame);
+  if (!values().is_known(first)) return false;
   const bool is_asked = activity().looks || text_of(name) == "__next__";
   if (!is_asked || values().tensors().is_tensor(first) || find_in_type(Py_TYPE(first), name) != function)
     return false;
@@ -186,6 +189,10 @@ bool Watcher::learn_torch_function(Frame* frame) {
   const Ref name = Ref::steal(PyUnicode_InternFromString("__torch_function__"));
   if (!name || !called || frame->f_code->co_argcount != 5) return false;
   if (PyType_Check(first)) {
+    PyObject* tensor = values().tensors().tensor_type();
+    const bool is_of_tensors = PyType_IsSubtype(as_type(first), as_type(tensor));
+    if (!is_of_tensors && !values().is_known(first)) return false;
+    if (is_of_tensors && !values().learn(first, watch_.classes.class_source(first))) return false;
     PyObject* found = class_entry(first, "__torch_function__");
     if (!found || !Py_IS_TYPE(found, &PyClassMethod_Type) ||
         !watch_.classes.learn_class_entry(found,
@@ -194,6 +201,10 @@ bool Watcher::learn_torch_function(Frame* frame) {
       return false;
   } else {
     if (!is_function_mode(first) || find_in_type(Py_TYPE(first), name.get()) != function) return false;
+    if (const auto older = values().tensors().modes().handling();
+        older.mode == first && !values().learn(first, sources.function_mode(older.place)))
+      return false;
+    if (!values().is_known(first)) return false;
     if (const guards::Source* source = values().source_of(first)) values().guards().lacks(source, name.get());
     if (!watch_.classes.keep_special(first, {"__getattribute__"}) ||
         !values().learn(function, sources.type_attribute(type_source(values(), first), name.get())))

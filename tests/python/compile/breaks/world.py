@@ -30,13 +30,13 @@ import braze
 SPARSE = torch.eye(3).to_sparse()  # A tensor that no guard holds.
 
 
-class CallableTensor(torch.Tensor):
+class Meta(type(torch.Tensor)):
+    """May have its say about instances."""
+
+
+class CallableTensor(torch.Tensor, metaclass=Meta):
     def __call__(self):
         return 3
-
-    @classmethod
-    def __torch_function__(cls, *arguments, **keywords):
-        return super().__torch_function__(*arguments, **keywords)
 
 
 UNKNOWN = torch.zeros(2).as_subclass(CallableTensor)  # Likewise, and it may be called.
