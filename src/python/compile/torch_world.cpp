@@ -22,6 +22,7 @@
 #include "capture/tracer_tensor.h"
 #include "python/compile/announce.h"
 #include "python/compile/code_table.h"
+#include "python/compile/scripts.h"
 #include "python/compile/stance.h"
 #include "python/compile/tensor_classes.h"
 #include "python/compile/value_reads.h"
@@ -321,37 +322,20 @@ bool has_python_gradient(PyObject* object) {
   return false;
 }
 
-/// A twin of another function is never optimized.
-interpreter::TensorWorld::PythonGradient script_gradient_of(PyObject* script) {
-  const guards::Ref twin = guards::Ref::steal(PyObject_GetAttrString(script, "_braze_twin"));
-  PyErr_Clear();
-  if (twin.get() == script) return {};
-  return {true, function_forms().call_script};
-}
-
 }  // namespace
 
 /// Other people's compilers are given the calls as the dispatcher saw them, and run under autograd: the backward
 /// would be lost.
 TorchWorld::PythonGradient TorchWorld::python_gradient_of(PyObject* object) const {
-  if (reinterpret_cast<PyObject*>(Py_TYPE(object)) == torch_names().script_type) return script_gradient_of(object);
+  if (is_script(object)) return script_gradient_of(object);
   const bool is_function = PyType_Check(object);
   if (!is_function && !has_python_gradient(object)) return {};
   if (const auto* tape = capture::TapeRecorder::current(); tape && !tape->can_be_lost()) return {true, nullptr};
   return {true, is_function ? function_forms().apply : function_forms().call_operator};
 }
 
-/// Its code never changes. What prints, warns or calls Python shows in its text.
 bool LibraryWorld::is_plain_script(PyObject* function) const {
-  if (reinterpret_cast<PyObject*>(Py_TYPE(function)) != torch_names().script_type) return false;
-  const guards::Ref graph = guards::Ref::steal(PyObject_GetAttrString(function, "inlined_graph"));
-  const guards::Ref text = guards::Ref::steal(graph ? PyObject_Str(graph.get()) : nullptr);
-  PyErr_Clear();
-  const std::string code = text ? text_of(text.get()) : "^";
-  constexpr std::string_view effects[] = {"^",         "prim::Print", "aten::warn",
-                                          "prim::rpc", "aten::fork",  "prim::fork"};
-  return std::ranges::none_of(effects,
-                              [&](std::string_view effect) { return code.find(effect) != std::string::npos; });
+  return is_script(function) && python::is_plain_script(function);
 }
 
 /// The classes ask for the dispatch key, which tracers have of their own: answered is by dtype. They are those of
