@@ -38,7 +38,7 @@ def test_lists_that_grow(name, form):
 def test_comprehensions_with_a_break_in_them():
     def scored(x, a):
         x = torch.tanh(x + a)
-        return x * x.sum().item()
+        return x + x.sum().item() * 0.01
 
     def f(x, L):
         return [scored(x, a) + 1 for a in L], [*(x * 2 for _ in L), *L]
@@ -48,7 +48,7 @@ def test_comprehensions_with_a_break_in_them():
 
 def test_a_list_that_grows_under_two_names():
     def f(x, one, other):
-        x = x * x.sum().item()
+        x = x + x.sum().item() * 0.01
         one.append(x + 1)
         other.append(x + 2)
         x = one[-1] * 3
@@ -79,7 +79,7 @@ def test_lists_that_are_changed_otherwise(kind):
 def f(x, L):
     seen, all = [x, x + 1], []
     for a in L:
-        x = torch.tanh(x + 1) * x.sum().item()
+        x = torch.tanh(x + 1) + x.sum().item() * 0.01
         {code}
         all.append(y)
     return x * 3, seen, all
@@ -89,3 +89,14 @@ def f(x, L):
     for length in (3, 3, 4, 2, 3):
         given = [1.0] * length
         same(fast(X, given), function(X, given))
+
+
+def test_a_set_and_a_dict_begun_before_a_break():
+    def f(x):
+        given, names = [1, 2], {"c": 3}
+        numbers = {*given, int(x.sum() * 0), *given, *(5, 6)}
+        return x * 2, numbers, {**names, "n": int(x.sum() * 0), **names}
+
+    fast = compiled(f)
+    for number in range(3):
+        same(fast(X + number), f(X + number))

@@ -223,9 +223,10 @@ bool adds_to_map(Watch& watch, Activation& a, int arg) {
 }
 
 bool extends(Watch& watch, Activation& a, int arg) {
-  PyObject *list = a.peek(arg + 1), *source = a.peek(1);
-  if (watch.run.values.source_of(list)) return watch.containers.extend(list, source);
-  if (!grows(watch, list)) return false;
+  PyObject *container = a.peek(arg + 1), *source = a.peek(1);
+  if (PyList_CheckExact(container) && watch.run.values.source_of(container))
+    return watch.containers.extend(container, source);
+  if (!grows(watch, container)) return false;
   if (!is_builtin_container(source) || PyAnySet_CheckExact(source)) return watch.containers.iterate(source);
   return (watch.run.values.is_known(source) && watch.run.values.open(source)) ||
          watch.run.abandon("a container that cannot be guarded", source);
