@@ -16,9 +16,8 @@ from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.optim.optimizer import _get_value
 from torch.utils._foreach_utils import _group_tensors_by_device_and_dtype
-from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from braze import _optimizer_steps, _tensors_of_data
+from braze import _control_flow, _optimizer_steps, _tensors_of_data
 from braze._load import C
 
 Function = Callable[..., Any]
@@ -38,90 +37,6 @@ RESIZING = {
     "_upsample_bilinear2d_aa": 2,
     "_upsample_bicubic2d_aa": 2,
 }
-
-
-def cond(pred: Any, true_fn: Function, false_fn: Function, operands: Any = ()) -> Any:
-    """torch.cond. A tensor's branches are both computed, and their results selected."""
-    if isinstance(pred, (bool, int, float)):
-        return true_fn(*operands) if pred else false_fn(*operands)
-    if not isinstance(pred, torch.Tensor) or pred.numel() != 1 or pred.dtype != torch.bool:
-        C.end_graph("torch.cond of what is neither a bool nor a tensor with one")
-    if not isinstance(operands, (tuple, list)) or not _are_tensors(operands):
-        C.end_graph("torch.cond with operands that are not all tensors")
-    mark = C.trace_mark()
-    taken, other = true_fn(*operands), false_fn(*operands)
-    if not C.only_computed_since(mark):
-        C.end_graph("torch.cond with a branch that writes into tensors, or draws random numbers")
-    return _select(pred.reshape(()), taken, other)
-
-
-def _select(pred: torch.Tensor, taken: Any, other: Any) -> Any:
-    if isinstance(taken, torch.Tensor) and isinstance(other, torch.Tensor):
-        if taken.shape == other.shape and taken.dtype == other.dtype and taken.stride() == other.stride():
-            return torch.where(pred, taken, other)
-    elif isinstance(taken, (tuple, list)) and type(taken) is type(other) and len(taken) == len(other):
-        selected = [_select(pred, one, another) for one, another in zip(taken, other, strict=True)]
-        return tuple(selected) if isinstance(taken, tuple) else selected
-    elif isinstance(taken, dict) and isinstance(other, dict) and list(taken) == list(other):
-        return {key: _select(pred, taken[key], other[key]) for key in taken}
-    elif taken is None and other is None:
-        return None
-    return C.end_graph("torch.cond with branches whose results differ in more than their elements")
-
-
-def while_loop(cond_fn: Function, body_fn: Function, carried_inputs: Any) -> Any:
-    """torch.while_loop, unrolled. What no input decides may decide when it ends."""
-    if not isinstance(carried_inputs, (tuple, list)) or not _are_tensors(carried_inputs):
-        C.end_graph("torch.while_loop over what is not all tensors")
-    carried = tuple([tensor.clone() for tensor in carried_inputs])
-    while True:
-        goes_on = cond_fn(*carried)
-        if isinstance(goes_on, torch.Tensor):
-            if not C.is_known(goes_on):
-                C.end_graph("torch.while_loop until the elements of a tensor say so")
-            goes_on = bool(goes_on)
-        if not goes_on:
-            return carried
-        carried = body_fn(*carried)
-        carried = tuple(carried) if isinstance(carried, (tuple, list)) else (carried,)
-
-
-def scan(combine_fn: Function, init: Any, xs: Any, *, dim: int = 0, reverse: bool = False) -> tuple[Any, Any]:
-    """torch._higher_order_ops.scan, unrolled."""
-    leaves, spec = tree_flatten(xs)
-    count = leaves[0].shape[dim] if _are_tensors(leaves) and leaves else 0
-    if count == 0 or any([leaf.shape[dim] != count for leaf in leaves]):
-        C.end_graph("scan over what is no tensors of one length")
-    steps = range(count - 1, -1, -1) if reverse else range(count)
-    carry, rows = init, []
-    for step in steps:
-        carry, row = combine_fn(carry, tree_unflatten([leaf.select(dim, step) for leaf in leaves], spec))
-        flat, row_spec = tree_flatten(row)
-        rows.append(flat)
-    if not _are_tensors(rows[0]):
-        C.end_graph("scan with results that are not all tensors")
-    stacked = [torch.stack(list(column)) for column in zip(*(rows[::-1] if reverse else rows), strict=True)]
-    moved = [column.movedim(0, dim) if dim < column.ndim else column for column in stacked]
-    return carry, tree_unflatten(moved, row_spec)
-
-
-def map(f: Function, xs: Any, *args: Any) -> Any:
-    """torch._higher_order_ops.map, unrolled."""
-    leaves, spec = tree_flatten(xs)
-    count = leaves[0].shape[0] if leaves and _are_tensors(leaves) and leaves[0].ndim else 0
-    if count == 0 or any([leaf.ndim == 0 or leaf.shape[0] != count for leaf in leaves]):
-        C.end_graph("map over what is no tensors of one length")
-    rows = []
-    for step in range(count):
-        flat, row_spec = tree_flatten(f(tree_unflatten([leaf[step] for leaf in leaves], spec), *args))
-        rows.append(flat)
-    if not _are_tensors(rows[0]):
-        C.end_graph("map with results that are not all tensors")
-    return tree_unflatten([torch.stack(list(column)) for column in zip(*rows, strict=True)], row_spec)
-
-
-def _are_tensors(values: Any) -> bool:
-    return all(isinstance(value, torch.Tensor) for value in values)
 
 
 def encoder_forward(
@@ -559,8 +474,6 @@ def install() -> None:
     """Tells the compiled part. Names that this version of PyTorch does not have are left out."""
     if not hasattr(C, "set_stand_in"):  # A Python without capture.
         return
-    operators = torch._higher_order_ops
-    C.set_stand_in(torch.cond, cond)
     C.set_stand_in(torch.nn.TransformerEncoder.forward, encoder_forward)
     C.set_stand_in(torch._check_with, check_with)
     C.set_stand_in(sdpa_kernel, kernels_of_attention)
@@ -582,6 +495,7 @@ def install() -> None:
     C.set_stand_in(torch.autograd.backward, backward_within)
     C.set_stand_in(torch.autograd.grad, gradients_within)
     C.set_stand_in(torch.nn.modules.batchnorm._BatchNorm.forward, batch_norm_forward)
+    _control_flow.install()
     _optimizer_steps.install()
     _tensors_of_data.install()
     if torch.backends.opt_einsum.is_available():
@@ -591,7 +505,3 @@ def install() -> None:
     C.set_stand_in(constraints._Symmetric.check, check_symmetric)
     C.set_stand_in(constraints._PositiveDefinite.check, check_positive_definite)
     C.set_stand_in(constraints._PositiveSemidefinite.check, check_positive_semidefinite)
-    for name, stand_in in (("while_loop", while_loop), ("scan", scan), ("map", map)):
-        function = getattr(operators, name, None)
-        if callable(function):
-            C.set_stand_in(function, stand_in)
