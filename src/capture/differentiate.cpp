@@ -434,6 +434,7 @@ void TraceEnd::differentiate(Trace& trace, const std::vector<at::Tensor>& output
     return recorder_.wrap_fresh(arrived[result], gradient.scalar_type(), gradient.device());
   };
   const auto is_unseen = [&](const at::Tensor& leaf) {
+    if (recorder_.stood_in_by(leaf)) return false;
     return std::ranges::none_of(outputs, [&](const at::Tensor& output) {
       return recorder_.view_of(output)->memory == recorder_.view_of(leaf)->memory;
     });
