@@ -64,8 +64,8 @@ class SizeWorld {
   /// Element `index` of a dimension of a tensor, as a view. Null: there is none.
   virtual Ref select(PyObject* tensor, int64_t dim, ir::Size index) = 0;
 
-  /// A float read from `source`, if it was another one at an earlier call, or is drawn. Null: it was not, or too much
-  /// is decided by what was drawn.
+  /// A float read from `source`, if it was another one at an earlier call, or is drawn. Null: it was not, or too
+  /// much is decided by what was drawn.
   virtual DerivedNumber vary_float(PyObject* number, const guards::Source* source) = 0;
 
   // ---- numbers that are computed of such (derived_numbers.h)
