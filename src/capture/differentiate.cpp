@@ -1,11 +1,9 @@
 // capture/differentiate.cpp: the backward of what was recorded, recorded behind it.
 //
 // Autograd has built its graph over tracers, with stand-ins for the user's tensors as leaves. Its nodes are run
-// here in the order of PyTorch's engine: that one would run hooks, want the GIL released and, for GPUs,
-// threads that know nothing of the trace.
+// here in the order of PyTorch's engine (capture/engine_walk.h).
 #include <ATen/core/grad_mode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
-#include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/csrc/autograd/variable.h>
@@ -21,11 +19,10 @@
 #include <unordered_set>
 
 #include "capture/autograd_node.h"
-#include "capture/backward_formulas.h"
 #include "capture/call.h"
 #include "capture/effect_times.h"
 #include "capture/engine_order.h"
-#include "capture/gradient_sums.h"
+#include "capture/engine_walk.h"
 #include "capture/memory_reads.h"
 #include "capture/rerun_gradients.h"
 #include "capture/saving_nodes.h"
@@ -47,7 +44,7 @@ struct Leaf {
   Edge edge;
 };
 
-class Backward {
+class Backward final : EngineWalk {
  public:
   /// Told of each result that roots lead to what has come to it, a root's own tangent among it, which it
   /// gives back.
@@ -68,14 +65,7 @@ class Backward {
   /// The gradients of the leaves, undefined where no root depends on one.
   std::vector<at::Tensor> run(const std::vector<Edge>& roots, const std::vector<at::Tensor>& tangents) {
     for (const Edge& root : roots) discover(root.function.get());
-    for (size_t k = 0; k < roots.size(); ++k) add(roots[k], tangents[k]);
-    for (const Edge& root : roots)
-      if (states_.at(root.function.get()).waits_for == 0) make_ready(root.function.get());
-    while (!ready_.empty()) {
-      Node* node = ready_.top().node;
-      ready_.pop();
-      step(*node);
-    }
+    walk(roots, tangents);
     return std::move(gradients_);
   }
 
@@ -157,19 +147,12 @@ class Backward {
   }
 
  private:
-  struct State {
-    size_t waits_for = 0;  ///< Nodes that give it gradients.
-    variable_list inputs;
-    bool is_ready = false;
-  };
   /// Counts what each node waits for.
   void discover(Node* root) {
     std::vector<Node*> stack;
     const auto visit = [&](Node* node) {
-      const auto [at, is_new] = states_.try_emplace(node);
-      if (!is_new) return;
+      if (!add_node(*node)) return;
       check(*node);
-      at->second.inputs.resize(node->num_inputs());
       stack.push_back(node);
     };
     visit(root);
@@ -178,17 +161,18 @@ class Backward {
       stack.pop_back();
       if (leaf_of_.contains(node)) continue;
       for (const Edge& edge : node->next_edges()) {
-        if (!edge.is_valid() || ends_unseen(*edge.function)) continue;
+        if (!follows(edge)) continue;
         visit(edge.function.get());
-        ++states_.at(edge.function.get()).waits_for;
+        wait_for_one(edge);
       }
     }
   }
 
-  /// A leaf that the trace has made, by requires_grad_().
-  bool ends_unseen(const Node& node) const {
-    const auto* const accumulates = dynamic_cast<const torch::autograd::AccumulateGrad*>(&node);
-    return accumulates && !leaf_of_.contains(&node) && is_unseen_(accumulates->variable);
+  /// Not to a leaf that the trace has made, by requires_grad_(), and that nobody sees.
+  bool follows(const Edge& edge) const override {
+    const Node* const node = edge.function.get();
+    const auto* const accumulates = dynamic_cast<const torch::autograd::AccumulateGrad*>(node);
+    return node && !(accumulates && !leaf_of_.contains(node) && is_unseen_(accumulates->variable));
   }
 
   void check(Node& node) {
@@ -203,24 +187,10 @@ class Backward {
     if (!is_leaf && !is_rerun(node) && !is_traced_function(node) &&
         (type.find("CppNode") != type.npos || type.find("braze") != type.npos))
       own_gradients_ = concat("a function has a gradient of its own (", node.name(), ")");
-    if (!node.pre_hooks().empty() || !node.tensor_pre_hooks().empty() || !node.post_hooks().empty() ||
-        !node.retains_grad_hooks().empty())
-      throw UserError("a tensor of the trace has hooks");
+    check_hooks(node);
   }
 
-  void make_ready(Node* node) {
-    State& state = states_.at(node);
-    if (!std::exchange(state.is_ready, true)) ready_.push({node->sequence_nr(), node});
-  }
-
-  void add(const Edge& edge, at::Tensor gradient) {
-    if (!gradient.defined()) return;
-    at::Tensor& sum = states_.at(edge.function.get()).inputs.at(edge.input_nr);
-    sum = sum.defined() ? sum_of_gradients(sum, gradient) : std::move(gradient);
-  }
-
-  void step(Node& node) {
-    variable_list inputs = std::move(states_.at(&node).inputs);
+  void step(Node& node, variable_list inputs) override {
     const auto [first, last] = inner_.equal_range(&node);
     for (auto at = first; at != last; ++at) {
       at::Tensor& one = inputs.at(at->second.place);
@@ -236,21 +206,10 @@ class Backward {
     nodes_that_save_.add(node, leaves_run_);
     const MemoryReads* const reads = MemoryReads::current();
     const size_t reads_before = reads ? reads->count() : 0;
-    std::optional<variable_list> other = other_backward(node, inputs);
-    variable_list outputs = other ? *std::move(other) : node(std::move(inputs));
+    variable_list outputs = compute(node, std::move(inputs));
     if (EffectTimes* const times = EffectTimes::current(); times && reads && reads->count() > reads_before)
       times->note_saving(node.sequence_nr());
-    inputs.clear();  // what is passed on is held by the outputs alone
-    if (outputs.size() > node.num_outputs()) outputs.resize(node.num_outputs());
-    torch::autograd::validate_outputs(node.next_edges(), outputs, [&](const std::string& text) {
-      return concat("function ", node.name(), " returned an invalid gradient: ", text);
-    });
-    for (size_t k = 0; k < node.num_outputs(); ++k) {
-      const Edge& edge = node.next_edge(k);
-      if (!edge.is_valid() || ends_unseen(*edge.function)) continue;
-      if (k < outputs.size()) add(edge, std::move(outputs[k]));
-      if (--states_.at(edge.function.get()).waits_for == 0) make_ready(edge.function.get());
-    }
+    pass_on(node, std::move(outputs));
   }
 
   const uint64_t first_sequence_number_;
@@ -259,8 +218,6 @@ class Backward {
   std::unordered_multimap<const Node*, Inner> inner_;
   const OnArrival on_arrival_;
   const IsUnseen is_unseen_;
-  std::unordered_map<Node*, State> states_;
-  ReadyNodes<Node*> ready_;
   std::string own_gradients_;
   std::vector<Node*> order_;  ///< In which they have run.
   uint32_t leaves_run_ = 0;

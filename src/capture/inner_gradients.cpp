@@ -6,7 +6,6 @@
 #include <ATen/core/grad_mode.h>
 #include <c10/core/InferenceMode.h>
 #include <torch/csrc/autograd/anomaly_mode.h>
-#include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/csrc/autograd/variable.h>
 
@@ -17,9 +16,7 @@
 #include <unordered_map>
 
 #include "capture/autograd_node.h"
-#include "capture/backward_formulas.h"
-#include "capture/engine_order.h"
-#include "capture/gradient_sums.h"
+#include "capture/engine_walk.h"
 #include "capture/recorder.h"
 #include "capture/rerun_gradients.h"
 #include "capture/tape.h"
@@ -38,7 +35,7 @@ static bool has_hooks(const at::Tensor& tensor) {
 }
 
 /// As PyTorch's engine goes, for some inputs: nodes that lead to none of them do not run.
-class InnerBackward {
+class InnerBackward final : EngineWalk {
  public:
   InnerBackward(const Recorder& recorder, const GradientCall& call) : recorder_(recorder), call_(call) {}
 
@@ -49,38 +46,26 @@ class InnerBackward {
     for (const at::Tensor& output : call_.outputs) roots.push_back(torch::autograd::impl::gradient_edge(output));
     for (const Edge& root : roots) discover(root.function.get());
     for (const Edge& input : inputs_)
-      if (const auto at = states_.find(input.function.get()); at != states_.end()) at->second.is_input = true;
-    for (Node* node : order_) find_needed(*node);
+      if (is_known(input.function.get())) uses_[input.function.get()].is_input = true;
+    for (const Node* node : order_) find_needed(*node);
     check_ways_outside();
     found_.resize(inputs_.size());
-    for (size_t k = 0; k < roots.size(); ++k) add(roots[k], call_.tangents[k]);
-    for (const Edge& root : roots)
-      if (states_.at(root.function.get()).waits_for == 0) make_ready(root.function.get());
-    while (!ready_.empty()) {
-      Node* node = ready_.top().node;
-      ready_.pop();
-      step(*node);
-    }
+    walk(roots, call_.tangents);
     return std::move(found_);
   }
 
  private:
-  struct State {
-    size_t waits_for = 0;    ///< Nodes that give it gradients.
+  struct Use {
     bool is_input = false;   ///< A gradient that is asked for arrives here.
     bool is_needed = false;  ///< It leads on to such.
-    bool is_ready = false;
-    variable_list inputs = {};
   };
 
   /// All nodes, each behind those that it leads to; what each waits for.
   void discover(Node* root) {
     std::vector<std::pair<Node*, size_t>> stack;
     const auto visit = [&](Node* node) {
-      const auto [at, is_new] = states_.try_emplace(node);
-      if (!is_new) return;
+      if (!add_node(*node)) return;
       check(*node);
-      at->second.inputs.resize(node->num_inputs());
       stack.emplace_back(node, 0);
     };
     visit(root);
@@ -94,17 +79,14 @@ class InnerBackward {
       const Edge edge = node->next_edge(next++);
       if (!edge.is_valid()) continue;
       visit(edge.function.get());
-      ++states_.at(edge.function.get()).waits_for;
+      wait_for_one(edge);
     }
   }
 
   void find_needed(const Node& node) {
-    State& state = states_.at(const_cast<Node*>(&node));
-    for (const Edge& edge : node.next_edges()) {
-      if (!edge.is_valid()) continue;
-      const State& next = states_.at(edge.function.get());
-      state.is_needed |= next.is_needed || next.is_input;
-    }
+    const bool is_needed = std::ranges::any_of(
+        node.next_edges(), [&](const Edge& edge) { return edge.is_valid() && runs(*edge.function); });
+    if (is_needed) uses_[&node].is_needed = true;
   }
 
   /// Throws for Python code, which may do something beside computing, and for hooks.
@@ -113,9 +95,7 @@ class InnerBackward {
     if (type.find("PyNode") != type.npos || (type.find("CppNode") != type.npos && !is_rerun(node)) ||
         (type.find("braze") != type.npos && node.num_outputs() > 0 && !is_rerun(node)))
       throw UserError(concat("a function has a gradient of its own (", node.name(), ")"));
-    if (!node.pre_hooks().empty() || !node.tensor_pre_hooks().empty() || !node.post_hooks().empty() ||
-        !node.retains_grad_hooks().empty())
-      throw UserError("a tensor of the trace has hooks");
+    check_hooks(node);
   }
 
   /// Hooks see a gradient that is asked for. A tensor from outside that keeps its own keeps this one, too, and no
@@ -149,48 +129,25 @@ class InnerBackward {
     }
   }
 
-  void make_ready(Node* node) {
-    State& state = states_.at(node);
-    if ((state.is_needed || state.is_input) && !std::exchange(state.is_ready, true))
-      ready_.push({node->sequence_nr(), node});
-  }
+  bool runs(const Node& node) const override { return uses_.contains(&node); }
 
-  void add(const Edge& edge, at::Tensor gradient) {
-    if (!gradient.defined()) return;
-    at::Tensor& sum = states_.at(edge.function.get()).inputs.at(edge.input_nr);
-    sum = sum.defined() ? sum_of_gradients(sum, gradient) : std::move(gradient);
-  }
-
-  void step(Node& node) {
-    State& state = states_.at(&node);
-    variable_list inputs = std::move(state.inputs);
-    if (state.is_input)
+  void step(Node& node, variable_list inputs) override {
+    const Use& use = uses_.at(&node);
+    if (use.is_input)
       for (size_t k = 0; k < inputs_.size(); ++k)
         if (inputs_[k].function.get() == &node) found_[k] = inputs.at(inputs_[k].input_nr);
-    if (!state.is_needed) return;
-    std::optional<variable_list> other = other_backward(node, inputs);
-    variable_list outputs = other ? *std::move(other) : node(std::move(inputs));
-    inputs.clear();
+    if (!use.is_needed) return;
+    variable_list outputs = compute(node, std::move(inputs));
     if (!call_.keeps_graph) node.release_variables();
-    if (outputs.size() > node.num_outputs()) outputs.resize(node.num_outputs());
-    torch::autograd::validate_outputs(node.next_edges(), outputs, [&](const std::string& text) {
-      return concat("function ", node.name(), " returned an invalid gradient: ", text);
-    });
-    for (size_t k = 0; k < node.num_outputs(); ++k) {
-      const Edge& edge = node.next_edge(k);
-      if (!edge.is_valid()) continue;
-      if (k < outputs.size()) add(edge, std::move(outputs[k]));
-      if (--states_.at(edge.function.get()).waits_for == 0) make_ready(edge.function.get());
-    }
+    pass_on(node, std::move(outputs));
   }
 
   const Recorder& recorder_;
   const GradientCall& call_;
   std::vector<Edge> inputs_;
   std::vector<at::Tensor> found_;
-  std::unordered_map<Node*, State> states_;
-  std::vector<Node*> order_;
-  ReadyNodes<Node*> ready_;
+  std::unordered_map<const Node*, Use> uses_;  ///< Of nodes that are to run.
+  std::vector<const Node*> order_;
 };
 
 namespace {

@@ -306,14 +306,21 @@ def test_parameters_with_a_handler(cls):
     assert compiled.counts() == {"captured": 1, "replayed": 3, "native": 0} and compiled.reasons() == {}
 
 
-def test_handlers_that_note_what_they_see():
+def noting_into(noted):
+    """A class whose handler notes the names of what it handles."""
+
     class Notes(torch.Tensor):
         @classmethod
         def __torch_function__(cls, func, types, args=(), kwargs=None):
             noted.append(func.__name__)
             return super().__torch_function__(func, types, args, kwargs or {})
 
+    return Notes
+
+
+def test_handlers_that_note_what_they_see():
     noted = []
+    Notes = noting_into(noted)
     compiled = braze.compile(lambda x: (x + 1).sin())
     for _ in range(4):
         noted.clear()
@@ -337,13 +344,8 @@ def test_a_handler_that_is_replaced(monkeypatch):
 def test_handlers_below_code_that_is_not_watched():
     """Such code may call them, and what they do would happen at no replay."""
 
-    class Notes(torch.Tensor):
-        @classmethod
-        def __torch_function__(cls, func, types, args=(), kwargs=None):
-            noted.append(func.__name__)
-            return super().__torch_function__(func, types, args, kwargs or {})
-
     noted = []
+    Notes = noting_into(noted)
 
     def f(x):
         return torch.utils._pytree.tree_map(lambda y: y * 2, [x, (x, x)]), torch.vmap(lambda y: y + 1)(x)
