@@ -37,7 +37,10 @@ static bool has_hooks(const at::Tensor& tensor) {
 /// As PyTorch's engine goes, for some inputs: nodes that lead to none of them do not run.
 class InnerBackward final : EngineWalk {
  public:
-  InnerBackward(const Recorder& recorder, const GradientCall& call) : recorder_(recorder), call_(call) {}
+  InnerBackward(const Recorder& recorder, const GradientCall& call) : recorder_(recorder), call_(call) {
+    for (const auto& [impl, bound] : recorder.bound_)
+      if (bound.history) begins_at_.try_emplace(bound.history->edge.function.get(), &bound.real);
+  }
 
   std::vector<at::Tensor> run() {
     for (const at::Tensor& input : call_.inputs) inputs_.push_back(torch::autograd::impl::gradient_edge(input));
@@ -109,9 +112,8 @@ class InnerBackward final : EngineWalk {
 
   /// The tensor from outside whose history begins there. Else null.
   const at::Tensor* begins_at(const Node* node) const {
-    for (const auto& [impl, bound] : recorder_.bound_)
-      if (bound.history && bound.history->edge.function.get() == node) return &bound.real;
-    return nullptr;
+    const auto at = begins_at_.find(node);
+    return at == begins_at_.end() ? nullptr : at->second;
   }
 
   /// The history of a tensor from outside may lead to other inputs, which are from outside as well.
@@ -146,6 +148,7 @@ class InnerBackward final : EngineWalk {
   const GradientCall& call_;
   std::vector<Edge> inputs_;
   std::vector<at::Tensor> found_;
+  std::unordered_map<const Node*, const at::Tensor*> begins_at_;
   std::unordered_map<const Node*, Use> uses_;  ///< Of nodes that are to run.
   std::vector<const Node*> order_;
 };
