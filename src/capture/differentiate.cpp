@@ -29,6 +29,7 @@
 #include "capture/tape.h"
 #include "capture/traced_function.h"
 #include "capture/version_checks.h"
+#include "passes/round_halves.h"
 #include "support/error.h"
 
 namespace braze::capture {
@@ -464,11 +465,12 @@ void TraceEnd::differentiate(Trace& trace, const std::vector<at::Tensor>& output
     for (const Gradients::Input& input : gradients.inputs)
       gradients.inner[k].leads_to.push_back(leaves_reached[place_of(input.input)]);
   }
-  ir::Node* const first_backward = last_forward ? last_forward->next : recorder_.graph_->first();
+  ir::Node* first_backward = last_forward ? last_forward->next : recorder_.graph_->first();
   const auto is_private = [&](const Memory& memory) {
     return memory.base->input < 0 && !output_of_.contains(&memory);
   };
   keep_copies(*recorder_.graph_, first_backward, gradients.first_gradient, reads.only_through(is_private));
+  passes::round_halves_of_joint(*recorder_.graph_, &first_backward);
   gradients.first_backward = first_backward;
   trace.objects = std::move(recorder_.objects_);
   take_inputs(trace);

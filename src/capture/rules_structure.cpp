@@ -317,7 +317,9 @@ bool roll(Call& call, const RuleRow&) {
     const ir::Type* type = call.contiguous(x->dtype, whole.sizes);
     value = call.graph().create(Op::cat, parts, attrs, {&type, 1})->result();
   }
-  const auto format = call.ints(2).empty() ? c10::MemoryFormat::Contiguous : suggested_format(*x);
+  // Row-major on a GPU, whatever the argument is (roll_cuda in ATen/native/cuda/TensorTransformations.cu).
+  const bool keeps = !call.ints(2).empty() && call.device().is_cpu();
+  const auto format = keeps ? suggested_format(*x) : c10::MemoryFormat::Contiguous;
   return call.give(
       call.copy(a.reshape(value, x->sizes), call.type(x->dtype, x->sizes, format_strides(x->sizes, format))));
 }
@@ -409,11 +411,20 @@ bool pixels(Call& call, const RuleRow& row) {
   return call.give(call.copy(value, call.type(x->dtype, sizes, format_strides(sizes, shuffled_format(call, *x)))));
 }
 
-/// channel_shuffle(self, groups): dimension 1 as [groups, rest], transposed.
+/// The dimensions from `first` on are one, without a copy.
+bool is_one_dimension(const Operand& x, size_t first) {
+  for (size_t k = first; k + 1 < x.sizes.size(); ++k)
+    if (x.sizes[k] != 1 && x.strides[k] != x.strides[k + 1] * x.sizes[k + 1]) return false;
+  return true;
+}
+
+/// channel_shuffle(self, groups): dimension 1 as [groups, rest], transposed. Eager views what a GPU has
+/// (math_channel_shuffle in ATen/native/ChanelShuffle.cpp), and raises where it cannot.
 bool channel_shuffle(Call& call, const RuleRow&) {
   const auto x = call.operand(0);
   const int64_t groups = call.integer(1);
   if (!x || x->is_number() || x->sizes.size() < 3 || groups < 1 || x->sizes[1] % groups != 0) return false;
+  if (!call.device().is_cpu() && !is_one_dimension(*x, 2)) return false;
   Sizes split{x->sizes[0], groups, x->sizes[1] / groups}, order{0, 2, 1};
   for (size_t k = 2; k < x->sizes.size(); ++k) {
     split.push_back(x->sizes[k]);

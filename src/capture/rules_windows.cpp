@@ -25,9 +25,11 @@ bool give_call(Call& call, std::initializer_list<uint32_t> tensors, const ir::Ty
   return call.give(call.recorder.create_call(payload, operands, {&type, 1}, false)->result());
 }
 
-/// How the CPU's kernels lay out their result: channels_last if the input or the weight is
-/// (mkldnn_conv_use_channels_last and thnn_conv_use_channels_last in ATen/native/ConvUtils.h).
+/// How eager's kernels lay out their result: channels_last if the input or the weight is
+/// (mkldnn_conv_use_channels_last, thnn_conv_use_channels_last and cudnn_conv_suggest_memory_format in
+/// ATen/native/ConvUtils.h), but for f64 on a GPU.
 at::MemoryFormat result_format(const at::Tensor& input, const at::Tensor& weight) {
+  if (input.is_cuda() && input.scalar_type() == c10::kDouble) return at::MemoryFormat::Contiguous;
   const auto format = input.suggest_memory_format();
   return format == at::MemoryFormat::Contiguous ? weight.suggest_memory_format() : format;
 }

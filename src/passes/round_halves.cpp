@@ -1,5 +1,6 @@
 #include "passes/round_halves.h"
 
+#include <algorithm>
 #include <unordered_set>
 #include <vector>
 
@@ -35,8 +36,17 @@ bool may_overflow(const Node& node) {
   return node.results[0].type->dtype == DType::f16 && !has(node.op, traits::bounded);
 }
 
+/// Operators of libraries that compare elements.
+constexpr std::string_view orders[] = {
+    "aten::_unique", "aten::_unique2",           "aten::argsort",    "aten::bucketize",    "aten::histc",
+    "aten::isin",    "aten::kthvalue",           "aten::max",        "aten::median",       "aten::min",
+    "aten::mode",    "aten::nanmedian",          "aten::nonzero",    "aten::searchsorted", "aten::sort",
+    "aten::topk",    "aten::unique_consecutive", "aten::unique_dim",
+};
+
 /// A small change of an operand may be a step of the result.
 bool is_step(const Node& node) {
+  if (node.op == Op::call) return std::ranges::find(orders, node.text_attr("target")) != std::end(orders);
   const OpKind kind = info(node.op).kind;
   if (kind == OpKind::Compare || kind == OpKind::UnaryTest) return true;
   if (node.op == Op::cast)
@@ -52,28 +62,31 @@ bool hands_on(const Node& node) {
   return moves || has(node.op, traits::exact);
 }
 
-/// Finds what rounds among that `value` is made of, up to there.
+/// Finds what rounds among that `value` is made of: a missing rounding early on may be seen in a later one.
 void find_rounding(Value* value, std::unordered_set<const Value*>& seen, std::unordered_set<const Node*>& found) {
   std::vector<Value*> left{value};
   while (!left.empty()) {
     Value* const one = left.back();
     left.pop_back();
-    if (!is_half(one->type->dtype) || !seen.insert(one).second) continue;
-    if (rounds(*one->def))
-      found.insert(one->def);
-    else if (hands_on(*one->def))
-      left.insert(left.end(), one->def->operands.begin(), one->def->operands.end());
+    const bool is_widened = one->def->op == Op::cast && is_half(one->def->operands[0]->type->dtype);
+    if ((!is_half(one->type->dtype) && !is_widened) || !seen.insert(one).second) continue;
+    const bool is_rounded = rounds(*one->def);
+    if (is_rounded) found.insert(one->def);
+    if (is_rounded || is_widened || hands_on(*one->def))
+      for (Value* operand : one->def->operands) left.push_back(Graph::resolve(operand));
   }
 }
 
+/// \param part  The first node of a part of the graph; in its place comes what is done first of it afterwards.
 template <typename Wanted>
-void round(Graph& graph, Wanted wanted) {
+void round(Graph& graph, Wanted wanted, Node** part = nullptr) {
   Node* const insertion_point = graph.insertion_point();
   const std::string_view source = graph.source();
   for (Node *node = graph.first(), *next; node; node = next) {
     next = node->next;
     for (Value*& operand : node->operands) operand = Graph::resolve(operand);
     if (!rounds(*node) || !wanted(node)) continue;
+    const Node* const previous = node->previous;
     graph.set_insertion_point(node);
     graph.set_source(node->source);
     std::vector<Value*> operands;
@@ -82,6 +95,7 @@ void round(Graph& graph, Wanted wanted) {
     const Type* wide = retyped(graph, type, DType::f32);
     Node* computed = graph.create(node->op, operands, node->attrs, {&wide, 1});
     graph.replace(node->result(), graph.create(Op::cast, {computed->result()}, {}, &type));
+    if (part && *part == node) *part = previous ? previous->next : graph.first();
     graph.erase(node);
   }
   graph.set_insertion_point(insertion_point);
@@ -95,7 +109,7 @@ void round_halves(Graph& graph) {
   round(graph, [](const Node*) { return true; });
 }
 
-void round_halves_where_seen(Graph& graph) {
+void round_halves_of_joint(Graph& graph, Node** part) {
   std::unordered_set<const Value*> seen;
   std::unordered_set<const Node*> found;
   for_each_node(graph, [&](const Node* node) {
@@ -104,7 +118,11 @@ void round_halves_where_seen(Graph& graph) {
     for (Value* operand : node->operands) find_rounding(Graph::resolve(operand), seen, found);
   });
   if (found.empty()) return;
-  round(graph, [&](const Node* node) { return found.contains(node); });
+  round(graph, [&](const Node* node) { return found.contains(node); }, part);
+}
+
+void round_halves_where_seen(Graph& graph) {
+  round_halves_of_joint(graph, nullptr);
 }
 
 }  // namespace braze::passes
