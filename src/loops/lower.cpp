@@ -317,10 +317,21 @@ class Lowering {
   /// dtype without a name here; library calls alone make such values, in eager's own layout.
   ViewOf<Size> operand(const Value* value, const LayoutDemand& demand) {
     const Window& window = windows_.of(value);
-    const bool served = demand.strength != LayoutDemand::Strength::require ||
-                        demand.holds(*value->type, window.sizes, window.strides, windows_.rules());
+    const bool served =
+        demand.strength != LayoutDemand::Strength::require ||
+        (is_aligned(window) && demand.holds(*value->type, window.sizes, window.strides, windows_.rules()));
     if (served || !ir::is_kernel_dtype(value->type->dtype)) return view_of(window);
     return copied(value, BufferKind::temporary, demand.strides(*value->type, windows_.rules()));
+  }
+
+  /// Kernels of a GPU's libraries are chosen by what eager gives them: a gradient, say, that begins where an
+  /// allocation does. Here it may be a part of something. (The backward of memory-efficient attention loads 16
+  /// bytes.)
+  static bool is_aligned(const Window& window) {
+    constexpr int64_t loaded = 16;
+    const ir::Type& type = *window.base->type;
+    if (type.device.kind != ir::DeviceKind::cuda) return true;
+    return ir::mod(window.offset * Size(ir::byte_size(type.dtype)), Size(loaded)) == Size(0);
   }
 
   ViewOf<Size> copied(const Value* value, BufferKind kind) {

@@ -54,26 +54,18 @@ bool is_step(const Node& node) {
   return has(node.op, traits::steps);
 }
 
-/// Hands elements on as they are.
-bool hands_on(const Node& node) {
-  const OpKind kind = info(node.op).kind;
-  const bool moves = kind == OpKind::View || kind == OpKind::Concat || kind == OpKind::Pad ||
-                     kind == OpKind::Gather || kind == OpKind::Scatter || node.op == Op::where;
-  return moves || has(node.op, traits::exact);
-}
-
-/// Finds what rounds among that `value` is made of: a missing rounding early on may be seen in a later one.
+/// Finds what rounds among all that `value` is made of since it was in memory: a missing rounding early on may be
+/// seen in a later one.
 void find_rounding(Value* value, std::unordered_set<const Value*>& seen, std::unordered_set<const Node*>& found) {
   std::vector<Value*> left{value};
   while (!left.empty()) {
     Value* const one = left.back();
     left.pop_back();
-    const bool is_widened = one->def->op == Op::cast && is_half(one->def->operands[0]->type->dtype);
-    if ((!is_half(one->type->dtype) && !is_widened) || !seen.insert(one).second) continue;
-    const bool is_rounded = rounds(*one->def);
-    if (is_rounded) found.insert(one->def);
-    if (is_rounded || is_widened || hands_on(*one->def))
-      for (Value* operand : one->def->operands) left.push_back(Graph::resolve(operand));
+    const OpKind kind = info(one->def->op).kind;
+    if (kind == OpKind::Library || kind == OpKind::Source || !is_floating(one->type->dtype)) continue;
+    if (!seen.insert(one).second) continue;
+    if (rounds(*one->def)) found.insert(one->def);
+    for (Value* operand : one->def->operands) left.push_back(Graph::resolve(operand));
   }
 }
 
