@@ -267,7 +267,7 @@ at::Tensor Recorder::stand_in(const at::Tensor& real) {
   view_of(real);
   Bound& bound = bound_[real.unsafeGetTensorImpl()];
   if (bound.tracer.defined()) return bound.tracer;
-  bound.tracer = wrap(bound.view, real.device());
+  bound.tracer = wrap_view(bound.view, real);  // Of its mode, which need not be that of the trace.
   // A view and its base count their writes together, and so do what stands for them.
   if (bound.view->memory->roots.size() > 1)
     for (const auto& [impl, other] : bound_)

@@ -268,7 +268,11 @@ bool record_sized_call(Recorder& recorder, const c10::OperatorHandle& op, torch:
   torch::jit::drop(*stack, count);
   for (size_t r = 0; r < types.size(); ++r) {
     const at::Tensor& real = (*example)[r].toTensor();
-    stack->push_back(recorder.wrap_fresh(node->result(r), real.scalar_type(), real.device()));
+    const at::Tensor made = recorder.wrap_fresh(node->result(r), real.scalar_type(), real.device());
+    // Composites write to what they give: a recurrent layer turns its output around in place.
+    if (!made.is_inference() && !real.is_inference())
+      made.unsafeGetTensorImpl()->set_version_counter(c10::VariableVersion(real._version()));
+    stack->push_back(made);
   }
   return true;
 }

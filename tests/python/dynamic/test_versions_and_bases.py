@@ -45,3 +45,59 @@ def test_writes_before_a_composite_are_counted(name):
         x, y = torch.arange(1.0, size + 1), torch.arange(1.0, size + 1)
         assert torch.equal(compiled(x), function(y)) and torch.equal(x, y)
         assert x._version == y._version
+
+
+@pytest.mark.parametrize("layer", [torch.nn.GRU, torch.nn.LSTM, torch.nn.RNN])
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_recurrent_layers_turn_their_output_around_in_place(layer, batch_first):
+    model = layer(2, 3, batch_first=batch_first)
+    compiled = braze.compile(model, dynamic=True)
+    for size in (3, 3, 5, 6):
+        for x in (torch.rand(size, 2), torch.rand(4, size, 2)):
+            wanted, got = model(x)[0], compiled(x)[0]
+            torch.testing.assert_close(got, wanted)
+            assert got._version == wanted._version
+
+
+def mode_of(tensor):
+    if tensor.is_inference():
+        return "inference"
+    base = None if tensor._base is None else tensor._base.shape
+    return tensor._version, tensor.requires_grad, tensor._is_view(), base
+
+
+IN_INFERENCE_MODE = {
+    "view": lambda t: t[0],
+    "view and number": lambda t: (t[1:], t * 2),
+    "write": lambda t: t.mul_(2),
+    "write into view": lambda t: (t[0].mul_(2), t.t()),
+    "itself": lambda t: (t, t.view(-1)),
+    "ordinary within": lambda t: within_ordinary(t),
+}
+
+
+def within_ordinary(t):
+    with torch.inference_mode(False):
+        made = t * 2
+    return made, made[0], t[0]
+
+
+@pytest.mark.parametrize("name", IN_INFERENCE_MODE)
+@pytest.mark.parametrize("of_inference", [False, True])
+@pytest.mark.parametrize("wanting", [False, True])
+def test_ordinary_arguments_in_inference_mode(name, of_inference, wanting):
+    """They stay ordinary: what is written to them is counted, and their views are views."""
+    function = IN_INFERENCE_MODE[name]
+    compiled = braze.compile(function, dynamic=True)
+    if wanting and (of_inference or "write" in name):
+        pytest.skip("writes into a leaf")
+    for size in (3, 3, 5, 6):
+        seen = []
+        for one in (function, compiled):
+            with torch.inference_mode(of_inference):
+                t = torch.rand(size, 4).requires_grad_(wanting)
+            with torch.inference_mode():
+                results = one(t)
+            results = results if isinstance(results, tuple) else (results,)
+            seen.append([mode_of(tensor) for tensor in (t, *results)])
+        assert seen[0] == seen[1]
