@@ -10,6 +10,7 @@
 #include "python/guards/keys.h"
 #include "python/guards/random_state.h"
 #include "python/guards/scalar.h"
+#include "python/guards/sequence_place.h"
 #include "python/guards/storage_access.h"
 #include "python/guards/thread_locals.h"
 #include "python/guards/torch_values.h"
@@ -327,6 +328,12 @@ void SourceTable::label(const Source* source, std::string_view text) {
 
 // ------------------------------------------------------------------------------------------ evaluation
 
+/// Where a sequence_item source finds its item.
+static size_t place_in(PyObject* sequence, uint32_t index) noexcept {
+  const bool has_items = PyList_Check(sequence) || PyTuple_Check(sequence);
+  return has_items ? place_of_index(index, Py_SIZE(sequence)) : index;
+}
+
 PyObject* load(const Source& source, PyObject* parent, const Call& call) noexcept {
   switch (source.kind) {
     case SourceKind::argument: return load_argument(source, call);
@@ -337,7 +344,7 @@ PyObject* load(const Source& source, PyObject* parent, const Call& call) noexcep
     case SourceKind::dict_item: return dict_entry(parent, source.key.get(), source.hash);
     case SourceKind::dict_key: return dict_key_at(parent, source.index);
     case SourceKind::sequence_item:
-      return is_deque(parent) ? deque_item(parent, source.index) : item_at(parent, source.index);
+      return is_deque(parent) ? deque_item(parent, source.index) : item_at(parent, place_in(parent, source.index));
     case SourceKind::slot: return load_slot(parent, source.key.get());
     case SourceKind::type_attribute:
       return PyType_Check(parent) ? _PyType_Lookup(reinterpret_cast<PyTypeObject*>(parent), source.key.get())
@@ -362,10 +369,12 @@ PyObject* const* place_of(const Source& source, PyObject* parent) noexcept {
       const MemberRow& row = kMembers[source.index];
       return row.place ? row.place(parent) : nullptr;
     }
-    case SourceKind::sequence_item:
-      if (!item_at(parent, source.index)) return nullptr;
-      return PyList_Check(parent) ? reinterpret_cast<PyListObject*>(parent)->ob_item + source.index
-                                  : reinterpret_cast<PyTupleObject*>(parent)->ob_item + source.index;
+    case SourceKind::sequence_item: {
+      const size_t index = place_in(parent, source.index);
+      if (!item_at(parent, index)) return nullptr;
+      return PyList_Check(parent) ? reinterpret_cast<PyListObject*>(parent)->ob_item + index
+                                  : reinterpret_cast<PyTupleObject*>(parent)->ob_item + index;
+    }
     default: return nullptr;
   }
 }
@@ -390,7 +399,8 @@ std::string to_text(const Source* source) {
     case SourceKind::type_of: return joined("type(", to_text(source->parent), ")");
     case SourceKind::dict_item: return item_text(source);
     case SourceKind::dict_key: return joined("list(", to_text(source->parent), ")[", number(), "]");
-    case SourceKind::sequence_item: return joined(to_text(source->parent), "[", number(), "]");
+    case SourceKind::sequence_item:
+      return joined(to_text(source->parent), "[", std::to_string(static_cast<int32_t>(source->index)), "]");
     case SourceKind::slot: return joined(to_text(source->parent), ".", plain_name(PyDescr_NAME(source->key.get())));
     case SourceKind::type_attribute:
     case SourceKind::thread_local_attribute:

@@ -5,6 +5,7 @@ import torch
 from compiling import compiled, same
 from test_resumed_loops import X, check, function_of
 
+import braze
 from braze._load import C
 
 pytestmark = pytest.mark.skipif(not hasattr(C, "CompiledFunction"), reason="no evaluator for this Python")
@@ -33,6 +34,74 @@ def test_lists_that_grow(name, form):
         f"def f(x, L):\n    seen = []\n    for a in L:\n        {body}\n    return x * 3, seen", form
     )
     check(function, lambda n: (X, [0.5] * n), count=3)
+
+
+FROM_BEFORE = {
+    "the last": "s = x.sum().item(); x = {read}; x = seen[-1] + x * 2; seen.append(x - 1)",
+    "and more": "s = x.sum().item(); x = {read} * seen[-1] + len(seen[-1]); seen.append(x); x = seen[-1] + a",
+    "two": "s = x.sum().item(); x = {read}; x = seen[-1] * x - seen[-2]; seen.append(x); seen.append(x + a)",
+    "within it": "s = x.sum().item(); x = {read} + pairs[-1][0]; pairs.append((x + a, a)); seen.append(x * 2)",
+}
+
+
+@pytest.mark.parametrize("form", ["cold", "specialised"])
+@pytest.mark.parametrize("name", FROM_BEFORE)
+def test_what_an_earlier_iteration_has_left_at_the_end(name, form):
+    body = FROM_BEFORE[name].format(read="torch.tanh(x * 0.5 + s)")
+    source = f"""
+def f(x, L):
+    seen, pairs = [x, x + 1], [(x + 1, 0.5)]
+    for a in L:
+        {body}
+    return x * 3, seen, pairs
+"""
+    check(function_of(source, form), lambda n: (X, [0.5] * n), count=3)
+
+
+READS = {
+    "last": "y = seen[-1]",
+    "older": "y = seen[-1] + seen[-2]",
+    "both ways": "y = seen[-1] + seen[0] * 2",
+    "written": "seen[-1].add_(1); y = seen[-1] * 2",
+    "written and all": "seen[-1].mul_(2); y = sum(seen)",
+    "replaced": "y = seen[-1]; seen[-1] = y * 2; y = y + seen[-1]",
+    "taken": "y = seen[-1]; y = y + seen.pop() + seen[-1]",
+    "not there": "y = seen[-1]\n    try: y = y + seen[-9]\n    except IndexError: y = y - 7",
+    "same object": "y = seen[-1]; y = y + 1 if seen[-1] is seen[-2] else y - 1",
+    "numbers": "y = x * len(seen) + numbers[-1]; numbers.append(len(numbers))",
+    "mixed": "y = x + 1 if numbers[-1] is None else x * numbers[-1]; numbers.append(None)",
+    "in a tuple": "y = (x, *seen)[-1] + tuple(seen)[-2]",
+    "own class": "y = kin[-1] * 2; kin.append(y)",
+}
+
+
+@pytest.mark.parametrize("dynamic", [None, True, False])
+@pytest.mark.parametrize("form", ["cold", "specialised"])
+@pytest.mark.parametrize("read", READS)
+def test_items_from_the_end(read, form, dynamic):
+    """Of lists of any length: each call has its own."""
+
+    class Kin(list):
+        def __getitem__(self, index):
+            return list.__getitem__(self, index) + 1
+
+    body = f"x = x * 2 + x.sum().item()\n    {READS[read]}"
+    source = f"def f(x, seen, numbers, kin):\n    {body}\n    return y, seen, numbers"
+    function = function_of(source, form)
+    fast = braze.compile(function, dynamic=dynamic)
+    for count in (3, 4, 2, 7, 3):
+        tensors = [torch.randn(3, 5) for _ in range(count)]
+        if count == 7:
+            tensors[-2] = tensors[-1]
+
+        def given(tensors=tensors, count=count):
+            copies = {id(one): one.clone() for one in tensors}
+            return X, [copies[id(one)] for one in tensors], [0.5] * count, Kin([X, X * 3])
+
+        for _ in range(2):
+            same(fast(*given()), function(*given()))
+    if read in ("last", "older"):  # In front of the break and behind it, where one of them is twice there.
+        assert len(fast.report()["segments"]) <= 3
 
 
 def test_comprehensions_with_a_break_in_them():

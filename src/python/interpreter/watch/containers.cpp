@@ -7,6 +7,7 @@
 #include "python/guards/deque.h"
 #include "python/guards/keys.h"
 #include "python/guards/scalar.h"
+#include "python/guards/sequence_place.h"
 #include "python/guards/storage_access.h"
 #include "python/interpreter/watch/absorb.h"
 #include "python/interpreter/watch/addresses.h"
@@ -32,6 +33,20 @@ bool has_tensor_key(PyObject* dict, PyObject* key) {
       guards::can_look_up(dict, key) && _PyDict_GetItem_KnownHash(dict, key, guards::hash_of_key(key)) != nullptr;
   PyErr_Clear();
   return is_there;
+}
+
+/// `list[-1]` and its like, of an older list that a frame holds and the run has not changed: guarded as that item,
+/// whatever else the list holds. Numbers may vary, which open() sees to.
+bool learn_item_from_end(WatchedRun& run, PyObject* list, PyObject* key) {
+  Values& values = run.values;
+  const guards::Source* source = PyList_CheckExact(list) ? values.source_of(list) : nullptr;
+  if (!run.root || !source || !PyLong_CheckExact(key) || values.effects().changed(list)) return false;
+  int overflow = 0;
+  const long index = PyLong_AsLongAndOverflow(key, &overflow);
+  if (overflow || index >= 0 || index < -PyList_GET_SIZE(list) || index < INT32_MIN) return false;
+  PyObject* item = PyList_GET_ITEM(list, PyList_GET_SIZE(list) + index);
+  const uint32_t place = guards::sequence_index(static_cast<int32_t>(index));
+  return !guards::is_scalar(item) && values.learn(item, values.sources().sequence_item(source, place));
 }
 
 }  // namespace
@@ -62,7 +77,8 @@ bool Containers::subscript(PyObject* container, PyObject* key) {
   }
   if (is_builtin && !PyAnySet_Check(container))
     return (operand(key, "an index of unknown origin") &&
-            (is_own_item(container, key) || (values_.open(container) && allow_made_result()))) ||
+            (is_own_item(container, key) || learn_item_from_end(run_, container, key) ||
+             (values_.open(container) && allow_made_result()))) ||
            abandon("a container that cannot be guarded", container);
   if (values_.is_made(container) && PyTuple_Check(container))
     return allow_made_result();  // torch.Size, named tuples
