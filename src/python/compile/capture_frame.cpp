@@ -360,7 +360,8 @@ Captured capture_frame(FrameRun& run, CodeState& code, const Settings& settings,
   };
   std::optional<Failure> with_symbols;  // Until a run without them has been seen.
   bool may_have_symbols = true;
-  for (int runs_left = 3;; --runs_left) {
+  constexpr int most_runs = 3;
+  for (int runs_left = most_runs;; --runs_left) {
     const uint64_t asked = stop;
     const size_t known_breakpoints = breakpoints.size();
     Captured captured = attempt(settings, [&] {
@@ -379,10 +380,11 @@ Captured capture_frame(FrameRun& run, CodeState& code, const Settings& settings,
         return capture.finish();
       });
     });
-    if (captured.is_outdated) {
+    if (captured.is_outdated) {  // It begins anew, and ends elsewhere.
       stop = asked;
       breakpoints.resize(known_breakpoints);
-      ++runs_left;
+      runs_left = most_runs + 1;
+      may_have_symbols = true;
       continue;
     }
     SizeHistory& history = code.starts[run.offset()].sizes;

@@ -157,7 +157,7 @@ void CapturedRun::record(const std::function<void()>& body) {
   std::vector<at::Tensor> tensors;
   for (const guards::Ref& output : outputs_) tensors.push_back(THPVariable_Unpack(output.get()));
   if (world_.rows()->shows_copy(tensors)) {
-    history_.give_up();
+    shows_rows_ = history_.leave_rows();
     throw GivenUp{Captured::Kind::refused, Break::item};
   }
   trace_ = tracer_.finish(tensors);

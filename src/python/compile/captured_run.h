@@ -58,11 +58,12 @@ class CapturedRun {
     };
     try {
       Captured captured = record();
-      captured.is_outdated |= is_to_leave_gradients(captured.kind);
+      captured.is_outdated |= shows_rows_ || is_to_leave_gradients(captured.kind);
       if (!captured.made && !captured.is_outdated) failed();
       return captured;
     } catch (const GivenUp& error) {
-      if (is_to_leave_gradients(error.kind)) return {.kind = error.kind, .is_outdated = true, .place = error.place};
+      if (shows_rows_ || is_to_leave_gradients(error.kind))
+        return {.kind = error.kind, .is_outdated = true, .place = error.place};
       failed();
       throw;
     } catch (const InternalError& error) {  // Code that knows numbers only.
@@ -97,6 +98,7 @@ class CapturedRun {
   PhaseTimes times_;
   /// What a run needs before it begins is part of the capture: in a process's first, finding torch's operators.
   std::optional<PhaseTimer> preparing_{std::in_place, &times_, "capture"};
+  bool shows_rows_ = false;  ///< A row that was copied could be told from a view: the next run copies none.
   capture::Tracer tracer_;
   guards::GuardSet guards_;
   TorchWorld world_;

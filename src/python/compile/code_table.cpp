@@ -1,6 +1,7 @@
 // python/compile/code_table.cpp
 #include "python/compile/code_table.h"
 
+#include <opcode.h>
 #include <pybind11/pybind11.h>
 
 #include <algorithm>
@@ -65,9 +66,48 @@ bool names_create_graph(PyCodeObject* code) {
   return false;
 }
 
+namespace {
+
+/// An instruction of a loop computes the new value of the variable, that `stores` assigns, from the old one.
+bool adds_to_variable(const std::vector<interpreter::Instruction>& code, size_t stores) {
+  if (stores == 0 || code[stores - 1].opcode != BINARY_OP) return false;
+  if (code[stores - 1].arg >= NB_INPLACE_ADD) return true;
+  const interpreter::Instruction* left = stores >= 3 ? &code[stores - 3] : nullptr;
+  return left && interpreter::local_use(left->opcode) == interpreter::LocalUse::copies &&
+         left->arg == code[stores].arg;
+}
+
+std::vector<bool> counters_of(PyCodeObject* code, size_t slots) {
+  using interpreter::Flow;
+  const std::vector<interpreter::Instruction> all = interpreter::instructions_of(code);
+  std::vector<bool> is_in_loop(static_cast<size_t>(Py_SIZE(code)) + 1), are_counters(slots);
+  for (const interpreter::Instruction& one : all) {
+    const Flow flow = interpreter::flow_of(one.opcode);
+    if (flow == Flow::backward || flow == Flow::maybe_backward)
+      std::fill(is_in_loop.begin() + one.next - one.arg, is_in_loop.begin() + one.next, true);
+  }
+  int items = 0;  // That the loop has given and are still to be assigned.
+  for (size_t k = 0; k < all.size(); ++k) {
+    const interpreter::Instruction& one = all[k];
+    const bool stores = interpreter::local_use(one.opcode) == interpreter::LocalUse::stores;
+    if (stores && (items > 0 || (is_in_loop[static_cast<size_t>(one.start)] && adds_to_variable(all, k))))
+      are_counters[static_cast<size_t>(one.arg)] = true;
+    if (one.opcode == FOR_ITER)
+      items = 1;
+    else if (one.opcode == UNPACK_SEQUENCE && items > 0)
+      items += one.arg - 1;
+    else
+      items = stores && items > 0 ? items - 1 : 0;
+  }
+  return are_counters;
+}
+
+}  // namespace
+
 Variables::Variables(PyCodeObject* code)
     : liveness(code),
       are_reassigned(static_cast<size_t>(code->co_nlocalsplus)),
+      are_counters(counters_of(code, are_reassigned.size())),
       are_read_by_name(reads_variables_by_name(code)) {
   std::vector<bool> are_assigned(are_reassigned.size());
   for (int offset = 0; offset < Py_SIZE(code);) {

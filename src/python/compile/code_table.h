@@ -40,6 +40,8 @@ struct Variables {
   interpreter::Liveness liveness;
   /// By slot: more than one instruction assigns it, such as what a loop carries on from one iteration to the next.
   std::vector<bool> are_reassigned;
+  /// By slot: a loop gives it the item of an iteration, or adds to what it holds.
+  std::vector<bool> are_counters;
   bool are_read_by_name;  ///< By other means than instructions: locals(), eval() and their like.
 };
 

@@ -3,22 +3,26 @@
 
 #include <ATen/SavedTensorHooks.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
+#include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/jit/frontend/tracer.h>
 
 #include <algorithm>
 #include <bit>
 
 #include "capture/gate.h"
+#include "capture/traceable.h"
 #include "python/compile/announce.h"
 #include "python/compile/capture.h"
 #include "python/compile/checkpoint_choices.h"
 #include "python/compile/events.h"
 #include "python/compile/given_tensors.h"
+#include "python/compile/torch_names.h"
 #include "python/compile/torch_world.h"
 #include "python/compile/transforms_scope.h"
 #include "python/compile/value_reads.h"
 #include "python/errors.h"
 #include "python/guards/class_kind.h"
+#include "python/guards/iterators.h"
 #include "python/guards/torch_values.h"
 #include "python/interpreter/evaluate.h"
 #include "support/stack.h"
@@ -27,6 +31,7 @@ namespace braze::python {
 
 namespace {
 
+using interpreter::Activation;
 using interpreter::FrameRun;
 using interpreter::Step;
 
@@ -54,6 +59,28 @@ namespace {
 
 size_t hooks_on_saved_tensors() {
   return at::SavedTensorDefaultHooks::get_tls_state().stack.size();
+}
+
+/// Of a plain tensor, or of the items of a tuple that are such.
+std::vector<at::IntArrayRef> shapes_in(PyObject* value) {
+  std::vector<at::IntArrayRef> shapes;
+  const auto add = [&](PyObject* one) {
+    if (!one || reinterpret_cast<PyObject*>(Py_TYPE(one)) != torch_names().tensor_type) return;
+    const at::Tensor& tensor = THPVariable_Unpack(one);
+    if (capture::is_strided(tensor)) shapes.push_back(tensor.sizes());
+  };
+  add(value);
+  for (Py_ssize_t i = 0; value && PyTuple_Check(value) && i < PyTuple_GET_SIZE(value); ++i)
+    add(PyTuple_GET_ITEM(value, i));
+  return shapes;
+}
+
+bool gives_items(PyObject* value) {
+  return value && guards::iterator_kind(value) != guards::IteratorKind::none;
+}
+
+bool contains(const std::vector<int64_t>& sizes, int64_t size) {
+  return std::ranges::find(sizes, size) != sizes.end();
 }
 
 /// Those of PyTorch's own tracers among them.
@@ -137,9 +164,12 @@ PyObject* FrameDriver::drive(PyThreadState* thread, interpreter::Frame* frame) {
       has_gained = true;
     }
     const NativePiece piece(*this, why.text);
+    const size_t shape_reads = shape_reads_;
     step = step == Step::error ? run.run_raising(code.breakpoints) : run.run(code.breakpoints);
     if (step == Step::next) code.starts[run.offset()].is_resumed = true;
     if (step == Step::next && run.depth() > 0) note_read(code, run, why.id);
+    // Where it was in a frame that was entered meanwhile, that has told of it.
+    if (step == Step::next && run.depth() > 0 && shape_reads == shape_reads_) note_sizes(run, why.id);
     if (step == Step::next) note_class(code, run);
   }
   has_gained ? code.runs_without_gain.succeeded(look) : code.runs_without_gain.failed(look);
@@ -246,6 +276,28 @@ void FrameDriver::note_read(CodeState& code, FrameRun& run, interpreter::Break w
   read.push_back(guards::Ref::borrow(value));
 }
 
+/// Which of its sizes they are: the first, or, as masks and classes may stand for any dimension, those that no
+/// other tensor has which the frame holds.
+void FrameDriver::note_sizes(FrameRun& run, interpreter::Break why) {
+  using interpreter::Break;
+  PyObject* read = run.activation().top[-1];
+  if (read_at(why) != DataRead::shape || !read) return;
+  const std::vector<at::IntArrayRef> shapes = shapes_in(read);
+  if (shapes.empty()) return;
+  ++shape_reads_;
+  const bool is_first = why == Break::nonzero || why == Break::unique;
+  std::vector<int64_t> others;
+  for (PyObject** slot = run.frame()->localsplus; !is_first && slot < run.activation().top - 1; ++slot)
+    for (const at::IntArrayRef shape : shapes_in(*slot)) others.insert(others.end(), shape.begin(), shape.end());
+  for (const at::IntArrayRef shape : shapes) {
+    for (size_t k = 0; k < shape.size(); ++k) {
+      const bool is_decided = shape.size() == 1 || (is_first ? k == 0 : !contains(others, shape[k]));
+      if (is_decided && shape[k] > 1 && !contains(sizes_read_, shape[k])) sizes_read_.push_back(shape[k]);
+    }
+  }
+  if (sizes_read_.size() > most_read) sizes_read_.erase(sizes_read_.begin());
+}
+
 /// It lies uppermost where a call that makes one has run.
 void FrameDriver::note_class(CodeState& code, FrameRun& run) {
   const auto start = code.starts.find(run.offset());
@@ -258,6 +310,9 @@ void FrameDriver::note_class(CodeState& code, FrameRun& run) {
 
 void FrameDriver::expect_numbers(CodeState& code, Start& start, FrameRun& run) const {
   if (start.is_resumed) start.sizes.expect_counters();
+  start.sizes.expect_sizes(sizes_read_);
+  const Activation& a = run.activation();
+  if (start.is_resumed && std::any_of(a.stack_base(), a.top, gives_items)) start.sizes.expect_items();
   const interpreter::Frame* frame = run.frame();
   for (int slot = 0; slot < frame->f_code->co_nlocalsplus; ++slot) {
     PyObject* value = frame->localsplus[slot];
@@ -267,6 +322,8 @@ void FrameDriver::expect_numbers(CodeState& code, Start& start, FrameRun& run) c
       return std::ranges::find(numbers, value, &guards::Ref::get) != numbers.end();
     };
     if (was_read(numbers_read_)) start.sizes.expect_data(name);
+    if (start.is_resumed && PyLong_CheckExact(value) && code.variables().are_counters[slot])
+      start.sizes.expect_counter(name);
     if (!PyFloat_CheckExact(value)) continue;
     if (was_read(floats_read_) || (start.is_resumed && code.variables().are_reassigned[slot]))
       start.sizes.expect_float(name);

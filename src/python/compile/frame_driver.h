@@ -44,6 +44,8 @@ class FrameDriver final : public interpreter::FrameDriver {
   };
   /// The frame stands behind an instruction that `why` is about: perhaps the read of a value.
   void note_read(CodeState& code, interpreter::FrameRun& run, interpreter::Break why);
+  /// It was given what lies uppermost, whose sizes tensors' elements have decided.
+  void note_sizes(interpreter::FrameRun& run, interpreter::Break why);
   /// The variables that hold such values vary, and what a loop with a break carries on.
   void expect_numbers(CodeState& code, Start& start, interpreter::FrameRun& run) const;
   /// A graph ends here in this call, and perhaps goes on.
@@ -76,6 +78,8 @@ class FrameDriver final : public interpreter::FrameDriver {
   bool is_capturing_ = false, has_begun_ = false;
   /// In this call, of tensors' elements, after which a graph goes on; and at breaks.
   std::vector<guards::Ref> numbers_read_, floats_read_;
+  std::vector<int64_t> sizes_read_;        ///< In this call: sizes that tensors' elements decided.
+  size_t shape_reads_ = 0;                 ///< How often they did.
   std::vector<guards::Ref> classes_made_;  ///< By this call, natively: weak references.
   NativeOperators operators_;
   CallCounts counts_;

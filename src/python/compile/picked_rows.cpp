@@ -39,7 +39,7 @@ bool PickedRows::is_unknown_index(PyObject* object) const {
 }
 
 interpreter::Ref PickedRows::first_row_at(PyObject* object, PyObject* index) {
-  if (!guards::is_tensor(object) || !history_.is_open() || !is_unknown_index(index)) return {};
+  if (!guards::is_tensor(object) || history_.leaves_rows() || !is_unknown_index(index)) return {};
   const at::Tensor& rows = THPVariable_Unpack(object);
   if (rows.dim() == 0 || rows.is_inference() || capture::is_transformed(rows) || c10::InferenceMode::is_enabled())
     return {};

@@ -92,6 +92,8 @@ VaryingForm SizeHistory::note(const std::string& path, const at::Tensor& tensor,
       form.strides_vary[k] |= form.strides[k] != tensor.strides()[k];
     }
   if (of_data && rank > 0) form.sizes_vary[0] = true;
+  for (size_t k = 0; k < rank && dynamic != Dynamic::never; ++k)
+    form.sizes_vary[k] |= std::ranges::find(sizes_of_data_, tensor.sizes()[k]) != sizes_of_data_.end();
   form.sizes.assign(tensor.sizes().begin(), tensor.sizes().end());
   form.strides.assign(tensor.strides().begin(), tensor.strides().end());
   const auto has = [](const std::vector<int64_t>& dims, size_t k) {
@@ -114,7 +116,7 @@ bool SizeHistory::note_number(const std::string& path, int64_t number, Dynamic d
   if ((dynamic == Dynamic::never && !of_data) || state_ != State::open || numbers_.size() > most_paths)
     return false;
   const auto [at, is_new] = numbers_.try_emplace(path, Number<int64_t>{number});
-  at->second.varies |= of_data || at->second.value != number;
+  at->second.varies |= of_data || counter_paths_.contains(path) || at->second.value != number;
   at->second.value = number;
   return at->second.varies && (number >= 2 || counts || (has_counters_ && !of_data));
 }

@@ -55,10 +55,19 @@ class SizeHistory {
   /// What is reached over `path` comes of tensors' elements, as the result of nonzero() or item() does: its first
   /// size, or the number, varies from the first capture on and whatever `dynamic=` says.
   void expect_data(const std::string& path);
+  /// Numbers of elements that this call has come by where other elements decide them, as masks do. A size that is
+  /// one of them varies from the first capture on, unless nothing is to.
+  void expect_sizes(const std::vector<int64_t>& sizes) { sizes_of_data_ = sizes; }
+  bool expects_sizes() const { return !sizes_of_data_.empty(); }
   bool has_data() const { return !data_paths_.empty(); }
   /// A float that was read of a tensor at a break: it varies from the first capture on, unless nothing is to.
   void expect_float(const std::string& path) { float_paths_.insert(path); }
-  bool expects_floats() const { return !float_paths_.empty(); }
+  /// A whole number of a loop that goes on, which the next iteration finds to be another one: likewise.
+  void expect_counter(const std::string& path) { counter_paths_.insert(path); }
+  /// The iterators of such loops are there: likewise each number that one of them gives.
+  void expect_items() { gives_items_ = true; }
+  bool gives_items() const { return gives_items_; }
+  bool expects_numbers() const { return !float_paths_.empty() || !counter_paths_.empty() || gives_items_; }
   /// Captures begin behind a break: a number there that has been another one counts iterations rather than
   /// elements, so that 0 and 1 are numbers like others.
   void expect_counters() { has_counters_ = true; }
@@ -88,6 +97,10 @@ class SizeHistory {
   }
   /// A program was for one drawn number alone, and will hardly be replayed.
   void give_up_draws() { draws_ = Draws::refused; }
+  /// A row that a capture has copied, where eager makes a view, could be told from that: the next ones end where it
+  /// is picked. False: they do already.
+  bool leave_rows() { return !std::exchange(leaves_rows_, true); }
+  bool leaves_rows() const { return leaves_rows_; }
   bool is_open() const { return state_ == State::open; }
   /// A capture with symbols or varying floats has come to nothing. The next ones have no symbols; if one of these
   /// comes to nothing, too, the next ones have constants alone.
@@ -116,9 +129,11 @@ class SizeHistory {
     numbers_.clear();
     floats_.clear();
     data_paths_.clear();
+    sizes_of_data_.clear();
     float_paths_.clear();
+    counter_paths_.clear();
     replaced_.clear();
-    registers_ = leaves_gradients_ = false;
+    registers_ = leaves_gradients_ = leaves_rows_ = gives_items_ = false;
     draws_ = Draws::unknown;
     ways_ = 0;
     state_ = State::open;
@@ -141,8 +156,10 @@ class SizeHistory {
     bool varies = false;
   };
   std::vector<std::string> data_paths_;
-  std::unordered_set<std::string> float_paths_, replaced_;
-  bool registers_ = false, has_counters_ = false, leaves_gradients_ = false;
+  std::vector<int64_t> sizes_of_data_;
+  std::unordered_set<std::string> float_paths_, counter_paths_, replaced_;
+  bool registers_ = false, has_counters_ = false, gives_items_ = false, leaves_gradients_ = false,
+       leaves_rows_ = false;
   std::unordered_map<std::string, Form> forms_;
   std::unordered_map<std::string, Number<int64_t>> numbers_;
   std::unordered_map<std::string, Number<double>> floats_;

@@ -82,7 +82,8 @@ bool TorchSizes::may_vary(std::span<PyObject* const> given) const {
   if (!history_) return false;
   if (history_->has_data() || history_->has_draws()) return true;
   if (dynamic_ == Dynamic::never) return false;
-  if (dynamic_ == Dynamic::always || !history_->empty() || history_->expects_floats()) return true;
+  if (dynamic_ == Dynamic::always || !history_->empty() || history_->expects_numbers() || history_->expects_sizes())
+    return true;
   return std::ranges::any_of(
       given, [&](PyObject* one) { return one && guards::is_tensor(one) && !marks_of(one).empty(); });
 }
@@ -178,6 +179,9 @@ std::optional<ir::Size> TorchSizes::vary_number(PyObject* number, const guards::
   if (overflow || value > most || value < -most) return std::nullopt;
   const std::string name = guards::to_text(source);
   const bool counts = counts_hooks(number);
+  using enum guards::SourceKind;
+  if (history_->gives_items() && (source->kind == next_item || source->kind == next_key))
+    history_->expect_counter(name);
   const bool varies = history_->note_number(name, value, counts ? Dynamic::automatic : dynamic_, counts);
   if (!varies || !tracer_.symbols()) return std::nullopt;
   numbers_.push_back({.source = source});

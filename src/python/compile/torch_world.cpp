@@ -22,6 +22,7 @@
 #include "capture/tracer_tensor.h"
 #include "python/compile/announce.h"
 #include "python/compile/code_table.h"
+#include "python/compile/overlap.h"
 #include "python/compile/scripts.h"
 #include "python/compile/stance.h"
 #include "python/compile/tensor_classes.h"
@@ -182,7 +183,8 @@ bool TorchWorld::learn(PyObject* tensor, const guards::Source* source) {
   const auto which = is_argument ? guards::GuardSet::Which::any : guards::GuardSet::Which::same;
   const auto is_alone = [&] {
     return std::ranges::none_of(tensors_, [&](const Tensor& known) {
-      return runtime::share_memory(THPVariable_Unpack(known.object), real);
+      return runtime::share_memory(THPVariable_Unpack(known.object), real) && sizes_.varies(known.source) &&
+             may_overlap(known.object, tensor);
     });
   };
   // Other classes may say more than torch.Tensor does, for which a tracer could not stand.

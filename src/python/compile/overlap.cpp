@@ -1,0 +1,32 @@
+#include "python/compile/overlap.h"
+
+#include <torch/csrc/autograd/python_variable.h>
+
+#include "python/guards/torch_values.h"
+
+namespace braze::python {
+
+namespace {
+
+struct Bytes {
+  uintptr_t first, last;
+};
+
+/// From the first element to behind the last one.
+Bytes bytes_of(PyObject* object) {
+  const at::Tensor& tensor = THPVariable_Unpack(object);
+  const uintptr_t first = guards::memory_of(object).data;
+  if (tensor.numel() == 0) return {first, first};
+  int64_t last = 0;
+  for (int64_t k = 0; k < tensor.dim(); ++k) last += (tensor.size(k) - 1) * tensor.stride(k);
+  return {first, first + static_cast<uintptr_t>(last + 1) * tensor.itemsize()};
+}
+
+}  // namespace
+
+bool may_overlap(PyObject* one, PyObject* other) {
+  const Bytes mine = bytes_of(one), theirs = bytes_of(other);
+  return mine.first < theirs.last && theirs.first < mine.last;
+}
+
+}  // namespace braze::python
