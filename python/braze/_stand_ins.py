@@ -16,6 +16,7 @@ from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.optim.optimizer import _get_value
 from torch.utils._foreach_utils import _group_tensors_by_device_and_dtype
+from torch.utils.hooks import RemovableHandle
 
 from braze import _control_flow, _optimizer_steps, _tensors_of_data
 from braze._load import C
@@ -371,6 +372,61 @@ def gradients_within(
     return tuple(results)
 
 
+def hooks_on(tensor: torch.Tensor, kind: int) -> Any:
+    """The dict of hooks on the gradient of a tensor; without a handler in Python, which would be asked first."""
+    if torch.overrides.has_torch_function_unary(tensor) or not tensor.requires_grad:
+        C.end_graph("a function of PyTorch's in a form that cannot be one graph")
+    mark = C.mark_gradient(tensor)
+    if mark is None:
+        C.end_graph("a function of PyTorch's in a form that cannot be one graph")
+    return C.hooks_of(tensor, kind, mark)
+
+
+def handle_of(hooks: Any, hook: Function) -> RemovableHandle:
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = hook
+    return handle
+
+
+def register_hook(self: torch.Tensor, hook: Function) -> RemovableHandle:
+    """torch.Tensor.register_hook. The hook is set when the program has run, and sees the same gradients."""
+    return handle_of(hooks_on(self, 0), hook)
+
+
+def register_post_accumulate_grad_hook(self: torch.Tensor, hook: Function) -> RemovableHandle:
+    """Its like, for what accumulates gradients: a leaf that was there before."""
+    if not self.is_leaf:
+        C.end_graph("a function of PyTorch's in a form that cannot be one graph")
+    return handle_of(hooks_on(self, 1), hook)
+
+
+def retain_grad(self: torch.Tensor) -> None:
+    """torch.Tensor.retain_grad."""
+    hooks_on(self, 2)
+
+
+def use_deterministic_algorithms(mode: Any, *, warn_only: Any = False) -> None:
+    """torch.use_deterministic_algorithms, which also tells a compiler of PyTorch's, and imports it for that."""
+    torch._C._set_deterministic_algorithms(mode, warn_only=warn_only)
+    C.call_later(_use_deterministic_algorithms, mode, warn_only)
+
+
+def _use_deterministic_algorithms(mode: Any, warn_only: Any) -> None:
+    torch.use_deterministic_algorithms(mode, warn_only=warn_only)
+
+
+def set_default_device(device: Any) -> None:
+    """torch.set_default_device of the CPU, with which factories make what they make without; or of none."""
+    is_cpu = device is None or device == "cpu" or device == torch.device("cpu")
+    if not is_cpu or torch._C._len_torch_function_stack() != 0:
+        C.end_graph("a function of PyTorch's in a form that cannot be one graph")
+    C.call_later(_set_default_device, device)
+
+
+def _set_default_device(device: Any) -> None:
+    torch.set_default_device(device)
+
+
 def batch_norm_forward(self: Any, input: torch.Tensor) -> torch.Tensor:
     """torch.nn.BatchNorm1d.forward and its like. Without a momentum the running statistics are means over all
     batches so far: shares by a count, which eager reads as a Python float."""
@@ -494,6 +550,11 @@ def install() -> None:
     C.set_stand_in(torch.utils.checkpoint.checkpoint, checkpoint)
     C.set_stand_in(torch.autograd.backward, backward_within)
     C.set_stand_in(torch.autograd.grad, gradients_within)
+    C.set_stand_in(torch.use_deterministic_algorithms, use_deterministic_algorithms)
+    C.set_stand_in(torch.set_default_device, set_default_device)
+    C.set_stand_in(torch.Tensor.register_hook, register_hook)
+    C.set_stand_in(torch.Tensor.register_post_accumulate_grad_hook, register_post_accumulate_grad_hook)
+    C.set_stand_in(torch.Tensor.retain_grad, retain_grad)
     C.set_stand_in(torch.nn.modules.batchnorm._BatchNorm.forward, batch_norm_forward)
     _control_flow.install()
     _optimizer_steps.install()

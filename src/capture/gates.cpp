@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "capture/arguments.h"
+#include "capture/changed_switches.h"
 #include "capture/devices.h"
 #include "capture/numbers_in_calls.h"
 #include "capture/size_node.h"
@@ -90,13 +91,18 @@ constexpr std::string_view kNotDeterministic[] = {
     "upsample_trilinear3d_backward",
 };
 
+/// Of an operator with a rule.
+template <size_t count>
+bool is_one_of(const std::string_view (&names)[count], const OpEntry& entry) {
+  const std::string_view name = entry.rule->name.substr(0, entry.rule->name.find('.'));
+  return std::ranges::find(names, name) != std::end(names);
+}
+
 bool asks_for_more(const OpEntry& entry, std::span<const c10::IValue> arguments) {
   if (!at::globalContext().deterministicAlgorithms() || !entry.rule) return false;
-  const std::string_view name = entry.rule->name.substr(0, entry.rule->name.find('.'));
-  const auto is_one_of = [&](const auto& names) { return std::ranges::find(names, name) != std::end(names); };
-  if (is_one_of(kMoreDeterministic)) return true;
+  if (is_one_of(kMoreDeterministic, entry)) return true;
   const std::optional<c10::Device> device = device_of(arguments).device;
-  return device && device->is_cuda() && (is_one_of(kAddedInAnyOrder) || is_one_of(kNotDeterministic));
+  return device && device->is_cuda() && (is_one_of(kAddedInAnyOrder, entry) || is_one_of(kNotDeterministic, entry));
 }
 
 /// Whether ATen's own conversion raises.
@@ -196,6 +202,15 @@ bool has_refused_number(const c10::FunctionSchema& schema, std::span<const c10::
 }
 
 }  // namespace
+
+void check_switches(const OpEntry& entry) {
+  if (!SwitchesAtBegin::has_changed()) return;
+  const bool asks = !entry.rule || is_one_of(kMoreDeterministic, entry) || is_one_of(kAddedInAnyOrder, entry) ||
+                    is_one_of(kNotDeterministic, entry);
+  if (asks)
+    throw UserError(concat("braze: ", entry.op.schema().name(),
+                           " comes behind a change of torch.use_deterministic_algorithms(), for which it asks"));
+}
 
 void refuse_resize(const OpEntry& entry) {
   throw UserError(

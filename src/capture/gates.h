@@ -18,6 +18,8 @@ bool orders_complex(const OpEntry& entry, std::span<const c10::IValue> arguments
 /// Throws: an out= tensor of another size than the result's is an input, a view, or not empty, of which eager warns
 /// at every call.
 [[noreturn]] void refuse_resize(const OpEntry& entry);
+/// Throws where the operator would ask for a switch that the trace has changed (changed_switches.h).
+void check_switches(const OpEntry& entry);
 /// A number that varies, where eager converts it to types that do not hold every such number and raises for those
 /// that are too large: it is the number of this call from here on.
 void specialise_narrow_numbers(const OpEntry& entry, std::span<c10::IValue> arguments);

@@ -380,6 +380,7 @@ void Recorder::record(const OpEntry& entry, torch::jit::Stack* stack) {
                                [&](const at::Tensor& one) { return is_varied(*this, one) ? stand_in(one) : one; });
     });
   const AskedBy asked(*this, entry.op);
+  check_switches(entry);
   specialise_narrow_numbers(entry, own);
   if (numbers_decide_shapes(entry))
     for (c10::IValue& argument : own)

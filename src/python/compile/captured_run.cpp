@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <map>
 
+#include "capture/changed_switches.h"
 #include "capture/gate.h"
 #include "capture/generator.h"
 #include "capture/library_call.h"
@@ -139,6 +140,7 @@ void CapturedRun::record(const std::function<void()>& body) {
   const CollectionPause no_collections;
   const HandledExceptionScope handled;
   const ModesScope modes;
+  const capture::SwitchesAtBegin switches;
   world_.modes().begin();
   function_modes_ = count_function_modes();
   UserLineScope lines;

@@ -6,7 +6,9 @@
 #include <c10/core/AutogradState.h>
 #include <c10/core/DefaultDtype.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/util/Exception.h>
 
+#include <iterator>
 #include <vector>
 
 #include "python/guards/torch_values.h"
@@ -15,18 +17,39 @@ namespace braze::python {
 
 namespace {
 
-/// One row a kind of kernel for attention, in the order of Modes::attention.
-struct AttentionSwitch {
-  bool (at::Context::*is_on)() const;
-  void (at::Context::*set)(bool);
+/// One row a switch that at::Context, or PyTorch's warnings, have.
+struct Switch {
+  bool (*is_on)(const at::Context&);
+  void (*set)(at::Context&, bool);
 };
-constexpr AttentionSwitch attention_switches[] = {
-    {&at::Context::userEnabledFlashSDP, &at::Context::setSDPUseFlash},
-    {&at::Context::userEnabledMemEfficientSDP, &at::Context::setSDPUseMemEfficient},
-    {&at::Context::userEnabledMathSDP, &at::Context::setSDPUseMath},
-    {&at::Context::userEnabledCuDNNSDP, &at::Context::setSDPUseCuDNN},
-    {&at::Context::userEnabledOverrideableSDP, &at::Context::setSDPUseOverrideable},
+constexpr Switch rows[] = {
+    // Kinds of kernels for attention.
+    {[](const at::Context& c) { return c.userEnabledFlashSDP(); },
+     [](at::Context& c, bool on) { c.setSDPUseFlash(on); }},
+    {[](const at::Context& c) { return c.userEnabledMemEfficientSDP(); },
+     [](at::Context& c, bool on) { c.setSDPUseMemEfficient(on); }},
+    {[](const at::Context& c) { return c.userEnabledMathSDP(); },
+     [](at::Context& c, bool on) { c.setSDPUseMath(on); }},
+    {[](const at::Context& c) { return c.userEnabledCuDNNSDP(); },
+     [](at::Context& c, bool on) { c.setSDPUseCuDNN(on); }},
+    {[](const at::Context& c) { return c.userEnabledOverrideableSDP(); },
+     [](at::Context& c, bool on) { c.setSDPUseOverrideable(on); }},
+    // cuDNN: what a program's calls find then is as good.
+    {[](const at::Context& c) { return c.userEnabledCuDNN(); },
+     [](at::Context& c, bool on) { c.setUserEnabledCuDNN(on); }},
+    {[](const at::Context& c) { return c.benchmarkCuDNN(); },
+     [](at::Context& c, bool on) { c.setBenchmarkCuDNN(on); }},
+    {[](const at::Context& c) { return c.deterministicCuDNN(); },
+     [](at::Context& c, bool on) { c.setDeterministicCuDNN(on); }},
+    // Deterministic algorithms: an error, or a warning, where there are none (capture/changed_switches.h).
+    {[](const at::Context& c) { return c.deterministicAlgorithms(); },
+     [](at::Context& c, bool on) { c.setDeterministicAlgorithms(on, c.deterministicAlgorithmsWarnOnly()); }},
+    {[](const at::Context& c) { return c.deterministicAlgorithmsWarnOnly(); },
+     [](at::Context& c, bool on) { c.setDeterministicAlgorithms(c.deterministicAlgorithms(), on); }},
+    {[](const at::Context&) { return c10::WarningUtils::get_warnAlways(); },
+     [](at::Context&, bool on) { c10::WarningUtils::set_warnAlways(on); }},
 };
+static_assert(std::size(rows) == Modes::switch_count);
 
 constexpr c10::DispatchKeySet inference_keys = c10::autograd_dispatch_keyset_with_ADInplaceOrView;
 
@@ -63,8 +86,7 @@ Modes Modes::now() {
   modes.attention_order = at::globalContext().sDPPriorityOrder();
   modes.autocast_cache = at::autocast::is_autocast_cache_enabled();
   modes.autocast_nesting = guards::autocast_nesting();
-  for (size_t i = 0; i < modes.attention.size(); ++i)
-    modes.attention[i] = (at::globalContext().*attention_switches[i].is_on)();
+  for (size_t i = 0; i < switch_count; ++i) modes.switches[i] = rows[i].is_on(at::globalContext());
   for (size_t i = 0; i < devices.size(); ++i)
     modes.autocast[i] = {at::autocast::is_autocast_enabled(devices[i]),
                          at::autocast::get_autocast_dtype(devices[i])};
@@ -83,8 +105,8 @@ void Modes::set_from(const Modes& before) const {
     at::globalContext().setSDPPriorityOrder(order);
   }
   if (autocast_cache != before.autocast_cache) at::autocast::set_autocast_cache_enabled(autocast_cache);
-  for (size_t i = 0; i < attention.size(); ++i)
-    if (attention[i] != before.attention[i]) (at::globalContext().*attention_switches[i].set)(attention[i]);
+  for (size_t i = 0; i < switch_count; ++i)
+    if (switches[i] != before.switches[i]) rows[i].set(at::globalContext(), switches[i]);
   for (int nesting = before.autocast_nesting; nesting < autocast_nesting; ++nesting)
     at::autocast::increment_nesting();
   for (int nesting = before.autocast_nesting; nesting > autocast_nesting; --nesting)

@@ -1,5 +1,5 @@
 // python/compile/modes.h: the modes that captured code may change: gradients, inference mode, autocast, the default
-// dtype, and which kernels attention may take.
+// dtype, which kernels attention and cuDNN may take, and what is said of them.
 //
 // A capture runs the code for real, so the modes change for real; afterwards they are put back, and a replay sets
 // what the code leaves different. Which modes hold at the beginning is guarded (guards/torch_state.cpp).
@@ -38,8 +38,8 @@ struct Modes {
   /// In the order of at::autocast::_AUTOCAST_SUPPORTED_DEVICES.
   std::array<Autocast, std::tuple_size_v<decltype(at::autocast::_AUTOCAST_SUPPORTED_DEVICES)>> autocast = {};
 
-  /// Flash, memory-efficient, plain, cuDNN's, overrideable. Of the process, not of the thread.
-  std::array<bool, 5> attention = {};
+  static constexpr size_t switch_count = 11;
+  std::array<bool, switch_count> switches = {};  ///< Rows of modes.cpp. Of the process, not of the thread.
   std::array<at::SDPBackend, at::num_sdp_backends> attention_order = {};  ///< Which is tried first.
 
   static Modes now();

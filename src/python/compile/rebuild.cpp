@@ -138,21 +138,6 @@ guards::RecipeNode Rebuilder::tuple_of(PyObject* tuple, std::span<const Node> it
   return found != nodes_.end() ? found->second : remember(tuple, builder_.tuple(items));
 }
 
-void Rebuilder::effect(const interpreter::Effect& effect) {
-  std::vector<Node> operands;
-  std::vector<const Ref*> all = {&effect.target, &effect.key, &effect.value};
-  for (const Ref& operand : effect.rest) all.push_back(&operand);
-  for (const Ref* operand : all) {
-    if (!*operand) continue;
-    hold(operand->get());
-    const bool is_method = PyCFunction_Check(operand->get()) || Py_IS_TYPE(operand->get(), &PyMethodDescr_Type) ||
-                           Py_IS_TYPE(operand->get(), &PyWrapperDescr_Type);
-    operands.push_back(is_method ? constant(operand->get())  // Of an exact dict or deque.
-                                 : node(operand->get()));
-  }
-  builder_.effect(effect.kind, operands);
-}
-
 Rebuilder::Node Rebuilder::remember(PyObject* value, Node node) {
   if (nodes_.try_emplace(value, node).second) hold(value);
   return node;
@@ -224,6 +209,7 @@ Rebuilder::Node Rebuilder::create(PyObject* value) {
   }
   if (Py_IS_TYPE(value, &PyMethod_Type))
     return builder_.method(node_of(PyMethod_GET_FUNCTION(value)), node_of(PyMethod_GET_SELF(value)));
+  if (PyCFunction_CheckExact(value)) return method_of_container(value);
   if (PySlice_Check(value)) {
     const auto* slice = reinterpret_cast<PySliceObject*>(value);
     return builder_.slice(node_of(slice->start), node_of(slice->stop), node_of(slice->step));
@@ -304,6 +290,7 @@ Rebuilder::Node Rebuilder::set(PyObject* set) {
 Rebuilder::Node Rebuilder::instance(PyObject* object) {
   PyTypeObject *type = Py_TYPE(object), *base = builtin_base(type);
   if (stands_for_other(type)) refuse("an object of a kind that is not rebuilt", object);
+  if (const auto hooks = dict_of_hooks(object)) return *hooks;
   const Node node = [&] {
     const std::span<const Node> empty;
     if (base == &PyList_Type) return builder_.list(empty, type);

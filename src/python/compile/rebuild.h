@@ -15,6 +15,7 @@
 
 #include <Python.h>
 
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -84,6 +85,9 @@ class Rebuilder {
   Node iterator(PyObject* iterator);
   Node dict_iterator(PyObject* iterator);
   Node own_dict(PyObject* dict);
+  Node method_of_container(PyObject* method);
+  std::optional<Node> dict_of_hooks(PyObject* dict);
+  void hooks(const interpreter::Effect& effect);
   std::vector<Node> nodes_of(PyObject* tuple, Py_ssize_t from = 0);
   Node constant(PyObject* value) { return builder_.constant(value); }
   Node call(PyObject* callable, Node argument) { return builder_.call(callable, {&argument, 1}); }

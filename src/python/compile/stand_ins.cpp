@@ -13,11 +13,14 @@
 #include "capture/tape.h"
 #include "capture/traced_function.h"
 #include "capture/tracer_tensor.h"
+#include "python/compile/gradient_marks.h"
 #include "python/compile/modes.h"
 #include "python/guards/storage_access.h"
 #include "python/guards/torch_values.h"
 #include "python/imported.h"
 #include "python/interpreter/evaluate.h"
+#include "python/interpreter/watch/late_calls.h"
+#include "python/interpreter/watch/tensor_hooks.h"
 #include "support/error.h"
 
 namespace braze::python {
@@ -120,6 +123,20 @@ FunctionForms& forms() {
   return all;
 }
 
+/// The gradient of a tensor will be looked at, by who waits for the end of the run: from here on the run takes no
+/// gradients itself, as the hooks would see these. None where that may not be.
+py::object mark_gradient(py::handle tensor) {
+  using Own = capture::Recorder::OwnGradients;
+  if (!guards::is_tensor(tensor.ptr())) throw UserError("mark_gradient takes a tensor", UserError::Kind::type);
+  // Other people's compilers make the history, of which this tensor may be no part.
+  const auto* const tape = capture::TapeRecorder::current();
+  if ((tape && !tape->can_be_lost()) || recorder().own_gradients == Own::some) return py::none();
+  const std::optional<int64_t> mark = gradient_mark(THPVariable_Unpack(tensor.ptr()));
+  if (!mark) return py::none();
+  recorder().own_gradients = Own::refused;
+  return py::int_(*mark);
+}
+
 std::vector<at::Tensor> to_tensors(const py::list& list) {
   std::vector<at::Tensor> tensors;
   for (const py::handle one : list) {
@@ -176,6 +193,9 @@ void add_functions(py::module_& module) {
                    {to_tensors(outputs), to_tensors(inputs), to_tensors(tangents), keeps_graph, creates_graph});
                return found ? py::object(to_list(*found)) : py::none();
              });
+  module.def("mark_gradient", &mark_gradient, py::arg("tensor"));
+  module.add_object("hooks_of", py::reinterpret_borrow<py::object>(interpreter::hooks_function()));
+  module.add_object("call_later", py::reinterpret_borrow<py::object>(interpreter::late_call_function()));
   module.def("begin_function_forward", [] {
     if (auto* const tape = capture::TapeRecorder::current()) tape->begin_forward();
   });

@@ -27,6 +27,9 @@ const FunctionForms& function_forms() noexcept;
 ///   set_function_forms(...)           FunctionForms
 ///   function_tangents(outputs)        capture/traced_function.h
 ///   join_function(...)                likewise
+///   mark_gradient(tensor)             before its hooks are asked for; None where they cannot be
+///   hooks_of(tensor, kind, mark)      watch/tensor_hooks.h
+///   call_later(function, *arguments)  watch/late_calls.h
 ///   inner_gradients(...)              capture/inner_gradients.h; None where there are none
 void add_stand_ins(pybind11::module_& module);
 

@@ -192,6 +192,12 @@ constexpr const char* module_functions[] = {"_has_torch_function",
                                             "_get_deterministic_fill_uninitialized_memory",
                                             "_get_cudnn_deterministic",
                                             "_get_cudnn_benchmark",
+                                            "_set_deterministic_algorithms",
+                                            "_set_cudnn_enabled",
+                                            "_set_cudnn_deterministic",
+                                            "_set_cudnn_benchmark",
+                                            "_get_warnAlways",
+                                            "_set_warnAlways",
                                             "_get_mkldnn_enabled",
                                             "_get_flash_sdp_enabled",
                                             "_get_mem_efficient_sdp_enabled",
@@ -246,10 +252,10 @@ TorchNames::TorchNames() : operators(operator_names()) {
   functions.insert(py::object(c.attr("_nn").attr("_parse_to")).ptr());
   // True in every captured run.
   const py::module_ own = imported("braze._C");
-  for (const char* name :
-       {"is_compiling", "is_known", "attention_backend", "to_number", "trace_mark", "only_computed_since",
-        "function_tangents", "join_function", "note_inner_function", "begin_function_forward", "set_in_backward",
-        "function_depth", "inner_gradients", "set_inference_mode", "leave_inference_mode", "set_torch_functions"})
+  for (const char* name : {"is_compiling", "is_known", "attention_backend", "to_number", "trace_mark",
+                           "only_computed_since", "function_tangents", "join_function", "note_inner_function",
+                           "begin_function_forward", "set_in_backward", "function_depth", "inner_gradients",
+                           "mark_gradient", "set_inference_mode", "leave_inference_mode", "set_torch_functions"})
     functions.insert(py::object(own.attr(name)).ptr());
   ends_graph = py::object(own.attr("end_graph")).ptr();
   counts_effects = py::object(own.attr("effects_so_far")).ptr();

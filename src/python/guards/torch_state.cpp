@@ -183,6 +183,8 @@ constexpr StateRow kState[] = {
     {"torch.is_deterministic_algorithms_warn_only_enabled()",
      [](const ThreadState& thread) { return uint64_t(thread.context.deterministicAlgorithmsWarnOnly()); },
      truth_text},
+    {"torch.is_warn_always_enabled()",
+     [](const ThreadState&) { return uint64_t(c10::WarningUtils::get_warnAlways()); }, truth_text},
     {"torch.utils.deterministic.fill_uninitialized_memory",
      [](const ThreadState& thread) { return uint64_t(thread.context.deterministicFillUninitializedMemory()); },
      truth_text},

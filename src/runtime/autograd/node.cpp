@@ -300,9 +300,9 @@ BackwardNode::Again BackwardNode::again() {
 }
 
 std::vector<bool> BackwardNode::histories(const variable_list& tangents, const Again& again) const {
-  std::vector<bool> all(program_->gradients().inputs.size(), true);
+  std::vector<bool> all(program_->seam_->asked_for() + program_->gradients().inner.size(), true);
   if (!again.refused.empty()) return all;
-  std::vector<bool> key;
+  std::vector<bool> key{run_.is_parted};
   for (const at::Tensor& tangent : tangents)
     key.insert(key.end(), {tangent.defined(), tangent.defined() && tangent.requires_grad()});
   TrainingSeam::Histories& histories = program_->seam_->histories;
@@ -311,7 +311,7 @@ std::vector<bool> BackwardNode::histories(const variable_list& tangents, const A
     if (const auto found = histories.known.find(key); found != histories.known.end()) return found->second;
   }
   try {
-    all = find_histories(*program_, again.inputs, tangents, inputs_.generators());
+    all = find_histories(*program_, again.inputs, tangents, inputs_.generators(), run_.is_parted);
   } catch (const std::exception&) {
     // Whoever goes through them learns of it.
   }
@@ -330,6 +330,15 @@ variable_list BackwardNode::differentiable(variable_list gradients, const variab
   if (wanted.empty()) return gradients;
   torch::autograd::edge_list edges;
   for (size_t k = 0; k < program_->gradients().inputs.size(); ++k) edges.push_back(edge(k));
+  std::optional<std::vector<uint32_t>> inner;
+  if (run_.is_parted) inner.emplace();
+  for (uint32_t k = 0; inner && k < program_->gradients().inner.size(); ++k) {
+    const uint32_t root = program_->gradients().inner[k].tangent;
+    auto* const entry = root < entries_.size() ? alive(entries_, root) : nullptr;
+    if (!entry || !have_history[gradients.size() + k]) continue;
+    inner->push_back(k);
+    edges.emplace_back(const_cast<torch::autograd::Node*>(entry)->getptr(), 0);
+  }
   for (const at::Tensor& tangent : tangents)
     if (tangent.defined() && tangent.requires_grad())
       edges.push_back(torch::autograd::impl::gradient_edge(tangent));
@@ -340,8 +349,8 @@ variable_list BackwardNode::differentiable(variable_list gradients, const variab
     }
   };
   if (again.refused.empty()) {
-    const auto node =
-        capture::make_node<SecondDerivative>(program_, again.inputs, inputs_.generators(), tangents, wanted);
+    const auto node = capture::make_node<SecondDerivative>(program_, again.inputs, inputs_.generators(), tangents,
+                                                           wanted, std::move(inner));
     node->set_next_edges(std::move(edges));
     attach(node);
   } else {
@@ -507,9 +516,10 @@ variable_list BackwardNode::apply_plain(variable_list&& tangents, Unpacked& unpa
     run_.unpacked = &group_.unpacked;
   }
   const bool is_differentiated = at::GradMode::is_enabled();
+  const auto& inner = program_->gradients().inner;
   Again again;
-  if (is_differentiated && run_.is_parted)
-    again.refused = "what comes to a result by another one is seen by a hook, or asked for";
+  if (is_differentiated && run_.is_parted && std::ranges::any_of(inner, &capture::Gradients::Inner::is_view))
+    again.refused = "what comes to a result, a view, by another one is seen by a hook, or asked for";
   else if (is_differentiated)
     again = this->again();
   std::vector<at::Tensor> computed;

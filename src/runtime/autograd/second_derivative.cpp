@@ -6,6 +6,8 @@
 #include <torch/csrc/autograd/functions/utils.h>
 
 #include <optional>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "capture/tape.h"
@@ -72,8 +74,11 @@ void ForwardInputs::release() {
 
 SecondDerivative::SecondDerivative(std::shared_ptr<const TrainingProgram> program, std::vector<at::Tensor> inputs,
                                    capture::GeneratorStates generators, const std::vector<at::Tensor>& tangents,
-                                   std::vector<uint32_t> wanted)
-    : program_(std::move(program)), wanted_(std::move(wanted)), generators_(std::move(generators)) {
+                                   std::vector<uint32_t> wanted, std::optional<std::vector<uint32_t>> inner)
+    : program_(std::move(program)),
+      wanted_(std::move(wanted)),
+      inner_(std::move(inner)),
+      generators_(std::move(generators)) {
   for (const at::Tensor& input : inputs) inputs_.emplace_back(input, /*is_output=*/false);
   for (const at::Tensor& tangent : tangents) tangents_.emplace_back(tangent, /*is_output=*/false);
 }
@@ -102,14 +107,89 @@ std::vector<at::Tensor> run_forward(const TrainingProgram& program, const std::v
 
 /// Gradients of the leaves, with a graph.
 struct First {
-  std::vector<at::Tensor> leaves, gradients;  ///< By Gradients::inputs; undefined: the forward does not read it.
+  /// By Gradients::inputs, and the latter by Gradients::inner behind them; undefined: the forward does not read it.
+  std::vector<at::Tensor> leaves, gradients;
+  std::vector<at::Tensor> inner;  ///< By Gradients::inner, of a backward in parts.
 };
 
+/// While it lives no gradient goes on from a node: what comes there is what the ways to it bring.
+class DeadEnd {
+ public:
+  explicit DeadEnd(torch::autograd::Node& node)
+      : node_(&node), edges_(std::exchange(node.next_edges(), torch::autograd::edge_list(node.num_outputs()))) {}
+  ~DeadEnd() {
+    if (node_) node_->next_edges() = std::move(edges_);
+  }
+  DeadEnd(DeadEnd&& other) noexcept : node_(std::exchange(other.node_, nullptr)), edges_(std::move(other.edges_)) {}
+  DeadEnd(const DeadEnd&) = delete;
+  DeadEnd& operator=(const DeadEnd&) = delete;
+
+ private:
+  torch::autograd::Node* node_;
+  torch::autograd::edge_list edges_;
+};
+
+/// Of a backward in parts, `towards` being leaves and then inner results: those are on the way from one root at a
+/// time, and what goes on from there comes by their own tangents.
+void take_in_parts(const TrainingProgram& program, const std::vector<at::Tensor>& roots,
+                   const std::vector<at::Tensor>& tangents, const variable_list& towards, variable_list& found) {
+  for (size_t t = 0; t < roots.size(); ++t) {
+    if (!tangents[t].defined()) continue;
+    std::vector<DeadEnd> ends;
+    for (const Gradients::Inner& one : program.gradients().inner) {
+      const auto& node = roots[one.tangent].grad_fn();
+      TORCH_CHECK(node && node->num_inputs() == 1,
+                  "braze: a result that a hook sees is one of several of an operator");
+      if (one.tangent != t) ends.emplace_back(*node);
+    }
+    variable_list others;
+    std::vector<size_t> places;
+    for (size_t k = 0; k < towards.size(); ++k) {
+      if (towards[k].is_same(roots[t])) continue;  // It has been given what comes there.
+      others.push_back(towards[k]);
+      places.push_back(k);
+    }
+    if (others.empty()) continue;
+    variable_list from_root = torch::autograd::grad({roots[t]}, others, {tangents[t]}, /*retain_graph=*/true,
+                                                    /*create_graph=*/true, /*allow_unused=*/true);
+    for (size_t k = 0; k < places.size(); ++k) {
+      at::Tensor& sum = found[places[k]];
+      if (from_root[k].defined()) sum = sum.defined() ? sum + from_root[k] : std::move(from_root[k]);
+    }
+  }
+}
+
+/// By result: whether the history of one of the gradients comes there, by no other one of them on the way.
+std::vector<bool> leads_to(const std::vector<at::Tensor>& gradients, const std::vector<at::Tensor>& results) {
+  std::unordered_map<const torch::autograd::Node*, size_t> place_of;
+  for (size_t k = 0; k < results.size(); ++k) place_of.emplace(results[k].grad_fn().get(), k);
+  std::vector<bool> found(results.size());
+  std::unordered_set<const torch::autograd::Node*> seen;
+  std::vector<const torch::autograd::Node*> left;
+  const auto visit = [&](const torch::autograd::Node* node) {
+    if (!node || !seen.insert(node).second) return;
+    if (const auto place = place_of.find(node); place != place_of.end())
+      found[place->second] = true;
+    else
+      left.push_back(node);
+  };
+  for (const at::Tensor& gradient : gradients)
+    if (gradient.defined()) visit(gradient.grad_fn().get());
+  while (!left.empty()) {
+    const torch::autograd::Node* const node = left.back();
+    left.pop_back();
+    for (const torch::autograd::Edge& edge : node->next_edges()) visit(edge.function.get());
+  }
+  return found;
+}
+
 First run_again(const TrainingProgram& program, std::vector<at::Tensor> inputs,
-                const std::vector<at::Tensor>& tangents, const capture::GeneratorStates& generators) {
+                const std::vector<at::Tensor>& tangents, const capture::GeneratorStates& generators,
+                bool is_parted) {
   const Gradients& joint = program.gradients();
   const std::vector<capture::Tape::Input>& on_tape = joint.tape->inputs();
-  First first{std::vector<at::Tensor>(joint.inputs.size()), std::vector<at::Tensor>(joint.inputs.size())};
+  const size_t count = joint.inputs.size() + joint.inner.size();
+  First first{std::vector<at::Tensor>(joint.inputs.size()), std::vector<at::Tensor>(count), {}};
   for (size_t k = 0; k < first.leaves.size(); ++k)
     for (size_t i = 0; i < inputs.size(); ++i)
       if (on_tape[i].graph_input == static_cast<int32_t>(joint.inputs[k].input)) first.leaves[k] = inputs[i];
@@ -126,10 +206,20 @@ First run_again(const TrainingProgram& program, std::vector<at::Tensor> inputs,
   variable_list read;  // Leaves that the forward reads.
   for (const at::Tensor& leaf : first.leaves)
     if (leaf.defined()) read.push_back(leaf);
-  variable_list found = torch::autograd::grad(of, read, with, /*retain_graph=*/true, /*create_graph=*/true,
-                                              /*allow_unused=*/true);
-  for (size_t k = 0, next = 0; k < first.leaves.size(); ++k)
+  variable_list found;
+  if (is_parted) {
+    for (const Gradients::Inner& one : joint.inner) first.inner.push_back(roots[one.tangent]);
+    read.insert(read.end(), first.inner.begin(), first.inner.end());
+    found.resize(read.size());
+    take_in_parts(program, roots, tangents, read, found);
+  } else {
+    found = torch::autograd::grad(of, read, with, /*retain_graph=*/true, /*create_graph=*/true,
+                                  /*allow_unused=*/true);
+  }
+  size_t next = 0;
+  for (size_t k = 0; k < first.leaves.size(); ++k)
     if (first.leaves[k].defined()) first.gradients[k] = std::move(found[next++]);
+  for (size_t k = first.leaves.size(); k < count && is_parted; ++k) first.gradients[k] = std::move(found[next++]);
   return first;
 }
 
@@ -137,7 +227,7 @@ First run_again(const TrainingProgram& program, std::vector<at::Tensor> inputs,
 
 std::vector<bool> find_histories(const TrainingProgram& program, const std::vector<at::Tensor>& inputs,
                                  const std::vector<at::Tensor>& tangents,
-                                 const capture::GeneratorStates& generators) {
+                                 const capture::GeneratorStates& generators, bool is_parted) {
   const at::AutoGradMode with_history(true);
   const auto own = [](const std::vector<at::Tensor>& tensors) {
     std::vector<at::Tensor> detached;
@@ -145,9 +235,12 @@ std::vector<bool> find_histories(const TrainingProgram& program, const std::vect
       detached.push_back(one.defined() && one.requires_grad() ? one.detach().requires_grad_() : one);
     return detached;
   };
+  const First first = run_again(program, own(inputs), own(tangents), generators, is_parted);
   std::vector<bool> found;
-  for (const at::Tensor& gradient : run_again(program, own(inputs), own(tangents), generators).gradients)
+  for (const at::Tensor& gradient : first.gradients)
     found.push_back(!gradient.defined() || gradient.requires_grad());
+  const std::vector<bool> led = leads_to(first.gradients, first.inner);
+  found.insert(found.end(), led.begin(), led.end());
   return found;
 }
 
@@ -163,7 +256,8 @@ variable_list SecondDerivative::apply(variable_list&& gradients) {
   std::vector<at::Tensor> inputs, tangents;
   for (torch::autograd::SavedVariable& saved : inputs_) inputs.push_back(own(saved));
   for (torch::autograd::SavedVariable& saved : tangents_) tangents.push_back(own(saved));
-  const auto [leaves, first] = run_again(*program_, inputs, tangents, generators_);
+  const auto [leaves, first, inner] =
+      run_again(*program_, inputs, tangents, generators_, /*is_parted=*/inner_.has_value());
   variable_list of, with;
   for (size_t k = 0; k < wanted_.size(); ++k) {
     const at::Tensor& gradient = first[wanted_[k]];
@@ -180,6 +274,12 @@ variable_list SecondDerivative::apply(variable_list&& gradients) {
   };
   for (size_t k = 0; k < leaves.size(); ++k) want(k, leaves[k]);
   size_t place = leaves.size();
+  std::vector<DeadEnd> ends;
+  for (size_t k = 0; inner_ && k < inner_->size(); ++k) {
+    const at::Tensor& result = inner[(*inner_)[k]];
+    ends.emplace_back(*result.grad_fn());
+    want(place++, result);
+  }
   for (const at::Tensor& tangent : tangents)
     if (tangent.defined() && tangent.requires_grad()) want(place++, tangent);
   if (of.empty() || towards.empty()) return results;

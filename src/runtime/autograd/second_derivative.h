@@ -11,6 +11,7 @@
 #include <torch/csrc/autograd/saved_variable.h>
 
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -50,21 +51,25 @@ class ForwardInputs {
   capture::GeneratorStates generators_;
 };
 
-/// Which gradients (by TrainingSeam::gradients.inputs) depend on something that requires grad, so that eager's have
-/// a history. Runs the forward again.
+/// Which gradients (by TrainingSeam::gradients.inputs, then .inner) depend on something that requires grad, so that
+/// eager's have a history. Then, by .inner, whether those histories lead there. Runs the forward again.
+/// \param is_parted  the backward is one in parts: what comes to inner results is given, or taken.
 std::vector<bool> find_histories(const TrainingProgram& program, const std::vector<at::Tensor>& inputs,
                                  const std::vector<at::Tensor>& tangents,
-                                 const capture::GeneratorStates& generators);
+                                 const capture::GeneratorStates& generators, bool is_parted);
 
 /// Gradients of a compiled backward's results in, gradients of its tangents and of the forward's inputs out.
 class SecondDerivative final : public torch::autograd::Node {
  public:
   /// \param inputs    of the tape, all that are no constants.
   /// \param tangents  what the backward was given.
-  /// \param wanted    which gradients (by TrainingSeam::gradients.inputs) get this node as their history, in order.
+  /// \param wanted    which gradients, counted as find_histories() does, get this node as their history, in order.
+  /// \param inner     of a backward in parts: results (by Gradients::inner) to whose nodes an edge leads, behind
+  /// those
+  ///                  to inputs. Hooks there see what comes by here, too.
   SecondDerivative(std::shared_ptr<const TrainingProgram> program, std::vector<at::Tensor> inputs,
                    capture::GeneratorStates generators, const std::vector<at::Tensor>& tangents,
-                   std::vector<uint32_t> wanted);
+                   std::vector<uint32_t> wanted, std::optional<std::vector<uint32_t>> inner);
 
   std::string name() const override { return "BrazeBackwardBackward"; }
   void release_variables() override;
@@ -75,6 +80,7 @@ class SecondDerivative final : public torch::autograd::Node {
  private:
   const std::shared_ptr<const TrainingProgram> program_;
   const std::vector<uint32_t> wanted_;
+  const std::optional<std::vector<uint32_t>> inner_;
   const capture::GeneratorStates generators_;
   std::vector<torch::autograd::SavedVariable> inputs_, tangents_;
 };

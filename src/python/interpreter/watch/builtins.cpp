@@ -9,8 +9,10 @@
 #include "python/guards/storage_access.h"
 #include "python/interpreter/cpython.h"
 #include "python/interpreter/watch/absorb.h"
+#include "python/interpreter/watch/late_calls.h"
 #include "python/interpreter/watch/look_ups.h"
 #include "python/interpreter/watch/rows.h"
+#include "python/interpreter/watch/tensor_hooks.h"
 #include "python/interpreter/watch/watch.h"
 
 namespace braze::interpreter {
@@ -148,6 +150,8 @@ bool Builtins::call(PyObject* function, PyObject* const* arguments, Py_ssize_t c
     activity().answer = counted_.get();
     return allow_made_result();
   }
+  if (TensorHooks::is_asked(function)) return TensorHooks(watch_, run_).ask(arguments, count);
+  if (LateCalls::is_asked(function)) return LateCalls(watch_, run_).ask(arguments, count);
   if (watch_.autograd_functions.is_function_apply(function)) {
     if (tensors.wants_history(arguments, count) || tensors.is_within_gradient()) {
       PyObject* form = tensors.python_gradient_of(self).form;

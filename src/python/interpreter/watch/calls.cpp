@@ -115,8 +115,12 @@ bool Calls::call(PyObject* callable, PyObject* const* arguments, Py_ssize_t coun
   if (is_a(callable, "functools._lru_cache_wrapper")) return watch_.library.call_cached(callable, arguments, count);
   const bool is_descriptor =
       Py_IS_TYPE(callable, &PyMethodDescr_Type) || Py_IS_TYPE(callable, &PyWrapperDescr_Type);
-  if (is_descriptor && count > 0)
+  if (is_descriptor && count > 0) {
+    PyObject* stand_in = run_.callee && *run_.callee == callable ? tensors.stand_in_for(callable) : nullptr;
+    if (stand_in && PyFunction_Check(stand_in))
+      return watch_.stand_ins.put_stand_in(callable, stand_in) && call(stand_in, arguments, count);
     return watch_.methods.call_descriptor(callable, arguments[0], arguments + 1, count - 1);
+  }
   if (Arrays::is_function(callable) && values_.is_known(callable))
     return watch_.arrays.call(callable, arguments, count);
   if (PyCFunction_Check(callable)) return watch_.builtins.call(callable, arguments, count);

@@ -1,0 +1,79 @@
+// python/compile/rebuild_effects.cpp: changes of objects that existed before, and hooks on gradients.
+#include <torch/csrc/autograd/python_variable.h>
+
+#include "python/compile/gradient_marks.h"
+#include "python/compile/rebuild.h"
+#include "python/guards/keys.h"
+#include "python/guards/scalar.h"
+#include "python/guards/storage_access.h"
+#include "python/interpreter/watch/tensor_hooks.h"
+
+namespace braze::python {
+
+using guards::Ref;
+using interpreter::HookEffect;
+
+void Rebuilder::effect(const interpreter::Effect& effect) {
+  if (HookEffect::is_one(effect)) return hooks(effect);
+  std::vector<Node> operands;
+  std::vector<const Ref*> all = {&effect.target, &effect.key, &effect.value};
+  for (const Ref& operand : effect.rest) all.push_back(&operand);
+  for (const Ref* operand : all) {
+    if (!*operand) continue;
+    hold(operand->get());
+    const bool is_method = PyCFunction_Check(operand->get()) || Py_IS_TYPE(operand->get(), &PyMethodDescr_Type) ||
+                           Py_IS_TYPE(operand->get(), &PyWrapperDescr_Type);
+    operands.push_back(is_method ? constant(operand->get())  // Of an exact dict or deque.
+                                 : node(operand->get()));
+  }
+  builder_.effect(effect.kind, operands);
+}
+
+/// The dict of a tensor's hooks takes what the run's own holds in the end. There it is the one that handles tell
+/// of.
+void Rebuilder::hooks(const interpreter::Effect& effect) {
+  const HookEffect hooks(effect);
+  const std::optional<int64_t> mark = gradient_mark(THPVariable_Unpack(hooks.tensor));
+  if (!mark || PyLong_AsLongLong(hooks.mark) != *mark)
+    throw NotRebuilt{"a tensor with hooks on its gradient is changed afterwards"};
+  const Node operands[] = {constant(interpreter::take_hooks_function()), node(hooks.tensor), constant(hooks.kind)};
+  builder_.effect(guards::EffectKind::call, operands);
+  if (hooks.dict == Py_None) return;
+  hold(hooks.dict);
+  const Node dict = node(hooks.dict);
+  const bool is_complete = guards::for_each_key(hooks.dict, [&](PyObject* key) {
+    PyObject* hook = guards::entry_of_key(hooks.dict, key);
+    if (!hook) return false;
+    const Node entry[] = {dict, node(key), node(hook)};
+    builder_.effect(guards::EffectKind::store_item, entry);
+    return true;
+  });
+  if (!is_complete) throw NotRebuilt{"hooks on a gradient that cannot be read"};
+}
+
+/// Of a dict that the run was given for a tensor's hooks. Made before any effect happens, wherever it is met first.
+std::optional<guards::RecipeNode> Rebuilder::dict_of_hooks(PyObject* dict) {
+  if (!PyODict_CheckExact(dict)) return std::nullopt;
+  for (const interpreter::Effect& effect : values_.effects().log()) {
+    if (!HookEffect::is_one(effect)) continue;
+    const HookEffect hooks(effect);
+    if (hooks.dict != dict) continue;
+    const Node arguments[] = {node_of(hooks.tensor), constant(hooks.kind)};
+    return builder_.call(interpreter::take_hooks_function(), arguments);
+  }
+  return std::nullopt;
+}
+
+/// `seen.append`, of an exact builtin container.
+guards::RecipeNode Rebuilder::method_of_container(PyObject* method) {
+  PyObject* self = PyCFunction_GET_SELF(method);
+  const bool is_one = self && (PyList_CheckExact(self) || PyDict_CheckExact(self) || PySet_CheckExact(self) ||
+                               PyODict_CheckExact(self));
+  static PyObject* const get = PyObject_GetAttrString(PyImport_AddModule("builtins"), "getattr");  // For good.
+  if (!is_one || !get) throw NotRebuilt{"a C function: " + guards::describe(method)};
+  const char* text = reinterpret_cast<PyCFunctionObject*>(method)->m_ml->ml_name;
+  const Node arguments[] = {node_of(self), constant(Ref::steal(PyUnicode_InternFromString(text)).get())};
+  return builder_.call(get, arguments);
+}
+
+}  // namespace braze::python
