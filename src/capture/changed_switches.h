@@ -16,20 +16,19 @@ struct Determinism {
   bool operator==(const Determinism&) const = default;
 };
 
-/// While it lives on a thread, has_changed() is about what it found.
+/// While it lives on a thread, have_switches_changed() is about what it found.
 class SwitchesAtBegin {
  public:
-  SwitchesAtBegin() : outer_(current_) { current_ = this; }
-  ~SwitchesAtBegin() { current_ = outer_; }
+  SwitchesAtBegin();
+  ~SwitchesAtBegin();
   SwitchesAtBegin(const SwitchesAtBegin&) = delete;
   SwitchesAtBegin& operator=(const SwitchesAtBegin&) = delete;
 
-  static bool has_changed() { return current_ && current_->determinism_ != Determinism(); }
-
  private:
-  static inline thread_local const SwitchesAtBegin* current_ = nullptr;
+  friend bool have_switches_changed();
   const Determinism determinism_;
   const SwitchesAtBegin* const outer_;
 };
+bool have_switches_changed();
 
 }  // namespace braze::capture

@@ -204,7 +204,7 @@ bool has_refused_number(const c10::FunctionSchema& schema, std::span<const c10::
 }  // namespace
 
 void check_switches(const OpEntry& entry) {
-  if (!SwitchesAtBegin::has_changed()) return;
+  if (!have_switches_changed()) return;
   const bool asks = !entry.rule || is_one_of(kMoreDeterministic, entry) || is_one_of(kAddedInAnyOrder, entry) ||
                     is_one_of(kNotDeterministic, entry);
   if (asks)

@@ -365,6 +365,7 @@ void Recorder::record(const OpEntry& entry, torch::jit::Stack* stack) {
     });
   if (entry.writes && at::GradMode::is_enabled()) refuse_tracked_write(entry, arguments);
   update_source(*graph_);
+  check_switches(entry);
   if (!symbols()) {
     if (!record_by_rule(entry, stack)) record_fallback(*this, entry, stack);
     return;
@@ -380,7 +381,6 @@ void Recorder::record(const OpEntry& entry, torch::jit::Stack* stack) {
                                [&](const at::Tensor& one) { return is_varied(*this, one) ? stand_in(one) : one; });
     });
   const AskedBy asked(*this, entry.op);
-  check_switches(entry);
   specialise_narrow_numbers(entry, own);
   if (numbers_decide_shapes(entry))
     for (c10::IValue& argument : own)

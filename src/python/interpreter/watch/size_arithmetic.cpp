@@ -237,6 +237,12 @@ bool Sizes::builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_
          (is_method(PyDict_Type, "copy") && !size_keyed_.contains(arguments[0]))))
       return true;
     if (count == 2 && is_method(PyList_Type, "extend") && is_sequence(arguments[1])) return true;
+    // Whether it is one of the set's is decided; who goes through the set looks at all of them.
+    if (count == 2 && is_method(PySet_Type, "add") && values_.is_made(arguments[0]) &&
+        finds_key(arguments[0], arguments[1])) {
+      size_keyed_.insert(arguments[0]);
+      return true;
+    }
     const bool at_place = (count == 2 && is_method(PyList_Type, "pop")) ||
                           (count == 3 && is_method(PyList_Type, "insert")) ||
                           (count > 1 && is_method(PyDict_Type, "setdefault"));

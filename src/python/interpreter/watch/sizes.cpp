@@ -220,6 +220,10 @@ void Sizes::look_at_sizes(Activation& a, int opcode, int arg) {
       }
       return look_at_key(a.peek(2), a.peek(1));
     case DELETE_SUBSCR: return look_at_key(a.peek(2), a.peek(1));
+    case GET_ITER:  // The numbers decide the order of a set.
+      if (PyAnySet_CheckExact(a.peek(1)) && size_keyed_.contains(a.peek(1)))
+        values_.numbers().settle_sizes_within(a.peek(1));
+      break;
     case DICT_UPDATE:
     case DICT_MERGE:
       if (size_keyed_.contains(a.peek(1))) values_.numbers().settle_sizes_within(a.peek(1));
