@@ -212,6 +212,13 @@ void check_switches(const OpEntry& entry) {
                            " comes behind a change of torch.use_deterministic_algorithms(), for which it asks"));
 }
 
+void refuse_meta(const OpEntry& entry, std::span<const c10::IValue> arguments) {
+  bool is_meta = std::ranges::any_of(
+      arguments, [](const c10::IValue& one) { return one.isDevice() && one.toDevice().is_meta(); });
+  for_each_tensor(arguments, [&](const at::Tensor& tensor, uint32_t, int32_t) { is_meta |= tensor.is_meta(); });
+  if (is_meta) throw UserError(concat("braze: ", entry.op.schema().name(), " is about tensors on the device meta"));
+}
+
 void refuse_resize(const OpEntry& entry) {
   throw UserError(
       concat("braze: ", entry.op.schema().name(),

@@ -20,6 +20,8 @@ bool orders_complex(const OpEntry& entry, std::span<const c10::IValue> arguments
 [[noreturn]] void refuse_resize(const OpEntry& entry);
 /// Throws where the operator would ask for a switch that the trace has changed (changed_switches.h).
 void check_switches(const OpEntry& entry);
+/// Throws for tensors without memory, of which there is nothing to compute: they are eager's.
+void refuse_meta(const OpEntry& entry, std::span<const c10::IValue> arguments);
 /// A number that varies, where eager converts it to types that do not hold every such number and raises for those
 /// that are too large: it is the number of this call from here on.
 void specialise_narrow_numbers(const OpEntry& entry, std::span<c10::IValue> arguments);

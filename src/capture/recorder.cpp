@@ -366,6 +366,7 @@ void Recorder::record(const OpEntry& entry, torch::jit::Stack* stack) {
   if (entry.writes && at::GradMode::is_enabled()) refuse_tracked_write(entry, arguments);
   update_source(*graph_);
   check_switches(entry);
+  refuse_meta(entry, arguments);
   if (!symbols()) {
     if (!record_by_rule(entry, stack)) record_fallback(*this, entry, stack);
     return;

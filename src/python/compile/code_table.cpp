@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -53,15 +54,49 @@ bool reads_variables_by_name(PyCodeObject* code) {
   return false;
 }
 
+namespace {
+
+/// Which of a call's keywords, from the last one, is `create_graph`. Nothing: none is.
+std::optional<Py_ssize_t> place_of_create_graph(PyObject* names) {
+  if (!PyTuple_CheckExact(names)) return std::nullopt;
+  const Py_ssize_t count = PyTuple_GET_SIZE(names);
+  for (Py_ssize_t k = 0; k < count; ++k) {
+    PyObject* name = PyTuple_GET_ITEM(names, k);
+    if (PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, "create_graph") == 0) return count - 1 - k;
+  }
+  return std::nullopt;
+}
+
+bool loads_constant(const interpreter::Instruction& one, PyCodeObject* code, PyObject* value) {
+  return one.opcode == LOAD_CONST && PyTuple_GET_ITEM(code->co_consts, one.arg) == value;
+}
+
+/// Behind the instructions that have put a call's arguments on the stack: `create_graph` is not False, or how it
+/// came there is not seen.
+bool may_create_graph(PyCodeObject* code, const std::vector<interpreter::Instruction>& before, Py_ssize_t behind) {
+  for (auto one = before.rbegin(); one != before.rend(); ++one, --behind) {
+    if (behind == 0) return !loads_constant(*one, code, Py_False);
+    if (one->opcode != LOAD_CONST && one->opcode != LOAD_FAST) return true;
+  }
+  return true;
+}
+
+}  // namespace
+
 bool names_create_graph(PyCodeObject* code) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_consts); ++i) {
     PyObject* constant = PyTuple_GET_ITEM(code->co_consts, i);
     if (PyCode_Check(constant) && names_create_graph(reinterpret_cast<PyCodeObject*>(constant))) return true;
-    if (!PyTuple_CheckExact(constant)) continue;  // Names of a call's keyword arguments.
-    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(constant); ++k) {
-      PyObject* name = PyTuple_GET_ITEM(constant, k);
-      if (PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, "create_graph") == 0) return true;
-    }
+  }
+  std::vector<interpreter::Instruction> before;
+  for (int offset = 0; offset < Py_SIZE(code);) {
+    const interpreter::Instruction one = interpreter::instruction_at(code, offset);
+    offset = one.next;
+    const bool has_names = one.opcode == KW_NAMES || one.opcode == LOAD_CONST;  // The latter for a dict of them.
+    if (has_names)
+      if (const auto behind = place_of_create_graph(PyTuple_GET_ITEM(code->co_consts, one.arg)))
+        if (one.opcode == LOAD_CONST || may_create_graph(code, before, *behind)) return true;
+    before.push_back(one);
   }
   return false;
 }
