@@ -292,13 +292,13 @@ Rebuilder::Node Rebuilder::instance(PyObject* object) {
   if (stands_for_other(type)) refuse("an object of a kind that is not rebuilt", object);
   if (const auto hooks = dict_of_hooks(object)) return *hooks;
   const Node node = [&] {
-    const std::span<const Node> empty;
-    if (base == &PyList_Type) return builder_.list(empty, type);
-    if (base == &PyDict_Type || base == &PyODict_Type ||
-        std::string_view(base->tp_name) == "collections.defaultdict")
-      return builder_.dict(empty, type);
+    const std::string_view name = base->tp_name;
+    if (base == &PyList_Type) return builder_.list({}, type);
+    if (base == &PyDict_Type || base == &PyODict_Type || name == "collections.defaultdict")
+      return builder_.dict({}, type);
     if (base == &PyBaseObject_Type && type != base) return builder_.object(type);
-    if (type == &PyBaseObject_Type) return builder_.call(reinterpret_cast<PyObject*>(type), empty);
+    if (type == &PyBaseObject_Type || (type == base && name == "types.SimpleNamespace"))
+      return builder_.call(reinterpret_cast<PyObject*>(type), {});
     refuse("an object of a kind that is not rebuilt", object);
   }();
   if (PyDict_CheckExact(object) && instance_dicts_.contains(object)) refuse("the __dict__ of an object", object);
@@ -357,11 +357,12 @@ void Rebuilder::fill_slots(PyObject* object, Node node) {
     while (PyDict_Next(guards::class_dict(base), &at, &name, &descriptor)) {
       if (!guards::is_object_member(descriptor)) continue;
       const Py_ssize_t offset = reinterpret_cast<PyMemberDescrObject*>(descriptor)->d_member->offset;
+      if (offset == type->tp_dictoffset) continue;  // types.SimpleNamespace shows its instance dict so.
       PyObject* value = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + offset);
       if (!value) continue;
-      PyObject* own_name = PyDescr_NAME(descriptor);
-      if (_PyType_Lookup(type, own_name) != descriptor) refuse("an object with a slot that is hidden", object);
-      builder_.attribute(node, own_name, node_of(value));
+      if (_PyType_Lookup(type, PyDescr_NAME(descriptor)) != descriptor)
+        refuse("an object with a slot that is hidden", object);
+      builder_.attribute(node, PyDescr_NAME(descriptor), node_of(value));
     }
   }
 }
@@ -490,9 +491,8 @@ Rebuilder::Node Rebuilder::array(PyObject* array) {
 
 Rebuilder::Node Rebuilder::range(PyObject* range) {
   std::array<Node, 3> parts{};
-  const char* names[] = {"start", "stop", "step"};
   for (size_t i = 0; i < parts.size(); ++i) {
-    const Ref part = taken(PyObject_GetAttrString(range, names[i]), range);
+    const Ref part = taken(PyObject_GetAttrString(range, std::array{"start", "stop", "step"}[i]), range);
     hold(part.get());
     parts[i] = node_of(part.get());
   }

@@ -266,7 +266,8 @@ bool Attributes::plain_attribute(PyObject* object, PyObject* name) {
       if (!source || values_.effects().wrote(object, found)) return true;
       const Ref value = Ref::steal(PyObject_GetAttr(object, name));
       if (!value) return abandon("a slot that is empty", name);
-      return (values_.learn(found, in_type) && values_.learn(value.get(), sources.slot(source, found))) ||
+      return (values_.learn(found, in_type) &&
+              values_.numbers().learn_read(value.get(), sources.slot(source, found))) ||
              abandon("a slot that cannot be guarded", name);
     }
     if (PyUnicode_CompareWithASCIIString(name, "__dict__") == 0)

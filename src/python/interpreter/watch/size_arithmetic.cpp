@@ -201,12 +201,28 @@ static bool only_holds(PyObject* callable, PyObject* const* arguments, Py_ssize_
   return function && function->module == "builtins" && name == "setattr" && count == 3;
 }
 
+/// What `list.append` is to `[].append`, borrowed. Null: it is no method of a list or dict.
+static PyObject* method_behind(PyObject* self, PyObject* bound) {
+  const PyMethodDef* called = reinterpret_cast<PyCFunctionObject*>(bound)->m_ml;
+  PyTypeObject* storage = PyList_Check(self) || PyDict_Check(self) ? storage_type(self) : nullptr;
+  for (PyTypeObject* type : {storage, storage ? storage->tp_base : nullptr}) {
+    if (!type || type == &PyBaseObject_Type) continue;
+    PyObject* method = class_entry(reinterpret_cast<PyObject*>(type), called->ml_name);
+    const bool is_method = method && Py_IS_TYPE(method, &PyMethodDescr_Type);
+    if (is_method && reinterpret_cast<PyMethodDescrObject*>(method)->d_method == called) return method;
+  }
+  return nullptr;
+}
+
 /// What a call of C code does with the sizes that it is given. True: it is said.
 bool Sizes::builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_ssize_t count) {
   if (callable == reinterpret_cast<PyObject*>(&PyLong_Type) && count == 1 &&
       values_.numbers().size_of(arguments[0]))
     return true;  // It is what it gives.
-  if (count == 1 && PyType_Check(callable) && (is_sequence(arguments[0]) || hands_on_items(arguments[0]))) {
+  // Of a dict these are its keys.
+  const bool gives_keys = count == 1 && is_plain_dict(arguments[0]) && !size_keyed_.contains(arguments[0]);
+  if (count == 1 && PyType_Check(callable) &&
+      (is_sequence(arguments[0]) || gives_keys || hands_on_items(arguments[0]))) {
     auto* type = reinterpret_cast<PyTypeObject*>(callable);
     if (type == &PyTuple_Type || type == &PyList_Type || guards::is_torch_size(type)) return true;
   }
@@ -228,8 +244,13 @@ bool Sizes::builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_
     return true;
   }
   if (Py_IS_TYPE(callable, &PyMethodDescr_Type)) {
+    // Of an instance of a subclass too: it is the storage that these work on.
     const auto is_method = [&](PyTypeObject& type, const char* name) {
-      return Py_IS_TYPE(arguments[0], &type) && callable == class_entry(reinterpret_cast<PyObject*>(&type), name);
+      return PyType_IsSubtype(Py_TYPE(arguments[0]), &type) &&
+             callable == class_entry(reinterpret_cast<PyObject*>(&type), name);
+    };
+    const auto is_dict_method = [&](const char* method) {
+      return is_method(PyODict_Check(arguments[0]) ? PyODict_Type : PyDict_Type, method);
     };
     if (count == 2 && is_method(PyList_Type, "append")) return true;
     if (count == 1 &&
@@ -245,19 +266,16 @@ bool Sizes::builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_
     }
     const bool at_place = (count == 2 && is_method(PyList_Type, "pop")) ||
                           (count == 3 && is_method(PyList_Type, "insert")) ||
-                          (count > 1 && is_method(PyDict_Type, "setdefault"));
+                          (count > 1 && is_dict_method("setdefault"));
     if (at_place) {
       values_.numbers().settle_sizes_within(arguments[1]);
       if (size_keyed_.contains(arguments[0])) values_.numbers().settle_sizes_within(arguments[0]);
       return true;
     }
-    if (count > 1 && (is_method(PyDict_Type, "pop") || is_method(PyODict_Type, "move_to_end"))) {
+    if (count > 1 && (is_dict_method("pop") || is_method(PyODict_Type, "move_to_end"))) {
       look_at_key(arguments[0], arguments[1]);
       return true;
     }
-    const auto is_dict_method = [&](const char* method) {
-      return is_method(PyODict_CheckExact(arguments[0]) ? PyODict_Type : PyDict_Type, method);
-    };
     if (count == 1 && is_plain_dict(arguments[0]) &&
         (is_dict_method("items") || is_dict_method("values") || is_dict_method("keys")))
       return true;  // Who looks into the view looks into the dict.
@@ -280,7 +298,11 @@ bool Sizes::builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_
   PyObject* self = PyCFunction_GET_SELF(callable);
   const std::string_view name = reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name;
   if (name.starts_with("_has_torch_function") && values_.tensors().may_call(callable)) return true;  // Of types.
-  if (self && PyList_CheckExact(self) && name == "append") return true;
+  if (PyObject* method = self ? method_behind(self, callable) : nullptr) {
+    std::vector<PyObject*> all{self};
+    all.insert(all.end(), arguments, arguments + count);
+    return builtin_of_sizes(method, all.data(), count + 1);
+  }
   if (self && PyType_Check(self) && name == "__instancecheck__") return true;
   const auto function = function_of_module(callable);
   if (!function) return false;

@@ -60,6 +60,7 @@ bool passes_on(int opcode, int arg, int depth) {
     case DICT_UPDATE:
     case DICT_MERGE: return true;
     case BUILD_MAP: return depth % 2 == 1;  // Values: whether keys are equal is looked at.
+    case STORE_GLOBAL: return true;
     case STORE_ATTR: return depth == 2;
     case BINARY_SUBSCR: return depth == 2;
     default:

@@ -100,6 +100,39 @@ bool is_of(const std::vector<guards::Ref>& classes, PyObject* value) {
   });
 }
 
+/// A number that varies is guarded by its type as yet, and what stands for it takes its place for as long as the
+/// run lasts: whoever reads the container, by whatever instruction, finds that. Not in what was copied of a
+/// container before the run changed it, which has no source.
+bool learn_item(Values& values, PyObject* container, PyObject* key, Py_ssize_t index,
+                const guards::Source* source) {
+  PyObject* item = key ? guards::entry_of_key(container, key) : PySequence_Fast_GET_ITEM(container, index);
+  if (!item) return false;
+  PyObject* stand_in = values.source_of(container) ? values.numbers().vary(item, source) : nullptr;
+  if (!stand_in) return values.learn(item, source);
+  values.effects().put_stand_in(container, key, index, stand_in);
+  return true;
+}
+
+/// What a dict held before the run. \param now  the dict itself: of what the run has written there nobody reads
+/// what it was, and all else is there still.
+bool open_entries(Values& values, PyObject* before, PyObject* now, const guards::Source* source) {
+  guards::SourceTable& sources = values.sources();
+  const bool is_plain = guards::has_plain_keys(before);
+  if (!is_plain && !guards::has_distinct_hashes(before)) return false;
+  values.guards().dict_keys(source, before);
+  uint32_t position = 0;
+  return guards::for_each_key(before, [&](PyObject* key) {
+    if (values.tensors().is_tensor(key)) return false;
+    if (!guards::is_scalar(key) && !values.learn(key, sources.dict_key(source, position))) return false;
+    values.keep_protocols(key);
+    ++position;
+    if (guards::is_plain_key(key))
+      return values.effects().wrote(now, key) || learn_item(values, now, key, 0, sources.dict_item(source, key));
+    PyObject* value = guards::entry_of_object(before, key);
+    return value && values.learn(value, sources.dict_item(source, key));
+  });
+}
+
 }  // namespace
 
 bool is_exact_dict(PyObject* value) {
@@ -273,7 +306,7 @@ bool Values::open(PyObject* container) {
   if (!effects_.changed(container)) return open_items(container, source);
   if (PyAnySet_Check(container)) return false;
   PyObject* before = effects_.before(container);  // Guards are about what it held then.
-  return PyDict_Check(container) ? open_dict(before, source) : open_sequence(before, source);
+  return PyDict_Check(container) ? open_entries(*this, before, container, source) : open_sequence(before, source);
 }
 
 bool Values::open_sequence(PyObject* sequence, const guards::Source* source) {
@@ -284,16 +317,8 @@ bool Values::open_sequence(PyObject* sequence, const guards::Source* source) {
   return true;
 }
 
-/// A number that varies is guarded by its type as yet, and what stands for it takes its place for as long as the
-/// run lasts: whoever reads the container, by whatever instruction, finds that. Not in what was copied of a
-/// container before the run changed it.
 bool Values::learn_item(PyObject* container, PyObject* key, Py_ssize_t index, const guards::Source* source) {
-  PyObject* item = key ? guards::entry_of_key(container, key) : PySequence_Fast_GET_ITEM(container, index);
-  if (!item) return false;
-  PyObject* stand_in = source_of(container) ? numbers_.vary(item, source) : nullptr;
-  if (!stand_in) return learn(item, source);
-  effects_.put_stand_in(container, key, index, stand_in);
-  return true;
+  return interpreter::learn_item(*this, container, key, index, source);
 }
 
 bool Values::open_items(PyObject* container, const guards::Source* source) {
@@ -305,19 +330,7 @@ bool Values::open_items(PyObject* container, const guards::Source* source) {
 }
 
 bool Values::open_dict(PyObject* dict, const guards::Source* source) {
-  const bool is_plain = guards::has_plain_keys(dict);
-  if (!is_plain && !guards::has_distinct_hashes(dict)) return false;
-  guards_.dict_keys(source, dict);
-  uint32_t position = 0;
-  return guards::for_each_key(dict, [&](PyObject* key) {
-    if (tensors_.is_tensor(key)) return false;
-    if (!guards::is_scalar(key) && !learn(key, sources().dict_key(source, position))) return false;
-    keep_protocols(key);
-    ++position;
-    if (guards::is_plain_key(key)) return learn_item(dict, key, 0, sources().dict_item(source, key));
-    PyObject* value = guards::entry_of_object(dict, key);
-    return value && learn(value, sources().dict_item(source, key));
-  });
+  return open_entries(*this, dict, dict, source);
 }
 
 void Values::guard_aliasing() {
@@ -411,7 +424,8 @@ bool Values::look_up(PyObject* dict, PyObject* key) {
   if (effects_.wrote(dict, key)) return true;
   const guards::Source* entry = sources().dict_item(source, key);
   PyObject* value = _PyDict_GetItem_KnownHash(dict, key, guards::hash_of_key(key));
-  if (value && guards::is_plain_key(key) && !effects_.changed(dict)) return learn_item(dict, key, 0, entry);
+  // Not written: it is there as it was before the run, whatever else of the dict has changed.
+  if (value && guards::is_plain_key(key)) return learn_item(dict, key, 0, entry);
   if (value) return learn(value, entry);
   if (PyErr_Occurred()) {
     PyErr_Clear();
