@@ -262,6 +262,14 @@ class SubclassFunctionsOff(TorchFunctionsOff):
     state = 1
 
 
+def without_subclass_functions(
+    func: Function, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+) -> Any:
+    """torch._C._disabled_torch_function_impl: the handler that Parameter has, and what derives from it calls."""
+    with torch._C.DisableTorchFunctionSubclass():
+        return func(*args, **(kwargs or {}))
+
+
 def handle_torch_function(public_api: Function, relevant_args: Any, *args: Any, **kwargs: Any) -> Any:
     """torch.overrides.handle_torch_function, which has C code collect the classes."""
     overloaded = torch.overrides._get_overloaded_args(relevant_args)
@@ -536,6 +544,7 @@ def install() -> None:
     C.set_stand_in(torch.inference_mode, inference_mode)
     C.set_stand_in(torch._C.DisableTorchFunction, TorchFunctionsOff)
     C.set_stand_in(torch._C.DisableTorchFunctionSubclass, SubclassFunctionsOff)
+    C.set_stand_in(torch._C._disabled_torch_function_impl, without_subclass_functions)
     C.set_stand_in(torch.overrides.handle_torch_function, handle_torch_function)
     C.set_stand_in(collections._count_elements, count_elements)
     C.set_stand_in(divmod, divided)

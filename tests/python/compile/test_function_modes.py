@@ -73,7 +73,21 @@ def leaves_them_out(x):
     return torch.add(y, 1)
 
 
-FUNCTIONS = [adds, adds_to_ones, enters_another, leaves_them_out, lambda x: NET(x) + torch.add(x, 1).sum()]
+def writes_items(x):
+    y = x.clone()
+    y[0] = 5
+    y[:, 1:] = torch.add(y[0, 0], x[:, :1])
+    return y[1], y
+
+
+FUNCTIONS = [
+    writes_items,
+    adds,
+    adds_to_ones,
+    enters_another,
+    leaves_them_out,
+    lambda x: NET(x) + torch.add(x, 1).sum(),
+]
 AROUND = {
     "one": lambda k: [Scale(2)],
     "two": lambda k: [Scale(2), Shifts(1)],

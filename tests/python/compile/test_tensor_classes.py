@@ -233,7 +233,29 @@ class Quiet(nn.Parameter):
             return func(*args, **(kwargs or {}))
 
 
+class Usual(nn.Parameter):
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
+def items_stored(x):
+    y = (x * 2).as_subclass(Loud)
+    y[0] = 5
+    y[1:] = y[0] + 1
+    y[:, 0] = x[:, 0]
+    return y * 2
+
+
+def item_of_a_class_stored(x):
+    y = x * 2
+    y[0] = x[0].as_subclass(Loud) * 3
+    return y
+
+
 HANDLED = {
+    "items_stored": items_stored,
+    "item_of_a_class_stored": item_of_a_class_stored,
     "default": lambda x: x.as_subclass(Loud).sin() + 1,
     "other_function": lambda x: x.as_subclass(Cosine).sin() + x.as_subclass(Cosine).cos(),
     "disabled": lambda x: (x.as_subclass(Silent), x.as_subclass(Silent) * 2),
@@ -284,7 +306,7 @@ def test_attributes_of_what_is_given_are_guarded():
         assert seen(compiled(box)) == seen(f(box))
 
 
-@pytest.mark.parametrize("cls", [Loud, Quiet])
+@pytest.mark.parametrize("cls", [Loud, Quiet, Usual])
 def test_parameters_with_a_handler(cls):
     class Net(nn.Module):
         def __init__(self):

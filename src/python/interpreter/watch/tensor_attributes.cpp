@@ -39,9 +39,11 @@ bool TensorAttributes::is_operator_in_c(PyObject* function) const {
   const auto is_of_tensors = [&](PyObject* descriptor) {
     return PyType_IsSubtype(as_type(tensors.tensor_type()), PyDescr_TYPE(descriptor));
   };
-  if (Py_IS_TYPE(function, &PyMethodDescr_Type) || Py_IS_TYPE(function, &PyWrapperDescr_Type))
+  if (Py_IS_TYPE(function, &PyMethodDescr_Type) || Py_IS_TYPE(function, &PyWrapperDescr_Type)) {
+    const std::string_view name = text_of(PyDescr_NAME(function));
     return is_of_tensors(function) &&
-           (tensors.may_call_method(PyDescr_NAME(function)) || text_of(PyDescr_NAME(function)) == "as_subclass");
+           (tensors.may_call_method(PyDescr_NAME(function)) || name == "as_subclass" || name == "__setitem__");
+  }
   if (!Py_IS_TYPE(function, &_PyMethodWrapper_Type)) return false;
   const Ref self = Ref::steal(PyObject_GetAttrString(function, "__self__"));
   const Ref name = Ref::steal(PyObject_GetAttrString(function, "__name__"));
