@@ -130,6 +130,12 @@ UserLineScope::~UserLineScope() {
   UserLineHook::active = outer_;
 }
 
+bool is_own_code(PyCodeObject* code) {
+  const char* text = PyUnicode_AsUTF8(code->co_filename);
+  if (!text) PyErr_Clear();
+  return text && !braze_prefix.empty() && std::string_view(text).starts_with(braze_prefix);
+}
+
 void install_source_hook(std::string torch_folder, std::string braze_folder) {
   torch_prefix = std::move(torch_folder) + "/";
   braze_prefix = std::move(braze_folder) + "/";

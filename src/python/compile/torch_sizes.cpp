@@ -24,6 +24,7 @@
 #include "python/guards/storage_access.h"
 #include "python/guards/torch_values.h"
 #include "python/interpreter/evaluate.h"
+#include "python/user_line.h"
 #include "support/error.h"
 
 namespace braze::python {
@@ -32,17 +33,22 @@ namespace py = pybind11;
 
 namespace {
 
-/// "model.py:3", of the innermost frame.
+/// "model.py:3", of the innermost frame that is not braze's own.
 std::string user_place() {
-  PyFrameObject* frame = PyThreadState_GetFrame(PyThreadState_Get());
-  if (!frame) return "";
-  PyCodeObject* code = PyFrame_GetCode(frame);
-  const char* file = PyUnicode_AsUTF8(code->co_filename);
-  const std::string_view path = file ? file : "?";
-  std::string place = concat(path.substr(path.rfind('/') + 1), ":", PyFrame_GetLineNumber(frame));
-  Py_DECREF(code);
-  Py_DECREF(frame);
-  return place;
+  using interpreter::Ref;
+  Ref frame = Ref::steal(reinterpret_cast<PyObject*>(PyThreadState_GetFrame(PyThreadState_Get())));
+  while (frame) {
+    auto* object = reinterpret_cast<PyFrameObject*>(frame.get());
+    const Ref code = Ref::steal(reinterpret_cast<PyObject*>(PyFrame_GetCode(object)));
+    Ref outer = Ref::steal(reinterpret_cast<PyObject*>(PyFrame_GetBack(object)));
+    if (!outer || !is_own_code(reinterpret_cast<PyCodeObject*>(code.get()))) {
+      const char* file = PyUnicode_AsUTF8(reinterpret_cast<PyCodeObject*>(code.get())->co_filename);
+      const std::string_view path = file ? file : "?";
+      return concat(path.substr(path.rfind('/') + 1), ":", PyFrame_GetLineNumber(object));
+    }
+    frame = std::move(outer);
+  }
+  return "";
 }
 
 /// Each hook of a module has the next one as its key (torch.utils.hooks.RemovableHandle).

@@ -33,6 +33,7 @@
 #include "python/imported.h"
 #include "python/interpreter/evaluate.h"
 #include "python/interpreter/raised.h"
+#include "python/user_line.h"
 #include "runtime/device/device.h"
 #include "runtime/geometry.h"
 #include "support/error.h"
@@ -482,7 +483,7 @@ PyObject* TorchWorld::answer(PyObject* function, PyObject* const* arguments, Py_
 }
 
 bool LibraryWorld::is_library(PyCodeObject* code) const {
-  return is_library_code(code);
+  return is_library_code(code) || is_own_code(code);
 }
 
 bool TorchWorld::is_cpu(PyObject* object) const {
