@@ -167,8 +167,12 @@ bool Builtins::call(PyObject* function, PyObject* const* arguments, Py_ssize_t c
     return make_instance(self, arguments, count);
   if (self && PyType_Check(self) && is_exact_builtin(reinterpret_cast<PyTypeObject*>(self)) &&
       pure_class_methods().contains(call.name)) {
+    if (call.name == "fromkeys" && count > 0 &&
+        (PyList_CheckExact(arguments[0]) || PyTuple_CheckExact(arguments[0])))
+      return watch_.instances.collect(arguments[0]);  // The value is handed on as it is.
     run_.looks_lazily |= call.name == "from_iterable";
-    return watch_.given.absorb_given(arguments, count) && allow_made_result(Entry::known) && looks();
+    const Entry entry = call.name == "fromkeys" ? Entry::tensor : Entry::known;  // Tensors may be keys.
+    return watch_.given.absorb_given(arguments, count) && allow_made_result(entry) && looks();
   }
   if (call.name == "__subclasses__" && self && PyType_Check(self) && count == 0 &&
       is_method_of_type(builtin, "__subclasses__"))

@@ -134,8 +134,8 @@ bool Instances::fill_from_pairs(PyObject* pairs) {
   return allow_made_result(entry);
 }
 
-/// A set of a list or tuple, whose items hash as keys do.
-bool Instances::collect_in_set(PyObject* items) {
+/// A set of a list or tuple, or a dict with these keys: the items hash.
+bool Instances::collect(PyObject* items) {
   if (!values_.is_known(items) || !values_.open(items)) return abandon("a container that cannot be guarded", items);
   Entry entry = Entry::none;
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items); ++i) {
@@ -201,7 +201,7 @@ bool Instances::instantiate(PyObject* type, PyObject* const* arguments, Py_ssize
   if (PyObject* dict = makes_set && count == 1 ? keys_of(arguments[0]) : nullptr; dict && has_scalar_keys(dict))
     return watch_.containers.iterate(arguments[0]) && allow_made_result();
   if (makes_set && count == 1 && (PyList_CheckExact(arguments[0]) || PyTuple_CheckExact(arguments[0])))
-    return collect_in_set(arguments[0]);
+    return collect(arguments[0]);
   if (makes_set && count == 1 && !all_data(arguments, count) && run_.callee && *run_.callee == type &&
       watch_.stand_ins.put_collector(*run_.callee))
     return watch_.calls.call(*run_.callee, arguments, count);

@@ -15,10 +15,11 @@ class Instances final : Domain {
   bool instantiate(PyObject* type, PyObject* const* arguments, Py_ssize_t count);
   /// The dict whose keys one gets who iterates over a value. Null: it is none, nor a view or proxy of one.
   PyObject* keys_of(PyObject* value) const;
+  /// The items of a list or tuple become keys of what is made.
+  bool collect(PyObject* items);
 
  private:
   bool fill_from_pairs(PyObject* pairs);
-  bool collect_in_set(PyObject* items);
 };
 
 }  // namespace braze::interpreter

@@ -216,6 +216,7 @@ bool Values::learn_given(PyObject* value, const guards::Source* source) {
   if (PyRange_Check(value)) return learn_range(*this, value, source);
   if (Py_IS_TYPE(value, &PyDictProxy_Type)) return true;  // Nothing is read of it: Views::dict_behind().
   if (PyExceptionInstance_Check(value)) return true;      // Each call raises another one.
+  if (PyWeakref_CheckRefExact(value)) return true;        // What it refers to: Library::call_weak_reference().
   if (is_a(value, "types.SimpleNamespace")) return true;  // All that it has is its dict.
   if (PyMethod_Check(value))
     return learn(PyMethod_GET_FUNCTION(value), sources().member(source, guards::Member::method_function)) &&
