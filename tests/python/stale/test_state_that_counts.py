@@ -63,6 +63,15 @@ def f(x):
   s['b'] += 2; s.move_to_end('b')
   return x * s['b'], list(s)
 """,
+    "entries replaced as a whole": """
+s = {'a': 3, 'b': 4}
+def f(x):
+  a, b = s['a'], s['b']
+  s.clear()
+  s.update({'b': b + a}, a=a + 1, c=b)
+  key, c = s.popitem()
+  return x * c, key
+""",
     "slots": """
 class Counts:
   __slots__ = ('n', 't')

@@ -253,6 +253,13 @@ bool Sizes::builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_
       return is_method(PyODict_Check(arguments[0]) ? PyODict_Type : PyDict_Type, method);
     };
     if (count == 2 && is_method(PyList_Type, "append")) return true;
+    if (count == 1 && (is_method(PyList_Type, "clear") || is_dict_method("clear"))) return true;
+    // Keys are looked at, and the values handed on.
+    const Py_ssize_t unnamed = count - (run_.keyword_names ? PyTuple_GET_SIZE(run_.keyword_names) : 0);
+    const bool is_updated =
+        is_dict_method("update") && !size_keyed_.contains(arguments[0]) &&
+        (unnamed == 1 || (unnamed == 2 && is_plain_dict(arguments[1]) && !size_keyed_.contains(arguments[1])));
+    if (is_updated || (is_dict_method("popitem") && !size_keyed_.contains(arguments[0]))) return true;
     if (count == 1 &&
         (is_method(PyList_Type, "copy") || is_method(PyList_Type, "reverse") || is_method(PyList_Type, "pop") ||
          (is_method(PyDict_Type, "copy") && !size_keyed_.contains(arguments[0]))))
