@@ -22,13 +22,15 @@ namespace {
 namespace py = pybind11;
 
 struct LibraryPaths {
-  std::string standard_library, packages, torch;
+  std::string standard_library, packages, torch, arrays;
   LibraryPaths() {
     const py::module_ os = imported("os");
     const py::object path = os.attr("path");
     standard_library = path.attr("dirname")(os.attr("__file__")).cast<std::string>() + "/";
     const py::object torch_directory = path.attr("dirname")(imported("torch").attr("__file__"));
     torch = torch_directory.cast<std::string>() + "/";
+    // braze's own code in the place of NumPy's.
+    arrays = path.attr("dirname")(imported("braze").attr("__file__")).cast<std::string>() + "/_array";
     packages = path.attr("dirname")(torch_directory).cast<std::string>() + "/";
   }
 };
@@ -176,7 +178,7 @@ bool is_library_code(PyCodeObject* code) {
   const LibraryPaths& paths = library_paths();
   const char* text = PyUnicode_AsUTF8(code->co_filename);
   const std::string_view file = text ? text : "<";
-  if (file.starts_with("<frozen")) return true;
+  if (file.starts_with("<frozen") || file.starts_with(paths.arrays)) return true;
   if (file.starts_with(paths.torch)) {
     const std::string_view inside = file.substr(paths.torch.size());
     const bool is_layer = inside.starts_with("nn/modules/") && inside != "nn/modules/module.py";

@@ -16,6 +16,7 @@
 #include "python/guards/scalar.h"
 #include "python/guards/storage_access.h"
 #include "python/guards/type_params_312.h"
+#include "python/interpreter/watch/traced_arrays.h"
 
 namespace braze::python {
 
@@ -146,6 +147,7 @@ Rebuilder::Node Rebuilder::remember(PyObject* value, Node node) {
 Rebuilder::Node Rebuilder::node_of(PyObject* value) {
   if (const auto found = nodes_.find(value); found != nodes_.end()) return found->second;
   if (guards::is_scalar(value)) return remember(value, scalar(value));
+  if (PyObject* method = interpreter::method_of_numpy(value)) return remember(value, constant(method));
   if (values_.is_own_class(value)) refuse("a class that the function makes", value);
   const bool is_constant =
       values_.tensors().is_plain(value) || values_.is_constant(value) || guards::is_array_dtype(value);
@@ -197,6 +199,7 @@ Rebuilder::Node Rebuilder::create(PyObject* value) {
   if (values_.is_own_class(reinterpret_cast<PyObject*>(type)))
     refuse("an object of a class that the function makes", value);
   if (guards::is_number_array(value)) return array(value);
+  if (interpreter::is_traced_array(value)) return traced_array(value);
   // What a C function puts into its result is new, or reachable from arguments that are known: a tuple is either.
   if (!values_.is_made(value) && !PyTuple_CheckExact(value)) refuse("an object of unknown origin", value);
   if (PyTuple_Check(value)) return tuple(value);
@@ -207,6 +210,8 @@ Rebuilder::Node Rebuilder::create(PyObject* value) {
     unfilled_.emplace_back(value, cell);
     return cell;
   }
+  if (Py_IS_TYPE(value, &PyMethod_Type) && interpreter::is_traced_array(PyMethod_GET_SELF(value)))
+    return method_of_array(value);
   if (Py_IS_TYPE(value, &PyMethod_Type))
     return builder_.method(node_of(PyMethod_GET_FUNCTION(value)), node_of(PyMethod_GET_SELF(value)));
   if (PyCFunction_CheckExact(value)) return method_of_container(value);
@@ -466,27 +471,6 @@ Rebuilder::Node Rebuilder::deque(PyObject* deque) {
   hold(most.get());
   const Node parts[] = {node_of(items.get()), node_of(most.get())};
   return builder_.call(reinterpret_cast<PyObject*>(Py_TYPE(deque)), parts);
-}
-
-/// What owns its memory is copied; a view is made of what that is copied to, or of an older array.
-Rebuilder::Node Rebuilder::array(PyObject* array) {
-  if (!values_.arrays().may_rebuild(array))
-    refuse("an array whose memory a tensor shares, or that is read-only", array);
-  PyObject* root = interpreter::ArrayMemory::root_of(array);
-  if (root == array) {
-    const Ref order = taken(PyUnicode_FromString("K"), array);  // Its strides, too.
-    const Ref kept = taken(PyObject_CallMethod(array, "copy", "O", order.get()), array);
-    const Ref copy = taken(PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(array)), "copy"), array);
-    const Node arguments[] = {constant(kept.get()), constant(order.get())};
-    return builder_.call(copy.get(), arguments);
-  }
-  const guards::ArrayParts parts = guards::parts_of_array(array);
-  const Ref sizes = taken(PyObject_GetAttrString(array, "shape"), array);
-  const Ref strides = taken(PyObject_GetAttrString(array, "strides"), array);
-  const Ref offset = taken(PyLong_FromSsize_t(parts.data - guards::parts_of_array(root).data), array);
-  const Node arguments[] = {constant(sizes.get()), constant(parts.dtype), node_of(root), constant(offset.get()),
-                            constant(strides.get())};
-  return builder_.call(reinterpret_cast<PyObject*>(Py_TYPE(array)), arguments);
 }
 
 Rebuilder::Node Rebuilder::range(PyObject* range) {

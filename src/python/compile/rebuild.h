@@ -44,7 +44,8 @@ class Rebuilder {
   ///   what has a source                    the value that guards read there
   ///   tensors computed by the run          outputs of the graph
   ///   tuples, lists, dicts, sets           and subclasses: ModelOutput, OrderedDict, defaultdict, named tuples
-  ///   arrays of NumPy's                    a copy, or a view of the array whose memory it is
+  ///   arrays of NumPy's                    a copy, or a view of the array whose memory it is; of those that the
+  ///                                        graph computes their tensors' numpy()
   ///   instances of classes                 instance dict and slots
   ///   deques, functions, cells, methods, partials, slices, ranges, views of dicts, builtin iterators in flight
   guards::RecipeNode node(PyObject* value);
@@ -79,6 +80,8 @@ class Rebuilder {
   Node weak_reference(PyObject* reference);
   Node getter(PyObject* getter);
   Node array(PyObject* array);
+  Node traced_array(PyObject* array);
+  Node method_of_array(PyObject* method);
   Node range(PyObject* range);
   Node view(PyObject* view, const char* method);
   Node proxy(PyObject* proxy);

@@ -21,6 +21,7 @@
 #include "python/interpreter/evaluate.h"
 #include "python/interpreter/watch/late_calls.h"
 #include "python/interpreter/watch/tensor_hooks.h"
+#include "python/interpreter/watch/traced_arrays.h"
 #include "support/error.h"
 
 namespace braze::python {
@@ -240,6 +241,13 @@ void add_stand_ins(py::module_& module) {
       },
       py::arg("function"), py::arg("stand_in"),
       "Captures call the second function or class in the place of the first.");
+  module.def(
+      "set_traced_arrays",
+      [](const py::type& arrays, const py::type& numbers) {
+        interpreter::set_traced_arrays(reinterpret_cast<PyTypeObject*>(py::type(arrays).release().ptr()),
+                                       reinterpret_cast<PyTypeObject*>(py::type(numbers).release().ptr()));
+      },
+      py::arg("arrays"), py::arg("numbers"), "Captures know the objects of these classes.");
   module.def("end_graph", [](const py::str& why) { throw UserError("braze: " + why.cast<std::string>()); });
   module.def("is_known", &is_known, py::arg("tensor"));
   module.def("attention_backend", &attention_backend, py::arg("backend"));

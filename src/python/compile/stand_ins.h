@@ -19,6 +19,7 @@ const FunctionForms& function_forms() noexcept;
 
 /// Adds to the module, for those forms:
 ///   set_stand_in(function, stand_in)  from now on
+///   set_traced_arrays(class, class)   interpreter/watch/traced_arrays.h
 ///   end_graph(why)                    the graph ends before the call of the function that is stood in for
 ///   is_known(tensor)                  no input decides its elements: reading them is free
 ///   trace_mark()                      a mark of the trace

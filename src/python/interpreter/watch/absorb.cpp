@@ -11,6 +11,7 @@
 #include "python/guards/scalar.h"
 #include "python/interpreter/watch/addresses.h"
 #include "python/interpreter/watch/look_ups.h"
+#include "python/interpreter/watch/traced_arrays.h"
 
 namespace braze::interpreter {
 
@@ -37,22 +38,6 @@ bool is_enum_of_pybind(PyObject* value) {
   PyTypeObject* type = Py_TYPE(value);
   return std::string_view(Py_TYPE(type)->tp_name).ends_with("pybind11_type") &&
          PyDict_GetItemString(guards::class_dict(type), "__entries");
-}
-
-/// What NumPy does about quotients by zero and the like: nothing, a warning or an exception, as numpy.errstate
-/// says.
-void keep_error_state(Values& values) {
-  PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), "numpy._core._multiarray_umath");
-  PyObject* variable = module && PyModule_Check(module)
-                           ? PyDict_GetItemString(PyModule_GetDict(module), "_extobj_contextvar")
-                           : nullptr;
-  if (!variable || !PyContextVar_CheckExact(variable) || values.effects().is_set(variable)) return;
-  PyObject* state = nullptr;
-  if (PyContextVar_Get(variable, nullptr, &state) < 0) PyErr_Clear();
-  const Ref held = Ref::steal(state);
-  guards::SourceTable& sources = values.sources();
-  const guards::Source* source = sources.context_value(sources.object(variable, "numpy.errstate"));
-  state ? values.guards().identity(source, state) : values.guards().absent(source);
 }
 
 /// Of one value and all within it.
@@ -88,6 +73,7 @@ bool Absorption::absorb_one(PyObject* value) {
   if (!value || guards::is_scalar(value) || values_.tensors().is_plain(value)) return true;
   values_.keep_protocols(value);
   if (values_.tensors().is_tensor(value)) return values_.is_known(value);
+  if (is_traced_array(value)) return false;  // C code would find no array there.
   if (PySlice_Check(value) && values_.source_of(value)) return absorb_slice(value);
   if (guards::is_array_scalar(value)) {
     keep_error_state(values_);
@@ -191,6 +177,45 @@ void Absorption::make_held(PyObject* holder, PyObject* referent) {
 }
 
 }  // namespace
+
+namespace {
+
+struct ErrorState {
+  PyObject* variable = nullptr;  ///< Null: NumPy is not there.
+  Ref state;                     ///< Null: nobody has set it.
+};
+
+ErrorState error_state() {
+  PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), "numpy._core._multiarray_umath");
+  PyObject* variable = module && PyModule_Check(module)
+                           ? PyDict_GetItemString(PyModule_GetDict(module), "_extobj_contextvar")
+                           : nullptr;
+  if (!variable || !PyContextVar_CheckExact(variable)) return {};
+  PyObject* state = nullptr;
+  if (PyContextVar_Get(variable, nullptr, &state) < 0) PyErr_Clear();
+  return {variable, Ref::steal(state)};
+}
+
+}  // namespace
+
+void keep_error_state(Values& values) {
+  const auto [variable, state] = error_state();
+  if (!variable || values.effects().is_set(variable)) return;
+  guards::SourceTable& sources = values.sources();
+  const guards::Source* source = sources.context_value(sources.object(variable, "numpy.errstate"));
+  state ? values.guards().identity(source, state.get()) : values.guards().absent(source);
+}
+
+bool has_lasting_error_state(Values* values) {
+  // One for the process, guarded by the GIL. They are few, and held for good, as an address must not be used again.
+  static std::vector<PyObject*> seen;
+  constexpr size_t most = 64;
+  const auto [variable, state] = error_state();
+  if (!variable || !state || (values && values->effects().is_set(variable))) return true;
+  if (std::ranges::find(seen, state.get()) != seen.end()) return true;
+  if (seen.size() < most) seen.push_back(Py_NewRef(state.get()));
+  return false;
+}
 
 bool absorb(Values& values, PyObject* value) {
   return Absorption(values).absorb(value);

@@ -9,6 +9,13 @@ namespace braze::interpreter {
 
 /// All that a C function may read of `value` is guarded: scalars, tensors, builtin containers of them.
 bool absorb(Values& values, PyObject* value);
+/// What NumPy does about quotients by zero and the like: nothing, a warning or an exception, as numpy.errstate
+/// says.
+void keep_error_state(Values& values);
+/// Whether that is one that was there before, when it was last asked: `with numpy.errstate()` around a segment
+/// makes another one each time.
+/// \param values  of a run, which may have set it. Null: none.
+bool has_lasting_error_state(Values* values);
 /// All that making text of an instance of a class that derives from a number or text may read is guarded.
 bool absorb_text(Values& values, PyObject* value);
 

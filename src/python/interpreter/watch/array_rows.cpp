@@ -45,6 +45,8 @@ const std::unordered_set<std::string_view>& functions_of_two() {
       "fftshift", "gradient", "histogram", "ifftshift", "inner", "intersect1d", "iscomplexobj", "isrealobj",
       "isscalar", "kron", "matmul", "ndim", "outer", "polyval", "ravel_multi_index", "rfftfreq", "setdiff1d",
       "shape", "size", "tensordot", "trapezoid", "union1d", "unravel_index", "vdot",
+      // Of numpy.errstate.
+      "_make_extobj",
       // Linear algebra.
       "det", "inv", "matrix_power", "matrix_rank", "norm", "pinv", "solve"};
   return names;

@@ -62,7 +62,9 @@ bool Arrays::is_function(PyObject* callable) {
   if (is_ufunc(callable) || is_a(callable, "numpy._ArrayFunctionDispatcher")) return true;
   if (PyCFunction_Check(callable)) {
     PyObject* self = PyCFunction_GET_SELF(callable);
-    return module_of(callable) == "numpy" && (!self || PyModule_Check(self));
+    const bool makes_error_state = module_of(callable) == "numpy._core._multiarray_umath" &&
+                                   function_of_module(callable).value_or(ModuleFunction{}).name == "_make_extobj";
+    return (module_of(callable) == "numpy" || makes_error_state) && (!self || PyModule_Check(self));
   }
   return is_python_of_numpy(callable);
 }
@@ -104,6 +106,8 @@ bool Arrays::compute(PyObject* const* arguments, Py_ssize_t count, bool in_pytho
 }
 
 bool Arrays::call(PyObject* callable, PyObject* const* arguments, Py_ssize_t count) {
+  if (watch_.traced_arrays.are_among(arguments, count))
+    return watch_.traced_arrays.call(callable, arguments, count);
   Ref name;
   if (PyFunction_Check(callable))
     name = Ref::borrow(reinterpret_cast<PyFunctionObject*>(callable)->func_name);

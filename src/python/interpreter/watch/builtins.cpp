@@ -129,8 +129,9 @@ bool Builtins::call(PyObject* function, PyObject* const* arguments, Py_ssize_t c
   }
   if (tensors.may_call(function)) {
     // The one of torch.tensor() is for what is given tensors in lists.
-    bool wants_stand_in = !makes_tensor(function) ||
-                          (count > 0 && (holds_tensors(arguments[0]) || watch_.arrays.is_given(arguments[0])));
+    bool wants_stand_in =
+        !makes_tensor(function) || (count > 0 && (holds_tensors(arguments[0]) || is_traced_array(arguments[0]) ||
+                                                  watch_.arrays.is_given(arguments[0])));
     if (counts_up(function))  // Its own is for floats that are computed of sizes.
       wants_stand_in = std::any_of(arguments, arguments + count,
                                    [&](PyObject* one) { return values_.numbers().derived_of(one) != nullptr; });
@@ -313,6 +314,13 @@ Builtins::Understood Builtins::is_instance(const Call& call) {
   PyObject* const* arguments = call.arguments;
   if (call.count != 2 || !values_.is_known(arguments[0]))
     return abandon("isinstance with an object of unknown origin", call.count ? arguments[0] : nullptr);
+  if (call.name == "isinstance" && is_traced_array(arguments[0])) {
+    const std::optional<bool> answer = watch_.traced_arrays.is_instance(arguments[0], arguments[1]);
+    if (!answer) return abandon(Break::numpy);
+    if (!watch_.classes.open_classes(arguments[1])) return false;
+    activity().answer = *answer ? Py_True : Py_False;
+    return allow(Entry::none);
+  }
   if (!watch_.classes.keep_class_of(arguments[0]) || !watch_.classes.open_classes(arguments[1])) return false;
   if (call.name == "isinstance" && values_.tensors().is_of_legacy_type(arguments[0], arguments[1]))
     activity().answer = Py_True;

@@ -184,6 +184,7 @@ void Classes::keep_bases(PyTypeObject* type, const guards::Source* source) {
 
 bool Classes::keep_class_of(PyObject* object) {
   if (guards::is_scalar(object)) return true;
+  if (is_traced_array(object)) return abandon(Break::numpy);
   if (PyType_Check(object)) keep_bases(object);
   keep_bases(Py_TYPE(object), type_source(values_, object));
   if (!is_changeable(Py_TYPE(object)) || !values_.is_known(object)) return true;

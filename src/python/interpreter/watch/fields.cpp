@@ -98,6 +98,7 @@ bool Attributes::function_field(PyObject* function, const guards::Source* source
 
 /// `__class__` as object has it.
 bool Attributes::class_of(PyObject* object, PyObject* name) {
+  if (is_traced_array(object)) return abandon(Break::numpy);
   auto* type = reinterpret_cast<PyObject*>(Py_TYPE(object));
   if (class_entry(type, "__class__") != class_entry(reinterpret_cast<PyObject*>(&PyBaseObject_Type), "__class__"))
     return instance_attribute(object, name);

@@ -164,6 +164,12 @@ bool Instances::instantiate(PyObject* type, PyObject* const* arguments, Py_ssize
   if (cls == &PySuper_Type) return (count > 0 || watch_.variables.load_class_cell()) && allow_made_result();
   if (cls == &PyType_Type) {
     if (count != 1 || !values_.is_known(arguments[0])) return abandon("type() with more than one argument");
+    if (is_traced_array(arguments[0])) {
+      activity().answer = watch_.traced_arrays.class_of(arguments[0]);
+      if (!activity().answer) return abandon(Break::numpy);
+      values_.learn(activity().answer, values_.sources().object(activity().answer, "numpy"));
+      return allow(Entry::none);
+    }
     const guards::Source* source = type_source(values_, arguments[0]);
     return values_.learn(reinterpret_cast<PyObject*>(Py_TYPE(arguments[0])), source) ||
            abandon("a class that cannot be guarded", arguments[0]);

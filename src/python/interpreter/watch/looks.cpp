@@ -95,6 +95,7 @@ bool contains(Watch& watch, Activation& a, int) {
 }
 
 bool subscript(Watch& watch, Activation& a, int) {
+  watch.traced_arrays.put_operands(a.peek(2), a.peek(1));
   if (!watch.containers.subscript(a.peek(2), a.peek(1))) return false;
   RowWorld* const picked = watch.run.values.tensors().rows();
   const bool is_seen = watch.run.values.tensors().modes().are_calls_handled();

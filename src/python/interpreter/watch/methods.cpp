@@ -65,6 +65,7 @@ bool Methods::call_method(PyObject* name, PyObject* self, PyObject* const* argum
     const bool may_call = values_.is_known(self) && (gives_class || tensors.may_call_method(name) ||
                                                      tensors.changes_only_itself(self, name, arguments, count));
     if (!may_call) {
+      if (text_of(name) == "numpy") return watch_.traced_arrays.call_numpy(self, arguments, count);
       const std::optional<Break> why = tensors.why_not(name);
       return why ? abandon(*why) : abandon("a method of tensors that is not understood", name);
     }

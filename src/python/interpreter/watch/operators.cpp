@@ -150,7 +150,8 @@ bool Operators::user_methods(PyObject* left, PyObject* right,
     // Numbers and None leave it to the other, and so do text and containers on the right; tensors look at it.
     const bool is_number = PyLong_CheckExact(operand) || PyFloat_CheckExact(operand) || PyBool_Check(operand);
     const bool is_passive = is_number || operand == Py_None ||
-                            (operand == right && (guards::is_scalar(operand) || is_builtin_container(operand)));
+                            (operand == right && (guards::is_scalar(operand) || is_builtin_container(operand))) ||
+                            (Arrays::is_object(operand) && is_traced_array(operand == left ? right : left));
     if (!values_.is_known(operand) || (!is_own && !is_passive)) return false;
     any_own |= is_own;
   }
@@ -172,6 +173,9 @@ bool Operators::unary(PyObject* value, const char* method) {
 }
 
 bool Operators::binary(PyObject* left, PyObject* right, int operation) {
+  if (is_traced_array(left) || is_traced_array(right))
+    return watch_.traced_arrays.decides(left, right, operation >= NB_INPLACE_ADD) &&
+           (user_operator(left, right, operation) ? allow(Entry::known) : !abandoned() && abandon(Break::numpy));
   if (guards::is_number_array(left) || guards::is_number_array(right))
     return watch_.arrays.binary(left, right, operation);
   const bool in_place = operation >= NB_INPLACE_ADD;
@@ -221,6 +225,9 @@ bool Operators::binary(PyObject* left, PyObject* right, int operation) {
 }
 
 bool Operators::comparison(PyObject* left, PyObject* right, int operation) {
+  if (is_traced_array(left) || is_traced_array(right))
+    return watch_.traced_arrays.decides(left, right, false) &&
+           (user_comparison(left, right, operation) ? allow(Entry::known) : !abandoned() && abandon(Break::numpy));
   const bool are_addresses =
       PyLong_CheckExact(left) && PyLong_CheckExact(right) && values_.is_address(left) && values_.is_address(right);
   if (are_addresses && (operation == Py_EQ || operation == Py_NE)) return true;

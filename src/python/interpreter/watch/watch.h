@@ -5,7 +5,8 @@
 //   attributes     attributes, tensor_attributes, autograd_functions
 //   operators      operators, conversions
 //   containers     containers, deques, views
-//   calls          calls, builtins, methods, partials, given, stand_ins, trusted_code, library, copies, arrays
+//   calls          calls, builtins, methods, partials, given, stand_ins, trusted_code, library, copies, arrays,
+//                  traced_arrays
 //   frames         iterators, generators, root_slots
 //   across         sizes, derived_numbers, random_numbers, other_threads
 #pragma once
@@ -37,6 +38,7 @@
 #include "python/interpreter/watch/sizes.h"
 #include "python/interpreter/watch/stand_ins.h"
 #include "python/interpreter/watch/tensor_attributes.h"
+#include "python/interpreter/watch/traced_arrays.h"
 #include "python/interpreter/watch/trusted_code.h"
 #include "python/interpreter/watch/variables.h"
 #include "python/interpreter/watch/views.h"
@@ -73,6 +75,7 @@ struct Watch {
   Library library{*this, run};
   Copies copies{*this, run};
   Arrays arrays{*this, run};
+  TracedArrays traced_arrays{*this, run};
   Iterators iterators{*this, run};
   Generators generators{*this, run};
   Sizes sizes{*this, run};

@@ -9,6 +9,7 @@
 #include "python/interpreter/raised.h"
 #include "python/interpreter/watch/absorb.h"
 #include "python/interpreter/watch/look_ups.h"
+#include "python/interpreter/watch/traced_arrays.h"
 
 namespace braze::interpreter {
 
@@ -68,7 +69,8 @@ bool WatchedRun::abandon(BreakReason why, PyObject* subject) {
 }
 
 bool WatchedRun::operand(PyObject* value, BreakReason why) {
-  return absorb(values, value) || abandon(why, value);
+  if (absorb(values, value)) return true;
+  return is_traced_array(value) ? abandon(Break::numpy) : abandon(why, value);
 }
 
 bool WatchedRun::operands(std::initializer_list<PyObject*> values, BreakReason why) {
@@ -83,7 +85,9 @@ bool WatchedRun::operands(std::initializer_list<PyObject*> values, BreakReason w
 bool WatchedRun::absorb_all(PyObject* const* arguments, Py_ssize_t count, PyObject* callable) {
   for (Py_ssize_t i = 0; i < count; ++i)
     if (!absorb(values, arguments[i]))
-      return abandon("a C function is given an object whose parts are not guarded", arguments[i]);
+      return is_traced_array(arguments[i])
+                 ? abandon(Break::numpy)
+                 : abandon("a C function is given an object whose parts are not guarded", arguments[i]);
   return true;
 }
 

@@ -1,0 +1,500 @@
+"""NumPy's functions of arrays that a graph computes (_arrays.py), in operators of PyTorch."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from braze import _array_ufuncs
+from braze._array_ufuncs import given_in, keep_order
+from braze._arrays import (
+    BINARY,
+    METHODS,
+    UNARY,
+    Array,
+    Scalar,
+    array,
+    common_type,
+    end,
+    loop_of,
+    may_cast,
+    numpy,
+    numpy_type,
+    only_warns,
+    operand,
+    result,
+    scalar_class,
+    tensor_of,
+    type_named,
+)
+from braze._load import C
+
+Function = Callable[..., Any]
+
+# ---- reductions
+
+
+def _axes(axis: Any) -> tuple[int, ...]:
+    axes = axis if isinstance(axis, tuple) else (axis,)
+    for one in axes:
+        if not isinstance(one, int) or isinstance(one, bool):
+            end()
+    return axes
+
+
+def _reduced(a: Any, axis: Any, keepdims: Any, dtype: Any, rest: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """What a reduction is given, as a tensor; the unusual ends the graph."""
+    if (
+        len(rest) > 0
+        or len(named) > 0
+        or not isinstance(a, Array)
+        or (keepdims is not True and keepdims is not False)
+    ):
+        end()
+    x = a._tensor
+    if x.numel() == 0 or x.is_complex() or x.dtype is torch.float16 or not only_warns():
+        end()
+    if axis is not None and not x.is_contiguous():
+        end()
+    if dtype is None:
+        return x
+    kind = type_named(dtype)
+    return x.to(kind) if kind is not None and (kind.is_floating_point or not x.is_floating_point()) else end()
+
+
+def _wide(x: torch.Tensor) -> torch.Tensor:
+    """In what sums of integers are computed. Those of unsigned ones have no type here."""
+    if x.is_floating_point():
+        return x
+    return end() if x.dtype is torch.uint8 else x.to(torch.int64)
+
+
+def _over(axis: Any, x: torch.Tensor) -> tuple[int, ...]:
+    return tuple(range(x.dim())) if axis is None else _axes(axis)
+
+
+def sum_(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *rest: Any, **named: Any
+):
+    x = _wide(_reduced(a, axis, keepdims, dtype, (out, *rest) if out is not None else rest, named))
+    return result(torch.sum(x, _over(axis, x), keepdim=keepdims) if x.dim() > 0 else x.clone())
+
+
+def mean(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *rest: Any, **named: Any
+):
+    x = _reduced(a, axis, keepdims, dtype, (out, *rest) if out is not None else rest, named)
+    if not x.is_floating_point():
+        x = x.to(torch.float64)
+    return result(torch.mean(x, _over(axis, x), keepdim=keepdims) if x.dim() > 0 else x.clone())
+
+
+def prod(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *rest: Any, **named: Any
+):
+    x = _wide(_reduced(a, axis, keepdims, dtype, (out, *rest) if out is not None else rest, named))
+    if axis is None:
+        return result(torch.prod(x)) if keepdims is False else end()
+    axes = _axes(axis)
+    return result(torch.prod(x, axes[0], keepdim=keepdims)) if len(axes) == 1 else end()
+
+
+def _spread(function: Function) -> Function:
+    def spread(
+        a: Any,
+        axis: Any = None,
+        dtype: Any = None,
+        out: Any = None,
+        ddof: Any = 0,
+        keepdims: Any = False,
+        *rest: Any,
+        **named: Any,
+    ) -> Any:
+        x = _reduced(a, axis, keepdims, dtype, (out, *rest) if out is not None else rest, named)
+        if not isinstance(ddof, int) or x.dim() == 0:
+            end()
+        axes = _over(axis, x)
+        count = 1
+        for one in axes:
+            count = count * x.shape[one]
+        if count - ddof <= 0:
+            end()
+        x = x if x.is_floating_point() else x.to(torch.float64)
+        return result(function(x, axes, correction=ddof, keepdim=keepdims))
+
+    return spread
+
+
+def _extreme(function: Function) -> Function:
+    def extreme(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *rest: Any, **named: Any) -> Any:
+        x = _reduced(a, axis, keepdims, None, (out, *rest) if out is not None else rest, named)
+        if x.dim() == 0:
+            end()
+        return result(function(x, _over(axis, x), keepdim=keepdims))
+
+    return extreme
+
+
+def _place_of_extreme(function: Function) -> Function:
+    def place(a: Any, axis: Any = None, out: Any = None, *rest: Any, **named: Any) -> Any:
+        x = _reduced(a, axis, False, None, (out, *rest) if out is not None else rest, named)
+        if x.dtype is torch.bool or x.dim() == 0 or isinstance(axis, tuple):
+            end()
+        return result(function(x) if axis is None else function(x, _axes(axis)[0]))
+
+    return place
+
+
+def _truth(function: Function) -> Function:
+    def truth(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *rest: Any, **named: Any) -> Any:
+        x = _reduced(a, axis, keepdims, None, (out, *rest) if out is not None else rest, named)
+        x = x.to(torch.bool)
+        if x.dim() == 0:
+            end()
+        return result(function(x, _over(axis, x), keepdim=keepdims))
+
+    return truth
+
+
+def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, *rest: Any, **named: Any) -> Any:
+    x = _wide(_reduced(a, axis, False, dtype, (out, *rest) if out is not None else rest, named))
+    if x.is_floating_point() or isinstance(axis, tuple):
+        end()  # PyTorch's sums begin with zero, which takes the sign of another one.
+    return array(torch.cumsum(x.reshape(-1), 0) if axis is None else torch.cumsum(x, _axes(axis)[0]))
+
+
+# ---- what moves items
+
+
+def _tensor_of_array(a: Any, *refused: Any) -> torch.Tensor:
+    for one in refused:
+        if len(one) > 0:
+            end()
+    return a._tensor if isinstance(a, Array) and not isinstance(a, Scalar) else end()
+
+
+def _numbers(given: tuple[Any, ...]) -> tuple[int, ...]:
+    """`(2, 3)` or `2, 3`."""
+    numbers = given[0] if len(given) == 1 and isinstance(given[0], (tuple, list)) else given
+    for one in numbers:
+        if not isinstance(one, int):
+            end()
+    return tuple(numbers)
+
+
+def reshape(a: Any, *shape: Any, **named: Any) -> Any:
+    return array(_tensor_of_array(a, named).reshape(_numbers(shape)))
+
+
+def ravel(a: Any, *rest: Any, **named: Any) -> Any:
+    return array(_tensor_of_array(a, rest, named).reshape(-1))
+
+
+def flatten(a: Any, *rest: Any, **named: Any) -> Any:
+    return array(_tensor_of_array(a, rest, named).reshape(-1).clone())
+
+
+def transpose(a: Any, *axes: Any, **named: Any) -> Any:
+    x = _tensor_of_array(a, named)
+    if len(axes) == 0 or (len(axes) == 1 and axes[0] is None):
+        return array(x.permute(tuple(range(x.dim() - 1, -1, -1))))
+    return array(x.permute(_numbers(axes)))
+
+
+def swapaxes(a: Any, axis1: Any, axis2: Any) -> Any:
+    return array(_tensor_of_array(a).transpose(axis1, axis2))
+
+
+def squeeze(a: Any, axis: Any = None) -> Any:
+    x = _tensor_of_array(a)
+    if axis is None:
+        return array(x.squeeze())
+    axes = _axes(axis)
+    for one in axes:
+        if x.shape[one] != 1:
+            end()
+    return array(x.squeeze(axes))
+
+
+def expand_dims(a: Any, axis: Any) -> Any:
+    return array(_tensor_of_array(a).unsqueeze(axis)) if isinstance(axis, int) else end()
+
+
+def astype(a: Any, dtype: Any, *rest: Any, copy: Any = True, **named: Any) -> Any:
+    if len(rest) > 0 or len(named) > 0:
+        end()
+    x = tensor_of(a)
+    kind = type_named(dtype)
+    if kind is None or (x.is_complex() and not kind.is_complex):
+        return end()
+    if copy is not True and x.dtype is kind:
+        return a if copy is False else end()
+    cast = x.to(kind, copy=True)
+    return result(cast) if isinstance(a, Scalar) else array(cast)
+
+
+def copy(a: Any, *rest: Any, **named: Any) -> Any:
+    if len(rest) > 0 or len(named) > 0:
+        end()
+    if isinstance(a, Scalar):
+        return result(a._tensor)
+    return array(_tensor_of_array(a).clone(memory_format=torch.contiguous_format))
+
+
+def fill(a: Any, value: Any) -> None:
+    a[...] = value
+
+
+def item(a: Any, *places: Any) -> Any:
+    return a._tensor.item() if len(places) == 0 and a._tensor.numel() == 1 else end()
+
+
+def tolist(a: Any) -> Any:
+    return a._tensor.tolist()
+
+
+def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
+    x = _tensor_of_array(a)
+    if not isinstance(repeats, int) or (axis is not None and not x.is_contiguous()):
+        end()
+    return array(x.reshape(-1).repeat_interleave(repeats) if axis is None else x.repeat_interleave(repeats, axis))
+
+
+def take(a: Any, indices: Any, axis: Any = None, *rest: Any, **named: Any) -> Any:
+    x = _tensor_of_array(a, rest, named)
+    if not isinstance(axis, int) or not isinstance(indices, (Array, np.ndarray)) or not x.is_contiguous():
+        end()
+    places = tensor_of(indices)
+    is_plain = places.dim() == 1 and not places.is_floating_point() and places.dtype is not torch.bool
+    return array(torch.index_select(x, axis, places.long())) if is_plain else end()
+
+
+def clip(a: Any, a_min: Any = None, a_max: Any = None, *rest: Any, **named: Any) -> Any:
+    if len(rest) > 0 or len(named) > 0 or (a_min is None and a_max is None):
+        end()
+    clipped = a if a_min is None else BINARY["maximum"](a, a_min)
+    return clipped if a_max is None else BINARY["minimum"](clipped, a_max)
+
+
+def round_(a: Any, decimals: Any = 0, out: Any = None) -> Any:
+    if not isinstance(decimals, int) or out is not None or not isinstance(a, Array) or a._tensor.is_complex():
+        end()
+    if not a._tensor.is_floating_point():
+        return result(a._tensor.clone()) if decimals >= 0 and a._tensor.dtype is not torch.bool else end()
+    return UNARY["rint"](a) if decimals == 0 else end()
+
+
+def dot(a: Any, b: Any, *rest: Any, **named: Any) -> Any:
+    if len(rest) > 0 or len(named) > 0:
+        end()
+    x, y = tensor_of(a), tensor_of(b)
+    kind = common_type((x.dtype, y.dtype))
+    has_product = kind is not None and (kind.is_floating_point or kind.is_complex)
+    if not has_product or kind is torch.float16 or not only_warns():
+        return end()
+    if x.dim() not in (1, 2) or y.dim() not in (1, 2):
+        end()
+    return result(torch.matmul(x.to(kind), y.to(kind)))
+
+
+# ---- what joins arrays
+
+
+def _joined(arrays: Any) -> list[torch.Tensor]:
+    if not isinstance(arrays, (list, tuple)) or len(arrays) == 0:
+        end()
+    tensors = [tensor_of(one) for one in arrays]
+    kind = common_type(tuple([tensor.dtype for tensor in tensors]))
+    if kind is None:
+        end()
+    for tensor in tensors:
+        if not tensor.is_contiguous():
+            end()
+    return [tensor.to(kind) for tensor in tensors]
+
+
+def concatenate(arrays: Any, axis: Any = 0, *rest: Any, **named: Any) -> Any:
+    if len(rest) > 0 or len(named) > 0:
+        end()
+    tensors = _joined(arrays)
+    for tensor in tensors:
+        if tensor.dim() != tensors[0].dim() or tensor.dim() == 0:
+            end()
+    return array(torch.cat(tensors, axis) if isinstance(axis, int) else end())
+
+
+def stack(arrays: Any, axis: Any = 0, *rest: Any, **named: Any) -> Any:
+    if len(rest) > 0 or len(named) > 0:
+        end()
+    tensors = _joined(arrays)
+    for tensor in tensors:
+        if tensor.shape != tensors[0].shape:
+            end()
+    return array(torch.stack(tensors, axis) if isinstance(axis, int) else end())
+
+
+def vstack(arrays: Any, *rest: Any, **named: Any) -> Any:
+    return concatenate(arrays, 0, *rest, **named) if _dims(arrays) == 2 else stack(arrays, 0, *rest, **named)
+
+
+def hstack(arrays: Any, *rest: Any, **named: Any) -> Any:
+    return concatenate(arrays, 1 if _dims(arrays) == 2 else 0, *rest, **named)
+
+
+def _dims(arrays: Any) -> int:
+    """1 or 2, of all of them."""
+    found = [tensor_of(one).dim() for one in arrays] if isinstance(arrays, (list, tuple)) else []
+    if len(found) == 0 or found[0] not in (1, 2):
+        end()
+    for dims in found:
+        if dims != found[0]:
+            end()
+    return found[0]
+
+
+def outer(a: Any, b: Any, *rest: Any, **named: Any) -> Any:
+    if len(rest) > 0 or len(named) > 0:
+        end()
+    return BINARY["multiply"](array(tensor_of(a).reshape(-1, 1)), array(tensor_of(b).reshape(1, -1)))
+
+
+def where(condition: Any, *choices: Any) -> Any:
+    if len(choices) != 2:
+        end()
+    test, x, y = tensor_of(condition), operand(choices[0]), operand(choices[1])
+    kinds = tuple([one.dtype if isinstance(one, torch.Tensor) else one * 0 for one in (x, y)])
+    kind = common_type(kinds)
+    if kind is None:
+        return end()
+    keep_order([one for one in (test, x, y) if isinstance(one, torch.Tensor)])
+    return array(torch.where(test.to(torch.bool), given_in(x, kind, False), given_in(y, kind, False)))
+
+
+# ---- what makes arrays of others
+
+
+def asarray(a: Any, dtype: Any = None, *rest: Any, **named: Any) -> Any:
+    if len(rest) > 0 or len(named) > 0 or isinstance(a, Scalar):
+        end()
+    x = tensor_of(a)
+    kind = x.dtype if dtype is None else type_named(dtype)
+    if kind is None or (x.is_complex() and not kind.is_complex):
+        return end()
+    if isinstance(a, Array) and kind is x.dtype:
+        return a
+    return array(x if kind is x.dtype else x.to(kind))
+
+
+def array_(a: Any, dtype: Any = None, *rest: Any, **named: Any) -> Any:
+    if len(rest) > 0 or len(named) > 0 or isinstance(a, Scalar):
+        end()
+    x = tensor_of(a)
+    kind = x.dtype if dtype is None else type_named(dtype)
+    if kind is None or (x.is_complex() and not kind.is_complex):
+        return end()
+    return array(x.to(kind, copy=True))
+
+
+def _like(function: Function) -> Function:
+    def like(a: Any, dtype: Any = None, *rest: Any, **named: Any) -> Any:
+        x = _tensor_of_array(a, rest, named)
+        kind = x.dtype if dtype is None else type_named(dtype)
+        return array(function(x, dtype=kind)) if kind is not None else end()
+
+    return like
+
+
+def interp(x: Any, xp: Any, fp: Any, *rest: Any, **named: Any) -> Any:
+    """A line from each point to the next; what lies outside has the first value, or the last."""
+    if len(rest) > 0 or len(named) > 0 or not only_warns():
+        end()
+    at, points, values = [tensor_of(one).to(torch.float64) for one in (x, xp, fp)]
+    if points.dim() != 1 or values.dim() != 1 or points.shape != values.shape or points.shape[0] < 2:
+        end()
+    last = points.shape[0] - 1
+    right = torch.searchsorted(points, at.contiguous(), right=True)
+    left = (right - 1).clamp(0, last - 1)
+    from_point, from_value = points[left], values[left]
+    slope = (values[left + 1] - from_value) / (points[left + 1] - from_point)
+    between = torch.where(at == from_point, from_value, slope * (at - from_point) + from_value)
+    inside = torch.where(right > last, values[last], torch.where(right == 0, values[0], between))
+    return result(torch.where(torch.isnan(at), at, inside))
+
+
+FUNCTIONS: dict[str, Function] = {
+    "all": _truth(torch.all),
+    "amax": _extreme(torch.amax),
+    "amin": _extreme(torch.amin),
+    "any": _truth(torch.any),
+    "around": round_,
+    "argmax": _place_of_extreme(torch.argmax),
+    "argmin": _place_of_extreme(torch.argmin),
+    "array": array_,
+    "asarray": asarray,
+    "clip": clip,
+    "concatenate": concatenate,
+    "cumsum": cumsum,
+    "dot": dot,
+    "expand_dims": expand_dims,
+    "hstack": hstack,
+    "interp": interp,
+    "matmul": dot,
+    "max": _extreme(torch.amax),
+    "mean": mean,
+    "min": _extreme(torch.amin),
+    "ones_like": _like(torch.ones_like),
+    "outer": outer,
+    "prod": prod,
+    "ravel": ravel,
+    "repeat": repeat,
+    "reshape": reshape,
+    "round": round_,
+    "squeeze": squeeze,
+    "stack": stack,
+    "std": _spread(torch.std),
+    "sum": sum_,
+    "swapaxes": swapaxes,
+    "transpose": transpose,
+    "var": _spread(torch.var),
+    "vstack": vstack,
+    "where": where,
+    "zeros_like": _like(torch.zeros_like),
+}
+
+OF_METHODS = {
+    "all": "all",
+    "any": "any",
+    "argmax": "argmax",
+    "argmin": "argmin",
+    "clip": "clip",
+    "cumsum": "cumsum",
+    "dot": "dot",
+    "max": "max",
+    "mean": "mean",
+    "min": "min",
+    "prod": "prod",
+    "ravel": "ravel",
+    "repeat": "repeat",
+    "reshape": "reshape",
+    "round": "round",
+    "squeeze": "squeeze",
+    "std": "std",
+    "sum": "sum",
+    "swapaxes": "swapaxes",
+    "transpose": "transpose",
+    "var": "var",
+}
+
+
+def install() -> None:
+    _array_ufuncs.install()
+    BINARY["matmul"] = dot
+    METHODS.update({name: FUNCTIONS[of] for name, of in OF_METHODS.items()})
+    METHODS.update(astype=astype, copy=copy, fill=fill, flatten=flatten, item=item, take=take, tolist=tolist)
+    for name, function in {**UNARY, **BINARY, **FUNCTIONS, "take": take}.items():
+        C.set_stand_in(getattr(np, name), function)
+    C.set_stand_in(torch.Tensor.numpy, numpy)
+    C.set_traced_arrays(Array, Scalar)
+    for answer in (loop_of, common_type, type_named, numpy_type, scalar_class, may_cast, only_warns):
+        C.assume_constant_result(answer)

@@ -1,0 +1,429 @@
+"""NumPy's arrays that a graph computes, in captures.
+
+What `t.numpy()` gives there is an Array: an object of this class around a tensor of the same memory, which stands
+for the array. What NumPy would compute of it is computed of the tensor, by code that is watched like any other, and
+where an Array leaves the capture a replay gives the tensor's `numpy()` in its place. NumPy itself says which types
+its functions compute in (ufunc.resolve_dtypes), so that results have NumPy's type; what PyTorch does otherwise ends
+the graph. A number that NumPy gives (of a reduction, or an item) is a Scalar, around a tensor without dimensions.
+
+Warnings of NumPy's about values (a quotient by zero, an overflow) are not given: nobody looks at the values. Nor is
+the one that PyTorch's tensors do not take all arguments that NumPy has for them.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+
+from braze._load import C
+
+WHY = "numpy() shows the values of a tensor"
+
+TORCH_TYPES = {
+    np.dtype(np.bool_): torch.bool,
+    np.dtype(np.uint8): torch.uint8,
+    np.dtype(np.int8): torch.int8,
+    np.dtype(np.int16): torch.int16,
+    np.dtype(np.int32): torch.int32,
+    np.dtype(np.int64): torch.int64,
+    np.dtype(np.float16): torch.float16,
+    np.dtype(np.float32): torch.float32,
+    np.dtype(np.float64): torch.float64,
+    np.dtype(np.complex64): torch.complex64,
+    np.dtype(np.complex128): torch.complex128,
+}
+NONE_OF_BOOLEANS = frozenset(["absolute", "ceil", "fabs", "floor", "rint", "square", "trunc"])
+NUMPY_TYPES = {ours: theirs for theirs, ours in TORCH_TYPES.items()}
+
+# ---- answers that depend on types alone, given once
+
+
+def loop_of(ufunc: Any, kinds: tuple[Any, ...]) -> tuple[torch.dtype, ...] | None:
+    """What a ufunc computes in, of tensors of these types or Python's numbers: each operand, then the result."""
+    given = [NUMPY_TYPES.get(kind, kind) for kind in kinds]
+    try:
+        found = ufunc.resolve_dtypes((*given, *[None] * ufunc.nout))
+    except (TypeError, ValueError):
+        return None
+    types = [TORCH_TYPES.get(one) for one in found]
+    # Infinite complex numbers come out otherwise, and PyTorch has no such functions of booleans.
+    is_other = found[0].kind == "c" or (found[0].kind == "b" and ufunc.__name__ in NONE_OF_BOOLEANS)
+    return None if is_other or None in types else tuple(types)
+
+
+def common_type(kinds: tuple[Any, ...]) -> torch.dtype | None:
+    """Of what is put into one array. Python's numbers are given as 0, 0.0 and 0j."""
+    try:
+        return TORCH_TYPES.get(np.result_type(*[NUMPY_TYPES.get(kind, kind) for kind in kinds]))
+    except TypeError:
+        return None
+
+
+def type_named(name: Any) -> torch.dtype | None:
+    try:
+        return TORCH_TYPES.get(np.dtype(name))
+    except TypeError:
+        return None
+
+
+def numpy_type(kind: torch.dtype) -> Any:
+    return NUMPY_TYPES.get(kind)
+
+
+def scalar_class(kind: torch.dtype) -> Any:
+    return NUMPY_TYPES[kind].type
+
+
+def may_cast(kind: torch.dtype, to: torch.dtype) -> bool:
+    """As operators in place do."""
+    return np.can_cast(NUMPY_TYPES[kind], NUMPY_TYPES[to], "same_kind")
+
+
+def only_warns() -> bool:
+    """What numpy.errstate says of quotients by zero and the like is no exception or call."""
+    return all(how in ("ignore", "warn") for how in np.geterr().values())
+
+
+# ---- arrays
+
+
+def end() -> Any:
+    return C.end_graph(WHY)
+
+
+def _ends(self: Any, *arguments: Any, **named: Any) -> Any:
+    return C.end_graph(WHY)
+
+
+def _operator(name: str) -> Callable[[Any, Any], Any]:
+    def operate(self: Any, other: Any) -> Any:
+        return BINARY[name](self, other)
+
+    return operate
+
+
+def _reflected(name: str) -> Callable[[Any, Any], Any]:
+    def operate(self: Any, other: Any) -> Any:
+        return BINARY[name](other, self)
+
+    return operate
+
+
+def _in_place(name: str) -> Callable[[Any, Any], Any]:
+    def operate(self: Any, other: Any) -> Any:
+        if isinstance(self, Scalar):
+            return BINARY[name](self, other)
+        return self._store(BINARY[name](self, other))
+
+    return operate
+
+
+def _method(name: str) -> Callable[..., Any]:
+    def call(self: Any, *arguments: Any, **named: Any) -> Any:
+        return METHODS[name](self, *arguments, **named)
+
+    def call_of_numpy(self: Any, *arguments: Any, **named: Any) -> Any:
+        return getattr(self, name)(*arguments, **named)
+
+    call_of_numpy.__name__ = name
+    # Where a graph ends before the call of a method that has been looked up: what is called then, of the array.
+    call.of_numpy = call_of_numpy  # type: ignore[attr-defined]
+    return call
+
+
+# Filled by _array_functions: what operators and methods are.
+BINARY: dict[str, Callable[..., Any]] = {}
+UNARY: dict[str, Callable[..., Any]] = {}
+METHODS: dict[str, Callable[..., Any]] = {}
+
+
+class Array:
+    """Stands for an array of the class `_type`, which the memory of `_tensor` is."""
+
+    __slots__ = ("_tensor", "_type")
+    __array_ufunc__ = None  # NumPy's arrays leave operators to it.
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, tensor: torch.Tensor, type: Any) -> None:
+        self._tensor = tensor
+        self._type = type
+
+    # ---- what it is
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self._tensor.shape)
+
+    @property
+    def ndim(self) -> int:
+        return self._tensor.dim()
+
+    @property
+    def size(self) -> int:
+        return self._tensor.numel()
+
+    @property
+    def itemsize(self) -> int:
+        return self._tensor.element_size()
+
+    @property
+    def nbytes(self) -> int:
+        return self._tensor.numel() * self._tensor.element_size()
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        bytes_of_item = self._tensor.element_size()
+        if 1 in self._tensor.shape:
+            end()  # Where there is one item, NumPy's may be anything.
+        return tuple([stride * bytes_of_item for stride in self._tensor.stride()])
+
+    @property
+    def dtype(self) -> Any:
+        return numpy_type(self._tensor.dtype)
+
+    @property
+    def T(self) -> Any:
+        return METHODS["transpose"](self)
+
+    @property
+    def real(self) -> Any:
+        return self if not self._tensor.is_complex() and not isinstance(self, Scalar) else end()
+
+    def __getattr__(self, name: str) -> Any:
+        if hasattr(self._type, name):
+            return C.end_graph(WHY)
+        raise AttributeError(f"'{self._type.__module__}.{self._type.__name__}' object has no attribute '{name}'")
+
+    # ---- items
+
+    def __len__(self) -> int:
+        return self._tensor.shape[0] if self._tensor.dim() > 0 else end()
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._tensor.dim() == 0:
+            end()
+        for k in range(self._tensor.shape[0]):
+            yield self[k]
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(self, Scalar):
+            return end()
+        if isinstance(key, int) and not isinstance(key, bool) and self._tensor.dim() == 1:
+            return scalar(self._tensor[key].clone())
+        places, is_item = key_of(self._tensor, key)
+        found = self._tensor[places]
+        return scalar(found.clone()) if is_item else array(found)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if isinstance(self, Scalar):
+            end()
+        places, _ = key_of(self._tensor, key)
+        kind = self._tensor.dtype
+        if isinstance(value, (Array, np.ndarray, np.generic)):
+            stored = tensor_of(value)
+            if stored.is_complex() and not self._tensor.is_complex():
+                end()
+            self._tensor[places] = stored.to(kind, copy=True)  # Of the same memory, perhaps.
+        elif isinstance(value, bool):
+            self._tensor[places] = value
+        elif isinstance(value, int):
+            self._tensor[places] = fitting(value, kind)
+        elif isinstance(value, float) and (kind.is_floating_point or kind.is_complex):
+            self._tensor[places] = value
+        else:
+            end()
+
+    def _store(self, value: Any) -> Any:
+        """The result of an operator in place, which computes as the operator does and casts."""
+        if not isinstance(value, Array) or not may_cast(value._tensor.dtype, self._tensor.dtype):
+            return end()
+        if value._tensor.shape != self._tensor.shape:
+            return end()
+        self._tensor.copy_(value._tensor)
+        return self
+
+    # ---- numbers
+
+    def __float__(self) -> float:
+        return float(self._tensor) if self._tensor.numel() == 1 and not self._tensor.is_complex() else end()
+
+    def __int__(self) -> int:
+        return int(self._tensor) if self._tensor.numel() == 1 and not self._tensor.is_complex() else end()
+
+    def __bool__(self) -> bool:
+        return bool(self._tensor) if self._tensor.numel() == 1 else end()
+
+    def __index__(self) -> int:
+        return int(self._tensor) if isinstance(self, Scalar) and not self._tensor.is_floating_point() else end()
+
+    # ---- operators
+
+    def __neg__(self) -> Any:
+        return UNARY["negative"](self)
+
+    def __pos__(self) -> Any:
+        return UNARY["positive"](self)
+
+    def __abs__(self) -> Any:
+        return UNARY["absolute"](self)
+
+    def __invert__(self) -> Any:
+        return UNARY["invert"](self)
+
+    __add__, __radd__, __iadd__ = _operator("add"), _reflected("add"), _in_place("add")
+    __sub__, __rsub__, __isub__ = _operator("subtract"), _reflected("subtract"), _in_place("subtract")
+    __mul__, __rmul__, __imul__ = _operator("multiply"), _reflected("multiply"), _in_place("multiply")
+    __truediv__, __rtruediv__, __itruediv__ = _operator("divide"), _reflected("divide"), _in_place("divide")
+    __floordiv__, __rfloordiv__ = _operator("floor_divide"), _reflected("floor_divide")
+    __ifloordiv__ = _in_place("floor_divide")
+    __mod__, __rmod__, __imod__ = _operator("remainder"), _reflected("remainder"), _in_place("remainder")
+    __pow__, __rpow__, __ipow__ = _operator("power"), _reflected("power"), _in_place("power")
+    __and__, __rand__, __iand__ = _operator("bitwise_and"), _reflected("bitwise_and"), _in_place("bitwise_and")
+    __or__, __ror__, __ior__ = _operator("bitwise_or"), _reflected("bitwise_or"), _in_place("bitwise_or")
+    __xor__, __rxor__, __ixor__ = _operator("bitwise_xor"), _reflected("bitwise_xor"), _in_place("bitwise_xor")
+    __matmul__, __rmatmul__ = _operator("matmul"), _reflected("matmul")
+    __lt__, __le__ = _operator("less"), _operator("less_equal")
+    __gt__, __ge__ = _operator("greater"), _operator("greater_equal")
+    __eq__, __ne__ = _operator("equal"), _operator("not_equal")  # type: ignore[assignment]
+
+    all, any, argmax, argmin = _method("all"), _method("any"), _method("argmax"), _method("argmin")
+    astype, clip, copy, cumsum = _method("astype"), _method("clip"), _method("copy"), _method("cumsum")
+    dot, fill, flatten, max = _method("dot"), _method("fill"), _method("flatten"), _method("max")
+    mean, min, prod, ravel = _method("mean"), _method("min"), _method("prod"), _method("ravel")
+    repeat, reshape, round, squeeze = _method("repeat"), _method("reshape"), _method("round"), _method("squeeze")
+    std, sum, swapaxes, take = _method("std"), _method("sum"), _method("swapaxes"), _method("take")
+    transpose, var, item, tolist = _method("transpose"), _method("var"), _method("item"), _method("tolist")
+
+    # What object has, or what C code asks for.
+    __repr__ = __str__ = __format__ = __reduce__ = __reduce_ex__ = __dir__ = __sizeof__ = _ends  # type: ignore
+    __contains__ = __complex__ = __divmod__ = __rdivmod__ = __imatmul__ = __delitem__ = __round__ = _ends
+    __lshift__ = __rlshift__ = __ilshift__ = __rshift__ = __rrshift__ = __irshift__ = _ends
+    __trunc__ = __floor__ = __ceil__ = __copy__ = __deepcopy__ = __array__ = __bytes__ = _ends
+
+
+class Scalar(Array):
+    """Stands for a number of NumPy's, of which nobody has another one: no operator changes it."""
+
+    __slots__ = ()
+    __hash__ = _ends  # type: ignore[assignment]
+
+
+def array(tensor: torch.Tensor) -> Array:
+    return Array(tensor, np.ndarray)
+
+
+def scalar(tensor: torch.Tensor) -> Scalar:
+    return Scalar(tensor, scalar_class(tensor.dtype))
+
+
+def constant(known: Any) -> Array:
+    """An array that no tensor decides, of which a number that varies picks an item."""
+    return array(torch.tensor(np.array(known)))
+
+
+def result(tensor: torch.Tensor) -> Array:
+    """What NumPy's functions give: a number where there are no dimensions."""
+    return scalar(tensor) if tensor.dim() == 0 else array(tensor)
+
+
+# ---- what is given
+
+
+def tensor_of(value: Any) -> torch.Tensor:
+    """Of an array, or of what NumPy makes one of. An array or number that no tensor decides is a constant."""
+    if isinstance(value, Array):
+        return value._tensor
+    if isinstance(value, torch.Tensor):
+        return checked(value)
+    if isinstance(value, (list, tuple)):
+        return _stacked(value)
+    known = np.array(value)
+    if type_named(known.dtype) is None:
+        end()
+    return torch.tensor(known)
+
+
+def _stacked(items: Any) -> torch.Tensor:
+    tensors = [tensor_of(item) for item in items]
+    if len(tensors) == 0:
+        end()
+    kind = common_type(tuple([tensor.dtype for tensor in tensors]))
+    for tensor in tensors:
+        if kind is None or tensor.shape != tensors[0].shape:
+            end()
+    return torch.stack([tensor.to(kind) for tensor in tensors])
+
+
+def checked(tensor: torch.Tensor) -> torch.Tensor:
+    """What a tensor shows as an array: itself, apart from its history and versions."""
+    is_plain = tensor.device.type == "cpu" and tensor.layout == torch.strided and not tensor.requires_grad
+    if not is_plain or tensor.is_conj() or tensor.is_neg() or numpy_type(tensor.dtype) is None:
+        end()
+    return tensor.data
+
+
+def numpy(self: torch.Tensor, *, force: bool = False) -> Array:
+    """torch.Tensor.numpy"""
+    return array(checked(self)) if force is False else end()
+
+
+def operand(value: Any) -> Any:
+    """A tensor, or a number of Python's, which takes the type of what is beside it."""
+    if isinstance(value, Array):
+        return value._tensor
+    if isinstance(value, bool):
+        return torch.tensor(value)
+    if isinstance(value, (int, complex)):
+        return value
+    if isinstance(value, float) and not isinstance(value, np.generic):
+        return value
+    return tensor_of(value)
+
+
+def fitting(number: int, kind: torch.dtype) -> int:
+    """NumPy raises where an integer is none of the type."""
+    if kind is torch.bool:
+        end()
+    if not kind.is_floating_point and not kind.is_complex:
+        limits = torch.iinfo(kind)
+        if number < limits.min or number > limits.max:
+            end()
+    return number
+
+
+def key_of(tensor: torch.Tensor, key: Any) -> tuple[Any, bool]:
+    """A subscript as tensors have it, and whether it is of one item."""
+    parts = key if isinstance(key, tuple) else (key,)
+    places = [_place(part) for part in parts]
+    integers = [part for part in places if isinstance(part, int)]
+    for k, part in enumerate(places):
+        # Behind anything else NumPy puts what an array of places chooses in front, and gives a view of that.
+        if isinstance(part, torch.Tensor) and k > 0 and not isinstance(places[k - 1], torch.Tensor):
+            end()
+    is_item = len(integers) == len(places) and len(places) == tensor.dim()
+    return tuple(places), is_item
+
+
+def _place(part: Any) -> Any:
+    if part is None or part is Ellipsis:
+        return part
+    if isinstance(part, Array):
+        if isinstance(part, Scalar) or part._tensor.dim() == 0:
+            end()
+        if part._tensor.dtype is torch.bool or part._tensor.is_floating_point() or part._tensor.is_complex():
+            end()
+        return part._tensor.long()
+    if isinstance(part, slice):
+        if isinstance(part.step, int) and part.step < 0:
+            end()  # PyTorch's tensors have no negative strides.
+        return part
+    if isinstance(part, bool):
+        end()
+    if isinstance(part, int):
+        return part
+    if isinstance(part, np.integer):
+        return int(part)
+    if isinstance(part, np.ndarray) and part.ndim > 0 and part.dtype.kind in "iu":
+        return torch.tensor(np.array(part)).long()
+    return end()

@@ -1,0 +1,71 @@
+// python/compile/rebuild_arrays.cpp: how a replay makes arrays of NumPy's.
+#include <string>
+
+#include "python/compile/rebuild.h"
+#include "python/guards/array.h"
+#include "python/guards/scalar.h"
+#include "python/interpreter/watch/traced_arrays.h"
+
+namespace braze::python {
+
+using guards::Ref;
+
+namespace {
+
+/// Unwraps what a C function gave.
+Ref taken(PyObject* owned, PyObject* about) {
+  if (owned) return Ref::steal(owned);
+  PyErr_Clear();
+  throw NotRebuilt{"an object that does not tell what it is made of: " + guards::describe(about)};
+}
+
+}  // namespace
+
+/// What owns its memory is copied; a view is made of what that is copied to, or of an older array.
+Rebuilder::Node Rebuilder::array(PyObject* array) {
+  if (!values_.arrays().may_rebuild(array))
+    throw NotRebuilt{"an array whose memory a tensor shares, or that is read-only: " + guards::describe(array)};
+  PyObject* root = interpreter::ArrayMemory::root_of(array);
+  if (root == array) {
+    const Ref order = taken(PyUnicode_FromString("K"), array);  // Its strides, too.
+    const Ref kept = taken(PyObject_CallMethod(array, "copy", "O", order.get()), array);
+    const Ref copy = taken(PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(array)), "copy"), array);
+    const Node arguments[] = {constant(kept.get()), constant(order.get())};
+    return builder_.call(copy.get(), arguments);
+  }
+  const guards::ArrayParts parts = guards::parts_of_array(array);
+  const Ref sizes = taken(PyObject_GetAttrString(array, "shape"), array);
+  const Ref strides = taken(PyObject_GetAttrString(array, "strides"), array);
+  const Ref offset = taken(PyLong_FromSsize_t(parts.data - guards::parts_of_array(root).data), array);
+  const Node arguments[] = {constant(sizes.get()), constant(parts.dtype), node_of(root), constant(offset.get()),
+                            constant(strides.get())};
+  return builder_.call(reinterpret_cast<PyObject*>(Py_TYPE(array)), arguments);
+}
+
+/// What the graph has computed: the numpy() of its tensor, or what lies there for a number.
+Rebuilder::Node Rebuilder::traced_array(PyObject* array) {
+  const Ref tensor = taken(PyObject_GetAttrString(array, "_tensor"), array);
+  const Ref shows = taken(PyObject_GetAttrString(values_.tensors().tensor_type(), "numpy"), array);
+  hold(tensor.get());
+  const Node shown = call(shows.get(), node_of(tensor.get()));
+  if (!interpreter::is_traced_number(array)) return shown;
+  const Ref operators = taken(PyImport_ImportModule("_operator"), array);
+  const Ref subscript = taken(PyObject_GetAttrString(operators.get(), "getitem"), array);
+  const Ref whole = taken(PyTuple_New(0), array);
+  const Node arguments[] = {shown, constant(whole.get())};
+  return builder_.call(subscript.get(), arguments);
+}
+
+/// Of one that the graph has computed: looked up there again.
+Rebuilder::Node Rebuilder::method_of_array(PyObject* method) {
+  const Ref builtins = taken(PyImport_ImportModule("builtins"), method);
+  const Ref look_up = taken(PyObject_GetAttrString(builtins.get(), "getattr"), method);
+  PyObject* function = PyMethod_GET_FUNCTION(method);
+  PyObject* twin = interpreter::method_of_numpy(function);
+  if (!twin) throw NotRebuilt{"a method of an array: " + guards::describe(method)};
+  const Ref name = taken(PyObject_GetAttrString(twin, "__name__"), method);
+  const Node arguments[] = {node_of(PyMethod_GET_SELF(method)), constant(name.get())};
+  return builder_.call(look_up.get(), arguments);
+}
+
+}  // namespace braze::python
