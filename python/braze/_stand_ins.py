@@ -311,11 +311,12 @@ def checkpoint(function: Function, *args: Any, **kwargs: Any) -> Any:
         C.end_graph("torch.utils.checkpoint with use_reentrant=True, or with contexts of its own")
     for name in ("determinism_check", "debug", "early_stop"):
         kwargs.pop(name, None)
-    if kwargs.pop("preserve_rng_state", True):
-        return function(*args, **kwargs)
-    mark = C.trace_mark()
+    preserves = kwargs.pop("preserve_rng_state", True)
+    mark, effects = C.trace_mark(), C.effects_so_far()
     result = function(*args, **kwargs)
-    if not C.only_computed_since(mark):  # The backward would draw other numbers than the forward.
+    if torch.is_grad_enabled() and (not C.wrote_nothing_since(mark) or C.effects_so_far() != effects):
+        C.end_graph("torch.utils.checkpoint around what changes tensors or objects, as its second run does again")
+    if not preserves and not C.only_computed_since(mark):  # The backward would draw other numbers than the forward.
         C.end_graph("torch.utils.checkpoint without the state of random numbers, around what draws some")
     return result
 

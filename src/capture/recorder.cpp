@@ -310,7 +310,9 @@ void Recorder::name_parameter(const at::Tensor& real, std::string_view name) {
 
 Recorder::Mark Recorder::mark(size_t memories) const {
   Mark mark{memories, 0, 0};
-  for (size_t k = 0; k < memories; ++k) mark.writes += memories_[k].version;
+  // One that the trace has met since may have been there as well.
+  for (size_t k = 0; k < memories_.size(); ++k)
+    if (k < memories || memories_[k].base->input >= 0) mark.writes += memories_[k].version;
   for_each_node(*graph_, [&](const ir::Node* node) {
     mark.effects += node->has_effect() || has(node->op, ir::traits::raises);
   });

@@ -292,6 +292,10 @@ void add_stand_ins(py::module_& module) {
     const capture::Recorder::Mark mark = recorder().mark();
     return py::make_tuple(mark.memories, mark.writes, mark.effects);
   });
+  module.def("wrote_nothing_since", [](const py::tuple& mark) {
+    const capture::Recorder::Mark now = recorder().mark();
+    return recorder().only_computed_since({mark[0].cast<size_t>(), mark[1].cast<uint64_t>(), now.effects});
+  });
   module.def("only_computed_since", [](const py::tuple& mark) {
     return recorder().only_computed_since(
         {mark[0].cast<size_t>(), mark[1].cast<uint64_t>(), mark[2].cast<size_t>()});

@@ -7,9 +7,11 @@ import program_copies  # noqa: F401  its cases
 import program_errors  # noqa: F401  its cases
 import program_freed  # noqa: F401  its cases
 import program_func  # noqa: F401  its cases
+import program_function_effects  # noqa: F401  its cases
 import program_functions
 import program_graphs  # noqa: F401  its cases
 import program_hooks  # noqa: F401  its cases
+import program_inner_checkpoints  # noqa: F401  its cases
 import program_layer_tables  # noqa: F401  its cases
 import program_layers  # noqa: F401  its cases
 import program_layers_changed  # noqa: F401  its cases
