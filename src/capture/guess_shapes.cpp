@@ -21,7 +21,8 @@ namespace {
 using Values = std::vector<int64_t>;
 
 constexpr int64_t whole_step = 16;  // From here on steps are multiples of what sizes are divided by, as of patches.
-constexpr size_t wanted_points = 4;  // Beside the example. A wrong expression seldom fits as many.
+// Beside the example. A wrong expression seldom fits as many; between two bounds there may be no more than a few.
+constexpr size_t wanted_points = 4, fewest_points = 2;
 
 // ---- values of symbols
 
@@ -57,10 +58,12 @@ std::vector<Values> points(ir::ShapeEnv& env, bool in_step) {
   // 12 keeps what is divided by small numbers, 32 what is halved again and again.
   constexpr std::array<int64_t, 16> steps = {1, 2, 3, 4, 5, 6, 8, 12, 24, 36, 32, 64, 96, 128, 192, 256};
   std::vector<Values> all;
-  for (uint32_t number = 0; number < steps.size() && all.size() < wanted_points; ++number) {
-    std::optional<Values> values = values_at(env, steps[number], number, in_step);
-    if (values && std::ranges::find(all, *values) == all.end()) all.push_back(*std::move(values));
-  }
+  // Down where there is no more room above, as in a buffer.
+  for (const int64_t sign : {1, -1})
+    for (uint32_t number = 0; number < steps.size() && all.size() < wanted_points; ++number) {
+      std::optional<Values> values = values_at(env, sign * steps[number], number, in_step);
+      if (values && std::ranges::find(all, *values) == all.end()) all.push_back(*std::move(values));
+    }
   return all;
 }
 
@@ -278,7 +281,7 @@ void check_call(const ir::Node& node, CallPayload payload, const SizesAt& at) {
 
 std::optional<Shapes> guess_at(ir::ShapeEnv& env, const std::vector<Values>& others, const OpEntry& entry,
                                std::span<const c10::IValue> arguments) {
-  if (others.size() < wanted_points) return std::nullopt;
+  if (others.size() < fewest_points) return std::nullopt;
   std::vector<SizesAt> at{SizesAt()};
   for (const Values& values : others) at.emplace_back(values);
   std::vector<Shapes> asked;

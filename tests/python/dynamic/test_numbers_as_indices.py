@@ -142,3 +142,37 @@ def test_the_first_round_of_a_loop_is_like_the_others(part):
     guards = [guard for segment in compiled.report()["segments"] for guard in segment["guards"]]
     assert any("i >= 0" in guard for guard in guards)
     assert not [guard for guard in guards if "i == 0" in guard or "i != 0" in guard]
+
+
+AT_A_PLACE = {
+    "isin": lambda part, e: torch.isin(part, e),
+    "isin, inverted": lambda part, e: torch.isin(part, e, invert=True).any(-1),
+    "bucketize": lambda part, e: torch.bucketize(part, e.sort()[0]),
+    "kthvalue": lambda part, e: torch.kthvalue(part, 1, -1)[0],
+    "renorm": lambda part, e: torch.renorm(part, 2, 0, 1.0),
+    "cdist": lambda part, e: torch.cdist(part, part),
+    "mode": lambda part, e: torch.mode(part, -1)[0],
+    "histc": lambda part, e: torch.histc(part, 4, -2, 2),
+}
+
+
+@pytest.mark.parametrize("place", ["at the end", "from the start", "up to it"])
+@pytest.mark.parametrize("name", AT_A_PLACE)
+def test_operators_of_a_part_of_a_buffer(name, place):
+    """Sizes that no operand has stand between two bounds: there are few others to ask the operator for."""
+    operator = AT_A_PLACE[name]
+    cut = {
+        "at the end": lambda x, n: x[:, : n + 1][:, -1:],
+        "from the start": lambda x, n: x[:, n:],
+        "up to it": lambda x, n: x[:, :n],
+    }[place]
+
+    def function(x, e, n):
+        return operator(cut(x, n), e)
+
+    compiled = braze.compile(function)
+    for n in (5, 6, 7, 3, 2, 4, 6):
+        x, e = torch.randn(4, 9), torch.randn(3)
+        e[0] = x[1, n]
+        torch.testing.assert_close(compiled(x, e, n), function(x, e, n), equal_nan=True)
+    assert compiled.counts()["captured"] == 2
