@@ -158,6 +158,14 @@ bool Absorption::absorb_held(PyObject* value) {
         storage_type(referent) || Py_TYPE(referent)->tp_iternext || guards::is_number_array(referent);
     if (!holds_items || PyGen_CheckExact(referent)) continue;
     make_held(value, referent);
+    // Of keys the values are not read.
+    const bool reads_keys =
+        type == &PyDictIterKey_Type || type == &PyDictRevIterKey_Type || PyDictKeys_Check(value);
+    if (reads_keys && PyDict_Check(referent) && has_scalar_keys(referent)) {
+      values_.iterate_dict(referent);
+      if (!values_.is_known(referent) || !values_.open(referent)) return false;
+      continue;
+    }
     // Views of dicts and their iterators read the storage, whatever the class of the dict makes of it.
     const bool reads_storage = PyDict_Check(referent) && values_.is_known(referent);
     if (!(reads_storage ? absorb_items(referent) : absorb(referent))) return false;

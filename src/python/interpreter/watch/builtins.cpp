@@ -346,6 +346,8 @@ Builtins::Understood Builtins::delete_attribute(const Call& call) {
 Builtins::Understood Builtins::length(const Call& call) {
   PyObject* of = call.arguments[0];
   if (!values_.is_known(of)) return std::nullopt;
+  if (Py_IS_TYPE(of, &PyDictProxy_Type))
+    if (PyObject* dict = watch_.views.dict_behind(of)) of = dict;
   if (!guards::is_scalar(of) && watch_.classes.special_function(of, "__len__")) return allow(Entry::known);
   if (!watch_.classes.acts_as_builtin(of, "__len__") && !guards::is_deque(of)) return std::nullopt;
   return values_.open(of) || abandon("a container that cannot be guarded", of);
@@ -359,7 +361,8 @@ Builtins::Understood Builtins::is_callable(const Call& call) {
 Builtins::Understood Builtins::iterate(const Call& call) {
   PyObject* over = call.arguments[0];
   if (!values_.is_known(over)) return std::nullopt;
-  if (PyList_CheckExact(over) || PyTuple_CheckExact(over)) return watch_.containers.iterate(over);
+  if (PyList_CheckExact(over) || PyTuple_CheckExact(over) || is_exact_dict(over))
+    return watch_.containers.iterate(over);
   if (is_builtin_container(over)) return std::nullopt;
   return watch_.iterators.is_older_iterator(over) || watch_.containers.iterate(over);
 }

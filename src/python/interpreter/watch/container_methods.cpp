@@ -2,6 +2,7 @@
 //
 //   what the run made          may be changed
 //   what existed before        may be read, guarded; its changes are effects
+#include <algorithm>
 #include <string>
 #include <string_view>
 
@@ -21,6 +22,14 @@ const Names& reading_slots() {
   static const Names names = {"__add__", "__contains__", "__eq__", "__ge__",  "__gt__",       "__le__",  "__lt__",
                               "__mul__", "__ne__",       "__or__", "__and__", "__reversed__", "__rmul__"};
   return names;
+}
+
+/// Scalars, and tuples of such, hash and compare by value in every run. A NaN does so by its address.
+bool is_plain_item(PyObject* item) {
+  if (!PyTuple_CheckExact(item)) return guards::is_scalar(item) && !guards::is_nan(item);
+  PyObject** const items = PySequence_Fast_ITEMS(item);
+  return std::all_of(items, items + PyTuple_GET_SIZE(item),
+                     [](PyObject* one) { return guards::is_scalar(one) && !guards::is_nan(one); });
 }
 
 }  // namespace
@@ -46,7 +55,7 @@ bool Containers::change_set(std::string_view name, PyObject* set, PyObject* cons
     return add_object(set, argument);
   if (!values_.open(set)) return abandon("a set that cannot be guarded", set);
   const bool is_item = name == "add" || name == "discard" || name == "remove";
-  if (is_item && (!guards::is_scalar(argument) || guards::is_nan(argument)))
+  if (is_item && (!is_plain_item(argument) || !values_.is_known(argument) || !values_.open(argument)))
     return abandon("a set of objects is changed", set);
   if (argument && !is_item) {
     const bool is_known = values_.is_known(argument) && is_data(argument) && values_.open(argument);

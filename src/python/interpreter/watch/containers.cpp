@@ -118,6 +118,7 @@ bool Containers::entry_by_tensor(PyObject* dict, PyObject* key) {
 bool Containers::missing_entry(PyObject* dict, PyObject* key) {
   if (!look_up(dict, key)) return false;
   if (watch_.classes.special_function(dict, "__missing__")) return allow(Entry::known);
+  if (!find_in_type(Py_TYPE(dict), "__missing__")) return watch_.classes.keep_special(dict, {"__missing__"});
   if (!Py_IS_TYPE(dict, default_dict_type())) return abandon("a key that a subclass of dict does not have", key);
   PyObject* descriptor = PyDict_GetItemString(guards::class_dict(Py_TYPE(dict)), "default_factory");
   const Ref factory = Ref::steal(PyObject_GetAttrString(dict, "default_factory"));

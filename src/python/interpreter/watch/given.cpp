@@ -207,7 +207,8 @@ bool Given::absorb_given(PyObject* const* arguments, Py_ssize_t count, Items ite
       run_.looks_lazily |= does.has_value();
       continue;
     }
-    if (PyObject* dict = does ? watch_.instances.keys_of(value) : nullptr; dict && has_scalar_keys(dict)) {
+    const bool goes_through = does || items == Items::handed_on;
+    if (PyObject* dict = goes_through ? watch_.instances.keys_of(value) : nullptr; dict && has_scalar_keys(dict)) {
       const Ref keys = Ref::steal(PySequence_Tuple(value));  // C code is given these alone.
       if (!keys) throw std::bad_alloc();
       if (has_long_text(keys.get())) return abandon("a text of so many characters is given to a C function");
@@ -255,6 +256,12 @@ bool Given::maps_by_python(PyObject* value) {
 bool Given::hands_on(PyObject* value) {
   if (PyList_CheckExact(value) || PyTuple_CheckExact(value))
     return values_.is_known(value) && watch_.containers.iterate(value);
+  if (PyDictItems_Check(value) || PyDictValues_Check(value)) {
+    PyObject* dict = watch_.views.dict_behind(value);
+    if (!dict || !has_scalar_keys(dict) || !values_.is_known(dict) || !values_.open(dict)) return false;
+    values_.iterate_dict(dict);
+    return true;
+  }
   // What an iterator of this run goes through was opened for it.
   if (Py_IS_TYPE(value, &PyListIter_Type) || Py_IS_TYPE(value, &PyTupleIter_Type)) return values_.is_made(value);
   return values_.is_known(value) && !Py_TYPE(value)->tp_iter && !Py_TYPE(value)->tp_iternext &&
