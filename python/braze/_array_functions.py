@@ -27,6 +27,7 @@ from braze._arrays import (
     scalar_class,
     tensor_of,
     type_named,
+    view,
 )
 from braze._load import C
 
@@ -184,11 +185,11 @@ def _numbers(given: tuple[Any, ...]) -> tuple[int, ...]:
 
 
 def reshape(a: Any, *shape: Any, **named: Any) -> Any:
-    return array(_tensor_of_array(a, named).reshape(_numbers(shape)))
+    return array(_tensor_of_array(a, named).reshape(_numbers(shape)), a._begins)
 
 
 def ravel(a: Any, *rest: Any, **named: Any) -> Any:
-    return array(_tensor_of_array(a, rest, named).reshape(-1))
+    return array(_tensor_of_array(a, rest, named).reshape(-1), a._begins)
 
 
 def flatten(a: Any, *rest: Any, **named: Any) -> Any:
@@ -198,27 +199,29 @@ def flatten(a: Any, *rest: Any, **named: Any) -> Any:
 def transpose(a: Any, *axes: Any, **named: Any) -> Any:
     x = _tensor_of_array(a, named)
     if len(axes) == 0 or (len(axes) == 1 and axes[0] is None):
-        return array(x.permute(tuple(range(x.dim() - 1, -1, -1))))
-    return array(x.permute(_numbers(axes)))
+        return view(array(x.permute(tuple(range(x.dim() - 1, -1, -1))), a._begins), (np.transpose, a))
+    order = _numbers(axes)
+    return view(array(x.permute(order), a._begins), (np.transpose, a, order))
 
 
 def swapaxes(a: Any, axis1: Any, axis2: Any) -> Any:
-    return array(_tensor_of_array(a).transpose(axis1, axis2))
+    turned = array(_tensor_of_array(a).transpose(axis1, axis2), a._begins)
+    return view(turned, (np.swapaxes, a, axis1, axis2))
 
 
 def squeeze(a: Any, axis: Any = None) -> Any:
     x = _tensor_of_array(a)
     if axis is None:
-        return array(x.squeeze())
+        return array(x.squeeze(), a._begins)
     axes = _axes(axis)
     for one in axes:
         if x.shape[one] != 1:
             end()
-    return array(x.squeeze(axes))
+    return array(x.squeeze(axes), a._begins)
 
 
 def expand_dims(a: Any, axis: Any) -> Any:
-    return array(_tensor_of_array(a).unsqueeze(axis)) if isinstance(axis, int) else end()
+    return array(_tensor_of_array(a).unsqueeze(axis), a._begins) if isinstance(axis, int) else end()
 
 
 def astype(a: Any, dtype: Any, *rest: Any, copy: Any = True, **named: Any) -> Any:
@@ -383,7 +386,7 @@ def asarray(a: Any, dtype: Any = None, *rest: Any, **named: Any) -> Any:
         return end()
     if isinstance(a, Array) and kind is x.dtype:
         return a
-    return array(x if kind is x.dtype else x.to(kind))
+    return array(x, False) if kind is x.dtype else array(x.to(kind))
 
 
 def array_(a: Any, dtype: Any = None, *rest: Any, **named: Any) -> Any:

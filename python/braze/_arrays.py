@@ -10,6 +10,7 @@ Warnings of NumPy's about values (a quotient by zero, an overflow) are not given
 the one that PyTorch's tensors do not take all arguments that NumPy has for them.
 """
 
+import operator
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -139,15 +140,20 @@ METHODS: dict[str, Callable[..., Any]] = {}
 
 
 class Array:
-    """Stands for an array of the class `_type`, which the memory of `_tensor` is."""
+    """Stands for an array of the class `_type`, which the memory of `_tensor` is: for `_given`, if there is one.
+    `_begins` says that the tensor's storage is known to begin where the array does. Views of arrays are made again
+    as such: of a view, `_origin` is the function that gives it, with the array and what else it is given."""
 
-    __slots__ = ("_tensor", "_type")
+    __slots__ = ("_begins", "_given", "_origin", "_tensor", "_type")
     __array_ufunc__ = None  # NumPy's arrays leave operators to it.
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, tensor: torch.Tensor, type: Any) -> None:
+    def __init__(self, tensor: torch.Tensor, type: Any, begins: bool = True) -> None:
         self._tensor = tensor
         self._type = type
+        self._begins = begins
+        self._given: Any = None
+        self._origin: Any = None
 
     # ---- what it is
 
@@ -213,7 +219,12 @@ class Array:
             return scalar(self._tensor[key].clone())
         places, is_item = key_of(self._tensor, key)
         found = self._tensor[places]
-        return scalar(found.clone()) if is_item else array(found)
+        if is_item:
+            return scalar(found.clone())
+        for place in places:
+            if isinstance(place, torch.Tensor):
+                return array(found)
+        return view(array(found, False), (operator.getitem, self, key))
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if isinstance(self, Scalar):
@@ -309,12 +320,26 @@ class Scalar(Array):
     __hash__ = _ends  # type: ignore[assignment]
 
 
-def array(tensor: torch.Tensor) -> Array:
-    return Array(tensor, np.ndarray)
+def array(tensor: torch.Tensor, begins: bool = True) -> Array:
+    return Array(tensor, np.ndarray, begins)
+
+
+def view(made: Array, origin: tuple[Any, ...]) -> Array:
+    made._origin = origin
+    return made
 
 
 def scalar(tensor: torch.Tensor) -> Scalar:
     return Scalar(tensor, scalar_class(tensor.dtype))
+
+
+def of_given(tensor: torch.Tensor, given: Any) -> Array | None:
+    """An array that existed before, over whose memory the tensor lies."""
+    if numpy_type(tensor.dtype) is None:
+        return None
+    made = array(tensor)
+    made._given = given
+    return made
 
 
 def constant(known: Any) -> Array:
@@ -365,7 +390,7 @@ def checked(tensor: torch.Tensor) -> torch.Tensor:
 
 def numpy(self: torch.Tensor, *, force: bool = False) -> Array:
     """torch.Tensor.numpy"""
-    return array(checked(self)) if force is False else end()
+    return array(checked(self), False) if force is False else end()
 
 
 def operand(value: Any) -> Any:

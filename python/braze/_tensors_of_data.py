@@ -68,6 +68,8 @@ def from_numpy(array: Any) -> torch.Tensor:
     if isinstance(array, Scalar):
         C.end_graph("numpy() shows the values of a tensor")
     if isinstance(array, Array):
+        if not array._begins:
+            C.end_graph("numpy() shows the values of a tensor")  # Eager's has a storage of its own there.
         return array._tensor.data  # Another tensor each time, of that memory.
     over = C.tensor_over(array)
     return torch.tensor(array, device="cpu") if over is None else over

@@ -1,5 +1,7 @@
 // python/compile/rebuild_arrays.cpp: how a replay makes arrays of NumPy's.
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include "python/compile/rebuild.h"
 #include "python/guards/array.h"
@@ -17,6 +19,19 @@ Ref taken(PyObject* owned, PyObject* about) {
   if (owned) return Ref::steal(owned);
   PyErr_Clear();
   throw NotRebuilt{"an object that does not tell what it is made of: " + guards::describe(about)};
+}
+
+/// What a view was made by, and of: a function, an array, and places that a replay can make again.
+bool is_understood(const interpreter::Values& values, PyObject* value, int depth = 0) {
+  constexpr int deepest = 3;
+  if (depth > deepest) return false;
+  if (PyTuple_CheckExact(value)) {
+    PyObject** const items = PySequence_Fast_ITEMS(value);
+    return std::all_of(items + (depth == 0 ? 1 : 0), items + PyTuple_GET_SIZE(value),
+                       [&](PyObject* item) { return is_understood(values, item, depth + 1); });
+  }
+  return guards::is_scalar(value) || value == Py_Ellipsis || interpreter::is_traced_array(value) ||
+         (PySlice_Check(value) && values.is_known(value));
 }
 
 }  // namespace
@@ -44,6 +59,16 @@ Rebuilder::Node Rebuilder::array(PyObject* array) {
 
 /// What the graph has computed: the numpy() of its tensor, or what lies there for a number.
 Rebuilder::Node Rebuilder::traced_array(PyObject* array) {
+  const Ref given = taken(PyObject_GetAttrString(array, "_given"), array);
+  if (given.get() != Py_None) return node_of(given.get());
+  const Ref origin = taken(PyObject_GetAttrString(array, "_origin"), array);
+  if (PyTuple_CheckExact(origin.get()) && is_understood(values_, origin.get())) {
+    hold(origin.get());
+    std::vector<Node> parts;
+    for (Py_ssize_t i = 1; i < PyTuple_GET_SIZE(origin.get()); ++i)
+      parts.push_back(node_of(PyTuple_GET_ITEM(origin.get(), i)));
+    return builder_.call(PyTuple_GET_ITEM(origin.get(), 0), parts);
+  }
   const Ref tensor = taken(PyObject_GetAttrString(array, "_tensor"), array);
   const Ref shows = taken(PyObject_GetAttrString(values_.tensors().tensor_type(), "numpy"), array);
   hold(tensor.get());

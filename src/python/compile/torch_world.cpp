@@ -48,7 +48,9 @@ namespace {
 bool may_be_written(const TorchWorld::Tensor& tensor, const TorchSizes& sizes) {
   if (!tensor.version.enabled() || tensor.version.current_version() != tensor.version_before) return true;
   PyObject* tracer = sizes.tracer_of(tensor.object);
-  const capture::TracerTensor* traced = tracer ? capture::as_tracer(THPVariable_Unpack(tracer)) : nullptr;
+  const capture::TracerTensor* traced = tensor.shown.defined() ? capture::as_tracer(tensor.shown)
+                                        : tracer               ? capture::as_tracer(THPVariable_Unpack(tracer))
+                                                               : nullptr;
   return traced && traced->view()->memory->version > 0;
 }
 
@@ -421,7 +423,10 @@ PyObject* TorchWorld::answer_attribute(PyObject* tensor, PyObject* name) {
   if (text_of(name) == "requires_grad" && is_tracked(tensor, tracer_)) return Py_True;
   if (text_of(name) != "data") return nullptr;
   const at::Tensor& real = THPVariable_Unpack(tensor);
-  answers_.push_back(guards::Ref::steal(THPVariable_Wrap(tracer_.stand_in(real).variable_data())));
+  const at::Tensor shown = tracer_.stand_in(real);
+  if (const auto known = std::ranges::find(tensors_, tensor, &Tensor::object); known != tensors_.end())
+    known->shown = shown;
+  answers_.push_back(guards::Ref::steal(THPVariable_Wrap(shown.variable_data())));
   return answers_.back().get();
 }
 

@@ -41,6 +41,7 @@ class TorchWorld final : public LibraryWorld {
     bool is_argument;              ///< Else the program holds this very tensor.
     c10::VariableVersion version;  ///< Its counter, null of an inference tensor,
     uint32_t version_before;       ///< and what that said.
+    at::Tensor shown = {};         ///< What stands for it, once its `data`, which has another counter, was read.
   };
 
   /// Which tensors the program takes as arguments, besides what calls and frames are given, because there is a

@@ -210,9 +210,21 @@ PyObject* Arrays::tensor_over(PyObject* array) {
   if (is_new) at->second = guards::tensor_over(array);
   if (!is_new || !at->second || values_.tensors().modes().has_default_device())
     return abandon(Break::tensor_over_array, array), nullptr;
+  if (!learn_tensor(array, at->second.get())) return abandon(Break::tensor_over_array, array), nullptr;
+  return at->second.get();
+}
+
+bool Arrays::learn_tensor(PyObject* array, PyObject* tensor) {
+  const guards::Source* source = values_.source_of(array);
   values_.guards().type(source, Py_TYPE(array));
-  const guards::Source* tensor = values_.sources().member(source, guards::Member::tensor_over);
-  if (!values_.learn(at->second.get(), tensor)) return abandon(Break::tensor_over_array, array), nullptr;
+  return values_.learn(tensor, values_.sources().member(source, guards::Member::tensor_over));
+}
+
+PyObject* Arrays::tensor_of_given(PyObject* array) {
+  if (values_.tensors().modes().has_default_device()) return nullptr;
+  const auto [at, is_new] = over_.try_emplace(array);
+  if (is_new) at->second = guards::tensor_over(array);
+  if (is_new && at->second && !learn_tensor(array, at->second.get())) at->second = {};
   return at->second.get();
 }
 

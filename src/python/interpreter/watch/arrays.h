@@ -37,8 +37,11 @@ class Arrays final : Domain {
   bool is_given(PyObject* array);
   /// That tensor, of an array that existed before: an argument of the graph. Null, if the run goes on, for others.
   PyObject* tensor_over(PyObject* array);
+  /// Likewise, for what reads the array again and again. Null: there is none.
+  PyObject* tensor_of_given(PyObject* array);
 
  private:
+  bool learn_tensor(PyObject* array, PyObject* tensor);
   bool is_data(PyObject* value, int depth = 0) const;
   bool are_data(PyObject* const* arguments, Py_ssize_t count);
   bool compute(PyObject* const* arguments, Py_ssize_t count, bool in_python);

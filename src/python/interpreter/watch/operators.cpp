@@ -283,6 +283,10 @@ bool Operators::compare(PyObject* left, PyObject* right, int operation) {
 }
 
 bool Operators::compare_identity(PyObject* left, PyObject* right) {
+  // What stands for an array is another object.
+  if (is_traced_array(left) != is_traced_array(right) &&
+      (guards::is_number_array(left) || guards::is_number_array(right)))
+    return abandon(Break::numpy);
   const bool is_one = guards::is_unique(left) && !values_.numbers().stands_for_number(left) &&
                       !values_.numbers().stands_for_number(right);
   if (guards::is_scalar(left) && guards::same_scalar(left, right) && !is_one) {

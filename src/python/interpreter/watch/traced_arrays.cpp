@@ -1,11 +1,15 @@
 // python/interpreter/watch/traced_arrays.cpp
 #include "python/interpreter/watch/traced_arrays.h"
 
+#include <opcode.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "python/guards/array.h"
+#include "python/interpreter/activation.h"
 #include "python/interpreter/evaluate.h"
+#include "python/interpreter/flow.h"
 #include "python/interpreter/watch/absorb.h"
 #include "python/interpreter/watch/look_ups.h"
 #include "python/interpreter/watch/watch.h"
@@ -79,6 +83,7 @@ bool TracedArrays::are_among(PyObject* const* arguments, Py_ssize_t count, int d
   constexpr int deepest = 3;
   return std::any_of(arguments, arguments + count, [&](PyObject* one) {
     if (is_traced_array(one) || values_.tensors().is_tensor(one)) return true;
+    if (depth > 0 && guards::is_number_array(one)) return watch_.arrays.is_given(one);
     if (depth > deepest || (!PyList_CheckExact(one) && !PyTuple_CheckExact(one))) return false;
     return are_among(PySequence_Fast_ITEMS(one), PySequence_Fast_GET_SIZE(one), depth + 1);
   });
@@ -120,6 +125,76 @@ bool TracedArrays::decides(PyObject* left, PyObject* right, bool in_place) {
   if (beside_tensor || (in_place && !is_traced_array(left) && !guards::is_scalar(left)))
     return abandon(Break::numpy);
   return keep_errors();
+}
+
+/// Of an array that the run may write, as any other: who else has it sees that.
+void TracedArrays::put(PyObject*& operand) {
+  if (!operand || !guards::is_number_array(operand)) return;
+  const auto [at, is_new] = given_.try_emplace(operand);
+  if (is_new && !values_.tensors().modes().are_calls_handled() && watch_.arrays.is_given(operand)) {
+    PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), "braze._arrays");
+    PyObject* tensor = module ? watch_.arrays.tensor_of_given(operand) : nullptr;
+    const Ref name = Ref::steal(PyUnicode_InternFromString("data"));
+    PyObject* data = tensor && name ? values_.tensors().answer_attribute(tensor, name.get()) : nullptr;
+    if (abandoned()) return;
+    const Pause unwatched;
+    Ref traced = Ref::steal(data ? PyObject_CallMethod(module, "of_given", "OO", data, operand) : nullptr);
+    if (!traced) PyErr_Clear();
+    if (traced && is_traced_array(traced.get())) {
+      values_.make(data);
+      values_.make(traced.get());
+      at->second = std::move(traced);
+    }
+  }
+  if (at->second) Ref::steal(std::exchange(operand, Py_NewRef(at->second.get())));
+}
+
+namespace {
+
+/// How many operands an instruction looks into. What only moves an array leaves it as it is.
+int operands_looked_into(int opcode) {
+  switch (opcode) {
+    case BINARY_OP:
+    case BINARY_SUBSCR:
+    case COMPARE_OP: return 2;
+    case STORE_SUBSCR: return 3;
+    case UNARY_NEGATIVE:
+    case UNARY_POSITIVE:
+    case UNARY_INVERT:
+    case GET_ITER: return 1;
+    default: return reads_attribute(opcode) ? 1 : 0;
+  }
+}
+
+/// C code that an array itself is not handed on by.
+bool looks_into_arrays(PyObject* callable) {
+  if (Arrays::is_function(callable)) return true;
+  const auto function = function_of_module(callable);
+  return function && function->module == "builtins" &&
+         (function->name == "len" || function->name == "abs" || function->name == "getattr");
+}
+
+/// Over its memory, or of it.
+bool makes_tensor_of_array(PyObject* callable) {
+  static const Names names = {"from_numpy", "as_tensor", "asarray", "tensor"};
+  return PyCFunction_Check(callable) &&
+         names.contains(reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name);
+}
+
+}  // namespace
+
+void TracedArrays::put_given(Activation& a, int opcode, int arg) {
+  if (!class_of_arrays) return;
+  if (opcode == CALL) {
+    const int count = arg + (a.peek(arg + 2) != nullptr);
+    PyObject* callable = a.peek(count + 1);
+    const bool looks = looks_into_arrays(callable);
+    const bool makes_tensor = !looks && makes_tensor_of_array(callable);
+    for (int depth = 1; depth <= count; ++depth)
+      if (looks || (makes_tensor && given_.contains(a.peek(depth)))) put(a.peek(depth));
+    return;
+  }
+  for (int depth = 1; depth <= operands_looked_into(opcode); ++depth) put(a.peek(depth));
 }
 
 std::optional<bool> TracedArrays::is_instance(PyObject* array, PyObject* classes) const {

@@ -6,10 +6,13 @@
 #pragma once
 
 #include <optional>
+#include <unordered_map>
 
 #include "python/interpreter/watch/domain.h"
 
 namespace braze::interpreter {
+
+struct Activation;
 
 /// An array, or a number of NumPy's, that the run computes.
 bool is_traced_array(PyObject* value) noexcept;
@@ -36,6 +39,9 @@ class TracedArrays final : Domain {
   /// `tensor[number]`, where the run computes the number, and `array[size]`, where the size varies: gives what can
   /// do it in their place.
   void put_operands(PyObject*& container, PyObject*& key);
+  /// An instruction is about to look into arrays that a call or frame is given, which no guard holds to their
+  /// contents: what stands for them, over tensors that are arguments of the graph, takes their place on the stack.
+  void put_given(Activation& a, int opcode, int arg);
   /// isinstance(): what the array would answer. Nothing: that cannot be told.
   std::optional<bool> is_instance(PyObject* array, PyObject* classes) const;
   /// type(array), borrowed.
@@ -43,6 +49,9 @@ class TracedArrays final : Domain {
 
  private:
   bool keep_errors();
+  void put(PyObject*& operand);
+
+  std::unordered_map<PyObject*, Ref> given_;  ///< What stands for an older array. Null: nothing can.
 };
 
 }  // namespace braze::interpreter
