@@ -298,7 +298,8 @@ def dot(a: Any, b: Any, *rest: Any, **named: Any) -> Any:
         return end()
     if x.dim() not in (1, 2) or y.dim() not in (1, 2):
         end()
-    return result(torch.matmul(x.to(kind), y.to(kind)))
+    product = torch.matmul(x.to(kind), y.to(kind))
+    return result(product) if product.dtype is kind else end()  # Not as autocast has it.
 
 
 # ---- what joins arrays

@@ -25,7 +25,7 @@ def _remainder(x: torch.Tensor, y: Any) -> torch.Tensor:
     """NumPy gives a remainder of zero the sign of the divisor."""
     if not x.is_floating_point():
         return torch.remainder(x, y)
-    divisor = y if isinstance(y, torch.Tensor) else torch.full((), y, dtype=x.dtype)
+    divisor = y if isinstance(y, torch.Tensor) else torch.full((), y, dtype=x.dtype, device="cpu")
     rest = torch.remainder(x, divisor)
     return torch.where(rest == 0, torch.copysign(torch.zeros_like(rest), divisor), rest)
 
@@ -134,7 +134,7 @@ def given_in(value: Any, kind: torch.dtype, takes_number: bool) -> Any:
         value = fitting(value, kind)
     if takes_number and kind is not torch.float16:
         return value
-    return torch.full((), value, dtype=kind)
+    return torch.full((), value, dtype=kind, device="cpu")
 
 
 def _wrapped(computed: torch.Tensor, operands: tuple[Any, ...]) -> Any:

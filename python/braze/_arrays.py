@@ -344,7 +344,7 @@ def of_given(tensor: torch.Tensor, given: Any) -> Array | None:
 
 def constant(known: Any) -> Array:
     """An array that no tensor decides, of which a number that varies picks an item."""
-    return array(torch.tensor(np.array(known)))
+    return array(torch.tensor(np.array(known), device="cpu"))
 
 
 def result(tensor: torch.Tensor) -> Array:
@@ -366,7 +366,7 @@ def tensor_of(value: Any) -> torch.Tensor:
     known = np.array(value)
     if type_named(known.dtype) is None:
         end()
-    return torch.tensor(known)
+    return torch.tensor(known, device="cpu")
 
 
 def _stacked(items: Any) -> torch.Tensor:
@@ -398,7 +398,7 @@ def operand(value: Any) -> Any:
     if isinstance(value, Array):
         return value._tensor
     if isinstance(value, bool):
-        return torch.tensor(value)
+        return torch.tensor(value, device="cpu")
     if isinstance(value, (int, complex)):
         return value
     if isinstance(value, float) and not isinstance(value, np.generic):
@@ -450,5 +450,5 @@ def _place(part: Any) -> Any:
     if isinstance(part, np.integer):
         return int(part)
     if isinstance(part, np.ndarray) and part.ndim > 0 and part.dtype.kind in "iu":
-        return torch.tensor(np.array(part)).long()
+        return torch.tensor(np.array(part), device="cpu").long()
     return end()

@@ -167,6 +167,35 @@ def test_of_every_form(lines, is_warm):
             check_call(fast, f, lambda make=make, seed=seed: list(make(seed)))
 
 
+def test_numbers_of_numpys_that_are_only_passed_on():
+    """Behind a break they are others in each call: nobody looks at them."""
+
+    def f(x, given):
+        middle = np.median(x.numpy())
+        return [middle], {"given": given, "x": x * 2}, middle
+
+    fast = compiled(f)
+    for seed in range(5):
+        x, given = torch.randn(3, 4), np.float64(seed)
+        ours, theirs = fast(x, given), f(x, given)
+        alike(ours[0], theirs[0])
+        alike(ours[1]["x"], theirs[1]["x"])
+        assert ours[1]["given"] is given
+        assert ours[0][0] is ours[2]
+    assert fast.counts() == {"captured": 1, "replayed": 4, "native": 0}
+
+    def g(x, k):
+        return x * k, k + 1, k if k > 2 else -k, {k: 1}, k in [1.0, 2.0], x[int(k) % 3], f"{k}", bool(k), k == 3
+
+    fast = compiled(g)
+    for k in (1.0, 3.0, 1.0, 2.0, 3.0, 0.0):
+        for kind in (np.float64, np.float32, np.int64):
+            x = torch.ones(3, 4)
+            ours, theirs = fast(x, kind(k)), g(x, kind(k))
+            alike(ours[:3] + ours[4:], theirs[:3] + theirs[4:])
+            assert list(ours[3]) == list(theirs[3])
+
+
 def test_what_a_frame_is_given_behind_a_break():
     def f(x):
         a = np.sort((x * 2).numpy())

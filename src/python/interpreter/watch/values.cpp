@@ -182,7 +182,8 @@ bool Values::learn(PyObject* value, const guards::Source* source) {
   if (tensors_.is_tensor(value)) {
     if (!tensors_.learn(value, source)) return false;
   } else if (is_builtin_container(value) || guards::is_torch_size(Py_TYPE(value)) ||
-             guards::iterator_kind(value) != guards::IteratorKind::none || guards::is_number_array(value)) {
+             guards::iterator_kind(value) != guards::IteratorKind::none || guards::is_number_array(value) ||
+             guards::is_array_scalar(value)) {  // Whoever reads a number of NumPy's guards what it is: absorb().
     guards_.type(source, Py_TYPE(value));
   } else if (guards::is_deque(value)) {
     guards_.type(source, Py_TYPE(value));
