@@ -254,13 +254,55 @@ namespace {
 /// root.
 using InnerViews = std::vector<std::pair<uint32_t, std::optional<uint32_t>>>;
 
+bool is_view(const Gradients::Result& result) {
+  using Kind = Gradients::Result::Kind;
+  return result.kind == Kind::view_of_other || result.kind == Kind::view_of_input;
+}
+
+/// Of a returned view, those that eager makes by operators of views, one or several at once.
+bool has_history_of_its_own(const OutputRecipe& recipe, const at::Tensor& output) {
+  using torch::autograd::CreationMeta;
+  return (recipe.creation == CreationMeta::DEFAULT || recipe.creation == CreationMeta::MULTI_OUTPUT_NODE) &&
+         output.grad_fn();
+}
+
+/// A returned view that was made of another one has its history from that: what comes to it goes on to the other
+/// one, and to the hooks there.
+void find_views_between(const Trace& trace, const std::vector<at::Tensor>& outputs, Gradients& gradients) {
+  const auto is_fit = [&](size_t r) {
+    const OutputRecipe& recipe = trace.outputs[r];
+    return is_view(gradients.results[r]) && has_history_of_its_own(recipe, outputs[r]) && !recipe.is_conj &&
+           !recipe.is_neg;
+  };
+  const std::vector<Gradients::Result> bases = gradients.results;
+  const auto is_between = [&](size_t r, size_t other, const Edge& edge) {
+    return other != r && is_fit(other) && bases[other].kind == bases[r].kind &&
+           bases[other].index == bases[r].index && outputs[other].scalar_type() == outputs[r].scalar_type() &&
+           edge == torch::autograd::impl::gradient_edge(outputs[other]);
+  };
+  for (size_t r = 0; r < outputs.size(); ++r) {
+    if (!is_fit(r)) continue;
+    const Node* node = outputs[r].grad_fn().get();
+    for (bool is_found = false; !is_found && node && node->num_outputs() == 1;) {
+      const Edge& edge = node->next_edge(0);
+      for (uint32_t other = 0; other < outputs.size() && !is_found; ++other) {
+        if (!is_between(r, other, edge)) continue;
+        gradients.results[r] = {Gradients::Result::Kind::view_of_other, other};
+        is_found = true;
+      }
+      node = edge.function.get();
+    }
+  }
+}
+
 InnerViews inner_views(const Trace& trace, const std::vector<at::Tensor>& outputs, const Gradients& gradients) {
   using Kind = Gradients::Result::Kind;
   InnerViews views;
   for (uint32_t r = 0; r < outputs.size(); ++r) {
-    const Gradients::Result& result = gradients.results[r];
-    if (result.kind != Kind::view_of_other && result.kind != Kind::view_of_input) continue;
-    if (trace.outputs[r].creation != torch::autograd::CreationMeta::DEFAULT || !outputs[r].grad_fn()) continue;
+    if (!is_view(gradients.results[r]) || !has_history_of_its_own(trace.outputs[r], outputs[r])) continue;
+    Gradients::Result result = gradients.results[r];
+    while (result.kind == Kind::view_of_other && is_view(gradients.results[result.index]))
+      result = gradients.results[result.index];
     std::optional<uint32_t> base;
     if (result.kind == Kind::view_of_other) {
       base = gradients.results[result.index].index;
@@ -319,6 +361,7 @@ std::vector<at::Tensor> TraceEnd::find_roots(const Trace& trace, const std::vect
       gradients.results[r] = {Kind::view_of_input, recipe.base};
     }
   }
+  find_views_between(trace, outputs, gradients);
   return roots;
 }
 

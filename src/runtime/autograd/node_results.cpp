@@ -1,5 +1,6 @@
 // runtime/autograd/node_results.cpp: several results of one call, from each of which the engine comes to the inputs
 // that it depends on.
+#include <torch/csrc/autograd/generated/Functions.h>
 #include <torch/csrc/autograd/graph_task.h>
 
 #include <algorithm>
@@ -156,7 +157,11 @@ bool is_anyone_looking(const std::vector<const torch::autograd::Node*>& entries,
     if (root != running && !on_the_way(entry).runs) continue;  // The first node of all is not told among those.
     for (size_t k = 0; k < entry->inner().size(); ++k) {
       const capture::Gradients::Inner& to = inner[entry->inner()[k]];
-      if (is_seen(entry->next_edge(entry->first_inner() + k).function.get())) return true;
+      const torch::autograd::Node* node = entry->next_edge(entry->first_inner() + k).function.get();
+      if (is_seen(node)) return true;
+      // A view that is one of another result's: on the way to what both are views of.
+      while (to.is_view() && dynamic_cast<const torch::autograd::generated::AsStridedBackward0*>(node))
+        if (is_seen(node = node->next_edge(0).function.get())) return true;
       if (to.is_view() && to.tangent != to.none && is_seen(alive(entries, to.tangent))) return true;
     }
   }

@@ -301,20 +301,31 @@ void TrainingProgram::run(const at::Tensor* const* arguments, at::Tensor* result
   const at::AutoGradMode gradients_on(true);
   decltype(capture::make_node<BackwardNode>(shared_from_this())) node;
   std::vector<bool> is_made(seam_->result_count);
+  // A view may be one of another result that is a view: that is made first.
+  const auto view_of_base = [&](Result result) {
+    while (result.kind == Result::Kind::view_of_other && gradients.results[result.index].kind != Result::Kind::root)
+      result = gradients.results[result.index];
+    return result;
+  };
+  const auto make_view = [&](const auto& self, uint32_t r) -> void {
+    const Result& result = gradients.results[r];
+    const bool is_of_input = result.kind == Result::Kind::view_of_input;
+    if (!is_of_input && gradients.results[result.index].kind != Result::Kind::root && !is_made[result.index])
+      self(self, result.index);
+    is_made[r] = true;
+    const at::Tensor& base = is_of_input ? input(result.index, arguments) : all[result.index];
+    using torch::autograd::CreationMeta;
+    const CreationMeta creation = forward_->trace().outputs[r].creation;
+    const at::AutoGradMode as_made(creation != CreationMeta::NO_GRAD_MODE);
+    all[r] = view_like(base, all[r]);
+    torch::autograd::impl::get_view_autograd_meta(all[r])->set_creation_meta(creation);
+    if (node) node->note_view(r, all[r]);
+  };
   const auto make_views = [&](const auto& has_its_history) {
     for (uint32_t r = 0; r < seam_->result_count; ++r) {
       const Result& result = gradients.results[r];
-      const bool is_of_input = result.kind == Result::Kind::view_of_input;
-      if ((!is_of_input && result.kind != Result::Kind::view_of_other) || is_made[r] || !has_its_history(result))
-        continue;
-      is_made[r] = true;
-      const at::Tensor& base = is_of_input ? input(result.index, arguments) : all[result.index];
-      using torch::autograd::CreationMeta;
-      const CreationMeta creation = forward_->trace().outputs[r].creation;
-      const at::AutoGradMode as_made(creation != CreationMeta::NO_GRAD_MODE);
-      all[r] = view_like(base, all[r]);
-      torch::autograd::impl::get_view_autograd_meta(all[r])->set_creation_meta(creation);
-      if (node) node->note_view(r, all[r]);
+      const bool is_view = result.kind == Result::Kind::view_of_input || result.kind == Result::Kind::view_of_other;
+      if (is_view && !is_made[r] && has_its_history(view_of_base(result))) make_view(make_view, r);
     }
   };
   if (backwards_->whole()) {
