@@ -132,6 +132,7 @@ def test_hooks_of_specialised_code(source, is_whole):
     native, made = module(source), module(source)
     for number in range(40):
         step(made, made.f, number)
+        step(native, native.f, number)
     compiled = braze.compile(made.f, fullgraph=is_whole)
     for number in CALLS:
         same(step(made, compiled, number), step(native, native.f, number))
