@@ -85,6 +85,14 @@ def collect(kind: Callable[..., Any], items: Any) -> Any:
     return kind([*items])
 
 
+def fill(kind: Callable[..., Any], mapping: Any) -> Any:
+    """dict(mapping) or OrderedDict(mapping), of what has keys and no storage of a dict"""
+    made = kind()
+    for key in [*mapping.keys()]:
+        made[key] = mapping[key]
+    return made
+
+
 # ---- items that are compared or summed up
 
 
@@ -324,6 +332,7 @@ def install() -> None:
     C.set_stand_in(operator.methodcaller.__call__, call_method)
     C.set_stand_in(operator.call, call)
     C.set_stand_in(set.__init__, collect)
+    C.set_stand_in(dict.__init__, fill)
     C.set_stand_in(inspect.signature, signature_of)
     C.set_stand_in(functools.reduce, folded)
     C.set_stand_in(itertools.tee, tee)

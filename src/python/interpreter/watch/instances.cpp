@@ -203,6 +203,15 @@ bool Instances::instantiate(PyObject* type, PyObject* const* arguments, Py_ssize
   }
   if (makes_dict && (PyList_CheckExact(arguments[0]) || PyTuple_CheckExact(arguments[0])))
     return fill_from_pairs(arguments[0]);
+  // What has keys of its own, in Python, is asked for them and for each item, as a dict's __init__ does.
+  const bool is_mapping = makes_dict && by_name == 0 && !storage_type(arguments[0]) &&
+                          values_.is_known(arguments[0]) && !values_.tensors().is_tensor(arguments[0]) &&
+                          !PyType_Check(arguments[0]);
+  if (PyObject* keys = is_mapping ? find_in_type(Py_TYPE(arguments[0]), "keys") : nullptr;
+      keys && PyFunction_Check(keys) && run_.callee && *run_.callee == type &&
+      watch_.stand_ins.put_collector(*run_.callee))
+    return watch_.calls.call(*run_.callee, arguments, count);
+  if (abandoned()) return false;
   const bool makes_set = cls == &PySet_Type || cls == &PyFrozenSet_Type;
   if (PyObject* dict = makes_set && count == 1 ? keys_of(arguments[0]) : nullptr; dict && has_scalar_keys(dict))
     return watch_.containers.iterate(arguments[0]) && allow_made_result();

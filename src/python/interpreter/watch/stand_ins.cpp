@@ -49,7 +49,9 @@ bool StandIns::put_caller(PyObject*& callable) {
 }
 
 bool StandIns::put_collector(PyObject*& type) {
-  PyObject* fills = member_descriptor(&PySet_Type, "__init__");
+  const bool is_dict =
+      type == reinterpret_cast<PyObject*>(&PyDict_Type) || type == reinterpret_cast<PyObject*>(&PyODict_Type);
+  PyObject* fills = member_descriptor(is_dict ? &PyDict_Type : &PySet_Type, "__init__");
   return fills && bind(type, values_.tensors().stand_in_for(fills));
 }
 
