@@ -92,7 +92,8 @@ def call_operator(operator: Any, *args: Any, **kwargs: Any) -> Any:
         C.end_graph("an operator with lists of tensors and a default, which eager leaves out")
     if has_lists:
         call = ListCall(backward, inputs, outputs)
-        joined = call.nest(_join(name, ctx, call.backward, _flat(inputs), tuple(_flat(outputs))), outputs)
+        flat = _join(name, ctx, call.backward, _flat(inputs), tuple(_flat(outputs)), code=backward)
+        joined = call.nest(flat, outputs)
     else:
         joined = _join(name, ctx, backward, inputs, outputs)
     return joined if isinstance(output, tuple) else joined[0]
@@ -181,15 +182,23 @@ def _script_twin(script: Any) -> tuple[Any, list[tuple[str, Any]]]:
 
 
 def _join(
-    name: str, ctx: Context, backward: Any, inputs: Sequence[Any], outputs: tuple[Any, ...], depth: int = 0
+    name: str,
+    ctx: Context,
+    backward: Any,
+    inputs: Sequence[Any],
+    outputs: tuple[Any, ...],
+    depth: int = 0,
+    code: Any = None,
 ) -> tuple[Any, ...]:
     """Runs the backward, and gives the outputs a history that has it.
 
     depth: functions within whose backward it is, which has no history until somebody differentiates that.
+    code: the user's function, if `backward` is one around it.
     """
     is_once = getattr(backward, "__code__", None) is _ONCE
     if is_once:
         backward = backward.__wrapped__
+    code = backward if code is None else code
     is_given = [any([one is other for other in ctx.non_differentiable or ()]) for one in outputs]
     is_root = [
         isinstance(one, torch.Tensor) and not constant and (one.is_floating_point() or one.is_complex())
@@ -221,6 +230,8 @@ def _join(
     found = found if isinstance(found, tuple) else (found,)
     if not C.only_computed_since(mark) or C.effects_so_far() != effects:
         C.end_graph("a backward that does more than compute gradients of what it is given")
+    if C.may_read_another(id(code)):
+        C.end_graph("a backward that reads globals or closed-over values, which may be others when it runs")
     while len(found) > len(inputs) and found[-1] is None:
         found = found[:-1]
     if len(found) != len(inputs):

@@ -292,6 +292,13 @@ void add_stand_ins(py::module_& module) {
     const capture::Recorder::Mark mark = recorder().mark();
     return py::make_tuple(mark.memories, mark.writes, mark.effects);
   });
+  // By its address: as an object it would be guarded in all its parts.
+  module.def("may_read_another", [](uintptr_t function) {
+    const capture::RunForReal real;
+    const interpreter::Pause unwatched;
+    const py::handle read(reinterpret_cast<PyObject*>(function));
+    return imported("braze._late_reads").attr("may_read_another")(read).cast<bool>();
+  });
   module.def("wrote_nothing_since", [](const py::tuple& mark) {
     const capture::Recorder::Mark now = recorder().mark();
     return recorder().only_computed_since({mark[0].cast<size_t>(), mark[1].cast<uint64_t>(), now.effects});

@@ -12,6 +12,7 @@ import program_functions
 import program_graphs  # noqa: F401  its cases
 import program_hooks  # noqa: F401  its cases
 import program_inner_checkpoints  # noqa: F401  its cases
+import program_late_reads  # noqa: F401  its cases
 import program_layer_tables  # noqa: F401  its cases
 import program_layers  # noqa: F401  its cases
 import program_layers_changed  # noqa: F401  its cases
