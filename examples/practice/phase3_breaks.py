@@ -47,11 +47,11 @@ def mask_fixed(x):
 
 def through_numpy(x):
     y = torch.sin(x)
-    return torch.from_numpy(numpy.clip(y.numpy(), -0.5, 0.5)) + 1
+    return torch.from_numpy(numpy.sort(y.numpy())) + 1
 
 
 def through_numpy_fixed(x):
-    return torch.clamp(torch.sin(x), -0.5, 0.5) + 1
+    return torch.sort(torch.sin(x)).values + 1
 
 
 def printing(x):
